@@ -1,0 +1,83 @@
+package actors
+
+import (
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// Config is what a session is made of.
+type Config struct {
+	// SessionID; empty makes one.
+	SessionID string
+	// Directories: one to eight working folders.
+	Directories []Directory
+	// Runtime runs the commands; nil means none: history and undo only.
+	Runtime hypervisor.Runtime
+	// RuntimeDir holds the control socket; it is made with mode 0700. Empty
+	// means no control socket.
+	RuntimeDir string
+
+	Limits     undolog.Limits
+	Symlinks   undolog.SymlinkPolicy
+	Barriers   undolog.BarrierPolicy
+	Durability undolog.Durability
+	Gitignore  bool
+	Safeguards Safeguards
+	// CacheNone turns kernel caching of the bridge off (strict mode).
+	CacheNone bool
+	// Hide and Show change what the runtime hides; see [hypervisor.Config].
+	Hide, Show []string
+	Debug      bool
+
+	Timing Timing
+	// Clock is injected by tests; nil means the real one.
+	Clock Clock
+	// Logger may be nil.
+	Logger *slog.Logger
+	// PanicLog receives stacks of crashed actors; nil means the logger only.
+	PanicLog *os.File
+}
+
+// Directory is one working folder of a session.
+type Directory struct {
+	Path     string
+	Label    string
+	ReadOnly bool
+	// UndoDir; empty means [DefaultUndoDir].
+	UndoDir string
+}
+
+// Safeguards says what is held for a decision. A zero threshold switches that
+// safeguard off.
+type Safeguards struct {
+	DeleteThreshold int           // deletions in one step
+	OverwriteBytes  int64         // overwriting or truncating an existing file above this size
+	RenameOver      bool          // renaming over an existing file
+	Timeout         time.Duration // then deny; 0 means 30 s
+	// Exempt are glob patterns (doublestar, relative to the folder) that are
+	// never held.
+	Exempt []string
+}
+
+// Timing holds the windows of the specification; zero fields take the defaults
+// (100 ms, 2 s, 5 s).
+type Timing struct {
+	QuiescenceIdle time.Duration
+	QuiescenceMax  time.Duration
+	AmbientIdle    time.Duration
+	// ReplyDeadline bounds how long an Interceptor may leave a bridge without
+	// an answer (not counting holds) before the operation fails with EIO; 5 s.
+	ReplyDeadline time.Duration
+}
+
+// Clock is the time that actors see.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f in its own goroutine after d. stop reports whether it
+	// prevented the call.
+	AfterFunc(d time.Duration, f func()) (stop func() bool)
+}

@@ -1,0 +1,154 @@
+package actors
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// Service is everything that can be asked about working folders and their
+// history. Three things implement it: a live [Session] in this process, a
+// client of another process's control socket, and a session without a machine
+// that opens the logs itself. Callers need not know which they have. Methods
+// are safe for concurrent use. Errors keep their identity across the socket
+// for the sentinel errors of undolog and messages (errors.Is, errors.As).
+type Service interface {
+	Status(ctx context.Context) (Status, error)
+	History(ctx context.Context, r HistoryRequest) ([]undolog.Entry, error)
+	Show(ctx context.Context, r StepRequest) (undolog.StepDetail, error)
+	// Diff writes a unified diff of what the step changed (or, without a step,
+	// of everything since the oldest step kept) to w.
+	Diff(ctx context.Context, r StepRequest, w io.Writer) error
+	Undo(ctx context.Context, r UndoRequest) (UndoResult, error)
+	Redo(ctx context.Context, r UndoRequest) (UndoResult, error)
+	Restore(ctx context.Context, r RestoreRequest) (UndoResult, error)
+	GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
+	// Pending lists undecided safeguards, oldest first.
+	Pending(ctx context.Context) ([]Pending, error)
+	Decide(ctx context.Context, r DecideRequest) error
+	Inspect(ctx context.Context) (Tree, error)
+	// Close gives up the service: a client disconnects, a session stops.
+	Close(ctx context.Context) error
+}
+
+// HistoryRequest asks for the history of one directory, newest first.
+type HistoryRequest struct {
+	// Directory is an index or a path; empty means the first.
+	Directory string `json:"directory,omitempty"`
+	Limit     int    `json:"limit,omitempty"` // 0 means all
+}
+
+// StepRequest names a step.
+type StepRequest struct {
+	Directory string         `json:"directory,omitempty"`
+	Step      undolog.StepID `json:"step,omitempty"` // 0: the newest, or all (diff)
+}
+
+// UndoRequest asks to undo or redo Count steps.
+type UndoRequest struct {
+	Directory string `json:"directory,omitempty"`
+	Count     int    `json:"count"`
+	Force     bool   `json:"force,omitempty"`
+	DryRun    bool   `json:"dry_run,omitempty"`
+	// AbortOpen lets an undo fail and roll back a step that is open; without it
+	// that is ErrBusy.
+	AbortOpen bool `json:"abort_open,omitempty"`
+}
+
+// UndoResult says what an undo, redo or restore did, or would do (dry run).
+type UndoResult struct {
+	Directory string             `json:"directory"`
+	Steps     []undolog.Entry    `json:"steps"`
+	Paths     []undolog.Affected `json:"paths,omitempty"`
+	PathCount int                `json:"path_count"`
+	Warnings  []string           `json:"warnings,omitempty"`
+	DryRun    bool               `json:"dry_run,omitempty"`
+	Took      time.Duration      `json:"took_ns"`
+}
+
+// RestoreRequest puts one path (and what is below it) back to how it was
+// before the step.
+type RestoreRequest struct {
+	Directory string         `json:"directory,omitempty"`
+	Path      string         `json:"path"`
+	Step      undolog.StepID `json:"step"`
+	Force     bool           `json:"force,omitempty"`
+	DryRun    bool           `json:"dry_run,omitempty"`
+}
+
+// GCRequest asks for housekeeping.
+type GCRequest struct {
+	Directory   string `json:"directory,omitempty"`
+	CompressAll bool   `json:"compress_all,omitempty"`
+	Discard     bool   `json:"discard,omitempty"` // drop the whole history
+}
+
+// Status describes a session or, offline, its directories.
+type Status struct {
+	Session     string            `json:"session,omitempty"`
+	State       string            `json:"state"` // "offline", "starting", "active", "stopping", "failed"
+	PID         int               `json:"pid,omitempty"`
+	Isolation   string            `json:"isolation,omitempty"`
+	StartedAt   time.Time         `json:"started_at,omitzero"`
+	Directories []DirectoryStatus `json:"directories"`
+	OpenStep    *undolog.StepID   `json:"open_step,omitempty"`
+	Pending     int               `json:"pending_safeguards"`
+	Machine     map[string]string `json:"machine,omitempty"`
+}
+
+// DirectoryStatus describes one working folder.
+type DirectoryStatus struct {
+	Index   int               `json:"index"`
+	Path    string            `json:"path"`
+	Label   string            `json:"label,omitempty"`
+	Access  string            `json:"access"` // "read_write" or "read_only"
+	UndoDir string            `json:"undo_dir"`
+	State   string            `json:"state"` // "ok", "read_only", "recovering", "version_mismatch"
+	Problem string            `json:"problem,omitempty"`
+	Log     undolog.LogStatus `json:"log"`
+}
+
+// Pending is a safeguard that waits for a decision.
+type Pending struct {
+	ID          string         `json:"safeguard_id"`
+	Kind        string         `json:"kind"` // "delete_threshold", "overwrite_large", "rename_over"
+	Directory   string         `json:"directory"`
+	Step        undolog.StepID `json:"step_id"`
+	Command     string         `json:"command,omitempty"`
+	Count       int            `json:"count"`
+	SamplePaths []string       `json:"sample_paths"`
+	Message     string         `json:"message"`
+	Since       time.Time      `json:"since"`
+	Deadline    time.Time      `json:"deadline"`
+}
+
+// DecideRequest decides a safeguard. The first decision wins; a later one gets
+// an error that says who decided.
+type DecideRequest struct {
+	ID    string `json:"safeguard_id"`
+	Allow bool   `json:"allow"`
+	By    string `json:"by,omitempty"` // for the audit log: "terminal", "cli", "stdio" ...
+}
+
+// Tree is the live actor tree.
+type Tree struct {
+	Session string    `json:"session"`
+	At      time.Time `json:"at"`
+	Root    TreeNode  `json:"root"`
+}
+
+// TreeNode is one actor.
+type TreeNode struct {
+	Name      string            `json:"name"`
+	PID       string            `json:"pid"`
+	State     string            `json:"state"`
+	Mailbox   int               `json:"mailbox"`
+	Restarts  int               `json:"restarts"`
+	LastError string            `json:"last_error,omitempty"`
+	Holds     int               `json:"holds,omitempty"`
+	BytesHeld int64             `json:"bytes_in_flight,omitempty"`
+	Facts     map[string]string `json:"facts,omitempty"`
+	Children  []TreeNode        `json:"children,omitempty"`
+}

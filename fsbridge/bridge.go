@@ -1,0 +1,26 @@
+package fsbridge
+
+import "context"
+
+// Bridge is a running server of one working folder, as the actors see it. The
+// FUSE, virtio-fs and 9P servers implement it. Methods are safe for concurrent
+// use.
+type Bridge interface {
+	// Fence makes the kernel (or guest) write back every dirty page of inodes
+	// with a write handle or mapping and returns when those writes were
+	// answered. It must not be called while a held operation blocks them.
+	Fence(ctx context.Context) error
+
+	// Invalidate tells kernel and guest caches what changed behind them. It
+	// returns when what it could tell has been told, and never waits for a held
+	// operation.
+	Invalidate(c Changes) error
+
+	// InFlight returns the number of requests that are being served, held ones
+	// included, for quiescence and inspection.
+	InFlight() int
+
+	// Close ends service: later requests fail with ENOTCONN. It does not wait
+	// for held operations.
+	Close() error
+}

@@ -1,0 +1,415 @@
+package hostfs
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ClearUmask sets the process's umask to zero, so that modes given to this
+// package are the modes that files get. Call it once at program start, before
+// any other goroutine creates files.
+func ClearUmask() { unix.Umask(0) }
+
+func pathErr(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: op, Path: name, Err: err}
+}
+
+func linkErr(op, oldName, newName string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.LinkError{Op: op, Old: oldName, New: newName, Err: err}
+}
+
+// retry runs f until it fails with something other than EINTR.
+func retry(f func() error) error {
+	for {
+		err := f()
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS
+
+// OpenAt opens name below dirfd with O_NOFOLLOW and O_CLOEXEC added to flags.
+// A final symlink gives ELOOP unless flags holds O_PATH. The caller closes the
+// descriptor.
+func OpenAt(dirfd int, name string, flags int, mode uint32) (int, error) {
+	if err := CheckName(name); err != nil {
+		return -1, pathErr("open", name, err)
+	}
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(dirfd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_LARGEFILE, mode)
+		return err
+	})
+	if err != nil {
+		return -1, pathErr("open", name, err)
+	}
+	return fd, nil
+}
+
+// OpenVerified opens name below dirfd as [OpenAt] does and checks that it is
+// the inode id; otherwise it returns an error wrapping [ErrChanged] and ESTALE.
+func OpenVerified(dirfd int, name string, id ID, flags int) (int, error) {
+	fd, err := OpenAt(dirfd, name, flags, 0)
+	if err != nil {
+		return -1, err
+	}
+	st, err := StatFD(fd)
+	if err == nil && st.ID != id {
+		err = pathErr("open", name, errors.Join(ErrChanged, syscall.ESTALE))
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// OpenDirAt opens the directory name below dirfd for use as a dirfd and for
+// [ReadDir]. It never follows a symlink (ENOTDIR).
+func OpenDirAt(dirfd int, name string) (int, error) {
+	return OpenAt(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
+// OpenDirPathAt opens the directory name below dirfd with O_PATH: no read
+// permission is needed, and the descriptor serves only as a dirfd.
+func OpenDirPathAt(dirfd int, name string) (int, error) {
+	return OpenAt(dirfd, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+}
+
+// ReopenFD opens the inode behind fd once more with other flags, through
+// /proc/self/fd. It works for an unlinked file.
+func ReopenFD(fd, flags int) (int, error) {
+	path := procPath(fd)
+	n := -1
+	err := retry(func() (err error) {
+		n, err = unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return -1, pathErr("reopen", path, err)
+	}
+	return n, nil
+}
+
+func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// Close closes a descriptor. EINTR counts as closed, as on Linux it is.
+func Close(fd int) error {
+	err := unix.Close(fd)
+	if errors.Is(err, syscall.EINTR) {
+		return nil
+	}
+	return pathErr("close", "", err)
+}
+
+func fromUnix(u *unix.Stat_t) Stat {
+	return Stat{
+		ID:   ID{Dev: u.Dev, Ino: u.Ino},
+		Mode: u.Mode, Nlink: uint64(u.Nlink), UID: u.Uid, GID: u.Gid, Rdev: u.Rdev,
+		Size: u.Size, Blocks: u.Blocks, Blksize: int64(u.Blksize),
+		Atime: u.Atim.Nano(), Mtime: u.Mtim.Nano(), Ctime: u.Ctim.Nano(),
+	}
+}
+
+// StatAt describes name below dirfd, without following a symlink.
+func StatAt(dirfd int, name string) (Stat, error) {
+	if err := CheckName(name); err != nil {
+		return Stat{}, pathErr("stat", name, err)
+	}
+	var u unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(dirfd, name, &u, unix.AT_SYMLINK_NOFOLLOW) })
+	if err != nil {
+		return Stat{}, pathErr("stat", name, err)
+	}
+	return fromUnix(&u), nil
+}
+
+// StatFD describes the inode behind fd, which may be an O_PATH descriptor.
+func StatFD(fd int) (Stat, error) {
+	var u unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(fd, &u) }); err != nil {
+		return Stat{}, pathErr("fstat", "", err)
+	}
+	return fromUnix(&u), nil
+}
+
+// MkdirAt creates a directory.
+func MkdirAt(dirfd int, name string, mode uint32) error {
+	return named("mkdir", name, func() error { return unix.Mkdirat(dirfd, name, mode) })
+}
+
+// MknodAt creates a FIFO, a socket or an empty regular file: mode holds the
+// S_IFMT bits. Device nodes are refused with EPERM.
+func MknodAt(dirfd int, name string, mode uint32) error {
+	switch mode & syscall.S_IFMT {
+	case syscall.S_IFCHR, syscall.S_IFBLK:
+		return pathErr("mknod", name, syscall.EPERM)
+	}
+	return named("mknod", name, func() error { return unix.Mknodat(dirfd, name, mode, 0) })
+}
+
+// SymlinkAt creates the symlink name with the given target text.
+func SymlinkAt(target string, dirfd int, name string) error {
+	return named("symlink", name, func() error { return unix.Symlinkat(target, dirfd, name) })
+}
+
+// ReadlinkAt returns the target text of the symlink name.
+func ReadlinkAt(dirfd int, name string) (string, error) {
+	if err := CheckName(name); err != nil {
+		return "", pathErr("readlink", name, err)
+	}
+	for size := 256; ; size *= 2 {
+		buf := make([]byte, size)
+		n := 0
+		err := retry(func() (err error) { n, err = unix.Readlinkat(dirfd, name, buf); return err })
+		if err != nil {
+			return "", pathErr("readlink", name, err)
+		}
+		if n < size {
+			return string(buf[:n]), nil
+		}
+	}
+}
+
+// LinkAt makes newName below newDir another name of the inode oldName below
+// oldDir; a symlink is linked itself.
+func LinkAt(oldDir int, oldName string, newDir int, newName string) error {
+	if err := errors.Join(CheckName(oldName), CheckName(newName)); err != nil {
+		return linkErr("link", oldName, newName, err)
+	}
+	return linkErr("link", oldName, newName, retry(func() error {
+		return unix.Linkat(oldDir, oldName, newDir, newName, 0)
+	}))
+}
+
+// LinkFD makes newName below newDir a name of the inode behind fd, which was
+// opened with O_TMPFILE or is otherwise still linkable.
+func LinkFD(fd, newDir int, newName string) error {
+	if err := CheckName(newName); err != nil {
+		return linkErr("link", "", newName, err)
+	}
+	return linkErr("link", procPath(fd), newName, retry(func() error {
+		return unix.Linkat(unix.AT_FDCWD, procPath(fd), newDir, newName, unix.AT_SYMLINK_FOLLOW)
+	}))
+}
+
+// RenameAt renames with the flags of renameat2 (RENAME_NOREPLACE,
+// RENAME_EXCHANGE).
+func RenameAt(oldDir int, oldName string, newDir int, newName string, flags uint32) error {
+	if err := errors.Join(CheckName(oldName), CheckName(newName)); err != nil {
+		return linkErr("rename", oldName, newName, err)
+	}
+	return linkErr("rename", oldName, newName, retry(func() error {
+		return unix.Renameat2(oldDir, oldName, newDir, newName, uint(flags))
+	}))
+}
+
+// UnlinkAt removes a name that is not a directory.
+func UnlinkAt(dirfd int, name string) error {
+	return named("unlink", name, func() error { return unix.Unlinkat(dirfd, name, 0) })
+}
+
+// RmdirAt removes an empty directory.
+func RmdirAt(dirfd int, name string) error {
+	return named("rmdir", name, func() error { return unix.Unlinkat(dirfd, name, unix.AT_REMOVEDIR) })
+}
+
+func named(op, name string, f func() error) error {
+	if err := CheckName(name); err != nil {
+		return pathErr(op, name, err)
+	}
+	return pathErr(op, name, retry(f))
+}
+
+// withPath runs f on a /proc/self/fd path of name's inode, which is opened
+// with O_PATH first, so that a symlink is never followed.
+func withPath(op string, dirfd int, name string, f func(fd int) error) error {
+	fd, err := OpenAt(dirfd, name, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return pathErr(op, name, retry(func() error { return f(fd) }))
+}
+
+// ChmodAt sets the twelve permission bits of name. A symlink gives EOPNOTSUPP.
+func ChmodAt(dirfd int, name string, mode uint32) error {
+	return withPath("chmod", dirfd, name, func(fd int) error { return chmodFD(fd, mode) })
+}
+
+// ChmodFD sets the twelve permission bits of the inode behind fd, which may be
+// an O_PATH descriptor.
+func ChmodFD(fd int, mode uint32) error {
+	return pathErr("chmod", "", retry(func() error { return chmodFD(fd, mode) }))
+}
+
+func chmodFD(fd int, mode uint32) error {
+	err := unix.Fchmod(fd, mode&07777)
+	if errors.Is(err, syscall.EBADF) { // an O_PATH descriptor
+		st, serr := StatFD(fd)
+		if serr == nil && st.IsSymlink() {
+			return syscall.EOPNOTSUPP
+		}
+		return unix.Chmod(procPath(fd), mode&07777)
+	}
+	return err
+}
+
+// ChownAt sets owner and group of name itself; -1 leaves one as it is.
+func ChownAt(dirfd int, name string, uid, gid int) error {
+	return named("chown", name, func() error {
+		return unix.Fchownat(dirfd, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+	})
+}
+
+// ChownFD is [ChownAt] for a descriptor, which may be O_PATH.
+func ChownFD(fd, uid, gid int) error {
+	return pathErr("chown", "", retry(func() error {
+		return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
+	}))
+}
+
+func timespec(ns int64) unix.Timespec {
+	switch ns {
+	case TimeOmit:
+		return unix.Timespec{Nsec: unix.UTIME_OMIT}
+	case TimeNow:
+		return unix.Timespec{Nsec: unix.UTIME_NOW}
+	}
+	sec, nsec := ns/1e9, ns%1e9
+	if nsec < 0 {
+		sec, nsec = sec-1, nsec+1e9
+	}
+	return unix.Timespec{Sec: sec, Nsec: nsec}
+}
+
+// UtimesAt sets access and modification time of name itself, in nanoseconds
+// since the epoch, or [TimeOmit] or [TimeNow].
+func UtimesAt(dirfd int, name string, atime, mtime int64) error {
+	ts := []unix.Timespec{timespec(atime), timespec(mtime)}
+	return named("utimes", name, func() error {
+		return unix.UtimesNanoAt(dirfd, name, ts, unix.AT_SYMLINK_NOFOLLOW)
+	})
+}
+
+// UtimesFD is [UtimesAt] for a descriptor, which may be O_PATH.
+func UtimesFD(fd int, atime, mtime int64) error {
+	ts := [2]unix.Timespec{timespec(atime), timespec(mtime)}
+	return pathErr("utimes", "", retry(func() error {
+		err := utimensat(fd, nil, &ts, 0)
+		if errors.Is(err, syscall.EBADF) { // O_PATH
+			empty := [1]byte{}
+			err = utimensat(fd, &empty[0], &ts, unix.AT_EMPTY_PATH)
+		}
+		return err
+	}))
+}
+
+func utimensat(fd int, path *byte, ts *[2]unix.Timespec, flags int) error {
+	_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), uintptr(unsafe.Pointer(path)),
+		uintptr(unsafe.Pointer(ts)), uintptr(flags), 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+// TruncateFD sets the size of a file open for writing.
+func TruncateFD(fd int, size int64) error {
+	return pathErr("truncate", "", retry(func() error { return unix.Ftruncate(fd, size) }))
+}
+
+// Statfs describes the file system that holds fd.
+func Statfs(fd int) (unix.Statfs_t, error) {
+	var s unix.Statfs_t
+	err := retry(func() error { return unix.Fstatfs(fd, &s) })
+	return s, pathErr("statfs", "", err)
+}
+
+// PreadFull reads until buf is full or the file ends and returns the count.
+func PreadFull(fd int, buf []byte, off int64) (int, error) {
+	n := 0
+	for n < len(buf) {
+		m := 0
+		err := retry(func() (err error) { m, err = unix.Pread(fd, buf[n:], off+int64(n)); return err })
+		if err != nil {
+			return n, pathErr("read", "", err)
+		}
+		if m == 0 {
+			break
+		}
+		n += m
+	}
+	return n, nil
+}
+
+// PwriteFull writes all of buf at off.
+func PwriteFull(fd int, buf []byte, off int64) error {
+	for len(buf) > 0 {
+		m := 0
+		err := retry(func() (err error) { m, err = unix.Pwrite(fd, buf, off); return err })
+		if err != nil {
+			return pathErr("write", "", err)
+		}
+		buf, off = buf[m:], off+int64(m)
+	}
+	return nil
+}
+
+// NextData returns the next range [start, end) at or after off that holds data
+// and not a hole; start == end == size when there is none. File systems that
+// cannot tell report everything as data.
+func NextData(fd int, off, size int64) (start, end int64, err error) {
+	if off >= size {
+		return size, size, nil
+	}
+	start, err = unix.Seek(fd, off, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, syscall.ENXIO):
+		return size, size, nil
+	case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP):
+		return off, size, nil
+	case err != nil:
+		return 0, 0, pathErr("seek data", "", err)
+	}
+	if start >= size {
+		return size, size, nil
+	}
+	end, err = unix.Seek(fd, start, unix.SEEK_HOLE)
+	if err != nil {
+		return 0, 0, pathErr("seek hole", "", err)
+	}
+	return start, min(end, size), nil
+}
+
+// PunchHole turns [off, off+length) into a hole without changing the size. It
+// returns EOPNOTSUPP where the file system cannot.
+func PunchHole(fd int, off, length int64) error {
+	return pathErr("punch hole", "", retry(func() error {
+		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, length)
+	}))
+}
+
+// CloneFD makes dst share all of src's extents (FICLONE). It returns
+// EOPNOTSUPP, EXDEV, EINVAL or ENOTTY where the file system cannot.
+func CloneFD(dst, src int) error {
+	return pathErr("clone", "", retry(func() error { return unix.IoctlFileClone(dst, src) }))
+}
+
+// SyncFD makes the file's data durable (fdatasync).
+func SyncFD(fd int) error {
+	return pathErr("sync", "", retry(func() error { return unix.Fdatasync(fd) }))
+}

@@ -1,0 +1,92 @@
+package hostfs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// NameMax is the longest path component in bytes (NAME_MAX of Linux).
+const NameMax = 255
+
+// ErrName is returned (wrapped) for a path component that is not one: empty,
+// ".", "..", longer than [NameMax], or holding a separator or NUL.
+var ErrName = errors.New("hostfs: not a path component")
+
+// ErrChanged is returned (wrapped) when what is found under a name is not the
+// inode that was expected there: somebody renamed or replaced it.
+var ErrChanged = errors.New("hostfs: another file has taken this name")
+
+// CheckName returns nil if name is one path component, else an error wrapping
+// [ErrName] and ENAMETOOLONG or EINVAL. Any byte except '/' and NUL is fine:
+// names need not be UTF-8.
+func CheckName(name string) error {
+	switch {
+	case len(name) > NameMax:
+		return fmt.Errorf("%w: %d bytes: %w", ErrName, len(name), syscall.ENAMETOOLONG)
+	case name == "" || name == "." || name == "..":
+		return fmt.Errorf("%w: %q: %w", ErrName, name, syscall.EINVAL)
+	case strings.IndexByte(name, '/') >= 0 || strings.IndexByte(name, 0) >= 0:
+		return fmt.Errorf("%w: %q: %w", ErrName, name, syscall.EINVAL)
+	}
+	return nil
+}
+
+// SplitPath splits a path relative to a root into its components. "" and "."
+// mean the root itself and give an empty slice. It refuses absolute paths,
+// empty components, "." and ".." inside, NUL and over-long names.
+func SplitPath(path string) ([]string, error) {
+	if path == "" || path == "." {
+		return nil, nil
+	}
+	parts := strings.Split(path, "/")
+	for _, p := range parts {
+		if err := CheckName(p); err != nil {
+			return nil, fmt.Errorf("path %q: %w", path, err)
+		}
+	}
+	return parts, nil
+}
+
+// ID identifies an inode on this machine while it exists. Inode numbers are
+// reused after an inode is freed.
+type ID struct {
+	Dev uint64
+	Ino uint64
+}
+
+// Stat is what the host knows of an inode. Times are nanoseconds since the
+// Unix epoch; Size is bytes; Blocks is in units of 512 bytes.
+type Stat struct {
+	ID
+	Mode    uint32 // S_IFMT and all twelve permission bits
+	Nlink   uint64
+	UID     uint32
+	GID     uint32
+	Rdev    uint64
+	Size    int64
+	Blocks  int64
+	Blksize int64
+	Atime   int64
+	Mtime   int64
+	Ctime   int64
+}
+
+// Type returns the S_IFMT bits.
+func (s *Stat) Type() uint32 { return s.Mode & syscall.S_IFMT }
+
+// IsDir, IsRegular and IsSymlink test the file type.
+func (s *Stat) IsDir() bool     { return s.Type() == syscall.S_IFDIR }
+func (s *Stat) IsRegular() bool { return s.Type() == syscall.S_IFREG }
+func (s *Stat) IsSymlink() bool { return s.Type() == syscall.S_IFLNK }
+
+// ModTime returns Mtime as a [time.Time].
+func (s *Stat) ModTime() time.Time { return time.Unix(0, s.Mtime) }
+
+// TimeOmit and TimeNow are special values for [Utimes].
+const (
+	TimeOmit int64 = -1 << 63
+	TimeNow  int64 = -1<<63 + 1
+)

@@ -1,0 +1,165 @@
+package hostfs
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// XattrMax is the largest extended attribute value in bytes (XATTR_SIZE_MAX).
+const XattrMax = 64 << 10
+
+// xattrPath gives a path that names the inode below dirfd without following a
+// final symlink when used with the l*xattr calls.
+func xattrPath(dirfd int, name string) string {
+	return "/proc/self/fd/" + strconv.Itoa(dirfd) + "/" + name
+}
+
+// GetXattrAt reads one attribute of name itself into buf, as lgetxattr does: a
+// nil buf asks for the size.
+func GetXattrAt(dirfd int, name, attr string, buf []byte) (int, error) {
+	n := 0
+	err := named("getxattr", name, func() (err error) {
+		n, err = unix.Lgetxattr(xattrPath(dirfd, name), attr, buf)
+		return err
+	})
+	return n, err
+}
+
+// ListXattrAt reads the NUL-separated attribute names of name itself.
+func ListXattrAt(dirfd int, name string, buf []byte) (int, error) {
+	n := 0
+	err := named("listxattr", name, func() (err error) {
+		n, err = unix.Llistxattr(xattrPath(dirfd, name), buf)
+		return err
+	})
+	return n, err
+}
+
+// SetXattrAt sets one attribute of name itself; flags are XATTR_CREATE or
+// XATTR_REPLACE.
+func SetXattrAt(dirfd int, name, attr string, value []byte, flags int) error {
+	return named("setxattr", name, func() error {
+		return unix.Lsetxattr(xattrPath(dirfd, name), attr, value, flags)
+	})
+}
+
+// RemoveXattrAt removes one attribute of name itself.
+func RemoveXattrAt(dirfd int, name, attr string) error {
+	return named("removexattr", name, func() error {
+		return unix.Lremovexattr(xattrPath(dirfd, name), attr)
+	})
+}
+
+// The descriptor forms accept O_PATH descriptors, too, save of symlinks.
+
+// GetXattrFD is [GetXattrAt] for a descriptor.
+func GetXattrFD(fd int, attr string, buf []byte) (int, error) {
+	n := 0
+	err := retry(func() (err error) {
+		n, err = unix.Fgetxattr(fd, attr, buf)
+		if errors.Is(err, syscall.EBADF) {
+			n, err = unix.Getxattr(procPath(fd), attr, buf)
+		}
+		return err
+	})
+	return n, pathErr("getxattr", attr, err)
+}
+
+// ListXattrFD is [ListXattrAt] for a descriptor.
+func ListXattrFD(fd int, buf []byte) (int, error) {
+	n := 0
+	err := retry(func() (err error) {
+		n, err = unix.Flistxattr(fd, buf)
+		if errors.Is(err, syscall.EBADF) {
+			n, err = unix.Listxattr(procPath(fd), buf)
+		}
+		return err
+	})
+	return n, pathErr("listxattr", "", err)
+}
+
+// SetXattrFD is [SetXattrAt] for a descriptor.
+func SetXattrFD(fd int, attr string, value []byte, flags int) error {
+	return pathErr("setxattr", attr, retry(func() error {
+		err := unix.Fsetxattr(fd, attr, value, flags)
+		if errors.Is(err, syscall.EBADF) {
+			err = unix.Setxattr(procPath(fd), attr, value, flags)
+		}
+		return err
+	}))
+}
+
+// RemoveXattrFD is [RemoveXattrAt] for a descriptor.
+func RemoveXattrFD(fd int, attr string) error {
+	return pathErr("removexattr", attr, retry(func() error {
+		err := unix.Fremovexattr(fd, attr)
+		if errors.Is(err, syscall.EBADF) {
+			err = unix.Removexattr(procPath(fd), attr)
+		}
+		return err
+	}))
+}
+
+// Xattr is one extended attribute.
+type Xattr struct {
+	Name  string
+	Value []byte
+}
+
+// AllXattrsAt reads every extended attribute of name itself. A file system
+// without attributes gives none. Attributes that may not be read are left out.
+func AllXattrsAt(dirfd int, name string) ([]Xattr, error) {
+	return allXattrs(
+		func(b []byte) (int, error) { return ListXattrAt(dirfd, name, b) },
+		func(a string, b []byte) (int, error) { return GetXattrAt(dirfd, name, a, b) })
+}
+
+// AllXattrsFD is [AllXattrsAt] for a descriptor.
+func AllXattrsFD(fd int) ([]Xattr, error) {
+	return allXattrs(
+		func(b []byte) (int, error) { return ListXattrFD(fd, b) },
+		func(a string, b []byte) (int, error) { return GetXattrFD(fd, a, b) })
+}
+
+func allXattrs(list func([]byte) (int, error), get func(string, []byte) (int, error)) ([]Xattr, error) {
+	names, err := growing(list)
+	if errors.Is(err, syscall.EOPNOTSUPP) || (err == nil && len(names) == 0) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Xattr
+	for _, n := range bytes.Split(bytes.TrimRight(names, "\x00"), []byte{0}) {
+		attr := string(n)
+		v, err := growing(func(b []byte) (int, error) { return get(attr, b) })
+		switch {
+		case errors.Is(err, syscall.ENODATA), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EOPNOTSUPP):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		out = append(out, Xattr{Name: attr, Value: v})
+	}
+	return out, nil
+}
+
+// growing calls f with larger buffers until the value fits. Most files have no
+// attributes, so the first call asks with a small one.
+func growing(f func([]byte) (int, error)) ([]byte, error) {
+	buf := make([]byte, 128)
+	for {
+		n, err := f(buf)
+		if err == nil {
+			return buf[:n], nil
+		}
+		if !errors.Is(err, syscall.ERANGE) || len(buf) > 1<<20 {
+			return nil, err
+		}
+		buf = make([]byte, len(buf)*8)
+	}
+}

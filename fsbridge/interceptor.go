@@ -1,0 +1,139 @@
+package fsbridge
+
+import (
+	"errors"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Kind says what a mutation does.
+type Kind uint8
+
+// The kinds of mutation. Which fields of [Op] each one uses stands beside it.
+const (
+	_             Kind = iota
+	OpWrite            // Node, Off, Len: write, or write-back of a mapping
+	OpTruncate         // Node, Size: open with O_TRUNC (Size 0) or setattr of the size
+	OpFallocate        // Node, Off, Len, Flags: FALLOC_FL_*
+	OpCopyRange        // Node (the destination), Off, Len
+	OpSetattr          // Node: mode, owner or times
+	OpSetXattr         // Node, Attr
+	OpRemoveXattr      // Node, Attr
+	OpCreate           // Dir, Name: a genuinely new regular file
+	OpMkdir            // Dir, Name
+	OpMknod            // Dir, Name
+	OpSymlink          // Dir, Name
+	OpTmpfile          // Dir: a new file without a name
+	OpLink             // Node (the target), Dir, Name: the new name
+	OpUnlink           // Dir, Name, Node: what the name binds
+	OpRmdir            // Dir, Name, Node
+	OpRename           // Node (the source), Dir, Name -> NewDir, NewName; Victim: what is there, or nil; Flags: RENAME_*
+	kinds
+)
+
+var kindNames = [kinds]string{
+	"", "write", "truncate", "fallocate", "copy_file_range", "setattr", "setxattr", "removexattr",
+	"create", "mkdir", "mknod", "symlink", "tmpfile", "link", "unlink", "rmdir", "rename",
+}
+
+// String returns the name of the kind as the specification spells it.
+func (k Kind) String() string {
+	if k < kinds {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// Op is one mutation that a bridge is about to perform. The bridge owns it and
+// may reuse it after End; nobody keeps it longer.
+type Op struct {
+	Kind Kind
+	// PID is the process that asks, as the host numbers it; 0 for write-back.
+	PID uint32
+
+	Node   *Object
+	Dir    *Object
+	Name   string
+	NewDir *Object
+	// NewName and Victim are for rename; Victim is nil when nothing is there.
+	NewName string
+	Victim  *Object
+
+	Off, Len int64
+	Size     int64
+	Flags    uint32
+	Attr     string
+
+	// DirFD and NewDirFD are pinned descriptors of Dir and NewDir (usable as a
+	// dirfd), valid from Begin to End. Namespace operations set them.
+	DirFD, NewDirFD int
+	// NodeStat describes Node, VictimStat Victim, as seen just before Begin,
+	// where the bridge has it anyway; a zero Ino says it has not.
+	NodeStat, VictimStat hostfs.Stat
+
+	// Cancel is closed when the kernel interrupts the request. It is no proof
+	// that the process died: see [Interceptor.Begin].
+	Cancel <-chan struct{}
+}
+
+// Errors of Begin. A bridge turns them into errnos in its one table; any
+// syscall.Errno inside the error is taken as it is.
+var (
+	// ErrDenied: somebody said no, or the step is failing (EPERM).
+	ErrDenied = errors.New("fsbridge: denied")
+	// ErrReadOnly: the directory takes no writes, perhaps because its undo log
+	// is out of order: never unprotected writes (EROFS).
+	ErrReadOnly = errors.New("fsbridge: directory is read-only")
+	// ErrNoSpace: the log cannot keep the preimage, or too many operations are
+	// held (ENOSPC).
+	ErrNoSpace = errors.New("fsbridge: no space to keep the preimage")
+	// ErrInterrupted: the asking process died while it waited (EINTR).
+	ErrInterrupted = errors.New("fsbridge: interrupted")
+	// ErrFailed: the Interceptor crashed or did not answer (EIO).
+	ErrFailed = errors.New("fsbridge: interceptor failed")
+)
+
+// Ticket is the right to perform one Op. The zero Ticket is the one of a
+// bridge without interception.
+type Ticket struct {
+	// Performed: the capture was the removal (an unlinked file or an empty
+	// directory was adopted by the log). The bridge must not remove it again.
+	Performed bool
+	// Epoch in which the operation runs.
+	Epoch uint64
+	shard uint32
+	held  bool
+}
+
+// Interceptor is asked before every mutation, by every bridge. Methods are
+// safe for concurrent use.
+type Interceptor interface {
+	// Begin returns when op may be performed: it is admitted, what it will
+	// destroy is in the log, and the epoch cannot end before End. It blocks
+	// while somebody decides. When op.Cancel is closed it finds out whether the
+	// process is really dying and only then returns [ErrInterrupted]. After an
+	// error the bridge performs nothing and does not call End.
+	Begin(op *Op) (Ticket, error)
+
+	// End reports that op was performed (err nil) or failed. For the kinds that
+	// make an inode, created is its Object. It must be called exactly once for
+	// each successful Begin, by the goroutine that called it.
+	End(t Ticket, op *Op, created *Object, err error)
+}
+
+// Change is one thing that a rollback, a redo or somebody outside changed
+// behind the bridge's back, so that caches can be told.
+type Change struct {
+	// Dir is the directory whose entry Name changed; an empty Name means the
+	// inode ID's content or attributes changed.
+	Dir  hostfs.ID
+	Name string
+	ID   hostfs.ID
+}
+
+// Changes is what [Bridge.Invalidate] takes. All says that too much changed to
+// list, or that it is not known: every cache must be dropped.
+type Changes struct {
+	All  bool
+	List []Change
+}

@@ -1,0 +1,9 @@
+// Package hypervisor declares what every isolation runtime offers: the Linux
+// jail, QEMU and macOS Seatbelt implement [Runtime], and the machine actor
+// drives it without knowing which one it has.
+//
+// A Runtime starts a [Guest]: an isolated place with the working folders in it,
+// in which many commands can run one after another or side by side. The guest
+// is hostile. Whatever it sends is checked by the runtime; what it claims about
+// steps is never believed.
+package hypervisor

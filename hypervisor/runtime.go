@@ -1,0 +1,177 @@
+package hypervisor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+)
+
+// ErrUnavailable is returned (wrapped, with what is missing and how to get it)
+// when this machine cannot offer the runtime.
+var ErrUnavailable = errors.New("hypervisor: runtime not available here")
+
+// Runtime starts guests of one kind. It is safe for concurrent use.
+type Runtime interface {
+	// Name is the word of --isolation: "jail", "vm", "seatbelt" or "none".
+	Name() string
+
+	// Probe returns nil if a guest can be started here, else an error wrapping
+	// [ErrUnavailable] that says what to do. It changes nothing.
+	Probe(ctx context.Context) error
+
+	// Start brings up a guest and returns when it takes commands. ctx bounds
+	// the start only. On error nothing is left behind.
+	Start(ctx context.Context, cfg Config) (Guest, error)
+}
+
+// TransportKind says how a bridge talks to the kernel that mounts it.
+type TransportKind uint8
+
+// The transports.
+const (
+	_              TransportKind = iota
+	TransportFUSE                // File is an open, mounted /dev/fuse
+	TransportVhost               // File is a connected vhost-user socket
+	TransportP9                  // File is a byte stream that speaks 9P2000.L
+)
+
+// Transport is a connection on which a bridge serves one working folder.
+type Transport struct {
+	Kind TransportKind
+	File *os.File
+	// UID and GID are the host-side ids that the workload's requests carry, so
+	// that the bridge can show it the files as its own.
+	UID, GID uint32
+}
+
+// Share is one working folder of the guest.
+type Share struct {
+	// HostPath is the folder on the host, absolute and clean. GuestPath is
+	// where the guest sees it; the jail uses the same path.
+	HostPath, GuestPath string
+	ReadOnly            bool
+
+	// Serve is called once by Start when the transport is there; it takes
+	// ownership of the file, starts serving and returns without waiting for the
+	// end. An error aborts Start.
+	Serve func(t Transport) error
+}
+
+// Config is what a guest is made of.
+type Config struct {
+	SessionID string
+	Shares    []Share
+	// Hostname inside; empty means "sandbox".
+	Hostname string
+	// Hide are host paths that must not be visible inside, beyond the built-in
+	// list of secrets; Show exempts paths from that list.
+	Hide, Show []string
+	// UID and GID that the workload has, as the host numbers them, or -1 to let
+	// the runtime choose; [Transport] says what it chose.
+	UID, GID int
+	// Debug allows ptrace inside.
+	Debug bool
+}
+
+// Guest is a running isolated place. Methods are safe for concurrent use.
+type Guest interface {
+	// Exec starts a command and returns when it runs, or an error wrapping
+	// [*StartError] when the command cannot be started (126, 127).
+	Exec(ctx context.Context, c Command) (Process, error)
+
+	// RollbackNotify tells programs inside that a step was rolled back.
+	RollbackNotify(stepID int64) error
+
+	// DropCaches makes the guest forget cached file data where the transport
+	// cannot do so itself (virtio-fs); a no-op elsewhere.
+	DropCaches(ctx context.Context) error
+
+	// Pause and Resume freeze and thaw the whole guest; errors.ErrUnsupported
+	// where the runtime cannot.
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+
+	// Facts describes the guest for people: pid, kernel, namespaces, limits.
+	Facts() map[string]string
+
+	// Done is closed when the guest has ended; Err then tells why, nil after
+	// Stop.
+	Done() <-chan struct{}
+	Err() error
+
+	// Stop ends all commands and the guest, and returns when nothing is left
+	// of either. It may be called more than once.
+	Stop(ctx context.Context) error
+}
+
+// Command is one program to run.
+type Command struct {
+	// ID is unique in the guest's life; the step's id for commands with one.
+	ID   int64
+	Argv []string
+	// Env is the whole environment, as "K=V"; nil lets the runtime choose.
+	Env []string
+	// Dir is the working directory as the guest sees it.
+	Dir string
+
+	// Stdin, Stdout and Stderr are given to the command as they are where the
+	// runtime can (jail), else copied. A nil Stdin reads as empty. They stay
+	// owned by the caller. Ignored with TTY.
+	Stdin, Stdout, Stderr *os.File
+
+	// TTY asks for a pseudo-terminal of this size, which becomes the command's
+	// controlling terminal; [Process.Terminal] is its other end.
+	TTY *TTY
+}
+
+// TTY describes a pseudo-terminal.
+type TTY struct {
+	Rows, Cols uint16
+	// Term is the value of TERM.
+	Term string
+}
+
+// StartError says why a command did not start.
+type StartError struct {
+	Argv0 string
+	// ExitCode is 127 (not found) or 126 (found but not executable).
+	ExitCode int
+	Err      error
+}
+
+func (e *StartError) Error() string { return e.Argv0 + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StartError) Unwrap() error { return e.Err }
+
+// ExitStatus is how a command ended.
+type ExitStatus struct {
+	// Code is the exit status, or 128+n when signal n ended the command.
+	Code int
+	// Signal is n, or 0.
+	Signal int
+	// Duration from start to end, by the guest's reckoning.
+	Duration time.Duration
+}
+
+// Process is a running command. Methods are safe for concurrent use.
+type Process interface {
+	// Terminal is the host's end of the pseudo-terminal, or nil. The Process
+	// owns it and closes it after Wait has returned.
+	Terminal() *os.File
+
+	// Signal sends a signal to the command's whole process group.
+	Signal(sig int) error
+
+	// Resize sets the terminal's size.
+	Resize(rows, cols uint16) error
+
+	// Cancel ends the command and everything it started in its session: TERM,
+	// then KILL after grace.
+	Cancel(grace time.Duration) error
+
+	// Wait returns when the command has ended. An error means that the guest
+	// ended or lost the command.
+	Wait(ctx context.Context) (ExitStatus, error)
+}

@@ -1,0 +1,23 @@
+//go:build tools
+
+package tests
+
+import (
+	_ "charm.land/bubbletea/v2"
+	_ "github.com/asynkron/protoactor-go/actor"
+	_ "github.com/fsnotify/fsnotify"
+	_ "github.com/go-git/go-git/v5/plumbing/format/gitignore"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/hanwen/go-fuse/v2/fs"
+	_ "github.com/hanwen/go-fuse/v2/fuse"
+	_ "github.com/hanwen/go-fuse/v2/posixtest"
+	_ "github.com/klauspost/compress/zstd"
+	_ "github.com/lmittmann/tint"
+	_ "github.com/pelletier/go-toml/v2"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/spf13/cobra"
+	_ "go.uber.org/goleak"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
+	_ "pgregory.net/rapid"
+)
