@@ -1,0 +1,273 @@
+package treesnap
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sort"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// block is the unit in which contents are hashed. Blocks of zeros are left out,
+// so that a hole and written zeros are the same content.
+const block = 64 << 10
+
+type inode struct{ dev, ino uint64 }
+
+type taker struct {
+	snap  *Snapshot
+	links map[inode][]string
+	nlink map[inode]int
+	buf   []byte
+}
+
+// Take records the tree at root. A tree that changes meanwhile gives an error
+// or a record of no single moment.
+func Take(root string) (*Snapshot, error) {
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: root, Err: err}
+	}
+	defer unix.Close(fd)
+	t := &taker{
+		snap:  &Snapshot{Entries: map[string]Entry{}},
+		links: map[inode][]string{},
+		nlink: map[inode]int{},
+		buf:   make([]byte, block),
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: root, Err: err}
+	}
+	e := common(&st)
+	e.readXattrs(fd, ".")
+	t.snap.Entries["."] = e
+	if err := t.dir(fd, ""); err != nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", root, err)
+	}
+	t.groups()
+	return t.snap, nil
+}
+
+// MustTake is Take, which fails the test on error.
+func MustTake(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, root string) *Snapshot {
+	t.Helper()
+	s, err := Take(root)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return s
+}
+
+// dir records what is in the directory fd, whose path is prefix without the
+// last slash.
+func (t *taker) dir(fd int, prefix string) error {
+	names, err := readNames(fd)
+	if err != nil {
+		return &fs.PathError{Op: "readdir", Path: prefix, Err: err}
+	}
+	for _, name := range names {
+		path := name
+		if prefix != "" {
+			path = prefix + "/" + name
+		}
+		if err := t.entry(fd, name, path); err != nil {
+			return &fs.PathError{Op: "read", Path: path, Err: err}
+		}
+	}
+	return nil
+}
+
+func (t *taker) entry(dirfd int, name, path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	e := common(&st)
+	e.readXattrs(dirfd, name)
+
+	var err error
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		e.Size = st.Size
+		e.Hash, err = t.content(dirfd, name, st.Size)
+	case unix.S_IFLNK:
+		e.Target, err = readlink(dirfd, name)
+	case unix.S_IFCHR, unix.S_IFBLK:
+		e.Rdev = uint64(st.Rdev) //nolint:unconvert // its width differs between architectures
+	case unix.S_IFDIR:
+		err = t.subdir(dirfd, name, path)
+	}
+	if errors.Is(err, unix.EACCES) {
+		e.Unreadable, err = "content", nil
+	}
+	if err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 {
+		id := inode{uint64(st.Dev), st.Ino} //nolint:unconvert // as above
+		t.links[id] = append(t.links[id], path)
+		t.nlink[id] = int(st.Nlink)
+	}
+	t.snap.Entries[path] = e
+	return nil
+}
+
+func (t *taker) subdir(dirfd int, name, path string) error {
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return t.dir(fd, path)
+}
+
+// groups names each hard-link group by its first path.
+func (t *taker) groups() {
+	for id, paths := range t.links {
+		sort.Strings(paths)
+		for _, p := range paths {
+			e := t.snap.Entries[p]
+			if len(paths) > 1 {
+				e.Group = paths[0]
+			}
+			e.Links = t.nlink[id] - len(paths)
+			t.snap.Entries[p] = e
+		}
+	}
+}
+
+// content hashes the blocks of a file that are not all zero, with their
+// offsets, and its size.
+func (t *taker) content(dirfd int, name string, size int64) (string, error) {
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	h := sha256.New()
+	_ = binary.Write(h, binary.LittleEndian, size)
+	zero := make([]byte, block)
+	for off := int64(0); off < size; {
+		data, err := unix.Seek(fd, off, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break
+		}
+		if err == nil && data > off {
+			off = data - data%block
+		}
+		n, err := f.ReadAt(t.buf, off)
+		if err != nil && err != io.EOF {
+			return "", err
+		}
+		if n == 0 {
+			return "", fmt.Errorf("ends at %d of %d bytes", off, size)
+		}
+		if !bytes.Equal(t.buf[:n], zero[:n]) {
+			_ = binary.Write(h, binary.LittleEndian, off)
+			h.Write(t.buf[:n])
+		}
+		off += int64(n)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func common(st *unix.Stat_t) Entry {
+	return Entry{
+		Type:    typeBits(st.Mode),
+		Mode:    st.Mode & 0o7777,
+		UID:     st.Uid,
+		GID:     st.Gid,
+		MtimeNS: st.Mtim.Nano(),
+	}
+}
+
+func typeBits(mode uint32) fs.FileMode {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return 0
+	case unix.S_IFDIR:
+		return fs.ModeDir
+	case unix.S_IFLNK:
+		return fs.ModeSymlink
+	case unix.S_IFIFO:
+		return fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		return fs.ModeSocket
+	case unix.S_IFCHR:
+		return fs.ModeDevice | fs.ModeCharDevice
+	case unix.S_IFBLK:
+		return fs.ModeDevice
+	}
+	return fs.ModeIrregular
+}
+
+// readXattrs reads what is attached to name in dirfd itself, a symlink
+// included.
+func (e *Entry) readXattrs(dirfd int, name string) {
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", dirfd, name)
+	list, err := sized(func(b []byte) (int, error) { return unix.Llistxattr(path, b) })
+	if err != nil {
+		return // a file system without them
+	}
+	for _, attr := range strings.FieldsFunc(string(list), func(r rune) bool { return r == 0 }) {
+		v, err := sized(func(b []byte) (int, error) { return unix.Lgetxattr(path, attr, b) })
+		if err != nil {
+			v = []byte("unreadable: " + err.Error())
+		}
+		if e.Xattrs == nil {
+			e.Xattrs = map[string]string{}
+		}
+		e.Xattrs[attr] = string(v)
+	}
+}
+
+// sized calls f with a buffer that is large enough.
+func sized(f func([]byte) (int, error)) ([]byte, error) {
+	b := make([]byte, 1<<10)
+	for {
+		n, err := f(b)
+		if errors.Is(err, unix.ERANGE) {
+			b = make([]byte, 4*len(b))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return b[:n], nil
+	}
+}
+
+func readlink(dirfd int, name string) (string, error) {
+	b := make([]byte, unix.PathMax+1)
+	n, err := unix.Readlinkat(dirfd, name, b)
+	if err != nil {
+		return "", err
+	}
+	return string(b[:n]), nil
+}
+
+// readNames lists the directory fd, in order.
+func readNames(fd int) ([]string, error) {
+	dup, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(dup), ".")
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	sort.Strings(names)
+	return names, err
+}
