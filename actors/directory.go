@@ -1,0 +1,206 @@
+package actors
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ErrDirectory is wrapped by every error of [ValidateDirectory].
+var ErrDirectory = errors.New("unusable working directory")
+
+// DefaultUndoDir returns where the undo log of a working folder lives when
+// nothing else is asked for: in the user's state directory
+// ($XDG_STATE_HOME/sandbox/undo) when that shares the file system with the
+// folder, so that removed files can be kept by a rename, else in a hidden
+// sibling of the folder. It is never inside the folder. Nothing is created.
+func DefaultUndoDir(workdir string) (string, error) {
+	path, err := resolve(workdir)
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Base(path)
+	if state, err := stateDir(); err == nil {
+		sum := sha256.Sum256([]byte(path))
+		dir := filepath.Join(state, "undo", name+"-"+hex.EncodeToString(sum[:8]))
+		if !within(dir, path) && sameFileSystem(existing(dir), path) {
+			return dir, nil
+		}
+	}
+	if path == string(filepath.Separator) {
+		return "", fmt.Errorf("%w: %s has no place for an undo directory beside it; name one with --undo-dir", ErrDirectory, path)
+	}
+	return filepath.Join(filepath.Dir(path), "."+name+".sandbox-undo"), nil
+}
+
+// stateDir is where this program keeps what outlives it.
+func stateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "sandbox"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return "", errors.New("no home directory")
+	}
+	return filepath.Join(home, ".local", "state", "sandbox"), nil
+}
+
+// existing returns the nearest ancestor of path (or path) that exists.
+func existing(path string) string {
+	for {
+		if _, err := os.Lstat(path); err == nil || filepath.Dir(path) == path {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// within reports whether path is dir or below it; both absolute and clean.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: %s does not exist; create it or choose another with --working-dir", ErrDirectory, path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", ErrDirectory, path, err)
+	}
+	return abs, nil
+}
+
+// resolveMissing resolves the symlinks of the part of path that exists.
+func resolveMissing(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	base := existing(abs)
+	real, err := filepath.EvalSymlinks(base)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(real, strings.TrimPrefix(abs, base)), nil
+}
+
+// ValidateDirectory checks one working folder and completes it: the result has
+// an absolute path without symlinks and an undo directory. runtimeDir is where
+// running sessions register (empty: nobody is asked). Errors wrap
+// [ErrDirectory] and say what to do. A folder that another session has open
+// itself is no error here: opening its log says who has it.
+func ValidateDirectory(d Directory, runtimeDir string) (Directory, error) {
+	path, err := resolve(d.Path)
+	if err != nil {
+		return d, err
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return d, fmt.Errorf("%w: %w", ErrDirectory, err)
+	}
+	switch {
+	case !st.IsDir():
+		return d, fmt.Errorf("%w: %s is not a directory; name the folder that holds it", ErrDirectory, path)
+	case filepath.Dir(path) == path:
+		return d, fmt.Errorf("%w: %s is the root of the file system; choose a folder below it with --working-dir", ErrDirectory, path)
+	}
+	d.Path = path
+	if d.UndoDir == "" {
+		if d.UndoDir, err = DefaultUndoDir(path); err != nil {
+			return d, err
+		}
+	}
+	if d.UndoDir, err = resolveMissing(d.UndoDir); err != nil {
+		return d, fmt.Errorf("%w: undo directory: %w", ErrDirectory, err)
+	}
+	if within(d.UndoDir, path) {
+		return d, fmt.Errorf("%w: the undo directory %s is inside %s, where commands could change it; choose another with --undo-dir", ErrDirectory, d.UndoDir, path)
+	}
+	if undo := enclosingUndoDir(path); undo != "" || within(path, d.UndoDir) {
+		return d, fmt.Errorf("%w: %s is inside the undo directory %s; choose another with --working-dir", ErrDirectory, path, firstOf(undo, d.UndoDir))
+	}
+	return d, clashes(path, runtimeDir)
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// enclosingUndoDir returns the undo directory that path is or lies in.
+func enclosingUndoDir(path string) string {
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if isUndoDir(dir) {
+			return dir
+		}
+		if filepath.Dir(dir) == dir {
+			return ""
+		}
+	}
+}
+
+func isUndoDir(dir string) bool {
+	for _, name := range []string{"version", "lock", "steps", "wal"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// registration is what a running session writes beside its control socket.
+type registration struct {
+	PID         int      `json:"pid"`
+	Session     string   `json:"session"`
+	Socket      string   `json:"socket"`
+	Directories []string `json:"directories"`
+}
+
+// clashes reports a running session whose folder encloses path or lies in it.
+func clashes(path, runtimeDir string) error {
+	for _, r := range registrations(runtimeDir) {
+		for _, other := range r.Directories {
+			switch {
+			case other == path:
+			case within(path, other):
+				return fmt.Errorf("%w: %s is inside %s, which session %s (process %d) has open; end that session or work in %s", ErrDirectory, path, other, r.Session, r.PID, other)
+			case within(other, path):
+				return fmt.Errorf("%w: %s contains %s, which session %s (process %d) has open; end that session first", ErrDirectory, path, other, r.Session, r.PID)
+			}
+		}
+	}
+	return nil
+}
+
+// registrations lists the sessions that run, by their files in runtimeDir.
+func registrations(runtimeDir string) []registration {
+	if runtimeDir == "" {
+		return nil
+	}
+	files, _ := filepath.Glob(filepath.Join(runtimeDir, "*.json"))
+	var all []registration
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil || len(b) > 1<<20 {
+			continue
+		}
+		var r registration
+		if json.Unmarshal(b, &r) == nil && processAlive(r.PID) {
+			all = append(all, r)
+		}
+	}
+	return all
+}

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package actors
+
+func sameFileSystem(string, string) bool { return false }
+
+func processAlive(int) bool { return false }
