@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// state is kept between calls.
+type state struct {
+	Passed  int
+	Skipped int      // elsewhere, or outside CI
+	Failed  []string // by name
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("tally", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	file := flags.String("state", "", "the `file` with the counts")
+	pass := flags.String("pass", "", "what to call this pass in the names of tests")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	st, err := load(*file)
+	if err != nil {
+		fmt.Fprintln(stderr, "tally:", err)
+		return 2
+	}
+	switch cmd := flags.Arg(0); {
+	case cmd == "tests" && flags.NArg() == 1:
+		err = st.tests(*pass, stdin, stdout)
+	case cmd == "check" && flags.NArg() >= 3:
+		st.check(flags.Arg(1), flags.Args()[2:], stdout)
+	case cmd == "sum" && flags.NArg() == 1:
+		return st.sum(stdout)
+	default:
+		fmt.Fprintln(stderr, "usage: tally -state FILE [-pass NAME] tests | check NAME COMMAND... | sum")
+		return 2
+	}
+	if err = errors.Join(err, st.save(*file)); err != nil {
+		fmt.Fprintln(stderr, "tally:", err)
+		return 2
+	}
+	return 0
+}
+
+func load(file string) (*state, error) {
+	st := &state{}
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return st, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(b) == 0 {
+		return st, nil
+	}
+	return st, json.Unmarshal(b, st)
+}
+
+func (st *state) save(file string) error {
+	b, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, b, 0o600)
+}
+
+// tests counts one stream of go test -json.
+func (st *state) tests(pass string, in io.Reader, out io.Writer) error {
+	s := newStream(pass, inCI(), out)
+	err := s.read(in)
+	if s.packages == 0 && err == nil {
+		s.fail("no package was tested")
+	}
+	st.Passed += s.passed
+	st.Skipped += s.skipped
+	st.Failed = append(st.Failed, s.failed...)
+	return err
+}
+
+func (st *state) check(name string, command []string, out io.Writer) {
+	start := time.Now()
+	b, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+	took := time.Since(start).Round(100 * time.Millisecond)
+	if err == nil {
+		st.Passed++
+		fmt.Fprintf(out, "ok    %s (%s)\n", name, took)
+		return
+	}
+	st.Failed = append(st.Failed, name)
+	fmt.Fprintf(out, "FAIL  %s (%s): %v\n%s\n", name, took, err, b)
+}
+
+func (st *state) sum(out io.Writer) int {
+	if len(st.Failed) > 0 {
+		fmt.Fprintln(out, "\nfailed:")
+		for _, name := range st.Failed {
+			fmt.Fprintln(out, "  "+name)
+		}
+	}
+	if st.Skipped > 0 {
+		fmt.Fprintf(out, "%d skipped\n", st.Skipped)
+	}
+	fmt.Fprintf(out, "%d passed, %d failed\n", st.Passed, len(st.Failed))
+	if len(st.Failed) > 0 || st.Passed == 0 {
+		return 1
+	}
+	return 0
+}
+
+func inCI() bool {
+	v := os.Getenv("CI")
+	return v != "" && v != "0" && v != "false"
+}
