@@ -1,0 +1,180 @@
+package none
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+type process struct {
+	cmd      *exec.Cmd
+	terminal *os.File
+	started  time.Time
+	ended    chan struct{}
+	status   hypervisor.ExitStatus
+	err      error
+}
+
+var _ hypervisor.Process = (*process)(nil)
+
+// Exec starts a command in its own session or process group.
+func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Process, error) {
+	if len(c.Argv) == 0 {
+		return nil, &hypervisor.StartError{Argv0: "", ExitCode: 127, Err: errors.New("no command given")}
+	}
+	cmd := &exec.Cmd{Args: c.Argv, Env: c.Env, Dir: g.translate(c.Dir)}
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	path, err := exec.LookPath(c.Argv[0])
+	if errors.Is(err, exec.ErrDot) {
+		err = nil
+	}
+	if err != nil {
+		return nil, startError(c.Argv[0], err)
+	}
+	cmd.Path = path
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = orNil(c.Stdin), orNil(c.Stdout), orNil(c.Stderr)
+
+	p := &process{cmd: cmd, started: time.Now(), ended: make(chan struct{})}
+	var slave *os.File
+	if c.TTY != nil {
+		if p.terminal, slave, err = openPTY(*c.TTY); err != nil {
+			return nil, fmt.Errorf("open a terminal: %w", err)
+		}
+		defer slave.Close()
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		if c.TTY.Term != "" {
+			cmd.Env = append(cmd.Env, "TERM="+c.TTY.Term)
+		}
+	}
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped {
+		return nil, fmt.Errorf("the session has stopped: %w", os.ErrClosed)
+	}
+	if err := cmd.Start(); err != nil {
+		if p.terminal != nil {
+			_ = p.terminal.Close()
+		}
+		return nil, startError(c.Argv[0], err)
+	}
+	g.running[p] = struct{}{}
+	go func() {
+		p.reap()
+		g.mu.Lock()
+		delete(g.running, p)
+		g.mu.Unlock()
+	}()
+	return p, nil
+}
+
+// orNil avoids a typed nil, which exec would take for a file.
+func orNil(f *os.File) interface {
+	Read([]byte) (int, error)
+	Write([]byte) (int, error)
+} {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+func startError(argv0 string, err error) error {
+	code := 126
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = 127
+	}
+	return &hypervisor.StartError{Argv0: argv0, ExitCode: code, Err: err}
+}
+
+func (p *process) reap() {
+	defer close(p.ended)
+	err := p.cmd.Wait()
+	p.status.Duration = time.Since(p.started)
+	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+		p.err = err
+	case ws.Signaled():
+		p.status.Signal = int(ws.Signal())
+		p.status.Code = 128 + p.status.Signal
+	default:
+		p.status.Code = ws.ExitStatus()
+	}
+}
+
+func (p *process) Terminal() *os.File { return p.terminal }
+
+// Signal reaches the whole process group.
+func (p *process) Signal(sig int) error {
+	err := syscall.Kill(-p.cmd.Process.Pid, syscall.Signal(sig))
+	if errors.Is(err, syscall.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+func (p *process) Resize(rows, cols uint16) error {
+	if p.terminal == nil {
+		return nil
+	}
+	return unix.IoctlSetWinsize(int(p.terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+}
+
+// Cancel ends the process group: TERM, then KILL after grace.
+func (p *process) Cancel(grace time.Duration) error {
+	if err := p.Signal(int(syscall.SIGTERM)); err != nil {
+		return nil //nolint:nilerr // already gone
+	}
+	_ = p.Signal(int(syscall.SIGCONT))
+	t := time.AfterFunc(grace, func() { _ = p.Signal(int(syscall.SIGKILL)) })
+	go func() { <-p.ended; t.Stop() }()
+	return nil
+}
+
+func (p *process) Wait(ctx context.Context) (hypervisor.ExitStatus, error) {
+	select {
+	case <-p.ended:
+		return p.status, p.err
+	case <-ctx.Done():
+		return hypervisor.ExitStatus{}, ctx.Err()
+	}
+}
+
+// openPTY opens a pseudo-terminal pair of the given size.
+func openPTY(t hypervisor.TTY) (master, slave *os.File, err error) {
+	m, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open /dev/ptmx: %w", err)
+	}
+	master = os.NewFile(uintptr(m), "pty")
+	n, err := unix.IoctlGetInt(m, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(m, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(m, unix.TIOCSWINSZ, &unix.Winsize{Row: t.Rows, Col: t.Cols})
+	}
+	if err == nil {
+		slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		_ = master.Close()
+		return nil, nil, err
+	}
+	return master, slave, nil
+}

@@ -1,0 +1,153 @@
+//go:build linux
+
+package none
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// start brings up a guest whose one share is a loopback of a temporary folder.
+func start(t *testing.T) (hypervisor.Guest, string) {
+	t.Helper()
+	r := New(Options{Dir: filepath.Join(t.TempDir(), "run")})
+	if err := r.Probe(t.Context()); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	host := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(host, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g, err := r.Start(t.Context(), hypervisor.Config{Shares: []hypervisor.Share{{
+		HostPath: host, GuestPath: host,
+		Serve: func(tr hypervisor.Transport) error {
+			root, err := fs.NewLoopbackRoot(host)
+			if err != nil {
+				return err
+			}
+			srv, err := fuse.NewServer(fs.NewNodeFS(root, &fs.Options{}), "/dev/fd/"+strconv.Itoa(int(tr.File.Fd())), &fuse.MountOptions{})
+			if err != nil {
+				return err
+			}
+			go srv.Serve()
+			return srv.WaitMount()
+		},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g, host
+}
+
+func TestCommandsRunOnTheBridge(t *testing.T) {
+	g, host := start(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := g.Exec(t.Context(), hypervisor.Command{Argv: []string{"sh", "-c", "pwd; echo hi > made; exit 7"}, Dir: filepath.Join(host, "sub"), Stdout: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	out, _ := io.ReadAll(r)
+	st, err := p.Wait(t.Context())
+	if err != nil || st.Code != 7 {
+		t.Fatalf("status %+v, %v", st, err)
+	}
+	if got := strings.TrimSpace(string(out)); got == filepath.Join(host, "sub") || !strings.HasSuffix(got, "/sub") {
+		t.Errorf("ran in %q, not on the bridge", got)
+	}
+	if b, err := os.ReadFile(filepath.Join(host, "sub", "made")); err != nil || string(b) != "hi\n" {
+		t.Errorf("made: %q, %v", b, err)
+	}
+}
+
+func TestStartErrorsAndSignals(t *testing.T) {
+	g, host := start(t)
+	var se *hypervisor.StartError
+	if _, err := g.Exec(t.Context(), hypervisor.Command{Argv: []string{"no-such-command-here"}, Dir: host}); !errors.As(err, &se) || se.ExitCode != 127 {
+		t.Errorf("missing command: %v", err)
+	}
+	plain := filepath.Join(host, "plain")
+	if err := os.WriteFile(plain, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Exec(t.Context(), hypervisor.Command{Argv: []string{plain}, Dir: host}); !errors.As(err, &se) || se.ExitCode != 126 {
+		t.Errorf("file that is not executable: %v", err)
+	}
+	p, err := g.Exec(t.Context(), hypervisor.Command{Argv: []string{"sleep", "1000"}, Dir: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Cancel(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := p.Wait(t.Context()); err != nil || st.Code != 128+15 || st.Signal != 15 {
+		t.Errorf("cancelled: %+v, %v", st, err)
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	g, host := start(t)
+	p, err := g.Exec(t.Context(), hypervisor.Command{
+		Argv: []string{"sh", "-c", "stty size; test -t 0 && echo tty"}, Dir: host,
+		TTY: &hypervisor.TTY{Rows: 33, Cols: 77, Term: "xterm"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := io.ReadAll(p.Terminal()) // ends with EIO when the command has gone
+	if _, err := p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := string(out); !strings.Contains(s, "33 77") || !strings.Contains(s, "tty\r\n") {
+		t.Errorf("terminal said %q", s)
+	}
+}
+
+func TestStopLeavesNothingMounted(t *testing.T) {
+	g, _ := start(t)
+	var point string
+	for k, v := range g.Facts() {
+		if strings.HasPrefix(k, "mount:") {
+			point = v
+		}
+	}
+	if _, err := g.Exec(t.Context(), hypervisor.Command{Argv: []string{"sleep", "1000"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(point); !os.IsNotExist(err) {
+		t.Errorf("mount point is still there: %v", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mounts), point) {
+		t.Error("still mounted")
+	}
+}
