@@ -105,7 +105,7 @@ func (t *taker) entry(dirfd int, name, path string) error {
 	case unix.S_IFLNK:
 		e.Target, err = readlink(dirfd, name)
 	case unix.S_IFCHR, unix.S_IFBLK:
-		e.Rdev = uint64(st.Rdev) //nolint:unconvert // its width differs between architectures
+		e.Rdev = uint64(st.Rdev)
 	case unix.S_IFDIR:
 		err = t.subdir(dirfd, name, path)
 	}
@@ -116,7 +116,7 @@ func (t *taker) entry(dirfd int, name, path string) error {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 {
-		id := inode{uint64(st.Dev), st.Ino} //nolint:unconvert // as above
+		id := inode{uint64(st.Dev), st.Ino}
 		t.links[id] = append(t.links[id], path)
 		t.nlink[id] = int(st.Nlink)
 	}
@@ -169,7 +169,7 @@ func (t *taker) content(dirfd int, name string, size int64) (string, error) {
 			off = data - data%block
 		}
 		n, err := f.ReadAt(t.buf, off)
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return "", err
 		}
 		if n == 0 {

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Runs everything there is to test, as whoever calls it; as root the tests run a
+# second time as an ordinary user. The last line is "N passed, N failed".
+#
+#   tests/run.sh           all of it
+#   tests/run.sh quick     without linters, cross-builds, fuzzing; short campaign
+#
+# With CI=true a skipped test is a failure.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+mode=${1:-all}
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+chmod 755 "$tmp" # the ordinary user's tests look in
+
+start=$SECONDS
+say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - start)); }
+tally() { "$tmp/tally" -state "$tmp/state" "$@"; }
+gotests() { # PASS ARGUMENT...
+    local pass=$1
+    shift
+    go test -json -count=1 -timeout=15m "$@" 2>&1 | tally -pass "$pass" tests
+}
+
+if ! go build -o "$tmp/tally" ./tests/tally || ! go build -o "$tmp/asuser" ./tests/asuser; then
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+
+say "build"
+tally check "make build" make --no-print-directory build
+tally check "build with fault injection" go build -tags faults -o bin/sandbox-faults ./cmd/sandbox
+
+if [ "$mode" = all ]; then
+    say "static checks"
+    tally check "go vet" go vet -tags faults ./...
+    if command -v golangci-lint >/dev/null || [ "${CI:-}" = true ]; then
+        tally check "golangci-lint" golangci-lint run --allow-parallel-runners ./...
+    else
+        echo "no golangci-lint here: .ci/run installs it"
+    fi
+    for platform in darwin/arm64 windows/amd64 linux/arm64; do
+        tally check "build for $platform" env GOOS=${platform%/*} GOARCH=${platform#*/} CGO_ENABLED=0 go build ./...
+    done
+    tally check "vet for darwin" env GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
+fi
+
+race=-race
+if ! command -v gcc >/dev/null; then
+    echo "no gcc here: the race detector is left out"
+    race=
+    [ "${CI:-}" != true ] || tally check "race detector" false
+fi
+
+who=$(id -un)
+say "tests as $who"
+gotests "$who" $race ./...
+if [ "$(id -u)" = 0 ]; then
+    say "tests as an ordinary user"
+    gotests user $race -exec "$tmp/asuser" ./...
+fi
+
+say "injected faults, killed programs"
+campaign=500
+[ "$mode" = all ] || campaign=100
+SANDBOX_CRASH_RUNS=$campaign gotests faults -tags faults ./fsbridge/undolog/... ./tests/crash/...
+
+if [ "$mode" = all ]; then
+    say "fuzzing, a moment each"
+    grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:[0-9]*:func /:/' | sort |
+        while IFS=: read -r file target; do
+            tally check "$target ($(dirname "$file"))" \
+                go test -run='^$' -fuzz="^$target\$" -fuzztime=5s -fuzzminimizetime=5s "$(dirname "$file")"
+        done
+fi
+
+say "result"
+tally sum
