@@ -1,0 +1,44 @@
+package undolog
+
+import "github.com/codeagent/sandbox/fsbridge"
+
+// UndoOptions say what [Log.Undo] or [Log.Redo] shall do.
+type UndoOptions struct {
+	// Count is the number of steps; below 1 means 1.
+	Count int
+	// Force crosses barriers and, where there are unprotected steps, undoes
+	// what can be undone.
+	Force bool
+	// DryRun changes nothing and tells what would change.
+	DryRun bool
+}
+
+// RestoreOptions say what [Log.Restore] shall do.
+type RestoreOptions struct {
+	// Path is relative to the working folder, in raw bytes.
+	Path string
+	// Step is the step whose beginning is the wanted state.
+	Step   StepID
+	Force  bool
+	DryRun bool
+}
+
+// ApplyResult says what an undo, a redo or a restore changed.
+type ApplyResult struct {
+	// Steps are those undone or done again, in the order in which it was done.
+	Steps []Entry `json:"steps"`
+	// Paths are the first [HistoryPaths] of the PathCount paths that changed.
+	Paths     []Affected `json:"paths"`
+	PathCount int        `json:"path_count"`
+	// Changes are for [fsbridge.Bridge.Invalidate].
+	Changes  fsbridge.Changes `json:"-"`
+	Warnings []string         `json:"warnings,omitempty"`
+}
+
+// GCOptions say what [Log.GC] shall do.
+type GCOptions struct {
+	// CompressAll packs the adopted files of every step, the newest too.
+	CompressAll bool
+	// Discard drops the whole history.
+	Discard bool
+}

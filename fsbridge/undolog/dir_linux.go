@@ -1,0 +1,400 @@
+package undolog
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+func formatStepID(id StepID) string { return strconv.FormatInt(int64(id), 10) }
+
+// parseStepID is the inverse of formatStepID and refuses everything else.
+func parseStepID(name string) (StepID, error) {
+	n, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || n == 0 || strconv.FormatInt(n, 10) != name {
+		return 0, fmt.Errorf("%q is not a step id", name)
+	}
+	return StepID(n), nil
+}
+
+// openUndoDir opens the undo directory path, making what is missing of it with
+// mode 0700 if create is true, and refuses one inside root or around it.
+func openUndoDir(path string, root *hostfs.Root, create bool) (*hostfs.Root, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil || path == "" {
+		return nil, unusable(path, errors.Join(errors.New("not a path"), err))
+	}
+	if root != nil {
+		if err := checkPlacement(abs, root); err != nil {
+			return nil, err
+		}
+	}
+	if create {
+		if err := os.MkdirAll(abs, 0o700); err != nil {
+			return nil, unusable(path, err)
+		}
+	}
+	dir, err := hostfs.OpenRoot(abs)
+	if err != nil {
+		return nil, unusable(path, err)
+	}
+	return dir, nil
+}
+
+// checkPlacement looks at the identities of the directories above abs (as far
+// as it exists) and above root.
+func checkPlacement(abs string, root *hostfs.Root) error {
+	base := abs
+	for {
+		if _, err := os.Lstat(base); err == nil || base == "/" {
+			break
+		}
+		base = filepath.Dir(base)
+	}
+	inside := false
+	err := walkUp(base, func(_ int, id hostfs.ID) error {
+		inside = inside || id == root.ID()
+		return nil
+	})
+	if err != nil {
+		return unusable(abs, err)
+	}
+	if inside {
+		return unusable(abs, errors.New("it lies inside the working folder, where what runs in the sandbox could change it; choose a place outside with --undo-dir"))
+	}
+	return walkUp(root.Path(), func(fd int, _ hostfs.ID) error {
+		if looksLikeLog(fd) {
+			return unusable(abs, fmt.Errorf("the working folder %s lies inside an undo directory", root.Path()))
+		}
+		return nil
+	})
+}
+
+// walkUp calls f for the directory path and every one above it.
+func walkUp(path string, f func(fd int, id hostfs.ID) error) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	last := hostfs.ID{}
+	for range 4096 {
+		st, err := hostfs.StatFD(fd)
+		if err != nil {
+			return err
+		}
+		if st.ID == last {
+			return nil
+		}
+		last = st.ID
+		if err := f(fd, st.ID); err != nil {
+			return err
+		}
+		up, err := unix.Openat(fd, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &os.PathError{Op: "open", Path: path + "/..", Err: err}
+		}
+		_ = unix.Close(fd)
+		fd = up
+	}
+	return nil
+}
+
+// looksLikeLog tells whether the directory behind fd is an undo directory.
+func looksLikeLog(fd int) bool {
+	for _, name := range []string{"version", "lock", "ids", "wal", "steps"} {
+		if _, err := hostfs.StatAt(fd, name); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// lockDir takes the lock of the directory and writes owner into the lock file.
+func lockDir(dir *hostfs.Root, owner Owner) (int, error) {
+	fd, err := hostfs.OpenAt(dir.FD(), "lock", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return -1, unusable(dir.Path(), err)
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = hostfs.Close(fd)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			o, _ := ReadOwner(dir.Path())
+			return -1, &LockedError{Dir: dir.Path(), Owner: o}
+		}
+		return -1, unusable(dir.Path(), err)
+	}
+	if err := writeOwner(fd, owner); err != nil {
+		_ = hostfs.Close(fd)
+		return -1, unusable(dir.Path(), err)
+	}
+	return fd, nil
+}
+
+func writeOwner(fd int, o Owner) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if err := hostfs.PwriteFull(fd, b, 0); err != nil {
+		return err
+	}
+	return hostfs.TruncateFD(fd, int64(len(b)))
+}
+
+// ReadOwner returns what the lock file of the undo directory dir says, without
+// locking. The process it names may be gone.
+func ReadOwner(dir string) (Owner, error) {
+	r, err := openUndoDir(dir, nil, false)
+	if err != nil {
+		return Owner{}, err
+	}
+	defer r.Close()
+	b, err := readSmall(r.FD(), "lock", 64<<10)
+	if err != nil {
+		return Owner{}, err
+	}
+	var o Owner
+	if err := json.Unmarshal(b, &o); err != nil {
+		return Owner{}, fmt.Errorf("undolog: lock file of %s: %w", dir, err)
+	}
+	return o, nil
+}
+
+// readSmall reads a regular file of at most limit bytes.
+func readSmall(dirfd int, name string, limit int64) ([]byte, error) {
+	fd, err := openRegular(dirfd, name)
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(fd)
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return nil, err
+	}
+	if st.Size > limit {
+		return nil, fmt.Errorf("%s is too large: %d bytes", name, st.Size)
+	}
+	buf := make([]byte, st.Size)
+	n, err := hostfs.PreadFull(fd, buf, 0)
+	return buf[:n], err
+}
+
+// writeFile writes a whole file under a temporary name and renames it, so that
+// it is there completely or not at all.
+func writeFile(dirfd int, name string, data []byte) error {
+	tmp := name + ".new"
+	fd, err := hostfs.OpenAt(dirfd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = faultPoint("file." + name)
+	if err == nil {
+		err = hostfs.PwriteFull(fd, data, 0)
+	}
+	if err = errors.Join(err, hostfs.Close(fd)); err == nil {
+		err = hostfs.RenameAt(dirfd, tmp, dirfd, name, 0)
+	}
+	if err != nil {
+		_ = hostfs.UnlinkAt(dirfd, tmp)
+	}
+	return err
+}
+
+// checkVersion reads the version file, and writes it into a directory that is
+// new.
+func checkVersion(dir *hostfs.Root) error {
+	b, err := readSmall(dir.FD(), "version", 64)
+	if errors.Is(err, unix.ENOENT) {
+		for _, name := range []string{"wal", "steps", "redo"} {
+			if _, err := hostfs.StatAt(dir.FD(), name); err == nil {
+				return &VersionError{Dir: dir.Path(), Found: 0, Want: formatVersion}
+			}
+		}
+		if err := writeFile(dir.FD(), "version", []byte(strconv.Itoa(formatVersion)+"\n")); err != nil {
+			return unusable(dir.Path(), err)
+		}
+		return nil
+	}
+	if err != nil {
+		return unusable(dir.Path(), err)
+	}
+	v, err := strconv.Atoi(strings.TrimSuffix(string(b), "\n"))
+	if err != nil || v < 1 {
+		return &VersionError{Dir: dir.Path(), Found: 0, Want: formatVersion}
+	}
+	if v != formatVersion {
+		return &VersionError{Dir: dir.Path(), Found: v, Want: formatVersion}
+	}
+	return nil
+}
+
+// logNames are the names that a log owns in its directory.
+var logNames = []string{
+	"wal", "steps", "redo", "trash", "remap", "rollback", "stamps", "barriers.json", "ids", "version",
+}
+
+// Discard removes the log in dir, whatever its version, and leaves an empty
+// directory in which [Open] starts afresh. It removes only what a log owns,
+// and follows no symlink. It returns a *LockedError while somebody holds the
+// log.
+func Discard(ctx context.Context, dir string) error {
+	r, err := openUndoDir(dir, nil, false)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	lock, err := lockDir(r, Owner{PID: os.Getpid()})
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(lock)
+	for _, name := range logNames { // version last: until then it is a mismatch
+		if err := removeAll(ctx, r.FD(), name); err != nil {
+			return unusable(dir, err)
+		}
+	}
+	return nil
+}
+
+// removeAll removes name below dirfd with everything in it, never following a
+// symlink. A name that does not exist is fine.
+func removeAll(ctx context.Context, dirfd int, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := hostfs.UnlinkAt(dirfd, name)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	fd, err := hostfs.OpenDirAt(dirfd, name)
+	if errors.Is(err, unix.EACCES) { // an adopted directory keeps its mode
+		if err = hostfs.ChmodAt(dirfd, name, 0o700); err == nil {
+			fd, err = hostfs.OpenDirAt(dirfd, name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	entries, err := hostfs.ReadDir(fd)
+	if err != nil {
+		return err
+	}
+	if st, err := hostfs.StatFD(fd); err == nil && len(entries) > 0 && st.Mode&0o300 != 0o300 {
+		_ = hostfs.ChmodFD(fd, 0o700)
+	}
+	for _, e := range entries {
+		if err := removeAll(ctx, fd, e.Name); err != nil {
+			return err
+		}
+	}
+	if err := hostfs.RmdirAt(dirfd, name); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
+}
+
+// counters are the persisted numbers that are never given twice.
+type counters struct {
+	fd int
+
+	mu                          sync.Mutex
+	command, ambient, seq, barr uint64 // the next ones
+}
+
+const countersSize = 48
+
+// openCounters reads the file "ids". If it is new or damaged, the counters
+// start above floor().
+func openCounters(dirfd int, floor func() uint64) (*counters, error) {
+	fd, err := hostfs.OpenAt(dirfd, "ids", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	c := &counters{fd: fd}
+	buf := make([]byte, countersSize)
+	n, err := hostfs.PreadFull(fd, buf, 0)
+	le := binary.LittleEndian
+	if err == nil && n == countersSize && string(buf[:4]) == "SBID" && le.Uint32(buf[4:]) == formatVersion &&
+		le.Uint32(buf[40:]) == crc32.Checksum(buf[:40], castagnoli) {
+		c.command, c.ambient, c.seq, c.barr = le.Uint64(buf[8:]), le.Uint64(buf[16:]), le.Uint64(buf[24:]), le.Uint64(buf[32:])
+		return c, nil
+	}
+	next := uint64(1)
+	if f := floor(); n > 0 || f > 0 {
+		next = f + 1_000_000
+	}
+	c.command, c.ambient, c.seq, c.barr = next, next, next, next
+	if err := c.store(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// store persists the counters. Call it with mu held.
+func (c *counters) store() error {
+	buf := make([]byte, countersSize)
+	le := binary.LittleEndian
+	copy(buf, "SBID")
+	le.PutUint32(buf[4:], formatVersion)
+	for i, v := range []uint64{c.command, c.ambient, c.seq, c.barr} {
+		le.PutUint64(buf[8+8*i:], v)
+	}
+	le.PutUint32(buf[40:], crc32.Checksum(buf[:40], castagnoli))
+	return hostfs.PwriteFull(c.fd, buf, 0)
+}
+
+func (c *counters) take(p *uint64) (uint64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := *p
+	*p++
+	return v, c.store()
+}
+
+func (c *counters) nextStep(t StepType) (StepID, error) {
+	if t == TypeAmbient {
+		v, err := c.take(&c.ambient)
+		return -StepID(v), err
+	}
+	v, err := c.take(&c.command)
+	return StepID(v), err
+}
+
+func (c *counters) nextSeq() (uint64, error)     { return c.take(&c.seq) }
+func (c *counters) nextBarrier() (uint64, error) { return c.take(&c.barr) }
+
+// reserve makes sure that id, which the caller chose, is not given by nextStep.
+func (c *counters) reserve(id StepID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, v := &c.command, uint64(id)
+	if id < 0 {
+		p, v = &c.ambient, uint64(-id)
+	}
+	if *p > v {
+		return nil
+	}
+	*p = v + 1
+	return c.store()
+}
+
+func (c *counters) close() { _ = hostfs.Close(c.fd) }

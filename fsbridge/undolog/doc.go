@@ -1,0 +1,144 @@
+// Package undolog keeps what a step destroys and puts it back.
+//
+// A [Log] belongs to one working folder. While a step is open every mutation
+// passes [Log.Capture], which writes a record of what was there before to the
+// step's journal, and only then lets it happen. [Log.Undo] applies those
+// records to the folder, keeps what it replaces for [Log.Redo], and is itself
+// journaled, so that a kill at any instant loses nothing.
+//
+// # Trust
+//
+// Everything below the undo directory is reached by directory descriptors and
+// single path components, never through a symlink, and taken to be hostile
+// when it is read: lengths are bounded, names pass [hostfs.CheckName], sums
+// are checked, and whatever is wrong is an error, never a panic and never a
+// write outside the two roots. The content of the working folder is hostile,
+// too; nothing is looked up there by a joined path.
+//
+// # Directory layout (version 1)
+//
+//	version                 "1\n"
+//	lock                    JSON of [Owner], held with flock(LOCK_EX)
+//	ids                     the counters, 48 bytes (below)
+//	wal/in_progress/        the open step; absent while nothing is captured
+//	steps/<id>/             a closed step, <id> its decimal step id
+//	redo/<id>/              a step that was undone and can be done again
+//	trash/<n>/              things to delete; emptied in the background
+//	remap                   inode numbers that changed (below)
+//	rollback                marker of an undo or redo under way (below)
+//	stamps, barriers.json   edits from outside (below)
+//
+// and in each step directory
+//
+//	journal                 records
+//	blobs/<obj/128>/<obj>   an adopted inode, by the decimal number of its object
+//	blobs/<obj/128>/<obj>.<n>  content blob n (n >= 1) of the object
+//	pack                    the adopted files of an older step, compressed (below)
+//	summary.json            JSON of [Entry], without barriers
+//	paths                   zstd stream of JSON lines, one [Affected] each
+//	barriers.json           JSON array of [Barrier], if there are any
+//
+// Directories are mode 0700, files 0600. A step directory appears under its
+// final name by one rename of a complete directory.
+//
+// # ids
+//
+// Little endian: magic "SBID", version uint32 = 1, next command id, next
+// ambient id (both counted upwards from 1; ambient ids are negated), next seq,
+// next barrier id, as uint64, then CRC32C of the preceding 40 bytes as uint32
+// and four zero bytes. It is rewritten in place by one pwrite. If it is
+// damaged, the counters restart 1,000,000 above the largest number found in
+// any step directory.
+//
+// # Journal
+//
+// The file starts with the 8 bytes "SBUNDO1\n". Records follow:
+//
+//	length  uint32 LE   of type and payload, 1 .. 16 MiB
+//	crc     uint32 LE   CRC32C (Castagnoli) of type and payload
+//	type    uint8
+//	payload length-1 bytes
+//
+// Each batch of records is appended by one write(2). A tail that is shorter
+// than its length says, or whose sum is wrong with nothing valid after it in
+// the file's length, is torn: the bytes from there on are cut. Since a record
+// is written before what it announces is done, what is cut was not done.
+//
+// In payloads "uint" is an unsigned varint, "int" a zigzag varint, and
+// "string" is a uint length and that many raw bytes. Numbers of objects are
+// uints; object 1 is the root of the working folder, 0 means none. They count
+// the objects of one journal.
+//
+//	1 step       JSON of {"id","seq","started_at","type","command","argv","dir"}:
+//	             the first record of every journal
+//	2 object     uint obj, uint flags, uint dev, uint ino, uint parent, string name,
+//	             [flags&retained: uint seq, uint obj of the older step's blob]
+//	             [not flags&created: uint mode, uint uid, uint gid, uint rdev, int size,
+//	             int mtime (ns), uint nlink, string symlink target]
+//	             flags: 1 created, 2 retained
+//	3 xattrs     uint obj, uint count, count times (string name, string value)
+//	4 binding    uint dir, string name, uint old
+//	5 unbind     uint dir, string name
+//	6 content    uint obj, uint off, uint length, uint encoding, and
+//	             encoding 1 (raw), 2 (zstd): string data
+//	             encoding 3 (hole): nothing
+//	             encoding 4 (raw blob), 5 (zstd blob): uint n of the content blob
+//	7 retain     uint obj
+//	8 freed      uint obj
+//	9 gone       uint obj
+//	10 unprotected  nothing
+//
+// All records are "set to": they say what was there when the step began. For
+// each key (object; object's xattrs; dir and name; byte of an object) the first
+// record wins, and unbind forgets the key.
+//
+//   - object: parent and name are its binding when the step began; a parent of
+//     0 with flag retained says that it was only in the blob of an older step,
+//     without that flag that it had no name. An object's ancestors are recorded before
+//     it. For a created directory, parent and name are where it was when it
+//     was recorded, and dev and ino are there so that it can be found; only
+//     created directories that hold pre-existing objects are recorded.
+//   - xattrs: without such a record the attributes did not change in the step.
+//   - binding: name in dir was bound to old, or to nothing (0). Bindings inside
+//     created directories are recorded only where a recorded object was moved.
+//   - unbind: the operation that the binding record announced failed because
+//     somebody outside had taken the name: it is theirs.
+//   - content: the bytes [off, off+length) of the object. The file's size is in
+//     the object record; bytes of no content record did not change, or did not
+//     exist. Ranges of one object do not overlap; a whole capture after partial
+//     ones only adds what is missing.
+//   - retain: the inode itself is moved or linked into blobs/ as soon as this
+//     record is written. It keeps its content, metadata and number there, and
+//     handles that are open on it can still change it; such changes are
+//     captured as changes of this object.
+//   - freed: the inode could not be retained. Content and xattrs are complete in
+//     this journal; the inode may be gone. For a directory: it was empty.
+//   - gone: an object that was freed does not exist any more, and another inode
+//     has its number.
+//   - unprotected: the step outgrew its limit; captures end here.
+//
+// # Invariants
+//
+//   - Nothing is changed in the working folder before its record is in the
+//     journal (with [DurabilityPower]: on the disk).
+//   - A binding is recorded before its first change in a step, with the parent
+//     directory's object (its mtime changes) and the object that it binds.
+//   - An object is recorded before its first change, so its stat is that of the
+//     step's start, and an unrecorded object is where its binding says.
+//   - A name that is recorded as absent at the start, or is in a directory
+//     that was created, binds a created object unless the object is recorded.
+//   - Pre-existing inodes exist until the step is dropped (retained), so their
+//     numbers identify them; only freed ones may be reused.
+//   - Ids, seqs and barrier ids are never used twice in one log.
+//
+// # Locks
+//
+// In this order: openStep.mu, stepObj.mu, recordWriter.mu, Log.mu. openStep.mu covers the step's maps
+// and every namespace capture including its rename (the kernel serialises those
+// anyway); it is not held while content is copied or synced. stepObj.mu is
+// held while content or attributes of that one inode are captured, and no
+// other lock of the log is awaited under it except the writer's. A capture
+// calls [fsbridge.Place] with openStep.mu or stepObj.mu held.
+// Lifecycle calls are never concurrent with each other (the caller's promise);
+// History, Step, Status and Diff may run at any time.
+package undolog

@@ -1,0 +1,86 @@
+//go:build linux && faults
+
+package undolog
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// FaultVar is the environment variable that arms one fault point of a binary
+// built with the tag "faults":
+//
+//	kill:<point>:<n>        SIGKILL ourselves at the n-th passage (n >= 1)
+//	err:<point>:<n>:<errno> fail the n-th passage with ENOSPC, EIO ...
+//	err:<point>:<n>+:<errno> fail the n-th and all later ones
+const FaultVar = "SANDBOX_FAULT"
+
+var errnos = map[string]syscall.Errno{
+	"ENOSPC": syscall.ENOSPC, "EIO": syscall.EIO, "EDQUOT": syscall.EDQUOT,
+	"EXDEV": syscall.EXDEV, "EPERM": syscall.EPERM, "EMLINK": syscall.EMLINK,
+}
+
+type armedFault struct {
+	point string
+	left  atomic.Int64
+	all   bool
+	errno syscall.Errno // 0: kill
+}
+
+var armed atomic.Pointer[armedFault]
+
+// ArmFault arms a fault as [FaultVar] does; "" disarms.
+func ArmFault(spec string) error {
+	if spec == "" {
+		armed.Store(nil)
+		return nil
+	}
+	f := strings.Split(spec, ":")
+	if len(f) < 3 || (f[0] == "kill") != (len(f) == 3) || (f[0] == "err") != (len(f) == 4) {
+		return fmt.Errorf("%s: %q is not kill:<point>:<n> or err:<point>:<n>[+]:<errno>", FaultVar, spec)
+	}
+	a := &armedFault{point: f[1]}
+	count, all := strings.CutSuffix(f[2], "+")
+	n, err := strconv.ParseInt(count, 10, 64)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%s: bad count in %q", FaultVar, spec)
+	}
+	a.left.Store(n)
+	a.all = all
+	if f[0] == "err" {
+		if a.errno = errnos[f[3]]; a.errno == 0 {
+			return fmt.Errorf("%s: unknown errno in %q", FaultVar, spec)
+		}
+	}
+	armed.Store(a)
+	return nil
+}
+
+// checkFaults arms what the environment asks for.
+func checkFaults() error {
+	if spec := os.Getenv(FaultVar); spec != "" && armed.Load() == nil {
+		return ArmFault(spec)
+	}
+	return nil
+}
+
+// faultPoint fails or kills the process if this point is armed and it is its
+// turn.
+func faultPoint(name string) error {
+	a := armed.Load()
+	if a == nil || a.point != name {
+		return nil
+	}
+	if left := a.left.Add(-1); left > 0 || (left < 0 && !a.all) {
+		return nil
+	}
+	if a.errno == 0 {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+	return a.errno
+}

@@ -1,0 +1,256 @@
+package undolog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Log is the undo log of one working folder. See the package documentation for
+// which methods may run concurrently.
+type Log struct {
+	o    Options
+	root *hostfs.Root // the working folder
+	dir  *hostfs.Root // the undo directory
+	log  *slog.Logger
+	now  func() time.Time
+	lock int // descriptor of the lock file
+	ids  *counters
+
+	cur atomic.Pointer[openStep]
+
+	mu     sync.RWMutex
+	steps  []*stepEntry // closed steps, oldest first
+	redo   []*stepEntry // undone steps, the next one to redo last
+	closed bool
+}
+
+// stepEntry is a step directory that the Log knows. Its Entry is read-only
+// once it is in a list: replace the stepEntry to change it.
+type stepEntry struct {
+	Entry
+	// name of the directory below steps/ or redo/.
+	name string
+}
+
+// stepName is the name of a step's directory.
+func stepName(id StepID) string { return formatStepID(id) }
+
+// Open opens the log in o.Dir, making it if it is missing, and locks it until
+// Close. It does not recover an open step: call Recover.
+//
+// It returns a *LockedError if another process holds it, a *VersionError if it
+// was written by another version of the format (nothing is changed then), and
+// an error wrapping ErrUndoDir if the directory cannot be used: not a
+// directory, not writable, inside the working folder or around it, damaged.
+func Open(ctx context.Context, o Options) (*Log, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	o = withDefaults(o)
+	l := &Log{o: o, root: o.Root, log: o.Logger, now: o.Now, lock: -1}
+	if err := l.open(); err != nil {
+		l.release()
+		return nil, err
+	}
+	return l, nil
+}
+
+func withDefaults(o Options) Options {
+	d := DefaultLimits()
+	l := &o.Limits
+	setInt := func(p *int64, v int64) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	setInt(&l.LogBytes, d.LogBytes)
+	setInt(&l.StepBytes, d.StepBytes)
+	setInt(&l.AdoptedRaw, d.AdoptedRaw)
+	setInt(&l.InlineBytes, d.InlineBytes)
+	l.InlineBytes = min(l.InlineBytes, maxRecord/4)
+	if l.StepCount == 0 {
+		l.StepCount = d.StepCount
+	}
+	if l.Age == 0 {
+		l.Age = d.Age
+	}
+	if o.Symlinks == "" {
+		o.Symlinks = SymlinkReadWrite
+	}
+	if o.Barriers == "" {
+		o.Barriers = PolicyBarrier
+	}
+	if o.Durability == "" {
+		o.Durability = DurabilityProcess
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Logger = o.Logger.With("component", "undolog")
+	return o
+}
+
+func (l *Log) open() (err error) {
+	if err = checkFaults(); err != nil {
+		return err
+	}
+	if l.dir, err = openUndoDir(l.o.Dir, l.root, true); err != nil {
+		return err
+	}
+	if l.lock, err = lockDir(l.dir, l.o.Owner); err != nil {
+		return err
+	}
+	if err = checkVersion(l.dir); err != nil {
+		return err
+	}
+	for _, name := range []string{"wal", "steps", "redo", "trash"} {
+		fd, err := openSubdir(l.dir.FD(), name, true)
+		if err != nil {
+			return unusable(l.o.Dir, err)
+		}
+		_ = hostfs.Close(fd)
+	}
+	if err = l.load(); err != nil {
+		return err
+	}
+	l.ids, err = openCounters(l.dir.FD(), l.largestID)
+	return err
+}
+
+func (l *Log) release() {
+	if l.ids != nil {
+		l.ids.close()
+	}
+	if l.lock >= 0 {
+		_ = hostfs.Close(l.lock)
+	}
+	if l.dir != nil {
+		_ = l.dir.Close()
+	}
+}
+
+// Close releases the log. An open step stays in wal/in_progress and is rolled
+// back by the next Recover: commit or abort it first. Further calls return
+// ErrClosed.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return ErrClosed
+	}
+	l.closed = true
+	l.mu.Unlock()
+	if s := l.cur.Swap(nil); s != nil {
+		s.close()
+	}
+	l.release()
+	return nil
+}
+
+// SetOwner rewrites what the lock file says about this process.
+func (l *Log) SetOwner(o Owner) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	return writeOwner(l.lock, o)
+}
+
+// NextID reserves an id for a step of type t: positive for commands and API
+// calls, negative for ambient steps. It is never given again in this log, also
+// not after a restart. 0 means that it could not be persisted.
+func (l *Log) NextID(t StepType) StepID {
+	id, err := l.ids.nextStep(t)
+	if err != nil {
+		l.log.Error("step id not reserved", "err", err)
+		return 0
+	}
+	return id
+}
+
+// Current returns the id of the open step.
+func (l *Log) Current() (StepID, bool) {
+	if s := l.cur.Load(); s != nil {
+		return s.rec.ID, true
+	}
+	return 0, false
+}
+
+// warn passes w to Options.Warn.
+func (l *Log) warn(w Warning) {
+	l.log.Warn(w.Message, "code", w.Code, "steps", w.Steps)
+	if l.o.Warn != nil {
+		l.o.Warn(w)
+	}
+}
+
+// openStepEntry opens the directory of a closed step.
+func (l *Log) openStepEntry(e *stepEntry) (*stepDir, error) { return l.openNamed("steps", e.name) }
+
+// openRedoEntry opens the directory of an undone step.
+func (l *Log) openRedoEntry(e *stepEntry) (*stepDir, error) { return l.openNamed("redo", e.name) }
+
+func (l *Log) openNamed(parent, name string) (*stepDir, error) {
+	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), parent)
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(fd)
+	return openStepDir(fd, name)
+}
+
+// stepEntries returns the closed steps, oldest first.
+func (l *Log) stepEntries() []*stepEntry {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return append([]*stepEntry(nil), l.steps...)
+}
+
+// redoEntries returns the undone steps, the next one to redo last.
+func (l *Log) redoEntries() []*stepEntry {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return append([]*stepEntry(nil), l.redo...)
+}
+
+// setEntries replaces the lists after step directories were renamed.
+func (l *Log) setEntries(steps, redo []*stepEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.steps, l.redo = steps, redo
+}
+
+// unusable wraps ErrUndoDir.
+func unusable(dir string, err error) error {
+	return &undoDirError{dir: dir, err: err}
+}
+
+type undoDirError struct {
+	dir string
+	err error
+}
+
+func (e *undoDirError) Error() string {
+	what := hostfs.Describe(e.err)
+	switch {
+	case errors.Is(e.err, unix.EROFS), errors.Is(e.err, unix.EACCES), errors.Is(e.err, unix.EPERM):
+		what = "it is not writable (" + what + "); choose another with --undo-dir"
+	case errors.Is(e.err, unix.ENOSPC), errors.Is(e.err, unix.EDQUOT):
+		what = "its disk is full (" + what + "); free some space or choose another with --undo-dir"
+	}
+	return "cannot use undo directory " + e.dir + ": " + what
+}
+
+func (e *undoDirError) Unwrap() []error { return []error{ErrUndoDir, e.err} }

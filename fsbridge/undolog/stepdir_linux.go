@@ -1,0 +1,251 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// blobFanOut is how many objects share one directory below blobs/.
+const blobFanOut = 128
+
+// stepDir is an open step directory: the open step's, a closed one's or one of
+// the redo stack. Methods are safe for concurrent use.
+type stepDir struct {
+	fd int
+
+	mu    sync.Mutex
+	blobs int    // descriptor of blobs/, -1 until needed
+	shard uint32 // of sub
+	sub   int    // descriptor of blobs/<shard>, -1 until needed
+}
+
+// newStepDir takes over fd.
+func newStepDir(fd int) *stepDir { return &stepDir{fd: fd, blobs: -1, sub: -1} }
+
+// openStepDir opens the step directory name below dirfd.
+func openStepDir(dirfd int, name string) (*stepDir, error) {
+	fd, err := hostfs.OpenDirAt(dirfd, name)
+	if err != nil {
+		return nil, err
+	}
+	return newStepDir(fd), nil
+}
+
+func (d *stepDir) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, fd := range []*int{&d.sub, &d.blobs} {
+		if *fd >= 0 {
+			_ = hostfs.Close(*fd)
+			*fd = -1
+		}
+	}
+	return hostfs.Close(d.fd)
+}
+
+func blobName(obj objID) string { return strconv.FormatUint(uint64(obj), 10) }
+
+func contentBlobName(obj objID, n uint32) string {
+	return blobName(obj) + "." + strconv.FormatUint(uint64(n), 10)
+}
+
+// withBlobDir calls f with the descriptor of the directory that holds obj's
+// blobs, which stays valid during the call. With create it makes the
+// directories that are missing; otherwise ENOENT says that there are none.
+func (d *stepDir) withBlobDir(obj objID, create bool, f func(fd int) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.blobs < 0 {
+		fd, err := openSubdir(d.fd, "blobs", create)
+		if err != nil {
+			return err
+		}
+		d.blobs = fd
+	}
+	shard := uint32(obj) / blobFanOut
+	if d.sub < 0 || d.shard != shard {
+		fd, err := openSubdir(d.blobs, strconv.FormatUint(uint64(shard), 10), create)
+		if err != nil {
+			return err
+		}
+		if d.sub >= 0 {
+			_ = hostfs.Close(d.sub)
+		}
+		d.sub, d.shard = fd, shard
+	}
+	return f(d.sub)
+}
+
+// openSubdir opens the directory name below dirfd, making it if asked to.
+func openSubdir(dirfd int, name string, create bool) (int, error) {
+	if create {
+		if err := hostfs.MkdirAt(dirfd, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+			return -1, err
+		}
+	}
+	return hostfs.OpenDirAt(dirfd, name)
+}
+
+// openContentBlob opens content blob n of obj for reading.
+func (d *stepDir) openContentBlob(obj objID, n uint32) (int, error) {
+	fd := -1
+	err := d.withBlobDir(obj, false, func(dir int) (err error) {
+		fd, err = openRegular(dir, contentBlobName(obj, n))
+		return err
+	})
+	return fd, err
+}
+
+// openRegular opens a regular file for reading and refuses anything else,
+// without hanging on a FIFO.
+func openRegular(dirfd int, name string) (int, error) {
+	fd, err := hostfs.OpenAt(dirfd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	st, err := hostfs.StatFD(fd)
+	if err == nil && !st.IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		_ = hostfs.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// fileReader reads a descriptor from an offset to an end.
+type fileReader struct {
+	fd       int
+	off, end int64
+}
+
+func (r *fileReader) Read(p []byte) (int, error) {
+	if r.off >= r.end {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), r.end-r.off)]
+	n, err := hostfs.PreadFull(r.fd, p, r.off)
+	r.off += int64(n)
+	if err == nil && n == 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// contentReader reads the bytes of one content record: exactly Len of them,
+// then io.EOF. Close it.
+type contentReader struct {
+	r     io.Reader
+	left  int64
+	close func()
+}
+
+// readContent opens the bytes of c, which was read from this directory's
+// journal. A hole reads as zeros. Damage is an error wrapping [ErrDamaged], at
+// the latest when the bytes have been read.
+func (d *stepDir) readContent(c *contentRecord) (*contentReader, error) {
+	switch c.Enc {
+	case encHole:
+		return &contentReader{r: zeros{}, left: c.Len}, nil
+	case encRaw, encZstd:
+		fd, err := openRegular(d.fd, "journal")
+		if err != nil {
+			return nil, err
+		}
+		return newContentReader(fd, &fileReader{fd, c.dataOff, c.dataOff + c.dataLen}, c.Enc == encZstd, c.Len)
+	}
+	fd, err := d.openContentBlob(c.Obj, c.Blob)
+	if err != nil {
+		return nil, fmt.Errorf("%w: content of object %d: %w", ErrDamaged, c.Obj, err)
+	}
+	off := int64(0)
+	if c.Enc == encRawBlob { // a clone of the whole file
+		off = c.Off
+		return newContentReader(fd, &fileReader{fd, off, off + c.Len}, false, c.Len)
+	}
+	return newContentReader(fd, &fileReader{fd, 0, maxI64}, true, c.Len)
+}
+
+func newContentReader(fd int, r io.Reader, compressed bool, n int64) (*contentReader, error) {
+	cr := &contentReader{r: r, left: n, close: func() { _ = hostfs.Close(fd) }}
+	if compressed {
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
+		if err != nil {
+			cr.close()
+			return nil, err
+		}
+		cr.r, cr.close = z, func() { z.Close(); _ = hostfs.Close(fd) }
+	}
+	return cr, nil
+}
+
+func (c *contentReader) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), c.left)]
+	n, err := c.r.Read(p)
+	c.left -= int64(n)
+	if c.left == 0 {
+		return n, nil
+	}
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return n, fmt.Errorf("%w: content: %w", ErrDamaged, err)
+	}
+	return n, nil
+}
+
+func (c *contentReader) Close() {
+	if c.close != nil {
+		c.close()
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// writeContent puts the bytes of c at their place in the file behind fd, which
+// is open for writing. Holes become holes where the file system can.
+func (d *stepDir) writeContent(c *contentRecord, fd int) error {
+	if c.Enc == encHole && hostfs.PunchHole(fd, c.Off, c.Len) == nil {
+		return nil
+	}
+	r, err := d.readContent(c)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	buf := make([]byte, min(c.Len, 256<<10))
+	for off := c.Off; off < c.Off+c.Len; {
+		n, err := io.ReadFull(r, buf[:min(int64(len(buf)), c.Off+c.Len-off)])
+		if n > 0 {
+			if werr := hostfs.PwriteFull(fd, buf[:n], off); werr != nil {
+				return werr
+			}
+			off += int64(n)
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		if err != nil && n == 0 {
+			return err
+		}
+	}
+	return nil
+}
