@@ -1,0 +1,44 @@
+# make build   bin/sandbox, static, with the guest program embedded
+# make demo    see it work: delete a whole source tree, undo, compare
+# make test    all tests
+# make bench   the figures, each beside what it is compared with
+# make check   vet, linters, cross-builds
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+ARCH    := $(shell $(GO) env GOARCH 2>/dev/null)
+GUEST   := cmd/sandbox/embed/sandbox-guest-$(ARCH)
+STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
+LINT    := golangci-lint
+LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.PHONY: all build guest demo test bench check clean
+
+all: build
+
+build: guest
+	$(STATIC) -tags embedguest -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sandbox ./cmd/sandbox
+
+guest:
+	mkdir -p $(dir $(GUEST))
+	$(STATIC) -ldflags '-s -w' -o $(GUEST) ./cmd/sandbox-guest
+
+demo:
+	tests/demo/run.sh
+
+test:
+	.ci/run
+
+bench: build
+	$(GO) run ./tests/bench
+
+check:
+	$(GO) vet ./...
+	command -v $(LINT) >/dev/null || $(GO) install $(LINT_AT)
+	PATH="$$PATH:$$($(GO) env GOPATH)/bin" $(LINT) run ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build ./...
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build ./...
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./...
+
+clean:
+	rm -rf bin cmd/sandbox/embed/sandbox-guest-*

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/actors"
+)
+
+func (a *app) diffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff [STEP]",
+		Short: "Print what a step changed (default: everything that can be undone) as a unified diff",
+		Args:  checkArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			step, err := stepArg(args)
+			if err != nil {
+				return err
+			}
+			return a.withService(cmd.Context(), func(s actors.Service, d actors.Directory) error {
+				return s.Diff(cmd.Context(), actors.StepRequest{Directory: d.Path, Step: step}, a.stdout)
+			})
+		},
+	}
+}

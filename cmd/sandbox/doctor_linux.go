@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// examine looks at everything that matters, without changing anything.
+func (a *app) examine(ctx context.Context) []finding {
+	return []finding{
+		kernelFinding(), userNamespaceFinding(ctx), fuseFinding(), fuseFeatures(), seccompFinding(), landlockFinding(),
+		cgroupFinding(), kvmFinding(), a.jailFinding(ctx), a.folderFinding(),
+	}
+}
+
+func readText(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// kernelFinding asks for 5.12, the first with mount_setattr.
+func kernelFinding() finding {
+	f := finding{Name: "kernel", State: "ok"}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return finding{Name: "kernel", State: "fail", Detail: err.Error()}
+	}
+	f.Detail = "Linux " + unix.ByteSliceToString(u.Release[:])
+	var major, minor int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); err == nil &&
+		(major < 5 || (major == 5 && minor < 12)) {
+		f.State, f.Advice = "fail", "Linux 5.12 or later is needed"
+	}
+	return f
+}
+
+// userNamespaceFinding really makes one: the switches that forbid it are many.
+func userNamespaceFinding(ctx context.Context) finding {
+	f := finding{Name: "user namespaces", State: "ok", Detail: "can be made"}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", "version")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	if err := cmd.Run(); err != nil {
+		f.State, f.Detail = "fail", err.Error()
+		f.Advice = "allow them: sysctl user.max_user_namespaces=15000"
+		if readText("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
+			f.Advice = "allow them: sysctl kernel.unprivileged_userns_clone=1"
+		}
+		if readText("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
+			f.Advice = "allow them: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for sandbox"
+		}
+	}
+	return f
+}
+
+func fuseFinding() finding {
+	f := finding{Name: "/dev/fuse", State: "ok", Detail: "can be opened"}
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		unix.Close(fd)
+		return f
+	}
+	f.State, f.Detail = "fail", err.Error()
+	switch {
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV):
+		f.Advice = "load it: modprobe fuse (in a container, give it the device /dev/fuse)"
+	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
+		f.Advice = "let users open it: chmod 0666 /dev/fuse (or apt install fuse3), or run sandbox as root"
+	}
+	return f
+}
+
+func fuseFeatures() finding {
+	f := finding{Name: "FUSE features", State: "ok"}
+	var parts []string
+	switch readText("/sys/module/fuse/parameters/enable_uring") {
+	case "":
+		parts = append(parts, "no io_uring transport in this kernel")
+	case "N":
+		parts = append(parts, "io_uring transport off (echo Y >/sys/module/fuse/parameters/enable_uring)")
+	default:
+		parts = append(parts, "io_uring transport on")
+	}
+	if n := readText("/proc/sys/fs/fuse/max_pages_limit"); n != "" {
+		parts = append(parts, "max_pages_limit "+n)
+	}
+	f.Detail = strings.Join(parts, ", ")
+	return f
+}
+
+func seccompFinding() finding {
+	if actions := readText("/proc/sys/kernel/seccomp/actions_avail"); actions != "" {
+		return finding{Name: "seccomp", State: "ok", Detail: actions}
+	}
+	return finding{Name: "seccomp", State: "fail", Detail: "not in this kernel", Advice: "a kernel with CONFIG_SECCOMP_FILTER is needed"}
+}
+
+func landlockFinding() finding {
+	const versionFlag = 1
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, versionFlag)
+	if errno != 0 {
+		return finding{Name: "Landlock", State: "warn", Detail: "not available: " + errno.Error()}
+	}
+	return finding{Name: "Landlock", State: "ok", Detail: fmt.Sprintf("ABI %d", abi)}
+}
+
+func cgroupFinding() finding {
+	var st unix.Statfs_t
+	f := finding{Name: "cgroups", State: "warn"}
+	if err := unix.Statfs("/sys/fs/cgroup", &st); err != nil {
+		f.Detail = "none: " + err.Error()
+		return f
+	}
+	if st.Type == unix.CGROUP2_SUPER_MAGIC {
+		f.State, f.Detail = "ok", "v2: "+readText("/sys/fs/cgroup/cgroup.controllers")
+		return f
+	}
+	f.Detail = "v1"
+	if _, err := os.Stat("/sys/fs/cgroup/unified"); err == nil {
+		f.Detail = "hybrid (v1 controllers)"
+	}
+	f.Advice = "resource limits fall back to rlimits where a controller cannot be used"
+	return f
+}
+
+func kvmFinding() finding {
+	fd, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		unix.Close(fd)
+		return finding{Name: "KVM", State: "ok", Detail: "can be used (not needed by the jail)"}
+	}
+	return finding{Name: "KVM", State: "warn", Detail: err.Error() + " (not needed by the jail)"}
+}
+
+func (a *app) jailFinding(ctx context.Context) finding {
+	f := finding{Name: "jail", State: "ok", Detail: "can be started"}
+	rt, err := a.isolation("jail")
+	if err == nil {
+		err = rt.Probe(ctx)
+	}
+	if err != nil {
+		f.State, f.Detail = "fail", err.Error()
+	}
+	return f
+}
+
+// folderFinding says where this folder's log would be.
+func (a *app) folderFinding() finding {
+	f := finding{Name: "this folder", State: "ok"}
+	dirs, err := a.directories(false)
+	if err != nil {
+		return finding{Name: f.Name, State: "warn", Detail: err.Error()}
+	}
+	d := dirs[0]
+	f.Detail = "undo log in " + shown(d.UndoDir)
+	var folder, store unix.Stat_t
+	if err := unix.Stat(d.Path, &folder); err != nil {
+		return finding{Name: f.Name, State: "warn", Detail: err.Error()}
+	}
+	if err := unix.Stat(existingParent(d.UndoDir), &store); err == nil && store.Dev != folder.Dev {
+		f.State = "warn"
+		f.Detail += ", on another file system"
+		f.Advice = "removed files are copied instead of renamed; choose an --undo-dir on the folder's own file system"
+	}
+	return f
+}
+
+func existingParent(path string) string {
+	for {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) || path == "/" {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+func (a *app) gcCommand() *cobra.Command {
+	var r actors.GCRequest
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Drop steps beyond the limits and compress old ones",
+		Args:  checkArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, d, err := a.service(cmd.Context())
+			if err != nil {
+				return err
+			}
+			r.Directory = d.Path
+			res, err := s.GC(cmd.Context(), r)
+			if err = errors.Join(err, s.Close(cmd.Context())); err != nil {
+				return advise(err)
+			}
+			return a.printGC(res)
+		},
+	}
+	cmd.Flags().BoolVar(&r.CompressAll, "compress-all", false, "compress every step, the newest too")
+	cmd.Flags().BoolVar(&r.Discard, "discard", false, "drop the whole history")
+	return cmd
+}
+
+func (a *app) printGC(res undolog.GCResult) error {
+	if a.flags.json {
+		return a.printJSON(res)
+	}
+	fmt.Fprintf(a.stdout, "%d steps dropped, %d compressed: %s before, %s now\n",
+		len(res.Evicted), len(res.Compressed), bytesText(res.BytesBefore), bytesText(res.BytesAfter))
+	return nil
+}

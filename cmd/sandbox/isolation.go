@@ -1,0 +1,25 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/none"
+)
+
+// isolation returns the runtime for a value of --isolation. auto is the jail:
+// "none" must be asked for.
+func (a *app) isolation(name string) (hypervisor.Runtime, error) {
+	switch name {
+	case "none":
+		dir, err := runtimeDir()
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(a.stderr, "sandbox: --isolation none: this command is NOT isolated; only its changes to the working folder can be undone")
+		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Logger: a.log}), nil
+	default:
+		return nil, fmt.Errorf("jail: %w", hypervisor.ErrUnavailable)
+	}
+}

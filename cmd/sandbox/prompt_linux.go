@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// promptTick is how often a prompt looks whether the decision came from
+// elsewhere.
+const promptTick = 100 * time.Millisecond
+
+var errNoPrompt = errors.New("no terminal to ask on")
+
+// openPromptTerminal opens the terminal that this process belongs to, if it
+// may read from it.
+func openPromptTerminal() (*os.File, error) {
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, errNoPrompt
+	}
+	if !inForeground(int(f.Fd())) {
+		f.Close()
+		return nil, errNoPrompt
+	}
+	return f, nil
+}
+
+// promptOn asks on a terminal in any mode and leaves it in that mode.
+func promptOn(tty *os.File, question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
+	saved, err := term.MakeRaw(int(tty.Fd()))
+	if err != nil {
+		return false, false
+	}
+	defer func() { _ = term.Restore(int(tty.Fd()), saved) }()
+	return prompt(int(tty.Fd()), tty, question, gone, deadline)
+}
+
+// prompt asks on a raw terminal and waits for a line: "y" or "yes" allows,
+// anything else, Ctrl-C and Ctrl-D refuse. What was typed before the question
+// does not answer it. answered is false when gone was closed or the deadline
+// passed first.
+func prompt(fd int, out io.Writer, question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
+	say := func(s string) { _, _ = io.WriteString(out, strings.ReplaceAll(s, "\n", "\r\n")) }
+	_ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
+	say("\n\x1b[1msandbox:\x1b[0m " + question + "\nAllow? (refused in " + took(time.Until(deadline).Round(time.Second)) + ") [y/N] ")
+	var line []byte
+	for {
+		select {
+		case <-gone:
+			say("\nsandbox: decided elsewhere\n")
+			return false, false
+		default:
+		}
+		if time.Now().After(deadline) {
+			say("\nsandbox: no answer, refused\n")
+			return false, false
+		}
+		c, ok := readKey(fd)
+		if !ok {
+			continue
+		}
+		switch {
+		case c == '\r' || c == '\n':
+			say("\n")
+			answer := strings.ToLower(strings.TrimSpace(string(line)))
+			return answer == "y" || answer == "yes", true
+		case c == 3 || c == 4: // Ctrl-C, Ctrl-D
+			say("\n")
+			return false, true
+		case c == 127 || c == 8:
+			if len(line) > 0 {
+				line = line[:len(line)-1]
+				say("\b \b")
+			}
+		case c >= ' ' && c < 127 && len(line) < 16:
+			line = append(line, c)
+			say(string(rune(c)))
+		}
+	}
+}
+
+// readKey waits a moment for a byte.
+func readKey(fd int) (byte, bool) {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, int(promptTick.Milliseconds())); n <= 0 || err != nil {
+		return 0, false
+	}
+	var c [1]byte
+	if n, err := unix.Read(fd, c[:]); n == 0 && err == nil {
+		return 4, true // the terminal is gone
+	} else if n != 1 {
+		return 0, false
+	}
+	return c[0], true
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+func (a *app) restoreCommand() *cobra.Command {
+	var (
+		r    actors.RestoreRequest
+		step int64
+	)
+	cmd := &cobra.Command{
+		Use:   "restore PATH --step N",
+		Short: "Put one path, and what is below it, back to how it was before step N",
+		Args:  checkArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if step == 0 {
+				return usageError{fmt.Errorf("--step is missing: 'sandbox history' lists the steps")}
+			}
+			r.Step = undolog.StepID(step)
+			return a.withService(cmd.Context(), func(s actors.Service, d actors.Directory) error {
+				path, err := relativePath(d.Path, args[0])
+				if err != nil {
+					return err
+				}
+				r.Directory, r.Path = d.Path, path
+				res, err := s.Restore(cmd.Context(), r)
+				if err != nil {
+					return advise(err)
+				}
+				return a.printUndo("restored", res)
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&step, "step", 0, "the `step` before which the path was as wanted")
+	cmd.Flags().BoolVar(&r.Force, "force", false, "overwrite edits made outside the sandbox")
+	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "only print what would change")
+	return cmd
+}
+
+// relativePath makes a path as the user typed it (relative to the current
+// directory) relative to the working folder. Its last element is not resolved:
+// it may be a symlink, or gone.
+func relativePath(workdir, path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(workdir, resolveExisting(abs))
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", usageError{fmt.Errorf("%s is not in the working folder %s", path, workdir)}
+	}
+	return rel, nil
+}
+
+// resolveExisting resolves the symlinks of the directories above path, as far
+// as they exist.
+func resolveExisting(path string) string {
+	tail := filepath.Base(path)
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, tail)
+		}
+		if filepath.Dir(dir) == dir {
+			return path
+		}
+		tail = filepath.Join(filepath.Base(dir), tail)
+	}
+}

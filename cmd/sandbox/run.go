@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// closeTimeout bounds the orderly end of a session.
+const closeTimeout = 20 * time.Second
+
+type runOptions struct {
+	isolation  string
+	timeout    time.Duration
+	env        []string
+	deletes    int
+	overwrite  byteSize
+	renameOver bool
+	decideIn   time.Duration
+	exempt     []string
+	barriers   string
+	symlinks   string
+	durability string
+	gitignore  bool
+	cache      string
+	hide, show []string
+	debug      bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARG...]",
+		Short: "Run a command isolated on the working folder, as one step that can be undone",
+		Long: "Run a command isolated on the working folder, as one step that can be undone.\n\n" +
+			"The exit status is the command's own; 125 if the sandbox failed, 126 if the command cannot be executed,\n" +
+			"127 if there is no such command, 128+n if signal n ended it.",
+		Args: checkArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.run(cmd.Context(), cmd, args, o)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.StringVar(&o.isolation, "isolation", "", "auto, jail or none (default auto: the jail; none only logs, it protects nothing)")
+	f.DurationVar(&o.timeout, "timeout", 0, "end the command after this `time`")
+	f.StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`, or pass one on that is held back, K (repeatable)")
+	f.IntVar(&o.deletes, "safeguard-deletes", 0, "ask when a step deletes its `n`-th file (0: never)")
+	f.Var(&o.overwrite, "safeguard-overwrite", "ask before an existing file above this size is overwritten or truncated")
+	f.BoolVar(&o.renameOver, "safeguard-rename-over", false, "ask before an existing file is replaced by a rename")
+	f.DurationVar(&o.decideIn, "safeguard-timeout", 0, "deny after this `time` without a decision (default 30s)")
+	f.StringArrayVar(&o.exempt, "safeguard-exempt", nil, "never ask about paths that match this `glob` (repeatable)")
+	f.StringVar(&o.barriers, "barriers", "", "edits from outside: barrier, warn or lock (default barrier)")
+	f.StringVar(&o.symlinks, "symlinks", "", "symlinks in the folder: read-write, read-only or ignore (default read-write)")
+	f.StringVar(&o.durability, "durability", "", "what the log survives: process (a killed sandbox) or power (default process)")
+	f.BoolVar(&o.gitignore, "gitignore", false, "do not keep what .gitignore ignores (it cannot be undone then)")
+	f.StringVar(&o.cache, "cache", "", "caching of the folder inside: auto or none (default auto)")
+	f.StringArrayVar(&o.hide, "hide", nil, "make this host `path` invisible inside (repeatable)")
+	f.StringArrayVar(&o.show, "show", nil, "show this host `path` inside although it is one of the known secrets (repeatable)")
+	f.BoolVar(&o.debug, "debug", false, "allow ptrace inside (strace, gdb)")
+	return cmd
+}
+
+func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	env, err := environment(os.Environ(), o.env)
+	if err != nil {
+		return err
+	}
+	cfg, err := a.sessionConfig(cmd, o)
+	var usage usageError
+	if errors.As(err, &usage) {
+		return err
+	}
+	if err != nil {
+		return &exitError{code: exitOurs, err: err}
+	}
+	j := newJob(a, cfg)
+	defer j.stopSignals()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go j.handleSignals(cancel)
+
+	session, err := actors.Start(ctx, cfg)
+	if err != nil {
+		return &exitError{code: exitOurs, err: err}
+	}
+	defer j.leaveTerminal() // also when something below panics
+	unsubscribe := session.Subscribe(j.event)
+	go j.decide(ctx, session)
+
+	req := actors.RunRequest{
+		Argv: argv, Env: env, Dir: commandDir(cfg.Directories[0].Path), Timeout: o.timeout,
+		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
+		TTY: j.tty(), Started: j.started,
+	}
+	res, err := session.Run(ctx, req)
+	j.leaveTerminal()
+	unsubscribe()
+	cancel()
+
+	closing, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer done()
+	closeErr := session.Close(closing)
+	j.remarks()
+	return a.runStatus(res, err, closeErr)
+}
+
+// runStatus prints how the step ended and returns the exit status.
+func (a *app) runStatus(res actors.RunResult, err, closeErr error) error {
+	if closeErr != nil {
+		fmt.Fprintln(a.stderr, "sandbox: the session did not end cleanly: "+closeErr.Error())
+	}
+	var start *hypervisor.StartError
+	if errors.As(err, &start) {
+		return err
+	}
+	if err != nil {
+		return &exitError{code: exitOurs, err: err}
+	}
+	a.printStep(res)
+	code := res.Status.Code
+	switch res.Outcome {
+	case "failed":
+		return &exitError{code: exitOurs, err: fmt.Errorf("step %d failed and was rolled back: %s", res.Step, res.Reason)}
+	case "denied":
+		if code == 0 {
+			code = exitFailed
+		}
+		return &exitError{code: code, err: fmt.Errorf("step %d was denied and rolled back: %s", res.Step, res.Reason)}
+	}
+	if code != 0 {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// printStep is the one line at the end.
+func (a *app) printStep(res actors.RunResult) {
+	changed := false
+	for _, e := range res.Entries {
+		if e.Entry.AffectedCount == 0 {
+			continue
+		}
+		changed = true
+		where := ""
+		if len(res.Entries) > 1 {
+			where = " in " + shown(e.Directory)
+		}
+		how := "undo with: " + a.undoHint(e.Directory, len(res.Entries) > 1)
+		if e.Entry.Unprotected {
+			how = "too much to keep: this step cannot be undone"
+		}
+		fmt.Fprintf(a.stderr, "step %d: %s changed%s, %s\n", e.Entry.StepID, paths(e.Entry.AffectedCount), where, how)
+	}
+	if !changed && a.flags.verbose {
+		fmt.Fprintf(a.stderr, "step %d: nothing changed\n", res.Step)
+	}
+}
+
+// undoHint is the command that undoes the step just run, with the flags that
+// were needed here.
+func (a *app) undoHint(dir string, several bool) string {
+	words := []string{"sandbox", "undo"}
+	if several || len(a.flags.dirs) > 0 {
+		words = append(words, "--working-dir", shellQuote(dir))
+	}
+	if a.flags.undoDir != "" {
+		words = append(words, "--undo-dir", shellQuote(a.flags.undoDir))
+	}
+	if a.flags.configFile != "" {
+		words = append(words, "--config-file", shellQuote(a.flags.configFile))
+	}
+	return strings.Join(words, " ")
+}
+
+func (o runOptions) check() error {
+	for _, c := range []struct {
+		flag, value string
+		allowed     []string
+	}{
+		{"--isolation", o.isolation, isolations},
+		{"--barriers", o.barriers, barrierPolicies},
+		{"--symlinks", o.symlinks, symlinkPolicies},
+		{"--durability", o.durability, durabilities},
+		{"--cache", o.cache, caches},
+	} {
+		if err := oneOf(c.flag, c.value, c.allowed); err != nil {
+			return usageError{err}
+		}
+	}
+	if o.timeout < 0 || o.decideIn < 0 || o.deletes < 0 {
+		return usageError{errors.New("a time or a number must not be negative")}
+	}
+	return nil
+}
+
+// sessionConfig is what the configuration and, above it, the flags ask for.
+func (a *app) sessionConfig(cmd *cobra.Command, o runOptions) (actors.Config, error) {
+	a.override(cmd, o)
+	dirs, err := a.directories(false)
+	if err != nil {
+		return actors.Config{}, err
+	}
+	cfg := a.config(dirs)
+	if cfg.RuntimeDir, err = runtimeDir(); err != nil {
+		return cfg, err
+	}
+	// Nothing inside may reach the control socket or read the logs.
+	cfg.Hide = append(cfg.Hide, cfg.RuntimeDir)
+	for _, d := range dirs {
+		if d.UndoDir != "" {
+			cfg.Hide = append(cfg.Hide, d.UndoDir)
+		}
+	}
+	cfg.Runtime, err = a.isolation(a.conf.Isolation)
+	return cfg, err
+}
+
+// override puts the flags that were given over the configuration.
+func (a *app) override(cmd *cobra.Command, o runOptions) {
+	c := &a.conf
+	given := map[string]func(){
+		"isolation":             func() { c.Isolation = o.isolation },
+		"safeguard-deletes":     func() { c.Safeguards.Deletes = o.deletes },
+		"safeguard-overwrite":   func() { c.Safeguards.OverwriteBytes = o.overwrite },
+		"safeguard-rename-over": func() { c.Safeguards.RenameOver = o.renameOver },
+		"safeguard-timeout":     func() { c.Safeguards.Timeout = duration(o.decideIn) },
+		"barriers":              func() { c.Undo.Barriers = o.barriers },
+		"symlinks":              func() { c.Undo.Symlinks = o.symlinks },
+		"durability":            func() { c.Undo.Durability = o.durability },
+		"gitignore":             func() { c.Undo.Gitignore = o.gitignore },
+		"cache":                 func() { c.Bridge.Cache = o.cache },
+		"debug":                 func() { c.Jail.Debug = o.debug },
+	}
+	for flag, set := range given {
+		if cmd.Flags().Changed(flag) {
+			set()
+		}
+	}
+	c.Safeguards.Exempt = append(c.Safeguards.Exempt, o.exempt...)
+	c.Jail.Hide = append(c.Jail.Hide, o.hide...)
+	c.Jail.Show = append(c.Jail.Show, o.show...)
+}
+
+// commandDir is the current directory if it is in the working folder.
+func commandDir(workdir string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return workdir
+	}
+	if wd, err = filepath.EvalSymlinks(wd); err != nil {
+		return workdir
+	}
+	if rel, err := filepath.Rel(workdir, wd); err != nil || !filepath.IsLocal(rel) {
+		return workdir
+	}
+	return wd
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// lockPatience is how long a short-lived owner of a log (another 'sandbox
+// history', say) is waited for.
+const lockPatience = 3 * time.Second
+
+// directories parses --working-dir; without one it is the current directory,
+// or, when search is set, the nearest directory above it that has a history.
+func (a *app) directories(search bool) ([]actors.Directory, error) {
+	given := a.flags.dirs
+	if len(given) == 0 {
+		dir := "."
+		if search {
+			dir = a.nearestWithHistory()
+		}
+		given = []string{dir}
+	}
+	undoDir := a.flags.undoDir
+	if undoDir == "" {
+		undoDir = a.conf.Undo.Dir
+	}
+	if undoDir != "" && len(given) > 1 {
+		return nil, usageError{errors.New("--undo-dir goes with one working folder; several folders keep their logs in the default places")}
+	}
+	var dirs []actors.Directory
+	for _, g := range given {
+		path, readOnly := strings.CutSuffix(g, ":ro")
+		d, err := actors.ValidateDirectory(actors.Directory{Path: path, ReadOnly: readOnly, UndoDir: undoDir}, "")
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, d)
+	}
+	return dirs, nil
+}
+
+// nearestWithHistory walks up from the current directory, as version control
+// does; "." if there is none.
+func (a *app) nearestWithHistory() string {
+	wd, err := os.Getwd()
+	if err != nil || a.flags.undoDir != "" || a.conf.Undo.Dir != "" {
+		return "."
+	}
+	for dir := wd; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
+		undo, err := actors.DefaultUndoDir(dir)
+		if err != nil {
+			return "."
+		}
+		if _, err := os.Stat(filepath.Join(undo, "version")); err == nil {
+			return dir
+		}
+	}
+	return "."
+}
+
+// service finds who can answer for the working folder: the session that has it
+// open, or this process itself. Close it.
+func (a *app) service(ctx context.Context) (actors.Service, actors.Directory, error) {
+	dirs, err := a.directories(true)
+	if err != nil {
+		return nil, actors.Directory{}, err
+	}
+	if len(dirs) != 1 {
+		return nil, actors.Directory{}, usageError{errors.New("name one --working-dir: histories are kept for each folder")}
+	}
+	cfg := a.config(dirs)
+	for deadline := time.Now().Add(lockPatience); ; {
+		s, err := actors.Offline(ctx, cfg)
+		if err == nil {
+			return s, dirs[0], nil
+		}
+		var locked *undolog.LockedError
+		if !errors.As(err, &locked) {
+			return nil, dirs[0], err
+		}
+		if locked.Owner.Socket != "" {
+			s, dialErr := actors.Dial(ctx, locked.Owner.Socket)
+			if dialErr == nil {
+				return s, dirs[0], nil
+			}
+			err = fmt.Errorf("%w; its control socket does not answer: %w", err, dialErr)
+		}
+		if time.Now().After(deadline) {
+			return nil, dirs[0], err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, dirs[0], ctx.Err()
+		case <-time.After(30 * time.Millisecond):
+		}
+	}
+}
+
+// withService runs f with the service for the working folder.
+func (a *app) withService(ctx context.Context, f func(actors.Service, actors.Directory) error) error {
+	s, dir, err := a.service(ctx)
+	if err != nil {
+		return err
+	}
+	err = f(s, dir)
+	return errors.Join(err, s.Close(ctx))
+}
+
+// config is what the flags and the configuration say about a session.
+func (a *app) config(dirs []actors.Directory) actors.Config {
+	u, s := a.conf.Undo, a.conf.Safeguards
+	return actors.Config{
+		Directories: dirs,
+		Limits: undolog.Limits{
+			LogBytes: int64(u.MaxBytes), StepCount: u.MaxSteps, StepBytes: int64(u.StepBytes),
+			Age: time.Duration(u.MaxAge), AdoptedRaw: int64(u.RawBytes),
+		},
+		Symlinks:   undolog.SymlinkPolicy(u.Symlinks),
+		Barriers:   undolog.BarrierPolicy(u.Barriers),
+		Durability: undolog.Durability(u.Durability),
+		Gitignore:  u.Gitignore,
+		Safeguards: actors.Safeguards{
+			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver,
+			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
+		},
+		CacheNone: a.conf.Bridge.Cache == "none",
+		Hide:      a.conf.Jail.Hide,
+		Show:      a.conf.Jail.Show,
+		Debug:     a.conf.Jail.Debug,
+		Logger:    a.log,
+	}
+}
+
+// runtimeDir is where running sessions register and have their sockets. It is
+// private to the user.
+func runtimeDir() (string, error) {
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	uid := os.Getuid()
+	switch {
+	case filepath.IsAbs(base):
+		base = filepath.Join(base, "sandbox")
+	case uid == 0:
+		base = "/run/sandbox"
+	default:
+		base = filepath.Join(os.TempDir(), fmt.Sprintf("sandbox-%d", uid))
+	}
+	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("no place for the control socket: %w; set XDG_RUNTIME_DIR", err)
+	}
+	if err := private(base); err != nil {
+		return "", err
+	}
+	return base, nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// jobSignals are handled while a command runs. PIPE is among them so that a
+// closed stderr does not end the session in the middle; a handler, unlike
+// ignoring it, is not inherited by the command.
+var jobSignals = []os.Signal{
+	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE,
+	unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT, unix.SIGUSR1, unix.SIGUSR2,
+}
+
+// handleSignals passes on what is meant for the command and cancels the run on
+// what is meant for the sandbox:
+//
+//   - HUP, or TERM with a terminal: the command is cancelled, the session ends.
+//   - TERM without a terminal: the command gets it; a second one cancels.
+//   - INT, QUIT, USR1, USR2: the command gets them. (From the keyboard INT
+//     arrives here only without a pseudo-terminal; with one it is a byte.)
+//   - TSTP: the command is stopped, then we; CONT undoes both.
+func (j *job) handleSignals(cancel context.CancelFunc) {
+	for s := range j.signals {
+		p := j.running()
+		sig, _ := s.(syscall.Signal)
+		switch sig {
+		case unix.SIGPIPE:
+		case unix.SIGWINCH:
+			if j.term != nil {
+				j.term.resize()
+			}
+		case unix.SIGTSTP:
+			j.suspend()
+		case unix.SIGCONT:
+			if j.term != nil {
+				j.term.enter()
+			}
+		case unix.SIGHUP:
+			cancel()
+		case unix.SIGTERM:
+			j.terms++
+			if p == nil || j.term != nil || j.terms > 1 {
+				cancel()
+				continue
+			}
+			j.forward(int(sig))
+		default:
+			if p == nil {
+				cancel()
+				continue
+			}
+			j.forward(int(sig))
+		}
+	}
+}
+
+func (j *job) forward(sig int) {
+	if err := j.running().Signal(sig); err != nil {
+		j.a.log.Debug("signal not delivered", "component", "cli", "signal", sig, "error", err)
+	}
+}
+
+// suspend stops the command and this process, as the shell expects it after
+// Ctrl-Z, and returns when both go on.
+func (j *job) suspend() {
+	p := j.running()
+	if j.term != nil {
+		j.term.leave()
+	} else if p != nil {
+		j.forward(int(unix.SIGSTOP))
+	}
+	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // cannot fail for ourselves
+	if j.term != nil {
+		j.term.enter()
+	} else if p != nil {
+		j.forward(int(unix.SIGCONT))
+	}
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// drainQuiet is how long the pseudo-terminal must be silent after the command's
+// end if something still holds it open, and drainMost how long that may take.
+const (
+	drainQuiet = 30 * time.Millisecond
+	drainMost  = time.Second
+)
+
+// terminal connects the user's terminal with the command's pseudo-terminal.
+// One goroutine moves the bytes of both directions; it also runs the prompts,
+// so that while one is on the screen nothing else reads or writes the terminal.
+type terminal struct {
+	in, out *os.File
+
+	mu      sync.Mutex // guards saved and proc
+	saved   *term.State
+	proc    hypervisor.Process
+	started bool
+
+	master int    // our own descriptor of the pseudo-terminal
+	wake   [2]int // a byte in it makes the goroutine look at tasks
+	tasks  chan func()
+	done   chan struct{} // closed when the goroutine has ended
+	once   sync.Once
+
+	// Only the goroutine uses these.
+	toCommand []byte // read from the user, not yet taken by the command
+	inClosed  bool
+	hungUp    bool // nobody has the other end of the pseudo-terminal open
+	ending    time.Time
+}
+
+// newTerminal returns nil unless both files are terminals.
+func newTerminal(in, out *os.File) *terminal {
+	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
+		return nil
+	}
+	return &terminal{in: in, out: out, tasks: make(chan func(), 8), done: make(chan struct{})}
+}
+
+func (t *terminal) size() (rows, cols uint16) {
+	ws, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
+	if err != nil || ws.Row == 0 || ws.Col == 0 {
+		return 24, 80
+	}
+	return ws.Row, ws.Col
+}
+
+// foreground reports whether we may read and change the terminal without being
+// stopped for it.
+func (t *terminal) foreground() bool { return inForeground(int(t.in.Fd())) }
+
+func inForeground(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// start begins to move bytes. The process keeps its own descriptor.
+func (t *terminal) start(p hypervisor.Process) error {
+	file := p.Terminal()
+	if file == nil {
+		return errors.New("the command has no pseudo-terminal")
+	}
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var dupErr error
+	if err := conn.Control(func(fd uintptr) {
+		t.master, dupErr = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3)
+	}); err != nil {
+		return err
+	}
+	if dupErr != nil {
+		return dupErr
+	}
+	err = unix.SetNonblock(t.master, true)
+	if err == nil {
+		err = unix.Pipe2(t.wake[:], unix.O_CLOEXEC|unix.O_NONBLOCK)
+	}
+	if err != nil {
+		unix.Close(t.master)
+		return err
+	}
+	t.mu.Lock()
+	t.proc, t.started = p, true
+	t.mu.Unlock()
+	t.enter()
+	go t.loop()
+	return nil
+}
+
+// enter makes the user's terminal raw, if it is ours to change; in the
+// background that waits for SIGCONT.
+func (t *terminal) enter() {
+	t.mu.Lock()
+	if t.started && t.saved == nil && t.foreground() {
+		if saved, err := term.MakeRaw(int(t.in.Fd())); err == nil {
+			t.saved = saved
+		}
+	}
+	t.mu.Unlock()
+	t.resize()
+	t.do(func() {})
+}
+
+// leave gives the terminal back as it was.
+func (t *terminal) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved != nil {
+		_ = term.Restore(int(t.in.Fd()), t.saved) // gone if the terminal is
+		t.saved = nil
+	}
+}
+
+// resize tells the command the terminal's size.
+func (t *terminal) resize() {
+	t.mu.Lock()
+	p := t.proc
+	t.mu.Unlock()
+	if p != nil {
+		_ = p.Resize(t.size()) // fails only when the command has ended
+	}
+}
+
+// redraw makes a full-screen program paint everything again: it hears of a
+// new size twice.
+func (t *terminal) redraw() {
+	rows, cols := t.size()
+	_ = t.proc.Resize(max(rows-1, 1), cols)
+	_ = t.proc.Resize(rows, cols)
+}
+
+// do runs f on the goroutine; it does nothing when that is not running.
+func (t *terminal) do(f func()) {
+	t.mu.Lock()
+	started := t.started
+	t.mu.Unlock()
+	if !started {
+		return
+	}
+	select {
+	case t.tasks <- f:
+		_, _ = unix.Write(t.wake[1], []byte{0}) // a full pipe wakes as well
+	case <-t.done:
+	}
+}
+
+// stop shows what the command wrote last and gives the terminal back.
+func (t *terminal) stop() {
+	t.once.Do(func() {
+		t.do(func() { t.ending = time.Now().Add(drainMost) })
+		t.mu.Lock()
+		started := t.started
+		t.mu.Unlock()
+		if started {
+			<-t.done
+		}
+		t.leave()
+	})
+}
+
+// ask puts a question on the user's terminal while the command's output waits.
+func (t *terminal) ask(question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
+	result := make(chan [2]bool, 1)
+	t.do(func() {
+		allow, answered := prompt(int(t.in.Fd()), t.out, question, gone, deadline)
+		t.redraw()
+		result <- [2]bool{allow, answered}
+	})
+	select {
+	case r := <-result:
+		return r[0], r[1]
+	case <-t.done:
+		return false, false
+	}
+}
+
+func (t *terminal) loop() {
+	defer close(t.done)
+	buf := make([]byte, 32<<10)
+	for !t.finished() {
+		fds := t.wanted()
+		timeout := -1
+		if !t.ending.IsZero() {
+			timeout = int(drainQuiet.Milliseconds())
+		}
+		n, err := unix.Poll(fds, timeout)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+		if n == 0 && timeout >= 0 {
+			return // silent since the command's end
+		}
+		if n <= 0 {
+			continue
+		}
+		if fds[0].Revents != 0 {
+			t.runTasks()
+			continue // they may have changed what we wait for
+		}
+		if fds[1].Revents&(unix.POLLIN|unix.POLLHUP|unix.POLLERR) != 0 {
+			t.fromCommand(buf)
+		}
+		if fds[1].Revents&unix.POLLOUT != 0 {
+			t.send()
+		}
+		if fds[2].Revents != 0 {
+			t.fromUser(buf)
+		}
+	}
+}
+
+func (t *terminal) finished() bool {
+	return !t.ending.IsZero() && (t.hungUp || time.Now().After(t.ending))
+}
+
+// wanted is what to wait for: tasks, the command, the user.
+func (t *terminal) wanted() []unix.PollFd {
+	fds := []unix.PollFd{
+		{Fd: int32(t.wake[0]), Events: unix.POLLIN},
+		{Fd: int32(t.master), Events: unix.POLLIN},
+		{Fd: int32(t.in.Fd()), Events: unix.POLLIN},
+	}
+	if t.hungUp {
+		fds[1].Fd = -1
+	}
+	if len(t.toCommand) > 0 {
+		fds[1].Events |= unix.POLLOUT
+	}
+	// In the background a read would stop us.
+	if t.inClosed || len(t.toCommand) > 0 || !t.ending.IsZero() || !t.foreground() {
+		fds[2].Fd = -1
+	}
+	return fds
+}
+
+func (t *terminal) runTasks() {
+	var drop [64]byte
+	_, _ = unix.Read(t.wake[0], drop[:])
+	for {
+		select {
+		case f := <-t.tasks:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+func (t *terminal) fromCommand(buf []byte) {
+	n, err := unix.Read(t.master, buf)
+	if n > 0 {
+		_, _ = t.out.Write(buf[:n]) // a lost terminal comes as HUP
+		return
+	}
+	if err != nil && (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) {
+		return
+	}
+	t.hungUp = true
+}
+
+func (t *terminal) fromUser(buf []byte) {
+	n, err := unix.Read(int(t.in.Fd()), buf)
+	if n > 0 {
+		t.toCommand = append(t.toCommand, buf[:n]...)
+		t.send()
+		return
+	}
+	if err == nil || (!errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)) {
+		t.inClosed = true
+	}
+}
+
+func (t *terminal) send() {
+	n, err := unix.Write(t.master, t.toCommand)
+	if n > 0 {
+		t.toCommand = t.toCommand[n:]
+	}
+	if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+		t.toCommand = nil
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// undoPathsShown is how many paths a dry run lists without -v.
+const undoPathsShown = 50
+
+func (a *app) undoCommand() *cobra.Command {
+	var r actors.UndoRequest
+	cmd := &cobra.Command{
+		Use:   "undo [N]",
+		Short: "Undo the newest step, or the newest N",
+		Long: "Undo the newest step, or the newest N steps.\n\n" +
+			"If files that a step changed were edited outside the sandbox since, nothing is undone and the exit status is 3; " +
+			"--force overwrites those edits. An undo can be taken back by 'sandbox redo' until something new is run.",
+		Args: checkArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.undoOrRedo(cmd.Context(), "undo", r, args)
+		},
+	}
+	undoFlags(cmd, &r)
+	cmd.Flags().BoolVar(&r.AbortOpen, "abort", false, "end a command that is running and roll back what it did so far")
+	return cmd
+}
+
+func (a *app) redoCommand() *cobra.Command {
+	var r actors.UndoRequest
+	cmd := &cobra.Command{
+		Use:   "redo [N]",
+		Short: "Take back the newest undo, or the newest N",
+		Args:  checkArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.undoOrRedo(cmd.Context(), "redo", r, args)
+		},
+	}
+	undoFlags(cmd, &r)
+	return cmd
+}
+
+func undoFlags(cmd *cobra.Command, r *actors.UndoRequest) {
+	cmd.Flags().BoolVar(&r.Force, "force", false, "overwrite edits made outside the sandbox")
+	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "only print what would change")
+}
+
+func (a *app) undoOrRedo(ctx context.Context, word string, r actors.UndoRequest, args []string) error {
+	r.Count = 1
+	if len(args) == 1 {
+		n, err := strconv.Atoi(args[0])
+		if err != nil || n < 1 {
+			return usageError{fmt.Errorf("%q is not a number of steps", args[0])}
+		}
+		r.Count = n
+	}
+	return a.withService(ctx, func(s actors.Service, d actors.Directory) error {
+		r.Directory = d.Path
+		do, done := s.Undo, "undone"
+		if word == "redo" {
+			do, done = s.Redo, "redone"
+		}
+		res, err := do(ctx, r)
+		if err != nil {
+			return advise(err)
+		}
+		return a.printUndo(done, res)
+	})
+}
+
+// advise adds what to do about an error where the error itself cannot know.
+func advise(err error) error {
+	if errors.Is(err, undolog.ErrBusy) {
+		return fmt.Errorf("a command is running: wait until it ends, or end it and roll it back with 'sandbox undo --abort' (%w)", err)
+	}
+	return err
+}
+
+// printUndo reports an undo, a redo or a restore.
+func (a *app) printUndo(done string, res actors.UndoResult) error {
+	if a.flags.json {
+		return a.printJSON(res)
+	}
+	for _, w := range res.Warnings {
+		fmt.Fprintln(a.stderr, "warning: "+w)
+	}
+	if res.DryRun {
+		done = "would be " + done
+	}
+	for _, e := range res.Steps {
+		line := fmt.Sprintf("step %d %s", e.StepID, done)
+		if e.Command != "" {
+			line += ": " + oneLine(e.Command, 60)
+		}
+		fmt.Fprintln(a.stdout, line)
+	}
+	if res.DryRun || a.flags.verbose {
+		most := undoPathsShown
+		if a.flags.verbose {
+			most = 0
+		}
+		a.printPaths(res.Paths, most)
+	}
+	verb := "put back"
+	if res.DryRun {
+		verb = "to put back"
+	}
+	fmt.Fprintf(a.stdout, "%s %s in %s\n", paths(res.PathCount), verb, took(res.Took))
+	return nil
+}
