@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+// group is a part of the table.
+type group struct {
+	name string
+	run  func(ctx context.Context, l *lab, r *report, rounds int) error
+}
+
+func groups() []group {
+	return []group{
+		{"bridge", benchBridge},
+		{"undo", benchUndo},
+	}
+}
+
+// measure runs the groups that match. One that fails does not keep the others
+// from running.
+func measure(ctx context.Context, r *report, match *regexp.Regexp, rounds int) (map[string]string, error) {
+	l, err := newLab(ctx)
+	if err != nil {
+		return nil, err
+	}
+	facts := l.facts()
+	for _, key := range []string{"kernel", "file system", "tree", "user"} {
+		fmt.Fprintf(r.progress, "# %s: %s\n", key, facts[key])
+	}
+	var errs []error
+	for _, g := range groups() {
+		if !match.MatchString(g.name) || ctx.Err() != nil {
+			continue
+		}
+		if err := g.run(ctx, l, r, rounds); err != nil {
+			r.missing(g.name, "failed", err)
+			errs = append(errs, fmt.Errorf("%s: %w", g.name, err))
+		}
+	}
+	return facts, errors.Join(append(errs, ctx.Err(), l.Close())...)
+}

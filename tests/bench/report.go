@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// row is one line of the table: what it took against something else, or a
+// figure with a limit.
+type row struct {
+	Group string `json:"group"`
+	Name  string `json:"name"`
+	// Ours and Theirs are in milliseconds; Value is in Unit, where there is
+	// nothing to divide by.
+	Ours   float64 `json:"ours_ms,omitempty"`
+	Theirs float64 `json:"theirs_ms,omitempty"`
+	Ratio  float64 `json:"ratio,omitempty"`
+	Value  float64 `json:"value,omitempty"`
+	Unit   string  `json:"unit,omitempty"`
+	// Goal is the largest ratio or value wanted; 0 where there is none.
+	Goal float64 `json:"goal,omitempty"`
+	// Missing says why there is no figure.
+	Missing string `json:"missing,omitempty"`
+}
+
+func (r row) verdict() string {
+	v := r.Ratio
+	if r.Unit != "" {
+		v = r.Value
+	}
+	switch {
+	case r.Missing != "", r.Goal == 0:
+		return ""
+	case v <= r.Goal:
+		return "ok"
+	}
+	return "MISSED"
+}
+
+// report collects rows and shows them as they come.
+type report struct {
+	progress io.Writer
+	rows     []row
+}
+
+func (r *report) add(w row) {
+	r.rows = append(r.rows, w)
+	fmt.Fprintf(r.progress, "# %s: %s: %s\n", w.Group, w.Name, w.figure())
+}
+
+func (r *report) ratio(group, name string, ours, theirs time.Duration, goal float64) {
+	w := row{Group: group, Name: name, Ours: ms(ours), Theirs: ms(theirs), Goal: goal}
+	if theirs > 0 {
+		w.Ratio = float64(ours) / float64(theirs)
+	}
+	r.add(w)
+}
+
+func (r *report) value(group, name string, value float64, unit string, goal float64) {
+	r.add(row{Group: group, Name: name, Value: value, Unit: unit, Goal: goal})
+}
+
+func (r *report) missing(group, name string, err error) {
+	r.add(row{Group: group, Name: name, Missing: err.Error()})
+}
+
+func (w row) figure() string {
+	switch {
+	case w.Missing != "":
+		return "left out: " + w.Missing
+	case w.Unit != "":
+		return fmt.Sprintf("%.4g %s", w.Value, w.Unit)
+	}
+	return fmt.Sprintf("%.2f (%.1f ms / %.1f ms)", w.Ratio, w.Ours, w.Theirs)
+}
+
+func (r *report) table(out io.Writer) {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	group := ""
+	for _, w := range r.rows {
+		if w.Group != group {
+			group = w.Group
+			fmt.Fprintf(t, "\n%s\t\tgoal\t\n", group)
+		}
+		goal := ""
+		if w.Goal != 0 {
+			goal = fmt.Sprintf("<= %.4g", w.Goal)
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", w.Name, w.figure(), goal, w.verdict())
+	}
+	_ = t.Flush()
+}
+
+func (r *report) writeJSON(file string, facts map[string]string) error {
+	b, err := json.MarshalIndent(map[string]any{"machine": facts, "rows": r.rows}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(b, '\n'), 0o644)
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func median(d []time.Duration) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return d[len(d)/2]
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// plain is a folder that is simply there: the native one, or a mount that
+// somebody else serves.
+type plain struct {
+	label string
+	dir   string
+	only  []string // workloads; all if it is empty
+	close func() error
+}
+
+func (p *plain) name() string          { return p.label }
+func (p *plain) takes(w workload) bool { return len(p.only) == 0 || slices.Contains(p.only, w.name) }
+func (p *plain) run(ctx context.Context, script string) (time.Duration, error) {
+	return timed(ctx, p.dir, script)
+}
+func (p *plain) rest(context.Context) error { return nil }
+func (p *plain) Close() error {
+	if p.close == nil {
+		return nil
+	}
+	return p.close()
+}
+
+// populated makes a folder with the tree in it.
+func (l *lab) populated(ctx context.Context, name string) (string, error) {
+	dir, err := l.sub(name)
+	if err != nil {
+		return "", err
+	}
+	return dir, command(ctx, dir, "tar", "-xf", l.archive)
+}
+
+func newNative(ctx context.Context, l *lab) (side, error) {
+	dir, err := l.populated(ctx, "native")
+	return &plain{label: "native", dir: dir}, err
+}
+
+// examples is where Debian's libfuse3-dev has its sources.
+const examples = "/usr/share/doc/libfuse3-dev/examples"
+
+// newPassthrough compiles libfuse's passthrough_ll and mounts it.
+func newPassthrough(ctx context.Context, l *lab) (side, error) {
+	source := filepath.Join(examples, "passthrough_ll.c")
+	if _, err := os.Stat(source); err != nil {
+		return nil, errors.New("no " + source + ": apt-get install libfuse3-dev")
+	}
+	program := filepath.Join(l.scratch, "passthrough_ll")
+	if err := command(ctx, examples, "sh", "-ec",
+		"gcc -O2 -Wall -D_GNU_SOURCE "+source+" -o "+program+" $(pkg-config --cflags --libs fuse3)"); err != nil {
+		return nil, err
+	}
+	dir, err := l.sub("passthrough")
+	if err != nil {
+		return nil, err
+	}
+	mount := filepath.Join(l.scratch, "passthrough")
+	if err := os.Mkdir(mount, 0o755); err != nil {
+		return nil, err
+	}
+	// It caches as we do. It holds a descriptor for each inode it knows, and
+	// fails without telling why when there are no more: it gets an empty folder
+	// and only what it is compared in.
+	cmd := exec.Command("sh", "-c", `ulimit -n $(ulimit -Hn); exec "$@"`, "sh",
+		program, "-f", "-o", "source="+dir+",cache=always,timeout=600,default_permissions", mount)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	p := &plain{label: "passthrough_ll", dir: mount, only: []string{"untar", "rm -rf"}, close: func() error {
+		err := unix.Unmount(mount, unix.MNT_DETACH)
+		<-ended
+		return err
+	}}
+	for range 200 {
+		if mounted(mount) {
+			return p, nil
+		}
+		select {
+		case err := <-ended:
+			return nil, fmt.Errorf("passthrough_ll ended: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	_ = cmd.Process.Kill()
+	return nil, errors.New("passthrough_ll did not mount within 2 s")
+}
+
+// mounted reports whether dir is on another file system than its parent.
+func mounted(dir string) bool {
+	var a, b unix.Stat_t
+	return unix.Stat(dir, &a) == nil && unix.Stat(filepath.Dir(dir), &b) == nil && a.Dev != b.Dev
+}
