@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -126,6 +127,14 @@ func (c *fileConfig) check() error {
 			return err
 		}
 	}
+	for key, size := range map[string]byteSize{ // plain numbers do not pass Set
+		"undo.max_bytes": c.Undo.MaxBytes, "undo.max_step_bytes": c.Undo.StepBytes,
+		"undo.max_uncompressed_bytes": c.Undo.RawBytes, "safeguards.overwrite_bytes": c.Safeguards.OverwriteBytes,
+	} {
+		if size < -1 {
+			return fmt.Errorf("%s: %d is not a size (-1 means no limit)", key, int64(size))
+		}
+	}
 	_, err := parseLevel(c.LogLevel)
 	return err
 }
@@ -175,9 +184,8 @@ func (b *byteSize) Set(s string) error {
 			break
 		}
 	}
-	var n float64
-	var trailing string
-	if got, _ := fmt.Sscanf(number, "%g%s", &n, &trailing); got != 1 || n*factor >= 1<<62 || n < -1 {
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n == -1 || n >= 0) || n*factor >= 1<<62 {
 		return fmt.Errorf("%q is not a size: write a number of bytes, or one with KiB, MiB, GiB", s)
 	}
 	*b = byteSize(n * factor)

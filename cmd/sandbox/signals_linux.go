@@ -39,6 +39,8 @@ func (j *job) handleSignals(cancel context.CancelFunc) {
 		case unix.SIGCONT:
 			if j.term != nil {
 				j.term.enter()
+			} else if p != nil {
+				j.forward(int(sig))
 			}
 		case unix.SIGHUP:
 			cancel()
@@ -66,18 +68,13 @@ func (j *job) forward(sig int) {
 }
 
 // suspend stops the command and this process, as the shell expects it after
-// Ctrl-Z, and returns when both go on.
+// Ctrl-Z. What follows SIGCONT is up to that signal: this thread may run on for
+// a moment before it stops.
 func (j *job) suspend() {
-	p := j.running()
 	if j.term != nil {
 		j.term.leave()
-	} else if p != nil {
+	} else if j.running() != nil {
 		j.forward(int(unix.SIGSTOP))
 	}
 	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // cannot fail for ourselves
-	if j.term != nil {
-		j.term.enter()
-	} else if p != nil {
-		j.forward(int(unix.SIGCONT))
-	}
 }

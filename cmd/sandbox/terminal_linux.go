@@ -48,7 +48,11 @@ func newTerminal(in, out *os.File) *terminal {
 	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
 		return nil
 	}
-	return &terminal{in: in, out: out, tasks: make(chan func(), 8), done: make(chan struct{})}
+	t := &terminal{in: in, out: out, tasks: make(chan func(), 8), done: make(chan struct{})}
+	if err := unix.Pipe2(t.wake[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil
+	}
+	return t
 }
 
 func (t *terminal) size() (rows, cols uint16) {
@@ -87,11 +91,7 @@ func (t *terminal) start(p hypervisor.Process) error {
 	if dupErr != nil {
 		return dupErr
 	}
-	err = unix.SetNonblock(t.master, true)
-	if err == nil {
-		err = unix.Pipe2(t.wake[:], unix.O_CLOEXEC|unix.O_NONBLOCK)
-	}
-	if err != nil {
+	if err := unix.SetNonblock(t.master, true); err != nil {
 		unix.Close(t.master)
 		return err
 	}
@@ -114,7 +114,12 @@ func (t *terminal) enter() {
 	}
 	t.mu.Unlock()
 	t.resize()
-	t.do(func() {})
+	t.look()
+}
+
+// look makes the goroutine see what has changed.
+func (t *terminal) look() {
+	_, _ = unix.Write(t.wake[1], []byte{0}) // a full pipe wakes as well
 }
 
 // leave gives the terminal back as it was.
@@ -145,17 +150,12 @@ func (t *terminal) redraw() {
 	_ = t.proc.Resize(rows, cols)
 }
 
-// do runs f on the goroutine; it does nothing when that is not running.
+// do runs f on the goroutine, if need be once that has started; not any more
+// when it has ended.
 func (t *terminal) do(f func()) {
-	t.mu.Lock()
-	started := t.started
-	t.mu.Unlock()
-	if !started {
-		return
-	}
 	select {
 	case t.tasks <- f:
-		_, _ = unix.Write(t.wake[1], []byte{0}) // a full pipe wakes as well
+		t.look()
 	case <-t.done:
 	}
 }
@@ -163,12 +163,13 @@ func (t *terminal) do(f func()) {
 // stop shows what the command wrote last and gives the terminal back.
 func (t *terminal) stop() {
 	t.once.Do(func() {
-		t.do(func() { t.ending = time.Now().Add(drainMost) })
 		t.mu.Lock()
 		started := t.started
 		t.mu.Unlock()
 		if started {
+			t.do(func() { t.ending = time.Now().Add(drainMost) })
 			<-t.done
+			unix.Close(t.master)
 		}
 		t.leave()
 	})
@@ -185,9 +186,10 @@ func (t *terminal) ask(question string, gone <-chan struct{}, deadline time.Time
 	select {
 	case r := <-result:
 		return r[0], r[1]
-	case <-t.done:
-		return false, false
+	case <-t.done: // the command has ended, and with it the question
+	case <-gone:
 	}
+	return false, false
 }
 
 func (t *terminal) loop() {

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// helperVariable makes the test program be another program.
+const helperVariable = "SANDBOX_TEST_HELPER"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(helperVariable) {
+	case "sandbox":
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	case "terminal":
+		os.Exit(terminalHelper(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// helper is a command that runs this test program as something else.
+func helper(t *testing.T, as string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), helperVariable+"="+as, "TERM=xterm")
+	return cmd
+}
