@@ -71,6 +71,14 @@ type Op struct {
 	// where the bridge has it anyway; a zero Ino says it has not.
 	NodeStat, VictimStat hostfs.Stat
 
+	// Validate, if not nil, is called by the Interceptor once it holds the
+	// Guard and before it looks at anything the Op names. The bridge checks that
+	// DirFD and NewDirFD are still where the names of their directories say: a
+	// rollback may have moved a directory into the undo log while the operation
+	// waited. After an error Begin returns it. Checked once per directory and
+	// epoch, so it costs one comparison on the hot path.
+	Validate func(epoch uint64) error
+
 	// Cancel is closed when the kernel interrupts the request. It is no proof
 	// that the process died: see [Interceptor.Begin].
 	Cancel <-chan struct{}

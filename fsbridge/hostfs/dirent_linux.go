@@ -30,6 +30,14 @@ func SeekDir(fd int, off int64) error {
 // false. It returns more = false at the end of the directory. Entries that f
 // refused are lost to this descriptor's position: seek before going on.
 func ReadDirents(fd int, buf []byte, f func(Dirent) bool) (more bool, err error) {
+	return ReadAllDirents(fd, buf, func(d Dirent) bool {
+		return d.Name == "." || d.Name == ".." || f(d)
+	})
+}
+
+// ReadAllDirents is [ReadDirents] with "." and ".." where the file system has
+// them.
+func ReadAllDirents(fd int, buf []byte, f func(Dirent) bool) (more bool, err error) {
 	n := 0
 	err = retry(func() (err error) { n, err = unix.Getdents(fd, buf); return err })
 	if err != nil {
@@ -51,16 +59,14 @@ func ReadDirents(fd int, buf []byte, f func(Dirent) bool) (more bool, err error)
 				break
 			}
 		}
-		if s := string(name); s != "." && s != ".." {
-			d := Dirent{
-				Ino:  binary.NativeEndian.Uint64(b),
-				Off:  int64(binary.NativeEndian.Uint64(b[8:])),
-				Type: b[18],
-				Name: s,
-			}
-			if !f(d) {
-				return true, nil
-			}
+		d := Dirent{
+			Ino:  binary.NativeEndian.Uint64(b),
+			Off:  int64(binary.NativeEndian.Uint64(b[8:])),
+			Type: b[18],
+			Name: string(name),
+		}
+		if !f(d) {
+			return true, nil
 		}
 		b = b[reclen:]
 	}

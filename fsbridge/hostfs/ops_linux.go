@@ -89,6 +89,30 @@ func OpenDirPathAt(dirfd int, name string) (int, error) {
 	return OpenAt(dirfd, name, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 
+// OpenTmpfile makes a file without a name in the directory behind dirfd
+// (O_TMPFILE). flags holds the access mode, and O_EXCL if it may never be
+// linked. EOPNOTSUPP where the file system cannot.
+func OpenTmpfile(dirfd, flags int, mode uint32) (int, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(dirfd, ".", flags|unix.O_TMPFILE|unix.O_CLOEXEC|unix.O_LARGEFILE, mode)
+		return err
+	})
+	if err != nil {
+		return -1, pathErr("open temporary file", "", err)
+	}
+	return fd, nil
+}
+
+// OpenSelf opens the directory behind dirfd once more, with its own position.
+func OpenSelf(dirfd, flags int) (int, error) {
+	fd, err := openat2(dirfd, ".", flags|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, pathErr("open", ".", err)
+	}
+	return fd, nil
+}
+
 // ReopenFD opens the inode behind fd once more with other flags, through
 // /proc/self/fd. It works for an unlinked file.
 func ReopenFD(fd, flags int) (int, error) {
@@ -393,6 +417,22 @@ func NextData(fd int, off, size int64) (start, end int64, err error) {
 		return 0, 0, pathErr("seek hole", "", err)
 	}
 	return start, min(end, size), nil
+}
+
+// FallocateFD manipulates the file's allocation as fallocate(2) does.
+func FallocateFD(fd int, mode uint32, off, length int64) error {
+	return pathErr("fallocate", "", retry(func() error { return unix.Fallocate(fd, mode, off, length) }))
+}
+
+// CopyRange copies up to length bytes inside the kernel and returns how many
+// it copied. EXDEV, EINVAL or EOPNOTSUPP where the file system cannot.
+func CopyRange(dst int, dstOff int64, src int, srcOff int64, length int) (int, error) {
+	n := 0
+	err := retry(func() (err error) {
+		n, err = unix.CopyFileRange(src, &srcOff, dst, &dstOff, length, 0)
+		return err
+	})
+	return n, pathErr("copy range", "", err)
 }
 
 // PunchHole turns [off, off+length) into a hole without changing the size. It

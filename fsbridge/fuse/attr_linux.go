@@ -1,0 +1,130 @@
+package fuse
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// entry fills a reply that gives the kernel a reference to n.
+func (t *Tree) entry(n *node, st *hostfs.Stat, watched bool, out *fuse.EntryOut) {
+	out.NodeId = n.id
+	if watched {
+		out.SetEntryTimeout(t.ttl)
+		out.SetAttrTimeout(t.ttl)
+	}
+	t.attr(n, st, &out.Attr)
+}
+
+// reply fills a reply with attributes.
+func (t *Tree) reply(n *node, st *hostfs.Stat, out *fuse.AttrOut) {
+	out.SetTimeout(t.attrTTL(n))
+	t.attr(n, st, &out.Attr)
+}
+
+// attrTTL is zero for what nobody watches.
+func (t *Tree) attrTTL(n *node) time.Duration {
+	if b := n.names.Load(); b != nil && b.parent.flags.Load()&flagUnwatched != 0 {
+		return 0
+	}
+	return t.ttl
+}
+
+// attr translates st as the workload shall see it, and notes what the kernel
+// is told.
+func (t *Tree) attr(n *node, st *hostfs.Stat, out *fuse.Attr) {
+	n.mtime.Store(st.Mtime)
+	n.size.Store(st.Size)
+	*out = fuse.Attr{
+		Ino:     t.ino(st.ID),
+		Size:    uint64(st.Size),
+		Blocks:  uint64(st.Blocks),
+		Mode:    st.Mode,
+		Nlink:   t.nlink(n, st),
+		Owner:   t.owner(st),
+		Rdev:    uint32(st.Rdev),
+		Blksize: uint32(st.Blksize),
+	}
+	out.Atime, out.Atimensec = seconds(st.Atime)
+	out.Mtime, out.Mtimensec = seconds(st.Mtime)
+	out.Ctime, out.Ctimensec = seconds(st.Ctime)
+}
+
+func seconds(ns int64) (uint64, uint32) {
+	s, n := ns/1e9, ns%1e9
+	if n < 0 {
+		s, n = s-1, n+1e9
+	}
+	return uint64(s), uint32(n)
+}
+
+// ino keeps numbers of other file systems mounted below the root apart from
+// the root's.
+func (t *Tree) ino(id hostfs.ID) uint64 {
+	if id.Dev == t.root.obj.ID.Dev {
+		return id.Ino
+	}
+	return id.Ino ^ id.Dev*0x9E3779B97F4A7C15
+}
+
+// nlink hides links that the undo log holds. A file without a name has none,
+// whatever the host counts.
+func (t *Tree) nlink(n *node, st *hostfs.Stat) uint32 {
+	if !n.linked() {
+		return 0
+	}
+	if n.isDir() {
+		return uint32(st.Nlink)
+	}
+	return uint32(max(1, int64(st.Nlink)-int64(n.hidden.Load())))
+}
+
+// owner shows the starter's files as the workload's own.
+func (t *Tree) owner(st *hostfs.Stat) fuse.Owner {
+	o := fuse.Owner{Uid: st.UID, Gid: st.GID}
+	if w := t.opts.Owner; w != nil {
+		if t.euid == 0 || o.Uid == t.euid {
+			o.Uid = w.UID
+		}
+		if t.euid == 0 || o.Gid == t.egid {
+			o.Gid = w.GID
+		}
+	}
+	return o
+}
+
+// GetAttr answers GETATTR.
+func (t *Tree) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	code := t.begin(OpGetattr)
+	defer t.end()
+	if !code.Ok() {
+		return code
+	}
+	n := t.node(in.NodeId)
+	if n == nil {
+		return errnoStatus(syscall.ESTALE)
+	}
+	var st hostfs.Stat
+	var err error
+	if h := t.fhOf(in); h != nil {
+		st, err = hostfs.StatFD(h.fd)
+		h.release()
+	} else {
+		st, err = n.stat()
+	}
+	if err != nil {
+		return status(err)
+	}
+	t.reply(n, &st, out)
+	return fuse.OK
+}
+
+func (t *Tree) fhOf(in *fuse.GetAttrIn) *handle {
+	if in.Flags()&fuse.FUSE_GETATTR_FH == 0 {
+		return nil
+	}
+	return t.handle(in.Fh(), in.NodeId)
+}

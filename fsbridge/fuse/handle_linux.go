@@ -1,0 +1,174 @@
+package fuse
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// handle is one open file. It is counted: a hostile guest may release it while
+// it reads from it, and a descriptor that is closed too early could become
+// another file's.
+type handle struct {
+	node   *node
+	id     uint64
+	fd     int
+	writer bool
+	next   *handle // in node.handles
+	refs   atomic.Int32
+}
+
+// openHandle makes fd, which it takes over, a handle of n with one reference
+// that RELEASE gives back.
+func (t *Tree) openHandle(n *node, fd int, flags uint32) *handle {
+	h := &handle{node: n, fd: fd, writer: flags&syscall.O_ACCMODE != syscall.O_RDONLY}
+	h.refs.Store(1)
+	n.opens.Add(1)
+	if h.writer {
+		n.writers.Add(1)
+	}
+	n.mu.Lock()
+	h.next = n.handles
+	n.handles = h
+	n.mu.Unlock()
+	t.handles.put(h, func(id uint64) { h.id = id })
+	return h
+}
+
+// handle returns the handle fh of nodeID with a reference, or nil.
+func (t *Tree) handle(fh, nodeID uint64) *handle {
+	h := t.handles.get(fh)
+	if h == nil || h.node.id != nodeID || !h.acquire() {
+		return nil
+	}
+	return h
+}
+
+func (h *handle) acquire() bool {
+	for {
+		r := h.refs.Load()
+		if r <= 0 {
+			return false
+		}
+		if h.refs.CompareAndSwap(r, r+1) {
+			return true
+		}
+	}
+}
+
+func (h *handle) release() {
+	if h.refs.Add(-1) == 0 {
+		_ = hostfs.Close(h.fd)
+	}
+}
+
+// closeHandle answers RELEASE.
+func (t *Tree) closeHandle(fh uint64) {
+	h := t.handles.remove(fh)
+	if h == nil {
+		return
+	}
+	n := h.node
+	n.mu.Lock()
+	for p := &n.handles; *p != nil; p = &(*p).next {
+		if *p == h {
+			*p = h.next
+			break
+		}
+	}
+	n.mu.Unlock()
+	if h.writer {
+		// Remember what we wrote ourselves, so that it does not look like an
+		// edit from outside.
+		if st, err := hostfs.StatFD(h.fd); err == nil {
+			n.mtime.Store(st.Mtime)
+			n.size.Store(st.Size)
+		}
+		n.writers.Add(-1)
+	}
+	n.opens.Add(-1)
+	h.release()
+}
+
+// anyHandle returns an open handle of the node with a reference, a writable
+// one if there is one, or nil.
+func (n *node) anyHandle() *handle {
+	if n.opens.Load() == 0 {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var found *handle
+	for h := n.handles; h != nil; h = h.next {
+		if (found == nil || h.writer && !found.writer) && h.refs.Load() > 0 {
+			found = h
+		}
+	}
+	if found != nil && found.acquire() {
+		return found
+	}
+	return nil
+}
+
+// spliceBytes is the size from which READ hands the descriptor to go-fuse
+// instead of copying: below it the pipe costs more than the copy.
+const spliceBytes = 64 << 10
+
+// fileResult is a READ answered from a descriptor without copying. It keeps
+// the handle until the reply is out.
+type fileResult struct {
+	h    *handle
+	off  int64
+	size int
+}
+
+var fileResults = sync.Pool{New: func() any { return new(fileResult) }}
+
+func (r *fileResult) Seekable() (fd uintptr, off int64, sz int) {
+	return uintptr(r.h.fd), r.off, r.size
+}
+
+func (r *fileResult) Size() int { return r.size }
+
+func (r *fileResult) Bytes(buf []byte) ([]byte, fuse.Status) {
+	n, err := hostfs.PreadFull(r.h.fd, buf[:min(len(buf), r.size)], r.off)
+	return buf[:n], status(err)
+}
+
+func (r *fileResult) Readv(dst [][]byte) (int, fuse.Status) {
+	total := 0
+	for _, b := range dst {
+		b = b[:min(len(b), r.size-total)]
+		n, err := hostfs.PreadFull(r.h.fd, b, r.off+int64(total))
+		total += n
+		if err != nil {
+			return total, status(err)
+		}
+		if n < len(b) || total == r.size {
+			break
+		}
+	}
+	return total, fuse.OK
+}
+
+func (r *fileResult) Done() {
+	r.h.release()
+	*r = fileResult{}
+	fileResults.Put(r)
+}
+
+// dataResult is a READ answered from memory.
+type dataResult struct {
+	data [1][]byte
+}
+
+var dataResults = sync.Pool{New: func() any { return new(dataResult) }}
+
+func (r *dataResult) Size() int                          { return len(r.data[0]) }
+func (r *dataResult) Bytes([]byte) ([]byte, fuse.Status) { return r.data[0], fuse.OK }
+func (r *dataResult) Slices() ([][]byte, fuse.Status)    { return r.data[:], fuse.OK }
+func (r *dataResult) Done()                              { r.data[0] = nil; dataResults.Put(r) }

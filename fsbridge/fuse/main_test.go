@@ -1,0 +1,171 @@
+//go:build linux
+
+package fuse
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+func TestMain(m *testing.M) {
+	hostfs.ClearUmask()
+	os.Exit(m.Run())
+}
+
+// skip skips the test, or fails it where CI is meant to run it.
+func skip(t *testing.T, reason string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("CI must run this: %s", reason)
+	}
+	t.Skip(reason)
+}
+
+// mounted is a mount of a fresh folder.
+type mounted struct {
+	*Server
+	host string // the folder
+	mnt  string // the mount of it
+}
+
+// mount mounts a new folder; configure may change the options.
+func mount(t *testing.T, configure func(*Options)) *mounted {
+	t.Helper()
+	base := t.TempDir()
+	m := &mounted{host: filepath.Join(base, "host"), mnt: filepath.Join(base, "mnt")}
+	for _, d := range []string{m.host, m.mnt} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.remount(t, configure)
+	return m
+}
+
+func (m *mounted) remount(t *testing.T, configure func(*Options)) {
+	t.Helper()
+	if dev, err := Device(); err != nil {
+		skip(t, err.Error())
+	} else {
+		dev.Close()
+	}
+	root, err := hostfs.OpenRoot(m.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Root: root, Logger: slog.New(slog.NewTextHandler(testWriter{t}, nil))}
+	if configure != nil {
+		configure(&o)
+	}
+	s, err := Mount(m.mnt, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Server = s
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		<-s.Done()
+		root.Close()
+	})
+	pollOnce(t, m.mnt)
+}
+
+// pollOnce makes the kernel learn that we do not poll, before the runtime's
+// poller blocks a thread on a file of our own mount.
+func pollOnce(t *testing.T, mnt string) {
+	t.Helper()
+	fd, err := unix.Open(filepath.Join(mnt, ".go-fuse-epoll-hack"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// recorder is an Interceptor that notes what passes, checks the protocol, and
+// asks gate, if set, what to do.
+type recorder struct {
+	guard fsbridge.Guard
+	gate  func(op *fsbridge.Op) error
+	// remove, if set, may perform the removal of op (the log adopts).
+	remove func(op *fsbridge.Op) (bool, error)
+
+	mu      sync.Mutex
+	seen    []fsbridge.Kind
+	created int
+	open    int
+}
+
+func (r *recorder) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
+	if r.gate != nil {
+		if err := r.gate(op); err != nil {
+			return fsbridge.Ticket{}, err
+		}
+	}
+	ino := op.Dir
+	if ino == nil {
+		ino = op.Node
+	}
+	ticket := r.guard.Enter(ino.ID.Ino)
+	if err := op.Validate(ticket.Epoch); err != nil {
+		r.guard.Exit(ticket)
+		return fsbridge.Ticket{}, err
+	}
+	if r.remove != nil {
+		done, err := r.remove(op)
+		if err != nil {
+			r.guard.Exit(ticket)
+			return fsbridge.Ticket{}, err
+		}
+		ticket.Performed = done
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, op.Kind)
+	r.open++
+	return ticket, nil
+}
+
+func (r *recorder) End(ticket fsbridge.Ticket, op *fsbridge.Op, created *fsbridge.Object, err error) {
+	r.guard.Exit(ticket)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open--
+	if created != nil {
+		r.created++
+	}
+}
+
+// take returns what was seen since the last call.
+func (r *recorder) take() []fsbridge.Kind {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.seen
+	r.seen = nil
+	return s
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

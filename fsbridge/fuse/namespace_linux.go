@@ -1,0 +1,357 @@
+package fuse
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Mkdir answers MKDIR. The kernel has applied the umask.
+func (t *Tree) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	mode := in.Mode & 07777
+	return t.make(OpMkdir, fsbridge.OpMkdir, cancel, &in.InHeader, name, out, syscall.S_IFDIR|mode,
+		func(dirfd int) error { return hostfs.MkdirAt(dirfd, name, mode) })
+}
+
+// Mknod answers MKNOD: regular files, FIFOs and sockets, never devices.
+func (t *Tree) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	switch in.Mode & syscall.S_IFMT {
+	case syscall.S_IFREG, syscall.S_IFIFO, syscall.S_IFSOCK:
+	default:
+		return fuse.EPERM
+	}
+	return t.make(OpMknod, fsbridge.OpMknod, cancel, &in.InHeader, name, out, in.Mode,
+		func(dirfd int) error { return hostfs.MknodAt(dirfd, name, in.Mode) })
+}
+
+// Symlink answers SYMLINK. The target is only text to us.
+func (t *Tree) Symlink(cancel <-chan struct{}, header *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
+	return t.make(OpSymlink, fsbridge.OpSymlink, cancel, header, name, out, syscall.S_IFLNK,
+		func(dirfd int) error { return hostfs.SymlinkAt(target, dirfd, name) })
+}
+
+// make is what the three have in common.
+func (t *Tree) make(opcode Opcode, kind fsbridge.Kind, cancel <-chan struct{}, header *fuse.InHeader,
+	name string, out *fuse.EntryOut, mode uint32, perform func(dirfd int) error) fuse.Status {
+	code := t.begin(opcode)
+	defer t.end()
+	if !code.Ok() {
+		return code
+	}
+	if err := errors.Join(modeAllowed(mode&syscall.S_IFMT, mode, 0), t.symlinkAllowed(mode&syscall.S_IFMT),
+		hostfs.CheckName(name)); err != nil {
+		return status(err)
+	}
+	parent, err := t.dir(header.NodeId)
+	if err != nil {
+		return status(err)
+	}
+	watched := t.announce(parent)
+	m := t.mutate(kind, cancel, header.Pid)
+	defer m.done()
+	d, err := m.pin(parent, name)
+	if err != nil {
+		return status(err)
+	}
+	if err := m.begin(); err != nil {
+		return status(err)
+	}
+	var st hostfs.Stat
+	if err = perform(d.fd); err == nil {
+		st, err = hostfs.StatAt(d.fd, name)
+	}
+	if err != nil {
+		m.end(nil, err)
+		return status(err)
+	}
+	n := t.lookup(&st, parent, name, true)
+	m.end(n, nil)
+	t.entry(n, &st, watched, out)
+	return fuse.OK
+}
+
+// Link answers LINK: a further name for a file, or the first for one made with
+// O_TMPFILE.
+func (t *Tree) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	code := t.begin(OpLink)
+	defer t.end()
+	if !code.Ok() {
+		return code
+	}
+	n := t.node(in.Oldnodeid)
+	parent, err := t.dir(in.NodeId)
+	if err = errors.Join(err, hostfs.CheckName(name)); err != nil {
+		return status(err)
+	}
+	switch {
+	case n == nil:
+		return errnoStatus(syscall.ESTALE)
+	case n.isDir():
+		return fuse.EPERM
+	case !n.linked() && n.flags.Load()&flagTmpfile == 0:
+		return fuse.ENOENT
+	}
+	if err := t.symlinkAllowed(n.obj.Type); err != nil {
+		return status(err)
+	}
+	watched := t.announce(parent)
+	m := t.mutate(fsbridge.OpLink, cancel, in.Pid)
+	defer m.done()
+	d, err := m.pin(parent, name)
+	if err != nil {
+		return status(err)
+	}
+	m.op.Node = &n.obj
+	if err := m.begin(); err != nil {
+		return status(err)
+	}
+	st, err := t.link(n, d.fd, name)
+	if err != nil {
+		m.end(nil, err)
+		return status(err)
+	}
+	n.bind(parent, name, false)
+	n.flags.And(^flagTmpfile)
+	t.ref(n)
+	m.end(n, nil)
+	t.entry(n, &st, watched, out)
+	return fuse.OK
+}
+
+func (t *Tree) link(n *node, dirfd int, name string) (hostfs.Stat, error) {
+	fd, _, err := n.open(unix.O_PATH)
+	if err != nil {
+		return hostfs.Stat{}, err
+	}
+	defer hostfs.Close(fd)
+	if err := hostfs.LinkFD(fd, dirfd, name); err != nil {
+		return hostfs.Stat{}, err
+	}
+	return hostfs.StatFD(fd)
+}
+
+// ref gives the kernel one more reference to a node that it knows.
+func (t *Tree) ref(n *node) {
+	s := t.shard(n.obj.ID)
+	s.mu.Lock()
+	n.lookups++
+	s.mu.Unlock()
+}
+
+// Unlink answers UNLINK.
+func (t *Tree) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	code := t.begin(OpUnlink)
+	defer t.end()
+	if !code.Ok() {
+		return code
+	}
+	return status(t.remove(fsbridge.OpUnlink, cancel, header, name))
+}
+
+// Rmdir answers RMDIR.
+func (t *Tree) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	code := t.begin(OpRmdir)
+	defer t.end()
+	if !code.Ok() {
+		return code
+	}
+	return status(t.remove(fsbridge.OpRmdir, cancel, header, name))
+}
+
+func (t *Tree) remove(kind fsbridge.Kind, cancel <-chan struct{}, header *fuse.InHeader, name string) error {
+	parent, err := t.dir(header.NodeId)
+	if err != nil {
+		return err
+	}
+	m := t.mutate(kind, cancel, header.Pid)
+	defer m.done()
+	d, err := m.pin(parent, name)
+	if err != nil {
+		return err
+	}
+	st, err := hostfs.StatAt(d.fd, name)
+	switch {
+	case err != nil:
+		return err
+	case kind == fsbridge.OpUnlink && st.IsDir():
+		return syscall.EISDIR
+	case kind == fsbridge.OpRmdir && !st.IsDir():
+		return syscall.ENOTDIR
+	}
+	if err := t.symlinkAllowed(st.Type()); err != nil {
+		return err
+	}
+	n := t.known(&st, parent, name)
+	m.op.Node, m.op.NodeStat = &n.obj, st
+	if err := m.begin(); err != nil {
+		return err
+	}
+	err = t.performRemove(m, n, &st)
+	if err == nil {
+		n.unbind(parent, name)
+	}
+	m.end(nil, err)
+	return err
+}
+
+// performRemove takes the name away, unless the capture was the removal. The
+// node must not be found by its inode number any more when that can be used
+// again; nor a removed directory, even where the log keeps it: the kernel's
+// inode stays dead.
+func (t *Tree) performRemove(m *mutation, n *node, st *hostfs.Stat) error {
+	if m.ticket.Performed {
+		if n.isDir() {
+			t.disown(n)
+		} else {
+			n.hidden.Add(1)
+		}
+		return nil
+	}
+	if n.isDir() {
+		t.disown(n)
+		err := hostfs.RmdirAt(m.op.DirFD, m.op.Name)
+		if err != nil {
+			t.adopt(n)
+		}
+		return err
+	}
+	if st.Nlink <= 1 {
+		t.disown(n)
+	}
+	err := hostfs.UnlinkAt(m.op.DirFD, m.op.Name)
+	if err != nil {
+		t.adopt(n)
+	}
+	return err
+}
+
+// Rename answers RENAME and RENAME2.
+func (t *Tree) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+	code := t.begin(OpRename)
+	defer t.end()
+	if !code.Ok() {
+		return code
+	}
+	if in.Flags&^(unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE) != 0 ||
+		in.Flags == unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE {
+		return fuse.EINVAL
+	}
+	oldDir, err := t.dir(in.NodeId)
+	if err != nil {
+		return status(err)
+	}
+	newDir, err := t.dir(in.Newdir)
+	if err != nil {
+		return status(err)
+	}
+	m := t.mutate(fsbridge.OpRename, cancel, in.Pid)
+	defer m.done()
+	return status(t.rename(m, oldDir, oldName, newDir, newName, in.Flags))
+}
+
+func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, newName string, flags uint32) error {
+	d, err := m.pin(oldDir, oldName)
+	if err != nil {
+		return err
+	}
+	nd, err := m.pinNew(newDir, newName)
+	if err != nil {
+		return err
+	}
+	st, err := hostfs.StatAt(d.fd, oldName)
+	if err != nil {
+		return err
+	}
+	vst, err := hostfs.StatAt(nd.fd, newName)
+	exists := err == nil
+	if err != nil && !errors.Is(err, syscall.ENOENT) {
+		return err
+	}
+	if err := renamable(&st, &vst, exists, flags); err != nil {
+		return err
+	}
+	if err := errors.Join(t.symlinkAllowed(st.Type()), t.symlinkAllowed(vst.Type())); err != nil {
+		return err
+	}
+	if exists && st.ID == vst.ID {
+		return nil // two names of one file: nothing happens
+	}
+	n := t.known(&st, oldDir, oldName)
+	m.op.Flags, m.op.Node, m.op.NodeStat = flags, &n.obj, st
+	var victim *node
+	if exists {
+		victim = t.known(&vst, newDir, newName)
+		m.op.Victim, m.op.VictimStat = &victim.obj, vst
+	}
+	if err := m.begin(); err != nil {
+		return err
+	}
+	err = t.performRename(m, n, victim, oldDir, newDir)
+	m.end(nil, err)
+	return err
+}
+
+// renamable refuses what the host would refuse, before anything is captured.
+func renamable(st, vst *hostfs.Stat, exists bool, flags uint32) error {
+	switch {
+	case flags&unix.RENAME_NOREPLACE != 0 && exists:
+		return syscall.EEXIST
+	case flags&unix.RENAME_EXCHANGE != 0:
+		if !exists {
+			return syscall.ENOENT
+		}
+	case exists && st.IsDir() && !vst.IsDir():
+		return syscall.ENOTDIR
+	case exists && !st.IsDir() && vst.IsDir():
+		return syscall.EISDIR
+	}
+	return nil
+}
+
+func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) error {
+	op := &m.op
+	exchange := op.Flags&unix.RENAME_EXCHANGE != 0
+	if victim != nil && !exchange {
+		t.replace(victim, op)
+	}
+	t.renames.Lock()
+	defer t.renames.Unlock()
+	err := hostfs.RenameAt(op.DirFD, op.Name, op.NewDirFD, op.NewName, op.Flags)
+	switch {
+	case err != nil:
+		if victim != nil {
+			t.adopt(victim)
+		}
+		return err
+	case exchange:
+		victim.move(newDir, op.NewName, oldDir, op.Name)
+	case victim != nil:
+		victim.unbind(newDir, op.NewName)
+	}
+	n.move(oldDir, op.Name, newDir, op.NewName)
+	return nil
+}
+
+// replace prepares victim for losing the name that a rename takes. What the
+// capture linked into the log is hidden from the workload.
+func (t *Tree) replace(victim *node, op *fsbridge.Op) {
+	if victim.isDir() {
+		t.disown(victim)
+		return
+	}
+	now, err := hostfs.StatAt(op.NewDirFD, op.NewName)
+	if err != nil || now.ID != victim.obj.ID {
+		return
+	}
+	if now.Nlink > op.VictimStat.Nlink {
+		victim.hidden.Add(int32(now.Nlink - op.VictimStat.Nlink))
+	}
+	if now.Nlink <= 1 {
+		t.disown(victim)
+	}
+}

@@ -1,0 +1,37 @@
+//go:build !linux
+
+package fuse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/codeagent/sandbox/fsbridge"
+)
+
+var errUnsupported = fmt.Errorf("fuse: %w on %s", errors.ErrUnsupported, runtime.GOOS)
+
+// Server does not exist on this system.
+type Server struct{}
+
+var _ fsbridge.Bridge = (*Server)(nil)
+
+// Mount fails with [errors.ErrUnsupported].
+func Mount(mountpoint string, o Options) (*Server, error) { return nil, errUnsupported }
+
+// ServeFile fails with [errors.ErrUnsupported].
+func ServeFile(dev *os.File, o Options) (*Server, error) { return nil, errUnsupported }
+
+// Device fails with [errors.ErrUnsupported].
+func Device() (*os.File, error) { return nil, errUnsupported }
+
+// Fence, Invalidate, Changed, InFlight, Done and Close are never reached.
+func (s *Server) Fence(ctx context.Context) error     { return errUnsupported }
+func (s *Server) Invalidate(c fsbridge.Changes) error { return errUnsupported }
+func (s *Server) Changed(paths []string) error        { return errUnsupported }
+func (s *Server) InFlight() int                       { return 0 }
+func (s *Server) Done() <-chan struct{}               { return nil }
+func (s *Server) Close() error                        { return nil }

@@ -1,0 +1,369 @@
+package fuse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// maxWriteBytes is the largest READ and WRITE we ask for.
+const maxWriteBytes = 1 << 20
+
+// maxBackground lets background requests (read-ahead, write-back of mappings)
+// go on while some of them are held.
+const maxBackground = 1024
+
+// Server serves a [Tree] to the kernel through one /dev/fuse connection. It
+// implements [fsbridge.Bridge].
+type Server struct {
+	tree    *Tree
+	dev     *os.File
+	raw     *fuse.Server
+	unmount func() error // nil when the mount is somebody else's
+	done    chan struct{}
+
+	closing sync.Once
+	err     error
+	noEpoch atomic.Bool // the kernel is older than 6.16
+}
+
+var _ fsbridge.Bridge = (*Server)(nil)
+
+// ServeFile serves an already mounted /dev/fuse descriptor (see [MountData]),
+// which it takes over, also on error. It returns once the kernel's first
+// request was answered.
+func ServeFile(dev *os.File, o Options) (*Server, error) {
+	return serve(dev, o, nil)
+}
+
+func serve(dev *os.File, o Options, unmount func() error) (*Server, error) {
+	tree, err := NewTree(o)
+	if err != nil {
+		dev.Close()
+		return nil, err
+	}
+	// go-fuse closes the descriptor it gets; ours is for notifications.
+	fd, err := unix.FcntlInt(dev.Fd(), unix.F_DUPFD_CLOEXEC, 4)
+	if err != nil {
+		dev.Close()
+		return nil, fmt.Errorf("fuse: duplicate /dev/fuse: %w", err)
+	}
+	s := &Server{tree: tree, dev: dev, unmount: unmount, done: make(chan struct{})}
+	tree.drop = func(id uint64) { go s.notifyInode(id) }
+	s.raw, err = fuse.NewServer(tree, fmt.Sprintf("/dev/fd/%d", fd), s.mountOptions())
+	if err != nil {
+		_ = unix.Close(fd)
+		dev.Close()
+		return nil, fmt.Errorf("fuse: start serving: %w", err)
+	}
+	go func() {
+		defer close(s.done)
+		s.raw.Serve()
+	}()
+	return s, nil
+}
+
+func (s *Server) mountOptions() *fuse.MountOptions {
+	return ProtocolOptions(s.tree.log)
+}
+
+// ProtocolOptions returns the protocol settings that a [Tree] needs, for any
+// server that speaks for it.
+func ProtocolOptions(logger *slog.Logger) *fuse.MountOptions {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &fuse.MountOptions{
+		Name:                 "sandbox",
+		FsName:               "sandbox",
+		MaxWrite:             maxWriteBytes,
+		MaxBackground:        maxBackground,
+		EnableSymlinkCaching: true,
+		ExtraCapabilities: fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ATOMIC_O_TRUNC |
+			fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_NO_OPENDIR_SUPPORT,
+		DisabledCapabilities: fuse.CAP_NO_OPEN_SUPPORT | fuse.CAP_PASSTHROUGH | fuse.CAP_WRITEBACK_CACHE,
+		Logger:               log.New(logWriter{logger}, "", 0),
+		PanicHandler: func(v any) fuse.Status {
+			logger.Error("panic in a file system request", "panic", v, "stack", string(debug.Stack()))
+			return fuse.EIO
+		},
+	}
+}
+
+// logWriter turns go-fuse's lines into debug records: what they tell (unknown
+// opcodes, replies to interrupted requests) is no news to anybody else.
+type logWriter struct{ log *slog.Logger }
+
+func (w logWriter) Write(p []byte) (int, error) {
+	w.log.Debug("go-fuse", "message", string(p))
+	return len(p), nil
+}
+
+// Tree returns the tree being served.
+func (s *Server) Tree() *Tree { return s.tree }
+
+// InFlight implements [fsbridge.Bridge].
+func (s *Server) InFlight() int { return s.tree.InFlight() }
+
+// Done is closed when the mount is gone and the last request was answered.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Close implements [fsbridge.Bridge]. A mount of our own is detached, and
+// whoever waits in it is let go.
+func (s *Server) Close() error {
+	s.closing.Do(func() {
+		s.tree.close()
+		if s.unmount != nil {
+			s.err = s.unmount()
+		}
+		s.err = errors.Join(s.err, s.dev.Close())
+	})
+	return s.err
+}
+
+// Fence implements [fsbridge.Bridge]. Only a file that is open for writing, or
+// mapped (its handle lives as long as the mapping), can have dirty pages.
+func (s *Server) Fence(ctx context.Context) error {
+	var ids []uint64
+	seen := make(map[*node]bool)
+	s.tree.handles.all(func(h *handle) bool {
+		if h.writer && !seen[h.node] {
+			seen[h.node] = true
+			ids = append(ids, h.node.id)
+		}
+		return true
+	})
+	if len(ids) == 0 {
+		return nil
+	}
+	// From a goroutine: no reply may depend on whoever waits for the pages.
+	result := make(chan error, 1)
+	go func() {
+		var err error
+		for _, id := range ids {
+			if ctx.Err() != nil {
+				break
+			}
+			err = errors.Join(err, s.notifyInode(id))
+		}
+		result <- err
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("fuse: write-back of %d files: %w", len(ids), ctx.Err())
+	}
+}
+
+// invalidateWait bounds how long Invalidate waits for notifications that a
+// held operation may delay; they go on without it.
+const invalidateWait = 2 * time.Second
+
+// Invalidate implements [fsbridge.Bridge]: an epoch for the names (entry by
+// entry on kernels before 6.16) and a notification for every changed inode
+// that the kernel knows.
+func (s *Server) Invalidate(c fsbridge.Changes) error {
+	t := s.tree
+	t.dirs.generation.Add(1)
+	if !c.All && len(c.List) == 0 {
+		return nil
+	}
+	inodes := make(map[uint64]bool)
+	var entries []entryName
+	add := func(id hostfs.ID) uint64 {
+		n := t.NodeID(id)
+		if n != 0 {
+			inodes[n] = true
+		}
+		return n
+	}
+	if c.All {
+		inodes[fuse.FUSE_ROOT_ID] = true
+		t.nodes.all(func(n *node) bool {
+			inodes[n.id] = true
+			for b := n.names.Load(); b != nil; b = b.next {
+				entries = append(entries, entryName{b.parent.id, b.name})
+			}
+			return true
+		})
+	}
+	for _, ch := range c.List {
+		if ch.Name != "" {
+			if dir := add(ch.Dir); dir != 0 {
+				entries = append(entries, entryName{dir, ch.Name})
+			}
+		}
+		add(ch.ID)
+	}
+	return s.notify(inodes, entries, true)
+}
+
+type entryName struct {
+	dir  uint64
+	name string
+}
+
+// notify tells the kernel, and waits for that as long as nothing held delays
+// it.
+func (s *Server) notify(inodes map[uint64]bool, entries []entryName, epoch bool) error {
+	var err error
+	if epoch && len(entries) > 0 && s.incEpoch() == nil {
+		entries = nil
+	}
+	finished := make(chan error, 1)
+	go func() {
+		var err error
+		for id := range inodes {
+			err = errors.Join(err, s.notifyInode(id))
+		}
+		for _, e := range entries {
+			err = errors.Join(err, s.notifyEntry(e.dir, e.name))
+		}
+		finished <- err
+	}()
+	timer := time.NewTimer(invalidateWait)
+	defer timer.Stop()
+	select {
+	case err = <-finished:
+	case <-timer.C:
+		s.tree.log.Warn("cache invalidation is delayed by a held operation", "inodes", len(inodes), "entries", len(entries))
+	}
+	return err
+}
+
+// Changed tells what the watcher saw: paths relative to the root that may have
+// been changed from outside. What the kernel knows as it is, because we did it
+// ourselves, is left alone. Errors of single paths are ignored: the path is
+// gone again.
+func (s *Server) Changed(paths []string) error {
+	t := s.tree
+	inodes := make(map[uint64]bool)
+	var entries []entryName
+	for _, p := range paths {
+		s.changed(p, inodes, &entries)
+	}
+	if len(inodes)+len(entries) == 0 {
+		return nil
+	}
+	t.dirs.generation.Add(1)
+	return s.notify(inodes, entries, false)
+}
+
+func (s *Server) changed(path string, inodes map[uint64]bool, entries *[]entryName) {
+	t := s.tree
+	parent, name := splitLast(path)
+	fd, err := t.opts.Root.OpenPath(parent, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return
+	}
+	defer hostfs.Close(fd)
+	dst, err := hostfs.StatFD(fd)
+	if err != nil {
+		return
+	}
+	dir := t.find(dst.ID)
+	if dir == nil {
+		return
+	}
+	if dst.Mtime != dir.mtime.Load() {
+		inodes[dir.id] = true
+	}
+	if name == "" {
+		return
+	}
+	st, err := hostfs.StatAt(fd, name)
+	if err == nil {
+		n := t.find(st.ID)
+		if n != nil && n.boundTo(dir, name) {
+			if n.mtime.Load() != st.Mtime || n.size.Load() != st.Size {
+				inodes[n.id] = true
+			}
+			return
+		}
+	}
+	*entries = append(*entries, entryName{dir.id, name})
+}
+
+// boundTo tells whether we know the node by this name.
+func (n *node) boundTo(parent *node, name string) bool {
+	for b := n.names.Load(); b != nil; b = b.next {
+		if b.parent == parent && b.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// The codes of notifications (enum fuse_notify_code).
+const (
+	notifyInvalInode = 2
+	notifyInvalEntry = 3
+	notifyIncEpoch   = 8
+)
+
+// notifyInode makes the kernel write back and drop all pages of a node, and
+// its attributes. It waits for the write-back.
+func (s *Server) notifyInode(id uint64) error {
+	if id == 0 {
+		return nil
+	}
+	b := notification(notifyInvalInode, 24)
+	b = word(b, id)
+	b = word(b, 0)
+	b = word(b, ^uint64(0)) // length -1: to the end
+	return s.write(b)
+}
+
+// notifyEntry makes the kernel look a name up again. It waits while an
+// operation in that directory is held.
+func (s *Server) notifyEntry(dir uint64, name string) error {
+	if dir == 0 {
+		return nil
+	}
+	b := notification(notifyInvalEntry, 16+len(name)+1)
+	b = word(b, dir)
+	b = word(b, uint64(len(name)))
+	b = append(b, name...)
+	return s.write(append(b, 0))
+}
+
+// incEpoch makes the kernel look up every name again, when it is next used.
+func (s *Server) incEpoch() error {
+	if s.noEpoch.Load() {
+		return errors.ErrUnsupported
+	}
+	err := s.write(notification(notifyIncEpoch, 0))
+	if errors.Is(err, syscall.EINVAL) {
+		s.noEpoch.Store(true)
+		return errors.ErrUnsupported
+	}
+	return err
+}
+
+// write sends a notification. That the kernel does not know the inode or the
+// entry is as good as having told it.
+func (s *Server) write(b []byte) error {
+	_, err := s.dev.Write(b)
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
+		return nil
+	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENOTCONN):
+		return nil // unmounted: there is no cache any more
+	}
+	return err
+}

@@ -1,0 +1,321 @@
+package fuse
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Tree serves a working folder as FUSE requests see it. It implements
+// [fuse.RawFileSystem] and knows nothing of how requests arrive: [ServeFile]
+// and [Mount] connect it to a kernel, a virtio-fs server may do the same.
+// Methods are safe for concurrent use; requests are not trusted.
+type Tree struct {
+	fuse.RawFileSystem // answers ENOSYS to what is not implemented below
+
+	opts Options
+	log  *slog.Logger
+	root *node
+	ttl  time.Duration
+	euid uint32
+	egid uint32
+
+	nodes   table[node]
+	handles table[handle]
+	shards  [64]shard // of nodes, by host ID
+	dirs    dirCache
+
+	// renames is held shared while names are walked and exclusively while a
+	// rename changes both the host's names and ours. Taken after the Guard.
+	renames sync.RWMutex
+
+	mutations sync.Pool // *mutation
+	buffers   sync.Pool // *[]byte, for listings
+
+	closed   atomic.Bool
+	inFlight atomic.Int64
+	counts   [opCount]atomic.Uint64
+
+	// drop, if set by the transport, tells the kernel to drop the pages and
+	// attributes of a node; it must not wait.
+	drop func(nodeID uint64)
+}
+
+type shard struct {
+	mu sync.Mutex
+	m  map[hostfs.ID]*node
+}
+
+var _ fuse.RawFileSystem = (*Tree)(nil)
+
+// NewTree makes the tree of o.Root.
+func NewTree(o Options) (*Tree, error) {
+	if o.Root == nil {
+		return nil, errors.New("fuse: no root directory")
+	}
+	st, err := o.Root.Stat()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		opts:          o,
+		log:           o.Logger,
+		euid:          uint32(os.Geteuid()),
+		egid:          uint32(os.Getegid()),
+	}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Cache == CacheLong {
+		t.ttl = o.TTL
+		if t.ttl <= 0 {
+			t.ttl = DefaultTTL
+		}
+	}
+	for i := range t.shards {
+		t.shards[i].m = make(map[hostfs.ID]*node)
+	}
+	t.dirs = dirCache{tree: t, max: o.MaxDirFDs, open: make(map[*node]*dirFD)}
+	if t.dirs.max <= 0 {
+		t.dirs.max = DefaultMaxDirFDs
+	}
+	t.mutations.New = func() any {
+		m := &mutation{tree: t}
+		m.op.Validate = m.validate
+		return m
+	}
+	t.buffers.New = func() any { b := make([]byte, 32<<10); return &b }
+	t.root = t.newNode(&st)
+	t.root.id = fuse.FUSE_ROOT_ID
+	t.shard(st.ID).m[st.ID] = t.root
+	return t, nil
+}
+
+// String names the file system in mount tables.
+func (t *Tree) String() string { return "sandbox" }
+
+// close makes every later request fail with ENOTCONN.
+func (t *Tree) close() {
+	t.closed.Store(true)
+}
+
+// InFlight returns the number of requests being served, held ones included.
+func (t *Tree) InFlight() int { return int(t.inFlight.Load()) }
+
+// begin counts a request. It fails when the tree is closed.
+func (t *Tree) begin(op Opcode) fuse.Status {
+	t.inFlight.Add(1)
+	t.counts[op].Add(1)
+	if t.closed.Load() {
+		return fuse.Status(syscall.ENOTCONN)
+	}
+	return fuse.OK
+}
+
+func (t *Tree) end() { t.inFlight.Add(-1) }
+
+func (t *Tree) shard(id hostfs.ID) *shard {
+	return &t.shards[(id.Ino^id.Dev*31)%uint64(len(t.shards))]
+}
+
+// node returns the node with the kernel's number id, or nil.
+func (t *Tree) node(id uint64) *node {
+	if id == fuse.FUSE_ROOT_ID {
+		return t.root
+	}
+	return t.nodes.get(id)
+}
+
+// dir returns the node id if it is a directory that can be looked into.
+func (t *Tree) dir(id uint64) (*node, error) {
+	n := t.node(id)
+	switch {
+	case n == nil:
+		return nil, syscall.ESTALE
+	case !n.isDir():
+		return nil, syscall.ENOTDIR
+	}
+	return n, nil
+}
+
+func (t *Tree) newNode(st *hostfs.Stat) *node {
+	n := &node{tree: t}
+	n.obj.ID, n.obj.Type, n.obj.Place = st.ID, st.Type(), n
+	return n
+}
+
+// known returns the node of the inode that st describes if we have one, else a
+// fresh one that nobody can find, for an Op to name.
+func (t *Tree) known(st *hostfs.Stat, parent *node, name string) *node {
+	s := t.shard(st.ID)
+	s.mu.Lock()
+	n := s.m[st.ID]
+	s.mu.Unlock()
+	if n == nil || n.obj.Type != st.Type() {
+		n = t.newNode(st)
+		n.bind(parent, name, true)
+	}
+	return n
+}
+
+// lookup gives the kernel one reference to the node that st describes, found
+// as name in parent (no name if parent is nil). fresh says that the inode was
+// just made: a node of that number is of a file that is gone.
+func (t *Tree) lookup(st *hostfs.Stat, parent *node, name string, fresh bool) *node {
+	s := t.shard(st.ID)
+	s.mu.Lock()
+	n := s.m[st.ID]
+	if n == nil || n.obj.Type != st.Type() || fresh && !n.isRoot() {
+		n = t.newNode(st)
+		t.nodes.put(n, func(id uint64) { n.id = id })
+		s.m[st.ID] = n
+	}
+	n.lookups++
+	s.mu.Unlock()
+	if parent != nil && !n.isRoot() {
+		n.bind(parent, name, st.Nlink < 2 || n.isDir())
+	}
+	return n
+}
+
+// Forget takes back references that the kernel gave up.
+func (t *Tree) Forget(nodeID, nlookup uint64) {
+	t.counts[OpForget].Add(1)
+	if n := t.nodes.get(nodeID); n != nil { // never the root
+		t.forget(n, nlookup)
+	}
+}
+
+func (t *Tree) forget(n *node, nlookup uint64) {
+	s := t.shard(n.obj.ID)
+	s.mu.Lock()
+	n.lookups -= min(n.lookups, nlookup)
+	gone := n.lookups == 0
+	if gone {
+		t.nodes.remove(n.id)
+		if s.m[n.obj.ID] == n {
+			delete(s.m, n.obj.ID)
+		}
+	}
+	s.mu.Unlock()
+	if gone && n.isDir() {
+		t.dirs.forget(n)
+	}
+}
+
+// disown makes sure that the inode's number does not lead to this node any
+// more, before the inode is freed and the number used again.
+func (t *Tree) disown(n *node) {
+	s := t.shard(n.obj.ID)
+	s.mu.Lock()
+	if s.m[n.obj.ID] == n {
+		delete(s.m, n.obj.ID)
+	}
+	s.mu.Unlock()
+}
+
+// adopt undoes disown.
+func (t *Tree) adopt(n *node) {
+	s := t.shard(n.obj.ID)
+	s.mu.Lock()
+	if s.m[n.obj.ID] == nil && n.lookups > 0 {
+		s.m[n.obj.ID] = n
+	}
+	s.mu.Unlock()
+}
+
+// find returns the node of the host inode id, or nil.
+func (t *Tree) find(id hostfs.ID) *node {
+	s := t.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m[id]
+}
+
+// NodeID returns the kernel's number of the inode id, or 0 if the kernel does
+// not know it.
+func (t *Tree) NodeID(id hostfs.ID) uint64 {
+	if n := t.find(id); n != nil {
+		return n.id
+	}
+	return 0
+}
+
+// OnUnmount closes what is open. No request comes any more.
+func (t *Tree) OnUnmount() {
+	t.handles.all(func(h *handle) bool { t.closeHandle(h.id); return true })
+	t.dirs.close()
+}
+
+// Lookup answers LOOKUP. A name that does not exist is remembered, too.
+func (t *Tree) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	code := t.begin(OpLookup)
+	defer t.end()
+	if !code.Ok() {
+		return code
+	}
+	parent, err := t.dir(header.NodeId)
+	if err != nil {
+		return status(err)
+	}
+	watched := t.announce(parent)
+	d, err := t.dirs.acquire(parent)
+	if err != nil {
+		return status(err)
+	}
+	st, err := hostfs.StatAt(d.fd, name)
+	t.dirs.release(d)
+	if errors.Is(err, syscall.ENOENT) && watched && t.ttl > 0 {
+		out.SetEntryTimeout(t.ttl)
+		return fuse.OK
+	}
+	if err != nil {
+		return status(err)
+	}
+	t.entry(t.lookup(&st, parent, name, false), &st, watched, out)
+	return fuse.OK
+}
+
+// announce calls OnList before a directory's first use and tells whether what
+// is in it may be cached.
+func (t *Tree) announce(dir *node) (cache bool) {
+	if t.opts.OnList == nil {
+		return true
+	}
+	if dir.flags.Load()&flagListed == 0 && dir.flags.Or(flagListed)&flagListed == 0 {
+		if path, ok := dir.path(); !ok || !t.opts.OnList(path) {
+			dir.flags.Or(flagUnwatched)
+		}
+	}
+	return dir.flags.Load()&flagUnwatched == 0
+}
+
+// StatFs answers STATFS.
+func (t *Tree) StatFs(cancel <-chan struct{}, header *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	code := t.begin(OpStatfs)
+	defer t.end()
+	if !code.Ok() {
+		return code
+	}
+	s, err := hostfs.Statfs(t.opts.Root.FD())
+	if err != nil {
+		return status(err)
+	}
+	*out = fuse.StatfsOut{
+		Blocks: s.Blocks, Bfree: s.Bfree, Bavail: s.Bavail, Files: s.Files, Ffree: s.Ffree,
+		Bsize: uint32(s.Bsize), Frsize: uint32(s.Frsize), NameLen: uint32(min(s.Namelen, hostfs.NameMax)),
+	}
+	return fuse.OK
+}
+
+var _ fsbridge.Place = (*node)(nil)
