@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -26,6 +27,7 @@ const (
 type app struct {
 	stdin, stdout, stderr *os.File
 	flags                 globalFlags
+	umask                 int // what it was; ours is zero
 	// Set before a command's code runs.
 	log   *slog.Logger
 	conf  fileConfig
@@ -68,7 +70,7 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	debug.SetGCPercent(200)
 	debug.SetMemoryLimit(128 << 20)
 
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask()}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	return a.exitStatus(root.ExecuteContext(ctx))

@@ -18,7 +18,7 @@ func (a *app) isolation(name string) (hypervisor.Runtime, error) {
 			return nil, err
 		}
 		fmt.Fprintln(a.stderr, "sandbox: --isolation none: this command is NOT isolated; only its changes to the working folder can be undone")
-		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Logger: a.log}), nil
+		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Umask: a.umask, Logger: a.log}), nil
 	default:
 		return nil, fmt.Errorf("jail: %w", hypervisor.ErrUnavailable)
 	}

@@ -29,7 +29,13 @@ func (p *localProcess) Signal(sig int) error {
 	return unix.Kill(-p.cmd.Process.Pid, unix.Signal(sig))
 }
 func (p *localProcess) Resize(rows, cols uint16) error {
-	return unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	conn, err := p.master.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return conn.Control(func(fd uintptr) {
+		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	})
 }
 func (p *localProcess) Cancel(time.Duration) error { return p.Signal(int(unix.SIGKILL)) }
 func (p *localProcess) Wait(context.Context) (hypervisor.ExitStatus, error) {
@@ -194,7 +200,7 @@ func TestTerminateRestoresTheTerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			if code := s.wait(); code != 128+9 {
-				t.Errorf("exit %d", code)
+				t.Errorf("exit %d; on the screen:\n%s", code, s.text())
 			}
 			if m := s.modes(); m.Lflag&unix.ICANON == 0 {
 				t.Error("the terminal was left raw")
@@ -208,7 +214,7 @@ func TestOutputAtTheEndIsComplete(t *testing.T) {
 	s := onScreen(t, helper(t, "terminal", "sh", "-c", fmt.Sprintf("seq 1 %d", lines)))
 	s.expect(fmt.Sprintf("\n%d\r\n", lines))
 	if code := s.wait(); code != 0 {
-		t.Errorf("exit %d", code)
+		t.Errorf("exit %d; on the screen:\n%s", code, s.text())
 	}
 }
 
@@ -232,7 +238,7 @@ func TestSuspendAndContinueFromOutside(t *testing.T) {
 	s.send("on\r")
 	s.expect("got on")
 	if code := s.wait(); code != 0 {
-		t.Errorf("exit %d", code)
+		t.Errorf("exit %d; on the screen:\n%s", code, s.text())
 	}
 }
 

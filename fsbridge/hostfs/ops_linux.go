@@ -12,8 +12,9 @@ import (
 
 // ClearUmask sets the process's umask to zero, so that modes given to this
 // package are the modes that files get. Call it once at program start, before
-// any other goroutine creates files.
-func ClearUmask() { unix.Umask(0) }
+// any other goroutine creates files. It returns the umask that was, for the
+// programs that are started.
+func ClearUmask() int { return unix.Umask(0) }
 
 func pathErr(op, name string, err error) error {
 	if err == nil {

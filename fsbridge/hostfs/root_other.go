@@ -25,5 +25,5 @@ func (r *Root) ID() ID { return ID{} }
 // Close does nothing.
 func (r *Root) Close() error { return nil }
 
-// ClearUmask does nothing.
-func ClearUmask() {}
+// ClearUmask does nothing and returns a usual umask.
+func ClearUmask() int { return 0o022 }

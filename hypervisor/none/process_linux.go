@@ -43,7 +43,9 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 	if err != nil {
 		return nil, startError(c.Argv[0], err)
 	}
-	cmd.Path = path
+	// Our umask is zero for the bridge's sake, and no call sets a child's alone.
+	cmd.Path = "/bin/sh"
+	cmd.Args = append([]string{"sh", "-c", fmt.Sprintf(`umask %04o; exec "$@"`, g.umask), "sh", path}, c.Argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = orNil(c.Stdin), orNil(c.Stdout), orNil(c.Stderr)
 
@@ -132,7 +134,15 @@ func (p *process) Resize(rows, cols uint16) error {
 	if p.terminal == nil {
 		return nil
 	}
-	return unix.IoctlSetWinsize(int(p.terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	conn, err := p.terminal.SyscallConn() // Fd would race with Close
+	if err != nil {
+		return err
+	}
+	var ioctlErr error
+	err = conn.Control(func(fd uintptr) {
+		ioctlErr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	})
+	return errors.Join(err, ioctlErr)
 }
 
 // Cancel ends the process group: TERM, then KILL after grace.

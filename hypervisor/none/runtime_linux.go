@@ -23,6 +23,8 @@ import (
 type Options struct {
 	// Dir is where mount points are made, mode 0700.
 	Dir string
+	// Umask is what commands start with; this process's own may be another.
+	Umask int
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -73,7 +75,7 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if err != nil {
 		return nil, fmt.Errorf("make the directory for mount points: %w", err)
 	}
-	g := &guest{base: base, log: r.o.Logger, done: make(chan struct{}), running: map[*process]struct{}{}}
+	g := &guest{base: base, umask: r.o.Umask, log: r.o.Logger, done: make(chan struct{}), running: map[*process]struct{}{}}
 	for i, s := range cfg.Shares {
 		if err := g.mount(i, s); err != nil {
 			return nil, errors.Join(fmt.Errorf("mount the bridge of %s: %w", s.HostPath, err), g.Stop(ctx))
@@ -121,8 +123,9 @@ func removeBase(base string) {
 type mountPoint struct{ share hypervisor.Share }
 
 type guest struct {
-	base string
-	log  *slog.Logger
+	base  string
+	umask int
+	log   *slog.Logger
 
 	mu      sync.Mutex
 	mounts  []mountPoint

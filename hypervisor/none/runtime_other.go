@@ -14,6 +14,7 @@ import (
 // Options configure the runtime.
 type Options struct {
 	Dir    string
+	Umask  int
 	Logger *slog.Logger
 }
 
