@@ -1,25 +1,312 @@
 package undolog
 
 import (
-	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// External checks relative paths that the watcher saw changing.
-func (l *Log) External(ctx context.Context, paths []string) ([]Barrier, error) {
-	return nil, errUnfinished
+// touched names what a step, an undo or a redo changed: by directory, the
+// names; and which inodes have a place in the folder both before and after, so
+// that a directory among them is not one that the step made.
+type touched struct {
+	names map[hostfs.ID][]string
+	known map[hostfs.ID]struct{}
+	// extra describes inodes that were touched but have no name in names: a
+	// retained file with other hard links.
+	extra []hostfs.Stat
+	// remap holds directories that were made anew: old to new.
+	remap map[hostfs.ID]hostfs.ID
 }
 
-// barriers returns the barriers, oldest first. Callers do not change them.
-func (l *Log) barriers() []Barrier { return nil }
+func newTouched() *touched {
+	return &touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}}
+}
 
-// observe is called at the first touch of a pre-existing object in a step,
-// before it is journaled: st is what name in the directory dir (nil for the
-// root itself) is now. It may be called with openStep.mu held, concurrently
-// only for different steps.
-func (l *Log) observe(dir *stepObj, name string, st *hostfs.Stat) {}
+// add takes in what the journal of a step names: touched bindings, and the
+// place of each recorded object whose own binding was not touched.
+func (t *touched) add(r *stepRecords) *touched {
+	for k := range r.Bindings {
+		dir := r.Objects[k.Dir].ID
+		t.names[dir] = append(t.names[dir], k.Name)
+	}
+	for obj, o := range r.Objects {
+		switch {
+		case o.Created:
+		case obj == rootObj:
+			t.known[o.ID] = struct{}{}
+		case o.Parent != noObj:
+			t.known[o.ID] = struct{}{}
+			if _, moved := r.Bindings[bindingKey{o.Parent, o.Name}]; !moved {
+				dir := r.Objects[o.Parent].ID
+				t.names[dir] = append(t.names[dir], o.Name)
+			}
+		}
+	}
+	return t
+}
 
-// committed is called by Commit when step e, which affected list, has its final
-// name. The folder is as the step left it.
-func (l *Log) committed(ctx context.Context, e *stepEntry, list []Affected) error { return nil }
+// seenName is one name as it is now. Stat is nil where there is nothing.
+type seenName struct {
+	Dir  hostfs.ID
+	Path string // of the directory
+	FD   int    // of the directory, O_PATH or readable
+	Name string
+	Stat *hostfs.Stat
+	// Inside: the directory was made by the steps in question.
+	Inside bool
+}
+
+func (s *seenName) full() string { return joinPath(s.Path, s.Name) }
+
+func joinPath(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+type seenDir struct {
+	id     hostfs.ID
+	path   string
+	inside bool
+}
+
+// visit calls f for every touched name in the directories that are still in
+// the folder, and for everything in the directories that were made. Which
+// directories those are follows from what is found under the touched names,
+// beginning at the root: nothing is looked up by an old path. One directory is
+// open at a time.
+func (t *touched) visit(root *hostfs.Root, f func(*seenName) error) error {
+	queue := []seenDir{{id: root.ID()}}
+	done := map[hostfs.ID]bool{}
+	for len(queue) > 0 {
+		d := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if done[d.id] {
+			continue
+		}
+		done[d.id] = true
+		sub, err := t.visitDir(root, d, f)
+		if err != nil {
+			return err
+		}
+		queue = append(queue, sub...)
+	}
+	return nil
+}
+
+// visitDir visits one directory and returns those below it that are of
+// interest. A directory that went away meanwhile is left out.
+func (t *touched) visitDir(root *hostfs.Root, d seenDir, f func(*seenName) error) (sub []seenDir, err error) {
+	names, flags := t.names[d.id], unix.O_PATH|unix.O_DIRECTORY
+	if d.inside {
+		flags = unix.O_RDONLY | unix.O_DIRECTORY
+	}
+	fd, err := hostfs.OpenBeneath(root.FD(), d.path, flags)
+	if err != nil {
+		return nil, gone(err)
+	}
+	defer hostfs.Close(fd)
+	if st, err := hostfs.StatFD(fd); err != nil || st.ID != d.id {
+		return nil, gone(err)
+	}
+	if d.inside {
+		entries, err := hostfs.ReadDir(fd)
+		if err != nil {
+			return nil, gone(err)
+		}
+		names = make([]string, 0, len(entries))
+		for _, e := range entries {
+			names = append(names, e.Name)
+		}
+	}
+	s := seenName{Dir: d.id, Path: d.path, FD: fd, Inside: d.inside}
+	for _, name := range names {
+		st, err := hostfs.StatAt(fd, name)
+		s.Name, s.Stat = name, &st
+		if errors.Is(err, unix.ENOENT) {
+			s.Stat = nil
+		} else if err != nil {
+			return nil, gone(err)
+		}
+		if err := f(&s); err != nil {
+			return nil, err
+		}
+		if s.Stat != nil && st.IsDir() {
+			_, known := t.known[st.ID]
+			if !known || len(t.names[st.ID]) > 0 {
+				sub = append(sub, seenDir{id: st.ID, path: joinPath(d.path, name), inside: !known})
+			}
+		}
+	}
+	return sub, nil
+}
+
+// gone drops the errors of what cannot be looked at: removed, replaced or
+// closed to us. What the table says of it stays.
+func gone(err error) error {
+	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.ESTALE, hostfs.ErrName} {
+		if errors.Is(err, e) {
+			return nil
+		}
+	}
+	return err
+}
+
+// settle stamps everything that t names, as the step seq left it.
+func (s *stampTable) settle(root *hostfs.Root, seq uint64, t *touched) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setSeq(seq)
+	for old, id := range t.remap {
+		s.remap(old, id)
+	}
+	found := make(map[hostfs.ID]struct{})
+	err := t.visit(root, func(n *seenName) error {
+		dir := s.dirNumber(n.Dir)
+		if n.Inside && !s.homes[dir].full {
+			s.putDir(dir, n.Dir, true)
+		}
+		if n.Stat == nil {
+			s.putName(dir, n.Name, 0)
+			return nil
+		}
+		found[n.Stat.ID] = struct{}{}
+		s.putSeen(dir, n)
+		return s.flushIfLarge()
+	})
+	for i := range t.extra {
+		found[t.extra[i].ID] = struct{}{}
+		s.putInode(t.extra[i].ID, stampOf(&t.extra[i]), 0)
+	}
+	// What was touched and has no name any more is not known any more: its
+	// number may be given to a stranger.
+	for id := range t.known {
+		if _, ok := found[id]; !ok {
+			s.dropInode(id)
+		}
+	}
+	return errors.Join(err, s.flush())
+}
+
+// putSeen stamps a name that binds something.
+func (s *stampTable) putSeen(dir uint32, n *seenName) {
+	s.putName(dir, n.Name, n.Stat.Ino)
+	s.putInode(n.Stat.ID, stampOf(n.Stat), s.contentOf(n))
+}
+
+func (s *stampTable) flushIfLarge() error {
+	if len(s.buf) < 4*stampFrameMax {
+		return nil
+	}
+	return s.flush()
+}
+
+// coarseBytes is how large a file may be to have its content hashed where the
+// clock of ctime is too coarse to tell two writes apart.
+const coarseBytes = 64 << 10
+
+// contentOf hashes a small file's content if the table needs that.
+func (s *stampTable) contentOf(n *seenName) uint64 {
+	if !s.coarse || !n.Stat.IsRegular() || n.Stat.Size > coarseBytes {
+		return 0
+	}
+	fd, err := hostfs.OpenVerified(n.FD, n.Name, n.Stat.ID, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOATIME)
+	if errors.Is(err, unix.EPERM) { // O_NOATIME is the owner's
+		fd, err = hostfs.OpenVerified(n.FD, n.Name, n.Stat.ID, unix.O_RDONLY|unix.O_NONBLOCK)
+	}
+	if err != nil {
+		return 0
+	}
+	defer hostfs.Close(fd)
+	buf := make([]byte, n.Stat.Size)
+	m, err := hostfs.PreadFull(fd, buf, 0)
+	if err != nil {
+		return 0
+	}
+	h := sha256.Sum256(buf[:m])
+	return binary.LittleEndian.Uint64(h[:]) | 1
+}
+
+// compare finds, among what t names, what is not as the table has it, and
+// takes the present state into the table, so that each edit is reported once.
+// skip leaves out what the log does not capture; nil skips nothing.
+func (s *stampTable) compare(root *hostfs.Root, t *touched, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = t.visit(root, func(n *seenName) error {
+		if s.differs(n) && (skip == nil || !skip(n.full(), n.Stat)) {
+			edited = append(edited, n.full())
+			s.accept(n)
+		}
+		return nil
+	})
+	return edited, err
+}
+
+// differs says that a name is surely not as the steps left it.
+func (s *stampTable) differs(n *seenName) bool {
+	dir, ok := s.dirs[n.Dir]
+	if !ok {
+		return false
+	}
+	want, ok := s.names[nameKey{nameHash(n.Name), dir}]
+	switch {
+	case !ok: // a stranger in a directory that the sandbox made
+		return n.Inside && s.homes[dir].full && n.Stat != nil
+	case n.Stat == nil:
+		return want.ino != 0
+	case n.Stat.Ino != want.ino:
+		return true
+	}
+	v, ok := s.inodes[n.Stat.ID]
+	if !ok {
+		return false
+	}
+	if v.stamp != stampOf(n.Stat) {
+		return true
+	}
+	return v.content != 0 && v.content != s.contentOf(n)
+}
+
+// accept takes a name as it is.
+func (s *stampTable) accept(n *seenName) {
+	dir := s.dirNumber(n.Dir)
+	if n.Stat == nil {
+		s.putName(dir, n.Name, 0)
+		return
+	}
+	s.putSeen(dir, n)
+}
+
+// coarseCtime tells whether two changes of a file within one timer tick can
+// have the same ctime: before kernel 6.13, and on file systems that did not
+// take part in the change.
+func coarseCtime(fd int) bool {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return true
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); err != nil {
+		return true
+	}
+	if major < 6 || (major == 6 && minor < 13) {
+		return true
+	}
+	fs, err := hostfs.Statfs(fd)
+	if err != nil {
+		return true
+	}
+	switch fs.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,441 @@
+package undolog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// A pack holds the adopted inodes of one step, compressed in solid groups; its
+// format is in doc.go. An adopted directory is in it with all that is inside.
+
+const (
+	packMagic  = "SBPACK1\n"
+	packEnd    = "SBPACKE\n"
+	packFooter = 40
+	// packGroup is how many content bytes one zstd frame holds: enough for
+	// small files to help each other, small enough to decode on the way to one.
+	packGroup = 1 << 20
+	// packIndexMax bounds the decoded index, packNodeMax its nodes.
+	packIndexMax = 1 << 30
+	packNodeMax  = 1 << 26
+	// packCached is how many decoded groups a reader keeps.
+	packCached = 4
+)
+
+var errPack = errors.New("undolog: damaged pack")
+
+// packSegment is a run of data in a file; what is between segments is a hole.
+type packSegment struct{ Off, Len int64 }
+
+// packNode is one inode of a pack.
+type packNode struct {
+	Obj    objID  // of a root: an adopted inode; noObj inside a directory
+	Parent int    // node of the directory that holds it; -1 for a root
+	Name   string // in that directory
+	ID     hostfs.ID
+	Meta   objectMeta
+	Xattrs []hostfs.Xattr
+	// Link is the earlier node that is the same inode (a hard link); -1 if
+	// there is none. Nothing below is set then.
+	Link     int
+	Segments []packSegment
+	Start    int64  // of the first segment's bytes in the content stream
+	Sum      uint32 // CRC32C of the segments' bytes
+}
+
+func (n *packNode) dataLen() (total int64) {
+	for _, s := range n.Segments {
+		total += s.Len
+	}
+	return total
+}
+
+type packGroupRef struct{ off, size, raw int64 }
+
+// encodePackIndex renders groups (consecutive from the magic on) and nodes.
+func encodePackIndex(groups []packGroupRef, nodes []packNode) []byte {
+	b := binary.AppendUvarint(nil, uint64(len(groups)))
+	for _, g := range groups {
+		b = binary.AppendUvarint(b, uint64(g.size))
+		b = binary.AppendUvarint(b, uint64(g.raw))
+	}
+	b = binary.AppendUvarint(b, uint64(len(nodes)))
+	for i := range nodes {
+		b = nodes[i].append(b)
+	}
+	return b
+}
+
+func (n *packNode) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(n.Obj))
+	b = binary.AppendUvarint(b, uint64(n.Parent+1))
+	b = appendString(b, n.Name)
+	b = binary.AppendUvarint(b, uint64(n.Link+1))
+	if n.Link >= 0 {
+		return b
+	}
+	b = binary.AppendUvarint(b, n.ID.Dev)
+	b = binary.AppendUvarint(b, n.ID.Ino)
+	m := &n.Meta
+	b = binary.AppendUvarint(b, uint64(m.Mode))
+	b = binary.AppendUvarint(b, uint64(m.UID))
+	b = binary.AppendUvarint(b, uint64(m.GID))
+	b = binary.AppendUvarint(b, m.Rdev)
+	b = binary.AppendVarint(b, m.Size)
+	b = binary.AppendVarint(b, m.Mtime)
+	b = appendString(b, m.Target)
+	b = binary.AppendUvarint(b, uint64(len(n.Xattrs)))
+	for _, x := range n.Xattrs {
+		b = appendString(b, x.Name)
+		b = appendString(b, x.Value)
+	}
+	b = binary.AppendUvarint(b, uint64(len(n.Segments)))
+	end := int64(0)
+	for _, s := range n.Segments {
+		b = binary.AppendUvarint(b, uint64(s.Off-end))
+		b = binary.AppendUvarint(b, uint64(s.Len))
+		end = s.Off + s.Len
+	}
+	b = binary.AppendUvarint(b, uint64(n.Start))
+	return binary.LittleEndian.AppendUint32(b, n.Sum)
+}
+
+func encodePackFooter(indexOff, indexSize, indexRaw int64, index []byte) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(indexOff))
+	b = binary.LittleEndian.AppendUint64(b, uint64(indexSize))
+	b = binary.LittleEndian.AppendUint64(b, uint64(indexRaw))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(index, castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return append(b, packEnd...)
+}
+
+// packReader reads a pack. It may be used concurrently.
+type packReader struct {
+	r      io.ReaderAt
+	groups []packGroupRef
+	starts []int64 // of each group in the content stream
+	total  int64   // bytes of the content stream
+	nodes  []packNode
+	roots  map[objID]int
+	kids   map[int][]int // nodes inside a directory node
+
+	mu    sync.Mutex
+	dec   *zstd.Decoder
+	cache []cachedGroup // most recently used last
+}
+
+type cachedGroup struct {
+	n    int
+	data []byte
+}
+
+// newPackReader checks and loads the index of a pack of size bytes.
+func newPackReader(r io.ReaderAt, size int64) (*packReader, error) {
+	var head [len(packMagic)]byte
+	foot := make([]byte, packFooter)
+	if size < int64(len(head)+packFooter) {
+		return nil, fmt.Errorf("%w: too short", errPack)
+	}
+	if _, err := r.ReadAt(head[:], 0); err != nil {
+		return nil, fmt.Errorf("%w: %w", errPack, err)
+	}
+	if _, err := r.ReadAt(foot, size-packFooter); err != nil {
+		return nil, fmt.Errorf("%w: %w", errPack, err)
+	}
+	if string(head[:]) != packMagic || string(foot[32:]) != packEnd ||
+		crc32.Checksum(foot[:28], castagnoli) != binary.LittleEndian.Uint32(foot[28:]) {
+		return nil, fmt.Errorf("%w: not a pack, or cut off", errPack)
+	}
+	off, n, raw := binary.LittleEndian.Uint64(foot), binary.LittleEndian.Uint64(foot[8:]), binary.LittleEndian.Uint64(foot[16:])
+	room := uint64(size - packFooter)
+	if off < uint64(len(head)) || off > room || n != room-off || raw > packIndexMax {
+		return nil, fmt.Errorf("%w: impossible footer", errPack)
+	}
+	packed := make([]byte, n)
+	if _, err := r.ReadAt(packed, int64(off)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errPack, err)
+	}
+	if crc32.Checksum(packed, castagnoli) != binary.LittleEndian.Uint32(foot[24:]) {
+		return nil, fmt.Errorf("%w: wrong checksum of the index", errPack)
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(packIndexMax))
+	if err != nil {
+		return nil, err
+	}
+	p := &packReader{r: r, dec: dec, roots: map[objID]int{}, kids: map[int][]int{}}
+	index, err := dec.DecodeAll(packed, nil)
+	if err == nil && uint64(len(index)) != raw {
+		err = errors.New("wrong length")
+	}
+	if err == nil {
+		err = p.decodeIndex(index, int64(off))
+	}
+	if err != nil {
+		dec.Close()
+		return nil, fmt.Errorf("%w: index: %w", errPack, err)
+	}
+	return p, nil
+}
+
+func (p *packReader) close() { p.dec.Close() }
+
+func (p *packReader) decodeIndex(index []byte, end int64) error {
+	d := &decoder{b: index}
+	off := int64(len(packMagic))
+	for n := d.uint(uint64(len(index))); n > 0 && d.err == nil; n-- {
+		g := packGroupRef{off: off, size: int64(d.uint(uint64(end))), raw: int64(d.uint(packGroup))}
+		if off += g.size; off > end || g.raw == 0 {
+			d.fail("impossible group")
+		}
+		p.groups = append(p.groups, g)
+		p.starts = append(p.starts, p.total)
+		p.total += g.raw
+	}
+	for n := d.uint(min(packNodeMax, uint64(len(index)))); n > 0 && d.err == nil; n-- {
+		p.addNode(d)
+	}
+	if d.err == nil && d.off != len(index) {
+		d.fail("trailing bytes")
+	}
+	return d.err
+}
+
+// addNode decodes one node and checks it against those before it.
+func (p *packReader) addNode(d *decoder) {
+	i := len(p.nodes)
+	n := decodePackNode(d, i)
+	if d.err != nil {
+		return
+	}
+	_, dup := p.roots[n.Obj]
+	root := n.Obj != noObj
+	switch {
+	case root != (n.Parent < 0), root && (n.Name != "" || dup || n.Link >= 0):
+		d.fail("misplaced node")
+	case !root && hostfs.CheckName(n.Name) != nil:
+		d.fail("bad name")
+	case !root && p.nodes[n.Parent].Meta.Mode&modeType != modeDir:
+		d.fail("parent is no directory")
+	case n.Link >= 0 && (p.nodes[n.Link].Link >= 0 || p.nodes[n.Link].Meta.Mode&modeType == modeDir):
+		d.fail("bad link")
+	case n.Start > p.total || n.dataLen() > p.total-n.Start:
+		d.fail("content outside the pack")
+	}
+	if d.err != nil {
+		return
+	}
+	p.nodes = append(p.nodes, n)
+	if root {
+		p.roots[n.Obj] = i
+	} else {
+		p.kids[n.Parent] = append(p.kids[n.Parent], i)
+	}
+}
+
+// S_IFMT and its values, the same on every system that a log may come from.
+const (
+	modeType    = 0o170000
+	modeDir     = 0o040000
+	modeRegular = 0o100000
+	modeSymlink = 0o120000
+	modeFIFO    = 0o010000
+	modeSocket  = 0o140000
+)
+
+func decodePackNode(d *decoder, i int) packNode {
+	n := packNode{Obj: objID(d.uint(maxObjects)), Parent: int(d.uint(uint64(i))) - 1}
+	n.Name = string(d.bytes())
+	n.Link = int(d.uint(uint64(i))) - 1
+	if n.Link >= 0 {
+		return n
+	}
+	n.ID = hostfs.ID{Dev: d.uint(math.MaxUint64), Ino: d.uint(math.MaxUint64)}
+	n.Meta = objectMeta{
+		Mode: uint32(d.uint(math.MaxUint32)), UID: uint32(d.uint(math.MaxUint32)), GID: uint32(d.uint(math.MaxUint32)),
+		Rdev: d.uint(math.MaxUint64), Size: d.int(), Mtime: d.int(), Nlink: 1,
+	}
+	n.Meta.Target = string(d.bytes())
+	for c := d.uint(uint64(len(d.b))); c > 0 && d.err == nil; c-- {
+		n.Xattrs = append(n.Xattrs, hostfs.Xattr{Name: string(d.bytes()), Value: bytes.Clone(d.bytes())})
+	}
+	end := int64(0)
+	for c := d.uint(uint64(len(d.b))); c > 0 && d.err == nil; c-- {
+		gap, length := int64(d.uint(math.MaxInt64)), int64(d.uint(math.MaxInt64))
+		if n.Meta.Size < 0 || gap > n.Meta.Size-end || length > n.Meta.Size-end-gap {
+			d.fail("segment beyond the file's end")
+			break
+		}
+		n.Segments = append(n.Segments, packSegment{end + gap, length})
+		end += gap + length
+	}
+	n.Start = int64(d.uint(math.MaxInt64))
+	if d.err == nil && len(d.b)-d.off < 4 {
+		d.fail("cut off")
+	}
+	if d.err == nil {
+		n.Sum = binary.LittleEndian.Uint32(d.b[d.off:])
+		d.off += 4
+	}
+	switch n.Meta.Mode & modeType {
+	case modeDir, modeRegular, modeSymlink, modeFIFO, modeSocket:
+	default:
+		d.fail("unknown file type")
+	}
+	return n
+}
+
+// has tells whether the pack holds the adopted inode obj.
+func (p *packReader) has(obj objID) bool {
+	_, ok := p.roots[obj]
+	return ok
+}
+
+// order returns the adopted inodes in the order in which their contents lie in
+// the pack: going through them so decodes each group once.
+func (p *packReader) order() []objID {
+	out := make([]objID, 0, len(p.roots))
+	for i := range p.nodes {
+		if p.nodes[i].Obj != noObj {
+			out = append(out, p.nodes[i].Obj)
+		}
+	}
+	return out
+}
+
+// node returns the inode obj, or nil.
+func (p *packReader) node(obj objID) *packNode {
+	i, ok := p.roots[obj]
+	if !ok {
+		return nil
+	}
+	return &p.nodes[i]
+}
+
+// group returns the decoded group n. The bytes stay valid and unchanged.
+func (p *packReader) group(n int) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, c := range p.cache {
+		if c.n == n {
+			p.cache = append(append(p.cache[:i:i], p.cache[i+1:]...), c)
+			return c.data, nil
+		}
+	}
+	g := p.groups[n]
+	packed := make([]byte, g.size)
+	if _, err := p.r.ReadAt(packed, g.off); err != nil {
+		return nil, fmt.Errorf("%w: group %d: %w", errPack, n, err)
+	}
+	data, err := p.dec.DecodeAll(packed, make([]byte, 0, g.raw))
+	if err != nil {
+		return nil, fmt.Errorf("%w: group %d: %w", errPack, n, err)
+	}
+	if int64(len(data)) != g.raw {
+		return nil, fmt.Errorf("%w: group %d: wrong length", errPack, n)
+	}
+	if len(p.cache) >= packCached {
+		p.cache = p.cache[1:]
+	}
+	p.cache = append(p.cache, cachedGroup{n, data})
+	return data, nil
+}
+
+// content calls f with the bytes of a regular file, piece by piece, each with
+// its offset in the file, and checks their sum at the end.
+func (p *packReader) content(n *packNode, f func(off int64, b []byte) error) error {
+	sum, pos := uint32(0), n.Start
+	for _, s := range n.Segments {
+		for off, end := s.Off, s.Off+s.Len; off < end; {
+			data, err := p.at(pos)
+			if err != nil {
+				return err
+			}
+			data = data[:min(int64(len(data)), end-off)]
+			sum = crc32.Update(sum, castagnoli, data)
+			if err := f(off, data); err != nil {
+				return err
+			}
+			off, pos = off+int64(len(data)), pos+int64(len(data))
+		}
+	}
+	if sum != n.Sum {
+		return fmt.Errorf("%w: wrong checksum of %q", errPack, n.Name)
+	}
+	return nil
+}
+
+// at returns the rest of the group that holds byte pos of the content stream.
+func (p *packReader) at(pos int64) ([]byte, error) {
+	lo, hi := 0, len(p.starts)
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; p.starts[mid] <= pos {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	if pos >= p.total {
+		return nil, fmt.Errorf("%w: content beyond the end", errPack)
+	}
+	data, err := p.group(lo)
+	if err != nil {
+		return nil, err
+	}
+	return data[pos-p.starts[lo]:], nil
+}
+
+// reader returns the content of the regular file obj as a stream, holes as
+// zeros.
+func (p *packReader) reader(obj objID) (io.Reader, error) {
+	n := p.node(obj)
+	if n == nil || n.Meta.Mode&modeType != modeRegular {
+		return nil, fmt.Errorf("%w: object %d is not a file of the pack", errPack, obj)
+	}
+	return &packStream{p: p, n: n}, nil
+}
+
+// packStream reads one file of a pack. The checksum of groups covers it.
+type packStream struct {
+	p   *packReader
+	n   *packNode
+	off int64
+}
+
+func (s *packStream) Read(b []byte) (int, error) {
+	if s.off >= s.n.Meta.Size {
+		return 0, io.EOF
+	}
+	b = b[:min(int64(len(b)), s.n.Meta.Size-s.off)]
+	pos := s.n.Start
+	for _, seg := range s.n.Segments {
+		switch {
+		case s.off < seg.Off: // in the hole before it
+			m := min(int64(len(b)), seg.Off-s.off)
+			clear(b[:m])
+			s.off += m
+			return int(m), nil
+		case s.off < seg.Off+seg.Len:
+			data, err := s.p.at(pos + s.off - seg.Off)
+			if err != nil {
+				return 0, err
+			}
+			m := copy(b[:min(int64(len(b)), seg.Off+seg.Len-s.off)], data)
+			s.off += int64(m)
+			return m, nil
+		}
+		pos += seg.Len
+	}
+	clear(b)
+	s.off += int64(len(b))
+	return len(b), nil
+}

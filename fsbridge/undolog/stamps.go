@@ -1,0 +1,346 @@
+package undolog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"sync"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// The stamp table remembers how the kept steps left what they touched, so that
+// an edit from outside is seen when an undo would destroy it. It holds:
+//
+//   - for each touched name (directory, name): which inode it binds, or none;
+//   - for each of those inodes: a hash of its attributes, the stamp;
+//   - which directories the sandbox made, so that everything inside is known
+//     and a stranger in them stands out;
+//   - the barriers.
+//
+// Keys are inode numbers and names, never paths: renaming a directory above or
+// writing through another hard link must not look like an edit from outside.
+// A name that is not in the table is unknown, and unknown makes no barrier.
+//
+// The file is described in doc.go. Everything is behind mu, which is a leaf
+// lock: nothing else is locked and no callback is called under it.
+type stampTable struct {
+	mu     sync.Mutex
+	root   hostfs.ID
+	coarse bool // ctime is tick-grained: small contents are hashed, too
+
+	dirs   map[hostfs.ID]uint32
+	homes  []stampDir // by directory number
+	names  map[nameKey]nameVal
+	inodes map[hostfs.ID]inodeVal
+
+	barriers    []barrier // by id
+	nextBarrier uint64
+	seq         uint64 // of the step that the next entries belong to
+
+	gen  uint64 // counts changes of stamps, for [Log.External]
+	buf  []byte // operations not yet written
+	file stampSink
+	size int64 // bytes in the file
+}
+
+type stampDir struct {
+	id hostfs.ID
+	// full: everything inside was stamped, so what is unknown is foreign.
+	full bool
+	seq  uint64
+}
+
+type nameKey struct {
+	hash uint64
+	dir  uint32
+}
+
+type nameVal struct {
+	ino uint64 // 0: absent
+	seq uint64 // newest step that touched it
+}
+
+type inodeVal struct {
+	stamp   uint64
+	content uint64 // hash of a small content where ctime is coarse, or 0
+	seq     uint64
+}
+
+// barrier is a [Barrier] with the order of its step.
+type barrier struct {
+	id    uint64
+	after StepID
+	seq   uint64
+	at    time.Time
+	paths []string
+}
+
+// stampSink is where the table writes. Append is all or nothing as far as the
+// reader is concerned: a frame that is torn is cut.
+type stampSink interface {
+	Append(frame []byte) error
+	Replace(content []byte) error
+}
+
+const (
+	stampMagic    = "undostm1"
+	stampFrameMax = 1 << 20 // payload bytes written into one frame
+	stampDecode   = 2 << 20 // payload bytes accepted in one frame
+	stampNumMax   = 1 << 26 // directory numbers accepted
+)
+
+// Operations of the stamps file.
+const (
+	stampOpSeq     = 1  // uvarint seq
+	stampOpDir     = 2  // uvarint number, dev, ino; byte full
+	stampOpName    = 3  // uvarint directory; 8 bytes hash; uvarint ino
+	stampOpInode   = 4  // uvarint dev, ino; 8 bytes stamp; uvarint content
+	stampOpGone    = 5  // uvarint dev, ino
+	stampOpForget  = 6  // drop names, inodes and directories
+	stampOpBarrier = 7  // uvarint id; varint after; uvarint seq; varint unix ns
+	stampOpPath    = 8  // uvarint barrier id; uvarint length; path
+	stampOpCrossed = 9  // uvarint barrier id: it is no more
+	stampOpNext    = 10 // uvarint next barrier id
+)
+
+var errStamps = errors.New("undolog: damaged stamps file")
+
+func newStampTable(root hostfs.ID, sink stampSink) *stampTable {
+	t := &stampTable{root: root, file: sink, nextBarrier: 1}
+	t.clear()
+	return t
+}
+
+func (t *stampTable) clear() {
+	t.dirs = map[hostfs.ID]uint32{t.root: 0}
+	t.homes = []stampDir{{id: t.root}}
+	t.names = make(map[nameKey]nameVal)
+	t.inodes = make(map[hostfs.ID]inodeVal)
+}
+
+func nameHash(name string) uint64 {
+	var b [hostfs.NameMax]byte
+	h := sha256.Sum256(b[:copy(b[:], name)])
+	return binary.LittleEndian.Uint64(h[:])
+}
+
+// stampOf hashes what identifies the state of an inode. A directory's times
+// and size change with its entries, which have stamps of their own.
+func stampOf(st *hostfs.Stat) uint64 {
+	var b [96]byte
+	p := b[:0]
+	p = binary.LittleEndian.AppendUint32(p, st.Mode)
+	p = binary.LittleEndian.AppendUint32(p, st.UID)
+	p = binary.LittleEndian.AppendUint32(p, st.GID)
+	if !st.IsDir() {
+		p = binary.LittleEndian.AppendUint64(p, uint64(st.Size))
+		p = binary.LittleEndian.AppendUint64(p, uint64(st.Mtime))
+		p = binary.LittleEndian.AppendUint64(p, uint64(st.Ctime))
+		p = binary.LittleEndian.AppendUint64(p, st.Rdev)
+	}
+	h := sha256.Sum256(p)
+	return binary.LittleEndian.Uint64(h[:])
+}
+
+// The put functions change the table and note the change for the file. They
+// need mu.
+
+// dirNumber gives a directory its number.
+func (t *stampTable) dirNumber(id hostfs.ID) uint32 {
+	if n, ok := t.dirs[id]; ok {
+		return n
+	}
+	n := uint32(len(t.homes))
+	t.putDir(n, id, false)
+	return n
+}
+
+func (t *stampTable) putDir(n uint32, id hostfs.ID, full bool) {
+	for uint32(len(t.homes)) <= n {
+		t.homes = append(t.homes, stampDir{})
+	}
+	if old := t.homes[n]; old.id != id && t.dirs[old.id] == n {
+		delete(t.dirs, old.id)
+	}
+	t.homes[n] = stampDir{id: id, full: full, seq: t.seq}
+	t.dirs[id] = n
+	b := append(t.buf, stampOpDir)
+	b = binary.AppendUvarint(b, uint64(n))
+	b = t.appendID(b, id)
+	t.buf = append(b, boolByte(full))
+}
+
+func (t *stampTable) putName(dir uint32, name string, ino uint64) {
+	t.putNameHash(nameKey{hash: nameHash(name), dir: dir}, ino)
+}
+
+func (t *stampTable) putNameHash(k nameKey, ino uint64) {
+	t.names[k] = nameVal{ino: ino, seq: t.seq}
+	b := append(t.buf, stampOpName)
+	b = binary.AppendUvarint(b, uint64(k.dir))
+	b = binary.LittleEndian.AppendUint64(b, k.hash)
+	t.buf = binary.AppendUvarint(b, ino)
+}
+
+func (t *stampTable) putInode(id hostfs.ID, stamp, content uint64) {
+	t.inodes[id] = inodeVal{stamp: stamp, content: content, seq: t.seq}
+	b := t.appendID(append(t.buf, stampOpInode), id)
+	b = binary.LittleEndian.AppendUint64(b, stamp)
+	t.buf = binary.AppendUvarint(b, content)
+}
+
+func (t *stampTable) dropInode(id hostfs.ID) {
+	if _, ok := t.inodes[id]; !ok {
+		return
+	}
+	delete(t.inodes, id)
+	t.buf = t.appendID(append(t.buf, stampOpGone), id)
+}
+
+func (t *stampTable) setSeq(seq uint64) {
+	t.seq = seq
+	t.gen++
+	t.buf = binary.AppendUvarint(append(t.buf, stampOpSeq), seq)
+}
+
+// forget drops every stamp: after writes that nobody saw, nothing is known.
+func (t *stampTable) forget() {
+	t.clear()
+	t.buf = append(t.buf, stampOpForget)
+}
+
+// remap says that the directory old was made anew as id.
+func (t *stampTable) remap(old, id hostfs.ID) {
+	n, ok := t.dirs[old]
+	if !ok || n == 0 || old == id {
+		return
+	}
+	t.putDir(n, id, t.homes[n].full)
+}
+
+// appendID writes a device number as 0 where it is the working folder's: it
+// may change when the machine is started again.
+func (t *stampTable) appendID(b []byte, id hostfs.ID) []byte {
+	dev := id.Dev
+	if dev == t.root.Dev {
+		dev = 0
+	}
+	return binary.AppendUvarint(binary.AppendUvarint(b, dev), id.Ino)
+}
+
+func boolByte(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// flush writes the noted operations as frames. It needs mu.
+func (t *stampTable) flush() error {
+	if len(t.buf) == 0 {
+		return nil
+	}
+	out := frames(nil, t.buf)
+	t.buf = t.buf[:0]
+	if cap(t.buf) > 1<<20 {
+		t.buf = nil
+	}
+	if t.size == 0 {
+		out = append([]byte(stampMagic), out...)
+	}
+	if err := t.file.Append(out); err != nil {
+		return err
+	}
+	t.size += int64(len(out))
+	return nil
+}
+
+// frames cuts operations into frames. An operation may not span two, so it
+// walks them.
+func frames(out, ops []byte) []byte {
+	for len(ops) > 0 {
+		n := 0
+		for n < len(ops) {
+			size, err := opLen(ops[n:])
+			if err != nil || (n > 0 && n+size > stampFrameMax) {
+				break
+			}
+			n += size
+		}
+		out = binary.LittleEndian.AppendUint32(out, uint32(n))
+		out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(ops[:n], castagnoli))
+		out = append(out, ops[:n]...)
+		ops = ops[n:]
+	}
+	return out
+}
+
+// snapshot encodes the whole table, without what only steps older than oldest
+// touched. It needs mu.
+func (t *stampTable) snapshot(oldest uint64) []byte {
+	s := newStampTable(t.root, nil)
+	s.nextBarrier = t.nextBarrier
+	used := make([]bool, len(t.homes))
+	for k, v := range t.names {
+		if v.seq >= oldest && int(k.dir) < len(used) {
+			used[k.dir] = true
+		}
+	}
+	renumber := make([]uint32, len(t.homes))
+	for n, d := range t.homes {
+		if n == 0 || (!used[n] && d.seq < oldest) || d.id == (hostfs.ID{}) {
+			continue
+		}
+		s.seqFor(d.seq)
+		renumber[n] = uint32(len(s.homes))
+		s.putDir(renumber[n], d.id, d.full)
+	}
+	for k, v := range t.names {
+		if v.seq < oldest || int(k.dir) >= len(used) || (k.dir != 0 && renumber[k.dir] == 0) {
+			continue
+		}
+		s.seqFor(v.seq)
+		s.putNameHash(nameKey{hash: k.hash, dir: renumber[k.dir]}, v.ino)
+	}
+	for id, v := range t.inodes {
+		if v.seq >= oldest {
+			s.seqFor(v.seq)
+			s.putInode(id, v.stamp, v.content)
+		}
+	}
+	for _, b := range t.barriers {
+		s.putBarrier(b)
+	}
+	s.putNext(t.nextBarrier)
+	s.seqFor(t.seq)
+	t.dirs, t.homes, t.names, t.inodes = s.dirs, s.homes, s.names, s.inodes
+	return frames([]byte(stampMagic), s.buf)
+}
+
+func (t *stampTable) seqFor(seq uint64) {
+	if t.seq != seq {
+		t.setSeq(seq)
+	}
+}
+
+// compact drops what only evicted steps touched and rewrites the file. It
+// needs mu.
+func (t *stampTable) compact(oldest uint64) error {
+	t.buf = nil
+	content := t.snapshot(oldest)
+	if err := t.file.Replace(content); err != nil {
+		return err
+	}
+	t.size = int64(len(content))
+	return nil
+}
+
+// wasteful says that compaction is worth while: the file is much larger than
+// what the table needs.
+func (t *stampTable) wasteful() bool {
+	live := int64(24*len(t.names) + 20*len(t.inodes) + 16*len(t.homes))
+	return t.size > 1<<20 && t.size > 4*live
+}
