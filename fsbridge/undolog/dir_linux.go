@@ -270,47 +270,6 @@ func Discard(ctx context.Context, dir string) error {
 	return nil
 }
 
-// removeAll removes name below dirfd with everything in it, never following a
-// symlink. A name that does not exist is fine.
-func removeAll(ctx context.Context, dirfd int, name string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	err := hostfs.UnlinkAt(dirfd, name)
-	if err == nil || errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
-		return err
-	}
-	fd, err := hostfs.OpenDirAt(dirfd, name)
-	if errors.Is(err, unix.EACCES) { // an adopted directory keeps its mode
-		if err = hostfs.ChmodAt(dirfd, name, 0o700); err == nil {
-			fd, err = hostfs.OpenDirAt(dirfd, name)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
-	entries, err := hostfs.ReadDir(fd)
-	if err != nil {
-		return err
-	}
-	if st, err := hostfs.StatFD(fd); err == nil && len(entries) > 0 && st.Mode&0o300 != 0o300 {
-		_ = hostfs.ChmodFD(fd, 0o700)
-	}
-	for _, e := range entries {
-		if err := removeAll(ctx, fd, e.Name); err != nil {
-			return err
-		}
-	}
-	if err := hostfs.RmdirAt(dirfd, name); err != nil && !errors.Is(err, unix.ENOENT) {
-		return err
-	}
-	return nil
-}
-
 // counters are the persisted numbers that are never given twice.
 type counters struct {
 	fd int

@@ -2,24 +2,557 @@ package undolog
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// External checks relative paths that the watcher saw changing.
-func (l *Log) External(ctx context.Context, paths []string) ([]Barrier, error) {
-	return nil, errUnfinished
+// maxStampsFile bounds what is read of a stamps file, in bytes.
+const maxStampsFile = 1 << 30
+
+// stampsFile is the file "stamps" of an undo directory.
+type stampsFile struct {
+	dir  int
+	fd   int
+	size int64 // of the sound part
 }
 
-// barriers returns the barriers, oldest first. Callers do not change them.
-func (l *Log) barriers() []Barrier { return nil }
+func (f *stampsFile) Append(frame []byte) error {
+	if err := faultPoint("stamps.append"); err != nil {
+		return err
+	}
+	if err := hostfs.PwriteFull(f.fd, frame, f.size); err != nil {
+		_ = hostfs.TruncateFD(f.fd, f.size)
+		return err
+	}
+	f.size += int64(len(frame))
+	return nil
+}
+
+func (f *stampsFile) Replace(content []byte) error {
+	if err := writeFile(f.dir, "stamps", content); err != nil {
+		return err
+	}
+	fd, err := hostfs.OpenAt(f.dir, "stamps", unix.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	_ = hostfs.Close(f.fd)
+	f.fd, f.size = fd, int64(len(content))
+	return nil
+}
+
+// openStamps loads the stamp table. A torn or damaged tail is cut; what is
+// lost with it is unknown then, or stale and makes a barrier too many.
+func (l *Log) openStamps() error {
+	dirfd := l.dir.FD()
+	fd, err := hostfs.OpenAt(dirfd, "stamps", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return unusable(l.o.Dir, err)
+	}
+	f := &stampsFile{dir: dirfd, fd: fd}
+	t := newStampTable(l.root.ID(), f)
+	t.coarse = coarseCtime(l.root.FD())
+	content, err := readSmall(dirfd, "stamps", maxStampsFile)
+	if err == nil {
+		f.size, err = t.load(content)
+		t.size = f.size
+	}
+	if err != nil {
+		l.warn(Warning{Code: WarnDamaged, Message: "the record of how the steps left their files is damaged; edits from outside may be seen where there were none: " + err.Error()})
+		if err = hostfs.TruncateFD(fd, f.size); err != nil {
+			_ = hostfs.Close(fd)
+			return unusable(l.o.Dir, err)
+		}
+	}
+	l.stamps = t
+	return nil
+}
+
+func (l *Log) closeStamps() {
+	if l.stamps == nil {
+		return
+	}
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	if f, ok := l.stamps.file.(*stampsFile); ok && f.fd >= 0 {
+		_ = hostfs.Close(f.fd)
+		f.fd = -1
+	}
+}
+
+// catchUp stamps what a step left that was closed just before a crash: it has
+// its final name, but its stamps were not written. An interrupted rollback is
+// left to Recover.
+func (l *Log) catchUp(ctx context.Context) error {
+	if _, err := hostfs.StatAt(l.dir.FD(), "rollback"); !errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	for _, e := range l.stepEntries() {
+		if e.Seq <= l.stamps.newest() || e.Damaged != "" {
+			continue
+		}
+		if err := l.committed(ctx, e, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *stampTable) newest() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seq
+}
+
+// barriers returns the barriers, oldest first.
+func (l *Log) barriers() []Barrier {
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	return l.stamps.since(0)
+}
+
+// touchedBy reads from the journal of the step directory behind dirfd what the
+// step touched, in one pass and without keeping the records.
+func touchedBy(dirfd int) (*touched, error) {
+	fd, err := openRegular(dirfd, "journal")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	defer hostfs.Close(fd)
+	t, ids := newTouched(), map[objID]hostfs.ID{}
+	err = scanJournal(fd, func(kind recordType, p []byte, _ int64) error {
+		switch kind {
+		case recObject:
+			o, err := decodeObject(p)
+			if err != nil {
+				return err
+			}
+			ids[o.Obj] = o.ID
+			t.addObject(&o, ids[o.Parent])
+		case recBinding:
+			b, err := decodeBinding(p)
+			if err != nil {
+				return err
+			}
+			t.names[ids[b.Dir]] = append(t.names[ids[b.Dir]], b.Name)
+		}
+		return nil
+	})
+	var torn *tornError
+	if err != nil && !errors.As(err, &torn) {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return t, nil
+}
+
+// committed is called by Commit when step e, which affected list, has its final
+// name. The folder is as the step left it.
+func (l *Log) committed(ctx context.Context, e *stepEntry, _ []Affected) error {
+	defer l.endStamps()
+	defer l.tidy()
+	if e.Unprotected {
+		return l.forgetStamps(e.Seq)
+	}
+	dir, err := l.openStepEntry(e)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	t, err := touchedBy(dir.fd)
+	if err != nil {
+		return err
+	}
+	if err := t.addRetained(dir); err != nil {
+		return err
+	}
+	return l.settle(e.Seq, t)
+}
+
+// restamp is called after an undo, a redo or a rollback: what the target and
+// the inverse (nil if it was thrown away) name is now as we left it. remap
+// holds directories that were made anew.
+func (l *Log) restamp(target, inverse *stepRecords, remap map[hostfs.ID]hostfs.ID) error {
+	defer l.endStamps()
+	t := newTouched().add(target)
+	if inverse != nil { // what it does not know was put there by this undo
+		known := newTouched().add(inverse)
+		for dir, names := range known.names {
+			t.names[dir] = append(t.names[dir], names...)
+		}
+		t.known = known.known
+	}
+	t.remap = remap
+	seq := l.stamps.newest()
+	if newest, ok := l.newestStep(); ok {
+		seq = max(seq, newest.seq)
+	}
+	return l.settle(seq, t)
+}
+
+func (l *Log) settle(seq uint64, t *touched) error {
+	err := l.stamps.settle(l.root, seq, t)
+	if err == nil {
+		err = l.trimStamps(false)
+	}
+	return err
+}
+
+// trimStamps compacts the table when much of it is of no use any more.
+func (l *Log) trimStamps(always bool) error {
+	oldest := l.stamps.newest()
+	if steps := l.stepEntries(); len(steps) > 0 {
+		oldest = steps[0].Seq
+	}
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	if !always && !l.stamps.wasteful() {
+		return nil
+	}
+	return l.stamps.compact(oldest)
+}
+
+// forgetStamps is for a step that wrote what nobody saw.
+func (l *Log) forgetStamps(seq uint64) error {
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	l.stamps.setSeq(seq)
+	l.stamps.forget()
+	return l.stamps.flush()
+}
+
+// addRetained describes the retained inodes that have other names.
+func (t *touched) addRetained(dir *stepDir) error {
+	blobs, _, err := adoptedBlobs(dir.fd)
+	for _, b := range blobs {
+		if b.stat.Nlink > 1 && !b.stat.IsDir() {
+			t.extra = append(t.extra, b.stat)
+		}
+	}
+	return err
+}
+
+// newestStep is the closed step that an edit found now stands after.
+func (l *Log) newestStep() (stepRef, bool) {
+	steps := l.stepEntries()
+	if len(steps) == 0 {
+		return stepRef{}, false
+	}
+	e := steps[len(steps)-1]
+	return stepRef{e.StepID, e.Seq}, true
+}
+
+// edited takes in paths that were changed from outside: a barrier, or with the
+// policy warn a warning. It needs stamps.mu; the warning is returned to be
+// given when no lock is held.
+func (l *Log) edited(paths []string) (*Barrier, *Warning, error) {
+	after, ok := l.newestStep()
+	if !ok || len(paths) == 0 {
+		return nil, nil, l.stamps.flush()
+	}
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	if l.o.Barriers == PolicyWarn {
+		return nil, &Warning{Code: WarnExternal, Steps: []StepID{after.id},
+			Message: fmt.Sprintf("%d path(s) changed outside the sandbox (first: %q); an undo may overwrite them", len(paths), paths[0])}, l.stamps.flush()
+	}
+	id, err := l.ids.nextBarrier()
+	if err != nil {
+		return nil, nil, err
+	}
+	b := barrier{id: id, after: after.id, seq: after.seq, at: l.now(), paths: paths}
+	l.stamps.putBarrier(b)
+	pub := b.public()
+	return &pub, nil, l.stamps.flush()
+}
+
+// checkBarriers looks for edits from outside that undoing steps (newest
+// first, beginning with the newest of all) would destroy, takes them in, and
+// returns every barrier that is in the way, oldest first.
+func (l *Log) checkBarriers(ctx context.Context, steps []*stepEntry) ([]Barrier, error) {
+	if len(steps) == 0 {
+		return nil, nil
+	}
+	t, oldest := newTouched(), steps[0].Seq
+	for _, e := range steps {
+		oldest = min(oldest, e.Seq)
+		if e.Unprotected {
+			continue
+		}
+		if err := l.gather(t, e, l.openStepEntry); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.check(ctx, t); err != nil {
+		return nil, err
+	}
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	return l.stamps.since(oldest), nil
+}
+
+// checkRedo is checkBarriers for doing the undone step e again. An edit makes a
+// barrier, which is returned: it blocks this redo.
+func (l *Log) checkRedo(ctx context.Context, e *stepEntry) ([]Barrier, error) {
+	t := newTouched()
+	if err := l.gather(t, e, l.openRedoEntry); err != nil {
+		return nil, err
+	}
+	return l.checkNow(ctx, t)
+}
+
+// gather adds what one step touched.
+func (l *Log) gather(t *touched, e *stepEntry, open func(*stepEntry) (*stepDir, error)) error {
+	dir, err := open(e)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	more, err := touchedBy(dir.fd)
+	if err != nil {
+		return err
+	}
+	t.merge(more, func(id hostfs.ID) hostfs.ID { return l.nowID(e.Seq, id) })
+	return nil
+}
+
+func (t *touched) merge(more *touched, now func(hostfs.ID) hostfs.ID) {
+	for dir, names := range more.names {
+		dir = now(dir)
+		t.names[dir] = append(t.names[dir], names...)
+	}
+	for id := range more.known {
+		t.known[now(id)] = struct{}{}
+	}
+}
+
+// check compares t with the folder and takes in what differs.
+func (l *Log) check(ctx context.Context, t *touched) error {
+	_, err := l.checkNow(ctx, t)
+	return err
+}
+
+func (l *Log) checkNow(ctx context.Context, t *touched) ([]Barrier, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var warning *Warning
+	var found []Barrier
+	err := l.stamps.compare(l.root, t, l.unseen, func(paths []string) error {
+		b, w, err := l.edited(paths)
+		if b != nil {
+			found = append(found, *b)
+		}
+		warning = w
+		return err
+	})
+	if warning != nil {
+		l.warn(*warning)
+	}
+	return found, err
+}
+
+// unseen tells what is not captured, so that its changes say nothing.
+func (l *Log) unseen(path string, st *hostfs.Stat) bool {
+	return l.o.Symlinks == SymlinkIgnore && st != nil && st.IsSymlink()
+}
+
+// undone is told that steps were undone or evicted and which paths they had
+// changed; evicted steps give nil. What barriers guarded nothing else vanish.
+func (l *Log) undone(overwrote func(path string) bool) error {
+	var kept []stepRef
+	for _, e := range l.stepEntries() {
+		kept = append(kept, stepRef{e.StepID, e.Seq})
+	}
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	l.stamps.crossed(kept, overwrote)
+	return l.stamps.flush()
+}
+
+// External checks relative paths that the watcher saw changing: those that the
+// kept steps touched and that are not as the steps left them become one
+// barrier, which is returned, or a warning. Paths that the open step touches
+// are in motion and left to the check at undo. It may be called at any time.
+func (l *Log) External(ctx context.Context, paths []string) ([]Barrier, error) {
+	var out []Barrier
+	var edited []string
+	var err error
+	for _, p := range paths {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		var found string
+		if found, err = l.externalPath(p); err != nil {
+			break
+		}
+		if found != "" {
+			edited = append(edited, found)
+		}
+	}
+	l.stamps.mu.Lock()
+	b, w, eerr := l.edited(edited)
+	l.stamps.mu.Unlock()
+	if w != nil {
+		l.warn(*w)
+	}
+	if b != nil {
+		out = append(out, *b)
+	}
+	return out, errors.Join(err, eerr)
+}
+
+// externalPath checks one path, or the nearest directory above it that there
+// is, and returns what was changed.
+func (l *Log) externalPath(p string) (string, error) {
+	parts, err := hostfs.SplitPath(p)
+	if err != nil || len(parts) == 0 {
+		return "", err
+	}
+	for n := len(parts) - 1; n >= 0; n-- {
+		dir := strings.Join(parts[:n], "/")
+		fd, err := hostfs.OpenBeneath(l.root.FD(), dir, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			if gone(err) == nil {
+				continue // it may be the directory that was removed
+			}
+			return "", err
+		}
+		defer hostfs.Close(fd)
+		st, err := hostfs.StatFD(fd)
+		if err != nil {
+			return "", err
+		}
+		return l.externalName(&seenName{Dir: st.ID, Path: dir, FD: fd, Name: parts[n], Inside: true})
+	}
+	return "", nil
+}
+
+func (l *Log) externalName(n *seenName) (string, error) {
+	for range 8 {
+		gen := l.stamps.generation()
+		st, err := hostfs.StatAt(n.FD, n.Name)
+		n.Stat = &st
+		if errors.Is(err, unix.ENOENT) {
+			n.Stat = nil
+		} else if err != nil {
+			return "", gone(err)
+		}
+		if l.inMotion(n) || l.unseen(n.full(), n.Stat) {
+			return "", nil
+		}
+		l.stamps.mu.Lock()
+		same := gen == l.stamps.gen
+		edited := same && l.stamps.differs(n)
+		if edited {
+			l.stamps.accept(n)
+		}
+		l.stamps.mu.Unlock()
+		if edited {
+			return n.full(), nil
+		}
+		if same {
+			return "", nil
+		}
+	}
+	return "", nil // steps end all the time: the check at undo will see it
+}
+
+func (t *stampTable) generation() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.gen
+}
+
+// inMotion says that the open step has touched a name, its directory's
+// entries or its inode, so that stamps say nothing about it.
+func (l *Log) inMotion(n *seenName) bool {
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	if l.stamps.applying {
+		return true
+	}
+	if n.Stat != nil {
+		if _, ok := l.stamps.moving[n.Stat.ID]; ok {
+			return true
+		}
+	}
+	_, ok := l.stamps.moving[n.Dir]
+	return ok
+}
 
 // observe is called at the first touch of a pre-existing object in a step,
 // before it is journaled: st is what name in the directory dir (nil for the
 // root itself) is now. It may be called with openStep.mu held, concurrently
 // only for different steps.
-func (l *Log) observe(dir *stepObj, name string, st *hostfs.Stat) {}
+func (l *Log) observe(dir *stepObj, name string, st *hostfs.Stat) {
+	var id hostfs.ID
+	if dir != nil {
+		id = dir.host
+	}
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	if !l.stamps.observe(id, name, st) {
+		return
+	}
+	if err := l.observed(stepPath(dir, name)); err != nil {
+		l.log.Error("edit from outside not recorded", "path", name, "err", err)
+	}
+}
 
-// committed is called by Commit when step e, which affected list, has its final
-// name. The folder is as the step left it.
-func (l *Log) committed(ctx context.Context, e *stepEntry, list []Affected) error { return nil }
+// observed notes one path that was edited before the open step touched it. All
+// of them in one step make one barrier, or one warning when the step ends. It
+// needs stamps.mu.
+func (l *Log) observed(path string) error {
+	t := l.stamps
+	switch {
+	case l.o.Barriers == PolicyWarn:
+		t.late = append(t.late, path)
+		return nil
+	case t.pending != 0:
+		t.addBarrierPath(t.pending, path)
+		return t.flush()
+	}
+	b, _, err := l.edited([]string{path})
+	if b != nil {
+		t.pending = b.ID
+	}
+	return err
+}
+
+// endStamps is called when a step or a rollback is over and its stamps are
+// taken.
+func (l *Log) endStamps() {
+	l.stamps.mu.Lock()
+	late := l.stamps.late
+	l.stamps.moving, l.stamps.late, l.stamps.pending = map[hostfs.ID]struct{}{}, nil, 0
+	l.stamps.applying = false
+	var w *Warning
+	if len(late) > 0 {
+		_, w, _ = l.edited(late)
+	}
+	l.stamps.mu.Unlock()
+	if w != nil {
+		l.warn(*w)
+	}
+}
+
+// beginApply says that an undo, a redo or a rollback is about to change the
+// folder: until [Log.restamp] stamps say nothing to [Log.External].
+func (l *Log) beginApply() {
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	l.stamps.applying = true
+}
+
+func stepPath(dir *stepObj, name string) string {
+	for ; dir != nil && dir.parent != nil; dir = dir.parent {
+		name = dir.name + "/" + name
+	}
+	return name
+}

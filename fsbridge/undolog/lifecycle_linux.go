@@ -3,7 +3,6 @@ package undolog
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -358,23 +357,4 @@ func (l *Log) discardDir(dirfd int, name string) error {
 		return nil
 	}
 	return err
-}
-
-// emptyTrash deletes what discardDir moved away.
-func (l *Log) emptyTrash(ctx context.Context) error {
-	fd, err := hostfs.OpenDirAt(l.dir.FD(), "trash")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
-	names, err := hostfs.ReadDir(fd)
-	if err != nil {
-		return err
-	}
-	for _, d := range names {
-		if err := removeAll(ctx, fd, d.Name); err != nil {
-			return err
-		}
-	}
-	return nil
 }

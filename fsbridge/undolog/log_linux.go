@@ -16,13 +16,15 @@ import (
 // Log is the undo log of one working folder. See the package documentation for
 // which methods may run concurrently.
 type Log struct {
-	o    Options
-	root *hostfs.Root // the working folder
-	dir  *hostfs.Root // the undo directory
-	log  *slog.Logger
-	now  func() time.Time
-	lock int // descriptor of the lock file
-	ids  *counters
+	o      Options
+	root   *hostfs.Root // the working folder
+	dir    *hostfs.Root // the undo directory
+	log    *slog.Logger
+	now    func() time.Time
+	lock   int // descriptor of the lock file
+	ids    *counters
+	stamps *stampTable // edits from outside
+	worker worker
 
 	cur atomic.Pointer[openStep]
 
@@ -124,11 +126,25 @@ func (l *Log) open() (err error) {
 	if err = l.load(); err != nil {
 		return err
 	}
-	l.ids, err = openCounters(l.dir.FD(), l.largestID)
-	return err
+	if l.ids, err = openCounters(l.dir.FD(), l.largestID); err != nil {
+		return err
+	}
+	if err = l.openStamps(); err != nil {
+		return err
+	}
+	if err = l.catchUp(context.Background()); err != nil {
+		l.log.Warn("stamps of the newest step not taken", "err", err)
+	}
+	if err = l.enforceLimits(context.Background()); err != nil {
+		return err
+	}
+	l.tidy()
+	return nil
 }
 
 func (l *Log) release() {
+	l.worker.stop(true)
+	l.closeStamps()
 	if l.ids != nil {
 		l.ids.close()
 	}

@@ -31,7 +31,7 @@ type packWriter struct {
 	total  int64 // bytes of the content stream so far
 	groups []packGroupRef
 	nodes  []packNode
-	links  map[hostfs.ID]int // multiply linked files: their node
+	links  map[hostfs.ID]int // multiply linked files of this root: their node
 }
 
 func newPackWriter(fd int) (*packWriter, error) {
@@ -90,11 +90,11 @@ func (w *packWriter) finish() error {
 	return w.write(encodePackFooter(off, int64(len(packed)), int64(len(index)), packed))
 }
 
-// blobCheck decides whether an inode may be packed, given all that the step
-// adopted: not if a handle can still change it, nor if it has a name outside.
+// blobCheck decides whether an adopted tree may be packed: not if a handle can
+// still change an inode of it, nor if one has a name outside.
 type blobCheck struct {
 	inUse func(hostfs.ID) bool
-	links map[hostfs.ID]uint64 // names found below blobs/ of multiply linked files
+	links map[hostfs.ID]uint64 // names still to be found of multiply linked files
 }
 
 func (c *blobCheck) allows(st *hostfs.Stat) bool {
@@ -103,24 +103,51 @@ func (c *blobCheck) allows(st *hostfs.Stat) bool {
 		return false
 	case unix.S_IFDIR:
 	default:
-		if st.Nlink > 1 && c.links[st.ID] != st.Nlink {
-			return false
+		left, seen := c.links[st.ID]
+		if !seen {
+			left = st.Nlink
+		}
+		if left--; left > 0 || seen {
+			c.links[st.ID] = left
 		}
 	}
 	return c.inUse == nil || !c.inUse(st.ID)
 }
 
+// closed says that every name of every file was found.
+func (c *blobCheck) closed() bool {
+	for _, left := range c.links {
+		if left != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // addRoot packs the adopted inode obj, which is name below dirfd. An inode
 // that must stay raw, or that changed meanwhile, gives errKeepRaw and leaves
 // the pack as it was.
-func (w *packWriter) addRoot(ctx context.Context, obj objID, dirfd int, name string, c *blobCheck) error {
+func (w *packWriter) addRoot(ctx context.Context, obj objID, dirfd int, name string, inUse func(hostfs.ID) bool) error {
 	if w.total > 1<<62 || len(w.nodes) > packNodeMax/2 {
 		return errKeepRaw
 	}
-	if err := packable(dirfd, name, c, 0); err != nil {
+	c := blobCheck{inUse: inUse, links: map[hostfs.ID]uint64{}}
+	if err := packable(dirfd, name, &c, 0); err != nil {
 		return err
 	}
-	return w.add(ctx, packNode{Obj: obj, Parent: -1, Link: -1}, dirfd, name, 0)
+	if !c.closed() {
+		return errKeepRaw
+	}
+	clear(w.links)
+	first := len(w.nodes)
+	err := w.add(ctx, packNode{Obj: obj, Parent: -1, Link: -1}, dirfd, name)
+	if err != nil {
+		w.nodes = w.nodes[:first]
+		if errors.Is(err, unix.EACCES) {
+			err = errKeepRaw
+		}
+	}
+	return err
 }
 
 // packDepth bounds how deep a packed directory may be: each level holds a
@@ -165,7 +192,7 @@ func eachEntry(dirfd int, name string, f func(fd int, entry string) error) error
 }
 
 // add writes one inode and, for a directory, all that is inside.
-func (w *packWriter) add(ctx context.Context, n packNode, dirfd int, name string, depth int) error {
+func (w *packWriter) add(ctx context.Context, n packNode, dirfd int, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -202,7 +229,7 @@ func (w *packWriter) add(ctx context.Context, n packNode, dirfd int, name string
 		return nil
 	}
 	return eachEntry(dirfd, name, func(fd int, entry string) error {
-		return w.add(ctx, packNode{Parent: at, Name: entry, Link: -1}, fd, entry, depth+1)
+		return w.add(ctx, packNode{Parent: at, Name: entry, Link: -1}, fd, entry)
 	})
 }
 

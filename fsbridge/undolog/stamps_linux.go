@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -29,26 +30,31 @@ func newTouched() *touched {
 }
 
 // add takes in what the journal of a step names: touched bindings, and the
-// place of each recorded object whose own binding was not touched.
+// place of each recorded object.
 func (t *touched) add(r *stepRecords) *touched {
 	for k := range r.Bindings {
 		dir := r.Objects[k.Dir].ID
 		t.names[dir] = append(t.names[dir], k.Name)
 	}
-	for obj, o := range r.Objects {
-		switch {
-		case o.Created:
-		case obj == rootObj:
-			t.known[o.ID] = struct{}{}
-		case o.Parent != noObj:
-			t.known[o.ID] = struct{}{}
-			if _, moved := r.Bindings[bindingKey{o.Parent, o.Name}]; !moved {
-				dir := r.Objects[o.Parent].ID
-				t.names[dir] = append(t.names[dir], o.Name)
-			}
+	for _, o := range r.Objects {
+		parent := hostfs.ID{}
+		if o.Parent != noObj {
+			parent = r.Objects[o.Parent].ID
 		}
+		t.addObject(o, parent)
 	}
 	return t
+}
+
+func (t *touched) addObject(o *objectRecord, parent hostfs.ID) {
+	switch {
+	case o.Created:
+	case o.Obj == rootObj:
+		t.known[o.ID] = struct{}{}
+	case o.Parent != noObj:
+		t.known[o.ID] = struct{}{}
+		t.names[parent] = append(t.names[parent], o.Name)
+	}
 }
 
 // seenName is one name as it is now. Stat is nil where there is nothing.
@@ -127,7 +133,8 @@ func (t *touched) visitDir(root *hostfs.Root, d seenDir, f func(*seenName) error
 		}
 	}
 	s := seenName{Dir: d.id, Path: d.path, FD: fd, Inside: d.inside}
-	for _, name := range names {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		st, err := hostfs.StatAt(fd, name)
 		s.Name, s.Stat = name, &st
 		if errors.Is(err, unix.ENOENT) {
@@ -214,7 +221,7 @@ const coarseBytes = 64 << 10
 
 // contentOf hashes a small file's content if the table needs that.
 func (s *stampTable) contentOf(n *seenName) uint64 {
-	if !s.coarse || !n.Stat.IsRegular() || n.Stat.Size > coarseBytes {
+	if !s.coarse || n.FD <= 0 || !n.Stat.IsRegular() || n.Stat.Size > coarseBytes {
 		return 0
 	}
 	fd, err := hostfs.OpenVerified(n.FD, n.Name, n.Stat.ID, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOATIME)
@@ -234,20 +241,41 @@ func (s *stampTable) contentOf(n *seenName) uint64 {
 	return binary.LittleEndian.Uint64(h[:]) | 1
 }
 
-// compare finds, among what t names, what is not as the table has it, and
-// takes the present state into the table, so that each edit is reported once.
-// skip leaves out what the log does not capture; nil skips nothing.
-func (s *stampTable) compare(root *hostfs.Root, t *touched, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
+// compare finds, among what t names, what is not as the table has it, takes
+// the present state into the table, so that each edit is reported once, and
+// calls report with what was found, with mu held. skip leaves out what the log
+// does not capture.
+func (s *stampTable) compare(root *hostfs.Root, t *touched, skip func(path string, st *hostfs.Stat) bool, report func(paths []string) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = t.visit(root, func(n *seenName) error {
-		if s.differs(n) && (skip == nil || !skip(n.full(), n.Stat)) {
+	var edited []string
+	err := t.visit(root, func(n *seenName) error {
+		if s.differs(n) && !skip(n.full(), n.Stat) {
 			edited = append(edited, n.full())
 			s.accept(n)
 		}
 		return nil
 	})
-	return edited, err
+	if err != nil {
+		return err
+	}
+	return report(edited)
+}
+
+// observe tells whether st, which name in the directory dir was found to be
+// before a step touched it, is not how the steps before left it. It needs mu.
+func (s *stampTable) observe(dir hostfs.ID, name string, st *hostfs.Stat) bool {
+	s.moving[st.ID] = struct{}{}
+	n := seenName{Dir: dir, Name: name, Stat: st, Inside: true}
+	if dir == (hostfs.ID{}) || name == "" { // no name that we know
+		v, ok := s.inodes[st.ID]
+		return ok && v.stamp != stampOf(st)
+	}
+	if !s.differs(&n) {
+		return false
+	}
+	s.accept(&n)
+	return true
 }
 
 // differs says that a name is surely not as the steps left it.
@@ -272,7 +300,7 @@ func (s *stampTable) differs(n *seenName) bool {
 	if v.stamp != stampOf(n.Stat) {
 		return true
 	}
-	return v.content != 0 && v.content != s.contentOf(n)
+	return v.content != 0 && n.FD > 0 && v.content != s.contentOf(n)
 }
 
 // accept takes a name as it is.

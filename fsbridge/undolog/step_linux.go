@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // openStep is the step that captures go to.
@@ -35,7 +36,8 @@ func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opEr
 
 // stepObj is an object of the open step in memory.
 type stepObj struct {
-	id     objID // 0: created, and not in the journal
+	id     objID
+	host   hostfs.ID
 	parent *stepObj
 	name   string // binding at the step's start; of a created one, where it was made
 }

@@ -97,6 +97,11 @@ type Options struct {
 	// Owner is written into the lock file for others to read.
 	Owner Owner
 
+	// InUse tells whether the bridge still knows the inode: a handle may be open
+	// on it, or be opened. Such an inode is not compressed. nil: none is. It is
+	// called from any goroutine.
+	InUse func(hostfs.ID) bool
+
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Logger may be nil.
@@ -123,6 +128,7 @@ const (
 	WarnUnprotected WarningCode = "step_unprotected"
 	WarnDamaged     WarningCode = "log_damaged"
 	WarnCompression WarningCode = "compression_failed"
+	WarnExternal    WarningCode = "external_modification"
 )
 
 // Warning is something that a person should hear of.

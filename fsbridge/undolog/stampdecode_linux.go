@@ -104,7 +104,6 @@ func (t *stampTable) replayOp(op byte, d *stampDecoder) {
 		b := barrier{id: d.uvarint(), after: StepID(d.varint()), seq: d.uvarint(), at: time.Unix(0, d.varint())}
 		if d.use() {
 			t.putBarrier(b)
-			t.nextBarrier = max(t.nextBarrier, b.id+1)
 		}
 	case stampOpPath:
 		id, path := d.uvarint(), d.bytes()
@@ -114,10 +113,6 @@ func (t *stampTable) replayOp(op byte, d *stampDecoder) {
 	case stampOpCrossed:
 		if id := d.uvarint(); d.use() {
 			t.dropBarrier(id)
-		}
-	case stampOpNext:
-		if n := d.uvarint(); d.use() {
-			t.putNext(n)
 		}
 	default:
 		d.bad = true

@@ -3,8 +3,6 @@ package undolog
 import (
 	"encoding/binary"
 	"slices"
-	"sort"
-	"time"
 )
 
 // putBarrier adds a barrier with its paths. It needs mu, as all here do.
@@ -19,11 +17,6 @@ func (t *stampTable) putBarrier(b barrier) {
 	for _, p := range paths {
 		t.addBarrierPath(b.id, p)
 	}
-}
-
-func (t *stampTable) putNext(n uint64) {
-	t.nextBarrier = max(t.nextBarrier, n)
-	t.buf = binary.AppendUvarint(append(t.buf, stampOpNext), t.nextBarrier)
 }
 
 // addBarrierPath appends a path, unless it was the last one.
@@ -59,18 +52,9 @@ type stepRef struct {
 	seq uint64
 }
 
-// raise makes one barrier after the step newest from the paths.
-func (t *stampTable) raise(newest stepRef, paths []string, at time.Time) barrier {
-	sort.Strings(paths)
-	b := barrier{id: t.nextBarrier, after: newest.id, seq: newest.seq, at: at, paths: slices.Compact(paths)}
-	t.nextBarrier++
-	t.putBarrier(b)
-	return b
-}
-
-// crossed is told that the steps in undone, which changed the paths for which
-// touched returns true, are gone, and what is kept, in any order. Barriers
-// before which no step is left vanish. Of those that were crossed by force,
+// crossed is told which steps are kept, in any order, after others were undone
+// that had changed the paths for which touched returns true. Barriers
+// with no step before them vanish. Of those that were crossed by force,
 // what the undone steps did not overwrite is still an edit from outside: it now
 // stands before the next older step.
 func (t *stampTable) crossed(kept []stepRef, touched func(path string) bool) {
@@ -114,36 +98,4 @@ func (t *stampTable) since(seq uint64) []Barrier {
 
 func (b *barrier) public() Barrier {
 	return Barrier{ID: b.id, After: b.after, At: b.at, Paths: slices.Clone(b.paths)}
-}
-
-// withBarriers puts the barriers into a history, which is newest first: each
-// as an entry of its own just above the step that it stands after, and in that
-// step's entry.
-func (t *stampTable) withBarriers(steps []Entry) []Entry {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := make([]Entry, 0, len(steps)+len(t.barriers))
-	for _, e := range steps {
-		e.Barriers = []Barrier{}
-		for i := len(t.barriers) - 1; i >= 0; i-- {
-			b := &t.barriers[i]
-			if b.seq != e.Seq {
-				continue
-			}
-			e.Barriers = append(e.Barriers, b.public())
-			out = append(out, b.entry())
-		}
-		out = append(out, e)
-	}
-	return out
-}
-
-func (b *barrier) entry() Entry {
-	p := b.public()
-	return Entry{
-		Seq: b.seq, StepID: b.after, Type: TypeBarrier, Status: "completed",
-		StartedAt: b.at, EndedAt: b.at,
-		AffectedPaths: p.Paths[:min(len(p.Paths), HistoryPaths)], AffectedCount: len(p.Paths),
-		Barriers: []Barrier{p},
-	}
 }

@@ -36,9 +36,14 @@ type stampTable struct {
 	names  map[nameKey]nameVal
 	inodes map[hostfs.ID]inodeVal
 
-	barriers    []barrier // by id
-	nextBarrier uint64
-	seq         uint64 // of the step that the next entries belong to
+	barriers []barrier // by id
+	seq      uint64    // of the step that the next entries belong to
+
+	// The open step, or the apply under way:
+	moving   map[hostfs.ID]struct{} // inodes whose stamps say nothing now
+	pending  uint64                 // the barrier of edits found by captures
+	late     []string               // such edits, where no barrier is made
+	applying bool
 
 	gen  uint64 // counts changes of stamps, for [Log.External]
 	buf  []byte // operations not yet written
@@ -94,22 +99,21 @@ const (
 
 // Operations of the stamps file.
 const (
-	stampOpSeq     = 1  // uvarint seq
-	stampOpDir     = 2  // uvarint number, dev, ino; byte full
-	stampOpName    = 3  // uvarint directory; 8 bytes hash; uvarint ino
-	stampOpInode   = 4  // uvarint dev, ino; 8 bytes stamp; uvarint content
-	stampOpGone    = 5  // uvarint dev, ino
-	stampOpForget  = 6  // drop names, inodes and directories
-	stampOpBarrier = 7  // uvarint id; varint after; uvarint seq; varint unix ns
-	stampOpPath    = 8  // uvarint barrier id; uvarint length; path
-	stampOpCrossed = 9  // uvarint barrier id: it is no more
-	stampOpNext    = 10 // uvarint next barrier id
+	stampOpSeq     = 1 // uvarint seq
+	stampOpDir     = 2 // uvarint number, dev, ino; byte full
+	stampOpName    = 3 // uvarint directory; 8 bytes hash; uvarint ino
+	stampOpInode   = 4 // uvarint dev, ino; 8 bytes stamp; uvarint content
+	stampOpGone    = 5 // uvarint dev, ino
+	stampOpForget  = 6 // drop names, inodes and directories
+	stampOpBarrier = 7 // uvarint id; varint after; uvarint seq; varint unix ns
+	stampOpPath    = 8 // uvarint barrier id; uvarint length; path
+	stampOpCrossed = 9 // uvarint barrier id: it is no more
 )
 
 var errStamps = errors.New("undolog: damaged stamps file")
 
 func newStampTable(root hostfs.ID, sink stampSink) *stampTable {
-	t := &stampTable{root: root, file: sink, nextBarrier: 1}
+	t := &stampTable{root: root, file: sink, moving: map[hostfs.ID]struct{}{}}
 	t.clear()
 	return t
 }
@@ -282,7 +286,6 @@ func frames(out, ops []byte) []byte {
 // touched. It needs mu.
 func (t *stampTable) snapshot(oldest uint64) []byte {
 	s := newStampTable(t.root, nil)
-	s.nextBarrier = t.nextBarrier
 	used := make([]bool, len(t.homes))
 	for k, v := range t.names {
 		if v.seq >= oldest && int(k.dir) < len(used) {
@@ -314,7 +317,6 @@ func (t *stampTable) snapshot(oldest uint64) []byte {
 	for _, b := range t.barriers {
 		s.putBarrier(b)
 	}
-	s.putNext(t.nextBarrier)
 	s.seqFor(t.seq)
 	t.dirs, t.homes, t.names, t.inodes = s.dirs, s.homes, s.names, s.inodes
 	return frames([]byte(stampMagic), s.buf)
