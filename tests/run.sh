@@ -30,7 +30,7 @@ fi
 
 say "build"
 tally check "make build" make --no-print-directory build
-tally check "build with fault injection" go build -tags faults -o bin/sandbox-faults ./cmd/sandbox
+tally check "build with fault injection" go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
 
 if [ "$mode" = all ]; then
     say "static checks"

@@ -28,15 +28,15 @@ type row struct {
 	Missing string `json:"missing,omitempty"`
 }
 
-func (r row) verdict() string {
-	v := r.Ratio
-	if r.Unit != "" {
-		v = r.Value
+func (w row) verdict() string {
+	v := w.Ratio
+	if w.Unit != "" {
+		v = w.Value
 	}
 	switch {
-	case r.Missing != "", r.Goal == 0:
+	case w.Missing != "", w.Goal == 0:
 		return ""
-	case v <= r.Goal:
+	case v <= w.Goal:
 		return "ok"
 	}
 	return "MISSED"

@@ -85,7 +85,9 @@ func newPassthrough(ctx context.Context, l *lab) (side, error) {
 	go func() { ended <- cmd.Wait() }()
 	p := &plain{label: "passthrough_ll", dir: mount, only: []string{"untar", "rm -rf"}, close: func() error {
 		err := unix.Unmount(mount, unix.MNT_DETACH)
-		<-ended
+		if werr := <-ended; err == nil {
+			err = werr
+		}
 		return err
 	}}
 	for range 200 {
@@ -94,7 +96,7 @@ func newPassthrough(ctx context.Context, l *lab) (side, error) {
 		}
 		select {
 		case err := <-ended:
-			return nil, fmt.Errorf("passthrough_ll ended: %v", err)
+			return nil, fmt.Errorf("passthrough_ll ended: %w", err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

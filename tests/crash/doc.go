@@ -1,0 +1,9 @@
+// Package crash holds the kill -9 campaign: the real program is killed while it
+// runs a command, an undo or a redo, at random moments and at every injected
+// fault point, and afterwards the folder must be as it was before the step, or
+// as it was after if the step had been closed: never in between. No process,
+// mount or file may be left by what was killed.
+//
+// SANDBOX_CRASH_RUNS sets how many kills (default 40, 10 with -short); CI does
+// 500. SANDBOX_CRASH_SEED repeats a campaign that failed: it prints its seed.
+package crash
