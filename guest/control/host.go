@@ -1,0 +1,291 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// ErrClosed is what is left of a channel after its end.
+var ErrClosed = errors.New("control: the guest has ended")
+
+// StartError says that the guest could not start a command.
+type StartError struct {
+	ExitCode int // 126 or 127
+	Reason   string
+}
+
+func (e *StartError) Error() string { return e.Reason }
+
+// Status is how a command ended.
+type Status struct {
+	Code, Signal int
+	Duration     time.Duration
+}
+
+// Exec describes a command to [Host.Start].
+type Exec struct {
+	ID      int64
+	Argv    []string
+	Command string // "sh -c", when Argv is empty
+	Env     []string
+	Dir     string
+	TTY     *TTY
+	// Nil files read as empty and swallow what is written. Ignored with TTY.
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Host is the host's end of a control channel. Methods are safe for concurrent
+// use.
+type Host struct {
+	link    *Link
+	problem func(error)
+	hello   chan *Message
+	done    chan struct{}
+
+	mu    sync.Mutex
+	state *State
+	procs map[int64]*Proc
+	err   error // set before done is closed
+}
+
+// NewHost starts reading from the connection, which it then owns. problem is
+// called for everything a guest should not have sent; it may be nil and must
+// not block.
+func NewHost(c Conn, problem func(error)) *Host {
+	if problem == nil {
+		problem = func(error) {}
+	}
+	h := &Host{
+		link:    NewLink(c),
+		problem: problem,
+		hello:   make(chan *Message, 1),
+		done:    make(chan struct{}),
+		state:   NewState(),
+		procs:   make(map[int64]*Proc),
+	}
+	go h.read()
+	return h
+}
+
+// Hello waits for the guest's first message and checks its version.
+func (h *Host) Hello(ctx context.Context) (warnings []string, err error) {
+	select {
+	case m := <-h.hello:
+		if m.Version != Version {
+			return nil, fmt.Errorf("control: the guest speaks version %d, we speak %d", m.Version, Version)
+		}
+		return m.Warnings, nil
+	case <-h.done:
+		return nil, h.Err()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Done is closed when the channel has ended.
+func (h *Host) Done() <-chan struct{} { return h.done }
+
+// Err returns why the channel ended, wrapping ErrClosed, or nil before its end.
+func (h *Host) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// Close ends the channel; running commands are lost.
+func (h *Host) Close() error { return h.link.Close() }
+
+// Shutdown asks the guest to end.
+func (h *Host) Shutdown() error { return h.send(&Message{Type: TypeShutdown}) }
+
+// RollbackNotify tells the guest that a step was rolled back.
+func (h *Host) RollbackNotify(step int64) error {
+	return h.send(&Message{Type: TypeRollbackNotify, StepID: step})
+}
+
+// send checks the order, then writes.
+func (h *Host) send(m *Message, files ...*os.File) error {
+	h.mu.Lock()
+	err := h.err
+	if err == nil {
+		err = h.state.Sent(m)
+	}
+	h.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := h.link.Send(m, files...); err != nil {
+		if errors.Is(err, ErrTooLarge) {
+			return err
+		}
+		_ = h.link.Close() // a half-written line cannot be repaired
+		return fmt.Errorf("%w: %v", ErrClosed, err)
+	}
+	return nil
+}
+
+// read is the one goroutine that receives.
+func (h *Host) read() {
+	for {
+		m, files, err := h.link.Receive()
+		if err != nil {
+			if recoverable(err) {
+				h.problem(err)
+				continue
+			}
+			h.finish(err)
+			return
+		}
+		if err := h.receive(m, files); err != nil {
+			for _, f := range files {
+				_ = f.Close()
+			}
+			h.problem(err)
+		}
+	}
+}
+
+// receive handles one message. Descriptors are left to the caller on error.
+func (h *Host) receive(m *Message, files []*os.File) error {
+	h.mu.Lock()
+	p := h.procs[m.ID]
+	if len(files) != 0 && (m.Type != TypeStepStarted || p == nil || !p.wantsTerminal || len(files) != 1) {
+		h.mu.Unlock()
+		return fmt.Errorf("%w: descriptors with %s", ErrSequence, m.Type)
+	}
+	var terminal *os.File
+	var err error
+	if len(files) == 1 {
+		terminal, err = asTerminal(files[0])
+	}
+	if err == nil {
+		err = h.state.Received(m)
+	}
+	if err == nil && (m.Type == TypeStepCompleted || m.Type == TypeStartFailed) {
+		delete(h.procs, m.ID)
+	}
+	h.mu.Unlock()
+	if err != nil {
+		_ = terminal.Close() // of a nil file is an error only
+		return err
+	}
+	switch m.Type {
+	case TypeHello:
+		h.hello <- m // State lets one pass
+	case TypeError:
+		return fmt.Errorf("control: the guest reports: %.500q", m.Error)
+	case TypeStepStarted:
+		if terminal != nil {
+			p.terminal = terminal
+		}
+		close(p.started)
+	case TypeStartFailed:
+		p.finish(Status{}, &StartError{ExitCode: *m.ExitCode, Reason: m.Error})
+	case TypeOutput:
+		p.output(m.Stream, string(m.Data))
+	case TypeAck:
+		p.credit(m.Bytes)
+	case TypeStepCompleted:
+		st := Status{Code: *m.ExitCode, Signal: m.Signal, Duration: max(0, time.Duration(m.DurationNS))}
+		p.finish(st, nil)
+	}
+	return nil
+}
+
+func (h *Host) finish(err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
+		err = ErrClosed
+	} else {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	_ = h.link.Close()
+	h.mu.Lock()
+	h.err = err
+	procs := h.procs
+	h.procs = nil
+	h.mu.Unlock()
+	close(h.done)
+	for _, p := range procs {
+		p.finish(Status{}, err)
+	}
+}
+
+// Start runs a command and returns when the guest says that it runs. The error
+// is or wraps *StartError, ErrTooLarge (arguments and environment exceed what a
+// message holds), ErrSequence (the id is in use), ErrClosed or the context's;
+// in the last case the command is cancelled.
+func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
+	p := newProc(h, e)
+	m := &Message{
+		Type: TypeExec, ID: e.ID, Command: Text(e.Command), Argv: texts(e.Argv), Env: texts(e.Env),
+		Cwd: Text(e.Dir), TTY: e.TTY, Stdin: e.TTY != nil || e.Stdin != nil,
+	}
+	files, done, err := p.prepare(e)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+
+	h.mu.Lock()
+	if err = h.err; err == nil {
+		if _, dup := h.procs[e.ID]; dup || e.ID == 0 {
+			err = fmt.Errorf("%w: command id %d is in use", ErrSequence, e.ID)
+		} else {
+			h.procs[e.ID] = p
+		}
+	}
+	h.mu.Unlock()
+	if err == nil {
+		err = h.send(m, files...)
+		if errors.Is(err, ErrTooLarge) {
+			h.forget(e.ID)
+		}
+	}
+	if err != nil {
+		p.finish(Status{}, err)
+		return nil, err
+	}
+	select {
+	case <-p.started:
+		p.pump()
+		return p, nil
+	case <-p.ended:
+		select {
+		case <-p.started: // ended at once, but it ran
+			p.pump()
+			return p, nil
+		default:
+			return nil, p.err
+		}
+	case <-ctx.Done():
+		_ = p.Cancel(0)
+		go func() { // nobody else will look at it
+			<-p.ended
+			if p.terminal != nil {
+				_ = p.terminal.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// forget takes back a command that was never sent.
+func (h *Host) forget(id int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.procs, id)
+	delete(h.state.cmds, id)
+}
+
+func texts(ss []string) []Text {
+	out := make([]Text, len(ss))
+	for i, s := range ss {
+		out[i] = Text(s)
+	}
+	return out
+}

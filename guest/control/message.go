@@ -1,0 +1,204 @@
+package control
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Version of the protocol, exchanged in hello.
+const Version = 1
+
+// MaxMessage is the largest line, in bytes without its newline.
+const MaxMessage = 1 << 20
+
+// Window is how many bytes of one command may be under way unacknowledged in
+// each direction.
+const Window = 256 << 10
+
+// MaxData is the largest data field that a side sends, in bytes; base64 and the
+// other fields then stay well below MaxMessage.
+const MaxData = 32 << 10
+
+// Type names a message.
+type Type string
+
+// The messages; see the package's doc for who sends which.
+const (
+	TypeHello          Type = "hello"
+	TypeExec           Type = "exec"
+	TypeCancel         Type = "cancel"
+	TypeSignal         Type = "signal"
+	TypeResize         Type = "resize"
+	TypeStdin          Type = "stdin"
+	TypeStdinClose     Type = "stdin_close"
+	TypeAck            Type = "ack"
+	TypeRollbackNotify Type = "rollback_notify"
+	TypeShutdown       Type = "shutdown"
+	TypeStepStarted    Type = "step_started"
+	TypeStartFailed    Type = "start_failed"
+	TypeOutput         Type = "output"
+	TypeStepCompleted  Type = "step_completed"
+	TypeError          Type = "error"
+)
+
+// The streams of output messages.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+)
+
+// Text is a string that need not be UTF-8: it is a JSON string where it can be
+// and {"base64": "..."} where not, because names and output are bytes.
+type Text string
+
+// MarshalJSON implements json.Marshaler.
+func (t Text) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(t)) {
+		return json.Marshal(string(t))
+	}
+	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Text) UnmarshalJSON(p []byte) error {
+	if len(p) > 0 && p[0] == '{' {
+		var o struct {
+			Base64 []byte `json:"base64"`
+		}
+		if err := json.Unmarshal(p, &o); err != nil {
+			return err
+		}
+		*t = Text(o.Base64)
+		return nil
+	}
+	return json.Unmarshal(p, (*string)(t))
+}
+
+// TTY asks for a terminal.
+type TTY struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+}
+
+// Message is any message; the fields that its Type does not use are empty.
+type Message struct {
+	Type Type `json:"type"`
+	// ID names the command in every message about one. It is never 0.
+	ID int64 `json:"id,omitempty"`
+
+	// exec: Argv, or Command for "sh -c". Env entries are "K=V". Stdin says
+	// that stdin messages will follow. FDs descriptors come with the message.
+	Command Text   `json:"command,omitempty"`
+	Argv    []Text `json:"argv,omitempty"`
+	Env     []Text `json:"env,omitempty"`
+	Cwd     Text   `json:"cwd,omitempty"`
+	TTY     *TTY   `json:"tty,omitempty"`
+	Stdin   bool   `json:"stdin,omitempty"`
+	FDs     int    `json:"fds,omitempty"`
+
+	// cancel: milliseconds between TERM and KILL.
+	GraceMS int64 `json:"grace_ms,omitempty"`
+	// signal, and the signal that ended a command in step_completed.
+	Signal int `json:"signal,omitempty"`
+	// resize
+	Rows uint16 `json:"rows,omitempty"`
+	Cols uint16 `json:"cols,omitempty"`
+	// output and stdin
+	Stream string `json:"stream,omitempty"`
+	Data   Text   `json:"data,omitempty"`
+	// ack: bytes taken by the receiver of data.
+	Bytes int `json:"bytes,omitempty"`
+	// rollback_notify
+	StepID int64 `json:"step_id,omitempty"`
+
+	// step_completed and start_failed
+	ExitCode   *int  `json:"exit_code,omitempty"`
+	DurationNS int64 `json:"duration_ns,omitempty"`
+	// start_failed and error
+	Error string `json:"error,omitempty"`
+
+	// hello
+	Version  int      `json:"version,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Errors of the protocol. None of them breaks the channel.
+var (
+	ErrTooLarge  = errors.New("control: message exceeds 1 MiB")
+	ErrMalformed = errors.New("control: malformed message")
+	ErrUnknown   = errors.New("control: unknown message type")
+	ErrSequence  = errors.New("control: message out of sequence")
+)
+
+// Parse decodes one line. The error wraps ErrTooLarge, ErrMalformed or
+// ErrUnknown. What it returns has the fields that its type needs.
+func Parse(line []byte) (*Message, error) {
+	if len(line) > MaxMessage {
+		return nil, ErrTooLarge
+	}
+	m := new(Message)
+	if err := json.Unmarshal(line, m); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
+	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Message) check() error {
+	needID := true
+	bad := ""
+	switch m.Type {
+	case TypeHello:
+		needID = false
+		if m.Version <= 0 {
+			bad = "no version"
+		}
+	case TypeShutdown, TypeError, TypeRollbackNotify:
+		needID = false
+	case TypeExec:
+		if m.Command == "" && len(m.Argv) == 0 {
+			bad = "neither command nor argv"
+		}
+	case TypeOutput:
+		if m.Stream != Stdout && m.Stream != Stderr {
+			bad = "stream is neither stdout nor stderr"
+		}
+	case TypeStepCompleted, TypeStartFailed:
+		if m.ExitCode == nil || *m.ExitCode < 0 || *m.ExitCode > 255 {
+			bad = "no exit_code from 0 to 255"
+		}
+		if m.Signal < 0 || m.Signal > 127 {
+			bad = "impossible signal"
+		}
+	case TypeSignal:
+		if m.Signal <= 0 || m.Signal > 64 {
+			bad = "no signal from 1 to 64"
+		}
+	case TypeAck:
+		if m.Bytes <= 0 || m.Bytes > Window {
+			bad = "impossible number of bytes"
+		}
+	case TypeCancel:
+		if m.GraceMS < 0 {
+			bad = "negative grace_ms"
+		}
+	case TypeStdin, TypeStdinClose, TypeResize, TypeStepStarted:
+	default:
+		return fmt.Errorf("%w %.40q", ErrUnknown, string(m.Type))
+	}
+	if bad == "" && needID && m.ID == 0 {
+		bad = "no id"
+	}
+	if bad == "" && (m.FDs < 0 || m.FDs > maxFDs) {
+		bad = "impossible number of descriptors"
+	}
+	if bad != "" {
+		return fmt.Errorf("%w: %s: %s", ErrMalformed, m.Type, bad)
+	}
+	return nil
+}

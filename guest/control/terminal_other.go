@@ -1,0 +1,12 @@
+//go:build !unix
+
+package control
+
+import (
+	"errors"
+	"os"
+)
+
+func terminalPair() (outer, inner *os.File, err error) {
+	return nil, nil, errors.ErrUnsupported
+}

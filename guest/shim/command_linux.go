@@ -1,0 +1,277 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
+)
+
+var errNotFound = errors.New("command not found")
+
+// command is one running command.
+type command struct {
+	s     *Server
+	id    int64
+	m     *control.Message
+	files []*os.File // the command's own stdin, stdout, stderr until it has started
+
+	pid     int
+	begin   time.Time
+	exited  chan unix.WaitStatus // room for one
+	result  unix.WaitStatus
+	stdin   *inbox
+	window  *window
+	outputs []*output
+	pumps   sync.WaitGroup
+	give    *os.File // master that goes to the host
+
+	mu     sync.Mutex
+	master *os.File  // that stays here, or nil
+	kill   time.Time // when a cancelled command is killed; zero if not cancelled
+}
+
+// output is a pipe (or master) whose data goes to the host by messages.
+type output struct {
+	stream string
+	f      *os.File
+}
+
+func newCommand(s *Server, m *control.Message, files []*os.File) *command {
+	return &command{
+		s: s, id: m.ID, m: m, files: files,
+		exited: make(chan unix.WaitStatus, 1), stdin: newInbox(), window: newWindow(),
+	}
+}
+
+func (c *command) closeFiles() {
+	for _, f := range c.files {
+		_ = f.Close()
+	}
+	c.files = nil
+}
+
+// start makes the streams and the process. On error nothing is left.
+func (c *command) start() (err error) {
+	defer c.closeFiles()
+	defer func() {
+		if err != nil {
+			c.closeOwn()
+		}
+	}()
+	argv := make([]string, len(c.m.Argv))
+	for i, a := range c.m.Argv {
+		argv[i] = string(a)
+	}
+	if len(argv) == 0 {
+		argv = []string{"/bin/sh", "-c", string(c.m.Command)}
+	}
+	env := c.s.o.Env
+	if c.m.Env != nil {
+		env = make([]string, len(c.m.Env))
+		for i, e := range c.m.Env {
+			env[i] = string(e)
+		}
+	}
+	for _, s := range append(append([]string(nil), argv...), env...) {
+		if strings.IndexByte(s, 0) >= 0 {
+			return errors.New("an argument or variable holds a NUL byte")
+		}
+	}
+	dir := string(c.m.Cwd)
+	if dir == "" {
+		dir = "/"
+	}
+	path, err := lookup(argv[0], dir, env)
+	if err != nil {
+		return err
+	}
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if err := c.makeStreams(sys); err != nil {
+		return err
+	}
+	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: []uintptr{rawFD(c.files[0]), rawFD(c.files[1]), rawFD(c.files[2])}}
+	c.begin = time.Now()
+	c.pid, err = syscall.ForkExec(path, argv, attr)
+	if err == syscall.ENOEXEC { // a script without an interpreter line, as shells take it
+		c.pid, err = syscall.ForkExec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", argv[0], err)
+	}
+	return nil
+}
+
+// rawFD returns the descriptor without changing the file's blocking mode, which
+// may be shared with a terminal on the host.
+func rawFD(f *os.File) uintptr {
+	n := ^uintptr(0)
+	if rc, err := f.SyscallConn(); err == nil {
+		_ = rc.Control(func(fd uintptr) { n = fd })
+	}
+	return n
+}
+
+func (c *command) makeStreams(sys *syscall.SysProcAttr) error {
+	switch {
+	case c.m.TTY != nil:
+		c.closeFiles()
+		return c.makeTerminal(sys)
+	case len(c.files) == 3:
+		return nil
+	}
+	c.closeFiles()
+	c.files = make([]*os.File, 0, 3)
+	var in *os.File
+	var err error
+	if c.m.Stdin {
+		var w *os.File
+		if in, w, err = os.Pipe(); err != nil {
+			return err
+		}
+		c.stdin.w = w
+	} else if in, err = os.Open(os.DevNull); err != nil {
+		return err
+	}
+	c.files = append(c.files, in)
+	for _, stream := range []string{control.Stdout, control.Stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		c.files = append(c.files, w)
+		c.outputs = append(c.outputs, &output{stream, r})
+	}
+	return nil
+}
+
+func (c *command) makeTerminal(sys *syscall.SysProcAttr) error {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("no terminal: %w", err)
+	}
+	master := os.NewFile(uintptr(fd), "master")
+	c.give = master
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		return fmt.Errorf("no terminal: %w", err)
+	}
+	size := &unix.Winsize{Row: c.m.TTY.Rows, Col: c.m.TTY.Cols}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size); err != nil {
+		return fmt.Errorf("no terminal: %w", err)
+	}
+	slave, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		return fmt.Errorf("no terminal: %w", errno)
+	}
+	f := os.NewFile(slave, "terminal")
+	c.files = []*os.File{f, f, f}
+	sys.Setctty, sys.Ctty = true, 0
+	if c.s.link.PassesFDs() {
+		return nil
+	}
+	c.give, c.master = nil, master
+	c.stdin.w, c.stdin.shared = master, true
+	c.outputs = []*output{{control.Stdout, master}}
+	return nil
+}
+
+func (c *command) closeOwn() {
+	for _, f := range []*os.File{c.give, c.stdin.w} {
+		_ = f.Close() // of a nil file is an error only
+	}
+	for _, o := range c.outputs {
+		_ = o.f.Close()
+	}
+}
+
+// serve tells the host that the command runs, passes its data and returns when
+// it has ended and its output is sent.
+func (c *command) serve() {
+	started := &control.Message{Type: control.TypeStepStarted, ID: c.id}
+	if c.give != nil {
+		_ = c.s.link.Send(started, c.give) // the reader notices a broken channel
+		_ = c.give.Close()
+	} else {
+		_ = c.s.link.Send(started)
+	}
+	if c.stdin.w != nil {
+		go c.stdin.pump(func(n int) {
+			_ = c.s.link.Send(&control.Message{Type: control.TypeAck, ID: c.id, Bytes: n})
+		})
+	}
+	for _, o := range c.outputs {
+		c.pumps.Add(1)
+		go c.pumpOutput(o)
+	}
+	c.result = <-c.exited
+	c.sweep()
+	c.stdin.close()
+	for _, o := range c.outputs {
+		_ = o.f.SetReadDeadline(time.Now()) // stop waiting for what background processes may write
+	}
+	c.pumps.Wait()
+}
+
+func (c *command) complete() {
+	m := &control.Message{Type: control.TypeStepCompleted, ID: c.id, DurationNS: int64(time.Since(c.begin))}
+	code := c.result.ExitStatus()
+	if c.result.Signaled() {
+		m.Signal = int(c.result.Signal())
+		code = 128 + m.Signal
+	}
+	m.ExitCode = &code
+	_ = c.s.link.Send(m)
+}
+
+// pumpOutput sends until the pipe's end, or until the command has ended and the
+// pipe is empty; it then keeps a pipe's reader alive for background processes.
+func (c *command) pumpOutput(o *output) {
+	defer c.pumps.Done()
+	buf := make([]byte, control.MaxData)
+	for {
+		n, err := o.f.Read(buf)
+		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			if n = readNow(o.f, buf); n == 0 {
+				_ = o.f.SetReadDeadline(time.Time{})
+				go func() {
+					_, _ = io.Copy(io.Discard, o.f)
+					_ = o.f.Close()
+				}()
+				return
+			}
+			err = nil
+		}
+		if n > 0 {
+			c.window.take(n)
+			_ = c.s.link.Send(&control.Message{Type: control.TypeOutput, ID: c.id, Stream: o.stream, Data: control.Text(buf[:n])})
+		}
+		if err != nil { // io.EOF, or EIO of a terminal that was hung up
+			_ = o.f.Close()
+			return
+		}
+	}
+}
+
+// readNow reads what a pollable file holds already.
+func readNow(f *os.File, buf []byte) (n int) {
+	rc, err := f.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = rc.Control(func(fd uintptr) {
+		for {
+			if n, err = unix.Read(int(fd), buf); err != unix.EINTR {
+				return
+			}
+		}
+	})
+	return max(n, 0)
+}

@@ -1,0 +1,16 @@
+// Package shim runs commands inside a guest, as the control channel asks
+// (guest/control). It interprets nothing and touches no file of the user's: it
+// starts processes, passes their data and says how they ended.
+//
+// Each command is the leader of a session of its own, and of its terminal if it
+// has one. When it ends, what it left running goes on; what those processes
+// still write to the command's streams is thrown away. Cancel ends every
+// process of the session.
+//
+// As PID 1 ([Options.Init]) it also reaps every orphan.
+//
+// # Locks
+//
+// Server.mu guards the tables; it is never held while a process is started or a
+// message is sent.
+package shim

@@ -1,0 +1,255 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
+)
+
+// Options of a [Server].
+type Options struct {
+	// Init says that this process is PID 1: it reaps orphans and ignores
+	// signals.
+	Init bool
+	// Env is the environment of commands that bring none.
+	Env []string
+	// NotifyDir, if not empty, holds the file "rollback", which tells programs
+	// which step was rolled back last.
+	NotifyDir string
+	// Warnings are sent with hello.
+	Warnings []string
+}
+
+// Server is the guest's end of a control channel.
+type Server struct {
+	link *control.Link
+	o    Options
+
+	mu       sync.Mutex
+	cmds     map[int64]*command
+	byPID    map[int]*command
+	starting int
+	early    map[int]unix.WaitStatus // ended before we knew their command
+}
+
+// Serve answers the host until it says shutdown or the channel ends (nil in
+// both cases), then kills what is running. As init the caller exits next, which
+// ends every process.
+func Serve(c control.Conn, o Options) error {
+	s := &Server{
+		link: control.NewLink(c), o: o,
+		cmds: make(map[int64]*command), byPID: make(map[int]*command), early: make(map[int]unix.WaitStatus),
+	}
+	defer s.link.Close()
+	if o.Init {
+		// Signals that the workload sends us must not have their default effect.
+		sigs := make(chan os.Signal, 64)
+		signal.Notify(sigs)
+		go func() {
+			for sig := range sigs {
+				if sig == syscall.SIGCHLD {
+					s.reap()
+				}
+			}
+		}()
+	}
+	if err := s.link.Send(&control.Message{Type: control.TypeHello, Version: control.Version, Warnings: o.Warnings}); err != nil {
+		return err
+	}
+	for {
+		m, files, err := s.link.Receive()
+		if err != nil {
+			if errors.Is(err, control.ErrMalformed) || errors.Is(err, control.ErrTooLarge) || errors.Is(err, control.ErrUnknown) {
+				s.report(err)
+				continue
+			}
+			s.killAll()
+			return nil
+		}
+		if m.Type == control.TypeShutdown {
+			s.killAll()
+			return nil
+		}
+		s.handle(m, files)
+	}
+}
+
+func (s *Server) report(err error) {
+	_ = s.link.Send(&control.Message{Type: control.TypeError, Error: err.Error()}) // the reader notices a broken channel
+}
+
+func (s *Server) find(id int64) *command {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmds[id]
+}
+
+func (s *Server) handle(m *control.Message, files []*os.File) {
+	if m.Type == control.TypeExec {
+		s.exec(m, files)
+		return
+	}
+	for _, f := range files {
+		_ = f.Close()
+	}
+	if m.Type == control.TypeRollbackNotify {
+		if err := s.notify(m.StepID); err != nil {
+			s.report(err)
+		}
+		return
+	}
+	c := s.find(m.ID)
+	if c == nil {
+		return // it has ended meanwhile
+	}
+	var err error
+	switch m.Type {
+	case control.TypeCancel:
+		c.cancel(time.Duration(m.GraceMS) * time.Millisecond)
+	case control.TypeSignal:
+		err = c.signal(syscall.Signal(m.Signal))
+	case control.TypeResize:
+		err = c.resize(m.Rows, m.Cols)
+	case control.TypeStdin:
+		err = c.stdin.write(string(m.Data))
+	case control.TypeStdinClose:
+		c.stdin.close()
+	case control.TypeAck:
+		c.window.give(m.Bytes)
+	default:
+		err = fmt.Errorf("unexpected %s", m.Type)
+	}
+	if err != nil {
+		s.report(fmt.Errorf("command %d: %w", m.ID, err))
+	}
+}
+
+// exec starts a command without blocking the channel: its program may lie on a
+// bridge that takes its time.
+func (s *Server) exec(m *control.Message, files []*os.File) {
+	c := newCommand(s, m, files)
+	s.mu.Lock()
+	_, dup := s.cmds[m.ID]
+	if !dup {
+		s.cmds[m.ID] = c
+		s.starting++
+	}
+	s.mu.Unlock()
+	if dup {
+		c.closeFiles()
+		s.report(fmt.Errorf("command %d is running already", m.ID))
+		return
+	}
+	go s.run(c)
+}
+
+func (s *Server) run(c *command) {
+	err := c.start()
+	s.mu.Lock()
+	s.starting--
+	if err != nil {
+		delete(s.cmds, c.id)
+	} else {
+		s.byPID[c.pid] = c
+		if st, ok := s.early[c.pid]; ok {
+			delete(s.byPID, c.pid)
+			c.exited <- st
+		}
+	}
+	if s.starting == 0 {
+		clear(s.early)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		code := 126
+		if errors.Is(err, errNotFound) {
+			code = 127
+		}
+		_ = s.link.Send(&control.Message{Type: control.TypeStartFailed, ID: c.id, ExitCode: &code, Error: err.Error()})
+		return
+	}
+	if !s.o.Init {
+		go s.waitFor(c)
+	}
+	if _, ok := c.cancelled(); ok { // before it had started
+		c.killSession(unix.SIGKILL)
+	}
+	c.serve()
+	s.mu.Lock()
+	delete(s.cmds, c.id)
+	s.mu.Unlock()
+	c.complete()
+}
+
+// waitFor is reap for a server that is not init. It looks before it reaps, so
+// that the number is not used for another process while byPID holds it.
+func (s *Server) waitFor(c *command) {
+	var st unix.WaitStatus
+	for unix.Waitid(unix.P_PID, c.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	s.mu.Lock()
+	delete(s.byPID, c.pid)
+	for {
+		if _, err := unix.Wait4(c.pid, &st, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	s.mu.Unlock()
+	c.exited <- st
+}
+
+// reap collects every child that has ended, ours and orphans.
+func (s *Server) reap() {
+	for {
+		var st unix.WaitStatus
+		pid, err := unix.Wait4(-1, &st, unix.WNOHANG, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		s.mu.Lock()
+		if c := s.byPID[pid]; c != nil {
+			delete(s.byPID, pid)
+			c.exited <- st // has room for one
+		} else if s.starting > 0 {
+			s.early[pid] = st
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (s *Server) killAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for pid := range s.byPID {
+		killSession(pid, unix.SIGKILL)
+	}
+	for _, c := range s.cmds {
+		c.window.end()
+	}
+}
+
+// notify leaves the number of the step that was rolled back where programs can
+// watch for it.
+func (s *Server) notify(step int64) error {
+	if s.o.NotifyDir == "" {
+		return nil
+	}
+	tmp := filepath.Join(s.o.NotifyDir, ".rollback")
+	if err := os.WriteFile(tmp, []byte(strconv.FormatInt(step, 10)+"\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(s.o.NotifyDir, "rollback"))
+}

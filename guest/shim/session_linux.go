@@ -1,0 +1,127 @@
+package shim
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// signal sends to the command's process group, unless it has ended.
+func (c *command) signal(sig syscall.Signal) error {
+	c.s.mu.Lock() // while byPID has it, the number is not another's
+	defer c.s.mu.Unlock()
+	if c.s.byPID[c.pid] != c {
+		return nil
+	}
+	return unix.Kill(-c.pid, sig)
+}
+
+func (c *command) resize(rows, cols uint16) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.master == nil {
+		return nil
+	}
+	return unix.IoctlSetWinsize(int(rawFD(c.master)), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+}
+
+// cancel ends the command's session: TERM, and KILL after grace. A command that
+// has not started yet is killed once it has.
+func (c *command) cancel(grace time.Duration) {
+	at := time.Now().Add(grace)
+	c.mu.Lock()
+	first := c.kill.IsZero()
+	if first || at.Before(c.kill) {
+		c.kill = at
+	}
+	c.mu.Unlock()
+	if first && grace > 0 {
+		c.killSession(unix.SIGTERM)
+		c.killSession(unix.SIGCONT) // a stopped process does not see TERM
+	}
+	time.AfterFunc(grace, func() { c.killSession(unix.SIGKILL) })
+}
+
+func (c *command) killSession(sig syscall.Signal) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.s.byPID[c.pid] == c {
+		killSession(c.pid, sig)
+	}
+}
+
+func (c *command) cancelled() (kill time.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kill, !c.kill.IsZero()
+}
+
+// sweepEvery is how often the rest of a cancelled session is looked at.
+const sweepEvery = 5 * time.Millisecond
+
+// sweep waits, after the leader of a cancelled command has ended, for the rest
+// of its session, and kills it when its time is over. While a member lives, the
+// session's number is not given to another process.
+func (c *command) sweep() {
+	kill, ok := c.cancelled()
+	if !ok {
+		return
+	}
+	for deadline := kill.Add(time.Second); time.Now().Before(deadline); {
+		sig := syscall.Signal(0)
+		if !time.Now().Before(kill) {
+			sig = unix.SIGKILL
+		}
+		if !killSession(c.pid, sig) {
+			return
+		}
+		time.Sleep(sweepEvery)
+	}
+}
+
+// killSession signals every process of a session and reports whether there was
+// one that is not dead already. KILL is repeated until none is left, since
+// processes may fork while we look.
+func killSession(sid int, sig syscall.Signal) (any bool) {
+	for range 100 {
+		found := false
+		dir, err := os.Open("/proc")
+		if err != nil {
+			return unix.Kill(-sid, sig) == nil // no /proc: the leader's group at least
+		}
+		names, _ := dir.Readdirnames(-1)
+		_ = dir.Close()
+		for _, name := range names {
+			pid, err := strconv.Atoi(name)
+			if err != nil || !inSession(name, sid) {
+				continue
+			}
+			found = true
+			_ = unix.Kill(pid, sig) // it may be gone
+		}
+		any = any || found
+		if !found || sig != unix.SIGKILL {
+			break
+		}
+	}
+	return any
+}
+
+// inSession reads /proc/PID/stat: "pid (name) state ppid pgrp session ...",
+// where name may hold anything.
+func inSession(pid string, sid int) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(f) < 4 || f[0][0] == 'Z' || f[0][0] == 'X' {
+		return false
+	}
+	n, err := strconv.Atoi(string(f[3]))
+	return err == nil && n == sid
+}

@@ -1,0 +1,232 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// guest is a running jail.
+type guest struct {
+	log      *slog.Logger
+	user     user
+	cfg      hypervisor.Config
+	plan     control.Plan
+	env      []string
+	warnings []string
+	began    time.Time
+
+	setup   control.FDConn
+	host    *control.Host
+	builder *os.Process
+	stderr  tail
+
+	mu       sync.Mutex
+	pid      int // of PID 1, on the host
+	pidfd    int // 0 until PID 1 runs
+	stopping bool
+	err      error
+	done     chan struct{}
+}
+
+var _ hypervisor.Guest = (*guest)(nil)
+
+// stopGrace is how long the guest may take to end by itself.
+const stopGrace = 2 * time.Second
+
+// ended runs once, when the builder is gone. It returns when PID 1 and with it
+// everything inside is gone too.
+func (g *guest) ended(state *os.ProcessState, err error) {
+	g.mu.Lock()
+	pidfd := g.pidfd
+	g.mu.Unlock()
+	if pidfd > 0 {
+		// Nearly always it is gone; if the builder was killed, its death is on the way.
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+		poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+		for {
+			if _, perr := unix.Poll(poll, -1); perr != unix.EINTR {
+				break
+			}
+		}
+		_ = unix.Close(pidfd)
+	}
+	_ = g.setup.Close()
+	_ = g.host.Close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.stopping {
+		g.err = fmt.Errorf("jail: the guest ended unexpectedly: %v %v %s", state, err, strings.TrimSpace(g.stderr.String()))
+	}
+	close(g.done)
+}
+
+// kill ends everything at once.
+func (g *guest) kill() { _ = g.builder.Kill() }
+
+// Exec implements [hypervisor.Guest].
+func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
+	if len(c.Argv) == 0 {
+		return nil, errors.New("jail: no command")
+	}
+	e := control.Exec{ID: c.ID, Argv: c.Argv, Env: g.environment(c), Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}
+	if c.TTY != nil {
+		e.TTY = &control.TTY{Rows: c.TTY.Rows, Cols: c.TTY.Cols}
+	}
+	p, err := g.host.Start(ctx, e)
+	var se *control.StartError
+	switch {
+	case errors.As(err, &se):
+		return nil, &hypervisor.StartError{Argv0: c.Argv[0], ExitCode: se.ExitCode, Err: errors.New(strings.TrimPrefix(se.Reason, c.Argv[0]+": "))}
+	case errors.Is(err, control.ErrTooLarge):
+		return nil, &hypervisor.StartError{Argv0: c.Argv[0], ExitCode: 126, Err: errors.New("arguments and environment exceed 1 MiB")}
+	case err != nil:
+		return nil, fmt.Errorf("jail: starting %s: %w", c.Argv[0], err)
+	}
+	return process{p}, nil
+}
+
+// environment is what a command gets to see.
+func (g *guest) environment(c hypervisor.Command) []string {
+	env := c.Env
+	if env == nil {
+		env = g.env
+	}
+	out := make([]string, 0, len(env)+2)
+	for _, e := range env {
+		k, v, _ := strings.Cut(e, "=")
+		switch {
+		case droppedEnv[k] || k == "SANDBOX":
+			continue
+		case k == "TERM" && c.TTY != nil && c.TTY.Term != "":
+			continue
+		case g.user.root && (k == "USER" || k == "LOGNAME"):
+			e = k + "=" + g.user.name
+		case g.user.root && k == "HOME" && v == os.Getenv("HOME"):
+			e = "HOME=" + g.user.home
+		}
+		out = append(out, e)
+	}
+	if c.TTY != nil && c.TTY.Term != "" {
+		out = append(out, "TERM="+c.TTY.Term)
+	}
+	return append(out, "SANDBOX=1")
+}
+
+// defaultEnv is the environment of commands that bring none.
+func defaultEnv(u user) []string {
+	env := []string{"HOME=" + u.home, "USER=" + u.name, "LOGNAME=" + u.name, "SHELL=/bin/sh", "SANDBOX=1"}
+	for k, v := range map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TERM": "dumb", "LANG": "", "TZ": "",
+	} {
+		if s := os.Getenv(k); s != "" {
+			v = s
+		}
+		if v != "" {
+			env = append(env, k+"="+v)
+		}
+	}
+	return env
+}
+
+// RollbackNotify implements [hypervisor.Guest].
+func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }
+
+// DropCaches implements [hypervisor.Guest]: the bridge can do so itself.
+func (g *guest) DropCaches(context.Context) error { return nil }
+
+// Pause implements [hypervisor.Guest].
+func (g *guest) Pause(context.Context) error { return errors.ErrUnsupported }
+
+// Resume implements [hypervisor.Guest].
+func (g *guest) Resume(context.Context) error { return errors.ErrUnsupported }
+
+// Facts implements [hypervisor.Guest].
+func (g *guest) Facts() map[string]string {
+	f := map[string]string{
+		"isolation":  "jail (static: the host's tree is read-only)",
+		"pid":        strconv.Itoa(g.pid),
+		"builder":    strconv.Itoa(g.builder.Pid),
+		"uid":        strconv.Itoa(g.user.uid),
+		"gid":        strconv.Itoa(g.user.gid),
+		"user":       g.user.name,
+		"home":       g.user.home,
+		"network":    "loopback only",
+		"namespaces": "user pid mount net uts ipc cgroup",
+		"debug":      strconv.FormatBool(g.cfg.Debug),
+		"started_at": g.began.Format(time.RFC3339),
+	}
+	hidden := 0
+	for _, m := range g.plan.Mounts {
+		if m.Op == control.OpHideDir || m.Op == control.OpHideFile {
+			hidden++
+		}
+	}
+	f["hidden"] = strconv.Itoa(hidden)
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		f["kernel"] = unix.ByteSliceToString(u.Release[:])
+	}
+	if len(g.warnings) > 0 {
+		f["warnings"] = strings.Join(g.warnings, "; ")
+	}
+	return f
+}
+
+// Done implements [hypervisor.Guest].
+func (g *guest) Done() <-chan struct{} { return g.done }
+
+// Err implements [hypervisor.Guest].
+func (g *guest) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// Stop implements [hypervisor.Guest].
+func (g *guest) Stop(ctx context.Context) error {
+	g.mu.Lock()
+	g.stopping = true
+	g.mu.Unlock()
+	_ = g.host.Shutdown() // if it cannot hear us, it is killed below
+	grace, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	select {
+	case <-g.done:
+		return nil
+	case <-grace.Done():
+	}
+	g.kill()
+	select {
+	case <-g.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// process is a command in a jail.
+type process struct{ p *control.Proc }
+
+var _ hypervisor.Process = process{}
+
+func (p process) Terminal() *os.File               { return p.p.Terminal() }
+func (p process) Signal(sig int) error             { return p.p.Signal(sig) }
+func (p process) Resize(rows, cols uint16) error   { return p.p.Resize(rows, cols) }
+func (p process) Cancel(grace time.Duration) error { return p.p.Cancel(grace) }
+
+func (p process) Wait(ctx context.Context) (hypervisor.ExitStatus, error) {
+	st, err := p.p.Wait(ctx)
+	return hypervisor.ExitStatus{Code: st.Code, Signal: st.Signal, Duration: st.Duration}, err
+}

@@ -1,0 +1,32 @@
+//go:build !linux
+
+package jail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// Runtime is the jail of Linux; elsewhere it says so.
+type Runtime struct{}
+
+var _ hypervisor.Runtime = (*Runtime)(nil)
+
+// New makes the runtime.
+func New(Options) *Runtime { return &Runtime{} }
+
+// Name implements [hypervisor.Runtime].
+func (*Runtime) Name() string { return "jail" }
+
+// Probe implements [hypervisor.Runtime].
+func (*Runtime) Probe(context.Context) error {
+	return fmt.Errorf("jail: namespaces exist on Linux only: %w (%w)", hypervisor.ErrUnavailable, errors.ErrUnsupported)
+}
+
+// Start implements [hypervisor.Runtime].
+func (r *Runtime) Start(ctx context.Context, _ hypervisor.Config) (hypervisor.Guest, error) {
+	return nil, r.Probe(ctx)
+}

@@ -1,0 +1,347 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// user is who the workload is.
+type user struct {
+	uid, gid int
+	name     string
+	home     string
+	known    bool // has a line in /etc/passwd
+	root     bool // we are root and he is not us: only mode bits tell what he may
+}
+
+// workload works out whose rights the workload gets. It is never root.
+func workload(cfg hypervisor.Config) (user, error) {
+	u := user{uid: os.Getuid(), gid: os.Getgid(), root: os.Geteuid() == 0}
+	if !u.root {
+		if cfg.UID > 0 && cfg.UID != u.uid || cfg.GID > 0 && cfg.GID != u.gid {
+			return u, fmt.Errorf("jail: only root can run commands as another user (uid %d)", cfg.UID)
+		}
+	} else {
+		u.uid, u.gid = AnonymousUID, AnonymousUID
+		if id := sudoID("SUDO_UID"); id > 0 {
+			u.uid, u.gid = id, id
+			if id := sudoID("SUDO_GID"); id > 0 {
+				u.gid = id
+			}
+		}
+		if cfg.UID > 0 {
+			u.uid, u.gid = cfg.UID, cfg.UID
+		}
+		if cfg.GID > 0 {
+			u.gid = cfg.GID
+		}
+	}
+	u.name, u.home = "sandbox", os.Getenv("HOME")
+	if name, home, ok := passwdEntry(u.uid); ok {
+		u.name, u.known = name, true
+		if u.root || u.home == "" {
+			u.home = home
+		}
+	}
+	if !filepath.IsAbs(u.home) || filepath.Clean(u.home) == "/" || !isDir(u.home) {
+		u.home = "/tmp"
+	}
+	u.home = resolve(u.home)
+	return u, nil
+}
+
+func sudoID(name string) int {
+	id, err := strconv.Atoi(os.Getenv(name))
+	if err != nil {
+		return 0
+	}
+	return id
+}
+
+func passwdEntry(uid int) (name, home string, ok bool) {
+	data, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return "", "", false
+	}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if len(f) >= 6 && f[2] == strconv.Itoa(uid) {
+			return f[0], f[5], true
+		}
+	}
+	return "", "", false
+}
+
+// resolve follows symlinks as far as the path exists.
+func resolve(p string) string {
+	if r, err := filepath.EvalSymlinks(p); err == nil {
+		return r
+	}
+	if dir := filepath.Dir(p); dir != p {
+		return filepath.Join(resolve(dir), filepath.Base(p))
+	}
+	return p
+}
+
+// planner collects the mounts of a jail.
+type planner struct {
+	cfg    hypervisor.Config
+	user   user
+	mounts []mountEntry
+	shares []string // resolved, by index
+
+	out     []control.Mount
+	covered []string // directories that are replaced by an empty one
+	hidden  []string
+	show    []string // resolved Config.Show
+}
+
+// makePlan works out the view of a jail. It only looks at the host.
+func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (control.Plan, error) {
+	p := &planner{cfg: cfg, user: u, mounts: mounts}
+	for _, s := range cfg.Shares {
+		if !filepath.IsAbs(s.HostPath) || s.GuestPath != "" && s.GuestPath != s.HostPath {
+			return control.Plan{}, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
+		}
+		r := resolve(s.HostPath)
+		if r == "/" || below("/proc", r) || below(r, "/proc") || below(r, "/dev") || below(r, "/sys") {
+			return control.Plan{}, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
+		}
+		p.shares = append(p.shares, r)
+	}
+	for _, s := range cfg.Show {
+		p.show = append(p.show, resolve(s))
+	}
+	p.add(control.Mount{Op: control.OpDev, Path: "/dev"})
+	hide := p.hideList()
+	p.coverTemporary()
+	p.coverHomes(hide)
+	p.bindShown()
+	p.mountShares()
+	for _, h := range hide {
+		p.hide(h)
+	}
+	if err := p.addIdentity(); err != nil {
+		return control.Plan{}, err
+	}
+	plan := control.Plan{
+		Hostname: cfg.Hostname, UID: u.uid, GID: u.gid, Umask: cfg.Umask, Debug: cfg.Debug, Shares: len(cfg.Shares), Mounts: p.out,
+	}
+	if plan.Hostname == "" {
+		plan.Hostname = "sandbox"
+	}
+	if plan.Umask == 0 {
+		plan.Umask = 0o022
+	}
+	return plan, nil
+}
+
+func (p *planner) add(m control.Mount) { p.out = append(p.out, m) }
+
+func (p *planner) cover(dir string, mode uint32, own bool) {
+	p.add(control.Mount{Op: control.OpTmpfs, Path: control.Text(dir), Mode: mode, Own: own})
+	p.covered = append(p.covered, dir)
+}
+
+func (p *planner) isCovered(path string) bool {
+	return slices.ContainsFunc(p.covered, func(dir string) bool { return below(path, dir) })
+}
+
+// inShare returns whether path is strictly below a share.
+func (p *planner) inShare(path string) bool {
+	return slices.ContainsFunc(p.shares, func(dir string) bool { return path != dir && below(path, dir) })
+}
+
+// coverTemporary replaces the places for temporary files and sockets.
+func (p *planner) coverTemporary() {
+	for _, d := range []string{"/tmp", "/var/tmp"} {
+		if d = resolve(d); isDir(d) && !p.isCovered(d) {
+			p.cover(d, 0o1777, false)
+		}
+	}
+	for _, d := range []string{"/run", "/var/run"} {
+		if d = resolve(d); isDir(d) && !p.isCovered(d) {
+			p.cover(d, 0o755, false)
+		}
+	}
+	uid := strconv.Itoa(p.user.uid)
+	p.add(control.Mount{Op: control.OpDir, Path: "/run/sandbox", Mode: 0o755, Own: true})
+	p.add(control.Mount{Op: control.OpDir, Path: control.Text("/run/user/" + uid), Mode: 0o700, Own: true})
+	p.add(control.Mount{Op: control.OpDir, Path: "/run/lock", Mode: 0o1777})
+	for _, l := range []string{"/run/current-system", "/run/booted-system", "/run/opengl-driver"} { // NixOS: PATH leads there
+		if target, err := os.Readlink(l); err == nil {
+			p.add(control.Mount{Op: control.OpSymlink, Path: control.Text(l), Source: control.Text(target)})
+		}
+	}
+}
+
+// coverHomes replaces directories that the workload may not search although its
+// home or a working folder lies there, and hidden ones that hold a working
+// folder.
+func (p *planner) coverHomes(hide []string) {
+	if d, ok := p.blockedAt(p.user.home); ok && !p.isCovered(d) && !slices.Contains(p.shares, d) {
+		p.cover(d, 0o755, false)
+		p.add(control.Mount{Op: control.OpDir, Path: control.Text(p.user.home), Mode: 0o700, Own: true})
+	}
+	for _, s := range p.shares {
+		for _, h := range hide {
+			if s != h && below(s, h) && !p.isCovered(h) {
+				p.cover(h, 0o755, false)
+			}
+		}
+		if d, ok := p.blockedAt(filepath.Dir(s)); ok && !p.isCovered(d) && !p.inShare(d) && !slices.Contains(p.shares, d) {
+			p.cover(d, 0o755, false)
+		}
+	}
+}
+
+// blockedAt returns the first directory on the way to path, itself included,
+// that the workload may not search.
+func (p *planner) blockedAt(path string) (string, bool) {
+	dir := "/"
+	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
+		dir = filepath.Join(dir, name)
+		var st unix.Stat_t
+		if err := unix.Stat(dir, &st); err != nil {
+			return "", false // nothing there to be replaced
+		}
+		if !p.maySearch(dir, &st) {
+			return dir, true
+		}
+	}
+	return "", false
+}
+
+func (p *planner) maySearch(dir string, st *unix.Stat_t) bool {
+	if !p.user.root {
+		return unix.Access(dir, unix.X_OK) == nil
+	}
+	switch {
+	case int(st.Uid) == p.user.uid:
+		return st.Mode&0o100 != 0
+	case int(st.Gid) == p.user.gid:
+		return st.Mode&0o010 != 0
+	}
+	return st.Mode&0o001 != 0
+}
+
+// bindShown brings back, read-only, what the configuration shows and a cover
+// would take away.
+func (p *planner) bindShown() {
+	for _, s := range p.show {
+		if p.isCovered(s) && !slices.Contains(p.covered, s) && exists(s) {
+			p.add(control.Mount{Op: control.OpBind, Path: control.Text(s), Source: control.Text(s)})
+		}
+	}
+}
+
+func (p *planner) mountShares() {
+	order := make([]int, len(p.shares))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(p.shares[a]) - len(p.shares[b]) })
+	for _, i := range order {
+		p.add(control.Mount{
+			Op: control.OpShare, Path: control.Text(p.shares[i]), Share: i, ReadOnly: p.cfg.Shares[i].ReadOnly, Served: p.inShare(p.shares[i]),
+		})
+	}
+}
+
+// hideList returns what must not be visible, resolved, aliases included.
+func (p *planner) hideList() []string {
+	var list []string
+	for _, home := range []string{p.user.home, os.Getenv("HOME")} {
+		if !filepath.IsAbs(home) {
+			continue
+		}
+		for _, s := range homeSecrets {
+			list = append(list, filepath.Join(resolve(home), s))
+		}
+	}
+	list = append(list, systemSecrets...)
+	if s := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(s) {
+		list = append(list, filepath.Clean(s))
+	}
+	list = append(list, p.cfg.Hide...)
+	var out []string
+	for _, h := range list {
+		if !exists(h) {
+			continue
+		}
+		h = resolve(h)
+		if slices.Contains(p.show, h) {
+			continue
+		}
+		out = append(out, h)
+		out = append(out, aliases(p.mounts, h)...)
+	}
+	slices.Sort(out) // a directory comes before what is in it
+	return slices.Compact(out)
+}
+
+// hide covers a file or directory, unless it cannot be seen anyway.
+func (p *planner) hide(path string) {
+	gone := p.isCovered(path) && !p.inShare(path)
+	for _, h := range p.hidden {
+		gone = gone || below(path, h)
+	}
+	if gone || slices.Contains(p.shares, path) {
+		return
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return // an alias that is covered itself
+	}
+	op := control.OpHideFile
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		op = control.OpHideDir
+		p.hidden = append(p.hidden, path)
+	}
+	p.add(control.Mount{Op: op, Path: control.Text(path), Served: p.inShare(path)})
+}
+
+// addIdentity gives the workload a name where it has none: many programs fail
+// without.
+func (p *planner) addIdentity() error {
+	if p.user.known {
+		return nil
+	}
+	for _, f := range []struct{ path, line string }{
+		{"/etc/passwd", fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh\n", p.user.name, p.user.uid, p.user.gid, p.user.home)},
+		{"/etc/group", fmt.Sprintf("%s:x:%d:\n", p.user.name, p.user.gid)},
+	} {
+		data, err := os.ReadFile(f.path)
+		if errors.Is(err, os.ErrNotExist) || p.inShare(f.path) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n := len(data); n > 0 && data[n-1] != '\n' {
+			data = append(data, '\n')
+		}
+		p.add(control.Mount{Op: control.OpFile, Path: control.Text(resolve(f.path)), Content: control.Text(string(data) + f.line)})
+	}
+	return nil
+}
+
+func isDir(p string) bool {
+	fi, err := os.Stat(p)
+	return err == nil && fi.IsDir()
+}
+
+func exists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
+}
