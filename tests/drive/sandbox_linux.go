@@ -94,8 +94,9 @@ func NewFaulty(t testing.TB, fill func(t testing.TB, root string)) *Sandbox {
 
 func newSandbox(t testing.TB, program string, fill func(t testing.TB, root string)) *Sandbox {
 	t.Helper()
-	// Not t.TempDir: sockets' paths are short, and the test's name is not.
-	base, err := os.MkdirTemp("", "sbt-")
+	// Not t.TempDir: sockets' paths are short, and the test's name is not. And
+	// not below /tmp, of which every jail has its own.
+	base, err := os.MkdirTemp("/var/tmp", "sbt-")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -245,3 +245,12 @@ func (a *account) environ() []string {
 	}
 	return env
 }
+
+// IDs returns the user's numbers, making the user if need be.
+func IDs() (uid, gid uint32, err error) {
+	a, err := ensureUser()
+	if err != nil {
+		return 0, 0, err
+	}
+	return a.uid, a.gid, nil
+}

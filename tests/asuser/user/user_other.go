@@ -15,3 +15,6 @@ func Run(string, ...string) (int, error) { return 0, errors.ErrUnsupported }
 
 // CombinedOutput is for Linux.
 func CombinedOutput(string, ...string) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// IDs is for Linux.
+func IDs() (uid, gid uint32, err error) { return 0, 0, errors.ErrUnsupported }
