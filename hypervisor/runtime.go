@@ -72,9 +72,6 @@ type Config struct {
 	UID, GID int
 	// Debug allows ptrace inside.
 	Debug bool
-	// Umask that commands start with; 0 means 022. The supervisor's own is
-	// cleared for the bridges' sake, so it cannot be inherited.
-	Umask int
 }
 
 // Guest is a running isolated place. Methods are safe for concurrent use.

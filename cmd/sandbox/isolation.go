@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail"
 	"github.com/codeagent/sandbox/hypervisor/none"
 )
 
@@ -20,6 +21,10 @@ func (a *app) isolation(name string) (hypervisor.Runtime, error) {
 		fmt.Fprintln(a.stderr, "sandbox: --isolation none: this command is NOT isolated; only its changes to the working folder can be undone")
 		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Umask: a.umask, Logger: a.log}), nil
 	default:
-		return nil, fmt.Errorf("jail: %w", hypervisor.ErrUnavailable)
+		o := jail.Options{Umask: a.umask, Logger: a.log}
+		if guest := guestBinary(); guest != nil {
+			o.GuestBinary = func() ([]byte, error) { return guest, nil }
+		}
+		return jail.New(o), nil
 	}
 }

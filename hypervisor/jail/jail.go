@@ -12,6 +12,8 @@ type Options struct {
 	// contains it, calls inner.Main first thing if inner.Invoked, and is started
 	// again from /proc/self/exe.
 	GuestBinary func() ([]byte, error)
+	// Umask is what commands start with; this process's own may be another.
+	Umask int
 	// Logger may be nil.
 	Logger *slog.Logger
 }

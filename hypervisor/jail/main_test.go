@@ -55,7 +55,7 @@ var (
 )
 
 func newRuntime() *jail.Runtime {
-	runtimeOnce.Do(func() { theRuntime = jail.New(jail.Options{GuestBinary: guestBinary}) })
+	runtimeOnce.Do(func() { theRuntime = jail.New(jail.Options{GuestBinary: guestBinary, Umask: 0o022}) })
 	return theRuntime
 }
 

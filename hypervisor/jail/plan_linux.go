@@ -135,13 +135,10 @@ func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (control.Plan,
 		return control.Plan{}, err
 	}
 	plan := control.Plan{
-		Hostname: cfg.Hostname, UID: u.uid, GID: u.gid, Umask: cfg.Umask, Debug: cfg.Debug, Shares: len(cfg.Shares), Mounts: p.out,
+		Hostname: cfg.Hostname, UID: u.uid, GID: u.gid, Debug: cfg.Debug, Shares: len(cfg.Shares), Mounts: p.out,
 	}
 	if plan.Hostname == "" {
 		plan.Hostname = "sandbox"
-	}
-	if plan.Umask == 0 {
-		plan.Umask = 0o022
 	}
 	return plan, nil
 }

@@ -85,6 +85,7 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if err != nil {
 		return nil, err
 	}
+	plan.Umask = r.o.Umask
 	g := &guest{log: r.log, user: u, cfg: cfg, env: defaultEnv(u), plan: plan, done: make(chan struct{}), began: time.Now()}
 	for _, e := range g.env {
 		g.plan.Env = append(g.plan.Env, control.Text(e))
