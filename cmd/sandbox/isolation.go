@@ -22,7 +22,7 @@ func (a *app) isolation(name string) (hypervisor.Runtime, error) {
 		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Umask: a.umask, Logger: a.log}), nil
 	default:
 		o := jail.Options{Umask: a.umask, Logger: a.log}
-		if guest := guestBinary(); guest != nil {
+		if guest := guestBinary(); len(guest) > 0 {
 			o.GuestBinary = func() ([]byte, error) { return guest, nil }
 		}
 		return jail.New(o), nil

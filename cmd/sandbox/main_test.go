@@ -5,12 +5,17 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/codeagent/sandbox/guest/inner"
 )
 
 // helperVariable makes the test program be another program.
 const helperVariable = "SANDBOX_TEST_HELPER"
 
 func TestMain(m *testing.M) {
+	if inner.Invoked(os.Args) {
+		os.Exit(inner.Main(os.Args))
+	}
 	switch os.Getenv(helperVariable) {
 	case "sandbox":
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
