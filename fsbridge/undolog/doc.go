@@ -69,7 +69,7 @@
 // uints; object 1 is the root of the working folder, 0 means none. They count
 // the objects of one journal.
 //
-//	1 step       JSON of {"id","seq","started_at","type","command","argv","dir"}:
+//	1 step       JSON of {"id","seq","started_at","type","command","argv","dir","remap"}:
 //	             the first record of every journal
 //	2 object     uint obj, uint flags, uint dev, uint ino, uint parent, string name,
 //	             [flags&retained: uint seq, uint obj of the older step's blob]
@@ -82,7 +82,7 @@
 //	6 content    uint obj, uint off, uint length, uint encoding, and
 //	             encoding 1 (raw), 2 (zstd): string data
 //	             encoding 3 (hole): nothing
-//	             encoding 4 (raw blob), 5 (zstd blob): uint n of the content blob
+//	             encoding 4 (reflink): uint n of the content blob, a clone of the whole file
 //	7 retain     uint obj
 //	8 freed      uint obj
 //	9 gone       uint obj
@@ -98,15 +98,18 @@
 //     it. For a created directory, parent and name are where it was when it
 //     was recorded, and dev and ino are there so that it can be found; only
 //     created directories that hold pre-existing objects are recorded.
-//   - xattrs: without such a record the attributes did not change in the step.
+//   - xattrs: written before the first change of content or metadata, even if
+//     there are none. Without such a record neither mode, owner, times nor
+//     attributes of the object changed, save the mtime of directories.
 //   - binding: name in dir was bound to old, or to nothing (0). Bindings inside
 //     created directories are recorded only where a recorded object was moved.
 //   - unbind: the operation that the binding record announced failed because
 //     somebody outside had taken the name: it is theirs.
 //   - content: the bytes [off, off+length) of the object. The file's size is in
 //     the object record; bytes of no content record did not change, or did not
-//     exist. Ranges of one object do not overlap; a whole capture after partial
-//     ones only adds what is missing.
+//     exist. Ranges of one object do not overlap, and a range of data is at
+//     most 256 KiB long. There are no content blobs but reflinks: what is copied
+//     goes into the journal.
 //   - retain: the inode itself is moved or linked into blobs/ as soon as this
 //     record is written. It keeps its content, metadata and number there, and
 //     handles that are open on it can still change it; such changes are

@@ -8,8 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -32,6 +34,17 @@ type Log struct {
 	steps  []*stepEntry // closed steps, oldest first
 	redo   []*stepEntry // undone steps, the next one to redo last
 	closed bool
+
+	// openRetained holds the Objects that were open when they were retained,
+	// under mu.
+	openRetained map[hostfs.ID]*fsbridge.Object
+
+	// noAdopt holds the devices whose inodes cannot be renamed into the log,
+	// under openStep.mu.
+	noAdopt map[uint64]bool
+	// noClone is set when the file system cannot reflink.
+	noClone atomic.Bool
+	zenc    *zstd.Encoder
 }
 
 // stepEntry is a step directory that the Log knows. Its Entry is read-only
@@ -57,7 +70,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		return nil, err
 	}
 	o = withDefaults(o)
-	l := &Log{o: o, root: o.Root, log: o.Logger, now: o.Now, lock: -1}
+	l := &Log{o: o, root: o.Root, log: o.Logger, now: o.Now, lock: -1, noAdopt: map[uint64]bool{}}
 	if err := l.open(); err != nil {
 		l.release()
 		return nil, err
@@ -127,6 +140,11 @@ func (l *Log) open() (err error) {
 		return err
 	}
 	if l.ids, err = openCounters(l.dir.FD(), l.largestID); err != nil {
+		return unusable(l.o.Dir, err)
+	}
+	l.zenc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(chunkBytes))
+	if err != nil {
 		return err
 	}
 	if err = l.openStamps(); err != nil {
@@ -199,7 +217,7 @@ func (l *Log) NextID(t StepType) StepID {
 // Current returns the id of the open step.
 func (l *Log) Current() (StepID, bool) {
 	if s := l.cur.Load(); s != nil {
-		return s.rec.ID, true
+		return s.id, true
 	}
 	return 0, false
 }

@@ -53,11 +53,10 @@ const (
 type encoding uint8
 
 const (
-	encRaw      encoding = iota + 1 // inline
-	encZstd                         // inline
-	encHole                         // zeros
-	encRawBlob                      // content blob, as it is (a reflink)
-	encZstdBlob                     // content blob, compressed
+	encRaw     encoding = iota + 1 // inline
+	encZstd                        // inline
+	encHole                        // zeros
+	encRawBlob                     // content blob: a reflink of the whole file
 )
 
 // stepRecord is the JSON of the first record.
@@ -69,6 +68,8 @@ type stepRecord struct {
 	Command   string    `json:"command,omitempty"`
 	Argv      []string  `json:"argv,omitempty"`
 	Dir       string    `json:"dir,omitempty"`
+	// Remap is the number of entries of the file "remap" when the step began.
+	Remap uint64 `json:"remap,omitempty"`
 }
 
 // objectMeta is what an inode was like when the step began. Mode holds S_IFMT
@@ -240,7 +241,7 @@ func (r *contentRecord) frame(buf, data []byte) []byte {
 		switch r.Enc {
 		case encRaw, encZstd:
 			b = appendString(b, data)
-		case encRawBlob, encZstdBlob:
+		case encRawBlob:
 			b = binary.AppendUvarint(b, uint64(r.Blob))
 		}
 		return b
@@ -426,7 +427,7 @@ func decodeContent(p []byte, base int64) (contentRecord, error) {
 			d.fail("inline range too long")
 		}
 	case encHole:
-	case encRawBlob, encZstdBlob:
+	case encRawBlob:
 		if r.Blob = uint32(d.uint(maxU32)); r.Blob == 0 {
 			d.fail("content blob 0")
 		}

@@ -3,41 +3,304 @@ package undolog
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// openStep is the step that captures go to.
+// errNoOpenStep is returned by Capture and Commit.
+var errNoOpenStep = fmt.Errorf("%w: no step is open", fsbridge.ErrFailed)
+
+// openStep is the step that captures go to. Its directory is made at the first
+// capture, so that a step that changes nothing costs nothing.
 type openStep struct {
-	rec stepRecord
+	l    *Log
+	info StepInfo
+	id   StepID
+	at   time.Time
+
+	unprotected atomic.Bool
+	copied      atomic.Int64 // raw bytes of captured content
+	adopted     atomic.Int64 // bytes of retained files
+
+	mu   sync.Mutex
+	rec  stepRecord
+	dir  *stepDir // nil until the first capture
+	w    *recordWriter
+	root *stepObj
+	// shared has the stepObj of created inodes by type, save directories.
+	shared map[uint32]*stepObj
+	objs   map[hostfs.ID]*stepObj
+	next   objID
+	// freed finds objects that were freed by the number they had.
+	freed map[hostfs.ID]*stepObj
+	// dirs are the directories with touched bindings, modified the objects
+	// whose content or attributes are captured.
+	dirs, modified []*stepObj
+	batch          batch
+	ignores        map[hostfs.ID]*ignoreNode
 }
 
-func (s *openStep) close() {}
+// State bits of a stepObj.
+const (
+	objCreated  uint8 = 1 << iota // did not exist at the step's start
+	objRetained                   // the inode is, or is linked, in blobs/
+	objFreed                      // completely captured and removed
+	objMeta                       // xattrs are captured; all else is in the record
+	objContent                    // on the list of modified objects for its content
+	objListed                     // on the list of modified objects
+)
 
-var errUnfinished = errors.New("undolog: not implemented")
-
-// Begin opens a step. It returns ErrBusy if one is open.
-func (l *Log) Begin(id StepID, info StepInfo) error { return errUnfinished }
-
-// Commit closes the open step.
-func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) { return nil, errUnfinished }
-
-// Protected tells whether everything op destroys is captured in this epoch.
-func (l *Log) Protected(epoch uint64, op *fsbridge.Op) bool { return false }
-
-// Capture keeps what op will destroy.
-func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
-	return false, errUnfinished
-}
-
-// Done reports that op was performed or failed.
-func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {}
-
-// stepObj is an object of the open step in memory.
+// stepObj is an inode of the open step in memory. Created inodes that are not
+// directories share one stepObj per type. openStep.mu guards the fields.
 type stepObj struct {
-	id     objID
-	host   hostfs.ID
-	parent *stepObj
-	name   string // binding at the step's start; of a created one, where it was made
+	id    objID // 0: created, and not in the journal
+	state uint8
+	typ   uint32 // S_IFMT bits
+	links int32  // names that are left, as far as we know
+	host  hostfs.ID
+	// parent and name bind the object at the step's start; atParent and atName
+	// now (nil: nowhere, or by another hard link).
+	parent, atParent *stepObj
+	name, atName     string
+	touched          map[string]touch // of a directory
+	content          *contentState    // of a regular file
+}
+
+// touch is a binding that the step has touched: what was bound at the start
+// and what is now. nil is nothing.
+type touch struct{ old, cur *stepObj }
+
+func (o *stepObj) is(bits uint8) bool { return o.state&bits != 0 }
+
+// Begin opens a step with an id from NextID (or from another log's, where one
+// command runs in several folders). The first change in it drops the redo
+// stack. It returns ErrBusy if a step is open or an interrupted one awaits
+// Recover, and touches no file but the counters.
+func (l *Log) Begin(id StepID, info StepInfo) error {
+	if id == 0 {
+		return errors.New("undolog: step id 0")
+	}
+	if l.isClosed() {
+		return ErrClosed
+	}
+	if l.cur.Load() != nil || l.unrecovered() {
+		return ErrBusy
+	}
+	if err := l.ids.reserve(id); err != nil {
+		return err
+	}
+	if len(info.Command) > maxCommand {
+		info.Command = info.Command[:maxCommand]
+	}
+	s := &openStep{l: l, info: info, id: id, at: l.now(), next: rootObj}
+	if !l.cur.CompareAndSwap(nil, s) {
+		return ErrBusy
+	}
+	return nil
+}
+
+// unrecovered tells whether a step or an undo was interrupted and Recover has
+// not been called since.
+func (l *Log) unrecovered() bool {
+	if _, err := hostfs.StatAt(l.dir.FD(), "rollback"); err == nil {
+		return true
+	}
+	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+	if err != nil {
+		return true
+	}
+	defer hostfs.Close(fd)
+	_, err = hostfs.StatAt(fd, walName)
+	return err == nil
+}
+
+// materialise makes the step's directory and journal. s.mu is held.
+func (s *openStep) materialise() (err error) {
+	if s.dir != nil {
+		return nil
+	}
+	if err := s.l.dropRedo(); err != nil {
+		return err
+	}
+	seq, err := s.l.ids.nextSeq()
+	if err != nil {
+		return err
+	}
+	s.rec = stepRecord{ID: s.id, Seq: seq, StartedAt: s.at, Type: s.info.Type,
+		Command: s.info.Command, Argv: s.info.Argv, Dir: s.info.Dir, Remap: s.l.remapCount()}
+	wal, err := hostfs.OpenDirPathAt(s.l.dir.FD(), "wal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(wal)
+	if err := hostfs.MkdirAt(wal, walName, 0o700); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = removeAll(context.Background(), wal, walName)
+		}
+	}()
+	if err := faultPoint("begin.mkdir"); err != nil {
+		return err
+	}
+	dir, err := openStepDir(wal, walName)
+	if err != nil {
+		return err
+	}
+	w, err := createJournal(dir.fd, &s.rec, s.l.o.Durability == DurabilityPower)
+	if err != nil {
+		_ = dir.close()
+		return err
+	}
+	st, err := s.l.root.Stat()
+	if err == nil {
+		s.root = &stepObj{id: rootObj, typ: unix.S_IFDIR, host: st.ID}
+		rec := objectRecord{Obj: rootObj, ID: st.ID, Meta: metaOf(&st, "")}
+		err = w.append(rec.frame(nil))
+	}
+	if err != nil {
+		_, _ = w.close(), dir.close()
+		return err
+	}
+	s.objs = map[hostfs.ID]*stepObj{st.ID: s.root}
+	s.freed = map[hostfs.ID]*stepObj{}
+	s.shared = map[uint32]*stepObj{}
+	s.next = rootObj + 1
+	s.dir, s.w = dir, w
+	return nil
+}
+
+func metaOf(st *hostfs.Stat, target string) objectMeta {
+	return objectMeta{Mode: st.Mode, UID: st.UID, GID: st.GID, Rdev: st.Rdev,
+		Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink, Target: target}
+}
+
+// close releases the descriptors.
+func (s *openStep) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir != nil {
+		_, _ = s.w.close(), s.dir.close()
+		s.dir, s.w = nil, nil
+	}
+}
+
+// takeOpen closes the journal of the open step and forgets it, so that
+// wal/in_progress can be rolled back. It returns false if nothing is open.
+func (l *Log) takeOpen() (StepID, bool) {
+	s := l.cur.Swap(nil)
+	if s == nil {
+		return 0, false
+	}
+	s.close()
+	return s.id, true
+}
+
+// Commit closes the open step and returns its history entry, or nil if it
+// changed nothing and leaves none. The caller has drained the guard. After an
+// error the step is still open: try again, or Abort.
+func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
+	s := l.cur.Load()
+	if s == nil {
+		return nil, errNoOpenStep
+	}
+	e, list, err := s.promote(res)
+	if err != nil {
+		return nil, fmt.Errorf("undolog: commit step %d: %w", s.id, err)
+	}
+	if e == nil {
+		l.cur.Store(nil)
+		l.endStamps()
+		return nil, nil
+	}
+	l.setEntries(append(l.stepEntries(), e), l.redoEntries())
+	l.cur.Store(nil)
+	s.close()
+	if err := l.committed(ctx, e, list); err != nil {
+		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
+	}
+	if err := l.enforceLimits(ctx); err != nil {
+		l.log.Error("limits not enforced", "err", err)
+	}
+	return &e.Entry, nil
+}
+
+// promote gives the step's directory its final name.
+func (s *openStep) promote(res StepResult) (*stepEntry, []Affected, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir == nil {
+		return nil, nil, nil
+	}
+	wal, err := hostfs.OpenDirAt(s.l.dir.FD(), "wal")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer hostfs.Close(wal)
+	if !s.changed() {
+		if err := removeAll(context.Background(), wal, walName); err != nil {
+			return nil, nil, err
+		}
+		_, _ = s.w.close(), s.dir.close()
+		s.dir, s.w = nil, nil
+		return nil, nil, nil
+	}
+	list := s.affected()
+	e := &stepEntry{Entry: entryOf(&s.rec), name: formatStepID(s.id)}
+	e.EndedAt, e.ExitCode, e.Status = s.l.now(), res.ExitCode, res.Status
+	e.Unprotected = s.unprotected.Load()
+	e.AffectedCount = len(list)
+	e.AffectedPaths = []string{}
+	for _, a := range list[:min(len(list), HistoryPaths)] {
+		e.AffectedPaths = append(e.AffectedPaths, a.Path)
+	}
+	e.StoredBytes = s.w.bytes() + s.adopted.Load()
+	if err := writePaths(s.dir.fd, list); err != nil {
+		return nil, nil, err
+	}
+	if err := writeSummary(s.dir.fd, e.Entry); err != nil {
+		return nil, nil, err
+	}
+	if err := s.syncAll(); err != nil {
+		return nil, nil, err
+	}
+	steps, err := hostfs.OpenDirAt(s.l.dir.FD(), "steps")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer hostfs.Close(steps)
+	if err := faultPoint("commit.rename"); err != nil {
+		return nil, nil, err
+	}
+	if err := hostfs.RenameAt(wal, walName, steps, e.name, unix.RENAME_NOREPLACE); err != nil {
+		return nil, nil, err
+	}
+	if s.w.power {
+		_, _ = unix.Fsync(steps), unix.Fsync(wal)
+	}
+	_ = faultPoint("commit.done") // a place to be killed: the step is closed now
+	return e, list, nil
+}
+
+// changed tells whether anything was captured that an undo would put back.
+func (s *openStep) changed() bool {
+	touched := slices.ContainsFunc(s.dirs, func(d *stepObj) bool { return len(d.touched) > 0 })
+	return touched || len(s.modified) > 0 || s.unprotected.Load()
+}
+
+// syncAll makes the step durable where that is promised.
+func (s *openStep) syncAll() error {
+	if !s.w.power {
+		return nil
+	}
+	return errors.Join(s.w.sync(), unix.Syncfs(s.dir.fd))
 }

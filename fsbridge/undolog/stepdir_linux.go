@@ -167,12 +167,7 @@ func (d *stepDir) readContent(c *contentRecord) (*contentReader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: content of object %d: %w", ErrDamaged, c.Obj, err)
 	}
-	off := int64(0)
-	if c.Enc == encRawBlob { // a clone of the whole file
-		off = c.Off
-		return newContentReader(fd, &fileReader{fd, off, off + c.Len}, false, c.Len)
-	}
-	return newContentReader(fd, &fileReader{fd, 0, maxI64}, true, c.Len)
+	return newContentReader(fd, &fileReader{fd, c.Off, c.Off + c.Len}, false, c.Len)
 }
 
 func newContentReader(fd int, r io.Reader, compressed bool, n int64) (*contentReader, error) {
@@ -248,4 +243,49 @@ func (d *stepDir) writeContent(c *contentRecord, fd int) error {
 		}
 	}
 	return nil
+}
+
+// findBlob looks for the retained inode id and returns its object, or noObj.
+func (d *stepDir) findBlob(id hostfs.ID) (objID, error) {
+	blobs, err := hostfs.OpenDirAt(d.fd, "blobs")
+	if errors.Is(err, unix.ENOENT) {
+		return noObj, nil
+	}
+	if err != nil {
+		return noObj, err
+	}
+	defer hostfs.Close(blobs)
+	shards, err := hostfs.ReadDir(blobs)
+	if err != nil {
+		return noObj, err
+	}
+	for _, shard := range shards {
+		obj, err := findInShard(blobs, shard.Name, id)
+		if err != nil || obj != noObj {
+			return obj, err
+		}
+	}
+	return noObj, nil
+}
+
+func findInShard(blobs int, shard string, id hostfs.ID) (objID, error) {
+	fd, err := hostfs.OpenDirAt(blobs, shard)
+	if err != nil {
+		return noObj, err
+	}
+	defer hostfs.Close(fd)
+	entries, err := hostfs.ReadDir(fd)
+	if err != nil {
+		return noObj, err
+	}
+	for _, e := range entries {
+		n, err := strconv.ParseUint(e.Name, 10, 32)
+		if e.Ino != id.Ino || err != nil || n == 0 || n > maxObjects {
+			continue
+		}
+		if st, err := hostfs.StatAt(fd, e.Name); err == nil && st.ID == id {
+			return objID(n), nil
+		}
+	}
+	return noObj, nil
 }

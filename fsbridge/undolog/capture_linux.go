@@ -1,0 +1,453 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+const (
+	fallocCollapse = unix.FALLOC_FL_COLLAPSE_RANGE
+	fallocInsert   = unix.FALLOC_FL_INSERT_RANGE
+	fallocPunch    = unix.FALLOC_FL_PUNCH_HOLE
+	fallocZero     = unix.FALLOC_FL_ZERO_RANGE
+)
+
+// destroyed is the range of the file's first-touch content that op changes.
+func destroyed(op *fsbridge.Op) (off, length int64) {
+	switch op.Kind {
+	case fsbridge.OpTruncate:
+		return op.Size, maxI64 - op.Size
+	case fsbridge.OpFallocate:
+		switch {
+		case op.Flags&(fallocCollapse|fallocInsert) != 0:
+			return op.Off, maxI64 - op.Off
+		case op.Flags&(fallocPunch|fallocZero) != 0:
+			return op.Off, op.Len
+		}
+		return op.Off, 0
+	}
+	return op.Off, op.Len
+}
+
+// Protected tells whether everything that op destroys is captured in the given
+// epoch, so that it may be performed at once (and then reported to Done). It
+// takes no lock, allocates nothing and may be called at any time. False means:
+// ask Capture.
+func (l *Log) Protected(epoch uint64, op *fsbridge.Op) bool {
+	s := l.cur.Load()
+	if s == nil {
+		return false
+	}
+	if op.Kind == fsbridge.OpSymlink && l.o.Symlinks == SymlinkReadOnly {
+		return false
+	}
+	if s.unprotected.Load() {
+		return true
+	}
+	switch op.Kind {
+	case fsbridge.OpWrite, fsbridge.OpCopyRange, fsbridge.OpTruncate, fsbridge.OpFallocate:
+		bits := op.Node.Protected(epoch)
+		if bits&(fsbridge.ProtContent|fsbridge.ProtCreated) != 0 {
+			return true
+		}
+		if bits&fsbridge.ProtExtents == 0 {
+			return false
+		}
+		e := op.Node.Extents(epoch)
+		return e != nil && e.Covers(destroyed(op))
+	case fsbridge.OpSetattr, fsbridge.OpSetXattr, fsbridge.OpRemoveXattr:
+		return op.Node.Protected(epoch)&(fsbridge.ProtMeta|fsbridge.ProtCreated) != 0
+	case fsbridge.OpTmpfile:
+		return true
+	case fsbridge.OpCreate, fsbridge.OpMkdir, fsbridge.OpMknod, fsbridge.OpSymlink:
+		return isCreated(op.Dir, epoch)
+	case fsbridge.OpLink, fsbridge.OpUnlink, fsbridge.OpRmdir:
+		return isCreated(op.Dir, epoch) && isCreated(op.Node, epoch)
+	case fsbridge.OpRename:
+		return isCreated(op.Dir, epoch) && isCreated(op.NewDir, epoch) && isCreated(op.Node, epoch) &&
+			(op.Victim == nil || isCreated(op.Victim, epoch))
+	}
+	return false
+}
+
+func isCreated(o *fsbridge.Object, epoch uint64) bool {
+	return o != nil && o.Protected(epoch)&fsbridge.ProtCreated != 0
+}
+
+// Capture writes what op will destroy into the journal of the open step and
+// then marks op's objects as protected in the given epoch. The caller holds the
+// guard of that epoch, performs op only if Capture returns nil, and calls Done
+// afterwards. performed says that the capture was the removal itself.
+//
+// Errors hold a syscall.Errno: ENOSPC (with [fsbridge.ErrNoSpace]) if the log
+// cannot grow; EPERM for a new symlink where the policy is read-only; what
+// the removal failed with where it was the capture. Nothing is destroyed then.
+func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
+	s := l.cur.Load()
+	if s == nil {
+		return false, errNoOpenStep
+	}
+	if op.Kind == fsbridge.OpSymlink && l.o.Symlinks == SymlinkReadOnly {
+		return false, fmt.Errorf("%w: symlinks are read-only here: %w", fsbridge.ErrDenied, unix.EPERM)
+	}
+	if s.unprotected.Load() || s.passes(epoch, op) {
+		return false, nil
+	}
+	switch op.Kind {
+	case fsbridge.OpTmpfile:
+	case fsbridge.OpWrite, fsbridge.OpCopyRange, fsbridge.OpTruncate, fsbridge.OpFallocate:
+		off, length := destroyed(op)
+		err = s.captureContent(epoch, op.Node, off, length)
+	case fsbridge.OpSetattr, fsbridge.OpSetXattr, fsbridge.OpRemoveXattr:
+		err = s.captureMeta(epoch, op.Node)
+	default:
+		performed, err = s.captureNames(epoch, op)
+	}
+	if errors.Is(err, errOutgrown) {
+		performed, err = false, s.giveUp()
+	}
+	return performed, captureError(err)
+}
+
+// passes tells whether op is none of the log's business: what .gitignore or
+// the symlink policy leaves out.
+func (s *openStep) passes(epoch uint64, op *fsbridge.Op) bool {
+	if s.l.o.Symlinks == SymlinkIgnore {
+		if op.Kind == fsbridge.OpSymlink {
+			return true
+		}
+		victim := op.Victim == nil || op.Victim.Type == unix.S_IFLNK
+		if op.Node != nil && op.Node.Type == unix.S_IFLNK && victim {
+			return true
+		}
+	}
+	return s.l.o.Gitignore && s.ignored(epoch, op)
+}
+
+// captureError makes sure that the bridge finds an errno.
+func captureError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("%w: %w", fsbridge.ErrNoSpace, err)
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", fsbridge.ErrFailed, err)
+}
+
+// errOutgrown: the step would copy more than Limits.StepBytes.
+var errOutgrown = errors.New("undolog: step outgrew its limit")
+
+// spend accounts for n raw bytes that are about to be copied.
+func (s *openStep) spend(n int64) error {
+	limit := s.l.o.Limits.StepBytes
+	if s.copied.Add(n) > limit && limit >= 0 {
+		return errOutgrown
+	}
+	return nil
+}
+
+// giveUp makes the step unprotected. What is captured stays in the log.
+func (s *openStep) giveUp() error {
+	if s.unprotected.Load() {
+		return nil
+	}
+	if err := s.w.append(frame(nil, recUnprotected, nil)); err != nil {
+		return err
+	}
+	if err := s.w.sync(); err != nil {
+		return err
+	}
+	if !s.unprotected.Swap(true) {
+		s.l.warn(Warning{Code: WarnUnprotected, Steps: []StepID{s.id},
+			Message: fmt.Sprintf("step %d changes more than %d bytes: it is not protected any more and cannot be undone", s.id, s.l.o.Limits.StepBytes)})
+	}
+	return nil
+}
+
+// batch is what one operation is about to add to the journal and, already, to
+// the maps. cancel takes it out of them.
+type batch struct {
+	buf     []byte
+	objs    []*stepObj // new in openStep.objs
+	created []*stepObj // got a number
+	touched []batchTouch
+	dirs    int // length of openStep.dirs before
+}
+
+type batchTouch struct {
+	dir  *stepObj
+	name string
+}
+
+func (s *openStep) start() error {
+	if err := s.materialise(); err != nil {
+		return err
+	}
+	b := &s.batch
+	b.buf, b.objs, b.created, b.touched = b.buf[:0], b.objs[:0], b.created[:0], b.touched[:0]
+	b.dirs = len(s.dirs)
+	return nil
+}
+
+// flush journals the batch; after an error the batch is cancelled.
+func (s *openStep) flush() error {
+	if len(s.batch.buf) == 0 {
+		return nil
+	}
+	if err := s.w.append(s.batch.buf); err != nil {
+		s.cancel()
+		return err
+	}
+	b := &s.batch
+	b.buf, b.objs, b.created, b.touched = b.buf[:0], b.objs[:0], b.created[:0], b.touched[:0]
+	b.dirs = len(s.dirs)
+	return s.l.power(s.w)
+}
+
+// power syncs the journal where that is promised.
+func (l *Log) power(w *recordWriter) error {
+	if l.o.Durability != DurabilityPower {
+		return nil
+	}
+	return w.sync()
+}
+
+func (s *openStep) cancel() {
+	b := &s.batch
+	for _, t := range b.touched {
+		delete(t.dir.touched, t.name)
+	}
+	for _, o := range b.objs {
+		delete(s.objs, o.host)
+	}
+	for _, o := range b.created {
+		o.id = 0
+	}
+	for i := b.dirs; i < len(s.dirs); i++ {
+		s.dirs[i].touched = nil
+	}
+	s.dirs = s.dirs[:b.dirs]
+	b.buf = b.buf[:0]
+}
+
+func (s *openStep) newID() objID {
+	id := s.next
+	s.next++
+	return id
+}
+
+// object returns the state of o, recording it and its ancestors if it was
+// there at the step's start. st describes it if st.Ino is not 0, and fd is
+// then a descriptor of it, or -1. s.mu is held.
+func (s *openStep) object(o *fsbridge.Object, st hostfs.Stat) (*stepObj, error) {
+	if so := s.objs[o.ID]; so != nil {
+		return so, nil
+	}
+	parent, name, ok := o.Place.Binding()
+	if !ok {
+		return s.orphan(o)
+	}
+	p, err := s.object(parent, hostfs.Stat{})
+	if err != nil {
+		return nil, err
+	}
+	if _, touched := p.touched[name]; touched || p.is(objCreated) {
+		return s.createdObj(o, p, name), nil
+	}
+	var target string
+	if st.Ino == 0 || st.ID != o.ID || o.Type == unix.S_IFLNK {
+		if st, target, err = inspect(o); err != nil {
+			return nil, err
+		}
+	}
+	s.l.observe(p, name, &st)
+	return s.record(&objectRecord{ID: o.ID, Parent: p.id, Name: name, Meta: metaOf(&st, target)}, p)
+}
+
+// record adds a pre-existing object to the batch and the map.
+func (s *openStep) record(r *objectRecord, parent *stepObj) (*stepObj, error) {
+	if s.next >= maxObjects {
+		return nil, fmt.Errorf("undolog: too many objects in one step: %w", unix.ENOSPC)
+	}
+	r.Obj = s.newID()
+	so := &stepObj{id: r.Obj, typ: r.Meta.Mode & unix.S_IFMT, host: r.ID,
+		links:  int32(min(r.Meta.Nlink, 1<<30)),
+		parent: parent, atParent: parent, name: r.Name, atName: r.Name}
+	if so.typ == unix.S_IFREG && r.Meta.Size > 0 {
+		so.content = &contentState{size: r.Meta.Size}
+	}
+	s.batch.buf = r.frame(s.batch.buf)
+	s.batch.objs = append(s.batch.objs, so)
+	s.objs[r.ID] = so
+	return so, nil
+}
+
+// inspect stats o and reads the target of a symlink.
+func inspect(o *fsbridge.Object) (hostfs.Stat, string, error) {
+	fd, err := o.Place.Open(unix.O_PATH)
+	if err != nil {
+		return hostfs.Stat{}, "", err
+	}
+	defer hostfs.Close(fd)
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return st, "", err
+	}
+	if st.ID != o.ID {
+		return st, "", fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
+	}
+	if !st.IsSymlink() {
+		return st, "", nil
+	}
+	buf := make([]byte, unix.PathMax+1)
+	n, err := unix.Readlinkat(fd, "", buf)
+	if err != nil {
+		return st, "", fmt.Errorf("read symlink: %w", err)
+	}
+	return st, string(buf[:n]), nil
+}
+
+// createdObj returns the state of an inode that the step created at name in p.
+func (s *openStep) createdObj(o *fsbridge.Object, p *stepObj, name string) *stepObj {
+	if o.Type != unix.S_IFDIR {
+		return s.sharedObj(o.Type)
+	}
+	so := &stepObj{state: objCreated, typ: unix.S_IFDIR, host: o.ID,
+		parent: p, atParent: p, name: name, atName: name}
+	s.objs[o.ID] = so
+	return so
+}
+
+// sharedObj stands for all created inodes of one type.
+func (s *openStep) sharedObj(typ uint32) *stepObj {
+	so := s.shared[typ]
+	if so == nil {
+		so = &stepObj{state: objCreated, typ: typ}
+		s.shared[typ] = so
+	}
+	return so
+}
+
+// orphan returns the state of an inode without a name: retained by an older
+// step, or out of reach of any undo (a removed file that is still open, an
+// O_TMPFILE).
+func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
+	st, target, err := inspect(o)
+	if err != nil {
+		return nil, err
+	}
+	if st.Nlink > 0 {
+		seq, obj, err := s.l.findRetained(o.ID)
+		if err != nil {
+			return nil, err
+		}
+		if seq != 0 {
+			return s.record(&objectRecord{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: metaOf(&st, target)}, nil)
+		}
+	}
+	return s.sharedObj(o.Type), nil
+}
+
+// captureMeta journals the attributes of o.
+func (s *openStep) captureMeta(epoch uint64, o *fsbridge.Object) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.start(); err != nil {
+		return err
+	}
+	so, err := s.object(o, hostfs.Stat{})
+	if err == nil && !so.is(objCreated) {
+		err = s.addXattrs(so, o, -1)
+	}
+	if err != nil {
+		s.cancel()
+		return err
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	if so.is(objCreated) {
+		o.Protect(epoch, fsbridge.ProtCreated)
+		return nil
+	}
+	so.state |= objMeta
+	s.list(so)
+	o.Protect(epoch, fsbridge.ProtMeta)
+	return nil
+}
+
+// list puts so on the list of modified objects.
+func (s *openStep) list(so *stepObj) {
+	if !so.is(objListed) {
+		so.state |= objListed
+		s.modified = append(s.modified, so)
+	}
+}
+
+// addXattrs adds so's xattrs record to the batch unless it is in the journal.
+// fd is a descriptor of the inode or -1. s.mu is held.
+func (s *openStep) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
+	if so.is(objMeta) {
+		return nil
+	}
+	if fd < 0 {
+		var err error
+		if fd, err = s.openObject(so, o, unix.O_PATH); err != nil {
+			return err
+		}
+		defer hostfs.Close(fd)
+	}
+	xs, err := xattrsOf(fd, so.typ)
+	if err != nil {
+		return err
+	}
+	r := xattrsRecord{Obj: so.id, Xattrs: xs}
+	s.batch.buf = r.frame(s.batch.buf)
+	return nil
+}
+
+func xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
+	if typ == unix.S_IFLNK { // none that we could set back
+		return nil, nil
+	}
+	xs, err := hostfs.AllXattrsFD(fd)
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, x := range xs {
+		total += len(x.Name) + len(x.Value) + 16
+	}
+	if total > maxRecord/2 {
+		return nil, fmt.Errorf("extended attributes of %d bytes: %w", total, unix.E2BIG)
+	}
+	return xs, nil
+}
+
+// openObject opens the inode of so, which the bridge knows as o. A retained
+// inode that the bridge cannot reach any more is opened in blobs/.
+func (s *openStep) openObject(so *stepObj, o *fsbridge.Object, flags int) (int, error) {
+	fd, err := o.Place.Open(flags)
+	if err == nil || !so.is(objRetained) || errors.Is(err, unix.EACCES) {
+		return fd, err
+	}
+	berr := s.dir.withBlobDir(so.id, false, func(dir int) (err error) {
+		fd, err = hostfs.OpenVerified(dir, blobName(so.id), so.host, flags)
+		return err
+	})
+	if berr != nil {
+		return -1, err
+	}
+	return fd, nil
+}

@@ -1,0 +1,310 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+const (
+	// chunkBytes is the longest range of data in one content record.
+	chunkBytes = 256 << 10
+	// maxExtentFile is the largest file, in bytes, whose granules are tracked
+	// one by one (its bit set takes 8 MiB). Larger ones are captured whole.
+	maxExtentFile = 1 << 42
+)
+
+// contentState is the captured content of a regular file. mu is held during a
+// capture, so that another one of the same inode waits for it.
+type contentState struct {
+	size int64 // bytes, at first touch
+
+	mu      sync.Mutex
+	whole   bool
+	extents *fsbridge.Extents
+}
+
+// captureContent journals the bytes [off, off+length) of o as they are at
+// first touch, and its attributes.
+func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length int64) error {
+	so, err := s.contentObject(epoch, o)
+	if so == nil || err != nil {
+		return err
+	}
+	if so.content == nil { // it was empty
+		o.Protect(epoch, fsbridge.ProtContent|fsbridge.ProtMeta)
+		return nil
+	}
+	c := so.content
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.whole {
+		if err := s.captureRange(epoch, so, o, off, length); err != nil {
+			return err
+		}
+	}
+	if c.whole {
+		o.Protect(epoch, fsbridge.ProtContent|fsbridge.ProtMeta)
+	} else {
+		o.SetExtents(c.extents)
+		o.Protect(epoch, fsbridge.ProtExtents|fsbridge.ProtMeta)
+	}
+	return nil
+}
+
+// contentObject records o and its attributes. It returns nil if there is no
+// content to capture.
+func (s *openStep) contentObject(epoch uint64, o *fsbridge.Object) (*stepObj, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	so, err := s.object(o, hostfs.Stat{})
+	if err == nil && !so.is(objCreated) {
+		err = s.addXattrs(so, o, -1)
+	}
+	if err != nil {
+		s.cancel()
+		return nil, err
+	}
+	if err := s.flush(); err != nil {
+		return nil, err
+	}
+	if so.is(objCreated) {
+		o.Protect(epoch, fsbridge.ProtCreated)
+		return nil, nil
+	}
+	so.state |= objMeta | objContent
+	s.list(so)
+	return so, nil
+}
+
+// captureRange journals what is missing of the range; all of a small file.
+// so.content.mu is held.
+func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, off, length int64) error {
+	c := so.content
+	fd, restore, err := s.openReadable(so, o)
+	if err != nil {
+		return err
+	}
+	defer func() { restore(); _ = hostfs.Close(fd) }()
+	w := s.contentWriter(so.id)
+	all := off <= 0 && length >= c.size
+	if c.extents == nil && (all || c.size <= s.l.o.Limits.InlineBytes || c.size > maxExtentFile) {
+		err = w.whole(fd, c.size)
+		c.whole = err == nil
+	} else {
+		if c.extents == nil {
+			c.extents = fsbridge.NewExtents(epoch, c.size)
+		}
+		err = s.captureMissing(w, fd, c.extents, off, length)
+	}
+	if err != nil {
+		return err
+	}
+	return s.w.sync()
+}
+
+// captureMissing journals the granules of the range that are not captured.
+func (s *openStep) captureMissing(w *contentWriter, fd int, e *fsbridge.Extents, off, length int64) error {
+	var from, to int64 // a run of missing granules
+	take := func() error {
+		if from == to {
+			return nil
+		}
+		if err := w.data(fd, from, to); err != nil {
+			return err
+		}
+		for g := from; g < to; g += fsbridge.ExtentBytes {
+			e.Mark(g)
+		}
+		from = to
+		return nil
+	}
+	err := e.Missing(off, length, func(start, end int64) error {
+		if start != to || to-from >= chunkBytes {
+			if err := take(); err != nil {
+				return err
+			}
+			from = start
+		}
+		to = end
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return take()
+}
+
+// openReadable opens so for reading. Where our own file denies it to us, it
+// makes it readable for that moment; restore undoes that (never nil).
+func (s *openStep) openReadable(so *stepObj, o *fsbridge.Object) (fd int, restore func(), err error) {
+	fd, err = s.openObject(so, o, unix.O_RDONLY)
+	if err == nil || !errors.Is(err, unix.EACCES) {
+		return fd, func() {}, err
+	}
+	path, perr := s.openObject(so, o, unix.O_PATH)
+	if perr != nil {
+		return -1, nil, err
+	}
+	defer hostfs.Close(path)
+	st, perr := hostfs.StatFD(path)
+	if perr != nil {
+		return -1, nil, err
+	}
+	if perr := hostfs.ChmodFD(path, st.Mode&0o7777|0o400); perr != nil {
+		return -1, nil, err
+	}
+	if fd, err = hostfs.ReopenFD(path, unix.O_RDONLY); err != nil {
+		_ = hostfs.ChmodFD(path, st.Mode&0o7777)
+		return -1, nil, err
+	}
+	return fd, func() { _ = hostfs.ChmodFD(fd, st.Mode&0o7777) }, nil
+}
+
+// contentWriter writes content records of one object.
+type contentWriter struct {
+	w     *recordWriter
+	dir   *stepDir
+	zenc  *zstd.Encoder
+	obj   objID
+	spend func(n int64) error // accounts for bytes to be copied; nil: no limit
+	clone func() bool         // nil: do not try reflinks
+	cant  func()              // reflinks do not work here
+	raw   []byte
+	buf   []byte
+}
+
+func (s *openStep) contentWriter(obj objID) *contentWriter {
+	return &contentWriter{w: s.w, dir: s.dir, zenc: s.l.zenc, obj: obj, spend: s.spend,
+		clone: func() bool { return !s.l.noClone.Load() }, cant: func() { s.l.noClone.Store(true) }}
+}
+
+// newContentWriter makes a contentWriter for a record set that is not the open
+// step's: it has no size limit.
+func (l *Log) newContentWriter(w *recordWriter, dir *stepDir, obj objID) *contentWriter {
+	return &contentWriter{w: w, dir: dir, zenc: l.zenc, obj: obj,
+		clone: func() bool { return !l.noClone.Load() }, cant: func() { l.noClone.Store(true) }}
+}
+
+// whole captures all of the file behind fd, whose size is size: by reflink
+// where the file system offers it and the file is larger than a chunk.
+func (c *contentWriter) whole(fd int, size int64) error {
+	if size > chunkBytes && c.clone != nil && c.clone() {
+		err := c.reflink(fd, size)
+		if err == nil || !cannotClone(err) {
+			return err
+		}
+		c.cant()
+	}
+	return c.data(fd, 0, size)
+}
+
+func cannotClone(err error) bool {
+	for _, e := range []error{unix.EOPNOTSUPP, unix.EXDEV, unix.EINVAL, unix.ENOTTY, unix.EPERM, unix.ETXTBSY, unix.ENOSYS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *contentWriter) reflink(fd int, size int64) error {
+	const n = 1
+	name := contentBlobName(c.obj, n)
+	err := c.dir.withBlobDir(c.obj, true, func(dir int) error {
+		out, err := hostfs.OpenAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		if err = faultPoint("blob.reflink"); err == nil {
+			err = hostfs.CloneFD(out, fd)
+		}
+		if err == nil && c.w.power {
+			err = hostfs.SyncFD(out)
+		}
+		if err = errors.Join(err, hostfs.Close(out)); err != nil {
+			_ = hostfs.UnlinkAt(dir, name)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r := contentRecord{Obj: c.obj, Len: size, Enc: encRawBlob, Blob: n}
+	return c.w.append(r.frame(c.buf[:0], nil))
+}
+
+// data captures the bytes [from, to), holes as holes. Bytes beyond the end of
+// the file, which somebody else has cut since, count as a hole.
+func (c *contentWriter) data(fd int, from, to int64) error {
+	if c.spend != nil {
+		n := to - from
+		if n > chunkBytes {
+			st, err := hostfs.StatFD(fd)
+			if err != nil {
+				return err
+			}
+			n = min(n, st.Blocks*512)
+		}
+		if err := c.spend(n); err != nil {
+			return err
+		}
+	}
+	for off := from; off < to; {
+		start, end, err := hostfs.NextData(fd, off, to)
+		if err != nil {
+			return err
+		}
+		if start > off {
+			r := contentRecord{Obj: c.obj, Off: off, Len: start - off, Enc: encHole}
+			if err := c.w.append(r.frame(c.buf[:0], nil)); err != nil {
+				return err
+			}
+			off = start
+			continue
+		}
+		end = min(end, off+chunkBytes)
+		n, err := c.chunk(fd, off, end)
+		if err != nil {
+			return err
+		}
+		if n == 0 { // shorter than it was
+			r := contentRecord{Obj: c.obj, Off: off, Len: to - off, Enc: encHole}
+			return c.w.append(r.frame(c.buf[:0], nil))
+		}
+		off += n
+	}
+	return nil
+}
+
+// chunk captures the bytes [from, to) in one record and returns how many there
+// were.
+func (c *contentWriter) chunk(fd int, from, to int64) (int64, error) {
+	if int64(cap(c.raw)) < to-from {
+		c.raw = make([]byte, to-from)
+	}
+	n, err := hostfs.PreadFull(fd, c.raw[:to-from], from)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	raw := c.raw[:n]
+	r := contentRecord{Obj: c.obj, Off: from, Len: int64(n), Enc: encRaw}
+	data := raw
+	if z := c.zenc.EncodeAll(raw, nil); len(z) < n {
+		r.Enc, data = encZstd, z
+	}
+	c.buf = r.frame(c.buf[:0], data)
+	if err := c.w.append(c.buf); err != nil {
+		return 0, fmt.Errorf("keep content: %w", err)
+	}
+	return int64(n), nil
+}

@@ -1,0 +1,183 @@
+package undolog
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Done reports that op, which Capture or Protected let through, was performed
+// (opErr nil) or failed. created is the Object that it made, for the kinds that
+// make one. The caller still holds the guard. For operations on content and
+// metadata it does nothing.
+func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
+	s := l.cur.Load()
+	if s == nil || op.Dir == nil || s.unprotected.Load() {
+		if opErr == nil && created != nil {
+			created.Protect(epoch, fsbridge.ProtCreated)
+		}
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir == nil { // all was left out, or an O_TMPFILE
+		if opErr == nil && created != nil {
+			created.Protect(epoch, fsbridge.ProtCreated)
+		}
+		return
+	}
+	if opErr != nil {
+		s.failed(op)
+		return
+	}
+	dir := s.objs[op.Dir.ID]
+	switch op.Kind {
+	case fsbridge.OpCreate, fsbridge.OpMkdir, fsbridge.OpMknod, fsbridge.OpSymlink, fsbridge.OpTmpfile:
+		s.born(epoch, op, dir, created)
+	case fsbridge.OpLink:
+		s.bind(dir, op.Name, s.known(op.Node))
+	case fsbridge.OpUnlink, fsbridge.OpRmdir:
+		s.bind(dir, op.Name, nil)
+		s.unlinked(op.Node)
+	case fsbridge.OpRename:
+		s.renamed(op, dir)
+	}
+}
+
+// known is the state of an object that Capture has seen, or of a created one.
+func (s *openStep) known(o *fsbridge.Object) *stepObj {
+	if so := s.objs[o.ID]; so != nil {
+		return so
+	}
+	return s.sharedObj(o.Type)
+}
+
+// bind notes what name in dir binds now. Directories that the log leaves out
+// have no state, and names that it leaves out are not touched.
+func (s *openStep) bind(dir *stepObj, name string, cur *stepObj) {
+	if dir == nil {
+		return
+	}
+	t, ok := dir.touched[name]
+	if !ok {
+		if !dir.is(objCreated) {
+			return
+		}
+		if dir.touched == nil {
+			dir.touched = map[string]touch{}
+			s.dirs = append(s.dirs, dir)
+		}
+	}
+	if was := t.cur; was != nil && was.atParent == dir && was.atName == name {
+		was.atParent, was.atName = nil, ""
+	}
+	t.cur = cur
+	if cur != nil && cur.host.Ino != 0 && cur.atParent == nil {
+		cur.atParent, cur.atName = dir, name
+	}
+	if cur == nil && dir.is(objCreated) && t.old == nil {
+		delete(dir.touched, name)
+		return
+	}
+	dir.touched[name] = t
+}
+
+func (s *openStep) born(epoch uint64, op *fsbridge.Op, dir *stepObj, created *fsbridge.Object) {
+	if created == nil {
+		return
+	}
+	created.Protect(epoch, fsbridge.ProtCreated)
+	s.reused(created.ID)
+	if op.Kind == fsbridge.OpTmpfile || dir == nil {
+		return
+	}
+	if _, touched := dir.touched[op.Name]; !touched && !dir.is(objCreated) {
+		return // left out
+	}
+	so := s.sharedObj(created.Type)
+	if created.Type == unix.S_IFDIR {
+		so = s.createdObj(created, dir, op.Name)
+	}
+	s.bind(dir, op.Name, so)
+}
+
+// reused journals that a freed object's number belongs to a created inode now.
+func (s *openStep) reused(id hostfs.ID) {
+	old := s.freed[id]
+	if so := s.objs[id]; old == nil && so != nil && so.is(objFreed) {
+		old = so // its removal is not reported yet
+	}
+	if old == nil {
+		return
+	}
+	delete(s.freed, id)
+	delete(s.objs, id)
+	// Without the record the new inode may be taken for the old one and be
+	// made to look like it, which comes to the same.
+	if err := s.w.append(frameObj(nil, recGone, old.id)); err != nil {
+		s.l.log.Warn("reused inode number not journaled", "err", err)
+	}
+}
+
+// unlinked notes that o lost a name.
+func (s *openStep) unlinked(o *fsbridge.Object) {
+	so := s.objs[o.ID]
+	if so == nil {
+		return
+	}
+	so.links--
+	switch {
+	case so.is(objCreated):
+		delete(s.objs, o.ID)
+	case so.is(objFreed) && (so.links <= 0 || so.typ == unix.S_IFDIR):
+		delete(s.objs, o.ID)
+		s.freed[o.ID] = so
+	}
+}
+
+func (s *openStep) renamed(op *fsbridge.Op, dir *stepObj) {
+	if op.Victim != nil && op.Victim.ID == op.Node.ID {
+		return
+	}
+	newDir := s.objs[op.NewDir.ID]
+	node := s.known(op.Node)
+	if op.Flags&unix.RENAME_EXCHANGE != 0 && op.Victim != nil {
+		victim := s.known(op.Victim)
+		s.bind(newDir, op.NewName, nil)
+		s.bind(dir, op.Name, victim)
+		s.bind(newDir, op.NewName, node)
+		return
+	}
+	s.bind(dir, op.Name, nil)
+	s.bind(newDir, op.NewName, node)
+	if op.Victim != nil {
+		s.unlinked(op.Victim)
+	}
+}
+
+// failed forgets bindings of names that were absent and, as far as we know,
+// still are: if somebody outside takes them, they are theirs.
+func (s *openStep) failed(op *fsbridge.Op) {
+	dir, name := op.Dir, op.Name
+	switch op.Kind {
+	case fsbridge.OpCreate, fsbridge.OpMkdir, fsbridge.OpMknod, fsbridge.OpSymlink, fsbridge.OpLink:
+	case fsbridge.OpRename:
+		dir, name = op.NewDir, op.NewName
+	default:
+		return
+	}
+	d := s.objs[dir.ID]
+	if d == nil || d.is(objCreated) {
+		return
+	}
+	t, ok := d.touched[name]
+	if !ok || t.old != nil || t.cur != nil {
+		return
+	}
+	if err := s.w.append(frameUnbind(nil, d.id, name)); err != nil {
+		s.l.log.Warn("failed operation not journaled", "err", err)
+		return
+	}
+	delete(d.touched, name)
+}

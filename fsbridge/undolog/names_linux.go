@@ -1,0 +1,439 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// captureNames journals the bindings and objects that a namespace operation
+// changes, and retains what it removes.
+func (s *openStep) captureNames(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.start(); err != nil {
+		return false, err
+	}
+	gone, err := s.planNames(op)
+	if err != nil {
+		s.cancel()
+		return false, err
+	}
+	if gone == nil || gone.is(objCreated|objRetained|objFreed) {
+		err = s.flush()
+	} else {
+		performed, err = s.remove(op, gone)
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, o := range []*fsbridge.Object{op.Dir, op.NewDir, op.Node, op.Victim} {
+		if o == nil {
+			continue
+		}
+		if so := s.objs[o.ID]; so == nil || so.is(objCreated) {
+			o.Protect(epoch, fsbridge.ProtCreated)
+		}
+	}
+	return performed, nil
+}
+
+// planNames adds to the batch what op needs, and returns the object that it
+// removes, if any.
+func (s *openStep) planNames(op *fsbridge.Op) (gone *stepObj, err error) {
+	dir, err := s.directory(op.Dir, op.DirFD)
+	if err != nil {
+		return nil, err
+	}
+	var node *stepObj
+	if op.Node != nil {
+		if node, err = s.object(op.Node, op.NodeStat); err != nil {
+			return nil, err
+		}
+	}
+	switch op.Kind {
+	case fsbridge.OpLink:
+		s.touch(dir, op.Name, nil)
+		s.anchor(dir, op.Name, node)
+		return nil, nil
+	case fsbridge.OpUnlink, fsbridge.OpRmdir:
+		s.touch(dir, op.Name, node)
+		return node, nil
+	case fsbridge.OpRename:
+		return s.planRename(op, dir, node)
+	}
+	s.touch(dir, op.Name, nil)
+	return nil, nil
+}
+
+func (s *openStep) planRename(op *fsbridge.Op, dir, node *stepObj) (gone *stepObj, err error) {
+	if op.Victim != nil && op.Flags&unix.RENAME_NOREPLACE != 0 {
+		return nil, unix.EEXIST
+	}
+	newDir, err := s.directory(op.NewDir, op.NewDirFD)
+	if err != nil {
+		return nil, err
+	}
+	var victim *stepObj
+	if op.Victim != nil {
+		if victim, err = s.object(op.Victim, op.VictimStat); err != nil {
+			return nil, err
+		}
+	}
+	s.touch(dir, op.Name, node)
+	s.touch(newDir, op.NewName, victim)
+	s.anchor(newDir, op.NewName, node)
+	if op.Flags&unix.RENAME_EXCHANGE != 0 {
+		s.anchor(dir, op.Name, victim)
+		return nil, nil
+	}
+	if op.Victim != nil && op.Victim.ID == op.Node.ID { // two names of one inode: nothing happens
+		return nil, nil
+	}
+	return victim, nil
+}
+
+// directory is object for a directory that is open as fd.
+func (s *openStep) directory(o *fsbridge.Object, fd int) (*stepObj, error) {
+	if so := s.objs[o.ID]; so != nil {
+		return so, nil
+	}
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return nil, err
+	}
+	if st.ID != o.ID {
+		return nil, fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
+	}
+	return s.object(o, st)
+}
+
+// touch notes that name in dir is about to change; old is what it binds now.
+// The first touch in a directory that was there at the start is journaled.
+func (s *openStep) touch(dir *stepObj, name string, old *stepObj) {
+	if _, ok := dir.touched[name]; ok {
+		return
+	}
+	if dir.touched == nil {
+		dir.touched = map[string]touch{}
+		s.dirs = append(s.dirs, dir)
+	}
+	t := touch{old: old, cur: old}
+	if dir.is(objCreated) {
+		t.old = nil
+	} else {
+		r := bindingRecord{Dir: dir.id, Name: name}
+		if old != nil {
+			r.Old = old.id
+		}
+		s.batch.buf = r.frame(s.batch.buf)
+	}
+	dir.touched[name] = t
+	s.batch.touched = append(s.batch.touched, batchTouch{dir, name})
+}
+
+// anchor makes sure that a recorded object that moves into a created directory
+// can be found there: the directory and the binding are journaled.
+func (s *openStep) anchor(dir *stepObj, name string, node *stepObj) {
+	if !dir.is(objCreated) || node == nil || node.id == noObj {
+		return
+	}
+	s.recordCreated(dir)
+	s.touch(dir, name, nil)
+	r := bindingRecord{Dir: dir.id, Name: name}
+	s.batch.buf = r.frame(s.batch.buf)
+}
+
+// recordCreated journals a created directory, the created ones above it, and
+// the bindings that lead to it.
+func (s *openStep) recordCreated(dir *stepObj) {
+	if dir.id != noObj || dir.atParent == nil {
+		return
+	}
+	up := dir.atParent
+	if up.is(objCreated) {
+		s.recordCreated(up)
+		b := bindingRecord{Dir: up.id, Name: dir.atName}
+		s.batch.buf = b.frame(s.batch.buf)
+	}
+	dir.id = s.newID()
+	r := objectRecord{Obj: dir.id, ID: dir.host, Created: true, Parent: up.id, Name: dir.atName}
+	s.batch.buf = r.frame(s.batch.buf)
+	s.batch.created = append(s.batch.created, dir)
+}
+
+// remove journals and performs the removal of so, a pre-existing object that
+// is not in the log yet: it is renamed into blobs/, or linked there if it is
+// the victim of a rename. Where that cannot be it is captured completely and
+// left for the bridge to remove. s.mu is held.
+func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) {
+	dirfd, name, obj, st := op.DirFD, op.Name, op.Node, &op.NodeStat
+	if op.Kind == fsbridge.OpRename {
+		dirfd, name, obj, st = op.NewDirFD, op.NewName, op.Victim, &op.VictimStat
+	}
+	isDir := so.typ == unix.S_IFDIR
+	if s.l.noAdopt[so.host.Dev] || (isDir && op.Kind == fsbridge.OpRename) {
+		return false, s.free(so, obj)
+	}
+	check := -1
+	if isDir {
+		if check, err = openEmpty(dirfd, name, so.host); err != nil {
+			s.cancel()
+			return false, err
+		}
+		defer hostfs.Close(check)
+	}
+	s.batch.buf = frameObj(s.batch.buf, recRetain, so.id)
+	if err := s.flush(); err != nil {
+		return false, err
+	}
+	if op.Kind == fsbridge.OpRename {
+		err = s.linkIn(dirfd, name, so)
+	} else {
+		err = s.moveIn(dirfd, name, so, check)
+	}
+	switch {
+	case err == nil:
+		so.state |= objRetained
+		if so.typ == unix.S_IFREG {
+			s.adopted.Add(retainedBytes(so, st))
+		}
+		s.l.noteRetained(obj)
+		return op.Kind != fsbridge.OpRename, nil
+	case errors.Is(err, unix.EXDEV):
+		s.l.noAdopt[so.host.Dev] = true
+	case errors.Is(err, unix.EMLINK):
+	case isDir && errors.Is(err, unix.EACCES), isDir && errors.Is(err, unix.EPERM): // ".." cannot be rewritten
+	case op.Kind == fsbridge.OpRename && errors.Is(err, unix.EPERM): // fs.protected_hardlinks
+	default:
+		return false, err
+	}
+	return false, s.free(so, obj)
+}
+
+func retainedBytes(so *stepObj, st *hostfs.Stat) int64 {
+	switch {
+	case st.Ino != 0:
+		return min(st.Size, st.Blocks*512)
+	case so.content != nil:
+		return so.content.size
+	}
+	return 0
+}
+
+// openEmpty opens the directory name below dirfd for reading and returns
+// ENOTEMPTY unless it is the inode id and empty.
+func openEmpty(dirfd int, name string, id hostfs.ID) (int, error) {
+	fd, err := hostfs.OpenVerified(dirfd, name, id, unix.O_RDONLY|unix.O_DIRECTORY)
+	if errors.Is(err, unix.EACCES) { // not readable: rename it and rely on rmdir's check at undo
+		return openUnreadableDir(dirfd, name, id)
+	}
+	if err != nil {
+		return -1, err
+	}
+	return fd, checkEmpty(fd)
+}
+
+// openUnreadableDir opens a directory of ours that denies us reading.
+func openUnreadableDir(dirfd int, name string, id hostfs.ID) (int, error) {
+	path, err := hostfs.OpenVerified(dirfd, name, id, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, err
+	}
+	defer hostfs.Close(path)
+	st, err := hostfs.StatFD(path)
+	if err != nil {
+		return -1, err
+	}
+	if err := hostfs.ChmodFD(path, st.Mode&0o7777|0o400); err != nil {
+		return -1, err
+	}
+	fd, err := hostfs.ReopenFD(path, unix.O_RDONLY|unix.O_DIRECTORY)
+	if cerr := hostfs.ChmodFD(path, st.Mode&0o7777); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return -1, err
+	}
+	return fd, checkEmpty(fd)
+}
+
+func checkEmpty(fd int) error {
+	empty, err := hostfs.IsEmptyDir(fd)
+	if err == nil && !empty {
+		err = unix.ENOTEMPTY
+	}
+	if err != nil {
+		_ = hostfs.Close(fd)
+	}
+	return err
+}
+
+// moveIn renames name below dirfd into blobs/. check is a descriptor of a
+// directory whose emptiness must still hold afterwards, or -1.
+func (s *openStep) moveIn(dirfd int, name string, so *stepObj, check int) error {
+	return s.dir.withBlobDir(so.id, true, func(blobs int) error {
+		if err := faultPoint("retain.before"); err != nil {
+			return err
+		}
+		blob := blobName(so.id)
+		if err := hostfs.RenameAt(dirfd, name, blobs, blob, unix.RENAME_NOREPLACE); err != nil {
+			return err
+		}
+		err := faultPoint("retain.after")
+		if err == nil {
+			err = verifyBlob(blobs, blob, so)
+		}
+		if err == nil && check >= 0 {
+			var empty bool
+			if empty, err = hostfs.IsEmptyDir(check); err == nil && !empty {
+				err = unix.ENOTEMPTY
+			}
+		}
+		if err != nil {
+			return errors.Join(err, hostfs.RenameAt(blobs, blob, dirfd, name, unix.RENAME_NOREPLACE))
+		}
+		return nil
+	})
+}
+
+// linkIn links name below dirfd into blobs/, before the bridge replaces it.
+func (s *openStep) linkIn(dirfd int, name string, so *stepObj) error {
+	return s.dir.withBlobDir(so.id, true, func(blobs int) error {
+		if err := faultPoint("retain.before"); err != nil {
+			return err
+		}
+		blob := blobName(so.id)
+		if err := hostfs.LinkAt(dirfd, name, blobs, blob); err != nil {
+			return err
+		}
+		err := faultPoint("retain.after")
+		if err == nil {
+			err = verifyBlob(blobs, blob, so)
+		}
+		if err != nil {
+			return errors.Join(err, hostfs.UnlinkAt(blobs, blob))
+		}
+		return nil
+	})
+}
+
+// verifyBlob checks that what was moved is what should have been.
+func verifyBlob(blobs int, blob string, so *stepObj) error {
+	st, err := hostfs.StatAt(blobs, blob)
+	if err != nil {
+		return err
+	}
+	if st.ID != so.host {
+		return fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
+	}
+	return nil
+}
+
+// free captures all of so, which cannot be retained, and journals that its
+// inode may go. s.mu is held; it is given up while content is copied.
+func (s *openStep) free(so *stepObj, o *fsbridge.Object) error {
+	if err := s.addXattrs(so, o, -1); err != nil {
+		s.cancel()
+		return err
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	so.state |= objMeta
+	if c := so.content; c != nil {
+		s.mu.Unlock()
+		c.mu.Lock()
+		var err error
+		if !c.whole {
+			err = s.captureRest(so, o)
+		}
+		c.mu.Unlock()
+		s.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.start(); err != nil {
+		return err
+	}
+	s.batch.buf = frameObj(s.batch.buf, recFreed, so.id)
+	if err := s.flush(); err != nil {
+		return err
+	}
+	so.state |= objFreed
+	return faultPoint("freed")
+}
+
+// captureRest journals all content of so that is missing. so.content.mu is held.
+func (s *openStep) captureRest(so *stepObj, o *fsbridge.Object) error {
+	c := so.content
+	if c.extents == nil {
+		fd, restore, err := s.openReadable(so, o)
+		if err != nil {
+			return err
+		}
+		defer func() { restore(); _ = hostfs.Close(fd) }()
+		if err := s.contentWriter(so.id).whole(fd, c.size); err != nil {
+			return err
+		}
+	} else if err := s.captureRange(c.extents.Epoch, so, o, 0, c.size); err != nil {
+		return err
+	}
+	c.whole = true
+	return nil
+}
+
+// noteRetained remembers inodes in the log that are still open, so that they
+// are not compressed under their handles.
+func (l *Log) noteRetained(o *fsbridge.Object) {
+	if o.Place.Handles() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.openRetained == nil {
+		l.openRetained = map[hostfs.ID]*fsbridge.Object{}
+	}
+	l.openRetained[o.ID] = o
+}
+
+// retainedOpen tells whether a bridge still has a handle on the retained inode
+// id.
+func (l *Log) retainedOpen(id hostfs.ID) bool {
+	l.mu.Lock()
+	o := l.openRetained[id]
+	l.mu.Unlock()
+	if o == nil {
+		return false
+	}
+	if o.Place.Handles() > 0 {
+		return true
+	}
+	l.mu.Lock()
+	delete(l.openRetained, id)
+	l.mu.Unlock()
+	return false
+}
+
+// findRetained looks for the inode id among the retained ones of the closed
+// steps. It returns 0 if it is not there.
+func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj objID, err error) {
+	steps := l.stepEntries()
+	for i := len(steps) - 1; i >= 0; i-- {
+		dir, err := l.openStepEntry(steps[i])
+		if err != nil {
+			continue
+		}
+		obj, err = dir.findBlob(id)
+		_ = dir.close()
+		if err != nil || obj != noObj {
+			return steps[i].Seq, obj, err
+		}
+	}
+	return 0, 0, nil
+}

@@ -1,0 +1,5 @@
+package undolog
+
+import "errors"
+
+var errUnfinished = errors.New("undolog: not implemented")
