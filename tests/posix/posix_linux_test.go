@@ -2,6 +2,7 @@ package posix
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -66,7 +67,7 @@ var different = map[string]map[string]string{
 // TestMutations runs every case natively and in a session, and undoes it.
 func TestMutations(t *testing.T) {
 	s := drive.New(t, tree)
-	program := install(t, s)
+	program := install(t)
 	initial := s.Snapshot(t)
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestMutations(t *testing.T) {
 // TestHistoryOfAll runs every case, one step each, and undoes them one by one.
 func TestHistoryOfAll(t *testing.T) {
 	s := drive.New(t, tree)
-	program := install(t, s)
+	program := install(t)
 	type step struct {
 		name   string
 		before *treesnap.Snapshot
@@ -124,18 +125,23 @@ func TestHistoryOfAll(t *testing.T) {
 	s.CheckResidue(t)
 }
 
-// install puts this test binary where the jail sees it.
-func install(t *testing.T, s *drive.Sandbox) string {
+// install puts this test binary where the jail and any user see it.
+func install(t *testing.T) string {
 	t.Helper()
-	to := filepath.Join(s.State, "cases")
+	dir, err := os.MkdirTemp("/var/tmp", "sbp-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	b, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(to, b, 0o755); err != nil {
+	program := filepath.Join(dir, "cases")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(program, b, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	return to
+	return program
 }
 
 func inside(t *testing.T, s *drive.Sandbox, program string, c testCase) string {

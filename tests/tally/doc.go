@@ -1,6 +1,6 @@
 // Tally counts tests over several commands, for tests/run.sh.
 //
-//	go test -json ./... | tally -state FILE -pass root tests
+//	go test -json ./... | tally -state FILE -pass root [-allow-skip REGEXP] tests
 //	tally -state FILE check NAME COMMAND [ARGUMENT...]
 //	tally -state FILE sum
 //
@@ -15,5 +15,6 @@
 // and none of them did. A package that fails without a failed test (it did not
 // build, it panicked, time was up) counts as one failure, and each test that
 // never ended as another. In CI (CI=true) a skip counts as a failure, unless its
-// reason says that the test runs in the other pass (package require).
+// reason says that the test runs in the other pass (package require) or matches
+// -allow-skip (for tests of other modules that skip by themselves).
 package main
