@@ -1,0 +1,394 @@
+//go:build linux
+
+package undolog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// unpackInto puts every adopted inode of a step back under its own number in
+// the directory out, from the blob where there is one, else from the pack.
+func unpackInto(t testing.TB, l *Log, e *stepEntry, out string) {
+	t.Helper()
+	dir, err := l.openStepEntry(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.close()
+	to, err := hostfs.OpenRoot(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	blobs, _, err := adoptedBlobs(dir.fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[objID]bool{}
+	for _, b := range blobs {
+		have[b.obj] = true
+		from := filepath.Join(l.o.Dir, "steps", e.name, "blobs", fmt.Sprint(b.obj/blobFanOut), blobName(b.obj))
+		if o, err := exec.Command("cp", "-a", from, out).CombinedOutput(); err != nil {
+			t.Fatalf("cp: %v %s", err, o)
+		}
+	}
+	p, err := openPack(dir.fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p == nil {
+		return
+	}
+	defer p.close()
+	for _, obj := range p.order() {
+		if have[obj] {
+			continue
+		}
+		if err := p.materialise(obj, to.FD(), blobName(obj), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// motleyTree makes one of everything.
+func motleyTree(t testing.TB, root string) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 3<<20+17)
+	for i := range noise {
+		noise[i] = byte(r.Uint32())
+	}
+	for i := range 300 {
+		mustWrite(t, filepath.Join(root, "d", strconv.Itoa(i%7), fmt.Sprintf("f%d.txt", i)), strings.Repeat(fmt.Sprintln("line", i), i))
+	}
+	mustWrite(t, filepath.Join(root, "big"), string(noise))
+	mustWrite(t, filepath.Join(root, "empty"), "")
+	mustWrite(t, filepath.Join(root, "odd\nname\xff"), "x")
+	mustWrite(t, filepath.Join(root, "tree/a/one"), "hard linked")
+	mustWrite(t, filepath.Join(root, "suid"), "s")
+	sparse, err := os.Create(filepath.Join(root, "sparse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, werr := sparse.WriteAt([]byte("middle"), 5<<20)
+	err = errors.Join(werr, sparse.Truncate(9<<20), sparse.Close(),
+		os.Link(filepath.Join(root, "tree/a/one"), filepath.Join(root, "tree/two")),
+		os.Symlink("../outside\x01", filepath.Join(root, "link")),
+		unix.Mkfifo(filepath.Join(root, "fifo"), 0o640),
+		os.Mkdir(filepath.Join(root, "hollow"), 0o500),
+		os.Chmod(filepath.Join(root, "suid"), 0o4751|os.ModeSetuid),
+		unix.Setxattr(filepath.Join(root, "suid"), "user.test", []byte("value"), 0))
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+		t.Fatal(err)
+	}
+	old := []unix.Timespec{{Sec: 1, Nsec: 5}, {Sec: 1234567890, Nsec: 123456789}}
+	for _, p := range []string{"link", "fifo", "big", "hollow", "tree/a"} {
+		if err := unix.UtimesNanoAt(unix.AT_FDCWD, filepath.Join(root, p), old, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPackRoundTrip adopts one of everything, the directory "tree" as a whole
+// as redo does, packs it, and makes it anew.
+func TestPackRoundTrip(t *testing.T) {
+	l, work := testLog(t, nil)
+	motleyTree(t, work)
+	a := newAdopter(t, l)
+	want := map[string]string{}
+	for p, d := range plainTree(t, filepath.Join(work, "tree")) {
+		want["tree/"+p] = d
+	}
+	a.adopt("tree")
+	for _, p := range []string{"big", "empty", "odd\nname\xff", "suid", "sparse", "link", "fifo", "hollow", "d"} {
+		want[p] = describeFile(t, filepath.Join(work, p))
+		a.adopt(p)
+	}
+	names := map[string]string{}
+	for p, obj := range a.ids {
+		names[p] = blobName(obj)
+	}
+	e := a.commit()
+	before := e.StoredBytes
+	res, err := l.GC(context.Background(), GCOptions{CompressAll: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(res.Compressed, []StepID{e.StepID}) || res.BytesAfter >= before {
+		t.Fatalf("GC: %+v, before %d", res, before)
+	}
+	if _, err := os.Stat(filepath.Join(l.o.Dir, "steps", e.name, "blobs")); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("blobs/ is still there: %v", err)
+	}
+	out := t.TempDir()
+	unpackInto(t, l, l.stepEntries()[0], out)
+	for p, w := range want {
+		top, rest, _ := strings.Cut(p, "/")
+		if got := describeFile(t, filepath.Join(out, names[top], rest)); got != w {
+			t.Errorf("%s: %.200s, want %.200s", p, got, w)
+		}
+	}
+	var one, two, sparse unix.Stat_t
+	tree := filepath.Join(out, names["tree"])
+	if err := errors.Join(unix.Stat(filepath.Join(tree, "a/one"), &one), unix.Stat(filepath.Join(tree, "two"), &two),
+		unix.Stat(filepath.Join(out, names["sparse"]), &sparse)); err != nil {
+		t.Fatal(err)
+	}
+	if one.Ino != two.Ino {
+		t.Error("the hard link group was torn apart")
+	}
+	if sparse.Blocks*512 > 1<<20 {
+		t.Errorf("the sparse file occupies %d bytes", sparse.Blocks*512)
+	}
+}
+
+// TestPackKeepsWhatMayChange: inodes that are in use, have a name outside or
+// are referred to by a later step stay as they are.
+func TestPackKeepsWhatMayChange(t *testing.T) {
+	inUse := map[hostfs.ID]bool{}
+	l, work := testLog(t, func(o *Options) { o.InUse = func(id hostfs.ID) bool { return inUse[id] } })
+	for _, p := range []string{"plain", "open", "linked", "pinned"} {
+		mustWrite(t, filepath.Join(work, p), strings.Repeat(p, 100))
+	}
+	if err := os.Link(filepath.Join(work, "linked"), filepath.Join(work, "other")); err != nil {
+		t.Fatal(err)
+	}
+	a := newAdopter(t, l)
+	objs := map[string]objID{}
+	for _, p := range []string{"plain", "open", "linked", "pinned"} {
+		objs[p] = a.adopt(p)
+	}
+	inUse[a.objs["open"].ID] = true
+	e := a.commit()
+	later := newAdopter(t, l)
+	pin := objectRecord{Obj: later.next, ID: a.objs["pinned"].ID, RetainedSeq: e.Seq, RetainedObj: objs["pinned"],
+		Meta: a.objs["pinned"].Meta}
+	later.buf = pin.frame(later.buf)
+	later.commit()
+	if _, err := l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := l.openStepEntry(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.close()
+	blobs, _, err := adoptedBlobs(dir.fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []objID
+	for _, b := range blobs {
+		left = append(left, b.obj)
+	}
+	if want := []objID{objs["open"], objs["linked"], objs["pinned"]}; !slices.Equal(left, want) {
+		t.Errorf("left as they are: %v, want %v", left, want)
+	}
+	p, err := openPack(dir.fd)
+	if err != nil || p == nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if !slices.Equal(p.order(), []objID{objs["plain"]}) {
+		t.Errorf("packed: %v", p.order())
+	}
+}
+
+// TestUL08CorruptPack flips every byte of a pack in turn: nothing wrong is ever
+// handed out, and nothing panics.
+func TestUL08CorruptPack(t *testing.T) {
+	b, objs := smallPack(t)
+	want := map[objID][]byte{}
+	p, err := newPackReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range objs {
+		want[obj] = readPacked(t, p, obj)
+	}
+	p.close()
+	for i := range b {
+		for _, flip := range []byte{1, 0x80, 0xff} {
+			c := bytes.Clone(b)
+			c[i] ^= flip
+			p, err := newPackReader(bytes.NewReader(c), int64(len(c)))
+			if err != nil {
+				if !errors.Is(err, errPack) {
+					t.Fatalf("byte %d: %v", i, err)
+				}
+				continue
+			}
+			for _, obj := range objs {
+				n := p.node(obj)
+				var got []byte
+				err := p.content(n, func(_ int64, b []byte) error { got = append(got, b...); return nil })
+				if err == nil && !bytes.Equal(got, want[obj]) {
+					t.Fatalf("byte %d: wrong content of %d without an error", i, obj)
+				}
+			}
+			p.close()
+		}
+	}
+	for n := range len(b) {
+		if p, err := newPackReader(bytes.NewReader(b[:n]), int64(n)); err == nil {
+			p.close()
+			t.Fatalf("a pack cut off after %d bytes was accepted", n)
+		}
+	}
+}
+
+func readPacked(t testing.TB, p *packReader, obj objID) []byte {
+	t.Helper()
+	r, err := p.reader(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// smallPack returns the bytes of a pack and the files in it.
+func smallPack(t testing.TB) ([]byte, []objID) {
+	t.Helper()
+	l, work := testLog(t, nil)
+	mustWrite(t, filepath.Join(work, "a"), strings.Repeat("abc", 50))
+	mustWrite(t, filepath.Join(work, "dir/b"), "b")
+	mustWrite(t, filepath.Join(work, "c"), "")
+	a := newAdopter(t, l)
+	objs := []objID{a.adopt("a"), a.adopt("c")}
+	a.adopt("dir")
+	e := a.commit()
+	if _, err := l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(l.o.Dir, "steps", e.name, "pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, objs
+}
+
+func FuzzPack(f *testing.F) {
+	b, _ := smallPack(f)
+	f.Add(b)
+	f.Add(b[:len(b)-1])
+	f.Add([]byte(packMagic + packEnd))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := newPackReader(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			return
+		}
+		defer p.close()
+		dir := t.TempDir()
+		root, err := hostfs.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		for _, obj := range p.order() {
+			n := p.node(obj)
+			if n.Meta.Size > 1<<20 || len(p.nodes) > 1000 {
+				return
+			}
+			_ = p.materialise(obj, root.FD(), blobName(obj), nil)
+			if r, err := p.reader(obj); err == nil {
+				_, _ = io.Copy(io.Discard, r)
+			}
+		}
+	})
+}
+
+// FuzzPackIndex reaches the index decoder behind the checksums.
+func FuzzPackIndex(f *testing.F) {
+	f.Add(encodePackIndex(nil, nil))
+	f.Add(encodePackIndex([]packGroupRef{{off: 8, size: 20, raw: 30}}, []packNode{
+		{Obj: 2, Parent: -1, Link: -1, Meta: objectMeta{Mode: modeDir | 0o755}},
+		{Parent: 0, Name: "f", Link: -1, Meta: objectMeta{Mode: modeRegular | 0o644, Size: 40},
+			Xattrs: []hostfs.Xattr{{Name: "user.x", Value: []byte("v")}}, Segments: []packSegment{{0, 10}, {20, 20}}},
+		{Parent: 0, Name: "g", Link: 1},
+	}))
+	f.Fuzz(func(t *testing.T, index []byte) {
+		p := &packReader{roots: map[objID]int{}, kids: map[int][]int{}}
+		if err := p.decodeIndex(index, 1<<20); err != nil {
+			return
+		}
+		again := &packReader{roots: map[objID]int{}, kids: map[int][]int{}}
+		if err := again.decodeIndex(encodePackIndex(p.groups, p.nodes), 1<<20); err != nil {
+			t.Fatalf("what was decoded does not encode: %v", err)
+		}
+	})
+}
+
+// TestStoreSize: what is left of an adopted source tree after compression.
+func TestStoreSize(t *testing.T) {
+	l, work := testLog(t, nil)
+	src := filepath.Join(runtime.GOROOT(), "src", "net")
+	if o, err := exec.Command("cp", "-a", src, filepath.Join(work, "src")).CombinedOutput(); err != nil {
+		t.Skipf("no source tree to copy: %v %s", err, o)
+	}
+	a := newAdopter(t, l)
+	a.removeAll("src")
+	e := a.commit()
+	raw := e.StoredBytes
+	if _, err := l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+		t.Fatal(err)
+	}
+	o, err := exec.Command("du", "-sB1", l.o.Dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, _ := strconv.ParseInt(strings.Fields(string(o))[0], 10, 64)
+	if used*100 > raw*30 {
+		t.Errorf("%d of %d bytes are left", used, raw)
+	}
+	if st := l.Status(); st.StoredBytes > used || st.RawBytes != 0 {
+		t.Errorf("status %+v, du says %d", st, used)
+	}
+}
+
+func BenchmarkCompressGoTree(b *testing.B) {
+	if os.Getenv("UNDOLOG_BENCH_TREE") == "" {
+		b.Skip("set UNDOLOG_BENCH_TREE=1 to copy and pack the Go source tree")
+	}
+	for b.Loop() {
+		b.StopTimer()
+		l, work := testLog(b, nil)
+		if o, err := exec.Command("cp", "-a", filepath.Join(runtime.GOROOT(), "src"), filepath.Join(work, "src")).CombinedOutput(); err != nil {
+			b.Fatalf("%v %s", err, o)
+		}
+		a := newAdopter(b, l)
+		a.removeAll("src")
+		a.commit()
+		b.StartTimer()
+		res, err := l.GC(context.Background(), GCOptions{CompressAll: true})
+		b.StopTimer()
+		if err != nil {
+			b.Fatal(err)
+		}
+		o, _ := exec.Command("du", "-sB1", l.o.Dir).Output()
+		b.Logf("stored %d -> %d, du %s", res.BytesBefore, res.BytesAfter, o)
+		out := b.TempDir()
+		b.StartTimer()
+		unpackInto(b, l, l.stepEntries()[0], out)
+	}
+}

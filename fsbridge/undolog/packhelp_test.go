@@ -1,0 +1,260 @@
+//go:build linux
+
+package undolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// testLog opens a log over a new working folder.
+func testLog(t testing.TB, change func(*Options)) (l *Log, work string) {
+	t.Helper()
+	base := t.TempDir()
+	work = filepath.Join(base, "work")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return reopenLog(t, base, change), work
+}
+
+// reopenLog opens the log of a folder made by testLog.
+func reopenLog(t testing.TB, base string, change func(*Options)) *Log {
+	t.Helper()
+	root, err := hostfs.OpenRoot(filepath.Join(base, "work"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Dir: filepath.Join(base, "undo"), Root: root}
+	if change != nil {
+		change(&o)
+	}
+	l, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(); _ = root.Close() })
+	return l
+}
+
+// adopter makes closed steps as captures would have: it moves files of the
+// working folder into blobs/ and journals them.
+type adopter struct {
+	t    testing.TB
+	l    *Log
+	rec  stepRecord
+	buf  []byte
+	next objID
+	ids  map[string]objID // by path
+	objs map[string]objectRecord
+	dir  *stepDir
+	path string
+}
+
+func newAdopter(t testing.TB, l *Log) *adopter {
+	t.Helper()
+	seq, err := l.ids.nextSeq()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &adopter{t: t, l: l, next: rootObj, ids: map[string]objID{}, objs: map[string]objectRecord{}}
+	a.rec = stepRecord{ID: l.NextID(TypeCommand), Seq: seq, StartedAt: l.now(), Type: TypeCommand, Command: "test"}
+	a.path = filepath.Join(l.o.Dir, "steps", stepName(a.rec.ID))
+	if err := os.Mkdir(a.path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Open(a.path, unix.O_DIRECTORY|unix.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.dir = newStepDir(fd)
+	a.buf = append(a.buf, journalMagic...)
+	if a.buf, err = a.rec.frame(a.buf); err != nil {
+		t.Fatal(err)
+	}
+	a.object("")
+	return a
+}
+
+// object journals what is at path, its ancestors first.
+func (a *adopter) object(path string) objID {
+	if id, ok := a.ids[path]; ok {
+		return id
+	}
+	r := objectRecord{}
+	full := filepath.Join(a.l.root.Path(), path)
+	if path != "" {
+		dir, name := filepath.Split(path)
+		r.Parent, r.Name = a.object(filepath.Clean("/" + dir)[1:]), name
+	}
+	fd, err := unix.Open(full, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		a.t.Fatal(path, err)
+	}
+	st, err := hostfs.StatFD(fd)
+	_ = unix.Close(fd)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	r.Obj, r.ID = a.next, st.ID
+	r.Meta = objectMeta{Mode: st.Mode, UID: st.UID, GID: st.GID, Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink}
+	if st.IsSymlink() {
+		r.Meta.Target, _ = os.Readlink(full)
+	}
+	a.next++
+	a.ids[path] = r.Obj
+	a.objs[path] = r
+	a.buf = r.frame(a.buf)
+	return r.Obj
+}
+
+// touch journals the binding path, which may be absent.
+func (a *adopter) touch(path string) {
+	dir, name := filepath.Split(path)
+	b := bindingRecord{Dir: a.object(filepath.Clean("/" + dir)[1:]), Name: name}
+	if _, err := os.Lstat(filepath.Join(a.l.root.Path(), path)); err == nil {
+		b.Old = a.object(path)
+	}
+	a.buf = b.frame(a.buf)
+}
+
+// adopt removes path as a capture does.
+func (a *adopter) adopt(path string) objID {
+	a.t.Helper()
+	a.touch(path)
+	obj := a.ids[path]
+	a.buf = frameObj(a.buf, recRetain, obj)
+	to := filepath.Join(a.path, "blobs", fmt.Sprint(obj/blobFanOut))
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		a.t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(a.l.root.Path(), path), filepath.Join(to, blobName(obj))); err != nil {
+		a.t.Fatal(err)
+	}
+	return obj
+}
+
+// removeAll removes a tree as rm -rf does.
+func (a *adopter) removeAll(path string) {
+	a.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(a.l.root.Path(), path))
+	if err != nil && !errors.Is(err, syscall.ENOTDIR) {
+		a.t.Fatal(err)
+	}
+	for _, e := range entries {
+		p := filepath.Join(path, e.Name())
+		if e.IsDir() {
+			a.removeAll(p)
+		} else {
+			a.adopt(p)
+		}
+	}
+	if path != "" {
+		a.adopt(path)
+	}
+}
+
+// commit closes the step.
+func (a *adopter) commit() *stepEntry {
+	a.t.Helper()
+	if err := os.WriteFile(filepath.Join(a.path, "journal"), a.buf, 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	n, err := diskUsage(a.dir.fd)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	e := &stepEntry{Entry: entryOf(&a.rec), name: stepName(a.rec.ID)}
+	e.StoredBytes, e.EndedAt = n, a.l.now()
+	if err := errors.Join(writeSummary(a.dir.fd, e.Entry), writePaths(a.dir.fd, nil), a.dir.close()); err != nil {
+		a.t.Fatal(err)
+	}
+	a.l.setEntries(append(a.l.stepEntries(), e), nil)
+	if err := a.l.committed(context.Background(), e, nil); err != nil {
+		a.t.Fatal(err)
+	}
+	return e
+}
+
+// plainTree describes a tree for comparison.
+func plainTree(t testing.TB, root string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		if rel != "." {
+			out[rel] = describeFile(t, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func describeFile(t testing.TB, p string) string {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Lstat(p, &st); err != nil {
+		t.Fatal(err)
+	}
+	content := ""
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		b, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content = string(b)
+	case unix.S_IFLNK:
+		content, _ = os.Readlink(p)
+	}
+	buf := make([]byte, 256)
+	n, _ := unix.Lgetxattr(p, "user.test", buf)
+	return fmt.Sprintf("%o uid=%d gid=%d size=%d mtime=%d xattr=%q %q", st.Mode, st.Uid, st.Gid,
+		sizeUnlessDir(&st), time.Unix(st.Mtim.Sec, st.Mtim.Nsec).UnixNano(), buf[:max(n, 0)], content)
+}
+
+func sizeUnlessDir(st *unix.Stat_t) int64 {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return 0
+	}
+	return st.Size
+}
+
+func diffTrees(want, got map[string]string) (out []string) {
+	for p, w := range want {
+		if g, ok := got[p]; !ok {
+			out = append(out, "missing "+p)
+		} else if g != w {
+			out = append(out, fmt.Sprintf("%s: %.200s, want %.200s", p, g, w))
+		}
+	}
+	for p := range got {
+		if _, ok := want[p]; !ok {
+			out = append(out, "unexpected "+p)
+		}
+	}
+	return out
+}
+
+func mustWrite(t testing.TB, path, content string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
