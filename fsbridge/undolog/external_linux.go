@@ -473,23 +473,24 @@ func (t *stampTable) generation() uint64 {
 // entries or its inode, so that stamps say nothing about it.
 func (l *Log) inMotion(n *seenName) bool {
 	l.stamps.mu.Lock()
-	defer l.stamps.mu.Unlock()
-	if l.stamps.applying {
+	applying := l.stamps.applying
+	l.stamps.mu.Unlock()
+	s := l.cur.Load()
+	if applying || s == nil {
+		return applying
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n.Stat != nil && s.objs[n.Stat.ID] != nil {
 		return true
 	}
-	if n.Stat != nil {
-		if _, ok := l.stamps.moving[n.Stat.ID]; ok {
-			return true
-		}
-	}
-	_, ok := l.stamps.moving[n.Dir]
-	return ok
+	return s.objs[n.Dir] != nil
 }
 
 // observe is called at the first touch of a pre-existing object in a step,
 // before it is journaled: st is what name in the directory dir (nil for the
-// root itself) is now. It may be called with openStep.mu held, concurrently
-// only for different steps.
+// root itself) is now; and of a name that binds nothing, with a nil st. It is
+// called with openStep.mu held.
 func (l *Log) observe(dir *stepObj, name string, st *hostfs.Stat) {
 	var id hostfs.ID
 	if dir != nil {
@@ -530,7 +531,7 @@ func (l *Log) observed(path string) error {
 func (l *Log) endStamps() {
 	l.stamps.mu.Lock()
 	late := l.stamps.late
-	l.stamps.moving, l.stamps.late, l.stamps.pending = map[hostfs.ID]struct{}{}, nil, 0
+	l.stamps.late, l.stamps.pending = nil, 0
 	l.stamps.applying = false
 	var w *Warning
 	if len(late) > 0 {

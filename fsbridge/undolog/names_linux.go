@@ -129,6 +129,8 @@ func (s *openStep) touch(dir *stepObj, name string, old *stepObj) {
 		r := bindingRecord{Dir: dir.id, Name: name}
 		if old != nil {
 			r.Old = old.id
+		} else {
+			s.l.observe(dir, name, nil)
 		}
 		s.batch.buf = r.frame(s.batch.buf)
 	}

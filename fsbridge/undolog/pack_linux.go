@@ -111,7 +111,7 @@ func (c *blobCheck) allows(st *hostfs.Stat) bool {
 			c.links[st.ID] = left
 		}
 	}
-	return c.inUse == nil || !c.inUse(st.ID)
+	return !c.inUse(st.ID)
 }
 
 // closed says that every name of every file was found.

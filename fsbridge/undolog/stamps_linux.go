@@ -262,12 +262,11 @@ func (s *stampTable) compare(root *hostfs.Root, t *touched, skip func(path strin
 	return report(edited)
 }
 
-// observe tells whether st, which name in the directory dir was found to be
-// before a step touched it, is not how the steps before left it. It needs mu.
+// observe tells whether st (nil: nothing), which name in the directory dir was
+// found to be before a step touched it, is not how the steps before left it. It needs mu.
 func (s *stampTable) observe(dir hostfs.ID, name string, st *hostfs.Stat) bool {
-	s.moving[st.ID] = struct{}{}
 	n := seenName{Dir: dir, Name: name, Stat: st, Inside: true}
-	if dir == (hostfs.ID{}) || name == "" { // no name that we know
+	if dir == (hostfs.ID{}) && st != nil { // no name that we know
 		v, ok := s.inodes[st.ID]
 		return ok && v.stamp != stampOf(st)
 	}

@@ -40,10 +40,9 @@ type stampTable struct {
 	seq      uint64    // of the step that the next entries belong to
 
 	// The open step, or the apply under way:
-	moving   map[hostfs.ID]struct{} // inodes whose stamps say nothing now
-	pending  uint64                 // the barrier of edits found by captures
-	late     []string               // such edits, where no barrier is made
-	applying bool
+	pending  uint64   // the barrier of edits found by captures
+	late     []string // such edits, where no barrier is made
+	applying bool     // what is in the folder is in motion
 
 	gen  uint64 // counts changes of stamps, for [Log.External]
 	buf  []byte // operations not yet written
@@ -113,7 +112,7 @@ const (
 var errStamps = errors.New("undolog: damaged stamps file")
 
 func newStampTable(root hostfs.ID, sink stampSink) *stampTable {
-	t := &stampTable{root: root, file: sink, moving: map[hostfs.ID]struct{}{}}
+	t := &stampTable{root: root, file: sink}
 	t.clear()
 	return t
 }

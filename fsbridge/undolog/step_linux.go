@@ -222,6 +222,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 		l.endStamps()
 		return nil, nil
 	}
+	l.beginApply() // until the stamps are taken they say nothing
 	l.setEntries(append(l.stepEntries(), e), l.redoEntries())
 	l.cur.Store(nil)
 	s.close()

@@ -97,11 +97,6 @@ type Options struct {
 	// Owner is written into the lock file for others to read.
 	Owner Owner
 
-	// InUse tells whether the bridge still knows the inode: a handle may be open
-	// on it, or be opened. Such an inode is not compressed. nil: none is. It is
-	// called from any goroutine.
-	InUse func(hostfs.ID) bool
-
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Logger may be nil.
