@@ -22,8 +22,9 @@ gotests() { # PASS ARGUMENT...
     shift
     go test -json -count=1 -timeout=15m "$@" 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
 }
-# go-fuse's posixtest skips by itself where the disk's file system is at fault.
-allow_skip='backing filesystem does not support large xattrs'
+# go-fuse's posixtest skips by itself what the disk's file system lacks, and fstat
+# of a removed directory, which no FUSE server without directory handles can answer.
+allow_skip='backing filesystem does not support large xattrs|hanwen/go-fuse/issues/55'
 
 if ! go build -o "$tmp/tally" ./tests/tally || ! go build -o "$tmp/asuser" ./tests/asuser; then
     echo "0 passed, 1 failed"

@@ -47,7 +47,7 @@ func Mount(mountpoint string, o Options) (*Server, error) {
 	dev, err := mountDirect(mountpoint)
 	unmount := func() error { return unix.Unmount(mountpoint, unix.MNT_FORCE|unix.MNT_DETACH) }
 	if errors.Is(err, syscall.EPERM) && os.Geteuid() != 0 {
-		dev, err = fusermount(mountpoint, o.Owner != nil)
+		dev, err = fusermount(mountpoint, o.Owner != nil && int(o.Owner.UID) != os.Geteuid())
 		unmount = func() error { return fuserunmount(mountpoint) }
 	}
 	if err != nil {
