@@ -17,6 +17,7 @@ func groups() []group {
 	return []group{
 		{"bridge", benchBridge},
 		{"undo", benchUndo},
+		{"requests", func(ctx context.Context, l *lab, r *report, _ int) error { return requests(ctx, l, r) }},
 	}
 }
 

@@ -53,8 +53,19 @@ func newNative(ctx context.Context, l *lab) (side, error) {
 // examples is where Debian's libfuse3-dev has its sources.
 const examples = "/usr/share/doc/libfuse3-dev/examples"
 
-// newPassthrough compiles libfuse's passthrough_ll and mounts it.
+// newPassthrough mounts libfuse's passthrough_ll as it is.
 func newPassthrough(ctx context.Context, l *lab) (side, error) {
+	return passthrough(ctx, l, "passthrough_ll", "")
+}
+
+// newPassthroughXattr has it serve extended attributes as our bridge does. The
+// kernel then asks for security.capability, two more requests a file.
+func newPassthroughXattr(ctx context.Context, l *lab) (side, error) {
+	return passthrough(ctx, l, "passthrough_ll -o xattr", ",xattr")
+}
+
+// passthrough compiles passthrough_ll and mounts it.
+func passthrough(ctx context.Context, l *lab, name, options string) (side, error) {
 	source := filepath.Join(examples, "passthrough_ll.c")
 	if _, err := os.Stat(source); err != nil {
 		return nil, errors.New("no " + source + ": apt-get install libfuse3-dev")
@@ -64,11 +75,11 @@ func newPassthrough(ctx context.Context, l *lab) (side, error) {
 		"gcc -O2 -Wall -D_GNU_SOURCE "+source+" -o "+program+" $(pkg-config --cflags --libs fuse3)"); err != nil {
 		return nil, err
 	}
-	dir, err := l.sub("passthrough")
+	dir, err := l.sub(name)
 	if err != nil {
 		return nil, err
 	}
-	mount := filepath.Join(l.scratch, "passthrough")
+	mount := filepath.Join(l.scratch, "mount of "+name)
 	if err := os.Mkdir(mount, 0o755); err != nil {
 		return nil, err
 	}
@@ -76,14 +87,14 @@ func newPassthrough(ctx context.Context, l *lab) (side, error) {
 	// fails without telling why when there are no more: it gets an empty folder
 	// and only what it is compared in.
 	cmd := exec.Command("sh", "-c", `ulimit -n $(ulimit -Hn); exec "$@"`, "sh",
-		program, "-f", "-o", "source="+dir+",cache=always,timeout=600,default_permissions", mount)
+		program, "-f", "-o", "source="+dir+",cache=always,timeout=600,default_permissions"+options, mount)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	p := &plain{label: "passthrough_ll", dir: mount, only: []string{"untar", "rm -rf"}, close: func() error {
+	p := &plain{label: name, dir: mount, only: []string{"untar", "rm -rf"}, close: func() error {
 		err := unix.Unmount(mount, unix.MNT_DETACH)
 		if werr := <-ended; err == nil {
 			err = werr
