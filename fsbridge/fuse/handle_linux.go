@@ -95,9 +95,12 @@ func (t *Tree) closeHandle(fh uint64) {
 }
 
 // anyHandle returns an open handle of the node with a reference, a writable
-// one if there is one, or nil.
+// one if there is one, or nil. The one that holds a replaced file is O_PATH.
 func (n *node) anyHandle() *handle {
 	if n.opens.Load() == 0 {
+		if h := n.spare.Load(); h != nil && h.acquire() {
+			return h
+		}
 		return nil
 	}
 	n.mu.Lock()

@@ -338,14 +338,16 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) error
 }
 
 // replace prepares victim for losing the name that a rename takes. What the
-// capture linked into the log is hidden from the workload.
+// capture linked into the log is hidden from the workload. An open that is on
+// its way must still succeed, as it does on any file system where a file is
+// replaced: so the victim is held by a descriptor until the kernel forgets it.
 func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 	if victim.isDir() {
 		t.disown(victim)
 		return
 	}
-	now, err := hostfs.StatAt(op.NewDirFD, op.NewName)
-	if err != nil || now.ID != victim.obj.ID {
+	fd, now, err := openVerified(op.NewDirFD, op.NewName, victim.obj.ID, unix.O_PATH)
+	if err != nil {
 		return
 	}
 	if now.Nlink > op.VictimStat.Nlink {
@@ -353,5 +355,37 @@ func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 	}
 	if now.Nlink <= 1 {
 		t.disown(victim)
+	}
+	if victim.id == 0 || !victim.isRegular() || victim.opens.Load() > 0 {
+		_ = hostfs.Close(fd)
+		return
+	}
+	t.keep(victim, fd)
+}
+
+// keepSpares bounds the replaced files that are held.
+const keepSpares = 64
+
+// keep holds n by fd, which it takes over, until the kernel forgets n or too
+// many others came after it.
+func (t *Tree) keep(n *node, fd int) {
+	h := &handle{node: n, fd: fd}
+	h.refs.Store(1)
+	t.spareMu.Lock()
+	old := t.spares[t.nextSpare]
+	t.spares[t.nextSpare] = n
+	t.nextSpare = (t.nextSpare + 1) % keepSpares
+	t.spareMu.Unlock()
+	if old != nil && old != n {
+		old.dropSpare()
+	}
+	if prev := n.spare.Swap(h); prev != nil {
+		prev.release()
+	}
+}
+
+func (n *node) dropSpare() {
+	if h := n.spare.Swap(nil); h != nil {
+		h.release()
 	}
 }

@@ -26,6 +26,8 @@ type node struct {
 
 	mu      sync.Mutex
 	handles *handle // open handles, newest first; guarded by mu
+	// spare holds a file that was replaced; see Tree.keep.
+	spare atomic.Pointer[handle]
 
 	opens, writers atomic.Int32
 	// hidden counts links that the undo log holds, which the workload must not

@@ -38,6 +38,11 @@ type Tree struct {
 	// rename changes both the host's names and ours. Taken after the Guard.
 	renames sync.RWMutex
 
+	// spares are the replaced files that are held, oldest at nextSpare.
+	spareMu   sync.Mutex
+	spares    [keepSpares]*node
+	nextSpare int
+
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings
 
@@ -208,7 +213,11 @@ func (t *Tree) forget(n *node, nlookup uint64) {
 		}
 	}
 	s.mu.Unlock()
-	if gone && n.isDir() {
+	if !gone {
+		return
+	}
+	n.dropSpare()
+	if n.isDir() {
 		t.dirs.forget(n)
 	}
 }
@@ -255,6 +264,11 @@ func (t *Tree) NodeID(id hostfs.ID) uint64 {
 func (t *Tree) OnUnmount() {
 	t.handles.all(func(h *handle) bool { t.closeHandle(h.id); return true })
 	t.dirs.close()
+	for _, n := range t.spares {
+		if n != nil {
+			n.dropSpare()
+		}
+	}
 }
 
 // Lookup answers LOOKUP. A name that does not exist is remembered, too.
