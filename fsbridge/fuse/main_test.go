@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -168,4 +169,12 @@ func check(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func funcFile(pc uintptr) (string, int) {
+	f := runtime.FuncForPC(pc)
+	if f == nil {
+		return "", 0
+	}
+	return f.FileLine(pc)
 }
