@@ -18,6 +18,13 @@ func (a *app) gcCommand() *cobra.Command {
 		Args:  checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, d, err := a.service(cmd.Context())
+			var version *undolog.VersionError
+			if r.Discard && errors.As(err, &version) { // nothing else can be done with it
+				if err := undolog.Discard(cmd.Context(), version.Dir); err != nil {
+					return err
+				}
+				return a.printGC(undolog.GCResult{})
+			}
 			if err != nil {
 				return err
 			}

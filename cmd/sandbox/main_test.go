@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/codeagent/sandbox/guest/inner"
 )
 
@@ -16,13 +18,17 @@ func TestMain(m *testing.M) {
 	if inner.Invoked(os.Args) {
 		os.Exit(inner.Main(os.Args))
 	}
+	sandbox := func() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 	switch os.Getenv(helperVariable) {
 	case "sandbox":
-		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		sandbox()
 	case "terminal":
 		os.Exit(terminalHelper(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	testscript.Main(m, map[string]func(){
+		"sandbox": sandbox,
+		"exits":   func() { os.Exit(exits(os.Args)) },
+	})
 }
 
 // helper is a command that runs this test program as something else.

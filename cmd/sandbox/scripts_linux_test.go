@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/codeagent/sandbox/tests/require"
+	"github.com/codeagent/sandbox/tests/treesnap"
+)
+
+// TestScripts runs tests/scripts against this program. Beside testscript's own
+// commands they have:
+//
+//	exec exits N CMD...  CMD ends with exit status N
+//	snap NAME DIR        remembers a tree
+//	[!] same NAME DIR    fails unless the tree is exactly as remembered
+//	await FILE           waits until FILE exists
+//	later CMD...         runs CMD until it succeeds
+func TestScripts(t *testing.T) {
+	require.FUSE(t)
+	require.UserNamespaces(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("..", "..", "tests", "scripts"),
+		RequireExplicitExec: true,
+		Setup:               scriptEnvironment,
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, errors.New("no such condition: " + name)
+			}
+			return os.Geteuid() == 0, nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"snap":  scriptSnap,
+			"same":  scriptSame,
+			"await": scriptAwait,
+			"later": scriptLater,
+		},
+	})
+}
+
+// snapsKey is where a script's snapshots are.
+type snapsKey struct{}
+
+// scriptEnvironment gives every script a home, a state and a runtime directory
+// of its own. The last is short: a socket's path must not exceed 107 bytes.
+func scriptEnvironment(env *testscript.Env) error {
+	run, err := os.MkdirTemp("/tmp", "sb")
+	if err != nil {
+		return err
+	}
+	env.Defer(func() { os.RemoveAll(run) })
+	env.Setenv("XDG_RUNTIME_DIR", run)
+	for name, dir := range map[string]string{
+		"HOME": ".home", "XDG_STATE_HOME": ".state", "XDG_CONFIG_HOME": ".config", "W": "work",
+	} {
+		path := filepath.Join(env.WorkDir, dir)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+		env.Setenv(name, path)
+	}
+	env.Values[snapsKey{}] = map[string]*treesnap.Snapshot{}
+	return nil
+}
+
+func scriptSnap(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: snap NAME DIR")
+	}
+	s, err := treesnap.Take(ts.MkAbs(args[1]))
+	ts.Check(err)
+	ts.Value(snapsKey{}).(map[string]*treesnap.Snapshot)[args[0]] = s
+}
+
+func scriptSame(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: [!] same NAME DIR")
+	}
+	before := ts.Value(snapsKey{}).(map[string]*treesnap.Snapshot)[args[0]]
+	if before == nil {
+		ts.Fatalf("no snapshot %q", args[0])
+	}
+	now, err := treesnap.Take(ts.MkAbs(args[1]))
+	ts.Check(err)
+	diff := treesnap.Diff(before, now, treesnap.Options{})
+	if neg && len(diff) == 0 {
+		ts.Fatalf("the tree is as in %q", args[0])
+	}
+	if !neg && len(diff) > 0 {
+		ts.Fatalf("the tree is not as in %q:\n%s", args[0], strings.Join(diff, "\n"))
+	}
+}
+
+func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	until(ts, args[0]+" to exist", func() bool {
+		_, err := os.Lstat(ts.MkAbs(args[0]))
+		return err == nil
+	})
+}
+
+func scriptLater(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: later CMD...")
+	}
+	until(ts, strings.Join(args, " ")+" to succeed", func() bool {
+		return ts.Exec(args[0], args[1:]...) == nil
+	})
+}
+
+// until polls: what is waited for is another process's doing.
+func until(ts *testscript.TestScript, what string, done func() bool) {
+	for deadline := time.Now().Add(patience); !done(); {
+		if time.Now().After(deadline) {
+			ts.Fatalf("waited in vain for %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// exits is the program of that name in scripts.
+func exits(args []string) int {
+	cmd := exec.Command(args[2], args[3:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		os.Stderr.WriteString("exits: " + err.Error() + "\n")
+		return 1
+	}
+	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != args[1] {
+		os.Stderr.WriteString("exits: exit status " + got + ", want " + args[1] + "\n")
+		return 1
+	}
+	return 0
+}
