@@ -35,6 +35,8 @@ type Log struct {
 	redo   []*stepEntry // undone steps, the next one to redo last
 	closed bool
 
+	renumbered renumberCache
+
 	// openRetained holds the Objects that were open when they were retained,
 	// under mu.
 	openRetained map[hostfs.ID]*fsbridge.Object

@@ -68,8 +68,9 @@ type stepRecord struct {
 	Command   string    `json:"command,omitempty"`
 	Argv      []string  `json:"argv,omitempty"`
 	Dir       string    `json:"dir,omitempty"`
-	// Remap is the number of entries of the file "remap" when the step began.
-	Remap uint64 `json:"remap,omitempty"`
+	// Tick is the moment (a seq) to which the inode numbers of an inverse
+	// belong; 0 means Seq.
+	Tick uint64 `json:"tick,omitempty"`
 }
 
 // objectMeta is what an inode was like when the step began. Mode holds S_IFMT

@@ -1,16 +1,519 @@
 package undolog
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
-// Abort rolls the open step back.
-func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) { return nil, errUnfinished }
+	"golang.org/x/sys/unix"
 
-// Undo undoes the newest steps.
-func (l *Log) Undo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
-	return nil, errUnfinished
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// taskKind says what an apply is part of.
+type taskKind string
+
+const (
+	taskUndo    taskKind = "undo"
+	taskRedo    taskKind = "redo"
+	taskAbort   taskKind = "abort"   // of the open step; it leaves no inverse
+	taskRestore taskKind = "restore" // rollback/target, the inverse becomes step New
+)
+
+// task is the file "plan" in the directory rollback: what is being done.
+// The directory appears, complete with the inverse, before anything is changed
+// in the working folder, and goes when all is done.
+type task struct {
+	Kind taskKind `json:"kind"`
+	Step StepID   `json:"step"`
+	Name string   `json:"name"` // of the step directory
+	Tick uint64   `json:"tick"`
 }
 
-// Redo does undone steps again.
+const (
+	rollbackName = "rollback"
+	rollbackNew  = "rollback.new" // below wal
+)
+
+// outcome is what an apply did.
+type outcome struct {
+	step     stepRecord
+	changes  fsbridge.Changes
+	paths    []Affected
+	count    int
+	restored int
+	warnings []string
+}
+
+// Abort rolls the open step back. It leaves no history entry and nothing to
+// redo. Without an open step it does nothing. After an error the step is still
+// there, for Recover.
+func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
+	l.takeOpen()
+	l.quiet()
+	defer l.tidy()
+	if err := l.resume(ctx); err != nil {
+		return nil, err
+	}
+	out, err := l.rollBackOpen(ctx)
+	if err != nil || out == nil {
+		return &ApplyResult{}, err
+	}
+	return out.result(), nil
+}
+
+func (o *outcome) result() *ApplyResult {
+	return &ApplyResult{Paths: o.paths, PathCount: o.count, Changes: o.changes, Warnings: o.warnings}
+}
+
+// rollBackOpen rolls wal/in_progress back; nil says that there is none.
+func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
+	if ok, err := l.exists("wal", walName); err != nil || !ok {
+		return nil, err
+	}
+	return l.apply(ctx, task{Kind: taskAbort, Name: walName}, true)
+}
+
+// Undo undoes the newest steps, newest first, and keeps what it replaces for
+// Redo. Steps that were undone before an error stay undone: the result tells
+// which. It returns ErrNothing, ErrBusy while a step is open, a *BarrierError,
+// ErrUnprotected or ErrDamaged; o.Force overrides the last three.
+func (l *Log) Undo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
+	return l.travel(ctx, o, taskUndo)
+}
+
+// Redo does the steps again that were undone last. It returns ErrNoRedo, and
+// otherwise what Undo returns.
 func (l *Log) Redo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
-	return nil, errUnfinished
+	return l.travel(ctx, o, taskRedo)
+}
+
+func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyResult, error) {
+	l.quiet()
+	defer l.tidy()
+	if err := l.idle(ctx); err != nil {
+		return nil, err
+	}
+	from, none := l.stepEntries(), ErrNothing
+	if kind == taskRedo {
+		from, none = l.redoEntries(), ErrNoRedo
+	}
+	count := max(o.Count, 1)
+	if len(from) == 0 {
+		return nil, none
+	}
+	if count > len(from) {
+		return nil, fmt.Errorf("%w: %d step(s) are kept, %d asked for", none, len(from), count)
+	}
+	chosen := from[len(from)-count:]
+	res := &ApplyResult{}
+	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
+		return nil, err
+	}
+	for i := len(chosen) - 1; i >= 0; i-- {
+		if o.DryRun {
+			if err := l.foretell(chosen[i], kind, res); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return res, err
+		}
+		out, err := l.apply(ctx, task{Kind: kind, Step: chosen[i].StepID, Name: chosen[i].name}, o.Force)
+		if err != nil {
+			return res, fmt.Errorf("%s step %d: %w", kind, chosen[i].StepID, err)
+		}
+		res.add(chosen[i].Entry, out)
+	}
+	return res, nil
+}
+
+// idle makes sure that no step is open and nothing interrupted is left.
+func (l *Log) idle(ctx context.Context) error {
+	if l.isClosed() {
+		return ErrClosed
+	}
+	if id, open := l.Current(); open {
+		return fmt.Errorf("%w: step %d", ErrBusy, id)
+	}
+	return l.resume(ctx)
+}
+
+// admit refuses what must not be undone without force.
+func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
+	for i := len(chosen) - 1; i >= 0; i-- {
+		e := chosen[i]
+		switch {
+		case e.Unprotected && !o.Force:
+			return fmt.Errorf("step %d: %w", e.StepID, ErrUnprotected)
+		case e.Damaged != "" && !o.Force:
+			return fmt.Errorf("step %d: %w: %s", e.StepID, ErrDamaged, e.Damaged)
+		}
+	}
+	barriers, err := l.crossing(ctx, chosen, kind)
+	if err != nil {
+		return err
+	}
+	if len(barriers) == 0 {
+		return nil
+	}
+	if !o.Force {
+		return &BarrierError{Barriers: barriers}
+	}
+	n := 0
+	for _, b := range barriers {
+		n += len(b.Paths)
+	}
+	res.Warnings = append(res.Warnings, fmt.Sprintf("%d path(s) that were changed outside the sandbox were overwritten", n))
+	return nil
+}
+
+// foretell adds what undoing e would change.
+func (l *Log) foretell(e *stepEntry, kind taskKind, res *ApplyResult) error {
+	dir, err := l.openTask(task{Kind: kind, Name: e.name})
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	res.Steps = append(res.Steps, e.Entry)
+	return res.addPaths(dir.fd)
+}
+
+func (r *ApplyResult) addPaths(dirfd int) error {
+	return readPaths(dirfd, func(a Affected) error {
+		r.PathCount++
+		if len(r.Paths) < HistoryPaths {
+			r.Paths = append(r.Paths, a)
+		}
+		return nil
+	})
+}
+
+func (r *ApplyResult) add(e Entry, out *outcome) {
+	r.Steps = append(r.Steps, e)
+	r.PathCount += out.count
+	r.Paths = append(r.Paths, out.paths[:min(len(out.paths), HistoryPaths-len(r.Paths))]...)
+	r.Warnings = append(r.Warnings, out.warnings...)
+	r.Changes.List = append(r.Changes.List, out.changes.List...)
+	if out.changes.All || len(r.Changes.List) > maxChanges {
+		r.Changes = fsbridge.Changes{All: true}
+	}
+}
+
+// exists tells whether name is below the directory parent of the log.
+func (l *Log) exists(parent, name string) (bool, error) {
+	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), parent)
+	if err != nil {
+		return false, err
+	}
+	defer hostfs.Close(fd)
+	if _, err = hostfs.StatAt(fd, name); errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// openTask opens the step directory that a task applies.
+func (l *Log) openTask(t task) (*stepDir, error) {
+	switch t.Kind {
+	case taskUndo:
+		return l.openNamed("steps", t.Name)
+	case taskRedo:
+		return l.openNamed("redo", t.Name)
+	case taskAbort:
+		return l.openNamed("wal", walName)
+	case taskRestore:
+		return l.openNamed(rollbackName, "target")
+	}
+	return nil, fmt.Errorf("%w: unknown task %q", ErrDamaged, t.Kind)
+}
+
+// apply carries a task out from its beginning. When it fails before the first
+// change nothing has happened; later, the directory rollback is left and
+// resume goes on.
+func (l *Log) apply(ctx context.Context, t task, force bool) (*outcome, error) {
+	dir, err := l.openTask(t)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close()
+	return l.applyDir(ctx, dir, t, force, nil)
+}
+
+// applyDir is apply for an open directory. prepare, if not nil, is called with
+// the directory that becomes rollback.
+func (l *Log) applyDir(ctx context.Context, dir *stepDir, t task, force bool, prepare func(fd int) error) (*outcome, error) {
+	e, err := l.newEngine(dir, t, force)
+	if err != nil {
+		return nil, err
+	}
+	defer e.close()
+	if err := e.locate(); err != nil {
+		e.ungrant()
+		return nil, err
+	}
+	e.plan()
+	if len(e.lost) > 0 {
+		if !force {
+			e.ungrant()
+			return nil, fmt.Errorf("%w: %d path(s) cannot be restored, the first is %q", ErrDamaged, len(e.lost), e.lost[0])
+		}
+		e.warn("%d path(s) cannot be restored, the first is %q", len(e.lost), e.lost[0])
+	}
+	if err := l.prepare(e, dir, &t, prepare); err != nil {
+		e.ungrant()
+		return nil, err
+	}
+	return l.carryOut(ctx, e, dir, t)
+}
+
+// newEngine loads the records of a step directory.
+func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
+	rec, err := readRecords(dir.fd)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Torn != nil && t.Kind != taskAbort && !force {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, rec.Torn)
+	}
+	e := &engine{
+		root: l.root, t: newTarget(dir, rec), own: -1, hold: -1, inverse: -1, made: -1,
+		openOlder: l.openOlderBlobs, l: l, log: l.log,
+		granted: map[objID]uint32{}, held: map[objID]bool{}, strangers: map[hostfs.ID]objID{},
+		buf: make([]byte, 32<<10),
+	}
+	made, err := readMade(dir.fd)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range made {
+		if n := e.t.nodes[m.obj]; n != nil && n.Created && n.ID.Ino == 0 {
+			e.t.setID(n, m.new)
+		}
+	}
+	if e.pack, err = openPack(dir.fd); err != nil {
+		if !force {
+			return nil, err
+		}
+		e.warn("%v", err)
+	}
+	now, err := l.renumberFor(rec.Step.born())
+	if err != nil {
+		return nil, err
+	}
+	e.t.remap(now, e.inPack)
+	e.t.index(e.inPack)
+	if e.own, err = hostfs.OpenDirPathAt(dir.fd, "blobs"); err != nil {
+		if e.own = -1; !errors.Is(err, unix.ENOENT) {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// openOlderBlobs opens the blobs of the step with the given seq.
+func (l *Log) openOlderBlobs(seq uint64) (int, error) {
+	for _, s := range l.stepEntries() {
+		if s.Seq != seq {
+			continue
+		}
+		dir, err := l.openStepEntry(s)
+		if err != nil {
+			return -1, err
+		}
+		defer dir.close()
+		return hostfs.OpenDirPathAt(dir.fd, "blobs")
+	}
+	return -1, unix.ENOENT
+}
+
+// prepare makes the directory rollback, complete, by one rename.
+func (l *Log) prepare(e *engine, dir *stepDir, t *task, more func(fd int) error) error {
+	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(wal)
+	fd := -1
+	if more == nil { // else it is there already
+		if err := l.discardDir(wal, rollbackNew); err != nil {
+			return err
+		}
+		if fd, err = openSubdir(wal, rollbackNew, true); err != nil {
+			return err
+		}
+	} else if fd, err = hostfs.OpenDirAt(wal, rollbackNew); err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	if t.Tick, err = l.ids.nextSeq(); err != nil {
+		return err
+	}
+	inv, err := openSubdir(fd, "inverse", true)
+	if err != nil {
+		return err
+	}
+	e.inverse = inv
+	if e.hold, err = openSubdir(inv, "blobs", true); err != nil {
+		return err
+	}
+	if e.made, err = hostfs.OpenAt(inv, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, 0o600); err != nil {
+		return err
+	}
+	if t.Kind != taskAbort {
+		if err := l.prepareInverse(e, dir, t); err != nil {
+			return err
+		}
+	}
+	if more != nil {
+		if err := more(inv); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(fd, "plan", b); err != nil {
+		return err
+	}
+	if err := faultPoint("rollback.begin"); err != nil {
+		return err
+	}
+	return hostfs.RenameAt(wal, rollbackNew, l.dir.FD(), rollbackName, 0)
+}
+
+// prepareInverse fills the inverse's directory.
+func (l *Log) prepareInverse(e *engine, dir *stepDir, t *task) error {
+	step := e.t.rec.Step
+	step.Tick = t.Tick
+	v := newStepDir(e.inverse)
+	defer func() { // the descriptor is the engine's
+		v.fd = -1
+		_ = v.close()
+	}()
+	if err := e.writeInverse(v, step, l.o.Durability == DurabilityPower); err != nil {
+		return fmt.Errorf("keep what is replaced: %w", err)
+	}
+	if t.Kind == taskRestore {
+		return nil
+	}
+	for _, name := range []string{"summary.json", "paths"} {
+		err := hostfs.LinkAt(dir.fd, name, e.inverse, name)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	return nil
+}
+
+// carryOut changes the working folder and finishes the task.
+func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*outcome, error) {
+	if err := e.run(context.WithoutCancel(ctx)); err != nil {
+		return nil, fmt.Errorf("interrupted, and will be completed by a recovery: %w", err)
+	}
+	out := &outcome{step: e.t.rec.Step, restored: e.restored, warnings: e.warnings}
+	if out.changes = (fsbridge.Changes{List: e.changes}); len(e.changes) > maxChanges {
+		out.changes = fsbridge.Changes{All: true}
+	}
+	var list ApplyResult
+	if t.Kind == taskUndo || t.Kind == taskRedo {
+		if err := list.addPaths(dir.fd); err != nil {
+			e.warn("paths of step %d: %v", t.Step, err)
+		}
+	} else {
+		list.Paths, list.PathCount = e.affected()
+	}
+	out.paths, out.count = list.Paths, list.PathCount
+	made, err := readMade(e.inverse)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.appendRemap(e.t.rec.Step.born(), t.Tick, made); err != nil {
+		return nil, err
+	}
+	roll, err := hostfs.OpenDirPathAt(l.dir.FD(), rollbackName)
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(roll)
+	if err := writeFile(roll, "applied", nil); err != nil {
+		return nil, err
+	}
+	var inverse *stepRecords
+	if t.Kind != taskAbort {
+		if inverse, err = readRecords(e.inverse); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.finish(roll, t); err != nil {
+		return nil, err
+	}
+	l.settled(e, t, inverse, made)
+	return out, nil
+}
+
+// settled tells the barriers what the folder is like now.
+func (l *Log) settled(e *engine, t task, inverse *stepRecords, made []madeRecord) {
+	numbers := make(map[hostfs.ID]hostfs.ID, len(made))
+	for _, m := range made {
+		numbers[m.old] = m.new
+	}
+	err := l.restamp(e.t.rec, inverse, numbers)
+	if err == nil && t.Kind == taskUndo {
+		over := map[string]bool{}
+		err = readPaths(e.inverse, func(a Affected) error { over[a.Path] = true; return nil })
+		err = errors.Join(err, l.undone(func(p string) bool { return over[p] }))
+	}
+	if err != nil {
+		l.log.Error("barriers will be missed", "step_id", t.Step, "err", err)
+	}
+}
+
+// crossing returns the barriers that stand in the way.
+func (l *Log) crossing(ctx context.Context, chosen []*stepEntry, kind taskKind) ([]Barrier, error) {
+	if kind == taskUndo {
+		newest := slices.Clone(chosen)
+		slices.Reverse(newest)
+		return l.checkBarriers(ctx, newest)
+	}
+	return l.checkRedo(ctx, chosen[len(chosen)-1])
+}
+
+// affected lists what the plan changes, for tasks without a file "paths".
+func (e *engine) affected() (list []Affected, count int) {
+	add := func(a Affected) {
+		if count++; len(list) < HistoryPaths {
+			list = append(list, a)
+		}
+	}
+	for _, d := range e.t.order {
+		for i := range e.t.binds[d.Obj] {
+			b := &e.t.binds[d.Obj][i]
+			if !b.wrong {
+				continue
+			}
+			a := Affected{Path: strings.TrimPrefix(e.path(d)+"/"+b.name, "/"), ExistedBefore: b.occ.Ino != 0,
+				ExistsAfter: b.want != nil, Change: "replaced", Type: typeName(b.occMode & unix.S_IFMT)}
+			switch {
+			case b.want == nil:
+				a.Change = "deleted"
+			case b.occ.Ino == 0:
+				a.Change = "created"
+			}
+			if b.want != nil {
+				a.Type = typeName(b.want.typ)
+			}
+			add(a)
+		}
+		if d.dirty && !d.wanted && d.place.kind == inTree && !d.isDir() {
+			add(Affected{Path: e.path(d), ExistedBefore: true, ExistsAfter: true, Change: "modified", Type: typeName(d.typ)})
+		}
+	}
+	return list, count
 }

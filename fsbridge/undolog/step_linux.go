@@ -135,7 +135,7 @@ func (s *openStep) materialise() (err error) {
 		return err
 	}
 	s.rec = stepRecord{ID: s.id, Seq: seq, StartedAt: s.at, Type: s.info.Type,
-		Command: s.info.Command, Argv: s.info.Argv, Dir: s.info.Dir, Remap: s.l.remapCount()}
+		Command: s.info.Command, Argv: s.info.Argv, Dir: s.info.Dir}
 	wal, err := hostfs.OpenDirPathAt(s.l.dir.FD(), "wal")
 	if err != nil {
 		return err

@@ -1,0 +1,299 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// maxOpenDirs bounds the descriptors that one apply keeps open.
+const maxOpenDirs = 32
+
+// dirKind says what an open directory of the engine is.
+type dirKind uint8
+
+const (
+	kindNode      dirKind = iota + 1 // n is an object
+	kindOwn                          // n is a bucket of the target's blobs
+	kindHold                         // n is a bucket of the hold
+	kindOlder                        // n is a bucket of step seq's blobs
+	kindOlderRoot                    // blobs of step seq
+)
+
+type dirKey struct {
+	kind dirKind
+	seq  uint64
+	n    uint64
+}
+
+type openDir struct {
+	key  dirKey
+	fd   int
+	pins int
+	used uint64
+}
+
+// dirCache keeps the directories open that were used last. Descriptors that
+// somebody uses are pinned. A descriptor stays right when its directory moves.
+type dirCache struct {
+	dirs []openDir
+	tick uint64
+}
+
+// get returns the pinned descriptor of k, or -1.
+func (c *dirCache) get(k dirKey) int {
+	for i := range c.dirs {
+		if d := &c.dirs[i]; d.key == k {
+			c.tick++
+			d.used, d.pins = c.tick, d.pins+1
+			return d.fd
+		}
+	}
+	return -1
+}
+
+// add takes fd over and pins it.
+func (c *dirCache) add(k dirKey, fd int) {
+	c.tick++
+	e := openDir{key: k, fd: fd, pins: 1, used: c.tick}
+	if len(c.dirs) >= maxOpenDirs {
+		oldest := -1
+		for i := range c.dirs {
+			if c.dirs[i].pins == 0 && (oldest < 0 || c.dirs[i].used < c.dirs[oldest].used) {
+				oldest = i
+			}
+		}
+		if oldest >= 0 {
+			_ = hostfs.Close(c.dirs[oldest].fd)
+			c.dirs[oldest] = e
+			return
+		}
+	}
+	c.dirs = append(c.dirs, e)
+}
+
+func (c *dirCache) put(k dirKey) {
+	for i := range c.dirs {
+		if c.dirs[i].key == k {
+			c.dirs[i].pins--
+			return
+		}
+	}
+}
+
+func (c *dirCache) closeAll() {
+	for i := range c.dirs {
+		_ = hostfs.Close(c.dirs[i].fd)
+	}
+	c.dirs = nil
+}
+
+// entry is a name in an open directory; done gives the directory back.
+type entry struct {
+	fd   int
+	name string
+	key  dirKey // zero: nothing to give back
+}
+
+func (e *engine) done(x entry) {
+	if x.key.kind != 0 {
+		e.dirs.put(x.key)
+	}
+}
+
+// dir returns a descriptor (usable as dirfd) of the located directory n. The
+// entry's name is empty.
+func (e *engine) dir(n *node) (entry, error) {
+	if n.Obj == rootObj {
+		return entry{fd: e.root.FD()}, nil
+	}
+	key := dirKey{kind: kindNode, n: uint64(n.Obj)}
+	if fd := e.dirs.get(key); fd >= 0 {
+		return entry{fd: fd, key: key}, nil
+	}
+	var chain []*node
+	for cur := n; cur.Obj != rootObj; {
+		if cur != n {
+			if k := (dirKey{kind: kindNode, n: uint64(cur.Obj)}); e.dirs.get(k) >= 0 {
+				e.dirs.put(k)
+				break
+			}
+		}
+		chain = append(chain, cur)
+		if cur.place.kind != inTree {
+			break
+		}
+		if len(chain) > len(e.t.nodes) {
+			return entry{}, fmt.Errorf("%w: directory object %d is inside itself", ErrDamaged, n.Obj)
+		}
+		cur = e.t.nodes[cur.place.dir]
+	}
+	for i := len(chain) - 1; i >= 0; i-- {
+		c := chain[i]
+		fd, err := e.openNode(c)
+		if err != nil {
+			return entry{}, err
+		}
+		k := dirKey{kind: kindNode, n: uint64(c.Obj)}
+		e.dirs.add(k, fd)
+		if i > 0 {
+			e.dirs.put(k)
+		}
+	}
+	return entry{fd: e.dirs.dirs[e.dirs.index(key)].fd, key: key}, nil
+}
+
+func (c *dirCache) index(k dirKey) int {
+	for i := range c.dirs {
+		if c.dirs[i].key == k {
+			return i
+		}
+	}
+	return -1
+}
+
+// openNode opens a directory whose parent, if it is in the tree, is the root
+// or in the cache.
+func (e *engine) openNode(c *node) (int, error) {
+	at, err := e.at(c)
+	if err != nil {
+		return -1, err
+	}
+	defer e.done(at)
+	fd, err := hostfs.OpenDirPathAt(at.fd, at.name)
+	if errors.Is(err, syscall.EACCES) && c.place.kind == inTree {
+		if err = e.grant(e.t.nodes[c.place.dir]); err == nil {
+			fd, err = hostfs.OpenDirPathAt(at.fd, at.name)
+		}
+	}
+	return fd, err
+}
+
+// at returns the directory entry where a located node is.
+func (e *engine) at(n *node) (entry, error) {
+	switch n.place.kind {
+	case inTree:
+		x, err := e.dir(e.t.nodes[n.place.dir])
+		x.name = n.place.name
+		return x, err
+	case inOwn:
+		return e.bucket(kindOwn, 0, n.Obj, false)
+	case inHold:
+		return e.bucket(kindHold, 0, n.Obj, false)
+	case inMade:
+		x, err := e.bucket(kindHold, 0, n.Obj, false)
+		x.name = madeName(n.Obj)
+		return x, err
+	case inOlder:
+		return e.bucket(kindOlder, n.RetainedSeq, n.RetainedObj, false)
+	}
+	return entry{}, fmt.Errorf("%w: object %d is nowhere", ErrDamaged, n.Obj)
+}
+
+func madeName(id objID) string { return "m" + strconv.FormatUint(uint64(id), 10) }
+
+// bucket returns the entry of an object's blob in a blobs directory.
+func (e *engine) bucket(kind dirKind, seq uint64, id objID, create bool) (entry, error) {
+	n := uint64(id) / blobFanOut
+	key := dirKey{kind: kind, seq: seq, n: n}
+	x := entry{name: blobName(id), key: key}
+	if x.fd = e.dirs.get(key); x.fd >= 0 {
+		return x, nil
+	}
+	base := e.own
+	switch kind {
+	case kindHold:
+		base = e.hold
+	case kindOlder:
+		root, err := e.olderBlobs(seq)
+		if err != nil {
+			return entry{}, err
+		}
+		defer e.done(root)
+		base = root.fd
+	}
+	name := strconv.FormatUint(n, 10)
+	if base < 0 {
+		return entry{}, fmt.Errorf("open blobs: %w", syscall.ENOENT)
+	}
+	fd, err := hostfs.OpenDirPathAt(base, name)
+	if create && errors.Is(err, syscall.ENOENT) {
+		if err = hostfs.MkdirAt(base, name, 0o700); err == nil {
+			fd, err = hostfs.OpenDirPathAt(base, name)
+		}
+	}
+	if err != nil {
+		return entry{}, err
+	}
+	e.dirs.add(key, fd)
+	x.fd = fd
+	return x, nil
+}
+
+func (e *engine) olderBlobs(seq uint64) (entry, error) {
+	key := dirKey{kind: kindOlderRoot, seq: seq}
+	if fd := e.dirs.get(key); fd >= 0 {
+		return entry{fd: fd, key: key}, nil
+	}
+	fd, err := e.openOlder(seq)
+	if err != nil {
+		return entry{}, err
+	}
+	e.dirs.add(key, fd)
+	return entry{fd: fd, key: key}, nil
+}
+
+// grant gives the owner all rights on a directory for the time of the apply.
+func (e *engine) grant(n *node) error {
+	if _, ok := e.granted[n.Obj]; ok {
+		return syscall.EACCES
+	}
+	d, err := e.dir(n)
+	if err != nil {
+		return err
+	}
+	defer e.done(d)
+	st, err := hostfs.StatFD(d.fd)
+	if err != nil {
+		return err
+	}
+	if st.Mode&0o700 == 0o700 {
+		return syscall.EACCES
+	}
+	if err := hostfs.ChmodFD(d.fd, st.Mode|0o700); err != nil {
+		return err
+	}
+	e.granted[n.Obj] = st.Mode
+	return nil
+}
+
+// withAccess runs f, and once more with rights on the directory d if it was
+// refused.
+func (e *engine) withAccess(d *node, f func() error) error {
+	err := f()
+	if errors.Is(err, syscall.EACCES) {
+		if e.grant(d) == nil {
+			err = f()
+		}
+	}
+	return err
+}
+
+// ungrant takes back what grant gave, for directories that the metadata phase
+// does not put right anyway.
+func (e *engine) ungrant() {
+	for id, mode := range e.granted {
+		d, err := e.dir(e.t.nodes[id])
+		if err == nil {
+			err = hostfs.ChmodFD(d.fd, mode)
+			e.done(d)
+		}
+		if err != nil {
+			e.warn("cannot restore the mode of a directory: %v", err)
+		}
+	}
+	e.granted = map[objID]uint32{}
+}

@@ -1,0 +1,281 @@
+package undolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// engine makes the tree what one target says. It works by the actual state
+// and is used once; what it does it can do again after being killed anywhere.
+type engine struct {
+	l    *Log
+	root *hostfs.Root
+	t    *target
+	own  int // blobs of the target's directory, -1: none
+	hold int // blobs of the inverse, where occupants are put
+	// inverse is the directory of the inverse; made is its file "made".
+	inverse int
+	made    int
+
+	openOlder func(seq uint64) (int, error)
+	pack      *stepPack // nil: none
+	log       *slog.Logger
+
+	inside    inside
+	dirs      dirCache
+	granted   map[objID]uint32
+	held      map[objID]bool // is in the hold under its number
+	strangers map[hostfs.ID]objID
+	queue     []*node
+	missing   []*node
+	final     []*node  // directories of the final tree, parents first
+	lost      []string // what can be neither found nor made
+	fresh     int
+	buf       []byte
+
+	warnings []string
+	changes  []fsbridge.Change
+	restored int
+}
+
+func (e *engine) warn(format string, args ...any) {
+	m := fmt.Sprintf(format, args...)
+	if e.log != nil {
+		e.log.Warn(m)
+	}
+	if len(e.warnings) < 100 {
+		e.warnings = append(e.warnings, m)
+	}
+}
+
+func (e *engine) close() {
+	e.dirs.closeAll()
+	if e.pack != nil {
+		e.pack.close()
+		e.pack = nil
+	}
+	for _, fd := range []*int{&e.own, &e.hold, &e.inverse, &e.made} {
+		if *fd >= 0 {
+			_ = hostfs.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// plan decides which bindings are wrong. It changes nothing.
+func (e *engine) plan() {
+	t := e.t
+	for _, n := range e.missing {
+		e.planMissing(n)
+	}
+	for _, d := range t.order {
+		for i := range t.binds[d.Obj] {
+			b := &t.binds[d.Obj][i]
+			if w := b.want; w != nil && b.occNode == w {
+				w.stays = true
+			} else if w != nil {
+				w.wanted = true
+			}
+		}
+	}
+	for _, d := range t.order {
+		here := d.place.kind != nowhere || (d.wanted && t.makeable(d, e.inPack))
+		for i := range t.binds[d.Obj] {
+			b := &t.binds[d.Obj][i]
+			b.wrong = here && b.occNode != b.want || here && b.want == nil && b.occ.Ino != 0
+			if w := b.want; w != nil && b.occNode != w && (!here || w.place.kind == nowhere && !t.makeable(w, e.inPack)) {
+				e.lost = append(e.lost, e.path(d)+"/"+b.name)
+			}
+			if b.wrong && b.occNode != nil {
+				b.occNode.occupies = true
+			}
+		}
+	}
+}
+
+// planMissing wants an object back that somebody outside took away.
+func (e *engine) planMissing(n *node) {
+	t := e.t
+	d := t.nodes[n.Parent]
+	if n.Created || n.place.kind != nowhere {
+		return
+	}
+	if !t.makeable(n, e.inPack) {
+		e.warn("%q is gone and was not kept", strings.TrimPrefix(e.path(d)+"/"+n.Name, "/"))
+		return
+	}
+	b := bind{name: n.Name, want: n}
+	if d.place.kind != nowhere {
+		if at, err := e.dir(d); err == nil {
+			if st, err := hostfs.StatAt(at.fd, n.Name); err == nil {
+				b.occ, b.occMode = st.ID, st.Mode
+				b.occNode = t.find(st.ID, st.Mode, nil)
+			}
+			e.done(at)
+		}
+	}
+	at, _ := slices.BinarySearchFunc(t.binds[d.Obj], b.name, func(b bind, name string) int { return strings.Compare(b.name, name) })
+	t.binds[d.Obj] = slices.Insert(t.binds[d.Obj], at, b)
+}
+
+// nothingToDo tells whether the plan is empty.
+func (e *engine) nothingToDo() bool {
+	for _, n := range e.t.order {
+		if n.dirty && n.place.kind != nowhere {
+			return false
+		}
+		for i := range e.t.binds[n.Obj] {
+			if e.t.binds[n.Obj][i].wrong {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// run carries the plan out.
+func (e *engine) run(ctx context.Context) error {
+	for _, phase := range []struct {
+		name string
+		f    func(context.Context) error
+	}{
+		{"detach", e.detachAll}, {"make", e.makeAll}, {"attach", e.attachAll},
+		{"content", e.contentAll}, {"metadata", e.metaAll},
+	} {
+		if err := phase.f(ctx); err != nil {
+			return fmt.Errorf("%s: %w", phase.name, err)
+		}
+	}
+	return nil
+}
+
+func (e *engine) detachAll(ctx context.Context) error {
+	for _, d := range e.t.order {
+		if d.place.kind == nowhere {
+			continue
+		}
+		binds := e.t.binds[d.Obj]
+		for i := range binds {
+			b := &binds[i]
+			if !b.wrong || b.occ.Ino == 0 {
+				continue
+			}
+			if err := e.detachFrom(d, b); err != nil {
+				return fmt.Errorf("move %q away: %w", e.path(d)+"/"+b.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *engine) detachFrom(d *node, b *bind) error {
+	at, err := e.dir(d)
+	if err != nil {
+		return err
+	}
+	defer e.done(at)
+	return e.detach(d, at.fd, b.name, b)
+}
+
+// detach moves what is at name out of the tree and into the hold. b is the
+// binding as planned, or nil if something unexpected is there.
+func (e *engine) detach(d *node, fd int, name string, b *bind) error {
+	st, err := e.statAt(d, fd, name)
+	if errors.Is(err, syscall.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var n *node
+	id, known := e.strangers[st.ID]
+	if b != nil && b.occNode != nil && b.occ == st.ID {
+		n, id, known = b.occNode, b.occNode.Obj, true
+	}
+	if !known {
+		id = e.t.next
+		e.t.next++
+		e.strangers[st.ID] = id
+	}
+	if err := faultPoint("apply.detach"); err != nil {
+		return err
+	}
+	dir := st.IsDir()
+	if !dir && n != nil && (n.stays || n.place.kind == inOwn && n.wanted || n.place == place{inTree, n.Parent, n.Name} && e.t.bind(n.Parent, n.Name) == nil) {
+		return e.withAccess(d, func() error { return hostfs.UnlinkAt(fd, name) })
+	}
+	x, err := e.bucket(kindHold, 0, id, true)
+	if err != nil {
+		return err
+	}
+	defer e.done(x)
+	to := x.name
+	if e.held[id] {
+		if h, err := hostfs.StatAt(x.fd, to); err == nil && h.ID == st.ID && !dir {
+			return e.withAccess(d, func() error { return hostfs.UnlinkAt(fd, name) })
+		}
+		if to, err = e.freshName(x.fd); err != nil {
+			return err
+		}
+	}
+	if err := e.move(d, fd, name, x.fd, to, &st); err != nil {
+		return err
+	}
+	if to == x.name {
+		e.held[id] = true
+	}
+	if n != nil && to == x.name {
+		n.place = place{kind: inHold}
+	}
+	return nil
+}
+
+func (e *engine) freshName(fd int) (string, error) {
+	for {
+		e.fresh++
+		name := fmt.Sprintf("x%d", e.fresh)
+		if _, err := hostfs.StatAt(fd, name); err != nil {
+			return name, nil
+		}
+	}
+}
+
+// move renames between the tree (the directory d) and blobs. It never
+// replaces anything.
+func (e *engine) move(d *node, fd int, name string, toFD int, to string, st *hostfs.Stat) error {
+	rename := func() error { return renameNoReplace(fd, name, toFD, to) }
+	err := e.withAccess(d, rename)
+	if errors.Is(err, syscall.EACCES) && st != nil && st.IsDir() && st.Mode&0o700 != 0o700 {
+		if err = hostfs.ChmodAt(fd, name, st.Mode|0o700); err == nil {
+			if err = rename(); err == nil {
+				return hostfs.ChmodAt(toFD, to, st.Mode)
+			}
+			_ = hostfs.ChmodAt(fd, name, st.Mode)
+		}
+	}
+	if errors.Is(err, syscall.EXDEV) {
+		err = e.moveByCopy(fd, name, toFD, to)
+	}
+	return err
+}
+
+func renameNoReplace(fd int, name string, toFD int, to string) error {
+	err := hostfs.RenameAt(fd, name, toFD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, syscall.EINVAL) { // a file system without the flag
+		if _, serr := hostfs.StatAt(toFD, to); serr == nil {
+			return syscall.EEXIST
+		}
+		err = hostfs.RenameAt(fd, name, toFD, to, 0)
+	}
+	return err
+}

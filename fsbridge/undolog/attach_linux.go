@@ -1,0 +1,277 @@
+package undolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// makeBatch is how many objects are made before their numbers are written
+// down and they move to their places.
+const makeBatch = 256
+
+// makeAll makes every object anew that is wanted and nowhere, complete, in
+// the hold.
+func (e *engine) makeAll(ctx context.Context) error {
+	var todo []*node
+	for _, n := range e.t.order {
+		if n.wanted && n.place.kind == nowhere && e.t.makeable(n, e.inPack) {
+			todo = append(todo, n)
+		}
+	}
+	for batch := range slices.Chunk(todo, makeBatch) {
+		if err := e.makeSome(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *engine) makeSome(batch []*node) error {
+	stats := make([]hostfs.Stat, len(batch))
+	errs := make([]error, len(batch))
+	fds := make([]entry, len(batch))
+	defer func() {
+		for _, x := range fds {
+			e.done(x)
+		}
+	}()
+	last := uint64(1<<63 - 1)
+	for i, n := range batch { // the cache is not for workers; a bucket is opened once per run
+		x, err := e.bucket(kindHold, 0, n.Obj, true)
+		if err != nil {
+			return err
+		}
+		fds[i] = x
+		if shard := uint64(n.Obj / blobFanOut); shard != last {
+			last = shard
+		} else {
+			e.done(x)
+			fds[i].key = dirKey{}
+		}
+	}
+	var wg sync.WaitGroup
+	next := make(chan int, len(batch))
+	for i := range batch {
+		next <- i
+	}
+	close(next)
+	for range min(max(2, runtime.GOMAXPROCS(0)), 4, len(batch)) {
+		wg.Go(func() {
+			for i := range next {
+				stats[i], errs[i] = e.makeOne(batch[i], fds[i].fd)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return e.noteMade(batch, stats)
+}
+
+// makeOne makes n under its temporary name. It may run on any goroutine.
+func (e *engine) makeOne(n *node, fd int) (st hostfs.Stat, err error) {
+	name := madeName(n.Obj)
+	if err := faultPoint("apply.make"); err != nil {
+		return st, err
+	}
+	if err := removeAll(context.Background(), fd, name); err != nil {
+		return st, err
+	}
+	switch n.typ {
+	case unix.S_IFDIR:
+		if err = hostfs.MkdirAt(fd, name, 0o700); err == nil && e.inPack(n.Obj) {
+			err = e.unpackInside(e.pack.roots[n.Obj], fd, name)
+		}
+	case unix.S_IFLNK:
+		err = hostfs.SymlinkAt(n.Meta.Target, fd, name)
+	case unix.S_IFREG:
+		err = e.makeFile(n, fd, name)
+	default:
+		err = hostfs.MknodAt(fd, name, n.typ|0o600)
+	}
+	if err != nil {
+		return st, fmt.Errorf("make %s again: %w", n.Name, err)
+	}
+	xattrs, has := e.t.rec.Xattrs[n.Obj]
+	if !has && e.inPack(n.Obj) {
+		xattrs = e.pack.node(n.Obj).Xattrs
+		has = len(xattrs) > 0
+	}
+	p, err := hostfs.OpenAt(fd, name, unix.O_PATH, 0)
+	if err != nil {
+		return st, err
+	}
+	defer hostfs.Close(p)
+	if !n.isDir() {
+		if err = e.setMeta(p, n, xattrs, has); err != nil {
+			return st, err
+		}
+	} else if has {
+		if err = e.setXattrs(p, xattrs); err != nil {
+			return st, err
+		}
+	}
+	return hostfs.StatFD(p)
+}
+
+func (e *engine) makeFile(n *node, dirfd int, name string) error {
+	fd, err := hostfs.OpenAt(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	if e.inPack(n.Obj) {
+		if err := e.unpackFile(e.pack.node(n.Obj), fd); err != nil {
+			return err
+		}
+	}
+	return e.putContent(n, fd)
+}
+
+// noteMade writes the numbers of what was made down, before anything of it
+// becomes visible.
+func (e *engine) noteMade(batch []*node, stats []hostfs.Stat) error {
+	var buf []byte
+	for i, n := range batch {
+		buf = appendMade(buf, madeRecord{obj: n.Obj, old: n.ID, new: stats[i].ID})
+	}
+	for _, r := range e.inside.made {
+		buf = appendMade(buf, r)
+	}
+	e.inside.made = nil
+	if err := e.writeMade(buf); err != nil {
+		return err
+	}
+	for i, n := range batch {
+		e.setMade(n, stats[i].ID)
+		n.fresh = true
+		n.place = place{kind: inMade}
+	}
+	return nil
+}
+
+func (e *engine) writeMade(buf []byte) error {
+	if err := faultPoint("apply.made"); err != nil {
+		return err
+	}
+	for len(buf) > 0 {
+		n, err := unix.Write(e.made, buf)
+		if err != nil {
+			return fmt.Errorf("note numbers: %w", err)
+		}
+		buf = buf[n:]
+	}
+	return nil
+}
+
+// setMade gives n the number it has since it was made anew.
+func (e *engine) setMade(n *node, id hostfs.ID) {
+	e.t.setID(n, id)
+	n.made = true
+	e.t.byHost[id] = n
+}
+
+// attachAll puts every object where it should be, parents first.
+func (e *engine) attachAll(ctx context.Context) error {
+	queue := []*node{e.t.nodes[rootObj]}
+	if queue[0] == nil {
+		return nil
+	}
+	visit := func(n *node) {
+		if n.isDir() && !n.seen && n.place.kind != nowhere {
+			n.seen = true
+			queue = append(queue, n)
+		}
+	}
+	for len(queue) > 0 {
+		d := queue[0]
+		queue = queue[1:]
+		e.final = append(e.final, d)
+		binds := e.t.binds[d.Obj]
+		for i := range binds {
+			b := &binds[i]
+			if b.wrong {
+				if err := e.attach(d, b); err != nil {
+					return fmt.Errorf("put %q back: %w", e.path(d)+"/"+b.name, err)
+				}
+			}
+			if b.want != nil {
+				visit(b.want)
+			}
+		}
+		for _, c := range e.t.children[d.Obj] {
+			if c.place.kind == inTree {
+				visit(c)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *engine) attach(d *node, b *bind) error {
+	n := b.want
+	at, err := e.dir(d)
+	if err != nil {
+		return err
+	}
+	defer e.done(at)
+	e.changed(d, b)
+	if n == nil || n.place.kind == nowhere {
+		return nil
+	}
+	from, err := e.at(n)
+	if err != nil {
+		return err
+	}
+	defer e.done(from)
+	put := func() error { return e.put(n, d, from, at.fd, b.name) }
+	if err := faultPoint("apply.attach"); err != nil {
+		return err
+	}
+	err = e.withAccess(d, put)
+	if errors.Is(err, syscall.EEXIST) { // somebody was quicker: keep theirs, too
+		if err = e.detach(d, at.fd, b.name, nil); err == nil {
+			err = put()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	n.place = place{inTree, d.Obj, b.name}
+	e.restored++
+	return nil
+}
+
+// put gives n, which is at from, its name.
+func (e *engine) put(n, d *node, from entry, fd int, name string) error {
+	if n.place.kind == inTree || n.place.kind == inOlder {
+		if n.isDir() {
+			return fmt.Errorf("%w: directory object %d has two places", ErrDamaged, n.Obj)
+		}
+		return hostfs.LinkAt(from.fd, from.name, fd, name)
+	}
+	err := renameNoReplace(from.fd, from.name, fd, name)
+	if errors.Is(err, syscall.EACCES) && n.isDir() {
+		st, serr := hostfs.StatAt(from.fd, from.name)
+		if serr == nil && st.Mode&0o700 != 0o700 { // the metadata phase puts it right
+			if err = hostfs.ChmodAt(from.fd, from.name, st.Mode|0o700); err == nil {
+				n.dirty = true
+				err = renameNoReplace(from.fd, from.name, fd, name)
+			}
+		}
+	}
+	if errors.Is(err, syscall.EXDEV) {
+		err = e.attachByCopy(n, from, fd, name)
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+package undolog
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// otherObj stands in "made" for what is inside an adopted directory and so has
+// no object number.
+const otherObj objID = maxObjects
+
+// inside collects the new numbers of what was inside packed directories.
+type inside struct {
+	mu   sync.Mutex
+	made []madeRecord
+}
+
+func (e *engine) inPack(obj objID) bool { return e.pack != nil && e.pack.has(obj) }
+
+// unpackFile writes the content of a packed file to the new file fd.
+func (e *engine) unpackFile(n *packNode, fd int) error {
+	if err := hostfs.TruncateFD(fd, n.Meta.Size); err != nil {
+		return err
+	}
+	err := e.pack.content(n, func(off int64, b []byte) error { return hostfs.PwriteFull(fd, b, off) })
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return nil
+}
+
+// unpackInside makes everything that was in the packed directory node i, which
+// is name below dirfd now.
+func (e *engine) unpackInside(i int, dirfd int, name string) error {
+	kids := e.pack.kids[i]
+	if len(kids) == 0 {
+		return nil
+	}
+	fd, err := hostfs.OpenDirPathAt(dirfd, name)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	for _, k := range kids {
+		if err := e.unpackNode(k, fd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *engine) unpackNode(k int, dirfd int) error {
+	p := &e.pack.nodes[k]
+	if p.Link >= 0 {
+		return e.linkUnpacked(p, dirfd)
+	}
+	n := &node{objectRecord: &objectRecord{Name: p.Name, ID: p.ID, Meta: p.Meta}, typ: p.Meta.Mode & unix.S_IFMT}
+	var err error
+	switch n.typ {
+	case unix.S_IFDIR:
+		if err = hostfs.MkdirAt(dirfd, p.Name, 0o700); err == nil {
+			err = e.unpackInside(k, dirfd, p.Name)
+		}
+	case unix.S_IFLNK:
+		err = hostfs.SymlinkAt(p.Meta.Target, dirfd, p.Name)
+	case unix.S_IFREG:
+		var fd int
+		if fd, err = hostfs.OpenAt(dirfd, p.Name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600); err == nil {
+			err = e.unpackFile(p, fd)
+			_ = hostfs.Close(fd)
+		}
+	default:
+		err = hostfs.MknodAt(dirfd, p.Name, n.typ|0o600)
+	}
+	if err != nil {
+		return err
+	}
+	fd, err := hostfs.OpenAt(dirfd, p.Name, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	if err := e.setMeta(fd, n, p.Xattrs, len(p.Xattrs) > 0); err != nil {
+		return err
+	}
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	e.inside.mu.Lock()
+	defer e.inside.mu.Unlock()
+	e.inside.made = append(e.inside.made, madeRecord{obj: otherObj, old: p.ID, new: st.ID})
+	return nil
+}
+
+// linkUnpacked makes another name of a file of the same packed tree, which was
+// made before: it is found from the tree's root downwards.
+func (e *engine) linkUnpacked(p *packNode, dirfd int) error {
+	var names []string
+	at := p.Link
+	for ; at >= 0 && e.pack.nodes[at].Parent >= 0; at = e.pack.nodes[at].Parent {
+		names = append(names, e.pack.nodes[at].Name)
+	}
+	root := e.pack.nodes[at].Obj
+	x, err := openHoldRoot(e.hold, root)
+	if err != nil {
+		return err
+	}
+	for i := len(names) - 1; i > 0; i-- {
+		next, err := hostfs.OpenDirPathAt(x, names[i])
+		_ = hostfs.Close(x)
+		if err != nil {
+			return err
+		}
+		x = next
+	}
+	defer hostfs.Close(x)
+	return hostfs.LinkAt(x, names[0], dirfd, p.Name)
+}
+
+// openHoldRoot opens the directory that is being made in the hold for obj.
+func openHoldRoot(hold int, obj objID) (int, error) {
+	b, err := hostfs.OpenDirPathAt(hold, fmt.Sprint(uint32(obj)/blobFanOut))
+	if err != nil {
+		return -1, err
+	}
+	defer hostfs.Close(b)
+	return hostfs.OpenDirPathAt(b, madeName(obj))
+}

@@ -1,0 +1,285 @@
+package undolog
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// inverse writes, before anything is changed, what the plan is about to
+// replace: the journal with which this apply can be undone.
+type inverse struct {
+	e   *engine
+	w   *recordWriter
+	dir *stepDir
+	buf []byte
+}
+
+// writeInverse writes the journal into the new directory dir.
+func (e *engine) writeInverse(dir *stepDir, step stepRecord, power bool) (err error) {
+	w, err := createJournal(dir.fd, &step, power)
+	if err != nil {
+		return err
+	}
+	v := &inverse{e: e, w: w, dir: dir}
+	defer func() {
+		if cerr := w.close(); err == nil {
+			err = cerr
+		}
+	}()
+	if root := e.t.nodes[rootObj]; root != nil {
+		if err := v.object(root); err != nil {
+			return err
+		}
+	}
+	for _, n := range e.t.order {
+		if err := v.node(n); err != nil {
+			return err
+		}
+	}
+	for _, n := range e.t.order {
+		if err := v.bindings(n); err != nil {
+			return err
+		}
+	}
+	if err := v.flush(0); err != nil {
+		return err
+	}
+	return w.sync()
+}
+
+func (v *inverse) flush(limit int) error {
+	if len(v.buf) <= limit {
+		return nil
+	}
+	err := v.w.append(v.buf)
+	v.buf = v.buf[:0]
+	return err
+}
+
+// node records n if this apply will change it, or needs it to find another.
+func (v *inverse) node(n *node) error {
+	e := v.e
+	wrong := false
+	for i := range e.t.binds[n.Obj] {
+		wrong = wrong || e.t.binds[n.Obj][i].wrong
+	}
+	switch {
+	case n.place.kind == nowhere:
+		if n.wanted && e.t.makeable(n, e.inPack) {
+			return v.created(n, hostfs.ID{})
+		}
+		return nil
+	case n.place.kind == inOwn:
+		if !n.occupies {
+			return v.created(n, n.ID)
+		}
+	case wrong || n.wanted || n.dirty && !n.Created:
+		return v.object(n)
+	}
+	return nil
+}
+
+// created records n as something that was not there.
+func (v *inverse) created(n *node, id hostfs.ID) error {
+	if n.inverse {
+		return nil
+	}
+	n.inverse = true
+	r := objectRecord{Obj: n.Obj, ID: id, Created: true}
+	v.buf = r.frame(v.buf)
+	return v.flush(128 << 10)
+}
+
+// object records n as it is now, its directories first.
+func (v *inverse) object(n *node) error {
+	if n.inverse {
+		return nil
+	}
+	var chain []*node
+	for c := n; !c.inverse; c = v.e.t.nodes[c.place.dir] {
+		chain = append(chain, c)
+		if c.place.kind != inTree || c.Obj == rootObj {
+			break
+		}
+		if len(chain) > len(v.e.t.nodes) {
+			return fmt.Errorf("%w: object %d is inside itself", ErrDamaged, n.Obj)
+		}
+	}
+	for i := len(chain) - 1; i >= 0; i-- {
+		if err := v.one(chain[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *inverse) one(n *node) error {
+	e := v.e
+	n.inverse = true
+	if n.place.kind == inOwn { // a directory in our own blobs
+		r := objectRecord{Obj: n.Obj, ID: n.ID, Created: true}
+		v.buf = r.frame(v.buf)
+		return v.flush(128 << 10)
+	}
+	if n.Obj == rootObj {
+		st, err := e.root.Stat()
+		if err != nil {
+			return err
+		}
+		return v.record(n, entry{fd: -1}, &st)
+	}
+	at, err := e.at(n)
+	if err != nil {
+		return err
+	}
+	defer e.done(at)
+	st, err := hostfs.StatAt(at.fd, at.name)
+	if err != nil {
+		return err
+	}
+	return v.record(n, at, &st)
+}
+
+// record writes the object record of n with its attributes and contents as
+// far as they will change.
+func (v *inverse) record(n *node, at entry, st *hostfs.Stat) error {
+	r := objectRecord{Obj: n.Obj, ID: st.ID, Meta: metaOf(st, "")}
+	switch n.place.kind {
+	case inTree:
+		if n.Obj != rootObj {
+			r.Parent, r.Name = n.place.dir, n.place.name
+		}
+	case inOlder:
+		r.RetainedSeq, r.RetainedObj = n.RetainedSeq, n.RetainedObj
+	}
+	if mode, ok := v.e.granted[n.Obj]; ok {
+		r.Meta.Mode = mode
+	}
+	if st.IsSymlink() {
+		target, err := hostfs.ReadlinkAt(at.fd, at.name)
+		if err != nil {
+			return err
+		}
+		r.Meta.Target = target
+	}
+	v.buf = r.frame(v.buf)
+	if n.xattrs {
+		have, err := v.attributes(n, at)
+		if err != nil {
+			return err
+		}
+		x := xattrsRecord{Obj: n.Obj, Xattrs: have}
+		v.buf = x.frame(v.buf)
+	}
+	if st.IsRegular() && !n.Created && (n.content || st.Size != n.Meta.Size) {
+		if err := v.contents(n, at, st); err != nil {
+			return err
+		}
+	}
+	return v.flush(128 << 10)
+}
+
+func (v *inverse) attributes(n *node, at entry) ([]hostfs.Xattr, error) {
+	if n.isDir() {
+		d, err := v.e.dir(n)
+		if err != nil {
+			return nil, err
+		}
+		defer v.e.done(d)
+		return hostfs.AllXattrsFD(d.fd)
+	}
+	return hostfs.AllXattrsAt(at.fd, at.name)
+}
+
+// contents records the bytes that will be overwritten or cut off.
+func (v *inverse) contents(n *node, at entry, st *hostfs.Stat) error {
+	fd, err := openForce(at, unix.O_RDONLY, st)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	if err := v.flush(0); err != nil {
+		return err
+	}
+	w := v.e.l.newContentWriter(v.w, v.dir, n.Obj)
+	for i := range v.e.t.rec.Contents[n.Obj] {
+		c := &v.e.t.rec.Contents[n.Obj][i]
+		if end := min(c.Off+c.Len, st.Size); c.Off < end {
+			if err := w.data(fd, c.Off, end); err != nil {
+				return err
+			}
+		}
+	}
+	if n.Meta.Size < st.Size {
+		return w.data(fd, n.Meta.Size, st.Size)
+	}
+	return nil
+}
+
+// bindings records the wrong bindings of d and what occupies them, which will
+// be moved into this directory's blobs.
+func (v *inverse) bindings(d *node) error {
+	binds := v.e.t.binds[d.Obj]
+	for i := range binds {
+		b := &binds[i]
+		if !b.wrong {
+			continue
+		}
+		old, err := v.occupant(d, b)
+		if err != nil {
+			return err
+		}
+		r := bindingRecord{Dir: d.Obj, Name: b.name, Old: old}
+		v.buf = r.frame(v.buf)
+		if old != noObj {
+			v.buf = frameObj(v.buf, recRetain, old)
+		}
+		if err := v.flush(128 << 10); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *inverse) occupant(d *node, b *bind) (objID, error) {
+	e := v.e
+	if b.occ.Ino == 0 {
+		return noObj, nil
+	}
+	n := b.occNode
+	if n != nil && n.place.kind != inOwn {
+		return n.Obj, v.object(n)
+	}
+	at, err := e.dir(d)
+	if err != nil {
+		return noObj, err
+	}
+	defer e.done(at)
+	at.name = b.name
+	st, err := hostfs.StatAt(at.fd, b.name)
+	if err != nil {
+		return noObj, err
+	}
+	if n == nil {
+		id, ok := e.strangers[st.ID]
+		if ok {
+			return id, nil
+		}
+		id = e.t.next
+		e.t.next++
+		e.strangers[st.ID] = id
+		n = &node{objectRecord: &objectRecord{Obj: id, Created: true}}
+	}
+	if n.inverse {
+		return n.Obj, nil
+	}
+	n.inverse = true
+	own := n.place
+	n.place = place{inTree, d.Obj, b.name}
+	err = v.record(n, at, &st)
+	n.place = own
+	return n.Obj, err
+}

@@ -1,0 +1,147 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// genPath draws a path of one to three components of few names.
+func genPath(t *rapid.T) string {
+	name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+	p := name.Draw(t, "name")
+	for range rapid.SampledFrom([]int{0, 0, 1, 1, 2}).Draw(t, "depth") {
+		p += "/" + name.Draw(t, "name")
+	}
+	return p
+}
+
+// randomOp does one random operation; that it is impossible is fine.
+func randomOp(t *rapid.T, w *world) {
+	data := func() string {
+		return fmt.Sprintf("%d-%s", rapid.IntRange(0, 9).Draw(t, "data"), string(make([]byte, rapid.SampledFrom([]int{0, 5, 300, 70000}).Draw(t, "len"))))
+	}
+	off := func() int64 { return rapid.SampledFrom([]int64{0, 3, 100, 65536, 200000}).Draw(t, "off") }
+	p := genPath(t)
+	var err error
+	op := rapid.SampledFrom([]string{
+		"create", "create", "write", "write", "truncate", "chmod", "rename", "rename", "exchange", "noreplace", "unlink", "unlink",
+		"mkdir", "mkdir", "rmdir", "rmtree", "symlink", "link", "xattr", "rmxattr", "fifo", "punch", "fallocate", "tmpfile", "hold", "poke", "poke", "utimes", "collapse",
+	}).Draw(t, "op")
+	switch op {
+	case "create":
+		err = w.create(p, data())
+	case "write":
+		err = w.write(p, off(), data())
+	case "truncate":
+		err = w.truncate(p, rapid.SampledFrom([]int64{0, 1, 5, 66000, 300000}).Draw(t, "size"))
+	case "chmod":
+		err = w.chmod(p, rapid.SampledFrom([]uint32{0o755, 0o644, 0o4755, 0o2700, 0o1777, 0, 0o400}).Draw(t, "mode"))
+	case "rename":
+		err = w.rename(p, genPath(t), 0)
+	case "exchange":
+		err = w.rename(p, genPath(t), unix.RENAME_EXCHANGE)
+	case "noreplace":
+		err = w.rename(p, genPath(t), unix.RENAME_NOREPLACE)
+	case "unlink":
+		err = w.unlink(p)
+	case "mkdir":
+		err = w.mkdir(p)
+	case "rmdir":
+		err = w.rmdir(p)
+	case "rmtree":
+		err = rmtree(w, p)
+	case "symlink":
+		err = w.symlink("../"+genPath(t), p)
+	case "link":
+		err = w.link(p, genPath(t))
+	case "xattr":
+		err = w.setxattr(p, "user.a", fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "value")))
+	case "rmxattr":
+		err = w.setxattr(p, "user.a", "")
+	case "fifo":
+		err = w.fifo(p)
+	case "punch":
+		err = w.fallocate(p, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off(), 4096)
+	case "collapse":
+		err = w.fallocate(p, unix.FALLOC_FL_COLLAPSE_RANGE, 0, 4096)
+	case "fallocate":
+		err = w.fallocate(p, 0, off(), 5000)
+	case "tmpfile":
+		err = w.tmpfile("", p, data())
+	case "hold":
+		if len(w.open) < 4 {
+			err = w.hold(p)
+		}
+	case "poke":
+		err = w.poke(rapid.IntRange(0, 3).Draw(t, "handle"), off(), data())
+	case "utimes":
+		err = w.utimes(p, int64(rapid.IntRange(1, 1<<40).Draw(t, "mtime")))
+	}
+	var errno unix.Errno
+	if err != nil && !errors.Is(err, errNoSuch) && (!errors.As(err, &errno) || errno == unix.EIO || errno == unix.ESTALE) {
+		t.Fatalf("%s %s: %v", op, p, err)
+	}
+}
+
+func rmtree(w *world, p string) error {
+	if err := w.unlink(p); err == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(w.base + "/work/" + p)
+	if err != nil {
+		return errNoSuch
+	}
+	for _, e := range entries {
+		if err := rmtree(w, p+"/"+e.Name()); err != nil {
+			return err
+		}
+	}
+	return w.rmdir(p)
+}
+
+// TestModel does random operations in several steps and moves back and forth
+// between them; each time the whole tree must be as it was.
+func TestModel(t *testing.T) {
+	base := testDir(t)
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		dir := fmt.Sprintf("%s/%d", base, n)
+		w := newWorld(t, dir, Options{Limits: Limits{InlineBytes: rapid.SampledFrom([]int64{64, 64 << 10}).Draw(t, "inline")}})
+		defer removeForTest(dir)
+		defer w.close()
+		snaps := []map[string]string{w.snapshot()}
+		at := 0
+		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			for range rapid.IntRange(1, 3).Draw(t, "steps") {
+				e := w.step(func() {
+					for range rapid.IntRange(1, 12).Draw(t, "ops") {
+						randomOp(t, w)
+					}
+				})
+				if e == nil {
+					same(t, "step that changed nothing", snaps[at], w.snapshot())
+					continue
+				}
+				snaps = append(snaps[:at+1], w.snapshot())
+				at++
+			}
+			for range rapid.IntRange(0, 4).Draw(t, "moves") {
+				k := rapid.IntRange(-at, len(snaps)-1-at).Draw(t, "move")
+				switch {
+				case k < 0:
+					w.undo(-k)
+				case k > 0:
+					w.redo(k)
+				}
+				at += k
+				same(t, fmt.Sprintf("move by %d to %d", k, at), snaps[at], w.snapshot())
+			}
+		}
+	})
+}

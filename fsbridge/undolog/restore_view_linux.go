@@ -1,0 +1,358 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// thing is one file or directory, now or at some time before: what all the
+// layers of a pastView agree to be the same object.
+type thing struct {
+	typ uint32
+	id  hostfs.ID
+	// now: it is in the folder at name in dir (dir is nil for the root).
+	now  bool
+	dir  *thing
+	name string
+	// Otherwise it is an object of layer home: in its blobs, or to be made of
+	// its records.
+	home *layer
+	obj  *node
+	// as is its object in each layer that knows it.
+	as map[*layer]*node
+}
+
+// layer is one closed step, seen as what was true before it.
+type layer struct {
+	e      *engine
+	things map[objID]*thing
+}
+
+// pastView shows the folder as it was before its oldest layer, without
+// changing anything: each layer overlays the newer ones, and the newest the
+// actual state.
+type pastView struct {
+	root   *hostfs.Root
+	top    *thing
+	layers []*layer // newest first
+	actual map[hostfs.ID]*thing
+}
+
+func newPastView(root *hostfs.Root) *pastView {
+	top := &thing{typ: unix.S_IFDIR, id: root.ID(), now: true, as: map[*layer]*node{}}
+	return &pastView{root: root, top: top, actual: map[hostfs.ID]*thing{root.ID(): top}}
+}
+
+// open opens a thing that is in the folder now.
+func (v *pastView) open(t *thing, flags int) (int, error) {
+	fd, err := v.root.OpenPath(v.path(t), flags)
+	if err != nil {
+		return -1, err
+	}
+	st, err := hostfs.StatFD(fd)
+	if err == nil && st.ID != t.id {
+		err = hostfs.ErrChanged
+	}
+	if err != nil {
+		_ = hostfs.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func (v *pastView) path(t *thing) string {
+	var parts []string
+	for ; t.dir != nil; t = t.dir {
+		parts = append([]string{t.name}, parts...)
+	}
+	return strings.Join(parts, "/")
+}
+
+// present returns what is at name in the directory d now, or nil.
+func (v *pastView) present(d *thing, name string) (*thing, error) {
+	if !d.now {
+		return nil, nil
+	}
+	fd, err := v.open(d, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(fd)
+	st, err := hostfs.StatAt(fd, name)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.intern(d, name, &st), nil
+}
+
+func (v *pastView) intern(d *thing, name string, st *hostfs.Stat) *thing {
+	t := v.actual[st.ID]
+	if t == nil {
+		t = &thing{typ: st.Type(), id: st.ID, now: true, dir: d, name: name, as: map[*layer]*node{}}
+		v.actual[st.ID] = t
+	}
+	return t
+}
+
+// lookup returns what was at name in d before the oldest layer.
+func (v *pastView) lookup(d *thing, name string) (*thing, error) {
+	for i := len(v.layers) - 1; i >= 0; i-- {
+		l := v.layers[i]
+		if n := d.as[l]; n != nil {
+			if b := l.e.t.bind(n.Obj, name); b != nil {
+				if b.want == nil {
+					return nil, nil
+				}
+				return l.things[b.want.Obj], nil
+			}
+		}
+	}
+	return v.present(d, name)
+}
+
+// names lists the directory d as it was before the oldest layer.
+func (v *pastView) names(d *thing) (map[string]bool, error) {
+	out := map[string]bool{}
+	if d.now {
+		fd, err := v.open(d, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := hostfs.ReadDir(fd)
+		_ = hostfs.Close(fd)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range entries {
+			out[x.Name] = true
+		}
+	}
+	for _, l := range v.layers { // newest first: the oldest has the last word
+		n := d.as[l]
+		if n == nil {
+			continue
+		}
+		for i := range l.e.t.binds[n.Obj] {
+			b := &l.e.t.binds[n.Obj][i]
+			delete(out, b.name)
+			if b.want != nil {
+				out[b.name] = true
+			}
+		}
+	}
+	return out, nil
+}
+
+// push adds the next older step: it finds its objects in the view so far.
+func (v *pastView) push(e *engine) error {
+	t := e.t
+	l := &layer{e: e, things: map[objID]*thing{}}
+	if t.nodes[rootObj] == nil {
+		v.layers = append(v.layers, l)
+		return nil
+	}
+	if err := e.scanBlobs(e.own, inOwn); err != nil {
+		return err
+	}
+	e.queue = nil
+	for _, n := range t.order {
+		if n.place.kind == inOwn {
+			l.know(n, &thing{typ: n.typ, id: n.ID, home: l, obj: n, as: map[*layer]*node{}})
+		}
+	}
+	l.know(t.nodes[rootObj], v.top)
+	queue := append([]*node(nil), t.order...)
+	for done := map[objID]bool{}; len(queue) > 0; queue = queue[1:] {
+		d := queue[0]
+		th := l.things[d.Obj]
+		if th == nil || done[d.Obj] || th.typ != unix.S_IFDIR {
+			continue
+		}
+		done[d.Obj] = true
+		found, err := v.pushDir(l, d, th)
+		if err != nil {
+			return err
+		}
+		queue = append(queue, found...)
+	}
+	for _, n := range t.order { // what is nowhere is made of the records
+		if l.things[n.Obj] == nil && !n.Created {
+			l.know(n, &thing{typ: n.typ, id: n.ID, home: l, obj: n, as: map[*layer]*node{}})
+		}
+	}
+	v.layers = append(v.layers, l)
+	return nil
+}
+
+func (l *layer) know(n *node, t *thing) {
+	if l.things[n.Obj] == nil {
+		l.things[n.Obj] = t
+		t.as[l] = n
+		if n.typ == 0 {
+			n.typ = t.typ
+		}
+	}
+}
+
+func (v *pastView) pushDir(l *layer, d *node, th *thing) (found []*node, err error) {
+	t := l.e.t
+	binds := t.binds[d.Obj]
+	for i := range binds {
+		x, err := v.lookup(th, binds[i].name)
+		if err != nil {
+			return nil, err
+		}
+		if x == nil {
+			continue
+		}
+		if n := t.find(x.id, x.typ, &binds[i]); n != nil && l.things[n.Obj] == nil {
+			l.know(n, x)
+			found = append(found, n)
+		}
+	}
+	for _, c := range t.children[d.Obj] {
+		x, err := v.lookup(th, c.Name)
+		if err != nil {
+			return nil, err
+		}
+		if x != nil && (c.typ == 0 || c.typ == x.typ) && l.things[c.Obj] == nil {
+			l.know(c, x)
+			found = append(found, c)
+		}
+	}
+	return found, nil
+}
+
+// touched tells whether any layer knows t: else it is as it was.
+func (v *pastView) touched(t *thing) bool { return len(t.as) > 0 }
+
+// meta returns the metadata of t before the oldest layer; xattrs counts if has.
+func (v *pastView) meta(t *thing) (m objectMeta, xattrs []hostfs.Xattr, has bool, err error) {
+	known := false
+	for i := len(v.layers) - 1; i >= 0; i-- {
+		l := v.layers[i]
+		n := t.as[l]
+		if n == nil || n.Created {
+			continue
+		}
+		if !known {
+			m, known = n.Meta, true
+		}
+		if n.xattrs && !has {
+			xattrs, has = l.e.t.rec.Xattrs[n.Obj], true
+		}
+	}
+	if known && has {
+		return m, xattrs, has, nil
+	}
+	st, now, err := v.attributesNow(t)
+	if err != nil {
+		return m, nil, false, err
+	}
+	if !known {
+		m = metaOf(st, "")
+	}
+	if !has {
+		xattrs, has = now, len(now) > 0
+	}
+	return m, xattrs, has, nil
+}
+
+// attributesNow reads what t is like now, wherever it is.
+func (v *pastView) attributesNow(t *thing) (*hostfs.Stat, []hostfs.Xattr, error) {
+	if !t.now && t.obj.place.kind != inOwn {
+		if t.home.e.inPack(t.obj.Obj) {
+			return &hostfs.Stat{Mode: t.typ}, t.home.e.pack.node(t.obj.Obj).Xattrs, nil
+		}
+		return &hostfs.Stat{Mode: t.typ}, nil, nil
+	}
+	at, done, err := v.at(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	if at.name == "" {
+		st, err := hostfs.StatFD(at.fd)
+		if err != nil {
+			return nil, nil, err
+		}
+		x, err := hostfs.AllXattrsFD(at.fd)
+		return &st, x, err
+	}
+	st, err := hostfs.StatAt(at.fd, at.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	x, err := hostfs.AllXattrsAt(at.fd, at.name)
+	return &st, x, err
+}
+
+// at returns where t is; the root has no name.
+func (v *pastView) at(t *thing) (entry, func(), error) {
+	if !t.now {
+		x, err := t.home.e.at(t.obj)
+		return x, func() { t.home.e.done(x) }, err
+	}
+	dir := t
+	if t.dir != nil {
+		dir = t.dir
+	}
+	fd, err := v.open(dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return entry{}, nil, err
+	}
+	x := entry{fd: fd}
+	if t.dir != nil {
+		x.name = t.name
+	}
+	return x, func() { _ = hostfs.Close(fd) }, nil
+}
+
+// writeBase writes the content that t has now, or as its home made it.
+func (v *pastView) writeBase(t *thing, out int) error {
+	if !t.now && t.obj.place.kind != inOwn {
+		e := t.home.e
+		if !e.t.makeable(t.obj, e.inPack) {
+			return fmt.Errorf("%w: the content of %q was not kept", ErrDamaged, t.obj.Name)
+		}
+		if e.inPack(t.obj.Obj) {
+			return e.unpackFile(e.pack.node(t.obj.Obj), out)
+		}
+		return nil // the layer's records hold all of it
+	}
+	at, done, err := v.at(t)
+	if err != nil {
+		return err
+	}
+	defer done()
+	in, err := openRegular(at.fd, at.name)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(in)
+	st, err := hostfs.StatFD(in)
+	if err != nil {
+		return err
+	}
+	return copyData(in, out, st.Size)
+}
+
+// writePast puts over it what the layers captured, newest first.
+func (v *pastView) writePast(t *thing, out int) error {
+	for _, l := range v.layers {
+		if n := t.as[l]; n != nil && !n.Created {
+			if err := l.e.putContent(n, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
