@@ -2,18 +2,52 @@ package actors
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/codeagent/sandbox/actors/frontend/control"
+	"github.com/codeagent/sandbox/actors/machine"
+	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
 )
 
-// errNotYet marks what the composition does not offer yet.
-var errNotYet = errors.New("actors: not composed yet")
+// maxDirectories is the specification's limit for one session.
+const maxDirectories = 8
 
-// Session is a running session in this process. It implements [Service] and
-// [Runner].
-type Session struct{}
+// Session is a running session in this process, or with Config.Runtime nil the
+// history of some working folders. It implements [Service] and [Runner].
+type Session struct {
+	cfg     Config
+	id      string
+	started time.Time
+	clock   supervision.Clock
+	bus     *bus
+	tree    *supervision.Tree
+	system  *actor.ActorSystem
+	root    *actor.PID
+	slot    *machine.Slot
+	dirs    []*workdir
+	sgIDs   int
+	stopped chan struct{}
+
+	mu      sync.Mutex // server, closing, workdir.bridge
+	server  *control.Server
+	closing bool
+	closed  chan struct{}
+	closeE  error
+}
 
 var (
 	_ Service = (*Session)(nil)
@@ -21,40 +55,166 @@ var (
 )
 
 // Start opens the working folders' logs, recovers them, starts the runtime and
-// returns when commands can run. ctx bounds the start only. Close the Session
-// to stop it.
-func Start(ctx context.Context, cfg Config) (*Session, error) { return nil, errNotYet }
+// returns when commands can run. ctx bounds the start only. Errors are
+// *undolog.LockedError and *undolog.VersionError from the log, [ErrDirectory],
+// and those of the runtime; nothing is left behind then. Close the Session to
+// stop it.
+func Start(ctx context.Context, cfg Config) (*Session, error) {
+	s, err := newSession(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		return nil, errors.Join(err, s.Close(closing))
+	}
+	return s, nil
+}
 
 // Offline opens the working folders' logs without a runtime: history, undo,
-// redo and the like. The logs are locked until Close.
-func Offline(ctx context.Context, cfg Config) (Service, error) { return nil, errNotYet }
+// redo and the like. The logs are locked until Close. A folder whose log has
+// another format is there too; all that can be done with it is to discard it.
+func Offline(ctx context.Context, cfg Config) (Service, error) {
+	cfg.Runtime, cfg.RuntimeDir = nil, ""
+	return Start(ctx, cfg)
+}
 
-// Dial connects to the control socket of a session in another process.
-func Dial(ctx context.Context, socketPath string) (Service, error) { return nil, errNotYet }
+func newSession(cfg Config) (*Session, error) {
+	if n := len(cfg.Directories); n < 1 || n > maxDirectories {
+		return nil, fmt.Errorf("%w: a session has 1 to %d working folders, not %d", ErrDirectory, maxDirectories, n)
+	}
+	if cfg.Barriers == undolog.PolicyLock {
+		return nil, fmt.Errorf("barrier policy %q: this system offers no way to keep other processes from writing to a folder that could be undone after a crash; use %q or %q: %w",
+			undolog.PolicyLock, undolog.PolicyBarrier, undolog.PolicyWarn, errors.ErrUnsupported)
+	}
+	setDefault(&cfg.Timing.QuiescenceIdle, 100*time.Millisecond)
+	setDefault(&cfg.Timing.QuiescenceMax, 2*time.Second)
+	setDefault(&cfg.Timing.AmbientIdle, 5*time.Second)
+	setDefault(&cfg.Timing.ReplyDeadline, 5*time.Second)
+	setDefault(&cfg.Safeguards.Timeout, 30*time.Second)
+	s := &Session{cfg: cfg, id: cfg.SessionID, clock: supervision.RealClock{}, slot: &machine.Slot{}, tree: supervision.NewTree(),
+		stopped: make(chan struct{}), closed: make(chan struct{})}
+	if cfg.Clock != nil {
+		s.clock = cfg.Clock
+	}
+	if s.id == "" {
+		var b [6]byte
+		if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
+			return nil, err
+		}
+		s.id = hex.EncodeToString(b[:])
+	}
+	s.started, s.bus = s.clock.Now(), newBus(s.clock)
+	for i, d := range cfg.Directories {
+		d, err := ValidateDirectory(d, cfg.RuntimeDir)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range s.dirs {
+			if within(d.Path, o.d.Path) || within(o.d.Path, d.Path) || within(o.d.UndoDir, d.Path) || within(d.UndoDir, o.d.Path) {
+				return nil, fmt.Errorf("%w: %s and %s overlap; name only one of them", ErrDirectory, d.Path, o.d.Path)
+			}
+		}
+		s.dirs = append(s.dirs, &workdir{s: s, index: i, d: d})
+	}
+	return s, nil
+}
 
-func (s *Session) Status(context.Context) (Status, error) { return Status{}, errNotYet }
-func (s *Session) History(context.Context, HistoryRequest) ([]undolog.Entry, error) {
-	return nil, errNotYet
+func setDefault(d *time.Duration, v time.Duration) {
+	if *d == 0 {
+		*d = v
+	}
 }
-func (s *Session) Show(context.Context, StepRequest) (undolog.StepDetail, error) {
-	return undolog.StepDetail{}, errNotYet
+
+func (s *Session) start(ctx context.Context) error {
+	for _, w := range s.dirs {
+		if err := w.open(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.spawn(ctx); err != nil {
+		return err
+	}
+	if err := s.move(ctx, session.Starting, "start"); err != nil {
+		return err
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	if s.cfg.Runtime != nil {
+		if _, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Start{Context: ctx, Reply: r} }); err != nil {
+			return err
+		}
+	}
+	return s.move(ctx, session.Active, "started")
 }
-func (s *Session) Diff(context.Context, StepRequest, io.Writer) error { return errNotYet }
-func (s *Session) Undo(context.Context, UndoRequest) (UndoResult, error) {
-	return UndoResult{}, errNotYet
+
+func (s *Session) move(ctx context.Context, to session.State, why string) error {
+	_, err := ask(ctx, s, "", func(r *messages.Reply[session.State]) any { return &session.Move{To: to, Reason: why, Reply: r} })
+	return err
 }
-func (s *Session) Redo(context.Context, UndoRequest) (UndoResult, error) {
-	return UndoResult{}, errNotYet
+
+// listen opens the control socket and registers the session.
+func (s *Session) listen() error {
+	if s.cfg.RuntimeDir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(s.cfg.RuntimeDir, 0o700); err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	r := registration{PID: os.Getpid(), Session: s.id, Socket: s.socket()}
+	server, err := control.Listen(r.Socket, control.Options{Handler: s.handle, ToWire: toWire, Logger: s.cfg.Logger})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.server = server
+	s.mu.Unlock()
+	s.tree.Node(s.path("frontends/control-socket")).SetLive(func(n *supervision.Snapshot) {
+		n.State = "listening"
+		n.Facts = map[string]string{"connections": fmt.Sprint(server.Connections())}
+	})
+	for _, w := range s.dirs {
+		r.Directories = append(r.Directories, w.d.Path)
+		if w.log == nil {
+			continue
+		}
+		o := undolog.Owner{PID: r.PID, Session: r.Session, Socket: r.Socket, WorkDir: w.d.Path}
+		if err := w.log.SetOwner(o); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(r)
+	if err == nil {
+		err = os.WriteFile(s.registrationFile(), b, 0o600)
+	}
+	return err
 }
-func (s *Session) Restore(context.Context, RestoreRequest) (UndoResult, error) {
-	return UndoResult{}, errNotYet
+
+func (s *Session) socket() string           { return filepath.Join(s.cfg.RuntimeDir, s.id+".sock") }
+func (s *Session) registrationFile() string { return filepath.Join(s.cfg.RuntimeDir, s.id+".json") }
+
+// ID returns the session's id.
+func (s *Session) ID() string { return s.id }
+
+// Close ends commands, closes open steps, stops the runtime and gives the logs
+// back. Later calls return what the first did.
+func (s *Session) Close(ctx context.Context) error {
+	s.mu.Lock()
+	first := !s.closing
+	s.closing = true
+	server := s.server
+	s.mu.Unlock()
+	if !first {
+		select {
+		case <-s.closed:
+			return s.closeE
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer close(s.closed)
+	s.closeE = s.shutdown(ctx, server)
+	return s.closeE
 }
-func (s *Session) GC(context.Context, GCRequest) (undolog.GCResult, error) {
-	return undolog.GCResult{}, errNotYet
-}
-func (s *Session) Pending(context.Context) ([]Pending, error)         { return nil, errNotYet }
-func (s *Session) Decide(context.Context, DecideRequest) error        { return errNotYet }
-func (s *Session) Inspect(context.Context) (Tree, error)              { return Tree{}, errNotYet }
-func (s *Session) Close(context.Context) error                        { return errNotYet }
-func (s *Session) Run(context.Context, RunRequest) (RunResult, error) { return RunResult{}, errNotYet }
-func (s *Session) Subscribe(func(Event)) (cancel func())              { return func() {} }

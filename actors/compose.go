@@ -1,0 +1,284 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/codeagent/sandbox/actors/audit"
+	"github.com/codeagent/sandbox/actors/frontend/control"
+	"github.com/codeagent/sandbox/actors/interceptor"
+	"github.com/codeagent/sandbox/actors/machine"
+	"github.com/codeagent/sandbox/actors/safeguard"
+	"github.com/codeagent/sandbox/actors/session"
+	"github.com/codeagent/sandbox/actors/step"
+	"github.com/codeagent/sandbox/actors/watcher"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+// path is the place of an actor in the tree, which is also its id.
+func (s *Session) path(name string) string {
+	if name == "" {
+		return "session/" + s.id
+	}
+	return "session/" + s.id + "/" + name
+}
+
+// to returns how to tell the session's actor of that name something.
+func (s *Session) to(name string) messages.Tell {
+	id := s.path(name)
+	return func(m any) { s.system.Root.Send(s.system.NewLocalPID(id), m) }
+}
+
+// ask sends a request to an actor and waits for its answer.
+func ask[T any](ctx context.Context, s *Session, name string, msg func(*messages.Reply[T]) any) (T, error) {
+	r := messages.NewReply[T]()
+	if s.system == nil {
+		var zero T
+		return zero, messages.ErrStopped
+	}
+	s.to(name)(msg(r))
+	return r.Wait(ctx, s.stopped)
+}
+
+func (s *Session) props(name string, strategy *supervision.Strategy, onPanic func(any), produce func(*supervision.Node) actor.Actor) *actor.Props {
+	node := s.tree.Node(s.path(name))
+	var panicLog io.Writer
+	if s.cfg.PanicLog != nil {
+		panicLog = s.cfg.PanicLog
+	}
+	return supervision.Props(supervision.Spec{
+		Node: node, Strategy: strategy, Logger: s.cfg.Logger, PanicLog: panicLog, OnPanic: onPanic,
+		New: func() actor.Actor { return produce(node) },
+	}, messages.ErrCrashed)
+}
+
+// spawn makes the session's tree and waits until every log has recovered.
+func (s *Session) spawn(ctx context.Context) error {
+	s.system = supervision.NewSystem(s.cfg.Logger)
+	strategy := supervision.NewStrategy(s.clock, supervision.Backoff{}, s.cfg.Logger, s.gaveUp)
+	child := func(name string, produce func(*supervision.Node) actor.Actor) session.Child {
+		return session.Child{Name: name, Props: s.props(name, strategy, nil, produce)}
+	}
+	var children []session.Child
+	var stepDirs []step.Directory
+	for _, w := range s.dirs {
+		group, err := s.directory(w, strategy)
+		if err != nil {
+			return err
+		}
+		children = append(children, group)
+		if w.hooks != nil {
+			stepDirs = append(stepDirs, stepDir{w})
+		}
+	}
+	children = append(children,
+		child("audit", func(n *supervision.Node) actor.Actor {
+			return audit.New(audit.Options{Path: s.auditFile(), Logger: s.cfg.Logger, Node: n})
+		}),
+		child("safeguard", func(n *supervision.Node) actor.Actor { return safeguard.New(s.safeguardOptions(n)) }),
+		child("steps", func(n *supervision.Node) actor.Actor {
+			return step.New(step.Options{
+				Directories: stepDirs, Idle: s.cfg.Timing.QuiescenceIdle, Max: s.cfg.Timing.QuiescenceMax,
+				Clock: s.clock, Logger: s.cfg.Logger, Node: n,
+			})
+		}),
+	)
+	if s.cfg.Runtime != nil {
+		children = append(children, child("machine", func(n *supervision.Node) actor.Actor {
+			return machine.New(machine.Options{
+				Runtime: s.cfg.Runtime, Config: s.guestConfig(), Logger: s.cfg.Logger, Node: n, Slot: s.slot, Down: s.machineDown,
+			})
+		}))
+	}
+	root := s.props("", strategy, nil, func(n *supervision.Node) actor.Actor {
+		return session.New(session.Options{Children: children, Node: n, Logger: s.cfg.Logger, Changed: func(st session.State, why string) {
+			s.bus.emit(Event{Type: EventSessionState, Message: string(st)})
+		}})
+	})
+	var err error
+	if s.root, err = s.system.Root.Copy().WithGuardian(strategy).SpawnNamed(root, s.path("")); err != nil {
+		return fmt.Errorf("start session %s: %w", s.id, err)
+	}
+	return s.ready(ctx)
+}
+
+// ready waits until the actors are there and the logs have recovered.
+func (s *Session) ready(ctx context.Context) error {
+	ready := func(r *messages.Reply[session.State]) any { return &session.Ready{Reply: r} }
+	if _, err := ask(ctx, s, "", ready); err != nil {
+		return err
+	}
+	for _, w := range s.dirs {
+		name := "directory/" + strconv.Itoa(w.index)
+		if _, err := ask(ctx, s, name, ready); err != nil {
+			return err
+		}
+		if w.hooks == nil {
+			continue
+		}
+		_, err := ask(ctx, s, name+"/interceptor", func(r *messages.Reply[struct{}]) any { return &interceptor.Ready{Reply: r} })
+		if err != nil && !errors.Is(err, messages.ErrReadOnlyDirectory) {
+			return err
+		}
+	}
+	return nil
+}
+
+// directory describes the actors of one folder.
+func (s *Session) directory(w *workdir, strategy *supervision.Strategy) (session.Child, error) {
+	name := "directory/" + strconv.Itoa(w.index)
+	w.node = s.tree.Node(s.path(name))
+	w.node.SetFact("path", w.d.Path)
+	var children []session.Child
+	if w.log != nil {
+		w.intercept()
+		w.tell = s.to(name + "/interceptor")
+		w.hooks.SetTell(w.tell)
+		children = append(children, session.Child{
+			Name: "interceptor",
+			Props: s.props(name+"/interceptor", strategy, w.hooks.OnPanic, func(*supervision.Node) actor.Actor {
+				return interceptor.NewActor(w.hooks)
+			}),
+		})
+	}
+	if s.cfg.Runtime != nil {
+		if err := w.watchFor(); err != nil {
+			s.logger().Warn("edits from outside are not announced", "component", "file_watcher", "err", err)
+			w.watch = nil
+			s.bus.emit(Event{Type: EventWarning, Directory: w.d.Path, Message: err.Error()})
+		} else {
+			children = append(children, session.Child{
+				Name:  "watcher",
+				Props: s.props(name+"/watcher", strategy, nil, func(*supervision.Node) actor.Actor { return watcher.NewActor(w.watch) }),
+			})
+		}
+	}
+	return session.Child{Name: name, Props: s.props(name, strategy, nil, func(n *supervision.Node) actor.Actor {
+		n.SetState("active")
+		return session.New(session.Options{Children: children, Logger: s.cfg.Logger})
+	})}, nil
+}
+
+// gaveUp is told which actor will not be restarted any more.
+func (s *Session) gaveUp(id string, reason any) {
+	msg := fmt.Sprintf("%s crashed too often and was stopped: %v", strings.TrimPrefix(id, s.path("")+"/"), reason)
+	for _, w := range s.dirs {
+		if w.hooks != nil && id == w.path("interceptor") {
+			w.hooks.GiveUp(msg)
+			return
+		}
+	}
+	s.bus.emit(Event{Type: EventError, Message: msg})
+}
+
+// auditFile is in the first folder's undo directory.
+func (s *Session) auditFile() string {
+	for _, w := range s.dirs {
+		if w.log != nil {
+			return filepath.Join(w.d.UndoDir, "decisions.jsonl")
+		}
+	}
+	return ""
+}
+
+func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
+	record := s.to("audit")
+	return safeguard.Options{
+		Timeout: s.cfg.Safeguards.Timeout, Clock: s.clock, Logger: s.cfg.Logger, Node: n, IDs: &s.sgIDs,
+		Triggered: func(p safeguard.Pending) {
+			pub := publicPending(p)
+			s.bus.emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
+		},
+		Decided: func(d messages.Decision) {
+			record(&audit.Record{Decision: d})
+			s.bus.emit(Event{
+				Type: EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Message: d.Decision + " by " + d.By,
+				Decision: &DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By},
+			})
+		},
+	}
+}
+
+func (s *Session) guestConfig() hypervisor.Config {
+	c := hypervisor.Config{SessionID: s.id, Hide: s.cfg.Hide, Show: s.cfg.Show, UID: -1, GID: -1, Debug: s.cfg.Debug}
+	for _, w := range s.dirs {
+		c.Shares = append(c.Shares, w.share())
+		if w.log != nil {
+			c.Hide = append(c.Hide, w.d.UndoDir)
+		}
+	}
+	return c
+}
+
+// machineDown fails the command that the guest took with it.
+func (s *Session) machineDown(err error) {
+	s.mu.Lock()
+	closing := s.closing
+	s.mu.Unlock()
+	if closing {
+		return
+	}
+	reason := fmt.Sprintf("the runtime ended: %v", err)
+	s.bus.emit(Event{Type: EventError, Message: reason + "; the history can still be used"})
+	s.to("steps")(&messages.StepFail{Outcome: messages.OutcomeFailed, Reason: reason})
+	s.to("")(&session.Move{To: session.Failed, Reason: reason})
+}
+
+// shutdown is Close, once.
+func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
+	var errs []error
+	note := func(err error) {
+		if err != nil && !errors.Is(err, messages.ErrStopped) {
+			errs = append(errs, err)
+		}
+	}
+	if s.root != nil {
+		note(s.move(ctx, session.Stopping, "close"))
+		if s.cfg.Runtime != nil {
+			_, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Stop{Context: ctx, Reply: r} })
+			note(err)
+		}
+		for _, w := range s.dirs {
+			if w.hooks == nil {
+				continue
+			}
+			_, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", func(r *messages.Reply[struct{}]) any { return &interceptor.Stop{Reply: r} })
+			note(err)
+		}
+		note(supervision.StopActor(ctx, s.system, s.root))
+	}
+	close(s.stopped)
+	if server != nil {
+		note(server.Close())
+	}
+	if s.cfg.RuntimeDir != "" {
+		_ = os.Remove(s.registrationFile())
+		_ = os.Remove(s.socket())
+	}
+	for _, w := range s.dirs {
+		note(w.close())
+	}
+	if s.system != nil {
+		s.system.Shutdown()
+	}
+	s.bus.close()
+	return errors.Join(errs...)
+}
+
+func (s *Session) logger() *slog.Logger {
+	if s.cfg.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.cfg.Logger
+}

@@ -1,0 +1,192 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// writeTimeout bounds how long a client may leave an answer unread.
+const writeTimeout = 30 * time.Second
+
+// Handler answers one request. Parts given to emit are sent before the result.
+// ctx ends when the client is gone. Errors are put on the wire by ToWire.
+type Handler func(ctx context.Context, method string, params json.RawMessage, emit func(part any) error) (result any, err error)
+
+// Options make a [Server].
+type Options struct {
+	Handler Handler
+	// ToWire turns an error into its code.
+	ToWire func(error) *Error
+	Logger *slog.Logger
+}
+
+// Server serves a control socket.
+type Server struct {
+	o        Options
+	listener *net.UnixListener
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	slots    chan struct{}
+}
+
+// Listen makes the socket, with mode 0600, in place of a dead one, and serves
+// it until Close.
+func Listen(path string, o Options) (*Server, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(path) > 100 {
+		return nil, fmt.Errorf("control socket: the path %s is longer than a socket's may be; set XDG_RUNTIME_DIR to a shorter one", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("control socket: %w", err), l.Close())
+	}
+	s := &Server{o: o, listener: l, slots: make(chan struct{}, maxConnections)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.wg.Add(1)
+	go s.accept()
+	return s, nil
+}
+
+// Close ends all connections, removes the socket and returns when every
+// handler has.
+func (s *Server) Close() error {
+	s.cancel()
+	err := s.listener.Close()
+	s.wg.Wait()
+	return err
+}
+
+// Connections returns how many clients are connected.
+func (s *Server) Connections() int { return len(s.slots) }
+
+func (s *Server) accept() {
+	defer s.wg.Done()
+	for {
+		conn, err := s.listener.AcceptUnix()
+		if err != nil {
+			if s.ctx.Err() == nil {
+				s.o.Logger.Error("control socket", "component", "control", "err", err)
+			}
+			return
+		}
+		if uid, err := peerUID(conn); err != nil || uid != 0 && uid != os.Getuid() {
+			s.o.Logger.Warn("control connection refused", "component", "control", "uid", uid, "err", err)
+			_ = conn.Close()
+			continue
+		}
+		select {
+		case s.slots <- struct{}{}:
+		default:
+			_ = conn.Close()
+			continue
+		}
+		s.wg.Add(1)
+		go func() {
+			defer s.wg.Done()
+			defer func() { <-s.slots }()
+			s.serve(conn)
+		}()
+	}
+}
+
+// connection is one client.
+type connection struct {
+	s    *Server
+	conn *net.UnixConn
+	mu   sync.Mutex // one line at a time
+}
+
+func (s *Server) serve(conn *net.UnixConn) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	c := &connection{s: s, conn: conn}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	var running sync.WaitGroup
+	defer func() {
+		cancel()
+		stop()
+		_ = conn.Close()
+		running.Wait()
+	}()
+	busy := make(chan struct{}, maxConcurrent)
+	r := bufio.NewReaderSize(conn, 64<<10)
+	for {
+		line, err := readLine(r, MaxRequest)
+		if errors.Is(err, errTooLong) {
+			c.send(&Response{Error: &Error{Code: CodeTooLarge, Message: fmt.Sprintf("a request is at most %d bytes", MaxRequest)}})
+		}
+		if err != nil {
+			return
+		}
+		req, err := decodeRequest(line)
+		if err != nil {
+			c.send(&Response{ID: req.ID, Error: &Error{Code: CodeBadRequest, Message: err.Error()}})
+			continue
+		}
+		select {
+		case busy <- struct{}{}:
+		default:
+			c.send(&Response{ID: req.ID, Error: &Error{Code: CodeOverloaded, Message: "too many requests at once"}})
+			continue
+		}
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			defer func() { <-busy }()
+			c.handle(ctx, req)
+		}()
+	}
+}
+
+func (c *connection) handle(ctx context.Context, req Request) {
+	emit := func(part any) error {
+		b, err := json.Marshal(part)
+		if err != nil {
+			return err
+		}
+		return c.send(&Response{ID: req.ID, Part: b})
+	}
+	result, err := c.s.o.Handler(ctx, req.Method, req.Params, emit)
+	resp := &Response{ID: req.ID}
+	if err == nil {
+		resp.Result, err = json.Marshal(result)
+	}
+	if err != nil {
+		resp.Result, resp.Error = nil, c.s.o.ToWire(err)
+	}
+	if err := c.send(resp); err != nil && ctx.Err() == nil {
+		c.s.o.Logger.Debug("answer not sent", "component", "control", "err", err)
+	}
+}
+
+func (c *connection) send(r *Response) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	if _, err = c.conn.Write(append(b, '\n')); err != nil {
+		_ = c.conn.Close() // half a line may be out
+	}
+	return err
+}

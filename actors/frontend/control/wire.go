@@ -1,0 +1,91 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Bounds of the wire, in bytes and counts.
+const (
+	MaxRequest     = 1 << 20
+	MaxResponse    = 256 << 20
+	maxConnections = 64
+	maxConcurrent  = 16 // requests of one connection
+)
+
+// Request is one line of a client.
+type Request struct {
+	ID     uint64          `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+// Response is one line of a server.
+type Response struct {
+	ID     uint64          `json:"id"`
+	Part   json.RawMessage `json:"part,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *Error          `json:"error,omitempty"`
+}
+
+// Error is a failure as it crosses the wire.
+type Error struct {
+	Code    string          `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Codes of the wire itself.
+const (
+	CodeBadRequest    = "bad_request"
+	CodeUnknownMethod = "unknown_method"
+	CodeTooLarge      = "too_large"
+	CodeOverloaded    = "overloaded"
+)
+
+var errTooLong = errors.New("control: line too long")
+
+// readLine returns the next line without its end, or errTooLong.
+func readLine(r *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		if len(line)+len(piece) > limit {
+			return nil, errTooLong
+		}
+		line = append(line, piece...)
+		switch {
+		case err == nil:
+			return bytes.TrimRight(line, "\r\n"), nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return nil, io.ErrUnexpectedEOF
+		default:
+			return nil, err
+		}
+	}
+}
+
+// decodeRequest checks one line. The id is returned even when the rest is
+// wrong, if it could be read.
+func decodeRequest(line []byte) (Request, error) {
+	var r Request
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return Request{ID: r.ID}, fmt.Errorf("not a request: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Request{ID: r.ID}, errors.New("not a request: more than one value in a line")
+	}
+	if r.Method == "" {
+		return r, errors.New("not a request: no method")
+	}
+	return r, nil
+}

@@ -1,0 +1,250 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/codeagent/sandbox/actors/interceptor"
+	"github.com/codeagent/sandbox/actors/safeguard"
+	"github.com/codeagent/sandbox/actors/session"
+	"github.com/codeagent/sandbox/actors/step"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+// dir finds a folder by index or path; "" is the first.
+func (s *Session) dir(name string) (*workdir, error) {
+	if name == "" {
+		return s.dirs[0], nil
+	}
+	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(s.dirs) {
+		return s.dirs[i], nil
+	}
+	abs, err := filepath.Abs(name)
+	if err == nil {
+		if real, err := filepath.EvalSymlinks(abs); err == nil {
+			abs = real
+		}
+		for _, w := range s.dirs {
+			if w.d.Path == abs {
+				return w, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", messages.ErrNoDirectory, name)
+}
+
+// history finds a folder that has a history.
+func (s *Session) history(name string) (*workdir, error) {
+	select {
+	case <-s.stopped:
+		return nil, messages.ErrStopped
+	default:
+	}
+	w, err := s.dir(name)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.usable()
+}
+
+// Status implements [Service].
+func (s *Session) Status(ctx context.Context) (Status, error) {
+	st := Status{Session: s.id, State: "offline", StartedAt: s.started}
+	if s.cfg.Runtime != nil {
+		state, err := ask(ctx, s, "", func(r *messages.Reply[session.State]) any { return &session.Ready{Reply: r} })
+		if err != nil {
+			return st, err
+		}
+		st.State, st.Isolation = string(state), s.cfg.Runtime.Name()
+		if g := s.slot.Guest(); g != nil {
+			st.Machine = maps.Clone(g.Facts())
+		}
+	}
+	st.PID = os.Getpid()
+	for _, w := range s.dirs {
+		st.Directories = append(st.Directories, w.status())
+	}
+	id, err := ask(ctx, s, "steps", func(r *messages.Reply[undolog.StepID]) any { return &step.Current{Reply: r} })
+	if err != nil {
+		return st, err
+	}
+	if id != 0 {
+		st.OpenStep = &id
+	}
+	pending, err := s.Pending(ctx)
+	st.Pending = len(pending)
+	return st, err
+}
+
+// History implements [Service].
+func (s *Session) History(_ context.Context, r HistoryRequest) ([]undolog.Entry, error) {
+	w, err := s.history(r.Directory)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := w.log.History()
+	if r.Limit > 0 && len(entries) > r.Limit {
+		entries = entries[:r.Limit]
+	}
+	return entries, err
+}
+
+// Show implements [Service].
+func (s *Session) Show(ctx context.Context, r StepRequest) (undolog.StepDetail, error) {
+	w, err := s.history(r.Directory)
+	if err != nil {
+		return undolog.StepDetail{}, err
+	}
+	if r.Step == 0 {
+		entries, err := w.log.History()
+		if err != nil {
+			return undolog.StepDetail{}, err
+		}
+		i := slices.IndexFunc(entries, func(e undolog.Entry) bool { return e.Type != undolog.TypeBarrier })
+		if i < 0 {
+			return undolog.StepDetail{}, undolog.ErrNothing
+		}
+		r.Step = entries[i].StepID
+	}
+	d, err := w.log.Step(r.Step)
+	if err != nil {
+		return undolog.StepDetail{}, err
+	}
+	return *d, nil
+}
+
+// Diff implements [Service].
+func (s *Session) Diff(ctx context.Context, r StepRequest, out io.Writer) error {
+	w, err := s.history(r.Directory)
+	if err != nil {
+		return err
+	}
+	return w.log.Diff(ctx, r.Step, out)
+}
+
+// Undo implements [Service].
+func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
+	if r.AbortOpen && !r.DryRun {
+		if _, err := ask(ctx, s, "steps", func(p *messages.Reply[struct{}]) any {
+			return &messages.StepFail{Outcome: messages.OutcomeFailed, Reason: "rolled back because an undo was asked for", Done: p}
+		}); err != nil {
+			return UndoResult{}, err
+		}
+	}
+	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
+	return s.apply(ctx, r.Directory, r.DryRun, true, func(p *messages.Reply[*undolog.ApplyResult]) any {
+		return &interceptor.Undo{Options: o, Reply: p}
+	})
+}
+
+// Redo implements [Service].
+func (s *Session) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
+	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
+	return s.apply(ctx, r.Directory, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
+		return &interceptor.Redo{Options: o, Reply: p}
+	})
+}
+
+// Restore implements [Service].
+func (s *Session) Restore(ctx context.Context, r RestoreRequest) (UndoResult, error) {
+	o := undolog.RestoreOptions{Path: r.Path, Step: r.Step, Force: r.Force, DryRun: r.DryRun}
+	return s.apply(ctx, r.Directory, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
+		return &interceptor.Restore{Options: o, Reply: p}
+	})
+}
+
+// apply runs a rollback in one folder. It is not cut short when ctx ends: only
+// the wait is.
+func (s *Session) apply(ctx context.Context, name string, dry, notify bool, msg func(*messages.Reply[*undolog.ApplyResult]) any) (UndoResult, error) {
+	w, err := s.history(name)
+	if err != nil {
+		return UndoResult{}, err
+	}
+	begin := s.clock.Now()
+	res, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", msg)
+	u := UndoResult{Directory: w.d.Path, DryRun: dry, Took: s.clock.Now().Sub(begin)}
+	if res != nil {
+		u.Steps, u.Paths, u.PathCount, u.Warnings = res.Steps, res.Paths, res.PathCount, res.Warnings
+		if notify && !dry {
+			for _, e := range res.Steps {
+				s.notifyGuest(e.StepID)
+			}
+		}
+	}
+	return u, err
+}
+
+// GC implements [Service].
+func (s *Session) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error) {
+	w, err := s.dir(r.Directory)
+	if err != nil {
+		return undolog.GCResult{}, err
+	}
+	if w.mismatch != nil && r.Discard {
+		return undolog.GCResult{}, undolog.Discard(ctx, w.d.UndoDir)
+	}
+	if err := w.usable(); err != nil {
+		return undolog.GCResult{}, err
+	}
+	o := undolog.GCOptions{CompressAll: r.CompressAll, Discard: r.Discard}
+	res, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", func(p *messages.Reply[*undolog.GCResult]) any {
+		return &interceptor.GC{Options: o, Reply: p}
+	})
+	if res == nil {
+		res = &undolog.GCResult{}
+	}
+	return *res, err
+}
+
+// Pending implements [Service].
+func (s *Session) Pending(ctx context.Context) ([]Pending, error) {
+	list, err := ask(ctx, s, "safeguard", func(r *messages.Reply[[]safeguard.Pending]) any { return &safeguard.List{Reply: r} })
+	pub := make([]Pending, len(list))
+	for i, p := range list {
+		pub[i] = publicPending(p)
+	}
+	return pub, err
+}
+
+func publicPending(p safeguard.Pending) Pending {
+	return Pending{
+		ID: p.ID, Kind: p.Ask.Kind, Directory: p.Ask.Directory, Step: stepID(p.Ask.Step), Command: p.Ask.Command,
+		Count: p.Ask.Count, SamplePaths: p.Ask.Paths, Message: p.Ask.Message, Since: p.Since, Deadline: p.Deadline,
+	}
+}
+
+// Decide implements [Service].
+func (s *Session) Decide(ctx context.Context, r DecideRequest) error {
+	if r.ID == "" {
+		return errors.New("no safeguard named; 'sandbox status' lists those that wait")
+	}
+	_, err := ask(ctx, s, "safeguard", func(p *messages.Reply[struct{}]) any {
+		return &safeguard.Decide{ID: r.ID, Allow: r.Allow, By: r.By, Reply: p}
+	})
+	return err
+}
+
+// Inspect implements [Service].
+func (s *Session) Inspect(context.Context) (Tree, error) {
+	return Tree{Session: s.id, At: s.clock.Now(), Root: treeNode(s.tree.Snapshot(s.path("")))}, nil
+}
+
+func treeNode(n supervision.Snapshot) TreeNode {
+	t := TreeNode{
+		Name: n.Name, PID: n.PID, State: n.State, Mailbox: n.Mailbox, Restarts: n.Restarts,
+		LastError: n.LastError, Holds: n.Holds, BytesHeld: n.BytesHeld, Facts: n.Facts,
+	}
+	for _, c := range n.Children {
+		t.Children = append(t.Children, treeNode(c))
+	}
+	return t
+}

@@ -1,0 +1,291 @@
+package interceptor
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+// assignment is the command's step that the directory's mutations belong to.
+// It outlives restarts of the actor.
+type assignment struct {
+	id      undolog.StepID
+	info    undolog.StepInfo
+	failing bool // actor state
+}
+
+// Actor is the Interceptor's deciding half. One instance lives until it panics.
+type Actor struct {
+	h    *Hooks
+	log  *slog.Logger
+	tell func(any)
+
+	recovered bool
+	waiting   []*messages.Reply[struct{}] // for recovered
+
+	open    undolog.StepID // the step that is open in the log, or 0
+	holds   supervision.HoldQueue[*request]
+	asking  *pending
+	token   uint64
+	deletes int
+	sample  []string
+	allowed map[string]bool // kinds of safeguard allowed in the open step
+
+	idle *supervision.Timer
+	jobs jobs
+}
+
+// pending is a safeguard that somebody is being asked about.
+type pending struct {
+	token uint64
+	kind  string
+	ask   *messages.Ask
+}
+
+// paused says that no host mutation is under way any more.
+type paused struct{ token uint64 }
+
+// NewActor makes a fresh instance for the hooks.
+func NewActor(h *Hooks) *Actor {
+	a := &Actor{h: h, log: h.o.Logger.With("component", "interceptor", "path", h.o.Directory), allowed: map[string]bool{}}
+	a.holds.MaxOps, a.holds.MaxBytes = h.o.MaxHeldOps, h.o.MaxHeldBytes
+	return a
+}
+
+// Receive implements [actor.Actor].
+func (a *Actor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.start(ctx)
+	case *actor.Restarting, *actor.Stopping:
+		a.release()
+	case *actor.Stopped:
+	case *request:
+		a.onRequest(m)
+	case *abandoned:
+		a.holds.Remove(m.r)
+	case *crashed:
+		panic(fmt.Sprintf("undo log: %v", m.reason))
+	case *paused:
+		if a.asking != nil && a.asking.token == m.token {
+			a.h.o.Safeguard(a.asking.ask)
+		}
+	case *messages.Answer:
+		a.onAnswer(m)
+	case *supervision.Tick:
+		a.onIdle(m)
+	case *fenced:
+		a.jobs.fenced(m)
+	case *jobDone:
+		a.onDone(m)
+	case *recovery:
+		a.onRecovery(m)
+	case *Ready:
+		if a.recovered {
+			m.Reply.Send(struct{}{}, a.broken())
+		} else {
+			a.waiting = append(a.waiting, m.Reply)
+		}
+	default:
+		if !a.command(m) {
+			a.log.Error("unknown message", "message", fmt.Sprintf("%T", m))
+		}
+	}
+	a.settle()
+}
+
+func (a *Actor) start(ctx actor.Context) {
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.tell = func(m any) { root.Send(self, m) }
+	a.h.SetTell(a.tell)
+	a.idle = supervision.NewTimer(a.h.o.Clock, a.tell)
+	if a.h.gate.Load() == gateReadOnly {
+		a.recovered = true
+		return
+	}
+	a.h.closeGate()
+	a.h.o.Node.SetState("recovering")
+	restarted := a.h.started.Swap(true)
+	go a.h.recoverLog(a, restarted)
+}
+
+// release answers whoever waits for this instance.
+func (a *Actor) release() {
+	a.h.closeGate()
+	if a.idle != nil {
+		a.idle.Stop()
+	}
+	for _, r := range a.holds.TakeAll() {
+		r.reply.Fail(fsbridge.ErrFailed)
+	}
+	for _, w := range a.waiting {
+		w.Fail(messages.ErrCrashed)
+	}
+	if a.asking != nil {
+		a.h.o.Safeguard(&messages.Withdraw{Directory: a.h.o.Directory, Token: a.asking.token})
+	}
+	a.jobs.fail(messages.ErrCrashed)
+}
+
+func (a *Actor) broken() error {
+	if state, problem := a.h.State(); state == "read_only" {
+		return fmt.Errorf("%w: %s", messages.ErrReadOnlyDirectory, problem)
+	}
+	return nil
+}
+
+// onRequest decides about one mutation.
+func (a *Actor) onRequest(r *request) {
+	switch gate := a.h.gate.Load(); {
+	case gate == gateFailing, gate == gateReadOnly, gate == gateCrashed, gate == gateClosed:
+		r.reply.Fail(gateError(gate))
+	case a.jobs.exclusive():
+		a.hold(r, 0)
+	case a.asking != nil:
+		a.holdForDecision(r)
+	default:
+		a.decide(r)
+	}
+}
+
+func (a *Actor) decide(r *request) {
+	if a.open == 0 {
+		if a.jobs.lifecycle() {
+			a.hold(r, 0)
+			return
+		}
+		if err := a.begin(); err != nil {
+			a.log.Error("cannot open a step", "err", err)
+			r.reply.Fail(bridgeError(err))
+			return
+		}
+	}
+	epoch := a.h.guard.Epoch()
+	if r.safe != "" && r.admitted != epoch && a.trips(r) {
+		r.admitted = epoch // counted; not again after the decision
+		a.holdForDecision(r)
+		return
+	}
+	r.reply.Send(epoch, nil)
+}
+
+// begin opens the assigned step, or an ambient one.
+func (a *Actor) begin() error {
+	var id undolog.StepID
+	info := undolog.StepInfo{Type: undolog.TypeAmbient}
+	if as := a.h.assigned.Load(); as != nil {
+		id, info = as.id, as.info
+	} else if id = a.h.o.Log.NextID(undolog.TypeAmbient); id == 0 {
+		return errors.New("no step id: the undo directory cannot be written")
+	}
+	a.h.life.Lock()
+	defer a.h.life.Unlock()
+	var err error
+	a.h.guard.Drain(func() bool {
+		err = a.h.o.Log.Begin(id, info)
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	a.open = id
+	a.deletes, a.sample, a.allowed = 0, nil, map[string]bool{}
+	a.h.last.Store(a.h.o.Clock.Now().UnixNano())
+	if id < 0 {
+		a.idle.Reset(a.h.o.AmbientIdle)
+	}
+	a.h.o.Node.SetFact("step", fmt.Sprint(id))
+	a.h.moveGate(gateOpen)
+	return nil
+}
+
+// onIdle closes an ambient step that nobody wrote to for a while.
+func (a *Actor) onIdle(t *supervision.Tick) {
+	if !a.idle.Fresh(t) || a.open >= 0 {
+		return
+	}
+	left := a.h.o.AmbientIdle - a.h.o.Clock.Now().Sub(a.h.LastMutation())
+	if left > 0 || a.asking != nil {
+		a.idle.Reset(max(left, a.h.o.AmbientIdle/8))
+		return
+	}
+	a.flush(nil)
+}
+
+// hold keeps r back. until 0 means: without a deadline.
+func (a *Actor) hold(r *request, until time.Duration) {
+	if !a.holds.Push(r, r.bytes) {
+		r.reply.Fail(fmt.Errorf("%w: %d operations are held already", fsbridge.ErrNoSpace, a.holds.Len()))
+		return
+	}
+	at := int64(0)
+	if until != 0 {
+		at = a.h.o.Clock.Now().Add(until).UnixNano()
+	}
+	r.deadline.Store(at)
+}
+
+func (a *Actor) holdForDecision(r *request) {
+	a.hold(r, a.h.o.Safeguards.Timeout+2*a.h.o.ReplyDeadline)
+}
+
+// readmit decides again about everything that was held, oldest first.
+func (a *Actor) readmit() {
+	deadline := a.h.o.Clock.Now().Add(a.h.o.ReplyDeadline).UnixNano()
+	for _, r := range a.holds.TakeAll() {
+		r.deadline.Store(deadline)
+		a.onRequest(r)
+	}
+}
+
+// fail makes everything in the open step fail until it is rolled back.
+func (a *Actor) fail() {
+	a.h.moveGate(gateFailing)
+	if a.asking != nil {
+		a.h.o.Safeguard(&messages.Withdraw{Directory: a.h.o.Directory, Token: a.asking.token})
+		a.asking = nil
+	}
+	for _, r := range a.holds.TakeAll() {
+		r.reply.Fail(fsbridge.ErrDenied)
+	}
+}
+
+// reopen puts the gate where it belongs when nothing is pending.
+func (a *Actor) reopen() {
+	switch as := a.h.assigned.Load(); {
+	case as != nil && as.failing:
+		a.h.moveGate(gateFailing)
+	case a.open != 0:
+		a.h.moveGate(gateOpen)
+	default:
+		a.h.moveGate(gateIdle)
+	}
+}
+
+// settle runs after every message: it starts what became possible.
+func (a *Actor) settle() {
+	if a.asking != nil && a.holds.Len() == 0 && a.jobs.waiting() {
+		// Whoever would have been held is dead, and the step is about to end.
+		a.h.o.Safeguard(&messages.Withdraw{Directory: a.h.o.Directory, Token: a.asking.token})
+		a.asking = nil
+		a.reopen()
+	}
+	if a.asking == nil && a.recovered {
+		a.jobs.next(a)
+	}
+	a.h.o.Node.SetHolds(a.holds.Len(), a.holds.Bytes())
+}
+
+// outOfSpace reports whether err is a full disk.
+func outOfSpace(err error) bool {
+	return errors.Is(err, fsbridge.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)
+}

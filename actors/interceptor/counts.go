@@ -1,0 +1,147 @@
+package interceptor
+
+import (
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// renameExchange is RENAME_EXCHANGE, which replaces nothing.
+const renameExchange = 2
+
+// counts returns the kind of safeguard that op counts for, or "". What was
+// made in this step counts for none. It allocates nothing.
+func (h *Hooks) counts(op *fsbridge.Op, epoch uint64) string {
+	if !h.armed {
+		return ""
+	}
+	s := &h.o.Safeguards
+	switch op.Kind {
+	case fsbridge.OpUnlink, fsbridge.OpRmdir:
+		if s.DeleteThreshold > 0 && !created(op.Node, epoch) {
+			return messages.KindDelete
+		}
+	case fsbridge.OpRename:
+		if s.RenameOver && op.Flags&renameExchange == 0 && op.Victim != nil &&
+			op.Victim.Type != syscall.S_IFDIR && !created(op.Victim, epoch) {
+			return messages.KindRename
+		}
+	case fsbridge.OpWrite, fsbridge.OpTruncate, fsbridge.OpFallocate, fsbridge.OpCopyRange:
+		if s.OverwriteBytes > 0 && h.overwrites(op, epoch) {
+			return messages.KindOverwrite
+		}
+	}
+	return ""
+}
+
+func created(o *fsbridge.Object, epoch uint64) bool {
+	return o != nil && o.Protected(epoch)&fsbridge.ProtCreated != 0
+}
+
+// overwrites reports whether op is a first touch that destroys bytes of a file
+// above the size limit.
+func (h *Hooks) overwrites(op *fsbridge.Op, epoch uint64) bool {
+	if op.Node == nil || op.Node.Protected(epoch)&(fsbridge.ProtCreated|fsbridge.ProtContent) != 0 {
+		return false
+	}
+	e := op.Node.Extents(epoch)
+	if e != nil && op.Kind != fsbridge.OpTruncate && e.Covers(op.Off, op.Len) {
+		return false
+	}
+	size, ok := int64(0), false
+	switch {
+	case e != nil:
+		size, ok = e.Size, true
+	case op.NodeStat.Ino != 0:
+		size, ok = op.NodeStat.Size, true
+	default:
+		size, ok = statSize(op.Node)
+	}
+	if !ok || size <= h.o.Safeguards.OverwriteBytes {
+		return false
+	}
+	if op.Kind == fsbridge.OpTruncate {
+		return op.Size < size
+	}
+	return op.Off < size
+}
+
+// opPath is the path that op is about, relative to the working folder, for
+// people and for patterns.
+func opPath(op *fsbridge.Op) string {
+	switch op.Kind {
+	case fsbridge.OpRename:
+		return join(op.NewDir, op.NewName)
+	case fsbridge.OpWrite, fsbridge.OpTruncate, fsbridge.OpFallocate, fsbridge.OpCopyRange,
+		fsbridge.OpSetattr, fsbridge.OpSetXattr, fsbridge.OpRemoveXattr:
+		return objectPath(op.Node)
+	}
+	return join(op.Dir, op.Name)
+}
+
+func join(dir *fsbridge.Object, name string) string {
+	if p := objectPath(dir); p != "" && p != "." {
+		return p + "/" + name
+	}
+	return name
+}
+
+// objectPath follows bindings up to the root; a deep or renamed-about chain
+// ends it early, which costs a person some context and nothing else.
+func objectPath(o *fsbridge.Object) string {
+	var parts []string
+	for depth := 0; o != nil && o.Place != nil && depth < 256; depth++ {
+		parent, name, ok := o.Place.Binding()
+		if !ok {
+			break
+		}
+		parts = append(parts, name)
+		o = parent
+	}
+	for i, j := 0, len(parts)-1; i < j; i, j = i+1, j-1 {
+		parts[i], parts[j] = parts[j], parts[i]
+	}
+	return strings.Join(parts, "/")
+}
+
+// exempt reports whether one of the patterns matches the path. "**" matches
+// any number of path elements, everything else is as in path.Match; a pattern
+// without a slash matches in any directory.
+func exempt(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if !strings.Contains(p, "/") {
+			p = "**/" + p
+		}
+		if match(strings.Split(strings.TrimPrefix(p, "/"), "/"), strings.Split(name, "/")) {
+			return true
+		}
+	}
+	return false
+}
+
+func match(pattern, name []string) bool {
+	for len(pattern) > 0 {
+		if pattern[0] == "**" {
+			if len(pattern) == 1 {
+				return true
+			}
+			for i := range name {
+				if match(pattern[1:], name[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(name) == 0 {
+			return false
+		}
+		if ok, err := path.Match(pattern[0], name[0]); err != nil || !ok {
+			return false
+		}
+		pattern, name = pattern[1:], name[1:]
+	}
+	return len(name) == 0
+}

@@ -1,0 +1,49 @@
+// Package interceptor decides about every mutation of one working folder. It
+// has two halves: [Hooks], which every bridge calls on its own goroutines, and
+// an actor, which owns the undo log's lifecycle and everything that needs one
+// mind: which step is open, what is counted, who is held, when to roll back.
+//
+// # A mutation
+//
+// Begin takes the epoch guard and looks at the gate, one atomic word that the
+// actor publishes. If a step is open, nothing is pending, and what the
+// operation destroys is already captured in this epoch, it goes on at once (no
+// allocation, no message). If it is a first touch, the bridge's goroutine calls
+// Log.Capture itself while it holds the guard: the journal entry comes before
+// the mutation, and the epoch cannot end between the two. Only what needs a
+// decision goes to the actor, as a one-shot reply with a deadline, and without
+// the guard: a mutation when no step is open, one that an armed safeguard
+// counts, and everything while the folder is held. An answer names the epoch it
+// is good for; if that ended meanwhile the operation starts over.
+//
+// This departs from design.md section 4, where every first touch is a message
+// and a goroutine of the actor appends to the log: the message would decide
+// nothing, and costs 3 µs of an 11,000-file rm -rf's every unlink.
+//
+// # Holds
+//
+// When a safeguard trips the gate closes, the guard is drained (so that no
+// host mutation is under way when somebody is asked), and every mutation of
+// the folder waits, first in, first out, for the answer. Deny fails them, and
+// everything after them, until the step is rolled back.
+//
+// # Deadlines
+//
+// A reply's deadline measures that the actor lives. It is pushed out while the
+// operation is held and does not run during a rollback or a capture. A process
+// that is killed while it waits is let go; any other signal changes nothing.
+//
+// # Crashes
+//
+// A panic of the actor, or of the log on a bridge's goroutine, closes the gate
+// with EIO. The restarted actor ends the epoch, lets the log recover (the open
+// step is rolled back), says so, and goes on; a command's step keeps failing
+// until the step actor has ended the command. A log that cannot recover leaves
+// the folder read-only.
+//
+// # Locks
+//
+// Lifecycle calls of the log run on goroutines that the actor owns, one at a
+// time under Hooks.life, most of them inside Guard.Drain. Order: life, guard,
+// the log's own.
+package interceptor

@@ -1,0 +1,281 @@
+package interceptor
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// The gate's positions. The actor moves it; only crash may be set by others,
+// and only a recovery leaves it.
+const (
+	gateIdle     uint32 = iota // no step is open: the first mutation asks
+	gateOpen                   // a step is open and nothing is pending
+	gateHold                   // everything asks, and will be held
+	gateFailing                // the step will be rolled back: EPERM
+	gateCrashed                // until the log has recovered: EIO
+	gateReadOnly               // the log cannot keep anything: EROFS
+	gateClosed                 // the session has ended: EIO
+)
+
+var gateNames = []string{"idle", "open", "held", "failing", "recovering", "read_only", "closed"}
+
+// Hooks is the bridges' side of the Interceptor. It outlives restarts of the
+// actor. Methods are safe for concurrent use.
+type Hooks struct {
+	o     Options
+	guard fsbridge.Guard
+	gate  atomic.Uint32
+	last  atomic.Int64 // unix nanoseconds of the newest mutation
+	armed bool
+	tell  atomic.Pointer[messages.Tell]
+	life  sync.Mutex // held around lifecycle calls of the log
+
+	bridge   atomic.Pointer[bridgeBox]
+	assigned atomic.Pointer[assignment]
+	started  atomic.Bool
+
+	mu      sync.Mutex
+	problem string
+}
+
+type bridgeBox struct{ b fsbridge.Bridge }
+
+var _ fsbridge.Interceptor = (*Hooks)(nil)
+
+// New makes the hooks of one directory. Until the actor has recovered the log
+// every mutation fails with ErrFailed.
+func New(o Options) *Hooks {
+	if o.AmbientIdle == 0 {
+		o.AmbientIdle = 5 * time.Second
+	}
+	if o.ReplyDeadline == 0 {
+		o.ReplyDeadline = 5 * time.Second
+	}
+	if o.Safeguards.Timeout == 0 {
+		o.Safeguards.Timeout = 30 * time.Second
+	}
+	if o.Dying == nil {
+		o.Dying = dying
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Hooks{o: o}
+	s := o.Safeguards
+	h.armed = s.DeleteThreshold > 0 || s.OverwriteBytes > 0 || s.RenameOver
+	h.gate.Store(gateCrashed)
+	return h
+}
+
+// SetBridge tells which bridge serves the directory, for fences and
+// invalidations. Without one there is nothing to fence.
+func (h *Hooks) SetBridge(b fsbridge.Bridge) { h.bridge.Store(&bridgeBox{b}) }
+
+func (h *Hooks) theBridge() fsbridge.Bridge {
+	if box := h.bridge.Load(); box != nil {
+		return box.b
+	}
+	return nil
+}
+
+// Log is for read-only calls, which need no message.
+func (h *Hooks) Log() Log { return h.o.Log }
+
+// InFlight returns the bridge's number of unfinished requests.
+func (h *Hooks) InFlight() int {
+	if b := h.theBridge(); b != nil {
+		return b.InFlight()
+	}
+	return 0
+}
+
+// LastMutation is when the newest mutation began.
+func (h *Hooks) LastMutation() time.Time { return time.Unix(0, h.last.Load()) }
+
+// State returns the directory's state for people ("ok", "recovering",
+// "read_only", "closed") and what is wrong.
+func (h *Hooks) State() (state, problem string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch g := h.gate.Load(); g {
+	case gateCrashed, gateReadOnly, gateClosed:
+		return gateNames[g], h.problem
+	}
+	return "ok", h.problem
+}
+
+// Holding reports whether mutations wait for a decision or a rollback.
+func (h *Hooks) Holding() bool { return h.gate.Load() == gateHold }
+
+// GiveUp makes the directory read-only for good, because its actor cannot be
+// restarted.
+func (h *Hooks) GiveUp(why string) { h.readOnly(why) }
+
+func (h *Hooks) readOnly(why string) {
+	h.mu.Lock()
+	h.problem = why
+	h.mu.Unlock()
+	h.gate.Store(gateReadOnly)
+	h.o.Node.SetState("read_only")
+	h.o.Node.SetError(why)
+	if f := h.o.Events.Failed; f != nil {
+		f("directory " + h.o.Directory + " is read-only now, because its undo log does not work: " + why)
+	}
+}
+
+// Begin implements [fsbridge.Interceptor].
+func (h *Hooks) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
+	t := h.guard.Enter(guardKey(op))
+	if h.gate.Load() == gateOpen && (!h.armed || h.counts(op, t.Epoch) == "") && h.o.Log.Protected(t.Epoch, op) {
+		h.last.Store(h.o.Clock.Now().UnixNano())
+		return t, nil
+	}
+	return h.begin(op, t)
+}
+
+// guardKey spreads operations over the guard's shards.
+func guardKey(op *fsbridge.Op) uint64 {
+	if op.Node != nil {
+		return op.Node.ID.Ino
+	}
+	return op.Dir.ID.Ino
+}
+
+// begin is the way of everything that is not already protected. It is entered
+// with the guard held.
+func (h *Hooks) begin(op *fsbridge.Op, t fsbridge.Ticket) (fsbridge.Ticket, error) {
+	var admitted uint64 // the epoch for which the actor said yes
+	for {
+		kind := ""
+		switch gate := h.gate.Load(); gate {
+		case gateFailing, gateCrashed, gateReadOnly, gateClosed:
+			h.guard.Exit(t)
+			return fsbridge.Ticket{}, gateError(gate)
+		case gateOpen:
+			if admitted != t.Epoch {
+				kind = h.counts(op, t.Epoch)
+			}
+			if kind == "" {
+				return h.capture(op, t)
+			}
+		default:
+			kind = h.counts(op, t.Epoch)
+		}
+		h.guard.Exit(t)
+		epoch, err := h.ask(op, kind, admitted)
+		if err != nil {
+			return fsbridge.Ticket{}, err
+		}
+		admitted = epoch
+		t = h.guard.Enter(guardKey(op))
+	}
+}
+
+func gateError(gate uint32) error {
+	switch gate {
+	case gateFailing:
+		return fsbridge.ErrDenied
+	case gateReadOnly:
+		return fsbridge.ErrReadOnly
+	}
+	return fsbridge.ErrFailed
+}
+
+// capture puts what op destroys into the log, under the guard.
+func (h *Hooks) capture(op *fsbridge.Op, t fsbridge.Ticket) (_ fsbridge.Ticket, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			h.crash(r)
+			err = fmt.Errorf("%w: capture panicked", fsbridge.ErrFailed)
+		}
+		if err != nil {
+			h.guard.Exit(t)
+		}
+	}()
+	h.last.Store(h.o.Clock.Now().UnixNano())
+	t.Performed, err = h.o.Log.Capture(t.Epoch, op)
+	if err != nil {
+		return fsbridge.Ticket{}, bridgeError(err)
+	}
+	return t, nil
+}
+
+// bridgeError gives an error of the log one of the meanings that a bridge
+// knows; an errno inside it is taken as it is.
+func bridgeError(err error) error {
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno), errors.Is(err, fsbridge.ErrNoSpace), errors.Is(err, fsbridge.ErrReadOnly),
+		errors.Is(err, fsbridge.ErrDenied), errors.Is(err, fsbridge.ErrFailed), errors.Is(err, fsbridge.ErrInterrupted):
+		return err
+	case errors.Is(err, undolog.ErrClosed):
+		return fmt.Errorf("%w: %w", fsbridge.ErrFailed, err)
+	}
+	return fmt.Errorf("%w: %w", fsbridge.ErrFailed, err)
+}
+
+// End implements [fsbridge.Interceptor].
+func (h *Hooks) End(t fsbridge.Ticket, op *fsbridge.Op, created *fsbridge.Object, err error) {
+	defer h.guard.Exit(t)
+	defer func() {
+		if r := recover(); r != nil {
+			h.crash(r)
+		}
+	}()
+	h.o.Log.Done(t.Epoch, op, created, err)
+}
+
+// crash closes the gate and makes the actor panic, so that it is restarted and
+// recovers the log.
+func (h *Hooks) crash(reason any) {
+	h.closeGate()
+	h.o.Logger.Error("undo log panicked", "component", "interceptor", "path", h.o.Directory,
+		"reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
+	h.send(&crashed{reason})
+}
+
+// closeGate makes everything fail until the actor has recovered the log.
+func (h *Hooks) closeGate() {
+	for {
+		g := h.gate.Load()
+		if g == gateReadOnly || g == gateClosed || h.gate.CompareAndSwap(g, gateCrashed) {
+			return
+		}
+	}
+}
+
+// OnPanic is for supervision: the actor panicked.
+func (h *Hooks) OnPanic(any) { h.closeGate() }
+
+// moveGate is the actor's: it changes the gate unless a crash closed it.
+func (h *Hooks) moveGate(to uint32) {
+	for {
+		g := h.gate.Load()
+		if g == gateCrashed || g == gateReadOnly || g == gateClosed {
+			return
+		}
+		if h.gate.CompareAndSwap(g, to) {
+			h.o.Node.SetState(gateNames[to])
+			return
+		}
+	}
+}
+
+// SetTell names the actor. It is called when it is spawned.
+func (h *Hooks) SetTell(t messages.Tell) { h.tell.Store(&t) }
+
+func (h *Hooks) send(msg any) {
+	if t := h.tell.Load(); t != nil {
+		(*t)(msg)
+	}
+}

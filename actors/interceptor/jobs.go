@@ -1,0 +1,220 @@
+package interceptor
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// fenceTime bounds how long a step's end waits for pages in the guest's cache.
+const fenceTime = 5 * time.Second
+
+// job is one lifecycle operation. It runs in three parts: the bridge is fenced
+// while mutations go on; then, when nothing is held for a decision, mutations
+// are held, the guard is drained and run is called; then done runs in the
+// actor. run and after are on a goroutine, one job at a time.
+type job struct {
+	name string
+	// background: needs no fence and no drain; only other lifecycle calls wait.
+	background bool
+	run        func(ctx context.Context)
+	after      func()            // outside the guard: caches are told
+	done       func(crash error) // in Receive; crash is set when run panicked
+	reply      func(crash error) // after the actor was told
+}
+
+// jobs is the queue of lifecycle operations; actor state.
+type jobs struct {
+	queue   []*job
+	fencing *job // the head, while its fence is under way
+	ready   bool // the head is fenced
+	running *job
+}
+
+type fenced struct{ j *job }
+
+type jobDone struct {
+	j     *job
+	crash error
+}
+
+func (q *jobs) exclusive() bool { return q.running != nil && !q.running.background }
+func (q *jobs) lifecycle() bool { return q.running != nil }
+func (q *jobs) waiting() bool   { return q.ready && q.running == nil }
+
+func (q *jobs) fenced(m *fenced) {
+	if q.fencing == m.j {
+		q.fencing, q.ready = nil, true
+	}
+}
+
+// fail answers everything that has not begun.
+func (q *jobs) fail(err error) {
+	for _, j := range q.queue {
+		if j.reply != nil {
+			j.reply(err)
+		}
+	}
+	q.queue = nil
+}
+
+// next starts the head of the queue, or its fence.
+func (q *jobs) next(a *Actor) {
+	if q.running != nil || q.fencing != nil || len(q.queue) == 0 {
+		return
+	}
+	head := q.queue[0]
+	if !q.ready && !head.background {
+		q.fencing = head
+		go a.h.fence(a.log.With("job", head.name), func() { a.tell(&fenced{head}) })
+		return
+	}
+	q.queue, q.ready, q.running = q.queue[1:], false, head
+	if !head.background && a.h.gate.Load() != gateFailing {
+		a.h.moveGate(gateHold)
+	}
+	go a.h.runJob(head, a.tell)
+}
+
+// fence makes caches write back what belongs to the step that is open.
+func (h *Hooks) fence(log interface{ Warn(string, ...any) }, done func()) {
+	defer done()
+	b := h.theBridge()
+	if b == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), fenceTime)
+	defer cancel()
+	if err := b.Fence(ctx); err != nil {
+		log.Warn("fence incomplete: late writes may land in the next step", "err", err)
+	}
+}
+
+func (h *Hooks) runJob(j *job, tell func(any)) {
+	crash := h.protect(func() {
+		h.life.Lock()
+		defer h.life.Unlock()
+		if j.background {
+			j.run(context.Background())
+			return
+		}
+		h.guard.Drain(func() bool {
+			j.run(context.Background())
+			return true
+		})
+	})
+	if crash == nil && j.after != nil {
+		j.after()
+	}
+	tell(&jobDone{j, crash})
+	if j.reply != nil {
+		j.reply(crash)
+	}
+}
+
+// protect turns a panic of f into an error.
+func (h *Hooks) protect(f func()) (crash error) {
+	defer func() {
+		if r := recover(); r != nil {
+			h.closeGate()
+			h.o.Logger.Error("undo log panicked", "component", "interceptor", "path", h.o.Directory,
+				"reason", fmt.Sprint(r), "stack", string(debug.Stack()))
+			crash = fmt.Errorf("%w: %v", messages.ErrCrashed, r)
+		}
+	}()
+	f()
+	return nil
+}
+
+func (a *Actor) onDone(m *jobDone) {
+	if a.jobs.running != m.j {
+		return // of an earlier instance
+	}
+	a.jobs.running = nil
+	if m.crash != nil {
+		panic(fmt.Sprintf("%s: %v", m.j.name, m.crash))
+	}
+	if m.j.done != nil {
+		m.j.done(nil)
+	}
+	if id, ok := a.h.o.Log.Current(); ok {
+		a.open = id
+	} else {
+		a.open = 0
+		a.idle.Stop()
+		a.h.o.Node.SetFact("step", "")
+	}
+	a.reopen()
+	a.readmit()
+}
+
+// invalidate tells caches what changed behind them.
+func (h *Hooks) invalidate(c fsbridge.Changes) {
+	b := h.theBridge()
+	if b == nil || !c.All && len(c.List) == 0 {
+		return
+	}
+	if err := b.Invalidate(c); err != nil {
+		h.o.Logger.Warn("caches could not be told of a change", "component", "interceptor", "path", h.o.Directory, "err", err)
+	}
+}
+
+// recovery is the result of recoverLog.
+type recovery struct {
+	a         *Actor
+	rec       *undolog.Recovery
+	err       error
+	restarted bool
+}
+
+// recoverLog ends the epoch and lets the log roll back what was open.
+func (h *Hooks) recoverLog(a *Actor, restarted bool) {
+	m := &recovery{a: a, restarted: restarted}
+	h.life.Lock()
+	defer h.life.Unlock()
+	if crash := h.protect(func() {
+		h.guard.Drain(func() bool {
+			m.rec, m.err = h.o.Log.Recover(context.Background())
+			return true
+		})
+	}); crash != nil {
+		m.err = crash
+	}
+	if m.rec != nil {
+		h.invalidate(fsbridge.Changes{All: true})
+	}
+	a.tell(m)
+}
+
+func (a *Actor) onRecovery(m *recovery) {
+	if m.a != a {
+		return
+	}
+	a.recovered = true
+	if m.err != nil {
+		a.h.readOnly(m.err.Error())
+	} else {
+		a.h.gate.CompareAndSwap(gateCrashed, gateIdle)
+		a.h.o.Node.SetState(gateNames[gateIdle])
+	}
+	if m.rec != nil && a.h.o.Events.Recovered != nil {
+		a.h.o.Events.Recovered(m.rec)
+	}
+	if as := a.h.assigned.Load(); as != nil && m.restarted {
+		as.failing = true
+		a.reopen()
+		a.h.o.Owner(&messages.StepFail{
+			Step: int64(as.id), Outcome: messages.OutcomeFailed,
+			Reason: "the interceptor of " + a.h.o.Directory + " crashed; the step was rolled back",
+		})
+	}
+	for _, w := range a.waiting {
+		w.Send(struct{}{}, a.broken())
+	}
+	a.waiting = nil
+}

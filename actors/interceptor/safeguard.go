@@ -1,0 +1,85 @@
+package interceptor
+
+import (
+	"fmt"
+
+	"github.com/codeagent/sandbox/messages"
+)
+
+// samplePaths is how many paths a question shows.
+const samplePaths = 10
+
+// trips counts r and reports whether it must wait for a decision now.
+func (a *Actor) trips(r *request) bool {
+	if exempt(a.h.o.Safeguards.Exempt, r.path) {
+		return false
+	}
+	count := 1
+	paths := []string{r.path}
+	if r.safe == messages.KindDelete {
+		a.deletes++
+		if len(a.sample) < samplePaths {
+			a.sample = append(a.sample, r.path)
+		}
+		if a.deletes < a.h.o.Safeguards.DeleteThreshold {
+			return false
+		}
+		count, paths = a.deletes, append([]string(nil), a.sample...)
+	}
+	if a.allowed[r.safe] {
+		return false
+	}
+	a.question(r.safe, count, paths)
+	return true
+}
+
+// question closes the gate, lets what is under way end, and asks.
+func (a *Actor) question(kind string, count int, paths []string) {
+	a.token++
+	ask := &messages.Ask{
+		Token: a.token, Directory: a.h.o.Directory, Step: int64(a.open), Kind: kind,
+		Count: count, Paths: paths, Message: describe(kind, int64(a.open), count, paths), Answer: a.tell,
+	}
+	if as := a.h.assigned.Load(); as != nil {
+		ask.Command = as.info.Command
+	}
+	a.asking = &pending{a.token, kind, ask}
+	a.h.moveGate(gateHold)
+	done := &paused{a.token}
+	go func() {
+		a.h.guard.Drain(func() bool { return false })
+		a.tell(done)
+	}()
+}
+
+func describe(kind string, step int64, count int, paths []string) string {
+	switch kind {
+	case messages.KindOverwrite:
+		return fmt.Sprintf("Step %d is about to overwrite the large file %q. Awaiting confirmation.", step, paths[0])
+	case messages.KindRename:
+		return fmt.Sprintf("Step %d is about to rename over the existing file %q. Awaiting confirmation.", step, paths[0])
+	}
+	return fmt.Sprintf("Step %d is attempting to delete %d files/directories. Awaiting confirmation.", step, count)
+}
+
+func (a *Actor) onAnswer(m *messages.Answer) {
+	if a.asking == nil || a.asking.token != m.Token {
+		return
+	}
+	kind := a.asking.kind
+	a.asking = nil
+	if m.Allow {
+		a.allowed[kind] = true
+		a.reopen()
+		a.readmit()
+		return
+	}
+	reason := fmt.Sprintf("safeguard %s (%s) denied by %s", m.ID, kind, m.By)
+	a.fail()
+	if as := a.h.assigned.Load(); as != nil {
+		as.failing = true
+		a.h.o.Owner(&messages.StepFail{Step: int64(as.id), Outcome: messages.OutcomeDenied, Reason: reason})
+		return
+	}
+	a.abortAmbient(reason)
+}

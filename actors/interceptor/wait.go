@@ -1,0 +1,101 @@
+package interceptor
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// pollInterval is how often an interrupted process is looked at.
+const pollInterval = 20 * time.Millisecond
+
+// request asks the actor about one mutation. The waiting goroutine owns it; the
+// actor keeps it only until it is answered.
+type request struct {
+	op       fsbridge.Kind
+	safe     string // the kind of safeguard it counts for
+	path     string // set if safe is
+	bytes    int64  // request data that waits with it
+	admitted uint64 // epoch in which it was counted and admitted before
+	reply    *messages.Reply[uint64]
+	deadline atomic.Int64 // unix nanoseconds; 0: none at the moment
+}
+
+// Fail answers with EIO: the actor panicked over it.
+func (r *request) Fail(error) { r.reply.Fail(fsbridge.ErrFailed) }
+
+// LogValue leaves the path out.
+func (r *request) LogValue() slog.Value { return slog.StringValue(r.op.String()) }
+
+// abandoned tells the actor that nobody waits for the request any more.
+type abandoned struct{ r *request }
+
+// crashed makes the actor panic.
+type crashed struct{ reason any }
+
+// ask sends op to the actor and returns the epoch for which it is admitted. The
+// caller does not hold the guard.
+func (h *Hooks) ask(op *fsbridge.Op, kind string, admitted uint64) (uint64, error) {
+	r := &request{op: op.Kind, safe: kind, admitted: admitted, reply: messages.NewReply[uint64]()}
+	if op.Kind == fsbridge.OpWrite {
+		r.bytes = op.Len
+	}
+	if kind != "" {
+		r.path = opPath(op)
+	}
+	r.deadline.Store(h.o.Clock.Now().Add(h.o.ReplyDeadline).UnixNano())
+	h.send(r)
+	return h.wait(r, op)
+}
+
+// wait returns the answer, or gives up when the actor does not live or the
+// asking process dies.
+func (h *Hooks) wait(r *request, op *fsbridge.Op) (uint64, error) {
+	alarm := func(d time.Duration) (<-chan struct{}, func() bool) {
+		ch := make(chan struct{})
+		return ch, h.o.Clock.AfterFunc(d, func() { close(ch) })
+	}
+	timeout, stopTimeout := alarm(h.o.ReplyDeadline)
+	defer func() { stopTimeout() }()
+	cancel := op.Cancel
+	var poll <-chan struct{}
+	stopPoll := func() bool { return false }
+	defer func() { stopPoll() }()
+	for {
+		select {
+		case res := <-r.reply.C():
+			return res.Value, res.Err
+		case <-timeout:
+			left := h.o.ReplyDeadline
+			if at := r.deadline.Load(); at != 0 {
+				left = time.Duration(at - h.o.Clock.Now().UnixNano())
+			}
+			if left <= 0 {
+				h.o.Logger.Error("no answer from the interceptor", "component", "interceptor", "op", r.op.String(), "path", h.o.Directory)
+				return h.abandon(r, fsbridge.ErrFailed)
+			}
+			timeout, stopTimeout = alarm(left)
+			continue
+		case <-cancel:
+			cancel = nil
+		case <-poll:
+		}
+		// Interrupted: by a signal that kills, or by one that does not?
+		if h.o.Dying(op.PID) {
+			return h.abandon(r, fsbridge.ErrInterrupted)
+		}
+		poll, stopPoll = alarm(pollInterval)
+	}
+}
+
+// abandon takes the request back, unless the answer was faster.
+func (h *Hooks) abandon(r *request, err error) (uint64, error) {
+	if r.reply.Send(0, err) {
+		h.send(&abandoned{r})
+	}
+	res := <-r.reply.C()
+	return res.Value, res.Err
+}

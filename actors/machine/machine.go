@@ -1,0 +1,234 @@
+// Package machine is the actor that drives a runtime's guest: it starts it,
+// runs commands in it, notices its end and stops it. Starting, executing and
+// stopping happen on goroutines that the actor owns. When the guest dies, or
+// this actor crashes, commands end; the undo history does not.
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+// stopTime bounds the stop of a guest whose actor crashed.
+const stopTime = 10 * time.Second
+
+// Options make an [Actor].
+type Options struct {
+	Runtime hypervisor.Runtime
+	Config  hypervisor.Config
+	Logger  *slog.Logger
+	Node    *supervision.Node
+	// Down is told when the guest ended without being asked to. It must not
+	// block.
+	Down func(err error)
+	// Slot holds the guest across restarts of the actor.
+	Slot *Slot
+}
+
+// Slot is where the running guest is found. It is safe for concurrent use.
+type Slot struct {
+	mu    sync.Mutex
+	guest hypervisor.Guest
+}
+
+// Guest returns the running guest, or nil.
+func (s *Slot) Guest() hypervisor.Guest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.guest
+}
+
+func (s *Slot) set(g hypervisor.Guest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.guest = g
+}
+
+// Start brings the guest up. Context bounds the start.
+type Start struct {
+	Context context.Context
+	Reply   *messages.Reply[struct{}]
+}
+
+// Exec starts a command.
+type Exec struct {
+	Context context.Context
+	Command hypervisor.Command
+	Reply   *messages.Reply[hypervisor.Process]
+}
+
+// Stop ends the guest.
+type Stop struct {
+	Context context.Context
+	Reply   *messages.Reply[struct{}]
+}
+
+// Fail answers whoever waits.
+func (m *Start) Fail(err error) { m.Reply.Fail(err) }
+func (m *Exec) Fail(err error)  { m.Reply.Fail(err) }
+func (m *Stop) Fail(err error)  { m.Reply.Fail(err) }
+
+type started struct {
+	guest hypervisor.Guest
+	err   error
+	reply *messages.Reply[struct{}]
+}
+
+type down struct{ guest hypervisor.Guest }
+
+// Actor is the machine actor.
+type Actor struct {
+	o     Options
+	tell  func(any)
+	state string // idle, starting, active, stopping, stopped, failed
+	guest hypervisor.Guest
+	last  error
+}
+
+// New makes a fresh instance.
+func New(o Options) *Actor {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Actor{o: o, state: "idle"}
+}
+
+// Receive implements [actor.Actor].
+func (a *Actor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.onStarted(ctx)
+	case *actor.Restarting, *actor.Stopping:
+		a.release()
+	case *actor.Stopped:
+	case *Start:
+		a.onStart(m)
+	case *started:
+		a.onGuest(m)
+	case *Exec:
+		a.onExec(m)
+	case *Stop:
+		a.onStop(m)
+	case *down:
+		a.onDown(m)
+	default:
+		a.log().Error("unknown message", "message", fmt.Sprintf("%T", m))
+	}
+	a.o.Node.SetState(a.state)
+}
+
+func (a *Actor) log() *slog.Logger { return a.o.Logger.With("component", "machine") }
+
+func (a *Actor) onStarted(ctx actor.Context) {
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.tell = func(m any) { root.Send(self, m) }
+	if a.o.Slot.Guest() != nil { // a predecessor crashed with it
+		a.o.Slot.set(nil)
+		a.state, a.last = "failed", messages.ErrCrashed
+		if a.o.Down != nil {
+			a.o.Down(messages.ErrCrashed)
+		}
+	}
+}
+
+// release leaves no guest behind.
+func (a *Actor) release() {
+	if a.guest == nil || a.state == "stopped" {
+		return
+	}
+	guest := a.guest
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		_ = guest.Stop(ctx)
+	}()
+}
+
+func (a *Actor) onStart(m *Start) {
+	if a.o.Runtime == nil || a.state != "idle" {
+		m.Reply.Fail(fmt.Errorf("%w (machine is %s)", messages.ErrNoMachine, a.state))
+		return
+	}
+	a.state = "starting"
+	go func() {
+		guest, err := a.o.Runtime.Start(m.Context, a.o.Config)
+		a.tell(&started{guest, err, m.Reply})
+	}()
+}
+
+func (a *Actor) onGuest(m *started) {
+	if m.err != nil {
+		a.state, a.last = "failed", m.err
+		m.reply.Fail(m.err)
+		return
+	}
+	a.guest = m.guest
+	a.o.Slot.set(m.guest)
+	if a.state == "stopping" {
+		a.release()
+		m.reply.Fail(messages.ErrStopped)
+		return
+	}
+	a.state = "active"
+	for k, v := range m.guest.Facts() {
+		a.o.Node.SetFact(k, v)
+	}
+	go func() {
+		<-m.guest.Done()
+		a.tell(&down{m.guest})
+	}()
+	m.reply.Send(struct{}{}, nil)
+}
+
+func (a *Actor) onExec(m *Exec) {
+	if a.state != "active" {
+		m.Reply.Fail(errors.Join(fmt.Errorf("%w (machine is %s)", messages.ErrNoMachine, a.state), a.last))
+		return
+	}
+	guest := a.guest
+	go func() {
+		p, err := guest.Exec(m.Context, m.Command)
+		m.Reply.Send(p, err)
+	}()
+}
+
+func (a *Actor) onStop(m *Stop) {
+	if a.guest == nil {
+		a.state = "stopped"
+		m.Reply.Send(struct{}{}, nil)
+		return
+	}
+	a.state = "stopping"
+	guest := a.guest
+	go func() {
+		err := guest.Stop(m.Context)
+		m.Reply.Send(struct{}{}, err)
+	}()
+}
+
+func (a *Actor) onDown(m *down) {
+	if a.guest != m.guest {
+		return
+	}
+	a.o.Slot.set(nil)
+	if a.state == "stopping" || a.state == "stopped" {
+		a.state = "stopped"
+		return
+	}
+	a.state, a.last = "failed", m.guest.Err()
+	a.log().Error("the guest ended", "err", a.last)
+	a.o.Node.SetError(fmt.Sprint(a.last))
+	if a.o.Down != nil {
+		a.o.Down(a.last)
+	}
+}

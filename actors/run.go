@@ -1,0 +1,171 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/machine"
+	"github.com/codeagent/sandbox/actors/step"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// Grace is how long a command has between TERM and KILL: when it is cancelled,
+// and when its step fails and everything it writes does too.
+const (
+	cancelGrace = 2 * time.Second
+	failGrace   = 500 * time.Millisecond
+)
+
+// Run runs one command as one step. It returns ErrBusy while another runs,
+// ErrNoMachine without a runtime, and a *hypervisor.StartError when the command
+// could not be started. When ctx ends or the timeout passes the command is
+// cancelled; what it did is kept.
+func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
+	if s.cfg.Runtime == nil {
+		return RunResult{}, messages.ErrNoMachine
+	}
+	if len(r.Argv) == 0 {
+		return RunResult{}, errors.New("no command given")
+	}
+	dir := r.Dir
+	if dir == "" {
+		dir = s.dirs[0].d.Path
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return RunResult{}, err
+	}
+	info := undolog.StepInfo{Type: undolog.TypeCommand, Command: shellQuote(r.Argv), Argv: r.Argv, Dir: dir}
+	id, err := ask(ctx, s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: info, Reply: p} })
+	if err != nil {
+		return RunResult{}, err
+	}
+	s.bus.emit(Event{Type: EventStepStarted, Step: id, Message: info.Command})
+	status, how, runErr := s.execute(ctx, id, dir, r)
+	res, err := s.finish(id, status, how)
+	if runErr != nil && res.Outcome != messages.OutcomeFailed {
+		return res, runErr
+	}
+	return res, errors.Join(runErr, err)
+}
+
+// ending says how a command ended.
+type ending struct {
+	outcome string // "completed" or "cancelled"
+	failed  string // why the step must be rolled back
+	quiet   bool   // no process is left
+}
+
+// execute starts the command and waits for its end.
+func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r RunRequest) (st hypervisor.ExitStatus, how ending, err error) {
+	cmd := hypervisor.Command{
+		ID: int64(id), Argv: r.Argv, Env: r.Env, Dir: dir,
+		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY,
+	}
+	p, err := ask(ctx, s, "machine", func(reply *messages.Reply[hypervisor.Process]) any {
+		return &machine.Exec{Context: ctx, Command: cmd, Reply: reply}
+	})
+	if err != nil {
+		return st, ending{outcome: messages.OutcomeFailed, quiet: true}, err
+	}
+	s.to("steps")(&step.Attach{ID: id, Cancel: func() { _ = p.Cancel(failGrace) }})
+	if r.Started != nil {
+		r.Started(id, p)
+	}
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	how.outcome = messages.OutcomeCompleted
+	stop := context.AfterFunc(ctx, func() { _ = p.Cancel(cancelGrace) })
+	// The wait has no deadline: a cancelled command ends, or its guest does.
+	st, err = p.Wait(context.WithoutCancel(ctx))
+	if !stop() {
+		how.outcome = messages.OutcomeCancelled
+	}
+	if err != nil {
+		how.failed = "the command was lost: " + err.Error()
+		return st, how, err
+	}
+	how.quiet = s.nobodyLeft()
+	return st, how, nil
+}
+
+// nobodyLeft reports whether the guest knows that no process of any command is
+// alive that could still write.
+func (s *Session) nobodyLeft() bool {
+	g, ok := s.slot.Guest().(interface{ Processes() (int, error) })
+	if !ok {
+		return false
+	}
+	n, err := g.Processes()
+	return err == nil && n == 0
+}
+
+// finish closes or rolls back the step.
+func (s *Session) finish(id undolog.StepID, st hypervisor.ExitStatus, how ending) (RunResult, error) {
+	result := undolog.StepResult{Status: how.outcome}
+	if how.outcome != messages.OutcomeFailed {
+		code := st.Code
+		result.ExitCode = &code
+	}
+	res := RunResult{Step: id, Status: st, Outcome: how.outcome, Reason: how.failed}
+	f, err := ask(context.Background(), s, "steps", func(p *messages.Reply[step.Finished]) any {
+		return &step.Finish{ID: id, Result: result, Failed: how.failed, Quiet: how.quiet, Reply: p}
+	})
+	if err != nil {
+		res.Outcome, res.Reason = messages.OutcomeFailed, err.Error()
+		return res, err
+	}
+	res.Outcome, res.Reason = f.Outcome, f.Reason
+	for _, e := range f.Entries {
+		res.Entries = append(res.Entries, RunEntry{Directory: e.Directory, Entry: *e.Entry})
+		s.bus.emit(Event{Type: EventStepCompleted, Directory: e.Directory, Step: id, Entry: e.Entry, Message: f.Outcome})
+	}
+	if len(f.Entries) == 0 {
+		s.bus.emit(Event{Type: EventStepCompleted, Step: id, Message: f.Outcome})
+	}
+	if f.Outcome == messages.OutcomeDenied || f.Outcome == messages.OutcomeFailed {
+		s.notifyGuest(id)
+	}
+	return res, nil
+}
+
+// notifyGuest tells programs inside that steps were rolled back.
+func (s *Session) notifyGuest(ids ...undolog.StepID) {
+	g := s.slot.Guest()
+	if g == nil {
+		return
+	}
+	for _, id := range ids {
+		if err := g.RollbackNotify(int64(id)); err != nil {
+			s.logger().Warn("programs inside were not told of a rollback", "component", "session", "step_id", int64(id), "err", err)
+		}
+	}
+}
+
+// Subscribe implements [Runner]. The first subscriber also gets what happened
+// while the session started.
+func (s *Session) Subscribe(f func(Event)) (cancel func()) { return s.bus.subscribe(f) }
+
+func stepID(id int64) undolog.StepID { return undolog.StepID(id) }
+
+// shellQuote renders argv as a person would type it.
+func shellQuote(argv []string) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,+@%", r)
+		}) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		words[i] = w
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,178 @@
+package safeguard
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+// remembered is how many decisions are kept to tell who was first.
+const remembered = 1000
+
+// Pending is a question that nobody has answered.
+type Pending struct {
+	ID       string
+	Ask      *messages.Ask
+	Since    time.Time
+	Deadline time.Time
+}
+
+// Options make an [Actor]. The functions must not block; they may be nil.
+type Options struct {
+	Timeout   time.Duration
+	Clock     supervision.Clock
+	Logger    *slog.Logger
+	Node      *supervision.Node
+	Triggered func(Pending)
+	Decided   func(messages.Decision)
+	// IDs numbers the questions; it outlives restarts.
+	IDs *int
+}
+
+// Decide answers a question. The reply's error is ErrNoSafeguard or a
+// *messages.DecidedError.
+type Decide struct {
+	ID    string
+	Allow bool
+	By    string
+	Reply *messages.Reply[struct{}]
+}
+
+// List asks for what is pending, oldest first.
+type List struct{ Reply *messages.Reply[[]Pending] }
+
+// Fail answers whoever waits.
+func (m *Decide) Fail(err error) { m.Reply.Fail(err) }
+func (m *List) Fail(err error)   { m.Reply.Fail(err) }
+
+type question struct {
+	Pending
+	timer *supervision.Timer
+}
+
+// Actor is the safeguard actor.
+type Actor struct {
+	o       Options
+	tell    func(any)
+	pending []*question
+	past    []messages.DecidedError
+}
+
+// New makes a fresh instance.
+func New(o Options) *Actor { return &Actor{o: o} }
+
+// Receive implements [actor.Actor].
+func (a *Actor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		self, root := ctx.Self(), ctx.ActorSystem().Root
+		a.tell = func(m any) { root.Send(self, m) }
+	case *actor.Restarting:
+		a.denyAll("crash")
+	case *actor.Stopping:
+		a.denyAll("shutdown")
+	case *actor.Stopped:
+	case *messages.Ask:
+		a.onAsk(m)
+	case *messages.Withdraw:
+		a.onWithdraw(m)
+	case *Decide:
+		m.Reply.Send(struct{}{}, a.decide(m.ID, m.Allow, m.By))
+	case *List:
+		list := make([]Pending, len(a.pending))
+		for i, q := range a.pending {
+			list[i] = q.Pending
+		}
+		m.Reply.Send(list, nil)
+	case *supervision.Tick:
+		for _, q := range a.pending {
+			if q.timer.Fresh(m) {
+				_ = a.decide(q.ID, false, "timeout")
+				break
+			}
+		}
+	default:
+		a.log().Error("unknown message", "message", fmt.Sprintf("%T", m))
+	}
+	a.o.Node.SetState(map[bool]string{true: "idle", false: "pending"}[len(a.pending) == 0])
+	a.o.Node.SetFact("pending", fmt.Sprint(len(a.pending)))
+}
+
+func (a *Actor) log() *slog.Logger {
+	if a.o.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return a.o.Logger.With("component", "safeguard")
+}
+
+func (a *Actor) onAsk(m *messages.Ask) {
+	*a.o.IDs++
+	now := a.o.Clock.Now()
+	q := &question{
+		Pending: Pending{ID: fmt.Sprintf("sg_%03d", *a.o.IDs), Ask: m, Since: now, Deadline: now.Add(a.o.Timeout)},
+		timer:   supervision.NewTimer(a.o.Clock, a.tell),
+	}
+	q.timer.Reset(a.o.Timeout)
+	a.pending = append(a.pending, q)
+	a.log().Info("safeguard triggered", "safeguard_id", q.ID, "ask", m)
+	if a.o.Triggered != nil {
+		a.o.Triggered(q.Pending)
+	}
+}
+
+func (a *Actor) onWithdraw(m *messages.Withdraw) {
+	for _, q := range a.pending {
+		if q.Ask.Directory == m.Directory && q.Ask.Token == m.Token {
+			a.close(q, "withdrawn", "nobody waits any more")
+			return
+		}
+	}
+}
+
+func (a *Actor) decide(id string, allow bool, by string) error {
+	for _, q := range a.pending {
+		if q.ID == id {
+			word := "deny"
+			if allow {
+				word = "allow"
+			}
+			a.past = append(a.past, messages.DecidedError{ID: id, Allow: allow, By: by})
+			if len(a.past) > remembered {
+				a.past = a.past[1:]
+			}
+			a.close(q, word, by)
+			q.Ask.Answer(&messages.Answer{Token: q.Ask.Token, ID: id, Allow: allow, By: by})
+			return nil
+		}
+	}
+	if i := slices.IndexFunc(a.past, func(d messages.DecidedError) bool { return d.ID == id }); i >= 0 {
+		first := a.past[i]
+		return &first
+	}
+	return fmt.Errorf("%w: %s", messages.ErrNoSafeguard, id)
+}
+
+// close takes the question off the list and records what became of it.
+func (a *Actor) close(q *question, word, by string) {
+	q.timer.Stop()
+	a.pending = slices.DeleteFunc(a.pending, func(o *question) bool { return o == q })
+	a.log().Info("safeguard decided", "safeguard_id", q.ID, "decision", word, "by", by)
+	if a.o.Decided != nil {
+		a.o.Decided(messages.Decision{
+			At: a.o.Clock.Now(), ID: q.ID, Kind: q.Ask.Kind, Directory: q.Ask.Directory, Step: q.Ask.Step,
+			Command: q.Ask.Command, Count: q.Ask.Count, Decision: word, By: by,
+		})
+	}
+}
+
+func (a *Actor) denyAll(by string) {
+	for len(a.pending) > 0 {
+		_ = a.decide(a.pending[0].ID, false, by)
+	}
+}

@@ -1,0 +1,18 @@
+// Package step runs the life of a command's step over all writable working
+// folders of a session: it reserves one id for all of them, assigns it, waits
+// for quiescence when the command has ended, and closes the step everywhere;
+// or, when a safeguard was denied or an Interceptor crashed, lets its mutations
+// fail, ends the command and rolls it back everywhere.
+//
+// A folder opens the step in its log only when something is first changed
+// there, so a step costs nothing in folders it does not touch.
+//
+// # Quiescence
+//
+// A step is not closed while requests are in flight or held, nor within the
+// idle time (100 ms) of the newest mutation, unless the caller knows that no
+// process is left that could write. After the maximum (2 s) it is closed
+// anyway; held operations are waited for without limit, because a decision has
+// a deadline of its own. What is written later belongs to an ambient step.
+// Pages in caches are the business of the folder's fence.
+package step

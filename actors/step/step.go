@@ -1,0 +1,432 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+// Directory is one writable working folder. The functions given are called
+// once, from any goroutine. None of the methods blocks, except NextID for the
+// time of a small write.
+type Directory interface {
+	Path() string
+	NextID() undolog.StepID
+	Assign(id undolog.StepID, info undolog.StepInfo, done func(error))
+	Close(id undolog.StepID, r undolog.StepResult, done func(*undolog.Entry, error))
+	Failing(id undolog.StepID)
+	Abort(id undolog.StepID, done func(error))
+	// InFlight, Holding and LastMutation are for quiescence.
+	InFlight() int
+	Holding() bool
+	LastMutation() time.Time
+}
+
+// Options make an [Actor].
+type Options struct {
+	Directories []Directory
+	Idle, Max   time.Duration
+	Clock       supervision.Clock
+	Logger      *slog.Logger
+	Node        *supervision.Node
+}
+
+// Open opens a step for a command. It fails with ErrBusy while one is open.
+type Open struct {
+	Info  undolog.StepInfo
+	Reply *messages.Reply[undolog.StepID]
+}
+
+// Attach tells how to end the command. Cancel is called at most once, on its
+// own goroutine.
+type Attach struct {
+	ID     undolog.StepID
+	Cancel func()
+}
+
+// Finish says that the command has ended.
+type Finish struct {
+	ID     undolog.StepID
+	Result undolog.StepResult
+	// Failed, if not empty, says why the step must be rolled back.
+	Failed string
+	// Quiet: no process is left that could write.
+	Quiet bool
+	Reply *messages.Reply[Finished]
+}
+
+// Current asks for the id of the open step, 0 if none is.
+type Current struct {
+	Reply *messages.Reply[undolog.StepID]
+}
+
+// Finished says what became of a step.
+type Finished struct {
+	Outcome string
+	Reason  string
+	Entries []Entry
+}
+
+// Entry is what the step left in one directory.
+type Entry struct {
+	Directory string
+	Entry     *undolog.Entry
+}
+
+// Fail answers whoever waits.
+func (m *Open) Fail(err error)    { m.Reply.Fail(err) }
+func (m *Finish) Fail(err error)  { m.Reply.Fail(err) }
+func (m *Current) Fail(err error) { m.Reply.Fail(err) }
+
+// poll is how often unfinished requests are counted.
+const poll = 5 * time.Millisecond
+
+type phase string
+
+const (
+	idle      phase = "idle"
+	opening   phase = "opening"
+	running   phase = "running"
+	quiescing phase = "quiescing"
+	closing   phase = "closing"
+	aborting  phase = "rolling_back"
+)
+
+// Actor is the step actor.
+type Actor struct {
+	o     Options
+	tell  func(any)
+	timer *supervision.Timer
+
+	phase    phase
+	open     *Open
+	id       undolog.StepID
+	cancel   func()
+	finish   *Finish
+	since    time.Time // when the command ended
+	outcome  string    // "" while all is well
+	reason   string
+	rolled   []*messages.Reply[struct{}]
+	awaiting int
+	errs     []error
+	entries  []Entry
+}
+
+type reserved struct {
+	open *Open
+	id   undolog.StepID
+}
+
+type assigned struct {
+	id  undolog.StepID
+	err error
+}
+
+type closed struct {
+	id    undolog.StepID
+	dir   string
+	entry *undolog.Entry
+	err   error
+}
+
+type aborted struct {
+	id  undolog.StepID
+	dir string
+	err error
+}
+
+// New makes a fresh instance.
+func New(o Options) *Actor { return &Actor{o: o, phase: idle} }
+
+// Receive implements [actor.Actor].
+func (a *Actor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		self, root := ctx.Self(), ctx.ActorSystem().Root
+		a.tell = func(m any) { root.Send(self, m) }
+		a.timer = supervision.NewTimer(a.o.Clock, a.tell)
+	case *actor.Restarting, *actor.Stopping:
+		a.release()
+	case *actor.Stopped:
+	case *Open:
+		a.onOpen(m)
+	case *reserved:
+		a.onReserved(m)
+	case *assigned:
+		a.onAssigned(m)
+	case *Attach:
+		a.onAttach(m)
+	case *Finish:
+		a.onFinish(m)
+	case *supervision.Tick:
+		if a.timer.Fresh(m) && a.phase == quiescing {
+			a.quiesce()
+		}
+	case *closed:
+		a.onClosed(m)
+	case *messages.StepFail:
+		a.onFail(m)
+	case *aborted:
+		a.onAborted(m)
+	case *Current:
+		m.Reply.Send(a.id, nil)
+	default:
+		a.log().Error("unknown message", "message", fmt.Sprintf("%T", m))
+	}
+	a.o.Node.SetState(string(a.phase))
+}
+
+func (a *Actor) log() *slog.Logger {
+	l := a.o.Logger
+	if l == nil {
+		l = slog.New(slog.DiscardHandler)
+	}
+	return l.With("component", "step", "step_id", int64(a.id))
+}
+
+// release gives up the open step: a step without its actor is rolled back.
+func (a *Actor) release() {
+	a.timer.Stop()
+	if a.open != nil {
+		a.open.Fail(messages.ErrCrashed)
+	}
+	if a.finish != nil {
+		a.finish.Fail(messages.ErrCrashed)
+	}
+	for _, r := range a.rolled {
+		r.Fail(messages.ErrCrashed)
+	}
+	if a.id == 0 {
+		return
+	}
+	for _, d := range a.o.Directories {
+		d.Abort(a.id, func(error) {})
+	}
+	a.end()
+}
+
+func (a *Actor) onOpen(m *Open) {
+	if a.phase != idle {
+		m.Reply.Fail(messages.ErrBusy)
+		return
+	}
+	*a = Actor{o: a.o, tell: a.tell, timer: a.timer, phase: opening, open: m}
+	dirs, tell := a.o.Directories, a.tell
+	go func() {
+		r := &reserved{open: m}
+		for _, d := range dirs {
+			r.id = max(r.id, d.NextID())
+		}
+		tell(r)
+	}()
+}
+
+func (a *Actor) onReserved(m *reserved) {
+	if a.phase != opening || a.open != m.open {
+		return
+	}
+	if m.id == 0 && len(a.o.Directories) > 0 {
+		a.phase = idle
+		a.open.Reply.Fail(errors.New("no step id: the undo directory cannot be written; free some space, or name another with --undo-dir"))
+		return
+	}
+	a.id = max(m.id, 1)
+	a.awaiting = len(a.o.Directories)
+	id := a.id
+	for _, d := range a.o.Directories {
+		d.Assign(id, a.open.Info, func(err error) { a.tell(&assigned{id, err}) })
+	}
+	if a.awaiting == 0 {
+		a.opened()
+	}
+}
+
+func (a *Actor) onAssigned(m *assigned) {
+	if a.phase != opening || m.id != a.id {
+		return
+	}
+	if m.err != nil {
+		a.errs = append(a.errs, m.err)
+	}
+	if a.awaiting--; a.awaiting == 0 {
+		a.opened()
+	}
+}
+
+func (a *Actor) opened() {
+	open := a.open
+	a.open = nil
+	if err := errors.Join(a.errs...); err != nil {
+		for _, d := range a.o.Directories {
+			d.Close(a.id, undolog.StepResult{Status: messages.OutcomeFailed}, func(*undolog.Entry, error) {})
+		}
+		a.phase, a.id, a.errs = idle, 0, nil
+		open.Reply.Fail(err)
+		return
+	}
+	a.phase = running
+	a.o.Node.SetFact("step", fmt.Sprint(a.id))
+	open.Reply.Send(a.id, nil)
+}
+
+func (a *Actor) onAttach(m *Attach) {
+	if m.ID != a.id || a.phase != running {
+		go m.Cancel()
+		return
+	}
+	a.cancel = m.Cancel
+	if a.outcome != "" {
+		a.end()
+	}
+}
+
+// end ends the command, once.
+func (a *Actor) end() {
+	if a.cancel != nil {
+		go a.cancel()
+		a.cancel = nil
+	}
+}
+
+func (a *Actor) onFinish(m *Finish) {
+	if m.ID != a.id || a.phase != running {
+		m.Reply.Fail(fmt.Errorf("%w: step %d is not open", messages.ErrStopped, m.ID))
+		return
+	}
+	a.finish, a.cancel, a.since = m, nil, a.o.Clock.Now()
+	if m.Failed != "" && a.outcome == "" {
+		a.outcome, a.reason = messages.OutcomeFailed, m.Failed
+	}
+	if a.outcome != "" {
+		a.abort()
+		return
+	}
+	a.phase = quiescing
+	a.quiesce()
+}
+
+// quiesce closes the step, or looks again a little later.
+func (a *Actor) quiesce() {
+	now := a.o.Clock.Now()
+	inFlight, holding, wait := 0, false, time.Duration(0)
+	for _, d := range a.o.Directories {
+		inFlight += d.InFlight()
+		holding = holding || d.Holding()
+		if !a.finish.Quiet {
+			wait = max(wait, a.o.Idle-now.Sub(d.LastMutation()))
+		}
+	}
+	if holding || (inFlight > 0 || wait > 0) && now.Sub(a.since) < a.o.Max {
+		if inFlight > 0 || holding {
+			wait = poll
+		}
+		a.timer.Reset(min(wait, max(poll, a.o.Max-now.Sub(a.since))))
+		return
+	}
+	if inFlight > 0 {
+		a.log().Warn("requests are still in flight at the end of the longest wait", "requests", inFlight)
+	}
+	a.phase, a.awaiting = closing, len(a.o.Directories)
+	id := a.id
+	for _, d := range a.o.Directories {
+		d.Close(id, a.finish.Result, func(e *undolog.Entry, err error) { a.tell(&closed{id, d.Path(), e, err}) })
+	}
+	if a.awaiting == 0 {
+		a.done()
+	}
+}
+
+func (a *Actor) onClosed(m *closed) {
+	if a.phase != closing || m.id != a.id {
+		return
+	}
+	if m.err != nil {
+		a.errs = append(a.errs, fmt.Errorf("%s: %w", m.dir, m.err))
+	}
+	if m.entry != nil {
+		a.entries = append(a.entries, Entry{m.dir, m.entry})
+	}
+	if a.awaiting--; a.awaiting > 0 {
+		return
+	}
+	switch {
+	case a.outcome != "":
+		a.abort()
+	case len(a.errs) > 0:
+		a.outcome, a.reason = messages.OutcomeFailed, errors.Join(a.errs...).Error()
+		a.errs = nil
+		a.abort()
+	default:
+		a.done()
+	}
+}
+
+// onFail makes the open step fail.
+func (a *Actor) onFail(m *messages.StepFail) {
+	if a.phase == idle || a.phase == opening || m.Step != 0 && m.Step != int64(a.id) {
+		m.Done.Send(struct{}{}, nil)
+		return
+	}
+	if m.Done != nil {
+		a.rolled = append(a.rolled, m.Done)
+	}
+	if a.outcome != "" {
+		return
+	}
+	a.outcome, a.reason = m.Outcome, m.Reason
+	a.log().Warn("step fails", "outcome", m.Outcome, "reason", m.Reason)
+	for _, d := range a.o.Directories {
+		d.Failing(a.id)
+	}
+	switch a.phase {
+	case running:
+		a.end()
+	case quiescing:
+		a.abort()
+	}
+}
+
+func (a *Actor) abort() {
+	a.timer.Stop()
+	a.phase, a.awaiting = aborting, len(a.o.Directories)
+	id := a.id
+	for _, d := range a.o.Directories {
+		d.Abort(id, func(err error) { a.tell(&aborted{id, d.Path(), err}) })
+	}
+	if a.awaiting == 0 {
+		a.done()
+	}
+}
+
+func (a *Actor) onAborted(m *aborted) {
+	if a.phase != aborting || m.id != a.id {
+		return
+	}
+	if m.err != nil {
+		a.reason += fmt.Sprintf("; roll back of %s: %v", m.dir, m.err)
+	}
+	if a.awaiting--; a.awaiting == 0 {
+		a.done()
+	}
+}
+
+// done answers and is ready for the next command.
+func (a *Actor) done() {
+	f := Finished{Outcome: a.outcome, Reason: a.reason, Entries: a.entries}
+	if f.Outcome == "" {
+		f.Outcome = a.finish.Result.Status
+	}
+	a.finish.Reply.Send(f, nil)
+	for _, r := range a.rolled {
+		r.Send(struct{}{}, nil)
+	}
+	a.o.Node.SetFact("step", "")
+	*a = Actor{o: a.o, tell: a.tell, timer: a.timer, phase: idle}
+}

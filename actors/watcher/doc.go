@@ -1,0 +1,12 @@
+// Package watcher notices edits from outside one working folder. It announces
+// them and keeps caches coherent; it decides nothing: barriers are found when
+// an undo is asked for, by comparing stamps.
+//
+// Directories are watched lazily: the bridge calls [Watcher.Watch] before it
+// first lists or looks into one, and caches nothing there when that fails.
+// What is seen is collected for a moment, then the log is asked which of it was
+// not ours, the bridge is told to forget what changed, and frontends hear of
+// it. When the kernel's queue overflows, or more is seen at once than is worth
+// looking at singly (our own rm -rf does that), every cache is dropped instead
+// and the stamps have the last word.
+package watcher

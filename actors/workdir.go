@@ -1,0 +1,259 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/interceptor"
+	"github.com/codeagent/sandbox/actors/step"
+	"github.com/codeagent/sandbox/actors/watcher"
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+// workdir is one working folder of a session, as this package composes it.
+type workdir struct {
+	s     *Session
+	index int
+	d     Directory
+	root  *hostfs.Root
+	// log, hooks and watch are nil for a read-only folder and, with mismatch
+	// set, for one whose log has another format.
+	log      *undolog.Log
+	hooks    *interceptor.Hooks
+	watch    *watcher.Watcher
+	mismatch *undolog.VersionError
+	tell     messages.Tell
+	node     *supervision.Node
+	bridge   *fuse.Server
+}
+
+// open opens the folder and its log.
+func (w *workdir) open(ctx context.Context) (err error) {
+	if w.root, err = hostfs.OpenRoot(w.d.Path); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrDirectory, w.d.Path, err)
+	}
+	if w.d.ReadOnly {
+		return nil
+	}
+	cfg := w.s.cfg
+	w.log, err = undolog.Open(ctx, undolog.Options{
+		Dir: w.d.UndoDir, Root: w.root, Limits: cfg.Limits, Symlinks: cfg.Symlinks, Barriers: cfg.Barriers,
+		Durability: cfg.Durability, Gitignore: cfg.Gitignore, Now: w.s.clock.Now, Logger: cfg.Logger,
+		Owner: undolog.Owner{PID: os.Getpid(), Session: w.s.id, WorkDir: w.d.Path},
+		Warn:  w.warn,
+	})
+	if errors.As(err, &w.mismatch) && cfg.Runtime == nil {
+		w.s.bus.emit(Event{Type: EventVersionMismatch, Directory: w.d.Path, Message: err.Error()})
+		return nil
+	}
+	return err
+}
+
+func (w *workdir) warn(u undolog.Warning) {
+	t := EventWarning
+	if u.Code == undolog.WarnExternal {
+		t = EventExternalModification
+	}
+	w.s.bus.emit(Event{Type: t, Directory: w.d.Path, Message: u.Message, Warning: &u})
+}
+
+// theBridge returns the bridge, or a nil interface.
+func (w *workdir) theBridge() fsbridge.Bridge {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if w.bridge == nil {
+		return nil
+	}
+	return w.bridge
+}
+
+// intercept makes the hooks of a writable folder.
+func (w *workdir) intercept() {
+	cfg, path := w.s.cfg, w.d.Path
+	w.hooks = interceptor.New(interceptor.Options{
+		Directory: path, Log: w.log, Clock: w.s.clock, Logger: cfg.Logger,
+		Safeguards: interceptor.Safeguards{
+			DeleteThreshold: cfg.Safeguards.DeleteThreshold, OverwriteBytes: cfg.Safeguards.OverwriteBytes,
+			RenameOver: cfg.Safeguards.RenameOver, Timeout: cfg.Safeguards.Timeout, Exempt: cfg.Safeguards.Exempt,
+		},
+		AmbientIdle: cfg.Timing.AmbientIdle, ReplyDeadline: cfg.Timing.ReplyDeadline,
+		Node: w.s.tree.Node(w.path("interceptor")), Safeguard: w.s.to("safeguard"), Owner: w.s.to("steps"),
+		Events: interceptor.Events{
+			Recovered: func(r *undolog.Recovery) {
+				w.s.bus.emit(Event{Type: EventRecovery, Directory: path, Step: r.StepID, Recovery: r, Message: recoveryText(r)})
+			},
+			AmbientClosed: func(e *undolog.Entry) {
+				w.s.bus.emit(Event{Type: EventStepCompleted, Directory: path, Step: e.StepID, Entry: e})
+			},
+			Failed: func(msg string) { w.s.bus.emit(Event{Type: EventError, Directory: path, Message: msg}) },
+		},
+	})
+}
+
+func recoveryText(r *undolog.Recovery) string {
+	switch {
+	case r.CompletedRollback:
+		return fmt.Sprintf("an interrupted rollback was finished: %d paths restored", r.Restored)
+	case r.Unprotected:
+		return fmt.Sprintf("step %d was interrupted; it had outgrown its limit and was kept as it is", r.StepID)
+	}
+	return fmt.Sprintf("step %d was interrupted and has been rolled back: %d paths restored", r.StepID, r.Restored)
+}
+
+// path is the place of one of the folder's actors in the tree.
+func (w *workdir) path(name string) string {
+	return w.s.path("directory/" + strconv.Itoa(w.index) + "/" + name)
+}
+
+// watchFor starts to watch for edits from outside.
+func (w *workdir) watchFor() (err error) {
+	w.watch, err = watcher.New(watcher.Options{
+		Root: w.d.Path, Clock: w.s.clock, Logger: w.s.cfg.Logger, Node: w.s.tree.Node(w.path("watcher")),
+		Check: func(paths []string, done func([]undolog.Barrier, error)) {
+			if w.tell == nil {
+				done(nil, nil)
+				return
+			}
+			w.tell(&interceptor.External{Paths: paths, Reply: messages.OnReply(done)})
+		},
+		Bridge: w.theBridge,
+		Ours: func() time.Time {
+			if w.hooks == nil {
+				return time.Time{}
+			}
+			return w.hooks.LastMutation()
+		},
+		External: func(paths []string, barriers []undolog.Barrier) {
+			msg := fmt.Sprintf("%d path(s) changed outside the sandbox", len(paths))
+			if len(barriers) > 0 {
+				msg += "; undo will not overwrite them without --force"
+			}
+			w.s.bus.emit(Event{Type: EventExternalModification, Directory: w.d.Path, Paths: paths, Message: msg})
+		},
+		Overflow: func(msg string) { w.s.bus.emit(Event{Type: EventWarning, Directory: w.d.Path, Message: msg}) },
+	})
+	return err
+}
+
+// share is the folder as the runtime sees it.
+func (w *workdir) share() hypervisor.Share {
+	return hypervisor.Share{HostPath: w.d.Path, GuestPath: w.d.Path, ReadOnly: w.d.ReadOnly, Serve: w.serve}
+}
+
+// serve starts the bridge on the connection that the runtime made.
+func (w *workdir) serve(t hypervisor.Transport) error {
+	if t.Kind != hypervisor.TransportFUSE {
+		return errors.Join(fmt.Errorf("no bridge for transport %d: %w", t.Kind, errors.ErrUnsupported), t.File.Close())
+	}
+	o := fuse.Options{
+		Root: w.root, ReadOnly: w.d.ReadOnly, Logger: w.s.cfg.Logger,
+		SymlinksReadOnly: w.s.cfg.Symlinks == undolog.SymlinkReadOnly,
+	}
+	if w.hooks != nil {
+		o.Hooks = w.hooks
+	}
+	if int(t.UID) != os.Geteuid() {
+		o.Owner = &fuse.Owner{UID: t.UID, GID: t.GID}
+	}
+	if w.s.cfg.CacheNone {
+		o.Cache = fuse.CacheNone
+	}
+	if w.watch != nil {
+		o.OnList = w.watch.Watch
+	}
+	b, err := fuse.ServeFile(t.File, o)
+	if err != nil {
+		return err
+	}
+	w.s.mu.Lock()
+	w.bridge = b
+	w.s.mu.Unlock()
+	if w.hooks != nil {
+		w.hooks.SetBridge(b)
+	}
+	w.s.tree.Node(w.path("bridge")).SetLive(func(n *supervision.Snapshot) {
+		n.State = "serving"
+		n.Facts = map[string]string{"in_flight": strconv.Itoa(b.InFlight())}
+	})
+	return nil
+}
+
+// close gives everything back. The guest has ended.
+func (w *workdir) close() error {
+	var errs []error
+	if b := w.theBridge(); b != nil {
+		errs = append(errs, b.Close())
+	}
+	if w.watch != nil {
+		errs = append(errs, w.watch.Close())
+	}
+	if w.log != nil {
+		errs = append(errs, w.log.Close())
+	}
+	if w.root != nil {
+		errs = append(errs, w.root.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// usable returns an error when the folder has no history.
+func (w *workdir) usable() error {
+	switch {
+	case w.mismatch != nil:
+		return w.mismatch
+	case w.log == nil:
+		return fmt.Errorf("%w: %s", messages.ErrReadOnlyDirectory, w.d.Path)
+	}
+	return nil
+}
+
+func (w *workdir) status() DirectoryStatus {
+	st := DirectoryStatus{Index: w.index, Path: w.d.Path, Label: w.d.Label, Access: "read_write", UndoDir: w.d.UndoDir, State: "ok"}
+	switch {
+	case w.d.ReadOnly:
+		st.Access, st.UndoDir = "read_only", ""
+	case w.mismatch != nil:
+		st.State, st.Problem = "version_mismatch", w.mismatch.Error()
+	default:
+		st.State, st.Problem = w.hooks.State()
+		st.Log = w.log.Status()
+	}
+	return st
+}
+
+// stepDir is the folder as the step actor sees it.
+type stepDir struct{ *workdir }
+
+var _ step.Directory = stepDir{}
+
+func (d stepDir) Path() string           { return d.d.Path }
+func (d stepDir) NextID() undolog.StepID { return d.log.NextID(undolog.TypeCommand) }
+func (d stepDir) InFlight() int          { return d.hooks.InFlight() }
+func (d stepDir) Holding() bool          { return d.hooks.Holding() }
+func (d stepDir) LastMutation() time.Time {
+	return d.hooks.LastMutation()
+}
+
+func (d stepDir) Assign(id undolog.StepID, info undolog.StepInfo, done func(error)) {
+	d.tell(&interceptor.Assign{ID: id, Info: info, Reply: messages.OnReply(func(_ struct{}, err error) { done(err) })})
+}
+
+func (d stepDir) Close(id undolog.StepID, r undolog.StepResult, done func(*undolog.Entry, error)) {
+	d.tell(&interceptor.Close{ID: id, Result: r, Reply: messages.OnReply(done)})
+}
+
+func (d stepDir) Failing(id undolog.StepID) { d.tell(&interceptor.Failing{ID: id}) }
+
+func (d stepDir) Abort(id undolog.StepID, done func(error)) {
+	d.tell(&interceptor.Abort{ID: id, Reply: messages.OnReply(func(_ *undolog.ApplyResult, err error) { done(err) })})
+}

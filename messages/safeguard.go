@@ -1,0 +1,61 @@
+package messages
+
+import (
+	"log/slog"
+	"time"
+)
+
+// The kinds of safeguard, as the protocol spells them.
+const (
+	KindDelete    = "delete_threshold"
+	KindOverwrite = "overwrite_large"
+	KindRename    = "rename_over"
+)
+
+// Ask is sent by an Interceptor that holds its directory until somebody
+// decides. Answer is told one [*Answer] with the same Token, unless the Ask is
+// withdrawn first.
+type Ask struct {
+	Token     uint64
+	Directory string
+	Step      int64
+	Command   string
+	Kind      string
+	Count     int
+	Paths     []string // a sample
+	Message   string
+	Answer    Tell
+}
+
+// LogValue leaves the paths out.
+func (a *Ask) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("kind", a.Kind), slog.Int64("step_id", a.Step),
+		slog.Int("count", a.Count), slog.Int("paths", len(a.Paths)))
+}
+
+// Answer decides an [Ask].
+type Answer struct {
+	Token uint64
+	ID    string
+	Allow bool
+	By    string
+}
+
+// Withdraw takes the Ask of a directory back: nobody waits any more.
+type Withdraw struct {
+	Directory string
+	Token     uint64
+}
+
+// Decision is one line of the audit log.
+type Decision struct {
+	At        time.Time `json:"at"`
+	ID        string    `json:"safeguard_id"`
+	Kind      string    `json:"kind"`
+	Directory string    `json:"directory"`
+	Step      int64     `json:"step_id"`
+	Command   string    `json:"command,omitempty"`
+	Count     int       `json:"count"`
+	Decision  string    `json:"decision"` // "allow", "deny" or "withdrawn"
+	By        string    `json:"by"`
+}

@@ -1,0 +1,29 @@
+package messages
+
+import "log/slog"
+
+// The outcomes of a command.
+const (
+	OutcomeCompleted = "completed"
+	OutcomeCancelled = "cancelled"
+	OutcomeDenied    = "denied"
+	OutcomeFailed    = "failed"
+)
+
+// StepFail tells the step actor that the open step must not be kept: its
+// mutations fail, its command is ended, and it is rolled back everywhere.
+type StepFail struct {
+	Step    int64
+	Outcome string // OutcomeDenied or OutcomeFailed
+	Reason  string
+	// Done is answered when the step has been rolled back; it may be nil.
+	Done *Reply[struct{}]
+}
+
+// Fail answers Done.
+func (m *StepFail) Fail(err error) { m.Done.Fail(err) }
+
+// LogValue names the step.
+func (m *StepFail) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int64("step_id", m.Step), slog.String("outcome", m.Outcome))
+}
