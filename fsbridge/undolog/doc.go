@@ -69,7 +69,7 @@
 // uints; object 1 is the root of the working folder, 0 means none. They count
 // the objects of one journal.
 //
-//	1 step       JSON of {"id","seq","started_at","type","command","argv","dir","remap"}:
+//	1 step       JSON of {"id","seq","started_at","type","command","argv","dir","tick"}:
 //	             the first record of every journal
 //	2 object     uint obj, uint flags, uint dev, uint ino, uint parent, string name,
 //	             [flags&retained: uint seq, uint obj of the older step's blob]

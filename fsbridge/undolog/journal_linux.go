@@ -273,9 +273,14 @@ func readRecords(dirfd int) (*stepRecords, error) {
 		return nil, err
 	}
 	defer hostfs.Close(fd)
+	return readJournal(fd)
+}
+
+// readJournal is readRecords for an open journal.
+func readJournal(fd int) (*stepRecords, error) {
 	r := newStepRecords()
 	first := true
-	err = scanJournal(fd, func(t recordType, p []byte, off int64) error {
+	err := scanJournal(fd, func(t recordType, p []byte, off int64) error {
 		if first != (t == recStep) {
 			return fmt.Errorf("%w: step record misplaced", errRecord)
 		}

@@ -17,14 +17,18 @@ type Handle struct {
 }
 
 // Open opens an existing regular file for reading and writing.
-func (a *Applier) Open(path string) (*Handle, error) {
+func (a *Applier) Open(path string) (*Handle, error) { return a.OpenFor(path, unix.O_RDWR) }
+
+// OpenFor opens an existing regular file with the given flags; O_TRUNC is the
+// caller's to report.
+func (a *Applier) OpenFor(path string, flags int) (*Handle, error) {
 	var h *Handle
 	err := a.at(path, func(dir *node, fd int, name string) error {
 		n, st, err := a.child(dir, fd, name)
 		if err != nil {
 			return err
 		}
-		f, err := hostfs.OpenVerified(fd, name, st.ID, unix.O_RDWR)
+		f, err := hostfs.OpenVerified(fd, name, st.ID, flags)
 		if err != nil {
 			return err
 		}

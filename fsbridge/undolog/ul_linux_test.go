@@ -1,0 +1,333 @@
+package undolog_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+func TestUL01_Paths(t *testing.T) {
+	e := newEnv(t, func(work string) {
+		small(t)(work)
+		write(t, work, "\xff\n\"", "odd")
+		if err := unix.Mkfifo(filepath.Join(work, "pipe"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	entry := e.do(func(a *applier) error {
+		return run(func() error { return a.WriteAt("big", []byte("x"), 1) }, func() error { return a.Unlink("\xff\n\"") },
+			func() error { return a.Mkdir("n", 0o755) }, func() error { return a.Symlink("t", "n/l\x80") },
+			func() error { return a.Unlink("pipe") }, func() error { return a.Rename("b.txt", "dir/f", 0) },
+			func() error { return a.Chmod("empty", 0o700) })
+	})
+	want := []undolog.Affected{
+		{Path: "\xff\n\"", ExistedBefore: true, Change: "deleted", Type: "file"},
+		{Path: "b.txt", ExistedBefore: true, Change: "renamed", Type: "file"},
+		{Path: "big", ExistedBefore: true, ExistsAfter: true, Change: "modified", Type: "file"},
+		{Path: "dir/f", ExistedBefore: true, ExistsAfter: true, Change: "replaced", Type: "file"},
+		{Path: "empty", ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: "dir"},
+		{Path: "n", ExistsAfter: true, Change: "created", Type: "dir"},
+		{Path: "n/l\x80", ExistsAfter: true, Change: "created", Type: "symlink"},
+		{Path: "pipe", ExistedBefore: true, Change: "deleted", Type: "fifo"},
+	}
+	slices.SortFunc(want, func(a, b undolog.Affected) int { return strings.Compare(a.Path, b.Path) })
+	check := func() {
+		t.Helper()
+		d, err := e.log.Step(entry.StepID)
+		e.must(err)
+		if !slices.Equal(d.Paths, want) {
+			t.Errorf("paths\n%+v\nwant\n%+v", d.Paths, want)
+		}
+		if d.AffectedCount != len(want) || d.Command != "test" || d.Status != "completed" {
+			t.Errorf("entry %+v", d.Entry)
+		}
+	}
+	check()
+	e.crash()
+	check()
+	if _, err := json.Marshal(e.history()); err != nil {
+		t.Errorf("history is no JSON: %v", err)
+	}
+	if _, err := e.log.Step(999); !errors.Is(err, undolog.ErrNoStep) {
+		t.Errorf("unknown step: %v", err)
+	}
+}
+
+func TestUL03_Promotion(t *testing.T) {
+	e := newEnv(t, small(t))
+	wal := filepath.Join(e.undo, "wal/in_progress")
+	id := e.begin()
+	if _, err := os.Stat(wal); err == nil {
+		t.Error("a step that changed nothing has a directory")
+	}
+	e.must(e.a.Unlink("b.txt"))
+	if _, err := os.Stat(filepath.Join(wal, "journal")); err != nil {
+		t.Error(err)
+	}
+	entry := e.commit()
+	if entry.StepID != id {
+		t.Errorf("step %d became %d", id, entry.StepID)
+	}
+	for _, name := range []string{"journal", "summary.json", "paths"} {
+		if _, err := os.Stat(filepath.Join(e.undo, "steps", strconv.Itoa(int(id)), name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(wal); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("wal after commit: %v", err)
+	}
+}
+
+func TestEmptyStepLeavesNothing(t *testing.T) {
+	e := newEnv(t, small(t))
+	e.begin()
+	if entry := e.commit(); entry != nil {
+		t.Errorf("entry %+v", entry)
+	}
+	e.begin()
+	if err := e.a.Rmdir("dir"); !errors.Is(err, unix.ENOTEMPTY) {
+		t.Errorf("rmdir of a full directory: %v", err)
+	}
+	if err := e.log.Begin(7, undolog.StepInfo{Type: undolog.TypeAPI}); !errors.Is(err, undolog.ErrBusy) {
+		t.Errorf("begin in an open step: %v", err)
+	}
+	if e.commit() != nil || len(e.history()) != 0 {
+		t.Errorf("a step with only a failed operation left %+v", e.history())
+	}
+}
+
+func TestIDsAreNeverReused(t *testing.T) {
+	e := newEnv(t, nil)
+	seen := map[undolog.StepID]bool{}
+	next := func(typ undolog.StepType) {
+		t.Helper()
+		id := e.log.NextID(typ)
+		if seen[id] || (id < 0) != (typ == undolog.TypeAmbient) {
+			t.Fatalf("id %d for %s; seen %v", id, typ, seen)
+		}
+		seen[id] = true
+	}
+	for range 3 {
+		next(undolog.TypeCommand)
+		next(undolog.TypeAmbient)
+		next(undolog.TypeAPI)
+		e.crash()
+	}
+	id := undolog.StepID(1000) // another folder's log chose it
+	e.must(e.log.Begin(id, undolog.StepInfo{Type: undolog.TypeCommand}))
+	e.commit()
+	if got := e.log.NextID(undolog.TypeCommand); got <= id {
+		t.Errorf("id %d after %d", got, id)
+	}
+	e.do(func(a *applier) error { return a.WriteFile("x", nil) })
+	used := e.history()[0]
+	e.must(e.log.Close())
+	e.must(os.WriteFile(filepath.Join(e.undo, "ids"), []byte("garbage"), 0o600))
+	e.open()
+	if got := e.log.NextID(undolog.TypeCommand); got <= used.StepID {
+		t.Errorf("id %d after the counters were damaged; %d was used", got, used.StepID)
+	}
+}
+
+func TestUL04_VersionMismatch(t *testing.T) {
+	for _, c := range []struct {
+		content string
+		found   int
+	}{{"2\n", 2}, {"", 0}, {"one", 0}, {"-1\n", 0}, {"1000000000\n", 1e9}} {
+		e := newEnv(t, small(t))
+		e.do(func(a *applier) error { return a.Unlink("b.txt") })
+		e.must(e.log.Close())
+		e.must(os.WriteFile(filepath.Join(e.undo, "version"), []byte(c.content), 0o600))
+		_, err := undolog.Open(context.Background(), e.opts)
+		var v *undolog.VersionError
+		if !errors.As(err, &v) || v.Found != c.found || v.Want != 1 {
+			t.Errorf("version %q: %v", c.content, err)
+		}
+		if _, err := os.Stat(filepath.Join(e.undo, "steps/1/journal")); err != nil {
+			t.Errorf("the old history was touched: %v", err)
+		}
+		e.log = nil
+	}
+}
+
+func TestUL05_Discard(t *testing.T) {
+	e := newEnv(t, small(t))
+	e.do(func(a *applier) error { return a.RemoveAll("dir") })
+	keep := filepath.Join(e.undo, "not-ours")
+	e.must(os.WriteFile(keep, nil, 0o600))
+	outside := filepath.Join(filepath.Dir(e.undo), "outside")
+	write(t, outside, "precious", "x")
+	e.must(os.Symlink(outside, filepath.Join(e.undo, "steps", "link")))
+	var locked *undolog.LockedError
+	if err := undolog.Discard(context.Background(), e.undo); !errors.As(err, &locked) {
+		t.Fatalf("discard of a log in use: %v", err)
+	}
+	e.must(e.log.Close())
+	e.must(os.WriteFile(filepath.Join(e.undo, "version"), []byte("9\n"), 0o600))
+	e.must(undolog.Discard(context.Background(), e.undo))
+	e.open()
+	if h := e.history(); len(h) != 0 {
+		t.Errorf("history after discard: %+v", h)
+	}
+	for _, p := range []string{keep, filepath.Join(outside, "precious")} {
+		if _, err := os.Stat(p); err != nil {
+			t.Errorf("discard removed what no log owns: %v", err)
+		}
+	}
+	before := e.snap()
+	e.do(func(a *applier) error { return a.Unlink("b.txt") })
+	e.undoN(1)
+	e.equal(before)
+}
+
+func TestUL06_CorruptSummary(t *testing.T) {
+	e := newEnv(t, small(t))
+	e.do(func(a *applier) error { return a.Unlink("b.txt") })
+	e.do(func(a *applier) error { return a.Unlink("a.txt") })
+	e.must(e.log.Close())
+	e.must(os.Truncate(filepath.Join(e.undo, "steps/1/summary.json"), 20))
+	e.open()
+	h := e.history()
+	if len(h) != 2 || h[0].Damaged != "" || h[1].Damaged == "" || h[1].StepID != 1 || h[1].Command != "test" {
+		t.Errorf("history %+v", h)
+	}
+	if !e.warned(undolog.WarnDamaged) {
+		t.Error("no warning")
+	}
+	e.must(e.log.Close())
+	e.must(os.RemoveAll(filepath.Join(e.undo, "steps/1/journal")))
+	e.must(os.WriteFile(filepath.Join(e.undo, "steps/nonsense"), nil, 0o600))
+	e.open()
+	if h := e.history(); len(h) != 2 || h[1].Damaged == "" {
+		t.Errorf("history without journal %+v", h)
+	}
+}
+
+func TestUL07_MissingBlob(t *testing.T) {
+	e := newEnv(t, small(t))
+	e.do(func(a *applier) error { return a.Unlink("b.txt") })
+	e.do(func(a *applier) error { return a.Unlink("dir/f") })
+	before := e.snap()
+	e.do(func(a *applier) error { return a.Unlink("big") })
+	matches, err := filepath.Glob(filepath.Join(e.undo, "steps/2/blobs/0/*"))
+	if err != nil || len(matches) != 1 {
+		t.Fatal(matches, err)
+	}
+	e.must(os.Remove(matches[0]))
+	e.undoN(1)
+	e.equal(before)
+	if _, err := e.log.Undo(context.Background(), undolog.UndoOptions{}); !errors.Is(err, undolog.ErrDamaged) {
+		t.Errorf("undo without its blob: %v", err)
+	}
+	e.equal(before)
+}
+
+func TestUL08_FlippedBytes(t *testing.T) {
+	e := newEnv(t, small(t))
+	e.do(func(a *applier) error { return a.WriteAt("b.txt", []byte("changed"), 0) })
+	after := e.snap()
+	path := filepath.Join(e.undo, "steps/1/journal")
+	good, err := os.ReadFile(path)
+	e.must(err)
+	for i := 0; i < len(good); i += 7 {
+		bad := slices.Clone(good)
+		bad[i] ^= 0x40
+		e.must(os.WriteFile(path, bad, 0o600))
+		if _, err := e.log.Undo(context.Background(), undolog.UndoOptions{}); !errors.Is(err, undolog.ErrDamaged) {
+			t.Fatalf("byte %d flipped: %v", i, err)
+		}
+		e.equal(after)
+	}
+	e.must(os.WriteFile(path, good, 0o600))
+	e.undoN(1)
+}
+
+func TestLockAndOwner(t *testing.T) {
+	e := newEnv(t, nil, func(o *undolog.Options) { o.Owner = undolog.Owner{PID: 42, Session: "s1"} })
+	_, err := undolog.Open(context.Background(), e.opts)
+	var locked *undolog.LockedError
+	if !errors.As(err, &locked) || locked.Owner.PID != 42 || locked.Owner.Session != "s1" {
+		t.Errorf("second open: %v", err)
+	}
+	want := undolog.Owner{PID: 43, Session: "s", Socket: "/x"}
+	e.must(e.log.SetOwner(want))
+	if o, err := undolog.ReadOwner(e.undo); err != nil || o != want {
+		t.Errorf("owner %+v, %v", o, err)
+	}
+	st, err := os.Stat(e.undo)
+	e.must(err)
+	if st.Mode().Perm() != 0o700 {
+		t.Errorf("undo directory has mode %v", st.Mode())
+	}
+	e.must(e.log.Close())
+	if err := e.log.Close(); !errors.Is(err, undolog.ErrClosed) {
+		t.Errorf("second close: %v", err)
+	}
+	e.open()
+}
+
+func TestUnusableUndoDirs(t *testing.T) {
+	e := newEnv(t, small(t))
+	base := filepath.Dir(e.undo)
+	e.must(os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
+	e.must(os.Symlink(e.work, filepath.Join(base, "tunnel")))
+	inside, err := hostfs.OpenRoot(filepath.Join(e.undo, "steps"))
+	e.must(err)
+	defer inside.Close()
+	for name, o := range map[string]undolog.Options{
+		"empty path":            {Root: e.root},
+		"a file":                {Dir: filepath.Join(base, "file"), Root: e.root},
+		"below a file":          {Dir: filepath.Join(base, "file/x"), Root: e.root},
+		"inside the folder":     {Dir: filepath.Join(e.work, "dir/undo"), Root: e.root},
+		"the folder itself":     {Dir: e.work, Root: e.root},
+		"inside, by a symlink":  {Dir: filepath.Join(base, "tunnel/undo"), Root: e.root},
+		"around the folder":     {Dir: filepath.Join(base, "other"), Root: inside},
+		"a name that is a trap": {Dir: filepath.Join(base, "nul\x00"), Root: e.root},
+	} {
+		if _, err := undolog.Open(context.Background(), o); !errors.Is(err, undolog.ErrUndoDir) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(e.work, "dir/undo")); err == nil {
+		t.Error("something was made inside the working folder")
+	}
+	if os.Geteuid() != 0 {
+		ro := filepath.Join(base, "ro")
+		e.must(os.Mkdir(ro, 0o500))
+		_, err := undolog.Open(context.Background(), undolog.Options{Dir: ro, Root: e.root})
+		if !errors.Is(err, undolog.ErrUndoDir) || !strings.Contains(err.Error(), "not writable") {
+			t.Errorf("read-only: %v", err)
+		}
+	}
+}
+
+func TestHostileLogFiles(t *testing.T) {
+	for _, name := range []string{"version", "lock", "ids"} {
+		e := newEnv(t, nil)
+		e.must(e.log.Close())
+		target := filepath.Join(e.work, "target")
+		e.must(os.WriteFile(target, []byte("mine"), 0o600))
+		p := filepath.Join(e.undo, name)
+		e.must(os.Remove(p))
+		e.must(os.Symlink(target, p))
+		if l, err := undolog.Open(context.Background(), e.opts); err == nil {
+			t.Errorf("%s: a symlink is followed", name)
+			_ = l.Close()
+		}
+		if b, err := os.ReadFile(target); err != nil || string(b) != "mine" {
+			t.Errorf("%s: the target was changed: %q", name, b)
+		}
+		e.log = nil
+	}
+}
