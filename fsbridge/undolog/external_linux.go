@@ -498,6 +498,9 @@ func (l *Log) observe(dir *stepObj, name string, st *hostfs.Stat) {
 	}
 	l.stamps.mu.Lock()
 	defer l.stamps.mu.Unlock()
+	if st == nil && l.stamps.bound(id, name) && l.exists(dir, name) {
+		return // the operation will fail with EEXIST
+	}
 	if !l.stamps.observe(id, name, st) {
 		return
 	}
@@ -549,6 +552,21 @@ func (l *Log) beginApply() {
 	l.stamps.mu.Lock()
 	defer l.stamps.mu.Unlock()
 	l.stamps.applying = true
+}
+
+// exists tells whether name is bound in dir, or may be.
+func (l *Log) exists(dir *stepObj, name string) bool {
+	path := dir.path()
+	if path == "." {
+		path = ""
+	}
+	fd, err := l.root.OpenPath(path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return true
+	}
+	defer hostfs.Close(fd)
+	_, err = hostfs.StatAt(fd, name)
+	return !errors.Is(err, unix.ENOENT)
 }
 
 func stepPath(dir *stepObj, name string) string {

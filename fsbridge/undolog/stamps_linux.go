@@ -302,6 +302,12 @@ func (s *stampTable) differs(n *seenName) bool {
 	return v.content != 0 && n.FD > 0 && v.content != s.contentOf(n)
 }
 
+// bound says that the steps left something under a name. It needs mu.
+func (s *stampTable) bound(id hostfs.ID, name string) bool {
+	dir, ok := s.dirs[id]
+	return ok && s.names[nameKey{nameHash(name), dir}].ino != 0
+}
+
 // accept takes a name as it is.
 func (s *stampTable) accept(n *seenName) {
 	dir := s.dirNumber(n.Dir)

@@ -61,6 +61,9 @@ func (r *remover) remove(dirfd int, name string, depth int) error {
 			fd, err = hostfs.OpenDirAt(dirfd, name)
 		}
 	}
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

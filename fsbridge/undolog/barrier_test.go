@@ -1,0 +1,426 @@
+//go:build linux
+
+package undolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+)
+
+// session is a log with a bridge that a test plays.
+type session struct {
+	t    testing.TB
+	l    *Log
+	a    *undologtest.Applier
+	work string
+}
+
+func newSession(t testing.TB, change func(*Options)) *session {
+	t.Helper()
+	l, work := testLog(t, change)
+	return &session{t: t, l: l, a: undologtest.New(l.root, l), work: work}
+}
+
+// step runs f as one step and returns its entry, nil if it changed nothing.
+func (s *session) step(f func(a *undologtest.Applier) error) *Entry {
+	s.t.Helper()
+	if err := s.l.Begin(s.l.NextID(TypeCommand), StepInfo{Type: TypeCommand}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.a.NewEpoch()
+	if err := f(s.a); err != nil {
+		s.t.Fatal(err)
+	}
+	s.a.NewEpoch()
+	e, err := s.l.Commit(context.Background(), StepResult{Status: "completed"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return e
+}
+
+// write makes or overwrites a file from outside.
+func (s *session) outside(path, content string) {
+	s.t.Helper()
+	mustWrite(s.t, filepath.Join(s.work, path), content)
+}
+
+// blocked returns the paths of the barriers that undoing the n newest steps
+// would cross.
+func (s *session) blocked(n int) (paths []string) {
+	s.t.Helper()
+	steps := s.l.stepEntries()
+	slices.Reverse(steps)
+	bars, err := s.l.checkBarriers(context.Background(), steps[:min(n, len(steps))])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, b := range bars {
+		paths = append(paths, b.Paths...)
+	}
+	return paths
+}
+
+func (s *session) wantBlocked(n int, want ...string) {
+	s.t.Helper()
+	if got := s.blocked(n); !slices.Equal(got, want) {
+		s.t.Errorf("barriers before undoing %d: %q, want %q", n, got, want)
+	}
+}
+
+func writeFileVia(a *undologtest.Applier, path, content string) error {
+	if err := a.Create(path, 0o644); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return a.WriteAt(path, []byte(content), 0)
+}
+
+// TestEB04BarrierInHistory: an edit from outside of what a step left stands in
+// the history, with time and paths, and survives a restart.
+func TestEB04BarrierInHistory(t *testing.T) {
+	s := newSession(t, func(o *Options) { o.Now = func() time.Time { return time.Unix(1000, 0) } })
+	one := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "1") })
+	s.wantBlocked(2)
+	s.outside("g", "mine")
+	s.wantBlocked(1, "g")
+	s.wantBlocked(1, "g") // reported once, standing
+	check := func(l *Log) {
+		t.Helper()
+		h, err := l.History()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(h) != 3 || h[0].Type != TypeBarrier || !slices.Equal(h[0].AffectedPaths, []string{"g"}) ||
+			!h[0].StartedAt.Equal(time.Unix(1000, 0)) || len(h[1].Barriers) != 1 || h[2].StepID != one.StepID || len(h[2].Barriers) != 0 {
+			t.Errorf("history: %+v", h)
+		}
+	}
+	check(s.l)
+	if err := s.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l := reopenLog(t, filepath.Dir(s.work), nil)
+	check(l)
+}
+
+// TestEditWhileNoSession: an edit made while nobody held the log.
+func TestEditWhileNoSession(t *testing.T) {
+	s := newSession(t, nil)
+	s.step(func(a *undologtest.Applier) error {
+		return errors.Join(writeFileVia(a, "kept", "1"), writeFileVia(a, "edited", "1"), a.Mkdir("made", 0o755), writeFileVia(a, "made/in", "1"))
+	})
+	if err := s.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.outside("edited", "mine")
+	s.outside("made/stranger", "mine")
+	s.l = reopenLog(t, filepath.Dir(s.work), nil)
+	s.wantBlocked(1, "edited", "made/stranger")
+}
+
+// TestEB06MultipleBarriers: each edit is a barrier of its own, after the step
+// that was the newest, and blocks that step and the older ones only.
+func TestEB06MultipleBarriers(t *testing.T) {
+	s := newSession(t, nil)
+	var steps []*Entry
+	for i := range 3 {
+		steps = append(steps, s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", fmt.Sprint(i)) }))
+		if i < 2 {
+			s.outside("f", fmt.Sprint("mine ", i, strings.Repeat("x", i)))
+		}
+	}
+	// Each was found by the capture of the next step.
+	s.wantBlocked(1)
+	s.wantBlocked(2, "f")
+	s.wantBlocked(3, "f", "f")
+	bars := s.l.barriers()
+	if len(bars) != 2 || bars[0].After != steps[0].StepID || bars[1].After != steps[1].StepID || bars[0].ID >= bars[1].ID {
+		t.Errorf("barriers: %+v", bars)
+	}
+}
+
+// TestBarrierVanishes: with the steps that it guards.
+func TestBarrierVanishes(t *testing.T) {
+	s := newSession(t, nil)
+	s.step(func(a *undologtest.Applier) error {
+		return errors.Join(writeFileVia(a, "f", "1"), writeFileVia(a, "g", "1"))
+	})
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "2") })
+	s.outside("f", "mine")
+	s.outside("g", "mine")
+	s.wantBlocked(2, "f", "g")
+	// The newer step is undone with force: g was overwritten, f was not.
+	steps := s.l.stepEntries()
+	s.l.setEntries(steps[:1], nil)
+	if err := s.l.undone(func(p string) bool { return p == "g" }); err != nil {
+		t.Fatal(err)
+	}
+	bars := s.l.barriers()
+	if len(bars) != 1 || !slices.Equal(bars[0].Paths, []string{"f"}) || bars[0].After != steps[0].StepID {
+		t.Errorf("after a forced undo: %+v", bars)
+	}
+	if _, err := s.l.GC(context.Background(), GCOptions{Discard: true}); err != nil {
+		t.Fatal(err)
+	}
+	if bars := s.l.barriers(); len(bars) != 0 {
+		t.Errorf("after everything was dropped: %+v", bars)
+	}
+}
+
+// TestEB08PolicyWarn: an edit makes a warning and no barrier.
+func TestEB08PolicyWarn(t *testing.T) {
+	var warned []Warning
+	s := newSession(t, func(o *Options) {
+		o.Barriers = PolicyWarn
+		o.Warn = func(w Warning) { warned = append(warned, w) }
+	})
+	s.step(func(a *undologtest.Applier) error {
+		return errors.Join(writeFileVia(a, "f", "1"), writeFileVia(a, "g", "1"))
+	})
+	s.outside("f", "mine")
+	s.wantBlocked(1)
+	if len(warned) != 1 || warned[0].Code != WarnExternal || !strings.Contains(warned[0].Message, `"f"`) {
+		t.Fatalf("warnings: %+v", warned)
+	}
+	s.outside("g", "mine")
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "2") })
+	if len(warned) != 2 || warned[1].Code != WarnExternal || len(s.l.barriers()) != 0 {
+		t.Errorf("warnings: %+v, barriers %+v", warned, s.l.barriers())
+	}
+}
+
+// TestEditsSeen: every kind of edit from outside of what a step touched.
+func TestEditsSeen(t *testing.T) {
+	same := func(p string) error { // same size, same mtime
+		var st unix.Stat_t
+		if err := unix.Lstat(p, &st); err != nil {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		b[0] ^= 1
+		return errors.Join(os.WriteFile(p, b, 0o644),
+			unix.UtimesNanoAt(unix.AT_FDCWD, p, []unix.Timespec{st.Atim, st.Mtim}, 0))
+	}
+	for _, c := range []struct {
+		name string
+		edit func(dir string) error
+		want []string
+	}{
+		{"nothing", func(string) error { return nil }, nil},
+		{"read", func(d string) error { _, err := os.ReadFile(d + "/new"); return err }, nil},
+		{"untouched", func(d string) error { return os.WriteFile(d+"/untouched", []byte("mine"), 0o644) }, nil},
+		{"beside", func(d string) error { return os.WriteFile(d+"/old/beside", nil, 0o644) }, nil},
+		{"keep mtime", func(d string) error { return same(d + "/new") }, []string{"new"}},
+		{"written", func(d string) error { return os.WriteFile(d+"/old/written", []byte("mine"), 0o644) }, []string{"old/written"}},
+		{"chmod", func(d string) error { return os.Chmod(d+"/new", 0o600) }, []string{"new"}},
+		{"chmod dir", func(d string) error { return os.Chmod(d+"/old", 0o700) }, []string{"old"}},
+		{"remove", func(d string) error { return os.Remove(d + "/new") }, []string{"new"}},
+		{"replace", func(d string) error {
+			return errors.Join(os.WriteFile(d+"/x", nil, 0o644), os.Rename(d+"/x", d+"/new"))
+		}, []string{"new"}},
+		{"recreate", func(d string) error { return os.WriteFile(d+"/old/removed", nil, 0o644) }, []string{"old/removed"}},
+		{"inside", func(d string) error { return os.WriteFile(d+"/made/deep/x", nil, 0o644) }, []string{"made/deep/x"}},
+		{"rename", func(d string) error { return os.Rename(d+"/new", d+"/moved") }, []string{"new"}},
+		{"symlink", func(d string) error {
+			return errors.Join(os.Remove(d+"/link"), os.Symlink("b", d+"/link"))
+		}, []string{"link"}},
+	} {
+		for _, via := range []string{"undo", "external", "coarse"} {
+			t.Run(c.name+"/"+via, func(t *testing.T) {
+				s := newSession(t, nil)
+				s.l.stamps.coarse = via == "coarse"
+				s.outside("old/removed", "r")
+				s.outside("old/written", "w")
+				s.outside("untouched", "u")
+				s.step(func(a *undologtest.Applier) error {
+					return errors.Join(writeFileVia(a, "new", "new"), a.Unlink("old/removed"), writeFileVia(a, "old/written", "ww"),
+						a.MkdirAll("made/deep"), writeFileVia(a, "made/deep/f", "f"), a.Symlink("a", "link"))
+				})
+				if err := c.edit(s.work); err != nil {
+					t.Fatal(err)
+				}
+				if via == "external" {
+					paths := []string{"new", "old", "old/removed", "old/written", "old/beside", "untouched", "made/deep/x", "moved", "link", "x"}
+					bars, err := s.l.External(context.Background(), paths)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var got []string
+					for _, b := range bars {
+						got = append(got, b.Paths...)
+					}
+					if !slices.Equal(got, c.want) {
+						t.Errorf("External: %q, want %q", got, c.want)
+					}
+				}
+				s.wantBlocked(1, c.want...)
+			})
+		}
+	}
+}
+
+// TestCoarseCtime: where ctime is coarse, the content tells.
+func TestCoarseCtime(t *testing.T) {
+	s := newSession(t, nil)
+	s.l.stamps.coarse = true
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "abc") })
+	s.outside("f", "abd")
+	// The clock stood still: the stamp is the same.
+	var st hostfs.Stat
+	fd, err := s.l.root.OpenPath("f", unix.O_PATH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err = hostfs.StatFD(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = hostfs.Close(fd)
+	v := s.l.stamps.inodes[st.ID]
+	v.stamp = stampOf(&st)
+	s.l.stamps.inodes[st.ID] = v
+	s.wantBlocked(1, "f")
+}
+
+// TestExternalDuringStep: what the open step has touched is in motion.
+func TestExternalDuringStep(t *testing.T) {
+	s := newSession(t, nil)
+	s.step(func(a *undologtest.Applier) error {
+		return errors.Join(writeFileVia(a, "f", "1"), a.Mkdir("d", 0o755), writeFileVia(a, "d/g", "1"))
+	})
+	s.step(func(a *undologtest.Applier) error {
+		if err := writeFileVia(a, "f", "2"); err != nil {
+			return err
+		}
+		s.outside("d/g", "mine")
+		bars, err := s.l.External(context.Background(), []string{"f", "d/g"})
+		if len(bars) != 1 || !slices.Equal(bars[0].Paths, []string{"d/g"}) {
+			t.Errorf("barriers: %+v", bars)
+		}
+		return err
+	})
+}
+
+// TestUnprotectedForgets: after a step that nobody saw, no stamp is true.
+func TestUnprotectedForgets(t *testing.T) {
+	s := newSession(t, func(o *Options) { o.Limits.StepBytes = 10 << 10 })
+	s.outside("big", strings.Repeat("x", 200<<10))
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
+	e := s.step(func(a *undologtest.Applier) error {
+		return errors.Join(a.WriteAt("big", []byte("y"), 0), a.Truncate("big", 0), writeFileVia(a, "f", "2"))
+	})
+	if e == nil || !e.Unprotected {
+		t.Fatalf("the step is protected: %+v", e)
+	}
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "3") })
+	if bars := s.l.barriers(); len(bars) != 0 {
+		t.Errorf("barriers of our own writes: %+v", bars)
+	}
+}
+
+// TestEB05OwnWrites plays random steps and finds no barrier, ever: not when
+// undo would look, not in captures, not after a restart.
+func TestEB05OwnWrites(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			s := newSession(t, nil)
+			r := rand.New(rand.NewPCG(seed, 7))
+			for i := range 12 {
+				s.outside(fmt.Sprintf("d%d/f%d", i%3, i), strings.Repeat("x", i))
+			}
+			for range 12 {
+				s.step(func(a *undologtest.Applier) error {
+					for range 1 + r.IntN(15) {
+						if err := randomOp(r, a); err != nil && !expected(err) {
+							return err
+						}
+					}
+					return nil
+				})
+				if n := len(s.l.stepEntries()); n > 0 {
+					s.wantBlocked(1 + r.IntN(n))
+				}
+				if r.IntN(4) == 0 {
+					if err := s.l.Close(); err != nil {
+						t.Fatal(err)
+					}
+					s.l = reopenLog(t, filepath.Dir(s.work), nil)
+					s.a = undologtest.New(s.l.root, s.l)
+				}
+				if r.IntN(6) == 0 {
+					if _, err := s.l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if bars := s.l.barriers(); len(bars) != 0 {
+				t.Errorf("barriers of our own writes: %+v", bars)
+			}
+			steps := s.l.stepEntries()
+			if _, err := s.l.evict(len(steps) / 2); err != nil {
+				t.Fatal(err)
+			}
+			s.l.quiet()
+			if err := errors.Join(s.l.emptyTrash(context.Background()), s.l.trimStamps(true)); err != nil {
+				t.Fatal(err)
+			}
+			s.wantBlocked(len(steps))
+		})
+	}
+}
+
+func expected(err error) bool {
+	for _, e := range []error{unix.ENOENT, unix.EEXIST, unix.ENOTDIR, unix.EISDIR, unix.ENOTEMPTY, unix.EINVAL, unix.ELOOP, unix.EPERM, unix.EBUSY} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func randomOp(r *rand.Rand, a *undologtest.Applier) error {
+	path := func() string {
+		p := fmt.Sprintf("d%d", r.IntN(4))
+		for r.IntN(3) > 0 && strings.Count(p, "/") < 3 {
+			p += fmt.Sprintf("/%c%d", "df"[r.IntN(2)], r.IntN(12))
+		}
+		return p
+	}
+	p := path()
+	switch r.IntN(14) {
+	case 0, 1, 2:
+		return writeFileVia(a, p, strings.Repeat("y", r.IntN(100)))
+	case 3:
+		return a.Mkdir(p, 0o755)
+	case 4, 5:
+		return a.Unlink(p)
+	case 6:
+		return a.Rmdir(p)
+	case 7, 8:
+		return a.Rename(p, path(), 0)
+	case 9:
+		return a.Rename(p, path(), unix.RENAME_EXCHANGE)
+	case 10, 11:
+		return a.Link(p, path())
+	case 12:
+		return a.Truncate(p, int64(r.IntN(50)))
+	}
+	return a.Chmod(p, 0o700|uint32(r.IntN(64)))
+}
