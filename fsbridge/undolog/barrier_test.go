@@ -348,7 +348,7 @@ func TestEB05OwnWrites(t *testing.T) {
 			for range 12 {
 				s.step(func(a *undologtest.Applier) error {
 					for range 1 + r.IntN(15) {
-						if err := randomOp(r, a); err != nil && !expected(err) {
+						if err := playOp(r, a); err != nil && !expected(err) {
 							return err
 						}
 					}
@@ -364,6 +364,7 @@ func TestEB05OwnWrites(t *testing.T) {
 					s.l = reopenLog(t, filepath.Dir(s.work), nil)
 					s.a = undologtest.New(s.l.root, s.l)
 				}
+				s.travel(r)
 				if r.IntN(6) == 0 {
 					if _, err := s.l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
 						t.Fatal(err)
@@ -386,6 +387,69 @@ func TestEB05OwnWrites(t *testing.T) {
 	}
 }
 
+// travel goes back or forth in time at random, or aborts a step.
+func (s *session) travel(r *rand.Rand) {
+	s.t.Helper()
+	ctx := context.Background()
+	var err error
+	switch r.IntN(5) {
+	case 0, 1:
+		_, err = s.l.Undo(ctx, UndoOptions{Count: 1 + r.IntN(2)})
+	case 2:
+		_, err = s.l.Undo(ctx, UndoOptions{})
+		if err == nil {
+			_, err = s.l.Redo(ctx, UndoOptions{})
+		}
+	case 3:
+		if err = s.l.Begin(s.l.NextID(TypeCommand), StepInfo{Type: TypeCommand}); err == nil {
+			s.a.NewEpoch()
+			for range 10 {
+				_ = playOp(r, s.a)
+			}
+			s.a.NewEpoch()
+			_, err = s.l.Abort(ctx)
+		}
+	}
+	s.a.NewEpoch()
+	s.a.Forget()
+	if err != nil && !errors.Is(err, ErrNothing) && !errors.Is(err, ErrNoRedo) {
+		s.t.Fatal(err)
+	}
+}
+
+// TestEB02UndoAcrossBarrier and EB03: refused with what stands in the way;
+// done with force, with a warning, and the barrier is gone.
+func TestEB02EB03UndoAcrossBarrier(t *testing.T) {
+	ctx := context.Background()
+	s := newSession(t, nil)
+	s.outside("f", "before")
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
+	s.outside("f", "mine")
+	_, err := s.l.Undo(ctx, UndoOptions{})
+	var be *BarrierError
+	if !errors.As(err, &be) || len(be.Barriers) != 1 || !slices.Equal(be.Barriers[0].Paths, []string{"f"}) {
+		t.Fatalf("undo across a barrier: %v", err)
+	}
+	if b, _ := os.ReadFile(filepath.Join(s.work, "f")); string(b) != "mine" {
+		t.Fatalf("a refused undo changed the file: %q", b)
+	}
+	res, err := s.l.Undo(ctx, UndoOptions{Force: true})
+	if err != nil || len(res.Warnings) == 0 {
+		t.Fatalf("forced: %+v %v", res, err)
+	}
+	if b, _ := os.ReadFile(filepath.Join(s.work, "f")); string(b) != "before" {
+		t.Errorf("forced undo left %q", b)
+	}
+	if bars := s.l.barriers(); len(bars) != 0 {
+		t.Errorf("barriers are left: %+v", bars)
+	}
+	// An edit before redo blocks the redo.
+	s.outside("f", "again")
+	if _, err := s.l.Redo(ctx, UndoOptions{}); !errors.As(err, &be) {
+		t.Errorf("redo over an edit: %v", err)
+	}
+}
+
 func expected(err error) bool {
 	for _, e := range []error{unix.ENOENT, unix.EEXIST, unix.ENOTDIR, unix.EISDIR, unix.ENOTEMPTY, unix.EINVAL, unix.ELOOP, unix.EPERM, unix.EBUSY} {
 		if errors.Is(err, e) {
@@ -395,7 +459,7 @@ func expected(err error) bool {
 	return false
 }
 
-func randomOp(r *rand.Rand, a *undologtest.Applier) error {
+func playOp(r *rand.Rand, a *undologtest.Applier) error {
 	path := func() string {
 		p := fmt.Sprintf("d%d", r.IntN(4))
 		for r.IntN(3) > 0 && strings.Count(p, "/") < 3 {

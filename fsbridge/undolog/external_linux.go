@@ -93,6 +93,9 @@ func (l *Log) catchUp(ctx context.Context) error {
 	if _, err := hostfs.StatAt(l.dir.FD(), "rollback"); !errors.Is(err, unix.ENOENT) {
 		return nil
 	}
+	if err := l.undone(nil); err != nil {
+		return err
+	}
 	for _, e := range l.stepEntries() {
 		if e.Seq <= l.stamps.newest() || e.Damaged != "" {
 			continue
@@ -258,8 +261,7 @@ func (l *Log) edited(paths []string) (*Barrier, *Warning, error) {
 	slices.Sort(paths)
 	paths = slices.Compact(paths)
 	if l.o.Barriers == PolicyWarn {
-		return nil, &Warning{Code: WarnExternal, Steps: []StepID{after.id},
-			Message: fmt.Sprintf("%d path(s) changed outside the sandbox (first: %q); an undo may overwrite them", len(paths), paths[0])}, l.stamps.flush()
+		return nil, externalWarning(paths), l.stamps.flush()
 	}
 	id, err := l.ids.nextBarrier()
 	if err != nil {
@@ -296,14 +298,34 @@ func (l *Log) checkBarriers(ctx context.Context, steps []*stepEntry) ([]Barrier,
 	return l.stamps.since(oldest), nil
 }
 
-// checkRedo is checkBarriers for doing the undone step e again. An edit makes a
-// barrier, which is returned: it blocks this redo.
+// checkRedo is checkBarriers for doing the undone step e again. What was
+// edited stands in no kept step's way, so its barrier is only returned, and
+// found again the next time.
 func (l *Log) checkRedo(ctx context.Context, e *stepEntry) ([]Barrier, error) {
 	t := newTouched()
 	if err := l.gather(t, e, l.openRedoEntry); err != nil {
 		return nil, err
 	}
-	return l.checkNow(ctx, t)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.stamps.mu.Lock()
+	edited, err := l.stamps.compare(l.root, t, false, l.unseen)
+	l.stamps.mu.Unlock()
+	if err != nil || len(edited) == 0 {
+		return nil, err
+	}
+	if l.o.Barriers == PolicyWarn {
+		l.warn(*externalWarning(edited))
+		return nil, nil
+	}
+	after, _ := l.newestStep()
+	return []Barrier{{After: after.id, At: l.now(), Paths: edited}}, nil
+}
+
+func externalWarning(paths []string) *Warning {
+	return &Warning{Code: WarnExternal,
+		Message: fmt.Sprintf("%d path(s) changed outside the sandbox (first: %q); an undo may overwrite them", len(paths), paths[0])}
 }
 
 // gather adds what one step touched.
@@ -331,30 +353,19 @@ func (t *touched) merge(more *touched, now func(hostfs.ID) hostfs.ID) {
 	}
 }
 
-// check compares t with the folder and takes in what differs.
+// check compares t with the folder and makes what differs a barrier.
 func (l *Log) check(ctx context.Context, t *touched) error {
-	_, err := l.checkNow(ctx, t)
-	return err
-}
-
-func (l *Log) checkNow(ctx context.Context, t *touched) ([]Barrier, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	var warning *Warning
-	var found []Barrier
-	err := l.stamps.compare(l.root, t, l.unseen, func(paths []string) error {
-		b, w, err := l.edited(paths)
-		if b != nil {
-			found = append(found, *b)
-		}
-		warning = w
 		return err
-	})
+	}
+	l.stamps.mu.Lock()
+	edited, err := l.stamps.compare(l.root, t, true, l.unseen)
+	_, warning, eerr := l.edited(edited)
+	l.stamps.mu.Unlock()
 	if warning != nil {
 		l.warn(*warning)
 	}
-	return found, err
+	return errors.Join(err, eerr)
 }
 
 // unseen tells what is not captured, so that its changes say nothing.
@@ -498,7 +509,7 @@ func (l *Log) observe(dir *stepObj, name string, st *hostfs.Stat) {
 	}
 	l.stamps.mu.Lock()
 	defer l.stamps.mu.Unlock()
-	if st == nil && l.stamps.bound(id, name) && l.exists(dir, name) {
+	if st == nil && l.stamps.bound(id, name) && l.taken(dir, name) {
 		return // the operation will fail with EEXIST
 	}
 	if !l.stamps.observe(id, name, st) {
@@ -554,8 +565,8 @@ func (l *Log) beginApply() {
 	l.stamps.applying = true
 }
 
-// exists tells whether name is bound in dir, or may be.
-func (l *Log) exists(dir *stepObj, name string) bool {
+// taken tells whether name is bound in dir, or may be.
+func (l *Log) taken(dir *stepObj, name string) bool {
 	path := dir.path()
 	if path == "." {
 		path = ""

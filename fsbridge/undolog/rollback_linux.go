@@ -414,6 +414,7 @@ func (l *Log) prepareInverse(e *engine, dir *stepDir, t *task) error {
 
 // carryOut changes the working folder and finishes the task.
 func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*outcome, error) {
+	l.beginApply()
 	if err := e.run(context.WithoutCancel(ctx)); err != nil {
 		return nil, fmt.Errorf("interrupted, and will be completed by a recovery: %w", err)
 	}
@@ -437,6 +438,9 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 	if err := l.appendRemap(e.t.rec.Step.born(), t.Tick, made); err != nil {
 		return nil, err
 	}
+	if err := l.settled(e, t, made); err != nil {
+		l.log.Error("barriers will be missed", "step_id", t.Step, "err", err)
+	}
 	roll, err := hostfs.OpenDirPathAt(l.dir.FD(), rollbackName)
 	if err != nil {
 		return nil, err
@@ -445,34 +449,38 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 	if err := writeFile(roll, "applied", nil); err != nil {
 		return nil, err
 	}
-	var inverse *stepRecords
-	if t.Kind != taskAbort {
-		if inverse, err = readRecords(e.inverse); err != nil {
-			return nil, err
-		}
-	}
 	if err := l.finish(roll, t); err != nil {
 		return nil, err
 	}
-	l.settled(e, t, inverse, made)
+	if t.Kind == taskUndo {
+		if err := l.crossed(e); err != nil {
+			l.log.Error("barriers of an undone step are left", "step_id", t.Step, "err", err)
+		}
+	}
 	return out, nil
 }
 
-// settled tells the barriers what the folder is like now.
-func (l *Log) settled(e *engine, t task, inverse *stepRecords, made []madeRecord) {
+// settled takes the stamps of what the folder is like now. It comes before the
+// task is over, so that a kill in between does not leave stale ones.
+func (l *Log) settled(e *engine, t task, made []madeRecord) (err error) {
 	numbers := make(map[hostfs.ID]hostfs.ID, len(made))
 	for _, m := range made {
 		numbers[m.old] = m.new
 	}
-	err := l.restamp(e.t.rec, inverse, numbers)
-	if err == nil && t.Kind == taskUndo {
-		over := map[string]bool{}
-		err = readPaths(e.inverse, func(a Affected) error { over[a.Path] = true; return nil })
-		err = errors.Join(err, l.undone(func(p string) bool { return over[p] }))
+	var inverse *stepRecords
+	if t.Kind != taskAbort {
+		if inverse, err = readRecords(e.inverse); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		l.log.Error("barriers will be missed", "step_id", t.Step, "err", err)
-	}
+	return l.restamp(e.t.rec, inverse, numbers)
+}
+
+// crossed drops the barriers that an undo went across.
+func (l *Log) crossed(e *engine) error {
+	over := map[string]bool{}
+	err := readPaths(e.inverse, func(a Affected) error { over[a.Path] = true; return nil })
+	return errors.Join(err, l.undone(func(p string) bool { return over[p] }))
 }
 
 // crossing returns the barriers that stand in the way.

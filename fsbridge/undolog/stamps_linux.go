@@ -241,25 +241,21 @@ func (s *stampTable) contentOf(n *seenName) uint64 {
 	return binary.LittleEndian.Uint64(h[:]) | 1
 }
 
-// compare finds, among what t names, what is not as the table has it, takes
-// the present state into the table, so that each edit is reported once, and
-// calls report with what was found, with mu held. skip leaves out what the log
-// does not capture.
-func (s *stampTable) compare(root *hostfs.Root, t *touched, skip func(path string, st *hostfs.Stat) bool, report func(paths []string) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var edited []string
-	err := t.visit(root, func(n *seenName) error {
+// compare finds, among what t names, what is not as the table has it. With
+// accept it takes the present state into the table, so that each edit is
+// reported once. skip leaves out what the log does not capture. It needs mu.
+func (s *stampTable) compare(root *hostfs.Root, t *touched, accept bool, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
+	err = t.visit(root, func(n *seenName) error {
 		if s.differs(n) && !skip(n.full(), n.Stat) {
 			edited = append(edited, n.full())
-			s.accept(n)
+			if accept {
+				s.accept(n)
+			}
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return report(edited)
+	slices.Sort(edited)
+	return slices.Compact(edited), err
 }
 
 // observe tells whether st (nil: nothing), which name in the directory dir was
