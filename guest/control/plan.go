@@ -5,19 +5,18 @@ package control
 // object a line in both directions (see guest/inner).
 
 // GuestProgram is argv[0], and StageBuild argv[1], with which the supervisor
-// starts a jail's builder. A program that contains guest/inner recognises itself
+// starts a jail's first process. A program that contains guest/inner recognises itself
 // by them.
 const (
 	GuestProgram = "sandbox-guest"
 	StageBuild   = "build"
 )
 
-// Descriptors that the builder starts with, after stderr: the socket for the
-// plan, the one for the control channel, and the program itself if it has no
-// other name.
+// Descriptors that the builder starts with, after stderr: the control channel,
+// the socket for the plan, and the program itself if it has no other name.
 const (
-	FDSetup   = 3
-	FDControl = 4
+	FDControl = 3
+	FDSetup   = 4
 	FDProgram = 5
 )
 
@@ -67,11 +66,10 @@ type Mount struct {
 }
 
 // Report is what the builder says. A /dev/fuse descriptor comes with each
-// Share report; Ready comes last.
+// Share report; Ready comes last, then hello on the control channel.
 type Report struct {
 	Share *int   `json:"share,omitempty"`
 	Ready bool   `json:"ready,omitempty"`
-	PID   int    `json:"pid,omitempty"` // of the jail's init, as the host numbers it
 	Error string `json:"error,omitempty"`
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,52 +24,58 @@ type builder struct {
 	sent   int                  // shares handed over
 	served int                  // shares that the supervisor serves
 	files  int                  // names used below hiddenDir
+
+	warnings []string
 }
 
-// build makes the jail's view, starts init and waits for its end.
+// build makes the jail around itself and becomes the shim.
 func build() error {
-	conn, err := channel(control.FDSetup)
+	for fd := control.FDControl; fd <= control.FDProgram; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	// It stays blocking, which saves the poller: there is nothing else to do.
+	conn, err := control.NewFDConn(os.NewFile(control.FDSetup, "setup"))
 	if err != nil {
 		return err
 	}
-	unix.CloseOnExec(control.FDControl)
-	unix.CloseOnExec(control.FDProgram)
 	b := &builder{conn: conn, in: json.NewDecoder(conn), clones: make(map[control.Text]int)}
-	proc, err := b.run()
-	if err != nil {
-		return errors.Join(err, b.report(control.Report{Error: err.Error()}))
-	}
-	go func() {
-		// The supervisor says nothing more; its end is ours.
-		var m control.ServedMessage
-		for b.in.Decode(&m) == nil {
-		}
-		_ = proc.Kill()
-	}()
-	_, err = proc.Wait()
-	return err
+	err = b.run()
+	return errors.Join(err, b.report(control.Report{Error: err.Error()}))
 }
 
-func (b *builder) run() (*os.Process, error) {
+// run returns only on error.
+func (b *builder) run() error {
 	if err := b.in.Decode(&b.plan); err != nil {
-		return nil, fmt.Errorf("reading the plan: %w", err)
+		return fmt.Errorf("reading the plan: %w", err)
 	}
 	if err := unix.Chdir("/"); err != nil {
-		return nil, err
+		return err
 	}
 	unix.Umask(0o022)
 	if err := b.makeView(); err != nil {
-		return nil, err
+		return err
 	}
-	proc, err := b.startInit()
+	if err := loopbackUp(); err != nil {
+		return fmt.Errorf("bringing lo up: %w", err)
+	}
+	if err := unix.Sethostname([]byte(b.plan.Hostname)); err != nil {
+		return fmt.Errorf("setting the host name: %w", err)
+	}
+	if err := b.dropRights(); err != nil {
+		return err
+	}
+	cfg, err := json.Marshal(shimConfig{Umask: b.plan.Umask, Env: b.plan.Env, Warnings: b.warnings})
 	if err != nil {
-		return nil, fmt.Errorf("creating the namespaces: %w", err)
+		return err
 	}
-	if err := b.report(control.Report{Ready: true, PID: proc.Pid}); err != nil {
-		_ = proc.Kill()
-		return nil, err
+	if err := b.report(control.Report{Ready: true}); err != nil {
+		return err
 	}
-	return proc, nil
+	if _, err := unix.FcntlInt(control.FDControl, unix.F_SETFD, 0); err != nil {
+		return err
+	}
+	err = syscall.Exec("/proc/self/exe", []string{control.GuestProgram, stageShim}, []string{envShim + "=" + string(cfg)})
+	return fmt.Errorf("executing the shim: %w", err)
 }
 
 func (b *builder) report(r control.Report, files ...*os.File) error {
@@ -98,40 +103,72 @@ func (b *builder) awaitServed() error {
 	return nil
 }
 
-// initConfig is what the later stages need of the plan.
-type initConfig struct {
-	Hostname string         `json:"hostname"`
-	Umask    int            `json:"umask"`
-	Debug    bool           `json:"debug"`
-	Env      []control.Text `json:"env"`
-	Warnings []string       `json:"warnings"`
-}
-
-// initCaps are what the init stage needs; it has none left at its end.
-var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
-
-func (b *builder) startInit() (*os.Process, error) {
-	cfg, err := json.Marshal(initConfig{
-		Hostname: b.plan.Hostname, Umask: b.plan.Umask, Debug: b.plan.Debug, Env: b.plan.Env, Warnings: b.plan.Warnings,
-	})
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ctl := os.NewFile(control.FDControl, "control")
-	defer ctl.Close()
-	uid, gid := b.plan.UID, b.plan.GID
-	return os.StartProcess("/proc/self/exe", []string{control.GuestProgram, stageInit}, &os.ProcAttr{
-		Env:   []string{envInit + "=" + string(cfg), "GOMAXPROCS=" + strconv.Itoa(2)},
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, ctl},
-		Sys: &syscall.SysProcAttr{
-			Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
-				unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
-			Credential:  &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), NoSetGroups: true},
-			AmbientCaps: initCaps,
-			Setsid:      true,
-			Pdeathsig:   syscall.SIGKILL,
-		},
-	})
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr)
 }
+
+// dropRights makes this thread the workload's user, without capabilities and
+// without a way to gain any, behind the seccomp filter. Raw calls: the other
+// threads end with the exec that follows.
+func (b *builder) dropRights() error {
+	uid, gid := uintptr(b.plan.UID), uintptr(b.plan.GID)
+	if os.Geteuid() != b.plan.UID {
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+			return fmt.Errorf("setgroups: %w", errno)
+		}
+	}
+	// Capabilities are needed a moment longer.
+	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); errno != 0 {
+		return fmt.Errorf("setresgid: %w", errno)
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
+		return fmt.Errorf("setresuid: %w", errno)
+	}
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	caps := [2]unix.CapUserData{{Permitted: 1 << unix.CAP_SETPCAP, Effective: 1 << unix.CAP_SETPCAP}}
+	if err := unix.Capset(&hdr, &caps[0]); err != nil {
+		return fmt.Errorf("capset: %w", err)
+	}
+	for c := uintptr(0); ; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) {
+			break // beyond the last one that this kernel knows
+		}
+		if err != nil {
+			return fmt.Errorf("dropping capability %d: %w", c, err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRootPowers, 0, 0, 0); err != nil {
+		return fmt.Errorf("securebits: %w", err)
+	}
+	caps = [2]unix.CapUserData{} // ambient capabilities went with the inheritable ones
+	if err := unix.Capset(&hdr, &caps[0]); err != nil {
+		return fmt.Errorf("capset: %w", err)
+	}
+	// A change of uid takes it away. Has the supervisor died meanwhile, then
+	// the control channel has ended as well.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	return loadFilter(b.plan.Debug)
+}
+
+// noRootPowers are the securebits NOROOT, NO_SETUID_FIXUP and
+// NO_CAP_AMBIENT_RAISE, locked, and KEEP_CAPS locked off.
+const noRootPowers = 1 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7

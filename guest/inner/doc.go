@@ -4,31 +4,31 @@
 //
 // # The stages of a jail
 //
-// Namespaces cannot be entered by a program with threads, so each stage is an
-// exec of the same file (usually a memfd):
+// The supervisor starts this program, usually from a memfd, in new user, pid,
+// mount, net, uts, ipc and cgroup namespaces. It is PID 1 there, in two stages:
 //
-//   - build, child of the supervisor, in a mount namespace of its own (and, not
-//     started as root, in a user namespace that maps the user to himself). It
-//     mounts one FUSE for each share and hands the descriptors to the
-//     supervisor, makes the rest read-only and hides what the [control.Plan]
-//     names. Nothing is ever mounted in the host's namespace. Then it starts
-//     init and stays as its parent.
-//   - init, PID 1 in its own user, pid, mount, net, uts, ipc and cgroup
-//     namespaces, with the workload's uid and never 0. It mounts /proc, brings
-//     lo up, gives up every capability, sets no_new_privs, loads the seccomp
-//     filter and executes
-//   - shim, which serves the control channel (guest/shim) as PID 1.
+//   - build still has the capabilities of its user namespace. It mounts one FUSE
+//     for each share and hands the descriptors to the supervisor, makes the rest
+//     of the view read-only, mounts a /proc of its own, hides what the
+//     [control.Plan] names, and brings lo up. Nothing is ever mounted in the
+//     host's namespace. Then it becomes the workload's user, never root, empties
+//     every capability set, sets no_new_privs, loads the seccomp filter, and
+//     executes itself again, since all of that belongs to a thread and the Go
+//     runtime has several:
+//   - shim serves the control channel (guest/shim).
 //
 // # What ends it
 //
-// Each stage dies with its parent (PDEATHSIG), and on the end of its socket.
-// The death of PID 1 ends every process of the jail, the last process takes the
-// mount namespaces with it. There is nothing to clean up.
+// PID 1 dies with the thread of the supervisor that made it (PDEATHSIG) and on
+// the end of its socket. Its death ends every process of the jail, the last
+// process takes the mount namespace with it. There is nothing to clean up.
 //
 // # Trust
 //
 // The plan comes from the supervisor and is believed. The workload has the same
 // uid as PID 1 and is kept from it by the pid namespace's rules for init (no
 // deadly signals), by PR_SET_DUMPABLE=0 (no ptrace, no /proc/1/fd) and by there
-// being nothing to gain: PID 1 has no more rights than the workload.
+// being nothing to gain: PID 1 has no more rights than the workload. Covers
+// cannot be taken off: nobody has capabilities over the mount namespace any
+// more, and in a copy of it, could one be made, they would be locked.
 package inner

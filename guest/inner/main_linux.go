@@ -16,17 +16,18 @@ import (
 	"github.com/codeagent/sandbox/guest/shim"
 )
 
-// Stages after [control.StageBuild], as argv[1].
-const (
-	stageInit = "init"
-	stageShim = "shim"
-)
+// stageShim, as argv[1], follows [control.StageBuild].
+const stageShim = "shim"
 
-// fdChannel is the control channel in the stages after build.
-const fdChannel = 3
+// envShim carries [shimConfig] to the shim stage.
+const envShim = "SANDBOX_SHIM"
 
-// envInit carries [initConfig] to the stages after build.
-const envInit = "SANDBOX_INIT"
+// shimConfig is what the shim needs of the plan.
+type shimConfig struct {
+	Umask    int            `json:"umask"`
+	Env      []control.Text `json:"env"`
+	Warnings []string       `json:"warnings"`
+}
 
 // notifyDir holds the rollback notice for programs inside.
 const notifyDir = "/run/sandbox"
@@ -39,14 +40,12 @@ func Invoked(args []string) bool {
 // Main runs the stage that args (os.Args) name and returns the exit status. It
 // belongs at the very start of main: it takes over the process.
 func Main(args []string) int {
-	// Parent-death signals and the stages' rights belong to a thread.
+	// A stage's rights belong to a thread.
 	runtime.LockOSThread()
 	var err error
 	switch {
 	case len(args) == 2 && args[1] == control.StageBuild:
 		err = build()
-	case len(args) == 2 && args[1] == stageInit:
-		err = initialise()
 	case len(args) == 2 && args[1] == stageShim:
 		err = serve()
 	default:
@@ -59,27 +58,23 @@ func Main(args []string) int {
 	return 0
 }
 
-// channel makes a descriptor we were started with our own.
-func channel(fd int) (control.FDConn, error) {
-	unix.CloseOnExec(fd)
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return nil, fmt.Errorf("descriptor %d: %w", fd, err)
-	}
-	return control.NewFDConn(os.NewFile(uintptr(fd), "control"))
-}
-
 // serve is the shim stage.
 func serve() error {
-	// Not earlier: the stages before need to write their own id maps.
+	// Not earlier: an exec takes it back.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
-	var cfg initConfig
-	if err := json.Unmarshal([]byte(os.Getenv(envInit)), &cfg); err != nil {
+	var cfg shimConfig
+	if err := json.Unmarshal([]byte(os.Getenv(envShim)), &cfg); err != nil {
 		return err
 	}
 	os.Clearenv()
-	conn, err := channel(fdChannel)
+	unix.Umask(cfg.Umask)
+	unix.CloseOnExec(control.FDControl)
+	if err := unix.SetNonblock(control.FDControl, true); err != nil {
+		return err
+	}
+	conn, err := control.NewFDConn(os.NewFile(control.FDControl, "control"))
 	if err != nil {
 		return err
 	}
@@ -87,5 +82,6 @@ func serve() error {
 	for i, e := range cfg.Env {
 		env[i] = string(e)
 	}
+	runtime.UnlockOSThread()
 	return shim.Serve(conn, shim.Options{Init: true, Env: env, NotifyDir: notifyDir, Warnings: cfg.Warnings})
 }

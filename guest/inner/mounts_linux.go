@@ -34,17 +34,15 @@ func (b *builder) makeView() error {
 	if err := b.takeSources(); err != nil {
 		return err
 	}
-	var procBefore unix.Statfs_t
-	if err := unix.Statfs("/proc", &procBefore); err != nil {
-		return fmt.Errorf("/proc: %w", err)
+	ownProc, err := b.mountProc()
+	if err != nil {
+		return err
 	}
-	err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: sealed})
+	err = unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: sealed})
 	if err != nil {
 		return fmt.Errorf("making the host's tree read-only (needs Linux 5.12): %w", err)
 	}
-	if procBefore.Flags&unix.ST_RDONLY == 0 {
-		// A new procfs may not be less restricted than the one that is visible;
-		// init will cover this one.
+	if ownProc { // programs write to /proc/self
 		if err := unix.MountSetattr(unix.AT_FDCWD, "/proc", 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return fmt.Errorf("/proc: %w", err)
 		}
@@ -59,6 +57,22 @@ func (b *builder) makeView() error {
 		return err
 	}
 	return setattr("/dev", unix.MOUNT_ATTR_RDONLY)
+}
+
+// mountProc covers the host's /proc with one of our pid namespace, while the
+// host's is still as it was: a new one may not be less restricted.
+func (b *builder) mountProc() (own bool, err error) {
+	err = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	if errors.Is(err, unix.EPERM) {
+		// Inside a container that covers parts of its /proc the kernel refuses a
+		// new one. Outer processes stay out of reach, but can be seen.
+		b.warnings = append(b.warnings, "no private /proc: this machine's /proc is partly covered (are we in a container?); names of outer processes are visible inside")
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("mounting /proc: %w", err)
+	}
+	return true, nil
 }
 
 // takeSources opens what will not be reachable any more once the view is made.
@@ -146,7 +160,7 @@ func (b *builder) own(path string, m *control.Mount) error {
 			return err
 		}
 	}
-	return os.Chmod(path, os.FileMode(m.Mode))
+	return unix.Chmod(path, m.Mode)
 }
 
 // mountShare mounts a bridge and hands its descriptor to the supervisor.
@@ -206,11 +220,7 @@ func makeTarget(path string, dir bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return unix.Mknod(path, unix.S_IFREG|0o644, 0)
 }
 
 // cover binds a file with the given content over path.

@@ -106,6 +106,7 @@ func filter(debug bool) []unix.SockFilter {
 	return p
 }
 
+// loadFilter puts this thread, and what it executes, behind the filter.
 func loadFilter(debug bool) error {
 	p := filter(debug)
 	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}

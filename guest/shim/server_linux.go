@@ -30,6 +30,12 @@ type Options struct {
 	Warnings []string
 }
 
+// deadly signals would end the Go runtime if nobody asked for them.
+var deadly = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS,
+	syscall.SIGFPE, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS, syscall.SIGSTKFLT,
+}
+
 // Server is the guest's end of a control channel.
 type Server struct {
 	link *control.Link
@@ -54,8 +60,9 @@ func Serve(c control.Conn, o Options) error {
 	if o.Init {
 		// Signals that the workload sends us must not have their default effect.
 		sigs := make(chan os.Signal, 64)
-		signal.Notify(sigs)
+		signal.Notify(sigs, syscall.SIGCHLD)
 		go func() {
+			signal.Notify(sigs, deadly...) // each takes 40 us: not before hello
 			for sig := range sigs {
 				if sig == syscall.SIGCHLD {
 					s.reap()

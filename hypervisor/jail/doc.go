@@ -22,8 +22,8 @@
 // # How it is made
 //
 // The supervisor works out a plan and starts sandbox-guest, from a memfd, as
-// the builder (see guest/inner). The builder sends back a /dev/fuse descriptor
-// for each folder and starts PID 1, with which commands are exchanged
-// (guest/control). The builder and PID 1 die with the supervisor and with each
-// other. All mounts are in their namespaces only: nothing can be left behind.
+// PID 1 of new namespaces (see guest/inner). That sends back a /dev/fuse
+// descriptor for each folder, drops its rights and then takes commands
+// (guest/control). It dies with the supervisor, and everything inside with it.
+// All mounts are in its namespace only: nothing can be left behind.
 package jail

@@ -27,15 +27,14 @@ type guest struct {
 	warnings []string
 	began    time.Time
 
-	setup   control.FDConn
-	host    *control.Host
-	builder *os.Process
-	stderr  tail
+	setup  control.FDConn
+	host   *control.Host
+	pid    int // of PID 1, on the host
+	stderr tail
 
 	mu       sync.Mutex
-	pid      int // of PID 1, on the host
-	pidfd    int // 0 until PID 1 runs
 	stopping bool
+	reaped   bool // the pid is not its own any more
 	err      error
 	done     chan struct{}
 }
@@ -45,35 +44,45 @@ var _ hypervisor.Guest = (*guest)(nil)
 // stopGrace is how long the guest may take to end by itself.
 const stopGrace = 2 * time.Second
 
-// ended runs once, when the builder is gone. It returns when PID 1 and with it
-// everything inside is gone too.
-func (g *guest) ended(state *os.ProcessState, err error) {
+// await returns when PID 1, and with it everything inside, is gone.
+func (g *guest) await() {
+	// Look before reaping: until then the number is its own.
+	for unix.Waitid(unix.P_PID, g.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
 	g.mu.Lock()
-	pidfd := g.pidfd
+	g.reaped = true
 	g.mu.Unlock()
-	if pidfd > 0 {
-		// Nearly always it is gone; if the builder was killed, its death is on the way.
-		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
-		poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-		for {
-			if _, perr := unix.Poll(poll, -1); perr != unix.EINTR {
-				break
-			}
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(g.pid, &status, 0, nil); err != unix.EINTR {
+			break
 		}
-		_ = unix.Close(pidfd)
 	}
 	_ = g.setup.Close()
 	_ = g.host.Close()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.stopping {
-		g.err = fmt.Errorf("jail: the guest ended unexpectedly: %v %v %s", state, err, strings.TrimSpace(g.stderr.String()))
+		how := fmt.Sprintf("exit status %d", status.ExitStatus())
+		if status.Signaled() {
+			how = status.Signal().String()
+		}
+		if text := strings.TrimSpace(g.stderr.String()); text != "" {
+			how += ": " + text
+		}
+		g.err = fmt.Errorf("jail: the guest ended unexpectedly (%s)", how)
 	}
 	close(g.done)
 }
 
 // kill ends everything at once.
-func (g *guest) kill() { _ = g.builder.Kill() }
+func (g *guest) kill() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.reaped {
+		_ = unix.Kill(g.pid, unix.SIGKILL)
+	}
+}
 
 // Exec implements [hypervisor.Guest].
 func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
@@ -157,7 +166,6 @@ func (g *guest) Facts() map[string]string {
 	f := map[string]string{
 		"isolation":  "jail (static: the host's tree is read-only)",
 		"pid":        strconv.Itoa(g.pid),
-		"builder":    strconv.Itoa(g.builder.Pid),
 		"uid":        strconv.Itoa(g.user.uid),
 		"gid":        strconv.Itoa(g.user.gid),
 		"user":       g.user.name,

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -77,23 +76,27 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := readMounts()
-	if err != nil {
-		return nil, err
-	}
-	plan, err := makePlan(cfg, u, mounts)
-	if err != nil {
-		return nil, err
-	}
-	plan.Umask = r.o.Umask
-	g := &guest{log: r.log, user: u, cfg: cfg, env: defaultEnv(u), plan: plan, done: make(chan struct{}), began: time.Now()}
-	for _, e := range g.env {
-		g.plan.Env = append(g.plan.Env, control.Text(e))
-	}
+	g := &guest{log: r.log, user: u, cfg: cfg, env: defaultEnv(u), done: make(chan struct{}), began: time.Now()}
 	if err := r.launch(ctx, g); err != nil {
 		return nil, explain(fmt.Errorf("jail: %w", err))
 	}
 	return g, nil
+}
+
+// makePlan completes the plan of a guest.
+func (r *Runtime) makePlan(g *guest) error {
+	mounts, err := readMounts()
+	if err != nil {
+		return err
+	}
+	if g.plan, err = makePlan(g.cfg, g.user, mounts); err != nil {
+		return err
+	}
+	g.plan.Umask = r.o.Umask
+	for _, e := range g.env {
+		g.plan.Env = append(g.plan.Env, control.Text(e))
+	}
+	return nil
 }
 
 func readMounts() ([]mountEntry, error) {
@@ -105,7 +108,7 @@ func readMounts() ([]mountEntry, error) {
 	return parseMountinfo(f)
 }
 
-// launch starts the builder and follows it until PID 1 takes commands. On error
+// launch starts PID 1 and follows it until it takes commands. On error
 // nothing is left.
 func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	program, err := r.program()
@@ -117,7 +120,10 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	}
 	stop := context.AfterFunc(ctx, g.kill)
 	defer stop()
-	if err = g.follow(); err == nil {
+	if err = r.makePlan(g); err == nil { // while PID 1 starts
+		err = g.follow()
+	}
+	if err == nil {
 		g.warnings, err = g.host.Hello(ctx)
 	}
 	if err == nil {
@@ -128,13 +134,10 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if text := g.stderr.String(); text != "" {
-		err = fmt.Errorf("%w (%s)", err, strings.TrimSpace(text))
-	}
-	return err
+	return fmt.Errorf("%w; %w", err, g.Err())
 }
 
-// connect starts the builder with the other ends of our two sockets. Ours alone
+// connect starts PID 1 with the other ends of our two sockets. Ours alone
 // are left open, so that its end is seen.
 func (g *guest) connect(program *os.File) error {
 	setup, setupIn, err := control.SocketPair()
@@ -161,8 +164,7 @@ func (g *guest) connect(program *os.File) error {
 	return nil
 }
 
-// spawn starts the builder on a thread that lives as long as it: the builder is
-// told of the death of the thread that made it, not of the process.
+// spawn starts PID 1 on a thread that lives as long as it: it is told of the death of the thread that made it, not of the process.
 func (g *guest) spawn(program, setup, ctl *os.File) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -174,30 +176,31 @@ func (g *guest) spawn(program, setup, ctl *os.File) error {
 		return err
 	}
 	defer errW.Close()
-	attr := &os.ProcAttr{
-		Env:   []string{},
-		Files: []*os.File{null, null, errW, setup, ctl},
-		Sys:   builderAttr(),
+	attr := &syscall.ProcAttr{
+		Env:   []string{"GOMAXPROCS=1", "GOGC=off"}, // for the moment until the shim
+		Files: []uintptr{null.Fd(), null.Fd(), errW.Fd(), ctl.Fd(), setup.Fd()},
+		Sys:   firstAttr(),
 	}
 	path := "/proc/self/exe"
 	if program != nil {
-		attr.Files = append(attr.Files, program)
+		attr.Files = append(attr.Files, program.Fd())
 		path = fmt.Sprintf("/proc/self/fd/%d", control.FDProgram)
 	}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		proc, err := os.StartProcess(path, []string{control.GuestProgram, control.StageBuild}, attr)
-		g.builder = proc
+		// os.StartProcess would fork once more, to try what the kernel can do.
+		pid, err := syscall.ForkExec(path, []string{control.GuestProgram, control.StageBuild}, attr)
+		g.pid = pid
 		started <- err
 		if err == nil {
-			state, err := proc.Wait()
-			g.ended(state, err)
+			g.await()
 		}
 	}()
 	if err := <-started; err != nil {
-		return errors.Join(fmt.Errorf("starting the builder: %w", err), errR.Close())
+		return errors.Join(fmt.Errorf("creating the namespaces: %w", err), errR.Close())
 	}
+	runtime.KeepAlive(program)
 	go func() {
 		defer errR.Close()
 		_, _ = io.Copy(&g.stderr, errR)
@@ -205,21 +208,29 @@ func (g *guest) spawn(program, setup, ctl *os.File) error {
 	return nil
 }
 
-func builderAttr() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Setsid: true, Pdeathsig: syscall.SIGKILL}
+// firstAttr are the namespaces and the user of a jail's first process. The ids
+// are mapped to themselves. Root maps all of them and stays root until the view
+// is made (/dev/fuse may be his alone); another user has no choice.
+func firstAttr() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
+			unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP,
+		Setsid:    true,
+		Pdeathsig: syscall.SIGKILL,
+	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	if uid == 0 {
-		attr.Credential = &syscall.Credential{Uid: 0, Gid: 0} // and no further groups
+		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1<<32 - 1}}
+		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = all, all, true
 		return attr
 	}
-	attr.Cloneflags |= unix.CLONE_NEWUSER
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID}
+	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 	return attr
 }
 
-// follow sends the plan and handles the builder's reports until it is ready.
+// follow sends the plan and handles the reports until the view is made.
 func (g *guest) follow() error {
 	p, err := json.Marshal(g.plan)
 	if err != nil {
@@ -232,20 +243,12 @@ func (g *guest) follow() error {
 	for {
 		var r control.Report
 		if err := in.Decode(&r); err != nil {
-			return fmt.Errorf("the builder ended: %w", err)
+			return fmt.Errorf("the first process ended: %w", err)
 		}
 		switch {
 		case r.Error != "":
 			return errors.New(r.Error)
 		case r.Ready:
-			// From now on its end can be waited for, whoever its parent is then.
-			pidfd, err := unix.PidfdOpen(r.PID, 0)
-			if err != nil {
-				return os.NewSyscallError("pidfd_open", err)
-			}
-			g.mu.Lock()
-			g.pid, g.pidfd = r.PID, pidfd
-			g.mu.Unlock()
 			return nil
 		case r.Share != nil:
 			if err := g.serve(*r.Share); err != nil {
@@ -259,7 +262,7 @@ func (g *guest) follow() error {
 func (g *guest) serve(i int) error {
 	files, ok := g.setup.TakeFDs(1)
 	if !ok || i < 0 || i >= len(g.cfg.Shares) {
-		return fmt.Errorf("the builder mounted share %d without a descriptor", i)
+		return fmt.Errorf("PID 1 mounted share %d without a descriptor", i)
 	}
 	s := g.cfg.Shares[i]
 	t := hypervisor.Transport{Kind: hypervisor.TransportFUSE, File: files[0], UID: uint32(g.user.uid), GID: uint32(g.user.gid)}
@@ -270,8 +273,8 @@ func (g *guest) serve(i int) error {
 	if err != nil {
 		return err
 	}
-	_, err = g.setup.Write(append(p, '\n'))
-	return err
+	_, _ = g.setup.Write(append(p, '\n')) // it need not wait for this, and may be past it
+	return nil
 }
 
 // tail keeps the end of what is written to it. It is safe for concurrent use.
