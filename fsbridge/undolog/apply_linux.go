@@ -83,6 +83,9 @@ func (e *engine) plan() {
 			b := &t.binds[d.Obj][i]
 			if w := b.want; w != nil && b.occNode == w {
 				w.stays = true
+				if w.place.kind != inTree { // also in a blob
+					w.place = place{inTree, d.Obj, b.name}
+				}
 			} else if w != nil {
 				w.wanted = true
 			}

@@ -339,9 +339,9 @@ func (s *openStep) sharedObj(typ uint32) *stepObj {
 	return so
 }
 
-// orphan returns the state of an inode without a name: retained by an older
-// step, or out of reach of any undo (a removed file that is still open, an
-// O_TMPFILE).
+// orphan returns the state of an inode without a known name: retained by an
+// older step, somewhere in the folder, or out of reach of any undo (a removed
+// file that is still open, an O_TMPFILE).
 func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 	st, target, err := inspect(o)
 	if err != nil {
@@ -355,6 +355,9 @@ func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 		if seq != 0 {
 			return s.record(&objectRecord{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: metaOf(&st, target)}, nil)
 		}
+		// It is in the folder, but an undo moved it and the bridge has not looked
+		// it up since. Whoever applies this will search for it.
+		return s.record(&objectRecord{ID: o.ID, Meta: metaOf(&st, target)}, nil)
 	}
 	return s.sharedObj(o.Type), nil
 }

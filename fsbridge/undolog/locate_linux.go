@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -46,7 +47,77 @@ func (e *engine) locate() error {
 	for _, n := range t.order {
 		n.seen = false
 	}
+	return e.search()
+}
+
+// search looks through the whole folder for objects of which the capture knew
+// no name: files that an undo had moved while a handle was open on them.
+func (e *engine) search() error {
+	wanted := map[hostfs.ID]*node{}
+	for _, n := range e.t.order {
+		if n.place.kind == nowhere && !n.Created && n.Obj != rootObj && n.Parent == noObj && n.RetainedSeq == 0 {
+			wanted[n.ID] = n
+		}
+	}
+	paths := [][]string{{}}
+	for len(wanted) > 0 && len(paths) > 0 {
+		dir := paths[len(paths)-1]
+		paths = paths[:len(paths)-1]
+		fd, err := e.root.OpenPath(strings.Join(dir, "/"), unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			continue // not ours to read, so nothing of ours is in it
+		}
+		entries, err := hostfs.ReadDir(fd)
+		for _, x := range entries {
+			st, err := hostfs.StatAt(fd, x.Name)
+			if err != nil {
+				continue
+			}
+			if st.IsDir() {
+				paths = append(paths, append(dir[:len(dir):len(dir)], x.Name))
+			}
+			if n := wanted[st.ID]; n != nil && n.typ == st.Type() {
+				delete(wanted, st.ID)
+				if d := e.nodeAt(dir); d != nil {
+					e.check(n, &st)
+					n.place = place{inTree, d.Obj, x.Name}
+				}
+			}
+		}
+		_ = hostfs.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// nodeAt returns the directory at a path; where the target has none it makes
+// one that nothing is to be done with.
+func (e *engine) nodeAt(path []string) *node {
+	d := e.t.nodes[rootObj]
+	for i, name := range path {
+		fd, err := e.root.OpenPath(strings.Join(path[:i+1], "/"), unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return nil
+		}
+		st, err := hostfs.StatFD(fd)
+		_ = hostfs.Close(fd)
+		if err != nil {
+			return nil
+		}
+		n := e.t.byHost[st.ID]
+		if n == nil || n.place.kind != inTree {
+			n = &node{objectRecord: &objectRecord{Obj: e.t.next, ID: st.ID, Created: true}, typ: unix.S_IFDIR,
+				place: place{inTree, d.Obj, name}}
+			e.t.next++
+			e.t.nodes[n.Obj] = n
+			e.t.order = append(e.t.order, n)
+			e.t.byHost[st.ID] = n
+		}
+		d = n
+	}
+	return d
 }
 
 // found notes where n is and has directories looked into.
@@ -198,12 +269,19 @@ func (e *engine) scanDir(d *node) error {
 // name counts, not the number.
 func (e *engine) scanChildren(d *node, fd int, children []*node) error {
 	for _, n := range children {
-		if n.place.kind != nowhere {
+		elsewhere := n.place.kind != nowhere
+		if elsewhere && n.isDir() {
 			continue
 		}
 		st, err := e.statAt(d, fd, n.Name)
 		if err != nil && !errors.Is(err, syscall.ENOENT) {
 			return err
+		}
+		if elsewhere { // also a blob: a second name was retained
+			if err == nil && st.ID == n.ID {
+				n.place = place{inTree, d.Obj, n.Name}
+			}
+			continue
 		}
 		if err != nil || (n.typ != 0 && st.Mode&unix.S_IFMT != n.typ) {
 			e.missing = append(e.missing, n)

@@ -28,6 +28,7 @@ func randomOp(t *rapid.T, w *world) {
 	off := func() int64 { return rapid.SampledFrom([]int64{0, 3, 100, 65536, 200000}).Draw(t, "off") }
 	p := genPath(t)
 	var err error
+	renameTo := ""
 	op := rapid.SampledFrom([]string{
 		"create", "create", "write", "write", "truncate", "chmod", "rename", "rename", "exchange", "noreplace", "unlink", "unlink",
 		"mkdir", "mkdir", "rmdir", "rmtree", "symlink", "link", "xattr", "rmxattr", "fifo", "punch", "fallocate", "tmpfile", "hold", "poke", "poke", "utimes", "collapse",
@@ -42,11 +43,14 @@ func randomOp(t *rapid.T, w *world) {
 	case "chmod":
 		err = w.chmod(p, rapid.SampledFrom([]uint32{0o755, 0o644, 0o4755, 0o2700, 0o1777, 0, 0o400}).Draw(t, "mode"))
 	case "rename":
-		err = w.rename(p, genPath(t), 0)
+		renameTo = genPath(t)
+		err = w.rename(p, renameTo, 0)
 	case "exchange":
-		err = w.rename(p, genPath(t), unix.RENAME_EXCHANGE)
+		renameTo = genPath(t)
+		err = w.rename(p, renameTo, unix.RENAME_EXCHANGE)
 	case "noreplace":
-		err = w.rename(p, genPath(t), unix.RENAME_NOREPLACE)
+		renameTo = genPath(t)
+		err = w.rename(p, renameTo, unix.RENAME_NOREPLACE)
 	case "unlink":
 		err = w.unlink(p)
 	case "mkdir":
@@ -58,7 +62,8 @@ func randomOp(t *rapid.T, w *world) {
 	case "symlink":
 		err = w.symlink("../"+genPath(t), p)
 	case "link":
-		err = w.link(p, genPath(t))
+		renameTo = genPath(t)
+		err = w.link(p, renameTo)
 	case "xattr":
 		err = w.setxattr(p, "user.a", fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "value")))
 	case "rmxattr":
@@ -81,6 +86,9 @@ func randomOp(t *rapid.T, w *world) {
 		err = w.poke(rapid.IntRange(0, 3).Draw(t, "handle"), off(), data())
 	case "utimes":
 		err = w.utimes(p, int64(rapid.IntRange(1, 1<<40).Draw(t, "mtime")))
+	}
+	if err == nil {
+		t.Logf("DID %s %s %s", op, p, renameTo)
 	}
 	var errno unix.Errno
 	if err != nil && !errors.Is(err, errNoSuch) && (!errors.As(err, &errno) || errno == unix.EIO || errno == unix.ESTALE) {
@@ -119,6 +127,7 @@ func TestModel(t *testing.T) {
 		at := 0
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			for range rapid.IntRange(1, 3).Draw(t, "steps") {
+				t.Logf("DID step after %d", at)
 				e := w.step(func() {
 					for range rapid.IntRange(1, 12).Draw(t, "ops") {
 						randomOp(t, w)
@@ -126,6 +135,7 @@ func TestModel(t *testing.T) {
 				})
 				if e == nil {
 					same(t, "step that changed nothing", snaps[at], w.snapshot())
+					snaps = snaps[:at+1+w.log.Status().Redoable]
 					continue
 				}
 				snaps = append(snaps[:at+1], w.snapshot())
@@ -133,6 +143,7 @@ func TestModel(t *testing.T) {
 			}
 			for range rapid.IntRange(0, 4).Draw(t, "moves") {
 				k := rapid.IntRange(-at, len(snaps)-1-at).Draw(t, "move")
+				t.Logf("DID move %d", k)
 				switch {
 				case k < 0:
 					w.undo(-k)

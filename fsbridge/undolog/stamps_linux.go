@@ -54,6 +54,8 @@ func (t *touched) addObject(o *objectRecord, parent hostfs.ID) {
 	case o.Parent != noObj:
 		t.known[o.ID] = struct{}{}
 		t.names[parent] = append(t.names[parent], o.Name)
+	case o.RetainedSeq == 0: // somewhere in the folder
+		t.known[o.ID] = struct{}{}
 	}
 }
 

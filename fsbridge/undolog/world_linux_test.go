@@ -143,7 +143,7 @@ func (w *world) forget() {
 	for id, o := range old {
 		s := o.Place.(*spot)
 		if held[o] {
-			s.bound = false
+			s.bound = s.bound && w.still(s)
 			w.objs[id] = o
 		} else if o != w.top {
 			_ = hostfs.Close(s.fd)
@@ -157,6 +157,15 @@ func (w *world) forget() {
 		w.top = &fsbridge.Object{ID: w.root.ID(), Type: unix.S_IFDIR, Place: &spot{fd: fd, id: w.root.ID()}}
 	}
 	w.objs[w.top.ID] = w.top
+}
+
+// still tells whether a held object can be found under its old name.
+func (w *world) still(s *spot) bool {
+	if s.parent != w.top {
+		return false
+	}
+	st, err := hostfs.StatAt(w.root.FD(), s.name)
+	return err == nil && st.ID == s.id
 }
 
 // look finds the object at name in dir, or nil.
@@ -637,4 +646,3 @@ func same(t testT, what string, want, got map[string]string) {
 		t.Fatalf("%s: %d difference(s):\n%s", what, len(diff), strings.Join(diff, "\n"))
 	}
 }
-
