@@ -1,0 +1,206 @@
+package undolog
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// Limits of a line diff. Beyond them what differs is shown as replaced as a
+// whole, which is longer and still right.
+const (
+	diffEdits   = 1500       // insertions and deletions between the common ends
+	diffWork    = 20_000_000 // lines compared
+	diffContext = 3
+)
+
+// writeHunks writes the hunks of a unified diff from a to b.
+func writeHunks(w io.Writer, a, b []byte) error {
+	la, lb := splitLines(a), splitLines(b)
+	edits := diffLines(la, lb)
+	for len(edits) > 0 {
+		n := 1
+		for n < len(edits) && edits[n].a-edits[n-1].aEnd <= 2*diffContext {
+			n++
+		}
+		if err := writeHunk(w, la, lb, edits[:n]); err != nil {
+			return err
+		}
+		edits = edits[n:]
+	}
+	return nil
+}
+
+// splitLines cuts at newlines, which stay with their lines.
+func splitLines(b []byte) [][]byte {
+	if len(b) == 0 {
+		return nil
+	}
+	lines := bytes.SplitAfter(b, []byte{'\n'})
+	if len(lines[len(lines)-1]) == 0 {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}
+
+// edit replaces lines [a, aEnd) of the one by [b, bEnd) of the other.
+type edit struct{ a, aEnd, b, bEnd int }
+
+func writeHunk(w io.Writer, la, lb [][]byte, edits []edit) error {
+	first, last := edits[0], edits[len(edits)-1]
+	lead := min(diffContext, first.a)
+	tail := min(diffContext, len(la)-last.aEnd)
+	a, b := first.a-lead, first.b-lead
+	if _, err := fmt.Fprintf(w, "@@ -%s +%s @@\n", hunkRange(a, last.aEnd+tail-a), hunkRange(b, last.bEnd+tail-b)); err != nil {
+		return err
+	}
+	for _, e := range edits {
+		for ; a < e.a; a++ {
+			if err := writeLine(w, ' ', la[a]); err != nil {
+				return err
+			}
+		}
+		for ; a < e.aEnd; a++ {
+			if err := writeLine(w, '-', la[a]); err != nil {
+				return err
+			}
+		}
+		for b = e.b; b < e.bEnd; b++ {
+			if err := writeLine(w, '+', lb[b]); err != nil {
+				return err
+			}
+		}
+	}
+	for ; a < last.aEnd+tail; a++ {
+		if err := writeLine(w, ' ', la[a]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func hunkRange(start, n int) string {
+	switch n {
+	case 0:
+		return fmt.Sprintf("%d,0", start)
+	case 1:
+		return fmt.Sprint(start + 1)
+	}
+	return fmt.Sprintf("%d,%d", start+1, n)
+}
+
+func writeLine(w io.Writer, sign byte, line []byte) error {
+	buf := append([]byte{sign}, line...)
+	if len(line) == 0 || line[len(line)-1] != '\n' {
+		buf = append(buf, "\n\\ No newline at end of file\n"...)
+	}
+	_, err := w.Write(buf)
+	return err
+}
+
+// diffLines finds a shortest list of edits (Myers) between two files, unless
+// that takes too long.
+func diffLines(la, lb [][]byte) []edit {
+	ids := map[string]int{}
+	number := func(lines [][]byte) []int {
+		out := make([]int, len(lines))
+		for i, l := range lines {
+			id, ok := ids[string(l)]
+			if !ok {
+				id = len(ids)
+				ids[string(l)] = id
+			}
+			out[i] = id
+		}
+		return out
+	}
+	a, b := number(la), number(lb)
+	lead := 0
+	for lead < len(a) && lead < len(b) && a[lead] == b[lead] {
+		lead++
+	}
+	a, b = a[lead:], b[lead:]
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	if len(a) == 0 && len(b) == 0 {
+		return nil
+	}
+	edits := myers(a, b)
+	for i := range edits {
+		e := &edits[i]
+		e.a, e.aEnd, e.b, e.bEnd = e.a+lead, e.aEnd+lead, e.b+lead, e.bEnd+lead
+	}
+	return edits
+}
+
+// myers is the greedy algorithm of "An O(ND) Difference Algorithm", bounded.
+func myers(a, b []int) []edit {
+	whole := []edit{{0, len(a), 0, len(b)}}
+	limit := min(diffEdits, len(a)+len(b))
+	v := make([]int32, 2*limit+3) // furthest x on diagonal k, at k+limit+1
+	var trace [][]int32
+	work := 0
+	for d := 0; d <= limit; d++ {
+		trace = append(trace, append([]int32(nil), v[limit+1-d:limit+2+d]...))
+		for k := -d; k <= d; k += 2 {
+			var x int
+			if k == -d || (k != d && v[limit+k] < v[limit+k+2]) {
+				x = int(v[limit+k+2])
+			} else {
+				x = int(v[limit+k]) + 1
+			}
+			y := x - k
+			for x < len(a) && y < len(b) && a[x] == b[y] {
+				x, y = x+1, y+1
+				work++
+			}
+			v[limit+1+k] = int32(x)
+			if x >= len(a) && y >= len(b) {
+				return backtrack(trace, len(a), len(b))
+			}
+			if work++; work > diffWork {
+				return whole
+			}
+		}
+	}
+	return whole
+}
+
+// backtrack walks the trace from the end; trace[d] holds diagonals -d..d as
+// they were before round d.
+func backtrack(trace [][]int32, x, y int) []edit {
+	var out []edit
+	for d := len(trace) - 1; d > 0; d-- {
+		at := func(k int) int {
+			if k < -d || k > d {
+				return -1
+			}
+			return int(trace[d][k+d])
+		}
+		k := x - y
+		prev := k - 1
+		if k == -d || (k != d && at(k-1) < at(k+1)) {
+			prev = k + 1
+		}
+		px := at(prev)
+		py := px - prev
+		sx, sy := px, py // where the snake of this round begins
+		if prev == k+1 {
+			sy++
+		} else {
+			sx++
+		}
+		e := edit{px, sx, py, sy}
+		if n := len(out); n > 0 && out[n-1].a == e.aEnd && out[n-1].b == e.bEnd {
+			out[n-1].a, out[n-1].b = e.a, e.b
+		} else {
+			out = append(out, e)
+		}
+		x, y = px, py
+	}
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return out
+}
