@@ -131,19 +131,37 @@ func (s *Session) Diff(ctx context.Context, r StepRequest, out io.Writer) error 
 	return w.log.Diff(ctx, r.Step, out)
 }
 
-// Undo implements [Service].
+// Undo implements [Service]. An open step that is aborted counts as one.
 func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
+	var aborted []undolog.Entry
 	if r.AbortOpen && !r.DryRun {
+		id, err := ask(ctx, s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Current{Reply: p} })
+		if err != nil {
+			return UndoResult{}, err
+		}
+		if id > 0 {
+			aborted = append(aborted, undolog.Entry{StepID: id, Type: undolog.TypeCommand, Status: "failed"})
+			r.Count--
+		}
 		if _, err := ask(ctx, s, "steps", func(p *messages.Reply[struct{}]) any {
 			return &messages.StepFail{Outcome: messages.OutcomeFailed, Reason: "rolled back because an undo was asked for", Done: p}
 		}); err != nil {
 			return UndoResult{}, err
 		}
 	}
+	if len(aborted) > 0 && r.Count == 0 {
+		w, err := s.dir(r.Directory)
+		if err != nil {
+			return UndoResult{}, err
+		}
+		return UndoResult{Directory: w.d.Path, Steps: aborted}, nil
+	}
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
-	return s.apply(ctx, r.Directory, r.DryRun, true, func(p *messages.Reply[*undolog.ApplyResult]) any {
+	res, err := s.apply(ctx, r.Directory, r.DryRun, true, func(p *messages.Reply[*undolog.ApplyResult]) any {
 		return &interceptor.Undo{Options: o, Reply: p}
 	})
+	res.Steps = append(aborted, res.Steps...)
+	return res, err
 }
 
 // Redo implements [Service].

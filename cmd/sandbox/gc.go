@@ -31,7 +31,7 @@ func (a *app) gcCommand() *cobra.Command {
 			r.Directory = d.Path
 			res, err := s.GC(cmd.Context(), r)
 			if err = errors.Join(err, s.Close(cmd.Context())); err != nil {
-				return advise(err)
+				return err
 			}
 			return a.printGC(res)
 		},

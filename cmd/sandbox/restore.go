@@ -32,7 +32,7 @@ func (a *app) restoreCommand() *cobra.Command {
 				r.Directory, r.Path = d.Path, path
 				res, err := s.Restore(cmd.Context(), r)
 				if err != nil {
-					return advise(err)
+					return err
 				}
 				return a.printUndo("restored", res)
 			})

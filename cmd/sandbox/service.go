@@ -81,6 +81,9 @@ func (a *app) service(ctx context.Context) (actors.Service, actors.Directory, er
 	for deadline := time.Now().Add(lockPatience); ; {
 		s, err := actors.Offline(ctx, cfg)
 		if err == nil {
+			if r, ok := s.(actors.Runner); ok {
+				r.Subscribe(a.tellRecovery) // before Close returns, all has been told
+			}
 			return s, dirs[0], nil
 		}
 		var locked *undolog.LockedError
@@ -102,6 +105,13 @@ func (a *app) service(ctx context.Context) (actors.Service, actors.Directory, er
 			return nil, dirs[0], ctx.Err()
 		case <-time.After(30 * time.Millisecond):
 		}
+	}
+}
+
+// tellRecovery says what opening a log has repaired.
+func (a *app) tellRecovery(e actors.Event) {
+	if e.Type == actors.EventRecovery && e.Recovery != nil {
+		fmt.Fprintln(a.stderr, recoveryText(*e.Recovery))
 	}
 }
 

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 // undoPathsShown is how many paths a dry run lists without -v.
@@ -69,18 +67,10 @@ func (a *app) undoOrRedo(ctx context.Context, word string, r actors.UndoRequest,
 		}
 		res, err := do(ctx, r)
 		if err != nil {
-			return advise(err)
+			return err
 		}
 		return a.printUndo(done, res)
 	})
-}
-
-// advise adds what to do about an error where the error itself cannot know.
-func advise(err error) error {
-	if errors.Is(err, undolog.ErrBusy) {
-		return fmt.Errorf("a command is running: wait until it ends, or end it and roll it back with 'sandbox undo --abort' (%w)", err)
-	}
-	return err
 }
 
 // printUndo reports an undo, a redo or a restore.
@@ -112,6 +102,8 @@ func (a *app) printUndo(done string, res actors.UndoResult) error {
 	if res.DryRun {
 		verb = "to put back"
 	}
-	fmt.Fprintf(a.stdout, "%s %s in %s\n", paths(res.PathCount), verb, took(res.Took))
+	if res.PathCount > 0 {
+		fmt.Fprintf(a.stdout, "%s %s in %s\n", paths(res.PathCount), verb, took(res.Took))
+	}
 	return nil
 }

@@ -43,7 +43,11 @@ func lookup(name, dir string, env []string) (string, error) {
 			return p, nil
 		case unix.ENOENT, unix.ENOTDIR:
 		default:
-			denied = err
+			// A directory of the user's PATH that the workload may not search is
+			// no reason to call a name found.
+			if unix.Access(d, unix.X_OK) == nil {
+				denied = err
+			}
 		}
 	}
 	if denied != nil {
