@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strconv"
@@ -30,13 +31,13 @@ type screen struct {
 	eof  bool
 }
 
-// openPTY returns both ends of a new pseudo-terminal of 24x80.
+// openPTY returns both ends of a new pseudo-terminal of 24x80. The master can
+// be closed while somebody reads it.
 func openPTY() (master, slave *os.File, err error) {
-	master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	fd := int(master.Fd())
 	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err == nil {
 		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
@@ -48,10 +49,22 @@ func openPTY() (master, slave *os.File, err error) {
 		slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
-		master.Close()
+		unix.Close(fd)
 		return nil, nil, err
 	}
-	return master, slave, nil
+	return os.NewFile(uintptr(fd), "master"), slave, nil
+}
+
+func setSize(master *os.File, rows, cols uint16) error {
+	conn, err := master.SyscallConn() // Fd would race with Close
+	if err != nil {
+		return err
+	}
+	var sizeErr error
+	err = conn.Control(func(fd uintptr) {
+		sizeErr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	})
+	return errors.Join(err, sizeErr)
 }
 
 // onScreen starts cmd on a new terminal, in a session of its own.
@@ -131,7 +144,7 @@ func (s *screen) send(text string) {
 
 func (s *screen) resize(rows, cols uint16) {
 	s.t.Helper()
-	err := unix.IoctlSetWinsize(int(s.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	err := setSize(s.master, rows, cols)
 	if err != nil {
 		s.t.Fatal(err)
 	}

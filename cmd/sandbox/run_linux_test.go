@@ -80,13 +80,10 @@ func (d *desk) exists(name string) bool {
 // new size, and the user's terminal as before at the end.
 func TestRunFullScreenProgram(t *testing.T) {
 	d := newDesk(t)
-	d.write("editor", `printf '\033[?1049h'; stty raw -echo
+	d.write("editor", `printf '\033[?1049h'; stty -icanon -icrnl -isig -echo min 1
 trap 'stty size | tr "\n" " "' WINCH
 printf 'size '; stty size | tr "\n" " "; printf 'ready '
-while :; do
-	k=$(dd bs=1 count=1 2>/dev/null) || continue
-	[ -n "$k" ] && break
-done
+while :; do read k && break; done
 echo "$k" >key
 stty sane; printf '\033[?1049l'
 `)
@@ -97,7 +94,7 @@ stty sane; printf '\033[?1049l'
 	s.expect("ready ")
 	s.resize(50, 132)
 	s.expect("50 132 ")
-	s.send("q")
+	s.send("q\n")
 	s.expect("\x1b[?1049l")
 	s.expect("step 1: 1 path changed, undo with: sandbox undo")
 	if code := s.wait(); code != 0 {
@@ -120,15 +117,17 @@ func TestRunJobControlAndInterrupt(t *testing.T) {
 	s := onScreen(t, d.sandbox("run", "--", "bash", "--norc", "-i"))
 	s.send("PS1='> '; echo be''gin\r")
 	s.expect("begin")
-	s.send("sh -c 'echo be\"\"gun; sleep 0.2; read y; echo \"end $y\"'\r")
+	s.send("sh -c 'echo be\"\"gun; read y; echo \"end $y\"'\r")
 	s.expect("begun\r\n")
 	s.send("\x1a")
 	s.expect("Stopped")
+	s.expect("end $y\"'\r\n")
 	s.send("fg\r")
+	s.expect("end $y\"'\r\n")
 	s.send("again\r")
 	s.expect("end again")
-	s.send("sh -c 'echo slee\"\"ping; sleep 1000'\r")
-	s.expect("sleeping\r\n")
+	s.send("sh -c 'echo read\"\"ing; read y'\r")
+	s.expect("reading\r\n")
 	s.send("\x03")
 	s.send("echo status $?\r")
 	s.expect("status 130")
@@ -140,7 +139,7 @@ func TestRunJobControlAndInterrupt(t *testing.T) {
 
 func TestRunInterruptedByTheKeyboard(t *testing.T) {
 	d := newDesk(t)
-	s := onScreen(t, d.sandbox("run", "--", "sh", "-c", "echo x >made; echo ready; sleep 1000"))
+	s := onScreen(t, d.sandbox("run", "--", "sh", "-c", "echo x >made; echo ready; read y"))
 	s.expect("ready")
 	s.send("\x03")
 	if code := s.wait(); code != 130 {
@@ -155,7 +154,7 @@ func TestRunInterruptedByTheKeyboard(t *testing.T) {
 // The terminal goes away: the command ends, the session closes its step.
 func TestRunHangUp(t *testing.T) {
 	d := newDesk(t)
-	s := onScreen(t, d.sandbox("run", "--", "sh", "-c", "trap '' HUP; echo x >made; echo ready; sleep 1000"))
+	s := onScreen(t, d.sandbox("run", "--", "sh", "-c", "trap '' HUP; echo x >made; echo ready; while :; do read y; done"))
 	s.expect("ready")
 	s.slave.Close()
 	s.master.Close()
