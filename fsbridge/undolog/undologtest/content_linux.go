@@ -240,3 +240,6 @@ func (a *Applier) RemoveAll(path string) error {
 	}
 	return a.Rmdir(path)
 }
+
+// Object returns the open file's Object.
+func (h *Handle) Object() *fsbridge.Object { return &h.n.obj }
