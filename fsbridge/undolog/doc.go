@@ -114,7 +114,7 @@
 //     record is written. It keeps its content, metadata and number there, and
 //     handles that are open on it can still change it; such changes are
 //     captured as changes of this object.
-//   - freed: the inode could not be retained. Content and xattrs are complete in
+//   - freed: the inode could not be retained and lost its last name. Content and xattrs are complete in
 //     this journal; the inode may be gone. For a directory: it was empty.
 //   - gone: an object that was freed does not exist any more, and another inode
 //     has its number.

@@ -36,7 +36,9 @@ func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opEr
 	case fsbridge.OpCreate, fsbridge.OpMkdir, fsbridge.OpMknod, fsbridge.OpSymlink, fsbridge.OpTmpfile:
 		s.born(epoch, op, dir, created)
 	case fsbridge.OpLink:
-		s.bind(dir, op.Name, s.known(op.Node))
+		node := s.known(op.Node)
+		node.links++
+		s.bind(dir, op.Name, node)
 	case fsbridge.OpUnlink, fsbridge.OpRmdir:
 		s.bind(dir, op.Name, nil)
 		s.unlinked(op.Node)

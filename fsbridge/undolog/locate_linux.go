@@ -51,11 +51,16 @@ func (e *engine) locate() error {
 }
 
 // search looks through the whole folder for objects of which the capture knew
-// no name: files that an undo had moved while a handle was open on them.
+// no name: files that an undo had moved while a handle was open on them, and
+// files that lost one of several names and could not be retained.
 func (e *engine) search() error {
 	wanted := map[hostfs.ID]*node{}
 	for _, n := range e.t.order {
-		if n.place.kind == nowhere && !n.Created && n.Obj != rootObj && n.Parent == noObj && n.RetainedSeq == 0 {
+		if n.place.kind != nowhere || n.Created || n.Obj == rootObj || n.RetainedSeq != 0 {
+			continue
+		}
+		linked := n.Meta.Nlink > 1 && !n.isDir() && !e.t.rec.Freed[n.Obj]
+		if n.Parent == noObj || linked {
 			wanted[n.ID] = n
 		}
 	}

@@ -360,6 +360,9 @@ func (s *openStep) free(so *stepObj, o *fsbridge.Object) error {
 			return err
 		}
 	}
+	if so.links > 1 && so.typ != unix.S_IFDIR {
+		return nil // it lives on by another name, which we may not know
+	}
 	if err := s.start(); err != nil {
 		return err
 	}
