@@ -131,30 +131,29 @@ func (s *Session) Diff(ctx context.Context, r StepRequest, out io.Writer) error 
 	return w.log.Diff(ctx, r.Step, out)
 }
 
-// Undo implements [Service]. An open step that is aborted counts as one.
+// Undo implements [Service]. With AbortOpen a step that is open is rolled back
+// first; it is one of the Count.
 func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
+	r.Count = max(r.Count, 1)
 	var aborted []undolog.Entry
 	if r.AbortOpen && !r.DryRun {
-		id, err := ask(ctx, s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Current{Reply: p} })
+		w, err := s.history(r.Directory)
 		if err != nil {
 			return UndoResult{}, err
 		}
-		if id > 0 {
-			aborted = append(aborted, undolog.Entry{StepID: id, Type: undolog.TypeCommand, Status: "failed"})
-			r.Count--
-		}
-		if _, err := ask(ctx, s, "steps", func(p *messages.Reply[struct{}]) any {
+		begin := s.clock.Now()
+		id, err := ask(ctx, s, "steps", func(p *messages.Reply[int64]) any {
 			return &messages.StepFail{Outcome: messages.OutcomeFailed, Reason: "rolled back because an undo was asked for", Done: p}
-		}); err != nil {
-			return UndoResult{}, err
-		}
-	}
-	if len(aborted) > 0 && r.Count == 0 {
-		w, err := s.dir(r.Directory)
+		})
 		if err != nil {
 			return UndoResult{}, err
 		}
-		return UndoResult{Directory: w.d.Path, Steps: aborted}, nil
+		if id != 0 {
+			aborted = []undolog.Entry{{StepID: stepID(id), Type: undolog.TypeCommand, Status: messages.OutcomeFailed, StartedAt: begin, EndedAt: s.clock.Now()}}
+			if r.Count--; r.Count == 0 {
+				return UndoResult{Directory: w.d.Path, Steps: aborted, Took: s.clock.Now().Sub(begin)}, nil
+			}
+		}
 	}
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
 	res, err := s.apply(ctx, r.Directory, r.DryRun, true, func(p *messages.Reply[*undolog.ApplyResult]) any {

@@ -16,8 +16,9 @@ type StepFail struct {
 	Step    int64
 	Outcome string // OutcomeDenied or OutcomeFailed
 	Reason  string
-	// Done is answered when the step has been rolled back; it may be nil.
-	Done *Reply[struct{}]
+	// Done is answered when the step has been rolled back, with its id, or 0 if
+	// none was open; it may be nil.
+	Done *Reply[int64]
 }
 
 // Fail answers Done.

@@ -113,7 +113,7 @@ type Actor struct {
 	since    time.Time // when the command ended
 	outcome  string    // "" while all is well
 	reason   string
-	rolled   []*messages.Reply[struct{}]
+	rolled   []*messages.Reply[int64]
 	awaiting int
 	errs     []error
 	entries  []Entry
@@ -371,7 +371,7 @@ func (a *Actor) onClosed(m *closed) {
 // onFail makes the open step fail.
 func (a *Actor) onFail(m *messages.StepFail) {
 	if a.phase == idle || a.phase == opening || m.Step != 0 && m.Step != int64(a.id) {
-		m.Done.Send(struct{}{}, nil)
+		m.Done.Send(0, nil)
 		return
 	}
 	if m.Done != nil {
@@ -425,7 +425,7 @@ func (a *Actor) done() {
 	}
 	a.finish.Reply.Send(f, nil)
 	for _, r := range a.rolled {
-		r.Send(struct{}{}, nil)
+		r.Send(int64(a.id), nil)
 	}
 	a.o.Node.SetFact("step", "")
 	*a = Actor{o: a.o, tell: a.tell, timer: a.timer, phase: idle}
