@@ -79,7 +79,7 @@ type Failer interface{ Fail(err error) }
 // Errors that callers of a session test for with errors.Is.
 var (
 	// ErrBusy: another command or a rollback is under way.
-	ErrBusy = errors.New("busy: a command is running; wait for its end, or undo it with --abort")
+	ErrBusy = errors.New("busy: a command is running; wait for its end, or end it and roll it back: sandbox undo --abort")
 	// ErrStopped: the session or the actor has ended.
 	ErrStopped = errors.New("the session has ended")
 	// ErrCrashed: the actor that was asked panicked; its restart recovers.

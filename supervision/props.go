@@ -109,6 +109,7 @@ func NewSystem(logger *slog.Logger) *actor.ActorSystem {
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(levelled{quiet.Handler()}) }),
 		actor.WithDeadLetterRequestLogging(false),
 		actor.WithDeadLetterThrottleCount(0),
+		actor.WithDeadLetterThrottleInterval(10*time.Millisecond),
 	)
 }
 

@@ -90,6 +90,12 @@ func (n *Node) Restarts() (count int) {
 	return count
 }
 
+// Holds returns how many operations are held.
+func (n *Node) Holds() (ops int) {
+	n.with(func() { ops = n.holds })
+	return ops
+}
+
 // State returns what SetState was last given.
 func (n *Node) State() (s string) {
 	n.with(func() { s = n.state })

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"syscall"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -38,7 +37,6 @@ type Actor struct {
 	token   uint64
 	deletes int
 	sample  []string
-	allowed map[string]bool // kinds of safeguard allowed in the open step
 
 	idle *supervision.Timer
 	jobs jobs
@@ -56,7 +54,7 @@ type paused struct{ token uint64 }
 
 // NewActor makes a fresh instance for the hooks.
 func NewActor(h *Hooks) *Actor {
-	a := &Actor{h: h, log: h.o.Logger.With("component", "interceptor", "path", h.o.Directory), allowed: map[string]bool{}}
+	a := &Actor{h: h, log: h.o.Logger.With("component", "interceptor", "path", h.o.Directory)}
 	a.holds.MaxOps, a.holds.MaxBytes = h.o.MaxHeldOps, h.o.MaxHeldBytes
 	return a
 }
@@ -66,7 +64,12 @@ func (a *Actor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		a.start(ctx)
-	case *actor.Restarting, *actor.Stopping:
+	case *actor.Restarting:
+		a.release()
+	case *actor.Stopping:
+		if j := a.jobs.running; j != nil { // no later instance will hear of it
+			j.answer(messages.ErrStopped)
+		}
 		a.release()
 	case *actor.Stopped:
 	case *request:
@@ -170,7 +173,7 @@ func (a *Actor) decide(r *request) {
 		}
 	}
 	epoch := a.h.guard.Epoch()
-	if r.safe != "" && r.admitted != epoch && a.trips(r) {
+	if r.safe != "" && !a.h.allowed(r.safe, epoch) && r.admitted != epoch && a.trips(r) {
 		r.admitted = epoch // counted; not again after the decision
 		a.holdForDecision(r)
 		return
@@ -198,7 +201,7 @@ func (a *Actor) begin() error {
 		return err
 	}
 	a.open = id
-	a.deletes, a.sample, a.allowed = 0, nil, map[string]bool{}
+	a.deletes, a.sample = 0, nil
 	a.h.last.Store(a.h.o.Clock.Now().UnixNano())
 	if id < 0 {
 		a.idle.Reset(a.h.o.AmbientIdle)
@@ -273,19 +276,17 @@ func (a *Actor) reopen() {
 
 // settle runs after every message: it starts what became possible.
 func (a *Actor) settle() {
+	if a.recovered {
+		a.jobs.begin(a)
+	}
 	if a.asking != nil && a.holds.Len() == 0 && a.jobs.waiting() {
 		// Whoever would have been held is dead, and the step is about to end.
 		a.h.o.Safeguard(&messages.Withdraw{Directory: a.h.o.Directory, Token: a.asking.token})
 		a.asking = nil
 		a.reopen()
 	}
-	if a.asking == nil && a.recovered {
+	if a.recovered && a.asking == nil {
 		a.jobs.next(a)
 	}
 	a.h.o.Node.SetHolds(a.holds.Len(), a.holds.Bytes())
-}
-
-// outOfSpace reports whether err is a full disk.
-func outOfSpace(err error) bool {
-	return errors.Is(err, fsbridge.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)
 }

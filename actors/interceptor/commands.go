@@ -80,8 +80,8 @@ func (a *Actor) onAssign(m *Assign) {
 		m.Reply.Send(struct{}{}, err)
 	})
 	closed := j.done
-	j.done = func(crash error) {
-		closed(crash)
+	j.done = func() {
+		closed()
 		a.h.assigned.Store(as)
 	}
 	a.enqueue(j)
@@ -97,7 +97,7 @@ func (a *Actor) closeJob(name string, res undolog.StepResult, reply func(*undolo
 	return &job{
 		name: name,
 		run:  func(ctx context.Context) { entry, ambient, err = a.h.commit(ctx, res) },
-		done: func(error) {
+		done: func() {
 			if ambient && entry != nil && a.h.o.Events.AmbientClosed != nil {
 				a.h.o.Events.AmbientClosed(entry)
 			}
@@ -145,8 +145,8 @@ func (a *Actor) onClose(m *Close) {
 		}
 		run(ctx)
 	}
-	j.done = func(crash error) {
-		closed(crash)
+	j.done = func() {
+		closed()
 		if denied == nil {
 			a.h.assigned.CompareAndSwap(as, nil)
 		}
@@ -163,7 +163,7 @@ func (a *Actor) onAbort(m *Abort) {
 	as.failing = true
 	a.fail()
 	j := a.abortJob(func(res *undolog.ApplyResult, err error) { m.Reply.Send(res, err) })
-	j.done = func(error) { a.h.assigned.CompareAndSwap(as, nil); a.thaw() }
+	j.done = func() { a.h.assigned.CompareAndSwap(as, nil); a.thaw() }
 	a.enqueue(j)
 }
 
@@ -221,7 +221,7 @@ func (a *Actor) abortAmbient(reason string) {
 			f(text)
 		}
 	})
-	j.done = func(error) { a.thaw() }
+	j.done = func() { a.thaw() }
 	a.enqueue(j)
 }
 
@@ -279,7 +279,7 @@ func (a *Actor) apply(name string, reply *messages.Reply[*undolog.ApplyResult], 
 				a.h.invalidate(res.Changes)
 			}
 		},
-		done: func(error) {
+		done: func() {
 			if ambient != nil && a.h.o.Events.AmbientClosed != nil {
 				a.h.o.Events.AmbientClosed(ambient)
 			}
@@ -326,8 +326,8 @@ func (a *Actor) onStop(m *Stop) {
 		m.Reply.Send(struct{}{}, err)
 	})
 	closed := j.done
-	j.done = func(crash error) {
-		closed(crash)
+	j.done = func() {
+		closed()
 		a.h.assigned.Store(nil)
 		a.h.gate.Store(gateClosed)
 		a.h.o.Node.SetState(gateNames[gateClosed])

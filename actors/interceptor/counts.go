@@ -18,49 +18,85 @@ func (h *Hooks) counts(op *fsbridge.Op, epoch uint64) string {
 	if !h.armed {
 		return ""
 	}
+	kind := ""
 	s := &h.o.Safeguards
 	switch op.Kind {
 	case fsbridge.OpUnlink, fsbridge.OpRmdir:
 		if s.DeleteThreshold > 0 && !created(op.Node, epoch) {
-			return messages.KindDelete
+			kind = messages.KindDelete
 		}
 	case fsbridge.OpRename:
 		if s.RenameOver && op.Flags&renameExchange == 0 && op.Victim != nil &&
 			op.Victim.Type != syscall.S_IFDIR && !created(op.Victim, epoch) {
-			return messages.KindRename
+			kind = messages.KindRename
 		}
 	case fsbridge.OpWrite, fsbridge.OpTruncate, fsbridge.OpFallocate, fsbridge.OpCopyRange:
-		if s.OverwriteBytes > 0 && h.overwrites(op, epoch) {
-			return messages.KindOverwrite
+		if s.OverwriteBytes > 0 && !h.allowed(messages.KindOverwrite, epoch) && h.overwrites(op, epoch) {
+			kind = messages.KindOverwrite
 		}
 	}
-	return ""
+	if kind != "" && h.allowed(kind, epoch) {
+		return ""
+	}
+	return kind
+}
+
+func kindBit(kind string) uint64 {
+	switch kind {
+	case messages.KindDelete:
+		return 1
+	case messages.KindOverwrite:
+		return 2
+	}
+	return 4
+}
+
+// allowed reports whether somebody allowed that kind in the epoch: one answer
+// is good for a step.
+func (h *Hooks) allowed(kind string, epoch uint64) bool {
+	yes := h.yes.Load()
+	return yes>>8 == epoch && yes&kindBit(kind) != 0
+}
+
+// allow is the actor's.
+func (h *Hooks) allow(kind string) {
+	epoch := h.guard.Epoch()
+	bits := kindBit(kind)
+	if old := h.yes.Load(); old>>8 == epoch {
+		bits |= old & 0xff
+	}
+	h.yes.Store(epoch<<8 | bits)
 }
 
 func created(o *fsbridge.Object, epoch uint64) bool {
 	return o != nil && o.Protected(epoch)&fsbridge.ProtCreated != 0
 }
 
-// overwrites reports whether op is a first touch that destroys bytes of a file
-// above the size limit.
+// inlineBytes is what the log captures whole at the first touch; a file of that
+// size may be captured without any of it being overwritten.
+const inlineBytes = 64 << 10
+
+// overwrites reports whether op destroys bytes of a file above the size limit
+// that was there before the step.
 func (h *Hooks) overwrites(op *fsbridge.Op, epoch uint64) bool {
-	if op.Node == nil || op.Node.Protected(epoch)&(fsbridge.ProtCreated|fsbridge.ProtContent) != 0 {
+	if op.Node == nil || created(op.Node, epoch) {
 		return false
 	}
+	limit := h.o.Safeguards.OverwriteBytes
+	whole := op.Node.Protected(epoch)&fsbridge.ProtContent != 0
 	e := op.Node.Extents(epoch)
-	if e != nil && op.Kind != fsbridge.OpTruncate && e.Covers(op.Off, op.Len) {
-		return false
-	}
 	size, ok := int64(0), false
 	switch {
 	case e != nil:
 		size, ok = e.Size, true
+	case whole && limit >= inlineBytes:
+		return false
 	case op.NodeStat.Ino != 0:
 		size, ok = op.NodeStat.Size, true
 	default:
 		size, ok = statSize(op.Node)
 	}
-	if !ok || size <= h.o.Safeguards.OverwriteBytes {
+	if !ok || size <= limit {
 		return false
 	}
 	if op.Kind == fsbridge.OpTruncate {

@@ -37,8 +37,11 @@ type Hooks struct {
 	gate  atomic.Uint32
 	last  atomic.Int64 // unix nanoseconds of the newest mutation
 	armed bool
-	tell  atomic.Pointer[messages.Tell]
-	life  sync.Mutex // held around lifecycle calls of the log
+	// yes holds the kinds of safeguard that were allowed in an epoch:
+	// epoch<<8 | bits.
+	yes  atomic.Uint64
+	tell atomic.Pointer[messages.Tell]
+	life sync.Mutex // held around lifecycle calls of the log
 
 	bridge   atomic.Pointer[bridgeBox]
 	assigned atomic.Pointer[assignment]

@@ -24,8 +24,8 @@ type job struct {
 	background bool
 	run        func(ctx context.Context)
 	after      func()            // outside the guard: caches are told
-	done       func(crash error) // in Receive; crash is set when run panicked
-	reply      func(crash error) // after the actor was told
+	done       func()            // in Receive, unless run panicked
+	reply      func(crash error) // in Receive, when everything else is done
 }
 
 // jobs is the queue of lifecycle operations; actor state.
@@ -56,24 +56,31 @@ func (q *jobs) fenced(m *fenced) {
 // fail answers everything that has not begun.
 func (q *jobs) fail(err error) {
 	for _, j := range q.queue {
-		if j.reply != nil {
-			j.reply(err)
-		}
+		j.answer(err)
 	}
 	q.queue = nil
 }
 
-// next starts the head of the queue, or its fence.
-func (q *jobs) next(a *Actor) {
-	if q.running != nil || q.fencing != nil || len(q.queue) == 0 {
+// begin fences for the head of the queue.
+func (q *jobs) begin(a *Actor) {
+	if q.running != nil || q.fencing != nil || q.ready || len(q.queue) == 0 {
 		return
 	}
 	head := q.queue[0]
-	if !q.ready && !head.background {
-		q.fencing = head
-		go a.h.fence(a.log.With("job", head.name), func() { a.tell(&fenced{head}) })
+	if head.background {
+		q.ready = true
 		return
 	}
+	q.fencing = head
+	go a.h.fence(a.log.With("job", head.name), func() { a.tell(&fenced{head}) })
+}
+
+// next starts the head of the queue once it is fenced.
+func (q *jobs) next(a *Actor) {
+	if !q.waiting() {
+		return
+	}
+	head := q.queue[0]
 	q.queue, q.ready, q.running = q.queue[1:], false, head
 	if !head.background && a.h.gate.Load() != gateFailing {
 		a.h.moveGate(gateHold)
@@ -112,9 +119,6 @@ func (h *Hooks) runJob(j *job, tell func(any)) {
 		j.after()
 	}
 	tell(&jobDone{j, crash})
-	if j.reply != nil {
-		j.reply(crash)
-	}
 }
 
 // protect turns a panic of f into an error.
@@ -132,15 +136,17 @@ func (h *Hooks) protect(f func()) (crash error) {
 }
 
 func (a *Actor) onDone(m *jobDone) {
-	if a.jobs.running != m.j {
-		return // of an earlier instance
+	if a.jobs.running != m.j { // it was begun by an earlier instance
+		m.j.answer(m.crash)
+		return
 	}
 	a.jobs.running = nil
 	if m.crash != nil {
+		m.j.answer(m.crash)
 		panic(fmt.Sprintf("%s: %v", m.j.name, m.crash))
 	}
 	if m.j.done != nil {
-		m.j.done(nil)
+		m.j.done()
 	}
 	if id, ok := a.h.o.Log.Current(); ok {
 		a.open = id
@@ -150,7 +156,14 @@ func (a *Actor) onDone(m *jobDone) {
 		a.h.o.Node.SetFact("step", "")
 	}
 	a.reopen()
+	m.j.answer(nil)
 	a.readmit()
+}
+
+func (j *job) answer(crash error) {
+	if j.reply != nil {
+		j.reply(crash)
+	}
 }
 
 // invalidate tells caches what changed behind them.

@@ -26,9 +26,6 @@ func (a *Actor) trips(r *request) bool {
 		}
 		count, paths = a.deletes, append([]string(nil), a.sample...)
 	}
-	if a.allowed[r.safe] {
-		return false
-	}
 	a.question(r.safe, count, paths)
 	return true
 }
@@ -69,7 +66,7 @@ func (a *Actor) onAnswer(m *messages.Answer) {
 	kind := a.asking.kind
 	a.asking = nil
 	if m.Allow {
-		a.allowed[kind] = true
+		a.h.allow(kind)
 		a.reopen()
 		a.readmit()
 		return

@@ -25,6 +25,10 @@ type Applier struct {
 	// Fail, if set, is called after a capture and before the operation; an
 	// error makes the operation fail with it.
 	Fail func(op *fsbridge.Op) error
+	// Asks, if set, is asked as a bridge asks, instead of the Guard and the log
+	// here. Prepare, if set, may complete an operation before.
+	Asks    fsbridge.Interceptor
+	Prepare func(op *fsbridge.Op)
 
 	log Log
 
@@ -191,6 +195,12 @@ func (a *Applier) onNode(path string, f func(n *node, st hostfs.Stat, fd int) er
 
 // do is what a bridge does for one mutation.
 func (a *Applier) do(op *fsbridge.Op, perform func() (created *fsbridge.Object, err error)) error {
+	if a.Prepare != nil {
+		a.Prepare(op)
+	}
+	if a.Asks != nil {
+		return a.ask(op, perform)
+	}
 	ino := uint64(0)
 	if op.Node != nil {
 		ino = op.Node.ID.Ino
@@ -215,6 +225,19 @@ func (a *Applier) do(op *fsbridge.Op, perform func() (created *fsbridge.Object, 
 		created, err = perform()
 	}
 	a.log.Done(t.Epoch, op, created, err)
+	return err
+}
+
+func (a *Applier) ask(op *fsbridge.Op, perform func() (*fsbridge.Object, error)) error {
+	t, err := a.Asks.Begin(op)
+	if err != nil {
+		return err
+	}
+	var created *fsbridge.Object
+	if !t.Performed {
+		created, err = perform()
+	}
+	a.Asks.End(t, op, created, err)
 	return err
 }
 
