@@ -129,6 +129,7 @@ func TestRunJobControlAndInterrupt(t *testing.T) {
 	s.send("sh -c 'echo read\"\"ing; read y'\r")
 	s.expect("reading\r\n")
 	s.send("\x03")
+	s.expect("> ")
 	s.send("echo status $?\r")
 	s.expect("status 130")
 	s.send("exit 4\r")
