@@ -52,7 +52,6 @@ func (p painter) red(s string) string    { return p.sgr("31", s) }
 func (p painter) green(s string) string  { return p.sgr("32", s) }
 func (p painter) yellow(s string) string { return p.sgr("33", s) }
 func (p painter) dim(s string) string    { return p.sgr("2", s) }
-func (p painter) bold(s string) string   { return p.sgr("1", s) }
 
 // ago is a time relative to now, short enough for a column.
 func ago(t, now time.Time) string {
