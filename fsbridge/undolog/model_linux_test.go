@@ -1,9 +1,11 @@
 package undolog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -112,6 +114,37 @@ func rmtree(w *world, p string) error {
 	return w.rmdir(p)
 }
 
+// restoreModel restores p to state k. It tells whether that made a step.
+func restoreModel(t *rapid.T, w *world, p string, k int, snaps []map[string]string) bool {
+	steps := w.log.stepEntries()
+	before := w.snapshot()
+	w.epoch++
+	t.Logf("DID restore %s to %d", p, k)
+	res, err := w.log.Restore(context.Background(), RestoreOptions{Path: p, Step: steps[k].StepID})
+	w.forget()
+	var errno unix.Errno
+	if errors.As(err, &errno) && errno == unix.ENOENT {
+		same(t, "refused restore", before, w.snapshot())
+		return false
+	}
+	if err != nil {
+		t.Fatalf("restore %s: %v", p, err)
+	}
+	below := func(s map[string]string, in bool) map[string]string {
+		out := map[string]string{}
+		for path, l := range s {
+			if (path == "./"+p || strings.HasPrefix(path, "./"+p+"/")) == in {
+				l, _, _ = strings.Cut(l, " links ")
+				out[path] = l
+			}
+		}
+		return out
+	}
+	same(t, "restored", below(snaps[k], true), below(w.snapshot(), true))
+	same(t, "not to be restored", below(before, false), below(w.snapshot(), false))
+	return len(res.Steps) > 0
+}
+
 // TestModel does random operations in several steps and moves back and forth
 // between them; each time the whole tree must be as it was.
 func TestModel(t *testing.T) {
@@ -140,6 +173,13 @@ func TestModel(t *testing.T) {
 				}
 				snaps = append(snaps[:at+1], w.snapshot())
 				at++
+			}
+			if at > 0 && rapid.IntRange(0, 2).Draw(t, "restore") == 0 {
+				k := rapid.IntRange(0, at-1).Draw(t, "restore to")
+				if restoreModel(t, w, genPath(t), k, snaps) {
+					snaps = append(snaps[:at+1], w.snapshot())
+					at++
+				}
 			}
 			for range rapid.IntRange(0, 4).Draw(t, "moves") {
 				k := rapid.IntRange(-at, len(snaps)-1-at).Draw(t, "move")

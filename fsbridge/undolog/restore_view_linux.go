@@ -259,11 +259,26 @@ func (v *pastView) meta(t *thing) (m objectMeta, xattrs []hostfs.Xattr, has bool
 	}
 	if !known {
 		m = metaOf(st, "")
+		if st.IsSymlink() {
+			if m.Target, err = v.target(t); err != nil {
+				return m, nil, false, err
+			}
+		}
 	}
 	if !has {
 		xattrs, has = now, len(now) > 0
 	}
 	return m, xattrs, has, nil
+}
+
+// target reads the symlink t, which no layer knows.
+func (v *pastView) target(t *thing) (string, error) {
+	at, done, err := v.at(t)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return hostfs.ReadlinkAt(at.fd, at.name)
 }
 
 // attributesNow reads what t is like now, wherever it is.

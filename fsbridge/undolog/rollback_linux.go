@@ -493,13 +493,15 @@ func (l *Log) crossing(ctx context.Context, chosen []*stepEntry, kind taskKind) 
 	return l.checkRedo(ctx, chosen[len(chosen)-1])
 }
 
-// affected lists what the plan changes, for tasks without a file "paths".
+// affected lists what the plan changes, for tasks without a file "paths": the
+// first HistoryPaths, and how many there are.
 func (e *engine) affected() (list []Affected, count int) {
-	add := func(a Affected) {
-		if count++; len(list) < HistoryPaths {
-			list = append(list, a)
-		}
-	}
+	list = e.affectedAll()
+	return list[:min(len(list), HistoryPaths)], len(list)
+}
+
+func (e *engine) affectedAll() (list []Affected) {
+	add := func(a Affected) { list = append(list, a) }
 	for _, d := range e.t.order {
 		for i := range e.t.binds[d.Obj] {
 			b := &e.t.binds[d.Obj][i]
@@ -523,5 +525,5 @@ func (e *engine) affected() (list []Affected, count int) {
 			add(Affected{Path: e.path(d), ExistedBefore: true, ExistsAfter: true, Change: "modified", Type: typeName(d.typ)})
 		}
 	}
-	return list, count
+	return list
 }

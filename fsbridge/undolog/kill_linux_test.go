@@ -1,0 +1,198 @@
+//go:build linux && faults
+
+package undolog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const killVar = "UNDOLOG_KILL_TEST" // base|mode|fault
+
+// eventful is a step with everything in it.
+func eventful(w *world) {
+	w.ok(w.write("edit", 2, "EDITED"))
+	w.ok(w.truncate("long", 100))
+	w.ok(w.write("long", 70000, "tail"))
+	w.ok(rmtree(w, "tree"))
+	w.ok(w.create("tree", "a file now"))
+	w.ok(w.rename("dir/sub", "sub", 0))
+	w.ok(w.rename("dir", "sub/dir", 0))
+	w.ok(w.mkdir("fresh"))
+	w.ok(w.rename("mover", "fresh/moved", 0))
+	w.ok(w.link("linked", "fresh/again"))
+	w.ok(w.unlink("linked2"))
+	w.ok(w.rename("x1", "x2", unix.RENAME_EXCHANGE))
+	w.ok(w.rename("over", "victim", 0))
+	w.ok(w.chmod("mode", 0o4711))
+	w.ok(w.setxattr("mode", "user.a", "new"))
+	w.ok(w.unlink("sym"))
+	w.ok(w.unlink("pipe"))
+	w.ok(w.create("empty", ""))
+}
+
+func uneventful(w *world) {
+	w.ok(w.create("edit", "0123456789"))
+	w.ok(w.create("long", strings.Repeat("long ", 40000)))
+	w.ok(w.mkdir("tree"))
+	for i := range 5 {
+		w.ok(w.mkdir(fmt.Sprintf("tree/%d", i)))
+		w.ok(w.create(fmt.Sprintf("tree/%d/f", i), strings.Repeat("f", i)))
+	}
+	w.ok(w.mkdir("dir"))
+	w.ok(w.mkdir("dir/sub"))
+	w.ok(w.create("dir/sub/f", "sub f"))
+	for _, f := range []string{"mover", "linked", "x1", "x2", "over", "victim", "mode"} {
+		w.ok(w.create(f, "content of "+f))
+	}
+	w.ok(w.link("linked", "linked2"))
+	w.ok(w.setxattr("mode", "user.a", "old"))
+	w.ok(w.symlink("edit", "sym"))
+	w.ok(w.fifo("pipe"))
+}
+
+type killSnaps struct{ Before, After map[string]string }
+
+// TestKillHelper is the process that is killed.
+func TestKillHelper(t *testing.T) {
+	arg := strings.Split(os.Getenv(killVar), "|")
+	if len(arg) != 3 {
+		t.Skip("runs only inside TestKilledAnywhere")
+	}
+	base, mode, fault := arg[0], arg[1], arg[2]
+	ctx := context.Background()
+	w := newWorld(t, base, Options{})
+	w.step(func() { uneventful(w) })
+	s := killSnaps{Before: w.snapshot()}
+	w.begin(w.log.NextID(TypeCommand))
+	eventful(w)
+	if mode != "abort" {
+		w.commit()
+	}
+	s.After = w.snapshot()
+	if mode == "packed" {
+		if _, err := w.log.GC(ctx, GCOptions{CompressAll: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if mode == "redo" {
+		w.undo(1)
+	}
+	w.log.quiet()
+	b, err := json.Marshal(s)
+	if err == nil {
+		err = os.WriteFile(base+"/snaps", b, 0o600)
+	}
+	if err == nil {
+		err = ArmFault(fault)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch mode {
+	case "abort":
+		_, err = w.log.Abort(ctx)
+	case "redo":
+		_, err = w.log.Redo(ctx, UndoOptions{})
+	default:
+		_, err = w.log.Undo(ctx, UndoOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKilledAnywhere kills an undo, a redo, an undo from the compressed store
+// and the rollback of an open step at every fault point, each time it is
+// passed; recovery must leave the tree as before or as after, and the history
+// must agree.
+func TestKilledAnywhere(t *testing.T) {
+	points := []string{
+		"file.plan", "rollback.begin", "journal.append", "apply.detach", "apply.make", "apply.made",
+		"apply.attach", "apply.content", "apply.meta", "file.applied", "rollback.finish", "rollback.moved", "rollback.end",
+	}
+	base := testDir(t)
+	kills := map[string]int{}
+	for _, mode := range []string{"undo", "redo", "packed", "abort"} {
+		for _, point := range points {
+			for n := 1; ; n++ {
+				if n > 6 { // the many passages of one kind: every fifth
+					n += 4
+				}
+				dir := fmt.Sprintf("%s/%s.%s.%d", base, mode, point, n)
+				if !killOnce(t, dir, mode, fmt.Sprintf("kill:%s:%d", point, n)) {
+					break
+				}
+				kills[point]++
+				removeForTest(dir)
+			}
+		}
+	}
+	for _, point := range points {
+		if kills[point] == 0 {
+			t.Errorf("never killed at %s", point)
+		}
+	}
+	t.Logf("killed at %v", kills)
+}
+
+func killOnce(t *testing.T, base, mode, fault string) (killed bool) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKillHelper$", "-test.count=1")
+	cmd.Env = append(os.Environ(), killVar+"="+base+"|"+mode+"|"+fault)
+	out, err := cmd.CombinedOutput()
+	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	killed = ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
+	if err != nil && !killed {
+		t.Fatalf("%s %s: %v\n%s", mode, fault, err, out)
+	}
+	var s killSnaps
+	b, err := os.ReadFile(base + "/snaps")
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	if err != nil {
+		t.Fatalf("%s %s: %v", mode, fault, err)
+	}
+	w := newWorld(t, base, Options{})
+	defer w.close()
+	what := mode + " " + fault
+	w.force = os.Getenv("UNDOLOG_STRICT") == "" // barriers have their own tests
+	if _, err := w.log.Recover(context.Background()); err != nil {
+		t.Fatalf("%s: recover: %v", what, err)
+	}
+	if r, err := w.log.Recover(context.Background()); r != nil || err != nil {
+		t.Fatalf("%s: second recovery: %+v, %v", what, r, err)
+	}
+	st := w.log.Status()
+	if mode == "abort" {
+		if st.Steps != 1 || st.Redoable != 0 {
+			t.Fatalf("%s: %+v", what, st)
+		}
+		same(t, what, s.Before, w.snapshot())
+		return killed
+	}
+	if st.Steps+st.Redoable != 2 || st.Steps < 1 {
+		t.Fatalf("%s: %+v", what, st)
+	}
+	if st.Steps == 2 {
+		same(t, what+": as after the step", s.After, w.snapshot())
+		w.undo(1)
+	}
+	same(t, what+": undone", s.Before, w.snapshot())
+	w.redo(1)
+	same(t, what+": done again", s.After, w.snapshot())
+	w.undo(2)
+	if got := w.snapshot(); len(got) != 1 {
+		t.Fatalf("%s: left: %v", what, got)
+	}
+	return killed
+}

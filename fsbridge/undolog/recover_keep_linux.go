@@ -1,0 +1,99 @@
+package undolog
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// keepOpen makes the interrupted open step, which is unprotected, a closed
+// one: it cannot be rolled back, but it happened.
+func (l *Log) keepOpen(ctx context.Context, rec *stepRecords) error {
+	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(wal)
+	dir, err := openStepDir(wal, walName)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	if rec.Torn != nil {
+		if err := cutJournal(dir.fd, rec.Size); err != nil {
+			return err
+		}
+	}
+	list := recordedPaths(rec)
+	e := entryOf(&rec.Step)
+	e.EndedAt, e.Status, e.Unprotected = l.now(), "failed", true
+	e.AffectedCount, e.AffectedPaths = len(list), []string{}
+	for _, a := range list[:min(len(list), HistoryPaths)] {
+		e.AffectedPaths = append(e.AffectedPaths, a.Path)
+	}
+	if e.StoredBytes, err = diskUsage(dir.fd); err != nil {
+		return err
+	}
+	if err := writePaths(dir.fd, list); err != nil {
+		return err
+	}
+	if err := writeSummary(dir.fd, e); err != nil {
+		return err
+	}
+	steps, err := hostfs.OpenDirPathAt(l.dir.FD(), "steps")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(steps)
+	if err := hostfs.RenameAt(wal, walName, steps, formatStepID(rec.Step.ID), unix.RENAME_NOREPLACE); err != nil {
+		return err
+	}
+	if err := l.load(); err != nil {
+		return err
+	}
+	return l.forgetStamps(rec.Step.Seq)
+}
+
+// cutJournal takes a torn tail off.
+func cutJournal(dirfd int, size int64) error {
+	fd, err := hostfs.OpenAt(dirfd, "journal", unix.O_WRONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	return hostfs.TruncateFD(fd, size)
+}
+
+// recordedPaths tells from the records alone which paths a step touched, by
+// the names they had when it began.
+func recordedPaths(rec *stepRecords) []Affected {
+	path := func(id objID) string {
+		var parts []string
+		for o := rec.Objects[id]; o != nil && o.Parent != noObj && len(parts) <= len(rec.Objects); o = rec.Objects[o.Parent] {
+			parts = append(parts, o.Name)
+		}
+		slices.Reverse(parts)
+		return strings.Join(parts, "/")
+	}
+	var out []Affected
+	for _, k := range rec.bindingKeys() {
+		old := rec.Bindings[k]
+		a := Affected{Path: joinPath(path(k.Dir), k.Name), ExistedBefore: old != noObj, ExistsAfter: old == noObj,
+			Change: "created", Type: "file"}
+		if old != noObj {
+			a.Change, a.Type = "replaced", typeName(rec.Objects[old].Meta.Mode&unix.S_IFMT)
+		}
+		out = append(out, a)
+	}
+	for _, id := range rec.Order {
+		if o := rec.Objects[id]; len(rec.Contents[id]) > 0 && !o.Created {
+			out = append(out, Affected{Path: path(id), ExistedBefore: true, ExistsAfter: true, Change: "modified",
+				Type: typeName(o.Meta.Mode & unix.S_IFMT)})
+		}
+	}
+	return out
+}
