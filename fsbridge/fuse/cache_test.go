@@ -147,9 +147,11 @@ func TestChanged(t *testing.T) {
 	if !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
+	mu.Lock()
 	if want := []string{".", "d", "unwatched"}; !slices.Equal(watched, want) {
 		t.Errorf("watched %q before their first use, want %q", watched, want)
 	}
+	mu.Unlock()
 	check(t, os.WriteFile(h("unwatched/f"), []byte("seen at once"), 0o644))
 	if got := read("unwatched/f"); got != "seen at once" {
 		t.Errorf("where nobody watches: %q", got)
@@ -235,16 +237,11 @@ func TestFence(t *testing.T) {
 	r := new(recorder)
 	m := mount(t, func(o *Options) { o.Hooks = r })
 	check(t, os.WriteFile(filepath.Join(m.host, "f"), bytes.Repeat([]byte("."), 8192), 0o644))
-	fd, err := unix.Open(filepath.Join(m.mnt, "f"), unix.O_RDWR|unix.O_CLOEXEC, 0)
-	check(t, err)
-	mem, err := unix.Mmap(fd, 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	check(t, err)
-	defer unix.Munmap(mem)
+	store := mapper(t, filepath.Join(m.mnt, "f"))
 	n := m.Tree().find(idOf(t, filepath.Join(m.host, "f")))
-	check(t, unix.Close(fd))
 	for round := range 3 {
 		r.take()
-		mem[5000] = byte('0' + round)
+		store(5000, byte('0'+round))
 		if n.Writers() != 1 || n.Handles() != 1 {
 			t.Errorf("the mapping counts as %d writers, %d handles", n.Writers(), n.Handles())
 		}
@@ -272,13 +269,8 @@ func TestFenceTimeout(t *testing.T) {
 	}}
 	m := mount(t, func(o *Options) { o.Hooks = r })
 	check(t, os.WriteFile(filepath.Join(m.host, "f"), make([]byte, 4096), 0o644))
-	fd, err := unix.Open(filepath.Join(m.mnt, "f"), unix.O_RDWR|unix.O_CLOEXEC, 0)
-	check(t, err)
-	defer unix.Close(fd)
-	mem, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	check(t, err)
-	defer unix.Munmap(mem)
-	mem[0] = 1
+	store := mapper(t, filepath.Join(m.mnt, "f"))
+	store(0, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error, 1)
 	go func() { result <- m.Fence(ctx) }()

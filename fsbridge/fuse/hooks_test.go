@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -160,8 +161,8 @@ func TestHooks(t *testing.T) {
 // TestDenied asks that nothing happens on the host when the Interceptor
 // refuses, and that its error arrives.
 func TestDenied(t *testing.T) {
-	deny := fsbridge.ErrDenied
-	r := &recorder{gate: func(*fsbridge.Op) error { return deny }}
+	var deny atomic.Value
+	r := &recorder{gate: func(*fsbridge.Op) error { return deny.Load().([]error)[0] }}
 	m := mount(t, func(o *Options) { o.Hooks = r })
 	p := func(name string) string { return filepath.Join(m.mnt, name) }
 	check(t, os.WriteFile(filepath.Join(m.host, "f"), []byte("content"), 0o644))
@@ -175,7 +176,7 @@ func TestDenied(t *testing.T) {
 		{errors.Join(fsbridge.ErrFailed, syscall.EDQUOT), syscall.EDQUOT}, {errors.New("unknown"), syscall.EIO},
 		{syscall.ENOSYS, syscall.EOPNOTSUPP},
 	} {
-		deny = c.err
+		deny.Store([]error{c.err})
 		for name, do := range map[string]func() error{
 			"unlink":   func() error { return unix.Unlink(p("f")) },
 			"rmdir":    func() error { return unix.Rmdir(p("d")) },

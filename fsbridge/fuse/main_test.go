@@ -3,8 +3,11 @@
 package fuse
 
 import (
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -18,6 +21,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(mapperEnv); path != "" {
+		runMapper(path)
+		return
+	}
 	hostfs.ClearUmask()
 	os.Exit(m.Run())
 }
@@ -177,4 +184,64 @@ func funcFile(pc uintptr) (string, int) {
 		return "", 0
 	}
 	return f.FileLine(pc)
+}
+
+const mapperEnv = "FUSE_TEST_MAPPER"
+
+// mapper starts a program that maps the file, closes it, and stores bytes into
+// the mapping when asked to. It must be another process: a page fault that
+// waits for our own server would hold up our garbage collector, and that the
+// server.
+func mapper(t *testing.T, path string) (store func(off int, b byte)) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), mapperEnv+"="+path)
+	in, err := cmd.StdinPipe()
+	check(t, err)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("mapper: %v", err)
+		}
+	})
+	ok := func() {
+		t.Helper()
+		var b [1]byte
+		if _, err := io.ReadFull(out, b[:]); err != nil {
+			t.Fatalf("mapper: %v", err)
+		}
+	}
+	ok()
+	return func(off int, b byte) {
+		t.Helper()
+		_, err := fmt.Fprintf(in, "%d %d\n", off, b)
+		check(t, err)
+		ok()
+	}
+}
+
+func runMapper(path string) {
+	fatal := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	fatal(err)
+	mem, err := unix.Mmap(fd, 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	fatal(err)
+	fatal(unix.Close(fd))
+	for {
+		_, err = os.Stdout.Write([]byte{'k'})
+		fatal(err)
+		var off int
+		var b byte
+		if _, err := fmt.Scanln(&off, &b); err != nil {
+			return
+		}
+		mem[off] = b
+	}
 }
