@@ -200,7 +200,10 @@ func (s *openStep) start() error {
 	return nil
 }
 
-// flush journals the batch; after an error the batch is cancelled.
+// flush journals the batch; after an error the batch is cancelled. Before
+// anything that the batch announces is done, recordWriter.sync must return:
+// also by an operation that finds its records in the journal already. It is
+// called without s.mu, so that concurrent operations share one.
 func (s *openStep) flush() error {
 	if len(s.batch.buf) == 0 {
 		return nil
@@ -212,15 +215,7 @@ func (s *openStep) flush() error {
 	b := &s.batch
 	b.buf, b.objs, b.created, b.touched = b.buf[:0], b.objs[:0], b.created[:0], b.touched[:0]
 	b.dirs = len(s.dirs)
-	return s.l.power(s.w)
-}
-
-// power syncs the journal where that is promised.
-func (l *Log) power(w *recordWriter) error {
-	if l.o.Durability != DurabilityPower {
-		return nil
-	}
-	return w.sync()
+	return nil
 }
 
 func (s *openStep) cancel() {
@@ -364,10 +359,28 @@ func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 
 // captureMeta journals the attributes of o.
 func (s *openStep) captureMeta(epoch uint64, o *fsbridge.Object) error {
+	so, err := s.recordMeta(o)
+	if err != nil {
+		return err
+	}
+	if err := s.w.sync(); err != nil {
+		return err
+	}
+	if so == nil {
+		o.Protect(epoch, fsbridge.ProtCreated)
+	} else {
+		o.Protect(epoch, fsbridge.ProtMeta)
+	}
+	return nil
+}
+
+// recordMeta journals o and its attributes. It returns nil for an object that
+// the step created.
+func (s *openStep) recordMeta(o *fsbridge.Object) (*stepObj, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.start(); err != nil {
-		return err
+		return nil, err
 	}
 	so, err := s.object(o, hostfs.Stat{})
 	if err == nil && !so.is(objCreated) {
@@ -375,19 +388,14 @@ func (s *openStep) captureMeta(epoch uint64, o *fsbridge.Object) error {
 	}
 	if err != nil {
 		s.cancel()
-		return err
+		return nil, err
 	}
-	if err := s.flush(); err != nil {
-		return err
-	}
-	if so.is(objCreated) {
-		o.Protect(epoch, fsbridge.ProtCreated)
-		return nil
+	if err := s.flush(); err != nil || so.is(objCreated) {
+		return nil, err
 	}
 	so.state |= objMeta
 	s.list(so)
-	o.Protect(epoch, fsbridge.ProtMeta)
-	return nil
+	return so, nil
 }
 
 // list puts so on the list of modified objects.

@@ -33,11 +33,21 @@ type contentState struct {
 // captureContent journals the bytes [off, off+length) of o as they are at
 // first touch, and its attributes.
 func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length int64) error {
-	so, err := s.contentObject(epoch, o)
-	if so == nil || err != nil {
+	so, err := s.recordMeta(o)
+	if err != nil {
 		return err
 	}
+	if so == nil {
+		o.Protect(epoch, fsbridge.ProtCreated)
+		return nil
+	}
+	s.mu.Lock()
+	so.state |= objContent
+	s.mu.Unlock()
 	if so.content == nil { // it was empty
+		if err := s.w.sync(); err != nil {
+			return err
+		}
 		o.Protect(epoch, fsbridge.ProtContent|fsbridge.ProtMeta)
 		return nil
 	}
@@ -49,6 +59,9 @@ func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length 
 			return err
 		}
 	}
+	if err := s.w.sync(); err != nil {
+		return err
+	}
 	if c.whole {
 		o.Protect(epoch, fsbridge.ProtContent|fsbridge.ProtMeta)
 	} else {
@@ -56,34 +69,6 @@ func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length 
 		o.Protect(epoch, fsbridge.ProtExtents|fsbridge.ProtMeta)
 	}
 	return nil
-}
-
-// contentObject records o and its attributes. It returns nil if there is no
-// content to capture.
-func (s *openStep) contentObject(epoch uint64, o *fsbridge.Object) (*stepObj, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.start(); err != nil {
-		return nil, err
-	}
-	so, err := s.object(o, hostfs.Stat{})
-	if err == nil && !so.is(objCreated) {
-		err = s.addXattrs(so, o, -1)
-	}
-	if err != nil {
-		s.cancel()
-		return nil, err
-	}
-	if err := s.flush(); err != nil {
-		return nil, err
-	}
-	if so.is(objCreated) {
-		o.Protect(epoch, fsbridge.ProtCreated)
-		return nil, nil
-	}
-	so.state |= objMeta | objContent
-	s.list(so)
-	return so, nil
 }
 
 // captureRange journals what is missing of the range; all of a small file.
@@ -106,10 +91,7 @@ func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, o
 		}
 		err = s.captureMissing(w, fd, c.extents, off, length)
 	}
-	if err != nil {
-		return err
-	}
-	return s.w.sync()
+	return err
 }
 
 // captureMissing journals the granules of the range that are not captured.
@@ -159,6 +141,9 @@ func (s *openStep) openReadable(so *stepObj, o *fsbridge.Object) (fd int, restor
 	st, perr := hostfs.StatFD(path)
 	if perr != nil {
 		return -1, nil, err
+	}
+	if perr := s.w.sync(); perr != nil { // its mode is in the journal
+		return -1, nil, perr
 	}
 	if perr := hostfs.ChmodFD(path, st.Mode&0o7777|0o400); perr != nil {
 		return -1, nil, err

@@ -13,6 +13,26 @@ import (
 // captureNames journals the bindings and objects that a namespace operation
 // changes, and retains what it removes.
 func (s *openStep) captureNames(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
+	if performed, err = s.recordNames(op); err != nil {
+		return false, err
+	}
+	if err := s.w.sync(); err != nil && !performed {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range []*fsbridge.Object{op.Dir, op.NewDir, op.Node, op.Victim} {
+		if o == nil {
+			continue
+		}
+		if so := s.objs[o.ID]; so == nil || so.is(objCreated) {
+			o.Protect(epoch, fsbridge.ProtCreated)
+		}
+	}
+	return performed, nil
+}
+
+func (s *openStep) recordNames(op *fsbridge.Op) (performed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.start(); err != nil {
@@ -24,22 +44,9 @@ func (s *openStep) captureNames(epoch uint64, op *fsbridge.Op) (performed bool, 
 		return false, err
 	}
 	if gone == nil || gone.is(objCreated|objRetained|objFreed) {
-		err = s.flush()
-	} else {
-		performed, err = s.remove(op, gone)
+		return false, s.flush()
 	}
-	if err != nil {
-		return false, err
-	}
-	for _, o := range []*fsbridge.Object{op.Dir, op.NewDir, op.Node, op.Victim} {
-		if o == nil {
-			continue
-		}
-		if so := s.objs[o.ID]; so == nil || so.is(objCreated) {
-			o.Protect(epoch, fsbridge.ProtCreated)
-		}
-	}
-	return performed, nil
+	return s.remove(op, gone)
 }
 
 // planNames adds to the batch what op needs, and returns the object that it
@@ -183,7 +190,7 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 	}
 	check := -1
 	if isDir {
-		if check, err = openEmpty(dirfd, name, so.host); err != nil {
+		if check, err = s.openEmpty(dirfd, name, so.host); err != nil {
 			s.cancel()
 			return false, err
 		}
@@ -192,6 +199,14 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 	s.batch.buf = frameObj(s.batch.buf, recRetain, so.id)
 	if err := s.flush(); err != nil {
 		return false, err
+	}
+	if s.w.power {
+		s.mu.Unlock()
+		err := s.w.sync()
+		s.mu.Lock()
+		if err != nil || so.is(objRetained) { // by another name of it, meanwhile
+			return false, err
+		}
 	}
 	if op.Kind == fsbridge.OpRename {
 		err = s.linkIn(dirfd, name, so)
@@ -229,9 +244,12 @@ func retainedBytes(so *stepObj, st *hostfs.Stat) int64 {
 
 // openEmpty opens the directory name below dirfd for reading and returns
 // ENOTEMPTY unless it is the inode id and empty.
-func openEmpty(dirfd int, name string, id hostfs.ID) (int, error) {
+func (s *openStep) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) {
 	fd, err := hostfs.OpenVerified(dirfd, name, id, unix.O_RDONLY|unix.O_DIRECTORY)
-	if errors.Is(err, unix.EACCES) { // not readable: rename it and rely on rmdir's check at undo
+	if errors.Is(err, unix.EACCES) {
+		if err := errors.Join(s.flush(), s.w.sync()); err != nil { // its mode
+			return -1, err
+		}
 		return openUnreadableDir(dirfd, name, id)
 	}
 	if err != nil {
