@@ -1,10 +1,10 @@
 package control
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -126,25 +126,13 @@ func (s *socket) TakeFDs(n int) ([]*os.File, bool) {
 
 // WriteFDs implements FDConn.
 func (s *socket) WriteFDs(p []byte, files []*os.File) error {
-	fds := make([]int, 0, len(files))
-	for _, f := range files {
-		rc, err := f.SyscallConn()
-		if err != nil {
-			return err
-		}
-		// A duplicate keeps the number valid while we send, without switching
-		// the file to blocking mode as Fd would.
-		var dup int
-		var derr error
-		if err = rc.Control(func(fd uintptr) { dup, derr = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); err == nil {
-			err = derr
-		}
-		if err != nil {
-			return errors.Join(err, closeAll(fds))
-		}
-		fds = append(fds, dup)
+	fds := make([]int, len(files))
+	for i, f := range files {
+		// As for a child of os/exec: Fd makes what Go made non-blocking blocking
+		// again, since the other side shares that.
+		fds[i] = int(f.Fd())
 	}
-	defer closeAll(fds)
+	defer runtime.KeepAlive(files)
 	n, err := 0, error(nil)
 	werr := s.rc.Write(func(fd uintptr) bool {
 		for {
@@ -164,13 +152,6 @@ func (s *socket) WriteFDs(p []byte, files []*os.File) error {
 		_, err = s.f.Write(p[n:])
 	}
 	return err
-}
-
-func closeAll(fds []int) error {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
-	return nil
 }
 
 func setTerminalSize(f *os.File, rows, cols uint16) error {

@@ -98,7 +98,7 @@ func (c *command) start() (err error) {
 	if err := c.makeStreams(sys); err != nil {
 		return err
 	}
-	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: []uintptr{rawFD(c.files[0]), rawFD(c.files[1]), rawFD(c.files[2])}}
+	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: []uintptr{c.files[0].Fd(), c.files[1].Fd(), c.files[2].Fd()}}
 	c.begin = time.Now()
 	c.pid, err = syscall.ForkExec(path, argv, attr)
 	if err == syscall.ENOEXEC { // a script without an interpreter line, as shells take it
@@ -108,16 +108,6 @@ func (c *command) start() (err error) {
 		return fmt.Errorf("%s: %w", argv[0], err)
 	}
 	return nil
-}
-
-// rawFD returns the descriptor without changing the file's blocking mode, which
-// may be shared with a terminal on the host.
-func rawFD(f *os.File) uintptr {
-	n := ^uintptr(0)
-	if rc, err := f.SyscallConn(); err == nil {
-		_ = rc.Control(func(fd uintptr) { n = fd })
-	}
-	return n
 }
 
 func (c *command) makeStreams(sys *syscall.SysProcAttr) error {

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -26,7 +27,15 @@ func (c *command) resize(rows, cols uint16) error {
 	if c.master == nil {
 		return nil
 	}
-	return unix.IoctlSetWinsize(int(rawFD(c.master)), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	rc, err := c.master.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ierr error
+	err = rc.Control(func(fd uintptr) { // not Fd: the master stays non-blocking
+		ierr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	})
+	return errors.Join(err, ierr)
 }
 
 // cancel ends the command's session: TERM, and KILL after grace. A command that
