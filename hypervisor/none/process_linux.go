@@ -32,7 +32,7 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 	if len(c.Argv) == 0 {
 		return nil, &hypervisor.StartError{Argv0: "", ExitCode: 127, Err: errors.New("no command given")}
 	}
-	cmd := &exec.Cmd{Args: c.Argv, Env: c.Env, Dir: g.translate(c.Dir)}
+	cmd := &exec.Cmd{Args: c.Argv, Env: c.Env, Dir: "/"}
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()
 	}
@@ -44,8 +44,12 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 		return nil, startError(c.Argv[0], err)
 	}
 	// Our umask is zero for the bridge's sake, and no call sets a child's alone.
+	// Nor may the child enter the mount, which we serve, before it is a process
+	// of its own: until its exec, a thread of ours waits for it that the
+	// runtime thinks is running Go code.
 	cmd.Path = "/bin/sh"
-	cmd.Args = append([]string{"sh", "-c", fmt.Sprintf(`umask %04o; exec "$@"`, g.umask), "sh", path}, c.Argv[1:]...)
+	script := fmt.Sprintf(`umask %04o; cd "$1" || exit 126; shift; exec "$@"`, g.umask)
+	cmd.Args = append([]string{"sh", "-c", script, "sh", g.translate(c.Dir), path}, c.Argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = orNil(c.Stdin), orNil(c.Stdout), orNil(c.Stderr)
 

@@ -140,8 +140,12 @@ func (l *lab) facts() map[string]string {
 
 // command runs a program in dir; its output is in the error if it fails.
 func command(ctx context.Context, dir string, argv ...string) error {
+	if dir != "" {
+		// Not by Dir: this process may be the one that serves it, and would wait
+		// in fork for a child that waits for an answer.
+		argv = append([]string{"env", "-C", dir}, argv...)
+	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = dir
 	cmd.Env = environ()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -152,6 +152,8 @@ var metaCases = []testCase{
 	}},
 	{"git", func(r *recorder) {
 		out, err := exec.Command("sh", "-ec", `
+			export HOME=/nonexistent GIT_CONFIG_NOSYSTEM=1
+			export GIT_AUTHOR_DATE="1000000000 +0000" GIT_COMMITTER_DATE="1000000000 +0000"
 			git init -q -b main .; git config user.email a@b; git config user.name n
 			git add -A src small.txt run.sh; git commit -q -m one; git mv small.txt moved.txt
 			echo more >> src/main.rs; git commit -q -a -m two; git gc -q; git checkout -q HEAD~1

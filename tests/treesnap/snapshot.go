@@ -27,7 +27,7 @@ type Entry struct {
 	Hash   string // of the content, whatever its holes; regular files only
 	Target string // symlinks only
 	Rdev   uint64 // devices only
-	// Links is the number of links beyond those that Group names.
+	// Links is the number of links from outside of the tree.
 	Links int
 	// Group is the first path, in order, that names the same inode; empty for
 	// directories and for a file with one name.
@@ -43,6 +43,9 @@ type Options struct {
 	IgnoreMtime    bool
 	IgnoreOwner    bool
 	IgnoreXattrs   bool
+	// IgnoreLinks leaves out links from outside of the tree, such as those by
+	// which an undo log keeps a hard-linked file.
+	IgnoreLinks bool
 	// Exclude leaves a path out; a directory's content is asked for one by one.
 	Exclude func(path string) bool
 }
@@ -147,7 +150,7 @@ func diffEntry(b, a Entry, o Options) []string {
 	if b.Group != a.Group {
 		add("hard link of", fmt.Sprintf("%q", b.Group), fmt.Sprintf("%q", a.Group))
 	}
-	if b.Links != a.Links {
+	if !o.IgnoreLinks && b.Links != a.Links {
 		add("links from elsewhere", b.Links, a.Links)
 	}
 	if b.Unreadable != a.Unreadable {
