@@ -17,56 +17,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
-
-// unpackInto puts every adopted inode of a step back under its own number in
-// the directory out, from the blob where there is one, else from the pack.
-func unpackInto(t testing.TB, l *Log, e *stepEntry, out string) {
-	t.Helper()
-	dir, err := l.openStepEntry(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.close()
-	to, err := hostfs.OpenRoot(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer to.Close()
-	blobs, _, err := adoptedBlobs(dir.fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	have := map[objID]bool{}
-	for _, b := range blobs {
-		have[b.obj] = true
-		from := filepath.Join(l.o.Dir, "steps", e.name, "blobs", fmt.Sprint(b.obj/blobFanOut), blobName(b.obj))
-		if o, err := exec.Command("cp", "-a", from, out).CombinedOutput(); err != nil {
-			t.Fatalf("cp: %v %s", err, o)
-		}
-	}
-	p, err := openPack(dir.fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p == nil {
-		return
-	}
-	defer p.close()
-	for _, obj := range p.order() {
-		if have[obj] {
-			continue
-		}
-		if err := p.materialise(obj, to.FD(), blobName(obj), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // motleyTree makes one of everything.
 func motleyTree(t testing.TB, root string) {
@@ -108,23 +65,14 @@ func motleyTree(t testing.TB, root string) {
 }
 
 // TestPackRoundTrip adopts one of everything, the directory "tree" as a whole
-// as redo does, packs it, and makes it anew.
+// as redo does, packs it, and undoes it from the pack.
 func TestPackRoundTrip(t *testing.T) {
 	l, work := testLog(t, nil)
 	motleyTree(t, work)
+	want := plainTree(t, work)
 	a := newAdopter(t, l)
-	want := map[string]string{}
-	for p, d := range plainTree(t, filepath.Join(work, "tree")) {
-		want["tree/"+p] = d
-	}
-	a.adopt("tree")
-	for _, p := range []string{"big", "empty", "odd\nname\xff", "suid", "sparse", "link", "fifo", "hollow", "d"} {
-		want[p] = describeFile(t, filepath.Join(work, p))
+	for _, p := range []string{"tree", "big", "empty", "odd\nname\xff", "suid", "sparse", "link", "fifo", "hollow", "d"} {
 		a.adopt(p)
-	}
-	names := map[string]string{}
-	for p, obj := range a.ids {
-		names[p] = blobName(obj)
 	}
 	e := a.commit()
 	before := e.StoredBytes
@@ -138,18 +86,15 @@ func TestPackRoundTrip(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(l.o.Dir, "steps", e.name, "blobs")); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("blobs/ is still there: %v", err)
 	}
-	out := t.TempDir()
-	unpackInto(t, l, l.stepEntries()[0], out)
-	for p, w := range want {
-		top, rest, _ := strings.Cut(p, "/")
-		if got := describeFile(t, filepath.Join(out, names[top], rest)); got != w {
-			t.Errorf("%s: %.200s, want %.200s", p, got, w)
-		}
+	if _, err := l.Undo(context.Background(), UndoOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := diffTrees(want, plainTree(t, work)); len(diff) > 0 {
+		t.Error(strings.Join(diff, "\n"))
 	}
 	var one, two, sparse unix.Stat_t
-	tree := filepath.Join(out, names["tree"])
-	if err := errors.Join(unix.Stat(filepath.Join(tree, "a/one"), &one), unix.Stat(filepath.Join(tree, "two"), &two),
-		unix.Stat(filepath.Join(out, names["sparse"]), &sparse)); err != nil {
+	if err := errors.Join(unix.Stat(filepath.Join(work, "tree/a/one"), &one), unix.Stat(filepath.Join(work, "tree/two"), &two),
+		unix.Stat(filepath.Join(work, "sparse"), &sparse)); err != nil {
 		t.Fatal(err)
 	}
 	if one.Ino != two.Ino {
@@ -304,18 +249,12 @@ func FuzzPack(f *testing.F) {
 			return
 		}
 		defer p.close()
-		dir := t.TempDir()
-		root, err := hostfs.OpenRoot(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer root.Close()
 		for _, obj := range p.order() {
 			n := p.node(obj)
 			if n.Meta.Size > 1<<20 || len(p.nodes) > 1000 {
 				return
 			}
-			_ = p.materialise(obj, root.FD(), blobName(obj), nil)
+			_ = p.content(n, func(int64, []byte) error { return nil })
 			if r, err := p.reader(obj); err == nil {
 				_, _ = io.Copy(io.Discard, r)
 			}
@@ -392,8 +331,11 @@ func BenchmarkCompressGoTree(b *testing.B) {
 		}
 		o, _ := exec.Command("du", "-sB1", l.o.Dir).Output()
 		b.Logf("stored %d -> %d, du %s", res.BytesBefore, res.BytesAfter, o)
-		out := b.TempDir()
 		b.StartTimer()
-		unpackInto(b, l, l.stepEntries()[0], out)
+		start := time.Now()
+		if _, err := l.Undo(context.Background(), UndoOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(time.Since(start).Milliseconds()), "undo-ms")
 	}
 }

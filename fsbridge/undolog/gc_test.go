@@ -1,0 +1,306 @@
+//go:build linux
+
+package undolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+)
+
+// TestUI18CountEviction: the oldest steps go when there are too many, with a
+// warning, and what they guarded goes with them.
+func TestUI18CountEviction(t *testing.T) {
+	var warned []Warning
+	s := newSession(t, func(o *Options) {
+		o.Limits.StepCount = 3
+		o.Warn = func(w Warning) { warned = append(warned, w) }
+	})
+	var ids []StepID
+	for i := range 5 {
+		ids = append(ids, s.step(func(a *undologtest.Applier) error { return writeFileVia(a, fmt.Sprint("f", i), "x") }).StepID)
+	}
+	if got := keptSteps(s.l); !slices.Equal(got, ids[2:]) {
+		t.Errorf("kept %v, want %v", got, ids[2:])
+	}
+	if len(warned) != 2 || warned[0].Code != WarnEvicted || !slices.Equal(warned[0].Steps, ids[:1]) || !slices.Equal(warned[1].Steps, ids[1:2]) {
+		t.Errorf("warnings: %+v", warned)
+	}
+	if _, err := s.l.Step(ids[0]); !errors.Is(err, ErrNoStep) {
+		t.Errorf("an evicted step is still there: %v", err)
+	}
+	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if got := plainTree(t, s.work); len(got) != 2 {
+		t.Errorf("after undoing what is kept: %v", got)
+	}
+}
+
+func keptSteps(l *Log) (ids []StepID) {
+	for _, e := range l.stepEntries() {
+		ids = append(ids, e.StepID)
+	}
+	return ids
+}
+
+// TestUI19SizeEviction: the oldest steps go until the log is within its size,
+// the newest never.
+func TestUI19SizeEviction(t *testing.T) {
+	s := newSession(t, func(o *Options) { o.Limits.LogBytes, o.Limits.AdoptedRaw = 300<<10, -1 })
+	for i := range 4 {
+		s.outside(fmt.Sprint("f", i), strings.Repeat("x", 120<<10))
+	}
+	s.outside("huge", strings.Repeat("x", 900<<10))
+	var ids []StepID
+	for i := range 4 {
+		ids = append(ids, s.step(func(a *undologtest.Applier) error { return a.Unlink(fmt.Sprint("f", i)) }).StepID)
+		s.l.quiet() // no compression between
+	}
+	kept := keptSteps(s.l)
+	if len(kept) == 0 || kept[len(kept)-1] != ids[3] || s.l.storedBytes() > 300<<10 {
+		t.Errorf("kept %v, %d bytes", kept, s.l.storedBytes())
+	}
+	last := s.step(func(a *undologtest.Applier) error { return a.Unlink("huge") })
+	if got := keptSteps(s.l); !slices.Equal(got, []StepID{last.StepID}) {
+		t.Errorf("kept %v, want only the newest, %d", got, last.StepID)
+	}
+	s.l.quiet()
+	if err := s.l.emptyTrash(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(s.l.o.Dir, "trash")); len(left) != 0 {
+		t.Errorf("trash holds %v", left)
+	}
+}
+
+// TestAgeEviction: old steps go when the log is opened.
+func TestAgeEviction(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	set := func(o *Options) { o.Now, o.Limits.Age = func() time.Time { return now }, time.Hour }
+	s := newSession(t, set)
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
+	now = now.Add(50 * time.Minute)
+	young := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "2") })
+	if err := s.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(20 * time.Minute)
+	l := reopenLog(t, filepath.Dir(s.work), set)
+	if got := keptSteps(l); !slices.Equal(got, []StepID{young.StepID}) {
+		t.Errorf("kept %v", got)
+	}
+}
+
+// TestBackgroundCompression: what exceeds the raw budget is packed without
+// being asked for, the oldest step first and never the newest.
+func TestBackgroundCompression(t *testing.T) {
+	s := newSession(t, func(o *Options) { o.Limits.AdoptedRaw = 150 << 10 })
+	for i := range 3 {
+		s.outside(fmt.Sprint("f", i), strings.Repeat(fmt.Sprint(i), 100<<10))
+	}
+	want := plainTree(t, s.work)
+	for i := range 3 {
+		s.step(func(a *undologtest.Applier) error { return a.Unlink(fmt.Sprint("f", i)) })
+	}
+	s.l.worker.wait()
+	s.l.tidy() // what was committed while the worker ran
+	s.l.worker.wait()
+	var packed []bool
+	for _, e := range s.l.stepEntries() {
+		packed = append(packed, e.Compressed)
+	}
+	if !slices.Equal(packed, []bool{true, true, false}) {
+		t.Errorf("compressed: %v", packed)
+	}
+	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := diffTrees(want, plainTree(t, s.work)); len(diff) > 0 {
+		t.Error(diff)
+	}
+}
+
+// wait waits for the end of what the worker does.
+func (w *worker) wait() {
+	w.mu.Lock()
+	done := w.done
+	w.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+// TestUL07MissingPreimage: a step whose preimage is missing cannot be undone
+// and says so; the newer steps can, and nothing else is changed.
+func TestUL07MissingPreimage(t *testing.T) {
+	for _, name := range []string{"blobs", "pack"} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			s := newSession(t, nil)
+			s.outside("f", "content")
+			bad := s.step(func(a *undologtest.Applier) error { return a.Unlink("f") })
+			s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "1") })
+			if name == "pack" {
+				if _, err := s.l.GC(ctx, GCOptions{CompressAll: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.RemoveAll(filepath.Join(s.l.o.Dir, "steps", stepName(bad.StepID), name)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			before := plainTree(t, s.work)
+			if _, err := s.l.Undo(ctx, UndoOptions{}); !errors.Is(err, ErrDamaged) {
+				t.Errorf("undo without the preimage: %v", err)
+			}
+			if diff := diffTrees(before, plainTree(t, s.work)); len(diff) > 0 {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestUL08FlippedPack: a flipped byte in a step's pack is found before
+// anything is changed.
+func TestUL08FlippedPack(t *testing.T) {
+	ctx := context.Background()
+	s := newSession(t, nil)
+	s.outside("f", strings.Repeat("content", 1000))
+	bad := s.step(func(a *undologtest.Applier) error { return a.Unlink("f") })
+	if _, err := s.l.GC(ctx, GCOptions{CompressAll: true}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.l.o.Dir, "steps", stepName(bad.StepID), "pack")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[20] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.l.Undo(ctx, UndoOptions{}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("undo from a damaged pack: %v", err)
+	}
+	if got, err := os.ReadFile(filepath.Join(s.work, "f")); err == nil && string(got) != strings.Repeat("content", 1000) {
+		t.Error("wrong content was restored")
+	}
+	// The log goes on.
+	if e := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "1") }); e == nil {
+		t.Error("no step")
+	}
+}
+
+// TestGCDiscard drops the history, not while a step is open.
+func TestGCDiscard(t *testing.T) {
+	ctx := context.Background()
+	s := newSession(t, nil)
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "2") })
+	if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.l.Begin(s.l.NextID(TypeCommand), StepInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.l.GC(ctx, GCOptions{Discard: true}); !errors.Is(err, ErrBusy) {
+		t.Errorf("discard while a step is open: %v", err)
+	}
+	if _, err := s.l.Abort(ctx); err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.l.GC(ctx, GCOptions{Discard: true})
+	if err != nil || len(res.Evicted) != 1 || res.BytesAfter != 0 || res.BytesBefore == 0 {
+		t.Errorf("discard: %+v %v", res, err)
+	}
+	if h, err := s.l.History(); err != nil || len(h) != 0 || s.l.Status().Redoable != 0 {
+		t.Errorf("history %v %v, status %+v", h, err, s.l.Status())
+	}
+	if b, _ := os.ReadFile(filepath.Join(s.work, "f")); string(b) != "1" {
+		t.Errorf("the folder changed: %q", b)
+	}
+}
+
+// TestRemoveAllDeep: a tree deeper than the descriptors that there are, with
+// symlinks out of it and directories that deny everything.
+func TestRemoveAllDeep(t *testing.T) {
+	l, _ := testLog(t, nil)
+	base := t.TempDir()
+	outside := filepath.Join(base, "outside")
+	mustWrite(t, filepath.Join(outside, "precious"), "x")
+	fd, err := unix.Open(filepath.Join(l.o.Dir, "trash"), unix.O_DIRECTORY|unix.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := fd
+	for i := range 3000 {
+		if err := unix.Mkdirat(fd, "d", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(fd, "d", unix.O_DIRECTORY|unix.O_RDONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%100 == 0 {
+			if err := errors.Join(unix.Symlinkat(outside, next, "link"), unix.Fchmod(next, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if fd != top {
+			_ = unix.Close(fd)
+		}
+		fd = next
+	}
+	_, _ = unix.Close(fd), unix.Close(top)
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 200, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &old) }()
+	if err := l.emptyTrash(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(l.o.Dir, "trash")); err != nil || len(left) != 0 {
+		t.Errorf("left: %v %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
+		t.Error("a symlink was followed:", err)
+	}
+}
+
+// TestEvictionOfLinkedBlob: when the log drops its name of an inode that lives
+// on in the folder, that is no edit.
+func TestEvictionOfLinkedBlob(t *testing.T) {
+	ctx := context.Background()
+	s := newSession(t, nil)
+	s.outside("a", "x")
+	if err := os.Link(filepath.Join(s.work, "a"), filepath.Join(s.work, "b")); err != nil {
+		t.Fatal(err)
+	}
+	s.step(func(a *undologtest.Applier) error { return a.Unlink("a") })
+	s.step(func(a *undologtest.Applier) error { return a.WriteAt("b", []byte("y"), 0) })
+	s.l.quiet()
+	if _, err := s.l.evict(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.l.emptyTrash(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.wantBlocked(1)
+}
