@@ -238,6 +238,7 @@ func TestGCDiscard(t *testing.T) {
 // symlinks out of it and directories that deny everything.
 func TestRemoveAllDeep(t *testing.T) {
 	l, _ := testLog(t, nil)
+	l.quiet()
 	base := t.TempDir()
 	outside := filepath.Join(base, "outside")
 	mustWrite(t, filepath.Join(outside, "precious"), "x")

@@ -71,7 +71,8 @@ func (w *packWriter) endGroup() error {
 	if w.check, err = w.dec.DecodeAll(w.packed, w.check[:0]); err != nil || !bytes.Equal(w.check, w.raw) {
 		return fmt.Errorf("undolog: compression does not round-trip: %w", errors.Join(errPack, err))
 	}
-	w.groups = append(w.groups, packGroupRef{off: w.off, size: int64(len(w.packed)), raw: int64(len(w.raw))})
+	w.groups = append(w.groups, packGroupRef{off: w.off, size: int64(len(w.packed)), raw: int64(len(w.raw)),
+		sum: crc32.Checksum(w.packed, castagnoli)})
 	w.raw = w.raw[:0]
 	return w.write(w.packed)
 }
@@ -371,6 +372,49 @@ func openPack(dirfd int) (*stepPack, error) {
 	}
 	_ = hostfs.Close(fd)
 	return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+// openSound is openPack for a pack whose groups are all as they were written.
+func openSound(dirfd int) (*stepPack, error) {
+	p, err := openPack(dirfd)
+	if err != nil || p == nil {
+		return p, err
+	}
+	if err := p.verify(); err != nil {
+		p.close()
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return p, nil
+}
+
+// verifyContents looks at the content blobs that the records name: what is
+// missing shall be known before an undo changes anything. What is inline has
+// the sums of the journal.
+func (d *stepDir) verifyContents(rec *stepRecords) error {
+	for _, list := range rec.Contents {
+		for i := range list {
+			if err := d.verifyContent(&list[i]); err != nil {
+				return fmt.Errorf("%w: content of object %d: %w", ErrDamaged, list[i].Obj, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (d *stepDir) verifyContent(c *contentRecord) error {
+	if c.Enc != encRawBlob {
+		return nil
+	}
+	fd, err := d.openContentBlob(c.Obj, c.Blob)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	st, err := hostfs.StatFD(fd)
+	if err == nil && st.Size < c.Off+c.Len {
+		err = errShortRead
+	}
+	return err
 }
 
 func (p *stepPack) close() {

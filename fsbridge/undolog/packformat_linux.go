@@ -60,7 +60,10 @@ func (n *packNode) dataLen() (total int64) {
 	return total
 }
 
-type packGroupRef struct{ off, size, raw int64 }
+type packGroupRef struct {
+	off, size, raw int64
+	sum            uint32 // CRC32C of the frame
+}
 
 // encodePackIndex renders groups (consecutive from the magic on) and nodes.
 func encodePackIndex(groups []packGroupRef, nodes []packNode) []byte {
@@ -68,6 +71,7 @@ func encodePackIndex(groups []packGroupRef, nodes []packNode) []byte {
 	for _, g := range groups {
 		b = binary.AppendUvarint(b, uint64(g.size))
 		b = binary.AppendUvarint(b, uint64(g.raw))
+		b = binary.LittleEndian.AppendUint32(b, g.sum)
 	}
 	b = binary.AppendUvarint(b, uint64(len(nodes)))
 	for i := range nodes {
@@ -193,7 +197,7 @@ func (p *packReader) decodeIndex(index []byte, end int64) error {
 	d := &decoder{b: index}
 	off := int64(len(packMagic))
 	for n := d.uint(uint64(len(index))); n > 0 && d.err == nil; n-- {
-		g := packGroupRef{off: off, size: int64(d.uint(uint64(end))), raw: int64(d.uint(packGroup))}
+		g := packGroupRef{off: off, size: int64(d.uint(uint64(end))), raw: int64(d.uint(packGroup)), sum: d.uint32()}
 		if off += g.size; off > end || g.raw == 0 {
 			d.fail("impossible group")
 		}
@@ -279,13 +283,7 @@ func decodePackNode(d *decoder, i int) packNode {
 		end += gap + length
 	}
 	n.Start = int64(d.uint(math.MaxInt64))
-	if d.err == nil && len(d.b)-d.off < 4 {
-		d.fail("cut off")
-	}
-	if d.err == nil {
-		n.Sum = binary.LittleEndian.Uint32(d.b[d.off:])
-		d.off += 4
-	}
+	n.Sum = d.uint32()
 	switch n.Meta.Mode & modeType {
 	case modeDir, modeRegular, modeSymlink, modeFIFO, modeSocket:
 	default:
@@ -319,6 +317,35 @@ func (p *packReader) node(obj objID) *packNode {
 		return nil
 	}
 	return &p.nodes[i]
+}
+
+func (d *decoder) uint32() uint32 {
+	if d.err == nil && len(d.b)-d.off < 4 {
+		d.fail("cut off")
+	}
+	if d.err != nil {
+		return 0
+	}
+	d.off += 4
+	return binary.LittleEndian.Uint32(d.b[d.off-4:])
+}
+
+// verify checks the sums of all groups, without decoding them: what is damaged
+// shall be known before an undo changes anything.
+func (p *packReader) verify() error {
+	var buf []byte
+	for i, g := range p.groups {
+		if int64(cap(buf)) < g.size {
+			buf = make([]byte, g.size)
+		}
+		if _, err := p.r.ReadAt(buf[:g.size], g.off); err != nil {
+			return fmt.Errorf("%w: group %d: %w", errPack, i, err)
+		}
+		if crc32.Checksum(buf[:g.size], castagnoli) != g.sum {
+			return fmt.Errorf("%w: wrong checksum of group %d", errPack, i)
+		}
+	}
+	return nil
 }
 
 // group returns the decoded group n. The bytes stay valid and unchanged.

@@ -296,7 +296,10 @@ func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
 			e.t.setID(n, m.new)
 		}
 	}
-	if e.pack, err = openPack(dir.fd); err != nil {
+	if e.pack, err = openSound(dir.fd); err == nil && t.Kind != taskAbort {
+		err = dir.verifyContents(rec)
+	}
+	if err != nil {
 		if !force {
 			return nil, err
 		}
