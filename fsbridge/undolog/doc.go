@@ -136,12 +136,13 @@
 //
 // # Locks
 //
-// In this order: openStep.mu, stepObj.mu, recordWriter.mu, Log.mu. openStep.mu covers the step's maps
-// and every namespace capture including its rename (the kernel serialises those
-// anyway); it is not held while content is copied or synced. stepObj.mu is
-// held while content or attributes of that one inode are captured, and no
-// other lock of the log is awaited under it except the writer's. A capture
-// calls [fsbridge.Place] with openStep.mu or stepObj.mu held.
+// In this order: openStep.mu, contentState.mu, then the leaves: stepDir.mu,
+// stampTable.mu, Log.mu, counters.mu, recordWriter.mu. openStep.mu covers the step's maps and
+// every namespace capture including its rename (the kernel serialises those
+// anyway); it is given up while content is copied or the journal synced.
+// contentState.mu is held while the content of that one inode is captured, so
+// that another operation on it waits; openStep.mu is not awaited under it.
+// A capture calls [fsbridge.Place] with either of them held.
 // Lifecycle calls are never concurrent with each other (the caller's promise);
 // History, Step, Status and Diff may run at any time.
 package undolog

@@ -1,5 +1,0 @@
-package undolog
-
-import "errors"
-
-var errUnfinished = errors.New("undolog: not implemented")
