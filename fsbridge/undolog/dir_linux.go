@@ -244,7 +244,7 @@ func checkVersion(dir *hostfs.Root) error {
 
 // logNames are the names that a log owns in its directory.
 var logNames = []string{
-	"wal", "steps", "redo", "trash", "remap", "rollback", "stamps", "barriers.json", "ids", "version",
+	"wal", "steps", "redo", "trash", "remap", "rollback", "stamps", "ids", "version",
 }
 
 // Discard removes the log in dir, whatever its version, and leaves an empty

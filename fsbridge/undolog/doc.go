@@ -26,7 +26,7 @@
 //	trash/<n>/              things to delete; emptied in the background
 //	remap                   inode numbers that changed (below)
 //	rollback                marker of an undo or redo under way (below)
-//	stamps, barriers.json   edits from outside (below)
+//	stamps                  how the steps left their files, and barriers (below)
 //
 // and in each step directory
 //
@@ -36,7 +36,6 @@
 //	pack                    the adopted files of an older step, compressed (below)
 //	summary.json            JSON of [Entry], without barriers
 //	paths                   zstd stream of JSON lines, one [Affected] each
-//	barriers.json           JSON array of [Barrier], if there are any
 //
 // Directories are mode 0700, files 0600. A step directory appears under its
 // final name by one rename of a complete directory.
@@ -119,6 +118,59 @@
 //   - gone: an object that was freed does not exist any more, and another inode
 //     has its number.
 //   - unprotected: the step outgrew its limit; captures end here.
+//
+// # pack
+//
+// The adopted inodes of a step, once they are compressed. The file appears by a
+// rename when it is complete; the inodes are removed afterwards, and one that is
+// still in blobs/ counts instead of its copy. Inodes that a handle is open on,
+// that have other names, or that a later step recorded stay in blobs/.
+//
+//	"SBPACK1\n"
+//	groups, one after the other: zstd frames with checksum, of 1 MiB of the
+//	  content stream each, the last one shorter
+//	index: one zstd frame
+//	footer, little endian: offset, length and decoded length of the index as
+//	  uint64; CRC32C of the index as it lies there, CRC32C of the footer so far,
+//	  as uint32; "SBPACKE\n"
+//
+// The content stream is the data of all files; holes are not in it. The index,
+// with numbers as in the journal:
+//
+//	uint groups, each: uint length, uint decoded length, uint32 LE CRC32C
+//	uint nodes, each:
+//	  uint obj                 of an adopted inode; 0 inside a directory
+//	  uint parent              1 + the number of the node that holds it; 0: none
+//	  string name              in that directory
+//	  uint link                1 + the number of an earlier node that is the same
+//	                           inode; then nothing follows. 0: none
+//	  uint dev, ino, mode, uid, gid, rdev, int size, mtime, string symlink target
+//	  uint xattrs, each: string name, string value
+//	  uint segments, each: uint gap since the last one's end, uint length
+//	  uint position of its data in the content stream
+//	  uint32 LE CRC32C of its data
+//
+// # stamps
+//
+// "undostm1", then frames: uint32 LE length (at most 2 MiB), uint32 LE CRC32C,
+// and that many bytes of operations. Frames are appended; the file is rewritten
+// as a whole when most of it is of no use any more. A torn tail is cut.
+//
+//	1  seq       uint seq: the step to which what follows belongs
+//	2  dir       uint number, uint dev, uint ino, byte full: a directory gets a
+//	             number, or a new inode. The root is 0. full: the sandbox made
+//	             it, so that a name that is not in the table is foreign
+//	3  name      uint dir, 8 bytes hash, uint ino (0: absent)
+//	4  inode     uint dev, uint ino, 8 bytes stamp, uint content hash or 0
+//	5  gone      uint dev, uint ino: nothing is known of it any more
+//	6  forget    nothing is known of anything any more, save barriers
+//	7  barrier   uint id, int step id, uint seq of that step, int time (ns)
+//	8  path      uint barrier id, string path
+//	9  crossed   uint barrier id: it is no more
+//
+// A dev of 0 is the working folder's. Hashes are the first 8 bytes of a
+// SHA-256: of the name; of mode, uid, gid (uint32 LE) and, save for
+// directories, size, mtime, ctime, rdev (uint64 LE); of the content.
 //
 // # Invariants
 //

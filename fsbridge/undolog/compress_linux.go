@@ -1,0 +1,331 @@
+package undolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// compressEverything as a budget makes compress pack the newest step, too.
+const compressEverything = -2
+
+// compress packs adopted files of the oldest steps until no more than budget
+// bytes are left as they are; a negative budget (no limit) packs nothing. The
+// newest step stays, for an undo at once.
+func (l *Log) compress(ctx context.Context, budget int64) (packed []StepID, err error) {
+	steps := l.stepEntries()
+	var raw int64
+	for _, e := range steps {
+		if !e.Compressed {
+			raw += e.StoredBytes
+		}
+	}
+	all := budget == compressEverything
+	if !all && (budget < 0 || raw <= budget) {
+		return nil, nil
+	}
+	pinned, err := l.pinnedBlobs(steps)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range steps {
+		if !all && (raw <= budget || i == len(steps)-1) {
+			break
+		}
+		if e.Compressed {
+			continue
+		}
+		done, err := l.compressStep(ctx, e, pinned[e.Seq])
+		if err != nil {
+			return packed, fmt.Errorf("step %d: %w", e.StepID, err)
+		}
+		raw -= e.StoredBytes
+		if done {
+			packed = append(packed, e.StepID)
+		}
+	}
+	return packed, nil
+}
+
+// pinnedBlobs finds the adopted inodes that a later step changed (through a
+// handle that was open): its records put bytes back into that very inode.
+func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[objID]bool, error) {
+	pinned := map[uint64]map[objID]bool{}
+	add := func(e *stepEntry, open func(*stepEntry) (*stepDir, error)) error {
+		dir, err := open(e)
+		if err != nil {
+			return err
+		}
+		defer dir.close()
+		return dir.eachRetainedOrigin(func(seq uint64, obj objID) {
+			if pinned[seq] == nil {
+				pinned[seq] = map[objID]bool{}
+			}
+			pinned[seq][obj] = true
+		})
+	}
+	for _, e := range steps {
+		if err := add(e, l.openStepEntry); err != nil && e.Damaged == "" {
+			return nil, err
+		}
+	}
+	for _, e := range l.redoEntries() {
+		if err := add(e, l.openRedoEntry); err != nil && e.Damaged == "" {
+			return nil, err
+		}
+	}
+	return pinned, nil
+}
+
+func (d *stepDir) eachRetainedOrigin(f func(seq uint64, obj objID)) error {
+	fd, err := openRegular(d.fd, "journal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	err = scanJournal(fd, func(t recordType, p []byte, _ int64) error {
+		if t != recObject {
+			return nil
+		}
+		o, err := decodeObject(p)
+		if err == nil && o.RetainedSeq != 0 {
+			f(o.RetainedSeq, o.RetainedObj)
+		}
+		return err
+	})
+	var torn *tornError
+	if errors.As(err, &torn) {
+		return nil
+	}
+	return err
+}
+
+// compressStep packs the adopted inodes of one step and then removes them. It
+// may be killed anywhere: the pack appears complete, and an inode that is still
+// there is as good as the one in the pack.
+func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[objID]bool) (packed bool, err error) {
+	dir, err := l.openStepEntry(e)
+	if err != nil {
+		return false, err
+	}
+	defer dir.close()
+	blobs, others, err := adoptedBlobs(dir.fd)
+	if err != nil {
+		return false, err
+	}
+	p, err := openPack(dir.fd)
+	if err != nil {
+		return false, err
+	}
+	if p == nil && len(blobs) > 0 {
+		if p, err = l.writePack(ctx, dir.fd, blobs, pinned); err != nil {
+			return false, err
+		}
+	}
+	if p != nil {
+		defer p.close()
+		if err := l.removePacked(ctx, dir.fd, p, blobs, others); err != nil {
+			return false, err
+		}
+	}
+	return p != nil, l.noteCompressed(e, dir.fd)
+}
+
+// writePack writes the pack under a temporary name and renames it. It returns
+// nil if nothing could be packed.
+func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pinned map[objID]bool) (*stepPack, error) {
+	const tmp = "pack.new"
+	fd, err := hostfs.OpenAt(dirfd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	any, err := l.fillPack(ctx, fd, dirfd, blobs, pinned)
+	if err == nil && l.o.Durability == DurabilityPower {
+		err = hostfs.SyncFD(fd)
+	}
+	if err = errors.Join(err, hostfs.Close(fd)); err == nil && any {
+		if err = faultPoint("pack.rename"); err == nil {
+			err = hostfs.RenameAt(dirfd, tmp, dirfd, "pack", 0)
+		}
+	}
+	if err != nil || !any {
+		_ = hostfs.UnlinkAt(dirfd, tmp)
+		return nil, err
+	}
+	return openPack(dirfd)
+}
+
+func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, pinned map[objID]bool) (any bool, err error) {
+	w, err := newPackWriter(fd)
+	if err != nil {
+		return false, err
+	}
+	defer w.close()
+	base, err := hostfs.OpenDirPathAt(dirfd, "blobs")
+	if err != nil {
+		return false, err
+	}
+	defer hostfs.Close(base)
+	shards := shardDirs{base: base}
+	defer shards.close()
+	for _, b := range blobs {
+		if pinned[b.obj] {
+			continue
+		}
+		if err := faultPoint("pack.add"); err != nil {
+			return false, err
+		}
+		sub, err := shards.of(b.obj)
+		if err == nil {
+			err = w.addRoot(ctx, b.obj, sub, blobName(b.obj), l.retainedOpen)
+		}
+		if errors.Is(err, errKeepRaw) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		any = true
+	}
+	if !any {
+		return false, nil
+	}
+	return true, w.finish()
+}
+
+// shardDirs opens the directories below blobs/, one at a time.
+type shardDirs struct {
+	base, fd int
+	shard    objID
+	open     bool
+}
+
+func (s *shardDirs) of(obj objID) (int, error) {
+	shard := obj / blobFanOut
+	if s.open && s.shard == shard {
+		return s.fd, nil
+	}
+	s.close()
+	fd, err := hostfs.OpenDirPathAt(s.base, fmt.Sprint(shard))
+	if err != nil {
+		return -1, err
+	}
+	s.fd, s.shard, s.open = fd, shard, true
+	return fd, nil
+}
+
+func (s *shardDirs) close() {
+	if s.open {
+		_ = hostfs.Close(s.fd)
+		s.open = false
+	}
+}
+
+// removePacked removes the adopted inodes that the pack holds: all of blobs/
+// by one rename if nothing else is in it, else one by one.
+func (l *Log) removePacked(ctx context.Context, dirfd int, p *stepPack, blobs []adoptedBlob, others int) error {
+	if err := faultPoint("pack.remove"); err != nil {
+		return err
+	}
+	base, err := hostfs.OpenDirPathAt(dirfd, "blobs")
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(base)
+	raw := slices.ContainsFunc(blobs, func(b adoptedBlob) bool { return !p.has(b.obj) })
+	if !raw && others == 0 {
+		return l.discardDir(dirfd, "blobs")
+	}
+	shards := shardDirs{base: base}
+	defer shards.close()
+	for _, b := range blobs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !p.has(b.obj) {
+			continue
+		}
+		sub, err := shards.of(b.obj)
+		if err == nil {
+			err = l.removeBlob(sub, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeBlob removes one adopted inode; of a directory never a part only.
+func (l *Log) removeBlob(sub int, b adoptedBlob) error {
+	if b.stat.IsDir() {
+		return l.discardDir(sub, blobName(b.obj))
+	}
+	if err := faultPoint("pack.unlink"); err != nil {
+		return err
+	}
+	return hostfs.UnlinkAt(sub, blobName(b.obj))
+}
+
+// noteCompressed writes the new size into the summary and the list.
+func (l *Log) noteCompressed(e *stepEntry, dirfd int) error {
+	n, err := diskUsage(dirfd)
+	if err != nil {
+		return err
+	}
+	now := *e
+	now.Compressed, now.StoredBytes = true, n
+	if e.Damaged == "" {
+		if err := writeSummary(dirfd, now.Entry); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.steps = slices.Clone(l.steps)
+	if i := slices.Index(l.steps, e); i >= 0 {
+		l.steps[i] = &now
+	}
+	return nil
+}
+
+// diskUsage sums what the files below dirfd occupy, in bytes.
+func diskUsage(dirfd int) (total int64, err error) {
+	fd, err := hostfs.OpenBeneath(dirfd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return 0, err
+	}
+	defer hostfs.Close(fd)
+	entries, err := hostfs.ReadDir(fd)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		st, err := hostfs.StatAt(fd, e.Name)
+		if err != nil {
+			return 0, err
+		}
+		total += st.Blocks * 512
+		if !st.IsDir() {
+			continue
+		}
+		sub, err := hostfs.OpenDirPathAt(fd, e.Name)
+		if err != nil {
+			continue
+		}
+		n, err := diskUsage(sub)
+		_ = hostfs.Close(sub)
+		if err == nil {
+			total += n
+		}
+	}
+	return total, nil
+}
