@@ -141,7 +141,9 @@ func rollbackCases() []rollbackCase {
 			defer h.Close()
 			return run(func() error { return h.Fallocate(unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 70_000, 200_000) },
 				func() error { return h.Fallocate(unix.FALLOC_FL_ZERO_RANGE, 500_000, 10) },
-				func() error { return ignore(h.Fallocate(unix.FALLOC_FL_COLLAPSE_RANGE, 64<<10, 64<<10), unix.EOPNOTSUPP) })
+				func() error {
+					return ignore(h.Fallocate(unix.FALLOC_FL_COLLAPSE_RANGE, 64<<10, 64<<10), unix.EOPNOTSUPP)
+				})
 		}},
 		{name: "UI-15 copy range", step: func(a *applier) error {
 			src, err := a.Open("a.txt")
