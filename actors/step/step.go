@@ -381,7 +381,7 @@ func (a *Actor) onFail(m *messages.StepFail) {
 		return
 	}
 	a.outcome, a.reason = m.Outcome, m.Reason
-	a.log().Warn("step fails", "outcome", m.Outcome, "reason", m.Reason)
+	a.log().Info("step fails", "outcome", m.Outcome, "reason", m.Reason)
 	for _, d := range a.o.Directories {
 		d.Failing(a.id)
 	}

@@ -205,7 +205,7 @@ func merged(ctx context.Context, c <-chan struct{}) (<-chan struct{}, func()) {
 }
 
 func safeguardText(p actors.Pending) string {
-	text := fmt.Sprintf("step %d: %s", p.Step, p.Message)
+	text := p.Message
 	for i, path := range p.SamplePaths {
 		if i == 5 {
 			text += fmt.Sprintf("\n    ... %d in all", p.Count)

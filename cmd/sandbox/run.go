@@ -220,12 +220,25 @@ func (a *app) sessionConfig(cmd *cobra.Command, o runOptions) (actors.Config, er
 	// Nothing inside may reach the control socket or read the logs.
 	cfg.Hide = append(cfg.Hide, cfg.RuntimeDir)
 	for _, d := range dirs {
-		if d.UndoDir != "" {
-			cfg.Hide = append(cfg.Hide, d.UndoDir)
-		}
+		cfg.Hide = append(cfg.Hide, undoDirs(d)...)
 	}
 	cfg.Runtime, err = a.isolation(a.conf.Isolation)
 	return cfg, err
+}
+
+// undoDirs are the folder's log and, where it is by default, those of all other
+// folders beside it.
+func undoDirs(d actors.Directory) []string {
+	var dirs []string
+	if d.UndoDir != "" {
+		dirs = append(dirs, d.UndoDir)
+	}
+	if own, err := actors.DefaultUndoDir(d.Path); err == nil {
+		if all := filepath.Dir(own); filepath.Base(all) == "undo" && filepath.Base(filepath.Dir(all)) == "sandbox" {
+			dirs = append(dirs, all)
+		}
+	}
+	return dirs
 }
 
 // override puts the flags that were given over the configuration.

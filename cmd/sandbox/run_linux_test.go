@@ -213,6 +213,29 @@ func TestRunSafeguardAsksOnDevTTY(t *testing.T) {
 	}
 }
 
+func TestInspectWatch(t *testing.T) {
+	d := newDesk(t)
+	session := onScreen(t, d.sandbox("run", "--", "sh", "-c", "echo ready; read y"))
+	session.expect("ready")
+	s := onScreen(t, d.sandbox("inspect", "--watch"))
+	s.expect("interceptor")
+	s.expect("safeguard")
+	s.send("q")
+	if code := s.wait(); code != 0 {
+		t.Errorf("exit %d: %q", code, s.text())
+	}
+	if m := s.modes(); m.Lflag&unix.ICANON == 0 {
+		t.Error("the terminal was left raw")
+	}
+
+	s = onScreen(t, d.sandbox("inspect", "--watch"))
+	s.expect("interceptor")
+	session.send("\r")
+	session.wait()
+	s.expect("the session has ended")
+	s.wait()
+}
+
 // Everything on stdout parses; what is for people goes to stderr.
 func TestStdoutIsJSONOnly(t *testing.T) {
 	d := newDesk(t)

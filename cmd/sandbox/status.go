@@ -34,10 +34,9 @@ func (a *app) printStatus(st actors.Status) {
 	line := func(key, format string, args ...any) {
 		fmt.Fprintf(a.stdout, "%-9s %s\n", key, fmt.Sprintf(format, args...))
 	}
-	switch {
-	case st.PID == 0 || st.Session == "":
+	if st.State == "offline" {
 		line("session", "none running")
-	default:
+	} else {
 		line("session", "%s, %s, process %d, isolation %s, started %s",
 			st.Session, st.State, st.PID, st.Isolation, ago(st.StartedAt, time.Now()))
 	}

@@ -251,7 +251,7 @@ func TestSafeguardAsksOnTheScreen(t *testing.T) {
 			cmd := helper(t, "terminal", "sh", "-c", "trap 'echo redrawn' WINCH; >$SAFEGUARD_WHEN; while :; do read x && break; done; echo \"the command read $x\"")
 			cmd.Env = append(cmd.Env, "SAFEGUARD_WHEN="+fifo(t))
 			s := onScreen(t, cmd)
-			s.expect("step 7: delete 3 files")
+			s.expect("delete 3 files")
 			s.expect(`"b\x1b[2J"`)
 			s.expect("[y/N] ")
 			s.send(c.keys)
