@@ -28,24 +28,19 @@ type place interface {
 }
 
 // places makes each kind of place, with the tree in it.
-var places = map[string]func(t *testing.T, program string) place{
+var places = map[string]func(t *testing.T) place{
 	"bridge and log": newDirect,
 	"program":        newProgram,
 }
 
 // whole is the real program, with jail and actors.
-type whole struct {
-	s       *drive.Sandbox
-	program string
-}
+type whole struct{ s *drive.Sandbox }
 
-func newProgram(t *testing.T, program string) place {
-	return &whole{drive.New(t, tree), program}
-}
+func newProgram(t *testing.T) place { return &whole{drive.New(t, tree)} }
 
 func (p *whole) run(t *testing.T, c testCase) string {
 	t.Helper()
-	r := p.s.Do(t, "run", "--env", caseVar+"="+c.name, "--", p.program)
+	r := p.s.Do(t, "run", "--env", caseVar+"="+c.name, "--", program)
 	if r.Code != 0 {
 		t.Fatalf("exit status %d\nstdout: %s\nstderr: %s", r.Code, r.Stdout, r.Stderr)
 	}
@@ -63,17 +58,16 @@ func (p *whole) close(t *testing.T)                       { p.s.CheckResidue(t) 
 type bare struct {
 	s          *direct.Session
 	dir, mount string
-	program    string
 }
 
-func newDirect(t *testing.T, program string) place {
+func newDirect(t *testing.T) place {
 	require.FUSE(t)
 	base, err := os.MkdirTemp("/var/tmp", "sbd-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwX", base).Run(); os.RemoveAll(base) })
-	p := &bare{dir: filepath.Join(base, "work"), mount: filepath.Join(base, "mount"), program: program}
+	p := &bare{dir: filepath.Join(base, "work"), mount: filepath.Join(base, "mount")}
 	if err := errors.Join(os.Chmod(base, 0o755), os.Mkdir(p.dir, 0o755), os.Mkdir(p.mount, 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +87,7 @@ func (p *bare) run(t *testing.T, c testCase) string {
 	var saw string
 	_, err := p.s.Step(t.Context(), c.name, func() error {
 		var err error
-		saw, err = execute(t, p.program, p.mount, c)
+		saw, err = execute(t, p.mount, c)
 		return err
 	})
 	if err != nil {
@@ -136,7 +130,7 @@ func ordinary(t *testing.T) (uid, gid uint32, ok bool) {
 }
 
 // execute runs a case in a directory and returns what it saw.
-func execute(t *testing.T, program, dir string, c testCase) (string, error) {
+func execute(t *testing.T, dir string, c testCase) (string, error) {
 	t.Helper()
 	// Not by Dir: this process may be the one that serves it, and would wait in
 	// fork for a child that waits for an answer.

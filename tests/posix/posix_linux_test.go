@@ -1,7 +1,6 @@
 package posix
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -48,7 +47,18 @@ func cases() []testCase { return slices.Concat(contentCases, nameCases, metaCase
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// program is this test binary in the folder that it works on: a jail hides
+// temporary directories and homes.
+const program = "./.cases"
+
 func tree(t testing.TB, root string) {
+	b, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, program), b, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	fixture.Odd(t, root)
 	fixture.Small(t, root)
 }
@@ -75,14 +85,13 @@ var (
 
 // TestMutations runs every case natively and in each place, and undoes it.
 func TestMutations(t *testing.T) {
-	program := install(t)
 	for name, newPlace := range places {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t, program)
+			p := newPlace(t)
 			initial := p.snapshot(t)
 			for _, c := range cases() {
 				t.Run(c.name, func(t *testing.T) {
-					if !mutate(t, p, program, c, initial) {
+					if !mutate(t, p, c, initial) {
 						initial = p.snapshot(t) // the next case starts from here
 					}
 				})
@@ -94,8 +103,8 @@ func TestMutations(t *testing.T) {
 
 // mutate runs one case, compares what it did with what it does natively, and
 // takes it back. It reports whether the tree is as it was.
-func mutate(t *testing.T, p place, program string, c testCase, initial *treesnap.Snapshot) bool {
-	wantSaw, wantTree := native(t, program, c)
+func mutate(t *testing.T, p place, c testCase, initial *treesnap.Snapshot) bool {
+	wantSaw, wantTree := native(t, c)
 	before := p.steps(t)
 	saw := p.run(t, c)
 	after := p.snapshot(t)
@@ -123,10 +132,9 @@ func mutate(t *testing.T, p place, program string, c testCase, initial *treesnap
 
 // TestHistoryOfAll runs every case, one step each, and undoes them one by one.
 func TestHistoryOfAll(t *testing.T) {
-	program := install(t)
 	for name, newPlace := range places {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t, program)
+			p := newPlace(t)
 			type step struct {
 				name   string
 				before *treesnap.Snapshot
@@ -153,28 +161,9 @@ func TestHistoryOfAll(t *testing.T) {
 	}
 }
 
-// install puts this test binary where the jail and any user see it.
-func install(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "sbp-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	b, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "cases")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(program, b, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	return program
-}
-
 // native runs a case in a fresh tree without a sandbox, as an ordinary user as
 // the sandbox does.
-func native(t *testing.T, program string, c testCase) (string, *treesnap.Snapshot) {
+func native(t *testing.T, c testCase) (string, *treesnap.Snapshot) {
 	t.Helper()
 	base, err := os.MkdirTemp("/var/tmp", "sbn-")
 	check(t, err)
@@ -185,7 +174,7 @@ func native(t *testing.T, program string, c testCase) (string, *treesnap.Snapsho
 	if uid, gid, ok := ordinary(t); ok {
 		giveAway(t, base, int(uid), int(gid))
 	}
-	saw, err := execute(t, program, dir, c)
+	saw, err := execute(t, dir, c)
 	check(t, err)
 	return saw, treesnap.MustTake(t, dir)
 }
