@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // ErrDirectory is wrapped by every error of [ValidateDirectory].
@@ -185,7 +188,8 @@ func clashes(path, runtimeDir string) error {
 	return nil
 }
 
-// registrations lists the sessions that run, by their files in runtimeDir.
+// registrations lists the sessions that run, by their files in runtimeDir. What
+// killed ones have left there is removed.
 func registrations(runtimeDir string) []registration {
 	if runtimeDir == "" {
 		return nil
@@ -198,9 +202,41 @@ func registrations(runtimeDir string) []registration {
 			continue
 		}
 		var r registration
-		if json.Unmarshal(b, &r) == nil && processAlive(r.PID) {
-			all = append(all, r)
+		if json.Unmarshal(b, &r) != nil {
+			continue
 		}
+		if processAlive(r.PID) && answers(r.Socket) {
+			all = append(all, r)
+			continue
+		}
+		_ = os.Remove(strings.TrimSuffix(f, ".json") + ".sock")
+		_ = os.Remove(f)
 	}
+	removeOrphans(runtimeDir)
 	return all
+}
+
+// answers reports whether somebody listens: a number of a process may have gone
+// to another since. A session registers once it listens.
+func answers(socket string) bool {
+	c, err := net.DialTimeout("unix", socket, time.Second)
+	if err != nil {
+		return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
+	}
+	_ = c.Close()
+	return true
+}
+
+// removeOrphans removes sockets of sessions that were killed before they had
+// registered.
+func removeOrphans(runtimeDir string) {
+	sockets, _ := filepath.Glob(filepath.Join(runtimeDir, "*.sock"))
+	for _, f := range sockets {
+		_, err := os.Lstat(strings.TrimSuffix(f, ".sock") + ".json")
+		st, statErr := os.Lstat(f)
+		if err == nil || statErr != nil || time.Since(st.ModTime()) < time.Minute || answers(f) {
+			continue
+		}
+		_ = os.Remove(f)
+	}
 }

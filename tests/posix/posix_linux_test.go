@@ -72,6 +72,8 @@ var different = map[string]map[string]string{
 		"insert: ok":   "insert: ENOTSUP",
 		"stat large.bin: mode 100644 links 1 size 1434464": "stat large.bin: mode 100644 links 1 size 1500000",
 	},
+	// root has no number in an ordinary user's jail.
+	"ownership": {"to root: EPERM": "to root: EINVAL"},
 	// The log keeps a link to a hard-linked file of which a name was removed.
 	"links": {"stat pair-b: mode 100644 links 1 size 9": "stat pair-b: mode 100644 links 2 size 9"},
 }
@@ -140,7 +142,10 @@ func TestHistoryOfAll(t *testing.T) {
 				before *treesnap.Snapshot
 			}
 			var done []step
-			for _, c := range cases() {
+			all := cases()
+			last := slices.IndexFunc(all, func(c testCase) bool { return c.name == "remove everything" }) // the program too
+			all = append(slices.Delete(slices.Clone(all), last, last+1), all[last])
+			for _, c := range all {
 				before := p.snapshot(t)
 				p.run(t, c)
 				if p.steps(t) > len(done) {
