@@ -42,7 +42,11 @@ func (e *engine) attachByCopy(n *node, from entry, fd int, name string) error {
 		st, err = hostfs.StatAt(fd, tmp)
 	}
 	if err == nil {
-		err = e.writeMade(appendMade(nil, madeRecord{obj: n.Obj, old: n.ID, new: st.ID}))
+		old := n.ID
+		if n.was.Ino != 0 {
+			old = n.was
+		}
+		err = e.writeMade(appendMade(nil, madeRecord{obj: n.Obj, copied: true, old: old, new: st.ID}))
 	}
 	if err == nil {
 		err = renameNoReplace(fd, tmp, fd, name)

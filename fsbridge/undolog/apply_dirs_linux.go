@@ -3,6 +3,7 @@ package undolog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -82,6 +83,18 @@ func (c *dirCache) put(k dirKey) {
 			return
 		}
 	}
+}
+
+// dropNodes closes the directories that nobody uses: a copy took the place of
+// one.
+func (c *dirCache) dropNodes() {
+	c.dirs = slices.DeleteFunc(c.dirs, func(d openDir) bool {
+		drop := d.key.kind == kindNode && d.pins == 0
+		if drop {
+			_ = hostfs.Close(d.fd)
+		}
+		return drop
+	})
 }
 
 func (c *dirCache) closeAll() {

@@ -37,6 +37,7 @@ type engine struct {
 	held      map[objID]bool // is in the hold under its number
 	strangers map[hostfs.ID]objID
 	queue     []*node
+	scanned   []*node // directories as they lie now, parents first
 	missing   []*node
 	final     []*node  // directories of the final tree, parents first
 	lost      []string // what can be neither found nor made
@@ -162,11 +163,9 @@ func (e *engine) run(ctx context.Context) error {
 	return nil
 }
 
+// detachAll empties directories before it moves them.
 func (e *engine) detachAll(ctx context.Context) error {
-	for _, d := range e.t.order {
-		if d.place.kind == nowhere {
-			continue
-		}
+	for _, d := range slices.Backward(e.scanned) {
 		binds := e.t.binds[d.Obj]
 		for i := range binds {
 			b := &binds[i]
@@ -268,6 +267,7 @@ func (e *engine) move(d *node, fd int, name string, toFD int, to string, st *hos
 	}
 	if errors.Is(err, syscall.EXDEV) {
 		err = e.moveByCopy(fd, name, toFD, to)
+		e.dirs.dropNodes()
 	}
 	return err
 }

@@ -31,6 +31,7 @@ type place struct {
 type node struct {
 	*objectRecord
 	place place
+	was   hostfs.ID // the number before it was copied to where it is; or zero
 	// typ is the S_IFMT bits; 0 for a created object that was not found.
 	typ     uint32
 	content bool // the target has content records

@@ -79,63 +79,74 @@ func (e *engine) makeSome(batch []*node) error {
 }
 
 // makeOne makes n under its temporary name. It may run on any goroutine.
-func (e *engine) makeOne(n *node, fd int) (st hostfs.Stat, err error) {
-	name := madeName(n.Obj)
+func (e *engine) makeOne(n *node, dirfd int) (st hostfs.Stat, err error) {
 	if err := faultPoint("apply.make"); err != nil {
 		return st, err
-	}
-	if err := removeAll(context.Background(), fd, name); err != nil {
-		return st, err
-	}
-	switch n.typ {
-	case unix.S_IFDIR:
-		if err = hostfs.MkdirAt(fd, name, 0o700); err == nil && e.inPack(n.Obj) {
-			err = e.unpackInside(e.pack.roots[n.Obj], fd, name)
-		}
-	case unix.S_IFLNK:
-		err = hostfs.SymlinkAt(n.Meta.Target, fd, name)
-	case unix.S_IFREG:
-		err = e.makeFile(n, fd, name)
-	default:
-		err = hostfs.MknodAt(fd, name, n.typ|0o600)
-	}
-	if err != nil {
-		return st, fmt.Errorf("make %s again: %w", n.Name, err)
 	}
 	xattrs, has := e.t.rec.Xattrs[n.Obj]
 	if !has && e.inPack(n.Obj) {
 		xattrs = e.pack.node(n.Obj).Xattrs
 		has = len(xattrs) > 0
 	}
-	p, err := hostfs.OpenAt(fd, name, unix.O_PATH, 0)
+	name := madeName(n.Obj)
+	fd, err := e.makeInode(n, dirfd, name)
+	if errors.Is(err, syscall.EEXIST) { // half made before we were killed
+		if err = removeAll(context.Background(), dirfd, name); err == nil {
+			fd, err = e.makeInode(n, dirfd, name)
+		}
+	}
+	if err != nil {
+		return st, fmt.Errorf("make %q again: %w", n.Name, err)
+	}
+	defer hostfs.Close(fd)
+	switch {
+	case !n.isDir():
+		err = e.setMeta(fd, n, xattrs, has)
+	case has: // the rest comes when everything is inside
+		err = e.setXattrs(fd, xattrs)
+	}
 	if err != nil {
 		return st, err
 	}
-	defer hostfs.Close(p)
-	if !n.isDir() {
-		if err = e.setMeta(p, n, xattrs, has); err != nil {
-			return st, err
-		}
-	} else if has {
-		if err = e.setXattrs(p, xattrs); err != nil {
-			return st, err
-		}
-	}
-	return hostfs.StatFD(p)
+	return hostfs.StatFD(fd)
 }
 
-func (e *engine) makeFile(n *node, dirfd int, name string) error {
-	fd, err := hostfs.OpenAt(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
-	if e.inPack(n.Obj) {
-		if err := e.unpackFile(e.pack.node(n.Obj), fd); err != nil {
-			return err
+// makeInode makes n with its content and returns a descriptor of it.
+func (e *engine) makeInode(n *node, dirfd int, name string) (fd int, err error) {
+	switch n.typ {
+	case unix.S_IFREG:
+		return e.makeFile(n, dirfd, name)
+	case unix.S_IFDIR:
+		if err = hostfs.MkdirAt(dirfd, name, 0o700); err == nil && e.inPack(n.Obj) {
+			err = e.unpackInside(e.pack.roots[n.Obj], dirfd, name)
 		}
+	case unix.S_IFLNK:
+		err = hostfs.SymlinkAt(n.Meta.Target, dirfd, name)
+	default:
+		err = hostfs.MknodAt(dirfd, name, n.typ|0o600)
 	}
-	return e.putContent(n, fd)
+	if err != nil {
+		return -1, err
+	}
+	return hostfs.OpenAt(dirfd, name, unix.O_PATH, 0)
+}
+
+func (e *engine) makeFile(n *node, dirfd int, name string) (int, error) {
+	fd, err := hostfs.OpenAt(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, n.Meta.Mode&0o777)
+	if err != nil {
+		return -1, err
+	}
+	if e.inPack(n.Obj) {
+		err = e.unpackFile(e.pack.node(n.Obj), fd)
+	}
+	if err == nil && (!e.inPack(n.Obj) || n.content) {
+		err = e.putContent(n, fd)
+	}
+	if err != nil {
+		_ = hostfs.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // noteMade writes the numbers of what was made down, before anything of it
@@ -272,6 +283,7 @@ func (e *engine) put(n, d *node, from entry, fd int, name string) error {
 	}
 	if errors.Is(err, syscall.EXDEV) {
 		err = e.attachByCopy(n, from, fd, name)
+		e.dirs.dropNodes()
 	}
 	return err
 }

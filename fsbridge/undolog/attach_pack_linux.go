@@ -23,8 +23,10 @@ func (e *engine) inPack(obj objID) bool { return e.pack != nil && e.pack.has(obj
 
 // unpackFile writes the content of a packed file to the new file fd.
 func (e *engine) unpackFile(n *packNode, fd int) error {
-	if err := hostfs.TruncateFD(fd, n.Meta.Size); err != nil {
-		return err
+	if last := len(n.Segments) - 1; last < 0 || n.Segments[last].Off+n.Segments[last].Len < n.Meta.Size {
+		if err := hostfs.TruncateFD(fd, n.Meta.Size); err != nil {
+			return err
+		}
 	}
 	err := e.pack.content(n, func(off int64, b []byte) error { return hostfs.PwriteFull(fd, b, off) })
 	if err != nil {

@@ -40,6 +40,7 @@ func (e *engine) locate() error {
 			continue
 		}
 		d.seen = true
+		e.scanned = append(e.scanned, d)
 		if err := e.scanDir(d); err != nil {
 			return fmt.Errorf("look into %q: %w", e.path(d), err)
 		}
@@ -201,7 +202,10 @@ func (e *engine) scanBlob(fd int, name string, shard uint64, kind placeKind) err
 		if n.Created || !e.t.rec.Retained[n.Obj] {
 			return nil
 		}
-		e.t.setID(n, st.ID) // where retaining meant copying, the number is new
+		if st.ID != n.ID { // retaining meant copying
+			n.was = n.ID
+			e.t.setID(n, st.ID)
+		}
 		e.t.byHost[st.ID] = n
 	}
 	e.check(n, &st)

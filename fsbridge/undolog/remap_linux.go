@@ -25,15 +25,24 @@ const (
 )
 
 // madeRecord says that obj, which had the number old, was made anew as new.
+// It was freed before, or (copied) it was there until now.
 type madeRecord struct {
 	obj      objID
+	copied   bool
 	old, new hostfs.ID
 }
+
+// madeCopied is set in the object number on the disk.
+const madeCopied = 1 << 63
 
 func appendMade(b []byte, r madeRecord) []byte {
 	start := len(b)
 	le := binary.LittleEndian
-	b = le.AppendUint64(b, uint64(r.obj))
+	obj := uint64(r.obj)
+	if r.copied {
+		obj |= madeCopied
+	}
+	b = le.AppendUint64(b, obj)
 	for _, v := range []uint64{r.old.Dev, r.old.Ino, r.new.Dev, r.new.Ino} {
 		b = le.AppendUint64(b, v)
 	}
@@ -54,12 +63,12 @@ func readMade(dirfd int) ([]madeRecord, error) {
 	var out []madeRecord
 	le := binary.LittleEndian
 	for ; len(b) >= madeSize; b = b[madeSize:] {
-		obj := le.Uint64(b)
+		obj := le.Uint64(b) &^ madeCopied
 		if le.Uint32(b[40:]) != crc32.Checksum(b[:40], castagnoli) || obj <= uint64(rootObj) || obj > maxObjects {
 			break
 		}
 		out = append(out, madeRecord{
-			obj: objID(obj),
+			obj: objID(obj), copied: le.Uint64(b)&madeCopied != 0,
 			old: hostfs.ID{Dev: le.Uint64(b[8:]), Ino: le.Uint64(b[16:])},
 			new: hostfs.ID{Dev: le.Uint64(b[24:]), Ino: le.Uint64(b[32:])},
 		})
@@ -124,6 +133,9 @@ func (l *Log) appendRemap(birth, at uint64, made []madeRecord) error {
 	var buf []byte
 	for _, m := range made {
 		r := remapRecord{birth, at, m.old, m.new}
+		if m.copied {
+			r.birth = at
+		}
 		buf = r.append(buf)
 	}
 	if err := hostfs.PwriteFull(fd, buf, st.Size-st.Size%remapSize); err != nil {

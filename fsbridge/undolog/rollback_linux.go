@@ -181,17 +181,24 @@ func (l *Log) foretell(e *stepEntry, kind taskKind, res *ApplyResult) error {
 	}
 	defer dir.close()
 	res.Steps = append(res.Steps, e.Entry)
-	return res.addPaths(dir.fd)
+	return res.addPaths(dir.fd, e.AffectedCount)
 }
 
-func (r *ApplyResult) addPaths(dirfd int) error {
-	return readPaths(dirfd, func(a Affected) error {
-		r.PathCount++
-		if len(r.Paths) < HistoryPaths {
-			r.Paths = append(r.Paths, a)
+// addPaths adds the first paths of a step that has count of them.
+func (r *ApplyResult) addPaths(dirfd, count int) error {
+	enough := errors.New("enough")
+	r.PathCount += count
+	err := readPaths(dirfd, func(a Affected) error {
+		if len(r.Paths) >= HistoryPaths {
+			return enough
 		}
+		r.Paths = append(r.Paths, a)
 		return nil
 	})
+	if errors.Is(err, enough) {
+		return nil
+	}
+	return err
 }
 
 func (r *ApplyResult) add(e Entry, out *outcome) {
@@ -292,7 +299,7 @@ func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
 		return nil, err
 	}
 	for _, m := range made {
-		if n := e.t.nodes[m.obj]; n != nil && n.Created && n.ID.Ino == 0 {
+		if n := e.t.nodes[m.obj]; n != nil && (n.ID.Ino == 0 || n.ID == m.old) {
 			e.t.setID(n, m.new)
 		}
 	}
@@ -425,15 +432,16 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 	if out.changes = (fsbridge.Changes{List: e.changes}); len(e.changes) > maxChanges {
 		out.changes = fsbridge.Changes{All: true}
 	}
-	var list ApplyResult
 	if t.Kind == taskUndo || t.Kind == taskRedo {
-		if err := list.addPaths(dir.fd); err != nil {
+		var list ApplyResult
+		entry := loadEntry(dir, t.Step)
+		if err := list.addPaths(dir.fd, entry.AffectedCount); err != nil {
 			e.warn("paths of step %d: %v", t.Step, err)
 		}
+		out.paths, out.count = list.Paths, list.PathCount
 	} else {
-		list.Paths, list.PathCount = e.affected()
+		out.paths, out.count = e.affected()
 	}
-	out.paths, out.count = list.Paths, list.PathCount
 	made, err := readMade(e.inverse)
 	if err != nil {
 		return nil, err
@@ -482,6 +490,9 @@ func (l *Log) settled(e *engine, t task, made []madeRecord) (err error) {
 // crossed drops the barriers that an undo went across.
 func (l *Log) crossed(e *engine) error {
 	over := map[string]bool{}
+	if len(l.barriers()) == 0 {
+		return nil
+	}
 	err := readPaths(e.inverse, func(a Affected) error { over[a.Path] = true; return nil })
 	return errors.Join(err, l.undone(func(p string) bool { return over[p] }))
 }
