@@ -1,0 +1,284 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/goleak"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+	"github.com/codeagent/sandbox/tests/actortest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeDir records what it is told and answers at once.
+type fakeDir struct {
+	name  string
+	probe *actortest.Probe
+
+	mu       sync.Mutex
+	next     undolog.StepID
+	inFlight int
+	holding  bool
+	last     time.Time
+	closeErr error
+}
+
+func (d *fakeDir) Path() string           { return d.name }
+func (d *fakeDir) NextID() undolog.StepID { d.next++; return d.next }
+func (d *fakeDir) Assign(id undolog.StepID, _ undolog.StepInfo, done func(error)) {
+	d.probe.Tell([2]any{"assign", id})
+	done(nil)
+}
+func (d *fakeDir) Close(id undolog.StepID, _ undolog.StepResult, done func(*undolog.Entry, error)) {
+	d.probe.Tell([2]any{"close", id})
+	d.mu.Lock()
+	err := d.closeErr
+	d.mu.Unlock()
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	done(&undolog.Entry{StepID: id}, nil)
+}
+func (d *fakeDir) Failing(id undolog.StepID) { d.probe.Tell([2]any{"failing", id}) }
+func (d *fakeDir) Abort(id undolog.StepID, done func(error)) {
+	d.probe.Tell([2]any{"abort", id})
+	done(nil)
+}
+func (d *fakeDir) InFlight() int           { d.mu.Lock(); defer d.mu.Unlock(); return d.inFlight }
+func (d *fakeDir) Holding() bool           { d.mu.Lock(); defer d.mu.Unlock(); return d.holding }
+func (d *fakeDir) LastMutation() time.Time { d.mu.Lock(); defer d.mu.Unlock(); return d.last }
+func (d *fakeDir) set(f func())            { d.mu.Lock(); defer d.mu.Unlock(); f() }
+
+// expect skips to the message.
+func (d *fakeDir) expect(what string, id undolog.StepID) {
+	for d.probe.Next() != [2]any{what, id} {
+	}
+}
+
+type rig struct {
+	t     *testing.T
+	clock *actortest.FakeClock
+	dirs  []*fakeDir
+	tell  func(any)
+	node  *supervision.Node
+}
+
+func newRig(t *testing.T, next ...undolog.StepID) *rig {
+	r := &rig{t: t, clock: actortest.NewFakeClock(), node: supervision.NewTree().Node("steps")}
+	var dirs []Directory
+	for _, n := range next {
+		d := &fakeDir{name: "/dir", next: n - 1, probe: actortest.NewProbe(t)}
+		r.dirs, dirs = append(r.dirs, d), append(dirs, d)
+	}
+	system := supervision.NewSystem(nil)
+	strategy := supervision.NewStrategy(r.clock, supervision.Backoff{}, nil, nil)
+	pid, err := system.Root.Copy().WithGuardian(strategy).SpawnNamed(supervision.Props(supervision.Spec{New: func() actor.Actor {
+		return New(Options{Directories: dirs, Idle: 100 * time.Millisecond, Max: 2 * time.Second, Clock: r.clock, Node: r.node})
+	}}, messages.ErrCrashed), "steps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.tell = func(m any) { system.Root.Send(pid, m) }
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := supervision.StopActor(ctx, system, pid); err != nil {
+			t.Error(err)
+		}
+		system.Shutdown()
+	})
+	return r
+}
+
+func (r *rig) open() (undolog.StepID, error) {
+	r.t.Helper()
+	p := messages.NewReply[undolog.StepID]()
+	r.tell(&Open{Reply: p})
+	res := actortest.Within(r.t, "open", p.C())
+	return res.Value, res.Err
+}
+
+func (r *rig) finish(id undolog.StepID, change func(*Finish)) <-chan messages.Result[Finished] {
+	p := messages.NewReply[Finished]()
+	m := &Finish{ID: id, Result: undolog.StepResult{Status: messages.OutcomeCompleted}, Reply: p}
+	if change != nil {
+		change(m)
+	}
+	r.tell(m)
+	return p.C()
+}
+
+func (r *rig) phase(p phase) {
+	r.t.Helper()
+	actortest.Eventually(r.t, "phase "+string(p), func() bool { return r.node.State() == string(p) })
+}
+
+// One id serves every folder: the largest that any log would give.
+func TestOneIDForAllFolders(t *testing.T) {
+	r := newRig(t, 3, 7)
+	id, err := r.open()
+	if id != 7 || err != nil {
+		t.Fatalf("id %d, %v", id, err)
+	}
+	for _, d := range r.dirs {
+		d.expect("assign", 7)
+	}
+	// CC-06: a second command while one runs is refused, the first unaffected.
+	if _, err := r.open(); !errors.Is(err, messages.ErrBusy) {
+		t.Errorf("second: %v", err)
+	}
+	f := actortest.Within(t, "finish", r.finish(7, nil))
+	if f.Err != nil || len(f.Value.Entries) != 2 || f.Value.Outcome != messages.OutcomeCompleted {
+		t.Errorf("%+v", f)
+	}
+}
+
+// CC-05: an end without a beginning is an error and nothing else.
+func TestCC05FinishWithoutOpen(t *testing.T) {
+	r := newRig(t, 1)
+	if f := actortest.Within(t, "finish", r.finish(9, nil)); f.Err == nil {
+		t.Error("no error")
+	}
+	if _, err := r.open(); err != nil {
+		t.Error(err)
+	}
+}
+
+// CC-09: without late writes the step closes when the folder has been quiet for
+// the idle time, which for a command that wrote nothing is at once.
+func TestCC09Quiet(t *testing.T) {
+	r := newRig(t, 1)
+	id, _ := r.open()
+	if f := actortest.Within(t, "finish", r.finish(id, nil)); f.Err != nil {
+		t.Error(f.Err)
+	}
+	id, _ = r.open()
+	r.dirs[0].set(func() { r.dirs[0].last = r.clock.Now() })
+	ch := r.finish(id, nil)
+	r.clock.WaitArmed(100 * time.Millisecond)
+	r.phase(quiescing)
+	r.clock.Advance(100 * time.Millisecond)
+	if f := actortest.Within(t, "finish", ch); f.Err != nil {
+		t.Error(f.Err)
+	}
+	// Nobody is left to write: no waiting.
+	id, _ = r.open()
+	r.dirs[0].set(func() { r.dirs[0].last = r.clock.Now() })
+	if f := actortest.Within(t, "finish", r.finish(id, func(m *Finish) { m.Quiet = true })); f.Err != nil {
+		t.Error(f.Err)
+	}
+}
+
+// CC-10: closing waits for requests in flight and for what is held.
+func TestCC10LateWrite(t *testing.T) {
+	r := newRig(t, 1)
+	id, _ := r.open()
+	d := r.dirs[0]
+	d.set(func() { d.inFlight = 1 })
+	ch := r.finish(id, nil)
+	for range 10 {
+		r.clock.WaitArmed(poll)
+		r.clock.Advance(poll)
+	}
+	r.phase(quiescing)
+	d.set(func() { d.inFlight, d.last = 0, r.clock.Now() })
+	r.clock.WaitArmed(poll)
+	r.clock.Advance(poll)
+	r.clock.WaitArmed(100 * time.Millisecond)
+	r.clock.Advance(100 * time.Millisecond)
+	if f := actortest.Within(t, "finish", ch); f.Err != nil {
+		t.Error(f.Err)
+	}
+}
+
+// CC-11: requests that never end do not keep the step open for more than the
+// maximum; a decision that is pending does, because it has its own deadline.
+func TestCC11Maximum(t *testing.T) {
+	r := newRig(t, 1)
+	id, _ := r.open()
+	d := r.dirs[0]
+	d.set(func() { d.inFlight, d.holding = 1, true })
+	ch := r.finish(id, nil)
+	for range 3 {
+		r.clock.WaitArmed(2 * time.Second)
+		r.clock.Advance(2 * time.Second)
+	}
+	r.phase(quiescing)
+	d.set(func() { d.holding = false })
+	r.clock.WaitArmed(poll)
+	r.clock.Advance(poll)
+	if f := actortest.Within(t, "finish", ch); f.Err != nil {
+		t.Error(f.Err)
+	}
+}
+
+// A step that fails: everywhere its mutations fail, the command is ended, then
+// everything is rolled back.
+func TestStepFails(t *testing.T) {
+	r := newRig(t, 1, 1)
+	id, _ := r.open()
+	cancelled := make(chan struct{})
+	r.tell(&Attach{ID: id, Cancel: func() { close(cancelled) }})
+	done := messages.NewReply[int64]()
+	r.tell(&messages.StepFail{Step: int64(id), Outcome: messages.OutcomeDenied, Reason: "no", Done: done})
+	for _, d := range r.dirs {
+		d.expect("failing", id)
+	}
+	actortest.Within(t, "cancel", cancelled)
+	f := actortest.Within(t, "finish", r.finish(id, nil))
+	if f.Value.Outcome != messages.OutcomeDenied || f.Value.Reason != "no" || len(f.Value.Entries) != 0 {
+		t.Errorf("%+v", f)
+	}
+	for _, d := range r.dirs {
+		d.expect("abort", id)
+	}
+	if res := actortest.Within(t, "done", done.C()); res.Value != int64(id) {
+		t.Errorf("rolled back step %d", res.Value)
+	}
+	if _, err := r.open(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A failure before the command runs ends it as soon as it does.
+func TestFailsBeforeAttach(t *testing.T) {
+	r := newRig(t, 1)
+	id, _ := r.open()
+	r.tell(&messages.StepFail{Outcome: messages.OutcomeFailed, Reason: "early"})
+	cancelled := make(chan struct{})
+	r.tell(&Attach{ID: id, Cancel: func() { close(cancelled) }})
+	actortest.Within(t, "cancel", cancelled)
+	if f := actortest.Within(t, "finish", r.finish(id, nil)); f.Value.Outcome != messages.OutcomeFailed {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A step that cannot be closed in one folder is rolled back.
+func TestCloseFails(t *testing.T) {
+	r := newRig(t, 1)
+	id, _ := r.open()
+	r.dirs[0].closeErr = errors.New("disk full")
+	if f := actortest.Within(t, "finish", r.finish(id, nil)); f.Value.Outcome != messages.OutcomeFailed {
+		t.Errorf("%+v", f)
+	}
+	r.dirs[0].expect("abort", id)
+}
+
+// Nothing is open: there is nothing to fail.
+func TestFailWhenIdle(t *testing.T) {
+	r := newRig(t, 1)
+	done := messages.NewReply[int64]()
+	r.tell(&messages.StepFail{Outcome: messages.OutcomeFailed, Done: done})
+	if res := actortest.Within(t, "done", done.C()); res.Value != 0 || res.Err != nil {
+		t.Errorf("%+v", res)
+	}
+}
