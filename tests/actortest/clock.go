@@ -89,11 +89,23 @@ func (c *FakeClock) Timers() int {
 	return len(c.timers)
 }
 
-// WaitArmed blocks until a timer is armed that is due within d from now.
+// WaitArmed blocks until a timer is armed that is due within d from now. It
+// panics when none is for 10 s of real time.
 func (c *FakeClock) WaitArmed(d time.Duration) {
+	expired := false
+	stop := time.AfterFunc(patience, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		expired = true
+		c.cond.Broadcast()
+	})
+	defer stop.Stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !slices.ContainsFunc(c.timers, func(t *fakeTimer) bool { return !t.at.After(c.now.Add(d)) }) {
+		if expired {
+			panic("actortest: no timer was armed")
+		}
 		c.cond.Wait()
 	}
 }
