@@ -17,6 +17,7 @@ import (
 //	kill:<point>:<n>        SIGKILL ourselves at the n-th passage (n >= 1)
 //	err:<point>:<n>:<errno> fail the n-th passage with ENOSPC, EIO ...
 //	err:<point>:<n>+:<errno> fail the n-th and all later ones
+//	trace:<file>            append the name of each point that is passed
 const FaultVar = "SANDBOX_FAULT"
 
 var errnos = map[string]syscall.Errno{
@@ -29,6 +30,7 @@ type armedFault struct {
 	left  atomic.Int64
 	all   bool
 	errno syscall.Errno // 0: kill
+	trace *os.File      // not nil: only tell
 }
 
 var armed atomic.Pointer[armedFault]
@@ -38,6 +40,13 @@ func ArmFault(spec string) error {
 	if spec == "" {
 		armed.Store(nil)
 		return nil
+	}
+	if path, ok := strings.CutPrefix(spec, "trace:"); ok {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			armed.Store(&armedFault{trace: f})
+		}
+		return err
 	}
 	f := strings.Split(spec, ":")
 	if len(f) < 3 || (f[0] == "kill") != (len(f) == 3) || (f[0] == "err") != (len(f) == 4) {
@@ -72,6 +81,10 @@ func checkFaults() error {
 // turn.
 func faultPoint(name string) error {
 	a := armed.Load()
+	if a != nil && a.trace != nil {
+		_, _ = a.trace.WriteString(name + "\n")
+		return nil
+	}
 	if a == nil || a.point != name {
 		return nil
 	}
