@@ -172,6 +172,39 @@
 // SHA-256: of the name; of mode, uid, gid (uint32 LE) and, save for
 // directories, size, mtime, ctime, rdev (uint64 LE); of the content.
 //
+// # Undo, redo and recovery
+//
+// An apply makes the folder what one record set (the target) says. It builds
+// the directory wal/rollback.new and renames it to
+//
+//	rollback/plan           JSON {"kind","step","name","tick"}; kind is undo, redo,
+//	                        abort (of the open step) or restore
+//	rollback/inverse/       what is replaced, a step directory; of an abort only
+//	                        blobs/ and made
+//	rollback/target/        of a restore: the target, a step directory
+//	rollback/applied        empty: the folder is done, only renames are left
+//
+// Until that rename nothing is changed in the folder. Then: what occupies a
+// binding and should not is renamed into inverse/blobs/ (under its number, or
+// "x<n>" if that is taken); what is missing is renamed from the target's blobs,
+// linked, or made under inverse/blobs/<obj/128>/m<obj> and renamed; contents
+// and metadata follow, directories last and deepest first. Everything starts
+// from the actual state, so that it can begin anew after a kill: objects are
+// found by number under the touched bindings, by name under untouched ones,
+// and in blobs. At the end inverse/ becomes redo/<id> (undo) or steps/<id>
+// (redo, restore), and target and rollback go to trash/.
+//
+// "made" in a step directory tells which objects got new inode numbers during
+// its apply, before they became visible. Records of 48 bytes, little endian:
+// obj uint64 (bit 63: a copy of what was there; 2^26: something inside an
+// adopted directory), old dev, old ino, new dev, new ino as uint64, CRC32C of
+// these 40 bytes as uint32, four zero bytes. "remap" in the undo directory tells
+// all other record sets: birth, at, old dev, old ino, new dev, new ino as uint64,
+// CRC32C of these 48 bytes, four zero bytes. It says that what had the old number
+// when the records born at birth were begun has the new one since at. Moments
+// are seqs; a record set is born at its "tick", or else its seq, and entries
+// concern those born before birth. A torn end of either file is ignored.
+//
 // # Invariants
 //
 //   - Nothing is changed in the working folder before its record is in the

@@ -1,0 +1,202 @@
+package undolog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// crashed ends w without closing the open step, and opens the log again.
+func crashed(w *world) {
+	w.log.takeOpen()
+	w.ok(w.log.Close())
+	w.openLog()
+	w.forget()
+}
+
+func recovered(t *testing.T, w *world) *Recovery {
+	t.Helper()
+	r, err := w.log.Recover(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.forget()
+	return r
+}
+
+// TestCR01 kills in the middle of a step (and CR-06: a second recovery does
+// nothing).
+func TestCR01CR06CrashMidStep(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() { w.ok(w.create("a", "one")); w.ok(w.mkdir("d")) })
+	before := w.snapshot()
+	w.begin(w.log.NextID(TypeCommand))
+	w.ok(w.write("a", 0, "two"))
+	w.ok(w.rename("a", "d/a", 0))
+	w.ok(w.create("b", "new"))
+	crashed(w)
+	if err := w.log.Begin(w.log.NextID(TypeCommand), StepInfo{Type: TypeCommand}); !errors.Is(err, ErrBusy) {
+		t.Fatalf("begin before recovery: %v", err)
+	}
+	r := recovered(t, w)
+	if r == nil || r.StepID != 2 || r.Restored == 0 {
+		t.Fatalf("%+v", r)
+	}
+	same(t, "recovered", before, w.snapshot())
+	if r := recovered(t, w); r != nil {
+		t.Fatalf("second recovery: %+v", r)
+	}
+	w.undo(1)
+}
+
+// TestCR04 cuts the journal of the open step at every length: what precedes
+// the cut was done, so the crash is simulated by stopping there.
+func TestCR04TruncatedJournal(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() { w.ok(w.create("a", "one")) })
+	before := w.snapshot()
+	w.begin(w.log.NextID(TypeCommand))
+	w.ok(w.write("a", 0, "two"))
+	journal := w.base + "/undo/wal/in_progress/journal"
+	f, err := os.OpenFile(journal, os.O_WRONLY|os.O_APPEND, 0)
+	w.ok(err)
+	_, err = f.Write([]byte{200, 0, 0, 0, 1, 2, 3, 4, 5}) // a record that was being written
+	w.ok(err)
+	w.ok(f.Close())
+	crashed(w)
+	r := recovered(t, w)
+	if r == nil || len(r.Problems) == 0 {
+		t.Fatalf("the damage is not reported: %+v", r)
+	}
+	same(t, "recovered", before, w.snapshot())
+}
+
+// TestCR05CR07 shuts down cleanly, and crashes with an empty step.
+func TestCR05CR07NothingToRecover(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() { w.ok(w.create("a", "one")) })
+	before := w.snapshot()
+	w.ok(w.log.Close())
+	w.openLog()
+	if r := recovered(t, w); r != nil {
+		t.Fatalf("after a clean end: %+v", r)
+	}
+	w.begin(w.log.NextID(TypeCommand))
+	crashed(w)
+	if r := recovered(t, w); r != nil && r.Restored != 0 {
+		t.Fatalf("empty step: %+v", r)
+	}
+	same(t, "recovered", before, w.snapshot())
+}
+
+// TestSC02HostileJournal replaces directories by symlinks that lead outside,
+// and points objects at things that are not theirs: nothing outside changes.
+func TestSC02SymlinkedDirectory(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	outside := filepath.Join(w.base, "outside")
+	w.ok(os.Mkdir(outside, 0o755))
+	w.ok(os.WriteFile(outside+"/f", []byte("theirs"), 0o600))
+	w.step(func() { w.ok(w.mkdir("d")); w.ok(w.create("d/f", "ours")) })
+	w.step(func() {
+		w.ok(w.write("d/f", 0, "OURS"))
+		w.ok(w.create("d/g", "new"))
+		w.ok(w.chmod("d", 0o700))
+	})
+	w.ok(os.Rename(w.base+"/work/d", w.base+"/moved"))
+	w.ok(os.Symlink(outside, w.base+"/work/d"))
+	theirs := snapshotOf(t, outside)
+	_, err := w.log.Undo(context.Background(), UndoOptions{Force: true})
+	t.Logf("undo: %v", err)
+	same(t, "outside", theirs, snapshotOf(t, outside))
+}
+
+// TestFewDescriptors undoes the removal of many directories with few
+// descriptors.
+func TestFewDescriptors(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{Limits: Limits{StepBytes: -1}})
+	defer w.close()
+	bigTree(w, 3000)
+	w.step(func() { w.ok(rmtree(w, "tree")) })
+	w.forget()
+	var old unix.Rlimit
+	w.ok(unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+	fd, err := hostfs.ReopenFD(w.root.FD(), unix.O_RDONLY)
+	w.ok(err)
+	w.ok(hostfs.Close(fd))
+	w.ok(unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(fd) + 64, Max: old.Max}))
+	defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &old) }()
+	w.undo(1)
+	w.redo(1)
+}
+
+// TestSC02HostileJournal changes bytes of a journal, sums put right: whatever
+// comes of it is an error or some change inside the folder, never a panic and
+// never a change outside.
+func TestSC02HostileJournal(t *testing.T) {
+	base := testDir(t)
+	outside := filepath.Join(base, "outside")
+	if err := os.Mkdir(outside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	theirs := snapshotOf(t, base)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 150 {
+		dir := filepath.Join(base, "w")
+		w := newWorld(t, dir, Options{})
+		w.step(func() {
+			w.ok(w.mkdir("d"))
+			w.ok(w.create("d/f", "one"))
+			w.ok(w.create("g", "two"))
+		})
+		w.step(func() {
+			w.ok(w.rename("d/f", "f", 0))
+			w.ok(w.write("g", 0, "three"))
+			w.ok(w.rmdir("d"))
+			w.ok(w.mkdir("e"))
+		})
+		journal := dir + "/undo/steps/2/journal"
+		b, err := os.ReadFile(journal)
+		w.ok(err)
+		for range 1 + i%3 {
+			mutate(rng, b)
+		}
+		w.ok(os.WriteFile(journal, b, 0o600))
+		_, err = w.log.Undo(context.Background(), UndoOptions{Force: i%2 == 0})
+		if err != nil { // an interrupted one is gone on with, and may fail again
+			_, _ = w.log.Recover(context.Background())
+		}
+		w.forget()
+		w.close()
+		removeForTest(dir)
+		got := snapshotOf(t, base)
+		got["."] = theirs["."]
+		same(t, "outside", theirs, got)
+	}
+}
+
+// mutate changes one byte of one record and puts its sum right.
+func mutate(rng *rand.Rand, b []byte) {
+	var records [][]byte
+	for off := len(journalMagic); off+frameHeader < len(b); {
+		n := int(binary.LittleEndian.Uint32(b[off:]))
+		records = append(records, b[off:off+frameHeader+n])
+		off += frameHeader + n
+	}
+	r := records[1+rng.IntN(len(records)-1)]
+	body := r[frameHeader:]
+	body[rng.IntN(len(body))] = []byte{0, 1, 2, 3, 4, 5, '/', '.', 0x7f, 0xff, byte(rng.Uint32())}[rng.IntN(11)]
+	binary.LittleEndian.PutUint32(r[4:], crc32.Checksum(body, castagnoli))
+}
