@@ -36,7 +36,7 @@ func newJob(a *app, cfg actors.Config) *job {
 		signals: make(chan os.Signal, 16),
 		asks:    make(chan actors.Pending, 64),
 		decided: map[string]chan struct{}{},
-		term:    newTerminal(a.stdin, a.stdout),
+		term:    newTerminal(a.stdin, a.stdout, a.stderr),
 	}
 	signal.Notify(j.signals, jobSignals...)
 	return j
@@ -47,7 +47,7 @@ func (j *job) stopSignals() {
 	close(j.signals)
 }
 
-// tty asks for a pseudo-terminal if the user has a terminal on both ends.
+// tty asks for a pseudo-terminal if all three of the user's files are terminals.
 func (j *job) tty() *hypervisor.TTY {
 	if j.term == nil {
 		return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -129,7 +131,11 @@ func (a *app) runStatus(res actors.RunResult, err, closeErr error) error {
 	if err != nil {
 		return &exitError{code: exitOurs, err: err}
 	}
-	a.printStep(res)
+	if a.flags.json {
+		a.printStepJSON(res)
+	} else {
+		a.printStep(res)
+	}
 	code := res.Status.Code
 	switch res.Outcome {
 	case "failed":
@@ -167,6 +173,30 @@ func (a *app) printStep(res actors.RunResult) {
 	if !changed && a.flags.verbose {
 		fmt.Fprintf(a.stderr, "step %d: nothing changed\n", res.Step)
 	}
+}
+
+// stepReport is what --json prints on stderr instead of that line: stdout is
+// the command's.
+type stepReport struct {
+	Step        undolog.StepID `json:"step_id"`
+	Outcome     string         `json:"outcome"`
+	Reason      string         `json:"reason,omitempty"`
+	ExitCode    int            `json:"exit_code"`
+	Directories []stepFolder   `json:"directories"`
+}
+
+type stepFolder struct {
+	Directory     string `json:"directory"`
+	AffectedCount int    `json:"affected_count"`
+	Unprotected   bool   `json:"unprotected,omitempty"`
+}
+
+func (a *app) printStepJSON(res actors.RunResult) {
+	r := stepReport{Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, ExitCode: res.Status.Code, Directories: []stepFolder{}}
+	for _, e := range res.Entries {
+		r.Directories = append(r.Directories, stepFolder{e.Directory, e.Entry.AffectedCount, e.Entry.Unprotected})
+	}
+	_ = json.NewEncoder(a.stderr).Encode(r) // a lost stderr is no failure of the command
 }
 
 // undoHint is the command that undoes the step just run, with the flags that

@@ -43,10 +43,13 @@ type terminal struct {
 	ending    time.Time
 }
 
-// newTerminal returns nil unless both files are terminals.
-func newTerminal(in, out *os.File) *terminal {
-	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
-		return nil
+// newTerminal returns nil unless all files are terminals: a pseudo-terminal
+// would swallow a stderr that goes elsewhere.
+func newTerminal(in, out, stderr *os.File) *terminal {
+	for _, f := range []*os.File{in, out, stderr} {
+		if !term.IsTerminal(int(f.Fd())) {
+			return nil
+		}
 	}
 	t := &terminal{in: in, out: out, tasks: make(chan func(), 8), done: make(chan struct{})}
 	if err := unix.Pipe2(t.wake[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {

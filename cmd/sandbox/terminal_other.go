@@ -23,7 +23,7 @@ func (j *job) handleSignals(cancel context.CancelFunc) {
 
 type terminal struct{}
 
-func newTerminal(_, _ *os.File) *terminal { return nil }
+func newTerminal(_, _, _ *os.File) *terminal { return nil }
 
 func (*terminal) size() (rows, cols uint16)      { return 24, 80 }
 func (*terminal) foreground() bool               { return false }
