@@ -135,13 +135,18 @@ func (w *Watcher) pump() {
 			if !ok {
 				return
 			}
-			if errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.note("", true)
-			} else {
-				w.o.Logger.Warn("watcher", "component", "file_watcher", "err", err)
-			}
+			w.Report(err)
 		}
 	}
+}
+
+// Report takes in an error of the source; an overflow drops every cache.
+func (w *Watcher) Report(err error) {
+	if errors.Is(err, fsnotify.ErrEventOverflow) {
+		w.note("", true)
+		return
+	}
+	w.o.Logger.Warn("watcher", "component", "file_watcher", "err", err)
 }
 
 // note adds one event to the batch and wakes the actor for the first.

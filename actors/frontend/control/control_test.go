@@ -1,0 +1,188 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func serve(t *testing.T, h Handler) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.sock")
+	s, err := Listen(path, Options{Handler: h, ToWire: func(err error) *Error {
+		var e *Error
+		if errors.As(err, &e) {
+			return e
+		}
+		return &Error{Code: "failed", Message: err.Error()}
+	}})
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("no unix sockets here")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return path
+}
+
+func echo(_ context.Context, method string, p json.RawMessage, emit func(any) error) (any, error) {
+	switch method {
+	case "echo":
+		return p, nil
+	case "count":
+		for i := range 3 {
+			if err := emit(i); err != nil {
+				return nil, err
+			}
+		}
+		return "done", nil
+	}
+	return nil, &Error{Code: CodeUnknownMethod, Message: "unknown", Data: json.RawMessage(`[1]`)}
+}
+
+func TestCall(t *testing.T) {
+	path := serve(t, echo)
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("socket: %v, %v", st.Mode(), err)
+	}
+	ctx := t.Context()
+	c, err := Dial(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]int
+	if err := c.Call(ctx, "echo", map[string]int{"a": 1}, &got, nil); err != nil || got["a"] != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+	var parts []string
+	if err := c.Call(ctx, "count", nil, nil, func(m json.RawMessage) error { parts = append(parts, string(m)); return nil }); err != nil || strings.Join(parts, "") != "012" {
+		t.Errorf("%v, %v", parts, err)
+	}
+	var e *Error
+	if err := c.Call(ctx, "nothing", nil, nil, nil); !errors.As(err, &e) || e.Code != CodeUnknownMethod || string(e.Data) != "[1]" {
+		t.Errorf("%v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := c.Call(ctx, "echo", 1, nil, nil); !errors.Is(err, ErrDisconnected) {
+		t.Errorf("after close: %v", err)
+	}
+}
+
+// A client that goes away ends the context of what it asked for; Close of the
+// server ends calls under way.
+func TestHangUp(t *testing.T) {
+	entered, left := make(chan struct{}), make(chan struct{})
+	path := serve(t, func(ctx context.Context, _ string, _ json.RawMessage, _ func(any) error) (any, error) {
+		close(entered)
+		<-ctx.Done()
+		close(left)
+		return nil, ctx.Err()
+	})
+	c, err := Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error, 1)
+	go func() { answer <- c.Call(context.Background(), "wait", nil, nil, nil) }()
+	<-entered
+	_ = c.Close()
+	<-left
+	if err := <-answer; err == nil {
+		t.Error("no error")
+	}
+}
+
+// What is not a request gets an error, and the connection lives on; a line that
+// is too long is refused before it is read.
+func TestBadRequests(t *testing.T) {
+	path := serve(t, echo)
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	r := bufio.NewReader(conn)
+	send := func(line string) Response {
+		t.Helper()
+		if _, err := conn.Write([]byte(line + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		b, err := r.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var resp Response
+		if err := json.Unmarshal(b, &resp); err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	for _, line := range []string{"", "x", "[]", `{"id":1}`, `{"id":1,"method":"echo","extra":1}`, `{"id":-1,"method":"echo"}`, `{"id":1,"method":"echo"} {}`} {
+		if resp := send(line); resp.Error == nil || resp.Error.Code != CodeBadRequest {
+			t.Errorf("%q: %+v", line, resp)
+		}
+	}
+	if resp := send(`{"id":5,"method":"echo","params":7}`); resp.ID != 5 || string(resp.Result) != "7" {
+		t.Errorf("after bad requests: %+v", resp)
+	}
+	go func() { _, _ = conn.Write(bytes.Repeat([]byte("x"), MaxRequest+(128<<10))) }()
+	b, _ := r.ReadBytes('\n')
+	if !strings.Contains(string(b), CodeTooLarge) {
+		t.Errorf("too long: %s", b)
+	}
+	if _, err := r.ReadByte(); err == nil {
+		t.Error("the connection lives on")
+	}
+}
+
+func TestLongSocketPath(t *testing.T) {
+	_, err := Listen(filepath.Join(t.TempDir(), strings.Repeat("x", 120)), Options{})
+	if err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzDecodeRequest: any line is a request or an error, and a request survives
+// being written and read again.
+func FuzzDecodeRequest(f *testing.F) {
+	for _, s := range []string{"", "{}", `{"id":1,"method":"undo","params":{"count":1}}`, `{"id":18446744073709551615,"method":"x"}`, `{"method":"\ud800"}`, `{"id":1,"method":"a","params":null}`, "\xff"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		r, err := decodeRequest(line)
+		if err != nil {
+			return
+		}
+		if r.Method == "" {
+			t.Fatal("a request without a method")
+		}
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := decodeRequest(b)
+		if err != nil || again.ID != r.ID || again.Method != r.Method {
+			t.Fatalf("%q: %+v, %v", b, again, err)
+		}
+		l, err := readLine(bufio.NewReader(bytes.NewReader(append(line, '\n'))), MaxRequest)
+		if err == nil && bytes.IndexByte(l, '\n') >= 0 {
+			t.Fatal("a line with an end in it")
+		}
+	})
+}
