@@ -26,7 +26,7 @@ func (l *Log) Restore(ctx context.Context, o RestoreOptions) (*ApplyResult, erro
 	}
 	l.quiet()
 	defer l.tidy()
-	if err := l.idle(ctx); err != nil {
+	if _, _, err := l.idle(ctx); err != nil {
 		return nil, err
 	}
 	steps := l.stepEntries()

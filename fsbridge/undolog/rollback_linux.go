@@ -95,14 +95,24 @@ func (l *Log) Redo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
 func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyResult, error) {
 	l.quiet()
 	defer l.tidy()
-	if err := l.idle(ctx); err != nil {
+	res, count := &ApplyResult{}, max(o.Count, 1)
+	if o.DryRun && l.unrecovered() {
+		return nil, fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
+	}
+	t, out, err := l.idle(ctx)
+	if err != nil {
 		return nil, err
+	}
+	if t != nil && t.Kind == kind { // asked for before, and finished only now
+		res.add(Entry{StepID: t.Step}, out)
+		if count--; count == 0 {
+			return res, nil
+		}
 	}
 	from, none := l.stepEntries(), ErrNothing
 	if kind == taskRedo {
 		from, none = l.redoEntries(), ErrNoRedo
 	}
-	count := max(o.Count, 1)
 	if len(from) == 0 {
 		return nil, none
 	}
@@ -110,7 +120,6 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyR
 		return nil, fmt.Errorf("%w: %d step(s) are kept, %d asked for", none, len(from), count)
 	}
 	chosen := from[len(from)-count:]
-	res := &ApplyResult{}
 	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
 		return nil, err
 	}
@@ -133,15 +142,15 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyR
 	return res, nil
 }
 
-// idle makes sure that no step is open and nothing interrupted is left.
-func (l *Log) idle(ctx context.Context) error {
+// idle makes sure that no step is open, and finishes what was interrupted.
+func (l *Log) idle(ctx context.Context) (*task, *outcome, error) {
 	if l.isClosed() {
-		return ErrClosed
+		return nil, nil, ErrClosed
 	}
 	if id, open := l.Current(); open {
-		return fmt.Errorf("%w: step %d", ErrBusy, id)
+		return nil, nil, fmt.Errorf("%w: step %d", ErrBusy, id)
 	}
-	return l.resume(ctx)
+	return l.resumeTask(ctx)
 }
 
 // admit refuses what must not be undone without force.
