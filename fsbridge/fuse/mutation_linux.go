@@ -91,6 +91,9 @@ func (m *mutation) begin() error {
 
 // end reports the outcome.
 func (m *mutation) end(created *node, err error) {
+	if err == nil && m.tree.opts.OnList != nil {
+		m.stamp()
+	}
 	if !m.begun {
 		return
 	}
@@ -100,6 +103,19 @@ func (m *mutation) end(created *node, err error) {
 		obj = &created.obj
 	}
 	m.tree.opts.Hooks.End(m.ticket, &m.op, obj, err)
+}
+
+// stamp notes the directories' times after an operation of our own, so that the
+// watcher's announcement of it is no news (see Server.Changed).
+func (m *mutation) stamp() {
+	for _, d := range m.dirs {
+		if d == nil {
+			continue
+		}
+		if st, err := hostfs.StatFD(d.fd); err == nil {
+			d.node.mtime.Store(st.Mtime)
+		}
+	}
 }
 
 // done gives everything back. If a panic came between begin and end the

@@ -122,8 +122,9 @@ func (s *Server) InFlight() int { return s.tree.InFlight() }
 // Done is closed when the mount is gone and the last request was answered.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Close implements [fsbridge.Bridge]. A mount of our own is detached, and
-// whoever waits in it is let go.
+// Close implements [fsbridge.Bridge]. A mount of our own is detached. As root
+// the connection is aborted, too: whoever waits in it is let go; otherwise held
+// operations wait for the Interceptor's answer, as on a mount of the jail's.
 func (s *Server) Close() error {
 	s.closing.Do(func() {
 		s.tree.close()

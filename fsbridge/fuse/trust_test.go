@@ -85,10 +85,11 @@ func TestKillPriv(t *testing.T) {
 	}
 }
 
-// as runs a shell command as another user, in dir.
+// as runs a shell command as another user, in dir. The shell changes there: a
+// child that waits for our own server between fork and exec would stop it.
 func as(uid uint32, dir, script string) error {
-	cmd := exec.Command("sh", "-c", script)
-	cmd.Dir = dir
+	cmd := exec.Command("sh", "-c", "cd \"$0\" && { "+script+"\n}", dir)
+	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", script, err, out)
