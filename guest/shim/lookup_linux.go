@@ -65,10 +65,15 @@ func pathOf(env []string) string {
 	return "/usr/local/bin:/usr/bin:/bin"
 }
 
-func executable(path, dir string) error {
-	if !filepath.IsAbs(path) {
-		path = dir + "/" + path
+func absolute(path, dir string) string {
+	if filepath.IsAbs(path) {
+		return path
 	}
+	return dir + "/" + path
+}
+
+func executable(path, dir string) error {
+	path = absolute(path, dir)
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return err

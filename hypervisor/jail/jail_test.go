@@ -2,12 +2,682 @@
 
 package jail_test
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
 
-func supervise() {}
+	"golang.org/x/sys/unix"
 
-func TestJailSmoke(t *testing.T) {
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/tests/require"
+)
+
+// TestJailIdentity: whoever starts it, the workload is an ordinary user without
+// capabilities, and what it creates has the ids that the transport announced.
+func TestJailIdentity(t *testing.T) {
 	j := start(t, nil)
-	t.Log(j.sh("id; pwd; ls -la; echo hi > f; cat f; ls -la /; ls -la /dev; ps aux; cat /proc/mounts | tail -40; env; grep Cap /proc/self/status; hostname; ip a; ls -la /root"))
-	t.Log(j.Facts())
+	if uid := j.sh("id -u"); uid == "0" || uid != strconv.Itoa(int(j.tr.UID)) {
+		t.Errorf("uid %s inside, %d announced", uid, j.tr.UID)
+	}
+	for _, line := range strings.Split(j.sh("grep ^Cap /proc/self/status"), "\n") {
+		if !strings.HasSuffix(line, "0000000000000000") {
+			t.Error(line)
+		}
+	}
+	j.sh("grep -q '^NoNewPrivs:.1' /proc/self/status")
+	j.sh("grep -q '^Seccomp:.2' /proc/self/status")
+	j.sh("whoami; test -w $HOME -o -r $HOME; test \"$SANDBOX\" = 1")
+	j.sh("umask | grep -q 0022")
+	j.sh("echo x >made; test -O made; mkdir d; mv made d/m; cat d/m")
+	fi, err := os.Stat(filepath.Join(j.dir, "d/m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := fi.Sys().(*syscall.Stat_t); st.Uid != j.tr.UID || st.Gid != j.tr.GID { // the loopback creates as who asks
+		t.Errorf("requests came as %d:%d, announced %d:%d", st.Uid, st.Gid, j.tr.UID, j.tr.GID)
+	}
+	if fi.Mode().Perm() != 0o644 {
+		t.Errorf("mode %v on the host", fi.Mode())
+	}
+	j.refused("cat /etc/shadow", "Permission denied")
+	if os.Getuid() == 0 {
+		j.refused("ls "+hiddenRootFile(t), "No such file")
+	}
+}
+
+// hiddenRootFile makes a file in root's home, which the workload may not search.
+func hiddenRootFile(t *testing.T) string {
+	f, err := os.CreateTemp("/root", "jail-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	t.Cleanup(func() { os.Remove(f.Name()) })
+	return f.Name()
+}
+
+func TestJailProcesses(t *testing.T) {
+	j := start(t, nil)
+	if out := j.sh("cat /proc/1/comm; ls /proc | grep -c '^[0-9]'"); !strings.HasPrefix(out, "sandbox-guest") && !strings.HasPrefix(out, "5\n") && !strings.HasPrefix(out, "exe\n") {
+		t.Errorf("PID 1: %s", out)
+	}
+	n, err := strconv.Atoi(j.sh("ls /proc | grep -c '^[0-9]'"))
+	if err != nil || n > 10 {
+		t.Errorf("%d processes are visible", n)
+	}
+	// PID 1 can be neither killed, nor traced, nor looked into.
+	j.sh("for s in TERM INT HUP QUIT KILL STOP SEGV ABRT USR1; do kill -$s 1; done; true")
+	j.refused("ls -l /proc/1/fd/", "Permission denied")
+	j.refused("cat /proc/1/environ", "Permission denied")
+	j.refused("cat /proc/1/mem", "Permission denied")
+	j.sh("true")
+	if j.sh("hostname") != "sandbox" {
+		t.Error("host name")
+	}
+	// Orphans are reaped.
+	j.sh("for i in 1 2 3 4 5; do (sh -c true &) ; done")
+	j.sh("i=0; while ps -eo stat= | grep -q Z; do i=$((i+1)); test $i -lt 200; sleep 0.01; done")
+}
+
+func TestJailNetwork(t *testing.T) {
+	python := systemPython(t)
+	j := start(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	if out := j.sh("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"); out != "lo" {
+		t.Errorf("interfaces: %s", out)
+	}
+	// The host's listener cannot be reached, and its port is free inside.
+	j.refused(fmt.Sprintf(`%s -c 'import socket; socket.create_connection(("127.0.0.1", %d), 5)'`, python, port), "refused")
+	j.sh(fmt.Sprintf(`%s -c 'import socket; s=socket.create_server(("127.0.0.1", %d)); c=socket.create_connection(("127.0.0.1", %d)); s.accept()'`, python, port, port))
+	j.refused(python+` -c 'import socket; socket.create_connection(("1.1.1.1", 53), 5)'`, "unreachable")
+	j.refused(python+` -c 'import socket; socket.socket(40, socket.SOCK_STREAM)'`, "not supported")
+}
+
+// systemPython is one that does not lie in a home directory.
+func systemPython(t *testing.T) string {
+	const path = "/usr/bin/python3"
+	if _, err := os.Stat(path); err != nil {
+		require.Missing(t, path, "apt-get install python3")
+	}
+	return path
+}
+
+func TestJailView(t *testing.T) {
+	j := start(t, nil)
+	for _, p := range []string{"/usr/x", "/etc/x", "/x", "/var/lib/x", "/dev/x", "/sys/x", "/opt/x"} {
+		out, st, err := j.run("sh", "-c", "echo x >"+p)
+		if err != nil || st.Code == 0 || !strings.Contains(out, "Read-only file system") && !strings.Contains(out, "Permission denied") {
+			t.Errorf("%s: %v %+v %s", p, err, st, out)
+		}
+	}
+	// Where the user may write by his own right, the mount must refuse.
+	own, err := os.MkdirTemp("/var/lib/../cache", "jail-test")
+	if err == nil {
+		defer os.RemoveAll(own)
+		if err := os.Chmod(own, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		j.refused("echo x >"+own+"/x", "Read-only file system")
+	}
+	for _, d := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
+		j.sh(fmt.Sprintf("test -k %s && echo x >%s/jail-test && cat %s/jail-test", d, d, d))
+		if _, err := os.Stat(d + "/jail-test"); err == nil {
+			t.Errorf("%s is the host's", d)
+		}
+	}
+	j.sh("echo x >/dev/null; head -c 4 /dev/urandom | wc -c; ls /dev/pts/ptmx /dev/fd/0; test ! -e /dev/fuse -a ! -e /dev/mem -a ! -e /dev/kvm")
+	j.sh("ls / /usr /etc >/dev/null; cat /etc/hostname >/dev/null; echo 0 >/proc/self/oom_score_adj")
+}
+
+// TestJailSecrets: each kind of secret below the home directory, an extra path
+// by configuration, and the same under another mount of its file system.
+func TestJailSecrets(t *testing.T) {
+	home := t.TempDir()
+	if err := os.Chmod(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	outside, err := os.MkdirTemp("/var/cache", "jail-test")
+	if err != nil { // an ordinary user
+		outside = filepath.Join(os.Getenv("HOME"), "jail-test"+strconv.Itoa(os.Getpid()))
+		if err := os.Mkdir(outside, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer os.RemoveAll(outside)
+	if err := os.Chmod(outside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(p string) {
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte("secret"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home = outside
+	t.Setenv("HOME", home)
+	for _, p := range []string{".ssh/id_ed25519", ".gnupg/key", ".aws/credentials", ".config/gcloud/x", ".netrc", ".npmrc", ".docker/config.json",
+		".mozilla/firefox/logins.json", "undo/wal/journal", "open/file", ".config/gh/hosts.yml", ".kube/config"} {
+		write(filepath.Join(home, p))
+	}
+	j := start(t, func(c *hypervisor.Config) {
+		c.Hide = []string{filepath.Join(home, "undo"), filepath.Join(home, "missing")}
+		c.Show = []string{filepath.Join(home, ".kube")}
+	})
+	out := j.sh("cd " + home + " && ls -A; cat open/file .kube/config; find . -type f -readable; grep -r secret . 2>/dev/null; true")
+	for _, p := range []string{"id_ed25519", "credentials", "logins", "journal", "gcloud/x", "hosts.yml", ".npmrc\nsecret"} {
+		if strings.Contains(out, p) {
+			t.Errorf("%s is visible: %s", p, out)
+		}
+	}
+	if strings.Count(out, "secret") < 2 {
+		t.Errorf("open/file and .kube/config must be readable: %s", out)
+	}
+	for _, p := range []string{".netrc", ".npmrc", ".ssh/id_ed25519", ".aws/credentials", "undo/wal/journal", ".docker/config.json"} {
+		j.refused("cat "+home+"/"+p, "Permission denied")
+		j.refused("chmod 777 "+home+"/"+p+" "+filepath.Dir(home+"/"+p), "")
+	}
+}
+
+// TestJailSecretsInShare: a secret inside a working folder is covered as well.
+func TestJailSecretsInShare(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "keep/undo")
+	if err := os.MkdirAll(secret, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(secret+"/journal", []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j := start(t, func(c *hypervisor.Config) {
+		c.Shares = append(c.Shares, share(dir, nil))
+		c.Hide = []string{secret}
+	})
+	j.refused("cat "+secret+"/journal", "Permission denied")
+	j.refused("echo x >"+secret+"/new", "Permission denied")
+	j.refused("rm -rf "+secret, "")
+	j.sh("echo x >" + dir + "/keep/other")
+}
+
+func TestJailEscapes(t *testing.T) {
+	j := start(t, nil)
+	j.sh("mkdir -p m")
+	for _, script := range []string{
+		"mount -o remount,rw /", "mount -o remount,bind,rw /usr", "mount --bind / m", "mount -t tmpfs x m", "mount -t proc x m",
+		"umount /tmp", "umount -l /root", "umount /proc", "unshare -U true", "unshare -m true", "unshare -n true",
+		"unshare -Ur true", "nsenter -t 1 -m true", "chroot / true", "mknod /tmp/sda b 8 0", "pivot_root . .",
+		"setpriv --reuid 0 true", "echo b >/proc/sysrq-trigger", "echo 0 >/proc/sys/kernel/randomize_va_space", "dmesg",
+	} {
+		if out, st, err := j.run("sh", "-c", script); err != nil || st.Code == 0 {
+			t.Errorf("%s: %v, status %d: %s", script, err, st.Code, out)
+		}
+	}
+	j.sh("test -e /usr/bin/env && ! touch /usr/x")
+}
+
+// TestJailSyscalls calls what the filter refuses, by number.
+func TestJailSyscalls(t *testing.T) {
+	python := systemPython(t)
+	j := start(t, nil)
+	for _, c := range []struct {
+		name, args string
+		want       unix.Errno
+	}{
+		{"clone3", "435, 0, 0", unix.ENOSYS},
+		{"io_uring_setup", "425, 1, 0", unix.EPERM},
+		{"open_tree", "428, -100, 0, 0", unix.EPERM},
+		{"fsopen", "430, 0, 0", unix.EPERM},
+		{"mount_setattr", "442, 0, 0, 0, 0, 0", unix.EPERM},
+		{"bpf", fmt.Sprintf("%d, 0, 0, 0", unix.SYS_BPF), unix.EPERM},
+		{"keyctl", fmt.Sprintf("%d, 0, 0, 0", unix.SYS_KEYCTL), unix.EPERM},
+		{"userfaultfd", fmt.Sprintf("%d, 0", unix.SYS_USERFAULTFD), unix.EPERM},
+		{"perf_event_open", fmt.Sprintf("%d, 0, 0, 0, 0, 0", unix.SYS_PERF_EVENT_OPEN), unix.EPERM},
+		{"open_by_handle_at", fmt.Sprintf("%d, 0, 0, 0", unix.SYS_OPEN_BY_HANDLE_AT), unix.EPERM},
+		{"ptrace", fmt.Sprintf("%d, 0, 0, 0, 0", unix.SYS_PTRACE), unix.EPERM},
+		{"process_vm_readv", fmt.Sprintf("%d, 1, 0, 0, 0, 0, 0", unix.SYS_PROCESS_VM_READV), unix.EPERM},
+		{"unshare(NEWUSER)", fmt.Sprintf("%d, 0x10000000", unix.SYS_UNSHARE), unix.EPERM},
+		{"unshare(NEWTIME)", fmt.Sprintf("%d, 0x80", unix.SYS_UNSHARE), unix.EPERM},
+		{"clone(NEWUSER)", fmt.Sprintf("%d, 0x10000011, 0, 0, 0, 0", unix.SYS_CLONE), unix.EPERM},
+		{"ioctl TIOCSTI", fmt.Sprintf("%d, 0, 0x5412, 0", unix.SYS_IOCTL), unix.EPERM},
+		{"ioctl TIOCSTI with high bits", fmt.Sprintf("%d, 0, 0x7fffffff00005412, 0", unix.SYS_IOCTL), unix.EPERM},
+		{"ioctl TIOCLINUX", fmt.Sprintf("%d, 0, 0x541c, 0", unix.SYS_IOCTL), unix.EPERM},
+		{"x32 getpid", "0x40000000 + 39", unix.ENOSYS},
+	} {
+		out := j.sh(fmt.Sprintf(`%s -c '
+import ctypes
+l = ctypes.CDLL(None, use_errno=True)
+l.syscall.restype = ctypes.c_long
+r = l.syscall(*[ctypes.c_long(a) for a in (%s,)])
+print(r, ctypes.get_errno())'`, python, c.args))
+		if want := fmt.Sprintf("-1 %d", c.want); out != want {
+			t.Errorf("%s: %s, want %s (%v)", c.name, out, want, c.want)
+		}
+	}
+}
+
+func TestJailDebug(t *testing.T) {
+	strace := require.Program(t, "strace", "strace")
+	j := start(t, nil)
+	if out, st, err := j.run(strace, "-o", "trace", "true"); err != nil || st.Code == 0 {
+		t.Errorf("traced without Debug: %v %+v %s", err, st, out)
+	}
+	j = start(t, func(c *hypervisor.Config) { c.Debug = true })
+	j.sh(strace + " -f -o trace sh -c true && grep -q execve trace")
+	j.refused(strace+" -p 1", "not permitted")
+}
+
+// TestJailStreams: pipes and files are given as they are.
+func TestJailStreams(t *testing.T) {
+	j := start(t, nil)
+	in, err := os.CreateTemp(t.TempDir(), "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if _, err := in.WriteString("skipped given"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Seek(8, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	p, err := j.Exec(t.Context(), hypervisor.Command{ID: 99, Argv: []string{"sh", "-c", "cat; readlink /proc/self/fd/1 >&2"}, Dir: "/", Stdin: in, Stdout: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := p.Wait(t.Context()); err != nil || st.Code != 0 || p.Terminal() != nil {
+		t.Errorf("%+v, %v", st, err)
+	}
+	data, err := os.ReadFile(out.Name())
+	if err != nil || string(data) != "given" {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
+func TestJailExitCodes(t *testing.T) {
+	j := start(t, nil)
+	for _, c := range []struct {
+		argv         []string
+		code, signal int
+	}{
+		{[]string{"true"}, 0, 0}, {[]string{"sh", "-c", "exit 42"}, 42, 0}, {[]string{"sh", "-c", "kill -TERM $$"}, 143, 15},
+		{[]string{"sh", "-c", "kill -SEGV $$"}, 139, 11}, {[]string{"no-such"}, 127, 0}, {[]string{"/etc/passwd"}, 126, 0}, {[]string{"/tmp"}, 126, 0},
+	} {
+		_, st, err := j.run(c.argv...)
+		var se *hypervisor.StartError
+		if errors.As(err, &se) {
+			st.Code, err = se.ExitCode, nil
+		}
+		if err != nil || st.Code != c.code || st.Signal != c.signal {
+			t.Errorf("%v: %+v, %v", c.argv, st, err)
+		}
+	}
+}
+
+func TestJailManyCommands(t *testing.T) {
+	j := start(t, nil)
+	for i := range 100 {
+		if out := j.sh("echo " + strconv.Itoa(i)); out != strconv.Itoa(i) {
+			t.Fatalf("%d: %q", i, out)
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			want := strconv.Itoa(i)
+			out, st, err := j.run("sh", "-c", fmt.Sprintf("echo %d >f%d; cat f%d; exit %d", i, i, i, i))
+			if err != nil || st.Code != i || out != want {
+				t.Errorf("%d: %q %+v %v", i, out, st, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestJailTerminal(t *testing.T) {
+	j := start(t, nil)
+	p, err := j.Exec(t.Context(), hypervisor.Command{ID: 1000, Argv: []string{"sh", "-i"}, Dir: j.dir, Env: []string{"PS1=ready>", "PATH=/usr/bin:/bin", "TERM=x"},
+		TTY: &hypervisor.TTY{Rows: 30, Cols: 90, Term: "xterm"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := p.Terminal()
+	defer term.Close()
+	talk := func(say, want string) {
+		t.Helper()
+		if _, err := term.WriteString(say); err != nil {
+			t.Fatal(err)
+		}
+		if err := term.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		b := make([]byte, 1)
+		for !strings.HasSuffix(got.String(), want) {
+			if _, err := term.Read(b); err != nil {
+				t.Fatalf("%q: waiting for %q: %v; got %q", say, want, err, got.String())
+			}
+			got.Write(b)
+		}
+	}
+	talk("", "ready>")
+	talk("tty; stty size; echo $TERM\n", "/dev/pts/0\r\n30 90\r\nxterm\r\n")
+	talk("", "ready>")
+	if err := p.Resize(40, 100); err != nil {
+		t.Fatal(err)
+	}
+	talk("stty size\n", "40 100\r\n")
+	talk("", "ready>")
+	talk("sh -c \"trap 'echo win''ch; exit' WINCH; echo wait''ing; while :; do sleep 0.01; done\"\n", "waiting\r\n")
+	if err := p.Resize(41, 101); err != nil {
+		t.Fatal(err)
+	}
+	talk("", "winch\r\n")
+	talk("", "ready>")
+	talk("sh -c 'echo run''ning; exec sleep 60'\n", "running\r\n")
+	talk("\x03", "ready>")
+	talk("echo status $?\n", "status 130\r\n")
+	talk("", "ready>")
+	talk("sh -c 'echo run''ning; exec sleep 60'\n", "running\r\n")
+	talk("\x1a", "ready>") // job control: stopped, and continued in the background
+	talk("kill -KILL %1; echo kil''led\n", "killed\r\n")
+	talk("", "ready>")
+	talk("exit 4\n", "exit 4") // the shell may refuse once because of the job
+	talk("exit 4\n", "exit 4")
+	go func() { _, _ = io.Copy(io.Discard, term) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if st, err := p.Wait(ctx); err != nil || st.Code != 4 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+func TestJailCancel(t *testing.T) {
+	j := start(t, nil)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p, err := j.Exec(t.Context(), hypervisor.Command{ID: 500, Argv: []string{"sh", "-c", "trap '' TERM; (trap '' TERM; sleep 1000) & echo ready; sleep 1000; sleep 1000"}, Stdout: w})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Cancel(20 * time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := p.Wait(t.Context()); err != nil || st.Code != 137 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if _, err := r.Read(make([]byte, 10)); err != io.EOF { // nobody holds the other end
+		t.Errorf("the pipe: %v", err)
+	}
+	j.refused("pgrep sleep || { echo none; false; }", "none")
+}
+
+// TestJailRefusals: what cannot be a jail is an error, and leaves nothing.
+func TestJailRefusals(t *testing.T) {
+	need(t)
+	before := residue(t)
+	failing := share(t.TempDir(), nil)
+	failing.Serve = func(tr hypervisor.Transport) error { tr.File.Close(); return errors.New("no bridge today") }
+	relative := share("x", nil)
+	for name, cfg := range map[string]hypervisor.Config{
+		"a bridge that fails":  {Shares: []hypervisor.Share{failing}},
+		"a relative folder":    {Shares: []hypervisor.Share{relative}},
+		"the root":             {Shares: []hypervisor.Share{share("/", nil)}},
+		"a folder that is not": {Shares: []hypervisor.Share{share("/usr/no/such/folder", nil)}},
+	} {
+		if g, err := newRuntime().Start(t.Context(), cfg); err == nil {
+			t.Errorf("%s: started", name)
+			g.Stop(context.Background())
+		}
+	}
+	if _, err := newRuntime().Start(t.Context(), hypervisor.Config{Shares: []hypervisor.Share{failing}}); err == nil || !strings.Contains(err.Error(), "no bridge today") {
+		t.Errorf("the reason is lost: %v", err)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newRuntime().Start(done, hypervisor.Config{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	nothingNew(t, before)
+}
+
+// TestJailStop: nothing is left, whatever ran.
+func TestJailStop(t *testing.T) {
+	before := residue(t)
+	j := start(t, nil)
+	p, err := j.Exec(t.Context(), hypervisor.Command{ID: 1, Argv: []string{"sh", "-c", "trap '' TERM HUP; setsid sleep 1000 & sleep 1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Wait(t.Context()); err == nil {
+		t.Error("Wait of a command whose jail was stopped must fail")
+	}
+	if j.Err() != nil {
+		t.Errorf("Err after Stop: %v", j.Err())
+	}
+	if _, err := j.Exec(t.Context(), hypervisor.Command{ID: 2, Argv: []string{"true"}}); err == nil {
+		t.Error("Exec after Stop")
+	}
+	nothingNew(t, before)
+}
+
+// TestJailFirstProcessKilled: the supervisor notices, and nothing is left.
+func TestJailFirstProcessKilled(t *testing.T) {
+	before := residue(t)
+	need(t)
+	g, err := newRuntime().Start(t.Context(), hypervisor.Config{UID: -1, GID: -1, Shares: []hypervisor.Share{share(t.TempDir(), nil)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := g.Exec(t.Context(), hypervisor.Command{ID: 1, Argv: []string{"sleep", "1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(g.Facts()["pid"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-g.Done()
+	if g.Err() == nil {
+		t.Error("no reason")
+	}
+	if _, err := p.Wait(t.Context()); err == nil {
+		t.Error("Wait must fail")
+	}
+	nothingNew(t, before)
+}
+
+// supervise is the process that TestJailSupervisorKilled kills.
+func supervise() {
+	dir := os.Getenv("JAIL_TEST_SUPERVISOR")
+	g, err := newRuntime().Start(context.Background(), hypervisor.Config{UID: -1, GID: -1, Shares: []hypervisor.Share{share(dir, nil)}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	_, err = g.Exec(context.Background(), hypervisor.Command{ID: 1, Argv: []string{"sh", "-c", "trap '' TERM HUP INT; setsid sleep 987654 & echo up >up; sleep 987654"}, Dir: dir})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("pid", g.Facts()["pid"])
+	select {}
+}
+
+func TestJailSupervisorKilled(t *testing.T) {
+	need(t)
+	before := residue(t)
+	guest := filepath.Join(t.TempDir(), "guest")
+	data, err := guestBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(guest, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []os.Signal{unix.SIGKILL, unix.SIGINT} {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), "JAIL_TEST_SUPERVISOR="+t.TempDir(), "JAIL_TEST_GUEST="+guest)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var pid int
+		if _, err := fmt.Fscanf(out, "pid %d\n", &pid); err != nil {
+			t.Fatal(err)
+		}
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 10_000); n != 1 {
+			t.Errorf("%v: PID 1 lives: %v", sig, err)
+		}
+		unix.Close(pidfd)
+	}
+	nothingNew(t, before)
+}
+
+// residue lists what a jail could leave behind: mounts here, and processes of
+// this test's.
+func residue(t *testing.T) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, os.TempDir()+"/TestJail") {
+			found["mount "+line] = true
+		}
+	}
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range procs {
+		cmd, err := os.ReadFile(p)
+		if err == nil && strings.Contains(string(cmd), "sleep\x00987654") {
+			found["process "+p] = true
+		}
+	}
+	for _, p := range children(t) {
+		found["child "+p] = true
+	}
+	return found
+}
+
+func children(t *testing.T) (out []string) {
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range tasks {
+		data, err := os.ReadFile(f)
+		if err == nil {
+			out = append(out, strings.Fields(string(data))...)
+		}
+	}
+	return out
+}
+
+func nothingNew(t *testing.T, before map[string]bool) {
+	t.Helper()
+	for what := range residue(t) {
+		if !before[what] {
+			t.Errorf("left behind: %s", what)
+		}
+	}
+}
+
+func TestJailFacts(t *testing.T) {
+	j := start(t, nil)
+	f := j.Facts()
+	for _, k := range []string{"pid", "uid", "kernel", "namespaces", "network", "home"} {
+		if f[k] == "" {
+			t.Errorf("no %s in %v", k, f)
+		}
+	}
+	if err := j.Pause(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Pause: %v", err)
+	}
+	if err := j.RollbackNotify(12); err != nil {
+		t.Fatal(err)
+	}
+	if out := j.sh("cat /run/sandbox/rollback"); out != "12" {
+		t.Errorf("notice: %q", out)
+	}
+}
+
+func TestJailEnvironment(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "/tmp/agent")
+	j := start(t, nil)
+	p := func(env ...string) string {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		proc, err := j.Exec(t.Context(), hypervisor.Command{ID: j.nextID(), Argv: []string{"env"}, Env: env, Stdout: w})
+		w.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := io.ReadAll(r)
+		if _, err := proc.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	if out := p(); !strings.Contains(out, "HOME=/") || !strings.Contains(out, "PATH=/") || !strings.Contains(out, "USER=") || !strings.Contains(out, "SANDBOX=1\n") || strings.Contains(out, "SSH_") {
+		t.Errorf("default: %s", out)
+	}
+	out := p("A=b", "BYTES=\xff", "SSH_AUTH_SOCK=/x", "DOCKER_HOST=unix:///x", "PATH=/usr/bin:/bin")
+	if out != "A=b\nBYTES=\xff\nPATH=/usr/bin:/bin\nSANDBOX=1\n" {
+		t.Errorf("given: %q", out)
+	}
 }
