@@ -35,6 +35,9 @@ say "build"
 tally check "make build" make --no-print-directory build
 tally check "build with fault injection" go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
 
+# The jail's tests need its inner program, and the ordinary user no compiler.
+cp cmd/sandbox/embed/sandbox-guest-"$(go env GOARCH)" "$tmp/sandbox-guest" && export JAIL_TEST_GUEST=$tmp/sandbox-guest
+
 if [ "$mode" = all ]; then
     say "static checks"
     tally check "go vet" go vet -tags faults ./...

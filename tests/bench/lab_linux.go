@@ -44,11 +44,12 @@ func newLab(ctx context.Context) (_ *lab, err error) {
 		return l, err
 	}
 	l.closers = append(l.closers, func() error { return os.RemoveAll(l.scratch) })
-	if err = os.Chmod(l.scratch, 0o755); err != nil {
+	// Not below /dev/shm, of which a jail has its own.
+	if l.dir, err = os.MkdirTemp("/var/tmp", "sandbox-bench-"); err != nil {
 		return l, err
 	}
-	l.dir = filepath.Join(l.scratch, "fs")
-	if err = os.Mkdir(l.dir, 0o755); err != nil {
+	l.closers = append(l.closers, func() error { return os.RemoveAll(l.dir) })
+	if err = errors.Join(os.Chmod(l.scratch, 0o755), os.Chmod(l.dir, 0o755)); err != nil {
 		return l, err
 	}
 	if base != "" {

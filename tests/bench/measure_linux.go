@@ -17,6 +17,11 @@ func groups() []group {
 	return []group{
 		{"bridge", benchBridge},
 		{"undo", benchUndo},
+		{"small", benchSmall},
+		{"memory", benchMemory},
+		{"start", benchStart},
+		{"hotpath", benchHotPath},
+		{"init", benchInit},
 		{"requests", func(ctx context.Context, l *lab, r *report, _ int) error { return requests(ctx, l, r) }},
 	}
 }

@@ -2,7 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/tests/treesnap"
 )
 
 // shadowGit measures undo as people do it with a shadow repository: the tree is
@@ -30,11 +40,124 @@ func shadowGit(ctx context.Context, l *lab, rounds int) (time.Duration, error) {
 	return median(took), command(ctx, l.dir, "rm", "-rf", "shadow", "shadow.git")
 }
 
+// benchUndo compares the undo of rm -rf with git's checkout, from the newest
+// step as it was kept and from the compressed store.
 func benchUndo(ctx context.Context, l *lab, r *report, rounds int) error {
 	theirs, err := shadowGit(ctx, l, rounds)
 	if err != nil {
 		return err
 	}
-	r.ratio("undo of rm -rf", "shadow git checkout", theirs, theirs, 0)
+	s, err := newLive(ctx, l, "undone", func(dir string) error { return command(ctx, dir, "tar", "-xf", l.archive) })
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	before, err := treesnap.Take(s.dir)
+	if err != nil {
+		return err
+	}
+	var adopted, packed []time.Duration
+	for range rounds {
+		for _, compress := range []bool{false, true} {
+			d, err := removeAndUndo(ctx, s, r, compress, len(packed) == 0)
+			if err != nil {
+				return err
+			}
+			if compress {
+				packed = append(packed, d)
+			} else {
+				adopted = append(adopted, d)
+			}
+		}
+	}
+	r.ratio("undo of rm -rf / git checkout", "from the newest step", median(adopted), theirs, 0.3)
+	r.ratio("undo of rm -rf / git checkout", "from the compressed store", median(packed), theirs, 0.7)
+	after, err := treesnap.Take(s.dir)
+	if err != nil {
+		return err
+	}
+	if d := treesnap.Diff(before, after, treesnap.Options{}); len(d) > 0 {
+		return fmt.Errorf("the tree is not as it was: %s", strings.Join(d[:min(3, len(d))], "; "))
+	}
 	return nil
+}
+
+func removeAndUndo(ctx context.Context, s *live, r *report, compress, tell bool) (time.Duration, error) {
+	if _, err := s.run(ctx, "rm -rf src"); err != nil {
+		return 0, err
+	}
+	if compress {
+		start := time.Now()
+		if _, err := s.session.GC(ctx, actors.GCRequest{CompressAll: true}); err != nil {
+			return 0, err
+		}
+		took := time.Since(start)
+		if err := s.settled(ctx); err != nil {
+			return 0, err
+		}
+		kept, err := s.kept()
+		if err != nil {
+			return 0, err
+		}
+		if tell {
+			r.value("store", "after rm -rf of the tree and gc --compress-all", float64(kept)/1e6, "MB", 38)
+			r.value("store", "gc --compress-all took", ms(took), "ms", 0)
+		}
+	}
+	d, err := s.undoOne(ctx)
+	return d, errors.Join(err, s.settled(ctx))
+}
+
+// benchSmall measures what the log does for small things: a byte in a large
+// file, and a step in which nothing changes.
+func benchSmall(ctx context.Context, l *lab, r *report, rounds int) error {
+	s, err := newLive(ctx, l, "small", func(dir string) error {
+		if err := command(ctx, dir, "tar", "-xf", l.archive); err != nil {
+			return err
+		}
+		return largeFile(filepath.Join(dir, "large"), 1<<30)
+	})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	empty, err := s.kept()
+	if err != nil {
+		return err
+	}
+	if _, err := s.run(ctx, "printf x | dd of=large bs=1 seek=555555555 conv=notrunc 2>/dev/null"); err != nil {
+		return err
+	}
+	kept, err := s.kept()
+	if err != nil {
+		return err
+	}
+	r.value("store", "a one-byte change in a 1 GiB file", float64(kept-empty)/1024, "KiB", 128)
+	undo, err := s.undoOne(ctx)
+	if err != nil {
+		return err
+	}
+	r.value("store", "its undo took", ms(undo), "ms", 0)
+
+	var whole []time.Duration
+	for range 10 * rounds {
+		start := time.Now()
+		d, err := s.run(ctx, "true")
+		if err != nil {
+			return err
+		}
+		whole = append(whole, time.Since(start)-d)
+	}
+	r.value("step", "around a command that changes nothing (quiescence included)", ms(median(whole)), "ms", 0)
+	return emptyStep(ctx, l, r)
+}
+
+// largeFile makes a file that does not compress.
+func largeFile(path string, size int64) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(f, rand.NewChaCha8([32]byte{1}), size)
+	return errors.Join(err, f.Close())
 }

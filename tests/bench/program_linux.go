@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/tests/direct"
+)
+
+// emptyStep measures opening and closing a step in which nothing happens, in
+// the log behind a bridge, beside the whole tree.
+func emptyStep(ctx context.Context, l *lab, r *report) error {
+	dir, err := l.populated(ctx, "empty.d")
+	if err != nil {
+		return err
+	}
+	mount := filepath.Join(l.scratch, "empty")
+	if err := os.Mkdir(mount, 0o755); err != nil {
+		return err
+	}
+	s, err := direct.Open(ctx, direct.Options{Dir: dir, Undo: filepath.Join(l.dir, "empty.undo"), Mount: mount})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := command(ctx, mount, "find", ".", "-size", "+0"); err != nil { // all known to the bridge
+		return err
+	}
+	var took []time.Duration
+	for range 101 {
+		start := time.Now()
+		if _, err := s.Step(ctx, "true", func() error { return nil }); err != nil {
+			return err
+		}
+		took = append(took, time.Since(start))
+	}
+	r.value("step", "opened and closed with nothing changed", ms(median(took)), "ms", 1)
+	return nil
+}
+
+// program returns the path of bin/sandbox.
+func program() (string, error) {
+	path, err := filepath.Abs("bin/sandbox")
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("no bin/sandbox here (%w): run make build, in the module's root", err)
+	}
+	return path, nil
+}
+
+// sandboxRun prepares a run of the program.
+func sandboxRun(ctx context.Context, l *lab, bin, dir string, argv ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, bin, append([]string{"run", "--working-dir", dir, "--undo-dir", dir + ".undo", "--"}, argv...)...)
+	cmd.Dir = dir
+	cmd.Env = append(environ(), "XDG_RUNTIME_DIR="+l.scratch, "XDG_STATE_HOME="+l.scratch)
+	return cmd
+}
+
+// removed is how many files are removed to see how much memory that takes.
+const removed = 100_000
+
+// benchMemory looks at the supervisor's memory while a command removes many
+// files.
+func benchMemory(ctx context.Context, l *lab, r *report, _ int) error {
+	bin, err := program()
+	if err != nil {
+		return err
+	}
+	dir, err := l.sub("many")
+	if err != nil {
+		return err
+	}
+	for i := range removed {
+		sub := filepath.Join(dir, "d", strconv.Itoa(i/200))
+		if i%200 == 0 {
+			if err := os.MkdirAll(sub, 0o755); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(filepath.Join(sub, "file-"+strconv.Itoa(i)), []byte("content\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	cmd := sandboxRun(ctx, l, bin, dir, "rm", "-rf", "d")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	peak := 0
+	for {
+		select {
+		case err := <-ended:
+			r.value("memory", fmt.Sprintf("supervisor's peak during rm -rf of %d files", removed), float64(peak)/1024, "MiB", 150*1e6/(1<<20))
+			r.value("memory", "that took", ms(time.Since(start)), "ms", 0)
+			if err != nil {
+				err = fmt.Errorf("%w: %s", err, lastLine(stderr.Bytes()))
+			}
+			return err
+		case <-time.After(5 * time.Millisecond):
+			peak = max(peak, statusKiB(cmd.Process.Pid, "VmHWM"))
+		}
+	}
+}
+
+// statusKiB reads a line of /proc/PID/status.
+func statusKiB(pid int, key string) int {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == key+":" {
+			n, _ := strconv.Atoi(f[1])
+			return n
+		}
+	}
+	return 0
+}
+
+// benchStart compares the jail's start with bubblewrap's, of /bin/true.
+func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
+	guest, err := filepath.Glob("cmd/sandbox/embed/sandbox-guest-*")
+	if err != nil || len(guest) == 0 {
+		return errors.New("no cmd/sandbox/embed/sandbox-guest-*: run make build, in the module's root")
+	}
+	j := jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest[0]) }})
+	bwrap, err := exec.LookPath("bwrap")
+	if err != nil {
+		r.missing("start", "bubblewrap", errors.New("apt-get install bubblewrap"))
+	}
+	bin, err := program()
+	if err != nil {
+		return err
+	}
+	dir, err := l.sub("start")
+	if err != nil {
+		return err
+	}
+	var ours, theirs, whole []time.Duration
+	measure := func(list *[]time.Duration, f func() error) error {
+		start := time.Now()
+		err := f()
+		*list = append(*list, time.Since(start))
+		return err
+	}
+	for range 10 * rounds {
+		err := errors.Join(
+			measure(&ours, func() error { return jailTrue(ctx, j) }),
+			measure(&whole, func() error {
+				out, err := sandboxRun(ctx, l, bin, dir, "/bin/true").CombinedOutput()
+				if err != nil {
+					err = fmt.Errorf("%w: %s", err, lastLine(out))
+				}
+				return err
+			}))
+		if err == nil && bwrap != "" {
+			err = measure(&theirs, func() error {
+				return exec.CommandContext(ctx, bwrap, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/",
+					"--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "/bin/true").Run()
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if bwrap != "" {
+		r.ratio("start", "jail with /bin/true, to its end / bubblewrap", median(ours), median(theirs), 1.2)
+	}
+	r.value("start", "sandbox run -- /bin/true", ms(median(whole)), "ms", 0)
+	return nil
+}
+
+// jailTrue starts a jail, runs /bin/true in it and stops it.
+func jailTrue(ctx context.Context, j *jail.Runtime) error {
+	g, err := j.Start(ctx, hypervisor.Config{SessionID: "bench", UID: -1, GID: -1})
+	if err != nil {
+		return err
+	}
+	p, err := g.Exec(ctx, hypervisor.Command{ID: 1, Argv: []string{"/bin/true"}, Dir: "/"})
+	if err == nil {
+		_, err = p.Wait(ctx)
+	}
+	return errors.Join(err, g.Stop(ctx))
+}
+
+// benchHotPath runs the Interceptor's own benchmark of an operation on what is
+// captured already.
+func benchHotPath(ctx context.Context, _ *lab, r *report, _ int) error {
+	out, err := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=HotPath", "-benchmem", "./actors/interceptor").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go test -bench: %w: %s", err, lastLine(out))
+	}
+	line := regexp.MustCompile(`(?m)^Benchmark(\S+)\s+\d+\s+([\d.]+) ns/op.*?\s(\d+) allocs/op`)
+	found := line.FindAllStringSubmatch(string(out), -1)
+	if len(found) == 0 {
+		return fmt.Errorf("no benchmark in: %s", out)
+	}
+	for _, m := range found {
+		ns, _ := strconv.ParseFloat(m[2], 64)
+		allocs, _ := strconv.ParseFloat(m[3], 64)
+		r.value("hot path", m[1], ns, "ns", 200)
+		r.add(row{Group: "hot path", Name: m[1] + ", allocations", Value: allocs, Unit: "allocations", Goal: 0.5})
+	}
+	return nil
+}
+
+// benchInit lists the packages whose initialisation takes longest: every start
+// of the program pays for them.
+func benchInit(ctx context.Context, _ *lab, r *report, _ int) error {
+	bin, err := program()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, bin, "version")
+	cmd.Env = append(environ(), "GODEBUG=inittrace=1")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	type pkg struct {
+		name string
+		ms   float64
+	}
+	var list []pkg
+	sum := 0.0
+	for s := bufio.NewScanner(stderr); s.Scan(); {
+		f := strings.Fields(s.Text()) // init NAME @1.2 ms, 0.34 ms clock, ...
+		if len(f) > 4 && f[0] == "init" {
+			took, _ := strconv.ParseFloat(f[4], 64)
+			list = append(list, pkg{f[1], took})
+			sum += took
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].ms > list[j].ms })
+	for _, p := range slices.Clip(list)[:min(10, len(list))] {
+		r.value("initialisation (top ten)", p.name, p.ms, "ms", 0)
+	}
+	r.value("initialisation (top ten)", "all of them", sum, "ms", 0)
+	return cmd.Wait()
+}
