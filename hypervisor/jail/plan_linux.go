@@ -123,6 +123,7 @@ func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (control.Plan,
 		p.show = append(p.show, resolve(s))
 	}
 	p.add(control.Mount{Op: control.OpDev, Path: "/dev"})
+	p.covered = append(p.covered, "/dev", "/proc") // an undo dir in /dev/shm is hidden already
 	hide := p.hideList()
 	p.coverTemporary()
 	p.coverHomes(hide)
