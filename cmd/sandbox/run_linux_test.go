@@ -213,6 +213,48 @@ func TestRunSafeguardAsksOnDevTTY(t *testing.T) {
 	}
 }
 
+// In the background the command runs on, without touching the terminal that
+// belongs to somebody else; in front again, it gets the keyboard.
+func TestRunInTheBackground(t *testing.T) {
+	d := newDesk(t)
+	cmd := d.sandbox()
+	shell := exec.Command("bash", "--norc", "-i")
+	shell.Dir, shell.Env = cmd.Dir, append(cmd.Env, "SB="+cmd.Path)
+	s := onScreen(t, shell)
+	s.send("PS1='> '; \"$SB\" run -- sh -c 'echo in\"\"side; >made; read y; echo \"got $y\"' &\r")
+	s.expect("inside\r")
+	s.send("echo fore\"\"ground\r")
+	s.expect("foreground\r\n")
+	s.send("fg\r")
+	s.expect("got $y\"'\r\n")
+	s.send("answer\r")
+	s.expect("got answer")
+	s.expect("1 path changed")
+	s.expect("> ")
+	s.send("stty -a | grep -o '[-]*icanon'; exit 3\r")
+	s.expect("\ricanon")
+	if code := s.wait(); code != 3 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// stderr that goes to a file is not mixed with the terminal's output.
+func TestRunKeepsStderrApart(t *testing.T) {
+	d := newDesk(t)
+	cmd := d.sandbox("run", "--", "sh", "-c", "echo to-out; echo to-err >&2; read y; echo got $y")
+	shell := exec.Command("sh", append([]string{"-c", `"$@" 2>../errors`, "sh"}, cmd.Args...)...)
+	shell.Dir, shell.Env = cmd.Dir, cmd.Env
+	s := onScreen(t, shell)
+	s.expect("to-out")
+	s.send("x\r")
+	s.expect("got x")
+	s.wait()
+	b, err := os.ReadFile(filepath.Join(d.dir, "..", "errors"))
+	if err != nil || string(b) != "to-err\n" {
+		t.Errorf("stderr %q, %v", b, err)
+	}
+}
+
 func TestInspectWatch(t *testing.T) {
 	d := newDesk(t)
 	session := onScreen(t, d.sandbox("run", "--", "sh", "-c", "echo ready; read y"))

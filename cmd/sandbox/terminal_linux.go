@@ -17,6 +17,8 @@ import (
 const (
 	drainQuiet = 30 * time.Millisecond
 	drainMost  = time.Second
+	// awayTick is how often a job in the background looks whether it still is.
+	awayTick = 100 * time.Millisecond
 )
 
 // terminal connects the user's terminal with the command's pseudo-terminal.
@@ -25,10 +27,11 @@ const (
 type terminal struct {
 	in, out *os.File
 
-	mu      sync.Mutex // guards saved and proc
+	mu      sync.Mutex // guards what follows
 	saved   *term.State
 	proc    hypervisor.Process
 	started bool
+	away    bool // in the background: a shell does not tell when that ends
 
 	master int    // our own descriptor of the pseudo-terminal
 	wake   [2]int // a byte in it makes the goroutine look at tasks
@@ -107,12 +110,15 @@ func (t *terminal) start(p hypervisor.Process) error {
 }
 
 // enter makes the user's terminal raw, if it is ours to change; in the
-// background that waits for SIGCONT.
+// background the goroutine waits until it is.
 func (t *terminal) enter() {
 	t.mu.Lock()
-	if t.started && t.saved == nil && t.foreground() {
-		if saved, err := term.MakeRaw(int(t.in.Fd())); err == nil {
-			t.saved = saved
+	if t.started && t.saved == nil {
+		t.away = !t.foreground()
+		if !t.away {
+			if saved, err := term.MakeRaw(int(t.in.Fd())); err == nil {
+				t.saved = saved
+			}
 		}
 	}
 	t.mu.Unlock()
@@ -200,16 +206,22 @@ func (t *terminal) loop() {
 	buf := make([]byte, 32<<10)
 	for !t.finished() {
 		fds := t.wanted()
-		timeout := -1
-		if !t.ending.IsZero() {
-			timeout = int(drainQuiet.Milliseconds())
+		wait := time.Duration(-1)
+		switch {
+		case !t.ending.IsZero():
+			wait = drainQuiet
+		case t.isAway():
+			wait = awayTick
 		}
-		n, err := unix.Poll(fds, timeout)
+		n, err := unix.Poll(fds, pollTimeout(wait))
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return
 		}
-		if n == 0 && timeout >= 0 {
+		if n == 0 && wait == drainQuiet {
 			return // silent since the command's end
+		}
+		if wait == awayTick && t.foreground() {
+			t.enter()
 		}
 		if n <= 0 {
 			continue
@@ -228,6 +240,20 @@ func (t *terminal) loop() {
 			t.fromUser(buf)
 		}
 	}
+}
+
+// pollTimeout is d in milliseconds, -1 for ever.
+func pollTimeout(d time.Duration) int {
+	if d < 0 {
+		return -1
+	}
+	return int(d.Milliseconds())
+}
+
+func (t *terminal) isAway() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.away
 }
 
 func (t *terminal) finished() bool {
