@@ -139,6 +139,10 @@ func (h *Hooks) readOnly(why string) {
 // Begin implements [fsbridge.Interceptor].
 func (h *Hooks) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 	t := h.guard.Enter(guardKey(op))
+	if err := validate(op, t.Epoch); err != nil {
+		h.guard.Exit(t)
+		return fsbridge.Ticket{}, err
+	}
 	if h.gate.Load() == gateOpen && (!h.armed || h.counts(op, t.Epoch) == "") && h.o.Log.Protected(t.Epoch, op) {
 		h.last.Store(h.o.Clock.Now().UnixNano())
 		return t, nil
@@ -181,7 +185,23 @@ func (h *Hooks) begin(op *fsbridge.Op, t fsbridge.Ticket) (fsbridge.Ticket, erro
 		}
 		admitted = epoch
 		t = h.guard.Enter(guardKey(op))
+		if err = validate(op, t.Epoch); err == nil {
+			err = renew(op)
+		}
+		if err != nil {
+			h.guard.Exit(t)
+			return fsbridge.Ticket{}, err
+		}
 	}
+}
+
+// validate lets the bridge look whether what op names is still in place. The
+// guard is held.
+func validate(op *fsbridge.Op, epoch uint64) error {
+	if op.Validate == nil {
+		return nil
+	}
+	return op.Validate(epoch)
 }
 
 func gateError(gate uint32) error {

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -343,4 +345,20 @@ func TestDying(t *testing.T) {
 	if !dying(1<<22 + 1) {
 		t.Error("a process that is gone is taken for alive")
 	}
+}
+
+// What a name binds may change while the operation waits. Then neither the log
+// nor the folder is touched, and the kernel is told to look again.
+func TestHeldNameBoundAnew(t *testing.T) {
+	r := newRig(t, files(2), deletes(1))
+	r.assign(1)
+	del := r.start(func() error { return r.fs.Unlink("f0") })
+	q := r.asked()
+	r.must(os.Rename(filepath.Join(r.dir, "f1"), filepath.Join(r.dir, "f0"))) // by somebody outside
+	after := r.snap()
+	r.answer(q, true)
+	if err := actortest.Within(t, "delete", del); !errors.Is(err, syscall.ESTALE) {
+		t.Errorf("the delete of another file ended with %v", err)
+	}
+	r.same(after)
 }
