@@ -34,8 +34,11 @@ func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
 	}{
 		{"intercepted", "native", func(w workload) float64 { return nativeGoals[w.name] }},
 		{"intercepted", "bridge", func(w workload) float64 {
-			if w.writes {
+			switch {
+			case w.writes:
 				return 1.10
+			case w.before == "":
+				return 0
 			}
 			return 1.05
 		}},

@@ -20,8 +20,9 @@ type Session struct {
 	// Recovery is what Open found to do.
 	Recovery *undolog.Recovery
 
-	root  *hostfs.Root
-	hooks *interceptor
+	root   *hostfs.Root
+	hooks  *interceptor
+	closed bool
 }
 
 // Options say what Open makes.
@@ -54,8 +55,12 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	return s, nil
 }
 
-// Close unmounts.
+// Close unmounts. Closing twice is harmless.
 func (s *Session) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
 	var err error
 	if s.Server != nil {
 		err = s.Server.Close()

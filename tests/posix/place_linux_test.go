@@ -79,6 +79,7 @@ func newDirect(t *testing.T) place {
 	if p.s, err = direct.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = p.s.Close() })
 	return p
 }
 
