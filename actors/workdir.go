@@ -179,6 +179,7 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 	w.bridge = b
 	w.s.mu.Unlock()
 	if w.hooks != nil {
+		w.hooks.SetHostPID(t.HostPID)
 		w.hooks.SetBridge(b)
 	}
 	w.s.tree.Node(w.path("bridge")).SetLive(func(n *supervision.Snapshot) {

@@ -48,7 +48,8 @@ func (k Kind) String() string {
 // may reuse it after End; nobody keeps it longer.
 type Op struct {
 	Kind Kind
-	// PID is the process that asks, as the host numbers it; 0 for write-back.
+	// PID is the thread that asks, as the guest numbers it (see
+	// hypervisor.Transport.HostPID); 0 for write-back.
 	PID uint32
 
 	Node   *Object

@@ -43,6 +43,13 @@ type Transport struct {
 	// UID and GID are the host-side ids that the workload's requests carry, so
 	// that the bridge can show it the files as its own.
 	UID, GID uint32
+	// HostPID translates the number of a thread, as requests carry it, to the
+	// host's. The error wraps [os.ErrProcessDone] if there is no such thread any
+	// more. Nil: they are the same. It is safe for concurrent use and slow.
+	HostPID func(pid uint32) (uint32, error)
+	// Hide are paths, relative to the folder, that the bridge must refuse:
+	// secrets that the guest cannot keep from the workload.
+	Hide []string
 }
 
 // Share is one working folder of the guest.

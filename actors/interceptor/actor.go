@@ -47,6 +47,7 @@ type pending struct {
 	token uint64
 	kind  string
 	ask   *messages.Ask
+	about *request // that made us ask
 }
 
 // paused says that no host mutation is under way any more.
@@ -76,6 +77,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.onRequest(m)
 	case *abandoned:
 		a.holds.Remove(m.r)
+		a.onAbandoned(m.r)
 	case *crashed:
 		panic(fmt.Sprintf("undo log: %v", m.reason))
 	case *paused:
@@ -254,8 +256,7 @@ func (a *Actor) readmit() {
 func (a *Actor) fail() {
 	a.h.moveGate(gateFailing)
 	if a.asking != nil {
-		a.h.o.Safeguard(&messages.Withdraw{Directory: a.h.o.Directory, Token: a.asking.token})
-		a.asking = nil
+		a.withdraw()
 	}
 	for _, r := range a.holds.TakeAll() {
 		r.reply.Fail(fsbridge.ErrDenied)
@@ -281,8 +282,7 @@ func (a *Actor) settle() {
 	}
 	if a.asking != nil && a.holds.Len() == 0 && a.jobs.waiting() {
 		// Whoever would have been held is dead, and the step is about to end.
-		a.h.o.Safeguard(&messages.Withdraw{Directory: a.h.o.Directory, Token: a.asking.token})
-		a.asking = nil
+		a.withdraw()
 		a.reopen()
 	}
 	if a.recovered && a.asking == nil {

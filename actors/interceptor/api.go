@@ -75,8 +75,8 @@ type Options struct {
 	Safeguard messages.Tell
 	Owner     messages.Tell
 
-	// Dying reports whether the process will never return to user space; nil
-	// reads /proc.
+	// Dying reports whether the thread, by the host's number, will never return
+	// to user space; nil reads /proc.
 	Dying func(pid uint32) bool
 }
 

@@ -44,6 +44,7 @@ type Hooks struct {
 	life sync.Mutex // held around lifecycle calls of the log
 
 	bridge   atomic.Pointer[bridgeBox]
+	hostPID  atomic.Pointer[func(uint32) (uint32, error)]
 	assigned atomic.Pointer[assignment]
 	started  atomic.Bool
 
@@ -83,6 +84,16 @@ func New(o Options) *Hooks {
 // SetBridge tells which bridge serves the directory, for fences and
 // invalidations. Without one there is nothing to fence.
 func (h *Hooks) SetBridge(b fsbridge.Bridge) { h.bridge.Store(&bridgeBox{b}) }
+
+// SetHostPID tells how to translate [fsbridge.Op.PID] to the host's numbers; nil
+// for not at all. See hypervisor.Transport.
+func (h *Hooks) SetHostPID(f func(pid uint32) (uint32, error)) {
+	if f == nil {
+		h.hostPID.Store(nil)
+		return
+	}
+	h.hostPID.Store(&f)
+}
 
 func (h *Hooks) theBridge() fsbridge.Bridge {
 	if box := h.bridge.Load(); box != nil {

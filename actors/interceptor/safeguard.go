@@ -26,12 +26,13 @@ func (a *Actor) trips(r *request) bool {
 		}
 		count, paths = a.deletes, append([]string(nil), a.sample...)
 	}
-	a.question(r.safe, count, paths)
+	a.question(r, count, paths)
 	return true
 }
 
 // question closes the gate, lets what is under way end, and asks.
-func (a *Actor) question(kind string, count int, paths []string) {
+func (a *Actor) question(r *request, count int, paths []string) {
+	kind := r.safe
 	a.token++
 	ask := &messages.Ask{
 		Token: a.token, Directory: a.h.o.Directory, Step: int64(a.open), Kind: kind,
@@ -40,7 +41,7 @@ func (a *Actor) question(kind string, count int, paths []string) {
 	if as := a.h.assigned.Load(); as != nil {
 		ask.Command = as.info.Command
 	}
-	a.asking = &pending{a.token, kind, ask}
+	a.asking = &pending{a.token, kind, ask, r}
 	a.h.moveGate(gateHold)
 	done := &paused{a.token}
 	go func() {
@@ -79,4 +80,27 @@ func (a *Actor) onAnswer(m *messages.Answer) {
 		return
 	}
 	a.abortAmbient(reason)
+}
+
+// withdraw takes the question back.
+func (a *Actor) withdraw() {
+	a.h.o.Safeguard(&messages.Withdraw{Directory: a.h.o.Directory, Token: a.asking.token})
+	a.asking = nil
+}
+
+// onAbandoned takes the question about r back, since r will not happen, and
+// lets go on what waited behind it.
+func (a *Actor) onAbandoned(r *request) {
+	if a.asking == nil || a.asking.about != r {
+		return
+	}
+	if r.safe == messages.KindDelete {
+		a.deletes--
+		if n := len(a.sample); n > 0 && a.sample[n-1] == r.path {
+			a.sample = a.sample[:n-1]
+		}
+	}
+	a.withdraw()
+	a.reopen()
+	a.readmit()
 }

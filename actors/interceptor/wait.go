@@ -1,7 +1,9 @@
 package interceptor
 
 import (
+	"errors"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -61,6 +63,7 @@ func (h *Hooks) wait(r *request, op *fsbridge.Op) (uint64, error) {
 	timeout, stopTimeout := alarm(h.o.ReplyDeadline)
 	defer func() { stopTimeout() }()
 	cancel := op.Cancel
+	var thread uint32 // that asks, as the host numbers it; 0: not known yet
 	var poll <-chan struct{}
 	stopPoll := func() bool { return false }
 	defer func() { stopPoll() }()
@@ -84,11 +87,30 @@ func (h *Hooks) wait(r *request, op *fsbridge.Op) (uint64, error) {
 		case <-poll:
 		}
 		// Interrupted: by a signal that kills, or by one that does not?
-		if h.o.Dying(op.PID) {
+		if h.dying(op.PID, &thread) {
 			return h.abandon(r, fsbridge.ErrInterrupted)
 		}
 		poll, stopPoll = alarm(pollInterval)
 	}
+}
+
+// dying reports whether the thread pid of the guest will never return to user
+// space. Its number on the host is looked for once.
+func (h *Hooks) dying(pid uint32, host *uint32) bool {
+	if pid == 0 { // write-back
+		return false
+	}
+	if *host == 0 {
+		*host = pid
+		if f := h.hostPID.Load(); f != nil {
+			var err error
+			if *host, err = (*f)(pid); err != nil {
+				*host = 0
+				return errors.Is(err, os.ErrProcessDone)
+			}
+		}
+	}
+	return h.o.Dying(*host)
 }
 
 // abandon takes the request back, unless the answer was faster.

@@ -14,19 +14,13 @@ func (g *guest) Processes() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return 0, err
-	}
-	defer proc.Close()
-	names, err := proc.Readdirnames(-1)
+	names, err := numbers("/proc")
 	if err != nil {
 		return 0, err
 	}
 	n := 0
 	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == g.pid {
+		if name == strconv.Itoa(g.pid) {
 			continue
 		}
 		// A process of somebody else cannot be read, and is not one of ours.

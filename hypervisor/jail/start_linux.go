@@ -265,7 +265,7 @@ func (g *guest) serve(i int) error {
 		return fmt.Errorf("PID 1 mounted share %d without a descriptor", i)
 	}
 	s := g.cfg.Shares[i]
-	t := hypervisor.Transport{Kind: hypervisor.TransportFUSE, File: files[0], UID: uint32(g.user.uid), GID: uint32(g.user.gid)}
+	t := hypervisor.Transport{Kind: hypervisor.TransportFUSE, File: files[0], UID: uint32(g.user.uid), GID: uint32(g.user.gid), HostPID: g.hostPID}
 	if err := s.Serve(t); err != nil {
 		return fmt.Errorf("serving %s: %w", s.HostPath, err)
 	}
