@@ -63,7 +63,7 @@ func serve(dev *os.File, o Options, unmount func() error) (*Server, error) {
 		return nil, fmt.Errorf("fuse: duplicate /dev/fuse: %w", err)
 	}
 	s := &Server{tree: tree, dev: dev, unmount: unmount, done: make(chan struct{})}
-	tree.drop = func(id uint64) { go s.notifyInode(id) }
+	tree.drop = func(id uint64) { go func() { _ = s.notifyInode(id) }() }
 	s.raw, err = fuse.NewServer(tree, fmt.Sprintf("/dev/fd/%d", fd), s.mountOptions())
 	if err != nil {
 		_ = unix.Close(fd)

@@ -111,7 +111,7 @@ func openat2(dirfd int, path string, flags int) (int, error) {
 	if flags&unix.O_PATH != 0 {
 		how.Flags |= unix.O_NOFOLLOW
 	}
-	fd := -1
+	var fd int
 	for range 128 {
 		var err error
 		fd, err = unix.Openat2(dirfd, path, &how)

@@ -16,7 +16,7 @@ import (
 // contentAll puts captured contents back into files that are there.
 func (e *engine) contentAll(ctx context.Context) error {
 	for _, n := range e.t.order {
-		if n.place.kind == nowhere || n.fresh || n.Created || n.typ != unix.S_IFREG || !(n.content || n.dirty) {
+		if n.place.kind == nowhere || n.fresh || n.Created || n.typ != unix.S_IFREG || !n.content && !n.dirty {
 			continue
 		}
 		if err := e.contentOf(n); err != nil {

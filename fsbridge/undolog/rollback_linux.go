@@ -358,7 +358,7 @@ func (l *Log) prepare(e *engine, dir *stepDir, t *task, more func(fd int) error)
 		return err
 	}
 	defer hostfs.Close(wal)
-	fd := -1
+	var fd int
 	if more == nil { // else it is there already
 		if err := l.discardDir(wal, rollbackNew); err != nil {
 			return err

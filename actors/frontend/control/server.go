@@ -129,20 +129,20 @@ func (s *Server) serve(conn *net.UnixConn) {
 	for {
 		line, err := readLine(r, MaxRequest)
 		if errors.Is(err, errTooLong) {
-			c.send(&Response{Error: &Error{Code: CodeTooLarge, Message: fmt.Sprintf("a request is at most %d bytes", MaxRequest)}})
+			_ = c.send(&Response{Error: &Error{Code: CodeTooLarge, Message: fmt.Sprintf("a request is at most %d bytes", MaxRequest)}})
 		}
 		if err != nil {
 			return
 		}
 		req, err := decodeRequest(line)
 		if err != nil {
-			c.send(&Response{ID: req.ID, Error: &Error{Code: CodeBadRequest, Message: err.Error()}})
+			_ = c.send(&Response{ID: req.ID, Error: &Error{Code: CodeBadRequest, Message: err.Error()}})
 			continue
 		}
 		select {
 		case busy <- struct{}{}:
 		default:
-			c.send(&Response{ID: req.ID, Error: &Error{Code: CodeOverloaded, Message: "too many requests at once"}})
+			_ = c.send(&Response{ID: req.ID, Error: &Error{Code: CodeOverloaded, Message: "too many requests at once"}})
 			continue
 		}
 		running.Add(1)
