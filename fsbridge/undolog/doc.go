@@ -170,7 +170,8 @@
 //
 // A dev of 0 is the working folder's. Hashes are the first 8 bytes of a
 // SHA-256: of the name; of mode, uid, gid (uint32 LE) and, save for
-// directories, size, mtime, ctime, rdev (uint64 LE); of the content.
+// directories, size, mtime, ctime, rdev (uint64 LE); of the content. The ctime is
+// 0 while the log removes a name of its own of that inode.
 //
 // # Undo, redo and recovery
 //

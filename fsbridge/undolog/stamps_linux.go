@@ -266,7 +266,7 @@ func (s *stampTable) observe(dir hostfs.ID, name string, st *hostfs.Stat) bool {
 	n := seenName{Dir: dir, Name: name, Stat: st, Inside: true}
 	if dir == (hostfs.ID{}) && st != nil { // no name that we know
 		v, ok := s.inodes[st.ID]
-		return ok && v.stamp != stampOf(st)
+		return ok && !v.fits(st)
 	}
 	if !s.differs(&n) {
 		return false
@@ -294,7 +294,7 @@ func (s *stampTable) differs(n *seenName) bool {
 	if !ok {
 		return false
 	}
-	if v.stamp != stampOf(n.Stat) {
+	if !v.fits(n.Stat) {
 		return true
 	}
 	return v.content != 0 && n.FD > 0 && v.content != s.contentOf(n)

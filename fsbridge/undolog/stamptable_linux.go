@@ -148,6 +148,19 @@ func stampOf(st *hostfs.Stat) uint64 {
 	return binary.LittleEndian.Uint64(h[:])
 }
 
+// looseStamp is stampOf without the ctime: what stays when the log removes a
+// name of its own of an inode that has others.
+func looseStamp(st *hostfs.Stat) uint64 {
+	loose := *st
+	loose.Ctime = 0
+	return stampOf(&loose)
+}
+
+// fits says that an inode is as the table has it.
+func (v *inodeVal) fits(st *hostfs.Stat) bool {
+	return v.stamp == stampOf(st) || v.stamp == looseStamp(st)
+}
+
 // The put functions change the table and note the change for the file. They
 // need mu.
 

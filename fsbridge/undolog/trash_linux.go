@@ -21,10 +21,10 @@ func removeAll(ctx context.Context, dirfd int, name string) error {
 	return removeTree(ctx, dirfd, name, nil)
 }
 
-// removeTree is removeAll; unlinked (which may be nil) is called for files
-// that have other names, with what they were and are.
-func removeTree(ctx context.Context, dirfd int, name string, unlinked func(before, after *hostfs.Stat)) error {
-	r := remover{ctx: ctx, top: dirfd, unlinked: unlinked}
+// removeTree is removeAll; linked (which may be nil) is called before and after
+// one of several names of a file is removed, with what the file is.
+func removeTree(ctx context.Context, dirfd int, name string, linked func(st *hostfs.Stat, removed bool) error) error {
+	r := remover{ctx: ctx, top: dirfd, linked: linked}
 	err := r.remove(dirfd, name, 0)
 	for err == nil && len(r.later) > 0 {
 		name, r.later = r.later[0], r.later[1:]
@@ -34,11 +34,11 @@ func removeTree(ctx context.Context, dirfd int, name string, unlinked func(befor
 }
 
 type remover struct {
-	ctx      context.Context
-	top      int
-	later    []string
-	n        int
-	unlinked func(before, after *hostfs.Stat)
+	ctx    context.Context
+	top    int
+	later  []string
+	n      int
+	linked func(st *hostfs.Stat, removed bool) error
 }
 
 func (r *remover) remove(dirfd int, name string, depth int) error {
@@ -108,7 +108,7 @@ func (r *remover) moveUp(dirfd int, name string) error {
 // unlink removes a name that is no directory. Removing one of several names of
 // a file changes its ctime, which must not look like an edit.
 func (r *remover) unlink(dirfd int, name string) error {
-	if r.unlinked == nil {
+	if r.linked == nil {
 		return hostfs.UnlinkAt(dirfd, name)
 	}
 	st, err := hostfs.StatAt(dirfd, name)
@@ -123,14 +123,20 @@ func (r *remover) unlink(dirfd int, name string) error {
 		return err
 	}
 	defer hostfs.Close(fd)
+	if err := r.linked(&st, false); err != nil {
+		return err
+	}
 	if err := hostfs.UnlinkAt(dirfd, name); err != nil {
 		return err
 	}
-	now, err := hostfs.StatFD(fd)
-	if err == nil {
-		r.unlinked(&st, &now)
+	if err := faultPoint("trash.unlinked"); err != nil {
+		return err
 	}
-	return err
+	now, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	return r.linked(&now, true)
 }
 
 // emptyTrash deletes what discardDir moved away.
@@ -144,35 +150,36 @@ func (l *Log) emptyTrash(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	relinked := false
 	for _, d := range names {
-		err = removeTree(ctx, fd, d.Name, func(before, after *hostfs.Stat) {
-			relinked = l.stamps.relinked(before, after) || relinked
-		})
-		if err != nil {
+		if err = removeTree(ctx, fd, d.Name, l.stamps.relink); err != nil {
 			break
 		}
 	}
-	if relinked {
-		l.stamps.mu.Lock()
-		defer l.stamps.mu.Unlock()
-		err = errors.Join(err, l.stamps.flush())
-	}
-	return err
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	return errors.Join(err, l.stamps.flush())
 }
 
-// relinked takes in that the log removed a name of its own of an inode that
-// was as the steps had left it.
-func (t *stampTable) relinked(before, after *hostfs.Stat) bool {
+// relink takes in that the log removes a name of its own of an inode that is as
+// the steps left it. Its stamp is a loose one until that is done: neither a
+// capture meanwhile nor a kill makes it look like an edit.
+func (t *stampTable) relink(st *hostfs.Stat, removed bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v, ok := t.inodes[before.ID]
-	if !ok || v.stamp != stampOf(before) {
-		return false
+	v, ok := t.inodes[st.ID]
+	if !ok || !v.fits(st) {
+		return nil
+	}
+	stamp := looseStamp(st)
+	if removed {
+		stamp = stampOf(st)
 	}
 	seq := t.seq
 	t.seqFor(v.seq)
-	t.putInode(after.ID, stampOf(after), v.content)
+	t.putInode(st.ID, stamp, v.content)
 	t.seqFor(seq)
-	return true
+	if removed { // written with what comes next
+		return nil
+	}
+	return t.flush()
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -367,34 +365,6 @@ func TestUI17_AdoptionDoesNotCount(t *testing.T) {
 	}
 	e.undoN(1)
 	e.equal(before)
-}
-
-func TestUI18_CountEviction(t *testing.T) {
-	e := newEnv(t, small(t), func(o *undolog.Options) { o.Limits.StepCount = 3 })
-	var first undolog.StepID
-	for i := range 5 {
-		entry := e.do(func(a *applier) error { return a.WriteFile(fmt.Sprint("f", i), []byte("x")) })
-		if i == 2 {
-			first = entry.StepID
-		}
-	}
-	h := e.history()
-	if len(h) != 3 || h[2].StepID != first || !e.warned(undolog.WarnEvicted) {
-		t.Fatalf("history %+v, warnings %+v", h, e.warnings)
-	}
-}
-
-func TestUI19_SizeEviction(t *testing.T) {
-	e := newEnv(t, nil, func(o *undolog.Options) { o.Limits.LogBytes = 2 << 20 })
-	for i := range 8 {
-		data := make([]byte, 600<<10)
-		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(data)
-		e.must(os.WriteFile(filepath.Join(e.work, fmt.Sprint(i)), data, 0o644))
-		e.do(func(a *applier) error { return a.Unlink(fmt.Sprint(i)) })
-	}
-	if n := e.log.Status().StoredBytes; n > 2<<20 || !e.warned(undolog.WarnEvicted) || len(e.history()) == 0 {
-		t.Fatalf("%d bytes stored, %d steps, warnings %+v", n, len(e.history()), e.warnings)
-	}
 }
 
 func TestUI23_WriterOfOneNameProtectsAll(t *testing.T) {

@@ -214,25 +214,6 @@ func TestUL06_CorruptSummary(t *testing.T) {
 	}
 }
 
-func TestUL07_MissingBlob(t *testing.T) {
-	e := newEnv(t, small(t))
-	e.do(func(a *applier) error { return a.Unlink("b.txt") })
-	e.do(func(a *applier) error { return a.Unlink("dir/f") })
-	before := e.snap()
-	e.do(func(a *applier) error { return a.Unlink("big") })
-	matches, err := filepath.Glob(filepath.Join(e.undo, "steps/2/blobs/0/*"))
-	if err != nil || len(matches) != 1 {
-		t.Fatal(matches, err)
-	}
-	e.must(os.Remove(matches[0]))
-	e.undoN(1)
-	e.equal(before)
-	if _, err := e.log.Undo(context.Background(), undolog.UndoOptions{}); !errors.Is(err, undolog.ErrDamaged) {
-		t.Errorf("undo without its blob: %v", err)
-	}
-	e.equal(before)
-}
-
 func TestUL08_FlippedBytes(t *testing.T) {
 	e := newEnv(t, small(t))
 	e.do(func(a *applier) error { return a.WriteAt("b.txt", []byte("changed"), 0) })

@@ -35,7 +35,6 @@ type world struct {
 	objs  map[hostfs.ID]*fsbridge.Object
 	top   *fsbridge.Object
 	open  []*handle
-	force bool
 }
 
 // spot is the Place of a world's object. It keeps an O_PATH descriptor.
@@ -545,7 +544,7 @@ func (w *world) step(f func()) *Entry {
 func (w *world) undo(n int) {
 	w.t.Helper()
 	w.epoch++
-	if _, err := w.log.Undo(context.Background(), UndoOptions{Count: n, Force: w.force}); err != nil {
+	if _, err := w.log.Undo(context.Background(), UndoOptions{Count: n}); err != nil {
 		w.t.Fatalf("undo: %v", err)
 	}
 	w.forget()
@@ -554,7 +553,7 @@ func (w *world) undo(n int) {
 func (w *world) redo(n int) {
 	w.t.Helper()
 	w.epoch++
-	if _, err := w.log.Redo(context.Background(), UndoOptions{Count: n, Force: w.force}); err != nil {
+	if _, err := w.log.Redo(context.Background(), UndoOptions{Count: n}); err != nil {
 		w.t.Fatalf("redo: %v", err)
 	}
 	w.forget()
