@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -211,7 +212,13 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 }
 
 func (s *Session) guestConfig() hypervisor.Config {
-	c := hypervisor.Config{SessionID: s.id, Hide: s.cfg.Hide, Show: s.cfg.Show, UID: -1, GID: -1, Debug: s.cfg.Debug}
+	c := hypervisor.Config{SessionID: s.id, Hide: slices.Clone(s.cfg.Hide), Show: s.cfg.Show, UID: -1, GID: -1, Debug: s.cfg.Debug}
+	if s.cfg.RuntimeDir != "" {
+		c.Hide = append(c.Hide, s.cfg.RuntimeDir)
+	}
+	if dir, err := stateDir(); err == nil {
+		c.Hide = append(c.Hide, dir) // other sessions' logs
+	}
 	for _, w := range s.dirs {
 		c.Shares = append(c.Shares, w.share())
 		if w.log != nil {

@@ -70,6 +70,24 @@ func within(path, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
+// overlap reports whether one folder is or lies in the other, also by another
+// mount of the same directory.
+func overlap(a, b string) bool { return inside(a, b) || inside(b, a) }
+
+// inside reports whether path is dir or lies in it, whatever it is called.
+func inside(path, dir string) bool {
+	want, err := os.Stat(dir)
+	for p := path; err == nil; p = filepath.Dir(p) {
+		if have, err := os.Stat(p); err == nil && os.SameFile(have, want) {
+			return true
+		}
+		if filepath.Dir(p) == p {
+			break
+		}
+	}
+	return within(path, dir)
+}
+
 func resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err == nil {
@@ -178,9 +196,9 @@ func clashes(path, runtimeDir string) error {
 		for _, other := range r.Directories {
 			switch {
 			case other == path:
-			case within(path, other):
+			case inside(path, other):
 				return fmt.Errorf("%w: %s is inside %s, which session %s (process %d) has open; end that session or work in %s", ErrDirectory, path, other, r.Session, r.PID, other)
-			case within(other, path):
+			case inside(other, path):
 				return fmt.Errorf("%w: %s contains %s, which session %s (process %d) has open; end that session first", ErrDirectory, path, other, r.Session, r.PID)
 			}
 		}

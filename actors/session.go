@@ -112,7 +112,7 @@ func newSession(cfg Config) (*Session, error) {
 			return nil, err
 		}
 		for _, o := range s.dirs {
-			if within(d.Path, o.d.Path) || within(o.d.Path, d.Path) || within(o.d.UndoDir, d.Path) || within(d.UndoDir, o.d.Path) {
+			if overlap(d.Path, o.d.Path) || within(o.d.UndoDir, d.Path) || within(d.UndoDir, o.d.Path) {
 				return nil, fmt.Errorf("%w: %s and %s overlap; name only one of them", ErrDirectory, d.Path, o.d.Path)
 			}
 		}

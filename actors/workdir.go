@@ -156,7 +156,7 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 		return errors.Join(fmt.Errorf("no bridge for transport %d: %w", t.Kind, errors.ErrUnsupported), t.File.Close())
 	}
 	o := fuse.Options{
-		Root: w.root, ReadOnly: w.d.ReadOnly, Logger: w.s.cfg.Logger,
+		Root: w.root, Hidden: t.Hide, ReadOnly: w.d.ReadOnly, Logger: w.s.cfg.Logger,
 		SymlinksReadOnly: w.s.cfg.Symlinks == undolog.SymlinkReadOnly,
 	}
 	if w.hooks != nil {

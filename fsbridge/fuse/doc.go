@@ -46,7 +46,7 @@
 // tables and never used as pointers, names are single components, offsets and
 // sizes are checked, handles are counted. The workload can set neither setuid
 // nor setgid bits nor attributes of the security and trusted name spaces, make
-// no device, and own nothing but what the starter owns. The mount has
+// no device, reach no hidden path (Options.Hidden), and own nothing but what the starter owns. The mount has
 // default_permissions, nosuid and nodev.
 //
 // # Locks

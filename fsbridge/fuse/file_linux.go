@@ -51,7 +51,7 @@ func (t *Tree) create(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, n
 	if err != nil {
 		return err
 	}
-	st, err := hostfs.StatAt(d.fd, name)
+	st, err := t.look(d, name)
 	switch {
 	case err == nil && in.Flags&syscall.O_EXCL != 0:
 		return syscall.EEXIST

@@ -32,6 +32,9 @@ func (t *Tree) mutate(kind fsbridge.Kind, cancel <-chan struct{}, pid uint32) *m
 
 // pin acquires the directory as the Op's Dir.
 func (m *mutation) pin(n *node, name string) (*dirFD, error) {
+	if m.tree.hidden.entry(n, name) {
+		return nil, syscall.EACCES
+	}
 	d, err := m.tree.dirs.acquire(n)
 	if err != nil {
 		return nil, err
@@ -43,6 +46,9 @@ func (m *mutation) pin(n *node, name string) (*dirFD, error) {
 
 // pinNew acquires the directory as the Op's NewDir.
 func (m *mutation) pinNew(n *node, name string) (*dirFD, error) {
+	if m.tree.hidden.entry(n, name) {
+		return nil, syscall.EACCES
+	}
 	d, err := m.tree.dirs.acquire(n)
 	if err != nil {
 		return nil, err

@@ -174,7 +174,7 @@ func (t *Tree) remove(kind fsbridge.Kind, cancel <-chan struct{}, header *fuse.I
 	if err != nil {
 		return err
 	}
-	st, err := hostfs.StatAt(d.fd, name)
+	st, err := t.look(d, name)
 	switch {
 	case err != nil:
 		return err
@@ -263,11 +263,11 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	if err != nil {
 		return err
 	}
-	st, err := hostfs.StatAt(d.fd, oldName)
+	st, err := t.look(d, oldName)
 	if err != nil {
 		return err
 	}
-	vst, err := hostfs.StatAt(nd.fd, newName)
+	vst, err := t.look(nd, newName)
 	exists := err == nil
 	if err != nil && !errors.Is(err, syscall.ENOENT) {
 		return err

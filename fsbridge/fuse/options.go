@@ -52,6 +52,13 @@ type Options struct {
 	// included, with EROFS (the undo log's symlink policy "read-only").
 	SymlinksReadOnly bool
 
+	// Hidden are paths relative to Root that the workload must not reach:
+	// everything on and below them fails with EACCES, and listings leave them
+	// out. They need not exist. They stay hidden when they are replaced, moved
+	// or linked elsewhere, and when a directory above them is renamed; a
+	// second hard link of a file that lies in a hidden directory does not.
+	Hidden []string
+
 	// Owner maps ownership; nil shows and sets it as it is on the host.
 	Owner *Owner
 

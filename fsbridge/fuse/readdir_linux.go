@@ -69,7 +69,7 @@ func (t *Tree) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.Di
 			return true
 		}
 		// An entry that is gone or cannot be described goes without.
-		if st, err := hostfs.StatAt(d.fd, e.Name); err == nil {
+		if st, err := t.look(d, e.Name); err == nil {
 			t.entry(t.lookup(&st, dir, e.Name, false), &st, dir.flags.Load()&flagUnwatched == 0, eo)
 			out.FixMode(st.Mode)
 		}
@@ -101,13 +101,23 @@ func (t *Tree) list(in *fuse.ReadIn, size int, add func(*node, *dirFD, hostfs.Di
 	defer t.buffers.Put(p)
 	buf := (*p)[:min(max(size, 1024), len(*p))]
 
-	entries, err := d.read(buf, int64(in.Offset))
-	for _, e := range entries {
-		if !add(dir, d, e) {
-			break
+	for off := int64(in.Offset); ; {
+		entries, err := d.read(buf, off)
+		empty := true // which would be the end of the directory
+		for _, e := range entries {
+			off = e.Off
+			if t.hidden.entry(dir, e.Name) {
+				continue
+			}
+			empty = false
+			if !add(dir, d, e) {
+				break
+			}
+		}
+		if err != nil || !empty || len(entries) == 0 {
+			return err
 		}
 	}
-	return err
 }
 
 // read returns one buffer full of entries from the position off on. The lock

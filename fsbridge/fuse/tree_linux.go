@@ -22,12 +22,13 @@ import (
 type Tree struct {
 	fuse.RawFileSystem // answers ENOSYS to what is not implemented below
 
-	opts Options
-	log  *slog.Logger
-	root *node
-	ttl  time.Duration
-	euid uint32
-	egid uint32
+	opts   Options
+	hidden *hidden // nil for nothing
+	log    *slog.Logger
+	root   *node
+	ttl    time.Duration
+	euid   uint32
+	egid   uint32
 
 	nodes   table[node]
 	handles table[handle]
@@ -87,6 +88,9 @@ func NewTree(o Options) (*Tree, error) {
 			t.ttl = DefaultTTL
 		}
 	}
+	if t.hidden, err = newHidden(o.Root, o.Hidden); err != nil {
+		return nil, err
+	}
 	for i := range t.shards {
 		t.shards[i].m = make(map[hostfs.ID]*node)
 	}
@@ -133,12 +137,17 @@ func (t *Tree) shard(id hostfs.ID) *shard {
 	return &t.shards[(id.Ino^id.Dev*31)%uint64(len(t.shards))]
 }
 
-// node returns the node with the kernel's number id, or nil.
+// node returns the node with the kernel's number id, or nil if there is none or
+// it is hidden.
 func (t *Tree) node(id uint64) *node {
 	if id == fuse.FUSE_ROOT_ID {
 		return t.root
 	}
-	return t.nodes.get(id)
+	n := t.nodes.get(id)
+	if n != nil && t.hidden.covers(n) {
+		return nil
+	}
+	return n
 }
 
 // dir returns the node id if it is a directory that can be looked into.
@@ -264,6 +273,7 @@ func (t *Tree) NodeID(id hostfs.ID) uint64 {
 func (t *Tree) OnUnmount() {
 	t.handles.all(func(h *handle) bool { t.closeHandle(h.id); return true })
 	t.dirs.close()
+	t.hidden.close()
 	for _, n := range t.spares {
 		if n != nil {
 			n.dropSpare()
@@ -287,7 +297,7 @@ func (t *Tree) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string
 	if err != nil {
 		return status(err)
 	}
-	st, err := hostfs.StatAt(d.fd, name)
+	st, err := t.look(d, name)
 	t.dirs.release(d)
 	if errors.Is(err, syscall.ENOENT) && watched && t.ttl > 0 {
 		out.SetEntryTimeout(t.ttl)

@@ -9,7 +9,9 @@
 // loopback interface of its own; nothing of the host's processes. Well-known
 // secrets are covered (secrets.go), as is what [hypervisor.Config] names, also
 // under other paths by which the same directory can be reached (other mounts of
-// one file system).
+// one file system). Inside a working folder its bridge refuses them
+// ([hypervisor.Transport]): a mount there would go when the bridge makes the
+// kernel forget the name below.
 //
 // # Who is inside
 //

@@ -23,6 +23,7 @@ type guest struct {
 	user     user
 	cfg      hypervisor.Config
 	plan     control.Plan
+	refuse   [][]string // by share
 	env      []string
 	warnings []string
 	began    time.Time
@@ -180,6 +181,9 @@ func (g *guest) Facts() map[string]string {
 		if m.Op == control.OpHideDir || m.Op == control.OpHideFile {
 			hidden++
 		}
+	}
+	for _, r := range g.refuse {
+		hidden += len(r)
 	}
 	f["hidden"] = strconv.Itoa(hidden)
 	var u unix.Utsname

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -149,21 +150,7 @@ func TestJailView(t *testing.T) {
 // TestJailSecrets: each kind of secret below the home directory, an extra path
 // by configuration, and the same under another mount of its file system.
 func TestJailSecrets(t *testing.T) {
-	home := t.TempDir()
-	if err := os.Chmod(home, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	outside, err := os.MkdirTemp("/var/cache", "jail-test")
-	if err != nil { // an ordinary user
-		outside = filepath.Join(os.Getenv("HOME"), "jail-test"+strconv.Itoa(os.Getpid()))
-		if err := os.Mkdir(outside, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	defer os.RemoveAll(outside)
-	if err := os.Chmod(outside, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	home := newHome(t)
 	write := func(p string) {
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 			t.Fatal(err)
@@ -172,8 +159,6 @@ func TestJailSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	home = outside
-	t.Setenv("HOME", home)
 	for _, p := range []string{".ssh/id_ed25519", ".gnupg/key", ".aws/credentials", ".config/gcloud/x", ".netrc", ".npmrc", ".docker/config.json",
 		".mozilla/firefox/logins.json", "undo/wal/journal", "open/file", ".config/gh/hosts.yml", ".kube/config"} {
 		write(filepath.Join(home, p))
@@ -197,24 +182,46 @@ func TestJailSecrets(t *testing.T) {
 	}
 }
 
-// TestJailSecretsInShare: a secret inside a working folder is covered as well.
+// TestJailSecretsInShare: the bridge is told of a secret inside a working folder,
+// and not of what the configuration shows.
 func TestJailSecretsInShare(t *testing.T) {
-	dir := t.TempDir()
-	secret := filepath.Join(dir, "keep/undo")
-	if err := os.MkdirAll(secret, 0o755); err != nil {
-		t.Fatal(err)
+	home := newHome(t)
+	for _, d := range []string{".ssh", ".aws", "keep/undo", "other"} {
+		if err := os.MkdirAll(filepath.Join(home, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.WriteFile(secret+"/journal", []byte("secret"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	var tr hypervisor.Transport
 	j := start(t, func(c *hypervisor.Config) {
-		c.Shares = append(c.Shares, share(dir, nil))
-		c.Hide = []string{secret}
+		c.Shares = append(c.Shares, share(home, &tr))
+		c.Hide = []string{home + "/keep/undo", home + "/missing"}
+		c.Show = []string{home + "/.aws"}
 	})
-	j.refused("cat "+secret+"/journal", "Permission denied")
-	j.refused("echo x >"+secret+"/new", "Permission denied")
-	j.refused("rm -rf "+secret, "")
-	j.sh("echo x >" + dir + "/keep/other")
+	if want := []string{".ssh", "keep/undo"}; !slices.Equal(tr.Hide, want) {
+		t.Errorf("%q, want %q", tr.Hide, want)
+	}
+	if len(j.tr.Hide) != 0 {
+		t.Errorf("the other folder: %q", j.tr.Hide)
+	}
+}
+
+// newHome makes a home directory that a jail does not replace.
+func newHome(t *testing.T) string {
+	t.Helper()
+	base := "/var/cache"
+	if os.Getuid() != 0 {
+		base = os.Getenv("HOME")
+	}
+	home, err := os.MkdirTemp(base, "jail-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	if err := os.Chmod(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	return home
 }
 
 func TestJailEscapes(t *testing.T) {

@@ -103,22 +103,28 @@ type planner struct {
 	out     []control.Mount
 	covered []string // directories that are replaced by an empty one
 	hidden  []string
-	show    []string // resolved Config.Show
+	show    []string   // resolved Config.Show
+	refuse  [][]string // by share: what its bridge must refuse, relative
 }
 
-// makePlan works out the view of a jail. It only looks at the host.
-func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (control.Plan, error) {
+// makePlan works out the view of a jail, and for each share what its bridge
+// must refuse. It only looks at the host.
+func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (plan control.Plan, refuse [][]string, err error) {
 	p := &planner{cfg: cfg, user: u, mounts: mounts}
 	for _, s := range cfg.Shares {
 		if !filepath.IsAbs(s.HostPath) || s.GuestPath != "" && s.GuestPath != s.HostPath {
-			return control.Plan{}, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
+			return plan, nil, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
 		}
 		r := resolve(s.HostPath)
 		if r == "/" || below("/proc", r) || below(r, "/proc") || below(r, "/dev") || below(r, "/sys") {
-			return control.Plan{}, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
+			return plan, nil, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
 		}
 		p.shares = append(p.shares, r)
 	}
+	if err := p.overlapping(); err != nil {
+		return plan, nil, err
+	}
+	p.refuse = make([][]string, len(p.shares))
 	for _, s := range cfg.Show {
 		p.show = append(p.show, resolve(s))
 	}
@@ -133,15 +139,15 @@ func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (control.Plan,
 		p.hide(h)
 	}
 	if err := p.addIdentity(); err != nil {
-		return control.Plan{}, err
+		return plan, nil, err
 	}
-	plan := control.Plan{
+	plan = control.Plan{
 		Hostname: cfg.Hostname, UID: u.uid, GID: u.gid, Debug: cfg.Debug, Shares: len(cfg.Shares), Mounts: p.out,
 	}
 	if plan.Hostname == "" {
 		plan.Hostname = "sandbox"
 	}
-	return plan, nil
+	return plan, p.refuse, nil
 }
 
 func (p *planner) add(m control.Mount) { p.out = append(p.out, m) }
@@ -157,7 +163,33 @@ func (p *planner) isCovered(path string) bool {
 
 // inShare returns whether path is strictly below a share.
 func (p *planner) inShare(path string) bool {
-	return slices.ContainsFunc(p.shares, func(dir string) bool { return path != dir && below(path, dir) })
+	return p.shareOf(path) >= 0
+}
+
+// shareOf returns the innermost share that path is strictly below, or -1.
+func (p *planner) shareOf(path string) int {
+	best := -1
+	for i, dir := range p.shares {
+		if path != dir && below(path, dir) && (best < 0 || len(dir) > len(p.shares[best])) {
+			best = i
+		}
+	}
+	return best
+}
+
+// overlapping returns an error when a part of one share is, by another mount,
+// a part of another one as well: a file would be reached through two bridges.
+func (p *planner) overlapping() error {
+	for i, s := range p.shares {
+		for _, alias := range aliases(p.mounts, s) {
+			for j, other := range p.shares {
+				if i != j && below(alias, other) {
+					return fmt.Errorf("jail: %s is mounted at %s, too, inside %s: name only one of them", s, alias, other)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // coverTemporary replaces the places for temporary files and sockets.
@@ -290,11 +322,20 @@ func (p *planner) hideList() []string {
 
 // hide covers a file or directory, unless it cannot be seen anyway.
 func (p *planner) hide(path string) {
-	gone := p.isCovered(path) && !p.inShare(path)
+	if slices.Contains(p.shares, path) {
+		return
+	}
+	if i := p.shareOf(path); i >= 0 {
+		// Not by a mount: the kernel takes that off when the bridge tells it to
+		// forget the name below.
+		p.refuse[i] = append(p.refuse[i], strings.TrimPrefix(path, p.shares[i]+"/"))
+		return
+	}
+	gone := p.isCovered(path)
 	for _, h := range p.hidden {
 		gone = gone || below(path, h)
 	}
-	if gone || slices.Contains(p.shares, path) {
+	if gone {
 		return
 	}
 	var st unix.Stat_t
@@ -306,7 +347,7 @@ func (p *planner) hide(path string) {
 		op = control.OpHideDir
 		p.hidden = append(p.hidden, path)
 	}
-	p.add(control.Mount{Op: op, Path: control.Text(path), Served: p.inShare(path)})
+	p.add(control.Mount{Op: op, Path: control.Text(path)})
 }
 
 // addIdentity gives the workload a name where it has none: many programs fail

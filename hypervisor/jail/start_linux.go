@@ -89,7 +89,7 @@ func (r *Runtime) makePlan(g *guest) error {
 	if err != nil {
 		return err
 	}
-	if g.plan, err = makePlan(g.cfg, g.user, mounts); err != nil {
+	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, mounts); err != nil {
 		return err
 	}
 	g.plan.Umask = r.o.Umask
@@ -265,7 +265,7 @@ func (g *guest) serve(i int) error {
 		return fmt.Errorf("PID 1 mounted share %d without a descriptor", i)
 	}
 	s := g.cfg.Shares[i]
-	t := hypervisor.Transport{Kind: hypervisor.TransportFUSE, File: files[0], UID: uint32(g.user.uid), GID: uint32(g.user.gid), HostPID: g.hostPID}
+	t := hypervisor.Transport{Kind: hypervisor.TransportFUSE, File: files[0], UID: uint32(g.user.uid), GID: uint32(g.user.gid), HostPID: g.hostPID, Hide: g.refuse[i]}
 	if err := s.Serve(t); err != nil {
 		return fmt.Errorf("serving %s: %w", s.HostPath, err)
 	}
