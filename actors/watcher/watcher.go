@@ -22,7 +22,7 @@ const (
 	// debounce is how long changes are collected.
 	debounce = 100 * time.Millisecond
 	// MaxBatch is how many paths of one batch are looked at singly.
-	MaxBatch = 500
+	MaxBatch = 16384
 	// queue holds events between the kernel's queue and ours.
 	queue = 4096
 )
