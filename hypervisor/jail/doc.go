@@ -7,7 +7,8 @@
 // The host's tree at its usual paths, read-only; the working folders through
 // the bridges, read-write; /proc, /dev, /tmp, /var/tmp and /run of its own; a
 // loopback interface of its own; nothing of the host's processes. Well-known
-// secrets are covered (secrets.go), as is what [hypervisor.Config] names, also
+// secrets are covered (secrets.go), as are sockets that somebody outside listens on
+// when the jail starts, and what [hypervisor.Config] names, also
 // under other paths by which the same directory can be reached (other mounts of
 // one file system). Inside a working folder its bridge refuses them
 // ([hypervisor.Transport]): a mount there would go when the bridge makes the

@@ -303,6 +303,7 @@ func (p *planner) hideList() []string {
 	if s := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(s) {
 		list = append(list, filepath.Clean(s))
 	}
+	list = append(list, p.hostSockets()...)
 	list = append(list, p.cfg.Hide...)
 	var out []string
 	for _, h := range list {
@@ -318,6 +319,29 @@ func (p *planner) hideList() []string {
 	}
 	slices.Sort(out) // a directory comes before what is in it
 	return slices.Compact(out)
+}
+
+// hostSockets returns the sockets that programs outside have bound to a path: a
+// read-only mount keeps nobody from connecting. In a working folder a socket
+// leads nowhere, and the temporary places are replaced as a whole.
+func (p *planner) hostSockets() []string {
+	data, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for line := range strings.Lines(string(data)) {
+		i := strings.IndexByte(line, '/')
+		if i < 0 {
+			continue
+		}
+		path := filepath.Clean(strings.TrimSuffix(line[i:], "\n"))
+		if below(path, "/run") || below(path, "/var/run") || below(path, "/tmp") || p.inShare(resolve(path)) {
+			continue
+		}
+		out = append(out, path)
+	}
+	return out
 }
 
 // hide covers a file or directory, unless it cannot be seen anyway.

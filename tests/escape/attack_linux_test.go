@@ -3,10 +3,16 @@ package escape
 import (
 	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +30,115 @@ func attack(name string, args []string) int {
 	return 0
 }
 
-var attacks = map[string]func(args []string) error{"unlink": unlinkOnThread}
+var attacks = map[string]func(args []string) error{
+	"unlink": unlinkOnThread,
+	"connect": func(a []string) error {
+		c, err := net.Dial("unix", a[0])
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	},
+	"dial": func(a []string) error {
+		c, err := net.Dial("tcp", a[0])
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	},
+	"setuid": setuid,
+	"setns": func(a []string) error {
+		fd, err := unix.Open(a[0], unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Setns(fd, 0)
+	},
+	"ptrace":  func(a []string) error { return unix.PtraceAttach(number(a[0])) },
+	"unshare": func(a []string) error { return unix.Unshare(number(a[0])) },
+	"socket": func(a []string) error {
+		_, err := unix.Socket(number(a[0]), number(a[1]), 0)
+		return err
+	},
+	"vmread": func(a []string) error {
+		b := make([]byte, 8)
+		_, err := unix.ProcessVMReadv(number(a[0]), []unix.Iovec{{Base: &b[0], Len: 8}}, []unix.RemoteIovec{{Base: 0x400000, Len: 8}}, 0)
+		return err
+	},
+	"handle": func(a []string) error {
+		h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, a[0], 0)
+		if err != nil {
+			return err
+		}
+		dir, err := unix.Open(a[0], unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = unix.OpenByHandleAt(dir, h, unix.O_RDONLY)
+		return err
+	},
+	"mountsetattr": func(a []string) error {
+		return unix.MountSetattr(unix.AT_FDCWD, a[0], unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+	},
+	"keyctl": func([]string) error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, true); return err },
+	"tiocsti": func([]string) error {
+		b := byte('x')
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&b)))
+		if errno == unix.EPERM {
+			return errno
+		}
+		return nil // it got past the filter
+	},
+	"iouring":   func([]string) error { return call(unix.SYS_IO_URING_SETUP, 1, 0, 0) },
+	"bpf":       func([]string) error { return call(unix.SYS_BPF, 0, 0, 0) },
+	"setresuid": func([]string) error { return unix.Setresuid(0, 0, 0) },
+	"capset": func([]string) error {
+		hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		caps := [2]unix.CapUserData{{Effective: 1, Permitted: 1}}
+		return unix.Capset(&hdr, &caps[0])
+	},
+	"seccomp": func([]string) error {
+		if err := unix.Prctl(unix.PR_SET_SECCOMP, 0, 0, 0, 0); err == nil {
+			return nil
+		}
+		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	},
+}
+
+func number(s string) int {
+	n, err := strconv.ParseInt(s, 0, 64)
+	if err != nil {
+		panic(err)
+	}
+	return int(n)
+}
+
+// call reports what is not the filter's answer as success.
+func call(nr, a, b, c uintptr) error {
+	if _, _, errno := unix.Syscall(nr, a, b, c); errno == unix.EPERM {
+		return errno
+	}
+	return nil
+}
+
+// setuid runs a setuid program and looks whether it got another identity.
+func setuid(a []string) error {
+	cmd := exec.Command(a[0], "--help")
+	cmd.Stdout = io.Discard
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() { _ = cmd.Wait() }()
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/status")
+	if err != nil {
+		return err
+	}
+	want := fmt.Sprintf("Uid:\t%d\t%d\t%d\t%d\n", os.Getuid(), os.Getuid(), os.Getuid(), os.Getuid())
+	if strings.Contains(string(b), want) {
+		return fmt.Errorf("still %d", os.Getuid())
+	}
+	return nil
+}
 
 // unlinkOnThread unlinks on a thread that is not the first one. Upon a line of
 // input that thread gets the named signals.
