@@ -93,9 +93,10 @@ func (o *Object) Extents(epoch uint64) *Extents {
 // SetExtents publishes the captured ranges. Only the undo log calls it.
 func (o *Object) SetExtents(e *Extents) { o.extents.Store(e) }
 
-// ExtentBytes is the granule of partial captures: 64 KiB, so that a one-byte
-// change keeps at most one granule, and two where the write straddles.
-const ExtentBytes = 64 << 10
+// ExtentBytes is the granule of partial captures: a page, so that random small
+// writes to a large file keep little more than they change. A set for 1 TiB
+// takes 32 MiB.
+const ExtentBytes = 4 << 10
 
 // Extents says which granules of a file's first-touch content are captured. It
 // covers [0, Size); bytes beyond were not there when the step began.

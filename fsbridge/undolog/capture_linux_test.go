@@ -33,7 +33,7 @@ func TestUI01_OnePreimage(t *testing.T) {
 	n := journalSize(e)
 	for i := range 10 {
 		e.must(e.a.WriteAt("b.txt", []byte("more"), int64(i)))
-		e.must(e.a.WriteAt("big", []byte("more"), int64(i*1000)))
+		e.must(e.a.WriteAt("big", []byte("more"), int64(i*400)))
 		e.must(e.a.Chmod("b.txt", 0o600))
 	}
 	if got := journalSize(e); got != n {
@@ -84,7 +84,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	e.must(h.WriteAt([]byte("x"), 100))
 	e.must(small.WriteAt([]byte("x"), 0))
 	for _, op := range []fsbridge.Op{
-		{Kind: fsbridge.OpWrite, Node: h.Object(), Off: 200, Len: 4096},
+		{Kind: fsbridge.OpWrite, Node: h.Object(), Off: 200, Len: 1024},
 		{Kind: fsbridge.OpWrite, Node: small.Object(), Off: 1, Len: 1},
 		{Kind: fsbridge.OpTruncate, Node: small.Object(), Size: 1},
 		{Kind: fsbridge.OpSetattr, Node: small.Object()},
@@ -114,7 +114,7 @@ func BenchmarkProtected(b *testing.B) {
 	e.must(err)
 	defer h.Close()
 	e.must(h.WriteAt([]byte("x"), 100))
-	op := fsbridge.Op{Kind: fsbridge.OpWrite, Node: h.Object(), Off: 200, Len: 4096}
+	op := fsbridge.Op{Kind: fsbridge.OpWrite, Node: h.Object(), Off: 200, Len: 1024}
 	b.ReportAllocs()
 	for b.Loop() {
 		tk := e.a.Guard.Enter(op.Node.ID.Ino)

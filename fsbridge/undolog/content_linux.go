@@ -17,7 +17,13 @@ const (
 	chunkBytes = 256 << 10
 	// maxExtentFile is the largest file, in bytes, whose granules are tracked
 	// one by one (its bit set takes 8 MiB). Larger ones are captured whole.
-	maxExtentFile = 1 << 42
+	maxExtentFile = 1 << 38
+	// aheadBytes is how far a capture goes on where the bytes before it are
+	// captured, too: whoever writes in sequence needs fewer of them.
+	aheadBytes = 64 << 10
+	// minCompress is the shortest range worth compressing on the way, in bytes:
+	// below it zstd costs several times what writing does.
+	minCompress = 16 << 10
 )
 
 // contentState is the captured content of a regular file. mu is held during a
@@ -75,11 +81,11 @@ func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length 
 // so.content.mu is held.
 func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, off, length int64) error {
 	c := so.content
-	fd, restore, err := s.openReadable(so, o)
+	fd, done, err := s.reader(so, o)
 	if err != nil {
 		return err
 	}
-	defer func() { restore(); _ = hostfs.Close(fd) }()
+	defer done()
 	w := s.contentWriter(so.id)
 	all := off <= 0 && length >= c.size
 	if c.extents == nil && (all || c.size <= s.l.o.Limits.InlineBytes || c.size > maxExtentFile) {
@@ -89,9 +95,51 @@ func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, o
 		if c.extents == nil {
 			c.extents = fsbridge.NewExtents(epoch, c.size)
 		}
+		if end := (off/aheadBytes + 1) * aheadBytes; off > 0 && length < end-off && c.extents.Covers(off-1, 1) {
+			length = end - off
+		}
 		err = s.captureMissing(w, fd, c.extents, off, length)
 	}
 	return err
+}
+
+// openReader is a descriptor that the last partial capture read from: small
+// writes to one large file come in long rows.
+type openReader struct {
+	so *stepObj
+	fd int
+}
+
+// reader opens so for reading, or takes the descriptor of the last capture;
+// done keeps it for the next one or closes it.
+func (s *openStep) reader(so *stepObj, o *fsbridge.Object) (fd int, done func(), err error) {
+	if r := s.last.Swap(nil); r != nil {
+		if r.so == so {
+			return r.fd, func() { s.keepReader(r) }, nil
+		}
+		_ = hostfs.Close(r.fd)
+	}
+	fd, restore, err := s.openReadable(so, o)
+	if err != nil {
+		return -1, nil, err
+	}
+	if restore != nil {
+		return fd, func() { restore(); _ = hostfs.Close(fd) }, nil
+	}
+	return fd, func() {
+		if so.content.extents == nil { // all of it is captured
+			_ = hostfs.Close(fd)
+			return
+		}
+		s.keepReader(&openReader{so, fd})
+	}, nil
+}
+
+// keepReader makes r, which may be nil, the descriptor that is kept.
+func (s *openStep) keepReader(r *openReader) {
+	if old := s.last.Swap(r); old != nil {
+		_ = hostfs.Close(old.fd)
+	}
 }
 
 // captureMissing journals the granules of the range that are not captured.
@@ -127,11 +175,11 @@ func (s *openStep) captureMissing(w *contentWriter, fd int, e *fsbridge.Extents,
 }
 
 // openReadable opens so for reading. Where our own file denies it to us, it
-// makes it readable for that moment; restore undoes that (never nil).
+// makes it readable for that moment, and restore, else nil, undoes that.
 func (s *openStep) openReadable(so *stepObj, o *fsbridge.Object) (fd int, restore func(), err error) {
 	fd, err = s.openObject(so, o, unix.O_RDONLY)
 	if err == nil || !errors.Is(err, unix.EACCES) {
-		return fd, func() {}, err
+		return fd, nil, err
 	}
 	path, perr := s.openObject(so, o, unix.O_PATH)
 	if perr != nil {
@@ -284,8 +332,10 @@ func (c *contentWriter) chunk(fd int, from, to int64) (int64, error) {
 	raw := c.raw[:n]
 	r := contentRecord{Obj: c.obj, Off: from, Len: int64(n), Enc: encRaw}
 	data := raw
-	if z := c.zenc.EncodeAll(raw, nil); len(z) < n {
-		r.Enc, data = encZstd, z
+	if n >= minCompress {
+		if z := c.zenc.EncodeAll(raw, nil); len(z) < n {
+			r.Enc, data = encZstd, z
+		}
 	}
 	c.buf = r.frame(c.buf[:0], data)
 	if err := c.w.append(c.buf); err != nil {

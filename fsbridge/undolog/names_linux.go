@@ -400,7 +400,10 @@ func (s *openStep) captureRest(so *stepObj, o *fsbridge.Object) error {
 		if err != nil {
 			return err
 		}
-		defer func() { restore(); _ = hostfs.Close(fd) }()
+		defer hostfs.Close(fd)
+		if restore != nil {
+			defer restore()
+		}
 		if err := s.contentWriter(so.id).whole(fd, c.size); err != nil {
 			return err
 		}

@@ -30,6 +30,8 @@ type openStep struct {
 	copied      atomic.Int64 // raw bytes of captured content
 	adopted     atomic.Int64 // bytes of retained files
 
+	last atomic.Pointer[openReader]
+
 	mu   sync.Mutex
 	rec  stepRecord
 	dir  *stepDir // nil until the first capture
@@ -188,6 +190,7 @@ func metaOf(st *hostfs.Stat, target string) objectMeta {
 func (s *openStep) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.keepReader(nil)
 	if s.dir != nil {
 		_, _ = s.w.close(), s.dir.close()
 		s.dir, s.w = nil, nil
