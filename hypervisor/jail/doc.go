@@ -14,6 +14,11 @@
 // ([hypervisor.Transport]): a mount there would go when the bridge makes the
 // kernel forget the name below.
 //
+// Elsewhere a cover lies on the file that was there at the start. What somebody
+// outside makes or replaces while the jail runs (a login that writes a new
+// ~/.netrc, a service that binds its socket again) can be read, or connected to,
+// from inside.
+//
 // # Who is inside
 //
 // Never root. Started as root, the workload gets the uid of the user who called
