@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +14,7 @@ import (
 
 // makeBatch is how many objects are made before their numbers are written
 // down and they move to their places.
-const makeBatch = 256
+const makeBatch = 1024
 
 // makeAll makes every object anew that is wanted and nowhere, complete, in
 // the hold.
@@ -38,40 +36,34 @@ func (e *engine) makeAll(ctx context.Context) error {
 func (e *engine) makeSome(batch []*node) error {
 	stats := make([]hostfs.Stat, len(batch))
 	errs := make([]error, len(batch))
-	fds := make([]entry, len(batch))
+	type run struct { // of the batch in one bucket: two workers in one directory hinder each other
+		x        entry
+		from, to int
+	}
+	var runs []run
 	defer func() {
-		for _, x := range fds {
-			e.done(x)
+		for _, r := range runs {
+			e.done(r.x)
 		}
 	}()
-	last := uint64(1<<63 - 1)
-	for i, n := range batch { // the cache is not for workers; a bucket is opened once per run
+	for i, n := range batch { // the cache is not for workers
+		if last := len(runs) - 1; last >= 0 && batch[i-1].Obj/blobFanOut == n.Obj/blobFanOut {
+			runs[last].to++
+			continue
+		}
 		x, err := e.bucket(kindHold, 0, n.Obj, true)
 		if err != nil {
 			return err
 		}
-		fds[i] = x
-		if shard := uint64(n.Obj / blobFanOut); shard != last {
-			last = shard
-		} else {
-			e.done(x)
-			fds[i].key = dirKey{}
-		}
+		runs = append(runs, run{x, i, i + 1})
 	}
-	var wg sync.WaitGroup
-	next := make(chan int, len(batch))
-	for i := range batch {
-		next <- i
-	}
-	close(next)
-	for range min(max(2, runtime.GOMAXPROCS(0)), 4, len(batch)) {
-		wg.Go(func() {
-			for i := range next {
-				stats[i], errs[i] = e.makeOne(batch[i], fds[i].fd)
+	each(len(runs), func(r int) {
+		for i := runs[r].from; i < runs[r].to; i++ {
+			if stats[i], errs[i] = e.makeOne(batch[i], runs[r].x.fd); errs[i] != nil {
+				return
 			}
-		})
-	}
-	wg.Wait()
+		}
+	})
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -136,10 +128,13 @@ func (e *engine) makeFile(n *node, dirfd int, name string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if e.inPack(n.Obj) {
-		err = e.unpackFile(e.pack.node(n.Obj), fd)
+	rest := true
+	if e.inPack(n.Obj) { // as it was when it was removed
+		p := e.pack.node(n.Obj)
+		err = e.unpackFile(p, fd)
+		rest = n.content || p.Meta.Size != n.Meta.Size
 	}
-	if err == nil && (!e.inPack(n.Obj) || n.content) {
+	if err == nil && rest {
 		err = e.putContent(n, fd)
 	}
 	if err != nil {

@@ -179,15 +179,14 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, _ []Affected) error {
 // restamp is called after an undo, a redo or a rollback: what the target and
 // the inverse (nil if it was thrown away) name is now as we left it. remap
 // holds directories that were made anew.
-func (l *Log) restamp(target, inverse *stepRecords, remap map[hostfs.ID]hostfs.ID) error {
+func (l *Log) restamp(target *stepRecords, inverse *touched, remap map[hostfs.ID]hostfs.ID) error {
 	defer l.endStamps()
 	t := newTouched().add(target)
 	if inverse != nil { // what it does not know was put there by this undo
-		known := newTouched().add(inverse)
-		for dir, names := range known.names {
+		for dir, names := range inverse.names {
 			t.names[dir] = append(t.names[dir], names...)
 		}
-		t.known = known.known
+		t.known = inverse.known
 	}
 	t.remap = remap
 	seq := l.stamps.newest()

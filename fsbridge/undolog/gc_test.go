@@ -173,6 +173,27 @@ func TestUL07MissingPreimage(t *testing.T) {
 	}
 }
 
+// TestPackedAfterGrowth: a file that a step made longer, and so without anything
+// to keep of its content, before it removed it, has its old size again.
+func TestPackedAfterGrowth(t *testing.T) {
+	ctx := context.Background()
+	s := newSession(t, nil)
+	s.outside("f", strings.Repeat("x", 1<<20)) // not captured as a whole
+	before := plainTree(t, s.work)
+	s.step(func(a *undologtest.Applier) error {
+		return errors.Join(a.WriteAt("f", []byte("more"), 2<<20), a.Unlink("f"))
+	})
+	if _, err := s.l.GC(ctx, GCOptions{CompressAll: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := diffTrees(before, plainTree(t, s.work)); len(diff) > 0 {
+		t.Error(diff)
+	}
+}
+
 // TestUL08FlippedPack: a flipped byte in a step's pack is found before
 // anything is changed.
 func TestUL08FlippedPack(t *testing.T) {

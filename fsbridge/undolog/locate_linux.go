@@ -3,6 +3,7 @@ package undolog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,6 +138,13 @@ func (e *engine) found(n *node, p place, mode uint32) {
 	}
 }
 
+// scannedBucket is what one bucket of a blobs directory holds.
+type scannedBucket struct {
+	entries []hostfs.Dirent
+	stats   []hostfs.Stat
+	err     error
+}
+
 // scanBlobs notes which objects are in the blobs directory base.
 func (e *engine) scanBlobs(base int, kind placeKind) error {
 	if base < 0 {
@@ -146,30 +154,47 @@ func (e *engine) scanBlobs(base int, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range buckets {
+	buckets = slices.DeleteFunc(buckets, func(b hostfs.Dirent) bool {
 		shard, err := strconv.ParseUint(b.Name, 10, 32)
-		if err != nil || strconv.FormatUint(shard, 10) != b.Name {
-			continue
-		}
-		fd, err := hostfs.OpenDirAt(base, b.Name)
-		if err != nil {
-			return err
-		}
-		entries, err := hostfs.ReadDir(fd)
-		for _, x := range entries {
-			if err == nil {
-				err = e.scanBlob(fd, x.Name, shard, kind)
+		return err != nil || strconv.FormatUint(shard, 10) != b.Name
+	})
+	for some := range slices.Chunk(buckets, 16) {
+		seen := make([]scannedBucket, len(some))
+		each(len(some), func(i int) { seen[i].read(base, some[i].Name) })
+		for i, b := range some {
+			if seen[i].err != nil {
+				return seen[i].err
 			}
-		}
-		_ = hostfs.Close(fd)
-		if err != nil {
-			return err
+			shard, _ := strconv.ParseUint(b.Name, 10, 32)
+			for j, x := range seen[i].entries {
+				if err := e.scanBlob(x.Name, &seen[i].stats[j], shard, kind); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
 }
 
-func (e *engine) scanBlob(fd int, name string, shard uint64, kind placeKind) error {
+func (b *scannedBucket) read(base int, name string) {
+	fd, err := hostfs.OpenDirAt(base, name)
+	if err != nil {
+		b.err = err
+		return
+	}
+	defer hostfs.Close(fd)
+	if b.entries, b.err = hostfs.ReadDir(fd); b.err != nil {
+		return
+	}
+	b.stats = make([]hostfs.Stat, len(b.entries))
+	for i, x := range b.entries {
+		if b.stats[i], b.err = hostfs.StatAt(fd, x.Name); b.err != nil {
+			return
+		}
+	}
+}
+
+func (e *engine) scanBlob(name string, st *hostfs.Stat, shard uint64, kind placeKind) error {
 	digits := name
 	if kind == inHold && name[0] == 'm' {
 		digits = name[1:]
@@ -191,10 +216,6 @@ func (e *engine) scanBlob(fd int, name string, shard uint64, kind placeKind) err
 		}
 		kind = inMade
 	}
-	st, err := hostfs.StatAt(fd, name)
-	if err != nil {
-		return err
-	}
 	if n.typ != 0 && st.Mode&unix.S_IFMT != n.typ {
 		return fmt.Errorf("%w: blob of object %d has the wrong type", ErrDamaged, id)
 	}
@@ -208,7 +229,7 @@ func (e *engine) scanBlob(fd int, name string, shard uint64, kind placeKind) err
 		}
 		e.t.byHost[st.ID] = n
 	}
-	e.check(n, &st)
+	e.check(n, st)
 	e.found(n, place{kind: kind}, st.Mode)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -172,7 +173,7 @@ func newPackReader(r io.ReaderAt, size int64) (*packReader, error) {
 	if crc32.Checksum(packed, castagnoli) != binary.LittleEndian.Uint32(foot[24:]) {
 		return nil, fmt.Errorf("%w: wrong checksum of the index", errPack)
 	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(packIndexMax))
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(packIndexMax))
 	if err != nil {
 		return nil, err
 	}
@@ -350,13 +351,8 @@ func (p *packReader) verify() error {
 
 // group returns the decoded group n. The bytes stay valid and unchanged.
 func (p *packReader) group(n int) ([]byte, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, c := range p.cache {
-		if c.n == n {
-			p.cache = append(append(p.cache[:i:i], p.cache[i+1:]...), c)
-			return c.data, nil
-		}
+	if data := p.cached(n); data != nil {
+		return data, nil
 	}
 	g := p.groups[n]
 	packed := make([]byte, g.size)
@@ -370,11 +366,25 @@ func (p *packReader) group(n int) ([]byte, error) {
 	if int64(len(data)) != g.raw {
 		return nil, fmt.Errorf("%w: group %d: wrong length", errPack, n)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if len(p.cache) >= packCached {
-		p.cache = p.cache[1:]
+		p.cache = slices.Delete(p.cache, 0, 1)
 	}
 	p.cache = append(p.cache, cachedGroup{n, data})
 	return data, nil
+}
+
+func (p *packReader) cached(n int) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, c := range p.cache {
+		if c.n == n {
+			p.cache = append(slices.Delete(p.cache, i, i+1), c)
+			return c.data
+		}
+	}
+	return nil
 }
 
 // content calls f with the bytes of a regular file, piece by piece, each with

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -76,149 +75,6 @@ func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	return l.apply(ctx, task{Kind: taskAbort, Name: walName}, true)
-}
-
-// Undo undoes the newest steps, newest first, and keeps what it replaces for
-// Redo. Steps that were undone before an error stay undone: the result tells
-// which. It returns ErrNothing, ErrBusy while a step is open, a *BarrierError,
-// ErrUnprotected or ErrDamaged; o.Force overrides the last three.
-func (l *Log) Undo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
-	return l.travel(ctx, o, taskUndo)
-}
-
-// Redo does the steps again that were undone last. It returns ErrNoRedo, and
-// otherwise what Undo returns.
-func (l *Log) Redo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
-	return l.travel(ctx, o, taskRedo)
-}
-
-func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyResult, error) {
-	l.quiet()
-	defer l.tidy()
-	res, count := &ApplyResult{}, max(o.Count, 1)
-	if o.DryRun && l.unrecovered() {
-		return nil, fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
-	}
-	t, out, err := l.idle(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if t != nil && t.Kind == kind { // asked for before, and finished only now
-		res.add(Entry{StepID: t.Step}, out)
-		if count--; count == 0 {
-			return res, nil
-		}
-	}
-	from, none := l.stepEntries(), ErrNothing
-	if kind == taskRedo {
-		from, none = l.redoEntries(), ErrNoRedo
-	}
-	if len(from) == 0 {
-		return nil, none
-	}
-	if count > len(from) {
-		return nil, fmt.Errorf("%w: %d step(s) are kept, %d asked for", none, len(from), count)
-	}
-	chosen := from[len(from)-count:]
-	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
-		return nil, err
-	}
-	for i := len(chosen) - 1; i >= 0; i-- {
-		if o.DryRun {
-			if err := l.foretell(chosen[i], kind, res); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return res, err
-		}
-		out, err := l.apply(ctx, task{Kind: kind, Step: chosen[i].StepID, Name: chosen[i].name}, o.Force)
-		if err != nil {
-			return res, fmt.Errorf("%s step %d: %w", kind, chosen[i].StepID, err)
-		}
-		res.add(chosen[i].Entry, out)
-	}
-	return res, nil
-}
-
-// idle makes sure that no step is open, and finishes what was interrupted.
-func (l *Log) idle(ctx context.Context) (*task, *outcome, error) {
-	if l.isClosed() {
-		return nil, nil, ErrClosed
-	}
-	if id, open := l.Current(); open {
-		return nil, nil, fmt.Errorf("%w: step %d", ErrBusy, id)
-	}
-	return l.resumeTask(ctx)
-}
-
-// admit refuses what must not be undone without force.
-func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
-	for i := len(chosen) - 1; i >= 0; i-- {
-		e := chosen[i]
-		switch {
-		case e.Unprotected && !o.Force:
-			return fmt.Errorf("step %d: %w", e.StepID, ErrUnprotected)
-		case e.Damaged != "" && !o.Force:
-			return fmt.Errorf("step %d: %w: %s", e.StepID, ErrDamaged, e.Damaged)
-		}
-	}
-	barriers, err := l.crossing(ctx, chosen, kind)
-	if err != nil {
-		return err
-	}
-	if len(barriers) == 0 {
-		return nil
-	}
-	if !o.Force {
-		return &BarrierError{Barriers: barriers}
-	}
-	n := 0
-	for _, b := range barriers {
-		n += len(b.Paths)
-	}
-	res.Warnings = append(res.Warnings, fmt.Sprintf("%d path(s) that were changed outside the sandbox were overwritten", n))
-	return nil
-}
-
-// foretell adds what undoing e would change.
-func (l *Log) foretell(e *stepEntry, kind taskKind, res *ApplyResult) error {
-	dir, err := l.openTask(task{Kind: kind, Name: e.name})
-	if err != nil {
-		return err
-	}
-	defer dir.close()
-	res.Steps = append(res.Steps, e.Entry)
-	return res.addPaths(dir.fd, e.AffectedCount)
-}
-
-// addPaths adds the first paths of a step that has count of them.
-func (r *ApplyResult) addPaths(dirfd, count int) error {
-	enough := errors.New("enough")
-	r.PathCount += count
-	err := readPaths(dirfd, func(a Affected) error {
-		if len(r.Paths) >= HistoryPaths {
-			return enough
-		}
-		r.Paths = append(r.Paths, a)
-		return nil
-	})
-	if errors.Is(err, enough) {
-		return nil
-	}
-	return err
-}
-
-func (r *ApplyResult) add(e Entry, out *outcome) {
-	r.Steps = append(r.Steps, e)
-	r.PathCount += out.count
-	r.Paths = append(r.Paths, out.paths[:min(len(out.paths), HistoryPaths-len(r.Paths))]...)
-	r.Warnings = append(r.Warnings, out.warnings...)
-	r.Changes.List = append(r.Changes.List, out.changes.List...)
-	if out.changes.All || len(r.Changes.List) > maxChanges {
-		r.Changes = fsbridge.Changes{All: true}
-	}
 }
 
 // exists tells whether name is below the directory parent of the log.
@@ -434,7 +290,10 @@ func (l *Log) prepareInverse(e *engine, dir *stepDir, t *task) error {
 // carryOut changes the working folder and finishes the task.
 func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*outcome, error) {
 	l.beginApply()
-	if err := e.run(context.WithoutCancel(ctx)); err != nil {
+	replaced := e.readInverse(t)
+	err := e.run(context.WithoutCancel(ctx))
+	inverse, ierr := replaced()
+	if err != nil {
 		return nil, fmt.Errorf("interrupted, and will be completed by a recovery: %w", err)
 	}
 	out := &outcome{step: e.t.rec.Step, restored: e.restored, warnings: e.warnings}
@@ -458,7 +317,7 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 	if err := l.appendRemap(e.t.rec.Step.born(), t.Tick, made); err != nil {
 		return nil, err
 	}
-	if err := l.settled(e, t, made); err != nil {
+	if err := errors.Join(ierr, l.settled(e, inverse, made)); err != nil {
 		l.log.Error("barriers will be missed", "step_id", t.Step, "err", err)
 	}
 	roll, err := hostfs.OpenDirPathAt(l.dir.FD(), rollbackName)
@@ -480,18 +339,28 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 	return out, nil
 }
 
+// readInverse reads what the complete inverse names while the folder is being
+// changed. The function that it returns waits for that; an abort gives nil.
+func (e *engine) readInverse(t task) (wait func() (*touched, error)) {
+	if t.Kind == taskAbort {
+		return func() (*touched, error) { return nil, nil }
+	}
+	var read *touched
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		read, err = touchedBy(e.inverse)
+	}()
+	return func() (*touched, error) { <-done; return read, err }
+}
+
 // settled takes the stamps of what the folder is like now. It comes before the
 // task is over, so that a kill in between does not leave stale ones.
-func (l *Log) settled(e *engine, t task, made []madeRecord) (err error) {
+func (l *Log) settled(e *engine, inverse *touched, made []madeRecord) error {
 	numbers := make(map[hostfs.ID]hostfs.ID, len(made))
 	for _, m := range made {
 		numbers[m.old] = m.new
-	}
-	var inverse *stepRecords
-	if t.Kind != taskAbort {
-		if inverse, err = readRecords(e.inverse); err != nil {
-			return err
-		}
 	}
 	return l.restamp(e.t.rec, inverse, numbers)
 }
@@ -514,39 +383,4 @@ func (l *Log) crossing(ctx context.Context, chosen []*stepEntry, kind taskKind) 
 		return l.checkBarriers(ctx, newest)
 	}
 	return l.checkRedo(ctx, chosen[len(chosen)-1])
-}
-
-// affected lists what the plan changes, for tasks without a file "paths": the
-// first HistoryPaths, and how many there are.
-func (e *engine) affected() (list []Affected, count int) {
-	list = e.affectedAll()
-	return list[:min(len(list), HistoryPaths)], len(list)
-}
-
-func (e *engine) affectedAll() (list []Affected) {
-	add := func(a Affected) { list = append(list, a) }
-	for _, d := range e.t.order {
-		for i := range e.t.binds[d.Obj] {
-			b := &e.t.binds[d.Obj][i]
-			if !b.wrong {
-				continue
-			}
-			a := Affected{Path: strings.TrimPrefix(e.path(d)+"/"+b.name, "/"), ExistedBefore: b.occ.Ino != 0,
-				ExistsAfter: b.want != nil, Change: "replaced", Type: typeName(b.occMode & unix.S_IFMT)}
-			switch {
-			case b.want == nil:
-				a.Change = "deleted"
-			case b.occ.Ino == 0:
-				a.Change = "created"
-			}
-			if b.want != nil {
-				a.Type = typeName(b.want.typ)
-			}
-			add(a)
-		}
-		if d.dirty && !d.wanted && d.place.kind == inTree && !d.isDir() {
-			add(Affected{Path: e.path(d), ExistedBefore: true, ExistsAfter: true, Change: "modified", Type: typeName(d.typ)})
-		}
-	}
-	return list
 }
