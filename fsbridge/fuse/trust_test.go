@@ -18,6 +18,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 // TestPrivileges: nothing from inside can make a program that runs with the
@@ -61,9 +62,7 @@ func TestPrivileges(t *testing.T) {
 // TestKillPriv: a write takes setuid away, as on any file system, also when
 // the server may keep it.
 func TestKillPriv(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only the kernel's work for an ordinary user: run as root to test ours")
-	}
+	require.Root(t) // for an ordinary user it is the kernel's work alone
 	m := mount(t, func(o *Options) { o.Owner = &Owner{UID: 12345, GID: 12345} })
 	enter(t, m)
 	for name, do := range map[string]string{
@@ -108,9 +107,7 @@ func enter(t *testing.T, m *mounted) {
 // TestOwner: the starter's files are the workload's own, what it makes belongs
 // to the starter, and nobody else gets in.
 func TestOwner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to run programs as other users")
-	}
+	require.Root(t) // to run programs as other users
 	m := mount(t, func(o *Options) { o.Owner = &Owner{UID: 12345, GID: 12345}; o.Hooks = new(recorder) })
 	enter(t, m)
 	check(t, os.WriteFile(filepath.Join(m.host, "private"), []byte("p"), 0o600))
