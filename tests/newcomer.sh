@@ -32,7 +32,7 @@ rm -rf "$home/sandbox"
 git clone -q --no-hardlinks . "$home/sandbox"
 mkdir -p "$root/usr/local/go" "$root/host"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
-cp -rL /etc/ssl/certs/. "$root/etc/ssl/certs/"
+cp -rL --remove-destination /etc/ssl/certs/. "$root/etc/ssl/certs/"
 
 # The first block of commands in the README, without the clone that was done.
 awk '/^```/ {if (inside) exit; inside = 1; next} inside' README.md |

@@ -66,7 +66,7 @@ type killSnaps struct{ Before, After map[string]string }
 func TestKillHelper(t *testing.T) {
 	arg := strings.Split(os.Getenv(killVar), "|")
 	if len(arg) != 3 {
-		t.Skip("runs only inside TestKilledAnywhere")
+		return // not in a test run of its own
 	}
 	base, mode, fault := arg[0], arg[1], arg[2]
 	ctx := context.Background()

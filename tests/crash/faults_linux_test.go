@@ -97,6 +97,7 @@ func TestKillAtFaultPoints(t *testing.T) {
 				}
 			}
 			c.undoAll()
+			c.s.WaitGone(t)   // a session that is still dying is not swept
 			c.s.Must(t, "ps") // sweeps the sockets of killed sessions
 			c.s.CheckResidue(t)
 			t.Logf("killed at %d of %d passages: %s", c.kills, total(passages), strings.Join(chosen, " "))

@@ -95,6 +95,7 @@ func TestKillAtRandom(t *testing.T) {
 	if !t.Failed() {
 		c.undoAll()
 	}
+	c.s.WaitGone(t)   // a session that is still dying is not swept
 	c.s.Must(t, "ps") // sweeps the sockets of killed sessions
 	c.s.CheckResidue(t)
 	t.Logf("%d kills; of those %d after the step was closed, %d after the undo or redo was", c.kills, c.committed, c.undosDone)
