@@ -25,9 +25,8 @@ as_root() {
 apt_install() {
     command -v apt-get >/dev/null || die "$* missing, and this is not Debian or Ubuntu: please install it"
     echo "installing $*"
-    { as_root apt-get -qq update &&
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "$@" >/dev/null; } ||
-        die "could not install $*"
+    as_root apt-get -qq update &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "$@" >/dev/null
 }
 
 # From Go 1.21 on, go itself fetches the version that go.mod asks for.
@@ -45,7 +44,7 @@ find_go() {
         PATH=$dir:$PATH
         suitable_go && return
     done
-    apt_install golang-go ca-certificates
+    apt_install golang-go ca-certificates || die "could not install golang-go"
     suitable_go || die "Go 1.21 or later is needed, the packaged one is too old: see https://go.dev/doc/install"
 }
 
@@ -53,8 +52,8 @@ say "1. What this machine has"
 [ "$(uname -s)" = Linux ] || die "the demo needs Linux"
 find_go
 export PATH
-command -v make >/dev/null || apt_install make
-command -v setfattr >/dev/null || apt_install attr
+command -v make >/dev/null || apt_install make || die "could not install make"
+command -v setfattr >/dev/null || apt_install attr || echo "without setfattr (package attr): extended attributes are left out"
 if ! [ -e /dev/fuse ]; then as_root modprobe fuse || die "/dev/fuse is missing: load the fuse module (modprobe fuse)"; fi
 if ! (: <>/dev/fuse) 2>/dev/null; then
     as_root chmod 0666 /dev/fuse || die "/dev/fuse may be opened by root only: chmod 0666 /dev/fuse, or run the demo as root"
@@ -87,7 +86,7 @@ chmod 4751 hard-link
 touch -d '2001-02-03 04:05:06.123456789' hard-link
 ln -s make.bash symbolic-link
 mkfifo fifo
-setfattr -n user.demo -v kept make.bash || echo "(no extended attributes on this file system)"
+setfattr -n user.demo -v kept make.bash 2>/dev/null || echo "(no extended attributes here)"
 treecmp -save ../before .
 
 say "4. Delete everything, inside the sandbox"
