@@ -488,8 +488,9 @@ func TestJailStop(t *testing.T) {
 	if err := j.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Wait(t.Context()); err == nil {
-		t.Error("Wait of a command whose jail was stopped must fail")
+	// The jail may still say how the command died, or end before it does.
+	if st, err := p.Wait(t.Context()); err == nil && st.Signal == 0 {
+		t.Errorf("a command whose jail was stopped ended with %+v", st)
 	}
 	if j.Err() != nil {
 		t.Errorf("Err after Stop: %v", j.Err())
