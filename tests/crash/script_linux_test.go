@@ -46,7 +46,7 @@ var mutations = []string{
 	`for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo $i > small-N-$i; done`,
 	`rm -f small-*`,
 	`mkdir tar-N && tar cf - src hard 2>/dev/null | tar xf - -C tar-N`,
-	`exec 9>>"F"; rm -f "F"; echo into the unlinked >&9; exec 9>&-`,
+	`( exec 9>>"F"; rm -f "F"; echo into the unlinked >&9 )`,
 	`cp "F" tmp-N && mv tmp-N "F"`,
 }
 
