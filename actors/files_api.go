@@ -1,0 +1,235 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// Files reads and writes files of the working folders from the host's side:
+// what frontends do themselves instead of running a command. [Session]
+// implements it. Paths are relative to the folder (an absolute path is accepted
+// when it lies inside the folder); no symlink is followed out of it, and what is
+// hidden from commands is hidden here. Writes are steps of type "api" and pass
+// the same hooks, safeguards included, as a command's. Methods are safe for
+// concurrent use.
+type Files interface {
+	ReadFile(ctx context.Context, r ReadFileRequest) (FileContent, error)
+	// WriteFile replaces or creates a file as one API step. While a command runs
+	// it joins that command's step.
+	WriteFile(ctx context.Context, r WriteFileRequest) (WriteResult, error)
+	// EditFile replaces text in a file as one API step; with DryRun it only
+	// makes the diff. The file is checked not to have changed in between.
+	EditFile(ctx context.Context, r EditFileRequest) (WriteResult, error)
+	List(ctx context.Context, r ListRequest) (Listing, error)
+	Glob(ctx context.Context, r GlobRequest) (GlobResult, error)
+	Grep(ctx context.Context, r GrepRequest) (GrepResult, error)
+}
+
+// Errors of Files, beside io/fs's (fs.ErrNotExist ...) and
+// messages.ErrNoDirectory, ErrReadOnlyDirectory, ErrBusy.
+var (
+	// ErrOutside: the path leads out of the working folder.
+	ErrOutside = errors.New("path is outside the working folder")
+	// ErrTooLarge: the content is above the limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrEdit: the text to replace is not there, or is ambiguous.
+	ErrEdit = errors.New("cannot apply the edit")
+	// ErrNotRegular: the path is not a regular file.
+	ErrNotRegular = errors.New("not a regular file")
+)
+
+// Manager changes a running session's settings. [Session] implements it.
+type Manager interface {
+	// Reset ends all commands and starts the runtime afresh (an ephemeral one is
+	// as new, a persistent one is wiped); folders and their history stay.
+	Reset(ctx context.Context) error
+	// Safeguards returns the settings now, ConfigureSafeguards replaces them;
+	// what is held already stays held.
+	Safeguards(ctx context.Context) (Safeguards, error)
+	ConfigureSafeguards(ctx context.Context, s Safeguards) error
+	// Limits and ConfigureLimits do so for the undo log of one folder, or with
+	// an empty directory for all.
+	Limits(ctx context.Context, directory string) (undolog.Limits, error)
+	ConfigureLimits(ctx context.Context, directory string, l undolog.Limits) error
+	// Warnings lists what a folder's history and bridge have to say
+	// (unprotected steps, evictions, unusual names), newest last.
+	Warnings(ctx context.Context, directory string) ([]undolog.Warning, error)
+}
+
+// Live is a running session as frontends drive it; [Session] implements it.
+type Live interface {
+	Service
+	Runner
+	Files
+	Manager
+	ID() string
+	// Done is closed when the session has ended, by itself or by Close.
+	Done() <-chan struct{}
+}
+
+// ReadFileRequest asks for a part of a file.
+type ReadFileRequest struct {
+	Directory string `json:"directory,omitempty"`
+	Path      string `json:"path"`
+	// Offset and Limit are in bytes; Limit 0 means the most that is allowed.
+	Offset int64 `json:"offset,omitempty"`
+	Limit  int64 `json:"limit,omitempty"`
+	// MaxBytes is the frontend's own limit; what is beyond it is cut off and
+	// Truncated is set. 0 means 1 MiB.
+	MaxBytes int64 `json:"-"`
+}
+
+// FileContent is (a part of) a file.
+type FileContent struct {
+	Path      string    `json:"path"` // relative to the folder
+	Data      []byte    `json:"-"`
+	Size      int64     `json:"size"`
+	Offset    int64     `json:"offset"`
+	Truncated bool      `json:"truncated,omitempty"` // more follows
+	Mode      uint32    `json:"mode"`                // permission bits
+	ModTime   time.Time `json:"modified_at"`
+}
+
+// WriteFileRequest writes a whole file.
+type WriteFileRequest struct {
+	Directory string
+	Path      string
+	Data      []byte
+	// Mode is for a new file; 0 means 0666 less the user's umask.
+	Mode uint32
+	// Parents makes missing directories above it.
+	Parents bool
+	// Create fails with fs.ErrExist when the file is there.
+	Create bool
+	Origin Origin
+}
+
+// EditFileRequest applies replacements in order.
+type EditFileRequest struct {
+	Directory string
+	Path      string
+	Edits     []Edit
+	DryRun    bool
+	Origin    Origin
+}
+
+// Edit replaces Old, which must occur exactly once unless All is set.
+type Edit struct {
+	Old string `json:"old_text"`
+	New string `json:"new_text"`
+	All bool   `json:"replace_all,omitempty"`
+}
+
+// Origin says who asked, for logs and the history.
+type Origin struct {
+	Frontend  string // "stdio", "mcp", "cli"
+	RequestID string // the frontend's own correlation id
+	Tool      string // "write_file", "edit_file"; becomes the step's command text
+}
+
+// WriteResult says what a write did.
+type WriteResult struct {
+	Path         string         `json:"path"`
+	Step         undolog.StepID `json:"step_id"` // 0 when nothing changed or on a dry run
+	Created      bool           `json:"created"`
+	BytesWritten int64          `json:"bytes_written"`
+	Replacements int            `json:"replacements,omitempty"`
+	Diff         string         `json:"diff,omitempty"` // unified; for EditFile
+	DryRun       bool           `json:"dry_run,omitempty"`
+}
+
+// ListRequest lists a directory.
+type ListRequest struct {
+	Directory string `json:"directory,omitempty"`
+	Path      string `json:"path,omitempty"`  // empty: the folder itself
+	Depth     int    `json:"depth,omitempty"` // 0 and 1: its entries only
+	Limit     int    `json:"limit,omitempty"` // 0: 10,000
+}
+
+// Listing is sorted by path.
+type Listing struct {
+	Path      string     `json:"path"`
+	Entries   []DirEntry `json:"entries"`
+	Truncated bool       `json:"truncated,omitempty"`
+}
+
+// DirEntry is one name. Names that are not UTF-8 are given as Go's %q does,
+// with Escaped set.
+type DirEntry struct {
+	Path    string    `json:"path"` // relative to the folder
+	Type    string    `json:"type"` // "file", "directory", "symlink", "other"
+	Size    int64     `json:"size"`
+	Mode    uint32    `json:"mode"`
+	ModTime time.Time `json:"modified_at"`
+	Target  string    `json:"target,omitempty"` // of a symlink
+	Escaped bool      `json:"escaped,omitempty"`
+}
+
+// GlobRequest finds paths by a doublestar pattern, newest first.
+type GlobRequest struct {
+	Directory string `json:"directory,omitempty"`
+	Pattern   string `json:"pattern"`
+	Path      string `json:"path,omitempty"`  // where to begin
+	Limit     int    `json:"limit,omitempty"` // 0: 1,000
+	// Ignored includes what .gitignore files exclude; .git is never searched
+	// unless the path begins there.
+	Ignored bool `json:"include_ignored,omitempty"`
+}
+
+// GlobResult holds paths relative to the folder.
+type GlobResult struct {
+	Paths     []string `json:"paths"`
+	Truncated bool     `json:"truncated,omitempty"`
+}
+
+// GrepMode is what a search returns.
+type GrepMode string
+
+// The modes.
+const (
+	GrepContent GrepMode = "content"
+	GrepFiles   GrepMode = "files_with_matches"
+	GrepCount   GrepMode = "count"
+)
+
+// GrepRequest searches file contents by a regular expression (RE2).
+type GrepRequest struct {
+	Directory  string   `json:"directory,omitempty"`
+	Pattern    string   `json:"pattern"`
+	Path       string   `json:"path,omitempty"` // a file or directory; empty: the folder
+	Glob       string   `json:"glob,omitempty"` // only paths that match
+	Mode       GrepMode `json:"output_mode,omitempty"`
+	IgnoreCase bool     `json:"ignore_case,omitempty"`
+	Literal    bool     `json:"literal,omitempty"`
+	Multiline  bool     `json:"multiline,omitempty"`
+	Before     int      `json:"before,omitempty"` // lines of context
+	After      int      `json:"after,omitempty"`
+	Limit      int      `json:"limit,omitempty"` // matches (content) or files; 0: 1,000
+	Ignored    bool     `json:"include_ignored,omitempty"`
+}
+
+// GrepResult has the field of the mode set. Files are in the order of their
+// paths.
+type GrepResult struct {
+	Matches   []GrepMatch `json:"matches,omitempty"`
+	Files     []string    `json:"files,omitempty"`
+	Counts    []GrepTotal `json:"counts,omitempty"`
+	Truncated bool        `json:"truncated,omitempty"`
+}
+
+// GrepMatch is one line (or context line).
+type GrepMatch struct {
+	Path    string `json:"path"`
+	Line    int    `json:"line"` // from 1
+	Text    string `json:"text"` // at most 2 KiB, invalid UTF-8 replaced
+	Context bool   `json:"context,omitempty"`
+}
+
+// GrepTotal counts the matching lines of a file.
+type GrepTotal struct {
+	Path  string `json:"path"`
+	Count int    `json:"count"`
+}
