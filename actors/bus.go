@@ -1,14 +1,23 @@
 package actors
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/supervision"
 )
 
-// backlog is how many events are kept for the first subscriber: what happened
-// while the session started.
-const backlog = 256
+const (
+	// backlog is how many events are kept for the first subscriber: what
+	// happened while the session started.
+	backlog = 256
+	// queued is how many events wait for a slow subscriber. What does not fit is
+	// dropped: a frontend that stopped reading must not cost the memory of
+	// everything that happens meanwhile.
+	queued = 4096
+)
 
 // bus hands events to subscribers in order, each on a goroutine of its own, so
 // that a slow one delays nobody.
@@ -26,6 +35,7 @@ type subscriber struct {
 	mu    sync.Mutex
 	cond  *sync.Cond
 	queue []Event
+	lost  int // events dropped since the last delivery
 	done  bool
 }
 
@@ -36,6 +46,10 @@ func newBus(clock supervision.Clock) *bus {
 // emit stamps the event and never blocks.
 func (b *bus) emit(e Event) {
 	e.At = b.clock.Now()
+	if e.AffectedCount == 0 {
+		e.AffectedCount = len(e.Paths)
+	}
+	e.Paths = e.Paths[:min(len(e.Paths), undolog.HistoryPaths)]
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.subs) == 0 && len(b.early) < backlog && !b.closed {
@@ -46,11 +60,30 @@ func (b *bus) emit(e Event) {
 	}
 }
 
-func (s *subscriber) push(events ...Event) {
+func (s *subscriber) push(e Event) {
 	s.mu.Lock()
-	s.queue = append(s.queue, events...)
+	if len(s.queue) >= queued {
+		// A quarter at once, so that a queue that stays full costs little.
+		s.lost += len(s.queue)
+		s.queue = shed(s.queue, queued/4)
+		s.lost -= len(s.queue)
+	}
+	s.queue = append(s.queue, e)
 	s.mu.Unlock()
 	s.cond.Signal()
+}
+
+// shed drops n events: the oldest of those that only announce something, then
+// the oldest.
+func shed(queue []Event, n int) []Event {
+	kept := slices.DeleteFunc(queue, func(e Event) bool {
+		if n > 0 && (e.Type == EventWarning || e.Type == EventExternalModification || e.Type == EventStepStarted) {
+			n--
+			return true
+		}
+		return false
+	})
+	return slices.Delete(kept, 0, n)
 }
 
 // subscribe calls f for every event. cancel returns when f will not be called
@@ -92,9 +125,15 @@ func (s *subscriber) run(f func(Event)) {
 		for len(s.queue) == 0 && !s.done {
 			s.cond.Wait()
 		}
-		events, done := s.queue, s.done
-		s.queue = nil
+		events, done, lost := s.queue, s.done, s.lost
+		s.queue, s.lost = nil, 0
 		s.mu.Unlock()
+		if lost > 0 {
+			f(Event{
+				Type: EventWarning, At: events[0].At,
+				Message: fmt.Sprintf("%d event(s) were dropped because this frontend reads too slowly; ask for the history and the status", lost),
+			})
+		}
 		for _, e := range events {
 			f(e)
 		}

@@ -199,12 +199,12 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 		Timeout: s.cfg.Safeguards.Timeout, Clock: s.clock, Logger: s.cfg.Logger, Node: n, IDs: &s.sgIDs,
 		Triggered: func(p safeguard.Pending) {
 			pub := publicPending(p)
-			s.bus.emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
+			s.bus.emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.origin(pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
 		},
 		Decided: func(d messages.Decision) {
 			record(&audit.Record{Decision: d})
 			s.bus.emit(Event{
-				Type: EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Message: d.Decision + " by " + d.By,
+				Type: EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: s.origin(stepID(d.Step)), Message: d.Decision + " by " + d.By,
 				Decision: &DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By},
 			})
 		},

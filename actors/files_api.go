@@ -57,6 +57,12 @@ type Manager interface {
 	// Warnings lists what a folder's history and bridge have to say
 	// (unprotected steps, evictions, unusual names), newest last.
 	Warnings(ctx context.Context, directory string) ([]undolog.Warning, error)
+	// AttachDecider says that a frontend of that name ("stdio", "terminal") shows
+	// pending decisions to a person until detach is called, which may be more
+	// than once. Deciders lists who does now, sorted: with none, nobody will
+	// answer before the deadline denies.
+	AttachDecider(name string) (detach func())
+	Deciders() []string
 }
 
 // Live is a running session as frontends drive it; [Session] implements it.
@@ -123,11 +129,13 @@ type Edit struct {
 	All bool   `json:"replace_all,omitempty"`
 }
 
-// Origin says who asked, for logs and the history.
+// Origin says who asked, for events, logs and the audit.
 type Origin struct {
-	Frontend  string // "stdio", "mcp", "cli"
-	RequestID string // the frontend's own correlation id
-	Tool      string // "write_file", "edit_file"; becomes the step's command text
+	Frontend  string `json:"frontend,omitempty"`   // "stdio", "mcp", "cli"
+	RequestID string `json:"request_id,omitempty"` // the frontend's own correlation id
+	// Tool is "write_file", "edit_file", ...; it begins the text that the
+	// history shows for an API step.
+	Tool string `json:"tool,omitempty"`
 }
 
 // WriteResult says what a write did.

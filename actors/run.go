@@ -45,9 +45,10 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	if err != nil {
 		return RunResult{}, err
 	}
-	s.bus.emit(Event{Type: EventStepStarted, Step: id, Message: info.Command})
+	s.stepOpen(id, r.Origin)
+	s.bus.emit(Event{Type: EventStepStarted, Step: id, Origin: r.Origin, Message: info.Command, Command: info.Command})
 	status, how, runErr := s.execute(ctx, id, dir, r)
-	res, err := s.finish(id, status, how)
+	res, err := s.finish(id, info.Command, r.Origin, status, how)
 	if runErr != nil && res.Outcome != messages.OutcomeFailed {
 		return res, runErr
 	}
@@ -109,7 +110,7 @@ func (s *Session) nobodyLeft() bool {
 }
 
 // finish closes or rolls back the step.
-func (s *Session) finish(id undolog.StepID, st hypervisor.ExitStatus, how ending) (RunResult, error) {
+func (s *Session) finish(id undolog.StepID, command string, from Origin, st hypervisor.ExitStatus, how ending) (RunResult, error) {
 	result := undolog.StepResult{Status: how.outcome}
 	if how.outcome != messages.OutcomeFailed {
 		code := st.Code
@@ -119,22 +120,37 @@ func (s *Session) finish(id undolog.StepID, st hypervisor.ExitStatus, how ending
 	f, err := ask(context.Background(), s, "steps", func(p *messages.Reply[step.Finished]) any {
 		return &step.Finish{ID: id, Result: result, Failed: how.failed, Quiet: how.quiet, Reply: p}
 	})
+	done := Event{Type: EventStepCompleted, Step: id, Origin: from, Command: command, ExitCode: result.ExitCode}
 	if err != nil {
 		res.Outcome, res.Reason = messages.OutcomeFailed, err.Error()
-		return res, err
+	} else {
+		res.Outcome, res.Reason = f.Outcome, f.Reason
+		for _, e := range f.Entries {
+			res.Entries = append(res.Entries, RunEntry{Directory: e.Directory, Entry: *e.Entry})
+		}
 	}
-	res.Outcome, res.Reason = f.Outcome, f.Reason
-	for _, e := range f.Entries {
-		res.Entries = append(res.Entries, RunEntry{Directory: e.Directory, Entry: *e.Entry})
-		s.bus.emit(Event{Type: EventStepCompleted, Directory: e.Directory, Step: id, Entry: e.Entry, Message: f.Outcome})
-	}
-	if len(f.Entries) == 0 {
-		s.bus.emit(Event{Type: EventStepCompleted, Step: id, Message: f.Outcome})
-	}
-	if f.Outcome == messages.OutcomeDenied || f.Outcome == messages.OutcomeFailed {
+	s.stepEnded(done, res)
+	if err == nil && (f.Outcome == messages.OutcomeDenied || f.Outcome == messages.OutcomeFailed) {
 		s.notifyGuest(id)
 	}
-	return res, nil
+	return res, err
+}
+
+// stepEnded announces the end of a step, in each folder that it changed.
+func (s *Session) stepEnded(e Event, res RunResult) {
+	e.Message, e.Outcome = res.Outcome, res.Outcome
+	if res.Reason != "" {
+		e.Message += ": " + res.Reason
+	}
+	for i, r := range res.Entries {
+		one := e
+		one.Directory, one.Entry, one.AffectedCount, one.Last = r.Directory, &r.Entry, r.Entry.AffectedCount, i == len(res.Entries)-1
+		s.bus.emit(one)
+	}
+	if len(res.Entries) == 0 {
+		e.Last = true
+		s.bus.emit(e)
+	}
 }
 
 // notifyGuest tells programs inside that steps were rolled back.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -41,6 +42,8 @@ type Session struct {
 	dirs    []*workdir
 	sgIDs   int
 	stopped chan struct{}
+	asked   atomic.Pointer[openStep]
+	decide  deciders
 
 	mu      sync.Mutex // server, closing, workdir.bridge
 	server  *control.Server

@@ -20,8 +20,15 @@ type RunRequest struct {
 	// Started is called once the command runs; it may be nil. It gets the
 	// process, to signal, resize and talk to its terminal.
 	Started func(undolog.StepID, hypervisor.Process)
-	// Timeout cancels the command; 0 means none.
+	// Timeout cancels the command; 0 means none. It begins when the command
+	// runs.
 	Timeout time.Duration
+	// Origin comes back in the events of the command's step.
+	Origin Origin
+	// Wait lets the request wait in line, first come first served, while another
+	// command runs; without it that is ErrBusy. The line is bounded: ErrBusy
+	// when it is full.
+	Wait bool
 }
 
 // RunResult says how a command ended.
@@ -46,8 +53,10 @@ type RunEntry struct {
 // beside [Service].
 type Runner interface {
 	Run(ctx context.Context, r RunRequest) (RunResult, error)
-	// Subscribe calls f for every event until cancel is called. f must not
-	// block; it is called from one goroutine, in order.
+	// Subscribe calls f for every event until cancel is called, from one
+	// goroutine, in order. f may take its time, it delays nobody; but when it
+	// falls thousands of events behind, the oldest are dropped (announcements
+	// before results) and an [EventWarning] says how many.
 	Subscribe(f func(Event)) (cancel func())
 }
 
@@ -68,18 +77,32 @@ const (
 	EventSessionState         EventType = "event.session_state"
 )
 
-// Event is something that frontends show. The field that belongs to Type is
+// Event is something that frontends show. The fields that belong to Type are
 // set.
 type Event struct {
 	Type      EventType
 	At        time.Time
 	Directory string
 	Step      undolog.StepID
-	Message   string
-	Paths     []string
-	Pending   *Pending
-	Recovery  *undolog.Recovery
-	Warning   *undolog.Warning
-	Entry     *undolog.Entry
-	Decision  *DecideRequest
+	// Origin is that of the request that the step belongs to; zero for what
+	// nobody asked for.
+	Origin  Origin
+	Message string
+	// Command, Outcome ("completed", "cancelled", "denied" or "failed"), ExitCode
+	// (nil where there is none) and AffectedCount are for a step's start and end.
+	// A step that changed several folders ends with one event for each; the
+	// last one has Last set.
+	Command       string
+	Outcome       string
+	ExitCode      *int
+	AffectedCount int
+	Last          bool
+	// Paths are a sample (at most [undolog.HistoryPaths]); those of a completed
+	// step are in Entry.
+	Paths    []string
+	Pending  *Pending
+	Recovery *undolog.Recovery
+	Warning  *undolog.Warning
+	Entry    *undolog.Entry
+	Decision *DecideRequest
 }

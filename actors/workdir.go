@@ -93,7 +93,10 @@ func (w *workdir) intercept() {
 				w.s.bus.emit(Event{Type: EventRecovery, Directory: path, Step: r.StepID, Recovery: r, Message: recoveryText(r)})
 			},
 			AmbientClosed: func(e *undolog.Entry) {
-				w.s.bus.emit(Event{Type: EventStepCompleted, Directory: path, Step: e.StepID, Entry: e})
+				w.s.bus.emit(Event{
+					Type: EventStepCompleted, Directory: path, Step: e.StepID, Entry: e,
+					Message: e.Status, Outcome: e.Status, AffectedCount: e.AffectedCount, Last: true,
+				})
 			},
 			Failed: func(msg string) { w.s.bus.emit(Event{Type: EventError, Directory: path, Message: msg}) },
 		},

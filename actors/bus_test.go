@@ -1,0 +1,57 @@
+package actors
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/supervision"
+	"github.com/codeagent/sandbox/tests/actortest"
+)
+
+// A subscriber that does not come back costs a bounded queue; what it still gets
+// are results rather than announcements, and how much it missed.
+func TestBusSlowSubscriber(t *testing.T) {
+	b := newBus(supervision.RealClock{})
+	first, release, seen := make(chan Event, 1), make(chan struct{}), make(chan Event, 2*queued)
+	cancel := b.subscribe(func(e Event) {
+		if e.Step == -1 {
+			first <- e
+			<-release
+			return
+		}
+		seen <- e
+	})
+	b.emit(Event{Type: EventWarning, Step: -1})
+	actortest.Within(t, "the first event", first)
+	const results = 100
+	for i := range 3 * queued {
+		b.emit(Event{Type: EventExternalModification, Paths: make([]string, 1000)})
+		if i < results {
+			b.emit(Event{Type: EventStepCompleted})
+		}
+	}
+	for s := range b.subs {
+		if len(s.queue) > queued {
+			t.Errorf("%d events are queued", len(s.queue))
+		}
+	}
+	close(release)
+	cancel()
+	b.close()
+	close(seen)
+	got, lost := 0, ""
+	for e := range seen {
+		if len(e.Paths) > 0 && (len(e.Paths) > 100 || e.AffectedCount != 1000) {
+			t.Fatalf("%d paths of %d", len(e.Paths), e.AffectedCount)
+		}
+		switch e.Type {
+		case EventStepCompleted:
+			got++
+		case EventWarning:
+			lost = e.Message
+		}
+	}
+	if got != results || !strings.Contains(lost, "dropped") {
+		t.Errorf("%d of %d results, %q", got, results, lost)
+	}
+}
