@@ -188,6 +188,7 @@ type registration struct {
 	Session     string   `json:"session"`
 	Socket      string   `json:"socket"`
 	Directories []string `json:"directories"`
+	Labels      []string `json:"labels,omitempty"` // one for each directory, or none at all
 }
 
 // clashes reports a running session whose folder encloses path or lies in it.

@@ -20,13 +20,18 @@ import (
 	"github.com/codeagent/sandbox/supervision"
 )
 
-// dir finds a folder by index or path; "" is the first.
+// dir finds a folder by index, label or path; "" is the first.
 func (s *Session) dir(name string) (*workdir, error) {
 	if name == "" {
 		return s.dirs[0], nil
 	}
 	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(s.dirs) {
 		return s.dirs[i], nil
+	}
+	for _, w := range s.dirs {
+		if w.d.Label == name {
+			return w, nil
+		}
 	}
 	abs, err := filepath.Abs(name)
 	if err == nil {

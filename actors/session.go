@@ -115,6 +115,9 @@ func newSession(cfg Config) (*Session, error) {
 			return nil, err
 		}
 		for _, o := range s.dirs {
+			if d.Label != "" && d.Label == o.d.Label {
+				return nil, fmt.Errorf("%w: %s and %s are both labelled %q", ErrDirectory, d.Path, o.d.Path, d.Label)
+			}
 			if overlap(d.Path, o.d.Path) || within(o.d.UndoDir, d.Path) || within(d.UndoDir, o.d.Path) {
 				return nil, fmt.Errorf("%w: %s and %s overlap; name only one of them", ErrDirectory, d.Path, o.d.Path)
 			}
@@ -179,7 +182,7 @@ func (s *Session) listen() error {
 		n.Facts = map[string]string{"connections": fmt.Sprint(server.Connections())}
 	})
 	for _, w := range s.dirs {
-		r.Directories = append(r.Directories, w.d.Path)
+		r.Directories, r.Labels = append(r.Directories, w.d.Path), append(r.Labels, w.d.Label)
 		if w.log == nil {
 			continue
 		}

@@ -6,13 +6,19 @@ type SessionInfo struct {
 	PID         int      `json:"pid"`
 	Socket      string   `json:"socket"`
 	Directories []string `json:"directories"`
+	// Labels has one for each directory (empty for one without), or is nil.
+	Labels []string `json:"labels,omitempty"`
 }
 
 // Sessions lists the running sessions that are registered in runtimeDir.
 func Sessions(runtimeDir string) []SessionInfo {
 	var list []SessionInfo
 	for _, r := range registrations(runtimeDir) {
-		list = append(list, SessionInfo{Session: r.Session, PID: r.PID, Socket: r.Socket, Directories: r.Directories})
+		info := SessionInfo{Session: r.Session, PID: r.PID, Socket: r.Socket, Directories: r.Directories}
+		if len(r.Labels) == len(r.Directories) {
+			info.Labels = r.Labels
+		}
+		list = append(list, info)
 	}
 	return list
 }

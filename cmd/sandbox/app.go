@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -27,19 +28,19 @@ const (
 type app struct {
 	stdin, stdout, stderr *os.File
 	flags                 globalFlags
-	umask                 int // what it was; ours is zero
+	keyFlags              map[string]*config.FlagValue // those that set a key of the configuration
+	places                config.Sources               // of configuration files
+	umask                 int                          // what it was; ours is zero
 	// Set before a command's code runs.
 	log   *slog.Logger
-	conf  fileConfig
+	conf  *config.Set
 	paint painter
 }
 
 type globalFlags struct {
 	dirs       []string
-	undoDir    string
 	json       bool
 	verbose    bool
-	logLevel   string
 	configFile string
 }
 
@@ -70,7 +71,7 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	debug.SetGCPercent(200)
 	debug.SetMemoryLimit(128 << 20)
 
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask()}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places()}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	return a.exitStatus(root.ExecuteContext(ctx))
@@ -133,39 +134,106 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 
 	f := root.PersistentFlags()
-	f.StringArrayVarP(&a.flags.dirs, "working-dir", "C", nil, "working `folder` (repeatable; append :ro for read-only; default .)")
-	f.StringVar(&a.flags.undoDir, "undo-dir", "", "`folder` of the undo log (default: chosen by the working folder)")
+	f.StringArrayVarP(&a.flags.dirs, "working-dir", "C", nil, "working `folder`, [LABEL=]PATH[:ro], or a label (repeatable; default .)")
 	f.BoolVar(&a.flags.json, "json", false, "print data as JSON")
 	f.BoolVarP(&a.flags.verbose, "verbose", "v", false, "say more")
-	f.StringVar(&a.flags.logLevel, "log-level", "", "`level` of the log on stderr: error, warn, info, debug, trace (default warn)")
-	f.StringVar(&a.flags.configFile, "config-file", "", "configuration `file` instead of the organisation's and the user's")
+	f.StringVar(&a.flags.configFile, "config-file", "", "configuration `file` instead of the user's and the project's")
+	a.keyFlags = map[string]*config.FlagValue{}
+	for _, v := range config.Flags() {
+		a.keyFlags[v.Name()] = v
+	}
+	a.addKeyFlags(root, "undo-dir", "log-level")
 
 	root.AddCommand(
 		a.runCommand(), a.historyCommand(), a.showCommand(), a.diffCommand(),
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
-		a.doctorCommand(), a.versionCommand(),
+		a.configCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	return root
 }
 
+// addKeyFlags gives a command, and those below it, flags that set keys of the
+// configuration.
+func (a *app) addKeyFlags(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		v := a.keyFlags[name]
+		f := cmd.PersistentFlags().VarPF(v, name, "", v.Usage())
+		if v.Bool() {
+			f.NoOptDefVal = "true"
+		}
+		if values := v.Enum(); values != nil {
+			// It fails only for a flag that is not there.
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+}
+
 // setUp reads the configuration and makes the logger.
 func (a *app) setUp(cmd *cobra.Command) error {
-	conf, err := loadConfig(a.flags.configFile)
+	from := a.places
+	from.Named = a.flags.configFile
+	conf, err := config.Load(from)
+	if err != nil && forgiving(cmd) {
+		conf, err = config.New(), nil
+	}
 	if err != nil {
 		return a.failure(cmd, err)
 	}
 	a.conf = conf
-	level := a.flags.logLevel
-	if level == "" {
-		level = conf.LogLevel
+	// Where the log is decides which folder is meant; the rest comes after that
+	// folder's own file.
+	if err := a.useFlags(func(name string) bool { return name == "undo-dir" }); err != nil {
+		return a.failure(cmd, err)
 	}
-	if a.log, err = newLogger(a.stderr, level); err != nil {
+	if err := a.addProject(cmd); err != nil {
+		return a.failure(cmd, err)
+	}
+	if err := a.useFlags(func(name string) bool { return name != "undo-dir" }); err != nil {
+		return a.failure(cmd, err)
+	}
+	if a.log, err = newLogger(a.stderr, conf.Log.Level); err != nil {
 		return usageError{err}
 	}
 	a.paint = newPainter(a.stdout)
 	return nil
+}
+
+// useFlags puts the flags that were given over the files.
+func (a *app) useFlags(which func(name string) bool) error {
+	for name, v := range a.keyFlags {
+		if len(v.Values) > 0 && which(name) {
+			if err := a.conf.SetFlag(name, v.Values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// startsSession reports whether a command lets something run: these do not go
+// on when the project's own file is wrong. All others do, so that what ran
+// inside cannot prevent an undo by writing nonsense there.
+func startsSession(cmd *cobra.Command) bool {
+	return cmd.Name() == "run" || cmd.Name() == "serve" || cmd.Name() == "show" && cmd.Parent().Name() == "config"
+}
+
+// addProject reads the file in the working folder, unless another was named.
+func (a *app) addProject(cmd *cobra.Command) error {
+	if a.flags.configFile != "" || forgiving(cmd) {
+		return nil
+	}
+	dirs, err := a.folders(!startsSession(cmd))
+	if err != nil {
+		return nil // the command itself will say it, if it needs a folder
+	}
+	err = a.conf.AddProject(dirs[0].Path)
+	if err != nil && !startsSession(cmd) {
+		fmt.Fprintln(a.stderr, "sandbox: ignoring the project's file: "+err.Error())
+		return nil
+	}
+	return err
 }
 
 // failure gives err the status of our own failure: 125 in run, 1 elsewhere.

@@ -21,21 +21,14 @@ import (
 const closeTimeout = 20 * time.Second
 
 type runOptions struct {
-	isolation  string
-	timeout    time.Duration
-	env        []string
-	deletes    int
-	overwrite  byteSize
-	renameOver bool
-	decideIn   time.Duration
-	exempt     []string
-	barriers   string
-	symlinks   string
-	durability string
-	gitignore  bool
-	cache      string
-	hide, show []string
-	debug      bool
+	timeout time.Duration
+	env     []string
+}
+
+// sessionFlags set keys of the configuration for a session that is started.
+var sessionFlags = []string{
+	"isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
+	"barriers", "symlinks", "durability", "gitignore", "cache", "hide", "show", "debug",
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -53,34 +46,21 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.StringVar(&o.isolation, "isolation", "", "auto, jail or none (default auto: the jail; none only logs, it protects nothing)")
 	f.DurationVar(&o.timeout, "timeout", 0, "end the command after this `time`")
 	f.StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`, or pass one on that is held back, K (repeatable)")
-	f.IntVar(&o.deletes, "safeguard-deletes", 0, "ask when a step deletes its `n`-th file (0: never)")
-	f.Var(&o.overwrite, "safeguard-overwrite", "ask before an existing file above this size is overwritten or truncated")
-	f.BoolVar(&o.renameOver, "safeguard-rename-over", false, "ask before an existing file is replaced by a rename")
-	f.DurationVar(&o.decideIn, "safeguard-timeout", 0, "deny after this `time` without a decision (default 30s)")
-	f.StringArrayVar(&o.exempt, "safeguard-exempt", nil, "never ask about paths that match this `glob` (repeatable)")
-	f.StringVar(&o.barriers, "barriers", "", "edits from outside: barrier, warn or lock (default barrier)")
-	f.StringVar(&o.symlinks, "symlinks", "", "symlinks in the folder: read-write, read-only or ignore (default read-write)")
-	f.StringVar(&o.durability, "durability", "", "what the log survives: process (a killed sandbox) or power (default process)")
-	f.BoolVar(&o.gitignore, "gitignore", false, "do not keep what .gitignore ignores (it cannot be undone then)")
-	f.StringVar(&o.cache, "cache", "", "caching of the folder inside: auto or none (default auto)")
-	f.StringArrayVar(&o.hide, "hide", nil, "make this host `path` invisible inside (repeatable)")
-	f.StringArrayVar(&o.show, "show", nil, "show this host `path` inside although it is one of the known secrets (repeatable)")
-	f.BoolVar(&o.debug, "debug", false, "allow ptrace inside (strace, gdb)")
+	a.addKeyFlags(cmd, sessionFlags...)
 	return cmd
 }
 
 func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runOptions) error {
-	if err := o.check(); err != nil {
-		return err
+	if o.timeout < 0 {
+		return usageError{errors.New("--timeout must not be negative")}
 	}
 	env, err := environment(os.Environ(), o.env)
 	if err != nil {
 		return err
 	}
-	cfg, err := a.sessionConfig(cmd, o)
+	cfg, err := a.sessionConfig()
 	var usage usageError
 	if errors.As(err, &usage) {
 		return err
@@ -206,8 +186,8 @@ func (a *app) undoHint(dir string, several bool) string {
 	if several || len(a.flags.dirs) > 0 {
 		words = append(words, "--working-dir", shellQuote(dir))
 	}
-	if a.flags.undoDir != "" {
-		words = append(words, "--undo-dir", shellQuote(a.flags.undoDir))
+	if v := a.keyFlags["undo-dir"].Values; len(v) > 0 {
+		words = append(words, "--undo-dir", shellQuote(v[len(v)-1]))
 	}
 	if a.flags.configFile != "" {
 		words = append(words, "--config-file", shellQuote(a.flags.configFile))
@@ -215,30 +195,8 @@ func (a *app) undoHint(dir string, several bool) string {
 	return strings.Join(words, " ")
 }
 
-func (o runOptions) check() error {
-	for _, c := range []struct {
-		flag, value string
-		allowed     []string
-	}{
-		{"--isolation", o.isolation, isolations},
-		{"--barriers", o.barriers, barrierPolicies},
-		{"--symlinks", o.symlinks, symlinkPolicies},
-		{"--durability", o.durability, durabilities},
-		{"--cache", o.cache, caches},
-	} {
-		if err := oneOf(c.flag, c.value, c.allowed); err != nil {
-			return usageError{err}
-		}
-	}
-	if o.timeout < 0 || o.decideIn < 0 || o.deletes < 0 {
-		return usageError{errors.New("a time or a number must not be negative")}
-	}
-	return nil
-}
-
 // sessionConfig is what the configuration and, above it, the flags ask for.
-func (a *app) sessionConfig(cmd *cobra.Command, o runOptions) (actors.Config, error) {
-	a.override(cmd, o)
+func (a *app) sessionConfig() (actors.Config, error) {
 	dirs, err := a.directories(false)
 	if err != nil {
 		return actors.Config{}, err
@@ -269,32 +227,6 @@ func undoDirs(d actors.Directory) []string {
 		}
 	}
 	return dirs
-}
-
-// override puts the flags that were given over the configuration.
-func (a *app) override(cmd *cobra.Command, o runOptions) {
-	c := &a.conf
-	given := map[string]func(){
-		"isolation":             func() { c.Isolation = o.isolation },
-		"safeguard-deletes":     func() { c.Safeguards.Deletes = o.deletes },
-		"safeguard-overwrite":   func() { c.Safeguards.OverwriteBytes = o.overwrite },
-		"safeguard-rename-over": func() { c.Safeguards.RenameOver = o.renameOver },
-		"safeguard-timeout":     func() { c.Safeguards.Timeout = duration(o.decideIn) },
-		"barriers":              func() { c.Undo.Barriers = o.barriers },
-		"symlinks":              func() { c.Undo.Symlinks = o.symlinks },
-		"durability":            func() { c.Undo.Durability = o.durability },
-		"gitignore":             func() { c.Undo.Gitignore = o.gitignore },
-		"cache":                 func() { c.Bridge.Cache = o.cache },
-		"debug":                 func() { c.Jail.Debug = o.debug },
-	}
-	for flag, set := range given {
-		if cmd.Flags().Changed(flag) {
-			set()
-		}
-	}
-	c.Safeguards.Exempt = append(c.Safeguards.Exempt, o.exempt...)
-	c.Jail.Hide = append(c.Jail.Hide, o.hide...)
-	c.Jail.Show = append(c.Jail.Show, o.show...)
 }
 
 // commandDir is the current directory if it is in the working folder.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
@@ -17,55 +16,6 @@ import (
 // lockPatience is how long a short-lived owner of a log (another 'sandbox
 // history', say) is waited for.
 const lockPatience = 3 * time.Second
-
-// directories parses --working-dir; without one it is the current directory,
-// or, when search is set, the nearest directory above it that has a history.
-func (a *app) directories(search bool) ([]actors.Directory, error) {
-	given := a.flags.dirs
-	if len(given) == 0 {
-		dir := "."
-		if search {
-			dir = a.nearestWithHistory()
-		}
-		given = []string{dir}
-	}
-	undoDir := a.flags.undoDir
-	if undoDir == "" {
-		undoDir = a.conf.Undo.Dir
-	}
-	if undoDir != "" && len(given) > 1 {
-		return nil, usageError{errors.New("--undo-dir goes with one working folder; several folders keep their logs in the default places")}
-	}
-	var dirs []actors.Directory
-	for _, g := range given {
-		path, readOnly := strings.CutSuffix(g, ":ro")
-		d, err := actors.ValidateDirectory(actors.Directory{Path: path, ReadOnly: readOnly, UndoDir: undoDir}, "")
-		if err != nil {
-			return nil, err
-		}
-		dirs = append(dirs, d)
-	}
-	return dirs, nil
-}
-
-// nearestWithHistory walks up from the current directory, as version control
-// does; "." if there is none.
-func (a *app) nearestWithHistory() string {
-	wd, err := os.Getwd()
-	if err != nil || a.flags.undoDir != "" || a.conf.Undo.Dir != "" {
-		return "."
-	}
-	for dir := wd; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
-		undo, err := actors.DefaultUndoDir(dir)
-		if err != nil {
-			return "."
-		}
-		if _, err := os.Stat(filepath.Join(undo, "version")); err == nil {
-			return dir
-		}
-	}
-	return "."
-}
 
 // service finds who can answer for the working folder: the session that has it
 // open, or this process itself. Close it.
@@ -131,8 +81,8 @@ func (a *app) config(dirs []actors.Directory) actors.Config {
 	return actors.Config{
 		Directories: dirs,
 		Limits: undolog.Limits{
-			LogBytes: int64(u.MaxBytes), StepCount: u.MaxSteps, StepBytes: int64(u.StepBytes),
-			Age: time.Duration(u.MaxAge), AdoptedRaw: int64(u.RawBytes),
+			LogBytes: int64(u.MaxBytes), StepCount: u.MaxSteps, StepBytes: int64(u.MaxStepBytes),
+			Age: time.Duration(u.MaxAge), AdoptedRaw: int64(u.MaxUncompressedBytes),
 		},
 		Symlinks:   undolog.SymlinkPolicy(u.Symlinks),
 		Barriers:   undolog.BarrierPolicy(u.Barriers),

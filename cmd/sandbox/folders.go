@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+)
+
+// folders says which working folders are meant: those that --working-dir names,
+// or the configured ones, or the current directory. For commands that look at
+// one folder's history (search) it is of the configured ones the one we are in,
+// and instead of the current directory the nearest above it that has a history.
+func (a *app) folders(search bool) ([]config.Directory, error) {
+	given := a.flags.dirs
+	if len(given) > 0 {
+		var dirs []config.Directory
+		for _, g := range given {
+			d, err := a.parseFolder(g)
+			if err != nil {
+				return nil, usageError{err}
+			}
+			dirs = append(dirs, d)
+		}
+		return dirs, nil
+	}
+	configured := a.conf.Directories
+	switch {
+	case len(configured) > 0 && !search:
+		return configured, nil
+	case len(configured) > 0:
+		if d, ok := currentOf(configured); ok {
+			return []config.Directory{d}, nil
+		}
+		if dir := a.nearestWithHistory(); dir != "" {
+			return []config.Directory{{Path: dir}}, nil
+		}
+		return configured[:1], nil
+	case search:
+		if dir := a.nearestWithHistory(); dir != "" {
+			return []config.Directory{{Path: dir}}, nil
+		}
+	}
+	return []config.Directory{{Path: "."}}, nil
+}
+
+// currentOf returns the folder that the current directory lies in.
+func currentOf(dirs []config.Directory) (config.Directory, bool) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return config.Directory{}, false
+	}
+	if wd, err = filepath.EvalSymlinks(wd); err != nil {
+		return config.Directory{}, false
+	}
+	for _, d := range dirs {
+		if rel, err := filepath.Rel(d.Path, wd); err == nil && filepath.IsLocal(rel) {
+			return d, true
+		}
+	}
+	return config.Directory{}, false
+}
+
+// parseFolder reads [LABEL=]PATH[:ro|:rw], or a label alone. A path is never
+// taken for a label if it is there, and ./a=b is a path in any case.
+func (a *app) parseFolder(s string) (config.Directory, error) {
+	path, readOnly := strings.CutSuffix(s, ":ro")
+	if !readOnly {
+		path = strings.TrimSuffix(path, ":rw")
+	}
+	d := config.Directory{Path: path, ReadOnly: readOnly}
+	if label, rest, ok := strings.Cut(path, "="); ok && label != "" && config.CheckLabel(label) == nil {
+		d.Label, d.Path = label, rest
+	} else if known, ok, err := a.labelled(path); err != nil {
+		return d, err
+	} else if ok {
+		known.ReadOnly = known.ReadOnly || readOnly
+		return known, nil
+	}
+	if d.Path == "" {
+		return d, fmt.Errorf("--working-dir %q names no folder", s)
+	}
+	return d, nil
+}
+
+// labelled finds a folder by the label it has in the configuration or in a
+// running session.
+func (a *app) labelled(name string) (config.Directory, bool, error) {
+	if name == "" || config.CheckLabel(name) != nil {
+		return config.Directory{}, false, nil
+	}
+	if _, err := os.Lstat(name); err == nil {
+		return config.Directory{}, false, nil
+	}
+	i := slices.IndexFunc(a.conf.Directories, func(d config.Directory) bool { return d.Label == name })
+	if i >= 0 {
+		return a.conf.Directories[i], true, nil
+	}
+	running, err := a.sessions()
+	if err != nil {
+		return config.Directory{}, false, nil // nothing runs where there is no place for it
+	}
+	var found []string
+	for _, s := range running {
+		for i, label := range s.Labels {
+			if label == name && !slices.Contains(found, s.Directories[i]) {
+				found = append(found, s.Directories[i])
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return config.Directory{}, false, nil
+	case 1:
+		return config.Directory{Path: found[0], Label: name}, true, nil
+	}
+	return config.Directory{}, false, fmt.Errorf("the label %q is that of several folders: %s; name one by its path", name, strings.Join(found, ", "))
+}
+
+// directories checks the working folders and completes them.
+func (a *app) directories(search bool) ([]actors.Directory, error) {
+	given, err := a.folders(search)
+	if err != nil {
+		return nil, err
+	}
+	return a.validate(given)
+}
+
+func (a *app) validate(given []config.Directory) ([]actors.Directory, error) {
+	undoDir := a.conf.Undo.Dir
+	if undoDir != "" && len(given) > 1 {
+		return nil, usageError{errors.New("--undo-dir goes with one working folder; several folders keep their logs in the default places")}
+	}
+	var dirs []actors.Directory
+	for _, g := range given {
+		d, err := actors.ValidateDirectory(actors.Directory{Path: g.Path, Label: g.Label, ReadOnly: g.ReadOnly, UndoDir: undoDir}, "")
+		if err != nil {
+			return nil, err
+		}
+		if g.Label != "" && slices.ContainsFunc(dirs, func(o actors.Directory) bool { return o.Label == g.Label }) {
+			return nil, usageError{fmt.Errorf("two working folders are labelled %q", g.Label)}
+		}
+		dirs = append(dirs, d)
+	}
+	return dirs, nil
+}
+
+// nearestWithHistory walks up from the current directory, as version control
+// does; empty if there is none.
+func (a *app) nearestWithHistory() string {
+	wd, err := os.Getwd()
+	if err != nil || a.conf.Undo.Dir != "" {
+		return ""
+	}
+	for dir := wd; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
+		undo, err := actors.DefaultUndoDir(dir)
+		if err != nil {
+			return ""
+		}
+		if _, err := os.Stat(filepath.Join(undo, "version")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,88 @@
+package config
+
+import "slices"
+
+// FlagValue is the flag of a key: it implements cobra's value interface. It
+// checks what it is given and keeps it for [Set.SetFlag].
+type FlagValue struct {
+	key    Key
+	Values []string // in the order given
+}
+
+// Flags returns a value for each key that has a flag, in the order of [Keys].
+func Flags() []*FlagValue {
+	var out []*FlagValue
+	for _, k := range Keys() {
+		if k.Flag != "" {
+			out = append(out, &FlagValue{key: k})
+		}
+	}
+	return out
+}
+
+// Name is the flag's, without dashes.
+func (f *FlagValue) Name() string { return f.key.Flag }
+
+// Usage is its help.
+func (f *FlagValue) Usage() string {
+	if _, ok := f.key.field(&Config{}).(*[]string); ok {
+		return f.key.Doc + " (repeatable)"
+	}
+	return f.key.Doc
+}
+
+// Bool reports whether the flag may stand without a value.
+func (f *FlagValue) Bool() bool {
+	_, ok := f.key.field(&Config{}).(*bool)
+	return ok
+}
+
+// Enum lists the values there are, if they are few.
+func (f *FlagValue) Enum() []string { return f.key.Enum }
+
+// Set checks a value and keeps it.
+func (f *FlagValue) Set(s string) error {
+	var c Config
+	if err := assignText(f.key.field(&c), []string{s}); err != nil {
+		return err
+	}
+	if err := f.key.check(&c); err != nil {
+		return err
+	}
+	f.Values = append(f.Values, s)
+	return nil
+}
+
+// String is the default, which the help prints.
+func (f *FlagValue) String() string {
+	c := Default()
+	switch field := f.key.field(&c).(type) {
+	case *string:
+		return *field
+	case *Duration:
+		return field.String()
+	case *bool:
+		return "false"
+	case *Size:
+		return field.String()
+	}
+	return ""
+}
+
+// Type names the value in the help where the usage does not.
+func (f *FlagValue) Type() string {
+	switch f.key.field(&Config{}).(type) {
+	case *bool:
+		return "bool"
+	case *int:
+		return "number"
+	case *Size:
+		return "size"
+	case *Duration:
+		return "duration"
+	}
+	if slices.Contains(f.key.Enum, "none") {
+		return "mode"
+	}
+	return "string"
+}

@@ -1,0 +1,303 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// Rule says what a project's own file may do with a key.
+type Rule int
+
+// The rules.
+const (
+	Never   Rule = iota // not set it
+	Tighten             // only make it stricter; lists are added to
+	Any                 // set it
+)
+
+func (r Rule) String() string { return [...]string{"never", "tighten", "any"}[r] }
+
+// Key is one key of codeagent.toml.
+type Key struct {
+	// Name is dotted: table and key.
+	Name string
+	// Doc says in one line what it does: in the help of its flag and in
+	// docs/configuration.md. A word in backquotes names the flag's value.
+	Doc string
+	// Enum lists the values, from the least strict to the strictest; nil if
+	// there are others.
+	Enum []string
+	// Rule is for the project's file.
+	Rule Rule
+	// Flag sets the key on the command line; empty if there is none.
+	Flag string
+
+	was   string              // an older name, still read
+	field func(c *Config) any // a pointer, of a type that assign knows
+	// tighter reports whether "to" is at least as strict as "from", both
+	// pointers; for numbers and truth values of a key with the rule Tighten.
+	tighter func(from, to any) bool
+	// only is the one level that may set it; 0: all.
+	only Level
+}
+
+// Keys are all keys, in the order of the documentation.
+func Keys() []Key {
+	keys := general()
+	keys = append(keys, undoKeys()...)
+	keys = append(keys, safeguardKeys()...)
+	return append(keys, insideKeys()...)
+}
+
+func general() []Key {
+	return []Key{
+		{
+			Name: "isolation", Enum: []string{"none", "auto", "jail"}, Rule: Tighten, Flag: "isolation",
+			Doc:   "auto, jail or none; auto is the jail. none must be asked for: it only keeps what is needed to undo, and isolates nothing",
+			field: func(c *Config) any { return &c.Isolation },
+		},
+		{
+			Name: "locked", only: Organisation,
+			Doc:   "keys, or whole tables, that nothing after the organisation's file may change",
+			field: func(c *Config) any { return &c.Locked },
+		},
+		{
+			Name:  "directory",
+			Doc:   "the working folders of run and serve when none is named: [[directory]] sections with path (absolute or ~/...), label, and access (read_write or read_only)",
+			field: func(c *Config) any { return &c.Directories },
+		},
+		{
+			Name: "log.level", Enum: []string{"error", "warn", "info", "debug", "trace"}, Rule: Any, Flag: "log-level", was: "log_level",
+			Doc:   "the least important `level` of the log on stderr: error, warn, info, debug or trace",
+			field: func(c *Config) any { return &c.Log.Level },
+		},
+	}
+}
+
+func undoKeys() []Key {
+	return []Key{
+		{
+			Name: "undo.dir", Flag: "undo-dir",
+			Doc:   "`folder` of the undo log; empty: chosen by the working folder",
+			field: func(c *Config) any { return &c.Undo.Dir },
+		},
+		{
+			Name:  "undo.max_bytes",
+			Doc:   "a whole log; the oldest steps go first. -1: no limit",
+			field: func(c *Config) any { return &c.Undo.MaxBytes },
+		},
+		{
+			Name:  "undo.max_steps",
+			Doc:   "steps kept",
+			field: func(c *Config) any { return &c.Undo.MaxSteps },
+		},
+		{
+			Name:  "undo.max_step_bytes",
+			Doc:   "a step that needs more becomes unprotected: it goes on, but cannot be undone",
+			field: func(c *Config) any { return &c.Undo.MaxStepBytes },
+		},
+		{
+			Name:  "undo.max_age",
+			Doc:   "steps older than this go. 0s: no limit",
+			field: func(c *Config) any { return &c.Undo.MaxAge },
+		},
+		{
+			Name:  "undo.max_uncompressed_bytes",
+			Doc:   "removed files are kept as they are up to this, and compressed beyond",
+			field: func(c *Config) any { return &c.Undo.MaxUncompressedBytes },
+		},
+		{
+			Name: "undo.symlinks", Enum: []string{"ignore", "read-write", "read-only"}, Rule: Tighten, Flag: "symlinks",
+			Doc:   "symlinks in the folder: read-write, read-only (none can be made) or ignore (not kept, not undone)",
+			field: func(c *Config) any { return &c.Undo.Symlinks },
+		},
+		{
+			Name: "undo.barriers", Enum: []string{"warn", "barrier", "lock"}, Rule: Tighten, Flag: "barriers",
+			Doc:   "what an edit from outside does: barrier (blocks an undo), warn or lock",
+			field: func(c *Config) any { return &c.Undo.Barriers },
+		},
+		{
+			Name: "undo.durability", Enum: []string{"process", "power"}, Rule: Tighten, Flag: "durability",
+			Doc:   "what the log survives: process (a killed sandbox) or power (a power failure too; slower)",
+			field: func(c *Config) any { return &c.Undo.Durability },
+		},
+		{
+			Name: "undo.gitignore", Rule: Tighten, Flag: "gitignore", tighter: onlyFalse,
+			Doc:   "do not keep what .gitignore ignores: it cannot be undone then",
+			field: func(c *Config) any { return &c.Undo.Gitignore },
+		},
+	}
+}
+
+func safeguardKeys() []Key {
+	return []Key{
+		{
+			Name: "safeguards.deletes", Rule: Tighten, Flag: "safeguard-deletes", tighter: fewer,
+			Doc:   "ask when a step deletes its `n`-th file. 0: never",
+			field: func(c *Config) any { return &c.Safeguards.Deletes },
+		},
+		{
+			Name: "safeguards.overwrite_bytes", Rule: Tighten, Flag: "safeguard-overwrite", tighter: smaller,
+			Doc:   "ask before an existing file above this `size` is overwritten or truncated. 0: never",
+			field: func(c *Config) any { return &c.Safeguards.OverwriteBytes },
+		},
+		{
+			Name: "safeguards.rename_over", Rule: Tighten, Flag: "safeguard-rename-over", tighter: onlyTrue,
+			Doc:   "ask before an existing file is replaced by a rename",
+			field: func(c *Config) any { return &c.Safeguards.RenameOver },
+		},
+		{
+			Name: "safeguards.timeout", Rule: Tighten, Flag: "safeguard-timeout", tighter: sooner,
+			Doc:   "deny after this `time` without a decision",
+			field: func(c *Config) any { return &c.Safeguards.Timeout },
+		},
+		{
+			Name: "safeguards.exempt", Flag: "safeguard-exempt",
+			Doc:   "never ask about paths that match this `glob`",
+			field: func(c *Config) any { return &c.Safeguards.Exempt },
+		},
+	}
+}
+
+func insideKeys() []Key {
+	return []Key{
+		{
+			Name: "jail.hide", Rule: Tighten, Flag: "hide",
+			Doc:   "make this host `path` invisible inside, beyond the built-in list of secrets",
+			field: func(c *Config) any { return &c.Jail.Hide },
+		},
+		{
+			Name: "jail.show", Flag: "show",
+			Doc:   "show this host `path` inside although it is one of the known secrets",
+			field: func(c *Config) any { return &c.Jail.Show },
+		},
+		{
+			Name: "jail.debug", Rule: Tighten, Flag: "debug", tighter: onlyFalse,
+			Doc:   "allow ptrace inside (strace, gdb)",
+			field: func(c *Config) any { return &c.Jail.Debug },
+		},
+		{
+			Name: "bridge.cache", Enum: []string{"auto", "none"}, Rule: Tighten, Flag: "cache",
+			Doc:   "caching of the folder inside: auto or none (every access goes to the bridge; slow)",
+			field: func(c *Config) any { return &c.Bridge.Cache },
+		},
+	}
+}
+
+// Default is what holds when no file and no flag says anything.
+func Default() Config {
+	return Config{
+		Isolation:  "auto",
+		Log:        Log{Level: "warn"},
+		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
+		Safeguards: Safeguards{Timeout: Duration(30e9)},
+		Bridge:     Bridge{Cache: "auto"},
+	}
+}
+
+// The following compare values of which 0 means "never asked".
+
+func fewer(from, to any) bool {
+	f, t := *from.(*int), *to.(*int)
+	return f == 0 || t != 0 && t <= f
+}
+
+func smaller(from, to any) bool {
+	f, t := *from.(*Size), *to.(*Size)
+	return f <= 0 || t > 0 && t <= f
+}
+
+func sooner(from, to any) bool { return *to.(*Duration) <= *from.(*Duration) }
+
+func onlyTrue(from, to any) bool  { return !*from.(*bool) || *to.(*bool) }
+func onlyFalse(from, to any) bool { return *from.(*bool) || !*to.(*bool) }
+
+// atLeastAsStrict applies the rule Tighten. Lists are added to, which is always
+// allowed for a key that has it.
+func (k *Key) atLeastAsStrict(from, to any) bool {
+	switch {
+	case k.Enum != nil:
+		return slices.Index(k.Enum, *to.(*string)) >= slices.Index(k.Enum, *from.(*string))
+	case k.tighter != nil:
+		return k.tighter(from, to)
+	}
+	return true
+}
+
+// check looks at a value that was assigned. An empty choice and a zero limit
+// mean the default, which check puts in their place.
+func (k *Key) check(c *Config) error {
+	def := Default()
+	switch f := k.field(c).(type) {
+	case *string:
+		if *f == "" {
+			*f = *k.field(&def).(*string)
+		}
+		if k.Enum != nil && !slices.Contains(k.Enum, *f) {
+			return enumError(*f, k.Enum)
+		}
+	case *int:
+		if *f == 0 {
+			*f = *k.field(&def).(*int)
+		}
+	case *Size:
+		if *f == 0 {
+			*f = *k.field(&def).(*Size)
+		}
+	case *Duration:
+		if *f == 0 {
+			*f = *k.field(&def).(*Duration)
+		}
+	}
+	return nil
+}
+
+// find returns the key of that name, or nil.
+func find(keys []Key, name string) *Key {
+	for i := range keys {
+		if keys[i].Name == name || keys[i].was != "" && keys[i].was == name {
+			return &keys[i]
+		}
+	}
+	return nil
+}
+
+// suggestion is the key or table that was probably meant, or empty.
+func suggestion(keys []Key, name string) string {
+	best, at := "", len(name)/3+2
+	try := func(candidate, meant string) {
+		if d := distance(name, candidate); d < at {
+			best, at = meant, d
+		}
+	}
+	for _, k := range keys {
+		try(k.Name, k.Name)
+		if table, last, ok := strings.Cut(k.Name, "."); ok && !strings.Contains(name, ".") {
+			try(table, table)
+			try(last, k.Name)
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			here := min(row[j+1], row[j]) + 1
+			if a[i] == b[j] {
+				here = min(here, before)
+			} else {
+				here = min(here, before+1)
+			}
+			before, row[j+1] = row[j+1], here
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// maxFileBytes bounds a configuration file.
+const maxFileBytes = 1 << 20
+
+// readFile reads a regular file without waiting for a writer and without taking
+// a symlink in place of the file itself, unless follow is set.
+func readFile(path string, follow bool) ([]byte, error) {
+	stat := os.Lstat
+	if follow {
+		stat = os.Stat
+	}
+	seen, err := stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !seen.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: it must be a regular file, and is not read", path)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if opened, err := f.Stat(); err != nil || !os.SameFile(seen, opened) {
+		return nil, fmt.Errorf("%s: it was replaced while it was opened", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err == nil && len(b) > maxFileBytes {
+		err = fmt.Errorf("%s: it is larger than %s", path, Size(maxFileBytes))
+	}
+	return b, err
+}
+
+// entry is one key of a file with the value that the TOML decoder gave it.
+type entry struct {
+	name  string
+	line  int
+	value any
+}
+
+// parse returns the file's entries in the order of their lines. A table that is
+// none of ours, or stands in a key's place, is one entry, with its lines left
+// out.
+func parse(keys []Key, file string, b []byte) (entries []entry, err error) {
+	var values map[string]any
+	if err := toml.Unmarshal(b, &values); err != nil {
+		var bad *toml.DecodeError
+		if errors.As(err, &bad) {
+			row, col := bad.Position()
+			return nil, fmt.Errorf("%s:%d:%d: %s", file, row, col, strings.TrimPrefix(bad.Error(), "toml: "))
+		}
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	lines, err := positions(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	var walk func(prefix string, table map[string]any)
+	walk = func(prefix string, table map[string]any) {
+		for name, v := range table {
+			full := prefix + name
+			if sub, ok := v.(map[string]any); ok && isTable(keys, full) {
+				walk(full+".", sub)
+				continue
+			}
+			entries = append(entries, entry{full, lines[full], v})
+		}
+	}
+	walk("", values)
+	slices.SortFunc(entries, func(a, b entry) int {
+		if a.line != b.line {
+			return a.line - b.line
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return entries, nil
+}
+
+// positions returns the line of each dotted key and table. A section that is
+// there several times has its first line.
+func positions(b []byte) (map[string]int, error) {
+	lines := map[string]int{}
+	var p unstable.Parser
+	p.Reset(b)
+	note := func(prefix string, n *unstable.Node) string {
+		full, it := prefix, n.Key()
+		for it.Next() {
+			full += string(it.Node().Data)
+			if _, seen := lines[full]; !seen {
+				lines[full] = bytes.Count(b[:it.Node().Raw.Offset], []byte("\n")) + 1
+			}
+			full += "."
+		}
+		return full
+	}
+	var keyValue func(prefix string, n *unstable.Node)
+	keyValue = func(prefix string, n *unstable.Node) {
+		full := note(prefix, n)
+		if v := n.Value(); v.Kind == unstable.InlineTable {
+			for it := v.Children(); it.Next(); {
+				keyValue(full, it.Node())
+			}
+		}
+	}
+	prefix := ""
+	for p.NextExpression() {
+		switch e := p.Expression(); e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			prefix = note("", e)
+		case unstable.KeyValue:
+			keyValue(prefix, e)
+		}
+	}
+	return lines, p.Error()
+}
+
+// missing reports whether err says that a file is not there.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
