@@ -3,6 +3,7 @@
 # make test    all tests
 # make bench   the figures, each beside what it is compared with
 # make check   vet, linters, cross-builds
+# make newcomer  the README's commands in a Debian made for it (root)
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -12,7 +13,7 @@ STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
 LINT    := golangci-lint
 LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: all build guest demo test bench check clean
+.PHONY: all build guest demo test bench check newcomer clean
 
 all: build
 
@@ -39,6 +40,9 @@ check:
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build ./...
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./...
+
+newcomer:
+	tests/newcomer.sh
 
 clean:
 	rm -rf bin cmd/sandbox/embed/sandbox-guest-*

@@ -67,6 +67,7 @@ func scriptEnvironment(env *testscript.Env) error {
 		}
 		env.Setenv(name, path)
 	}
+	env.Setenv("GORACE", os.Getenv("GORACE"))
 	env.Values[snapsKey{}] = map[string]*treesnap.Snapshot{}
 	return nil
 }

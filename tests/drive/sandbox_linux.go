@@ -152,7 +152,7 @@ func (s *Sandbox) environ() []string {
 		"LC_ALL=C.UTF-8",
 		"PATH=" + os.Getenv("PATH"),
 	}
-	for _, key := range []string{"USER", "LOGNAME"} {
+	for _, key := range []string{"USER", "LOGNAME", "GORACE"} {
 		if v, ok := os.LookupEnv(key); ok {
 			env = append(env, key+"="+v)
 		}
