@@ -1,0 +1,103 @@
+package classifier
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxReasons = 8  // and warnings: a result is for people
+	maxDepth   = 24 // of substitutions and scripts in scripts
+)
+
+// collector gathers what is found in one command and the scripts inside it.
+type collector struct {
+	k       *Classifier
+	class   Class
+	reasons [Destructive + 1][]string
+	warns   []Warning
+	partial bool
+	budget  int // bytes of scripts left to read
+}
+
+// raise notes that a part is of that class.
+func (c *collector) raise(class Class, reason string) {
+	c.class = max(c.class, class)
+	if class == ReadOnly || len(c.reasons[class]) >= maxReasons {
+		return
+	}
+	for _, r := range c.reasons[class] {
+		if r == reason {
+			return
+		}
+	}
+	c.reasons[class] = append(c.reasons[class], reason)
+}
+
+func (c *collector) unparsed(why string) {
+	c.partial = true
+	c.raise(Write, "not understood: "+why)
+}
+
+func (c *collector) warn(code WarningCode, message string) {
+	for _, w := range c.warns {
+		if w.Code == code {
+			return
+		}
+	}
+	if len(c.warns) < maxReasons {
+		c.warns = append(c.warns, Warning{code, message})
+	}
+}
+
+func (c *collector) result() Result {
+	r := Result{Class: c.class, Warnings: c.warns, Unparsed: c.partial, Reasons: c.reasons[c.class]}
+	if c.partial && c.class == Destructive {
+		for _, why := range c.reasons[Write] {
+			if strings.HasPrefix(why, "not understood: ") {
+				r.Reasons = append(r.Reasons, why)
+			}
+		}
+	}
+	return r
+}
+
+// script reads a shell script that is part of the command.
+func (c *collector) script(text string, depth int) {
+	if c.budget -= len(text); c.budget < 0 || depth > maxDepth {
+		c.unparsed("too deeply nested")
+		return
+	}
+	s := &scanner{c: c, src: text, depth: depth}
+	if err := s.list(0); err != nil {
+		c.unparsed(err.Error())
+	}
+}
+
+// sanitise looks at the characters.
+func (c *collector) sanitise(text string) {
+	for i, r := range text {
+		switch {
+		case r == 0:
+			c.warn(WarnNUL, "the command holds a NUL byte, where programs stop reading")
+			c.unparsed("a NUL byte")
+		case r == '\t' || r == '\n':
+		case r < 0x20 || r >= 0x7f && r < 0xa0:
+			c.warn(WarnControl, fmt.Sprintf("the command holds a control character (U+%04X), which a terminal may obey", r))
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
+			c.warn(WarnEncoding, "the command is not UTF-8")
+		case invisible(r):
+			c.warn(WarnInvisible, fmt.Sprintf("the command holds a character that is not seen or reorders text (U+%04X): it may not be what it looks like", r))
+		}
+	}
+}
+
+// invisible characters can make a command look like another one.
+func invisible(r rune) bool {
+	return unicode.Is(unicode.Cf, r) || // bidirectional controls, zero width, tags
+		r == 0x034F || r == 0x115F || r == 0x1160 || r == 0x3164 || r == 0xFFA0 || // fillers
+		r >= 0xFE00 && r <= 0xFE0F || r >= 0xE0100 && r <= 0xE01EF || // variation selectors
+		r == 0x2028 || r == 0x2029
+}

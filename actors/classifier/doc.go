@@ -1,0 +1,19 @@
+// Package classifier says of a shell command, without running it, whether it
+// only reads, writes, or destroys, and what about it looks suspicious.
+//
+// It is advice and never the protection: what a command may do is decided by
+// the sandbox and kept by the undo log, whatever is said here. A shell can hide
+// anything from a reader of its text. So the classifier errs upwards: a command
+// that it does not know, a name that is computed, text that it cannot parse is
+// [Write], with a reason.
+//
+// The text is read as a POSIX shell with bash's additions would: lists,
+// pipelines, subshells, compound commands, functions, redirections,
+// here-documents, substitutions and quoting. Programs that run another program
+// (sudo, env, xargs, find -exec, sh -c, eval ...) are looked through. Nothing
+// is expanded and nothing is read from disk.
+//
+// It is pure: the same text gives the same [Result]; time and memory are
+// bounded by [Config.MaxBytes]; a [Classifier] is safe for concurrent use. Text
+// put after a command never lowers its class.
+package classifier
