@@ -3,8 +3,8 @@ package actors
 import (
 	"context"
 	"errors"
-	"time"
 
+	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -32,13 +32,15 @@ type Files interface {
 // messages.ErrNoDirectory, ErrReadOnlyDirectory, ErrBusy.
 var (
 	// ErrOutside: the path leads out of the working folder.
-	ErrOutside = errors.New("path is outside the working folder")
+	ErrOutside = files.ErrOutside
 	// ErrTooLarge: the content is above the limit.
 	ErrTooLarge = errors.New("too large")
 	// ErrEdit: the text to replace is not there, or is ambiguous.
 	ErrEdit = errors.New("cannot apply the edit")
 	// ErrNotRegular: the path is not a regular file.
-	ErrNotRegular = errors.New("not a regular file")
+	ErrNotRegular = files.ErrNotRegular
+	// ErrPattern: the pattern of a search cannot be used; the text says why.
+	ErrPattern = files.ErrPattern
 )
 
 // Manager changes a running session's settings. [Session] implements it.
@@ -89,15 +91,7 @@ type ReadFileRequest struct {
 }
 
 // FileContent is (a part of) a file.
-type FileContent struct {
-	Path      string    `json:"path"` // relative to the folder
-	Data      []byte    `json:"-"`
-	Size      int64     `json:"size"`
-	Offset    int64     `json:"offset"`
-	Truncated bool      `json:"truncated,omitempty"` // more follows
-	Mode      uint32    `json:"mode"`                // permission bits
-	ModTime   time.Time `json:"modified_at"`
-}
+type FileContent = files.Content
 
 // WriteFileRequest writes a whole file.
 type WriteFileRequest struct {
@@ -157,24 +151,11 @@ type ListRequest struct {
 	Limit     int    `json:"limit,omitempty"` // 0: 10,000
 }
 
-// Listing is sorted by path.
-type Listing struct {
-	Path      string     `json:"path"`
-	Entries   []DirEntry `json:"entries"`
-	Truncated bool       `json:"truncated,omitempty"`
-}
-
-// DirEntry is one name. Names that are not UTF-8 are given as Go's %q does,
-// with Escaped set.
-type DirEntry struct {
-	Path    string    `json:"path"` // relative to the folder
-	Type    string    `json:"type"` // "file", "directory", "symlink", "other"
-	Size    int64     `json:"size"`
-	Mode    uint32    `json:"mode"`
-	ModTime time.Time `json:"modified_at"`
-	Target  string    `json:"target,omitempty"` // of a symlink
-	Escaped bool      `json:"escaped,omitempty"`
-}
+// Listing is in the order of the paths. [DirEntry] is one name.
+type (
+	Listing  = files.Listing
+	DirEntry = files.Entry
+)
 
 // GlobRequest finds paths by a doublestar pattern, newest first.
 type GlobRequest struct {

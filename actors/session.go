@@ -45,7 +45,7 @@ type Session struct {
 	asked   atomic.Pointer[openStep]
 	decide  deciders
 
-	mu      sync.Mutex // server, closing, workdir.bridge
+	mu      sync.Mutex // server, closing, workdir.bridge, workdir.files
 	server  *control.Server
 	closing bool
 	closed  chan struct{}

@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/actors/watcher"
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -35,6 +36,7 @@ type workdir struct {
 	tell     messages.Tell
 	node     *supervision.Node
 	bridge   *fuse.Server
+	files    *files.Folder // nil until it is known what to hide
 }
 
 // open opens the folder and its log.
@@ -181,6 +183,9 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 	w.s.mu.Lock()
 	w.bridge = b
 	w.s.mu.Unlock()
+	if err := w.readable(t.Hide); err != nil {
+		return err
+	}
 	if w.hooks != nil {
 		w.hooks.SetHostPID(t.HostPID)
 		w.hooks.SetBridge(b)
@@ -195,6 +200,7 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 // close gives everything back. The guest has ended.
 func (w *workdir) close() error {
 	var errs []error
+	w.closeFiles()
 	if b := w.theBridge(); b != nil {
 		errs = append(errs, b.Close())
 	}

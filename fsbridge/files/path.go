@@ -48,3 +48,11 @@ func Clean(p, root string) (string, error) {
 	}
 	return rel, nil
 }
+
+// join adds a name to a path, of which "." is the folder itself.
+func join(dir, name string) string {
+	if dir == "." {
+		return name
+	}
+	return dir + "/" + name
+}
