@@ -1,0 +1,249 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Limits of one connection. What goes beyond is answered with an error, and
+// never kept in memory.
+const (
+	// MaxMessageBytes is the longest message that is read.
+	MaxMessageBytes = 1 << 20
+	// MaxCalls is how many calls of a connection may be without their answer,
+	// and maxCallBytes how long they may be together.
+	MaxCalls     = 64
+	maxCallBytes = 8 << 20
+	// maxNotificationBytes bounds what the SDK queues without a limit.
+	maxNotificationBytes = 16 << 10
+	// writeTimeout bounds how long a client of the socket may leave an answer
+	// unread.
+	writeTimeout = 30 * time.Second
+)
+
+// codeOverloaded is the JSON-RPC code for "try again later".
+const codeOverloaded = -32000
+
+// transport carries JSON-RPC messages, one a line. It stands in for the SDK's
+// own, which ends the connection at the first message that it cannot read,
+// accepts any number of calls at once, and takes the last of two equal keys.
+type transport struct {
+	in  io.Reader
+	out io.Writer
+	// close ends the connection; it unblocks a Read of in where that is possible.
+	close func() error
+}
+
+// Connect implements [sdk.Transport].
+func (t *transport) Connect(context.Context) (sdk.Connection, error) {
+	c := &conn{t: t, lines: make(chan line), closed: make(chan struct{}), calls: map[jsonrpc.ID]int{}}
+	go c.read()
+	return c, nil
+}
+
+// line is what was read: a message, or why there is none.
+type line struct {
+	text    []byte
+	tooLong bool
+	id      json.RawMessage // of a message that was too long, if it has one
+	err     error
+}
+
+// conn is one client. Its methods are safe for concurrent use.
+type conn struct {
+	t      *transport
+	lines  chan line
+	once   sync.Once
+	closed chan struct{}
+	err    error
+
+	writing sync.Mutex // one line at a time
+
+	mu    sync.Mutex // calls, bytes
+	calls map[jsonrpc.ID]int
+	bytes int
+}
+
+// read reads lines until the end. It may stay behind, blocked, when the
+// connection is closed: a read of a pipe cannot always be ended.
+func (c *conn) read() {
+	r := bufio.NewReaderSize(c.t.in, 32<<10)
+	for {
+		l := readLine(r, MaxMessageBytes)
+		select {
+		case c.lines <- l:
+		case <-c.closed:
+			return
+		}
+		if l.err != nil {
+			return
+		}
+	}
+}
+
+// readLine reads up to the next newline, and keeps no more than limit bytes.
+// Of a longer line it finds the id, for the answer.
+func readLine(r *bufio.Reader, limit int) line {
+	var l line
+	var ids *idScanner
+	for {
+		part, err := r.ReadSlice('\n')
+		switch {
+		case ids != nil:
+			ids.feed(part)
+		case len(l.text)+len(part) > limit+1:
+			ids = &idScanner{}
+			ids.feed(l.text)
+			ids.feed(part)
+			l = line{tooLong: true}
+		default:
+			l.text = append(l.text, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if ids != nil {
+			l.id = ids.id()
+		}
+		l.text = bytes.TrimSpace(l.text)
+		if err != nil && len(l.text) == 0 && !l.tooLong {
+			l.err = err
+		}
+		return l // an error after a line comes again with the next read
+	}
+}
+
+// Read implements [sdk.Connection]. What is no valid message is answered here,
+// and the next one read.
+func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		var l line
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.closed:
+			return nil, io.EOF
+		case l = <-c.lines:
+		}
+		switch {
+		case l.err != nil:
+			return nil, l.err
+		case l.tooLong:
+			if err := c.refuse(l.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("the message is longer than %d bytes", MaxMessageBytes)); err != nil {
+				return nil, err
+			}
+		case len(l.text) > 0:
+			msg, err := c.message(l.text)
+			if msg != nil || err != nil {
+				return msg, err
+			}
+		}
+	}
+}
+
+// message decodes and admits one message; it returns nil if that was answered
+// or dropped.
+func (c *conn) message(text []byte) (jsonrpc.Message, error) {
+	env, problem := inspect(text)
+	if problem != nil {
+		return nil, c.refuse(env.ID, problem.code, problem.text)
+	}
+	msg, err := jsonrpc.DecodeMessage(text)
+	if err != nil {
+		return nil, c.refuse(env.ID, jsonrpc.CodeInvalidRequest, err.Error())
+	}
+	req, ok := msg.(*jsonrpc.Request)
+	if !ok {
+		return msg, nil
+	}
+	if !req.IsCall() {
+		if len(text) > maxNotificationBytes || req.Method != "notifications/initialized" && req.Method != "notifications/cancelled" {
+			return nil, nil // a notification has no answer, and no other one matters here
+		}
+		return msg, nil
+	}
+	c.mu.Lock()
+	_, twice := c.calls[req.ID]
+	full := len(c.calls) >= MaxCalls || c.bytes+len(text) > maxCallBytes
+	if !twice && !full {
+		c.calls[req.ID] = len(text)
+		c.bytes += len(text)
+	}
+	c.mu.Unlock()
+	switch {
+	case twice:
+		return nil, c.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %v is in use by another request", req.ID.Raw()))
+	case full:
+		return nil, c.refuse(env.ID, codeOverloaded, fmt.Sprintf("too many requests at once: wait for answers (at most %d requests or %d bytes may be unanswered)", MaxCalls, maxCallBytes))
+	}
+	return msg, nil
+}
+
+// refuse answers a message that the SDK does not get to see.
+func (c *conn) refuse(id json.RawMessage, code int64, text string) error {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	b, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": text},
+	})
+	if err != nil {
+		return err
+	}
+	return c.send(b)
+}
+
+// Write implements [sdk.Connection].
+func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
+	b, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	if r, ok := msg.(*jsonrpc.Response); ok {
+		c.mu.Lock()
+		c.bytes -= c.calls[r.ID]
+		delete(c.calls, r.ID)
+		c.mu.Unlock()
+	}
+	return c.send(b)
+}
+
+func (c *conn) send(b []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	select {
+	case <-c.closed:
+		return io.ErrClosedPipe
+	default:
+	}
+	if d, ok := c.t.out.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		_ = d.SetWriteDeadline(time.Now().Add(writeTimeout)) // a pipe or a file may have none
+	}
+	_, err := c.t.out.Write(append(b, '\n'))
+	if err != nil {
+		_ = c.Close() // half a line may be out
+	}
+	return err
+}
+
+// Close implements [sdk.Connection].
+func (c *conn) Close() error {
+	c.once.Do(func() {
+		close(c.closed)
+		c.err = c.t.close()
+	})
+	return c.err
+}
+
+// SessionID implements [sdk.Connection].
+func (c *conn) SessionID() string { return "" }

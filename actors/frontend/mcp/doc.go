@@ -1,0 +1,21 @@
+// Package mcp lets language models work in a session: a Model Context Protocol
+// server, by the official SDK, over stdio and over a unix socket. docs/mcp.md
+// is its reference.
+//
+// A [Server] keeps nothing of a client but its connection: several clients may
+// share one session, with each other and with other frontends. What outlives a
+// call (a command that waits for a person's decision) is a job, named by a
+// handle that cannot be guessed; jobs are bounded in number and in time.
+//
+// What the package trusts: nothing that a client sends. A message is bounded
+// before it is read, looked at as a whole before the SDK acts on it, and so are
+// the number and the size of calls without an answer. The peer of the socket is
+// checked by its user id and by a token, because the jail's processes have the
+// user's id too.
+//
+// What it never does: decide a safeguard for a model. A person decides, by a
+// frontend, by the client's own question (elicitation) or by `sandbox approve`;
+// without a decision the deadline denies.
+//
+// Locking: Server.mu before job.mu; nothing is called with either held.
+package mcp

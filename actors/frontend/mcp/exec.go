@@ -1,0 +1,284 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+)
+
+type commandInput struct {
+	where
+	Command   string            `json:"command" jsonschema:"shell command, run by sh -c; pipes, redirections and several lines are fine"`
+	Cwd       string            `json:"cwd,omitempty" jsonschema:"directory to run it in, relative to the working folder; default: the folder itself"`
+	Env       map[string]string `json:"env,omitempty" jsonschema:"environment variables to set in addition"`
+	Timeout   float64           `json:"timeout_seconds,omitempty" jsonschema:"end the command after this time; default 120"`
+	MaxOutput int               `json:"max_output_bytes,omitempty" jsonschema:"how much of stdout and of stderr to return at most, beginning and end; default 32768"`
+}
+
+func (in commandInput) about() (directory, path string) { return in.Directory, in.Cwd }
+
+// CommandResult is what execute_command returns.
+type CommandResult struct {
+	Outcome         string    `json:"outcome" jsonschema:"completed, cancelled (timeout or request; changes are kept), denied or failed (changes were rolled back), pending_approval"`
+	ExitCode        *int      `json:"exit_code,omitempty" jsonschema:"exit status; 128+n if signal n ended the command; absent if it did not end"`
+	Stdout          string    `json:"stdout"`
+	Stderr          string    `json:"stderr"`
+	StdoutBytes     int64     `json:"stdout_bytes" jsonschema:"length of all that was written"`
+	StderrBytes     int64     `json:"stderr_bytes"`
+	StdoutTruncated bool      `json:"stdout_truncated" jsonschema:"the middle is left out"`
+	StderrTruncated bool      `json:"stderr_truncated"`
+	TimedOut        bool      `json:"timed_out"`
+	Step            int64     `json:"step_id" jsonschema:"the step to undo; 0 if none was made"`
+	ChangedPaths    []string  `json:"changed_paths" jsonschema:"some of the paths that it changed; absolute outside the call's working folder"`
+	ChangedCount    int       `json:"changed_count" jsonschema:"how many paths it changed"`
+	Undoable        bool      `json:"undoable" jsonschema:"false if the step grew too large to be kept"`
+	Reason          string    `json:"reason,omitempty" jsonschema:"why it was cancelled, denied or failed"`
+	DurationSeconds float64   `json:"duration_seconds"`
+	Class           string    `json:"classification,omitempty" jsonschema:"what the command seems to do: read_only, write or destructive; advice only"`
+	Warnings        []string  `json:"warnings,omitempty"`
+	Approval        *Approval `json:"approval,omitempty" jsonschema:"set if outcome is pending_approval"`
+}
+
+func (s *Server) addCommandTools() {
+	addRaw(s, definition{
+		name: "execute_command", description: descCommand,
+		hints: hints{title: "Run a shell command", destructive: true, open: true},
+		limits: map[string]func(*jsonschema.Schema){
+			"timeout_seconds": between(0, MaxTimeout.Seconds()), "max_output_bytes": between(0, maxKeptOutput),
+		},
+	}, s.executeCommand)
+	addRaw(s, definition{
+		name: "get_result", description: descResult,
+		hints:  hints{title: "Fetch the result of a held call", readOnly: true, idempotent: true},
+		limits: map[string]func(*jsonschema.Schema){"wait_seconds": between(0, 300)},
+	}, s.getResult)
+}
+
+func (s *Server) executeCommand(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, in commandInput) (*sdk.CallToolResult, *CommandResult, error) {
+	j, err := s.resumed(ctx, req, live)
+	if err != nil {
+		return nil, nil, err
+	}
+	if j == nil {
+		if strings.TrimSpace(in.Command) == "" {
+			return nil, nil, errors.New("command is empty")
+		}
+		r, err := s.runRequest(ctx, live, in)
+		if err != nil {
+			return nil, nil, err
+		}
+		p := newProgress(s.clock, req)
+		defer p.stop()
+		j = s.start(live, "execute_command", func(ctx context.Context, from actors.Origin) (any, error) {
+			r.Origin = from
+			return s.execute(ctx, live, r, in, p)
+		})
+	}
+	v, err := s.await(ctx, req, live, j, true)
+	if err == nil && v.question == nil && v.pending == nil {
+		err = j.err
+	}
+	if err != nil || v.question != nil {
+		return v.question, nil, err
+	}
+	res := commandResult(j, v.pending)
+	return textResult(res.text()), res, nil
+}
+
+// commandResult is the job's result, or that it is held.
+func commandResult(j *job, pending *Approval) *CommandResult {
+	if pending == nil {
+		return j.result.(*CommandResult)
+	}
+	return &CommandResult{Outcome: "pending_approval", Step: pending.StepID, ChangedPaths: []string{}, Reason: pending.Message, Approval: pending}
+}
+
+// runRequest makes the request that does not depend on the job.
+func (s *Server) runRequest(ctx context.Context, live actors.Live, in commandInput) (actors.RunRequest, error) {
+	r := actors.RunRequest{Argv: []string{"sh", "-c", in.Command}, Env: slices.Clone(s.o.Env), Wait: true, Timeout: s.o.DefaultTimeout}
+	if in.Timeout > 0 {
+		r.Timeout = time.Duration(in.Timeout * float64(time.Second))
+	}
+	if strings.ContainsRune(in.Command, 0) {
+		return r, errors.New("command contains a zero byte")
+	}
+	for _, k := range slices.Sorted(maps.Keys(in.Env)) {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(in.Env[k], 0) {
+			return r, fmt.Errorf("env: %q cannot be a variable", k)
+		}
+		r.Env = append(slices.DeleteFunc(r.Env, func(kv string) bool { return strings.HasPrefix(kv, k+"=") }), k+"="+in.Env[k])
+	}
+	if in.Directory == "" && in.Cwd == "" {
+		return r, nil
+	}
+	root, err := in.root(ctx, live)
+	if err != nil {
+		return r, err
+	}
+	r.Dir = filepath.Join(root, in.Cwd)
+	if filepath.IsAbs(in.Cwd) {
+		r.Dir = filepath.Clean(in.Cwd)
+	}
+	if rel, err := filepath.Rel(root, r.Dir); err != nil || !filepath.IsLocal(rel) {
+		return r, fmt.Errorf("%w: cwd %s; use cd in the command to leave the folder", actors.ErrOutside, in.Cwd)
+	}
+	return r, nil
+}
+
+// root returns the path of the working folder.
+func (w where) root(ctx context.Context, live actors.Live) (string, error) {
+	st, err := live.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i, d := range st.Directories {
+		if w.Directory == "" && i == 0 || w.Directory == strconv.Itoa(i) || w.Directory == d.Path ||
+			w.Directory != "" && w.Directory == d.Label {
+			return d.Path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s", messages.ErrNoDirectory, w.Directory)
+}
+
+// execute runs the command when it is its turn.
+func (s *Server) execute(ctx context.Context, live actors.Live, r actors.RunRequest, in commandInput, p *progress) (*CommandResult, error) {
+	if err := s.lane.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.lane.leave()
+	limit := in.MaxOutput
+	if limit == 0 {
+		limit = keptOutput
+	}
+	stdout, stderr := newCapture(limit), newCapture(limit)
+	o, err := newStream(stdout, p)
+	if err != nil {
+		return nil, err
+	}
+	e, err := newStream(stderr, p)
+	if err != nil {
+		return nil, errors.Join(err, o.finish())
+	}
+	r.Stdout, r.Stderr = o.w, e.w
+	begin := s.clock.Now()
+	res, err := live.Run(ctx, r)
+	if ferr := errors.Join(o.finish(), e.finish()); ferr != nil {
+		s.log.Warn("a command's output", "err", ferr)
+	}
+	if err != nil && res.Step == 0 {
+		return nil, err // it did not even begin
+	}
+	out := &CommandResult{
+		Outcome: res.Outcome, Step: int64(res.Step), Reason: res.Reason, Undoable: true,
+		DurationSeconds: s.clock.Now().Sub(begin).Seconds(), ChangedPaths: []string{},
+		TimedOut: res.Outcome == messages.OutcomeCancelled && ctx.Err() == nil,
+	}
+	if err != nil {
+		out.Outcome, out.Reason = messages.OutcomeFailed, err.Error()
+	}
+	if out.Outcome != messages.OutcomeFailed {
+		out.ExitCode = &res.Status.Code
+	}
+	if out.TimedOut {
+		out.Reason = fmt.Sprintf("timed out after %s", r.Timeout)
+	}
+	out.Stdout, out.StdoutBytes, out.StdoutTruncated = stdout.text()
+	out.Stderr, out.StderrBytes, out.StderrTruncated = stderr.text()
+	out.changes(res.Entries, in, live, ctx)
+	if s.o.Classify != nil {
+		c := s.o.Classify(in.Command)
+		out.Class, out.Warnings = c.Class, c.Warnings
+	}
+	return out, nil
+}
+
+// changes lists what the step changed.
+func (o *CommandResult) changes(entries []actors.RunEntry, in commandInput, live actors.Live, ctx context.Context) {
+	own := ""
+	if len(entries) > 0 {
+		own, _ = in.root(context.WithoutCancel(ctx), live) // without it paths are absolute
+	}
+	for _, e := range entries {
+		o.ChangedCount += e.Entry.AffectedCount
+		if e.Entry.Unprotected {
+			o.Undoable = false
+		}
+		for _, path := range e.Entry.AffectedPaths {
+			if len(o.ChangedPaths) == undolog.HistoryPaths {
+				break
+			}
+			if e.Directory != own {
+				path = filepath.Join(e.Directory, path)
+			}
+			o.ChangedPaths = append(o.ChangedPaths, valid(path))
+		}
+	}
+}
+
+// text is the result for reading: the output, then how it ended.
+func (o *CommandResult) text() string {
+	if o.Approval != nil {
+		return o.Approval.text()
+	}
+	var b strings.Builder
+	part := func(s string) {
+		b.WriteString(s)
+		if s != "" && !strings.HasSuffix(s, "\n") {
+			b.WriteByte('\n')
+		}
+	}
+	part(o.Stdout)
+	if o.Stderr != "" {
+		part("[stderr]")
+		part(o.Stderr)
+	}
+	b.WriteString("[" + o.summary() + "]")
+	for _, w := range o.Warnings {
+		b.WriteString("\n[warning: " + w + "]")
+	}
+	return b.String()
+}
+
+func (o *CommandResult) summary() string {
+	s := o.Outcome
+	if o.ExitCode != nil && o.Outcome == messages.OutcomeCompleted {
+		s = fmt.Sprintf("exit code %d", *o.ExitCode)
+	}
+	if o.Reason != "" {
+		s += ": " + o.Reason
+	}
+	switch {
+	case o.Outcome == messages.OutcomeDenied || o.Outcome == messages.OutcomeFailed:
+		return s + "; everything it changed was put back"
+	case o.ChangedCount == 0:
+		return s + "; nothing changed"
+	}
+	s += fmt.Sprintf("; step %d changed %s: %s", o.Step, count(o.ChangedCount, "path"), strings.Join(o.ChangedPaths[:min(10, len(o.ChangedPaths))], ", "))
+	if o.ChangedCount > 10 {
+		s += ", ..."
+	}
+	if !o.Undoable {
+		return s + "; TOO LARGE TO BE UNDONE"
+	}
+	return s + "; undo reverts it"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,122 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// keptOutput is how much of each stream a result holds, and maxKeptOutput how
+// much a call may ask for.
+const (
+	keptOutput    = 32 << 10
+	maxKeptOutput = 256 << 10
+	// drainTime is how long output is awaited that a process left behind may
+	// still write after its command has ended.
+	drainTime = 100 * time.Millisecond
+)
+
+// capture keeps the beginning and the end of a stream. It is safe for
+// concurrent use; memory is bounded by its limit.
+type capture struct {
+	half int
+
+	mu    sync.Mutex
+	head  []byte
+	tail  []byte // at most 2*half: cut in halves now and then
+	total int64
+}
+
+func newCapture(limit int) *capture { return &capture{half: limit / 2} }
+
+// Write implements [io.Writer]; it never fails.
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(p)
+	c.total += int64(n)
+	if room := c.half - len(c.head); room > 0 {
+		k := min(room, len(p))
+		c.head = append(c.head, p[:k]...)
+		p = p[k:]
+	}
+	if len(p) > c.half {
+		p = p[len(p)-c.half:]
+	}
+	if len(c.tail)+len(p) > 2*c.half {
+		c.tail = append(c.tail[:0], c.tail[max(0, len(c.tail)-c.half):]...)
+	}
+	c.tail = append(c.tail, p...)
+	return n, nil
+}
+
+// text returns what was kept, as valid UTF-8, how many bytes there were, and
+// whether some are left out.
+func (c *capture) text() (text string, total int64, truncated bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	tail := c.tail
+	if len(tail) > c.half {
+		tail = tail[len(tail)-c.half:]
+	}
+	left := c.total - int64(len(c.head)) - int64(len(tail))
+	if left <= 0 {
+		return valid(string(c.head) + string(tail)), c.total, false
+	}
+	head := trimRight(c.head)
+	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
+		tail = tail[1:]
+	}
+	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", valid(string(head)), left, valid(string(tail))), c.total, true
+}
+
+// trimRight cuts a character off that is not whole.
+func trimRight(b []byte) []byte {
+	for i := 1; i <= min(utf8.UTFMax, len(b)); i++ {
+		if c := b[len(b)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-i:]) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// stream is a pipe whose other end a command writes to.
+type stream struct {
+	r, w *os.File
+	done chan struct{}
+}
+
+// newStream makes a pipe that is copied to the writers until finish is called.
+func newStream(to ...io.Writer) (*stream, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{r: r, w: w, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		_, _ = io.Copy(io.MultiWriter(to...), s.r) // the writers never fail
+	}()
+	return s, nil
+}
+
+// finish ends the copying when all has been read. What a process that was left
+// running holds open is not waited for.
+func (s *stream) finish() error {
+	err := s.w.Close()
+	if derr := s.r.SetReadDeadline(time.Now().Add(drainTime)); derr != nil {
+		return errors.Join(err, derr, s.r.Close())
+	}
+	<-s.done
+	return errors.Join(err, s.r.Close())
+}

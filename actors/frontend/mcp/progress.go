@@ -1,0 +1,121 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/codeagent/sandbox/actors"
+)
+
+const (
+	progressEvery = 100 * time.Millisecond // at most one notification in this time
+	progressIdle  = 5 * time.Second        // and one in this time at least
+	progressBytes = 4 << 10                // of output in one notification
+)
+
+// progress tells a client that gave a token what a command writes. It never
+// delays the command: what a slow client does not take is left out, and is in
+// the result.
+type progress struct {
+	clock actors.Clock
+	req   *sdk.CallToolRequest
+	begin time.Time
+	ctx   context.Context // ends with stop
+	end   context.CancelFunc
+
+	mu    sync.Mutex
+	text  []byte // not yet sent, the newest
+	lost  int
+	timer func() bool
+	soon  bool // the timer is for output, not for silence
+
+	sending sync.Mutex // held while a notification is written
+	last    float64    // guarded by sending
+}
+
+// newProgress returns nil, which can be used, if the client wants none.
+func newProgress(clock actors.Clock, req *sdk.CallToolRequest) *progress {
+	if req.Params.GetProgressToken() == nil {
+		return nil
+	}
+	p := &progress{clock: clock, req: req, begin: clock.Now()}
+	p.ctx, p.end = context.WithCancel(context.Background())
+	p.timer = clock.AfterFunc(progressIdle, p.send)
+	return p
+}
+
+// Write implements [io.Writer]; it never fails.
+func (p *progress) Write(b []byte) (int, error) {
+	if p == nil {
+		return len(b), nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = append(p.text, b[max(0, len(b)-progressBytes):]...)
+	p.lost += max(0, len(b)-progressBytes)
+	if over := len(p.text) - progressBytes; over > 0 {
+		p.lost += over
+		p.text = append(p.text[:0], p.text[over:]...)
+	}
+	if !p.soon && p.ctx.Err() == nil {
+		p.soon = true
+		p.timer()
+		p.timer = p.clock.AfterFunc(progressEvery, p.send)
+	}
+	return len(b), nil
+}
+
+// send sends what there is. It runs on a goroutine of the clock's.
+func (p *progress) send() {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	p.mu.Lock()
+	text := valid(string(p.text))
+	if p.lost > 0 {
+		text = fmt.Sprintf("[... %d bytes left out ...]\n%s", p.lost, text)
+	}
+	p.text, p.lost = p.text[:0], 0
+	p.mu.Unlock()
+	elapsed := p.clock.Now().Sub(p.begin).Seconds()
+	if text == "" {
+		text = fmt.Sprintf("running for %.0f s", elapsed)
+	}
+	if elapsed <= p.last {
+		elapsed = p.last + 0.001 // it has to grow
+	}
+	p.last = elapsed
+	if p.ctx.Err() != nil {
+		return // the result is out: nothing may follow
+	}
+	_ = p.req.Session.NotifyProgress(p.ctx, &sdk.ProgressNotificationParams{
+		ProgressToken: p.req.Params.GetProgressToken(), Progress: elapsed, Message: text,
+	}) // a client that is gone cancels the call
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return
+	}
+	p.soon = len(p.text) > 0
+	next := progressIdle
+	if p.soon {
+		next = progressEvery
+	}
+	p.timer = p.clock.AfterFunc(next, p.send)
+}
+
+// stop returns when no notification will follow.
+func (p *progress) stop() {
+	if p == nil {
+		return
+	}
+	p.end()
+	p.mu.Lock()
+	p.timer()
+	p.mu.Unlock()
+	p.sending.Lock()
+	defer p.sending.Unlock()
+}

@@ -1,0 +1,85 @@
+package mcp
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/codeagent/sandbox/actors"
+)
+
+// as decodes a structured result.
+func as[T any](t *testing.T, r *sdk.CallToolResult) T {
+	t.Helper()
+	var v T
+	b, err := json.Marshal(r.StructuredContent)
+	if err == nil {
+		err = json.Unmarshal(b, &v)
+	}
+	if err != nil || r.IsError {
+		t.Fatalf("%v: %s", err, text(r))
+	}
+	return v
+}
+
+// MC-02: execute_command returns what the command wrote and how it ended.
+func TestMC02ExecuteCommand(t *testing.T) {
+	c := connect(t, newServer(t, newFake(t), nil), nil)
+	r := call(t, c, "execute_command", map[string]any{"command": `echo "hi $X"; echo err >&2; exit 3`, "env": map[string]string{"X": "you"}})
+	res := as[CommandResult](t, r)
+	if res.Stdout != "hi you\n" || res.Stderr != "err\n" || res.ExitCode == nil || *res.ExitCode != 3 || res.Outcome != "completed" || res.Step != 1 {
+		t.Errorf("%+v", res)
+	}
+	if want := "hi you\n[stderr]\nerr\n[exit code 3; nothing changed]"; text(r) != want {
+		t.Errorf("%q", text(r))
+	}
+	r = call(t, c, "execute_command", map[string]any{"command": "sleep 100", "timeout_seconds": 0.05})
+	if res := as[CommandResult](t, r); !res.TimedOut || res.Outcome != "cancelled" || res.Reason == "" {
+		t.Errorf("%+v", res)
+	}
+}
+
+// Every tool says everything that a client decides by.
+func TestToolsAreDescribed(t *testing.T) {
+	c := connect(t, newServer(t, newFake(t), nil), nil)
+	l, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range l.Tools {
+		names = append(names, tool.Name)
+		a := tool.Annotations
+		if tool.Description == "" || tool.Title == "" || a == nil || a.Title == "" || a.DestructiveHint == nil || a.OpenWorldHint == nil {
+			t.Errorf("%s: %+v", tool.Name, a)
+		}
+		for _, schema := range []any{tool.InputSchema, tool.OutputSchema} {
+			m, _ := schema.(map[string]any)
+			if m["type"] != "object" || m["additionalProperties"] != false {
+				t.Errorf("%s: schema %v", tool.Name, m)
+			}
+		}
+		props, _ := tool.InputSchema.(map[string]any)["properties"].(map[string]any)
+		if props["directory"] == nil && tool.Name != "get_result" {
+			t.Errorf("%s takes no directory", tool.Name)
+		}
+	}
+	want := []string{
+		"diff", "edit_file", "execute_command", "get_result", "get_session_status", "get_undo_history",
+		"glob", "grep", "list_directory", "read_file", "redo", "undo", "write_file",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+}
+
+// What a model can react to is the result of a tool.
+func TestNoSession(t *testing.T) {
+	s := newServer(t, nil, func(o *Options) { o.Session = func() actors.Live { return nil } })
+	r := call(t, connect(t, s, nil), "get_session_status", nil)
+	if !r.IsError || text(r) != "no session is running: the frontend has to start one (session.start) before tools can be used" {
+		t.Errorf("%v %q", r.IsError, text(r))
+	}
+}

@@ -1,0 +1,257 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	maxClients    = 16
+	maxSocketPath = 107 // what the kernel takes, without the final zero
+	helloTimeout  = 10 * time.Second
+	maxHello      = 1 << 10
+	// codeUnauthorized is the JSON-RPC code for a wrong token.
+	codeUnauthorized = -32001
+)
+
+// hello is the first line that a client of the socket sends; MCP begins with the
+// second. It is not answered if the token is right.
+type hello struct {
+	Token string `json:"token"`
+}
+
+// NewToken returns a token that cannot be guessed.
+func NewToken() string { return rand.Text() }
+
+// TokenFile is where the token of a socket is kept, with mode 0600.
+func TokenFile(socket string) string { return socket + ".token" }
+
+// Socket is a unix socket that clients connect to.
+type Socket struct {
+	server   *Server
+	path     string
+	token    string
+	listener *net.UnixListener
+	lock     *os.File // of the token file: one server for one path
+}
+
+// ListenAndServe is Listen and Serve.
+func (s *Server) ListenAndServe(ctx context.Context, path, token string) error {
+	l, err := s.Listen(path, token)
+	if err != nil {
+		return err
+	}
+	return l.Serve(ctx)
+}
+
+// Listen makes a unix socket with mode 0600 for any number of clients (16 at a
+// time), each of which must be of this user (or root) and present the token
+// first; an empty token makes one. The token is kept in [TokenFile] until Serve
+// ends. What another process left at the path is replaced if it is a socket
+// that nobody serves; anything else is an error, as is a path that is too long.
+func (s *Server) Listen(path, token string) (*Socket, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("mcp socket: %w", err)
+	}
+	made := path + ".new" // gets its mode before it gets its name
+	if len(made) > maxSocketPath {
+		return nil, fmt.Errorf("mcp socket: the path %s has %d bytes, and a socket's may have %d: choose a shorter one with --mcp-socket", path, len(path), maxSocketPath-len(".new"))
+	}
+	if token == "" {
+		token = NewToken()
+	}
+	l := &Socket{server: s, path: path, token: token}
+	if err := l.claim(); err != nil {
+		return nil, err
+	}
+	if err := l.bind(made); err != nil {
+		l.release()
+		return nil, fmt.Errorf("mcp socket: %w", err)
+	}
+	return l, nil
+}
+
+// claim takes the path for this process and writes the token.
+func (l *Socket) claim() (err error) {
+	l.lock, err = lockFile(TokenFile(l.path))
+	if err != nil {
+		return fmt.Errorf("mcp socket: %s: %w", l.path, err)
+	}
+	st, err := os.Lstat(l.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		err = nil
+	case err == nil && st.Mode().Type() != os.ModeSocket:
+		err = fmt.Errorf("mcp socket: %s is there and is no socket: choose another path", l.path)
+	case err == nil:
+		if c, derr := net.DialTimeout("unix", l.path, time.Second); derr == nil {
+			_ = c.Close()
+			err = fmt.Errorf("mcp socket: %s is in use by another process", l.path)
+		} else if !errors.Is(derr, syscall.ECONNREFUSED) {
+			err = fmt.Errorf("mcp socket: %w", derr)
+		}
+	}
+	if err == nil {
+		if err = l.lock.Truncate(0); err == nil {
+			_, err = l.lock.WriteAt([]byte(l.token+"\n"), 0)
+		}
+	}
+	if err != nil {
+		_ = l.lock.Close()
+	}
+	return err
+}
+
+func (l *Socket) bind(made string) error {
+	if err := os.Remove(made); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	listener.SetUnlinkOnClose(false) // the name will not be its own
+	if err = os.Chmod(made, 0o600); err == nil {
+		err = os.Rename(made, l.path)
+	}
+	if err != nil {
+		_ = os.Remove(made)
+		return errors.Join(err, listener.Close())
+	}
+	l.listener = listener
+	return nil
+}
+
+func (l *Socket) release() {
+	_ = os.Remove(TokenFile(l.path))
+	_ = l.lock.Close()
+}
+
+// Path returns the absolute path of the socket.
+func (l *Socket) Path() string { return l.path }
+
+// Serve serves clients until ctx ends, removes the socket and the token file
+// and returns when all connections have ended.
+func (l *Socket) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var clients sync.WaitGroup
+	stop := context.AfterFunc(ctx, func() { _ = l.listener.Close() })
+	defer func() {
+		cancel()
+		stop()
+		_ = l.listener.Close()
+		_ = os.Remove(l.path)
+		l.release()
+		clients.Wait()
+	}()
+	slots := make(chan struct{}, maxClients)
+	for {
+		c, err := l.listener.AcceptUnix()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("mcp socket: %w", err)
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			l.reject(c, codeOverloaded, fmt.Sprintf("there are %d clients already", maxClients))
+			continue
+		}
+		clients.Go(func() {
+			defer func() { <-slots }()
+			l.serve(ctx, c)
+		})
+	}
+}
+
+// serve admits one client and serves it.
+func (l *Socket) serve(ctx context.Context, c *net.UnixConn) {
+	log := l.server.log
+	if uid, err := peerUID(c); err != nil || uid != 0 && uid != os.Getuid() {
+		log.Warn("MCP client refused: it belongs to another user", "uid", uid, "err", err)
+		l.reject(c, codeUnauthorized, "this socket belongs to another user")
+		return
+	}
+	r, err := l.admit(ctx, c)
+	if err != nil {
+		log.Warn("MCP client refused", "err", err)
+		l.reject(c, codeUnauthorized, err.Error())
+		return
+	}
+	log.Info("MCP client connected", "socket", l.path)
+	err = l.server.serve(ctx, &transport{in: r, out: c, close: c.Close})
+	log.Info("MCP client gone", "socket", l.path, "err", err)
+}
+
+// admit reads and checks the token.
+func (l *Socket) admit(ctx context.Context, c *net.UnixConn) (io.Reader, error) {
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
+	_ = c.SetReadDeadline(time.Now().Add(helloTimeout))
+	r := bufio.NewReaderSize(c, maxHello)
+	text, err := r.ReadSlice('\n')
+	if err != nil {
+		return nil, fmt.Errorf("no token came: send the line {\"token\":\"...\"} first, or connect by: sandbox mcp connect %s", l.path)
+	}
+	var h hello
+	if json.Unmarshal(text, &h) != nil || subtle.ConstantTimeCompare([]byte(h.Token), []byte(l.token)) != 1 {
+		return nil, fmt.Errorf("the token is missing or wrong: the first line must be {\"token\":\"...\"} with the content of %s", TokenFile(l.path))
+	}
+	return r, c.SetReadDeadline(time.Time{})
+}
+
+func (l *Socket) reject(c *net.UnixConn, code int64, text string) {
+	t := &conn{t: &transport{out: c, close: c.Close}, closed: make(chan struct{})}
+	_ = t.refuse(nil, code, text)
+	_ = t.Close()
+}
+
+// Connect joins a client that speaks MCP on in and out to the socket, until
+// either side ends. An empty token is read from [TokenFile].
+func Connect(ctx context.Context, socket, token string, in io.Reader, out io.Writer) error {
+	if token == "" {
+		b, err := os.ReadFile(TokenFile(socket))
+		if err != nil {
+			return fmt.Errorf("mcp socket: its token: %w", err)
+		}
+		token = string(b[:max(0, len(b)-1)])
+	}
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return fmt.Errorf("mcp socket: %w", err)
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	b, err := json.Marshal(hello{token})
+	if err == nil {
+		_, err = c.Write(append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("mcp socket: %w", err)
+	}
+	go func() {
+		_, _ = io.Copy(c, in)
+		_ = c.Close() // as a client that is gone: what it asked for is cancelled
+	}()
+	_, err = io.Copy(out, c)
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+package mcp
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/messages"
+)
+
+var (
+	errDecided     = messages.ErrDecided
+	errNoSafeguard = messages.ErrNoSafeguard
+)
+
+// hints are a tool's annotations; every one is set, because two of them are true
+// by default.
+type hints struct {
+	title                             string
+	readOnly, destructive, idempotent bool
+	open                              bool // reaches beyond the working folders
+}
+
+func (h hints) annotations() *sdk.ToolAnnotations {
+	return &sdk.ToolAnnotations{
+		Title: h.title, ReadOnlyHint: h.readOnly, DestructiveHint: &h.destructive,
+		IdempotentHint: h.idempotent, OpenWorldHint: &h.open,
+	}
+}
+
+// definition is one tool.
+type definition struct {
+	name, description string
+	hints             hints
+	// limits narrows the input's schema down, by property.
+	limits map[string]func(*jsonschema.Schema)
+}
+
+// schemaOf makes the schema of a Go type. A failure is a mistake in this package.
+func schemaOf[T any](limits map[string]func(*jsonschema.Schema)) *jsonschema.Schema {
+	s, err := jsonschema.For[T](nil)
+	if err != nil {
+		panic("mcp: " + err.Error())
+	}
+	for name, limit := range limits {
+		limit(s.Properties[name])
+	}
+	return s
+}
+
+// between limits a number, oneOf a string.
+func between(low, high float64) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) { s.Minimum, s.Maximum = &low, &high }
+}
+
+func oneOf(values ...any) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) { s.Enum = values }
+}
+
+// add adds a tool that answers at once. h returns the structured result and the
+// same for reading.
+func add[In, Out any](s *Server, d definition, h func(ctx context.Context, live actors.Live, in In) (*Out, string, error)) {
+	addRaw(s, d, func(ctx context.Context, _ *sdk.CallToolRequest, live actors.Live, in In) (*sdk.CallToolResult, *Out, error) {
+		out, text, err := h(ctx, live, in)
+		return textResult(text), out, err
+	})
+}
+
+// addRaw adds a tool that makes its own result.
+func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, in In) (*sdk.CallToolResult, *Out, error)) {
+	tool := &sdk.Tool{
+		Name: d.name, Title: d.hints.title, Description: d.description, Annotations: d.hints.annotations(),
+		InputSchema: schemaOf[In](d.limits), OutputSchema: schemaOf[Out](nil),
+	}
+	sdk.AddTool(s.sdk, tool, func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, *Out, error) {
+		live, err := s.session()
+		if err != nil {
+			return nil, nil, err
+		}
+		res, out, err := h(ctx, req, live, in)
+		if err != nil {
+			s.log.Info("tool call failed", "op", d.name, "err", err)
+			about, _ := any(in).(interface {
+				about() (directory, path string)
+			})
+			if about == nil {
+				return nil, nil, explain(err, "", "")
+			}
+			directory, path := about.about()
+			return nil, nil, explain(err, directory, path)
+		}
+		return res, out, nil
+	})
+}
+
+func textResult(text string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}
+
+// where is the argument that all tools have.
+type where struct {
+	Directory string `json:"directory,omitempty" jsonschema:"working folder: its index (\"0\"), absolute path or label; default: the first. get_session_status lists them"`
+}
+
+// folder turns the argument into what the session takes: an index or a path.
+func (w where) folder(ctx context.Context, live actors.Live) (string, error) {
+	name := w.Directory
+	if _, err := strconv.Atoi(name); err == nil || name == "" || strings.HasPrefix(name, "/") {
+		return name, nil
+	}
+	st, err := live.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range st.Directories {
+		if d.Label == name {
+			return d.Path, nil
+		}
+	}
+	return name, nil
+}
+
+func (s *Server) addTools() {
+	s.addCommandTools()
+	s.addWriteTools()
+	s.addReadTools()
+	s.addSearchTools()
+	s.addUndoTools()
+}

@@ -1,0 +1,232 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+type undoInput struct {
+	where
+	Count  int  `json:"count,omitempty" jsonschema:"how many steps, newest first; default 1"`
+	Force  bool `json:"force,omitempty" jsonschema:"overwrite what somebody changed outside the sandbox since; only if the user agrees"`
+	DryRun bool `json:"dry_run,omitempty" jsonschema:"only tell what would be done"`
+}
+
+// UndoResult is what undo and redo return.
+type UndoResult struct {
+	Steps     []StepSummary `json:"steps" jsonschema:"the steps that were undone or redone"`
+	Paths     []PathChange  `json:"paths" jsonschema:"some of the paths that changed"`
+	PathCount int           `json:"path_count" jsonschema:"how many paths changed"`
+	Warnings  []string      `json:"warnings,omitempty"`
+	DryRun    bool          `json:"dry_run"`
+}
+
+// StepSummary is a step in a list.
+type StepSummary struct {
+	Step          int64     `json:"step_id" jsonschema:"negative for what was written outside of commands"`
+	Type          string    `json:"type" jsonschema:"command, api (write_file, edit_file), ambient (background processes) or barrier (an edit from outside)"`
+	Command       string    `json:"command"`
+	Status        string    `json:"status"`
+	ExitCode      *int      `json:"exit_code,omitempty"`
+	StartedAt     time.Time `json:"started_at"`
+	ChangedPaths  []string  `json:"changed_paths" jsonschema:"some of the paths it changed"`
+	ChangedCount  int       `json:"changed_count"`
+	Undoable      bool      `json:"undoable"`
+	BlockedByEdit bool      `json:"blocked_by_edit,omitempty" jsonschema:"somebody edited its files outside the sandbox since: undoing it needs force"`
+}
+
+// PathChange is a path that an undo changed.
+type PathChange struct {
+	Path   string `json:"path"`
+	Change string `json:"change" jsonschema:"created, deleted, modified, metadata, replaced or renamed"`
+}
+
+type diffInput struct {
+	where
+	Step int64 `json:"step_id,omitempty" jsonschema:"the step to show; default: everything since the oldest step kept"`
+}
+
+// DiffResult is what diff returns.
+type DiffResult struct {
+	Diff      string `json:"diff" jsonschema:"unified diff"`
+	Truncated bool   `json:"truncated"`
+}
+
+type historyInput struct {
+	where
+	Limit int `json:"limit,omitempty" jsonschema:"how many steps to return at most; default 20"`
+}
+
+// HistoryResult is what get_undo_history returns.
+type HistoryResult struct {
+	Steps []StepSummary `json:"steps" jsonschema:"newest first"`
+}
+
+const (
+	maxUndoPaths = 200
+	stepPaths    = 20
+)
+
+func (s *Server) addUndoTools() {
+	limits := map[string]func(*jsonschema.Schema){"count": between(0, 1000)}
+	add(s, definition{name: "undo", description: descUndo, limits: limits,
+		hints: hints{title: "Undo steps", destructive: true}},
+		func(ctx context.Context, live actors.Live, in undoInput) (*UndoResult, string, error) {
+			return s.apply(ctx, live, in, "undone", live.Undo)
+		})
+	add(s, definition{name: "redo", description: descRedo, limits: limits,
+		hints: hints{title: "Redo undone steps", destructive: true}},
+		func(ctx context.Context, live actors.Live, in undoInput) (*UndoResult, string, error) {
+			return s.apply(ctx, live, in, "redone", live.Redo)
+		})
+	add(s, definition{name: "diff", description: descDiff,
+		hints: hints{title: "Show what steps changed", readOnly: true, idempotent: true}}, diff)
+	add(s, definition{name: "get_undo_history", description: descHistory,
+		hints:  hints{title: "List undoable steps", readOnly: true, idempotent: true},
+		limits: map[string]func(*jsonschema.Schema){"limit": between(0, 200)}}, undoHistory)
+	add(s, definition{name: "get_session_status", description: descStatus,
+		hints: hints{title: "Show the session's state", readOnly: true, idempotent: true}}, s.sessionStatus)
+}
+
+// apply undoes or redoes when it is its turn: what was called before has ended.
+func (s *Server) apply(ctx context.Context, live actors.Live, in undoInput, verb string, f func(context.Context, actors.UndoRequest) (actors.UndoResult, error)) (*UndoResult, string, error) {
+	dir, err := in.folder(ctx, live)
+	if err != nil {
+		return nil, "", err
+	}
+	turn, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := s.clock.AfterFunc(laneWait, func() { cancel(errLane) })
+	err = s.lane.enter(turn)
+	stop()
+	if cause := context.Cause(turn); err != nil && cause != nil {
+		err = cause
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	defer s.lane.leave()
+	r, err := f(ctx, actors.UndoRequest{Directory: dir, Count: in.Count, Force: in.Force, DryRun: in.DryRun})
+	if err != nil {
+		return nil, "", err
+	}
+	res := &UndoResult{Steps: []StepSummary{}, Paths: []PathChange{}, PathCount: r.PathCount, Warnings: r.Warnings, DryRun: r.DryRun}
+	var b strings.Builder
+	for _, e := range r.Steps {
+		res.Steps = append(res.Steps, summary(e))
+		fmt.Fprintf(&b, "%s step %d (%s)\n", verb, e.StepID, oneLine(e.Command))
+	}
+	for _, a := range r.Paths[:min(len(r.Paths), maxUndoPaths)] {
+		res.Paths = append(res.Paths, PathChange{Path: valid(a.Path), Change: a.Change})
+		if len(res.Paths) <= stepPaths {
+			fmt.Fprintf(&b, "  %s %s\n", a.Change, valid(a.Path))
+		}
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintf(&b, "[warning: %s]\n", w)
+	}
+	fmt.Fprintf(&b, "[%s changed", count(r.PathCount, "path"))
+	if r.DryRun {
+		b.WriteString("; dry run: nothing was done")
+	}
+	return res, b.String() + "]", nil
+}
+
+var errLane = errors.New("a command of this server is still running: wait for its end (get_session_status shows it) or cancel its call, then try again")
+
+func summary(e undolog.Entry) StepSummary {
+	return StepSummary{
+		Step: int64(e.StepID), Type: string(e.Type), Command: valid(e.Command), Status: e.Status, ExitCode: e.ExitCode, StartedAt: e.StartedAt,
+		ChangedPaths: some(e.AffectedPaths, stepPaths), ChangedCount: e.AffectedCount,
+		Undoable: !e.Unprotected && e.Damaged == "" && e.Type != undolog.TypeBarrier, BlockedByEdit: len(e.Barriers) > 0,
+	}
+}
+
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(valid(s)), " ")
+	if r := []rune(s); len(r) > 100 {
+		return string(r[:100]) + "..."
+	}
+	return s
+}
+
+func diff(ctx context.Context, live actors.Live, in diffInput) (*DiffResult, string, error) {
+	dir, err := in.folder(ctx, live)
+	if err != nil {
+		return nil, "", err
+	}
+	w := &bounded{limit: maxDiff}
+	err = live.Diff(ctx, actors.StepRequest{Directory: dir, Step: undolog.StepID(in.Step)}, w)
+	if err != nil && !w.full {
+		return nil, "", err
+	}
+	res := &DiffResult{Diff: valid(string(trimRight(w.b.Bytes()))), Truncated: w.full}
+	text := res.Diff
+	switch {
+	case w.full:
+		text += "\n[... the rest is left out: look at single steps with step_id ...]"
+	case text == "":
+		text = "[no differences]"
+	}
+	return res, text, nil
+}
+
+var errFull = errors.New("enough")
+
+// bounded takes limit bytes and fails then, so that no more are made.
+type bounded struct {
+	b     bytes.Buffer
+	limit int
+	full  bool
+}
+
+func (w *bounded) Write(p []byte) (int, error) {
+	if room := w.limit - w.b.Len(); len(p) > room {
+		w.b.Write(p[:room])
+		w.full = true
+		return room, errFull
+	}
+	return w.b.Write(p)
+}
+
+func undoHistory(ctx context.Context, live actors.Live, in historyInput) (*HistoryResult, string, error) {
+	dir, err := in.folder(ctx, live)
+	if err != nil {
+		return nil, "", err
+	}
+	if in.Limit == 0 {
+		in.Limit = 20
+	}
+	entries, err := live.History(ctx, actors.HistoryRequest{Directory: dir, Limit: in.Limit})
+	if err != nil {
+		return nil, "", err
+	}
+	res := &HistoryResult{Steps: []StepSummary{}}
+	var b strings.Builder
+	for _, e := range entries {
+		st := summary(e)
+		res.Steps = append(res.Steps, st)
+		if e.Type == undolog.TypeBarrier {
+			fmt.Fprintf(&b, "--- edited from outside: %s\n", strings.Join(st.ChangedPaths, ", "))
+			continue
+		}
+		fmt.Fprintf(&b, "step %d  %s  %s  %s changed", st.Step, st.Type, oneLine(st.Command), count(st.ChangedCount, "path"))
+		if !st.Undoable {
+			b.WriteString("  CANNOT BE UNDONE")
+		}
+		b.WriteString("\n")
+	}
+	if len(entries) == 0 {
+		b.WriteString("[no steps yet]")
+	}
+	return res, b.String(), nil
+}
