@@ -130,7 +130,7 @@ func (s *subscriber) run(f func(Event)) {
 		s.mu.Unlock()
 		if lost > 0 {
 			f(Event{
-				Type: EventWarning, At: events[0].At,
+				Type: EventWarning, At: events[0].At, Lost: lost,
 				Message: fmt.Sprintf("%d event(s) were dropped because this frontend reads too slowly; ask for the history and the status", lost),
 			})
 		}

@@ -88,6 +88,8 @@ type Event struct {
 	// nobody asked for.
 	Origin  Origin
 	Message string
+	// Lost is how many events a slow subscriber has missed before this warning.
+	Lost int
 	// Command, Outcome ("completed", "cancelled", "denied" or "failed"), ExitCode
 	// (nil where there is none) and AffectedCount are for a step's start and end.
 	// A step that changed several folders ends with one event for each; the

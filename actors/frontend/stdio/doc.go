@@ -1,0 +1,34 @@
+// Package stdio is the STDIO API: JSON lines on a pair of streams, by which
+// another program drives a session. docs/stdio.md is its reference; this says
+// what keeps it correct.
+//
+// Threads. One goroutine reads lines, checks and decodes them in order and
+// starts a goroutine for each request; one writes. Everything that is sent
+// passes the [queue], first in first out, in a class:
+//
+//   - responses: never refused. There is at most one for each request in
+//     flight, whose number is bounded ([MaxInFlight]); a request is in flight
+//     until its response has been written, not just queued.
+//   - refusals by the reader (not JSON, too many requests): the reader waits for
+//     room, so that a client that does not read is not read either.
+//   - events: the session's event goroutine waits for room; the session bounds
+//     what accumulates behind it.
+//   - output of commands: the goroutine that reads the command's pipe waits for
+//     room, so the command blocks in its write.
+//
+// No class waits for another, and none holds a lock while it waits: a client
+// that stops reading stops what it pays for and nothing else. In particular a
+// safeguard's deadline is the session's own and denies meanwhile. Answers of
+// unbounded size (files, listings, diffs) are made a few at a time.
+//
+// Order. Lifecycle requests (start, stop, reset) take effect in the order in
+// which they were sent, and what was sent after one waits for it, save
+// questions and decisions. The output of a command is queued before its
+// event.step_completed, and that before its response: the event goroutine waits
+// until the pipes are drained, the response until the event was queued.
+//
+// Trust. The client is the user's own program, but what it sends may be anything:
+// lines are bounded before they are buffered, nesting and numbers of fields
+// while they are scanned, and every field is known or an error. Paths are
+// checked by the session.
+package stdio

@@ -1,0 +1,436 @@
+package stdio
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// Version is the version of the protocol that is spoken here.
+const Version = 1
+
+// Limits of the protocol.
+const (
+	// MaxLine is the longest line that a client may send, in bytes.
+	MaxLine = 1 << 20
+	// MaxInFlight is how many requests may be in flight at once.
+	MaxInFlight = 256
+	// MaxControl is how many more may be that ask, decide or cancel.
+	MaxControl = 64
+	// MaxRequestID is the longest request_id, in bytes.
+	MaxRequestID = 256
+	// MaxContent is the most that one answer carries of a file or diff, in bytes
+	// before encoding.
+	MaxContent = 1 << 20
+	// MaxEntries is the most that one answer lists.
+	MaxEntries = 10_000
+
+	maxDepth  = 32   // of nested arrays and objects
+	maxFields = 1024 // of one object
+)
+
+// In the types of requests a field without omitempty is required. The
+// jsonschema tags are the fields' descriptions in the schemas.
+
+// Directory names a working folder: its index, its path or its label. Empty is
+// the first.
+type Directory string
+
+// UnmarshalJSON takes a string or a number.
+func (d *Directory) UnmarshalJSON(b []byte) error {
+	if n, err := strconv.ParseUint(string(b), 10, 8); err == nil {
+		*d = Directory(strconv.FormatUint(n, 10))
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(d))
+}
+
+// None is the payload of what needs none.
+type None struct{}
+
+// HelloRequest is the payload of hello.
+type HelloRequest struct {
+	ProtocolVersion int    `json:"protocol_version,omitempty" jsonschema:"the version that the client speaks; 1 if it says nothing"`
+	Client          string `json:"client,omitempty" jsonschema:"the client's name and version, for the log"`
+}
+
+// HelloResult answers hello.
+type HelloResult struct {
+	ProtocolVersion   int      `json:"protocol_version"`
+	SupportedVersions []int    `json:"supported_versions"`
+	AgentVersion      string   `json:"agent_version"`
+	MaxLineBytes      int      `json:"max_line_bytes"`
+	MaxInFlight       int      `json:"max_in_flight"`
+	Operations        []string `json:"operations"`
+}
+
+// StartRequest is the payload of session.start. Empty fields mean what the
+// program was started with.
+type StartRequest struct {
+	ProtocolVersion    int                 `json:"protocol_version,omitempty" jsonschema:"as in hello"`
+	WorkingDirectories []WorkingDirectory  `json:"working_directories,omitempty" jsonschema:"one to eight; may be left out if the program was started with some"`
+	NetworkPolicy      string              `json:"network_policy,omitempty" jsonschema:"open, allowlist or disabled"`
+	VMMode             string              `json:"vm_mode,omitempty" jsonschema:"persistent or ephemeral"`
+	Isolation          string              `json:"isolation,omitempty" jsonschema:"auto, vm, jail, seatbelt or none"`
+	UndoLimits         *UndoLimits         `json:"undo_limits,omitempty" jsonschema:"as in undo.configure"`
+	Safeguards         *SafeguardConfigure `json:"safeguards,omitempty" jsonschema:"as in safeguard.configure"`
+	BarrierPolicy      string              `json:"barrier_policy,omitempty" jsonschema:"barrier, warn or lock"`
+	SymlinkPolicy      string              `json:"symlink_policy,omitempty" jsonschema:"read-write, read-only or ignore"`
+	Durability         string              `json:"durability,omitempty" jsonschema:"process or power"`
+	Gitignore          *bool               `json:"gitignore,omitempty" jsonschema:"leave ignored paths out of the undo log"`
+}
+
+// WorkingDirectory is one working folder.
+type WorkingDirectory struct {
+	Path    string `json:"path" jsonschema:"absolute path on the host"`
+	Label   string `json:"label,omitempty" jsonschema:"a name for the directory parameter"`
+	Access  string `json:"access,omitempty" jsonschema:"read_write (default) or read_only"`
+	UndoDir string `json:"undo_dir,omitempty" jsonschema:"where its undo log is kept"`
+}
+
+// SessionInfo answers session.start.
+type SessionInfo struct {
+	SessionID          string          `json:"session_id"`
+	ProtocolVersion    int             `json:"protocol_version"`
+	Isolation          string          `json:"isolation"`
+	WorkingDirectories []DirectoryInfo `json:"working_directories"`
+}
+
+// DirectoryInfo describes a working folder.
+type DirectoryInfo struct {
+	Index    int       `json:"index"`
+	Path     string    `json:"path"`
+	Label    string    `json:"label,omitempty"`
+	MountTag string    `json:"mount_tag" jsonschema:"its tag in a virtual machine; a jail mounts it at its own path"`
+	Access   string    `json:"access"`
+	State    string    `json:"state" jsonschema:"ok, read_only, recovering or version_mismatch"`
+	Problem  string    `json:"problem,omitempty"`
+	UndoDir  string    `json:"undo_dir,omitempty"`
+	Undo     *UndoInfo `json:"undo,omitempty"`
+}
+
+// UndoInfo describes an undo log.
+type UndoInfo struct {
+	Steps       int   `json:"steps"`
+	Redoable    int   `json:"redoable"`
+	StoredBytes int64 `json:"stored_bytes"`
+}
+
+// StopResult answers session.stop and session.reset.
+type StopResult struct {
+	SessionID string `json:"session_id"`
+}
+
+// StatusResult answers session.status.
+type StatusResult struct {
+	State              string            `json:"state" jsonschema:"none, starting, idle, running, stopping or error"`
+	ProtocolVersion    int               `json:"protocol_version"`
+	AgentVersion       string            `json:"agent_version"`
+	SessionID          string            `json:"session_id,omitempty"`
+	StartedAt          time.Time         `json:"started_at,omitzero"`
+	Isolation          string            `json:"isolation,omitempty"`
+	WorkingDirectories []DirectoryInfo   `json:"working_directories,omitempty"`
+	OpenStep           int64             `json:"open_step,omitempty"`
+	PendingSafeguards  int               `json:"pending_safeguards"`
+	Pending            []Pending         `json:"pending,omitempty" jsonschema:"what waits for a decision"`
+	Machine            map[string]string `json:"machine,omitempty" jsonschema:"facts of the runtime and the filesystem backend"`
+}
+
+// UndoRequest is the payload of undo.rollback and undo.redo.
+type UndoRequest struct {
+	Directory Directory `json:"directory,omitempty"`
+	Count     int       `json:"count,omitempty" jsonschema:"how many steps; 1 if left out"`
+	Force     bool      `json:"force,omitempty" jsonschema:"cross barriers: edits from outside are lost"`
+	DryRun    bool      `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
+	AbortOpen bool      `json:"abort_open,omitempty" jsonschema:"end a command that runs and roll it back; it counts as a step"`
+}
+
+// UndoResult answers undo.rollback, undo.redo and undo.restore.
+type UndoResult struct {
+	Directory string        `json:"directory"`
+	Steps     []HistoryStep `json:"steps"`
+	Paths     []PathChange  `json:"paths" jsonschema:"at most 100"`
+	PathCount int           `json:"path_count"`
+	Warnings  []string      `json:"warnings,omitempty"`
+	DryRun    bool          `json:"dry_run,omitempty"`
+	TookMS    int64         `json:"took_ms"`
+}
+
+// PathChange is one path that an undo changed.
+type PathChange struct {
+	Path   string `json:"path"`
+	Change string `json:"change" jsonschema:"created, deleted, modified, metadata, replaced or renamed"`
+	Type   string `json:"type" jsonschema:"file, dir, symlink, fifo or socket"`
+}
+
+// HistoryRequest is the payload of undo.history.
+type HistoryRequest struct {
+	Directory Directory `json:"directory,omitempty"`
+	Limit     int       `json:"limit,omitempty" jsonschema:"how many entries; 100 if left out, at most 10000"`
+}
+
+// HistoryResult answers undo.history.
+type HistoryResult struct {
+	Directory string        `json:"directory"`
+	Steps     []HistoryStep `json:"steps" jsonschema:"newest first"`
+	Truncated bool          `json:"truncated,omitempty"`
+}
+
+// HistoryStep is a step, or a barrier between steps (type barrier).
+type HistoryStep struct {
+	StepID        int64         `json:"step_id"`
+	Type          string        `json:"type" jsonschema:"command, api, ambient or barrier"`
+	Command       string        `json:"command"`
+	Status        string        `json:"status" jsonschema:"completed, cancelled or failed"`
+	StartedAt     time.Time     `json:"started_at"`
+	EndedAt       time.Time     `json:"ended_at"`
+	ExitCode      *int          `json:"exit_code"`
+	AffectedPaths []string      `json:"affected_paths" jsonschema:"at most 100"`
+	AffectedCount int           `json:"affected_count"`
+	Unprotected   bool          `json:"unprotected,omitempty"`
+	Damaged       string        `json:"damaged,omitempty"`
+	StoredBytes   int64         `json:"stored_bytes"`
+	Barriers      []BarrierInfo `json:"barriers,omitempty" jsonschema:"edits from outside that block the undo of this step"`
+}
+
+// BarrierInfo is an edit from outside.
+type BarrierInfo struct {
+	BarrierID  uint64    `json:"barrier_id"`
+	AfterStep  int64     `json:"after_step"`
+	DetectedAt time.Time `json:"detected_at"`
+	Paths      []string  `json:"paths"`
+}
+
+// UndoLimits bound an undo log; -1 means no limit, what is left out stays.
+type UndoLimits struct {
+	MaxLogSizeBytes        *int64 `json:"max_log_size_bytes,omitempty"`
+	MaxStepCount           *int   `json:"max_step_count,omitempty"`
+	MaxSingleStepSizeBytes *int64 `json:"max_single_step_size_bytes,omitempty"`
+	MaxAgeSeconds          *int64 `json:"max_age_seconds,omitempty"`
+}
+
+// UndoConfigure is the payload of undo.configure.
+type UndoConfigure struct {
+	Directory              Directory `json:"directory,omitempty" jsonschema:"all, if left out"`
+	MaxLogSizeBytes        *int64    `json:"max_log_size_bytes,omitempty" jsonschema:"oldest steps are evicted above it; -1: no limit"`
+	MaxStepCount           *int      `json:"max_step_count,omitempty"`
+	MaxSingleStepSizeBytes *int64    `json:"max_single_step_size_bytes,omitempty" jsonschema:"above it a step becomes unprotected"`
+	MaxAgeSeconds          *int64    `json:"max_age_seconds,omitempty"`
+}
+
+// UndoLimitsResult answers undo.configure.
+type UndoLimitsResult struct {
+	MaxLogSizeBytes        int64 `json:"max_log_size_bytes"`
+	MaxStepCount           int   `json:"max_step_count"`
+	MaxSingleStepSizeBytes int64 `json:"max_single_step_size_bytes"`
+	MaxAgeSeconds          int64 `json:"max_age_seconds"`
+}
+
+// DirectoryRequest is the payload of what concerns one folder.
+type DirectoryRequest struct {
+	Directory Directory `json:"directory,omitempty"`
+}
+
+// DiscardResult answers undo.discard.
+type DiscardResult struct {
+	Directory  string `json:"directory"`
+	BytesFreed int64  `json:"bytes_freed"`
+}
+
+// DiffRequest is the payload of undo.diff.
+type DiffRequest struct {
+	Directory Directory `json:"directory,omitempty"`
+	StepID    int64     `json:"step_id,omitempty" jsonschema:"a step; 0 or left out: everything since the oldest step kept"`
+	MaxBytes  int       `json:"max_bytes,omitempty" jsonschema:"cut off beyond; at most and by default 1 MiB"`
+}
+
+// DiffResult answers undo.diff.
+type DiffResult struct {
+	Diff      string `json:"diff" jsonschema:"unified"`
+	Encoding  string `json:"encoding,omitempty" jsonschema:"base64 if the diff is not UTF-8"`
+	Truncated bool   `json:"truncated,omitempty"`
+}
+
+// RestoreRequest is the payload of undo.restore.
+type RestoreRequest struct {
+	Directory Directory `json:"directory,omitempty"`
+	Path      string    `json:"path" jsonschema:"what to put back, with what is below it"`
+	StepID    int64     `json:"step_id" jsonschema:"to how it was before this step"`
+	Force     bool      `json:"force,omitempty"`
+	DryRun    bool      `json:"dry_run,omitempty"`
+}
+
+// ExecuteRequest is the payload of agent.execute.
+type ExecuteRequest struct {
+	Directory      Directory         `json:"directory,omitempty" jsonschema:"where the command runs"`
+	Command        string            `json:"command,omitempty" jsonschema:"run by sh -c; either this or argv"`
+	Argv           []string          `json:"argv,omitempty" jsonschema:"run as it is"`
+	CWD            string            `json:"cwd,omitempty" jsonschema:"relative to the directory, or absolute"`
+	Env            map[string]string `json:"env,omitempty" jsonschema:"added to the environment"`
+	Stdin          string            `json:"stdin,omitempty" jsonschema:"text for the command to read"`
+	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" jsonschema:"then the command is cancelled"`
+	Wait           bool              `json:"wait,omitempty" jsonschema:"wait in line while another command runs, instead of failing with busy"`
+}
+
+// PromptRequest is the payload of agent.prompt.
+type PromptRequest struct {
+	Directory      Directory         `json:"directory,omitempty" jsonschema:"where the agent runs"`
+	Prompt         string            `json:"prompt" jsonschema:"given to the agent command on its standard input"`
+	CWD            string            `json:"cwd,omitempty"`
+	Env            map[string]string `json:"env,omitempty"`
+	TimeoutSeconds float64           `json:"timeout_seconds,omitempty"`
+	Wait           bool              `json:"wait,omitempty"`
+}
+
+// ExecuteResult answers agent.execute and agent.prompt, and is the data of
+// their errors cancelled, timeout, denied and step_failed.
+type ExecuteResult struct {
+	StepID        int64        `json:"step_id"`
+	ExitCode      int          `json:"exit_code" jsonschema:"128+n if signal n ended the command"`
+	Signal        int          `json:"signal,omitempty"`
+	Outcome       string       `json:"outcome" jsonschema:"completed, cancelled, denied or failed; after the last two the step was rolled back"`
+	Reason        string       `json:"reason,omitempty"`
+	DurationMS    int64        `json:"duration_ms"`
+	AffectedCount int          `json:"affected_count"`
+	Directories   []StepChange `json:"directories,omitempty" jsonschema:"what changed where"`
+}
+
+// StepChange is what a step left in one folder.
+type StepChange struct {
+	Directory     string   `json:"directory"`
+	AffectedPaths []string `json:"affected_paths" jsonschema:"at most 100"`
+	AffectedCount int      `json:"affected_count"`
+}
+
+// CancelRequest is the payload of agent.cancel.
+type CancelRequest struct {
+	TargetRequestID string `json:"target_request_id,omitempty" jsonschema:"all commands of this client, if left out"`
+}
+
+// CancelResult answers agent.cancel. The cancelled requests answer themselves.
+type CancelResult struct {
+	Cancelled []string `json:"cancelled" jsonschema:"request_ids"`
+}
+
+// ListRequest is the payload of fs.list.
+type ListRequest struct {
+	Directory Directory `json:"directory,omitempty"`
+	Path      string    `json:"path,omitempty" jsonschema:"relative to the directory; itself, if left out"`
+	Depth     int       `json:"depth,omitempty" jsonschema:"1 (default): its entries only"`
+	Limit     int       `json:"limit,omitempty" jsonschema:"at most and by default 10000"`
+}
+
+// ListResult answers fs.list.
+type ListResult struct {
+	Path      string     `json:"path"`
+	Entries   []DirEntry `json:"entries" jsonschema:"sorted by path"`
+	Truncated bool       `json:"truncated,omitempty"`
+}
+
+// DirEntry is one name.
+type DirEntry struct {
+	Path       string    `json:"path" jsonschema:"relative to the directory"`
+	Type       string    `json:"type" jsonschema:"file, directory, symlink or other"`
+	Size       int64     `json:"size"`
+	Mode       string    `json:"mode" jsonschema:"permissions, octal"`
+	ModifiedAt time.Time `json:"modified_at"`
+	Target     string    `json:"target,omitempty" jsonschema:"of a symlink"`
+	Escaped    bool      `json:"escaped,omitempty" jsonschema:"the name is not UTF-8 and is quoted as in Go"`
+}
+
+// ReadRequest is the payload of fs.read.
+type ReadRequest struct {
+	Directory Directory `json:"directory,omitempty"`
+	Path      string    `json:"path"`
+	Offset    int64     `json:"offset,omitempty" jsonschema:"in bytes"`
+	Limit     int64     `json:"limit,omitempty" jsonschema:"in bytes; at most and by default 1 MiB"`
+}
+
+// ReadResult answers fs.read.
+type ReadResult struct {
+	Path       string    `json:"path"`
+	Content    string    `json:"content"`
+	Encoding   string    `json:"encoding" jsonschema:"utf-8 or base64"`
+	Offset     int64     `json:"offset"`
+	Length     int64     `json:"length" jsonschema:"bytes of the file in content; the next part begins at offset+length"`
+	Size       int64     `json:"size" jsonschema:"of the whole file"`
+	Truncated  bool      `json:"truncated" jsonschema:"more follows"`
+	Mode       string    `json:"mode"`
+	ModifiedAt time.Time `json:"modified_at"`
+}
+
+// FSStatusResult answers fs.status.
+type FSStatusResult struct {
+	Directory DirectoryInfo     `json:"directory"`
+	Machine   map[string]string `json:"machine,omitempty"`
+	Warnings  []FSWarning       `json:"warnings" jsonschema:"newest last"`
+}
+
+// FSWarning is something that a person should hear of.
+type FSWarning struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Steps   []int64 `json:"steps,omitempty"`
+}
+
+// SafeguardConfigure is the payload of safeguard.configure. What is left out
+// stays; zero switches a safeguard off.
+type SafeguardConfigure struct {
+	DeleteThreshold         *int      `json:"delete_threshold,omitempty" jsonschema:"deletions in one step before a decision is required"`
+	OverwriteThresholdBytes *int64    `json:"overwrite_threshold_bytes,omitempty" jsonschema:"overwriting an existing file above this size is held"`
+	RenameOver              *bool     `json:"rename_over,omitempty" jsonschema:"renaming over an existing file is held"`
+	TimeoutSeconds          *float64  `json:"timeout_seconds,omitempty" jsonschema:"then deny"`
+	Exempt                  *[]string `json:"exempt,omitempty" jsonschema:"glob patterns of paths that are never held"`
+}
+
+// SafeguardSettings answers safeguard.configure.
+type SafeguardSettings struct {
+	DeleteThreshold         int      `json:"delete_threshold"`
+	OverwriteThresholdBytes int64    `json:"overwrite_threshold_bytes"`
+	RenameOver              bool     `json:"rename_over"`
+	TimeoutSeconds          float64  `json:"timeout_seconds"`
+	Exempt                  []string `json:"exempt"`
+}
+
+// ConfirmRequest is the payload of safeguard.confirm.
+type ConfirmRequest struct {
+	SafeguardID string `json:"safeguard_id"`
+	Action      string `json:"action" jsonschema:"allow or deny"`
+}
+
+// DecideRequest is the payload of approval.decide.
+type DecideRequest struct {
+	ApprovalID string `json:"approval_id" jsonschema:"the id of anything that waits for a decision, a safeguard too"`
+	Action     string `json:"action" jsonschema:"allow or deny"`
+}
+
+// Pending is something that waits for a decision.
+type Pending struct {
+	ID          string    `json:"id"`
+	Kind        string    `json:"kind"`
+	Directory   string    `json:"directory"`
+	StepID      int64     `json:"step_id"`
+	Command     string    `json:"command,omitempty"`
+	Count       int       `json:"count"`
+	SamplePaths []string  `json:"sample_paths"`
+	Message     string    `json:"message"`
+	Since       time.Time `json:"since"`
+	Deadline    time.Time `json:"deadline" jsonschema:"denied if nobody decides before"`
+}
+
+func barrierInfos(list []undolog.Barrier) []BarrierInfo {
+	out := make([]BarrierInfo, len(list))
+	for i, b := range list {
+		out[i] = BarrierInfo{b.ID, int64(b.After), b.At, notNil(b.Paths)}
+	}
+	return out
+}
+
+func notNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

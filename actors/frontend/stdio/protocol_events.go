@@ -1,0 +1,154 @@
+package stdio
+
+import "time"
+
+// The names of the events.
+const (
+	EventStepStarted          = "event.step_started"
+	EventStepCompleted        = "event.step_completed"
+	EventTerminalOutput       = "event.terminal_output"
+	EventAgentOutput          = "event.agent_output"
+	EventWarning              = "event.warning"
+	EventError                = "event.error"
+	EventSafeguardTriggered   = "event.safeguard_triggered"
+	EventSafeguardDecided     = "event.safeguard_decided"
+	EventApprovalRequested    = "event.approval_requested"
+	EventExternalModification = "event.external_modification"
+	EventRecovery             = "event.recovery"
+	EventUndoVersionMismatch  = "event.undo_version_mismatch"
+	EventSessionState         = "event.session_state"
+)
+
+// StepStarted is the payload of event.step_started.
+type StepStarted struct {
+	StepID    int64     `json:"step_id"`
+	Command   string    `json:"command"`
+	At        time.Time `json:"at"`
+	RequestID string    `json:"request_id,omitempty" jsonschema:"of the agent.execute or agent.prompt that began it"`
+	Frontend  string    `json:"frontend,omitempty" jsonschema:"who asked for it: stdio, mcp, cli"`
+}
+
+// StepCompleted is the payload of event.step_completed. A step that changed
+// several folders has one event for each.
+type StepCompleted struct {
+	StepID        int64     `json:"step_id"`
+	AffectedPaths []string  `json:"affected_paths" jsonschema:"at most 100"`
+	AffectedCount int       `json:"affected_count"`
+	ExitCode      *int      `json:"exit_code" jsonschema:"null where there is none: writes outside of commands"`
+	Directory     string    `json:"directory,omitempty" jsonschema:"left out if nothing changed"`
+	Type          string    `json:"type,omitempty" jsonschema:"command, api or ambient"`
+	Command       string    `json:"command,omitempty"`
+	Outcome       string    `json:"outcome" jsonschema:"completed, cancelled, denied or failed"`
+	Unprotected   bool      `json:"unprotected,omitempty"`
+	Last          bool      `json:"last" jsonschema:"no further event.step_completed follows for this step"`
+	At            time.Time `json:"at"`
+	RequestID     string    `json:"request_id,omitempty"`
+	Frontend      string    `json:"frontend,omitempty"`
+}
+
+// Output is the payload of event.terminal_output and event.agent_output.
+type Output struct {
+	Stream    string `json:"stream" jsonschema:"stdout or stderr"`
+	Data      string `json:"data"`
+	Encoding  string `json:"encoding,omitempty" jsonschema:"base64 if the data is not UTF-8"`
+	StepID    int64  `json:"step_id"`
+	RequestID string `json:"request_id"`
+}
+
+// Warning is the payload of event.warning.
+type Warning struct {
+	Code      string    `json:"code"`
+	Message   string    `json:"message"`
+	Directory string    `json:"directory,omitempty"`
+	Steps     []int64   `json:"steps,omitempty"`
+	Lost      int       `json:"lost,omitempty" jsonschema:"events that were dropped because the client did not read"`
+	At        time.Time `json:"at"`
+}
+
+// ErrorEvent is the payload of event.error.
+type ErrorEvent struct {
+	Code      Code      `json:"code"`
+	Message   string    `json:"message"`
+	Directory string    `json:"directory,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// SafeguardTriggered is the payload of event.safeguard_triggered.
+type SafeguardTriggered struct {
+	StepID      int64     `json:"step_id"`
+	SafeguardID string    `json:"safeguard_id"`
+	Kind        string    `json:"kind" jsonschema:"delete_threshold, overwrite_large or rename_over"`
+	DeleteCount int       `json:"delete_count,omitempty" jsonschema:"for delete_threshold"`
+	Count       int       `json:"count"`
+	SamplePaths []string  `json:"sample_paths"`
+	Message     string    `json:"message"`
+	Directory   string    `json:"directory"`
+	Command     string    `json:"command,omitempty"`
+	Deadline    time.Time `json:"deadline" jsonschema:"denied if nobody decides before"`
+	RequestID   string    `json:"request_id,omitempty"`
+	Frontend    string    `json:"frontend,omitempty"`
+}
+
+// ApprovalRequested is the payload of event.approval_requested: a hold that is
+// not a safeguard.
+type ApprovalRequested struct {
+	ApprovalID  string    `json:"approval_id"`
+	Kind        string    `json:"kind"`
+	StepID      int64     `json:"step_id,omitempty"`
+	Message     string    `json:"message"`
+	SamplePaths []string  `json:"sample_paths"`
+	Directory   string    `json:"directory,omitempty"`
+	Command     string    `json:"command,omitempty"`
+	Deadline    time.Time `json:"deadline"`
+	RequestID   string    `json:"request_id,omitempty"`
+	Frontend    string    `json:"frontend,omitempty"`
+}
+
+// SafeguardDecided is the payload of event.safeguard_decided.
+type SafeguardDecided struct {
+	SafeguardID string    `json:"safeguard_id"`
+	Action      string    `json:"action" jsonschema:"allow or deny"`
+	By          string    `json:"by" jsonschema:"stdio, terminal, cli, mcp, timeout ..."`
+	StepID      int64     `json:"step_id"`
+	Directory   string    `json:"directory"`
+	At          time.Time `json:"at"`
+}
+
+// ExternalModification is the payload of event.external_modification.
+type ExternalModification struct {
+	Directory     string    `json:"directory"`
+	AffectedPaths []string  `json:"affected_paths" jsonschema:"at most 100"`
+	AffectedCount int       `json:"affected_count"`
+	Message       string    `json:"message"`
+	At            time.Time `json:"at"`
+}
+
+// RecoveryEvent is the payload of event.recovery.
+type RecoveryEvent struct {
+	Directory         string    `json:"directory"`
+	StepID            int64     `json:"step_id" jsonschema:"the step that was interrupted, or 0"`
+	Command           string    `json:"command,omitempty"`
+	RestoredPaths     int       `json:"restored_paths"`
+	CompletedRollback bool      `json:"completed_rollback,omitempty" jsonschema:"an interrupted undo was finished"`
+	Unprotected       bool      `json:"unprotected,omitempty" jsonschema:"the step was kept: it had outgrown its limit"`
+	Problems          []string  `json:"problems,omitempty"`
+	Message           string    `json:"message"`
+	At                time.Time `json:"at"`
+}
+
+// UndoVersionMismatchEvent is the payload of event.undo_version_mismatch.
+type UndoVersionMismatchEvent struct {
+	Directory       string    `json:"directory,omitempty"`
+	UndoDir         string    `json:"undo_dir,omitempty"`
+	FoundVersion    int       `json:"found_version,omitempty"`
+	ExpectedVersion int       `json:"expected_version,omitempty"`
+	Message         string    `json:"message"`
+	At              time.Time `json:"at"`
+}
+
+// SessionState is the payload of event.session_state.
+type SessionState struct {
+	State     string    `json:"state" jsonschema:"starting, active, stopping, failed or ended"`
+	SessionID string    `json:"session_id"`
+	At        time.Time `json:"at"`
+}

@@ -1,0 +1,172 @@
+package stdio
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+)
+
+// class is a kind of message with a share of the queue of its own.
+type class int
+
+const (
+	classResponse class = iota
+	classRefusal
+	classEvent
+	classOutput
+	classes
+)
+
+// room is how many bytes of a class may be queued. Responses are bounded by the
+// number of requests in flight.
+func (c class) room() int {
+	switch c {
+	case classRefusal:
+		return 64 << 10
+	case classEvent:
+		return 1 << 20
+	case classOutput:
+		return 256 << 10
+	}
+	return 1 << 62
+}
+
+// maxWrite is how many bytes are written at once where messages are small.
+const maxWrite = 64 << 10
+
+var errQueueClosed = errors.New("stdio: the client is gone")
+
+// queue is the way of all messages to the client. Methods are safe for
+// concurrent use.
+type queue struct {
+	mu     sync.Mutex // everything below; never held while something waits
+	items  []item
+	used   [classes]int
+	closed bool
+	freed  chan struct{} // closed and replaced when room was made
+	wake   chan struct{} // has one when there may be items
+}
+
+type item struct {
+	class   class
+	message []byte
+	written func() // may be nil
+}
+
+func newQueue() *queue {
+	return &queue{freed: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// put queues a message, which ends with a newline, once its class has room.
+// written is called when it has been given to the client, or when that will
+// never be; also if put fails.
+func (q *queue) put(ctx context.Context, c class, message []byte, written func()) error {
+	for {
+		q.mu.Lock()
+		if q.closed {
+			q.mu.Unlock()
+			if written != nil {
+				written()
+			}
+			return errQueueClosed
+		}
+		if q.used[c] == 0 || q.used[c]+len(message) <= c.room() {
+			q.used[c] += len(message)
+			q.items = append(q.items, item{c, message, written})
+			q.mu.Unlock()
+			select {
+			case q.wake <- struct{}{}:
+			default:
+			}
+			return nil
+		}
+		freed := q.freed
+		q.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			if written != nil {
+				written()
+			}
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// close refuses what comes from now on. The writer ends when it has written
+// what is queued.
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	close(q.freed)
+	q.freed = make(chan struct{})
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for items. ok is false when the queue is closed and empty.
+func (q *queue) take() (batch []item, ok bool) {
+	for {
+		q.mu.Lock()
+		batch, q.items = q.items, nil
+		closed := q.closed
+		q.mu.Unlock()
+		if len(batch) > 0 || closed {
+			return batch, len(batch) > 0
+		}
+		<-q.wake
+	}
+}
+
+// done gives the room of written (or lost) items back.
+func (q *queue) done(batch []item) {
+	q.mu.Lock()
+	for _, it := range batch {
+		q.used[it.class] -= len(it.message)
+	}
+	if !q.closed {
+		close(q.freed)
+		q.freed = make(chan struct{})
+	}
+	q.mu.Unlock()
+	for _, it := range batch {
+		if it.written != nil {
+			it.written()
+		}
+	}
+}
+
+// run writes until the queue is closed and empty, or w fails; then it drops
+// what is left and everything that comes.
+func (q *queue) run(w io.Writer) error {
+	var failed error
+	buf := make([]byte, 0, maxWrite)
+	for {
+		batch, ok := q.take()
+		if !ok {
+			return failed
+		}
+		for len(batch) > 0 {
+			n := 0
+			buf = buf[:0]
+			for n < len(batch) && (n == 0 || len(buf)+len(batch[n].message) <= maxWrite) {
+				buf = append(buf, batch[n].message...)
+				n++
+			}
+			if failed == nil {
+				if _, failed = w.Write(buf); failed != nil {
+					q.close()
+				}
+			}
+			q.done(batch[:n])
+			batch = batch[n:]
+			if cap(buf) > 4*maxWrite {
+				buf = make([]byte, 0, maxWrite)
+			}
+		}
+	}
+}

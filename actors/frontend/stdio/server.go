@@ -1,0 +1,313 @@
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+const (
+	// goodbye is how long requests in flight may take once the client has gone
+	// before everything is cancelled, and how long it may take to write what is
+	// left.
+	goodbye = 5 * time.Second
+	// closing bounds the end of a session.
+	closing = 30 * time.Second
+)
+
+// Why requests are cancelled.
+var (
+	errClientGone = &Error{Code: Cancelled, Message: "the client has disconnected"}
+	errCancelled  = &Error{Code: Cancelled, Message: "cancelled by agent.cancel"}
+	errStopping   = &Error{Code: SessionEnded, Message: "the session is being stopped"}
+)
+
+// Options make a [Server].
+type Options struct {
+	// In and Out are the two directions. A Read of In that is under way when
+	// Serve returns is abandoned.
+	In  io.Reader
+	Out io.Writer
+	// Start makes the session that a client asks for. ctx bounds the start only.
+	// It may return an *[Error] to choose the code.
+	Start func(ctx context.Context, r StartRequest) (actors.Live, error)
+	// DefaultDirectories says that Start has working directories of its own for
+	// a request that names none.
+	DefaultDirectories bool
+	// OnSession, which may be nil, is told of the session when it has started and
+	// gets nil before it is closed, or when it has ended by itself. Calls do not
+	// overlap.
+	OnSession func(actors.Live)
+	// AgentCommand is what agent.prompt runs; empty means that there is none.
+	AgentCommand []string
+	// Environ is the environment of commands as "K=V", to which requests add;
+	// nil lets the runtime choose, unless a request adds to it.
+	Environ []string
+	// Version is the program's.
+	Version string
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Clock is injected by tests; nil means the real one.
+	Clock actors.Clock
+}
+
+// Server speaks the protocol with one client.
+type Server struct {
+	o     Options
+	log   *slog.Logger
+	clock actors.Clock
+	ops   map[string]*operation
+	out   *queue
+	heavy chan struct{}
+	batch statusBatch
+
+	ctx    context.Context // everything ends with it
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup // handlers
+
+	mu       sync.Mutex // inflight, control, session, starting
+	inflight map[string]*request
+	control  int // of inflight
+	session  *session
+	starting bool
+	// mismatch is the undo directory for which the last start failed.
+	mismatch string
+
+	// turn is closed when the lifecycle requests read so far have been carried
+	// out. The reader's own.
+	turn chan struct{}
+	// telling serialises OnSession; never taken with mu.
+	telling sync.Mutex
+}
+
+// New makes a Server. Call Serve once.
+func New(o Options) *Server {
+	s := &Server{
+		o: o, log: o.Logger, clock: o.Clock, out: newQueue(), heavy: make(chan struct{}, maxHeavy),
+		inflight: map[string]*request{}, turn: make(chan struct{}),
+	}
+	close(s.turn)
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.log = s.log.With("component", "stdio_api")
+	if s.clock == nil {
+		s.clock = supervision.RealClock{}
+	}
+	s.batch.s = s
+	s.ops = map[string]*operation{}
+	for _, op := range operations() {
+		s.ops[op.name] = op
+	}
+	return s
+}
+
+// Serve talks to the client until it disconnects or ctx ends. Then running
+// commands are cancelled (their steps closed, and undoable), other requests are
+// finished, the session is closed and what is left is written. The error is nil
+// when the client closed its end, else why the conversation ended.
+func (s *Server) Serve(ctx context.Context) error {
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer s.cancel(errClientGone)
+	gone := make(chan error, 2)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		if err := s.out.run(s.o.Out); err != nil {
+			gone <- err
+		}
+	}()
+	go func() { gone <- s.read() }()
+	var why error
+	select {
+	case why = <-gone:
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	}
+	if errors.Is(why, io.EOF) {
+		why = nil
+	}
+	s.log.Info("client disconnected", "err", why)
+	s.leave()
+	s.out.close()
+	expired := make(chan struct{})
+	stop := s.clock.AfterFunc(goodbye, func() { close(expired) })
+	defer stop()
+	select {
+	case <-written:
+	case <-expired:
+		s.log.Warn("the client did not read everything")
+	}
+	return why
+}
+
+// leave ends commands, waits for other requests and closes the session.
+func (s *Server) leave() {
+	s.mu.Lock()
+	for _, rq := range s.inflight {
+		if rq.op.flags&runs != 0 {
+			rq.cancel(errClientGone)
+		}
+	}
+	s.mu.Unlock()
+	stop := s.clock.AfterFunc(goodbye, func() { s.cancel(errClientGone) })
+	s.wg.Wait()
+	stop()
+	if sess := s.current(); sess != nil {
+		if err := s.closeSession(context.WithoutCancel(s.ctx), sess); err != nil {
+			s.log.Error("close the session", "err", err)
+		}
+	}
+}
+
+// read takes lines until the client is gone.
+func (s *Server) read() error {
+	lines := newLineReader(s.o.In)
+	for {
+		line, err := lines.next()
+		if errors.Is(err, errLineTooLong) {
+			id, ok := findRequestID(line)
+			err = s.refuse(envelope{RequestID: id, hasID: ok}, &Error{
+				Code: MessageTooLarge, Message: "the line is longer than 1048576 bytes and was skipped",
+			})
+		} else if err == nil && !blank(line) {
+			err = s.take(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func blank(line []byte) bool {
+	for _, c := range line {
+		if c != ' ' && c != '\t' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
+// take carries one line out or refuses it. An error ends the conversation.
+func (s *Server) take(line []byte) error {
+	e, bad := parseEnvelope(line)
+	if bad != nil {
+		return s.refuse(e, bad)
+	}
+	op := s.ops[e.Type]
+	if op == nil {
+		return s.refuse(e, &Error{Code: UnknownOperation, Field: "type", Message: "unknown operation " + short([]byte(e.Type))})
+	}
+	payload := op.payload()
+	if bad := decode(e.Payload, payload); bad != nil {
+		if bad.Code == UnknownField || bad.Code == MissingField || bad.Code == InvalidField {
+			bad.Message = op.name + ": " + bad.Message
+		}
+		return s.refuse(e, bad)
+	}
+	rq := &request{s: s, id: e.RequestID, op: op, payload: payload, log: s.log.With("request_id", e.RequestID)}
+	if bad := s.admit(rq); bad != nil {
+		return s.refuse(e, bad)
+	}
+	rq.log.Log(s.ctx, op.level(), "request received", "op", op.name)
+	if op.flags&batched != 0 {
+		s.batch.add(rq)
+		return nil
+	}
+	rq.after = s.turn
+	if op.flags&lifecycle != 0 {
+		rq.done = make(chan struct{})
+		s.turn = rq.done
+	}
+	s.wg.Add(1)
+	go rq.handle()
+	return nil
+}
+
+// admit puts the request among those in flight.
+func (s *Server) admit(rq *request) *Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, twice := s.inflight[rq.id]; twice {
+		return fieldError(DuplicateRequestID, "request_id", "%q is in flight", rq.id)
+	}
+	limit, have := MaxInFlight, len(s.inflight)-s.control
+	if rq.op.flags&control != 0 {
+		limit, have = MaxControl, s.control
+	}
+	if have >= limit {
+		return &Error{Code: TooManyRequests, Message: "too many requests are in flight; wait for responses"}
+	}
+	if rq.op.flags&control != 0 {
+		s.control++
+	}
+	rq.ctx, rq.cancel = context.WithCancelCause(s.ctx)
+	s.inflight[rq.id] = rq
+	return nil
+}
+
+// refuse answers what is not in flight. It waits while the client does not
+// read.
+func (s *Server) refuse(e envelope, bad *Error) error {
+	var id *string
+	if e.hasID {
+		id = &e.RequestID
+	}
+	bad = toError(bad)
+	s.log.Warn("request refused", "request_id", e.RequestID, "op", short([]byte(e.Type)), "code", bad.Code, "field", bad.Field)
+	return s.out.put(s.ctx, classRefusal, response(id, nil, bad), nil)
+}
+
+// emit queues an event.
+func (s *Server) emit(ctx context.Context, c class, name string, payload any) error {
+	p, err := marshal(payload)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, 0, len(p)+len(name)+32)
+	b = append(append(append(b, `{"type":"`...), name...), `","payload":`...)
+	return s.out.put(ctx, c, append(append(b, p...), '}', '\n'), nil)
+}
+
+func (s *Server) current() *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session
+}
+
+// Operations lists the requests' names.
+func Operations() []string {
+	var list []string
+	for _, op := range operations() {
+		list = append(list, op.name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// response encodes an answer; payload is JSON or nil.
+func response(id *string, payload json.RawMessage, bad *Error) []byte {
+	quoted := json.RawMessage("null")
+	if id != nil {
+		quoted, _ = marshal(*id)
+	}
+	b := make([]byte, 0, len(payload)+len(quoted)+64)
+	b = append(append(b, `{"type":"response","request_id":`...), quoted...)
+	if bad != nil {
+		b = append(append(b, `,"status":"error","error":`...), encodeError(bad)...)
+	} else {
+		b = append(b, `,"status":"ok"`...)
+		if payload != nil && string(payload) != "{}" {
+			b = append(append(b, `,"payload":`...), payload...)
+		}
+	}
+	return append(b, '}', '\n')
+}

@@ -1,0 +1,230 @@
+package stdio
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+func (p *UndoRequest) request(sess *session) (actors.UndoRequest, error) {
+	if p.Count < 0 {
+		return actors.UndoRequest{}, fieldError(InvalidField, "count", "must be at least 1")
+	}
+	return actors.UndoRequest{
+		Directory: sess.dir(p.Directory), Count: max(p.Count, 1), Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
+	}, nil
+}
+
+func rollback(ctx context.Context, sess *session, p *UndoRequest) (UndoResult, error) {
+	r, err := p.request(sess)
+	if err != nil {
+		return UndoResult{}, err
+	}
+	return undone(sess.live.Undo(context.WithoutCancel(ctx), r))
+}
+
+func redo(ctx context.Context, sess *session, p *UndoRequest) (UndoResult, error) {
+	r, err := p.request(sess)
+	if err != nil {
+		return UndoResult{}, err
+	}
+	if p.AbortOpen {
+		return UndoResult{}, fieldError(InvalidField, "abort_open", "is for undo.rollback")
+	}
+	return undone(sess.live.Redo(context.WithoutCancel(ctx), r))
+}
+
+func restore(ctx context.Context, sess *session, p *RestoreRequest) (UndoResult, error) {
+	if p.Path == "" {
+		return UndoResult{}, fieldError(InvalidField, "path", "is empty")
+	}
+	return undone(sess.live.Restore(context.WithoutCancel(ctx), actors.RestoreRequest{
+		Directory: sess.dir(p.Directory), Path: p.Path, Step: undolog.StepID(p.StepID), Force: p.Force, DryRun: p.DryRun,
+	}))
+}
+
+func undone(u actors.UndoResult, err error) (UndoResult, error) {
+	if err != nil {
+		return UndoResult{}, err
+	}
+	out := UndoResult{
+		Directory: u.Directory, Steps: historySteps(u.Steps), Paths: []PathChange{}, PathCount: u.PathCount,
+		Warnings: u.Warnings, DryRun: u.DryRun, TookMS: u.Took.Milliseconds(),
+	}
+	for _, p := range u.Paths {
+		out.Paths = append(out.Paths, PathChange{p.Path, p.Change, p.Type})
+	}
+	return out, nil
+}
+
+func historySteps(entries []undolog.Entry) []HistoryStep {
+	out := make([]HistoryStep, len(entries))
+	for i, e := range entries {
+		out[i] = HistoryStep{
+			StepID: int64(e.StepID), Type: string(e.Type), Command: e.Command, Status: e.Status,
+			StartedAt: e.StartedAt, EndedAt: e.EndedAt, ExitCode: e.ExitCode,
+			AffectedPaths: notNil(e.AffectedPaths), AffectedCount: e.AffectedCount, Unprotected: e.Unprotected,
+			Damaged: e.Damaged, StoredBytes: e.StoredBytes, Barriers: barrierInfos(e.Barriers),
+		}
+	}
+	return out
+}
+
+func history(ctx context.Context, sess *session, p *HistoryRequest) (HistoryResult, error) {
+	limit := p.Limit
+	if limit == 0 {
+		limit = 100
+	}
+	if limit < 0 || limit > MaxEntries {
+		return HistoryResult{}, fieldError(InvalidField, "limit", "must be between 1 and %d", MaxEntries)
+	}
+	dir, err := sess.path(p.Directory)
+	if err != nil {
+		return HistoryResult{}, err
+	}
+	entries, err := sess.live.History(ctx, actors.HistoryRequest{Directory: sess.dir(p.Directory), Limit: limit + 1})
+	if err != nil {
+		return HistoryResult{}, err
+	}
+	truncated := len(entries) > limit
+	return HistoryResult{Directory: dir, Steps: historySteps(entries[:min(len(entries), limit)]), Truncated: truncated}, nil
+}
+
+// cutWriter keeps the first bytes.
+type cutWriter struct {
+	b    []byte
+	max  int
+	full bool
+}
+
+// errCut ends a diff that is cut off.
+var errCut = errors.New("stdio: cut off")
+
+func (w *cutWriter) Write(p []byte) (int, error) {
+	n := min(len(p), w.max-len(w.b))
+	w.b = append(w.b, p[:n]...)
+	if n < len(p) {
+		w.full = true
+		return n, errCut
+	}
+	return n, nil
+}
+
+var _ io.Writer = (*cutWriter)(nil)
+
+func diff(ctx context.Context, sess *session, p *DiffRequest) (DiffResult, error) {
+	if p.MaxBytes < 0 || p.MaxBytes > MaxContent {
+		return DiffResult{}, fieldError(InvalidField, "max_bytes", "must be between 1 and %d", MaxContent)
+	}
+	w := &cutWriter{max: p.MaxBytes}
+	if w.max == 0 {
+		w.max = MaxContent
+	}
+	err := sess.live.Diff(ctx, actors.StepRequest{Directory: sess.dir(p.Directory), Step: undolog.StepID(p.StepID)}, w)
+	if err != nil && !w.full {
+		return DiffResult{}, err
+	}
+	if w.full {
+		w.b = w.b[:len(w.b)-incomplete(w.b)]
+	}
+	r := DiffResult{Truncated: w.full}
+	r.Diff, r.Encoding = text(w.b)
+	return r, nil
+}
+
+func (l *UndoLimits) check(prefix string) error {
+	for _, f := range []struct {
+		name  string
+		value *int64
+	}{
+		{"max_log_size_bytes", l.MaxLogSizeBytes},
+		{"max_single_step_size_bytes", l.MaxSingleStepSizeBytes},
+		{"max_age_seconds", l.MaxAgeSeconds},
+	} {
+		if f.value != nil && (*f.value < -1 || *f.value == 0) {
+			return fieldError(InvalidField, prefix+f.name, "must be positive, or -1 for no limit")
+		}
+	}
+	if l.MaxStepCount != nil && (*l.MaxStepCount < -1 || *l.MaxStepCount == 0) {
+		return fieldError(InvalidField, prefix+"max_step_count", "must be positive, or -1 for no limit")
+	}
+	if l.MaxAgeSeconds != nil && *l.MaxAgeSeconds > int64(time.Duration(1<<62)/time.Second) {
+		return fieldError(InvalidField, prefix+"max_age_seconds", "is too large")
+	}
+	return nil
+}
+
+// Apply sets the limits that l names.
+func (l *UndoLimits) Apply(to *undolog.Limits) {
+	if l.MaxLogSizeBytes != nil {
+		to.LogBytes = *l.MaxLogSizeBytes
+	}
+	if l.MaxStepCount != nil {
+		to.StepCount = *l.MaxStepCount
+	}
+	if l.MaxSingleStepSizeBytes != nil {
+		to.StepBytes = *l.MaxSingleStepSizeBytes
+	}
+	if l.MaxAgeSeconds != nil {
+		to.Age = -1
+		if *l.MaxAgeSeconds > 0 {
+			to.Age = time.Duration(*l.MaxAgeSeconds) * time.Second
+		}
+	}
+}
+
+func configureUndo(ctx context.Context, sess *session, p *UndoConfigure) (UndoLimitsResult, error) {
+	change := UndoLimits{p.MaxLogSizeBytes, p.MaxStepCount, p.MaxSingleStepSizeBytes, p.MaxAgeSeconds}
+	if err := change.check(""); err != nil {
+		return UndoLimitsResult{}, err
+	}
+	limits, err := sess.live.Limits(ctx, sess.dir(p.Directory))
+	if err != nil {
+		return UndoLimitsResult{}, err
+	}
+	if change != (UndoLimits{}) {
+		change.Apply(&limits)
+		if err := sess.live.ConfigureLimits(ctx, sess.dir(p.Directory), limits); err != nil {
+			return UndoLimitsResult{}, err
+		}
+	}
+	out := UndoLimitsResult{
+		MaxLogSizeBytes: limits.LogBytes, MaxStepCount: limits.StepCount, MaxSingleStepSizeBytes: limits.StepBytes, MaxAgeSeconds: -1,
+	}
+	if limits.Age > 0 {
+		out.MaxAgeSeconds = int64(limits.Age / time.Second)
+	}
+	return out, nil
+}
+
+// discard gives up the history of a folder; without a session, the log for
+// which the last session.start failed.
+func discard(ctx context.Context, rq *request, p *DirectoryRequest) (DiscardResult, error) {
+	s := rq.s
+	ctx = context.WithoutCancel(ctx)
+	if sess := s.current(); sess != nil {
+		dir, err := sess.path(p.Directory)
+		if err != nil {
+			return DiscardResult{}, err
+		}
+		gc, err := sess.live.GC(ctx, actors.GCRequest{Directory: sess.dir(p.Directory), Discard: true})
+		return DiscardResult{Directory: dir, BytesFreed: max(gc.BytesBefore-gc.BytesAfter, 0)}, err
+	}
+	s.mu.Lock()
+	dir := s.mismatch
+	s.mu.Unlock()
+	if dir == "" {
+		return DiscardResult{}, &Error{Code: NoSession, Message: "undo.discard: there is no session, and none failed for its undo log's format"}
+	}
+	if err := undolog.Discard(ctx, dir); err != nil {
+		return DiscardResult{}, err
+	}
+	s.mu.Lock()
+	s.mismatch = ""
+	s.mu.Unlock()
+	return DiscardResult{Directory: dir}, nil
+}
