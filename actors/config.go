@@ -32,6 +32,9 @@ type Config struct {
 	// Hide and Show change what the runtime hides; see [hypervisor.Config].
 	Hide, Show []string
 	Debug      bool
+	// Umask is taken from the modes of files that frontends write. It is the
+	// user's: the program's own is zero (hostfs.ClearUmask).
+	Umask uint32
 
 	Timing Timing
 	// Clock is injected by tests; nil means the real one.

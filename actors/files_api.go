@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"errors"
 
 	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -29,14 +28,16 @@ type Files interface {
 }
 
 // Errors of Files, beside io/fs's (fs.ErrNotExist ...) and
-// messages.ErrNoDirectory, ErrReadOnlyDirectory, ErrBusy.
+// messages.ErrNoDirectory, ErrReadOnlyDirectory, ErrDenied, ErrBusy.
 var (
 	// ErrOutside: the path leads out of the working folder.
 	ErrOutside = files.ErrOutside
 	// ErrTooLarge: the content is above the limit.
-	ErrTooLarge = errors.New("too large")
+	ErrTooLarge = files.ErrTooLarge
 	// ErrEdit: the text to replace is not there, or is ambiguous.
-	ErrEdit = errors.New("cannot apply the edit")
+	ErrEdit = files.ErrEdit
+	// ErrConflict: somebody else changed the file at the same time.
+	ErrConflict = files.ErrConflict
 	// ErrNotRegular: the path is not a regular file.
 	ErrNotRegular = files.ErrNotRegular
 	// ErrPattern: the pattern of a search cannot be used; the text says why.

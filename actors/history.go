@@ -141,6 +141,7 @@ func (s *Session) Diff(ctx context.Context, r StepRequest, out io.Writer) error 
 func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	r.Count = max(r.Count, 1)
 	var aborted []undolog.Entry
+	p := refuse
 	if r.AbortOpen && !r.DryRun {
 		w, err := s.history(r.Directory)
 		if err != nil {
@@ -159,9 +160,10 @@ func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 				return UndoResult{Directory: w.d.Path, Steps: aborted, Took: s.clock.Now().Sub(begin)}, nil
 			}
 		}
+		p = hurry // whoever ran it is about to leave
 	}
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
-	res, err := s.apply(ctx, r.Directory, r.DryRun, true, func(p *messages.Reply[*undolog.ApplyResult]) any {
+	res, err := s.apply(ctx, r.Directory, p, r.DryRun, true, func(p *messages.Reply[*undolog.ApplyResult]) any {
 		return &interceptor.Undo{Options: o, Reply: p}
 	})
 	res.Steps = append(aborted, res.Steps...)
@@ -171,7 +173,7 @@ func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 // Redo implements [Service].
 func (s *Session) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
-	return s.apply(ctx, r.Directory, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
+	return s.apply(ctx, r.Directory, refuse, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
 		return &interceptor.Redo{Options: o, Reply: p}
 	})
 }
@@ -179,18 +181,23 @@ func (s *Session) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 // Restore implements [Service].
 func (s *Session) Restore(ctx context.Context, r RestoreRequest) (UndoResult, error) {
 	o := undolog.RestoreOptions{Path: r.Path, Step: r.Step, Force: r.Force, DryRun: r.DryRun}
-	return s.apply(ctx, r.Directory, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
+	return s.apply(ctx, r.Directory, refuse, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
 		return &interceptor.Restore{Options: o, Reply: p}
 	})
 }
 
 // apply runs a rollback in one folder. It is not cut short when ctx ends: only
 // the wait is.
-func (s *Session) apply(ctx context.Context, name string, dry, notify bool, msg func(*messages.Reply[*undolog.ApplyResult]) any) (UndoResult, error) {
+func (s *Session) apply(ctx context.Context, name string, p patience, dry, notify bool, msg func(*messages.Reply[*undolog.ApplyResult]) any) (UndoResult, error) {
 	w, err := s.history(name)
 	if err != nil {
 		return UndoResult{}, err
 	}
+	turn, err := s.line.enter(ctx, turnApply, p)
+	if err != nil {
+		return UndoResult{}, err
+	}
+	defer s.line.leave(turn)
 	begin := s.clock.Now()
 	res, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", msg)
 	u := UndoResult{Directory: w.d.Path, DryRun: dry, Took: s.clock.Now().Sub(begin)}
@@ -216,6 +223,13 @@ func (s *Session) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
 	}
 	if err := w.usable(); err != nil {
 		return undolog.GCResult{}, err
+	}
+	if r.Discard {
+		turn, err := s.line.enter(ctx, turnApply, refuse)
+		if err != nil {
+			return undolog.GCResult{}, err
+		}
+		defer s.line.leave(turn)
 	}
 	o := undolog.GCOptions{CompressAll: r.CompressAll, Discard: r.Discard}
 	res, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", func(p *messages.Reply[*undolog.GCResult]) any {

@@ -23,6 +23,7 @@ var codes = []struct {
 	{"crashed", messages.ErrCrashed},
 	{"no_directory", messages.ErrNoDirectory},
 	{"read_only_directory", messages.ErrReadOnlyDirectory},
+	{"denied", messages.ErrDenied},
 	{"no_machine", messages.ErrNoMachine},
 	{"no_safeguard", messages.ErrNoSafeguard},
 	{"step_open", undolog.ErrBusy},

@@ -21,8 +21,8 @@ const (
 	failGrace   = 500 * time.Millisecond
 )
 
-// Run runs one command as one step. It returns ErrBusy while another runs,
-// ErrNoMachine without a runtime, and a *hypervisor.StartError when the command
+// Run runs one command as one step. Unless it may wait it returns ErrBusy while
+// another runs. It returns ErrNoMachine without a runtime, and a *hypervisor.StartError when the command
 // could not be started. When ctx ends or the timeout passes the command is
 // cancelled; what it did is kept.
 func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
@@ -40,14 +40,25 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	if err != nil {
 		return RunResult{}, err
 	}
+	patience := refuse
+	if r.Wait {
+		patience = queue
+	}
+	turn, err := s.line.enter(ctx, turnCommand, patience)
+	if err != nil {
+		return RunResult{}, err
+	}
+	defer s.line.leave(turn)
 	info := undolog.StepInfo{Type: undolog.TypeCommand, Command: shellQuote(r.Argv), Argv: r.Argv, Dir: dir}
 	id, err := ask(ctx, s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: info, Reply: p} })
 	if err != nil {
 		return RunResult{}, err
 	}
 	s.stepOpen(id, r.Origin)
+	s.line.admit(turn, id)
 	s.bus.emit(Event{Type: EventStepStarted, Step: id, Origin: r.Origin, Message: info.Command, Command: info.Command})
 	status, how, runErr := s.execute(ctx, id, dir, r)
+	s.line.settle(turn)
 	res, err := s.finish(id, info.Command, r.Origin, status, how)
 	if runErr != nil && res.Outcome != messages.OutcomeFailed {
 		return res, runErr

@@ -44,6 +44,7 @@ type Session struct {
 	stopped chan struct{}
 	asked   atomic.Pointer[openStep]
 	decide  deciders
+	line    line
 
 	mu      sync.Mutex // server, closing, workdir.bridge, workdir.files
 	server  *control.Server
@@ -151,6 +152,13 @@ func (s *Session) start(ctx context.Context) error {
 	if s.cfg.Runtime != nil {
 		if _, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Start{Context: ctx, Reply: r} }); err != nil {
 			return err
+		}
+	}
+	for _, w := range s.dirs {
+		if w.files == nil { // no bridge, and nobody to hide anything from
+			if err := w.readable(nil); err != nil {
+				return err
+			}
 		}
 	}
 	return s.move(ctx, session.Active, "started")

@@ -83,6 +83,9 @@ type Op struct {
 	// Cancel is closed when the kernel interrupts the request. It is no proof
 	// that the process died: see [Interceptor.Begin].
 	Cancel <-chan struct{}
+	// Ours: no process of the guest asks but this program itself, and once Cancel
+	// is closed it does not wait any more.
+	Ours bool
 }
 
 // Errors of Begin. A bridge turns them into errnos in its one table; any

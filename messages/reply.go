@@ -88,6 +88,8 @@ var (
 	ErrNoDirectory = errors.New("no such directory in this session")
 	// ErrReadOnlyDirectory: the folder takes no changes and has no history.
 	ErrReadOnlyDirectory = errors.New("directory is read-only in this session")
+	// ErrDenied: a safeguard stopped it, and somebody, or the deadline, said no.
+	ErrDenied = errors.New("denied")
 	// ErrNoMachine: there is no runtime, or it has ended: no command can run.
 	ErrNoMachine = errors.New("no runtime: commands cannot run")
 	// ErrNoSafeguard: no such safeguard, or nobody waits for it any more.

@@ -83,6 +83,9 @@ func (h *Hooks) wait(r *request, op *fsbridge.Op) (uint64, error) {
 			timeout, stopTimeout = alarm(left)
 			continue
 		case <-cancel:
+			if op.Ours {
+				return h.abandon(r, fsbridge.ErrInterrupted)
+			}
 			cancel = nil
 		case <-poll:
 		}

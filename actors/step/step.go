@@ -57,9 +57,10 @@ type Finish struct {
 	Result undolog.StepResult
 	// Failed, if not empty, says why the step must be rolled back.
 	Failed string
-	// Quiet: no process is left that could write.
-	Quiet bool
-	Reply *messages.Reply[Finished]
+	// Quiet: no process is left that could write. Prompt: there was none; what
+	// others write just now is not waited for.
+	Quiet, Prompt bool
+	Reply         *messages.Reply[Finished]
 }
 
 // Current asks for the id of the open step, 0 if none is.
@@ -317,8 +318,11 @@ func (a *Actor) quiesce() {
 	now := a.o.Clock.Now()
 	inFlight, holding, wait := 0, false, time.Duration(0)
 	for _, d := range a.o.Directories {
-		inFlight += d.InFlight()
 		holding = holding || d.Holding()
+		if a.finish.Prompt {
+			continue
+		}
+		inFlight += d.InFlight()
 		if !a.finish.Quiet {
 			wait = max(wait, a.o.Idle-now.Sub(d.LastMutation()))
 		}

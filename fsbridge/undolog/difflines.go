@@ -14,6 +14,22 @@ const (
 	diffContext = 3
 )
 
+// UnifiedDiff writes what turns content a of the file path into content b, as
+// [Log.Diff] would: nothing if they are the same, one line for binary ones.
+func UnifiedDiff(w io.Writer, path string, a, b []byte) error {
+	if bytes.Equal(a, b) {
+		return nil
+	}
+	if isBinary(a) || isBinary(b) {
+		_, err := fmt.Fprintf(w, "Binary files a/%s and b/%s differ\n", path, path)
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "--- a/%s\n+++ b/%s\n", path, path); err != nil {
+		return err
+	}
+	return writeHunks(w, a, b)
+}
+
 // writeHunks writes the hunks of a unified diff from a to b.
 func writeHunks(w io.Writer, a, b []byte) error {
 	la, lb := splitLines(a), splitLines(b)

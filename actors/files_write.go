@@ -1,0 +1,179 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/codeagent/sandbox/actors/step"
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/files"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// WriteFile implements [Files].
+func (s *Session) WriteFile(ctx context.Context, r WriteFileRequest) (WriteResult, error) {
+	return s.write(ctx, apiCall{dir: r.Directory, path: r.Path, tool: "write_file", from: r.Origin},
+		func(ctx context.Context, w *files.Writer, rel string, admit func() error) (files.WriteResult, error) {
+			return w.Write(ctx, rel, files.WriteOptions{Data: r.Data, Mode: r.Mode, Parents: r.Parents, Create: r.Create, Admit: admit})
+		})
+}
+
+// EditFile implements [Files].
+func (s *Session) EditFile(ctx context.Context, r EditFileRequest) (WriteResult, error) {
+	o := files.EditOptions{DryRun: r.DryRun}
+	for _, e := range r.Edits {
+		o.Edits = append(o.Edits, files.Edit(e))
+	}
+	res, err := s.write(ctx, apiCall{dir: r.Directory, path: r.Path, tool: "edit_file", from: r.Origin},
+		func(ctx context.Context, w *files.Writer, rel string, admit func() error) (files.WriteResult, error) {
+			o.Admit = admit
+			return w.Edit(ctx, rel, o)
+		})
+	res.DryRun = r.DryRun
+	return res, err
+}
+
+// apiCall is one write by a frontend, and its step.
+type apiCall struct {
+	dir, path, tool string
+	from            Origin
+
+	s    *Session
+	w    *workdir
+	info undolog.StepInfo
+	turn *turn
+	step undolog.StepID
+}
+
+// write performs a call: what can be refused by looking is refused before there
+// is a step; then the call waits for its turn, opens a step, or takes part in the
+// one of the command that runs, and is done under the hooks as a command's write.
+func (s *Session) write(ctx context.Context, c apiCall,
+	f func(context.Context, *files.Writer, string, func() error) (files.WriteResult, error)) (res WriteResult, err error) {
+	c.s = s
+	var folder *files.Folder
+	if c.w, folder, err = s.folder(c.dir); err == nil {
+		err = c.w.usable()
+	}
+	if err != nil {
+		return res, err
+	}
+	rel, err := folder.Rel(c.path)
+	if err != nil {
+		return res, err
+	}
+	if c.from.Tool != "" {
+		c.tool = c.from.Tool
+	}
+	c.info = undolog.StepInfo{Type: undolog.TypeAPI, Command: c.tool + " " + shellQuote([]string{rel}), Dir: c.w.d.Path}
+	did, err := f(ctx, &files.Writer{Folder: folder, Hooks: c.w.hooks, Umask: s.cfg.Umask}, rel, func() error { return c.admit(ctx) })
+	if len(did.Touched) > 0 {
+		c.w.changed(did.Touched)
+	}
+	if c.turn != nil {
+		err = c.end(did, err)
+	}
+	if err != nil {
+		return res, c.failed(ctx, err)
+	}
+	res = WriteResult{Path: did.Path, Created: did.Created, BytesWritten: did.Bytes, Replacements: did.Replacements, Diff: did.Diff}
+	if did.Changed {
+		res.Step = c.step
+	} else {
+		res.BytesWritten = 0
+	}
+	return res, nil
+}
+
+// admit waits for the call's turn and opens its step.
+func (c *apiCall) admit(ctx context.Context) error {
+	turn, err := c.s.line.enter(ctx, turnWrite, queue)
+	if err != nil {
+		return err
+	}
+	if turn.into != nil {
+		c.turn, c.step = turn, turn.into.step
+		return nil
+	}
+	id, err := ask(ctx, c.s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: c.info, Reply: p} })
+	if err != nil {
+		c.s.line.leave(turn)
+		return err
+	}
+	c.turn, c.step = turn, id
+	c.s.stepOpen(id, c.from)
+	return nil
+}
+
+// end closes the call's own step, or rolls it back if something was done before
+// it failed.
+func (c *apiCall) end(did files.WriteResult, failed error) error {
+	defer c.s.line.leave(c.turn)
+	if c.turn.into != nil {
+		return failed
+	}
+	reason := ""
+	if failed != nil && len(did.Touched) > 0 {
+		reason = failed.Error()
+	}
+	f, err := ask(context.Background(), c.s, "steps", func(p *messages.Reply[step.Finished]) any {
+		return &step.Finish{
+			ID: c.step, Result: undolog.StepResult{Status: messages.OutcomeCompleted}, Failed: reason, Prompt: true, Reply: p,
+		}
+	})
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	res := RunResult{Outcome: f.Outcome, Reason: f.Reason}
+	for _, e := range f.Entries {
+		res.Entries = append(res.Entries, RunEntry{Directory: e.Directory, Entry: *e.Entry})
+	}
+	if len(did.Touched) > 0 || len(f.Entries) > 0 || f.Outcome == messages.OutcomeDenied {
+		c.s.stepEnded(Event{Type: EventStepCompleted, Step: c.step, Origin: c.from, Command: c.info.Command}, res)
+	}
+	switch f.Outcome {
+	case messages.OutcomeDenied:
+		return fmt.Errorf("%w: %s", messages.ErrDenied, f.Reason)
+	case messages.OutcomeFailed:
+		if failed == nil {
+			failed = fmt.Errorf("%s was rolled back: %s", c.info.Command, f.Reason)
+		}
+	}
+	return failed
+}
+
+// failed gives an error of the hooks its meaning for frontends.
+func (c *apiCall) failed(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, fsbridge.ErrInterrupted) && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, fsbridge.ErrReadOnly):
+		return fmt.Errorf("%w: %s", messages.ErrReadOnlyDirectory, c.w.d.Path)
+	case errors.Is(err, fsbridge.ErrDenied) && !errors.Is(err, messages.ErrDenied):
+		return fmt.Errorf("%s: %w: %w", c.info.Command, messages.ErrDenied, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fsbridge.ErrFailed), errors.Is(err, fsbridge.ErrNoSpace):
+		return fmt.Errorf("%s: %w", c.info.Command, err)
+	}
+	return err
+}
+
+// changed tells caches of paths that we changed beside the bridge.
+func (w *workdir) changed(paths []string) {
+	bridge := w.theBridge()
+	if bridge == nil {
+		return
+	}
+	err := error(nil)
+	if c, ok := bridge.(interface{ Changed(paths []string) error }); ok {
+		err = c.Changed(paths)
+	} else {
+		err = bridge.Invalidate(fsbridge.Changes{All: true})
+	}
+	if err != nil {
+		w.s.logger().Warn("caches could not be told of a write", "component", "session", "path", w.d.Path, "paths", strings.Join(paths, " "), "err", err)
+	}
+}
