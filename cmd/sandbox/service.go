@@ -96,6 +96,7 @@ func (a *app) config(dirs []actors.Directory) actors.Config {
 		Hide:      a.conf.Jail.Hide,
 		Show:      a.conf.Jail.Show,
 		Debug:     a.conf.Jail.Debug,
+		Umask:     uint32(a.umask),
 		Logger:    a.log,
 	}
 }
