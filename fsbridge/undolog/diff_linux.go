@@ -423,9 +423,6 @@ func (s *diffSide) target() (string, error) {
 	return hostfs.ReadlinkAt(at.fd, at.name)
 }
 
-// isBinary judges as git does.
-func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }
-
 func diffName(name string) string {
 	if name == "" {
 		return "/dev/null"

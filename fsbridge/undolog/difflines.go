@@ -30,6 +30,9 @@ func UnifiedDiff(w io.Writer, path string, a, b []byte) error {
 	return writeHunks(w, a, b)
 }
 
+// isBinary judges as git does.
+func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }
+
 // writeHunks writes the hunks of a unified diff from a to b.
 func writeHunks(w io.Writer, a, b []byte) error {
 	la, lb := splitLines(a), splitLines(b)
