@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // native goals: what warm reading through the bridge may cost.
@@ -19,15 +21,28 @@ func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
 			}
 		}
 	}()
-	for _, make := range []func(context.Context, *lab) (side, error){newNative, newPassthrough, newPassthroughXattr, newBare, newIntercepted} {
-		s, err := make(ctx, l)
+	for _, c := range []struct {
+		name string
+		make func(context.Context, *lab) (side, error)
+	}{
+		{"native", newNative},
+		{"passthrough_ll", newPassthrough},
+		{"passthrough_ll -o xattr", newPassthroughXattr},
+		{"bridge", newBare},
+		{"intercepted", newIntercepted},
+	} {
+		if !l.choice.sides.MatchString(c.name) {
+			continue
+		}
+		s, err := c.make(ctx, l)
 		if err != nil {
 			r.missing("bridge", "a side", err)
 			continue
 		}
 		list, sides[s.name()] = append(list, s), s
 	}
-	t, err := race(ctx, list, workloads(l.archive), rounds)
+	work := slices.DeleteFunc(workloads(l.archive), func(w workload) bool { return !l.choice.work.MatchString(w.name) })
+	t, err := race(ctx, list, work, rounds)
 	for _, c := range []struct {
 		ours, theirs string
 		goal         func(w workload) float64
@@ -50,11 +65,28 @@ func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
 		if sides[c.ours] == nil || sides[c.theirs] == nil {
 			continue
 		}
-		for _, w := range workloads(l.archive) {
+		for _, w := range work {
 			if w.name != "cleaning up" && sides[c.ours].takes(w) && sides[c.theirs].takes(w) {
 				r.ratio(c.ours+" / "+c.theirs, w.name, t.median(w.name, c.ours), t.median(w.name, c.theirs), c.goal(w))
 			}
 		}
 	}
+	cpuTable(r, t, list, work)
 	return err
+}
+
+// cpuTable adds how much processor time each server took: it says more than
+// the clock where the machine does other things, too.
+func cpuTable(r *report, t samples, list []side, work []workload) {
+	for _, w := range work {
+		var figures []string
+		for _, s := range list {
+			if cpu := t.cpu(w.name, s.name()); cpu > 0 {
+				figures = append(figures, fmt.Sprintf("%s %.0f", s.name(), ms(cpu)))
+			}
+		}
+		if len(figures) > 0 {
+			r.note("processor time of the server, ms", w.name, strings.Join(figures, ", "))
+		}
+	}
 }

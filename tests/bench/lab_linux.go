@@ -25,6 +25,7 @@ type lab struct {
 	archive string
 	files   int
 	kind    string
+	choice  choice
 	closers []func() error
 }
 

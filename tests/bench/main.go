@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime/pprof"
 	"syscall"
 )
 
@@ -23,17 +24,36 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	jsonFile := flags.String("json", "", "write the figures to this `file` too")
 	only := flags.String("only", "", "run only the groups that match this `regexp`")
+	sides := flags.String("sides", "", "race only the sides that match this `regexp`")
+	work := flags.String("work", "", "race only in the workloads that match this `regexp`")
+	profile := flags.String("cpuprofile", "", "write a profile of this process to this `file`")
 	rounds := flags.Int("rounds", 3, "how many `rounds` the medians are of")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	match, err := regexp.Compile(*only)
-	if err != nil || *rounds < 1 {
-		fmt.Fprintln(stderr, "bench: -only takes a regular expression, -rounds a positive number")
+	var c choice
+	for _, f := range []struct {
+		into **regexp.Regexp
+		text string
+	}{{&c.groups, *only}, {&c.sides, *sides}, {&c.work, *work}} {
+		var err error
+		if *f.into, err = regexp.Compile(f.text); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 2
+		}
+	}
+	if *rounds < 1 {
+		fmt.Fprintln(stderr, "bench: -rounds takes a positive number")
 		return 2
 	}
+	stop, err := startProfile(*profile)
+	if err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		return 1
+	}
 	r := &report{progress: stderr}
-	facts, err := measure(ctx, r, match, *rounds)
+	facts, err := measure(ctx, r, c, *rounds)
+	stop()
 	r.table(stdout)
 	if *jsonFile != "" {
 		if werr := r.writeJSON(*jsonFile, facts); werr != nil {
@@ -46,4 +66,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// choice is what of it all is run: what matches.
+type choice struct{ groups, sides, work *regexp.Regexp }
+
+// startProfile begins to write a profile into file, unless that is empty; stop
+// ends it.
+func startProfile(file string) (stop func(), err error) {
+	if file == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { pprof.StopCPUProfile(); f.Close() }, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 )
 
 // group is a part of the table.
@@ -28,18 +27,19 @@ func groups() []group {
 
 // measure runs the groups that match. One that fails does not keep the others
 // from running.
-func measure(ctx context.Context, r *report, match *regexp.Regexp, rounds int) (map[string]string, error) {
+func measure(ctx context.Context, r *report, c choice, rounds int) (map[string]string, error) {
 	l, err := newLab(ctx)
 	if err != nil {
 		return nil, err
 	}
+	l.choice = c
 	facts := l.facts()
 	for _, key := range []string{"kernel", "file system", "tree", "user"} {
 		fmt.Fprintf(r.progress, "# %s: %s\n", key, facts[key])
 	}
 	var errs []error
 	for _, g := range groups() {
-		if !match.MatchString(g.name) || ctx.Err() != nil {
+		if !c.groups.MatchString(g.name) || ctx.Err() != nil {
 			continue
 		}
 		if err := g.run(ctx, l, r, rounds); err != nil {

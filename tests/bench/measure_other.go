@@ -5,9 +5,8 @@ package main
 import (
 	"context"
 	"errors"
-	"regexp"
 )
 
-func measure(context.Context, *report, *regexp.Regexp, int) (map[string]string, error) {
+func measure(context.Context, *report, choice, int) (map[string]string, error) {
 	return nil, errors.ErrUnsupported
 }

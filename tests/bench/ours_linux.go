@@ -38,7 +38,7 @@ func newBridge(l *lab, name, dir string, hooks fsbridge.Interceptor) (*bridged, 
 		_ = root.Close()
 		return nil, err
 	}
-	b := &bridged{plain: plain{label: name, dir: mount}, root: root, server: server}
+	b := &bridged{plain: plain{label: name, dir: mount, pid: -1}, root: root, server: server}
 	b.close = func() error {
 		err := server.Close()
 		<-server.Done()

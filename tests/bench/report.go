@@ -24,6 +24,8 @@ type row struct {
 	Unit   string  `json:"unit,omitempty"`
 	// Goal is the largest ratio or value wanted; 0 where there is none.
 	Goal float64 `json:"goal,omitempty"`
+	// Note is a line of figures without a goal.
+	Note string `json:"note,omitempty"`
 	// Missing says why there is no figure.
 	Missing string `json:"missing,omitempty"`
 }
@@ -65,6 +67,10 @@ func (r *report) value(group, name string, value float64, unit string, goal floa
 	r.add(row{Group: group, Name: name, Value: value, Unit: unit, Goal: goal})
 }
 
+func (r *report) note(group, name, text string) {
+	r.add(row{Group: group, Name: name, Note: text})
+}
+
 func (r *report) missing(group, name string, err error) {
 	r.add(row{Group: group, Name: name, Missing: err.Error()})
 }
@@ -73,6 +79,8 @@ func (w row) figure() string {
 	switch {
 	case w.Missing != "":
 		return "left out: " + w.Missing
+	case w.Note != "":
+		return w.Note
 	case w.Unit != "":
 		return fmt.Sprintf("%.4g %s", w.Value, w.Unit)
 	}

@@ -73,6 +73,8 @@ func (s *live) run(ctx context.Context, script string) (time.Duration, error) {
 	return r.Status.Duration, err
 }
 
+func (s *live) cpu() time.Duration { return cpuOf(-1) }
+
 func (s *live) rest(context.Context) error { return nil }
 
 func (s *live) undoOne(ctx context.Context) (time.Duration, error) {

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,6 +22,7 @@ type plain struct {
 	label string
 	dir   string
 	only  []string // workloads; all if it is empty
+	pid   int      // of the process that serves it: 0 nobody, -1 this one
 	close func() error
 }
 
@@ -29,6 +32,7 @@ func (p *plain) run(ctx context.Context, script string) (time.Duration, error) {
 	return timed(ctx, p.dir, script)
 }
 func (p *plain) rest(context.Context) error { return nil }
+func (p *plain) cpu() time.Duration         { return cpuOf(p.pid) }
 func (p *plain) Close() error {
 	if p.close == nil {
 		return nil
@@ -94,7 +98,7 @@ func passthrough(ctx context.Context, l *lab, name, options string) (side, error
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	p := &plain{label: name, dir: mount, only: []string{"untar", "rm -rf"}, close: func() error {
+	p := &plain{label: name, dir: mount, pid: cmd.Process.Pid, only: []string{"untar", "rm -rf"}, close: func() error {
 		err := unix.Unmount(mount, unix.MNT_DETACH)
 		if werr := <-ended; err == nil {
 			err = werr
@@ -119,4 +123,26 @@ func passthrough(ctx context.Context, l *lab, name, options string) (side, error
 func mounted(dir string) bool {
 	var a, b unix.Stat_t
 	return unix.Stat(dir, &a) == nil && unix.Stat(filepath.Dir(dir), &b) == nil && a.Dev != b.Dev
+}
+
+// cpuOf returns the processor time, user and system, that a process has used:
+// this one if pid is -1.
+func cpuOf(pid int) time.Duration {
+	switch pid {
+	case 0:
+		return 0
+	case -1:
+		var u unix.Rusage
+		_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(b), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(f[11])
+	system, _ := strconv.Atoi(f[12])
+	return time.Duration(user+system) * time.Second / 100 // USER_HZ
 }
