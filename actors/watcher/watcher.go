@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,8 +25,8 @@ const (
 	debounce = 100 * time.Millisecond
 	// MaxBatch is how many paths of one batch are looked at singly.
 	MaxBatch = 16384
-	// queue holds events between the kernel's queue and ours.
-	queue = 4096
+	// rest is how long reading pauses after each run of events.
+	rest = 20 * time.Millisecond
 )
 
 // Source is where events come from: fsnotify, or a test.
@@ -64,6 +66,8 @@ type Watcher struct {
 	o    Options
 	src  Source
 	stop chan struct{}
+	// prefix is what the paths of events begin with.
+	prefix string
 
 	mu      sync.Mutex
 	seen    map[string]struct{}
@@ -82,9 +86,10 @@ func New(o Options) (*Watcher, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Watcher{o: o, src: o.Source, stop: make(chan struct{}), seen: map[string]struct{}{}}
+	w := &Watcher{o: o, src: o.Source, stop: make(chan struct{}), seen: map[string]struct{}{},
+		prefix: strings.TrimSuffix(filepath.Clean(o.Root), "/") + "/"}
 	if w.src == nil {
-		src, err := fsnotify.NewBufferedWatcher(queue)
+		src, err := fsnotify.NewWatcher()
 		if err != nil {
 			return nil, fmt.Errorf("watch %s for edits from outside: %w", o.Root, err)
 		}
@@ -120,24 +125,55 @@ func (w *Watcher) Close() error {
 	return w.src.Close()
 }
 
+// pump takes events in: what is there at once, and then nothing for a moment.
+// Meanwhile the source's goroutine waits for us and the kernel collects, so
+// that a burst, which mostly is our own, wakes it fifty times a second and not
+// at each event.
 func (w *Watcher) pump() {
-	events, errs := w.src.Events(), w.src.Errors()
+	errs := w.src.Errors()
+	rested := make(chan struct{}, 1)
 	for {
 		select {
 		case <-w.stop:
 			return
-		case ev, ok := <-events:
-			if !ok {
+		case ev, ok := <-w.src.Events():
+			if !ok || !w.drain(ev) {
 				return
 			}
-			w.note(ev.Name, false)
 		case err, ok := <-errs:
 			if !ok {
 				return
 			}
 			w.Report(err)
+			continue
+		}
+		w.o.Clock.AfterFunc(rest, func() { rested <- struct{}{} })
+		select {
+		case <-w.stop:
+			return
+		case <-rested:
 		}
 	}
+}
+
+// drain notes ev and what follows it without a break. The source has no buffer:
+// it needs a turn of the processor to offer the next event. It returns false
+// when there are no more for good.
+func (w *Watcher) drain(ev fsnotify.Event) bool {
+	w.note(ev.Name, false)
+	for turns := 0; turns < 4; turns++ {
+		select {
+		case ev, ok := <-w.src.Events():
+			if !ok {
+				return false
+			}
+			w.note(ev.Name, false)
+			turns = 0
+		default:
+			runtime.Gosched()
+		}
+	}
+	return true
 }
 
 // Report takes in an error of the source; an overflow drops every cache.
@@ -163,8 +199,8 @@ func (w *Watcher) note(name string, lost bool) {
 	case len(w.seen) >= MaxBatch:
 		w.dropped = true
 	default:
-		rel, err := filepath.Rel(w.o.Root, name)
-		if err != nil || rel == "." {
+		rel, ok := strings.CutPrefix(name, w.prefix)
+		if !ok || rel == "" {
 			return
 		}
 		w.seen[rel] = struct{}{}

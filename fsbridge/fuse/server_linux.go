@@ -255,8 +255,13 @@ func (s *Server) Changed(paths []string) error {
 	t := s.tree
 	inodes := make(map[uint64]bool)
 	var entries []entryName
+	dirs := make(map[string][]string) // a batch has many names of few directories
 	for _, p := range paths {
-		s.changed(p, inodes, &entries)
+		dir, name := splitLast(p)
+		dirs[dir] = append(dirs[dir], name)
+	}
+	for dir, names := range dirs {
+		s.changed(dir, names, inodes, &entries)
 	}
 	if len(inodes)+len(entries) == 0 {
 		return nil
@@ -265,10 +270,10 @@ func (s *Server) Changed(paths []string) error {
 	return s.notify(inodes, entries, false)
 }
 
-func (s *Server) changed(path string, inodes map[uint64]bool, entries *[]entryName) {
+// changed adds what the kernel must be told of some names in a directory.
+func (s *Server) changed(path string, names []string, inodes map[uint64]bool, entries *[]entryName) {
 	t := s.tree
-	parent, name := splitLast(path)
-	fd, err := t.opts.Root.OpenPath(parent, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := t.opts.Root.OpenPath(path, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return
 	}
@@ -284,20 +289,21 @@ func (s *Server) changed(path string, inodes map[uint64]bool, entries *[]entryNa
 	if dst.Mtime != dir.mtime.Load() {
 		inodes[dir.id] = true
 	}
-	if name == "" {
-		return
-	}
-	st, err := hostfs.StatAt(fd, name)
-	if err == nil {
-		n := t.find(st.ID)
-		if n != nil && n.boundTo(dir, name) {
-			if n.mtime.Load() != st.Mtime || n.size.Load() != st.Size {
-				inodes[n.id] = true
-			}
-			return
+	for _, name := range names {
+		if name == "" {
+			continue
 		}
+		st, err := hostfs.StatAt(fd, name)
+		if err == nil {
+			if n := t.find(st.ID); n != nil && n.boundTo(dir, name) {
+				if n.mtime.Load() != st.Mtime || n.size.Load() != st.Size {
+					inodes[n.id] = true
+				}
+				continue
+			}
+		}
+		*entries = append(*entries, entryName{dir.id, name})
 	}
-	*entries = append(*entries, entryName{dir.id, name})
 }
 
 // boundTo tells whether we know the node by this name.

@@ -18,16 +18,23 @@ func (l *Log) External(ctx context.Context, paths []string) ([]Barrier, error) {
 	var out []Barrier
 	var edited []string
 	var err error
+	dirs := make(map[string][]string) // a batch has many names of few directories
 	for _, p := range paths {
+		dir, name := "", p
+		if i := strings.LastIndexByte(p, '/'); i >= 0 {
+			dir, name = p[:i], p[i+1:]
+		}
+		dirs[dir] = append(dirs[dir], name)
+	}
+	for dir, names := range dirs {
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		var found string
-		if found, err = l.externalPath(p); err != nil {
+		var found []string
+		found, err = l.externalDir(dir, names)
+		edited = append(edited, found...)
+		if err != nil {
 			break
-		}
-		if found != "" {
-			edited = append(edited, found)
 		}
 	}
 	l.stamps.mu.Lock()
@@ -42,30 +49,48 @@ func (l *Log) External(ctx context.Context, paths []string) ([]Barrier, error) {
 	return out, errors.Join(err, eerr)
 }
 
-// externalPath checks one path, or the nearest directory above it that there
-// is, and returns what was changed.
-func (l *Log) externalPath(p string) (string, error) {
-	parts, err := hostfs.SplitPath(p)
-	if err != nil || len(parts) == 0 {
-		return "", err
+// externalDir checks some names in one directory, or the nearest directory
+// above it that there is, and returns the paths that were changed.
+func (l *Log) externalDir(dir string, names []string) (edited []string, err error) {
+	parts, err := hostfs.SplitPath(dir)
+	if err != nil {
+		return nil, err
 	}
-	for n := len(parts) - 1; n >= 0; n-- {
-		dir := strings.Join(parts[:n], "/")
-		fd, err := hostfs.OpenBeneath(l.root.FD(), dir, unix.O_PATH|unix.O_DIRECTORY)
+	for n := len(parts); ; n-- {
+		fd, err := hostfs.OpenBeneath(l.root.FD(), strings.Join(parts[:n], "/"), unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
-			if gone(err) == nil {
-				continue // it may be the directory that was removed
+			if gone(err) == nil && n > 0 {
+				names = parts[n-1 : n] // it may be the directory that was removed
+				continue
 			}
-			return "", err
+			return nil, gone(err)
 		}
-		defer hostfs.Close(fd)
-		st, err := hostfs.StatFD(fd)
-		if err != nil {
-			return "", err
-		}
-		return l.externalName(&seenName{Dir: st.ID, Path: dir, FD: fd, Name: parts[n], Inside: true})
+		edited, err = l.externalNames(fd, strings.Join(parts[:n], "/"), names)
+		_ = hostfs.Close(fd)
+		return edited, err
 	}
-	return "", nil
+}
+
+// externalNames checks names in the directory behind fd.
+func (l *Log) externalNames(fd int, dir string, names []string) (edited []string, err error) {
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if l.touchedNow(st.ID) { // as is all that a step does: no look at its files
+			return edited, nil
+		}
+		n := seenName{Dir: st.ID, Path: dir, FD: fd, Name: name, Inside: true}
+		found, err := l.externalName(&n)
+		if err != nil {
+			return edited, err
+		}
+		if found != "" {
+			edited = append(edited, found)
+		}
+	}
+	return edited, nil
 }
 
 func (l *Log) externalName(n *seenName) (string, error) {
@@ -107,6 +132,11 @@ func (t *stampTable) generation() uint64 {
 // inMotion says that the open step has touched a name, its directory's
 // entries or its inode, so that stamps say nothing about it.
 func (l *Log) inMotion(n *seenName) bool {
+	return l.touchedNow(n.Dir) || n.Stat != nil && l.touchedNow(n.Stat.ID)
+}
+
+// touchedNow is inMotion for one inode.
+func (l *Log) touchedNow(id hostfs.ID) bool {
 	l.stamps.mu.Lock()
 	applying := l.stamps.applying
 	l.stamps.mu.Unlock()
@@ -116,8 +146,5 @@ func (l *Log) inMotion(n *seenName) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n.Stat != nil && s.objs[n.Stat.ID] != nil {
-		return true
-	}
-	return s.objs[n.Dir] != nil
+	return s.objs[id] != nil
 }
