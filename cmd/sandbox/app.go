@@ -149,7 +149,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
-		a.configCommand(), a.doctorCommand(), a.versionCommand(),
+		a.configCommand(), a.mcpCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	return root
 }

@@ -1,0 +1,352 @@
+package jsonc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// splice puts text in place of src[start:end].
+type splice struct {
+	start, end int
+	text       string
+}
+
+// apply makes the splices, which are in order and do not overlap.
+func apply(src []byte, splices ...splice) []byte {
+	var out []byte
+	at := 0
+	for _, s := range splices {
+		out = append(out, src[at:s.start]...)
+		out = append(out, s.text...)
+		at = s.end
+	}
+	return append(out, src[at:]...)
+}
+
+// Get returns the value at path, without comments and white space; nil if it is
+// not there. A document of white space is an empty object.
+func Get(src []byte, d Dialect, path ...string) ([]byte, error) {
+	if blank(src) {
+		return nil, nil
+	}
+	root, err := parse(src, d)
+	if err != nil {
+		return nil, err
+	}
+	n, rest, err := find(src, root, path)
+	if err != nil || len(rest) > 0 {
+		return nil, err
+	}
+	return plain(src[n.start:n.end], d)
+}
+
+// Set makes the member at path have a value, which is plain JSON. Objects on the
+// way there are made if they are missing. It returns src itself when the member
+// has that value. Errors are *SyntaxError, also for a member on the way that is
+// no object or is there twice.
+func Set(src []byte, d Dialect, value []byte, path ...string) ([]byte, error) {
+	if !json.Valid(value) || len(path) == 0 {
+		return nil, fmt.Errorf("jsonc: cannot set %q to %q", path, value)
+	}
+	if blank(src) {
+		made, err := Set([]byte("{}\n"), d, value, path...)
+		return append(bytes.Clone(src), made...), err
+	}
+	root, err := parse(src, d)
+	if err != nil {
+		return nil, err
+	}
+	n, rest, err := find(src, root, path)
+	if err != nil {
+		return nil, err
+	}
+	style := styleOf(src, root)
+	var out []byte
+	if len(rest) > 0 {
+		out = style.insert(src, n, rest, value)
+	} else {
+		have, err := plain(src[n.start:n.end], d)
+		if err != nil {
+			return nil, err
+		}
+		if same(have, value) {
+			return src, nil
+		}
+		out = apply(src, splice{n.start, n.end, style.format(value, lineIndent(src, n.start), bytes.ContainsAny(src, "\n"))})
+	}
+	return checked(out, d, value, path)
+}
+
+// Remove takes the member at path away. It returns src itself when there is
+// none. Comments stay.
+func Remove(src []byte, d Dialect, path ...string) ([]byte, error) {
+	if blank(src) || len(path) == 0 {
+		return src, nil
+	}
+	root, err := parse(src, d)
+	if err != nil {
+		return nil, err
+	}
+	n, rest, err := find(src, root, path[:len(path)-1])
+	if err != nil || len(rest) > 0 {
+		return src, err
+	}
+	i, err := index(src, n, path[len(path)-1])
+	if err != nil || i < 0 {
+		return src, err
+	}
+	return checked(remove(src, n, i), d, nil, path)
+}
+
+// checked is the last line of defence: what was made must be what was wanted.
+func checked(out []byte, d Dialect, want []byte, path []string) ([]byte, error) {
+	have, err := Get(out, d, path...)
+	if err != nil || !same(have, want) {
+		return nil, fmt.Errorf("jsonc: the edit of %q failed: %w", path, err)
+	}
+	return out, nil
+}
+
+func blank(src []byte) bool {
+	return len(bytes.Trim(bytes.TrimPrefix(src, []byte("\ufeff")), " \t\r\n")) == 0
+}
+
+// find follows path as far as it goes: rest is what is missing below n.
+func find(src []byte, n node, path []string) (node, []string, error) {
+	for at := 0; ; at++ {
+		if !n.object && (at < len(path) || at == 0) {
+			what := "the document"
+			if at > 0 {
+				what = strconv.Quote(path[at-1])
+			}
+			return n, nil, errorAt(src, n.start, what+" is not an object")
+		}
+		if at == len(path) {
+			return n, nil, nil
+		}
+		i, err := index(src, n, path[at])
+		if err != nil {
+			return n, nil, err
+		}
+		if i < 0 {
+			return n, path[at:], nil
+		}
+		n = n.members[i].value
+	}
+}
+
+// index finds a member of an object, or -1.
+func index(src []byte, n node, key string) (int, error) {
+	i := slices.IndexFunc(n.members, func(m member) bool { return m.key == key })
+	if i < 0 {
+		return i, nil
+	}
+	for _, m := range n.members[i+1:] {
+		if m.key == key {
+			return i, errorAt(src, m.start, fmt.Sprintf("%q is there twice", key))
+		}
+	}
+	return i, nil
+}
+
+// plain is a value as plain JSON on one line.
+func plain(src []byte, d Dialect) ([]byte, error) {
+	var out bytes.Buffer
+	p := &parser{src: src, dialect: d}
+	var last byte
+	for p.space(); p.pos < len(src); p.space() {
+		start := p.pos
+		if src[start] == '"' {
+			p.text()
+		} else {
+			p.pos++
+		}
+		if last == ',' && (src[start] == '}' || src[start] == ']') {
+			out.Truncate(out.Len() - 1)
+		}
+		out.Write(src[start:p.pos])
+		last = src[p.pos-1]
+		if src[start] == '"' {
+			last = '"'
+		}
+	}
+	if !json.Valid(out.Bytes()) {
+		return nil, fmt.Errorf("jsonc: %q is not a value", src)
+	}
+	return out.Bytes(), nil
+}
+
+// same compares values by what they mean; numbers by their digits. Nil is only
+// the same as nil.
+func same(a, b []byte) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	decode := func(src []byte) (v any, err error) {
+		dec := json.NewDecoder(bytes.NewReader(src))
+		dec.UseNumber()
+		err = dec.Decode(&v)
+		return v, err
+	}
+	x, err1 := decode(a)
+	y, err2 := decode(b)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	xs, err1 := json.Marshal(x)
+	ys, err2 := json.Marshal(y)
+	return err1 == nil && err2 == nil && bytes.Equal(xs, ys)
+}
+
+// style is how a document is laid out.
+type style struct{ unit, newline string }
+
+func styleOf(src []byte, root node) style {
+	s := style{unit: "  ", newline: "\n"}
+	if i := bytes.IndexByte(src, '\n'); i > 0 && src[i-1] == '\r' {
+		s.newline = "\r\n"
+	}
+	if len(root.members) > 0 {
+		if in, ok := ownLine(src, root.members[0].start); ok && in != "" {
+			s.unit = strings.TrimPrefix(in, lineIndent(src, root.start))
+		}
+	}
+	if s.unit == "" {
+		s.unit = "  "
+	}
+	return s
+}
+
+// ownLine returns the white space before at, if there is nothing else on its
+// line.
+func ownLine(src []byte, at int) (string, bool) {
+	line := src[bytes.LastIndexByte(src[:at], '\n')+1 : at]
+	if len(bytes.Trim(line, " \t")) > 0 || len(line) == at {
+		return "", false
+	}
+	return string(line), true
+}
+
+// lineIndent is the white space at the begin of the line of at.
+func lineIndent(src []byte, at int) string {
+	line := src[bytes.LastIndexByte(src[:at], '\n')+1 : at]
+	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
+}
+
+// format lays a value out over lines, the first of which has been indented.
+func (s style) format(value []byte, indent string, lines bool) string {
+	var out bytes.Buffer
+	if !lines {
+		_ = json.Compact(&out, value) // it is valid
+		return out.String()
+	}
+	_ = json.Indent(&out, value, indent, s.unit)
+	return strings.ReplaceAll(out.String(), "\n", s.newline)
+}
+
+// insert adds the member path[0], with objects for the rest of path, to an
+// object.
+func (s style) insert(src []byte, n node, path []string, value []byte) []byte {
+	for _, key := range slices.Backward(path[1:]) {
+		value = slices.Concat([]byte("{"), quote(key), []byte(":"), value, []byte("}"))
+	}
+	closing := n.end - 1
+	// Behind everything that is there, comments too.
+	body := bytes.TrimRight(src[:closing], " \t\r\n")
+	at := max(len(body), n.start+1)
+	inside := src[n.start+1 : closing]
+	outer := lineIndent(src, n.start)
+	before, indent, lines := "", outer+s.unit, true
+	switch count := len(n.members); {
+	case count > 0:
+		last := n.members[count-1]
+		in, own := ownLine(src, n.members[0].start)
+		if own {
+			indent, before = in, s.newline+in
+		} else {
+			lines, before = bytes.ContainsAny(inside, "\n"), s.newline+indent
+			if !lines {
+				before = " "
+			}
+		}
+		member := before + string(quote(path[0])) + ": " + s.format(value, indent, lines)
+		if last.comma >= 0 {
+			return apply(src, splice{at, at, member + ","})
+		}
+		return apply(src, splice{last.value.end, last.value.end, ","}, splice{at, at, member})
+	case len(bytes.TrimSpace(inside)) == 0:
+		at = n.start + 1
+		lines = bytes.ContainsAny(src, "\n") || n.start == 0
+		if !lines {
+			return apply(src, splice{at, closing, string(quote(path[0])) + ": " + s.format(value, "", false)})
+		}
+		member := s.newline + indent + string(quote(path[0])) + ": " + s.format(value, indent, true) + s.newline + outer
+		return apply(src, splice{at, closing, member})
+	}
+	// Nothing but comments.
+	member := s.newline + indent + string(quote(path[0])) + ": " + s.format(value, indent, true)
+	if rest := bytes.TrimLeft(src[at:], " \t\r"); rest[0] != '\n' {
+		member += s.newline + outer
+	}
+	return apply(src, splice{at, at, member})
+}
+
+func quote(key string) []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(key) // a string always can be
+	return bytes.TrimRight(out.Bytes(), "\n")
+}
+
+// lineComment reports whether the last comment in src[from:to] ends with its
+// line: what is put behind it needs a new one.
+func lineComment(src []byte, from, to int) bool {
+	p := &parser{src: src[:to], pos: from, dialect: Dialect{Comments: true}}
+	ends := false
+	for p.pos < to {
+		switch p.src[p.pos] {
+		case '/':
+			ends = bytes.HasPrefix(p.src[p.pos:], []byte("//"))
+			p.comment()
+		default:
+			p.pos++
+		}
+	}
+	return ends
+}
+
+// remove takes member i of an object away.
+func remove(src []byte, n node, i int) []byte {
+	m := n.members[i]
+	previous := n.start + 1
+	if i > 0 {
+		previous = n.members[i-1].comma + 1
+	}
+	start := len(bytes.TrimRight(src[:m.start], " \t\r\n"))
+	var cuts []splice
+	if m.comma < 0 && i > 0 { // the comma before it would be left over
+		c := n.members[i-1].comma
+		cuts = append(cuts, splice{c, c + 1, ""})
+	}
+	end := m.value.end
+	if lineComment(src, previous, start) {
+		if rest := bytes.TrimLeft(src[end:], " \t\r,"); len(rest) > 0 && rest[0] != '\n' {
+			start = m.start // a line comment must not swallow what follows
+		}
+	}
+	cuts = append(cuts, splice{start, end, ""})
+	if m.comma >= 0 {
+		cuts = append(cuts, splice{m.comma, m.comma + 1, ""})
+	}
+	if len(n.members) == 1 && len(bytes.TrimSpace(src[n.start+1:start])) == 0 {
+		if tail := src[end : n.end-1]; len(bytes.Trim(tail, " \t\r\n,")) == 0 {
+			return apply(src, splice{n.start + 1, n.end - 1, ""})
+		}
+	}
+	return apply(src, cuts...)
+}

@@ -1,0 +1,303 @@
+package jsonc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var withComments = Dialect{Comments: true}
+
+const server = `{"command":"sandbox","args":["serve"]}`
+
+func TestSet(t *testing.T) {
+	for name, c := range map[string]struct{ in, want string }{
+		"no file":        {"", "{\n  \"mcpServers\": {\n    \"sandbox\": {\n      \"command\": \"sandbox\",\n      \"args\": [\n        \"serve\"\n      ]\n    }\n  }\n}\n"},
+		"empty":          {"{}", "{\n  \"mcpServers\": {\n    \"sandbox\": {\n      \"command\": \"sandbox\",\n      \"args\": [\n        \"serve\"\n      ]\n    }\n  }\n}"},
+		"one line":       {`{"a":1e400,"mcpServers":{"x":{}}}`, `{"a":1e400,"mcpServers":{"x":{}, "sandbox": {"command":"sandbox","args":["serve"]}}}`},
+		"one line empty": {`{"a": 1, "mcpServers": {}}`, `{"a": 1, "mcpServers": {"sandbox": {"command":"sandbox","args":["serve"]}}}`},
+		"tabs, CRLF": {"{\r\n\t\"mcpServers\": {\r\n\t\t\"x\": 1\r\n\t}\r\n}\r\n",
+			"{\r\n\t\"mcpServers\": {\r\n\t\t\"x\": 1,\r\n\t\t\"sandbox\": {\r\n\t\t\t\"command\": \"sandbox\",\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"serve\"\r\n\t\t\t]\r\n\t\t}\r\n\t}\r\n}\r\n"},
+		"no section": {"{\n    \"a\": 123456789012345678901234567890\n}\n",
+			"{\n    \"a\": 123456789012345678901234567890,\n    \"mcpServers\": {\n        \"sandbox\": {\n            \"command\": \"sandbox\",\n            \"args\": [\n                \"serve\"\n            ]\n        }\n    }\n}\n"},
+		"comments": {"{ // top\n  \"mcpServers\": { /* none yet */ }, // here\n}\n",
+			"{ // top\n  \"mcpServers\": { /* none yet */\n    \"sandbox\": {\n      \"command\": \"sandbox\",\n      \"args\": [\n        \"serve\"\n      ]\n    }\n   }, // here\n}\n"},
+		"trailing comma": {"{\n  \"mcpServers\": {\n    \"x\": 1, // why\n  },\n}\n",
+			"{\n  \"mcpServers\": {\n    \"x\": 1, // why\n    \"sandbox\": {\n      \"command\": \"sandbox\",\n      \"args\": [\n        \"serve\"\n      ]\n    },\n  },\n}\n"},
+		"comment behind the last": {"{\n  \"mcpServers\": {\n    \"x\": 1 // why\n  }\n}\n",
+			"{\n  \"mcpServers\": {\n    \"x\": 1, // why\n    \"sandbox\": {\n      \"command\": \"sandbox\",\n      \"args\": [\n        \"serve\"\n      ]\n    }\n  }\n}\n"},
+		"replaced": {"{\n  \"mcpServers\": {\n    \"sandbox\": {\"old\": true}, \"y\": 2}}",
+			"{\n  \"mcpServers\": {\n    \"sandbox\": {\n      \"command\": \"sandbox\",\n      \"args\": [\n        \"serve\"\n      ]\n    }, \"y\": 2}}"},
+		"an escaped key": {`{"mcp\u0053ervers":{"s\u0061ndbox":1}}`, `{"mcp\u0053ervers":{"s\u0061ndbox":{"command":"sandbox","args":["serve"]}}}`},
+		"a mark before":  {"\ufeff{\"mcpServers\":{}}", "\ufeff{\"mcpServers\":{\"sandbox\": {\"command\":\"sandbox\",\"args\":[\"serve\"]}}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := Set([]byte(c.in), withComments, []byte(server), "mcpServers", "sandbox")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(out) != c.want {
+				t.Errorf("got\n%s\nwant\n%s", out, c.want)
+			}
+			again, err := Set(out, withComments, []byte(server), "mcpServers", "sandbox")
+			if err != nil || !bytes.Equal(again, out) {
+				t.Errorf("a second time (%v):\n%s", err, again)
+			}
+		})
+	}
+}
+
+func TestRemove(t *testing.T) {
+	for name, c := range map[string]struct{ in, want string }{
+		"the only one":     {"{\n  \"s\": {\n    \"x\": 1\n  }\n}", "{\n  \"s\": {}\n}"},
+		"the first":        {"{\n  \"s\": {\n    \"x\": 1,\n    \"y\": 2\n  }\n}", "{\n  \"s\": {\n    \"y\": 2\n  }\n}"},
+		"the last":         {"{\n  \"s\": {\n    \"y\": 2,\n    \"x\": 1\n  }\n}", "{\n  \"s\": {\n    \"y\": 2\n  }\n}"},
+		"a comma more":     {"{\"s\": {\"y\": 2, \"x\": 1,},}", "{\"s\": {\"y\": 2,},}"},
+		"a comment before": {"{\"s\": {\n  \"y\": 2, // two\n  \"x\": 1}}", "{\"s\": {\n  \"y\": 2 // two\n  }}"},
+		"comments about":   {"{\"s\": {\n  // mine\n  \"x\": 1, // one\n  \"y\": 2}}", "{\"s\": {\n  // mine\n   // one\n  \"y\": 2}}"},
+		"not there":        {"{\"s\": {\"y\": 2}}", "{\"s\": {\"y\": 2}}"},
+		"no section":       {"{ }", "{ }"},
+		"nothing":          {" ", " "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := Remove([]byte(c.in), withComments, "s", "x")
+			if err != nil || string(out) != c.want {
+				t.Errorf("error %v, got\n%s\nwant\n%s", err, out, c.want)
+			}
+		})
+	}
+}
+
+func TestInvalidDocuments(t *testing.T) {
+	for in, want := range map[string]string{
+		"{\n  \"a\": 1\n  \"b\": 2\n}": "3:3: '\"' where a comma or } should be",
+		"{\n  \"a\": tru\n}":           "2:8: 't' where a value should be",
+		"{\"a\": 01}":                  "1:7: \"01\" is not a number",
+		"{\"a\": \"x\ny\"}":            "1:9: a control character",
+		"{\"a\": \"\\q\"}":             "1:7: a string with a wrong escape",
+		"{\"a\": 1":                    "1:8: the document ends where a comma or } should be",
+		"{\"a\"":                       "1:5: the document ends where a colon should be",
+		"{\"a\": \"":                   "1:7: a string without an end",
+		"{} x":                         "1:4: there is more",
+		"[1]":                          "1:1: the document is not an object",
+		"{\"s\": [1]}":                 "1:7: \"s\" is not an object",
+		"{\"s\": {}, \"s\": {}}":       "1:11: \"s\" is there twice",
+		"{a: 1}":                       "1:2: 'a' where a key in quotes or } should be",
+		"{,}":                          "1:2: ',' where a key",
+		"{\"a\": 1,, }":                "1:9: ','",
+		"{\"a\": [1,,2]}":              "1:10: ','",
+		"{\"a\": 1} /* x":              "1:10: a comment without an end",
+		strings.Repeat("[", 2000):      "1:1001: nested deeper than 1000",
+		"{\"s\": " + strings.Repeat("{\"a\":", 1200): "nested deeper",
+	} {
+		_, err := Set([]byte(in), withComments, []byte("1"), "s", "x")
+		var syntax *SyntaxError
+		if !errors.As(err, &syntax) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: error %v, want %s", in, err, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"{} // c": "1:4: a comment, which", "{\"a\": 1,}": "1:8: a comma before }", "{\"a\": [1,]}": "1:9: a comma before ]",
+	} {
+		if _, err := Set([]byte(in), Dialect{}, []byte("1"), "s"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", in, err, want)
+		}
+	}
+}
+
+// gap is white space, perhaps with comments.
+func gap(t *rapid.T, comments bool) string {
+	choices := []string{"", "", " ", "\n", "\n  ", "\r\n\t"}
+	if comments {
+		choices = append(choices, " /* c, } */ ", " // \"x\": {\n", "\n  // d\n  ", "/**/")
+	}
+	return rapid.SampledFrom(choices).Draw(t, "gap")
+}
+
+func document(t *rapid.T, depth int, comments bool) string {
+	kinds := 7
+	if depth <= 0 {
+		kinds = 5
+	}
+	comma := func(last bool) string {
+		if !last {
+			return gap(t, comments) + ","
+		}
+		if comments && rapid.Bool().Draw(t, "trailing") {
+			return gap(t, comments) + ","
+		}
+		return ""
+	}
+	switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
+	case 0:
+		return rapid.SampledFrom([]string{"0", "-1.5e+300", "123456789012345678901234567890", "1E9"}).Draw(t, "number")
+	case 1:
+		return rapid.SampledFrom([]string{"true", "false", "null"}).Draw(t, "word")
+	case 2, 3, 4:
+		return rapid.SampledFrom([]string{`""`, `"// no comment"`, `"\"}\\"`, `"\u00e9\ud83d\ude00"`, `"ü"`, "\"\xff\""}).Draw(t, "text")
+	case 5:
+		out := "["
+		n := rapid.IntRange(0, 3).Draw(t, "items")
+		for i := range n {
+			out += gap(t, comments) + document(t, depth-1, comments) + comma(i == n-1)
+		}
+		return out + gap(t, comments) + "]"
+	}
+	return object(t, depth, comments, nil)
+}
+
+// object has random members and those given.
+func object(t *rapid.T, depth int, comments bool, given map[string]string) string {
+	var members []string
+	for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b b", "//", "ü", "mcpserver"}), 0, 4, rapid.ID[string]).Draw(t, "keys") {
+		members = append(members, string(quote(key))+gap(t, comments)+":"+gap(t, comments)+document(t, depth-1, comments))
+	}
+	for key, value := range given {
+		members = append(members, string(quote(key))+":"+gap(t, comments)+value)
+	}
+	members = rapid.Permutation(members).Draw(t, "order")
+	out := "{"
+	for i, m := range members {
+		out += gap(t, comments) + m
+		if i < len(members)-1 || comments && rapid.Bool().Draw(t, "trailing") {
+			out += gap(t, comments) + ","
+		}
+	}
+	if len(members) == 0 {
+		return "{}"
+	}
+	return out + gap(t, comments) + "}"
+}
+
+// TestEverythingElseStays: what Set adds, Remove takes away, and then the
+// document is byte for byte what it was. So neither touched anything else.
+func TestEverythingElseStays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := Dialect{Comments: rapid.Bool().Draw(t, "comments")}
+		src := gap(t, d.Comments) + object(t, 3, d.Comments, map[string]string{"servers": object(t, 2, d.Comments, nil)}) + gap(t, d.Comments)
+		set, err := Set([]byte(src), d, []byte(server), "servers", "sandbox")
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, src)
+		}
+		if again, err := Set(set, d, []byte(server), "servers", "sandbox"); err != nil || !bytes.Equal(again, set) {
+			t.Fatalf("not idempotent: %v\n%s\nbecame\n%s", err, set, again)
+		}
+		other, err := Set(set, d, []byte(`[1, {"other": null}]`), "servers", "sandbox")
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, set)
+		}
+		for _, with := range [][]byte{set, other} {
+			back, err := Remove(with, d, "servers", "sandbox")
+			if err != nil || string(back) != src {
+				t.Fatalf("%v\n%q\nbecame\n%q\nand then\n%q", err, src, with, back)
+			}
+		}
+		if !d.Comments {
+			sameButOne(t, src, set)
+		}
+	})
+}
+
+// sameButOne compares with the standard library's eyes.
+func sameButOne(t *rapid.T, before string, after []byte) {
+	decode := func(s []byte) map[string]any {
+		dec := json.NewDecoder(bytes.NewReader(s))
+		dec.UseNumber()
+		var v map[string]any
+		if err := dec.Decode(&v); err != nil {
+			t.Fatalf("%v in %s", err, s)
+		}
+		return v
+	}
+	a, b := decode([]byte(before)), decode([]byte(after))
+	added := b["servers"].(map[string]any)["sandbox"]
+	delete(b["servers"].(map[string]any), "sandbox")
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	z, _ := json.Marshal(added)
+	if !bytes.Equal(x, y) || !same(z, []byte(server)) {
+		t.Fatalf("%s\nbecame\n%s", before, after)
+	}
+}
+
+// TestRemoveLeavesTheRest removes members that were there: what is left is
+// valid, and all others mean what they did.
+func TestRemoveLeavesTheRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		comments := rapid.Bool().Draw(t, "comments")
+		d := Dialect{Comments: comments}
+		src := object(t, 3, comments, map[string]string{"sandbox": document(t, 2, comments)})
+		out, err := Remove([]byte(src), d, "sandbox")
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, src)
+		}
+		root, err := parse([]byte(src), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range root.members {
+			have, err := Get(out, d, m.key)
+			if err != nil {
+				t.Fatalf("%v: %q became %q", err, src, out)
+			}
+			want, _ := Get([]byte(src), d, m.key)
+			if m.key == "sandbox" {
+				want = nil
+			}
+			if !bytes.Equal(have, want) {
+				t.Fatalf("%q is %s, was %s: %q became %q", m.key, have, want, src, out)
+			}
+		}
+		if comments && strings.Count(src, "//")+strings.Count(src, "/*") > 0 && len(root.members) > 1 {
+			i, _ := index([]byte(src), root, "sandbox")
+			m := root.members[i]
+			rest := src[:m.start] + src[m.value.end:]
+			if strings.Count(rest, "/* c") != strings.Count(string(out), "/* c") || strings.Count(rest, "// d") != strings.Count(string(out), "// d") {
+				t.Fatalf("comments were lost: %q became %q", src, out)
+			}
+		}
+	})
+}
+
+func FuzzEdit(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}", `{"servers":{}}`, "{ // c\n \"servers\": {\"a\": 1,}, /* d */ }\n", "{\n\t\"servers\": {\n\t\t\"sandbox\": {},\n\t}\n}",
+		"{\"servers\":{\"sandbox\":1,\"sandbox\":2}}", "[1,2", "\ufeff{}", "{\"a\":\"\\u12\"}", strings.Repeat("[", 50), "{\"servers\":{/*x*/}}", "{\"servers\":{\"a\":1//x\n}}",
+	} {
+		f.Add([]byte(seed), true)
+		f.Add([]byte(seed), false)
+	}
+	f.Fuzz(func(t *testing.T, src []byte, comments bool) {
+		d := Dialect{Comments: comments}
+		before := bytes.Clone(src)
+		set, err := Set(src, d, []byte(server), "servers", "sandbox")
+		if !bytes.Equal(src, before) {
+			t.Fatal("the source was changed")
+		}
+		if _, ok := err.(*SyntaxError); err != nil {
+			if !ok {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !comments && !json.Valid(bytes.TrimPrefix(set, []byte("\ufeff"))) {
+			t.Fatalf("%q is not valid", set)
+		}
+		back, err := Remove(set, d, "servers", "sandbox")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Set(back, d, []byte(server), "servers", "sandbox"); err != nil {
+			t.Fatalf("%v: %q", err, again)
+		}
+		if _, err := Remove(src, d, "servers"); err != nil {
+			if _, ok := err.(*SyntaxError); !ok {
+				t.Fatal(err)
+			}
+		}
+	})
+}
