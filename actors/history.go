@@ -167,23 +167,28 @@ func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		return &interceptor.Undo{Options: o, Reply: p}
 	})
 	res.Steps = append(aborted, res.Steps...)
+	s.logApplied(ctx, "undo", res, err)
 	return res, err
 }
 
 // Redo implements [Service].
 func (s *Session) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
-	return s.apply(ctx, r.Directory, refuse, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
+	res, err := s.apply(ctx, r.Directory, refuse, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
 		return &interceptor.Redo{Options: o, Reply: p}
 	})
+	s.logApplied(ctx, "redo", res, err)
+	return res, err
 }
 
 // Restore implements [Service].
 func (s *Session) Restore(ctx context.Context, r RestoreRequest) (UndoResult, error) {
 	o := undolog.RestoreOptions{Path: r.Path, Step: r.Step, Force: r.Force, DryRun: r.DryRun}
-	return s.apply(ctx, r.Directory, refuse, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
+	res, err := s.apply(ctx, r.Directory, refuse, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
 		return &interceptor.Restore{Options: o, Reply: p}
 	})
+	s.logApplied(ctx, "restore", res, err)
+	return res, err
 }
 
 // apply runs a rollback in one folder. It is not cut short when ctx ends: only

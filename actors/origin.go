@@ -14,7 +14,11 @@ type openStep struct {
 	from Origin
 }
 
-func (s *Session) stepOpen(id undolog.StepID, from Origin) { s.asked.Store(&openStep{id, from}) }
+func (s *Session) stepOpen(id undolog.StepID, from Origin) {
+	s.asked.Store(&openStep{id, from})
+	s.openNow.Store(int64(id))
+	s.logStep(int64(id), from)
+}
 
 // origin returns who asked for the step, if it is the newest.
 func (s *Session) origin(id undolog.StepID) Origin {

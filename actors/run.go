@@ -156,12 +156,15 @@ func (s *Session) stepEnded(e Event, res RunResult) {
 	for i, r := range res.Entries {
 		one := e
 		one.Directory, one.Entry, one.AffectedCount, one.Last = r.Directory, &r.Entry, r.Entry.AffectedCount, i == len(res.Entries)-1
+		s.logStepEnd(one)
 		s.bus.emit(one)
 	}
 	if len(res.Entries) == 0 {
 		e.Last = true
+		s.logStepEnd(e)
 		s.bus.emit(e)
 	}
+	s.openNow.CompareAndSwap(int64(e.Step), 0)
 }
 
 // notifyGuest tells programs inside that steps were rolled back.

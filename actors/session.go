@@ -43,6 +43,7 @@ type Session struct {
 	sgIDs   int
 	stopped chan struct{}
 	asked   atomic.Pointer[openStep]
+	openNow atomic.Int64 // the step that is open, for the log; 0 if none
 	decide  deciders
 	line    line
 
@@ -102,6 +103,7 @@ func newSession(cfg Config) (*Session, error) {
 	if cfg.Clock != nil {
 		s.clock = cfg.Clock
 	}
+	s.cfg.Logger = s.correlated(cfg.Logger)
 	if s.id == "" {
 		var b [6]byte
 		if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {

@@ -50,7 +50,7 @@ func (w *workdir) open(ctx context.Context) (err error) {
 	cfg := w.s.cfg
 	w.log, err = undolog.Open(ctx, undolog.Options{
 		Dir: w.d.UndoDir, Root: w.root, Limits: cfg.Limits, Symlinks: cfg.Symlinks, Barriers: cfg.Barriers,
-		Durability: cfg.Durability, Gitignore: cfg.Gitignore, Now: w.s.clock.Now, Logger: cfg.Logger,
+		Durability: cfg.Durability, Gitignore: cfg.Gitignore, Now: w.s.clock.Now, Logger: w.s.component("undo").With("directory", w.d.Path),
 		Owner: undolog.Owner{PID: os.Getpid(), Session: w.s.id, WorkDir: w.d.Path},
 		Warn:  w.warn,
 	})
@@ -160,8 +160,9 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 	if t.Kind != hypervisor.TransportFUSE {
 		return errors.Join(fmt.Errorf("no bridge for transport %d: %w", t.Kind, errors.ErrUnsupported), t.File.Close())
 	}
+	log := w.s.component("fs_backend").With("directory", w.d.Path)
 	o := fuse.Options{
-		Root: w.root, Hidden: t.Hide, ReadOnly: w.d.ReadOnly, Logger: w.s.cfg.Logger,
+		Root: w.root, Hidden: t.Hide, ReadOnly: w.d.ReadOnly, Logger: log,
 		SymlinksReadOnly: w.s.cfg.Symlinks == undolog.SymlinkReadOnly,
 	}
 	if w.hooks != nil {
@@ -178,8 +179,10 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 	}
 	b, err := fuse.ServeFile(t.File, o)
 	if err != nil {
+		log.Error("backend not started", "backend", "fuse", "err", err)
 		return err
 	}
+	log.Info("backend started", "backend", "fuse", "read_only", w.d.ReadOnly, "cache_none", o.Cache == fuse.CacheNone)
 	w.s.mu.Lock()
 	w.bridge = b
 	w.s.mu.Unlock()
@@ -203,6 +206,7 @@ func (w *workdir) close() error {
 	w.closeFiles()
 	if b := w.theBridge(); b != nil {
 		errs = append(errs, b.Close())
+		w.s.component("fs_backend").Info("backend stopped", "backend", "fuse", "directory", w.d.Path)
 	}
 	if w.watch != nil {
 		errs = append(errs, w.watch.Close())

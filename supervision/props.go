@@ -87,8 +87,8 @@ func (s Spec) observe(crashed error) actor.ReceiverMiddleware {
 
 func (s Spec) panicked(id string, msg, reason any, crashed error) {
 	stack := debug.Stack()
-	orDiscard(s.Logger).Error("actor panicked", "component", "supervision", "actor", id,
-		"message", fmt.Sprintf("%T", msg), "reason", fmt.Sprint(reason), "stack", string(stack))
+	orDiscard(s.Logger).Error("actor panicked", "component", "session", "actor", id,
+		"type", fmt.Sprintf("%T", msg), "reason", fmt.Sprint(reason), "stack", string(stack))
 	if s.PanicLog != nil {
 		fmt.Fprintf(s.PanicLog, "%s actor %s panicked on %T: %v\n%s\n", time.Now().Format(time.RFC3339Nano), id, msg, reason, stack)
 	}
@@ -104,7 +104,7 @@ func (s Spec) panicked(id string, msg, reason any, crashed error) {
 // NewSystem makes an actor system that logs by the given logger (nil: not at
 // all), and nothing to stdout.
 func NewSystem(logger *slog.Logger) *actor.ActorSystem {
-	quiet := orDiscard(logger).With("component", "actor")
+	quiet := orDiscard(logger).With("component", "session")
 	return actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(levelled{quiet.Handler()}) }),
 		actor.WithDeadLetterRequestLogging(false),

@@ -61,14 +61,14 @@ func NewStrategy(clock Clock, b Backoff, logger *slog.Logger, giveUp func(child 
 func (s *Strategy) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
 	delay, ok := s.next(child.Id)
 	if !ok {
-		s.log().Error("actor given up", "component", "supervision", "actor", child.Id, "reason", reason)
+		s.log().Error("actor given up", "component", "session", "actor", child.Id, "reason", reason)
 		parent.StopChildren(child)
 		if s.giveUp != nil {
 			s.giveUp(child.Id, reason)
 		}
 		return
 	}
-	s.log().Warn("actor restarts", "component", "supervision", "actor", child.Id, "delay", delay)
+	s.log().Warn("actor restarts", "component", "session", "actor", child.Id, "delay", delay)
 	if delay == 0 {
 		parent.RestartChildren(child)
 		return

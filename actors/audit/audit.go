@@ -54,11 +54,11 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *actor.Stopped:
 	case *Record:
 		if err := a.record(m.Decision); err != nil {
-			a.o.Logger.Error("decision not recorded", "component", "audit", "err", err)
+			a.o.Logger.Error("decision not recorded", "component", "safeguard", "err", err)
 			a.o.Node.SetError(err.Error())
 		}
 	default:
-		a.o.Logger.Error("unknown message", "component", "audit", "message", fmt.Sprintf("%T", m))
+		a.o.Logger.Error("unknown message", "component", "safeguard", "type", fmt.Sprintf("%T", m))
 	}
 }
 

@@ -55,7 +55,7 @@ type paused struct{ token uint64 }
 
 // NewActor makes a fresh instance for the hooks.
 func NewActor(h *Hooks) *Actor {
-	a := &Actor{h: h, log: h.o.Logger.With("component", "interceptor", "path", h.o.Directory)}
+	a := &Actor{h: h, log: h.log}
 	a.holds.MaxOps, a.holds.MaxBytes = h.o.MaxHeldOps, h.o.MaxHeldBytes
 	return a
 }
@@ -102,7 +102,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 		}
 	default:
 		if !a.command(m) {
-			a.log.Error("unknown message", "message", fmt.Sprintf("%T", m))
+			a.log.Error("unknown message", "type", fmt.Sprintf("%T", m))
 		}
 	}
 	a.settle()

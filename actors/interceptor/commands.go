@@ -118,9 +118,12 @@ func (h *Hooks) commit(ctx context.Context, res undolog.StepResult) (e *undolog.
 		return nil, false, nil
 	}
 	if e, err = h.o.Log.Commit(ctx, res); err == nil {
+		if e != nil {
+			h.log.Info("step committed", "step_id", int64(id), "affected", e.AffectedCount, "stored_bytes", e.StoredBytes)
+		}
 		return e, id < 0, nil
 	}
-	h.o.Logger.Error("step could not be closed", "component", "interceptor", "path", h.o.Directory, "step_id", int64(id), "err", err)
+	h.log.Error("step could not be closed", "step_id", int64(id), "err", err)
 	if _, still := h.o.Log.Current(); still {
 		if _, abort := h.o.Log.Abort(ctx); abort != nil {
 			h.readOnly(fmt.Sprintf("step %d can neither be closed (%v) nor rolled back (%v)", id, err, abort))
@@ -184,6 +187,9 @@ func (a *Actor) abortJob(reply func(*undolog.ApplyResult, error)) *job {
 				return
 			}
 			res, err = a.h.o.Log.Abort(ctx)
+			if err == nil {
+				a.log.Info("step rolled back", "step_id", int64(id))
+			}
 			switch {
 			case errors.Is(err, undolog.ErrUnprotected): // kept: part of it is not in the log
 				if _, still := a.h.o.Log.Current(); still {

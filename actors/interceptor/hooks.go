@@ -1,6 +1,7 @@
 package interceptor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,12 +28,18 @@ const (
 	gateClosed                 // the session has ended: EIO
 )
 
+// levelTrace is the log's level below debug.
+const levelTrace = slog.LevelDebug - 4
+
 var gateNames = []string{"idle", "open", "held", "failing", "recovering", "read_only", "closed"}
 
 // Hooks is the bridges' side of the Interceptor. It outlives restarts of the
 // actor. Methods are safe for concurrent use.
 type Hooks struct {
 	o     Options
+	log   *slog.Logger
+	debug bool // a line for each capture
+	trace bool // a line for each mutation
 	guard fsbridge.Guard
 	gate  atomic.Uint32
 	last  atomic.Int64 // unix nanoseconds of the newest mutation
@@ -74,7 +81,8 @@ func New(o Options) *Hooks {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Hooks{o: o}
+	h := &Hooks{o: o, log: o.Logger.With("component", "undo", "directory", o.Directory)}
+	h.debug, h.trace = h.log.Enabled(context.Background(), slog.LevelDebug), h.log.Enabled(context.Background(), levelTrace)
 	s := o.Safeguards
 	h.armed = s.DeleteThreshold > 0 || s.OverwriteBytes > 0 || s.RenameOver
 	h.gate.Store(gateCrashed)
@@ -140,6 +148,7 @@ func (h *Hooks) readOnly(why string) {
 	h.problem = why
 	h.mu.Unlock()
 	h.gate.Store(gateReadOnly)
+	h.log.Error("directory is read-only now", "reason", why)
 	h.o.Node.SetState("read_only")
 	h.o.Node.SetError(why)
 	if f := h.o.Events.Failed; f != nil {
@@ -156,9 +165,21 @@ func (h *Hooks) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 	}
 	if h.gate.Load() == gateOpen && (!h.armed || h.counts(op, t.Epoch) == "") && h.o.Log.Protected(t.Epoch, op) {
 		h.last.Store(h.o.Clock.Now().UnixNano())
+		if h.trace {
+			h.logOp(levelTrace, "mutation", op)
+		}
 		return t, nil
 	}
 	return h.begin(op, t)
+}
+
+// logOp is for debugging: one line about one operation.
+func (h *Hooks) logOp(l slog.Level, text string, op *fsbridge.Op) {
+	attrs := []slog.Attr{slog.String("op", op.Kind.String()), slog.Uint64("inode", guardKey(op))}
+	if op.Name != "" {
+		attrs = append(attrs, slog.String("path", op.Name))
+	}
+	h.log.LogAttrs(context.Background(), l, text, attrs...)
 }
 
 // guardKey spreads operations over the guard's shards.
@@ -241,6 +262,9 @@ func (h *Hooks) capture(op *fsbridge.Op, t fsbridge.Ticket) (_ fsbridge.Ticket, 
 	if err != nil {
 		return fsbridge.Ticket{}, bridgeError(err)
 	}
+	if h.debug {
+		h.logOp(slog.LevelDebug, "preimage captured", op)
+	}
 	return t, nil
 }
 
@@ -273,7 +297,7 @@ func (h *Hooks) End(t fsbridge.Ticket, op *fsbridge.Op, created *fsbridge.Object
 // recovers the log.
 func (h *Hooks) crash(reason any) {
 	h.closeGate()
-	h.o.Logger.Error("undo log panicked", "component", "interceptor", "path", h.o.Directory,
+	h.log.Error("undo log panicked",
 		"reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
 	h.send(&crashed{reason})
 }

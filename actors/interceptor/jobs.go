@@ -126,7 +126,7 @@ func (h *Hooks) protect(f func()) (crash error) {
 	defer func() {
 		if r := recover(); r != nil {
 			h.closeGate()
-			h.o.Logger.Error("undo log panicked", "component", "interceptor", "path", h.o.Directory,
+			h.log.Error("undo log panicked",
 				"reason", fmt.Sprint(r), "stack", string(debug.Stack()))
 			crash = fmt.Errorf("%w: %v", messages.ErrCrashed, r)
 		}
@@ -173,7 +173,7 @@ func (h *Hooks) invalidate(c fsbridge.Changes) {
 		return
 	}
 	if err := b.Invalidate(c); err != nil {
-		h.o.Logger.Warn("caches could not be told of a change", "component", "interceptor", "path", h.o.Directory, "err", err)
+		h.log.Warn("caches could not be told of a change", "err", err)
 	}
 }
 
@@ -214,6 +214,9 @@ func (a *Actor) onRecovery(m *recovery) {
 	} else {
 		a.h.gate.CompareAndSwap(gateCrashed, gateIdle)
 		a.h.o.Node.SetState(gateNames[gateIdle])
+	}
+	if r := m.rec; r != nil {
+		a.log.Warn("recovered after a crash", "step_id", int64(r.StepID), "restored", r.Restored, "completed_rollback", r.CompletedRollback, "unprotected", r.Unprotected)
 	}
 	if m.rec != nil && a.h.o.Events.Recovered != nil {
 		a.h.o.Events.Recovered(m.rec)

@@ -77,7 +77,7 @@ func (h *Hooks) wait(r *request, op *fsbridge.Op) (uint64, error) {
 				left = time.Duration(at - h.o.Clock.Now().UnixNano())
 			}
 			if left <= 0 {
-				h.o.Logger.Error("no answer from the interceptor", "component", "interceptor", "op", r.op.String(), "path", h.o.Directory)
+				h.log.Error("no answer from the interceptor", "op", r.op.String())
 				return h.abandon(r, fsbridge.ErrFailed)
 			}
 			timeout, stopTimeout = alarm(left)

@@ -122,12 +122,12 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *down:
 		a.onDown(m)
 	default:
-		a.log().Error("unknown message", "message", fmt.Sprintf("%T", m))
+		a.log().Error("unknown message", "type", fmt.Sprintf("%T", m))
 	}
 	a.o.Node.SetState(a.state)
 }
 
-func (a *Actor) log() *slog.Logger { return a.o.Logger.With("component", "machine") }
+func (a *Actor) log() *slog.Logger { return a.o.Logger.With("component", "session") }
 
 func (a *Actor) onStarted(ctx actor.Context) {
 	self, root := ctx.Self(), ctx.ActorSystem().Root
@@ -160,8 +160,15 @@ func (a *Actor) onStart(m *Start) {
 		return
 	}
 	a.state = "starting"
+	log, name := a.log(), a.o.Runtime.Name()
 	go func() {
+		begin := time.Now()
 		guest, err := a.o.Runtime.Start(m.Context, a.o.Config)
+		if err != nil {
+			log.Error("runtime not started", "runtime", name, "err", err)
+		} else {
+			log.Info("runtime started", "runtime", name, "took_us", time.Since(begin).Microseconds())
+		}
 		a.tell(&started{guest, err, m.Reply})
 	}()
 }
@@ -195,9 +202,14 @@ func (a *Actor) onExec(m *Exec) {
 		m.Reply.Fail(errors.Join(fmt.Errorf("%w (machine is %s)", messages.ErrNoMachine, a.state), a.last))
 		return
 	}
-	guest := a.guest
+	guest, log := a.guest, a.o.Logger.With("component", "control", "step_id", m.Command.ID)
 	go func() {
+		// Arguments may hold secrets; the history has them, a log is passed on.
+		log.Info("command dispatched", "program", m.Command.Argv[0], "arguments", len(m.Command.Argv)-1)
 		p, err := guest.Exec(m.Context, m.Command)
+		if err != nil {
+			log.Warn("command not started", "err", err)
+		}
 		m.Reply.Send(p, err)
 	}()
 }
@@ -209,9 +221,14 @@ func (a *Actor) onStop(m *Stop) {
 		return
 	}
 	a.state = "stopping"
-	guest := a.guest
+	guest, log := a.guest, a.log()
 	go func() {
 		err := guest.Stop(m.Context)
+		if err != nil {
+			log.Warn("runtime did not stop cleanly", "err", err)
+		} else {
+			log.Info("runtime stopped")
+		}
 		m.Reply.Send(struct{}{}, err)
 	}()
 }

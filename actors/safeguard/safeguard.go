@@ -1,6 +1,7 @@
 package safeguard
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -98,7 +99,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 			}
 		}
 	default:
-		a.log().Error("unknown message", "message", fmt.Sprintf("%T", m))
+		a.log().Error("unknown message", "type", fmt.Sprintf("%T", m))
 	}
 	a.o.Node.SetState(map[bool]string{true: "idle", false: "pending"}[len(a.pending) == 0])
 	a.o.Node.SetFact("pending", fmt.Sprint(len(a.pending)))
@@ -120,7 +121,7 @@ func (a *Actor) onAsk(m *messages.Ask) {
 	}
 	q.timer.Reset(a.o.Timeout)
 	a.pending = append(a.pending, q)
-	a.log().Info("safeguard triggered", "safeguard_id", q.ID, "ask", m)
+	a.log().Info("safeguard triggered", "safeguard_id", q.ID, "step_id", m.Step, "kind", m.Kind, "count", m.Count, "directory", m.Directory)
 	if a.o.Triggered != nil {
 		a.o.Triggered(q.Pending)
 	}
@@ -162,7 +163,11 @@ func (a *Actor) decide(id string, allow bool, by string) error {
 func (a *Actor) close(q *question, word, by string) {
 	q.timer.Stop()
 	a.pending = slices.DeleteFunc(a.pending, func(o *question) bool { return o == q })
-	a.log().Info("safeguard decided", "safeguard_id", q.ID, "decision", word, "by", by)
+	level, text := slog.LevelInfo, "safeguard decided"
+	if by == "timeout" {
+		level, text = slog.LevelWarn, "safeguard timed out and was denied"
+	}
+	a.log().Log(context.Background(), level, text, "safeguard_id", q.ID, "step_id", q.Ask.Step, "decision", word, "by", by)
 	if a.o.Decided != nil {
 		a.o.Decided(messages.Decision{
 			At: a.o.Clock.Now(), ID: q.ID, Kind: q.Ask.Kind, Directory: q.Ask.Directory, Step: q.Ask.Step,

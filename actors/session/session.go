@@ -97,7 +97,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *Move:
 		m.Reply.Send(a.state, a.move(m))
 	default:
-		a.o.Logger.Error("unknown message", "component", "session", "message", fmt.Sprintf("%T", m))
+		a.o.Logger.Error("unknown message", "component", "session", "type", fmt.Sprintf("%T", m))
 	}
 }
 

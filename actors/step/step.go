@@ -179,7 +179,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *Current:
 		m.Reply.Send(a.id, nil)
 	default:
-		a.log().Error("unknown message", "message", fmt.Sprintf("%T", m))
+		a.log().Error("unknown message", "type", fmt.Sprintf("%T", m))
 	}
 	a.o.Node.SetState(string(a.phase))
 }
@@ -189,7 +189,7 @@ func (a *Actor) log() *slog.Logger {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	return l.With("component", "step", "step_id", int64(a.id))
+	return l.With("component", "control", "step_id", int64(a.id))
 }
 
 // release gives up the open step: a step without its actor is rolled back.

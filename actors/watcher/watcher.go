@@ -96,6 +96,7 @@ func New(o Options) (*Watcher, error) {
 		w.src = notifySource{src}
 	}
 	go w.pump()
+	w.o.Logger.Info("watching for edits from outside", "component", "file_watcher", "directory", o.Root)
 	return w, nil
 }
 
@@ -268,7 +269,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 			a.look()
 		}
 	default:
-		a.w.o.Logger.Error("unknown message", "component", "file_watcher", "message", fmt.Sprintf("%T", m))
+		a.w.o.Logger.Error("unknown message", "component", "file_watcher", "type", fmt.Sprintf("%T", m))
 	}
 }
 
@@ -288,6 +289,7 @@ func (a *Actor) look() {
 
 func (w *Watcher) handle(b batch, done func()) {
 	if b.dropped || b.lost {
+		w.o.Logger.Warn("too many changes at once: every cache is dropped", "component", "file_watcher", "queue_overflow", b.lost)
 		w.invalidate(fsbridge.Changes{All: true})
 		if b.lost && w.o.Overflow != nil {
 			w.o.Overflow("too many changes at once in " + w.o.Root + ": edits from outside may not have been announced; undo checks for them")

@@ -142,7 +142,7 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, v := range config.Flags() {
 		a.keyFlags[v.Name()] = v
 	}
-	a.addKeyFlags(root, "undo-dir", "log-level")
+	a.addKeyFlags(root, "undo-dir", "log-level", "log-format")
 
 	root.AddCommand(
 		a.runCommand(), a.historyCommand(), a.showCommand(), a.diffCommand(),
@@ -193,7 +193,7 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	if err := a.useFlags(func(name string) bool { return name != "undo-dir" }); err != nil {
 		return a.failure(cmd, err)
 	}
-	if a.log, err = newLogger(a.stderr, conf.Log.Level); err != nil {
+	if a.log, err = newLogger(a.stderr, conf.Log.Level, conf.Log.Format); err != nil {
 		return usageError{err}
 	}
 	a.paint = newPainter(a.stdout)

@@ -6,29 +6,68 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
+
+	"github.com/codeagent/sandbox/messages/logctx"
 )
 
 // levelTrace is below debug: wire-level detail.
 const levelTrace = slog.LevelDebug - 4
 
-// newLogger writes JSON lines as docs/logging.md describes them, or coloured
-// text when out is a terminal.
-func newLogger(out *os.File, level string) (*slog.Logger, error) {
+// newLogger writes JSON lines as docs/logging.md describes them, or text. The
+// format is json, text or auto: text when out is a terminal.
+func newLogger(out *os.File, level, format string) (*slog.Logger, error) {
 	l, err := parseLevel(level)
 	if err != nil {
 		return nil, err
 	}
-	if term.IsTerminal(int(out.Fd())) {
-		return slog.New(tint.NewTextHandler(out, &tint.Options{
-			Level: l, TimeFormat: time.TimeOnly, NoColor: !wantColour(out),
+	if format == "text" || format != "json" && term.IsTerminal(int(out.Fd())) {
+		return correlated(tint.NewTextHandler(out, &tint.Options{
+			Level: l, TimeFormat: time.TimeOnly, NoColor: !wantColour(out), ReplaceAttr: harmless,
 		})), nil
 	}
-	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{
+	return correlated(slog.NewJSONHandler(out, &slog.HandlerOptions{
 		Level: l, ReplaceAttr: logNames,
 	})), nil
+}
+
+// correlated makes lines tell the request and the step of their context, and
+// one component at least.
+func correlated(h slog.Handler) *slog.Logger {
+	return slog.New(logctx.New(h, logctx.Options{Component: "cli"}))
+}
+
+// harmless keeps names and texts from elsewhere from acting on the terminal:
+// tint passes escape sequences on, and makes some of the text \x1b.
+func harmless(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case slog.Level, time.Time, int64, uint64, float64, bool, time.Duration:
+	case string:
+		a.Value = slog.StringValue(inert(v))
+	default:
+		a.Value = slog.StringValue(inert(fmt.Sprint(v)))
+	}
+	return a
+}
+
+// inert writes out what is not printable.
+func inert(s string) string {
+	s = strings.ReplaceAll(s, `\x1b`, `\x1B`)
+	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "<%04X>", r)
+		}
+	}
+	return b.String()
 }
 
 func parseLevel(s string) (slog.Level, error) {

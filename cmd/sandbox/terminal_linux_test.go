@@ -55,7 +55,7 @@ func (d decisions) Decide(_ context.Context, r actors.DecideRequest) error {
 // terminalHelper is what 'sandbox run' does with the terminal, around a local
 // process.
 func terminalHelper(argv []string) int {
-	log, _ := newLogger(os.Stderr, "")
+	log, _ := newLogger(os.Stderr, "", "")
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, log: log}
 	j := newJob(a, actors.Config{})
 	defer j.stopSignals()

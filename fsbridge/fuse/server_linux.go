@@ -1,6 +1,7 @@
 package fuse
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func ProtocolOptions(logger *slog.Logger) *fuse.MountOptions {
 type logWriter struct{ log *slog.Logger }
 
 func (w logWriter) Write(p []byte) (int, error) {
-	w.log.Debug("go-fuse", "message", string(p))
+	w.log.Debug("go-fuse", "text", string(bytes.TrimSpace(p)))
 	return len(p), nil
 }
 

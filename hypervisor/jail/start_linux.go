@@ -35,7 +35,7 @@ func New(o Options) *Runtime {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	r := &Runtime{o: o, log: log.With("component", "jail")}
+	r := &Runtime{o: o, log: log.With("component", "control")}
 	r.program = sync.OnceValues(r.loadProgram)
 	return r
 }

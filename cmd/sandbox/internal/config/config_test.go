@@ -248,7 +248,7 @@ timeout = "30s"
 	allowed := []string{
 		`isolation = "jail"`, `undo.symlinks = "read-only"`, `undo.barriers = "lock"`, `undo.durability = "power"`, `undo.gitignore = false`,
 		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`,
-		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.debug = false`, `bridge.cache = "none"`, `log.level = "error"`, `log.level = "trace"`,
+		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.debug = false`, `bridge.cache = "none"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
 	}
 	refused := []string{
 		`isolation = "none"`, `locked = ["undo"]`, `directory = [{path = "/etc"}]`, `undo.dir = "/tmp/x"`, `undo.max_bytes = 1`, `undo.max_bytes = -1`,

@@ -71,6 +71,11 @@ func general() []Key {
 			Doc:   "the least important `level` of the log on stderr: error, warn, info, debug or trace",
 			field: func(c *Config) any { return &c.Log.Level },
 		},
+		{
+			Name: "log.format", Enum: []string{"auto", "json", "text"}, Rule: Any, Flag: "log-format",
+			Doc:   "`form` of the log on stderr: json, text, or auto (text if stderr is a terminal)",
+			field: func(c *Config) any { return &c.Log.Format },
+		},
 	}
 }
 
@@ -188,7 +193,7 @@ func insideKeys() []Key {
 func Default() Config {
 	return Config{
 		Isolation:  "auto",
-		Log:        Log{Level: "warn"},
+		Log:        Log{Level: "warn", Format: "auto"},
 		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
 		Safeguards: Safeguards{Timeout: Duration(30e9)},
 		Bridge:     Bridge{Cache: "auto"},

@@ -22,7 +22,7 @@ type Config struct {
 }
 
 // Log is the diagnostics on stderr.
-type Log struct{ Level string }
+type Log struct{ Level, Format string }
 
 // Undo is the undo log.
 type Undo struct {

@@ -1,0 +1,69 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/codeagent/sandbox/messages/logctx"
+)
+
+// correlated makes the session's own logger: its lines tell which step was open
+// and, if they are about a step, for which request that was.
+func (s *Session) correlated(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(logctx.New(l.Handler(), logctx.Options{Component: "session", Complete: s.complete}))
+}
+
+func (s *Session) complete(f logctx.Fields) logctx.Fields {
+	if f.Step == 0 {
+		f.Step = s.openNow.Load()
+		return f
+	}
+	if f.RequestID == "" {
+		f.RequestID = s.origin(stepID(f.Step)).RequestID
+	}
+	return f
+}
+
+// component is the logger of a part that logs by the session.
+func (s *Session) component(name string) *slog.Logger {
+	return s.cfg.Logger.With(logctx.KeyComponent, name)
+}
+
+// logStep says that a step begins.
+func (s *Session) logStep(id int64, from Origin) {
+	var attrs []any
+	if from != (Origin{}) {
+		attrs = []any{"frontend", from.Frontend, "tool", from.Tool}
+	}
+	s.component("control").InfoContext(about(id, from), "step started", attrs...)
+}
+
+func about(id int64, from Origin) context.Context {
+	return logctx.With(context.Background(), logctx.Fields{RequestID: from.RequestID, Step: id})
+}
+
+// logStepEnd says how it ended.
+func (s *Session) logStepEnd(e Event) {
+	attrs := []any{"outcome", e.Outcome, "affected", e.AffectedCount}
+	if e.ExitCode != nil {
+		attrs = append(attrs, "exit_code", *e.ExitCode)
+	}
+	if e.Directory != "" {
+		attrs = append(attrs, "path", e.Directory)
+	}
+	s.component("control").InfoContext(about(int64(e.Step), e.Origin), "step completed", attrs...)
+}
+
+// logApplied says what an undo, redo or restore did.
+func (s *Session) logApplied(ctx context.Context, what string, u UndoResult, err error) {
+	log := s.component("undo")
+	attrs := []any{"path", u.Directory, "steps", len(u.Steps), "paths", u.PathCount, "took_us", u.Took.Microseconds(), "dry_run", u.DryRun}
+	if err != nil {
+		log.WarnContext(ctx, what+" refused or failed", append(attrs, "err", err)...)
+		return
+	}
+	log.InfoContext(ctx, what+" executed", attrs...)
+}
