@@ -1,0 +1,24 @@
+// Package image makes what a virtual machine boots: a kernel and an initramfs,
+// out of a distribution's packages and our own program for guests. It needs no
+// container engine and no root, and the same inputs give the same bytes.
+//
+// # What is in it
+//
+//	vmlinux       the kernel, taken out of the package's bzImage: QEMU starts it
+//	              by PVH in a third of the time. Where that cannot be done, the
+//	              bzImage itself.
+//	base.cpio     busybox and its applets, the kernel modules that a guest needs
+//	              in the order of their dependencies, /etc with an ordinary user
+//	manifest.json versions, sources and SHA-256 of all of these
+//
+// All of it lies in one directory, which appears with a rename when it is
+// complete. [Image.Initrd] appends the guest program, which comes from the
+// caller's own binary, so that a new version of it needs no new download.
+//
+// # Trust
+//
+// Packages come by apt, which checks their signatures. A package is parsed
+// defensively nevertheless: archive members have limits, only those that are
+// asked for are read, nothing is unpacked to the disk and no path out of an
+// archive is ever used as a path on the host.
+package image

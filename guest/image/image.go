@@ -1,0 +1,355 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/u-root/u-root/pkg/cpio"
+)
+
+// ErrNone is wrapped where no image was built yet.
+var ErrNone = errors.New("image: none was built; run 'sandbox guest build'")
+
+// format changes when images of older versions are of no use any more.
+const format = 1
+
+// Options of [Build].
+type Options struct {
+	// Dir is where images are kept, each architecture in a directory of its own.
+	Dir string
+	// Arch is Go's name of the architecture: amd64 or arm64.
+	Arch string
+	// Generic takes the distribution's general kernel instead of the one for
+	// clouds: larger, but it speaks 9P too.
+	Generic bool
+	// KernelPackage and BusyboxPackage are .deb files to take instead of the
+	// distribution's.
+	KernelPackage, BusyboxPackage string
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Image is a finished image.
+type Image struct {
+	Dir      string
+	Manifest Manifest
+}
+
+// Manifest describes an image; it is what lies in manifest.json.
+type Manifest struct {
+	Format  int               `json:"format"`
+	Arch    string            `json:"arch"`
+	Kernel  string            `json:"kernel"` // its version
+	Boot    string            `json:"boot"`   // "pvh" or "bzimage" or "image"
+	Modules []string          `json:"modules"`
+	Applets int               `json:"applets"`
+	Sources map[string]string `json:"sources"` // package file: SHA-256
+	Files   map[string]string `json:"files"`   // file: SHA-256
+}
+
+// The files of an image.
+const (
+	kernelFile   = "kernel"
+	baseFile     = "base.cpio"
+	manifestFile = "manifest.json"
+)
+
+// Kernel returns the path of the kernel.
+func (i Image) Kernel() string { return filepath.Join(i.Dir, kernelFile) }
+
+// Build makes the image for an architecture, replacing one that is there. It
+// downloads packages; ctx ends that. What was there stays if it fails.
+func Build(ctx context.Context, o Options) (Image, error) {
+	if o.Arch != "amd64" && o.Arch != "arm64" {
+		return Image{}, fmt.Errorf("image: no guest for architecture %q; there is amd64 and arm64", o.Arch)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return Image{}, fmt.Errorf("image: %w", err)
+	}
+	work, err := os.MkdirTemp(o.Dir, ".build-")
+	if err != nil {
+		return Image{}, fmt.Errorf("image: %w", err)
+	}
+	defer os.RemoveAll(work)
+	b := &build{o: o, work: work, out: filepath.Join(work, "image")}
+	b.manifest = Manifest{Format: format, Arch: o.Arch, Sources: map[string]string{}, Files: map[string]string{}}
+	if err := os.Mkdir(b.out, 0o755); err != nil {
+		return Image{}, fmt.Errorf("image: %w", err)
+	}
+	if err := b.run(ctx); err != nil {
+		return Image{}, err
+	}
+	final := filepath.Join(o.Dir, o.Arch)
+	if err := replace(b.out, final, filepath.Join(work, "old")); err != nil {
+		return Image{}, fmt.Errorf("image: %w", err)
+	}
+	return Image{Dir: final, Manifest: b.manifest}, nil
+}
+
+// replace puts a directory in the place of another, which goes to old.
+func replace(from, to, old string) error {
+	if err := os.Rename(to, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// build is one run of Build.
+type build struct {
+	o         Options
+	work, out string
+	manifest  Manifest
+}
+
+func (b *build) run(ctx context.Context) error {
+	kernel := "linux-image-cloud-" + b.o.Arch
+	if b.o.Generic {
+		kernel = "linux-image-" + b.o.Arch
+	}
+	modules, err := b.takeKernel(ctx, kernel)
+	if err != nil {
+		return err
+	}
+	busybox, err := b.takeBusybox(ctx)
+	if err != nil {
+		return err
+	}
+	applets, err := b.applets(ctx, busybox)
+	if err != nil {
+		return err
+	}
+	b.manifest.Applets = len(applets)
+	for _, m := range modules {
+		b.manifest.Modules = append(b.manifest.Modules, m.name)
+	}
+	var base bytes.Buffer
+	if err := writeCPIO(&base, baseRecords(busybox, applets, modules)); err != nil {
+		return err
+	}
+	if err := b.write(baseFile, base.Bytes()); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(b.manifest, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.out, manifestFile), append(text, '\n'), 0o644)
+}
+
+func (b *build) write(name string, content []byte) error {
+	b.manifest.Files[name] = sum(content)
+	return os.WriteFile(filepath.Join(b.out, name), content, 0o644)
+}
+
+func sum(content []byte) string {
+	s := sha256.Sum256(content)
+	return hex.EncodeToString(s[:])
+}
+
+// open gets a package: the file that the user named, or the distribution's.
+func (b *build) open(ctx context.Context, own, name string) (*os.File, error) {
+	file := own
+	if file == "" {
+		b.o.Logger.Info("downloading", "component", "image", "package", name)
+		var err error
+		if file, err = aptGet(ctx, b.work, name, b.o.Arch); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("image: %s: %w", file, err)
+	}
+	b.manifest.Sources[filepath.Base(file)] = hex.EncodeToString(h.Sum(nil))
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("image: %s: %w", file, err)
+	}
+	return f, nil
+}
+
+var kernelName = regexp.MustCompile(`^boot/vmlinuz-([A-Za-z0-9.+~_-]+)$`)
+
+// takeKernel writes the kernel and returns the modules to load, in order.
+func (b *build) takeKernel(ctx context.Context, name string) ([]*module, error) {
+	f, err := b.open(ctx, b.o.KernelPackage, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var image, builtin []byte
+	all := map[string]*module{}
+	want := func(n string) bool {
+		_, _, ko := moduleName(n)
+		return ko || kernelName.MatchString(n) || strings.HasSuffix(n, "/modules.builtin")
+	}
+	err = readPackage(f, want, func(n string, content []byte) error {
+		if v := kernelName.FindStringSubmatch(n); v != nil {
+			image, b.manifest.Kernel = content, v[1]
+			return nil
+		}
+		mod, packed, ok := moduleName(n)
+		if !ok {
+			builtin = content
+			return nil
+		}
+		if packed != "" {
+			z, err := decompress(packed, bytes.NewReader(content))
+			if err != nil {
+				return err
+			}
+			defer z.Close()
+			if content, err = readLimited(z, maxMember); err != nil {
+				return fmt.Errorf("%w: %s: %w", ErrPackage, n, err)
+			}
+		}
+		m, err := parseModule(mod, content)
+		if err != nil {
+			return err
+		}
+		all[mod] = m
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if image == nil {
+		return nil, fmt.Errorf("%w: no boot/vmlinuz in %s", ErrPackage, filepath.Base(f.Name()))
+	}
+	b.manifest.Boot = "image"
+	if b.o.Arch == "amd64" {
+		b.manifest.Boot = "bzimage"
+		if elf, err := vmlinux(image); err == nil {
+			image, b.manifest.Boot = elf, "pvh"
+		} else {
+			b.o.Logger.Warn("the kernel is booted as it is, which takes longer", "component", "image", "err", err)
+		}
+	}
+	if err := b.write(kernelFile, image); err != nil {
+		return nil, err
+	}
+	return loadOrder(all, parseBuiltin(builtin))
+}
+
+func (b *build) takeBusybox(ctx context.Context) ([]byte, error) {
+	f, err := b.open(ctx, b.o.BusyboxPackage, "busybox-static")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var busybox []byte
+	err = readPackage(f,
+		func(n string) bool { return n == "bin/busybox" || n == "usr/bin/busybox" },
+		func(_ string, content []byte) error { busybox = content; return nil })
+	if err == nil && busybox == nil {
+		err = fmt.Errorf("%w: no busybox in %s", ErrPackage, filepath.Base(f.Name()))
+	}
+	return busybox, err
+}
+
+// Initrd returns an initramfs of this image with guest as its first program. It
+// is made once for each guest; ones for other guests are removed.
+func (i Image) Initrd(guest []byte) (string, error) {
+	if len(guest) == 0 {
+		return "", errors.New("image: this sandbox was built without the guest's program (make build has it)")
+	}
+	name := "initrd-" + sum(guest)[:16] + ".cpio"
+	file := filepath.Join(i.Dir, name)
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	base, err := os.ReadFile(filepath.Join(i.Dir, baseFile))
+	if err != nil {
+		return "", fmt.Errorf("image: %w", err)
+	}
+	out := bytes.NewBuffer(base)
+	if err := writeCPIO(out, []cpio.Record{cpio.StaticFile("init", string(guest), 0o755)}); err != nil {
+		return "", err
+	}
+	tmp, err := os.CreateTemp(i.Dir, ".initrd-")
+	if err != nil {
+		return "", fmt.Errorf("image: %w", err)
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(out.Bytes())
+	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return "", fmt.Errorf("image: %w", err)
+	}
+	others, _ := filepath.Glob(filepath.Join(i.Dir, "initrd-*.cpio"))
+	if err := os.Rename(tmp.Name(), file); err != nil {
+		return "", fmt.Errorf("image: %w", err)
+	}
+	for _, o := range others {
+		if o != file {
+			_ = os.Remove(o) // a guest that starts from it has it open or fails cleanly
+		}
+	}
+	return file, nil
+}
+
+// Open returns the image that was built for an architecture. Its files are
+// checked against the manifest when verify is set. The error wraps ErrNone if
+// there is none, or if it was made by a version that made them differently.
+func Open(dir, arch string, verify bool) (Image, error) {
+	i := Image{Dir: filepath.Join(dir, arch)}
+	text, err := os.ReadFile(filepath.Join(i.Dir, manifestFile))
+	if err != nil {
+		return Image{}, fmt.Errorf("%w (%w)", ErrNone, err)
+	}
+	if err := json.Unmarshal(text, &i.Manifest); err != nil {
+		return Image{}, fmt.Errorf("%w (%s: %w)", ErrNone, filepath.Join(i.Dir, manifestFile), err)
+	}
+	if i.Manifest.Format != format || i.Manifest.Arch != arch {
+		return Image{}, fmt.Errorf("%w (the one in %s has format %d, not %d)", ErrNone, i.Dir, i.Manifest.Format, format)
+	}
+	for _, name := range []string{kernelFile, baseFile} {
+		want := i.Manifest.Files[name]
+		if !verify {
+			if _, err := os.Stat(filepath.Join(i.Dir, name)); err != nil {
+				return Image{}, fmt.Errorf("%w (%w)", ErrNone, err)
+			}
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(i.Dir, name))
+		if err != nil {
+			return Image{}, fmt.Errorf("%w (%w)", ErrNone, err)
+		}
+		if sum(content) != want {
+			return Image{}, fmt.Errorf("%w (%s is not what was built)", ErrNone, filepath.Join(i.Dir, name))
+		}
+	}
+	return i, nil
+}
+
+// sortedApplets cleans what busybox says it can do.
+func sortedApplets(out string) []string {
+	var names []string
+	for n := range strings.Lines(out) {
+		if n = strings.TrimSpace(n); n != "" && fs.ValidPath(n) && !strings.Contains(n, "/") {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

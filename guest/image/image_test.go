@@ -1,0 +1,272 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/u-root/u-root/pkg/cpio"
+
+	"github.com/codeagent/sandbox/tests/require"
+)
+
+// needApt ends the test where packages cannot be had.
+func needApt(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: downloads a kernel")
+	}
+	if err := exec.Command("apt-cache", "show", "linux-image-cloud-amd64").Run(); err != nil {
+		require.Missing(t, "apt with linux-image-cloud-amd64", "apt-get update on Debian")
+	}
+}
+
+// TestBuild makes the real image twice and compares the bytes.
+func TestBuild(t *testing.T) {
+	needApt(t)
+	dir := t.TempDir()
+	first, err := Build(t.Context(), Options{Dir: dir, Arch: "amd64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := first.Manifest
+	if m.Boot != "pvh" || !bytes.HasPrefix(read(t, first.Kernel()), []byte("\x7fELF")) {
+		t.Errorf("the kernel boots by %q, expected an ELF that boots by pvh", m.Boot)
+	}
+	for _, n := range needed {
+		if !slices.Contains(m.Modules, n) {
+			t.Errorf("module %s is missing in %v", n, m.Modules)
+		}
+	}
+	for i, n := range m.Modules { // virtio_pci needs virtio_ring needs virtio
+		if n == "virtiofs" && !slices.Contains(m.Modules[:i], "fuse") {
+			t.Errorf("virtiofs comes before fuse: %v", m.Modules)
+		}
+	}
+	if m.Applets < 200 || !strings.HasPrefix(m.Kernel, "6.") {
+		t.Errorf("%d applets, kernel %s", m.Applets, m.Kernel)
+	}
+
+	again, err := Build(t.Context(), Options{Dir: t.TempDir(), Arch: "amd64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(again.Manifest) != fmt.Sprint(m) {
+		t.Errorf("built twice, two images:\n%v\n%v", m, again.Manifest)
+	}
+
+	guest := []byte("\x7fELF a guest")
+	initrd, err := first.Initrd(guest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := read(t, filepath.Join(first.Dir, baseFile))
+	names := contents(t, base)
+	maps.Copy(names, contents(t, read(t, initrd)[len(base):]))
+	for _, want := range []string{"bin/busybox", "bin/sh", "init", "lib/modules/list", "lib/modules/virtiofs.ko"} {
+		if _, ok := names[want]; !ok {
+			t.Errorf("%s is not in the initramfs", want)
+		}
+	}
+	if string(names["init"]) != string(guest) {
+		t.Error("init is not the guest's program")
+	}
+	if other, err := first.Initrd([]byte("another")); err != nil || other == initrd {
+		t.Errorf("another guest: %s, %v", other, err)
+	}
+	if _, err := os.Stat(initrd); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the initramfs of the older guest is left: %v", err)
+	}
+	native := appletsOf(t, names["bin/busybox"])
+	found, err := appletNames(names["bin/busybox"])
+	if err != nil || !slices.Equal(native, found) {
+		t.Errorf("applets found in the program: %v\nit says: %v (%v)", found, native, err)
+	}
+
+	if _, err := Open(dir, "amd64", true); err != nil {
+		t.Errorf("the image that was built: %v", err)
+	}
+	if err := os.WriteFile(first.Kernel(), []byte("damaged"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, "amd64", true); !errors.Is(err, ErrNone) {
+		t.Errorf("a damaged kernel: %v", err)
+	}
+}
+
+// contents lists an archive.
+func contents(t *testing.T, b []byte) map[string][]byte {
+	t.Helper()
+	names := map[string][]byte{}
+	rs, err := cpio.ReadAllRecords(cpio.Newc.Reader(bytes.NewReader(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rs {
+		content := make([]byte, r.FileSize)
+		if r.FileSize > 0 {
+			if _, err := r.ReadAt(content, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		names[r.Name] = content
+	}
+	return names
+}
+
+func appletsOf(t *testing.T, busybox []byte) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "busybox")
+	if err := os.WriteFile(file, busybox, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(file, "--list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sortedApplets(string(out))
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestBadRequests(t *testing.T) {
+	junk := filepath.Join(t.TempDir(), "junk.deb")
+	if err := os.WriteFile(junk, []byte("junk"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for what, o := range map[string]Options{
+		"no such architecture": {Arch: "mips"},
+		"a package of junk":    {Arch: "amd64", KernelPackage: junk},
+		"no such package":      {Arch: "amd64", KernelPackage: junk + ".none"},
+	} {
+		o.Dir = t.TempDir()
+		if _, err := Build(t.Context(), o); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+		left, _ := os.ReadDir(o.Dir)
+		if len(left) != 0 {
+			t.Errorf("%s: %s is left", what, left[0].Name())
+		}
+	}
+	if _, err := Open(t.TempDir(), "amd64", true); !errors.Is(err, ErrNone) {
+		t.Errorf("no image: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Build(ctx, Options{Dir: t.TempDir(), Arch: "amd64"}); err == nil {
+		t.Error("cancelled, and no error")
+	}
+}
+
+func TestLoadOrder(t *testing.T) {
+	all := map[string]*module{}
+	add := func(name string, deps ...string) { all[name] = &module{name: name, depends: deps} }
+	add("virtio_pci", "virtio_ring", "virtio")
+	add("virtio_ring", "virtio")
+	add("virtio")
+	add("virtio_console", "virtio")
+	add("virtiofs", "fuse", "?gone")
+	add("ext4", "jbd2")
+	add("jbd2", "?ext4")
+	order, err := loadOrder(all, parseBuiltin([]byte("kernel/fs/fuse/fuse.ko\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range order {
+		names = append(names, m.name)
+	}
+	if got := strings.Join(names, " "); got != "virtio virtio_ring virtio_pci virtio_console virtiofs jbd2 ext4" {
+		t.Error(got)
+	}
+	delete(all, "virtio_ring")
+	if _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
+		t.Errorf("a module is missing: %v", err)
+	}
+	add("virtio_ring", "virtio_pci")
+	if _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
+		t.Errorf("a circle: %v", err)
+	}
+}
+
+// deb makes a package of one file.
+func deb(name string, content []byte) []byte {
+	var data bytes.Buffer
+	w := tar.NewWriter(&data)
+	_ = w.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o644, Typeflag: tar.TypeReg})
+	_, _ = w.Write(content)
+	_ = w.Close()
+	var out bytes.Buffer
+	out.WriteString("!<arch>\n")
+	for _, m := range []struct {
+		name    string
+		content []byte
+	}{{"debian-binary", []byte("2.0\n")}, {"data.tar", data.Bytes()}} {
+		fmt.Fprintf(&out, "%-16s%-12d%-6d%-6d%-8o%-10d`\n", m.name, 0, 0, 0, 0o644, len(m.content))
+		out.Write(m.content)
+		if len(m.content)%2 == 1 {
+			out.WriteByte('\n')
+		}
+	}
+	return out.Bytes()
+}
+
+func TestHostileNames(t *testing.T) {
+	for _, name := range []string{"../bin/busybox", "/etc/passwd", "a/../../b"} {
+		err := readPackage(bytes.NewReader(deb(name, []byte("x"))), func(string) bool { return true }, func(n string, _ []byte) error {
+			if !fs.ValidPath(n) {
+				return fmt.Errorf("took %q", n)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzPackageFile(f *testing.F) {
+	f.Add(deb("./bin/busybox", []byte("busy")))
+	f.Add([]byte("!<arch>\ndata.tar.xz     0           0     0     100644  12        `\n\xfd7zXZ\x00\x00\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_ = readPackage(bytes.NewReader(b), func(string) bool { return true }, func(n string, _ []byte) error {
+			if !fs.ValidPath(n) {
+				t.Errorf("name %q", n)
+			}
+			return nil
+		})
+	})
+}
+
+func FuzzKernelImage(f *testing.F) {
+	bz := make([]byte, 0x400)
+	copy(bz[0x202:], "HdrS")
+	binary.LittleEndian.PutUint16(bz[0x206:], 0x20f)
+	f.Add(bz)
+	f.Add([]byte("\x7fELF"))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		if len(b) < 1<<20 {
+			_, _ = vmlinux(b)
+			_, _ = parseModule("m", b)
+			_, _ = appletNames(b)
+		}
+	})
+}
