@@ -18,6 +18,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 func TestMain(m *testing.M) {
@@ -48,6 +49,7 @@ type mounted struct {
 // mount mounts a new folder; configure may change the options.
 func mount(t *testing.T, configure func(*Options)) *mounted {
 	t.Helper()
+	require.Mount(t)
 	base := t.TempDir()
 	m := &mounted{host: filepath.Join(base, "host"), mnt: filepath.Join(base, "mnt")}
 	for _, d := range []string{m.host, m.mnt} {

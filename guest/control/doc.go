@@ -5,8 +5,10 @@
 // # Messages
 //
 // To the guest: exec, cancel, signal, resize, stdin, stdin_close, ack,
-// rollback_notify, shutdown. From the guest: hello (first, once), step_started,
-// start_failed, output, step_completed, ack, error. [Message] lists the fields.
+// rollback_notify, invalidate, sync, shutdown. From the guest: hello (first,
+// once), step_started, start_failed, output, step_completed, ack, done (to
+// invalidate and sync), error. [Message] lists the fields. A virtual machine is
+// sent a [MachinePlan] before all of that.
 // Unknown fields are ignored, an unknown type is an error that does not break
 // the channel. A line is at most [MaxMessage] bytes; a longer one is skipped
 // without being buffered.

@@ -47,10 +47,12 @@ type Host struct {
 	hello   chan *Message
 	done    chan struct{}
 
-	mu    sync.Mutex
-	state *State
-	procs map[int64]*Proc
-	err   error // set before done is closed
+	mu       sync.Mutex
+	state    *State
+	procs    map[int64]*Proc
+	requests map[int64]chan error // room for one answer
+	next     int64                // the last request's number
+	err      error                // set before done is closed
 }
 
 // NewHost starts reading from the connection, which it then owns. problem is
@@ -67,6 +69,8 @@ func NewHost(c Conn, problem func(error)) *Host {
 		done:    make(chan struct{}),
 		state:   NewState(),
 		procs:   make(map[int64]*Proc),
+
+		requests: make(map[int64]chan error),
 	}
 	go h.read()
 	return h
@@ -106,6 +110,54 @@ func (h *Host) Shutdown() error { return h.send(&Message{Type: TypeShutdown}) }
 // RollbackNotify tells the guest that a step was rolled back.
 func (h *Host) RollbackNotify(step int64) error {
 	return h.send(&Message{Type: TypeRollbackNotify, StepID: step})
+}
+
+// Invalidate makes the guest forget what its kernel caches of the shares, and
+// Sync write back what is dirty. Both return when the guest says that it is
+// done. The error wraps ErrClosed or is the context's, or the guest's own.
+func (h *Host) Invalidate(ctx context.Context) error { return h.request(ctx, TypeInvalidate) }
+
+// Sync is described at Invalidate.
+func (h *Host) Sync(ctx context.Context) error { return h.request(ctx, TypeSync) }
+
+func (h *Host) request(ctx context.Context, t Type) error {
+	answer := make(chan error, 1)
+	h.mu.Lock()
+	h.next++
+	id := h.next
+	h.requests[id] = answer
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.requests, id)
+	}()
+	if err := h.send(&Message{Type: t, Request: id}); err != nil {
+		return err
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-h.done:
+		return h.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// answer ends a request, unless its caller has given up.
+func (h *Host) answer(m *Message) {
+	h.mu.Lock()
+	c := h.requests[m.Request]
+	h.mu.Unlock()
+	if c == nil {
+		return
+	}
+	var err error
+	if m.Error != "" {
+		err = fmt.Errorf("control: the guest reports: %.500q", m.Error)
+	}
+	c <- err // State lets one pass
 }
 
 // send checks the order, then writes.
@@ -190,6 +242,8 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 		p.output(m.Stream, string(m.Data))
 	case TypeAck:
 		p.credit(m.Bytes)
+	case TypeDone:
+		h.answer(m)
 	case TypeStepCompleted:
 		st := Status{Code: *m.ExitCode, Signal: m.Signal, Duration: max(0, time.Duration(m.DurationNS))}
 		p.finish(st, nil)

@@ -37,6 +37,9 @@ const (
 	TypeAck            Type = "ack"
 	TypeRollbackNotify Type = "rollback_notify"
 	TypeShutdown       Type = "shutdown"
+	TypeInvalidate     Type = "invalidate"
+	TypeSync           Type = "sync"
+	TypeDone           Type = "done"
 	TypeStepStarted    Type = "step_started"
 	TypeStartFailed    Type = "start_failed"
 	TypeOutput         Type = "output"
@@ -113,11 +116,13 @@ type Message struct {
 	Bytes int `json:"bytes,omitempty"`
 	// rollback_notify
 	StepID int64 `json:"step_id,omitempty"`
+	// invalidate, sync and their done: a number of the host's. It is never 0.
+	Request int64 `json:"request,omitempty"`
 
 	// step_completed and start_failed
 	ExitCode   *int  `json:"exit_code,omitempty"`
 	DurationNS int64 `json:"duration_ns,omitempty"`
-	// start_failed and error
+	// start_failed and error, and done where it failed
 	Error string `json:"error,omitempty"`
 
 	// hello
@@ -160,6 +165,11 @@ func (m *Message) check() error {
 		}
 	case TypeShutdown, TypeError, TypeRollbackNotify:
 		needID = false
+	case TypeInvalidate, TypeSync, TypeDone:
+		needID = false
+		if m.Request == 0 {
+			bad = "no request"
+		}
 	case TypeExec:
 		if m.Command == "" && len(m.Argv) == 0 {
 			bad = "neither command nor argv"

@@ -15,6 +15,7 @@ const (
 type State struct {
 	hello bool
 	cmds  map[int64]*cmdState
+	asked map[int64]bool // invalidate and sync without an answer
 }
 
 type cmdState struct {
@@ -24,7 +25,7 @@ type cmdState struct {
 }
 
 // NewState returns the state before hello.
-func NewState() *State { return &State{cmds: make(map[int64]*cmdState)} }
+func NewState() *State { return &State{cmds: make(map[int64]*cmdState), asked: make(map[int64]bool)} }
 
 // Commands returns how many commands are pending or running.
 func (s *State) Commands() int { return len(s.cmds) }
@@ -47,6 +48,9 @@ func (s *State) Sent(m *Message) error {
 		s.cmds[m.ID] = &cmdState{phase: pending}
 		return nil
 	case TypeShutdown, TypeRollbackNotify:
+		return nil
+	case TypeInvalidate, TypeSync:
+		s.asked[m.Request] = true
 		return nil
 	}
 	if c == nil {
@@ -78,6 +82,12 @@ func (s *State) Received(m *Message) error {
 		s.hello = true
 		return nil
 	case TypeError:
+		return nil
+	case TypeDone:
+		if !s.asked[m.Request] {
+			return fmt.Errorf("%w: an answer to request %d, which is not open", ErrSequence, m.Request)
+		}
+		delete(s.asked, m.Request)
 		return nil
 	}
 	c := s.cmds[m.ID]

@@ -32,6 +32,7 @@ func baseRecords(busybox []byte, applets []string, modules []*module) []cpio.Rec
 		}
 		rs = append(rs, cpio.Directory(d, mode))
 	}
+	rs = append(rs, cpio.CharDev("dev/console", 0o600, 5, 1), cpio.CharDev("dev/null", 0o666, 1, 3)) // until /dev is mounted
 	rs = append(rs, cpio.StaticFile("bin/busybox", string(busybox), 0o755))
 	for _, a := range applets {
 		if a != "busybox" && a != "init" {

@@ -17,6 +17,13 @@
 //     runtime has several:
 //   - shim serves the control channel (guest/shim).
 //
+// # In a virtual machine
+//
+// The kernel starts this program as /init of the initramfs that guest/image
+// makes. It mounts the usual file systems, loads the image's modules, reads a
+// [control.MachinePlan] from the control port, mounts the working folders and
+// serves as the shim. It stays root; commands are an ordinary user's.
+//
 // # What ends it
 //
 // PID 1 dies with the thread of the supervisor that made it (PDEATHSIG) and on

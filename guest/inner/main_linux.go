@@ -44,6 +44,8 @@ func Main(args []string) int {
 	runtime.LockOSThread()
 	var err error
 	switch {
+	case isMachineInit(args):
+		err = machine()
 	case len(args) == 2 && args[1] == control.StageBuild:
 		err = build()
 	case len(args) == 2 && args[1] == stageShim:

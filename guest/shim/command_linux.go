@@ -94,7 +94,7 @@ func (c *command) start() (err error) {
 	if err != nil {
 		return err
 	}
-	sys := &syscall.SysProcAttr{Setsid: true}
+	sys := &syscall.SysProcAttr{Setsid: true, Credential: c.s.o.Credential}
 	if err := c.makeStreams(sys); err != nil {
 		return err
 	}

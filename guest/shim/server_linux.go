@@ -23,6 +23,11 @@ type Options struct {
 	Init bool
 	// Env is the environment of commands that bring none.
 	Env []string
+	// Credential, if set, is what commands run as; else as we do.
+	Credential *syscall.Credential
+	// Invalidate and Sync do what the host asks for by these names; nil means
+	// that it is not needed here.
+	Invalidate, Sync func() error
 	// NotifyDir, if not empty, holds the file "rollback", which tells programs
 	// which step was rolled back last.
 	NotifyDir string
@@ -115,6 +120,10 @@ func (s *Server) handle(m *control.Message, files []*os.File) {
 		}
 		return
 	}
+	if m.Type == control.TypeInvalidate || m.Type == control.TypeSync {
+		go s.do(m) // it may wait for a bridge
+		return
+	}
 	c := s.find(m.ID)
 	if c == nil {
 		return // it has ended meanwhile
@@ -139,6 +148,21 @@ func (s *Server) handle(m *control.Message, files []*os.File) {
 	if err != nil {
 		s.report(fmt.Errorf("command %d: %w", m.ID, err))
 	}
+}
+
+// do carries out invalidate and sync.
+func (s *Server) do(m *control.Message) {
+	f := s.o.Invalidate
+	if m.Type == control.TypeSync {
+		f = s.o.Sync
+	}
+	done := &control.Message{Type: control.TypeDone, Request: m.Request}
+	if f != nil {
+		if err := f(); err != nil {
+			done.Error = err.Error()
+		}
+	}
+	_ = s.link.Send(done) // the reader notices a broken channel
 }
 
 // exec starts a command without blocking the channel: its program may lie on a

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/tests/drive"
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 // everything is a script with each kind of mutation.
@@ -81,6 +82,7 @@ func actions() []action {
 func TestKillAtFaultPoints(t *testing.T) {
 	s := seed(t)
 	t.Logf("SANDBOX_CRASH_SEED=%d", s)
+	require.Program(t, "setfattr", "attr")
 	budget := runs(t)
 	list := actions()
 	for i, a := range list {

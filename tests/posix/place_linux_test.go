@@ -61,7 +61,7 @@ type bare struct {
 }
 
 func newDirect(t *testing.T) place {
-	require.FUSE(t)
+	require.Mount(t)
 	base, err := os.MkdirTemp("/var/tmp", "sbd-")
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,15 @@ func FUSE(t testing.TB) {
 	}
 }
 
+// Mount ends the test unless this process may mount a FUSE in its own namespace.
+func Mount(t testing.TB) {
+	t.Helper()
+	FUSE(t)
+	if os.Geteuid() != 0 {
+		Program(t, "fusermount3", "fuse3")
+	}
+}
+
 // UserNamespaces ends the test unless this process may make a user namespace
 // with a mount namespace in it.
 func UserNamespaces(t testing.TB) {

@@ -1,0 +1,102 @@
+package control
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+)
+
+// PortName is the virtio-serial port on which a machine's control channel is,
+// as /sys/class/virtio-ports/*/name has it.
+const PortName = "sandbox.control"
+
+// MachinePlan is the first line that a virtual machine's host sends: what its
+// init has to set up before it says hello.
+type MachinePlan struct {
+	Version  int            `json:"version"`
+	Hostname string         `json:"hostname"`
+	TimeNS   int64          `json:"time_ns"` // since 1970, for the guest's clock
+	UID      int            `json:"uid"`     // of the ordinary user that commands run as
+	GID      int            `json:"gid"`
+	Umask    int            `json:"umask"`
+	Env      []Text         `json:"env"` // of commands that bring none
+	Shares   []MachineShare `json:"shares"`
+}
+
+// MachineShare is one working folder: a virtio-fs device and where it is
+// mounted.
+type MachineShare struct {
+	Tag      string `json:"tag"`
+	Path     Text   `json:"path"`
+	ReadOnly bool   `json:"read_only,omitempty"`
+}
+
+// Send writes the plan as a line.
+func (p MachinePlan) Send(w io.Writer) error {
+	p.Version = Version
+	line, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if len(line) > MaxMessage {
+		return ErrTooLarge
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
+
+// ReadMachinePlan reads the line, byte by byte: what follows it belongs to the
+// channel.
+func ReadMachinePlan(r io.Reader) (MachinePlan, error) {
+	var p MachinePlan
+	line, err := readLineExactly(r)
+	if err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(line, &p); err != nil {
+		return p, fmt.Errorf("%w: plan: %w", ErrMalformed, err)
+	}
+	if p.Version != Version {
+		return p, fmt.Errorf("control: the host speaks version %d, we speak %d", p.Version, Version)
+	}
+	for _, s := range p.Shares {
+		if s.Tag == "" || !path.IsAbs(string(s.Path)) || string(s.Path) != path.Clean(string(s.Path)) || s.Path == "/" {
+			return p, fmt.Errorf("%w: plan: share %q at %q", ErrMalformed, s.Tag, s.Path)
+		}
+	}
+	if p.UID <= 0 || p.GID <= 0 {
+		return p, fmt.Errorf("%w: plan: commands would run as root", ErrMalformed)
+	}
+	return p, nil
+}
+
+func readLineExactly(r io.Reader) ([]byte, error) {
+	br, ok := r.(io.ByteReader)
+	if !ok {
+		br = bufio.NewReaderSize(oneByte{r}, 16)
+	}
+	var line []byte
+	for {
+		c, err := br.ReadByte()
+		if errors.Is(err, io.EOF) && len(line) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c == '\n' {
+			return line, nil
+		}
+		if line = append(line, c); len(line) > MaxMessage {
+			return nil, ErrTooLarge
+		}
+	}
+}
+
+// oneByte keeps a buffered reader from reading ahead.
+type oneByte struct{ r io.Reader }
+
+func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:1]) }

@@ -1,0 +1,241 @@
+//go:build amd64 || arm64
+
+package inner
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/guest/shim"
+)
+
+// moduleList is written by guest/image.
+const moduleList = "/lib/modules/list"
+
+// portPatience bounds how long the control port may take to appear.
+const portPatience = 30 * time.Second
+
+// isMachineInit reports whether the kernel of a virtual machine has started us.
+func isMachineInit(args []string) bool {
+	return os.Getpid() == 1 && len(args) > 0 && filepath.Base(args[0]) == "init"
+}
+
+// machine is init of a virtual machine: it mounts what the host's plan names,
+// runs the shim until the host says shutdown, and switches the machine off. The
+// commands are an ordinary user's, who can reach neither the port (0600, root)
+// nor us.
+func machine() error {
+	err := serveMachine()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, control.GuestProgram+":", err)
+	}
+	unix.Sync()
+	return errors.Join(err, unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
+}
+
+func serveMachine() error {
+	unix.Umask(0o022)
+	if err := mountSystem(); err != nil {
+		return err
+	}
+	warnings, err := loadModules()
+	if err != nil {
+		return err
+	}
+	port, err := controlPort()
+	if err != nil {
+		return err
+	}
+	plan, err := control.ReadMachinePlan(port)
+	if err != nil {
+		return fmt.Errorf("reading the plan: %w", err)
+	}
+	if err := setUpMachine(plan); err != nil {
+		return err
+	}
+	unix.Umask(plan.Umask)
+	env := make([]string, len(plan.Env))
+	for i, e := range plan.Env {
+		env[i] = string(e)
+	}
+	return shim.Serve(port, shim.Options{
+		Init: true, Env: env, NotifyDir: notifyDir, Warnings: warnings,
+		Credential: &syscall.Credential{Uid: uint32(plan.UID), Gid: uint32(plan.GID)},
+		Invalidate: dropCaches,
+		Sync:       func() error { return syncShares(plan.Shares) },
+	})
+}
+
+// mountSystem mounts what every Linux has.
+func mountSystem() error {
+	const safe = unix.MS_NOSUID | unix.MS_NODEV
+	for _, m := range []struct {
+		kind, path, data string
+		flags            uintptr
+	}{
+		{"devtmpfs", "/dev", "mode=755", unix.MS_NOSUID},
+		{"proc", "/proc", "", safe | unix.MS_NOEXEC},
+		{"sysfs", "/sys", "", safe | unix.MS_NOEXEC},
+		{"tmpfs", "/run", "mode=755", safe},
+		{"tmpfs", "/tmp", "mode=1777", safe},
+		{"devpts", "/dev/pts", "mode=620,ptmxmode=666", unix.MS_NOSUID | unix.MS_NOEXEC},
+		{"tmpfs", "/dev/shm", "mode=1777", safe},
+	} {
+		if err := os.MkdirAll(m.path, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(m.kind, m.path, m.kind, m.flags, m.data); err != nil && err != unix.EBUSY {
+			return fmt.Errorf("mounting %s: %w", m.path, err)
+		}
+	}
+	for link, to := range map[string]string{"/dev/fd": "/proc/self/fd", "/dev/stdin": "fd/0", "/dev/stdout": "fd/1", "/dev/stderr": "fd/2", "/dev/ptmx": "pts/ptmx"} {
+		_ = os.Remove(link)
+		if err := os.Symlink(to, link); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(notifyDir, 0o755)
+}
+
+// loadModules loads the image's modules in their order. One that the hardware
+// does not ask for is no error, a missing port or file system will be.
+func loadModules() (warnings []string, err error) {
+	f, err := os.Open(moduleList)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // a kernel with everything built in
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		m, err := os.Open(lines.Text())
+		if err != nil {
+			return nil, err
+		}
+		if err := unix.FinitModule(int(m.Fd()), "", 0); err != nil && err != unix.EEXIST && err != unix.ENODEV {
+			warnings = append(warnings, fmt.Sprintf("module %s: %v", filepath.Base(lines.Text()), err))
+		}
+		_ = m.Close()
+	}
+	return warnings, nil
+}
+
+// controlPort waits for the port, which appears some time after its driver.
+func controlPort() (*os.File, error) {
+	for deadline := time.Now().Add(portPatience); ; time.Sleep(2 * time.Millisecond) {
+		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
+		for _, n := range names {
+			if text, err := os.ReadFile(n); err != nil || strings.TrimSpace(string(text)) != control.PortName {
+				continue
+			}
+			dev := filepath.Join("/dev", filepath.Base(filepath.Dir(n)))
+			fd, err := unix.Open(dev, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", dev, err)
+			}
+			if err := unix.Fchmod(fd, 0o600); err != nil {
+				return nil, fmt.Errorf("%s: %w", dev, err)
+			}
+			return os.NewFile(uintptr(fd), dev), nil
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("no virtio-serial port %q appeared", control.PortName)
+		}
+	}
+}
+
+// setUpMachine carries out the plan.
+func setUpMachine(p control.MachinePlan) error {
+	if p.TimeNS > 0 {
+		tv := unix.NsecToTimeval(p.TimeNS)
+		if err := unix.Settimeofday(&tv); err != nil {
+			return fmt.Errorf("setting the clock: %w", err)
+		}
+	}
+	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
+		return fmt.Errorf("setting the host name: %w", err)
+	}
+	if err := loopbackUp(); err != nil {
+		return fmt.Errorf("bringing lo up: %w", err)
+	}
+	if err := writeUsers(p.UID, p.GID); err != nil {
+		return err
+	}
+	for i, s := range p.Shares {
+		if err := mountShare(s); err != nil {
+			return err
+		}
+		// The place by which the specification knows it.
+		alias := fmt.Sprintf("/mnt/working/%d", i)
+		if alias == string(s.Path) {
+			continue
+		}
+		if err := os.MkdirAll("/mnt/working", 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink(string(s.Path), alias); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func mountShare(s control.MachineShare) error {
+	if err := os.MkdirAll(string(s.Path), 0o755); err != nil {
+		return err
+	}
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	if s.ReadOnly {
+		flags |= unix.MS_RDONLY
+	}
+	if err := unix.Mount(s.Tag, string(s.Path), "virtiofs", flags, ""); err != nil {
+		return fmt.Errorf("mounting %s (virtiofs %s): %w", s.Path, s.Tag, err)
+	}
+	return nil
+}
+
+// writeUsers makes the ordinary user, with the number that the host gave it.
+func writeUsers(uid, gid int) error {
+	home := "/home/sandbox"
+	files := map[string]string{
+		"/etc/passwd": fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\nsandbox:x:%d:%d:sandbox:%s:/bin/sh\n", uid, gid, home),
+		"/etc/group":  fmt.Sprintf("root:x:0:\nsandbox:x:%d:\n", gid),
+	}
+	for file, text := range files {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return err
+	}
+	return os.Chown(home, uid, gid)
+}
+
+// dropCaches forgets clean pages, names and attributes of every file system.
+func dropCaches() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0) }
+
+// syncShares writes back what is dirty on the working folders.
+func syncShares(shares []control.MachineShare) error {
+	var err error
+	for _, s := range shares {
+		fd, oerr := unix.Open(string(s.Path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if oerr != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", s.Path, oerr))
+			continue
+		}
+		err = errors.Join(err, unix.Syncfs(fd), unix.Close(fd))
+	}
+	return err
+}
