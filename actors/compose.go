@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/actors/watcher"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -92,6 +94,7 @@ func (s *Session) spawn(ctx context.Context) error {
 			return step.New(step.Options{
 				Directories: stepDirs, Idle: s.cfg.Timing.QuiescenceIdle, Max: s.cfg.Timing.QuiescenceMax,
 				Clock: s.clock, Logger: s.cfg.Logger, Node: n,
+				Opened: func(id undolog.StepID) { s.now.step.Store(int64(id)) },
 			})
 		}),
 	)
@@ -104,6 +107,7 @@ func (s *Session) spawn(ctx context.Context) error {
 	}
 	root := s.props("", strategy, nil, func(n *supervision.Node) actor.Actor {
 		return session.New(session.Options{Children: children, Node: n, Logger: s.cfg.Logger, Changed: func(st session.State, why string) {
+			s.now.state.Store(&st)
 			s.bus.emit(Event{Type: EventSessionState, Message: string(st)})
 		}})
 	})
@@ -157,7 +161,7 @@ func (s *Session) directory(w *workdir, strategy *supervision.Strategy) (session
 		if err := w.watchFor(); err != nil {
 			s.logger().Warn("edits from outside are not announced", "component", "file_watcher", "err", err)
 			w.watch = nil
-			s.bus.emit(Event{Type: EventWarning, Directory: w.d.Path, Message: err.Error()})
+			w.warn(undolog.Warning{Code: WarnWatch, Message: err.Error()})
 		} else {
 			children = append(children, session.Child{
 				Name:  "watcher",
@@ -196,15 +200,19 @@ func (s *Session) auditFile() string {
 func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 	record := s.to("audit")
 	return safeguard.Options{
-		Timeout: s.cfg.Safeguards.Timeout, Clock: s.clock, Logger: s.cfg.Logger, Node: n, IDs: &s.sgIDs,
+		Timeout: func() time.Duration { return s.safeguards().Timeout }, Clock: s.clock, Logger: s.cfg.Logger, Node: n, IDs: &s.sgIDs,
 		Triggered: func(p safeguard.Pending) {
+			s.now.pending.Add(1)
 			pub := publicPending(p)
 			s.bus.emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.origin(pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
 		},
 		Decided: func(d messages.Decision) {
+			s.now.pending.Add(-1)
+			from := s.origin(stepID(d.Step))
+			d.Frontend, d.RequestID = from.Frontend, from.RequestID
 			record(&audit.Record{Decision: d})
 			s.bus.emit(Event{
-				Type: EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: s.origin(stepID(d.Step)), Message: d.Decision + " by " + d.By,
+				Type: EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: from, Message: d.Decision + " by " + d.By,
 				Decision: &DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By},
 			})
 		},

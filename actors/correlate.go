@@ -18,7 +18,7 @@ func (s *Session) correlated(l *slog.Logger) *slog.Logger {
 
 func (s *Session) complete(f logctx.Fields) logctx.Fields {
 	if f.Step == 0 {
-		f.Step = s.openNow.Load()
+		f.Step = s.now.step.Load()
 		return f
 	}
 	if f.RequestID == "" {

@@ -91,7 +91,7 @@ func (s *Session) write(ctx context.Context, c apiCall,
 
 // admit waits for the call's turn and opens its step.
 func (c *apiCall) admit(ctx context.Context) error {
-	turn, err := c.s.line.enter(ctx, turnWrite, queue)
+	turn, err := c.s.line.enter(ctx, turn{kind: turnWrite}, queue)
 	if err != nil {
 		return err
 	}

@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/safeguard"
-	"github.com/codeagent/sandbox/actors/session"
-	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -59,35 +55,6 @@ func (s *Session) history(name string) (*workdir, error) {
 		return nil, err
 	}
 	return w, w.usable()
-}
-
-// Status implements [Service].
-func (s *Session) Status(ctx context.Context) (Status, error) {
-	st := Status{Session: s.id, State: "offline", StartedAt: s.started}
-	if s.cfg.Runtime != nil {
-		state, err := ask(ctx, s, "", func(r *messages.Reply[session.State]) any { return &session.Ready{Reply: r} })
-		if err != nil {
-			return st, err
-		}
-		st.State, st.Isolation = string(state), s.cfg.Runtime.Name()
-		if g := s.slot.Guest(); g != nil {
-			st.Machine = maps.Clone(g.Facts())
-		}
-	}
-	st.PID = os.Getpid()
-	for _, w := range s.dirs {
-		st.Directories = append(st.Directories, w.status())
-	}
-	id, err := ask(ctx, s, "steps", func(r *messages.Reply[undolog.StepID]) any { return &step.Current{Reply: r} })
-	if err != nil {
-		return st, err
-	}
-	if id != 0 {
-		st.OpenStep = &id
-	}
-	pending, err := s.Pending(ctx)
-	st.Pending = len(pending)
-	return st, err
 }
 
 // History implements [Service].
@@ -198,7 +165,7 @@ func (s *Session) apply(ctx context.Context, name string, p patience, dry, notif
 	if err != nil {
 		return UndoResult{}, err
 	}
-	turn, err := s.line.enter(ctx, turnApply, p)
+	turn, err := s.line.enter(ctx, turn{kind: turnApply}, p)
 	if err != nil {
 		return UndoResult{}, err
 	}
@@ -230,7 +197,7 @@ func (s *Session) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
 		return undolog.GCResult{}, err
 	}
 	if r.Discard {
-		turn, err := s.line.enter(ctx, turnApply, refuse)
+		turn, err := s.line.enter(ctx, turn{kind: turnApply}, refuse)
 		if err != nil {
 			return undolog.GCResult{}, err
 		}

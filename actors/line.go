@@ -41,7 +41,12 @@ const (
 
 // turn is somebody's place in the line, or at its head.
 type turn struct {
-	kind  turnKind
+	kind turnKind
+	// cancel ends a command early; oust, if set, makes that happen to the one
+	// whose turn it is while this one waits.
+	cancel context.CancelCauseFunc
+	oust   error
+
 	ready chan struct{} // closed when the turn has come, or has been joined to
 	into  *turn         // the command's that a write takes part in
 
@@ -52,8 +57,10 @@ type turn struct {
 }
 
 // enter waits for a turn, which ends with leave. A full line is ErrBusy, too.
-func (l *line) enter(ctx context.Context, kind turnKind, p patience) (*turn, error) {
-	t := &turn{kind: kind, ready: make(chan struct{}), left: make(chan struct{})}
+func (l *line) enter(ctx context.Context, want turn, p patience) (*turn, error) {
+	t := &want
+	t.ready, t.left = make(chan struct{}), make(chan struct{})
+	kind := t.kind
 	l.mu.Lock()
 	switch {
 	case l.holder == nil:
@@ -69,7 +76,11 @@ func (l *line) enter(ctx context.Context, kind turnKind, p patience) (*turn, err
 			at = 0
 		}
 		l.waiting = slices.Insert(l.waiting, at, t)
+		cancel := l.holder.cancel
 		l.mu.Unlock()
+		if t.oust != nil && cancel != nil {
+			cancel(t.oust)
+		}
 		return l.wait(ctx, t)
 	}
 	l.mu.Unlock()

@@ -21,18 +21,18 @@ func (l *line) waiters() int {
 // or finds the line full is not served.
 func TestLine(t *testing.T) {
 	l, ctx := &line{}, t.Context()
-	first, err := l.enter(ctx, turnCommand, refuse)
+	first, err := l.enter(ctx, turn{kind: turnCommand}, refuse)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.enter(ctx, turnCommand, refuse); !errors.Is(err, messages.ErrBusy) {
+	if _, err := l.enter(ctx, turn{kind: turnCommand}, refuse); !errors.Is(err, messages.ErrBusy) {
 		t.Errorf("a second command: %v", err)
 	}
 	got := make(chan *turn, 3)
 	enter := func(kind turnKind) {
 		n := l.waiters()
 		go func() {
-			turn, err := l.enter(ctx, kind, queue)
+			turn, err := l.enter(ctx, turn{kind: kind}, queue)
 			if err != nil {
 				t.Error(err)
 			}
@@ -47,7 +47,7 @@ func TestLine(t *testing.T) {
 	if write.into != first {
 		t.Error("the write is not part of the step")
 	}
-	quick, err := l.enter(ctx, turnWrite, queue)
+	quick, err := l.enter(ctx, turn{kind: turnWrite}, queue)
 	if err != nil || quick.into != first {
 		t.Errorf("%+v, %v", quick, err)
 	}
@@ -71,10 +71,10 @@ func TestLine(t *testing.T) {
 		t.Errorf("order: %+v %+v", second, third)
 	}
 	for range maxWaiting {
-		go func() { _, _ = l.enter(ctx, turnApply, queue) }()
+		go func() { _, _ = l.enter(ctx, turn{kind: turnApply}, queue) }()
 	}
 	actortest.Eventually(t, "full", func() bool { return l.waiters() == maxWaiting })
-	if _, err := l.enter(ctx, turnWrite, queue); !errors.Is(err, messages.ErrBusy) {
+	if _, err := l.enter(ctx, turn{kind: turnWrite}, queue); !errors.Is(err, messages.ErrBusy) {
 		t.Errorf("a full line: %v", err)
 	}
 	drain(l, third)
@@ -94,14 +94,14 @@ func drain(l *line, t *turn) {
 func TestLineCancel(t *testing.T) {
 	l := &line{}
 	for range 200 {
-		holder, err := l.enter(t.Context(), turnApply, queue)
+		holder, err := l.enter(t.Context(), turn{kind: turnApply}, queue)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if turn, err := l.enter(ctx, turnApply, queue); err == nil {
+			if turn, err := l.enter(ctx, turn{kind: turnApply}, queue); err == nil {
 				l.leave(turn)
 			}
 		})

@@ -16,7 +16,6 @@ type openStep struct {
 
 func (s *Session) stepOpen(id undolog.StepID, from Origin) {
 	s.asked.Store(&openStep{id, from})
-	s.openNow.Store(int64(id))
 	s.logStep(int64(id), from)
 }
 

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -44,7 +45,9 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	if r.Wait {
 		patience = queue
 	}
-	turn, err := s.line.enter(ctx, turnCommand, patience)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	turn, err := s.line.enter(ctx, turn{kind: turnCommand, cancel: cancel}, patience)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -69,6 +72,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 // ending says how a command ended.
 type ending struct {
 	outcome string // "completed" or "cancelled"
+	why     string // it was cancelled, for people
 	failed  string // why the step must be rolled back
 	quiet   bool   // no process is left
 }
@@ -91,7 +95,7 @@ func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r 
 	}
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("it ran longer than %v", r.Timeout))
 		defer cancel()
 	}
 	how.outcome = messages.OutcomeCompleted
@@ -100,6 +104,9 @@ func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r 
 	st, err = p.Wait(context.WithoutCancel(ctx))
 	if !stop() {
 		how.outcome = messages.OutcomeCancelled
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			how.why = cause.Error()
+		}
 	}
 	if err != nil {
 		how.failed = "the command was lost: " + err.Error()
@@ -136,6 +143,9 @@ func (s *Session) finish(id undolog.StepID, command string, from Origin, st hype
 		res.Outcome, res.Reason = messages.OutcomeFailed, err.Error()
 	} else {
 		res.Outcome, res.Reason = f.Outcome, f.Reason
+		if f.Outcome == messages.OutcomeCancelled {
+			res.Reason = how.why
+		}
 		for _, e := range f.Entries {
 			res.Entries = append(res.Entries, RunEntry{Directory: e.Directory, Entry: *e.Entry})
 		}
@@ -164,7 +174,6 @@ func (s *Session) stepEnded(e Event, res RunResult) {
 		s.logStepEnd(e)
 		s.bus.emit(e)
 	}
-	s.openNow.CompareAndSwap(int64(e.Step), 0)
 }
 
 // notifyGuest tells programs inside that steps were rolled back.

@@ -108,6 +108,19 @@ type DirectoryStatus struct {
 	State   string            `json:"state"` // "ok", "read_only", "recovering", "version_mismatch"
 	Problem string            `json:"problem,omitempty"`
 	Log     undolog.LogStatus `json:"log"`
+	Bridge  *BridgeStatus     `json:"bridge,omitempty"` // nil while none serves the folder
+}
+
+// BridgeStatus describes the server of a working folder.
+type BridgeStatus struct {
+	Kind     string `json:"kind"`     // "fuse"
+	Protocol string `json:"protocol"` // what it speaks: "FUSE"
+	Cache    string `json:"cache"`    // what the guest's kernel may keep: "long" or "none"
+	// MountPoint is where commands see the folder.
+	MountPoint string `json:"mount_point"`
+	InFlight   int    `json:"in_flight"` // requests being served, held ones included
+	// Requests counts what was served, by kind.
+	Requests map[string]uint64 `json:"requests,omitempty"`
 }
 
 // Pending is a safeguard that waits for a decision.

@@ -43,9 +43,10 @@ type Session struct {
 	sgIDs   int
 	stopped chan struct{}
 	asked   atomic.Pointer[openStep]
-	openNow atomic.Int64 // the step that is open, for the log; 0 if none
 	decide  deciders
 	line    line
+	now     now
+	guards  atomic.Pointer[Safeguards]
 
 	mu      sync.Mutex // server, closing, workdir.bridge, workdir.files
 	server  *control.Server
@@ -97,13 +98,15 @@ func newSession(cfg Config) (*Session, error) {
 	setDefault(&cfg.Timing.QuiescenceMax, 2*time.Second)
 	setDefault(&cfg.Timing.AmbientIdle, 5*time.Second)
 	setDefault(&cfg.Timing.ReplyDeadline, 5*time.Second)
-	setDefault(&cfg.Safeguards.Timeout, 30*time.Second)
 	s := &Session{cfg: cfg, id: cfg.SessionID, clock: supervision.RealClock{}, slot: &machine.Slot{}, tree: supervision.NewTree(),
 		stopped: make(chan struct{}), closed: make(chan struct{})}
 	if cfg.Clock != nil {
 		s.clock = cfg.Clock
 	}
 	s.cfg.Logger = s.correlated(cfg.Logger)
+	if err := s.setSafeguards(cfg.Safeguards); err != nil {
+		return nil, err
+	}
 	if s.id == "" {
 		var b [6]byte
 		if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {

@@ -36,7 +36,8 @@ type workdir struct {
 	tell     messages.Tell
 	node     *supervision.Node
 	bridge   *fuse.Server
-	files    *files.Folder // nil until it is known what to hide
+	files    *files.Folder     // nil until it is known what to hide
+	warnings []undolog.Warning // newest last; guarded by Session.mu
 }
 
 // open opens the folder and its log.
@@ -62,6 +63,7 @@ func (w *workdir) open(ctx context.Context) (err error) {
 }
 
 func (w *workdir) warn(u undolog.Warning) {
+	w.keep(u)
 	t := EventWarning
 	if u.Code == undolog.WarnExternal {
 		t = EventExternalModification
@@ -84,10 +86,7 @@ func (w *workdir) intercept() {
 	cfg, path := w.s.cfg, w.d.Path
 	w.hooks = interceptor.New(interceptor.Options{
 		Directory: path, Log: w.log, Clock: w.s.clock, Logger: cfg.Logger,
-		Safeguards: interceptor.Safeguards{
-			DeleteThreshold: cfg.Safeguards.DeleteThreshold, OverwriteBytes: cfg.Safeguards.OverwriteBytes,
-			RenameOver: cfg.Safeguards.RenameOver, Timeout: cfg.Safeguards.Timeout, Exempt: cfg.Safeguards.Exempt,
-		},
+		Safeguards:  interceptor.Safeguards(w.s.safeguards()),
 		AmbientIdle: cfg.Timing.AmbientIdle, ReplyDeadline: cfg.Timing.ReplyDeadline,
 		Node: w.s.tree.Node(w.path("interceptor")), Safeguard: w.s.to("safeguard"), Owner: w.s.to("steps"),
 		Events: interceptor.Events{
@@ -145,7 +144,7 @@ func (w *workdir) watchFor() (err error) {
 			}
 			w.s.bus.emit(Event{Type: EventExternalModification, Directory: w.d.Path, Paths: paths, Message: msg})
 		},
-		Overflow: func(msg string) { w.s.bus.emit(Event{Type: EventWarning, Directory: w.d.Path, Message: msg}) },
+		Overflow: func(msg string) { w.warn(undolog.Warning{Code: WarnWatch, Message: msg}) },
 	})
 	return err
 }
@@ -229,20 +228,6 @@ func (w *workdir) usable() error {
 		return fmt.Errorf("%w: %s", messages.ErrReadOnlyDirectory, w.d.Path)
 	}
 	return nil
-}
-
-func (w *workdir) status() DirectoryStatus {
-	st := DirectoryStatus{Index: w.index, Path: w.d.Path, Label: w.d.Label, Access: "read_write", UndoDir: w.d.UndoDir, State: "ok"}
-	switch {
-	case w.d.ReadOnly:
-		st.Access, st.UndoDir = "read_only", ""
-	case w.mismatch != nil:
-		st.State, st.Problem = "version_mismatch", w.mismatch.Error()
-	default:
-		st.State, st.Problem = w.hooks.State()
-		st.Log = w.log.Status()
-	}
-	return st
 }
 
 // stepDir is the folder as the step actor sees it.

@@ -90,6 +90,8 @@ var (
 	ErrReadOnlyDirectory = errors.New("directory is read-only in this session")
 	// ErrDenied: a safeguard stopped it, and somebody, or the deadline, said no.
 	ErrDenied = errors.New("denied")
+	// ErrReset: the session was reset, which ends commands.
+	ErrReset = errors.New("the session was reset")
 	// ErrNoMachine: there is no runtime, or it has ended: no command can run.
 	ErrNoMachine = errors.New("no runtime: commands cannot run")
 	// ErrNoSafeguard: no such safeguard, or nobody waits for it any more.

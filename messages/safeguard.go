@@ -58,4 +58,7 @@ type Decision struct {
 	Count     int       `json:"count"`
 	Decision  string    `json:"decision"` // "allow", "deny" or "withdrawn"
 	By        string    `json:"by"`
+	// Frontend and RequestID say who asked for what was held.
+	Frontend  string `json:"frontend,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
 }

@@ -240,7 +240,7 @@ func (a *Actor) hold(r *request, until time.Duration) {
 }
 
 func (a *Actor) holdForDecision(r *request) {
-	a.hold(r, a.h.o.Safeguards.Timeout+2*a.h.o.ReplyDeadline)
+	a.hold(r, a.h.safe.Load().Timeout+2*a.h.o.ReplyDeadline)
 }
 
 // readmit decides again about everything that was held, oldest first.

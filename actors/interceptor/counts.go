@@ -15,11 +15,11 @@ const renameExchange = 2
 // counts returns the kind of safeguard that op counts for, or "". What was
 // made in this step counts for none. It allocates nothing.
 func (h *Hooks) counts(op *fsbridge.Op, epoch uint64) string {
-	if !h.armed {
+	s := h.safe.Load()
+	if !s.armed {
 		return ""
 	}
 	kind := ""
-	s := &h.o.Safeguards
 	switch op.Kind {
 	case fsbridge.OpUnlink, fsbridge.OpRmdir:
 		if s.DeleteThreshold > 0 && !created(op.Node, epoch) {
@@ -31,7 +31,7 @@ func (h *Hooks) counts(op *fsbridge.Op, epoch uint64) string {
 			kind = messages.KindRename
 		}
 	case fsbridge.OpWrite, fsbridge.OpTruncate, fsbridge.OpFallocate, fsbridge.OpCopyRange:
-		if s.OverwriteBytes > 0 && !h.allowed(messages.KindOverwrite, epoch) && h.overwrites(op, epoch) {
+		if s.OverwriteBytes > 0 && !h.allowed(messages.KindOverwrite, epoch) && overwrites(op, epoch, s.OverwriteBytes) {
 			kind = messages.KindOverwrite
 		}
 	}
@@ -76,13 +76,12 @@ func created(o *fsbridge.Object, epoch uint64) bool {
 // size may be captured without any of it being overwritten.
 const inlineBytes = 64 << 10
 
-// overwrites reports whether op destroys bytes of a file above the size limit
-// that was there before the step.
-func (h *Hooks) overwrites(op *fsbridge.Op, epoch uint64) bool {
+// overwrites reports whether op destroys bytes of a file above the limit, in
+// bytes, that was there before the step.
+func overwrites(op *fsbridge.Op, epoch uint64, limit int64) bool {
 	if op.Node == nil || created(op.Node, epoch) {
 		return false
 	}
-	limit := h.o.Safeguards.OverwriteBytes
 	whole := op.Node.Protected(epoch)&fsbridge.ProtContent != 0
 	e := op.Node.Extents(epoch)
 	size, ok := int64(0), false

@@ -43,7 +43,7 @@ type Hooks struct {
 	guard fsbridge.Guard
 	gate  atomic.Uint32
 	last  atomic.Int64 // unix nanoseconds of the newest mutation
-	armed bool
+	safe  atomic.Pointer[armory]
 	// yes holds the kinds of safeguard that were allowed in an epoch:
 	// epoch<<8 | bits.
 	yes  atomic.Uint64
@@ -72,9 +72,6 @@ func New(o Options) *Hooks {
 	if o.ReplyDeadline == 0 {
 		o.ReplyDeadline = 5 * time.Second
 	}
-	if o.Safeguards.Timeout == 0 {
-		o.Safeguards.Timeout = 30 * time.Second
-	}
 	if o.Dying == nil {
 		o.Dying = dying
 	}
@@ -83,14 +80,28 @@ func New(o Options) *Hooks {
 	}
 	h := &Hooks{o: o, log: o.Logger.With("component", "undo", "directory", o.Directory)}
 	h.debug, h.trace = h.log.Enabled(context.Background(), slog.LevelDebug), h.log.Enabled(context.Background(), levelTrace)
-	s := o.Safeguards
-	h.armed = s.DeleteThreshold > 0 || s.OverwriteBytes > 0 || s.RenameOver
+	h.SetSafeguards(o.Safeguards)
 	h.gate.Store(gateCrashed)
 	return h
 }
 
+// armory is the safeguards that hold now.
+type armory struct {
+	Safeguards
+	armed bool
+}
+
+// SetSafeguards changes the safeguards. What is held already stays held, and
+// what was allowed in a step stays allowed in it.
+func (h *Hooks) SetSafeguards(s Safeguards) {
+	if s.Timeout == 0 {
+		s.Timeout = 30 * time.Second
+	}
+	h.safe.Store(&armory{s, s.DeleteThreshold > 0 || s.OverwriteBytes > 0 || s.RenameOver})
+}
+
 // SetBridge tells which bridge serves the directory, for fences and
-// invalidations. Without one there is nothing to fence.
+// invalidations. Without one (nil) there is nothing to fence.
 func (h *Hooks) SetBridge(b fsbridge.Bridge) { h.bridge.Store(&bridgeBox{b}) }
 
 // SetHostPID tells how to translate [fsbridge.Op.PID] to the host's numbers; nil
@@ -163,7 +174,7 @@ func (h *Hooks) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 		h.guard.Exit(t)
 		return fsbridge.Ticket{}, err
 	}
-	if h.gate.Load() == gateOpen && (!h.armed || h.counts(op, t.Epoch) == "") && h.o.Log.Protected(t.Epoch, op) {
+	if h.gate.Load() == gateOpen && (!h.safe.Load().armed || h.counts(op, t.Epoch) == "") && h.o.Log.Protected(t.Epoch, op) {
 		h.last.Store(h.o.Clock.Now().UnixNano())
 		if h.trace {
 			h.logOp(levelTrace, "mutation", op)

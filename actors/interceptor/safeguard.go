@@ -11,7 +11,7 @@ const samplePaths = 10
 
 // trips counts r and reports whether it must wait for a decision now.
 func (a *Actor) trips(r *request) bool {
-	if exempt(a.h.o.Safeguards.Exempt, r.path) {
+	if exempt(a.h.safe.Load().Exempt, r.path) {
 		return false
 	}
 	count := 1
@@ -21,7 +21,7 @@ func (a *Actor) trips(r *request) bool {
 		if len(a.sample) < samplePaths {
 			a.sample = append(a.sample, r.path)
 		}
-		if a.deletes < a.h.o.Safeguards.DeleteThreshold {
+		if limit := a.h.safe.Load().DeleteThreshold; limit == 0 || a.deletes < limit {
 			return false
 		}
 		count, paths = a.deletes, append([]string(nil), a.sample...)

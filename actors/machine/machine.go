@@ -67,7 +67,7 @@ type Exec struct {
 	Reply   *messages.Reply[hypervisor.Process]
 }
 
-// Stop ends the guest.
+// Stop ends the guest. Afterwards another can be started.
 type Stop struct {
 	Context context.Context
 	Reply   *messages.Reply[struct{}]
@@ -85,6 +85,12 @@ type started struct {
 }
 
 type down struct{ guest hypervisor.Guest }
+
+type halted struct {
+	guest hypervisor.Guest
+	err   error
+	reply *messages.Reply[struct{}]
+}
 
 // Actor is the machine actor.
 type Actor struct {
@@ -119,6 +125,8 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.onExec(m)
 	case *Stop:
 		a.onStop(m)
+	case *halted:
+		a.onHalted(m)
 	case *down:
 		a.onDown(m)
 	default:
@@ -155,11 +163,11 @@ func (a *Actor) release() {
 }
 
 func (a *Actor) onStart(m *Start) {
-	if a.o.Runtime == nil || a.state != "idle" {
+	if a.o.Runtime == nil || a.state == "starting" || a.guest != nil {
 		m.Reply.Fail(fmt.Errorf("%w (machine is %s)", messages.ErrNoMachine, a.state))
 		return
 	}
-	a.state = "starting"
+	a.state, a.last = "starting", nil
 	log, name := a.log(), a.o.Runtime.Name()
 	go func() {
 		begin := time.Now()
@@ -229,17 +237,27 @@ func (a *Actor) onStop(m *Stop) {
 		} else {
 			log.Info("runtime stopped")
 		}
-		m.Reply.Send(struct{}{}, err)
+		a.tell(&halted{guest, err, m.Reply})
 	}()
 }
+
+func (a *Actor) onHalted(m *halted) {
+	if a.guest == m.guest && m.err == nil {
+		a.guest, a.state = nil, "stopped"
+		a.o.Slot.set(nil)
+	}
+	m.reply.Send(struct{}{}, m.err)
+}
+
+// Fail answers whoever waits.
+func (m *halted) Fail(err error) { m.reply.Fail(err) }
 
 func (a *Actor) onDown(m *down) {
 	if a.guest != m.guest {
 		return
 	}
 	a.o.Slot.set(nil)
-	if a.state == "stopping" || a.state == "stopped" {
-		a.state = "stopped"
+	if a.state == "stopping" {
 		return
 	}
 	a.state, a.last = "failed", m.guest.Err()

@@ -26,7 +26,7 @@ type Pending struct {
 
 // Options make an [Actor]. The functions must not block; they may be nil.
 type Options struct {
-	Timeout   time.Duration
+	Timeout   func() time.Duration // for the next question
 	Clock     supervision.Clock
 	Logger    *slog.Logger
 	Node      *supervision.Node
@@ -114,12 +114,12 @@ func (a *Actor) log() *slog.Logger {
 
 func (a *Actor) onAsk(m *messages.Ask) {
 	*a.o.IDs++
-	now := a.o.Clock.Now()
+	now, timeout := a.o.Clock.Now(), a.o.Timeout()
 	q := &question{
-		Pending: Pending{ID: fmt.Sprintf("sg_%03d", *a.o.IDs), Ask: m, Since: now, Deadline: now.Add(a.o.Timeout)},
+		Pending: Pending{ID: fmt.Sprintf("sg_%03d", *a.o.IDs), Ask: m, Since: now, Deadline: now.Add(timeout)},
 		timer:   supervision.NewTimer(a.o.Clock, a.tell),
 	}
-	q.timer.Reset(a.o.Timeout)
+	q.timer.Reset(timeout)
 	a.pending = append(a.pending, q)
 	a.log().Info("safeguard triggered", "safeguard_id", q.ID, "step_id", m.Step, "kind", m.Kind, "count", m.Count, "directory", m.Directory)
 	if a.o.Triggered != nil {

@@ -31,7 +31,7 @@ func newRig(t *testing.T) *rig {
 	strategy := supervision.NewStrategy(r.clock, supervision.Backoff{}, nil, nil)
 	pid, err := system.Root.Copy().WithGuardian(strategy).SpawnNamed(supervision.Props(supervision.Spec{New: func() actor.Actor {
 		return New(Options{
-			Timeout: 30 * time.Second, Clock: r.clock, IDs: &ids,
+			Timeout: func() time.Duration { return 30 * time.Second }, Clock: r.clock, IDs: &ids,
 			Triggered: func(p Pending) { r.events.Tell(p) }, Decided: func(d messages.Decision) { r.events.Tell(d) },
 		})
 	}}, messages.ErrCrashed), "safeguard")

@@ -30,8 +30,8 @@ const (
 var next = map[State][]State{
 	Idle:     {Starting, Stopping},
 	Starting: {Active, Failed, Stopping},
-	Active:   {Stopping, Failed},
-	Failed:   {Stopping},
+	Active:   {Starting, Stopping, Failed}, // Starting: a reset
+	Failed:   {Starting, Stopping},
 	Stopping: {},
 }
 

@@ -36,6 +36,9 @@ type Options struct {
 	Clock       supervision.Clock
 	Logger      *slog.Logger
 	Node        *supervision.Node
+	// Opened is told the id of the step that is open from now on, 0 for none,
+	// before whoever asked for it. It must not block; it may be nil.
+	Opened func(undolog.StepID)
 }
 
 // Open opens a step for a command. It fails with ErrBusy while one is open.
@@ -63,11 +66,6 @@ type Finish struct {
 	Reply         *messages.Reply[Finished]
 }
 
-// Current asks for the id of the open step, 0 if none is.
-type Current struct {
-	Reply *messages.Reply[undolog.StepID]
-}
-
 // Finished says what became of a step.
 type Finished struct {
 	Outcome string
@@ -82,9 +80,8 @@ type Entry struct {
 }
 
 // Fail answers whoever waits.
-func (m *Open) Fail(err error)    { m.Reply.Fail(err) }
-func (m *Finish) Fail(err error)  { m.Reply.Fail(err) }
-func (m *Current) Fail(err error) { m.Reply.Fail(err) }
+func (m *Open) Fail(err error)   { m.Reply.Fail(err) }
+func (m *Finish) Fail(err error) { m.Reply.Fail(err) }
 
 // poll is how often unfinished requests are counted.
 const poll = 5 * time.Millisecond
@@ -176,8 +173,6 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.onFail(m)
 	case *aborted:
 		a.onAborted(m)
-	case *Current:
-		m.Reply.Send(a.id, nil)
 	default:
 		a.log().Error("unknown message", "type", fmt.Sprintf("%T", m))
 	}
@@ -195,6 +190,7 @@ func (a *Actor) log() *slog.Logger {
 // release gives up the open step: a step without its actor is rolled back.
 func (a *Actor) release() {
 	a.timer.Stop()
+	a.tellOpened(0)
 	if a.open != nil {
 		a.open.Fail(messages.ErrCrashed)
 	}
@@ -274,7 +270,14 @@ func (a *Actor) opened() {
 	}
 	a.phase = running
 	a.o.Node.SetFact("step", fmt.Sprint(a.id))
+	a.tellOpened(a.id)
 	open.Reply.Send(a.id, nil)
+}
+
+func (a *Actor) tellOpened(id undolog.StepID) {
+	if a.o.Opened != nil {
+		a.o.Opened(id)
+	}
 }
 
 func (a *Actor) onAttach(m *Attach) {
@@ -427,6 +430,7 @@ func (a *Actor) done() {
 	if f.Outcome == "" {
 		f.Outcome = a.finish.Result.Status
 	}
+	a.tellOpened(0)
 	a.finish.Reply.Send(f, nil)
 	for _, r := range a.rolled {
 		r.Send(int64(a.id), nil)

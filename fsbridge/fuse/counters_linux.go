@@ -68,3 +68,6 @@ func (t *Tree) Counts() map[string]uint64 {
 	}
 	return out
 }
+
+// Counts returns the tree's counts.
+func (s *Server) Counts() map[string]uint64 { return s.tree.Counts() }

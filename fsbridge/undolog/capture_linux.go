@@ -150,7 +150,7 @@ var errOutgrown = errors.New("undolog: step outgrew its limit")
 
 // spend accounts for n raw bytes that are about to be copied.
 func (s *openStep) spend(n int64) error {
-	limit := s.l.o.Limits.StepBytes
+	limit := s.l.Limits().StepBytes
 	if s.copied.Add(n) > limit && limit >= 0 {
 		return errOutgrown
 	}
@@ -170,7 +170,7 @@ func (s *openStep) giveUp() error {
 	}
 	if !s.unprotected.Swap(true) {
 		s.l.warn(Warning{Code: WarnUnprotected, Steps: []StepID{s.id},
-			Message: fmt.Sprintf("step %d changes more than %d bytes: it is not protected any more and cannot be undone", s.id, s.l.o.Limits.StepBytes)})
+			Message: fmt.Sprintf("step %d changes more than %d bytes: it is not protected any more and cannot be undone", s.id, s.l.Limits().StepBytes)})
 	}
 	return nil
 }

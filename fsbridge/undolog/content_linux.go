@@ -88,7 +88,7 @@ func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, o
 	defer done()
 	w := s.contentWriter(so.id)
 	all := off <= 0 && length >= c.size
-	if c.extents == nil && (all || c.size <= s.l.o.Limits.InlineBytes || c.size > maxExtentFile) {
+	if c.extents == nil && (all || c.size <= s.l.Limits().InlineBytes || c.size > maxExtentFile) {
 		err = w.whole(fd, c.size)
 		c.whole = err == nil
 	} else {

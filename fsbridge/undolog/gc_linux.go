@@ -79,7 +79,8 @@ func (l *Log) quiet() { l.worker.stop(false) }
 // rawBudget is how many bytes of adopted files stay uncompressed. Half of what
 // the log may have at all is the most: compression shall come before eviction.
 func (l *Log) rawBudget() int64 {
-	b, size := l.o.Limits.AdoptedRaw, l.o.Limits.LogBytes
+	lim := l.Limits()
+	b, size := lim.AdoptedRaw, lim.LogBytes
 	if size > 0 && (b < 0 || b > size/2) {
 		b = size / 2
 	}
@@ -167,7 +168,7 @@ func (l *Log) enforceLimits(ctx context.Context) error {
 // overLimits is how many of the oldest steps exceed the limits of age, number
 // and size. Size alone never takes the newest step.
 func (l *Log) overLimits() int {
-	steps, lim := l.stepEntries(), l.o.Limits
+	steps, lim := l.stepEntries(), l.Limits()
 	n := 0
 	if lim.Age > 0 {
 		oldest := l.now().Add(-lim.Age)

@@ -28,7 +28,8 @@ type Log struct {
 	stamps *stampTable // edits from outside
 	worker worker
 
-	cur atomic.Pointer[openStep]
+	cur    atomic.Pointer[openStep]
+	limits atomic.Pointer[Limits]
 
 	mu     sync.RWMutex
 	steps  []*stepEntry // closed steps, oldest first
@@ -73,6 +74,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	}
 	o = withDefaults(o)
 	l := &Log{o: o, root: o.Root, log: o.Logger, now: o.Now, lock: -1, noAdopt: map[uint64]bool{}}
+	l.limits.Store(&o.Limits)
 	if err := l.open(); err != nil {
 		l.release()
 		return nil, err
@@ -80,18 +82,26 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	return l, nil
 }
 
-func withDefaults(o Options) Options {
+// Limits returns the limits that hold now.
+func (l *Log) Limits() Limits { return *l.limits.Load() }
+
+// SetLimits changes the limits. The next step's end, or a GC, evicts what is
+// above them; a step that is open is held to them from here on. It may be called
+// at any time.
+func (l *Log) SetLimits(n Limits) {
+	n = n.withDefaults()
+	l.limits.Store(&n)
+}
+
+func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
-	l := &o.Limits
-	setInt := func(p *int64, v int64) {
-		if *p == 0 {
-			*p = v
+	for _, p := range []struct{ now, or *int64 }{
+		{&l.LogBytes, &d.LogBytes}, {&l.StepBytes, &d.StepBytes}, {&l.AdoptedRaw, &d.AdoptedRaw}, {&l.InlineBytes, &d.InlineBytes},
+	} {
+		if *p.now == 0 {
+			*p.now = *p.or
 		}
 	}
-	setInt(&l.LogBytes, d.LogBytes)
-	setInt(&l.StepBytes, d.StepBytes)
-	setInt(&l.AdoptedRaw, d.AdoptedRaw)
-	setInt(&l.InlineBytes, d.InlineBytes)
 	l.InlineBytes = min(l.InlineBytes, maxRecord/4)
 	if l.StepCount == 0 {
 		l.StepCount = d.StepCount
@@ -99,6 +109,11 @@ func withDefaults(o Options) Options {
 	if l.Age == 0 {
 		l.Age = d.Age
 	}
+	return l
+}
+
+func withDefaults(o Options) Options {
+	o.Limits = o.Limits.withDefaults()
 	if o.Symlinks == "" {
 		o.Symlinks = SymlinkReadWrite
 	}

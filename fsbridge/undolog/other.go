@@ -48,4 +48,6 @@ func (l *Log) Restore(context.Context, RestoreOptions) (*ApplyResult, error) {
 	return nil, errors.ErrUnsupported
 }
 func (l *Log) GC(context.Context, GCOptions) (*GCResult, error) { return nil, errors.ErrUnsupported }
+func (l *Log) Limits() Limits                                   { return Limits{} }
+func (l *Log) SetLimits(Limits)                                 {}
 func (l *Log) Status() LogStatus                                { return LogStatus{} }

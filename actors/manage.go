@@ -1,0 +1,200 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/interceptor"
+	"github.com/codeagent/sandbox/actors/machine"
+	"github.com/codeagent/sandbox/actors/session"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// WarnWatch: edits from outside may not be announced; an undo still finds them.
+const WarnWatch undolog.WarningCode = "external_modification_unwatched"
+
+// ErrSetting is wrapped by errors about settings that make no sense.
+var ErrSetting = errors.New("invalid setting")
+
+const (
+	// keptWarnings is how many warnings of a folder are remembered.
+	keptWarnings = 256
+	// defaultTimeout is how long a decision may take, maxTimeout how long it may
+	// be allowed to.
+	defaultTimeout = 30 * time.Second
+	maxTimeout     = 24 * time.Hour
+)
+
+// safeguards returns the settings that hold now.
+func (s *Session) safeguards() Safeguards {
+	g := *s.guards.Load()
+	g.Exempt = slices.Clone(g.Exempt)
+	return g
+}
+
+// Safeguards implements [Manager].
+func (s *Session) Safeguards(context.Context) (Safeguards, error) { return s.safeguards(), nil }
+
+// ConfigureSafeguards implements [Manager].
+func (s *Session) ConfigureSafeguards(_ context.Context, g Safeguards) error {
+	if err := s.setSafeguards(g); err != nil {
+		return err
+	}
+	g = s.safeguards()
+	for _, w := range s.dirs {
+		if w.hooks != nil {
+			w.hooks.SetSafeguards(interceptor.Safeguards(g))
+		}
+	}
+	s.logger().Info("safeguards changed", "component", "safeguard", "deletes", g.DeleteThreshold,
+		"overwrite_bytes", g.OverwriteBytes, "rename_over", g.RenameOver, "timeout", g.Timeout.String())
+	return nil
+}
+
+func (s *Session) setSafeguards(g Safeguards) error {
+	setDefault(&g.Timeout, defaultTimeout)
+	switch {
+	case g.DeleteThreshold < 0 || g.OverwriteBytes < 0:
+		return fmt.Errorf("%w: a safeguard's threshold is negative; 0 switches it off", ErrSetting)
+	case g.Timeout < 0 || g.Timeout > maxTimeout:
+		return fmt.Errorf("%w: a decision may take up to %v, not %v", ErrSetting, maxTimeout, g.Timeout)
+	}
+	for _, p := range g.Exempt {
+		for part := range strings.SplitSeq(p, "/") {
+			if _, err := path.Match(part, ""); err != nil {
+				return fmt.Errorf("%w: exempt pattern %q: %w", ErrSetting, p, err)
+			}
+		}
+	}
+	g.Exempt = slices.Clone(g.Exempt)
+	s.guards.Store(&g)
+	return nil
+}
+
+// Limits implements [Manager].
+func (s *Session) Limits(_ context.Context, directory string) (undolog.Limits, error) {
+	w, err := s.history(directory)
+	if err != nil {
+		return undolog.Limits{}, err
+	}
+	return w.log.Limits(), nil
+}
+
+// ConfigureLimits implements [Manager]. What is above the new limits is evicted
+// before it returns; that is not cut short when ctx ends.
+func (s *Session) ConfigureLimits(ctx context.Context, directory string, l undolog.Limits) error {
+	dirs := s.dirs
+	if directory != "" {
+		w, err := s.history(directory)
+		if err != nil {
+			return err
+		}
+		dirs = []*workdir{w}
+	}
+	for _, w := range dirs {
+		if w.usable() != nil {
+			continue
+		}
+		w.log.SetLimits(l)
+		_, err := ask(ctx, s, w.name("interceptor"), func(p *messages.Reply[*undolog.GCResult]) any { return &interceptor.GC{Reply: p} })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep remembers a warning.
+func (w *workdir) keep(u undolog.Warning) {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if len(w.warnings) == keptWarnings {
+		w.warnings = slices.Delete(w.warnings, 0, 1)
+	}
+	w.warnings = append(w.warnings, u)
+}
+
+// Warnings implements [Manager].
+func (s *Session) Warnings(_ context.Context, directory string) ([]undolog.Warning, error) {
+	w, err := s.dir(directory)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(w.warnings), nil
+}
+
+// name is that of one of the folder's actors.
+func (w *workdir) name(actor string) string {
+	return "directory/" + strconv.Itoa(w.index) + "/" + actor
+}
+
+// Reset implements [Manager]. A command that runs is cancelled and its step
+// closed: it can be undone. If the new guest does not start the session has
+// failed; its history can still be used, and Reset tried again.
+func (s *Session) Reset(ctx context.Context) error {
+	if s.cfg.Runtime == nil {
+		return messages.ErrNoMachine
+	}
+	turn, err := s.line.enter(ctx, turn{kind: turnApply, oust: messages.ErrReset}, hurry)
+	if err != nil {
+		return err
+	}
+	defer s.line.leave(turn)
+	if err := s.move(ctx, session.Starting, "reset"); err != nil {
+		return err
+	}
+	// From here on there is no way back: half a reset would be no session.
+	ctx = context.WithoutCancel(ctx)
+	if err := s.restart(ctx); err != nil {
+		err = fmt.Errorf("reset: %w", err)
+		s.bus.emit(Event{Type: EventError, Message: err.Error() + "; the history can still be used"})
+		return errors.Join(err, s.move(ctx, session.Failed, err.Error()))
+	}
+	return s.move(ctx, session.Active, "reset")
+}
+
+// resetTime bounds a stop and a start.
+const resetTime = time.Minute
+
+// restart replaces the guest, and with it the bridges.
+func (s *Session) restart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, resetTime)
+	defer cancel()
+	if _, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Stop{Context: ctx, Reply: r} }); err != nil {
+		return err
+	}
+	for _, w := range s.dirs {
+		if err := w.unserve(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Start{Context: ctx, Reply: r} })
+	return err
+}
+
+// unserve closes the step that nobody can write to any more, since the guest has
+// ended, and then the bridge.
+func (w *workdir) unserve(ctx context.Context) error {
+	var err error
+	if w.hooks != nil {
+		_, err = ask(ctx, w.s, w.name("interceptor"), func(r *messages.Reply[struct{}]) any { return &interceptor.Flush{Reply: r} })
+		w.hooks.SetBridge(nil)
+	}
+	w.s.mu.Lock()
+	b := w.bridge
+	w.bridge = nil
+	w.s.mu.Unlock()
+	if b != nil {
+		err = errors.Join(err, b.Close())
+	}
+	return err
+}
