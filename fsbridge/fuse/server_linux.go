@@ -262,7 +262,7 @@ func (s *Server) Changed(paths []string) error {
 		dirs[dir] = append(dirs[dir], name)
 	}
 	for dir, names := range dirs {
-		s.changed(dir, names, inodes, &entries)
+		t.changed(dir, names, inodes, &entries)
 	}
 	if len(inodes)+len(entries) == 0 {
 		return nil
@@ -272,8 +272,7 @@ func (s *Server) Changed(paths []string) error {
 }
 
 // changed adds what the kernel must be told of some names in a directory.
-func (s *Server) changed(path string, names []string, inodes map[uint64]bool, entries *[]entryName) {
-	t := s.tree
+func (t *Tree) changed(path string, names []string, inodes map[uint64]bool, entries *[]entryName) {
 	fd, err := t.opts.Root.OpenPath(path, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return

@@ -24,6 +24,7 @@ type Tree struct {
 
 	opts   Options
 	hidden *hidden // nil for nothing
+	lent   bool    // hidden belongs to the Tree that Renew made
 	log    *slog.Logger
 	root   *node
 	ttl    time.Duration
@@ -72,9 +73,18 @@ func NewTree(o Options) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
+	h, err := newHidden(o.Root, o.Hidden)
+	if err != nil {
+		return nil, err
+	}
+	return newTree(o, h, &st), nil
+}
+
+func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 	t := &Tree{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          o,
+		hidden:        h,
 		log:           o.Logger,
 		euid:          uint32(os.Geteuid()),
 		egid:          uint32(os.Getegid()),
@@ -87,9 +97,6 @@ func NewTree(o Options) (*Tree, error) {
 		if t.ttl <= 0 {
 			t.ttl = DefaultTTL
 		}
-	}
-	if t.hidden, err = newHidden(o.Root, o.Hidden); err != nil {
-		return nil, err
 	}
 	for i := range t.shards {
 		t.shards[i].m = make(map[hostfs.ID]*node)
@@ -104,10 +111,10 @@ func NewTree(o Options) (*Tree, error) {
 		return m
 	}
 	t.buffers.New = func() any { b := make([]byte, 32<<10); return &b }
-	t.root = t.newNode(&st)
+	t.root = t.newNode(root)
 	t.root.id = fuse.FUSE_ROOT_ID
-	t.shard(st.ID).m[st.ID] = t.root
-	return t, nil
+	t.shard(root.ID).m[root.ID] = t.root
+	return t
 }
 
 // String names the file system in mount tables.
@@ -273,7 +280,9 @@ func (t *Tree) NodeID(id hostfs.ID) uint64 {
 func (t *Tree) OnUnmount() {
 	t.handles.all(func(h *handle) bool { t.closeHandle(h.id); return true })
 	t.dirs.close()
-	t.hidden.close()
+	if !t.lent {
+		t.hidden.close()
+	}
 	for _, n := range t.spares {
 		if n != nil {
 			n.dropSpare()

@@ -1,0 +1,243 @@
+package virtiofs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// queue is one virtqueue of a connection. What the front-end configures changes
+// under conn.world held exclusively; the rest also under world held shared and
+// mu.
+type queue struct {
+	index int
+
+	num     int
+	addr    ringAddr
+	base    uint16
+	enabled bool
+	kick    *eventFD // nil: the ring is stopped
+	call    *eventFD
+	err     *eventFD
+
+	mu      sync.Mutex
+	running bool
+	broken  bool
+	ring    ring
+	table   []byte // room for an indirect table
+
+	// life is what requests belong to: it ends when the guest resets the ring.
+	life      uint64
+	inFlight  int
+	lastAvail uint16 // next to take
+	usedIdx   uint16 // next to give back
+	signalled uint16 // usedIdx when the guest was last called
+	valid     bool   // signalled is
+	waiting   []*request
+}
+
+// request is a chain of descriptors that the guest gave us.
+type request struct {
+	chain
+	conn *conn
+	q    *queue
+	life uint64
+	head uint16
+
+	header  header   // of FUSE, copied when it was taken
+	session *session // nil: none when it was taken
+	cost    int      // bytes of the budget that it holds
+	in      []byte   // its own copy
+	reply   []byte   // in buf
+	buf     []byte
+	done    bool // reply is there
+}
+
+// errFull: more in flight than there are descriptors.
+var errFull = errors.New("more requests in flight than descriptors")
+
+// start makes the ring run if everything is there. The caller holds world
+// exclusively. A ring that goes on where it was stopped keeps its requests.
+func (q *queue) start(c *conn) error {
+	if q.running || q.broken || q.kick == nil || !q.enabled || q.num == 0 || q.addr == (ringAddr{}) {
+		return nil
+	}
+	return guarded(func() error {
+		r, err := openRing(&c.memory, q.num, q.addr)
+		if err != nil {
+			return err
+		}
+		used := r.usedIdx()
+		if q.base != q.lastAvail || used != q.usedIdx {
+			// Not the ring that was stopped: with requests in flight the two
+			// indexes differ, and in a new ring they do not.
+			q.reset()
+			q.lastAvail, q.usedIdx = q.base, used
+		}
+		q.ring, q.valid = r, false
+		if len(q.table) != q.num*descBytes {
+			q.table = make([]byte, q.num*descBytes)
+		}
+		q.running = true
+		return nil
+	})
+}
+
+// reset forgets the requests: their answers will be thrown away.
+func (q *queue) reset() {
+	q.life++
+	q.inFlight = 0
+	q.waiting = nil
+}
+
+// stop ends service. The caller holds world exclusively, so that nobody touches
+// the ring or the buffers of a request any more.
+func (q *queue) stop() {
+	q.running = false
+	q.base = q.lastAvail
+	q.ring = ring{}
+	q.kick.close()
+	q.kick = nil
+}
+
+// take returns the chains that the guest made available, at most as many as the
+// queue has descriptors; more says that there may be others. The caller holds
+// world shared and breaks the queue after an error.
+func (q *queue) take(c *conn) (taken []*request, more bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.running || q.broken {
+		return nil, false, nil
+	}
+	err = guarded(func() error {
+		for len(taken) < q.num {
+			avail := q.ring.availIdx()
+			if avail == q.lastAvail && c.eventIdx {
+				// Say when to kick, and look again: both at once would be missed.
+				q.ring.setAvailEvent(q.lastAvail)
+				avail = q.ring.availIdx()
+			}
+			if avail == q.lastAvail {
+				return nil
+			}
+			if int(avail-q.lastAvail) > q.num {
+				return errAvail
+			}
+			r, err := q.takeOne(c)
+			if err != nil {
+				return err
+			}
+			taken = append(taken, r)
+		}
+		more = true
+		return nil
+	})
+	return taken, more, err
+}
+
+func (q *queue) takeOne(c *conn) (*request, error) {
+	if q.inFlight >= q.num {
+		return nil, errFull
+	}
+	head := q.ring.availHead(q.lastAvail)
+	chain, err := q.ring.walk(&c.memory, head, q.table)
+	if err != nil {
+		return nil, fmt.Errorf("chain %d: %w", head, err)
+	}
+	r := &request{chain: chain, conn: c, q: q, life: q.life, head: head}
+	var b [headerBytes]byte
+	if r.inLen >= headerBytes {
+		if err := c.memory.read(b[:], r.chain.in); err != nil {
+			return nil, err
+		}
+		r.header = decodeHeader(b[:])
+	}
+	q.lastAvail++
+	q.inFlight++
+	return r, nil
+}
+
+// fetch copies a request out of the guest's memory. It tells whether the
+// request is to be performed: one of a guest that is gone is not, and one of a
+// ring that is stopped waits until that goes on, when it belongs to another
+// goroutine.
+func (r *request) fetch() (bool, error) {
+	c, q := r.conn, r.q
+	c.world.RLock()
+	defer c.world.RUnlock()
+	q.mu.Lock()
+	current, running := r.life == q.life, q.running && !q.broken
+	if current && !running {
+		q.waiting = append(q.waiting, r)
+	}
+	q.mu.Unlock()
+	if !current || !running {
+		return false, nil
+	}
+	r.in = c.server.buffers.get(r.inLen)
+	err := guarded(func() error { return c.memory.read(r.in, r.chain.in) })
+	return err == nil, err
+}
+
+// finish gives the request back to the guest. If the ring is stopped the
+// request is kept until that goes on, when it belongs to another goroutine.
+func (r *request) finish() (kept bool, err error) {
+	c, q := r.conn, r.q
+	c.world.RLock()
+	q.mu.Lock()
+	give := r.life == q.life && !q.broken
+	if kept = give && !q.running; kept {
+		r.done = true
+		q.waiting = append(q.waiting, r)
+	}
+	q.mu.Unlock()
+	var call *eventFD
+	if give && !kept {
+		// The ring stays as it is: world is held.
+		call, err = r.give()
+	}
+	c.world.RUnlock()
+	if call != nil {
+		call.signal()
+		call.release()
+	}
+	return kept, err
+}
+
+// give writes the reply and puts the chain into the used ring. It returns the
+// eventfd to signal, with a reference.
+func (r *request) give() (call *eventFD, err error) {
+	c, q := r.conn, r.q
+	if err = guarded(func() error { return c.memory.write(r.out, r.reply) }); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	want := false
+	err = guarded(func() error {
+		q.ring.setUsed(q.usedIdx, r.head, uint32(len(r.reply)))
+		q.usedIdx++
+		q.ring.setUsedIdx(q.usedIdx)
+		q.inFlight--
+		want = q.wanted(c)
+		return nil
+	})
+	if err == nil && want && q.call != nil && q.call.acquire() {
+		call = q.call
+	}
+	return call, err
+}
+
+// wanted tells whether the guest wants to be called now.
+func (q *queue) wanted(c *conn) bool {
+	if !c.eventIdx {
+		const noInterrupt = 1
+		return load16(q.ring.avail, 0)&noInterrupt == 0
+	}
+	old, valid := q.signalled, q.valid
+	want := !valid || needEvent(q.ring.usedEvent(), q.usedIdx, old)
+	// The index of the last look, as libvhost-user and QEMU have it: whether a
+	// call was made or not, what lies before was considered.
+	q.signalled, q.valid = q.usedIdx, true
+	return want
+}
