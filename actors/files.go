@@ -89,3 +89,26 @@ func (s *Session) List(ctx context.Context, r ListRequest) (Listing, error) {
 	}
 	return f.List(ctx, files.ListRequest{Path: r.Path, Depth: r.Depth, Limit: r.Limit})
 }
+
+// Glob implements [Files].
+func (s *Session) Glob(ctx context.Context, r GlobRequest) (GlobResult, error) {
+	_, f, err := s.folder(r.Directory)
+	if err != nil {
+		return GlobResult{}, err
+	}
+	return f.Glob(ctx, files.GlobRequest{Pattern: r.Pattern, Path: r.Path, Limit: r.Limit, Ignored: r.Ignored})
+}
+
+// Grep implements [Files].
+func (s *Session) Grep(ctx context.Context, r GrepRequest) (GrepResult, error) {
+	w, f, err := s.folder(r.Directory)
+	if err != nil {
+		return GrepResult{}, err
+	}
+	w.settle(ctx)
+	return f.Grep(ctx, files.GrepRequest{
+		Pattern: r.Pattern, Path: r.Path, Glob: r.Glob, Mode: r.Mode,
+		IgnoreCase: r.IgnoreCase, Literal: r.Literal, Multiline: r.Multiline,
+		Before: r.Before, After: r.After, Limit: r.Limit, Ignored: r.Ignored,
+	})
+}

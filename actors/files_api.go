@@ -158,68 +158,58 @@ type (
 	DirEntry = files.Entry
 )
 
-// GlobRequest finds paths by a doublestar pattern, newest first.
+// GlobRequest finds files by a doublestar pattern ([files.GlobRequest]), newest
+// first.
 type GlobRequest struct {
 	Directory string `json:"directory,omitempty"`
-	Pattern   string `json:"pattern"`
-	Path      string `json:"path,omitempty"`  // where to begin
-	Limit     int    `json:"limit,omitempty"` // 0: 1,000
+	// Pattern is relative to Path, or absolute. One that ends in "/" finds
+	// directories, any other files and symlinks.
+	Pattern string `json:"pattern"`
+	Path    string `json:"path,omitempty"`  // where to begin
+	Limit   int    `json:"limit,omitempty"` // 0: 1,000
 	// Ignored includes what .gitignore files exclude; .git is never searched
 	// unless the path begins there.
 	Ignored bool `json:"include_ignored,omitempty"`
 }
 
-// GlobResult holds paths relative to the folder.
-type GlobResult struct {
-	Paths     []string `json:"paths"`
-	Truncated bool     `json:"truncated,omitempty"`
-}
+// GlobResult holds paths relative to the folder. Those that are not UTF-8 are
+// given as Go's %q does here and in all results; requests take them so.
+type GlobResult = files.Found
 
 // GrepMode is what a search returns.
-type GrepMode string
+type GrepMode = files.Mode
 
 // The modes.
 const (
-	GrepContent GrepMode = "content"
-	GrepFiles   GrepMode = "files_with_matches"
-	GrepCount   GrepMode = "count"
+	GrepContent = files.ModeContent
+	GrepFiles   = files.ModeFiles
+	GrepCount   = files.ModeCount
 )
 
-// GrepRequest searches file contents by a regular expression (RE2).
+// GrepRequest searches file contents by a regular expression (RE2), line by line
+// or, with Multiline, across lines. Binary files are left out and counted.
 type GrepRequest struct {
-	Directory  string   `json:"directory,omitempty"`
-	Pattern    string   `json:"pattern"`
-	Path       string   `json:"path,omitempty"` // a file or directory; empty: the folder
-	Glob       string   `json:"glob,omitempty"` // only paths that match
-	Mode       GrepMode `json:"output_mode,omitempty"`
+	Directory string `json:"directory,omitempty"`
+	Pattern   string `json:"pattern"`
+	Path      string `json:"path,omitempty"` // a file or directory; empty: the folder
+	// Glob leaves only names that match or, with a "/" in it, paths relative to
+	// Path; "!" before it leaves the others.
+	Glob       string   `json:"glob,omitempty"`
+	Mode       GrepMode `json:"output_mode,omitempty"` // empty: files_with_matches
 	IgnoreCase bool     `json:"ignore_case,omitempty"`
 	Literal    bool     `json:"literal,omitempty"`
 	Multiline  bool     `json:"multiline,omitempty"`
-	Before     int      `json:"before,omitempty"` // lines of context
+	Before     int      `json:"before,omitempty"` // lines of context, at most 100
 	After      int      `json:"after,omitempty"`
-	Limit      int      `json:"limit,omitempty"` // matches (content) or files; 0: 1,000
+	Limit      int      `json:"limit,omitempty"` // matching lines (content) or files; 0: 1,000
 	Ignored    bool     `json:"include_ignored,omitempty"`
 }
 
 // GrepResult has the field of the mode set. Files are in the order of their
-// paths.
-type GrepResult struct {
-	Matches   []GrepMatch `json:"matches,omitempty"`
-	Files     []string    `json:"files,omitempty"`
-	Counts    []GrepTotal `json:"counts,omitempty"`
-	Truncated bool        `json:"truncated,omitempty"`
-}
-
-// GrepMatch is one line (or context line).
-type GrepMatch struct {
-	Path    string `json:"path"`
-	Line    int    `json:"line"` // from 1
-	Text    string `json:"text"` // at most 2 KiB, invalid UTF-8 replaced
-	Context bool   `json:"context,omitempty"`
-}
-
-// GrepTotal counts the matching lines of a file.
-type GrepTotal struct {
-	Path  string `json:"path"`
-	Count int    `json:"count"`
-}
+// paths. [GrepMatch] is one line (or context line), [GrepTotal] counts the
+// matching lines of a file.
+type (
+	GrepResult = files.Results
+	GrepMatch  = files.Match
+	GrepTotal  = files.Total
+)

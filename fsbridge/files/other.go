@@ -39,3 +39,11 @@ func (f *Folder) Read(context.Context, ReadRequest) (Content, error) {
 func (f *Folder) List(context.Context, ListRequest) (Listing, error) {
 	return Listing{}, errUnsupported
 }
+
+// Glob is not supported.
+func (f *Folder) Glob(context.Context, GlobRequest) (Found, error) { return Found{}, errUnsupported }
+
+// Grep is not supported.
+func (f *Folder) Grep(context.Context, GrepRequest) (Results, error) {
+	return Results{}, errUnsupported
+}

@@ -96,3 +96,72 @@ func unescape(path string) string {
 	}
 	return path
 }
+
+// GlobRequest finds files by a pattern: doublestar's, in which "**" stands for
+// any directories, "*" and "?" for anything in one name, "[a-z]" for one of some
+// characters and "{a,b}" for one of some texts.
+type GlobRequest struct {
+	// Pattern is relative to Path, or absolute. One that ends in "/" finds
+	// directories, any other finds what is none.
+	Pattern string
+	Path    string // where to begin; empty: the folder
+	Limit   int    // [DefaultFound] if 0
+	// Ignored includes what .gitignore files exclude. What is in .git is found
+	// only if Path or the pattern begins there, and what is ignored, then, too.
+	Ignored bool
+}
+
+// Found holds paths relative to the folder, newest first.
+type Found struct {
+	Paths     []string `json:"paths"` // escaped where they are not UTF-8
+	Truncated bool     `json:"truncated,omitempty"`
+	// Unreadable counts directories that could not be looked into.
+	Unreadable int `json:"unreadable,omitempty"`
+}
+
+// Mode is what a search returns.
+type Mode string
+
+// The modes.
+const (
+	ModeContent Mode = "content"
+	ModeFiles   Mode = "files_with_matches"
+	ModeCount   Mode = "count"
+)
+
+// GrepRequest searches the contents of files.
+type GrepRequest struct {
+	Pattern string // RE2's syntax; ^ and $ are the ends of lines
+	Path    string // a file or directory; empty: the folder
+	// Glob leaves only the paths that match: names, if there is no "/" in it,
+	// else paths relative to Path. With "!" before it, it leaves the others.
+	Glob       string
+	Mode       Mode // ModeFiles if empty
+	IgnoreCase bool
+	Literal    bool // Pattern is a text
+	Multiline  bool // a match may have several lines; no file above 16 MiB
+	Before     int  // lines of context; at most MaxContext
+	After      int
+	Limit      int // lines that match (ModeContent) or files; [DefaultFound] if 0
+	Ignored    bool
+}
+
+// Results holds what the mode asks for, in the order of the paths.
+type Results struct {
+	Matches   []Match  `json:"matches,omitempty"`
+	Files     []string `json:"files,omitempty"`
+	Counts    []Total  `json:"counts,omitempty"`
+	Truncated bool     `json:"truncated,omitempty"`
+	// Binary counts files that were left out because of a NUL byte in their
+	// first 8 KiB, Unreadable files and directories that could not be read, and
+	// TooLarge files that are above the limit of a multiline search.
+	Binary     int `json:"binary_files,omitempty"`
+	Unreadable int `json:"unreadable,omitempty"`
+	TooLarge   int `json:"too_large_files,omitempty"`
+}
+
+// Total counts the lines of a file that match.
+type Total struct {
+	Path  string `json:"path"`
+	Count int    `json:"count"`
+}

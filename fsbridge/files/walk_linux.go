@@ -102,7 +102,10 @@ func (w *walker) from(ctx context.Context, t *target, shown string) error {
 	if err := w.enter(ctx, first); err != nil {
 		return err
 	}
-	for len(w.stack) > 0 && err == nil {
+	for n := 1; len(w.stack) > 0 && err == nil; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		d := w.stack[len(w.stack)-1]
 		if len(d.entries) == 0 {
 			w.stack = w.stack[:len(w.stack)-1]

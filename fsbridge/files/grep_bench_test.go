@@ -1,0 +1,33 @@
+//go:build linux
+
+package files
+
+import (
+	"context"
+	"runtime"
+	"testing"
+)
+
+// BenchmarkGrep searches the sources of Go. tests/bench compares with ripgrep.
+func BenchmarkGrep(b *testing.B) {
+	f := open(b, runtime.GOROOT()+"/src", nil)
+	for _, r := range []GrepRequest{
+		{Pattern: "ErrUnexpectedEOF"},
+		{Pattern: `func \(\w+ \*\w+\) Close\(`},
+		{Pattern: `[a-z]+_[0-9]{3,}`},
+		{Pattern: "unexpectedeof", IgnoreCase: true},
+		{Pattern: "status|result|value"},
+	} {
+		r.Mode, r.Limit = ModeContent, MaxLimit
+		name := r.Pattern
+		b.Run(name, func(b *testing.B) {
+			n := 0
+			for range b.N {
+				got, err := f.Grep(context.Background(), r)
+				check(b, err)
+				n = len(got.Matches)
+			}
+			b.ReportMetric(float64(n), "lines")
+		})
+	}
+}
