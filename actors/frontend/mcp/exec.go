@@ -197,7 +197,7 @@ func (s *Server) execute(ctx context.Context, live actors.Live, r actors.RunRequ
 	}
 	out.Stdout, out.StdoutBytes, out.StdoutTruncated = stdout.text()
 	out.Stderr, out.StderrBytes, out.StderrTruncated = stderr.text()
-	out.changes(res.Entries, in, live, ctx)
+	out.changes(ctx, live, in, res.Entries)
 	if s.o.Classify != nil {
 		c := s.o.Classify(in.Command)
 		out.Class, out.Warnings = c.Class, c.Warnings
@@ -206,7 +206,7 @@ func (s *Server) execute(ctx context.Context, live actors.Live, r actors.RunRequ
 }
 
 // changes lists what the step changed.
-func (o *CommandResult) changes(entries []actors.RunEntry, in commandInput, live actors.Live, ctx context.Context) {
+func (o *CommandResult) changes(ctx context.Context, live actors.Live, in commandInput, entries []actors.RunEntry) {
 	own := ""
 	if len(entries) > 0 {
 		own, _ = in.root(context.WithoutCancel(ctx), live) // without it paths are absolute

@@ -11,7 +11,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/messages"
 )
 
 type writeInput struct {
@@ -111,7 +110,7 @@ func (s *Server) write(ctx context.Context, req *sdk.CallToolRequest, live actor
 			return nil, nil, err
 		}
 		j = s.start(live, tool, func(ctx context.Context, from actors.Origin) (any, error) {
-			res, err := s.patiently(ctx, func() (actors.WriteResult, error) { return f(ctx, dir, from) })
+			res, err := f(ctx, dir, from)
 			return writeResult(res), err
 		})
 	}
@@ -124,25 +123,6 @@ func (s *Server) write(ctx context.Context, req *sdk.CallToolRequest, live actor
 	}
 	res := heldWrite(j, v.pending)
 	return textResult(res.text()), res, nil
-}
-
-// patiently repeats f while the session is about to open or close a step.
-func (s *Server) patiently(ctx context.Context, f func() (actors.WriteResult, error)) (actors.WriteResult, error) {
-	const pause, tries = 50 * time.Millisecond, 100
-	for i := 0; ; i++ {
-		res, err := f()
-		if i == tries || !errors.Is(err, messages.ErrBusy) {
-			return res, err
-		}
-		again := make(chan struct{})
-		stop := s.clock.AfterFunc(pause, func() { close(again) })
-		select {
-		case <-again:
-		case <-ctx.Done():
-			stop()
-			return res, ctx.Err()
-		}
-	}
 }
 
 func writeResult(r actors.WriteResult) *WriteResult {
