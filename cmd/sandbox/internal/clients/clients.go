@@ -74,7 +74,7 @@ func All() []Client {
 			Name: "claude-desktop", Title: "Claude Desktop", Section: "mcpServers", Homeless: true,
 			file: func(p Places, s Scope) (string, error) {
 				if s == Project {
-					return "", errors.New("Claude Desktop has no projects: use --scope user")
+					return "", errors.New("there are no projects in Claude Desktop: use --scope user")
 				}
 				return filepath.Join(p.Config, "Claude", "claude_desktop_config.json"), nil
 			},

@@ -278,11 +278,12 @@ func FuzzEdit(f *testing.F) {
 		if !bytes.Equal(src, before) {
 			t.Fatal("the source was changed")
 		}
-		if _, ok := err.(*SyntaxError); err != nil {
-			if !ok {
-				t.Fatal(err)
-			}
+		var syntax *SyntaxError
+		if errors.As(err, &syntax) {
 			return
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		if !comments && !json.Valid(bytes.TrimPrefix(set, []byte("\ufeff"))) {
 			t.Fatalf("%q is not valid", set)
@@ -294,10 +295,8 @@ func FuzzEdit(f *testing.F) {
 		if again, err := Set(back, d, []byte(server), "servers", "sandbox"); err != nil {
 			t.Fatalf("%v: %q", err, again)
 		}
-		if _, err := Remove(src, d, "servers"); err != nil {
-			if _, ok := err.(*SyntaxError); !ok {
-				t.Fatal(err)
-			}
+		if _, err := Remove(src, d, "servers"); err != nil && !errors.As(err, &syntax) {
+			t.Fatal(err)
 		}
 	})
 }
