@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +35,10 @@ type app struct {
 	// Set before a command's code runs.
 	log   *slog.Logger
 	conf  *config.Set
+	base  *config.Set // without the project's file and most flags
 	paint painter
+	// serving: stderr is the log's alone.
+	serving bool
 }
 
 type globalFlags struct {
@@ -102,11 +106,20 @@ func (a *app) exitStatus(err error) int {
 	case errors.As(err, &start):
 		code = start.ExitCode
 	}
-	fmt.Fprintln(a.stderr, "sandbox: "+err.Error())
-	if code == exitUsage {
+	a.remark("sandbox: " + err.Error())
+	if code == exitUsage && !a.serving {
 		fmt.Fprintln(a.stderr, "Try 'sandbox help'.")
 	}
 	return code
+}
+
+// remark tells the user something: on stderr, or in the log of a server.
+func (a *app) remark(text string) {
+	if a.serving {
+		a.log.Warn(strings.TrimPrefix(text, "sandbox: "), "component", "session")
+		return
+	}
+	fmt.Fprintln(a.stderr, text)
 }
 
 func (a *app) rootCommand() *cobra.Command {
@@ -145,7 +158,7 @@ func (a *app) rootCommand() *cobra.Command {
 	a.addKeyFlags(root, "undo-dir", "log-level", "log-format")
 
 	root.AddCommand(
-		a.runCommand(), a.historyCommand(), a.showCommand(), a.diffCommand(),
+		a.runCommand(), a.serveCommand(), a.historyCommand(), a.showCommand(), a.diffCommand(),
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
@@ -187,15 +200,20 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	if err := a.useFlags(func(name string) bool { return name == "undo-dir" }); err != nil {
 		return a.failure(cmd, err)
 	}
+	a.base = conf.Clone()
 	if err := a.addProject(cmd); err != nil {
 		return a.failure(cmd, err)
 	}
 	if err := a.useFlags(func(name string) bool { return name != "undo-dir" }); err != nil {
 		return a.failure(cmd, err)
 	}
+	if cmd.Name() == "serve" && conf.Origin("log.level")[0].Level == config.FromDefault {
+		conf.Log.Level = "info" // nothing of a command's is on its stderr
+	}
 	if a.log, err = newLogger(a.stderr, conf.Log.Level, conf.Log.Format); err != nil {
 		return usageError{err}
 	}
+	a.serving = cmd.Name() == "serve"
 	a.paint = newPainter(a.stdout)
 	return nil
 }
@@ -223,6 +241,9 @@ func startsSession(cmd *cobra.Command) bool {
 func (a *app) addProject(cmd *cobra.Command) error {
 	if a.flags.configFile != "" || forgiving(cmd) {
 		return nil
+	}
+	if p := cmd.Flags().Lookup("protocol"); p != nil && p.Value.String() != "mcp" {
+		return nil // session.start says where the project is
 	}
 	dirs, err := a.folders(!startsSession(cmd))
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"github.com/codeagent/sandbox/hypervisor"
@@ -18,7 +17,7 @@ func (a *app) isolation(name string) (hypervisor.Runtime, error) {
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintln(a.stderr, "sandbox: --isolation none: this command is NOT isolated; only its changes to the working folder can be undone")
+		a.remark("sandbox: --isolation none: this command is NOT isolated; only its changes to the working folder can be undone")
 		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Umask: a.umask, Logger: a.log}), nil
 	default:
 		o := jail.Options{Umask: a.umask, Logger: a.log}

@@ -22,7 +22,7 @@ func (a *app) mcpCommand() *cobra.Command {
 		Args:  checkArgs(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.mcpInstallCommand(), a.mcpUninstallCommand())
+	cmd.AddCommand(a.mcpInstallCommand(), a.mcpUninstallCommand(), a.mcpConnectCommand())
 	return cmd
 }
 

@@ -201,6 +201,10 @@ func (a *app) sessionConfig() (actors.Config, error) {
 	if err != nil {
 		return actors.Config{}, err
 	}
+	return a.sessionConfigFor(dirs)
+}
+
+func (a *app) sessionConfigFor(dirs []actors.Directory) (_ actors.Config, err error) {
 	cfg := a.config(dirs)
 	if cfg.RuntimeDir, err = runtimeDir(); err != nil {
 		return cfg, err

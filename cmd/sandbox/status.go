@@ -47,7 +47,11 @@ func (a *app) printStatus(st actors.Status) {
 		line("waiting", "%d decision(s): sandbox pending", st.Pending)
 	}
 	for _, d := range st.Directories {
-		line("folder", "%s (%s)", shown(d.Path), d.Access)
+		label := ""
+		if d.Label != "" {
+			label = d.Label + " = "
+		}
+		line("folder", "%s%s (%s)", label, shown(d.Path), d.Access)
 		if d.Access == "read_only" && d.UndoDir == "" {
 			continue
 		}

@@ -186,6 +186,26 @@ func insideKeys() []Key {
 			Doc:   "caching of the folder inside: auto or none (every access goes to the bridge; slow)",
 			field: func(c *Config) any { return &c.Bridge.Cache },
 		},
+		{
+			Name:  "agent.command",
+			Doc:   "the program, with its arguments, that gets what serve's agent.prompt says; it runs inside",
+			field: func(c *Config) any { return &c.Agent.Command },
+		},
+		{
+			Name:  "classifier.read_only",
+			Doc:   "beginnings of commands that only read, for the advice in MCP results",
+			field: func(c *Config) any { return &c.Classifier.ReadOnly },
+		},
+		{
+			Name:  "classifier.write",
+			Doc:   "beginnings of commands that write",
+			field: func(c *Config) any { return &c.Classifier.Write },
+		},
+		{
+			Name: "classifier.destructive", Rule: Tighten,
+			Doc:   "beginnings of commands that destroy",
+			field: func(c *Config) any { return &c.Classifier.Destructive },
+		},
 	}
 }
 

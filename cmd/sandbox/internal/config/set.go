@@ -20,10 +20,11 @@ const (
 	User
 	Project
 	Flag
+	Request
 )
 
 func (l Level) String() string {
-	return [...]string{"default", "organisation", "user", "project", "flag"}[l]
+	return [...]string{"default", "organisation", "user", "project", "flag", "request"}[l]
 }
 
 // FileName is what the file is called at every level.
@@ -131,7 +132,7 @@ func (s *Set) addText(file string, b []byte, level Level) error {
 	if err != nil {
 		return err
 	}
-	next := s.clone()
+	next := s.Clone()
 	var errs []error
 	for _, e := range entries {
 		from := Origin{Level: level, File: file, Line: e.line}
@@ -180,6 +181,20 @@ func (s *Set) SetFlag(flag string, values []string) error {
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	return nil
+}
+
+// SetRequest sets a key to a value as the TOML decoder would give it, for a
+// frontend's request. Only locks limit it.
+func (s *Set) SetRequest(key string, value any) error {
+	k := find(s.keys, key)
+	if k == nil {
+		return s.unknown(key)
+	}
+	next := s.Config
+	if err := assign(k.field(&next), value); err != nil {
+		return fmt.Errorf("%s: %w", k.Name, err)
+	}
+	return s.set(k, next, Origin{Level: Request})
 }
 
 // assignText puts a flag's values into a field.
@@ -327,7 +342,8 @@ func (s *Set) expand(k *Key, field any) error {
 	return nil
 }
 
-func (s *Set) clone() *Set {
+// Clone returns an independent copy.
+func (s *Set) Clone() *Set {
 	c := *s
 	c.origins, c.locks = map[string][]Origin{}, map[string]Origin{}
 	for k, v := range s.origins {

@@ -19,6 +19,8 @@ type Config struct {
 	Safeguards  Safeguards
 	Jail        Jail
 	Bridge      Bridge
+	Agent       Agent
+	Classifier  Classifier
 }
 
 // Log is the diagnostics on stderr.
@@ -55,6 +57,12 @@ type Jail struct {
 
 // Bridge is the file system that serves the working folders.
 type Bridge struct{ Cache string }
+
+// Agent is the coding agent behind agent.prompt of the STDIO API.
+type Agent struct{ Command []string }
+
+// Classifier has patterns of commands beside the built-in ones.
+type Classifier struct{ ReadOnly, Write, Destructive []string }
 
 // Directory is one working folder, a [[directory]] of the file.
 type Directory struct {

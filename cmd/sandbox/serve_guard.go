@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// guarded is a session in which what the organisation has locked cannot be
+// changed while it runs either.
+type guarded struct {
+	actors.Live
+	locked func(keys ...string) error
+}
+
+// ConfigureSafeguards implements [actors.Manager].
+func (g guarded) ConfigureSafeguards(ctx context.Context, want actors.Safeguards) error {
+	now, err := g.Safeguards(ctx)
+	if err != nil {
+		return err
+	}
+	var keys []string
+	for key, changed := range map[string]bool{
+		"safeguards.deletes":         now.DeleteThreshold != want.DeleteThreshold,
+		"safeguards.overwrite_bytes": now.OverwriteBytes != want.OverwriteBytes,
+		"safeguards.rename_over":     now.RenameOver != want.RenameOver,
+		"safeguards.timeout":         now.Timeout != want.Timeout,
+		"safeguards.exempt":          !slices.Equal(now.Exempt, want.Exempt),
+	} {
+		if changed {
+			keys = append(keys, key)
+		}
+	}
+	if err := g.locked(keys...); err != nil {
+		return err
+	}
+	return g.Live.ConfigureSafeguards(ctx, want)
+}
+
+// ConfigureLimits implements [actors.Manager].
+func (g guarded) ConfigureLimits(ctx context.Context, directory string, want undolog.Limits) error {
+	now, err := g.Limits(ctx, directory)
+	if err != nil {
+		return err
+	}
+	var keys []string
+	for key, changed := range map[string]bool{
+		"undo.max_bytes":      now.LogBytes != want.LogBytes,
+		"undo.max_steps":      now.StepCount != want.StepCount,
+		"undo.max_step_bytes": now.StepBytes != want.StepBytes,
+		"undo.max_age":        now.Age != want.Age,
+	} {
+		if changed {
+			keys = append(keys, key)
+		}
+	}
+	if err := g.locked(keys...); err != nil {
+		return err
+	}
+	return g.Live.ConfigureLimits(ctx, directory, want)
+}

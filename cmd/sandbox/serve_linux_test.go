@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/tests/require"
+)
+
+// served is a running 'sandbox serve'.
+type served struct {
+	*exec.Cmd
+	in       io.WriteCloser
+	out      *bufio.Scanner
+	log      bytes.Buffer
+	said     [][]byte
+	run, dir string
+}
+
+func serveProgram(t *testing.T, args ...string) *served {
+	t.Helper()
+	require.FUSE(t)
+	require.UserNamespaces(t)
+	run, err := os.MkdirTemp("/tmp", "sb") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(run) })
+	home := t.TempDir()
+	s := &served{run: run, dir: t.TempDir()}
+	s.Cmd = helper(t, "sandbox", append([]string{"serve"}, args...)...)
+	s.Dir = s.dir
+	s.Env = append(s.Env, "XDG_RUNTIME_DIR="+run, "HOME="+home, "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config")
+	s.Stderr = &s.log
+	if s.in, err = s.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.out = bufio.NewScanner(out)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Process.Kill() })
+	return s
+}
+
+func (s *served) send(t *testing.T, line string) {
+	t.Helper()
+	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until reads stdout up to a line that contains want.
+func (s *served) until(t *testing.T, want string) string {
+	t.Helper()
+	for s.out.Scan() {
+		s.said = append(s.said, bytes.Clone(s.out.Bytes()))
+		if strings.Contains(s.out.Text(), want) {
+			return s.out.Text()
+		}
+	}
+	t.Fatalf("stdout ended without %s; the log:\n%s", want, &s.log)
+	return ""
+}
+
+// end waits for an orderly end and looks at what is left: SA-07, SA-08, SL-08.
+func (s *served) end(t *testing.T) {
+	t.Helper()
+	for s.out.Scan() {
+		s.said = append(s.said, bytes.Clone(s.out.Bytes()))
+	}
+	if err := s.Wait(); err != nil {
+		t.Errorf("%v; the log:\n%s", err, &s.log)
+	}
+	for line := range bytes.Lines(s.log.Bytes()) {
+		var fields map[string]any
+		if json.Unmarshal(line, &fields) != nil || fields["timestamp"] == nil || fields["level"] == nil || fields["component"] == nil {
+			t.Errorf("SA-07: on stderr: %s", line)
+		}
+	}
+	for _, line := range s.said {
+		var fields map[string]any
+		if json.Unmarshal(line, &fields) != nil || fields["level"] != nil || fields["component"] != nil {
+			t.Errorf("SA-08: on stdout: %s", line)
+		}
+	}
+	err := filepath.WalkDir(s.run, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			t.Errorf("SL-08: %s is left behind", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServeEndsInOrder ends a session with a command under way, by a signal and
+// by the client's going: the command is gone, its step closed and undoable.
+func TestServeEndsInOrder(t *testing.T) {
+	for name, end := range map[string]func(*served) error{
+		"SIGTERM": func(s *served) error { return s.Process.Signal(syscall.SIGTERM) },
+		"EOF":     func(s *served) error { return s.in.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serveProgram(t, "--protocol", "stdio", "--mcp-socket", filepath.Join(t.TempDir(), "m"), "--working-dir", "main=.")
+			s.send(t, `{"type":"session.start","request_id":"1"}`)
+			if got := s.until(t, `"request_id":"1"`); !strings.Contains(got, `"label":"main"`) {
+				t.Fatalf("session.start: %s", got)
+			}
+			s.send(t, `{"type":"agent.execute","request_id":"2","payload":{"command":"echo made >file; echo ready; sleep 600"}}`)
+			s.until(t, `"data":"ready`)
+			if err := end(s); err != nil {
+				t.Fatal(err)
+			}
+			s.end(t)
+			later := helper(t, "sandbox", "undo", "-C", s.dir)
+			later.Env = s.Env
+			if out, err := later.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s; the log:\n%s", err, out, &s.log)
+			}
+			if _, err := os.Lstat(filepath.Join(s.dir, "file")); err == nil {
+				t.Error("the step was not undone")
+			}
+		})
+	}
+}
+
+func TestServeMCP(t *testing.T) {
+	s := serveProgram(t, "--protocol", "mcp")
+	s.send(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	s.until(t, `"id":1`)
+	s.send(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	s.send(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"write_file","arguments":{"path":"a","content":"x"}}}`)
+	s.until(t, `"id":2`)
+	if b, err := os.ReadFile(filepath.Join(s.dir, "a")); err != nil || string(b) != "x" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.end(t)
+}
+
+func TestSessionStartRefuses(t *testing.T) {
+	s := serveProgram(t, "--protocol", "stdio", "--working-dir", ".:ro")
+	for want, request := range map[string]string{
+		"invalid_working_directory": `{"working_directories":[{"path":"/usr"}]}`,
+		"vm_mode":                   `{"vm_mode":"persistent"}`,
+		"network_policy":            `{"network_policy":"open"}`,
+	} {
+		s.send(t, `{"type":"session.start","request_id":"`+want+`","payload":`+request+`}`)
+		if got := s.until(t, `"request_id":"`+want); !strings.Contains(got, `"error"`) || strings.Count(got, want) < 2 {
+			t.Errorf("%s: %s", request, got)
+		}
+	}
+	// What the project's file may not say is said, and nothing starts.
+	if err := os.WriteFile(filepath.Join(s.dir, "codeagent.toml"), []byte("jail.show = [\"/root\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.send(t, `{"type":"session.start","request_id":"p"}`)
+	if got := s.until(t, `"request_id":"p"`); !strings.Contains(got, "may not set this") {
+		t.Errorf("a bad project's file: %s", got)
+	}
+	_ = s.in.Close()
+	s.end(t)
+}
+
+func TestGuardedKeepsLocks(t *testing.T) {
+	locked := errors.New("locked")
+	var asked []string
+	g := guarded{Live: &fakeLive{}, locked: func(keys ...string) error {
+		asked = keys
+		if len(keys) > 0 {
+			return locked
+		}
+		return nil
+	}}
+	if err := g.ConfigureSafeguards(t.Context(), actors.Safeguards{}); err != nil {
+		t.Errorf("no change: %v", err)
+	}
+	if err := g.ConfigureSafeguards(t.Context(), actors.Safeguards{DeleteThreshold: 5}); !errors.Is(err, locked) || len(asked) != 1 || asked[0] != "safeguards.deletes" {
+		t.Errorf("%v, asked for %v", err, asked)
+	}
+	limits, _ := g.Limits(t.Context(), "")
+	limits.StepCount = 3
+	if err := g.ConfigureLimits(t.Context(), "", limits); !errors.Is(err, locked) || len(asked) != 1 || asked[0] != "undo.max_steps" {
+		t.Errorf("%v, asked for %v", err, asked)
+	}
+}
+
+// fakeLive has default settings and takes any.
+type fakeLive struct{ actors.Live }
+
+func (fakeLive) Safeguards(context.Context) (actors.Safeguards, error) {
+	return actors.Safeguards{}, nil
+}
+func (fakeLive) ConfigureSafeguards(context.Context, actors.Safeguards) error  { return nil }
+func (fakeLive) Limits(context.Context, string) (undolog.Limits, error)        { return undolog.Limits{}, nil }
+func (fakeLive) ConfigureLimits(context.Context, string, undolog.Limits) error { return nil }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend/stdio"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+)
+
+// start is session.start: the request over the flags over the files. What the
+// organisation has locked stays, and when folders were named on the command
+// line a request chooses among those.
+func (s *server) start(ctx context.Context, r stdio.StartRequest) (actors.Live, error) {
+	b := *s.a
+	b.conf = s.a.base.Clone()
+	folders, err := s.a.folders(false)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.WorkingDirectories) > 0 {
+		if folders, err = s.requested(folders, r.WorkingDirectories); err != nil {
+			return nil, err
+		}
+	}
+	refuse := func(err error) error { return &stdio.Error{Code: stdio.InvalidField, Message: err.Error()} }
+	if b.flags.configFile == "" {
+		if err := b.conf.AddProject(folders[0].Path); err != nil {
+			return nil, refuse(err)
+		}
+	}
+	if err := b.useFlags(func(string) bool { return true }); err != nil {
+		return nil, refuse(err)
+	}
+	if err := unsupported(r); err != nil {
+		return nil, err
+	}
+	for _, set := range settings(r) {
+		if err := b.conf.SetRequest(set.key, set.value); err != nil {
+			return nil, refuse(err)
+		}
+	}
+	dirs, err := b.validate(folders)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := b.sessionConfigFor(dirs)
+	if err != nil {
+		return nil, err
+	}
+	return s.run(ctx, cfg)
+}
+
+// requested are the folders of a request.
+func (s *server) requested(given []config.Directory, want []stdio.WorkingDirectory) ([]config.Directory, error) {
+	var out []config.Directory
+	for i, w := range want {
+		field := fmt.Sprintf("working_directories[%d]", i)
+		if w.UndoDir != "" {
+			return nil, &stdio.Error{Code: stdio.Unsupported, Field: field + ".undo_dir", Message: field + ".undo_dir: start the program with --undo-dir instead"}
+		}
+		if err := config.CheckLabel(w.Label); err != nil {
+			return nil, &stdio.Error{Code: stdio.InvalidField, Field: field + ".label", Message: field + ".label: " + err.Error()}
+		}
+		d := config.Directory{Path: w.Path, Label: w.Label, ReadOnly: w.Access == "read_only"}
+		if len(s.a.flags.dirs) > 0 || s.a.base.LockOf("directory") != nil {
+			at := slices.IndexFunc(given, func(g config.Directory) bool { return sameFolder(g.Path, w.Path) })
+			if at < 0 {
+				return nil, &stdio.Error{Code: stdio.InvalidWorkingDirectory, Field: field + ".path", Message: field + ".path: it is none of the folders that the program was started with"}
+			}
+			d.ReadOnly = d.ReadOnly || given[at].ReadOnly
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// unsupported refuses what no runtime here does, instead of doing something else.
+func unsupported(r stdio.StartRequest) error {
+	no := func(field, why string) error {
+		return &stdio.Error{Code: stdio.Unsupported, Field: field, Message: field + ": " + why}
+	}
+	switch {
+	case r.Isolation == "vm" || r.Isolation == "seatbelt":
+		return no("isolation", "there is only the jail, and none")
+	case r.VMMode == "persistent":
+		return no("vm_mode", "there is no machine that could persist; only the working folders do")
+	case r.NetworkPolicy == "open" || r.NetworkPolicy == "allowlist":
+		return no("network_policy", "commands have no network in the jail but the loopback; leave it out, or ask for disabled")
+	}
+	return nil
+}
+
+// setting is one key with its value as codeagent.toml would have it.
+type setting struct {
+	key   string
+	value any
+}
+
+func settings(r stdio.StartRequest) (out []setting) {
+	text := func(key, v string) {
+		if v != "" {
+			out = append(out, setting{key, v})
+		}
+	}
+	text("isolation", r.Isolation)
+	text("undo.barriers", r.BarrierPolicy)
+	text("undo.symlinks", r.SymlinkPolicy)
+	text("undo.durability", r.Durability)
+	put(&out, "undo.gitignore", r.Gitignore, func(v bool) any { return v })
+	if l := r.UndoLimits; l != nil {
+		put(&out, "undo.max_bytes", l.MaxLogSizeBytes, func(v int64) any { return v })
+		put(&out, "undo.max_steps", l.MaxStepCount, func(v int) any { return int64(v) })
+		put(&out, "undo.max_step_bytes", l.MaxSingleStepSizeBytes, func(v int64) any { return v })
+		put(&out, "undo.max_age", l.MaxAgeSeconds, func(v int64) any { return (time.Duration(max(v, 0)) * time.Second).String() })
+	}
+	if g := r.Safeguards; g != nil {
+		put(&out, "safeguards.deletes", g.DeleteThreshold, func(v int) any { return int64(v) })
+		put(&out, "safeguards.overwrite_bytes", g.OverwriteThresholdBytes, func(v int64) any { return v })
+		put(&out, "safeguards.rename_over", g.RenameOver, func(v bool) any { return v })
+		put(&out, "safeguards.timeout", g.TimeoutSeconds, func(v float64) any { return time.Duration(v * float64(time.Second)).String() })
+		put(&out, "safeguards.exempt", g.Exempt, func(v []string) any {
+			items := []any{}
+			for _, p := range v {
+				items = append(items, p)
+			}
+			return items
+		})
+	}
+	return out
+}
+
+func put[T any](out *[]setting, key string, v *T, as func(T) any) {
+	if v != nil {
+		*out = append(*out, setting{key, as(*v)})
+	}
+}

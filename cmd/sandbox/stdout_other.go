@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "os"
+
+// takeStdout has nothing to do where no session can run.
+func takeStdout(stdout, _ *os.File) (*os.File, error) { return stdout, nil }
