@@ -21,6 +21,7 @@ func groups() []group {
 		{"start", benchStart},
 		{"hotpath", benchHotPath},
 		{"init", benchInit},
+		{"grep", benchGrep},
 		{"requests", func(ctx context.Context, l *lab, r *report, _ int) error { return requests(ctx, l, r) }},
 	}
 }
