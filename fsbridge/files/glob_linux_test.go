@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -102,9 +103,12 @@ func TestGlobAsDoublestar(t *testing.T) {
 func TestIgnoresAsGit(t *testing.T) {
 	git := require.Program(t, "git", "git")
 	names := []string{"a", "b", "a.o", "d/a", "d/b.o", "d/e/a", "d/e/f/a.o", "e/a", "e/f/b", "x y", "#a", "!b"}
+	// git compares the text before the first wildcard by itself, and so takes the
+	// "**" of "e**/b" for one at the beginning. Its manual says otherwise, as we do.
+	quirk := regexp.MustCompile(`[^/*]\*\*`)
 	line := rapid.Custom(func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "d", "e", "*", "**", "**/", "/", "/", ".o", "?", "[ab]", "[!a]", "!", "#", `\`, " ", "[[:alpha:]]"}), 1, 5).Draw(t, "line"), "")
-	})
+	}).Filter(func(l string) bool { return !quirk.MatchString(l) })
 	rapid.Check(t, func(rt *rapid.T) {
 		root, deeper := rapid.SliceOfN(line, 1, 4).Draw(rt, "root"), rapid.SliceOfN(line, 0, 2).Draw(rt, "d")
 		all := append([]string{".gitignore=" + strings.Join(root, "\n"), "d/.gitignore=" + strings.Join(deeper, "\n")}, names...)

@@ -179,11 +179,11 @@ func (c *collector) piece(gone int) {
 
 // add takes a line that matches; it returns false when that is enough.
 func (c *collector) add(buf []byte, start, end int) bool {
-	switch {
-	case c.mode == ModeFiles:
+	switch c.mode {
+	case ModeFiles:
 		c.count = 1
 		return false
-	case c.mode == ModeCount:
+	case ModeCount:
 		c.count++
 		return true
 	}
