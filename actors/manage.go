@@ -103,9 +103,15 @@ func (s *Session) ConfigureLimits(ctx context.Context, directory string, l undol
 			continue
 		}
 		w.log.SetLimits(l)
-		_, err := ask(ctx, s, w.name("interceptor"), func(p *messages.Reply[*undolog.GCResult]) any { return &interceptor.GC{Reply: p} })
+		res, err := ask(ctx, s, w.name("interceptor"), func(p *messages.Reply[*undolog.GCResult]) any { return &interceptor.GC{Reply: p} })
 		if err != nil {
 			return err
+		}
+		if n := len(res.Evicted); n > 0 {
+			w.warn(undolog.Warning{
+				Code: undolog.WarnEvicted, Steps: res.Evicted,
+				Message: fmt.Sprintf("%d old step(s) are above the new limits and can no longer be undone", n),
+			})
 		}
 	}
 	return nil

@@ -69,7 +69,10 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.release()
 	case *actor.Stopping:
 		if j := a.jobs.running; j != nil { // no later instance will hear of it
-			j.answer(messages.ErrStopped)
+			go func() { // its result is its own until it ends
+				<-j.finished
+				j.answer(messages.ErrStopped)
+			}()
 		}
 		a.release()
 	case *actor.Stopped:

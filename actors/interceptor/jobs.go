@@ -26,6 +26,7 @@ type job struct {
 	after      func()            // outside the guard: caches are told
 	done       func()            // in Receive, unless run panicked
 	reply      func(crash error) // in Receive, when everything else is done
+	finished   chan struct{}     // closed when run and after have returned
 }
 
 // jobs is the queue of lifecycle operations; actor state.
@@ -82,6 +83,7 @@ func (q *jobs) next(a *Actor) {
 	}
 	head := q.queue[0]
 	q.queue, q.ready, q.running = q.queue[1:], false, head
+	head.finished = make(chan struct{})
 	if !head.background && a.h.gate.Load() != gateFailing {
 		a.h.moveGate(gateHold)
 	}
@@ -118,6 +120,7 @@ func (h *Hooks) runJob(j *job, tell func(any)) {
 	if crash == nil && j.after != nil {
 		j.after()
 	}
+	close(j.finished)
 	tell(&jobDone{j, crash})
 }
 

@@ -38,8 +38,7 @@ func (l *Log) Diff(ctx context.Context, id StepID, w io.Writer) error {
 		}
 		to = from + 1
 	}
-	l.quiet()
-	defer l.tidy()
+	defer l.still()()
 	d := &differ{w: bufio.NewWriter(w), done: map[string]bool{}}
 	before, closeBefore, err := l.pastOf(steps[from:])
 	defer closeBefore()
@@ -73,7 +72,7 @@ func (l *Log) pastOf(steps []*stepEntry) (*pastView, func(), error) {
 		}
 	}
 	for i := len(steps) - 1; i >= 0; i-- {
-		dir, err := l.openStepEntry(steps[i])
+		dir, err := l.openListed(steps[i])
 		if err != nil {
 			return nil, done, err
 		}
@@ -94,7 +93,7 @@ func (l *Log) pastOf(steps []*stepEntry) (*pastView, func(), error) {
 func (l *Log) affectedPaths(steps []*stepEntry) ([]string, error) {
 	var out []string
 	for _, e := range steps {
-		dir, err := l.openStepEntry(e)
+		dir, err := l.openListed(e)
 		if err != nil {
 			return nil, err
 		}

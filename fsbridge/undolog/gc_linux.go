@@ -17,13 +17,14 @@ type worker struct {
 	cancel  context.CancelFunc // nil while it does not run
 	done    chan struct{}
 	stopped bool // for good
+	holds   int  // by those that it must not run beside
 }
 
 // start runs f unless f is still running or the worker was closed.
 func (w *worker) start(f func(ctx context.Context)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped || w.running() {
+	if w.stopped || w.holds > 0 || w.running() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -72,6 +73,22 @@ func (l *Log) tidy() {
 	})
 }
 
+// still keeps the background work from running until done is called: also when
+// a reader that began earlier ends, and starts it again.
+func (l *Log) still() (done func()) {
+	w := &l.worker
+	w.mu.Lock()
+	w.holds++
+	w.mu.Unlock()
+	w.stop(false)
+	return func() {
+		w.mu.Lock()
+		w.holds--
+		w.mu.Unlock()
+		l.tidy()
+	}
+}
+
 // quiet stops the background work; call tidy when the step directories may be
 // touched again.
 func (l *Log) quiet() { l.worker.stop(false) }
@@ -95,8 +112,7 @@ func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	l.quiet()
-	defer l.tidy()
+	defer l.still()()
 	res := &GCResult{BytesBefore: l.storedBytes(), Evicted: []StepID{}, Compressed: []StepID{}}
 	var err error
 	if o.Discard {

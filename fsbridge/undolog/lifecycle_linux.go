@@ -288,7 +288,7 @@ func (l *Log) Step(id StepID) (*StepDetail, error) {
 		if e.StepID != id {
 			continue
 		}
-		dir, err := l.openStepEntry(e)
+		dir, err := l.openListed(e)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package undolog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -249,6 +250,16 @@ func (l *Log) warn(w Warning) {
 
 // openStepEntry opens the directory of a closed step.
 func (l *Log) openStepEntry(e *stepEntry) (*stepDir, error) { return l.openNamed("steps", e.name) }
+
+// openListed is openStepEntry for readers, which run beside undos and evictions:
+// a step may be gone although it was listed a moment ago.
+func (l *Log) openListed(e *stepEntry) (*stepDir, error) {
+	dir, err := l.openStepEntry(e)
+	if errors.Is(err, unix.ENOENT) {
+		err = fmt.Errorf("%w: %d", ErrNoStep, e.StepID)
+	}
+	return dir, err
+}
 
 // openRedoEntry opens the directory of an undone step.
 func (l *Log) openRedoEntry(e *stepEntry) (*stepDir, error) { return l.openNamed("redo", e.name) }

@@ -171,8 +171,7 @@ func (e *engine) reopen(roll int, t task) (err error) {
 // the owner of the Log was restarted.
 func (l *Log) Recover(ctx context.Context) (*Recovery, error) {
 	l.takeOpen()
-	l.quiet()
-	defer l.tidy()
+	defer l.still()()
 	t, out, err := l.resumeTask(ctx)
 	if err != nil {
 		return nil, err

@@ -24,8 +24,7 @@ func (l *Log) Restore(ctx context.Context, o RestoreOptions) (*ApplyResult, erro
 	if err != nil {
 		return nil, err
 	}
-	l.quiet()
-	defer l.tidy()
+	defer l.still()()
 	if _, _, err := l.idle(ctx); err != nil {
 		return nil, err
 	}

@@ -53,8 +53,7 @@ type outcome struct {
 // there, for Recover.
 func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
 	l.takeOpen()
-	l.quiet()
-	defer l.tidy()
+	defer l.still()()
 	if err := l.resume(ctx); err != nil {
 		return nil, err
 	}

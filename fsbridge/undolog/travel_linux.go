@@ -23,8 +23,7 @@ func (l *Log) Redo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
 }
 
 func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyResult, error) {
-	l.quiet()
-	defer l.tidy()
+	defer l.still()()
 	res, count := &ApplyResult{}, max(o.Count, 1)
 	if o.DryRun && l.unrecovered() {
 		return nil, fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
