@@ -16,11 +16,6 @@ import (
 	"github.com/codeagent/sandbox/tests/treesnap"
 )
 
-var (
-	_ Service = (*Session)(nil)
-	_ Manager = (*Session)(nil)
-)
-
 // SL-01: a working folder that cannot be one is an error that says so, and
 // nothing is left behind.
 func TestSL01InvalidDirectory(t *testing.T) {

@@ -28,7 +28,8 @@ import (
 const maxDirectories = 8
 
 // Session is a running session in this process, or with Config.Runtime nil the
-// history of some working folders. It implements [Service] and [Runner].
+// history of some working folders. It implements
+// [Live].
 type Session struct {
 	cfg     Config
 	id      string
@@ -55,10 +56,7 @@ type Session struct {
 	closeE  error
 }
 
-var (
-	_ Service = (*Session)(nil)
-	_ Runner  = (*Session)(nil)
-)
+var _ Live = (*Session)(nil)
 
 // Start opens the working folders' logs, recovers them, starts the runtime and
 // returns when commands can run. ctx bounds the start only. Errors are
