@@ -244,6 +244,9 @@ func (r *run) verdict(ctx context.Context, out ExecuteResult, err error) error {
 	case messages.OutcomeDenied:
 		return &Error{Code: Denied, Message: reason(out, "a safeguard was denied; the step was rolled back"), Data: out}
 	case messages.OutcomeFailed:
+		if ctx.Err() != nil {
+			return &Error{Code: Cancelled, Message: context.Cause(ctx).Error() + "; the step was rolled back", Data: out}
+		}
 		return &Error{Code: StepFailed, Message: reason(out, "the step failed and was rolled back"), Data: out}
 	case messages.OutcomeCancelled:
 		if ctx.Err() == nil {

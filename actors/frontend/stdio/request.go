@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"reflect"
 	"runtime/debug"
-	"sync"
 )
 
 // maxHeavy is how many answers of unbounded size are made at once, until they
@@ -41,6 +40,14 @@ type operation struct {
 	request, result reflect.Type
 	payload         func() any
 	handle          func(ctx context.Context, rq *request) (any, error)
+}
+
+// kind says which places its requests take.
+func (op *operation) kind() int {
+	if op.flags&control != 0 {
+		return 1
+	}
+	return 0
 }
 
 func (op *operation) level() slog.Level {
@@ -108,7 +115,6 @@ type request struct {
 	after   <-chan struct{} // lifecycle requests before it
 	done    chan struct{}   // of a lifecycle request
 	heavy   bool            // has a place among the heavy ones
-	once    sync.Once
 }
 
 func (rq *request) handle() {
@@ -150,28 +156,24 @@ func (rq *request) perform() (payload json.RawMessage, err error) {
 	return marshal(result)
 }
 
-// answer queues the response. The request is in flight until it is written.
+// answer queues the response. The request keeps its place until that is
+// written, but its id can be used again by whoever has read it.
 func (rq *request) answer(payload json.RawMessage, err error) {
+	s := rq.s
 	var bad *Error
 	if err != nil {
 		bad = toError(err)
-		rq.log.Log(rq.s.ctx, max(rq.op.level(), slog.LevelInfo), "response sent", "op", rq.op.name, "code", bad.Code, "err", err)
+		rq.log.Log(s.ctx, max(rq.op.level(), slog.LevelInfo), "response sent", "op", rq.op.name, "code", bad.Code, "err", err)
 	} else {
-		rq.log.Log(rq.s.ctx, rq.op.level(), "response sent", "op", rq.op.name)
+		rq.log.Log(s.ctx, rq.op.level(), "response sent", "op", rq.op.name)
 	}
-	_ = rq.s.out.put(rq.s.ctx, classResponse, response(&rq.id, payload, bad), rq.release)
-}
-
-// release takes the request out of those in flight.
-func (rq *request) release() {
-	rq.once.Do(func() {
-		rq.cancel(nil)
-		s := rq.s
+	s.mu.Lock()
+	delete(s.inflight, rq.id)
+	s.mu.Unlock()
+	rq.cancel(nil)
+	_ = s.out.put(s.ctx, classResponse, response(&rq.id, payload, bad), func() {
 		s.mu.Lock()
-		delete(s.inflight, rq.id)
-		if rq.op.flags&control != 0 {
-			s.control--
-		}
+		s.places[rq.op.kind()]--
 		s.mu.Unlock()
 		if rq.heavy {
 			<-s.heavy

@@ -73,9 +73,9 @@ type Server struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // handlers
 
-	mu       sync.Mutex // inflight, control, session, starting
-	inflight map[string]*request
-	control  int // of inflight
+	mu       sync.Mutex          // inflight, places, session, starting, mismatch
+	inflight map[string]*request // until the response is queued
+	places   [2]int              // taken until the response is written; of control requests the second
 	session  *session
 	starting bool
 	// mismatch is the undo directory for which the last start failed.
@@ -239,16 +239,11 @@ func (s *Server) admit(rq *request) *Error {
 	if _, twice := s.inflight[rq.id]; twice {
 		return fieldError(DuplicateRequestID, "request_id", "%q is in flight", rq.id)
 	}
-	limit, have := MaxInFlight, len(s.inflight)-s.control
-	if rq.op.flags&control != 0 {
-		limit, have = MaxControl, s.control
-	}
-	if have >= limit {
+	kind := rq.op.kind()
+	if s.places[kind] >= [2]int{MaxInFlight, MaxControl}[kind] {
 		return &Error{Code: TooManyRequests, Message: "too many requests are in flight; wait for responses"}
 	}
-	if rq.op.flags&control != 0 {
-		s.control++
-	}
+	s.places[kind]++
 	rq.ctx, rq.cancel = context.WithCancelCause(s.ctx)
 	s.inflight[rq.id] = rq
 	return nil

@@ -26,6 +26,7 @@ type session struct {
 	labels map[string]int
 	detach func() // as a decider, and from events
 	ended  sync.Once
+	over   chan struct{} // closed when watch has returned
 	told   sync.Once // OnSession, that it is over
 
 	mu   sync.Mutex // runs
@@ -146,7 +147,7 @@ func (s *Server) adopt(ctx context.Context, live actors.Live) (SessionInfo, erro
 		return SessionInfo{}, err
 	}
 	info := SessionInfo{SessionID: live.ID(), ProtocolVersion: Version, Isolation: st.Isolation}
-	sess := &session{s: s, live: live, labels: map[string]int{}, runs: map[string]*run{}}
+	sess := &session{s: s, live: live, labels: map[string]int{}, runs: map[string]*run{}, over: make(chan struct{})}
 	sess.ctx, sess.cancel = context.WithCancel(s.ctx)
 	for i, d := range st.Directories {
 		info.WorkingDirectories = append(info.WorkingDirectories, directoryInfo(d))
@@ -161,11 +162,7 @@ func (s *Server) adopt(ctx context.Context, live actors.Live) (SessionInfo, erro
 	detach, unsubscribe := live.AttachDecider(decider), live.Subscribe(sess.event)
 	sess.detach = func() { detach(); unsubscribe() }
 	s.tell(live)
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
-		sess.watch()
-	}()
+	go sess.watch()
 	s.log.Info("session started", "session", live.ID())
 	return info, nil
 }
@@ -180,6 +177,7 @@ func (s *Server) tell(live actors.Live) {
 
 // watch notices that the session ends by itself.
 func (sess *session) watch() {
+	defer close(sess.over)
 	select {
 	case <-sess.live.Done():
 		sess.end()
@@ -230,6 +228,7 @@ func (s *Server) closeSession(ctx context.Context, sess *session) error {
 	defer stop()
 	err := sess.live.Close(ctx)
 	sess.end()
+	<-sess.over
 	return err
 }
 
