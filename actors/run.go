@@ -83,7 +83,9 @@ func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r 
 		ID: int64(id), Argv: r.Argv, Env: r.Env, Dir: dir,
 		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY,
 	}
-	p, err := ask(ctx, s, "machine", func(reply *messages.Reply[hypervisor.Process]) any {
+	// The wait has no deadline, the start has: a command that started after all
+	// would run outside of its step, with files that its caller has closed.
+	p, err := ask(context.WithoutCancel(ctx), s, "machine", func(reply *messages.Reply[hypervisor.Process]) any {
 		return &machine.Exec{Context: ctx, Command: cmd, Reply: reply}
 	})
 	if err != nil {

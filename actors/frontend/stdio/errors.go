@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -38,6 +39,7 @@ const (
 	Unavailable             Code = "unavailable"
 	Unsupported             Code = "unsupported"
 	Busy                    Code = "busy"
+	SessionReset            Code = "session_reset"
 
 	NothingToUndo       Code = "nothing_to_undo"
 	NothingToRedo       Code = "nothing_to_redo"
@@ -55,6 +57,7 @@ const (
 	NotAFile                Code = "not_a_file"
 	TooLarge                Code = "too_large"
 	EditFailed              Code = "edit_failed"
+	Conflict                Code = "conflict"
 
 	UnknownSafeguard Code = "unknown_safeguard"
 	AlreadyDecided   Code = "already_decided"
@@ -100,6 +103,7 @@ func Codes() []CodeInfo {
 		{Unavailable, 2008, "session", "no runtime: commands cannot run (not installed, or it has ended)"},
 		{Unsupported, 2009, "session", "this system, or this runtime, cannot do that"},
 		{Busy, 2010, "session", "a command or a rollback is under way"},
+		{SessionReset, 2011, "session", "the session was reset before the request had been carried out"},
 		{NothingToUndo, 3001, "undo", "no step is left to undo"},
 		{NothingToRedo, 3002, "undo", "nothing was undone that could be done again"},
 		{NoSuchStep, 3003, "undo", "the history has no such step"},
@@ -115,6 +119,7 @@ func Codes() []CodeInfo {
 		{NotAFile, 4005, "filesystem", "the path is not a regular file (or not a directory, where one is meant)"},
 		{TooLarge, 4006, "filesystem", "the content is above the limit"},
 		{EditFailed, 4007, "filesystem", "the text to replace is not there, or is there more than once"},
+		{Conflict, 4008, "filesystem", "somebody else changed the file at the same time"},
 		{UnknownSafeguard, 5001, "safeguard", "nothing of this id waits for a decision"},
 		{AlreadyDecided, 5002, "safeguard", "somebody decided first; `data` says who and how"},
 		{Denied, 5003, "safeguard", "a safeguard was denied; the step was rolled back; `data` is the result"},
@@ -154,6 +159,8 @@ var sentinels = []struct {
 	{undolog.ErrBusy, Busy},
 	{messages.ErrStopped, SessionEnded},
 	{messages.ErrCrashed, Internal},
+	{messages.ErrReset, SessionReset},
+	{messages.ErrDenied, Denied},
 	{messages.ErrNoDirectory, UnknownDirectory},
 	{messages.ErrReadOnlyDirectory, ReadOnlyDirectory},
 	{messages.ErrNoMachine, Unavailable},
@@ -172,6 +179,12 @@ var sentinels = []struct {
 	{actors.ErrTooLarge, TooLarge},
 	{actors.ErrEdit, EditFailed},
 	{actors.ErrNotRegular, NotAFile},
+	{actors.ErrConflict, Conflict},
+	{actors.ErrPattern, InvalidField},
+	{actors.ErrSetting, InvalidField},
+	{files.ErrPath, InvalidField},
+	{files.ErrRequest, InvalidField},
+	{files.ErrClosed, SessionEnded},
 	{fs.ErrNotExist, NotFound},
 	{fs.ErrExist, AlreadyExists},
 	{fs.ErrPermission, PermissionDenied},

@@ -3,6 +3,7 @@ package stdio
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -126,8 +127,38 @@ func (c *command) request(sess *session) (r actors.RunRequest, err error) {
 	return r, nil
 }
 
+// lineUp lets commands come in the order in which they were sent. waits says
+// that this one is willing to.
+func (rq *request) lineUp(ctx context.Context, waits bool) error {
+	before := rq.behind
+	rq.behind = nil
+	if before == nil {
+		return nil
+	}
+	select {
+	case <-before.entered:
+		return nil
+	default:
+	}
+	if p, ok := before.payload.(interface{ mayWait() bool }); ok && p.mayWait() && !waits {
+		return messages.ErrBusy // with it as much as with the one that it waits for
+	}
+	select {
+	case <-before.entered:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *ExecuteRequest) mayWait() bool { return p.Wait }
+func (p *PromptRequest) mayWait() bool  { return p.Wait }
+
 // runCommand runs the command and relays its output.
 func runCommand(ctx context.Context, rq *request, c command) (ExecuteResult, error) {
+	if err := rq.lineUp(ctx, c.wait); err != nil {
+		return ExecuteResult{}, err
+	}
 	sess := rq.s.current()
 	if sess == nil {
 		return ExecuteResult{}, &Error{Code: NoSession, Message: rq.op.name + ": there is no session; send session.start first"}
@@ -153,6 +184,7 @@ func runCommand(ctx context.Context, rq *request, c command) (ExecuteResult, err
 	req.Stdin, req.Stdout, req.Stderr = pipes.stdin, pipes.stdout.w, pipes.stderr.w
 	var relays sync.WaitGroup
 	req.Started = func(id undolog.StepID, _ hypervisor.Process) {
+		rq.enter()
 		r.step = id
 		for _, o := range []struct {
 			p            *pipe
@@ -174,7 +206,7 @@ func runCommand(ctx context.Context, rq *request, c command) (ExecuteResult, err
 		r.awaitEnd()
 	}
 	out := executeResult(res, rq.s.clock.Now().Sub(begin))
-	rq.log.Info("command ended", "step_id", int64(res.Step), "outcome", res.Outcome, "exit_code", res.Status.Code, "err", err)
+	rq.logs(slog.LevelInfo, "command ended", "step_id", int64(res.Step), "outcome", res.Outcome, "exit_code", res.Status.Code, "err", err)
 	return out, r.verdict(ctx, out, err)
 }
 

@@ -213,9 +213,9 @@ func (l *lab) options(t *testing.T, o labOptions) stdio.Options {
 				return nil, err
 			}
 			if o.wrap != nil {
-				return o.wrap(&interim{Session: s}), nil
+				return o.wrap(s), nil
 			}
-			return &interim{Session: s}, nil
+			return s, nil
 		},
 	}
 	if o.server != nil {

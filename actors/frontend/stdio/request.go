@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"reflect"
 	"runtime/debug"
+	"sync"
 )
 
 // maxHeavy is how many answers of unbounded size are made at once, until they
@@ -109,28 +110,46 @@ type request struct {
 	id      string
 	op      *operation
 	payload any
-	log     *slog.Logger
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	after   <-chan struct{} // lifecycle requests before it
 	done    chan struct{}   // of a lifecycle request
 	heavy   bool            // has a place among the heavy ones
+	// entered is closed when a command has started, or will not; behind is the
+	// one that was sent before it.
+	entered   chan struct{}
+	enterOnce sync.Once
+	behind    *request
 }
 
 func (rq *request) handle() {
 	defer rq.s.wg.Done()
 	result, err := rq.perform()
+	rq.enter()
+	rq.behind = nil
 	if rq.done != nil {
 		close(rq.done)
 	}
 	rq.answer(result, err)
 }
 
+// enter lets the next command have its turn in line.
+func (rq *request) enter() {
+	if rq.entered != nil {
+		rq.enterOnce.Do(func() { close(rq.entered) })
+	}
+}
+
+// logs writes a line about the request: the context carries its id.
+func (rq *request) logs(level slog.Level, text string, attrs ...any) {
+	rq.s.log.Log(rq.ctx, level, text, attrs...)
+}
+
 // perform carries the request out. A panic fails this request only.
 func (rq *request) perform() (payload json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			rq.log.Error("panic", "op", rq.op.name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			rq.logs(slog.LevelError, "panic", "op", rq.op.name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = &Error{Code: Internal, Message: rq.op.name + ": an internal error; the log has more"}
 		}
 	}()
@@ -163,9 +182,9 @@ func (rq *request) answer(payload json.RawMessage, err error) {
 	var bad *Error
 	if err != nil {
 		bad = toError(err)
-		rq.log.Log(s.ctx, max(rq.op.level(), slog.LevelInfo), "response sent", "op", rq.op.name, "code", bad.Code, "err", err)
+		rq.logs(max(rq.op.level(), slog.LevelInfo), "response sent", "op", rq.op.name, "code", bad.Code, "err", err)
 	} else {
-		rq.log.Log(s.ctx, rq.op.level(), "response sent", "op", rq.op.name)
+		rq.logs(rq.op.level(), "response sent", "op", rq.op.name)
 	}
 	s.mu.Lock()
 	delete(s.inflight, rq.id)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/messages/logctx"
 	"github.com/codeagent/sandbox/supervision"
 )
 
@@ -84,6 +85,8 @@ type Server struct {
 	// turn is closed when the lifecycle requests read so far have been carried
 	// out. The reader's own.
 	turn chan struct{}
+	// newest is the command that was sent last. The reader's own.
+	newest *request
 	// telling serialises OnSession; never taken with mu.
 	telling sync.Mutex
 }
@@ -98,7 +101,7 @@ func New(o Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.log = s.log.With("component", "stdio_api")
+	s.log = slog.New(logctx.New(s.log.Handler(), logctx.Options{Component: "stdio_api"}))
 	if s.clock == nil {
 		s.clock = supervision.RealClock{}
 	}
@@ -213,11 +216,11 @@ func (s *Server) take(line []byte) error {
 		}
 		return s.refuse(e, bad)
 	}
-	rq := &request{s: s, id: e.RequestID, op: op, payload: payload, log: s.log.With("request_id", e.RequestID)}
+	rq := &request{s: s, id: e.RequestID, op: op, payload: payload}
 	if bad := s.admit(rq); bad != nil {
 		return s.refuse(e, bad)
 	}
-	rq.log.Log(s.ctx, op.level(), "request received", "op", op.name)
+	rq.logs(op.level(), "request received", "op", op.name)
 	if op.flags&batched != 0 {
 		s.batch.add(rq)
 		return nil
@@ -226,6 +229,10 @@ func (s *Server) take(line []byte) error {
 	if op.flags&lifecycle != 0 {
 		rq.done = make(chan struct{})
 		s.turn = rq.done
+	}
+	if op.flags&runs != 0 {
+		rq.entered, rq.behind = make(chan struct{}), s.newest
+		s.newest = rq
 	}
 	s.wg.Add(1)
 	go rq.handle()
@@ -244,7 +251,7 @@ func (s *Server) admit(rq *request) *Error {
 		return &Error{Code: TooManyRequests, Message: "too many requests are in flight; wait for responses"}
 	}
 	s.places[kind]++
-	rq.ctx, rq.cancel = context.WithCancelCause(s.ctx)
+	rq.ctx, rq.cancel = context.WithCancelCause(logctx.With(s.ctx, logctx.Fields{RequestID: rq.id}))
 	s.inflight[rq.id] = rq
 	return nil
 }

@@ -27,7 +27,7 @@ type session struct {
 	detach func() // as a decider, and from events
 	ended  sync.Once
 	over   chan struct{} // closed when watch has returned
-	told   sync.Once // OnSession, that it is over
+	told   sync.Once     // OnSession, that it is over
 
 	mu   sync.Mutex // runs
 	runs map[string]*run

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync"
 
@@ -17,7 +18,7 @@ func hello(_ context.Context, rq *request, p *HelloRequest) (HelloResult, error)
 	if err := checkVersion(p.ProtocolVersion); err != nil {
 		return HelloResult{}, err
 	}
-	rq.log.Info("client", "client", p.Client, "protocol_version", Version)
+	rq.logs(slog.LevelInfo, "client", "client", p.Client, "protocol_version", Version)
 	return HelloResult{
 		ProtocolVersion: Version, SupportedVersions: supportedVersions(), AgentVersion: rq.s.o.Version,
 		MaxLineBytes: MaxLine, MaxInFlight: MaxInFlight, Operations: Operations(),

@@ -520,7 +520,6 @@ func TestCancel(t *testing.T) {
 	}
 	// All at once; one that waits in line has done nothing.
 	a := l.Send("agent.execute", map[string]any{"command": "sleep 100"})
-	l.Event(stdio.EventStepStarted)
 	b := l.Send("agent.execute", map[string]any{"command": "echo never", "wait": true})
 	if l.Must("agent.cancel", nil, &c); len(c.Cancelled) != 2 {
 		t.Errorf("%+v", c)
