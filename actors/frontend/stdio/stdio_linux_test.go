@@ -242,7 +242,7 @@ func TestSA10ReadOutside(t *testing.T) {
 	}
 	for _, path := range []string{"../../etc/passwd", "/etc/passwd", "a/../../x", l.dirs[0] + "/../x", "link", "..", strings.Repeat("../", 40) + "etc/passwd"} {
 		m := l.Call("fs.read", map[string]any{"path": path})
-		if m.OK() || m.Code() != "outside_working_directory" && !(path == "link" && m.Code() == "not_a_file") {
+		if code := m.Code(); code != "outside_working_directory" && (path != "link" || code != "not_a_file") {
 			t.Errorf("%s: %s", path, m.Line)
 		}
 	}
@@ -404,7 +404,7 @@ func TestSL02MultipleDirectories(t *testing.T) {
 func TestOutputEncoding(t *testing.T) {
 	l := newLab(t, labOptions{})
 	for _, c := range []struct{ script, want string }{
-		{`printf '\303'; sleep 0.2; printf '\251t\303\251'`, "été"[0:0] + "été"[0:]},
+		{`printf '\303'; sleep 0.2; printf '\251t\303\251'`, "été"},
 		{`printf 'a\377b'`, "a\xffb"},
 		{`printf 'end\342\202'`, "end\xe2\x82"},
 		{`head -c 100000 /dev/zero`, strings.Repeat("\x00", 100000)},

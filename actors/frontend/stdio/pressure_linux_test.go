@@ -1,0 +1,213 @@
+package stdio_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend/stdio"
+	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/jsonl"
+)
+
+// stalled is a server whose client reads only when the test does.
+type stalled struct {
+	*lab
+	in  *io.PipeWriter
+	out *bufio.Reader
+}
+
+func newStalled(t *testing.T, o labOptions) *stalled {
+	t.Helper()
+	s := &stalled{lab: &lab{t: t, served: make(chan error, 1)}}
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	opts := s.options(t, o)
+	opts.In, opts.Out = inR, outW
+	s.in, s.out = inW, bufio.NewReader(outR)
+	go func() {
+		err := stdio.New(opts).Serve(context.WithoutCancel(t.Context()))
+		_ = outW.Close()
+		_ = inR.Close()
+		s.served <- err
+	}()
+	t.Cleanup(func() {
+		_ = inW.Close()
+		_ = outR.Close()
+	})
+	s.send("session.start", "start", s.directories())
+	s.until(`"request_id":"start"`)
+	return s
+}
+
+func (s *stalled) send(op, id string, payload any) {
+	s.t.Helper()
+	b, err := json.Marshal(map[string]any{"type": op, "request_id": id, "payload": payload})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.in.Write(append(b, '\n')); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// until reads lines up to one that contains want.
+func (s *stalled) until(want string) (lines []string) {
+	s.t.Helper()
+	for {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			s.t.Fatalf("%v before %s", err, want)
+		}
+		lines = append(lines, line)
+		if strings.Contains(line, want) {
+			return lines
+		}
+	}
+}
+
+// SA-09: a client that stops reading stops its command and its requests, and
+// nothing else; when it reads again, nothing is lost and all is in order.
+func TestSA09ClientStopsReading(t *testing.T) {
+	s := newStalled(t, labOptions{})
+	const lines = 200_000 // far more than every buffer on the way
+	s.send("agent.execute", "big", map[string]any{"command": fmt.Sprintf("seq %d; echo done > end", lines)})
+	s.until(stdio.EventTerminalOutput)
+	// The client does not read from here on. The session answers others.
+	live := s.live()
+	for range 10 {
+		if _, err := live.Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := live.List(t.Context(), actors.ListRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	// Requests are read until the refusals of those that are too many have no
+	// room either; then the reader stops, too, without a deadlock.
+	sent := make(chan int, 1)
+	go func() {
+		n := 0
+		for ; n < 10_000; n++ {
+			if _, err := fmt.Fprintf(s.in, `{"type":"session.status","request_id":"s%d"}`+"\n", n); err != nil {
+				break
+			}
+		}
+		sent <- n
+	}()
+	if _, err := os.Stat(filepath.Join(s.dirs[0], "end")); err == nil {
+		t.Error("the command was not held up")
+	}
+	answers, out, ended := 0, "", false
+	for answers < 10_000 || !ended {
+		line := s.until("\n")[0]
+		var m struct {
+			Type      string
+			RequestID string `json:"request_id"`
+			Payload   stdio.Output
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		switch {
+		case m.Type == stdio.EventTerminalOutput:
+			if ended {
+				t.Fatal("output after the end")
+			}
+			out += m.Payload.Data
+		case m.Type == "response" && m.RequestID == "big":
+			ended = true
+		case m.Type == "response":
+			answers++
+		}
+	}
+	if n := actortest.Within(t, "all requests to be sent", sent); n != 10_000 {
+		t.Errorf("%d requests were sent", n)
+	}
+	if want := fmt.Sprintf("%d\n", lines); !strings.HasSuffix(out, want) {
+		t.Errorf("the output ends %q", out[max(0, len(out)-20):])
+	}
+}
+
+// 10,000 requests at once: each has one answer, and what is held in memory
+// meanwhile is bounded.
+func TestManyRequests(t *testing.T) {
+	s := newStalled(t, labOptions{})
+	const n = 10_000
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	go func() {
+		w := bufio.NewWriter(s.in)
+		for i := range n {
+			op := []string{"fs.read", "session.status", "undo.history", "fs.list"}[i%4]
+			payload := map[string]string{"fs.read": `{"path":"f"}`}[op]
+			if payload == "" {
+				payload = "{}"
+			}
+			_, _ = fmt.Fprintf(w, `{"type":"%s","request_id":"q%d","payload":%s}`+"\n", op, i, payload)
+		}
+		_ = w.Flush()
+	}()
+	answered := map[string]int{}
+	refused := 0
+	for len(answered) < n {
+		line := s.until("\n")[0]
+		var m jsonl.Message
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Type != "response" {
+			continue
+		}
+		answered[*m.RequestID]++
+		if m.Code() == "too_many_requests" {
+			refused++
+		} else if !m.OK() {
+			t.Fatalf("%s", line)
+		}
+		if len(answered)%1000 == 0 {
+			runtime.ReadMemStats(&after)
+			if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 64<<20 {
+				t.Fatalf("the heap has grown by %d bytes", grown)
+			}
+		}
+	}
+	for id, times := range answered {
+		if times != 1 {
+			t.Errorf("%s was answered %d times", id, times)
+		}
+	}
+	t.Logf("%d refused", refused)
+}
+
+// A client that disconnects while it has not read anything keeps nothing alive.
+func TestDisconnectWithoutReading(t *testing.T) {
+	clock := actortest.NewFakeClock()
+	s := newStalled(t, labOptions{server: func(o *stdio.Options) { o.Clock = clock }})
+	live := s.live()
+	s.send("agent.execute", "big", map[string]any{"command": "yes"})
+	s.until(stdio.EventTerminalOutput)
+	_ = s.in.Close()
+	for waiting := true; waiting; { // the time that the client is given passes
+		select {
+		case err := <-s.served:
+			waiting = false
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Millisecond):
+			clock.Advance(time.Minute)
+		}
+	}
+	actortest.Within(t, "the end of the session", live.Done())
+}
