@@ -47,7 +47,7 @@ func FuzzStdioJSON(f *testing.F) {
 				continue
 			}
 			bad := checkText(line)
-			if bad == nil && !(json.Valid(line) && utf8.Valid(line)) {
+			if bad == nil && (!json.Valid(line) || !utf8.Valid(line)) {
 				t.Fatalf("taken for JSON: %q", line)
 			}
 			if e := parseLine(string(line)); e != nil && (!known[e.Code] || e.Message == "" || !json.Valid(response(nil, nil, toError(e)))) {
