@@ -25,8 +25,9 @@ type bus struct {
 	clock supervision.Clock
 
 	mu     sync.Mutex
-	early  []Event // until somebody subscribes
+	early  []Event // until a frontend subscribes
 	subs   map[*subscriber]struct{}
+	shown  int // of subs: all but observers
 	closed bool
 	wg     sync.WaitGroup
 }
@@ -52,7 +53,7 @@ func (b *bus) emit(e Event) {
 	e.Paths = e.Paths[:min(len(e.Paths), undolog.HistoryPaths)]
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.subs) == 0 && len(b.early) < backlog && !b.closed {
+	if b.shown == 0 && len(b.early) < backlog && !b.closed {
 		b.early = append(b.early, e)
 	}
 	for s := range b.subs {
@@ -88,16 +89,26 @@ func shed(queue []Event, n int) []Event {
 
 // subscribe calls f for every event. cancel returns when f will not be called
 // again, unless f itself calls it.
-func (b *bus) subscribe(f func(Event)) (cancel func()) {
+func (b *bus) subscribe(f func(Event)) (cancel func()) { return b.join(f, 1) }
+
+// observe is subscribe for who shows nothing to anybody: the first frontend
+// gets what happened before it all the same.
+func (b *bus) observe(f func(Event)) (cancel func()) { return b.join(f, 0) }
+
+func (b *bus) join(f func(Event), shown int) (cancel func()) {
 	s := &subscriber{}
 	s.cond = sync.NewCond(&s.mu)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.queue, b.early = b.early, nil
+	s.queue = slices.Clone(b.early)
+	if shown > 0 {
+		b.early = nil
+	}
 	if b.closed {
 		return func() {}
 	}
 	b.subs[s] = struct{}{}
+	b.shown += shown
 	b.wg.Add(1)
 	go func() {
 		defer b.wg.Done()
@@ -105,7 +116,10 @@ func (b *bus) subscribe(f func(Event)) (cancel func()) {
 	}()
 	return func() {
 		b.mu.Lock()
-		delete(b.subs, s)
+		if _, ok := b.subs[s]; ok {
+			delete(b.subs, s)
+			b.shown -= shown
+		}
 		b.mu.Unlock()
 		s.end()
 	}

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/codeagent/sandbox/supervision"
@@ -53,5 +54,26 @@ func TestBusSlowSubscriber(t *testing.T) {
 	}
 	if got != results || !strings.Contains(lost, "dropped") {
 		t.Errorf("%d of %d results, %q", got, results, lost)
+	}
+}
+
+// Who only measures does not take the beginning from the one who shows it.
+func TestObserverLeavesTheBacklog(t *testing.T) {
+	b := newBus(supervision.RealClock{})
+	b.emit(Event{Type: EventRecovery})
+	var mu sync.Mutex
+	got := map[string]int{}
+	hear := func(who string) func(Event) {
+		return func(Event) { mu.Lock(); defer mu.Unlock(); got[who]++ }
+	}
+	b.observe(hear("observer"))
+	b.emit(Event{Type: EventWarning})
+	cancel := b.subscribe(hear("frontend"))
+	b.emit(Event{Type: EventError})
+	cancel()
+	cancel()
+	b.close()
+	if got["observer"] != 3 || got["frontend"] != 3 {
+		t.Errorf("heard: %v, want 3 each", got)
 	}
 }

@@ -148,6 +148,7 @@ func (s *Session) directory(w *workdir, strategy *supervision.Strategy) (session
 	var children []session.Child
 	if w.log != nil {
 		w.intercept()
+		w.showCaptures()
 		w.tell = s.to(name + "/interceptor")
 		w.hooks.SetTell(w.tell)
 		children = append(children, session.Child{

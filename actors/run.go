@@ -195,6 +195,10 @@ func (s *Session) notifyGuest(ids ...undolog.StepID) {
 // while the session started.
 func (s *Session) Subscribe(f func(Event)) (cancel func()) { return s.bus.subscribe(f) }
 
+// Observe is Subscribe for what measures and shows nothing: it does not take
+// from the first subscriber what happened before.
+func (s *Session) Observe(f func(Event)) (cancel func()) { return s.bus.observe(f) }
+
 func stepID(id int64) undolog.StepID { return undolog.StepID(id) }
 
 // shellQuote renders argv as a person would type it.

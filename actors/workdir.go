@@ -104,6 +104,16 @@ func (w *workdir) intercept() {
 	})
 }
 
+// showCaptures adds the number of captures to the interceptor's node.
+func (w *workdir) showCaptures() {
+	w.s.tree.Node(w.path("interceptor")).SetLive(func(n *supervision.Snapshot) {
+		if n.Facts == nil {
+			n.Facts = map[string]string{}
+		}
+		n.Facts["captures"] = strconv.FormatInt(w.hooks.Captures(), 10)
+	})
+}
+
 func recoveryText(r *undolog.Recovery) string {
 	switch {
 	case r.CompletedRollback:

@@ -43,6 +43,7 @@ type Hooks struct {
 	guard fsbridge.Guard
 	gate  atomic.Uint32
 	last  atomic.Int64 // unix nanoseconds of the newest mutation
+	count atomic.Int64 // captures
 	safe  atomic.Pointer[armory]
 	// yes holds the kinds of safeguard that were allowed in an epoch:
 	// epoch<<8 | bits.
@@ -134,6 +135,9 @@ func (h *Hooks) InFlight() int {
 
 // LastMutation is when the newest mutation began.
 func (h *Hooks) LastMutation() time.Time { return time.Unix(0, h.last.Load()) }
+
+// Captures returns how many preimages were captured.
+func (h *Hooks) Captures() int64 { return h.count.Load() }
 
 // State returns the directory's state for people ("ok", "recovering",
 // "read_only", "closed") and what is wrong.
@@ -273,6 +277,7 @@ func (h *Hooks) capture(op *fsbridge.Op, t fsbridge.Ticket) (_ fsbridge.Ticket, 
 	if err != nil {
 		return fsbridge.Ticket{}, bridgeError(err)
 	}
+	h.count.Add(1)
 	if h.debug {
 		h.logOp(slog.LevelDebug, "preimage captured", op)
 	}

@@ -10,7 +10,7 @@ import (
 // unless --env names them: credentials, and sockets of agents that would act
 // for the user.
 var (
-	secretParts = []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY"}
+	secretParts = []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "OTLP_HEADERS"}
 	secretNames = []string{
 		"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR",
 		"DOCKER_HOST", "KUBECONFIG", "GNOME_KEYRING_CONTROL", "WAYLAND_DISPLAY", "DISPLAY", "XAUTHORITY",

@@ -74,10 +74,13 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	defer cancel()
 	go j.handleSignals(cancel)
 
-	session, err := actors.Start(ctx, cfg)
+	exporter, farewell := a.startTelemetry(ctx)
+	defer farewell()
+	started, err := actors.Start(ctx, cfg)
 	if err != nil {
 		return &exitError{code: exitOurs, err: err}
 	}
+	session := exporter.Live(started)
 	defer j.leaveTerminal() // also when something below panics
 	unsubscribe := session.Subscribe(j.event)
 	go j.decide(ctx, session)
@@ -85,7 +88,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	req := actors.RunRequest{
 		Argv: argv, Env: env, Dir: commandDir(cfg.Directories[0].Path), Timeout: o.timeout,
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
-		TTY: j.tty(), Started: j.started,
+		TTY: j.tty(), Started: j.started, Origin: actors.Origin{Frontend: "cli", Tool: "run"},
 	}
 	res, err := session.Run(ctx, req)
 	j.leaveTerminal()

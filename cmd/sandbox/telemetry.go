@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/codeagent/sandbox/actors/telemetry"
+)
+
+// startTelemetry exports metrics and traces if the OTEL_* variables ask for it;
+// what it returns may be nil. stop exports what is left. What cannot be exported
+// is no reason not to work.
+func (a *app) startTelemetry(ctx context.Context) (t *telemetry.Telemetry, stop func()) {
+	t, err := telemetry.Start(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
+	if err != nil {
+		a.log.Warn("telemetry is off", "err", err)
+	}
+	return t, func() {
+		if err := t.Shutdown(ctx); err != nil {
+			a.log.Warn("telemetry did not end cleanly", "err", err)
+		}
+	}
+}
