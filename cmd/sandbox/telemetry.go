@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 
+	"go.opentelemetry.io/otel"
+
 	"github.com/codeagent/sandbox/actors/telemetry"
 )
 
@@ -14,6 +16,9 @@ func (a *app) startTelemetry(ctx context.Context) (t *telemetry.Telemetry, stop 
 	t, err := telemetry.Start(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
 	if err != nil {
 		a.log.Warn("telemetry is off", "err", err)
+	}
+	if t != nil { // the SDK's own way to complain writes plain text on stderr
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { a.log.Warn("telemetry not exported", "err", err) }))
 	}
 	return t, func() {
 		if err := t.Shutdown(ctx); err != nil {
