@@ -62,6 +62,10 @@ if ! command -v gcc >/dev/null; then
     [ "${CI:-}" != true ] || tally check "race detector" false
 fi
 
+# The property tests draw the same cases each time, so that a change is judged by what
+# it changes. RAPID_SEED=0 draws others.
+export RAPID_SEED=${RAPID_SEED:-20261121}
+
 who=$(id -un)
 say "tests as $who"
 gotests "$who" $race ./...

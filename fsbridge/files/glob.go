@@ -70,6 +70,34 @@ func splitGlob(pattern string) (base, rest string, dirs bool, err error) {
 	return base, rest, dirs, nil
 }
 
+// noSlash adds the slash to a pattern's negated classes: the library lets "[!a]"
+// match one, no shell does.
+func noSlash(pattern string) string {
+	if !strings.Contains(pattern, "[!") && !strings.Contains(pattern, "[^") {
+		return pattern
+	}
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		b.WriteByte(c)
+		switch {
+		case c == '\\' && i+1 < len(pattern):
+			i++
+			b.WriteByte(pattern[i])
+		case class:
+			class = c != ']'
+		case c == '[':
+			class = true
+			if next := pattern[i+1:]; strings.HasPrefix(next, "!") || strings.HasPrefix(next, "^") {
+				i++
+				b.WriteString(next[:1] + "/")
+			}
+		}
+	}
+	return b.String()
+}
+
 // depthOf returns how far below its base a pattern reaches, 0 for no limit.
 func depthOf(rest string) int {
 	if strings.Contains(rest, "**") {
@@ -95,6 +123,7 @@ func newFilter(glob string) (f filter, err error) {
 	}
 	f.pattern = strings.TrimPrefix(f.pattern, "/")
 	f.names = !strings.Contains(glob, "/")
+	f.pattern = noSlash(f.pattern)
 	return f, nil
 }
 

@@ -36,7 +36,9 @@ func (f *Folder) Glob(ctx context.Context, r GlobRequest) (Found, error) {
 		return Found{}, err
 	}
 	n := newest{most: most}
-	w := &walker{f: f, depth: depthOf(rest), search: true, gitignore: !r.Ignored}
+	depth := depthOf(rest)
+	rest = noSlash(rest)
+	w := &walker{f: f, depth: depth, search: true, gitignore: !r.Ignored}
 	w.visit = func(d *dir, name string, kind uint8) (bool, error) {
 		if (kind == unix.DT_DIR) != dirs {
 			return true, nil

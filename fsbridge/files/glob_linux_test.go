@@ -83,9 +83,13 @@ func TestGlobAsDoublestar(t *testing.T) {
 		if strings.HasPrefix(pattern, "/") || strings.HasSuffix(pattern, "/") || strings.Contains(pattern, "//") {
 			t.Skip("another meaning")
 		}
+		if base, _ := doublestar.SplitPattern(pattern); slices.Contains(names, base) {
+			t.Skip("the library finds file in file/**")
+		}
 		var want []string
+		theirs := strings.ReplaceAll(pattern, "[!a]", "[!a/]") // see noSlash
 		for _, n := range names {
-			if ok, err := doublestar.Match(pattern, n); err != nil {
+			if ok, err := doublestar.Match(theirs, n); err != nil {
 				t.Skip(err)
 			} else if ok {
 				want = append(want, n)
@@ -105,7 +109,8 @@ func TestIgnoresAsGit(t *testing.T) {
 	names := []string{"a", "b", "a.o", "d/a", "d/b.o", "d/e/a", "d/e/f/a.o", "e/a", "e/f/b", "x y", "#a", "!b"}
 	// git compares the text before the first wildcard by itself, and so takes the
 	// "**" of "e**/b" for one at the beginning. Its manual says otherwise, as we do.
-	quirk := regexp.MustCompile(`[^/*]\*\*`)
+	// And it takes the backslash of "**\/a" for nothing.
+	quirk := regexp.MustCompile(`[^/*]\*\*|\*\*\\/`)
 	line := rapid.Custom(func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "d", "e", "*", "**", "**/", "/", "/", ".o", "?", "[ab]", "[!a]", "!", "#", `\`, " ", "[[:alpha:]]"}), 1, 5).Draw(t, "line"), "")
 	}).Filter(func(l string) bool { return !quirk.MatchString(l) })

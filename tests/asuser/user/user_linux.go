@@ -238,7 +238,7 @@ func (a *account) environ() []string {
 		switch key, _, _ := strings.Cut(kv, "="); {
 		case key == "HOME", key == "USER", key == "LOGNAME", key == PassEnv:
 		case strings.HasPrefix(key, "XDG_"), strings.HasPrefix(key, "SUDO_"):
-		case strings.HasPrefix(key, "GO"): // caches of root's
+		case strings.HasPrefix(key, "GO") && key != "GORACE": // caches of root's
 		default:
 			env = append(env, kv)
 		}
