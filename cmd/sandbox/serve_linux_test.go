@@ -158,12 +158,48 @@ func TestServeMCP(t *testing.T) {
 	s.end(t)
 }
 
+// TestSessionStartExample sends the specification's own example: what the jail
+// cannot offer is no error but a warning, one for each such field.
+func TestSessionStartExample(t *testing.T) {
+	s := serveProgram(t, "--protocol", "stdio")
+	lib := t.TempDir()
+	s.send(t, `{"type":"session.start","request_id":"1","payload":{"working_directories":[`+
+		`{"path":"`+s.dir+`","label":"project","access":"read_write"},{"path":"`+lib+`","label":"shared-lib","access":"read_only"}],`+
+		`"network_policy":"open","vm_mode":"persistent"}}`)
+	answer := s.until(t, `"request_id":"1"`)
+	for _, want := range []string{`"status":"ok"`, `"mount_tag":"working0"`, `"label":"shared-lib"`, `"access":"read_only"`, `"isolation":"jail"`} {
+		if !strings.Contains(answer, want) {
+			t.Errorf("no %s in %s", want, answer)
+		}
+	}
+	warned := map[string]int{}
+	for _, line := range s.said {
+		var m struct {
+			Type    string
+			Payload struct{ Code, Field string }
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Type == "event.warning" && m.Payload.Code == "no_effect" {
+			warned[m.Payload.Field]++
+		}
+	}
+	if len(warned) != 2 || warned["network_policy"] != 1 || warned["vm_mode"] != 1 {
+		t.Errorf("warnings: %v", warned)
+	}
+	_ = s.in.Close()
+	s.end(t)
+}
+
 func TestSessionStartRefuses(t *testing.T) {
 	s := serveProgram(t, "--protocol", "stdio", "--working-dir", ".:ro")
 	for want, request := range map[string]string{
 		"invalid_working_directory": `{"working_directories":[{"path":"/usr"}]}`,
-		"vm_mode":                   `{"vm_mode":"persistent"}`,
-		"network_policy":            `{"network_policy":"open"}`,
+		"isolation":                 `{"isolation":"seatbelt"}`,
+		"unsupported":               `{"isolation":"none","network_policy":"disabled"}`,
+		"network_policy":            `{"isolation":"none","network_policy":"allowlist"}`,
+		"invalid_field":             `{"vm_mode":"forever"}`,
 	} {
 		s.send(t, `{"type":"session.start","request_id":"`+want+`","payload":`+request+`}`)
 		if got := s.until(t, `"request_id":"`+want); !strings.Contains(got, `"error"`) || strings.Count(got, want) < 2 {

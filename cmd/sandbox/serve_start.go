@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
@@ -14,7 +15,7 @@ import (
 // start is session.start: the request over the flags over the files. What the
 // organisation has locked stays, and when folders were named on the command
 // line a request chooses among those.
-func (s *server) start(ctx context.Context, r stdio.StartRequest) (actors.Live, error) {
+func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdio.Notice)) (actors.Live, error) {
 	b := *s.a
 	b.conf = s.a.base.Clone()
 	folders, err := s.a.folders(false)
@@ -35,7 +36,7 @@ func (s *server) start(ctx context.Context, r stdio.StartRequest) (actors.Live, 
 	if err := b.useFlags(func(string) bool { return true }); err != nil {
 		return nil, refuse(err)
 	}
-	if err := unsupported(r); err != nil {
+	if err := runtimeKnown(r.Isolation); err != nil {
 		return nil, err
 	}
 	for _, set := range settings(r) {
@@ -50,6 +51,13 @@ func (s *server) start(ctx context.Context, r stdio.StartRequest) (actors.Live, 
 	cfg, err := b.sessionConfigFor(dirs)
 	if err != nil {
 		return nil, err
+	}
+	notes, err := unfulfilled(r, cfg.Runtime.Name())
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range notes {
+		note(n)
 	}
 	return s.run(ctx, cfg)
 }
@@ -78,20 +86,50 @@ func (s *server) requested(given []config.Directory, want []stdio.WorkingDirecto
 	return out, nil
 }
 
-// unsupported refuses what no runtime here does, instead of doing something else.
-func unsupported(r stdio.StartRequest) error {
-	no := func(field, why string) error {
-		return &stdio.Error{Code: stdio.Unsupported, Field: field, Message: field + ": " + why}
+// runtimeKnown refuses a runtime that the protocol knows and this build has not.
+func runtimeKnown(name string) error {
+	var have []string
+	for _, k := range config.Keys() {
+		if k.Name == "isolation" {
+			have = k.Enum
+		}
 	}
-	switch {
-	case r.Isolation == "vm" || r.Isolation == "seatbelt":
-		return no("isolation", "there is only the jail, and none")
-	case r.VMMode == "persistent":
-		return no("vm_mode", "there is no machine that could persist; only the working folders do")
-	case r.NetworkPolicy == "open" || r.NetworkPolicy == "allowlist":
-		return no("network_policy", "commands have no network in the jail but the loopback; leave it out, or ask for disabled")
+	if name == "" || slices.Contains(have, name) {
+		return nil
 	}
-	return nil
+	return &stdio.Error{
+		Code: stdio.Unavailable, Field: "isolation",
+		Message: fmt.Sprintf("isolation: this build has no %q; leave isolation out, or ask for one of %s", name, strings.Join(have, ", ")),
+	}
+}
+
+// unfulfilled finds what a request asks of a runtime that has no such thing.
+// Where the runtime is stricter than was asked, or it makes no difference, that
+// is a remark; where it is laxer it is an error.
+func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, err error) {
+	remark := func(field, text string) {
+		notes = append(notes, stdio.Notice{Code: stdio.NoticeNoEffect, Message: field + ": " + text, Field: field})
+	}
+	switch runtime {
+	case "jail":
+		if r.NetworkPolicy == "open" || r.NetworkPolicy == "allowlist" {
+			remark("network_policy", "commands in the jail have no network but the loopback; it is as with disabled")
+		}
+		if r.VMMode == "persistent" {
+			remark("vm_mode", "the jail has no disk of its own; only the working directories last, and /tmp is gone when the session ends")
+		}
+	case "none":
+		if r.NetworkPolicy == "disabled" || r.NetworkPolicy == "allowlist" {
+			return nil, &stdio.Error{
+				Code: stdio.Unsupported, Field: "network_policy",
+				Message: "network_policy: isolation none leaves commands the host's network; ask for isolation jail, or for open",
+			}
+		}
+		if r.VMMode == "ephemeral" {
+			remark("vm_mode", "isolation none has no machine that could be thrown away; commands write to the host")
+		}
+	}
+	return notes, nil
 }
 
 // setting is one key with its value as codeagent.toml would have it.

@@ -191,7 +191,7 @@ func (l *lab) options(t *testing.T, o labOptions) stdio.Options {
 			defer told.mu.Unlock()
 			told.live = live
 		},
-		Start: func(ctx context.Context, r stdio.StartRequest) (actors.Live, error) {
+		Start: func(ctx context.Context, r stdio.StartRequest, _ func(stdio.Notice)) (actors.Live, error) {
 			c := cfg
 			c.Directories = nil
 			for _, d := range r.WorkingDirectories {

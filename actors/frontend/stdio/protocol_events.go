@@ -59,6 +59,7 @@ type Output struct {
 type Warning struct {
 	Code      string    `json:"code"`
 	Message   string    `json:"message"`
+	Field     string    `json:"field,omitempty" jsonschema:"of session.start, which has no effect here"`
 	Directory string    `json:"directory,omitempty"`
 	Steps     []int64   `json:"steps,omitempty"`
 	Lost      int       `json:"lost,omitempty" jsonschema:"events that were dropped because the client did not read"`

@@ -38,8 +38,9 @@ type Options struct {
 	In  io.Reader
 	Out io.Writer
 	// Start makes the session that a client asks for. ctx bounds the start only.
-	// It may return an *[Error] to choose the code.
-	Start func(ctx context.Context, r StartRequest) (actors.Live, error)
+	// It may return an *[Error] to choose the code. note tells the client, once
+	// the session has started, of what it asked for and does not get.
+	Start func(ctx context.Context, r StartRequest, note func(Notice)) (actors.Live, error)
 	// DefaultDirectories says that Start has working directories of its own for
 	// a request that names none.
 	DefaultDirectories bool

@@ -33,6 +33,14 @@ type session struct {
 	runs map[string]*run
 }
 
+// NoticeNoEffect is the code of a [Notice] about a setting that makes no
+// difference where the session runs.
+const NoticeNoEffect = "no_effect"
+
+// Notice is something that a client did not get and that is no error. It becomes
+// an event.warning.
+type Notice struct{ Code, Message, Field string }
+
 // startSession starts the session.
 func startSession(ctx context.Context, rq *request, p *StartRequest) (SessionInfo, error) {
 	s := rq.s
@@ -46,10 +54,14 @@ func startSession(ctx context.Context, rq *request, p *StartRequest) (SessionInf
 	if exists {
 		return SessionInfo{}, &Error{Code: SessionExists, Message: "there is a session already; stop it first: one client has one session"}
 	}
-	live, err := s.o.Start(ctx, *p)
+	var notes []Notice
+	live, err := s.o.Start(ctx, *p, func(n Notice) { notes = append(notes, n) })
 	if err == nil {
 		var info SessionInfo
 		if info, err = s.adopt(ctx, live); err == nil {
+			for _, n := range notes {
+				_ = s.emit(ctx, classEvent, EventWarning, Warning{Code: n.Code, Message: n.Message, Field: n.Field, At: s.clock.Now()})
+			}
 			return info, nil
 		}
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
