@@ -167,9 +167,13 @@ func (g *guest) translate(path string) string {
 }
 
 func (g *guest) Facts() map[string]string {
-	f := map[string]string{"isolation": "none", "pid": strconv.Itoa(os.Getpid())}
+	f := map[string]string{"isolation": "none", "network": "the host's", "pid": strconv.Itoa(os.Getpid())}
 	for i, m := range g.mounts {
 		f["mount:"+m.share.HostPath] = g.point(i)
+	}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		f["kernel"] = unix.ByteSliceToString(u.Release[:])
 	}
 	return f
 }

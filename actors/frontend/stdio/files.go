@@ -65,11 +65,19 @@ func fsStatus(ctx context.Context, sess *session, p *DirectoryRequest) (FSStatus
 	if err != nil {
 		return FSStatusResult{}, err
 	}
-	out := FSStatusResult{Machine: st.Machine, Warnings: []FSWarning{}}
+	out := FSStatusResult{Isolation: st.Isolation, Machine: st.Machine, Warnings: []FSWarning{}}
 	for _, d := range st.Directories {
-		if d.Path == dir {
-			out.Directory = directoryInfo(d)
+		if d.Path != dir {
+			continue
 		}
+		out.Directory = directoryInfo(d)
+		if d.Bridge != nil {
+			out.Directory.Bridge.RequestCounts = d.Bridge.Requests
+		}
+	}
+	// A folder whose log cannot be used has none; its state says why.
+	if limits, err := sess.live.Limits(ctx, sess.dir(p.Directory)); err == nil {
+		out.Limits = new(limitsResult(limits))
 	}
 	warnings, err := sess.live.Warnings(ctx, sess.dir(p.Directory))
 	for _, w := range warnings {

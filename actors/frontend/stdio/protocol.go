@@ -108,14 +108,30 @@ type DirectoryInfo struct {
 	State    string    `json:"state" jsonschema:"ok, read_only, recovering or version_mismatch"`
 	Problem  string    `json:"problem,omitempty"`
 	UndoDir  string    `json:"undo_dir,omitempty"`
-	Undo     *UndoInfo `json:"undo,omitempty"`
+	Undo     *UndoInfo `json:"undo,omitempty" jsonschema:"left out where there is no history: the directory is read-only"`
+	// Bridge is nil while there is none.
+	Bridge *BridgeInfo `json:"bridge,omitempty" jsonschema:"the filesystem backend that serves the directory; left out while none does"`
 }
 
 // UndoInfo describes an undo log.
 type UndoInfo struct {
-	Steps       int   `json:"steps"`
-	Redoable    int   `json:"redoable"`
-	StoredBytes int64 `json:"stored_bytes"`
+	Steps             int   `json:"steps" jsonschema:"that can be undone"`
+	Redoable          int   `json:"redoable"`
+	StoredBytes       int64 `json:"stored_bytes" jsonschema:"that the undo directory takes"`
+	UncompressedBytes int64 `json:"uncompressed_bytes" jsonschema:"of these, removed files that are kept as they were"`
+	FormatVersion     int   `json:"format_version"`
+}
+
+// BridgeInfo describes the server of a working folder.
+type BridgeInfo struct {
+	Kind       string `json:"kind" jsonschema:"fuse, virtiofs or 9p"`
+	Protocol   string `json:"protocol" jsonschema:"what it speaks with the kernel that mounts it"`
+	Cache      string `json:"cache" jsonschema:"what that kernel may keep: long or none"`
+	MountPoint string `json:"mount_point" jsonschema:"where commands see the directory"`
+	InFlight   int    `json:"in_flight" jsonschema:"requests being served, held ones included"`
+	Requests   uint64 `json:"requests" jsonschema:"served since it was mounted"`
+	// RequestCounts is filled by fs.status only.
+	RequestCounts map[string]uint64 `json:"request_counts,omitempty" jsonschema:"the same by kind; in fs.status"`
 }
 
 // StopResult answers session.stop and session.reset.
@@ -364,7 +380,9 @@ type ReadResult struct {
 // FSStatusResult answers fs.status.
 type FSStatusResult struct {
 	Directory DirectoryInfo     `json:"directory"`
-	Machine   map[string]string `json:"machine,omitempty"`
+	Isolation string            `json:"isolation,omitempty"`
+	Machine   map[string]string `json:"machine,omitempty" jsonschema:"as in session.status"`
+	Limits    *UndoLimitsResult `json:"limits,omitempty" jsonschema:"of its undo log; left out where there is none that can be used"`
 	Warnings  []FSWarning       `json:"warnings" jsonschema:"newest last"`
 }
 

@@ -135,7 +135,13 @@ func directoryInfo(d actors.DirectoryStatus) DirectoryInfo {
 		Access: d.Access, State: d.State, Problem: d.Problem, UndoDir: d.UndoDir,
 	}
 	if d.Access != "read_only" {
-		info.Undo = &UndoInfo{d.Log.Steps, d.Log.Redoable, d.Log.StoredBytes}
+		info.Undo = &UndoInfo{d.Log.Steps, d.Log.Redoable, d.Log.StoredBytes, d.Log.RawBytes, d.Log.Version}
+	}
+	if b := d.Bridge; b != nil {
+		info.Bridge = &BridgeInfo{Kind: b.Kind, Protocol: b.Protocol, Cache: b.Cache, MountPoint: b.MountPoint, InFlight: b.InFlight}
+		for _, n := range b.Requests {
+			info.Bridge.Requests += n
+		}
 	}
 	return info
 }

@@ -192,13 +192,17 @@ func configureUndo(ctx context.Context, sess *session, p *UndoConfigure) (UndoLi
 			return UndoLimitsResult{}, err
 		}
 	}
+	return limitsResult(limits), nil
+}
+
+func limitsResult(l undolog.Limits) UndoLimitsResult {
 	out := UndoLimitsResult{
-		MaxLogSizeBytes: limits.LogBytes, MaxStepCount: limits.StepCount, MaxSingleStepSizeBytes: limits.StepBytes, MaxAgeSeconds: -1,
+		MaxLogSizeBytes: l.LogBytes, MaxStepCount: l.StepCount, MaxSingleStepSizeBytes: l.StepBytes, MaxAgeSeconds: -1,
 	}
-	if limits.Age > 0 {
-		out.MaxAgeSeconds = int64(limits.Age / time.Second)
+	if l.Age > 0 {
+		out.MaxAgeSeconds = int64(l.Age / time.Second)
 	}
-	return out, nil
+	return out
 }
 
 // discard gives up the history of a folder; without a session, the log for
