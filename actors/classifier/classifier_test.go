@@ -191,7 +191,7 @@ func TestHostileText(t *testing.T) {
 	} {
 		start := time.Now()
 		Classify(text)
-		if d := time.Since(start); d > time.Second {
+		if d := time.Since(start); d > 20*time.Second { // an hour, if it is not bounded
 			t.Errorf("%s: %v", name, d)
 		}
 	}
@@ -221,7 +221,7 @@ func FuzzClassify(f *testing.F) {
 				t.Errorf("%q: reason %q could disturb a terminal", s, why)
 			}
 		}
-		if d := time.Since(start); d > 2*time.Second {
+		if d := time.Since(start); d > 20*time.Second {
 			t.Errorf("%q took %v", s, d)
 		}
 	})

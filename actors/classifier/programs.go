@@ -98,15 +98,16 @@ func (e *evaluation) shellBuiltin(name string, w []word, depth int) (Class, stri
 	switch name {
 	case "eval":
 		text, computed := word{}, false
+		var all strings.Builder
 		for i, a := range w[1:] {
 			if i > 0 {
-				text.text += " "
+				all.WriteByte(' ')
 			}
-			text.text += a.text
+			all.WriteString(a.text)
 			computed = computed || a.computed
 			text.source = text.or(a.source)
 		}
-		text.computed = computed
+		text.text, text.computed = all.String(), computed
 		e.script(text, depth)
 		return ReadOnly, "", true
 	case "trap":

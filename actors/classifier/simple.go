@@ -234,5 +234,8 @@ func shown(t string) string {
 	if clean && t != "" {
 		return t
 	}
+	if strings.ContainsFunc(t, invisible) { // some of these %q takes for printable
+		return fmt.Sprintf("%+q", t)
+	}
 	return fmt.Sprintf("%q", t)
 }

@@ -193,20 +193,6 @@ func (p *namedPlace) Open(flags int) (int, error)               { return hostfs.
 func (p *namedPlace) Writers() int                              { return 0 }
 func (p *namedPlace) Handles() int                              { return 0 }
 
-func TestEmptyStepIsCheap(t *testing.T) {
-	e := newEnv(t, nil)
-	best := time.Hour
-	for range 20 {
-		start := time.Now()
-		e.begin()
-		e.commit()
-		best = min(best, time.Since(start))
-	}
-	if best >= time.Millisecond {
-		t.Errorf("an empty step takes %v", best)
-	}
-}
-
 // TestConcurrentCaptures: many goroutines change the same and different files
 // in one step; the first touch of each is what undo restores.
 func TestConcurrentCaptures(t *testing.T) {
