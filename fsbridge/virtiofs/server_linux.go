@@ -267,10 +267,11 @@ func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
 // Fence implements [fsbridge.Bridge]: by Options.Sync, if a file is open for
 // writing (a mapping keeps its file open).
 func (s *Server) Fence(ctx context.Context) error {
-	if c := s.session(); c == nil || s.o.Sync == nil || !c.tree.Writing() {
+	c := s.session()
+	if c == nil || s.o.Sync == nil || !c.tree.Writing() {
 		return nil
 	}
-	if err := s.o.Sync(ctx); err != nil {
+	if err := s.o.Sync(ctx); err != nil && s.session() == c { // a guest that is gone has no dirty pages
 		return fmt.Errorf("virtiofs: write-back by the guest: %w", err)
 	}
 	return nil

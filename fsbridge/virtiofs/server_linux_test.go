@@ -2,6 +2,7 @@ package virtiofs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -239,5 +240,41 @@ func TestListen(t *testing.T) {
 	}
 	if st, err := os.Stat(l.socket); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v", st.Mode(), err)
+	}
+}
+
+// TestFence: the guest is asked to write back while it has files open for
+// writing, and only then.
+func TestFence(t *testing.T) {
+	asked := 0
+	l := newLab(t, func(o *Options) { o.Sync = func(context.Context) error { asked++; return errors.New("no") } })
+	f := l.connect()
+	check1(t, l.Fence(t.Context()))
+	node, fh, err := f.create(root, "a")
+	check1(t, err)
+	if err := l.Fence(t.Context()); err == nil || asked != 1 {
+		t.Errorf("with a writer: asked %d times, %v", asked, err)
+	}
+	f.release(node, fh)
+	if err := l.Fence(t.Context()); err != nil || asked != 1 {
+		t.Errorf("afterwards: asked %d times, %v", asked, err)
+	}
+}
+
+// TestRestored: a file that changed behind a guest that has it not open is a
+// new one to it, so that no page of before is used.
+func TestRestored(t *testing.T) {
+	l := newLab(t, nil)
+	f := l.connect()
+	node, fh, err := f.create(root, "a")
+	check1(t, err)
+	check1(t, l.Invalidate(changeOf(t, l.path("a"))))
+	if again, err := f.lookup(root, "a"); err != nil || again != node {
+		t.Errorf("open: node %d, %v; want %d: its writer must be known", again, err, node)
+	}
+	f.release(node, fh)
+	check1(t, l.Invalidate(changeOf(t, l.path("a"))))
+	if again, err := f.lookup(root, "a"); err != nil || again == node {
+		t.Errorf("closed: still node %d, %v", again, err)
 	}
 }

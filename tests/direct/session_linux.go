@@ -10,13 +10,15 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 )
 
 // Session is a folder behind a bridge with a log. Its methods must not be
 // called concurrently.
 type Session struct {
 	Log    *undolog.Log
-	Server *fuse.Server
+	Bridge fsbridge.Bridge
+	Server *fuse.Server // the Bridge, where that is a mount
 	// Recovery is what Open found to do.
 	Recovery *undolog.Recovery
 
@@ -28,8 +30,12 @@ type Session struct {
 // Options say what Open makes.
 type Options struct {
 	Dir, Undo, Mount string // Mount is an existing directory
-	Owner            *fuse.Owner
-	Limits           undolog.Limits
+	// Socket, if set, is where a virtual machine finds the folder, instead of
+	// Mount. Sync makes it write back what is dirty.
+	Socket string
+	Sync   func(context.Context) error
+	Owner  *fuse.Owner
+	Limits undolog.Limits
 }
 
 // Open mounts the folder. Close the Session.
@@ -47,12 +53,26 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 		s.Recovery, err = s.Log.Recover(ctx)
 	}
 	if err == nil {
-		s.Server, err = fuse.Mount(o.Mount, fuse.Options{Root: s.root, Hooks: s.hooks, Owner: o.Owner})
+		err = s.serve(o, fuse.Options{Root: s.root, Hooks: s.hooks, Owner: o.Owner})
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+func (s *Session) serve(o Options, tree fuse.Options) (err error) {
+	if o.Socket != "" {
+		b, err := virtiofs.Listen(o.Socket, virtiofs.Options{Tree: tree, Sync: o.Sync})
+		if err == nil {
+			s.Bridge = b
+		}
+		return err
+	}
+	if s.Server, err = fuse.Mount(o.Mount, tree); err == nil {
+		s.Bridge = s.Server
+	}
+	return err
 }
 
 // Close unmounts. Closing twice is harmless.
@@ -62,8 +82,10 @@ func (s *Session) Close() error {
 	}
 	s.closed = true
 	var err error
+	if s.Bridge != nil {
+		err = s.Bridge.Close()
+	}
 	if s.Server != nil {
-		err = s.Server.Close()
 		<-s.Server.Done()
 	}
 	if s.Log != nil {
@@ -85,7 +107,7 @@ func (s *Session) Step(ctx context.Context, command string, f func() error) (*un
 	if err := f(); err != nil {
 		return nil, errors.Join(err, s.Abort(ctx))
 	}
-	if err := s.Server.Fence(ctx); err != nil {
+	if err := s.Bridge.Fence(ctx); err != nil {
 		return nil, fmt.Errorf("fence: %w", err)
 	}
 	var e *undolog.Entry
@@ -122,7 +144,7 @@ func (s *Session) apply(f func() (*undolog.ApplyResult, error)) error {
 	if res == nil {
 		return err
 	}
-	return errors.Join(err, s.Server.Invalidate(res.Changes))
+	return errors.Join(err, s.Bridge.Invalidate(res.Changes))
 }
 
 func (s *Session) drained(f func() error) error {
