@@ -20,9 +20,11 @@ type thing struct {
 	dir  *thing
 	name string
 	// Otherwise it is an object of layer home: in its blobs, or to be made of
-	// its records.
-	home *layer
-	obj  *node
+	// its records. Without obj it is at name in dir, a directory in that
+	// layer's blobs, or the node packed of its pack.
+	home   *layer
+	obj    *node
+	packed int
 	// as is its object in each layer that knows it.
 	as map[*layer]*node
 }
@@ -40,17 +42,34 @@ type pastView struct {
 	root   *hostfs.Root
 	top    *thing
 	layers []*layer // newest first
+	// actual are the inodes that were seen, in the folder or in blobs.
 	actual map[hostfs.ID]*thing
+	unpack map[packedAt]*thing
+}
+
+// packedAt is one node of a layer's pack.
+type packedAt struct {
+	l *layer
+	i int
 }
 
 func newPastView(root *hostfs.Root) *pastView {
 	top := &thing{typ: unix.S_IFDIR, id: root.ID(), now: true, as: map[*layer]*node{}}
-	return &pastView{root: root, top: top, actual: map[hostfs.ID]*thing{root.ID(): top}}
+	return &pastView{root: root, top: top, actual: map[hostfs.ID]*thing{root.ID(): top}, unpack: map[packedAt]*thing{}}
 }
 
-// open opens a thing that is in the folder now.
-func (v *pastView) open(t *thing, flags int) (int, error) {
-	fd, err := v.root.OpenPath(v.path(t), flags)
+// open opens a thing that is in the folder now, or a directory in blobs.
+func (v *pastView) open(t *thing, flags int) (fd int, err error) {
+	if t.now {
+		fd, err = v.root.OpenPath(v.path(t), flags)
+	} else {
+		var at entry
+		var done func()
+		if at, done, err = v.at(t); err == nil {
+			fd, err = hostfs.OpenAt(at.fd, at.name, flags, 0)
+			done()
+		}
+	}
 	if err != nil {
 		return -1, err
 	}
@@ -78,6 +97,20 @@ func (v *pastView) present(d *thing, name string) (*thing, error) {
 	if !d.now {
 		return nil, nil
 	}
+	return v.inside(d, name)
+}
+
+// inside returns what is at name in the directory d, which is in the folder
+// now or was adopted with all that was in it.
+func (v *pastView) inside(d *thing, name string) (*thing, error) {
+	if !d.now {
+		if i, ok := d.node(); ok {
+			return v.insidePack(d, i, name), nil
+		}
+		if !d.real() {
+			return nil, nil
+		}
+	}
 	fd, err := v.open(d, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
@@ -93,11 +126,64 @@ func (v *pastView) present(d *thing, name string) (*thing, error) {
 	return v.intern(d, name, &st), nil
 }
 
+func (v *pastView) insidePack(d *thing, dir int, name string) *thing {
+	p := d.home.e.pack
+	for _, i := range p.kids[dir] {
+		n := &p.nodes[i]
+		if n.Name != name {
+			continue
+		}
+		if n.Link >= 0 {
+			i, n = n.Link, &p.nodes[n.Link]
+		}
+		at := packedAt{d.home, i}
+		if v.unpack[at] == nil {
+			v.unpack[at] = &thing{typ: n.Meta.Mode & unix.S_IFMT, id: n.ID, home: d.home, packed: i, as: map[*layer]*node{}}
+		}
+		return v.unpack[at]
+	}
+	return nil
+}
+
+// node returns which node of its home's pack t is, if it is one.
+func (t *thing) node() (int, bool) {
+	if t.now || t.home == nil || t.home.e.pack == nil {
+		return 0, false
+	}
+	if t.obj == nil {
+		return t.packed, t.dir == nil
+	}
+	if t.obj.place.kind == inOwn || !t.home.e.inPack(t.obj.Obj) {
+		return 0, false
+	}
+	return t.home.e.pack.roots[t.obj.Obj], true
+}
+
+// real tells whether t is an inode, in the folder or in blobs.
+func (t *thing) real() bool {
+	return t.now || t.obj == nil && t.dir != nil || t.obj != nil && t.obj.place.kind == inOwn
+}
+
+// intern returns the thing that is at name in d. In the folder it can also be
+// another name of what is in blobs.
 func (v *pastView) intern(d *thing, name string, st *hostfs.Stat) *thing {
 	t := v.actual[st.ID]
 	if t == nil {
-		t = &thing{typ: st.Type(), id: st.ID, now: true, dir: d, name: name, as: map[*layer]*node{}}
+		t = &thing{typ: st.Type(), id: st.ID, now: d.now, home: d.home, dir: d, name: name, as: map[*layer]*node{}}
 		v.actual[st.ID] = t
+	}
+	if d.now && !t.now {
+		t.now, t.dir, t.name = true, d, name
+	}
+	return t
+}
+
+// own returns the thing that is the object n in the blobs of l.
+func (v *pastView) own(l *layer, n *node) *thing {
+	t := v.actual[n.ID]
+	if t == nil {
+		t = &thing{typ: n.typ, id: n.ID, home: l, obj: n, as: map[*layer]*node{}}
+		v.actual[n.ID] = t
 	}
 	return t
 }
@@ -115,13 +201,18 @@ func (v *pastView) lookup(d *thing, name string) (*thing, error) {
 			}
 		}
 	}
-	return v.present(d, name)
+	return v.inside(d, name)
 }
 
 // names lists the directory d as it was before the oldest layer.
 func (v *pastView) names(d *thing) (map[string]bool, error) {
 	out := map[string]bool{}
-	if d.now {
+	if i, ok := d.node(); ok {
+		p := d.home.e.pack
+		for _, k := range p.kids[i] {
+			out[p.nodes[k].Name] = true
+		}
+	} else if d.real() {
 		fd, err := v.open(d, unix.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {
 			return nil, err
@@ -165,7 +256,7 @@ func (v *pastView) push(e *engine) error {
 	e.queue = nil
 	for _, n := range t.order {
 		if n.place.kind == inOwn {
-			l.know(n, &thing{typ: n.typ, id: n.ID, home: l, obj: n, as: map[*layer]*node{}})
+			l.know(n, v.own(l, n))
 		}
 	}
 	l.know(t.nodes[rootObj], v.top)
@@ -273,6 +364,9 @@ func (v *pastView) meta(t *thing) (m objectMeta, xattrs []hostfs.Xattr, has bool
 
 // target reads the symlink t, which no layer knows.
 func (v *pastView) target(t *thing) (string, error) {
+	if i, ok := t.node(); ok {
+		return t.home.e.pack.nodes[i].Meta.Target, nil
+	}
 	at, done, err := v.at(t)
 	if err != nil {
 		return "", err
@@ -283,10 +377,12 @@ func (v *pastView) target(t *thing) (string, error) {
 
 // attributesNow reads what t is like now, wherever it is.
 func (v *pastView) attributesNow(t *thing) (*hostfs.Stat, []hostfs.Xattr, error) {
-	if !t.now && t.obj.place.kind != inOwn {
-		if t.home.e.inPack(t.obj.Obj) {
-			return &hostfs.Stat{Mode: t.typ}, t.home.e.pack.node(t.obj.Obj).Xattrs, nil
-		}
+	if i, ok := t.node(); ok {
+		n := &t.home.e.pack.nodes[i]
+		m := &n.Meta
+		return &hostfs.Stat{ID: n.ID, Mode: m.Mode, Nlink: m.Nlink, UID: m.UID, GID: m.GID, Rdev: m.Rdev, Size: m.Size, Mtime: m.Mtime}, n.Xattrs, nil
+	}
+	if !t.real() {
 		return &hostfs.Stat{Mode: t.typ}, nil, nil
 	}
 	at, done, err := v.at(t)
@@ -310,9 +406,9 @@ func (v *pastView) attributesNow(t *thing) (*hostfs.Stat, []hostfs.Xattr, error)
 	return &st, x, err
 }
 
-// at returns where t is; the root has no name.
+// at returns where t, which is real, is; the root has no name.
 func (v *pastView) at(t *thing) (entry, func(), error) {
-	if !t.now {
+	if !t.now && t.obj != nil {
 		x, err := t.home.e.at(t.obj)
 		return x, func() { t.home.e.done(x) }, err
 	}
@@ -333,13 +429,12 @@ func (v *pastView) at(t *thing) (entry, func(), error) {
 
 // writeBase writes the content that t has now, or as its home made it.
 func (v *pastView) writeBase(t *thing, out int) error {
-	if !t.now && t.obj.place.kind != inOwn {
-		e := t.home.e
-		if !e.t.makeable(t.obj, e.inPack) {
+	if i, ok := t.node(); ok {
+		return t.home.e.unpackFile(&t.home.e.pack.nodes[i], out)
+	}
+	if !t.real() {
+		if !t.home.e.t.makeable(t.obj, t.home.e.inPack) {
 			return fmt.Errorf("%w: the content of %q was not kept", ErrDamaged, t.obj.Name)
-		}
-		if e.inPack(t.obj.Obj) {
-			return e.unpackFile(e.pack.node(t.obj.Obj), out)
 		}
 		return nil // the layer's records hold all of it
 	}

@@ -1,0 +1,82 @@
+package undolog
+
+import (
+	"context"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// restore restores path to what it was before the n-th step.
+func (w *world) restore(path string, n int) {
+	w.t.Helper()
+	steps := w.log.stepEntries()
+	w.epoch++
+	if _, err := w.log.Restore(context.Background(), RestoreOptions{Path: path, Step: steps[n].StepID}); err != nil {
+		w.t.Fatalf("restore %s: %v", path, err)
+	}
+	w.forget()
+}
+
+// TestRestoreAdoptedDirectory restores what a redo or a restore removed: such
+// a directory is adopted as it is, with all that is in it.
+func TestRestoreAdoptedDirectory(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		w := newWorld(t, testDir(t), Options{})
+		w.step(func() {
+			w.ok(w.mkdir("d"))
+			w.ok(w.create("d/x", "hello"))
+			w.ok(w.link("d/x", "d/z"))
+			w.ok(w.symlink("x", "d/s"))
+			w.ok(w.mkdir("d/e"))
+			w.ok(w.create("d/e/y", "there"))
+			w.ok(w.setxattr("d/e/y", "user.a", "1"))
+			w.ok(w.chmod("d/e", 0o711))
+		})
+		made := w.snapshot()
+		w.step(func() { w.ok(w.write("d/e/y", 2, "!!!!!")) })
+		written := w.snapshot()
+		w.restore("d", 0)
+		if packed {
+			if _, err := w.log.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.restore("d", 2)
+		same(t, "restored", written, w.snapshot())
+		w.undo(1)
+		w.restore("d", 1)
+		same(t, "restored to before the write", made, w.snapshot())
+		w.close()
+	}
+}
+
+// TestRestoreOneOfTwoLinks: a name that was removed, of an inode that has
+// another one, which was written to before.
+func TestRestoreOneOfTwoLinks(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{Limits: Limits{InlineBytes: 4}})
+	defer w.close()
+	w.step(func() {
+		w.ok(w.create("a", "hello, world"))
+		w.ok(w.link("a", "c"))
+	})
+	w.step(func() { w.ok(w.write("a", 2, "!!!!!")) })
+	w.step(func() { w.ok(w.unlink("c")) })
+	w.restore("c", 1)
+	a, c := w.regular("a"), w.regular("c")
+	for _, x := range []struct {
+		o    interface{ Open(int) (int, error) }
+		want string
+	}{{a.Place, "he!!!!!world"}, {c.Place, "hello, world"}} {
+		fd, err := x.o.Open(unix.O_RDONLY)
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 100)
+		n, err := unix.Pread(fd, buf, 0)
+		if err != nil || string(buf[:n]) != x.want {
+			t.Errorf("%q, %v; want %q", buf[:n], err, x.want)
+		}
+		_ = unix.Close(fd)
+	}
+}
