@@ -207,7 +207,7 @@ func (a *Actor) begin() error {
 	}
 	a.open = id
 	a.deletes, a.sample = 0, nil
-	a.h.last.Store(a.h.o.Clock.Now().UnixNano())
+	a.h.mutated()
 	if id < 0 {
 		a.idle.Reset(a.h.o.AmbientIdle)
 	}

@@ -100,3 +100,29 @@ func TestUndoWhileBusy(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What an undo and a rollback change is ours: the watcher asks when that was, and
+// would announce it as somebody else's edit.
+func TestUndoIsOurs(t *testing.T) {
+	r := newRig(t, map[string]string{"f": "old"}, nil)
+	check := func(what string) {
+		t.Helper()
+		if at := r.hooks.LastMutation(); !at.Equal(r.clock.Now()) {
+			t.Errorf("%s: the last change was at %v, and it is %v", what, at, r.clock.Now())
+		}
+	}
+	r.assign(1)
+	r.must(r.fs.WriteFile("f", []byte("new")))
+	if _, err := r.closeStep(1); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.Advance(time.Minute)
+	r.must(r.undo())
+	check("undo")
+	r.fs.Forget()
+	r.assign(2)
+	r.must(r.fs.WriteFile("f", []byte("new")))
+	r.clock.Advance(time.Minute)
+	r.must(r.abort(2))
+	check("rollback")
+}

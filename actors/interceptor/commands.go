@@ -187,6 +187,7 @@ func (a *Actor) abortJob(reply func(*undolog.ApplyResult, error)) *job {
 				return
 			}
 			res, err = a.h.o.Log.Abort(ctx)
+			a.h.mutated()
 			if err == nil {
 				a.log.Info("step rolled back", "step_id", int64(id))
 			}
@@ -278,6 +279,9 @@ func (a *Actor) apply(name string, reply *messages.Reply[*undolog.ApplyResult], 
 			}
 			if ambient, _, err = a.h.commit(ctx, undolog.StepResult{Status: messages.OutcomeCompleted}); err == nil {
 				res, err = f(ctx)
+			}
+			if !dry {
+				a.h.mutated()
 			}
 		},
 		after: func() {

@@ -133,8 +133,11 @@ func (h *Hooks) InFlight() int {
 	return 0
 }
 
-// LastMutation is when the newest mutation began.
+// LastMutation is when the newest mutation began, or the newest undo, redo,
+// restore or rollback ended: the watcher must not take those for somebody else's.
 func (h *Hooks) LastMutation() time.Time { return time.Unix(0, h.last.Load()) }
+
+func (h *Hooks) mutated() { h.last.Store(h.o.Clock.Now().UnixNano()) }
 
 // Captures returns how many preimages were captured.
 func (h *Hooks) Captures() int64 { return h.count.Load() }
@@ -179,7 +182,7 @@ func (h *Hooks) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 		return fsbridge.Ticket{}, err
 	}
 	if h.gate.Load() == gateOpen && (!h.safe.Load().armed || h.counts(op, t.Epoch) == "") && h.o.Log.Protected(t.Epoch, op) {
-		h.last.Store(h.o.Clock.Now().UnixNano())
+		h.mutated()
 		if h.trace {
 			h.logOp(levelTrace, "mutation", op)
 		}
@@ -272,7 +275,7 @@ func (h *Hooks) capture(op *fsbridge.Op, t fsbridge.Ticket) (_ fsbridge.Ticket, 
 			h.guard.Exit(t)
 		}
 	}()
-	h.last.Store(h.o.Clock.Now().UnixNano())
+	h.mutated()
 	t.Performed, err = h.o.Log.Capture(t.Epoch, op)
 	if err != nil {
 		return fsbridge.Ticket{}, bridgeError(err)
