@@ -74,6 +74,31 @@ func TestElicitationByCall(t *testing.T) {
 	}
 }
 
+// The decision that an elicitation made counts although its event, which comes
+// on a goroutine of its own, is late: the call waits for the command's end.
+func TestElicitationBeforeItsEvent(t *testing.T) {
+	f := holding(t)
+	f.silent = true
+	var asked string
+	allow := map[string]any{"decision": "allow"}
+	res := as[CommandResult](t, call(t, connect(t, newServer(t, f, nil), elicitation("accept", allow, &asked)), "execute_command", hold))
+	if res.Outcome != "completed" || res.Stdout != "went on\n" {
+		t.Errorf("%+v", res)
+	}
+
+	f.hold = true
+	c := &wire{t: t, c: dialStdio(t, newServer(t, f, nil))}
+	c.r = bufio.NewReader(c.c)
+	c.send(strings.Replace(initialize, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
+	c.receive()
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_command","arguments":{"command":"echo went on"}}}`)
+	c.send(`{"jsonrpc":"2.0","id":` + string(c.receive().ID) + `,"result":{"action":"accept","content":{"decision":"deny"}}}`)
+	if a := c.receive(); string(a.ID) != "1" || !strings.Contains(string(a.Result), `"outcome":"denied"`) {
+		t.Errorf("%s %s", a.ID, a.Result)
+	}
+}
+
 // Where nobody can be asked the call returns, and its result is fetched later.
 func TestPendingApproval(t *testing.T) {
 	f := holding(t)

@@ -66,11 +66,19 @@ func (s *Server) await(ctx context.Context, req *sdk.CallToolRequest, live actor
 			}
 			continue
 		}
+		select {
+		case <-j.done:
+			return verdict{}, nil // what held it is decided: its event is late
+		default:
+		}
 		if mode := elicits(req.Session); mode != elicitNever && j.ask(p.ID) {
 			if mode == elicitByResult {
 				return s.question(j, *p)
 			}
 			err := s.elicit(ctx, req.Session, live, j, *p)
+			if err == nil {
+				j.decided(p.ID)
+			}
 			if err == nil || ctx.Err() != nil {
 				continue
 			}
@@ -98,7 +106,9 @@ func (s *Server) resumed(ctx context.Context, req *sdk.CallToolRequest, live act
 	}
 	answer, _ := req.Params.InputResponses[questionKey].(*sdk.ElicitResult)
 	if p, _ := j.held(); p != nil && answer != nil {
-		err = s.decide(ctx, live, p.ID, answer)
+		if err = s.decide(ctx, live, p.ID, answer); err == nil {
+			j.decided(p.ID)
+		}
 	}
 	return j, err
 }

@@ -60,10 +60,29 @@ func (j *job) hear(e actors.Event, from actors.Origin) {
 	case e.Type == actors.EventSafeguardTriggered && e.Pending != nil && mine:
 		j.pending = append(j.pending, *e.Pending)
 	case e.Type == actors.EventSafeguardDecided && e.Decision != nil:
-		j.pending = slices.DeleteFunc(j.pending, func(p actors.Pending) bool { return p.ID == e.Decision.ID })
+		j.forget(e.Decision.ID)
+		return
 	default:
 		return
 	}
+	j.tell()
+}
+
+// decided notes a decision whose event is still on its way.
+func (j *job) decided(id string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.forget(id)
+}
+
+// forget takes a decided safeguard off the list. The caller holds mu.
+func (j *job) forget(id string) {
+	j.pending = slices.DeleteFunc(j.pending, func(p actors.Pending) bool { return p.ID == id })
+	j.tell()
+}
+
+// tell wakes who waits for a change. The caller holds mu.
+func (j *job) tell() {
 	close(j.changed)
 	j.changed = make(chan struct{})
 }

@@ -38,6 +38,8 @@ type fake struct {
 	deciders []string
 	// hold makes the next command wait for a decision.
 	hold bool
+	// silent keeps decisions to itself, as if their events were late.
+	silent bool
 }
 
 func newFake(t *testing.T) *fake {
@@ -99,7 +101,9 @@ func (f *fake) Decide(_ context.Context, r actors.DecideRequest) error {
 	if answer == nil {
 		return messages.ErrNoSafeguard
 	}
-	f.emit(actors.Event{Type: actors.EventSafeguardDecided, Decision: &r})
+	if !f.silent {
+		f.emit(actors.Event{Type: actors.EventSafeguardDecided, Decision: &r})
+	}
 	answer <- r.Allow
 	return nil
 }
