@@ -16,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -35,7 +36,7 @@ type workdir struct {
 	mismatch *undolog.VersionError
 	tell     messages.Tell
 	node     *supervision.Node
-	bridge   *fuse.Server
+	bridge   fsbridge.Bridge   // nil until a transport is there
 	files    *files.Folder     // nil until it is known what to hide
 	warnings []undolog.Warning // newest last; guarded by Session.mu
 }
@@ -71,13 +72,10 @@ func (w *workdir) warn(u undolog.Warning) {
 	w.s.bus.emit(Event{Type: t, Directory: w.d.Path, Message: u.Message, Warning: &u})
 }
 
-// theBridge returns the bridge, or a nil interface.
+// theBridge returns the bridge, or nil.
 func (w *workdir) theBridge() fsbridge.Bridge {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if w.bridge == nil {
-		return nil
-	}
 	return w.bridge
 }
 
@@ -166,9 +164,6 @@ func (w *workdir) share() hypervisor.Share {
 
 // serve starts the bridge on the connection that the runtime made.
 func (w *workdir) serve(t hypervisor.Transport) error {
-	if t.Kind != hypervisor.TransportFUSE {
-		return errors.Join(fmt.Errorf("no bridge for transport %d: %w", t.Kind, errors.ErrUnsupported), t.File.Close())
-	}
 	log := w.s.component("fs_backend").With("directory", w.d.Path)
 	o := fuse.Options{
 		Root: w.root, Hidden: t.Hide, ReadOnly: w.d.ReadOnly, Logger: log,
@@ -186,12 +181,12 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 	if w.watch != nil {
 		o.OnList = w.watch.Watch
 	}
-	b, err := fuse.ServeFile(t.File, o)
+	b, err := serveOn(t, o)
 	if err != nil {
-		log.Error("backend not started", "backend", "fuse", "err", err)
+		log.Error("backend not started", "backend", backend(t.Kind), "err", err)
 		return err
 	}
-	log.Info("backend started", "backend", "fuse", "read_only", w.d.ReadOnly, "cache_none", o.Cache == fuse.CacheNone)
+	log.Info("backend started", "backend", backend(t.Kind), "read_only", w.d.ReadOnly, "cache_none", o.Cache == fuse.CacheNone)
 	w.s.mu.Lock()
 	w.bridge = b
 	w.s.mu.Unlock()
@@ -199,7 +194,11 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 		return err
 	}
 	if w.hooks != nil {
-		w.hooks.SetHostPID(t.HostPID)
+		pids := t.HostPID
+		if v, ok := b.(*virtiofs.Server); ok {
+			pids = v.HostPID
+		}
+		w.hooks.SetHostPID(pids)
 		w.hooks.SetBridge(b)
 	}
 	w.s.tree.Node(w.path("bridge")).SetLive(func(n *supervision.Snapshot) {
@@ -209,13 +208,55 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 	return nil
 }
 
+// backend is what a bridge is called in logs.
+func backend(k hypervisor.TransportKind) string {
+	switch k {
+	case hypervisor.TransportVhost:
+		return "virtiofs"
+	case hypervisor.TransportP9:
+		return "9p"
+	}
+	return "fuse"
+}
+
+// serveOn starts the bridge that speaks a transport's language. It takes over
+// the transport's file, also on error.
+func serveOn(t hypervisor.Transport, o fuse.Options) (fsbridge.Bridge, error) {
+	switch t.Kind {
+	case hypervisor.TransportFUSE:
+		b, err := fuse.ServeFile(t.File, o)
+		if err != nil {
+			return nil, err
+		}
+		return b, nil
+	case hypervisor.TransportVhost:
+		v := virtiofs.Options{Tree: o, Sync: t.Sync}
+		if t.Drop != nil {
+			v.Drop = func(virtiofs.Stale) error {
+				ctx, cancel := context.WithTimeout(context.Background(), dropTime)
+				defer cancel()
+				return t.Drop(ctx)
+			}
+		}
+		b, err := virtiofs.ServeFile(t.File, v)
+		if err != nil {
+			return nil, err
+		}
+		return b, nil
+	}
+	return nil, errors.Join(fmt.Errorf("no bridge for transport %d: %w", t.Kind, errors.ErrUnsupported), t.File.Close())
+}
+
+// dropTime bounds how long a guest may take to drop its caches.
+const dropTime = 10 * time.Second
+
 // close gives everything back. The guest has ended.
 func (w *workdir) close() error {
 	var errs []error
 	w.closeFiles()
 	if b := w.theBridge(); b != nil {
 		errs = append(errs, b.Close())
-		w.s.component("fs_backend").Info("backend stopped", "backend", "fuse", "directory", w.d.Path)
+		w.s.component("fs_backend").Info("backend stopped", "directory", w.d.Path)
 	}
 	if w.watch != nil {
 		errs = append(errs, w.watch.Close())

@@ -50,6 +50,10 @@ type Transport struct {
 	// Hide are paths, relative to the folder, that the bridge must refuse:
 	// secrets that the guest cannot keep from the workload.
 	Hide []string
+	// Drop makes the guest forget what it caches of its folders, and Sync write
+	// back what is dirty; both return when that was done. Nil: the transport
+	// itself can do that. They are safe for concurrent use.
+	Drop, Sync func(ctx context.Context) error
 }
 
 // Share is one working folder of the guest.

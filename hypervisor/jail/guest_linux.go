@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 // guest is a running jail.
@@ -31,7 +32,7 @@ type guest struct {
 	setup  control.FDConn
 	host   *control.Host
 	pid    int // of PID 1, on the host
-	stderr tail
+	stderr remote.Tail
 
 	mu       sync.Mutex
 	stopping bool
@@ -87,24 +88,8 @@ func (g *guest) kill() {
 
 // Exec implements [hypervisor.Guest].
 func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
-	if len(c.Argv) == 0 {
-		return nil, errors.New("jail: no command")
-	}
-	e := control.Exec{ID: c.ID, Argv: c.Argv, Env: g.environment(c), Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}
-	if c.TTY != nil {
-		e.TTY = &control.TTY{Rows: c.TTY.Rows, Cols: c.TTY.Cols}
-	}
-	p, err := g.host.Start(ctx, e)
-	var se *control.StartError
-	switch {
-	case errors.As(err, &se):
-		return nil, &hypervisor.StartError{Argv0: c.Argv[0], ExitCode: se.ExitCode, Err: errors.New(strings.TrimPrefix(se.Reason, c.Argv[0]+": "))}
-	case errors.Is(err, control.ErrTooLarge):
-		return nil, &hypervisor.StartError{Argv0: c.Argv[0], ExitCode: 126, Err: errors.New("arguments and environment exceed 1 MiB")}
-	case err != nil:
-		return nil, fmt.Errorf("jail: starting %s: %w", c.Argv[0], err)
-	}
-	return process{p}, nil
+	c.Env = g.environment(c)
+	return remote.Exec(ctx, g.host, "jail", c)
 }
 
 // environment is what a command gets to see.
@@ -117,7 +102,7 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	for _, e := range env {
 		k, v, _ := strings.Cut(e, "=")
 		switch {
-		case droppedEnv[k] || k == "SANDBOX":
+		case hypervisor.KeptOutside(k) || k == "SANDBOX":
 			continue
 		case k == "TERM" && c.TTY != nil && c.TTY.Term != "":
 			continue
@@ -226,19 +211,4 @@ func (g *guest) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// process is a command in a jail.
-type process struct{ p *control.Proc }
-
-var _ hypervisor.Process = process{}
-
-func (p process) Terminal() *os.File               { return p.p.Terminal() }
-func (p process) Signal(sig int) error             { return p.p.Signal(sig) }
-func (p process) Resize(rows, cols uint16) error   { return p.p.Resize(rows, cols) }
-func (p process) Cancel(grace time.Duration) error { return p.p.Cancel(grace) }
-
-func (p process) Wait(ctx context.Context) (hypervisor.ExitStatus, error) {
-	st, err := p.p.Wait(ctx)
-	return hypervisor.ExitStatus{Code: st.Code, Signal: st.Signal, Duration: st.Duration}, err
 }

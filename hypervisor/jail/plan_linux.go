@@ -295,7 +295,7 @@ func (p *planner) hideList() []string {
 		if !filepath.IsAbs(home) {
 			continue
 		}
-		for _, s := range homeSecrets {
+		for _, s := range hypervisor.HomeSecrets() {
 			list = append(list, filepath.Join(resolve(home), s))
 		}
 	}

@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -275,28 +274,4 @@ func (g *guest) serve(i int) error {
 	}
 	_, _ = g.setup.Write(append(p, '\n')) // it need not wait for this, and may be past it
 	return nil
-}
-
-// tail keeps the end of what is written to it. It is safe for concurrent use.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-const tailBytes = 8 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if n := len(t.buf) - tailBytes; n > 0 {
-		t.buf = bytes.Clone(t.buf[n:])
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.buf)
 }

@@ -1,0 +1,126 @@
+package qemu
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/codeagent/sandbox/guest/control"
+)
+
+// seccompFilter is QEMU's own: it starts no program, changes no user, uses no
+// obsolete call.
+const seccompFilter = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+
+// machine describes a command line of QEMU; it decides nothing.
+type machine struct {
+	os, arch string // of the host, and of both
+	accel    string // kvm, hvf, whpx or tcg
+	seccomp  bool
+	name     string
+
+	memoryMiB int64
+	cpus      int
+
+	kernel, initrd string // paths
+	extra          string // added to the kernel's command line
+
+	// Ends of character devices, as -chardev socket has them: fd=N or path=P.
+	console, control, monitor string
+	shares                    []shareDevice
+}
+
+// shareDevice is a working folder: virtio-fs where there is vhost-user, else a
+// port for 9P.
+type shareDevice struct {
+	tag, end string
+	port     bool
+}
+
+// value quotes a part of an option: QEMU ends it at a comma.
+func value(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+// board is the machine type.
+func (m machine) board() string {
+	if m.arch == "arm64" {
+		return "virt"
+	}
+	return "q35"
+}
+
+// processor is the CPU model: the host's own where it is not emulated.
+func (m machine) processor() string {
+	if m.accel == "tcg" || m.accel == "whpx" {
+		return "max"
+	}
+	return "host"
+}
+
+// memory is the backend's object: vhost-user needs it shared.
+func (m machine) memory() string {
+	size := strconv.FormatInt(m.memoryMiB, 10) + "M"
+	switch m.os {
+	case "linux":
+		return "memory-backend-memfd,id=mem,size=" + size + ",share=on"
+	case "darwin":
+		return "memory-backend-shm,id=mem,size=" + size
+	}
+	return "memory-backend-ram,id=mem,size=" + size
+}
+
+// bootLine is the kernel's command line. panic=-1 reboots at once, which
+// -no-reboot makes the end.
+func (m machine) bootLine() string {
+	tty := "ttyS0"
+	if m.arch == "arm64" {
+		tty = "ttyAMA0"
+	}
+	line := "console=" + tty + " quiet panic=-1 random.trust_cpu=on"
+	if m.extra != "" {
+		line += " " + m.extra
+	}
+	return line
+}
+
+// args is the command line, without the program.
+func (m machine) args() []string {
+	a := []string{
+		"-name", value(m.name), "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
+	}
+	if m.seccomp {
+		a = append(a, "-sandbox", seccompFilter)
+	}
+	accel := m.accel
+	if accel == "whpx" {
+		accel += ",kernel-irqchip=off"
+	}
+	a = append(a,
+		"-machine", m.board()+",accel="+accel+",memory-backend=mem",
+		"-cpu", m.processor(), "-smp", strconv.Itoa(m.cpus),
+		"-m", strconv.FormatInt(m.memoryMiB, 10)+"M", "-object", m.memory(),
+		"-kernel", m.kernel, "-initrd", m.initrd, "-append", m.bootLine(),
+		"-chardev", "socket,id=console,"+m.console, "-serial", "chardev:console",
+		"-chardev", "socket,id=monitor,"+m.monitor+",server=on,wait=off", "-mon", "chardev=monitor,mode=control",
+		"-device", "virtio-serial-pci,id=serial",
+		"-chardev", "socket,id=control,"+m.control, "-device", "virtserialport,bus=serial.0,chardev=control,name="+control.PortName,
+	)
+	for i, s := range m.shares {
+		id := fmt.Sprintf("share%d", i)
+		a = append(a, "-chardev", "socket,id="+id+","+s.end, "-device")
+		if s.port {
+			a = append(a, "virtserialport,bus=serial.0,chardev="+id+",name="+value(s.tag))
+		} else {
+			a = append(a, "vhost-user-fs-pci,chardev="+id+",tag="+value(s.tag)+",queue-size=1024")
+		}
+	}
+	return slices.Clip(a)
+}
+
+// programName is what QEMU for an architecture is called.
+func programName(arch string) string {
+	if arch == "arm64" {
+		return "qemu-system-aarch64"
+	}
+	return "qemu-system-x86_64"
+}

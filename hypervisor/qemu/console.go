@@ -1,0 +1,32 @@
+package qemu
+
+import "strings"
+
+// splitLines returns a console's lines as people may see them: without control
+// characters, which are the guest's and would act on a terminal, and without
+// those that have nothing on them.
+func splitLines(text string) []string {
+	clean := strings.Map(func(r rune) rune {
+		if r == '\n' || r >= ' ' && r != 0x7f && (r < 0x80 || r >= 0xa0) && r != '\ufffd' {
+			return r
+		}
+		return -1
+	}, text)
+	var lines []string
+	for l := range strings.Lines(clean) {
+		if l = strings.TrimSpace(l); l != "" {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// panicLine returns what the guest's kernel said when it gave up, or nothing.
+func panicLine(text string) string {
+	for _, l := range splitLines(text) {
+		if i := strings.Index(l, "Kernel panic - not syncing:"); i >= 0 {
+			return l[i:]
+		}
+	}
+	return ""
+}

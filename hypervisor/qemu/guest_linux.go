@@ -1,0 +1,345 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/remote"
+)
+
+// guest is a running machine.
+type guest struct {
+	log    *slog.Logger
+	o      Options
+	cfg    hypervisor.Config
+	user   user
+	refuse [][]string // by share
+	accel  string
+	cpus   int
+	kernel string
+	began  time.Time
+
+	pid      int // of QEMU
+	host     *control.Host
+	warnings []string
+	stderr   remote.Tail
+	console  remote.Tail
+	said     sync.WaitGroup // readers of stderr and console
+	flood    flood
+
+	mu       sync.Mutex
+	monitor  *monitor // nil until it has answered
+	stopping bool
+	paused   bool
+	reaped   bool  // the pid is not its own any more
+	why      error // we have ended it for
+	err      error
+	done     chan struct{}
+}
+
+var _ hypervisor.Guest = (*guest)(nil)
+
+// Times after which something that does not answer is given up.
+const (
+	stopGrace   = 3 * time.Second  // the guest's own end
+	monitorTime = 10 * time.Second // an answer of QEMU's
+	cacheTime   = 10 * time.Second // an answer of the guest's, about its caches
+)
+
+// setHost is called once, before the guest is handed out.
+func (g *guest) setHost(h *control.Host) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.host = h
+}
+
+// theHost is the control channel, or nil while the guest boots.
+func (g *guest) theHost() *control.Host {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.host
+}
+
+// readConsole keeps the end of what the kernel says.
+func (g *guest) readConsole(f *os.File) {
+	defer f.Close()
+	_, _ = io.Copy(&g.console, f) // to the end of QEMU
+}
+
+// await returns when QEMU is gone.
+func (g *guest) await() {
+	// Look before reaping: until then the number is its own.
+	for unix.Waitid(unix.P_PID, g.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	g.mu.Lock()
+	g.reaped = true
+	g.mu.Unlock()
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(g.pid, &status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	g.said.Wait() // nothing holds the other end any more
+	g.closeMonitor()
+	if h := g.theHost(); h != nil {
+		_ = h.Close()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.stopping {
+		g.err = g.obituary(syscall.WaitStatus(status))
+	}
+	close(g.done)
+}
+
+// closeMonitor waits for what QEMU said last.
+func (g *guest) closeMonitor() {
+	g.mu.Lock()
+	m := g.monitor
+	g.mu.Unlock()
+	if m == nil {
+		return
+	}
+	select {
+	case <-m.silent:
+	case <-time.After(time.Second): // the library waits for somebody to take an error
+	}
+	_ = m.m.Disconnect()
+}
+
+// obituary says why QEMU ended. The caller holds mu.
+func (g *guest) obituary(status syscall.WaitStatus) error {
+	reason := ""
+	if g.monitor != nil {
+		reason = g.monitor.reason()
+	}
+	if g.why != nil {
+		return fmt.Errorf("%w%s", g.why, g.lastWords())
+	}
+	if p := panicLine(g.console.String()); p != "" {
+		return fmt.Errorf("the guest's kernel gave up: %.300s%s", p, g.lastWords())
+	}
+	switch {
+	case reason == "guest-shutdown":
+		return errors.New("the guest switched itself off" + g.lastWords())
+	case reason == "guest-reset":
+		return errors.New("the guest restarted itself" + g.lastWords())
+	}
+	how := exitText(status)
+	if text := lastLines(g.stderr.String(), 4); len(text) > 0 {
+		how += ": " + strings.Join(text, "; ")
+	}
+	return fmt.Errorf("QEMU ended unexpectedly (%s)%s", how, g.lastWords())
+}
+
+// lastWords are the last lines of the console, as the end of an error.
+func (g *guest) lastWords() string {
+	const lines = 8
+	text := lastLines(g.console.String(), lines)
+	if len(text) == 0 {
+		return "; its console is empty"
+	}
+	return "; its console ends with:\n    " + strings.Join(text, "\n    ")
+}
+
+// kill ends everything at once.
+func (g *guest) kill() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.reaped {
+		_ = unix.Kill(g.pid, unix.SIGKILL)
+	}
+}
+
+// end kills the guest for a reason.
+func (g *guest) end(why error) {
+	g.mu.Lock()
+	if g.why == nil {
+		g.why = why
+	}
+	g.mu.Unlock()
+	g.kill()
+}
+
+// follow ends the machine when its control channel has ended: nothing could be
+// asked of it any more.
+func (g *guest) follow() {
+	<-g.host.Done()
+	select {
+	case <-g.done:
+		return
+	case <-time.After(stopGrace): // a panicking or stopping guest ends by itself, and says more
+	}
+	g.end(fmt.Errorf("the control channel broke: %w", g.host.Err()))
+}
+
+// problem hears of everything that the guest should not have sent.
+func (g *guest) problem(err error) {
+	if g.flood.more(time.Now(), err) {
+		g.end(fmt.Errorf("the guest sends nonsense on its control channel (%w)", err))
+	}
+}
+
+// flood counts nonsense. It is used by one goroutine.
+type flood struct {
+	log   *slog.Logger
+	since time.Time
+	n     int
+}
+
+// Nonsense beyond floodLimit in floodTime ends a guest; the log gets only the
+// first few.
+const (
+	floodLimit = 1000
+	floodTime  = 10 * time.Second
+	floodLog   = 10
+)
+
+// more counts one and reports whether it is too much.
+func (f *flood) more(now time.Time, err error) bool {
+	if now.Sub(f.since) > floodTime {
+		f.since, f.n = now, 0
+	}
+	f.n++
+	switch {
+	case f.n <= floodLog:
+		f.log.Warn("message from the guest", "err", err)
+	case f.n == floodLog+1:
+		f.log.Warn("more such messages from the guest; not all of them are logged")
+	}
+	return f.n > floodLimit
+}
+
+// Exec implements [hypervisor.Guest].
+func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
+	c.Env = environment(c)
+	return remote.Exec(ctx, g.host, "qemu", c)
+}
+
+// RollbackNotify implements [hypervisor.Guest].
+func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }
+
+// DropCaches implements [hypervisor.Guest].
+func (g *guest) DropCaches(ctx context.Context) error {
+	return g.ask(ctx, (*control.Host).Invalidate)
+}
+
+// sync makes the guest write back what is dirty.
+func (g *guest) sync(ctx context.Context) error { return g.ask(ctx, (*control.Host).Sync) }
+
+// ask asks the guest about its caches. One that boots has none.
+func (g *guest) ask(ctx context.Context, f func(*control.Host, context.Context) error) error {
+	h := g.theHost()
+	if h == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cacheTime)
+	defer cancel()
+	if err := f(h, ctx); err != nil {
+		return fmt.Errorf("qemu: the guest's caches: %w", err)
+	}
+	return nil
+}
+
+// Pause implements [hypervisor.Guest].
+func (g *guest) Pause(ctx context.Context) error { return g.command(ctx, "stop", true) }
+
+// Resume implements [hypervisor.Guest].
+func (g *guest) Resume(ctx context.Context) error { return g.command(ctx, "cont", false) }
+
+func (g *guest) command(ctx context.Context, name string, pauses bool) error {
+	g.mu.Lock()
+	m := g.monitor
+	g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, monitorTime)
+	defer cancel()
+	if err := m.run(ctx, name); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.paused = pauses
+	return nil
+}
+
+// Facts implements [hypervisor.Guest].
+func (g *guest) Facts() map[string]string {
+	accel := map[string]string{"kvm": "KVM", "tcg": "none (emulated)"}[g.accel]
+	f := map[string]string{
+		"isolation":    "vm (QEMU)",
+		"pid":          strconv.Itoa(g.pid),
+		"acceleration": accel,
+		"memory":       strconv.FormatInt(g.o.MemoryBytes>>20, 10) + " MiB",
+		"cpus":         strconv.Itoa(g.cpus),
+		"uid":          strconv.Itoa(g.user.uid),
+		"gid":          strconv.Itoa(g.user.gid),
+		"user":         guestUser,
+		"home":         guestHome,
+		"network":      "loopback only",
+		"started_at":   g.began.Format(time.RFC3339),
+	}
+	if g.kernel != "" {
+		f["kernel"] = g.kernel
+	}
+	g.mu.Lock()
+	f["paused"] = strconv.FormatBool(g.paused)
+	g.mu.Unlock()
+	hidden := 0
+	for _, r := range g.refuse {
+		hidden += len(r)
+	}
+	f["hidden"] = strconv.Itoa(hidden)
+	if len(g.warnings) > 0 {
+		f["warnings"] = strings.Join(g.warnings, "; ")
+	}
+	return f
+}
+
+// Done implements [hypervisor.Guest].
+func (g *guest) Done() <-chan struct{} { return g.done }
+
+// Err implements [hypervisor.Guest].
+func (g *guest) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// Stop implements [hypervisor.Guest].
+func (g *guest) Stop(ctx context.Context) error {
+	g.mu.Lock()
+	g.stopping = true
+	paused := g.paused
+	g.mu.Unlock()
+	if !paused {
+		go func() { _ = g.host.Shutdown() }() // if it cannot hear us, it is killed below
+		grace, cancel := context.WithTimeout(ctx, stopGrace)
+		defer cancel()
+		select {
+		case <-g.done:
+			return nil
+		case <-grace.Done():
+		}
+	}
+	g.kill()
+	select {
+	case <-g.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,81 @@
+package qemu
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// EmulatorUID is the uid and gid of QEMU when sandbox was started by root. It is
+// neither a distribution's nor that of a jail's commands, so that nobody's
+// process may be traced by it.
+const EmulatorUID = 61001
+
+// AnonymousUID is the uid and gid that commands have inside when sandbox was
+// started by root himself; the bridge maps it.
+const AnonymousUID = 61000
+
+// Defaults and limits of [Options].
+const (
+	DefaultMemoryBytes = 1 << 30
+	MinMemoryBytes     = 128 << 20
+	DefaultBootTimeout = 60 * time.Second
+	MaxCPUs            = 64
+)
+
+// Image is what a machine boots. The files are the caller's until Start closes
+// them.
+type Image struct {
+	Kernel, Initrd *os.File
+	// Version of the kernel, for people; may be empty.
+	Version string
+}
+
+// Options of a [Runtime]. Image is required.
+type Options struct {
+	// Image opens what is booted. Its error is shown to people: it says how to
+	// get an image.
+	Image func(ctx context.Context) (Image, error)
+	// Program is QEMU's, by path; empty: looked for in PATH.
+	Program string
+	// Arch is Go's name of the guest's architecture; empty: this program's.
+	Arch string
+	// Accel is auto (KVM where it works), kvm or tcg (emulation).
+	Accel string
+	// MemoryBytes of the guest, rounded down to MiB ([DefaultMemoryBytes] if 0).
+	MemoryBytes int64
+	// CPUs of the guest; 0: all of the host's up to 4, one when emulating.
+	CPUs int
+	// BootTimeout bounds the time to the guest's hello ([DefaultBootTimeout] if 0).
+	BootTimeout time.Duration
+	// Umask is what commands start with.
+	Umask int
+	// Append is added to the kernel's command line, for tests.
+	Append string
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// check fills in defaults.
+func (o *Options) check() error {
+	if o.MemoryBytes == 0 {
+		o.MemoryBytes = DefaultMemoryBytes
+	}
+	if o.BootTimeout == 0 {
+		o.BootTimeout = DefaultBootTimeout
+	}
+	if o.Accel == "" {
+		o.Accel = "auto"
+	}
+	switch {
+	case o.MemoryBytes < MinMemoryBytes:
+		return fmt.Errorf("qemu: %d bytes of memory are too few for a guest; it needs %d MiB", o.MemoryBytes, MinMemoryBytes>>20)
+	case o.CPUs < 0 || o.CPUs > MaxCPUs:
+		return fmt.Errorf("qemu: %d processors; a machine has 1 to %d", o.CPUs, MaxCPUs)
+	case o.Accel != "auto" && o.Accel != "kvm" && o.Accel != "tcg":
+		return fmt.Errorf("qemu: unknown accelerator %q; there is auto, kvm and tcg", o.Accel)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// host is what this machine offers.
+type host struct {
+	program string
+	accel   string // kvm or tcg
+	noKVM   error  // why not KVM
+	seccomp bool
+}
+
+// probed remembers a host that was examined.
+type probed struct {
+	mu sync.Mutex
+	h  *host
+}
+
+// probeTime bounds one trial start of QEMU.
+const probeTime = 20 * time.Second
+
+// Probe implements [hypervisor.Runtime].
+func (r *Runtime) Probe(ctx context.Context) error {
+	if err := r.o.check(); err != nil {
+		return err
+	}
+	if _, err := r.examine(ctx); err != nil {
+		return err
+	}
+	img, err := r.o.Image(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, hypervisor.ErrUnavailable)
+	}
+	return errors.Join(img.Kernel.Close(), img.Initrd.Close())
+}
+
+// Acceleration says what machines run on: "kvm", or "tcg" and why not KVM.
+func (r *Runtime) Acceleration(ctx context.Context) (accel string, why, err error) {
+	if err := r.o.check(); err != nil {
+		return "", nil, err
+	}
+	h, err := r.examine(ctx)
+	return h.accel, h.noKVM, err
+}
+
+// examine finds QEMU and how it can run here. What works is remembered.
+func (r *Runtime) examine(ctx context.Context) (host, error) {
+	r.probed.mu.Lock()
+	defer r.probed.mu.Unlock()
+	if r.probed.h != nil {
+		return *r.probed.h, nil
+	}
+	h, err := r.look(ctx)
+	if err == nil {
+		r.probed.h = &h
+	}
+	return h, err
+}
+
+func (r *Runtime) look(ctx context.Context) (h host, err error) {
+	if h.program, err = r.find(); err != nil {
+		return h, err
+	}
+	if r.o.Accel != "tcg" {
+		if h.noKVM = tryKVM(ctx, h.program, r.o.Arch, &h.seccomp); h.noKVM == nil {
+			h.accel = "kvm"
+			return h, nil
+		}
+		if ctx.Err() != nil {
+			return h, ctx.Err()
+		}
+		if r.o.Accel == "kvm" {
+			return h, fmt.Errorf("qemu: %w: %w", h.noKVM, hypervisor.ErrUnavailable)
+		}
+		r.log.Info("machines are emulated, which is slow", "why", h.noKVM)
+	}
+	h.accel = "tcg"
+	h.seccomp = false
+	for _, with := range []bool{true, false} {
+		args := []string{"-version"}
+		if with {
+			args = []string{"-sandbox", seccompFilter, "-version"}
+		}
+		if err = trial(ctx, h.program, args, ""); err == nil {
+			h.seccomp = with
+			return h, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return h, ctx.Err()
+	}
+	return h, fmt.Errorf("qemu: %s does not work: %w: %w", h.program, err, hypervisor.ErrUnavailable)
+}
+
+// find returns QEMU's path.
+func (r *Runtime) find() (string, error) {
+	name := r.o.Program
+	if name == "" {
+		name = programName(r.o.Arch)
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	if r.o.Program == "" {
+		if path, err := exec.LookPath("/usr/libexec/qemu-kvm"); err == nil { // Red Hat's
+			return path, nil
+		}
+		pkg := "qemu-system-x86"
+		if r.o.Arch == "arm64" {
+			pkg = "qemu-system-arm"
+		}
+		return "", fmt.Errorf("qemu: there is no %s here; sudo apt install %s (or your distribution's package): %w", name, pkg, hypervisor.ErrUnavailable)
+	}
+	return "", fmt.Errorf("qemu: %w: %w", err, hypervisor.ErrUnavailable)
+}
+
+// tryKVM returns nil if a machine really starts with KVM: that the device can be
+// opened tells little, in a virtual machine above all.
+func tryKVM(ctx context.Context, program, arch string, seccomp *bool) error {
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("no KVM: there is no /dev/kvm; switch virtualisation on in the firmware, or (in a virtual machine) nested virtualisation")
+	case errors.Is(err, fs.ErrPermission):
+		return errors.New("no KVM: this user may not open /dev/kvm; sudo usermod -aG kvm $USER, and log in again")
+	case err != nil:
+		return fmt.Errorf("no KVM: %w", err)
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &st)
+	_ = f.Close()
+	if err == nil && os.Geteuid() == 0 && st.Mode&0o006 != 0o006 && (st.Mode&0o060 != 0o060 || st.Gid == 0) {
+		return errors.New("no KVM: only root may open /dev/kvm, and QEMU does not run as root; give it to the group kvm: chgrp kvm /dev/kvm; chmod 0660 /dev/kvm")
+	}
+	board := machine{arch: arch}.board()
+	args := []string{"-no-user-config", "-nodefaults", "-display", "none", "-machine", board + ",accel=kvm", "-cpu", "host", "-m", "64M", "-S", "-monitor", "stdio"}
+	for _, with := range []bool{true, false} {
+		full := args
+		if with {
+			full = append([]string{"-sandbox", seccompFilter}, args...)
+		}
+		if err = trial(ctx, program, full, "quit\n"); err == nil {
+			*seccomp = with
+			return nil
+		}
+	}
+	return fmt.Errorf("no KVM: /dev/kvm is there, but QEMU cannot start a machine with it: %w", err)
+}
+
+// trial runs QEMU as it will run later, to its end.
+func trial(ctx context.Context, program string, args []string, input string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	var said bytes.Buffer
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + guestPath, "LC_ALL=C"}
+	cmd.Stdin, cmd.Stderr = strings.NewReader(input), &said
+	cmd.SysProcAttr = emulatorAttr()
+	// Not Pdeathsig: it belongs to the thread, which may end before; quit and the
+	// end of stdin are enough.
+	cmd.SysProcAttr.Pdeathsig = syscall.Signal(0)
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		if text := lastLines(said.String(), 1); len(text) > 0 {
+			return fmt.Errorf("%w: %s", err, text[0])
+		}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package hypervisor
+
+import "slices"
+
+// HomeSecrets are paths below a home directory that no guest may read: keys,
+// tokens, key rings, browsers' profiles, agents' sockets. They need not exist.
+func HomeSecrets() []string { return slices.Clone(homeSecrets) }
+
+var homeSecrets = []string{
+	// keys
+	".ssh", ".gnupg", ".age", ".config/sops", ".pki", ".putty",
+	// clouds
+	".aws", ".azure", ".config/gcloud", ".config/doctl", ".oci", ".aliyun", ".bluemix", ".fly", ".config/heroku",
+	".kube", ".vault-token", ".terraform.d/credentials.tfrc.json", ".config/rclone", ".s3cfg", ".boto",
+	// containers
+	".docker", ".config/containers/auth.json", ".local/share/containers",
+	// forges and package registries
+	".netrc", "_netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/hub", ".config/glab-cli",
+	".npmrc", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
+	".config/composer/auth.json", ".composer/auth.json", ".pgpass", ".my.cnf",
+	// key rings and password managers
+	".local/share/keyrings", ".gnome2/keyrings", ".local/share/kwalletd", ".kde/share/apps/kwallet", ".password-store",
+	".config/op", ".config/Bitwarden", ".config/Bitwarden CLI", ".config/keepassxc", ".config/1Password",
+	// browsers and mail
+	".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge",
+	".config/vivaldi", ".config/opera", ".librewolf", "snap/firefox", "snap/chromium", "snap/thunderbird",
+	".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", ".var/app/org.chromium.Chromium",
+}
+
+// KeptOutside reports whether a variable of the environment leads to agents and
+// daemons outside, so that no guest gets it.
+func KeptOutside(name string) bool { return slices.Contains(outsideEnv, name) }
+
+var outsideEnv = []string{
+	"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "GNOME_KEYRING_CONTROL", "DBUS_SESSION_BUS_ADDRESS",
+	"DBUS_SYSTEM_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST", "XAUTHORITY", "DISPLAY",
+	"WAYLAND_DISPLAY", "SUDO_COMMAND", "SUDO_USER", "SUDO_UID", "SUDO_GID",
+	"SUDO_HOME",
+}
