@@ -6,7 +6,6 @@ import (
 	_ "charm.land/bubbletea/v2"
 	_ "github.com/asynkron/protoactor-go/actor"
 	_ "github.com/bmatcuk/doublestar/v4"
-	_ "github.com/digitalocean/go-qemu/qmp"
 	_ "github.com/fsnotify/fsnotify"
 	_ "github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	_ "github.com/google/go-cmp/cmp"

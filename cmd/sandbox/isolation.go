@@ -19,6 +19,8 @@ func (a *app) isolation(name string) (hypervisor.Runtime, error) {
 		}
 		a.remark("sandbox: --isolation none: this command is NOT isolated; only its changes to the working folder can be undone")
 		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Umask: a.umask, Logger: a.log}), nil
+	case "vm":
+		return a.machine(), nil
 	default:
 		o := jail.Options{Umask: a.umask, Logger: a.log}
 		if guest := guestBinary(); len(guest) > 0 {

@@ -308,6 +308,16 @@ func (i Image) Initrd(guest []byte) (string, error) {
 	return file, nil
 }
 
+// DefaultDir is where a user's images are kept: in his cache directory, since
+// they can be made again.
+func DefaultDir() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("image: no cache directory: %w", err)
+	}
+	return filepath.Join(cache, "sandbox", "guest"), nil
+}
+
 // Open returns the image that was built for an architecture. Its files are
 // checked against the manifest when verify is set. The error wraps ErrNone if
 // there is none, or if it was made by a version that made them differently.

@@ -133,10 +133,10 @@ func (g *guest) obituary(status syscall.WaitStatus) error {
 	if p := panicLine(g.console.String()); p != "" {
 		return fmt.Errorf("the guest's kernel gave up: %.300s%s", p, g.lastWords())
 	}
-	switch {
-	case reason == "guest-shutdown":
+	switch reason {
+	case "guest-shutdown":
 		return errors.New("the guest switched itself off" + g.lastWords())
-	case reason == "guest-reset":
+	case "guest-reset":
 		return errors.New("the guest restarted itself" + g.lastWords())
 	}
 	how := exitText(status)
@@ -241,7 +241,7 @@ func (g *guest) DropCaches(ctx context.Context) error {
 // sync makes the guest write back what is dirty.
 func (g *guest) sync(ctx context.Context) error { return g.ask(ctx, (*control.Host).Sync) }
 
-// ask asks the guest about its caches. One that boots has none.
+// ask asks the guest about its caches. One that boots, or has ended, has none.
 func (g *guest) ask(ctx context.Context, f func(*control.Host, context.Context) error) error {
 	h := g.theHost()
 	if h == nil {
@@ -249,7 +249,7 @@ func (g *guest) ask(ctx context.Context, f func(*control.Host, context.Context) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, cacheTime)
 	defer cancel()
-	if err := f(h, ctx); err != nil {
+	if err := f(h, ctx); err != nil && !errors.Is(err, control.ErrClosed) {
 		return fmt.Errorf("qemu: the guest's caches: %w", err)
 	}
 	return nil

@@ -46,14 +46,15 @@ func Keys() []Key {
 	keys := general()
 	keys = append(keys, undoKeys()...)
 	keys = append(keys, safeguardKeys()...)
-	return append(keys, insideKeys()...)
+	keys = append(keys, insideKeys()...)
+	return append(keys, machineKeys()...)
 }
 
 func general() []Key {
 	return []Key{
 		{
-			Name: "isolation", Enum: []string{"none", "auto", "jail"}, Rule: Tighten, Flag: "isolation",
-			Doc:   "auto, jail or none; auto is the jail. none must be asked for: it only keeps what is needed to undo, and isolates nothing",
+			Name: "isolation", Enum: []string{"none", "auto", "jail", "vm"}, Rule: Tighten, Flag: "isolation",
+			Doc:   "auto, jail, vm or none; auto is the jail, vm a virtual machine. none must be asked for: it only keeps what is needed to undo, and isolates nothing",
 			field: func(c *Config) any { return &c.Isolation },
 		},
 		{
@@ -209,6 +210,46 @@ func insideKeys() []Key {
 	}
 }
 
+func machineKeys() []Key {
+	return []Key{
+		{
+			Name: "vm.memory", Flag: "memory",
+			Doc:   "a virtual machine's memory, a `size`",
+			field: func(c *Config) any { return &c.VM.Memory },
+		},
+		{
+			Name: "vm.cpus", Flag: "cpus",
+			Doc:   "a virtual machine's processors, a `number`. 0: up to 4, and 1 where it is emulated",
+			field: func(c *Config) any { return &c.VM.CPUs },
+		},
+		{
+			Name: "vm.acceleration", Enum: []string{"auto", "kvm", "tcg"},
+			Doc:   "auto (KVM where it works), kvm, or tcg (emulation)",
+			field: func(c *Config) any { return &c.VM.Acceleration },
+		},
+		{
+			Name:  "vm.boot_timeout",
+			Doc:   "a machine that takes no commands by then has failed",
+			field: func(c *Config) any { return &c.VM.BootTimeout },
+		},
+		{
+			Name:  "vm.qemu",
+			Doc:   "the QEMU to use; empty: the one in PATH",
+			field: func(c *Config) any { return &c.VM.QEMU },
+		},
+		{
+			Name: "vm.kernel", Flag: "kernel-path",
+			Doc:   "a kernel of your own, a `file`; empty: what 'sandbox guest build' made",
+			field: func(c *Config) any { return &c.VM.Kernel },
+		},
+		{
+			Name: "vm.initrd", Flag: "initrd-path",
+			Doc:   "an initramfs of your own, a `file` with sandbox-guest as /init",
+			field: func(c *Config) any { return &c.VM.Initrd },
+		},
+	}
+}
+
 // Default is what holds when no file and no flag says anything.
 func Default() Config {
 	return Config{
@@ -217,6 +258,7 @@ func Default() Config {
 		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
 		Safeguards: Safeguards{Timeout: Duration(30e9)},
 		Bridge:     Bridge{Cache: "auto"},
+		VM:         VM{Memory: 1 << 30, Acceleration: "auto", BootTimeout: Duration(60e9)},
 	}
 }
 

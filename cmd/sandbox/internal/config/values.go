@@ -21,6 +21,7 @@ type Config struct {
 	Bridge      Bridge
 	Agent       Agent
 	Classifier  Classifier
+	VM          VM
 }
 
 // Log is the diagnostics on stderr.
@@ -63,6 +64,15 @@ type Agent struct{ Command []string }
 
 // Classifier has patterns of commands beside the built-in ones.
 type Classifier struct{ ReadOnly, Write, Destructive []string }
+
+// VM is the virtual machine of --isolation vm.
+type VM struct {
+	Memory               Size
+	CPUs                 int
+	Acceleration         string
+	BootTimeout          Duration
+	QEMU, Kernel, Initrd string
+}
 
 // Directory is one working folder, a [[directory]] of the file.
 type Directory struct {

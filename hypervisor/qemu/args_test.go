@@ -1,0 +1,84 @@
+package qemu
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden command lines")
+
+// The command lines of all platforms, an option a line.
+func TestArgs(t *testing.T) {
+	two := []shareDevice{{tag: "working0", end: "fd=9"}, {tag: "working1", end: "fd=10"}}
+	base := machine{
+		os: "linux", arch: "amd64", accel: "kvm", seccomp: true, name: "sandbox-1", memoryMiB: 1024, cpus: 4,
+		kernel: "/proc/self/fd/3", initrd: "/proc/self/fd/4", console: "fd=5", control: "fd=6", monitor: "fd=7", shares: two,
+	}
+	named := base
+	named.kernel, named.initrd = "/Users/x/kernel", "/Users/x/initrd"
+	named.console, named.control, named.monitor = "path=/s/console", "path=/s/control", "path=/s/monitor"
+	named.seccomp = false
+	cases := map[string]func() machine{
+		"linux-amd64-kvm": func() machine { return base },
+		"linux-amd64-tcg": func() machine {
+			m := base
+			m.accel, m.cpus, m.shares, m.seccomp, m.extra = "tcg", 1, two[:1], false, "loglevel=7"
+			return m
+		},
+		"linux-arm64-kvm": func() machine { m := base; m.arch = "arm64"; return m },
+		"darwin-arm64-hvf": func() machine {
+			m := named
+			m.os, m.arch, m.accel = "darwin", "arm64", "hvf"
+			m.shares = []shareDevice{{tag: "working0", end: "path=/s/working0"}}
+			return m
+		},
+		"windows-amd64-whpx": func() machine {
+			m := named
+			m.os, m.accel = "windows", "whpx"
+			m.kernel, m.initrd = `C:\Users\x, y\kernel`, `C:\Users\x, y\initrd`
+			m.shares = []shareDevice{{tag: "sandbox.9p.0", end: `path=C:\s\p0`, port: true}}
+			return m
+		},
+	}
+	for name, m := range cases {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			for i, arg := range m().args() {
+				switch {
+				case i > 0 && strings.HasPrefix(arg, "-"):
+					b.WriteString("\n")
+				case i > 0:
+					b.WriteString(" ")
+				}
+				b.WriteString(arg)
+			}
+			b.WriteString("\n")
+			file := filepath.Join("testdata", name+".txt")
+			if *update {
+				if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.String() != string(want) {
+				t.Errorf("%s:\n%swant:\n%s", file, b.String(), want)
+			}
+		})
+	}
+}
+
+func TestValueQuotesCommas(t *testing.T) {
+	m := machine{os: "linux", arch: "amd64", accel: "tcg", name: "a,b", cpus: 1, shares: []shareDevice{{tag: "x,y", end: "fd=3"}}}
+	line := strings.Join(m.args(), " ")
+	for _, want := range []string{"-name a,,b ", ",tag=x,,y,"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("no %q in %s", want, line)
+		}
+	}
+}
