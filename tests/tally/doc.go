@@ -1,6 +1,7 @@
 // Tally counts tests over several commands, for tests/run.sh.
 //
 //	go test -json ./... | tally -state FILE -pass root [-allow-skip REGEXP] tests
+//	tally -state FILE doubts
 //	tally -state FILE check NAME COMMAND [ARGUMENT...]
 //	tally -state FILE sum
 //
@@ -17,4 +18,10 @@
 // never ended as another. In CI (CI=true) a skip counts as a failure, unless its
 // reason says that the test runs in the other pass (package require) or matches
 // -allow-skip (for tests of other modules that skip by themselves).
+//
+// Thousands of tests with real mounts, kills and machines on two loaded cores:
+// with -again a failed test waits for a second run of its package ("doubts" names
+// the packages), which "tests -second" reads. What passes then counts as passed
+// and is named in the sum; what fails again has failed. Data races, skips,
+// panics, and more than a few such tests are failures at once.
 package main

@@ -14,6 +14,9 @@ import (
 // (It is not imported: the tally depends on nothing.)
 const otherPass = "runs in the other pass: "
 
+// dataRace is how the race detector begins a report.
+const dataRace = "WARNING: DATA RACE"
+
 // event is a line of go test -json.
 type event struct {
 	Action      string
@@ -44,7 +47,13 @@ type stream struct {
 	builds  map[string][]string         // output by import path
 
 	packages, passed, skipped int
-	failed                    []string
+	failures                  []failure
+}
+
+// failure is a test or package that failed.
+type failure struct {
+	pkg, name string
+	certain   bool // no load of the machine makes this
 }
 
 func newStream(pass string, ci bool, out io.Writer) *stream {
@@ -126,7 +135,7 @@ func (s *stream) endTest(pkg, name string, t *test) {
 		if t.action == "skip" {
 			what = " (skipped, which CI must not)"
 		}
-		s.fail(pkg + " " + name + what)
+		s.fail(pkg, pkg+" "+name+what, t.action == "skip" || strings.Contains(output, dataRace))
 		fmt.Fprint(s.out, output)
 	case t.action == "skip":
 		s.skipped++
@@ -157,13 +166,13 @@ func (s *stream) endPackage(e event) {
 	}
 	unfinished := unfinished(tests)
 	for _, name := range unfinished {
-		s.fail(e.Package + " " + name + " (did not end)")
+		s.fail(e.Package, e.Package+" "+name+" (did not end)", true)
 		fmt.Fprint(s.out, strings.Join(tests[name].output, ""))
 	}
 	own := tests[""]
 	if own == nil || !own.blamed {
 		if len(unfinished) == 0 {
-			s.fail(e.Package)
+			s.fail(e.Package, e.Package, true)
 		}
 		if own != nil {
 			fmt.Fprint(s.out, strings.Join(own.output, ""))
@@ -201,8 +210,8 @@ func (s *stream) unended() error {
 	return nil
 }
 
-func (s *stream) fail(name string) {
-	s.failed = append(s.failed, s.prefix()+name)
+func (s *stream) fail(pkg, name string, certain bool) {
+	s.failures = append(s.failures, failure{pkg, s.prefix() + name, certain})
 	fmt.Fprintf(s.out, "--- FAIL: %s%s\n", s.prefix(), name)
 }
 

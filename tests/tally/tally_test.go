@@ -43,8 +43,12 @@ func TestCounts(t *testing.T) {
 			if err := s.read(strings.NewReader(in.String())); err != nil {
 				t.Fatal(err)
 			}
-			if s.passed != c.passed || strings.Join(s.failed, "|") != strings.Join(c.failed, "|") {
-				t.Errorf("passed %d, failed %q; want %d, %q", s.passed, s.failed, c.passed, c.failed)
+			var failed []string
+			for _, f := range s.failures {
+				failed = append(failed, f.name)
+			}
+			if s.passed != c.passed || strings.Join(failed, "|") != strings.Join(c.failed, "|") {
+				t.Errorf("passed %d, failed %q; want %d, %q", s.passed, failed, c.passed, c.failed)
 			}
 		})
 	}
@@ -73,5 +77,46 @@ func TestSumOverCommands(t *testing.T) {
 	tally("", "tests") // go test itself did not start
 	if code := tally("", "sum"); code != 1 || !strings.HasSuffix(out.String(), "\n2 passed, 2 failed\n") {
 		t.Errorf("exit %d, %q", code, out.String())
+	}
+}
+
+// TestSecondRun: what passes when run once more is told apart, but a data race,
+// and what fails again, fails.
+func TestSecondRun(t *testing.T) {
+	t.Setenv("CI", "")
+	lines := func(events string) string {
+		var in strings.Builder
+		for _, e := range strings.Fields(events) {
+			action, test, _ := strings.Cut(e, ":")
+			pkg, test, _ := strings.Cut(test, ".")
+			in.WriteString(`{"Action":"` + action + `","Package":"` + pkg + `","Test":"` + test + `","Output":"` + dataRace + `"}` + "\n")
+		}
+		return in.String()
+	}
+	first := lines("run:p.A fail:p.A run:p.B pass:p.B fail:p run:q.C fail:q.C fail:q run:r.D output:r.D fail:r.D fail:r")
+	for name, c := range map[string]struct {
+		second, want string
+		code         int
+	}{
+		"not run":       {"", "1 passed, 3 failed", 1},
+		"both pass":     {"run:p.A pass:p.A run:p.B pass:p.B pass:p run:q.C pass:q.C pass:q", "3 passed, 1 failed", 1},
+		"one again":     {"run:p.A fail:p.A run:p.B pass:p.B fail:p run:q.C pass:q.C pass:q", "2 passed, 2 failed", 1},
+		"another fails": {"run:p.A pass:p.A run:p.B fail:p.B fail:p run:q.C pass:q.C pass:q", "3 passed, 2 failed", 1},
+	} {
+		file := filepath.Join(t.TempDir(), "state")
+		var out bytes.Buffer
+		run([]string{"-state", file, "-again", "tests"}, strings.NewReader(first), &out, &out)
+		out.Reset()
+		run([]string{"-state", file, "doubts"}, nil, &out, &out)
+		if out.String() != "p\nq\n" {
+			t.Fatalf("to run again: %q", out.String())
+		}
+		if c.second != "" {
+			run([]string{"-state", file, "-second", "tests"}, strings.NewReader(lines(c.second)), &out, &out)
+		}
+		out.Reset()
+		if code := run([]string{"-state", file, "sum"}, nil, &out, &out); code != c.code || !strings.HasSuffix(out.String(), "\n"+c.want+"\n") {
+			t.Errorf("%s: exit %d, %s", name, code, out.String())
+		}
 	}
 }
