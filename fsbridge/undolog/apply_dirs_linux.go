@@ -202,6 +202,8 @@ func (e *engine) at(n *node) (entry, error) {
 		return x, err
 	case inOlder:
 		return e.bucket(kindOlder, n.RetainedSeq, n.RetainedObj, false)
+	case inPark:
+		return entry{fd: e.root.FD(), name: parkName(n.Obj)}, nil
 	}
 	return entry{}, fmt.Errorf("%w: object %d is nowhere", ErrDamaged, n.Obj)
 }

@@ -36,6 +36,7 @@ type engine struct {
 	granted   map[objID]uint32
 	held      map[objID]bool // is in the hold under its number
 	strangers map[hostfs.ID]objID
+	across    across
 	queue     []*node
 	scanned   []*node // directories as they lie now, parents first
 	missing   []*node
@@ -97,6 +98,9 @@ func (e *engine) plan() {
 		for i := range t.binds[d.Obj] {
 			b := &t.binds[d.Obj][i]
 			b.wrong = here && b.occNode != b.want || here && b.want == nil && b.occ.Ino != 0
+			if b.wrong && b.want != nil {
+				b.want.goes = true
+			}
 			if w := b.want; w != nil && b.occNode != w && (!here || w.place.kind == nowhere && !t.makeable(w, e.inPack)) {
 				e.lost = append(e.lost, e.path(d)+"/"+b.name)
 			}
@@ -213,8 +217,10 @@ func (e *engine) detach(d *node, fd int, name string, b *bind) error {
 		return err
 	}
 	dir := st.IsDir()
-	if !dir && n != nil && (n.stays || n.place.kind == inOwn && n.wanted || n.place == place{inTree, n.Parent, n.Name} && e.t.bind(n.Parent, n.Name) == nil) {
-		return e.withAccess(d, func() error { return hostfs.UnlinkAt(fd, name) })
+	unlink := func() error { return e.withAccess(d, func() error { return hostfs.UnlinkAt(fd, name) }) }
+	if !dir && n != nil && (n.stays || n.place.kind == inPark || n.place.kind == inOwn && n.wanted ||
+		n.place == place{inTree, n.Parent, n.Name} && e.t.bind(n.Parent, n.Name) == nil) {
+		return unlink()
 	}
 	x, err := e.bucket(kindHold, 0, id, true)
 	if err != nil {
@@ -223,14 +229,33 @@ func (e *engine) detach(d *node, fd int, name string, b *bind) error {
 	defer e.done(x)
 	to := x.name
 	if e.held[id] {
-		if h, err := hostfs.StatAt(x.fd, to); err == nil && h.ID == st.ID && !dir {
-			return e.withAccess(d, func() error { return hostfs.UnlinkAt(fd, name) })
-		}
-		if to, err = e.freshName(x.fd); err != nil {
-			return err
+		h, err := hostfs.StatAt(x.fd, to)
+		switch {
+		case err == nil && h.ID == st.ID && !dir:
+			return unlink()
+		case err == nil && !dir && e.across.copies[st.ID] == h.ID:
+			if err := e.noteLast(id, &st, h.ID); err != nil {
+				return err
+			}
+			return unlink()
+		case err == nil && h.Dev != st.Dev && !e.across.noted[h.ID]: // killed before it was complete
+			if err := removeAll(context.Background(), x.fd, to); err != nil {
+				return err
+			}
+		default:
+			if to, err = e.freshName(x.fd); err != nil {
+				return err
+			}
 		}
 	}
-	if err := e.move(d, fd, name, x.fd, to, &st); err != nil {
+	err = e.move(d, fd, name, x.fd, to, &st)
+	if errors.Is(err, syscall.EXDEV) {
+		if parked, err := e.park(d, fd, name, n, &st); parked || err != nil {
+			return err
+		}
+		err = e.moveByCopy(id, fd, name, x, to)
+	}
+	if err != nil {
 		return err
 	}
 	if to == x.name {
@@ -252,8 +277,8 @@ func (e *engine) freshName(fd int) (string, error) {
 	}
 }
 
-// move renames between the tree (the directory d) and blobs. It never
-// replaces anything.
+// move renames what is in the directory d of the tree. It never replaces
+// anything.
 func (e *engine) move(d *node, fd int, name string, toFD int, to string, st *hostfs.Stat) error {
 	rename := func() error { return renameNoReplace(fd, name, toFD, to) }
 	err := e.withAccess(d, rename)
@@ -264,10 +289,6 @@ func (e *engine) move(d *node, fd int, name string, toFD int, to string, st *hos
 			}
 			_ = hostfs.ChmodAt(fd, name, st.Mode)
 		}
-	}
-	if errors.Is(err, syscall.EXDEV) {
-		err = e.moveByCopy(fd, name, toFD, to)
-		e.dirs.dropNodes()
 	}
 	return err
 }

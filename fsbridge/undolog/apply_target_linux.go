@@ -19,6 +19,7 @@ const (
 	inHold            // in the hold
 	inMade            // in the hold, made there and complete
 	inOlder           // in the blobs of an older step
+	inPark            // in the root directory, on its way to its binding
 )
 
 type place struct {
@@ -31,7 +32,6 @@ type place struct {
 type node struct {
 	*objectRecord
 	place place
-	was   hostfs.ID // the number before it was copied to where it is; or zero
 	// typ is the S_IFMT bits; 0 for a created object that was not found.
 	typ     uint32
 	content bool // the target has content records
@@ -42,6 +42,7 @@ type node struct {
 	inverse bool // the inverse has a full record of it
 	seen    bool // visited by a walk
 	wanted  bool // some binding lacks it
+	goes    bool // to a binding, in this apply
 	// occupies: it is where something else should be.
 	occupies bool
 	stays    bool // some touched binding has it, and rightly so

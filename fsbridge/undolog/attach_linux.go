@@ -277,8 +277,7 @@ func (e *engine) put(n, d *node, from entry, fd int, name string) error {
 		}
 	}
 	if errors.Is(err, syscall.EXDEV) {
-		err = e.attachByCopy(n, from, fd, name)
-		e.dirs.dropNodes()
+		err = e.attachByCopy(n, d, from, fd, name)
 	}
 	return err
 }

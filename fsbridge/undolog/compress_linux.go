@@ -144,7 +144,12 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pin
 	if err != nil {
 		return nil, err
 	}
-	any, err := l.fillPack(ctx, fd, dirfd, blobs, pinned)
+	shared, err := readMade(dirfd)
+	any := false
+	if err == nil {
+		blobs = withoutShared(blobs, shared)
+		any, err = l.fillPack(ctx, fd, dirfd, blobs, pinned)
+	}
 	if err == nil && l.o.Durability == DurabilityPower {
 		err = hostfs.SyncFD(fd)
 	}
@@ -158,6 +163,20 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pin
 		return nil, err
 	}
 	return openPack(dirfd)
+}
+
+// withoutShared leaves out the copies of files that have other names in the folder:
+// an undo makes them names of the same inode again, and goes by their numbers.
+func withoutShared(blobs []adoptedBlob, made []madeRecord) []adoptedBlob {
+	shared := map[objID]bool{}
+	for _, m := range made {
+		if m.shared {
+			shared[m.obj] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(blobs), func(b adoptedBlob) bool {
+		return shared[b.obj] || b.stat.IsDir() && shared[otherObj]
+	})
 }
 
 func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, pinned map[objID]bool) (any bool, err error) {

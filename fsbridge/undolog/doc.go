@@ -195,10 +195,17 @@
 // and in blobs. At the end inverse/ becomes redo/<id> (undo) or steps/<id>
 // (redo, restore), and target and rollback go to trash/.
 //
+// Where the undo directory is on another file system, what only changes its
+// place in the folder is kept in the folder's root as ".undo-<obj>" meanwhile,
+// and the rest is copied: to inverse/blobs/ (as "t<name>" until it is complete,
+// then it is noted in "made", and then the original removed) and from blobs/
+// (as ".undo-new-<obj>" in its directory). A copy of a file that has other names
+// in the folder becomes a name of it again.
+//
 // "made" in a step directory tells which objects got new inode numbers during
 // its apply, before they became visible. Records of 48 bytes, little endian:
-// obj uint64 (bit 63: a copy of what was there; 2^26: something inside an
-// adopted directory), old dev, old ino, new dev, new ino as uint64, CRC32C of
+// obj uint64 (bit 63: a copy of what was there; bit 62: which is there still, by
+// another name; 2^26: something inside an adopted directory), old dev, old ino, new dev, new ino as uint64, CRC32C of
 // these 40 bytes as uint32, four zero bytes. "remap" in the undo directory tells
 // all other record sets: birth, at, old dev, old ino, new dev, new ino as uint64,
 // CRC32C of these 48 bytes, four zero bytes. It says that what had the old number

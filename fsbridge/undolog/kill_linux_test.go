@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const killVar = "UNDOLOG_KILL_TEST" // base|mode|fault
+const killVar = "UNDOLOG_KILL_TEST" // base|undo directory, if it is not there|mode|fault
 
 // eventful is a step with everything in it.
 func eventful(w *world) {
@@ -65,12 +65,12 @@ type killSnaps struct{ Before, After map[string]string }
 // TestKillHelper is the process that is killed.
 func TestKillHelper(t *testing.T) {
 	arg := strings.Split(os.Getenv(killVar), "|")
-	if len(arg) != 3 {
+	if len(arg) != 4 {
 		return // not in a test run of its own
 	}
-	base, mode, fault := arg[0], arg[1], arg[2]
+	base, mode, fault := arg[0], arg[2], arg[3]
 	ctx := context.Background()
-	w := newWorld(t, base, Options{})
+	w := newWorld(t, base, Options{Dir: arg[1]})
 	w.step(func() { uneventful(w) })
 	s := killSnaps{Before: w.snapshot()}
 	w.begin(w.log.NextID(TypeCommand))
@@ -122,20 +122,35 @@ func TestKilledAnywhere(t *testing.T) {
 		"apply.attach", "apply.content", "apply.meta", "file.applied", "rollback.finish", "rollback.moved", "rollback.end",
 		"trash.unlinked",
 	}
-	base := testDir(t)
+	killEverywhere(t, testDir(t), "", points, "undo", "redo", "packed", "abort")
+}
+
+// TestKilledAnywhereOtherFileSystem does the same where every move between the
+// folder and the log is a copy.
+func TestKilledAnywhereOtherFileSystem(t *testing.T) {
+	base, undo := twoFileSystems(t)
+	killEverywhere(t, base, undo, []string{"apply.detach", "apply.copied", "apply.noted", "apply.made", "apply.attach"}, "undo", "redo", "abort")
+}
+
+func killEverywhere(t *testing.T, base, undo string, points []string, modes ...string) {
+	t.Helper()
 	kills := map[string]int{}
-	for _, mode := range []string{"undo", "redo", "packed", "abort"} {
+	for _, mode := range modes {
 		for _, point := range points {
 			for n := 1; ; n++ {
 				if n > 6 { // the many passages of one kind: every fifth
 					n += 4
 				}
-				dir := fmt.Sprintf("%s/%s.%s.%d", base, mode, point, n)
-				if !killOnce(t, dir, mode, fmt.Sprintf("kill:%s:%d", point, n)) {
+				name := fmt.Sprintf("/%s.%s.%d", mode, point, n)
+				log := undo
+				if undo != "" {
+					log += name
+				}
+				if !killOnce(t, base+name, log, mode, fmt.Sprintf("kill:%s:%d", point, n)) {
 					break
 				}
 				kills[point]++
-				removeForTest(dir)
+				removeForTest(base + name)
 			}
 		}
 	}
@@ -147,10 +162,10 @@ func TestKilledAnywhere(t *testing.T) {
 	t.Logf("killed at %v", kills)
 }
 
-func killOnce(t *testing.T, base, mode, fault string) (killed bool) {
+func killOnce(t *testing.T, base, undo, mode, fault string) (killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKillHelper$", "-test.count=1")
-	cmd.Env = append(os.Environ(), killVar+"="+base+"|"+mode+"|"+fault)
+	cmd.Env = append(os.Environ(), killVar+"="+base+"|"+undo+"|"+mode+"|"+fault)
 	out, err := cmd.CombinedOutput()
 	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	killed = ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
@@ -165,7 +180,7 @@ func killOnce(t *testing.T, base, mode, fault string) (killed bool) {
 	if err != nil {
 		t.Fatalf("%s %s: %v", mode, fault, err)
 	}
-	w := newWorld(t, base, Options{})
+	w := newWorld(t, base, Options{Dir: undo})
 	defer w.close()
 	what := mode + " " + fault
 	if _, err := w.log.Recover(context.Background()); err != nil {

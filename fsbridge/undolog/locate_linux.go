@@ -28,6 +28,7 @@ func (e *engine) locate() error {
 	if err := e.scanBlobs(e.hold, inHold); err != nil {
 		return err
 	}
+	e.scanParked()
 	e.queue = append(e.queue, root)
 	for _, n := range t.order {
 		if n.place.kind == nowhere && n.RetainedSeq != 0 {
@@ -66,11 +67,29 @@ func (e *engine) search() error {
 			wanted[n.ID] = n
 		}
 	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	return walkFolder(e.root, func(dir []string, name string, st *hostfs.Stat) (more bool) {
+		if n := wanted[st.ID]; n != nil && n.typ == st.Type() {
+			delete(wanted, st.ID)
+			if d := e.nodeAt(dir); d != nil {
+				e.check(n, st)
+				n.place = place{inTree, d.Obj, name}
+			}
+		}
+		return len(wanted) > 0
+	})
+}
+
+// walkFolder calls f for everything in the folder that is ours to read, until
+// f returns false.
+func walkFolder(root *hostfs.Root, f func(dir []string, name string, st *hostfs.Stat) bool) error {
 	paths := [][]string{{}}
-	for len(wanted) > 0 && len(paths) > 0 {
+	for len(paths) > 0 {
 		dir := paths[len(paths)-1]
 		paths = paths[:len(paths)-1]
-		fd, err := e.root.OpenPath(strings.Join(dir, "/"), unix.O_RDONLY|unix.O_DIRECTORY)
+		fd, err := root.OpenPath(strings.Join(dir, "/"), unix.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {
 			continue // not ours to read, so nothing of ours is in it
 		}
@@ -83,12 +102,9 @@ func (e *engine) search() error {
 			if st.IsDir() {
 				paths = append(paths, append(dir[:len(dir):len(dir)], x.Name))
 			}
-			if n := wanted[st.ID]; n != nil && n.typ == st.Type() {
-				delete(wanted, st.ID)
-				if d := e.nodeAt(dir); d != nil {
-					e.check(n, &st)
-					n.place = place{inTree, d.Obj, x.Name}
-				}
+			if !f(dir, x.Name, &st) {
+				_ = hostfs.Close(fd)
+				return nil
 			}
 		}
 		_ = hostfs.Close(fd)
@@ -224,7 +240,6 @@ func (e *engine) scanBlob(name string, st *hostfs.Stat, shard uint64, kind place
 			return nil
 		}
 		if st.ID != n.ID { // retaining meant copying
-			n.was = n.ID
 			e.t.setID(n, st.ID)
 		}
 		e.t.byHost[st.ID] = n

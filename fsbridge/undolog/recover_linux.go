@@ -144,7 +144,8 @@ func (e *engine) reopen(roll int, t task) (err error) {
 		return err
 	}
 	for _, m := range made {
-		if n := e.t.nodes[m.obj]; n != nil && !n.Created {
+		e.across.noted[m.new] = true
+		if n := e.t.nodes[m.obj]; n != nil && !n.Created && !m.shared {
 			e.setMade(n, m.new)
 		}
 	}

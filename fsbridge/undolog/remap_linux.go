@@ -25,15 +25,19 @@ const (
 )
 
 // madeRecord says that obj, which had the number old, was made anew as new.
-// It was freed before, or (copied) it was there until now.
+// It was freed before, or (copied) it was there until now, or (shared) it is
+// there still by another name and only a copy of it is new.
 type madeRecord struct {
-	obj      objID
-	copied   bool
-	old, new hostfs.ID
+	obj            objID
+	copied, shared bool
+	old, new       hostfs.ID
 }
 
-// madeCopied is set in the object number on the disk.
-const madeCopied = 1 << 63
+// madeCopied and madeShared are set in the object number on the disk.
+const (
+	madeCopied = 1 << 63
+	madeShared = 1 << 62
+)
 
 func appendMade(b []byte, r madeRecord) []byte {
 	start := len(b)
@@ -41,6 +45,9 @@ func appendMade(b []byte, r madeRecord) []byte {
 	obj := uint64(r.obj)
 	if r.copied {
 		obj |= madeCopied
+	}
+	if r.shared {
+		obj |= madeShared
 	}
 	b = le.AppendUint64(b, obj)
 	for _, v := range []uint64{r.old.Dev, r.old.Ino, r.new.Dev, r.new.Ino} {
@@ -63,12 +70,12 @@ func readMade(dirfd int) ([]madeRecord, error) {
 	var out []madeRecord
 	le := binary.LittleEndian
 	for ; len(b) >= madeSize; b = b[madeSize:] {
-		obj := le.Uint64(b) &^ madeCopied
+		obj := le.Uint64(b) &^ (madeCopied | madeShared)
 		if le.Uint32(b[40:]) != crc32.Checksum(b[:40], castagnoli) || obj <= uint64(rootObj) || obj > maxObjects {
 			break
 		}
 		out = append(out, madeRecord{
-			obj: objID(obj), copied: le.Uint64(b)&madeCopied != 0,
+			obj: objID(obj), copied: le.Uint64(b)&madeCopied != 0, shared: le.Uint64(b)&madeShared != 0,
 			old: hostfs.ID{Dev: le.Uint64(b[8:]), Ino: le.Uint64(b[16:])},
 			new: hostfs.ID{Dev: le.Uint64(b[24:]), Ino: le.Uint64(b[32:])},
 		})
@@ -118,6 +125,7 @@ func (l *Log) readRemap() ([]remapRecord, error) {
 
 // appendRemap tells the older steps about new numbers.
 func (l *Log) appendRemap(birth, at uint64, made []madeRecord) error {
+	made = slices.DeleteFunc(slices.Clone(made), func(m madeRecord) bool { return m.shared })
 	if len(made) == 0 {
 		return nil
 	}

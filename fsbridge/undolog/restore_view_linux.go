@@ -164,6 +164,30 @@ func (t *thing) real() bool {
 	return t.now || t.obj == nil && t.dir != nil || t.obj != nil && t.obj.place.kind == inOwn
 }
 
+// withID returns the thing with the number id, of which e has the copy, if
+// there is one in the folder or in a newer layer.
+func (v *pastView) withID(e *engine, copied, id hostfs.ID) *thing {
+	for _, l := range v.layers {
+		for _, t := range l.things {
+			if t.id == id {
+				return t
+			}
+		}
+	}
+	at, ok := e.twin(copied)
+	if t := v.actual[id]; t != nil || !ok {
+		return t
+	}
+	t := v.top
+	for _, name := range strings.Split(at.path, "/") {
+		var err error
+		if t, err = v.present(t, name); t == nil || err != nil {
+			return nil
+		}
+	}
+	return t
+}
+
 // intern returns the thing that is at name in d. In the folder it can also be
 // another name of what is in blobs.
 func (v *pastView) intern(d *thing, name string, st *hostfs.Stat) *thing {
@@ -178,9 +202,13 @@ func (v *pastView) intern(d *thing, name string, st *hostfs.Stat) *thing {
 	return t
 }
 
-// own returns the thing that is the object n in the blobs of l.
+// own returns the thing that is the object n in the blobs of l. A copy of a
+// file that has other names in the folder is that file.
 func (v *pastView) own(l *layer, n *node) *thing {
 	t := v.actual[n.ID]
+	if id, ok := l.e.across.twins[n.ID]; ok && t == nil {
+		t = v.withID(l.e, n.ID, id)
+	}
 	if t == nil {
 		t = &thing{typ: n.typ, id: n.ID, home: l, obj: n, as: map[*layer]*node{}}
 		v.actual[n.ID] = t

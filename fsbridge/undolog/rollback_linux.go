@@ -156,15 +156,23 @@ func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
 		root: l.root, t: newTarget(dir, rec), own: -1, hold: -1, inverse: -1, made: -1,
 		openOlder: l.openOlderBlobs, l: l, log: l.log,
 		granted: map[objID]uint32{}, held: map[objID]bool{}, strangers: map[hostfs.ID]objID{},
-		buf: make([]byte, 32<<10),
+		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, twins: map[hostfs.ID]hostfs.ID{}, at: map[hostfs.ID]location{}},
+		buf:    make([]byte, 32<<10),
 	}
 	made, err := readMade(dir.fd)
+	if err != nil {
+		return nil, err
+	}
+	now, err := l.renumberFor(rec.Step.born())
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range made {
 		if n := e.t.nodes[m.obj]; n != nil && (n.ID.Ino == 0 || n.ID == m.old) {
 			e.t.setID(n, m.new)
+		}
+		if delete(e.across.twins, m.new); m.shared {
+			e.across.twins[m.new] = now.now(m.old)
 		}
 	}
 	if e.pack, err = openSound(dir.fd); err == nil && t.Kind != taskAbort {
@@ -175,10 +183,6 @@ func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
 			return nil, err
 		}
 		e.warn("%v", err)
-	}
-	now, err := l.renumberFor(rec.Step.born())
-	if err != nil {
-		return nil, err
 	}
 	e.t.remap(now, e.inPack)
 	e.t.index(e.inPack)
@@ -358,7 +362,13 @@ func (e *engine) readInverse(t task) (wait func() (*touched, error)) {
 // task is over, so that a kill in between does not leave stale ones.
 func (l *Log) settled(e *engine, inverse *touched, made []madeRecord) error {
 	numbers := make(map[hostfs.ID]hostfs.ID, len(made))
-	for _, m := range made {
+	for _, m := range slices.Backward(made) { // what was copied out and in again has two
+		if m.shared {
+			continue
+		}
+		if last, ok := numbers[m.new]; ok {
+			m.new = last
+		}
 		numbers[m.old] = m.new
 	}
 	return l.restamp(e.t.rec, inverse, numbers)

@@ -1,0 +1,334 @@
+package undolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Where the undo directory is on another file system than the folder (or a
+// part of it), nothing can be renamed between them and moving is copying: what
+// leaves the folder and what comes back has another number, and a file with
+// several names is there still when a copy of it is in the log.
+
+// across is what an apply knows of inodes that it copied.
+type across struct {
+	copies map[hostfs.ID]hostfs.ID // what left the folder, and its copy
+	noted  map[hostfs.ID]bool      // copies that are complete and written down
+	// twins are copies in the target's blobs of files that had other names, and
+	// the numbers of those files today.
+	twins    map[hostfs.ID]hostfs.ID
+	searched bool
+	at       map[hostfs.ID]location // where the copy of an inode is of which more names may come
+}
+
+// location is that of a file in the folder or in the hold.
+type location struct {
+	base int
+	path string
+	id   hostfs.ID
+}
+
+func parkName(id objID) string { return ".undo-" + strconv.FormatUint(uint64(id), 10) }
+
+// park moves n, which will be put elsewhere in the folder, into the root
+// directory meanwhile, so that it stays what it is.
+func (e *engine) park(d *node, fd int, name string, n *node, st *hostfs.Stat) (parked bool, err error) {
+	if n == nil || !n.goes {
+		return false, nil
+	}
+	err = e.move(d, fd, name, e.root.FD(), parkName(n.Obj), st)
+	for _, no := range []error{unix.EXDEV, unix.EEXIST, unix.EACCES, unix.EPERM} {
+		if errors.Is(err, no) {
+			return false, nil
+		}
+	}
+	if err == nil {
+		n.place = place{kind: inPark}
+	}
+	return err == nil, err
+}
+
+// scanParked finds what an interrupted apply has parked.
+func (e *engine) scanParked() {
+	if e.hold < 0 {
+		return
+	}
+	entries, err := readDirAt(e.root.FD())
+	if err != nil {
+		return
+	}
+	for _, x := range entries {
+		digits, ok := strings.CutPrefix(x.Name, ".undo-")
+		id, err := strconv.ParseUint(digits, 10, 32)
+		if !ok || err != nil || parkName(objID(id)) != x.Name {
+			continue
+		}
+		n := e.t.nodes[objID(id)]
+		if n == nil || n.Obj == rootObj || n.place.kind != nowhere {
+			continue
+		}
+		if st, err := hostfs.StatAt(e.root.FD(), x.Name); err == nil && st.ID == n.ID {
+			e.check(n, &st)
+			e.found(n, place{kind: inPark}, st.Mode)
+		}
+	}
+}
+
+// moveByCopy moves the file or tree name below fd, which is the object id, out
+// of the folder to x. Its number and those of all in it are written down when
+// the copy is complete, and only then it is removed: what is killed before is
+// done anew. A spare copy goes to another name and is not told of.
+func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) error {
+	c := newCopier(e, id, x.fd, "t"+to)
+	if err := removeAll(context.Background(), x.fd, c.to); err != nil {
+		return err
+	}
+	if err := c.tree(fd, name, x.fd, c.to, "", 0); err != nil {
+		return err
+	}
+	if err := renameNoReplace(x.fd, c.to, x.fd, to); err != nil {
+		return err
+	}
+	if err := faultPoint("apply.copied"); err != nil {
+		return err
+	}
+	if to == x.name {
+		c.noteShared()
+		if err := e.writeMade(c.records()); err != nil {
+			return err
+		}
+		c.remember(e.hold, strconv.FormatUint(x.key.n, 10)+"/"+to)
+		top := c.made[len(c.made)-1]
+		e.across.copies[top.old], e.across.noted[top.new] = top.new, true
+		if n := e.t.nodes[id]; n != nil && n.goes {
+			e.setMade(n, top.new)
+			if top.shared {
+				e.across.twins[top.new] = top.old
+			}
+		}
+	}
+	err := faultPoint("apply.noted")
+	if err == nil {
+		err = removeAll(context.Background(), fd, name)
+	}
+	e.dirs.dropNodes()
+	return err
+}
+
+// noteLast writes down that the inode st, of which there is a copy, loses its
+// last name.
+func (e *engine) noteLast(id objID, st *hostfs.Stat, to hostfs.ID) error {
+	if st.Nlink > 1 {
+		return nil
+	}
+	return e.writeMade(appendMade(nil, madeRecord{obj: id, copied: true, old: st.ID, new: to}))
+}
+
+// attachByCopy puts n, which is at from, into the directory d of the folder.
+// The copy gets its name when it is complete and its number is written down.
+func (e *engine) attachByCopy(n, d *node, from entry, fd int, name string) error {
+	c := newCopier(e, n.Obj, fd, fmt.Sprintf(".undo-new-%d", n.Obj))
+	if err := removeAll(context.Background(), fd, c.to); err != nil {
+		return err
+	}
+	err := c.tree(from.fd, from.name, fd, c.to, "", 0)
+	if err == nil {
+		err = e.writeMade(c.records())
+	}
+	if err == nil {
+		err = renameNoReplace(fd, c.to, fd, name)
+	}
+	if err != nil {
+		return errors.Join(err, removeAll(context.Background(), fd, c.to))
+	}
+	c.remember(e.root.FD(), joinPath(e.path(d), name))
+	e.setMade(n, c.made[len(c.made)-1].new)
+	n.dirty = !n.Created
+	err = removeAll(context.Background(), from.fd, from.name)
+	e.dirs.dropNodes()
+	return err
+}
+
+// twin finds where the inode is in the folder, or was put by this apply, that
+// the inode id in blobs was another name of.
+func (e *engine) twin(id hostfs.ID) (location, bool) {
+	a := &e.across
+	if _, ok := a.twins[id]; ok && !a.searched {
+		a.searched = true
+		e.searchTwins()
+	}
+	s, ok := a.at[id]
+	return s, ok
+}
+
+func (e *engine) searchTwins() {
+	copies := map[hostfs.ID][]hostfs.ID{}
+	for c, id := range e.across.twins {
+		copies[id] = append(copies[id], c)
+	}
+	err := walkFolder(e.root, func(dir []string, name string, st *hostfs.Stat) bool {
+		for _, c := range copies[st.ID] {
+			e.across.at[c] = location{e.root.FD(), path.Join(append(dir[:len(dir):len(dir)], name)...), st.ID}
+		}
+		delete(copies, st.ID)
+		return len(copies) > 0
+	})
+	if err != nil {
+		e.warn("look for other names of a file: %v", err)
+	}
+}
+
+// link makes the name to of what is at s, if that is there still.
+func (s location) link(toFD int, to string) bool {
+	dir, name := path.Split(s.path)
+	if dir == "" {
+		dir = "."
+	}
+	fd, err := hostfs.OpenBeneath(s.base, strings.TrimSuffix(dir, "/"), unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer hostfs.Close(fd)
+	st, err := hostfs.StatAt(fd, name)
+	return err == nil && st.ID == s.id && hostfs.LinkAt(fd, name, toFD, to) == nil
+}
+
+// copier copies one object and all that is in it to another file system.
+type copier struct {
+	e     *engine
+	obj   objID
+	toFD  int
+	to    string
+	made  []madeRecord // what is inside first, the object itself last
+	names map[hostfs.ID]copiedName
+	left  map[hostfs.ID]uint64 // names that were not seen, of files
+}
+
+type copiedName struct {
+	rel string
+	id  hostfs.ID
+}
+
+func newCopier(e *engine, obj objID, toFD int, to string) *copier {
+	return &copier{e: e, obj: obj, toFD: toFD, to: to, names: map[hostfs.ID]copiedName{}, left: map[hostfs.ID]uint64{}}
+}
+
+// note tells of the copy id of st.
+func (c *copier) note(st *hostfs.Stat, rel string, id hostfs.ID) {
+	obj := otherObj
+	if rel == "" {
+		obj = c.obj
+	}
+	c.made = append(c.made, madeRecord{obj: obj, copied: true, old: st.ID, new: id})
+	if st.IsDir() || st.Nlink < 2 {
+		return
+	}
+	if _, ok := c.names[st.ID]; !ok {
+		c.names[st.ID], c.left[st.ID] = copiedName{rel, id}, st.Nlink
+	}
+	c.left[st.ID]--
+}
+
+// noteShared tells which of the originals have names that are not copied.
+func (c *copier) noteShared() {
+	for i := range c.made {
+		c.made[i].shared = c.left[c.made[i].old] > 0
+	}
+}
+
+func (c *copier) records() (buf []byte) {
+	for _, m := range c.made {
+		buf = appendMade(buf, m)
+	}
+	return buf
+}
+
+// remember keeps where the files with several names are, now that the copy has
+// its name.
+func (c *copier) remember(base int, at string) {
+	for id, n := range c.names {
+		c.e.across.at[id] = location{base, path.Join(at, n.rel), n.id}
+	}
+}
+
+// link makes another name of the copy of st, if there is one already, or of
+// the file that it is a copy of.
+func (c *copier) link(st *hostfs.Stat, toFD int, to string) (id hostfs.ID, ok bool) {
+	if n, ok := c.names[st.ID]; ok {
+		if (location{c.toFD, path.Join(c.to, n.rel), n.id}).link(toFD, to) {
+			return n.id, true
+		}
+	}
+	if s, ok := c.e.twin(st.ID); ok && s.link(toFD, to) {
+		return s.id, true
+	}
+	return id, false
+}
+
+// maxCopyDepth bounds how deep a copier goes: it holds two descriptors a level.
+const maxCopyDepth = 400
+
+// tree copies name below fd, with everything in it and all metadata, to the
+// new name to below toFD, which is rel in the copy. It follows no symlink.
+func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) error {
+	st, err := hostfs.StatAt(fd, name)
+	if err != nil {
+		return err
+	}
+	switch st.Type() {
+	case unix.S_IFDIR:
+		if depth > maxCopyDepth {
+			return fmt.Errorf("copy %q: directories too deep: %w", name, syscall.ENAMETOOLONG)
+		}
+		err = c.dir(fd, name, toFD, to, rel, &st, depth)
+	default:
+		if id, ok := c.link(&st, toFD, to); ok {
+			c.note(&st, rel, id)
+			return nil
+		}
+		err = copyOne(fd, name, toFD, to, &st)
+	}
+	if err != nil {
+		return err
+	}
+	xattrs, err := hostfs.AllXattrsAt(fd, name)
+	if err != nil {
+		return err
+	}
+	p, err := hostfs.OpenAt(toFD, to, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(p)
+	now, err := hostfs.StatFD(p)
+	if err != nil {
+		return err
+	}
+	c.note(&st, rel, now.ID)
+	n := node{objectRecord: &objectRecord{Meta: metaOf(&st, "")}, typ: st.Type()}
+	return (&engine{}).setMeta(p, &n, xattrs, len(xattrs) > 0)
+}
+
+// copyOne copies what is no directory.
+func copyOne(fd int, name string, toFD int, to string, st *hostfs.Stat) error {
+	switch st.Type() {
+	case unix.S_IFREG:
+		return copyFile(fd, name, toFD, to, st)
+	case unix.S_IFLNK:
+		target, err := hostfs.ReadlinkAt(fd, name)
+		if err == nil {
+			err = hostfs.SymlinkAt(target, toFD, to)
+		}
+		return err
+	}
+	return hostfs.MknodAt(toFD, to, st.Mode)
+}

@@ -1,0 +1,126 @@
+package undolog
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// twoFileSystems returns directories that nothing can be renamed or linked
+// between.
+func twoFileSystems(t *testing.T) (base, undo string) {
+	t.Helper()
+	base, undo = testDir(t), t.TempDir()
+	var a, b unix.Stat_t
+	if unix.Stat(base, &a) != nil || unix.Stat(undo, &b) != nil || a.Dev == b.Dev {
+		t.Skip("needs /dev/shm and the temporary directory (TMPDIR) on two file systems")
+	}
+	return base, undo
+}
+
+// otherFileSystem makes a world whose undo directory is on another one.
+func otherFileSystem(t *testing.T) *world {
+	t.Helper()
+	base, undo := twoFileSystems(t)
+	w := newWorld(t, base, Options{Dir: undo})
+	t.Cleanup(w.close)
+	return w
+}
+
+// TestOtherFileSystem restores a path, and then goes all the way back and
+// forth: nothing can be adopted, so that every move is a copy.
+func TestOtherFileSystem(t *testing.T) {
+	must := func(t *testing.T, errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const text = "some text, longer than what is punched"
+	for name, c := range map[string]struct {
+		steps []func(t *testing.T, w *world)
+		path  string
+		to    int
+	}{
+		"one of two links": {steps: []func(*testing.T, *world){
+			func(t *testing.T, w *world) { must(t, w.create("a", text)) },
+			func(t *testing.T, w *world) {
+				must(t, w.link("a", "c"), w.fallocate("a", unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 8))
+			},
+		}, path: "c", to: 1},
+		"both links": {steps: []func(*testing.T, *world){
+			func(t *testing.T, w *world) { must(t, w.mkdir("d"), w.create("b", text)) },
+			func(t *testing.T, w *world) { must(t, w.create("d/a", text), w.link("d/a", "d/c")) },
+			func(t *testing.T, w *world) { must(t, w.write("d/a", 3, "xyz")) },
+		}, path: "d", to: 0},
+		"a directory with a renamed file": {steps: []func(*testing.T, *world){
+			func(t *testing.T, w *world) { must(t, w.mkdir("d"), w.create("d/x", text)) },
+			func(t *testing.T, w *world) { must(t, w.rename("d/x", "d/y", 0), w.write("d/y", 3, "xyz")) },
+		}, path: "d", to: 0},
+		"a directory with a file that is only renamed": {steps: []func(*testing.T, *world){
+			func(t *testing.T, w *world) { must(t, w.mkdir("d"), w.create("d/x", text)) },
+			func(t *testing.T, w *world) { must(t, w.rename("d/x", "d/y", 0)) },
+		}, path: "d", to: 0},
+		"a directory with a directory that is only renamed": {steps: []func(*testing.T, *world){
+			func(t *testing.T, w *world) { must(t, w.mkdir("d"), w.mkdir("d/x"), w.create("d/x/f", text)) },
+			func(t *testing.T, w *world) { must(t, w.rename("d/x", "d/y", 0), w.write("d/y/f", 3, "xyz")) },
+		}, path: "d", to: 0},
+		"a renamed link": {steps: []func(*testing.T, *world){
+			func(t *testing.T, w *world) { must(t, w.create("a", text), w.link("a", "b"), w.create("z", text)) },
+			func(t *testing.T, w *world) { must(t, w.rename("b", "c", 0)) },
+		}, path: "z", to: 0},
+		"a link moved into a new directory": {steps: []func(*testing.T, *world){
+			func(t *testing.T, w *world) { must(t, w.create("a", text), w.link("a", "b"), w.create("z", text)) },
+			func(t *testing.T, w *world) { must(t, w.mkdir("n"), w.rename("b", "n/b", 0)) },
+		}, path: "z", to: 0},
+		"a directory with a link to the outside": {steps: []func(*testing.T, *world){
+			func(t *testing.T, w *world) { must(t, w.create("e", text)) },
+			func(t *testing.T, w *world) { must(t, w.mkdir("d"), w.link("e", "d/x")) },
+			func(t *testing.T, w *world) { must(t, w.write("d/x", 3, "xyz")) },
+			func(t *testing.T, w *world) { must(t, w.rename("d/x", "d/y", 0)) },
+		}, path: "d", to: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := otherFileSystem(t)
+			states := []map[string]string{w.snapshot()}
+			for _, f := range c.steps {
+				w.step(func() { f(t, w) })
+				states = append(states, w.snapshot())
+			}
+			w.restore(c.path, c.to)
+			states = append(states, w.snapshot())
+			for range 2 {
+				for i := len(states) - 2; i >= 0; i-- {
+					w.undo(1)
+					same(t, "undo", states[i], w.snapshot())
+				}
+				for _, s := range states[1:] {
+					w.redo(1)
+					same(t, "redo", s, w.snapshot())
+				}
+			}
+		})
+	}
+}
+
+// TestOtherFileSystemRestoreTwice restores a name of a file that was written
+// to by another one, after the name itself was removed by a restore.
+func TestOtherFileSystemRestoreTwice(t *testing.T) {
+	w := otherFileSystem(t)
+	w.step(func() { w.ok(w.create("a", "hello, world")) })
+	w.step(func() { w.ok(w.link("a", "c")) })
+	w.step(func() { w.ok(w.write("a", 2, "!!!!!")) })
+	w.restore("c", 1)
+	w.restore("c", 2)
+	fd, err := w.regular("c").Place.Open(unix.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 100)
+	if n, err := unix.Pread(fd, buf, 0); err != nil || string(buf[:n]) != "hello, world" {
+		t.Errorf("%q, %v", buf[:n], err)
+	}
+}
