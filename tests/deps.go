@@ -13,7 +13,6 @@ import (
 	_ "github.com/hanwen/go-fuse/v2/fs"
 	_ "github.com/hanwen/go-fuse/v2/fuse"
 	_ "github.com/hanwen/go-fuse/v2/posixtest"
-	_ "github.com/hugelgupf/p9/p9"
 	_ "github.com/klauspost/compress/zstd"
 	_ "github.com/lmittmann/tint"
 	_ "github.com/modelcontextprotocol/go-sdk/mcp"

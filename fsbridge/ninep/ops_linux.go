@@ -1,0 +1,537 @@
+package ninep
+
+import (
+	"math"
+	"syscall"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// handler is a T-message that can be answered. serve is called by a goroutine
+// of the request's own.
+type handler interface {
+	message
+	serve(q *request) (message, error)
+}
+
+// Of messages with the same fields.
+type (
+	tclunk    struct{ tfid }
+	tremove   struct{ tfid }
+	tstatfs   struct{ tfid }
+	treadlink struct{ tfid }
+	treaddir  struct{ tread }
+)
+
+// handlerOf returns an empty message of a type, or nil.
+func handlerOf(typ uint8) handler {
+	switch typ {
+	case typTauth:
+		return new(tauth)
+	case typTattach:
+		return new(tattach)
+	case typTflush:
+		return new(tflush)
+	case typTwalk:
+		return new(twalk)
+	case typTclunk:
+		return new(tclunk)
+	case typTremove:
+		return new(tremove)
+	case typTlopen:
+		return new(tlopen)
+	case typTlcreate:
+		return new(tlcreate)
+	case typTread:
+		return new(tread)
+	case typTwrite:
+		return new(twrite)
+	case typTreaddir:
+		return new(treaddir)
+	case typTfsync:
+		return new(tfsync)
+	case typTstatfs:
+		return new(tstatfs)
+	case typTreadlink:
+		return new(treadlink)
+	case typTgetattr:
+		return new(tgetattr)
+	case typTsetattr:
+		return new(tsetattr)
+	}
+	return handlerOfNames(typ)
+}
+
+func handlerOfNames(typ uint8) handler {
+	switch typ {
+	case typTsymlink:
+		return new(tsymlink)
+	case typTmknod:
+		return new(tmknod)
+	case typTmkdir:
+		return new(tmkdir)
+	case typTlink:
+		return new(tlink)
+	case typTrename:
+		return new(trename)
+	case typTrenameat:
+		return new(trenameat)
+	case typTunlinkat:
+		return new(tunlinkat)
+	case typTxattrwalk:
+		return new(txattrwalk)
+	case typTxattrcreate:
+		return new(txattrcreate)
+	case typTlock:
+		return new(tlock)
+	case typTgetlock:
+		return new(tgetlock)
+	}
+	return nil
+}
+
+// view is a fid as it is at one moment.
+type view struct {
+	*node
+	open   bool
+	fh     uint64
+	writer bool
+	xattr  *xattr
+}
+
+func (s *session) view(f *fid) (view, error) {
+	if f == nil {
+		return view{}, syscall.EBADF
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return view{f.node, f.open, f.fh, f.writer, f.xattr}, nil
+}
+
+// file returns the fid that the message begins with, which is a file.
+func (q *request) file() (view, error) {
+	v, err := q.session.view(q.fid)
+	if err == nil && v.xattr != nil {
+		err = syscall.EBADF
+	}
+	return v, err
+}
+
+// dir returns the fid that the message begins with, which is a directory.
+func (q *request) dir() (view, error) {
+	v, err := q.file()
+	if err == nil && !v.isDir() {
+		err = syscall.ENOTDIR
+	}
+	return v, err
+}
+
+// second returns another fid of the message; put it.
+func (q *request) second(number uint32) (*fid, view, error) {
+	f := q.session.get(number)
+	v, err := q.session.view(f)
+	if err == nil && v.xattr != nil {
+		q.session.put(f)
+		return nil, v, syscall.EBADF
+	}
+	return f, v, err
+}
+
+func (q *request) header(n *node) gofuse.InHeader {
+	return gofuse.InHeader{NodeId: n.id, Caller: gofuse.Caller{Pid: q.pid}}
+}
+
+// lookup finds name in dir. The node has a reference.
+func (q *request) lookup(dir *node, name string) (*node, *gofuse.Attr, error) {
+	if err := hostfs.CheckName(name); err != nil {
+		return nil, nil, err
+	}
+	h := q.header(dir)
+	var out gofuse.EntryOut
+	if err := failed(q.session.tree.Lookup(q.cancel, &h, name, &out)); err != nil {
+		return nil, nil, err
+	}
+	if out.NodeId == 0 {
+		return nil, nil, syscall.ENOENT
+	}
+	return q.session.node(out.NodeId, &out.Attr, dir, name), &out.Attr, nil
+}
+
+// forget gives back the reference that came with the answer to a mutation.
+func (q *request) forget(out *gofuse.EntryOut) (message, error) {
+	q.session.tree.Forget(out.NodeId, 1)
+	n := node{typ: out.Attr.Mode & syscall.S_IFMT, ino: out.Attr.Ino}
+	return &rqid{n.qid(versionOf(&out.Attr))}, nil
+}
+
+// There is nobody to prove anything to: who has the connection has the folder.
+func (m *tauth) serve(q *request) (message, error) { return nil, syscall.EOPNOTSUPP }
+
+func (m *tattach) serve(q *request) (message, error) {
+	switch {
+	case m.afid != noFID:
+		return nil, syscall.EINVAL
+	case m.aname != "" && m.aname != "/":
+		return nil, syscall.ENOENT
+	}
+	s := q.session
+	in := gofuse.GetAttrIn{InHeader: gofuse.InHeader{NodeId: gofuse.FUSE_ROOT_ID}}
+	var out gofuse.AttrOut
+	if err := failed(s.tree.GetAttr(q.cancel, &in, &out)); err != nil {
+		return nil, err
+	}
+	n := s.root(&out.Attr)
+	if err := s.add(m.fid, &fid{node: n}); err != nil {
+		s.drop(n)
+		return nil, err
+	}
+	return &rqid{n.qid(versionOf(&out.Attr))}, nil
+}
+
+// The request that it is about was told when this one arrived, and its answer
+// goes first: see request.run.
+func (m *tflush) serve(q *request) (message, error) { return new(empty), nil }
+
+func (m *twalk) serve(q *request) (message, error) {
+	v, err := q.file()
+	if err != nil {
+		return nil, err
+	}
+	s, n := q.session, v.node
+	s.hold(n)
+	qids := make([]qid, 0, len(m.names))
+	for i, name := range m.names {
+		if !n.isDir() {
+			err = syscall.ENOTDIR
+		} else {
+			var next *node
+			var a *gofuse.Attr
+			if next, a, err = q.lookup(n, name); err == nil {
+				s.drop(n)
+				n = next
+				qids = append(qids, n.qid(versionOf(a)))
+			}
+		}
+		if err != nil {
+			s.drop(n)
+			if i == 0 {
+				return nil, err
+			}
+			return &rwalk{qids}, nil // as far as it went; there is no new fid
+		}
+	}
+	if m.newFID == m.fid {
+		err = s.replace(m.fid, q.fid, &fid{node: n})
+	} else {
+		err = s.add(m.newFID, &fid{node: n})
+	}
+	if err != nil {
+		s.drop(n)
+		return nil, err
+	}
+	return &rwalk{qids}, nil
+}
+
+// hold takes a reference to a node that a fid has.
+func (s *session) hold(n *node) {
+	s.mu.Lock()
+	n.refs++
+	s.mu.Unlock()
+}
+
+// replace makes number stand for f instead of old.
+func (s *session) replace(number uint32, old, f *fid) error {
+	s.mu.Lock()
+	same := s.fids[number] == old
+	if same {
+		f.refs = 1
+		s.fids[number] = f
+	}
+	s.mu.Unlock()
+	if !same {
+		return syscall.EBADF
+	}
+	s.put(old)
+	return nil
+}
+
+// A fid that was to set an attribute does it now.
+func (m *tclunk) serve(q *request) (message, error) {
+	v, err := q.session.view(q.fid)
+	if err == nil && v.xattr != nil {
+		err = q.applyXattr(v)
+	}
+	return new(empty), err
+}
+
+func (m *tremove) serve(q *request) (message, error) {
+	v, err := q.file()
+	if err != nil {
+		return nil, err
+	}
+	dir, name, err := q.place(v.node)
+	if err != nil {
+		return nil, err
+	}
+	defer q.session.drop(dir)
+	h := q.header(dir)
+	if v.isDir() {
+		return new(empty), failed(q.session.tree.Rmdir(q.cancel, &h, name))
+	}
+	return new(empty), failed(q.session.tree.Unlink(q.cancel, &h, name))
+}
+
+// place returns a directory and name of a node, the directory with a reference:
+// ESTALE if it is nowhere where it was seen.
+func (q *request) place(n *node) (dir *node, name string, err error) {
+	if n.id == gofuse.FUSE_ROOT_ID {
+		return nil, "", syscall.EBUSY
+	}
+	for _, p := range q.session.places(n) {
+		if dir == nil {
+			if found, _, err := q.lookup(p.dir, p.name); err == nil {
+				if found == n {
+					dir, name = p.dir, p.name
+				}
+				q.session.drop(found)
+			}
+		}
+		if dir != p.dir || name != p.name {
+			q.session.drop(p.dir)
+		}
+	}
+	if dir == nil {
+		return nil, "", syscall.ESTALE
+	}
+	return dir, name, nil
+}
+
+// Flags of Tlopen and Tlcreate (those of Linux on most machines).
+const (
+	openAccess   = 3
+	openExcl     = 0o200
+	openTruncate = 0o1000
+)
+
+func openFlags(flags uint32) (uint32, error) {
+	if flags&openAccess == openAccess {
+		return 0, syscall.EINVAL
+	}
+	out := flags & openAccess
+	if flags&openTruncate != 0 {
+		out |= syscall.O_TRUNC
+	}
+	if flags&openExcl != 0 {
+		out |= syscall.O_EXCL
+	}
+	return out, nil
+}
+
+func (m *tlopen) serve(q *request) (message, error) {
+	v, err := q.file()
+	if err != nil {
+		return nil, err
+	}
+	flags, err := openFlags(m.flags)
+	if err != nil {
+		return nil, err
+	}
+	s := q.session
+	in := gofuse.GetAttrIn{InHeader: q.header(v.node)}
+	var attr gofuse.AttrOut
+	if v.isDir() {
+		if flags != syscall.O_RDONLY {
+			return nil, syscall.EISDIR
+		}
+		if err := failed(s.tree.GetAttr(q.cancel, &in, &attr)); err != nil {
+			return nil, err
+		}
+		return s.become(q.fid, v.node, 0, false, &attr.Attr)
+	}
+	if err := s.reserve(); err != nil {
+		return nil, err
+	}
+	open := gofuse.OpenIn{InHeader: q.header(v.node), Flags: flags, Mode: gofuse.OPEN_KILL_SUIDGID}
+	var out gofuse.OpenOut
+	if err := failed(s.tree.Open(q.cancel, &open, &out)); err != nil {
+		s.unreserve()
+		return nil, err
+	}
+	in.Flags_, in.Fh_ = gofuse.FUSE_GETATTR_FH, out.Fh
+	if err := failed(s.tree.GetAttr(q.cancel, &in, &attr)); err != nil {
+		s.release(v.node, out.Fh)
+		return nil, err
+	}
+	return s.become(q.fid, v.node, out.Fh, flags&openAccess != syscall.O_RDONLY, &attr.Attr)
+}
+
+// release closes a file that did not become a fid's.
+func (s *session) release(n *node, fh uint64) {
+	s.tree.Release(nil, &gofuse.ReleaseIn{InHeader: gofuse.InHeader{NodeId: n.id}, Fh: fh})
+	s.unreserve()
+}
+
+// become makes f the open file fh of n, with whose reference it came if it was
+// just created. If f was opened meanwhile, the file is closed.
+func (s *session) become(f *fid, n *node, fh uint64, writer bool, a *gofuse.Attr) (message, error) {
+	s.mu.Lock()
+	busy := f.open || f.xattr != nil
+	var before *node
+	if !busy {
+		if f.node != n {
+			before, f.node = f.node, n
+		}
+		f.open, f.fh, f.writer = true, fh, writer
+	}
+	s.mu.Unlock()
+	if busy {
+		if !n.isDir() {
+			s.release(n, fh)
+		}
+		return nil, syscall.EBUSY
+	}
+	s.drop(before)
+	return &ropen{qid: n.qid(versionOf(a)), ioUnit: s.ioUnit()}, nil
+}
+
+// ioUnit is the most data of one Tread or Twrite.
+func (s *session) ioUnit() uint32 { return s.msize - 24 }
+
+func (m *tlcreate) serve(q *request) (message, error) {
+	dir, err := q.dir()
+	if err != nil {
+		return nil, err
+	}
+	flags, err := openFlags(m.flags)
+	if err != nil {
+		return nil, err
+	}
+	if dir.open {
+		return nil, syscall.EBUSY
+	}
+	s := q.session
+	if err := s.reserve(); err != nil {
+		return nil, err
+	}
+	in := gofuse.CreateIn{InHeader: q.header(dir.node), Flags: flags, Mode: m.mode & 0o7777, OpenFlags: gofuse.OPEN_KILL_SUIDGID}
+	var out gofuse.CreateOut
+	if err := failed(s.tree.Create(q.cancel, &in, m.name, &out)); err != nil {
+		s.unreserve()
+		return nil, err
+	}
+	n := s.node(out.NodeId, &out.Attr, dir.node, m.name)
+	reply, err := s.become(q.fid, n, out.Fh, flags&openAccess != syscall.O_RDONLY, &out.Attr)
+	if err != nil {
+		s.drop(n)
+	}
+	return reply, err
+}
+
+// rdata is an Rread whose data is already where it is sent from.
+type rdata struct {
+	buf []byte // with room for the envelope
+	n   int
+}
+
+const rdataHead = headerBytes + 4
+
+func (m *rdata) fields(c *codec) {
+	data := m.buf[rdataHead : rdataHead+m.n]
+	c.data(&data)
+}
+
+// frame completes the message in place.
+func (m *rdata) frame(typ uint8, tag uint16) []byte {
+	c := codec{buf: m.buf[:0]}
+	total, n := uint32(rdataHead+m.n), uint32(m.n)
+	c.u32(&total)
+	c.u8(&typ)
+	c.u16(&tag)
+	c.u32(&n)
+	return m.buf[:total]
+}
+
+// reply returns memory for an Rread of n bytes, which lasts as long as the
+// request.
+func (q *request) reply(n int) ([]byte, error) {
+	if n < largeBytes {
+		return make([]byte, rdataHead+n), nil
+	}
+	took, ok := q.server.out.take(n, q.cancel)
+	if !ok {
+		return nil, syscall.EINTR
+	}
+	q.replyCost = took
+	q.replyBuf = q.server.buffers.Get().(*[]byte)
+	return (*q.replyBuf)[:rdataHead+n], nil
+}
+
+func (m *tread) serve(q *request) (message, error) {
+	v, err := q.session.view(q.fid)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.count > q.session.msize-rdataHead:
+		return nil, syscall.EINVAL
+	case v.xattr != nil:
+		return v.xattr.read(m)
+	case !v.open:
+		return nil, syscall.EBADF
+	case v.isDir():
+		return nil, syscall.EISDIR
+	case m.off > math.MaxInt64:
+		return nil, syscall.EINVAL
+	}
+	buf, err := q.reply(int(m.count))
+	if err != nil {
+		return nil, err
+	}
+	in := gofuse.ReadIn{InHeader: q.header(v.node), Fh: v.fh, Offset: m.off, Size: m.count}
+	result, status := q.session.tree.Read(q.cancel, &in, buf[rdataHead:])
+	if err := failed(status); err != nil {
+		return nil, err
+	}
+	defer result.Done()
+	data, status := result.Bytes(buf[rdataHead:])
+	return &rdata{buf, len(data)}, failed(status)
+}
+
+func (m *twrite) serve(q *request) (message, error) {
+	v, err := q.session.view(q.fid)
+	switch {
+	case err != nil:
+		return nil, err
+	case v.xattr != nil:
+		return q.session.fillXattr(v.xattr, m)
+	case !v.open:
+		return nil, syscall.EBADF
+	case v.isDir():
+		return nil, syscall.EISDIR
+	}
+	in := gofuse.WriteIn{
+		InHeader: q.header(v.node), Fh: v.fh, Offset: m.off, Size: uint32(len(m.data)),
+		WriteFlags: gofuse.WRITE_KILL_SUIDGID,
+	}
+	n, status := q.session.tree.Writev(q.cancel, &in, [][]byte{m.data})
+	return &rwrite{n}, failed(status)
+}
+
+func (m *tfsync) serve(q *request) (message, error) {
+	v, err := q.file()
+	if err != nil {
+		return nil, err
+	}
+	if !v.open {
+		return nil, syscall.EBADF
+	}
+	in := gofuse.FsyncIn{InHeader: q.header(v.node), Fh: v.fh}
+	if m.dataSync != 0 {
+		in.FsyncFlags = 1
+	}
+	if v.isDir() {
+		return new(empty), failed(q.session.tree.FsyncDir(q.cancel, &in))
+	}
+	return new(empty), failed(q.session.tree.Fsync(q.cancel, &in))
+}

@@ -1,0 +1,340 @@
+package ninep
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge"
+)
+
+// TestP9_03_Invalid: what is wrong in a message gets the right errno, and the
+// session goes on.
+func TestP9_03_Invalid(t *testing.T) {
+	l := newLab(t, nil)
+	must(t, os.WriteFile(l.path("f"), []byte("content"), 0o644))
+	must(t, os.Mkdir(l.path("d"), 0o755))
+	c := l.dial()
+	const file, dir, open, opendir, unknown = 1, 2, 3, 4, 99
+	must(t, c.walk(0, file, "f"))
+	must(t, c.walk(0, dir, "d"))
+	must(t, c.open(0, open, 0, "f")) // for reading
+	must(t, c.open(0, opendir, 0))
+	long := strings.Repeat("x", 256)
+	for _, x := range []struct {
+		what string
+		typ  uint8
+		m    message
+		want syscall.Errno
+	}{
+		{"unknown type", 200, new(empty), syscall.EOPNOTSUPP},
+		{"an answer", typTread + 1, &rread{}, syscall.EOPNOTSUPP},
+		{"empty body", typTwalk, new(empty), syscall.EPROTO},
+		{"empty body of a write", typTwrite, new(empty), syscall.EPROTO},
+		{"trailing byte", typTclunk, &rreadlink{"xyz"}, syscall.EPROTO},
+		{"auth", typTauth, &tauth{}, syscall.EOPNOTSUPP},
+		{"attach with auth", typTattach, &tattach{fid: 9, afid: 1}, syscall.EINVAL},
+		{"attach elsewhere", typTattach, &tattach{fid: 9, afid: noFID, aname: "/etc"}, syscall.ENOENT},
+		{"attach to a fid in use", typTattach, &tattach{fid: file, afid: noFID}, syscall.EBADF},
+		{"attach to no fid", typTattach, &tattach{fid: noFID, afid: noFID}, syscall.EBADF},
+		{"unknown fid", typTgetattr, &tgetattr{fid: unknown}, syscall.EBADF},
+		{"clunk unknown", typTclunk, &tfid{unknown}, syscall.EBADF},
+		{"walk unknown", typTwalk, &twalk{unknown, 9, nil}, syscall.EBADF},
+		{"walk to a fid in use", typTwalk, &twalk{0, file, nil}, syscall.EBADF},
+		{"walk up", typTwalk, &twalk{dir, 9, []string{".."}}, syscall.EINVAL},
+		{"walk nowhere", typTwalk, &twalk{0, 9, []string{""}}, syscall.EINVAL},
+		{"walk a path", typTwalk, &twalk{0, 9, []string{"d/../f"}}, syscall.EINVAL},
+		{"walk through NUL", typTwalk, &twalk{0, 9, []string{"f\x00"}}, syscall.EINVAL},
+		{"walk too long", typTwalk, &twalk{0, 9, []string{long}}, syscall.ENAMETOOLONG},
+		{"walk through a file", typTwalk, &twalk{file, 9, []string{"x"}}, syscall.ENOTDIR},
+		{"open twice", typTlopen, &tlopen{open, 0}, syscall.EBUSY},
+		{"open for nothing", typTlopen, &tlopen{file, 3}, syscall.EINVAL},
+		{"write a directory", typTlopen, &tlopen{dir, 1}, syscall.EISDIR},
+		{"create in a file", typTlcreate, &tlcreate{fid: file, name: "x"}, syscall.ENOTDIR},
+		{"create dot", typTlcreate, &tlcreate{fid: dir, name: "."}, syscall.EINVAL},
+		{"create with an open fid", typTlcreate, &tlcreate{fid: opendir, name: "x"}, syscall.EBUSY},
+		{"create setuid", typTlcreate, &tlcreate{fid: dir, name: "x", mode: 0o4755}, syscall.EPERM},
+		{"read not open", typTread, &tread{file, 0, 1}, syscall.EBADF},
+		{"read a directory", typTread, &tread{opendir, 0, 1}, syscall.EISDIR},
+		{"read at a negative offset", typTread, &tread{open, math.MaxUint64, 1}, syscall.EINVAL},
+		{"read more than a message", typTread, &tread{open, 0, 1 << 20}, syscall.EINVAL},
+		{"list at a negative offset", typTreaddir, &tread{opendir, math.MaxUint64, 1000}, syscall.EINVAL},
+		{"list too little", typTreaddir, &tread{opendir, 0, 5}, syscall.EINVAL},
+		{"list a file", typTreaddir, &tread{open, 0, 100}, syscall.ENOTDIR},
+		{"list not open", typTreaddir, &tread{dir, 0, 100}, syscall.EBADF},
+		{"write what is open for reading", typTwrite, &twrite{open, 0, []byte("x")}, syscall.EBADF},
+		{"sync not open", typTfsync, &tfsync{fid: file}, syscall.EBADF},
+		{"set what is unknown", typTsetattr, &tsetattr{fid: file, valid: 1 << 20}, syscall.EINVAL},
+		{"set a time out of range", typTsetattr, &tsetattr{fid: file, valid: setMtime | setMtimeSet, mtimeNS: 1e9}, syscall.EINVAL},
+		{"set a negative size", typTsetattr, &tsetattr{fid: file, valid: setSize, size: math.MaxUint64}, syscall.EINVAL},
+		{"set setuid", typTsetattr, &tsetattr{fid: file, valid: setMode, mode: 0o4755}, syscall.EPERM},
+		{"make a device", typTmknod, &tmknod{fid: dir, name: "x", mode: syscall.S_IFBLK | 0o600}, syscall.EPERM},
+		{"remove with unknown flags", typTunlinkat, &tunlinkat{0, "f", 1}, syscall.EINVAL},
+		{"remove a directory as a file", typTunlinkat, &tunlinkat{0, "d", 0}, syscall.EISDIR},
+		{"remove a file as a directory", typTunlinkat, &tunlinkat{0, "f", 0x200}, syscall.ENOTDIR},
+		{"rename into a file", typTrenameat, &trenameat{0, "f", file, "x"}, syscall.ENOTDIR},
+		{"rename to an unknown fid", typTrenameat, &trenameat{0, "f", unknown, "x"}, syscall.EBADF},
+		{"rename the root", typTrename, &trename{0, dir, "x"}, syscall.EBUSY},
+		{"link a directory", typTlink, &tlink{0, dir, "x"}, syscall.EPERM},
+		{"link an unknown fid", typTlink, &tlink{0, unknown, "x"}, syscall.EBADF},
+		{"read a file as a link", typTreadlink, &tfid{file}, syscall.EINVAL},
+		{"xattr that is not there", typTxattrwalk, &txattrwalk{file, 9, "user.no"}, syscall.ENODATA},
+		{"xattr too large", typTxattrcreate, &txattrcreate{file, "user.a", 1 << 40, 0}, syscall.E2BIG},
+		{"xattr flags", typTxattrcreate, &txattrcreate{file, "user.a", 1, 8}, syscall.EINVAL},
+		{"lock not open", typTlock, &tlock{fid: file}, syscall.EBADF},
+		{"lock of no kind", typTlock, &tlock{fid: open, typ: 3}, syscall.EINVAL},
+		{"lock beyond all", typTlock, &tlock{fid: open, start: math.MaxUint64, length: 2}, syscall.EINVAL},
+		{"lock with unknown flags", typTlock, &tlock{fid: open, flags: 2}, syscall.EINVAL},
+		{"getlock of no kind", typTgetlock, &tgetlock{open, rgetlock{typ: 9}}, syscall.EINVAL},
+	} {
+		if err := c.rpc(x.typ, x.m, new(empty)); err != x.want {
+			t.Errorf("%s: %v, want %v", x.what, err, x.want)
+		}
+	}
+	if got, err := c.readAt(open, 0, 100); got != "content" || err != nil {
+		t.Errorf("afterwards: %q, %v", got, err)
+	}
+	if err := c.walk(0, 9, "f"); err != nil {
+		t.Errorf("a refused message left fid 9 behind: %v", err)
+	}
+	if names, _ := os.ReadDir(l.path("d")); len(names) != 0 {
+		t.Errorf("made: %v", names)
+	}
+}
+
+// TestP9_03_Version: what a Tversion may ask for, and that nothing goes before
+// it.
+func TestP9_03_Version(t *testing.T) {
+	l := newLab(t, nil)
+	c := l.raw()
+	if err := c.rpc(typTattach, &tattach{afid: noFID}, new(rqid)); err != syscall.EPROTO {
+		t.Errorf("attach first: %v", err)
+	}
+	var v tversion
+	if err := c.rpc(typTversion, &tversion{100, version}, &v); err != syscall.EMSGSIZE {
+		t.Errorf("a message size of 100: %v", err)
+	}
+	must(t, c.rpc(typTversion, &tversion{1 << 20, "9P2000.u"}, &v))
+	if v.version != "unknown" {
+		t.Errorf("9P2000.u: %q", v.version)
+	}
+	must(t, c.rpc(typTversion, &tversion{math.MaxUint32, version}, &v))
+	if v.msize != DefaultMessageBytes || v.version != version {
+		t.Errorf("%+v", v)
+	}
+	must(t, c.rpc(typTattach, &tattach{afid: noFID}, new(rqid)))
+	// A second one begins anew.
+	must(t, c.rpc(typTversion, &tversion{8192, version}, &v))
+	if err := c.rpc(typTgetattr, &tgetattr{}, new(rgetattr)); err != syscall.EBADF || v.msize != 8192 {
+		t.Errorf("a fid of the session before: %v, msize %d", err, v.msize)
+	}
+}
+
+// TestP9_04_OutOfOrder: a held removal, and a held rename, hold up nobody:
+// later messages on the same directory and file are answered first, and then
+// the held ones.
+func TestP9_04_OutOfOrder(t *testing.T) {
+	for _, kind := range []fsbridge.Kind{fsbridge.OpUnlink, fsbridge.OpRename} {
+		t.Run(kind.String(), func(t *testing.T) {
+			l, h := held(t, onName("victim"), nil)
+			must(t, os.WriteFile(l.path("victim"), []byte("content"), 0o644))
+			c := l.dial()
+			must(t, c.open(0, 1, 2, "victim"))
+			var waiting *call
+			if kind == fsbridge.OpUnlink {
+				waiting = c.start(typTunlinkat, &tunlinkat{0, "victim", 0})
+			} else {
+				waiting = c.start(typTrenameat, &trenameat{0, "victim", 0, "other"})
+			}
+			<-h.arrived
+			// Pipelined: all are sent before any answer is looked at.
+			var calls []*call
+			for range 20 {
+				calls = append(calls, c.start(typTread, &tread{1, 0, 7}))
+			}
+			for _, call := range calls {
+				if err := c.end(call, new(rread)); err != nil {
+					t.Errorf("read: %v", err)
+				}
+			}
+			must(t, c.walk(0, 2))
+			must(t, c.rpc(typTlcreate, &tlcreate{fid: 2, name: "free", flags: 2, mode: 0o644}, new(ropen)))
+			must(t, c.write(2, 0, "x"))
+			must(t, c.clunk(2))
+			must(t, c.rpc(typTrenameat, &trenameat{0, "free", 0, "freed"}, new(empty)))
+			must(t, c.rpc(typTunlinkat, &tunlinkat{0, "freed", 0}, new(empty)))
+			waitFor(t, "all but the held one", func() bool { return l.InFlight() == 1 })
+			h.release <- nil
+			must(t, c.end(waiting, new(empty)))
+			if last := c.order[len(c.order)-1]; last != waiting.tag {
+				t.Errorf("the held one was not answered last")
+			}
+			if _, err := os.Stat(l.path("victim")); !os.IsNotExist(err) {
+				t.Errorf("the allowed operation was not done: %v", err)
+			}
+		})
+	}
+}
+
+// TestFlush: a held operation whose process died is let go; it is answered
+// before the Tflush, and nothing was done. A Tflush for nothing is answered.
+func TestFlush(t *testing.T) {
+	l, h := held(t, onName("victim"), nil)
+	must(t, os.WriteFile(l.path("victim"), nil, 0o644))
+	c := l.dial()
+	waiting := c.start(typTunlinkat, &tunlinkat{0, "victim", 0})
+	<-h.arrived
+	must(t, c.rpc(typTflush, &tflush{60000}, new(empty)))
+	must(t, c.rpc(typTflush, &tflush{waiting.tag}, new(empty)))
+	if err := c.end(waiting, new(empty)); err != syscall.EINTR {
+		t.Errorf("the flushed one: %v", err)
+	}
+	if n := len(c.order); c.order[n-2] != waiting.tag {
+		t.Error("the Tflush was answered first")
+	}
+	if _, err := os.Stat(l.path("victim")); err != nil {
+		t.Errorf("it was performed all the same: %v", err)
+	}
+}
+
+// TestRestart: a new Tversion lets go of what the old session holds, closes its
+// files and answers nothing of it.
+func TestRestart(t *testing.T) {
+	l, h := held(t, onName("victim"), nil)
+	must(t, os.WriteFile(l.path("victim"), nil, 0o644))
+	c := l.dial()
+	must(t, c.open(0, 1, 2, "victim"))
+	c.start(typTunlinkat, &tunlinkat{0, "victim", 0})
+	<-h.arrived
+	old := l.session().tree
+	must(t, c.rpc(typTversion, &tversion{1 << 20, version}, new(tversion)))
+	waitFor(t, "the held one to be let go", func() bool { return l.InFlight() == 0 })
+	if old.Writing() {
+		t.Error("a file of the old session is still open")
+	}
+	must(t, c.rpc(typTattach, &tattach{afid: noFID}, new(rqid)))
+	must(t, c.rpc(typTmkdir, &tmkdir{0, "new", 0o755, 0}, new(rqid)))
+}
+
+// TestP9_05_Oversized: a message that is larger than was agreed is refused
+// before memory is taken for it.
+func TestP9_05_Oversized(t *testing.T) {
+	for _, size := range []uint32{0, 6, 8193, 1 << 20, math.MaxUint32} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			l := newLab(t, nil)
+			c := l.raw()
+			must(t, c.rpc(typTversion, &tversion{8192, version}, new(tversion)))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			frame := encode(nil, typTwrite, 0, new(empty))
+			binary.LittleEndian.PutUint32(frame, size)
+			if err := c.end(c.send(frame), new(empty)); err != syscall.EMSGSIZE {
+				t.Errorf("refused with %v", err)
+			}
+			<-l.Done()
+			runtime.ReadMemStats(&after)
+			if grown := after.TotalAlloc - before.TotalAlloc; grown > 512<<10 {
+				t.Errorf("%d bytes were allocated", grown)
+			}
+			if err := l.Err(); !errors.Is(err, syscall.EMSGSIZE) {
+				t.Errorf("the server says: %v", err)
+			}
+		})
+	}
+}
+
+// TestHalf: the client dies in the middle of a message.
+func TestHalf(t *testing.T) {
+	l := newLab(t, nil)
+	c := l.dial()
+	_, err := c.conn.Write(encode(nil, typTwrite, 5, &twrite{1, 0, make([]byte, 100000)})[:5000])
+	must(t, err)
+	c.conn.Close()
+	<-l.Done()
+	if err := l.Err(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the server says: %v", err)
+	}
+}
+
+// TestBounds: fids, open files, requests and the bytes of held writes are
+// bounded, and what is over is refused without harm to the rest.
+func TestBounds(t *testing.T) {
+	h := newHooks(func(op *fsbridge.Op) bool { return op.Kind == fsbridge.OpWrite && op.Off >= 1<<30 })
+	l := newLab(t, func(o *Options) {
+		o.Tree.Hooks = h
+		o.MaxFIDs, o.MaxOpen, o.MaxRequests = 8, 2, 4
+		o.MaxBytes, o.Patience = 100_000, 1
+	})
+	h.pid = l.HostPID
+	must(t, os.WriteFile(l.path("f"), nil, 0o644))
+	c := l.dial()
+	must(t, c.open(0, 1, 2, "f"))
+	must(t, c.open(0, 2, 2, "f"))
+	must(t, c.walk(0, 3, "f"))
+	if err := c.rpc(typTlopen, &tlopen{3, 0}, new(ropen)); err != syscall.ENFILE {
+		t.Errorf("a third open file: %v", err)
+	}
+	if err := c.rpc(typTlcreate, &tlcreate{fid: 0, name: "g", flags: 2}, new(ropen)); err != syscall.ENFILE {
+		t.Errorf("a third open file, by creation: %v", err)
+	}
+	for f := uint32(4); f < 8; f++ {
+		must(t, c.walk(0, f, "f"))
+	}
+	if err := c.walk(0, 8, "f"); err != syscall.ENFILE {
+		t.Errorf("a ninth fid: %v", err)
+	}
+	big := strings.Repeat("x", 60_000)
+	first := c.start(typTwrite, &twrite{1, 1 << 30, []byte(big)})
+	<-h.arrived
+	if err := c.write(1, 0, big); err != syscall.ENOSPC {
+		t.Errorf("more bytes than there is room for: %v", err)
+	}
+	must(t, c.write(1, 0, "small ones go on"))
+	small := []*call{c.start(typTwrite, &twrite{1, 1 << 30, []byte("x")}), c.start(typTwrite, &twrite{1, 1 << 31, []byte("x")}), c.start(typTwrite, &twrite{1, 1 << 32, []byte("x")})}
+	for range small {
+		<-h.arrived
+	}
+	if err := c.rpc(typTgetattr, &tgetattr{fid: 1}, new(rgetattr)); err != syscall.ENOSPC {
+		t.Errorf("a fifth request: %v", err)
+	}
+	for _, call := range append(small, first) {
+		h.release <- nil
+		_ = call
+	}
+	for _, call := range append(small, first) {
+		must(t, c.end(call, new(rwrite)))
+	}
+	waitFor(t, "idleness", func() bool { return l.InFlight() == 0 })
+	must(t, c.write(1, 0, big))
+	must(t, c.clunk(2))
+	must(t, c.rpc(typTlopen, &tlopen{3, 0}, new(ropen)))
+}
+
+// TestOrderOfClunk: a fid means what it meant when the message was sent, even
+// if the Tclunk behind it is faster.
+func TestOrderOfClunk(t *testing.T) {
+	l := newLab(t, nil)
+	must(t, os.WriteFile(l.path("f"), nil, 0o644))
+	c := l.dial()
+	for i := range 50 {
+		must(t, c.open(0, 1, 1, "f"))
+		w := c.start(typTwrite, &twrite{1, uint64(i), []byte{'x'}})
+		cl := c.start(typTclunk, &tfid{1})
+		must(t, c.end(w, new(rwrite)))
+		must(t, c.end(cl, new(empty)))
+	}
+	if b, _ := os.ReadFile(l.path("f")); len(b) != 50 || slices.Contains(b, 0) {
+		t.Errorf("%q", b)
+	}
+	if l.session().tree.Writing() || l.session().opened != 0 {
+		t.Error("a file is still open")
+	}
+}

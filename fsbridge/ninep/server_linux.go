@@ -1,0 +1,356 @@
+package ninep
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/fuse"
+)
+
+// Server serves a working folder to one client. It implements
+// [fsbridge.Bridge]. Methods are safe for concurrent use.
+type Server struct {
+	o    Options
+	log  *slog.Logger
+	conn io.ReadWriteCloser
+
+	inFlight atomic.Int64
+	pids     atomic.Uint32
+	in, out  budget // of data from and to the client
+	buffers  sync.Pool
+
+	sending sync.Mutex // one message at a time; taken before mu
+
+	mu      sync.Mutex
+	closed  bool
+	spare   *fuse.Tree // of the next session, not used yet
+	current *session   // nil before Tversion
+	old     []*session // ended, with requests left
+	err     error
+
+	done chan struct{}
+}
+
+var _ fsbridge.Bridge = (*Server)(nil)
+
+// Serve serves the client at the other end of conn, which it takes over, also
+// on error, until the client leaves, breaks the protocol, or Close.
+func Serve(conn io.ReadWriteCloser, o Options) (*Server, error) {
+	setDefault(&o.MessageBytes, DefaultMessageBytes)
+	setDefault(&o.MaxBytes, DefaultMaxBytes)
+	setDefault(&o.MaxRequests, DefaultMaxRequests)
+	setDefault(&o.MaxFIDs, DefaultMaxFIDs)
+	setDefault(&o.MaxOpen, DefaultMaxOpen)
+	setDefault(&o.Patience, DefaultPatience)
+	if o.MessageBytes < MinMessageBytes || o.MessageBytes > MaxMessageBytes {
+		conn.Close()
+		return nil, fmt.Errorf("ninep: message size %d is not between %d and %d", o.MessageBytes, MinMessageBytes, MaxMessageBytes)
+	}
+	o.Tree.Cache = fuse.CacheNone
+	s := &Server{o: o, log: o.Tree.Logger, conn: conn, done: make(chan struct{})}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	for _, b := range []*budget{&s.in, &s.out} {
+		b.free, b.all = o.MaxBytes, o.MaxBytes
+	}
+	s.buffers.New = func() any { b := make([]byte, o.MessageBytes); return &b }
+	var err error
+	if s.spare, err = fuse.NewTree(o.Tree); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	go func() {
+		defer s.finished()
+		err := s.serve()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.closed {
+			s.err = err
+		}
+	}()
+	return s, nil
+}
+
+// serve reads messages until the connection or the protocol breaks; nil if the
+// client left.
+func (s *Server) serve() error {
+	r := bufio.NewReaderSize(s.conn, 64<<10)
+	limit := uint32(s.o.MessageBytes)
+	for {
+		var head [headerBytes]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			if isClosed(err) {
+				return nil
+			}
+			return fmt.Errorf("ninep: %w", err)
+		}
+		size, typ, tag := binary.LittleEndian.Uint32(head[:]), head[4], binary.LittleEndian.Uint16(head[5:])
+		if size < headerBytes || size > limit {
+			// Where the next message begins is anybody's guess.
+			s.send(s.session(), tag, typRlerror, &rlerror{uint32(syscall.EMSGSIZE)})
+			return fmt.Errorf("ninep: a message of %d bytes, %d are allowed: %w", size, limit, syscall.EMSGSIZE)
+		}
+		q := &request{server: s, session: s.session(), tag: tag, typ: typ, cancel: make(chan struct{}), done: make(chan struct{})}
+		room, err := s.receive(r, q, int(size)-headerBytes)
+		if err != nil {
+			return fmt.Errorf("ninep: in the middle of a message: %w", err)
+		}
+		switch {
+		case typ == typTversion:
+			limit = s.negotiate(q, limit)
+		case q.session == nil:
+			s.send(nil, tag, typRlerror, &rlerror{uint32(syscall.EPROTO)})
+		case !room || s.inFlight.Load() >= int64(s.o.MaxRequests):
+			s.send(q.session, tag, typRlerror, &rlerror{uint32(syscall.ENOSPC)})
+		case !q.session.start(q):
+			s.send(q.session, tag, typRlerror, &rlerror{uint32(syscall.EINVAL)})
+		default:
+			go q.run()
+			continue
+		}
+		q.recycle()
+	}
+}
+
+// receive reads the body of q. There is no room if too many large requests do
+// not come to an end: the body is thrown away then.
+func (s *Server) receive(r *bufio.Reader, q *request, n int) (room bool, err error) {
+	if n < largeBytes {
+		q.body = make([]byte, n)
+		_, err = io.ReadFull(r, q.body)
+		return true, err
+	}
+	giveUp := make(chan struct{})
+	timer := time.AfterFunc(s.o.Patience, func() { close(giveUp) })
+	q.cost, room = s.in.take(n, giveUp)
+	timer.Stop()
+	if !room {
+		_, err = io.CopyN(io.Discard, r, int64(n))
+		return false, err
+	}
+	q.buf = s.buffers.Get().(*[]byte)
+	q.body = (*q.buf)[:n]
+	_, err = io.ReadFull(r, q.body)
+	return true, err
+}
+
+// negotiate answers a Tversion, which begins a session and ends the one before.
+// It returns the new limit of messages. Until then clients may send what they
+// will.
+func (s *Server) negotiate(q *request, limit uint32) uint32 {
+	var m tversion
+	fail := func(e syscall.Errno) uint32 {
+		s.send(nil, q.tag, typRlerror, &rlerror{uint32(e)})
+		return limit
+	}
+	switch err := decode(q.body, &m); {
+	case err != nil:
+		return fail(syscall.EPROTO)
+	case m.msize < MinMessageBytes:
+		return fail(syscall.EMSGSIZE)
+	case m.version != version && !strings.HasPrefix(m.version, version+"."):
+		s.send(nil, q.tag, typTversion+1, &tversion{msize: m.msize, version: "unknown"})
+		return limit
+	}
+	msize := min(m.msize, uint32(s.o.MessageBytes))
+	if err := s.renew(msize); err != nil {
+		s.log.Error("cannot serve the folder", "component", "ninep", "error", err)
+		return fail(syscall.EIO)
+	}
+	s.send(nil, q.tag, typTversion+1, &tversion{msize: msize, version: version})
+	return msize
+}
+
+// renew begins a session.
+func (s *Server) renew(msize uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return os.ErrClosed
+	}
+	s.retire()
+	next, err := s.spare.Renew()
+	if err != nil {
+		return err
+	}
+	s.current = newSession(s, s.spare, msize)
+	s.spare = next
+	return nil
+}
+
+// retire ends the session that is served, if there is one. The caller holds mu.
+func (s *Server) retire() {
+	s.old = slices.DeleteFunc(s.old, (*session).over)
+	if s.current != nil {
+		s.current.end()
+		s.old = append(s.old, s.current)
+		s.current = nil
+	}
+}
+
+// finished ends the life of the server.
+func (s *Server) finished() {
+	s.conn.Close()
+	s.mu.Lock()
+	s.retire()
+	s.closed = true
+	spare := s.spare
+	s.mu.Unlock()
+	spare.OnUnmount()
+	close(s.done)
+}
+
+func (s *Server) session() *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// send answers a request of session, unless that has ended. A client that is
+// gone is no news: its reader finds out.
+func (s *Server) send(session *session, tag uint16, typ uint8, m message) {
+	var frame []byte
+	if r, ok := m.(*rdata); ok {
+		frame = r.frame(typ, tag)
+	} else {
+		frame = encode(make([]byte, 0, 256), typ, tag, m)
+	}
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	if session != s.session() && session != nil {
+		return
+	}
+	_, _ = s.conn.Write(frame)
+}
+
+// InFlight implements [fsbridge.Bridge].
+func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
+
+// Fence implements [fsbridge.Bridge]: by Options.Sync, if a file is open for
+// writing (a mapping keeps its file open).
+func (s *Server) Fence(ctx context.Context) error {
+	if c := s.session(); c == nil || s.o.Sync == nil || !c.tree.Writing() {
+		return nil
+	}
+	if err := s.o.Sync(ctx); err != nil {
+		return fmt.Errorf("ninep: write-back by the guest: %w", err)
+	}
+	return nil
+}
+
+// Invalidate implements [fsbridge.Bridge]: what the guest must drop is told to
+// Options.Drop, and files that it has not open are new ones to it.
+func (s *Server) Invalidate(c fsbridge.Changes) error {
+	stale := Stale{All: c.All}
+	for _, t := range s.trees() {
+		stale.Paths = append(stale.Paths, t.Forsake(c)...)
+	}
+	return s.drop(stale)
+}
+
+// Changed tells what the watcher saw: paths relative to the root that may have
+// been changed from outside. What the guest knows as it is, because it did it
+// itself, is left alone.
+func (s *Server) Changed(paths []string) error {
+	var stale Stale
+	for _, t := range s.trees() {
+		stale.Paths = append(stale.Paths, t.Foreign(paths)...)
+	}
+	return s.drop(stale)
+}
+
+func (s *Server) drop(stale Stale) error {
+	slices.Sort(stale.Paths)
+	stale.Paths = slices.Compact(stale.Paths)
+	if s.o.Drop == nil || !stale.All && len(stale.Paths) == 0 {
+		return nil
+	}
+	if err := s.o.Drop(stale); err != nil {
+		return fmt.Errorf("ninep: drop the guest's caches: %w", err)
+	}
+	return nil
+}
+
+// trees returns those of all sessions that still have requests.
+func (s *Server) trees() (ts []*fuse.Tree) {
+	for _, o := range s.sessions() {
+		ts = append(ts, o.tree)
+	}
+	return ts
+}
+
+func (s *Server) sessions() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.old)
+	if s.current != nil {
+		all = append(all, s.current)
+	}
+	return all
+}
+
+// HostPID is the hypervisor.Transport's function of that name. The protocol
+// tells nothing of who asks, so a request's number stands for it. What asks has
+// no number on the host ([errors.ErrUnsupported]), but once the client has sent
+// a Tflush for the request, or is gone, it is known not to wait any more
+// ([os.ErrProcessDone]): the held operation is let go.
+func (s *Server) HostPID(pid uint32) (uint32, error) {
+	for _, o := range s.sessions() {
+		if o.abandoned(pid) {
+			return 0, fmt.Errorf("ninep: request %d, for which nobody waits: %w", pid, os.ErrProcessDone)
+		}
+	}
+	return 0, fmt.Errorf("ninep: request %d of the guest: %w", pid, errors.ErrUnsupported)
+}
+
+// Counts returns how many requests of each kind the tree served in the current
+// session.
+func (s *Server) Counts() map[string]uint64 {
+	if c := s.session(); c != nil {
+		return c.tree.Counts()
+	}
+	return nil
+}
+
+// Done is closed when nobody will be served any more. Requests that are held
+// may be left.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err tells why the server ended: nil if the client left or after Close.
+func (s *Server) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Close implements [fsbridge.Bridge].
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	err := s.conn.Close()
+	<-s.done
+	if isClosed(err) {
+		return nil // the client was faster
+	}
+	return err
+}
+
+func isClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, net.ErrClosed)
+}

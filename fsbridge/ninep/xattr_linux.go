@@ -1,0 +1,164 @@
+package ninep
+
+import (
+	"syscall"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// xattr is what a fid is after Txattrwalk (the value, or the list of names, to
+// be read) or Txattrcreate (a value being written, set by the Tclunk).
+type xattr struct {
+	name  string
+	write bool
+	flags uint32
+	size  int    // announced
+	data  []byte // guarded by session.mu while it is written
+}
+
+// maxXattrBytes bounds what the attributes of all fids of a client hold.
+const maxXattrBytes = 16 << 20
+
+func (m *txattrwalk) serve(q *request) (message, error) {
+	v, err := q.file()
+	if err != nil {
+		return nil, err
+	}
+	h := q.header(v.node)
+	read := func(buf []byte) (uint32, gofuse.Status) {
+		if m.name == "" {
+			return q.session.tree.ListXAttr(q.cancel, &h, buf)
+		}
+		return q.session.tree.GetXAttr(q.cancel, &h, m.name, buf)
+	}
+	data, err := readXattr(read)
+	if err != nil {
+		return nil, err
+	}
+	s := q.session
+	if err := s.reserveXattr(len(data)); err != nil {
+		return nil, err
+	}
+	s.hold(v.node)
+	f := &fid{node: v.node, xattr: &xattr{name: m.name, size: len(data), data: data}}
+	if err := s.add(m.newFID, f); err != nil {
+		s.drop(v.node)
+		s.unreserveXattr(len(data))
+		return nil, err
+	}
+	return &rxattrwalk{uint64(len(data))}, nil
+}
+
+// readXattr asks for the size first, and again if it grew meanwhile.
+func readXattr(read func(buf []byte) (uint32, gofuse.Status)) ([]byte, error) {
+	for range 8 {
+		size, status := read(nil)
+		if status != gofuse.OK && status != gofuse.ERANGE {
+			return nil, failed(status)
+		}
+		if size == 0 {
+			return nil, nil
+		}
+		buf := make([]byte, size)
+		size, status = read(buf)
+		if status == gofuse.ERANGE {
+			continue
+		}
+		return buf[:min(int(size), len(buf))], failed(status)
+	}
+	return nil, syscall.EAGAIN
+}
+
+func (s *session) reserveXattr(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.xattrs+n > maxXattrBytes {
+		return syscall.ENOMEM
+	}
+	s.xattrs += n
+	return nil
+}
+
+func (s *session) unreserveXattr(n int) {
+	s.mu.Lock()
+	s.xattrs -= n
+	s.mu.Unlock()
+}
+
+func (m *txattrcreate) serve(q *request) (message, error) {
+	v, err := q.file()
+	switch {
+	case err != nil:
+		return nil, err
+	case v.open:
+		return nil, syscall.EBUSY
+	case m.size > hostfs.XattrMax:
+		return nil, syscall.E2BIG
+	case m.flags&^(unix.XATTR_CREATE|unix.XATTR_REPLACE) != 0:
+		return nil, syscall.EINVAL
+	}
+	s := q.session
+	if err := s.reserveXattr(int(m.size)); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.fid.open || q.fid.xattr != nil {
+		s.xattrs -= int(m.size)
+		return nil, syscall.EBUSY
+	}
+	q.fid.xattr = &xattr{name: m.name, write: true, flags: m.flags, size: int(m.size)}
+	return new(empty), nil
+}
+
+// read answers a Tread.
+func (x *xattr) read(m *tread) (message, error) {
+	if x.write {
+		return nil, syscall.EBADF
+	}
+	if m.off > uint64(len(x.data)) {
+		return &rread{}, nil
+	}
+	data := x.data[m.off:]
+	return &rread{data[:min(len(data), int(m.count))]}, nil
+}
+
+// fillXattr answers a Twrite: pieces come in order.
+func (s *session) fillXattr(x *xattr, m *twrite) (message, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !x.write:
+		return nil, syscall.EBADF
+	case m.off != uint64(len(x.data)):
+		return nil, syscall.EINVAL
+	case len(m.data) > x.size-len(x.data):
+		return nil, syscall.ENOSPC
+	}
+	x.data = append(x.data, m.data...)
+	return &rwrite{uint32(len(m.data))}, nil
+}
+
+// applyXattr sets the attribute when its fid is given up. Linux removes one by
+// replacing it by nothing.
+func (q *request) applyXattr(v view) error {
+	x := v.xattr
+	if !x.write {
+		return nil
+	}
+	q.session.mu.Lock()
+	data := x.data
+	q.session.mu.Unlock()
+	h := q.header(v.node)
+	switch {
+	case len(data) != x.size:
+		return syscall.EINVAL
+	case x.size == 0 && x.flags == unix.XATTR_REPLACE:
+		return failed(q.session.tree.RemoveXAttr(q.cancel, &h, x.name))
+	}
+	in := gofuse.SetXAttrIn{InHeader: h, Size: uint32(len(data)), Flags: x.flags}
+	return failed(q.session.tree.SetXAttr(q.cancel, &in, x.name, data))
+}
