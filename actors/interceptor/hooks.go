@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/logctx"
 )
 
 // The gate's positions. The actor moves it; only crash may be set by others,
@@ -191,9 +192,13 @@ func (h *Hooks) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 	return h.begin(op, t)
 }
 
-// logOp is for debugging: one line about one operation.
+// logOp is for debugging: one line about one operation, and the step to which
+// it belongs.
 func (h *Hooks) logOp(l slog.Level, text string, op *fsbridge.Op) {
 	attrs := []slog.Attr{slog.String("op", op.Kind.String()), slog.Uint64("inode", guardKey(op))}
+	if id, ok := h.o.Log.Current(); ok {
+		attrs = append(attrs, slog.Int64(logctx.KeyStep, int64(id)))
+	}
 	if op.Name != "" {
 		attrs = append(attrs, slog.String("path", op.Name))
 	}

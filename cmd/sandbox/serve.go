@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/actors/classifier"
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
+	"github.com/codeagent/sandbox/actors/telemetry"
 )
 
 type serveOptions struct{ protocol, socket string }
@@ -45,6 +46,7 @@ type server struct {
 	hide    []string // the socket and its token: nothing inside may reach them
 	live    atomic.Pointer[actors.Live]
 	mcp     *mcp.Server
+	tell    *telemetry.Telemetry // may be nil
 }
 
 func (a *app) serve(ctx context.Context, o serveOptions) (err error) {
@@ -65,6 +67,10 @@ func (a *app) serve(ctx context.Context, o serveOptions) (err error) {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE) // a client that is gone is an error of a write
 	defer signal.Stop(broken)
+
+	var farewell func()
+	s.tell, farewell = a.startTelemetry(ctx)
+	defer farewell() // when every session has ended
 
 	k, err := classifier.New(classifier.Config{
 		ReadOnly: a.conf.Classifier.ReadOnly, Write: a.conf.Classifier.Write, Destructive: a.conf.Classifier.Destructive,
@@ -155,7 +161,7 @@ func (s *server) run(ctx context.Context, cfg actors.Config) (actors.Live, error
 	if err != nil {
 		return nil, err
 	}
-	return guarded{Live: live, locked: s.a.base.LockOf}, nil
+	return guarded{Live: s.tell.Live(live), locked: s.a.base.LockOf}, nil
 }
 
 // classify is the classifier as the MCP server asks it.

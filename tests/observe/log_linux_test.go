@@ -2,8 +2,6 @@ package observe
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,124 +50,153 @@ func logLines(t testing.TB, stderr string) []line {
 }
 
 // work is a command that does some of everything.
-const work = `echo sekrit-content > a; mkdir d; echo x > d/b; mv a c; rm d/b; ln -s c l; chmod 600 c; truncate -s 0 c; echo $SEKRIT_ENV >/dev/null`
-
-func traced(t testing.TB, level string) (drive.Result, *drive.Sandbox) {
-	t.Helper()
-	s := drive.New(t, func(t testing.TB, root string) {
-		if err := os.WriteFile(filepath.Join(root, "old"), []byte("sekrit-old"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	})
-	s.Env = append(s.Env, "SEKRIT_ENV=sekrit-value")
-	return s.Must(t, "run", "--log-level", level, "--log-format", "json", "--env", "SEKRIT_ENV=sekrit-value", "--", "sh", "-c", work+"; echo sekrit-new > old", "sekrit-argument"), s
-}
+const work = `echo sekrit-content > a; mkdir d; echo x > d/b; mv a c; rm d/b; ln -s c l; chmod 600 c; truncate -s 0 c; echo $SEKRIT_ENV >/dev/null; echo sekrit-new > old`
 
 func TestOB01StderrIsJSONLines(t *testing.T) {
-	r, _ := traced(t, "trace")
-	lines := logLines(t, r.Stderr)
-	if len(lines) < 10 {
-		t.Fatalf("only %d lines: %s", len(lines), r.Stderr)
-	}
 	stamp := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`)
 	components := []string{"fs_backend", "control", "undo", "file_watcher", "stdio_api", "mcp", "session", "safeguard", "cli"}
-	for _, l := range lines {
-		if !stamp.MatchString(l.Timestamp) {
-			t.Errorf("timestamp %q: %s", l.Timestamp, l.text)
-		}
-		if at, err := time.Parse("2006-01-02T15:04:05.000000Z", l.Timestamp); err != nil || time.Since(at).Abs() > 10*time.Minute {
-			t.Errorf("timestamp %q is not now, in UTC", l.Timestamp)
-		}
-		if !slices.Contains([]string{"error", "warn", "info", "debug", "trace"}, l.Level) || !slices.Contains(components, l.Component) || l.Message == "" {
-			t.Errorf("level, component or message: %s", l.text)
-		}
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			stderr := w.do(t, folder(t), work, false, "--log-level", "trace")
+			lines := logLines(t, stderr)
+			if len(lines) < 10 {
+				t.Fatalf("only %d lines: %s", len(lines), stderr)
+			}
+			if n := strings.Count(stderr, "\n"); w.name != "run" && len(lines) != n {
+				t.Errorf("%d of %d lines are objects: %s", len(lines), n, stderr)
+			}
+			for _, l := range lines {
+				if !stamp.MatchString(l.Timestamp) {
+					t.Errorf("timestamp %q: %s", l.Timestamp, l.text)
+				}
+				if at, err := time.Parse("2006-01-02T15:04:05.000000Z", l.Timestamp); err != nil || time.Since(at).Abs() > 10*time.Minute {
+					t.Errorf("timestamp %q is not now, in UTC", l.Timestamp)
+				}
+				if !slices.Contains([]string{"error", "warn", "info", "debug", "trace"}, l.Level) || !slices.Contains(components, l.Component) || l.Message == "" {
+					t.Errorf("level, component or message: %s", l.text)
+				}
+			}
+			for component, message := range map[string]string{
+				"session": "runtime started", "fs_backend": "backend started", "control": "command dispatched", "undo": "step committed", "file_watcher": "watching for edits from outside",
+			} {
+				if !slices.ContainsFunc(lines, func(l line) bool { return l.Component == component && l.Message == message }) {
+					t.Errorf("no line %q of %s", message, component)
+				}
+			}
+		})
 	}
-	for component, message := range map[string]string{
-		"session": "runtime started", "fs_backend": "backend started", "control": "command dispatched", "undo": "step committed", "file_watcher": "watching for edits from outside",
-	} {
-		if !slices.ContainsFunc(lines, func(l line) bool { return l.Component == component && l.Message == message }) {
-			t.Errorf("no line %q of %s", message, component)
-		}
-	}
-	if r.Stdout != "" {
-		t.Errorf("on stdout: %q", r.Stdout)
+}
+
+// What is logged about a request, and about the step that it asked for, has the
+// request's id.
+func TestOB02RequestID(t *testing.T) {
+	for _, w := range serving() {
+		t.Run(w.name, func(t *testing.T) {
+			lines := logLines(t, w.do(t, folder(t), work, true, "--log-level", "debug"))
+			for _, want := range []struct{ message, id string }{
+				{"request received", w.execute}, {"step started", w.execute}, {"command dispatched", w.execute},
+				{"preimage captured", w.execute}, {"step committed", w.execute}, {"step completed", w.execute}, {"response sent", w.execute},
+				{"request received", w.undone}, {"undo executed", w.undone}, {"response sent", w.undone},
+			} {
+				if !slices.ContainsFunc(lines, func(l line) bool { return l.Message == want.message && l.Request == want.id }) {
+					t.Errorf("no line %q with request_id %q", want.message, want.id)
+				}
+			}
+			for _, l := range lines {
+				if (l.Message == "request received" || l.Message == "response sent") && l.Request == "" {
+					t.Errorf("no request_id: %s", l.text)
+				}
+			}
+		})
 	}
 }
 
 func TestOB03StepID(t *testing.T) {
-	r, s := traced(t, "debug")
-	lines := logLines(t, r.Stderr)
-	id := s.History(t)[0].StepID
-	from := slices.IndexFunc(lines, func(l line) bool { return l.Message == "step started" })
-	to := slices.IndexFunc(lines, func(l line) bool { return l.Message == "step completed" })
-	if from < 0 || to < from {
-		t.Fatalf("no step in the log: %s", r.Stderr)
-	}
-	captured := 0
-	for _, l := range lines[from : to+1] {
-		if l.Step != id {
-			t.Errorf("step_id %d during step %d: %s", l.Step, id, l.text)
-		}
-		if l.Message == "preimage captured" {
-			captured++
-		}
-	}
-	if captured == 0 {
-		t.Error("no capture in the log")
-	}
-	for _, l := range lines[:from] {
-		if l.Step != 0 {
-			t.Errorf("a step before there is one: %s", l.text)
-		}
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := folder(t)
+			stderr := w.do(t, s, work, false, "--log-level", "debug")
+			lines := logLines(t, stderr)
+			history := s.History(t)
+			id := history[len(history)-1].StepID
+			from := slices.IndexFunc(lines, func(l line) bool { return l.Message == "step started" })
+			to := slices.IndexFunc(lines, func(l line) bool { return l.Message == "step completed" })
+			if from < 0 || to < from {
+				t.Fatalf("no step in the log: %s", stderr)
+			}
+			captured := 0
+			for _, l := range lines[from : to+1] {
+				if l.Step != id {
+					t.Errorf("step_id %d during step %d: %s", l.Step, id, l.text)
+				}
+				if l.Message == "preimage captured" {
+					captured++
+				}
+			}
+			if captured == 0 {
+				t.Error("no capture in the log")
+			}
+			for _, l := range lines[:from] {
+				if l.Step != 0 {
+					t.Errorf("a step before there is one: %s", l.text)
+				}
+			}
+		})
 	}
 }
 
-// What is in files, in the environment, in arguments and on the control channel
-// is nobody's business.
+// What is in files, in the environment, in arguments and on the channels of the
+// protocols is nobody's business.
 func TestOB04NoFramesNoSecrets(t *testing.T) {
-	r, _ := traced(t, "trace")
-	lines := logLines(t, r.Stderr)
-	if len(lines) < 10 {
-		t.Fatalf("only %d lines", len(lines))
-	}
-	for _, l := range lines {
-		if strings.Contains(l.text, "sekrit") {
-			t.Errorf("a content, a value or an argument: %s", l.text)
-		}
-		for _, frame := range []string{`"type":"exec"`, `\"type\"`, `"fds":`, `\"id\":`, "base64"} {
-			if strings.Contains(l.text, frame) {
-				t.Errorf("a message of the control channel (%s): %s", frame, l.text)
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			lines := logLines(t, w.do(t, folder(t), work, true, "--log-level", "trace"))
+			if len(lines) < 10 {
+				t.Fatalf("only %d lines", len(lines))
 			}
-		}
+			for _, l := range lines {
+				if strings.Contains(l.text, "sekrit") {
+					t.Errorf("a content, a value or an argument: %s", l.text)
+				}
+				for _, frame := range []string{`"type":"exec"`, `\"type\"`, `"fds":`, `\"id\":`, `jsonrpc`, `payload`, "base64"} {
+					if strings.Contains(l.text, frame) {
+						t.Errorf("a message of a protocol (%s): %s", frame, l.text)
+					}
+				}
+			}
+		})
 	}
 }
 
 func TestOB05Levels(t *testing.T) {
 	severity := []string{"error", "warn", "info", "debug", "trace"}
-	s := drive.New(t, nil)
-	counts := map[string]int{}
-	for i, level := range severity {
-		r := s.Must(t, "run", "--log-level="+level, "--log-format=json", "--", "sh", "-c", "echo x > f"+level)
-		lines := logLines(t, r.Stderr)
-		for _, l := range lines {
-			if slices.Index(severity, l.Level) > i {
-				t.Errorf("--log-level=%s lets through: %s", level, l.text)
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := folder(t)
+			counts := map[string]int{}
+			for i, level := range severity {
+				lines := logLines(t, w.do(t, s, "echo x > f"+level, false, "--log-level="+level))
+				for _, l := range lines {
+					if slices.Index(severity, l.Level) > i {
+						t.Errorf("--log-level=%s lets through: %s", level, l.text)
+					}
+				}
+				counts[level] = len(lines)
 			}
-		}
-		counts[level] = len(lines)
+			if counts["error"]+counts["warn"] != 0 {
+				t.Errorf("a session in which all goes well says %d and %d lines at error and warn", counts["error"], counts["warn"])
+			}
+			if counts["info"] == 0 || counts["debug"] <= counts["info"] || counts["trace"] < counts["debug"] {
+				t.Errorf("lines by level: %v", counts)
+			}
+			// Info does not grow with the work.
+			many := "for i in $(seq 200); do echo $i > many$i; done; rm many*"
+			if n := len(logLines(t, w.do(t, s, many, false, "--log-level=info"))); n > 2*counts["info"] {
+				t.Errorf("%d lines at info for 400 mutations, %d for one", n, counts["info"])
+			}
+		})
 	}
-	if counts["error"]+counts["warn"] != 0 {
-		t.Errorf("a run in which all goes well says %d and %d lines at error and warn", counts["error"], counts["warn"])
-	}
-	if counts["info"] == 0 || counts["debug"] <= counts["info"] || counts["trace"] < counts["debug"] {
-		t.Errorf("lines by level: %v", counts)
-	}
-	// Info does not grow with the work.
-	r := s.Must(t, "run", "--log-level=info", "--log-format=json", "--", "sh", "-c", "for i in $(seq 200); do echo $i > many$i; done; rm many*")
-	if n := len(logLines(t, r.Stderr)); n > 2*counts["info"] {
-		t.Errorf("%d lines at info for 400 mutations, %d for one", n, counts["info"])
-	}
-	if r := s.Do(t, "run", "--log-level=loud", "--", "true"); r.Code == 0 {
+	if r := drive.New(t, nil).Do(t, "run", "--log-level=loud", "--", "true"); r.Code == 0 {
 		t.Error("an unknown level is accepted")
 	}
 }

@@ -190,13 +190,13 @@ func TestHandlesAreBounded(t *testing.T) {
 	wait := func(context.Context, actors.Origin) (any, error) { <-release; return nil, nil }
 	var all []*job
 	for range maxJobs {
-		j := s.start(f, "write_file", wait)
+		j := s.start(t.Context(), f, "write_file", wait)
 		all = append(all, j)
 		if err := s.keep(j); err != nil {
 			t.Fatal(err)
 		}
 	}
-	extra := s.start(f, "write_file", wait)
+	extra := s.start(t.Context(), f, "write_file", wait)
 	if err := s.keep(extra); err == nil {
 		t.Error("one too many is kept")
 	}

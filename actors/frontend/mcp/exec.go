@@ -82,7 +82,7 @@ func (s *Server) executeCommand(ctx context.Context, req *sdk.CallToolRequest, l
 		}
 		p := newProgress(s.clock, req)
 		defer p.stop()
-		j = s.start(live, "execute_command", func(ctx context.Context, from actors.Origin) (any, error) {
+		j = s.start(ctx, live, "execute_command", func(ctx context.Context, from actors.Origin) (any, error) {
 			r.Origin = from
 			return s.execute(ctx, live, r, in, p)
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/messages/logctx"
 )
 
 // job is work that may outlive its call: it goes on while a person decides.
@@ -29,23 +30,25 @@ type job struct {
 	asked   map[string]bool  // safeguards that a client's person was asked about
 }
 
-// start runs f as a job. Its context ends with cancel or with the server, not
-// with the call. f gets the origin that the session's events will name.
-func (s *Server) start(live actors.Live, tool string, f func(ctx context.Context, from actors.Origin) (any, error)) *job {
+// start runs f as a job for the call of ctx. The job's context ends with cancel
+// or with the server, not with the call. f gets the origin that the session's
+// events will name.
+func (s *Server) start(call context.Context, live actors.Live, tool string, f func(ctx context.Context, from actors.Origin) (any, error)) *job {
 	j := &job{
 		handle: rand.Text(), tool: tool, started: s.clock.Now(),
 		done: make(chan struct{}), changed: make(chan struct{}), asked: map[string]bool{},
 	}
+	about := logctx.From(call)
 	var ctx context.Context
-	ctx, j.cancel = context.WithCancel(s.ctx)
-	from := actors.Origin{Frontend: "mcp", RequestID: fmt.Sprintf("mcp-%d", s.calls.Add(1)), Tool: tool}
+	ctx, j.cancel = context.WithCancel(logctx.With(s.ctx, about))
+	from := actors.Origin{Frontend: "mcp", RequestID: about.RequestID, Tool: tool}
 	unsubscribe := live.Subscribe(func(e actors.Event) { j.hear(e, from) })
 	s.wg.Go(func() {
 		defer j.cancel()
 		defer unsubscribe()
 		j.result, j.err = f(ctx, from)
 		close(j.done)
-		s.log.Debug("tool call done", "request_id", from.RequestID, "op", tool, "took", s.clock.Now().Sub(j.started), "err", j.err)
+		s.log.DebugContext(ctx, "tool call done", "op", tool, "took", s.clock.Now().Sub(j.started), "err", j.err)
 	})
 	return j
 }

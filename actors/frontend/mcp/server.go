@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/messages/logctx"
 	"github.com/codeagent/sandbox/supervision"
 )
 
@@ -78,7 +79,7 @@ func New(o Options) *Server {
 	if o.DefaultTimeout == 0 {
 		o.DefaultTimeout = DefaultTimeout
 	}
-	s := &Server{o: o, log: o.Logger.With("component", "mcp"), clock: supervision.RealClock{}, jobs: map[string]*job{}}
+	s := &Server{o: o, log: slog.New(logctx.New(o.Logger.Handler(), logctx.Options{Component: "mcp"})), clock: supervision.RealClock{}, jobs: map[string]*job{}}
 	if o.Clock != nil {
 		s.clock = o.Clock
 	}

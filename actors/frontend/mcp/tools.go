@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/messages/logctx"
 )
 
 var (
@@ -76,14 +78,20 @@ func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, re
 		Name: d.name, Title: d.hints.title, Description: d.description, Annotations: d.hints.annotations(),
 		InputSchema: schemaOf[In](d.limits), OutputSchema: schemaOf[Out](nil),
 	}
+	level := slog.LevelInfo
+	if d.hints.readOnly {
+		level = slog.LevelDebug
+	}
 	sdk.AddTool(s.sdk, tool, func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, *Out, error) {
+		ctx = s.correlate(ctx, req)
+		s.log.Log(ctx, level, "request received", "op", d.name)
 		live, err := s.session()
 		if err != nil {
 			return nil, nil, err
 		}
 		res, out, err := h(ctx, req, live, in)
 		if err != nil {
-			s.log.Info("tool call failed", "op", d.name, "err", err)
+			s.log.InfoContext(ctx, "tool call failed", "op", d.name, "err", err)
 			about, _ := any(in).(interface {
 				about() (directory, path string)
 			})
@@ -93,8 +101,16 @@ func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, re
 			directory, path := about.about()
 			return nil, nil, explain(err, directory, path)
 		}
+		s.log.Log(ctx, level, "response sent", "op", d.name)
 		return res, out, nil
 	})
+}
+
+// correlate numbers a call, for the log and for events, and takes the place in
+// a trace that the client may have named.
+func (s *Server) correlate(ctx context.Context, req *sdk.CallToolRequest) context.Context {
+	parent, _ := req.Params.Meta["traceparent"].(string)
+	return logctx.With(ctx, logctx.Fields{RequestID: "mcp-" + strconv.FormatInt(s.calls.Add(1), 10), TraceParent: parent})
 }
 
 func textResult(text string) *sdk.CallToolResult {

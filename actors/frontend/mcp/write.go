@@ -109,7 +109,7 @@ func (s *Server) write(ctx context.Context, req *sdk.CallToolRequest, live actor
 		if err != nil {
 			return nil, nil, err
 		}
-		j = s.start(live, tool, func(ctx context.Context, from actors.Origin) (any, error) {
+		j = s.start(ctx, live, tool, func(ctx context.Context, from actors.Origin) (any, error) {
 			res, err := f(ctx, dir, from)
 			return writeResult(res), err
 		})
