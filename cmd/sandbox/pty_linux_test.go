@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a test waits for something that must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // screen is a terminal with a program on it, as a user has it: the test is the
 // keyboard and the eye.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,8 +32,14 @@ func newStalled(t *testing.T, o labOptions) *stalled {
 	s := &stalled{lab: &lab{t: t, served: make(chan error, 1)}}
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
+	server := o.server
+	o.server = func(opts *stdio.Options) {
+		opts.In, opts.Out = inR, outW
+		if server != nil {
+			server(opts)
+		}
+	}
 	opts := s.options(t, o)
-	opts.In, opts.Out = inR, outW
 	s.in, s.out = inW, bufio.NewReader(outR)
 	go func() {
 		err := stdio.New(opts).Serve(context.WithoutCancel(t.Context()))
@@ -190,24 +197,77 @@ func TestManyRequests(t *testing.T) {
 	t.Logf("%d refused", refused)
 }
 
-// A client that disconnects while it has not read anything keeps nothing alive.
+// deaf is a client that stops reading when it is told to.
+type deaf struct {
+	io.Writer
+	mu    sync.Mutex
+	stop  bool
+	stuck chan struct{} // gets something when a write is held
+	gone  chan struct{}
+}
+
+func (d *deaf) Write(b []byte) (int, error) {
+	d.mu.Lock()
+	stop := d.stop
+	d.mu.Unlock()
+	if stop {
+		d.stuck <- struct{}{}
+		<-d.gone
+		return 0, io.ErrClosedPipe
+	}
+	return d.Writer.Write(b)
+}
+
+// A client that disconnects and reads nothing any more is given its time once;
+// it keeps nothing alive.
 func TestDisconnectWithoutReading(t *testing.T) {
 	clock := actortest.NewFakeClock()
-	s := newStalled(t, labOptions{server: func(o *stdio.Options) { o.Clock = clock }})
+	out := &deaf{stuck: make(chan struct{}, 1), gone: make(chan struct{})}
+	s := newStalled(t, labOptions{server: func(o *stdio.Options) {
+		out.Writer, o.Out, o.Clock = o.Out, out, clock
+	}})
+	t.Cleanup(func() { close(out.gone) })
 	live := s.live()
 	s.send("agent.execute", "big", map[string]any{"command": "yes"})
 	s.until(stdio.EventTerminalOutput)
+	out.mu.Lock()
+	out.stop = true
+	out.mu.Unlock()
+	go func() { _, _ = io.Copy(io.Discard, s.out) }() // what was written before
+	actortest.Within(t, "a write that the client does not read", out.stuck)
 	_ = s.in.Close()
-	for waiting := true; waiting; { // the time that the client is given passes
-		select {
-		case err := <-s.served:
-			waiting = false
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(10 * time.Millisecond):
-			clock.Advance(time.Minute)
-		}
+	clock.WaitArmed(5 * time.Second)
+	clock.Advance(5 * time.Second)
+	if err := actortest.Within(t, "the end of Serve", s.served); err != nil {
+		t.Error(err)
 	}
 	actortest.Within(t, "the end of the session", live.Done())
+}
+
+// A client that disconnects and reads on waits for no timer, whatever was under
+// way: the clock stands still.
+func TestDisconnectWaitsForNoTimer(t *testing.T) {
+	for name, command := range map[string]string{
+		"a command":             "echo ready; sleep 600",
+		"one that writes":       "echo ready; yes",
+		"one with a child":      "sleep 600 & echo ready; sleep 600",
+		"one that has ended":    "echo ready",
+		"one whose child lives": "echo ready; sleep 600 &",
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, labOptions{server: func(o *stdio.Options) { o.Clock = actortest.NewFakeClock() }})
+			live := l.live()
+			unsubscribe := live.Subscribe(func(actors.Event) {}) // another frontend, as MCP's would be
+			defer unsubscribe()
+			l.Send("agent.execute", map[string]any{"command": command})
+			l.Send("agent.execute", map[string]any{"command": "sleep 600", "wait": true})
+			l.Event(stdio.EventTerminalOutput)
+			l.Close()
+			l.WaitEnd()
+			if err := actortest.Within(t, "the end of Serve", l.served); err != nil {
+				t.Error(err)
+			}
+			actortest.Within(t, "the end of the session", live.Done())
+		})
+	}
 }

@@ -44,6 +44,8 @@ type queue struct {
 	items  []item
 	used   [classes]int
 	closed bool
+	busy   bool          // a write is under way
+	writes uint64        // that have ended
 	freed  chan struct{} // closed and replaced when room was made
 	wake   chan struct{} // has one when there may be items
 }
@@ -158,9 +160,11 @@ func (q *queue) run(w io.Writer) error {
 				n++
 			}
 			if failed == nil {
+				q.begin()
 				if _, failed = w.Write(buf); failed != nil {
 					q.close()
 				}
+				q.end()
 			}
 			q.done(batch[:n])
 			batch = batch[n:]
@@ -169,4 +173,31 @@ func (q *queue) run(w io.Writer) error {
 			}
 		}
 	}
+}
+
+func (q *queue) begin() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.busy = true
+}
+
+func (q *queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.busy = false
+	q.writes++
+}
+
+// progress counts writes that have ended.
+func (q *queue) progress() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.writes
+}
+
+// stuck reports whether a write is under way and none has ended since before.
+func (q *queue) stuck(before uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.busy && q.writes == before
 }

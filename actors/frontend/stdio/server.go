@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
@@ -17,8 +18,8 @@ import (
 
 const (
 	// goodbye is how long requests in flight may take once the client has gone
-	// before everything is cancelled, and how long it may take to write what is
-	// left.
+	// before everything is cancelled, and how long it may read nothing of what is
+	// left before that is given up.
 	goodbye = 5 * time.Second
 	// closing bounds the end of a session.
 	closing = 30 * time.Second
@@ -140,21 +141,46 @@ func (s *Server) Serve(ctx context.Context) error {
 		why = nil
 	}
 	s.log.Info("client disconnected", "err", why)
-	s.leave()
+	patient := s.leave()
 	s.out.close()
-	expired := make(chan struct{})
-	stop := s.clock.AfterFunc(goodbye, func() { close(expired) })
-	defer stop()
-	select {
-	case <-written:
-	case <-expired:
+	if !s.flush(written, patient) {
 		s.log.Warn("the client did not read everything")
 	}
 	return why
 }
 
-// leave ends commands, waits for other requests and closes the session.
-func (s *Server) leave() {
+// flush waits until everything is written, and gives up when the client reads
+// nothing for a while, or at once if that is known.
+func (s *Server) flush(written <-chan struct{}, patient bool) bool {
+	for patient {
+		before, expired := s.out.progress(), make(chan struct{})
+		stop := s.clock.AfterFunc(goodbye, func() { close(expired) })
+		select {
+		case <-written:
+			stop()
+			return true
+		case <-expired:
+			patient = s.out.progress() != before
+		}
+	}
+	select {
+	case <-written:
+		return true
+	default:
+		return false
+	}
+}
+
+// leave ends commands, waits for other requests and closes the session. It
+// returns false if the client has read nothing all that time, although it could.
+func (s *Server) leave() (patient bool) {
+	var deaf atomic.Bool
+	before := s.out.progress()
+	stop := s.clock.AfterFunc(goodbye, func() {
+		deaf.Store(s.out.stuck(before))
+		s.cancel(errClientGone)
+	})
+	defer stop()
 	s.mu.Lock()
 	for _, rq := range s.inflight {
 		if rq.op.flags&runs != 0 {
@@ -162,14 +188,13 @@ func (s *Server) leave() {
 		}
 	}
 	s.mu.Unlock()
-	stop := s.clock.AfterFunc(goodbye, func() { s.cancel(errClientGone) })
 	s.wg.Wait()
-	stop()
 	if sess := s.current(); sess != nil {
 		if err := s.closeSession(context.WithoutCancel(s.ctx), sess); err != nil {
 			s.log.Error("close the session", "err", err)
 		}
 	}
+	return !deaf.Load()
 }
 
 // read takes lines until the client is gone.
