@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/messages"
 )
 
 func (a *app) approveCommand() *cobra.Command {
@@ -32,26 +35,74 @@ func (a *app) decideCommand(word, short string, allow bool) *cobra.Command {
 	}
 }
 
-// decide looks for the safeguard in every running session of this user.
+// decide decides the safeguard in the running session of this user that has it:
+// ids are a session's own, so that where two have it the folder must be named.
 func (a *app) decide(ctx context.Context, r actors.DecideRequest) error {
+	waiting, err := a.waiting(ctx, r.ID)
+	switch {
+	case err != nil:
+		return err
+	case len(waiting) > 1:
+		return usageError{fmt.Errorf("%s waits in several sessions; name the folder with --working-dir: %s", r.ID, shown(strings.Join(waiting, ", ")))}
+	}
 	found := false
-	err := a.eachSession(ctx, func(s actors.Service) error {
-		list, err := s.Pending(ctx)
-		if err != nil {
+	err = a.eachSession(ctx, func(s actors.Service) error {
+		here, err := a.meant(ctx, s)
+		if len(waiting) == 1 {
+			here, err = holds(ctx, s, waiting[0])
+		}
+		if !here || err != nil {
 			return err
 		}
-		for _, p := range list {
-			if p.ID == r.ID {
-				found = true
-				return s.Decide(ctx, r)
-			}
+		err = s.Decide(ctx, r)
+		if errors.Is(err, messages.ErrNoSafeguard) {
+			return nil
 		}
-		return nil
+		found = true
+		return err // perhaps that somebody else was faster
 	})
 	if err == nil && !found {
 		err = fmt.Errorf("nothing with the id %q waits for a decision; 'sandbox pending' lists what does", r.ID)
 	}
 	return err
+}
+
+// waiting lists the folders of the sessions in which the safeguard waits.
+func (a *app) waiting(ctx context.Context, id string) (folders []string, err error) {
+	err = a.eachSession(ctx, func(s actors.Service) error {
+		here, err := a.meant(ctx, s)
+		if !here || err != nil {
+			return err
+		}
+		list, err := s.Pending(ctx)
+		for _, p := range list {
+			if p.ID == id {
+				folders = append(folders, p.Directory)
+			}
+		}
+		return err
+	})
+	return folders, err
+}
+
+// meant reports whether the session has a folder that was named, or none was.
+func (a *app) meant(ctx context.Context, s actors.Service) (bool, error) {
+	if len(a.flags.dirs) == 0 {
+		return true, nil
+	}
+	dirs, err := a.directories(true)
+	for _, d := range dirs {
+		if here, err := holds(ctx, s, d.Path); here || err != nil {
+			return here, err
+		}
+	}
+	return false, err
+}
+
+// holds reports whether the folder is one of the session's.
+func holds(ctx context.Context, s actors.Service, folder string) (bool, error) {
+	st, err := s.Status(ctx)
+	return slices.ContainsFunc(st.Directories, func(d actors.DirectoryStatus) bool { return sameFolder(d.Path, folder) }), err
 }
 
 func (a *app) pendingCommand() *cobra.Command {

@@ -3,8 +3,8 @@
 //   node client.mjs ANSWER COMMAND [ARGUMENT...]
 //
 // starts the server COMMAND and says on stdout, first, what it found there.
-// ANSWER is what its user says to the server's questions: allow, deny, decline
-// or cancel; or none: then it has no elicitation. Each line of stdin is a call,
+// ANSWER is what its user says to the server's questions: allow, deny, decline,
+// cancel, or never anything; or none: then it has no elicitation. Each line of stdin is a call,
 // {"tool","arguments","progress"}; each is answered by {"result"} or {"failed"},
 // with {"progress"} and {"asked"} before that where there were any.
 import { createInterface } from "node:readline";
@@ -20,6 +20,7 @@ const client = new Client({ name: "mcpclients", version: "1" }, { capabilities }
 if (answer !== "none") {
   client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
     say({ asked: params });
+    if (answer === "never") return new Promise(() => {});
     const decides = answer === "allow" || answer === "deny";
     return decides ? { action: "accept", content: { decision: answer } } : { action: answer };
   });
@@ -40,3 +41,4 @@ for await (const line of createInterface({ input: process.stdin })) {
   }
 }
 await client.close();
+process.exit(0); // whatever its user still thinks about

@@ -150,7 +150,7 @@ func TestInspector(t *testing.T) {
 	t.Parallel()
 	modules(t)
 	s := drive.New(t, fill)
-	socket := serve(t, s, "--safeguard-deletes", "2")
+	socket := serve(t, s, "--safeguard-deletes", "2", "--safeguard-timeout", "10m")
 	config := filepath.Join(s.State, "mcp.json")
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
 		"shared": map[string]any{"type": "stdio", "command": s.Program, "args": []string{"mcp", "connect", socket}},

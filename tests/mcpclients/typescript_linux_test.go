@@ -152,7 +152,7 @@ func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	modules(t)
 	s := drive.New(t, fill)
-	server := s.Command(t.Context(), "serve", "--protocol", "mcp", "--safeguard-deletes", "2").Args
+	server := s.Command(t.Context(), "serve", "--protocol", "mcp", "--safeguard-deletes", "2", "--safeguard-timeout", "10m").Args
 	t.Run("every tool", func(t *testing.T) { // and the client's end
 		c := newTypescript(t, s, "none", server...)
 		if c.hello.Server.Name != "sandbox" || c.hello.Server.Version == "" || !strings.Contains(c.hello.Instructions, "undo") {
@@ -203,7 +203,7 @@ func TestTypeScriptElicitation(t *testing.T) {
 			t.Parallel()
 			s := drive.New(t, fill)
 			before := s.Snapshot(t)
-			c := newTypescript(t, s, answer, s.Command(t.Context(), "serve", "--protocol", "mcp", "--safeguard-deletes", "2").Args...)
+			c := newTypescript(t, s, answer, s.Command(t.Context(), "serve", "--protocol", "mcp", "--safeguard-deletes", "2", "--safeguard-timeout", "10m").Args...)
 			var run struct{ Outcome string }
 			c.call(t, "execute_command", arguments{"command": "rm -r many"}).into(t, &run)
 			if len(c.asked) != 1 || !strings.Contains(c.asked[0], "many/") {
@@ -216,6 +216,37 @@ func TestTypeScriptElicitation(t *testing.T) {
 				c.call(t, "undo", nil)
 			} else if run.Outcome != "denied" {
 				t.Errorf("%+v", run)
+			}
+			same(t, before, s)
+		})
+	}
+}
+
+// TestTypeScriptDeadline: nobody decides, and the deadline denies; whether the
+// client's user was asked or not.
+func TestTypeScriptDeadline(t *testing.T) {
+	t.Parallel()
+	modules(t)
+	for _, answer := range []string{"never", "none"} {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			s := drive.New(t, fill)
+			before := s.Snapshot(t)
+			c := newTypescript(t, s, answer, s.Command(t.Context(), "serve", "--protocol", "mcp", "--safeguard-deletes", "2", "--safeguard-timeout", "1s").Args...)
+			var run struct {
+				Outcome, Reason string
+				Approval        *struct{ Handle string }
+			}
+			c.call(t, "execute_command", arguments{"command": "rm -r many"}).into(t, &run)
+			if run.Approval != nil && answer == "none" {
+				var res struct {
+					Command struct{ Outcome, Reason string }
+				}
+				c.call(t, "get_result", arguments{"handle": run.Approval.Handle, "wait_seconds": 60}).into(t, &res)
+				run.Outcome, run.Reason = res.Command.Outcome, res.Command.Reason
+			}
+			if run.Outcome != "denied" || !strings.Contains(run.Reason, "timeout") || answer == "none" && len(c.asked) > 0 {
+				t.Errorf("%+v, asked %q", run, c.asked)
 			}
 			same(t, before, s)
 		})
