@@ -54,7 +54,8 @@ var _ hypervisor.Guest = (*guest)(nil)
 
 // Times after which something that does not answer is given up.
 const (
-	stopGrace   = 3 * time.Second  // the guest's own end
+	stopGrace   = 3 * time.Second  // the guest's end when it is asked to
+	ownEnd      = 2 * time.Second  // its end of which a broken connection was seen first
 	monitorTime = 10 * time.Second // an answer of QEMU's
 	cacheTime   = 10 * time.Second // an answer of the guest's, about its caches
 )
@@ -133,11 +134,11 @@ func (g *guest) obituary(status syscall.WaitStatus) error {
 	if p := panicLine(g.console.String()); p != "" {
 		return fmt.Errorf("the guest's kernel gave up: %.300s%s", p, g.lastWords())
 	}
-	switch reason {
-	case "guest-shutdown":
-		return errors.New("the guest switched itself off" + g.lastWords())
-	case "guest-reset":
+	switch {
+	case reason == "guest-reset":
 		return errors.New("the guest restarted itself" + g.lastWords())
+	case status.Exited() && status.ExitStatus() == 0: // nobody else could ask QEMU to
+		return errors.New("the guest switched itself off" + g.lastWords())
 	}
 	how := exitText(status)
 	if text := lastLines(g.stderr.String(), 4); len(text) > 0 {
@@ -182,7 +183,7 @@ func (g *guest) follow() {
 	select {
 	case <-g.done:
 		return
-	case <-time.After(stopGrace): // a panicking or stopping guest ends by itself, and says more
+	case <-time.After(ownEnd): // a panicking or stopping guest ends by itself, and says more
 	}
 	g.end(fmt.Errorf("the control channel broke: %w", g.host.Err()))
 }

@@ -166,7 +166,11 @@ func (f *files) drop(ours bool) {
 func (g *guest) launch(ctx context.Context, host host) (err error) {
 	var f files
 	started := false
-	defer func() { f.drop(err != nil && !started) }()
+	defer func() {
+		if !started {
+			f.drop(true)
+		}
+	}()
 	m := machine{
 		os: runtime.GOOS, arch: g.o.Arch, accel: host.accel, seccomp: host.seccomp, name: "sandbox-" + g.cfg.SessionID,
 		memoryMiB: g.o.MemoryBytes >> 20, cpus: g.cpus, extra: g.o.Append,
@@ -199,6 +203,7 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 		return err
 	}
 	started = true
+	f.drop(false) // so that its end is seen
 	go g.readConsole(console)
 	stop := context.AfterFunc(ctx, g.kill)
 	defer stop()
@@ -217,7 +222,7 @@ func (g *guest) giveUp(err error) {
 		select {
 		case <-g.done:
 			return
-		case <-time.After(stopGrace):
+		case <-time.After(ownEnd):
 		}
 	}
 	g.end(err)
