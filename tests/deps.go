@@ -20,7 +20,6 @@ import (
 	_ "github.com/rogpeppe/go-internal/testscript"
 	_ "github.com/spf13/cobra"
 	_ "github.com/u-root/u-root/pkg/cpio"
-	_ "go.etcd.io/bbolt"
 	_ "go.opentelemetry.io/otel"
 	_ "go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	_ "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"

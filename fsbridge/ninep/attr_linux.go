@@ -122,7 +122,7 @@ func (m *tlock) serve(q *request) (message, error) {
 		return nil, syscall.ENOLCK
 	}
 	s.locks += len(after) - len(v.locks)
-	v.node.locks = after
+	v.locks = after
 	return &rlock{lockSuccess}, nil
 }
 

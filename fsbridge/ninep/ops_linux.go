@@ -162,7 +162,7 @@ func (q *request) lookup(dir *node, name string) (*node, *gofuse.Attr, error) {
 // forget gives back the reference that came with the answer to a mutation.
 func (q *request) forget(out *gofuse.EntryOut) (message, error) {
 	q.session.tree.Forget(out.NodeId, 1)
-	n := node{typ: out.Attr.Mode & syscall.S_IFMT, ino: out.Attr.Ino}
+	n := node{typ: out.Mode & syscall.S_IFMT, ino: out.Ino}
 	return &rqid{n.qid(versionOf(&out.Attr))}, nil
 }
 

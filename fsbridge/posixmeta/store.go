@@ -1,0 +1,297 @@
+package posixmeta
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Options of [Open].
+type Options struct {
+	// Sync makes each change durable before the call returns.
+	Sync bool
+	// LockTimeout is how long Open waits for another process to give up the file
+	// (a second if 0).
+	LockTimeout time.Duration
+}
+
+// ErrLocked: another process has the store.
+var ErrLocked = errors.New("posixmeta: another process uses this store")
+
+// ErrNoStep: nothing was noted for such a step.
+var ErrNoStep = errors.New("posixmeta: no such step")
+
+// Store holds the entries of one folder. Methods are safe for concurrent use.
+// Paths are relative to the folder, clean and "/"-separated.
+type Store struct {
+	db *bolt.DB
+
+	mu   sync.Mutex // held during every change
+	step int64      // 0: none is open, changes are not noted
+}
+
+// The buckets. undo and redo have one bucket per step, in which a path leads to
+// the entry that was there, or to nothing.
+var (
+	entriesBucket = []byte("entries")
+	undoBucket    = []byte("undo")
+	redoBucket    = []byte("redo")
+)
+
+// Open opens the store file, making it if it is missing. It must not lie in the
+// folder.
+func Open(path string, o Options) (*Store, error) {
+	if o.LockTimeout <= 0 {
+		o.LockTimeout = time.Second
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: o.LockTimeout, NoSync: !o.Sync})
+	if errors.Is(err, bolt.ErrTimeout) {
+		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("posixmeta: open %s: %w", path, err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		for _, b := range [][]byte{entriesBucket, undoBucket, redoBucket} {
+			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("posixmeta: %s: %w", path, err)
+	}
+	return &Store{db: db}, nil
+}
+
+// Close writes everything to the disk.
+func (s *Store) Close() error { return errors.Join(s.db.Sync(), s.db.Close()) }
+
+// Get returns the entry of a path; the zero Entry if it has none.
+func (s *Store) Get(path string) (e Entry, err error) {
+	err = s.db.View(func(tx *bolt.Tx) error {
+		e, err = get(tx, path)
+		return err
+	})
+	return e, err
+}
+
+func get(tx *bolt.Tx, path string) (Entry, error) {
+	b := tx.Bucket(entriesBucket).Get([]byte(path))
+	if b == nil {
+		return Entry{}, nil
+	}
+	e, err := decodeEntry(b)
+	if err != nil {
+		return e, fmt.Errorf("%s: %w", path, err)
+	}
+	return e, nil
+}
+
+// Change replaces the entry of a path by what change makes of it.
+func (s *Store) Change(path string, change func(*Entry)) error {
+	return s.update(func(c *changes) error {
+		e, err := get(c.tx, path)
+		if err != nil {
+			return err
+		}
+		change(&e)
+		if e == (Entry{}) {
+			return c.set([]byte(path), nil)
+		}
+		return c.set([]byte(path), e.encode())
+	})
+}
+
+// Removed forgets a path and everything below.
+func (s *Store) Removed(path string) error {
+	return s.update(func(c *changes) error { return c.removeTree(path) })
+}
+
+// Renamed moves the entries of a path and of everything below; those of what it
+// replaces are forgotten.
+func (s *Store) Renamed(from, to string) error {
+	if from == to {
+		return nil
+	}
+	return s.update(func(c *changes) error {
+		moved, err := c.tree(from)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(c.removeTree(to), c.removeTree(from)); err != nil {
+			return err
+		}
+		for _, m := range moved {
+			if err := c.set(append([]byte(to), m.path[len(from):]...), m.value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Linked gives a further name the entry of a path: the file system counts them
+// as one file, but later changes by one name are not seen by the other.
+func (s *Store) Linked(path, link string) error {
+	return s.update(func(c *changes) error {
+		return c.set([]byte(link), bytes.Clone(c.tx.Bucket(entriesBucket).Get([]byte(path))))
+	})
+}
+
+// Begin opens a step: what changes from now on is noted under its number, which
+// is not 0. What could be redone is not any more.
+func (s *Store) Begin(step int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if step == 0 || s.step != 0 {
+		return fmt.Errorf("posixmeta: begin step %d while %d is open", step, s.step)
+	}
+	err := s.db.Update(func(tx *bolt.Tx) error {
+		if err := tx.DeleteBucket(redoBucket); err != nil {
+			return err
+		}
+		_, err := tx.CreateBucket(redoBucket)
+		return err
+	})
+	if err == nil {
+		s.step = step
+	}
+	return err
+}
+
+// End closes the open step, if one is.
+func (s *Store) End() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.step = 0
+	return s.db.Sync()
+}
+
+// Undo puts everything back that a step changed, and notes the inverse for
+// Redo. Steps are undone newest first; the open one is closed by it. A step that changed
+// nothing is no error.
+func (s *Store) Undo(step int64) error { return s.travel(step, undoBucket, redoBucket) }
+
+// Redo is the inverse of Undo; [ErrNoStep] if the step was not undone, or something changed
+// since.
+func (s *Store) Redo(step int64) error { return s.travel(step, redoBucket, undoBucket) }
+
+func (s *Store) travel(step int64, from, to []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.step != 0 && s.step != step {
+		return fmt.Errorf("posixmeta: undo of step %d while %d is open", step, s.step)
+	}
+	s.step = 0
+	return s.db.Update(func(tx *bolt.Tx) error {
+		noted := tx.Bucket(from).Bucket(stepKey(step))
+		if noted == nil {
+			if bytes.Equal(from, undoBucket) {
+				return nil
+			}
+			return fmt.Errorf("%w: %d", ErrNoStep, step)
+		}
+		inverse, err := tx.Bucket(to).CreateBucketIfNotExists(stepKey(step))
+		if err != nil {
+			return err
+		}
+		entries := tx.Bucket(entriesBucket)
+		err = noted.ForEach(func(path, was []byte) error {
+			if err := inverse.Put(bytes.Clone(path), note(entries.Get(path))); err != nil {
+				return err
+			}
+			if len(was) < 2 {
+				return entries.Delete(path)
+			}
+			return entries.Put(bytes.Clone(path), bytes.Clone(was[1:]))
+		})
+		if err != nil {
+			return err
+		}
+		return tx.Bucket(from).DeleteBucket(stepKey(step))
+	})
+}
+
+// Forget drops what was noted for a step that is not kept any more.
+func (s *Store) Forget(step int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.db.Update(func(tx *bolt.Tx) error {
+		if err := tx.Bucket(undoBucket).DeleteBucket(stepKey(step)); err != nil && !errors.Is(err, bolt.ErrBucketNotFound) {
+			return err
+		}
+		return nil
+	})
+}
+
+func stepKey(step int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(step)) }
+
+// changes is one transaction that notes what it changes.
+type changes struct {
+	tx    *bolt.Tx
+	noted *bolt.Bucket // nil without an open step
+}
+
+func (s *Store) update(f func(*changes) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.db.Update(func(tx *bolt.Tx) (err error) {
+		c := &changes{tx: tx}
+		if s.step != 0 {
+			if c.noted, err = tx.Bucket(undoBucket).CreateBucketIfNotExists(stepKey(s.step)); err != nil {
+				return err
+			}
+		}
+		return f(c)
+	})
+}
+
+// set stores an entry, or removes it (nil), and notes what was there at its
+// first touch.
+func (c *changes) set(path, value []byte) error {
+	entries := c.tx.Bucket(entriesBucket)
+	if c.noted != nil && c.noted.Get(path) == nil {
+		if err := c.noted.Put(path, note(entries.Get(path))); err != nil {
+			return err
+		}
+	}
+	if len(value) == 0 {
+		return entries.Delete(path)
+	}
+	return entries.Put(path, value)
+}
+
+// note is how a noted entry is stored: a zero byte, then the entry, or nothing
+// where there was none.
+func note(value []byte) []byte { return append([]byte{0}, value...) }
+
+type item struct{ path, value []byte }
+
+// tree returns the entries of a path and of everything below.
+func (c *changes) tree(path string) (found []item, err error) {
+	cur := c.tx.Bucket(entriesBucket).Cursor()
+	if k, v := cur.Seek([]byte(path)); k != nil && string(k) == path {
+		found = append(found, item{bytes.Clone(k), bytes.Clone(v)})
+	}
+	below := []byte(path + "/")
+	for k, v := cur.Seek(below); k != nil && bytes.HasPrefix(k, below); k, v = cur.Next() {
+		found = append(found, item{bytes.Clone(k), bytes.Clone(v)})
+	}
+	return found, nil
+}
+
+func (c *changes) removeTree(path string) error {
+	found, err := c.tree(path)
+	for _, f := range found {
+		err = errors.Join(err, c.set(f.path, nil))
+	}
+	return err
+}
