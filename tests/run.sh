@@ -45,6 +45,12 @@ tally check "build with fault injection" go build -tags faults,embedguest -o bin
 # The jail's tests need its inner program, and the ordinary user no compiler.
 cp cmd/sandbox/embed/sandbox-guest-"$(go env GOARCH)" "$tmp/sandbox-guest" && export JAIL_TEST_GUEST=$tmp/sandbox-guest
 
+# What virtual machines boot, built once for all tests.
+if command -v apt-get >/dev/null; then
+    tally check "sandbox guest build" bin/sandbox guest build --arch amd64 --image-dir "$tmp/image"
+    chmod -R a+rX "$tmp/image" && export GUEST_TEST_IMAGE=$tmp/image
+fi
+
 if [ "$mode" = all ]; then
     say "static checks"
     tally check "go vet" go vet -tags faults ./...

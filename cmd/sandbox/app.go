@@ -162,7 +162,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
-		a.configCommand(), a.mcpCommand(), a.doctorCommand(), a.versionCommand(),
+		a.configCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	return root
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -23,31 +20,14 @@ func (a *app) machine() *qemu.Runtime {
 
 // openImage opens what a machine boots: the user's own files, and for what he
 // does not name the image that 'sandbox guest build' has made.
-func (a *app) openImage(context.Context) (img qemu.Image, err error) {
-	kernel, initrd := a.conf.VM.Kernel, a.conf.VM.Initrd
-	if kernel == "" || initrd == "" {
-		dir, err := image.DefaultDir()
-		if err != nil {
-			return img, err
-		}
-		built, err := image.Open(dir, runtime.GOARCH, false)
-		if err != nil {
-			return img, err
-		}
-		if kernel == "" {
-			kernel, img.Version = built.Kernel(), built.Manifest.Kernel
-		}
-		if initrd == "" {
-			if initrd, err = built.Initrd(guestBinary()); err != nil {
-				return img, err
-			}
+func (a *app) openImage(context.Context) (qemu.Image, error) {
+	s := image.Source{Arch: runtime.GOARCH, Guest: guestBinary(), KernelPath: a.conf.VM.Kernel, InitrdPath: a.conf.VM.Initrd}
+	if s.KernelPath == "" || s.InitrdPath == "" {
+		var err error
+		if s.Dir, err = image.DefaultDir(); err != nil {
+			return qemu.Image{}, err
 		}
 	}
-	if img.Kernel, err = os.Open(kernel); err != nil {
-		return img, fmt.Errorf("the guest's kernel: %w", err)
-	}
-	if img.Initrd, err = os.Open(initrd); err != nil {
-		return img, errors.Join(fmt.Errorf("the guest's initramfs: %w", err), img.Kernel.Close())
-	}
-	return img, nil
+	f, err := s.Open()
+	return qemu.Image{Kernel: f.Kernel, Initrd: f.Initrd, Version: f.Version}, err
 }

@@ -4,16 +4,17 @@
 //
 // # What is in it
 //
-//	vmlinux       the kernel, taken out of the package's bzImage: QEMU starts it
+//	kernel        a vmlinux, taken out of the package's bzImage: QEMU starts it
 //	              by PVH in a third of the time. Where that cannot be done, the
 //	              bzImage itself.
 //	base.cpio     busybox and its applets, the kernel modules that a guest needs
 //	              in the order of their dependencies, /etc with an ordinary user
-//	manifest.json versions, sources and SHA-256 of all of these
+//	manifest.json versions, sources and checksums of all of these
 //
 // All of it lies in one directory, which appears with a rename when it is
-// complete. [Image.Initrd] appends the guest program, which comes from the
-// caller's own binary, so that a new version of it needs no new download.
+// complete. [Source.Open] checks it at every start and appends the guest program,
+// which comes from the caller's own binary, so that a new version of it needs no
+// new download.
 //
 // # Trust
 //

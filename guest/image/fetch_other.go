@@ -6,8 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 )
 
-func aptGet(_ context.Context, _, name, _ string) (string, error) {
-	return "", fmt.Errorf("image: packages cannot be downloaded here: name the files of %s yourself (--kernel-package, --busybox-package): %w", name, errors.ErrUnsupported)
+// apt is Debian's alone.
+type apt struct {
+	work, arch string
+	log        *slog.Logger
+}
+
+func (a *apt) get(_ context.Context, name string) (string, error) {
+	return "", fmt.Errorf("image: packages cannot be downloaded here: name the files of %s for %s yourself (--kernel-package, --busybox-package): %w", name, a.arch, errors.ErrUnsupported)
 }

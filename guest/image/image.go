@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -16,15 +17,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/u-root/u-root/pkg/cpio"
+	"time"
 )
 
-// ErrNone is wrapped where no image was built yet.
-var ErrNone = errors.New("image: none was built; run 'sandbox guest build'")
-
 // format changes when images of older versions are of no use any more.
-const format = 1
+const format = 2
 
 // Options of [Build].
 type Options struct {
@@ -57,7 +54,15 @@ type Manifest struct {
 	Modules []string          `json:"modules"`
 	Applets int               `json:"applets"`
 	Sources map[string]string `json:"sources"` // package file: SHA-256
-	Files   map[string]string `json:"files"`   // file: SHA-256
+	Files   map[string]Sum    `json:"files"`
+}
+
+// Sum is what a file of an image must be. Every opening checks the CRC, which
+// takes no time and finds damage; [Image.Verify] checks all of it.
+type Sum struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	CRC32C uint32 `json:"crc32c"`
 }
 
 // The files of an image.
@@ -87,8 +92,9 @@ func Build(ctx context.Context, o Options) (Image, error) {
 		return Image{}, fmt.Errorf("image: %w", err)
 	}
 	defer os.RemoveAll(work)
-	b := &build{o: o, work: work, out: filepath.Join(work, "image")}
-	b.manifest = Manifest{Format: format, Arch: o.Arch, Sources: map[string]string{}, Files: map[string]string{}}
+	removeStale(o.Dir)
+	b := &build{o: o, work: work, out: filepath.Join(work, "image"), apt: apt{work: work, arch: o.Arch, log: o.Logger}}
+	b.manifest = Manifest{Format: format, Arch: o.Arch, Sources: map[string]string{}, Files: map[string]Sum{}}
 	if err := os.Mkdir(b.out, 0o755); err != nil {
 		return Image{}, fmt.Errorf("image: %w", err)
 	}
@@ -102,8 +108,23 @@ func Build(ctx context.Context, o Options) (Image, error) {
 	return Image{Dir: final, Manifest: b.manifest}, nil
 }
 
-// replace puts a directory in the place of another, which goes to old.
+// removeStale removes what builds left that were killed.
+func removeStale(dir string) {
+	const longAgo = 24 * time.Hour
+	left, _ := filepath.Glob(filepath.Join(dir, ".build-*"))
+	for _, d := range left {
+		if st, err := os.Lstat(d); err == nil && time.Since(st.ModTime()) > longAgo {
+			_ = os.RemoveAll(d) // the next build tries again
+		}
+	}
+}
+
+// replace puts a directory in the place of another, which goes to old. Where the
+// system cannot exchange two names there is a moment without either.
 func replace(from, to, old string) error {
+	if exchange(from, to) == nil {
+		return nil // what was there is removed with the rest of from's directory
+	}
 	if err := os.Rename(to, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -114,6 +135,7 @@ func replace(from, to, old string) error {
 type build struct {
 	o         Options
 	work, out string
+	apt       apt
 	manifest  Manifest
 }
 
@@ -153,9 +175,11 @@ func (b *build) run(ctx context.Context) error {
 }
 
 func (b *build) write(name string, content []byte) error {
-	b.manifest.Files[name] = sum(content)
+	b.manifest.Files[name] = Sum{Bytes: int64(len(content)), SHA256: sum(content), CRC32C: crc32.Checksum(content, castagnoli())}
 	return os.WriteFile(filepath.Join(b.out, name), content, 0o644)
 }
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 func sum(content []byte) string {
 	s := sha256.Sum256(content)
@@ -168,7 +192,7 @@ func (b *build) open(ctx context.Context, own, name string) (*os.File, error) {
 	if file == "" {
 		b.o.Logger.Info("downloading", "component", "image", "package", name)
 		var err error
-		if file, err = aptGet(ctx, b.work, name, b.o.Arch); err != nil {
+		if file, err = b.apt.get(ctx, name); err != nil {
 			return nil, err
 		}
 	}
@@ -266,90 +290,6 @@ func (b *build) takeBusybox(ctx context.Context) ([]byte, error) {
 		err = fmt.Errorf("%w: no busybox in %s", ErrPackage, filepath.Base(f.Name()))
 	}
 	return busybox, err
-}
-
-// Initrd returns an initramfs of this image with guest as its first program. It
-// is made once for each guest; ones for other guests are removed.
-func (i Image) Initrd(guest []byte) (string, error) {
-	if len(guest) == 0 {
-		return "", errors.New("image: this sandbox was built without the guest's program (make build has it)")
-	}
-	name := "initrd-" + sum(guest)[:16] + ".cpio"
-	file := filepath.Join(i.Dir, name)
-	if _, err := os.Stat(file); err == nil {
-		return file, nil
-	}
-	base, err := os.ReadFile(filepath.Join(i.Dir, baseFile))
-	if err != nil {
-		return "", fmt.Errorf("image: %w", err)
-	}
-	out := bytes.NewBuffer(base)
-	if err := writeCPIO(out, []cpio.Record{cpio.StaticFile("init", string(guest), 0o755)}); err != nil {
-		return "", err
-	}
-	tmp, err := os.CreateTemp(i.Dir, ".initrd-")
-	if err != nil {
-		return "", fmt.Errorf("image: %w", err)
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(out.Bytes())
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return "", fmt.Errorf("image: %w", err)
-	}
-	others, _ := filepath.Glob(filepath.Join(i.Dir, "initrd-*.cpio"))
-	if err := os.Rename(tmp.Name(), file); err != nil {
-		return "", fmt.Errorf("image: %w", err)
-	}
-	for _, o := range others {
-		if o != file {
-			_ = os.Remove(o) // a guest that starts from it has it open or fails cleanly
-		}
-	}
-	return file, nil
-}
-
-// DefaultDir is where a user's images are kept: in his cache directory, since
-// they can be made again.
-func DefaultDir() (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("image: no cache directory: %w", err)
-	}
-	return filepath.Join(cache, "sandbox", "guest"), nil
-}
-
-// Open returns the image that was built for an architecture. Its files are
-// checked against the manifest when verify is set. The error wraps ErrNone if
-// there is none, or if it was made by a version that made them differently.
-func Open(dir, arch string, verify bool) (Image, error) {
-	i := Image{Dir: filepath.Join(dir, arch)}
-	text, err := os.ReadFile(filepath.Join(i.Dir, manifestFile))
-	if err != nil {
-		return Image{}, fmt.Errorf("%w (%w)", ErrNone, err)
-	}
-	if err := json.Unmarshal(text, &i.Manifest); err != nil {
-		return Image{}, fmt.Errorf("%w (%s: %w)", ErrNone, filepath.Join(i.Dir, manifestFile), err)
-	}
-	if i.Manifest.Format != format || i.Manifest.Arch != arch {
-		return Image{}, fmt.Errorf("%w (the one in %s has format %d, not %d)", ErrNone, i.Dir, i.Manifest.Format, format)
-	}
-	for _, name := range []string{kernelFile, baseFile} {
-		want := i.Manifest.Files[name]
-		if !verify {
-			if _, err := os.Stat(filepath.Join(i.Dir, name)); err != nil {
-				return Image{}, fmt.Errorf("%w (%w)", ErrNone, err)
-			}
-			continue
-		}
-		content, err := os.ReadFile(filepath.Join(i.Dir, name))
-		if err != nil {
-			return Image{}, fmt.Errorf("%w (%w)", ErrNone, err)
-		}
-		if sum(content) != want {
-			return Image{}, fmt.Errorf("%w (%s is not what was built)", ErrNone, filepath.Join(i.Dir, name))
-		}
-	}
-	return i, nil
 }
 
 // sortedApplets cleans what busybox says it can do.

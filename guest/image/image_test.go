@@ -1,3 +1,5 @@
+//go:build linux
+
 package image
 
 import (
@@ -7,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -27,19 +30,32 @@ func needApt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: downloads a kernel")
 	}
-	if err := exec.Command("apt-cache", "show", "linux-image-cloud-amd64").Run(); err != nil {
-		require.Missing(t, "apt with linux-image-cloud-amd64", "apt-get update on Debian")
-	}
+	require.Program(t, "apt-get", "apt")
 }
 
-// TestBuild makes the real image twice and compares the bytes.
-func TestBuild(t *testing.T) {
-	needApt(t)
-	dir := t.TempDir()
-	first, err := Build(t.Context(), Options{Dir: dir, Arch: "amd64"})
+// testImage returns a copy of the real image, which tests/run.sh has built, or
+// builds one.
+func testImage(t *testing.T) (dir string, i Image) {
+	t.Helper()
+	dir = t.TempDir()
+	var err error
+	if built := os.Getenv("GUEST_TEST_IMAGE"); built != "" {
+		if err = os.CopyFS(dir, os.DirFS(built)); err == nil {
+			i, err = Open(dir, "amd64")
+		}
+	} else {
+		needApt(t)
+		i, err = Build(t.Context(), Options{Dir: dir, Arch: "amd64"})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dir, i
+}
+
+// TestBuilt looks into the real image, opens it, damages it.
+func TestBuilt(t *testing.T) {
+	dir, first := testImage(t)
 	m := first.Manifest
 	if m.Boot != "pvh" || !bytes.HasPrefix(read(t, first.Kernel()), []byte("\x7fELF")) {
 		t.Errorf("the kernel boots by %q, expected an ELF that boots by pvh", m.Boot)
@@ -58,22 +74,16 @@ func TestBuild(t *testing.T) {
 		t.Errorf("%d applets, kernel %s", m.Applets, m.Kernel)
 	}
 
-	again, err := Build(t.Context(), Options{Dir: t.TempDir(), Arch: "amd64"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(again.Manifest) != fmt.Sprint(m) {
-		t.Errorf("built twice, two images:\n%v\n%v", m, again.Manifest)
-	}
-
 	guest := []byte("\x7fELF a guest")
-	initrd, err := first.Initrd(guest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := Source{Dir: dir, Arch: "amd64", Guest: guest}
+	files := mustOpen(t, source)
 	base := read(t, filepath.Join(first.Dir, baseFile))
+	whole, err := io.ReadAll(files.Initrd)
+	if err != nil || !bytes.HasPrefix(whole, base) {
+		t.Fatalf("the initramfs does not begin with the image's: %v", err)
+	}
 	names := contents(t, base)
-	maps.Copy(names, contents(t, read(t, initrd)[len(base):]))
+	maps.Copy(names, contents(t, whole[len(base):]))
 	for _, want := range []string{"bin/busybox", "bin/sh", "init", "lib/modules/list", "lib/modules/virtiofs.ko"} {
 		if _, ok := names[want]; !ok {
 			t.Errorf("%s is not in the initramfs", want)
@@ -82,11 +92,8 @@ func TestBuild(t *testing.T) {
 	if string(names["init"]) != string(guest) {
 		t.Error("init is not the guest's program")
 	}
-	if other, err := first.Initrd([]byte("another")); err != nil || other == initrd {
-		t.Errorf("another guest: %s, %v", other, err)
-	}
-	if _, err := os.Stat(initrd); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the initramfs of the older guest is left: %v", err)
+	if files.Version != m.Kernel || files.RootFS != nil {
+		t.Errorf("opened kernel %q, root %v", files.Version, files.RootFS)
 	}
 	native := appletsOf(t, names["bin/busybox"])
 	found, err := appletNames(names["bin/busybox"])
@@ -94,14 +101,73 @@ func TestBuild(t *testing.T) {
 		t.Errorf("applets found in the program: %v\nit says: %v (%v)", found, native, err)
 	}
 
-	if _, err := Open(dir, "amd64", true); err != nil {
+	if err := first.Verify(); err != nil {
 		t.Errorf("the image that was built: %v", err)
 	}
-	if err := os.WriteFile(first.Kernel(), []byte("damaged"), 0o644); err != nil {
+	kernel := read(t, first.Kernel())
+	kernel[len(kernel)/2] ^= 1
+	if err := os.WriteFile(first.Kernel(), kernel, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, "amd64", true); !errors.Is(err, ErrNone) {
-		t.Errorf("a damaged kernel: %v", err)
+	if err := first.Verify(); !errors.Is(err, ErrNone) {
+		t.Errorf("a damaged kernel, verified: %v", err)
+	}
+	if _, err := source.Open(); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "sandbox guest build") {
+		t.Errorf("a damaged kernel, opened: %v", err)
+	}
+}
+
+func mustOpen(t *testing.T, s Source) Files {
+	t.Helper()
+	f, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// TestOwnFiles: what the user names is taken instead, and needs no image.
+func TestOwnFiles(t *testing.T) {
+	dir := t.TempDir()
+	own := func(name, content string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	s := Source{Dir: dir, Arch: "amd64", Guest: []byte("guest"), KernelPath: own("k", "kernel"), InitrdPath: own("i", "odd"), RootFSPath: own("r", "disk")}
+	bare := s
+	bare.Guest = nil
+	if whole, err := io.ReadAll(mustOpen(t, bare).Initrd); err != nil || string(whole) != "odd" {
+		t.Errorf("an initramfs of one's own became %q, %v", whole, err)
+	}
+	f := mustOpen(t, s)
+	initrd, err := io.ReadAll(f.Initrd)
+	if err != nil || !bytes.HasPrefix(initrd, []byte("odd\x0007")) { // aligned to 4
+		t.Errorf("the initramfs begins with %q, %v", initrd[:min(8, len(initrd))], err)
+	}
+	if again, err := io.ReadAll(io.NewSectionReader(f.Kernel, 0, 100)); err != nil || string(again) != "kernel" {
+		t.Errorf("the kernel is %q, %v", again, err)
+	}
+	if _, err := f.RootFS.WriteAt([]byte("D"), 0); err != nil {
+		t.Errorf("the root's disk: %v", err)
+	}
+	for what, change := range map[string]func(*Source){
+		"--kernel-path": func(s *Source) { s.KernelPath = dir }, "--initrd-path": func(s *Source) { s.InitrdPath = dir + "/none" },
+		"--rootfs-path": func(s *Source) { s.RootFSPath = dir + "/none" }, "make build": func(s *Source) { s.Guest, s.InitrdPath = nil, "" },
+		"sandbox guest build": func(s *Source) { s.KernelPath = "" },
+	} {
+		bad := s
+		change(&bad)
+		if f, err := bad.Open(); err == nil || !strings.Contains(err.Error(), what) || f.Kernel != nil {
+			t.Errorf("%s: %v, %v", what, f, err)
+		}
 	}
 }
 
@@ -166,8 +232,20 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s: %s is left", what, left[0].Name())
 		}
 	}
-	if _, err := Open(t.TempDir(), "amd64", true); !errors.Is(err, ErrNone) {
+	dir := t.TempDir()
+	if _, err := Open(dir, "amd64"); !errors.Is(err, ErrNone) {
 		t.Errorf("no image: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "amd64"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"junk", `{"format":1,"arch":"amd64"}`, `{"format":2,"arch":"arm64"}`} {
+		if err := os.WriteFile(filepath.Join(dir, "amd64", manifestFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, "amd64"); !errors.Is(err, ErrNone) {
+			t.Errorf("manifest %s: %v", text, err)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -2,8 +2,6 @@ package vm
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,12 +14,12 @@ import (
 
 	"github.com/digitalocean/go-qemu/qmp"
 
-	"github.com/codeagent/sandbox/guest/image"
+	"github.com/codeagent/sandbox/tests/guestimage"
 	"github.com/codeagent/sandbox/tests/require"
 )
 
 // patience is longer than anything takes, on a busy machine too.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // initScript is the guest's init: it loads the modules and obeys the lines that
 // come over a virtio port.
@@ -48,33 +46,11 @@ type machine struct {
 	console string
 }
 
-// guestImage returns the image, made once for all tests.
-func guestImage(t *testing.T) image.Image {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = os.TempDir()
-	}
-	dir := filepath.Join(cache, "sandbox-tests")
-	img, err := image.Open(dir, "amd64", false)
-	if errors.Is(err, image.ErrNone) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		img, err = image.Build(ctx, image.Options{Dir: dir, Arch: "amd64"})
-	}
-	if err != nil {
-		require.Missing(t, "a kernel for guests ("+err.Error()+")", "apt-get update on Debian")
-	}
-	return img
-}
-
 // start boots a machine whose folder is behind the socket.
 func start(t *testing.T, socket string) *machine {
 	t.Helper()
 	qemu := require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
-	img := guestImage(t)
-	initrd, err := img.Initrd([]byte(initScript))
-	check(t, err)
+	boot := guestimage.Files(t, []byte(initScript))
 	dir, err := os.MkdirTemp("", "vm") // short: sockets are in it
 	check(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -83,11 +59,12 @@ func start(t *testing.T, socket string) *machine {
 	m.cmd = exec.Command(qemu, "-machine", "q35,accel=tcg,memory-backend=mem", "-cpu", "max", "-m", "256", "-smp", "1",
 		"-nodefaults", "-no-user-config", "-display", "none",
 		"-object", "memory-backend-memfd,id=mem,size=256M,share=on",
-		"-kernel", img.Kernel(), "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1",
+		"-kernel", "/proc/self/fd/3", "-initrd", "/proc/self/fd/4", "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
 		"-chardev", "socket,id=cmd,path="+in("cmd")+",server=on,wait=off", "-device", "virtio-serial-pci,id=vs0",
 		"-device", "virtserialport,bus=vs0.0,chardev=cmd,name=cmd", "-serial", "file:"+m.console,
 		"-qmp", "unix:"+in("qmp")+",server=on,wait=off",
 		"-chardev", "socket,id=vfs,path="+socket, "-device", "vhost-user-fs-pci,chardev=vfs,tag=working0,queue-size=1024")
+	m.cmd.ExtraFiles = []*os.File{boot.Kernel, boot.Initrd}
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said strings.Builder
 	m.cmd.Stderr = &said

@@ -1,0 +1,55 @@
+package vm
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/codeagent/sandbox/guest/image"
+	"github.com/codeagent/sandbox/tests/drive"
+	"github.com/codeagent/sandbox/tests/guestimage"
+	"github.com/codeagent/sandbox/tests/require"
+)
+
+// TestGuestBuild: an ordinary user makes the image, for a foreign architecture
+// too; the same packages give the same bytes; what is whole is left alone.
+func TestGuestBuild(t *testing.T) {
+	require.Ordinary(t)
+	require.Program(t, "apt-get", "apt")
+	other, err := image.Open(guestimage.Dir(t), "amd64")
+	check(t, err)
+	dir := t.TempDir()
+	build := func(arch string) (built bool) {
+		t.Helper()
+		cmd := exec.Command(drive.Program(t, "sandbox"), "guest", "build", "--arch", arch, "--image-dir", dir, "--json")
+		var out struct{ Built bool }
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		text, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", cmd.Args, err, said.String())
+		}
+		check(t, json.Unmarshal(text, &out))
+		return out.Built
+	}
+	if !build("amd64") || build("amd64") {
+		t.Error("it was not built once")
+	}
+	i, err := image.Open(dir, "amd64")
+	check(t, err)
+	if d := cmp.Diff(other.Manifest, i.Manifest); d != "" && cmp.Equal(other.Manifest.Sources, i.Manifest.Sources) {
+		t.Errorf("built twice, two images: %s", d)
+	}
+	build("arm64")
+	i, err = image.Open(dir, "arm64")
+	check(t, err)
+	kernel, err := os.ReadFile(i.Kernel())
+	check(t, err)
+	if string(kernel[0x38:0x3c]) != "ARM\x64" || i.Manifest.Applets < 200 {
+		t.Errorf("%d programs, and a kernel that begins % x", i.Manifest.Applets, kernel[:64])
+	}
+}
