@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,12 +152,19 @@ func (s *Session) finish(id undolog.StepID, command string, from Origin, st hype
 		for _, e := range f.Entries {
 			res.Entries = append(res.Entries, RunEntry{Directory: e.Directory, Entry: *e.Entry})
 		}
+		// In the session's order; folders close at the same time.
+		slices.SortFunc(res.Entries, func(a, b RunEntry) int { return s.indexOf(a.Directory) - s.indexOf(b.Directory) })
 	}
 	s.stepEnded(done, res)
 	if err == nil && (f.Outcome == messages.OutcomeDenied || f.Outcome == messages.OutcomeFailed) {
 		s.notifyGuest(id)
 	}
 	return res, err
+}
+
+// indexOf is the folder's place in the session.
+func (s *Session) indexOf(path string) int {
+	return slices.IndexFunc(s.dirs, func(w *workdir) bool { return w.d.Path == path })
 }
 
 // stepEnded announces the end of a step, in each folder that it changed.

@@ -288,7 +288,21 @@ func (c *Client) Take(what string, f func(Message) bool) Message {
 	return c.take(what, f)
 }
 
-func (c *Client) take(what string, f func(Message) bool) Message {
+func (c *Client) take(what string, f func(Message) bool) (m Message) {
+	c.t.Helper()
+	c.until(what, func(messages []Message) bool {
+		i := slices.IndexFunc(messages, f)
+		if i >= 0 {
+			m = messages[i]
+			c.messages = slices.Delete(messages, i, i+1)
+		}
+		return i >= 0
+	})
+	return m
+}
+
+// until waits until f is true of the messages that nobody has taken.
+func (c *Client) until(what string, f func([]Message) bool) {
 	c.t.Helper()
 	expired := false
 	stop := time.AfterFunc(patience, func() {
@@ -300,12 +314,7 @@ func (c *Client) take(what string, f func(Message) bool) Message {
 	defer stop.Stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for {
-		if i := slices.IndexFunc(c.messages, f); i >= 0 {
-			m := c.messages[i]
-			c.messages = slices.Delete(c.messages, i, i+1)
-			return m
-		}
+	for !f(c.messages) {
 		if c.ended || expired {
 			c.t.Fatalf("waited in vain for %s (ended: %v); arrived: %s", what, c.ended, c.rest())
 		}
