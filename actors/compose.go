@@ -246,7 +246,9 @@ func (s *Session) machineDown(err error) {
 		return
 	}
 	reason := fmt.Sprintf("the runtime ended: %v", err)
-	s.bus.emit(Event{Type: EventError, Message: reason + "; the history can still be used"})
+	s.bus.emit(Event{
+		Type: EventError, Message: reason + "; the history can still be used", Err: fmt.Errorf("%w: %w", messages.ErrNoMachine, err),
+	})
 	s.to("steps")(&messages.StepFail{Outcome: messages.OutcomeFailed, Reason: reason})
 	s.to("")(&session.Move{To: session.Failed, Reason: reason})
 }

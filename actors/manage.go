@@ -162,7 +162,9 @@ func (s *Session) Reset(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.restart(ctx); err != nil {
 		err = fmt.Errorf("reset: %w", err)
-		s.bus.emit(Event{Type: EventError, Message: err.Error() + "; the history can still be used"})
+		s.bus.emit(Event{
+			Type: EventError, Message: err.Error() + "; the history can still be used", Err: fmt.Errorf("%w: %w", messages.ErrNoMachine, err),
+		})
 		return errors.Join(err, s.move(ctx, session.Failed, err.Error()))
 	}
 	return s.move(ctx, session.Active, "reset")

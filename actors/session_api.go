@@ -107,4 +107,7 @@ type Event struct {
 	Warning  *undolog.Warning
 	Entry    *undolog.Entry
 	Decision *DecideRequest
+	// Err is why an [EventError] came, where its kind is known: a sentinel error,
+	// wrapped.
+	Err error
 }

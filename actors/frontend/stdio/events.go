@@ -98,7 +98,11 @@ func (sess *session) announce(e actors.Event) {
 	case actors.EventVersionMismatch:
 		sess.send(EventUndoVersionMismatch, UndoVersionMismatchEvent{Directory: e.Directory, Message: e.Message, At: e.At})
 	case actors.EventError:
-		sess.send(EventError, ErrorEvent{Code: Internal, Message: e.Message, Directory: e.Directory, At: e.At})
+		code := Internal
+		if e.Err != nil {
+			code = toError(e.Err).Code
+		}
+		sess.send(EventError, ErrorEvent{Code: code, Message: e.Message, Directory: e.Directory, At: e.At})
 	case actors.EventSessionState:
 		sess.send(EventSessionState, SessionState{State: e.Message, SessionID: sess.live.ID(), At: e.At})
 	}

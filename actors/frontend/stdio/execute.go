@@ -279,6 +279,9 @@ func (r *run) verdict(ctx context.Context, out ExecuteResult, err error) error {
 		if ctx.Err() != nil {
 			return &Error{Code: Cancelled, Message: context.Cause(ctx).Error() + "; the step was rolled back", Data: out}
 		}
+		if errors.Is(err, messages.ErrNoMachine) {
+			return &Error{Code: Unavailable, Message: err.Error() + "; session.reset starts another", Data: out}
+		}
 		return &Error{Code: StepFailed, Message: reason(out, "the step failed and was rolled back"), Data: out}
 	case messages.OutcomeCancelled:
 		if ctx.Err() == nil {
