@@ -164,7 +164,12 @@ func (s *Sandbox) environ() []string {
 // the subcommand. Its working directory is the working folder.
 func (s *Sandbox) Command(ctx context.Context, args ...string) *exec.Cmd {
 	full := append([]string{args[0], "--working-dir", s.Dir, "--undo-dir", s.Undo}, s.Flags...)
-	cmd := exec.CommandContext(ctx, s.Program, append(full, args[1:]...)...)
+	return s.Bare(ctx, append(full, args[1:]...)...)
+}
+
+// Bare is Command without any flags that are not in args.
+func (s *Sandbox) Bare(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.Program, args...)
 	cmd.Dir = s.Dir
 	cmd.Env = s.environ()
 	cmd.WaitDelay = 10 * time.Second

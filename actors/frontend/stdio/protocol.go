@@ -63,7 +63,7 @@ type HelloResult struct {
 	AgentVersion      string   `json:"agent_version"`
 	MaxLineBytes      int      `json:"max_line_bytes"`
 	MaxInFlight       int      `json:"max_in_flight"`
-	Operations        []string `json:"operations"`
+	Operations        []string `json:"operations" jsonschema:"the requests that there are"`
 }
 
 // StartRequest is the payload of session.start. Empty fields mean what the
@@ -94,20 +94,20 @@ type WorkingDirectory struct {
 type SessionInfo struct {
 	SessionID          string          `json:"session_id"`
 	ProtocolVersion    int             `json:"protocol_version"`
-	Isolation          string          `json:"isolation"`
+	Isolation          string          `json:"isolation" jsonschema:"the runtime: jail, vm, seatbelt or none"`
 	WorkingDirectories []DirectoryInfo `json:"working_directories"`
 }
 
 // DirectoryInfo describes a working folder.
 type DirectoryInfo struct {
-	Index    int       `json:"index"`
+	Index    int       `json:"index" jsonschema:"from 0"`
 	Path     string    `json:"path"`
-	Label    string    `json:"label,omitempty"`
+	Label    string    `json:"label,omitempty" jsonschema:"its name, if it was given one"`
 	MountTag string    `json:"mount_tag" jsonschema:"its tag in a virtual machine; a jail mounts it at its own path"`
 	Access   string    `json:"access"`
 	State    string    `json:"state" jsonschema:"ok, read_only, recovering or version_mismatch"`
-	Problem  string    `json:"problem,omitempty"`
-	UndoDir  string    `json:"undo_dir,omitempty"`
+	Problem  string    `json:"problem,omitempty" jsonschema:"what is wrong, for people"`
+	UndoDir  string    `json:"undo_dir,omitempty" jsonschema:"where its undo log is"`
 	Undo     *UndoInfo `json:"undo,omitempty" jsonschema:"left out where there is no history: the directory is read-only"`
 	// Bridge is nil while there is none.
 	Bridge *BridgeInfo `json:"bridge,omitempty" jsonschema:"the filesystem backend that serves the directory; left out while none does"`
@@ -116,10 +116,10 @@ type DirectoryInfo struct {
 // UndoInfo describes an undo log.
 type UndoInfo struct {
 	Steps             int   `json:"steps" jsonschema:"that can be undone"`
-	Redoable          int   `json:"redoable"`
+	Redoable          int   `json:"redoable" jsonschema:"steps that can be done again"`
 	StoredBytes       int64 `json:"stored_bytes" jsonschema:"that the undo directory takes"`
 	UncompressedBytes int64 `json:"uncompressed_bytes" jsonschema:"of these, removed files that are kept as they were"`
-	FormatVersion     int   `json:"format_version"`
+	FormatVersion     int   `json:"format_version" jsonschema:"of the log on disk"`
 }
 
 // BridgeInfo describes the server of a working folder.
@@ -146,9 +146,9 @@ type StatusResult struct {
 	AgentVersion       string            `json:"agent_version"`
 	SessionID          string            `json:"session_id,omitempty"`
 	StartedAt          time.Time         `json:"started_at,omitzero"`
-	Isolation          string            `json:"isolation,omitempty"`
+	Isolation          string            `json:"isolation,omitempty" jsonschema:"the runtime: jail, vm, seatbelt or none"`
 	WorkingDirectories []DirectoryInfo   `json:"working_directories,omitempty"`
-	OpenStep           int64             `json:"open_step,omitempty"`
+	OpenStep           int64             `json:"open_step,omitempty" jsonschema:"its id, while a step is open"`
 	PendingSafeguards  int               `json:"pending_safeguards"`
 	Pending            []Pending         `json:"pending,omitempty" jsonschema:"what waits for a decision"`
 	Machine            map[string]string `json:"machine,omitempty" jsonschema:"facts of the runtime and the filesystem backend"`
@@ -156,7 +156,7 @@ type StatusResult struct {
 
 // UndoRequest is the payload of undo.rollback and undo.redo.
 type UndoRequest struct {
-	Directory Directory `json:"directory,omitempty"`
+	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 	Count     int       `json:"count,omitempty" jsonschema:"how many steps; 1 if left out"`
 	Force     bool      `json:"force,omitempty" jsonschema:"cross barriers: edits from outside are lost"`
 	DryRun    bool      `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
@@ -165,12 +165,12 @@ type UndoRequest struct {
 
 // UndoResult answers undo.rollback, undo.redo and undo.restore.
 type UndoResult struct {
-	Directory string        `json:"directory"`
+	Directory string        `json:"directory" jsonschema:"path of the working directory"`
 	Steps     []HistoryStep `json:"steps"`
 	Paths     []PathChange  `json:"paths" jsonschema:"at most 100"`
-	PathCount int           `json:"path_count"`
-	Warnings  []string      `json:"warnings,omitempty"`
-	DryRun    bool          `json:"dry_run,omitempty"`
+	PathCount int           `json:"path_count" jsonschema:"all of them"`
+	Warnings  []string      `json:"warnings,omitempty" jsonschema:"for people"`
+	DryRun    bool          `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
 	TookMS    int64         `json:"took_ms"`
 }
 
@@ -183,30 +183,30 @@ type PathChange struct {
 
 // HistoryRequest is the payload of undo.history.
 type HistoryRequest struct {
-	Directory Directory `json:"directory,omitempty"`
+	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 	Limit     int       `json:"limit,omitempty" jsonschema:"how many entries; 100 if left out, at most 10000"`
 }
 
 // HistoryResult answers undo.history.
 type HistoryResult struct {
-	Directory string        `json:"directory"`
+	Directory string        `json:"directory" jsonschema:"path of the working directory"`
 	Steps     []HistoryStep `json:"steps" jsonschema:"newest first"`
-	Truncated bool          `json:"truncated,omitempty"`
+	Truncated bool          `json:"truncated,omitempty" jsonschema:"there is more"`
 }
 
 // HistoryStep is a step, or a barrier between steps (type barrier).
 type HistoryStep struct {
 	StepID        int64         `json:"step_id"`
 	Type          string        `json:"type" jsonschema:"command, api, ambient or barrier"`
-	Command       string        `json:"command"`
+	Command       string        `json:"command" jsonschema:"as it is shown in the history"`
 	Status        string        `json:"status" jsonschema:"completed, cancelled or failed"`
 	StartedAt     time.Time     `json:"started_at"`
 	EndedAt       time.Time     `json:"ended_at"`
-	ExitCode      *int          `json:"exit_code"`
+	ExitCode      *int          `json:"exit_code" jsonschema:"null where there is none"`
 	AffectedPaths []string      `json:"affected_paths" jsonschema:"at most 100"`
-	AffectedCount int           `json:"affected_count"`
-	Unprotected   bool          `json:"unprotected,omitempty"`
-	Damaged       string        `json:"damaged,omitempty"`
+	AffectedCount int           `json:"affected_count" jsonschema:"of paths, all of them"`
+	Unprotected   bool          `json:"unprotected,omitempty" jsonschema:"it outgrew the size limit and cannot be undone"`
+	Damaged       string        `json:"damaged,omitempty" jsonschema:"why it cannot be undone"`
 	StoredBytes   int64         `json:"stored_bytes"`
 	Barriers      []BarrierInfo `json:"barriers,omitempty" jsonschema:"edits from outside that block the undo of this step"`
 }
@@ -221,19 +221,19 @@ type BarrierInfo struct {
 
 // UndoLimits bound an undo log; -1 means no limit, what is left out stays.
 type UndoLimits struct {
-	MaxLogSizeBytes        *int64 `json:"max_log_size_bytes,omitempty"`
-	MaxStepCount           *int   `json:"max_step_count,omitempty"`
-	MaxSingleStepSizeBytes *int64 `json:"max_single_step_size_bytes,omitempty"`
-	MaxAgeSeconds          *int64 `json:"max_age_seconds,omitempty"`
+	MaxLogSizeBytes        *int64 `json:"max_log_size_bytes,omitempty" jsonschema:"oldest steps are evicted above it"`
+	MaxStepCount           *int   `json:"max_step_count,omitempty" jsonschema:"steps kept"`
+	MaxSingleStepSizeBytes *int64 `json:"max_single_step_size_bytes,omitempty" jsonschema:"above it a step becomes unprotected"`
+	MaxAgeSeconds          *int64 `json:"max_age_seconds,omitempty" jsonschema:"steps older than this go"`
 }
 
 // UndoConfigure is the payload of undo.configure.
 type UndoConfigure struct {
 	Directory              Directory `json:"directory,omitempty" jsonschema:"all, if left out"`
 	MaxLogSizeBytes        *int64    `json:"max_log_size_bytes,omitempty" jsonschema:"oldest steps are evicted above it; -1: no limit"`
-	MaxStepCount           *int      `json:"max_step_count,omitempty"`
+	MaxStepCount           *int      `json:"max_step_count,omitempty" jsonschema:"steps kept"`
 	MaxSingleStepSizeBytes *int64    `json:"max_single_step_size_bytes,omitempty" jsonschema:"above it a step becomes unprotected"`
-	MaxAgeSeconds          *int64    `json:"max_age_seconds,omitempty"`
+	MaxAgeSeconds          *int64    `json:"max_age_seconds,omitempty" jsonschema:"steps older than this go"`
 }
 
 // UndoLimitsResult answers undo.configure.
@@ -246,18 +246,18 @@ type UndoLimitsResult struct {
 
 // DirectoryRequest is the payload of what concerns one folder.
 type DirectoryRequest struct {
-	Directory Directory `json:"directory,omitempty"`
+	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 }
 
 // DiscardResult answers undo.discard.
 type DiscardResult struct {
-	Directory  string `json:"directory"`
+	Directory  string `json:"directory" jsonschema:"path of the working directory"`
 	BytesFreed int64  `json:"bytes_freed"`
 }
 
 // DiffRequest is the payload of undo.diff.
 type DiffRequest struct {
-	Directory Directory `json:"directory,omitempty"`
+	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 	StepID    int64     `json:"step_id,omitempty" jsonschema:"a step; 0 or left out: everything since the oldest step kept"`
 	MaxBytes  int       `json:"max_bytes,omitempty" jsonschema:"cut off beyond; at most and by default 1 MiB"`
 }
@@ -266,16 +266,16 @@ type DiffRequest struct {
 type DiffResult struct {
 	Diff      string `json:"diff" jsonschema:"unified"`
 	Encoding  string `json:"encoding,omitempty" jsonschema:"base64 if the diff is not UTF-8"`
-	Truncated bool   `json:"truncated,omitempty"`
+	Truncated bool   `json:"truncated,omitempty" jsonschema:"there is more"`
 }
 
 // RestoreRequest is the payload of undo.restore.
 type RestoreRequest struct {
-	Directory Directory `json:"directory,omitempty"`
+	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 	Path      string    `json:"path" jsonschema:"what to put back, with what is below it"`
 	StepID    int64     `json:"step_id" jsonschema:"to how it was before this step"`
-	Force     bool      `json:"force,omitempty"`
-	DryRun    bool      `json:"dry_run,omitempty"`
+	Force     bool      `json:"force,omitempty" jsonschema:"as in undo.rollback"`
+	DryRun    bool      `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
 }
 
 // ExecuteRequest is the payload of agent.execute.
@@ -295,9 +295,9 @@ type PromptRequest struct {
 	Directory      Directory         `json:"directory,omitempty" jsonschema:"where the agent runs"`
 	Prompt         string            `json:"prompt" jsonschema:"given to the agent command on its standard input"`
 	CWD            string            `json:"cwd,omitempty"`
-	Env            map[string]string `json:"env,omitempty"`
+	Env            map[string]string `json:"env,omitempty" jsonschema:"added to the environment"`
 	TimeoutSeconds float64           `json:"timeout_seconds,omitempty"`
-	Wait           bool              `json:"wait,omitempty"`
+	Wait           bool              `json:"wait,omitempty" jsonschema:"as in agent.execute"`
 }
 
 // ExecuteResult answers agent.execute and agent.prompt, and is the data of
@@ -305,19 +305,19 @@ type PromptRequest struct {
 type ExecuteResult struct {
 	StepID        int64        `json:"step_id"`
 	ExitCode      int          `json:"exit_code" jsonschema:"128+n if signal n ended the command"`
-	Signal        int          `json:"signal,omitempty"`
+	Signal        int          `json:"signal,omitempty" jsonschema:"the signal that ended it, if one did"`
 	Outcome       string       `json:"outcome" jsonschema:"completed, cancelled, denied or failed; after the last two the step was rolled back"`
-	Reason        string       `json:"reason,omitempty"`
+	Reason        string       `json:"reason,omitempty" jsonschema:"for people; left out if it is completed"`
 	DurationMS    int64        `json:"duration_ms"`
-	AffectedCount int          `json:"affected_count"`
+	AffectedCount int          `json:"affected_count" jsonschema:"of paths, all of them"`
 	Directories   []StepChange `json:"directories,omitempty" jsonschema:"what changed where"`
 }
 
 // StepChange is what a step left in one folder.
 type StepChange struct {
-	Directory     string   `json:"directory"`
+	Directory     string   `json:"directory" jsonschema:"path of the working directory"`
 	AffectedPaths []string `json:"affected_paths" jsonschema:"at most 100"`
-	AffectedCount int      `json:"affected_count"`
+	AffectedCount int      `json:"affected_count" jsonschema:"of paths, all of them"`
 }
 
 // CancelRequest is the payload of agent.cancel.
@@ -332,7 +332,7 @@ type CancelResult struct {
 
 // ListRequest is the payload of fs.list.
 type ListRequest struct {
-	Directory Directory `json:"directory,omitempty"`
+	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 	Path      string    `json:"path,omitempty" jsonschema:"relative to the directory; itself, if left out"`
 	Depth     int       `json:"depth,omitempty" jsonschema:"1 (default): its entries only"`
 	Limit     int       `json:"limit,omitempty" jsonschema:"at most and by default 10000"`
@@ -342,7 +342,7 @@ type ListRequest struct {
 type ListResult struct {
 	Path      string     `json:"path"`
 	Entries   []DirEntry `json:"entries" jsonschema:"sorted by path"`
-	Truncated bool       `json:"truncated,omitempty"`
+	Truncated bool       `json:"truncated,omitempty" jsonschema:"there is more"`
 }
 
 // DirEntry is one name.
@@ -358,7 +358,7 @@ type DirEntry struct {
 
 // ReadRequest is the payload of fs.read.
 type ReadRequest struct {
-	Directory Directory `json:"directory,omitempty"`
+	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 	Path      string    `json:"path"`
 	Offset    int64     `json:"offset,omitempty" jsonschema:"in bytes"`
 	Limit     int64     `json:"limit,omitempty" jsonschema:"in bytes; at most and by default 1 MiB"`
@@ -373,14 +373,14 @@ type ReadResult struct {
 	Length     int64     `json:"length" jsonschema:"bytes of the file in content; the next part begins at offset+length"`
 	Size       int64     `json:"size" jsonschema:"of the whole file"`
 	Truncated  bool      `json:"truncated" jsonschema:"more follows"`
-	Mode       string    `json:"mode"`
+	Mode       string    `json:"mode" jsonschema:"permissions, octal"`
 	ModifiedAt time.Time `json:"modified_at"`
 }
 
 // FSStatusResult answers fs.status.
 type FSStatusResult struct {
 	Directory DirectoryInfo     `json:"directory"`
-	Isolation string            `json:"isolation,omitempty"`
+	Isolation string            `json:"isolation,omitempty" jsonschema:"the runtime: jail, vm, seatbelt or none"`
 	Machine   map[string]string `json:"machine,omitempty" jsonschema:"as in session.status"`
 	Limits    *UndoLimitsResult `json:"limits,omitempty" jsonschema:"of its undo log; left out where there is none that can be used"`
 	Warnings  []FSWarning       `json:"warnings" jsonschema:"newest last"`
@@ -390,7 +390,7 @@ type FSStatusResult struct {
 type FSWarning struct {
 	Code    string  `json:"code"`
 	Message string  `json:"message"`
-	Steps   []int64 `json:"steps,omitempty"`
+	Steps   []int64 `json:"steps,omitempty" jsonschema:"the steps that it is about"`
 }
 
 // SafeguardConfigure is the payload of safeguard.configure. What is left out
@@ -405,8 +405,8 @@ type SafeguardConfigure struct {
 
 // SafeguardSettings answers safeguard.configure.
 type SafeguardSettings struct {
-	DeleteThreshold         int      `json:"delete_threshold"`
-	OverwriteThresholdBytes int64    `json:"overwrite_threshold_bytes"`
+	DeleteThreshold         int      `json:"delete_threshold" jsonschema:"0: off"`
+	OverwriteThresholdBytes int64    `json:"overwrite_threshold_bytes" jsonschema:"0: off"`
 	RenameOver              bool     `json:"rename_over"`
 	TimeoutSeconds          float64  `json:"timeout_seconds"`
 	Exempt                  []string `json:"exempt"`
@@ -428,11 +428,11 @@ type DecideRequest struct {
 type Pending struct {
 	ID          string    `json:"id"`
 	Kind        string    `json:"kind"`
-	Directory   string    `json:"directory"`
+	Directory   string    `json:"directory" jsonschema:"path of the working directory"`
 	StepID      int64     `json:"step_id"`
-	Command     string    `json:"command,omitempty"`
+	Command     string    `json:"command,omitempty" jsonschema:"as it is shown in the history"`
 	Count       int       `json:"count"`
-	SamplePaths []string  `json:"sample_paths"`
+	SamplePaths []string  `json:"sample_paths" jsonschema:"at most 10"`
 	Message     string    `json:"message"`
 	Since       time.Time `json:"since"`
 	Deadline    time.Time `json:"deadline" jsonschema:"denied if nobody decides before"`

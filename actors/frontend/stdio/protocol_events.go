@@ -22,7 +22,7 @@ const (
 // StepStarted is the payload of event.step_started.
 type StepStarted struct {
 	StepID    int64     `json:"step_id"`
-	Command   string    `json:"command"`
+	Command   string    `json:"command" jsonschema:"as it is shown in the history"`
 	At        time.Time `json:"at"`
 	RequestID string    `json:"request_id,omitempty" jsonschema:"of the agent.execute or agent.prompt that began it"`
 	Frontend  string    `json:"frontend,omitempty" jsonschema:"who asked for it: stdio, mcp, cli"`
@@ -33,26 +33,26 @@ type StepStarted struct {
 type StepCompleted struct {
 	StepID        int64     `json:"step_id"`
 	AffectedPaths []string  `json:"affected_paths" jsonschema:"at most 100"`
-	AffectedCount int       `json:"affected_count"`
+	AffectedCount int       `json:"affected_count" jsonschema:"of paths, all of them"`
 	ExitCode      *int      `json:"exit_code" jsonschema:"null where there is none: writes outside of commands"`
 	Directory     string    `json:"directory,omitempty" jsonschema:"left out if nothing changed"`
 	Type          string    `json:"type,omitempty" jsonschema:"command, api or ambient"`
-	Command       string    `json:"command,omitempty"`
+	Command       string    `json:"command,omitempty" jsonschema:"as it is shown in the history"`
 	Outcome       string    `json:"outcome" jsonschema:"completed, cancelled, denied or failed"`
-	Unprotected   bool      `json:"unprotected,omitempty"`
+	Unprotected   bool      `json:"unprotected,omitempty" jsonschema:"it outgrew the size limit and cannot be undone"`
 	Last          bool      `json:"last" jsonschema:"no further event.step_completed follows for this step"`
 	At            time.Time `json:"at"`
-	RequestID     string    `json:"request_id,omitempty"`
-	Frontend      string    `json:"frontend,omitempty"`
+	RequestID     string    `json:"request_id,omitempty" jsonschema:"of the request that it belongs to"`
+	Frontend      string    `json:"frontend,omitempty" jsonschema:"who asked for it: stdio, mcp, cli"`
 }
 
 // Output is the payload of event.terminal_output and event.agent_output.
 type Output struct {
 	Stream    string `json:"stream" jsonschema:"stdout or stderr"`
-	Data      string `json:"data"`
+	Data      string `json:"data" jsonschema:"text, or base64"`
 	Encoding  string `json:"encoding,omitempty" jsonschema:"base64 if the data is not UTF-8"`
 	StepID    int64  `json:"step_id"`
-	RequestID string `json:"request_id"`
+	RequestID string `json:"request_id" jsonschema:"of the request that it belongs to"`
 }
 
 // Warning is the payload of event.warning.
@@ -60,8 +60,8 @@ type Warning struct {
 	Code      string    `json:"code"`
 	Message   string    `json:"message"`
 	Field     string    `json:"field,omitempty" jsonschema:"of session.start, which has no effect here"`
-	Directory string    `json:"directory,omitempty"`
-	Steps     []int64   `json:"steps,omitempty"`
+	Directory string    `json:"directory,omitempty" jsonschema:"path of the working directory"`
+	Steps     []int64   `json:"steps,omitempty" jsonschema:"the steps that it is about"`
 	Lost      int       `json:"lost,omitempty" jsonschema:"events that were dropped because the client did not read"`
 	At        time.Time `json:"at"`
 }
@@ -70,7 +70,7 @@ type Warning struct {
 type ErrorEvent struct {
 	Code      Code      `json:"code"`
 	Message   string    `json:"message"`
-	Directory string    `json:"directory,omitempty"`
+	Directory string    `json:"directory,omitempty" jsonschema:"path of the working directory"`
 	At        time.Time `json:"at"`
 }
 
@@ -81,13 +81,13 @@ type SafeguardTriggered struct {
 	Kind        string    `json:"kind" jsonschema:"delete_threshold, overwrite_large or rename_over"`
 	DeleteCount int       `json:"delete_count,omitempty" jsonschema:"for delete_threshold"`
 	Count       int       `json:"count"`
-	SamplePaths []string  `json:"sample_paths"`
+	SamplePaths []string  `json:"sample_paths" jsonschema:"at most 10"`
 	Message     string    `json:"message"`
-	Directory   string    `json:"directory"`
-	Command     string    `json:"command,omitempty"`
+	Directory   string    `json:"directory" jsonschema:"path of the working directory"`
+	Command     string    `json:"command,omitempty" jsonschema:"as it is shown in the history"`
 	Deadline    time.Time `json:"deadline" jsonschema:"denied if nobody decides before"`
-	RequestID   string    `json:"request_id,omitempty"`
-	Frontend    string    `json:"frontend,omitempty"`
+	RequestID   string    `json:"request_id,omitempty" jsonschema:"of the request that it belongs to"`
+	Frontend    string    `json:"frontend,omitempty" jsonschema:"who asked for it: stdio, mcp, cli"`
 }
 
 // ApprovalRequested is the payload of event.approval_requested: a hold that is
@@ -97,12 +97,12 @@ type ApprovalRequested struct {
 	Kind        string    `json:"kind"`
 	StepID      int64     `json:"step_id,omitempty"`
 	Message     string    `json:"message"`
-	SamplePaths []string  `json:"sample_paths"`
-	Directory   string    `json:"directory,omitempty"`
-	Command     string    `json:"command,omitempty"`
+	SamplePaths []string  `json:"sample_paths" jsonschema:"at most 10"`
+	Directory   string    `json:"directory,omitempty" jsonschema:"path of the working directory"`
+	Command     string    `json:"command,omitempty" jsonschema:"as it is shown in the history"`
 	Deadline    time.Time `json:"deadline"`
-	RequestID   string    `json:"request_id,omitempty"`
-	Frontend    string    `json:"frontend,omitempty"`
+	RequestID   string    `json:"request_id,omitempty" jsonschema:"of the request that it belongs to"`
+	Frontend    string    `json:"frontend,omitempty" jsonschema:"who asked for it: stdio, mcp, cli"`
 }
 
 // SafeguardDecided is the payload of event.safeguard_decided.
@@ -111,36 +111,36 @@ type SafeguardDecided struct {
 	Action      string    `json:"action" jsonschema:"allow or deny"`
 	By          string    `json:"by" jsonschema:"stdio, terminal, cli, mcp, timeout ..."`
 	StepID      int64     `json:"step_id"`
-	Directory   string    `json:"directory"`
+	Directory   string    `json:"directory" jsonschema:"path of the working directory"`
 	At          time.Time `json:"at"`
 }
 
 // ExternalModification is the payload of event.external_modification.
 type ExternalModification struct {
-	Directory     string    `json:"directory"`
+	Directory     string    `json:"directory" jsonschema:"path of the working directory"`
 	AffectedPaths []string  `json:"affected_paths" jsonschema:"at most 100"`
-	AffectedCount int       `json:"affected_count"`
+	AffectedCount int       `json:"affected_count" jsonschema:"of paths, all of them"`
 	Message       string    `json:"message"`
 	At            time.Time `json:"at"`
 }
 
 // RecoveryEvent is the payload of event.recovery.
 type RecoveryEvent struct {
-	Directory         string    `json:"directory"`
+	Directory         string    `json:"directory" jsonschema:"path of the working directory"`
 	StepID            int64     `json:"step_id" jsonschema:"the step that was interrupted, or 0"`
-	Command           string    `json:"command,omitempty"`
+	Command           string    `json:"command,omitempty" jsonschema:"as it is shown in the history"`
 	RestoredPaths     int       `json:"restored_paths"`
 	CompletedRollback bool      `json:"completed_rollback,omitempty" jsonschema:"an interrupted undo was finished"`
 	Unprotected       bool      `json:"unprotected,omitempty" jsonschema:"the step was kept: it had outgrown its limit"`
-	Problems          []string  `json:"problems,omitempty"`
+	Problems          []string  `json:"problems,omitempty" jsonschema:"what could not be put back"`
 	Message           string    `json:"message"`
 	At                time.Time `json:"at"`
 }
 
 // UndoVersionMismatchEvent is the payload of event.undo_version_mismatch.
 type UndoVersionMismatchEvent struct {
-	Directory       string    `json:"directory,omitempty"`
-	UndoDir         string    `json:"undo_dir,omitempty"`
+	Directory       string    `json:"directory,omitempty" jsonschema:"path of the working directory"`
+	UndoDir         string    `json:"undo_dir,omitempty" jsonschema:"where its undo log is"`
 	FoundVersion    int       `json:"found_version,omitempty"`
 	ExpectedVersion int       `json:"expected_version,omitempty"`
 	Message         string    `json:"message"`
