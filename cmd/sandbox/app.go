@@ -164,6 +164,11 @@ func (a *app) rootCommand() *cobra.Command {
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
 		a.configCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
 	)
+	root.InitDefaultCompletionCmd()
+	finish(root)
+	// They fail only for a flag that is not there.
+	_ = root.MarkPersistentFlagDirname("working-dir")
+	_ = root.MarkPersistentFlagFilename("config-file", "toml")
 	return root
 }
 

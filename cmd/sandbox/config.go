@@ -139,7 +139,11 @@ func (a *app) configPathCommand() *cobra.Command {
 }
 
 // forgiving reports whether a command goes on without the files: those that
-// help to put them right.
+// help to put them right, and those that have no use for them.
 func forgiving(cmd *cobra.Command) bool {
-	return cmd.HasParent() && cmd.Parent().Name() == "config" && (cmd.Name() == "check" || cmd.Name() == "path")
+	switch strings.TrimPrefix(cmd.CommandPath(), "sandbox ") {
+	case "config check", "config path", "help", "version", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+		return true
+	}
+	return cmd.HasParent() && cmd.Parent().Name() == "completion"
 }

@@ -34,6 +34,8 @@ func (a *app) serveCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.protocol, "protocol", "stdio", "stdio or mcp")
 	cmd.Flags().StringVar(&o.socket, "mcp-socket", "", "serve MCP clients on this unix socket too; its token is kept beside it")
+	// It fails only for a flag that is not there.
+	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions([]string{"stdio", "mcp"}, cobra.ShellCompDirectiveNoFileComp))
 	a.addKeyFlags(cmd, sessionFlags...)
 	return cmd
 }

@@ -27,32 +27,38 @@ func (a *app) service(ctx context.Context) (actors.Service, actors.Directory, er
 	if len(dirs) != 1 {
 		return nil, actors.Directory{}, usageError{errors.New("name one --working-dir: histories are kept for each folder")}
 	}
-	cfg := a.config(dirs)
+	s, err := a.serviceOf(ctx, dirs[0])
+	return s, dirs[0], err
+}
+
+// serviceOf is service for one folder.
+func (a *app) serviceOf(ctx context.Context, dir actors.Directory) (actors.Service, error) {
+	cfg := a.config([]actors.Directory{dir})
 	for deadline := time.Now().Add(lockPatience); ; {
 		s, err := actors.Offline(ctx, cfg)
 		if err == nil {
 			if r, ok := s.(actors.Runner); ok {
 				r.Subscribe(a.tellRecovery) // before Close returns, all has been told
 			}
-			return s, dirs[0], nil
+			return s, nil
 		}
 		var locked *undolog.LockedError
 		if !errors.As(err, &locked) {
-			return nil, dirs[0], err
+			return nil, err
 		}
 		if locked.Owner.Socket != "" {
 			s, dialErr := actors.Dial(ctx, locked.Owner.Socket)
 			if dialErr == nil {
-				return s, dirs[0], nil
+				return s, nil
 			}
 			err = fmt.Errorf("%w; its control socket does not answer: %w", err, dialErr)
 		}
 		if time.Now().After(deadline) {
-			return nil, dirs[0], err
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, dirs[0], ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(30 * time.Millisecond):
 		}
 	}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,31 +15,63 @@ import (
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show the working folder's history in figures, and the session that has it open",
-		Args:  checkArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withService(cmd.Context(), func(s actors.Service, _ actors.Directory) error {
-				st, err := s.Status(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if a.flags.json {
-					return a.printJSON(st)
-				}
-				a.printStatus(st)
-				return nil
-			})
-		},
+		Short: "Show the working folders' histories in figures, and the session that has them open",
+		Long: "Show the working folders' histories in figures, and the session that has them open.\n" +
+			"With --json it is an object, or an array of them if several folders are named.",
+		Args: checkArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}
 }
 
-func (a *app) printStatus(st actors.Status) {
+func (a *app) status(ctx context.Context) error {
+	dirs, err := a.directories(true)
+	if err != nil {
+		return err
+	}
+	var all []actors.Status
+	for _, d := range dirs {
+		if slices.ContainsFunc(all, func(st actors.Status) bool {
+			return slices.ContainsFunc(st.Directories, func(known actors.DirectoryStatus) bool { return known.Path == d.Path })
+		}) {
+			continue // a folder of a session that was shown
+		}
+		st, err := a.statusOf(ctx, d)
+		if err != nil {
+			return err
+		}
+		all = append(all, st)
+	}
+	switch {
+	case a.flags.json && len(dirs) == 1:
+		return a.printJSON(all[0])
+	case a.flags.json:
+		return a.printJSON(all)
+	}
+	for i, st := range all {
+		a.printStatus(st, i == 0 || all[i-1].State != st.State || st.State != "offline")
+	}
+	return nil
+}
+
+func (a *app) statusOf(ctx context.Context, dir actors.Directory) (actors.Status, error) {
+	s, err := a.serviceOf(ctx, dir)
+	if err != nil {
+		return actors.Status{}, err
+	}
+	st, err := s.Status(ctx)
+	return st, errors.Join(err, s.Close(ctx))
+}
+
+// printStatus prints the folders and, before them, the session.
+func (a *app) printStatus(st actors.Status, session bool) {
 	line := func(key, format string, args ...any) {
 		fmt.Fprintf(a.stdout, "%-9s %s\n", key, fmt.Sprintf(format, args...))
 	}
-	if st.State == "offline" {
+	switch {
+	case !session:
+	case st.State == "offline":
 		line("session", "none running")
-	} else {
+	default:
 		line("session", "%s, %s, process %d, isolation %s, started %s",
 			st.Session, st.State, st.PID, st.Isolation, ago(st.StartedAt, time.Now()))
 	}

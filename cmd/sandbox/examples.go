@@ -1,0 +1,65 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// examples are what the help of each command shows, by its words. They are
+// separated by ";" and stand here together so that one is written like another.
+var examples = map[string]string{
+	"run":           "sandbox run -- make install; sandbox run -C ~/src/app --timeout 10m -- npm ci; sandbox run -C app=~/src/app -C ~/src/lib:ro -- make; sandbox run --safeguard-deletes 20 -- ./cleanup.sh",
+	"serve":         "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
+	"history":       "sandbox history; sandbox history --json",
+	"show":          "sandbox show; sandbox show 3",
+	"diff":          "sandbox diff; sandbox diff 3",
+	"undo":          "sandbox undo; sandbox undo 3 --dry-run; sandbox undo --force; sandbox undo --abort",
+	"redo":          "sandbox redo; sandbox redo 2",
+	"restore":       "sandbox restore README.md --step 3; sandbox restore src --step 3 --dry-run",
+	"approve":       "sandbox pending; sandbox approve sg_001",
+	"deny":          "sandbox pending; sandbox deny sg_001",
+	"pending":       "sandbox pending",
+	"status":        "sandbox status; sandbox status -C ~/src/app -C ~/src/lib",
+	"gc":            "sandbox gc; sandbox gc --compress-all",
+	"inspect":       "sandbox inspect; sandbox inspect --watch; sandbox inspect --json",
+	"ps":            "sandbox ps; sandbox ps --json",
+	"config":        "sandbox config show --origin; sandbox config check codeagent.toml --level project",
+	"config show":   "sandbox config show; sandbox config show --origin",
+	"config check":  "sandbox config check ~/.config/codeagent/codeagent.toml; sandbox config check codeagent.toml --level project",
+	"config path":   "sandbox config path",
+	"mcp":           "sandbox mcp install --client claude-code; sandbox mcp connect /run/user/1000/app.mcp",
+	"mcp install":   "sandbox mcp install --client claude-code; sandbox mcp install --client cursor --print; sandbox mcp install --client vscode -- --safeguard-deletes 20",
+	"mcp uninstall": "sandbox mcp uninstall --client claude-code",
+	"mcp connect":   "sandbox mcp connect /run/user/1000/app.mcp",
+	"guest":         "sandbox guest build; sandbox run --isolation vm -- uname -a",
+	"guest build":   "sandbox guest build",
+	"doctor":        "sandbox doctor; sandbox doctor --json",
+	"version":       "sandbox version",
+	"completion":    "source <(sandbox completion bash); sandbox completion fish >~/.config/fish/completions/sandbox.fish",
+
+	"completion bash":       "source <(sandbox completion bash); sandbox completion bash >/etc/bash_completion.d/sandbox",
+	"completion zsh":        "source <(sandbox completion zsh)",
+	"completion fish":       "sandbox completion fish >~/.config/fish/completions/sandbox.fish",
+	"completion powershell": "sandbox completion powershell | Out-String | Invoke-Expression",
+}
+
+// takeFiles are the commands whose arguments are files; a shell completes no
+// file names for the others.
+var takeFiles = []string{"run", "restore", "config check", "mcp connect"}
+
+// finish completes the commands below parent: their examples, and what a shell
+// completes.
+func finish(parent *cobra.Command) {
+	for _, cmd := range parent.Commands() {
+		words := strings.TrimPrefix(cmd.CommandPath(), "sandbox ")
+		if text := examples[words]; text != "" && cmd.Example == "" {
+			cmd.Example = "  " + strings.ReplaceAll(text, "; ", "\n  ")
+		}
+		if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && !slices.Contains(takeFiles, words) {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		finish(cmd)
+	}
+}
