@@ -1,16 +1,22 @@
 package jail
 
 import (
+	"errors"
 	"os"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // Processes returns how many processes other than PID 1 are alive inside, so
-// that a step whose last process has ended need not wait for late writes. It
-// does not see into pid namespaces that were made inside; what is written from
-// there after the command's end is an ambient step at worst.
+// that a step whose last process has ended need not wait for late writes. Where
+// there are some it does not see into pid namespaces that were made inside.
 func (g *guest) Processes() (int, error) {
-	inside, err := os.Readlink("/proc/" + strconv.Itoa(g.pid) + "/ns/pid")
+	proc := "/proc/" + strconv.Itoa(g.pid)
+	if childless(proc, g.pid) {
+		return 0, nil
+	}
+	inside, err := os.Readlink(proc + "/ns/pid")
 	if err != nil {
 		return 0, err
 	}
@@ -29,4 +35,37 @@ func (g *guest) Processes() (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// childless reports whether the process surely has no children, which for PID 1
+// means that nobody else is alive inside: an orphan becomes a child of its first
+// thread, which is therefore looked at last. Every step asks this at its end, and
+// it takes a few system calls where a look at each process of the host takes a
+// millisecond. The kernel may lack the list (CONFIG_PROC_CHILDREN): then nothing
+// is sure.
+func childless(proc string, pid int) bool {
+	threads, err := numbers(proc + "/task")
+	if err != nil {
+		return false
+	}
+	first := strconv.Itoa(pid)
+	for _, tid := range threads {
+		// A thread that has ended meanwhile has left its children to the first.
+		if tid != first && !empty(proc+"/task/"+tid+"/children", true) {
+			return false
+		}
+	}
+	return empty(proc+"/task/"+first+"/children", false)
+}
+
+// empty reports whether nothing can be read from a file, which may be missing.
+func empty(path string, missing bool) bool {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return missing && errors.Is(err, unix.ENOENT)
+	}
+	defer unix.Close(fd)
+	var b [1]byte
+	n, err := unix.Read(fd, b[:])
+	return n == 0 && (err == nil || missing && errors.Is(err, unix.ESRCH))
 }
