@@ -264,6 +264,9 @@ func (s *Server) syncfs() syscall.Errno {
 // InFlight implements [fsbridge.Bridge].
 func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
 
+// Kind says what this bridge is, and what it speaks, for people.
+func (s *Server) Kind() (kind, protocol string) { return "virtiofs", "FUSE over vhost-user" }
+
 // Fence implements [fsbridge.Bridge]: by Options.Sync, if a file is open for
 // writing (a mapping keeps its file open).
 func (s *Server) Fence(ctx context.Context) error {

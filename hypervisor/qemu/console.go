@@ -21,12 +21,17 @@ func splitLines(text string) []string {
 	return lines
 }
 
-// panicLine returns what the guest's kernel said when it gave up, or nothing.
-func panicLine(text string) string {
-	for _, l := range splitLines(text) {
-		if i := strings.Index(l, "Kernel panic - not syncing:"); i >= 0 {
-			return l[i:]
-		}
+// panicLine returns what the guest's kernel said when it gave up, or nothing,
+// and what stood before that.
+func panicLine(text string) (line, before string) {
+	const mark = "Kernel panic - not syncing:"
+	before, rest, found := strings.Cut(text, mark)
+	if !found {
+		return "", text
 	}
-	return ""
+	rest, _, _ = strings.Cut(rest, "\n")
+	if lines := splitLines(mark + rest); len(lines) == 1 {
+		return lines[0], before[:strings.LastIndexByte(before, '\n')+1]
+	}
+	return mark, before
 }

@@ -72,11 +72,11 @@ func fakeQEMU(args []string) int {
 	at := map[string]int{}
 	way := ""
 	for i, a := range args {
-		switch {
-		case a == "-chardev":
+		switch a {
+		case "-chardev":
 			o := strings.Split(args[i+1], ",")
 			at[strings.TrimPrefix(o[1], "id=")], _ = strconv.Atoi(strings.TrimPrefix(o[2], "fd="))
-		case a == "-append":
+		case "-append":
 			_, way, _ = strings.Cut(args[i+1], "fake=")
 		}
 	}
@@ -165,7 +165,7 @@ func (f fake) play(way string) int {
 		return f.wait()
 	case "panics":
 		f.obey(true)
-		fmt.Fprintln(f.console, "[    1.0] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n[    1.1] Call Trace:")
+		fmt.Fprintln(f.console, "[    0.9] no root\r\n[    1.0] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n[    1.1] Call Trace:")
 		f.event("guest-reset")
 		return 0
 	case "no-monitor":

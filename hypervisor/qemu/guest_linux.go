@@ -131,7 +131,7 @@ func (g *guest) obituary(status syscall.WaitStatus) error {
 	if g.why != nil {
 		return fmt.Errorf("%w%s", g.why, g.lastWords())
 	}
-	if p := panicLine(g.console.String()); p != "" {
+	if p, _ := panicLine(g.console.String()); p != "" {
 		return fmt.Errorf("the guest's kernel gave up: %.300s%s", p, g.lastWords())
 	}
 	switch {
@@ -147,10 +147,12 @@ func (g *guest) obituary(status syscall.WaitStatus) error {
 	return fmt.Errorf("QEMU ended unexpectedly (%s)%s", how, g.lastWords())
 }
 
-// lastWords are the last lines of the console, as the end of an error.
+// lastWords are the last lines of the console, as the end of an error; those
+// before a panic, whose own tell people little.
 func (g *guest) lastWords() string {
 	const lines = 8
-	text := lastLines(g.console.String(), lines)
+	_, before := panicLine(g.console.String())
+	text := lastLines(before, lines)
 	if len(text) == 0 {
 		return "; its console is empty"
 	}

@@ -85,7 +85,7 @@ func contains(t *testing.T, err error, parts ...string) {
 func TestBadBoots(t *testing.T) {
 	for way, want := range map[string][]string{
 		"refuses": {"QEMU ended unexpectedly (exit status 1: fake: cannot set up guest memory", "its console is empty"},
-		"panics":  {"the guest's kernel gave up: Kernel panic - not syncing: VFS: Unable to mount root fs", "Call Trace:"},
+		"panics":  {"the guest's kernel gave up: Kernel panic - not syncing: VFS: Unable to mount root fs", "console ends with:\n    [    0.9] no root"},
 		"old":     {"the guest speaks version 2, we speak 1"},
 		"babbles": {"nonsense on its control channel"},
 	} {
@@ -375,7 +375,10 @@ func TestSplitLines(t *testing.T) {
 	if want := []string{"a[2Jb", "c1m ü"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if p := panicLine("x\n[ 1.0] Kernel panic - not syncing: boom\ny"); p != "Kernel panic - not syncing: boom" {
-		t.Errorf("%q", p)
+	if p, before := panicLine("x\n[ 1.0] Kernel panic - not syncing: boom\r\ny"); p != "Kernel panic - not syncing: boom" || before != "x\n" {
+		t.Errorf("%q after %q", p, before)
+	}
+	if p, before := panicLine("x\n"); p != "" || before != "x\n" {
+		t.Errorf("%q after %q", p, before)
 	}
 }
