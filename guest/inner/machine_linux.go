@@ -71,7 +71,7 @@ func serveMachine() error {
 	return shim.Serve(port, shim.Options{
 		Init: true, Env: env, NotifyDir: notifyDir, Warnings: warnings,
 		Credential: &syscall.Credential{Uid: uint32(plan.UID), Gid: uint32(plan.GID)},
-		Invalidate: dropCaches,
+		Invalidate: func() error { return dropCaches(plan.Shares) },
 		Sync:       func() error { return syncShares(plan.Shares) },
 	})
 }
@@ -195,14 +195,18 @@ func mountShare(s control.MachineShare) error {
 	if err := os.MkdirAll(string(s.Path), 0o755); err != nil {
 		return err
 	}
+	if err := unix.Mount(s.Tag, string(s.Path), "virtiofs", mountFlags(s), ""); err != nil {
+		return fmt.Errorf("mounting %s (virtiofs %s): %w", s.Path, s.Tag, err)
+	}
+	return nil
+}
+
+func mountFlags(s control.MachineShare) uintptr {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
 	if s.ReadOnly {
 		flags |= unix.MS_RDONLY
 	}
-	if err := unix.Mount(s.Tag, string(s.Path), "virtiofs", flags, ""); err != nil {
-		return fmt.Errorf("mounting %s (virtiofs %s): %w", s.Path, s.Tag, err)
-	}
-	return nil
+	return flags
 }
 
 // writeUsers makes the ordinary user, with the number that the host gave it.
@@ -223,8 +227,19 @@ func writeUsers(uid, gid int) error {
 	return os.Chown(home, uid, gid)
 }
 
-// dropCaches forgets clean pages, names and attributes of every file system.
-func dropCaches() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0) }
+// dropCaches forgets the names, attributes and clean pages of the working
+// folders. A remount drops every name that is not in use: drop_caches alone keeps
+// those that were used lately. An attribute goes with its name, since it comes
+// anew with the next lookup.
+func dropCaches(shares []control.MachineShare) error {
+	var errs []error
+	for _, s := range shares {
+		if err := unix.Mount("", string(s.Path), "", unix.MS_REMOUNT|mountFlags(s), ""); err != nil {
+			errs = append(errs, fmt.Errorf("remounting %s: %w", s.Path, err))
+		}
+	}
+	return errors.Join(append(errs, os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))...)
+}
 
 // syncShares writes back what is dirty on the working folders.
 func syncShares(shares []control.MachineShare) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/fuse"
@@ -31,11 +32,14 @@ type Session struct {
 type Options struct {
 	Dir, Undo, Mount string // Mount is an existing directory
 	// Socket, if set, is where a virtual machine finds the folder, instead of
-	// Mount. Sync makes it write back what is dirty.
-	Socket string
-	Sync   func(context.Context) error
-	Owner  *fuse.Owner
-	Limits undolog.Limits
+	// Mount; File is a connection to one. Sync makes it write back what is dirty,
+	// Drop forget what it caches. TTL is how long it may cache at most.
+	Socket     string
+	File       *os.File
+	Sync, Drop func(context.Context) error
+	TTL        time.Duration
+	Owner      *fuse.Owner
+	Limits     undolog.Limits
 }
 
 // Open mounts the folder. Close the Session.
@@ -62,8 +66,18 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 }
 
 func (s *Session) serve(o Options, tree fuse.Options) (err error) {
-	if o.Socket != "" {
-		b, err := virtiofs.Listen(o.Socket, virtiofs.Options{Tree: tree, Sync: o.Sync})
+	if o.Socket != "" || o.File != nil {
+		tree.TTL = o.TTL
+		v := virtiofs.Options{Tree: tree, Sync: o.Sync}
+		if o.Drop != nil {
+			v.Drop = func(virtiofs.Stale) error { return o.Drop(context.Background()) }
+		}
+		var b *virtiofs.Server
+		if o.File != nil {
+			b, err = virtiofs.ServeFile(o.File, v)
+		} else {
+			b, err = virtiofs.Listen(o.Socket, v)
+		}
 		if err == nil {
 			s.Bridge = b
 		}
