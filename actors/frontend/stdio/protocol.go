@@ -18,7 +18,7 @@ const (
 	// MaxInFlight is how many requests may be in flight at once.
 	MaxInFlight = 256
 	// MaxControl is how many more may be that ask, decide or cancel.
-	MaxControl = 64
+	MaxControl = 256
 	// MaxRequestID is the longest request_id, in bytes.
 	MaxRequestID = 256
 	// MaxContent is the most that one answer carries of a file or diff, in bytes
