@@ -26,9 +26,7 @@ import (
 	_ "go.opentelemetry.io/otel/sdk/metric"
 	_ "go.opentelemetry.io/otel/sdk/trace"
 	_ "go.uber.org/goleak"
-	_ "golang.org/x/net/dns/dnsmessage"
 	_ "golang.org/x/sys/unix"
 	_ "golang.org/x/term"
-	_ "gvisor.dev/gvisor/pkg/tcpip/stack"
 	_ "pgregory.net/rapid"
 )

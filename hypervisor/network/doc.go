@@ -1,0 +1,40 @@
+// Package network is the guest's network: a user-mode TCP/IP stack (gVisor's) on
+// the host's side of a virtual ethernet cable. The guest's connections end here
+// and go on as ordinary sockets of this process, if the policy engine
+// ([policy.Engine]) allows; a root user of the guest has no rule to flush.
+//
+// # The cable
+//
+// A stream of frames as QEMU's "-netdev stream" and "-netdev socket" speak it:
+// four bytes of length, most significant first, and the ethernet frame. Offloads
+// are off on such a cable, so that a frame is no longer than the MTU and 14
+// bytes.
+//
+// # What the guest sees
+//
+// One IPv4 address, a gateway that is the host's loopback by another name
+// ("host.sandbox.internal": a connection to it is decided as one to 127.0.0.1),
+// and a DNS server. It may set them statically ([Network.Guest]) or ask by DHCP.
+//
+//   - TCP: the SYN waits until the policy has decided and the host is connected;
+//     denied or failed is a reset. Ends of streams, resets and backpressure pass
+//     in both directions.
+//   - UDP: one flow per pair of addresses, until nothing passed for a while.
+//     Denied is an ICMP "port unreachable".
+//   - ICMP: echo requests are sent on by a socket of the host's, where it has the
+//     right to (Linux: net.ipv4.ping_group_range, or root). Nothing else.
+//   - DNS: addresses of names (A) that the policy allows; everything else has an
+//     empty answer, forbidden names are refused. The host's resolver is asked, so
+//     its hosts file and VPNs count.
+//
+// There is no IPv6 inside, no multicast, and nothing can be reached from outside.
+//
+// # Trust
+//
+// Frames come from a hostile guest. Those that have not its own source address,
+// are longer than the MTU allows, or are neither ARP nor IPv4 are dropped before
+// the stack sees them. Flows, undecided flows, lookups, pings, new flows per
+// second and the buffers of each are bounded ([Limits]); beyond, they are refused
+// or dropped. What the guest does not take off its cable is dropped, as a switch
+// would.
+package network

@@ -1,0 +1,172 @@
+package network
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+
+	"gvisor.dev/gvisor/pkg/buffer"
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/link/channel"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+)
+
+// Parts of frames, in bytes.
+const (
+	lengthSize   = 4 // before each frame
+	ethernetSize = 14
+	arpSize      = 28
+	ipv4Size     = 20
+
+	typeIPv4 = 0x0800
+	typeARP  = 0x0806
+)
+
+const (
+	// queueFrames is how many frames wait for the guest to take them.
+	queueFrames = 1024
+	// batchBytes is about how many of them are written at once.
+	batchBytes = 256 << 10
+)
+
+// gatewayMAC is our end's address, locally administered.
+const gatewayMAC = tcpip.LinkAddress("\x52\x55\x0a\x00\x02\x02")
+
+// link is our end of the cable: the stack's frames wait in a bounded queue.
+type link struct {
+	*channel.Endpoint
+	dropped atomic.Uint64
+}
+
+func newLink(o Options) *link {
+	return &link{Endpoint: channel.New(queueFrames, uint32(o.MTU+ethernetSize), gatewayMAC)}
+}
+
+// WritePackets queues frames; those for which there is no room are lost, which
+// TCP takes for congestion.
+func (l *link) WritePackets(pkts stack.PacketBufferList) (int, tcpip.Error) {
+	sent, err := l.Endpoint.WritePackets(pkts)
+	if lost := pkts.Len() - sent; lost > 0 {
+		l.dropped.Add(uint64(lost))
+	}
+	return sent, err
+}
+
+// write writes the queue to w until ctx ends or w fails.
+func (l *link) write(ctx context.Context, w io.Writer) error {
+	var batch []byte
+	for {
+		pkt := l.ReadContext(ctx)
+		if pkt == nil {
+			return ctx.Err()
+		}
+		batch = batch[:0]
+		for ; pkt != nil; pkt = l.Read() {
+			batch = binary.BigEndian.AppendUint32(batch, uint32(pkt.Size()))
+			for _, part := range pkt.AsSlices() {
+				batch = append(batch, part...)
+			}
+			pkt.DecRef()
+			if len(batch) >= batchBytes {
+				break
+			}
+		}
+		if _, err := w.Write(batch); err != nil {
+			return err
+		}
+	}
+}
+
+// read hands the guest's frames to the stack until the cable ends. A panic of the
+// stack's is an error: this guest loses its network, the others do not.
+func (n *Network) read(conn net.Conn) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			n.log.Error("the network stack failed on a frame", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = fmt.Errorf("network: the stack failed on a frame: %v", p)
+		}
+	}()
+	r := bufio.NewReaderSize(conn, 256<<10)
+	frame := make([]byte, n.o.MTU+ethernetSize)
+	for {
+		var length [lengthSize]byte
+		if _, err := io.ReadFull(r, length[:]); err != nil {
+			return cableEnd(err)
+		}
+		size := int64(binary.BigEndian.Uint32(length[:]))
+		if size < ethernetSize || size > int64(len(frame)) {
+			n.oversize.Add(1)
+			if _, err := io.CopyN(io.Discard, r, size); err != nil {
+				return cableEnd(err)
+			}
+			continue
+		}
+		if _, err := io.ReadFull(r, frame[:size]); err != nil {
+			return cableEnd(err)
+		}
+		n.receive(frame[:size])
+	}
+}
+
+// cableEnd is nil for an end in order: QEMU is gone, or we closed.
+func cableEnd(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return fmt.Errorf("network: reading frames: %w", err)
+}
+
+// receive gives the stack a frame that it may see, and copies it for that.
+func (n *Network) receive(frame []byte) {
+	if !n.admit(frame) {
+		n.foreign.Add(1)
+		return
+	}
+	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(frame)})
+	n.link.InjectInbound(0, pkt)
+	pkt.DecRef()
+}
+
+// admit tells whether a frame is ARP or IPv4, from the guest's own address, and
+// for a place that may exist. It looks at no more than it must to keep other
+// addresses out of the stack's tables; the stack checks the rest.
+func (n *Network) admit(frame []byte) bool {
+	if len(frame) < ethernetSize {
+		return false
+	}
+	if to := tcpip.LinkAddress(frame[:6]); to != gatewayMAC && frame[0]&1 == 0 {
+		return false
+	}
+	body := frame[ethernetSize:]
+	switch binary.BigEndian.Uint16(frame[12:]) {
+	case typeARP:
+		if len(body) < arpSize {
+			return false
+		}
+		from, to := ip4(body[14:]), ip4(body[24:])
+		// The stack would answer for every address, the guest's own among them.
+		return (from == n.guest.Address.Addr() || from.IsUnspecified()) && (to == n.host || to == n.guest.DNS)
+	case typeIPv4:
+		if len(body) < ipv4Size {
+			return false
+		}
+		from, to := ip4(body[12:]), ip4(body[16:])
+		if to == broadcast { // DHCP
+			return from.IsUnspecified() || from == n.guest.Address.Addr()
+		}
+		return from == n.guest.Address.Addr() && !to.IsMulticast() && to != from
+	}
+	return false
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+func ip4(b []byte) netip.Addr { return netip.AddrFrom4([4]byte(b[:4])) }

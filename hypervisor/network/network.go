@@ -1,0 +1,315 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
+)
+
+// HostName is the name by which the guest finds the host.
+const HostName = "host.sandbox.internal"
+
+// Options of [New]. Only Policy is required.
+type Options struct {
+	// Policy decides and audits. It is shared, and not closed by the network.
+	Policy *policy.Engine
+
+	// Subnet is the guest's; the host is its second address, the DNS server the
+	// third, the guest the fifteenth. The zero value means 10.0.2.0/24. What is in
+	// it cannot be reached elsewhere.
+	Subnet netip.Prefix
+	// MTU in bytes, 576 to 65520; 0 means 1500.
+	MTU    int
+	Limits Limits
+
+	// Resolver answers lookups; nil means the host's.
+	Resolver Resolver
+	// Dial connects to the outside; nil means [net.Dialer]. A connection that has
+	// CloseWrite can be closed by halves.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Ping sends one echo request and returns when it was answered; nil means a
+	// socket of the host's.
+	Ping func(ctx context.Context, to netip.Addr, seq uint16, payload []byte) error
+
+	Log *slog.Logger
+}
+
+// Limits bound what a guest can use; zero values mean the defaults in brackets.
+type Limits struct {
+	TCP     int // connections at a time (512)
+	Opening int // of them undecided or connecting (128)
+	UDP     int // flows at a time (512)
+	Lookups int // names being resolved at a time (64)
+	Pings   int // unanswered echo requests (64)
+
+	NewFlows int // new flows, lookups and pings per second (1000), twice that at once
+	Buffer   int // bytes buffered per TCP connection and direction (256 KiB)
+
+	DialTimeout time.Duration // for a connection to be made (30 s)
+	UDPIdle     time.Duration // after which a UDP flow ends (60 s)
+}
+
+func (l *Limits) setDefaults() {
+	for _, d := range []struct {
+		value *int
+		to    int
+	}{{&l.TCP, 512}, {&l.Opening, 128}, {&l.UDP, 512}, {&l.Lookups, 64}, {&l.Pings, 64}, {&l.NewFlows, 1000}, {&l.Buffer, 256 << 10}} {
+		if *d.value <= 0 {
+			*d.value = d.to
+		}
+	}
+	if l.DialTimeout <= 0 {
+		l.DialTimeout = 30 * time.Second
+	}
+	if l.UDPIdle <= 0 {
+		l.UDPIdle = time.Minute
+	}
+}
+
+// Guest is what a guest has to set up for itself; by DHCP it learns the same.
+type Guest struct {
+	Address netip.Prefix // with the subnet's length
+	Gateway netip.Addr
+	DNS     netip.Addr
+	MTU     int
+}
+
+// ResolvConf is a /etc/resolv.conf for the guest. Its long timeout lets a person
+// decide about a name while the lookup waits.
+func (g Guest) ResolvConf() string {
+	return fmt.Sprintf("nameserver %s\noptions timeout:30 attempts:3\n", g.DNS)
+}
+
+// Stats count what was dropped without a decision, since the start.
+type Stats struct {
+	Oversize uint64 // frames longer than the MTU allows, or shorter than a header
+	Foreign  uint64 // frames of other protocols, or from or to other addresses
+	Flooded  uint64 // flows beyond Limits.NewFlows, Lookups or Pings
+	Queue    uint64 // frames that the guest did not take in time
+}
+
+// Network is one guest's. Its methods are safe for concurrent use.
+type Network struct {
+	o     Options
+	log   *slog.Logger
+	guest Guest
+	host  netip.Addr // the gateway, which is the host by another name
+
+	served  atomic.Bool
+	limiter *rate.Limiter
+	tcp     slots
+	udp     slots
+	lookups slots
+	pings   slots
+
+	oversize, foreign, flooded atomic.Uint64
+	link                       *link // while serving
+
+	mu     sync.Mutex      // work is added under it, and not once ctx has ended
+	ctx    context.Context // of the flows; ends when serving does
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	noPing sync.Once
+}
+
+// New checks the options. The network does nothing before [Network.Serve].
+func New(o Options) (*Network, error) {
+	if o.Policy == nil {
+		return nil, errors.New("network: no policy")
+	}
+	if !o.Subnet.IsValid() {
+		o.Subnet = netip.MustParsePrefix("10.0.2.0/24")
+	}
+	if !o.Subnet.Addr().Is4() || o.Subnet.Bits() > 27 || o.Subnet.Masked() != o.Subnet {
+		return nil, fmt.Errorf("network: subnet %s: an IPv4 range of at least 32 addresses is needed", o.Subnet)
+	}
+	if o.MTU == 0 {
+		o.MTU = 1500
+	}
+	if o.MTU < 576 || o.MTU > 65520 {
+		return nil, fmt.Errorf("network: MTU %d: 576 to 65520 is possible", o.MTU)
+	}
+	o.Limits.setDefaults()
+	if o.Resolver == nil {
+		o.Resolver = hostResolver{}
+	}
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
+	}
+	if o.Ping == nil {
+		o.Ping = hostPing
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	n := &Network{
+		o: o, log: o.Log, host: nth(o.Subnet, 2),
+		guest:   Guest{Address: netip.PrefixFrom(nth(o.Subnet, 15), o.Subnet.Bits()), Gateway: nth(o.Subnet, 2), DNS: nth(o.Subnet, 3), MTU: o.MTU},
+		limiter: rate.NewLimiter(rate.Limit(o.Limits.NewFlows), 2*o.Limits.NewFlows),
+		tcp:     make(slots, o.Limits.TCP), udp: make(slots, o.Limits.UDP), lookups: make(slots, o.Limits.Lookups), pings: make(slots, o.Limits.Pings),
+		link: newLink(o),
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	return n, nil
+}
+
+// nth returns the n-th address of a subnet.
+func nth(p netip.Prefix, n int) netip.Addr {
+	a := p.Addr()
+	for range n {
+		a = a.Next()
+	}
+	return a
+}
+
+// Guest says what the guest has to set up.
+func (n *Network) Guest() Guest { return n.guest }
+
+// Stats returns the counters.
+func (n *Network) Stats() Stats {
+	return Stats{Oversize: n.oversize.Load(), Foreign: n.foreign.Load(), Flooded: n.flooded.Load(), Queue: n.link.dropped.Load()}
+}
+
+// Serve serves the guest at the other end of conn until the cable is cut or ctx
+// ends, then ends all flows, closes conn and returns when nothing is left. The
+// error is nil if the guest's end was closed in order, or ctx ended. It may be
+// called once.
+func (n *Network) Serve(ctx context.Context, conn net.Conn) error {
+	defer conn.Close()
+	if n.served.Swap(true) {
+		return errors.New("network: served already")
+	}
+	s, err := n.newStack()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+
+	n.begin(func() {
+		if err := n.link.write(n.ctx, conn); err != nil {
+			_ = conn.Close() // so that the reader ends too
+		}
+	})
+	err = n.read(conn)
+	_ = conn.Close()
+	n.end(s)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// begin runs f as part of the network's work, on a goroutine of its own; false if
+// that is ending.
+func (n *Network) begin(f func()) bool {
+	if !n.enter() {
+		return false
+	}
+	go func() {
+		defer n.work.Done()
+		f()
+	}()
+	return true
+}
+
+// enter counts the caller as part of the network's work, until it calls
+// n.work.Done; false if that is ending.
+func (n *Network) enter() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ctx.Err() != nil {
+		return false
+	}
+	n.work.Add(1)
+	return true
+}
+
+// end ends all work, and the stack.
+func (n *Network) end(s *stack.Stack) {
+	n.mu.Lock()
+	n.cancel()
+	n.mu.Unlock()
+	done := make(chan struct{})
+	go func() { n.work.Wait(); close(done) }()
+	// Work that waits for the guest ends with its endpoint. A handshake may begin
+	// after a round, hence several.
+	for waiting := true; waiting; {
+		for _, e := range s.RegisteredEndpoints() {
+			e.Abort()
+		}
+		select {
+		case <-done:
+			waiting = false
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	s.Destroy()
+	n.link.Close()
+}
+
+// judge decides about a flow without waiting. Addresses of the guest's own
+// subnet are not the outside's.
+func (n *Network) judge(p policy.Protocol, to netip.AddrPort) (policy.Target, policy.Verdict) {
+	t := policy.Target{Protocol: p, Address: to}
+	if to.Addr() == n.host {
+		t.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), to.Port())
+	} else if n.o.Subnet.Contains(to.Addr()) {
+		return t, policy.Verdict{Action: policy.Deny, Rule: "nothing there in the guest's own subnet"}
+	}
+	return t, n.o.Policy.Peek(t)
+}
+
+// flood tells whether there are too many new flows; then nothing is said about
+// this one, and it may come again.
+func (n *Network) flood() bool {
+	if n.limiter.Allow() {
+		return false
+	}
+	n.flooded.Add(1)
+	return true
+}
+
+// slots is a semaphore that never waits.
+type slots chan struct{}
+
+func (s slots) take() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s slots) give() { <-s }
+
+func toAddr(a tcpip.Address) netip.Addr {
+	addr, _ := netip.AddrFromSlice(a.AsSlice())
+	return addr
+}
+
+func toAddrPort(a tcpip.Address, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(toAddr(a), port)
+}
+
+func fromAddr(a netip.Addr) tcpip.Address { return tcpip.AddrFromSlice(a.AsSlice()) }
+
+// stackError makes an error of the stack's.
+func stackError(what string, err tcpip.Error) error {
+	return errors.New("network: " + what + ": " + strings.ToLower(err.String()))
+}
