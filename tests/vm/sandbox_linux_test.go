@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -15,23 +16,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/image"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/qemu"
 	"github.com/codeagent/sandbox/tests/drive"
+	"github.com/codeagent/sandbox/tests/guestimage"
 	"github.com/codeagent/sandbox/tests/require"
 	"github.com/codeagent/sandbox/tests/treesnap"
 )
 
-// sandbox is a place to run bin/sandbox with --isolation vm: with an image of
-// its own, in which it keeps the initramfs that it makes.
+// sandbox is a place to run bin/sandbox with --isolation vm.
 func sandbox(t *testing.T) *drive.Sandbox {
 	t.Helper()
 	require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
-	img := guestImage(t)
+	images := guestimage.Dir(t)
 	s := drive.New(t, fill)
-	dir := filepath.Join(s.State, "home", "cache", "sandbox", "guest", "amd64")
-	check(t, os.MkdirAll(dir, 0o755))
-	for _, name := range []string{"kernel", "base.cpio", "manifest.json"} {
-		check(t, os.Symlink(filepath.Join(img.Dir, name), filepath.Join(dir, name)))
-	}
+	cache := filepath.Join(s.State, "home", "cache", "sandbox")
+	check(t, os.MkdirAll(cache, 0o755))
+	check(t, os.Symlink(images, filepath.Join(cache, "guest")))
 	return s
 }
 
@@ -124,7 +125,7 @@ func beginReading(t *testing.T, cmd *exec.Cmd, r, w *os.File) *running {
 // until waits for a piece of output.
 func (p *running) until(text string) {
 	p.t.Helper()
-	timer := time.AfterFunc(2*patience, func() { p.mu.Lock(); p.eof = true; p.more.Broadcast(); p.mu.Unlock() })
+	timer := time.AfterFunc(patience, func() { p.mu.Lock(); p.eof = true; p.more.Broadcast(); p.mu.Unlock() })
 	defer timer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +142,7 @@ func (p *running) code() int {
 	p.t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(2 * patience):
+	case <-time.After(patience):
 		p.t.Fatal("sandbox does not end")
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -252,18 +253,20 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A guest whose kernel panics: the error has its last words.
+// A guest whose init ends, so that the kernel panics: the error has their last
+// words.
 func TestPanic(t *testing.T) {
-	s := sandbox(t)
-	img, err := image.Open(filepath.Join(s.State, "home", "cache", "sandbox", "guest"), "amd64", false)
-	check(t, err)
-	initrd, err := img.Initrd([]byte("#!/bin/sh\necho goodbye >/dev/console\nexit 7\n"))
-	check(t, err)
-	r := s.Do(t, inMachine("--initrd-path", initrd, "--", "true")...)
-	if r.Code != 125 || !strings.Contains(r.Stderr, "Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000700") || !strings.Contains(r.Stderr, "goodbye") {
-		t.Errorf("exit status %d, stderr %q", r.Code, r.Stderr)
+	require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
+	source := image.Source{Dir: guestimage.Dir(t), Arch: "amd64", Guest: []byte("#!/bin/sh\necho goodbye >/dev/console\nexit 7\n")}
+	_, err := qemu.New(qemu.Options{Accel: "tcg", BootTimeout: patience, Image: func(context.Context) (qemu.Image, error) {
+		f, err := source.Open()
+		return qemu.Image{Kernel: f.Kernel, Initrd: f.Initrd}, err
+	}}).Start(t.Context(), hypervisor.Config{SessionID: "panic", UID: -1, GID: -1})
+	for _, want := range []string{"the guest's kernel gave up: Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000700", "    goodbye"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
 	}
-	s.CheckResidue(t)
 }
 
 // What is missing is said, with what to do about it, before anything starts.
