@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"go.uber.org/goleak"
 
+	"github.com/codeagent/sandbox/actors/watcher"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
@@ -142,7 +142,7 @@ func newLab(t *testing.T, dirs int, change func(*Config)) *lab {
 		fs := undologtest.New(w.root, w.log)
 		fs.Asks = w.hooks
 		l.fs = append(l.fs, fs)
-		if !w.watch.Watch(".") {
+		if !w.watch.Watch(".", w.root.ID()) {
 			t.Fatal("not watched")
 		}
 	}
@@ -320,7 +320,7 @@ func TestEB06SeveralBarriers(t *testing.T) {
 func TestEB07Overflow(t *testing.T) {
 	l := newLab(t, 1, nil)
 	l.mustRun(func() error { return l.fs[0].WriteAt("f0", []byte("1"), 0) })
-	l.s.dirs[0].watch.Report(fsnotify.ErrEventOverflow)
+	l.s.dirs[0].watch.Report(watcher.Batch{Lost: true})
 	if e := l.event(EventWarning); !strings.Contains(e.Message, "too many changes") {
 		t.Errorf("%+v", e)
 	}

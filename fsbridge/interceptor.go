@@ -143,6 +143,15 @@ type Change struct {
 	ID   hostfs.ID
 }
 
+// DirChanges are names in one directory that may have been changed by somebody
+// outside. ID finds the directory wherever it is; if it is zero, Path does,
+// which is relative to the root. An empty name is the directory itself.
+type DirChanges struct {
+	ID    hostfs.ID
+	Path  string
+	Names []string
+}
+
 // Changes is what [Bridge.Invalidate] takes. All says that too much changed to
 // list, or that it is not known: every cache must be dropped.
 type Changes struct {

@@ -3,7 +3,10 @@
 // an undo is asked for, by comparing stamps.
 //
 // Directories are watched lazily: the bridge calls [Watcher.Watch] before it
-// first lists or looks into one, and caches nothing there when that fails.
+// first lists or looks into one, and caches nothing there when that fails. A
+// watched directory is an inode: on Linux it is followed when it, or one above
+// it, is renamed. One that goes where nobody watches is given up, and the
+// bridge forgets what is in it and asks again before its next use.
 // What is seen is collected for a moment, then the log is asked which of it was
 // not ours, the bridge is told to forget what changed, and frontends hear of
 // it. When the kernel's queue overflows, or more is seen at once than is worth

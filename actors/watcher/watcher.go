@@ -4,18 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/fsnotify/fsnotify"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -29,19 +27,46 @@ const (
 	rest = 20 * time.Millisecond
 )
 
-// Source is where events come from: fsnotify, or a test.
+// Source is where events come from: the kernel, or a test.
 type Source interface {
-	Add(path string) error
-	Events() <-chan fsnotify.Event
-	Errors() <-chan error
+	// Add watches the directory dir (relative to the root), if it is the inode id.
+	Add(dir string, id hostfs.ID) error
+	// Read waits for events. Any error says that there are no more.
+	Read() (Batch, error)
 	Close() error
+}
+
+// Batch is what a [Source] read at once.
+type Batch struct {
+	Events []Event
+	Lost   bool        // some events were not kept
+	Gone   []hostfs.ID // directories that are not watched any more
+}
+
+// Event says that a name in a directory changed; an empty name is the directory
+// itself.
+type Event struct {
+	Dir  Dir
+	Name string
+}
+
+// Dir is a watched directory, where it is now. Dirs are compared.
+type Dir interface {
+	Path() (path string, ok bool) // relative to the root, which is ""
+	ID() hostfs.ID                // zero: unknown
+}
+
+// bridge is what a bridge with caches offers beside [fsbridge.Bridge].
+type bridge interface {
+	ChangedIn(dirs []fsbridge.DirChanges) error
+	Unwatched(dirs []hostfs.ID) error
 }
 
 // Options make a [Watcher]. The functions must not block; Check and Bridge are
 // required.
 type Options struct {
 	Root   string // the working folder
-	Source Source // nil: fsnotify
+	Source Source // nil: the system's
 	Clock  supervision.Clock
 	Logger *slog.Logger
 	Node   *supervision.Node
@@ -66,11 +91,10 @@ type Watcher struct {
 	o    Options
 	src  Source
 	stop chan struct{}
-	// prefix is what the paths of events begin with.
-	prefix string
 
 	mu      sync.Mutex
-	seen    map[string]struct{}
+	seen    map[Event]struct{}
+	gone    []hostfs.ID
 	first   time.Time // of the batch
 	dropped bool      // too much was seen
 	lost    bool      // the kernel's queue overflowed
@@ -86,29 +110,22 @@ func New(o Options) (*Watcher, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Watcher{o: o, src: o.Source, stop: make(chan struct{}), seen: map[string]struct{}{},
-		prefix: strings.TrimSuffix(filepath.Clean(o.Root), "/") + "/"}
+	w := &Watcher{o: o, src: o.Source, stop: make(chan struct{}), seen: map[Event]struct{}{}}
 	if w.src == nil {
-		src, err := fsnotify.NewWatcher()
-		if err != nil {
+		var err error
+		if w.src, err = newSource(o.Root); err != nil {
 			return nil, fmt.Errorf("watch %s for edits from outside: %w", o.Root, err)
 		}
-		w.src = notifySource{src}
 	}
 	go w.pump()
 	w.o.Logger.Info("watching for edits from outside", "component", "file_watcher", "directory", o.Root)
 	return w, nil
 }
 
-type notifySource struct{ *fsnotify.Watcher }
-
-func (s notifySource) Events() <-chan fsnotify.Event { return s.Watcher.Events }
-func (s notifySource) Errors() <-chan error          { return s.Watcher.Errors }
-
-// Watch begins to watch a directory, given relative to the root, and reports
-// whether it could.
-func (w *Watcher) Watch(dir string) bool {
-	if err := w.src.Add(filepath.Join(w.o.Root, dir)); err != nil {
+// Watch begins to watch the directory dir, given relative to the root, if it is
+// the inode id, and reports whether it could.
+func (w *Watcher) Watch(dir string, id hostfs.ID) bool {
+	if err := w.src.Add(dir, id); err != nil {
 		w.o.Logger.Debug("directory not watched", "component", "file_watcher", "path", dir, "err", err)
 		return false
 	}
@@ -116,7 +133,7 @@ func (w *Watcher) Watch(dir string) bool {
 	w.watches++
 	n := w.watches
 	w.mu.Unlock()
-	w.o.Node.SetFact("watches", fmt.Sprint(n))
+	w.o.Node.SetFact("watches", strconv.Itoa(n))
 	return true
 }
 
@@ -127,27 +144,22 @@ func (w *Watcher) Close() error {
 }
 
 // pump takes events in: what is there at once, and then nothing for a moment.
-// Meanwhile the source's goroutine waits for us and the kernel collects, so
-// that a burst, which mostly is our own, wakes it fifty times a second and not
-// at each event.
+// Meanwhile the kernel collects, so that a burst, which mostly is our own,
+// wakes it fifty times a second and not at each event.
 func (w *Watcher) pump() {
-	errs := w.src.Errors()
 	rested := make(chan struct{}, 1)
 	for {
-		select {
-		case <-w.stop:
+		b, err := w.src.Read()
+		if err != nil {
+			select {
+			case <-w.stop:
+			default:
+				w.o.Logger.Error("edits from outside are not seen any more", "component", "file_watcher", "err", err)
+				w.Report(Batch{Lost: true})
+			}
 			return
-		case ev, ok := <-w.src.Events():
-			if !ok || !w.drain(ev) {
-				return
-			}
-		case err, ok := <-errs:
-			if !ok {
-				return
-			}
-			w.Report(err)
-			continue
 		}
+		w.Report(b)
 		w.o.Clock.AfterFunc(rest, func() { rested <- struct{}{} })
 		select {
 		case <-w.stop:
@@ -157,72 +169,71 @@ func (w *Watcher) pump() {
 	}
 }
 
-// drain notes ev and what follows it without a break. The source has no buffer:
-// it needs a turn of the processor to offer the next event. It returns false
-// when there are no more for good.
-func (w *Watcher) drain(ev fsnotify.Event) bool {
-	w.note(ev.Name, false)
-	for turns := 0; turns < 4; turns++ {
-		select {
-		case ev, ok := <-w.src.Events():
-			if !ok {
-				return false
-			}
-			w.note(ev.Name, false)
-			turns = 0
-		default:
-			runtime.Gosched()
-		}
-	}
-	return true
-}
-
-// Report takes in an error of the source; an overflow drops every cache.
-func (w *Watcher) Report(err error) {
-	if errors.Is(err, fsnotify.ErrEventOverflow) {
-		w.note("", true)
-		return
-	}
-	w.o.Logger.Warn("watcher", "component", "file_watcher", "err", err)
-}
-
-// note adds one event to the batch and wakes the actor for the first.
-func (w *Watcher) note(name string, lost bool) {
+// Report takes in what a source has read, and wakes the actor for the first of
+// a batch.
+func (w *Watcher) Report(b Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fresh := len(w.seen) == 0 && !w.dropped && !w.lost
+	fresh := w.idle()
 	if fresh {
 		w.first = w.o.Clock.Now()
 	}
-	switch {
-	case lost:
-		w.lost = true
-	case len(w.seen) >= MaxBatch:
-		w.dropped = true
-	default:
-		rel, ok := strings.CutPrefix(name, w.prefix)
-		if !ok || rel == "" {
-			return
+	w.lost = w.lost || b.Lost
+	w.gone = append(w.gone, b.Gone...)
+	w.watches -= len(b.Gone)
+	for _, e := range b.Events {
+		if len(w.seen) >= MaxBatch {
+			w.dropped = true
+			break
 		}
-		w.seen[rel] = struct{}{}
+		w.seen[e] = struct{}{}
 	}
-	if fresh && w.tell != nil {
+	if fresh && !w.idle() && w.tell != nil {
 		w.tell(&stirred{})
 	}
 }
 
+// idle tells that nothing is waiting; mu is held.
+func (w *Watcher) idle() bool {
+	return len(w.seen) == 0 && len(w.gone) == 0 && !w.dropped && !w.lost
+}
+
 // batch is what was seen.
 type batch struct {
+	dirs          []fsbridge.DirChanges
 	paths         []string
+	gone          []hostfs.ID
 	first         time.Time
 	dropped, lost bool
 }
 
 func (w *Watcher) take() batch {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	b := batch{slices.Sorted(maps.Keys(w.seen)), w.first, w.dropped, w.lost}
-	w.seen, w.dropped, w.lost = map[string]struct{}{}, false, false
+	b := batch{first: w.first, dropped: w.dropped, lost: w.lost, gone: w.gone}
+	seen := w.seen
+	w.seen, w.gone, w.dropped, w.lost = map[Event]struct{}{}, nil, false, false
+	w.mu.Unlock()
+	at := map[Dir]int{}
+	for e := range seen {
+		i, ok := at[e.Dir]
+		if !ok {
+			path, known := e.Dir.Path()
+			if !known {
+				continue // removed, or moved away: the directory above told of that
+			}
+			i = len(b.dirs)
+			at[e.Dir] = i
+			b.dirs = append(b.dirs, fsbridge.DirChanges{ID: e.Dir.ID(), Path: path})
+		}
+		d := &b.dirs[i]
+		if d.Names = append(d.Names, e.Name); e.Name != "" {
+			b.paths = append(b.paths, filepath.Join(d.Path, e.Name))
+		} else if d.Path != "" {
+			b.paths = append(b.paths, d.Path)
+		}
+	}
+	slices.Sort(b.paths)
+	b.paths = slices.Compact(b.paths)
 	return b
 }
 
@@ -247,7 +258,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.timer = supervision.NewTimer(a.w.o.Clock, a.tell)
 		a.w.mu.Lock()
 		a.w.tell = a.tell
-		pending := len(a.w.seen) > 0 || a.w.dropped || a.w.lost
+		pending := !a.w.idle()
 		a.w.mu.Unlock()
 		a.w.o.Node.SetState("watching")
 		if pending {
@@ -280,7 +291,7 @@ func (a *Actor) look() {
 		return
 	}
 	b := a.w.take()
-	if len(b.paths) == 0 && !b.dropped && !b.lost {
+	if len(b.dirs) == 0 && len(b.gone) == 0 && !b.dropped && !b.lost {
 		return
 	}
 	a.working = true
@@ -295,15 +306,7 @@ func (w *Watcher) handle(b batch, done func()) {
 			w.o.Overflow("too many changes at once in " + w.o.Root + ": edits from outside may not have been announced; undo checks for them")
 		}
 	}
-	if bridge := w.o.Bridge(); bridge != nil && !b.dropped && !b.lost {
-		if c, ok := bridge.(interface{ Changed(paths []string) error }); ok {
-			if err := c.Changed(b.paths); err != nil {
-				w.o.Logger.Warn("caches could not be told of a change", "component", "file_watcher", "err", err)
-			}
-		} else {
-			w.invalidate(fsbridge.Changes{All: true})
-		}
-	}
+	w.tellBridge(b)
 	if len(b.paths) == 0 {
 		done()
 		return
@@ -319,6 +322,35 @@ func (w *Watcher) handle(b batch, done func()) {
 			w.o.External(paths, barriers)
 		}
 	})
+}
+
+// tellBridge has the kernel's caches follow.
+func (w *Watcher) tellBridge(b batch) {
+	to := w.o.Bridge()
+	if to == nil {
+		return
+	}
+	var err error
+	switch c, ok := to.(bridge); {
+	case ok:
+		if len(b.gone) > 0 {
+			err = c.Unwatched(b.gone)
+		}
+		if !b.dropped && !b.lost {
+			err = errors.Join(err, c.ChangedIn(b.dirs))
+		}
+	case b.dropped || b.lost: // dropped already
+	default:
+		c, ok := to.(interface{ Changed(paths []string) error })
+		if !ok || len(b.gone) > 0 {
+			w.invalidate(fsbridge.Changes{All: true})
+			return
+		}
+		err = c.Changed(b.paths)
+	}
+	if err != nil {
+		w.o.Logger.Warn("caches could not be told of a change", "component", "file_watcher", "err", err)
+	}
 }
 
 // foreign returns the paths that somebody else changed: those of barriers, and

@@ -1,48 +1,59 @@
 package watcher
 
 import (
+	"os"
 	"strconv"
 	"testing"
 
-	"github.com/fsnotify/fsnotify"
-
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/tests/actortest"
 )
 
-// source hands events over one by one, as fsnotify does without a buffer.
+// source hands over batches, each when it is asked for one.
 type source struct {
-	events chan fsnotify.Event
-	errs   chan error
+	batches chan Batch
+	closed  chan struct{}
 }
 
-func (s *source) Add(string) error              { return nil }
-func (s *source) Events() <-chan fsnotify.Event { return s.events }
-func (s *source) Errors() <-chan error          { return s.errs }
-func (s *source) Close() error                  { return nil }
+func (s *source) Add(string, hostfs.ID) error { return nil }
+func (s *source) Close() error                { close(s.closed); return nil }
+func (s *source) Read() (Batch, error) {
+	select {
+	case b := <-s.batches:
+		return b, nil
+	case <-s.closed:
+		return Batch{}, os.ErrClosed
+	}
+}
+
+type fixedDir string
+
+func (d fixedDir) Path() (string, bool) { return string(d), true }
+func (d fixedDir) ID() hostfs.ID        { return hostfs.ID{} }
 
 // A burst is read in runs with rests between them, and nothing of it is lost.
 func TestBurstIsReadInRuns(t *testing.T) {
 	clock := actortest.NewFakeClock()
-	src := &source{events: make(chan fsnotify.Event), errs: make(chan error)}
+	src := &source{batches: make(chan Batch), closed: make(chan struct{})}
 	w, err := New(Options{Root: "/work/dir", Source: src, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	event := func(i int) fsnotify.Event { return fsnotify.Event{Name: "/work/dir/sub/f" + strconv.Itoa(i)} }
-	src.events <- event(0)
+	batch := func(i int) Batch { return Batch{Events: []Event{{fixedDir("sub"), "f" + strconv.Itoa(i)}}} }
+	src.batches <- batch(0)
 	clock.WaitArmed(rest)
 	select {
-	case src.events <- event(1):
+	case src.batches <- batch(1):
 		t.Error("reading goes on at once")
 	default:
 	}
-	const events = 1000
+	const batches = 1000
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		for i := 1; i <= events; i++ { // the last shows that the others are noted
-			src.events <- event(i)
+		for i := 1; i <= batches; i++ { // the last shows that the others are noted
+			src.batches <- batch(i)
 		}
 	}()
 	for done := false; !done; {
@@ -53,7 +64,7 @@ func TestBurstIsReadInRuns(t *testing.T) {
 			clock.Advance(rest)
 		}
 	}
-	if got := w.take().paths; len(got) < events || got[0] != "sub/f0" {
-		t.Errorf("%d of %d events were seen", len(got), events)
+	if got := w.take().paths; len(got) < batches || got[0] != "sub/f0" {
+		t.Errorf("%d of %d events were seen", len(got), batches)
 	}
 }

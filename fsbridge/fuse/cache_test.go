@@ -120,7 +120,7 @@ func TestChanged(t *testing.T) {
 	var mu sync.Mutex
 	var watched []string
 	m := mount(t, func(o *Options) {
-		o.OnList = func(path string) bool {
+		o.OnList = func(path string, _ hostfs.ID) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			watched = append(watched, path)

@@ -68,10 +68,10 @@ type Options struct {
 	TTL   time.Duration
 
 	// OnList, if not nil, is called with a directory's path relative to Root
-	// ("." for the root) before it is first listed or looked into, so that a
-	// watcher can watch it. If it returns false nothing in that directory is
+	// ("." for the root) and its number before it is first listed or looked
+	// into, so that a watcher can watch it. If it returns false nothing in that directory is
 	// cached. It is called by several goroutines, once per directory and node.
-	OnList func(path string) (watched bool)
+	OnList func(path string, id hostfs.ID) (watched bool)
 
 	// MaxDirFDs bounds the directory descriptors kept open ([DefaultMaxDirFDs]
 	// if 0). Running requests may use more for a moment.

@@ -253,43 +253,78 @@ func (s *Server) notify(inodes map[uint64]bool, entries []entryName, epoch bool)
 // ourselves, is left alone. Errors of single paths are ignored: the path is
 // gone again.
 func (s *Server) Changed(paths []string) error {
-	t := s.tree
-	inodes := make(map[uint64]bool)
-	var entries []entryName
-	dirs := make(map[string][]string) // a batch has many names of few directories
+	at := make(map[string]int) // a batch has many names of few directories
+	var dirs []fsbridge.DirChanges
 	for _, p := range paths {
 		dir, name := splitLast(p)
-		dirs[dir] = append(dirs[dir], name)
+		i, ok := at[dir]
+		if !ok {
+			i = len(dirs)
+			at[dir] = i
+			dirs = append(dirs, fsbridge.DirChanges{Path: dir})
+		}
+		dirs[i].Names = append(dirs[i].Names, name)
 	}
-	for dir, names := range dirs {
-		t.changed(dir, names, inodes, &entries)
+	return s.ChangedIn(dirs)
+}
+
+// ChangedIn is Changed for names in directories.
+func (s *Server) ChangedIn(dirs []fsbridge.DirChanges) error {
+	inodes := make(map[uint64]bool)
+	var entries []entryName
+	for i := range dirs {
+		s.tree.changed(&dirs[i], inodes, &entries)
 	}
 	if len(inodes)+len(entries) == 0 {
 		return nil
 	}
-	t.dirs.generation.Add(1)
+	s.tree.dirs.generation.Add(1)
 	return s.notify(inodes, entries, false)
 }
 
+// Unwatched says that nobody watches these directories any more. What the
+// kernel knows of them is dropped, and OnList is called before they are used
+// again.
+func (s *Server) Unwatched(dirs []hostfs.ID) error {
+	t := s.tree
+	inodes, gone := make(map[uint64]bool), make(map[*node]bool)
+	var entries []entryName
+	for _, id := range dirs {
+		if n := t.find(id); n != nil && n.isDir() {
+			n.flags.And(^(flagListed | flagUnwatched))
+			gone[n], inodes[n.id] = true, true
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	t.nodes.all(func(n *node) bool {
+		for b := n.names.Load(); b != nil; b = b.next {
+			if gone[b.parent] || gone[n] { // the entry of the directory takes along what was not found in it
+				entries, inodes[n.id] = append(entries, entryName{b.parent.id, b.name}), true
+			}
+		}
+		return true
+	})
+	t.dirs.generation.Add(1)
+	return s.notify(inodes, entries, true)
+}
+
 // changed adds what the kernel must be told of some names in a directory.
-func (t *Tree) changed(path string, names []string, inodes map[uint64]bool, entries *[]entryName) {
-	fd, err := t.opts.Root.OpenPath(path, unix.O_PATH|unix.O_DIRECTORY)
-	if err != nil {
+func (t *Tree) changed(c *fsbridge.DirChanges, inodes map[uint64]bool, entries *[]entryName) {
+	dir, fd, done := t.changedDir(c)
+	if dir == nil {
 		return
 	}
-	defer hostfs.Close(fd)
+	defer done()
 	dst, err := hostfs.StatFD(fd)
 	if err != nil {
-		return
-	}
-	dir := t.find(dst.ID)
-	if dir == nil {
 		return
 	}
 	if dst.Mtime != dir.mtime.Load() {
 		inodes[dir.id] = true
 	}
-	for _, name := range names {
+	for _, name := range c.Names {
 		if name == "" {
 			continue
 		}
@@ -304,6 +339,32 @@ func (t *Tree) changed(path string, names []string, inodes map[uint64]bool, entr
 		}
 		*entries = append(*entries, entryName{dir.id, name})
 	}
+}
+
+// changedDir opens a directory that the kernel knows, by its number or else by
+// its path; dir is nil if there is none.
+func (t *Tree) changedDir(c *fsbridge.DirChanges) (dir *node, fd int, done func()) {
+	if c.ID != (hostfs.ID{}) {
+		if dir = t.find(c.ID); dir == nil {
+			return nil, -1, nil
+		}
+		if d, err := t.dirs.acquire(dir); err == nil {
+			return dir, d.fd, func() { t.dirs.release(d) }
+		}
+	}
+	fd, err := t.opts.Root.OpenPath(c.Path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, -1, nil
+	}
+	st, err := hostfs.StatFD(fd)
+	if err == nil && (dir == nil || dir.obj.ID == st.ID) {
+		dir = t.find(st.ID)
+	}
+	if err != nil || dir == nil || dir.obj.ID != st.ID {
+		_ = hostfs.Close(fd)
+		return nil, -1, nil
+	}
+	return dir, fd, func() { _ = hostfs.Close(fd) }
 }
 
 // boundTo tells whether we know the node by this name.

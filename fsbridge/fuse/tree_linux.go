@@ -326,7 +326,7 @@ func (t *Tree) announce(dir *node) (cache bool) {
 		return true
 	}
 	if dir.flags.Load()&flagListed == 0 && dir.flags.Or(flagListed)&flagListed == 0 {
-		if path, ok := dir.path(); !ok || !t.opts.OnList(path) {
+		if path, ok := dir.path(); !ok || !t.opts.OnList(path, dir.obj.ID) {
 			dir.flags.Or(flagUnwatched)
 		}
 	}

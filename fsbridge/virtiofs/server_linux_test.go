@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 const root = 1
@@ -83,7 +84,7 @@ func TestPaths(t *testing.T) {
 	var dropped Stale
 	l := newLab(t, func(o *Options) {
 		o.Drop = func(s Stale) error { dropped = s; return nil }
-		o.Tree.OnList = func(string) bool { return true }
+		o.Tree.OnList = func(string, hostfs.ID) bool { return true }
 	})
 	f := l.connect()
 	body := append(state(0o755, 0), "d\x00"...)
