@@ -189,6 +189,9 @@ func (l *Log) restamp(target *stepRecords, inverse *touched, remap map[hostfs.ID
 		t.known = inverse.known
 	}
 	t.remap = remap
+	for _, id := range remap { // the number was another's, if it is known
+		delete(t.known, id)
+	}
 	seq := l.stamps.newest()
 	if newest, ok := l.newestStep(); ok {
 		seq = max(seq, newest.seq)

@@ -95,9 +95,7 @@ func (s *stampTable) settle(root *hostfs.Root, seq uint64, t *touched) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setSeq(seq)
-	for old, id := range t.remap {
-		s.remap(old, id)
-	}
+	s.remap(t.remap)
 	found := make(map[hostfs.ID]struct{})
 	err := t.visit(root, func(n *seenName) error {
 		dir := s.dirNumber(n.Dir)
@@ -107,6 +105,11 @@ func (s *stampTable) settle(root *hostfs.Root, seq uint64, t *touched) error {
 		if n.Stat == nil {
 			s.putName(dir, n.Name, 0)
 			return nil
+		}
+		_, again := found[n.Stat.ID]
+		if _, known := t.known[n.Stat.ID]; !known && !again && n.Stat.IsDir() {
+			// All in it will be stamped; its number may be that of one that is no more.
+			s.putDir(uint32(len(s.homes)), n.Stat.ID, true)
 		}
 		found[n.Stat.ID] = struct{}{}
 		s.putSeen(dir, n)

@@ -228,13 +228,21 @@ func (t *stampTable) forget() {
 	t.buf = append(t.buf, stampOpForget)
 }
 
-// remap says that the directory old was made anew as id.
-func (t *stampTable) remap(old, id hostfs.ID) {
-	n, ok := t.dirs[old]
-	if !ok || n == 0 || old == id {
-		return
+// remap gives directories the numbers that they have now, old to new: all at
+// once, since one may have got what was another's.
+func (t *stampTable) remap(made map[hostfs.ID]hostfs.ID) {
+	moved := map[uint32]hostfs.ID{}
+	for old, id := range made {
+		if n, ok := t.dirs[old]; ok && n != 0 && old != id {
+			moved[n] = id
+		}
 	}
-	t.putDir(n, id, t.homes[n].full)
+	for n := range moved {
+		delete(t.dirs, t.homes[n].id)
+	}
+	for n, id := range moved {
+		t.putDir(n, id, t.homes[n].full)
+	}
 }
 
 // appendID writes a device number as 0 where it is the working folder's: it
