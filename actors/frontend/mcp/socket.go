@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -222,10 +223,14 @@ func (l *Socket) reject(c *net.UnixConn, code int64, text string) {
 }
 
 // Connect joins a client that speaks MCP on in and out to the socket, until
-// either side ends. An empty token is read from [TokenFile].
+// either side ends. That the server ended, or did not let the client in, is an
+// error. An empty token is read from [TokenFile].
 func Connect(ctx context.Context, socket, token string, in io.Reader, out io.Writer) error {
 	if token == "" {
 		b, err := os.ReadFile(TokenFile(socket))
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("mcp socket: no session is served on %s: start one with sandbox serve --mcp-socket", socket)
+		}
 		if err != nil {
 			return fmt.Errorf("mcp socket: its token: %w", err)
 		}
@@ -233,6 +238,9 @@ func Connect(ctx context.Context, socket, token string, in io.Reader, out io.Wri
 	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", socket)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("mcp socket: nobody serves %s any more", socket)
+	}
 	if err != nil {
 		return fmt.Errorf("mcp socket: %w", err)
 	}
@@ -245,13 +253,54 @@ func Connect(ctx context.Context, socket, token string, in io.Reader, out io.Wri
 	if err != nil {
 		return fmt.Errorf("mcp socket: %w", err)
 	}
+	var gone atomic.Bool
 	go func() {
 		_, _ = io.Copy(c, in)
+		gone.Store(true)
 		_ = c.Close() // as a client that is gone: what it asked for is cancelled
 	}()
-	_, err = io.Copy(out, c)
-	if errors.Is(err, net.ErrClosed) {
+	said := &head{w: out}
+	_, err = io.Copy(said, c)
+	switch {
+	case said.err != nil:
+		return said.err
+	case gone.Load() || ctx.Err() != nil:
 		return nil
+	case said.refusal() != "":
+		return fmt.Errorf("mcp socket: refused: %s", said.refusal())
+	case err != nil:
+		return fmt.Errorf("mcp socket: %w", err)
 	}
-	return err
+	return errors.New("mcp socket: the server has ended")
+}
+
+// head keeps the beginning of what it passes on, and how writing failed.
+type head struct {
+	w    io.Writer
+	text []byte
+	err  error
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.text = append(h.text, p[:min(len(p), maxHello-len(h.text))]...)
+	n, err := h.w.Write(p)
+	if err != nil {
+		h.err = err
+	}
+	return n, err
+}
+
+// refusal returns why the client was not let in, or "".
+func (h *head) refusal() string {
+	var m struct {
+		ID    *json.RawMessage
+		Error struct {
+			Code    int64
+			Message string
+		}
+	}
+	if json.Unmarshal(h.text, &m) != nil || m.ID != nil || m.Error.Code != codeUnauthorized && m.Error.Code != codeOverloaded {
+		return ""
+	}
+	return m.Error.Message
 }

@@ -47,7 +47,7 @@ type StepSummary struct {
 // PathChange is a path that an undo changed.
 type PathChange struct {
 	Path   string `json:"path"`
-	Change string `json:"change" jsonschema:"created, deleted, modified, metadata, replaced or renamed"`
+	Change string `json:"change" jsonschema:"what the step had done: created, deleted, modified, metadata, replaced or renamed"`
 }
 
 type diffInput struct {
@@ -81,12 +81,12 @@ func (s *Server) addUndoTools() {
 	add(s, definition{name: "undo", description: descUndo, limits: limits,
 		hints: hints{title: "Undo steps", destructive: true}},
 		func(ctx context.Context, live actors.Live, in undoInput) (*UndoResult, string, error) {
-			return s.apply(ctx, live, in, "undone", live.Undo)
+			return s.apply(ctx, live, in, verbs{"undone", "took back"}, live.Undo)
 		})
 	add(s, definition{name: "redo", description: descRedo, limits: limits,
 		hints: hints{title: "Redo undone steps", destructive: true}},
 		func(ctx context.Context, live actors.Live, in undoInput) (*UndoResult, string, error) {
-			return s.apply(ctx, live, in, "redone", live.Redo)
+			return s.apply(ctx, live, in, verbs{"redone", "did again"}, live.Redo)
 		})
 	add(s, definition{name: "diff", description: descDiff,
 		hints: hints{title: "Show what steps changed", readOnly: true, idempotent: true}}, diff)
@@ -97,8 +97,11 @@ func (s *Server) addUndoTools() {
 		hints: hints{title: "Show the session's state", readOnly: true, idempotent: true}}, s.sessionStatus)
 }
 
+// verbs tell what was done with a step, and with each change that it had made.
+type verbs struct{ step, change string }
+
 // apply undoes or redoes when it is its turn: what was called before has ended.
-func (s *Server) apply(ctx context.Context, live actors.Live, in undoInput, verb string, f func(context.Context, actors.UndoRequest) (actors.UndoResult, error)) (*UndoResult, string, error) {
+func (s *Server) apply(ctx context.Context, live actors.Live, in undoInput, verb verbs, f func(context.Context, actors.UndoRequest) (actors.UndoResult, error)) (*UndoResult, string, error) {
 	dir, err := in.folder(ctx, live)
 	if err != nil {
 		return nil, "", err
@@ -123,12 +126,12 @@ func (s *Server) apply(ctx context.Context, live actors.Live, in undoInput, verb
 	var b strings.Builder
 	for _, e := range r.Steps {
 		res.Steps = append(res.Steps, summary(e))
-		fmt.Fprintf(&b, "%s step %d (%s)\n", verb, e.StepID, oneLine(e.Command))
+		fmt.Fprintf(&b, "%s step %d (%s)\n", verb.step, e.StepID, oneLine(e.Command))
 	}
 	for _, a := range r.Paths[:min(len(r.Paths), maxUndoPaths)] {
 		res.Paths = append(res.Paths, PathChange{Path: valid(a.Path), Change: a.Change})
 		if len(res.Paths) <= stepPaths {
-			fmt.Fprintf(&b, "  %s %s\n", a.Change, valid(a.Path))
+			fmt.Fprintf(&b, "  %s: %s %s\n", verb.change, a.Change, valid(a.Path))
 		}
 	}
 	for _, w := range r.Warnings {
