@@ -93,19 +93,18 @@ type Source struct {
 	// Dir and Arch find the image that was built.
 	Dir, Arch string
 	// Guest is the guest's program, the first that runs inside. It is added to
-	// the initramfs as /init, so that it is that of the running version. Only
-	// the user's own initramfs does without.
+	// the initramfs as /init, so that it is that of the running version.
 	Guest []byte
-	// KernelPath, InitrdPath and RootFSPath are files of the user's own. With
-	// the first two no image is needed; a kernel without the modules in it needs
-	// an initramfs with them and lib/modules/list, which names them in order.
+	// KernelPath, InitrdPath and RootFSPath are files of the user's own, which
+	// are taken as they are. With the first two neither an image nor Guest is
+	// needed.
 	KernelPath, InitrdPath, RootFSPath string
 }
 
 // Files are open files, which belong to the caller.
 type Files struct {
 	Kernel *os.File
-	// Initrd has no name: it is to be opened by its descriptor.
+	// Initrd may have no name: it is to be opened by its descriptor.
 	Initrd *os.File
 	// RootFS is a disk for the guest's root, open for writing, or nil.
 	RootFS *os.File
@@ -151,17 +150,12 @@ func (s Source) Open() (f Files, err error) {
 	if err != nil {
 		return f, err
 	}
-	var base *os.File
 	if s.InitrdPath == "" {
-		base, err = built.open(baseFile)
+		f.Initrd, err = built.initramfs(s.Guest)
 	} else {
-		base, err = openOwn("--initrd-path", s.InitrdPath, os.O_RDONLY)
+		f.Initrd, err = openOwn("--initrd-path", s.InitrdPath, os.O_RDONLY)
 	}
 	if err != nil {
-		return f, err
-	}
-	defer base.Close()
-	if f.Initrd, err = initramfs(base, s.Guest); err != nil {
 		return f, err
 	}
 	if s.RootFSPath != "" {
@@ -185,34 +179,27 @@ func openOwn(flag, path string, mode int) (*os.File, error) {
 	return f, nil
 }
 
-// initramfs is base with the guest's program behind it: the kernel unpacks one
-// archive after the other, and the later file of a name wins. It is a file
-// without a name.
-func initramfs(base io.Reader, guest []byte) (f *os.File, err error) {
+// initramfs is base.cpio with the guest's program behind it: the kernel unpacks
+// one archive after the other. It is a file without a name.
+func (i Image) initramfs(guest []byte) (f *os.File, err error) {
+	base, err := i.open(baseFile)
+	if err != nil {
+		return nil, err
+	}
+	defer base.Close()
+	var own bytes.Buffer
+	if err := writeCPIO(&own, []cpio.Record{cpio.StaticFile("init", string(guest), 0o755)}); err != nil {
+		return nil, err
+	}
 	if f, err = anonymous(); err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("image: %w", err), f.Close())
-			f = nil
-		}
-	}()
-	n, err := io.Copy(f, base)
+	_, err = io.Copy(f, io.MultiReader(base, &own))
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
 	if err != nil {
-		return f, err
+		return nil, errors.Join(fmt.Errorf("image: %w", err), f.Close())
 	}
-	const alignment = 4 // of an archive's beginning
-	var own bytes.Buffer
-	if len(guest) > 0 {
-		own.Write(make([]byte, -n&(alignment-1)))
-		if err := writeCPIO(&own, []cpio.Record{cpio.StaticFile("init", string(guest), 0o755)}); err != nil {
-			return f, err
-		}
-	}
-	if _, err := f.Write(own.Bytes()); err != nil {
-		return f, err
-	}
-	_, err = f.Seek(0, io.SeekStart)
-	return f, err
+	return f, nil
 }

@@ -22,6 +22,7 @@ func groups() []group {
 		{"hotpath", benchHotPath},
 		{"init", benchInit},
 		{"grep", benchGrep},
+		{"vm", benchMachine},
 		{"mcp", benchMCP},
 		{"stdio", benchStdio},
 		{"requests", func(ctx context.Context, l *lab, r *report, _ int) error { return requests(ctx, l, r) }},

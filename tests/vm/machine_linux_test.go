@@ -46,8 +46,9 @@ type machine struct {
 	console string
 }
 
-// start boots a machine whose folder is behind the socket.
-func start(t *testing.T, socket string) *machine {
+// start boots a machine whose folders are behind the sockets; the first is
+// mounted at /w.
+func start(t *testing.T, sockets ...string) *machine {
 	t.Helper()
 	qemu := require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
 	boot := guestimage.Files(t, []byte(initScript))
@@ -56,14 +57,19 @@ func start(t *testing.T, socket string) *machine {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	in := func(name string) string { return filepath.Join(dir, name) }
 	m := &machine{t: t, ended: make(chan struct{}), console: in("console")}
-	m.cmd = exec.Command(qemu, "-machine", "q35,accel=tcg,memory-backend=mem", "-cpu", "max", "-m", "256", "-smp", "1",
+	args := []string{"-machine", "q35,accel=tcg,memory-backend=mem", "-cpu", "max", "-m", "256", "-smp", "1",
 		"-nodefaults", "-no-user-config", "-display", "none",
 		"-object", "memory-backend-memfd,id=mem,size=256M,share=on",
 		"-kernel", "/proc/self/fd/3", "-initrd", "/proc/self/fd/4", "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
-		"-chardev", "socket,id=cmd,path="+in("cmd")+",server=on,wait=off", "-device", "virtio-serial-pci,id=vs0",
-		"-device", "virtserialport,bus=vs0.0,chardev=cmd,name=cmd", "-serial", "file:"+m.console,
-		"-qmp", "unix:"+in("qmp")+",server=on,wait=off",
-		"-chardev", "socket,id=vfs,path="+socket, "-device", "vhost-user-fs-pci,chardev=vfs,tag=working0,queue-size=1024")
+		"-chardev", "socket,id=cmd,path=" + in("cmd") + ",server=on,wait=off", "-device", "virtio-serial-pci,id=vs0",
+		"-device", "virtserialport,bus=vs0.0,chardev=cmd,name=cmd", "-serial", "file:" + m.console,
+		"-qmp", "unix:" + in("qmp") + ",server=on,wait=off",
+	}
+	for i, s := range sockets {
+		args = append(args, "-chardev", fmt.Sprintf("socket,id=vfs%d,path=%s", i, s),
+			"-device", fmt.Sprintf("vhost-user-fs-pci,chardev=vfs%d,tag=working%d,queue-size=1024", i, i))
+	}
+	m.cmd = exec.Command(qemu, args...)
 	m.cmd.ExtraFiles = []*os.File{boot.Kernel, boot.Initrd}
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said strings.Builder
@@ -76,7 +82,7 @@ func start(t *testing.T, socket string) *machine {
 	t.Cleanup(func() {
 		m.kill()
 		if said.Len() > 0 {
-			t.Logf("QEMU says: %s", said.String())
+			t.Logf("QEMU says: %.2000s", said.String())
 		}
 		if t.Failed() {
 			b, _ := os.ReadFile(m.console)
