@@ -12,13 +12,15 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // examine looks at everything that matters, without changing anything.
 func (a *app) examine(ctx context.Context) []finding {
 	return []finding{
 		kernelFinding(), userNamespaceFinding(ctx), fuseFinding(), fuseFeatures(), seccompFinding(), landlockFinding(),
-		cgroupFinding(), kvmFinding(), a.jailFinding(ctx), a.folderFinding(),
+		cgroupFinding(), a.kvmFinding(ctx), a.jailFinding(ctx), a.machineFinding(ctx), a.folderFinding(),
 	}
 }
 
@@ -138,13 +140,35 @@ func cgroupFinding() finding {
 	return f
 }
 
-func kvmFinding() finding {
-	fd, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err == nil {
+// kvmFinding tells whether machines are accelerated: QEMU has to start one, to
+// be sure. Without QEMU only the device can be looked at.
+func (a *app) kvmFinding(ctx context.Context) finding {
+	accel, why, err := a.machine().Acceleration(ctx)
+	switch {
+	case err != nil:
+		fd, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return finding{Name: "KVM", State: "warn", Detail: err.Error() + " (the jail does not need it)"}
+		}
 		unix.Close(fd)
-		return finding{Name: "KVM", State: "ok", Detail: "can be used (not needed by the jail)"}
+		return finding{Name: "KVM", State: "ok", Detail: "can be opened (the jail does not need it)"}
+	case accel == "kvm":
+		return finding{Name: "KVM", State: "ok", Detail: "works: virtual machines are accelerated"}
+	case why == nil:
+		return finding{Name: "KVM", State: "warn", Detail: "not used: vm.acceleration is tcg"}
 	}
-	return finding{Name: "KVM", State: "warn", Detail: err.Error() + " (not needed by the jail)"}
+	detail, advice, _ := strings.Cut(strings.TrimPrefix(why.Error(), "no KVM: "), "; ")
+	return finding{Name: "KVM", State: "warn", Detail: detail + ": virtual machines are emulated, which is slow", Advice: advice}
+}
+
+// machineFinding says whether --isolation vm works. The jail is the default: a
+// machine that cannot be started is no failure.
+func (a *app) machineFinding(ctx context.Context) finding {
+	if err := a.machine().Probe(ctx); err != nil {
+		detail, advice, _ := strings.Cut(strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error()), "; ")
+		return finding{Name: "virtual machine", State: "warn", Detail: detail, Advice: advice}
+	}
+	return finding{Name: "virtual machine", State: "ok", Detail: "can be started (--isolation vm)"}
 }
 
 func (a *app) jailFinding(ctx context.Context) finding {

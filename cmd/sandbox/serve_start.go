@@ -118,6 +118,13 @@ func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, er
 		if r.VMMode == "persistent" {
 			remark("vm_mode", "the jail has no disk of its own; only the working directories last, and /tmp is gone when the session ends")
 		}
+	case "vm":
+		if r.NetworkPolicy == "open" || r.NetworkPolicy == "allowlist" {
+			remark("network_policy", "machines have no network but the loopback; it is as with disabled")
+		}
+		if r.VMMode == "persistent" {
+			remark("vm_mode", "machines have no disk of their own; only the working directories last")
+		}
 	case "none":
 		if r.NetworkPolicy == "disabled" || r.NetworkPolicy == "allowlist" {
 			return nil, &stdio.Error{
