@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/ninep"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -195,7 +197,7 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 	}
 	if w.hooks != nil {
 		pids := t.HostPID
-		if v, ok := b.(*virtiofs.Server); ok {
+		if v, ok := b.(interface{ HostPID(uint32) (uint32, error) }); ok {
 			pids = v.HostPID
 		}
 		w.hooks.SetHostPID(pids)
@@ -229,14 +231,24 @@ func serveOn(t hypervisor.Transport, o fuse.Options) (fsbridge.Bridge, error) {
 			return nil, err
 		}
 		return b, nil
+	case hypervisor.TransportP9:
+		v := ninep.Options{Tree: o, Sync: t.Sync}
+		if t.Drop != nil {
+			v.Drop = func(ninep.Stale) error { return drop(t) }
+		}
+		conn, err := net.FileConn(t.File)
+		if err := errors.Join(err, t.File.Close()); err != nil {
+			return nil, err
+		}
+		b, err := ninep.Serve(conn, v)
+		if err != nil {
+			return nil, err
+		}
+		return b, nil
 	case hypervisor.TransportVhost:
 		v := virtiofs.Options{Tree: o, Sync: t.Sync}
 		if t.Drop != nil {
-			v.Drop = func(virtiofs.Stale) error {
-				ctx, cancel := context.WithTimeout(context.Background(), dropTime)
-				defer cancel()
-				return t.Drop(ctx)
-			}
+			v.Drop = func(virtiofs.Stale) error { return drop(t) }
 		}
 		b, err := virtiofs.ServeFile(t.File, v)
 		if err != nil {
@@ -249,6 +261,12 @@ func serveOn(t hypervisor.Transport, o fuse.Options) (fsbridge.Bridge, error) {
 
 // dropTime bounds how long a guest may take to drop its caches.
 const dropTime = 10 * time.Second
+
+func drop(t hypervisor.Transport) error {
+	ctx, cancel := context.WithTimeout(context.Background(), dropTime)
+	defer cancel()
+	return t.Drop(ctx)
+}
 
 // close gives everything back. The guest has ended.
 func (w *workdir) close() error {

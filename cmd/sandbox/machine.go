@@ -14,7 +14,7 @@ func (a *app) machine() *qemu.Runtime {
 	vm := a.conf.VM
 	return qemu.New(qemu.Options{
 		Image: a.openImage, Program: vm.QEMU, Accel: vm.Acceleration, MemoryBytes: int64(vm.Memory), CPUs: vm.CPUs,
-		BootTimeout: time.Duration(vm.BootTimeout), Umask: a.umask, Logger: a.log,
+		BootTimeout: time.Duration(vm.BootTimeout), NineP: vm.FSBackend == "9p", Umask: a.umask, Logger: a.log,
 	})
 }
 

@@ -29,7 +29,7 @@ type runOptions struct {
 var sessionFlags = []string{
 	"isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
 	"barriers", "symlinks", "durability", "gitignore", "cache", "hide", "show", "debug",
-	"memory", "cpus", "kernel-path", "initrd-path",
+	"memory", "cpus", "fs-backend", "kernel-path", "initrd-path",
 }
 
 func (a *app) runCommand() *cobra.Command {

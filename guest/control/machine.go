@@ -26,11 +26,12 @@ type MachinePlan struct {
 	Shares   []MachineShare `json:"shares"`
 }
 
-// MachineShare is one working folder: a virtio-fs device and where it is
-// mounted.
+// MachineShare is one working folder: a virtio-fs device, or a virtio-serial
+// port that speaks 9P, and where it is mounted.
 type MachineShare struct {
-	Tag      string `json:"tag"`
+	Tag      string `json:"tag"` // the device's, or the port's name
 	Path     Text   `json:"path"`
+	NineP    bool   `json:"9p,omitempty"`
 	ReadOnly bool   `json:"read_only,omitempty"`
 }
 

@@ -132,11 +132,14 @@ func loadModules() (warnings []string, err error) {
 }
 
 // controlPort waits for the port, which appears some time after its driver.
-func controlPort() (*os.File, error) {
+func controlPort() (*os.File, error) { return openPort(control.PortName) }
+
+// openPort waits for a port and opens it. Only root may open it again.
+func openPort(name string) (*os.File, error) {
 	for deadline := time.Now().Add(portPatience); ; time.Sleep(2 * time.Millisecond) {
 		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
 		for _, n := range names {
-			if text, err := os.ReadFile(n); err != nil || strings.TrimSpace(string(text)) != control.PortName {
+			if text, err := os.ReadFile(n); err != nil || strings.TrimSpace(string(text)) != name {
 				continue
 			}
 			dev := filepath.Join("/dev", filepath.Base(filepath.Dir(n)))
@@ -150,7 +153,7 @@ func controlPort() (*os.File, error) {
 			return os.NewFile(uintptr(fd), dev), nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("no virtio-serial port %q appeared", control.PortName)
+			return nil, fmt.Errorf("no virtio-serial port %q appeared", name)
 		}
 	}
 }
@@ -194,6 +197,9 @@ func setUpMachine(p control.MachinePlan) error {
 func mountShare(s control.MachineShare) error {
 	if err := os.MkdirAll(string(s.Path), 0o755); err != nil {
 		return err
+	}
+	if s.NineP {
+		return mount9P(s, mountFlags(s))
 	}
 	if err := unix.Mount(s.Tag, string(s.Path), "virtiofs", mountFlags(s), ""); err != nil {
 		return fmt.Errorf("mounting %s (virtiofs %s): %w", s.Path, s.Tag, err)

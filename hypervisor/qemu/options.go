@@ -50,6 +50,9 @@ type Options struct {
 	CPUs int
 	// BootTimeout bounds the time to the guest's hello ([DefaultBootTimeout] if 0).
 	BootTimeout time.Duration
+	// NineP serves the folders by 9P over virtio-serial instead of virtio-fs: for
+	// systems and emulators without vhost-user. The guest's kernel must have it.
+	NineP bool
 	// Umask is what commands start with.
 	Umask int
 	// Append is added to the kernel's command line, for tests.

@@ -187,7 +187,7 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	}
 	folders := make([]*os.File, len(g.cfg.Shares))
 	for i := range g.cfg.Shares {
-		s := shareDevice{tag: tag(i)}
+		s := shareDevice{tag: tag(i), port: g.o.NineP}
 		if s.end, folders[i], err = f.pair(); err != nil {
 			return err
 		}
@@ -339,6 +339,9 @@ func (g *guest) connect(ctx context.Context, d *door, channel *os.File, folders 
 			Kind: hypervisor.TransportVhost, File: folders[i], UID: uint32(g.user.uid), GID: uint32(g.user.gid), Hide: g.refuse[i],
 			Drop: g.DropCaches, Sync: g.sync,
 		}
+		if g.o.NineP {
+			t.Kind = hypervisor.TransportP9
+		}
 		if err := s.Serve(t); err != nil {
 			for _, f := range append(folders[i+1:], channel) {
 				_ = f.Close()
@@ -401,7 +404,7 @@ func (g *guest) plan() control.MachinePlan {
 		p.Env = append(p.Env, control.Text(e))
 	}
 	for i, s := range g.cfg.Shares {
-		p.Shares = append(p.Shares, control.MachineShare{Tag: tag(i), Path: control.Text(s.GuestPath), ReadOnly: s.ReadOnly})
+		p.Shares = append(p.Shares, control.MachineShare{Tag: tag(i), Path: control.Text(s.GuestPath), NineP: g.o.NineP, ReadOnly: s.ReadOnly})
 	}
 	return p
 }

@@ -233,6 +233,11 @@ func machineKeys() []Key {
 			field: func(c *Config) any { return &c.VM.BootTimeout },
 		},
 		{
+			Name: "vm.fs_backend", Enum: []string{"virtiofs", "9p"}, Flag: "fs-backend",
+			Doc:   "what shows a machine the working folders: virtiofs or 9p",
+			field: func(c *Config) any { return &c.VM.FSBackend },
+		},
+		{
 			Name:  "vm.qemu",
 			Doc:   "the QEMU to use; empty: the one in PATH",
 			field: func(c *Config) any { return &c.VM.QEMU },
@@ -258,7 +263,7 @@ func Default() Config {
 		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
 		Safeguards: Safeguards{Timeout: Duration(30e9)},
 		Bridge:     Bridge{Cache: "auto"},
-		VM:         VM{Memory: 1 << 30, Acceleration: "auto", BootTimeout: Duration(60e9)},
+		VM:         VM{Memory: 1 << 30, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(60e9)},
 	}
 }
 

@@ -72,6 +72,7 @@ type VM struct {
 	Acceleration         string
 	BootTimeout          Duration
 	QEMU, Kernel, Initrd string
+	FSBackend            string // virtiofs or 9p
 }
 
 // Directory is one working folder, a [[directory]] of the file.
