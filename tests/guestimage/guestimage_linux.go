@@ -45,6 +45,28 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
+// Cache returns a directory that can be a user's XDG_CACHE_HOME: in it is the
+// image with the general kernel, which speaks 9P. It ends the test where none
+// can be had.
+func Cache(t testing.TB) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	cache = filepath.Join(cache, "sandbox-tests-generic")
+	dir := filepath.Join(cache, "sandbox", "guest")
+	if _, err = image.Open(dir, "amd64"); err != nil {
+		ctx, cancel := context.WithTimeout(t.Context(), buildPatience)
+		defer cancel()
+		_, err = image.Build(ctx, image.Options{Dir: dir, Arch: "amd64", Generic: true})
+	}
+	if err != nil {
+		require.Missing(t, "a kernel for guests that speaks 9P ("+err.Error()+")", "Debian, and its mirror")
+	}
+	return cache
+}
+
 // Files opens the kernel, and an initramfs with the program as init.
 func Files(t testing.TB, program []byte) image.Files {
 	t.Helper()

@@ -234,7 +234,7 @@ func machineKeys() []Key {
 		},
 		{
 			Name: "vm.fs_backend", Enum: []string{"virtiofs", "9p"}, Flag: "fs-backend",
-			Doc:   "what shows a machine the working folders: virtiofs or 9p",
+			Doc:   "what shows a machine the working folders: virtiofs, or 9p, which is slower and needs 'sandbox guest build --generic'",
 			field: func(c *Config) any { return &c.VM.FSBackend },
 		},
 		{
