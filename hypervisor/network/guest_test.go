@@ -162,8 +162,7 @@ func boot(t testing.TB, po policy.Options, o Options) *guest {
 	g := &guest{t: t, setup: serve(t, po, o)}
 	conf := g.network.Guest()
 	g.stack = stack.New(stack.Options{
-		NetworkProtocols: []stack.NetworkProtocolFactory{arp.NewProtocol,
-			ipv4.NewProtocolWithOptions(ipv4.Options{AllowExternalLoopbackTraffic: true})},
+		NetworkProtocols:   []stack.NetworkProtocolFactory{arp.NewProtocol, ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},
 	})
 	link := channel.New(4096, uint32(conf.MTU+ethernetSize), guestMAC)
@@ -273,11 +272,28 @@ func (g *guest) mustDial(to netip.AddrPort) guestConn {
 	return c
 }
 
+// udpConn is a socket of the guest's; failed gets what ICMP told it.
+type udpConn struct {
+	*gonet.UDPConn
+	failed chan string
+}
+
 // dialUDP returns a connected socket of the guest's.
-func (g *guest) dialUDP(to netip.AddrPort) *gonet.UDPConn {
+func (g *guest) dialUDP(to netip.AddrPort) udpConn {
 	g.t.Helper()
-	c, err := gonet.DialUDP(g.stack, nil, &tcpip.FullAddress{NIC: 1, Addr: fromAddr(to.Addr()), Port: to.Port()}, ipv4.ProtocolNumber)
+	wq := new(waiter.Queue)
+	ep, err := g.stack.NewEndpoint(udp.ProtocolNumber, ipv4.ProtocolNumber, wq)
 	if err != nil {
+		g.t.Fatal(err)
+	}
+	c := udpConn{gonet.NewUDPConn(wq, ep), make(chan string, 10)}
+	entry := waiter.NewFunctionEntry(waiter.EventErr, func(waiter.EventMask) {
+		if err := ep.LastError(); err != nil {
+			c.failed <- err.String()
+		}
+	})
+	wq.EventRegister(&entry)
+	if err := ep.Connect(tcpip.FullAddress{NIC: 1, Addr: fromAddr(to.Addr()), Port: to.Port()}); err != nil {
 		g.t.Fatal(err)
 	}
 	g.t.Cleanup(func() { _ = c.Close() })
@@ -335,4 +351,18 @@ func onAccept(t testing.TB, l net.Listener, f func(*net.TCPConn)) {
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); running.Wait() })
+}
+
+// dialICMP returns a connected ICMP socket of the guest's, as ping has.
+func (g *guest) dialICMP(to netip.Addr) (*gonet.UDPConn, error) {
+	wq := new(waiter.Queue)
+	ep, err := g.stack.NewEndpoint(icmp.ProtocolNumber4, ipv4.ProtocolNumber, wq)
+	if err != nil {
+		return nil, stackError("socket", err)
+	}
+	if err := ep.Connect(tcpip.FullAddress{NIC: 1, Addr: fromAddr(to)}); err != nil {
+		ep.Close()
+		return nil, stackError("connect", err)
+	}
+	return gonet.NewUDPConn(wq, ep), nil
 }

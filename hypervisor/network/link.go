@@ -162,7 +162,7 @@ func (n *Network) admit(frame []byte) bool {
 		if to == broadcast { // DHCP
 			return from.IsUnspecified() || from == n.guest.Address.Addr()
 		}
-		return from == n.guest.Address.Addr() && !to.IsMulticast() && to != from
+		return from == n.guest.Address.Addr() && !to.IsMulticast() && !to.IsLoopback() && to != from
 	}
 	return false
 }

@@ -21,11 +21,7 @@ const nic = 1
 // a route to the guest's subnet alone.
 func (n *Network) newStack() (*stack.Stack, error) {
 	s := stack.New(stack.Options{
-		NetworkProtocols: []stack.NetworkProtocolFactory{
-			arp.NewProtocol,
-			// A packet to the host's loopback is for the policy to refuse.
-			ipv4.NewProtocolWithOptions(ipv4.Options{AllowExternalLoopbackTraffic: true}),
-		},
+		NetworkProtocols:   []stack.NetworkProtocolFactory{arp.NewProtocol, ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},
 	})
 	if err := n.configure(s); err != nil {
@@ -71,10 +67,9 @@ func (n *Network) configure(s *stack.Stack) error {
 
 func (n *Network) setTCPOptions(s *stack.Stack) error {
 	most := n.o.Limits.Buffer
-	start := min(most, 64<<10)
 	sack := tcpip.TCPSACKEnabled(true)
 	moderate := tcpip.TCPModerateReceiveBufferOption(true)
-	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: start, Max: most}
+	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: most, Max: most}
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: 4 << 10, Default: most, Max: most}
 	for _, o := range []tcpip.SettableTransportProtocolOption{&sack, &moderate, &receive, &send} {
 		if err := s.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {

@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -87,18 +88,14 @@ func (n *Network) forwardUDP(guest net.Conn, flow *policy.Flow, t policy.Target)
 	up = copyDatagrams(outside, guest, n.o.Limits.UDPIdle, &last, flow.Sent)
 	_ = outside.Close()
 	other.Wait()
-	switch {
-	case n.ctx.Err() != nil:
+	if n.ctx.Err() != nil {
 		return nil
-	case down != nil && !errors.Is(down, net.ErrClosed):
-		return down
-	case up != nil && down == nil:
-		return up
 	}
-	return nil
+	return errors.Join(up, down)
 }
 
-// copyDatagrams copies until an error, or nil when nothing has passed for idle.
+// copyDatagrams copies until an error, or nil when nothing has passed for idle or
+// the other direction closed both ends.
 func copyDatagrams(to, from net.Conn, idle time.Duration, last *atomic.Int64, count func(int)) error {
 	buf := buffers.Get().(*[copyBytes]byte)
 	defer buffers.Put(buf)
@@ -111,6 +108,8 @@ func copyDatagrams(to, from net.Conn, idle time.Duration, last *atomic.Int64, co
 		var timeout net.Error
 		switch {
 		case err == nil:
+		case errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF):
+			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
 			if time.Since(time.Unix(0, last.Load())) >= idle {
 				return nil
