@@ -142,6 +142,9 @@ func hostPing(ctx context.Context, to netip.Addr, seq uint16, payload []byte) er
 	buf := make([]byte, copyBytes)
 	for {
 		got, from, err := conn.ReadFrom(buf)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			if ctx.Err() != nil {
 				return fmt.Errorf("network: no echo reply: %w", ctx.Err())
