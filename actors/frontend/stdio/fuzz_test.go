@@ -50,7 +50,7 @@ func FuzzStdioJSON(f *testing.F) {
 			if bad == nil && (!json.Valid(line) || !utf8.Valid(line)) {
 				t.Fatalf("taken for JSON: %q", line)
 			}
-			if e := parseLine(string(line)); e != nil && (!known[e.Code] || e.Message == "" || !json.Valid(response(nil, nil, toError(e)))) {
+			if e := parseLine(string(line)); e != nil && (!known[e.Code] || e.Message == "" || !json.Valid(refusal(nil, toError(e)))) {
 				t.Fatalf("%+v", e)
 			}
 		}

@@ -50,11 +50,14 @@ type queue struct {
 	wake   chan struct{} // has one when there may be items
 }
 
+// item is a message in two parts, of which several may share the second.
 type item struct {
-	class   class
-	message []byte
-	written func() // may be nil
+	class      class
+	head, tail []byte
+	written    func() // may be nil
 }
+
+func (it *item) size() int { return len(it.head) + len(it.tail) }
 
 func newQueue() *queue {
 	return &queue{freed: make(chan struct{}), wake: make(chan struct{}, 1)}
@@ -64,6 +67,11 @@ func newQueue() *queue {
 // written is called when it has been given to the client, or when that will
 // never be; also if put fails.
 func (q *queue) put(ctx context.Context, c class, message []byte, written func()) error {
+	return q.putItem(ctx, item{class: c, head: message, written: written})
+}
+
+func (q *queue) putItem(ctx context.Context, it item) error {
+	c, size, written := it.class, it.size(), it.written
 	for {
 		q.mu.Lock()
 		if q.closed {
@@ -73,9 +81,9 @@ func (q *queue) put(ctx context.Context, c class, message []byte, written func()
 			}
 			return errQueueClosed
 		}
-		if q.used[c] == 0 || q.used[c]+len(message) <= c.room() {
-			q.used[c] += len(message)
-			q.items = append(q.items, item{c, message, written})
+		if q.used[c] == 0 || q.used[c]+size <= c.room() {
+			q.used[c] += size
+			q.items = append(q.items, it)
 			q.mu.Unlock()
 			select {
 			case q.wake <- struct{}{}:
@@ -128,7 +136,7 @@ func (q *queue) take() (batch []item, ok bool) {
 func (q *queue) done(batch []item) {
 	q.mu.Lock()
 	for _, it := range batch {
-		q.used[it.class] -= len(it.message)
+		q.used[it.class] -= it.size()
 	}
 	if !q.closed {
 		close(q.freed)
@@ -155,8 +163,8 @@ func (q *queue) run(w io.Writer) error {
 		for len(batch) > 0 {
 			n := 0
 			buf = buf[:0]
-			for n < len(batch) && (n == 0 || len(buf)+len(batch[n].message) <= maxWrite) {
-				buf = append(buf, batch[n].message...)
+			for n < len(batch) && (n == 0 || len(buf)+batch[n].size() <= maxWrite) {
+				buf = append(append(buf, batch[n].head...), batch[n].tail...)
 				n++
 			}
 			if failed == nil {

@@ -130,7 +130,7 @@ func (rq *request) handle() {
 	if rq.done != nil {
 		close(rq.done)
 	}
-	rq.answer(result, err)
+	rq.answer(ending(result), err)
 }
 
 // enter lets the next command have its turn in line.
@@ -177,27 +177,33 @@ func (rq *request) perform() (payload json.RawMessage, err error) {
 
 // answer queues the response. The request keeps its place until that is
 // written, but its id can be used again by whoever has read it.
-func (rq *request) answer(payload json.RawMessage, err error) {
+// end is the end of the response, unless that is an error.
+func (rq *request) answer(end []byte, err error) {
 	s := rq.s
-	var bad *Error
+	it := item{class: classResponse, tail: end, written: rq.leave}
 	if err != nil {
-		bad = toError(err)
+		bad := toError(err)
 		rq.logs(max(rq.op.level(), slog.LevelInfo), "response sent", "op", rq.op.name, "code", bad.Code, "err", err)
+		it.head, it.tail = refusal(&rq.id, bad), nil
 	} else {
 		rq.logs(rq.op.level(), "response sent", "op", rq.op.name)
+		it.head = success(rq.id)
 	}
 	s.mu.Lock()
 	delete(s.inflight, rq.id)
 	s.mu.Unlock()
 	rq.cancel(nil)
-	_ = s.out.put(s.ctx, classResponse, response(&rq.id, payload, bad), func() {
-		s.mu.Lock()
-		s.places[rq.op.kind()]--
-		s.mu.Unlock()
-		if rq.heavy {
-			<-s.heavy
-		}
-	})
+	_ = s.out.putItem(s.ctx, it)
+}
+
+// leave gives the request's places back.
+func (rq *request) leave() {
+	rq.s.mu.Lock()
+	rq.s.places[rq.op.kind()]--
+	rq.s.mu.Unlock()
+	if rq.heavy {
+		<-rq.s.heavy
+	}
 }
 
 // marshal encodes without escaping <, > and &.

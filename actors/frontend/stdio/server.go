@@ -277,7 +277,10 @@ func (s *Server) admit(rq *request) *Error {
 		return &Error{Code: TooManyRequests, Message: "too many requests are in flight; wait for responses"}
 	}
 	s.places[kind]++
-	rq.ctx, rq.cancel = context.WithCancelCause(logctx.With(s.ctx, logctx.Fields{RequestID: rq.id}))
+	rq.ctx, rq.cancel = logctx.With(s.ctx, logctx.Fields{RequestID: rq.id}), func(error) {}
+	if rq.op.flags&batched == 0 { // nobody can cancel one of a batch
+		rq.ctx, rq.cancel = context.WithCancelCause(rq.ctx)
+	}
 	s.inflight[rq.id] = rq
 	return nil
 }
@@ -291,7 +294,7 @@ func (s *Server) refuse(e envelope, bad *Error) error {
 	}
 	bad = toError(bad)
 	s.log.Warn("request refused", "request_id", e.RequestID, "op", short([]byte(e.Type)), "code", bad.Code, "field", bad.Field)
-	return s.out.put(s.ctx, classRefusal, response(id, nil, bad), nil)
+	return s.out.put(s.ctx, classRefusal, refusal(id, bad), nil)
 }
 
 // emit queues an event.
@@ -321,21 +324,42 @@ func Operations() []string {
 	return list
 }
 
-// response encodes an answer; payload is JSON or nil.
-func response(id *string, payload json.RawMessage, bad *Error) []byte {
-	quoted := json.RawMessage("null")
-	if id != nil {
-		quoted, _ = marshal(*id)
+// success is how a response to what was carried out begins; [ending] is the
+// rest.
+func success(id string) []byte {
+	b := make([]byte, 0, len(id)+64)
+	b = append(b, `{"type":"response","request_id":`...)
+	return append(appendQuoted(b, id), `,"status":"ok"`...)
+}
+
+func ending(payload json.RawMessage) []byte {
+	if payload == nil || string(payload) == "{}" {
+		return []byte("}\n")
 	}
-	b := make([]byte, 0, len(payload)+len(quoted)+64)
-	b = append(append(b, `{"type":"response","request_id":`...), quoted...)
-	if bad != nil {
-		b = append(append(b, `,"status":"error","error":`...), encodeError(bad)...)
+	b := make([]byte, 0, len(payload)+16)
+	return append(append(append(b, `,"payload":`...), payload...), '}', '\n')
+}
+
+// refusal is a response that is an error; id is nil where the request's could
+// not be read.
+func refusal(id *string, bad *Error) []byte {
+	b := []byte(`{"type":"response","request_id":`)
+	if id != nil {
+		b = appendQuoted(b, *id)
 	} else {
-		b = append(b, `,"status":"ok"`...)
-		if payload != nil && string(payload) != "{}" {
-			b = append(append(b, `,"payload":`...), payload...)
+		b = append(b, "null"...)
+	}
+	b = append(append(b, `,"status":"error","error":`...), encodeError(bad)...)
+	return append(b, '}', '\n')
+}
+
+// appendQuoted appends s as JSON has it.
+func appendQuoted(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := marshal(s)
+			return append(b, quoted...)
 		}
 	}
-	return append(b, '}', '\n')
+	return append(append(append(b, '"'), s...), '"')
 }

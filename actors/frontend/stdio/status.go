@@ -75,8 +75,9 @@ func (b *statusBatch) run() {
 		if err == nil {
 			payload, err = marshal(st)
 		}
+		end := ending(payload)
 		for _, rq := range batch {
-			rq.answer(payload, err)
+			rq.answer(end, err)
 		}
 	}
 }
