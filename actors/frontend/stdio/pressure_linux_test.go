@@ -271,3 +271,55 @@ func TestDisconnectWaitsForNoTimer(t *testing.T) {
 		})
 	}
 }
+
+// The deadline of a safeguard passes while the client does not read: it denies
+// all the same, and the client finds it all when it reads again.
+func TestDeadlineWithoutReading(t *testing.T) {
+	clock := actortest.NewFakeClock()
+	s := newStalled(t, labOptions{
+		server: func(o *stdio.Options) { o.Clock = clock },
+		config: func(c *actors.Config) {
+			c.Clock, c.Safeguards = clock, actors.Safeguards{OverwriteBytes: 1, Timeout: 10 * time.Second}
+		},
+	})
+	live := s.live()
+	s.send("agent.execute", "big", map[string]any{"command": "yes"})
+	s.until(stdio.EventTerminalOutput)
+	// The client does not read from here on. Somebody else writes in the session.
+	written := make(chan error, 1)
+	go func() {
+		_, err := live.WriteFile(context.WithoutCancel(t.Context()), actors.WriteFileRequest{Path: "f", Data: []byte("new")})
+		written <- err
+	}()
+	actortest.Eventually(t, "the write to be held", func() bool {
+		list, err := live.Pending(t.Context())
+		return err == nil && len(list) == 1
+	})
+	go func() { // nobody decides
+		for {
+			select {
+			case <-live.Done():
+				return
+			case <-time.After(10 * time.Millisecond):
+				clock.Advance(11 * time.Second)
+			}
+		}
+	}()
+	if err := actortest.Within(t, "the denial", written); err == nil {
+		t.Error("the write was let through")
+	}
+	if b, err := os.ReadFile(filepath.Join(s.dirs[0], "f")); err != nil || string(b) != "content\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+	all := strings.Join(s.until(`"request_id":"big","status"`), "")
+	for _, want := range []string{stdio.EventSafeguardTriggered, `"action":"deny","by":"timeout"`, `"code":"denied"`} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %s came", want)
+		}
+	}
+	_ = s.in.Close()
+	go func() { _, _ = io.Copy(io.Discard, s.out) }()
+	if err := actortest.Within(t, "the end", s.served); err != nil {
+		t.Error(err)
+	}
+}
