@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -64,6 +65,7 @@ type Client struct {
 	t       testing.TB
 	w       io.WriteCloser
 	schemas map[string]*jsonschema.Resolved
+	process *os.Process // nil where it is no program
 
 	mu   sync.Mutex // everything below
 	cond *sync.Cond
@@ -121,6 +123,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Client {
 		t.Fatal(err)
 	}
 	c := New(t, stdin, stdout)
+	c.process = cmd.Process
 	logged := make(chan struct{})
 	go func() {
 		defer close(logged)

@@ -284,6 +284,9 @@ func (r *run) verdict(ctx context.Context, out ExecuteResult, err error) error {
 		}
 		return &Error{Code: StepFailed, Message: reason(out, "the step failed and was rolled back"), Data: out}
 	case messages.OutcomeCancelled:
+		if ctx.Err() == nil && out.Reason == messages.ErrReset.Error() {
+			return &Error{Code: SessionReset, Message: out.Reason + "; what the command did is kept", Data: out}
+		}
 		if ctx.Err() == nil {
 			return &Error{Code: Timeout, Message: "the command was cancelled: its time was up; what it did is kept", Data: out}
 		}
