@@ -224,7 +224,7 @@ func (l *ledger) act(h hand, r *rand.Rand, who, n int) error {
 	case k < 4:
 		script := []string{
 			"mkdir -p d; echo %d.%d >>d/c", "rm -rf d", "mv a e || mv e a", "echo %d.%d | tee a b >d.new; mv d.new b",
-			"ln -f b hard; chmod 600 hard", "true # %d.%d", "cat a b d/c", "mkdir -p d/deep/er; ln -sf ../a d/deep/er/link",
+			"chmod 600 b", "true # %d.%d", "cat a b d/c", "mkdir -p d/deep/er; ln -sf ../a d/deep/er/link",
 		}[r.IntN(8)]
 		if strings.Contains(script, "%d") {
 			script = fmt.Sprintf(script, who, n)
