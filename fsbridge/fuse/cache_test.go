@@ -16,6 +16,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/actortest"
 )
 
 func idOf(t *testing.T, path string) hostfs.ID {
@@ -182,6 +183,49 @@ func TestChanged(t *testing.T) {
 			t.Errorf("%s requests after an edit of our own was announced: %d", op, after[op]-before[op])
 		}
 	}
+}
+
+// TestChangedWhileWriting: the pages of a file that the workload is writing to
+// are not dropped each time the watcher tells of it, and yet an edit from
+// outside shows.
+func TestChangedWhileWriting(t *testing.T) {
+	m := mount(t, func(o *Options) { o.OnList = func(string, hostfs.ID) bool { return true } })
+	f, err := os.Create(filepath.Join(m.mnt, "busy"))
+	check(t, err)
+	defer f.Close()
+	told := func() (pages, later bool) {
+		inodes := make(map[uint64]bool)
+		var entries []entryName
+		m.tree.changed(&fsbridge.DirChanges{Names: []string{"busy"}}, inodes, &entries, func(*node) { later = true })
+		st, err := hostfs.StatAt(m.tree.opts.Root.FD(), "busy")
+		check(t, err)
+		return inodes[m.tree.NodeID(st.ID)], later
+	}
+	for range 3 {
+		_, err = f.WriteAt([]byte("written inside"), 0)
+		check(t, err)
+		if pages, later := told(); pages || !later {
+			t.Errorf("after a write: drop the pages %v, look again %v", pages, later)
+		}
+	}
+	host, err := os.OpenFile(filepath.Join(m.host, "busy"), os.O_WRONLY, 0)
+	check(t, err)
+	defer host.Close()
+	_, err = host.WriteAt([]byte("outside"), 0)
+	check(t, err)
+	if pages, later := told(); !pages || later {
+		t.Errorf("after an edit: drop the pages %v, look again %v", pages, later)
+	}
+	_, err = f.WriteAt([]byte("in"), 12)
+	check(t, err)
+	_, err = host.WriteAt([]byte("OUTSIDE"), 0)
+	check(t, err)
+	check(t, m.Changed([]string{"busy"}))
+	actortest.Eventually(t, "the edit shows", func() bool {
+		b := make([]byte, 14)
+		_, err := f.ReadAt(b, 0)
+		return err == nil && string(b) == "OUTSIDE insiin"
+	})
 }
 
 // TestMissedEdit: an edit that nobody told us of shows at the next open.

@@ -311,6 +311,7 @@ func (t *Tree) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (
 		return 0, status(err)
 	}
 	n, err := pwrite(h.fd, data, int64(in.Offset))
+	h.node.wrote()
 	if n > 0 && in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
 		err = errors.Join(err, t.killPriv(h.fd))
 	}
@@ -319,6 +320,14 @@ func (t *Tree) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (
 	}
 	m.end(nil, err)
 	return uint32(n), status(err)
+}
+
+// wrote notes that a change of the file's times is ours. It comes after the
+// write, so that whoever sees none of it sees the mark.
+func (n *node) wrote() {
+	if n.tree.opts.OnList != nil && n.flags.Load()&flagWrote == 0 {
+		n.flags.Or(flagWrote)
+	}
 }
 
 // pwrite writes all of data at off, as far as it goes.

@@ -40,6 +40,10 @@ type Server struct {
 	closing sync.Once
 	err     error
 	noEpoch atomic.Bool // the kernel is older than 6.16
+
+	unsureMu sync.Mutex
+	unsure   map[*node]int // files that perhaps only the workload writes to, and how often they were
+	recheck  *time.Timer   // nil while there are none
 }
 
 var _ fsbridge.Bridge = (*Server)(nil)
@@ -128,6 +132,11 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // operations wait for the Interceptor's answer, as on a mount of the jail's.
 func (s *Server) Close() error {
 	s.closing.Do(func() {
+		s.unsureMu.Lock()
+		if s.recheck != nil {
+			s.recheck.Stop()
+		}
+		s.unsureMu.Unlock()
 		s.tree.close()
 		if s.unmount != nil {
 			s.err = s.unmount()
@@ -273,13 +282,62 @@ func (s *Server) ChangedIn(dirs []fsbridge.DirChanges) error {
 	inodes := make(map[uint64]bool)
 	var entries []entryName
 	for i := range dirs {
-		s.tree.changed(&dirs[i], inodes, &entries)
+		s.tree.changed(&dirs[i], inodes, &entries, func(n *node) { s.later(n, 0) })
 	}
 	if len(inodes)+len(entries) == 0 {
 		return nil
 	}
 	s.tree.dirs.generation.Add(1)
 	return s.notify(inodes, entries, false)
+}
+
+// recheckAfter is how long nobody inside must have written to a file before a
+// change of it counts as one from outside.
+const recheckAfter = 200 * time.Millisecond
+
+// rechecks bounds how often a file is looked at before its pages are dropped
+// although the workload writes to it all the time.
+const rechecks = 10
+
+// later has a file looked at again when the workload does not write to it any
+// more: dropping its pages a few times a second would cost a writer more than
+// all the rest.
+func (s *Server) later(n *node, times int) {
+	s.unsureMu.Lock()
+	defer s.unsureMu.Unlock()
+	if s.unsure == nil {
+		s.unsure = make(map[*node]int)
+	}
+	s.unsure[n] = max(s.unsure[n], times)
+	if s.recheck == nil {
+		s.recheck = time.AfterFunc(recheckAfter, s.lookAgain)
+	}
+}
+
+// lookAgain drops what is cached of the files that somebody else may have
+// written to. What we ourselves left when the last writer closed is known.
+func (s *Server) lookAgain() {
+	s.unsureMu.Lock()
+	files := s.unsure
+	s.unsure, s.recheck = nil, nil
+	s.unsureMu.Unlock()
+	if s.tree.closed.Load() {
+		return
+	}
+	inodes := make(map[uint64]bool)
+	for n, times := range files {
+		if n.flags.And(^flagWrote)&flagWrote != 0 && times < rechecks {
+			s.later(n, times+1)
+			continue
+		}
+		st, err := n.stat()
+		if err != nil || n.mtime.Load() != st.Mtime || n.size.Load() != st.Size {
+			inodes[n.id] = true
+		}
+	}
+	if err := s.notify(inodes, nil, false); err != nil {
+		s.tree.log.Warn("caches could not be told of a change", "err", err)
+	}
 }
 
 // Unwatched says that nobody watches these directories any more. What the
@@ -310,8 +368,9 @@ func (s *Server) Unwatched(dirs []hostfs.ID) error {
 	return s.notify(inodes, entries, true)
 }
 
-// changed adds what the kernel must be told of some names in a directory.
-func (t *Tree) changed(c *fsbridge.DirChanges, inodes map[uint64]bool, entries *[]entryName) {
+// changed adds what the kernel must be told of some names in a directory. A
+// file that the workload writes to goes to later, if that is not nil.
+func (t *Tree) changed(c *fsbridge.DirChanges, inodes map[uint64]bool, entries *[]entryName, later func(*node)) {
 	dir, fd, done := t.changedDir(c)
 	if dir == nil {
 		return
@@ -331,7 +390,11 @@ func (t *Tree) changed(c *fsbridge.DirChanges, inodes map[uint64]bool, entries *
 		st, err := hostfs.StatAt(fd, name)
 		if err == nil {
 			if n := t.find(st.ID); n != nil && n.boundTo(dir, name) {
-				if n.mtime.Load() != st.Mtime || n.size.Load() != st.Size {
+				switch {
+				case n.mtime.Load() == st.Mtime && n.size.Load() == st.Size:
+				case later != nil && n.flags.And(^flagWrote)&flagWrote != 0:
+					later(n)
+				default:
 					inodes[n.id] = true
 				}
 				continue

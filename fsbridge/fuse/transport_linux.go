@@ -70,7 +70,7 @@ func (t *Tree) Foreign(paths []string) (stale []string) {
 		inodes := make(map[uint64]bool)
 		var entries []entryName
 		parent, name := splitLast(p)
-		t.changed(&fsbridge.DirChanges{Path: parent, Names: []string{name}}, inodes, &entries)
+		t.changed(&fsbridge.DirChanges{Path: parent, Names: []string{name}}, inodes, &entries, nil)
 		if len(inodes)+len(entries) > 0 {
 			stale = append(stale, path.Join(".", parent), path.Clean(p))
 		}
