@@ -81,15 +81,14 @@ func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length 
 // so.content.mu is held.
 func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, off, length int64) error {
 	c := so.content
-	fd, done, err := s.reader(so, o)
+	r, done, err := s.reader(so, o)
 	if err != nil {
 		return err
 	}
 	defer done()
-	w := s.contentWriter(so.id)
 	all := off <= 0 && length >= c.size
 	if c.extents == nil && (all || c.size <= s.l.Limits().InlineBytes || c.size > maxExtentFile) {
-		err = w.whole(fd, c.size)
+		err = r.w.whole(r.fd, c.size)
 		c.whole = err == nil
 	} else {
 		if c.extents == nil {
@@ -98,40 +97,45 @@ func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, o
 		if end := (off/aheadBytes + 1) * aheadBytes; off > 0 && length < end-off && c.extents.Covers(off-1, 1) {
 			length = end - off
 		}
-		err = s.captureMissing(w, fd, c.extents, off, length)
+		err = s.captureMissing(r.w, r.fd, c.extents, off, length)
 	}
 	return err
 }
 
-// openReader is a descriptor that the last partial capture read from: small
-// writes to one large file come in long rows.
+// openReader is a descriptor that the last partial capture read from, with its
+// buffers: small writes to one large file come in long rows.
 type openReader struct {
 	so *stepObj
 	fd int
+	w  *contentWriter
 }
 
 // reader opens so for reading, or takes the descriptor of the last capture;
 // done keeps it for the next one or closes it.
-func (s *openStep) reader(so *stepObj, o *fsbridge.Object) (fd int, done func(), err error) {
+func (s *openStep) reader(so *stepObj, o *fsbridge.Object) (r *openReader, done func(), err error) {
 	if r := s.last.Swap(nil); r != nil {
 		if r.so == so {
-			return r.fd, func() { s.keepReader(r) }, nil
+			return r, func() { s.keepReader(r) }, nil
 		}
 		_ = hostfs.Close(r.fd)
 	}
 	fd, restore, err := s.openReadable(so, o)
 	if err != nil {
-		return -1, nil, err
+		return nil, nil, err
+	}
+	r = &openReader{so, fd, s.contentWriter(so.id)}
+	if st, err := hostfs.StatFD(fd); err == nil {
+		r.w.dense = st.Blocks*512 >= st.Size
 	}
 	if restore != nil {
-		return fd, func() { restore(); _ = hostfs.Close(fd) }, nil
+		return r, func() { restore(); _ = hostfs.Close(fd) }, nil
 	}
-	return fd, func() {
+	return r, func() {
 		if so.content.extents == nil { // all of it is captured
 			_ = hostfs.Close(fd)
 			return
 		}
-		s.keepReader(&openReader{so, fd})
+		s.keepReader(r)
 	}, nil
 }
 
@@ -212,6 +216,7 @@ type contentWriter struct {
 	spend func(n int64) error // accounts for bytes to be copied; nil: no limit
 	clone func() bool         // nil: do not try reflinks
 	cant  func()              // reflinks do not work here
+	dense bool                // the file has no holes worth looking for
 	raw   []byte
 	buf   []byte
 }
@@ -293,9 +298,12 @@ func (c *contentWriter) data(fd int, from, to int64) error {
 		}
 	}
 	for off := from; off < to; {
-		start, end, err := hostfs.NextData(fd, off, to)
-		if err != nil {
-			return err
+		start, end := off, to
+		if !c.dense {
+			var err error
+			if start, end, err = hostfs.NextData(fd, off, to); err != nil {
+				return err
+			}
 		}
 		if start > off {
 			r := contentRecord{Obj: c.obj, Off: off, Len: start - off, Enc: encHole}
