@@ -64,9 +64,9 @@
 // # Caches
 //
 // virtio-fs carries no notifications. What an undo or the user changes is
-// reported to Options.Drop, and the shim in the guest drops it; what a shim
-// cannot reach (mapped and open files) expires after Options.TTL, and a file
-// that an undo restored is a new inode to the guest. Dirty pages of mappings
+// reported to Options.Drop, and the shim in the guest drops it, by a remount and
+// drop_caches; what a shim cannot reach (names and mappings in use) expires after
+// the tree's TTL, and a file that an undo restored is a new inode to the guest. Dirty pages of mappings
 // are written back by the shim, too: see Options.Sync.
 //
 // # Locks

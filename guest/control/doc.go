@@ -5,7 +5,7 @@
 // # Messages
 //
 // To the guest: exec, cancel, signal, resize, stdin, stdin_close, ack,
-// rollback_notify, invalidate, sync, shutdown. From the guest: hello (first,
+// rollback_notify, clock, invalidate, sync, shutdown. From the guest: hello (first,
 // once), step_started, start_failed, output, step_completed, ack, done (to
 // invalidate and sync), error. [Message] lists the fields. A virtual machine is
 // sent a [MachinePlan] before all of that.

@@ -112,6 +112,12 @@ func (h *Host) RollbackNotify(step int64) error {
 	return h.send(&Message{Type: TypeRollbackNotify, StepID: step})
 }
 
+// SetClock tells a machine what time it is, after it stood still. A jail has the
+// host's clock and ignores it.
+func (h *Host) SetClock(now time.Time) error {
+	return h.send(&Message{Type: TypeClock, TimeNS: now.UnixNano()})
+}
+
 // Invalidate makes the guest forget what its kernel caches of the shares, and
 // Sync write back what is dirty. Both return when the guest says that it is
 // done. The error wraps ErrClosed or is the context's, or the guest's own.

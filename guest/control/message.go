@@ -36,6 +36,7 @@ const (
 	TypeStdinClose     Type = "stdin_close"
 	TypeAck            Type = "ack"
 	TypeRollbackNotify Type = "rollback_notify"
+	TypeClock          Type = "clock"
 	TypeShutdown       Type = "shutdown"
 	TypeInvalidate     Type = "invalidate"
 	TypeSync           Type = "sync"
@@ -116,6 +117,8 @@ type Message struct {
 	Bytes int `json:"bytes,omitempty"`
 	// rollback_notify
 	StepID int64 `json:"step_id,omitempty"`
+	// clock: nanoseconds since 1970, by the host's clock
+	TimeNS int64 `json:"time_ns,omitempty"`
 	// invalidate, sync and their done: a number of the host's. It is never 0.
 	Request int64 `json:"request,omitempty"`
 
@@ -165,6 +168,11 @@ func (m *Message) check() error {
 		}
 	case TypeShutdown, TypeError, TypeRollbackNotify:
 		needID = false
+	case TypeClock:
+		needID = false
+		if m.TimeNS <= 0 {
+			bad = "no time"
+		}
 	case TypeInvalidate, TypeSync, TypeDone:
 		needID = false
 		if m.Request == 0 {

@@ -47,7 +47,7 @@ func (s *State) Sent(m *Message) error {
 		}
 		s.cmds[m.ID] = &cmdState{phase: pending}
 		return nil
-	case TypeShutdown, TypeRollbackNotify:
+	case TypeShutdown, TypeRollbackNotify, TypeClock:
 		return nil
 	case TypeInvalidate, TypeSync:
 		s.asked[m.Request] = true

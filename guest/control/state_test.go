@@ -50,7 +50,7 @@ func TestCC01ValidSequence(t *testing.T) {
 func TestCC02Malformed(t *testing.T) {
 	refuse(t, ErrMalformed, `{`, `null`, `[]`, `"x"`, `{"type":7}`, `{"type":"step_started"}`, `{"type":"step_started","id":"a"}`,
 		`{"type":"step_completed","id":1}`, `{"type":"step_completed","id":1,"exit_code":256}`, `{"type":"step_completed","id":1,"exit_code":-1}`,
-		`{"type":"output","id":1,"stream":"both","data":""}`, `{"type":"hello"}`, `{"type":"output","id":1,"stream":"stdout","data":{"base64":"%"}}`,
+		`{"type":"output","id":1,"stream":"both","data":""}`, `{"type":"hello"}`, `{"type":"clock"}`, `{"type":"clock","time_ns":-1}`, `{"type":"output","id":1,"stream":"stdout","data":{"base64":"%"}}`,
 		`{"type":"step_started","id":99999999999999999999}`, `{"type":"step_started","id":1,"fds":1000000}`, "\x00\xff")
 }
 
@@ -165,7 +165,7 @@ func TestGuestSendsHostMessages(t *testing.T) {
 	}
 	for _, line := range []string{
 		`{"type":"exec","id":1,"command":"x"}`, `{"type":"cancel","id":1}`, `{"type":"stdin","id":1,"data":"x"}`,
-		`{"type":"shutdown"}`, `{"type":"rollback_notify","step_id":1}`, `{"type":"hello","version":1}`,
+		`{"type":"shutdown"}`, `{"type":"rollback_notify","step_id":1}`, `{"type":"clock","time_ns":1}`, `{"type":"hello","version":1}`,
 	} {
 		err := feed(s, line)
 		if strings.Contains(line, "hello") {

@@ -72,6 +72,7 @@ func serveMachine() error {
 		Init: true, Env: env, NotifyDir: notifyDir, Warnings: warnings,
 		Credential: &syscall.Credential{Uid: uint32(plan.UID), Gid: uint32(plan.GID)},
 		Invalidate: func() error { return dropCaches(plan.Shares) },
+		SetClock:   setClock,
 		Sync:       func() error { return syncShares(plan.Shares) },
 	})
 }
@@ -161,9 +162,8 @@ func openPort(name string) (*os.File, error) {
 // setUpMachine carries out the plan.
 func setUpMachine(p control.MachinePlan) error {
 	if p.TimeNS > 0 {
-		tv := unix.NsecToTimeval(p.TimeNS)
-		if err := unix.Settimeofday(&tv); err != nil {
-			return fmt.Errorf("setting the clock: %w", err)
+		if err := setClock(time.Unix(0, p.TimeNS)); err != nil {
+			return err
 		}
 	}
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
@@ -190,6 +190,14 @@ func setUpMachine(p control.MachinePlan) error {
 		if err := os.Symlink(string(s.Path), alias); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
+	}
+	return nil
+}
+
+func setClock(now time.Time) error {
+	tv := unix.NsecToTimeval(now.UnixNano())
+	if err := unix.Settimeofday(&tv); err != nil {
+		return fmt.Errorf("setting the clock: %w", err)
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ type Options struct {
 	// Invalidate and Sync do what the host asks for by these names; nil means
 	// that it is not needed here.
 	Invalidate, Sync func() error
+	// SetClock sets the clock; nil means that it is the host's own.
+	SetClock func(time.Time) error
 	// NotifyDir, if not empty, holds the file "rollback", which tells programs
 	// which step was rolled back last.
 	NotifyDir string
@@ -116,6 +118,15 @@ func (s *Server) handle(m *control.Message, files []*os.File) {
 	}
 	if m.Type == control.TypeRollbackNotify {
 		if err := s.notify(m.StepID); err != nil {
+			s.report(err)
+		}
+		return
+	}
+	if m.Type == control.TypeClock {
+		if s.o.SetClock == nil {
+			return
+		}
+		if err := s.o.SetClock(time.Unix(0, m.TimeNS)); err != nil {
 			s.report(err)
 		}
 		return

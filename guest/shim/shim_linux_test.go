@@ -413,6 +413,32 @@ func TestSignal(t *testing.T) {
 	})
 }
 
+// TestClock: a guest that has a clock of its own is told the time.
+func TestClock(t *testing.T) {
+	a, b := net.Pipe()
+	set := make(chan time.Time, 1)
+	go func() {
+		_ = shim.Serve(b, shim.Options{SetClock: func(now time.Time) error { set <- now; return nil }})
+	}() // ends with the host
+	h := control.NewHost(a, nil)
+	defer h.Close()
+	if _, err := h.Hello(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_700_000_000, 123)
+	if err := h.SetClock(now); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-set:
+		if !got.Equal(now) {
+			t.Errorf("set to %v, not %v", got, now)
+		}
+	case <-within(t).Done():
+		t.Fatal("not set")
+	}
+}
+
 func TestRollbackNotice(t *testing.T) {
 	dir := t.TempDir()
 	a, b := net.Pipe()

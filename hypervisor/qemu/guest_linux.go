@@ -261,8 +261,16 @@ func (g *guest) ask(ctx context.Context, f func(*control.Host, context.Context) 
 // Pause implements [hypervisor.Guest].
 func (g *guest) Pause(ctx context.Context) error { return g.command(ctx, "stop", true) }
 
-// Resume implements [hypervisor.Guest].
-func (g *guest) Resume(ctx context.Context) error { return g.command(ctx, "cont", false) }
+// Resume implements [hypervisor.Guest]. The guest's clock stood still meanwhile.
+func (g *guest) Resume(ctx context.Context) error {
+	if err := g.command(ctx, "cont", false); err != nil {
+		return err
+	}
+	if err := g.host.SetClock(time.Now()); err != nil && !errors.Is(err, control.ErrClosed) {
+		return fmt.Errorf("qemu: the guest's clock: %w", err)
+	}
+	return nil
+}
 
 func (g *guest) command(ctx context.Context, name string, pauses bool) error {
 	g.mu.Lock()

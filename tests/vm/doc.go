@@ -1,3 +1,4 @@
-// Package vm tests the bridge to virtual machines with a real one: QEMU without
-// acceleration, Debian's kernel and busybox. A boot takes about three seconds.
+// Package vm tests virtual machines with real ones: QEMU without acceleration,
+// Debian's kernel, our own program inside or one that is hostile. A boot takes
+// about three seconds.
 package vm

@@ -204,7 +204,7 @@ func (m *machine) qmp(command string) {
 	select {
 	case err := <-done:
 		check(m.t, err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		m.t.Fatalf("QMP %s: no answer", command)
 	}
 }
