@@ -76,6 +76,7 @@ func (g *guest) theHost() *control.Host {
 
 // readConsole keeps the end of what the kernel says.
 func (g *guest) readConsole(f *os.File) {
+	defer g.said.Done()
 	defer f.Close()
 	_, _ = io.Copy(&g.console, f) // to the end of QEMU
 }

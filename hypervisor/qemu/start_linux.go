@@ -199,12 +199,13 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	}
 	defer door.close()
 	m.monitor = fmt.Sprintf("fd=%d", f.add(door.listener))
+	g.said.Add(1)
+	go g.readConsole(console) // to the end of QEMU, or of its ends if it does not start
 	if err := g.spawn(host.program, m.args(), f.inherit); err != nil {
 		return err
 	}
 	started = true
 	f.drop(false) // so that its end is seen
-	go g.readConsole(console)
 	stop := context.AfterFunc(ctx, g.kill)
 	defer stop()
 	if err := g.connect(ctx, door, channel, folders); err != nil {
@@ -293,6 +294,7 @@ func (g *guest) spawn(program string, args []string, inherit []*os.File) error {
 	for _, f := range inherit {
 		attr.Files = append(attr.Files, f.Fd())
 	}
+	g.said.Add(1) // before anybody can wait for it: QEMU may end at once
 	began := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
@@ -306,9 +308,9 @@ func (g *guest) spawn(program string, args []string, inherit []*os.File) error {
 	err = <-began
 	runtime.KeepAlive(inherit)
 	if err != nil {
+		g.said.Done()
 		return errors.Join(fmt.Errorf("starting %s: %w", program, err), errR.Close())
 	}
-	g.said.Add(1)
 	go func() {
 		defer g.said.Done()
 		defer errR.Close()
