@@ -94,7 +94,7 @@ func TestLiveMachine(t *testing.T) {
 		t.Errorf("after the undo, inside: %q", got)
 	}
 	// The open file is that of the folder again, or says that it is gone.
-	got := l.sh("touch /tmp/stop; until grep -q done /tmp/seen; do sleep 0.1; done; cat /tmp/seen")
+	got := l.sh("touch /tmp/stop; until grep -qs done /tmp/seen; do sleep 0.1; done; cat /tmp/seen")
 	if !strings.HasPrefix(got, "first\n") && got != "done\n" && got != "third\ndone\n" {
 		t.Errorf("files that were open read %q", got)
 	}
