@@ -59,8 +59,20 @@
 // for others, what an undo or the user changes is reported to Options.Drop, and
 // the qid's version changes with a file's time and size.
 //
+// # Speed
+//
+// The server is not the limit: over a socket, two busy cores, 470 MB/s are read
+// and 350 written in pieces of 1 MiB. QEMU's socket character device is: it
+// takes 4 KiB at a time from us, and each is a turn of its main loop and an
+// interrupt of the guest, whose port has buffers of a page. In an emulated guest
+// on that machine, 10 to 19 MB/s are read and 16 to 18 written, by virtio-fs 67
+// and 56; a new file takes some 20 ms, since Linux asks seven times for it. So
+// where there is vhost-user, virtio-fs is the transport. Where there is none, a
+// network device takes frames of 64 KiB at a time, and Linux's client speaks TCP
+// by itself (trans=tcp): [Serve] takes such a connection as it is.
+//
 // # Locks
 //
-// Server.sending (while an answer is written), then Server.mu, then session.mu. None is held while
-// a request is performed.
+// Server.sending (while an answer is written), then Server.mu, then session.mu.
+// None is held while a request is performed.
 package ninep

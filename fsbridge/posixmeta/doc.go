@@ -1,7 +1,10 @@
-// Package posixmeta lets a file system that is not POSIX (NTFS) hold a folder
+// Package posixmeta is to let a file system that is not POSIX (NTFS) hold a folder
 // of which a Linux guest believes that it is: names that Windows refuses, names that differ
 // only in case, and modes, owners and symlinks, which are kept beside the
 // folder. Nothing in it asks for Windows: it is tested on every host.
+//
+// No bridge uses it yet: it belongs into the tree, between an operation's Begin
+// and End, so that a change of metadata is part of the step that is open then.
 //
 // # Names
 //
