@@ -205,11 +205,11 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 		Triggered: func(p safeguard.Pending) {
 			s.now.pending.Add(1)
 			pub := publicPending(p)
-			s.bus.emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.origin(pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
+			s.bus.emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(pub.Kind, pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
 		},
 		Decided: func(d messages.Decision) {
 			s.now.pending.Add(-1)
-			from := s.origin(stepID(d.Step))
+			from := s.asker(d.Kind, stepID(d.Step))
 			d.Frontend, d.RequestID = from.Frontend, from.RequestID
 			record(&audit.Record{Decision: d})
 			s.bus.emit(Event{

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
 )
 
 // openStep remembers who asked for the step that was opened last.
@@ -25,6 +26,15 @@ func (s *Session) origin(id undolog.StepID) Origin {
 		return o.from
 	}
 	return Origin{}
+}
+
+// asker returns who asked for what a question is about: for the command that
+// waits, or for the step.
+func (s *Session) asker(kind string, id undolog.StepID) Origin {
+	if from := s.asking.Load(); kind == messages.KindCommand && from != nil {
+		return *from
+	}
+	return s.origin(id)
 }
 
 // deciders counts the frontends that show decisions to a person, by name.

@@ -54,6 +54,11 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	}
 	defer s.line.leave(turn)
 	info := undolog.StepInfo{Type: undolog.TypeCommand, Command: shellQuote(r.Argv), Argv: r.Argv, Dir: dir}
+	if r.Question != "" {
+		if res, err := s.allowed(ctx, r, info.Command); err != nil || res.Outcome != "" {
+			return res, err
+		}
+	}
 	id, err := ask(ctx, s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: info, Reply: p} })
 	if err != nil {
 		return RunResult{}, err
@@ -68,6 +73,35 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 		return res, runErr
 	}
 	return res, errors.Join(runErr, err)
+}
+
+// allowed asks a person whether the command may start. The result is empty if it
+// may. There is one question at a time: the caller has its turn in line.
+func (s *Session) allowed(ctx context.Context, r RunRequest, command string) (RunResult, error) {
+	s.asking.Store(&r.Origin)
+	defer s.asking.Store(nil)
+	answers := make(chan *messages.Answer, 1)
+	question := &messages.Ask{
+		Kind: messages.KindCommand, Command: command, Count: 1, Message: r.Question,
+		Answer: func(m any) {
+			if a, ok := m.(*messages.Answer); ok {
+				answers <- a
+			}
+		},
+	}
+	s.to("safeguard")(question)
+	select {
+	case a := <-answers:
+		if !a.Allow {
+			return RunResult{Outcome: messages.OutcomeDenied, Reason: fmt.Sprintf("%s: the command was not allowed by %s, and did not run", a.ID, a.By)}, nil
+		}
+		return RunResult{}, nil
+	case <-ctx.Done():
+		s.to("safeguard")(&messages.Withdraw{})
+		return RunResult{Outcome: messages.OutcomeCancelled, Reason: "it was cancelled before it was allowed, and did not run"}, nil
+	case <-s.stopped:
+		return RunResult{}, messages.ErrStopped
+	}
 }
 
 // ending says how a command ended.

@@ -44,6 +44,7 @@ type Session struct {
 	sgIDs   int
 	stopped chan struct{}
 	asked   atomic.Pointer[openStep]
+	asking  atomic.Pointer[Origin] // of the command that waits to be allowed
 	decide  deciders
 	line    line
 	now     now

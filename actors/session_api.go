@@ -23,6 +23,10 @@ type RunRequest struct {
 	// Timeout cancels the command; 0 means none. It begins when the command
 	// runs.
 	Timeout time.Duration
+	// Question, if it is not empty, is put to a person before the command starts,
+	// as a safeguard's is: unless it is allowed in time, the outcome is "denied",
+	// nothing was run and there is no step.
+	Question string
 	// Origin comes back in the events of the command's step.
 	Origin Origin
 	// Wait lets the request wait in line, first come first served, while another

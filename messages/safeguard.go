@@ -10,6 +10,8 @@ const (
 	KindDelete    = "delete_threshold"
 	KindOverwrite = "overwrite_large"
 	KindRename    = "rename_over"
+	// KindCommand: a command that is about to run; it is in no step yet.
+	KindCommand = "command"
 )
 
 // Ask is sent by an Interceptor that holds its directory until somebody

@@ -32,6 +32,9 @@ var sessionFlags = []string{
 	"memory", "cpus", "fs-backend", "kernel-path", "initrd-path",
 }
 
+// serveFlags set those that only serve has.
+var serveFlags = []string{"mcp-socket", "auto-approve"}
+
 func (a *app) runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{

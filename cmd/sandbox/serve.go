@@ -10,17 +10,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/actors/classifier"
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/actors/telemetry"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 )
 
-type serveOptions struct{ protocol, socket string }
+type serveOptions struct{ protocol string }
 
 func (a *app) serveCommand() *cobra.Command {
 	var o serveOptions
@@ -33,10 +34,10 @@ func (a *app) serveCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVar(&o.protocol, "protocol", "stdio", "stdio or mcp")
-	cmd.Flags().StringVar(&o.socket, "mcp-socket", "", "serve MCP clients on this unix socket too; its token is kept beside it")
 	// It fails only for a flag that is not there.
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions([]string{"stdio", "mcp"}, cobra.ShellCompDirectiveNoFileComp))
 	a.addKeyFlags(cmd, sessionFlags...)
+	a.addKeyFlags(cmd, serveFlags...)
 	return cmd
 }
 
@@ -49,6 +50,7 @@ type server struct {
 	live    atomic.Pointer[actors.Live]
 	mcp     *mcp.Server
 	tell    *telemetry.Telemetry // may be nil
+	advice  atomic.Pointer[advice]
 }
 
 func (a *app) serve(ctx context.Context, o serveOptions) (err error) {
@@ -74,15 +76,16 @@ func (a *app) serve(ctx context.Context, o serveOptions) (err error) {
 	s.tell, farewell = a.startTelemetry(ctx)
 	defer farewell() // when every session has ended
 
-	k, err := classifier.New(classifier.Config{
-		ReadOnly: a.conf.Classifier.ReadOnly, Write: a.conf.Classifier.Write, Destructive: a.conf.Classifier.Destructive,
-	})
+	k, err := newAdvice(a.conf)
 	if err != nil {
 		return err
 	}
-	s.mcp = mcp.New(mcp.Options{Session: s.session, Env: s.env, Classify: classify(k), Version: version, Logger: a.log})
+	s.advice.Store(k)
+	s.mcp = mcp.New(mcp.Options{
+		Session: s.session, Env: s.env, Classify: s.classifyForMCP, Version: version, Logger: a.log, DefaultTimeout: time.Duration(a.conf.MCP.Timeout),
+	})
 	defer s.mcp.Close()
-	closeSocket, err := s.listen(ctx, o.socket)
+	closeSocket, err := s.listen(ctx, a.conf.MCP.Socket)
 	if err != nil {
 		return err
 	}
@@ -92,7 +95,8 @@ func (a *app) serve(ctx context.Context, o serveOptions) (err error) {
 	}
 	err = stdio.New(stdio.Options{
 		In: s.in, Out: s.out, Start: s.start, DefaultDirectories: len(a.flags.dirs)+len(a.conf.Directories) > 0,
-		OnSession: s.setSession, Environ: s.env, AgentCommand: a.conf.Agent.Command, Version: version, Logger: a.log,
+		OnSession: s.setSession, Environ: s.env, AgentCommand: a.conf.Agent.Command,
+		Classify: s.classifyForStdio, DefaultTimeout: time.Duration(a.conf.Stdio.Timeout), Version: version, Logger: a.log,
 	}).Serve(ctx)
 	if ctx.Err() != nil {
 		return nil // we were asked to end
@@ -144,7 +148,7 @@ func (s *server) serveMCP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	live, err := s.run(ctx, cfg)
+	live, err := s.run(ctx, cfg, s.a.conf)
 	if err != nil {
 		return err
 	}
@@ -157,25 +161,18 @@ func (s *server) serveMCP(ctx context.Context) error {
 	return errors.Join(err, live.Close(closing))
 }
 
-func (s *server) run(ctx context.Context, cfg actors.Config) (actors.Live, error) {
+func (s *server) run(ctx context.Context, cfg actors.Config, conf *config.Set) (actors.Live, error) {
+	k, err := newAdvice(conf)
+	if err != nil {
+		return nil, err
+	}
 	cfg.Hide = append(cfg.Hide, s.hide...)
 	live, err := actors.Start(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return guarded{Live: s.tell.Live(live), locked: s.a.base.LockOf}, nil
-}
-
-// classify is the classifier as the MCP server asks it.
-func classify(k *classifier.Classifier) func(string) mcp.Classification {
-	return func(command string) mcp.Classification {
-		r := k.Classify(command)
-		c := mcp.Classification{Class: r.Class.String()}
-		for _, w := range r.Warnings {
-			c.Warnings = append(c.Warnings, w.Message)
-		}
-		return c
-	}
+	s.advice.Store(k)
+	return guarded{Live: s.tell.Live(live), locked: s.a.base.LockOf, ask: k.question}, nil
 }
 
 func (a *app) mcpConnectCommand() *cobra.Command {

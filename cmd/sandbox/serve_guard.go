@@ -9,10 +9,18 @@ import (
 )
 
 // guarded is a session in which what the organisation has locked cannot be
-// changed while it runs either.
+// changed while it runs either, and commands wait to be allowed if they must.
 type guarded struct {
 	actors.Live
 	locked func(keys ...string) error
+	// ask is what a person is asked before the command runs; empty: nothing.
+	ask func(argv []string) string
+}
+
+// Run implements [actors.Runner].
+func (g guarded) Run(ctx context.Context, r actors.RunRequest) (actors.RunResult, error) {
+	r.Question = g.ask(r.Argv)
+	return g.Live.Run(ctx, r)
 }
 
 // ConfigureSafeguards implements [actors.Manager].

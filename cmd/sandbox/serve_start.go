@@ -59,7 +59,7 @@ func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdi
 	for _, n := range notes {
 		note(n)
 	}
-	return s.run(ctx, cfg)
+	return s.run(ctx, cfg, b.conf)
 }
 
 // requested are the folders of a request.

@@ -14,7 +14,7 @@ import (
 // Approval says what a person has to decide before a job goes on.
 type Approval struct {
 	ID        string    `json:"safeguard_id" jsonschema:"id of the decision that is awaited"`
-	Kind      string    `json:"kind" jsonschema:"delete_threshold, overwrite_large or rename_over"`
+	Kind      string    `json:"kind" jsonschema:"delete_threshold, overwrite_large, rename_over or command (it has not begun)"`
 	Message   string    `json:"message" jsonschema:"what is about to be done"`
 	Paths     []string  `json:"sample_paths" jsonschema:"some of the paths concerned"`
 	Count     int       `json:"count" jsonschema:"how many paths are concerned"`

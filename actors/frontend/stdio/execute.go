@@ -103,8 +103,11 @@ func (c *command) request(sess *session) (r actors.RunRequest, err error) {
 		dir = filepath.Join(dir, c.cwd)
 	}
 	r = actors.RunRequest{Argv: c.argv, Dir: dir, Env: sess.s.o.Environ, Timeout: seconds(c.timeout), Wait: c.wait}
-	if c.timeout > 0 {
+	switch {
+	case c.timeout > 0:
 		r.Timeout = max(r.Timeout, 1)
+	default:
+		r.Timeout = sess.s.o.DefaultTimeout
 	}
 	if len(c.env) == 0 {
 		return r, nil
@@ -197,6 +200,7 @@ func runCommand(ctx context.Context, rq *request, c command) (ExecuteResult, err
 			}()
 		}
 	}
+	class, warnings := sess.classify(rq.id, c)
 	begin := rq.s.clock.Now()
 	res, err := sess.live.Run(ctx, req)
 	pipes.commandEnded()
@@ -206,8 +210,21 @@ func runCommand(ctx context.Context, rq *request, c command) (ExecuteResult, err
 		r.awaitEnd()
 	}
 	out := executeResult(res, rq.s.clock.Now().Sub(begin))
+	out.Class, out.Warnings = class, warnings
 	rq.logs(slog.LevelInfo, "command ended", "step_id", int64(res.Step), "outcome", res.Outcome, "exit_code", res.Status.Code, "err", err)
 	return out, r.verdict(ctx, out, err)
+}
+
+// classify tells of what looks suspicious about a command before it runs.
+func (sess *session) classify(id string, c command) (class string, warnings []Suspicion) {
+	if sess.s.o.Classify == nil || c.tool == "agent.prompt" { // that is the configuration's own command
+		return "", nil
+	}
+	class, warnings = sess.s.o.Classify(c.argv)
+	for _, w := range warnings {
+		sess.send(EventWarning, Warning{Code: w.Code, Message: w.Message, RequestID: id, At: sess.s.clock.Now()})
+	}
+	return class, warnings
 }
 
 func (sess *session) register(r *run) {

@@ -311,6 +311,14 @@ type ExecuteResult struct {
 	DurationMS    int64        `json:"duration_ms"`
 	AffectedCount int          `json:"affected_count" jsonschema:"of paths, all of them"`
 	Directories   []StepChange `json:"directories,omitempty" jsonschema:"what changed where"`
+	Class         string       `json:"classification,omitempty" jsonschema:"what the command seems to do: read_only, write or destructive; advice only"`
+	Warnings      []Suspicion  `json:"warnings,omitempty" jsonschema:"what looks suspicious about the command's text"`
+}
+
+// Suspicion is one thing that looks suspicious about a command's text.
+type Suspicion struct {
+	Code    string `json:"code" jsonschema:"docs/classifier.md lists them"`
+	Message string `json:"message"`
 }
 
 // StepChange is what a step left in one folder.

@@ -63,6 +63,7 @@ type Warning struct {
 	Directory string    `json:"directory,omitempty" jsonschema:"path of the working directory"`
 	Steps     []int64   `json:"steps,omitempty" jsonschema:"the steps that it is about"`
 	Lost      int       `json:"lost,omitempty" jsonschema:"events that were dropped because the client did not read"`
+	RequestID string    `json:"request_id,omitempty" jsonschema:"of the command whose text looks suspicious"`
 	At        time.Time `json:"at"`
 }
 

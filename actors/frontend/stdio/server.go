@@ -49,6 +49,12 @@ type Options struct {
 	// gets nil before it is closed, or when it has ended by itself. Calls do not
 	// overlap.
 	OnSession func(actors.Live)
+	// Classify says what a command seems to do and what looks suspicious about
+	// its text; nil leaves that out. It is advice and decides nothing. It must be
+	// safe for concurrent use.
+	Classify func(argv []string) (class string, warnings []Suspicion)
+	// DefaultTimeout is that of a command without a timeout of its own; 0: none.
+	DefaultTimeout time.Duration
 	// AgentCommand is what agent.prompt runs; empty means that there is none.
 	AgentCommand []string
 	// Environ is the environment of commands as "K=V", to which requests add;

@@ -47,7 +47,8 @@ func Keys() []Key {
 	keys = append(keys, undoKeys()...)
 	keys = append(keys, safeguardKeys()...)
 	keys = append(keys, insideKeys()...)
-	return append(keys, machineKeys()...)
+	keys = append(keys, machineKeys()...)
+	return append(keys, frontendKeys()...)
 }
 
 func general() []Key {
@@ -187,10 +188,35 @@ func insideKeys() []Key {
 			Doc:   "caching of the folder inside: auto or none (every access goes to the bridge; slow)",
 			field: func(c *Config) any { return &c.Bridge.Cache },
 		},
+	}
+}
+
+func frontendKeys() []Key {
+	return []Key{
+		{
+			Name:  "stdio.timeout",
+			Doc:   "ends a command of serve's STDIO API that has no timeout of its own. 0s: never",
+			field: func(c *Config) any { return &c.Stdio.Timeout },
+		},
+		{
+			Name: "mcp.socket", Flag: "mcp-socket",
+			Doc:   "`path` of a unix socket on which serve serves MCP clients too (in a file absolute or ~/...); its token is kept beside it",
+			field: func(c *Config) any { return &c.MCP.Socket },
+		},
+		{
+			Name: "mcp.timeout", Rule: Tighten, tighter: sooner,
+			Doc:   "ends an MCP command that has no timeout of its own",
+			field: func(c *Config) any { return &c.MCP.Timeout },
+		},
 		{
 			Name:  "agent.command",
 			Doc:   "the program, with its arguments, that gets what serve's agent.prompt says; it runs inside",
 			field: func(c *Config) any { return &c.Agent.Command },
+		},
+		{
+			Name: "classifier.auto_approve", Enum: []string{"all", "read-only", "none"}, Rule: Tighten, Flag: "auto-approve",
+			Doc:   "`commands` that serve runs without asking a person first: all, read-only (what seems to change no files) or none",
+			field: func(c *Config) any { return &c.Classifier.AutoApprove },
 		},
 		{
 			Name:  "classifier.read_only",
@@ -206,6 +232,11 @@ func insideKeys() []Key {
 			Name: "classifier.destructive", Rule: Tighten,
 			Doc:   "beginnings of commands that destroy",
 			field: func(c *Config) any { return &c.Classifier.Destructive },
+		},
+		{
+			Name:  "classifier.max_bytes",
+			Doc:   "how much of a command's text is looked at",
+			field: func(c *Config) any { return &c.Classifier.MaxBytes },
 		},
 	}
 }
@@ -263,6 +294,8 @@ func Default() Config {
 		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
 		Safeguards: Safeguards{Timeout: Duration(30e9)},
 		Bridge:     Bridge{Cache: "auto"},
+		MCP:        MCP{Timeout: Duration(120e9)},
+		Classifier: Classifier{AutoApprove: "all", MaxBytes: 32 << 10},
 		VM:         VM{Memory: 1 << 30, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(60e9)},
 	}
 }

@@ -230,7 +230,7 @@ func (s *Set) set(k *Key, next Config, from Origin) error {
 		return fmt.Errorf("%s: %w", k.Name, err)
 	}
 	have, want := k.field(&s.Config), k.field(&next)
-	if err := s.expand(k, want); err != nil {
+	if err := s.expand(k, want, from); err != nil {
 		return fmt.Errorf("%s: %w", k.Name, err)
 	}
 	origins := []Origin{from}
@@ -320,24 +320,32 @@ func (s *Set) unknown(name string) error {
 	return errors.New(msg)
 }
 
-// expand makes the paths of working folders absolute.
-func (s *Set) expand(k *Key, field any) error {
-	dirs, ok := field.(*[]Directory)
-	if !ok {
-		return nil
-	}
-	for i := range *dirs {
-		d := &(*dirs)[i]
-		if rest, ok := strings.CutPrefix(d.Path, "~/"); ok {
-			home, err := os.UserHomeDir()
-			if err != nil {
+// expand makes the paths of working folders absolute, and that of a socket in a
+// file.
+func (s *Set) expand(k *Key, field any, from Origin) error {
+	if dirs, ok := field.(*[]Directory); ok {
+		for i := range *dirs {
+			if err := absolute(&(*dirs)[i].Path); err != nil {
 				return err
 			}
-			d.Path = filepath.Join(home, rest)
 		}
-		if !filepath.IsAbs(d.Path) {
-			return fmt.Errorf("path %q is not absolute and does not begin with ~/", d.Path)
+	}
+	if path, ok := field.(*string); ok && k.Name == "mcp.socket" && from.File != "" && *path != "" {
+		return absolute(path)
+	}
+	return nil
+}
+
+func absolute(path *string) error {
+	if rest, ok := strings.CutPrefix(*path, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return err
 		}
+		*path = filepath.Join(home, rest)
+	}
+	if !filepath.IsAbs(*path) {
+		return fmt.Errorf("path %q is not absolute and does not begin with ~/", *path)
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ type Config struct {
 	Jail        Jail
 	Bridge      Bridge
 	Agent       Agent
+	Stdio       Stdio
+	MCP         MCP
 	Classifier  Classifier
 	VM          VM
 }
@@ -62,8 +64,22 @@ type Bridge struct{ Cache string }
 // Agent is the coding agent behind agent.prompt of the STDIO API.
 type Agent struct{ Command []string }
 
-// Classifier has patterns of commands beside the built-in ones.
-type Classifier struct{ ReadOnly, Write, Destructive []string }
+// Stdio is the STDIO API of serve.
+type Stdio struct{ Timeout Duration }
+
+// MCP is the MCP server of serve.
+type MCP struct {
+	Socket  string
+	Timeout Duration
+}
+
+// Classifier says which commands run unasked, and has patterns of commands
+// beside the built-in ones.
+type Classifier struct {
+	AutoApprove                  string
+	ReadOnly, Write, Destructive []string
+	MaxBytes                     Size
+}
 
 // VM is the virtual machine of --isolation vm.
 type VM struct {
