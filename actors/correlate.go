@@ -62,7 +62,7 @@ func (s *Session) logApplied(ctx context.Context, what string, u UndoResult, err
 	log := s.component("undo")
 	attrs := []any{"path", u.Directory, "steps", len(u.Steps), "paths", u.PathCount, "took_us", u.Took.Microseconds(), "dry_run", u.DryRun}
 	if err != nil {
-		log.WarnContext(ctx, what+" refused or failed", append(attrs, "err", err)...)
+		log.InfoContext(ctx, what+" refused or failed", append(attrs, "err", err)...)
 		return
 	}
 	log.InfoContext(ctx, what+" executed", attrs...)

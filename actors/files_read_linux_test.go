@@ -82,7 +82,9 @@ func TestFilesSeeWhatCommandsDid(t *testing.T) {
 
 // Each request names its folder, and says so when there is none or nothing runs.
 func TestFilesOfSeveralFolders(t *testing.T) {
-	l := newLab(t, 2, func(c *Config) { c.Directories[1].Label, c.Directories[1].ReadOnly, c.Directories[1].UndoDir = "lib", true, "" })
+	l := newLab(t, 2, func(c *Config) {
+		c.Directories[1].Label, c.Directories[1].ReadOnly, c.Directories[1].UndoDir = "lib", true, ""
+	})
 	put(t, filepath.Join(l.dirs[1], "only"), "needle\n")
 	calls := func(dir string) map[string]error {
 		_, e1 := l.s.ReadFile(t.Context(), ReadFileRequest{Directory: dir, Path: "only"})

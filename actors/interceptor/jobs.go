@@ -219,7 +219,7 @@ func (a *Actor) onRecovery(m *recovery) {
 		a.h.o.Node.SetState(gateNames[gateIdle])
 	}
 	if r := m.rec; r != nil {
-		a.log.Warn("recovered after a crash", "step_id", int64(r.StepID), "restored", r.Restored, "completed_rollback", r.CompletedRollback, "unprotected", r.Unprotected)
+		a.log.Info("recovered after a crash", "step_id", int64(r.StepID), "restored", r.Restored, "completed_rollback", r.CompletedRollback, "unprotected", r.Unprotected)
 	}
 	if m.rec != nil && a.h.o.Events.Recovered != nil {
 		a.h.o.Events.Recovered(m.rec)

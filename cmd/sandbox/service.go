@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
@@ -38,7 +39,7 @@ func (a *app) serviceOf(ctx context.Context, dir actors.Directory) (actors.Servi
 		s, err := actors.Offline(ctx, cfg)
 		if err == nil {
 			if r, ok := s.(actors.Runner); ok {
-				r.Subscribe(a.tellRecovery) // before Close returns, all has been told
+				a.tellRecoveries(r)
 			}
 			return s, nil
 		}
@@ -64,10 +65,22 @@ func (a *app) serviceOf(ctx context.Context, dir actors.Directory) (actors.Servi
 	}
 }
 
-// tellRecovery says what opening a log has repaired.
-func (a *app) tellRecovery(e actors.Event) {
-	if e.Type == actors.EventRecovery && e.Recovery != nil {
-		fmt.Fprintln(a.stderr, recoveryText(*e.Recovery))
+// tellRecoveries says what opening the log has repaired, before anything else is
+// printed; and later, before Close returns, what there is to say then.
+func (a *app) tellRecoveries(r actors.Runner) {
+	var once sync.Once
+	opened := make(chan struct{})
+	r.Subscribe(func(e actors.Event) {
+		if e.Type == actors.EventRecovery && e.Recovery != nil {
+			fmt.Fprintln(a.stderr, recoveryText(*e.Recovery))
+		}
+		if e.Type == actors.EventSessionState && e.Message == "active" {
+			once.Do(func() { close(opened) })
+		}
+	})
+	select {
+	case <-opened:
+	case <-time.After(time.Second): // it is the last of what happened; unless there was too much
 	}
 }
 
