@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
 )
 
@@ -313,7 +314,7 @@ func (w *Watcher) handle(b batch, done func()) {
 	}
 	w.o.Check(b.paths, func(barriers []undolog.Barrier, err error) {
 		defer done()
-		if err != nil {
+		if err != nil && !errors.Is(err, messages.ErrStopped) { // an undo looks for itself
 			w.o.Logger.Warn("changes not checked", "component", "file_watcher", "err", err)
 		}
 		paths := foreign(b, barriers, w.o.Ours())
