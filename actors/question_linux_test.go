@@ -30,7 +30,7 @@ func TestCommandWaitsToBeAllowed(t *testing.T) {
 				done <- outcome{res, err}
 			}()
 			e := l.event(EventSafeguardTriggered)
-			if p := e.Pending; p == nil || p.Kind != messages.KindCommand || p.Message != "May it?" || p.Command != "cmd" || p.Step != 0 || e.Origin != from {
+			if p := e.Pending; p == nil || p.Kind != messages.KindCommand || p.Message != "May it?" || p.Command != "cmd" || p.Directory != l.dirs[0] || p.Step != 0 || e.Origin != from {
 				t.Fatalf("%+v, %+v", e.Pending, e.Origin)
 			}
 			st, err := l.s.Status(t.Context())

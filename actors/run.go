@@ -55,7 +55,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	defer s.line.leave(turn)
 	info := undolog.StepInfo{Type: undolog.TypeCommand, Command: shellQuote(r.Argv), Argv: r.Argv, Dir: dir}
 	if r.Question != "" {
-		if res, err := s.allowed(ctx, r, info.Command); err != nil || res.Outcome != "" {
+		if res, err := s.allowed(ctx, r, info); err != nil || res.Outcome != "" {
 			return res, err
 		}
 	}
@@ -77,12 +77,12 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 
 // allowed asks a person whether the command may start. The result is empty if it
 // may. There is one question at a time: the caller has its turn in line.
-func (s *Session) allowed(ctx context.Context, r RunRequest, command string) (RunResult, error) {
+func (s *Session) allowed(ctx context.Context, r RunRequest, info undolog.StepInfo) (RunResult, error) {
 	s.asking.Store(&r.Origin)
 	defer s.asking.Store(nil)
 	answers := make(chan *messages.Answer, 1)
 	question := &messages.Ask{
-		Kind: messages.KindCommand, Command: command, Count: 1, Message: r.Question,
+		Kind: messages.KindCommand, Directory: s.around(info.Dir), Command: info.Command, Count: 1, Message: r.Question,
 		Answer: func(m any) {
 			if a, ok := m.(*messages.Answer); ok {
 				answers <- a
@@ -97,11 +97,21 @@ func (s *Session) allowed(ctx context.Context, r RunRequest, command string) (Ru
 		}
 		return RunResult{}, nil
 	case <-ctx.Done():
-		s.to("safeguard")(&messages.Withdraw{})
+		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory}) // tokens of others are not 0
 		return RunResult{Outcome: messages.OutcomeCancelled, Reason: "it was cancelled before it was allowed, and did not run"}, nil
 	case <-s.stopped:
 		return RunResult{}, messages.ErrStopped
 	}
+}
+
+// around returns the working folder that a directory is in, or the first.
+func (s *Session) around(dir string) string {
+	for _, w := range s.dirs {
+		if within(dir, w.d.Path) {
+			return w.d.Path
+		}
+	}
+	return s.dirs[0].d.Path
 }
 
 // ending says how a command ended.
