@@ -23,7 +23,7 @@ import (
 // a kernel's mount.
 func kernel(t *testing.T) *lab {
 	t.Helper()
-	require.FUSE(t)
+	require.Mount(t)
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -42,10 +42,14 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return c, nil
 }
 
-// Close hangs up; calls under way get ErrDisconnected.
+// Close hangs up; calls under way get ErrDisconnected. It is no error that the
+// other side was first.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	<-c.done
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
 	return err
 }
 

@@ -186,3 +186,29 @@ func FuzzDecodeRequest(f *testing.F) {
 		}
 	})
 }
+
+// A session that ends while a client is there hangs up first: no failure of the
+// client.
+func TestCloseAfterTheServerHungUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Skip("no unix sockets here")
+	}
+	defer l.Close()
+	c, err := Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := there.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.done
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -23,7 +23,7 @@ import (
 // real is a session with bridge and log; its commands are not isolated.
 func real(t *testing.T, change func(*actors.Config)) (*actors.Session, string) {
 	t.Helper()
-	require.FUSE(t)
+	require.Mount(t)
 	hostfs.ClearUmask()
 	base, err := os.MkdirTemp("/var/tmp", "mcp")
 	if err != nil {
