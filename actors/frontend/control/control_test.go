@@ -212,3 +212,45 @@ func TestCloseAfterTheServerHungUp(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is about to be answered when the server is closed is answered: an undo
+// that ends the command ends its session, too.
+func TestCloseLetsAnswersOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	entered, release := make(chan struct{}), make(chan struct{})
+	s, err := Listen(path, Options{ToWire: func(err error) *Error { return &Error{Code: "failed", Message: err.Error()} },
+		Handler: func(ctx context.Context, _ string, _ json.RawMessage, _ func(any) error) (any, error) {
+			close(entered)
+			<-release
+			return "done", ctx.Err()
+		}})
+	if err != nil {
+		t.Skip("no unix sockets here")
+	}
+	s.last = time.Minute
+	c, err := Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	answered := make(chan error, 1)
+	go func() {
+		var got string
+		err := c.Call(t.Context(), "undo", nil, &got, nil)
+		if err == nil && got != "done" {
+			err = errors.New("answer " + got)
+		}
+		answered <- err
+	}()
+	<-entered
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	<-s.ending.Done()
+	close(release)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}

@@ -32,8 +32,11 @@ type Options struct {
 type Server struct {
 	o        Options
 	listener *net.UnixListener
-	ctx      context.Context
+	ctx      context.Context // of handlers and connections
 	cancel   context.CancelFunc
+	ending   context.Context // no more requests are taken
+	end      context.CancelFunc
+	last     time.Duration // how long answers may take then
 	wg       sync.WaitGroup
 	slots    chan struct{}
 }
@@ -57,19 +60,24 @@ func Listen(path string, o Options) (*Server, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("control socket: %w", err), l.Close())
 	}
-	s := &Server{o: o, listener: l, slots: make(chan struct{}, maxConnections)}
+	s := &Server{o: o, listener: l, slots: make(chan struct{}, maxConnections), last: lastWords}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.ending, s.end = context.WithCancel(s.ctx)
 	s.wg.Add(1)
 	go s.accept()
 	return s, nil
 }
 
-// Close ends all connections, removes the socket and returns when every
-// handler has.
+// Close takes no more requests, removes the socket and returns when every
+// handler has. Those that are about to answer do, for a moment; then their
+// contexts end, and all connections.
 func (s *Server) Close() error {
-	s.cancel()
+	s.end()
 	err := s.listener.Close()
+	late := time.AfterFunc(s.last, s.cancel)
 	s.wg.Wait()
+	late.Stop()
+	s.cancel()
 	return err
 }
 
@@ -81,7 +89,7 @@ func (s *Server) accept() {
 	for {
 		conn, err := s.listener.AcceptUnix()
 		if err != nil {
-			if s.ctx.Err() == nil {
+			if s.ending.Err() == nil {
 				s.o.Logger.Error("control socket", "component", "control", "err", err)
 			}
 			return
@@ -117,8 +125,13 @@ func (s *Server) serve(conn *net.UnixConn) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	c := &connection{s: s, conn: conn}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	deafen := context.AfterFunc(s.ending, func() { _ = conn.CloseRead() })
 	var running sync.WaitGroup
 	defer func() {
+		deafen()
+		if s.ending.Err() != nil {
+			running.Wait() // their answers are still sent
+		}
 		cancel()
 		stop()
 		_ = conn.Close()

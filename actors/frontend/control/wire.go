@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // Bounds of the wire, in bytes and counts.
@@ -16,6 +17,9 @@ const (
 	maxConnections = 64
 	maxConcurrent  = 16 // requests of one connection
 )
+
+// lastWords is how long a server that is closed waits for answers under way.
+const lastWords = time.Second
 
 // Request is one line of a client.
 type Request struct {
