@@ -410,10 +410,10 @@ func TestSafeguardEndToEnd(t *testing.T) {
 		}
 		treesnap.AssertEqual(t, before[0], l.snap(0))
 		treesnap.AssertEqual(t, before[1], l.snap(1))
-		log, err := os.ReadFile(filepath.Join(l.dirs[0]+".undo", "decisions.jsonl"))
-		if err != nil || !strings.Contains(string(log), `"decision":"deny"`) {
-			t.Errorf("audit log: %s, %v", log, err)
-		}
+		actortest.Eventually(t, "the decision is in the audit log", func() bool {
+			log, err := os.ReadFile(filepath.Join(l.dirs[0]+".undo", "decisions.jsonl"))
+			return err == nil && strings.Contains(string(log), `"decision":"deny"`)
+		})
 	}
 }
 
