@@ -20,7 +20,7 @@ func TestAutoApprove(t *testing.T) {
 	if got := s.until(t, `"request_id":"read","status"`); !strings.Contains(got, `"classification":"read_only"`) {
 		t.Errorf("read-only: %s", got)
 	}
-	if asked := strings.Contains(string(joined(s.said)), "approval_requested"); asked {
+	if asked := strings.Contains(string(allLines(s.said)), "approval_requested"); asked {
 		t.Error("a command that only reads is asked about")
 	}
 	for action, want := range map[string]string{"allow": `"status":"ok"`, "deny": `"code":"denied"`} {
@@ -51,7 +51,7 @@ func TestAutoApprove(t *testing.T) {
 	s.end(t)
 }
 
-func joined(lines [][]byte) (all []byte) {
+func allLines(lines [][]byte) (all []byte) {
 	for _, l := range lines {
 		all = append(append(all, l...), '\n')
 	}
