@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -101,9 +102,10 @@ func (n *Network) forwardTCP(r *tcp.ForwarderRequest, flow *policy.Flow, t polic
 				return err
 			}
 		}
-		return copyCounted(outside, guest, flow.Sent)
+		// The network's end is not the end of the guest's stream.
+		return cmp.Or(copyCounted(outside, guest, flow.Sent), n.ctx.Err())
 	}
-	down := func() error { return copyCounted(guest, outside, flow.Received) }
+	down := func() error { return cmp.Or(copyCounted(guest, outside, flow.Received), n.ctx.Err()) }
 	return splice(guest, outside, up, down)
 }
 
