@@ -284,13 +284,24 @@ func (l *Log) History() ([]Entry, error) {
 
 // Step returns a closed step with all paths it affected, or ErrNoStep.
 func (l *Log) Step(id StepID) (*StepDetail, error) {
+	for {
+		d, gone, err := l.readStep(id)
+		if !gone {
+			return d, err
+		}
+	}
+}
+
+// readStep is Step at this moment. The step is gone if an undo or an eviction
+// took its directory away while it was read.
+func (l *Log) readStep(id StepID) (d *StepDetail, gone bool, err error) {
 	for _, e := range l.stepEntries() {
 		if e.StepID != id {
 			continue
 		}
 		dir, err := l.openListed(e)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		defer dir.close()
 		d := &StepDetail{Entry: e.Entry}
@@ -300,9 +311,22 @@ func (l *Log) Step(id StepID) (*StepDetail, error) {
 				d.Barriers = append(d.Barriers, b)
 			}
 		}
-		return d, readPaths(dir.fd, func(a Affected) error { d.Paths = append(d.Paths, a); return nil })
+		err = readPaths(dir.fd, func(a Affected) error { d.Paths = append(d.Paths, a); return nil })
+		return d, err != nil && !l.sameDir(e, dir), err
 	}
-	return nil, fmt.Errorf("%w: %d", ErrNoStep, id)
+	return nil, false, fmt.Errorf("%w: %d", ErrNoStep, id)
+}
+
+// sameDir tells whether dir is still the directory of e.
+func (l *Log) sameDir(e *stepEntry, dir *stepDir) bool {
+	again, err := l.openStepEntry(e)
+	if err != nil {
+		return !errors.Is(err, unix.ENOENT)
+	}
+	defer again.close()
+	was, err1 := hostfs.StatFD(dir.fd)
+	is, err2 := hostfs.StatFD(again.fd)
+	return err1 != nil || err2 != nil || was.ID == is.ID
 }
 
 // Status describes the log. It may be called at any time.
