@@ -93,8 +93,9 @@
 //
 //   - object: parent and name are its binding when the step began; a parent of
 //     0 with flag retained says that it was only in the blob of an older step,
-//     without that flag that it had no name. An object's ancestors are recorded before
-//     it. For a created directory, parent and name are where it was when it
+//     without that flag that it had no name, or (in an inverse: of a file in the
+//     target's blobs) one that no record knows. An object's ancestors are recorded
+//     before it. For a created directory, parent and name are where it was when it
 //     was recorded, and dev and ino are there so that it can be found; only
 //     created directories that hold pre-existing objects are recorded.
 //   - xattrs: written before the first change of content or metadata, even if

@@ -72,10 +72,11 @@ func (v *inverse) node(n *node) error {
 			return v.created(n, hostfs.ID{})
 		}
 		return nil
+	case n.place.kind == inOwn && n.occupies: // see occupant
+	case n.place.kind == inOwn && n.shared && n.dirty: // changes where it has another name
+		return v.object(n)
 	case n.place.kind == inOwn:
-		if !n.occupies {
-			return v.created(n, n.ID)
-		}
+		return v.created(n, n.ID)
 	case wrong || n.wanted || n.dirty && !n.Created:
 		return v.object(n)
 	}
@@ -119,7 +120,7 @@ func (v *inverse) object(n *node) error {
 func (v *inverse) one(n *node) error {
 	e := v.e
 	n.inverse = true
-	if n.place.kind == inOwn { // a directory in our own blobs
+	if n.place.kind == inOwn && n.isDir() {
 		r := objectRecord{Obj: n.Obj, ID: n.ID, Created: true}
 		v.buf = r.frame(v.buf)
 		return v.flush(128 << 10)

@@ -243,6 +243,7 @@ func (e *engine) scanBlob(name string, st *hostfs.Stat, shard uint64, kind place
 			e.t.setID(n, st.ID)
 		}
 		e.t.byHost[st.ID] = n
+		n.shared = !st.IsDir() && st.Nlink > 1
 	}
 	e.check(n, st)
 	e.found(n, place{kind: kind}, st.Mode)

@@ -1,0 +1,40 @@
+package undolog
+
+import "testing"
+
+// A file that a step changes and then removes by one of its names lives on by
+// another, which the step does not know. Undo and redo change it there, too.
+func TestRemovedNameOfChangedFile(t *testing.T) {
+	for name, remove := range map[string]func(w *world) error{
+		"unlinked": func(w *world) error { return w.unlink("b") },
+		"replaced": func(w *world) error { return w.rename("new", "b", 0) },
+	} {
+		check := func(t *testing.T, w *world) {
+			w.step(func() {
+				w.ok(w.create("b", "before"))
+				w.ok(w.link("b", "hard"))
+				w.ok(w.create("new", "new"))
+			})
+			before := w.snapshot()
+			w.step(func() {
+				w.ok(w.write("b", 0, "longer than before"))
+				w.ok(w.chmod("b", 0o600))
+				w.ok(w.setxattr("b", "user.a", "1"))
+				w.ok(remove(w))
+			})
+			after := w.snapshot()
+			for range 3 {
+				w.undo(1)
+				same(t, "undone", before, w.snapshot())
+				w.redo(1)
+				same(t, "redone", after, w.snapshot())
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, testDir(t), Options{})
+			defer w.close()
+			check(t, w)
+		})
+		t.Run(name+", with the log elsewhere", func(t *testing.T) { check(t, otherFileSystem(t)) })
+	}
+}
