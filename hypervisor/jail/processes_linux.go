@@ -44,23 +44,36 @@ func (g *guest) Processes() (int, error) {
 // millisecond. The kernel may lack the list (CONFIG_PROC_CHILDREN): then nothing
 // is sure.
 func childless(proc string, pid int) bool {
-	threads, err := numbers(proc + "/task")
+	dir, err := unix.Open(proc+"/task", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
+	}
+	defer unix.Close(dir)
+	var threads []string
+	for buf := make([]byte, 2048); ; {
+		n, err := unix.ReadDirent(dir, buf)
+		if err != nil {
+			return false
+		}
+		if n == 0 {
+			break
+		}
+		_, _, threads = unix.ParseDirent(buf[:n], -1, threads)
 	}
 	first := strconv.Itoa(pid)
 	for _, tid := range threads {
 		// A thread that has ended meanwhile has left its children to the first.
-		if tid != first && !empty(proc+"/task/"+tid+"/children", true) {
+		if tid != first && !empty(dir, tid+"/children", true) {
 			return false
 		}
 	}
-	return empty(proc+"/task/"+first+"/children", false)
+	return empty(dir, first+"/children", false)
 }
 
-// empty reports whether nothing can be read from a file, which may be missing.
-func empty(path string, missing bool) bool {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// empty reports whether nothing can be read from a file in dir, which may be
+// missing.
+func empty(dir int, path string, missing bool) bool {
+	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return missing && errors.Is(err, unix.ENOENT)
 	}
