@@ -84,10 +84,8 @@ func (e *engine) plan() {
 		for i := range t.binds[d.Obj] {
 			b := &t.binds[d.Obj][i]
 			if w := b.want; w != nil && b.occNode == w {
-				w.stays = true
-				if w.place.kind != inTree { // also in a blob
-					w.place = place{inTree, d.Obj, b.name}
-				}
+				w.stays = true // it may also be in a blob, or have a name that goes
+				w.place = place{inTree, d.Obj, b.name}
 			} else if w != nil {
 				w.wanted = true
 			}

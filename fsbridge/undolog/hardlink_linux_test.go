@@ -38,3 +38,37 @@ func TestRemovedNameOfChangedFile(t *testing.T) {
 		t.Run(name+", with the log elsewhere", func(t *testing.T) { check(t, otherFileSystem(t)) })
 	}
 }
+
+// A file takes the place of another one, is changed, and gets its old name again
+// as a second one. What is undone is done to it by the name that stays.
+func TestNameThatStays(t *testing.T) {
+	check := func(t *testing.T, w *world) {
+		w.step(func() {
+			w.ok(w.create("b", "replaced"))
+			w.ok(w.create("d", "moved"))
+			w.ok(w.symlink("a", "link"))
+			w.ok(w.create("other", "moved, too"))
+		})
+		before := w.snapshot()
+		w.step(func() {
+			for from, to := range map[string]string{"d": "b", "other": "link"} {
+				w.ok(w.rename(from, to, 0))
+				w.ok(w.write(to, 0, "changed"))
+				w.ok(w.link(to, from))
+			}
+		})
+		after := w.snapshot()
+		for range 3 {
+			w.undo(1)
+			same(t, "undone", before, w.snapshot())
+			w.redo(1)
+			same(t, "redone", after, w.snapshot())
+		}
+	}
+	t.Run("beside", func(t *testing.T) {
+		w := newWorld(t, testDir(t), Options{})
+		defer w.close()
+		check(t, w)
+	})
+	t.Run("elsewhere", func(t *testing.T) { check(t, otherFileSystem(t)) })
+}
