@@ -105,7 +105,10 @@ func newStream(to ...io.Writer) (*stream, error) {
 	s := &stream{r: r, w: w, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		_, _ = io.Copy(io.MultiWriter(to...), s.r) // the writers never fail
+		all := io.MultiWriter(to...) // they never fail
+		if _, err := io.Copy(all, s.r); errors.Is(err, os.ErrDeadlineExceeded) {
+			readNow(s.r, all) // this goroutine may have got no time until now
+		}
 	}()
 	return s, nil
 }
