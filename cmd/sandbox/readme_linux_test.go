@@ -53,7 +53,7 @@ var varying = []struct {
 	by   string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "TIME"},
-	{regexp.MustCompile(`\b\d+s ago|just now`), "NOW"},
+	{regexp.MustCompile(`\b\d+ (s|min) ago|just now`), "NOW"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "LONG"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? (B|KiB)`), "SIZE"},
 	{regexp.MustCompile(`refused in LONG`), "refused soon"},
