@@ -267,48 +267,24 @@ func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
 // Kind says what this bridge is, and what it speaks, for people.
 func (s *Server) Kind() (kind, protocol string) { return "virtiofs", "FUSE over vhost-user" }
 
-// Fence implements [fsbridge.Bridge]: by Options.Sync, if a file is open for
-// writing (a mapping keeps its file open).
-func (s *Server) Fence(ctx context.Context) error {
-	c := s.session()
-	if c == nil || s.o.Sync == nil || !c.tree.Writing() {
-		return nil
-	}
-	if err := s.o.Sync(ctx); err != nil && s.session() == c { // a guest that is gone has no dirty pages
-		return fmt.Errorf("virtiofs: write-back by the guest: %w", err)
-	}
-	return nil
-}
+// Fence implements [fsbridge.Bridge]: by Options.Sync.
+func (s *Server) Fence(ctx context.Context) error { return s.caches().Fence(ctx, s.tree) }
 
 // Invalidate implements [fsbridge.Bridge]: what the guest must drop is told to
-// Options.Drop, and files that it has not open are new ones to it.
-func (s *Server) Invalidate(c fsbridge.Changes) error {
-	stale := Stale{All: c.All}
-	for _, t := range s.trees() {
-		stale.Paths = append(stale.Paths, t.Forsake(c)...)
-	}
-	return s.drop(stale)
+// Options.Drop.
+func (s *Server) Invalidate(c fsbridge.Changes) error { return s.caches().Invalidate(s.trees(), c) }
+
+// Changed tells what the watcher saw ([fuse.GuestCaches.Changed]).
+func (s *Server) Changed(paths []string) error { return s.caches().Changed(s.trees(), paths) }
+
+func (s *Server) caches() fuse.GuestCaches {
+	return fuse.GuestCaches{Name: "virtiofs", Drop: s.o.Drop, Sync: s.o.Sync}
 }
 
-// Changed tells what the watcher saw: paths relative to the root that may have
-// been changed from outside. What the guest knows as it is, because it did it
-// itself, is left alone.
-func (s *Server) Changed(paths []string) error {
-	var stale Stale
-	for _, t := range s.trees() {
-		stale.Paths = append(stale.Paths, t.Foreign(paths)...)
-	}
-	return s.drop(stale)
-}
-
-func (s *Server) drop(stale Stale) error {
-	slices.Sort(stale.Paths)
-	stale.Paths = slices.Compact(stale.Paths)
-	if s.o.Drop == nil || !stale.All && len(stale.Paths) == 0 {
-		return nil
-	}
-	if err := s.o.Drop(stale); err != nil {
-		return fmt.Errorf("virtiofs: drop the guest's caches: %w", err)
+// tree returns that of the current session, nil if there is none.
+func (s *Server) tree() *fuse.Tree {
+	if c := s.session(); c != nil {
+		return c.tree
 	}
 	return nil
 }
