@@ -1,0 +1,229 @@
+package ninep
+
+import (
+	"math"
+	"syscall"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+)
+
+func openFlags(flags uint32) (uint32, error) {
+	if flags&openAccess == openAccess {
+		return 0, syscall.EINVAL
+	}
+	out := flags & openAccess
+	if flags&openTruncate != 0 {
+		out |= syscall.O_TRUNC
+	}
+	if flags&openExcl != 0 {
+		out |= syscall.O_EXCL
+	}
+	return out, nil
+}
+
+func (m *tlopen) serve(q *request) (message, error) {
+	v, err := q.file()
+	if err != nil {
+		return nil, err
+	}
+	flags, err := openFlags(m.flags)
+	if err != nil {
+		return nil, err
+	}
+	s := q.session
+	in := gofuse.GetAttrIn{InHeader: q.header(v.node)}
+	var attr gofuse.AttrOut
+	if v.isDir() {
+		if flags != syscall.O_RDONLY {
+			return nil, syscall.EISDIR
+		}
+		if err := failed(s.tree.GetAttr(q.cancel, &in, &attr)); err != nil {
+			return nil, err
+		}
+		return s.become(q.fid, v.node, 0, false, &attr.Attr)
+	}
+	if err := s.reserve(); err != nil {
+		return nil, err
+	}
+	open := gofuse.OpenIn{InHeader: q.header(v.node), Flags: flags, Mode: gofuse.OPEN_KILL_SUIDGID}
+	var out gofuse.OpenOut
+	if err := failed(s.tree.Open(q.cancel, &open, &out)); err != nil {
+		s.unreserve()
+		return nil, err
+	}
+	in.Flags_, in.Fh_ = gofuse.FUSE_GETATTR_FH, out.Fh
+	if err := failed(s.tree.GetAttr(q.cancel, &in, &attr)); err != nil {
+		s.release(v.node, out.Fh)
+		return nil, err
+	}
+	return s.become(q.fid, v.node, out.Fh, flags&openAccess != syscall.O_RDONLY, &attr.Attr)
+}
+
+// release closes a file that did not become a fid's.
+func (s *session) release(n *node, fh uint64) {
+	s.tree.Release(nil, &gofuse.ReleaseIn{InHeader: gofuse.InHeader{NodeId: n.id}, Fh: fh})
+	s.unreserve()
+}
+
+// become makes f the open file fh of n, with whose reference it came if it was
+// just created. If f was opened meanwhile, the file is closed.
+func (s *session) become(f *fid, n *node, fh uint64, writer bool, a *gofuse.Attr) (message, error) {
+	s.mu.Lock()
+	busy := f.open || f.xattr != nil
+	var before *node
+	if !busy {
+		if f.node != n {
+			before, f.node = f.node, n
+		}
+		f.open, f.fh, f.writer = true, fh, writer
+	}
+	s.mu.Unlock()
+	if busy {
+		if !n.isDir() {
+			s.release(n, fh)
+		}
+		return nil, syscall.EBUSY
+	}
+	s.drop(before)
+	return &ropen{qid: n.qid(versionOf(a)), ioUnit: s.ioUnit()}, nil
+}
+
+// ioUnit is the most data of one Tread or Twrite.
+func (s *session) ioUnit() uint32 { return s.msize - 24 }
+
+func (m *tlcreate) serve(q *request) (message, error) {
+	dir, err := q.dir()
+	if err != nil {
+		return nil, err
+	}
+	flags, err := openFlags(m.flags)
+	if err != nil {
+		return nil, err
+	}
+	if dir.open {
+		return nil, syscall.EBUSY
+	}
+	s := q.session
+	if err := s.reserve(); err != nil {
+		return nil, err
+	}
+	in := gofuse.CreateIn{InHeader: q.header(dir.node), Flags: flags, Mode: m.mode & 0o7777, OpenFlags: gofuse.OPEN_KILL_SUIDGID}
+	var out gofuse.CreateOut
+	if err := failed(s.tree.Create(q.cancel, &in, m.name, &out)); err != nil {
+		s.unreserve()
+		return nil, err
+	}
+	n := s.node(out.NodeId, &out.Attr, dir.node, m.name)
+	reply, err := s.become(q.fid, n, out.Fh, flags&openAccess != syscall.O_RDONLY, &out.Attr)
+	if err != nil {
+		s.drop(n)
+	}
+	return reply, err
+}
+
+// rdata is an Rread whose data is already where it is sent from.
+type rdata struct {
+	buf []byte // with room for the envelope
+	n   int
+}
+
+const rdataHead = headerBytes + 4
+
+func (m *rdata) fields(c *codec) {
+	data := m.buf[rdataHead : rdataHead+m.n]
+	c.data(&data)
+}
+
+// frame completes the message in place.
+func (m *rdata) frame(typ uint8, tag uint16) []byte {
+	c := codec{buf: m.buf[:0]}
+	total, n := uint32(rdataHead+m.n), uint32(m.n)
+	c.u32(&total)
+	c.u8(&typ)
+	c.u16(&tag)
+	c.u32(&n)
+	return m.buf[:total]
+}
+
+// reply returns memory for an Rread of n bytes, which lasts as long as the
+// request.
+func (q *request) reply(n int) ([]byte, error) {
+	if n < largeBytes {
+		return make([]byte, rdataHead+n), nil
+	}
+	took, ok := q.server.out.take(n, q.cancel)
+	if !ok {
+		return nil, syscall.EINTR
+	}
+	q.replyCost = took
+	q.replyBuf = q.server.buffers.Get().(*[]byte)
+	return (*q.replyBuf)[:rdataHead+n], nil
+}
+
+func (m *tread) serve(q *request) (message, error) {
+	v, err := q.session.view(q.fid)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.count > q.session.msize-rdataHead:
+		return nil, syscall.EINVAL
+	case v.xattr != nil:
+		return v.xattr.read(m)
+	case !v.open:
+		return nil, syscall.EBADF
+	case v.isDir():
+		return nil, syscall.EISDIR
+	case m.off > math.MaxInt64:
+		return nil, syscall.EINVAL
+	}
+	buf, err := q.reply(int(m.count))
+	if err != nil {
+		return nil, err
+	}
+	in := gofuse.ReadIn{InHeader: q.header(v.node), Fh: v.fh, Offset: m.off, Size: m.count}
+	result, status := q.session.tree.Read(q.cancel, &in, buf[rdataHead:])
+	if err := failed(status); err != nil {
+		return nil, err
+	}
+	defer result.Done()
+	data, status := result.Bytes(buf[rdataHead:])
+	return &rdata{buf, len(data)}, failed(status)
+}
+
+func (m *twrite) serve(q *request) (message, error) {
+	v, err := q.session.view(q.fid)
+	switch {
+	case err != nil:
+		return nil, err
+	case v.xattr != nil:
+		return q.session.fillXattr(v.xattr, m)
+	case !v.open:
+		return nil, syscall.EBADF
+	case v.isDir():
+		return nil, syscall.EISDIR
+	}
+	in := gofuse.WriteIn{
+		InHeader: q.header(v.node), Fh: v.fh, Offset: m.off, Size: uint32(len(m.data)),
+		WriteFlags: gofuse.WRITE_KILL_SUIDGID,
+	}
+	n, status := q.session.tree.Writev(q.cancel, &in, [][]byte{m.data})
+	return &rwrite{n}, failed(status)
+}
+
+func (m *tfsync) serve(q *request) (message, error) {
+	v, err := q.file()
+	if err != nil {
+		return nil, err
+	}
+	if !v.open {
+		return nil, syscall.EBADF
+	}
+	in := gofuse.FsyncIn{InHeader: q.header(v.node), Fh: v.fh}
+	if m.dataSync != 0 {
+		in.FsyncFlags = 1
+	}
+	if v.isDir() {
+		return new(empty), failed(q.session.tree.FsyncDir(q.cancel, &in))
+	}
+	return new(empty), failed(q.session.tree.Fsync(q.cancel, &in))
+}
