@@ -78,7 +78,7 @@ func (s *subscriber) push(e Event) {
 // the oldest.
 func shed(queue []Event, n int) []Event {
 	kept := slices.DeleteFunc(queue, func(e Event) bool {
-		if n > 0 && (e.Type == EventWarning || e.Type == EventExternalModification || e.Type == EventStepStarted) {
+		if n > 0 && (e.Type == EventWarning || e.Type == EventExternalModification || e.Type == EventStepStarted || e.Type == EventNetwork) {
 			n--
 			return true
 		}

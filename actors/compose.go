@@ -221,7 +221,7 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 }
 
 func (s *Session) guestConfig() hypervisor.Config {
-	c := hypervisor.Config{SessionID: s.id, Hide: slices.Clone(s.cfg.Hide), Show: s.cfg.Show, UID: -1, GID: -1, Debug: s.cfg.Debug}
+	c := hypervisor.Config{SessionID: s.id, Hide: slices.Clone(s.cfg.Hide), Show: s.cfg.Show, UID: -1, GID: -1, Debug: s.cfg.Debug, Network: s.net.engine}
 	if s.cfg.RuntimeDir != "" {
 		c.Hide = append(c.Hide, s.cfg.RuntimeDir)
 	}
@@ -263,6 +263,9 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 	}
 	if s.root != nil {
 		note(s.move(ctx, session.Stopping, "close"))
+		if s.net.engine != nil {
+			s.net.engine.Close() // what waits to be allowed is denied
+		}
 		if s.cfg.Runtime != nil {
 			_, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Stop{Context: ctx, Reply: r} })
 			note(err)

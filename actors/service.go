@@ -126,7 +126,7 @@ type BridgeStatus struct {
 // Pending is a safeguard that waits for a decision.
 type Pending struct {
 	ID          string         `json:"safeguard_id"`
-	Kind        string         `json:"kind"` // "delete_threshold", "overwrite_large", "rename_over", "command"
+	Kind        string         `json:"kind"` // "delete_threshold", "overwrite_large", "rename_over", "command", "network"
 	Directory   string         `json:"directory"`
 	Step        undolog.StepID `json:"step_id"`
 	Command     string         `json:"command,omitempty"`

@@ -49,6 +49,7 @@ type Session struct {
 	line    line
 	now     now
 	guards  atomic.Pointer[Safeguards]
+	net     network
 
 	mu      sync.Mutex // server, closing, workdir.bridge, workdir.files
 	server  *control.Server
@@ -114,6 +115,9 @@ func newSession(cfg Config) (*Session, error) {
 		s.id = hex.EncodeToString(b[:])
 	}
 	s.started, s.bus = s.clock.Now(), newBus(s.clock)
+	if err := s.connectable(); err != nil {
+		return nil, err
+	}
 	for i, d := range cfg.Directories {
 		d, err := ValidateDirectory(d, cfg.RuntimeDir)
 		if err != nil {

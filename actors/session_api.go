@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // RunRequest runs one command as one step.
@@ -79,6 +80,7 @@ const (
 	EventWarning              EventType = "event.warning"
 	EventError                EventType = "event.error"
 	EventSessionState         EventType = "event.session_state"
+	EventNetwork              EventType = "event.network"
 )
 
 // Event is something that frontends show. The fields that belong to Type are
@@ -111,6 +113,9 @@ type Event struct {
 	Warning  *undolog.Warning
 	Entry    *undolog.Entry
 	Decision *DecideRequest
+	// Network is one line of the network's audit: a flow that began, ended or was
+	// denied, a lookup, a question.
+	Network *policy.Event
 	// Err is why an [EventError] came, where its kind is known: a sentinel error,
 	// wrapped.
 	Err error

@@ -5,11 +5,17 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // ErrUnavailable is returned (wrapped, with what is missing and how to get it)
 // when this machine cannot offer the runtime.
 var ErrUnavailable = errors.New("hypervisor: runtime not available here")
+
+// ErrNetwork is returned by runtimes that cannot give a guest a network whose
+// use is decided about.
+var ErrNetwork = errors.New("hypervisor: only a virtual machine can have a network whose use is decided about: use --isolation vm")
 
 // Runtime starts guests of one kind. It is safe for concurrent use.
 type Runtime interface {
@@ -83,6 +89,10 @@ type Config struct {
 	UID, GID int
 	// Debug allows ptrace inside.
 	Debug bool
+	// Network decides what the guest may reach; nil: nothing, it has a loopback
+	// interface alone. Only a virtual machine can have one: other runtimes return
+	// [ErrNetwork]. It stays the caller's.
+	Network *policy.Engine
 }
 
 // Guest is a running isolated place. Methods are safe for concurrent use.

@@ -12,7 +12,19 @@ const (
 	KindRename    = "rename_over"
 	// KindCommand: a command that is about to run; it is in no step yet.
 	KindCommand = "command"
+	// KindNetwork: a destination that the guest wants to reach.
+	KindNetwork = "network"
 )
+
+// Who decides where nobody did.
+const (
+	ByTimeout  = "timeout"
+	ByCrash    = "crash"
+	ByShutdown = "shutdown"
+)
+
+// Unattended reports whether that is what decided, and no person.
+func Unattended(by string) bool { return by == ByTimeout || by == ByCrash || by == ByShutdown }
 
 // Ask is sent by an Interceptor that holds its directory until somebody
 // decides. Answer is told one [*Answer] with the same Token, unless the Ask is
@@ -58,7 +70,8 @@ type Decision struct {
 	Step      int64     `json:"step_id"`
 	Command   string    `json:"command,omitempty"`
 	Count     int       `json:"count"`
-	Decision  string    `json:"decision"` // "allow", "deny" or "withdrawn"
+	Message   string    `json:"message,omitempty"` // where no paths are concerned
+	Decision  string    `json:"decision"`          // "allow", "deny" or "withdrawn"
 	By        string    `json:"by"`
 	// Frontend and RequestID say who asked for what was held.
 	Frontend  string `json:"frontend,omitempty"`

@@ -75,9 +75,9 @@ func (a *Actor) Receive(ctx actor.Context) {
 		self, root := ctx.Self(), ctx.ActorSystem().Root
 		a.tell = func(m any) { root.Send(self, m) }
 	case *actor.Restarting:
-		a.denyAll("crash")
+		a.denyAll(messages.ByCrash)
 	case *actor.Stopping:
-		a.denyAll("shutdown")
+		a.denyAll(messages.ByShutdown)
 	case *actor.Stopped:
 	case *messages.Ask:
 		a.onAsk(m)
@@ -94,7 +94,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *supervision.Tick:
 		for _, q := range a.pending {
 			if q.timer.Fresh(m) {
-				_ = a.decide(q.ID, false, "timeout")
+				_ = a.decide(q.ID, false, messages.ByTimeout)
 				break
 			}
 		}
@@ -164,15 +164,19 @@ func (a *Actor) close(q *question, word, by string) {
 	q.timer.Stop()
 	a.pending = slices.DeleteFunc(a.pending, func(o *question) bool { return o == q })
 	level, text := slog.LevelInfo, "safeguard decided"
-	if by == "timeout" {
+	if by == messages.ByTimeout {
 		level, text = slog.LevelWarn, "safeguard timed out and was denied"
 	}
 	a.log().Log(context.Background(), level, text, "safeguard_id", q.ID, "step_id", q.Ask.Step, "decision", word, "by", by)
 	if a.o.Decided != nil {
-		a.o.Decided(messages.Decision{
+		d := messages.Decision{
 			At: a.o.Clock.Now(), ID: q.ID, Kind: q.Ask.Kind, Directory: q.Ask.Directory, Step: q.Ask.Step,
 			Command: q.Ask.Command, Count: q.Ask.Count, Decision: word, By: by,
-		})
+		}
+		if d.Kind == messages.KindNetwork {
+			d.Message = q.Ask.Message
+		}
+		a.o.Decided(d)
 	}
 }
 

@@ -29,7 +29,7 @@ type runOptions struct {
 var sessionFlags = []string{
 	"isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
 	"barriers", "symlinks", "durability", "gitignore", "cache", "hide", "show", "debug",
-	"memory", "cpus", "fs-backend", "kernel-path", "initrd-path",
+	"network", "allow-host", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path",
 }
 
 // serveFlags set those that only serve has.
@@ -220,6 +220,9 @@ func (a *app) sessionConfigFor(dirs []actors.Directory) (_ actors.Config, err er
 	cfg.Hide = append(cfg.Hide, cfg.RuntimeDir)
 	for _, d := range dirs {
 		cfg.Hide = append(cfg.Hide, undoDirs(d)...)
+	}
+	if cfg.Network, err = a.network(); err != nil {
+		return cfg, err
 	}
 	cfg.Runtime, err = a.isolation(a.conf.Isolation)
 	return cfg, err

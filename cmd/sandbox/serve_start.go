@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,11 +45,19 @@ func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdi
 			return nil, refuse(err)
 		}
 	}
+	if b.conf.Isolation == "vm" { // others have none: see unfulfilled
+		if err := b.requestNetwork(r); err != nil {
+			return nil, refuse(err)
+		}
+	}
 	dirs, err := b.validate(folders)
 	if err != nil {
 		return nil, err
 	}
 	cfg, err := b.sessionConfigFor(dirs)
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return nil, refuse(err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,21 +121,18 @@ func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, er
 	}
 	switch runtime {
 	case "jail":
-		if r.NetworkPolicy == "open" || r.NetworkPolicy == "allowlist" {
+		if r.NetworkPolicy != "" && r.NetworkPolicy != "disabled" {
 			remark("network_policy", "commands in the jail have no network but the loopback; it is as with disabled")
 		}
 		if r.VMMode == "persistent" {
 			remark("vm_mode", "the jail has no disk of its own; only the working directories last, and /tmp is gone when the session ends")
 		}
 	case "vm":
-		if r.NetworkPolicy == "open" || r.NetworkPolicy == "allowlist" {
-			remark("network_policy", "machines have no network but the loopback; it is as with disabled")
-		}
 		if r.VMMode == "persistent" {
 			remark("vm_mode", "machines have no disk of their own; only the working directories last")
 		}
 	case "none":
-		if r.NetworkPolicy == "disabled" || r.NetworkPolicy == "allowlist" {
+		if r.NetworkPolicy != "" && r.NetworkPolicy != "open" || len(r.NetworkAllow) > 0 {
 			return nil, &stdio.Error{
 				Code: stdio.Unsupported, Field: "network_policy",
 				Message: "network_policy: isolation none leaves commands the host's network; ask for isolation jail, or for open",
@@ -137,6 +143,29 @@ func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, er
 		}
 	}
 	return notes, nil
+}
+
+// requestNetwork sets what the request says of a machine's network. A list of its
+// own replaces the configured one.
+func (a *app) requestNetwork(r stdio.StartRequest) error {
+	if r.NetworkPolicy != "" {
+		if err := a.conf.SetRequest("network.policy", r.NetworkPolicy); err != nil {
+			return err
+		}
+	}
+	if r.NetworkAllow == nil {
+		return nil
+	}
+	return a.conf.SetRequest("network.allow", items(r.NetworkAllow))
+}
+
+// items is a list as the TOML decoder would have it.
+func items(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
 }
 
 // setting is one key with its value as codeagent.toml would have it.
@@ -167,13 +196,7 @@ func settings(r stdio.StartRequest) (out []setting) {
 		put(&out, "safeguards.overwrite_bytes", g.OverwriteThresholdBytes, func(v int64) any { return v })
 		put(&out, "safeguards.rename_over", g.RenameOver, func(v bool) any { return v })
 		put(&out, "safeguards.timeout", g.TimeoutSeconds, func(v float64) any { return time.Duration(v * float64(time.Second)).String() })
-		put(&out, "safeguards.exempt", g.Exempt, func(v []string) any {
-			items := []any{}
-			for _, p := range v {
-				items = append(items, p)
-			}
-			return items
-		})
+		put(&out, "safeguards.exempt", g.Exempt, func(v []string) any { return items(v) })
 	}
 	return out
 }

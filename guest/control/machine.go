@@ -24,6 +24,30 @@ type MachinePlan struct {
 	Umask    int            `json:"umask"`
 	Env      []Text         `json:"env"` // of commands that bring none
 	Shares   []MachineShare `json:"shares"`
+	// Network is nil for a machine without a network card.
+	Network *MachineNetwork `json:"network,omitempty"`
+}
+
+// MachineNetwork is how the guest sets up its network card. Addresses are IPv4
+// and no net/netip ones: that package costs every jail's start, which has the
+// same program inside.
+type MachineNetwork struct {
+	Address [4]byte `json:"address"`
+	Bits    int     `json:"bits"` // of its subnet
+	Gateway [4]byte `json:"gateway"`
+	MTU     int     `json:"mtu"`
+	// ResolvConf is its /etc/resolv.conf.
+	ResolvConf string `json:"resolv_conf"`
+}
+
+func (n *MachineNetwork) check() error {
+	if n == nil {
+		return nil
+	}
+	if n.Bits < 1 || n.Bits > 30 || n.MTU < 576 || n.MTU > 65535 {
+		return fmt.Errorf("%w: plan: network %v/%d, MTU %d", ErrMalformed, n.Address, n.Bits, n.MTU)
+	}
+	return nil
 }
 
 // MachineShare is one working folder: a virtio-fs device, or a virtio-serial
@@ -71,7 +95,7 @@ func ReadMachinePlan(r io.Reader) (MachinePlan, error) {
 	if p.UID <= 0 || p.GID <= 0 {
 		return p, fmt.Errorf("%w: plan: commands would run as root", ErrMalformed)
 	}
-	return p, nil
+	return p, p.Network.check()
 }
 
 func readLineExactly(r io.Reader) ([]byte, error) {

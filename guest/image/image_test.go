@@ -256,6 +256,7 @@ func TestLoadOrder(t *testing.T) {
 	add("virtio_ring", "virtio")
 	add("virtio")
 	add("virtio_console", "virtio")
+	add("virtio_net", "virtio")
 	add("virtiofs", "fuse", "?gone")
 	add("ext4", "jbd2")
 	add("jbd2", "?ext4")
@@ -267,7 +268,7 @@ func TestLoadOrder(t *testing.T) {
 	for _, m := range order {
 		names = append(names, m.name)
 	}
-	if got := strings.Join(names, " "); got != "virtio virtio_ring virtio_pci virtio_console virtiofs jbd2 ext4" {
+	if got := strings.Join(names, " "); got != "virtio virtio_ring virtio_pci virtio_console virtio_net virtiofs jbd2 ext4" {
 		t.Error(got)
 	}
 	delete(all, "virtio_ring")

@@ -14,9 +14,9 @@ import (
 // Those that a kernel has built in are skipped; one that it has not at all is
 // an error only if it is in needed.
 var (
-	needed = []string{"virtio_pci", "virtio_console", "fuse", "virtiofs"}
+	needed = []string{"virtio_pci", "virtio_console", "virtio_net", "fuse", "virtiofs"}
 	useful = []string{
-		"virtio_net", "virtio_blk", "virtio_rng", "virtio_balloon", "ext4", "overlay", "af_packet",
+		"virtio_blk", "virtio_rng", "virtio_balloon", "ext4", "overlay", "af_packet",
 		"9p", "9pnet_fd", "virtio_mmio",
 	}
 )

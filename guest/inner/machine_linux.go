@@ -172,6 +172,11 @@ func setUpMachine(p control.MachinePlan) error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("bringing lo up: %w", err)
 	}
+	if p.Network != nil {
+		if err := networkUp(*p.Network); err != nil {
+			return fmt.Errorf("setting up the network: %w", err)
+		}
+	}
 	if err := writeUsers(p.UID, p.GID); err != nil {
 		return err
 	}

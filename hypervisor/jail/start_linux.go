@@ -71,6 +71,9 @@ func (r *Runtime) loadProgram() (*os.File, error) {
 
 // Start implements [hypervisor.Runtime].
 func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.Guest, error) {
+	if cfg.Network != nil {
+		return nil, hypervisor.ErrNetwork
+	}
 	u, err := workload(cfg)
 	if err != nil {
 		return nil, err

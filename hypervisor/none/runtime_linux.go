@@ -64,6 +64,9 @@ func (r *Runtime) Probe(context.Context) error {
 
 // Start mounts the shares and returns a guest that runs commands in them.
 func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.Guest, error) {
+	if cfg.Network != nil {
+		return nil, hypervisor.ErrNetwork
+	}
 	if err := r.Probe(ctx); err != nil {
 		return nil, err
 	}

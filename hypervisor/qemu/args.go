@@ -29,6 +29,9 @@ type machine struct {
 	// Ends of character devices, as -chardev socket has them: fd=N or path=P.
 	console, control, monitor string
 	shares                    []shareDevice
+	// network is the other end of the network cable, as -netdev stream has it;
+	// empty: there is no network card.
+	network string
 }
 
 // shareDevice is a working folder: virtio-fs where there is vhost-user, else a
@@ -107,6 +110,10 @@ func (m machine) args() []string {
 		"-device", "virtio-serial-pci,id=serial",
 		"-chardev", "socket,id=control,"+m.control, "-device", "virtserialport,bus=serial.0,chardev=control,name="+control.PortName,
 	)
+	if m.network != "" {
+		// It boots from nothing: no boot program is needed.
+		a = append(a, "-netdev", "stream,id=net0,"+m.network, "-device", "virtio-net-pci,netdev=net0,romfile=")
+	}
 	for i, s := range m.shares {
 		id := fmt.Sprintf("share%d", i)
 		a = append(a, "-chardev", "socket,id="+id+","+s.end, "-device")

@@ -16,16 +16,18 @@ func TestArgs(t *testing.T) {
 	base := machine{
 		os: "linux", arch: "amd64", accel: "kvm", seccomp: true, name: "sandbox-1", memoryMiB: 1024, cpus: 4,
 		kernel: "/proc/self/fd/3", initrd: "/proc/self/fd/4", console: "fd=5", control: "fd=6", monitor: "fd=7", shares: two,
+		network: "addr.type=fd,addr.str=8",
 	}
 	named := base
 	named.kernel, named.initrd = "/Users/x/kernel", "/Users/x/initrd"
 	named.console, named.control, named.monitor = "path=/s/console", "path=/s/control", "path=/s/monitor"
+	named.network = "addr.type=unix,addr.path=/s/network"
 	named.seccomp = false
 	cases := map[string]func() machine{
 		"linux-amd64-kvm": func() machine { return base },
 		"linux-amd64-tcg": func() machine {
 			m := base
-			m.accel, m.cpus, m.shares, m.seccomp, m.extra = "tcg", 1, two[:1], false, "loglevel=7"
+			m.accel, m.cpus, m.shares, m.seccomp, m.extra, m.network = "tcg", 1, two[:1], false, "loglevel=7", ""
 			return m
 		},
 		"linux-arm64-kvm": func() machine { m := base; m.arch = "arm64"; return m },

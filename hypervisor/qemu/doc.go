@@ -33,7 +33,9 @@
 // its own seccomp sandbox (no new programs, no change of user), and as a user
 // that owns nothing ([EmulatorUID]) when the supervisor is root.
 //
-// There is no network device.
+// There is no network device, unless [hypervisor.Config] has a policy for one:
+// then its cable ends in a user-mode stack in this process (hypervisor/network),
+// and the guest is told in its plan how to set up its end.
 //
 // # Locks
 //

@@ -17,6 +17,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
@@ -39,6 +40,8 @@ type guest struct {
 	console  remote.Tail
 	said     sync.WaitGroup // readers of stderr and console
 	flood    flood
+	net      *network.Network // nil: no network card
+	wired    sync.WaitGroup   // who serves it
 
 	mu       sync.Mutex
 	monitor  *monitor // nil until it has answered
@@ -96,6 +99,7 @@ func (g *guest) await() {
 		}
 	}
 	g.said.Wait() // nothing holds the other end any more
+	g.wired.Wait()
 	g.closeMonitor()
 	if h := g.theHost(); h != nil {
 		_ = h.Close()
@@ -301,9 +305,9 @@ func (g *guest) Facts() map[string]string {
 		"gid":          strconv.Itoa(g.user.gid),
 		"user":         guestUser,
 		"home":         guestHome,
-		"network":      "loopback only",
 		"started_at":   g.began.Format(time.RFC3339),
 	}
+	g.networkFacts(f)
 	if g.kernel != "" {
 		f["kernel"] = g.kernel
 	}

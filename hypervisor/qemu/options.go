@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
 // EmulatorUID is the uid and gid of QEMU when sandbox was started by root. It is
@@ -55,6 +57,9 @@ type Options struct {
 	NineP bool
 	// Umask is what commands start with.
 	Umask int
+	// Network is how the guest's network is made, where the configuration's
+	// Network allows one. Policy and Log are not looked at.
+	Network network.Options
 	// Append is added to the kernel's command line, for tests.
 	Append string
 	// Logger may be nil.

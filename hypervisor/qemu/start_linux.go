@@ -193,6 +193,10 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 		}
 		m.shares = append(m.shares, s)
 	}
+	cable, err := g.plug(&m, &f)
+	if err != nil {
+		return err
+	}
 	door, err := newDoor()
 	if err != nil {
 		return err
@@ -201,6 +205,7 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	m.monitor = fmt.Sprintf("fd=%d", f.add(door.listener))
 	g.said.Add(1)
 	go g.readConsole(console) // to the end of QEMU, or of its ends if it does not start
+	g.serveNetwork(cable)
 	if err := g.spawn(host.program, m.args(), f.inherit); err != nil {
 		return err
 	}
@@ -408,6 +413,7 @@ func (g *guest) plan() control.MachinePlan {
 	for i, s := range g.cfg.Shares {
 		p.Shares = append(p.Shares, control.MachineShare{Tag: tag(i), Path: control.Text(s.GuestPath), NineP: g.o.NineP, ReadOnly: s.ReadOnly})
 	}
+	p.Network = g.networkPlan()
 	return p
 }
 

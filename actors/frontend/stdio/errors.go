@@ -174,6 +174,7 @@ var sentinels = []struct {
 	{undolog.ErrClosed, SessionEnded},
 	{undolog.ErrUndoDir, UndoUnavailable},
 	{hypervisor.ErrUnavailable, Unavailable},
+	{hypervisor.ErrNetwork, Unsupported},
 	{actors.ErrDirectory, InvalidWorkingDirectory},
 	{actors.ErrOutside, OutsideWorkingDirectory},
 	{actors.ErrTooLarge, TooLarge},

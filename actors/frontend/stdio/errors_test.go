@@ -54,6 +54,7 @@ var known = map[string]struct {
 	"files.ErrOutside":              {files.ErrOutside, OutsideWorkingDirectory},
 	"files.ErrPath":                 {files.ErrPath, InvalidField},
 	"hypervisor.ErrUnavailable":     {hypervisor.ErrUnavailable, Unavailable},
+	"hypervisor.ErrNetwork":         {hypervisor.ErrNetwork, Unsupported},
 }
 
 // Every sentinel error has a stable code: one that is added to these packages

@@ -240,6 +240,8 @@ func TestProjectMayOnlyTighten(t *testing.T) {
 [undo]
 symlinks = "read-write"
 barriers = "barrier"
+[network]
+policy = "ask"
 [safeguards]
 deletes = 100
 overwrite_bytes = 1000
@@ -250,6 +252,7 @@ timeout = "30s"
 		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`,
 		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.debug = false`, `bridge.cache = "none"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
 		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`,
+		`network.policy = "allowlist"`, `network.policy = "disabled"`,
 	}
 	refused := []string{
 		`isolation = "none"`, `locked = ["undo"]`, `directory = [{path = "/etc"}]`, `undo.dir = "/tmp/x"`, `undo.max_bytes = 1`, `undo.max_bytes = -1`,
@@ -258,6 +261,7 @@ timeout = "30s"
 		`safeguards.overwrite_bytes = -1`, `safeguards.overwrite_bytes = 1001`, `safeguards.timeout = "31s"`, `safeguards.exempt = ["**"]`, `safeguards.exempt = []`,
 		`jail.show = ["/root/.ssh"]`, `jail.debug = true`,
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
+		`network.policy = "open"`, `network.allow = ["*"]`,
 		`vm.memory = "1GiB"`, `vm.cpus = 1`, `vm.acceleration = "tcg"`, `vm.fs_backend = "9p"`, `vm.boot_timeout = "1s"`, `vm.qemu = "/tmp/x"`, `vm.kernel = "/tmp/x"`, `vm.initrd = "/tmp/x"`,
 	}
 	tried := map[string]bool{}

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // Rule says what a project's own file may do with a key.
@@ -37,6 +39,8 @@ type Key struct {
 	// tighter reports whether "to" is at least as strict as "from", both
 	// pointers; for numbers and truth values of a key with the rule Tighten.
 	tighter func(from, to any) bool
+	// valid looks at a value beyond its type; nil: any will do.
+	valid func(c *Config) error
 	// only is the one level that may set it; 0: all.
 	only Level
 }
@@ -48,6 +52,7 @@ func Keys() []Key {
 	keys = append(keys, safeguardKeys()...)
 	keys = append(keys, insideKeys()...)
 	keys = append(keys, machineKeys()...)
+	keys = append(keys, networkKeys()...)
 	return append(keys, frontendKeys()...)
 }
 
@@ -286,6 +291,22 @@ func machineKeys() []Key {
 	}
 }
 
+func networkKeys() []Key {
+	return []Key{
+		{
+			Name: "network.policy", Enum: []string{"open", "ask", "allowlist", "disabled"}, Rule: Tighten, Flag: "network",
+			Doc:   "what a virtual machine reaches: disabled (nothing), allowlist (what network.allow names), ask (a person about the rest), open (all but this host)",
+			field: func(c *Config) any { return &c.Network.Policy },
+		},
+		{
+			Name: "network.allow", Flag: "allow-host",
+			Doc:   "what policies allowlist and ask allow unasked: [PROTOCOL/]`HOST`[:PORT[-PORT]]; HOST is an address, a range (10.0.0.0/8), a domain or *.domain, PROTOCOL tcp, udp or icmp",
+			field: func(c *Config) any { return &c.Network.Allow },
+			valid: func(c *Config) error { _, err := policy.ParseRules(c.Network.Allow); return err },
+		},
+	}
+}
+
 // Default is what holds when no file and no flag says anything.
 func Default() Config {
 	return Config{
@@ -296,6 +317,7 @@ func Default() Config {
 		Bridge:     Bridge{Cache: "auto"},
 		MCP:        MCP{Timeout: Duration(120e9)},
 		Classifier: Classifier{AutoApprove: "all", MaxBytes: 32 << 10},
+		Network:    Network{Policy: "disabled"},
 		VM:         VM{Memory: 1 << 30, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(60e9)},
 	}
 }
@@ -353,6 +375,9 @@ func (k *Key) check(c *Config) error {
 		if *f == 0 {
 			*f = *k.field(&def).(*Duration)
 		}
+	}
+	if k.valid != nil {
+		return k.valid(c)
 	}
 	return nil
 }

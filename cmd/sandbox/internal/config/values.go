@@ -24,6 +24,7 @@ type Config struct {
 	MCP         MCP
 	Classifier  Classifier
 	VM          VM
+	Network     Network
 }
 
 // Log is the diagnostics on stderr.
@@ -89,6 +90,12 @@ type VM struct {
 	BootTimeout          Duration
 	QEMU, Kernel, Initrd string
 	FSBackend            string // virtiofs or 9p
+}
+
+// Network is what commands in a virtual machine reach.
+type Network struct {
+	Policy string
+	Allow  []string
 }
 
 // Directory is one working folder, a [[directory]] of the file.

@@ -1,0 +1,118 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+// Network says what commands may reach. The zero value is nothing at all.
+type Network struct {
+	Mode policy.Mode
+	// Allow is what modes allowlist and ask allow without asking.
+	Allow []policy.Rule
+}
+
+// networkQuestionTime bounds a question in the engine. It is longer than any
+// that the safeguard actor gives: the deadline is that actor's.
+const networkQuestionTime = 24 * time.Hour
+
+// network is what a session knows of its guest's network.
+type network struct {
+	engine *policy.Engine // nil: there is none
+	tokens atomic.Uint64  // of questions
+
+	allowed, denied, lookups atomic.Uint64
+}
+
+// connectable makes the engine that decides about the guest's network.
+func (s *Session) connectable() error {
+	n := s.cfg.Network
+	if s.cfg.Runtime == nil || n.Mode == "" || n.Mode == policy.Disabled {
+		return nil
+	}
+	e, err := policy.New(policy.Options{
+		Mode: n.Mode, Rules: n.Allow, Ask: s.askNetwork, AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
+		Log: s.logger().With("component", "network"),
+	})
+	if err != nil {
+		return err
+	}
+	s.net.engine = e
+	s.tree.Node(s.path("network")).SetLive(func(n *supervision.Snapshot) {
+		n.State = string(e.Mode())
+		n.Facts = map[string]string{
+			"live": fmt.Sprint(len(e.Flows())), "allowed": fmt.Sprint(s.net.allowed.Load()),
+			"denied": fmt.Sprint(s.net.denied.Load()), "lookups": fmt.Sprint(s.net.lookups.Load()),
+		}
+	})
+	return nil
+}
+
+// networkEvent passes on what the engine tells of a flow.
+func (s *Session) networkEvent(e policy.Event) {
+	switch {
+	case e.Action == policy.Deny:
+		s.net.denied.Add(1)
+	case e.Kind == policy.EventStart:
+		s.net.allowed.Add(1)
+	case e.Kind == policy.EventLookup:
+		s.net.lookups.Add(1)
+	}
+	step := undolog.StepID(s.now.step.Load())
+	s.bus.emit(Event{Type: EventNetwork, Step: step, Origin: s.origin(step), Network: &e})
+}
+
+// askNetwork has a person decide about a destination, as about a safeguard. That
+// nobody decided is an error, so that it is not remembered.
+func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Answer, error) {
+	answers := make(chan *messages.Answer, 1)
+	question := &messages.Ask{
+		Kind: messages.KindNetwork, Directory: s.dirs[0].d.Path, Step: s.now.step.Load(), Count: 1, Message: networkQuestion(q),
+		Token: networkToken | s.net.tokens.Add(1),
+		Answer: func(m any) {
+			if a, ok := m.(*messages.Answer); ok {
+				answers <- a
+			}
+		},
+	}
+	s.to("safeguard")(question)
+	select {
+	case a := <-answers:
+		if !a.Allow && messages.Unattended(a.By) {
+			return policy.Answer{}, fmt.Errorf("%s: %s", a.ID, a.By)
+		}
+		return policy.Answer{Allow: a.Allow}, nil
+	case <-ctx.Done():
+		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory, Token: question.Token})
+		return policy.Answer{}, ctx.Err()
+	case <-s.stopped:
+		return policy.Answer{}, messages.ErrStopped
+	}
+}
+
+// networkToken keeps the tokens of questions about the network apart from those
+// of a folder's Interceptor, which counts from 1.
+const networkToken = 1 << 63
+
+// networkQuestion is the question for people. Names in it are canonical: nothing
+// of the guest's can act on a terminal.
+func networkQuestion(q policy.Question) string {
+	if q.Lookup {
+		return fmt.Sprintf("connect to %s (its name is looked up, and its addresses opened)", q.Domain)
+	}
+	where := fmt.Sprintf("%s %s", q.Target.Protocol, q.Target.Address)
+	if q.Target.Protocol == policy.ICMP {
+		where = "ping " + q.Target.Address.Addr().String()
+	}
+	if q.Domain != "" {
+		where += " (" + q.Domain + ")"
+	}
+	return "connect to " + where
+}
