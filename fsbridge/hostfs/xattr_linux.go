@@ -3,6 +3,7 @@ package hostfs
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strconv"
 	"syscall"
 
@@ -111,41 +112,80 @@ type Xattr struct {
 }
 
 // AllXattrsAt reads every extended attribute of name itself. A file system
-// without attributes gives none. Attributes that may not be read are left out.
+// without attributes gives none. Attributes that may not be read are left out;
+// an inode of ours that denies us reading is made readable for the moment.
 func AllXattrsAt(dirfd int, name string) ([]Xattr, error) {
-	return allXattrs(
+	out, denied, err := allXattrs(
 		func(b []byte) (int, error) { return ListXattrAt(dirfd, name, b) },
 		func(a string, b []byte) (int, error) { return GetXattrAt(dirfd, name, a, b) })
-}
-
-// AllXattrsFD is [AllXattrsAt] for a descriptor.
-func AllXattrsFD(fd int) ([]Xattr, error) {
-	return allXattrs(
-		func(b []byte) (int, error) { return ListXattrFD(fd, b) },
-		func(a string, b []byte) (int, error) { return GetXattrFD(fd, a, b) })
-}
-
-func allXattrs(list func([]byte) (int, error), get func(string, []byte) (int, error)) ([]Xattr, error) {
-	names, err := growing(list)
-	if errors.Is(err, syscall.EOPNOTSUPP) || (err == nil && len(names) == 0) {
-		return nil, nil
+	if err != nil || !denied {
+		return out, err
 	}
+	fd, err := OpenAt(dirfd, name, unix.O_PATH, 0)
 	if err != nil {
 		return nil, err
 	}
-	var out []Xattr
+	defer Close(fd)
+	return AllXattrsFD(fd)
+}
+
+// AllXattrsFD is [AllXattrsAt] for a descriptor.
+func AllXattrsFD(fd int) ([]Xattr, error) { return AllXattrsAfter(fd, nil) }
+
+// AllXattrsAfter is [AllXattrsFD] that calls ready, if it is not nil, before it
+// changes the mode of an inode.
+func AllXattrsAfter(fd int, ready func() error) ([]Xattr, error) {
+	all := func() ([]Xattr, bool, error) {
+		return allXattrs(
+			func(b []byte) (int, error) { return ListXattrFD(fd, b) },
+			func(a string, b []byte) (int, error) { return GetXattrFD(fd, a, b) })
+	}
+	out, denied, err := all()
+	if err != nil || !denied {
+		return out, err
+	}
+	st, err := StatFD(fd)
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode&0o400 != 0 || int(st.UID) != os.Geteuid() {
+		return out, nil // somebody else's, or it is not the mode that denies it
+	}
+	if ready != nil {
+		if err := ready(); err != nil {
+			return nil, err
+		}
+	}
+	if err := ChmodFD(fd, st.Mode&0o7777|0o400); err != nil {
+		return nil, err
+	}
+	out, _, err = all()
+	return out, errors.Join(err, ChmodFD(fd, st.Mode&0o7777))
+}
+
+func allXattrs(list func([]byte) (int, error), get func(string, []byte) (int, error)) (out []Xattr, denied bool, err error) {
+	names, err := growing(list)
+	if errors.Is(err, syscall.EOPNOTSUPP) || (err == nil && len(names) == 0) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
 	for _, n := range bytes.Split(bytes.TrimRight(names, "\x00"), []byte{0}) {
 		attr := string(n)
 		v, err := growing(func(b []byte) (int, error) { return get(attr, b) })
 		switch {
-		case errors.Is(err, syscall.ENODATA), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EOPNOTSUPP):
+		case errors.Is(err, syscall.EACCES):
+			denied = true
+			continue
+		case errors.Is(err, syscall.ENODATA), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EOPNOTSUPP):
 			continue
 		case err != nil:
-			return nil, err
+			return nil, false, err
 		}
 		out = append(out, Xattr{Name: attr, Value: v})
 	}
-	return out, nil
+	return out, denied, nil
 }
 
 // growing calls f with larger buffers until the value fits. Most files have no

@@ -419,7 +419,7 @@ func (s *openStep) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 		}
 		defer hostfs.Close(fd)
 	}
-	xs, err := xattrsOf(fd, so.typ)
+	xs, err := s.xattrsOf(fd, so.typ)
 	if err != nil {
 		return err
 	}
@@ -428,11 +428,11 @@ func (s *openStep) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 	return nil
 }
 
-func xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
+func (s *openStep) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 	if typ == unix.S_IFLNK { // none that we could set back
 		return nil, nil
 	}
-	xs, err := hostfs.AllXattrsFD(fd)
+	xs, err := hostfs.AllXattrsAfter(fd, func() error { return errors.Join(s.flush(), s.w.sync()) }) // its mode
 	if err != nil {
 		return nil, err
 	}

@@ -186,7 +186,7 @@ func side(v *pastView, path string) (diffSide, error) {
 func (s diffSide) of(t *thing) (diffSide, error) {
 	var err error
 	s.t = t
-	s.meta, _, _, err = s.v.meta(t)
+	s.meta, _, _, err = s.v.meta(t, false)
 	s.meta.Mode = s.meta.Mode&0o7777 | t.typ
 	return s, err
 }

@@ -328,7 +328,7 @@ func (w *pastWriter) keep(t *thing, parent objID, name string, past bool) (objID
 	has := false
 	if past {
 		var err error
-		if r.Meta, xattrs, has, err = w.v.meta(t); err != nil {
+		if r.Meta, xattrs, has, err = w.v.meta(t, false); err != nil {
 			return noObj, err
 		}
 	} else {
@@ -404,7 +404,7 @@ func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (objID, erro
 	if depth > maxCopyDepth*10 {
 		return noObj, fmt.Errorf("directories too deep: %w", unix.ENAMETOOLONG)
 	}
-	m, xattrs, has, err := w.v.meta(t)
+	m, xattrs, has, err := w.v.meta(t, true)
 	if err != nil {
 		return noObj, err
 	}

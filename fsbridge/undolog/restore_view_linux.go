@@ -354,7 +354,8 @@ func (v *pastView) pushDir(l *layer, d *node, th *thing) (found []*node, err err
 func (v *pastView) touched(t *thing) bool { return len(t.as) > 0 }
 
 // meta returns the metadata of t before the oldest layer; xattrs counts if has.
-func (v *pastView) meta(t *thing) (m objectMeta, xattrs []hostfs.Xattr, has bool, err error) {
+// Attributes that no layer knows are those of now, and read only for a copy.
+func (v *pastView) meta(t *thing, forCopy bool) (m objectMeta, xattrs []hostfs.Xattr, has bool, err error) {
 	known := false
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		l := v.layers[i]
@@ -369,7 +370,7 @@ func (v *pastView) meta(t *thing) (m objectMeta, xattrs []hostfs.Xattr, has bool
 			xattrs, has = l.e.t.rec.Xattrs[n.Obj], true
 		}
 	}
-	if known && has {
+	if known && (has || !forCopy) {
 		return m, xattrs, has, nil
 	}
 	st, now, err := v.attributesNow(t)
