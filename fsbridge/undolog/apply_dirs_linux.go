@@ -3,9 +3,13 @@ package undolog
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
@@ -22,6 +26,7 @@ const (
 	kindHold                         // n is a bucket of the hold
 	kindOlder                        // n is a bucket of step seq's blobs
 	kindOlderRoot                    // blobs of step seq
+	kindAdopted                      // of object n, in a directory in an older step's blobs
 )
 
 type dirKey struct {
@@ -201,11 +206,33 @@ func (e *engine) at(n *node) (entry, error) {
 		x.name = madeName(n.Obj)
 		return x, err
 	case inOlder:
-		return e.bucket(kindOlder, n.RetainedSeq, n.RetainedObj, false)
+		x, err := e.bucket(kindOlder, n.RetainedSeq, n.RetainedObj, false)
+		if err != nil || n.place.name == "" {
+			return x, err
+		}
+		defer e.done(x)
+		return e.inAdopted(n, x.fd)
 	case inPark:
 		return entry{fd: e.root.FD(), name: parkName(n.Obj)}, nil
 	}
 	return entry{}, fmt.Errorf("%w: object %d is nowhere", ErrDamaged, n.Obj)
+}
+
+// inAdopted returns the entry of n inside a directory that an older step
+// adopted. bucket is that of the directory.
+func (e *engine) inAdopted(n *node, bucket int) (entry, error) {
+	dir, name := path.Split(n.place.name)
+	x := entry{name: name, key: dirKey{kind: kindAdopted, n: uint64(n.Obj)}}
+	if x.fd = e.dirs.get(x.key); x.fd >= 0 {
+		return x, nil
+	}
+	fd, err := hostfs.OpenBeneath(bucket, strings.TrimSuffix(dir, "/"), unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return entry{}, err
+	}
+	e.dirs.add(x.key, fd)
+	x.fd = fd
+	return x, nil
 }
 
 func madeName(id objID) string { return "m" + strconv.FormatUint(uint64(id), 10) }

@@ -18,7 +18,7 @@ const (
 	inOwn             // in the blobs of the target
 	inHold            // in the hold
 	inMade            // in the hold, made there and complete
-	inOlder           // in the blobs of an older step
+	inOlder           // in the blobs of an older step, or at the path name there
 	inPark            // in the root directory, on its way to its binding
 )
 

@@ -92,7 +92,8 @@
 // record wins, and unbind forgets the key.
 //
 //   - object: parent and name are its binding when the step began; a parent of
-//     0 with flag retained says that it was only in the blob of an older step,
+//     0 with flag retained says that it was in the blob of an older step (or
+//     anywhere inside it, if that is a directory),
 //     without that flag that it had no name, or (in an inverse: of a file in the
 //     target's blobs) one that no record knows. An object's ancestors are recorded
 //     before it. For a created directory, parent and name are where it was when it

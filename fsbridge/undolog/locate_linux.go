@@ -59,11 +59,7 @@ func (e *engine) locate() error {
 func (e *engine) search() error {
 	wanted := map[hostfs.ID]*node{}
 	for _, n := range e.t.order {
-		if n.place.kind != nowhere || n.Created || n.Obj == rootObj || n.RetainedSeq != 0 {
-			continue
-		}
-		linked := n.Meta.Nlink > 1 && !n.isDir() && !e.t.rec.Freed[n.Obj]
-		if n.Parent == noObj || linked {
+		if n.place.kind == nowhere && e.t.nameless(n) {
 			wanted[n.ID] = n
 		}
 	}
@@ -80,6 +76,12 @@ func (e *engine) search() error {
 		}
 		return len(wanted) > 0
 	})
+}
+
+// nameless tells whether n may have a name that the records do not tell.
+func (t *target) nameless(n *node) bool {
+	linked := n.Meta.Nlink > 1 && !n.isDir() && !t.rec.Freed[n.Obj]
+	return !n.Created && n.Obj != rootObj && (n.Parent == noObj && n.RetainedSeq == 0 || linked)
 }
 
 // walkFolder calls f for everything in the folder that is ours to read, until
@@ -264,11 +266,22 @@ func (e *engine) locateOlder(n *node) {
 	}
 	defer e.done(at)
 	st, err := hostfs.StatAt(at.fd, at.name)
-	if err != nil || (n.typ != 0 && st.Mode&unix.S_IFMT != n.typ) {
+	if err != nil {
+		return
+	}
+	where := place{kind: inOlder}
+	if st.IsDir() && st.ID != n.ID {
+		var inside string
+		if inside, st, err = findBelow(at.fd, at.name, n.ID, 0); err != nil || inside == "" {
+			return
+		}
+		where.name = at.name + "/" + inside
+	}
+	if n.typ != 0 && st.Mode&unix.S_IFMT != n.typ {
 		return
 	}
 	e.check(n, &st)
-	e.found(n, place{kind: inOlder}, st.Mode)
+	e.found(n, where, st.Mode)
 }
 
 // scanDir looks at the touched bindings of the located directory d and at its

@@ -80,3 +80,84 @@ func TestRestoreOneOfTwoLinks(t *testing.T) {
 		_ = unix.Close(fd)
 	}
 }
+
+// TestRestoreOpenFile: a file that is written to by a handle, of which the
+// bridge knows no name at the time.
+func TestRestoreOpenFile(t *testing.T) {
+	for name, c := range map[string]struct {
+		// lose makes some steps after which the bridge knows no name of d/b.
+		lose func(w *world)
+		// more is done in the step that writes by the handle.
+		more func(w *world)
+		path string
+	}{
+		"an undo moved it back": {
+			lose: func(w *world) {
+				w.step(func() { w.ok(w.rename("d/b", "d/a", 0)) })
+				w.undo(1)
+			},
+			more: func(w *world) { w.ok(w.setxattr("d/b", "user.a", "5")); w.ok(w.chmod("d/b", 0o600)) },
+			path: "d/b",
+		},
+		"an undo moved it back and it was moved again": {
+			lose: func(w *world) {
+				w.step(func() { w.ok(w.rename("d/b", "d/a", 0)) })
+				w.undo(1)
+			},
+			more: func(w *world) { w.ok(w.rename("d/b", "d/c", 0)) },
+			path: "d",
+		},
+		"it was removed": {
+			lose: func(w *world) { w.step(func() { w.ok(w.unlink("d/b")) }) },
+			more: func(*world) {},
+			path: "d",
+		},
+		"one of its names was removed": {
+			lose: func(w *world) {
+				w.step(func() { w.ok(w.link("d/b", "d/e")); w.ok(w.unlink("d/e")) })
+			},
+			more: func(w *world) { w.ok(w.setxattr("d/b", "user.a", "5")) },
+			path: "d",
+		},
+		"a restore adopted its directory": {
+			lose: func(w *world) {
+				w.step(func() { w.ok(w.rename("d", "c", 0)) })
+				w.undo(1)
+				w.restore("d", 0)
+			},
+			more: func(*world) {},
+			path: "d",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, undo := range []string{"", "elsewhere"} {
+				base := testDir(t)
+				if undo != "" {
+					base, undo = twoFileSystems(t)
+				}
+				w := newWorld(t, base, Options{Dir: undo})
+				w.step(func() { w.ok(w.mkdir("d")); w.ok(w.create("d/b", "before")) })
+				w.step(func() { w.ok(w.create("other", "")) })
+				before := w.snapshot()
+				w.ok(w.hold("d/b"))
+				c.lose(w)
+				lost := w.snapshot()
+				captured := w.step(func() { w.ok(w.poke(0, 2, "!!!!!")); c.more(w) }) != nil
+				written := w.snapshot()
+				w.restore(c.path, 2)
+				same(t, "restored", before, w.snapshot())
+				w.undo(1)
+				same(t, "restored and undone", written, w.snapshot())
+				if captured { // else the file was gone for good
+					w.undo(1)
+					same(t, "undone", lost, w.snapshot())
+				}
+				for len(w.log.stepEntries()) > 2 {
+					w.undo(1)
+				}
+				same(t, "undone to the beginning", before, w.snapshot())
+				w.close()
+			}
+		})
+	}
+}

@@ -45,6 +45,8 @@ type pastView struct {
 	// actual are the inodes that were seen, in the folder or in blobs.
 	actual map[hostfs.ID]*thing
 	unpack map[packedAt]*thing
+	// lost are inodes that a layer knows only by their number.
+	lost map[hostfs.ID]*thing
 }
 
 // packedAt is one node of a layer's pack.
@@ -55,7 +57,7 @@ type packedAt struct {
 
 func newPastView(root *hostfs.Root) *pastView {
 	top := &thing{typ: unix.S_IFDIR, id: root.ID(), now: true, as: map[*layer]*node{}}
-	return &pastView{root: root, top: top, actual: map[hostfs.ID]*thing{root.ID(): top}, unpack: map[packedAt]*thing{}}
+	return &pastView{root: root, top: top, actual: map[hostfs.ID]*thing{root.ID(): top}, unpack: map[packedAt]*thing{}, lost: map[hostfs.ID]*thing{}}
 }
 
 // open opens a thing that is in the folder now, or a directory in blobs.
@@ -138,7 +140,12 @@ func (v *pastView) insidePack(d *thing, dir int, name string) *thing {
 		}
 		at := packedAt{d.home, i}
 		if v.unpack[at] == nil {
-			v.unpack[at] = &thing{typ: n.Meta.Mode & unix.S_IFMT, id: n.ID, home: d.home, packed: i, as: map[*layer]*node{}}
+			t := v.missed(n.ID, n.Meta.Mode&unix.S_IFMT)
+			if t == nil {
+				t = &thing{typ: n.Meta.Mode & unix.S_IFMT, id: n.ID, as: map[*layer]*node{}}
+			}
+			t.home, t.obj, t.packed = d.home, nil, i
+			v.unpack[at] = t
 		}
 		return v.unpack[at]
 	}
@@ -193,7 +200,10 @@ func (v *pastView) withID(e *engine, copied, id hostfs.ID) *thing {
 func (v *pastView) intern(d *thing, name string, st *hostfs.Stat) *thing {
 	t := v.actual[st.ID]
 	if t == nil {
-		t = &thing{typ: st.Type(), id: st.ID, now: d.now, home: d.home, dir: d, name: name, as: map[*layer]*node{}}
+		if t = v.missed(st.ID, st.Type()); t == nil {
+			t = &thing{typ: st.Type(), id: st.ID, as: map[*layer]*node{}}
+		}
+		t.now, t.home, t.dir, t.name, t.obj = d.now, d.home, d, name, nil
 		v.actual[st.ID] = t
 	}
 	if d.now && !t.now {
@@ -203,9 +213,15 @@ func (v *pastView) intern(d *thing, name string, st *hostfs.Stat) *thing {
 }
 
 // own returns the thing that is the object n in the blobs of l. A copy of a
-// file that has other names in the folder is that file.
+// file that has other names in the folder is that file, and what a newer layer
+// wrote to by a handle was in these blobs then.
 func (v *pastView) own(l *layer, n *node) *thing {
 	t := v.actual[n.ID]
+	if t == nil {
+		if t = v.missed(n.ID, n.typ); t != nil {
+			t.home, t.obj, v.actual[n.ID] = l, n, t
+		}
+	}
 	if id, ok := l.e.across.twins[n.ID]; ok && t == nil {
 		t = v.withID(l.e, n.ID, id)
 	}
@@ -302,13 +318,31 @@ func (v *pastView) push(e *engine) error {
 		}
 		queue = append(queue, found...)
 	}
+	if err := v.search(l); err != nil {
+		return err
+	}
 	for _, n := range t.order { // what is nowhere is made of the records
 		if l.things[n.Obj] == nil && !n.Created {
-			l.know(n, &thing{typ: n.typ, id: n.ID, home: l, obj: n, as: map[*layer]*node{}})
+			th := &thing{typ: n.typ, id: n.ID, home: l, obj: n, as: map[*layer]*node{}}
+			l.know(n, th)
+			if n.RetainedSeq != 0 || t.nameless(n) {
+				v.lost[n.ID] = th
+			}
 		}
 	}
 	v.layers = append(v.layers, l)
 	return nil
+}
+
+// missed returns the thing with the number id that newer layers know and did
+// not find. It is found now.
+func (v *pastView) missed(id hostfs.ID, typ uint32) *thing {
+	t := v.lost[id]
+	if t == nil || t.typ != typ {
+		return nil
+	}
+	delete(v.lost, id)
+	return t
 }
 
 func (l *layer) know(n *node, t *thing) {

@@ -259,16 +259,20 @@ func (d *stepDir) findBlob(id hostfs.ID) (objID, error) {
 	if err != nil {
 		return noObj, err
 	}
-	for _, shard := range shards {
-		obj, err := findInShard(blobs, shard.Name, id)
-		if err != nil || obj != noObj {
-			return obj, err
+	for _, deep := range []bool{false, true} {
+		for _, shard := range shards {
+			obj, err := findInShard(blobs, shard.Name, id, deep)
+			if err != nil || obj != noObj {
+				return obj, err
+			}
 		}
 	}
 	return noObj, nil
 }
 
-func findInShard(blobs int, shard string, id hostfs.ID) (objID, error) {
+// findInShard looks for id among the blobs of a shard or, if deep, inside those
+// that are directories.
+func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (objID, error) {
 	fd, err := hostfs.OpenDirAt(blobs, shard)
 	if err != nil {
 		return noObj, err
@@ -280,7 +284,16 @@ func findInShard(blobs int, shard string, id hostfs.ID) (objID, error) {
 	}
 	for _, e := range entries {
 		n, err := strconv.ParseUint(e.Name, 10, 32)
-		if e.Ino != id.Ino || err != nil || n == 0 || n > maxObjects {
+		if err != nil || n == 0 || n > maxObjects {
+			continue
+		}
+		if deep {
+			if path, _, err := findBelow(fd, e.Name, id, 0); err == nil && path != "" {
+				return objID(n), nil
+			}
+			continue
+		}
+		if e.Ino != id.Ino {
 			continue
 		}
 		if st, err := hostfs.StatAt(fd, e.Name); err == nil && st.ID == id {
@@ -288,4 +301,35 @@ func findInShard(blobs int, shard string, id hostfs.ID) (objID, error) {
 		}
 	}
 	return noObj, nil
+}
+
+// findBelow looks for the inode id inside name, if that is a directory. It
+// returns its path from there, or nothing.
+func findBelow(dirfd int, name string, id hostfs.ID, depth int) (path string, st hostfs.Stat, err error) {
+	fd, err := hostfs.OpenDirAt(dirfd, name)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || depth > maxCopyDepth {
+		return "", st, nil
+	}
+	if err != nil {
+		return "", st, err
+	}
+	defer hostfs.Close(fd)
+	entries, err := hostfs.ReadDir(fd)
+	if err != nil {
+		return "", st, err
+	}
+	for _, e := range entries {
+		if e.Ino == id.Ino {
+			if st, err := hostfs.StatAt(fd, e.Name); err == nil && st.ID == id {
+				return e.Name, st, nil
+			}
+		}
+		if e.Type != unix.DT_DIR && e.Type != unix.DT_UNKNOWN {
+			continue
+		}
+		if path, st, err = findBelow(fd, e.Name, id, depth+1); err == nil && path != "" {
+			return e.Name + "/" + path, st, nil
+		}
+	}
+	return "", st, nil
 }

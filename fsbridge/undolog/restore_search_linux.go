@@ -1,0 +1,108 @@
+package undolog
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// search finds, by their numbers, the objects of l of which its records tell
+// no name that they still have: see [engine.search].
+func (v *pastView) search(l *layer) error {
+	wanted := map[hostfs.ID]*node{}
+	for _, n := range l.e.t.order {
+		if l.things[n.Obj] == nil && l.e.t.nameless(n) {
+			if t := v.numbered(n.ID); t != nil {
+				l.know(n, t)
+			} else {
+				wanted[n.ID] = n
+			}
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	if err := v.searchFolder(l, wanted); err != nil {
+		return err
+	}
+	for _, newer := range v.layers {
+		for _, t := range newer.things {
+			if t.now || t.home != newer || t.obj == nil {
+				continue
+			}
+			if err := v.searchAdopted(l, t, wanted); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// numbered returns what had the number id before the oldest layer so far, if a
+// layer or an inode that was seen tells.
+func (v *pastView) numbered(id hostfs.ID) *thing {
+	for i := len(v.layers) - 1; i >= 0; i-- {
+		l := v.layers[i]
+		for _, n := range l.e.t.order {
+			if n.ID == id && !n.Created && l.things[n.Obj] != nil {
+				return l.things[n.Obj]
+			}
+		}
+	}
+	return v.actual[id]
+}
+
+func (v *pastView) searchFolder(l *layer, wanted map[hostfs.ID]*node) error {
+	var failed error
+	err := walkFolder(v.root, func(dir []string, name string, st *hostfs.Stat) (more bool) {
+		n := wanted[st.ID]
+		if n == nil || n.typ != st.Type() {
+			return true
+		}
+		t := v.top
+		for _, c := range append(dir[:len(dir):len(dir)], name) {
+			if t, failed = v.present(t, c); failed != nil || t == nil {
+				return failed == nil
+			}
+		}
+		if t.id == n.ID {
+			delete(wanted, n.ID)
+			l.know(n, t)
+		}
+		return len(wanted) > 0
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// searchAdopted looks into what is in blobs, if it is a directory: it was
+// adopted with all that was in it.
+func (v *pastView) searchAdopted(l *layer, top *thing, wanted map[hostfs.ID]*node) error {
+	for dirs := []*thing{top}; len(dirs) > 0 && len(wanted) > 0; {
+		d := dirs[len(dirs)-1]
+		if dirs = dirs[:len(dirs)-1]; d.typ != unix.S_IFDIR {
+			continue
+		}
+		names, err := v.names(d)
+		if err != nil {
+			return err
+		}
+		for name := range names {
+			t, err := v.inside(d, name)
+			if err != nil {
+				return err
+			}
+			if t == nil {
+				continue
+			}
+			if n := wanted[t.id]; n != nil && n.typ == t.typ {
+				delete(wanted, t.id)
+				l.know(n, t)
+			}
+			dirs = append(dirs, t)
+		}
+	}
+	return nil
+}
