@@ -347,14 +347,38 @@ func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 		if err != nil {
 			return nil, err
 		}
-		if seq != 0 {
-			return s.record(&objectRecord{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: metaOf(&st, target)}, nil)
+		if seq == 0 || st.Nlink > 1 {
+			s.stray(o)
 		}
-		// It is in the folder, but an undo moved it and the bridge has not looked
-		// it up since. Whoever applies this will search for it.
-		return s.record(&objectRecord{ID: o.ID, Meta: metaOf(&st, target)}, nil)
+		// Without a blob it is in the folder, but an undo moved it and the bridge has
+		// not looked it up since. Whoever applies this will search for it.
+		return s.record(&objectRecord{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: metaOf(&st, target)}, nil)
 	}
 	return s.sharedObj(o.Type), nil
+}
+
+// maxStrays bounds the descriptors that a step keeps of strays.
+const maxStrays = 64
+
+// stray keeps a descriptor of an inode that the bridge knows no name of, so
+// that it can be described when the step is closed.
+func (s *openStep) stray(o *fsbridge.Object) {
+	if len(s.strays) >= maxStrays {
+		return // what is not described is not known any more
+	}
+	if fd, err := o.Place.Open(unix.O_PATH); err == nil {
+		s.strays = append(s.strays, fd)
+	}
+}
+
+// strayStats describes the strays as they are now.
+func (s *openStep) strayStats() (out []hostfs.Stat) {
+	for _, fd := range s.strays {
+		if st, err := hostfs.StatFD(fd); err == nil && st.Nlink > 0 {
+			out = append(out, st)
+		}
+	}
+	return out
 }
 
 // captureMeta journals the attributes of o.

@@ -153,9 +153,9 @@ func touchedBy(dirfd int) (*touched, error) {
 	return t, nil
 }
 
-// committed is called by Commit when step e, which affected list, has its final
-// name. The folder is as the step left it.
-func (l *Log) committed(ctx context.Context, e *stepEntry, _ []Affected) error {
+// committed is called by Commit when step e has its final name. The folder is
+// as the step left it, and strays are inodes that it changed by handles.
+func (l *Log) committed(ctx context.Context, e *stepEntry, strays []hostfs.Stat) error {
 	defer l.endStamps()
 	defer l.tidy()
 	if e.Unprotected {
@@ -170,6 +170,7 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, _ []Affected) error {
 	if err != nil {
 		return err
 	}
+	t.extra = strays
 	if err := t.addRetained(dir); err != nil {
 		return err
 	}
@@ -177,11 +178,12 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, _ []Affected) error {
 }
 
 // restamp is called after an undo, a redo or a rollback: what the target and
-// the inverse (nil if it was thrown away) name is now as we left it. remap
-// holds directories that were made anew.
-func (l *Log) restamp(target *stepRecords, inverse *touched, remap map[hostfs.ID]hostfs.ID) error {
+// the inverse (nil if it was thrown away) name is now as we left it, and so are
+// the strays. remap holds directories that were made anew.
+func (l *Log) restamp(target *stepRecords, inverse *touched, strays []hostfs.Stat, remap map[hostfs.ID]hostfs.ID) error {
 	defer l.endStamps()
 	t := newTouched().add(target)
+	t.extra = strays
 	if inverse != nil { // what it does not know was put there by this undo
 		for dir, names := range inverse.names {
 			t.names[dir] = append(t.names[dir], names...)
@@ -351,6 +353,9 @@ func (t *touched) merge(more *touched, now func(hostfs.ID) hostfs.ID) {
 	}
 	for id := range more.known {
 		t.known[now(id)] = struct{}{}
+	}
+	for id := range more.strays {
+		t.strays[now(id)] = struct{}{}
 	}
 }
 

@@ -371,7 +371,26 @@ func (l *Log) settled(e *engine, inverse *touched, made []madeRecord) error {
 		}
 		numbers[m.old] = m.new
 	}
-	return l.restamp(e.t.rec, inverse, numbers)
+	return l.restamp(e.t.rec, inverse, e.strays(), numbers)
+}
+
+// strays describes the files that the target or the inverse has in a blob, or
+// knows no name of, and that may have names in the folder.
+func (e *engine) strays() (out []hostfs.Stat) {
+	for _, n := range e.t.order {
+		if n.isDir() || n.place.kind == nowhere || n.place.kind == inTree && n.Parent != noObj {
+			continue
+		}
+		at, err := e.at(n)
+		if err != nil {
+			continue
+		}
+		if st, err := hostfs.StatAt(at.fd, at.name); err == nil && (st.Nlink > 1 || n.place.kind == inTree) {
+			out = append(out, st)
+		}
+		e.done(at)
+	}
+	return out
 }
 
 // crossed drops the barriers that an undo went across.

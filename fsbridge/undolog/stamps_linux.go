@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -19,14 +20,17 @@ type touched struct {
 	names map[hostfs.ID][]string
 	known map[hostfs.ID]struct{}
 	// extra describes inodes that were touched but have no name in names: a
-	// retained file with other hard links.
+	// retained file with other hard links, or one written to by a handle.
 	extra []hostfs.Stat
+	// strays are inodes of which the records tell no name, though they may have
+	// one.
+	strays map[hostfs.ID]struct{}
 	// remap holds directories that were made anew: old to new.
 	remap map[hostfs.ID]hostfs.ID
 }
 
 func newTouched() *touched {
-	return &touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}}
+	return &touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}, strays: map[hostfs.ID]struct{}{}}
 }
 
 // add takes in what the journal of a step names: touched bindings, and the
@@ -54,8 +58,9 @@ func (t *touched) addObject(o *objectRecord, parent hostfs.ID) {
 	case o.Parent != noObj:
 		t.known[o.ID] = struct{}{}
 		t.names[parent] = append(t.names[parent], o.Name)
-	case o.RetainedSeq == 0: // somewhere in the folder
+	default: // somewhere in the folder, or in a blob and perhaps in the folder, too
 		t.known[o.ID] = struct{}{}
+		t.strays[o.ID] = struct{}{}
 	}
 }
 
@@ -116,8 +121,10 @@ func (s *stampTable) settle(root *hostfs.Root, seq uint64, t *touched) error {
 		return s.flushIfLarge()
 	})
 	for i := range t.extra {
-		found[t.extra[i].ID] = struct{}{}
-		s.putInode(t.extra[i].ID, stampOf(&t.extra[i]), 0)
+		if _, ok := found[t.extra[i].ID]; !ok {
+			found[t.extra[i].ID] = struct{}{}
+			s.putInode(t.extra[i].ID, stampOf(&t.extra[i]), 0)
+		}
 	}
 	// What was touched and has no name any more is not known any more: its
 	// number may be given to a stranger.
@@ -172,7 +179,16 @@ func (s *stampTable) contentOf(n *seenName) uint64 {
 // accept it takes the present state into the table, so that each edit is
 // reported once. skip leaves out what the log does not capture. It needs mu.
 func (s *stampTable) compare(root *hostfs.Root, t *touched, accept bool, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
+	strays := map[hostfs.ID]struct{}{}
+	for id := range t.strays {
+		if _, ok := s.inodes[id]; ok {
+			strays[id] = struct{}{}
+		}
+	}
 	err = t.visit(root, func(n *seenName) error {
+		if n.Stat != nil {
+			delete(strays, n.Stat.ID)
+		}
 		if s.differs(n) && !skip(n.full(), n.Stat) {
 			edited = append(edited, n.full())
 			if accept {
@@ -181,8 +197,32 @@ func (s *stampTable) compare(root *hostfs.Root, t *touched, accept bool, skip fu
 		}
 		return nil
 	})
+	if err == nil && len(strays) > 0 {
+		var more []string
+		more, err = s.compareStrays(root, strays, accept)
+		edited = append(edited, more...)
+	}
 	slices.Sort(edited)
 	return slices.Compact(edited), err
+}
+
+// compareStrays looks through the whole folder for the inodes strays, which no
+// touched name binds.
+func (s *stampTable) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struct{}, accept bool) (edited []string, err error) {
+	err = walkFolder(root, func(dir []string, name string, st *hostfs.Stat) bool {
+		if _, ok := strays[st.ID]; !ok {
+			return true
+		}
+		delete(strays, st.ID)
+		if v := s.inodes[st.ID]; !v.fits(st) {
+			edited = append(edited, path.Join(append(dir[:len(dir):len(dir)], name)...))
+			if accept {
+				s.putInode(st.ID, stampOf(st), 0)
+			}
+		}
+		return len(strays) > 0
+	})
+	return edited, err
 }
 
 // observe tells whether st (nil: nothing), which name in the directory dir was

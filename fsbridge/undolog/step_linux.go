@@ -46,6 +46,7 @@ type openStep struct {
 	// dirs are the directories with touched bindings, modified the objects
 	// whose content or attributes are captured.
 	dirs, modified []*stepObj
+	strays         []int // descriptors
 	batch          batch
 	ignores        map[hostfs.ID]*ignoreNode
 }
@@ -191,6 +192,10 @@ func (s *openStep) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keepReader(nil)
+	for _, fd := range s.strays {
+		_ = hostfs.Close(fd)
+	}
+	s.strays = nil
 	if s.dir != nil {
 		_, _ = s.w.close(), s.dir.close()
 		s.dir, s.w = nil, nil
@@ -216,20 +221,22 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	if s == nil {
 		return nil, errNoOpenStep
 	}
-	e, list, err := s.promote(res)
+	e, err := s.promote(res)
 	if err != nil {
 		return nil, fmt.Errorf("undolog: commit step %d: %w", s.id, err)
 	}
 	if e == nil {
 		l.cur.Store(nil)
+		s.close()
 		l.endStamps()
 		return nil, nil
 	}
 	l.beginApply() // until the stamps are taken they say nothing
 	l.setEntries(append(l.stepEntries(), e), l.redoEntries())
 	l.cur.Store(nil)
+	strays := s.strayStats()
 	s.close()
-	if err := l.committed(ctx, e, list); err != nil {
+	if err := l.committed(ctx, e, strays); err != nil {
 		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
 	}
 	if err := l.enforceLimits(ctx); err != nil {
@@ -239,24 +246,24 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 }
 
 // promote gives the step's directory its final name.
-func (s *openStep) promote(res StepResult) (*stepEntry, []Affected, error) {
+func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dir == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
 	wal, err := hostfs.OpenDirAt(s.l.dir.FD(), "wal")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer hostfs.Close(wal)
 	if !s.changed() {
 		if err := removeAll(context.Background(), wal, walName); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		_, _ = s.w.close(), s.dir.close()
 		s.dir, s.w = nil, nil
-		return nil, nil, nil
+		return nil, nil
 	}
 	list := s.affected()
 	e := &stepEntry{Entry: entryOf(&s.rec), name: formatStepID(s.id)}
@@ -269,30 +276,30 @@ func (s *openStep) promote(res StepResult) (*stepEntry, []Affected, error) {
 	}
 	e.StoredBytes = s.w.bytes() + s.adopted.Load()
 	if err := writePaths(s.dir.fd, list); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := writeSummary(s.dir.fd, e.Entry); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := s.syncAll(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	steps, err := hostfs.OpenDirAt(s.l.dir.FD(), "steps")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer hostfs.Close(steps)
 	if err := faultPoint("commit.rename"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := hostfs.RenameAt(wal, walName, steps, e.name, unix.RENAME_NOREPLACE); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if s.w.power {
 		_, _ = unix.Fsync(steps), unix.Fsync(wal)
 	}
 	_ = faultPoint("commit.done") // a place to be killed: the step is closed now
-	return e, list, nil
+	return e, nil
 }
 
 // changed tells whether anything was captured that an undo would put back.

@@ -1,0 +1,63 @@
+package undolog
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+)
+
+// TestBarriersOfOpenFile: writes by a handle on a file that the bridge knows no
+// name of are ours wherever they go, and an edit from outside of such a file is
+// still seen.
+func TestBarriersOfOpenFile(t *testing.T) {
+	for name, lose := range map[string]func(w *world){
+		"an undo moved it back": func(w *world) {
+			w.step(func() { w.ok(w.rename("d/f", "d/g", 0)) })
+			w.undo(1)
+		},
+		"another name was removed": func(w *world) {
+			w.step(func() { w.ok(w.rename("d/f", "d/g", 0)) })
+			w.undo(1)
+			w.step(func() { w.ok(w.link("d/f", "d/e")); w.ok(w.unlink("d/e")) })
+		},
+		"another name was replaced": func(w *world) {
+			w.step(func() {
+				w.ok(w.link("d/f", "d/e"))
+				w.ok(w.create("d/h", "new"))
+				w.ok(w.rename("d/h", "d/e", 0))
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, testDir(t), Options{})
+			defer w.close()
+			w.step(func() { w.ok(w.mkdir("d")); w.ok(w.create("d/f", "before")) })
+			w.ok(w.hold("d/f"))
+			lose(w)
+			lost := w.snapshot()
+			w.step(func() { w.ok(w.poke(0, 2, "!!!!!")) })
+			written := w.snapshot()
+			w.undo(1)
+			same(t, "undone", lost, w.snapshot())
+			w.redo(1)
+			same(t, "redone", written, w.snapshot())
+			w.undo(1)
+			w.redo(1)
+			w.undo(len(w.log.stepEntries()))
+			w.redo(1)
+			w.undo(1)
+			w.redo(len(w.log.redoEntries()))
+			same(t, "all redone", written, w.snapshot())
+
+			w.step(func() { w.ok(w.poke(0, 0, "?")) })
+			if err := os.WriteFile(w.base+"/work/d/f", []byte("by somebody"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var barrier *BarrierError
+			if _, err := w.log.Undo(context.Background(), UndoOptions{}); !errors.As(err, &barrier) {
+				t.Fatalf("undo after an edit from outside: %v, want a barrier", err)
+			}
+		})
+	}
+}
