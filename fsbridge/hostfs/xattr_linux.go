@@ -125,7 +125,7 @@ func AllXattrsAt(dirfd int, name string) ([]Xattr, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer Close(fd)
+	defer func() { _ = Close(fd) }()
 	return AllXattrsFD(fd)
 }
 

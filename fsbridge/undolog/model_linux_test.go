@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,8 +14,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// genPath draws a path of one to three components of few names.
-func genPath(t *rapid.T) string {
+// genPath draws a path of one to three components of few names. Half of them
+// are there, so that several operations meet at one file.
+func genPath(t *rapid.T, w *world) string {
+	if rapid.Bool().Draw(t, "there") {
+		if there := pathsBelow(w.base + "/work"); len(there) > 0 {
+			return rapid.SampledFrom(there).Draw(t, "path")
+		}
+	}
 	name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 	p := name.Draw(t, "name")
 	for range rapid.SampledFrom([]int{0, 0, 1, 1, 2}).Draw(t, "depth") {
@@ -22,18 +30,29 @@ func genPath(t *rapid.T) string {
 	return p
 }
 
+// pathsBelow are those in dir that can be read, sorted.
+func pathsBelow(dir string) (paths []string) {
+	_ = filepath.WalkDir(dir, func(p string, _ fs.DirEntry, _ error) error {
+		if p != dir {
+			paths = append(paths, p[len(dir)+1:])
+		}
+		return nil
+	})
+	return paths
+}
+
 // randomOp does one random operation; that it is impossible is fine.
 func randomOp(t *rapid.T, w *world) {
 	data := func() string {
 		return fmt.Sprintf("%d-%s", rapid.IntRange(0, 9).Draw(t, "data"), string(make([]byte, rapid.SampledFrom([]int{0, 5, 300, 70000}).Draw(t, "len"))))
 	}
 	off := func() int64 { return rapid.SampledFrom([]int64{0, 3, 100, 65536, 200000}).Draw(t, "off") }
-	p := genPath(t)
+	p := genPath(t, w)
 	var err error
 	renameTo := ""
 	op := rapid.SampledFrom([]string{
 		"create", "create", "write", "write", "truncate", "chmod", "rename", "rename", "exchange", "noreplace", "unlink", "unlink",
-		"mkdir", "mkdir", "rmdir", "rmtree", "symlink", "link", "xattr", "rmxattr", "fifo", "punch", "fallocate", "tmpfile", "hold", "poke", "poke", "utimes", "collapse",
+		"mkdir", "mkdir", "rmdir", "rmtree", "symlink", "link", "link", "linkover", "xattr", "rmxattr", "fifo", "punch", "fallocate", "tmpfile", "hold", "poke", "poke", "utimes", "collapse",
 	}).Draw(t, "op")
 	switch op {
 	case "create":
@@ -45,13 +64,13 @@ func randomOp(t *rapid.T, w *world) {
 	case "chmod":
 		err = w.chmod(p, rapid.SampledFrom([]uint32{0o755, 0o644, 0o4755, 0o2700, 0o1777, 0, 0o400}).Draw(t, "mode"))
 	case "rename":
-		renameTo = genPath(t)
+		renameTo = genPath(t, w)
 		err = w.rename(p, renameTo, 0)
 	case "exchange":
-		renameTo = genPath(t)
+		renameTo = genPath(t, w)
 		err = w.rename(p, renameTo, unix.RENAME_EXCHANGE)
 	case "noreplace":
-		renameTo = genPath(t)
+		renameTo = genPath(t, w)
 		err = w.rename(p, renameTo, unix.RENAME_NOREPLACE)
 	case "unlink":
 		err = w.unlink(p)
@@ -62,10 +81,17 @@ func randomOp(t *rapid.T, w *world) {
 	case "rmtree":
 		err = rmtree(w, p)
 	case "symlink":
-		err = w.symlink("../"+genPath(t), p)
+		err = w.symlink("../"+genPath(t, w), p)
 	case "link":
-		renameTo = genPath(t)
+		renameTo = genPath(t, w)
 		err = w.link(p, renameTo)
+	case "linkover": // as ln -f does
+		renameTo = genPath(t, w)
+		if err = w.link(p, "e"); err == nil {
+			if err = w.rename("e", renameTo, 0); err != nil {
+				err = w.unlink("e")
+			}
+		}
 	case "xattr":
 		err = w.setxattr(p, "user.a", fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "value")))
 	case "rmxattr":
@@ -207,7 +233,7 @@ func testModel(t *testing.T, base, undo string, pack bool) {
 			}
 			if at > 0 && rapid.IntRange(0, 2).Draw(t, "restore") == 0 {
 				k := rapid.IntRange(0, at-1).Draw(t, "restore to")
-				p := genPath(t)
+				p := genPath(t, w)
 				if restoreModel(t, w, p, k, snaps) {
 					snaps = append(snaps[:at+1], w.snapshot())
 					at++
