@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -53,6 +54,8 @@ type Server struct {
 	byPID    map[int]*command
 	starting int
 	early    map[int]unix.WaitStatus // ended before we knew their command
+
+	forked chan struct{} // room for one: there is a child to wait for
 }
 
 // Serve answers the host until it says shutdown or the channel ends (nil in
@@ -62,20 +65,13 @@ func Serve(c control.Conn, o Options) error {
 	s := &Server{
 		link: control.NewLink(c), o: o,
 		cmds: make(map[int64]*command), byPID: make(map[int]*command), early: make(map[int]unix.WaitStatus),
+		forked: make(chan struct{}, 1),
 	}
 	defer s.link.Close()
 	if o.Init {
 		// Signals that the workload sends us must not have their default effect.
-		sigs := make(chan os.Signal, 64)
-		signal.Notify(sigs, syscall.SIGCHLD)
-		go func() {
-			signal.Notify(sigs, deadly...) // each takes 40 us: not before hello
-			for sig := range sigs {
-				if sig == syscall.SIGCHLD {
-					s.reap()
-				}
-			}
-		}()
+		go signal.Notify(make(chan os.Signal, 1), deadly...) // each takes 40 us: not before hello
+		go s.reap()
 	}
 	if err := s.link.Send(&control.Message{Type: control.TypeHello, Version: control.Version, Warnings: o.Warnings}); err != nil {
 		return err
@@ -203,6 +199,10 @@ func (s *Server) run(c *command) {
 		delete(s.cmds, c.id)
 	} else {
 		s.byPID[c.pid] = c
+		select {
+		case s.forked <- struct{}{}:
+		default:
+		}
 		if st, ok := s.early[c.pid]; ok {
 			delete(s.byPID, c.pid)
 			c.exited <- st
@@ -250,26 +250,44 @@ func (s *Server) waitFor(c *command) {
 	c.exited <- st
 }
 
-// reap collects every child that has ended, ours and orphans.
+// reap collects every child that ends, ours and orphans, for as long as the
+// process lives. It waits in the kernel, which wakes it at once; SIGCHLD would
+// come by way of two more threads.
 func (s *Server) reap() {
 	for {
-		var st unix.WaitStatus
-		pid, err := unix.Wait4(-1, &st, unix.WNOHANG, nil)
-		if err == unix.EINTR {
+		pid, err := ended()
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil: // ECHILD: nobody lives, and without a child there is no orphan
+			<-s.forked
 			continue
 		}
-		if err != nil || pid <= 0 {
-			return
-		}
 		s.mu.Lock()
-		if c := s.byPID[pid]; c != nil {
-			delete(s.byPID, pid)
-			c.exited <- st // has room for one
-		} else if s.starting > 0 {
-			s.early[pid] = st
+		var st unix.WaitStatus
+		// Reaped with the lock held: while byPID has it, the number is its own.
+		if got, err := unix.Wait4(pid, &st, unix.WNOHANG, nil); err == nil && got == pid {
+			if c := s.byPID[pid]; c != nil {
+				delete(s.byPID, pid)
+				c.exited <- st // has room for one
+			} else if s.starting > 0 {
+				s.early[pid] = st
+			}
 		}
 		s.mu.Unlock()
 	}
+}
+
+// ended waits for a child to end and returns its number, without reaping it.
+func ended() (int, error) {
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		return 0, err
+	}
+	// struct siginfo: three ints, padding to a word, then for SIGCHLD the number.
+	const word = unsafe.Sizeof(uintptr(0))
+	const at = (3*unsafe.Sizeof(info.Signo) + word - 1) / word * word
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), at))), nil
 }
 
 func (s *Server) killAll() {
