@@ -29,10 +29,11 @@ type guest struct {
 	warnings []string
 	began    time.Time
 
-	setup  control.FDConn
-	host   *control.Host
-	pid    int // of PID 1, on the host
-	stderr remote.Tail
+	setup    control.FDConn
+	host     *control.Host
+	pid      int       // of PID 1, on the host
+	children *children // of it
+	stderr   remote.Tail
 
 	mu       sync.Mutex
 	stopping bool
@@ -62,6 +63,7 @@ func (g *guest) await() {
 	}
 	_ = g.setup.Close()
 	_ = g.host.Close()
+	g.children.close()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.stopping {

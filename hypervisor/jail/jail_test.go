@@ -92,6 +92,35 @@ func TestJailProcesses(t *testing.T) {
 	j.sh("i=0; while ps -eo stat= | grep -q Z; do i=$((i+1)); test $i -lt 200; sleep 0.01; done")
 }
 
+// TestJailLeft: whether a process is left is known after each command, whichever
+// thread of PID 1 has it for a child.
+func TestJailLeft(t *testing.T) {
+	j := start(t, nil)
+	left := func(want int) {
+		t.Helper()
+		n, err := -1, error(nil)
+		for end := time.Now().Add(30 * time.Second); n != want && time.Now().Before(end); {
+			n, err = j.Guest.(interface{ Processes() (int, error) }).Processes()
+			if want > 0 {
+				break // nobody may be overlooked; a dead one is reaped a little later
+			}
+		}
+		if n != want || err != nil {
+			t.Fatalf("%d processes, want %d (%v)", n, want, err)
+		}
+	}
+	for range 10 {
+		j.sh("true")
+		left(0)
+		for _, command := range []string{"sleep 1000 >/dev/null 2>&1 & echo $!", "(setsid sleep 1000 >/dev/null 2>&1 & echo $!)"} {
+			pid := j.sh(command)
+			left(1)
+			j.sh("kill -9 " + pid)
+			left(0)
+		}
+	}
+}
+
 func TestJailNetwork(t *testing.T) {
 	python := systemPython(t)
 	j := start(t, nil)

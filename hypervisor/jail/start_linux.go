@@ -193,7 +193,7 @@ func (g *guest) spawn(program, setup, ctl *os.File) error {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 		// os.StartProcess would fork once more, to try what the kernel can do.
 		pid, err := syscall.ForkExec(path, []string{control.GuestProgram, control.StageBuild}, attr)
-		g.pid = pid
+		g.pid, g.children = pid, newChildren(pid)
 		started <- err
 		if err == nil {
 			g.await()
