@@ -138,6 +138,11 @@ func (a *Actor) onClose(m *Close) {
 		m.Reply.Send(nil, nil)
 		return
 	}
+	if a.untouched() {
+		a.h.assigned.CompareAndSwap(as, nil)
+		m.Reply.Send(nil, nil)
+		return
+	}
 	var denied error
 	j := a.closeJob("close step", m.Result, func(e *undolog.Entry, err error) { m.Reply.Send(e, errors.Join(err, denied)) })
 	closed, run := j.done, j.run
@@ -155,6 +160,19 @@ func (a *Actor) onClose(m *Close) {
 		}
 	}
 	a.enqueue(j)
+}
+
+// untouched reports whether the assigned step has nothing to close: nothing was
+// written, nothing waits, and no cache can hold anything that will be.
+func (a *Actor) untouched() bool {
+	if _, open := a.h.o.Log.Current(); open || a.open != 0 || a.asking != nil || a.holds.Len() > 0 {
+		return false
+	}
+	if a.jobs.running != nil || len(a.jobs.queue) > 0 || a.h.gate.Load() != gateIdle {
+		return false
+	}
+	b, ok := a.h.theBridge().(interface{ Clean() bool })
+	return ok && b.Clean()
 }
 
 func (a *Actor) onAbort(m *Abort) {

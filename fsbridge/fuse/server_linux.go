@@ -146,8 +146,19 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// Fence implements [fsbridge.Bridge]. Only a file that is open for writing, or
-// mapped (its handle lives as long as the mapping), can have dirty pages.
+// Clean reports whether there is nothing that Fence would write back. Only a
+// file that is open for writing, or mapped (its handle lives as long as the
+// mapping), can have dirty pages.
+func (s *Server) Clean() bool {
+	clean := true
+	s.tree.handles.all(func(h *handle) bool {
+		clean = !h.writer
+		return clean
+	})
+	return clean
+}
+
+// Fence implements [fsbridge.Bridge].
 func (s *Server) Fence(ctx context.Context) error {
 	var ids []uint64
 	seen := make(map[*node]bool)
