@@ -128,11 +128,7 @@ func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r 
 		ID: int64(id), Argv: r.Argv, Env: r.Env, Dir: dir,
 		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY,
 	}
-	// The wait has no deadline, the start has: a command that started after all
-	// would run outside of its step, with files that its caller has closed.
-	p, err := ask(context.WithoutCancel(ctx), s, "machine", func(reply *messages.Reply[hypervisor.Process]) any {
-		return &machine.Exec{Context: ctx, Command: cmd, Reply: reply}
-	})
+	p, err := s.startCommand(ctx, cmd)
 	if err != nil {
 		return st, ending{outcome: messages.OutcomeFailed, quiet: true}, err
 	}
@@ -161,6 +157,18 @@ func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r 
 	}
 	how.quiet = s.nobodyLeft()
 	return st, how, nil
+}
+
+// startCommand returns when the command runs.
+func (s *Session) startCommand(ctx context.Context, cmd hypervisor.Command) (hypervisor.Process, error) {
+	if guest := s.slot.Active(); guest != nil {
+		return machine.Run(ctx, guest, cmd, s.logger())
+	}
+	// The wait has no deadline, the start has: a command that started after all
+	// would run outside of its step, with files that its caller has closed.
+	return ask(context.WithoutCancel(ctx), s, "machine", func(reply *messages.Reply[hypervisor.Process]) any {
+		return &machine.Exec{Context: ctx, Command: cmd, Reply: reply}
+	})
 }
 
 // nobodyLeft reports whether the guest knows that no process of any command is

@@ -37,8 +37,9 @@ type Options struct {
 
 // Slot is where the running guest is found. It is safe for concurrent use.
 type Slot struct {
-	mu    sync.Mutex
-	guest hypervisor.Guest
+	mu     sync.Mutex
+	guest  hypervisor.Guest
+	closed bool // it takes no commands
 }
 
 // Guest returns the running guest, or nil.
@@ -48,10 +49,29 @@ func (s *Slot) Guest() hypervisor.Guest {
 	return s.guest
 }
 
+// Active returns the guest that commands can be started in, or nil: then [Exec]
+// says why. Starting one decides nothing, so that it need not go through the
+// mailbox.
+func (s *Slot) Active() hypervisor.Guest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	return s.guest
+}
+
 func (s *Slot) set(g hypervisor.Guest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.guest = g
+	s.guest, s.closed = g, false
+}
+
+// close lets no more commands start.
+func (s *Slot) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 }
 
 // Start brings the guest up. Context bounds the start.
@@ -190,6 +210,7 @@ func (a *Actor) onGuest(m *started) {
 	a.guest = m.guest
 	a.o.Slot.set(m.guest)
 	if a.state == "stopping" {
+		a.o.Slot.close()
 		a.release()
 		m.reply.Fail(messages.ErrStopped)
 		return
@@ -210,16 +231,20 @@ func (a *Actor) onExec(m *Exec) {
 		m.Reply.Fail(errors.Join(fmt.Errorf("%w (machine is %s)", messages.ErrNoMachine, a.state), a.last))
 		return
 	}
-	guest, log := a.guest, a.o.Logger.With("component", "control", "step_id", m.Command.ID)
-	go func() {
-		// Arguments may hold secrets; the history has them, a log is passed on.
-		log.Info("command dispatched", "program", m.Command.Argv[0], "arguments", len(m.Command.Argv)-1)
-		p, err := guest.Exec(m.Context, m.Command)
-		if err != nil {
-			log.Warn("command not started", "err", err)
-		}
-		m.Reply.Send(p, err)
-	}()
+	guest := a.guest
+	go func() { m.Reply.Send(Run(m.Context, guest, m.Command, a.o.Logger)) }()
+}
+
+// Run starts a command in a guest.
+func Run(ctx context.Context, guest hypervisor.Guest, c hypervisor.Command, log *slog.Logger) (hypervisor.Process, error) {
+	log = log.With("component", "control", "step_id", c.ID)
+	// Arguments may hold secrets; the history has them, a log is passed on.
+	log.Info("command dispatched", "program", c.Argv[0], "arguments", len(c.Argv)-1)
+	p, err := guest.Exec(ctx, c)
+	if err != nil {
+		log.Warn("command not started", "err", err)
+	}
+	return p, err
 }
 
 func (a *Actor) onStop(m *Stop) {
@@ -229,6 +254,7 @@ func (a *Actor) onStop(m *Stop) {
 		return
 	}
 	a.state = "stopping"
+	a.o.Slot.close()
 	guest, log := a.guest, a.log()
 	go func() {
 		err := guest.Stop(m.Context)
