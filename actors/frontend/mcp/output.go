@@ -1,10 +1,7 @@
 package mcp
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -89,37 +86,3 @@ func trimRight(b []byte) []byte {
 }
 
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-// stream is a pipe whose other end a command writes to.
-type stream struct {
-	r, w *os.File
-	done chan struct{}
-}
-
-// newStream makes a pipe that is copied to the writers until finish is called.
-func newStream(to ...io.Writer) (*stream, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	s := &stream{r: r, w: w, done: make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		all := io.MultiWriter(to...) // they never fail
-		if _, err := io.Copy(all, s.r); errors.Is(err, os.ErrDeadlineExceeded) {
-			readNow(s.r, all) // this goroutine may have got no time until now
-		}
-	}()
-	return s, nil
-}
-
-// finish ends the copying when all has been read. What a process that was left
-// running holds open is not waited for.
-func (s *stream) finish() error {
-	err := s.w.Close()
-	if derr := s.r.SetReadDeadline(time.Now().Add(drainTime)); derr != nil {
-		return errors.Join(err, derr, s.r.Close())
-	}
-	<-s.done
-	return errors.Join(err, s.r.Close())
-}

@@ -3,34 +3,100 @@
 package mcp
 
 import (
+	"errors"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// maxPipe bounds what is read of a pipe that is written to without end: what a
-// pipe can hold on Linux (fs.pipe-max-size), in bytes.
+// maxPipe is how much is read of a pipe at once, in bytes, since it may be
+// written to without end: what a pipe can hold on Linux (fs.pipe-max-size).
 const maxPipe = 1 << 20
 
-// readNow passes on what a pipe holds at this moment, though its deadline is over.
-func readNow(r *os.File, to io.Writer) {
-	conn, err := r.SyscallConn()
-	if err != nil || r.SetReadDeadline(time.Time{}) != nil {
-		return
-	}
-	b := make([]byte, 64<<10)
-	for total := 0; total < maxPipe; {
-		n, rerr := 0, error(nil)
-		err := conn.Read(func(fd uintptr) bool {
-			n, rerr = syscall.Read(int(fd), b)
-			return true
-		})
-		if err != nil || rerr != nil && rerr != syscall.EINTR || rerr == nil && n <= 0 {
-			return
-		}
-		n = max(n, 0)
-		_, _ = to.Write(b[:n])
-		total += n
-	}
+// stream is a pipe whose other end a command writes to.
+type stream struct {
+	r, w *os.File
+	conn syscall.RawConn // of r
+	to   io.Writer
+	done chan struct{} // closed when nothing is copied any more
+
+	mu    sync.Mutex // reading and passing on go together
+	small [512]byte  // enough for most commands
+	large []byte
+	over  bool // the pipe's end was read, or nobody cares any more
 }
+
+// newStream makes a pipe that is copied to the writers, which must not fail,
+// until finish is called.
+func newStream(to ...io.Writer) (*stream, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := r.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, r.Close(), w.Close())
+	}
+	s := &stream{r: r, w: w, conn: conn, to: io.MultiWriter(to...), done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for s.conn.Read(s.take) == nil && !s.ended() { // an error is a deadline, or that r is closed
+		}
+	}()
+	return s, nil
+}
+
+// take passes on what the pipe holds at this moment. It reports whether that was
+// its end, or a lot.
+func (s *stream) take(fd uintptr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	buf := s.small[:]
+	for total := 0; !s.over && total < maxPipe; {
+		n, err := syscall.Read(int(fd), buf)
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return false
+		case err != nil || n <= 0:
+			s.over = true
+		default:
+			_, _ = s.to.Write(buf[:n])
+			total += n
+			if s.large == nil && n == len(buf) {
+				s.large = make([]byte, 32<<10)
+			}
+			if s.large != nil {
+				buf = s.large
+			}
+		}
+	}
+	return true
+}
+
+func (s *stream) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// finish ends the copying when all has been read. What a process that was left
+// running holds open is not waited for long. It reads itself: the goroutine that
+// does until then may get no time for a while.
+func (s *stream) finish() error {
+	err := s.w.Close()
+	if s.now(); !s.ended() {
+		err = errors.Join(err, s.r.SetReadDeadline(time.Now().Add(drainTime)))
+		<-s.done
+		s.now()
+	}
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	return errors.Join(err, s.r.Close())
+}
+
+// now is take for who does not wait.
+func (s *stream) now() { _ = s.conn.Control(func(fd uintptr) { s.take(fd) }) }

@@ -3,33 +3,68 @@
 package mcp
 
 import (
-	"bytes"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
-// TestReadNow: what was written is not lost because the reader got no time
-// before its deadline, and what holds the pipe open is not waited for.
-func TestReadNow(t *testing.T) {
-	r, w, err := os.Pipe()
+// TestStreamWithoutEnd: a process that was left behind and writes without end
+// does not hold up the end, and what was written before it is there.
+func TestStreamWithoutEnd(t *testing.T) {
+	c := newCapture(keptOutput)
+	s, err := newStream(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
-	defer w.Close()
-	want := bytes.Repeat([]byte("x"), 50_000)
-	if _, err := w.Write(want); err != nil {
+	fd, err := syscall.Dup(int(s.w.Fd()))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.SetReadDeadline(time.Unix(1, 0)); err != nil {
+	left := os.NewFile(uintptr(fd), "left")
+	if _, err := left.WriteString("said before the end"); err != nil {
 		t.Fatal(err)
 	}
-	var got bytes.Buffer
-	readNow(r, &got)
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%d bytes of %d", got.Len(), len(want))
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for b := make([]byte, 4096); ; {
+			if _, err := left.Write(b); err != nil {
+				return // EPIPE
+			}
+		}
+	}()
+	if err := s.finish(); err != nil {
+		t.Fatal(err)
+	}
+	<-gone
+	if err := left.Close(); err != nil {
+		t.Error(err)
+	}
+	if got, _, _ := c.text(); !strings.HasPrefix(got, "said before the end") {
+		t.Errorf("%.100q", got)
+	}
+}
+
+// TestStreamWhole: all that was written is there when finish returns, and
+// nothing is passed on afterwards.
+func TestStreamWhole(t *testing.T) {
+	for _, size := range []int{0, 1, 512, 513, 50_000, 3 << 20} {
+		c := newCapture(8 << 20)
+		s, err := newStream(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Repeat("x", size)
+		if _, err := s.w.WriteString(want); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.finish(); err != nil {
+			t.Fatal(err)
+		}
+		if got, n, cut := c.text(); got != want || n != int64(size) || cut {
+			t.Errorf("%d bytes of %d, %v", n, size, cut)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
@@ -215,7 +217,36 @@ func call(t *testing.T, c *sdk.ClientSession, tool string, args any) *sdk.CallTo
 	if err != nil {
 		t.Fatalf("%s: %v", tool, err)
 	}
+	if res.StructuredContent != nil {
+		if err := outputs(t, c)[tool].Validate(res.StructuredContent); err != nil {
+			t.Errorf("%s: %v is not what its schema says: %v", tool, res.StructuredContent, err)
+		}
+	}
 	return res
+}
+
+// outputs are the schemas of what the tools return, as a client gets them.
+func outputs(t *testing.T, c *sdk.ClientSession) map[string]*jsonschema.Resolved {
+	t.Helper()
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := make(map[string]*jsonschema.Resolved, len(list.Tools))
+	for _, tool := range list.Tools {
+		text, err := json.Marshal(tool.OutputSchema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var schema jsonschema.Schema
+		if err := json.Unmarshal(text, &schema); err != nil {
+			t.Fatal(err)
+		}
+		if m[tool.Name], err = schema.Resolve(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
 }
 
 func text(r *sdk.CallToolResult) string {

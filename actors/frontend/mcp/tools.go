@@ -2,11 +2,14 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors"
@@ -72,38 +75,87 @@ func add[In, Out any](s *Server, d definition, h func(ctx context.Context, live 
 	})
 }
 
-// addRaw adds a tool that makes its own result.
+// addRaw adds a tool that makes its own result. Arguments are checked against
+// the input's schema; the output's is made of the type of what is returned and is
+// not checked again at each call, which would take longer than many calls do
+// themselves: the tests check it.
 func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, in In) (*sdk.CallToolResult, *Out, error)) {
+	input := schemaOf[In](d.limits)
 	tool := &sdk.Tool{
 		Name: d.name, Title: d.hints.title, Description: d.description, Annotations: d.hints.annotations(),
-		InputSchema: schemaOf[In](d.limits), OutputSchema: schemaOf[Out](nil),
+		InputSchema: input, OutputSchema: schemaOf[Out](nil),
+	}
+	resolved, err := input.Resolve(nil)
+	if err != nil {
+		panic("mcp: " + err.Error())
 	}
 	level := slog.LevelInfo
 	if d.hints.readOnly {
 		level = slog.LevelDebug
 	}
-	sdk.AddTool(s.sdk, tool, func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, *Out, error) {
+	s.sdk.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		in, err := arguments[In](req.Params.Arguments, resolved)
+		if err != nil {
+			return failed(err)
+		}
 		ctx = s.correlate(ctx, req)
 		s.log.Log(ctx, level, "request received", "op", d.name)
 		live, err := s.session()
 		if err != nil {
-			return nil, nil, err
+			return failed(err)
 		}
 		res, out, err := h(ctx, req, live, in)
 		if err != nil {
 			s.log.InfoContext(ctx, "tool call failed", "op", d.name, "err", err)
-			about, _ := any(in).(interface {
+			directory, path := "", ""
+			if about, ok := any(in).(interface {
 				about() (directory, path string)
-			})
-			if about == nil {
-				return nil, nil, explain(err, "", "")
+			}); ok {
+				directory, path = about.about()
 			}
-			directory, path := about.about()
-			return nil, nil, explain(err, directory, path)
+			return failed(explain(err, directory, path))
+		}
+		if out != nil {
+			text, err := json.Marshal(out)
+			if err != nil {
+				return nil, err
+			}
+			res.StructuredContent = json.RawMessage(text)
 		}
 		s.log.Log(ctx, level, "response sent", "op", d.name)
-		return res, out, nil
+		return res, nil
 	})
+}
+
+// arguments checks and decodes what a call brings.
+func arguments[In any](text json.RawMessage, schema *jsonschema.Resolved) (in In, err error) {
+	given := map[string]any{}
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &given); err != nil {
+			return in, fmt.Errorf("validating \"arguments\": %w", err)
+		}
+	}
+	if given == nil { // null
+		given = map[string]any{}
+	}
+	if err := schema.Validate(given); err != nil {
+		return in, fmt.Errorf("validating \"arguments\": %w", err)
+	}
+	if len(text) > 0 {
+		err = json.Unmarshal(text, &in)
+	}
+	return in, err
+}
+
+// failed is the result of a call that failed: for the model, unless it is an
+// error of the protocol.
+func failed(err error) (*sdk.CallToolResult, error) {
+	if wire, ok := err.(*jsonrpc.Error); ok {
+		return nil, wire
+	}
+	var r sdk.CallToolResult
+	r.SetError(err)
+	return &r, nil
 }
 
 // correlate numbers a call, for the log and for events, and takes the place in
