@@ -32,5 +32,6 @@
 //
 // # Locks
 //
-// Host.mu before Proc.mu; neither is held while writing to the connection.
+// Host.sending before Host.mu before Proc.mu; the latter two are not held while
+// writing to the connection.
 package control

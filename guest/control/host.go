@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -46,6 +47,9 @@ type Host struct {
 	problem func(error)
 	hello   chan *Message
 	done    chan struct{}
+
+	sending sync.Mutex // keeps exec messages in the order of env
+	env     []string   // of the last one that brought it
 
 	mu       sync.Mutex
 	state    *State
@@ -282,7 +286,7 @@ func (h *Host) finish(err error) {
 func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	p := newProc(h, e)
 	m := &Message{
-		Type: TypeExec, ID: e.ID, Command: Text(e.Command), Argv: texts(e.Argv), Env: texts(e.Env),
+		Type: TypeExec, ID: e.ID, Command: Text(e.Command), Argv: texts(e.Argv),
 		Cwd: Text(e.Dir), TTY: e.TTY, Stdin: e.TTY != nil || e.Stdin != nil,
 	}
 	files, done, err := p.prepare(e)
@@ -301,7 +305,7 @@ func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	}
 	h.mu.Unlock()
 	if err == nil {
-		err = h.send(m, files...)
+		err = h.sendExec(m, e.Env, files)
 		if errors.Is(err, ErrTooLarge) {
 			h.forget(e.ID)
 		}
@@ -332,6 +336,23 @@ func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 		}()
 		return nil, ctx.Err()
 	}
+}
+
+// sendExec sends a command, with its environment only if that is not the same as
+// before: it is most of the message, and seldom changes.
+func (h *Host) sendExec(m *Message, env []string, files []*os.File) error {
+	h.sending.Lock()
+	defer h.sending.Unlock()
+	m.EnvAgain = len(env) > 0 && slices.Equal(env, h.env)
+	if m.EnvAgain {
+		return h.send(m, files...)
+	}
+	m.Env = texts(env)
+	err := h.send(m, files...)
+	if err == nil && len(env) > 0 {
+		h.env = slices.Clone(env)
+	}
+	return err
 }
 
 // forget takes back a command that was never sent.

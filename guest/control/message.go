@@ -9,7 +9,7 @@ import (
 )
 
 // Version of the protocol, exchanged in hello.
-const Version = 1
+const Version = 2
 
 // MaxMessage is the largest line, in bytes without its newline.
 const MaxMessage = 1 << 20
@@ -95,13 +95,15 @@ type Message struct {
 
 	// exec: Argv, or Command for "sh -c". Env entries are "K=V". Stdin says
 	// that stdin messages will follow. FDs descriptors come with the message.
-	Command Text   `json:"command,omitempty"`
-	Argv    []Text `json:"argv,omitempty"`
-	Env     []Text `json:"env,omitempty"`
-	Cwd     Text   `json:"cwd,omitempty"`
-	TTY     *TTY   `json:"tty,omitempty"`
-	Stdin   bool   `json:"stdin,omitempty"`
-	FDs     int    `json:"fds,omitempty"`
+	// EnvAgain: Env is that of the last exec that brought one.
+	Command  Text   `json:"command,omitempty"`
+	Argv     []Text `json:"argv,omitempty"`
+	Env      []Text `json:"env,omitempty"`
+	EnvAgain bool   `json:"env_again,omitempty"`
+	Cwd      Text   `json:"cwd,omitempty"`
+	TTY      *TTY   `json:"tty,omitempty"`
+	Stdin    bool   `json:"stdin,omitempty"`
+	FDs      int    `json:"fds,omitempty"`
 
 	// cancel: milliseconds between TERM and KILL.
 	GraceMS int64 `json:"grace_ms,omitempty"`

@@ -56,6 +56,8 @@ type Server struct {
 	early    map[int]unix.WaitStatus // ended before we knew their command
 
 	forked chan struct{} // room for one: there is a child to wait for
+
+	env []control.Text // that the last exec brought which brought one; the reader's
 }
 
 // Serve answers the host until it says shutdown or the channel ends (nil in
@@ -175,6 +177,12 @@ func (s *Server) do(m *control.Message) {
 // exec starts a command without blocking the channel: its program may lie on a
 // bridge that takes its time.
 func (s *Server) exec(m *control.Message, files []*os.File) {
+	switch {
+	case m.EnvAgain:
+		m.Env = s.env
+	case m.Env != nil:
+		s.env = m.Env
+	}
 	c := newCommand(s, m, files)
 	s.mu.Lock()
 	_, dup := s.cmds[m.ID]

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -115,6 +116,38 @@ func TestExec(t *testing.T) {
 		if st, _, _ = run(t, h, control.Exec{ID: 3, Argv: []string{"sh", "-c", "kill -KILL $$"}}); st.Code != 137 || st.Signal != 9 {
 			t.Errorf("killed: %+v", st)
 		}
+	})
+}
+
+// TestEnvironment: a command has the environment that came with it, though one
+// that is the same as before is not sent again.
+func TestEnvironment(t *testing.T) {
+	each(t, func(t *testing.T, h *control.Host) {
+		path := "PATH=" + os.Getenv("PATH")
+		one, two := []string{path, "GREETING=one"}, []string{path, "GREETING=two"}
+		for i, step := range []struct {
+			env  []string
+			want string
+		}{{one, "one"}, {one, "one"}, {nil, "hello"}, {one, "one"}, {two, "two"}, {two, "two"}, {slices.Clone(two), "two"}, {one, "one"}, {nil, "hello"}} {
+			_, out, _ := run(t, h, control.Exec{ID: int64(i + 1), Command: "echo $GREETING", Env: step.env})
+			if out != step.want+"\n" {
+				t.Errorf("command %d: %q, want %s", i, out, step.want)
+			}
+		}
+		two[1] = "GREETING=changed by the caller"
+		if _, out, _ := run(t, h, control.Exec{ID: 100, Command: "echo $GREETING", Env: two}); out != "changed by the caller\n" {
+			t.Errorf("%q", out)
+		}
+		var wg sync.WaitGroup
+		for i := range 40 { // at once
+			wg.Go(func() {
+				v := strconv.Itoa(i % 3)
+				if _, out, _ := run(t, h, control.Exec{ID: int64(200 + i), Command: "echo $GREETING", Env: []string{path, "GREETING=" + v}}); out != v+"\n" {
+					t.Errorf("%d: %q", i, out)
+				}
+			})
+		}
+		wg.Wait()
 	})
 }
 
