@@ -204,11 +204,17 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 		Timeout: func() time.Duration { return s.safeguards().Timeout }, Clock: s.clock, Logger: s.cfg.Logger, Node: n, IDs: &s.sgIDs,
 		Triggered: func(p safeguard.Pending) {
 			s.now.pending.Add(1)
+			if s.holdsMachine(p.Ask.Kind) {
+				s.to("machine")(&machine.Hold{ID: p.ID})
+			}
 			pub := publicPending(p)
 			s.bus.emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(pub.Kind, pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
 		},
 		Decided: func(d messages.Decision) {
 			s.now.pending.Add(-1)
+			if s.holdsMachine(d.Kind) {
+				s.to("machine")(&machine.Release{ID: d.ID})
+			}
 			from := s.asker(d.Kind, stepID(d.Step))
 			d.Frontend, d.RequestID = from.Frontend, from.RequestID
 			record(&audit.Record{Decision: d})
@@ -218,6 +224,12 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 			})
 		},
 	}
+}
+
+// holdsMachine tells whether the guest is paused for a question of that kind:
+// one about what it does, not about what it shall begin.
+func (s *Session) holdsMachine(kind string) bool {
+	return s.cfg.Runtime != nil && kind != messages.KindCommand
 }
 
 func (s *Session) guestConfig() hypervisor.Config {

@@ -142,7 +142,10 @@ func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r 
 		defer cancel()
 	}
 	how.outcome = messages.OutcomeCompleted
-	stop := context.AfterFunc(ctx, func() { _ = p.Cancel(cancelGrace) })
+	stop := context.AfterFunc(ctx, func() {
+		s.to("machine")(&machine.Release{}) // or it would not end before the decision
+		_ = p.Cancel(cancelGrace)
+	})
 	// The wait has no deadline: a cancelled command ends, or its guest does.
 	st, err = p.Wait(context.WithoutCancel(ctx))
 	if !stop() {

@@ -234,7 +234,7 @@ func serveOn(t hypervisor.Transport, o fuse.Options) (fsbridge.Bridge, error) {
 	case hypervisor.TransportP9:
 		v := ninep.Options{Tree: o, Sync: t.Sync}
 		if t.Drop != nil {
-			v.Drop = func(ninep.Stale) error { return drop(t) }
+			v.Drop = func(ninep.Stale) error { return t.Drop(context.Background()) }
 		}
 		conn, err := net.FileConn(t.File)
 		if err := errors.Join(err, t.File.Close()); err != nil {
@@ -248,7 +248,7 @@ func serveOn(t hypervisor.Transport, o fuse.Options) (fsbridge.Bridge, error) {
 	case hypervisor.TransportVhost:
 		v := virtiofs.Options{Tree: o, Sync: t.Sync}
 		if t.Drop != nil {
-			v.Drop = func(virtiofs.Stale) error { return drop(t) }
+			v.Drop = func(virtiofs.Stale) error { return t.Drop(context.Background()) }
 		}
 		b, err := virtiofs.ServeFile(t.File, v)
 		if err != nil {
@@ -257,15 +257,6 @@ func serveOn(t hypervisor.Transport, o fuse.Options) (fsbridge.Bridge, error) {
 		return b, nil
 	}
 	return nil, errors.Join(fmt.Errorf("no bridge for transport %d: %w", t.Kind, errors.ErrUnsupported), t.File.Close())
-}
-
-// dropTime bounds how long a guest may take to drop its caches.
-const dropTime = 10 * time.Second
-
-func drop(t hypervisor.Transport) error {
-	ctx, cancel := context.WithTimeout(context.Background(), dropTime)
-	defer cancel()
-	return t.Drop(ctx)
 }
 
 // close gives everything back. The guest has ended.

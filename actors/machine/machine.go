@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -93,6 +94,15 @@ type Stop struct {
 	Reply   *messages.Reply[struct{}]
 }
 
+// Hold pauses the guest, where the runtime can, until everything that holds it
+// was released: while somebody decides about one of its requests it cannot make
+// others, nor run into limits of its own.
+type Hold struct{ ID string }
+
+// Release takes one hold back, or all (no ID): a command that is to be cancelled
+// cannot end in a guest that stands still.
+type Release struct{ ID string }
+
 // Fail answers whoever waits.
 func (m *Start) Fail(err error) { m.Reply.Fail(err) }
 func (m *Exec) Fail(err error)  { m.Reply.Fail(err) }
@@ -102,6 +112,12 @@ type started struct {
 	guest hypervisor.Guest
 	err   error
 	reply *messages.Reply[struct{}]
+}
+
+type switched struct {
+	guest  hypervisor.Guest
+	frozen bool
+	err    error
 }
 
 type down struct{ guest hypervisor.Guest }
@@ -119,6 +135,10 @@ type Actor struct {
 	state string // idle, starting, active, stopping, stopped, failed
 	guest hypervisor.Guest
 	last  error
+
+	holds     map[string]struct{}
+	frozen    bool // the guest is paused
+	switching bool // it is being paused, or resumed
 }
 
 // New makes a fresh instance.
@@ -126,7 +146,7 @@ func New(o Options) *Actor {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Actor{o: o, state: "idle"}
+	return &Actor{o: o, state: "idle", holds: map[string]struct{}{}}
 }
 
 // Receive implements [actor.Actor].
@@ -149,6 +169,16 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.onHalted(m)
 	case *down:
 		a.onDown(m)
+	case *Hold:
+		a.holds[m.ID] = struct{}{}
+		a.settle()
+	case *Release:
+		if delete(a.holds, m.ID); m.ID == "" {
+			clear(a.holds)
+		}
+		a.settle()
+	case *switched:
+		a.onSwitched(m)
 	default:
 		a.log().Error("unknown message", "type", fmt.Sprintf("%T", m))
 	}
@@ -208,6 +238,8 @@ func (a *Actor) onGuest(m *started) {
 		return
 	}
 	a.guest = m.guest
+	a.frozen, a.switching = false, false
+	clear(a.holds)
 	a.o.Slot.set(m.guest)
 	if a.state == "stopping" {
 		a.o.Slot.close()
@@ -292,4 +324,50 @@ func (a *Actor) onDown(m *down) {
 	if a.o.Down != nil {
 		a.o.Down(a.last)
 	}
+}
+
+// settle pauses or resumes the guest if that is not what it does.
+func (a *Actor) settle() {
+	want := len(a.holds) > 0
+	if a.state != "active" || a.switching || want == a.frozen {
+		return
+	}
+	a.switching = true
+	guest := a.guest
+	go func() {
+		var err error
+		if want {
+			err = guest.Pause(context.Background())
+		} else {
+			err = guest.Resume(context.Background())
+		}
+		a.tell(&switched{guest, want, err})
+	}()
+}
+
+func (a *Actor) onSwitched(m *switched) {
+	if a.guest != m.guest {
+		return
+	}
+	a.switching = false
+	switch {
+	case m.err == nil:
+		a.frozen = m.frozen
+		a.o.Node.SetFact("paused", strconv.FormatBool(a.frozen))
+		a.log().Info("machine switched", "paused", a.frozen)
+	case m.frozen: // its requests are held all the same
+		clear(a.holds)
+		a.o.Node.SetFact("paused", "false")
+		if !errors.Is(m.err, errors.ErrUnsupported) {
+			a.log().Warn("the machine was not paused", "err", m.err)
+		}
+		return
+	default: // a guest that stands still for ever is of no use
+		a.log().Error("the machine does not go on", "err", m.err)
+		a.o.Node.SetError(m.err.Error())
+		a.frozen = false
+		a.release()
+		return
+	}
+	a.settle()
 }

@@ -122,6 +122,10 @@ func (h *Host) SetClock(now time.Time) error {
 	return h.send(&Message{Type: TypeClock, TimeNS: now.UnixNano()})
 }
 
+// Pause says whether the guest stands still, because somebody has paused its
+// machine. Messages wait for it then, however long.
+func (h *Host) Pause(paused bool) { h.link.Pause(paused) }
+
 // Invalidate makes the guest forget what its kernel caches of the shares, and
 // Sync write back what is dirty. Both return when the guest says that it is
 // done. The error wraps ErrClosed or is the context's, or the guest's own.

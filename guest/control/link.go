@@ -40,11 +40,15 @@ type Link struct {
 	buf  []byte
 
 	wmu sync.Mutex // serialises writes
+
+	dmu     sync.Mutex // paused, and the deadline of writes
+	paused  bool
+	timeout time.Duration // of writes
 }
 
 // NewLink makes a Link, which then owns the connection.
 func NewLink(c Conn) *Link {
-	return &Link{conn: c, br: bufio.NewReaderSize(c, 32<<10)}
+	return &Link{conn: c, br: bufio.NewReaderSize(c, 32<<10), timeout: sendTimeout}
 }
 
 // PassesFDs reports whether messages can carry descriptors.
@@ -58,6 +62,30 @@ func (l *Link) Close() error { return l.conn.Close() }
 
 // sendTimeout bounds how long a peer that does not read may block a sender.
 const sendTimeout = 10 * time.Second
+
+// Pause says whether the peer stands still: then it is no failure that it does
+// not read, and Send waits for as long as that lasts.
+func (l *Link) Pause(paused bool) {
+	l.dmu.Lock()
+	l.paused = paused
+	l.dmu.Unlock()
+	l.limit()
+}
+
+// limit sets the deadline of the write that is under way, or comes.
+func (l *Link) limit() {
+	d, ok := l.conn.(interface{ SetWriteDeadline(time.Time) error })
+	if !ok {
+		return // not every stream has deadlines
+	}
+	l.dmu.Lock()
+	defer l.dmu.Unlock()
+	var at time.Time
+	if !l.paused {
+		at = time.Now().Add(l.timeout)
+	}
+	_ = d.SetWriteDeadline(at)
+}
 
 // Send writes a message. Files are sent with it (m.FDs is set) and stay the
 // caller's. An error other than ErrTooLarge means that the channel is broken.
@@ -73,9 +101,7 @@ func (l *Link) Send(m *Message, files ...*os.File) error {
 	p = append(p, '\n')
 	l.wmu.Lock()
 	defer l.wmu.Unlock()
-	if d, ok := l.conn.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		_ = d.SetWriteDeadline(time.Now().Add(sendTimeout)) // not every stream has deadlines
-	}
+	l.limit()
 	if len(files) > 0 {
 		c, ok := l.conn.(FDConn)
 		if !ok {

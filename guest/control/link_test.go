@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // stream is a Conn that only reads.
@@ -129,4 +132,29 @@ func FuzzControlJSONL(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Who is paused may take its time; who is not has as much as before.
+func TestPause(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	l := NewLink(here)
+	l.timeout = time.Nanosecond
+	l.Pause(true)
+	sent := make(chan error, 1)
+	go func() { sent <- l.Send(&Message{Type: TypeShutdown}) }()
+	half := make([]byte, 5)
+	if _, err := io.ReadFull(there, half); err != nil { // it is in the middle of it
+		t.Fatal(err)
+	}
+	runtime.Gosched()
+	select {
+	case err := <-sent:
+		t.Fatalf("given up: %v", err)
+	default:
+	}
+	l.Pause(false) // and now it has waited long enough
+	if err := <-sent; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v, want %v", err, os.ErrDeadlineExceeded)
+	}
 }

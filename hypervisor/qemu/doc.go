@@ -37,7 +37,16 @@
 // then its cable ends in a user-mode stack in this process (hypervisor/network),
 // and the guest is told in its plan how to set up its end.
 //
+// # Pauses
+//
+// A paused guest (QMP stop) is one that somebody decides about: it may stand still for
+// minutes. No limit of ours counts meanwhile: messages to it wait, and so do who would
+// have it write back or run a command. What it must drop from its caches is noted, and
+// dropped as soon as it goes on. It is told the time then. A QEMU
+// that does not answer its monitor is ended, since nobody knows whether its guest runs.
+//
 // # Locks
 //
-// guest.mu guards a few fields and is not held while anything waits.
+// guest.switching is held by who pauses or resumes; guest.mu guards a few fields
+// and is not held while anything waits.
 package qemu

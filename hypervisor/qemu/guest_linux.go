@@ -43,12 +43,16 @@ type guest struct {
 	net      *network.Network // nil: no network card
 	wired    sync.WaitGroup   // who serves it
 
+	switching sync.Mutex // held by who pauses or resumes; before mu
+
 	mu       sync.Mutex
 	monitor  *monitor // nil until it has answered
 	stopping bool
-	paused   bool
-	reaped   bool  // the pid is not its own any more
-	why      error // we have ended it for
+	resumed  chan struct{} // closed when it goes on; nil while it runs
+	pauses   int           // so far
+	owed     bool          // its caches are to be dropped when it goes on
+	reaped   bool          // the pid is not its own any more
+	why      error         // we have ended it for
 	err      error
 	done     chan struct{}
 }
@@ -59,7 +63,7 @@ var _ hypervisor.Guest = (*guest)(nil)
 const (
 	stopGrace   = 3 * time.Second  // the guest's end when it is asked to
 	ownEnd      = 2 * time.Second  // its end of which a broken connection was seen first
-	monitorTime = 10 * time.Second // an answer of QEMU's
+	monitorTime = 30 * time.Second // an answer of QEMU's
 	cacheTime   = 10 * time.Second // an answer of the guest's, about its caches
 )
 
@@ -234,6 +238,9 @@ func (f *flood) more(now time.Time, err error) bool {
 
 // Exec implements [hypervisor.Guest].
 func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
+	if _, err := g.running(ctx); err != nil {
+		return nil, fmt.Errorf("qemu: the machine is paused: %w", err)
+	}
 	c.Env = environment(c)
 	return remote.Exec(ctx, g.host, "qemu", c)
 }
@@ -241,8 +248,16 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 // RollbackNotify implements [hypervisor.Guest].
 func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }
 
-// DropCaches implements [hypervisor.Guest].
+// DropCaches implements [hypervisor.Guest]. A paused guest does it when it goes
+// on, before another command starts.
 func (g *guest) DropCaches(ctx context.Context) error {
+	g.mu.Lock()
+	paused := g.resumed != nil
+	g.owed = g.owed || paused
+	g.mu.Unlock()
+	if paused {
+		return nil
+	}
 	return g.ask(ctx, (*control.Host).Invalidate)
 }
 
@@ -250,46 +265,124 @@ func (g *guest) DropCaches(ctx context.Context) error {
 func (g *guest) sync(ctx context.Context) error { return g.ask(ctx, (*control.Host).Sync) }
 
 // ask asks the guest about its caches. One that boots, or has ended, has none.
+// A paused one cannot answer: it is asked when it goes on, and its time counts
+// from then.
 func (g *guest) ask(ctx context.Context, f func(*control.Host, context.Context) error) error {
 	h := g.theHost()
 	if h == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, cacheTime)
-	defer cancel()
-	if err := f(h, ctx); err != nil && !errors.Is(err, control.ErrClosed) {
-		return fmt.Errorf("qemu: the guest's caches: %w", err)
+	for {
+		pauses, err := g.running(ctx)
+		if err == nil {
+			limited, cancel := context.WithTimeout(ctx, cacheTime)
+			err = f(h, limited)
+			cancel()
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && g.pausedSince(pauses) {
+				continue
+			}
+		}
+		if err != nil && !errors.Is(err, control.ErrClosed) {
+			return fmt.Errorf("qemu: the guest's caches: %w", err)
+		}
+		return nil
 	}
-	return nil
 }
 
-// Pause implements [hypervisor.Guest].
-func (g *guest) Pause(ctx context.Context) error { return g.command(ctx, "stop", true) }
+// running waits until the guest is not paused, and returns how often it was.
+func (g *guest) running(ctx context.Context) (pauses int, err error) {
+	for {
+		g.mu.Lock()
+		resumed, pauses := g.resumed, g.pauses
+		g.mu.Unlock()
+		if resumed == nil {
+			return pauses, nil
+		}
+		select {
+		case <-resumed:
+		case <-g.done:
+			return pauses, control.ErrClosed
+		case <-ctx.Done():
+			return pauses, ctx.Err()
+		}
+	}
+}
 
-// Resume implements [hypervisor.Guest]. The guest's clock stood still meanwhile.
-func (g *guest) Resume(ctx context.Context) error {
-	if err := g.command(ctx, "cont", false); err != nil {
+func (g *guest) pausedSince(pauses int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pauses != pauses
+}
+
+// Pause implements [hypervisor.Guest]. The control channel is patient from then
+// on, and so is who asks the guest about its caches.
+func (g *guest) Pause(ctx context.Context) error {
+	g.switching.Lock()
+	defer g.switching.Unlock()
+	g.host.Pause(true)
+	if err := g.command(ctx, "stop"); err != nil {
+		g.host.Pause(false)
 		return err
 	}
-	if err := g.host.SetClock(time.Now()); err != nil && !errors.Is(err, control.ErrClosed) {
-		return fmt.Errorf("qemu: the guest's clock: %w", err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pauses++
+	if g.resumed == nil {
+		g.resumed = make(chan struct{})
 	}
 	return nil
 }
 
-func (g *guest) command(ctx context.Context, name string, pauses bool) error {
+// Resume implements [hypervisor.Guest]. The guest's clock stood still meanwhile:
+// it is told the time.
+func (g *guest) Resume(ctx context.Context) error {
+	g.switching.Lock()
+	defer g.switching.Unlock()
+	if err := g.command(ctx, "cont"); err != nil {
+		return err
+	}
+	g.host.Pause(false)
+	err := g.host.SetClock(g.o.Now())
+	for g.owes() {
+		limited, cancel := context.WithTimeout(ctx, cacheTime)
+		err = errors.Join(err, g.host.Invalidate(limited))
+		cancel()
+	}
+	if err != nil && !errors.Is(err, control.ErrClosed) {
+		g.log.Warn("the guest was not told what happened while it was paused", "err", err)
+	}
+	return nil
+}
+
+// owes reports whether the guest must drop its caches first; if not it counts as
+// running from now on.
+func (g *guest) owes() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.owed {
+		g.owed = false
+		return true
+	}
+	if g.resumed != nil {
+		close(g.resumed)
+		g.resumed = nil
+	}
+	return false
+}
+
+// command has QEMU obey. Without an answer nobody knows whether the guest runs,
+// and nothing could make it go on: that is its end.
+func (g *guest) command(ctx context.Context, name string) error {
 	g.mu.Lock()
 	m := g.monitor
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()
-	if err := m.run(ctx, name); err != nil {
-		return err
+	err := m.run(ctx, name)
+	if err != nil && ctx.Err() != nil {
+		g.end(err)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.paused = pauses
-	return nil
+	return err
 }
 
 // Facts implements [hypervisor.Guest].
@@ -312,7 +405,7 @@ func (g *guest) Facts() map[string]string {
 		f["kernel"] = g.kernel
 	}
 	g.mu.Lock()
-	f["paused"] = strconv.FormatBool(g.paused)
+	f["paused"] = strconv.FormatBool(g.resumed != nil)
 	g.mu.Unlock()
 	hidden := 0
 	for _, r := range g.refuse {
@@ -339,7 +432,7 @@ func (g *guest) Err() error {
 func (g *guest) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	g.stopping = true
-	paused := g.paused
+	paused := g.resumed != nil
 	g.mu.Unlock()
 	if !paused {
 		go func() { _ = g.host.Shutdown() }() // if it cannot hear us, it is killed below

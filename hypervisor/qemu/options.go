@@ -62,6 +62,9 @@ type Options struct {
 	Network network.Options
 	// Append is added to the kernel's command line, for tests.
 	Append string
+	// Now is the time that a guest is told when it goes on after a pause; nil:
+	// this machine's.
+	Now func() time.Time
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -76,6 +79,9 @@ func (o *Options) check() error {
 	}
 	if o.Accel == "" {
 		o.Accel = "auto"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	switch {
 	case o.MemoryBytes < MinMemoryBytes:

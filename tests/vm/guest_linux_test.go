@@ -32,6 +32,7 @@ type box struct {
 	readOnly *virtiofs.Server
 	g        hypervisor.Guest
 	next     int64
+	ahead    time.Duration // how far ahead the host's clock is said to be
 }
 
 // newBox boots one. What it caches it keeps for an hour, so that what a test
@@ -51,6 +52,7 @@ func newBox(t *testing.T, program []byte) *box {
 	defer cancel()
 	rt := qemu.New(qemu.Options{
 		Arch: "amd64", Accel: "tcg", MemoryBytes: 256 << 20, CPUs: 1, BootTimeout: patience, Umask: 0o022,
+		Now:    func() time.Time { return time.Now().Add(b.ahead) },
 		Logger: slog.New(slog.NewTextHandler(testLog{t}, nil)),
 		Image: func(context.Context) (qemu.Image, error) {
 			f := guestimage.Files(t, program)
@@ -345,4 +347,15 @@ func guestPause(t *testing.T, b *box) {
 	})
 	check(t, err)
 	check(t, b.session.Undo(t.Context(), 1))
+
+	// Its clock stood still: it is told the time, even if that is days later.
+	for _, b.ahead = range []time.Duration{100 * time.Hour, 0} {
+		check(t, b.g.Pause(t.Context()))
+		check(t, b.g.Resume(t.Context()))
+		out, _ := b.sh("date +%s")
+		s, err := strconv.ParseInt(out, 10, 64)
+		if off := time.Since(time.Unix(s, 0)) + b.ahead; err != nil || off.Abs() > 2*patience {
+			t.Errorf("%v ahead: the guest's clock is off by %v (%q)", b.ahead, off, out)
+		}
+	}
 }

@@ -20,29 +20,41 @@ import (
 
 // live is a session with a machine, in which several commands run.
 type live struct {
-	t   *testing.T
-	s   *actors.Session
-	dir string
+	t    *testing.T
+	s    *actors.Session
+	dir  string
+	next int // the next safeguard's number
 }
 
-func startLive(t *testing.T) *live {
+// startLive boots one. change may make other things of what it is made of.
+func startLive(t *testing.T, change ...func(*actors.Config, *qemu.Options)) *live {
 	t.Helper()
 	require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
-	source := image.Source{Dir: guestimage.Dir(t), Arch: "amd64", Guest: guestimage.Program(t)}
 	base, err := os.MkdirTemp("/var/tmp", "sbt-")
 	check(t, err)
 	t.Cleanup(func() { os.RemoveAll(base) })
-	l := &live{t: t, dir: filepath.Join(base, "work")}
+	l := &live{t: t, dir: filepath.Join(base, "work"), next: 1}
 	check(t, os.Mkdir(l.dir, 0o755))
 	fill(t, l.dir)
-	l.s, err = actors.Start(t.Context(), actors.Config{
-		Runtime: qemu.New(qemu.Options{Accel: "tcg", BootTimeout: patience, MemoryBytes: 256 << 20, Umask: 0o022, Image: func(context.Context) (qemu.Image, error) {
-			f, err := source.Open()
-			return qemu.Image{Kernel: f.Kernel, Initrd: f.Initrd, Version: f.Version}, err
-		}}),
+	cfg := actors.Config{
 		RuntimeDir:  filepath.Join(base, "run"),
 		Directories: []actors.Directory{{Path: l.dir, UndoDir: filepath.Join(base, "undo")}},
-	})
+	}
+	o := qemu.Options{Accel: "tcg", BootTimeout: patience, MemoryBytes: 256 << 20, Umask: 0o022}
+	for _, f := range change {
+		f(&cfg, &o)
+	}
+	images := guestimage.Dir
+	if o.NineP {
+		images = func(t testing.TB) string { return filepath.Join(guestimage.Cache(t), "sandbox", "guest") }
+	}
+	source := image.Source{Dir: images(t), Arch: "amd64", Guest: guestimage.Program(t)}
+	o.Image = func(context.Context) (qemu.Image, error) {
+		f, err := source.Open()
+		return qemu.Image{Kernel: f.Kernel, Initrd: f.Initrd, Version: f.Version}, err
+	}
+	cfg.Runtime = qemu.New(o)
+	l.s, err = actors.Start(t.Context(), cfg)
 	check(t, err)
 	t.Cleanup(func() {
 		if err := l.s.Close(context.Background()); err != nil {
@@ -55,19 +67,42 @@ func startLive(t *testing.T) *live {
 // sh runs a script, which must succeed, and returns its output.
 func (l *live) sh(script string) string {
 	l.t.Helper()
+	r := <-l.begin(script)
+	if r.err != nil || r.Status.Code != 0 {
+		l.t.Fatalf("%s: %+v, %v: %s", script, r.RunResult, r.err, r.out)
+	}
+	return r.out
+}
+
+// ran is how a script ended, and its output.
+type ran struct {
+	actors.RunResult
+	out string
+	err error
+}
+
+// begin runs a script while the caller does something else.
+func (l *live) begin(script string) <-chan ran {
+	l.t.Helper()
+	return l.beginIn(l.t.Context(), script)
+}
+
+func (l *live) beginIn(ctx context.Context, script string) <-chan ran {
+	l.t.Helper()
 	r, w, err := os.Pipe()
 	check(l.t, err)
-	defer r.Close()
 	var out bytes.Buffer
-	done := make(chan struct{})
-	go func() { defer close(done); _, _ = io.Copy(&out, r) }()
-	res, err := l.s.Run(l.t.Context(), actors.RunRequest{Argv: []string{"sh", "-c", script}, Stdout: w, Stderr: w})
-	w.Close()
-	<-done
-	if err != nil || res.Status.Code != 0 {
-		l.t.Fatalf("%s: %+v, %v: %s", script, res, err, out.String())
-	}
-	return out.String()
+	read := make(chan struct{})
+	go func() { defer close(read); _, _ = io.Copy(&out, r) }()
+	done := make(chan ran, 1)
+	go func() {
+		res, err := l.s.Run(ctx, actors.RunRequest{Argv: []string{"sh", "-c", script}, Stdout: w, Stderr: w})
+		w.Close()
+		<-read
+		r.Close()
+		done <- ran{res, out.String(), err}
+	}()
+	return done
 }
 
 func (l *live) undo(count int) {
