@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"time"
@@ -222,7 +221,7 @@ func backend(k hypervisor.TransportKind) string {
 }
 
 // serveOn starts the bridge that speaks a transport's language. It takes over
-// the transport's file, also on error.
+// the transport's file or stream, also on error.
 func serveOn(t hypervisor.Transport, o fuse.Options) (fsbridge.Bridge, error) {
 	switch t.Kind {
 	case hypervisor.TransportFUSE:
@@ -236,11 +235,7 @@ func serveOn(t hypervisor.Transport, o fuse.Options) (fsbridge.Bridge, error) {
 		if t.Drop != nil {
 			v.Drop = func(ninep.Stale) error { return t.Drop(context.Background()) }
 		}
-		conn, err := net.FileConn(t.File)
-		if err := errors.Join(err, t.File.Close()); err != nil {
-			return nil, err
-		}
-		b, err := ninep.Serve(conn, v)
+		b, err := ninep.Serve(t.Stream, v)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package hypervisor
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"time"
 
@@ -39,13 +40,15 @@ const (
 	_              TransportKind = iota
 	TransportFUSE                // File is an open, mounted /dev/fuse
 	TransportVhost               // File is a connected vhost-user socket
-	TransportP9                  // File is a byte stream that speaks 9P2000.L
+	TransportP9                  // Stream speaks 9P2000.L
 )
 
 // Transport is a connection on which a bridge serves one working folder.
 type Transport struct {
 	Kind TransportKind
-	File *os.File
+	// File or Stream, the other is nil.
+	File   *os.File
+	Stream io.ReadWriteCloser
 	// UID and GID are the host-side ids that the workload's requests carry, so
 	// that the bridge can show it the files as its own.
 	UID, GID uint32

@@ -13,6 +13,16 @@ import (
 // as /sys/class/virtio-ports/*/name has it.
 const PortName = "sandbox.control"
 
+// The cable over which a machine without vhost-user reaches its folders: a network
+// device of this address, and TCP ports, one for each folder in their order.
+const (
+	CableMAC   = "52:55:0a:09:50:02" // of the guest's end
+	CableMTU   = 65520
+	CableHost  = "169.254.80.1/30"
+	CableGuest = "169.254.80.2/30"
+	CablePort  = 564 // of the first folder
+)
+
 // MachinePlan is the first line that a virtual machine's host sends: what its
 // init has to set up before it says hello.
 type MachinePlan struct {
@@ -50,10 +60,10 @@ func (n *MachineNetwork) check() error {
 	return nil
 }
 
-// MachineShare is one working folder: a virtio-fs device, or a virtio-serial
-// port that speaks 9P, and where it is mounted.
+// MachineShare is one working folder: a virtio-fs device, or 9P over the cable,
+// and where it is mounted.
 type MachineShare struct {
-	Tag      string `json:"tag"` // the device's, or the port's name
+	Tag      string `json:"tag"` // the device's
 	Path     Text   `json:"path"`
 	NineP    bool   `json:"9p,omitempty"`
 	ReadOnly bool   `json:"read_only,omitempty"`

@@ -172,6 +172,10 @@ func setUpMachine(p control.MachinePlan) error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("bringing lo up: %w", err)
 	}
+	streams, err := plugIn(p.Shares)
+	if err != nil {
+		return err
+	}
 	if p.Network != nil {
 		if err := networkUp(*p.Network); err != nil {
 			return fmt.Errorf("setting up the network: %w", err)
@@ -181,7 +185,7 @@ func setUpMachine(p control.MachinePlan) error {
 		return err
 	}
 	for i, s := range p.Shares {
-		if err := mountShare(s); err != nil {
+		if err := mountShare(s, streams[i]); err != nil {
 			return err
 		}
 		// The place by which the specification knows it.
@@ -207,12 +211,13 @@ func setClock(now time.Time) error {
 	return nil
 }
 
-func mountShare(s control.MachineShare) error {
+// mountShare mounts a folder; stream is its socket if it is behind the cable.
+func mountShare(s control.MachineShare, stream int) error {
 	if err := os.MkdirAll(string(s.Path), 0o755); err != nil {
 		return err
 	}
 	if s.NineP {
-		return mount9P(s, mountFlags(s))
+		return mount9P(s, stream, mountFlags(s))
 	}
 	if err := unix.Mount(s.Tag, string(s.Path), "virtiofs", mountFlags(s), ""); err != nil {
 		return fmt.Errorf("mounting %s (virtiofs %s): %w", s.Path, s.Tag, err)

@@ -67,15 +67,24 @@ func configureCard(card string, n control.MachineNetwork) error {
 		return err
 	}
 	defer unix.Close(fd)
+	if err := bringUp(fd, card, n.Address, n.Bits, n.MTU); err != nil {
+		return err
+	}
+	return addDefaultRoute(fd, card, n.Gateway)
+}
+
+// bringUp gives the card its address and brings it up, by a socket of its network
+// namespace.
+func bringUp(fd int, card string, address [4]byte, bits, mtu int) error {
 	var mask [4]byte
-	binary.BigEndian.PutUint32(mask[:], ^uint32(0)<<(32-n.Bits))
+	binary.BigEndian.PutUint32(mask[:], ^uint32(0)<<(32-bits))
 	for _, step := range []struct {
 		what    string
 		request uint
 		set     func(*unix.Ifreq) error
 	}{
-		{"MTU", unix.SIOCSIFMTU, func(r *unix.Ifreq) error { r.SetUint32(uint32(n.MTU)); return nil }},
-		{"address", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(n.Address[:]) }},
+		{"MTU", unix.SIOCSIFMTU, func(r *unix.Ifreq) error { r.SetUint32(uint32(mtu)); return nil }},
+		{"address", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(address[:]) }},
 		{"netmask", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr(mask[:]) }},
 		{"up", unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil }},
 	} {
@@ -90,7 +99,7 @@ func configureCard(card string, n control.MachineNetwork) error {
 			return fmt.Errorf("%s: %w", step.what, err)
 		}
 	}
-	return addDefaultRoute(fd, card, n.Gateway)
+	return nil
 }
 
 // rtentry is the kernel's struct of that name, on 64-bit machines.

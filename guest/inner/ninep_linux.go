@@ -3,9 +3,17 @@
 package inner
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
+	"net/netip"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,31 +24,14 @@ import (
 // descriptor is the same.
 const messageBytes = 1 << 20
 
-// mount9P mounts a folder that is behind a port. The kernel does not take the
-// port itself, so two goroutines carry the bytes between it and a socket, for as
-// long as the machine runs. One identity asks for all users (access=any): who may do
-// what is decided here, by the modes. cache=mmap is the least that allows
-// shared mappings: nothing but mapped pages is kept.
-func mount9P(s control.MachineShare, flags uintptr) error {
-	port, err := openPort(s.Tag)
-	if err != nil {
-		return err
-	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return os.NewSyscallError("socketpair", err)
-	}
-	fd := pair[1]
-	defer unix.Close(fd) // the mount has a reference of its own
-	for _, end := range pair {
-		// A message in one piece, or there are more turns for each.
-		_ = unix.SetsockoptInt(end, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 2*messageBytes)
-	}
-	ours := os.NewFile(uintptr(pair[0]), "9p")
-	go carry(ours, port)
-	go carry(port, ours)
-	data := fmt.Sprintf("trans=fd,rfdno=%d,wfdno=%d,version=9p2000.L,msize=%d,cache=mmap,access=any", fd, fd, messageBytes)
-	err = unix.Mount(s.Tag, string(s.Path), "9p", flags, data)
+// mount9P mounts a folder that is behind a connected socket, which it takes over.
+// One identity asks for all users (access=any): who may do what is decided here,
+// by the modes. cache=mmap is the least that allows shared mappings: nothing but
+// mapped pages is kept.
+func mount9P(s control.MachineShare, stream int, flags uintptr) error {
+	defer unix.Close(stream) // the mount has a reference of its own
+	data := fmt.Sprintf("trans=fd,rfdno=%d,wfdno=%d,version=9p2000.L,msize=%d,cache=mmap,access=any", stream, stream, messageBytes)
+	err := unix.Mount(s.Tag, string(s.Path), "9p", flags, data)
 	if err == unix.ENODEV {
 		return fmt.Errorf("mounting %s: the guest's kernel has no 9P; 'sandbox guest build --generic' makes an image with one that has: %w", s.Path, err)
 	}
@@ -50,37 +41,133 @@ func mount9P(s control.MachineShare, flags uintptr) error {
 	return nil
 }
 
-// carry copies until one side breaks: then the other ends, too, and the mount
-// answers with errors. A port gives a page at a time: what is there already goes
-// on in one piece, so that the other side wakes up once.
-func carry(to, from *os.File) {
-	defer to.Close()
-	defer from.Close()
-	conn, err := from.SyscallConn()
-	if err != nil {
-		return
+// plugIn connects the shares that are behind the cable, and returns each one's
+// socket. The device goes into a network namespace of its own, in which nobody
+// runs: a command can neither reach the host's end nor see that there is one. The
+// sockets keep the namespace.
+func plugIn(shares []control.MachineShare) ([]int, error) {
+	streams := make([]int, len(shares))
+	if !slices.ContainsFunc(shares, func(s control.MachineShare) bool { return s.NineP }) {
+		return streams, nil
 	}
-	for buf := make([]byte, messageBytes); ; {
-		n := 0
-		var failure error
-		err := conn.Read(func(fd uintptr) bool {
-			for n < len(buf) {
-				m, err := unix.Read(int(fd), buf[n:])
-				switch {
-				case err == unix.EINTR:
-					continue
-				case err == unix.EAGAIN:
-					return n > 0
-				case err != nil || m == 0:
-					failure = io.EOF
-					return true
-				}
-				n += m
+	device, err := cableDevice()
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		err := moveHere(device)
+		for i, s := range shares {
+			if err == nil && s.NineP {
+				streams[i], err = dialCable(control.CablePort + i)
 			}
-			return true
-		})
-		if _, werr := to.Write(buf[:n]); err != nil || failure != nil || werr != nil {
-			return
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		return nil, fmt.Errorf("the cable of the working folders: %w", err)
+	}
+	return streams, nil
+}
+
+// cableDevice waits for the network device and returns its name.
+func cableDevice() (string, error) {
+	for deadline := time.Now().Add(portPatience); ; time.Sleep(2 * time.Millisecond) {
+		names, _ := filepath.Glob("/sys/class/net/*/address")
+		for _, n := range names {
+			if text, err := os.ReadFile(n); err == nil && strings.TrimSpace(string(text)) == control.CableMAC {
+				return filepath.Base(filepath.Dir(n)), nil
+			}
+		}
+		if time.Now().After(deadline) {
+			return "", errors.New("its network device did not appear")
 		}
 	}
+}
+
+// moveHere gives this thread a network namespace and the device, with its address,
+// to that.
+func moveHere(device string) error {
+	text, err := os.ReadFile(filepath.Join("/sys/class/net", device, "ifindex"))
+	if err != nil {
+		return err
+	}
+	index, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	outside, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return os.NewSyscallError("netlink", err)
+	}
+	defer unix.Close(outside)
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if err := moveLink(outside, index, unix.Gettid()); err != nil {
+		return fmt.Errorf("moving %s: %w", device, err)
+	}
+	guest, err := netip.ParsePrefix(control.CableGuest)
+	if err != nil {
+		return err
+	}
+	inside, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(inside)
+	if err := bringUp(inside, device, guest.Addr().As4(), guest.Bits(), control.CableMTU); err != nil {
+		return fmt.Errorf("setting up %s: %w", device, err)
+	}
+	return nil
+}
+
+// moveLink moves a device into the namespace of a thread (RTM_NEWLINK with
+// IFLA_NET_NS_PID), by a socket of the one where it is.
+func moveLink(socket, index, tid int) error {
+	e := binary.NativeEndian
+	m := e.AppendUint32(nil, unix.SizeofNlMsghdr+unix.SizeofIfInfomsg+unix.SizeofRtAttr+4)
+	m = e.AppendUint16(e.AppendUint16(m, unix.RTM_NEWLINK), unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	m = e.AppendUint32(e.AppendUint32(m, 1), 0) // sequence, port
+	m = append(m, unix.AF_UNSPEC, 0, 0, 0)      // family, type
+	m = e.AppendUint32(m, uint32(index))        //
+	m = e.AppendUint32(e.AppendUint32(m, 0), 0) // flags, change
+	m = e.AppendUint16(e.AppendUint16(m, unix.SizeofRtAttr+4), unix.IFLA_NET_NS_PID)
+	m = e.AppendUint32(m, uint32(tid))
+	if err := unix.Sendto(socket, m, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return os.NewSyscallError("sendto", err)
+	}
+	answer := make([]byte, os.Getpagesize())
+	n, _, err := unix.Recvfrom(socket, answer, 0)
+	if err != nil {
+		return os.NewSyscallError("recvfrom", err)
+	}
+	if n < unix.SizeofNlMsghdr+4 || e.Uint16(answer[4:]) != unix.NLMSG_ERROR {
+		return errors.New("the kernel's answer makes no sense")
+	}
+	if errno := -int32(e.Uint32(answer[unix.SizeofNlMsghdr:])); errno != 0 {
+		return unix.Errno(errno)
+	}
+	return nil
+}
+
+// dialCable connects to a port of the host's end.
+func dialCable(port int) (fd int, err error) {
+	host, err := netip.ParsePrefix(control.CableHost)
+	if err != nil {
+		return -1, err
+	}
+	if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	// Requests and answers go at once, however small.
+	err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	if err == nil {
+		err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: host.Addr().As4()})
+	}
+	if err != nil {
+		return -1, errors.Join(fmt.Errorf("connecting to port %d: %w", port, err), unix.Close(fd))
+	}
+	return fd, nil
 }

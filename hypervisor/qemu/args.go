@@ -37,14 +37,13 @@ type machine struct {
 	// network is the other end of the network cable, as -netdev stream has it;
 	// empty: there is no network card.
 	network string
+	// cable is the end of what carries the folders where they are no devices, as
+	// fd=N or path=P.
+	cable string
 }
 
-// shareDevice is a working folder: virtio-fs where there is vhost-user, else a
-// port for 9P.
-type shareDevice struct {
-	tag, end string
-	port     bool
-}
+// shareDevice is a working folder by virtio-fs.
+type shareDevice struct{ tag, end string }
 
 // value quotes a part of an option: QEMU ends it at a comma.
 func value(s string) string { return strings.ReplaceAll(s, ",", ",,") }
@@ -130,14 +129,24 @@ func (m machine) args() []string {
 	}
 	for i, s := range m.shares {
 		id := fmt.Sprintf("share%d", i)
-		a = append(a, "-chardev", "socket,id="+id+","+s.end, "-device")
-		if s.port {
-			a = append(a, "virtserialport,bus=serial.0,chardev="+id+",name="+value(s.tag))
-		} else {
-			a = append(a, "vhost-user-fs-pci,chardev="+id+",tag="+value(s.tag)+",queue-size=1024")
-		}
+		a = append(a, "-chardev", "socket,id="+id+","+s.end,
+			"-device", "vhost-user-fs-pci,chardev="+id+",tag="+value(s.tag)+",queue-size=1024")
+	}
+	if m.cable != "" {
+		a = append(a, m.cableDevice()...)
 	}
 	return slices.Clip(a)
+}
+
+// cableDevice is the cable. A descriptor is taken by every QEMU, a path only by
+// those from 7.2 on.
+func (m machine) cableDevice() []string {
+	end := "socket,id=cable," + m.cable
+	if path, ok := strings.CutPrefix(m.cable, "path="); ok {
+		end = "stream,id=cable,server=off,addr.type=unix,addr.path=" + path
+	}
+	return []string{"-netdev", end, "-device",
+		"virtio-net-pci,netdev=cable,mac=" + control.CableMAC + ",host_mtu=" + strconv.Itoa(control.CableMTU) + ",romfile="}
 }
 
 // programName is what QEMU for an architecture is called.

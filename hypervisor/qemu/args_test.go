@@ -41,9 +41,10 @@ func TestArgs(t *testing.T) {
 			m := named
 			m.os, m.accel = "windows", "whpx"
 			m.kernel, m.initrd = `C:\Users\x, y\kernel`, `C:\Users\x, y\initrd`
-			m.shares = []shareDevice{{tag: "sandbox.9p.0", end: `path=C:\s\p0`, port: true}}
+			m.shares, m.cable = nil, `path=C:\s\cable`
 			return m
 		},
+		"linux-amd64-9p": func() machine { m := base; m.shares, m.cable = nil, "fd=9"; return m },
 	}
 	for name, m := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -52,8 +52,9 @@ type Options struct {
 	CPUs int
 	// BootTimeout bounds the time to the guest's hello ([DefaultBootTimeout] if 0).
 	BootTimeout time.Duration
-	// NineP serves the folders by 9P over virtio-serial instead of virtio-fs: for
-	// systems and emulators without vhost-user. The guest's kernel must have it.
+	// NineP serves the folders by 9P over a network device ([cable]) instead of
+	// virtio-fs: for systems and emulators without vhost-user. The guest's kernel
+	// must have it.
 	NineP bool
 	// Umask is what commands start with.
 	Umask int

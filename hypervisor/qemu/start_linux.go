@@ -20,6 +20,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/cable"
 )
 
 // Runtime starts virtual machines. It is safe for concurrent use.
@@ -185,13 +186,9 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	if m.control, channel, err = f.pair(); err != nil {
 		return err
 	}
-	folders := make([]*os.File, len(g.cfg.Shares))
-	for i := range g.cfg.Shares {
-		s := shareDevice{tag: tag(i), port: g.o.NineP}
-		if s.end, folders[i], err = f.pair(); err != nil {
-			return err
-		}
-		m.shares = append(m.shares, s)
+	folders, err := g.folders(&m, &f)
+	if err != nil {
+		return err
 	}
 	cable, err := g.plug(&m, &f)
 	if err != nil {
@@ -219,6 +216,24 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 		return g.Err()
 	}
 	return nil
+}
+
+// folders makes the connections of the working folders: one for each, or the
+// cable.
+func (g *guest) folders(m *machine, f *files) (ours []*os.File, err error) {
+	if g.o.NineP {
+		var end *os.File
+		m.cable, end, err = f.pair()
+		return []*os.File{end}, err
+	}
+	for i := range g.cfg.Shares {
+		end, file, err := f.pair()
+		if err != nil {
+			return nil, err
+		}
+		m.shares, ours = append(m.shares, shareDevice{tag: tag(i), end: end}), append(ours, file)
+	}
+	return ours, nil
 }
 
 // giveUp ends a machine that does not come up, unless it has ended by itself: a
@@ -341,20 +356,9 @@ func emulatorAttr() *syscall.SysProcAttr {
 // connect serves the folders, greets the monitor, and tells the guest what it is
 // to be.
 func (g *guest) connect(ctx context.Context, d *door, channel *os.File, folders []*os.File) error {
-	for i, s := range g.cfg.Shares {
-		t := hypervisor.Transport{
-			Kind: hypervisor.TransportVhost, File: folders[i], UID: uint32(g.user.uid), GID: uint32(g.user.gid), Hide: g.refuse[i],
-			Drop: g.DropCaches, Sync: g.sync,
-		}
-		if g.o.NineP {
-			t.Kind = hypervisor.TransportP9
-		}
-		if err := s.Serve(t); err != nil {
-			for _, f := range append(folders[i+1:], channel) {
-				_ = f.Close()
-			}
-			return fmt.Errorf("serving %s: %w", s.HostPath, err)
-		}
+	if err := g.serve(folders); err != nil {
+		_ = channel.Close()
+		return err
 	}
 	conn, err := net.FileConn(channel)
 	_ = channel.Close()
@@ -377,6 +381,40 @@ func (g *guest) connect(ctx context.Context, d *door, channel *os.File, folders 
 		return err
 	}
 	go g.follow()
+	return nil
+}
+
+// serve starts the bridges of the folders. It takes over the files.
+func (g *guest) serve(folders []*os.File) error {
+	var over *cable.Cable
+	if g.o.NineP {
+		conn, err := net.FileConn(folders[0])
+		if err := errors.Join(err, folders[0].Close()); err != nil {
+			return err
+		}
+		if over, err = cable.New(conn, len(g.cfg.Shares), g.log); err != nil { // ends with QEMU
+			return err
+		}
+	}
+	for i, s := range g.cfg.Shares {
+		t := hypervisor.Transport{
+			Kind: hypervisor.TransportVhost, UID: uint32(g.user.uid), GID: uint32(g.user.gid), Hide: g.refuse[i],
+			Drop: g.DropCaches, Sync: g.sync,
+		}
+		if over != nil {
+			t.Kind, t.Stream = hypervisor.TransportP9, over.Stream(i)
+		} else {
+			t.File = folders[i]
+		}
+		if err := s.Serve(t); err != nil {
+			if over == nil {
+				for _, f := range folders[i+1:] {
+					_ = f.Close()
+				}
+			}
+			return fmt.Errorf("serving %s: %w", s.HostPath, err)
+		}
+	}
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 // workOver9P is what a guest does to the folder, by Linux's own client.
 const workOver9P = `set -e
 grep " 9p " /proc/mounts >&2
+[ "$(ls /sys/class/net)" = lo ] || { echo "the cable is in sight"; exit 1; }
 [ "$(cat a)" = first ]; [ "$(md5sum < big)" = "$1  -" ]; [ "$(stat -c %h a)" = 2 ]; [ "$(cat deep/er/f)" = f ]
 echo changed > a; echo more >> b; [ "$(cat hard)" = changed ]
 dd if=big of=copy bs=100k 2>/dev/null; sync; [ "$(md5sum < copy)" = "$1  -" ]
