@@ -43,7 +43,8 @@ func TestInside(t *testing.T) {
 	readOnly, err := virtiofs.Listen(filepath.Join(base, "s1"), virtiofs.Options{Tree: fuse.Options{Root: root, ReadOnly: true}})
 	check(t, err)
 	t.Cleanup(func() { check(t, readOnly.Close()) })
-	m = start(t, filepath.Join(base, "s0"), filepath.Join(base, "s1"))
+	cable, web, served := serveCable(t, filepath.Join(base, "net"))
+	m = startWith(t, cable, filepath.Join(base, "s0"), filepath.Join(base, "s1"))
 	before, outside := treesnap.MustTake(t, host), treesnap.MustTake(t, ro)
 
 	_, err = s.Step(t.Context(), "inside", func() error {
@@ -61,6 +62,14 @@ func TestInside(t *testing.T) {
 		return nil
 	})
 	check(t, err)
+	t.Run("Frames", func(t *testing.T) {
+		m.run("ip link set eth0 up && ip addr add 10.0.2.15/24 dev eth0 && ip route add default via 10.0.2.2")
+		out, status := m.try("cd /t; WEB=" + web + " ./inside -test.v -test.run '^TestFrames$' 2>&1")
+		if status != "0" || !strings.Contains(out, "--- PASS: TestFrames") {
+			t.Errorf("exit %s\n%s", status, out)
+		}
+		served(t)
+	})
 	check(t, s.Undo(t.Context(), 1))
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, host))
 	treesnap.AssertEqual(t, outside, treesnap.MustTake(t, ro))

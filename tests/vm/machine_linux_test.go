@@ -48,7 +48,10 @@ type machine struct {
 
 // start boots a machine whose folders are behind the sockets; the first is
 // mounted at /w.
-func start(t *testing.T, sockets ...string) *machine {
+func start(t *testing.T, sockets ...string) *machine { return startWith(t, nil, sockets...) }
+
+// startWith is start with more arguments for QEMU.
+func startWith(t *testing.T, more []string, sockets ...string) *machine {
 	t.Helper()
 	qemu := require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
 	boot := guestimage.Files(t, []byte(initScript))
@@ -69,7 +72,7 @@ func start(t *testing.T, sockets ...string) *machine {
 		args = append(args, "-chardev", fmt.Sprintf("socket,id=vfs%d,path=%s", i, s),
 			"-device", fmt.Sprintf("vhost-user-fs-pci,chardev=vfs%d,tag=working%d,queue-size=1024", i, i))
 	}
-	m.cmd = exec.Command(qemu, args...)
+	m.cmd = exec.Command(qemu, append(args, more...)...)
 	m.cmd.ExtraFiles = []*os.File{boot.Kernel, boot.Initrd}
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said strings.Builder
