@@ -123,7 +123,7 @@ func (s *stampTable) settle(root *hostfs.Root, seq uint64, t *touched) error {
 	for i := range t.extra {
 		if _, ok := found[t.extra[i].ID]; !ok {
 			found[t.extra[i].ID] = struct{}{}
-			s.putInode(t.extra[i].ID, stampOf(&t.extra[i]), 0)
+			s.putInode(t.extra[i].ID, s.stampFor(&t.extra[i]), 0)
 		}
 	}
 	// What was touched and has no name any more is not known any more: its
@@ -139,7 +139,7 @@ func (s *stampTable) settle(root *hostfs.Root, seq uint64, t *touched) error {
 // putSeen stamps a name that binds something.
 func (s *stampTable) putSeen(dir uint32, n *seenName) {
 	s.putName(dir, n.Name, n.Stat.Ino)
-	s.putInode(n.Stat.ID, stampOf(n.Stat), s.contentOf(n))
+	s.putInode(n.Stat.ID, s.stampFor(n.Stat), s.contentOf(n))
 }
 
 func (s *stampTable) flushIfLarge() error {
@@ -217,7 +217,7 @@ func (s *stampTable) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struc
 		if v := s.inodes[st.ID]; !v.fits(st) {
 			edited = append(edited, path.Join(append(dir[:len(dir):len(dir)], name)...))
 			if accept {
-				s.putInode(st.ID, stampOf(st), 0)
+				s.putInode(st.ID, s.stampFor(st), 0)
 			}
 		}
 		return len(strays) > 0

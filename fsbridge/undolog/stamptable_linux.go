@@ -36,6 +36,8 @@ type stampTable struct {
 	names  map[nameKey]nameVal
 	inodes map[hostfs.ID]inodeVal
 
+	relinking map[hostfs.ID]bool // inodes that just now lose a name in the log
+
 	barriers []barrier // by id
 	seq      uint64    // of the step that the next entries belong to
 
@@ -154,6 +156,15 @@ func looseStamp(st *hostfs.Stat) uint64 {
 	loose := *st
 	loose.Ctime = 0
 	return stampOf(&loose)
+}
+
+// stampFor is stampOf, or looseStamp while the log removes a name of the inode.
+// It needs mu.
+func (t *stampTable) stampFor(st *hostfs.Stat) uint64 {
+	if t.relinking[st.ID] {
+		return looseStamp(st)
+	}
+	return stampOf(st)
 }
 
 // fits says that an inode is as the table has it.

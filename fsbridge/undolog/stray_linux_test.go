@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // TestBarriersOfOpenFile: writes by a handle on a file that the bridge knows no
@@ -60,4 +63,35 @@ func TestBarriersOfOpenFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStepWhileNameIsRemoved: the trash is emptied behind the steps' back. A
+// step that writes to a file and ends just before the log's own name of it is
+// removed must not be followed by a false barrier.
+func TestStepWhileNameIsRemoved(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() { w.ok(w.create("f", "before")) })
+	before := w.snapshot()
+	path := w.base + "/work/f"
+	log := filepath.Join(w.base, "elsewhere")
+	w.ok(os.Mkdir(log, 0o700))
+	w.ok(os.Link(path, log+"/blob")) // as in a step that was dropped
+	fd, err := os.Open(log)
+	w.ok(err)
+	defer fd.Close()
+	wrote := false
+	w.ok(removeTree(context.Background(), int(fd.Fd()), "blob", func(st *hostfs.Stat, removed bool) error {
+		err := w.log.stamps.relink(st, removed)
+		if !removed {
+			w.step(func() { w.ok(w.write("f", 2, "!!!!!")) })
+			wrote = true
+		}
+		return err
+	}))
+	if !wrote {
+		t.Fatal("the file had no other name")
+	}
+	w.undo(1)
+	same(t, "undone", before, w.snapshot())
 }

@@ -126,17 +126,15 @@ func (r *remover) unlink(dirfd int, name string) error {
 	if err := r.linked(&st, false); err != nil {
 		return err
 	}
-	if err := hostfs.UnlinkAt(dirfd, name); err != nil {
-		return err
-	}
+	err = hostfs.UnlinkAt(dirfd, name)
 	if err := faultPoint("trash.unlinked"); err != nil {
 		return err
 	}
-	now, err := hostfs.StatFD(fd)
-	if err != nil {
-		return err
+	now, serr := hostfs.StatFD(fd)
+	if serr != nil {
+		return errors.Join(err, serr)
 	}
-	return r.linked(&now, true)
+	return errors.Join(err, r.linked(&now, true))
 }
 
 // emptyTrash deletes what discardDir moved away.
@@ -160,12 +158,21 @@ func (l *Log) emptyTrash(ctx context.Context) error {
 	return errors.Join(err, l.stamps.flush())
 }
 
-// relink takes in that the log removes a name of its own of an inode that is as
-// the steps left it. Its stamp is a loose one until that is done: neither a
-// capture meanwhile nor a kill makes it look like an edit.
+// relink takes in that the log removes a name of its own of an inode. If that is
+// as the steps left it, its stamp is a loose one until that is done, and so is
+// what a step that ends meanwhile leaves: neither a capture nor a kill makes it
+// look like an edit.
 func (t *stampTable) relink(st *hostfs.Stat, removed bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if removed {
+		delete(t.relinking, st.ID)
+	} else {
+		if t.relinking == nil {
+			t.relinking = map[hostfs.ID]bool{}
+		}
+		t.relinking[st.ID] = true
+	}
 	v, ok := t.inodes[st.ID]
 	if !ok || !v.fits(st) {
 		return nil
