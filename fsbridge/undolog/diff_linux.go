@@ -387,7 +387,7 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 	case s.meta.Size > diffFileMax:
 		return nil, true, nil
 	}
-	if now, _, err := s.v.attributesNow(s.t); err != nil || now.Size > 4*diffFileMax {
+	if now, err := s.v.statNow(s.t); err != nil || now.Size > 4*diffFileMax {
 		return nil, true, err // what it was is put over what it is now
 	}
 	fd, err := unix.MemfdCreate("diff", unix.MFD_CLOEXEC)

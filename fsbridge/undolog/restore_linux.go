@@ -259,8 +259,8 @@ func (w *pastWriter) name(ctx context.Context, dir objID, name string, was, now 
 	case was == nil && now == nil:
 		return nil
 	case was == now:
-		if !w.v.touched(was) {
-			return nil
+		if touched, err := w.v.touched(was); err != nil || !touched {
+			return err
 		}
 		id, err := w.keep(now, dir, name, true)
 		if err != nil || was.typ != unix.S_IFDIR {
@@ -332,7 +332,7 @@ func (w *pastWriter) keep(t *thing, parent objID, name string, past bool) (objID
 			return noObj, err
 		}
 	} else {
-		st, _, err := w.v.attributesNow(t)
+		st, err := w.v.statNow(t)
 		if err != nil {
 			return noObj, err
 		}

@@ -161,3 +161,20 @@ func TestRestoreOpenFile(t *testing.T) {
 		})
 	}
 }
+
+// TestRestoreOtherName: a file is written to by a name outside of what is
+// restored, in a directory that no step touched.
+func TestRestoreOtherName(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() {
+		w.ok(w.mkdir("d"))
+		w.ok(w.mkdir("d/e"))
+		w.ok(w.create("d/e/f", "before"))
+		w.ok(w.link("d/e/f", "out"))
+	})
+	before := w.snapshot()
+	w.step(func() { w.ok(w.write("out", 2, "!!!!!")) })
+	w.restore("d", 1)
+	same(t, "restored", before, w.snapshot())
+}

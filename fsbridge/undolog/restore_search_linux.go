@@ -6,6 +6,54 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
+// touched tells whether a layer knows t, or something inside t by another name:
+// else it is as it was.
+func (v *pastView) touched(t *thing) (bool, error) {
+	if len(t.as) > 0 || t.typ != unix.S_IFDIR {
+		return len(t.as) > 0, nil
+	}
+	if v.linked == nil {
+		if err := v.markLinked(); err != nil {
+			return false, err
+		}
+	}
+	return v.linked[t.id], nil
+}
+
+// markLinked finds the directories in the folder that hold a name of a file
+// that a layer knows by another.
+func (v *pastView) markLinked() error {
+	v.linked = map[hostfs.ID]bool{}
+	files := map[hostfs.ID]bool{}
+	for _, l := range v.layers {
+		for _, n := range l.e.t.order {
+			if !n.Created && n.typ != unix.S_IFDIR && n.Meta.Nlink > 1 && l.things[n.Obj] != nil {
+				files[l.things[n.Obj].id] = true
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	var failed error
+	err := walkFolder(v.root, func(dir []string, _ string, st *hostfs.Stat) bool {
+		if !files[st.ID] || st.IsDir() {
+			return true
+		}
+		for t := v.top; len(dir) > 0; dir = dir[1:] {
+			if t, failed = v.present(t, dir[0]); failed != nil || t == nil {
+				return failed == nil
+			}
+			v.linked[t.id] = true
+		}
+		return true
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
 // search finds, by their numbers, the objects of l of which its records tell
 // no name that they still have: see [engine.search].
 func (v *pastView) search(l *layer) error {

@@ -47,6 +47,9 @@ type pastView struct {
 	unpack map[packedAt]*thing
 	// lost are inodes that a layer knows only by their number.
 	lost map[hostfs.ID]*thing
+	// linked are directories with other names of what a layer knows; nil: not
+	// looked for yet.
+	linked map[hostfs.ID]bool
 }
 
 // packedAt is one node of a layer's pack.
@@ -382,91 +385,6 @@ func (v *pastView) pushDir(l *layer, d *node, th *thing) (found []*node, err err
 		}
 	}
 	return found, nil
-}
-
-// touched tells whether any layer knows t: else it is as it was.
-func (v *pastView) touched(t *thing) bool { return len(t.as) > 0 }
-
-// meta returns the metadata of t before the oldest layer; xattrs counts if has.
-// Attributes that no layer knows are those of now, and read only for a copy.
-func (v *pastView) meta(t *thing, forCopy bool) (m objectMeta, xattrs []hostfs.Xattr, has bool, err error) {
-	known := false
-	for i := len(v.layers) - 1; i >= 0; i-- {
-		l := v.layers[i]
-		n := t.as[l]
-		if n == nil || n.Created {
-			continue
-		}
-		if !known {
-			m, known = n.Meta, true
-		}
-		if n.xattrs && !has {
-			xattrs, has = l.e.t.rec.Xattrs[n.Obj], true
-		}
-	}
-	if known && (has || !forCopy) {
-		return m, xattrs, has, nil
-	}
-	st, now, err := v.attributesNow(t)
-	if err != nil {
-		return m, nil, false, err
-	}
-	if !known {
-		m = metaOf(st, "")
-		if st.IsSymlink() {
-			if m.Target, err = v.target(t); err != nil {
-				return m, nil, false, err
-			}
-		}
-	}
-	if !has {
-		xattrs, has = now, len(now) > 0
-	}
-	return m, xattrs, has, nil
-}
-
-// target reads the symlink t, which no layer knows.
-func (v *pastView) target(t *thing) (string, error) {
-	if i, ok := t.node(); ok {
-		return t.home.e.pack.nodes[i].Meta.Target, nil
-	}
-	at, done, err := v.at(t)
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	return hostfs.ReadlinkAt(at.fd, at.name)
-}
-
-// attributesNow reads what t is like now, wherever it is.
-func (v *pastView) attributesNow(t *thing) (*hostfs.Stat, []hostfs.Xattr, error) {
-	if i, ok := t.node(); ok {
-		n := &t.home.e.pack.nodes[i]
-		m := &n.Meta
-		return &hostfs.Stat{ID: n.ID, Mode: m.Mode, Nlink: m.Nlink, UID: m.UID, GID: m.GID, Rdev: m.Rdev, Size: m.Size, Mtime: m.Mtime}, n.Xattrs, nil
-	}
-	if !t.real() {
-		return &hostfs.Stat{Mode: t.typ}, nil, nil
-	}
-	at, done, err := v.at(t)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer done()
-	if at.name == "" {
-		st, err := hostfs.StatFD(at.fd)
-		if err != nil {
-			return nil, nil, err
-		}
-		x, err := hostfs.AllXattrsFD(at.fd)
-		return &st, x, err
-	}
-	st, err := hostfs.StatAt(at.fd, at.name)
-	if err != nil {
-		return nil, nil, err
-	}
-	x, err := hostfs.AllXattrsAt(at.fd, at.name)
-	return &st, x, err
 }
 
 // at returns where t, which is real, is; the root has no name.
