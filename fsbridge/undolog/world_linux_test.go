@@ -589,24 +589,17 @@ func snapshotOf(t testT, root string) map[string]string {
 			if len(b) < 40 {
 				line += fmt.Sprintf(" %q", b)
 			}
-			groups[st.Ino] = append(groups[st.Ino], rel)
 		case unix.S_IFLNK:
 			target, _ := os.Readlink(p)
 			line += " -> " + target
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFLNK {
-			fd, err := unix.Open(p, unix.O_PATH, 0)
-			if err != nil {
-				t.Fatalf("%v", err)
-			}
-			xs, _ := hostfs.AllXattrsFD(fd)
-			_ = unix.Close(fd)
-			sort.Slice(xs, func(i, j int) bool { return xs[i].Name < xs[j].Name })
-			for _, x := range xs {
-				line += fmt.Sprintf(" %s=%q", x.Name, x.Value)
-			}
+			line += attributesIn(p)
 		}
 		out[rel] = line
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			groups[st.Ino] = append(groups[st.Ino], rel)
+		}
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			if unix.Access(p, unix.R_OK|unix.X_OK) != nil {
 				return
@@ -628,6 +621,23 @@ func snapshotOf(t testT, root string) map[string]string {
 		}
 	}
 	return out
+}
+
+// attributesIn lists the attributes of path, those that may not be read without
+// their values.
+func attributesIn(path string) (line string) {
+	buf := make([]byte, 4096)
+	n, _ := unix.Llistxattr(path, buf)
+	names := strings.Split(strings.TrimRight(string(buf[:max(n, 0)]), "\x00"), "\x00")
+	sort.Strings(names)
+	for _, name := range names {
+		if n, err := unix.Lgetxattr(path, name, buf); err == nil {
+			line += fmt.Sprintf(" %s=%q", name, buf[:n])
+		} else if name != "" {
+			line += " " + name
+		}
+	}
+	return line
 }
 
 // same compares two snapshots.
