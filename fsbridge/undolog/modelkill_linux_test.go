@@ -1,0 +1,221 @@
+//go:build linux && faults
+
+package undolog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// modelKillVar holds the JSON of a modelKill: what the process is to do that is
+// killed.
+const modelKillVar = "UNDOLOG_MODEL_KILL"
+
+type modelKill struct {
+	Base, Undo, Kind, Path, Fault string
+	Step                          StepID
+	Count                         int
+	Inline                        int64
+}
+
+func (k *modelKill) options() Options {
+	return Options{Dir: k.Undo, Limits: Limits{InlineBytes: k.Inline}}
+}
+
+// TestModelKillHelper is the process that is killed.
+func TestModelKillHelper(t *testing.T) {
+	arg := os.Getenv(modelKillVar)
+	if arg == "" {
+		return // not in a test run of its own
+	}
+	var k modelKill
+	if err := json.Unmarshal([]byte(arg), &k); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, k.Base, k.options())
+	w.log.quiet()
+	w.ok(ArmFault(k.Fault))
+	ctx := context.Background()
+	var err error
+	switch k.Kind {
+	case "undo":
+		_, err = w.log.Undo(ctx, UndoOptions{Count: k.Count})
+	case "redo":
+		_, err = w.log.Redo(ctx, UndoOptions{Count: k.Count})
+	case "restore":
+		_, err = w.log.Restore(ctx, RestoreOptions{Path: k.Path, Step: k.Step})
+	case "recover":
+		_, err = w.log.Recover(ctx)
+	case "pack":
+		_, err = w.log.GC(ctx, GCOptions{CompressAll: true})
+	}
+	var errno unix.Errno
+	if k.Kind == "restore" && errors.As(err, &errno) && (errno == unix.ENOENT || errno == unix.EACCES) {
+		err = nil // refused, as in restoreModel
+	}
+	w.log.quiet()
+	if err = errors.Join(err, w.log.emptyTrash(ctx)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run does k in a process of its own and tells whether that was killed.
+func (k *modelKill) run(t *rapid.T) (killed bool) {
+	t.Helper()
+	b, err := json.Marshal(k)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestModelKillHelper$", "-test.count=1")
+	cmd.Env = append(os.Environ(), modelKillVar+"="+string(b))
+	out, err := cmd.CombinedOutput()
+	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	killed = ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
+	if err != nil && !killed {
+		t.Fatalf("%s: %v\n%s", b, err, out)
+	}
+	t.Logf("DID %s, killed: %v", b, killed)
+	return killed
+}
+
+// TestModelKilled kills undos, redos, restores, recoveries and compressions of
+// random steps at a random point. After the recovery the folder is as the
+// history says, and all other states can be reached from there.
+func TestModelKilled(t *testing.T) { testModelKilled(t, testDir(t), "") }
+
+// TestModelKilledOtherFileSystem does so where every move between folder and log
+// is a copy.
+func TestModelKilledOtherFileSystem(t *testing.T) {
+	base, undo := twoFileSystems(t)
+	testModelKilled(t, base, undo)
+}
+
+func testModelKilled(t *testing.T, base, undo string) {
+	n, kills := 0, map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		k := modelKill{Base: fmt.Sprintf("%s/%d", base, n), Undo: undo}
+		if undo != "" {
+			k.Undo = fmt.Sprintf("%s/%d", undo, n)
+			defer removeForTest(k.Undo)
+		}
+		k.Inline = rapid.SampledFrom([]int64{64, 64 << 10}).Draw(t, "inline")
+		defer removeForTest(k.Base)
+		w := newWorld(t, k.Base, k.options())
+		defer func() { w.close() }()
+		snaps, at := []map[string]string{w.snapshot()}, 0
+		for range rapid.IntRange(1, 5).Draw(t, "steps") {
+			e := w.step(func() { randomOps(t, w) })
+			if e != nil {
+				at++
+				snaps = append(snaps, w.snapshot())
+			}
+		}
+		for range rapid.IntRange(1, 3).Draw(t, "kills") {
+			if at > 0 && rapid.Bool().Draw(t, "back") {
+				back := rapid.IntRange(1, at).Draw(t, "back by")
+				w.undo(back)
+				at -= back
+			}
+			k.draw(t, at, len(snaps)-1)
+			if k.Kind == "recover" {
+				w.begin(w.log.NextID(TypeCommand))
+				randomOps(t, w)
+				if w.log.cur.Load().dir != nil { // the first capture dropped what was undone
+					snaps = snaps[:at+1]
+				}
+				w.log.takeOpen()
+			}
+			if k.Kind == "restore" {
+				k.Step = w.log.stepEntries()[rapid.IntRange(0, at-1).Draw(t, "restore to")].StepID
+				k.Path = genPath(t, w)
+			}
+			w.close()
+			if k.run(t) {
+				kills[k.Kind]++
+			}
+			w = newWorld(t, k.Base, k.options())
+			if _, err := w.log.Recover(context.Background()); err != nil {
+				t.Fatalf("recover: %v", err)
+			}
+			at, snaps = k.landed(t, w, at, snaps)
+		}
+		w.undo0(at)
+		same(t, "all undone", snaps[0], w.snapshot())
+		for i := 1; i < len(snaps); i++ {
+			w.redo(1)
+			same(t, fmt.Sprintf("redone to %d", i), snaps[i], w.snapshot())
+		}
+	})
+	if t.Logf("killed %v", kills); len(kills) == 0 {
+		t.Error("nothing was killed")
+	}
+}
+
+func randomOps(t *rapid.T, w *world) {
+	for range rapid.IntRange(1, 12).Draw(t, "ops") {
+		randomOp(t, w)
+	}
+}
+
+// undo0 is undo that may have nothing to do.
+func (w *world) undo0(n int) {
+	if n > 0 {
+		w.undo(n)
+	}
+}
+
+// draw decides what to do and where to be killed. There are steps to undo, and
+// more up to last.
+func (k *modelKill) draw(t *rapid.T, at, last int) {
+	kinds := []string{"recover", "pack"}
+	if at > 0 {
+		kinds = append(kinds, "undo", "undo", "restore", "restore")
+	}
+	if last > at {
+		kinds = append(kinds, "redo", "redo")
+	}
+	k.Kind = rapid.SampledFrom(kinds).Draw(t, "kind")
+	switch k.Kind {
+	case "undo":
+		k.Count = rapid.IntRange(1, at).Draw(t, "count")
+	case "redo":
+		k.Count = rapid.IntRange(1, last-at).Draw(t, "count")
+	}
+	k.Fault = fmt.Sprintf("kill:*:%d", rapid.IntRange(1, 60).Draw(t, "passage"))
+}
+
+// landed compares the folder with where the history says that it is, and
+// returns that and the states that can be reached.
+func (k *modelKill) landed(t *rapid.T, w *world, at int, snaps []map[string]string) (int, []map[string]string) {
+	t.Helper()
+	st, now := w.log.Status(), w.snapshot()
+	switch k.Kind {
+	case "restore":
+		if st.Steps == at+1 { // done
+			snaps = append(snaps[:at+1], now)
+			at++
+			w.undo(1)
+			same(t, "restored and undone", snaps[at-1], w.snapshot())
+			w.redo(1)
+			return at, snaps
+		}
+		snaps = snaps[:at+1+st.Redoable] // it may have dropped what was undone
+	case "undo", "redo":
+		at = st.Steps
+	}
+	if st.Steps != at || st.Redoable != len(snaps)-1-at {
+		t.Fatalf("%+v after %s; want %d of %d", st, k.Kind, at, len(snaps)-1)
+	}
+	same(t, "after a killed "+k.Kind, snaps[at], now)
+	return at, snaps
+}
