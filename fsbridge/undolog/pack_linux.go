@@ -158,6 +158,9 @@ const packDepth = 100
 // packable checks a whole tree before anything of it is written.
 func packable(dirfd int, name string, c *blobCheck, depth int) error {
 	st, err := hostfs.StatAt(dirfd, name)
+	if errors.Is(err, unix.EACCES) { // inside a directory that may not be searched
+		return errKeepRaw
+	}
 	if err != nil {
 		return err
 	}

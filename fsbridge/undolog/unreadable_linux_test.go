@@ -55,3 +55,19 @@ func TestAttributesOfUnreadableFile(t *testing.T) {
 		})
 	}
 }
+
+// TestCompressUnsearchable: an adopted directory that may be listed but not
+// searched stays as it is, and does not keep the rest from being compressed.
+func TestCompressUnsearchable(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() { w.ok(w.mkdir("d")); w.ok(w.mkdir("d/e")); w.ok(w.chmod("d", 0o400)) })
+	w.step(func() { w.ok(w.create("f", "other")) })
+	before := w.snapshot()
+	w.restore("d", 0)
+	if _, err := w.log.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.undo(1)
+	same(t, "undone", before, w.snapshot())
+}
