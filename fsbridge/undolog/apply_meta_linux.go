@@ -119,6 +119,7 @@ func (e *engine) metaAll(ctx context.Context) error {
 	}
 	for i := len(e.final) - 1; i >= 0; i-- {
 		n := e.final[i]
+		e.changedInode(e.idOf(n)) // at least its mtime
 		if n.Created {
 			continue
 		}
