@@ -30,8 +30,7 @@ func DefaultUndoDir(workdir string) (string, error) {
 	}
 	name := filepath.Base(path)
 	if state, err := stateDir(); err == nil {
-		sum := sha256.Sum256([]byte(path))
-		dir := filepath.Join(state, "undo", name+"-"+hex.EncodeToString(sum[:8]))
+		dir := filepath.Join(state, "undo", keyed(path))
 		if !within(dir, path) && sameFileSystem(existing(dir), path) {
 			return dir, nil
 		}
@@ -40,6 +39,26 @@ func DefaultUndoDir(workdir string) (string, error) {
 		return "", fmt.Errorf("%w: %s has no place for an undo directory beside it; name one with --undo-dir", ErrDirectory, path)
 	}
 	return filepath.Join(filepath.Dir(path), "."+name+".sandbox-undo"), nil
+}
+
+// MachineDir returns where the persistent machine of a session is kept whose
+// first working folder is workdir. Nothing is created.
+func MachineDir(workdir string) (string, error) {
+	path, err := resolve(workdir)
+	if err != nil {
+		return "", err
+	}
+	state, err := stateDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(state, "machines", keyed(path)), nil
+}
+
+// keyed is a name for what belongs to a folder, which people recognise.
+func keyed(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Base(path) + "-" + hex.EncodeToString(sum[:8])
 }
 
 // stateDir is where this program keeps what outlives it.

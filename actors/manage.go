@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -182,6 +183,11 @@ func (s *Session) restart(ctx context.Context) error {
 	}
 	for _, w := range s.dirs {
 		if err := w.unserve(ctx); err != nil {
+			return err
+		}
+	}
+	if w, ok := s.cfg.Runtime.(hypervisor.Wiper); ok {
+		if err := w.Wipe(ctx); err != nil {
 			return err
 		}
 	}

@@ -32,6 +32,12 @@ type Runtime interface {
 	Start(ctx context.Context, cfg Config) (Guest, error)
 }
 
+// Wiper is a [Runtime] whose guests leave something for the next.
+type Wiper interface {
+	// Wipe throws that away. It is called while no guest runs.
+	Wipe(ctx context.Context) error
+}
+
 // TransportKind says how a bridge talks to the kernel that mounts it.
 type TransportKind uint8
 

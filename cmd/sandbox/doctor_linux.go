@@ -143,7 +143,11 @@ func cgroupFinding() finding {
 // kvmFinding tells whether machines are accelerated: QEMU has to start one, to
 // be sure. Without QEMU only the device can be looked at.
 func (a *app) kvmFinding(ctx context.Context) finding {
-	accel, why, err := a.machine().Acceleration(ctx)
+	accel, why, err := "", error(nil), error(nil)
+	rt, err := a.machine()
+	if err == nil {
+		accel, why, err = rt.Acceleration(ctx)
+	}
 	switch {
 	case err != nil:
 		fd, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -164,7 +168,11 @@ func (a *app) kvmFinding(ctx context.Context) finding {
 // machineFinding says whether --isolation vm works. The jail is the default: a
 // machine that cannot be started is no failure.
 func (a *app) machineFinding(ctx context.Context) finding {
-	if err := a.machine().Probe(ctx); err != nil {
+	rt, err := a.machine()
+	if err == nil {
+		err = rt.Probe(ctx)
+	}
+	if err != nil {
 		detail, advice, _ := strings.Cut(strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error()), "; ")
 		return finding{Name: "virtual machine", State: "warn", Detail: detail, Advice: advice}
 	}

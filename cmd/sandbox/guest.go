@@ -13,32 +13,40 @@ import (
 func (a *app) guestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "guest",
-		Short: "Make what virtual machines boot",
+		Short: "Make what virtual machines boot, throw away what they keep",
 		Args:  checkArgs(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.guestBuildCommand())
+	cmd.AddCommand(a.guestBuildCommand(), a.guestResetCommand())
 	return cmd
 }
 
 func (a *app) guestBuildCommand() *cobra.Command {
 	var o image.Options
+	var root rootOptions
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Download a kernel and make the image that virtual machines boot",
 		Long: "Download a kernel and a busybox from the distribution (apt, no root needed) and make the image that virtual\n" +
-			"machines boot. It is kept in the user's cache directory; an image that is there and whole stays.",
+			"machines boot. It is kept in the user's cache directory; an image that is there and whole stays.\n\n" +
+			"With --rootfs debian it makes a Debian system beside it, which machines have from then on: compilers, git,\n" +
+			"python3 and what is named with --include. That needs mmdebstrap and squashfs-tools.",
 		Args: checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Logger = a.log
-			return a.guestBuild(cmd, o, force)
+			o.Logger, root.o.Logger = a.log, a.log
+			return a.guestBuild(cmd, o, root, force)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Arch, "arch", runtime.GOARCH, "the guest's architecture: amd64 or arm64")
 	f.StringVar(&o.Dir, "image-dir", "", "`folder` of images instead of the one in the user's cache")
-	f.BoolVar(&force, "force", false, "build again, with the newest packages")
+	f.BoolVar(&force, "force", false, "build again, with the newest packages; with --rootfs only that")
+	f.StringVar(&root.kind, "rootfs", "", "make a root file system too: debian")
+	f.StringSliceVar(&root.o.Include, "include", nil, "`packages` to have in it beside the usual ones (repeatable)")
+	f.BoolVar(&root.o.Minimal, "minimal", false, "no packages in it but Debian's essential ones and those of --include")
+	f.StringVar(&root.o.Suite, "suite", "", "the Debian `release` to take: this system's, or stable, if not given")
+	f.StringVar(&root.o.Mirror, "mirror", "", "the `URL` of a mirror instead of Debian's own")
 	f.BoolVar(&o.Generic, "generic", false, "the distribution's general kernel: larger, with more drivers")
 	f.StringVar(&o.KernelPackage, "kernel-package", "", "a .deb `file` to take the kernel from")
 	f.StringVar(&o.BusyboxPackage, "busybox-package", "", "a .deb `file` to take busybox from")
@@ -52,11 +60,15 @@ type builtImage struct {
 	Dir   string `json:"dir"`
 	Built bool   `json:"built"` // now, not before
 	image.Manifest
+	RootFS *builtRoot `json:"rootfs,omitempty"`
 }
 
-func (a *app) guestBuild(cmd *cobra.Command, o image.Options, force bool) error {
+func (a *app) guestBuild(cmd *cobra.Command, o image.Options, root rootOptions, force bool) error {
 	if o.Arch != "amd64" && o.Arch != "arm64" {
 		return usageError{fmt.Errorf("--arch: %q is not one of amd64, arm64", o.Arch)}
+	}
+	if err := root.check(); err != nil {
+		return usageError{err}
 	}
 	var err error
 	if o.Dir == "" {
@@ -68,24 +80,42 @@ func (a *app) guestBuild(cmd *cobra.Command, o image.Options, force bool) error 
 	if err == nil {
 		err = i.Verify()
 	}
-	built := force || errors.Is(err, image.ErrNone)
-	if built {
-		if !a.flags.json {
-			fmt.Fprintln(a.stderr, "building the image for "+o.Arch+"; this downloads about 30 MB")
-		}
+	out := builtImage{Built: force && root.kind == "" || errors.Is(err, image.ErrNone)}
+	if out.Built {
+		a.note("building the image for " + o.Arch + "; this downloads about 30 MB")
 		i, err = image.Build(cmd.Context(), o)
 	}
 	if err != nil {
 		return err
 	}
+	out.Dir, out.Manifest = i.Dir, i.Manifest
+	if root.kind != "" {
+		root.o.Dir, root.o.Arch = o.Dir, o.Arch
+		if out.RootFS, err = a.rootBuild(cmd.Context(), root.o, force); err != nil {
+			return err
+		}
+	}
 	if a.flags.json {
-		return a.printJSON(builtImage{Dir: i.Dir, Built: built, Manifest: i.Manifest})
+		return a.printJSON(out)
 	}
-	state := "is built already (--force builds it again)"
-	if built {
-		state = "built"
-	}
-	fmt.Fprintf(a.stdout, "%s: %s\n  Linux %s for %s, %d modules, %d programs\n", shown(i.Dir), state, i.Manifest.Kernel, i.Manifest.Arch,
+	fmt.Fprintf(a.stdout, "%s: %s\n  Linux %s for %s, %d modules, %d programs\n", shown(i.Dir), builtText(out.Built), i.Manifest.Kernel, i.Manifest.Arch,
 		len(i.Manifest.Modules), i.Manifest.Applets)
+	if r := out.RootFS; r != nil {
+		fmt.Fprintf(a.stdout, "%s: %s\n  Debian %s, %d packages, %s\n", shown(r.Dir), builtText(r.Built), r.Suite, len(r.Packages), bytesText(r.File.Bytes))
+	}
 	return nil
+}
+
+// note tells people what takes long.
+func (a *app) note(text string) {
+	if !a.flags.json {
+		fmt.Fprintln(a.stderr, text)
+	}
+}
+
+func builtText(now bool) string {
+	if now {
+		return "built"
+	}
+	return "is built already (--force builds it again)"
 }

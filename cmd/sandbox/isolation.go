@@ -3,14 +3,15 @@ package main
 import (
 	"path/filepath"
 
+	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
 	"github.com/codeagent/sandbox/hypervisor/none"
 )
 
-// isolation returns the runtime for a value of --isolation. auto is the jail:
-// "none" must be asked for.
-func (a *app) isolation(name string) (hypervisor.Runtime, error) {
+// isolation returns the runtime for a value of --isolation and the working
+// folders. auto is the jail: "none" must be asked for.
+func (a *app) isolation(name string, dirs ...actors.Directory) (hypervisor.Runtime, error) {
 	switch name {
 	case "none":
 		dir, err := runtimeDir()
@@ -20,7 +21,7 @@ func (a *app) isolation(name string) (hypervisor.Runtime, error) {
 		a.remark("sandbox: --isolation none: this command is NOT isolated; only its changes to the working folder can be undone")
 		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Umask: a.umask, Logger: a.log}), nil
 	case "vm":
-		return a.machine(), nil
+		return a.machine(dirs...)
 	default:
 		o := jail.Options{Umask: a.umask, Logger: a.log}
 		if guest := guestBinary(); len(guest) > 0 {

@@ -29,7 +29,7 @@ type runOptions struct {
 var sessionFlags = []string{
 	"isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
 	"barriers", "symlinks", "durability", "gitignore", "cache", "hide", "show", "debug",
-	"network", "allow-host", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path",
+	"network", "allow-host", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
 }
 
 // serveFlags set those that only serve has.
@@ -224,7 +224,7 @@ func (a *app) sessionConfigFor(dirs []actors.Directory) (_ actors.Config, err er
 	if cfg.Network, err = a.network(); err != nil {
 		return cfg, err
 	}
-	cfg.Runtime, err = a.isolation(a.conf.Isolation)
+	cfg.Runtime, err = a.isolation(a.conf.Isolation, dirs...)
 	return cfg, err
 }
 

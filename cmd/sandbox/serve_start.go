@@ -127,10 +127,6 @@ func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, er
 		if r.VMMode == "persistent" {
 			remark("vm_mode", "the jail has no disk of its own; only the working directories last, and /tmp is gone when the session ends")
 		}
-	case "vm":
-		if r.VMMode == "persistent" {
-			remark("vm_mode", "machines have no disk of their own; only the working directories last")
-		}
 	case "none":
 		if r.NetworkPolicy != "" && r.NetworkPolicy != "open" || len(r.NetworkAllow) > 0 {
 			return nil, &stdio.Error{
@@ -184,6 +180,7 @@ func settings(r stdio.StartRequest) (out []setting) {
 	text("undo.barriers", r.BarrierPolicy)
 	text("undo.symlinks", r.SymlinkPolicy)
 	text("undo.durability", r.Durability)
+	text("vm.mode", r.VMMode)
 	put(&out, "undo.gitignore", r.Gitignore, func(v bool) any { return v })
 	if l := r.UndoLimits; l != nil {
 		put(&out, "undo.max_bytes", l.MaxLogSizeBytes, func(v int64) any { return v })

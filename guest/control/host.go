@@ -46,6 +46,7 @@ type Host struct {
 	link    *Link
 	problem func(error)
 	hello   chan *Message
+	refused chan string // why there will be no hello; room for one
 	done    chan struct{}
 
 	sending sync.Mutex // keeps exec messages in the order of env
@@ -70,6 +71,7 @@ func NewHost(c Conn, problem func(error)) *Host {
 		link:    NewLink(c),
 		problem: problem,
 		hello:   make(chan *Message, 1),
+		refused: make(chan string, 1),
 		done:    make(chan struct{}),
 		state:   NewState(),
 		procs:   make(map[int64]*Proc),
@@ -80,7 +82,8 @@ func NewHost(c Conn, problem func(error)) *Host {
 	return h
 }
 
-// Hello waits for the guest's first message and checks its version.
+// Hello waits for the guest's first message and checks its version. A guest that
+// cannot set itself up says why in its place.
 func (h *Host) Hello(ctx context.Context) (warnings []string, err error) {
 	select {
 	case m := <-h.hello:
@@ -88,11 +91,22 @@ func (h *Host) Hello(ctx context.Context) (warnings []string, err error) {
 			return nil, fmt.Errorf("control: the guest speaks version %d, we speak %d", m.Version, Version)
 		}
 		return m.Warnings, nil
+	case why := <-h.refused:
+		return nil, refusal(why)
 	case <-h.done:
-		return nil, h.Err()
+		select {
+		case why := <-h.refused: // it came before the end
+			return nil, refusal(why)
+		default:
+			return nil, h.Err()
+		}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+func refusal(why string) error {
+	return fmt.Errorf("control: the guest cannot set itself up: %.500q", why)
 }
 
 // Done is closed when the channel has ended.
@@ -244,6 +258,13 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 	case TypeHello:
 		h.hello <- m // State lets one pass
 	case TypeError:
+		if !h.greeted() {
+			select {
+			case h.refused <- m.Error:
+				return nil
+			default:
+			}
+		}
 		return fmt.Errorf("control: the guest reports: %.500q", m.Error)
 	case TypeStepStarted:
 		if terminal != nil {
@@ -263,6 +284,12 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 		p.finish(st, nil)
 	}
 	return nil
+}
+
+func (h *Host) greeted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state.hello
 }
 
 func (h *Host) finish(err error) {

@@ -23,6 +23,12 @@ const (
 	CablePort  = 564 // of the first folder
 )
 
+// Serial numbers of a machine's disks, as /sys/block/*/serial has them.
+const (
+	RootFSSerial = "rootfs"
+	DiskSerial   = "persistent"
+)
+
 // MachinePlan is the first line that a virtual machine's host sends: what its
 // init has to set up before it says hello.
 type MachinePlan struct {
@@ -34,6 +40,8 @@ type MachinePlan struct {
 	Umask    int            `json:"umask"`
 	Env      []Text         `json:"env"` // of commands that bring none
 	Shares   []MachineShare `json:"shares"`
+	RootFS   bool           `json:"rootfs,omitempty"` // the system is on a disk, which is read-only
+	Disk     bool           `json:"disk,omitempty"`   // what the guest writes goes to a disk that outlives it
 	// Network is nil for a machine without a network card.
 	Network *MachineNetwork `json:"network,omitempty"`
 }

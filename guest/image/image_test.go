@@ -150,8 +150,11 @@ func TestOwnFiles(t *testing.T) {
 	if again, err := io.ReadAll(io.NewSectionReader(f.Kernel, 0, 100)); err != nil || string(again) != "kernel" {
 		t.Errorf("the kernel is %q, %v", again, err)
 	}
-	if _, err := f.RootFS.WriteAt([]byte("D"), 0); err != nil {
-		t.Errorf("the root's disk: %v", err)
+	if got, err := io.ReadAll(f.RootFS); err != nil || string(got) != "disk" {
+		t.Errorf("the root file system is %q, %v", got, err)
+	}
+	if _, err := f.RootFS.WriteAt([]byte("D"), 0); err == nil {
+		t.Error("the root file system can be written")
 	}
 	for what, change := range map[string]func(*Source){
 		"--kernel-path": func(s *Source) { s.KernelPath = dir }, "--initrd-path": func(s *Source) { s.InitrdPath = dir + "/none" },
@@ -260,9 +263,9 @@ func TestLoadOrder(t *testing.T) {
 	add("virtiofs", "fuse", "?gone")
 	add("ext4", "jbd2")
 	add("jbd2", "?ext4")
-	order, err := loadOrder(all, parseBuiltin([]byte("kernel/fs/fuse/fuse.ko\n")))
-	if err != nil {
-		t.Fatal(err)
+	order, always, err := loadOrder(all, parseBuiltin([]byte("kernel/fs/fuse/fuse.ko\n")))
+	if err != nil || always != 5 {
+		t.Fatal(always, err)
 	}
 	var names []string
 	for _, m := range order {
@@ -272,11 +275,11 @@ func TestLoadOrder(t *testing.T) {
 		t.Error(got)
 	}
 	delete(all, "virtio_ring")
-	if _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
+	if _, _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
 		t.Errorf("a module is missing: %v", err)
 	}
 	add("virtio_ring", "virtio_pci")
-	if _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
+	if _, _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
 		t.Errorf("a circle: %v", err)
 	}
 }

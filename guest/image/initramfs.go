@@ -12,8 +12,10 @@ import (
 
 // Names inside the initramfs.
 const (
-	// ModuleList names the modules to load, one path a line, in order.
-	ModuleList = "lib/modules/list"
+	// ModuleList names the modules to load, one path a line, in order, and
+	// DiskModuleList those that a machine with disks loads after them.
+	ModuleList     = "lib/modules/list"
+	DiskModuleList = "lib/modules/list-disks"
 	// GuestUser is the ordinary user that commands run as; the host says at
 	// start which number it has.
 	GuestUser = "sandbox"
@@ -22,8 +24,9 @@ const (
 // directories of a guest that are empty until it runs.
 var directories = []string{"dev", "proc", "sys", "run", "tmp", "mnt", "root", "home", "bin", "sbin", "usr", "usr/bin", "usr/sbin", "etc", "lib", "lib/modules", "var", "var/tmp"}
 
-// baseRecords are the contents of base.cpio.
-func baseRecords(busybox []byte, applets []string, modules []*module) []cpio.Record {
+// baseRecords are the contents of base.cpio. The first of the modules, always of
+// them, are those that every machine loads.
+func baseRecords(busybox []byte, applets []string, modules []*module, always int) []cpio.Record {
 	var rs []cpio.Record
 	for _, d := range directories {
 		mode := uint64(0o755)
@@ -39,14 +42,19 @@ func baseRecords(busybox []byte, applets []string, modules []*module) []cpio.Rec
 			rs = append(rs, cpio.Symlink("bin/"+a, "busybox"))
 		}
 	}
-	var list strings.Builder
-	for _, m := range modules {
+	var list, forDisks strings.Builder
+	for i, m := range modules {
 		file := path.Join("lib/modules", m.name+".ko")
 		rs = append(rs, cpio.StaticFile(file, string(m.content), 0o644))
-		fmt.Fprintln(&list, "/"+file)
+		if i < always {
+			fmt.Fprintln(&list, "/"+file)
+		} else {
+			fmt.Fprintln(&forDisks, "/"+file)
+		}
 	}
 	return append(rs,
 		cpio.StaticFile(ModuleList, list.String(), 0o644),
+		cpio.StaticFile(DiskModuleList, forDisks.String(), 0o644),
 		cpio.StaticFile("etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n", 0o644),
 		cpio.StaticFile("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", 0o644),
 		cpio.StaticFile("etc/profile", "export PATH=/usr/local/bin:/usr/bin:/bin\n", 0o644),

@@ -10,15 +10,13 @@ import (
 	"strings"
 )
 
-// wanted are the modules of a guest, by the name that the kernel gives them.
-// Those that a kernel has built in are skipped; one that it has not at all is
-// an error only if it is in needed.
+// The modules of a guest, by the name that the kernel gives them. Those that a
+// kernel has built in are skipped; one that it has not at all is an error only if
+// it is needed. Those for disks are loaded only by a machine that has one.
 var (
 	needed = []string{"virtio_pci", "virtio_console", "virtio_net", "fuse", "virtiofs"}
-	useful = []string{
-		"virtio_blk", "virtio_rng", "virtio_balloon", "ext4", "overlay", "af_packet",
-		"9p", "9pnet_fd", "virtio_mmio",
-	}
+	useful = []string{"virtio_rng", "virtio_balloon", "af_packet", "9p", "9pnet_fd", "virtio_mmio"}
+	disks  = []string{"virtio_blk", "overlay", "squashfs", "erofs", "ext4"}
 )
 
 // module is one file of lib/modules/VERSION/kernel.
@@ -80,10 +78,10 @@ func parseModule(name string, content []byte) (m *module, err error) {
 	return m, nil
 }
 
-// loadOrder returns the modules to load, each after those that it needs.
-// builtin reports modules that the kernel contains.
-func loadOrder(all map[string]*module, builtin func(string) bool) ([]*module, error) {
-	var order []*module
+// loadOrder returns the modules to load, each after those that it needs: first
+// those that every machine loads, always of them. builtin reports modules that
+// the kernel contains.
+func loadOrder(all map[string]*module, builtin func(string) bool) (order []*module, always int, err error) {
 	state := map[string]int{} // 1 under way, 2 done
 	var visit func(name, by string) error
 	visit = func(name, by string) error {
@@ -115,14 +113,17 @@ func loadOrder(all map[string]*module, builtin func(string) bool) ([]*module, er
 		order = append(order, m)
 		return nil
 	}
-	var err error
 	for _, n := range needed {
 		err = errors.Join(err, visit(n, "the guest"))
 	}
 	for _, n := range useful {
 		err = errors.Join(err, visit("?"+n, "the guest"))
 	}
-	return order, err
+	always = len(order)
+	for _, n := range disks {
+		err = errors.Join(err, visit("?"+n, "the guest"))
+	}
+	return order, always, err
 }
 
 // parseBuiltin reads modules.builtin: one path a line.

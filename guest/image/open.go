@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -99,6 +100,8 @@ type Source struct {
 	// are taken as they are. With the first two neither an image nor Guest is
 	// needed.
 	KernelPath, InitrdPath, RootFSPath string
+	// NoRootFS leaves the guest with busybox, even if a root file system was built.
+	NoRootFS bool
 }
 
 // Files are open files, which belong to the caller.
@@ -106,7 +109,7 @@ type Files struct {
 	Kernel *os.File
 	// Initrd may have no name: it is to be opened by its descriptor.
 	Initrd *os.File
-	// RootFS is a disk for the guest's root, open for writing, or nil.
+	// RootFS is the guest's root file system, open for reading, or nil.
 	RootFS *os.File
 	// Version of the kernel; empty if it is the user's own.
 	Version string
@@ -158,10 +161,26 @@ func (s Source) Open() (f Files, err error) {
 	if err != nil {
 		return f, err
 	}
-	if s.RootFSPath != "" {
-		f.RootFS, err = openOwn("--rootfs-path", s.RootFSPath, os.O_RDWR)
-	}
+	f.RootFS, err = s.rootFS()
 	return f, err
+}
+
+// rootFS opens the user's own, or the one that was built, if there is one.
+func (s Source) rootFS() (*os.File, error) {
+	if s.RootFSPath != "" {
+		return openOwn("--rootfs-path", s.RootFSPath, os.O_RDONLY)
+	}
+	if s.NoRootFS || s.Dir == "" {
+		return nil, nil
+	}
+	r, err := OpenRootFS(s.Dir, s.Arch)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.open()
 }
 
 func openOwn(flag, path string, mode int) (*os.File, error) {

@@ -48,7 +48,7 @@ func serveMachine() error {
 	if err := mountSystem(); err != nil {
 		return err
 	}
-	warnings, err := loadModules()
+	warnings, err := loadModules(moduleList)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,8 @@ func serveMachine() error {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
 	if err := setUpMachine(plan); err != nil {
-		return err
+		// So that people see it without reading the console.
+		return errors.Join(err, control.NewLink(port).Send(&control.Message{Type: control.TypeError, Error: err.Error()}))
 	}
 	unix.Umask(plan.Umask)
 	env := make([]string, len(plan.Env))
@@ -108,10 +109,11 @@ func mountSystem() error {
 	return os.MkdirAll(notifyDir, 0o755)
 }
 
-// loadModules loads the image's modules in their order. One that the hardware
-// does not ask for is no error, a missing port or file system will be.
-func loadModules() (warnings []string, err error) {
-	f, err := os.Open(moduleList)
+// loadModules loads the modules of one of the image's lists in their order. One
+// that the hardware does not ask for is no error, a missing port or file system
+// will be.
+func loadModules(list string) (warnings []string, err error) {
+	f, err := os.Open(list)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // a kernel with everything built in
 	}
@@ -161,6 +163,10 @@ func openPort(name string) (*os.File, error) {
 
 // setUpMachine carries out the plan.
 func setUpMachine(p control.MachinePlan) error {
+	accounts, err := switchRoot(p)
+	if err != nil {
+		return err
+	}
 	if p.TimeNS > 0 {
 		if err := setClock(time.Unix(0, p.TimeNS)); err != nil {
 			return err
@@ -181,7 +187,7 @@ func setUpMachine(p control.MachinePlan) error {
 			return fmt.Errorf("setting up the network: %w", err)
 		}
 	}
-	if err := writeUsers(p.UID, p.GID); err != nil {
+	if err := writeUsers(p, accounts); err != nil {
 		return err
 	}
 	for i, s := range p.Shares {
@@ -216,6 +222,9 @@ func mountShare(s control.MachineShare, stream int) error {
 	if err := os.MkdirAll(string(s.Path), 0o755); err != nil {
 		return err
 	}
+	if err := openWay(string(s.Path)); err != nil {
+		return err
+	}
 	if s.NineP {
 		return mount9P(s, stream, mountFlags(s))
 	}
@@ -231,24 +240,6 @@ func mountFlags(s control.MachineShare) uintptr {
 		flags |= unix.MS_RDONLY
 	}
 	return flags
-}
-
-// writeUsers makes the ordinary user, with the number that the host gave it.
-func writeUsers(uid, gid int) error {
-	home := "/home/sandbox"
-	files := map[string]string{
-		"/etc/passwd": fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\nsandbox:x:%d:%d:sandbox:%s:/bin/sh\n", uid, gid, home),
-		"/etc/group":  fmt.Sprintf("root:x:0:\nsandbox:x:%d:\n", gid),
-	}
-	for file, text := range files {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		return err
-	}
-	return os.Chown(home, uid, gid)
 }
 
 // dropCaches forgets the names, attributes and clean pages of the working

@@ -40,6 +40,8 @@ type machine struct {
 	// cable is the end of what carries the folders where they are no devices, as
 	// fd=N or path=P.
 	cable string
+
+	rootfs, disk int // descriptors of the disks; 0: there is none
 }
 
 // shareDevice is a working folder by virtio-fs.
@@ -135,7 +137,33 @@ func (m machine) args() []string {
 	if m.cable != "" {
 		a = append(a, m.cableDevice()...)
 	}
-	return slices.Clip(a)
+	return slices.Clip(append(a, m.disks()...))
+}
+
+// disks are the root file system, read-only, and the persistent disk. QEMU gets
+// descriptors for both, as sets of one. The lock is ours; an error of the host's is
+// the guest's too.
+func (m machine) disks() (a []string) {
+	for i, d := range []struct {
+		serial   string
+		fd       int
+		readOnly bool
+	}{{control.RootFSSerial, m.rootfs, true}, {control.DiskSerial, m.disk, false}} {
+		if d.fd == 0 {
+			continue
+		}
+		mode, device := ",discard=unmap", ""
+		if d.readOnly {
+			mode = ",read-only=on"
+		} else {
+			device = ",werror=report,rerror=report"
+		}
+		set := strconv.Itoa(i + 1)
+		a = append(a, "-add-fd", fmt.Sprintf("fd=%d,set=%s", d.fd, set),
+			"-blockdev", "driver=file,node-name="+d.serial+",filename=/dev/fdset/"+set+",locking=off"+mode,
+			"-device", "virtio-blk-pci,drive="+d.serial+",serial="+d.serial+device)
+	}
+	return a
 }
 
 // cableDevice is the cable. A descriptor is taken by every QEMU, a path only by

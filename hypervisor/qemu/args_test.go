@@ -31,6 +31,11 @@ func TestArgs(t *testing.T) {
 			return m
 		},
 		"linux-arm64-kvm": func() machine { m := base; m.arch = "arm64"; return m },
+		"linux-amd64-disks": func() machine {
+			m := base
+			m.shares, m.rootfs, m.disk = nil, 8, 9
+			return m
+		},
 		"darwin-arm64-hvf": func() machine {
 			m := named
 			m.os, m.arch, m.accel = "darwin", "arm64", "hvf"

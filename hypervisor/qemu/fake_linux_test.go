@@ -180,6 +180,9 @@ func (f fake) play(way string) int {
 	switch way {
 	case "old":
 		f.hello(control.Version + 1)
+	case "cannot":
+		fmt.Fprintln(f.control, `{"type":"error","error":"mounting the persistent disk: bad message\u001b[2J"}`)
+		return 0
 	case "floods":
 		f.hello(control.Version)
 		for {

@@ -31,6 +31,7 @@ type guest struct {
 	accel  string
 	cpus   int
 	kernel string
+	rootfs bool // it has a root file system of its own
 	began  time.Time
 
 	pid      int // of QEMU
@@ -62,6 +63,7 @@ var _ hypervisor.Guest = (*guest)(nil)
 // Times after which something that does not answer is given up.
 const (
 	stopGrace   = 3 * time.Second  // the guest's end when it is asked to
+	diskGrace   = 30 * time.Second // the same for one that has a disk to write to
 	ownEnd      = 2 * time.Second  // its end of which a broken connection was seen first
 	monitorTime = 30 * time.Second // an answer of QEMU's
 	cacheTime   = 10 * time.Second // an answer of the guest's, about its caches
@@ -398,11 +400,15 @@ func (g *guest) Facts() map[string]string {
 		"gid":          strconv.Itoa(g.user.gid),
 		"user":         guestUser,
 		"home":         guestHome,
+		"mode":         "ephemeral",
 		"started_at":   g.began.Format(time.RFC3339),
 	}
 	g.networkFacts(f)
 	if g.kernel != "" {
 		f["kernel"] = g.kernel
+	}
+	if g.o.Disk.Path != "" {
+		f["mode"], f["disk"] = "persistent", g.o.Disk.Path
 	}
 	g.mu.Lock()
 	f["paused"] = strconv.FormatBool(g.resumed != nil)
@@ -436,7 +442,11 @@ func (g *guest) Stop(ctx context.Context) error {
 	g.mu.Unlock()
 	if !paused {
 		go func() { _ = g.host.Shutdown() }() // if it cannot hear us, it is killed below
-		grace, cancel := context.WithTimeout(ctx, stopGrace)
+		patience := stopGrace
+		if g.o.Disk.Path != "" {
+			patience = diskGrace
+		}
+		grace, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		select {
 		case <-g.done:

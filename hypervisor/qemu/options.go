@@ -31,6 +31,8 @@ const (
 // them.
 type Image struct {
 	Kernel, Initrd *os.File
+	// RootFS is the guest's root file system, open for reading; nil: the initramfs.
+	RootFS *os.File
 	// Version of the kernel, for people; may be empty.
 	Version string
 }
@@ -56,6 +58,9 @@ type Options struct {
 	// virtio-fs: for systems and emulators without vhost-user. The guest's kernel
 	// must have it.
 	NineP bool
+	// Disk keeps what the guest writes outside of the folders; without one that is
+	// in memory and gone with the machine.
+	Disk Disk
 	// Umask is what commands start with.
 	Umask int
 	// Network is how the guest's network is made, where the configuration's

@@ -47,7 +47,11 @@ func (r *Runtime) Probe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, hypervisor.ErrUnavailable)
 	}
-	return errors.Join(img.Kernel.Close(), img.Initrd.Close())
+	err = errors.Join(img.Kernel.Close(), img.Initrd.Close())
+	if img.RootFS != nil {
+		err = errors.Join(err, img.RootFS.Close())
+	}
+	return err
 }
 
 // Acceleration says what machines run on: "kvm", or "tcg" and why not KVM.

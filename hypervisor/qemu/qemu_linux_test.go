@@ -87,6 +87,7 @@ func TestBadBoots(t *testing.T) {
 		"refuses": {"QEMU ended unexpectedly (exit status 1: fake: cannot set up guest memory", "its console is empty"},
 		"panics":  {"the guest's kernel gave up: Kernel panic - not syncing: VFS: Unable to mount root fs", "console ends with:\n    [    0.9] no root"},
 		"old":     {"the guest speaks version 2, we speak 1"},
+		"cannot":  {`the guest cannot set itself up: "mounting the persistent disk: bad message\x1b[2J"`},
 		"babbles": {"nonsense on its control channel"},
 	} {
 		t.Run(way, func(t *testing.T) {

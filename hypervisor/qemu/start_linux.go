@@ -259,6 +259,9 @@ func (g *guest) image(ctx context.Context, m *machine, f *files) error {
 		return err
 	}
 	g.kernel = img.Version
+	if img.RootFS != nil {
+		m.rootfs, g.rootfs = f.add(img.RootFS), true
+	}
 	for _, p := range []struct {
 		file *os.File
 		path *string
@@ -269,7 +272,14 @@ func (g *guest) image(ctx context.Context, m *machine, f *files) error {
 		}
 		*p.path = fmt.Sprintf("/proc/self/fd/%d", f.add(file))
 	}
-	return nil
+	if g.o.Disk.Path == "" {
+		return nil
+	}
+	disk, err := g.o.Disk.Open(ctx)
+	if err == nil {
+		m.disk = f.add(disk)
+	}
+	return err
 }
 
 // readable returns a file that QEMU's user can open again: the same, or, if only
@@ -441,6 +451,7 @@ func (g *guest) greet(ctx context.Context, d *door) error {
 func (g *guest) plan() control.MachinePlan {
 	p := control.MachinePlan{
 		Hostname: g.cfg.Hostname, TimeNS: time.Now().UnixNano(), UID: g.user.uid, GID: g.user.gid, Umask: g.o.Umask,
+		RootFS: g.rootfs, Disk: g.o.Disk.Path != "",
 	}
 	if p.Hostname == "" {
 		p.Hostname = "sandbox"

@@ -251,7 +251,7 @@ timeout = "30s"
 		`isolation = "jail"`, `undo.symlinks = "read-only"`, `undo.barriers = "lock"`, `undo.durability = "power"`, `undo.gitignore = false`,
 		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`,
 		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.debug = false`, `bridge.cache = "none"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
-		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`,
+		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
 		`network.policy = "allowlist"`, `network.policy = "disabled"`,
 	}
 	refused := []string{
@@ -263,6 +263,7 @@ timeout = "30s"
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
 		`network.policy = "open"`, `network.allow = ["*"]`,
 		`vm.memory = "1GiB"`, `vm.cpus = 1`, `vm.acceleration = "tcg"`, `vm.fs_backend = "9p"`, `vm.boot_timeout = "1s"`, `vm.qemu = "/tmp/x"`, `vm.kernel = "/tmp/x"`, `vm.initrd = "/tmp/x"`,
+		`vm.rootfs = "/tmp/x"`, `vm.mode = "persistent"`, `vm.disk_size = 1`,
 	}
 	tried := map[string]bool{}
 	try := func(line string) error {

@@ -288,6 +288,21 @@ func machineKeys() []Key {
 			Doc:   "an initramfs of your own, a `file` with sandbox-guest as /init",
 			field: func(c *Config) any { return &c.VM.Initrd },
 		},
+		{
+			Name: "vm.rootfs", Flag: "rootfs-path",
+			Doc:   "a root file system of your own, a `file` (squashfs, erofs, ext4); empty: the one of 'sandbox guest build --rootfs debian', if there is one; none: busybox",
+			field: func(c *Config) any { return &c.VM.RootFS },
+		},
+		{
+			Name: "vm.mode", Enum: []string{"persistent", "ephemeral"}, Rule: Tighten, Flag: "vm-mode",
+			Doc:   "what a machine writes outside of the working folders: persistent keeps it on a disk of the folder's, in ephemeral it is gone with the machine",
+			field: func(c *Config) any { return &c.VM.Mode },
+		},
+		{
+			Name:  "vm.disk_size",
+			Doc:   "the size of a persistent machine's disk when it is made; it takes room as it fills",
+			field: func(c *Config) any { return &c.VM.DiskSize },
+		},
 	}
 }
 
@@ -318,7 +333,7 @@ func Default() Config {
 		MCP:        MCP{Timeout: Duration(120e9)},
 		Classifier: Classifier{AutoApprove: "all", MaxBytes: 32 << 10},
 		Network:    Network{Policy: "disabled"},
-		VM:         VM{Memory: 1 << 30, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(60e9)},
+		VM:         VM{Memory: 1 << 30, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(60e9), Mode: "ephemeral", DiskSize: 16 << 30},
 	}
 }
 

@@ -90,6 +90,9 @@ type VM struct {
 	BootTimeout          Duration
 	QEMU, Kernel, Initrd string
 	FSBackend            string // virtiofs or 9p
+	RootFS               string // a file, none, or empty for the one that was built
+	Mode                 string // persistent or ephemeral
+	DiskSize             Size
 }
 
 // Network is what commands in a virtual machine reach.
