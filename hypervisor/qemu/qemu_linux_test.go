@@ -3,6 +3,7 @@ package qemu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -86,7 +88,7 @@ func TestBadBoots(t *testing.T) {
 	for way, want := range map[string][]string{
 		"refuses": {"QEMU ended unexpectedly (exit status 1: fake: cannot set up guest memory", "its console is empty"},
 		"panics":  {"the guest's kernel gave up: Kernel panic - not syncing: VFS: Unable to mount root fs", "console ends with:\n    [    0.9] no root"},
-		"old":     {"the guest speaks version 2, we speak 1"},
+		"old":     {fmt.Sprintf("the guest speaks version %d, we speak %d", control.Version+1, control.Version)},
 		"cannot":  {`the guest cannot set itself up: "mounting the persistent disk: bad message\x1b[2J"`},
 		"babbles": {"nonsense on its control channel"},
 	} {
