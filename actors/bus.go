@@ -33,11 +33,13 @@ type bus struct {
 }
 
 type subscriber struct {
+	f func(Event)
+
 	mu    sync.Mutex
-	cond  *sync.Cond
+	only  []EventType // what it is told of; empty means everything
 	queue []Event
-	lost  int // events dropped since the last delivery
-	done  bool
+	lost  int  // events dropped since the last delivery
+	busy  bool // run runs
 }
 
 func newBus(clock supervision.Clock) *bus {
@@ -57,7 +59,10 @@ func (b *bus) emit(e Event) {
 		b.early = append(b.early, e)
 	}
 	for s := range b.subs {
-		s.push(e)
+		if len(s.only) == 0 || slices.Contains(s.only, e.Type) {
+			s.push(e)
+			b.wake(s)
+		}
 	}
 }
 
@@ -71,7 +76,6 @@ func (s *subscriber) push(e Event) {
 	}
 	s.queue = append(s.queue, e)
 	s.mu.Unlock()
-	s.cond.Signal()
 }
 
 // shed drops n events: the oldest of those that only announce something, then
@@ -87,20 +91,26 @@ func shed(queue []Event, n int) []Event {
 	return slices.Delete(kept, 0, n)
 }
 
-// subscribe calls f for every event. cancel returns when f will not be called
-// again, unless f itself calls it.
-func (b *bus) subscribe(f func(Event)) (cancel func()) { return b.join(f, 1) }
+// subscribe calls f for every event, or for every one of some types. Who names
+// types is told of what comes, not of what happened before.
+func (b *bus) subscribe(f func(Event), only ...EventType) (cancel func()) {
+	if len(only) > 0 {
+		return b.join(f, 0, only)
+	}
+	return b.join(f, 1, nil)
+}
 
 // observe is subscribe for who shows nothing to anybody: the first frontend
 // gets what happened before it all the same.
-func (b *bus) observe(f func(Event)) (cancel func()) { return b.join(f, 0) }
+func (b *bus) observe(f func(Event)) (cancel func()) { return b.join(f, 0, nil) }
 
-func (b *bus) join(f func(Event), shown int) (cancel func()) {
-	s := &subscriber{}
-	s.cond = sync.NewCond(&s.mu)
+func (b *bus) join(f func(Event), shown int, only []EventType) (cancel func()) {
+	s := &subscriber{f: f, only: only}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.queue = slices.Clone(b.early)
+	if len(only) == 0 {
+		s.queue = slices.Clone(b.early)
+	}
 	if shown > 0 {
 		b.early = nil
 	}
@@ -109,11 +119,9 @@ func (b *bus) join(f func(Event), shown int) (cancel func()) {
 	}
 	b.subs[s] = struct{}{}
 	b.shown += shown
-	b.wg.Add(1)
-	go func() {
-		defer b.wg.Done()
-		s.run(f)
-	}()
+	if len(s.queue) > 0 {
+		b.wake(s)
+	}
 	return func() {
 		b.mu.Lock()
 		if _, ok := b.subs[s]; ok {
@@ -121,38 +129,39 @@ func (b *bus) join(f func(Event), shown int) (cancel func()) {
 			b.shown -= shown
 		}
 		b.mu.Unlock()
-		s.end()
 	}
 }
 
-// end lets run deliver what is queued and return.
-func (s *subscriber) end() {
+// wake starts run, unless it runs. The caller holds the bus's lock.
+func (b *bus) wake(s *subscriber) {
 	s.mu.Lock()
-	s.done = true
-	s.mu.Unlock()
-	s.cond.Signal()
+	defer s.mu.Unlock()
+	if s.busy {
+		return
+	}
+	s.busy = true
+	b.wg.Go(s.run)
 }
 
-func (s *subscriber) run(f func(Event)) {
+// run delivers until nothing is queued.
+func (s *subscriber) run() {
 	for {
 		s.mu.Lock()
-		for len(s.queue) == 0 && !s.done {
-			s.cond.Wait()
-		}
-		events, done, lost := s.queue, s.done, s.lost
+		events, lost := s.queue, s.lost
 		s.queue, s.lost = nil, 0
+		s.busy = len(events) > 0
 		s.mu.Unlock()
+		if len(events) == 0 {
+			return
+		}
 		if lost > 0 {
-			f(Event{
+			s.f(Event{
 				Type: EventWarning, At: events[0].At, Lost: lost,
 				Message: fmt.Sprintf("%d event(s) were dropped because this frontend reads too slowly; ask for the history and the status", lost),
 			})
 		}
 		for _, e := range events {
-			f(e)
-		}
-		if done && len(events) == 0 {
-			return
+			s.f(e)
 		}
 	}
 }
@@ -161,9 +170,6 @@ func (s *subscriber) run(f func(Event)) {
 func (b *bus) close() {
 	b.mu.Lock()
 	b.closed = true
-	for s := range b.subs {
-		s.end()
-	}
 	b.subs = map[*subscriber]struct{}{}
 	b.mu.Unlock()
 	b.wg.Wait()

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,5 +76,23 @@ func TestObserverLeavesTheBacklog(t *testing.T) {
 	b.close()
 	if got["observer"] != 3 || got["frontend"] != 3 {
 		t.Errorf("heard: %v, want 3 each", got)
+	}
+}
+
+// Who names types is told of these, from now on, and takes the beginning from
+// nobody.
+func TestBusOnly(t *testing.T) {
+	b := newBus(supervision.RealClock{})
+	b.emit(Event{Type: EventSafeguardTriggered, Step: 1})
+	var some, all []int64
+	cancel := b.subscribe(func(e Event) { some = append(some, int64(e.Step)) }, EventSafeguardTriggered)
+	defer cancel()
+	b.emit(Event{Type: EventStepStarted, Step: 2})
+	b.emit(Event{Type: EventSafeguardTriggered, Step: 3})
+	b.subscribe(func(e Event) { all = append(all, int64(e.Step)) })
+	b.emit(Event{Type: EventSafeguardTriggered, Step: 4})
+	b.close() // when everything is delivered
+	if !slices.Equal(some, []int64{3, 4}) || !slices.Equal(all, []int64{1, 2, 3, 4}) {
+		t.Errorf("%v, %v", some, all)
 	}
 }

@@ -256,7 +256,9 @@ func (s *Session) notifyGuest(ids ...undolog.StepID) {
 
 // Subscribe implements [Runner]. The first subscriber also gets what happened
 // while the session started.
-func (s *Session) Subscribe(f func(Event)) (cancel func()) { return s.bus.subscribe(f) }
+func (s *Session) Subscribe(f func(Event), only ...EventType) (cancel func()) {
+	return s.bus.subscribe(f, only...)
+}
 
 // Observe is Subscribe for what measures and shows nothing: it does not take
 // from the first subscriber what happened before.

@@ -61,8 +61,9 @@ type Runner interface {
 	// Subscribe calls f for every event until cancel is called, from one
 	// goroutine, in order. f may take its time, it delays nobody; but when it
 	// falls thousands of events behind, the oldest are dropped (announcements
-	// before results) and an [EventWarning] says how many.
-	Subscribe(f func(Event)) (cancel func())
+	// before results) and an [EventWarning] says how many. Where types are
+	// named it is told of these only, and not of what happened before.
+	Subscribe(f func(Event), only ...EventType) (cancel func())
 }
 
 // EventType names an event as the STDIO API does (section 4.5).

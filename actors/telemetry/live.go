@@ -29,13 +29,13 @@ func (t *Telemetry) Live(s actors.Live) actors.Live {
 	ctx := trace.ContextWithRemoteSpanContext(context.Background(), t.parent)
 	l := &live{Live: s, t: t, steps: map[undolog.StepID]trace.Span{}, holds: map[string]time.Time{}}
 	l.ctx, l.span = t.tracer.Start(ctx, "session", trace.WithAttributes(attribute.String("sandbox.session", s.ID())))
-	listen := s.Subscribe
 	if o, ok := s.(interface {
 		Observe(func(actors.Event)) func()
 	}); ok {
-		listen = o.Observe
+		l.unsubscribe = o.Observe(l.hear)
+	} else {
+		l.unsubscribe = s.Subscribe(l.hear)
 	}
-	l.unsubscribe = listen(l.hear)
 	t.inst.sessions.add(s)
 	return l
 }

@@ -87,11 +87,11 @@ type fake struct {
 	tree actors.Tree
 }
 
-func (f *fake) ID() string                                   { return "s" }
-func (f *fake) Observe(h func(actors.Event)) func()          { f.hear = h; return func() {} }
-func (f *fake) Subscribe(func(actors.Event)) func()          { return func() {} }
-func (f *fake) Inspect(context.Context) (actors.Tree, error) { return f.tree, nil }
-func (f *fake) Close(context.Context) error                  { return nil }
+func (f *fake) ID() string                                               { return "s" }
+func (f *fake) Observe(h func(actors.Event)) func()                      { f.hear = h; return func() {} }
+func (f *fake) Subscribe(func(actors.Event), ...actors.EventType) func() { return func() {} }
+func (f *fake) Inspect(context.Context) (actors.Tree, error)             { return f.tree, nil }
+func (f *fake) Close(context.Context) error                              { return nil }
 func (f *fake) Undo(ctx context.Context, _ actors.UndoRequest) (actors.UndoResult, error) {
 	f.ctx = ctx
 	return actors.UndoResult{Took: time.Second, PathCount: 3}, f.err

@@ -42,7 +42,7 @@ func (s *Server) start(call context.Context, live actors.Live, tool string, f fu
 	var ctx context.Context
 	ctx, j.cancel = context.WithCancel(logctx.With(s.ctx, about))
 	from := actors.Origin{Frontend: "mcp", RequestID: about.RequestID, Tool: tool}
-	unsubscribe := live.Subscribe(func(e actors.Event) { j.hear(e, from) })
+	unsubscribe := live.Subscribe(func(e actors.Event) { j.hear(e, from) }, actors.EventSafeguardTriggered, actors.EventSafeguardDecided)
 	s.wg.Go(func() {
 		defer j.cancel()
 		defer unsubscribe()

@@ -54,7 +54,7 @@ func (f *fake) Status(context.Context) (actors.Status, error) {
 	}}, nil
 }
 
-func (f *fake) Subscribe(h func(actors.Event)) func() {
+func (f *fake) Subscribe(h func(actors.Event), _ ...actors.EventType) func() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subID++
