@@ -113,7 +113,7 @@ func resolve(path string) (string, error) {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%w: %s does not exist; create it or choose another with --working-dir", ErrDirectory, path)
+		return "", fmt.Errorf("%w: %s does not exist; create it or choose another", ErrDirectory, path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: %w", ErrDirectory, path, err)
@@ -153,7 +153,7 @@ func ValidateDirectory(d Directory, runtimeDir string) (Directory, error) {
 	case !st.IsDir():
 		return d, fmt.Errorf("%w: %s is not a directory; name the folder that holds it", ErrDirectory, path)
 	case filepath.Dir(path) == path:
-		return d, fmt.Errorf("%w: %s is the root of the file system; choose a folder below it with --working-dir", ErrDirectory, path)
+		return d, fmt.Errorf("%w: %s is the root of the file system; choose a folder below it", ErrDirectory, path)
 	}
 	d.Path = path
 	if d.UndoDir == "" {
@@ -168,7 +168,7 @@ func ValidateDirectory(d Directory, runtimeDir string) (Directory, error) {
 		return d, fmt.Errorf("%w: the undo directory %s is inside %s, where commands could change it; choose another with --undo-dir", ErrDirectory, d.UndoDir, path)
 	}
 	if undo := enclosingUndoDir(path); undo != "" || within(path, d.UndoDir) {
-		return d, fmt.Errorf("%w: %s is inside the undo directory %s; choose another with --working-dir", ErrDirectory, path, firstOf(undo, d.UndoDir))
+		return d, fmt.Errorf("%w: %s is inside the undo directory %s; choose another folder", ErrDirectory, path, firstOf(undo, d.UndoDir))
 	}
 	return d, clashes(path, runtimeDir)
 }

@@ -155,7 +155,21 @@ func (s *Session) Restore(ctx context.Context, r RestoreRequest) (UndoResult, er
 		return &interceptor.Restore{Options: o, Reply: p}
 	})
 	s.logApplied(ctx, "restore", res, err)
+	if err == nil && !r.DryRun {
+		s.restored(res, r.Origin)
+	}
 	return res, err
+}
+
+// restored announces the step that a restore has made, if there was something to
+// restore. Its line in the events is that of any other API step.
+func (s *Session) restored(u UndoResult, from Origin) {
+	for _, e := range u.Steps {
+		s.stepEnded(
+			Event{Type: EventStepCompleted, Step: e.StepID, Origin: from, Command: e.Command},
+			RunResult{Step: e.StepID, Outcome: e.Status, Entries: []RunEntry{{Directory: u.Directory, Entry: e}}},
+		)
+	}
 }
 
 // apply runs a rollback in one folder. It is not cut short when ctx ends: only

@@ -188,7 +188,7 @@ func (s *Session) nobodyLeft() bool {
 // finish closes or rolls back the step.
 func (s *Session) finish(id undolog.StepID, command string, from Origin, st hypervisor.ExitStatus, how ending) (RunResult, error) {
 	result := undolog.StepResult{Status: how.outcome}
-	if how.outcome != messages.OutcomeFailed {
+	if how.outcome != messages.OutcomeFailed && how.failed == "" {
 		code := st.Code
 		result.ExitCode = &code
 	}

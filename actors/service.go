@@ -76,6 +76,7 @@ type RestoreRequest struct {
 	Step      undolog.StepID `json:"step"`
 	Force     bool           `json:"force,omitempty"`
 	DryRun    bool           `json:"dry_run,omitempty"`
+	Origin    Origin         `json:"origin,omitzero"`
 }
 
 // GCRequest asks for housekeeping.

@@ -149,7 +149,7 @@ func (w *workdir) watchFor() (err error) {
 		External: func(paths []string, barriers []undolog.Barrier) {
 			msg := fmt.Sprintf("%d path(s) changed outside the sandbox", len(paths))
 			if len(barriers) > 0 {
-				msg += "; undo will not overwrite them without --force"
+				msg += "; an undo will not overwrite them unless it is forced"
 			}
 			w.s.bus.emit(Event{Type: EventExternalModification, Directory: w.d.Path, Paths: paths, Message: msg})
 		},

@@ -155,7 +155,6 @@ var sentinels = []struct {
 	err  error
 	code Code
 }{
-	{messages.ErrBusy, Busy},
 	{undolog.ErrBusy, Busy},
 	{messages.ErrStopped, SessionEnded},
 	{messages.ErrCrashed, Internal},
@@ -216,13 +215,15 @@ func toError(err error) *Error {
 		clone := *e
 		e = &clone
 	case errors.As(err, &barrier):
-		e = &Error{Code: Barrier, Message: err.Error(), Data: barrierInfos(barrier.Barriers)}
+		e = &Error{Code: Barrier, Message: barrierText(barrier), Data: barrierInfos(barrier.Barriers)}
 	case errors.As(err, &decided):
 		e = &Error{Code: AlreadyDecided, Message: err.Error(), Data: decided}
 	case errors.As(err, &version):
-		e = &Error{Code: UndoVersionMismatch, Message: err.Error(), Data: versionData{version.Dir, version.Found, version.Want}}
+		e = &Error{Code: UndoVersionMismatch, Message: versionText(version), Data: versionData{version.Dir, version.Found, version.Want}}
 	case errors.As(err, &locked):
 		e = &Error{Code: SessionLocked, Message: err.Error(), Data: locked.Owner}
+	case errors.Is(err, messages.ErrBusy):
+		e = &Error{Code: Busy, Message: "busy: a command is running; wait for its end, or end it: agent.cancel, or undo.rollback with abort_open"}
 	case errors.As(err, &start):
 		e = &Error{Code: CommandNotFound, Message: err.Error(), Data: map[string]int{"exit_code": start.ExitCode}}
 	default:
@@ -240,6 +241,24 @@ func toError(err error) *Error {
 		}
 	}
 	return e
+}
+
+// barrierText and versionText say by what fields and requests a frontend can go
+// on; the errors' own texts name the flags of the command line.
+func barrierText(e *undolog.BarrierError) string {
+	var paths []string
+	for _, b := range e.Barriers {
+		paths = append(paths, b.Paths...)
+	}
+	first := ""
+	if len(paths) > 0 {
+		first = fmt.Sprintf(" (first: %q)", paths[0])
+	}
+	return fmt.Sprintf("%d path(s) changed outside the sandbox since%s; nothing was done; with \"force\" they are overwritten", len(paths), first)
+}
+
+func versionText(e *undolog.VersionError) string {
+	return fmt.Sprintf("undo directory %s has format %d, this program writes %d: its history cannot be used; undo.discard throws it away, or start the program with another --undo-dir", e.Dir, e.Found, e.Want)
 }
 
 // encodeError cannot fail: data that cannot be encoded is left out.

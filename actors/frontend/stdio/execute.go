@@ -266,8 +266,12 @@ func executeResult(res actors.RunResult, took time.Duration) ExecuteResult {
 		took = d
 	}
 	out := ExecuteResult{
-		StepID: int64(res.Step), ExitCode: res.Status.Code, Signal: res.Status.Signal,
+		StepID: int64(res.Step), Signal: res.Status.Signal,
 		Outcome: res.Outcome, Reason: res.Reason, DurationMS: int64(math.Round(float64(took) / 1e6)),
+	}
+	lost := res.Outcome == messages.OutcomeFailed && res.Status == hypervisor.ExitStatus{}
+	if res.Step != 0 && !lost {
+		out.ExitCode = &res.Status.Code
 	}
 	for _, e := range res.Entries {
 		out.AffectedCount += e.Entry.AffectedCount
@@ -281,7 +285,7 @@ func (r *run) verdict(ctx context.Context, out ExecuteResult, err error) error {
 	var start *hypervisor.StartError
 	switch {
 	case errors.As(err, &start):
-		out.ExitCode = start.ExitCode
+		out.ExitCode = &start.ExitCode
 		return &Error{Code: CommandNotFound, Message: err.Error(), Data: out}
 	case err != nil && out.StepID == 0:
 		if ctx.Err() != nil {

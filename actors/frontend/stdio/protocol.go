@@ -305,7 +305,7 @@ type PromptRequest struct {
 // their errors cancelled, timeout, denied and step_failed.
 type ExecuteResult struct {
 	StepID        int64        `json:"step_id"`
-	ExitCode      int          `json:"exit_code" jsonschema:"128+n if signal n ended the command"`
+	ExitCode      *int         `json:"exit_code" jsonschema:"128+n if signal n ended the command; null if it did not run or its end is not known"`
 	Signal        int          `json:"signal,omitempty" jsonschema:"the signal that ended it, if one did"`
 	Outcome       string       `json:"outcome" jsonschema:"completed, cancelled, denied or failed; after the last two the step was rolled back"`
 	Reason        string       `json:"reason,omitempty" jsonschema:"for people; left out if it is completed"`

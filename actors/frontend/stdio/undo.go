@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages/logctx"
 )
 
 func (p *UndoRequest) request(sess *session) (actors.UndoRequest, error) {
@@ -44,6 +45,7 @@ func restore(ctx context.Context, sess *session, p *RestoreRequest) (UndoResult,
 	}
 	return undone(sess.live.Restore(context.WithoutCancel(ctx), actors.RestoreRequest{
 		Directory: sess.dir(p.Directory), Path: p.Path, Step: undolog.StepID(p.StepID), Force: p.Force, DryRun: p.DryRun,
+		Origin: actors.Origin{Frontend: decider, RequestID: logctx.From(ctx).RequestID, Tool: "restore"},
 	}))
 }
 
