@@ -263,7 +263,8 @@ func (s *Server) tree() *fuse.Tree {
 	return nil
 }
 
-// trees returns those of all sessions that still have requests.
+// trees returns those of all sessions that still have something: an ended one
+// while it has requests.
 func (s *Server) trees() (ts []*fuse.Tree) {
 	for _, o := range s.sessions() {
 		ts = append(ts, o.tree)
@@ -274,6 +275,7 @@ func (s *Server) trees() (ts []*fuse.Tree) {
 func (s *Server) sessions() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.old = slices.DeleteFunc(s.old, (*session).over)
 	all := slices.Clone(s.old)
 	if s.current != nil {
 		all = append(all, s.current)

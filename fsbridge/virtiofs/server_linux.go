@@ -289,10 +289,12 @@ func (s *Server) tree() *fuse.Tree {
 	return nil
 }
 
-// trees returns those of all sessions that still have requests.
+// trees returns those of all sessions that still have something: an ended one
+// while it has requests.
 func (s *Server) trees() (ts []*fuse.Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.old = slices.DeleteFunc(s.old, (*session).over)
 	if s.current != nil {
 		ts = append(ts, s.current.tree)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/md5"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,4 +77,42 @@ func TestNineP(t *testing.T) {
 	}
 	// The log keeps a link of what lost one of two names.
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, s.Dir), treesnap.Options{IgnoreLinks: true})
+}
+
+// TestNinePStrict: with --cache none the first look at a file, its size and its
+// directory shows what the host has, though the guest has just looked before. It
+// looks before it could be told.
+func TestNinePStrict(t *testing.T) {
+	require.Root(t) // in one of CI's passes
+	require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
+	cache := guestimage.Cache(t)
+	s := drive.New(t, func(t testing.TB, root string) {
+		check(t, os.WriteFile(filepath.Join(root, "f"), []byte("version 0"), 0o644))
+		check(t, os.WriteFile(filepath.Join(root, "new-0"), nil, 0o644))
+	})
+	s.Env = append(s.Env, "XDG_CACHE_HOME="+cache)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	defer cancel()
+	cmd := s.Command(ctx, "run", "--isolation", "vm", "--fs-backend", "9p", "--memory", "256MiB", "--cache", "none", "--",
+		"sh", "-c", `exec 3<f; look() { echo "$(cat f), $(stat -c %s f) bytes, $(ls | xargs), end"; }; while look && read go; do :; done`)
+	in, err := cmd.StdinPipe()
+	check(t, err)
+	p := begin(t, cmd)
+	for i, name := range []string{"version 0", "version one", "v2", "the third version"} {
+		if i > 0 {
+			check(t, os.WriteFile(filepath.Join(s.Dir, "f"), []byte(name), 0o644))
+			check(t, os.Rename(filepath.Join(s.Dir, fmt.Sprint("new-", i-1)), filepath.Join(s.Dir, fmt.Sprint("new-", i))))
+			_, err := fmt.Fprintln(in, "look")
+			check(t, err)
+		}
+		p.until(", end\n")
+		if want := fmt.Sprintf("%s, %d bytes, f new-%d, end\n", name, len(name), i); !strings.HasSuffix(p.text(), want) {
+			t.Errorf("the guest sees %q, the host has %q", p.text(), want)
+		}
+		p.forget()
+	}
+	check(t, in.Close())
+	if code := p.code(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
 }

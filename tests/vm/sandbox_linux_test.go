@@ -137,6 +137,20 @@ func (p *running) until(text string) {
 	}
 }
 
+// text returns the output since the last forget.
+func (p *running) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// forget drops the output, so that until waits for what comes.
+func (p *running) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out.Reset()
+}
+
 // code waits for the end.
 func (p *running) code() int {
 	p.t.Helper()
