@@ -50,6 +50,12 @@ if command -v apt-get >/dev/null; then
     tally check "sandbox guest build" bin/sandbox guest build --arch amd64 --image-dir "$tmp/image"
     chmod -R a+rX "$tmp/image" && export GUEST_TEST_IMAGE=$tmp/image
 fi
+if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null && command -v sqfstar >/dev/null; then
+    cp -r "$tmp/image" "$tmp/debian" # the same kernel, with a small Debian beside it
+    tally check "sandbox guest build --rootfs debian" bin/sandbox guest build --arch amd64 --image-dir "$tmp/debian" \
+        --rootfs debian --minimal --include gcc,libc6-dev,git,make,python3-minimal
+    chmod -R a+rX "$tmp/debian" && export GUEST_TEST_DEBIAN=$tmp/debian
+fi
 
 if [ "$mode" = all ]; then
     say "static checks"

@@ -172,6 +172,18 @@ func BuildRootFS(ctx context.Context, o RootFSOptions) (RootFS, error) {
 	return RootFS{Dir: rootDir(o.Dir, o.Arch), Manifest: m}, nil
 }
 
+// errNoRoot is ErrNone for a root file system.
+var errNoRoot error = noRoot{}
+
+type noRoot struct{}
+
+func (noRoot) Error() string {
+	return "image: no usable Debian was built; run 'sandbox guest build --rootfs debian', or have busybox: vm.rootfs = \"none\", --rootfs-path none"
+}
+
+// Is implements the rule of [errors.Is].
+func (noRoot) Is(target error) bool { return target == ErrNone }
+
 // OpenRootFS finds the root file system that was built for an architecture. The
 // error wraps ErrNone if there is none that this version can use.
 func OpenRootFS(dir, arch string) (RootFS, error) {
@@ -181,10 +193,10 @@ func OpenRootFS(dir, arch string) (RootFS, error) {
 		err = json.Unmarshal(text, &r.Manifest)
 	}
 	if err != nil {
-		return RootFS{}, fmt.Errorf("%w --rootfs debian (%w)", ErrNone, err)
+		return RootFS{}, fmt.Errorf("%w (%w)", errNoRoot, err)
 	}
 	if r.Manifest.Format != rootFormat || r.Manifest.Arch != arch {
-		return RootFS{}, fmt.Errorf("%w --rootfs debian (the one in %s has format %d for %q, not %d)", ErrNone, r.Dir, r.Manifest.Format, r.Manifest.Arch, rootFormat)
+		return RootFS{}, fmt.Errorf("%w (the one in %s has format %d for %q, not %d)", errNoRoot, r.Dir, r.Manifest.Format, r.Manifest.Arch, rootFormat)
 	}
 	return r, nil
 }
@@ -204,7 +216,7 @@ func (r RootFS) Verify() error {
 }
 
 func (r RootFS) damaged() error {
-	return fmt.Errorf("%w --rootfs debian --force (%s is not what was built)", ErrNone, filepath.Join(r.Dir, rootFile))
+	return fmt.Errorf("%w again (%s is not what was built)", errNoRoot, filepath.Join(r.Dir, rootFile))
 }
 
 // open opens the file for reading. It is too large to be read at every start:
@@ -212,7 +224,7 @@ func (r RootFS) damaged() error {
 func (r RootFS) open() (*os.File, error) {
 	f, err := os.Open(filepath.Join(r.Dir, rootFile))
 	if err != nil {
-		return nil, fmt.Errorf("%w --rootfs debian (%w)", ErrNone, err)
+		return nil, fmt.Errorf("%w (%w)", errNoRoot, err)
 	}
 	st, err := f.Stat()
 	if err == nil && st.Size() != r.Manifest.File.Bytes {

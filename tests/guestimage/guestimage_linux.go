@@ -15,8 +15,9 @@ import (
 
 // The variables by which tests/run.sh says what it has built.
 const (
-	ImageEnv = "GUEST_TEST_IMAGE" // a directory of images
-	GuestEnv = "JAIL_TEST_GUEST"  // the guest's program
+	ImageEnv = "GUEST_TEST_IMAGE"  // a directory of images
+	RootEnv  = "GUEST_TEST_DEBIAN" // one in which there is a Debian, too
+	GuestEnv = "JAIL_TEST_GUEST"   // the guest's program
 )
 
 // buildPatience is longer than a download and a build take.
@@ -65,6 +66,36 @@ func Cache(t testing.TB) string {
 		require.Missing(t, "a kernel for guests that speaks 9P ("+err.Error()+")", "Debian, and its mirror")
 	}
 	return cache
+}
+
+// Debian returns a directory of images in which there is a Debian with gcc, git,
+// make and python3. It ends the test where none can be had.
+func Debian(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv(RootEnv); dir != "" {
+		return dir
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	dir := filepath.Join(cache, "sandbox-tests-debian")
+	ctx, cancel := context.WithTimeout(t.Context(), buildPatience)
+	defer cancel()
+	if _, err = image.Open(dir, "amd64"); errors.Is(err, image.ErrNone) {
+		_, err = image.Build(ctx, image.Options{Dir: dir, Arch: "amd64"})
+	}
+	if err == nil {
+		if _, err = image.OpenRootFS(dir, "amd64"); errors.Is(err, image.ErrNone) {
+			_, err = image.BuildRootFS(ctx, image.RootFSOptions{
+				Dir: dir, Arch: "amd64", Minimal: true, Include: []string{"gcc", "libc6-dev", "git", "make", "python3-minimal"},
+			})
+		}
+	}
+	if err != nil {
+		require.Missing(t, "a Debian for guests ("+err.Error()+")", "apt-get install mmdebstrap squashfs-tools, and Debian's mirror")
+	}
+	return dir
 }
 
 // Files opens the kernel, and an initramfs with the program as init.
