@@ -16,6 +16,12 @@
 // which comes from the caller's own binary, so that a new version of it needs no
 // new download.
 //
+// [BuildRootFS] makes a root file system beside it: a Debian, installed by
+// mmdebstrap into a directory that is thrown away again, packed into a squashfs by
+// sqfstar. The archive goes from one to the other through us, who read from it which
+// packages are in it. Of two builds with the same packages the bytes are the same if
+// [RootFSOptions.Epoch] is: it is the newest time that a file can have.
+//
 // # Trust
 //
 // Packages come by apt, which checks their signatures. A package is parsed

@@ -17,6 +17,15 @@
 // starting one; else it is emulated, on one processor, which is faster than
 // several.
 //
+// # Disks
+//
+// A root file system ([Image].RootFS) and a persistent disk ([Disk]) are
+// virtio-blk devices; QEMU gets their descriptors, the first of a file that is open
+// for reading only. The guest's init lays the second, or memory, over the first by
+// an overlay. What is on the second was written by a guest, so nobody here reads
+// it. Its lock is that of the open file, which QEMU alone has: it lasts as long as
+// QEMU.
+//
 // # What ends it
 //
 // The kernel kills QEMU when the supervisor dies, however that dies. When QEMU
