@@ -69,7 +69,7 @@ func TestModelKillHelper(t *testing.T) {
 }
 
 // run does k in a process of its own and tells whether that was killed.
-func (k *modelKill) run(t *rapid.T) (killed bool) {
+func (k *modelKill) run(t testT) (killed bool) {
 	t.Helper()
 	b, err := json.Marshal(k)
 	if err != nil {

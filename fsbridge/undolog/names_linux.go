@@ -185,16 +185,20 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 		dirfd, name, obj, st = op.NewDirFD, op.NewName, op.Victim, &op.VictimStat
 	}
 	isDir := so.typ == unix.S_IFDIR
-	if s.l.noAdopt[so.host.Dev] || (isDir && op.Kind == fsbridge.OpRename) {
-		return false, s.free(so, obj)
-	}
+	free := s.l.noAdopt[so.host.Dev] || (isDir && op.Kind == fsbridge.OpRename)
 	check := -1
-	if isDir {
-		if check, err = s.openEmpty(dirfd, name, so.host); err != nil {
+	if isDir { // what is freed is taken to have been empty
+		check, err = s.openEmpty(dirfd, name, so.host)
+		switch {
+		case err == nil:
+			defer hostfs.Close(check)
+		case !free || errors.Is(err, unix.ENOTEMPTY):
 			s.cancel()
 			return false, err
 		}
-		defer hostfs.Close(check)
+	}
+	if free {
+		return false, s.free(so, obj)
 	}
 	s.batch.buf = frameObj(s.batch.buf, recRetain, so.id)
 	if err := s.flush(); err != nil {
