@@ -129,6 +129,13 @@ func TestBadArguments(t *testing.T) {
 			t.Errorf("%v: %v %s", args, r.IsError, text(r))
 		}
 	}
+	// What is wrong, and what would be right.
+	r := call(t, c, "execute_command", map[string]any{"comand": "x"})
+	for _, want := range []string{"comand", "nothing was done", "execute_command takes command (required), cwd, directory, env"} {
+		if !strings.Contains(text(r), want) {
+			t.Errorf("%s: no %q", text(r), want)
+		}
+	}
 	if r := call(t, c, "grep", map[string]any{"pattern": "x", "output_mode": "all"}); !r.IsError || !strings.Contains(text(r), "output_mode") {
 		t.Errorf("%v %s", r.IsError, text(r))
 	}

@@ -3,8 +3,11 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,10 +96,11 @@ func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, re
 	if d.hints.readOnly {
 		level = slog.LevelDebug
 	}
+	takes := usage(input)
 	s.sdk.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		in, err := arguments[In](req.Params.Arguments, resolved)
 		if err != nil {
-			return failed(err)
+			return failed(fmt.Errorf("invalid arguments: %s; nothing was done. %s takes %s", wrong(err), d.name, takes))
 		}
 		ctx = s.correlate(ctx, req)
 		s.log.Log(ctx, level, "request received", "op", d.name)
@@ -132,14 +136,14 @@ func arguments[In any](text json.RawMessage, schema *jsonschema.Resolved) (in In
 	given := map[string]any{}
 	if len(text) > 0 {
 		if err := json.Unmarshal(text, &given); err != nil {
-			return in, fmt.Errorf("validating \"arguments\": %w", err)
+			return in, err
 		}
 	}
 	if given == nil { // null
 		given = map[string]any{}
 	}
 	if err := schema.Validate(given); err != nil {
-		return in, fmt.Errorf("validating \"arguments\": %w", err)
+		return in, err
 	}
 	if len(text) > 0 {
 		err = json.Unmarshal(text, &in)
@@ -147,10 +151,31 @@ func arguments[In any](text json.RawMessage, schema *jsonschema.Resolved) (in In
 	return in, err
 }
 
+// usage lists the arguments that a schema has, those first that are required.
+func usage(s *jsonschema.Schema) string {
+	var required, optional []string
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if slices.Contains(s.Required, name) {
+			required = append(required, name+" (required)")
+		} else {
+			optional = append(optional, name)
+		}
+	}
+	return strings.Join(append(required, optional...), ", ")
+}
+
+// wrong is what is wrong with arguments, without the way that the check took to
+// find it.
+func wrong(err error) string {
+	text := strings.TrimPrefix(err.Error(), "validating root: ")
+	return strings.ReplaceAll(text, "validating /properties/", "")
+}
+
 // failed is the result of a call that failed: for the model, unless it is an
 // error of the protocol.
 func failed(err error) (*sdk.CallToolResult, error) {
-	if wire, ok := err.(*jsonrpc.Error); ok {
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
 		return nil, wire
 	}
 	var r sdk.CallToolResult

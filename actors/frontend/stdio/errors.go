@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/fsbridge/files"
@@ -227,7 +228,7 @@ func toError(err error) *Error {
 	case errors.As(err, &start):
 		e = &Error{Code: CommandNotFound, Message: err.Error(), Data: map[string]int{"exit_code": start.ExitCode}}
 	default:
-		e = &Error{Code: Internal, Message: err.Error()}
+		e = &Error{Code: Internal, Message: strings.TrimPrefix(err.Error(), "undolog: ")}
 		for _, s := range sentinels {
 			if errors.Is(err, s.err) {
 				e.Code = s.code
