@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +31,7 @@ func serve(t *testing.T, h Handler) string {
 		return &Error{Code: "failed", Message: err.Error()}
 	}})
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip("no unix sockets here")
+		noSockets(t, err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +195,7 @@ func TestCloseAfterTheServerHungUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		t.Skip("no unix sockets here")
+		noSockets(t, err)
 	}
 	defer l.Close()
 	c, err := Dial(t.Context(), path)
@@ -225,7 +227,7 @@ func TestCloseLetsAnswersOut(t *testing.T) {
 			return "done", ctx.Err()
 		}})
 	if err != nil {
-		t.Skip("no unix sockets here")
+		noSockets(t, err)
 	}
 	s.last = time.Minute
 	c, err := Dial(t.Context(), path)
@@ -253,4 +255,10 @@ func TestCloseLetsAnswersOut(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
+}
+
+// noSockets ends a test that cannot listen on a unix socket.
+func noSockets(t *testing.T, err error) {
+	t.Helper()
+	require.Missing(t, "a unix socket in the temporary directory", "run it on Linux or macOS with a short TMPDIR (a socket's path has about 100 bytes): "+err.Error())
 }
