@@ -109,7 +109,7 @@ func networkQuestion(q policy.Question) string {
 	}
 	where := fmt.Sprintf("%s %s", q.Target.Protocol, q.Target.Address)
 	if q.Target.Protocol == policy.ICMP {
-		where = "ping " + q.Target.Address.Addr().String()
+		return "ping " + q.Target.Address.Addr().String()
 	}
 	if q.Domain != "" {
 		where += " (" + q.Domain + ")"

@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // job is the command in front of the user: it moves signals, terminal bytes
@@ -26,6 +27,7 @@ type job struct {
 	process hypervisor.Process       // nil before the command runs
 	term    *terminal                // nil without a pseudo-terminal
 	decided map[string]chan struct{} // closed when the safeguard has been decided
+	refusal map[string]bool          // by the network, that were noted
 	notes   []string                 // printed at the end, so as not to disturb a full-screen program
 	terms   int                      // TERM signals so far
 }
@@ -35,8 +37,8 @@ func newJob(a *app, cfg actors.Config) *job {
 		a: a, cfg: cfg,
 		signals: make(chan os.Signal, 16),
 		asks:    make(chan actors.Pending, 64),
-		decided: map[string]chan struct{}{},
-		term:    newTerminal(a.stdin, a.stdout, a.stderr),
+		decided: map[string]chan struct{}{}, refusal: map[string]bool{},
+		term: newTerminal(a.stdin, a.stdout, a.stderr),
 	}
 	signal.Notify(j.signals, jobSignals...)
 	return j
@@ -122,10 +124,44 @@ func (j *job) event(e actors.Event) {
 		if r := e.Recovery; r != nil {
 			j.note(recoveryText(*r))
 		}
+	case actors.EventNetwork:
+		if e.Network != nil && e.Network.Action == policy.Deny {
+			j.refused(*e.Network)
+		}
 	case actors.EventWarning, actors.EventError, actors.EventExternalModification:
 		if e.Message != "" {
 			j.note("sandbox: " + e.Message)
 		}
+	}
+}
+
+// refusals is how many different ones of the network's are told of.
+const refusals = 10
+
+// refused says once what the network's policy has refused: inside, it looks like
+// a network that is out of order.
+func (j *job) refused(e policy.Event) {
+	what := "the name " + e.Domain
+	if e.Protocol != policy.DNS {
+		what = string(e.Protocol) + " " + e.Target.String()
+		if e.Domain != "" {
+			what += " (" + e.Domain + ")"
+		}
+	}
+	line := "sandbox: network: " + shown(what) + " was refused: " + shown(e.Rule)
+	j.mu.Lock()
+	n := len(j.refusal)
+	known := j.refusal[line] || n > refusals
+	if !known {
+		j.refusal[line] = true
+	}
+	j.mu.Unlock()
+	switch {
+	case known:
+	case n == refusals:
+		j.note("sandbox: network: more was refused; --log-level info says what")
+	default:
+		j.note(line)
 	}
 }
 

@@ -11,6 +11,10 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
+// guestMTU is larger than an ethernet's: the frames go no further than to this
+// process, and large ones cost an emulated guest a third of the time.
+const guestMTU = 16 << 10
+
 // plug gives QEMU one end of the guest's network cable and returns the other;
 // nil for a guest without a network.
 func (g *guest) plug(m *machine, f *files) (net.Conn, error) {
@@ -19,6 +23,9 @@ func (g *guest) plug(m *machine, f *files) (net.Conn, error) {
 	}
 	o := g.o.Network
 	o.Policy, o.Log = g.cfg.Network, g.log.With("component", "network")
+	if o.MTU == 0 {
+		o.MTU = guestMTU
+	}
 	var err error
 	if g.net, err = network.New(o); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a message is waited for.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // Message is a message of the server.
 type Message struct {

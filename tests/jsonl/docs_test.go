@@ -16,6 +16,9 @@ import (
 
 const docsFile = "../../docs/stdio.md"
 
+// noExample are messages that no transcript has: only a machine has a network.
+var noExample = []string{stdio.EventNetwork}
+
 // TestDocs compares what docs/stdio.md takes from the code and the transcripts:
 // the fields and an example of every message, the error codes, the tour. With
 // -update it is written anew.
@@ -221,7 +224,9 @@ func link(object string) string {
 
 func (d *docs) example(name, text string) string {
 	if text == "" {
-		d.t.Errorf("no transcript has a %s", name)
+		if !slices.Contains(noExample, name) {
+			d.t.Errorf("no transcript has a %s", name)
+		}
 		return ""
 	}
 	return "\n```\n" + text + "```\n"

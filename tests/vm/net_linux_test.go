@@ -36,6 +36,14 @@ ls /sys/class/net | xargs`
 	if want := "served 10.0.2.2:" + named + "\nserved host.sandbox.internal:" + named + "\nunnamed 1\nname 1\neth0 lo\n"; r.Code != 0 || r.Stdout != want {
 		t.Errorf("exit status %d, stdout %q, want %q, stderr %q", r.Code, r.Stdout, want, r.Stderr)
 	}
+	for _, want := range []string{
+		"sandbox: network: tcp 127.0.0.1:" + unnamed + " was refused: protected: loopback\n",
+		"sandbox: network: the name secret.example.com was refused: not in the allow list\n",
+	} {
+		if strings.Count(r.Stderr, want) != 1 {
+			t.Errorf("stderr %q, want %q", r.Stderr, want)
+		}
+	}
 	r = s.Must(t, inMachine("--", "sh", "-c", "ls /sys/class/net; wget -q -O - http://10.0.2.2:"+named+" || echo none")...)
 	if r.Stdout != "lo\nnone\n" {
 		t.Errorf("without a policy: stdout %q", r.Stdout)

@@ -9,12 +9,13 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/messages"
 )
 
 // Approval says what a person has to decide before a job goes on.
 type Approval struct {
 	ID        string    `json:"safeguard_id" jsonschema:"id of the decision that is awaited"`
-	Kind      string    `json:"kind" jsonschema:"delete_threshold, overwrite_large, rename_over or command (it has not begun)"`
+	Kind      string    `json:"kind" jsonschema:"delete_threshold, overwrite_large, rename_over, command (it has not begun) or network"`
 	Message   string    `json:"message" jsonschema:"what is about to be done"`
 	Paths     []string  `json:"sample_paths" jsonschema:"some of the paths concerned"`
 	Count     int       `json:"count" jsonschema:"how many paths are concerned"`
@@ -35,7 +36,11 @@ func approval(p actors.Pending, handle string) *Approval {
 }
 
 func (a *Approval) text() string {
-	return fmt.Sprintf("PENDING APPROVAL %s: %s\nIt is held until a person decides, and is refused and rolled back at %s otherwise. You cannot decide it: ask the user to run %q (or %q), then call get_result with handle %q.",
+	otherwise := "refused and rolled back"
+	if a.Kind == messages.KindNetwork {
+		otherwise = "refused"
+	}
+	return fmt.Sprintf("PENDING APPROVAL %s: %s\nIt is held until a person decides, and is "+otherwise+" at %s otherwise. You cannot decide it: ask the user to run %q (or %q), then call get_result with handle %q.",
 		a.ID, a.Message, a.Deadline.Format(time.RFC3339), a.Approve, a.Deny, a.Handle)
 }
 

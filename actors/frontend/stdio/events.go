@@ -103,9 +103,25 @@ func (sess *session) announce(e actors.Event) {
 			code = toError(e.Err).Code
 		}
 		sess.send(EventError, ErrorEvent{Code: code, Message: e.Message, Directory: e.Directory, At: e.At})
+	case actors.EventNetwork:
+		if e.Network != nil {
+			sess.send(EventNetwork, networkLine(e))
+		}
 	case actors.EventSessionState:
 		sess.send(EventSessionState, SessionState{State: e.Message, SessionID: sess.live.ID(), At: e.At})
 	}
+}
+
+func networkLine(e actors.Event) Network {
+	n := e.Network
+	out := Network{
+		Kind: string(n.Kind), Flow: n.Flow, Protocol: string(n.Protocol), Domain: n.Domain, Action: string(n.Action), Rule: n.Rule,
+		Sent: n.Sent, Received: n.Received, DurationMS: n.Duration.Milliseconds(), Error: n.Error, StepID: int64(e.Step), At: e.At,
+	}
+	if n.Target.IsValid() {
+		out.Target = n.Target.String()
+	}
+	return out
 }
 
 func message(e actors.Event) string {

@@ -12,6 +12,7 @@ const (
 	EventError                = "event.error"
 	EventSafeguardTriggered   = "event.safeguard_triggered"
 	EventSafeguardDecided     = "event.safeguard_decided"
+	EventNetwork              = "event.network"
 	EventApprovalRequested    = "event.approval_requested"
 	EventExternalModification = "event.external_modification"
 	EventRecovery             = "event.recovery"
@@ -146,6 +147,24 @@ type UndoVersionMismatchEvent struct {
 	ExpectedVersion int       `json:"expected_version,omitempty"`
 	Message         string    `json:"message"`
 	At              time.Time `json:"at"`
+}
+
+// Network is the payload of event.network: one line of the network's audit. Names
+// and addresses in it are the guest's.
+type Network struct {
+	Kind       string    `json:"kind" jsonschema:"start, end, deny, lookup or ask"`
+	Flow       uint64    `json:"flow,omitempty" jsonschema:"of a start and its end, the same number"`
+	Protocol   string    `json:"protocol" jsonschema:"tcp, udp, icmp or dns"`
+	Target     string    `json:"target,omitempty" jsonschema:"address and port"`
+	Domain     string    `json:"domain,omitempty" jsonschema:"the name that is looked up, or by which the address was found"`
+	Action     string    `json:"action" jsonschema:"allow, deny or undecided"`
+	Rule       string    `json:"rule,omitempty" jsonschema:"what decided it"`
+	Sent       uint64    `json:"sent_bytes,omitempty" jsonschema:"of an end: from the guest"`
+	Received   uint64    `json:"received_bytes,omitempty" jsonschema:"of an end: to the guest"`
+	DurationMS int64     `json:"duration_ms,omitempty" jsonschema:"of an end"`
+	Error      string    `json:"error,omitempty" jsonschema:"what went wrong"`
+	StepID     int64     `json:"step_id,omitempty" jsonschema:"the step that was open"`
+	At         time.Time `json:"at"`
 }
 
 // SessionState is the payload of event.session_state.

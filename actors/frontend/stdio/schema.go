@@ -74,6 +74,7 @@ func events() map[string]reflect.Type {
 		EventRecovery:             reflect.TypeFor[RecoveryEvent](),
 		EventUndoVersionMismatch:  reflect.TypeFor[UndoVersionMismatchEvent](),
 		EventSessionState:         reflect.TypeFor[SessionState](),
+		EventNetwork:              reflect.TypeFor[Network](),
 	}
 }
 

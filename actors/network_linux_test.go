@@ -1,0 +1,107 @@
+package actors
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/tests/actortest"
+)
+
+// A destination that no rule names waits for a decision: of a person, of the
+// session's end, or of the deadline. Only a person's is remembered.
+func TestNetworkQuestions(t *testing.T) {
+	for _, how := range []string{"allow", "deny", "timeout", "close"} {
+		t.Run(how, func(t *testing.T) {
+			clock := actortest.NewFakeClock()
+			l := newLab(t, 1, func(c *Config) {
+				c.Network.Mode = policy.Ask
+				if how == "timeout" {
+					c.Clock = clock
+				}
+			})
+			to := policy.Target{Protocol: policy.TCP, Address: netip.MustParseAddrPort("198.51.100.1:80")}
+			verdicts := make(chan policy.Verdict, 1)
+			connect := func() { verdicts <- l.s.net.engine.Connect(t.Context(), to, netip.AddrPort{}) }
+			go connect()
+			p := l.event(EventSafeguardTriggered).Pending
+			if p.Kind != messages.KindNetwork || p.Message != "connect to tcp 198.51.100.1:80" || p.Directory != l.dirs[0] {
+				t.Fatalf("%+v", p)
+			}
+			switch how {
+			case "timeout":
+				clock.Advance(l.s.safeguards().Timeout)
+			case "close":
+				if err := l.s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			default:
+				if err := l.s.Decide(t.Context(), DecideRequest{ID: p.ID, Allow: how == "allow", By: "test"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if v := actortest.Within(t, "verdict", verdicts); v.Allowed() != (how == "allow") {
+				t.Errorf("%+v", v)
+			}
+			if how == "close" {
+				return
+			}
+			if d := l.event(EventSafeguardDecided).Decision; d.ID != p.ID || d.Allow != (how == "allow") {
+				t.Errorf("%+v", d)
+			}
+			if again := l.s.net.engine.Peek(to).Action; (again == policy.Undecided) != (how == "timeout") {
+				t.Errorf("the next time it is %s", again)
+			}
+			if err := l.s.Close(t.Context()); err != nil { // the audit is written
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(l.s.dirs[0].d.UndoDir, "decisions.jsonl"))
+			var d messages.Decision
+			if err == nil {
+				err = json.Unmarshal(text, &d)
+			}
+			if err != nil || d.Kind != messages.KindNetwork || d.Message != p.Message || (d.Decision == "allow") != (how == "allow") {
+				t.Errorf("audit: %v, %s", err, text)
+			}
+		})
+	}
+}
+
+// What people are asked says where to, and by what name.
+func TestNetworkQuestionText(t *testing.T) {
+	at := netip.MustParseAddrPort("198.51.100.1:443")
+	for want, q := range map[string]policy.Question{
+		"connect to a.test (its name is looked up, and its addresses opened)": {Lookup: true, Domain: "a.test"},
+		"connect to udp 198.51.100.1:443":                                     {Target: policy.Target{Protocol: policy.UDP, Address: at}},
+		"connect to tcp 198.51.100.1:443 (a.test)":                            {Target: policy.Target{Protocol: policy.TCP, Address: at}, Domain: "a.test"},
+		"ping 198.51.100.1":                                                   {Target: policy.Target{Protocol: policy.ICMP, Address: netip.AddrPortFrom(at.Addr(), 0)}},
+	} {
+		if got := networkQuestion(q); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Every line of the engine's audit is an event, which counts.
+func TestNetworkEvents(t *testing.T) {
+	l := newLab(t, 1, func(c *Config) { c.Network.Mode = policy.Allowlist })
+	to := policy.Target{Protocol: policy.TCP, Address: netip.MustParseAddrPort("198.51.100.1:80")}
+	v := l.s.net.engine.Peek(to)
+	l.s.net.engine.Denied(to, netip.AddrPort{}, v)
+	if e := l.event(EventNetwork); e.Network.Kind != policy.EventDeny || e.Network.Target != to.Address {
+		t.Errorf("%+v", e.Network)
+	}
+	tree, err := l.s.Inspect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(tree)
+	if err != nil || !strings.Contains(string(text), `"state":"allowlist"`) || !strings.Contains(string(text), `"denied":"1"`) {
+		t.Errorf("%v: %s", err, text)
+	}
+}
