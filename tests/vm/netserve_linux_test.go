@@ -19,7 +19,7 @@ func TestNetworkServe(t *testing.T) {
 	}, nil)
 	var done stdio.ExecuteResult
 	c.Must("agent.execute", map[string]any{"command": "wget -q -O got http://10.0.2.2:" + web}, &done)
-	if done.ExitCode != 0 || done.AffectedCount != 1 {
+	if done.ExitCode == nil || *done.ExitCode != 0 || done.AffectedCount != 1 {
 		t.Errorf("what is named: %+v", done)
 	}
 	asked := func(where string) (id string, approval stdio.ApprovalRequested) {
@@ -36,7 +36,7 @@ func TestNetworkServe(t *testing.T) {
 	c.Must("approval.decide", map[string]any{"approval_id": approval.ApprovalID, "action": "deny"}, nil)
 	m := c.Response(id)
 	m.Into(t, &done)
-	if !m.OK() || done.ExitCode == 0 {
+	if !m.OK() || done.ExitCode == nil || *done.ExitCode == 0 {
 		t.Errorf("what was denied: %s", m.Line)
 	}
 
