@@ -80,6 +80,12 @@ type Op struct {
 	// epoch, so it costs one comparison on the hot path.
 	Validate func(epoch uint64) error
 
+	// Request is the bridge's own number of the request. Held, if not nil, is
+	// called with it when the operation begins to wait for somebody's decision,
+	// from any goroutine and perhaps too late: the bridge serves others meanwhile.
+	Request uint64
+	Held    func(request uint64)
+
 	// Cancel is closed when the kernel interrupts the request. It is no proof
 	// that the process died: see [Interceptor.Begin].
 	Cancel <-chan struct{}

@@ -240,6 +240,9 @@ func (a *Actor) hold(r *request, until time.Duration) {
 		at = a.h.o.Clock.Now().Add(until).UnixNano()
 	}
 	r.deadline.Store(at)
+	if r.held != nil {
+		r.held(r.number)
+	}
 }
 
 func (a *Actor) holdForDecision(r *request) {

@@ -24,6 +24,8 @@ type request struct {
 	admitted uint64 // epoch in which it was counted and admitted before
 	reply    *messages.Reply[uint64]
 	deadline atomic.Int64 // unix nanoseconds; 0: none at the moment
+	held     func(uint64) // fsbridge.Op.Held, nil for none
+	number   uint64       // fsbridge.Op.Request
 }
 
 // Fail answers with EIO: the actor panicked over it.
@@ -41,7 +43,10 @@ type crashed struct{ reason any }
 // ask sends op to the actor and returns the epoch for which it is admitted. The
 // caller does not hold the guard.
 func (h *Hooks) ask(op *fsbridge.Op, kind string, admitted uint64) (uint64, error) {
-	r := &request{op: op.Kind, safe: kind, admitted: admitted, reply: messages.NewReply[uint64]()}
+	r := &request{
+		op: op.Kind, safe: kind, admitted: admitted, reply: messages.NewReply[uint64](),
+		held: op.Held, number: op.Request,
+	}
 	if op.Kind == fsbridge.OpWrite {
 		r.bytes = op.Len
 	}

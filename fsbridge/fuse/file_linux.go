@@ -45,7 +45,7 @@ func (t *Tree) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 var errAgain = errors.New("fuse: changed meanwhile")
 
 func (t *Tree) create(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, name string, watched bool, out *fuse.CreateOut) error {
-	m := t.mutate(fsbridge.OpCreate, cancel, in.Pid)
+	m := t.mutate(fsbridge.OpCreate, cancel, &in.InHeader)
 	defer m.done()
 	d, err := m.pin(parent, name)
 	if err != nil {
@@ -95,7 +95,7 @@ func (t *Tree) openExisting(cancel <-chan struct{}, in *fuse.CreateIn, parent *n
 	}
 	n := t.lookup(st, parent, name, false)
 	kill := in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0
-	now, err := t.open(cancel, in.Pid, n, in.Flags, kill, &out.OpenOut)
+	now, err := t.open(cancel, &in.InHeader, n, in.Flags, kill, &out.OpenOut)
 	if err != nil {
 		t.unref(n)
 		if errors.Is(err, syscall.ESTALE) {
@@ -130,11 +130,11 @@ func (t *Tree) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) 
 	case !n.isRegular():
 		return errnoStatus(syscall.ENXIO)
 	}
-	_, err := t.open(cancel, in.Pid, n, in.Flags, in.Mode&fuse.OPEN_KILL_SUIDGID != 0, out)
+	_, err := t.open(cancel, &in.InHeader, n, in.Flags, in.Mode&fuse.OPEN_KILL_SUIDGID != 0, out)
 	return status(err)
 }
 
-func (t *Tree) open(cancel <-chan struct{}, pid uint32, n *node, flags uint32, kill bool, out *fuse.OpenOut) (hostfs.Stat, error) {
+func (t *Tree) open(cancel <-chan struct{}, who *fuse.InHeader, n *node, flags uint32, kill bool, out *fuse.OpenOut) (hostfs.Stat, error) {
 	truncate := flags&syscall.O_TRUNC != 0
 	if truncate || access(flags) != syscall.O_RDONLY {
 		if err := t.writable(); err != nil {
@@ -150,7 +150,7 @@ func (t *Tree) open(cancel <-chan struct{}, pid uint32, n *node, flags uint32, k
 		return st, err
 	}
 	if truncate {
-		if err = t.truncate(cancel, pid, n, fd, 0, kill); err == nil {
+		if err = t.truncate(cancel, who, n, fd, 0, kill); err == nil {
 			st, err = hostfs.StatFD(fd)
 		}
 	}
@@ -180,8 +180,8 @@ func (t *Tree) opened(n *node, fd int, flags uint32, st *hostfs.Stat, out *fuse.
 }
 
 // truncate sets the size of the open file fd of n, asking first.
-func (t *Tree) truncate(cancel <-chan struct{}, pid uint32, n *node, fd int, size int64, kill bool) error {
-	m := t.mutate(fsbridge.OpTruncate, cancel, pid)
+func (t *Tree) truncate(cancel <-chan struct{}, who *fuse.InHeader, n *node, fd int, size int64, kill bool) error {
+	m := t.mutate(fsbridge.OpTruncate, cancel, who)
 	defer m.done()
 	m.op.Node, m.op.Size = &n.obj, size
 	if err := m.begin(); err != nil {
@@ -207,7 +207,7 @@ func (t *Tree) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.Crea
 	if err = errors.Join(err, t.writable(), modeAllowed(syscall.S_IFREG, mode, 0)); err != nil {
 		return status(err)
 	}
-	m := t.mutate(fsbridge.OpTmpfile, cancel, in.Pid)
+	m := t.mutate(fsbridge.OpTmpfile, cancel, &in.InHeader)
 	defer m.done()
 	d, err := m.pin(parent, "")
 	if err != nil {
@@ -300,12 +300,11 @@ func (t *Tree) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (
 	case in.Offset > math.MaxInt64-uint64(length):
 		return 0, errnoStatus(syscall.EFBIG)
 	}
-	pid := in.Pid
-	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
-		pid = 0 // write-back of a mapping: nobody's in particular
-	}
-	m := t.mutate(fsbridge.OpWrite, cancel, pid)
+	m := t.mutate(fsbridge.OpWrite, cancel, &in.InHeader)
 	defer m.done()
+	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
+		m.op.PID = 0 // write-back of a mapping: nobody's in particular
+	}
 	m.op.Node, m.op.Off, m.op.Len = &h.node.obj, int64(in.Offset), int64(length)
 	if err := m.begin(); err != nil {
 		return 0, status(err)
@@ -378,7 +377,7 @@ func (t *Tree) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Stat
 	case in.Length == 0 || in.Offset > math.MaxInt64 || in.Length > math.MaxInt64-in.Offset:
 		return fuse.EINVAL
 	}
-	m := t.mutate(fsbridge.OpFallocate, cancel, in.Pid)
+	m := t.mutate(fsbridge.OpFallocate, cancel, &in.InHeader)
 	defer m.done()
 	m.op.Node, m.op.Flags = &h.node.obj, in.Mode
 	m.op.Off, m.op.Len = int64(in.Offset), int64(in.Length)
@@ -420,7 +419,7 @@ func (t *Tree) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (
 	case in.Flags != 0 || in.OffIn > math.MaxInt64-length || in.OffOut > math.MaxInt64-length:
 		return 0, fuse.EINVAL
 	}
-	m := t.mutate(fsbridge.OpCopyRange, cancel, in.Pid)
+	m := t.mutate(fsbridge.OpCopyRange, cancel, &in.InHeader)
 	defer m.done()
 	m.op.Node, m.op.Off, m.op.Len = &dst.node.obj, int64(in.OffOut), int64(length)
 	if err := m.begin(); err != nil {

@@ -3,6 +3,8 @@ package fuse
 import (
 	"syscall"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
+
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
@@ -10,7 +12,7 @@ import (
 // mutation carries one Op from a request to the Interceptor and back. It is
 // pooled: nothing of it may be kept after done.
 //
-//	m := t.mutate(kind, cancel, pid)
+//	m := t.mutate(kind, cancel, header)
 //	defer m.done()
 //	... fill m.op, m.pin directories ...
 //	if err := m.begin(); err != nil { return status(err) }
@@ -24,9 +26,10 @@ type mutation struct {
 	begun  bool
 }
 
-func (t *Tree) mutate(kind fsbridge.Kind, cancel <-chan struct{}, pid uint32) *mutation {
+func (t *Tree) mutate(kind fsbridge.Kind, cancel <-chan struct{}, who *fuse.InHeader) *mutation {
 	m := t.mutations.Get().(*mutation)
-	m.op.Kind, m.op.Cancel, m.op.PID = kind, cancel, pid
+	m.op.Kind, m.op.Cancel, m.op.PID = kind, cancel, who.Pid
+	m.op.Request, m.op.Held = who.Unique, t.heldUp
 	return m
 }
 

@@ -52,7 +52,7 @@ func (t *Tree) make(opcode Opcode, kind fsbridge.Kind, cancel <-chan struct{}, h
 		return status(err)
 	}
 	watched := t.announce(parent)
-	m := t.mutate(kind, cancel, header.Pid)
+	m := t.mutate(kind, cancel, header)
 	defer m.done()
 	d, err := m.pin(parent, name)
 	if err != nil {
@@ -100,7 +100,7 @@ func (t *Tree) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *f
 		return status(err)
 	}
 	watched := t.announce(parent)
-	m := t.mutate(fsbridge.OpLink, cancel, in.Pid)
+	m := t.mutate(fsbridge.OpLink, cancel, &in.InHeader)
 	defer m.done()
 	d, err := m.pin(parent, name)
 	if err != nil {
@@ -168,7 +168,7 @@ func (t *Tree) remove(kind fsbridge.Kind, cancel <-chan struct{}, header *fuse.I
 	if err != nil {
 		return err
 	}
-	m := t.mutate(kind, cancel, header.Pid)
+	m := t.mutate(kind, cancel, header)
 	defer m.done()
 	d, err := m.pin(parent, name)
 	if err != nil {
@@ -249,7 +249,7 @@ func (t *Tree) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newNam
 	if err != nil {
 		return status(err)
 	}
-	m := t.mutate(fsbridge.OpRename, cancel, in.Pid)
+	m := t.mutate(fsbridge.OpRename, cancel, &in.InHeader)
 	defer m.done()
 	return status(t.rename(m, oldDir, oldName, newDir, newName, in.Flags))
 }

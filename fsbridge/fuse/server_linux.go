@@ -33,7 +33,6 @@ const maxBackground = 1024
 type Server struct {
 	tree    *Tree
 	dev     *os.File
-	raw     *fuse.Server
 	unmount func() error // nil when the mount is somebody else's
 	done    chan struct{}
 
@@ -61,7 +60,7 @@ func serve(dev *os.File, o Options, unmount func() error) (*Server, error) {
 		dev.Close()
 		return nil, err
 	}
-	// go-fuse closes the descriptor it gets; ours is for notifications.
+	// The device closes its own descriptor; ours is for notifications.
 	fd, err := unix.FcntlInt(dev.Fd(), unix.F_DUPFD_CLOEXEC, 4)
 	if err != nil {
 		dev.Close()
@@ -69,21 +68,18 @@ func serve(dev *os.File, o Options, unmount func() error) (*Server, error) {
 	}
 	s := &Server{tree: tree, dev: dev, unmount: unmount, done: make(chan struct{})}
 	tree.drop = func(id uint64) { go func() { _ = s.notifyInode(id) }() }
-	s.raw, err = fuse.NewServer(tree, fmt.Sprintf("/dev/fd/%d", fd), s.mountOptions())
+	d, err := newDevice(fd, tree)
 	if err != nil {
 		_ = unix.Close(fd)
 		dev.Close()
-		return nil, fmt.Errorf("fuse: start serving: %w", err)
+		return nil, err
 	}
 	go func() {
 		defer close(s.done)
-		s.raw.Serve()
+		d.wait()
+		tree.OnUnmount()
 	}()
 	return s, nil
-}
-
-func (s *Server) mountOptions() *fuse.MountOptions {
-	return ProtocolOptions(s.tree.log)
 }
 
 // ProtocolOptions returns the protocol settings that a [Tree] needs, for any

@@ -59,7 +59,7 @@ func (t *Tree) setSize(cancel <-chan struct{}, n *node, in *fuse.SetAttrIn) erro
 		if h := t.handle(fh, in.NodeId); h != nil {
 			defer h.release()
 			if h.writer {
-				return t.truncate(cancel, in.Pid, n, h.fd, int64(in.Size), kill)
+				return t.truncate(cancel, &in.InHeader, n, h.fd, int64(in.Size), kill)
 			}
 		}
 	}
@@ -68,12 +68,12 @@ func (t *Tree) setSize(cancel <-chan struct{}, n *node, in *fuse.SetAttrIn) erro
 		return err
 	}
 	defer hostfs.Close(fd)
-	return t.truncate(cancel, in.Pid, n, fd, int64(in.Size), kill)
+	return t.truncate(cancel, &in.InHeader, n, fd, int64(in.Size), kill)
 }
 
 // setOther sets mode, owner and times, and returns the attributes afterwards.
 func (t *Tree) setOther(cancel <-chan struct{}, n *node, in *fuse.SetAttrIn) (hostfs.Stat, error) {
-	m := t.mutate(fsbridge.OpSetattr, cancel, in.Pid)
+	m := t.mutate(fsbridge.OpSetattr, cancel, &in.InHeader)
 	defer m.done()
 	m.op.Node = &n.obj
 	if err := m.pinNode(n); err != nil {

@@ -55,6 +55,8 @@ type Tree struct {
 	// drop, if set by the transport, tells the kernel to drop the pages and
 	// attributes of a node; it must not wait.
 	drop func(nodeID uint64)
+	// heldUp, if set by the transport, is for [fsbridge.Op.Held].
+	heldUp func(request uint64)
 }
 
 type shard struct {

@@ -153,7 +153,7 @@ func (t *Tree) changeXattr(kind fsbridge.Kind, cancel <-chan struct{}, header *f
 	if err := errors.Join(t.writable(), settable(attr), t.symlinkAllowed(n.obj.Type)); err != nil {
 		return err
 	}
-	m := t.mutate(kind, cancel, header.Pid)
+	m := t.mutate(kind, cancel, header)
 	defer m.done()
 	m.op.Node, m.op.Attr = &n.obj, attr
 	if err := m.pinNode(n); err != nil {
