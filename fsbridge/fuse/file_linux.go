@@ -260,9 +260,9 @@ func (t *Tree) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.R
 		return nil, fuse.EINVAL
 	}
 	off, size := int64(in.Offset), min(int(in.Size), len(buf))
-	if size >= spliceBytes {
+	if size >= directBytes {
 		st, err := hostfs.StatFD(h.fd)
-		if left := st.Size - off; err == nil && left >= spliceBytes {
+		if left := st.Size - off; err == nil && left >= directBytes {
 			r := fileResults.Get().(*fileResult)
 			r.h, r.off, r.size = h, off, int(min(left, int64(size)))
 			return r, fuse.OK

@@ -97,12 +97,18 @@ func (t *Tree) closeHandle(fh uint64) {
 // anyHandle returns an open handle of the node with a reference, a writable
 // one if there is one, or nil. The one that holds a replaced file is O_PATH.
 func (n *node) anyHandle() *handle {
-	if n.opens.Load() == 0 {
-		if h := n.spare.Load(); h != nil && h.acquire() {
+	if n.opens.Load() > 0 {
+		if h := n.anyOpen(); h != nil {
 			return h
 		}
-		return nil
 	}
+	if h := n.spare.Load(); h != nil && h.acquire() {
+		return h
+	}
+	return nil
+}
+
+func (n *node) anyOpen() *handle {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var found *handle
@@ -117,9 +123,9 @@ func (n *node) anyHandle() *handle {
 	return nil
 }
 
-// spliceBytes is the size from which READ hands the descriptor to go-fuse
-// instead of copying: below it the pipe costs more than the copy.
-const spliceBytes = 64 << 10
+// directBytes is the size from which READ leaves the reading to the transport,
+// which knows the pieces of memory that the reply is for.
+const directBytes = 64 << 10
 
 // fileResult is a READ answered from a descriptor without copying. It keeps
 // the handle until the reply is out.

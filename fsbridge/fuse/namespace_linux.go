@@ -340,7 +340,8 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) error
 // replace prepares victim for losing the name that a rename takes. What the
 // capture linked into the log is hidden from the workload. An open that is on
 // its way must still succeed, as it does on any file system where a file is
-// replaced: so the victim is held by a descriptor until the kernel forgets it.
+// replaced: so the victim is held by a descriptor until the kernel forgets it. One
+// that is open, too: its RELEASE may come before that open.
 func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 	if victim.isDir() {
 		t.disown(victim)
@@ -356,7 +357,7 @@ func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 	if now.Nlink <= 1 {
 		t.disown(victim)
 	}
-	if victim.id == 0 || !victim.isRegular() || victim.opens.Load() > 0 {
+	if victim.id == 0 || !victim.isRegular() {
 		_ = hostfs.Close(fd)
 		return
 	}
