@@ -58,6 +58,11 @@ const (
 	// backlogRun is how many requests must have come without a pause before the
 	// clock is looked at.
 	backlogRun = 8
+	// A wait of up to shortWait, which includes the time that it takes to be woken,
+	// makes a worker look for up to maxSpin before it waits again.
+	shortWait = 200 * time.Microsecond
+	minSpin   = 15 * time.Microsecond
+	maxSpin   = 60 * time.Microsecond
 	// maxActive bounds the workers that share a backlog.
 	maxActive = 16
 	// requestBytes is for the largest WRITE and its header, or READ and its reply.
@@ -108,8 +113,10 @@ type worker struct {
 	small  [smallBytes]byte
 	reply  [smallBytes]byte
 
-	run  int       // requests since there was none
-	busy time.Time // when that became backlogRun
+	run   int           // requests since there was none
+	busy  time.Time     // when that became backlogRun
+	spin  time.Duration // how long it is looked for the next request before waiting
+	start time.Time     // since when it is; zero for not
 }
 
 // newDevice makes a device of an open connection and answers its first request,
@@ -346,6 +353,7 @@ func (w *worker) serve() {
 		n, errno := w.read()
 		switch errno {
 		case 0:
+			w.start = time.Time{}
 			w.load()
 			request := w.perform(n)
 			if !w.state.CompareAndSwap(request, stateReads) {
@@ -357,7 +365,9 @@ func (w *worker) serve() {
 				return
 			}
 			w.run, w.busy = 0, time.Time{}
-			w.poll()
+			if !w.spins() {
+				w.poll()
+			}
 		case syscall.EINTR, syscall.ENOENT: // ENOENT: it was interrupted before we came
 		default:
 			d.end(errno)
@@ -382,6 +392,26 @@ func (w *worker) load() {
 	}
 }
 
+// spins tells whether to look again at once. Whoever waits has to be woken, and
+// that can take longer than the next request does to come, above all in a virtual
+// machine. So a worker looks for a while before it waits, and gives way to others
+// meanwhile. How long adapts itself as in KVM's halt polling: longer when the last
+// wait was short, not at all when it was long.
+func (w *worker) spins() bool {
+	if w.spin == 0 {
+		return false
+	}
+	now := time.Now()
+	if w.start.IsZero() {
+		w.start = now
+	} else if now.Sub(w.start) > w.spin {
+		w.start = time.Time{}
+		return false
+	}
+	_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	return true
+}
+
 // read reads one request into w.input. It does not wait, and so needs nothing of
 // Go's scheduler.
 func (w *worker) read() (int, syscall.Errno) {
@@ -391,7 +421,16 @@ func (w *worker) read() (int, syscall.Errno) {
 
 // poll waits for a request.
 func (w *worker) poll() {
+	before := time.Now()
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(w.d.fd), Events: unix.POLLIN}}, -1)
+	switch waited := time.Since(before); {
+	case waited > shortWait:
+		w.spin = 0
+	case w.spin == 0:
+		w.spin = minSpin
+	default:
+		w.spin = min(2*w.spin, maxSpin)
+	}
 }
 
 // perform performs the request in w.input[:n] and answers it. It returns its
