@@ -79,3 +79,10 @@ func TestParallelReaders(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// buffered is how many bytes of buffers there may be.
+func (d *device) buffered() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return int64(len(d.inputs)+len(d.outputs)+2*len(d.workers)) * requestBytes
+}

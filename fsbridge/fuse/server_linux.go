@@ -33,6 +33,7 @@ const maxBackground = 1024
 type Server struct {
 	tree    *Tree
 	dev     *os.File
+	device  *device
 	unmount func() error // nil when the mount is somebody else's
 	done    chan struct{}
 
@@ -68,7 +69,7 @@ func serve(dev *os.File, o Options, unmount func() error) (*Server, error) {
 	}
 	s := &Server{tree: tree, dev: dev, unmount: unmount, done: make(chan struct{})}
 	tree.drop = func(id uint64) { go func() { _ = s.notifyInode(id) }() }
-	d, err := newDevice(fd, tree)
+	s.device, err = newDevice(fd, tree)
 	if err != nil {
 		_ = unix.Close(fd)
 		dev.Close()
@@ -76,7 +77,7 @@ func serve(dev *os.File, o Options, unmount func() error) (*Server, error) {
 	}
 	go func() {
 		defer close(s.done)
-		d.wait()
+		s.device.wait()
 		tree.OnUnmount()
 	}()
 	return s, nil
