@@ -33,7 +33,9 @@ func debian(ctx context.Context, o RootFSOptions, out string) (map[string]string
 	if err := tools(); err != nil {
 		return nil, err
 	}
-	install, pack := ended(ctx, "mmdebstrap", mmdebstrapArgs(o)), ended(ctx, "sqfstar", []string{"-quiet", "-no-progress", "-comp", "lz4", out})
+	install := ended(ctx, "mmdebstrap", mmdebstrapArgs(o))
+	// It takes no notice of the archive's root, whose owner would be who builds.
+	pack := ended(ctx, "sqfstar", []string{"-quiet", "-no-progress", "-comp", "lz4", "-root-mode", "755", "-root-uid", "0", "-root-gid", "0", out})
 	for _, c := range []*exec.Cmd{install, pack} {
 		c.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Epoch.Unix(), 10))
 	}

@@ -20,7 +20,7 @@ func fakeTools(t *testing.T, mmdebstrap string) {
 	dir := t.TempDir()
 	for name, script := range map[string]string{
 		"mmdebstrap": mmdebstrap, "newuidmap": "exit 0",
-		"sqfstar": `for out; do :; done; exec cat >"$out"`,
+		"sqfstar": `[ "$*" != "${*#*-root-mode 755 -root-uid 0 -root-gid 0 }" ] || exit 9; for out; do :; done; exec cat >"$out"`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)

@@ -209,6 +209,9 @@ func fileSystem(dev string) (string, error) {
 // uses.
 func writeUsers(p control.MachinePlan, accounts map[string]string) error {
 	const home, local = "/home/sandbox", "/usr/local"
+	if err := os.MkdirAll("/etc", 0o755); err != nil {
+		return err
+	}
 	for file, lines := range map[string][2]string{ // ours, and root's if there is none
 		"/etc/passwd": {fmt.Sprintf("sandbox:x:%d:%d:sandbox:%s:/bin/sh\n", p.UID, p.GID, home), "root:x:0:0:root:/root:/bin/sh\n"},
 		"/etc/group":  {fmt.Sprintf("sandbox:x:%d:\n", p.GID), "root:x:0:\n"},
