@@ -36,6 +36,7 @@ func debian(ctx context.Context, o RootFSOptions, out string) (map[string]string
 	install := ended(ctx, "mmdebstrap", mmdebstrapArgs(o))
 	// It takes no notice of the archive's root, whose owner would be who builds.
 	pack := ended(ctx, "sqfstar", []string{"-quiet", "-no-progress", "-comp", "lz4", "-root-mode", "755", "-root-uid", "0", "-root-gid", "0", out})
+	pack.SysProcAttr = asRoot() // it takes no notice of -root-uid (4.5)
 	for _, c := range []*exec.Cmd{install, pack} {
 		c.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Epoch.Unix(), 10))
 	}
@@ -75,6 +76,20 @@ func debian(ctx context.Context, o RootFSOptions, out string) (map[string]string
 		err = ctx.Err()
 	}
 	return packages, err
+}
+
+// asRoot makes a program believe that it is root's, in a user namespace with
+// nobody else.
+func asRoot() *syscall.SysProcAttr {
+	uid, gid := os.Geteuid(), os.Getegid()
+	if uid == 0 {
+		return nil
+	}
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: gid, Size: 1}},
+	}
 }
 
 // tools says what is missing.
