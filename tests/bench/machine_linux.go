@@ -3,45 +3,65 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 
+	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/guest/image"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
 )
 
-// benchMachine measures how long a virtual machine takes from nothing to the end
-// of its first command, with a folder mounted. The goal is that of emulation;
-// with KVM it is the smaller one.
-func benchMachine(ctx context.Context, l *lab, r *report, rounds int) error {
+// benchRuntime returns the runtime with the image that was built; the general
+// kernel with ninep set, in which 9P is.
+func benchRuntime(ninep bool) (*qemu.Runtime, error) {
 	guest, err := os.ReadFile(filepath.Join("cmd/sandbox/embed", "sandbox-guest-"+runtime.GOARCH))
 	if err != nil {
-		r.missing("vm", "boot to first exec", errors.New("make build makes the guest's program"))
-		return nil
+		return nil, errors.New("make build makes the guest's program")
 	}
 	source := image.Source{Arch: runtime.GOARCH, Guest: guest}
 	if source.Dir, err = image.DefaultDir(); err != nil {
-		return err
+		return nil, err
+	}
+	if ninep {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, err
+		}
+		source.Dir = filepath.Join(cache, "sandbox-tests-generic", "sandbox", "guest") // of the tests in tests/vm
 	}
 	f, err := source.Open()
 	if err != nil {
-		r.missing("vm", "boot to first exec", err)
-		return nil
+		return nil, err
 	}
 	_ = f.Close() // it was a look
-	rt := qemu.New(qemu.Options{
-		MemoryBytes: 512 << 20, Umask: 0o022,
+	return qemu.New(qemu.Options{
+		MemoryBytes: 512 << 20, Umask: 0o022, NineP: ninep,
 		Image: func(context.Context) (qemu.Image, error) {
 			f, err := source.Open()
 			return qemu.Image{Kernel: f.Kernel, Initrd: f.Initrd, Version: f.Version}, err
 		},
-	})
+	}), nil
+}
+
+// benchMachine measures how long a virtual machine takes from nothing to the end
+// of its first command, with a folder mounted, how soon it sees what is edited on
+// the host, and what its shares can do. The goal of the start is that of emulation;
+// with KVM it is the smaller one.
+func benchMachine(ctx context.Context, l *lab, r *report, rounds int) error {
+	rt, err := benchRuntime(false)
+	if err != nil {
+		r.missing("vm", "boot to first exec", err)
+		return nil
+	}
 	if err := rt.Probe(ctx); err != nil {
 		r.missing("vm", "boot to first exec", err)
 		return nil
@@ -50,7 +70,7 @@ func benchMachine(ctx context.Context, l *lab, r *report, rounds int) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	var ready, first, next []time.Duration
+	var ready, first, next, emulator []time.Duration
 	accel := ""
 	for range rounds {
 		b, err := bootOnce(ctx, rt, dir)
@@ -59,6 +79,7 @@ func benchMachine(ctx context.Context, l *lab, r *report, rounds int) error {
 		}
 		accel = b.acceleration
 		ready, first, next = append(ready, b.ready), append(first, b.first), append(next, b.next)
+		emulator = append(emulator, b.cpu)
 	}
 	goal := 2500.0
 	if accel == "KVM" {
@@ -67,13 +88,15 @@ func benchMachine(ctx context.Context, l *lab, r *report, rounds int) error {
 	r.note("vm", "acceleration", accel)
 	r.value("vm", "boot to hello", ms(median(ready)), "ms", 0)
 	r.value("vm", "boot to first exec ended", ms(median(first)), "ms", goal)
+	r.value("vm", "QEMU's processor time until then", ms(median(emulator)), "ms", 0)
 	r.value("vm", "another exec of true", ms(median(next)), "ms", 0)
-	return nil
+	return errors.Join(benchEdits(ctx, l, r, rt), benchShares(ctx, l, r, rounds))
 }
 
 // boot is what one machine took.
 type boot struct {
 	ready, first, next time.Duration
+	cpu                time.Duration // of QEMU, at the first command's end
 	acceleration       string
 }
 
@@ -107,7 +130,69 @@ func bootOnce(ctx context.Context, rt *qemu.Runtime, dir string) (b boot, err er
 			return b, err
 		}
 		*took = time.Since(start)
+		if id == 0 {
+			pid, _ := strconv.Atoi(g.Facts()["pid"])
+			b.cpu = cpuOf(pid)
+		}
 	}
 	b.first += b.ready
 	return b, nil
+}
+
+// edits is how many edits of the host's are waited for in the guest.
+const edits = 20
+
+// benchEdits measures, through a whole session, how long after an edit on the host
+// a guest that has the file in its cache reads the new content. The guest says so
+// by making a file, which is part of the figure.
+func benchEdits(ctx context.Context, l *lab, r *report, rt *qemu.Runtime) error {
+	dir, err := l.sub("edits")
+	if err != nil {
+		return err
+	}
+	edited := filepath.Join(dir, "edited")
+	if err := os.WriteFile(edited, []byte("0\n"), 0o644); err != nil {
+		return err
+	}
+	s, err := actors.Start(ctx, actors.Config{
+		Directories: []actors.Directory{{Path: dir, UndoDir: dir + ".undo"}}, Runtime: rt, Limits: undolog.Limits{LogBytes: -1},
+	})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		// No process is started to look: read and [ are the shell's own.
+		script := fmt.Sprintf("n=0; while [ $n -le %d ]; do read x <edited; if [ \"$x\" = $n ]; then : >seen-$n; n=$((n+1)); fi; done", edits)
+		res, err := s.Run(ctx, actors.RunRequest{Argv: []string{"sh", "-c", script}, Dir: dir})
+		if err == nil && res.Status.Code != 0 {
+			err = fmt.Errorf("exit status %d", res.Status.Code)
+		}
+		ended <- err
+	}()
+	var took []time.Duration
+	for n := 0; n <= edits && err == nil; n++ {
+		time.Sleep(300 * time.Millisecond) // the guest has it in its cache, and nothing of the last edit is left
+		start := time.Now()
+		if n > 0 {
+			err = os.WriteFile(edited, []byte(strconv.Itoa(n)+"\n"), 0o644)
+		}
+		for err == nil {
+			if _, lerr := os.Lstat(filepath.Join(dir, fmt.Sprint("seen-", n))); lerr == nil {
+				break
+			}
+			select {
+			case err = <-ended:
+			case <-time.After(time.Millisecond):
+			}
+		}
+		if n > 0 {
+			took = append(took, time.Since(start))
+		}
+	}
+	if err == nil {
+		err = <-ended
+		r.value("vm", "an edit on the host, until the guest reads it", ms(median(took)), "ms", 50)
+	}
+	return errors.Join(err, s.Close(ctx))
 }

@@ -14,6 +14,7 @@ type workload struct {
 	before string // not timed
 	script string
 	writes bool
+	cold   bool // after the side has forgotten what it can ([cooler])
 	// times is how often the script is run in one measurement (1 if 0): what
 	// takes a few milliseconds is lost in noise. The figure is of one run.
 	times int
@@ -69,6 +70,11 @@ type side interface {
 	Close() error
 }
 
+// cooler is a side that can make its kernel forget what it caches.
+type cooler interface {
+	cold(ctx context.Context) error
+}
+
 // sample is one measurement: of the whole, and of the server's processor time.
 type sample struct{ took, cpu time.Duration }
 
@@ -122,6 +128,11 @@ func race(ctx context.Context, sides []side, list []workload, rounds int) (sampl
 func once(ctx context.Context, s side, w workload) (sample, error) {
 	if w.before != "" {
 		if _, err := s.run(ctx, w.before); err != nil {
+			return sample{}, err
+		}
+	}
+	if c, ok := s.(cooler); ok && w.cold {
+		if err := c.cold(ctx); err != nil {
 			return sample{}, err
 		}
 	}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/ninep"
+	"github.com/codeagent/sandbox/fsbridge/virtiofs"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/qemu"
+	"github.com/codeagent/sandbox/tests/direct"
+)
+
+// guestTree is the part of Go's sources that a guest works on: an emulated one
+// makes a few hundred files a second.
+const guestTree = "src/net/http"
+
+// dataMiB is how much the guest reads and writes in one piece.
+const dataMiB = 64
+
+// guestWork is what every share of a guest is put through. The archive is in the
+// guest's own memory.
+func guestWork() []workload {
+	return []workload{
+		{name: "untar", writes: true, before: "rm -rf new; mkdir new; [ -e /tmp/a.tar ] || cp a.tar /tmp", script: "tar -C new -xf /tmp/a.tar"},
+		{name: "find+stat, cold", cold: true, script: "ls -lR new >/dev/null"},
+		{name: "find+stat", before: "ls -lR new >/dev/null", script: "ls -lR new >/dev/null"},
+		{name: "find+cat, cold", cold: true, script: "find new -type f -exec cat {} + >/dev/null"},
+		{name: "rm -rf", writes: true, script: "rm -rf new"},
+		{name: writing, writes: true, before: "rm -f big", script: fmt.Sprintf("dd if=/dev/zero of=big bs=1M count=%d 2>/dev/null", dataMiB)},
+		{name: reading, cold: true, script: "dd if=big of=/dev/null bs=1M 2>/dev/null"},
+	}
+}
+
+// The two whose figure is a throughput.
+const (
+	writing = "write 64 MiB"
+	reading = "read 64 MiB, cold"
+)
+
+// guestLab is a running guest whose shares are the sides of a race.
+type guestLab struct {
+	guest  hypervisor.Guest
+	sides  []side
+	ids    int64
+	stops  []func() error
+	drops  func(context.Context) error // makes the guest forget
+	shares []hypervisor.Share
+}
+
+// guestSide is one share of it.
+type guestSide struct {
+	plain
+	lab     *guestLab
+	session *direct.Session // nil without interception
+}
+
+// startGuestLab boots a guest with a share for each kind.
+func startGuestLab(ctx context.Context, l *lab, rt *qemu.Runtime, kinds ...string) (_ *guestLab, err error) {
+	hostfs.ClearUmask()
+	g := &guestLab{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return g, fmt.Errorf("go env GOROOT: %w", err)
+	}
+	for _, kind := range kinds {
+		dir, err := l.sub("guest " + kind)
+		if err != nil {
+			return g, err
+		}
+		err = command(ctx, "", "tar", "--sort=name", "--owner=0", "--group=0", "-C", strings.TrimSpace(string(out)), "-cf", filepath.Join(dir, "a.tar"), guestTree)
+		if err == nil && os.Geteuid() == 0 {
+			err = os.Chmod(dir, 0o777) // virtiofsd maps no owners
+		}
+		if err != nil {
+			return g, err
+		}
+		s := &guestSide{plain: plain{label: kind, dir: dir, pid: -1}, lab: g}
+		g.sides = append(g.sides, s)
+		g.shares = append(g.shares, hypervisor.Share{HostPath: dir, GuestPath: dir, Serve: func(t hypervisor.Transport) error { return s.serve(ctx, l, t) }})
+	}
+	g.guest, err = rt.Start(ctx, hypervisor.Config{SessionID: "bench", UID: -1, GID: -1, Shares: g.shares})
+	if err != nil {
+		return g, err
+	}
+	g.drops = g.guest.DropCaches
+	return g, nil
+}
+
+// serve starts the server of the share.
+func (s *guestSide) serve(ctx context.Context, l *lab, t hypervisor.Transport) error {
+	if s.label == "virtiofsd" {
+		pid, stop, err := startVirtiofsd(ctx, l, s.dir, t.File)
+		s.pid = pid
+		if err == nil {
+			s.lab.stops = append(s.lab.stops, stop)
+		}
+		return err
+	}
+	owner := &fuse.Owner{UID: t.UID, GID: t.GID}
+	if s.label == "intercepted" {
+		session, err := direct.Open(ctx, direct.Options{Dir: s.dir, Undo: s.dir + ".undo", File: t.File, Sync: t.Sync, Drop: t.Drop, Owner: owner})
+		if err == nil {
+			s.session = session
+			s.lab.stops = append(s.lab.stops, session.Close)
+		}
+		return err
+	}
+	root, err := hostfs.OpenRoot(s.dir)
+	if err != nil {
+		return err
+	}
+	var bridge interface{ Close() error }
+	tree := fuse.Options{Root: root, Owner: owner}
+	if t.Kind == hypervisor.TransportP9 {
+		bridge, err = ninep.Serve(t.Stream, ninep.Options{Tree: tree})
+	} else {
+		bridge, err = virtiofs.ServeFile(t.File, virtiofs.Options{Tree: tree})
+	}
+	if err == nil {
+		s.lab.stops = append(s.lab.stops, func() error { return errors.Join(bridge.Close(), root.Close()) })
+	}
+	return err
+}
+
+// run implements [side]: the time is the guest's.
+func (s *guestSide) run(ctx context.Context, script string) (took time.Duration, err error) {
+	unix.Sync()
+	body := func() error { took, err = s.lab.exec(ctx, s.dir, script); return err }
+	if s.session == nil {
+		return took, body()
+	}
+	_, err = s.session.Step(ctx, script, body)
+	return took, err
+}
+
+// cold implements [cooler].
+func (s *guestSide) cold(ctx context.Context) error { return s.lab.drops(ctx) }
+
+func (g *guestLab) exec(ctx context.Context, dir, script string) (time.Duration, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	g.ids++
+	p, err := g.guest.Exec(ctx, hypervisor.Command{ID: g.ids, Argv: []string{"sh", "-ec", script}, Dir: dir, Stdout: w, Stderr: w})
+	if err != nil {
+		w.Close()
+		return 0, err
+	}
+	var said bytes.Buffer
+	read := make(chan struct{})
+	go func() { defer close(read); _, _ = said.ReadFrom(r) }()
+	status, err := p.Wait(ctx)
+	w.Close()
+	<-read
+	if err == nil && status.Code != 0 {
+		err = fmt.Errorf("%s: exit status %d: %s", script, status.Code, lastLine(said.Bytes()))
+	}
+	return status.Duration, err
+}
+
+// Close stops the guest, then the servers.
+func (g *guestLab) Close() error {
+	var errs []error
+	if g.guest != nil {
+		errs = append(errs, g.guest.Stop(context.Background()))
+	}
+	for _, stop := range slices.Backward(g.stops) {
+		errs = append(errs, stop())
+	}
+	return errors.Join(errs...)
+}
+
+// benchShares races our virtio-fs, with and without interception, and the C
+// virtiofsd, all three in one guest; then 9P in another.
+func benchShares(ctx context.Context, l *lab, r *report, rounds int) error {
+	rt, err := benchRuntime(false)
+	if err != nil {
+		r.missing("virtio-fs in a guest", "all of it", err)
+		return nil
+	}
+	kinds := []string{"virtio-fs", "intercepted", "virtiofsd"}
+	if _, err := os.Stat(virtiofsdPath); err != nil || os.Geteuid() != 0 {
+		r.missing("virtio-fs in a guest", "virtiofsd", errors.New("QEMU 7.2's "+virtiofsdPath+" and root are needed"))
+		kinds = kinds[:2]
+	}
+	t, err := raceShares(ctx, l, r, rt, rounds, kinds...)
+	if err != nil {
+		return err
+	}
+	for _, w := range guestWork() {
+		if len(kinds) == 3 {
+			goal := 1.0
+			if w.name == writing || w.name == reading {
+				goal = 1 / 0.9
+			}
+			r.ratio("virtio-fs in a guest / C virtiofsd", w.name, t.median(w.name, "virtio-fs"), t.median(w.name, "virtiofsd"), goal)
+		}
+	}
+	for _, w := range guestWork() {
+		r.ratio("interception on / off in a guest", w.name, t.median(w.name, "intercepted"), t.median(w.name, "virtio-fs"), 1.10)
+	}
+	throughput(r, t, "virtio-fs")
+	if rt, err = benchRuntime(true); err != nil {
+		r.missing("9P in a guest", "all of it", err)
+		return nil
+	}
+	if t, err = raceShares(ctx, l, r, rt, rounds, "9P"); err == nil {
+		throughput(r, t, "9P")
+	}
+	return err
+}
+
+// raceShares races the shares of one guest.
+func raceShares(ctx context.Context, l *lab, r *report, rt *qemu.Runtime, rounds int, kinds ...string) (samples, error) {
+	g, err := startGuestLab(ctx, l, rt, kinds...)
+	if err != nil {
+		return nil, err
+	}
+	t, err := race(ctx, g.sides, guestWork(), rounds)
+	cpuTable(r, t, g.sides, guestWork())
+	return t, errors.Join(err, g.Close())
+}
+
+// throughput adds the figures in MB/s; the goal is that of 9P, as time.
+func throughput(r *report, t samples, kind string) {
+	for _, name := range []string{reading, writing} {
+		if took := t.median(name, kind); took > 0 {
+			r.note(kind+" in a guest", name, fmt.Sprintf("%.0f MB/s", dataMiB*1.048576/took.Seconds()))
+			r.value(kind+" in a guest", name+", at 60 MB/s 1118 ms", ms(took), "ms", dataMiB*1.048576/60*1000)
+		}
+	}
+}
