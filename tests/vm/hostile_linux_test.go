@@ -1,10 +1,12 @@
 package vm
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -24,8 +26,8 @@ done
 exec 3<>$port
 read -r plan <&3
 say() { echo "$1" >&3; }
-say '{"type":"hello","version":1}'
-say '{"type":"hello","version":1}'
+say '{"type":"hello","version":VERSION}'
+say '{"type":"hello","version":VERSION}'
 say '{"type":"step_started","id":7}'
 say '{"type":"step_completed","id":-1,"exit_code":0}'
 say '{"type":"output","id":1,"stream":"stdout","data":"early"}'
@@ -55,7 +57,7 @@ yes '{"type":"step_completed","id":5,"exit_code":0}' >&3
 // TestHostileGuest: a guest that lies on its control channel gains nothing, and
 // one that babbles is ended.
 func TestHostileGuest(t *testing.T) {
-	b := newBox(t, []byte(liar))
+	b := newBox(t, []byte(strings.ReplaceAll(liar, "VERSION", strconv.Itoa(control.Version))))
 	p, text := b.start(hypervisor.Command{Argv: []string{"true"}})
 	if st := b.wait(p); st.Code != 3 {
 		t.Errorf("%+v", st)
