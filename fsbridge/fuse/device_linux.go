@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +26,7 @@ import (
 // backlogAfter. Who has been replaced, or finds nothing to do in company, ends.
 type device struct {
 	fd    int
-	proto *fuse.ProtocolServer
+	proto *Protocol
 	log   *slog.Logger
 
 	mu      sync.Mutex
@@ -73,25 +71,6 @@ const (
 	spareBuffers = 4
 )
 
-// Numbers of requests (enum fuse_opcode): INTERRUPT, and those whose replies
-// carry data.
-const (
-	opcodeReadlink    = 5
-	opcodeRead        = 15
-	opcodeGetxattr    = 22
-	opcodeListxattr   = 23
-	opcodeReaddir     = 28
-	opcodeInterrupt   = 36
-	opcodeIoctl       = 39
-	opcodeReaddirplus = 44
-)
-
-// Sizes of struct fuse_in_header and fuse_out_header.
-const (
-	inHeaderBytes  = 40
-	outHeaderBytes = 16
-)
-
 // The states of a worker; every other one is the number of the request that it
 // performs. Those start at 2 (FUSE_REQ_ID_STEP).
 const (
@@ -124,7 +103,7 @@ type worker struct {
 func newDevice(fd int, tree *Tree) (*device, error) {
 	d := &device{
 		fd: fd, log: tree.log,
-		proto:   fuse.NewProtocolServer(tree, ProtocolOptions(tree.log)),
+		proto:   NewProtocol(tree, tree.log),
 		workers: make(map[*worker]struct{}), limit: int32(min(max(4, runtime.GOMAXPROCS(0)), maxActive)),
 		over: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
@@ -155,7 +134,7 @@ func newDevice(fd int, tree *Tree) (*device, error) {
 // wait returns when the connection is gone and the last request was performed.
 func (d *device) wait() {
 	<-d.over
-	d.interrupt()
+	LetGo(d.proto, d.performed)
 	d.running.Wait()
 	_ = unix.Close(d.fd)
 }
@@ -309,40 +288,17 @@ func (d *device) stalled(last map[*worker]uint64) (any bool) {
 	return any
 }
 
-// interruptRetry is how soon a request is interrupted that was on its way into
-// go-fuse when the connection ended.
-const interruptRetry = 5 * time.Millisecond
-
-// interrupt lets go of whatever waits, after the end: nobody asks any more.
-func (d *device) interrupt() {
-	told := make(map[*worker]bool)
-	for {
-		pending := 0
-		d.mu.Lock()
-		for w := range d.workers {
-			if w.state.Load() != stateReads && !told[w] {
-				if told[w] = d.interruptOne(w.unique.Load()); !told[w] {
-					pending++
-				}
-			}
+// performed returns the numbers of the requests that workers are at.
+func (d *device) performed() map[*worker]uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	left := make(map[*worker]uint64)
+	for w := range d.workers {
+		if w.state.Load() != stateReads {
+			left[w] = w.unique.Load()
 		}
-		d.mu.Unlock()
-		if pending == 0 {
-			return
-		}
-		time.Sleep(interruptRetry)
 	}
-}
-
-// interruptOne tells whether go-fuse performs such a request.
-func (d *device) interruptOne(request uint64) bool {
-	in := make([]byte, inHeaderBytes+8)
-	binary.NativeEndian.PutUint32(in, uint32(len(in)))
-	binary.NativeEndian.PutUint32(in[4:], opcodeInterrupt)
-	binary.NativeEndian.PutUint64(in[inHeaderBytes:], request)
-	var out [smallBytes]byte
-	n, status := d.proto.HandleRequest([][]byte{in}, [][]byte{out[:]})
-	return status.Ok() && n == 0
+	return left
 }
 
 // serve reads and performs requests until the worker is not needed any more.
@@ -435,16 +391,17 @@ func (w *worker) poll() {
 
 // perform performs the request in w.input[:n] and answers it. It returns its
 // number, which is the worker's state unless it was replaced.
-func (w *worker) perform(n int) (request uint64) {
+func (w *worker) perform(n int) uint64 {
 	in := w.input[:n]
+	if n < inHeaderBytes { // never, with this kernel
+		w.d.log.Error("a request was too short", "bytes", n)
+		return stateReads
+	}
 	if w.large = n > smallBytes; !w.large {
 		copy(w.small[:], in)
 		in = w.small[:n]
 	}
-	opcode := uint32(0)
-	if n >= inHeaderBytes { // always, with this kernel
-		opcode, request = binary.NativeEndian.Uint32(in[4:]), binary.NativeEndian.Uint64(in[8:])
-	}
+	opcode, request := binary.NativeEndian.Uint32(in[4:]), binary.NativeEndian.Uint64(in[8:])
 	w.unique.Store(request)
 	w.state.Store(request)
 	if d := w.d; !d.watching.Load() && !d.watching.Swap(true) {
@@ -460,32 +417,8 @@ func (w *worker) perform(n int) (request uint64) {
 		}
 		out = w.output
 	}
-	w.answer(w.call(in, out, request))
+	w.answer(w.d.proto.Perform(in, out))
 	return request
-}
-
-// call hands a request to go-fuse and returns the reply, in out. What panics there
-// is an EIO.
-func (w *worker) call(in, out []byte, request uint64) (reply []byte) {
-	defer func() {
-		if p := recover(); p != nil {
-			w.d.log.Error("panic in a file system request", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			reply = failure(out, request, syscall.EIO)
-		}
-	}()
-	n, status := w.d.proto.HandleRequest([][]byte{in}, [][]byte{out})
-	if !status.Ok() {
-		return failure(out, request, syscall.Errno(status))
-	}
-	return out[:n]
-}
-
-// failure makes a reply that is an error.
-func failure(out []byte, request uint64, errno syscall.Errno) []byte {
-	binary.NativeEndian.PutUint32(out, outHeaderBytes)
-	binary.NativeEndian.PutUint32(out[4:], uint32(-int32(errno)))
-	binary.NativeEndian.PutUint64(out[8:], request)
-	return out[:outHeaderBytes]
 }
 
 // answer writes a reply. That nobody waits for it any more is not an error.

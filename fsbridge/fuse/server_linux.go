@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -446,63 +445,4 @@ func (n *node) boundTo(parent *node, name string) bool {
 		}
 	}
 	return false
-}
-
-// The codes of notifications (enum fuse_notify_code).
-const (
-	notifyInvalInode = 2
-	notifyInvalEntry = 3
-	notifyIncEpoch   = 8
-)
-
-// notifyInode makes the kernel write back and drop all pages of a node, and
-// its attributes. It waits for the write-back.
-func (s *Server) notifyInode(id uint64) error {
-	if id == 0 {
-		return nil
-	}
-	b := notification(notifyInvalInode, 24)
-	b = word(b, id)
-	b = word(b, 0)
-	b = word(b, ^uint64(0)) // length -1: to the end
-	return s.write(b)
-}
-
-// notifyEntry makes the kernel look a name up again. It waits while an
-// operation in that directory is held.
-func (s *Server) notifyEntry(dir uint64, name string) error {
-	if dir == 0 {
-		return nil
-	}
-	b := notification(notifyInvalEntry, 16+len(name)+1)
-	b = word(b, dir)
-	b = word(b, uint64(len(name)))
-	b = append(b, name...)
-	return s.write(append(b, 0))
-}
-
-// incEpoch makes the kernel look up every name again, when it is next used.
-func (s *Server) incEpoch() error {
-	if s.noEpoch.Load() {
-		return errors.ErrUnsupported
-	}
-	err := s.write(notification(notifyIncEpoch, 0))
-	if errors.Is(err, syscall.EINVAL) {
-		s.noEpoch.Store(true)
-		return errors.ErrUnsupported
-	}
-	return err
-}
-
-// write sends a notification. That the kernel does not know the inode or the
-// entry is as good as having told it.
-func (s *Server) write(b []byte) error {
-	_, err := s.dev.Write(b)
-	switch {
-	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
-		return nil
-	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENOTCONN):
-		return nil // unmounted: there is no cache any more
-	}
-	return err
 }

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	bridge "github.com/codeagent/sandbox/fsbridge/fuse"
 )
 
 // wakeIndex is the poller's own eventfd, where others have the queue's index.
@@ -111,7 +113,7 @@ func (c *conn) begin(r *request) {
 	if r.session == nil {
 		r.session = s.session()
 	}
-	if r.inLen <= largeBytes && (silent(r.header.opcode) || r.header.opcode == opInterrupt) {
+	if r.inLen <= largeBytes && (bridge.Silent(r.header.opcode) || r.header.opcode == opInterrupt) {
 		r.perform() // which waits for nothing
 		return
 	}

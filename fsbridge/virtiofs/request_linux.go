@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	bridge "github.com/codeagent/sandbox/fsbridge/fuse"
 )
 
 // header is what FUSE requests begin with.
@@ -86,11 +88,6 @@ var requestBytes = map[uint32]uintptr{
 	53:            unsafe.Sizeof(fuse.CopyFileRangeIn{}),
 }
 
-// silent tells whether a kind of request has no reply.
-func silent(opcode uint32) bool {
-	return opcode == opForget || opcode == opBatchForget || opcode == opNotifyReply
-}
-
 // check looks at a request before go-fuse does.
 func check(h header, in []byte) syscall.Errno {
 	need := max(uintptr(headerBytes), requestBytes[h.opcode])
@@ -106,13 +103,7 @@ func check(h header, in []byte) syscall.Errno {
 // failure makes the reply that says only what went wrong, in buf, or nothing
 // if that has no room.
 func failure(buf []byte, h header, e syscall.Errno) []byte {
-	if len(buf) < replyBytes || silent(h.opcode) {
-		return nil
-	}
-	binary.LittleEndian.PutUint32(buf, replyBytes)
-	binary.LittleEndian.PutUint32(buf[4:], uint32(-int32(e)))
-	binary.LittleEndian.PutUint64(buf[8:], h.unique)
-	return buf[:replyBytes]
+	return bridge.Failure(buf, h.opcode, h.unique, e)
 }
 
 // bufferPool has buffers of powers of two.

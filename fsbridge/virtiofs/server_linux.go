@@ -198,7 +198,7 @@ func (s *Server) initialise(r *request, out []byte) []byte {
 	}
 	s.current = newSession(s, s.spare)
 	s.spare = next
-	return s.current.call(r.header, r.in, out)
+	return s.current.proto.Perform(r.in, out)
 }
 
 // endSession ends the session if it is the one that is served.
