@@ -202,7 +202,7 @@ func TestHostileText(t *testing.T) {
 func FuzzClassify(f *testing.F) {
 	for _, s := range []string{
 		"ls", "rm -rf x", "git push -f", "cat <<EOF\nfoo\nEOF", "bash <<E\nrm x\nE", "echo 'a", "echo \"$(rm x", "case a in b) rm x;; esac", "f(){ rm x; }", "a=(", "x \\", "git push \"-f",
-		"sed 's/a/b/' f", "find . -exec rm {} +", "[[ a", "$((1", "$'\\x72m' x", "ls | sh -c 'rm x'", "ls #", "for i in", "dd of=/dev/sda\\", "function rm {", "<(rm x", "eval 'rm x'", "`rm x`", "sudo -u", "xargs rm",
+		"sed 's/a/b/' f", "find . -exec rm {} +", "[[ a", "$((1", "$'\\x72m' x", "ls | sh -c 'rm x'", "ls #", "for i in", "dd of=/dev/sda\\", "function rm {", "<(rm x", "eval 'rm x'", "`rm x`", "sudo -u", "xargs rm", "gh \x01", "gh repo delete \x1b", "docker \u202e rm",
 	} {
 		f.Add(s)
 	}

@@ -135,11 +135,21 @@ func (e *evaluation) developerTool(name string, w []word) (Class, string, bool) 
 	}
 	switch {
 	case destroy:
-		return Destructive, strings.TrimSpace(name + " " + v + " " + v2 + " deletes or discards"), true
+		return Destructive, named(name, v, v2) + " deletes or discards", true
 	case read:
 		return ReadOnly, "", true
 	}
-	return Write, strings.TrimSpace(name+" "+v) + " writes, or runs code", true
+	return Write, named(name, v) + " writes, or runs code", true
+}
+
+// named is a tool and what it is asked to do, as a reason shows them.
+func named(tool string, verbs ...string) string {
+	for _, v := range verbs {
+		if v != "" {
+			tool += " " + shown(v)
+		}
+	}
+	return tool
 }
 
 // versioned are programs that print their version and do nothing else.
