@@ -27,6 +27,10 @@ type Config struct {
 	Durability undolog.Durability
 	Gitignore  bool
 	Safeguards Safeguards
+	// PosixMetadata serves the folders as if their file system were Windows': names
+	// that Windows does not take are refused, and modes, owners and symlinks are kept
+	// beside the undo log.
+	PosixMetadata bool
 	// CacheNone turns kernel caching of the bridge off (strict mode).
 	CacheNone bool
 	// Hide and Show change what the runtime hides; see [hypervisor.Config].

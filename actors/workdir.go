@@ -35,6 +35,7 @@ type workdir struct {
 	hooks    *interceptor.Hooks
 	watch    *watcher.Watcher
 	mismatch *undolog.VersionError
+	meta     *posixLog // log with the metadata that the file system cannot hold; or nil
 	tell     messages.Tell
 	node     *supervision.Node
 	bridge   fsbridge.Bridge   // nil until a transport is there
@@ -61,7 +62,10 @@ func (w *workdir) open(ctx context.Context) (err error) {
 		w.s.bus.emit(Event{Type: EventVersionMismatch, Directory: w.d.Path, Message: err.Error()})
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return w.openPosix()
 }
 
 func (w *workdir) warn(u undolog.Warning) {
@@ -83,8 +87,12 @@ func (w *workdir) theBridge() fsbridge.Bridge {
 // intercept makes the hooks of a writable folder.
 func (w *workdir) intercept() {
 	cfg, path := w.s.cfg, w.d.Path
+	var log interceptor.Log = w.log
+	if w.meta != nil {
+		log = w.meta
+	}
 	w.hooks = interceptor.New(interceptor.Options{
-		Directory: path, Log: w.log, Clock: w.s.clock, Logger: cfg.Logger,
+		Directory: path, Log: log, Clock: w.s.clock, Logger: cfg.Logger,
 		Safeguards:  interceptor.Safeguards(w.s.safeguards()),
 		AmbientIdle: cfg.Timing.AmbientIdle, ReplyDeadline: cfg.Timing.ReplyDeadline,
 		Node: w.s.tree.Node(w.path("interceptor")), Safeguard: w.s.to("safeguard"), Owner: w.s.to("steps"),
@@ -175,6 +183,9 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 	}
 	if int(t.UID) != os.Geteuid() {
 		o.Owner = &fuse.Owner{UID: t.UID, GID: t.GID}
+	}
+	if w.s.cfg.PosixMetadata && w.meta != nil {
+		o.Posix = w.meta.overlay
 	}
 	if w.s.cfg.CacheNone {
 		o.Cache = fuse.CacheNone
@@ -267,6 +278,9 @@ func (w *workdir) close() error {
 	}
 	if w.log != nil {
 		errs = append(errs, w.log.Close())
+	}
+	if w.meta != nil {
+		errs = append(errs, w.meta.store.Close())
 	}
 	if w.root != nil {
 		errs = append(errs, w.root.Close())

@@ -111,12 +111,12 @@ func (a *app) config(dirs []actors.Directory) actors.Config {
 			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver,
 			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
 		},
-		CacheNone: a.conf.Bridge.Cache == "none",
-		Hide:      a.conf.Jail.Hide,
-		Show:      a.conf.Jail.Show,
-		Debug:     a.conf.Jail.Debug,
-		Umask:     uint32(a.umask),
-		Logger:    a.log,
+		CacheNone: a.conf.Bridge.Cache == "none", PosixMetadata: a.conf.Bridge.PosixMetadata,
+		Hide:   a.conf.Jail.Hide,
+		Show:   a.conf.Jail.Show,
+		Debug:  a.conf.Jail.Debug,
+		Umask:  uint32(a.umask),
+		Logger: a.log,
 	}
 }
 

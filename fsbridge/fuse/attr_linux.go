@@ -38,13 +38,14 @@ func (t *Tree) attrTTL(n *node) time.Duration {
 func (t *Tree) attr(n *node, st *hostfs.Stat, out *fuse.Attr) {
 	n.mtime.Store(st.Mtime)
 	n.size.Store(st.Size)
+	shown := t.show(n, st)
 	*out = fuse.Attr{
 		Ino:     t.ino(st.ID),
-		Size:    uint64(st.Size),
+		Size:    uint64(shown.Size),
 		Blocks:  uint64(st.Blocks),
-		Mode:    st.Mode,
+		Mode:    shown.Mode,
 		Nlink:   t.nlink(n, st),
-		Owner:   t.owner(st),
+		Owner:   fuse.Owner{Uid: shown.UID, Gid: shown.GID},
 		Rdev:    uint32(st.Rdev),
 		Blksize: uint32(st.Blksize),
 	}

@@ -25,7 +25,7 @@ func (t *Tree) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 	if !code.Ok() {
 		return code
 	}
-	if err := errors.Join(t.writable(), hostfs.CheckName(name)); err != nil {
+	if err := errors.Join(t.writable(), t.checkName(name)); err != nil {
 		return status(err)
 	}
 	parent, err := t.dir(in.NodeId)
@@ -67,18 +67,29 @@ func (t *Tree) create(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, n
 	if err := m.begin(); err != nil {
 		return err
 	}
-	fd, err := hostfs.OpenAt(d.fd, name, access(in.Flags)|syscall.O_CREAT|syscall.O_EXCL, mode)
+	fd, tried := -1, false
+	err = t.naming(d, name, "", func() (err error) {
+		tried = true
+		fd, err = hostfs.OpenAt(d.fd, name, access(in.Flags)|syscall.O_CREAT|syscall.O_EXCL, t.plainMode(false, mode))
+		return err
+	})
 	if err == nil {
 		fd, st, err = describe(fd)
 	}
 	if err != nil {
 		m.end(nil, err)
-		if errors.Is(err, syscall.EEXIST) && in.Flags&syscall.O_EXCL == 0 {
+		if tried && errors.Is(err, syscall.EEXIST) && in.Flags&syscall.O_EXCL == 0 {
 			return errAgain
 		}
 		return err
 	}
 	n := t.lookup(&st, parent, name, true)
+	if err := t.settle(m, n, parent, name, made(mode, "")); err != nil {
+		_ = hostfs.Close(fd)
+		t.unref(n)
+		m.end(nil, err)
+		return err
+	}
 	t.opened(n, fd, in.Flags, &st, &out.OpenOut)
 	m.end(n, nil)
 	t.entry(n, &st, watched, &out.EntryOut)
@@ -201,6 +212,9 @@ func (t *Tree) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.Crea
 	defer t.end()
 	if !code.Ok() {
 		return code
+	}
+	if t.opts.Posix != nil { // programs do without
+		return errnoStatus(syscall.EOPNOTSUPP)
 	}
 	parent, err := t.dir(in.NodeId)
 	mode := in.Mode & 07777

@@ -14,8 +14,8 @@ import (
 // Mkdir answers MKDIR. The kernel has applied the umask.
 func (t *Tree) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	mode := in.Mode & 07777
-	return t.make(OpMkdir, fsbridge.OpMkdir, cancel, &in.InHeader, name, out, syscall.S_IFDIR|mode,
-		func(dirfd int) error { return hostfs.MkdirAt(dirfd, name, mode) })
+	return t.make(OpMkdir, fsbridge.OpMkdir, cancel, &in.InHeader, name, out, syscall.S_IFDIR|mode, "",
+		func(dirfd int) error { return hostfs.MkdirAt(dirfd, name, t.plainMode(true, mode)) })
 }
 
 // Mknod answers MKNOD: regular files, FIFOs and sockets, never devices.
@@ -25,26 +25,40 @@ func (t *Tree) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out 
 	default:
 		return fuse.EPERM
 	}
-	return t.make(OpMknod, fsbridge.OpMknod, cancel, &in.InHeader, name, out, in.Mode,
-		func(dirfd int) error { return hostfs.MknodAt(dirfd, name, in.Mode) })
+	return t.make(OpMknod, fsbridge.OpMknod, cancel, &in.InHeader, name, out, in.Mode, "",
+		func(dirfd int) error {
+			if t.opts.Posix != nil {
+				return makePlain(dirfd, name, "", t.plainMode(false, in.Mode))
+			}
+			return hostfs.MknodAt(dirfd, name, in.Mode)
+		})
 }
 
 // Symlink answers SYMLINK. The target is only text to us.
 func (t *Tree) Symlink(cancel <-chan struct{}, header *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
-	return t.make(OpSymlink, fsbridge.OpSymlink, cancel, header, name, out, syscall.S_IFLNK,
-		func(dirfd int) error { return hostfs.SymlinkAt(target, dirfd, name) })
+	kind := fsbridge.OpSymlink
+	if t.opts.Posix != nil {
+		kind = fsbridge.OpCreate // that is what the host sees
+	}
+	return t.make(OpSymlink, kind, cancel, header, name, out, syscall.S_IFLNK, target,
+		func(dirfd int) error {
+			if t.opts.Posix != nil {
+				return makePlain(dirfd, name, target, t.plainMode(false, 0o644))
+			}
+			return hostfs.SymlinkAt(target, dirfd, name)
+		})
 }
 
 // make is what the three have in common.
 func (t *Tree) make(opcode Opcode, kind fsbridge.Kind, cancel <-chan struct{}, header *fuse.InHeader,
-	name string, out *fuse.EntryOut, mode uint32, perform func(dirfd int) error) fuse.Status {
+	name string, out *fuse.EntryOut, mode uint32, target string, perform func(dirfd int) error) fuse.Status {
 	code := t.begin(opcode)
 	defer t.end()
 	if !code.Ok() {
 		return code
 	}
 	if err := errors.Join(modeAllowed(mode&syscall.S_IFMT, mode, 0), t.symlinkAllowed(mode&syscall.S_IFMT),
-		hostfs.CheckName(name)); err != nil {
+		t.checkName(name)); err != nil {
 		return status(err)
 	}
 	parent, err := t.dir(header.NodeId)
@@ -62,7 +76,7 @@ func (t *Tree) make(opcode Opcode, kind fsbridge.Kind, cancel <-chan struct{}, h
 		return status(err)
 	}
 	var st hostfs.Stat
-	if err = perform(d.fd); err == nil {
+	if err = t.naming(d, name, "", func() error { return perform(d.fd) }); err == nil {
 		st, err = hostfs.StatAt(d.fd, name)
 	}
 	if err != nil {
@@ -70,9 +84,26 @@ func (t *Tree) make(opcode Opcode, kind fsbridge.Kind, cancel <-chan struct{}, h
 		return status(err)
 	}
 	n := t.lookup(&st, parent, name, true)
+	if err := t.settle(m, n, parent, name, made(mode, target)); err != nil {
+		t.unref(n)
+		m.end(nil, err)
+		return status(err)
+	}
 	m.end(n, nil)
 	t.entry(n, &st, watched, out)
 	return fuse.OK
+}
+
+// made is what there is to remember of what was made so.
+func made(mode uint32, target string) fsbridge.PosixChange {
+	c := fsbridge.PosixChange{HasMode: true, Mode: mode & 07777}
+	switch typ := mode & syscall.S_IFMT; typ {
+	case syscall.S_IFLNK:
+		c = fsbridge.PosixChange{Type: typ, Target: target}
+	case syscall.S_IFIFO, syscall.S_IFSOCK:
+		c.Type = typ
+	}
+	return c
 }
 
 // Link answers LINK: a further name for a file, or the first for one made with
@@ -85,7 +116,7 @@ func (t *Tree) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *f
 	}
 	n := t.node(in.Oldnodeid)
 	parent, err := t.dir(in.NodeId)
-	if err = errors.Join(err, hostfs.CheckName(name)); err != nil {
+	if err = errors.Join(err, t.checkName(name)); err != nil {
 		return status(err)
 	}
 	switch {
@@ -110,7 +141,11 @@ func (t *Tree) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *f
 	if err := m.begin(); err != nil {
 		return status(err)
 	}
-	st, err := t.link(n, d.fd, name)
+	var st hostfs.Stat
+	err = t.naming(d, name, "", func() (err error) { st, err = t.link(n, d.fd, name); return err })
+	if err == nil {
+		err = t.followLink(n, parent, name)
+	}
 	if err != nil {
 		m.end(nil, err)
 		return status(err)
@@ -191,9 +226,10 @@ func (t *Tree) remove(kind fsbridge.Kind, cancel <-chan struct{}, header *fuse.I
 	if err := m.begin(); err != nil {
 		return err
 	}
-	err = t.performRemove(m, n, &st)
+	err = t.naming(d, "", name, func() error { return t.performRemove(m, n, &st) })
 	if err == nil {
 		n.unbind(parent, name)
+		err = t.forgetName(parent, name)
 	}
 	m.end(nil, err)
 	return err
@@ -272,7 +308,7 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	if err != nil && !errors.Is(err, syscall.ENOENT) {
 		return err
 	}
-	if err := renamable(&st, &vst, exists, flags); err != nil {
+	if err := errors.Join(renamable(&st, &vst, exists, flags), t.checkName(newName)); err != nil {
 		return err
 	}
 	if err := errors.Join(t.symlinkAllowed(st.Type()), t.symlinkAllowed(vst.Type())); err != nil {
@@ -291,7 +327,11 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	if err := m.begin(); err != nil {
 		return err
 	}
-	err = t.performRename(m, n, victim, oldDir, newDir)
+	removed := ""
+	if oldDir == newDir && flags&unix.RENAME_EXCHANGE == 0 {
+		removed = oldName
+	}
+	err = t.naming(nd, newName, removed, func() error { return t.performRename(m, n, victim, oldDir, newDir) })
 	m.end(nil, err)
 	return err
 }
@@ -333,8 +373,9 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) error
 	case victim != nil:
 		victim.unbind(newDir, op.NewName)
 	}
+	err = t.followMove(oldDir, op.Name, newDir, op.NewName, exchange)
 	n.move(oldDir, op.Name, newDir, op.NewName)
-	return nil
+	return err
 }
 
 // replace prepares victim for losing the name that a rename takes. What the

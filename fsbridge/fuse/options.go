@@ -62,6 +62,10 @@ type Options struct {
 	// Owner maps ownership; nil shows and sets it as it is on the host.
 	Owner *Owner
 
+	// Posix, if not nil, keeps what the host's file system cannot hold, as if
+	// that were Windows': see [fsbridge.Posix].
+	Posix fsbridge.Posix
+
 	// Cache selects what the kernel may keep; TTL how long (CacheLong only,
 	// [DefaultTTL] if 0).
 	Cache Cache

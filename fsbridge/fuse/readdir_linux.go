@@ -46,7 +46,13 @@ func (t *Tree) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEnt
 		return code
 	}
 	return status(t.list(in, int(in.Size), func(dir *node, d *dirFD, e hostfs.Dirent) bool {
-		return out.AddDirEntry(t.dirEntry(e))
+		de := t.dirEntry(e)
+		if t.opts.Posix != nil && de.Mode == syscall.S_IFREG {
+			if st, err := t.look(d, e.Name); err == nil {
+				de.Mode = t.show(t.known(&st, dir, e.Name), &st).Mode & syscall.S_IFMT
+			}
+		}
+		return out.AddDirEntry(de)
 	}))
 }
 
@@ -71,7 +77,7 @@ func (t *Tree) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.Di
 		// An entry that is gone or cannot be described goes without.
 		if st, err := t.look(d, e.Name); err == nil {
 			t.entry(t.lookup(&st, dir, e.Name, false), &st, dir.flags.Load()&flagUnwatched == 0, eo)
-			out.FixMode(st.Mode)
+			out.FixMode(eo.Mode)
 		}
 		return true
 	}))
@@ -164,7 +170,8 @@ func (t *Tree) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte, 
 	case n == nil:
 		return nil, errnoStatus(syscall.ESTALE)
 	case !n.isSymlink():
-		return nil, fuse.EINVAL
+		target, err := t.shownTarget(n)
+		return target, status(err)
 	}
 	b := n.names.Load()
 	if b == nil {
@@ -182,6 +189,9 @@ func (t *Tree) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte, 
 	// The kernel keeps the text for this inode: it must be this inode's.
 	if st, err := hostfs.StatAt(d.fd, b.name); err != nil || st.ID != n.obj.ID {
 		return nil, errnoStatus(syscall.ESTALE)
+	}
+	if t.opts.Posix != nil && leadsOut(n, target) {
+		return nil, fuse.EACCES
 	}
 	return []byte(target), fuse.OK
 }

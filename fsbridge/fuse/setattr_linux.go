@@ -90,6 +90,9 @@ func (t *Tree) setOther(cancel <-chan struct{}, n *node, in *fuse.SetAttrIn) (ho
 		return hostfs.Stat{}, err
 	}
 	err = n.withFD(func(fd int) error {
+		if err := t.keepAttrs(n, fd, in); err != nil {
+			return err
+		}
 		if err := t.applyAttrs(n, fd, in, &st); err != nil {
 			return err
 		}
@@ -117,7 +120,7 @@ func (t *Tree) checkSetattr(n *node, in *fuse.SetAttrIn) (hostfs.Stat, error) {
 			return st, err
 		}
 	}
-	if chown && t.opts.Owner != nil {
+	if chown && t.opts.Owner != nil && t.opts.Posix == nil {
 		shown := t.owner(&st)
 		if uid, ok := in.GetUID(); ok && uid != shown.Uid {
 			return st, syscall.EPERM
@@ -129,10 +132,50 @@ func (t *Tree) checkSetattr(n *node, in *fuse.SetAttrIn) (hostfs.Stat, error) {
 	return st, nil
 }
 
+// keepAttrs remembers what the host cannot hold. All that a host without modes knows
+// is whether a file may be written, by us too: what may be for the workload may
+// be there.
+func (t *Tree) keepAttrs(n *node, fd int, in *fuse.SetAttrIn) error {
+	if t.opts.Posix == nil {
+		return nil
+	}
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	shown := t.show(n, &st)
+	var c fsbridge.PosixChange
+	mode, hasMode := in.GetMode()
+	if hasMode {
+		c.HasMode, c.Mode = true, mode&07777
+	}
+	uid, hasUID := in.GetUID()
+	gid, hasGID := in.GetGID()
+	if hasUID || hasGID {
+		c.HasOwner, c.UID, c.GID = true, shown.UID, shown.GID
+		if hasUID {
+			c.UID = uid
+		}
+		if hasGID {
+			c.GID = gid
+		}
+	}
+	if !hasMode && !c.HasOwner {
+		return nil
+	}
+	if err := t.remember(n, c); err != nil {
+		return err
+	}
+	if hasMode && mode&0o200 != 0 && st.Mode&0o200 == 0 && !st.IsSymlink() {
+		return hostfs.ChmodFD(fd, st.Mode&07777|0o200)
+	}
+	return nil
+}
+
 func (t *Tree) applyAttrs(n *node, fd int, in *fuse.SetAttrIn, st *hostfs.Stat) error {
 	uid, hasUID := in.GetUID()
 	gid, hasGID := in.GetGID()
-	if (hasUID || hasGID) && t.opts.Owner == nil {
+	if (hasUID || hasGID) && t.opts.Owner == nil && t.opts.Posix == nil {
 		u, g := -1, -1
 		if hasUID {
 			u = int(uid)
@@ -144,7 +187,7 @@ func (t *Tree) applyAttrs(n *node, fd int, in *fuse.SetAttrIn, st *hostfs.Stat) 
 			return err
 		}
 	}
-	if mode, ok := in.GetMode(); ok {
+	if mode, ok := in.GetMode(); ok && t.opts.Posix == nil {
 		if err := hostfs.ChmodFD(fd, mode); err != nil {
 			return err
 		}

@@ -153,6 +153,9 @@ func (t *Tree) changeXattr(kind fsbridge.Kind, cancel <-chan struct{}, header *f
 	if err := errors.Join(t.writable(), settable(attr), t.symlinkAllowed(n.obj.Type)); err != nil {
 		return err
 	}
+	if t.opts.Posix != nil && !strings.HasPrefix(attr, "user.") {
+		return syscall.EOPNOTSUPP // modes are not the host's
+	}
 	m := t.mutate(kind, cancel, header)
 	defer m.done()
 	m.op.Node, m.op.Attr = &n.obj, attr

@@ -60,6 +60,13 @@ func (x *Index) Check(dir string, version int64, list func() ([]string, error), 
 	return nil
 }
 
+// Forget makes the next Check list the directory.
+func (x *Index) Forget(dir string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.forget(dir)
+}
+
 // Changed notes that we made or removed a name in dir, which brought it from
 // version before to now; "" for none. What it cannot be sure of it forgets.
 func (x *Index) Changed(dir string, before, now int64, made, removed string) {

@@ -33,11 +33,10 @@ type Store struct {
 	db *bolt.DB
 
 	mu   sync.Mutex // held during every change
-	step int64      // 0: none is open, changes are not noted
+	step int64      // 0: changes are not noted
 }
 
-// The buckets. undo and redo have one bucket per step, in which a path leads to
-// the entry that was there, or to nothing.
+// The buckets: see [steps] for the latter two.
 var (
 	entriesBucket = []byte("entries")
 	undoBucket    = []byte("undo")
@@ -148,89 +147,38 @@ func (s *Store) Linked(path, link string) error {
 }
 
 // Begin opens a step: what changes from now on is noted under its number, which
-// is not 0. What could be redone is not any more.
+// is not 0, until the next is opened. What could be redone is not any more.
 func (s *Store) Begin(step int64) error {
+	if step == 0 {
+		return fmt.Errorf("%w: 0", ErrNoStep)
+	}
+	return s.enter(step)
+}
+
+// enter is Begin, unless that step is open; 0: nothing is noted from now on.
+func (s *Store) enter(step int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if step == 0 || s.step != 0 {
-		return fmt.Errorf("posixmeta: begin step %d while %d is open", step, s.step)
+	if step == s.step {
+		return nil
+	}
+	if step == 0 {
+		s.step = 0
+		return nil
 	}
 	err := s.db.Update(func(tx *bolt.Tx) error {
 		if err := tx.DeleteBucket(redoBucket); err != nil {
 			return err
 		}
-		_, err := tx.CreateBucket(redoBucket)
-		return err
+		if _, err := tx.CreateBucket(redoBucket); err != nil {
+			return err
+		}
+		return steps{tx}.mark(step)
 	})
 	if err == nil {
 		s.step = step
 	}
 	return err
-}
-
-// End closes the open step, if one is.
-func (s *Store) End() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.step = 0
-	return s.db.Sync()
-}
-
-// Undo puts everything back that a step changed, and notes the inverse for
-// Redo. Steps are undone newest first; the open one is closed by it. A step that changed
-// nothing is no error.
-func (s *Store) Undo(step int64) error { return s.travel(step, undoBucket, redoBucket) }
-
-// Redo is the inverse of Undo; [ErrNoStep] if the step was not undone, or something changed
-// since.
-func (s *Store) Redo(step int64) error { return s.travel(step, redoBucket, undoBucket) }
-
-func (s *Store) travel(step int64, from, to []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.step != 0 && s.step != step {
-		return fmt.Errorf("posixmeta: undo of step %d while %d is open", step, s.step)
-	}
-	s.step = 0
-	return s.db.Update(func(tx *bolt.Tx) error {
-		noted := tx.Bucket(from).Bucket(stepKey(step))
-		if noted == nil {
-			if bytes.Equal(from, undoBucket) {
-				return nil
-			}
-			return fmt.Errorf("%w: %d", ErrNoStep, step)
-		}
-		inverse, err := tx.Bucket(to).CreateBucketIfNotExists(stepKey(step))
-		if err != nil {
-			return err
-		}
-		entries := tx.Bucket(entriesBucket)
-		err = noted.ForEach(func(path, was []byte) error {
-			if err := inverse.Put(bytes.Clone(path), note(entries.Get(path))); err != nil {
-				return err
-			}
-			if len(was) < 2 {
-				return entries.Delete(path)
-			}
-			return entries.Put(bytes.Clone(path), bytes.Clone(was[1:]))
-		})
-		if err != nil {
-			return err
-		}
-		return tx.Bucket(from).DeleteBucket(stepKey(step))
-	})
-}
-
-// Forget drops what was noted for a step that is not kept any more.
-func (s *Store) Forget(step int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.db.Update(func(tx *bolt.Tx) error {
-		if err := tx.Bucket(undoBucket).DeleteBucket(stepKey(step)); err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
-			return err
-		}
-		return nil
-	})
 }
 
 func stepKey(step int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(step)) }
@@ -247,7 +195,7 @@ func (s *Store) update(f func(*changes) error) error {
 	return s.db.Update(func(tx *bolt.Tx) (err error) {
 		c := &changes{tx: tx}
 		if s.step != 0 {
-			if c.noted, err = tx.Bucket(undoBucket).CreateBucketIfNotExists(stepKey(s.step)); err != nil {
+			if c.noted, err = (steps{tx}).note(s.step); err != nil {
 				return err
 			}
 		}

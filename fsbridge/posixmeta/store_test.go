@@ -105,6 +105,45 @@ func TestWN_04_Defaults(t *testing.T) {
 	}
 }
 
+// history is what an undo log knows, as [Store.Settle] is told it.
+type history struct {
+	s            *Store
+	done, undone []int64
+}
+
+func (h *history) begin(t testing.TB, id int64) {
+	t.Helper()
+	h.undone = nil
+	must(t, h.s.Begin(id))
+}
+
+func (h *history) end(t testing.TB, id int64) {
+	t.Helper()
+	h.done = append(h.done, id)
+	h.settle(t)
+}
+
+func (h *history) settle(t testing.TB) {
+	t.Helper()
+	for range 2 { // the second time there is nothing to do
+		must(t, h.s.Settle(0, h.done, h.undone))
+	}
+}
+
+func (h *history) undo(t testing.TB) {
+	t.Helper()
+	last := len(h.done) - 1
+	h.undone, h.done = append(h.undone, h.done[last]), h.done[:last]
+	h.settle(t)
+}
+
+func (h *history) redo(t testing.TB) {
+	t.Helper()
+	last := len(h.undone) - 1
+	h.done, h.undone = append(h.done, h.undone[last]), h.undone[:last]
+	h.settle(t)
+}
+
 // TestWN_05_Rollback: an undone step leaves the modes as they were before it,
 // also those of files that it renamed and removed, in a later session too.
 func TestWN_05_Rollback(t *testing.T) {
@@ -113,54 +152,109 @@ func TestWN_05_Rollback(t *testing.T) {
 	must(t, s.Change("a", mode(0o700)))
 	must(t, s.Change("d/x", mode(0o711)))
 	before := dump(t, s)
-	must(t, s.Begin(1))
+	h := &history{s: s}
+	h.begin(t, 1)
 	must(t, s.Change("a", mode(0o755)))
 	must(t, s.Change("a", mode(0o750)))
 	must(t, s.Change("new", mode(0o600)))
 	must(t, s.Renamed("d", "e"))
+	must(t, s.Exchanged("a", "e"))
+	must(t, s.Exchanged("a", "e"))
 	must(t, s.Renamed("a", "e/x"))
 	must(t, s.Removed("new"))
-	must(t, s.End())
+	h.end(t, 1)
 	after := dump(t, s)
-	must(t, s.Begin(-2))
+	h.begin(t, -2)
 	must(t, s.Removed("e"))
-	must(t, s.End())
+	h.end(t, -2)
 	must(t, s.Close())
 
 	s = openStore(t, path)
+	h.s = s
 	defer func() { s.Close() }()
-	must(t, s.Undo(-2))
+	h.undo(t)
 	if got := dump(t, s); !maps.Equal(got, after) {
 		t.Errorf("one undone: %v, want %v", got, after)
 	}
-	must(t, s.Undo(1))
+	h.undo(t)
 	if got := dump(t, s); !maps.Equal(got, before) {
 		t.Errorf("both undone: %v, want %v", got, before)
 	}
 	if got := shown(t, s, "a"); got != 0o100700 {
 		t.Errorf("a: %o", got)
 	}
-	must(t, s.Redo(1))
+	h.redo(t)
 	if got := dump(t, s); !maps.Equal(got, after) {
 		t.Errorf("redone: %v, want %v", got, after)
 	}
-	must(t, s.Undo(1))
-	must(t, s.Begin(3))
-	if err := s.Redo(1); err == nil {
-		t.Error("redo while a step is open")
-	}
+	h.undo(t)
+	h.begin(t, 3)
 	must(t, s.Change("a", mode(0o111)))
-	must(t, s.Undo(3)) // the open one: a denied step
+	must(t, s.Settle(3, nil, nil)) // open: nothing to do
+	if got := shown(t, s, "a"); got != 0o100111 {
+		t.Errorf("a: %o", got)
+	}
+	must(t, s.Close()) // killed: the log rolls the step back
+	s = openStore(t, path)
+	h.s = s
+	h.settle(t)
 	if got := dump(t, s); !maps.Equal(got, before) {
 		t.Errorf("rolled back: %v, want %v", got, before)
 	}
-	if err := s.Redo(1); !errors.Is(err, ErrNoStep) {
-		t.Errorf("redo after another step: %v", err)
+	// The log dropped its oldest step: what was noted for it is forgotten.
+	h.begin(t, 4)
+	must(t, s.Change("a", mode(0o123)))
+	h.end(t, 4)
+	must(t, s.Settle(0, nil, nil))
+	if got := shown(t, s, "a"); got != 0o100123 {
+		t.Errorf("a, of an evicted step: %o", got)
 	}
-	must(t, s.Forget(1))
-	must(t, s.Undo(1)) // nothing is known of it: nothing to do
-	if got := dump(t, s); !maps.Equal(got, before) {
-		t.Errorf("forgotten: %v, want %v", got, before)
+	must(t, s.db.View(func(tx *bolt.Tx) error {
+		for _, b := range [][]byte{undoBucket, redoBucket} {
+			if left, err := (steps{tx}).list(b); err != nil || len(left) > 0 {
+				t.Errorf("still noted in %s: %v, %v", b, left, err)
+			}
+		}
+		return nil
+	}))
+}
+
+// TestRestore: one path gets back what it had before some steps, as a step that
+// can be undone.
+func TestRestore(t *testing.T) {
+	s := openStore(t, filepath.Join(t.TempDir(), "meta.db"))
+	defer s.Close()
+	h := &history{s: s}
+	must(t, s.Change("d/a", mode(0o700)))
+	must(t, s.Change("d2", mode(0o700)))
+	for id, m := range []uint32{0, 0o711, 0o722, 0o733} {
+		if id > 0 {
+			h.begin(t, int64(id))
+			must(t, s.Change("d/a", mode(m)))
+			must(t, s.Change("d/new", mode(m)))
+			must(t, s.Change("d2", mode(m)))
+			h.end(t, int64(id))
+		}
+	}
+	now := dump(t, s)
+	must(t, s.Restore("d", []int64{3, 2}, 4))
+	for path, want := range map[string]uint32{"d/a": 0o100711, "d/new": 0o100711, "d2": 0o100733} {
+		if got := shown(t, s, path); got != want {
+			t.Errorf("%s: %o, want %o", path, got, want)
+		}
+	}
+	must(t, s.Restore("d", []int64{4, 3, 2, 1}, 5))
+	for path, want := range map[string]uint32{"d/a": 0o100700, "d/new": 0o100644, "d2": 0o100733} {
+		if got := shown(t, s, path); got != want {
+			t.Errorf("%s: %o, want %o", path, got, want)
+		}
+	}
+	h.done = append(h.done, 4, 5)
+	h.settle(t)
+	h.undo(t)
+	h.undo(t)
+	if got := dump(t, s); !maps.Equal(got, now) {
+		t.Errorf("%v, want %v", got, now)
 	}
 }
 
@@ -186,11 +280,12 @@ func TestStoreModel(t *testing.T) {
 		s := openStore(t, filepath.Join(dir, strings.Repeat("x", n%200)+rapid.StringMatching("[a-z]{12}").Draw(rt, "file")))
 		defer s.Close()
 		model := map[string]string{}
+		h := &history{s: s}
 		var states []map[string]string // before each step
 		within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 		for step := int64(1); step <= 4; step++ {
 			states = append(states, maps.Clone(model))
-			must(t, s.Begin(step))
+			h.begin(t, step)
 			for range rapid.IntRange(0, 6).Draw(rt, "changes") {
 				p := rapid.SampledFrom(paths).Draw(rt, "path")
 				q := rapid.SampledFrom(paths).Draw(rt, "to")
@@ -216,24 +311,20 @@ func TestStoreModel(t *testing.T) {
 					}
 				}
 			}
-			must(t, s.End())
+			h.end(t, step)
 			if got := dump(t, s); !maps.Equal(got, model) {
 				rt.Fatalf("after step %d: %v, want %v", step, got, model)
 			}
 		}
 		states = append(states, model)
 		for step := int64(4); step >= 1; step-- {
-			must(t, s.Undo(step))
+			h.undo(t)
 			if got := dump(t, s); !maps.Equal(got, states[step-1]) {
 				rt.Fatalf("step %d undone: %v, want %v", step, got, states[step-1])
 			}
 		}
 		for step := int64(1); step <= 4; step++ {
-			if err := s.Redo(step); errors.Is(err, ErrNoStep) && maps.Equal(states[step-1], states[step]) {
-				continue // it changed nothing
-			} else if err != nil {
-				rt.Fatal(err)
-			}
+			h.redo(t)
 			if got := dump(t, s); !maps.Equal(got, states[step]) {
 				rt.Fatalf("step %d redone: %v, want %v", step, got, states[step])
 			}

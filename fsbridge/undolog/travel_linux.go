@@ -16,6 +16,17 @@ func (l *Log) Undo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
 	return l.travel(ctx, o, taskUndo)
 }
 
+// Undone returns the steps that Redo can do again, the next one first. It may be
+// called at any time.
+func (l *Log) Undone() []StepID {
+	redo := l.redoEntries()
+	ids := make([]StepID, 0, len(redo))
+	for i := len(redo) - 1; i >= 0; i-- {
+		ids = append(ids, redo[i].StepID)
+	}
+	return ids
+}
+
 // Redo does the steps again that were undone last. It returns ErrNoRedo, and
 // otherwise what Undo returns.
 func (l *Log) Redo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {

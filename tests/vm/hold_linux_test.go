@@ -69,28 +69,52 @@ func (l *live) decide(id string, allow bool) {
 	check(l.t, l.s.Decide(l.t.Context(), actors.DecideRequest{ID: id, Allow: allow, By: "test"}))
 }
 
+// TestUnderGuest: a guest that goes on while its operations are held and its steps
+// are undone, over both bridges; each in one machine. Over 9P the folders are served as
+// Windows' are.
+//
 // SG-08: while a safeguard holds an operation the machine is paused, and only
 // then; other folders are as usable on the host as before, and what happens there is
 // seen inside as soon as it goes on.
-func TestSG08PausedMachine(t *testing.T) {
+func TestUnderGuest(t *testing.T) {
 	for name, nineP := range map[string]bool{"virtiofs": false, "9p": true} {
 		t.Run(name, func(t *testing.T) {
 			require.Root(t) // in one of CI's passes
 			other := ""
+			guarded := actors.Safeguards{RenameOver: true, DeleteThreshold: 2, Timeout: time.Hour}
 			l := startLive(t, func(c *actors.Config, o *qemu.Options) {
 				base := filepath.Dir(c.Directories[0].Path)
 				other = filepath.Join(base, "other")
 				check(t, os.Mkdir(other, 0o755))
 				fill(t, other)
 				c.Directories = append(c.Directories, actors.Directory{Path: other, UndoDir: filepath.Join(base, "undo2")})
-				c.Safeguards = actors.Safeguards{RenameOver: true, DeleteThreshold: 2, Timeout: time.Hour}
-				o.NineP = nineP
+				o.NineP, c.PosixMetadata = nineP, nineP
 			})
-			heldAllowed(t, l, other)
-			heldDenied(t, l)
-			heldTooLong(t, l)
-			if nineP {
-				heldCancelled(t, l)
+			for _, s := range []struct {
+				name       string
+				over9P     bool // only
+				safeguards actors.Safeguards
+				test       func(*testing.T, *live)
+			}{
+				{name: "names and modes", over9P: true, test: windowsFolder},
+				{name: "rollback", test: underWriters},
+				{name: "SG-08 allowed", safeguards: guarded, test: func(t *testing.T, l *live) { heldAllowed(t, l, other) }},
+				{name: "SG-08 denied", safeguards: guarded, test: heldDenied},
+				{name: "SG-08 deadline", safeguards: guarded, test: heldTooLong},
+				{name: "SG-08 cancelled", over9P: true, safeguards: guarded, test: heldCancelled},
+			} {
+				if s.over9P && !nineP {
+					continue
+				}
+				check(t, l.s.ConfigureSafeguards(t.Context(), s.safeguards))
+				if !t.Run(s.name, func(t *testing.T) {
+					outer := l.t
+					l.t = t
+					defer func() { l.t = outer }()
+					s.test(t, l)
+				}) {
+					return
+				}
 			}
 		})
 	}
@@ -98,8 +122,8 @@ func TestSG08PausedMachine(t *testing.T) {
 
 // heldAllowed: nothing moves inside until the operation is allowed.
 func heldAllowed(t *testing.T, l *live, other string) {
-	done := l.begin(fmt.Sprintf(`cat %[1]s/a; (while [ ! -e /tmp/enough ]; do echo . >>%[1]s/beat; done) & 
-until [ -s %[1]s/beat ]; do :; done; echo new >x; mv x b; cat %[1]s/a; touch /tmp/enough; wait; cat b`, other))
+	done := l.begin(fmt.Sprintf(`cat %[1]s/a; (while [ ! -e /tmp/beaten ]; do echo . >>%[1]s/beat; done) & 
+until [ -s %[1]s/beat ]; do :; done; echo new >x; mv x b; cat %[1]s/a; touch /tmp/beaten; wait; cat b`, other))
 	id := l.question()
 	l.paused(true)
 	size := func() int64 {
@@ -138,12 +162,13 @@ func heldDenied(t *testing.T, l *live) {
 	id := l.question()
 	l.paused(true)
 	l.decide(id, false)
-	if r := <-done; r.err != nil || r.Outcome != "denied" || strings.Contains(r.out, "removed") {
+	r := <-done
+	if r.err != nil || r.Outcome != "denied" || strings.Contains(r.out, "removed") {
 		t.Errorf("%+v, %v: %q", r.RunResult, r.err, r.out)
 	}
 	l.paused(false)
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, l.dir))
-	if got := l.sh("cat a sub/c; cat /run/sandbox/rollback"); got != fmt.Sprintf("first\nthird\n%d\n", 2) {
+	if got := l.sh("cat a sub/c; cat /run/sandbox/rollback"); got != fmt.Sprintf("first\nthird\n%d\n", r.Step) {
 		t.Errorf("inside: %q", got)
 	}
 }

@@ -259,7 +259,7 @@ timeout = "30s"
 		`undo.max_steps = 1`, `undo.max_step_bytes = 1`, `undo.max_age = "1s"`, `undo.max_uncompressed_bytes = 1`, `undo.symlinks = "ignore"`,
 		`undo.barriers = "warn"`, `undo.gitignore = true`, `safeguards.deletes = 0`, `safeguards.deletes = 101`, `safeguards.overwrite_bytes = 0`,
 		`safeguards.overwrite_bytes = -1`, `safeguards.overwrite_bytes = 1001`, `safeguards.timeout = "31s"`, `safeguards.exempt = ["**"]`, `safeguards.exempt = []`,
-		`jail.show = ["/root/.ssh"]`, `jail.debug = true`,
+		`jail.show = ["/root/.ssh"]`, `jail.debug = true`, `bridge.posix_metadata = true`,
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
 		`network.policy = "open"`, `network.allow = ["*"]`,
 		`vm.memory = "1GiB"`, `vm.cpus = 1`, `vm.acceleration = "tcg"`, `vm.fs_backend = "9p"`, `vm.boot_timeout = "1s"`, `vm.qemu = "/tmp/x"`, `vm.kernel = "/tmp/x"`, `vm.initrd = "/tmp/x"`,

@@ -193,6 +193,11 @@ func insideKeys() []Key {
 			Doc:   "caching of the folder inside: auto or none (every access goes to the bridge; slow)",
 			field: func(c *Config) any { return &c.Bridge.Cache },
 		},
+		{
+			Name: "bridge.posix_metadata", Flag: "posix-metadata",
+			Doc:   "treat the folder as Windows' file systems are: refuse their reserved names, keep modes, owners and symlinks beside the undo log",
+			field: func(c *Config) any { return &c.Bridge.PosixMetadata },
+		},
 	}
 }
 

@@ -60,7 +60,10 @@ type Jail struct {
 }
 
 // Bridge is the file system that serves the working folders.
-type Bridge struct{ Cache string }
+type Bridge struct {
+	Cache         string
+	PosixMetadata bool
+}
 
 // Agent is the coding agent behind agent.prompt of the STDIO API.
 type Agent struct{ Command []string }
