@@ -30,18 +30,22 @@ const guestTree = "src/net/http"
 // dataMiB is how much the guest reads and writes in one piece.
 const dataMiB = 64
 
-// guestWork is what every share of a guest is put through. The archive is in the
-// guest's own memory.
-func guestWork() []workload {
-	return []workload{
-		{name: "untar", writes: true, before: "rm -rf new; mkdir new; [ -e /tmp/a.tar ] || cp a.tar /tmp", script: "tar -C new -xf /tmp/a.tar"},
-		{name: "find+stat, cold", cold: true, script: "ls -lR new >/dev/null"},
-		{name: "find+stat", before: "ls -lR new >/dev/null", script: "ls -lR new >/dev/null"},
-		{name: "find+cat, cold", cold: true, script: "find new -type f -exec cat {} + >/dev/null"},
-		{name: "rm -rf", writes: true, script: "rm -rf new"},
-		{name: writing, writes: true, before: "rm -f big", script: fmt.Sprintf("dd if=/dev/zero of=big bs=1M count=%d 2>/dev/null", dataMiB)},
-		{name: reading, cold: true, script: "dd if=big of=/dev/null bs=1M 2>/dev/null"},
-	}
+// guestWork is what every share of a guest is put through, as far as it was
+// chosen. The archive is in the guest's own memory.
+func guestWork(c choice) []workload {
+	const archive = "[ -e /tmp/a.tar ] || cp a.tar /tmp; "
+	const untar = "tar -C new -xf /tmp/a.tar"
+	const tree = "[ -e new ] || { " + archive + "mkdir new; " + untar + "; }; "
+	write := fmt.Sprintf("dd if=/dev/zero of=big bs=1M count=%d 2>/dev/null", dataMiB)
+	return slices.DeleteFunc([]workload{
+		{name: "untar", writes: true, before: archive + "rm -rf new; mkdir new", script: untar},
+		{name: "find+stat, cold", cold: true, before: tree, script: "ls -lR new >/dev/null"},
+		{name: "find+stat", before: tree + "ls -lR new >/dev/null", script: "ls -lR new >/dev/null"},
+		{name: "find+cat, cold", cold: true, before: tree, script: "find new -type f -exec cat {} + >/dev/null"},
+		{name: "rm -rf", writes: true, before: tree, script: "rm -rf new"},
+		{name: writing, writes: true, before: "rm -f big", script: write},
+		{name: reading, cold: true, before: "[ -e big ] || " + write, script: "dd if=big of=/dev/null bs=1M 2>/dev/null"},
+	}, func(w workload) bool { return !c.work.MatchString(w.name) })
 }
 
 // The two whose figure is a throughput.
@@ -198,17 +202,40 @@ func benchShares(ctx context.Context, l *lab, r *report, rounds int) error {
 		r.missing("virtio-fs in a guest", "all of it", err)
 		return nil
 	}
-	kinds := []string{"virtio-fs", "intercepted", "virtiofsd"}
-	if _, err := os.Stat(virtiofsdPath); err != nil || os.Geteuid() != 0 {
+	chosen := func(kind string) bool { return l.choice.sides.MatchString(kind) }
+	kinds := slices.DeleteFunc([]string{"virtio-fs", "intercepted", "virtiofsd"}, func(kind string) bool { return !chosen(kind) })
+	if _, err := os.Stat(virtiofsdPath); slices.Contains(kinds, "virtiofsd") && (err != nil || os.Geteuid() != 0) {
 		r.missing("virtio-fs in a guest", "virtiofsd", errors.New("QEMU 7.2's "+virtiofsdPath+" and root are needed"))
-		kinds = kinds[:2]
+		kinds = kinds[:len(kinds)-1]
 	}
-	t, err := raceShares(ctx, l, r, rt, rounds, kinds...)
-	if err != nil {
-		return err
+	if len(kinds) > 0 {
+		t, err := raceShares(ctx, l, r, rt, rounds, kinds...)
+		if err != nil {
+			return err
+		}
+		compareShares(r, t, guestWork(l.choice), kinds)
 	}
-	for _, w := range guestWork() {
-		if len(kinds) == 3 {
+	if !chosen("9P") {
+		return nil
+	}
+	if rt, err = benchRuntime(true); err != nil {
+		r.missing("9P in a guest", "all of it", err)
+		return nil
+	}
+	t, err := raceShares(ctx, l, r, rt, rounds, "9P")
+	if err == nil {
+		throughput(r, t, "9P")
+	}
+	return err
+}
+
+// compareShares adds the ratios of those that raced.
+func compareShares(r *report, t samples, work []workload, kinds []string) {
+	if !slices.Contains(kinds, "virtio-fs") {
+		return
+	}
+	if slices.Contains(kinds, "virtiofsd") {
+		for _, w := range work {
 			goal := 1.0
 			if w.name == writing || w.name == reading {
 				goal = 1 / 0.9
@@ -216,18 +243,12 @@ func benchShares(ctx context.Context, l *lab, r *report, rounds int) error {
 			r.ratio("virtio-fs in a guest / C virtiofsd", w.name, t.median(w.name, "virtio-fs"), t.median(w.name, "virtiofsd"), goal)
 		}
 	}
-	for _, w := range guestWork() {
-		r.ratio("interception on / off in a guest", w.name, t.median(w.name, "intercepted"), t.median(w.name, "virtio-fs"), 1.10)
+	if slices.Contains(kinds, "intercepted") {
+		for _, w := range work {
+			r.ratio("interception on / off in a guest", w.name, t.median(w.name, "intercepted"), t.median(w.name, "virtio-fs"), 1.10)
+		}
 	}
 	throughput(r, t, "virtio-fs")
-	if rt, err = benchRuntime(true); err != nil {
-		r.missing("9P in a guest", "all of it", err)
-		return nil
-	}
-	if t, err = raceShares(ctx, l, r, rt, rounds, "9P"); err == nil {
-		throughput(r, t, "9P")
-	}
-	return err
 }
 
 // raceShares races the shares of one guest.
@@ -236,8 +257,9 @@ func raceShares(ctx context.Context, l *lab, r *report, rt *qemu.Runtime, rounds
 	if err != nil {
 		return nil, err
 	}
-	t, err := race(ctx, g.sides, guestWork(), rounds)
-	cpuTable(r, t, g.sides, guestWork())
+	work := guestWork(l.choice)
+	t, err := race(ctx, g.sides, work, rounds)
+	cpuTable(r, t, g.sides, work)
 	return t, errors.Join(err, g.Close())
 }
 

@@ -53,8 +53,8 @@ func benchRuntime(ninep bool) (*qemu.Runtime, error) {
 }
 
 // benchMachine measures how long a virtual machine takes from nothing to the end
-// of its first command, with a folder mounted, how soon it sees what is edited on
-// the host, and what its shares can do. The goal of the start is that of emulation;
+// of its first command, with a folder mounted, and how soon it sees what is edited
+// on the host. The goal of the start is that of emulation;
 // with KVM it is the smaller one.
 func benchMachine(ctx context.Context, l *lab, r *report, rounds int) error {
 	rt, err := benchRuntime(false)
@@ -90,7 +90,7 @@ func benchMachine(ctx context.Context, l *lab, r *report, rounds int) error {
 	r.value("vm", "boot to first exec ended", ms(median(first)), "ms", goal)
 	r.value("vm", "QEMU's processor time until then", ms(median(emulator)), "ms", 0)
 	r.value("vm", "another exec of true", ms(median(next)), "ms", 0)
-	return errors.Join(benchEdits(ctx, l, r, rt), benchShares(ctx, l, r, rounds))
+	return benchEdits(ctx, l, r, rt)
 }
 
 // boot is what one machine took.

@@ -23,6 +23,7 @@ func groups() []group {
 		{"init", benchInit},
 		{"grep", benchGrep},
 		{"vm", benchMachine},
+		{"shares", benchShares},
 		{"mcp", benchMCP},
 		{"stdio", benchStdio},
 		{"requests", func(ctx context.Context, l *lab, r *report, _ int) error { return requests(ctx, l, r) }},

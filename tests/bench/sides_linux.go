@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -128,21 +126,16 @@ func mounted(dir string) bool {
 // cpuOf returns the processor time, user and system, that a process has used:
 // this one if pid is -1.
 func cpuOf(pid int) time.Duration {
-	switch pid {
-	case 0:
+	clock := int32(unix.CLOCK_PROCESS_CPUTIME_ID)
+	switch {
+	case pid == 0:
 		return 0
-	case -1:
-		var u unix.Rusage
-		_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	case pid > 0:
+		clock = ^int32(pid)<<3 | unix.CLOCK_PROCESS_CPUTIME_ID // clock_getcpuclockid(3)
 	}
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := strings.Cut(string(b), ") ")
-	f := strings.Fields(rest)
-	if len(f) < 13 {
+	var t unix.Timespec
+	if unix.ClockGettime(clock, &t) != nil {
 		return 0
 	}
-	user, _ := strconv.Atoi(f[11])
-	system, _ := strconv.Atoi(f[12])
-	return time.Duration(user+system) * time.Second / 100 // USER_HZ
+	return time.Duration(t.Nano())
 }
