@@ -305,7 +305,7 @@ func (e *engine) grant(n *node) error {
 	if st.Mode&0o700 == 0o700 {
 		return syscall.EACCES
 	}
-	if err := hostfs.ChmodFD(d.fd, st.Mode|0o700); err != nil {
+	if err := e.lend(n, d.fd, &st, 0o700); err != nil {
 		return err
 	}
 	e.granted[n.Obj] = st.Mode
@@ -327,6 +327,13 @@ func (e *engine) withAccess(d *node, f func() error) error {
 // ungrant takes back what grant gave, for directories that the metadata phase
 // does not put right anyway.
 func (e *engine) ungrant() {
+	if !e.begun {
+		e.granted = map[objID]uint32{}
+		if err := e.l.takeBack(); err != nil {
+			e.warn("cannot restore modes: %v", err)
+		}
+		return
+	}
 	for id, mode := range e.granted {
 		d, err := e.dir(e.t.nodes[id])
 		if err == nil {

@@ -27,6 +27,9 @@ type engine struct {
 	inverse int
 	made    int
 
+	home  string // the target's directory, from the undo directory
+	begun bool   // the directory rollback is there
+
 	openOlder func(seq uint64) (int, error)
 	pack      *stepPack // nil: none
 	log       *slog.Logger

@@ -21,6 +21,7 @@
 //	lock                    JSON of [Owner], held with flock(LOCK_EX)
 //	ids                     the counters, 48 bytes (below)
 //	wal/in_progress/        the open step; absent while nothing is captured
+//	wal/rollback.new/       an undo or redo that has not begun (below)
 //	steps/<id>/             a closed step, <id> its decimal step id
 //	redo/<id>/              a step that was undone and can be done again
 //	trash/<n>/              things to delete; emptied in the background
@@ -187,7 +188,12 @@
 //	rollback/target/        of a restore: the target, a step directory
 //	rollback/applied        empty: the folder is done, only renames are left
 //
-// Until that rename nothing is changed in the folder. Then: what occupies a
+// Until that rename nothing is changed in the folder, save that an ordinary user
+// has to give themselves rights on what is closed to them. Each such change is
+// first a line of wal/rollback.new/lent, JSON {"dev","ino","mode","log","path"}:
+// the inode, the mode that it has, and its path (base64), which begins at the undo directory
+// if log is true. Who finds the file there gives the modes back, the last line
+// first. Then: what occupies a
 // binding and should not is renamed into inverse/blobs/ (under its number, or
 // "x<n>" if that is taken); what is missing is renamed from the target's blobs,
 // linked, or made under inverse/blobs/<obj/128>/m<obj> and renamed; contents

@@ -3,8 +3,6 @@ package undolog
 import (
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -197,7 +195,7 @@ func (v *inverse) attributes(n *node, at entry) ([]hostfs.Xattr, error) {
 
 // contents records the bytes that will be overwritten or cut off.
 func (v *inverse) contents(n *node, at entry, st *hostfs.Stat) error {
-	fd, err := openForce(at, unix.O_RDONLY, st)
+	fd, err := v.e.openToRead(n, at, st)
 	if err != nil {
 		return err
 	}

@@ -168,6 +168,9 @@ func (l *Log) open() (err error) {
 	if err = l.openStamps(); err != nil {
 		return err
 	}
+	if err = l.takeBack(); err != nil {
+		l.log.Warn("modes not given back", "err", err)
+	}
 	if err = l.catchUp(context.Background()); err != nil {
 		l.log.Warn("stamps of the newest step not taken", "err", err)
 	}

@@ -78,6 +78,9 @@ func (l *Log) resume(ctx context.Context) error {
 }
 
 func (l *Log) resumeTask(ctx context.Context) (*task, *outcome, error) {
+	if err := l.takeBack(); err != nil {
+		return nil, nil, err
+	}
 	roll, err := hostfs.OpenDirAt(l.dir.FD(), rollbackName)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil, nil
@@ -123,6 +126,7 @@ func (l *Log) resumeTask(ctx context.Context) (*task, *outcome, error) {
 
 // reopen takes up what an interrupted apply has done so far.
 func (e *engine) reopen(roll int, t task) (err error) {
+	e.begun = true
 	if e.inverse, err = hostfs.OpenDirAt(roll, "inverse"); err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 		return nil, err
 	}
 	defer hostfs.Close(wal)
-	if err := l.discardDir(wal, rollbackNew); err != nil {
+	if err := l.discardNew(); err != nil {
 		return nil, err
 	}
 	id, err := l.ids.nextStep(TypeAPI)

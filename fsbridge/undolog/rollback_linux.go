@@ -91,17 +91,26 @@ func (l *Log) exists(parent, name string) (bool, error) {
 
 // openTask opens the step directory that a task applies.
 func (l *Log) openTask(t task) (*stepDir, error) {
+	parent, name := t.target()
+	if parent == "" {
+		return nil, fmt.Errorf("%w: unknown task %q", ErrDamaged, t.Kind)
+	}
+	return l.openNamed(parent, name)
+}
+
+// target returns where the step directory is that a task applies.
+func (t *task) target() (parent, name string) {
 	switch t.Kind {
 	case taskUndo:
-		return l.openNamed("steps", t.Name)
+		return "steps", t.Name
 	case taskRedo:
-		return l.openNamed("redo", t.Name)
+		return "redo", t.Name
 	case taskAbort:
-		return l.openNamed("wal", walName)
+		return "wal", walName
 	case taskRestore:
-		return l.openNamed(rollbackName, "target")
+		return rollbackName, "target"
 	}
-	return nil, fmt.Errorf("%w: unknown task %q", ErrDamaged, t.Kind)
+	return "", ""
 }
 
 // apply carries a task out from its beginning. When it fails before the first
@@ -124,6 +133,9 @@ func (l *Log) applyDir(ctx context.Context, dir *stepDir, t task, force bool, pr
 		return nil, err
 	}
 	defer e.close()
+	if err := l.discardNew(); err != nil {
+		return nil, err
+	}
 	if err := e.locate(); err != nil {
 		e.ungrant()
 		return nil, err
@@ -158,6 +170,10 @@ func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
 		granted: map[objID]uint32{}, held: map[objID]bool{}, strangers: map[hostfs.ID]objID{},
 		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, twins: map[hostfs.ID]hostfs.ID{}, at: map[hostfs.ID]location{}},
 		buf:    make([]byte, 32<<10),
+	}
+	parent, name := t.target()
+	if e.home = parent + "/" + name; t.Kind == taskRestore {
+		e.home = "wal/" + rollbackNew + "/" + name // where it is until the apply has begun
 	}
 	made, err := readMade(dir.fd)
 	if err != nil {
@@ -217,15 +233,8 @@ func (l *Log) prepare(e *engine, dir *stepDir, t *task, more func(fd int) error)
 		return err
 	}
 	defer hostfs.Close(wal)
-	var fd int
-	if more == nil { // else it is there already
-		if err := l.discardDir(wal, rollbackNew); err != nil {
-			return err
-		}
-		if fd, err = openSubdir(wal, rollbackNew, true); err != nil {
-			return err
-		}
-	} else if fd, err = hostfs.OpenDirAt(wal, rollbackNew); err != nil {
+	fd, err := openSubdir(wal, rollbackNew, true)
+	if err != nil {
 		return err
 	}
 	defer hostfs.Close(fd)
@@ -263,7 +272,19 @@ func (l *Log) prepare(e *engine, dir *stepDir, t *task, more func(fd int) error)
 	if err := faultPoint("rollback.begin"); err != nil {
 		return err
 	}
-	return hostfs.RenameAt(wal, rollbackNew, l.dir.FD(), rollbackName, 0)
+	err = hostfs.RenameAt(wal, rollbackNew, l.dir.FD(), rollbackName, 0)
+	e.begun = err == nil
+	return err
+}
+
+// discardNew throws away what an apply left that never began.
+func (l *Log) discardNew() error {
+	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(wal)
+	return l.discardDir(wal, rollbackNew)
 }
 
 // prepareInverse fills the inverse's directory.

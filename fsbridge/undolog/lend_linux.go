@@ -1,0 +1,240 @@
+package undolog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// An ordinary user who has to look into something of their own whose mode
+// forbids it must change the mode for that moment. Once the rollback directory
+// is there what is killed is completed, and the modes are put right with the
+// rest. Before that nothing is to be seen of an apply that is killed: so the
+// modes are written down first, in the directory that becomes rollback, and
+// given back by whoever opens the log or applies something next.
+
+// lentName is the file, one JSON line for each inode, below [rollbackNew].
+const lentName = "lent"
+
+// maxLent bounds what is read of it, in bytes.
+const maxLent = 64 << 20
+
+// lentMode is one line: the inode, where it is, and its mode.
+type lentMode struct {
+	Dev  uint64 `json:"dev"`
+	Ino  uint64 `json:"ino"`
+	Mode uint32 `json:"mode"`
+	// Log says that Path begins at the undo directory, not at the folder's root.
+	Log  bool   `json:"log,omitempty"`
+	Path []byte `json:"path"` // base64: any bytes survive
+}
+
+// lend gives the owner of the inode st behind fd (which may be O_PATH), which
+// is the object n, the rights of bits, too.
+func (e *engine) lend(n *node, fd int, st *hostfs.Stat, bits uint32) error {
+	if e.begun { // it is put right when all else is
+		return hostfs.ChmodFD(fd, st.Mode|bits)
+	}
+	m := lentMode{Dev: st.Dev, Ino: st.Ino, Mode: st.Mode & 0o7777}
+	var err error
+	if m.Log, m.Path, err = e.whereabouts(n); err != nil {
+		return err
+	}
+	line, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := e.l.noteLent(append(line, '\n')); err != nil {
+		return err
+	}
+	if !st.IsDir() { // its ctime changes, which must not look like an edit
+		if err := e.l.stamps.relink(st, false); err != nil {
+			return err
+		}
+	}
+	if err := faultPoint("lend"); err != nil {
+		return err
+	}
+	err = hostfs.ChmodFD(fd, st.Mode|bits)
+	return errors.Join(err, faultPoint("lent"))
+}
+
+// openToRead opens the regular file n for reading, even where its mode forbids
+// it, before anything else is changed.
+func (e *engine) openToRead(n *node, at entry, st *hostfs.Stat) (int, error) {
+	fd, err := hostfs.OpenVerified(at.fd, at.name, st.ID, unix.O_RDONLY|unix.O_NONBLOCK)
+	if !errors.Is(err, unix.EACCES) {
+		return fd, err
+	}
+	path, err := hostfs.OpenVerified(at.fd, at.name, st.ID, unix.O_PATH)
+	if err != nil {
+		return -1, err
+	}
+	defer hostfs.Close(path)
+	if err := e.lend(n, path, st, 0o400); err != nil {
+		return -1, err
+	}
+	fd, err = hostfs.ReopenFD(path, unix.O_RDONLY|unix.O_NONBLOCK)
+	if berr := e.l.giveBack(path, st.Mode); berr != nil {
+		err = errors.Join(err, berr)
+	}
+	if err != nil && fd >= 0 {
+		_ = hostfs.Close(fd)
+		fd = -1
+	}
+	return fd, err
+}
+
+// giveBack gives the inode behind fd its mode back.
+func (l *Log) giveBack(fd int, mode uint32) error {
+	err := hostfs.ChmodFD(fd, mode)
+	st, serr := hostfs.StatFD(fd)
+	if err = errors.Join(err, serr); err != nil || st.IsDir() {
+		return err
+	}
+	return l.stamps.relink(&st, true)
+}
+
+// noteLent appends a line to the file of lent modes.
+func (l *Log) noteLent(line []byte) error {
+	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(wal)
+	dir, err := openSubdir(wal, rollbackNew, true)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(dir)
+	fd, err := hostfs.OpenAt(dir, lentName, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	for rest := line; len(rest) > 0; {
+		n, err := unix.Write(fd, rest)
+		if err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	if l.o.Durability != DurabilityPower {
+		return nil
+	}
+	return errors.Join(hostfs.SyncFD(fd), unix.Fsync(dir))
+}
+
+// takeBack gives back what an apply had lent that was killed, or failed, before
+// its directory rollback was there.
+func (l *Log) takeBack() error {
+	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(wal)
+	dir, err := hostfs.OpenDirAt(wal, rollbackNew)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(dir)
+	b, err := readSmall(dir, lentName, maxLent)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var all []lentMode
+	for line := range bytes.Lines(b) {
+		var m lentMode
+		if json.Unmarshal(line, &m) != nil {
+			break // torn: what it announces was not done
+		}
+		all = append(all, m)
+	}
+	for _, m := range slices.Backward(all) { // what is inside a directory came after it
+		if err := l.takeBackOne(&m); err != nil {
+			l.log.Warn("a mode is not what it was before an interrupted undo", "path", string(m.Path), "mode", m.Mode, "err", err)
+		}
+	}
+	return hostfs.UnlinkAt(dir, lentName)
+}
+
+func (l *Log) takeBackOne(m *lentMode) error {
+	base := l.root.FD()
+	if m.Log {
+		base = l.dir.FD()
+	}
+	fd, err := hostfs.OpenBeneath(base, string(m.Path), unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	st, err := hostfs.StatFD(fd)
+	switch {
+	case err != nil:
+		return err
+	case st.ID != hostfs.ID{Dev: m.Dev, Ino: m.Ino}:
+		return hostfs.ErrChanged
+	case st.Mode&0o7777 == m.Mode && st.IsDir():
+		return nil
+	case st.Mode&0o7777 == m.Mode:
+		return l.stamps.relink(&st, true)
+	}
+	return l.giveBack(fd, m.Mode)
+}
+
+// whereabouts tells by which path a located object can be found, and whether
+// that begins at the undo directory.
+func (e *engine) whereabouts(n *node) (inLog bool, path []byte, err error) {
+	blob := func(step string, id objID, name string) {
+		path = []byte(step + "/blobs/" + strconv.FormatUint(uint64(id)/blobFanOut, 10) + "/" + name)
+	}
+	up := n
+	tail := ""
+	for i := 0; up.Obj != rootObj && up.place.kind == inTree; i++ {
+		if i > len(e.t.nodes) {
+			return false, nil, ErrDamaged
+		}
+		tail = "/" + up.place.name + tail
+		up = e.t.nodes[up.place.dir]
+	}
+	switch {
+	case up.Obj == rootObj:
+		return false, []byte(trimSlash(tail)), nil
+	case up.place.kind == inOwn:
+		blob(e.home, up.Obj, blobName(up.Obj))
+	case up.place.kind == inOlder:
+		for _, s := range e.l.stepEntries() {
+			if s.Seq != up.RetainedSeq {
+				continue
+			}
+			name := up.place.name // with that of the blob
+			if name == "" {
+				name = blobName(up.RetainedObj)
+			}
+			blob("steps/"+s.name, up.RetainedObj, name)
+		}
+	}
+	if path == nil {
+		return false, nil, unix.EACCES
+	}
+	return true, append(path, tail...), nil
+}
+
+func trimSlash(s string) string {
+	if s == "" {
+		return s
+	}
+	return s[1:]
+}
