@@ -158,7 +158,7 @@ func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r 
 		how.failed = "the command was lost: " + err.Error()
 		return st, how, err
 	}
-	how.quiet = s.nobodyLeft()
+	how.quiet = st.Alone || s.nobodyLeft()
 	return st, how, nil
 }
 

@@ -183,6 +183,8 @@ type ExitStatus struct {
 	Signal int
 	// Duration from start to end, by the guest's reckoning.
 	Duration time.Duration
+	// Alone: no process was left that could still write. False if unknown.
+	Alone bool
 }
 
 // Process is a running command. Methods are safe for concurrent use.

@@ -26,6 +26,7 @@ func (e *StartError) Error() string { return e.Reason }
 type Status struct {
 	Code, Signal int
 	Duration     time.Duration
+	Alone        bool // no other process was left in the guest, it says
 }
 
 // Exec describes a command to [Host.Start].
@@ -57,6 +58,7 @@ type Host struct {
 	procs    map[int64]*Proc
 	requests map[int64]chan error // room for one answer
 	next     int64                // the last request's number
+	null     *os.File             // opened when it is first needed
 	err      error                // set before done is closed
 }
 
@@ -280,7 +282,7 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 	case TypeDone:
 		h.answer(m)
 	case TypeStepCompleted:
-		st := Status{Code: *m.ExitCode, Signal: m.Signal, Duration: max(0, time.Duration(m.DurationNS))}
+		st := Status{Code: *m.ExitCode, Signal: m.Signal, Duration: max(0, time.Duration(m.DurationNS)), Alone: m.Alone}
 		p.finish(st, nil)
 	}
 	return nil
@@ -303,6 +305,7 @@ func (h *Host) finish(err error) {
 	h.err = err
 	procs := h.procs
 	h.procs = nil
+	_ = h.null.Close() // of a nil file is an error only
 	h.mu.Unlock()
 	close(h.done)
 	for _, p := range procs {
@@ -320,12 +323,10 @@ func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 		Type: TypeExec, ID: e.ID, Command: Text(e.Command), Argv: texts(e.Argv),
 		Cwd: Text(e.Dir), TTY: e.TTY, Stdin: e.TTY != nil || e.Stdin != nil,
 	}
-	files, done, err := p.prepare(e)
+	files, err := p.prepare(e)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-
 	h.mu.Lock()
 	if err = h.err; err == nil {
 		if _, dup := h.procs[e.ID]; dup || e.ID == 0 {
@@ -384,6 +385,21 @@ func (h *Host) sendExec(m *Message, env []string, files []*os.File) error {
 		h.env = slices.Clone(env)
 	}
 	return err
+}
+
+// devNull returns the null device, which stays open: opening it is slow, since
+// Go asks whether it can be polled.
+func (h *Host) devNull() (*os.File, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return nil, h.err
+	}
+	var err error
+	if h.null == nil {
+		h.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	}
+	return h.null, err
 }
 
 // forget takes back a command that was never sent.

@@ -2,7 +2,6 @@ package control
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -91,10 +90,7 @@ func (l *Link) limit() {
 // caller's. An error other than ErrTooLarge means that the channel is broken.
 func (l *Link) Send(m *Message, files ...*os.File) error {
 	m.FDs = len(files)
-	p, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
+	p := m.appendTo(make([]byte, 0, 256))
 	if len(p) > MaxMessage {
 		return ErrTooLarge
 	}
@@ -109,7 +105,7 @@ func (l *Link) Send(m *Message, files ...*os.File) error {
 		}
 		return c.WriteFDs(p, files)
 	}
-	_, err = l.conn.Write(p)
+	_, err := l.conn.Write(p)
 	return err
 }
 

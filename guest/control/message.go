@@ -127,6 +127,8 @@ type Message struct {
 	// step_completed and start_failed
 	ExitCode   *int  `json:"exit_code,omitempty"`
 	DurationNS int64 `json:"duration_ns,omitempty"`
+	// step_completed: no other process is left in the guest.
+	Alone bool `json:"alone,omitempty"`
 	// start_failed and error, and done where it failed
 	Error string `json:"error,omitempty"`
 
@@ -149,9 +151,12 @@ func Parse(line []byte) (*Message, error) {
 	if len(line) > MaxMessage {
 		return nil, ErrTooLarge
 	}
-	m := new(Message)
-	if err := json.Unmarshal(line, m); err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
+	m, ok := scan(line)
+	if !ok {
+		m = new(Message)
+		if err := json.Unmarshal(line, m); err != nil {
+			return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
+		}
 	}
 	if err := m.check(); err != nil {
 		return nil, err

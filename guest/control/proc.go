@@ -47,32 +47,27 @@ func newProc(h *Host, e Exec) *Proc {
 	return p
 }
 
-// prepare decides how data travels; it returns the files to send with exec, and
-// what to do after it was sent.
-func (p *Proc) prepare(e Exec) (files []*os.File, done func(), err error) {
+// prepare decides how data travels; it returns the files to send with exec.
+func (p *Proc) prepare(e Exec) (files []*os.File, err error) {
 	if p.host.link.PassesFDs() {
 		close(p.drain) // no output comes by messages
 		if e.TTY != nil {
-			return nil, func() {}, nil
+			return nil, nil
 		}
-		var null *os.File
 		files = []*os.File{e.Stdin, e.Stdout, e.Stderr}
 		for i, f := range files {
 			if f != nil {
 				continue
 			}
-			if null == nil {
-				if null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
-					return nil, nil, err
-				}
+			if files[i], err = p.host.devNull(); err != nil {
+				return nil, err
 			}
-			files[i] = null
 		}
-		return files, func() { _ = null.Close() }, nil // Close of a nil file is an error only
+		return files, nil
 	}
 	if e.TTY != nil {
 		if p.terminal, p.inner, err = terminalPair(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		p.stdin, p.out = p.inner, map[string]io.Writer{Stdout: p.inner}
 	} else {
@@ -88,7 +83,7 @@ func (p *Proc) prepare(e Exec) (files []*os.File, done func(), err error) {
 		}
 	}
 	go p.writeOutput()
-	return nil, func() {}, nil
+	return nil, nil
 }
 
 // pump starts forwarding stdin, once the command runs.

@@ -85,5 +85,8 @@ func serve() error {
 		env[i] = string(e)
 	}
 	runtime.UnlockOSThread()
+	// One thread at a time has something to do here; others would only be woken
+	// to find that out, at the cost of the command that is waited for.
+	runtime.GOMAXPROCS(1)
 	return shim.Serve(conn, shim.Options{Init: true, Env: env, NotifyDir: notifyDir, Warnings: cfg.Warnings})
 }

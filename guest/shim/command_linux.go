@@ -26,8 +26,9 @@ type command struct {
 
 	pid     int
 	begin   time.Time
-	exited  chan unix.WaitStatus // room for one
-	result  unix.WaitStatus
+	exited  chan end // room for one
+	quick   bool     // nothing but its end is waited for, and reap completes it
+	result  end
 	stdin   *inbox
 	window  *window
 	outputs []*output
@@ -39,6 +40,12 @@ type command struct {
 	kill   time.Time // when a cancelled command is killed; zero if not cancelled
 }
 
+// end is how a command's first process ended.
+type end struct {
+	unix.WaitStatus
+	alone bool // no other process is left
+}
+
 // output is a pipe (or master) whose data goes to the host by messages.
 type output struct {
 	stream string
@@ -48,7 +55,7 @@ type output struct {
 func newCommand(s *Server, m *control.Message, files []*os.File) *command {
 	return &command{
 		s: s, id: m.ID, m: m, files: files,
-		exited: make(chan unix.WaitStatus, 1), stdin: newInbox(), window: newWindow(),
+		exited: make(chan end, 1), stdin: newInbox(), window: newWindow(),
 	}
 }
 
@@ -182,9 +189,8 @@ func (c *command) closeOwn() {
 	}
 }
 
-// serve tells the host that the command runs, passes its data and returns when
-// it has ended and its output is sent.
-func (c *command) serve() {
+// announce tells the host that the command runs, and begins to pass its data.
+func (c *command) announce() {
 	started := &control.Message{Type: control.TypeStepStarted, ID: c.id}
 	if c.give != nil {
 		_ = c.s.link.Send(started, c.give) // the reader notices a broken channel
@@ -201,6 +207,10 @@ func (c *command) serve() {
 		c.pumps.Add(1)
 		go c.pumpOutput(o)
 	}
+}
+
+// rest returns when the command has ended and its output is sent.
+func (c *command) rest() {
 	c.result = <-c.exited
 	c.sweep()
 	c.stdin.close()
@@ -211,7 +221,7 @@ func (c *command) serve() {
 }
 
 func (c *command) complete() {
-	m := &control.Message{Type: control.TypeStepCompleted, ID: c.id, DurationNS: int64(time.Since(c.begin))}
+	m := &control.Message{Type: control.TypeStepCompleted, ID: c.id, DurationNS: int64(time.Since(c.begin)), Alone: c.result.alone}
 	code := c.result.ExitStatus()
 	if c.result.Signaled() {
 		m.Signal = int(c.result.Signal())

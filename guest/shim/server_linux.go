@@ -53,7 +53,7 @@ type Server struct {
 	cmds     map[int64]*command
 	byPID    map[int]*command
 	starting int
-	early    map[int]unix.WaitStatus // ended before we knew their command
+	early    map[int]end // ended before we knew their command
 
 	forked chan struct{} // room for one: there is a child to wait for
 
@@ -66,7 +66,7 @@ type Server struct {
 func Serve(c control.Conn, o Options) error {
 	s := &Server{
 		link: control.NewLink(c), o: o,
-		cmds: make(map[int64]*command), byPID: make(map[int]*command), early: make(map[int]unix.WaitStatus),
+		cmds: make(map[int64]*command), byPID: make(map[int]*command), early: make(map[int]end),
 		forked: make(chan struct{}, 1),
 	}
 	defer s.link.Close()
@@ -234,23 +234,41 @@ func (s *Server) run(c *command) {
 	if _, ok := c.cancelled(); ok { // before it had started
 		c.killSession(unix.SIGKILL)
 	}
-	c.serve()
+	c.announce()
+	if !s.leave(c) {
+		s.finish(c)
+	}
+}
+
+// finish waits for a command's end and all that it means.
+func (s *Server) finish(c *command) {
+	c.rest()
 	s.mu.Lock()
 	delete(s.cmds, c.id)
 	s.mu.Unlock()
 	c.complete()
 }
 
+// leave leaves a command that runs to reap, and reports whether it could: to
+// wake another goroutine, and with it another thread, takes longer than the rest
+// of a command's end.
+func (s *Server) leave(c *command) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.quick = s.o.Init && c.stdin.w == nil && len(c.outputs) == 0 && s.byPID[c.pid] == c
+	return c.quick
+}
+
 // waitFor is reap for a server that is not init. It looks before it reaps, so
 // that the number is not used for another process while byPID holds it.
 func (s *Server) waitFor(c *command) {
-	var st unix.WaitStatus
+	var st end
 	for unix.Waitid(unix.P_PID, c.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	s.mu.Lock()
 	delete(s.byPID, c.pid)
 	for {
-		if _, err := unix.Wait4(c.pid, &st, 0, nil); err != unix.EINTR {
+		if _, err := unix.Wait4(c.pid, &st.WaitStatus, 0, nil); err != unix.EINTR {
 			break
 		}
 	}
@@ -271,19 +289,42 @@ func (s *Server) reap() {
 			<-s.forked
 			continue
 		}
-		s.mu.Lock()
-		var st unix.WaitStatus
-		// Reaped with the lock held: while byPID has it, the number is its own.
-		if got, err := unix.Wait4(pid, &st, unix.WNOHANG, nil); err == nil && got == pid {
-			if c := s.byPID[pid]; c != nil {
-				delete(s.byPID, pid)
-				c.exited <- st // has room for one
-			} else if s.starting > 0 {
-				s.early[pid] = st
-			}
+		if c := s.collect(pid); c != nil {
+			c.complete()
 		}
-		s.mu.Unlock()
 	}
+}
+
+// collect reaps a child that has ended. It returns the command that is over with
+// it, if nobody else waits for that.
+func (s *Server) collect(pid int) *command {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var st end
+	// Reaped with the lock held: while byPID has it, the number is its own.
+	if got, err := unix.Wait4(pid, &st.WaitStatus, unix.WNOHANG, nil); err != nil || got != pid {
+		return nil
+	}
+	c := s.byPID[pid]
+	if c == nil {
+		if s.starting > 0 {
+			s.early[pid] = st
+		}
+		return nil
+	}
+	delete(s.byPID, pid)
+	st.alone = s.starting == 0 && unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
+	_, cancelled := c.cancelled()
+	if c.quick && !cancelled {
+		delete(s.cmds, c.id)
+		c.result = st
+		return c
+	}
+	c.exited <- st // has room for one
+	if c.quick {   // what is left of its session takes time
+		go s.finish(c)
+	}
+	return nil
 }
 
 // ended waits for a child to end and returns its number, without reaping it.

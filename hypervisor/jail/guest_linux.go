@@ -91,7 +91,7 @@ func (g *guest) kill() {
 // Exec implements [hypervisor.Guest].
 func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
 	c.Env = g.environment(c)
-	return remote.Exec(ctx, g.host, "jail", c)
+	return remote.Exec(ctx, g.host, "jail", true, c)
 }
 
 // environment is what a command gets to see.

@@ -244,7 +244,7 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 		return nil, fmt.Errorf("qemu: the machine is paused: %w", err)
 	}
 	c.Env = environment(c)
-	return remote.Exec(ctx, g.host, "qemu", c)
+	return remote.Exec(ctx, g.host, "qemu", false, c)
 }
 
 // RollbackNotify implements [hypervisor.Guest].

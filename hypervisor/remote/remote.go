@@ -18,8 +18,9 @@ import (
 )
 
 // Exec starts a command as [hypervisor.Guest] describes it. kind names the
-// runtime in errors.
-func Exec(ctx context.Context, h *control.Host, kind string, c hypervisor.Command) (hypervisor.Process, error) {
+// runtime in errors; believed says that no command can speak for the guest's
+// first process, so that it is believed to be alone.
+func Exec(ctx context.Context, h *control.Host, kind string, believed bool, c hypervisor.Command) (hypervisor.Process, error) {
 	if len(c.Argv) == 0 {
 		return nil, fmt.Errorf("%s: no command", kind)
 	}
@@ -37,11 +38,14 @@ func Exec(ctx context.Context, h *control.Host, kind string, c hypervisor.Comman
 	case err != nil:
 		return nil, fmt.Errorf("%s: starting %s: %w", kind, c.Argv[0], err)
 	}
-	return process{p}, nil
+	return process{p, believed}, nil
 }
 
 // process is a command in a guest.
-type process struct{ p *control.Proc }
+type process struct {
+	p        *control.Proc
+	believed bool
+}
 
 var _ hypervisor.Process = process{}
 
@@ -52,7 +56,7 @@ func (p process) Cancel(grace time.Duration) error { return p.p.Cancel(grace) }
 
 func (p process) Wait(ctx context.Context) (hypervisor.ExitStatus, error) {
 	st, err := p.p.Wait(ctx)
-	return hypervisor.ExitStatus{Code: st.Code, Signal: st.Signal, Duration: st.Duration}, err
+	return hypervisor.ExitStatus{Code: st.Code, Signal: st.Signal, Duration: st.Duration, Alone: st.Alone && p.believed}, err
 }
 
 // Tail keeps the last 8 KiB of what is written to it. Its zero value is empty;
