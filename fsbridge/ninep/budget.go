@@ -1,6 +1,9 @@
 package ninep
 
-import "sync"
+import (
+	"math/bits"
+	"sync"
+)
 
 // budget bounds the bytes of large messages. Who does not fit waits, in order.
 type budget struct {
@@ -63,3 +66,22 @@ func (b *budget) serve() {
 		b.waiting = b.waiting[1:]
 	}
 }
+
+// pools lend memory for large messages, in powers of two: what a budget counts is
+// what is taken.
+type pools [32]sync.Pool
+
+// room is the memory of n bytes, from [largeBytes] to [MaxMessageBytes].
+func room(n int) int { return 1 << bits.Len(uint(n-1)) }
+
+// lend returns n bytes, and what to give back.
+func (p *pools) lend(n int) (b []byte, loan *[]byte) {
+	loan, ok := p[bits.Len(uint(n-1))].Get().(*[]byte)
+	if !ok {
+		all := make([]byte, room(n))
+		loan = &all
+	}
+	return (*loan)[:n], loan
+}
+
+func (p *pools) takeBack(loan *[]byte) { p[bits.Len(uint(len(*loan)-1))].Put(loan) }

@@ -151,13 +151,14 @@ func (q *request) reply(n int) ([]byte, error) {
 	if n < largeBytes {
 		return make([]byte, rdataHead+n), nil
 	}
-	took, ok := q.server.out.take(n, q.cancel)
+	took, ok := q.server.out.take(room(rdataHead+n), q.cancel)
 	if !ok {
 		return nil, syscall.EINTR
 	}
 	q.replyCost = took
-	q.replyBuf = q.server.buffers.Get().(*[]byte)
-	return (*q.replyBuf)[:rdataHead+n], nil
+	var buf []byte
+	buf, q.replyBuf = q.server.buffers.lend(rdataHead + n)
+	return buf, nil
 }
 
 func (m *tread) serve(q *request) (message, error) {

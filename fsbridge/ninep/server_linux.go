@@ -31,7 +31,7 @@ type Server struct {
 	inFlight atomic.Int64
 	pids     atomic.Uint32
 	in, out  budget // of data from and to the client
-	buffers  sync.Pool
+	buffers  pools
 
 	sending sync.Mutex // one message at a time; taken before mu
 
@@ -68,7 +68,6 @@ func Serve(conn io.ReadWriteCloser, o Options) (*Server, error) {
 	for _, b := range []*budget{&s.in, &s.out} {
 		b.free, b.all = o.MaxBytes, o.MaxBytes
 	}
-	s.buffers.New = func() any { b := make([]byte, o.MessageBytes); return &b }
 	var err error
 	if s.spare, err = fuse.NewTree(o.Tree); err != nil {
 		conn.Close()
@@ -106,7 +105,7 @@ func (s *Server) serve() error {
 			return fmt.Errorf("ninep: a message of %d bytes, %d are allowed: %w", size, limit, syscall.EMSGSIZE)
 		}
 		q := &request{server: s, session: s.session(), tag: tag, typ: typ, cancel: make(chan struct{}), done: make(chan struct{})}
-		room, err := s.receive(r, q, int(size)-headerBytes)
+		fits, err := s.receive(r, q, int(size)-headerBytes)
 		if err != nil {
 			return fmt.Errorf("ninep: in the middle of a message: %w", err)
 		}
@@ -115,7 +114,7 @@ func (s *Server) serve() error {
 			limit = s.negotiate(q, limit)
 		case q.session == nil:
 			s.send(nil, tag, typRlerror, &rlerror{uint32(syscall.EPROTO)})
-		case !room || s.inFlight.Load() >= int64(s.o.MaxRequests):
+		case !fits || s.inFlight.Load() >= int64(s.o.MaxRequests):
 			s.send(q.session, tag, typRlerror, &rlerror{uint32(syscall.ENOSPC)})
 		case !q.session.start(q):
 			s.send(q.session, tag, typRlerror, &rlerror{uint32(syscall.EINVAL)})
@@ -127,9 +126,9 @@ func (s *Server) serve() error {
 	}
 }
 
-// receive reads the body of q. There is no room if too many large requests do
+// receive reads the body of q. It does not fit if too many large requests do
 // not come to an end: the body is thrown away then.
-func (s *Server) receive(r *bufio.Reader, q *request, n int) (room bool, err error) {
+func (s *Server) receive(r *bufio.Reader, q *request, n int) (fits bool, err error) {
 	if n < largeBytes {
 		q.body = make([]byte, n)
 		_, err = io.ReadFull(r, q.body)
@@ -137,14 +136,13 @@ func (s *Server) receive(r *bufio.Reader, q *request, n int) (room bool, err err
 	}
 	giveUp := make(chan struct{})
 	timer := time.AfterFunc(s.o.Patience, func() { close(giveUp) })
-	q.cost, room = s.in.take(n, giveUp)
+	q.cost, fits = s.in.take(room(n), giveUp)
 	timer.Stop()
-	if !room {
+	if !fits {
 		_, err = io.CopyN(io.Discard, r, int64(n))
 		return false, err
 	}
-	q.buf = s.buffers.Get().(*[]byte)
-	q.body = (*q.buf)[:n]
+	q.body, q.buf = s.buffers.lend(n)
 	_, err = io.ReadFull(r, q.body)
 	return true, err
 }

@@ -205,7 +205,7 @@ func (q *request) finish() {
 	s := q.session
 	q.recycle()
 	if q.replyBuf != nil {
-		q.server.buffers.Put(q.replyBuf)
+		q.server.buffers.takeBack(q.replyBuf)
 	}
 	if q.replyCost > 0 {
 		q.server.out.give(q.replyCost)
@@ -218,7 +218,7 @@ func (q *request) finish() {
 // recycle gives back the body's memory.
 func (q *request) recycle() {
 	if q.buf != nil {
-		q.server.buffers.Put(q.buf)
+		q.server.buffers.takeBack(q.buf)
 		q.buf, q.body = nil, nil
 	}
 	if q.cost > 0 {
