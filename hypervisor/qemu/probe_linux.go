@@ -37,7 +37,7 @@ const probeTime = 20 * time.Second
 
 // Probe implements [hypervisor.Runtime].
 func (r *Runtime) Probe(ctx context.Context) error {
-	if err := r.o.check(); err != nil {
+	if err := r.check(); err != nil {
 		return err
 	}
 	if _, err := r.examine(ctx); err != nil {
@@ -110,6 +110,27 @@ func (r *Runtime) look(ctx context.Context) (h host, err error) {
 		return h, ctx.Err()
 	}
 	return h, fmt.Errorf("qemu: %s does not work: %w: %w", h.program, err, hypervisor.ErrUnavailable)
+}
+
+// check looks at the options, and at whether the guest fits into this machine.
+func (r *Runtime) check() error {
+	if err := r.o.check(); err != nil {
+		return err
+	}
+	return fitsHost(r.o.MemoryBytes)
+}
+
+// fitsHost refuses a guest that is larger than this machine: Linux would give it
+// that, and it would never come up, or the machine would run out of memory.
+func fitsHost(memory int64) error {
+	var si unix.Sysinfo_t
+	if err := unix.Sysinfo(&si); err != nil {
+		return os.NewSyscallError("sysinfo", err)
+	}
+	if has := int64(si.Totalram) * int64(si.Unit); memory > has {
+		return fmt.Errorf("qemu: %d MiB of memory are more than this machine has (%d MiB); choose less with --memory", memory>>20, has>>20)
+	}
+	return nil
 }
 
 // find returns QEMU's path.

@@ -276,6 +276,7 @@ func TestExec(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"too few for a guest":     {MemoryBytes: 1 << 20},
+		"more than this machine":  {MemoryBytes: 1 << 50},
 		"a machine has 1 to 64":   {CPUs: 65},
 		"-1 processors":           {CPUs: -1},
 		`unknown accelerator "x"`: {Accel: "x"},

@@ -47,10 +47,11 @@ func New(o Options) *Runtime {
 // Name implements [hypervisor.Runtime].
 func (r *Runtime) Name() string { return "vm" }
 
-// Start implements [hypervisor.Runtime].
+// Start implements [hypervisor.Runtime]. An error says why there is no machine, and
+// wraps [hypervisor.ErrUnavailable], unless ctx or a folder is the reason.
 func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.Guest, error) {
-	if err := r.o.check(); err != nil {
-		return nil, err
+	if err := r.check(); err != nil {
+		return nil, launchError{err}
 	}
 	if err := checkShares(cfg.Shares); err != nil {
 		return nil, err
@@ -75,12 +76,20 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(context.Cause(boot), errBoot):
-			return nil, fmt.Errorf("qemu: the guest did not come up within %v%s", r.o.BootTimeout, g.lastWords())
+			err = fmt.Errorf("the guest did not come up within %v (a busy or emulated machine may need more: boot_timeout of [vm])%s", r.o.BootTimeout, g.lastWords())
 		}
-		return nil, fmt.Errorf("qemu: %w", err)
+		return nil, launchError{fmt.Errorf("qemu: %w", err)}
 	}
 	return g, nil
 }
+
+// launchError is why a machine did not come up.
+type launchError struct{ error }
+
+func (e launchError) Unwrap() error { return e.error }
+
+// Is makes it an [hypervisor.ErrUnavailable], without adding to what it says.
+func (e launchError) Is(target error) bool { return target == hypervisor.ErrUnavailable }
 
 // errBoot marks the end of Options.BootTimeout.
 var errBoot = errors.New("the guest takes too long")

@@ -97,6 +97,8 @@ func TestUnderGuest(t *testing.T) {
 				test       func(*testing.T, *live)
 			}{
 				{name: "names and modes", over9P: true, test: windowsFolder},
+				{name: "host edits", test: func(t *testing.T, l *live) { hostEdits(t, l, nineP) }},
+				{name: "never stale", test: neverStale},
 				{name: "rollback", test: underWriters},
 				{name: "SG-08 allowed", safeguards: guarded, test: func(t *testing.T, l *live) { heldAllowed(t, l, other) }},
 				{name: "SG-08 denied", safeguards: guarded, test: heldDenied},
