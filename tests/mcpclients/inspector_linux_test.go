@@ -31,15 +31,15 @@ type inspector struct {
 func newInspector(t *testing.T, s *drive.Sandbox, config, key string) *inspector {
 	dir, node := modules(t)
 	return &inspector{s: s, node: node, config: config, key: key,
-		cli: filepath.Join(dir, "@modelcontextprotocol", "inspector-cli", "build", "cli.js")}
+		cli: filepath.Join(dir, "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js")}
 }
 
 func (i *inspector) run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, i.node, append([]string{i.cli, "--cli", "--config", i.config, "--server", i.key}, args...)...)
-	cmd.Dir = filepath.Dir(i.cli) // it looks for its package.json one above
+	cmd := exec.CommandContext(ctx, i.node, append([]string{i.cli, "--cli", "--connect-timeout", "0", "--config", i.config, "--server", i.key}, args...)...)
+	cmd.Dir = i.s.State
 	cmd.Env = i.s.Command(ctx, "version").Env
 	cmd.WaitDelay = 10 * time.Second
 	var out, errs bytes.Buffer
@@ -84,11 +84,9 @@ func toolCall(t *testing.T, tool string, args arguments) []string {
 func (i *inspector) call(t *testing.T, tool string, args arguments) (r result) {
 	t.Helper()
 	out, errs, err := i.run(t, toolCall(t, tool, args)...)
-	if err == nil {
-		err = json.Unmarshal([]byte(out), &r)
-	}
-	if err != nil {
-		t.Fatalf("%s %v: %v\n%s%s", tool, args, err, out, errs)
+	// It ends with an error, too, where the tool says that there was one.
+	if bad := json.Unmarshal([]byte(out), &r); bad != nil || (err != nil) != r.IsError {
+		t.Fatalf("%s %v: %v, %v\n%s%s", tool, args, err, bad, out, errs)
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package mcpclients
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -60,12 +62,18 @@ var installed = sync.OnceValues(func() (string, error) {
 	return "", fmt.Errorf("npm ci: %w: %s", err, out)
 })
 
-// modules returns the directory in which the clients are, and node.
+// modules returns the directory in which the clients are, and a node that is new
+// enough for them: that of the packages, as distributions have older ones.
 func modules(t *testing.T) (dir, node string) {
 	t.Helper()
-	node = require.Program(t, "node", "nodejs")
+	require.Program(t, "node", "nodejs") // npm's
 	require.Program(t, "npm", "npm")
 	dir, err := installed()
+	if err == nil {
+		arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
+		node = filepath.Join(dir, "node-linux-"+cmp.Or(arch, runtime.GOARCH), "bin", "node")
+		_, err = os.Stat(node)
+	}
 	if err != nil {
 		require.Missing(t, "the npm packages of tests/mcpclients", "npm ci --ignore-scripts there; it said: "+err.Error())
 	}
