@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -60,6 +61,9 @@ func TestToolsAreDescribed(t *testing.T) {
 			if m["type"] != "object" || m["additionalProperties"] != false {
 				t.Errorf("%s: schema %v", tool.Name, m)
 			}
+			if b, err := json.Marshal(m); err != nil || strings.Contains(string(b), `"type":[`) {
+				t.Errorf("%s: a value of several types, which some clients do not take: %s, %v", tool.Name, b, err)
+			}
 		}
 		props, _ := tool.InputSchema.(map[string]any)["properties"].(map[string]any)
 		if props["directory"] == nil && tool.Name != "get_result" {
@@ -72,6 +76,26 @@ func TestToolsAreDescribed(t *testing.T) {
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q", names)
+	}
+}
+
+// Null is as if the argument was not there.
+func TestNullArgument(t *testing.T) {
+	c := connect(t, newServer(t, newFake(t), nil), nil)
+	nothing := map[string]any{"directory": nil}
+	if r := call(t, c, "get_session_status", nothing); r.IsError {
+		t.Error(text(r))
+	}
+	if r := call(t, c, "read_file", map[string]any{"path": nil, "offset": nil}); !r.IsError || !strings.Contains(text(r), `missing properties: ["path"]`) {
+		t.Errorf("%v %q", r.IsError, text(r))
+	}
+}
+
+// None is not a number of steps; one would be undone.
+func TestUndoNone(t *testing.T) {
+	r := call(t, connect(t, newServer(t, newFake(t), nil), nil), "undo", map[string]any{"count": 0})
+	if !r.IsError || !strings.HasPrefix(text(r), "invalid arguments: count: minimum: 0 is less than 1; nothing was done") {
+		t.Errorf("%v %q", r.IsError, text(r))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,10 +55,28 @@ func schemaOf[T any](limits map[string]func(*jsonschema.Schema)) *jsonschema.Sch
 	if err != nil {
 		panic("mcp: " + err.Error())
 	}
+	neverNull(s)
 	for name, limit := range limits {
 		limit(s.Properties[name])
 	}
 	return s
+}
+
+// neverNull gives each value one type: clients that know no lists of types
+// refuse tools that have one. No result holds a null, and what is null in
+// arguments is taken for left out.
+func neverNull(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if types := slices.DeleteFunc(slices.Clone(s.Types), func(t string) bool { return t == "null" }); len(types) == 1 {
+		s.Type, s.Types = types[0], nil
+	}
+	neverNull(s.Items)
+	neverNull(s.AdditionalProperties)
+	for _, p := range s.Properties {
+		neverNull(p)
+	}
 }
 
 // between limits a number, oneOf a string.
@@ -142,6 +161,7 @@ func arguments[In any](text json.RawMessage, schema *jsonschema.Resolved) (in In
 	if given == nil { // null
 		given = map[string]any{}
 	}
+	maps.DeleteFunc(given, func(_ string, v any) bool { return v == nil })
 	if err := schema.Validate(given); err != nil {
 		return in, err
 	}
@@ -164,11 +184,14 @@ func usage(s *jsonschema.Schema) string {
 	return strings.Join(append(required, optional...), ", ")
 }
 
+var fraction = regexp.MustCompile(`\b(\d+)(?:/1|\.0+)\b`)
+
 // wrong is what is wrong with arguments, without the way that the check took to
 // find it.
 func wrong(err error) string {
 	text := strings.TrimPrefix(err.Error(), "validating root: ")
-	return strings.ReplaceAll(text, "validating /properties/", "")
+	text = strings.ReplaceAll(text, "validating /properties/", "")
+	return fraction.ReplaceAllString(text, "$1") // numbers: -1/1 is less than 0.000000
 }
 
 // failed is the result of a call that failed: for the model, unless it is an

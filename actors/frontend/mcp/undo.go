@@ -77,7 +77,7 @@ const (
 )
 
 func (s *Server) addUndoTools() {
-	limits := map[string]func(*jsonschema.Schema){"count": between(0, 1000)}
+	limits := map[string]func(*jsonschema.Schema){"count": between(1, 1000)}
 	add(s, definition{name: "undo", description: descUndo, limits: limits,
 		hints: hints{title: "Undo steps", destructive: true}},
 		func(ctx context.Context, live actors.Live, in undoInput) (*UndoResult, string, error) {
