@@ -167,10 +167,17 @@ type StartError struct {
 	Argv0 string
 	// ExitCode is 127 (not found) or 126 (found but not executable).
 	ExitCode int
-	Err      error
+	// NoDirectory: not the program is at fault but the directory to start it in.
+	NoDirectory bool
+	Err         error
 }
 
-func (e *StartError) Error() string { return e.Argv0 + ": " + e.Err.Error() }
+func (e *StartError) Error() string {
+	if e.NoDirectory {
+		return e.Err.Error()
+	}
+	return e.Argv0 + ": " + e.Err.Error()
+}
 
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }

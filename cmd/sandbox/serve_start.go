@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -78,6 +79,9 @@ func (s *server) requested(given []config.Directory, want []stdio.WorkingDirecto
 		field := fmt.Sprintf("working_directories[%d]", i)
 		if w.UndoDir != "" {
 			return nil, &stdio.Error{Code: stdio.Unsupported, Field: field + ".undo_dir", Message: field + ".undo_dir: start the program with --undo-dir instead"}
+		}
+		if !filepath.IsAbs(w.Path) {
+			return nil, &stdio.Error{Code: stdio.InvalidField, Field: field + ".path", Message: field + ".path: must be absolute"}
 		}
 		if err := config.CheckLabel(w.Label); err != nil {
 			return nil, &stdio.Error{Code: stdio.InvalidField, Field: field + ".label", Message: field + ".label: " + err.Error()}

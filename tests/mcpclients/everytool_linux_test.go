@@ -60,6 +60,9 @@ func everyTool(t *testing.T, s *drive.Sandbox, other client) {
 	lookAround(t, c)
 	goBack(t, s, c, steps, before)
 	heldCall(t, s, c, before)
+	if r := c.call(t, "execute_command", arguments{"command": "pwd", "cwd": "none"}); !r.IsError || !strings.Contains(r.text(), "no such file or directory; nothing was run") {
+		t.Errorf("a cwd that is not there: %+v", r)
+	}
 	if said := c.refused(t, "read_file", arguments{"path": "../../etc/passwd"}); !strings.Contains(said, "outside") {
 		t.Errorf("a path outside: %s", said)
 	}

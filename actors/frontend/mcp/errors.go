@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -30,11 +31,12 @@ var advice = []struct {
 	{actors.ErrPattern, "mend the pattern; grep takes RE2 regular expressions (no look-around, no back-references) or literal text, glob takes doublestar patterns"},
 	{messages.ErrDenied, "a person refused it, or nobody decided in time; nothing was changed. Do not try again without asking the user"},
 	{messages.ErrReset, "the session was reset while this ran; what it did was kept or rolled back as get_undo_history shows"},
+	{syscall.ENOTDIR, "list_directory shows what is a directory"},
 	{actors.ErrNotRegular, "for a directory use list_directory; for anything else execute_command"},
 	{messages.ErrNoDirectory, "get_session_status lists the working folders"},
 	{messages.ErrReadOnlyDirectory, "write to another working folder; get_session_status lists them"},
 	{undolog.ErrNoStep, "get_undo_history lists the steps"},
-	{undolog.ErrNothing, "there is nothing to undo"},
+	{undolog.ErrNothing, "get_undo_history lists what is left to undo"},
 	{undolog.ErrNoRedo, "redo works only directly after an undo"},
 	{undolog.ErrUnprotected, "this step is too large to be undone; tell the user"},
 	{messages.ErrStopped, "the session has ended: tell the user"},
@@ -62,6 +64,9 @@ func explain(err error, directory, path string) error {
 		return barrierError(barrier)
 	}
 	var start *hypervisor.StartError
+	if errors.As(err, &start) && start.NoDirectory {
+		return fmt.Errorf("cwd: %w; nothing was run. list_directory shows what there is", err)
+	}
 	if errors.As(err, &start) {
 		return fmt.Errorf("the command could not be started: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -178,7 +179,8 @@ func (s *Server) execute(ctx context.Context, live actors.Live, r actors.RunRequ
 	if ferr := errors.Join(o.finish(), e.finish()); ferr != nil {
 		s.log.Warn("a command's output", "err", ferr)
 	}
-	if err != nil && res.Step == 0 {
+	start := (*hypervisor.StartError)(nil)
+	if err != nil && (res.Step == 0 || errors.As(err, &start) && start.NoDirectory) {
 		return nil, err // it did not even begin
 	}
 	out := &CommandResult{

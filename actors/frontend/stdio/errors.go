@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
+	"syscall"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/fsbridge/files"
@@ -189,6 +189,7 @@ var sentinels = []struct {
 	{fs.ErrNotExist, NotFound},
 	{fs.ErrExist, AlreadyExists},
 	{fs.ErrPermission, PermissionDenied},
+	{syscall.ENOTDIR, NotAFile},
 	{errors.ErrUnsupported, Unsupported},
 	{context.DeadlineExceeded, Timeout},
 	{context.Canceled, Cancelled},
@@ -228,7 +229,7 @@ func toError(err error) *Error {
 	case errors.As(err, &start):
 		e = &Error{Code: CommandNotFound, Message: err.Error(), Data: map[string]int{"exit_code": start.ExitCode}}
 	default:
-		e = &Error{Code: Internal, Message: strings.TrimPrefix(err.Error(), "undolog: ")}
+		e = &Error{Code: Internal, Message: err.Error()}
 		for _, s := range sentinels {
 			if errors.Is(err, s.err) {
 				e.Code = s.code

@@ -68,7 +68,7 @@ func prompt(ctx context.Context, rq *request, p *PromptRequest) (ExecuteResult, 
 	argv := rq.s.o.AgentCommand
 	if len(argv) == 0 {
 		return ExecuteResult{}, &Error{
-			Code: NoAgent, Message: "agent.prompt: no agent command is configured; start the program with one (docs/stdio.md), or use agent.execute",
+			Code: NoAgent, Message: "agent.prompt: no agent command is configured; set agent.command (docs/configuration.md), or use agent.execute",
 		}
 	}
 	return runCommand(ctx, rq, command{
@@ -285,6 +285,9 @@ func (r *run) verdict(ctx context.Context, out ExecuteResult, err error) error {
 	var start *hypervisor.StartError
 	switch {
 	case errors.As(err, &start):
+		if start.NoDirectory {
+			return &Error{Code: InvalidField, Field: "cwd", Message: "cwd: " + err.Error(), Data: out}
+		}
 		out.ExitCode = &start.ExitCode
 		return &Error{Code: CommandNotFound, Message: err.Error(), Data: out}
 	case err != nil && out.StepID == 0:

@@ -158,7 +158,7 @@ type StatusResult struct {
 // UndoRequest is the payload of undo.rollback and undo.redo.
 type UndoRequest struct {
 	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
-	Count     int       `json:"count,omitempty" jsonschema:"how many steps; 1 if left out"`
+	Count     *int      `json:"count,omitempty" jsonschema:"how many steps; 1 if left out"`
 	Force     bool      `json:"force,omitempty" jsonschema:"cross barriers: edits from outside are lost"`
 	DryRun    bool      `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
 	AbortOpen bool      `json:"abort_open,omitempty" jsonschema:"end a command that runs and roll it back; it counts as a step"`

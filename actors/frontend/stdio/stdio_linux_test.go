@@ -552,7 +552,7 @@ func TestPrompt(t *testing.T) {
 		t.Errorf("%s", m.Line)
 	}
 	without := newLab(t, labOptions{})
-	if m := without.Call("agent.prompt", map[string]any{"prompt": "x"}); m.Code() != "no_agent" || !strings.Contains(m.Error.Message, "docs/stdio.md") {
+	if m := without.Call("agent.prompt", map[string]any{"prompt": "x"}); m.Code() != "no_agent" || !strings.Contains(m.Error.Message, "agent.command") {
 		t.Errorf("%s", m.Line)
 	}
 }

@@ -12,11 +12,15 @@ import (
 )
 
 func (p *UndoRequest) request(sess *session) (actors.UndoRequest, error) {
-	if p.Count < 0 {
+	count := 1
+	if p.Count != nil {
+		count = *p.Count
+	}
+	if count < 1 {
 		return actors.UndoRequest{}, fieldError(InvalidField, "count", "must be at least 1")
 	}
 	return actors.UndoRequest{
-		Directory: sess.dir(p.Directory), Count: max(p.Count, 1), Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
+		Directory: sess.dir(p.Directory), Count: count, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
 	}, nil
 }
 
