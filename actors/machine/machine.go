@@ -274,7 +274,11 @@ func Run(ctx context.Context, guest hypervisor.Guest, c hypervisor.Command, log 
 	log.Info("command dispatched", "program", c.Argv[0], "arguments", len(c.Argv)-1)
 	p, err := guest.Exec(ctx, c)
 	if err != nil {
-		log.Warn("command not started", "err", err)
+		level := slog.LevelWarn
+		if start := (*hypervisor.StartError)(nil); errors.As(err, &start) {
+			level = slog.LevelInfo // whoever asked is told that there is no such program
+		}
+		log.Log(ctx, level, "command not started", "err", err)
 	}
 	return p, err
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,11 +79,12 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places()}
 	root := a.rootCommand()
 	root.SetArgs(args)
-	return a.exitStatus(root.ExecuteContext(ctx))
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.exitStatus(cmd, err)
 }
 
-// exitStatus prints the error and turns it into a status.
-func (a *app) exitStatus(err error) int {
+// exitStatus prints a command's error and turns it into a status.
+func (a *app) exitStatus(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
@@ -108,7 +110,7 @@ func (a *app) exitStatus(err error) int {
 	}
 	a.remark("sandbox: " + err.Error())
 	if code == exitUsage && !a.serving {
-		fmt.Fprintln(a.stderr, "Try 'sandbox help'.")
+		fmt.Fprintf(a.stderr, "Try 'sandbox help%s'.\n", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
 	}
 	return code
 }
@@ -144,7 +146,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
 
 	f := root.PersistentFlags()
 	f.StringArrayVarP(&a.flags.dirs, "working-dir", "C", nil, "working `folder`, [LABEL=]PATH[:ro], or a label (repeatable; default .)")
@@ -170,6 +172,14 @@ func (a *app) rootCommand() *cobra.Command {
 	_ = root.MarkPersistentFlagDirname("working-dir")
 	_ = root.MarkPersistentFlagFilename("config-file", "toml")
 	return root
+}
+
+// flagError says of a flag with a wrong number what is wrong, not who found out.
+func flagError(err error) error {
+	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+		return errors.New(strings.ReplaceAll(err.Error(), number.Error(), number.Err.Error()))
+	}
+	return err
 }
 
 // addKeyFlags gives a command, and those below it, flags that set keys of the

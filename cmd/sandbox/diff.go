@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
@@ -17,7 +19,15 @@ func (a *app) diffCommand() *cobra.Command {
 				return err
 			}
 			return a.withService(cmd.Context(), func(s actors.Service, d actors.Directory) error {
-				return s.Diff(cmd.Context(), actors.StepRequest{Directory: d.Path, Step: step}, a.stdout)
+				r := actors.StepRequest{Directory: d.Path, Step: step}
+				if !a.flags.json {
+					return s.Diff(cmd.Context(), r, a.stdout)
+				}
+				var text strings.Builder
+				if err := s.Diff(cmd.Context(), r, &text); err != nil {
+					return err
+				}
+				return a.printJSON(map[string]string{"diff": text.String()})
 			})
 		},
 	}

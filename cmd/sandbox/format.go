@@ -24,6 +24,14 @@ func (a *app) printJSON(v any) error {
 	return enc.Encode(v)
 }
 
+// orEmpty keeps null out of JSON.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
 // table writes aligned columns; cells are separated by tabs.
 func (a *app) table(fill func(w io.Writer)) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -68,6 +69,9 @@ func (a *app) inspected(ctx context.Context, args []string) (actors.Service, err
 	}
 	if len(list) == 1 && len(a.flags.dirs) == 0 {
 		return actors.Dial(ctx, list[0].Socket)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("no session is running")
 	}
 	return nil, fmt.Errorf("no running session has this folder open: 'sandbox ps' lists the %d that run", len(list))
 }

@@ -43,7 +43,12 @@ func (a *app) runCommand() *cobra.Command {
 		Long: "Run a command isolated on the working folder, as one step that can be undone.\n\n" +
 			"The exit status is the command's own; 125 if the sandbox failed, 126 if the command cannot be executed,\n" +
 			"127 if there is no such command, 128+n if signal n ended it.",
-		Args: checkArgs(cobra.MinimumNArgs(1)),
+		Args: checkArgs(func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name a command: sandbox run [flags] -- COMMAND [ARG...]")
+			}
+			return nil
+		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.run(cmd.Context(), cmd, args, o)
 		},

@@ -76,6 +76,10 @@ func (a *app) undoOrRedo(ctx context.Context, word string, r actors.UndoRequest,
 // printUndo reports an undo, a redo or a restore.
 func (a *app) printUndo(done string, res actors.UndoResult) error {
 	if a.flags.json {
+		res.Paths = orEmpty(res.Paths)
+		for i := range res.Steps {
+			res.Steps[i].Barriers = orEmpty(res.Steps[i].Barriers)
+		}
 		return a.printJSON(res)
 	}
 	for _, w := range res.Warnings {

@@ -154,14 +154,14 @@ type StepResult struct {
 // Affected is one path that a step touched. Path is relative to the working
 // folder, in raw bytes; JSON carries it in a form that survives any bytes.
 type Affected struct {
-	Path          string
-	ExistedBefore bool
-	ExistsAfter   bool
+	Path          string `json:"path"`
+	ExistedBefore bool   `json:"existed_before"`
+	ExistsAfter   bool   `json:"exists_after"`
 	// Change is "created", "deleted", "modified", "metadata", "replaced" or
 	// "renamed".
-	Change string
+	Change string `json:"change"`
 	// Type is "file", "dir", "symlink", "fifo" or "socket".
-	Type string
+	Type string `json:"type"`
 }
 
 // Entry is one line of the history: a step, or a barrier.
@@ -214,14 +214,14 @@ type Recovery struct {
 
 // Errors of the log. Test with errors.Is / errors.As.
 var (
-	ErrBusy        = errors.New("undolog: a step is open")
-	ErrNoStep      = errors.New("undolog: no such step")
-	ErrNothing     = errors.New("undolog: nothing to undo")
-	ErrNoRedo      = errors.New("undolog: nothing to redo")
-	ErrUnprotected = errors.New("undolog: step is unprotected: it outgrew the size limit and cannot be undone")
-	ErrDamaged     = errors.New("undolog: step is damaged")
-	ErrClosed      = errors.New("undolog: closed")
-	ErrUndoDir     = errors.New("undolog: unusable undo directory")
+	ErrBusy        = errors.New("a step is open")
+	ErrNoStep      = errors.New("no such step")
+	ErrNothing     = errors.New("nothing to undo")
+	ErrNoRedo      = errors.New("nothing to redo")
+	ErrUnprotected = errors.New("step is unprotected: it outgrew the size limit and cannot be undone")
+	ErrDamaged     = errors.New("step is damaged")
+	ErrClosed      = errors.New("the undo log is closed")
+	ErrUndoDir     = errors.New("unusable undo directory")
 )
 
 // LockedError: another process holds the log.
