@@ -82,7 +82,9 @@ func TestParallelReaders(t *testing.T) {
 
 // buffered is how many bytes of buffers there may be.
 func (d *device) buffered() int64 {
+	d.workers.mu.Lock()
+	defer d.workers.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return int64(len(d.inputs)+len(d.outputs)+2*len(d.workers)) * requestBytes
+	return int64(len(d.inputs)+len(d.outputs)+2*len(d.workers.all)) * requestBytes
 }

@@ -23,7 +23,7 @@
 //
 // Each fills a pooled fsbridge.Op, calls Begin, performs the operation and
 // calls End, all on the goroutine of the request; while that waits another one
-// takes the next requests (see device), so that held operations hold up nobody
+// takes the next requests (see [Workers]), so that held operations hold up nobody
 // else. After Begin nothing is done in a directory that is not, in this epoch,
 // where its names say: a rollback may have moved it into the undo log while the
 // operation waited (Op.Validate).

@@ -1,11 +1,14 @@
 package fuse
 
 import (
+	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
@@ -169,6 +172,44 @@ func (r *fileResult) Done() {
 	*r = fileResult{}
 	fileResults.Put(r)
 }
+
+// readInto answers READ without go-fuse: dst is filled as far as the file goes.
+func (t *Tree) readInto(nodeID, fh, offset uint64, dst [][]byte) (total int, err error) {
+	code := t.begin(OpRead)
+	defer t.end()
+	if !code.Ok() {
+		return 0, syscall.Errno(code)
+	}
+	h := t.handle(fh, nodeID)
+	if h == nil {
+		return 0, syscall.EBADF
+	}
+	defer h.release()
+	for len(dst) > 0 {
+		if offset > math.MaxInt64 {
+			return total, syscall.EINVAL
+		}
+		n, err := unix.Preadv(h.fd, dst[:min(len(dst), maxIovecs)], int64(offset))
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || n == 0 {
+			return total, err
+		}
+		total, offset = total+n, offset+uint64(n)
+		for len(dst) > 0 && n >= len(dst[0]) {
+			n -= len(dst[0])
+			dst = dst[1:]
+		}
+		if n > 0 {
+			dst[0] = dst[0][n:]
+		}
+	}
+	return total, nil
+}
+
+// maxIovecs is how many pieces of memory one call takes (IOV_MAX).
+const maxIovecs = 1024
 
 // dataResult is a READ answered from memory.
 type dataResult struct {

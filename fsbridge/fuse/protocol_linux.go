@@ -14,13 +14,14 @@ import (
 // Protocol performs the requests of one kernel on a [Tree], however they arrive.
 // Methods are safe for concurrent use.
 type Protocol struct {
+	tree   *Tree
 	server *fuse.ProtocolServer
 	log    *slog.Logger
 }
 
 // NewProtocol serves t. logger gets what panics.
 func NewProtocol(t *Tree, logger *slog.Logger) *Protocol {
-	return &Protocol{server: fuse.NewProtocolServer(t, ProtocolOptions(logger)), log: logger}
+	return &Protocol{tree: t, server: fuse.NewProtocolServer(t, ProtocolOptions(logger)), log: logger}
 }
 
 const (
@@ -77,6 +78,15 @@ func (p *Protocol) Perform(in, out []byte) (reply []byte) {
 		return fail(syscall.Errno(status))
 	}
 	return out[:n]
+}
+
+// ReadInto performs the READ request in, whose header and body are there, straight
+// into dst, which nobody else here looks at: it may be memory that changes
+// meanwhile. It returns how many bytes it read.
+func (p *Protocol) ReadInto(in []byte, dst [][]byte) (int, syscall.Errno) {
+	u64 := binary.NativeEndian.Uint64
+	n, err := p.tree.readInto(u64(in[16:]), u64(in[inHeaderBytes:]), u64(in[inHeaderBytes+8:]), dst)
+	return n, syscall.Errno(status(err))
 }
 
 // interruptRetry is how soon a request is interrupted that was on its way into

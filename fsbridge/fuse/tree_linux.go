@@ -55,7 +55,7 @@ type Tree struct {
 	// drop, if set by the transport, tells the kernel to drop the pages and
 	// attributes of a node; it must not wait.
 	drop func(nodeID uint64)
-	// heldUp, if set by the transport, is for [fsbridge.Op.Held].
+	// heldUp is for [fsbridge.Op.Held]; see OnHeld.
 	heldUp func(request uint64)
 }
 
@@ -118,6 +118,10 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 	t.shard(root.ID).m[root.ID] = t.root
 	return t
 }
+
+// OnHeld has f called with the number of a request that waits for somebody's
+// decision ([fsbridge.Op.Held]). It is set before the first request.
+func (t *Tree) OnHeld(f func(request uint64)) { t.heldUp = f }
 
 // String names the file system in mount tables.
 func (t *Tree) String() string { return "sandbox" }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	bridge "github.com/codeagent/sandbox/fsbridge/fuse"
 )
 
 // tagBytes is the room for the tag in the device's configuration.
@@ -18,10 +20,11 @@ const tagBytes = 36
 
 // conn is a front-end's connection: a device.
 type conn struct {
-	server *Server
-	socket *net.UnixConn
-	epoll  int
-	wake   *eventFD // tells the poller to look everywhere
+	server  *Server
+	socket  *net.UnixConn
+	epoll   int
+	wake    *eventFD // tells the workers to look everywhere
+	workers *bridge.Workers
 
 	// world is held shared while the guest's memory is used.
 	world    sync.RWMutex
@@ -35,7 +38,8 @@ type conn struct {
 }
 
 func newConn(s *Server, socket *net.UnixConn) (*conn, error) {
-	c := &conn{server: s, socket: socket}
+	// They do not spin: the guest and its emulator need the processor.
+	c := &conn{server: s, socket: socket, workers: bridge.NewWorkers(0)}
 	for i := range 1 + s.o.RequestQueues {
 		c.queues = append(c.queues, &queue{index: i})
 	}
@@ -62,11 +66,7 @@ func (c *conn) close() { _ = c.socket.Close() }
 
 // serve answers messages until the front-end goes, or breaks the rules.
 func (c *conn) serve() error {
-	polled := make(chan struct{})
-	go func() {
-		defer close(polled)
-		c.poll()
-	}()
+	c.workers.Start(&hand{c: c})
 	err := c.messages()
 	c.ended.Store(true)
 	c.world.Lock()
@@ -80,7 +80,7 @@ func (c *conn) serve() error {
 	c.memory.clear()
 	c.world.Unlock()
 	c.wake.signal()
-	<-polled
+	<-c.workers.Over()
 	_ = unix.Close(c.epoll)
 	c.wake.close()
 	_ = c.socket.Close()
@@ -109,7 +109,9 @@ func (c *conn) messages() error {
 func (c *conn) message(m *message) error {
 	reply, err := c.obey(m)
 	for _, r := range c.resumed {
-		c.begin(r)
+		if perform := c.admit(r); perform != nil {
+			go perform(r)
+		}
 	}
 	c.resumed = nil
 	switch {

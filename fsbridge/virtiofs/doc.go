@@ -20,8 +20,10 @@
 // are arbitrary, and change while we look. The rules:
 //
 //   - Descriptors, indirect tables and requests are copied out of the guest's
-//     memory first and checked then. Nobody but this package ever sees that
+//     memory first and checked then. Nobody but this package ever looks at that
 //     memory; neither go-fuse nor the Tree do. So there is nothing to race for.
+//     (What a READ reads goes there without a copy: the host's kernel puts it
+//     there.)
 //   - Every address is looked up in the table of regions at every use.
 //   - Chains are no longer than the queue, requests no larger than what
 //     FUSE_INIT allowed, and the bytes of all requests in flight are bounded;
@@ -43,12 +45,13 @@
 //
 // # Held operations
 //
-// Each request is a goroutine, so that one which is held (somebody decides)
-// holds up nobody. FORGET and INTERRUPT are done at once by the one goroutine
-// that reads the queues and waits for nothing.
+// One goroutine takes requests off the queues and performs them. While one is held
+// (somebody decides) or takes long, another goroutine takes the next ones
+// ([fuse.Workers]), so that it holds up nobody.
 //
 // A held request has no reference into the guest's memory. So a machine that
-// is paused (QMP stop) stops its rings at once, whatever is held; when it goes
+// is paused (QMP stop) stops its rings at once, whatever is held (it waits for the
+// host's disk if that is being read, and for nothing else); when it goes
 // on with the same rings, what was decided meanwhile is answered then. When the
 // guest or its emulator is gone instead, the requests are interrupted, and
 // their answers are thrown away. To the Interceptor an interrupt is no proof of
@@ -73,5 +76,5 @@
 //
 // conn.world (shared while guest memory is touched, exclusive while rings or
 // regions change), then queue.mu; apart from those Server.mu, then session.mu. None is
-// held while a request is performed.
+// held while a request is performed, except world while one reads.
 package virtiofs

@@ -68,26 +68,29 @@ func FuzzVirtqueue(f *testing.F) {
 		check1(t, err)
 		check1(t, q.start(c))
 		defer q.stop()
-		for round := 0; round < 3; round++ {
-			taken, _, err := q.take(c)
-			if len(taken) > q.num {
-				t.Fatalf("%d taken of a queue of %d", len(taken), q.num)
-			}
-			for _, r := range taken {
-				if r.inLen > maxInBytes || r.outLen > maxOutBytes || len(r.chain.in)+len(r.out) > q.num {
-					t.Fatalf("a chain of %d and %d bytes in %d and %d pieces", r.inLen, r.outLen, len(r.chain.in), len(r.out))
-				}
-				if ok, err := r.fetch(); !ok || err != nil {
-					t.Fatalf("what was checked cannot be read: %v, %v", ok, err)
-				}
-				r.reply = make([]byte, r.outLen)
-				if _, err := r.finish(); err != nil {
-					t.Fatalf("what was checked cannot be written: %v", err)
-				}
-			}
-			if err != nil {
+		for range 3 * q.num {
+			r, err := q.take(c)
+			if r == nil || err != nil {
 				return
 			}
+			if r.inLen > maxInBytes || r.outLen > maxOutBytes || len(r.chain.in)+len(r.out) > q.num {
+				t.Fatalf("a chain of %d and %d bytes in %d and %d pieces", r.inLen, r.outLen, len(r.chain.in), len(r.out))
+			}
+			if ok, err := r.fetch(); !ok || err != nil || len(r.in) != r.inLen {
+				t.Fatalf("what was checked cannot be read: %v, %v", ok, err)
+			}
+			list, ok := c.memory.pieces(r.out, min(replyBytes, r.outLen), max(0, r.outLen-replyBytes))
+			for _, b := range list {
+				clear(b) // all of it can be written to
+			}
+			if !ok {
+				t.Fatalf("what was checked is not there: %v", r.out)
+			}
+			r.reply = make([]byte, r.outLen)
+			if _, err := r.finish(); err != nil {
+				t.Fatalf("what was checked cannot be written: %v", err)
+			}
+			q.await(c)
 		}
 	})
 }
@@ -109,7 +112,7 @@ func FuzzVirtioFUSE(f *testing.F) {
 	} {
 		f.Add(b, uint16(8192))
 	}
-	c := &conn{server: s}
+	c := &conn{server: s, workers: fuse.NewWorkers(0)}
 	s.conn = c
 	do := func(t testing.TB, in []byte, room int) {
 		r := &request{conn: c, chain: chain{inLen: len(in), outLen: room}, in: in, session: s.session()}

@@ -186,6 +186,24 @@ func (m *memory) each(segments []segment, total int, f func(at int, b []byte)) e
 	return nil
 }
 
+// pieces returns the n bytes from off on of the segments, if they are that long.
+func (m *memory) pieces(segments []segment, off, n int) (list [][]byte, ok bool) {
+	for _, s := range segments {
+		skip := uint32(min(off, int(s.length)))
+		s, off = s.skip(skip), off-int(skip)
+		for s.length > 0 && n > 0 {
+			b := m.at(s.addr, min(uint64(s.length), uint64(n)))
+			if len(b) == 0 {
+				return nil, false
+			}
+			list = append(list, b)
+			n -= len(b)
+			s = s.skip(uint32(len(b)))
+		}
+	}
+	return list, off == 0 && n == 0
+}
+
 // segment is a range of the guest's memory.
 type segment struct {
 	addr   uint64

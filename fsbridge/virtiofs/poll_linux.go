@@ -1,6 +1,7 @@
 package virtiofs
 
 import (
+	"encoding/binary"
 	"errors"
 	"syscall"
 
@@ -9,10 +10,10 @@ import (
 	bridge "github.com/codeagent/sandbox/fsbridge/fuse"
 )
 
-// wakeIndex is the poller's own eventfd, where others have the queue's index.
+// wakeIndex is our own eventfd, where others have the queue's index.
 const wakeIndex = -1
 
-// watch lets the poller see the queue's kicks. It is edge-triggered: every kick
+// watch lets whoever waits see the queue's kicks. It is edge-triggered: every kick
 // is an event, and the counter is never read. So the descriptor, which QEMU
 // reads itself while the ring is stopped, is left as it is.
 func (c *conn) watch(q *queue) error {
@@ -25,56 +26,73 @@ func (c *conn) unwatch(q *queue) {
 	}
 }
 
-// poll takes requests off the queues until the connection ends. A queue that
-// has more than a round's worth has to let the others go first.
-func (c *conn) poll() {
-	ready := make([]bool, len(c.queues))
-	events := make([]unix.EpollEvent, 16)
-	left := 0
-	for !c.ended.Load() {
-		timeout := -1
-		if left > 0 {
-			timeout = 0
+// hand is what a worker takes requests with.
+type hand struct {
+	c      *conn
+	r      *request // that was taken
+	next   int      // queue to look at first
+	events [4]unix.EpollEvent
+}
+
+var _ bridge.Hand = (*hand)(nil)
+
+// Another implements [bridge.Hand].
+func (h *hand) Another(bool) bridge.Hand { return &hand{c: h.c, next: h.next} }
+
+// Leave implements [bridge.Hand].
+func (h *hand) Leave() {}
+
+// Take implements [bridge.Hand]. Whichever queue had its turn has to let the
+// others go first.
+func (h *hand) Take() (uint64, bridge.Taken) {
+	c := h.c
+	if c.ended.Load() {
+		c.wake.signal() // for another one that waits
+		return 0, bridge.Gone
+	}
+	for range c.queues {
+		q := c.queues[h.next]
+		h.next = (h.next + 1) % len(c.queues)
+		c.world.RLock()
+		r, err := q.take(c)
+		c.world.RUnlock()
+		if err != nil {
+			c.broke(q, err)
 		}
-		n, err := unix.EpollWait(c.epoll, events, timeout)
-		if err != nil && !errors.Is(err, syscall.EINTR) {
-			c.server.log.Error("epoll", "component", "virtiofs", "error", err)
-			c.close()
-			return
+		if r != nil {
+			h.r = r
+			return r.header.unique, bridge.Request
 		}
-		for i := range max(n, 0) {
-			if at := events[i].Fd; at >= 0 {
-				ready[at] = true
-				continue
-			}
-			for i := range ready {
-				ready[i] = true
-			}
-		}
-		left = 0
-		for i, r := range ready {
-			if r {
-				if ready[i] = c.drain(c.queues[i]); ready[i] {
-					left++
-				}
-			}
-		}
+	}
+	return 0, bridge.Nothing
+}
+
+// Wait implements [bridge.Hand]. Only who waits has the guest kick.
+func (h *hand) Wait() {
+	c := h.c
+	c.world.RLock()
+	there := false
+	for _, q := range c.queues {
+		there = q.await(c) || there
+	}
+	c.world.RUnlock()
+	if there {
+		return
+	}
+	if _, err := unix.EpollWait(c.epoll, h.events[:], -1); err != nil && !errors.Is(err, syscall.EINTR) {
+		c.server.log.Error("epoll", "component", "virtiofs", "error", err)
+		c.ended.Store(true)
+		c.close()
 	}
 }
 
-// drain starts one round of a queue's requests and tells whether there are
-// more.
-func (c *conn) drain(q *queue) (more bool) {
-	c.world.RLock()
-	taken, more, err := q.take(c)
-	c.world.RUnlock()
-	for _, r := range taken {
-		c.begin(r)
+// Perform implements [bridge.Hand].
+func (h *hand) Perform() {
+	r := h.r
+	h.r = nil
+	if perform := h.c.admit(r); perform != nil {
+		perform(r)
 	}
-	if err != nil {
-		c.broke(q, err)
-	}
-	return more
 }
 
 // broke ends the service of a queue that the guest broke.
@@ -98,29 +116,24 @@ func (c *conn) broke(q *queue, err error) {
 	}
 }
 
-// begin starts a request, or leaves it waiting for room.
-func (c *conn) begin(r *request) {
+// admit counts a request and returns what is to be done with it; nil if it waits
+// for room.
+func (c *conn) admit(r *request) (next func(*request)) {
 	s := c.server
 	n := s.inFlight.Add(1)
 	switch {
 	case r.done:
-		go r.answer(0)
-		return
+		return (*request).answer
 	case int(n) > s.o.MaxRequests:
-		go r.refuse()
-		return
+		return (*request).refuse
 	}
 	if r.session == nil {
 		r.session = s.session()
 	}
-	if r.inLen <= largeBytes && (bridge.Silent(r.header.opcode) || r.header.opcode == opInterrupt) {
-		r.perform() // which waits for nothing
-		return
-	}
 	if b := s.budgetOf(r); b != nil && !b.take(r, max(r.inLen, r.outLen)) {
-		return
+		return nil
 	}
-	go r.perform()
+	return (*request).perform
 }
 
 // perform does all of a request.
@@ -134,24 +147,54 @@ func (r *request) perform() {
 		s.left(r, cost)
 		return
 	}
-	r.reply = s.handle(r)
+	if !r.readDirectly() {
+		r.reply = s.handle(r)
+	}
 	s.buffers.put(r.in)
 	r.in = nil
-	r.answer(cost)
+	r.answer()
+}
+
+// readDirectly answers a READ with the data already in the guest's memory, where
+// the kernel put it. It tells whether it did; if not, nothing is done.
+func (r *request) readDirectly() bool {
+	c := r.conn
+	if r.header.opcode != opRead || r.session == nil || check(r.header, r.in) != 0 || !r.session.enter(r) {
+		return false
+	}
+	defer r.session.leave(r)
+	c.world.RLock()
+	defer c.world.RUnlock()
+	r.q.mu.Lock()
+	current := r.life == r.q.life && r.q.running && !r.q.broken
+	r.q.mu.Unlock()
+	size := int(binary.LittleEndian.Uint32(r.in[headerBytes+16:]))
+	dst, room := c.memory.pieces(r.out, replyBytes, size)
+	if !current || !room {
+		return false
+	}
+	n, errno := r.session.proto.ReadInto(r.in, dst)
+	r.buf = c.server.buffers.get(replyBytes)
+	r.reply = failure(r.buf, r.header, errno)
+	if errno == 0 {
+		r.direct = n
+		binary.LittleEndian.PutUint32(r.reply, uint32(replyBytes+n))
+	}
+	return true
 }
 
 // refuse answers that there are too many requests.
 func (r *request) refuse() {
 	r.buf = make([]byte, min(r.outLen, replyBytes))
 	r.reply = failure(r.buf, r.header, syscall.ENOSPC)
-	r.answer(0)
+	r.answer()
 }
 
-// answer gives the reply to the guest. cost is what the request has of the
-// budget.
-func (r *request) answer(cost int) {
-	r.done = false
-	s := r.conn.server
+// answer gives the reply to the guest. After that the request may belong to
+// somebody else.
+func (r *request) answer() {
+	s, cost := r.conn.server, r.cost
+	r.done, r.cost = false, 0
 	kept, err := r.finish()
 	if err != nil {
 		r.conn.broke(r.q, err)

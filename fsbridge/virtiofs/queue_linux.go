@@ -50,8 +50,12 @@ type request struct {
 	in      []byte   // its own copy
 	reply   []byte   // in buf
 	buf     []byte
+	direct  int  // bytes after the reply that are in the guest's memory already
 	done    bool // reply is there
 }
+
+// smallBytes is the size up to which a request is copied when it is taken.
+const smallBytes = 512
 
 // errFull: more in flight than there are descriptors.
 var errFull = errors.New("more requests in flight than descriptors")
@@ -100,39 +104,51 @@ func (q *queue) stop() {
 	q.kick = nil
 }
 
-// take returns the chains that the guest made available, at most as many as the
-// queue has descriptors; more says that there may be others. The caller holds
-// world shared and breaks the queue after an error.
-func (q *queue) take(c *conn) (taken []*request, more bool, err error) {
+// take returns the next chain that the guest made available, nil if there is none.
+// The caller holds world shared and breaks the queue after an error.
+func (q *queue) take(c *conn) (r *request, err error) {
+	if !q.running {
+		return nil, nil
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.running || q.broken {
-		return nil, false, nil
+	if q.broken {
+		return nil, nil
 	}
-	err = guarded(func() error {
-		for len(taken) < q.num {
-			avail := q.ring.availIdx()
-			if avail == q.lastAvail && c.eventIdx {
-				// Say when to kick, and look again: both at once would be missed.
-				q.ring.setAvailEvent(q.lastAvail)
-				avail = q.ring.availIdx()
-			}
-			if avail == q.lastAvail {
-				return nil
-			}
-			if int(avail-q.lastAvail) > q.num {
-				return errAvail
-			}
-			r, err := q.takeOne(c)
-			if err != nil {
-				return err
-			}
-			taken = append(taken, r)
+	err = guarded(func() (err error) {
+		avail := q.ring.availIdx()
+		if avail == q.lastAvail {
+			return nil
 		}
-		more = true
+		if int(avail-q.lastAvail) > q.num {
+			return errAvail
+		}
+		r, err = q.takeOne(c)
+		return err
+	})
+	return r, err
+}
+
+// await tells whether there is something to take. If not, the guest kicks when
+// there is. The caller holds world shared.
+func (q *queue) await(c *conn) (there bool) {
+	if !q.running {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.broken {
+		return false
+	}
+	err := guarded(func() error {
+		if c.eventIdx {
+			// Say when to kick, and look then: the other way round a kick is missed.
+			q.ring.setAvailEvent(q.lastAvail)
+		}
+		there = q.ring.availIdx() != q.lastAvail
 		return nil
 	})
-	return taken, more, err
+	return there || err != nil // of which take will tell
 }
 
 func (q *queue) takeOne(c *conn) (*request, error) {
@@ -145,23 +161,33 @@ func (q *queue) takeOne(c *conn) (*request, error) {
 		return nil, fmt.Errorf("chain %d: %w", head, err)
 	}
 	r := &request{chain: chain, conn: c, q: q, life: q.life, head: head}
-	var b [headerBytes]byte
+	// All of it, if it is small.
+	begin := c.server.buffers.get(min(r.inLen, smallBytes))
+	if err := c.memory.read(begin, r.chain.in); err != nil {
+		return nil, err
+	}
 	if r.inLen >= headerBytes {
-		if err := c.memory.read(b[:], r.chain.in); err != nil {
-			return nil, err
-		}
-		r.header = decodeHeader(b[:])
+		r.header = decodeHeader(begin)
+	}
+	if len(begin) == r.inLen {
+		r.in = begin
+	} else {
+		c.server.buffers.put(begin)
 	}
 	q.lastAvail++
 	q.inFlight++
 	return r, nil
 }
 
-// fetch copies a request out of the guest's memory. It tells whether the
+// fetch copies a request out of the guest's memory, unless that was done when it
+// was taken. It tells whether the
 // request is to be performed: one of a guest that is gone is not, and one of a
 // ring that is stopped waits until that goes on, when it belongs to another
 // goroutine.
 func (r *request) fetch() (bool, error) {
+	if r.in != nil {
+		return true, nil
+	}
 	c, q := r.conn, r.q
 	c.world.RLock()
 	defer c.world.RUnlock()
@@ -215,7 +241,7 @@ func (r *request) give() (call *eventFD, err error) {
 	defer q.mu.Unlock()
 	want := false
 	err = guarded(func() error {
-		q.ring.setUsed(q.usedIdx, r.head, uint32(len(r.reply)))
+		q.ring.setUsed(q.usedIdx, r.head, uint32(len(r.reply)+r.direct))
 		q.usedIdx++
 		q.ring.setUsedIdx(q.usedIdx)
 		q.inFlight--

@@ -35,6 +35,7 @@ func decodeHeader(b []byte) header {
 // The requests that the transport itself knows.
 const (
 	opForget      = 2
+	opRead        = 15
 	opWrite       = 16
 	opInit        = 26
 	opInterrupt   = 36
@@ -55,7 +56,7 @@ var requestBytes = map[uint32]uintptr{
 	12:            headerBytes + 8,
 	13:            unsafe.Sizeof(fuse.LinkIn{}),
 	14:            unsafe.Sizeof(fuse.OpenIn{}),
-	15:            unsafe.Sizeof(fuse.ReadIn{}),
+	opRead:        unsafe.Sizeof(fuse.ReadIn{}),
 	opWrite:       unsafe.Sizeof(fuse.WriteIn{}),
 	18:            unsafe.Sizeof(fuse.ReleaseIn{}),
 	20:            unsafe.Sizeof(fuse.FsyncIn{}),

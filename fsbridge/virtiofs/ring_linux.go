@@ -189,7 +189,7 @@ func (c *chain) add(m *memory, d descriptor) error {
 		if int64(d.length) > int64(maxOutBytes-c.outLen) {
 			return errTooLarge
 		}
-		c.out = append(c.out, d.segment)
+		c.out = appended(c.out, d.segment)
 		c.outLen += int(d.length)
 		return nil
 	}
@@ -199,7 +199,16 @@ func (c *chain) add(m *memory, d descriptor) error {
 	if int64(d.length) > int64(maxInBytes-c.inLen) {
 		return errTooLarge
 	}
-	c.in = append(c.in, d.segment)
+	c.in = appended(c.in, d.segment)
 	c.inLen += int(d.length)
 	return nil
+}
+
+// appended adds a segment; to the last one where it goes on, as pages often do.
+func appended(list []segment, s segment) []segment {
+	if n := len(list) - 1; n >= 0 && list[n].addr+uint64(list[n].length) == s.addr {
+		list[n].length += s.length // no more than the limits above
+		return list
+	}
+	return append(list, s)
 }

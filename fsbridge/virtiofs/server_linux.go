@@ -197,6 +197,7 @@ func (s *Server) initialise(r *request, out []byte) []byte {
 		return failure(out, r.header, syscall.EIO)
 	}
 	s.current = newSession(s, s.spare)
+	s.spare.OnHeld(r.conn.workers.HeldUp)
 	s.spare = next
 	return s.current.proto.Perform(r.in, out)
 }

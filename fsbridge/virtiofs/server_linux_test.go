@@ -279,3 +279,70 @@ func TestRestored(t *testing.T) {
 		t.Errorf("closed: still node %d, %v", again, err)
 	}
 }
+
+// TestReads: what a READ returns, which goes to the guest's memory directly.
+func TestReads(t *testing.T) {
+	l := newLab(t, nil)
+	check1(t, os.WriteFile(l.path("a"), []byte("0123456789"), 0o644))
+	f := l.connect()
+	node, err := f.lookup(root, "a")
+	check1(t, err)
+	fh, err := f.open(node, unix.O_RDONLY)
+	check1(t, err)
+	for _, c := range []struct {
+		node, fh  uint64
+		off       int64
+		size, out int
+		want      string
+		err       error
+	}{
+		{node: node, fh: fh, size: 10, out: 10, want: "0123456789"},
+		{node: node, fh: fh, off: 2, size: 3, out: 100, want: "234"},
+		{node: node, fh: fh, off: 7, size: 4096, out: 4096, want: "789"},
+		{node: node, fh: fh, off: 10, size: 10, out: 10},
+		{node: node, fh: fh, off: 1 << 40, size: 10, out: 10},
+		{node: node, fh: fh},
+		{node: node, fh: fh, off: -1, size: 10, out: 10, err: syscall.EINVAL},
+		{node: node, fh: fh, size: 10, out: 9, err: syscall.EIO},
+		{node: node, fh: fh + 1, size: 10, out: 10, err: syscall.EBADF},
+		{node: root, fh: fh, size: 10, out: 10, err: syscall.EBADF},
+	} {
+		got, err := f.call(opRead, c.node, readBody(c.fh, c.off, c.size), c.out)
+		if string(got) != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%d bytes at %d with room for %d: %q, %v; want %q, %v", c.size, c.off, c.out, got, err, c.want, c.err)
+		}
+	}
+	f.release(node, fh)
+	waitFor(t, "the last request", func() bool { return l.InFlight() == 0 })
+}
+
+// TestPieces: ranges of the guest's memory, over the borders of its regions.
+func TestPieces(t *testing.T) {
+	m := memory{regions: []region{{guest: 100, data: []byte("0123456789")}, {guest: 110, data: []byte("abcdefghij")}}}
+	for _, c := range []struct {
+		segments []segment
+		off, n   int
+		want     string // of each piece
+		ok       bool
+	}{
+		{[]segment{{102, 5}}, 0, 5, "23456", true},
+		{[]segment{{102, 5}}, 1, 3, "345", true},
+		{[]segment{{106, 8}}, 1, 6, "789 abc", true},
+		{[]segment{{106, 2}, {112, 2}, {100, 2}}, 3, 3, "d 01", true},
+		{[]segment{{106, 2}, {112, 2}}, 2, 2, "cd", true},
+		{[]segment{{106, 2}}, 2, 0, "", true},
+		{[]segment{{106, 2}}, 3, 0, "", false},
+		{[]segment{{106, 2}}, 1, 2, "6", false},
+		{[]segment{{118, 4}}, 0, 4, "", false},
+		{[]segment{{90, 4}}, 0, 4, "", false},
+	} {
+		list, ok := m.pieces(c.segments, c.off, c.n)
+		if got := string(bytes.Join(list, []byte(" "))); ok != c.ok || ok && got != c.want {
+			t.Errorf("%v, %d from %d: %q, %v; want %q, %v", c.segments, c.n, c.off, got, ok, c.want, c.ok)
+		}
+	}
+	list := appended(appended(appended(nil, segment{100, 5}), segment{105, 5}), segment{120, 1})
+	if len(list) != 2 || list[0] != (segment{100, 10}) {
+		t.Errorf("joined: %v", list)
+	}
+}

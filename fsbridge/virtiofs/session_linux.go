@@ -28,15 +28,21 @@ func newSession(s *Server, tree *bridge.Tree) *session {
 
 // serve performs a request and returns its reply, in out.
 func (s *session) serve(r *request, out []byte) []byte {
-	s.mu.Lock()
-	if s.ended {
-		s.mu.Unlock()
+	if !s.enter(r) {
 		return failure(out, r.header, syscall.ENOTCONN)
 	}
-	s.active[r] = struct{}{}
-	s.mu.Unlock()
 	defer s.leave(r)
 	return s.proto.Perform(r.in, out)
+}
+
+// enter counts a request, unless the session ended.
+func (s *session) enter(r *request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.active[r] = struct{}{}
+	}
+	return !s.ended
 }
 
 func (s *session) leave(r *request) {
