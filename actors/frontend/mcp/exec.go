@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -165,13 +166,9 @@ func (s *Server) execute(ctx context.Context, live actors.Live, r actors.RunRequ
 		limit = keptOutput
 	}
 	stdout, stderr := newCapture(limit), newCapture(limit)
-	o, err := newStream(stdout, p)
+	o, e, err := s.ready.take([]io.Writer{stdout, p}, []io.Writer{stderr, p})
 	if err != nil {
 		return nil, err
-	}
-	e, err := newStream(stderr, p)
-	if err != nil {
-		return nil, errors.Join(err, o.finish())
 	}
 	r.Stdout, r.Stderr = o.w, e.w
 	begin := s.clock.Now()

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -43,11 +44,15 @@ func (s *Server) start(call context.Context, live actors.Live, tool string, f fu
 	ctx, j.cancel = context.WithCancel(logctx.With(s.ctx, about))
 	from := actors.Origin{Frontend: "mcp", RequestID: about.RequestID, Tool: tool}
 	unsubscribe := live.Subscribe(func(e actors.Event) { j.hear(e, from) }, actors.EventSafeguardTriggered, actors.EventSafeguardDecided)
-	s.wg.Go(func() {
+	s.ready.run(s.ctx, &s.wg, func() {
 		defer j.cancel()
 		defer unsubscribe()
 		j.result, j.err = f(ctx, from)
 		close(j.done)
+		runtime.Gosched() // the answer goes first
+		if err := s.ready.prepare(); err != nil {
+			s.log.DebugContext(ctx, "nothing prepared for the next command", "err", err)
+		}
 		s.log.DebugContext(ctx, "tool call done", "op", tool, "took", s.clock.Now().Sub(j.started), "err", j.err)
 	})
 	return j

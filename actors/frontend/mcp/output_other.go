@@ -12,20 +12,24 @@ import (
 // stream is a pipe whose other end a command writes to. No commands run here.
 type stream struct {
 	r, w *os.File
+	to   io.Writer
 	done chan struct{}
 }
 
-func newStream(to ...io.Writer) (*stream, error) {
+func newStream() (*stream, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{r: r, w: w, done: make(chan struct{})}
+	return &stream{r: r, w: w, to: io.Discard, done: make(chan struct{})}, nil
+}
+
+func (s *stream) into(to ...io.Writer) {
+	s.to = io.MultiWriter(to...)
 	go func() {
 		defer close(s.done)
-		_, _ = io.Copy(io.MultiWriter(to...), r)
+		_, _ = io.Copy(s.to, s.r)
 	}()
-	return s, nil
 }
 
 func (s *stream) finish() error {

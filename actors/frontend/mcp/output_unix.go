@@ -19,19 +19,19 @@ const maxPipe = 1 << 20
 type stream struct {
 	r, w *os.File
 	conn syscall.RawConn // of r
-	to   io.Writer
-	done chan struct{} // closed when nothing is copied any more
+	done chan struct{}   // closed when nothing is copied any more
 
 	mu    sync.Mutex // reading and passing on go together
-	small [512]byte  // enough for most commands
+	to    io.Writer
+	small [512]byte // enough for most commands
 	large []byte
 	over  bool // the pipe's end was read, or nobody cares any more
 }
 
-// newStream makes a pipe that is copied to the writers, which must not fail,
-// until finish is called.
-func newStream(to ...io.Writer) (*stream, error) {
-	r, w, err := os.Pipe()
+// newStream makes a pipe that is copied, until finish is called, to the writers
+// that into names. Until then nothing may be written to it.
+func newStream() (*stream, error) {
+	r, w, err := pipe()
 	if err != nil {
 		return nil, err
 	}
@@ -39,13 +39,23 @@ func newStream(to ...io.Writer) (*stream, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.Close(), w.Close())
 	}
-	s := &stream{r: r, w: w, conn: conn, to: io.MultiWriter(to...), done: make(chan struct{})}
+	s := &stream{r: r, w: w, conn: conn, to: io.Discard, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		for s.conn.Read(s.take) == nil && !s.ended() { // an error is a deadline, or that r is closed
+		for s.conn.Read(s.take) == nil && !s.ended() { // an error is a deadline
+		}
+		if s.ended() {
+			_ = s.r.Close() // nobody needs it
 		}
 	}()
 	return s, nil
+}
+
+// into says where the output goes. The writers must not fail.
+func (s *stream) into(to ...io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to = io.MultiWriter(to...)
 }
 
 // take passes on what the pipe holds at this moment. It reports whether that was
@@ -84,18 +94,22 @@ func (s *stream) ended() bool {
 
 // finish ends the copying when all has been read. What a process that was left
 // running holds open is not waited for long. It reads itself: the goroutine that
-// does until then may get no time for a while.
+// does until then may get no time for a while, and closes the pipe after that.
 func (s *stream) finish() error {
 	err := s.w.Close()
-	if s.now(); !s.ended() {
-		err = errors.Join(err, s.r.SetReadDeadline(time.Now().Add(drainTime)))
-		<-s.done
-		s.now()
+	if s.now(); s.ended() {
+		return err
 	}
+	err = errors.Join(err, s.r.SetReadDeadline(time.Now().Add(drainTime)))
+	<-s.done
+	s.now()
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
-	return errors.Join(err, s.r.Close())
+	if cerr := s.r.Close(); !errors.Is(cerr, os.ErrClosed) {
+		err = errors.Join(err, cerr)
+	}
+	return err
 }
 
 // now is take for who does not wait.

@@ -3,6 +3,7 @@
 package mcp
 
 import (
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -13,7 +14,7 @@ import (
 // does not hold up the end, and what was written before it is there.
 func TestStreamWithoutEnd(t *testing.T) {
 	c := newCapture(keptOutput)
-	s, err := newStream(c)
+	s, err := newStreamInto(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestStreamWithoutEnd(t *testing.T) {
 func TestStreamWhole(t *testing.T) {
 	for _, size := range []int{0, 1, 512, 513, 50_000, 3 << 20} {
 		c := newCapture(8 << 20)
-		s, err := newStream(c)
+		s, err := newStreamInto(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestStreamWhole(t *testing.T) {
 // hold up the end.
 func TestStreamHeldOpen(t *testing.T) {
 	c := newCapture(keptOutput)
-	s, err := newStream(c)
+	s, err := newStreamInto(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,4 +92,12 @@ func TestStreamHeldOpen(t *testing.T) {
 	if got, _, _ := c.text(); got != "said before the end" {
 		t.Errorf("%q", got)
 	}
+}
+
+func newStreamInto(to ...io.Writer) (*stream, error) {
+	s, err := newStream()
+	if err == nil {
+		s.into(to...)
+	}
+	return s, err
 }

@@ -62,6 +62,7 @@ type Server struct {
 	clock  actors.Clock
 	sdk    *sdk.Server
 	lane   lane
+	ready  ready
 	calls  atomic.Int64 // numbers calls
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -108,6 +109,9 @@ func quiet(log *slog.Logger) *slog.Logger {
 func (s *Server) Close() {
 	s.cancel()
 	s.wg.Wait()
+	if err := s.ready.close(); err != nil {
+		s.log.Warn("pipes that no command has used", "err", err)
+	}
 }
 
 // ServeStdio serves one client until it closes in, or ctx ends, and returns

@@ -1,0 +1,114 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+)
+
+// ready holds what the next command needs and what would take time then: the
+// pipes of its output, and a goroutine whose stack has grown already. The zero
+// value holds nothing. It is safe for concurrent use.
+type ready struct {
+	mu      sync.Mutex
+	streams []*stream
+	shut    bool
+	idle    chan func() // to the goroutine that waits, if there is one
+}
+
+// take returns pipes for what a command writes to stdout and stderr.
+func (r *ready) take(stdout, stderr []io.Writer) (o, e *stream, err error) {
+	r.mu.Lock()
+	have := r.streams
+	r.streams = nil
+	r.mu.Unlock()
+	for len(have) < 2 && err == nil {
+		have, err = more(have)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, discard(have))
+	}
+	have[0].into(stdout...)
+	have[1].into(stderr...)
+	return have[0], have[1], nil
+}
+
+// prepare makes pipes for the next command.
+func (r *ready) prepare() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var err error
+	for len(r.streams) < 2 && !r.shut && err == nil {
+		r.streams, err = more(r.streams)
+	}
+	return err
+}
+
+func more(list []*stream) ([]*stream, error) {
+	s, err := newStream()
+	if err != nil {
+		return list, err
+	}
+	return append(list, s), nil
+}
+
+func discard(list []*stream) (err error) {
+	for _, s := range list {
+		s.into()
+		err = errors.Join(err, s.finish())
+	}
+	return err
+}
+
+// close gives back what is there, and lets nothing more be prepared.
+func (r *ready) close() error {
+	r.mu.Lock()
+	list := r.streams
+	r.streams, r.shut = nil, true
+	r.mu.Unlock()
+	return discard(list)
+}
+
+// run calls f on another goroutine. One that has ended its work waits for more
+// until ctx ends.
+func (r *ready) run(ctx context.Context, wg *sync.WaitGroup, f func()) {
+	r.mu.Lock()
+	idle := r.idle
+	r.idle = nil
+	r.mu.Unlock()
+	if idle != nil {
+		wg.Add(1) // for f; the goroutine counts for itself
+		idle <- func() { defer wg.Done(); f() }
+		return
+	}
+	wg.Go(func() {
+		for next := make(chan func(), 1); f != nil; {
+			f()
+			f = r.wait(ctx, next)
+		}
+	})
+}
+
+// wait returns what to do next, or nil.
+func (r *ready) wait(ctx context.Context, next chan func()) func() {
+	r.mu.Lock()
+	if r.idle != nil { // one is enough
+		r.mu.Unlock()
+		return nil
+	}
+	r.idle = next
+	r.mu.Unlock()
+	select {
+	case f := <-next:
+		return f
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.idle == next {
+		r.idle = nil
+		return nil
+	}
+	return <-next // it was taken: the function is there, or comes
+}
