@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 
@@ -88,6 +89,9 @@ func (c *conn) read() {
 		if l.err != nil {
 			return
 		}
+		// Who has got the line goes on at once, on this thread: the next read
+		// keeps it, and another would have to be woken first.
+		runtime.Gosched()
 	}
 }
 

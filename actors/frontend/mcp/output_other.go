@@ -32,7 +32,7 @@ func (s *stream) into(to ...io.Writer) {
 	}()
 }
 
-func (s *stream) finish() error {
+func (s *stream) finish(bool, func(func())) error {
 	err := errors.Join(s.w.Close(), s.r.SetReadDeadline(time.Now().Add(drainTime)))
 	<-s.done
 	return errors.Join(err, s.r.Close())

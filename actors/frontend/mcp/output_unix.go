@@ -95,7 +95,17 @@ func (s *stream) ended() bool {
 // finish ends the copying when all has been read. What a process that was left
 // running holds open is not waited for long. It reads itself: the goroutine that
 // does until then may get no time for a while, and closes the pipe after that.
-func (s *stream) finish() error {
+// With alone set nobody else can write any more: the pipe's end is where it is
+// empty, and closing it is left for later.
+func (s *stream) finish(alone bool, later func(func())) error {
+	if alone {
+		s.now()
+		s.mu.Lock()
+		s.over = true
+		s.mu.Unlock()
+		later(func() { _ = s.w.Close() }) // which ends the goroutine, and that closes r
+		return nil
+	}
 	err := s.w.Close()
 	if s.now(); s.ended() {
 		return err

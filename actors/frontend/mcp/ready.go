@@ -8,11 +8,13 @@ import (
 )
 
 // ready holds what the next command needs and what would take time then: the
-// pipes of its output, and a goroutine whose stack has grown already. The zero
-// value holds nothing. It is safe for concurrent use.
+// pipes of its output, and a goroutine whose stack has grown already. What can be
+// done after an answer waits here, too. The zero value holds nothing. It is safe
+// for concurrent use.
 type ready struct {
 	mu      sync.Mutex
 	streams []*stream
+	left    []func()
 	shut    bool
 	idle    chan func() // to the goroutine that waits, if there is one
 }
@@ -34,15 +36,30 @@ func (r *ready) take(stdout, stderr []io.Writer) (o, e *stream, err error) {
 	return have[0], have[1], nil
 }
 
-// prepare makes pipes for the next command.
-func (r *ready) prepare() error {
+// later calls f with the next prepare.
+func (r *ready) later(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var err error
+	r.left = append(r.left, f)
+}
+
+// prepare tidies up after commands and makes pipes for the next one.
+func (r *ready) prepare() (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tidy()
 	for len(r.streams) < 2 && !r.shut && err == nil {
 		r.streams, err = more(r.streams)
 	}
 	return err
+}
+
+// tidy does what is left to do. The caller holds mu.
+func (r *ready) tidy() {
+	for _, f := range r.left {
+		f()
+	}
+	r.left = nil
 }
 
 func more(list []*stream) ([]*stream, error) {
@@ -56,7 +73,7 @@ func more(list []*stream) ([]*stream, error) {
 func discard(list []*stream) (err error) {
 	for _, s := range list {
 		s.into()
-		err = errors.Join(err, s.finish())
+		err = errors.Join(err, s.finish(false, nil))
 	}
 	return err
 }
@@ -66,6 +83,7 @@ func (r *ready) close() error {
 	r.mu.Lock()
 	list := r.streams
 	r.streams, r.shut = nil, true
+	r.tidy()
 	r.mu.Unlock()
 	return discard(list)
 }
