@@ -51,11 +51,11 @@ func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdi
 			return nil, refuse(err)
 		}
 	}
+	var cfg actors.Config
 	dirs, err := b.validate(folders)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		cfg, err = b.sessionConfigFor(dirs)
 	}
-	cfg, err := b.sessionConfigFor(dirs)
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return nil, refuse(err)
 	}

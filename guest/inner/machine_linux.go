@@ -22,8 +22,8 @@ import (
 // moduleList is written by guest/image.
 const moduleList = "/lib/modules/list"
 
-// portPatience bounds how long the control port may take to appear.
-const portPatience = 30 * time.Second
+// devicePatience bounds how long a device may take to appear.
+const devicePatience = 30 * time.Second
 
 // isMachineInit reports whether the kernel of a virtual machine has started us.
 func isMachineInit(args []string) bool {
@@ -134,31 +134,53 @@ func loadModules(list string) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// controlPort waits for the port, which appears some time after its driver.
-func controlPort() (*os.File, error) { return openPort(control.PortName) }
-
-// openPort waits for a port and opens it. Only root may open it again.
-func openPort(name string) (*os.File, error) {
-	for deadline := time.Now().Add(portPatience); ; time.Sleep(2 * time.Millisecond) {
-		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
-		for _, n := range names {
-			if text, err := os.ReadFile(n); err != nil || strings.TrimSpace(string(text)) != name {
-				continue
-			}
-			dev := filepath.Join("/dev", filepath.Base(filepath.Dir(n)))
-			fd, err := unix.Open(dev, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", dev, err)
-			}
-			if err := unix.Fchmod(fd, 0o600); err != nil {
-				return nil, fmt.Errorf("%s: %w", dev, err)
-			}
-			return os.NewFile(uintptr(fd), dev), nil
-		}
+// await looks until there is what appears some time after its driver, and reports
+// whether it did.
+func await(look func() bool) bool {
+	for deadline := time.Now().Add(devicePatience); !look(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("no virtio-serial port %q appeared", name)
+			return false
 		}
 	}
+	return true
+}
+
+// awaitNamed is await for what named finds.
+func awaitNamed(glob, text string) (dir string, ok bool) {
+	ok = await(func() (ok bool) { dir, ok = named(glob, text); return ok })
+	return dir, ok
+}
+
+// named returns the directory of the first file like glob in /sys that says text;
+// what it says does not matter if text is empty.
+func named(glob, text string) (dir string, ok bool) {
+	names, _ := filepath.Glob("/sys/" + glob)
+	for _, n := range names {
+		if text != "" {
+			if got, err := os.ReadFile(n); err != nil || strings.TrimSpace(string(got)) != text {
+				continue
+			}
+		}
+		return filepath.Dir(n), true
+	}
+	return "", false
+}
+
+// controlPort opens the port when it is there. Only root may open it again.
+func controlPort() (*os.File, error) {
+	dir, ok := awaitNamed("class/virtio-ports/*/name", control.PortName)
+	if !ok {
+		return nil, fmt.Errorf("no virtio-serial port %q appeared", control.PortName)
+	}
+	dev := filepath.Join("/dev", filepath.Base(dir))
+	fd, err := unix.Open(dev, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Fchmod(fd, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dev, err)
+	}
+	return os.NewFile(uintptr(fd), dev), nil
 }
 
 // setUpMachine carries out the plan.

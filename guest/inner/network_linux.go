@@ -9,16 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
 )
-
-// cardPatience bounds how long the network card may take to appear.
-const cardPatience = 10 * time.Second
 
 // networkUp sets the network card up as the host says.
 func networkUp(n control.MachineNetwork) error {
@@ -39,24 +35,17 @@ func networkUp(n control.MachineNetwork) error {
 
 // networkCard waits for the one interface that is no loopback and has a device.
 func networkCard() (string, error) {
-	for deadline := time.Now().Add(cardPatience); ; time.Sleep(2 * time.Millisecond) {
-		if cards, _ := filepath.Glob("/sys/class/net/*/device"); len(cards) > 0 {
-			return filepath.Base(filepath.Dir(cards[0])), nil
-		}
-		if time.Now().After(deadline) {
-			return "", errors.New("no network card appeared: has the kernel virtio_net?")
-		}
+	dir, ok := awaitNamed("class/net/*/device", "")
+	if !ok {
+		return "", errors.New("no network card appeared: has the kernel virtio_net?")
 	}
+	return filepath.Base(dir), nil
 }
 
 // awaitCarrier waits, within limits, until the other end of the cable is seen:
 // what is sent before is lost, and a resolver asks again only after long.
 func awaitCarrier(card string) {
-	for deadline := time.Now().Add(cardPatience); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		if c, err := os.ReadFile("/sys/class/net/" + card + "/carrier"); err == nil && c[0] == '1' {
-			return
-		}
-	}
+	_, _ = awaitNamed("class/net/"+card+"/carrier", "1")
 }
 
 // configureCard gives the card its address, brings it up, and makes the gateway

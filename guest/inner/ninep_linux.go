@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -73,17 +72,11 @@ func plugIn(shares []control.MachineShare) ([]int, error) {
 
 // cableDevice waits for the network device and returns its name.
 func cableDevice() (string, error) {
-	for deadline := time.Now().Add(portPatience); ; time.Sleep(2 * time.Millisecond) {
-		names, _ := filepath.Glob("/sys/class/net/*/address")
-		for _, n := range names {
-			if text, err := os.ReadFile(n); err == nil && strings.TrimSpace(string(text)) == control.CableMAC {
-				return filepath.Base(filepath.Dir(n)), nil
-			}
-		}
-		if time.Now().After(deadline) {
-			return "", errors.New("its network device did not appear")
-		}
+	dir, ok := awaitNamed("class/net/*/address", control.CableMAC)
+	if !ok {
+		return "", errors.New("its network device did not appear")
 	}
+	return filepath.Base(dir), nil
 }
 
 // moveHere gives this thread a network namespace and the device, with its address,

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -163,21 +162,16 @@ func diskAdvice(persistent bool) string {
 
 // disk waits for a disk and returns its device.
 func disk(serial string) (string, error) {
-	for deadline := time.Now().Add(portPatience); ; time.Sleep(2 * time.Millisecond) {
-		names, _ := filepath.Glob("/sys/block/vd*/serial")
-		for _, n := range names {
-			if text, err := os.ReadFile(n); err != nil || strings.TrimSpace(string(text)) != serial {
-				continue
-			}
-			dev := filepath.Join("/dev", filepath.Base(filepath.Dir(n)))
-			if _, err := os.Stat(dev); err == nil {
-				return dev, nil
-			}
-		}
-		if time.Now().After(deadline) {
-			return "", fmt.Errorf("no disk %q appeared: has the kernel virtio_blk?", serial)
-		}
+	var dev string
+	if !await(func() bool {
+		dir, ok := named("block/vd*/serial", serial)
+		dev = filepath.Join("/dev", filepath.Base(dir))
+		_, err := os.Stat(dev)
+		return ok && err == nil
+	}) {
+		return "", fmt.Errorf("no disk %q appeared: has the kernel virtio_blk?", serial)
 	}
+	return dev, nil
 }
 
 // fileSystem tells what is on a device by the magic numbers of those that a root

@@ -103,6 +103,10 @@ func run(t *testing.T, h *control.Host, e control.Exec) (control.Status, string,
 	return st, outText(), errText()
 }
 
+// The reference's SH-01 to SH-08, of which only SH-06 (cancel) is described: TestExec,
+// TestBinaryThroughput, TestStartErrors, TestEnvironment, TestBackground, TestCancel,
+// TestConcurrent, TestRollbackNotice.
+
 func TestExec(t *testing.T) {
 	each(t, func(t *testing.T, h *control.Host) {
 		st, out, errOut := run(t, h, control.Exec{ID: 1, Argv: []string{"sh", "-c", "echo $GREETING; echo oops >&2; exit 7"}, Dir: "/"})
@@ -218,7 +222,7 @@ func TestStartErrors(t *testing.T) {
 	})
 }
 
-// TestCancel: a shell that ignores TERM, and its children in process groups of
+// TestCancel (SH-06): a shell that ignores TERM, and its children in process groups of
 // their own, are gone when Wait returns; a process in another session goes on.
 func TestCancel(t *testing.T) {
 	each(t, func(t *testing.T, h *control.Host) {

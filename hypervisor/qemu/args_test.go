@@ -31,6 +31,7 @@ func TestArgs(t *testing.T) {
 			return m
 		},
 		"linux-arm64-kvm": func() machine { m := base; m.arch = "arm64"; return m },
+		"linux-arm64-tcg": func() machine { m := base; m.arch, m.accel, m.cpus = "arm64", "tcg", 1; return m },
 		"linux-amd64-disks": func() machine {
 			m := base
 			m.shares, m.rootfs, m.disk = nil, 8, 9

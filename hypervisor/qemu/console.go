@@ -1,6 +1,9 @@
 package qemu
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // splitLines returns a console's lines as people may see them: without control
 // characters, which are the guest's and would act on a terminal, and without
@@ -34,4 +37,16 @@ func panicLine(text string) (line, before string) {
 		return lines[0], before[:strings.LastIndexByte(before, '\n')+1]
 	}
 	return mark, before
+}
+
+// lastLines returns the last n lines with something on them.
+func lastLines(text string, n int) []string {
+	var lines []string
+	for _, l := range slices.Backward(splitLines(text)) {
+		if lines = append(lines, l); len(lines) == n {
+			break
+		}
+	}
+	slices.Reverse(lines)
+	return lines
 }

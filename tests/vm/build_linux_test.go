@@ -3,7 +3,6 @@ package vm
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"testing"
 
@@ -15,17 +14,17 @@ import (
 	"github.com/codeagent/sandbox/tests/require"
 )
 
-// TestGuestBuild: an ordinary user makes the image, for a foreign architecture
-// too; the same packages give the same bytes; what is whole is left alone.
+// TestGuestBuild: an ordinary user makes the image; the same packages give the same
+// bytes; what is whole is left alone.
 func TestGuestBuild(t *testing.T) {
 	require.Ordinary(t)
 	require.Program(t, "apt-get", "apt")
 	other, err := image.Open(guestimage.Dir(t), "amd64")
 	check(t, err)
 	dir := t.TempDir()
-	build := func(arch string) (built bool) {
+	build := func() (built bool) {
 		t.Helper()
-		cmd := exec.Command(drive.Program(t, "sandbox"), "guest", "build", "--arch", arch, "--image-dir", dir, "--json")
+		cmd := exec.Command(drive.Program(t, "sandbox"), "guest", "build", "--arch", "amd64", "--image-dir", dir, "--json")
 		var out struct{ Built bool }
 		var said bytes.Buffer
 		cmd.Stderr = &said
@@ -36,20 +35,12 @@ func TestGuestBuild(t *testing.T) {
 		check(t, json.Unmarshal(text, &out))
 		return out.Built
 	}
-	if !build("amd64") || build("amd64") {
+	if !build() || build() {
 		t.Error("it was not built once")
 	}
 	i, err := image.Open(dir, "amd64")
 	check(t, err)
 	if d := cmp.Diff(other.Manifest, i.Manifest); d != "" && cmp.Equal(other.Manifest.Sources, i.Manifest.Sources) {
 		t.Errorf("built twice, two images: %s", d)
-	}
-	build("arm64")
-	i, err = image.Open(dir, "arm64")
-	check(t, err)
-	kernel, err := os.ReadFile(i.Kernel())
-	check(t, err)
-	if string(kernel[0x38:0x3c]) != "ARM\x64" || i.Manifest.Applets < 200 {
-		t.Errorf("%d programs, and a kernel that begins % x", i.Manifest.Applets, kernel[:64])
 	}
 }
