@@ -22,7 +22,9 @@ type engine struct {
 	root *hostfs.Root
 	t    *target
 	own  int // blobs of the target's directory, -1: none
-	hold int // blobs of the inverse, where occupants are put
+	// ahead is the reading of the target's directory; own is its descriptor.
+	ahead *reading
+	hold  int // blobs of the inverse, where occupants are put
 	// inverse is the directory of the inverse; made is its file "made".
 	inverse int
 	made    int
@@ -65,11 +67,12 @@ func (e *engine) warn(format string, args ...any) {
 
 func (e *engine) close() {
 	e.dirs.closeAll()
+	e.ahead.close()
 	if e.pack != nil {
 		e.pack.close()
 		e.pack = nil
 	}
-	for _, fd := range []*int{&e.own, &e.hold, &e.inverse, &e.made} {
+	for _, fd := range []*int{&e.hold, &e.inverse, &e.made} {
 		if *fd >= 0 {
 			_ = hostfs.Close(*fd)
 			*fd = -1

@@ -3,7 +3,6 @@ package undolog
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,10 +21,12 @@ func (e *engine) locate() error {
 		return nil
 	}
 	root.place = place{kind: inTree}
-	if err := e.scanBlobs(e.own, inOwn); err != nil {
+	if err := e.scanBlobs(e.ahead.scan, inOwn); err != nil {
 		return err
 	}
-	if err := e.scanBlobs(e.hold, inHold); err != nil {
+	hold := scanAhead(e.hold)
+	defer hold.stop()
+	if err := e.scanBlobs(hold, inHold); err != nil {
 		return err
 	}
 	e.scanParked()
@@ -156,60 +157,21 @@ func (e *engine) found(n *node, p place, mode uint32) {
 	}
 }
 
-// scannedBucket is what one bucket of a blobs directory holds.
-type scannedBucket struct {
-	entries []hostfs.Dirent
-	stats   []hostfs.Stat
-	err     error
-}
-
-// scanBlobs notes which objects are in the blobs directory base.
-func (e *engine) scanBlobs(base int, kind placeKind) error {
-	if base < 0 {
-		return nil
-	}
-	buckets, err := readDirAt(base)
-	if err != nil {
-		return err
-	}
-	buckets = slices.DeleteFunc(buckets, func(b hostfs.Dirent) bool {
-		shard, err := strconv.ParseUint(b.Name, 10, 32)
-		return err != nil || strconv.FormatUint(shard, 10) != b.Name
-	})
-	for some := range slices.Chunk(buckets, 16) {
-		seen := make([]scannedBucket, len(some))
-		each(len(some), func(i int) { seen[i].read(base, some[i].Name) })
-		for i, b := range some {
-			if seen[i].err != nil {
-				return seen[i].err
+// scanBlobs notes which objects are in a blobs directory.
+func (e *engine) scanBlobs(s *blobScan, kind placeKind) error {
+	for some := range s.some {
+		for _, b := range some {
+			if b.err != nil {
+				return b.err
 			}
-			shard, _ := strconv.ParseUint(b.Name, 10, 32)
-			for j, x := range seen[i].entries {
-				if err := e.scanBlob(x.Name, &seen[i].stats[j], shard, kind); err != nil {
+			for j, x := range b.entries {
+				if err := e.scanBlob(x.Name, &b.stats[j], b.shard, kind); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
-}
-
-func (b *scannedBucket) read(base int, name string) {
-	fd, err := hostfs.OpenDirAt(base, name)
-	if err != nil {
-		b.err = err
-		return
-	}
-	defer hostfs.Close(fd)
-	if b.entries, b.err = hostfs.ReadDir(fd); b.err != nil {
-		return
-	}
-	b.stats = make([]hostfs.Stat, len(b.entries))
-	for i, x := range b.entries {
-		if b.stats[i], b.err = hostfs.StatAt(fd, x.Name); b.err != nil {
-			return
-		}
-	}
 }
 
 func (e *engine) scanBlob(name string, st *hostfs.Stat, shard uint64, kind placeKind) error {

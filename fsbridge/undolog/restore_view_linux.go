@@ -297,7 +297,7 @@ func (v *pastView) push(e *engine) error {
 		v.layers = append(v.layers, l)
 		return nil
 	}
-	if err := e.scanBlobs(e.own, inOwn); err != nil {
+	if err := e.scanBlobs(e.ahead.scan, inOwn); err != nil {
 		return err
 	}
 	e.queue = nil

@@ -156,21 +156,28 @@ func (l *Log) applyDir(ctx context.Context, dir *stepDir, t task, force bool, pr
 }
 
 // newEngine loads the records of a step directory.
-func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
-	rec, err := readRecords(dir.fd)
+func (l *Log) newEngine(dir *stepDir, t task, force bool) (_ *engine, err error) {
+	ahead := dir.takeAhead()
+	e := &engine{
+		root: l.root, own: ahead.blobs, hold: -1, inverse: -1, made: -1, ahead: ahead,
+		openOlder: l.openOlderBlobs, l: l, log: l.log,
+		granted: map[objID]uint32{}, held: map[objID]bool{}, strangers: map[hostfs.ID]objID{},
+		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, twins: map[hostfs.ID]hostfs.ID{}, at: map[hostfs.ID]location{}},
+		buf:    make([]byte, 32<<10),
+	}
+	defer func() {
+		if err != nil {
+			e.close()
+		}
+	}()
+	rec, err := ahead.records()
 	if err != nil {
 		return nil, err
 	}
 	if rec.Torn != nil && t.Kind != taskAbort && !force {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, rec.Torn)
 	}
-	e := &engine{
-		root: l.root, t: newTarget(dir, rec), own: -1, hold: -1, inverse: -1, made: -1,
-		openOlder: l.openOlderBlobs, l: l, log: l.log,
-		granted: map[objID]uint32{}, held: map[objID]bool{}, strangers: map[hostfs.ID]objID{},
-		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, twins: map[hostfs.ID]hostfs.ID{}, at: map[hostfs.ID]location{}},
-		buf:    make([]byte, 32<<10),
-	}
+	e.t = newTarget(dir, rec)
 	parent, name := t.target()
 	if e.home = parent + "/" + name; t.Kind == taskRestore {
 		e.home = "wal/" + rollbackNew + "/" + name // where it is until the apply has begun
@@ -202,11 +209,6 @@ func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
 	}
 	e.t.remap(now, e.inPack)
 	e.t.index(e.inPack)
-	if e.own, err = hostfs.OpenDirPathAt(dir.fd, "blobs"); err != nil {
-		if e.own = -1; !errors.Is(err, unix.ENOENT) {
-			return nil, err
-		}
-	}
 	return e, nil
 }
 

@@ -19,7 +19,8 @@ const blobFanOut = 128
 // stepDir is an open step directory: the open step's, a closed one's or one of
 // the redo stack. Methods are safe for concurrent use.
 type stepDir struct {
-	fd int
+	fd    int
+	ahead *reading // nil: not begun, or taken
 
 	mu    sync.Mutex
 	blobs int    // descriptor of blobs/, -1 until needed
@@ -40,6 +41,7 @@ func openStepDir(dirfd int, name string) (*stepDir, error) {
 }
 
 func (d *stepDir) close() error {
+	d.ahead.close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, fd := range []*int{&d.sub, &d.blobs} {

@@ -60,6 +60,13 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyR
 		return nil, fmt.Errorf("%w: %d step(s) are kept, %d asked for", none, len(from), count)
 	}
 	chosen := from[len(from)-count:]
+	var first *stepDir // is read while it is looked for barriers
+	if !o.DryRun {
+		if first, err = l.openTask(task{Kind: kind, Name: chosen[count-1].name}); err == nil {
+			defer first.close()
+			first.readAhead()
+		}
+	}
 	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
 		return nil, err
 	}
@@ -73,13 +80,22 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyR
 		if err := ctx.Err(); err != nil {
 			return res, err
 		}
-		out, err := l.apply(ctx, task{Kind: kind, Step: chosen[i].StepID, Name: chosen[i].name}, o.Force)
+		out, err := l.travelOne(ctx, task{Kind: kind, Step: chosen[i].StepID, Name: chosen[i].name}, o.Force, first)
+		first = nil
 		if err != nil {
 			return res, fmt.Errorf("%s step %d: %w", kind, chosen[i].StepID, err)
 		}
 		res.add(chosen[i].Entry, out)
 	}
 	return res, nil
+}
+
+// travelOne applies a step; dir is its directory, if that is open.
+func (l *Log) travelOne(ctx context.Context, t task, force bool, dir *stepDir) (*outcome, error) {
+	if dir == nil {
+		return l.apply(ctx, t, force)
+	}
+	return l.applyDir(ctx, dir, t, force, nil)
 }
 
 // idle makes sure that no step is open, and finishes what was interrupted.

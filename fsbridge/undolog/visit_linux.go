@@ -39,18 +39,20 @@ type seenDir struct {
 }
 
 // visitor is one walk through what was touched, by several goroutines, each of
-// which has one directory open at a time.
+// which has one directory open at a time. The lock is taken once for most
+// directories: there are thousands, and each sleep on it costs more than one.
 type visitor struct {
 	t    *touched
 	root *hostfs.Root
 	f    func(*seenName) error
 
-	mu    sync.Mutex // f is called with it held
-	cond  sync.Cond
-	queue []seenDir
-	done  map[hostfs.ID]bool
-	busy  int
-	err   error
+	mu      sync.Mutex // f is called with it held
+	cond    sync.Cond
+	queue   []seenDir
+	done    map[hostfs.ID]bool
+	busy    int
+	waiting int
+	err     error
 }
 
 // visit calls f for every touched name in the directories that are still in
@@ -71,7 +73,9 @@ func (v *visitor) work() {
 	defer v.cond.Broadcast()
 	for {
 		for len(v.queue) == 0 && v.busy > 0 && v.err == nil {
+			v.waiting++
 			v.cond.Wait()
+			v.waiting--
 		}
 		if len(v.queue) == 0 || v.err != nil {
 			return
@@ -83,63 +87,83 @@ func (v *visitor) work() {
 		}
 		v.done[d.id] = true
 		v.busy++
-		v.mu.Unlock()
-		err := v.visitDir(d)
-		v.mu.Lock()
+		v.visitDir(d)
 		v.busy--
-		if err != nil && v.err == nil {
-			v.err = err
+		if v.waiting > 0 && (len(v.queue) > 0 || v.busy == 0) {
+			v.cond.Broadcast()
 		}
-		v.cond.Broadcast()
+	}
+}
+
+// fail keeps the first error. It needs mu.
+func (v *visitor) fail(err error) {
+	if v.err == nil {
+		v.err = err
 	}
 }
 
 // visitDir visits one directory and queues those below it that are of
-// interest. A directory that went away meanwhile is left out.
-func (v *visitor) visitDir(d seenDir) error {
+// interest. A directory that went away meanwhile is left out. It is called with mu held,
+// and returns with it, but looks around without.
+func (v *visitor) visitDir(d seenDir) {
+	v.mu.Unlock()
+	fd, names, err := v.open(d)
+	if err != nil {
+		v.mu.Lock()
+		v.fail(gone(err))
+		return
+	}
+	defer hostfs.Close(fd)
+	for first := true; first || len(names) > 0; first = false {
+		if !first {
+			v.mu.Unlock()
+		}
+		some := names[:min(len(names), 128)]
+		names = names[len(some):]
+		stats, errs := make([]hostfs.Stat, len(some)), make([]error, len(some))
+		for i, name := range some {
+			stats[i], errs[i] = hostfs.StatAt(fd, name)
+		}
+		v.mu.Lock()
+		if more, err := v.saw(d, fd, some, stats, errs); err != nil || !more {
+			v.fail(err)
+			return
+		}
+	}
+}
+
+// open opens a directory and says which names in it are of interest.
+func (v *visitor) open(d seenDir) (fd int, names []string, err error) {
 	names, flags := v.t.names[d.id], unix.O_PATH|unix.O_DIRECTORY
 	if d.inside {
 		flags = unix.O_RDONLY | unix.O_DIRECTORY
 	}
-	fd, err := hostfs.OpenBeneath(v.root.FD(), d.path, flags)
-	if err != nil {
-		return gone(err)
+	if fd, err = hostfs.OpenBeneath(v.root.FD(), d.path, flags); err != nil {
+		return -1, nil, err
 	}
-	defer hostfs.Close(fd)
-	if st, err := hostfs.StatFD(fd); err != nil || st.ID != d.id {
-		return gone(err)
+	st, err := hostfs.StatFD(fd)
+	if err == nil && st.ID != d.id {
+		err = unix.ENOENT
 	}
-	if d.inside {
-		entries, err := hostfs.ReadDir(fd)
-		if err != nil {
-			return gone(err)
-		}
+	if err == nil && d.inside {
+		var entries []hostfs.Dirent
+		entries, err = hostfs.ReadDir(fd)
 		names = make([]string, 0, len(entries))
 		for _, e := range entries {
 			names = append(names, e.Name)
 		}
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	for chunk := range slices.Chunk(names, 128) {
-		if more, err := v.visitNames(d, fd, chunk); err != nil || !more {
-			return err
-		}
+	if err != nil {
+		_ = hostfs.Close(fd)
+		return -1, nil, err
 	}
-	return nil
+	slices.Sort(names)
+	return fd, slices.Compact(names), nil
 }
 
-// visitNames looks at names in the directory d behind fd without a lock, and
-// then passes on what it saw. A directory that cannot be looked into any more
-// has no more names.
-func (v *visitor) visitNames(d seenDir, fd int, names []string) (more bool, err error) {
-	stats := make([]hostfs.Stat, len(names))
-	errs := make([]error, len(names))
-	for i, name := range names {
-		stats[i], errs[i] = hostfs.StatAt(fd, name)
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// saw passes on what was seen of names in the directory d behind fd. A directory
+// that cannot be looked into any more has no more names. It needs mu.
+func (v *visitor) saw(d seenDir, fd int, names []string, stats []hostfs.Stat, errs []error) (more bool, err error) {
 	s := seenName{Dir: d.id, Path: d.path, FD: fd, Inside: d.inside}
 	for i, name := range names {
 		st := &stats[i]

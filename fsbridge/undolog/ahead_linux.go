@@ -1,0 +1,148 @@
+package undolog
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// reading is what an engine needs of a step directory, being read: the records by
+// one goroutine, the blobs by others.
+type reading struct {
+	blobs int // descriptor, -1: there are none
+	scan  *blobScan
+	done  chan struct{} // closed when the two below are there
+	rec   *stepRecords
+	err   error
+}
+
+// readAhead begins to read what an engine will ask for, while something else is done.
+func (d *stepDir) readAhead() {
+	r := &reading{done: make(chan struct{})}
+	var err error
+	if r.blobs, err = hostfs.OpenDirPathAt(d.fd, "blobs"); err != nil {
+		r.blobs = -1
+	}
+	r.scan = scanAhead(r.blobs)
+	go func() {
+		defer close(r.done)
+		if r.err = err; err == nil || errors.Is(err, unix.ENOENT) {
+			r.rec, r.err = readRecords(d.fd)
+		}
+	}()
+	d.ahead = r
+}
+
+// takeAhead returns the reading, which is begun if it was not; it is the caller's
+// to close.
+func (d *stepDir) takeAhead() *reading {
+	if d.ahead == nil {
+		d.readAhead()
+	}
+	r := d.ahead
+	d.ahead = nil
+	return r
+}
+
+// records waits for them.
+func (r *reading) records() (*stepRecords, error) {
+	<-r.done
+	return r.rec, r.err
+}
+
+// close ends the reading. The second time it does nothing.
+func (r *reading) close() {
+	if r == nil || r.scan == nil {
+		return
+	}
+	<-r.done
+	r.scan.stop()
+	r.scan = nil
+	if r.blobs >= 0 {
+		_ = hostfs.Close(r.blobs)
+		r.blobs = -1
+	}
+}
+
+// scannedBucket is what one bucket of a blobs directory holds.
+type scannedBucket struct {
+	shard   uint64
+	entries []hostfs.Dirent
+	stats   []hostfs.Stat
+	err     error
+}
+
+// blobScan reads the buckets of a blobs directory ahead of whoever asks for
+// them.
+type blobScan struct {
+	some chan []scannedBucket
+	end  chan struct{} // closed: nobody asks any more
+}
+
+// scanAhead begins to read the blobs directory base, which must stay open until
+// the scan is stopped. A negative base is an empty directory.
+func scanAhead(base int) *blobScan {
+	s := &blobScan{some: make(chan []scannedBucket, 4), end: make(chan struct{})}
+	go func() {
+		defer close(s.some)
+		if base < 0 {
+			return
+		}
+		buckets, err := readBuckets(base)
+		if err != nil {
+			buckets = []scannedBucket{{err: err}}
+		}
+		for some := range slices.Chunk(buckets, 16) {
+			each(len(some), func(i int) { some[i].read(base) })
+			select {
+			case s.some <- some:
+			case <-s.end:
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// stop ends the scan and waits for that. It may be called once.
+func (s *blobScan) stop() {
+	close(s.end)
+	for range s.some {
+	}
+}
+
+func readBuckets(base int) ([]scannedBucket, error) {
+	entries, err := readDirAt(base)
+	var buckets []scannedBucket
+	for _, b := range entries {
+		if shard, err := strconv.ParseUint(b.Name, 10, 32); err == nil && strconv.FormatUint(shard, 10) == b.Name {
+			buckets = append(buckets, scannedBucket{shard: shard})
+		}
+	}
+	return buckets, err
+}
+
+func (b *scannedBucket) read(base int) {
+	if b.err != nil {
+		return
+	}
+	fd, err := hostfs.OpenDirAt(base, strconv.FormatUint(b.shard, 10))
+	if err != nil {
+		b.err = err
+		return
+	}
+	defer hostfs.Close(fd)
+	if b.entries, b.err = hostfs.ReadDir(fd); b.err != nil {
+		return
+	}
+	b.stats = make([]hostfs.Stat, len(b.entries))
+	for i, x := range b.entries {
+		if b.stats[i], b.err = hostfs.StatAt(fd, x.Name); b.err != nil {
+			return
+		}
+	}
+}
