@@ -12,6 +12,9 @@ var nativeGoals = map[string]float64{"find": 1.2, "find+stat": 1.2, "git status"
 
 // benchBridge races the bridge against what it is compared with.
 func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
+	if err := l.touchMemory(); err != nil {
+		return err
+	}
 	sides := map[string]side{}
 	var list []side
 	defer func() {

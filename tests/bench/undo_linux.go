@@ -43,6 +43,9 @@ func shadowGit(ctx context.Context, l *lab, rounds int) (time.Duration, error) {
 // benchUndo compares the undo of rm -rf with git's checkout, from the newest
 // step as it was kept and from the compressed store.
 func benchUndo(ctx context.Context, l *lab, r *report, rounds int) error {
+	if err := l.touchMemory(); err != nil {
+		return err
+	}
 	theirs, err := shadowGit(ctx, l, rounds)
 	if err != nil {
 		return err
