@@ -42,6 +42,7 @@ var errQueueClosed = errors.New("stdio: the client is gone")
 type queue struct {
 	mu     sync.Mutex // everything below; never held while something waits
 	items  []item
+	spare  []item // empty: the next to become items
 	used   [classes]int
 	closed bool
 	busy   bool          // a write is under way
@@ -122,7 +123,10 @@ func (q *queue) close() {
 func (q *queue) take() (batch []item, ok bool) {
 	for {
 		q.mu.Lock()
-		batch, q.items = q.items, nil
+		batch = q.items
+		if len(batch) > 0 {
+			q.items, q.spare = q.spare, nil
+		}
 		closed := q.closed
 		q.mu.Unlock()
 		if len(batch) > 0 || closed {
@@ -160,7 +164,7 @@ func (q *queue) run(w io.Writer) error {
 		if !ok {
 			return failed
 		}
-		for len(batch) > 0 {
+		for whole := batch; len(batch) > 0; {
 			n := 0
 			buf = buf[:0]
 			for n < len(batch) && (n == 0 || len(buf)+batch[n].size() <= maxWrite) {
@@ -175,12 +179,29 @@ func (q *queue) run(w io.Writer) error {
 				q.end()
 			}
 			q.done(batch[:n])
-			batch = batch[n:]
+			if batch = batch[n:]; len(batch) == 0 {
+				q.recycle(whole)
+			}
 			if cap(buf) > 4*maxWrite {
 				buf = make([]byte, 0, maxWrite)
 			}
 		}
 	}
+}
+
+// maxSpare is how many items a list may have room for that is kept.
+const maxSpare = 1024
+
+// recycle takes a list back whose items are done, so that not each becomes
+// garbage: collecting that is what the slowest answers wait for.
+func (q *queue) recycle(list []item) {
+	if cap(list) > maxSpare {
+		return
+	}
+	clear(list)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.spare = list[:0]
 }
 
 func (q *queue) begin() {
