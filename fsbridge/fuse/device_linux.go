@@ -34,6 +34,8 @@ const (
 	smallBytes = 512
 	// maxSpin is well spent where the caller waits on another processor.
 	maxSpin = 60 * time.Microsecond
+	// stallAfter is what others wait at most, about twice, for one that is slow.
+	stallAfter = time.Millisecond
 	// spareBuffers of each kind are kept.
 	spareBuffers = 4
 )
@@ -56,7 +58,7 @@ var _ Hand = (*reader)(nil)
 // newDevice makes a device of an open connection and answers its first request,
 // which is INIT. It takes fd over unless it fails.
 func newDevice(fd int, tree *Tree) (*device, error) {
-	d := &device{fd: fd, log: tree.log, proto: NewProtocol(tree, tree.log), workers: NewWorkers(maxSpin)}
+	d := &device{fd: fd, log: tree.log, proto: NewProtocol(tree, tree.log), workers: NewWorkers(WorkerOptions{MaxSpin: maxSpin, StallAfter: stallAfter})}
 	tree.OnHeld(d.workers.HeldUp)
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("fuse: set up /dev/fuse: %w", err)

@@ -27,7 +27,7 @@ type Workers struct {
 
 	active  atomic.Int32 // workers that have not been replaced; changed under mu
 	limit   int32        // of active
-	maxSpin time.Duration
+	o       WorkerOptions
 	running sync.WaitGroup
 	over    chan struct{} // closed when ended and active is 0
 
@@ -63,9 +63,6 @@ const (
 )
 
 const (
-	// stallAfter is how often the watch looks. A request that it sees twice has
-	// its worker replaced.
-	stallAfter = time.Millisecond
 	// quietTicks is how often the watch looks in vain before it sleeps.
 	quietTicks = 10
 	// backlogAfter is much longer than one caller, who waits for replies, can keep
@@ -103,13 +100,21 @@ type worker struct {
 	start time.Time     // since when it is; zero for not
 }
 
-// NewWorkers returns an empty set. After a short wait a worker looks for the next
-// request for up to maxSpin before it waits again; 0 where the processor has better
-// things to do.
-func NewWorkers(maxSpin time.Duration) *Workers {
+// WorkerOptions say how workers trade processor time for being quick.
+type WorkerOptions struct {
+	// MaxSpin is for how long a worker looks for the next request, after a short
+	// wait, before it waits again; 0 where the processor has better things to do.
+	MaxSpin time.Duration
+	// StallAfter is how often the watch looks. A request that it sees twice has its
+	// worker replaced. Each look wakes a thread.
+	StallAfter time.Duration
+}
+
+// NewWorkers returns an empty set.
+func NewWorkers(o WorkerOptions) *Workers {
 	return &Workers{
-		maxSpin: maxSpin,
-		all:     make(map[*worker]struct{}), limit: int32(min(max(4, runtime.GOMAXPROCS(0)), maxActive)),
+		o:   o,
+		all: make(map[*worker]struct{}), limit: int32(min(max(4, runtime.GOMAXPROCS(0)), maxActive)),
 		over: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 }
@@ -215,7 +220,7 @@ func (d *Workers) watch() {
 			return
 		case <-d.wake:
 		}
-		ticker := time.NewTicker(stallAfter)
+		ticker := time.NewTicker(d.o.StallAfter)
 		d.look(ticker.C)
 		ticker.Stop()
 	}
@@ -297,7 +302,7 @@ func (d *Workers) serve(w *worker) {
 			}
 			w.run, w.busy = 0, time.Time{}
 			if !w.spins() {
-				w.waits(d.maxSpin)
+				w.waits(d.o.MaxSpin)
 			}
 		case Gone:
 			d.end()

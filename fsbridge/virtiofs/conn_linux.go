@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +18,11 @@ import (
 
 // tagBytes is the room for the tag in the device's configuration.
 const tagBytes = 36
+
+// stallAfter is what the guest's others wait at most, about twice, for a request that
+// is slow. Like spinning, which is not done here, a shorter time would take
+// processor time from the guest and its emulator.
+const stallAfter = 5 * time.Millisecond
 
 // conn is a front-end's connection: a device.
 type conn struct {
@@ -38,8 +44,7 @@ type conn struct {
 }
 
 func newConn(s *Server, socket *net.UnixConn) (*conn, error) {
-	// They do not spin: the guest and its emulator need the processor.
-	c := &conn{server: s, socket: socket, workers: bridge.NewWorkers(0)}
+	c := &conn{server: s, socket: socket, workers: bridge.NewWorkers(bridge.WorkerOptions{StallAfter: stallAfter})}
 	for i := range 1 + s.o.RequestQueues {
 		c.queues = append(c.queues, &queue{index: i})
 	}

@@ -112,7 +112,7 @@ func FuzzVirtioFUSE(f *testing.F) {
 	} {
 		f.Add(b, uint16(8192))
 	}
-	c := &conn{server: s, workers: fuse.NewWorkers(0)}
+	c := &conn{server: s, workers: fuse.NewWorkers(fuse.WorkerOptions{})}
 	s.conn = c
 	do := func(t testing.TB, in []byte, room int) {
 		r := &request{conn: c, chain: chain{inLen: len(in), outLen: room}, in: in, session: s.session()}

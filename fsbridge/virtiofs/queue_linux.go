@@ -44,11 +44,12 @@ type request struct {
 	life uint64
 	head uint16
 
-	header  header   // of FUSE, copied when it was taken
-	session *session // nil: none when it was taken
-	cost    int      // bytes of the budget that it holds
-	in      []byte   // its own copy
-	reply   []byte   // in buf
+	few     [6]segment // room for the chain, usually
+	header  header     // of FUSE, copied when it was taken
+	session *session   // nil: none when it was taken
+	cost    int        // bytes of the budget that it holds
+	in      []byte     // its own copy
+	reply   []byte     // in buf
 	buf     []byte
 	direct  int  // bytes after the reply that are in the guest's memory already
 	done    bool // reply is there
@@ -155,12 +156,11 @@ func (q *queue) takeOne(c *conn) (*request, error) {
 	if q.inFlight >= q.num {
 		return nil, errFull
 	}
-	head := q.ring.availHead(q.lastAvail)
-	chain, err := q.ring.walk(&c.memory, head, q.table)
-	if err != nil {
-		return nil, fmt.Errorf("chain %d: %w", head, err)
+	r := &request{conn: c, q: q, life: q.life, head: q.ring.availHead(q.lastAvail)}
+	r.chain.in, r.out = r.few[:0:2], r.few[2:2]
+	if err := q.ring.walk(&r.chain, &c.memory, r.head, q.table); err != nil {
+		return nil, fmt.Errorf("chain %d: %w", r.head, err)
 	}
-	r := &request{chain: chain, conn: c, q: q, life: q.life, head: head}
 	// All of it, if it is small.
 	begin := c.server.buffers.get(min(r.inLen, smallBytes))
 	if err := c.memory.read(begin, r.chain.in); err != nil {

@@ -144,35 +144,35 @@ type chain struct {
 	inLen, outLen int
 }
 
-// walk follows the chain that starts at head. table is room for an indirect
-// table of num descriptors.
-func (r *ring) walk(m *memory, head uint16, table []byte) (c chain, err error) {
+// walk follows the chain that starts at head, and adds it to c. table is room for
+// an indirect table of num descriptors.
+func (r *ring) walk(c *chain, m *memory, head uint16, table []byte) error {
 	descs, i := r.desc, head
 	indirect := false
 	for count := 0; ; count++ {
 		if count >= r.num {
-			return c, errLoop
+			return errLoop
 		}
 		if int(i) >= len(descs)/descBytes {
-			return c, errHead
+			return errHead
 		}
 		d := decode(descs[int(i)*descBytes:])
 		if d.flags&descIndirect != 0 {
 			if indirect || d.flags&descNext != 0 || d.length == 0 || d.length%descBytes != 0 || int64(d.length) > int64(len(table)) {
-				return c, fmt.Errorf("%w: %d bytes, flags %#x", errIndirect, d.length, d.flags)
+				return fmt.Errorf("%w: %d bytes, flags %#x", errIndirect, d.length, d.flags)
 			}
 			descs, i, indirect = table[:d.length], 0, true
 			if err := m.read(descs, []segment{d.segment}); err != nil {
-				return c, err
+				return err
 			}
 			count-- // the table is no part of the chain
 			continue
 		}
 		if err := c.add(m, d); err != nil {
-			return c, err
+			return err
 		}
 		if d.flags&descNext == 0 {
-			return c, nil
+			return nil
 		}
 		i = d.next
 	}
