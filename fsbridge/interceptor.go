@@ -139,6 +139,14 @@ type Interceptor interface {
 	End(t Ticket, op *Op, created *Object, err error)
 }
 
+// LinkHolder is an Interceptor that keeps files by names of its own. A bridge asks
+// it when it tells how many names a file has.
+type LinkHolder interface {
+	// Held returns how many of the names of the file id are the Interceptor's. It
+	// is never behind what a stat made before shows.
+	Held(id hostfs.ID) int
+}
+
 // Change is one thing that a rollback, a redo or somebody outside changed
 // behind the bridge's back, so that caches can be told.
 type Change struct {

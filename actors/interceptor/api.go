@@ -34,6 +34,7 @@ type Log interface {
 	External(ctx context.Context, paths []string) ([]undolog.Barrier, error)
 	GC(ctx context.Context, o undolog.GCOptions) (*undolog.GCResult, error)
 	Status() undolog.LogStatus
+	fsbridge.LinkHolder
 }
 
 // Safeguards say what is held for a decision; zero switches one off.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/messages/logctx"
@@ -63,7 +64,13 @@ type Hooks struct {
 
 type bridgeBox struct{ b fsbridge.Bridge }
 
-var _ fsbridge.Interceptor = (*Hooks)(nil)
+var _ interface {
+	fsbridge.Interceptor
+	fsbridge.LinkHolder
+} = (*Hooks)(nil)
+
+// Held implements [fsbridge.LinkHolder].
+func (h *Hooks) Held(id hostfs.ID) int { return h.o.Log.Held(id) }
 
 // New makes the hooks of one directory. Until the actor has recovered the log
 // every mutation fails with ErrFailed.

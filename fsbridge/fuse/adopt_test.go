@@ -23,7 +23,19 @@ func adopter(t *testing.T, blobs string) *recorder {
 	check(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	var next atomic.Int64
-	return &recorder{remove: func(op *fsbridge.Op) (bool, error) {
+	held := func(id hostfs.ID) (n int) {
+		entries, err := os.ReadDir(blobs)
+		for _, e := range entries {
+			if st, serr := hostfs.StatAt(fd, e.Name()); serr == nil && st.ID == id {
+				n++
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	return &recorder{held: held, remove: func(op *fsbridge.Op) (bool, error) {
 		name := fmt.Sprint(next.Add(1))
 		switch {
 		case op.Kind == fsbridge.OpUnlink, op.Kind == fsbridge.OpRmdir:

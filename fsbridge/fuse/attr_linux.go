@@ -74,13 +74,25 @@ func (t *Tree) ino(id hostfs.ID) uint64 {
 // nlink hides links that the undo log holds. A file without a name has none,
 // whatever the host counts.
 func (t *Tree) nlink(n *node, st *hostfs.Stat) uint32 {
-	if !n.linked() {
+	switch {
+	case !n.linked():
 		return 0
-	}
-	if n.isDir() {
+	case n.isDir() || st.Nlink < 2 || t.held == nil:
 		return uint32(st.Nlink)
 	}
-	return uint32(max(1, int64(st.Nlink)-int64(n.hidden.Load())))
+	links, held := st.Nlink, t.held.Held(n.obj.ID)
+	for range 3 { // both numbers must be of one moment
+		now, err := n.stat()
+		if err != nil {
+			break
+		}
+		links = now.Nlink
+		was := held
+		if held = t.held.Held(n.obj.ID); held == was {
+			break
+		}
+	}
+	return uint32(max(1, int64(links)-int64(held)))
 }
 
 // owner shows the starter's files as the workload's own.

@@ -117,11 +117,20 @@ type recorder struct {
 	gate  func(op *fsbridge.Op) error
 	// remove, if set, may perform the removal of op (the log adopts).
 	remove func(op *fsbridge.Op) (bool, error)
+	// held, if set, counts the names that remove made of a file.
+	held func(id hostfs.ID) int
 
 	mu      sync.Mutex
 	seen    []fsbridge.Kind
 	created int
 	open    int
+}
+
+func (r *recorder) Held(id hostfs.ID) int {
+	if r.held == nil {
+		return 0
+	}
+	return r.held(id)
 }
 
 func (r *recorder) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {

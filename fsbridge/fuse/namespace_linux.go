@@ -243,8 +243,6 @@ func (t *Tree) performRemove(m *mutation, n *node, st *hostfs.Stat) error {
 	if m.ticket.Performed {
 		if n.isDir() {
 			t.disown(n)
-		} else {
-			n.hidden.Add(1)
 		}
 		return nil
 	}
@@ -378,8 +376,7 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) error
 	return err
 }
 
-// replace prepares victim for losing the name that a rename takes. What the
-// capture linked into the log is hidden from the workload. An open that is on
+// replace prepares victim for losing the name that a rename takes. An open that is on
 // its way must still succeed, as it does on any file system where a file is
 // replaced: so the victim is held by a descriptor until the kernel forgets it. One
 // that is open, too: its RELEASE may come before that open.
@@ -391,9 +388,6 @@ func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 	fd, now, err := openVerified(op.NewDirFD, op.NewName, victim.obj.ID, unix.O_PATH)
 	if err != nil {
 		return
-	}
-	if now.Nlink > op.VictimStat.Nlink {
-		victim.hidden.Add(int32(now.Nlink - op.VictimStat.Nlink))
 	}
 	if now.Nlink <= 1 {
 		t.disown(victim)

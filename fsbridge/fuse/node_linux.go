@@ -30,10 +30,7 @@ type node struct {
 	spare atomic.Pointer[handle]
 
 	opens, writers atomic.Int32
-	// hidden counts links that the undo log holds, which the workload must not
-	// see in st_nlink.
-	hidden atomic.Int32
-	flags  atomic.Uint32
+	flags          atomic.Uint32
 
 	// mtime and size are what the kernel was last told: a file that differs at
 	// open was changed by somebody else, and its cached pages are stale.
@@ -76,9 +73,6 @@ func (n *node) bind(parent *node, name string, only bool) {
 			b.next = without(old, parent, name)
 		}
 		if n.names.CompareAndSwap(old, b) {
-			if old == nil {
-				n.hidden.Store(0)
-			}
 			return
 		}
 	}

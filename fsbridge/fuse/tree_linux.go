@@ -24,7 +24,8 @@ type Tree struct {
 
 	opts   Options
 	hidden *hidden // nil for nothing
-	lent   bool    // hidden belongs to the Tree that Renew made
+	held   fsbridge.LinkHolder
+	lent   bool // hidden belongs to the Tree that Renew made
 	log    *slog.Logger
 	root   *node
 	ttl    time.Duration
@@ -94,6 +95,7 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
+	t.held, _ = o.Hooks.(fsbridge.LinkHolder)
 	if o.Cache == CacheLong {
 		t.ttl = o.TTL
 		if t.ttl <= 0 {

@@ -221,6 +221,9 @@ func (e *engine) detach(d *node, fd int, name string, b *bind) error {
 		return err
 	}
 	dir := st.IsDir()
+	if !dir && st.Nlink > 1 {
+		e.changedInode(st.ID)
+	}
 	unlink := func() error { return e.withAccess(d, func() error { return hostfs.UnlinkAt(fd, name) }) }
 	if !dir && n != nil && (n.stays || n.place.kind == inPark || n.place.kind == inOwn && n.wanted ||
 		n.place == place{inTree, n.Parent, n.Name} && e.t.bind(n.Parent, n.Name) == nil) {

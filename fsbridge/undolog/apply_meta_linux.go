@@ -104,6 +104,9 @@ func (e *engine) putContent(n *node, fd int) error {
 // directories, deepest first.
 func (e *engine) metaAll(ctx context.Context) error {
 	for _, n := range e.t.order {
+		if n.several && n.place.kind != nowhere { // their number may be another
+			e.changedInode(n.ID)
+		}
 		if n.isDir() || n.Created || n.fresh || !n.dirty || n.place.kind == nowhere {
 			continue
 		}

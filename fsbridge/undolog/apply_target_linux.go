@@ -39,6 +39,7 @@ type node struct {
 	made    bool // made anew by this apply: it has a new number
 	fresh   bool // made in this run: content and metadata are right
 	dirty   bool // its metadata is not as recorded
+	several bool // a file that has or had more than one name
 	shared  bool // a file that has other names than the one in a blob
 	inverse bool // the inverse has a full record of it
 	seen    bool // visited by a walk

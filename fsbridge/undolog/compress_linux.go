@@ -291,7 +291,7 @@ func (l *Log) removeBlob(sub int, b adoptedBlob) error {
 	if err := faultPoint("pack.unlink"); err != nil {
 		return err
 	}
-	return hostfs.UnlinkAt(sub, blobName(b.obj))
+	return l.held.change(b.stat.ID, -1, func() error { return hostfs.UnlinkAt(sub, blobName(b.obj)) })
 }
 
 // noteCompressed writes the new size into the summary and the list.

@@ -238,7 +238,7 @@
 // # Locks
 //
 // In this order: openStep.mu, contentState.mu, then the leaves: stepDir.mu,
-// stampTable.mu, Log.mu, counters.mu, recordWriter.mu. openStep.mu covers the step's maps and
+// stampTable.mu, heldLinks.mu, Log.mu, counters.mu, recordWriter.mu. openStep.mu covers the step's maps and
 // every namespace capture including its rename (the kernel serialises those
 // anyway); it is given up while content is copied or the journal synced.
 // contentState.mu is held while the content of that one inode is captured, so

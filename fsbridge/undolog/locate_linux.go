@@ -217,6 +217,7 @@ func (e *engine) scanBlob(name string, st *hostfs.Stat, shard uint64, kind place
 // check notes whether the metadata of n must be put right.
 func (e *engine) check(n *node, st *hostfs.Stat) {
 	m := &n.Meta
+	n.several = !st.IsDir() && (st.Nlink > 1 || !n.Created && m.Nlink > 1)
 	n.dirty = !n.Created && (n.content || n.xattrs || st.Mode&0o7777 != m.Mode&0o7777 ||
 		st.UID != m.UID || st.GID != m.GID || st.Mtime != m.Mtime)
 }

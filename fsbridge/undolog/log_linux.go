@@ -28,6 +28,7 @@ type Log struct {
 	ids    *counters
 	stamps *stampTable // edits from outside
 	worker worker
+	held   heldLinks
 
 	cur    atomic.Pointer[openStep]
 	limits atomic.Pointer[Limits]
@@ -184,6 +185,7 @@ func (l *Log) open() (err error) {
 func (l *Log) release() {
 	l.worker.stop(true)
 	l.closeStamps()
+	l.held.close()
 	if l.ids != nil {
 		l.ids.close()
 	}

@@ -213,9 +213,11 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 		}
 	}
 	if op.Kind == fsbridge.OpRename {
-		err = s.linkIn(dirfd, name, so)
-	} else {
+		err = s.l.held.change(so.host, 1, func() error { return s.linkIn(dirfd, name, so) })
+	} else if isDir || st.Ino != 0 && st.Nlink < 2 {
 		err = s.moveIn(dirfd, name, so, check)
+	} else {
+		err = s.l.held.change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, check) })
 	}
 	switch {
 	case err == nil:

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // Log is the undo log of one working folder. On this system it cannot be
@@ -49,6 +50,7 @@ func (l *Log) Restore(context.Context, RestoreOptions) (*ApplyResult, error) {
 	return nil, errors.ErrUnsupported
 }
 func (l *Log) GC(context.Context, GCOptions) (*GCResult, error) { return nil, errors.ErrUnsupported }
+func (l *Log) Held(hostfs.ID) int                               { return 0 }
 func (l *Log) Limits() Limits                                   { return Limits{} }
 func (l *Log) SetLimits(Limits)                                 {}
 func (l *Log) Status() LogStatus                                { return LogStatus{} }

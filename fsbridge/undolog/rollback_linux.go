@@ -320,8 +320,10 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 	err := e.run(context.WithoutCancel(ctx))
 	inverse, ierr := replaced()
 	if err != nil {
+		l.held.forget()
 		return nil, fmt.Errorf("interrupted, and will be completed by a recovery: %w", err)
 	}
+	l.held.recount(l.dir.FD(), e.changedInode)
 	out := &outcome{step: e.t.rec.Step, restored: e.restored, warnings: e.warnings}
 	if out.changes = (fsbridge.Changes{List: e.changes}); len(e.changes) > maxChanges {
 		out.changes = fsbridge.Changes{All: true}

@@ -258,7 +258,7 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	}
 	defer hostfs.Close(wal)
 	if !s.changed() {
-		if err := removeAll(context.Background(), wal, walName); err != nil {
+		if err := removeTree(context.Background(), wal, walName, s.l.stamps.relink, &s.l.held); err != nil {
 			return nil, err
 		}
 		_, _ = s.w.close(), s.dir.close()

@@ -88,7 +88,7 @@ func TestStepWhileNameIsRemoved(t *testing.T) {
 			wrote = true
 		}
 		return err
-	}))
+	}, &w.log.held))
 	if !wrote {
 		t.Fatal("the file had no other name")
 	}

@@ -18,13 +18,13 @@ const removeDepth = 64
 // symlink. A name that does not exist is fine. A very deep tree is moved up in
 // pieces, under names of its own below dirfd.
 func removeAll(ctx context.Context, dirfd int, name string) error {
-	return removeTree(ctx, dirfd, name, nil)
+	return removeTree(ctx, dirfd, name, nil, nil)
 }
 
 // removeTree is removeAll; linked (which may be nil) is called before and after
-// one of several names of a file is removed, with what the file is.
-func removeTree(ctx context.Context, dirfd int, name string, linked func(st *hostfs.Stat, removed bool) error) error {
-	r := remover{ctx: ctx, top: dirfd, linked: linked}
+// one of several names of a file is removed, with what the file is; held then counts one less.
+func removeTree(ctx context.Context, dirfd int, name string, linked func(st *hostfs.Stat, removed bool) error, held *heldLinks) error {
+	r := remover{ctx: ctx, top: dirfd, linked: linked, held: held}
 	err := r.remove(dirfd, name, 0)
 	for err == nil && len(r.later) > 0 {
 		name, r.later = r.later[0], r.later[1:]
@@ -39,6 +39,7 @@ type remover struct {
 	later  []string
 	n      int
 	linked func(st *hostfs.Stat, removed bool) error
+	held   *heldLinks
 }
 
 func (r *remover) remove(dirfd int, name string, depth int) error {
@@ -115,8 +116,11 @@ func (r *remover) unlink(dirfd int, name string) error {
 	if err != nil {
 		return err
 	}
-	if st.IsDir() || st.Nlink == 1 {
+	if st.IsDir() {
 		return hostfs.UnlinkAt(dirfd, name)
+	}
+	if st.Nlink == 1 {
+		return r.held.change(st.ID, -1, func() error { return hostfs.UnlinkAt(dirfd, name) })
 	}
 	fd, err := hostfs.OpenVerified(dirfd, name, st.ID, unix.O_PATH)
 	if err != nil {
@@ -126,7 +130,7 @@ func (r *remover) unlink(dirfd int, name string) error {
 	if err := r.linked(&st, false); err != nil {
 		return err
 	}
-	err = hostfs.UnlinkAt(dirfd, name)
+	err = r.held.change(st.ID, -1, func() error { return hostfs.UnlinkAt(dirfd, name) })
 	if err := faultPoint("trash.unlinked"); err != nil {
 		return err
 	}
@@ -149,7 +153,7 @@ func (l *Log) emptyTrash(ctx context.Context) error {
 		return err
 	}
 	for _, d := range names {
-		if err = removeTree(ctx, fd, d.Name, l.stamps.relink); err != nil {
+		if err = removeTree(ctx, fd, d.Name, l.stamps.relink, &l.held); err != nil {
 			break
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
@@ -567,7 +569,40 @@ func (w *world) ok(err error) {
 }
 
 // snapshot describes the whole tree, one line for each path.
-func (w *world) snapshot() map[string]string { return snapshotOf(w.t, w.base+"/work") }
+func (w *world) snapshot() map[string]string {
+	w.t.Helper()
+	w.checkHeld()
+	return snapshotOf(w.t, w.base+"/work")
+}
+
+// checkHeld makes sure that the log knows how many names it has of each file,
+// and asks for that so that it is counted from here on.
+func (w *world) checkHeld() {
+	w.t.Helper()
+	h := &w.log.held
+	_ = w.log.Held(w.root.ID())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.counts == nil {
+		return // it is on another file system
+	}
+	now := countLinks(w.log.dir.FD())
+	for id, n := range now {
+		if h.counts[id] != n {
+			w.t.Fatalf("the log has %d names of inode %d, and counted %d", n, id.Ino, h.counts[id])
+		}
+	}
+	_ = filepath.WalkDir(w.base+"/work", func(p string, d fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err != nil || d.IsDir() || unix.Lstat(p, &st) != nil {
+			return nil
+		}
+		if id := (hostfs.ID{Dev: uint64(st.Dev), Ino: st.Ino}); h.counts[id] != now[id] {
+			w.t.Fatalf("the log has %d names of %s, and counted %d", now[id], p, h.counts[id])
+		}
+		return nil
+	})
+}
 
 func snapshotOf(t testT, root string) map[string]string {
 	t.Helper()

@@ -176,6 +176,9 @@ type interceptor struct {
 	log   *undolog.Log
 }
 
+// Held implements [fsbridge.LinkHolder].
+func (i *interceptor) Held(id hostfs.ID) int { return i.log.Held(id) }
+
 // Begin implements [fsbridge.Interceptor].
 func (i *interceptor) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 	about := op.Node
