@@ -313,7 +313,7 @@ func (s *Server) collect(pid int) *command {
 		return nil
 	}
 	delete(s.byPID, pid)
-	st.alone = s.starting == 0 && unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
+	st.alone = s.starting == 0 && unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil) == unix.ECHILD
 	_, cancelled := c.cancelled()
 	if c.quick && !cancelled {
 		delete(s.cmds, c.id)

@@ -32,6 +32,8 @@
 // The supervisor works out a plan and starts sandbox-guest, from a memfd, as
 // PID 1 of new namespaces (see guest/inner). That sends back a /dev/fuse
 // descriptor for each folder, drops its rights and then takes commands
-// (guest/control). It dies with the supervisor, and everything inside with it.
+// (guest/control). When a command ends it says whether that was the last process
+// inside, and is believed: nobody inside can trace it or hold its channel, and a
+// lie would only have a late write booked to another step. It dies with the supervisor, and everything inside with it.
 // All mounts are in its namespace only: nothing can be left behind.
 package jail

@@ -109,11 +109,20 @@ func TestJailLeft(t *testing.T) {
 			t.Fatalf("%d processes, want %d (%v)", n, want, err)
 		}
 	}
+	alone := func(script string, want bool) string {
+		t.Helper()
+		out, st, err := j.run("sh", "-c", script)
+		if err != nil || st.Code != 0 || st.Alone != want {
+			t.Fatalf("%s: alone at its end %v, want %v (exit status %d, %v)", script, st.Alone, want, st.Code, err)
+		}
+		return strings.TrimSpace(out)
+	}
 	for range 10 {
-		j.sh("true")
+		alone("true", true)
 		left(0)
 		for _, command := range []string{"sleep 1000 >/dev/null 2>&1 & echo $!", "(setsid sleep 1000 >/dev/null 2>&1 & echo $!)"} {
-			pid := j.sh(command)
+			pid := alone(command, false)
+			alone("true", false)
 			left(1)
 			j.sh("kill -9 " + pid)
 			left(0)
