@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 // holder holds operations on names that it is told, until they are released.
@@ -135,10 +136,7 @@ func TestHeldSignal(t *testing.T) {
 	h := newHolder("victim")
 	m := mount(t, func(o *Options) { o.Hooks = &recorder{gate: h.gate} })
 	check(t, os.WriteFile(filepath.Join(m.host, "victim"), []byte("x"), 0o644))
-	cmd := exec.Command("perl", "-e", "$SIG{USR1} = sub {}; unlink($ARGV[0]) or die $!", filepath.Join(m.mnt, "victim"))
-	if _, err := exec.LookPath("perl"); err != nil {
-		skip(t, "perl is not installed (apt-get install perl)")
-	}
+	cmd := exec.Command(require.Program(t, "perl", "perl"), "-e", "$SIG{USR1} = sub {}; unlink($ARGV[0]) or die $!", filepath.Join(m.mnt, "victim"))
 	check(t, cmd.Start())
 	<-h.arrived
 	check(t, cmd.Process.Signal(unix.SIGUSR1))

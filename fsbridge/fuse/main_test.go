@@ -30,15 +30,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// skip skips the test, or fails it where CI is meant to run it.
-func skip(t *testing.T, reason string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("CI must run this: %s", reason)
-	}
-	t.Skip(reason)
-}
-
 // mounted is a mount of a fresh folder.
 type mounted struct {
 	*Server
@@ -64,7 +55,8 @@ func mount(t *testing.T, configure func(*Options)) *mounted {
 func (m *mounted) remount(t *testing.T, configure func(*Options)) {
 	t.Helper()
 	if dev, err := Device(); err != nil {
-		skip(t, err.Error())
+		require.Mount(t)
+		t.Fatal(err)
 	} else {
 		dev.Close()
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 func check(t testing.TB, err error) {
@@ -228,7 +230,7 @@ func TestContent(t *testing.T) {
 	r, _ := openRoot(t)
 	fd, err := OpenTmpfile(r.FD(), unix.O_RDWR, 0o640)
 	if errors.Is(err, syscall.EOPNOTSUPP) {
-		t.Skip("this file system has no O_TMPFILE: run with TMPDIR on ext4, xfs, btrfs or tmpfs")
+		require.Missing(t, "O_TMPFILE in the temporary directory", "set TMPDIR to a directory on ext4, xfs, btrfs or tmpfs")
 	}
 	check(t, err)
 	defer Close(fd)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/tests/require"
 	"github.com/codeagent/sandbox/tests/treesnap"
 )
 
@@ -151,10 +152,7 @@ func TestSetattr(t *testing.T) {
 func TestXattrs(t *testing.T) {
 	l := newLab(t, nil)
 	must(t, os.WriteFile(l.path("f"), nil, 0o644))
-	if err := unix.Setxattr(l.path("f"), "user.probe", []byte("x"), 0); errors.Is(err, syscall.EOPNOTSUPP) {
-		t.Skip("the file system of the temporary folder has no attributes")
-	}
-	must(t, unix.Removexattr(l.path("f"), "user.probe"))
+	require.Xattrs(t, filepath.Dir(l.path("f")))
 	c := l.dial()
 	must(t, c.walk(0, 1, "f"))
 	set := func(name, value string, flags uint32) error {

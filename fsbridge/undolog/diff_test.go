@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 // applyHunks applies what writeHunks wrote.
@@ -179,7 +180,7 @@ func TestDiffOfStep(t *testing.T) {
 func gitApply(t *testing.T, dir string, patch []byte) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed: apt-get install git")
+		require.Missing(t, "the program git", "apt-get install git")
 	}
 	cmd := exec.Command("git", "apply", "--verbose", "-")
 	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(patch)

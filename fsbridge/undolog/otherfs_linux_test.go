@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 // twoFileSystems returns directories that nothing can be renamed or linked
@@ -13,7 +15,7 @@ func twoFileSystems(t *testing.T) (base, undo string) {
 	base, undo = testDir(t), t.TempDir()
 	var a, b unix.Stat_t
 	if unix.Stat(base, &a) != nil || unix.Stat(undo, &b) != nil || a.Dev == b.Dev {
-		t.Skip("needs /dev/shm and the temporary directory (TMPDIR) on two file systems")
+		require.Missing(t, "/dev/shm and the temporary directory on two file systems", "mount -t tmpfs shm /dev/shm, and set TMPDIR to a directory on a disk")
 	}
 	return base, undo
 }

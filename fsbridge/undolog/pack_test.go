@@ -23,6 +23,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 // motleyTree makes one of everything.
@@ -292,7 +293,7 @@ func TestStoreSize(t *testing.T) {
 	l, work := testLog(t, nil)
 	src := filepath.Join(runtime.GOROOT(), "src", "net")
 	if o, err := exec.Command("cp", "-a", src, filepath.Join(work, "src")).CombinedOutput(); err != nil {
-		t.Skipf("no source tree to copy: %v %s", err, o)
+		require.Missing(t, fmt.Sprintf("Go's source tree (%v %s)", err, o), "install Go from https://go.dev/dl, which has it in GOROOT/src")
 	}
 	a := newAdopter(t, l)
 	a.removeAll("src")

@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 type applier = undologtest.Applier
@@ -34,7 +35,7 @@ func xattrs(t *testing.T, path, attr, value string) {
 	t.Helper()
 	err := unix.Setxattr(path, attr, []byte(value), 0)
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		t.Skip("the temporary directory's file system has no user xattrs; set TMPDIR to one that has")
+		require.Missing(t, "user xattrs in the temporary directory", "set TMPDIR to a directory on ext4, xfs or btrfs")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/tests/require"
 )
 
 // guestBinary builds sandbox-guest once. A child of the tests gets it by name.
@@ -90,10 +91,9 @@ func share(dir string, seen *hypervisor.Transport) hypervisor.Share {
 func need(t testing.TB) {
 	t.Helper()
 	if err := newRuntime().Probe(t.Context()); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("CI must be able to start a jail: %v", err)
-		}
-		t.Skipf("cannot start a jail: %v", err)
+		require.UserNamespaces(t)
+		require.FUSE(t)
+		require.Missing(t, "to start a jail ("+err.Error()+")", "'sandbox doctor' says what is missing")
 	}
 }
 
