@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,7 +128,11 @@ func (a *app) pendingCommand() *cobra.Command {
 			return a.table(func(w io.Writer) {
 				fmt.Fprintln(w, "ID\tSTEP\tLEFT\tFOLDER\tWHAT")
 				for _, p := range all {
-					fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", p.ID, p.Step, took(time.Until(p.Deadline)), shown(p.Directory), shown(p.Message))
+					step := "-" // it has not begun
+					if p.Step != 0 {
+						step = strconv.FormatInt(int64(p.Step), 10)
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.ID, step, took(time.Until(p.Deadline)), shown(p.Directory), shown(p.Message))
 				}
 			})
 		},

@@ -84,6 +84,9 @@ func (a *app) mcpUninstallCommand() *cobra.Command {
 
 // where finds the client's file.
 func (r *registration) where() (c clients.Client, file, within string, err error) {
+	if r.client == "" {
+		return c, "", "", usageError{errors.New("--client is missing: " + strings.Join(clients.Names(), ", "))}
+	}
 	if c, err = clients.Find(r.client); err != nil {
 		return c, "", "", usageError{fmt.Errorf("--client: %w", err)}
 	}
@@ -130,6 +133,9 @@ func (a *app) mcpInstall(r registration, extra []string) error {
 
 // mcpServer is how the client is to start us.
 func (a *app) mcpServer(c clients.Client, extra []string) (clients.Server, error) {
+	if err := serveTakes(extra); err != nil {
+		return clients.Server{}, err
+	}
 	command, err := ownPath()
 	if err != nil {
 		return clients.Server{}, err
@@ -164,6 +170,22 @@ func (a *app) mcpServer(c clients.Client, extra []string) (clients.Server, error
 		args = append(args, "--config-file", path)
 	}
 	return c.Entry(command, append(args, extra...))
+}
+
+// serveTakes checks flags that serve is to be started with later.
+func serveTakes(flags []string) error {
+	root := (&app{}).rootCommand()
+	serve, _, err := root.Find([]string{"serve"})
+	if err == nil {
+		err = serve.ParseFlags(flags)
+	}
+	if err == nil && serve.Flags().NArg() > 0 {
+		err = fmt.Errorf("serve takes no argument %q", serve.Flags().Arg(0))
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("behind --: %w", err)}
+	}
+	return nil
 }
 
 // ownPath is how this program can be started from anywhere: by the name in PATH

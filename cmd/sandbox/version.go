@@ -25,10 +25,8 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  checkArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			v := versionInfo{
-				Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-				Guest: len(guestBinary()) > 0,
-			}
+			v := thisVersion()
+			v.Guest = len(guestBinary()) > 0
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range info.Settings {
 					if s.Key == "vcs.revision" {
@@ -39,8 +37,16 @@ func (a *app) versionCommand() *cobra.Command {
 			if a.flags.json {
 				return a.printJSON(v)
 			}
-			fmt.Fprintf(a.stdout, "sandbox %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+			fmt.Fprintln(a.stdout, v)
 			return nil
 		},
 	}
+}
+
+func thisVersion() versionInfo {
+	return versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+func (v versionInfo) String() string {
+	return fmt.Sprintf("sandbox %s (%s, %s)", v.Version, v.Go, v.Platform)
 }
