@@ -30,6 +30,7 @@ type job struct {
 	refusal map[string]bool          // by the network, that were noted
 	notes   []string                 // printed at the end, so as not to disturb a full-screen program
 	terms   int                      // TERM signals so far
+	early   int                      // a signal for the command that came before it
 }
 
 func newJob(a *app, cfg actors.Config) *job {
@@ -61,12 +62,22 @@ func (j *job) tty() *hypervisor.TTY {
 func (j *job) started(_ undolog.StepID, p hypervisor.Process) {
 	j.mu.Lock()
 	j.process = p
+	early := j.early
 	j.mu.Unlock()
+	if early != 0 {
+		j.forward(early)
+	}
 	if j.term == nil {
 		return
 	}
 	if err := j.term.start(p); err != nil {
 		j.note("sandbox: terminal: " + err.Error())
+	}
+}
+
+func (j *job) forward(sig int) {
+	if err := j.running().Signal(sig); err != nil {
+		j.a.log.Debug("signal not delivered", "component", "cli", "signal", sig, "error", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,25 +47,42 @@ func (j *job) handleSignals(cancel context.CancelFunc) {
 			cancel()
 		case unix.SIGTERM:
 			j.terms++
-			if p == nil || j.term != nil || j.terms > 1 {
+			if j.term != nil || j.terms > 1 {
 				cancel()
 				continue
 			}
-			j.forward(int(sig))
+			j.pass(int(sig), cancel)
 		default:
-			if p == nil {
-				cancel()
-				continue
-			}
-			j.forward(int(sig))
+			j.pass(int(sig), cancel)
 		}
 	}
 }
 
-func (j *job) forward(sig int) {
-	if err := j.running().Signal(sig); err != nil {
-		j.a.log.Debug("signal not delivered", "component", "cli", "signal", sig, "error", err)
+// earlyWait is how long a signal waits for the command that it is meant for.
+const earlyWait = time.Second
+
+// pass gives the command a signal. A command may do things before we hear that
+// it runs, so one that comes early is kept for it; but if the command does not
+// begin soon, or with a second signal, it is the start that is cancelled.
+func (j *job) pass(sig int, cancel context.CancelFunc) {
+	j.mu.Lock()
+	p := j.process
+	if p == nil && j.early == 0 {
+		j.early = sig
+		j.mu.Unlock()
+		time.AfterFunc(earlyWait, func() {
+			if j.running() == nil {
+				cancel()
+			}
+		})
+		return
 	}
+	j.mu.Unlock()
+	if p == nil {
+		cancel()
+		return
+	}
+	j.forward(sig)
 }
 
 // suspend stops the command and this process, as the shell expects it after
