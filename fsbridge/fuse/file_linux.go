@@ -61,7 +61,7 @@ func (t *Tree) create(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, n
 		return err
 	}
 	mode := in.Mode & 07777
-	if err := modeAllowed(syscall.S_IFREG, mode, 0); err != nil {
+	if err := errors.Join(modeAllowed(syscall.S_IFREG, mode, 0), t.room(d.fd)); err != nil {
 		return err
 	}
 	if err := m.begin(); err != nil {
@@ -160,6 +160,11 @@ func (t *Tree) open(cancel <-chan struct{}, who *fuse.InHeader, n *node, flags u
 	if err != nil {
 		return st, err
 	}
+	if fd >= t.maxFD {
+		t.lastFD.Store(int64(fd))
+		_ = hostfs.Close(fd)
+		return st, syscall.ENFILE
+	}
 	if truncate {
 		if err = t.truncate(cancel, who, n, fd, 0, kill); err == nil {
 			st, err = hostfs.StatFD(fd)
@@ -224,6 +229,9 @@ func (t *Tree) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.Crea
 	m := t.mutate(fsbridge.OpTmpfile, cancel, &in.InHeader)
 	defer m.done()
 	d, err := m.pin(parent, "")
+	if err == nil {
+		err = t.room(d.fd)
+	}
 	if err != nil {
 		return status(err)
 	}

@@ -30,6 +30,7 @@ type handle struct {
 func (t *Tree) openHandle(n *node, fd int, flags uint32) *handle {
 	h := &handle{node: n, fd: fd, writer: flags&syscall.O_ACCMODE != syscall.O_RDONLY}
 	h.refs.Store(1)
+	t.lastFD.Store(int64(fd))
 	n.opens.Add(1)
 	if h.writer {
 		n.writers.Add(1)
@@ -40,6 +41,36 @@ func (t *Tree) openHandle(n *node, fd int, flags uint32) *handle {
 	n.mu.Unlock()
 	t.handles.put(h, func(id uint64) { h.id = id })
 	return h
+}
+
+// maxFD leaves a part of the process's descriptors to everything but open files:
+// whoever opens all that he may must not keep the log, the other folders and those
+// who would stop him from theirs.
+func maxFD() int {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return math.MaxInt
+	}
+	n := min(r.Cur, math.MaxInt32)
+	return int(n - min(1024, n/4))
+}
+
+// room fails with ENFILE while there are too many open files for another; fd is any
+// descriptor.
+func (t *Tree) room(fd int) error {
+	if t.lastFD.Load() < int64(t.maxFD) {
+		return nil
+	}
+	next, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // the lowest that is free now
+	if err != nil {
+		return err
+	}
+	_ = hostfs.Close(next)
+	if next >= t.maxFD {
+		return syscall.ENFILE
+	}
+	t.lastFD.Store(int64(next))
+	return nil
 }
 
 // handle returns the handle fh of nodeID with a reference, or nil.

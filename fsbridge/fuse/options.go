@@ -81,6 +81,10 @@ type Options struct {
 	// if 0). Running requests may use more for a moment.
 	MaxDirFDs int
 
+	// MaxFD is the first descriptor that an open file may not have: whoever opens
+	// more gets ENFILE (0: most of what the process may have).
+	MaxFD int
+
 	// Logger takes what nobody was told otherwise; nil is silent.
 	Logger *slog.Logger
 }

@@ -49,6 +49,11 @@ type Tree struct {
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings
 
+	// maxFD is the first descriptor that no open file may have, lastFD the one that
+	// the last of them got: the kernel gives the lowest that is free.
+	maxFD  int
+	lastFD atomic.Int64
+
 	closed   atomic.Bool
 	inFlight atomic.Int64
 	counts   [opCount]atomic.Uint64
@@ -89,8 +94,12 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 		opts:          o,
 		hidden:        h,
 		log:           o.Logger,
+		maxFD:         o.MaxFD,
 		euid:          uint32(os.Geteuid()),
 		egid:          uint32(os.Getegid()),
+	}
+	if t.maxFD <= 0 {
+		t.maxFD = maxFD()
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
