@@ -149,13 +149,17 @@ func questionParams(p actors.Pending) *sdk.ElicitParams {
 	for _, path := range some(p.SamplePaths, 5) {
 		text += "\n  " + path
 	}
+	deny := "stop the command and undo what it did"
+	if p.Kind == messages.KindNetwork {
+		deny = "refuse this connection; the command goes on"
+	}
 	return &sdk.ElicitParams{
 		Mode: "form", Message: text,
 		RequestedSchema: map[string]any{
 			"type": "object",
 			"properties": map[string]any{"decision": map[string]any{
 				"type": "string", "title": "Decision", "enum": []string{"allow", "deny"},
-				"description": "allow: go on. deny: stop the command and undo what it did.",
+				"description": "allow: go on. deny: " + deny + ".",
 			}},
 			"required": []string{"decision"},
 		},
