@@ -253,11 +253,11 @@ func symlinkEscapes(t *testing.T, k *talk) {
 // that changes more than a step may keep. That one goes on without protection;
 // the program answers all the while, and the next step is protected again.
 func outgrown(t *testing.T, k *talk) {
-	const files = 200
+	const files = 60
 	inside := k.execute(look)
 	before := k.s.Snapshot(t)
 	k.c.Must("undo.configure", map[string]any{"max_single_step_size_bytes": files << 9}, nil)
-	k.execute(fmt.Sprintf("mkdir u; head -c 1024 /dev/zero >/tmp/k; i=0; while [ $i -lt %d ]; do cp /tmp/k u/$i; i=$((i+1)); done", files))
+	k.execute(fmt.Sprintf("mkdir u; k=$(head -c 1024 /dev/zero | tr '\\0' x); i=0; while [ $i -lt %d ]; do echo $k >u/$i; i=$((i+1)); done", files))
 	id := k.c.Send("agent.execute", map[string]any{"command": "for f in u/*; do echo $f >$f; done"})
 	unprotected := k.c.Take("the warning", func(m jsonl.Message) bool {
 		return m.Type == stdio.EventWarning && strings.Contains(m.Line, "not protected any more")
