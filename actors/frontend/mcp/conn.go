@@ -158,25 +158,23 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 // message decodes and admits one message; it returns nil if that was answered
 // or dropped.
 func (c *conn) message(text []byte) (jsonrpc.Message, error) {
-	req, env, ok := scanRequest(text)
+	env, problem := inspect(text)
+	if problem != nil {
+		return nil, c.refuse(env.ID, problem.code, problem.text)
+	}
+	msg, err := jsonrpc.DecodeMessage(text)
+	if err != nil {
+		return nil, c.refuse(env.ID, jsonrpc.CodeInvalidRequest, err.Error())
+	}
+	req, ok := msg.(*jsonrpc.Request)
 	if !ok {
-		var problem *problem
-		if env, problem = inspect(text); problem != nil {
-			return nil, c.refuse(env.ID, problem.code, problem.text)
-		}
-		msg, err := jsonrpc.DecodeMessage(text)
-		if err != nil {
-			return nil, c.refuse(env.ID, jsonrpc.CodeInvalidRequest, err.Error())
-		}
-		if req, ok = msg.(*jsonrpc.Request); !ok {
-			return msg, nil
-		}
+		return msg, nil
 	}
 	if !req.IsCall() {
 		if len(text) > maxNotificationBytes || req.Method != "notifications/initialized" && req.Method != "notifications/cancelled" {
 			return nil, nil // a notification has no answer, and no other one matters here
 		}
-		return req, nil
+		return msg, nil
 	}
 	c.mu.Lock()
 	_, twice := c.calls[req.ID]
@@ -192,7 +190,7 @@ func (c *conn) message(text []byte) (jsonrpc.Message, error) {
 	case full:
 		return nil, c.refuse(env.ID, codeOverloaded, fmt.Sprintf("too many requests at once: wait for answers (at most %d requests or %d bytes may be unanswered)", MaxCalls, maxCallBytes))
 	}
-	return req, nil
+	return msg, nil
 }
 
 // refuse answers a message that the SDK does not get to see.

@@ -115,9 +115,9 @@ func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, re
 	if d.hints.readOnly {
 		level = slog.LevelDebug
 	}
-	takes, plain := usage(input), simplify(input)
+	takes := usage(input)
 	s.sdk.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		in, err := arguments[In](req.Params.Arguments, plain, resolved)
+		in, err := arguments[In](req.Params.Arguments, resolved)
 		if err != nil {
 			return failed(fmt.Errorf("invalid arguments: %s; nothing was done. %s takes %s", wrong(err), d.name, takes))
 		}
@@ -151,10 +151,7 @@ func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, re
 }
 
 // arguments checks and decodes what a call brings.
-func arguments[In any](text json.RawMessage, plain simple, schema *jsonschema.Resolved) (in In, err error) {
-	if plain.fits(text) {
-		return in, json.Unmarshal(text, &in)
-	}
+func arguments[In any](text json.RawMessage, schema *jsonschema.Resolved) (in In, err error) {
 	given := map[string]any{}
 	if len(text) > 0 {
 		if err := json.Unmarshal(text, &given); err != nil {
