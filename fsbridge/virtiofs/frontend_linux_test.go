@@ -37,7 +37,7 @@ const (
 )
 
 // patience is longer than anything here takes.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // lab is a folder that is served.
 type lab struct {

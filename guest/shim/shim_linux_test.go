@@ -399,7 +399,7 @@ func say(t *testing.T, term *os.File, s string) {
 // expect reads the terminal until the text has come.
 func expect(t *testing.T, term *os.File, want string) {
 	t.Helper()
-	_ = term.SetReadDeadline(time.Now().Add(20 * time.Second)) // a terminal that cannot has none
+	_ = term.SetReadDeadline(time.Now().Add(60 * time.Second)) // a terminal that cannot has none
 	var got strings.Builder
 	buf := make([]byte, 1)
 	for !strings.HasSuffix(got.String(), want) {

@@ -415,7 +415,7 @@ func TestJailTerminal(t *testing.T) {
 		if _, err := term.WriteString(say); err != nil {
 			t.Fatal(err)
 		}
-		if err := term.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := term.SetReadDeadline(time.Now().Add(60 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		var got strings.Builder

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 const program = "./.attacker"
 
 // patience bounds everything that should happen soon.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // lab is a session with a jail, and a home of its own.
 type lab struct {
