@@ -19,7 +19,18 @@ func main() {
 	os.Exit(code)
 }
 
+// floorArg makes this program a server of the official SDK that does nothing but
+// start programs: what any server on that SDK costs, without a sandbox.
+const floorArg = "serve-mcp-without-a-sandbox"
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == floorArg {
+		if err := serveFloor(ctx); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 1
+		}
+		return 0
+	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	jsonFile := flags.String("json", "", "write the figures to this `file` too")

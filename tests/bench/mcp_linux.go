@@ -30,6 +30,11 @@ type mcpSession struct {
 func newMCPSession(l *lab, bin, dir string) (*mcpSession, error) {
 	cmd := exec.Command(bin, "serve", "--protocol", "mcp", "--working-dir", dir, "--undo-dir", dir+".undo", "--log-level", "error")
 	cmd.Env = append(environ(), "XDG_RUNTIME_DIR="+l.scratch, "XDG_STATE_HOME="+l.scratch)
+	return startMCP(cmd)
+}
+
+// startMCP starts a server and says hello.
+func startMCP(cmd *exec.Cmd) (*mcpSession, error) {
 	cmd.Stderr = os.Stderr
 	s := &mcpSession{cmd: cmd}
 	var err error
@@ -129,8 +134,20 @@ func benchMCP(ctx context.Context, l *lab, r *report, rounds int) (err error) {
 	return mcpGrep(ctx, r, s, dir, 4*rounds)
 }
 
+// execute runs a command by execute_command.
+func (s *mcpSession) execute(command string) error {
+	var res struct {
+		ExitCode *int `json:"exit_code"`
+	}
+	err := s.tool("execute_command", map[string]any{"command": command}, &res)
+	if err == nil && (res.ExitCode == nil || *res.ExitCode != 0) {
+		err = fmt.Errorf("%s failed", command)
+	}
+	return err
+}
+
 // mcpExec compares execute_command with the same shell started by this process,
-// and shows the layers between: a session's step, the jail's control channel, and
+// and shows the layers between: a server of the SDK without a sandbox, a session's step, the jail's control channel, and
 // the session (setsid) that every command gets, so that all of it can be ended:
 // the kernel makes it a scheduling group of its own. All shells have pipes for
 // their output.
@@ -154,22 +171,25 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close(ctx)) }()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	bare := exec.Command(self, floorArg)
+	bare.Dir = dir
+	floor, err := startMCP(bare)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, floor.Close()) }()
 	id := int64(0)
 	argv := []string{"sh", "-c", "true"}
 	sides := []struct {
 		name string
 		run  func() error
 	}{
-		{"execute_command", func() error {
-			var res struct {
-				ExitCode *int `json:"exit_code"`
-			}
-			err := s.tool("execute_command", map[string]any{"command": argv[2]}, &res)
-			if err == nil && (res.ExitCode == nil || *res.ExitCode != 0) {
-				err = errors.New("true failed")
-			}
-			return err
-		}},
+		{"execute_command", func() error { return s.execute(argv[2]) }},
+		{"the SDK's server, without a sandbox", func() error { return floor.execute(argv[2]) }},
 		{"a step of a session", func() error {
 			return piped(func(w *os.File) error {
 				_, err := session.Run(ctx, actors.RunRequest{Argv: argv, Env: environ(), Stdout: w, Stderr: w})
@@ -202,7 +222,7 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 		}
 	}
 	last := len(sides) - 1
-	for i, goal := range []float64{1.3, 0, 0, 0} {
+	for i, goal := range []float64{1.3, 0, 0, 0, 0} {
 		r.ratio("sh -c true / os/exec of it", sides[i].name, median(took[i]), median(took[last]), goal)
 	}
 	return nil

@@ -10,3 +10,5 @@ import (
 func measure(context.Context, *report, choice, int) (map[string]string, error) {
 	return nil, errors.ErrUnsupported
 }
+
+func serveFloor(context.Context) error { return errors.ErrUnsupported }
