@@ -222,6 +222,7 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 		}
 	}
 	last := len(sides) - 1
+	r.ratio("sh -c true over MCP / the same without a sandbox", "execute_command", median(took[0]), median(took[1]), 1.3)
 	for i, goal := range []float64{1.3, 0, 0, 0, 0} {
 		r.ratio("sh -c true / os/exec of it", sides[i].name, median(took[i]), median(took[last]), goal)
 	}
