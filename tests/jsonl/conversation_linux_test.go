@@ -252,7 +252,7 @@ func (p *player) finish() {
 	for id := range ids {
 		about := func(list []string) (some []string) {
 			for _, text := range list {
-				if idOf(text) == id {
+				if idOf(text) == id && !unordered(text) {
 					some = append(some, text)
 				}
 			}

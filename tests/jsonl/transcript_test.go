@@ -169,6 +169,12 @@ func (b *block) endsBefore(l line) bool {
 	return false
 }
 
+// unordered tells whether a message may come before or after the response to its
+// request: the end of a step that is no command's.
+func unordered(text string) bool {
+	return strings.HasPrefix(text, `{"type":"event.step_completed"`) && strings.Contains(text, `"type":"api"`)
+}
+
 // idOf is the id of a request, or the id of the request that a message is about.
 func idOf(text string) string {
 	var m struct {
