@@ -15,6 +15,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/tests/require"
@@ -39,7 +40,12 @@ func start(t *testing.T) (hypervisor.Guest, string) {
 			if err != nil {
 				return err
 			}
-			srv, err := fuse.NewServer(fs.NewNodeFS(root, &fs.Options{}), "/dev/fd/"+strconv.Itoa(int(tr.File.Fd())), &fuse.MountOptions{})
+			fd, err := unix.FcntlInt(tr.File.Fd(), unix.F_DUPFD_CLOEXEC, 0) // the server closes the number
+			_ = tr.File.Close()
+			if err != nil {
+				return err
+			}
+			srv, err := fuse.NewServer(fs.NewNodeFS(root, &fs.Options{}), "/dev/fd/"+strconv.Itoa(fd), &fuse.MountOptions{})
 			if err != nil {
 				return err
 			}
