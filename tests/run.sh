@@ -103,8 +103,7 @@ if [ "$mode" = all ]; then
     say "fuzzing, a moment each"
     grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:[0-9]*:func /:/' | sort |
         while IFS=: read -r file target; do
-            tally check "$target ($(dirname "$file"))" \
-                go test -run='^$' -fuzz="^$target\$" -fuzztime=5s -fuzzminimizetime=5s "$(dirname "$file")"
+            tally check "$target ($(dirname "$file"))" tests/fuzz.sh "$target" "$(dirname "$file")" 5s
         done
 fi
 
