@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/ninep"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
@@ -120,7 +121,11 @@ func (s *guestSide) serve(ctx context.Context, l *lab, t hypervisor.Transport) e
 	}
 	owner := &fuse.Owner{UID: t.UID, GID: t.GID}
 	if s.label == "intercepted" {
-		session, err := direct.Open(ctx, direct.Options{Dir: s.dir, Undo: s.dir + ".undo", File: t.File, Sync: t.Sync, Drop: t.Drop, Owner: owner})
+		session, err := direct.Open(ctx, direct.Options{
+			Dir: s.dir, Undo: s.dir + ".undo", File: t.File, Sync: t.Sync, Drop: t.Drop, Owner: owner,
+			// Nothing is evicted or compressed while something else is measured.
+			Limits: undolog.Limits{LogBytes: -1, StepCount: -1, StepBytes: -1, AdoptedRaw: 1 << 40},
+		})
 		if err == nil {
 			s.session = session
 			s.lab.stops = append(s.lab.stops, session.Close)
