@@ -86,8 +86,6 @@ func (t *Tree) create(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, n
 	n := t.lookup(&st, parent, name, true)
 	if err := t.settle(m, n, parent, name, made(mode, "")); err != nil {
 		_ = hostfs.Close(fd)
-		t.unref(n)
-		m.end(nil, err)
 		return err
 	}
 	t.opened(n, fd, in.Flags, &st, &out.OpenOut)

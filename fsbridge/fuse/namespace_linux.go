@@ -85,8 +85,6 @@ func (t *Tree) make(opcode Opcode, kind fsbridge.Kind, cancel <-chan struct{}, h
 	}
 	n := t.lookup(&st, parent, name, true)
 	if err := t.settle(m, n, parent, name, made(mode, target)); err != nil {
-		t.unref(n)
-		m.end(nil, err)
 		return status(err)
 	}
 	m.end(n, nil)
@@ -143,17 +141,18 @@ func (t *Tree) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *f
 	}
 	var st hostfs.Stat
 	err = t.naming(d, name, "", func() (err error) { st, err = t.link(n, d.fd, name); return err })
-	if err == nil {
-		err = t.followLink(n, parent, name)
-	}
 	if err != nil {
 		m.end(nil, err)
 		return status(err)
 	}
+	err = t.followLink(n, parent, name)
 	n.bind(parent, name, false)
 	n.flags.And(^flagTmpfile)
-	t.ref(n)
 	m.end(n, nil)
+	if err != nil {
+		return status(err)
+	}
+	t.ref(n)
 	t.entry(n, &st, watched, out)
 	return fuse.OK
 }
@@ -227,12 +226,13 @@ func (t *Tree) remove(kind fsbridge.Kind, cancel <-chan struct{}, header *fuse.I
 		return err
 	}
 	err = t.naming(d, "", name, func() error { return t.performRemove(m, n, &st) })
+	var noted error
 	if err == nil {
 		n.unbind(parent, name)
-		err = t.forgetName(parent, name)
+		noted = t.forgetName(parent, name)
 	}
-	m.end(nil, err)
-	return err
+	m.end(nil, err) // the name is gone, whatever became of the note
+	return errors.Join(err, noted)
 }
 
 // performRemove takes the name away, unless the capture was the removal. The
@@ -329,9 +329,10 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	if oldDir == newDir && flags&unix.RENAME_EXCHANGE == 0 {
 		removed = oldName
 	}
-	err = t.naming(nd, newName, removed, func() error { return t.performRename(m, n, victim, oldDir, newDir) })
+	var noted error
+	err = t.naming(nd, newName, removed, func() (err error) { noted, err = t.performRename(m, n, victim, oldDir, newDir); return err })
 	m.end(nil, err)
-	return err
+	return errors.Join(err, noted)
 }
 
 // renamable refuses what the host would refuse, before anything is captured.
@@ -351,7 +352,8 @@ func renamable(st, vst *hostfs.Stat, exists bool, flags uint32) error {
 	return nil
 }
 
-func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) error {
+// performRename renames, and notes that if it could; noted says that it could not.
+func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) (noted, err error) {
 	op := &m.op
 	exchange := op.Flags&unix.RENAME_EXCHANGE != 0
 	if victim != nil && !exchange {
@@ -359,21 +361,21 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) error
 	}
 	t.renames.Lock()
 	defer t.renames.Unlock()
-	err := hostfs.RenameAt(op.DirFD, op.Name, op.NewDirFD, op.NewName, op.Flags)
+	err = hostfs.RenameAt(op.DirFD, op.Name, op.NewDirFD, op.NewName, op.Flags)
 	switch {
 	case err != nil:
 		if victim != nil {
 			t.adopt(victim)
 		}
-		return err
+		return nil, err
 	case exchange:
 		victim.move(newDir, op.NewName, oldDir, op.Name)
 	case victim != nil:
 		victim.unbind(newDir, op.NewName)
 	}
-	err = t.followMove(oldDir, op.Name, newDir, op.NewName, exchange)
+	noted = t.followMove(oldDir, op.Name, newDir, op.NewName, exchange)
 	n.move(oldDir, op.Name, newDir, op.NewName)
-	return err
+	return noted, nil
 }
 
 // replace prepares victim for losing the name that a rename takes. An open that is on

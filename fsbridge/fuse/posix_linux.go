@@ -14,6 +14,9 @@ import (
 
 // What of a Tree is different with Options.Posix: on the host there are plain
 // files and directories only, which their owner can read and write.
+//
+// What could not be noted is an error to the workload, but not to the Interceptor:
+// that is told what has happened on the host, or it would not be undone.
 
 // checkName refuses what cannot be made.
 func (t *Tree) checkName(name string) error {
@@ -105,7 +108,8 @@ func (t *Tree) remember(n *node, change fsbridge.PosixChange) error {
 	return t.opts.Posix.Set(path, change)
 }
 
-// settle notes what m has made as name in parent.
+// settle notes what m has made as name in parent. If it cannot, that is removed
+// again, and m has ended.
 func (t *Tree) settle(m *mutation, n, parent *node, name string, change fsbridge.PosixChange) error {
 	if t.opts.Posix == nil {
 		return nil
@@ -119,8 +123,13 @@ func (t *Tree) settle(m *mutation, n, parent *node, name string, change fsbridge
 	if n.isDir() {
 		remove = hostfs.RmdirAt
 	}
-	err = errors.Join(err, remove(m.op.DirFD, name))
-	n.unbind(parent, name)
+	if rerr := remove(m.op.DirFD, name); rerr != nil { // it is there to stay, and the log must know
+		m.end(n, nil)
+	} else {
+		n.unbind(parent, name)
+		m.end(nil, err)
+	}
+	t.unref(n)
 	return err
 }
 

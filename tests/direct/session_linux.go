@@ -39,6 +39,7 @@ type Options struct {
 	Sync, Drop func(context.Context) error
 	TTL        time.Duration
 	Owner      *fuse.Owner
+	Posix      fsbridge.Posix
 	Limits     undolog.Limits
 }
 
@@ -57,7 +58,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 		s.Recovery, err = s.Log.Recover(ctx)
 	}
 	if err == nil {
-		err = s.serve(o, fuse.Options{Root: s.root, Hooks: s.hooks, Owner: o.Owner})
+		err = s.serve(o, fuse.Options{Root: s.root, Hooks: s.hooks, Owner: o.Owner, Posix: o.Posix})
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
