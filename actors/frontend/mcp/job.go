@@ -44,7 +44,7 @@ func (s *Server) start(call context.Context, live actors.Live, tool string, f fu
 	ctx, j.cancel = context.WithCancel(logctx.With(s.ctx, about))
 	from := actors.Origin{Frontend: "mcp", RequestID: about.RequestID, Tool: tool}
 	unsubscribe := live.Subscribe(func(e actors.Event) { j.hear(e, from) }, actors.EventSafeguardTriggered, actors.EventSafeguardDecided)
-	s.ready.run(s.ctx, &s.wg, func() {
+	s.wg.Go(func() {
 		defer j.cancel()
 		defer unsubscribe()
 		j.result, j.err = f(ctx, from)

@@ -1,22 +1,19 @@
 package mcp
 
 import (
-	"context"
 	"errors"
 	"io"
 	"sync"
 )
 
 // ready holds what the next command needs and what would take time then: the
-// pipes of its output, and a goroutine whose stack has grown already. What can be
-// done after an answer waits here, too. The zero value holds nothing. It is safe
+// pipes of its output. What can be done after an answer waits here, too. The zero value holds nothing. It is safe
 // for concurrent use.
 type ready struct {
 	mu      sync.Mutex
 	streams []*stream
 	left    []func()
 	shut    bool
-	idle    chan func() // to the goroutine that waits, if there is one
 }
 
 // take returns pipes for what a command writes to stdout and stderr.
@@ -86,47 +83,4 @@ func (r *ready) close() error {
 	r.tidy()
 	r.mu.Unlock()
 	return discard(list)
-}
-
-// run calls f on another goroutine. One that has ended its work waits for more
-// until ctx ends.
-func (r *ready) run(ctx context.Context, wg *sync.WaitGroup, f func()) {
-	r.mu.Lock()
-	idle := r.idle
-	r.idle = nil
-	r.mu.Unlock()
-	if idle != nil {
-		wg.Add(1) // for f; the goroutine counts for itself
-		idle <- func() { defer wg.Done(); f() }
-		return
-	}
-	wg.Go(func() {
-		for next := make(chan func(), 1); f != nil; {
-			f()
-			f = r.wait(ctx, next)
-		}
-	})
-}
-
-// wait returns what to do next, or nil.
-func (r *ready) wait(ctx context.Context, next chan func()) func() {
-	r.mu.Lock()
-	if r.idle != nil { // one is enough
-		r.mu.Unlock()
-		return nil
-	}
-	r.idle = next
-	r.mu.Unlock()
-	select {
-	case f := <-next:
-		return f
-	case <-ctx.Done():
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.idle == next {
-		r.idle = nil
-		return nil
-	}
-	return <-next // it was taken: the function is there, or comes
 }
