@@ -14,6 +14,10 @@ import (
 // ErrClosed is what is left of a channel after its end.
 var ErrClosed = errors.New("control: the guest has ended")
 
+// NoDirectory is how the Reason of a [StartError] begins if the working directory is
+// why a command did not start.
+const NoDirectory = "working directory "
+
 // StartError says that the guest could not start a command.
 type StartError struct {
 	ExitCode int // 126 or 127

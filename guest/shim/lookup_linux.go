@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
 )
 
 // lookup finds a program as execvp does, with the command's own PATH and
@@ -14,10 +16,10 @@ import (
 func lookup(name, dir string, env []string) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
-		return "", fmt.Errorf("working directory %s: %w", dir, err)
+		return "", fmt.Errorf(control.NoDirectory+"%s: %w", dir, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return "", fmt.Errorf("working directory %s: %w", dir, unix.ENOTDIR)
+		return "", fmt.Errorf(control.NoDirectory+"%s: %w", dir, unix.ENOTDIR)
 	}
 	if name == "" {
 		return "", fmt.Errorf("%q: %w", name, errNotFound)

@@ -34,7 +34,7 @@ func Exec(ctx context.Context, h *control.Host, kind string, believed bool, c hy
 	case errors.As(err, &se):
 		return nil, &hypervisor.StartError{
 			Argv0: c.Argv[0], ExitCode: se.ExitCode, Err: errors.New(strings.TrimPrefix(se.Reason, c.Argv[0]+": ")),
-			NoDirectory: se.ExitCode == 126 && strings.HasPrefix(se.Reason, "working directory "), // guest/shim's words
+			NoDirectory: se.ExitCode == 126 && strings.HasPrefix(se.Reason, control.NoDirectory),
 		}
 	case errors.Is(err, control.ErrTooLarge):
 		return nil, &hypervisor.StartError{Argv0: c.Argv[0], ExitCode: 126, Err: errors.New("arguments and environment exceed 1 MiB")}
