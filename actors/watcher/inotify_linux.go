@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -30,9 +29,8 @@ const (
 // and reported.
 type inotify struct {
 	root string
-	file *os.File
-	conn syscall.RawConn
-	fd   int // of file, while mu is held and closed is not set
+	fd   int // while mu is held and closed is not set
+	wait *alarm
 	buf  []byte
 
 	mu     sync.Mutex
@@ -58,11 +56,11 @@ func newSource(root string) (Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
-	s := &inotify{root: root, file: os.NewFile(uintptr(fd), "inotify"), fd: fd, buf: make([]byte, inotifyBuffer),
+	s := &inotify{root: root, fd: fd, buf: make([]byte, inotifyBuffer),
 		byWD: map[int32]*watched{}, moving: map[uint32]*watched{}}
 	s.top = &watched{src: s, wd: -1}
-	if s.conn, err = s.file.SyscallConn(); err != nil {
-		_ = s.file.Close()
+	if s.wait, err = newAlarm(fd); err != nil {
+		_ = unix.Close(fd)
 		return nil, err
 	}
 	return s, nil
@@ -70,9 +68,12 @@ func newSource(root string) (Source, error) {
 
 func (s *inotify) Close() error {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return os.ErrClosed
+	}
 	s.closed = true
-	s.mu.Unlock()
-	return s.file.Close()
+	return errors.Join(s.wait.close(), unix.Close(s.fd))
 }
 
 // ID implements [Dir].
@@ -201,32 +202,22 @@ func (s *inotify) drop(d *watched, gone *[]hostfs.ID) {
 
 // Read implements [Source].
 func (s *inotify) Read() (b Batch, err error) {
-	n := 0
-	rerr := s.conn.Read(func(fd uintptr) bool {
-		n, err = unix.Read(int(fd), s.buf)
-		return !errors.Is(err, unix.EAGAIN)
-	})
-	for reads := 1; ; reads++ {
-		if err = errors.Join(rerr, err); err != nil {
+	for reads := 0; reads < inotifyReads; {
+		n, err := s.read(&b)
+		switch {
+		case n > 0:
+			reads++
+			continue
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil && !errors.Is(err, unix.EAGAIN):
 			return b, err
 		}
-		if n <= 0 {
+		if reads > 0 {
 			break
 		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			return b, os.ErrClosed
-		}
-		s.take(s.buf[:n], &b)
-		if reads == inotifyReads {
-			s.mu.Unlock()
-			break
-		}
-		n, err = unix.Read(s.fd, s.buf)
-		s.mu.Unlock()
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-			break
+		if err := s.wait.next(); err != nil {
+			return b, err
 		}
 	}
 	s.mu.Lock()
@@ -243,6 +234,20 @@ func (s *inotify) Read() (b Batch, err error) {
 		}
 	}
 	return b, nil
+}
+
+// read takes in what is there, as far as one buffer holds it.
+func (s *inotify) read(b *Batch) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, os.ErrClosed
+	}
+	n, err := unix.Read(s.fd, s.buf)
+	if n > 0 {
+		s.take(s.buf[:n], b)
+	}
+	return n, err
 }
 
 // verify gives d up if it is not where we believe.
