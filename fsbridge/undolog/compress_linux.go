@@ -286,7 +286,13 @@ func (l *Log) removePacked(ctx context.Context, dirfd int, p *stepPack, blobs []
 // removeBlob removes one adopted inode; of a directory never a part only.
 func (l *Log) removeBlob(sub int, b adoptedBlob) error {
 	if b.stat.IsDir() {
-		return l.discardDir(sub, blobName(b.obj))
+		err := l.discardDir(sub, blobName(b.obj))
+		if errors.Is(err, unix.EACCES) { // one that its owner may not write to cannot be moved; the records have its mode
+			if err = hostfs.ChmodAt(sub, blobName(b.obj), b.stat.Mode|0o700); err == nil {
+				err = l.discardDir(sub, blobName(b.obj))
+			}
+		}
+		return err
 	}
 	if err := faultPoint("pack.unlink"); err != nil {
 		return err
