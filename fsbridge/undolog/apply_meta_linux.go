@@ -169,6 +169,7 @@ func (e *engine) setMeta(fd int, n *node, xattrs []hostfs.Xattr, hasXattrs bool)
 		return err
 	}
 	m := &n.Meta
+	unsure := hasXattrs // of the mode: an ACL changes it, and chown may clear bits
 	if st.Mode&unix.S_IFMT != n.typ {
 		return hostfs.ErrChanged
 	}
@@ -176,15 +177,14 @@ func (e *engine) setMeta(fd int, n *node, xattrs []hostfs.Xattr, hasXattrs bool)
 		if err := hostfs.ChownFD(fd, int(m.UID), int(m.GID)); err != nil && !errors.Is(err, syscall.EPERM) {
 			return err
 		}
-		st.Mode = ^uint32(0) // chown may have cleared bits
+		unsure = true
 	}
 	if hasXattrs {
 		if err := e.setXattrs(fd, xattrs); err != nil {
 			return err
 		}
-		st.Mode = ^uint32(0)
 	}
-	if n.typ != unix.S_IFLNK && st.Mode&0o7777 != m.Mode&0o7777 {
+	if n.typ != unix.S_IFLNK && (unsure || st.Mode&0o7777 != m.Mode&0o7777) {
 		if err := hostfs.ChmodFD(fd, m.Mode&0o7777); err != nil {
 			return err
 		}
