@@ -49,6 +49,7 @@ type engine struct {
 	lost      []string // what can be neither found nor made
 	fresh     int
 	buf       []byte
+	looks     map[hostfs.ID]*look // what was seen in directories that are done
 
 	warnings []string
 	changes  []fsbridge.Change

@@ -123,7 +123,7 @@ func (e *engine) metaAll(ctx context.Context) error {
 	for i := len(e.final) - 1; i >= 0; i-- {
 		n := e.final[i]
 		e.changedInode(e.idOf(n)) // at least its mtime
-		if n.Created {
+		if _, granted := e.granted[n.Obj]; n.Created || n.right && !granted {
 			continue
 		}
 		if err := e.metaOf(n); err != nil {

@@ -47,6 +47,8 @@ type node struct {
 	goes    bool // to a binding, in this apply
 	// occupies: it is where something else should be.
 	occupies bool
+	came     bool // was put where it is by this run
+	right    bool // a directory whose metadata was put right by this run
 	stays    bool // some touched binding has it, and rightly so
 }
 

@@ -189,6 +189,13 @@ func (e *engine) setMade(n *node, id hostfs.ID) {
 
 // attachAll puts every object where it should be, parents first.
 func (e *engine) attachAll(ctx context.Context) error {
+	f := e.follow()
+	return errors.Join(e.attachFrom(f), f.wait())
+}
+
+// attachFrom goes through the directories from the root on, and tells f of those
+// that are done.
+func (e *engine) attachFrom(f *follower) error {
 	queue := []*node{e.t.nodes[rootObj]}
 	if queue[0] == nil {
 		return nil
@@ -203,10 +210,11 @@ func (e *engine) attachAll(ctx context.Context) error {
 		d := queue[0]
 		queue = queue[1:]
 		e.final = append(e.final, d)
-		binds := e.t.binds[d.Obj]
+		binds, wrong := e.t.binds[d.Obj], false
 		for i := range binds {
 			b := &binds[i]
 			if b.wrong {
+				wrong = true
 				if err := e.attach(d, b); err != nil {
 					return fmt.Errorf("put %q back: %w", e.path(d)+"/"+b.name, err)
 				}
@@ -214,6 +222,9 @@ func (e *engine) attachAll(ctx context.Context) error {
 			if b.want != nil {
 				visit(b.want)
 			}
+		}
+		if wrong {
+			f.pass(d)
 		}
 		for _, c := range e.t.children[d.Obj] {
 			if c.place.kind == inTree {
@@ -254,6 +265,7 @@ func (e *engine) attach(d *node, b *bind) error {
 		return err
 	}
 	n.place = place{inTree, d.Obj, b.name}
+	n.came = true
 	e.restored++
 	return nil
 }

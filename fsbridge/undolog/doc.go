@@ -197,7 +197,9 @@
 // binding and should not is renamed into inverse/blobs/ (under its number, or
 // "x<n>" if that is taken); what is missing is renamed from the target's blobs,
 // linked, or made under inverse/blobs/<obj/128>/m<obj> and renamed; contents
-// and metadata follow, directories last and deepest first. Everything starts
+// and metadata of files follow. A directory's metadata is put right when all is in
+// it, by another goroutine, or last, deepest first, if its mode stands in the way of
+// what is below or it has attributes. Everything starts
 // from the actual state, so that it can begin anew after a kill: objects are
 // found by number under the touched bindings, by name under untouched ones,
 // and in blobs. At the end inverse/ becomes redo/<id> (undo) or steps/<id>

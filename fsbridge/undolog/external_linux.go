@@ -180,10 +180,10 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, strays []hostfs.Stat)
 // restamp is called after an undo, a redo or a rollback: what the target and
 // the inverse (nil if it was thrown away) name is now as we left it, and so are
 // the strays. remap holds directories that were made anew.
-func (l *Log) restamp(target *stepRecords, inverse *touched, strays []hostfs.Stat, remap map[hostfs.ID]hostfs.ID) error {
+func (l *Log) restamp(e *engine, inverse *touched, remap map[hostfs.ID]hostfs.ID) error {
 	defer l.endStamps()
-	t := newTouched().add(target)
-	t.extra = strays
+	t := newTouched().add(e.t.rec)
+	t.extra, t.looks = e.strays(), e.looks
 	if inverse != nil { // what it does not know was put there by this undo
 		for dir, names := range inverse.names {
 			t.names[dir] = append(t.names[dir], names...)

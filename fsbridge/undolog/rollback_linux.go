@@ -396,7 +396,7 @@ func (l *Log) settled(e *engine, inverse *touched, made []madeRecord) error {
 		}
 		numbers[m.old] = m.new
 	}
-	return l.restamp(e.t.rec, inverse, e.strays(), numbers)
+	return l.restamp(e, inverse, numbers)
 }
 
 // strays describes the files that the target or the inverse has in a blob, or

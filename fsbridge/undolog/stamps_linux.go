@@ -27,6 +27,8 @@ type touched struct {
 	strays map[hostfs.ID]struct{}
 	// remap holds directories that were made anew: old to new.
 	remap map[hostfs.ID]hostfs.ID
+	// looks is what was seen already, by directory.
+	looks map[hostfs.ID]*look
 }
 
 func newTouched() *touched {
@@ -68,11 +70,13 @@ func (t *touched) addObject(o *objectRecord, parent hostfs.ID) {
 type seenName struct {
 	Dir  hostfs.ID
 	Path string // of the directory
-	FD   int    // of the directory, O_PATH or readable
+	FD   int    // of the directory, O_PATH or readable; -1 if it was looked at before
 	Name string
 	Stat *hostfs.Stat
 	// Inside: the directory was made by the steps in question.
 	Inside bool
+	// Content is what contentOf found when it was looked at before.
+	Content uint64
 }
 
 func (s *seenName) full() string { return joinPath(s.Path, s.Name) }
@@ -155,7 +159,10 @@ const coarseBytes = 64 << 10
 
 // contentOf hashes a small file's content if the table needs that.
 func (s *stampTable) contentOf(n *seenName) uint64 {
-	if !s.coarse || n.FD <= 0 || !n.Stat.IsRegular() || n.Stat.Size > coarseBytes {
+	if n.FD < 0 {
+		return n.Content
+	}
+	if !s.coarse || n.FD == 0 || !n.Stat.IsRegular() || n.Stat.Size > coarseBytes {
 		return 0
 	}
 	fd, err := hostfs.OpenVerified(n.FD, n.Name, n.Stat.ID, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOATIME)

@@ -107,7 +107,14 @@ func (v *visitor) fail(err error) {
 // and returns with it, but looks around without.
 func (v *visitor) visitDir(d seenDir) {
 	v.mu.Unlock()
-	fd, names, err := v.open(d)
+	seen, names, complete := v.known(d)
+	v.mu.Lock()
+	if more, err := v.saw(d, -1, seen); err != nil || !more || complete && len(names) == 0 {
+		v.fail(err)
+		return
+	}
+	v.mu.Unlock()
+	fd, names, err := v.open(d, names, !complete)
 	if err != nil {
 		v.mu.Lock()
 		v.fail(gone(err))
@@ -118,24 +125,51 @@ func (v *visitor) visitDir(d seenDir) {
 		if !first {
 			v.mu.Unlock()
 		}
-		some := names[:min(len(names), 128)]
-		names = names[len(some):]
-		stats, errs := make([]hostfs.Stat, len(some)), make([]error, len(some))
-		for i, name := range some {
-			stats[i], errs[i] = hostfs.StatAt(fd, name)
+		some := make([]sight, min(len(names), 128))
+		for i, name := range names[:len(some)] {
+			some[i].name = name
+			some[i].stat, some[i].err = hostfs.StatAt(fd, name)
 		}
+		names = names[len(some):]
 		v.mu.Lock()
-		if more, err := v.saw(d, fd, some, stats, errs); err != nil || !more {
+		if more, err := v.saw(d, fd, some); err != nil || !more {
 			v.fail(err)
 			return
 		}
 	}
 }
 
-// open opens a directory and says which names in it are of interest.
-func (v *visitor) open(d seenDir) (fd int, names []string, err error) {
-	names, flags := v.t.names[d.id], unix.O_PATH|unix.O_DIRECTORY
+// known says what is known already of a directory, and which names are to be
+// looked at; without complete there may be more.
+func (v *visitor) known(d seenDir) (seen []sight, names []string, complete bool) {
+	w := v.t.looks[d.id]
+	if d.inside && (w == nil || !w.all) {
+		return nil, nil, false
+	}
 	if d.inside {
+		for i := range w.sights {
+			if !w.sights[i].looked {
+				names = append(names, w.sights[i].name)
+			}
+		}
+	} else {
+		names = slices.Clone(v.t.names[d.id])
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
+	if w == nil {
+		return nil, names, true
+	}
+	if !d.inside {
+		names = slices.DeleteFunc(names, func(name string) bool { s := w.find(name); return s != nil && s.looked })
+	}
+	return w.sights, names, true
+}
+
+// open opens a directory; with list it says which names are in it.
+func (v *visitor) open(d seenDir, names []string, list bool) (fd int, all []string, err error) {
+	flags := unix.O_PATH | unix.O_DIRECTORY
+	if list {
 		flags = unix.O_RDONLY | unix.O_DIRECTORY
 	}
 	if fd, err = hostfs.OpenBeneath(v.root.FD(), d.path, flags); err != nil {
@@ -145,33 +179,38 @@ func (v *visitor) open(d seenDir) (fd int, names []string, err error) {
 	if err == nil && st.ID != d.id {
 		err = unix.ENOENT
 	}
-	if err == nil && d.inside {
+	if err == nil && list {
 		var entries []hostfs.Dirent
 		entries, err = hostfs.ReadDir(fd)
 		names = make([]string, 0, len(entries))
 		for _, e := range entries {
 			names = append(names, e.Name)
 		}
+		slices.Sort(names)
 	}
 	if err != nil {
 		_ = hostfs.Close(fd)
 		return -1, nil, err
 	}
-	slices.Sort(names)
-	return fd, slices.Compact(names), nil
+	return fd, names, nil
 }
 
-// saw passes on what was seen of names in the directory d behind fd. A directory
-// that cannot be looked into any more has no more names. It needs mu.
-func (v *visitor) saw(d seenDir, fd int, names []string, stats []hostfs.Stat, errs []error) (more bool, err error) {
+// saw passes on what was seen of names in the directory d behind fd, or, if that
+// is negative, what was looked at before. A directory that cannot be looked into
+// any more has no more names. It needs mu.
+func (v *visitor) saw(d seenDir, fd int, sights []sight) (more bool, err error) {
 	s := seenName{Dir: d.id, Path: d.path, FD: fd, Inside: d.inside}
-	for i, name := range names {
-		st := &stats[i]
-		s.Name, s.Stat = name, st
-		if errors.Is(errs[i], unix.ENOENT) {
+	for i := range sights {
+		x := &sights[i]
+		if fd < 0 && !x.looked {
+			continue
+		}
+		st := &x.stat
+		s.Name, s.Stat, s.Content = x.name, st, x.content
+		if errors.Is(x.err, unix.ENOENT) {
 			s.Stat = nil
-		} else if errs[i] != nil {
-			return false, gone(errs[i])
+		} else if x.err != nil {
+			return false, gone(x.err)
 		}
 		if err := v.f(&s); err != nil {
 			return false, err
@@ -179,7 +218,7 @@ func (v *visitor) saw(d seenDir, fd int, names []string, stats []hostfs.Stat, er
 		if s.Stat != nil && st.IsDir() {
 			_, known := v.t.known[st.ID]
 			if !known || len(v.t.names[st.ID]) > 0 {
-				v.queue = append(v.queue, seenDir{id: st.ID, path: joinPath(d.path, name), inside: !known})
+				v.queue = append(v.queue, seenDir{id: st.ID, path: joinPath(d.path, x.name), inside: !known})
 			}
 		}
 	}
