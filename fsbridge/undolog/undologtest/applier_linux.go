@@ -80,14 +80,11 @@ func (n *node) Binding() (*fsbridge.Object, string, bool) {
 func (n *node) Open(flags int) (int, error) {
 	n.a.mu.Lock()
 	parent, name := n.parent, n.name
-	handle := -1
 	if len(n.handles) > 0 {
-		handle = n.handles[0]
+		defer n.a.mu.Unlock() // nobody closes it meanwhile
+		return hostfs.ReopenFD(n.handles[0], flags)
 	}
 	n.a.mu.Unlock()
-	if handle >= 0 {
-		return hostfs.ReopenFD(handle, flags)
-	}
 	if n == n.a.root {
 		return n.a.Root.OpenPath("", flags)
 	}
