@@ -75,6 +75,11 @@ const (
 	// makes a worker look for minSpin or longer before it waits again.
 	shortWait = 200 * time.Microsecond
 	minSpin   = 15 * time.Microsecond
+	// A goroutine that has done nothing but system calls for 10 ms loses its processor
+	// to Go's monitor, which then looks every 20 us, for milliseconds, whether there is
+	// another. With one short request after the other that took half as much processor
+	// time as they did. So a worker gives way before that.
+	wayAfter = 8 * time.Millisecond
 	// maxActive bounds the workers that share a backlog.
 	maxActive = 16
 )
@@ -96,6 +101,7 @@ type worker struct {
 
 	run   int           // requests since there was none
 	busy  time.Time     // when that became backlogRun
+	way   time.Time     // when it last gave way
 	spin  time.Duration // how long it is looked for the next request before waiting
 	start time.Time     // since when it is; zero for not
 }
@@ -363,6 +369,10 @@ func (w *worker) spins() bool {
 // waits waits for a request.
 func (w *worker) waits(maxSpin time.Duration) {
 	before := time.Now()
+	if before.Sub(w.way) > wayAfter {
+		w.way = before
+		runtime.Gosched()
+	}
 	w.Wait()
 	switch waited := time.Since(before); {
 	case waited > shortWait:
