@@ -332,8 +332,7 @@ func (c *conn) vring(m *message) ([]byte, error) {
 		q.enabled = m.u32(4) != 0
 		if q.running && !q.enabled {
 			// The ring stays started: its kicks count when it is enabled again.
-			q.running = false
-			q.base = q.lastAvail
+			q.halt()
 			return nil, nil
 		}
 		return nil, c.start(q)

@@ -49,6 +49,11 @@
 // (somebody decides) or takes long, another goroutine takes the next ones
 // ([fuse.Workers]), so that it holds up nobody.
 //
+// FORGETs, for which the first queue is, are the exception to being quick: nobody waits
+// for them, and a guest's kick and interrupt cost more than they do. The guest kicks
+// for them, and is told that they were taken, only when there are many, or when
+// nothing else came for some milliseconds ([queue.lazy]).
+//
 // A held request has no reference into the guest's memory. So a machine that
 // is paused (QMP stop) stops its rings at once, whatever is held (it waits for the
 // host's disk if that is being read, and for nothing else); when it goes

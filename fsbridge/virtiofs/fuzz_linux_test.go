@@ -68,7 +68,7 @@ func FuzzVirtqueue(f *testing.F) {
 		check1(t, err)
 		check1(t, q.start(c))
 		defer q.stop()
-		for range 3 * q.num {
+		for i := range 3 * q.num {
 			r, err := q.take(c)
 			if r == nil || err != nil {
 				return
@@ -90,7 +90,7 @@ func FuzzVirtqueue(f *testing.F) {
 			if _, err := r.finish(); err != nil {
 				t.Fatalf("what was checked cannot be written: %v", err)
 			}
-			q.await(c)
+			q.await(c, i%2 == 0)
 		}
 	})
 }

@@ -67,23 +67,48 @@ func (h *hand) Take() (uint64, bridge.Taken) {
 	return 0, bridge.Nothing
 }
 
+// lazyAfter is how long what is lazy lies there while nothing else comes, in ms.
+const lazyAfter = 10
+
 // Wait implements [bridge.Hand]. Only who waits has the guest kick.
 func (h *hand) Wait() {
+	if !h.await(true) && !h.kicked(lazyAfter) && !h.await(false) {
+		h.kicked(-1)
+	}
+}
+
+// await tells whether there is something to take in any queue; see [queue.await].
+func (h *hand) await(late bool) (there bool) {
 	c := h.c
+	var calls [4]*eventFD
+	told := calls[:0]
 	c.world.RLock()
-	there := false
 	for _, q := range c.queues {
-		there = q.await(c) || there
+		more, call := q.await(c, late)
+		there = there || more
+		if call != nil {
+			told = append(told, call)
+		}
 	}
 	c.world.RUnlock()
-	if there {
-		return
+	for _, call := range told {
+		call.signal()
+		call.release()
 	}
-	if _, err := unix.EpollWait(c.epoll, h.events[:], -1); err != nil && !errors.Is(err, syscall.EINTR) {
+	return there
+}
+
+// kicked waits for a kick, at most this many ms unless they are negative, and tells
+// whether there is reason to look.
+func (h *hand) kicked(ms int) bool {
+	c := h.c
+	n, err := unix.EpollWait(c.epoll, h.events[:], ms)
+	if err != nil && !errors.Is(err, syscall.EINTR) {
 		c.server.log.Error("epoll", "component", "virtiofs", "error", err)
 		c.ended.Store(true)
 		c.close()
 	}
+	return n != 0
 }
 
 // Perform implements [bridge.Hand].

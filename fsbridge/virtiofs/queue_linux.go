@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	bridge "github.com/codeagent/sandbox/fsbridge/fuse"
 )
 
 // queue is one virtqueue of a connection. What the front-end configures changes
@@ -34,6 +36,7 @@ type queue struct {
 	signalled uint16 // usedIdx when the guest was last called
 	valid     bool   // signalled is
 	waiting   []*request
+	owed      int // given back since the guest was last told, or had to be
 }
 
 // request is a chain of descriptors that the guest gave us.
@@ -91,18 +94,28 @@ func (q *queue) start(c *conn) error {
 // reset forgets the requests: their answers will be thrown away.
 func (q *queue) reset() {
 	q.life++
-	q.inFlight = 0
+	q.inFlight, q.owed = 0, 0
 	q.waiting = nil
 }
 
 // stop ends service. The caller holds world exclusively, so that nobody touches
 // the ring or the buffers of a request any more.
 func (q *queue) stop() {
-	q.running = false
-	q.base = q.lastAvail
+	q.halt()
 	q.ring = ring{}
 	q.kick.close()
 	q.kick = nil
+}
+
+// halt makes the ring wait where it is. Nobody will tell the guest later of what it
+// was given back.
+func (q *queue) halt() {
+	q.running = false
+	q.base = q.lastAvail
+	if q.owed > 0 {
+		q.owed = 0
+		q.call.signal()
+	}
 }
 
 // take returns the next chain that the guest made available, nil if there is none.
@@ -130,26 +143,48 @@ func (q *queue) take(c *conn) (r *request, err error) {
 	return r, err
 }
 
+// lazy returns how many requests of the queue may lie there, and how many answers,
+// before anybody is told. It is 0 but for the first queue, which has the guest's
+// FORGETs: nobody waits for those, and an emulated guest's kick and interrupt take
+// longer than they do. Whoever takes another request takes them along.
+func (q *queue) lazy(c *conn) int {
+	if q.index != 0 || !c.eventIdx {
+		return 0
+	}
+	return min(maxLazy, q.num/4)
+}
+
+// maxLazy bounds what a guest keeps in memory for FORGETs that it would have done with.
+const maxLazy = 64
+
 // await tells whether there is something to take. If not, the guest kicks when
-// there is. The caller holds world shared.
-func (q *queue) await(c *conn) (there bool) {
+// there is; if the queue is lazy and late is set, when there is more of it. Else the
+// guest is to be told of what it was given back: by call, with a reference. The
+// caller holds world shared.
+func (q *queue) await(c *conn, late bool) (there bool, call *eventFD) {
 	if !q.running {
-		return false
+		return false, nil
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.broken {
-		return false
+		return false, nil
 	}
 	err := guarded(func() error {
 		if c.eventIdx {
+			event := q.lastAvail
+			if late {
+				event += uint16(q.lazy(c))
+			} else {
+				call = q.due(c)
+			}
 			// Say when to kick, and look then: the other way round a kick is missed.
-			q.ring.setAvailEvent(q.lastAvail)
+			q.ring.setAvailEvent(event)
 		}
 		there = q.ring.availIdx() != q.lastAvail
 		return nil
 	})
-	return there || err != nil // of which take will tell
+	return there || err != nil, call // take will tell of the error
 }
 
 func (q *queue) takeOne(c *conn) (*request, error) {
@@ -239,19 +274,31 @@ func (r *request) give() (call *eventFD, err error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	want := false
 	err = guarded(func() error {
 		q.ring.setUsed(q.usedIdx, r.head, uint32(len(r.reply)+r.direct))
 		q.usedIdx++
 		q.ring.setUsedIdx(q.usedIdx)
 		q.inFlight--
-		want = q.wanted(c)
+		q.owed++
+		if !bridge.Silent(r.header.opcode) || q.owed > q.lazy(c) {
+			call = q.due(c)
+		}
 		return nil
 	})
-	if err == nil && want && q.call != nil && q.call.acquire() {
-		call = q.call
-	}
 	return call, err
+}
+
+// due returns the eventfd to signal, with a reference, if there are answers of which
+// the guest wants to be told. It looks into the guest's memory.
+func (q *queue) due(c *conn) *eventFD {
+	if q.owed == 0 {
+		return nil
+	}
+	q.owed = 0
+	if q.wanted(c) && q.call != nil && q.call.acquire() {
+		return q.call
+	}
+	return nil
 }
 
 // wanted tells whether the guest wants to be called now.
