@@ -57,10 +57,14 @@ func (a *app) serve(ctx context.Context, o serveOptions) (err error) {
 	if o.protocol != "stdio" && o.protocol != "mcp" {
 		return usageError{fmt.Errorf("--protocol: %q is not one of stdio, mcp", o.protocol)}
 	}
-	s := &server{a: a, in: a.stdin}
+	s := &server{a: a}
 	if s.env, err = environment(os.Environ(), nil); err != nil {
 		return err
 	}
+	if s.in, err = takeStdin(a.stdin, a.stderr); err != nil {
+		return err
+	}
+	defer s.in.Close()
 	if s.out, err = takeStdout(a.stdout, a.stderr); err != nil {
 		return err
 	}

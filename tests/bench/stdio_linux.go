@@ -101,34 +101,69 @@ func benchStdio(ctx context.Context, l *lab, r *report, rounds int) error {
 	if err != nil {
 		return err
 	}
-	alone, err := roundTrips(f, 1, 1000, "one")
-	if err != nil {
+	if err := statuses(ctx, f, r, rounds); err != nil {
 		return errors.Join(err, f.close())
 	}
-	var all []time.Duration
-	for i := range rounds + 1 {
-		took, err := roundTrips(f, asking, asked, "r"+strconv.Itoa(i))
-		if err != nil {
-			return errors.Join(err, f.close())
-		}
-		if i > 0 { // the first warms up
-			all = append(all, took...)
-		}
-	}
-	r.value("stdio", "session.status, one at a time, median", ms(percentile(alone, 50)), "ms", 0)
-	r.value("stdio", fmt.Sprintf("session.status, %d at once, median", asking), ms(percentile(all, 50)), "ms", 0)
-	r.value("stdio", fmt.Sprintf("session.status, %d at once, p99", asking), ms(percentile(all, 99)), "ms", 1)
 	return errors.Join(stream(f, r), f.close())
 }
 
-// roundTrips asks for the status, from n clients at once, each of them times
-// after another, and returns how long each answer took.
-func roundTrips(f *frontend, n, times int, prefix string) ([]time.Duration, error) {
+// statuses measures session.status, beside a cat that is sent as many answers:
+// what the client, two pipes and the machine take of the same.
+func statuses(ctx context.Context, f *frontend, r *report, rounds int) (err error) {
+	cat, err := newEcho(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cat.close()) }()
+	const ask, answer = `{"type":"session.status","request_id":"%s-%d"}`, `{"type":"response","request_id":"%s-%d","status":"ok"}`
+	alone, err := roundTrips(f, ask, 1, 1000, "one")
+	if err != nil {
+		return err
+	}
+	var ours, cats []time.Duration
+	for i := range 4*rounds + 1 {
+		took, err := roundTrips(f, ask, asking, asked, "r"+strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		echoed, err := roundTrips(cat, answer, asking, asked, "r"+strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		if i > 0 { // the first warms up
+			ours, cats = append(ours, took...), append(cats, echoed...)
+		}
+	}
+	r.value("stdio", "session.status, one at a time, median", ms(percentile(alone, 50)), "ms", 0)
+	r.value("stdio", fmt.Sprintf("session.status, %d at once, median", asking), ms(percentile(ours, 50)), "ms", 0)
+	r.value("stdio", fmt.Sprintf("session.status, %d at once, p99", asking), ms(percentile(ours, 99)), "ms", 1)
+	r.note("stdio", "as many lines through cat", fmt.Sprintf("median %.3g ms, p99 %.3g ms", ms(percentile(cats, 50)), ms(percentile(cats, 99))))
+	return nil
+}
+
+// newEcho is a program that answers with what it is asked.
+func newEcho(ctx context.Context) (*frontend, error) {
+	f := &frontend{cmd: exec.CommandContext(ctx, "cat")}
+	var err error
+	if f.in, err = f.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := f.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	f.out = bufio.NewReaderSize(out, 256<<10)
+	return f, f.cmd.Start()
+}
+
+// roundTrips asks, from n clients at once, each of them times after another, and
+// returns how long each answer took. A request is made of prefix and its client.
+func roundTrips(f *frontend, request string, n, times int, prefix string) ([]time.Duration, error) {
 	sent := make([]time.Time, n)
 	left := make([]int, n)
 	lines := make([][]byte, n)
 	for i := range n {
-		lines[i] = fmt.Appendf(nil, `{"type":"session.status","request_id":"%s-%d"}`+"\n", prefix, i)
+		lines[i] = fmt.Appendf(nil, request+"\n", prefix, i)
 		left[i] = times
 	}
 	took := make([]time.Duration, 0, n*times)

@@ -105,6 +105,31 @@ func (q *queue) putItem(ctx context.Context, it item) error {
 	}
 }
 
+// putResponses queues responses, for which there always is room.
+func (q *queue) putResponses(items []item) {
+	q.mu.Lock()
+	closed := q.closed
+	if !closed {
+		for i := range items {
+			q.used[items[i].class] += items[i].size()
+		}
+		q.items = append(q.items, items...)
+	}
+	q.mu.Unlock()
+	if closed {
+		for _, it := range items {
+			if it.written != nil {
+				it.written()
+			}
+		}
+		return
+	}
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
 // close refuses what comes from now on. The writer ends when it has written
 // what is queued.
 func (q *queue) close() {

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"runtime/debug"
 	"sync"
+
+	"github.com/codeagent/sandbox/messages/logctx"
 )
 
 // maxHeavy is how many answers of unbounded size are made at once, until they
@@ -140,9 +142,17 @@ func (rq *request) enter() {
 	}
 }
 
-// logs writes a line about the request: the context carries its id.
+// logs writes a line about the request: the context carries its id, unless it is
+// one of a batch.
 func (rq *request) logs(level slog.Level, text string, attrs ...any) {
-	rq.s.log.Log(rq.ctx, level, text, attrs...)
+	if !rq.s.log.Enabled(rq.ctx, level) {
+		return
+	}
+	ctx := rq.ctx
+	if rq.op.flags&batched != 0 {
+		ctx = logctx.With(ctx, logctx.Fields{RequestID: rq.id})
+	}
+	rq.s.log.Log(ctx, level, text, attrs...)
 }
 
 // perform carries the request out. A panic fails this request only.

@@ -283,9 +283,9 @@ func (s *Server) admit(rq *request) *Error {
 		return &Error{Code: TooManyRequests, Message: "too many requests are in flight; wait for responses"}
 	}
 	s.places[kind]++
-	rq.ctx, rq.cancel = logctx.With(s.ctx, logctx.Fields{RequestID: rq.id}), func(error) {}
-	if rq.op.flags&batched == 0 { // nobody can cancel one of a batch
-		rq.ctx, rq.cancel = context.WithCancelCause(rq.ctx)
+	rq.ctx, rq.cancel = s.ctx, func(error) {}
+	if rq.op.flags&batched == 0 { // nobody can cancel one of a batch, nor is anything done in its name
+		rq.ctx, rq.cancel = context.WithCancelCause(logctx.With(s.ctx, logctx.Fields{RequestID: rq.id}))
 	}
 	s.inflight[rq.id] = rq
 	return nil
@@ -333,7 +333,13 @@ func Operations() []string {
 // success is how a response to what was carried out begins; [ending] is the
 // rest.
 func success(id string) []byte {
-	b := make([]byte, 0, len(id)+64)
+	return appendSuccess(make([]byte, 0, len(id)+headSize), id)
+}
+
+// headSize is how much longer it is than an id that needs no escapes.
+const headSize = 48
+
+func appendSuccess(b []byte, id string) []byte {
 	b = append(b, `{"type":"response","request_id":`...)
 	return append(appendQuoted(b, id), `,"status":"ok"`...)
 }

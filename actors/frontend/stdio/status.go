@@ -45,7 +45,9 @@ type statusBatch struct {
 	s       *Server
 	mu      sync.Mutex // waiting, busy
 	waiting []*request
+	spare   []*request // empty: the next to become waiting
 	busy    bool
+	items   []item // empty, for answer
 }
 
 func (b *statusBatch) add(rq *request) {
@@ -64,22 +66,58 @@ func (b *statusBatch) run() {
 	for {
 		b.mu.Lock()
 		batch := b.waiting
-		b.waiting = nil
-		b.busy = len(batch) > 0
-		b.mu.Unlock()
-		if len(batch) == 0 {
+		if b.busy = len(batch) > 0; !b.busy {
+			b.mu.Unlock()
 			return
 		}
+		b.waiting, b.spare = b.spare, nil
+		b.mu.Unlock()
 		var payload json.RawMessage
 		st, err := b.s.status(b.s.ctx)
 		if err == nil {
 			payload, err = marshal(st)
 		}
-		end := ending(payload)
-		for _, rq := range batch {
-			rq.answer(end, err)
+		if err == nil {
+			b.answer(batch, ending(payload))
+		} else {
+			for _, rq := range batch {
+				rq.answer(nil, err)
+			}
 		}
+		clear(batch)
+		b.mu.Lock()
+		b.spare = batch[:0]
+		b.mu.Unlock()
 	}
+}
+
+// answer is [request.answer] for all of a batch at once, with one end. What it
+// leaves to be collected, the slowest answers wait for: so there is little.
+func (b *statusBatch) answer(batch []*request, end []byte) {
+	s, size := b.s, 0
+	for _, rq := range batch {
+		rq.logs(rq.op.level(), "response sent", "op", rq.op.name)
+		size += len(rq.id) + headSize
+	}
+	items := b.items[:0]
+	heads := make([]byte, 0, size)
+	s.mu.Lock()
+	for _, rq := range batch {
+		delete(s.inflight, rq.id)
+		start := len(heads)
+		heads = appendSuccess(heads, rq.id)
+		items = append(items, item{class: classResponse, head: heads[start:len(heads):len(heads)], tail: end})
+	}
+	s.mu.Unlock()
+	kind, n := batch[0].op.kind(), len(batch)
+	items[n-1].written = func() {
+		s.mu.Lock()
+		s.places[kind] -= n
+		s.mu.Unlock()
+	}
+	s.out.putResponses(items)
+	clear(items)
+	b.items = items
 }
 
 // status describes the session, or that there is none.
