@@ -173,6 +173,7 @@ func (r *reader) Perform() {
 		out = r.output
 	}
 	r.answer(r.d.proto.Perform(r.in, out))
+	r.d.proto.Answered()
 }
 
 // answer writes a reply. That nobody waits for it any more is not an error.

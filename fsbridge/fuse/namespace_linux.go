@@ -257,7 +257,9 @@ func (t *Tree) performRemove(m *mutation, n *node, st *hostfs.Stat) error {
 	if st.Nlink <= 1 {
 		t.disown(n)
 	}
+	held := t.later.hold(m.op.DirFD, m.op.Name, n, st)
 	err := hostfs.UnlinkAt(m.op.DirFD, m.op.Name)
+	t.later.letGo(held)
 	if err != nil {
 		t.adopt(n)
 	}

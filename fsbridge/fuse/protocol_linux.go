@@ -19,8 +19,9 @@ type Protocol struct {
 	log    *slog.Logger
 }
 
-// NewProtocol serves t. logger gets what panics.
+// NewProtocol serves t, which has served nobody yet. logger gets what panics.
 func NewProtocol(t *Tree, logger *slog.Logger) *Protocol {
+	t.later.answers = true
 	return &Protocol{tree: t, server: fuse.NewProtocolServer(t, ProtocolOptions(logger)), log: logger}
 }
 
@@ -79,6 +80,10 @@ func (p *Protocol) Perform(in, out []byte) (reply []byte) {
 	}
 	return out[:n]
 }
+
+// Answered is called when the reply to a request is out: then that is done for which
+// nobody has to wait.
+func (p *Protocol) Answered() { p.tree.later.close() }
 
 // ReadInto performs the READ request in, whose header and body are there, straight
 // into dst, which nobody else here looks at: it may be memory that changes

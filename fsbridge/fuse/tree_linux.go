@@ -45,6 +45,7 @@ type Tree struct {
 	spareMu   sync.Mutex
 	spares    [keepSpares]*node
 	nextSpare int
+	later     later
 
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings
@@ -297,6 +298,7 @@ func (t *Tree) NodeID(id hostfs.ID) uint64 {
 func (t *Tree) OnUnmount() {
 	t.handles.all(func(h *handle) bool { t.closeHandle(h.id); return true })
 	t.dirs.close()
+	t.later.close()
 	if !t.lent {
 		t.hidden.close()
 	}

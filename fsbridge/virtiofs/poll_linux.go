@@ -218,9 +218,12 @@ func (r *request) refuse() {
 // answer gives the reply to the guest. After that the request may belong to
 // somebody else.
 func (r *request) answer() {
-	s, cost := r.conn.server, r.cost
+	s, cost, session := r.conn.server, r.cost, r.session
 	r.done, r.cost = false, 0
 	kept, err := r.finish()
+	if session != nil {
+		session.proto.Answered()
+	}
 	if err != nil {
 		r.conn.broke(r.q, err)
 	}
