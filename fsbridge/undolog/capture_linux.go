@@ -257,6 +257,24 @@ func (s *openStep) object(o *fsbridge.Object, st hostfs.Stat) (*stepObj, error) 
 	if err != nil {
 		return nil, err
 	}
+	return s.objectAt(o, st, p, name)
+}
+
+// boundObject is object for what st says that name binds in p, so that nobody
+// has to ask the host again. One of several names may not be that which it had
+// when the step began, nor the one that the others are known by.
+func (s *openStep) boundObject(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name string) (*stepObj, error) {
+	if so := s.objs[o.ID]; so != nil {
+		return so, nil
+	}
+	if st.Ino == 0 || st.ID != o.ID || st.Nlink != 1 && o.Type != unix.S_IFDIR {
+		return s.object(o, st)
+	}
+	return s.objectAt(o, st, p, name)
+}
+
+// objectAt is object for what is not recorded yet and is bound to name in p.
+func (s *openStep) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name string) (_ *stepObj, err error) {
 	if _, touched := p.touched[name]; touched || p.is(objCreated) {
 		return s.createdObj(o, p, name), nil
 	}

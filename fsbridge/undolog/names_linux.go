@@ -58,7 +58,12 @@ func (s *openStep) planNames(op *fsbridge.Op) (gone *stepObj, err error) {
 	}
 	var node *stepObj
 	if op.Node != nil {
-		if node, err = s.object(op.Node, op.NodeStat); err != nil {
+		if op.Kind == fsbridge.OpLink {
+			node, err = s.object(op.Node, op.NodeStat)
+		} else {
+			node, err = s.boundObject(op.Node, op.NodeStat, dir, op.Name)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +92,7 @@ func (s *openStep) planRename(op *fsbridge.Op, dir, node *stepObj) (gone *stepOb
 	}
 	var victim *stepObj
 	if op.Victim != nil {
-		if victim, err = s.object(op.Victim, op.VictimStat); err != nil {
+		if victim, err = s.boundObject(op.Victim, op.VictimStat, newDir, op.NewName); err != nil {
 			return nil, err
 		}
 	}
@@ -251,7 +256,11 @@ func retainedBytes(so *stepObj, st *hostfs.Stat) int64 {
 // openEmpty opens the directory name below dirfd for reading and returns
 // ENOTEMPTY unless it is the inode id and empty.
 func (s *openStep) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) {
-	fd, err := hostfs.OpenVerified(dirfd, name, id, unix.O_RDONLY|unix.O_DIRECTORY)
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY
+	fd, err := hostfs.OpenVerified(dirfd, name, id, flags|unix.O_NOATIME)
+	if errors.Is(err, unix.EPERM) { // O_NOATIME is the owner's
+		fd, err = hostfs.OpenVerified(dirfd, name, id, flags)
+	}
 	if errors.Is(err, unix.EACCES) {
 		if err := errors.Join(s.flush(), s.w.sync()); err != nil { // its mode
 			return -1, err
