@@ -59,7 +59,9 @@
 //	type    uint8
 //	payload length-1 bytes
 //
-// Each batch of records is appended by one write(2). A tail that is shorter
+// Each batch of records is appended by one write(2), or stored into a mapping.
+// The file may end in zeros: room for records that was allocated in advance; a
+// closed step's does not. A tail that is shorter
 // than its length says, or whose sum is wrong with nothing valid after it in
 // the file's length, is torn: the bytes from there on are cut. Since a record
 // is written before what it announces is done, what is cut was not done.

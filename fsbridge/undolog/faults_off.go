@@ -2,6 +2,10 @@
 
 package undolog
 
+// roomAfter is how many small appends in a row make room for more: a step of a
+// few needs none.
+const roomAfter = 64
+
 // checkFaults does nothing without the build tag "faults".
 func checkFaults() error { return nil }
 

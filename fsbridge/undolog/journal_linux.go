@@ -23,6 +23,7 @@ type recordWriter struct {
 
 	mu   sync.Mutex
 	size int64
+	room room
 	err  error
 
 	syncMu sync.Mutex
@@ -36,11 +37,11 @@ func createJournal(dirfd int, first *stepRecord, power bool) (*recordWriter, err
 	if err != nil {
 		return nil, err
 	}
-	fd, err := hostfs.OpenAt(dirfd, "journal", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_APPEND, 0o600)
+	fd, err := hostfs.OpenAt(dirfd, "journal", unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	w := &recordWriter{fd: fd, power: power}
+	w := &recordWriter{fd: fd, power: power, room: room{never: true}}
 	if err := w.append(buf); err != nil {
 		_ = hostfs.Close(fd)
 		return nil, err
@@ -48,7 +49,7 @@ func createJournal(dirfd int, first *stepRecord, power bool) (*recordWriter, err
 	return w, nil
 }
 
-// append writes frames (whole records) with one write(2). When it returns nil
+// append adds frames (whole records), with one write(2) unless there is room. When it returns nil
 // they survive the death of this process; call sync for more.
 func (w *recordWriter) append(frames []byte) error {
 	if len(frames) == 0 {
@@ -60,10 +61,16 @@ func (w *recordWriter) append(frames []byte) error {
 		return w.err
 	}
 	err := faultPoint("journal.append")
+	if err == nil {
+		var stored bool
+		if stored, err = w.store(frames); stored {
+			return nil
+		}
+	}
 	n := 0
 	for err == nil && n < len(frames) {
 		var m int
-		m, err = unix.Write(w.fd, frames[n:])
+		m, err = unix.Pwrite(w.fd, frames[n:], w.size+int64(n))
 		if errors.Is(err, unix.EINTR) {
 			err = nil
 			continue
@@ -74,7 +81,8 @@ func (w *recordWriter) append(frames []byte) error {
 		w.size += int64(n)
 		return nil
 	}
-	if n > 0 {
+	if n > 0 || w.room.mem != nil {
+		w.unmap()
 		if terr := hostfs.TruncateFD(w.fd, w.size); terr != nil {
 			w.err = fmt.Errorf("undolog: journal unusable: %w", errors.Join(err, terr))
 		}
@@ -113,7 +121,13 @@ func (w *recordWriter) bytes() int64 {
 	return w.size
 }
 
-func (w *recordWriter) close() error { return hostfs.Close(w.fd) }
+func (w *recordWriter) close() error {
+	err := w.trim()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.room.never = true
+	return errors.Join(err, hostfs.Close(w.fd))
+}
 
 // tornError is what scanJournal returns for a tail that is cut off or
 // damaged. offset is where it begins.
@@ -153,6 +167,9 @@ func scanJournal(fd int, f func(t recordType, payload []byte, off int64) error) 
 			return torn(err, start)
 		}
 		n, sum := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
+		if n == 0 && sum == 0 {
+			return s.zeros(start)
+		}
 		if n == 0 || n > maxRecord {
 			return &tornError{start, "impossible record length"}
 		}
@@ -186,6 +203,23 @@ type journalScanner struct {
 	off    int64 // of the next byte handed out
 	buf    []byte
 	lo, hi int // unread bytes of buf
+}
+
+// zeros makes sure that there is nothing but zeros any more: room that was made
+// for records (see recordWriter.store). They began at start.
+func (s *journalScanner) zeros(start int64) error {
+	for s.off < s.size {
+		p, err := s.next(int(min(s.size-s.off, int64(len(s.buf)))))
+		if err != nil {
+			return torn(err, start)
+		}
+		for _, c := range p {
+			if c != 0 {
+				return &tornError{start, "impossible record length"}
+			}
+		}
+	}
+	return nil
 }
 
 func (s *journalScanner) next(n int) ([]byte, error) {

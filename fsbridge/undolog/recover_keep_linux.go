@@ -23,10 +23,8 @@ func (l *Log) keepOpen(ctx context.Context, rec *stepRecords) error {
 		return err
 	}
 	defer dir.close()
-	if rec.Torn != nil {
-		if err := cutJournal(dir.fd, rec.Size); err != nil {
-			return err
-		}
+	if err := cutJournal(dir.fd, rec.Size); err != nil {
+		return err
 	}
 	list := recordedPaths(rec)
 	e := entryOf(&rec.Step)
@@ -58,7 +56,8 @@ func (l *Log) keepOpen(ctx context.Context, rec *stepRecords) error {
 	return l.forgetStamps(rec.Step.Seq)
 }
 
-// cutJournal takes a torn tail off.
+// cutJournal takes off what comes after the last record: a torn one, or room for
+// more.
 func cutJournal(dirfd int, size int64) error {
 	fd, err := hostfs.OpenAt(dirfd, "journal", unix.O_WRONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -69,12 +69,13 @@ func TestCR04TruncatedJournal(t *testing.T) {
 	w.begin(w.log.NextID(TypeCommand))
 	w.ok(w.write("a", 0, "two"))
 	journal := w.base + "/undo/wal/in_progress/journal"
-	f, err := os.OpenFile(journal, os.O_WRONLY|os.O_APPEND, 0)
+	end := w.log.cur.Load().w.bytes()
+	crashed(w)
+	f, err := os.OpenFile(journal, os.O_WRONLY, 0)
 	w.ok(err)
-	_, err = f.Write([]byte{200, 0, 0, 0, 1, 2, 3, 4, 5}) // a record that was being written
+	_, err = f.WriteAt([]byte{200, 0, 0, 0, 1, 2, 3, 4, 5}, end) // a record that was being written
 	w.ok(err)
 	w.ok(f.Close())
-	crashed(w)
 	r := recovered(t, w)
 	if r == nil || len(r.Problems) == 0 {
 		t.Fatalf("the damage is not reported: %+v", r)

@@ -164,6 +164,7 @@ func (s *openStep) materialise() (err error) {
 		_ = dir.close()
 		return err
 	}
+	w.room.never = w.power
 	st, err := s.l.root.Stat()
 	if err == nil {
 		s.root = &stepObj{id: rootObj, typ: unix.S_IFDIR, host: st.ID}
@@ -281,7 +282,7 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	if err := writeSummary(s.dir.fd, e.Entry); err != nil {
 		return nil, err
 	}
-	if err := s.syncAll(); err != nil {
+	if err := errors.Join(s.w.trim(), s.syncAll()); err != nil {
 		return nil, err
 	}
 	steps, err := hostfs.OpenDirAt(s.l.dir.FD(), "steps")

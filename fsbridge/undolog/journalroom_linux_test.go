@@ -1,0 +1,116 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// roomyJournal makes a journal that may have room, with its root object.
+func roomyJournal(t *testing.T) (*hostfs.Root, *recordWriter) {
+	t.Helper()
+	dir, err := hostfs.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	w, err := createJournal(dir.FD(), &stepRecord{ID: 1, Seq: 1, Type: TypeAPI}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.close() })
+	w.room.never = false
+	root := objectRecord{Obj: rootObj, Meta: objectMeta{Mode: unix.S_IFDIR}}
+	if err := w.append(root.frame(nil)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, w
+}
+
+// TestJournalRoom appends until there is room, through several of it, and what
+// is too large for it in between. The file can be read at any time, as after a
+// kill, and ends with its last record when the room is given back.
+func TestJournalRoom(t *testing.T) {
+	dir, w := roomyJournal(t)
+	want, roomy := 1, 0
+	check := func() {
+		t.Helper()
+		r, err := readRecords(dir.FD())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Torn != nil || len(r.Bindings)+1 != want || r.Size != w.bytes() {
+			t.Fatalf("%d of %d records, %d of %d bytes, torn %v", len(r.Bindings)+1, want, r.Size, w.bytes(), r.Torn)
+		}
+		if st, err := hostfs.StatAt(dir.FD(), "journal"); err != nil || st.Size < r.Size {
+			t.Fatal(err)
+		} else if st.Size > r.Size {
+			roomy++
+		}
+	}
+	for i := range 9000 {
+		name := fmt.Sprintf("name-%060d", i)
+		var buf []byte
+		if i%700 == 600 {
+			c := contentRecord{Obj: rootObj, Off: int64(i) << 20, Len: 3 * smallAppend, Enc: encRaw}
+			buf = c.frame(nil, make([]byte, c.Len))
+		}
+		b := bindingRecord{Dir: rootObj, Name: name}
+		if err := w.append(b.frame(buf)); err != nil {
+			t.Fatal(err)
+		}
+		want++
+		if i%500 == 99 {
+			check()
+		}
+	}
+	if roomy < 10 {
+		t.Errorf("there was room %d times", roomy)
+	}
+	if err := w.trim(); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	if st, err := hostfs.StatAt(dir.FD(), "journal"); err != nil || st.Size != w.bytes() {
+		t.Errorf("%d bytes, of which %d are records: %v", st.Size, w.bytes(), err)
+	}
+}
+
+// TestJournalRoomLost cuts the file below its mapping: that is an error of the
+// next append, as if the disk had failed.
+func TestJournalRoomLost(t *testing.T) {
+	dir, w := roomyJournal(t)
+	b := bindingRecord{Dir: rootObj, Name: "name"}
+	for w.room.mem == nil {
+		if err := w.append(b.frame(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if w.room.never {
+			t.Skip("no room on this file system")
+		}
+	}
+	if err := unix.Truncate(fmt.Sprintf("/proc/self/fd/%d/journal", dir.FD()), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.append(b.frame(nil)); !errors.Is(err, unix.EIO) {
+		t.Errorf("append to a mapping of nothing: %v", err)
+	}
+}
+
+// TestJournalZeros: only zeros up to the end are room.
+func TestJournalZeros(t *testing.T) {
+	good := sampleJournal()
+	r, err := readJournal(memJournal(t, append(good[:len(good):len(good)], make([]byte, 1<<20)...)))
+	if err != nil || r.Torn != nil || r.Size != int64(len(good)) {
+		t.Errorf("%d of %d bytes, torn %v: %v", r.Size, len(good), r.Torn, err)
+	}
+	bad := append(good[:len(good):len(good)], make([]byte, 1<<20)...)
+	bad[len(bad)-1] = 1
+	if r, err = readJournal(memJournal(t, bad)); err != nil || r.Torn == nil || r.Size != int64(len(good)) {
+		t.Errorf("%d of %d bytes, torn %v: %v", r.Size, len(good), r.Torn, err)
+	}
+}
