@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -29,6 +30,7 @@ const (
 // app is one invocation of the program.
 type app struct {
 	stdin, stdout, stderr *os.File
+	out                   output // into stdout: what a command of ours prints
 	flags                 globalFlags
 	keyFlags              map[string]*config.FlagValue // those that set a key of the configuration
 	places                config.Sources               // of configuration files
@@ -40,6 +42,22 @@ type app struct {
 	paint painter
 	// serving: stderr is the log's alone.
 	serving bool
+}
+
+// output remembers that something could not be written, so that commands can
+// print without looking, and the exit status says it. It is not safe for
+// concurrent use.
+type output struct {
+	w   io.Writer
+	err error // the first
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 type globalFlags struct {
@@ -77,6 +95,7 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	debug.SetMemoryLimit(128 << 20)
 
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places()}
+	a.out.w = stdout
 	root := a.rootCommand()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -85,6 +104,9 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 
 // exitStatus prints a command's error and turns it into a status.
 func (a *app) exitStatus(cmd *cobra.Command, err error) int {
+	if err == nil && a.out.err != nil {
+		err = fmt.Errorf("the output is not complete: %w", a.out.err)
+	}
 	if err == nil {
 		return 0
 	}
@@ -146,7 +168,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.Version = thisVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
+	root.SetOut(&a.out)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
 

@@ -52,9 +52,9 @@ func (a *app) printFindings(findings []finding) {
 		case "fail":
 			mark = a.paint.red("FAIL")
 		}
-		fmt.Fprintf(a.stdout, "%s  %-16s %s\n", mark, f.Name, f.Detail)
+		fmt.Fprintf(&a.out, "%s  %-16s %s\n", mark, f.Name, f.Detail)
 		if f.Advice != "" {
-			fmt.Fprintf(a.stdout, "      %-16s -> %s\n", "", f.Advice)
+			fmt.Fprintf(&a.out, "      %-16s -> %s\n", "", f.Advice)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // printJSON writes v and a newline to stdout.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	enc := json.NewEncoder(&a.out)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
@@ -34,7 +34,7 @@ func orEmpty[T any](list []T) []T {
 
 // table writes aligned columns; cells are separated by tabs.
 func (a *app) table(fill func(w io.Writer)) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(&a.out, 0, 8, 2, ' ', 0)
 	fill(w)
 	return w.Flush()
 }
@@ -166,7 +166,7 @@ func changeMark(p undolog.Affected) string {
 func (a *app) printPaths(list []undolog.Affected, most int) {
 	for i, p := range list {
 		if most > 0 && i == most {
-			fmt.Fprintf(a.stdout, "  ... and %d more\n", len(list)-i)
+			fmt.Fprintf(&a.out, "  ... and %d more\n", len(list)-i)
 			return
 		}
 		mark := changeMark(p)
@@ -181,6 +181,6 @@ func (a *app) printPaths(list []undolog.Affected, most int) {
 		case "D":
 			line = a.paint.red(line)
 		}
-		fmt.Fprintln(a.stdout, "  "+line)
+		fmt.Fprintln(&a.out, "  "+line)
 	}
 }

@@ -45,7 +45,7 @@ func (a *app) printGC(res undolog.GCResult) error {
 	if a.flags.json {
 		return a.printJSON(res)
 	}
-	fmt.Fprintf(a.stdout, "%d steps dropped, %d compressed: %s before, %s now\n",
+	fmt.Fprintf(&a.out, "%d steps dropped, %d compressed: %s before, %s now\n",
 		len(res.Evicted), len(res.Compressed), bytesText(res.BytesBefore), bytesText(res.BytesAfter))
 	return nil
 }

@@ -98,10 +98,10 @@ func (a *app) guestBuild(cmd *cobra.Command, o image.Options, root rootOptions, 
 	if a.flags.json {
 		return a.printJSON(out)
 	}
-	fmt.Fprintf(a.stdout, "%s: %s\n  Linux %s for %s, %d modules, %d programs\n", shown(i.Dir), builtText(out.Built), i.Manifest.Kernel, i.Manifest.Arch,
+	fmt.Fprintf(&a.out, "%s: %s\n  Linux %s for %s, %d modules, %d programs\n", shown(i.Dir), builtText(out.Built), i.Manifest.Kernel, i.Manifest.Arch,
 		len(i.Manifest.Modules), i.Manifest.Applets)
 	if r := out.RootFS; r != nil {
-		fmt.Fprintf(a.stdout, "%s: %s\n  Debian %s, %d packages, %s\n", shown(r.Dir), builtText(r.Built), r.Suite, len(r.Packages), bytesText(r.File.Bytes))
+		fmt.Fprintf(&a.out, "%s: %s\n  Debian %s, %d packages, %s\n", shown(r.Dir), builtText(r.Built), r.Suite, len(r.Packages), bytesText(r.File.Bytes))
 	}
 	return nil
 }

@@ -100,9 +100,9 @@ func (a *app) guestReset(ctx context.Context) error {
 		return a.printJSON(w)
 	}
 	if !w.Removed {
-		fmt.Fprintf(a.stdout, "%s has no persistent machine\n", shown(folder))
+		fmt.Fprintf(&a.out, "%s has no persistent machine\n", shown(folder))
 		return nil
 	}
-	fmt.Fprintf(a.stdout, "%s: removed %s\n", shown(folder), shown(filepath.Dir(disk.Path)))
+	fmt.Fprintf(&a.out, "%s: removed %s\n", shown(folder), shown(filepath.Dir(disk.Path)))
 	return nil
 }

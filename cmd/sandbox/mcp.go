@@ -224,7 +224,7 @@ func (a *app) mcpPrint(c clients.Client, file string, r registration, s clients.
 		}
 		fmt.Fprintf(a.stderr, "(or: %s)\n", strings.Join(words, " "))
 	}
-	_, err = a.stdout.Write(snippet)
+	_, err = a.out.Write(snippet)
 	return err
 }
 

@@ -39,7 +39,7 @@ func (a *app) show(ctx context.Context, s actors.Service, r actors.StepRequest) 
 	}
 	line := func(key, value string) {
 		if value != "" {
-			fmt.Fprintf(a.stdout, "%-9s %s\n", key, value)
+			fmt.Fprintf(&a.out, "%-9s %s\n", key, value)
 		}
 	}
 	line("step", fmt.Sprintf("%d (%s)", st.StepID, st.Type))

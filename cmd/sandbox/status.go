@@ -65,7 +65,7 @@ func (a *app) statusOf(ctx context.Context, dir actors.Directory) (actors.Status
 // printStatus prints the folders and, before them, the session.
 func (a *app) printStatus(st actors.Status, session bool) {
 	line := func(key, format string, args ...any) {
-		fmt.Fprintf(a.stdout, "%-9s %s\n", key, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&a.out, "%-9s %s\n", key, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case !session:

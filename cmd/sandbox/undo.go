@@ -93,7 +93,7 @@ func (a *app) printUndo(done string, res actors.UndoResult) error {
 		if e.Command != "" {
 			line += ": " + oneLine(e.Command, 60)
 		}
-		fmt.Fprintln(a.stdout, line)
+		fmt.Fprintln(&a.out, line)
 	}
 	if res.DryRun || a.flags.verbose {
 		most := undoPathsShown
@@ -107,7 +107,7 @@ func (a *app) printUndo(done string, res actors.UndoResult) error {
 		verb = "to put back"
 	}
 	if res.PathCount > 0 {
-		fmt.Fprintf(a.stdout, "%s %s in %s\n", paths(res.PathCount), verb, took(res.Took))
+		fmt.Fprintf(&a.out, "%s %s in %s\n", paths(res.PathCount), verb, took(res.Took))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (a *app) versionCommand() *cobra.Command {
 			if a.flags.json {
 				return a.printJSON(v)
 			}
-			fmt.Fprintln(a.stdout, v)
+			fmt.Fprintln(&a.out, v)
 			return nil
 		},
 	}
