@@ -11,18 +11,22 @@ import (
 )
 
 // reading is what an engine needs of a step directory, being read: the records by
-// one goroutine, the blobs by others.
+// one goroutine, the pack by another, the blobs by others.
 type reading struct {
 	blobs int // descriptor, -1: there are none
 	scan  *blobScan
 	done  chan struct{} // closed when the two below are there
 	rec   *stepRecords
 	err   error
+
+	packDone chan struct{} // closed when these are there
+	packed   *stepPack     // nil: none, or taken
+	packErr  error
 }
 
 // readAhead begins to read what an engine will ask for, while something else is done.
 func (d *stepDir) readAhead() {
-	r := &reading{done: make(chan struct{})}
+	r := &reading{done: make(chan struct{}), packDone: make(chan struct{})}
 	var err error
 	if r.blobs, err = hostfs.OpenDirPathAt(d.fd, "blobs"); err != nil {
 		r.blobs = -1
@@ -33,6 +37,10 @@ func (d *stepDir) readAhead() {
 		if r.err = err; err == nil || errors.Is(err, unix.ENOENT) {
 			r.rec, r.err = readRecords(d.fd)
 		}
+	}()
+	go func() {
+		defer close(r.packDone)
+		r.packed, r.packErr = openSound(d.fd)
 	}()
 	d.ahead = r
 }
@@ -54,12 +62,23 @@ func (r *reading) records() (*stepRecords, error) {
 	return r.rec, r.err
 }
 
+// pack waits for the pack, which is the caller's to close; nil if there is none.
+func (r *reading) pack() (*stepPack, error) {
+	<-r.packDone
+	p := r.packed
+	r.packed = nil
+	return p, r.packErr
+}
+
 // close ends the reading. The second time it does nothing.
 func (r *reading) close() {
 	if r == nil || r.scan == nil {
 		return
 	}
 	<-r.done
+	if p, _ := r.pack(); p != nil {
+		p.close()
+	}
 	r.scan.stop()
 	r.scan = nil
 	if r.blobs >= 0 {

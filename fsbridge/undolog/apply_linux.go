@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,7 @@ type engine struct {
 	// inverse is the directory of the inverse; made is its file "made".
 	inverse int
 	made    int
+	madeMu  sync.Mutex // so that its records are whole
 
 	home  string // the target's directory, from the undo directory
 	begun bool   // the directory rollback is there
@@ -36,7 +38,6 @@ type engine struct {
 	pack      *stepPack // nil: none
 	log       *slog.Logger
 
-	inside    inside
 	dirs      dirCache
 	granted   map[objID]uint32
 	held      map[objID]bool // is in the hold under its number

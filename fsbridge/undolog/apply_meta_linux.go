@@ -168,6 +168,11 @@ func (e *engine) setMeta(fd int, n *node, xattrs []hostfs.Xattr, hasXattrs bool)
 	if err != nil {
 		return err
 	}
+	return e.setMetaFrom(fd, &st, n, xattrs, hasXattrs)
+}
+
+// setMetaFrom is setMeta for an inode that is as st says.
+func (e *engine) setMetaFrom(fd int, st *hostfs.Stat, n *node, xattrs []hostfs.Xattr, hasXattrs bool) error {
 	m := &n.Meta
 	unsure := hasXattrs // of the mode: an ACL changes it, and chown may clear bits
 	if st.Mode&unix.S_IFMT != n.typ {

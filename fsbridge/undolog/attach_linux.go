@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,68 +13,75 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// makeBatch is how many objects are made before their numbers are written
-// down and they move to their places.
-const makeBatch = 1024
-
 // makeAll makes every object anew that is wanted and nowhere, complete, in
 // the hold.
 func (e *engine) makeAll(ctx context.Context) error {
-	var todo []*node
+	var runs [][]*node // of one bucket each: two workers in one directory hinder each other
+	var last *node
 	for _, n := range e.t.order {
-		if n.wanted && n.place.kind == nowhere && e.t.makeable(n, e.inPack) {
-			todo = append(todo, n)
-		}
-	}
-	for batch := range slices.Chunk(todo, makeBatch) {
-		if err := e.makeSome(batch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *engine) makeSome(batch []*node) error {
-	stats := make([]hostfs.Stat, len(batch))
-	errs := make([]error, len(batch))
-	type run struct { // of the batch in one bucket: two workers in one directory hinder each other
-		x        entry
-		from, to int
-	}
-	var runs []run
-	defer func() {
-		for _, r := range runs {
-			e.done(r.x)
-		}
-	}()
-	for i, n := range batch { // the cache is not for workers
-		if last := len(runs) - 1; last >= 0 && batch[i-1].Obj/blobFanOut == n.Obj/blobFanOut {
-			runs[last].to++
+		if !n.wanted || n.place.kind != nowhere || !e.t.makeable(n, e.inPack) {
 			continue
 		}
-		x, err := e.bucket(kindHold, 0, n.Obj, true)
-		if err != nil {
-			return err
+		if last == nil || last.Obj/blobFanOut != n.Obj/blobFanOut {
+			runs = append(runs, nil)
 		}
-		runs = append(runs, run{x, i, i + 1})
+		runs[len(runs)-1] = append(runs[len(runs)-1], n)
+		last = n
 	}
-	each(len(runs), func(r int) {
-		for i := runs[r].from; i < runs[r].to; i++ {
-			if stats[i], errs[i] = e.makeOne(batch[i], runs[r].x.fd); errs[i] != nil {
-				return
-			}
+	var failed atomic.Bool
+	ids, errs := make([][]hostfs.ID, len(runs)), make([]error, len(runs))
+	each(len(runs), func(i int) {
+		if failed.Load() {
+			return
+		}
+		if ids[i], errs[i] = e.makeSome(runs[i]); errs[i] != nil {
+			failed.Store(true)
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return e.noteMade(batch, stats)
+	for i, run := range runs {
+		for k, n := range run {
+			e.setMade(n, ids[i][k])
+			n.fresh = true
+			n.place = place{kind: inMade}
+		}
+	}
+	return nil
 }
 
-// makeOne makes n under its temporary name. It may run on any goroutine.
-func (e *engine) makeOne(n *node, dirfd int) (st hostfs.Stat, err error) {
+// makeSome makes what is in one bucket of the hold, and writes the numbers down
+// before anything of it becomes visible. It may run on any goroutine.
+func (e *engine) makeSome(run []*node) ([]hostfs.ID, error) {
+	// The cache of open directories is not for workers.
+	fd, err := openSubdir(e.hold, strconv.FormatUint(uint64(run[0].Obj)/blobFanOut, 10), true)
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(fd)
+	ids := make([]hostfs.ID, len(run))
+	var inside []madeRecord
+	for i, n := range run {
+		if ids[i], err = e.makeOne(n, fd, &inside); err != nil {
+			return nil, err
+		}
+	}
+	var buf []byte
+	for i, n := range run {
+		buf = appendMade(buf, madeRecord{obj: n.Obj, old: n.ID, new: ids[i]})
+	}
+	for _, r := range inside {
+		buf = appendMade(buf, r)
+	}
+	return ids, e.writeMade(buf)
+}
+
+// makeOne makes n under its temporary name and returns its number; inside takes
+// in what is in it.
+func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID, err error) {
 	if err := faultPoint("apply.make"); err != nil {
-		return st, err
+		return id, err
 	}
 	xattrs, has := e.t.rec.Xattrs[n.Obj]
 	if !has && e.inPack(n.Obj) {
@@ -81,36 +89,37 @@ func (e *engine) makeOne(n *node, dirfd int) (st hostfs.Stat, err error) {
 		has = len(xattrs) > 0
 	}
 	name := madeName(n.Obj)
-	fd, err := e.makeInode(n, dirfd, name)
+	first := len(*inside)
+	fd, err := e.makeInode(n, dirfd, name, inside)
 	if errors.Is(err, syscall.EEXIST) { // half made before we were killed
+		*inside = (*inside)[:first]
 		if err = removeAll(context.Background(), dirfd, name); err == nil {
-			fd, err = e.makeInode(n, dirfd, name)
+			fd, err = e.makeInode(n, dirfd, name, inside)
 		}
 	}
 	if err != nil {
-		return st, fmt.Errorf("make %q again: %w", n.Name, err)
+		return id, fmt.Errorf("make %q again: %w", n.Name, err)
 	}
 	defer hostfs.Close(fd)
+	st, err := hostfs.StatFD(fd)
 	switch {
+	case err != nil:
 	case !n.isDir():
-		err = e.setMeta(fd, n, xattrs, has)
+		err = e.setMetaFrom(fd, &st, n, xattrs, has)
 	case has: // the rest comes when everything is inside
 		err = e.setXattrs(fd, xattrs)
 	}
-	if err != nil {
-		return st, err
-	}
-	return hostfs.StatFD(fd)
+	return st.ID, err
 }
 
 // makeInode makes n with its content and returns a descriptor of it.
-func (e *engine) makeInode(n *node, dirfd int, name string) (fd int, err error) {
+func (e *engine) makeInode(n *node, dirfd int, name string, inside *[]madeRecord) (fd int, err error) {
 	switch n.typ {
 	case unix.S_IFREG:
 		return e.makeFile(n, dirfd, name)
 	case unix.S_IFDIR:
 		if err = hostfs.MkdirAt(dirfd, name, 0o700); err == nil && e.inPack(n.Obj) {
-			err = e.unpackInside(e.pack.roots[n.Obj], dirfd, name)
+			err = e.unpackInside(e.pack.roots[n.Obj], dirfd, name, inside)
 		}
 	case unix.S_IFLNK:
 		err = hostfs.SymlinkAt(n.Meta.Target, dirfd, name)
@@ -144,32 +153,13 @@ func (e *engine) makeFile(n *node, dirfd int, name string) (int, error) {
 	return fd, nil
 }
 
-// noteMade writes the numbers of what was made down, before anything of it
-// becomes visible.
-func (e *engine) noteMade(batch []*node, stats []hostfs.Stat) error {
-	var buf []byte
-	for i, n := range batch {
-		buf = appendMade(buf, madeRecord{obj: n.Obj, old: n.ID, new: stats[i].ID})
-	}
-	for _, r := range e.inside.made {
-		buf = appendMade(buf, r)
-	}
-	e.inside.made = nil
-	if err := e.writeMade(buf); err != nil {
-		return err
-	}
-	for i, n := range batch {
-		e.setMade(n, stats[i].ID)
-		n.fresh = true
-		n.place = place{kind: inMade}
-	}
-	return nil
-}
-
+// writeMade appends to the file "made". It may run on any goroutine.
 func (e *engine) writeMade(buf []byte) error {
 	if err := faultPoint("apply.made"); err != nil {
 		return err
 	}
+	e.madeMu.Lock()
+	defer e.madeMu.Unlock()
 	for len(buf) > 0 {
 		n, err := unix.Write(e.made, buf)
 		if err != nil {

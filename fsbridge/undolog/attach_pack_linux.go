@@ -2,7 +2,6 @@ package undolog
 
 import (
 	"fmt"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -12,12 +11,6 @@ import (
 // otherObj stands in "made" for what is inside an adopted directory and so has
 // no object number.
 const otherObj objID = maxObjects
-
-// inside collects the new numbers of what was inside packed directories.
-type inside struct {
-	mu   sync.Mutex
-	made []madeRecord
-}
 
 func (e *engine) inPack(obj objID) bool { return e.pack != nil && e.pack.has(obj) }
 
@@ -36,8 +29,8 @@ func (e *engine) unpackFile(n *packNode, fd int) error {
 }
 
 // unpackInside makes everything that was in the packed directory node i, which
-// is name below dirfd now.
-func (e *engine) unpackInside(i int, dirfd int, name string) error {
+// is name below dirfd now, and adds the numbers that it got to made.
+func (e *engine) unpackInside(i int, dirfd int, name string, made *[]madeRecord) error {
 	kids := e.pack.kids[i]
 	if len(kids) == 0 {
 		return nil
@@ -48,14 +41,14 @@ func (e *engine) unpackInside(i int, dirfd int, name string) error {
 	}
 	defer hostfs.Close(fd)
 	for _, k := range kids {
-		if err := e.unpackNode(k, fd); err != nil {
+		if err := e.unpackNode(k, fd, made); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *engine) unpackNode(k int, dirfd int) error {
+func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
 	p := &e.pack.nodes[k]
 	if p.Link >= 0 {
 		return e.linkUnpacked(p, dirfd)
@@ -65,7 +58,7 @@ func (e *engine) unpackNode(k int, dirfd int) error {
 	switch n.typ {
 	case unix.S_IFDIR:
 		if err = hostfs.MkdirAt(dirfd, p.Name, 0o700); err == nil {
-			err = e.unpackInside(k, dirfd, p.Name)
+			err = e.unpackInside(k, dirfd, p.Name, made)
 		}
 	case unix.S_IFLNK:
 		err = hostfs.SymlinkAt(p.Meta.Target, dirfd, p.Name)
@@ -86,16 +79,14 @@ func (e *engine) unpackNode(k int, dirfd int) error {
 		return err
 	}
 	defer hostfs.Close(fd)
-	if err := e.setMeta(fd, n, p.Xattrs, len(p.Xattrs) > 0); err != nil {
-		return err
-	}
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
 		return err
 	}
-	e.inside.mu.Lock()
-	defer e.inside.mu.Unlock()
-	e.inside.made = append(e.inside.made, madeRecord{obj: otherObj, old: p.ID, new: st.ID})
+	if err := e.setMetaFrom(fd, &st, n, p.Xattrs, len(p.Xattrs) > 0); err != nil {
+		return err
+	}
+	*made = append(*made, madeRecord{obj: otherObj, old: p.ID, new: st.ID})
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -343,4 +344,67 @@ func BenchmarkCompressGoTree(b *testing.B) {
 		}
 		b.ReportMetric(float64(time.Since(start).Milliseconds()), "undo-ms")
 	}
+}
+
+// TestPackReaderShared reads a pack of more groups than are kept from many
+// goroutines at once, which want the same groups and take each other's buffers
+// over.
+func TestPackReaderShared(t *testing.T) {
+	dir := t.TempDir()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	out, err := os.Create(filepath.Join(dir, "pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	w, err := newPackWriter(int(out.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	const files = 40
+	want := map[objID]string{}
+	for i := range objID(files) {
+		name := fmt.Sprint(i)
+		want[i+2] = strings.Repeat(fmt.Sprintf("file %d ", i), 60_000)
+		mustWrite(t, filepath.Join(dir, name), want[i+2])
+		if err := w.addRoot(t.Context(), i+2, fd, name, func(hostfs.ID) bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.finish(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := openPack(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if len(p.groups) <= packCached {
+		t.Fatalf("%d groups", len(p.groups))
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range files {
+				obj := objID((i*(2*g+1)+g)%files + 2)
+				var got []byte
+				err := p.content(p.node(obj), func(_ int64, b []byte) error { got = append(got, b...); return nil })
+				if err == nil && g%2 == 0 {
+					var r io.Reader
+					if r, err = p.reader(obj); err == nil {
+						got, err = io.ReadAll(r)
+					}
+				}
+				if err != nil || string(got) != want[obj] {
+					t.Errorf("object %d: %d bytes, %v", obj, len(got), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

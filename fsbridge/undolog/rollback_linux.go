@@ -198,7 +198,7 @@ func (l *Log) newEngine(dir *stepDir, t task, force bool) (_ *engine, err error)
 			e.across.twins[m.new] = now.now(m.old)
 		}
 	}
-	if e.pack, err = openSound(dir.fd); err == nil && t.Kind != taskAbort {
+	if e.pack, err = ahead.pack(); err == nil && t.Kind != taskAbort {
 		err = dir.verifyContents(rec)
 	}
 	if err != nil {
