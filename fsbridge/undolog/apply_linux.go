@@ -47,6 +47,7 @@ type engine struct {
 	scanned   []*node // directories as they lie now, parents first
 	missing   []*node
 	final     []*node  // directories of the final tree, parents first
+	twice     []*node  // made, and there, but a kill left them their name in the hold
 	lost      []string // what can be neither found nor made
 	fresh     int
 	buf       []byte
@@ -92,6 +93,9 @@ func (e *engine) plan() {
 		for i := range t.binds[d.Obj] {
 			b := &t.binds[d.Obj][i]
 			if w := b.want; w != nil && b.occNode == w {
+				if w.place.kind == inMade {
+					e.twice = append(e.twice, w)
+				}
 				w.stays = true // it may also be in a blob, or have a name that goes
 				w.place = place{inTree, d.Obj, b.name}
 			} else if w != nil {

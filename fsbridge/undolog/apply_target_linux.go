@@ -47,6 +47,7 @@ type node struct {
 	goes    bool // to a binding, in this apply
 	// occupies: it is where something else should be.
 	occupies bool
+	leaving  bool // a follower is about to put it where it is wanted
 	came     bool // was put where it is by this run
 	right    bool // a directory whose metadata was put right by this run
 	stays    bool // some touched binding has it, and rightly so

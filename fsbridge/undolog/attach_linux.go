@@ -179,12 +179,27 @@ func (e *engine) setMade(n *node, id hostfs.ID) {
 
 // attachAll puts every object where it should be, parents first.
 func (e *engine) attachAll(ctx context.Context) error {
+	for _, n := range e.twice {
+		x, err := e.bucket(kindHold, 0, n.Obj, false)
+		if err != nil {
+			return err
+		}
+		err = hostfs.UnlinkAt(x.fd, madeName(n.Obj))
+		e.done(x)
+		if err != nil && !errors.Is(err, syscall.ENOENT) {
+			return err
+		}
+	}
 	f := e.follow()
-	return errors.Join(e.attachFrom(f), f.wait())
+	err := errors.Join(e.attachFrom(f), f.wait())
+	for i := 0; i < len(f.left) && err == nil; i++ {
+		err = e.attachOne(f.left[i].d, f.left[i].b)
+	}
+	return err
 }
 
-// attachFrom goes through the directories from the root on, and tells f of those
-// that are done.
+// attachFrom goes through the directories from the root on, and hands those that
+// are done over to f, with the files that it can put into them.
 func (e *engine) attachFrom(f *follower) error {
 	queue := []*node{e.t.nodes[rootObj]}
 	if queue[0] == nil {
@@ -200,13 +215,14 @@ func (e *engine) attachFrom(f *follower) error {
 		d := queue[0]
 		queue = queue[1:]
 		e.final = append(e.final, d)
+		j := followed{n: d}
 		binds, wrong := e.t.binds[d.Obj], false
 		for i := range binds {
 			b := &binds[i]
-			if b.wrong {
-				wrong = true
-				if err := e.attach(d, b); err != nil {
-					return fmt.Errorf("put %q back: %w", e.path(d)+"/"+b.name, err)
+			wrong = wrong || b.wrong
+			if b.wrong && !f.takes(&j, b) {
+				if err := e.attachOne(d, b); err != nil {
+					return err
 				}
 			}
 			if b.want != nil {
@@ -214,13 +230,20 @@ func (e *engine) attachFrom(f *follower) error {
 			}
 		}
 		if wrong {
-			f.pass(d)
+			f.pass(&j)
 		}
 		for _, c := range e.t.children[d.Obj] {
 			if c.place.kind == inTree {
 				visit(c)
 			}
 		}
+	}
+	return nil
+}
+
+func (e *engine) attachOne(d *node, b *bind) error {
+	if err := e.attach(d, b); err != nil {
+		return fmt.Errorf("put %q back: %w", e.path(d)+"/"+b.name, err)
 	}
 	return nil
 }
@@ -254,10 +277,15 @@ func (e *engine) attach(d *node, b *bind) error {
 	if err != nil {
 		return err
 	}
-	n.place = place{inTree, d.Obj, b.name}
-	n.came = true
-	e.restored++
+	e.attached(d, b)
 	return nil
+}
+
+// attached notes that the object of b is in d.
+func (e *engine) attached(d *node, b *bind) {
+	b.want.place = place{inTree, d.Obj, b.name}
+	b.want.came = true
+	e.restored++
 }
 
 // put gives n, which is at from, its name.

@@ -198,8 +198,10 @@
 // first. Then: what occupies a
 // binding and should not is renamed into inverse/blobs/ (under its number, or
 // "x<n>" if that is taken); what is missing is renamed from the target's blobs,
-// linked, or made under inverse/blobs/<obj/128>/m<obj> and renamed; contents
-// and metadata of files follow. A directory's metadata is put right when all is in
+// linked, or made under inverse/blobs/<obj/128>/m<obj> and renamed (a file with one name
+// is rather linked, and loses the name in blobs at once: after a kill in between it is
+// where it should be, and has another name there, which goes with the target or when the
+// apply goes on); contents and metadata of files follow. A directory's metadata is put right when all is in
 // it, by another goroutine, or last, deepest first, if its mode stands in the way of
 // what is below or it has attributes. Everything starts
 // from the actual state, so that it can begin anew after a kill: objects are

@@ -1,29 +1,51 @@
 package undolog
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// The kernel does one rename between directories at a time. While attachAll
-// waits for that, a follower does what is left to do in the directories that
-// attachAll has gone through: nothing is put into them or taken from them any
-// more. It puts their metadata right, and looks at what is in them for the
-// stamps. What it leaves out is done afterwards.
+// The kernel does one rename between directories at a time, but links and unlinks
+// in several. So attachAll moves the directories, and followers do what is left in
+// those that it has gone through: they give the files that come back their names and
+// take those in the log from them, and then, as nothing is put into that directory
+// or taken from it any more, they put its metadata right and look at what is in it for
+// the stamps. What they leave out is done afterwards.
+//
+// A kill between the two names' changes leaves a file both: that one is found
+// where it should be. Its other name goes with the log's directory, or, in the hold,
+// by the next run.
 
 // followed is one directory that attachAll has gone through.
 type followed struct {
-	n    *node // only to be handed back
-	self node  // what it shall be like; nothing else changes it
-	fd   int   // O_PATH, the follower's
-	meta bool  // put its metadata right
-	list bool  // look for everything that is in it
+	n     *node // only to be handed back
+	self  node  // what it shall be like; nothing else changes it
+	fd    int   // O_PATH, the follower's
+	links []linked
+	only  bool // no more than links
+	meta  bool // put its metadata right
+	list  bool // look for everything that is in it
 	// expect is what was put into it, by name, and does not change any more.
 	expect []finalName
+}
+
+// linked is a file that a follower puts into a directory.
+type linked struct {
+	b    *bind // only to be handed back
+	name string
+	base int // the blobs directory where it is
+	obj  objID
+	from string // its name there
+	done bool
 }
 
 // finalName is an object under its final name.
@@ -33,39 +55,74 @@ type finalName struct {
 	meta *objectMeta // what a directory will be like; nil: a file, which is as it will be
 }
 
-// follower is one goroutine behind attachAll.
+// follower is a few goroutines behind attachAll.
 type follower struct {
-	e     *engine // of which it uses what is never changed
-	jobs  chan followed
-	ended chan struct{}
+	e     *engine // of which they use what is never changed
+	jobs  chan *followed
+	ended sync.WaitGroup
+	// refused: links are not possible, or not for us.
+	refused atomic.Bool
+	left    []leftBind // for attachAll, when all have ended
+
+	mu    sync.Mutex
 	looks map[hostfs.ID]*look
 	right []*node // directories whose metadata is right
+	links []*followed
 	err   error
 }
 
-// maxFollowed is how many directories may wait for the follower, each with a
+type leftBind struct {
+	d *node
+	b *bind
+}
+
+// maxFollowed is how many directories may wait for followers, each with a
 // descriptor.
 const maxFollowed = 8
 
-// follow starts a follower. Wait for it.
+// follow starts followers. Wait for them.
 func (e *engine) follow() *follower {
-	f := &follower{e: e, jobs: make(chan followed, maxFollowed), ended: make(chan struct{}), looks: map[hostfs.ID]*look{}}
-	go func() {
-		defer close(f.ended)
-		for j := range f.jobs {
-			if f.err == nil {
-				f.err = f.finish(&j)
-			}
-			_ = hostfs.Close(j.fd)
-		}
-	}()
+	f := &follower{e: e, jobs: make(chan *followed, maxFollowed), looks: map[hostfs.ID]*look{}}
+	for range workers() {
+		f.ended.Go(f.work)
+	}
 	return f
+}
+
+func (f *follower) work() {
+	var from bucketDir
+	defer from.close()
+	for j := range f.jobs {
+		if !f.failed(nil) {
+			f.failed(f.finish(j, &from))
+		}
+		_ = hostfs.Close(j.fd)
+	}
+}
+
+// failed keeps the first error and tells whether there was one.
+func (f *follower) failed(err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+	}
+	return f.err != nil
 }
 
 // wait takes the results over when all is done.
 func (f *follower) wait() error {
 	close(f.jobs)
-	<-f.ended
+	f.ended.Wait()
+	for _, j := range f.links {
+		for i := range j.links {
+			if x := &j.links[i]; x.done {
+				f.e.attached(j.n, x.b)
+			} else {
+				f.left = append(f.left, leftBind{j.n, x.b})
+			}
+		}
+	}
 	for _, n := range f.right {
 		n.right = true
 	}
@@ -73,19 +130,55 @@ func (f *follower) wait() error {
 	return f.err
 }
 
-// pass hands the directory d on, after its bindings. It does without where that
-// is not possible.
-func (f *follower) pass(d *node) {
-	e := f.e
+// takes decides whether a follower puts the object of b, a wrong binding, into the
+// directory of j: a file with one name, in a blob.
+func (f *follower) takes(j *followed, b *bind) bool {
+	d, n := j.n, b.want
+	switch {
+	case n == nil || d.Obj == rootObj || d.Created:
+		return false
+	case n.leaving: // wanted twice: the second name is given when it has the first
+		f.left = append(f.left, leftBind{d, b})
+		j.only = true
+		return true
+	case n.isDir() || n.Created || n.several || n.shared || n.Meta.Nlink > 1 || f.refused.Load():
+		return false
+	}
+	x := linked{b: b, name: b.name, base: f.e.own, obj: n.Obj, from: blobName(n.Obj)}
+	switch n.place.kind {
+	case inOwn:
+	case inMade:
+		x.base, x.from = f.e.hold, madeName(n.Obj)
+	default:
+		return false
+	}
+	n.leaving = true
+	j.links = append(j.links, x)
+	f.e.changed(d, b)
+	return true
+}
+
+// pass hands a directory on.
+func (f *follower) pass(j *followed) {
+	e, d := f.e, j.n
 	if d.Obj == rootObj || d.Created { // the root also has what is parked
 		return
 	}
+	fd := -1
 	at, err := e.dir(d)
-	if err != nil {
+	if err == nil {
+		fd, err = unix.FcntlInt(uintptr(at.fd), unix.F_DUPFD_CLOEXEC, 0)
+		e.done(at)
+	}
+	if len(j.links) > 0 {
+		f.mu.Lock()
+		f.links = append(f.links, j)
+		f.mu.Unlock()
+	}
+	if err != nil { // it is all left
 		return
 	}
-	defer e.done(at)
-	j := followed{n: d, self: node{objectRecord: d.objectRecord, typ: d.typ}, list: d.came}
+	j.fd, j.self, j.list = fd, node{objectRecord: d.objectRecord, typ: d.typ}, d.came
 	_, granted := e.granted[d.Obj]
 	// What is below is still to be reached.
 	j.meta = !granted && !d.xattrs && d.Meta.Mode&0o700 == 0o700
@@ -93,32 +186,99 @@ func (f *follower) pass(d *node) {
 		b := &e.t.binds[d.Obj][i]
 		n := b.want
 		switch {
-		case n == nil || n.place != place{inTree, d.Obj, b.name} || n.Created:
+		case n == nil || n.Created || !n.leaving && n.place != place{inTree, d.Obj, b.name}:
 		case n.isDir():
 			j.expect = append(j.expect, finalName{b.name, n.ID, &n.Meta})
 		case !n.dirty && !n.content && !n.several && n.Meta.Nlink <= 1:
 			j.expect = append(j.expect, finalName{name: b.name, id: n.ID})
 		}
 	}
-	if j.fd, err = unix.FcntlInt(uintptr(at.fd), unix.F_DUPFD_CLOEXEC, 0); err == nil {
-		f.jobs <- j
-	}
+	f.jobs <- j
 }
 
 // finish does what there is to do in one directory.
-func (f *follower) finish(j *followed) error {
+func (f *follower) finish(j *followed, from *bucketDir) error {
+	for i := range j.links {
+		if err := f.link(j, &j.links[i], from); err != nil {
+			return err
+		}
+		j.only = j.only || !j.links[i].done
+	}
+	if j.only {
+		return nil
+	}
+	right := false
 	if j.meta {
 		if err := faultPoint("apply.meta"); err != nil {
 			return err
 		}
-		if f.e.setMeta(j.fd, &j.self, nil, false) == nil { // or else metaAll says what is wrong
-			f.right = append(f.right, j.n)
-		}
+		right = f.e.setMeta(j.fd, &j.self, nil, false) == nil // or else metaAll says what is wrong
 	}
-	if w := f.look(j); w != nil {
+	w := f.look(j)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if right {
+		f.right = append(f.right, j.n)
+	}
+	if w != nil {
 		f.looks[j.self.ID] = w
 	}
 	return nil
+}
+
+// link gives x its name in the directory of j. Where that is refused it is left.
+func (f *follower) link(j *followed, x *linked, from *bucketDir) error {
+	if f.refused.Load() {
+		return nil
+	}
+	if err := faultPoint("apply.attach"); err != nil {
+		return err
+	}
+	fd, err := from.open(x.base, x.obj)
+	if err != nil {
+		return nil
+	}
+	if err := hostfs.LinkAt(fd, x.from, j.fd, x.name); err != nil {
+		if !errors.Is(err, unix.EEXIST) { // somebody was quicker
+			f.refused.Store(true)
+		}
+		return nil
+	}
+	if err := faultPoint("apply.linked"); err != nil {
+		return err
+	}
+	if err := hostfs.UnlinkAt(fd, x.from); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("take a restored file's name in the log away: %w", err)
+	}
+	x.done = true
+	return nil
+}
+
+// bucketDir is the directory of blobs that was used last.
+type bucketDir struct {
+	base   int
+	bucket objID
+	fd     int
+	is     bool
+}
+
+func (b *bucketDir) open(base int, obj objID) (int, error) {
+	if n := obj / blobFanOut; !b.is || b.base != base || b.bucket != n {
+		b.close()
+		fd, err := hostfs.OpenDirPathAt(base, strconv.FormatUint(uint64(n), 10))
+		if err != nil {
+			return -1, err
+		}
+		*b = bucketDir{base: base, bucket: n, fd: fd, is: true}
+	}
+	return b.fd, nil
+}
+
+func (b *bucketDir) close() {
+	if b.is {
+		_ = hostfs.Close(b.fd)
+		b.is = false
+	}
 }
 
 // look is what a follower saw in one directory, sorted by name.

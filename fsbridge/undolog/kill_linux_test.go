@@ -119,7 +119,7 @@ func TestKillHelper(t *testing.T) {
 func TestKilledAnywhere(t *testing.T) {
 	points := []string{
 		"file.plan", "rollback.begin", "journal.append", "apply.detach", "apply.make", "apply.made",
-		"apply.attach", "apply.content", "apply.meta", "file.applied", "rollback.finish", "rollback.moved", "rollback.end",
+		"apply.attach", "apply.linked", "apply.content", "apply.meta", "file.applied", "rollback.finish", "rollback.moved", "rollback.end",
 		"trash.unlinked",
 	}
 	killEverywhere(t, testDir(t), "", points, "undo", "redo", "packed", "abort")
