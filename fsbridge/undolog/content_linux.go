@@ -219,6 +219,8 @@ type contentWriter struct {
 	dense bool                // the file has no holes worth looking for
 	raw   []byte
 	buf   []byte
+	// packed is raw, compressed.
+	packed []byte
 }
 
 func (s *openStep) contentWriter(obj objID) *contentWriter {
@@ -341,8 +343,8 @@ func (c *contentWriter) chunk(fd int, from, to int64) (int64, error) {
 	r := contentRecord{Obj: c.obj, Off: from, Len: int64(n), Enc: encRaw}
 	data := raw
 	if n >= minCompress {
-		if z := c.zenc.EncodeAll(raw, nil); len(z) < n {
-			r.Enc, data = encZstd, z
+		if c.packed = c.zenc.EncodeAll(raw, c.packed[:0]); len(c.packed) < n {
+			r.Enc, data = encZstd, c.packed
 		}
 	}
 	c.buf = r.frame(c.buf[:0], data)
