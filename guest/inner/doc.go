@@ -2,20 +2,12 @@
 // nothing but a call of [Main]. A program that has no embedded sandbox-guest can
 // run itself instead: it must call Main first thing if [Invoked] says so.
 //
-// # The stages of a jail
+// # In a jail
 //
-// The supervisor starts this program, usually from a memfd, in new user, pid,
-// mount, net, uts, ipc and cgroup namespaces. It is PID 1 there, in two stages:
-//
-//   - build still has the capabilities of its user namespace. It mounts one FUSE
-//     for each share and hands the descriptors to the supervisor, makes the rest
-//     of the view read-only, mounts a /proc of its own, hides what the
-//     [control.Plan] names, and brings lo up. Nothing is ever mounted in the
-//     host's namespace. Then it becomes the workload's user, never root, empties
-//     every capability set, sets no_new_privs, loads the seccomp filter, and
-//     executes itself again, since all of that belongs to a thread and the Go
-//     runtime has several:
-//   - shim serves the control channel (guest/shim).
+// It is PID 1 of new user, pid, mount, net, uts, ipc and cgroup namespaces,
+// executed from a memfd, usually, by a process that has made the view and given
+// up all rights (see hypervisor/jail): it is the shim (guest/shim) and has no more
+// rights than the workload.
 //
 // # In a virtual machine
 //

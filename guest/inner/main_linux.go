@@ -16,19 +16,6 @@ import (
 	"github.com/codeagent/sandbox/guest/shim"
 )
 
-// stageShim, as argv[1], follows [control.StageBuild].
-const stageShim = "shim"
-
-// envShim carries [shimConfig] to the shim stage.
-const envShim = "SANDBOX_SHIM"
-
-// shimConfig is what the shim needs of the plan.
-type shimConfig struct {
-	Umask    int            `json:"umask"`
-	Env      []control.Text `json:"env"`
-	Warnings []string       `json:"warnings"`
-}
-
 // notifyDir holds the rollback notice for programs inside.
 const notifyDir = "/run/sandbox"
 
@@ -40,15 +27,12 @@ func Invoked(args []string) bool {
 // Main runs the stage that args (os.Args) name and returns the exit status. It
 // belongs at the very start of main: it takes over the process.
 func Main(args []string) int {
-	// A stage's rights belong to a thread.
-	runtime.LockOSThread()
 	var err error
 	switch {
 	case isMachineInit(args):
+		runtime.LockOSThread()
 		err = machine()
-	case len(args) == 2 && args[1] == control.StageBuild:
-		err = build()
-	case len(args) == 2 && args[1] == stageShim:
+	case len(args) == 2 && args[1] == control.StageShim:
 		err = serve()
 	default:
 		err = fmt.Errorf("this program is started by sandbox, inside a guest")
@@ -66,8 +50,8 @@ func serve() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
-	var cfg shimConfig
-	if err := json.Unmarshal([]byte(os.Getenv(envShim)), &cfg); err != nil {
+	var cfg control.ShimConfig
+	if err := json.Unmarshal([]byte(os.Getenv(control.ShimVariable)), &cfg); err != nil {
 		return err
 	}
 	os.Clearenv()
@@ -84,9 +68,5 @@ func serve() error {
 	for i, e := range cfg.Env {
 		env[i] = string(e)
 	}
-	runtime.UnlockOSThread()
-	// One thread at a time has something to do here; others would only be woken
-	// to find that out, at the cost of the command that is waited for.
-	runtime.GOMAXPROCS(1)
-	return shim.Serve(conn, shim.Options{Init: true, Env: env, NotifyDir: notifyDir, Warnings: cfg.Warnings})
+	return shim.Serve(conn, shim.Options{Init: true, Env: env, NotifyDir: notifyDir})
 }

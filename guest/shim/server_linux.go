@@ -213,6 +213,7 @@ func (s *Server) run(c *command) {
 		}
 		if st, ok := s.early[c.pid]; ok {
 			delete(s.byPID, c.pid)
+			st.alone = s.alone()
 			c.exited <- st
 		}
 	}
@@ -295,6 +296,11 @@ func (s *Server) reap() {
 	}
 }
 
+// alone reports whether no process is left; the caller holds the lock.
+func (s *Server) alone() bool {
+	return s.starting == 0 && unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil) == unix.ECHILD
+}
+
 // collect reaps a child that has ended. It returns the command that is over with
 // it, if nobody else waits for that.
 func (s *Server) collect(pid int) *command {
@@ -313,7 +319,7 @@ func (s *Server) collect(pid int) *command {
 		return nil
 	}
 	delete(s.byPID, pid)
-	st.alone = s.starting == 0 && unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil) == unix.ECHILD
+	st.alone = s.alone()
 	_, cancelled := c.cancelled()
 	if c.quick && !cancelled {
 		delete(s.cmds, c.id)

@@ -29,11 +29,24 @@
 //
 // # How it is made
 //
-// The supervisor works out a plan and starts sandbox-guest, from a memfd, as
-// PID 1 of new namespaces (see guest/inner). That sends back a /dev/fuse
-// descriptor for each folder, drops its rights and then takes commands
-// (guest/control). When a command ends it says whether that was the last process
+// The supervisor makes a process in new namespaces and, while the kernel does
+// that, works out the view as a script of system calls, in memory that both
+// share. The process, which is PID 1 of the jail, runs the script between fork and
+// exec, as a copy of the supervisor with one thread, and nothing else: it
+//
+//   - mounts one FUSE for each folder and sends the descriptors to the
+//     supervisor, which serves them,
+//   - makes the rest of the view read-only, mounts a /proc of its own, hides what
+//     the plan names, and brings lo up. Nothing is ever mounted in the host's
+//     namespace,
+//   - becomes the workload's user, never root, empties every capability set,
+//     sets no_new_privs and loads the seccomp filter,
+//   - executes sandbox-guest, from a memfd, which takes commands (guest/control).
+//
+// No program has to start in between: one in Go takes as long for that as all of
+// the above. When a command ends it says whether that was the last process
 // inside, and is believed: nobody inside can trace it or hold its channel, and a
-// lie would only have a late write booked to another step. It dies with the supervisor, and everything inside with it.
+// lie would only have a late write booked to another step. PID 1 dies with the
+// supervisor, and everything inside with it.
 // All mounts are in its namespace only: nothing can be left behind.
 package jail

@@ -23,7 +23,7 @@ type guest struct {
 	log      *slog.Logger
 	user     user
 	cfg      hypervisor.Config
-	plan     control.Plan
+	plan     plan
 	refuse   [][]string // by share
 	env      []string
 	warnings []string
@@ -164,8 +164,8 @@ func (g *guest) Facts() map[string]string {
 		"started_at": g.began.Format(time.RFC3339),
 	}
 	hidden := 0
-	for _, m := range g.plan.Mounts {
-		if m.Op == control.OpHideDir || m.Op == control.OpHideFile {
+	for _, m := range g.plan.mounts {
+		if m.op == opHideDir || m.op == opHideFile {
 			hidden++
 		}
 	}

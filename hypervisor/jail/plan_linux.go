@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -93,6 +92,46 @@ func resolve(p string) string {
 	return p
 }
 
+// plan is what a jail's first process has to do. It decides nothing: it carries
+// out mounts in their order.
+type plan struct {
+	hostname string
+	uid, gid int
+	debug    bool // allow ptrace
+	shares   int
+	mounts   []mount
+}
+
+// mountOp says what a [mount] does.
+type mountOp string
+
+// The operations. Directories on the way that are missing are made (mode 0755);
+// they can be missing only below a tmpfs.
+const (
+	opTmpfs    mountOp = "tmpfs"     // an empty directory of its own: mode, owned by the workload if own
+	opDir      mountOp = "dir"       // a directory below a tmpfs: mode, own
+	opSymlink  mountOp = "symlink"   // below a tmpfs, to source
+	opShare    mountOp = "share"     // the bridge's file system, number share
+	opBind     mountOp = "bind"      // source as it was before anything was mounted, read-only
+	opHideDir  mountOp = "hide_dir"  // nothing, not even to list
+	opHideFile mountOp = "hide_file" // the same for a file
+	opFile     mountOp = "file"      // a read-only file with content over an existing one
+	opDev      mountOp = "dev"       // the minimal /dev
+)
+
+// mount is one step of a [plan].
+type mount struct {
+	op       mountOp
+	path     string
+	source   string
+	content  string
+	mode     uint32
+	own      bool
+	share    int
+	readOnly bool
+	served   bool // path lies below a share: wait until it is served
+}
+
 // planner collects the mounts of a jail.
 type planner struct {
 	cfg    hypervisor.Config
@@ -100,7 +139,7 @@ type planner struct {
 	mounts []mountEntry
 	shares []string // resolved, by index
 
-	out     []control.Mount
+	out     []mount
 	covered []string // directories that are replaced by an empty one
 	hidden  []string
 	show    []string   // resolved Config.Show
@@ -109,26 +148,26 @@ type planner struct {
 
 // makePlan works out the view of a jail, and for each share what its bridge
 // must refuse. It only looks at the host.
-func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (plan control.Plan, refuse [][]string, err error) {
+func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (_ plan, refuse [][]string, err error) {
 	p := &planner{cfg: cfg, user: u, mounts: mounts}
 	for _, s := range cfg.Shares {
 		if !filepath.IsAbs(s.HostPath) || s.GuestPath != "" && s.GuestPath != s.HostPath {
-			return plan, nil, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
+			return plan{}, nil, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
 		}
 		r := resolve(s.HostPath)
 		if r == "/" || below("/proc", r) || below(r, "/proc") || below(r, "/dev") || below(r, "/sys") {
-			return plan, nil, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
+			return plan{}, nil, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
 		}
 		p.shares = append(p.shares, r)
 	}
 	if err := p.overlapping(); err != nil {
-		return plan, nil, err
+		return plan{}, nil, err
 	}
 	p.refuse = make([][]string, len(p.shares))
 	for _, s := range cfg.Show {
 		p.show = append(p.show, resolve(s))
 	}
-	p.add(control.Mount{Op: control.OpDev, Path: "/dev"})
+	p.add(mount{op: opDev, path: "/dev"})
 	p.covered = append(p.covered, "/dev", "/proc") // an undo dir in /dev/shm is hidden already
 	hide := p.hideList()
 	p.coverTemporary()
@@ -139,21 +178,19 @@ func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (plan control.
 		p.hide(h)
 	}
 	if err := p.addIdentity(); err != nil {
-		return plan, nil, err
+		return plan{}, nil, err
 	}
-	plan = control.Plan{
-		Hostname: cfg.Hostname, UID: u.uid, GID: u.gid, Debug: cfg.Debug, Shares: len(cfg.Shares), Mounts: p.out,
+	made := plan{hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, shares: len(cfg.Shares), mounts: p.out}
+	if made.hostname == "" {
+		made.hostname = "sandbox"
 	}
-	if plan.Hostname == "" {
-		plan.Hostname = "sandbox"
-	}
-	return plan, p.refuse, nil
+	return made, p.refuse, nil
 }
 
-func (p *planner) add(m control.Mount) { p.out = append(p.out, m) }
+func (p *planner) add(m mount) { p.out = append(p.out, m) }
 
 func (p *planner) cover(dir string, mode uint32, own bool) {
-	p.add(control.Mount{Op: control.OpTmpfs, Path: control.Text(dir), Mode: mode, Own: own})
+	p.add(mount{op: opTmpfs, path: dir, mode: mode, own: own})
 	p.covered = append(p.covered, dir)
 }
 
@@ -205,12 +242,12 @@ func (p *planner) coverTemporary() {
 		}
 	}
 	uid := strconv.Itoa(p.user.uid)
-	p.add(control.Mount{Op: control.OpDir, Path: "/run/sandbox", Mode: 0o755, Own: true})
-	p.add(control.Mount{Op: control.OpDir, Path: control.Text("/run/user/" + uid), Mode: 0o700, Own: true})
-	p.add(control.Mount{Op: control.OpDir, Path: "/run/lock", Mode: 0o1777})
+	p.add(mount{op: opDir, path: "/run/sandbox", mode: 0o755, own: true})
+	p.add(mount{op: opDir, path: "/run/user/" + uid, mode: 0o700, own: true})
+	p.add(mount{op: opDir, path: "/run/lock", mode: 0o1777})
 	for _, l := range []string{"/run/current-system", "/run/booted-system", "/run/opengl-driver"} { // NixOS: PATH leads there
 		if target, err := os.Readlink(l); err == nil {
-			p.add(control.Mount{Op: control.OpSymlink, Path: control.Text(l), Source: control.Text(target)})
+			p.add(mount{op: opSymlink, path: l, source: target})
 		}
 	}
 }
@@ -221,7 +258,7 @@ func (p *planner) coverTemporary() {
 func (p *planner) coverHomes(hide []string) {
 	if d, ok := p.blockedAt(p.user.home); ok && !p.isCovered(d) && !slices.Contains(p.shares, d) {
 		p.cover(d, 0o755, false)
-		p.add(control.Mount{Op: control.OpDir, Path: control.Text(p.user.home), Mode: 0o700, Own: true})
+		p.add(mount{op: opDir, path: p.user.home, mode: 0o700, own: true})
 	}
 	for _, s := range p.shares {
 		for _, h := range hide {
@@ -270,7 +307,7 @@ func (p *planner) maySearch(dir string, st *unix.Stat_t) bool {
 func (p *planner) bindShown() {
 	for _, s := range p.show {
 		if p.isCovered(s) && !slices.Contains(p.covered, s) && exists(s) {
-			p.add(control.Mount{Op: control.OpBind, Path: control.Text(s), Source: control.Text(s)})
+			p.add(mount{op: opBind, path: s, source: s})
 		}
 	}
 }
@@ -282,8 +319,8 @@ func (p *planner) mountShares() {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(p.shares[a]) - len(p.shares[b]) })
 	for _, i := range order {
-		p.add(control.Mount{
-			Op: control.OpShare, Path: control.Text(p.shares[i]), Share: i, ReadOnly: p.cfg.Shares[i].ReadOnly, Served: p.inShare(p.shares[i]),
+		p.add(mount{
+			op: opShare, path: p.shares[i], share: i, readOnly: p.cfg.Shares[i].ReadOnly, served: p.inShare(p.shares[i]),
 		})
 	}
 }
@@ -366,12 +403,12 @@ func (p *planner) hide(path string) {
 	if err := unix.Stat(path, &st); err != nil {
 		return // an alias that is covered itself
 	}
-	op := control.OpHideFile
+	op := opHideFile
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		op = control.OpHideDir
+		op = opHideDir
 		p.hidden = append(p.hidden, path)
 	}
-	p.add(control.Mount{Op: op, Path: control.Text(path)})
+	p.add(mount{op: op, path: path})
 }
 
 // addIdentity gives the workload a name where it has none: many programs fail
@@ -394,7 +431,7 @@ func (p *planner) addIdentity() error {
 		if n := len(data); n > 0 && data[n-1] != '\n' {
 			data = append(data, '\n')
 		}
-		p.add(control.Mount{Op: control.OpFile, Path: control.Text(resolve(f.path)), Content: control.Text(string(data) + f.line)})
+		p.add(mount{op: opFile, path: resolve(f.path), content: string(data) + f.line})
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package jail
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +23,7 @@ type Runtime struct {
 	o       Options
 	log     *slog.Logger
 	program func() (*os.File, error) // the memfd, or nil for /proc/self/exe
+	files   func() unix.Rlimit
 }
 
 var _ hypervisor.Runtime = (*Runtime)(nil)
@@ -35,7 +35,7 @@ func New(o Options) *Runtime {
 		log = slog.New(slog.DiscardHandler)
 	}
 	r := &Runtime{o: o, log: log.With("component", "control")}
-	r.program = sync.OnceValues(r.loadProgram)
+	r.program, r.files = sync.OnceValues(r.loadProgram), sync.OnceValue(originalFiles)
 	return r
 }
 
@@ -71,6 +71,9 @@ func (r *Runtime) loadProgram() (*os.File, error) {
 
 // Start implements [hypervisor.Runtime].
 func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.Guest, error) {
+	if auditArch == 0 {
+		return nil, fmt.Errorf("jail: on amd64 and arm64 only: %w (%w)", hypervisor.ErrUnavailable, errors.ErrUnsupported)
+	}
 	if cfg.Network != nil {
 		return nil, hypervisor.ErrNetwork
 	}
@@ -85,20 +88,20 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	return g, nil
 }
 
-// makePlan completes the plan of a guest.
-func (r *Runtime) makePlan(g *guest) error {
+// makePlan makes the plan of a guest and writes its first process's script.
+func (r *Runtime) makePlan(g *guest, s *script) (*scriptWriter, error) {
 	mounts, err := readMounts()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, mounts); err != nil {
-		return err
+		return nil, err
 	}
-	g.plan.Umask = r.o.Umask
+	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask}, files: r.files(), userID: os.Geteuid()}
 	for _, e := range g.env {
-		g.plan.Env = append(g.plan.Env, control.Text(e))
+		b.config.Env = append(b.config.Env, control.Text(e))
 	}
-	return nil
+	return b.write(s)
 }
 
 func readMounts() ([]mountEntry, error) {
@@ -117,18 +120,27 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := g.connect(program); err != nil {
+	s, err := newScript()
+	if err != nil {
+		return err
+	}
+	defer s.free()
+	w, err := r.spawn(g, s, program)
+	if err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, g.kill)
 	defer stop()
-	if err = r.makePlan(g); err == nil { // while PID 1 starts
-		err = g.follow()
+	if err = mapIDs(g.pid); err == nil {
+		err = g.follow(w)
 	}
 	if err == nil {
 		g.warnings, err = g.host.Hello(ctx)
 	}
 	if err == nil {
+		if s.noted {
+			g.warnings = append(g.warnings, noPrivateProc)
+		}
 		return nil
 	}
 	g.kill()
@@ -139,70 +151,82 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	return fmt.Errorf("%w; %w", err, g.Err())
 }
 
-// connect starts PID 1 with the other ends of our two sockets. Ours alone
-// are left open, so that its end is seen.
-func (g *guest) connect(program *os.File) error {
+// spawn makes PID 1, which then waits, and writes its script while the kernel
+// makes its namespaces. On error nothing is left.
+func (r *Runtime) spawn(g *guest, s *script, program *os.File) (*scriptWriter, error) {
+	if err := g.connect(s, program); err != nil {
+		return nil, err
+	}
+	defer s.closeFDs()
+	started := make(chan syscall.Errno, 1)
+	go g.first(s, started)
+	w, err := r.makePlan(g, s)
+	if errno := <-started; errno != 0 {
+		return nil, errors.Join(fmt.Errorf("creating the namespaces: %w", errno), g.setup.Close(), g.host.Close())
+	}
+	if err != nil {
+		g.kill()
+		<-g.done
+	}
+	return w, err
+}
+
+// connect makes what connects us with PID 1. On error nothing is left.
+func (g *guest) connect(s *script, program *os.File) (err error) {
+	var ours []io.Closer // until there is no error
+	defer func() {
+		if err != nil {
+			s.closeFDs()
+			for _, c := range ours {
+				_ = c.Close()
+			}
+		}
+	}()
 	setup, setupIn, err := control.SocketPair()
 	if err != nil {
 		return err
 	}
 	defer setupIn.Close()
+	ours = append(ours, setup)
 	ctl, ctlIn, err := control.SocketPair()
-	if err != nil {
-		return errors.Join(err, setup.Close())
-	}
-	defer ctlIn.Close()
-	conn, err := control.NewFDConn(ctl)
-	if err == nil {
-		g.setup, err = control.NewFDConn(setup)
-	}
-	if err != nil {
-		return errors.Join(err, setup.Close(), ctl.Close())
-	}
-	g.host = control.NewHost(conn, func(err error) { g.log.Warn("message from the guest", "err", err) })
-	if err := g.spawn(program, setupIn, ctlIn); err != nil {
-		return errors.Join(err, setup.Close(), g.host.Close())
-	}
-	return nil
-}
-
-// spawn starts PID 1 on a thread that lives as long as it: it is told of the death of the thread that made it, not of the process.
-func (g *guest) spawn(program, setup, ctl *os.File) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	defer null.Close()
+	defer ctlIn.Close()
+	ours = append(ours, ctl)
 	errR, errW, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer errW.Close()
-	attr := &syscall.ProcAttr{
-		Env:   []string{"GOMAXPROCS=1", "GOGC=off"}, // for the moment until the shim
-		Files: []uintptr{null.Fd(), null.Fd(), errW.Fd(), ctl.Fd(), setup.Fd()},
-		Sys:   firstAttr(),
+	ours = append(ours, errR)
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
 	}
-	path := "/proc/self/exe"
-	if program != nil {
-		attr.Files = append(attr.Files, program.Fd())
-		path = fmt.Sprintf("/proc/self/fd/%d", control.FDProgram)
-	}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		// os.StartProcess would fork once more, to try what the kernel can do.
-		pid, err := syscall.ForkExec(path, []string{control.GuestProgram, control.StageBuild}, attr)
-		g.pid, g.children = pid, newChildren(pid)
-		started <- err
-		if err == nil {
-			g.await()
+	defer null.Close()
+	if program == nil {
+		if program, err = os.Open("/proc/self/exe"); err != nil {
+			return err
 		}
-	}()
-	if err := <-started; err != nil {
-		return errors.Join(fmt.Errorf("creating the namespaces: %w", err), errR.Close())
+		defer program.Close()
 	}
-	runtime.KeepAlive(program)
+	for to, f := range []*os.File{null, null, errW, ctlIn, setupIn, program} {
+		if err := s.giveFD(to, f); err != nil {
+			return err
+		}
+	}
+	if err := unix.SetNonblock(int(s.fds[fdSetup]), false); err != nil { // the script reads it
+		return err
+	}
+	conn, err := control.NewFDConn(ctl)
+	if err == nil {
+		g.setup, err = control.NewFDConn(setup)
+	}
+	if err != nil {
+		return err
+	}
+	g.host = control.NewHost(conn, func(err error) { g.log.Warn("message from the guest", "err", err) })
 	go func() {
 		defer errR.Close()
 		_, _ = io.Copy(&g.stderr, errR)
@@ -210,52 +234,42 @@ func (g *guest) spawn(program, setup, ctl *os.File) error {
 	return nil
 }
 
-// firstAttr are the namespaces and the user of a jail's first process. The ids
-// are mapped to themselves. Root maps all of them and stays root until the view
-// is made (/dev/fuse may be his alone); another user has no choice.
-func firstAttr() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
-			unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP,
-		Setsid:    true,
-		Pdeathsig: syscall.SIGKILL,
+// namespaces of a jail.
+const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
+	unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
+
+// first makes PID 1, on a thread that lives as long as it: it is told of the death
+// of the thread that made it, not of the process.
+func (g *guest) first(s *script, started chan<- syscall.Errno) {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	pid, errno := fork(namespaces, s)
+	g.pid, g.children = int(pid), newChildren(int(pid))
+	started <- errno
+	if errno == 0 {
+		g.await()
 	}
-	uid, gid := os.Geteuid(), os.Getegid()
-	if uid == 0 {
-		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1<<32 - 1}}
-		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = all, all, true
-		return attr
-	}
-	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
-	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
-	return attr
 }
 
-// follow sends the plan and handles the reports until the view is made.
-func (g *guest) follow() error {
-	p, err := json.Marshal(g.plan)
-	if err != nil {
+// follow lets PID 1 begin and serves the folders that it mounts, until it has
+// become the shim.
+func (g *guest) follow(w *scriptWriter) error {
+	if _, err := g.setup.Write([]byte{0}); err != nil {
 		return err
 	}
-	if _, err := g.setup.Write(append(p, '\n')); err != nil {
-		return err
-	}
-	in := json.NewDecoder(g.setup)
+	var share [1]byte
 	for {
-		var r control.Report
-		if err := in.Decode(&r); err != nil {
-			return fmt.Errorf("the first process ended: %w", err)
-		}
-		switch {
-		case r.Error != "":
-			return errors.New(r.Error)
-		case r.Ready:
-			return nil
-		case r.Share != nil:
-			if err := g.serve(*r.Share); err != nil {
-				return err
+		n, err := g.setup.Read(share[:])
+		if n == 0 { // the end: it has closed its socket, or has ended
+			if failed := w.failure(); failed != nil {
+				return failed
 			}
+			if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) { // a byte that it did not wait for was left
+				return nil
+			}
+			return err
+		}
+		if err := g.serve(int(share[0])); err != nil {
+			return err
 		}
 	}
 }
@@ -271,10 +285,6 @@ func (g *guest) serve(i int) error {
 	if err := s.Serve(t); err != nil {
 		return fmt.Errorf("serving %s: %w", s.HostPath, err)
 	}
-	p, err := json.Marshal(control.ServedMessage{Served: i})
-	if err != nil {
-		return err
-	}
-	_, _ = g.setup.Write(append(p, '\n')) // it need not wait for this, and may be past it
+	_, _ = g.setup.Write([]byte{0}) // it need not wait for this, and may be past it
 	return nil
 }

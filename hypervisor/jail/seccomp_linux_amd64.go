@@ -1,4 +1,4 @@
-package inner
+package jail
 
 import "golang.org/x/sys/unix"
 

@@ -1,13 +1,6 @@
-//go:build amd64 || arm64
+package jail
 
-package inner
-
-import (
-	"fmt"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // denied system calls fail with EPERM. Most of them need capabilities that
 // nobody inside has; the filter keeps their code out of reach as well.
@@ -104,15 +97,4 @@ func filter(debug bool) []unix.SockFilter {
 	argument(unix.SYS_SOCKET, offArg0, jeq, retNoFam, unix.AF_VSOCK)
 	add(ret, retAllow, 0, 0)
 	return p
-}
-
-// loadFilter puts this thread, and what it executes, behind the filter.
-func loadFilter(debug bool) error {
-	p := filter(debug)
-	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, uintptr(unsafe.Pointer(&prog)))
-	if errno != 0 {
-		return fmt.Errorf("seccomp: %w", errno)
-	}
-	return nil
 }

@@ -1,0 +1,22 @@
+package control
+
+// GuestProgram is argv[0], and StageShim argv[1], with which a jail's first
+// process is executed. A program that contains guest/inner recognises itself by
+// them.
+const (
+	GuestProgram = "sandbox-guest"
+	StageShim    = "shim"
+)
+
+// FDControl is the descriptor of the control channel in a jail's first process.
+const FDControl = 3
+
+// ShimVariable is the variable of the environment in which a jail's first process
+// gets its [ShimConfig], as JSON.
+const ShimVariable = "SANDBOX_SHIM"
+
+// ShimConfig is what the shim of a jail has to know.
+type ShimConfig struct {
+	Umask int    `json:"umask"`
+	Env   []Text `json:"env"` // of commands that bring none
+}

@@ -1,0 +1,297 @@
+package jail
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
+)
+
+// Descriptors of the first process after its standard ones and
+// [control.FDControl], while it runs its script.
+const (
+	fdSetup   = 4 // the socket to the supervisor
+	fdProgram = 5 // the shim's program
+	fdsUsed   = 6
+)
+
+// Limits of a script. Only what is used of it takes memory.
+const (
+	maxCalls = 1 << 16
+	maxData  = 64 << 20
+)
+
+// call is one system call of a [script].
+type call struct {
+	nr      uintptr
+	args    [6]uintptr
+	want    uintptr // the result, if checked
+	checked bool
+	unless  bool          // left out if a call before it noted a failure
+	may     syscall.Errno // fails with this: go on,
+	note    bool          // and note it
+}
+
+// script is what a jail's first process does between its birth and the shim: system
+// calls in their order, with everything they point to. It lies in memory that the
+// process shares with the supervisor, at the same address, so that it can be
+// written while the kernel makes the namespaces. See [runScript].
+type script struct {
+	fds    [fdsUsed]uintptr // the supervisor's descriptors that become 0 to 5; none is one of those
+	n      uint32
+	failed uint32  // 1 + the call that failed
+	errno  uint32  // of that
+	noted  bool    // whether a call with note failed
+	buf    [8]byte // what is read
+	calls  [maxCalls]call
+	data   [maxData]byte
+}
+
+// newScript makes an empty script. Free it.
+func newScript() (*script, error) {
+	mem, err := unix.MmapPtr(-1, 0, nil, unsafe.Sizeof(script{}), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("memory for the first process: %w", err)
+	}
+	return (*script)(mem), nil
+}
+
+func (s *script) free() {
+	_ = unix.MunmapPtr(unsafe.Pointer(s), unsafe.Sizeof(*s)) // it is what was mapped
+}
+
+// giveFD makes a duplicate of f the process's descriptor to.
+func (s *script) giveFD(to int, f *os.File) error {
+	rc, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var fd int
+	cerr := rc.Control(func(n uintptr) { fd, err = unix.FcntlInt(n, unix.F_DUPFD_CLOEXEC, fdsUsed) })
+	if err := errors.Join(cerr, err); err != nil {
+		return err
+	}
+	s.fds[to] = uintptr(fd)
+	return nil
+}
+
+// closeFDs closes the duplicates.
+func (s *script) closeFDs() {
+	for _, fd := range s.fds {
+		if fd != 0 {
+			_ = unix.Close(int(fd)) // the process may not have read the number yet
+		}
+	}
+}
+
+// scriptWriter fills a script. The first error stays.
+type scriptWriter struct {
+	s    *script
+	what []string // of each call: what is being done
+	used int      // of data
+	fds  []bool   // that are open: a new one gets the lowest number
+	err  error
+}
+
+// errTooMuch says that a script has no room for all of it.
+var errTooMuch = errors.New("too much to cover in a jail's view")
+
+// call adds a system call. What names it in an error.
+func (w *scriptWriter) call(what string, nr uintptr, args ...uintptr) *call {
+	if w.s.n == maxCalls {
+		w.err = errTooMuch
+		return &call{}
+	}
+	c := &w.s.calls[w.s.n]
+	w.s.n++
+	*c = call{nr: nr}
+	copy(c.args[:], args)
+	w.what = append(w.what, what)
+	return c
+}
+
+// expect makes any other result a failure.
+func (c *call) expect(result uintptr) *call {
+	c.want, c.checked = result, true
+	return c
+}
+
+// open adds a system call that opens a descriptor, and returns its number.
+func (w *scriptWriter) open(what string, nr uintptr, args ...uintptr) uintptr {
+	fd := 0
+	for fd < len(w.fds) && w.fds[fd] {
+		fd++
+	}
+	if fd == len(w.fds) {
+		w.fds = append(w.fds, false)
+	}
+	w.fds[fd] = true
+	w.call(what, nr, args...).expect(uintptr(fd))
+	return uintptr(fd)
+}
+
+func (w *scriptWriter) close(fd uintptr) {
+	w.fds[fd] = false
+	w.call("close", unix.SYS_CLOSE, fd)
+}
+
+// bytes returns the address of a copy, which is aligned for any structure.
+func (w *scriptWriter) bytes(b []byte) uintptr {
+	at := (w.used + 7) &^ 7
+	if at+len(b) >= maxData {
+		w.err = errTooMuch
+		return 0
+	}
+	copy(w.s.data[at:], b)
+	w.used = at + len(b) + 1 // at least one, so that no two are at one address; it is zero
+	return uintptr(unsafe.Pointer(&w.s.data[at]))
+}
+
+// text returns the address of a C string.
+func (w *scriptWriter) text(s string) uintptr {
+	if strings.IndexByte(s, 0) >= 0 {
+		w.err = fmt.Errorf("%q: %w", s, unix.EINVAL)
+	}
+	return w.bytes([]byte(s)) // a zero follows
+}
+
+// words returns the address of a structure of words.
+func (w *scriptWriter) words(ws ...uint64) uintptr {
+	var b []byte
+	for _, x := range ws {
+		b = binary.NativeEndian.AppendUint64(b, x)
+	}
+	return w.bytes(b)
+}
+
+// texts returns the address of a list like argv.
+func (w *scriptWriter) texts(list ...string) uintptr {
+	ws := make([]uint64, 0, len(list)+1)
+	for _, s := range list {
+		ws = append(ws, uint64(w.text(s)))
+	}
+	return w.words(append(ws, 0)...)
+}
+
+// buffer returns the address of eight bytes to read into.
+func (w *scriptWriter) buffer() uintptr { return uintptr(unsafe.Pointer(&w.s.buf)) }
+
+// failure returns what went wrong in the process, or nil.
+func (w *scriptWriter) failure() error {
+	i := w.s.failed
+	if i == 0 {
+		return nil
+	}
+	what := "starting"
+	if int(i) <= len(w.what) {
+		what = w.what[i-1]
+	}
+	return fmt.Errorf("%s: %w", what, syscall.Errno(w.s.errno))
+}
+
+const (
+	allSignals   = ^uint64(0)
+	sigsetBytes  = 8
+	lastSignal   = 64
+	handlersFrom = 2 // values of a handler: 0 is the default, 1 is to ignore
+)
+
+// fork makes a process that runs the script once a byte can be read from fdSetup.
+// The caller has locked its thread.
+//
+// It is what syscall.ForkExec does, except that between fork and exec there is a
+// script: no Go program has to start in between to do the same. The same rules
+// hold: the child has one thread and a copy of memory that was in any state, so
+// that it may not allocate, nor grow its stack, nor take a lock: it makes
+// nothing but system calls. No signal may run Go's handlers in it.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func fork(flags uintptr, s *script) (pid uintptr, errno syscall.Errno) {
+	block, before := allSignals, uint64(0)
+	_, _, errno = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&block)), uintptr(unsafe.Pointer(&before)), sigsetBytes, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno == 0 && pid == 0 {
+		runScript(s, before)
+	}
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&before)), 0, sigsetBytes, 0, 0)
+	return pid, errno
+}
+
+// runScript is the child of fork. It does not return.
+//
+//go:norace
+//go:nosplit
+func runScript(s *script, mask uint64) {
+	for sig := uintptr(1); sig <= lastSignal; sig++ {
+		var action [4]uint64 // struct sigaction: the handler comes first
+		_, _, errno := syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), sigsetBytes, 0, 0)
+		if errno == 0 && action[0] >= handlersFrom {
+			action = [4]uint64{}
+			_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, sigsetBytes, 0, 0)
+		}
+	}
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&mask)), 0, sigsetBytes, 0, 0)
+	// Nothing else is kept open, at once: it may be a pipe whose end somebody waits
+	// for, or the other end of our own socket.
+	for to := range uintptr(fdsUsed) {
+		flags := uintptr(unix.O_CLOEXEC)
+		if to <= control.FDControl {
+			flags = 0
+		}
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_DUP3, s.fds[to], to, flags, 0, 0, 0); errno != 0 {
+			fail(s, maxCalls, errno)
+		}
+	}
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, fdsUsed, uintptr(^uint32(0)), 0, 0, 0, 0); errno != 0 {
+		fail(s, maxCalls, errno)
+	}
+	// The supervisor's death ends the wait for it: from now on by a signal, before
+	// this by the end of the socket.
+	_, _, _ = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
+	if n, _, _ := syscall.RawSyscall6(unix.SYS_READ, fdSetup, uintptr(unsafe.Pointer(&s.buf)), 1, 0, 0, 0); n == 1 {
+		for i := uint32(0); i < s.n && i < maxCalls; i++ {
+			c := &s.calls[i]
+			if c.unless && s.noted {
+				continue
+			}
+			r, _, errno := syscall.RawSyscall6(c.nr, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
+			if errno != 0 && errno == c.may {
+				if c.note {
+					s.noted = true
+				}
+				continue
+			}
+			if errno == 0 && c.checked && r != c.want {
+				errno = unix.EIO
+			}
+			if errno != 0 {
+				fail(s, i, errno)
+			}
+		}
+	}
+	fail(s, maxCalls, unix.ECANCELED)
+}
+
+// fail ends the process.
+//
+//go:norace
+//go:nosplit
+func fail(s *script, i uint32, errno syscall.Errno) {
+	s.failed, s.errno = i+1, uint32(errno)
+	for {
+		_, _, _ = syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 1, 0, 0, 0, 0, 0)
+	}
+}

@@ -1,0 +1,11 @@
+//go:build linux && !amd64 && !arm64
+
+package jail
+
+// No filter was written for this processor, so that there is no jail.
+const (
+	auditArch = 0
+	x32Bit    = 0
+)
+
+var archDenied []uint32

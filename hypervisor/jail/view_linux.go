@@ -1,0 +1,216 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// devices of the minimal /dev.
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// hiddenDir holds, while the view is made, what is bound over hidden files.
+const hiddenDir = "/dev/.sandbox"
+
+const sealed = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+
+// cwd is AT_FDCWD as an argument.
+const cwd = ^uintptr(99) // -100
+
+// viewWriter writes how the view is made.
+type viewWriter struct {
+	*scriptWriter
+	plan   *plan
+	setup  uintptr            // the descriptor of the socket to the supervisor
+	fuse   []uintptr          // by share, until mounted
+	clones map[string]uintptr // detached trees, by their source
+	sent   int                // shares handed over
+	served int                // shares whose service was waited for
+	files  int                // names used below hiddenDir
+}
+
+// view turns this namespace's copy of the host's tree into the jail's view,
+// in place: everything that exists becomes read-only, then the plan's mounts
+// cover what must look different. Whoever lives in a child namespace cannot
+// take a cover off.
+func (v *viewWriter) view() {
+	// First of all: what we do must not reach the host.
+	v.call("making the mounts private", unix.SYS_MOUNT, v.text(""), v.text("/"), v.text(""), unix.MS_PRIVATE|unix.MS_REC, 0)
+	v.takeSources()
+	// A /proc of our pid namespace covers the host's while that is still as it was: a new one may not be less restricted.
+	// Inside a container that covers parts of its /proc the kernel refuses it:
+	// outer processes stay out of reach, but can be seen.
+	proc := v.mount("mounting /proc", "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	proc.may, proc.note = unix.EPERM, true
+	v.setattr("making the host's tree read-only (needs Linux 5.12)", cwd, "/", unix.AT_RECURSIVE, sealed, 0)
+	// Programs write to /proc/self.
+	v.setattr("/proc", cwd, "/proc", 0, 0, unix.MOUNT_ATTR_RDONLY).unless = true
+	for i := range v.plan.mounts {
+		v.cover(&v.plan.mounts[i])
+	}
+	for i := range v.files {
+		v.call("tidying up", unix.SYS_UNLINKAT, cwd, v.text(hiddenDir+"/"+strconv.Itoa(i+1)), 0)
+	}
+	v.call("tidying up", unix.SYS_UNLINKAT, cwd, v.text(hiddenDir), unix.AT_REMOVEDIR)
+	v.setattr("/dev", cwd, "/dev", 0, unix.MOUNT_ATTR_RDONLY, 0)
+}
+
+// noPrivateProc is the warning for what view notes.
+const noPrivateProc = "no private /proc: this machine's /proc is partly covered (are we in a container?); names of outer processes are visible inside"
+
+func (v *viewWriter) mount(what, source, path, kind string, flags uintptr, options string) *call {
+	return v.call(what, unix.SYS_MOUNT, v.text(source), v.text(path), v.text(kind), flags, v.text(options))
+}
+
+func (v *viewWriter) setattr(what string, dir uintptr, path string, flags uintptr, set, clr uint64) *call {
+	attr := v.words(set, clr, 0, 0) // struct mount_attr
+	return v.call(what, unix.SYS_MOUNT_SETATTR, dir, v.text(path), flags, attr, unix.MOUNT_ATTR_SIZE_VER0)
+}
+
+// takeSources opens what will not be reachable any more once the view is made.
+func (v *viewWriter) takeSources() {
+	for range v.plan.shares {
+		v.fuse = append(v.fuse, v.open("opening /dev/fuse", unix.SYS_OPENAT, cwd, v.text("/dev/fuse"), unix.O_RDWR|unix.O_CLOEXEC))
+	}
+	for _, d := range devices {
+		v.take("/dev/" + d)
+	}
+	for _, m := range v.plan.mounts {
+		if m.op == opBind {
+			v.take(m.source)
+		}
+	}
+}
+
+func (v *viewWriter) take(path string) {
+	v.clones[path] = v.open(path, unix.SYS_OPEN_TREE, cwd, v.text(path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+}
+
+// cover carries out m.
+func (v *viewWriter) cover(m *mount) {
+	what := fmt.Sprintf("%s %s", m.op, m.path)
+	if m.served {
+		v.awaitServed(what)
+	}
+	switch m.op {
+	case opTmpfs:
+		v.makeDirs(what, m.path)
+		options := fmt.Sprintf("mode=%o", m.mode)
+		if m.own {
+			options += fmt.Sprintf(",uid=%d,gid=%d", v.plan.uid, v.plan.gid)
+		}
+		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+	case opDir:
+		v.makeDirs(what, m.path)
+		if m.own {
+			v.call(what, unix.SYS_FCHOWNAT, cwd, v.text(m.path), uintptr(v.plan.uid), uintptr(v.plan.gid), 0)
+		}
+		v.call(what, unix.SYS_FCHMODAT, cwd, v.text(m.path), uintptr(m.mode))
+	case opSymlink:
+		v.makeDirs(what, filepath.Dir(m.path))
+		v.call(what, unix.SYS_SYMLINKAT, v.text(m.source), cwd, v.text(m.path))
+	case opShare:
+		v.share(what, m)
+	case opBind:
+		v.attach(what, m.source, m.path, isDir(m.source), sealed)
+	case opHideDir:
+		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0,size=4k,nr_inodes=1")
+	case opHideFile:
+		v.replace(what, m.path, "", 0)
+	case opFile:
+		v.replace(what, m.path, m.content, 0o444)
+	case opDev:
+		v.dev(what)
+	default:
+		v.err = errors.New(what + ": unknown operation")
+	}
+}
+
+// makeDirs makes path and what is missing on the way. On a read-only file system
+// the kernel says, too, of what is there that it exists.
+func (v *viewWriter) makeDirs(what, path string) {
+	at := ""
+	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
+		at += "/" + name
+		v.call(what, unix.SYS_MKDIRAT, cwd, v.text(at), 0o755).may = unix.EEXIST
+	}
+}
+
+// share mounts a bridge and hands its descriptor to the supervisor, with a byte
+// that says whose it is.
+func (v *viewWriter) share(what string, m *mount) {
+	v.makeDirs(what, m.path)
+	fd := v.fuse[m.share]
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	if m.readOnly {
+		flags |= unix.MS_RDONLY
+	}
+	v.mount(what, "sandbox", m.path, "fuse.sandbox", flags,
+		fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions,allow_other", fd, os.Geteuid(), os.Getegid()))
+	rights := unix.UnixRights(int(fd))
+	iov := v.words(uint64(v.bytes([]byte{byte(m.share)})), 1)
+	header := v.words(0, 0, uint64(iov), 1, uint64(v.bytes(rights)), uint64(len(rights)), 0) // struct msghdr, of 64 bits
+	v.call(what, unix.SYS_SENDMSG, v.setup, header, unix.MSG_NOSIGNAL).expect(1)
+	v.sent++
+	v.close(fd)
+}
+
+// awaitServed waits until the supervisor serves every share it was given: it
+// sends a byte for each.
+func (v *viewWriter) awaitServed(what string) {
+	for ; v.served < v.sent; v.served++ {
+		v.call(what, unix.SYS_READ, v.setup, v.buffer(), 1).expect(1)
+	}
+}
+
+// attach moves a detached tree to path, which is made if it is missing.
+func (v *viewWriter) attach(what, source, path string, dir bool, attr uint64) {
+	if dir {
+		v.makeDirs(what, path)
+	} else {
+		v.makeDirs(what, filepath.Dir(path))
+		v.call(what, unix.SYS_MKNODAT, cwd, v.text(path), unix.S_IFREG|0o644, 0).may = unix.EEXIST
+	}
+	fd := v.clones[source]
+	v.setattr(what, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attr, 0)
+	v.call(what, unix.SYS_MOVE_MOUNT, fd, v.text(""), cwd, v.text(path), unix.MOVE_MOUNT_F_EMPTY_PATH)
+	v.close(fd)
+}
+
+// replace binds a file with the given content over path.
+func (v *viewWriter) replace(what, path, content string, mode uintptr) {
+	v.files++
+	src := hiddenDir + "/" + strconv.Itoa(v.files)
+	fd := v.open(what, unix.SYS_OPENAT, cwd, v.text(src), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, mode)
+	if content != "" {
+		v.call(what, unix.SYS_WRITE, fd, v.bytes([]byte(content)), uintptr(len(content))).expect(uintptr(len(content)))
+	}
+	v.close(fd)
+	v.call(what, unix.SYS_MOUNT, v.text(src), v.text(path), 0, unix.MS_BIND, 0)
+	v.setattr(what, cwd, path, 0, sealed|unix.MOUNT_ATTR_NOEXEC, 0)
+}
+
+// dev mounts the minimal /dev. It is made read-only after the last cover.
+func (v *viewWriter) dev(what string) {
+	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
+	v.mount(what, "tmpfs", "/dev", "tmpfs", flags|unix.MS_NODEV, "mode=0755,size=64k")
+	for _, d := range devices {
+		v.attach(what+"/"+d, "/dev/"+d, "/dev/"+d, false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	}
+	for _, d := range []string{"/dev/pts", "/dev/shm", hiddenDir} {
+		v.call(what, unix.SYS_MKDIRAT, cwd, v.text(d), 0o755)
+	}
+	// gid=5 is refused where that group is not mapped.
+	v.mount(what+"/pts", "devpts", "/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=0620")
+	v.mount(what+"/shm", "tmpfs", "/dev/shm", "tmpfs", flags|unix.MS_NODEV, "mode=1777")
+	for _, l := range [][2]string{
+		{"ptmx", "pts/ptmx"}, {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
+	} {
+		v.call(what, unix.SYS_SYMLINKAT, v.text(l[1]), cwd, v.text("/dev/"+l[0]))
+	}
+}
