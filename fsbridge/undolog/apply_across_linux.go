@@ -86,7 +86,8 @@ func (e *engine) scanParked() {
 // moveByCopy moves the file or tree name below fd, which is the object id, out
 // of the folder to x. Its number and those of all in it are written down when
 // the copy is complete, and only then it is removed: what is killed before is
-// done anew. A spare copy goes to another name and is not told of.
+// done anew. What has other names in the folder is no edit from outside for having lost
+// some. A spare copy goes to another name and is not told of.
 func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) error {
 	c := newCopier(e, id, x.fd, "t"+to)
 	if err := removeAll(context.Background(), x.fd, c.to); err != nil {
@@ -118,7 +119,7 @@ func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) e
 	}
 	err := faultPoint("apply.noted")
 	if err == nil {
-		err = removeAll(context.Background(), fd, name)
+		err = removeTree(context.Background(), fd, name, e.l.stamps.relink, nil)
 	}
 	e.dirs.dropNodes()
 	return err

@@ -126,3 +126,32 @@ func TestOtherFileSystemRestoreTwice(t *testing.T) {
 		t.Errorf("%q, %v", buf[:n], err)
 	}
 }
+
+// TestOtherFileSystemNameLost restores away a directory that has a name of a file,
+// which the file loses for a copy in the log: no edit from outside of its other
+// name.
+func TestOtherFileSystemNameLost(t *testing.T) {
+	w := otherFileSystem(t)
+	states := []map[string]string{w.snapshot()}
+	for _, f := range []func(){
+		func() { w.ok(w.create("a", "")) },
+		func() {
+			w.ok(w.create("d", ""))
+			w.ok(w.mkdir("c"))
+			w.ok(w.link("d", "c/d"))
+			w.ok(w.rename("c", "a", unix.RENAME_EXCHANGE))
+		},
+		nil,
+	} {
+		if f != nil {
+			w.step(f)
+		} else {
+			w.restore("a", 1)
+		}
+		states = append(states, w.snapshot())
+	}
+	w.undo(2)
+	same(t, "undone", states[1], w.snapshot())
+	w.redo(2)
+	same(t, "redone", states[3], w.snapshot())
+}

@@ -22,7 +22,8 @@ func removeAll(ctx context.Context, dirfd int, name string) error {
 }
 
 // removeTree is removeAll; linked (which may be nil) is called before and after
-// one of several names of a file is removed, with what the file is; held then counts one less.
+// one of several names of a file is removed, with what the file is; held then counts one less,
+// unless it is nil: they are no names of the log's.
 func removeTree(ctx context.Context, dirfd int, name string, linked func(st *hostfs.Stat, removed bool) error, held *heldLinks) error {
 	r := remover{ctx: ctx, top: dirfd, linked: linked, held: held}
 	err := r.remove(dirfd, name, 0)
