@@ -89,7 +89,7 @@ func NewHost(c Conn, problem func(error)) *Host {
 }
 
 // Hello waits for the guest's first message and checks its version. A guest that
-// cannot set itself up says why in its place.
+// cannot set itself up says why in its place: a *[RefusedError].
 func (h *Host) Hello(ctx context.Context) (warnings []string, err error) {
 	select {
 	case m := <-h.hello:
@@ -98,11 +98,11 @@ func (h *Host) Hello(ctx context.Context) (warnings []string, err error) {
 		}
 		return m.Warnings, nil
 	case why := <-h.refused:
-		return nil, refusal(why)
+		return nil, &RefusedError{why}
 	case <-h.done:
 		select {
 		case why := <-h.refused: // it came before the end
-			return nil, refusal(why)
+			return nil, &RefusedError{why}
 		default:
 			return nil, h.Err()
 		}
@@ -111,8 +111,11 @@ func (h *Host) Hello(ctx context.Context) (warnings []string, err error) {
 	}
 }
 
-func refusal(why string) error {
-	return fmt.Errorf("control: the guest cannot set itself up: %.500q", why)
+// RefusedError is why a guest, in its own words, cannot set itself up.
+type RefusedError struct{ Why string }
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("control: the guest cannot set itself up: %.500q", e.Why)
 }
 
 // Done is closed when the channel has ended.

@@ -108,6 +108,10 @@ func (g *guest) await() {
 	g.wired.Wait()
 	g.closeMonitor()
 	if h := g.theHost(); h != nil {
+		select {
+		case <-h.Done(): // all that the guest said was heard
+		case <-time.After(time.Second):
+		}
 		_ = h.Close()
 	}
 	g.mu.Lock()

@@ -151,6 +151,9 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	if err := g.connect(ctx, door, channel, folders); err != nil {
 		g.giveUp(err)
 		<-g.done
+		if refused := (*control.RefusedError)(nil); errors.As(err, &refused) { // its end says less
+			return fmt.Errorf("%w%s", refused, g.lastWords())
+		}
 		return g.Err()
 	}
 	return nil
@@ -204,14 +207,10 @@ func (g *guest) connect(ctx context.Context, d *door, channel *os.File, folders 
 	}
 	monitor := make(chan error, 1)
 	go func() { monitor <- g.greet(ctx, d) }()
-	err = g.plan().Send(conn)
-	if err != nil {
-		_ = conn.Close()
-	} else {
-		g.setHost(control.NewHost(conn, g.problem))
-		g.warnings, err = g.host.Hello(ctx)
-	}
-	if err != nil {
+	unsent := g.plan().Send(conn)
+	g.setHost(control.NewHost(conn, g.problem))
+	g.warnings, err = g.host.Hello(ctx) // it may say why it did not want the plan
+	if err = errors.Join(err, unsent); err != nil {
 		g.giveUp(err) // or the monitor might not answer
 	}
 	if err := errors.Join(err, <-monitor); err != nil {
