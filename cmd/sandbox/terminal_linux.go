@@ -198,7 +198,12 @@ func (t *terminal) ask(question string, gone <-chan struct{}, deadline time.Time
 	case <-t.done: // the command has ended, and with it the question
 	case <-gone:
 	}
-	return false, false
+	select {
+	case r := <-result: // it was answered just before
+		return r[0], r[1]
+	default:
+		return false, false
+	}
 }
 
 func (t *terminal) loop() {

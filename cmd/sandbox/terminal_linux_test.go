@@ -84,10 +84,11 @@ func terminalHelper(argv []string) int {
 	slave.Close()
 	session := decisions{made: make(chan actors.DecideRequest, 1)}
 	go j.decide(ctx, session)
+	decided := make(chan struct{})
 	go func() {
-		for r := range session.made {
-			j.note(fmt.Sprintf("decision: %s %v by %s", r.ID, r.Allow, r.By))
-		}
+		defer close(decided)
+		r := <-session.made
+		j.note(fmt.Sprintf("decision: %s %v by %s", r.ID, r.Allow, r.By))
 	}()
 	go func() {
 		<-cancelled
@@ -109,6 +110,9 @@ func terminalHelper(argv []string) int {
 	status, _ := p.Wait(ctx)
 	master.Close()
 	j.leaveTerminal()
+	if os.Getenv("SAFEGUARD_WHEN") != "" && os.Getenv("DECIDED_ELSEWHERE") == "" {
+		<-decided // the command did not wait for it
+	}
 	j.remarks()
 	return status.Code
 }
