@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	// The supervisor allocates little that lives; a small heap with a late
 	// collection keeps both its memory and its pauses low.
 	debug.SetGCPercent(200)
-	debug.SetMemoryLimit(128 << 20)
+	debug.SetMemoryLimit(120 << 20)
 
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places()}
 	a.out.w = stdout
