@@ -118,3 +118,18 @@ func TestScriptFails(t *testing.T) {
 		}
 	}
 }
+
+// What was to be hidden and is gone when that is done needs no cover.
+func TestHiddenGone(t *testing.T) {
+	gone := t.TempDir() + "/gone"
+	if err := run(t, func(w *scriptWriter) {
+		v := &viewWriter{scriptWriter: w, plan: &plan{}}
+		v.cover(&mount{op: opHideDir, path: gone})
+		w.call("going on", unix.SYS_MKDIRAT, cwd, w.text(gone), 0o755)
+	}); err != nil {
+		t.Error(err)
+	}
+	if !exists(gone) {
+		t.Error("it did not go on")
+	}
+}

@@ -148,6 +148,9 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if failed := w.failure(); failed != nil { // what we saw of it first may be its consequence
+		return failed
+	}
 	return fmt.Errorf("%w; %w", err, g.Err())
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -119,11 +120,12 @@ func (v *viewWriter) cover(m *mount) {
 	case opBind:
 		v.attach(what, m.source, m.path, isDir(m.source), sealed)
 	case opHideDir:
-		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0,size=4k,nr_inodes=1")
+		// What was removed since the plan was made needs no cover.
+		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0,size=4k,nr_inodes=1").may = unix.ENOENT
 	case opHideFile:
-		v.replace(what, m.path, "", 0)
+		v.replace(what, m.path, "", 0, unix.ENOENT)
 	case opFile:
-		v.replace(what, m.path, m.content, 0o444)
+		v.replace(what, m.path, m.content, 0o444, 0)
 	case opDev:
 		v.dev(what)
 	default:
@@ -182,8 +184,9 @@ func (v *viewWriter) attach(what, source, path string, dir bool, attr uint64) {
 	v.close(fd)
 }
 
-// replace binds a file with the given content over path.
-func (v *viewWriter) replace(what, path, content string, mode uintptr) {
+// replace binds a file with the given content over path, and may fail with one
+// error.
+func (v *viewWriter) replace(what, path, content string, mode uintptr, may syscall.Errno) {
 	v.files++
 	src := hiddenDir + "/" + strconv.Itoa(v.files)
 	fd := v.open(what, unix.SYS_OPENAT, cwd, v.text(src), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, mode)
@@ -191,8 +194,8 @@ func (v *viewWriter) replace(what, path, content string, mode uintptr) {
 		v.call(what, unix.SYS_WRITE, fd, v.bytes([]byte(content)), uintptr(len(content))).expect(uintptr(len(content)))
 	}
 	v.close(fd)
-	v.call(what, unix.SYS_MOUNT, v.text(src), v.text(path), 0, unix.MS_BIND, 0)
-	v.setattr(what, cwd, path, 0, sealed|unix.MOUNT_ATTR_NOEXEC, 0)
+	v.call(what, unix.SYS_MOUNT, v.text(src), v.text(path), 0, unix.MS_BIND, 0).may = may
+	v.setattr(what, cwd, path, 0, sealed|unix.MOUNT_ATTR_NOEXEC, 0).may = may
 }
 
 // dev mounts the minimal /dev. It is made read-only after the last cover.
