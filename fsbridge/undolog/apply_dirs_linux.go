@@ -257,7 +257,7 @@ func (e *engine) bucket(kind dirKind, seq uint64, id objID, create bool) (entry,
 		defer e.done(root)
 		base = root.fd
 	}
-	name := strconv.FormatUint(n, 10)
+	name := shardName(id)
 	if base < 0 {
 		return entry{}, fmt.Errorf("open blobs: %w", syscall.ENOENT)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 
@@ -55,7 +54,7 @@ func (e *engine) makeAll(ctx context.Context) error {
 // before anything of it becomes visible. It may run on any goroutine.
 func (e *engine) makeSome(run []*node) ([]hostfs.ID, error) {
 	// The cache of open directories is not for workers.
-	fd, err := openSubdir(e.hold, strconv.FormatUint(uint64(run[0].Obj)/blobFanOut, 10), true)
+	fd, err := openSubdir(e.hold, shardName(run[0].Obj), true)
 	if err != nil {
 		return nil, err
 	}

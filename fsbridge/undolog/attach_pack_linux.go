@@ -117,7 +117,7 @@ func (e *engine) linkUnpacked(p *packNode, dirfd int) error {
 
 // openHoldRoot opens the directory that is being made in the hold for obj.
 func openHoldRoot(hold int, obj objID) (int, error) {
-	b, err := hostfs.OpenDirPathAt(hold, fmt.Sprint(uint32(obj)/blobFanOut))
+	b, err := hostfs.OpenDirPathAt(hold, shardName(obj))
 	if err != nil {
 		return -1, err
 	}

@@ -230,7 +230,7 @@ func (s *shardDirs) of(obj objID) (int, error) {
 		return s.fd, nil
 	}
 	s.close()
-	fd, err := hostfs.OpenDirPathAt(s.base, fmt.Sprint(shard))
+	fd, err := hostfs.OpenDirPathAt(s.base, shardName(obj))
 	if err != nil {
 		return -1, err
 	}

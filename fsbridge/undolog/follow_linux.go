@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +41,7 @@ type followed struct {
 type linked struct {
 	b    *bind // only to be handed back
 	name string
-	base int // the blobs directory where it is
+	made bool // is in the hold, not in the target's blobs
 	obj  objID
 	from string // its name there
 	done bool
@@ -90,11 +89,12 @@ func (e *engine) follow() *follower {
 }
 
 func (f *follower) work() {
-	var from bucketDir
-	defer from.close()
+	own, hold := shardDirs{base: f.e.own}, shardDirs{base: f.e.hold}
+	defer own.close()
+	defer hold.close()
 	for j := range f.jobs {
 		if !f.failed(nil) {
-			f.failed(f.finish(j, &from))
+			f.failed(f.finish(j, &own, &hold))
 		}
 		_ = hostfs.Close(j.fd)
 	}
@@ -144,11 +144,11 @@ func (f *follower) takes(j *followed, b *bind) bool {
 	case n.isDir() || n.Created || n.several || n.shared || n.Meta.Nlink > 1 || f.refused.Load():
 		return false
 	}
-	x := linked{b: b, name: b.name, base: f.e.own, obj: n.Obj, from: blobName(n.Obj)}
+	x := linked{b: b, name: b.name, obj: n.Obj, from: blobName(n.Obj)}
 	switch n.place.kind {
 	case inOwn:
 	case inMade:
-		x.base, x.from = f.e.hold, madeName(n.Obj)
+		x.made, x.from = true, madeName(n.Obj)
 	default:
 		return false
 	}
@@ -197,12 +197,16 @@ func (f *follower) pass(j *followed) {
 }
 
 // finish does what there is to do in one directory.
-func (f *follower) finish(j *followed, from *bucketDir) error {
+func (f *follower) finish(j *followed, own, hold *shardDirs) error {
 	for i := range j.links {
-		if err := f.link(j, &j.links[i], from); err != nil {
+		x, from := &j.links[i], own
+		if x.made {
+			from = hold
+		}
+		if err := f.link(j, x, from); err != nil {
 			return err
 		}
-		j.only = j.only || !j.links[i].done
+		j.only = j.only || !x.done
 	}
 	if j.only {
 		return nil
@@ -227,14 +231,14 @@ func (f *follower) finish(j *followed, from *bucketDir) error {
 }
 
 // link gives x its name in the directory of j. Where that is refused it is left.
-func (f *follower) link(j *followed, x *linked, from *bucketDir) error {
+func (f *follower) link(j *followed, x *linked, from *shardDirs) error {
 	if f.refused.Load() {
 		return nil
 	}
 	if err := faultPoint("apply.attach"); err != nil {
 		return err
 	}
-	fd, err := from.open(x.base, x.obj)
+	fd, err := from.of(x.obj)
 	if err != nil {
 		return nil
 	}
@@ -252,33 +256,6 @@ func (f *follower) link(j *followed, x *linked, from *bucketDir) error {
 	}
 	x.done = true
 	return nil
-}
-
-// bucketDir is the directory of blobs that was used last.
-type bucketDir struct {
-	base   int
-	bucket objID
-	fd     int
-	is     bool
-}
-
-func (b *bucketDir) open(base int, obj objID) (int, error) {
-	if n := obj / blobFanOut; !b.is || b.base != base || b.bucket != n {
-		b.close()
-		fd, err := hostfs.OpenDirPathAt(base, strconv.FormatUint(uint64(n), 10))
-		if err != nil {
-			return -1, err
-		}
-		*b = bucketDir{base: base, bucket: n, fd: fd, is: true}
-	}
-	return b.fd, nil
-}
-
-func (b *bucketDir) close() {
-	if b.is {
-		_ = hostfs.Close(b.fd)
-		b.is = false
-	}
 }
 
 // look is what a follower saw in one directory, sorted by name.

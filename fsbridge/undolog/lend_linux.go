@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -198,7 +197,7 @@ func (l *Log) takeBackOne(m *lentMode) error {
 // that begins at the undo directory.
 func (e *engine) whereabouts(n *node) (inLog bool, path []byte, err error) {
 	blob := func(step string, id objID, name string) {
-		path = []byte(step + "/blobs/" + strconv.FormatUint(uint64(id)/blobFanOut, 10) + "/" + name)
+		path = []byte(step + "/blobs/" + shardName(id) + "/" + name)
 	}
 	up := n
 	tail := ""

@@ -55,6 +55,9 @@ func (d *stepDir) close() error {
 
 func blobName(obj objID) string { return strconv.FormatUint(uint64(obj), 10) }
 
+// shardName is the directory below blobs/ that has obj's blobs.
+func shardName(obj objID) string { return strconv.FormatUint(uint64(obj)/blobFanOut, 10) }
+
 func contentBlobName(obj objID, n uint32) string {
 	return blobName(obj) + "." + strconv.FormatUint(uint64(n), 10)
 }
@@ -74,7 +77,7 @@ func (d *stepDir) withBlobDir(obj objID, create bool, f func(fd int) error) erro
 	}
 	shard := uint32(obj) / blobFanOut
 	if d.sub < 0 || d.shard != shard {
-		fd, err := openSubdir(d.blobs, strconv.FormatUint(uint64(shard), 10), create)
+		fd, err := openSubdir(d.blobs, shardName(obj), create)
 		if err != nil {
 			return err
 		}

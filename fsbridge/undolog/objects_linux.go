@@ -1,0 +1,173 @@
+package undolog
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+func (s *openStep) newID() objID {
+	id := s.next
+	s.next++
+	return id
+}
+
+// object returns the state of o, recording it and its ancestors if it was
+// there at the step's start. st describes it if st.Ino is not 0, and fd is
+// then a descriptor of it, or -1. s.mu is held.
+func (s *openStep) object(o *fsbridge.Object, st hostfs.Stat) (*stepObj, error) {
+	if so := s.objs[o.ID]; so != nil {
+		return so, nil
+	}
+	parent, name, ok := o.Place.Binding()
+	if !ok {
+		return s.orphan(o)
+	}
+	p, err := s.object(parent, hostfs.Stat{})
+	if err != nil {
+		return nil, err
+	}
+	return s.objectAt(o, st, p, name)
+}
+
+// boundObject is object for what st says that name binds in p, so that nobody
+// has to ask the host again. One of several names may not be that which it had
+// when the step began, nor the one that the others are known by.
+func (s *openStep) boundObject(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name string) (*stepObj, error) {
+	if so := s.objs[o.ID]; so != nil {
+		return so, nil
+	}
+	if st.Ino == 0 || st.ID != o.ID || st.Nlink != 1 && o.Type != unix.S_IFDIR {
+		return s.object(o, st)
+	}
+	return s.objectAt(o, st, p, name)
+}
+
+// objectAt is object for what is not recorded yet and is bound to name in p.
+func (s *openStep) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name string) (_ *stepObj, err error) {
+	if _, touched := p.touched[name]; touched || p.is(objCreated) {
+		return s.createdObj(o, p, name), nil
+	}
+	var target string
+	if st.Ino == 0 || st.ID != o.ID || o.Type == unix.S_IFLNK {
+		if st, target, err = inspect(o); err != nil {
+			return nil, err
+		}
+	}
+	s.l.observe(p, name, &st)
+	return s.record(&objectRecord{ID: o.ID, Parent: p.id, Name: name, Meta: metaOf(&st, target)}, p)
+}
+
+// record adds a pre-existing object to the batch and the map.
+func (s *openStep) record(r *objectRecord, parent *stepObj) (*stepObj, error) {
+	if s.next >= maxObjects {
+		return nil, fmt.Errorf("undolog: too many objects in one step: %w", unix.ENOSPC)
+	}
+	r.Obj = s.newID()
+	so := &stepObj{id: r.Obj, typ: r.Meta.Mode & unix.S_IFMT, host: r.ID,
+		links:  int32(min(r.Meta.Nlink, 1<<30)),
+		parent: parent, atParent: parent, name: r.Name, atName: r.Name}
+	if so.typ == unix.S_IFREG && r.Meta.Size > 0 {
+		so.content = &contentState{size: r.Meta.Size}
+	}
+	s.batch.buf = r.frame(s.batch.buf)
+	s.batch.objs = append(s.batch.objs, so)
+	s.objs[r.ID] = so
+	return so, nil
+}
+
+// inspect stats o and reads the target of a symlink.
+func inspect(o *fsbridge.Object) (hostfs.Stat, string, error) {
+	fd, err := o.Place.Open(unix.O_PATH)
+	if err != nil {
+		return hostfs.Stat{}, "", err
+	}
+	defer hostfs.Close(fd)
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return st, "", err
+	}
+	if st.ID != o.ID {
+		return st, "", fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
+	}
+	if !st.IsSymlink() {
+		return st, "", nil
+	}
+	buf := make([]byte, unix.PathMax+1)
+	n, err := unix.Readlinkat(fd, "", buf)
+	if err != nil {
+		return st, "", fmt.Errorf("read symlink: %w", err)
+	}
+	return st, string(buf[:n]), nil
+}
+
+// createdObj returns the state of an inode that the step created at name in p.
+func (s *openStep) createdObj(o *fsbridge.Object, p *stepObj, name string) *stepObj {
+	if o.Type != unix.S_IFDIR {
+		return s.sharedObj(o.Type)
+	}
+	so := &stepObj{state: objCreated, typ: unix.S_IFDIR, host: o.ID,
+		parent: p, atParent: p, name: name, atName: name}
+	s.objs[o.ID] = so
+	return so
+}
+
+// sharedObj stands for all created inodes of one type.
+func (s *openStep) sharedObj(typ uint32) *stepObj {
+	so := s.shared[typ]
+	if so == nil {
+		so = &stepObj{state: objCreated, typ: typ}
+		s.shared[typ] = so
+	}
+	return so
+}
+
+// orphan returns the state of an inode without a known name: retained by an
+// older step, somewhere in the folder, or out of reach of any undo (a removed
+// file that is still open, an O_TMPFILE).
+func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
+	st, target, err := inspect(o)
+	if err != nil {
+		return nil, err
+	}
+	if st.Nlink > 0 {
+		seq, obj, err := s.l.findRetained(o.ID)
+		if err != nil {
+			return nil, err
+		}
+		if seq == 0 || st.Nlink > 1 {
+			s.stray(o)
+		}
+		// Without a blob it is in the folder, but an undo moved it and the bridge has
+		// not looked it up since. Whoever applies this will search for it.
+		return s.record(&objectRecord{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: metaOf(&st, target)}, nil)
+	}
+	return s.sharedObj(o.Type), nil
+}
+
+// maxStrays bounds the descriptors that a step keeps of strays.
+const maxStrays = 64
+
+// stray keeps a descriptor of an inode that the bridge knows no name of, so
+// that it can be described when the step is closed.
+func (s *openStep) stray(o *fsbridge.Object) {
+	if len(s.strays) >= maxStrays {
+		return // what is not described is not known any more
+	}
+	if fd, err := o.Place.Open(unix.O_PATH); err == nil {
+		s.strays = append(s.strays, fd)
+	}
+}
+
+// strayStats describes the strays as they are now.
+func (s *openStep) strayStats() (out []hostfs.Stat) {
+	for _, fd := range s.strays {
+		if st, err := hostfs.StatFD(fd); err == nil && st.Nlink > 0 {
+			out = append(out, st)
+		}
+	}
+	return out
+}
