@@ -43,15 +43,7 @@ func newFrontend(ctx context.Context, l *lab, name string) (*frontend, error) {
 	f := &frontend{cmd: exec.CommandContext(ctx, bin, "serve", "--protocol", "stdio", "--log-level", "error", "--working-dir", dir, "--undo-dir", dir+".undo")}
 	f.cmd.Dir, f.cmd.Stderr = dir, &f.stderr
 	f.cmd.Env = append(environ(), "XDG_RUNTIME_DIR="+l.scratch, "XDG_STATE_HOME="+l.scratch)
-	if f.in, err = f.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := f.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	f.out = bufio.NewReaderSize(out, 256<<10)
-	if err := f.cmd.Start(); err != nil {
+	if err := f.begin(); err != nil {
 		return nil, err
 	}
 	if err := f.send(`{"type":"session.start","request_id":"start"}`); err != nil {
@@ -61,6 +53,19 @@ func newFrontend(ctx context.Context, l *lab, name string) (*frontend, error) {
 		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
+}
+
+// begin starts the program, with pipes.
+func (f *frontend) begin() (err error) {
+	if f.in, err = f.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := f.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	f.out = bufio.NewReaderSize(out, 256<<10)
+	return f.cmd.Start()
 }
 
 func (f *frontend) send(line string) error {
@@ -144,16 +149,7 @@ func statuses(ctx context.Context, f *frontend, r *report, rounds int) (err erro
 // newEcho is a program that answers with what it is asked.
 func newEcho(ctx context.Context) (*frontend, error) {
 	f := &frontend{cmd: exec.CommandContext(ctx, "cat")}
-	var err error
-	if f.in, err = f.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := f.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	f.out = bufio.NewReaderSize(out, 256<<10)
-	return f, f.cmd.Start()
+	return f, f.begin()
 }
 
 // roundTrips asks, from n clients at once, each of them times after another, and

@@ -86,10 +86,7 @@ func (q *queue) putItem(ctx context.Context, it item) error {
 			q.used[c] += size
 			q.items = append(q.items, it)
 			q.mu.Unlock()
-			select {
-			case q.wake <- struct{}{}:
-			default:
-			}
+			q.signal()
 			return nil
 		}
 		freed := q.freed
@@ -124,6 +121,11 @@ func (q *queue) putResponses(items []item) {
 		}
 		return
 	}
+	q.signal()
+}
+
+// signal wakes the writer.
+func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -138,10 +140,7 @@ func (q *queue) close() {
 	close(q.freed)
 	q.freed = make(chan struct{})
 	q.mu.Unlock()
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.signal()
 }
 
 // take waits for items. ok is false when the queue is closed and empty.

@@ -208,9 +208,7 @@ func (rq *request) answer(end []byte, err error) {
 
 // leave gives the request's places back.
 func (rq *request) leave() {
-	rq.s.mu.Lock()
-	rq.s.places[rq.op.kind()]--
-	rq.s.mu.Unlock()
+	rq.s.vacate(rq.op.kind(), 1)
 	if rq.heavy {
 		<-rq.s.heavy
 	}

@@ -291,6 +291,13 @@ func (s *Server) admit(rq *request) *Error {
 	return nil
 }
 
+// vacate gives n places back.
+func (s *Server) vacate(kind, n int) {
+	s.mu.Lock()
+	s.places[kind] -= n
+	s.mu.Unlock()
+}
+
 // refuse answers what is not in flight. It waits while the client does not
 // read.
 func (s *Server) refuse(e envelope, bad *Error) error {

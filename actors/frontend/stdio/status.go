@@ -43,11 +43,11 @@ func checkVersion(v int) error {
 // the same answer: each was asked before.
 type statusBatch struct {
 	s       *Server
-	mu      sync.Mutex // waiting, busy
+	mu      sync.Mutex // waiting, spare, busy
 	waiting []*request
 	spare   []*request // empty: the next to become waiting
 	busy    bool
-	items   []item // empty, for answer
+	items   []item // empty; run's own
 }
 
 func (b *statusBatch) add(rq *request) {
@@ -110,11 +110,7 @@ func (b *statusBatch) answer(batch []*request, end []byte) {
 	}
 	s.mu.Unlock()
 	kind, n := batch[0].op.kind(), len(batch)
-	items[n-1].written = func() {
-		s.mu.Lock()
-		s.places[kind] -= n
-		s.mu.Unlock()
-	}
+	items[n-1].written = func() { s.vacate(kind, n) }
 	s.out.putResponses(items)
 	clear(items)
 	b.items = items
