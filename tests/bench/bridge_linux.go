@@ -12,9 +12,6 @@ var nativeGoals = map[string]float64{"find": 1.2, "find+stat": 1.2, "git status"
 
 // benchBridge races the bridge against what it is compared with.
 func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
-	if err := l.touchMemory(); err != nil {
-		return err
-	}
 	sides := map[string]side{}
 	var list []side
 	defer func() {
@@ -70,7 +67,7 @@ func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
 		}
 		for _, w := range work {
 			if w.name != "cleaning up" && sides[c.ours].takes(w) && sides[c.theirs].takes(w) {
-				r.ratio(c.ours+" / "+c.theirs, w.name, t.median(w.name, c.ours), t.median(w.name, c.theirs), c.goal(w))
+				r.ratio(c.ours+" / "+c.theirs, w.name, t.took(w.name, c.ours), t.took(w.name, c.theirs), c.goal(w))
 			}
 		}
 	}

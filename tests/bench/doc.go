@@ -6,8 +6,9 @@
 //
 // The tree is a copy of $(go env GOROOT)/src on a fresh ext4 image on a loop
 // device in /dev/shm, where the program runs as root; else in a temporary
-// directory. Sides take turns in each round, each figure is the median of the
-// rounds, and everything is gone at the end. What a side needs and is not there
+// directory. Sides take turns in each round, a time is the median of the rounds and
+// a ratio the median of the rounds' ratios, with their quartiles; memory is touched
+// before what is measured. Everything is gone at the end. What a side needs and is not there
 // (bwrap, libfuse's sources) leaves its rows out, and the table says so. Nothing
 // here fails for being slow: it is a table to read, not a test.
 package main

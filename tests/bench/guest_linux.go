@@ -245,12 +245,12 @@ func compareShares(r *report, t samples, work []workload, kinds []string) {
 			if w.name == writing || w.name == reading {
 				goal = 1 / 0.9
 			}
-			r.ratio("virtio-fs in a guest / C virtiofsd", w.name, t.median(w.name, "virtio-fs"), t.median(w.name, "virtiofsd"), goal)
+			r.ratio("virtio-fs in a guest / C virtiofsd", w.name, t.took(w.name, "virtio-fs"), t.took(w.name, "virtiofsd"), goal)
 		}
 	}
 	if slices.Contains(kinds, "intercepted") {
 		for _, w := range work {
-			r.ratio("interception on / off in a guest", w.name, t.median(w.name, "intercepted"), t.median(w.name, "virtio-fs"), 1.10)
+			r.ratio("interception on / off in a guest", w.name, t.took(w.name, "intercepted"), t.took(w.name, "virtio-fs"), 1.10)
 		}
 	}
 	throughput(r, t, "virtio-fs")
@@ -271,7 +271,7 @@ func raceShares(ctx context.Context, l *lab, r *report, rt *qemu.Runtime, rounds
 // throughput adds the figures in MB/s; the goal is that of 9P, as time.
 func throughput(r *report, t samples, kind string) {
 	for _, name := range []string{reading, writing} {
-		if took := t.median(name, kind); took > 0 {
+		if took := median(t.took(name, kind)); took > 0 {
 			r.note(kind+" in a guest", name, fmt.Sprintf("%.0f MB/s", dataMiB*1.048576/took.Seconds()))
 			r.value(kind+" in a guest", name+", at 60 MB/s 1118 ms", ms(took), "ms", dataMiB*1.048576/60*1000)
 		}

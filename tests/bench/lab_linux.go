@@ -27,7 +27,6 @@ type lab struct {
 	kind    string
 	choice  choice
 	closers []func() error
-	touched bool
 }
 
 // newLab makes a lab. Close it.
@@ -60,39 +59,6 @@ func newLab(ctx context.Context) (_ *lab, err error) {
 		}
 	}
 	return l, l.makeArchive(ctx)
-}
-
-// mostTouched is how much memory is touched before a run.
-const mostTouched = 6 << 30
-
-// touchMemory writes to as much memory as a run may need, and gives it back. The first
-// write to a page of a virtual machine makes its host find memory (7 us a page, on the
-// machine where this was seen): a side that keeps what it replaces would pay that,
-// and one that uses freed pages again would not.
-func (l *lab) touchMemory() error {
-	if l.touched {
-		return nil
-	}
-	l.touched = true
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return fmt.Errorf("sysinfo: %w", err)
-	}
-	const piece = 256 << 20
-	var pieces [][]byte
-	defer func() {
-		for _, p := range pieces {
-			_ = unix.Munmap(p)
-		}
-	}()
-	for left := min(mostTouched, info.Freeram*uint64(info.Unit)/2); left >= piece; left -= piece {
-		p, err := unix.Mmap(-1, 0, piece, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
-		if err != nil {
-			return fmt.Errorf("touch memory: %w", err)
-		}
-		pieces = append(pieces, p)
-	}
-	return nil
 }
 
 func (l *lab) mountImage(ctx context.Context) error {

@@ -222,9 +222,9 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 		}
 	}
 	last := len(sides) - 1
-	r.ratio("sh -c true over MCP / the same without a sandbox", "execute_command", median(took[0]), median(took[1]), 1.3)
+	r.ratio("sh -c true over MCP / the same without a sandbox", "execute_command", took[0], took[1], 1.3)
 	for i, goal := range []float64{1.3, 0, 0, 0, 0} {
-		r.ratio("sh -c true / os/exec of it", sides[i].name, median(took[i]), median(took[last]), goal)
+		r.ratio("sh -c true / os/exec of it", sides[i].name, took[i], took[last], goal)
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func mcpGrep(ctx context.Context, r *report, s *mcpSession, dir string, times in
 				return fmt.Errorf("%s: %d files, ripgrep finds %d", pattern, len(res.Files), n)
 			}
 		}
-		r.ratio("grep over MCP / ripgrep", pattern, median(ours[1:]), median(theirs[1:]), 3)
+		r.ratio("grep over MCP / ripgrep", pattern, ours[1:], theirs[1:], 3)
 	}
 	return nil
 }

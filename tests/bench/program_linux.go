@@ -181,7 +181,7 @@ func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
 		}
 	}
 	if bwrap != "" {
-		r.ratio("start", "jail with /bin/true, to its end / bubblewrap", median(ours), median(theirs), 1.2)
+		r.ratio("start", "jail with /bin/true, to its end / bubblewrap", ours, theirs, 1.2)
 	}
 	r.value("start", "sandbox run -- /bin/true", ms(median(whole)), "ms", 0)
 	return nil

@@ -20,8 +20,11 @@ type row struct {
 	Ours   float64 `json:"ours_ms,omitempty"`
 	Theirs float64 `json:"theirs_ms,omitempty"`
 	Ratio  float64 `json:"ratio,omitempty"`
-	Value  float64 `json:"value,omitempty"`
-	Unit   string  `json:"unit,omitempty"`
+	// Lower and Upper are the quartiles of the turns' ratios.
+	Lower float64 `json:"lower_quartile,omitempty"`
+	Upper float64 `json:"upper_quartile,omitempty"`
+	Value float64 `json:"value,omitempty"`
+	Unit  string  `json:"unit,omitempty"`
 	// Goal is the largest ratio or value wanted; 0 where there is none.
 	Goal float64 `json:"goal,omitempty"`
 	// Note is a line of figures without a goal.
@@ -55,10 +58,18 @@ func (r *report) add(w row) {
 	fmt.Fprintf(r.progress, "# %s: %s: %s\n", w.Group, w.Name, w.figure())
 }
 
-func (r *report) ratio(group, name string, ours, theirs time.Duration, goal float64) {
-	w := row{Group: group, Name: name, Ours: ms(ours), Theirs: ms(theirs), Goal: goal}
-	if theirs > 0 {
-		w.Ratio = float64(ours) / float64(theirs)
+// ratio compares what was measured in turns. It is the median of the turns' own
+// ratios: a machine's slow minute then slows both sides of a ratio.
+func (r *report) ratio(group, name string, ours, theirs []time.Duration, goal float64) {
+	w := row{Group: group, Name: name, Ours: ms(median(ours)), Theirs: ms(median(theirs)), Goal: goal}
+	var each []float64
+	for i := range min(len(ours), len(theirs)) {
+		each = append(each, float64(ours[i])/float64(max(theirs[i], 1)))
+	}
+	if len(each) > 0 {
+		slices.Sort(each)
+		n := len(each)
+		w.Lower, w.Ratio, w.Upper = each[n/4], each[n/2], each[n*3/4]
 	}
 	r.add(w)
 }
@@ -84,7 +95,7 @@ func (w row) figure() string {
 	case w.Unit != "":
 		return fmt.Sprintf("%.4g %s", w.Value, w.Unit)
 	}
-	return fmt.Sprintf("%.2f (%.1f ms / %.1f ms)", w.Ratio, w.Ours, w.Theirs)
+	return fmt.Sprintf("%.2f (%.2f-%.2f; %.1f ms / %.1f ms)", w.Ratio, w.Lower, w.Upper, w.Ours, w.Theirs)
 }
 
 func (r *report) table(out io.Writer) {

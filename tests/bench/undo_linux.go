@@ -17,35 +17,34 @@ import (
 
 // shadowGit measures undo as people do it with a shadow repository: the tree is
 // committed, removed, and checked out again.
-func shadowGit(ctx context.Context, l *lab, rounds int) (time.Duration, error) {
+func shadowGit(ctx context.Context, l *lab, rounds int) (took []time.Duration, err error) {
 	dir, err := l.populated(ctx, "shadow")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	git := "git --git-dir=../shadow.git --work-tree=. "
 	if err := command(ctx, dir, "sh", "-ec", "git init -q --bare ../shadow.git; "+git+"add -A; "+git+"commit -q -m x"); err != nil {
-		return 0, err
+		return nil, err
 	}
-	var took []time.Duration
 	for range rounds {
 		if err := command(ctx, dir, "sh", "-ec", "rm -rf src"); err != nil {
-			return 0, err
+			return nil, err
+		}
+		if err := touchMemory(); err != nil {
+			return nil, err
 		}
 		d, err := timed(ctx, dir, git+"checkout -q -f HEAD -- .")
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		took = append(took, d)
 	}
-	return median(took), command(ctx, l.dir, "rm", "-rf", "shadow", "shadow.git")
+	return took, command(ctx, l.dir, "rm", "-rf", "shadow", "shadow.git")
 }
 
 // benchUndo compares the undo of rm -rf with git's checkout, from the newest
 // step as it was kept and from the compressed store.
 func benchUndo(ctx context.Context, l *lab, r *report, rounds int) error {
-	if err := l.touchMemory(); err != nil {
-		return err
-	}
 	theirs, err := shadowGit(ctx, l, rounds)
 	if err != nil {
 		return err
@@ -73,8 +72,8 @@ func benchUndo(ctx context.Context, l *lab, r *report, rounds int) error {
 			}
 		}
 	}
-	r.ratio("undo of rm -rf / git checkout", "from the newest step", median(adopted), theirs, 0.3)
-	r.ratio("undo of rm -rf / git checkout", "from the compressed store", median(packed), theirs, 0.7)
+	r.ratio("undo of rm -rf / git checkout", "from the newest step", adopted, theirs, 0.3)
+	r.ratio("undo of rm -rf / git checkout", "from the compressed store", packed, theirs, 0.7)
 	after, err := treesnap.Take(s.dir)
 	if err != nil {
 		return err
@@ -106,6 +105,9 @@ func removeAndUndo(ctx context.Context, s *live, r *report, compress, tell bool)
 			r.value("store", "after rm -rf of the tree and gc --compress-all", float64(kept)/1e6, "MB", 38)
 			r.value("store", "gc --compress-all took", ms(took), "ms", 0)
 		}
+	}
+	if err := touchMemory(); err != nil {
+		return 0, err
 	}
 	d, err := s.undoOne(ctx)
 	return d, errors.Join(err, s.settled(ctx))

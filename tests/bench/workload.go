@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 )
@@ -36,13 +35,13 @@ func workloads(archive string) []workload {
 	return []workload{
 		// As the last round's writers left the caches.
 		{name: "find+stat, the first", script: stat},
-		{name: "find", before: twice(find), script: find, times: 5},
-		{name: "find+stat", before: twice(stat), script: stat, times: 5},
+		{name: "find", before: twice(find), script: find, times: 20},
+		{name: "find+stat", before: twice(stat), script: stat, times: 20},
 		{name: "find+cat", before: twice(cat), script: cat},
 		{name: "git add, commit", writes: true,
 			before: "rm -rf .git; git init -q; echo new/ >.git/info/exclude",
 			script: "git add -A && git commit -q -m x"},
-		{name: "git status", before: twice(status), script: status, times: 5},
+		{name: "git status", before: twice(status), script: status, times: 20},
 		{name: "untar", writes: true, before: "rm -rf new; mkdir new", script: "tar -C new -xf " + archive},
 		{name: "rm -rf", writes: true, script: "rm -rf new"},
 		{name: "write 256 MiB", writes: true, before: "rm -f big", script: "dd if=/dev/zero of=big bs=1M count=256 2>/dev/null"},
@@ -73,74 +72,4 @@ type side interface {
 // cooler is a side that can make its kernel forget what it caches.
 type cooler interface {
 	cold(ctx context.Context) error
-}
-
-// sample is one measurement: of the whole, and of the server's processor time.
-type sample struct{ took, cpu time.Duration }
-
-// samples are by workload, then side.
-type samples map[string]map[string][]sample
-
-func (t samples) median(workload, side string) time.Duration {
-	return median(collect(t[workload][side], func(s sample) time.Duration { return s.took }))
-}
-
-func (t samples) cpu(workload, side string) time.Duration {
-	return median(collect(t[workload][side], func(s sample) time.Duration { return s.cpu }))
-}
-
-func collect(list []sample, f func(sample) time.Duration) []time.Duration {
-	var out []time.Duration
-	for _, s := range list {
-		out = append(out, f(s))
-	}
-	return out
-}
-
-// race runs the workloads on every side, taking turns. The first round warms
-// caches up and does not count.
-func race(ctx context.Context, sides []side, list []workload, rounds int) (samples, error) {
-	t := samples{}
-	for round := range rounds + 1 {
-		for _, w := range list {
-			for i := range sides {
-				s := sides[(i+round)%len(sides)] // nobody is always first
-				if !s.takes(w) {
-					continue
-				}
-				got, err := once(ctx, s, w)
-				if err != nil {
-					return t, fmt.Errorf("%s, %s: %w", s.name(), w.name, err)
-				}
-				if round == 0 {
-					continue
-				}
-				if t[w.name] == nil {
-					t[w.name] = map[string][]sample{}
-				}
-				t[w.name][s.name()] = append(t[w.name][s.name()], got)
-			}
-		}
-	}
-	return t, nil
-}
-
-func once(ctx context.Context, s side, w workload) (sample, error) {
-	if w.before != "" {
-		if _, err := s.run(ctx, w.before); err != nil {
-			return sample{}, err
-		}
-	}
-	if c, ok := s.(cooler); ok && w.cold {
-		if err := c.cold(ctx); err != nil {
-			return sample{}, err
-		}
-	}
-	before := s.cpu()
-	took, err := s.run(ctx, w.again())
-	if err != nil {
-		return sample{}, err
-	}
-	n := time.Duration(max(1, w.times))
-	return sample{took: took / n, cpu: (s.cpu() - before) / n}, s.rest(ctx)
 }
