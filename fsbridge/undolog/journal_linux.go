@@ -81,9 +81,9 @@ func (w *recordWriter) append(frames []byte) error {
 		w.size += int64(n)
 		return nil
 	}
-	if n > 0 || w.room.mem != nil {
-		w.unmap()
-		if terr := hostfs.TruncateFD(w.fd, w.size); terr != nil {
+	w.leave()
+	if n > 0 || w.room.long {
+		if terr := w.cut(); terr != nil {
 			w.err = fmt.Errorf("undolog: journal unusable: %w", errors.Join(err, terr))
 		}
 	}

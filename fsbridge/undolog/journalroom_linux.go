@@ -11,84 +11,145 @@ import (
 )
 
 const (
-	// roomBytes is how much of the journal is mapped at once.
-	roomBytes = 256 << 10
-	// smallAppend is the longest append that goes by the mapping: for more,
-	// write(2) costs no more than the pages do.
-	smallAppend = 2 << 10
+	// roomBytes is how much of the journal is mapped at once, at most twice.
+	roomBytes = 512 << 10
+	// smallAppend is the longest append that goes by the mapping: a granule with
+	// what is around it. A write(2) of more costs no more than the pages do.
+	smallAppend = 8 << 10
 )
 
-// room is a piece of the journal that is allocated beyond its end and mapped.
-// A record that is stored there survives the death of this process as one that
-// is written, but takes a tenth of the time: write(2) brings the inode's times
-// up to date again and again, which is a change of metadata each.
+// room is where the next small records are stored. One that is stored there
+// survives the death of this process as one that is written, but takes a tenth of
+// the time: write(2) brings the inode's times up to date again and again, which is a
+// change of metadata each, and looks for a page. recordWriter.mu protects it.
 type room struct {
-	mem []byte // nil: none
-	off int64  // of mem in the file
+	here roomPiece
+	next chan roomPiece // what is being made; nil: nothing is
+	long bool           // the file may be longer than its records
 
 	small int  // small appends in a row, while there is none
 	never bool // not here
 }
 
-// store puts frames at the journal's end if there is room, or can be made. w.mu
-// is held. Otherwise they must be written.
+// roomPiece is a piece of the journal that is allocated beyond its end, mapped,
+// and has its pages.
+type roomPiece struct {
+	mem []byte // nil: none, for err
+	off int64  // of mem in the file
+	err error
+}
+
+func (p roomPiece) holds(off int64, n int) bool {
+	return p.mem != nil && off >= p.off && off+int64(n) <= p.off+int64(len(p.mem))
+}
+
+func (p roomPiece) unmap() {
+	if p.mem != nil {
+		_ = unix.Munmap(p.mem)
+	}
+}
+
+// store puts frames at the journal's end if there is room. Otherwise they must be
+// written. w.mu is held.
 func (w *recordWriter) store(frames []byte) (stored bool, err error) {
 	r := &w.room
-	if len(frames) > smallAppend {
+	switch {
+	case len(frames) > smallAppend:
 		r.small = 0
 		return false, nil
-	}
-	if r.mem == nil || w.size+int64(len(frames)) > r.off+int64(len(r.mem)) {
-		if r.small++; r.never || r.mem == nil && r.small < roomAfter || !w.makeRoom() {
+	case r.never:
+		return false, nil
+	case !r.here.holds(w.size, len(frames)):
+		if r.small++; r.here.mem == nil && r.small < roomAfter || !w.enter(len(frames)) {
 			return false, nil
 		}
 	}
-	if err := copyMapped(r.mem[w.size-r.off:], frames); err != nil {
+	if err := copyMapped(r.here.mem[w.size-r.here.off:], frames); err != nil {
 		return false, err
 	}
 	w.size += int64(len(frames))
+	if end := r.here.off + int64(len(r.here.mem)); r.next == nil && end-w.size < roomBytes/2 {
+		w.prepare(end - smallAppend)
+	}
 	return true, nil
 }
 
-// makeRoom allocates and maps what follows. What is allocated cannot run out of
-// space later, when nobody could be told.
-func (w *recordWriter) makeRoom() bool {
+// enter goes on to the next room, if it is ready and holds n bytes at the
+// journal's end. If not, there will be one later.
+func (w *recordWriter) enter(n int) bool {
 	r := &w.room
-	w.unmap()
-	off := w.size &^ int64(unix.Getpagesize()-1)
-	err := unix.Fallocate(w.fd, 0, off, roomBytes)
-	if err == nil {
-		if err = faultPoint("journal.room"); err == nil {
-			r.mem, err = unix.Mmap(w.fd, off, roomBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		}
+	if r.next == nil {
+		w.prepare(w.size)
 	}
-	if err != nil {
-		r.mem, r.small = nil, 0
-		r.never = !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT)
-		_ = hostfs.TruncateFD(w.fd, w.size)
+	select {
+	case next := <-r.next:
+		r.here.unmap()
+		r.here, r.next = next, nil
+	default:
 		return false
 	}
-	r.off = off
-	return true
+	if r.here.err != nil {
+		_ = w.cut()
+		r.small = 0
+		r.never = !errors.Is(r.here.err, unix.ENOSPC) && !errors.Is(r.here.err, unix.EDQUOT)
+	}
+	return r.here.holds(w.size, n)
 }
 
-func (w *recordWriter) unmap() {
-	if w.room.mem != nil {
-		_ = unix.Munmap(w.room.mem)
-		w.room.mem = nil
+// prepare begins to make room at off or a little before.
+func (w *recordWriter) prepare(off int64) {
+	next := make(chan roomPiece, 1)
+	w.room.next, w.room.long = next, true
+	work := func() { next <- makeRoom(w.fd, off&^int64(unix.Getpagesize()-1)) }
+	if roomAhead {
+		go work()
+	} else {
+		work()
 	}
+}
+
+// makeRoom allocates and maps the file behind fd from off on, which is the start of
+// a page. What is allocated cannot run out of space later, when nobody could be told.
+func makeRoom(fd int, off int64) roomPiece {
+	p := roomPiece{off: off}
+	if p.err = unix.Fallocate(fd, 0, off, roomBytes); p.err != nil {
+		return p
+	}
+	if p.err = faultPoint("journal.room"); p.err != nil {
+		return p
+	}
+	if p.mem, p.err = unix.Mmap(fd, off, roomBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); p.err == nil {
+		_ = unix.Madvise(p.mem, unix.MADV_POPULATE_WRITE) // Linux 5.14; else each page when it is written to
+	}
+	return p
+}
+
+// leave gives up all room, without cutting the file.
+func (w *recordWriter) leave() {
+	r := &w.room
+	r.here.unmap()
+	if r.next != nil {
+		(<-r.next).unmap()
+	}
+	r.here, r.next, r.small = roomPiece{}, nil, 0
+}
+
+// cut takes off what is beyond the last record. There is no room then.
+func (w *recordWriter) cut() error {
+	err := hostfs.TruncateFD(w.fd, w.size)
+	w.room.long = err != nil
+	return err
 }
 
 // trim gives the room back: the file ends with its last record.
 func (w *recordWriter) trim() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.room.mem == nil {
+	w.leave()
+	if !w.room.long {
 		return nil
 	}
-	w.unmap()
-	w.room.small = 0
-	return hostfs.TruncateFD(w.fd, w.size)
+	return w.cut()
 }
 
 // copyMapped copies src to mapped memory. A page that cannot be had (the disk

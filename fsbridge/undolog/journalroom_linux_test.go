@@ -1,6 +1,7 @@
 package undolog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -39,6 +40,9 @@ func TestJournalRoom(t *testing.T) {
 	want, roomy := 1, 0
 	check := func() {
 		t.Helper()
+		if next := w.room.next; next != nil {
+			next <- <-next
+		}
 		r, err := readRecords(dir.FD())
 		if err != nil {
 			t.Fatal(err)
@@ -55,9 +59,11 @@ func TestJournalRoom(t *testing.T) {
 	for i := range 9000 {
 		name := fmt.Sprintf("name-%060d", i)
 		var buf []byte
-		if i%700 == 600 {
-			c := contentRecord{Obj: rootObj, Off: int64(i) << 20, Len: 3 * smallAppend, Enc: encRaw}
-			buf = c.frame(nil, make([]byte, c.Len))
+		for n, at := range map[int64]int{4 << 10: i % 10, 3 * smallAppend: i % 700} {
+			if at == 5 {
+				c := contentRecord{Obj: rootObj, Off: int64(i)<<20 + n, Len: n, Enc: encRaw}
+				buf = c.frame(buf, bytes.Repeat([]byte{byte(i)}, int(n)))
+			}
 		}
 		b := bindingRecord{Dir: rootObj, Name: name}
 		if err := w.append(b.frame(buf)); err != nil {
@@ -85,7 +91,7 @@ func TestJournalRoom(t *testing.T) {
 func TestJournalRoomLost(t *testing.T) {
 	dir, w := roomyJournal(t)
 	b := bindingRecord{Dir: rootObj, Name: "name"}
-	for w.room.mem == nil {
+	for w.room.here.mem == nil {
 		if err := w.append(b.frame(nil)); err != nil {
 			t.Fatal(err)
 		}
