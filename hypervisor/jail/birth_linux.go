@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"syscall"
 	"unsafe"
 
@@ -24,8 +23,7 @@ type birth struct {
 
 // write writes everything that the process does: it makes the view, gives up its
 // rights and becomes the shim.
-func (b *birth) write(s *script) (*scriptWriter, error) {
-	w := &scriptWriter{s: s, fds: slices.Repeat([]bool{true}, fdsUsed)}
+func (b *birth) write(w *scriptWriter) error {
 	w.call("setsid", unix.SYS_SETSID)
 	w.call("entering /", unix.SYS_CHDIR, w.text("/"))
 	w.call("umask", unix.SYS_UMASK, 0o022)
@@ -38,11 +36,11 @@ func (b *birth) write(s *script) (*scriptWriter, error) {
 	b.dropRights(w)
 	cfg, err := json.Marshal(b.config)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	w.call("executing the shim", unix.SYS_EXECVEAT, fdProgram, w.text(""), w.texts(control.GuestProgram, control.StageShim),
 		w.texts(control.ShimVariable+"="+string(cfg), "GOMAXPROCS=1"), unix.AT_EMPTY_PATH)
-	return w, w.err
+	return w.err
 }
 
 func (w *scriptWriter) loopbackUp() {

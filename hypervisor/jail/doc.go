@@ -32,7 +32,7 @@
 // The supervisor makes a process in new namespaces and, while the kernel does
 // that, works out the view as a script of system calls, in memory that both
 // share. The process, which is PID 1 of the jail, runs the script between fork and
-// exec, as a copy of the supervisor with one thread, and nothing else: it
+// exec, as vfork's child does in the supervisor's memory, and nothing else: it
 //
 //   - mounts one FUSE for each folder and sends the descriptors to the
 //     supervisor, which serves them,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -42,8 +43,10 @@ type call struct {
 // script is what a jail's first process does between its birth and the shim: system
 // calls in their order, with everything they point to. It lies in memory that the
 // process shares with the supervisor, at the same address, so that it can be
-// written while the kernel makes the namespaces. See [runScript].
+// written while the kernel makes the namespaces. See [runCalls].
 type script struct {
+	clone  [8]uint64        // struct clone_args
+	mask   uint64           // the signals that are blocked in the process
 	fds    [fdsUsed]uintptr // the supervisor's descriptors that become 0 to 5; none is one of those
 	n      uint32
 	failed uint32  // 1 + the call that failed
@@ -90,6 +93,14 @@ func (s *script) closeFDs() {
 			_ = unix.Close(int(fd)) // the process may not have read the number yet
 		}
 	}
+}
+
+// newWriter makes the writer of an empty script whose descriptors are given, and
+// writes its beginning.
+func newWriter(s *script) *scriptWriter {
+	w := &scriptWriter{s: s, fds: slices.Repeat([]bool{true}, fdsUsed)}
+	w.begin()
+	return w
 }
 
 // scriptWriter fills a script. The first error stays.
@@ -204,37 +215,71 @@ const (
 	handlersFrom = 2 // values of a handler: 0 is the default, 1 is to ignore
 )
 
-// fork makes a process that runs the script once a byte can be read from fdSetup.
-// The caller has locked its thread.
+// cloner makes a process that runs the script: clone or cloneCopy.
+type cloner func(flags uintptr, s *script) (pid uintptr, errno syscall.Errno)
+
+// begin adds what the process does before the rest is written: it arranges its
+// descriptors and waits until a byte can be read from fdSetup.
+func (w *scriptWriter) begin() {
+	w.call("unblocking signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&w.s.mask)), 0, sigsetBytes)
+	// Nothing else is kept open, at once: it may be a pipe whose end somebody waits
+	// for, or the other end of our own socket.
+	for to, fd := range w.s.fds {
+		flags := uintptr(unix.O_CLOEXEC)
+		if to <= control.FDControl {
+			flags = 0
+		}
+		w.call("taking descriptors", unix.SYS_DUP3, fd, uintptr(to), flags)
+	}
+	w.call("closing descriptors", unix.SYS_CLOSE_RANGE, fdsUsed, uintptr(^uint32(0)), 0)
+	// The supervisor's death ends the wait for it: from now on by a signal, before
+	// this by the end of the socket.
+	w.call("dying with the supervisor", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	w.call("waiting for the supervisor", unix.SYS_READ, fdSetup, w.buffer(), 1).expect(1)
+}
+
+// fork makes a process that runs the script, of which the beginning is written:
+// see [scriptWriter.begin]. The caller has locked its thread. The script must not
+// be freed before the process has executed another program or is gone.
 //
 // It is what syscall.ForkExec does, except that between fork and exec there is a
 // script: no Go program has to start in between to do the same. The same rules
-// hold: the child has one thread and a copy of memory that was in any state, so
-// that it may not allocate, nor grow its stack, nor take a lock: it makes
-// nothing but system calls. No signal may run Go's handlers in it.
+// hold: the child has one thread and memory that is in any state, or is ours (see
+// [clone]), so that it may not allocate, nor grow its stack, nor take a lock: it
+// makes nothing but system calls. No signal may run Go's handlers in it.
 //
 //go:noinline
 //go:norace
 //go:nosplit
-func fork(flags uintptr, s *script) (pid uintptr, errno syscall.Errno) {
-	block, before := allSignals, uint64(0)
-	_, _, errno = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&block)), uintptr(unsafe.Pointer(&before)), sigsetBytes, 0, 0)
+func fork(flags uintptr, s *script, clone cloner) (pid uintptr, errno syscall.Errno) {
+	block := allSignals
+	_, _, errno = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&block)), uintptr(unsafe.Pointer(&s.mask)), sigsetBytes, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}
-	pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno == 0 && pid == 0 {
-		runScript(s, before)
-	}
-	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&before)), 0, sigsetBytes, 0, 0)
+	pid, errno = clone(flags, s)
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&s.mask)), 0, sigsetBytes, 0, 0)
 	return pid, errno
 }
 
-// runScript is the child of fork. It does not return.
+// cloneCopy makes a process that runs the script in a copy of our memory.
 //
 //go:norace
 //go:nosplit
-func runScript(s *script, mask uint64) {
+func cloneCopy(flags uintptr, s *script) (pid uintptr, errno syscall.Errno) {
+	pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno == 0 && pid == 0 {
+		forgetHandlers()
+		runCalls(s)
+	}
+	return pid, errno
+}
+
+// forgetHandlers gives every signal that has a handler its default effect.
+//
+//go:norace
+//go:nosplit
+func forgetHandlers() {
 	for sig := uintptr(1); sig <= lastSignal; sig++ {
 		var action [4]uint64 // struct sigaction: the handler comes first
 		_, _, errno := syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), sigsetBytes, 0, 0)
@@ -243,43 +288,31 @@ func runScript(s *script, mask uint64) {
 			_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, sigsetBytes, 0, 0)
 		}
 	}
-	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&mask)), 0, sigsetBytes, 0, 0)
-	// Nothing else is kept open, at once: it may be a pipe whose end somebody waits
-	// for, or the other end of our own socket.
-	for to := range uintptr(fdsUsed) {
-		flags := uintptr(unix.O_CLOEXEC)
-		if to <= control.FDControl {
-			flags = 0
+}
+
+// runCalls runs the script in a child of fork. It does not return. cloneVM does
+// the same.
+//
+//go:norace
+//go:nosplit
+func runCalls(s *script) {
+	for i := uint32(0); i < s.n && i < maxCalls; i++ {
+		c := &s.calls[i]
+		if c.unless && s.noted {
+			continue
 		}
-		if _, _, errno := syscall.RawSyscall6(unix.SYS_DUP3, s.fds[to], to, flags, 0, 0, 0); errno != 0 {
-			fail(s, maxCalls, errno)
+		r, _, errno := syscall.RawSyscall6(c.nr, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
+		if errno != 0 && errno == c.may {
+			if c.note {
+				s.noted = true
+			}
+			continue
 		}
-	}
-	if _, _, errno := syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, fdsUsed, uintptr(^uint32(0)), 0, 0, 0, 0); errno != 0 {
-		fail(s, maxCalls, errno)
-	}
-	// The supervisor's death ends the wait for it: from now on by a signal, before
-	// this by the end of the socket.
-	_, _, _ = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
-	if n, _, _ := syscall.RawSyscall6(unix.SYS_READ, fdSetup, uintptr(unsafe.Pointer(&s.buf)), 1, 0, 0, 0); n == 1 {
-		for i := uint32(0); i < s.n && i < maxCalls; i++ {
-			c := &s.calls[i]
-			if c.unless && s.noted {
-				continue
-			}
-			r, _, errno := syscall.RawSyscall6(c.nr, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
-			if errno != 0 && errno == c.may {
-				if c.note {
-					s.noted = true
-				}
-				continue
-			}
-			if errno == 0 && c.checked && r != c.want {
-				errno = unix.EIO
-			}
-			if errno != 0 {
-				fail(s, i, errno)
-			}
+		if errno == 0 && c.checked && r != c.want {
+			errno = unix.EIO
+		}
+		if errno != 0 {
+			fail(s, i, errno)
 		}
 	}
 	fail(s, maxCalls, unix.ECANCELED)

@@ -3,8 +3,11 @@ package jail
 import (
 	"errors"
 	"os"
+	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,9 +15,16 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 )
 
+// each runs a test with each of the ways to make a process.
+func each(t *testing.T, test func(t *testing.T, clone cloner)) {
+	for name, clone := range map[string]cloner{"copying": cloneCopy, "sharing": clone} {
+		t.Run(name, func(t *testing.T) { test(t, clone) })
+	}
+}
+
 // run makes a process that runs what write writes, and returns what went wrong in
 // it.
-func run(t *testing.T, write func(w *scriptWriter)) error {
+func run(t *testing.T, clone cloner, write func(w *scriptWriter)) error {
 	t.Helper()
 	s, err := newScript()
 	if err != nil {
@@ -36,7 +46,7 @@ func run(t *testing.T, write func(w *scriptWriter)) error {
 	if err := unix.SetNonblock(int(s.fds[fdSetup]), false); err != nil {
 		t.Fatal(err)
 	}
-	w := &scriptWriter{s: s, fds: []bool{true, true, true, true, true, true}}
+	w := newWriter(s)
 	write(w)
 	w.call("the end", unix.SYS_EXIT_GROUP, 0)
 	if w.err != nil {
@@ -44,7 +54,7 @@ func run(t *testing.T, write func(w *scriptWriter)) error {
 	}
 	runtime.LockOSThread() // its death would be the process's
 	defer runtime.UnlockOSThread()
-	pid, errno := fork(0, s)
+	pid, errno := fork(0, s, clone)
 	if errno != 0 {
 		t.Fatal(errno)
 	}
@@ -64,9 +74,11 @@ func run(t *testing.T, write func(w *scriptWriter)) error {
 	return err
 }
 
-func TestScript(t *testing.T) {
+func TestScript(t *testing.T) { each(t, testScript) }
+
+func testScript(t *testing.T, clone cloner) {
 	dir := t.TempDir()
-	if err := run(t, func(w *scriptWriter) {
+	if err := run(t, clone, func(w *scriptWriter) {
 		w.call("again", unix.SYS_MKDIRAT, cwd, w.text(dir), 0o755).may = unix.EEXIST
 		fd := w.open("file", unix.SYS_OPENAT, cwd, w.text(dir+"/file"), unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
 		w.call("write", unix.SYS_WRITE, fd, w.bytes([]byte("text")), 4).expect(4)
@@ -83,7 +95,9 @@ func TestScript(t *testing.T) {
 }
 
 // What fails ends the process, and is named; nothing after it is done.
-func TestScriptFails(t *testing.T) {
+func TestScriptFails(t *testing.T) { each(t, testScriptFails) }
+
+func testScriptFails(t *testing.T, clone cloner) {
 	dir := t.TempDir()
 	after := func(w *scriptWriter) { w.call("after it", unix.SYS_MKDIRAT, cwd, w.text(dir+"/new"), 0o755) }
 	for what, c := range map[string]struct {
@@ -104,7 +118,7 @@ func TestScriptFails(t *testing.T) {
 			}
 		}},
 	} {
-		err := run(t, func(w *scriptWriter) { c.write(w); after(w) })
+		err := run(t, clone, func(w *scriptWriter) { c.write(w); after(w) })
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -120,9 +134,11 @@ func TestScriptFails(t *testing.T) {
 }
 
 // What was to be hidden and is gone when that is done needs no cover.
-func TestHiddenGone(t *testing.T) {
+func TestHiddenGone(t *testing.T) { each(t, testHiddenGone) }
+
+func testHiddenGone(t *testing.T, clone cloner) {
 	gone := t.TempDir() + "/gone"
-	if err := run(t, func(w *scriptWriter) {
+	if err := run(t, clone, func(w *scriptWriter) {
 		v := &viewWriter{scriptWriter: w, plan: &plan{}}
 		v.cover(&mount{op: opHideDir, path: gone})
 		w.call("going on", unix.SYS_MKDIRAT, cwd, w.text(gone), 0o755)
@@ -132,4 +148,61 @@ func TestHiddenGone(t *testing.T) {
 	if !exists(gone) {
 		t.Error("it did not go on")
 	}
+}
+
+// While it runs its script the process may share our memory: neither what our
+// runtime does meanwhile nor a signal that we handle may reach it.
+func TestScriptBesideUs(t *testing.T) { each(t, testScriptBesideUs) }
+
+func testScriptBesideUs(t *testing.T, clone cloner) {
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, unix.SIGURG, unix.SIGCHLD, unix.SIGWINCH) // which by default do nothing
+	defer signal.Stop(handled)
+	dir := t.TempDir()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { // moves stacks, and frees
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				deepen(100)
+				runtime.GC()
+			}
+		}
+	})
+	defer wg.Wait()
+	defer close(stop)
+	for i := range 4 {
+		name := dir + "/" + strconv.Itoa(i)
+		err := run(t, clone, func(w *scriptWriter) {
+			w.call("a group of its own", unix.SYS_SETSID)
+			for range 500 {
+				w.call("making a directory", unix.SYS_MKDIRAT, cwd, w.text(name), 0o755)
+				for _, sig := range []uintptr{uintptr(unix.SIGURG), uintptr(unix.SIGCHLD), uintptr(unix.SIGWINCH)} {
+					w.call("a signal to its group", unix.SYS_KILL, 0, sig)
+				}
+				w.call("removing it", unix.SYS_UNLINKAT, cwd, w.text(name), unix.AT_REMOVEDIR)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// deepen makes a goroutine whose stack grows.
+func deepen(n int) {
+	done := make(chan int)
+	go func() { done <- depth(n) }()
+	<-done
+}
+
+func depth(n int) int {
+	var room [256]byte
+	if n == 0 {
+		return int(room[0])
+	}
+	return depth(n-1) + int(room[n%len(room)])
 }

@@ -89,19 +89,19 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 }
 
 // makePlan makes the plan of a guest and writes its first process's script.
-func (r *Runtime) makePlan(g *guest, s *script) (*scriptWriter, error) {
+func (r *Runtime) makePlan(g *guest, w *scriptWriter) error {
 	mounts, err := readMounts()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, mounts); err != nil {
-		return nil, err
+		return err
 	}
 	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask}, files: r.files(), userID: os.Geteuid()}
 	for _, e := range g.env {
 		b.config.Env = append(b.config.Env, control.Text(e))
 	}
-	return b.write(s)
+	return b.write(w)
 }
 
 func readMounts() ([]mountEntry, error) {
@@ -162,8 +162,9 @@ func (r *Runtime) spawn(g *guest, s *script, program *os.File) (*scriptWriter, e
 	}
 	defer s.closeFDs()
 	started := make(chan syscall.Errno, 1)
+	w := newWriter(s)
 	go g.first(s, started)
-	w, err := r.makePlan(g, s)
+	err := r.makePlan(g, w)
 	if errno := <-started; errno != 0 {
 		return nil, errors.Join(fmt.Errorf("creating the namespaces: %w", errno), g.setup.Close(), g.host.Close())
 	}
@@ -245,7 +246,7 @@ const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | u
 // of the thread that made it, not of the process.
 func (g *guest) first(s *script, started chan<- syscall.Errno) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	pid, errno := fork(namespaces, s)
+	pid, errno := fork(namespaces, s, clone)
 	g.pid, g.children = int(pid), newChildren(int(pid))
 	started <- errno
 	if errno == 0 {
