@@ -144,7 +144,7 @@ func (b *build) run(ctx context.Context) error {
 	if b.o.Generic {
 		kernel = "linux-image-" + b.o.Arch
 	}
-	modules, always, err := b.takeKernel(ctx, kernel)
+	modules, err := b.takeKernel(ctx, kernel)
 	if err != nil {
 		return err
 	}
@@ -157,11 +157,11 @@ func (b *build) run(ctx context.Context) error {
 		return err
 	}
 	b.manifest.Applets = len(applets)
-	for _, m := range modules {
+	for _, m := range modules.all() {
 		b.manifest.Modules = append(b.manifest.Modules, m.name)
 	}
 	var base bytes.Buffer
-	if err := writeCPIO(&base, baseRecords(busybox, applets, modules, always)); err != nil {
+	if err := writeCPIO(&base, baseRecords(busybox, applets, modules)); err != nil {
 		return err
 	}
 	if err := b.write(baseFile, base.Bytes()); err != nil {
@@ -216,10 +216,10 @@ func (b *build) open(ctx context.Context, own, name string) (*os.File, error) {
 var kernelName = regexp.MustCompile(`^boot/vmlinuz-([A-Za-z0-9.+~_-]+)$`)
 
 // takeKernel writes the kernel and returns the modules to load, as loadOrder does.
-func (b *build) takeKernel(ctx context.Context, name string) (_ []*module, always int, _ error) {
+func (b *build) takeKernel(ctx context.Context, name string) (loads, error) {
 	f, err := b.open(ctx, b.o.KernelPackage, name)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer f.Close()
 	var image, builtin []byte
@@ -256,10 +256,10 @@ func (b *build) takeKernel(ctx context.Context, name string) (_ []*module, alway
 		return nil
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if image == nil {
-		return nil, 0, fmt.Errorf("%w: no boot/vmlinuz in %s", ErrPackage, filepath.Base(f.Name()))
+		return nil, fmt.Errorf("%w: no boot/vmlinuz in %s", ErrPackage, filepath.Base(f.Name()))
 	}
 	b.manifest.Boot = "image"
 	if b.o.Arch == "amd64" {
@@ -271,7 +271,7 @@ func (b *build) takeKernel(ctx context.Context, name string) (_ []*module, alway
 		}
 	}
 	if err := b.write(kernelFile, image); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	return loadOrder(all, parseBuiltin(builtin))
 }

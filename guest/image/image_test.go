@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func TestBuilt(t *testing.T) {
 	if m.Boot != "pvh" || !bytes.HasPrefix(read(t, first.Kernel()), []byte("\x7fELF")) {
 		t.Errorf("the kernel boots by %q, expected an ELF that boots by pvh", m.Boot)
 	}
-	for _, n := range needed {
+	for _, n := range slices.Concat(lists[0].needed, lists[1].needed) {
 		if !slices.Contains(m.Modules, n) {
 			t.Errorf("module %s is missing in %v", n, m.Modules)
 		}
@@ -89,6 +90,11 @@ func TestBuilt(t *testing.T) {
 			t.Errorf("%s is not in the initramfs", want)
 		}
 	}
+	for name, content := range names {
+		if strings.HasSuffix(name, ".ko") && !light(t, content) {
+			t.Errorf("%s has a signature or type descriptions", name)
+		}
+	}
 	if string(names["init"]) != string(guest) {
 		t.Error("init is not the guest's program")
 	}
@@ -114,6 +120,35 @@ func TestBuilt(t *testing.T) {
 	}
 	if _, err := source.Open(); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "sandbox guest build") {
 		t.Errorf("a damaged kernel, opened: %v", err)
+	}
+}
+
+// light reports whether a module has nothing that only costs time.
+func light(t *testing.T, module []byte) bool {
+	t.Helper()
+	f, err := elf.NewFile(bytes.NewReader(module))
+	if err != nil {
+		t.Fatal(err)
+	}
+	btf := f.Section(".BTF")
+	return !bytes.HasSuffix(module, []byte("appended~\n")) && (btf == nil || btf.Size == 0)
+}
+
+func TestUnsigned(t *testing.T) {
+	// Algorithm, hash, kind, bytes of the signer and of the key, 3 unused, bytes of the signature.
+	info := "\x00\x00\x02\x01\x02\x00\x00\x00\x00\x00\x00\x03"
+	const magic = "~Module signature appended~\n"
+	for in, want := range map[string]string{
+		"module" + "1" + "22" + "333" + info + magic: "module",
+		"12233" + info + magic:                       "12233" + info + magic, // longer than all
+		info[1:] + magic:                             info[1:] + magic,
+		magic:                                        magic,
+		"module":                                     "module",
+		"":                                           "",
+	} {
+		if got := string(unsigned([]byte(in))); got != want {
+			t.Errorf("%q: %q, expected %q", in, got, want)
+		}
 	}
 }
 
@@ -259,27 +294,35 @@ func TestLoadOrder(t *testing.T) {
 	add("virtio_ring", "virtio")
 	add("virtio")
 	add("virtio_console", "virtio")
-	add("virtio_net", "virtio")
+	add("virtio_net", "virtio", "failover")
+	add("failover")
+	add("virtio_blk", "failover")
+	add("9p")
 	add("virtiofs", "fuse", "?gone")
 	add("ext4", "jbd2")
 	add("jbd2", "?ext4")
-	order, always, err := loadOrder(all, parseBuiltin([]byte("kernel/fs/fuse/fuse.ko\n")))
-	if err != nil || always != 6 {
-		t.Fatal(always, err)
+	order, err := loadOrder(all, parseBuiltin([]byte("kernel/fs/fuse/fuse.ko\n")))
+	if err != nil {
+		t.Fatal(err)
 	}
-	var names []string
-	for _, m := range order {
-		names = append(names, m.name)
+	for i, want := range []string{"virtio virtio_ring virtio_pci virtio_console virtiofs", "failover virtio_net", "9p", "failover virtio_blk jbd2 ext4"} {
+		var names []string
+		for _, m := range order[i] {
+			names = append(names, m.name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, expected %s", lists[i].file, got, want)
+		}
 	}
-	if got := strings.Join(names, " "); got != "virtio virtio_ring virtio_pci virtio_console virtio_net virtiofs jbd2 ext4" {
-		t.Error(got)
+	if n := len(order.all()); n != 11 {
+		t.Errorf("%d modules, expected each once", n)
 	}
 	delete(all, "virtio_ring")
-	if _, _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
+	if _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
 		t.Errorf("a module is missing: %v", err)
 	}
 	add("virtio_ring", "virtio_pci")
-	if _, _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
+	if _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
 		t.Errorf("a circle: %v", err)
 	}
 }

@@ -3,30 +3,17 @@ package image
 import (
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/u-root/u-root/pkg/cpio"
 )
 
-// Names inside the initramfs.
-const (
-	// ModuleList names the modules to load, one path a line, in order, and
-	// DiskModuleList those that a machine with disks loads after them.
-	ModuleList     = "lib/modules/list"
-	DiskModuleList = "lib/modules/list-disks"
-	// GuestUser is the ordinary user that commands run as; the host says at
-	// start which number it has.
-	GuestUser = "sandbox"
-)
-
 // directories of a guest that are empty until it runs.
 var directories = []string{"dev", "proc", "sys", "run", "tmp", "mnt", "root", "home", "bin", "sbin", "usr", "usr/bin", "usr/sbin", "etc", "lib", "lib/modules", "var", "var/tmp"}
 
-// baseRecords are the contents of base.cpio. The first of the modules, always of
-// them, are those that every machine loads.
-func baseRecords(busybox []byte, applets []string, modules []*module, always int) []cpio.Record {
+// baseRecords are the contents of base.cpio.
+func baseRecords(busybox []byte, applets []string, modules loads) []cpio.Record {
 	var rs []cpio.Record
 	for _, d := range directories {
 		mode := uint64(0o755)
@@ -42,19 +29,17 @@ func baseRecords(busybox []byte, applets []string, modules []*module, always int
 			rs = append(rs, cpio.Symlink("bin/"+a, "busybox"))
 		}
 	}
-	var list, forDisks strings.Builder
-	for i, m := range modules {
-		file := path.Join("lib/modules", m.name+".ko")
-		rs = append(rs, cpio.StaticFile(file, string(m.content), 0o644))
-		if i < always {
-			fmt.Fprintln(&list, "/"+file)
-		} else {
-			fmt.Fprintln(&forDisks, "/"+file)
+	for _, m := range modules.all() {
+		rs = append(rs, cpio.StaticFile(m.file(), string(m.content), 0o644))
+	}
+	for i, l := range lists {
+		var text strings.Builder // one path a line, in order
+		for _, m := range modules[i] {
+			fmt.Fprintln(&text, "/"+m.file())
 		}
+		rs = append(rs, cpio.StaticFile(l.file, text.String(), 0o644))
 	}
 	return append(rs,
-		cpio.StaticFile(ModuleList, list.String(), 0o644),
-		cpio.StaticFile(DiskModuleList, forDisks.String(), 0o644),
 		cpio.StaticFile("etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n", 0o644),
 		cpio.StaticFile("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", 0o644),
 		cpio.StaticFile("etc/profile", "export PATH=/usr/local/bin:/usr/bin:/bin\n", 0o644),

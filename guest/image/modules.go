@@ -3,8 +3,10 @@ package image
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -12,12 +14,17 @@ import (
 
 // The modules of a guest, by the name that the kernel gives them. Those that a
 // kernel has built in are skipped; one that it has not at all is an error only if
-// it is needed. Those for disks are loaded only by a machine that has one.
-var (
-	needed = []string{"virtio_pci", "virtio_console", "virtio_net", "fuse", "virtiofs"}
-	useful = []string{"virtio_rng", "virtio_balloon", "af_packet", "9p", "9pnet_fd", "virtio_mmio"}
-	disks  = []string{"virtio_blk", "overlay", "squashfs", "erofs", "ext4"}
-)
+// it is needed. Every machine loads those of the first list, and of the others
+// those for what it has: an emulated machine takes up to 20 ms for one.
+var lists = []struct {
+	file           string // in the initramfs
+	needed, useful []string
+}{
+	{file: "lib/modules/list", needed: []string{"virtio_pci", "virtio_console", "fuse", "virtiofs"}},
+	{file: "lib/modules/list-network", needed: []string{"virtio_net"}, useful: []string{"af_packet"}},
+	{file: "lib/modules/list-9p", useful: []string{"9p", "9pnet_fd"}},
+	{file: "lib/modules/list-disks", useful: []string{"virtio_blk", "overlay", "squashfs", "erofs", "ext4"}},
+}
 
 // module is one file of lib/modules/VERSION/kernel.
 type module struct {
@@ -25,6 +32,9 @@ type module struct {
 	content []byte // uncompressed
 	depends []string
 }
+
+// file is where it is in the initramfs.
+func (m *module) file() string { return path.Join("lib/modules", m.name+".ko") }
 
 // moduleName returns the module that a path of a package holds.
 func moduleName(file string) (name, compressed string, ok bool) {
@@ -56,7 +66,7 @@ func parseModule(name string, content []byte) (m *module, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: module %s: %w", ErrPackage, name, err)
 	}
-	m = &module{name: name, content: content}
+	m = &module{name: name, content: unsigned(withoutBTF(f, content))}
 	for _, field := range bytes.Split(info, []byte{0}) {
 		switch key, value, _ := strings.Cut(string(field), "="); key {
 		case "depends":
@@ -78,11 +88,75 @@ func parseModule(name string, content []byte) (m *module, err error) {
 	return m, nil
 }
 
-// loadOrder returns the modules to load, each after those that it needs: first
-// those that every machine loads, always of them. builtin reports modules that
-// the kernel contains.
-func loadOrder(all map[string]*module, builtin func(string) bool) (order []*module, always int, err error) {
-	state := map[string]int{} // 1 under way, 2 done
+// withoutBTF empties a module's type descriptions, in place: with them the kernel
+// reads its own too, for tracers that nobody in a guest may use.
+func withoutBTF(f *elf.File, content []byte) []byte {
+	const sectionHeaders, headerBytes, size = 0x28, 64, 0x20 // e_shoff, and sh_size in each
+	for i, s := range f.Sections {
+		if s.Name == ".BTF" && f.Class == elf.ELFCLASS64 {
+			at := f.ByteOrder.Uint64(content[sectionHeaders:]) + uint64(i)*headerBytes + size
+			f.ByteOrder.PutUint64(content[at:], 0)
+		}
+	}
+	return content
+}
+
+// unsigned cuts a module's signature off (struct module_signature and what is
+// before it). The kernel has no key for it, since it does not load its certificates
+// either, and would add the whole file up only to find that out.
+func unsigned(content []byte) []byte {
+	const magic, header = "~Module signature appended~\n", 12
+	rest, ok := bytes.CutSuffix(content, []byte(magic))
+	if !ok || len(rest) < header {
+		return content
+	}
+	rest, h := rest[:len(rest)-header], rest[len(rest)-header:]
+	signed := int64(len(rest)) - int64(h[3]) - int64(h[4]) - int64(binary.BigEndian.Uint32(h[8:])) // signer, key, signature
+	if signed < 0 {
+		return content
+	}
+	return rest[:signed]
+}
+
+// loads are the modules of each of lists.
+type loads [][]*module
+
+// all returns each module once.
+func (l loads) all() (ms []*module) {
+	for _, m := range slices.Concat(l...) {
+		if !slices.Contains(ms, m) {
+			ms = append(ms, m)
+		}
+	}
+	return ms
+}
+
+// loadOrder returns the modules to load, each after those that it needs and that
+// the first list has not. builtin reports modules that the kernel contains.
+func loadOrder(all map[string]*module, builtin func(string) bool) (l loads, err error) {
+	var always map[string]int // state, after the first list
+	for _, list := range lists {
+		state := maps.Clone(always)
+		if state == nil {
+			state = map[string]int{}
+		}
+		names := slices.Clone(list.needed)
+		for _, n := range list.useful {
+			names = append(names, "?"+n)
+		}
+		order, lerr := walk(all, builtin, state, names)
+		err = errors.Join(err, lerr)
+		l = append(l, order)
+		if always == nil {
+			always = state
+		}
+	}
+	return l, err
+}
+
+// walk returns the named modules and those that they need, without those that
+// state has: 1 under way, 2 done.
+func walk(all map[string]*module, builtin func(string) bool, state map[string]int, names []string) (order []*module, err error) {
 	var visit func(name, by string) error
 	visit = func(name, by string) error {
 		optional := strings.HasPrefix(name, "?")
@@ -113,17 +187,10 @@ func loadOrder(all map[string]*module, builtin func(string) bool) (order []*modu
 		order = append(order, m)
 		return nil
 	}
-	for _, n := range needed {
+	for _, n := range names {
 		err = errors.Join(err, visit(n, "the guest"))
 	}
-	for _, n := range useful {
-		err = errors.Join(err, visit("?"+n, "the guest"))
-	}
-	always = len(order)
-	for _, n := range disks {
-		err = errors.Join(err, visit("?"+n, "the guest"))
-	}
-	return order, always, err
+	return order, err
 }
 
 // parseBuiltin reads modules.builtin: one path a line.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,8 +20,14 @@ import (
 	"github.com/codeagent/sandbox/guest/shim"
 )
 
-// moduleList is written by guest/image.
-const moduleList = "/lib/modules/list"
+// Lists of modules, written by guest/image: those that every machine loads, and
+// those for what it may have.
+const (
+	moduleList        = "/lib/modules/list"
+	networkModuleList = "/lib/modules/list-network"
+	ninePModuleList   = "/lib/modules/list-9p"
+	diskModuleList    = "/lib/modules/list-disks"
+)
 
 // devicePatience bounds how long a device may take to appear.
 const devicePatience = 30 * time.Second
@@ -60,7 +67,11 @@ func serveMachine() error {
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	if err := setUpMachine(plan); err != nil {
+	more, err := loadFor(plan)
+	if err == nil {
+		err = setUpMachine(plan)
+	}
+	if err != nil {
 		// So that people see it without reading the console.
 		return errors.Join(err, control.NewLink(port).Send(&control.Message{Type: control.TypeError, Error: err.Error()}))
 	}
@@ -70,7 +81,7 @@ func serveMachine() error {
 		env[i] = string(e)
 	}
 	return shim.Serve(port, shim.Options{
-		Init: true, Env: env, NotifyDir: notifyDir, Warnings: warnings,
+		Init: true, Env: env, NotifyDir: notifyDir, Warnings: append(warnings, more...),
 		Credential: &syscall.Credential{Uid: uint32(plan.UID), Gid: uint32(plan.GID)},
 		Invalidate: func() error { return dropCaches(plan.Shares) },
 		SetClock:   setClock,
@@ -130,6 +141,30 @@ func loadModules(list string) (warnings []string, err error) {
 			warnings = append(warnings, fmt.Sprintf("module %s: %v", filepath.Base(lines.Text()), err))
 		}
 		_ = m.Close()
+	}
+	return warnings, nil
+}
+
+// loadFor loads the modules for what the plan says that there is. It comes before
+// another root, which has none.
+func loadFor(p control.MachinePlan) (warnings []string, err error) {
+	ninep := slices.ContainsFunc(p.Shares, func(s control.MachineShare) bool { return s.NineP })
+	for _, l := range []struct {
+		list   string
+		wanted bool
+	}{
+		{networkModuleList, p.Network != nil || ninep}, // 9P comes through a cable
+		{ninePModuleList, ninep},
+		{diskModuleList, p.RootFS || p.Disk},
+	} {
+		if !l.wanted {
+			continue
+		}
+		more, err := loadModules(l.list)
+		if err != nil {
+			return nil, err
+		}
+		warnings = append(warnings, more...)
 	}
 	return warnings, nil
 }

@@ -27,9 +27,6 @@ const (
 	rootDir   = systemDir + "/root"  // both in one
 )
 
-// diskModuleList is written by guest/image.
-const diskModuleList = "/lib/modules/list-disks"
-
 // accountFiles say which users a system has.
 var accountFiles = []string{"/etc/passwd", "/etc/group"}
 
@@ -44,9 +41,6 @@ var carriedMounts = []string{"/dev", "/proc", "/sys", "/run", "/tmp"}
 func switchRoot(p control.MachinePlan) (accounts map[string]string, err error) {
 	if !p.RootFS && !p.Disk {
 		return nil, nil
-	}
-	if _, err := loadModules(diskModuleList); err != nil {
-		return nil, err
 	}
 	for _, d := range []string{lowerDir, upperDir, rootDir} {
 		if err := os.MkdirAll(d, 0o755); err != nil {

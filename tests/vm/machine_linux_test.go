@@ -28,7 +28,7 @@ export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
-while read -r m; do insmod "$m"; done </lib/modules/list
+for l in list list-network; do while read -r m; do insmod "$m"; done </lib/modules/$l; done
 mkdir -p /w
 until [ -e /dev/vport0p1 ]; do usleep 10000; done
 exec 3<>/dev/vport0p1
