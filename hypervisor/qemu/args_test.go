@@ -27,6 +27,7 @@ func TestArgs(t *testing.T) {
 		"linux-amd64-kvm": func() machine { return base },
 		"linux-amd64-tcg": func() machine {
 			m := base
+			m.firmware = "/usr/share/qemu/qboot.rom"
 			m.accel, m.cpus, m.shares, m.seccomp, m.extra, m.network = "tcg", 1, two[:1], false, "loglevel=7", ""
 			return m
 		},

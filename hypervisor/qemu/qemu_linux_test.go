@@ -373,6 +373,25 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// The firmware is taken where QEMU has it, and may be missing.
+func TestQuickFirmware(t *testing.T) {
+	without, with := t.TempDir(), t.TempDir()
+	rom := filepath.Join(with, "qboot.rom")
+	if err := os.WriteFile(rom, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(without, "qboot.rom"), 0o755); err != nil { // no file
+		t.Fatal(err)
+	}
+	for dirs, want := range map[string]string{
+		without + "\n" + with + "\n": rom, without + "\n": "", "/nowhere\n": "", "qemu: something else\n": "", "": "",
+	} {
+		if got := quickFirmware(dirs); got != want {
+			t.Errorf("%q: %q, expected %q", dirs, got, want)
+		}
+	}
+}
+
 // A guest's console is no place to write to a user's terminal from.
 func TestSplitLines(t *testing.T) {
 	got := splitLines("a\x1b[2Jb\r\n\n\x07\n  c\u009b1m\xff ü\n")

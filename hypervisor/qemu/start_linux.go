@@ -111,7 +111,7 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 		}
 	}()
 	m := machine{
-		os: runtime.GOOS, arch: g.o.Arch, accel: host.accel, seccomp: host.seccomp, name: "sandbox-" + g.cfg.SessionID,
+		os: runtime.GOOS, arch: g.o.Arch, accel: host.accel, seccomp: host.seccomp, firmware: host.firmware, name: "sandbox-" + g.cfg.SessionID,
 		memoryMiB: g.o.MemoryBytes >> 20, cpus: g.cpus, extra: g.o.Append,
 	}
 	if err := g.image(ctx, &m, &f); err != nil {
