@@ -174,11 +174,11 @@ func testScriptBesideUs(t *testing.T, clone cloner) {
 	})
 	defer wg.Wait()
 	defer close(stop)
-	for i := range 4 {
+	for i := range 2 {
 		name := dir + "/" + strconv.Itoa(i)
 		err := run(t, clone, func(w *scriptWriter) {
 			w.call("a group of its own", unix.SYS_SETSID)
-			for range 500 {
+			for range 300 {
 				w.call("making a directory", unix.SYS_MKDIRAT, cwd, w.text(name), 0o755)
 				for _, sig := range []uintptr{uintptr(unix.SIGURG), uintptr(unix.SIGCHLD), uintptr(unix.SIGWINCH)} {
 					w.call("a signal to its group", unix.SYS_KILL, 0, sig)
