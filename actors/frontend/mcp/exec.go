@@ -173,7 +173,7 @@ func (s *Server) execute(ctx context.Context, live actors.Live, r actors.RunRequ
 	r.Stdout, r.Stderr = o.w, e.w
 	begin := s.clock.Now()
 	res, err := live.Run(ctx, r)
-	if ferr := errors.Join(o.finish(res.Status.Alone, s.ready.later), e.finish(res.Status.Alone, s.ready.later)); ferr != nil {
+	if ferr := s.ready.giveBack(res.Status.Alone, o, e); ferr != nil {
 		s.log.Warn("a command's output", "err", ferr)
 	}
 	start := (*hypervisor.StartError)(nil)

@@ -32,8 +32,10 @@ func (s *stream) into(to ...io.Writer) {
 	}()
 }
 
-func (s *stream) finish(bool, func(func())) error {
+func (s *stream) finish() error {
 	err := errors.Join(s.w.Close(), s.r.SetReadDeadline(time.Now().Add(drainTime)))
 	<-s.done
 	return errors.Join(err, s.r.Close())
 }
+
+func (s *stream) again() bool { return false }

@@ -94,18 +94,8 @@ func (s *stream) ended() bool {
 
 // finish ends the copying when all has been read. What a process that was left
 // running holds open is not waited for long. It reads itself: the goroutine that
-// does until then may get no time for a while, and closes the pipe after that.
-// With alone set nobody else can write any more: the pipe's end is where it is
-// empty, and closing it is left for later.
-func (s *stream) finish(alone bool, later func(func())) error {
-	if alone {
-		s.now()
-		s.mu.Lock()
-		s.over = true
-		s.mu.Unlock()
-		later(func() { _ = s.w.Close() }) // which ends the goroutine, and that closes r
-		return nil
-	}
+// does until then may get no time for a while.
+func (s *stream) finish() error {
 	err := s.w.Close()
 	if s.now(); s.ended() {
 		return err
@@ -120,6 +110,19 @@ func (s *stream) finish(alone bool, later func(func())) error {
 		err = errors.Join(err, cerr)
 	}
 	return err
+}
+
+// again reads what is left when nobody but us has the pipe any more, and reports
+// whether another command can write to it. If not, finish it.
+func (s *stream) again() bool {
+	s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || !asNew(s.w) {
+		return false
+	}
+	s.to, s.large = io.Discard, nil
+	return true
 }
 
 // now is take for who does not wait.

@@ -35,7 +35,7 @@ func TestStreamWithoutEnd(t *testing.T) {
 			}
 		}
 	}()
-	if err := s.finish(false, nil); err != nil {
+	if err := s.finish(); err != nil {
 		t.Fatal(err)
 	}
 	<-gone
@@ -60,7 +60,7 @@ func TestStreamWhole(t *testing.T) {
 		if _, err := s.w.WriteString(want); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.finish(false, nil); err != nil {
+		if err := s.finish(); err != nil {
 			t.Fatal(err)
 		}
 		if got, n, cut := c.text(); got != want || n != int64(size) || cut {
@@ -86,7 +86,7 @@ func TestStreamHeldOpen(t *testing.T) {
 	if _, err := left.WriteString("said before the end"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.finish(false, nil); err != nil {
+	if err := s.finish(); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, _ := c.text(); got != "said before the end" {

@@ -7,12 +7,11 @@ import (
 )
 
 // ready holds what the next command needs and what would take time then: the
-// pipes of its output. What can be done after an answer waits here, too. The zero value holds nothing. It is safe
-// for concurrent use.
+// pipes of its output. The zero value holds nothing. It is safe for concurrent
+// use.
 type ready struct {
 	mu      sync.Mutex
 	streams []*stream
-	left    []func()
 	shut    bool
 }
 
@@ -33,30 +32,37 @@ func (r *ready) take(stdout, stderr []io.Writer) (o, e *stream, err error) {
 	return have[0], have[1], nil
 }
 
-// later calls f with the next prepare.
-func (r *ready) later(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.left = append(r.left, f)
-}
-
-// prepare tidies up after commands and makes pipes for the next one.
-func (r *ready) prepare() (err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tidy()
-	for len(r.streams) < 2 && !r.shut && err == nil {
-		r.streams, err = more(r.streams)
+// giveBack takes pipes back when their command has ended, and returns when all
+// that it wrote has been read. With alone set no process is left that could write:
+// then the pipe's end is where it is empty, and the next command gets the same.
+func (r *ready) giveBack(alone bool, list ...*stream) (err error) {
+	for _, s := range list {
+		if !alone || !r.keep(s) {
+			err = errors.Join(err, s.finish())
+		}
 	}
 	return err
 }
 
-// tidy does what is left to do. The caller holds mu.
-func (r *ready) tidy() {
-	for _, f := range r.left {
-		f()
+// keep keeps a pipe that nobody else has for the next command, if it can.
+func (r *ready) keep(s *stream) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shut || len(r.streams) >= 2 || !s.again() {
+		return false
 	}
-	r.left = nil
+	r.streams = append(r.streams, s)
+	return true
+}
+
+// prepare makes pipes for the next command, unless they are there.
+func (r *ready) prepare() (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.streams) < 2 && !r.shut && err == nil {
+		r.streams, err = more(r.streams)
+	}
+	return err
 }
 
 func more(list []*stream) ([]*stream, error) {
@@ -70,7 +76,7 @@ func more(list []*stream) ([]*stream, error) {
 func discard(list []*stream) (err error) {
 	for _, s := range list {
 		s.into()
-		err = errors.Join(err, s.finish(false, nil))
+		err = errors.Join(err, s.finish())
 	}
 	return err
 }
@@ -80,7 +86,6 @@ func (r *ready) close() error {
 	r.mu.Lock()
 	list := r.streams
 	r.streams, r.shut = nil, true
-	r.tidy()
 	r.mu.Unlock()
 	return discard(list)
 }
