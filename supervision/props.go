@@ -46,6 +46,7 @@ func (e *PanicError) Unwrap() error { return e.Cause }
 // that the sender of a message gets when handling it panicked.
 func Props(s Spec, crashed error) *actor.Props {
 	opts := []actor.PropsOption{
+		actor.WithDispatcher(dispatcher{}),
 		actor.WithReceiverMiddleware(s.observe(crashed)),
 		actor.WithMailbox(func() actor.Mailbox {
 			mb := actor.Unbounded()()

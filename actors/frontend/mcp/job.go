@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/messages/logctx"
+	"github.com/codeagent/sandbox/supervision"
 )
 
 // job is work that may outlive its call: it goes on while a person decides.
@@ -45,6 +46,7 @@ func (s *Server) start(call context.Context, live actors.Live, tool string, f fu
 	from := actors.Origin{Frontend: "mcp", RequestID: about.RequestID, Tool: tool}
 	unsubscribe := live.Subscribe(func(e actors.Event) { j.hear(e, from) }, actors.EventSafeguardTriggered, actors.EventSafeguardDecided)
 	s.wg.Go(func() {
+		supervision.GrowStack()
 		defer j.cancel()
 		defer unsubscribe()
 		j.result, j.err = f(ctx, from)
