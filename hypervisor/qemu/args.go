@@ -111,11 +111,6 @@ func (m machine) bootLine() string {
 	if m.accel == "tcg" {
 		line += " init_on_alloc=0" // half of what an emulated allocation costs
 	}
-	if m.accel == "tcg" && m.arch == "amd64" && m.cpus == 1 {
-		// The kernel measures the speed of that timer for 100 ms. There is the HPET,
-		// which says its own; but it would have to wake several processors in turn.
-		line += " nolapic_timer"
-	}
 	if m.extra != "" {
 		line += " " + m.extra
 	}
