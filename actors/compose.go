@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -296,8 +295,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 		note(server.Close())
 	}
 	if s.cfg.RuntimeDir != "" {
-		_ = os.Remove(s.registrationFile())
-		_ = os.Remove(s.socket())
+		unregister(s.cfg.RuntimeDir, s.id)
 	}
 	for _, w := range s.dirs {
 		note(w.close())

@@ -3,16 +3,12 @@ package actors
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // ErrDirectory is wrapped by every error of [ValidateDirectory].
@@ -201,15 +197,6 @@ func isUndoDir(dir string) bool {
 	return true
 }
 
-// registration is what a running session writes beside its control socket.
-type registration struct {
-	PID         int      `json:"pid"`
-	Session     string   `json:"session"`
-	Socket      string   `json:"socket"`
-	Directories []string `json:"directories"`
-	Labels      []string `json:"labels,omitempty"` // one for each directory, or none at all
-}
-
 // clashes reports a running session whose folder encloses path or lies in it.
 func clashes(path, runtimeDir string) error {
 	for _, r := range registrations(runtimeDir) {
@@ -224,57 +211,4 @@ func clashes(path, runtimeDir string) error {
 		}
 	}
 	return nil
-}
-
-// registrations lists the sessions that run, by their files in runtimeDir. What
-// killed ones have left there is removed.
-func registrations(runtimeDir string) []registration {
-	if runtimeDir == "" {
-		return nil
-	}
-	files, _ := filepath.Glob(filepath.Join(runtimeDir, "*.json"))
-	var all []registration
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil || len(b) > 1<<20 {
-			continue
-		}
-		var r registration
-		if json.Unmarshal(b, &r) != nil {
-			continue
-		}
-		if processAlive(r.PID) && answers(r.Socket) {
-			all = append(all, r)
-			continue
-		}
-		_ = os.Remove(strings.TrimSuffix(f, ".json") + ".sock")
-		_ = os.Remove(f)
-	}
-	removeOrphans(runtimeDir)
-	return all
-}
-
-// answers reports whether somebody listens: a number of a process may have gone
-// to another since. A session registers once it listens.
-func answers(socket string) bool {
-	c, err := net.DialTimeout("unix", socket, time.Second)
-	if err != nil {
-		return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
-	}
-	_ = c.Close()
-	return true
-}
-
-// removeOrphans removes sockets of sessions that were killed before they had
-// registered.
-func removeOrphans(runtimeDir string) {
-	sockets, _ := filepath.Glob(filepath.Join(runtimeDir, "*.sock"))
-	for _, f := range sockets {
-		_, err := os.Lstat(strings.TrimSuffix(f, ".sock") + ".json")
-		st, statErr := os.Lstat(f)
-		if err == nil || statErr != nil || time.Since(st.ModTime()) < time.Minute || answers(f) {
-			continue
-		}
-		_ = os.Remove(f)
-	}
 }

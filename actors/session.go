@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,7 +175,7 @@ func (s *Session) move(ctx context.Context, to session.State, why string) error 
 	return err
 }
 
-// listen opens the control socket and registers the session.
+// listen registers the session and opens its control socket.
 func (s *Session) listen() error {
 	if s.cfg.RuntimeDir == "" {
 		return nil
@@ -185,7 +183,10 @@ func (s *Session) listen() error {
 	if err := os.MkdirAll(s.cfg.RuntimeDir, 0o700); err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
-	r := registration{PID: os.Getpid(), Session: s.id, Socket: s.socket()}
+	r := s.registration()
+	if err := r.write(s.cfg.RuntimeDir); err != nil {
+		return err
+	}
 	server, err := control.Listen(r.Socket, control.Options{Handler: s.handle, ToWire: toWire, Logger: s.cfg.Logger})
 	if err != nil {
 		return err
@@ -198,7 +199,6 @@ func (s *Session) listen() error {
 		n.Facts = map[string]string{"connections": fmt.Sprint(server.Connections())}
 	})
 	for _, w := range s.dirs {
-		r.Directories, r.Labels = append(r.Directories, w.d.Path), append(r.Labels, w.d.Label)
 		if w.log == nil {
 			continue
 		}
@@ -207,15 +207,18 @@ func (s *Session) listen() error {
 			return err
 		}
 	}
-	b, err := json.Marshal(r)
-	if err == nil {
-		err = os.WriteFile(s.registrationFile(), b, 0o600)
-	}
-	return err
+	return nil
 }
 
-func (s *Session) socket() string           { return filepath.Join(s.cfg.RuntimeDir, s.id+".sock") }
-func (s *Session) registrationFile() string { return filepath.Join(s.cfg.RuntimeDir, s.id+".json") }
+func (s *Session) registration() registration {
+	r := registration{PID: os.Getpid(), Session: s.id, Socket: s.socket()}
+	for _, w := range s.dirs {
+		r.Directories, r.Labels = append(r.Directories, w.d.Path), append(r.Labels, w.d.Label)
+	}
+	return r
+}
+
+func (s *Session) socket() string { return socketFile(s.cfg.RuntimeDir, s.id) }
 
 // ID returns the session's id.
 func (s *Session) ID() string { return s.id }

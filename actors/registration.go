@@ -1,0 +1,124 @@
+package actors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// registration is what a session writes beside its control socket: before it
+// makes the socket, so that no socket is left without one, wherever a session
+// is killed.
+type registration struct {
+	PID         int      `json:"pid"`
+	Session     string   `json:"session"`
+	Socket      string   `json:"socket"`
+	Directories []string `json:"directories"`
+	Labels      []string `json:"labels,omitempty"` // one for each directory, or none at all
+}
+
+const (
+	registrationSuffix = ".json"
+	// A registration that is being written has this and its writer's PID for
+	// a suffix, until it is whole.
+	unfinishedSuffix = registrationSuffix + "."
+	// startupTime is how long a session may be registered without a socket
+	// that answers. It is counted only where the process is there: it may be
+	// another one, to which the number has gone.
+	startupTime = time.Minute
+)
+
+func registrationFile(runtimeDir, session string) string {
+	return filepath.Join(runtimeDir, session+registrationSuffix)
+}
+
+func socketFile(runtimeDir, session string) string {
+	return filepath.Join(runtimeDir, session+".sock")
+}
+
+// write makes the registration, whole or not at all.
+func (r registration) write(runtimeDir string) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	file := registrationFile(runtimeDir, r.Session)
+	unfinished := filepath.Join(runtimeDir, r.Session+unfinishedSuffix+strconv.Itoa(r.PID))
+	if err := os.WriteFile(unfinished, b, 0o600); err != nil {
+		return errors.Join(fmt.Errorf("register the session: %w", err), os.Remove(unfinished))
+	}
+	if err := os.Rename(unfinished, file); err != nil {
+		return errors.Join(fmt.Errorf("register the session: %w", err), os.Remove(unfinished))
+	}
+	return nil
+}
+
+// unregister takes a session from the list. Its socket goes first.
+func unregister(runtimeDir, session string) {
+	_ = os.Remove(socketFile(runtimeDir, session))
+	_ = os.Remove(registrationFile(runtimeDir, session))
+}
+
+// registrations lists the sessions that run, by their files in runtimeDir. What
+// killed ones have left there is removed.
+func registrations(runtimeDir string) []registration {
+	if runtimeDir == "" {
+		return nil
+	}
+	entries, _ := os.ReadDir(runtimeDir)
+	var all []registration
+	for _, e := range entries {
+		if session, ok := strings.CutSuffix(e.Name(), registrationSuffix); ok {
+			if r, runs := registered(runtimeDir, session); runs {
+				all = append(all, r)
+			}
+		} else if i := strings.LastIndex(e.Name(), unfinishedSuffix); i >= 0 {
+			pid, err := strconv.Atoi(e.Name()[i+len(unfinishedSuffix):])
+			if err == nil && !processAlive(pid) {
+				_ = os.Remove(filepath.Join(runtimeDir, e.Name()))
+			}
+		}
+	}
+	return all
+}
+
+// registered returns the registration of a session that runs. That of a killed
+// one is removed.
+func registered(runtimeDir, session string) (r registration, runs bool) {
+	file := registrationFile(runtimeDir, session)
+	st, err := os.Lstat(file)
+	if err != nil || !st.Mode().IsRegular() || st.Size() > 1<<20 {
+		return r, false
+	}
+	b, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(b, &r) != nil {
+		return r, false
+	}
+	alive := processAlive(r.PID)
+	if alive && answers(r.Socket) {
+		return r, true
+	}
+	if !alive || time.Since(st.ModTime()) > startupTime { // else it starts, or ends
+		unregister(runtimeDir, session)
+	}
+	return r, false
+}
+
+// answers reports whether somebody listens: a number of a process may have gone
+// to another since.
+func answers(socket string) bool {
+	c, err := net.DialTimeout("unix", socket, time.Second)
+	if err != nil {
+		return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
+	}
+	_ = c.Close()
+	return true
+}
