@@ -54,10 +54,8 @@ func (p roomPiece) unmap() {
 func (w *recordWriter) store(frames []byte) (stored bool, err error) {
 	r := &w.room
 	switch {
-	case len(frames) > smallAppend:
+	case r.never || len(frames) > smallAppend:
 		r.small = 0
-		return false, nil
-	case r.never:
 		return false, nil
 	case !r.here.holds(w.size, len(frames)):
 		if r.small++; r.here.mem == nil && r.small < roomAfter || !w.enter(len(frames)) {

@@ -135,11 +135,9 @@ func (l loads) all() (ms []*module) {
 // the first list has not. builtin reports modules that the kernel contains.
 func loadOrder(all map[string]*module, builtin func(string) bool) (l loads, err error) {
 	var always map[string]int // state, after the first list
-	for _, list := range lists {
-		state := maps.Clone(always)
-		if state == nil {
-			state = map[string]int{}
-		}
+	for i, list := range lists {
+		state := map[string]int{}
+		maps.Copy(state, always)
 		names := slices.Clone(list.needed)
 		for _, n := range list.useful {
 			names = append(names, "?"+n)
@@ -147,7 +145,7 @@ func loadOrder(all map[string]*module, builtin func(string) bool) (l loads, err 
 		order, lerr := walk(all, builtin, state, names)
 		err = errors.Join(err, lerr)
 		l = append(l, order)
-		if always == nil {
+		if i == 0 {
 			always = state
 		}
 	}

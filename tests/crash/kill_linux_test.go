@@ -21,6 +21,7 @@ func tree(t testing.TB, root string) {
 	fixture.Odd(t, root)
 	fixture.Small(t, root)
 	fixture.Flat(t, root+"/src", 60, 2000)
+	fixture.Flat(t, root+"/large", 1, 1<<20)
 }
 
 func runs(t testing.TB) int {

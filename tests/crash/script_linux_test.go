@@ -48,7 +48,12 @@ var mutations = []string{
 	`mkdir tar-N && tar cf - src hard 2>/dev/null | tar xf - -C tar-N`,
 	`( exec 9>>"F"; rm -f "F"; echo into the unlinked >&9 )`,
 	`cp "F" tmp-N && mv tmp-N "F"`,
+	scattered, scattered, scattered,
 }
+
+// scattered are many writes in a file, from its end backwards, so that each
+// captures the few kilobytes that it changes and no more.
+const scattered = `perl -e 'open(L, "+<", "large/d000/f00000") or exit; for (1..250) { sysseek(L, 4096 * (255 - $_), 0); syswrite(L, "N" x 1024) }'`
 
 // script makes a random script of n mutations, which says "go" first.
 func script(r *rand.Rand, n int) string {
