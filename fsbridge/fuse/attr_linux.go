@@ -10,12 +10,10 @@ import (
 )
 
 // entry fills a reply that gives the kernel a reference to n.
-func (t *Tree) entry(n *node, st *hostfs.Stat, watched bool, out *fuse.EntryOut) {
+func (t *Tree) entry(n *node, st *hostfs.Stat, ttl time.Duration, out *fuse.EntryOut) {
 	out.NodeId = n.id
-	if watched {
-		out.SetEntryTimeout(t.ttl)
-		out.SetAttrTimeout(t.ttl)
-	}
+	out.SetEntryTimeout(ttl)
+	out.SetAttrTimeout(min(ttl, t.ttlIn(n)))
 	t.attr(n, st, &out.Attr)
 }
 
@@ -25,12 +23,14 @@ func (t *Tree) reply(n *node, st *hostfs.Stat, out *fuse.AttrOut) {
 	t.attr(n, st, &out.Attr)
 }
 
-// attrTTL is zero for what nobody watches.
+// attrTTL is how long the kernel may keep n's attributes; a directory's change with
+// what is in it.
 func (t *Tree) attrTTL(n *node) time.Duration {
-	if b := n.names.Load(); b != nil && b.parent.flags.Load()&flagUnwatched != 0 {
-		return 0
+	ttl := t.ttlIn(n)
+	if b := n.names.Load(); b != nil {
+		ttl = min(ttl, t.ttlIn(b.parent))
 	}
-	return t.ttl
+	return ttl
 }
 
 // attr translates st as the workload shall see it, and notes what the kernel

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -32,9 +33,9 @@ func (t *Tree) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 	if err != nil {
 		return status(err)
 	}
-	watched := t.announce(parent)
+	ttl := t.announce(parent)
 	for range 4 { // as long as others make and remove the file in turns
-		if err = t.create(cancel, in, parent, name, watched, out); !errors.Is(err, errAgain) {
+		if err = t.create(cancel, in, parent, name, ttl, out); !errors.Is(err, errAgain) {
 			return status(err)
 		}
 	}
@@ -44,7 +45,7 @@ func (t *Tree) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 // errAgain: what was there when we looked is not there any more.
 var errAgain = errors.New("fuse: changed meanwhile")
 
-func (t *Tree) create(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, name string, watched bool, out *fuse.CreateOut) error {
+func (t *Tree) create(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, name string, ttl time.Duration, out *fuse.CreateOut) error {
 	m := t.mutate(fsbridge.OpCreate, cancel, &in.InHeader)
 	defer m.done()
 	d, err := m.pin(parent, name)
@@ -56,7 +57,7 @@ func (t *Tree) create(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, n
 	case err == nil && in.Flags&syscall.O_EXCL != 0:
 		return syscall.EEXIST
 	case err == nil:
-		return t.openExisting(cancel, in, parent, name, &st, watched, out)
+		return t.openExisting(cancel, in, parent, name, &st, ttl, out)
 	case !errors.Is(err, syscall.ENOENT):
 		return err
 	}
@@ -90,12 +91,12 @@ func (t *Tree) create(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, n
 	}
 	t.opened(n, fd, in.Flags, &st, &out.OpenOut)
 	m.end(n, nil)
-	t.entry(n, &st, watched, &out.EntryOut)
+	t.entry(n, &st, ttl, &out.EntryOut)
 	return nil
 }
 
 // openExisting answers a CREATE for a file that is there.
-func (t *Tree) openExisting(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, name string, st *hostfs.Stat, watched bool, out *fuse.CreateOut) error {
+func (t *Tree) openExisting(cancel <-chan struct{}, in *fuse.CreateIn, parent *node, name string, st *hostfs.Stat, ttl time.Duration, out *fuse.CreateOut) error {
 	switch {
 	case st.IsDir():
 		return syscall.EISDIR
@@ -112,7 +113,7 @@ func (t *Tree) openExisting(cancel <-chan struct{}, in *fuse.CreateIn, parent *n
 		}
 		return err
 	}
-	t.entry(n, &now, watched, &out.EntryOut)
+	t.entry(n, &now, ttl, &out.EntryOut)
 	return nil
 }
 
@@ -251,7 +252,7 @@ func (t *Tree) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.Crea
 	}
 	t.opened(n, fd, in.Flags, &st, &out.OpenOut)
 	m.end(n, nil)
-	t.entry(n, &st, true, &out.EntryOut)
+	t.entry(n, &st, t.ttl, &out.EntryOut)
 	return fuse.OK
 }
 

@@ -22,6 +22,9 @@ type GuestCaches struct {
 // at that moment, nil for none: a guest that is gone has no dirty pages.
 func (g GuestCaches) Fence(ctx context.Context, current func() *Tree) error {
 	t := current()
+	if t != nil {
+		t.Settle()
+	}
 	if t == nil || g.Sync == nil || !t.Writing() {
 		return nil
 	}

@@ -65,7 +65,7 @@ func (t *Tree) make(opcode Opcode, kind fsbridge.Kind, cancel <-chan struct{}, h
 	if err != nil {
 		return status(err)
 	}
-	watched := t.announce(parent)
+	ttl := t.announce(parent)
 	m := t.mutate(kind, cancel, header)
 	defer m.done()
 	d, err := m.pin(parent, name)
@@ -88,7 +88,10 @@ func (t *Tree) make(opcode Opcode, kind fsbridge.Kind, cancel <-chan struct{}, h
 		return status(err)
 	}
 	m.end(n, nil)
-	t.entry(n, &st, watched, out)
+	if n.isDir() {
+		t.refresh(n)
+	}
+	t.entry(n, &st, ttl, out)
 	return fuse.OK
 }
 
@@ -128,7 +131,7 @@ func (t *Tree) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *f
 	if err := t.symlinkAllowed(n.obj.Type); err != nil {
 		return status(err)
 	}
-	watched := t.announce(parent)
+	ttl := t.announce(parent)
 	m := t.mutate(fsbridge.OpLink, cancel, &in.InHeader)
 	defer m.done()
 	d, err := m.pin(parent, name)
@@ -153,7 +156,7 @@ func (t *Tree) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *f
 		return status(err)
 	}
 	t.ref(n)
-	t.entry(n, &st, watched, out)
+	t.entry(n, &st, ttl, out)
 	return fuse.OK
 }
 

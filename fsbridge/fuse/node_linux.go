@@ -42,6 +42,7 @@ const (
 	flagListed    uint32 = 1 << iota // OnList was called
 	flagUnwatched                    // and said that nobody watches
 	flagTmpfile                      // made by O_TMPFILE: it can be linked although it has no name
+	flagFresh                        // see fresh
 	flagWrote                        // the workload wrote to it since the watcher last told of it
 )
 

@@ -21,7 +21,7 @@ type Protocol struct {
 
 // NewProtocol serves t, which has served nobody yet. logger gets what panics.
 func NewProtocol(t *Tree, logger *slog.Logger) *Protocol {
-	t.later.answers = true
+	t.later.answers, t.fresh.can = true, true
 	return &Protocol{tree: t, server: fuse.NewProtocolServer(t, ProtocolOptions(logger)), log: logger}
 }
 

@@ -76,7 +76,7 @@ func (t *Tree) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.Di
 		}
 		// An entry that is gone or cannot be described goes without.
 		if st, err := t.look(d, e.Name); err == nil {
-			t.entry(t.lookup(&st, dir, e.Name, false), &st, dir.flags.Load()&flagUnwatched == 0, eo)
+			t.entry(t.lookup(&st, dir, e.Name, false), &st, t.ttlIn(dir), eo)
 			out.FixMode(eo.Mode)
 		}
 		return true

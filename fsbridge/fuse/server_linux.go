@@ -156,6 +156,7 @@ func (s *Server) Clean() bool {
 
 // Fence implements [fsbridge.Bridge].
 func (s *Server) Fence(ctx context.Context) error {
+	s.tree.Settle()
 	var ids []uint64
 	seen := make(map[*node]bool)
 	s.tree.handles.all(func(h *handle) bool {

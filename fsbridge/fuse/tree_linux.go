@@ -37,6 +37,8 @@ type Tree struct {
 	shards  [64]shard // of nodes, by host ID
 	dirs    dirCache
 
+	listing sync.Mutex // while OnList is called
+
 	// renames is held shared while names are walked and exclusively while a
 	// rename changes both the host's names and ours. Taken after the Guard.
 	renames sync.RWMutex
@@ -46,6 +48,7 @@ type Tree struct {
 	spares    [keepSpares]*node
 	nextSpare int
 	later     later
+	fresh     fresh
 
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings
@@ -96,6 +99,7 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 		hidden:        h,
 		log:           o.Logger,
 		maxFD:         o.MaxFD,
+		fresh:         fresh{span: freshFor},
 		euid:          uint32(os.Geteuid()),
 		egid:          uint32(os.Getegid()),
 	}
@@ -299,6 +303,7 @@ func (t *Tree) OnUnmount() {
 	t.handles.all(func(h *handle) bool { t.closeHandle(h.id); return true })
 	t.dirs.close()
 	t.later.close()
+	t.fresh.close()
 	if !t.lent {
 		t.hidden.close()
 	}
@@ -320,36 +325,54 @@ func (t *Tree) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string
 	if err != nil {
 		return status(err)
 	}
-	watched := t.announce(parent)
+	ttl := t.announce(parent)
 	d, err := t.dirs.acquire(parent)
 	if err != nil {
 		return status(err)
 	}
 	st, err := t.look(d, name)
 	t.dirs.release(d)
-	if errors.Is(err, syscall.ENOENT) && watched && t.ttl > 0 {
-		out.SetEntryTimeout(t.ttl)
+	if errors.Is(err, syscall.ENOENT) && ttl > 0 {
+		out.SetEntryTimeout(ttl)
 		return fuse.OK
 	}
 	if err != nil {
 		return status(err)
 	}
-	t.entry(t.lookup(&st, parent, name, false), &st, watched, out)
+	t.entry(t.lookup(&st, parent, name, false), &st, ttl, out)
 	return fuse.OK
 }
 
-// announce calls OnList before a directory's first use and tells whether what
-// is in it may be cached.
-func (t *Tree) announce(dir *node) (cache bool) {
-	if t.opts.OnList == nil {
-		return true
-	}
-	if dir.flags.Load()&flagListed == 0 && dir.flags.Or(flagListed)&flagListed == 0 {
-		if path, ok := dir.path(); !ok || !t.opts.OnList(path, dir.obj.ID) {
-			dir.flags.Or(flagUnwatched)
+// announce calls OnList before a directory's first use, unless it is fresh, and
+// tells how long what is in it may be cached.
+func (t *Tree) announce(dir *node) (ttl time.Duration) {
+	if t.opts.OnList != nil && dir.flags.Load()&(flagListed|flagFresh) == 0 {
+		t.listing.Lock()
+		defer t.listing.Unlock()
+		if dir.flags.Load()&flagListed == 0 {
+			flags := flagListed
+			if path, ok := dir.path(); !ok || !t.opts.OnList(path, dir.obj.ID) {
+				flags |= flagUnwatched
+			}
+			dir.flags.Or(flags)
+			if flags&flagUnwatched != 0 && t.drop != nil {
+				t.drop(dir.id) // what it was told of the directory itself
+			}
 		}
 	}
-	return dir.flags.Load()&flagUnwatched == 0
+	return t.ttlIn(dir)
+}
+
+// ttlIn is how long the kernel may keep what it learns in a directory: not at all
+// where nobody watches.
+func (t *Tree) ttlIn(dir *node) time.Duration {
+	switch flags := dir.flags.Load(); {
+	case flags&flagUnwatched != 0:
+		return 0
+	case flags&flagFresh != 0:
+		return freshTTL
+	}
+	return t.ttl
 }
 
 // StatFs answers STATFS.

@@ -1,0 +1,114 @@
+//go:build linux
+
+package fuse
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/actortest"
+)
+
+// lists records what OnList is told.
+type lists struct {
+	mu    sync.Mutex
+	paths []string
+}
+
+func (l *lists) add(path string, _ hostfs.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.paths = append(l.paths, path)
+	return path != "unwatched"
+}
+
+func (l *lists) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	paths := l.paths
+	l.paths = nil
+	slices.Sort(paths)
+	return paths
+}
+
+// TestFresh: a directory that the workload makes is watched when its step ends, not
+// at once; until then edits from outside show although nobody tells of them.
+func TestFresh(t *testing.T) {
+	var l lists
+	m := mount(t, func(o *Options) { o.OnList = l.add })
+	m.tree.fresh.mu.Lock()
+	m.tree.fresh.span = time.Hour
+	m.tree.fresh.mu.Unlock()
+	p := func(n string) string { return filepath.Join(m.mnt, n) }
+	h := func(n string) string { return filepath.Join(m.host, n) }
+	check(t, os.MkdirAll(p("d/sub"), 0o755))
+	check(t, os.Mkdir(p("gone"), 0o755))
+	check(t, os.Remove(p("gone")))
+	check(t, os.Rename(p("d/sub"), p("d/moved")))
+	check(t, os.WriteFile(p("d/f"), []byte("inside"), 0o644))
+	check(t, os.WriteFile(p("d/removed"), nil, 0o644))
+	if _, err := os.Stat(p("d/new")); !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	_ = listed(t, p("d"))
+	_ = listed(t, p("d/moved"))
+	check(t, os.WriteFile(h("d/f"), []byte("outside"), 0o644))
+	check(t, os.WriteFile(h("d/new"), nil, 0o644))
+	check(t, os.Remove(h("d/removed")))
+	check(t, os.WriteFile(h("d/moved/f"), nil, 0o644))
+	actortest.Eventually(t, "the edits show", func() bool {
+		st, err := os.Stat(p("d/f"))
+		_, absent := os.Stat(p("d/removed"))
+		_, present := os.Stat(p("d/new"))
+		return err == nil && st.Size() == 7 && os.IsNotExist(absent) && present == nil &&
+			slices.Equal(listed(t, p("d")), []string{"f", "moved", "new"}) && len(listed(t, p("d/moved"))) == 1
+	})
+	check(t, m.Fence(t.Context()))
+	if got := l.take(); !slices.Equal(got, []string{".", "d", "d/moved"}) {
+		t.Errorf("watched %q when the step had ended", got)
+	}
+	if _, err := os.Stat(p("d/f")); err != nil { // what it knew was for a moment
+		t.Fatal(err)
+	}
+	before := m.Tree().Counts()
+	for range 10 {
+		if _, err := os.Stat(p("d/f")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := m.Tree().Counts()["LOOKUP"] - before["LOOKUP"]; n > 1 {
+		t.Errorf("%d LOOKUP requests in a watched directory", n)
+	}
+}
+
+// TestFreshEnds: it does not take a step's end.
+func TestFreshEnds(t *testing.T) {
+	var l lists
+	m := mount(t, func(o *Options) { o.OnList = l.add })
+	check(t, os.MkdirAll(filepath.Join(m.mnt, "a/b"), 0o755))
+	var got []string
+	actortest.Eventually(t, "both are watched", func() bool {
+		got = append(got, l.take()...)
+		return slices.Contains(got, "a") && slices.Contains(got, "a/b")
+	})
+}
+
+// TestUnwatchedListing: what is made from outside is listed where nobody watches,
+// too, after the kernel has kept a listing.
+func TestUnwatchedListing(t *testing.T) {
+	var l lists
+	m := mount(t, func(o *Options) { o.OnList = l.add })
+	dir := filepath.Join(m.host, "unwatched")
+	check(t, os.Mkdir(dir, 0o755))
+	for i, name := range []string{"a", "b", "c"} {
+		check(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+		actortest.Eventually(t, name+" is listed", func() bool { // the kernel counts in jiffies
+			return len(listed(t, filepath.Join(m.mnt, "unwatched"))) == i+1
+		})
+	}
+}
