@@ -210,9 +210,15 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 		{"os/exec", func() error { return native(ctx, dir, argv, nil) }},
 	}
 	took := make([][]time.Duration, len(sides))
+	servers := []int{s.cmd.Process.Pid, floor.cmd.Process.Pid}
+	cpu := make([][]time.Duration, len(servers)) // of a call
 	const row = 10 // in a row: it is the warm session that is asked about
 	for n := range times * len(sides) / row {
 		i := n % len(sides)
+		var used time.Duration
+		if i < len(servers) {
+			used = -cpuOf(servers[i])
+		}
 		for range row {
 			start := time.Now()
 			if err := sides[i].run(); err != nil {
@@ -220,9 +226,13 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 			}
 			took[i] = append(took[i], time.Since(start))
 		}
+		if i < len(servers) {
+			cpu[i] = append(cpu[i], (used+cpuOf(servers[i]))/row)
+		}
 	}
 	last := len(sides) - 1
 	r.ratio("sh -c true over MCP / the same without a sandbox", "execute_command", took[0], took[1], 1.3)
+	r.ratio("the server's processor time for a call / the same without a sandbox", "execute_command", cpu[0], cpu[1], 0)
 	for i, goal := range []float64{1.3, 0, 0, 0, 0} {
 		r.ratio("sh -c true / os/exec of it", sides[i].name, took[i], took[last], goal)
 	}
