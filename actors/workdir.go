@@ -191,7 +191,7 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 		o.Cache = fuse.CacheNone
 	}
 	if w.watch != nil {
-		o.OnList = w.watch.Watch
+		o.OnList, o.OnBusy = w.watch.Watch, w.watch.Busy
 	}
 	b, err := serveOn(t, o)
 	if err != nil {

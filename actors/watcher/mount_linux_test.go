@@ -3,11 +3,10 @@ package watcher
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"golang.org/x/sys/unix"
@@ -27,8 +26,25 @@ type watchedMount struct {
 	t               *testing.T
 	base, host, mnt string
 
+	mutes atomic.Int32 // of directories
+
 	mu        sync.Mutex
 	announced []string
+	left      map[string]string // see differ; nil: everything is announced
+}
+
+// countMutes is a source that counts how often a directory was muted.
+type countMutes struct {
+	*inotify
+	n *atomic.Int32
+}
+
+func (c countMutes) Mute(dir string, id hostfs.ID) (func() Batch, error) {
+	arm, err := c.inotify.Mute(dir, id)
+	if err == nil {
+		c.n.Add(1)
+	}
+	return arm, err
 }
 
 func newWatchedMount(t *testing.T) *watchedMount {
@@ -45,11 +61,13 @@ func newWatchedMount(t *testing.T) *watchedMount {
 	root, err := hostfs.OpenRoot(m.host)
 	m.must(err)
 	var server *fuse.Server
+	src, err := newSource(m.host)
+	m.must(err)
 	w, err := New(Options{
-		Root: m.host, Clock: supervision.RealClock{},
+		Root: m.host, Clock: supervision.RealClock{}, Source: countMutes{src.(*inotify), &m.mutes},
 		Bridge: func() fsbridge.Bridge { return server },
-		Check:  func(_ []string, done func([]undolog.Barrier, error)) { done(nil, nil) },
-		Ours:   func() time.Time { return time.Time{} },
+		Check:  func(paths []string, done func([]undolog.Barrier, error)) { done(m.differ(paths), nil) },
+		Ours:   m.ours,
 		External: func(paths []string, _ []undolog.Barrier) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -57,7 +75,7 @@ func newWatchedMount(t *testing.T) *watchedMount {
 		},
 	})
 	m.must(err)
-	server, err = fuse.Mount(m.mnt, fuse.Options{Root: root, OnList: w.Watch})
+	server, err = fuse.Mount(m.mnt, fuse.Options{Root: root, OnList: w.Watch, OnBusy: w.Busy})
 	m.must(err)
 	m.pollOnce()
 	system := actor.NewActorSystem()
@@ -116,9 +134,7 @@ func (m *watchedMount) announces(path string) {
 	actortest.Eventually(m.t, path+" is announced", func() bool {
 		n++
 		m.edit(path, strings.Repeat("x", n))
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return slices.Contains(m.announced, path)
+		return m.told(path)
 	})
 	m.shows(path, strings.Repeat("x", n))
 }

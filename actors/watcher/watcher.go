@@ -42,6 +42,7 @@ type Batch struct {
 	Events []Event
 	Lost   bool        // some events were not kept
 	Gone   []hostfs.ID // directories that are not watched any more
+	Since  time.Time   // when the first of it may have happened; zero: now
 }
 
 // Event says that a name in a directory changed; an empty name is the directory
@@ -93,6 +94,8 @@ type Watcher struct {
 	src  Source
 	stop chan struct{}
 
+	muted muted
+
 	mu      sync.Mutex
 	seen    map[Event]struct{}
 	gone    []hostfs.ID
@@ -118,6 +121,8 @@ func New(o Options) (*Watcher, error) {
 			return nil, fmt.Errorf("watch %s for edits from outside: %w", o.Root, err)
 		}
 	}
+	w.muted.dirs = map[hostfs.ID]struct{}{}
+	w.muted.src, _ = w.src.(muter)
 	go w.pump()
 	w.o.Logger.Info("watching for edits from outside", "component", "file_watcher", "directory", o.Root)
 	return w, nil
@@ -141,6 +146,7 @@ func (w *Watcher) Watch(dir string, id hostfs.ID) bool {
 // Close stops collecting.
 func (w *Watcher) Close() error {
 	close(w.stop)
+	w.muted.close()
 	return w.src.Close()
 }
 
@@ -178,6 +184,9 @@ func (w *Watcher) Report(b Batch) {
 	fresh := w.idle()
 	if fresh {
 		w.first = w.o.Clock.Now()
+	}
+	if !b.Since.IsZero() && b.Since.Before(w.first) {
+		w.first = b.Since
 	}
 	w.lost = w.lost || b.Lost
 	w.gone = append(w.gone, b.Gone...)

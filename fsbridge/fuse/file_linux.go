@@ -348,7 +348,18 @@ func (n *node) wrote() {
 	if n.tree.opts.OnList != nil && n.flags.Load()&flagWrote == 0 {
 		n.flags.Or(flagWrote)
 	}
+	if busy := n.tree.opts.OnBusy; busy != nil && n.writes.Add(1)%busyWrites == 0 {
+		if b := n.names.Load(); b != nil {
+			if path, ok := b.parent.path(); ok {
+				busy(path, b.parent.obj.ID)
+			}
+		}
+	}
 }
+
+// busyWrites is how many writes to one file make a call of OnBusy: more than most
+// files ever get, and a millisecond for a busy writer.
+const busyWrites = 64
 
 // pwrite writes all of data at off, as far as it goes.
 func pwrite(fd int, data [][]byte, off int64) (int, error) {

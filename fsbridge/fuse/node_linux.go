@@ -31,6 +31,7 @@ type node struct {
 
 	opens, writers atomic.Int32
 	flags          atomic.Uint32
+	writes         atomic.Uint32 // counted for OnBusy
 
 	// mtime and size are what the kernel was last told: a file that differs at
 	// open was changed by somebody else, and its cached pages are stale.

@@ -77,6 +77,12 @@ type Options struct {
 	// cached. It is called by several goroutines, once per directory and node.
 	OnList func(path string, id hostfs.ID) (watched bool)
 
+	// OnBusy, if not nil, is called with the path and number of a directory, as
+	// OnList is, at each of many writes to a file in it, so that a watcher can
+	// spare itself and the writer the events. It is called by several goroutines
+	// and must not block.
+	OnBusy func(path string, id hostfs.ID)
+
 	// MaxDirFDs bounds the directory descriptors kept open ([DefaultMaxDirFDs]
 	// if 0). Running requests may use more for a moment.
 	MaxDirFDs int
