@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/codeagent/sandbox/actors/frontend/control"
 )
 
 // registration is what a session writes beside its control socket: before it
@@ -30,9 +32,9 @@ const (
 	// A registration that is being written has this and its writer's PID for
 	// a suffix, until it is whole.
 	unfinishedSuffix = registrationSuffix + "."
-	// startupTime is how long a session may be registered without a socket
-	// that answers. It is counted only where the process is there: it may be
-	// another one, to which the number has gone.
+	// startupTime is how long a session may be registered without a socket. It is
+	// counted only where the process is there: it may be another one, to which the
+	// number has gone.
 	startupTime = time.Minute
 )
 
@@ -63,6 +65,7 @@ func (r registration) write(runtimeDir string) error {
 
 // unregister takes a session from the list. Its socket goes first.
 func unregister(runtimeDir, session string) {
+	_ = os.Remove(socketFile(runtimeDir, session) + control.Unready)
 	_ = os.Remove(socketFile(runtimeDir, session))
 	_ = os.Remove(registrationFile(runtimeDir, session))
 }
@@ -102,11 +105,12 @@ func registered(runtimeDir, session string) (r registration, runs bool) {
 	if err != nil || json.Unmarshal(b, &r) != nil {
 		return r, false
 	}
-	alive := processAlive(r.PID)
+	_, err = os.Lstat(r.Socket)
+	alive := processAlive(r.PID) // or killed, and nobody has waited for it yet
 	if alive && answers(r.Socket) {
 		return r, true
 	}
-	if !alive || time.Since(st.ModTime()) > startupTime { // else it starts, or ends
+	if !alive || err == nil || time.Since(st.ModTime()) > startupTime { // else it starts, or ends
 		unregister(runtimeDir, session)
 	}
 	return r, false

@@ -52,7 +52,10 @@ func TestRegistrations(t *testing.T) {
 	if err := os.Chtimes(file("reused.json"), old, old); err != nil {
 		t.Fatal(err)
 	}
+	register("zombie", alive) // killed, and its parent has not noticed
+	_ = listen("zombie.sock").Close()
 	register("killed-early", dead)
+	_ = listen("killed-early.sock.new").Close()
 	register("killed", dead)
 	_ = listen("killed.sock").Close()
 	for _, name := range []string{"a.json." + strconv.Itoa(dead), "b.json." + strconv.Itoa(alive), "c.json.x"} {

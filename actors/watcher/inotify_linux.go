@@ -114,7 +114,7 @@ func (s *inotify) Add(path string, id hostfs.ID) error {
 	}
 	d := s.byWD[int32(wd)]
 	if d == nil {
-		d = &watched{src: s, wd: int32(wd)}
+		d = &watched{src: s, wd: int32(wd), id: id} // for good: it is read without mu
 	}
 	var st unix.Stat_t
 	if err := unix.Lstat(full, &st); err != nil || (hostfs.ID{Dev: st.Dev, Ino: st.Ino}) != id {
@@ -123,7 +123,6 @@ func (s *inotify) Add(path string, id hostfs.ID) error {
 		}
 		return errors.Join(err, hostfs.ErrChanged)
 	}
-	d.id = id
 	s.byWD[d.wd] = d
 	s.place(d, path)
 	return nil

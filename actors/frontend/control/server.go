@@ -31,6 +31,7 @@ type Options struct {
 // Server serves a control socket.
 type Server struct {
 	o        Options
+	path     string
 	listener *net.UnixListener
 	ctx      context.Context // of handlers and connections
 	cancel   context.CancelFunc
@@ -50,22 +51,41 @@ func Listen(path string, o Options) (*Server, error) {
 	if len(path) > 100 {
 		return nil, fmt.Errorf("control socket: the path %s is longer than a socket's may be; set XDG_RUNTIME_DIR to a shorter one", path)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	l, err := listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("control socket: %w", err), l.Close())
-	}
-	s := &Server{o: o, listener: l, slots: make(chan struct{}, maxConnections), last: lastWords}
+	s := &Server{o: o, path: path, listener: l, slots: make(chan struct{}, maxConnections), last: lastWords}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.ending, s.end = context.WithCancel(s.ctx)
 	s.wg.Add(1)
 	go s.accept()
 	return s, nil
+}
+
+// Unready is what a socket's name ends with until somebody listens there: one that
+// refuses a connection is that of a process that is gone.
+const Unready = ".new"
+
+func listen(path string) (*net.UnixListener, error) {
+	unready := path + Unready
+	for _, old := range []string{unready, path} {
+		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: unready, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	if err = os.Chmod(unready, 0o600); err == nil {
+		err = os.Rename(unready, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close(), os.Remove(unready))
+	}
+	return l, nil
 }
 
 // Close takes no more requests, removes the socket and returns when every
@@ -74,6 +94,9 @@ func Listen(path string, o Options) (*Server, error) {
 func (s *Server) Close() error {
 	s.end()
 	err := s.listener.Close()
+	if rerr := os.Remove(s.path); !errors.Is(rerr, os.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
 	late := time.AfterFunc(s.last, s.cancel)
 	s.wg.Wait()
 	late.Stop()
