@@ -212,7 +212,7 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 	took := make([][]time.Duration, len(sides))
 	servers := []int{s.cmd.Process.Pid, floor.cmd.Process.Pid}
 	cpu := make([][]time.Duration, len(servers)) // of a call
-	const row = 10 // in a row: it is the warm session that is asked about
+	const row = 10                               // in a row: it is the warm session that is asked about
 	for n := range times * len(sides) / row {
 		i := n % len(sides)
 		var used time.Duration
