@@ -239,7 +239,7 @@ func madeName(id objID) string { return "m" + strconv.FormatUint(uint64(id), 10)
 
 // bucket returns the entry of an object's blob in a blobs directory.
 func (e *engine) bucket(kind dirKind, seq uint64, id objID, create bool) (entry, error) {
-	n := uint64(id) / blobFanOut
+	n := shardOf(id)
 	key := dirKey{kind: kind, seq: seq, n: n}
 	x := entry{name: blobName(id), key: key}
 	if x.fd = e.dirs.get(key); x.fd >= 0 {

@@ -21,7 +21,7 @@ func (e *engine) makeAll(ctx context.Context) error {
 		if !n.wanted || n.place.kind != nowhere || !e.t.makeable(n, e.inPack) {
 			continue
 		}
-		if last == nil || last.Obj/blobFanOut != n.Obj/blobFanOut {
+		if last == nil || shardOf(last.Obj) != shardOf(n.Obj) {
 			runs = append(runs, nil)
 		}
 		runs[len(runs)-1] = append(runs[len(runs)-1], n)

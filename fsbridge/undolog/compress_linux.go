@@ -220,12 +220,12 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, 
 // shardDirs opens the directories below blobs/, one at a time.
 type shardDirs struct {
 	base, fd int
-	shard    objID
+	shard    uint64
 	open     bool
 }
 
 func (s *shardDirs) of(obj objID) (int, error) {
-	shard := obj / blobFanOut
+	shard := shardOf(obj)
 	if s.open && s.shard == shard {
 		return s.fd, nil
 	}

@@ -15,9 +15,9 @@
 // write outside the two roots. The content of the working folder is hostile,
 // too; nothing is looked up there by a joined path.
 //
-// # Directory layout (version 1)
+// # Directory layout (version 2)
 //
-//	version                 "1\n"
+//	version                 "2\n"
 //	lock                    JSON of [Owner], held with flock(LOCK_EX)
 //	ids                     the counters, 48 bytes (below)
 //	wal/in_progress/        the open step; absent while nothing is captured
@@ -32,8 +32,8 @@
 // and in each step directory
 //
 //	journal                 records
-//	blobs/<obj/128>/<obj>   an adopted inode, by the decimal number of its object
-//	blobs/<obj/128>/<obj>.<n>  content blob n (n >= 1) of the object
+//	blobs/<obj/32>/<obj>   an adopted inode, by the decimal number of its object
+//	blobs/<obj/32>/<obj>.<n>  content blob n (n >= 1) of the object
 //	pack                    the adopted files of an older step, compressed (below)
 //	summary.json            JSON of [Entry], without barriers
 //	paths                   zstd stream of JSON lines, one [Affected] each
@@ -43,7 +43,7 @@
 //
 // # ids
 //
-// Little endian: magic "SBID", version uint32 = 1, next command id, next
+// Little endian: magic "SBID", version uint32 = 2, next command id, next
 // ambient id (both counted upwards from 1; ambient ids are negated), next seq,
 // next barrier id, as uint64, then CRC32C of the preceding 40 bytes as uint32
 // and four zero bytes. It is rewritten in place by one pwrite. If it is
@@ -198,7 +198,7 @@
 // first. Then: what occupies a
 // binding and should not is renamed into inverse/blobs/ (under its number, or
 // "x<n>" if that is taken); what is missing is renamed from the target's blobs,
-// linked, or made under inverse/blobs/<obj/128>/m<obj> and renamed (a file with one name
+// linked, or made under inverse/blobs/<obj/32>/m<obj> and renamed (a file with one name
 // is rather linked, and loses the name in blobs at once: after a kill in between it is
 // where it should be, and has another name there, which goes with the target or when the
 // apply goes on); contents and metadata of files follow. A directory's metadata is put right when all is in

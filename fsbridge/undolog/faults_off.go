@@ -6,8 +6,8 @@ package undolog
 // few needs none.
 const roomAfter = 64
 
-// roomAhead: room is made by another goroutine, while records are still written.
-const roomAhead = true
+// workAhead: what will be needed soon is made by another goroutine.
+const workAhead = true
 
 // checkFaults does nothing without the build tag "faults".
 func checkFaults() error { return nil }

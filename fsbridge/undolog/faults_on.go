@@ -73,8 +73,8 @@ func ArmFault(spec string) error {
 // roomAfter is as without faults, but early: short tests come to it.
 const roomAfter = 2
 
-// roomAhead is false: the fault points are come to in the same order every time.
-const roomAhead = false
+// workAhead is false: the fault points are come to in the same order every time.
+const workAhead = false
 
 // checkFaults arms what the environment asks for.
 func checkFaults() error {

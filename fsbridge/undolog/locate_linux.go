@@ -180,7 +180,7 @@ func (e *engine) scanBlob(name string, st *hostfs.Stat, shard uint64, kind place
 		digits = name[1:]
 	}
 	id, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || strconv.FormatUint(id, 10) != digits || id/blobFanOut != shard {
+	if err != nil || strconv.FormatUint(id, 10) != digits || shardOf(objID(id)) != shard {
 		return nil // a content blob, or nothing of ours
 	}
 	n := e.t.nodes[objID(id)]

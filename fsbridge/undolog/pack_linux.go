@@ -319,7 +319,7 @@ func adoptedBlobs(dirfd int) (blobs []adoptedBlob, others int, err error) {
 		}
 		return eachEntry(fd, shard, func(fd int, name string) error {
 			obj, err := strconv.ParseUint(name, 10, 32)
-			if err != nil || blobName(objID(obj)) != name || obj/blobFanOut != n || obj == 0 || obj > maxObjects {
+			if err != nil || blobName(objID(obj)) != name || shardOf(objID(obj)) != n || obj == 0 || obj > maxObjects {
 				others++
 				return nil
 			}

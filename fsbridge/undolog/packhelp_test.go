@@ -134,7 +134,7 @@ func (a *adopter) adopt(path string) objID {
 	a.touch(path)
 	obj := a.ids[path]
 	a.buf = frameObj(a.buf, recRetain, obj)
-	to := filepath.Join(a.path, "blobs", fmt.Sprint(obj/blobFanOut))
+	to := filepath.Join(a.path, "blobs", nameOfShard(shardOf(obj)))
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		a.t.Fatal(err)
 	}

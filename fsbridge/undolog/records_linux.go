@@ -12,7 +12,7 @@ import (
 )
 
 // formatVersion is the version of the directory format.
-const formatVersion = 1
+const formatVersion = 2
 
 const (
 	journalMagic = "SBUNDO1\n"

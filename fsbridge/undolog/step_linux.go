@@ -253,6 +253,7 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	if s.dir == nil {
 		return nil, nil
 	}
+	s.dir.settle()
 	wal, err := hostfs.OpenDirAt(s.l.dir.FD(), "wal")
 	if err != nil {
 		return nil, err

@@ -13,23 +13,20 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// blobFanOut is how many objects share one directory below blobs/.
-const blobFanOut = 128
-
 // stepDir is an open step directory: the open step's, a closed one's or one of
 // the redo stack. Methods are safe for concurrent use.
 type stepDir struct {
 	fd    int
 	ahead *reading // nil: not begun, or taken
 
-	mu    sync.Mutex
-	blobs int    // descriptor of blobs/, -1 until needed
-	shard uint32 // of sub
-	sub   int    // descriptor of blobs/<shard>, -1 until needed
+	mu     sync.Mutex
+	blobs  int   // descriptor of blobs/, -1 until needed
+	shard  shard // blobs/<n>, the one that was needed last
+	coming *comingShard
 }
 
 // newStepDir takes over fd.
-func newStepDir(fd int) *stepDir { return &stepDir{fd: fd, blobs: -1, sub: -1} }
+func newStepDir(fd int) *stepDir { return &stepDir{fd: fd, blobs: -1, shard: shard{fd: -1}} }
 
 // openStepDir opens the step directory name below dirfd.
 func openStepDir(dirfd int, name string) (*stepDir, error) {
@@ -44,7 +41,8 @@ func (d *stepDir) close() error {
 	d.ahead.close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, fd := range []*int{&d.sub, &d.blobs} {
+	d.dropComing()
+	for _, fd := range []*int{&d.shard.fd, &d.blobs} {
 		if *fd >= 0 {
 			_ = hostfs.Close(*fd)
 			*fd = -1
@@ -55,48 +53,8 @@ func (d *stepDir) close() error {
 
 func blobName(obj objID) string { return strconv.FormatUint(uint64(obj), 10) }
 
-// shardName is the directory below blobs/ that has obj's blobs.
-func shardName(obj objID) string { return strconv.FormatUint(uint64(obj)/blobFanOut, 10) }
-
 func contentBlobName(obj objID, n uint32) string {
 	return blobName(obj) + "." + strconv.FormatUint(uint64(n), 10)
-}
-
-// withBlobDir calls f with the descriptor of the directory that holds obj's
-// blobs, which stays valid during the call. With create it makes the
-// directories that are missing; otherwise ENOENT says that there are none.
-func (d *stepDir) withBlobDir(obj objID, create bool, f func(fd int) error) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.blobs < 0 {
-		fd, err := openSubdir(d.fd, "blobs", create)
-		if err != nil {
-			return err
-		}
-		d.blobs = fd
-	}
-	shard := uint32(obj) / blobFanOut
-	if d.sub < 0 || d.shard != shard {
-		fd, err := openSubdir(d.blobs, shardName(obj), create)
-		if err != nil {
-			return err
-		}
-		if d.sub >= 0 {
-			_ = hostfs.Close(d.sub)
-		}
-		d.sub, d.shard = fd, shard
-	}
-	return f(d.sub)
-}
-
-// openSubdir opens the directory name below dirfd, making it if asked to.
-func openSubdir(dirfd int, name string, create bool) (int, error) {
-	if create {
-		if err := hostfs.MkdirAt(dirfd, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-			return -1, err
-		}
-	}
-	return hostfs.OpenDirAt(dirfd, name)
 }
 
 // openContentBlob opens content blob n of obj for reading.

@@ -144,14 +144,14 @@ func TestUL04_VersionMismatch(t *testing.T) {
 	for _, c := range []struct {
 		content string
 		found   int
-	}{{"2\n", 2}, {"", 0}, {"one", 0}, {"-1\n", 0}, {"1000000000\n", 1e9}} {
+	}{{"1\n", 1}, {"", 0}, {"one", 0}, {"-1\n", 0}, {"1000000000\n", 1e9}} {
 		e := newEnv(t, small(t))
 		e.do(func(a *applier) error { return a.Unlink("b.txt") })
 		e.must(e.log.Close())
 		e.must(os.WriteFile(filepath.Join(e.undo, "version"), []byte(c.content), 0o600))
 		_, err := undolog.Open(context.Background(), e.opts)
 		var v *undolog.VersionError
-		if !errors.As(err, &v) || v.Found != c.found || v.Want != 1 {
+		if !errors.As(err, &v) || v.Found != c.found || v.Want != 2 {
 			t.Errorf("version %q: %v", c.content, err)
 		}
 		if _, err := os.Stat(filepath.Join(e.undo, "steps/1/journal")); err != nil {

@@ -1,0 +1,127 @@
+package undolog
+
+import (
+	"errors"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// blobFanOut is how many objects share one directory below blobs/, a shard. Each
+// name that is added to a directory is looked for twice among those that are there.
+const blobFanOut = 32
+
+// shard is an open directory below blobs/.
+type shard struct {
+	n  uint64
+	fd int // -1: none
+}
+
+// comingShard is the shard that is likely to be needed next. To make one takes as
+// long as to adopt several files, so it is made while they are.
+type comingShard struct {
+	n    uint64
+	made chan int // its descriptor, or -1
+}
+
+func shardOf(obj objID) uint64 { return uint64(obj) / blobFanOut }
+
+func nameOfShard(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// shardName is the directory below blobs/ that has obj's blobs.
+func shardName(obj objID) string { return nameOfShard(shardOf(obj)) }
+
+// withBlobDir calls f with the descriptor of the directory that holds obj's
+// blobs, which stays valid during the call. With create it makes the
+// directories that are missing; otherwise ENOENT says that there are none.
+func (d *stepDir) withBlobDir(obj objID, create bool, f func(fd int) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.blobs < 0 {
+		fd, err := openSubdir(d.fd, "blobs", create)
+		if err != nil {
+			return err
+		}
+		d.blobs = fd
+	}
+	if n := shardOf(obj); d.shard.fd < 0 || d.shard.n != n {
+		fd, err := d.openShard(n, create)
+		if err != nil {
+			return err
+		}
+		if d.shard.fd >= 0 {
+			_ = hostfs.Close(d.shard.fd)
+		}
+		d.shard = shard{n, fd}
+	}
+	if create && obj%blobFanOut >= blobFanOut/2 {
+		d.prepare(d.shard.n + 1)
+	}
+	return f(d.shard.fd)
+}
+
+// openShard opens shard n. d.mu is held.
+func (d *stepDir) openShard(n uint64, create bool) (int, error) {
+	if c := d.coming; c != nil && c.n == n {
+		d.coming = nil
+		if fd := <-c.made; fd >= 0 {
+			return fd, nil
+		}
+	}
+	return openSubdir(d.blobs, nameOfShard(n), create)
+}
+
+// prepare begins to make shard n. d.mu is held.
+func (d *stepDir) prepare(n uint64) {
+	if d.coming != nil && d.coming.n == n {
+		return
+	}
+	d.dropComing()
+	c := &comingShard{n: n, made: make(chan int, 1)}
+	d.coming = c
+	work := func() {
+		fd, err := openSubdir(d.blobs, nameOfShard(n), true)
+		if err != nil { // whoever needs it is told
+			fd = -1
+		}
+		c.made <- fd
+	}
+	if workAhead {
+		go work()
+	} else {
+		work()
+	}
+}
+
+// settle removes a shard that was made and not needed. After it nothing is being
+// made.
+func (d *stepDir) settle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dropComing()
+}
+
+// dropComing is settle. d.mu is held.
+func (d *stepDir) dropComing() {
+	c := d.coming
+	if c == nil {
+		return
+	}
+	d.coming = nil
+	if fd := <-c.made; fd >= 0 {
+		_ = hostfs.Close(fd)
+		_ = hostfs.RmdirAt(d.blobs, nameOfShard(c.n)) // unless something is in it
+	}
+}
+
+// openSubdir opens the directory name below dirfd, making it if asked to.
+func openSubdir(dirfd int, name string, create bool) (int, error) {
+	if create {
+		if err := hostfs.MkdirAt(dirfd, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+			return -1, err
+		}
+	}
+	return hostfs.OpenDirAt(dirfd, name)
+}

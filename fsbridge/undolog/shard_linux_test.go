@@ -1,0 +1,80 @@
+package undolog
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// TestShards adopts where shards are needed in turn, skipped, and needed again: each
+// object gets a place in its own, and none is left that nobody needed.
+func TestShards(t *testing.T) {
+	path := t.TempDir()
+	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newStepDir(fd)
+	put := func(obj objID) {
+		t.Helper()
+		err := d.withBlobDir(obj, true, func(fd int) error { return hostfs.MkdirAt(fd, blobName(obj), 0o700) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(path, "blobs", shardName(obj), blobName(obj))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for obj := objID(1); obj < 3*blobFanOut-1; obj++ {
+		put(obj)
+	}
+	put(7*blobFanOut - 1) // 3 was being made
+	put(9 * blobFanOut)   // 7 was
+	put(9*blobFanOut + 1)
+	put(blobFanOut * 5)
+	put(9*blobFanOut - 1) // 9 is there already
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(path, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if want := []string{"0", "1", "2", "5", "6", "8", "9"}; !slices.Equal(got, want) {
+		t.Errorf("shards %v, want %v", got, want)
+	}
+}
+
+// TestShardInTheWay has something else where a shard is made in advance.
+func TestShardInTheWay(t *testing.T) {
+	path := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(path, "blobs"), 0o700), os.WriteFile(filepath.Join(path, "blobs", "1"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newStepDir(fd)
+	defer d.close()
+	nothing := func(int) error { return nil }
+	if err := d.withBlobDir(blobFanOut-1, true, nothing); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.withBlobDir(blobFanOut, true, nothing); err == nil {
+		t.Error("a file was taken for a shard")
+	}
+	if err := d.withBlobDir(blobFanOut-1, true, nothing); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}
