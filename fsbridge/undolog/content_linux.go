@@ -18,8 +18,8 @@ const (
 	// maxExtentFile is the largest file, in bytes, whose granules are tracked
 	// one by one (its bit set takes 8 MiB). Larger ones are captured whole.
 	maxExtentFile = 1 << 38
-	// aheadBytes is how far a capture goes on where the bytes before it are
-	// captured, too: whoever writes in sequence needs fewer of them.
+	// aheadBytes is how far a capture goes on where the last one of the file ended:
+	// whoever writes in sequence needs fewer of them.
 	aheadBytes = 64 << 10
 	// minCompress is the shortest range worth compressing on the way, in bytes:
 	// below it zstd costs several times what writing does.
@@ -34,6 +34,7 @@ type contentState struct {
 	mu      sync.Mutex
 	whole   bool
 	extents *fsbridge.Extents
+	end     int64 // of the granules that the last capture saw to
 }
 
 // captureContent journals the bytes [off, off+length) of o as they are at
@@ -94,10 +95,11 @@ func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, o
 		if c.extents == nil {
 			c.extents = fsbridge.NewExtents(epoch, c.size)
 		}
-		if end := (off/aheadBytes + 1) * aheadBytes; off > 0 && length < end-off && c.extents.Covers(off-1, 1) {
+		if end := (off/aheadBytes + 1) * aheadBytes; c.end > 0 && off <= c.end && c.end <= off+length && off+length < end {
 			length = end - off
 		}
 		err = s.captureMissing(r.w, r.fd, c.extents, off, length)
+		c.end = (min(off+length, c.size) + fsbridge.ExtentBytes - 1) &^ (fsbridge.ExtentBytes - 1)
 	}
 	return err
 }

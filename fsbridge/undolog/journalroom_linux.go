@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// roomBytes is how much of the journal is mapped at once, at most twice.
+	// roomBytes is how much of the journal is mapped at once, at most three times.
 	roomBytes = 512 << 10
 	// smallAppend is the longest append that goes by the mapping: a granule with
 	// what is around it. A write(2) of more costs no more than the pages do.
@@ -25,6 +25,7 @@ const (
 type room struct {
 	here roomPiece
 	next chan roomPiece // what is being made; nil: nothing is
+	last roomPiece      // was here, and is to be unmapped
 	long bool           // the file may be longer than its records
 
 	small int  // small appends in a row, while there is none
@@ -81,8 +82,7 @@ func (w *recordWriter) enter(n int) bool {
 	}
 	select {
 	case next := <-r.next:
-		r.here.unmap()
-		r.here, r.next = next, nil
+		r.last, r.here, r.next = r.here, next, nil
 	default:
 		return false
 	}
@@ -96,10 +96,13 @@ func (w *recordWriter) enter(n int) bool {
 
 // prepare begins to make room at off or a little before.
 func (w *recordWriter) prepare(off int64) {
-	next := make(chan roomPiece, 1)
-	w.room.next, w.room.long = next, true
-	work := func() { next <- makeRoom(w.fd, off&^int64(unix.Getpagesize()-1)) }
-	if roomAhead {
+	next, last := make(chan roomPiece, 1), w.room.last
+	w.room.next, w.room.last, w.room.long = next, roomPiece{}, true
+	work := func() {
+		last.unmap() // takes as long as many appends
+		next <- makeRoom(w.fd, off&^int64(unix.Getpagesize()-1))
+	}
+	if workAhead {
 		go work()
 	} else {
 		work()
@@ -126,10 +129,11 @@ func makeRoom(fd int, off int64) roomPiece {
 func (w *recordWriter) leave() {
 	r := &w.room
 	r.here.unmap()
+	r.last.unmap()
 	if r.next != nil {
 		(<-r.next).unmap()
 	}
-	r.here, r.next, r.small = roomPiece{}, nil, 0
+	r.here, r.next, r.last, r.small = roomPiece{}, nil, roomPiece{}, 0
 }
 
 // cut takes off what is beyond the last record. There is no room then.
