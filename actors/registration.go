@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/codeagent/sandbox/actors/frontend/control"
+	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
 
 // registration is what a session writes beside its control socket: before it
@@ -54,10 +54,10 @@ func (r registration) write(runtimeDir string) error {
 	}
 	file := registrationFile(runtimeDir, r.Session)
 	unfinished := filepath.Join(runtimeDir, r.Session+unfinishedSuffix+strconv.Itoa(r.PID))
-	if err := os.WriteFile(unfinished, b, 0o600); err != nil {
-		return errors.Join(fmt.Errorf("register the session: %w", err), os.Remove(unfinished))
+	if err = os.WriteFile(unfinished, b, 0o600); err == nil {
+		err = os.Rename(unfinished, file)
 	}
-	if err := os.Rename(unfinished, file); err != nil {
+	if err != nil {
 		return errors.Join(fmt.Errorf("register the session: %w", err), os.Remove(unfinished))
 	}
 	return nil
@@ -65,8 +65,9 @@ func (r registration) write(runtimeDir string) error {
 
 // unregister takes a session from the list. Its socket goes first.
 func unregister(runtimeDir, session string) {
-	_ = os.Remove(socketFile(runtimeDir, session) + control.Unready)
-	_ = os.Remove(socketFile(runtimeDir, session))
+	file := socketFile(runtimeDir, session)
+	_ = os.Remove(file + socket.Unready)
+	_ = os.Remove(file)
 	_ = os.Remove(registrationFile(runtimeDir, session))
 }
 
@@ -118,8 +119,8 @@ func registered(runtimeDir, session string) (r registration, runs bool) {
 
 // answers reports whether somebody listens: a number of a process may have gone
 // to another since.
-func answers(socket string) bool {
-	c, err := net.DialTimeout("unix", socket, time.Second)
+func answers(path string) bool {
+	c, err := net.DialTimeout("unix", path, time.Second)
 	if err != nil {
 		return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 	}

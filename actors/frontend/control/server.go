@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
 
 // writeTimeout bounds how long a client may leave an answer unread.
@@ -51,7 +53,7 @@ func Listen(path string, o Options) (*Server, error) {
 	if len(path) > 100 {
 		return nil, fmt.Errorf("control socket: the path %s is longer than a socket's may be; set XDG_RUNTIME_DIR to a shorter one", path)
 	}
-	l, err := listen(path)
+	l, err := socket.Listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
@@ -61,31 +63,6 @@ func Listen(path string, o Options) (*Server, error) {
 	s.wg.Add(1)
 	go s.accept()
 	return s, nil
-}
-
-// Unready is what a socket's name ends with until somebody listens there: one that
-// refuses a connection is that of a process that is gone.
-const Unready = ".new"
-
-func listen(path string) (*net.UnixListener, error) {
-	unready := path + Unready
-	for _, old := range []string{unready, path} {
-		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: unready, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	if err = os.Chmod(unready, 0o600); err == nil {
-		err = os.Rename(unready, path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, l.Close(), os.Remove(unready))
-	}
-	return l, nil
 }
 
 // Close takes no more requests, removes the socket and returns when every
@@ -117,7 +94,7 @@ func (s *Server) accept() {
 			}
 			return
 		}
-		if uid, err := peerUID(conn); err != nil || uid != 0 && uid != os.Getuid() {
+		if uid, allowed, err := socket.Peer(conn); !allowed {
 			s.o.Logger.Warn("control connection refused", "component", "control", "uid", uid, "err", err)
 			_ = conn.Close()
 			continue

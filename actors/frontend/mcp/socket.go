@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
 
 const (
@@ -36,8 +38,8 @@ type hello struct {
 // NewToken returns a token that cannot be guessed.
 func NewToken() string { return rand.Text() }
 
-// TokenFile is where the token of a socket is kept, with mode 0600.
-func TokenFile(socket string) string { return socket + ".token" }
+// TokenFile is where the token of the socket at path is kept, with mode 0600.
+func TokenFile(path string) string { return path + ".token" }
 
 // Socket is a unix socket that clients connect to.
 type Socket struct {
@@ -67,9 +69,8 @@ func (s *Server) Listen(path, token string) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mcp socket: %w", err)
 	}
-	made := path + ".new" // gets its mode before it gets its name
-	if len(made) > maxSocketPath {
-		return nil, fmt.Errorf("mcp socket: the path %s has %d bytes, and a socket's may have %d: choose a shorter one with --mcp-socket", path, len(path), maxSocketPath-len(".new"))
+	if len(path+socket.Unready) > maxSocketPath {
+		return nil, fmt.Errorf("mcp socket: the path %s has %d bytes, and a socket's may have %d: choose a shorter one with --mcp-socket", path, len(path), maxSocketPath-len(socket.Unready))
 	}
 	if token == "" {
 		token = NewToken()
@@ -78,7 +79,7 @@ func (s *Server) Listen(path, token string) (*Socket, error) {
 	if err := l.claim(); err != nil {
 		return nil, err
 	}
-	if err := l.bind(made); err != nil {
+	if l.listener, err = socket.Listen(path); err != nil {
 		l.release()
 		return nil, fmt.Errorf("mcp socket: %w", err)
 	}
@@ -114,26 +115,6 @@ func (l *Socket) claim() (err error) {
 		_ = l.lock.Close()
 	}
 	return err
-}
-
-func (l *Socket) bind(made string) error {
-	if err := os.Remove(made); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
-	if err != nil {
-		return err
-	}
-	listener.SetUnlinkOnClose(false) // the name will not be its own
-	if err = os.Chmod(made, 0o600); err == nil {
-		err = os.Rename(made, l.path)
-	}
-	if err != nil {
-		_ = os.Remove(made)
-		return errors.Join(err, listener.Close())
-	}
-	l.listener = listener
-	return nil
 }
 
 func (l *Socket) release() {
@@ -183,7 +164,7 @@ func (l *Socket) Serve(ctx context.Context) error {
 // serve admits one client and serves it.
 func (l *Socket) serve(ctx context.Context, c *net.UnixConn) {
 	log := l.server.log
-	if uid, err := peerUID(c); err != nil || uid != 0 && uid != os.Getuid() {
+	if uid, allowed, err := socket.Peer(c); !allowed {
 		log.Warn("MCP client refused: it belongs to another user", "uid", uid, "err", err)
 		l.reject(c, codeUnauthorized, "this socket belongs to another user")
 		return
@@ -222,14 +203,14 @@ func (l *Socket) reject(c *net.UnixConn, code int64, text string) {
 	_ = t.Close()
 }
 
-// Connect joins a client that speaks MCP on in and out to the socket, until
+// Connect joins a client that speaks MCP on in and out to the socket at path, until
 // either side ends. That the server ended, or did not let the client in, is an
 // error. An empty token is read from [TokenFile].
-func Connect(ctx context.Context, socket, token string, in io.Reader, out io.Writer) error {
+func Connect(ctx context.Context, path, token string, in io.Reader, out io.Writer) error {
 	if token == "" {
-		b, err := os.ReadFile(TokenFile(socket))
+		b, err := os.ReadFile(TokenFile(path))
 		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("mcp socket: no session is served on %s: start one with sandbox serve --mcp-socket", socket)
+			return fmt.Errorf("mcp socket: no session is served on %s: start one with sandbox serve --mcp-socket", path)
 		}
 		if err != nil {
 			return fmt.Errorf("mcp socket: its token: %w", err)
@@ -237,9 +218,9 @@ func Connect(ctx context.Context, socket, token string, in io.Reader, out io.Wri
 		token = string(b[:max(0, len(b)-1)])
 	}
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", socket)
+	c, err := d.DialContext(ctx, "unix", path)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("mcp socket: nobody serves %s any more", socket)
+		return fmt.Errorf("mcp socket: nobody serves %s any more", path)
 	}
 	if err != nil {
 		return fmt.Errorf("mcp socket: %w", err)
