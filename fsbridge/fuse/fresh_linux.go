@@ -67,7 +67,7 @@ func (t *Tree) age() {
 	f.dirs, f.timer = f.dirs[n:], nil
 	if len(f.dirs) == 0 {
 		f.dirs = nil
-	} else if !f.closed {
+	} else {
 		f.timer = time.AfterFunc(f.dirs[0].until.Sub(now), t.age)
 	}
 	f.mu.Unlock()

@@ -73,8 +73,10 @@ type Options struct {
 
 	// OnList, if not nil, is called with a directory's path relative to Root
 	// ("." for the root) and its number before it is first listed or looked
-	// into, so that a watcher can watch it. If it returns false nothing in that directory is
-	// cached. It is called by several goroutines, once per directory and node.
+	// into, so that a watcher can watch it; for one that the workload makes, within
+	// a second or by [Tree.Settle], and until then little of it is cached. If it
+	// returns false nothing in that directory is. It is called by several
+	// goroutines, once per directory and node.
 	OnList func(path string, id hostfs.ID) (watched bool)
 
 	// OnBusy, if not nil, is called with the path and number of a directory, as
