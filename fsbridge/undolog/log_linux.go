@@ -43,6 +43,9 @@ type Log struct {
 	// openRetained holds the Objects that were open when they were retained,
 	// under mu.
 	openRetained map[hostfs.ID]*fsbridge.Object
+	// changedRetained are the retained inodes that a step has recorded since the log
+	// was opened: it may be open yet, or have been when a compression looked.
+	changedRetained map[hostfs.ID]bool
 
 	// noAdopt holds the devices whose inodes cannot be renamed into the log,
 	// under openStep.mu.

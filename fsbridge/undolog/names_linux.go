@@ -443,22 +443,32 @@ func (l *Log) noteRetained(o *fsbridge.Object) {
 	l.openRetained[o.ID] = o
 }
 
-// retainedOpen tells whether a bridge still has a handle on the retained inode
-// id.
-func (l *Log) retainedOpen(id hostfs.ID) bool {
+// noteChanged remembers a retained inode that the open step is about to change:
+// its records put bytes back into that very inode.
+func (l *Log) noteChanged(id hostfs.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changedRetained == nil {
+		l.changedRetained = map[hostfs.ID]bool{}
+	}
+	l.changedRetained[id] = true
+}
+
+// retainedInUse tells whether a bridge still has a handle on the retained inode
+// id, or had one and a step changed it.
+func (l *Log) retainedInUse(id hostfs.ID) bool {
 	l.mu.Lock()
 	o := l.openRetained[id]
 	l.mu.Unlock()
-	if o == nil {
-		return false
-	}
-	if o.Place.Handles() > 0 {
+	if o != nil && o.Place.Handles() > 0 {
 		return true
 	}
 	l.mu.Lock()
-	delete(l.openRetained, id)
-	l.mu.Unlock()
-	return false
+	defer l.mu.Unlock()
+	if l.openRetained[id] == o {
+		delete(l.openRetained, id)
+	}
+	return l.changedRetained[id] // after the handles: nobody comes to it any more
 }
 
 // findRetained looks for the inode id among the retained ones of the closed

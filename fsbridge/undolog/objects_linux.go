@@ -138,6 +138,9 @@ func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 		if err != nil {
 			return nil, err
 		}
+		if seq != 0 {
+			s.l.noteChanged(o.ID)
+		}
 		if seq == 0 || st.Nlink > 1 {
 			s.stray(o)
 		}
