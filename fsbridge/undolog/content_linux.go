@@ -148,18 +148,17 @@ func (s *openStep) keepReader(r *openReader) {
 	}
 }
 
-// captureMissing journals the granules of the range that are not captured.
+// captureMissing journals the granules of the range that are not captured, and
+// marks them when they are as durable as is promised: other operations go by the
+// marks without a lock.
 func (s *openStep) captureMissing(w *contentWriter, fd int, e *fsbridge.Extents, off, length int64) error {
-	var from, to int64 // a run of missing granules
+	var from, to int64 // a run of missing granules; what is before it is journaled
 	take := func() error {
 		if from == to {
 			return nil
 		}
 		if err := w.data(fd, from, to); err != nil {
 			return err
-		}
-		for g := from; g < to; g += fsbridge.ExtentBytes {
-			e.Mark(g)
 		}
 		from = to
 		return nil
@@ -174,10 +173,14 @@ func (s *openStep) captureMissing(w *contentWriter, fd int, e *fsbridge.Extents,
 		to = end
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = take()
 	}
-	return take()
+	if serr := s.w.sync(); serr != nil {
+		return errors.Join(err, serr)
+	}
+	_ = e.Missing(off, from-off, func(start, _ int64) error { e.Mark(start); return nil })
+	return err
 }
 
 // openReadable opens so for reading. Where our own file denies it to us, it
