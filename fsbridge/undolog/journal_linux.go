@@ -2,11 +2,13 @@ package undolog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -470,11 +472,24 @@ func (r *stepRecords) bindingKeys() []bindingKey {
 	return out
 }
 
-// captured tells whether the records hold all of obj's content.
+// captured tells whether the records hold all of obj's content. A capture that
+// failed in between and was done again has left some ranges twice.
 func (r *stepRecords) captured(obj objID) bool {
-	var n int64
-	for _, c := range r.Contents[obj] {
-		n += c.Len
+	if r.Objects[obj] == nil {
+		return false
 	}
-	return r.Objects[obj] != nil && n >= r.Objects[obj].Meta.Size
+	list := r.Contents[obj]
+	inOrder := func(a, b contentRecord) int { return cmp.Compare(a.Off, b.Off) }
+	if !slices.IsSortedFunc(list, inOrder) {
+		list = slices.Clone(list)
+		slices.SortFunc(list, inOrder)
+	}
+	var end int64
+	for _, c := range list {
+		if c.Off > end {
+			break
+		}
+		end = max(end, c.Off+c.Len)
+	}
+	return end >= r.Objects[obj].Meta.Size
 }
