@@ -273,6 +273,9 @@ func (c *contentWriter) reflink(fd int, size int64) error {
 		if err = faultPoint("blob.reflink"); err == nil {
 			err = hostfs.CloneFD(out, fd)
 		}
+		if err == nil {
+			err = atLeast(out, size)
+		}
 		if err == nil && c.w.power {
 			err = hostfs.SyncFD(out)
 		}
@@ -286,6 +289,15 @@ func (c *contentWriter) reflink(fd int, size int64) error {
 	}
 	r := contentRecord{Obj: c.obj, Len: size, Enc: encRawBlob, Blob: n}
 	return c.w.append(r.frame(c.buf[:0], nil))
+}
+
+// atLeast makes a file that somebody else has cut as long again, by a hole.
+func atLeast(fd int, size int64) error {
+	st, err := hostfs.StatFD(fd)
+	if err != nil || st.Size >= size {
+		return err
+	}
+	return hostfs.TruncateFD(fd, size)
 }
 
 // data captures the bytes [from, to), holes as holes. Bytes beyond the end of
