@@ -154,8 +154,9 @@ func touchedBy(dirfd int) (*touched, error) {
 }
 
 // committed is called by Commit when step e has its final name. The folder is
-// as the step left it, and strays are inodes that it changed by handles.
-func (l *Log) committed(ctx context.Context, e *stepEntry, strays []hostfs.Stat) error {
+// as the step left it, and strays (which may be nil) describes inodes that it
+// changed by handles.
+func (l *Log) committed(ctx context.Context, e *stepEntry, strays func() ([]hostfs.Stat, error)) error {
 	defer l.endStamps()
 	defer l.tidy()
 	if e.Unprotected {
@@ -170,10 +171,10 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, strays []hostfs.Stat)
 	if err != nil {
 		return err
 	}
-	t.extra = strays
-	if err := t.addRetained(dir); err != nil {
-		return err
+	if strays != nil {
+		t.extra = append(t.extra, strays)
 	}
+	t.extra = append(t.extra, func() ([]hostfs.Stat, error) { return retainedLinks(dir) })
 	return l.settle(e.Seq, t)
 }
 
@@ -183,7 +184,7 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, strays []hostfs.Stat)
 func (l *Log) restamp(e *engine, inverse *touched, remap map[hostfs.ID]hostfs.ID) error {
 	defer l.endStamps()
 	t := newTouched().add(e.t.rec)
-	t.extra, t.looks = e.strays(), e.looks
+	t.extra, t.looks = append(t.extra, e.strays), e.looks
 	if inverse != nil { // what it does not know was put there by this undo
 		for dir, names := range inverse.names {
 			t.names[dir] = append(t.names[dir], names...)
@@ -232,15 +233,15 @@ func (l *Log) forgetStamps(seq uint64) error {
 	return l.stamps.flush()
 }
 
-// addRetained describes the retained inodes that have other names.
-func (t *touched) addRetained(dir *stepDir) error {
+// retainedLinks describes the retained inodes that have other names.
+func retainedLinks(dir *stepDir) (out []hostfs.Stat, err error) {
 	blobs, _, err := adoptedBlobs(dir.fd)
 	for _, b := range blobs {
 		if b.stat.Nlink > 1 && !b.stat.IsDir() {
-			t.extra = append(t.extra, b.stat)
+			out = append(out, b.stat)
 		}
 	}
-	return err
+	return out, err
 }
 
 // newestStep is the closed step that an edit found now stands after.

@@ -166,11 +166,11 @@ func (s *openStep) stray(o *fsbridge.Object) {
 }
 
 // strayStats describes the strays as they are now.
-func (s *openStep) strayStats() (out []hostfs.Stat) {
+func (s *openStep) strayStats() (out []hostfs.Stat, err error) {
 	for _, fd := range s.strays {
 		if st, err := hostfs.StatFD(fd); err == nil && st.Nlink > 0 {
 			out = append(out, st)
 		}
 	}
-	return out
+	return out, nil
 }

@@ -401,7 +401,7 @@ func (l *Log) settled(e *engine, inverse *touched, made []madeRecord) error {
 
 // strays describes the files that the target or the inverse has in a blob, or
 // knows no name of, and that may have names in the folder.
-func (e *engine) strays() (out []hostfs.Stat) {
+func (e *engine) strays() (out []hostfs.Stat, err error) {
 	for _, n := range e.t.order {
 		if n.isDir() || n.place.kind == nowhere || n.place.kind == inTree && n.Parent != noObj {
 			continue
@@ -415,7 +415,7 @@ func (e *engine) strays() (out []hostfs.Stat) {
 		}
 		e.done(at)
 	}
-	return out
+	return out, nil
 }
 
 // crossed drops the barriers that an undo went across.

@@ -20,8 +20,9 @@ type touched struct {
 	names map[hostfs.ID][]string
 	known map[hostfs.ID]struct{}
 	// extra describes inodes that were touched but have no name in names: a
-	// retained file with other hard links, or one written to by a handle.
-	extra []hostfs.Stat
+	// retained file with other hard links, or one written to by a handle. They are
+	// described with the table locked: the log may be removing a name of one.
+	extra []func() ([]hostfs.Stat, error)
 	// strays are inodes of which the records tell no name, though they may have
 	// one.
 	strays map[hostfs.ID]struct{}
@@ -124,10 +125,14 @@ func (s *stampTable) settle(root *hostfs.Root, seq uint64, t *touched) error {
 		s.putSeen(dir, n)
 		return s.flushIfLarge()
 	})
-	for i := range t.extra {
-		if _, ok := found[t.extra[i].ID]; !ok {
-			found[t.extra[i].ID] = struct{}{}
-			s.putInode(t.extra[i].ID, s.stampFor(&t.extra[i]), 0)
+	for _, describe := range t.extra {
+		extra, derr := describe()
+		err = errors.Join(err, derr)
+		for i := range extra {
+			if _, ok := found[extra[i].ID]; !ok {
+				found[extra[i].ID] = struct{}{}
+				s.putInode(extra[i].ID, s.stampFor(&extra[i]), 0)
+			}
 		}
 	}
 	// What was touched and has no name any more is not known any more: its

@@ -235,11 +235,10 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	l.beginApply() // until the stamps are taken they say nothing
 	l.setEntries(append(l.stepEntries(), e), l.redoEntries())
 	l.cur.Store(nil)
-	strays := s.strayStats()
-	s.close()
-	if err := l.committed(ctx, e, strays); err != nil {
+	if err := l.committed(ctx, e, s.strayStats); err != nil {
 		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
 	}
+	s.close()
 	if err := l.enforceLimits(ctx); err != nil {
 		l.log.Error("limits not enforced", "err", err)
 	}

@@ -1,0 +1,41 @@
+package undolog
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestNameIsRemovedBeforeStamps: the log's own name of a file is removed between
+// the end of a step, which retained another name of it, and its stamps.
+func TestNameIsRemovedBeforeStamps(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	before := w.snapshot()
+	blob := w.base + "/blob" // as in a step that was dropped
+	w.step(func() {
+		w.ok(w.create("f", "before"))
+		w.ok(w.link("f", "g"))
+		w.ok(os.Link(w.base+"/work/f", blob))
+	})
+	w.begin(w.log.NextID(TypeAPI))
+	w.ok(w.unlink("g"))
+	s := w.log.cur.Load()
+	e, err := s.promote(StepResult{})
+	w.ok(err)
+	w.log.beginApply()
+	w.log.setEntries(append(w.log.stepEntries(), e), nil)
+	w.log.cur.Store(nil)
+	w.log.stamps.mu.Lock()
+	done := make(chan error)
+	go func() { done <- w.log.committed(context.Background(), e, nil) }()
+	time.Sleep(50 * time.Millisecond)
+	err = os.Remove(blob)
+	w.log.stamps.mu.Unlock()
+	w.ok(err)
+	w.ok(<-done)
+	s.close()
+	w.undo(2)
+	same(t, "undone", before, w.snapshot())
+}
