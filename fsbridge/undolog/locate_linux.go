@@ -60,7 +60,7 @@ func (e *engine) locate() error {
 func (e *engine) search() error {
 	wanted := map[hostfs.ID]*node{}
 	for _, n := range e.t.order {
-		if n.place.kind == nowhere && e.t.nameless(n) {
+		if e.t.nameless(n) && (n.place.kind == nowhere || e.leaves(n)) {
 			wanted[n.ID] = n
 		}
 	}
@@ -68,15 +68,32 @@ func (e *engine) search() error {
 		return nil
 	}
 	return walkFolder(e.root, func(dir []string, name string, st *hostfs.Stat) (more bool) {
-		if n := wanted[st.ID]; n != nil && n.typ == st.Type() {
-			delete(wanted, st.ID)
-			if d := e.nodeAt(dir); d != nil {
-				e.check(n, st)
-				n.place = place{inTree, d.Obj, name}
-			}
+		n := wanted[st.ID]
+		if n == nil || n.typ != st.Type() {
+			return true
+		}
+		d := e.nodeAt(dir)
+		if n.place.kind != nowhere && (d == nil || e.t.bind(d.Obj, name) != nil) {
+			return true
+		}
+		delete(wanted, st.ID)
+		if d != nil {
+			n.stays = n.place.kind != nowhere
+			e.check(n, st)
+			n.place = place{inTree, d.Obj, name}
 		}
 		return len(wanted) > 0
 	})
+}
+
+// leaves tells whether n, of which the capture knew no name, was found only under
+// one that the step gave it.
+func (e *engine) leaves(n *node) bool {
+	if n.Parent != noObj || n.place.kind != inTree || n.isDir() {
+		return false
+	}
+	b := e.t.bind(n.place.dir, n.place.name)
+	return b != nil && b.want != n
 }
 
 // nameless tells whether n may have a name that the records do not tell.
