@@ -36,8 +36,7 @@ func (t *Tree) attrTTL(n *node) time.Duration {
 // attr translates st as the workload shall see it, and notes what the kernel
 // is told.
 func (t *Tree) attr(n *node, st *hostfs.Stat, out *fuse.Attr) {
-	n.mtime.Store(st.Mtime)
-	n.size.Store(st.Size)
+	n.note(st)
 	shown := t.show(n, st)
 	*out = fuse.Attr{
 		Ino:     t.ino(st.ID),

@@ -119,8 +119,7 @@ func (t *Tree) closeHandle(fh uint64) {
 		// Remember what we wrote ourselves, so that it does not look like an
 		// edit from outside.
 		if st, err := hostfs.StatFD(h.fd); err == nil {
-			n.mtime.Store(st.Mtime)
-			n.size.Store(st.Size)
+			n.note(&st)
 		}
 		n.writers.Add(-1)
 	}

@@ -122,7 +122,7 @@ func (m *mutation) stamp() {
 			continue
 		}
 		if st, err := hostfs.StatFD(d.fd); err == nil {
-			d.node.mtime.Store(st.Mtime)
+			d.node.note(&st)
 		}
 	}
 }

@@ -233,6 +233,9 @@ func (t *Tree) remove(kind fsbridge.Kind, cancel <-chan struct{}, header *fuse.I
 	if err == nil {
 		n.unbind(parent, name)
 		noted = t.forgetName(parent, name)
+		if st.Nlink > 1 && !st.IsDir() {
+			n.aged(&st)
+		}
 	}
 	m.end(nil, err) // the name is gone, whatever became of the note
 	return errors.Join(err, noted)
@@ -336,6 +339,9 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	}
 	var noted error
 	err = t.naming(nd, newName, removed, func() (err error) { noted, err = t.performRename(m, n, victim, oldDir, newDir); return err })
+	if err == nil {
+		n.aged(&st)
+	}
 	m.end(nil, err)
 	return errors.Join(err, noted)
 }

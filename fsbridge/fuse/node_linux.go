@@ -33,9 +33,9 @@ type node struct {
 	flags          atomic.Uint32
 	writes         atomic.Uint32 // counted for OnBusy
 
-	// mtime and size are what the kernel was last told: a file that differs at
-	// open was changed by somebody else, and its cached pages are stale.
-	mtime, size atomic.Int64
+	// mtime, ctime and size are what the kernel was last told: a file that differs
+	// at open was changed by somebody else, and its cached pages are stale.
+	mtime, ctime, size atomic.Int64
 }
 
 // Flags of a node.
@@ -58,6 +58,30 @@ func (n *node) isDir() bool     { return n.obj.Type == syscall.S_IFDIR }
 func (n *node) isRegular() bool { return n.obj.Type == syscall.S_IFREG }
 func (n *node) isSymlink() bool { return n.obj.Type == syscall.S_IFLNK }
 func (n *node) isRoot() bool    { return n == n.tree.root }
+
+// note notes that the kernel knows the node as st, or will ask.
+func (n *node) note(st *hostfs.Stat) {
+	n.mtime.Store(st.Mtime)
+	n.ctime.Store(st.Ctime)
+	n.size.Store(st.Size)
+}
+
+// noted tells whether nothing was changed since: neither content nor mode, owner
+// and links, even where somebody put the other times back.
+func (n *node) noted(st *hostfs.Stat) bool {
+	return n.ctime.Load() == st.Ctime && n.mtime.Load() == st.Mtime && n.size.Load() == st.Size
+}
+
+// aged notes the ctime that an operation of our own has left, if n was as the
+// kernel knows it before: that alone is no news, for it asks for the ctime anyway.
+func (n *node) aged(before *hostfs.Stat) {
+	if n.tree.opts.OnList == nil || !n.noted(before) {
+		return
+	}
+	if st, err := n.stat(); err == nil && st.ID == n.obj.ID {
+		n.ctime.Store(st.Ctime)
+	}
+}
 
 // linked tells whether the node is in the tree as far as we know.
 func (n *node) linked() bool { return n.isRoot() || n.names.Load() != nil }

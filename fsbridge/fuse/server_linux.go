@@ -339,7 +339,7 @@ func (s *Server) lookAgain() {
 			continue
 		}
 		st, err := n.stat()
-		if err != nil || n.mtime.Load() != st.Mtime || n.size.Load() != st.Size {
+		if err != nil || !n.noted(&st) {
 			inodes[n.id] = true
 		}
 	}
@@ -388,7 +388,7 @@ func (t *Tree) changed(c *fsbridge.DirChanges, inodes map[uint64]bool, entries *
 	if err != nil {
 		return
 	}
-	if dst.Mtime != dir.mtime.Load() {
+	if !dir.noted(&dst) {
 		inodes[dir.id] = true
 	}
 	for _, name := range c.Names {
@@ -397,15 +397,17 @@ func (t *Tree) changed(c *fsbridge.DirChanges, inodes map[uint64]bool, entries *
 		}
 		st, err := hostfs.StatAt(fd, name)
 		if err == nil {
-			if n := t.find(st.ID); n != nil && n.boundTo(dir, name) {
+			if n := t.find(st.ID); n != nil { // also by another name
 				switch {
-				case n.mtime.Load() == st.Mtime && n.size.Load() == st.Size:
+				case n.noted(&st):
 				case later != nil && n.flags.And(^flagWrote)&flagWrote != 0:
 					later(n)
 				default:
 					inodes[n.id] = true
 				}
-				continue
+				if n.boundTo(dir, name) {
+					continue
+				}
 			}
 		}
 		*entries = append(*entries, entryName{dir.id, name})

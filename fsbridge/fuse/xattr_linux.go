@@ -165,7 +165,11 @@ func (t *Tree) changeXattr(kind fsbridge.Kind, cancel <-chan struct{}, header *f
 	if err := m.begin(); err != nil {
 		return err
 	}
+	before, known := n.stat()
 	err := n.xattr(byName, byFD)
+	if err == nil && known == nil {
+		n.aged(&before)
+	}
 	m.end(nil, err)
 	return err
 }

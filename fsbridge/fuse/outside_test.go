@@ -1,0 +1,130 @@
+//go:build linux
+
+package fuse
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+func watchedAll(o *Options) { o.OnList = func(string, hostfs.ID) bool { return true } }
+
+// TestChangedKeepsTimes: edits from outside that leave size and modification time
+// as they were show once the watcher told of them: modes, links and content.
+func TestChangedKeepsTimes(t *testing.T) {
+	m := mount(t, watchedAll)
+	p, h := filepath.Join(m.mnt, "d"), filepath.Join(m.host, "d")
+	check(t, os.Mkdir(h, 0o755))
+	for _, name := range []string{"mode", "link", "content"} {
+		check(t, os.WriteFile(h+"/"+name, []byte("one"), 0o644))
+		_, err := os.ReadFile(p + "/" + name)
+		check(t, err)
+		_, err = os.Stat(p + "/" + name) // the access time has changed
+		check(t, err)
+	}
+	back := func(path string, edit func(path string) error) {
+		t.Helper()
+		st, err := os.Stat(path)
+		check(t, err)
+		check(t, edit(path))
+		check(t, os.Chtimes(path, st.ModTime(), st.ModTime()))
+	}
+	back(h+"/content", func(path string) error { return os.WriteFile(path, []byte("two"), 0o644) })
+	check(t, os.Link(h+"/link", h+"/new"))
+	check(t, os.Chmod(h+"/mode", 0o755))
+	check(t, m.Changed([]string{"d/mode", "d/content", "d/new"}))
+	var st unix.Stat_t
+	check(t, unix.Stat(p+"/mode", &st))
+	if st.Mode&0o777 != 0o755 {
+		t.Errorf("mode %o", st.Mode)
+	}
+	check(t, unix.Stat(p+"/link", &st))
+	if st.Nlink != 2 {
+		t.Errorf("%d links", st.Nlink)
+	}
+	if b, err := os.ReadFile(p + "/content"); err != nil || string(b) != "two" {
+		t.Errorf("read %q, %v", b, err)
+	}
+}
+
+// TestChangedListing: a name that is made from outside is listed, even if the
+// directory's times are put back before the watcher tells of it.
+func TestChangedListing(t *testing.T) {
+	m := mount(t, watchedAll)
+	p, h := filepath.Join(m.mnt, "d"), filepath.Join(m.host, "d")
+	check(t, os.Mkdir(h, 0o755))
+	check(t, os.WriteFile(h+"/a", nil, 0o644))
+	_ = listed(t, p)
+	_ = listed(t, p)
+	st, err := os.Stat(h)
+	check(t, err)
+	check(t, os.WriteFile(h+"/b", nil, 0o644))
+	check(t, os.Chtimes(h, st.ModTime(), st.ModTime()))
+	check(t, m.Changed([]string{"d/b"}))
+	if got := listed(t, p); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("listed %q", got)
+	}
+}
+
+// TestChangedByAnotherName: an edit from outside through a name that nobody inside
+// has looked up shows under the names that somebody has.
+func TestChangedByAnotherName(t *testing.T) {
+	m := mount(t, watchedAll)
+	p, h := filepath.Join(m.mnt, "f"), filepath.Join(m.host, "f")
+	check(t, os.WriteFile(h, []byte("one"), 0o644))
+	check(t, os.Link(h, h+"2"))
+	_, err := os.ReadFile(p)
+	check(t, err)
+	_, err = os.Stat(p)
+	check(t, err)
+	check(t, os.WriteFile(h+"2", []byte("longer"), 0o644))
+	check(t, m.Changed([]string{"f2"}))
+	if b, err := os.ReadFile(p); err != nil || string(b) != "longer" {
+		t.Errorf("read %q, %v", b, err)
+	}
+}
+
+// TestOwnIsNoNews: what the workload does to a file's names and attributes drops
+// no page of it.
+func TestOwnIsNoNews(t *testing.T) {
+	m := mount(t, watchedAll)
+	p := filepath.Join(m.mnt, "f")
+	check(t, os.WriteFile(p, []byte("one"), 0o644))
+	check(t, os.Mkdir(p+"dir", 0o755))
+	var st unix.Stat_t
+	id := idOf(t, filepath.Join(m.host, "f"))
+	for _, c := range []struct {
+		name string
+		do   func() error
+	}{
+		{"chmod", func() error { return os.Chmod(p, 0o600) }},
+		{"link", func() error { return os.Link(p, p+"2") }},
+		{"unlink", func() error { return os.Remove(p + "2") }},
+		{"setxattr", func() error { return unix.Setxattr(p, "user.x", []byte("x"), 0) }},
+		{"rename", func() error { return os.Rename(p, p+"3") }},
+		{"rename back", func() error { return os.Rename(p+"3", p) }},
+		{"rename a directory", func() error { return os.Rename(p+"dir", p+"dir2") }},
+	} {
+		now := p
+		if c.name == "rename back" {
+			now = p + "3"
+		}
+		_, err := os.ReadFile(now)
+		check(t, err)
+		check(t, unix.Stat(now, &st))
+		check(t, c.do())
+		inodes := make(map[uint64]bool)
+		var entries []entryName
+		m.tree.changed(&fsbridge.DirChanges{Names: []string{"f", "f3", "fdir2"}}, inodes, &entries, nil)
+		if inodes[m.tree.NodeID(id)] || c.name == "rename a directory" && len(inodes) > 0 {
+			t.Errorf("%s: drop %v", c.name, inodes)
+		}
+	}
+}
