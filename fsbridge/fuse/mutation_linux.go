@@ -115,8 +115,12 @@ func (m *mutation) end(created *node, err error) {
 }
 
 // stamp notes the directories' times after an operation of our own, so that the
-// watcher's announcement of it is no news (see Server.Changed).
+// watcher's announcement of it is no news (see Server.Changed). A directory that is
+// only on the way to a file stays as the kernel knows it.
 func (m *mutation) stamp() {
+	if m.op.Dir == nil {
+		return
+	}
 	for _, d := range m.dirs {
 		if d == nil {
 			continue

@@ -128,3 +128,27 @@ func TestOwnIsNoNews(t *testing.T) {
 		}
 	}
 }
+
+// TestChangedBesideOwn: a name that is made from outside is listed, even if the
+// workload changes the attributes of another before the watcher tells of it.
+func TestChangedBesideOwn(t *testing.T) {
+	for name, own := range map[string]func(path string) error{
+		"chmod":    func(path string) error { return os.Chmod(path, 0o600) },
+		"setxattr": func(path string) error { return unix.Setxattr(path, "user.x", []byte("x"), 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mount(t, watchedAll)
+			p, h := filepath.Join(m.mnt, "d"), filepath.Join(m.host, "d")
+			check(t, os.Mkdir(h, 0o755))
+			check(t, os.WriteFile(h+"/a", nil, 0o644))
+			_ = listed(t, p)
+			_ = listed(t, p)
+			check(t, os.WriteFile(h+"/b", nil, 0o644))
+			check(t, own(p+"/a"))
+			check(t, m.Changed([]string{"d/b"}))
+			if got := listed(t, p); !slices.Equal(got, []string{"a", "b"}) {
+				t.Errorf("listed %q", got)
+			}
+		})
+	}
+}
