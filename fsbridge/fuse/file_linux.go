@@ -176,7 +176,7 @@ func (t *Tree) open(cancel <-chan struct{}, who *fuse.InHeader, n *node, flags u
 		_ = hostfs.Close(fd)
 		return st, err
 	}
-	t.opened(n, fd, uint32(host), &st, out)
+	t.opened(n, fd, uint32(host)|flags&syscall.O_TRUNC, &st, out)
 	return st, nil
 }
 
@@ -331,7 +331,7 @@ func (t *Tree) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (
 		return 0, status(err)
 	}
 	n, err := pwrite(h.fd, data, int64(in.Offset))
-	h.node.wrote()
+	h.noteWrite()
 	if n > 0 && in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
 		err = errors.Join(err, t.killPriv(h.fd))
 	}
@@ -342,9 +342,13 @@ func (t *Tree) Writev(cancel <-chan struct{}, in *fuse.WriteIn, data [][]byte) (
 	return uint32(n), status(err)
 }
 
-// wrote notes that a change of the file's times is ours. It comes after the
+// noteWrite notes that a change of the file's times is ours. It comes after the
 // write, so that whoever sees none of it sees the mark.
-func (n *node) wrote() {
+func (h *handle) noteWrite() {
+	if !h.wrote.Load() {
+		h.wrote.Store(true)
+	}
+	n := h.node
 	if n.tree.opts.OnList != nil && n.flags.Load()&flagWrote == 0 {
 		n.flags.Or(flagWrote)
 	}

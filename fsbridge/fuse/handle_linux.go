@@ -21,7 +21,8 @@ type handle struct {
 	id     uint64
 	fd     int
 	writer bool
-	next   *handle // in node.handles
+	wrote  atomic.Bool // something, through it
+	next   *handle     // in node.handles
 	refs   atomic.Int32
 }
 
@@ -30,6 +31,7 @@ type handle struct {
 func (t *Tree) openHandle(n *node, fd int, flags uint32) *handle {
 	h := &handle{node: n, fd: fd, writer: flags&syscall.O_ACCMODE != syscall.O_RDONLY}
 	h.refs.Store(1)
+	h.wrote.Store(flags&syscall.O_TRUNC != 0)
 	t.lastFD.Store(int64(fd))
 	n.opens.Add(1)
 	if h.writer {
@@ -117,9 +119,12 @@ func (t *Tree) closeHandle(fh uint64) {
 	n.mu.Unlock()
 	if h.writer {
 		// Remember what we wrote ourselves, so that it does not look like an
-		// edit from outside.
-		if st, err := hostfs.StatFD(h.fd); err == nil {
-			n.note(&st)
+		// edit from outside. The kernel asks again after a write, but not after
+		// a mere close.
+		if h.wrote.Load() {
+			if st, err := hostfs.StatFD(h.fd); err == nil {
+				n.note(&st)
+			}
 		}
 		n.writers.Add(-1)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/actortest"
 )
 
 func watchedAll(o *Options) { o.OnList = func(string, hostfs.ID) bool { return true } }
@@ -150,5 +151,31 @@ func TestChangedBesideOwn(t *testing.T) {
 				t.Errorf("listed %q", got)
 			}
 		})
+	}
+}
+
+// TestChangedWhileOpen: an edit from outside of a file that the workload has open
+// for writing, but does not write to, shows after it was closed.
+func TestChangedWhileOpen(t *testing.T) {
+	m := mount(t, watchedAll)
+	p, h := filepath.Join(m.mnt, "f"), filepath.Join(m.host, "f")
+	check(t, os.WriteFile(h, []byte("one"), 0o644))
+	fd, err := unix.Open(p, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	check(t, err)
+	if pread(t, fd) != "one" {
+		t.Fatal("cannot read")
+	}
+	var st unix.Stat_t
+	check(t, unix.Fstat(fd, &st)) // reading has changed the access time
+	check(t, os.WriteFile(h, []byte("two"), 0o644))
+	n := m.tree.find(idOf(t, h))
+	check(t, unix.Close(fd))
+	actortest.Eventually(t, "the file is closed", func() bool { return n.Handles() == 0 })
+	check(t, m.Changed([]string{"f"}))
+	fd, err = unix.Open(p, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	check(t, err)
+	defer unix.Close(fd)
+	if got := pread(t, fd); got != "two" {
+		t.Errorf("read %q", got)
 	}
 }

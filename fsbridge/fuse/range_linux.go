@@ -44,6 +44,7 @@ func (t *Tree) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Stat
 		return status(err)
 	}
 	err := hostfs.FallocateFD(h.fd, in.Mode, int64(in.Offset), int64(in.Length))
+	h.wrote.Store(true)
 	if err == nil {
 		err = t.killPriv(h.fd)
 	}
@@ -85,6 +86,7 @@ func (t *Tree) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (
 		return 0, status(err)
 	}
 	n, err := hostfs.CopyRange(dst.fd, int64(in.OffOut), src.fd, int64(in.OffIn), int(length))
+	dst.wrote.Store(true)
 	if err == nil {
 		err = t.killPriv(dst.fd)
 	} else if errors.Is(err, syscall.EXDEV) {
