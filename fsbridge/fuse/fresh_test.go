@@ -112,3 +112,62 @@ func TestUnwatchedListing(t *testing.T) {
 		})
 	}
 }
+
+// TestUnlistedDirectory: what is made from outside shows in the times of a directory
+// that nobody inside has looked into, and so nobody watches.
+func TestUnlistedDirectory(t *testing.T) {
+	var l lists
+	m := mount(t, func(o *Options) { o.OnList = l.add })
+	p, h := filepath.Join(m.mnt, "d"), filepath.Join(m.host, "d")
+	check(t, os.Mkdir(h, 0o755))
+	_, err := os.Stat(p)
+	check(t, err)
+	check(t, os.WriteFile(h+"/new", nil, 0o644))
+	want, err := os.Stat(h)
+	check(t, err)
+	actortest.Eventually(t, "the edit shows", func() bool {
+		st, err := os.Stat(p)
+		return err == nil && st.ModTime().Equal(want.ModTime())
+	})
+	if got := l.take(); slices.Contains(got, "d") {
+		t.Errorf("watched %q", got)
+	}
+}
+
+// TestFreshEnding: an edit from outside shows that comes when a directory is not
+// fresh any more but not yet watched.
+func TestFreshEnding(t *testing.T) {
+	var meanwhile func()
+	m := mount(t, func(o *Options) {
+		o.OnList = func(path string, _ hostfs.ID) bool {
+			if path == "d" {
+				meanwhile()
+			}
+			return true
+		}
+	})
+	m.tree.fresh.mu.Lock()
+	m.tree.fresh.span = time.Hour
+	m.tree.fresh.mu.Unlock()
+	check(t, os.Mkdir(filepath.Join(m.mnt, "d"), 0o755))
+	check(t, os.WriteFile(filepath.Join(m.mnt, "d/f"), []byte("one"), 0o644))
+	f, err := os.Open(filepath.Join(m.mnt, "d/f"))
+	check(t, err)
+	defer f.Close()
+	size := func() int64 {
+		st, err := f.Stat()
+		if err != nil {
+			return -1
+		}
+		return st.Size()
+	}
+	meanwhile = func() {
+		before := m.tree.Counts()["GETATTR"]
+		actortest.Eventually(t, "the kernel asks", func() bool { return size() == 3 && m.tree.Counts()["GETATTR"] > before })
+		if err := os.WriteFile(filepath.Join(m.host, "d/f"), []byte("longer"), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	check(t, m.Fence(t.Context()))
+	actortest.Eventually(t, "the edit shows", func() bool { return size() == 6 })
+}

@@ -363,14 +363,14 @@ func (t *Tree) announce(dir *node) (ttl time.Duration) {
 	return t.ttlIn(dir)
 }
 
-// ttlIn is how long the kernel may keep what it learns in a directory: not at all
-// where nobody watches.
+// ttlIn is how long the kernel may keep what it learns in a directory, or of it: not
+// at all where nobody watches, and a moment where nobody watches yet.
 func (t *Tree) ttlIn(dir *node) time.Duration {
 	switch flags := dir.flags.Load(); {
 	case flags&flagUnwatched != 0:
 		return 0
-	case flags&flagFresh != 0:
-		return freshTTL
+	case flags&flagFresh != 0, flags&flagListed == 0 && t.opts.OnList != nil && dir.isDir():
+		return min(t.ttl, freshTTL)
 	}
 	return t.ttl
 }
