@@ -23,6 +23,8 @@ type fresh struct {
 	// first request.
 	can bool
 
+	ending sync.Mutex // while some are made what they were: before mu
+
 	mu     sync.Mutex
 	span   time.Duration // freshFor, but for tests
 	dirs   []freshDir
@@ -57,6 +59,8 @@ func (t *Tree) refresh(dir *node) {
 // age ends what has been fresh for long enough.
 func (t *Tree) age() {
 	f := &t.fresh
+	f.ending.Lock()
+	defer f.ending.Unlock()
 	f.mu.Lock()
 	now := time.Now()
 	n := 0
@@ -78,6 +82,8 @@ func (t *Tree) age() {
 // outside that come after it are announced.
 func (t *Tree) Settle() {
 	f := &t.fresh
+	f.ending.Lock()
+	defer f.ending.Unlock()
 	f.mu.Lock()
 	all := f.dirs
 	f.dirs = nil

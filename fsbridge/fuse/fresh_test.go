@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,4 +171,41 @@ func TestFreshEnding(t *testing.T) {
 	}
 	check(t, m.Fence(t.Context()))
 	actortest.Eventually(t, "the edit shows", func() bool { return size() == 6 })
+}
+
+// TestSettleWaits: a step's end waits for what is just being watched because it was
+// fresh for long enough.
+func TestSettleWaits(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	var watched atomic.Bool
+	m := mount(t, func(o *Options) {
+		o.OnList = func(path string, _ hostfs.ID) bool {
+			if path == "d" {
+				close(entered)
+				<-release
+				watched.Store(true)
+			}
+			return true
+		}
+	})
+	m.tree.fresh.mu.Lock()
+	m.tree.fresh.span = time.Millisecond
+	m.tree.fresh.mu.Unlock()
+	check(t, os.Mkdir(filepath.Join(m.mnt, "d"), 0o755))
+	<-entered
+	settled := make(chan bool, 1)
+	go func() {
+		m.tree.Settle()
+		settled <- watched.Load()
+	}()
+	select {
+	case <-settled:
+		close(release)
+		t.Fatal("it does not wait")
+	case <-time.After(50 * time.Millisecond): // it need not be as far as that
+	}
+	close(release)
+	if !<-settled {
+		t.Error("it is not watched")
+	}
 }
