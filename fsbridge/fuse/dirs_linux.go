@@ -150,10 +150,11 @@ func (c *dirCache) forget(n *node) {
 	}
 }
 
-// close drops everything.
+// close drops everything, now and later: a watcher may still ask.
 func (c *dirCache) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.max = -1
 	for _, d := range c.open {
 		c.drop(d)
 	}

@@ -179,3 +179,20 @@ func TestChangedWhileOpen(t *testing.T) {
 		t.Errorf("read %q", got)
 	}
 }
+
+// TestChangedAfterClose: a watcher that tells of something after the end leaves no
+// directory open.
+func TestChangedAfterClose(t *testing.T) {
+	m := mount(t, watchedAll)
+	h := filepath.Join(m.host, "d")
+	check(t, os.Mkdir(h, 0o755))
+	check(t, os.WriteFile(h+"/f", nil, 0o644))
+	_, err := os.Stat(filepath.Join(m.mnt, "d/f"))
+	check(t, err)
+	check(t, m.Close())
+	<-m.Done()
+	check(t, m.ChangedIn([]fsbridge.DirChanges{{ID: idOf(t, h), Path: "d", Names: []string{"f"}}}))
+	if n := len(m.tree.dirs.open); n > 0 {
+		t.Errorf("%d directories are open", n)
+	}
+}
