@@ -4,8 +4,10 @@ package fuse
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -195,4 +197,62 @@ func TestChangedAfterClose(t *testing.T) {
 	if n := len(m.tree.dirs.open); n > 0 {
 		t.Errorf("%d directories are open", n)
 	}
+}
+
+// holding holds the creation of held/made, and expects there and in dirs that there
+// is no file new, which then is made from outside.
+func holding(t *testing.T, dirs ...string) (m *mounted, release func()) {
+	t.Helper()
+	held, released := make(chan struct{}), make(chan struct{})
+	r := &recorder{gate: func(op *fsbridge.Op) error {
+		if op.Kind == fsbridge.OpCreate {
+			close(held)
+			<-released
+		}
+		return nil
+	}}
+	m = mount(t, func(o *Options) { watchedAll(o); o.Hooks = r })
+	dirs = append(dirs, "held")
+	for _, d := range dirs {
+		check(t, os.Mkdir(filepath.Join(m.host, d), 0o755))
+		if _, err := os.Stat(filepath.Join(m.mnt, d, "new")); !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	made := make(chan error, 1)
+	go func() { made <- exec.Command("touch", filepath.Join(m.mnt, "held/made")).Run() }()
+	<-held
+	for _, d := range dirs {
+		check(t, os.WriteFile(filepath.Join(m.host, d, "new"), nil, 0o644))
+	}
+	release = sync.OnceFunc(func() { close(released); check(t, <-made) })
+	t.Cleanup(release)
+	return m, release
+}
+
+// TestChangedWhileHeld: that the kernel cannot be told of a directory because an
+// operation in it is held does not keep it from being told of others later.
+func TestChangedWhileHeld(t *testing.T) {
+	m, release := holding(t, "d", "e")
+	check(t, m.Changed([]string{"held/new"}))
+	check(t, m.Changed([]string{"d/new"}))
+	done := make(chan error, 1)
+	go func() {
+		done <- m.Invalidate(fsbridge.Changes{List: []fsbridge.Change{{Dir: idOf(t, filepath.Join(m.host, "e")), Name: "new"}}})
+	}()
+	for _, p := range []string{"d/new", "e/new"} {
+		within(t, p, func() {
+			if p == "e/new" {
+				check(t, <-done)
+			}
+			if _, err := os.Stat(filepath.Join(m.mnt, p)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	release()
+	actortest.Eventually(t, "the rest shows", func() bool {
+		_, err := os.Stat(filepath.Join(m.mnt, "held/new"))
+		return err == nil
+	})
 }

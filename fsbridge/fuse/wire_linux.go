@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // notification starts a message to the kernel that answers no request: the
@@ -77,9 +79,21 @@ func (s *Server) incEpoch() error {
 }
 
 // write sends a notification. That the kernel does not know the inode or the
-// entry is as good as having told it.
+// entry is as good as having told it. One that waits for a held operation does not
+// keep others from being sent, as [os.File.Write] would.
 func (s *Server) write(b []byte) error {
-	_, err := s.dev.Write(b)
+	conn, err := s.dev.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := conn.Control(func(fd uintptr) {
+		for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+			_, err = unix.Write(int(fd), b)
+		}
+	})
+	if cerr != nil {
+		return cerr
+	}
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
 		return nil
