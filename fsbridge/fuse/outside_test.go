@@ -256,3 +256,19 @@ func TestChangedWhileHeld(t *testing.T) {
 		return err == nil
 	})
 }
+
+// TestChangedBesideHeld: nor from being told of others at the same time.
+func TestChangedBesideHeld(t *testing.T) {
+	dirs := []string{"b", "c", "d", "e", "f"}
+	m, _ := holding(t, dirs...)
+	changed := []string{"held/new"}
+	for _, d := range dirs {
+		changed = append(changed, d+"/new")
+	}
+	check(t, m.Changed(changed))
+	for _, p := range changed[1:] {
+		if _, err := os.Stat(filepath.Join(m.mnt, p)); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -39,6 +39,7 @@ type Server struct {
 	closing sync.Once
 	err     error
 	noEpoch atomic.Bool // the kernel is older than 6.16
+	stuck   atomic.Int32
 
 	unsureMu sync.Mutex
 	unsure   map[*node]int // files that perhaps only the workload writes to, and how often they were
@@ -237,30 +238,83 @@ type entryName struct {
 	name string
 }
 
+// notice is what the kernel is told in one go: a node, or names in a directory.
+type notice struct {
+	node  uint64
+	names []string // nil: the node itself
+}
+
+const (
+	// stuckAfter is how long one notice holds up the others.
+	stuckAfter = 10 * time.Millisecond
+	// maxStuck bounds the threads that held operations hold up.
+	maxStuck = 64
+)
+
 // notify tells the kernel, and waits for that as long as nothing held delays
-// it.
-func (s *Server) notify(inodes map[uint64]bool, entries []entryName, epoch bool) error {
-	var err error
+// it. What is held in one directory does not delay what is to be told of others.
+func (s *Server) notify(inodes map[uint64]bool, entries []entryName, epoch bool) (err error) {
 	if epoch && len(entries) > 0 && s.incEpoch() == nil {
 		entries = nil
 	}
-	finished := make(chan error, 1)
-	go func() {
-		var err error
-		for id := range inodes {
-			err = errors.Join(err, s.notifyInode(id))
+	names := make(map[uint64][]string)
+	for _, e := range entries {
+		names[e.dir] = append(names[e.dir], e.name)
+	}
+	left := len(inodes) + len(names)
+	notices, finished := make(chan notice, left), make(chan error, left)
+	for id := range inodes {
+		notices <- notice{node: id}
+	}
+	for dir, n := range names {
+		notices <- notice{dir, n}
+	}
+	close(notices)
+	work := func() {
+		for n := range notices {
+			finished <- s.tell(n)
 		}
-		for _, e := range entries {
-			err = errors.Join(err, s.notifyEntry(e.dir, e.name))
-		}
-		finished <- err
-	}()
-	timer := time.NewTimer(invalidateWait)
+	}
+	go work()
+	timer, stuck := time.NewTimer(invalidateWait), time.NewTicker(stuckAfter)
 	defer timer.Stop()
-	select {
-	case err = <-finished:
-	case <-timer.C:
-		s.tree.log.Warn("cache invalidation is delayed by a held operation", "inodes", len(inodes), "entries", len(entries))
+	defer stuck.Stop()
+	for before := left; left > 0; {
+		select {
+		case e := <-finished:
+			err = errors.Join(err, e)
+			left--
+		case <-stuck.C:
+			if left == before && len(notices) > 0 {
+				s.another(work)
+			}
+			before = left
+		case <-timer.C:
+			s.tree.log.Warn("cache invalidation is delayed by a held operation", "inodes", len(inodes), "entries", len(entries))
+			return err
+		}
+	}
+	return err
+}
+
+// another runs work on one more goroutine, if not too many others are stuck.
+func (s *Server) another(work func()) {
+	if s.stuck.Add(1) > maxStuck {
+		s.stuck.Add(-1)
+		return
+	}
+	go func() {
+		defer s.stuck.Add(-1)
+		work()
+	}()
+}
+
+func (s *Server) tell(n notice) (err error) {
+	if n.names == nil {
+		return s.notifyInode(n.node)
+	}
+	for _, name := range n.names {
+		err = errors.Join(err, s.notifyEntry(n.node, name))
 	}
 	return err
 }
