@@ -24,6 +24,7 @@ type mutation struct {
 	ticket fsbridge.Ticket
 	dirs   [2]*dirFD
 	begun  bool
+	held   bool // by a decision; under Tree.heldUps.mu
 }
 
 func (t *Tree) mutate(kind fsbridge.Kind, cancel <-chan struct{}, who *fuse.InHeader) *mutation {
@@ -84,7 +85,7 @@ func (m *mutation) begin() error {
 		return fsbridge.ErrReadOnly
 	}
 	if t.opts.Hooks != nil {
-		ticket, err := t.opts.Hooks.Begin(&m.op)
+		ticket, err := m.ask()
 		if err != nil {
 			return err
 		}
@@ -96,6 +97,13 @@ func (m *mutation) begin() error {
 		m.end(nil, err)
 	}
 	return err
+}
+
+// ask waits for the Interceptor's answer, and that can be somebody's decision.
+func (m *mutation) ask() (fsbridge.Ticket, error) {
+	m.tree.heldUps.enter(m)
+	defer m.tree.heldUps.leave(m)
+	return m.tree.opts.Hooks.Begin(&m.op)
 }
 
 // end reports the outcome.

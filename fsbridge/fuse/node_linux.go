@@ -32,6 +32,7 @@ type node struct {
 	opens, writers atomic.Int32
 	flags          atomic.Uint32
 	writes         atomic.Uint32 // counted for OnBusy
+	held           atomic.Int32  // operations in it that wait for a decision
 
 	// mtime, ctime and size are what the kernel was last told: a file that differs
 	// at open was changed by somebody else, and its cached pages are stale.

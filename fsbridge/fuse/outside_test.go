@@ -200,12 +200,15 @@ func TestChangedAfterClose(t *testing.T) {
 }
 
 // holding holds the creation of held/made, and expects there and in dirs that there
-// is no file new, which then is made from outside.
-func holding(t *testing.T, dirs ...string) (m *mounted, release func()) {
+// is no file new, which then is made from outside. The bridge knows of it if told.
+func holding(t *testing.T, told bool, dirs ...string) (m *mounted, release func()) {
 	t.Helper()
 	held, released := make(chan struct{}), make(chan struct{})
 	r := &recorder{gate: func(op *fsbridge.Op) error {
 		if op.Kind == fsbridge.OpCreate {
+			if told && op.Held != nil {
+				op.Held(op.Request)
+			}
 			close(held)
 			<-released
 		}
@@ -233,7 +236,7 @@ func holding(t *testing.T, dirs ...string) (m *mounted, release func()) {
 // TestChangedWhileHeld: that the kernel cannot be told of a directory because an
 // operation in it is held does not keep it from being told of others later.
 func TestChangedWhileHeld(t *testing.T) {
-	m, release := holding(t, "d", "e")
+	m, release := holding(t, false, "d", "e")
 	check(t, m.Changed([]string{"held/new"}))
 	check(t, m.Changed([]string{"d/new"}))
 	done := make(chan error, 1)
@@ -257,10 +260,29 @@ func TestChangedWhileHeld(t *testing.T) {
 	})
 }
 
+// TestChangedInHeld: a kernel that can be told to look up all names again is not
+// asked to forget one where it would wait for the held operation.
+func TestChangedInHeld(t *testing.T) {
+	m, _ := holding(t, true)
+	if m.incEpoch() != nil {
+		return // older than 6.16
+	}
+	held := m.tree.find(idOf(t, filepath.Join(m.host, "held")))
+	actortest.Eventually(t, "the directory is known to be held", func() bool { return held.held.Load() == 1 })
+	check(t, m.Changed([]string{"held/new"}))
+	names := map[uint64][]string{held.id: {"new"}}
+	if m.spareHeld(names); len(names) > 0 {
+		t.Errorf("the kernel would be told of %v", names)
+	}
+	if n := m.stuck.Load(); n > 0 {
+		t.Errorf("%d threads are stuck", n)
+	}
+}
+
 // TestChangedBesideHeld: nor from being told of others at the same time.
 func TestChangedBesideHeld(t *testing.T) {
 	dirs := []string{"b", "c", "d", "e", "f"}
-	m, _ := holding(t, dirs...)
+	m, _ := holding(t, false, dirs...)
 	changed := []string{"held/new"}
 	for _, d := range dirs {
 		changed = append(changed, d+"/new")

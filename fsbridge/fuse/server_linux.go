@@ -261,6 +261,7 @@ func (s *Server) notify(inodes map[uint64]bool, entries []entryName, epoch bool)
 	for _, e := range entries {
 		names[e.dir] = append(names[e.dir], e.name)
 	}
+	s.spareHeld(names)
 	left := len(inodes) + len(names)
 	notices, finished := make(chan notice, left), make(chan error, left)
 	for id := range inodes {
@@ -295,6 +296,23 @@ func (s *Server) notify(inodes map[uint64]bool, entries []entryName, epoch bool)
 		}
 	}
 	return err
+}
+
+// spareHeld takes the directories in which an operation is held out of names. The
+// kernel looks up all names again instead, where it can be told to.
+func (s *Server) spareHeld(names map[uint64][]string) {
+	var held []uint64
+	for dir := range names {
+		if n := s.tree.node(dir); n != nil && n.held.Load() > 0 {
+			held = append(held, dir)
+		}
+	}
+	if len(held) == 0 || s.incEpoch() != nil {
+		return
+	}
+	for _, dir := range held {
+		delete(names, dir)
+	}
 }
 
 // another runs work on one more goroutine, if not too many others are stuck.

@@ -49,6 +49,7 @@ type Tree struct {
 	nextSpare int
 	later     later
 	fresh     fresh
+	heldUps   heldUps
 
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings
@@ -137,7 +138,12 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 
 // OnHeld has f called with the number of a request that waits for somebody's
 // decision ([fsbridge.Op.Held]). It is set before the first request.
-func (t *Tree) OnHeld(f func(request uint64)) { t.heldUp = f }
+func (t *Tree) OnHeld(f func(request uint64)) {
+	t.heldUp = func(request uint64) {
+		t.heldUps.hold(request)
+		f(request)
+	}
+}
 
 // String names the file system in mount tables.
 func (t *Tree) String() string { return "sandbox" }
