@@ -89,7 +89,7 @@ func (l *Log) closeStamps() {
 // its final name, but its stamps were not written. An interrupted rollback is
 // left to Recover.
 func (l *Log) catchUp(ctx context.Context) error {
-	if _, err := hostfs.StatAt(l.dir.FD(), "rollback"); !errors.Is(err, unix.ENOENT) {
+	if l.rollingBack() {
 		return nil
 	}
 	if err := l.undone(nil); err != nil {

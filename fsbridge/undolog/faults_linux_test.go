@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,6 +69,35 @@ func TestFailedUndoIsFinished(t *testing.T) {
 			t.Fatalf("%s: %v", point, err)
 		}
 		w.undo(1)
+		same(t, point, before, w.snapshot())
+		w.close()
+	}
+}
+
+// TestInterruptedUndoIsKept: neither a limit nor a gc takes away the step that an
+// interrupted undo is undoing.
+func TestInterruptedUndoIsKept(t *testing.T) {
+	for _, point := range []string{"apply.detach", "apply.attach", "apply.content", "apply.meta", "rollback.finish"} {
+		now := time.Unix(1_000_000, 0)
+		w := newWorld(t, testDir(t), Options{Now: func() time.Time { return now }})
+		w.step(func() { uneventful(w) })
+		before := w.snapshot()
+		w.step(func() { eventful(w) })
+		w.ok(ArmFault("err:" + point + ":1:EIO"))
+		_, err := w.log.Undo(context.Background(), UndoOptions{})
+		w.ok(ArmFault(""))
+		if !errors.Is(err, unix.EIO) {
+			t.Fatalf("%s: %v", point, err)
+		}
+		if _, err := w.log.GC(context.Background(), GCOptions{Discard: true}); !errors.Is(err, ErrBusy) {
+			t.Errorf("%s: discard: %v", point, err)
+		}
+		w.opts.Limits.Age = time.Hour
+		now = now.Add(2 * time.Hour)
+		crashed(w)
+		if r := recovered(t, w); r == nil || !r.CompletedRollback {
+			t.Fatalf("%s: %+v", point, r)
+		}
 		same(t, point, before, w.snapshot())
 		w.close()
 	}

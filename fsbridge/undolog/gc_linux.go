@@ -105,8 +105,8 @@ func (l *Log) rawBudget() int64 {
 }
 
 // GC compresses every step (CompressAll) or what exceeds the raw budget, or
-// drops the whole history (Discard; ErrBusy while a step is open), and frees
-// the space of what was dropped. Like all lifecycle calls it is not to be
+// drops the whole history (Discard; ErrBusy while a step is open or an interrupted
+// undo awaits its recovery), and frees the space of what was dropped. Like all lifecycle calls it is not to be
 // called concurrently with others; captures may go on.
 func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
 	if l.isClosed() {
@@ -154,6 +154,9 @@ func (l *Log) discardHistory() ([]StepID, error) {
 	if _, open := l.Current(); open {
 		return []StepID{}, ErrBusy
 	}
+	if l.rollingBack() {
+		return []StepID{}, fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
+	}
 	if err := l.dropRedo(); err != nil {
 		return []StepID{}, err
 	}
@@ -182,8 +185,12 @@ func (l *Log) enforceLimits(ctx context.Context) error {
 }
 
 // overLimits is how many of the oldest steps exceed the limits of age, number
-// and size. Size alone never takes the newest step.
+// and size. Size alone never takes the newest step. While an interrupted undo awaits
+// its recovery it is none: the undo needs the newest step, and age spares nobody.
 func (l *Log) overLimits() int {
+	if l.rollingBack() {
+		return 0
+	}
 	steps, lim := l.stepEntries(), l.Limits()
 	n := 0
 	if lim.Age > 0 {

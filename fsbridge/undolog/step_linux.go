@@ -113,7 +113,7 @@ func (l *Log) Begin(id StepID, info StepInfo) error {
 // unrecovered tells whether a step or an undo was interrupted and Recover has
 // not been called since.
 func (l *Log) unrecovered() bool {
-	if _, err := hostfs.StatAt(l.dir.FD(), "rollback"); err == nil {
+	if l.rollingBack() {
 		return true
 	}
 	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
@@ -123,6 +123,12 @@ func (l *Log) unrecovered() bool {
 	defer hostfs.Close(fd)
 	_, err = hostfs.StatAt(fd, walName)
 	return err == nil
+}
+
+// rollingBack tells whether an undo, a redo or a rollback was interrupted.
+func (l *Log) rollingBack() bool {
+	_, err := hostfs.StatAt(l.dir.FD(), rollbackName)
+	return !errors.Is(err, unix.ENOENT)
 }
 
 // materialise makes the step's directory and journal. s.mu is held.
