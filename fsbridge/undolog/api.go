@@ -30,7 +30,7 @@ type ApplyResult struct {
 	// Paths are the first [HistoryPaths] of the PathCount paths that changed.
 	Paths     []Affected `json:"paths"`
 	PathCount int        `json:"path_count"`
-	// Changes are for [fsbridge.Bridge.Invalidate].
+	// Changes are for [fsbridge.Bridge.Invalidate], also if there is an error.
 	Changes  fsbridge.Changes `json:"-"`
 	Warnings []string         `json:"warnings,omitempty"`
 }

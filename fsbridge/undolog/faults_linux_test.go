@@ -102,3 +102,44 @@ func TestInterruptedUndoIsKept(t *testing.T) {
 		w.close()
 	}
 }
+
+// TestInterruptedUndoIsTold: whatever ends in the middle, and whatever finishes
+// what did, tells that everything may have changed.
+func TestInterruptedUndoIsTold(t *testing.T) {
+	ctx := context.Background()
+	for _, point := range []string{"apply.detach", "apply.attach", "apply.content", "apply.meta", "rollback.finish", "rollback.moved"} {
+		for what, next := range map[string]func(l *Log) (*ApplyResult, error){
+			"undo":    func(l *Log) (*ApplyResult, error) { return l.Undo(ctx, UndoOptions{}) },
+			"more":    func(l *Log) (*ApplyResult, error) { return l.Undo(ctx, UndoOptions{Count: 9}) },
+			"redo":    func(l *Log) (*ApplyResult, error) { return l.Redo(ctx, UndoOptions{}) },
+			"restore": func(l *Log) (*ApplyResult, error) { return l.Restore(ctx, RestoreOptions{Path: "none", Step: 1}) },
+			"no such": func(l *Log) (*ApplyResult, error) { return l.Restore(ctx, RestoreOptions{Path: "none", Step: 9}) },
+			"abort":   func(l *Log) (*ApplyResult, error) { return l.Abort(ctx) },
+		} {
+			w := newWorld(t, testDir(t), Options{})
+			w.step(func() { uneventful(w) })
+			w.step(func() { eventful(w) })
+			w.ok(ArmFault("err:" + point + ":2:EIO"))
+			res, err := w.log.Undo(ctx, UndoOptions{})
+			if err == nil { // it is passed once only
+				w.ok(ArmFault(""))
+				w.redo(1)
+				w.ok(ArmFault("err:" + point + ":1:EIO"))
+				res, err = w.log.Undo(ctx, UndoOptions{})
+			}
+			w.ok(ArmFault(""))
+			if !errors.Is(err, unix.EIO) || res == nil || !res.Changes.All {
+				t.Fatalf("%s: %+v, %v", point, res, err)
+			}
+			between := w.snapshot()
+			if _, err := w.log.Restore(ctx, RestoreOptions{Path: "none", Step: 1, DryRun: true}); !errors.Is(err, ErrBusy) {
+				t.Errorf("%s: restore as a trial: %v", point, err)
+			}
+			same(t, point+": a trial", between, w.snapshot())
+			if res, err := next(w.log); res == nil || !res.Changes.All {
+				t.Errorf("%s, %s: %+v, %v", point, what, res, err)
+			}
+			w.close()
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -71,12 +72,22 @@ func (l *Log) finish(roll int, t task) error {
 	return l.load()
 }
 
-// resume finishes an interrupted apply. It does nothing if there is none.
-func (l *Log) resume(ctx context.Context) error {
-	_, _, err := l.resumeTask(ctx)
-	return err
+// interrupted adds to the result of what failed, which may be nil, that
+// everything may have changed if it did so in the middle.
+func (l *Log) interrupted(res *ApplyResult) *ApplyResult {
+	if !l.rollingBack() {
+		return res
+	}
+	if res == nil {
+		res = &ApplyResult{}
+	}
+	res.Changes = fsbridge.Changes{All: true}
+	return res
 }
 
+// resumeTask finishes an interrupted apply. It returns nil if there is none, and
+// otherwise that everything may have changed: nobody was told what the apply did
+// before it was interrupted.
 func (l *Log) resumeTask(ctx context.Context) (*task, *outcome, error) {
 	if err := l.takeBack(); err != nil {
 		return nil, nil, err
@@ -98,7 +109,7 @@ func (l *Log) resumeTask(ctx context.Context) (*task, *outcome, error) {
 		return nil, nil, fmt.Errorf("%w: rollback plan: %w", ErrDamaged, err)
 	}
 	if _, err := hostfs.StatAt(roll, "applied"); err == nil {
-		return &t, &outcome{}, l.finish(roll, t)
+		return &t, &outcome{changes: fsbridge.Changes{All: true}}, l.finish(roll, t)
 	}
 	dir, err := l.openTask(t)
 	if err != nil {
@@ -121,6 +132,9 @@ func (l *Log) resumeTask(ctx context.Context) (*task, *outcome, error) {
 		e.warn("%d path(s) cannot be restored, the first is %q", len(e.lost), e.lost[0])
 	}
 	out, err := l.carryOut(ctx, e, dir, t)
+	if err == nil {
+		out.changes = fsbridge.Changes{All: true}
+	}
 	return &t, out, err
 }
 

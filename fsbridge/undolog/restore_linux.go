@@ -25,9 +25,25 @@ func (l *Log) Restore(ctx context.Context, o RestoreOptions) (*ApplyResult, erro
 		return nil, err
 	}
 	defer l.still()()
-	if _, _, err := l.idle(ctx); err != nil {
-		return nil, err
+	if o.DryRun && l.unrecovered() {
+		return nil, fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
 	}
+	_, before, err := l.idle(ctx)
+	if err != nil {
+		return l.interrupted(nil), err
+	}
+	res, err := l.restore(ctx, parts, o)
+	if before != nil {
+		if res == nil {
+			res = &ApplyResult{}
+		}
+		res.Changes = before.changes
+	}
+	return res, err
+}
+
+// restore is Restore in a log that is idle.
+func (l *Log) restore(ctx context.Context, parts []string, o RestoreOptions) (*ApplyResult, error) {
 	steps := l.stepEntries()
 	from := slices.IndexFunc(steps, func(e *stepEntry) bool { return e.StepID == o.Step })
 	if from < 0 {
@@ -131,7 +147,7 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 	}
 	out, err := l.applyRestore(ctx, target, task{Kind: taskRestore, Step: id, Name: formatStepID(id)}, step, o)
 	if err != nil || out == nil {
-		return &ApplyResult{}, err
+		return l.interrupted(&ApplyResult{}), err
 	}
 	done = !o.DryRun
 	res := out.result()

@@ -54,14 +54,21 @@ type outcome struct {
 func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
 	l.takeOpen()
 	defer l.still()()
-	if err := l.resume(ctx); err != nil {
-		return nil, err
+	_, before, err := l.resumeTask(ctx)
+	if err != nil {
+		return l.interrupted(nil), err
 	}
 	out, err := l.rollBackOpen(ctx)
-	if err != nil || out == nil {
-		return &ApplyResult{}, err
+	res := &ApplyResult{}
+	if err != nil {
+		l.interrupted(res)
+	} else if out != nil {
+		res = out.result()
 	}
-	return out.result(), nil
+	if before != nil {
+		res.Changes = before.changes
+	}
+	return res, err
 }
 
 func (o *outcome) result() *ApplyResult {

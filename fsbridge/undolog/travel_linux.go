@@ -33,7 +33,7 @@ func (l *Log) Redo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
 	return l.travel(ctx, o, taskRedo)
 }
 
-func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyResult, error) {
+func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (told *ApplyResult, err error) {
 	defer l.still()()
 	res, count := &ApplyResult{}, max(o.Count, 1)
 	if o.DryRun && l.unrecovered() {
@@ -41,7 +41,15 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyR
 	}
 	t, out, err := l.idle(ctx)
 	if err != nil {
-		return nil, err
+		return l.interrupted(nil), err
+	}
+	if t != nil {
+		res.Changes = out.changes
+		defer func() {
+			if told == nil { // also if nothing more is done
+				told = res
+			}
+		}()
 	}
 	if t != nil && t.Kind == kind { // asked for before, and finished only now
 		res.add(Entry{StepID: t.Step}, out)
@@ -83,7 +91,7 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyR
 		out, err := l.travelOne(ctx, task{Kind: kind, Step: chosen[i].StepID, Name: chosen[i].name}, o.Force, first)
 		first = nil
 		if err != nil {
-			return res, fmt.Errorf("%s step %d: %w", kind, chosen[i].StepID, err)
+			return l.interrupted(res), fmt.Errorf("%s step %d: %w", kind, chosen[i].StepID, err)
 		}
 		res.add(chosen[i].Entry, out)
 	}
