@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // TestCR02 fails the write of a preimage: the operation fails, and nothing of
@@ -140,6 +142,38 @@ func TestInterruptedUndoIsTold(t *testing.T) {
 				t.Errorf("%s, %s: %+v, %v", point, what, res, err)
 			}
 			w.close()
+		}
+	}
+}
+
+// TestInterruptedUndoCrosses: a barrier that an undo went across by force is gone,
+// too, where the undo was interrupted in any of its parts.
+func TestInterruptedUndoCrosses(t *testing.T) {
+	ctx := context.Background()
+	for _, point := range []string{"apply.content", "rollback.finish", "rollback.moved", "rollback.end"} {
+		s := newSession(t, nil)
+		s.outside("f", "before")
+		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "1") })
+		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
+		s.outside("f", "mine")
+		if err := ArmFault("err:" + point + ":1:EIO"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.l.Undo(ctx, UndoOptions{Force: true})
+		if err := ArmFault(""); err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(err, unix.EIO) {
+			t.Fatalf("%s: %v", point, err)
+		}
+		if _, err := s.l.Recover(ctx); err != nil {
+			t.Fatalf("%s: %v", point, err)
+		}
+		if bars := s.l.barriers(); len(bars) != 0 {
+			t.Errorf("%s: barriers are left: %+v", point, bars)
+		}
+		if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+			t.Errorf("%s: the next undo: %v", point, err)
 		}
 	}
 }

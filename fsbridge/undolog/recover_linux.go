@@ -63,6 +63,11 @@ func (l *Log) finish(roll int, t task) error {
 			return err
 		}
 	}
+	if t.Kind == taskUndo { // as long as somebody knows of this undo
+		if err := l.crossed(t.Name); err != nil {
+			l.log.Error("barriers of an undone step are left", "step_id", t.Step, "err", err)
+		}
+	}
 	if err := faultPoint("rollback.end"); err != nil {
 		return err
 	}

@@ -366,11 +366,6 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 	if err := l.finish(roll, t); err != nil {
 		return nil, err
 	}
-	if t.Kind == taskUndo {
-		if err := l.crossed(e); err != nil {
-			l.log.Error("barriers of an undone step are left", "step_id", t.Step, "err", err)
-		}
-	}
 	return out, nil
 }
 
@@ -425,13 +420,19 @@ func (e *engine) strays() (out []hostfs.Stat, err error) {
 	return out, nil
 }
 
-// crossed drops the barriers that an undo went across.
-func (l *Log) crossed(e *engine) error {
-	over := map[string]bool{}
+// crossed drops the barriers that the undo of a step, the directory name of which
+// is below redo/ now, went across. It may be called again.
+func (l *Log) crossed(name string) error {
+	l.setEntries(slices.DeleteFunc(l.stepEntries(), func(e *stepEntry) bool { return e.name == name }), l.redoEntries())
 	if len(l.barriers()) == 0 {
 		return nil
 	}
-	err := readPaths(e.inverse, func(a Affected) error { over[a.Path] = true; return nil })
+	over := map[string]bool{}
+	dir, err := l.openNamed("redo", name)
+	if err == nil {
+		err = readPaths(dir.fd, func(a Affected) error { over[a.Path] = true; return nil })
+		_ = dir.close()
+	}
 	return errors.Join(err, l.undone(func(p string) bool { return over[p] }))
 }
 
