@@ -180,6 +180,33 @@ func TestStampsFail(t *testing.T) {
 	}
 }
 
+// TestStampsFailOnce: what could not be written is written with what comes next.
+func TestStampsFailOnce(t *testing.T) {
+	var warned []Warning
+	s := newSession(t, nil)
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
+	file := s.l.stamps.file
+	s.l.stamps.file = failingSink{}
+	s.step(func(a *undologtest.Applier) error {
+		return errors.Join(a.Mkdir("d", 0o755), writeFileVia(a, "d/g", "1"), writeFileVia(a, "f", "22"))
+	})
+	s.l.stamps.file = file
+	s.step(func(a *undologtest.Applier) error {
+		return errors.Join(a.Mkdir("e", 0o755), writeFileVia(a, "e/h", "1"))
+	})
+	if err := s.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.l = reopenLog(t, filepath.Dir(s.work), func(o *Options) { o.Warn = func(w Warning) { warned = append(warned, w) } })
+	if len(warned) != 0 {
+		t.Errorf("warnings: %+v", warned)
+	}
+	s.wantBlocked(3)
+	s.outside("d/g", "by somebody")
+	s.outside("e/h", "by somebody")
+	s.wantBlocked(3, "d/g", "e/h")
+}
+
 type failingSink struct{}
 
 func (failingSink) Append([]byte) error  { return errors.New("no space") }

@@ -50,6 +50,9 @@ type stampTable struct {
 	buf  []byte // operations not yet written
 	file stampSink
 	size int64 // bytes in the file
+	// lacks: something could not be written. What comes next may build on it, so
+	// the file is written as a whole.
+	lacks bool
 }
 
 type stampDir struct {
@@ -278,6 +281,9 @@ func (t *stampTable) flush() error {
 	if len(t.buf) == 0 {
 		return nil
 	}
+	if t.lacks {
+		return t.compact(0)
+	}
 	out := frames(nil, t.buf)
 	t.buf = t.buf[:0]
 	if cap(t.buf) > 1<<20 {
@@ -287,6 +293,7 @@ func (t *stampTable) flush() error {
 		out = append([]byte(stampMagic), out...)
 	}
 	if err := t.file.Append(out); err != nil {
+		t.lacks = true
 		return err
 	}
 	t.size += int64(len(out))
@@ -362,11 +369,12 @@ func (t *stampTable) seqFor(seq uint64) {
 // compact drops what only evicted steps touched and rewrites the file. It
 // needs mu.
 func (t *stampTable) compact(oldest uint64) error {
-	t.buf = nil
+	t.buf, t.lacks = nil, true
 	content := t.snapshot(oldest)
 	if err := t.file.Replace(content); err != nil {
 		return err
 	}
+	t.lacks = false
 	t.size = int64(len(content))
 	return nil
 }
