@@ -450,6 +450,39 @@ func TestEB02EB03UndoAcrossBarrier(t *testing.T) {
 	}
 }
 
+// TestEditBeforeRedoOfSeveral: an edit blocks a redo of several steps, whichever of
+// them would overwrite it.
+func TestEditBeforeRedoOfSeveral(t *testing.T) {
+	ctx := context.Background()
+	for _, path := range []string{"a", "b", "d/c"} {
+		s := newSession(t, nil)
+		s.step(func(a *undologtest.Applier) error { return errors.Join(a.Mkdir("d", 0o755), writeFileVia(a, "z", "1")) })
+		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "a", "1") })
+		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "b", "1") })
+		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "d/c", "1") })
+		if _, err := s.l.Undo(ctx, UndoOptions{Count: 3}); err != nil {
+			t.Fatal(err)
+		}
+		s.outside(path, "mine")
+		var be *BarrierError
+		if _, err := s.l.Redo(ctx, UndoOptions{Count: 3}); !errors.As(err, &be) || !slices.Equal(be.Barriers[0].Paths, []string{path}) {
+			t.Errorf("redo over an edit of %s: %v", path, err)
+		}
+		if b, _ := os.ReadFile(filepath.Join(s.work, path)); string(b) != "mine" {
+			t.Errorf("%s holds %q", path, b)
+		}
+		if _, err := s.l.Redo(ctx, UndoOptions{Count: 3, Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := os.ReadFile(filepath.Join(s.work, path)); string(b) != "1" {
+			t.Errorf("%s holds %q after a redo by force", path, b)
+		}
+		if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
+			t.Errorf("undo: %v", err)
+		}
+	}
+}
+
 func expected(err error) bool {
 	for _, e := range []error{unix.ENOENT, unix.EEXIST, unix.ENOTDIR, unix.EISDIR, unix.ENOTEMPTY, unix.EINVAL, unix.ELOOP, unix.EPERM, unix.EBUSY} {
 		if errors.Is(err, e) {

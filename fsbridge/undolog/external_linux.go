@@ -302,13 +302,15 @@ func (l *Log) checkBarriers(ctx context.Context, steps []*stepEntry) ([]Barrier,
 	return l.stamps.since(oldest), nil
 }
 
-// checkRedo is checkBarriers for doing the undone step e again. What was
+// checkRedo is checkBarriers for doing undone steps again. What was
 // edited stands in no kept step's way, so its barrier is only returned, and
 // found again the next time.
-func (l *Log) checkRedo(ctx context.Context, e *stepEntry) ([]Barrier, error) {
+func (l *Log) checkRedo(ctx context.Context, steps []*stepEntry) ([]Barrier, error) {
 	t := newTouched()
-	if err := l.gather(t, e, l.openRedoEntry); err != nil {
-		return nil, err
+	for _, e := range steps {
+		if err := l.gather(t, e, l.openRedoEntry); err != nil {
+			return nil, err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

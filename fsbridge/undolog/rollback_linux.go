@@ -443,5 +443,5 @@ func (l *Log) crossing(ctx context.Context, chosen []*stepEntry, kind taskKind) 
 		slices.Reverse(newest)
 		return l.checkBarriers(ctx, newest)
 	}
-	return l.checkRedo(ctx, chosen[len(chosen)-1])
+	return l.checkRedo(ctx, chosen)
 }
