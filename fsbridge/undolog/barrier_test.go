@@ -396,9 +396,10 @@ func (s *session) travel(r *rand.Rand) {
 	case 0, 1:
 		_, err = s.l.Undo(ctx, UndoOptions{Count: 1 + r.IntN(2)})
 	case 2:
-		_, err = s.l.Undo(ctx, UndoOptions{})
+		n := 1 + r.IntN(4)
+		_, err = s.l.Undo(ctx, UndoOptions{Count: n})
 		if err == nil {
-			_, err = s.l.Redo(ctx, UndoOptions{})
+			_, err = s.l.Redo(ctx, UndoOptions{Count: n})
 		}
 	case 3:
 		if err = s.l.Begin(s.l.NextID(TypeCommand), StepInfo{Type: TypeCommand}); err == nil {
@@ -447,6 +448,28 @@ func TestEB02EB03UndoAcrossBarrier(t *testing.T) {
 	s.outside("f", "again")
 	if _, err := s.l.Redo(ctx, UndoOptions{}); !errors.As(err, &be) {
 		t.Errorf("redo over an edit: %v", err)
+	}
+}
+
+// TestForgottenIsNotForeign: of a directory that an evicted step made only some names
+// are known any more, and the others are no edits.
+func TestForgottenIsNotForeign(t *testing.T) {
+	ctx := context.Background()
+	s := newSession(t, nil)
+	s.step(func(a *undologtest.Applier) error {
+		return errors.Join(a.Mkdir("d", 0o755), writeFileVia(a, "d/a", "1"), writeFileVia(a, "d/b", "1"), writeFileVia(a, "d/c", "1"))
+	})
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "d/a", "2") })
+	if _, err := s.l.evict(1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.l.GC(ctx, GCOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "d/b", "2") })
+	s.wantBlocked(2)
+	if bars, err := s.l.External(ctx, []string{"d/c"}); err != nil || len(bars) != 0 {
+		t.Errorf("%+v, %v", bars, err)
 	}
 }
 

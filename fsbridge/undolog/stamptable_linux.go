@@ -321,13 +321,17 @@ func frames(out, ops []byte) []byte {
 }
 
 // snapshot encodes the whole table, without what only steps older than oldest
-// touched. It needs mu.
+// touched: a directory that loses a name by that is not full any more. It needs mu.
 func (t *stampTable) snapshot(oldest uint64) []byte {
 	s := newStampTable(t.root, nil)
-	used := make([]bool, len(t.homes))
+	used, cut := make([]bool, len(t.homes)), make([]bool, len(t.homes))
 	for k, v := range t.names {
-		if v.seq >= oldest && int(k.dir) < len(used) {
+		switch {
+		case int(k.dir) >= len(used):
+		case v.seq >= oldest:
 			used[k.dir] = true
+		case v.ino != 0:
+			cut[k.dir] = true
 		}
 	}
 	renumber := make([]uint32, len(t.homes))
@@ -337,7 +341,7 @@ func (t *stampTable) snapshot(oldest uint64) []byte {
 		}
 		s.seqFor(d.seq)
 		renumber[n] = uint32(len(s.homes))
-		s.putDir(renumber[n], d.id, d.full)
+		s.putDir(renumber[n], d.id, d.full && !cut[n])
 	}
 	for k, v := range t.names {
 		if v.seq < oldest || int(k.dir) >= len(used) || (k.dir != 0 && renumber[k.dir] == 0) {
