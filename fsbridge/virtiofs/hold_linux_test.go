@@ -291,3 +291,50 @@ func waitFor(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
+
+// TestStoppedBytes: a guest that stops a ring with many large requests in flight
+// does not have their answers pile up: what waited for room waits on.
+func TestStoppedBytes(t *testing.T) {
+	const most, size, reads = 64 << 10, 64<<10 - replyBytes, 12
+	l, h := holding(t, onName("victim"), func(o *Options) { o.MaxBytes = most })
+	check1(t, os.WriteFile(l.path("victim"), nil, 0o644))
+	check1(t, os.WriteFile(l.path("f"), make([]byte, size), 0o644))
+	f := l.connect()
+	q := f.queues[1]
+	node, err := f.lookup(root, "f")
+	check1(t, err)
+	fh, err := f.open(node, 0)
+	check1(t, err)
+	held := f.start(10, root, []byte("victim\x00"), size) // has all the room
+	<-h.arrived
+	var waiting []*pending
+	for range reads {
+		waiting = append(waiting, f.start(opRead, node, readBody(fh, 0, size), size))
+	}
+	waitFor(t, "the reads", func() bool { return l.InFlight() == 1+reads })
+	base := f.stopRing(q)
+	h.release <- nil
+	waitFor(t, "the last request", func() bool { return l.InFlight() == 0 })
+
+	l.mu.Lock()
+	c := l.conn
+	l.mu.Unlock()
+	kept := 0
+	c.world.Lock()
+	for _, r := range c.queues[1].waiting {
+		kept += cap(r.buf)
+	}
+	c.world.Unlock()
+	if kept > most {
+		t.Errorf("the answers of a stopped ring hold %d bytes, %d are allowed", kept, most)
+	}
+	f.setupRing(q, base)
+	if _, err := f.end(held); err != nil {
+		t.Errorf("the held one: %v", err)
+	}
+	for _, p := range waiting {
+		if b, err := f.end(p); err != nil || len(b) != size {
+			t.Fatalf("a read that waited: %d bytes, %v", len(b), err)
+		}
+	}
+}

@@ -218,9 +218,10 @@ func (q *queue) takeOne(c *conn) (*request, error) {
 // was taken. It tells whether the
 // request is to be performed: one of a guest that is gone is not, and one of a
 // ring that is stopped waits until that goes on, when it belongs to another
-// goroutine.
+// goroutine. So does a large one that is here already: the answer would wait with
+// nothing that bounds it.
 func (r *request) fetch() (bool, error) {
-	if r.in != nil {
+	if r.in != nil && r.cost == 0 {
 		return true, nil
 	}
 	c, q := r.conn, r.q
@@ -234,6 +235,9 @@ func (r *request) fetch() (bool, error) {
 	q.mu.Unlock()
 	if !current || !running {
 		return false, nil
+	}
+	if r.in != nil {
+		return true, nil
 	}
 	r.in = c.server.buffers.get(r.inLen)
 	err := guarded(func() error { return c.memory.read(r.in, r.chain.in) })
