@@ -151,14 +151,26 @@ func (q *request) reply(n int) ([]byte, error) {
 	if n < largeBytes {
 		return make([]byte, rdataHead+n), nil
 	}
-	took, ok := q.server.out.take(room(rdataHead+n), q.cancel)
-	if !ok {
-		return nil, syscall.EINTR
+	if err := q.afford(rdataHead + n); err != nil {
+		return nil, err
 	}
-	q.replyCost = took
 	var buf []byte
 	buf, q.replyBuf = q.server.buffers.lend(rdataHead + n)
 	return buf, nil
+}
+
+// afford waits until the request may have n bytes for its answer, which a client
+// need not read.
+func (q *request) afford(n int) error {
+	if n < largeBytes {
+		return nil
+	}
+	took, ok := q.server.out.take(room(n), q.cancel)
+	if !ok {
+		return syscall.EINTR
+	}
+	q.replyCost = took
+	return nil
 }
 
 func (m *tread) serve(q *request) (message, error) {
@@ -169,7 +181,7 @@ func (m *tread) serve(q *request) (message, error) {
 	case m.count > q.session.msize-rdataHead:
 		return nil, syscall.EINVAL
 	case v.xattr != nil:
-		return v.xattr.read(m)
+		return v.xattr.read(q, m)
 	case !v.open:
 		return nil, syscall.EBADF
 	case v.isDir():

@@ -152,7 +152,11 @@ func (m *treaddir) serve(q *request) (message, error) {
 	case m.off > math.MaxInt64 || m.count > q.session.msize-rdataHead:
 		return nil, syscall.EINVAL
 	}
-	list := gofuse.NewDirEntryList(make([]byte, min(m.count, listBytes)), m.off)
+	size := min(m.count, listBytes)
+	if err := q.afford(2 * int(size)); err != nil { // the entries, and the message of them
+		return nil, err
+	}
+	list := gofuse.NewDirEntryList(make([]byte, size), m.off)
 	in := gofuse.ReadIn{InHeader: q.header(v.node), Offset: m.off, Size: m.count}
 	if err := failed(q.session.tree.ReadDir(q.cancel, &in, list)); err != nil {
 		return nil, err

@@ -115,7 +115,7 @@ func (m *txattrcreate) serve(q *request) (message, error) {
 }
 
 // read answers a Tread.
-func (x *xattr) read(m *tread) (message, error) {
+func (x *xattr) read(q *request, m *tread) (message, error) {
 	if x.write {
 		return nil, syscall.EBADF
 	}
@@ -123,7 +123,11 @@ func (x *xattr) read(m *tread) (message, error) {
 		return &rread{}, nil
 	}
 	data := x.data[m.off:]
-	return &rread{data[:min(len(data), int(m.count))]}, nil
+	data = data[:min(len(data), int(m.count))]
+	if err := q.afford(len(data)); err != nil {
+		return nil, err
+	}
+	return &rread{data}, nil
 }
 
 // fillXattr answers a Twrite: pieces come in order.
