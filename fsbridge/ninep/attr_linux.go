@@ -92,8 +92,12 @@ func (m *tsetattr) serve(q *request) (message, error) {
 	return new(empty), failed(q.session.tree.SetAttr(q.cancel, &in, &out))
 }
 
-// maxLocks bounds the locks of a client.
-const maxLocks = 1 << 16
+// maxLocks bounds the locks of a client, maxLockOwner the name that it gives itself
+// with each: Linux says its host's, of 64 bytes.
+const (
+	maxLocks     = 1 << 16
+	maxLockOwner = 255
+)
 
 // Locks are between the clients' processes; the host's own do not see them.
 func (m *tlock) serve(q *request) (message, error) {
@@ -107,6 +111,8 @@ func (m *tlock) serve(q *request) (message, error) {
 		return nil, syscall.EBADF
 	case !ok || m.typ > lockUnlock || m.flags&^lockBlock != 0:
 		return nil, syscall.EINVAL
+	case len(m.client) > maxLockOwner:
+		return nil, syscall.ENAMETOOLONG
 	}
 	want := lock{write: m.typ == lockWrite, start: m.start, end: end, owner: lockOwner{m.client, m.pid}}
 	s := q.session

@@ -165,6 +165,28 @@ func TestDOS03_ManyListings(t *testing.T) {
 	}
 }
 
+// TestDOS03_LockOwners: the names that a client gives itself when it locks are kept
+// with the locks, so they are short.
+func TestDOS03_LockOwners(t *testing.T) {
+	const locks, bytes = 400, 60_000
+	l := newLab(t, nil)
+	c := l.dial()
+	must(t, os.WriteFile(l.path("f"), nil, 0o644))
+	must(t, c.open(0, 1, 2, "f"))
+	before := heap()
+	for i := range uint64(locks) {
+		owner := fmt.Sprintf("%0*d", bytes, i)
+		if err := c.rpc(typTlock, &tlock{1, lockRead, 0, i, 1, 1, owner}, new(rlock)); err != nil && err != syscall.ENAMETOOLONG {
+			t.Fatal(err)
+		}
+	}
+	// What 400 of 65,536 may have of 64 MiB.
+	if grown := heap() - before; grown > 2<<20 {
+		t.Errorf("%d locks take %d KiB", locks, grown>>10)
+	}
+	must(t, c.rpc(typTlock, &tlock{1, lockRead, 0, 0, 0, 1, fmt.Sprintf("%064d", 1)}, new(rlock))) // as long as Linux has them
+}
+
 // TestDOS04_TwoGigabytes: a size of 2 GB, of a message, before and after the
 // version was agreed on, or of a part of one, is refused where it is read, and no
 // memory is taken for it.
