@@ -59,7 +59,8 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 			return res, err
 		}
 	}
-	id, err := ask(ctx, s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: info, Reply: p} })
+	// Not cut short when ctx ends: nobody else would close a step that opens after all.
+	id, err := ask(context.WithoutCancel(ctx), s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: info, Reply: p} })
 	if err != nil {
 		return RunResult{}, err
 	}
