@@ -30,6 +30,7 @@ type Actor struct {
 
 	recovered bool
 	waiting   []*messages.Reply[struct{}] // for recovered
+	before    *assignment                 // when this instance began
 
 	open    undolog.StepID // the step that is open in the log, or 0
 	holds   supervision.HoldQueue[*request]
@@ -121,6 +122,7 @@ func (a *Actor) start(ctx actor.Context) {
 		return
 	}
 	a.h.closeGate()
+	a.before = a.h.assigned.Load()
 	a.h.o.Node.SetState("recovering")
 	restarted := a.h.started.Swap(true)
 	go a.h.recoverLog(a, restarted)

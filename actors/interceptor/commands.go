@@ -71,7 +71,7 @@ func (a *Actor) onAssign(m *Assign) {
 		return
 	}
 	as := &assignment{id: m.ID, info: m.Info}
-	if a.open == 0 && a.jobs.running == nil && len(a.jobs.queue) == 0 {
+	if a.recovered && a.open == 0 && a.jobs.running == nil && len(a.jobs.queue) == 0 {
 		a.h.assigned.Store(as)
 		m.Reply.Send(struct{}{}, nil)
 		return
@@ -185,6 +185,13 @@ func (a *Actor) onAbort(m *Abort) {
 	a.fail()
 	j := a.abortJob(func(res *undolog.ApplyResult, err error) { m.Reply.Send(res, err) })
 	j.done = func() { a.h.assigned.CompareAndSwap(as, nil); a.thaw() }
+	answer := j.reply
+	j.reply = func(crash error) {
+		if crash != nil { // the recovery rolls it back, and nobody will end it any more
+			a.h.assigned.CompareAndSwap(as, nil)
+		}
+		answer(crash)
+	}
 	a.enqueue(j)
 }
 

@@ -105,9 +105,9 @@ func (h *Hooks) fence(log interface{ Warn(string, ...any) }, done func()) {
 }
 
 func (h *Hooks) runJob(j *job, tell func(any)) {
+	h.life.Lock()
+	defer h.life.Unlock() // after the message: a recovery that waits is told of later
 	crash := h.protect(func() {
-		h.life.Lock()
-		defer h.life.Unlock()
 		if j.background {
 			j.run(context.Background())
 			return
@@ -139,7 +139,10 @@ func (h *Hooks) protect(f func()) (crash error) {
 }
 
 func (a *Actor) onDone(m *jobDone) {
-	if a.jobs.running != m.j { // it was begun by an earlier instance
+	if a.jobs.running != m.j { // it was begun by an earlier instance; what it did holds
+		if m.crash == nil && m.j.done != nil {
+			m.j.done()
+		}
 		m.j.answer(m.crash)
 		return
 	}
@@ -224,7 +227,8 @@ func (a *Actor) onRecovery(m *recovery) {
 	if m.rec != nil && a.h.o.Events.Recovered != nil {
 		a.h.o.Events.Recovered(m.rec)
 	}
-	if as := a.h.assigned.Load(); as != nil && m.restarted {
+	// What was assigned since has lost nothing.
+	if as := a.h.assigned.Load(); as != nil && as == a.before && m.restarted {
 		as.failing = true
 		a.reopen()
 		a.h.o.Owner(&messages.StepFail{
