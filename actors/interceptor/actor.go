@@ -38,6 +38,7 @@ type Actor struct {
 	token   uint64
 	deletes int
 	sample  []string
+	denied  bool // the ambient step that is open, until it is rolled back
 
 	idle *supervision.Timer
 	jobs jobs
@@ -274,7 +275,7 @@ func (a *Actor) fail() {
 // reopen puts the gate where it belongs when nothing is pending.
 func (a *Actor) reopen() {
 	switch as := a.h.assigned.Load(); {
-	case as != nil && as.failing:
+	case as != nil && as.failing, a.denied:
 		a.h.moveGate(gateFailing)
 	case a.open != 0:
 		a.h.moveGate(gateOpen)

@@ -241,9 +241,11 @@ func (a *Actor) abortJob(reply func(*undolog.ApplyResult, error)) *job {
 	}
 }
 
-// abortAmbient rolls back a denied ambient step; there is no command to end.
+// abortAmbient rolls back a denied ambient step; there is no command to end. What
+// waited for the decision might close the step, and comes later.
 func (a *Actor) abortAmbient(reason string) {
 	id := a.open
+	a.denied = true
 	j := a.abortJob(func(_ *undolog.ApplyResult, err error) {
 		if f := a.h.o.Events.Failed; f != nil {
 			text := fmt.Sprintf("ambient step %d in %s was rolled back: %s", id, a.h.o.Directory, reason)
@@ -253,8 +255,8 @@ func (a *Actor) abortAmbient(reason string) {
 			f(text)
 		}
 	})
-	j.done = func() { a.thaw() }
-	a.enqueue(j)
+	j.done = func() { a.denied = false; a.thaw() }
+	a.jobs.urge(j)
 }
 
 // flush closes an ambient step.
@@ -355,12 +357,23 @@ func (h *Hooks) commitAmbient(ctx context.Context, yes bool) (*undolog.Entry, bo
 	return h.commit(ctx, undolog.StepResult{Status: messages.OutcomeCompleted})
 }
 
-// onStop closes what is open and lets nothing through any more.
+// onStop closes what is open, or rolls it back if that is what is due, and lets
+// nothing through any more.
 func (a *Actor) onStop(m *Stop) {
+	var undone error
 	j := a.closeJob("stop", undolog.StepResult{Status: messages.OutcomeCancelled}, func(_ *undolog.Entry, err error) {
-		m.Reply.Send(struct{}{}, err)
+		m.Reply.Send(struct{}{}, errors.Join(err, undone))
 	})
-	closed := j.done
+	rollback := a.abortJob(func(_ *undolog.ApplyResult, err error) { undone = err })
+	closed, run := j.done, j.run
+	j.run = func(ctx context.Context) {
+		if a.h.gate.Load() != gateFailing {
+			run(ctx)
+			return
+		}
+		rollback.run(ctx)
+		rollback.answer(nil)
+	}
 	j.done = func() {
 		closed()
 		a.h.assigned.Store(nil)

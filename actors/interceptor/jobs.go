@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
@@ -32,7 +33,7 @@ type job struct {
 // jobs is the queue of lifecycle operations; actor state.
 type jobs struct {
 	queue   []*job
-	fencing *job // the head, while its fence is under way
+	fencing *job // for which a fence is under way: the head, or what was it
 	ready   bool // the head is fenced
 	running *job
 }
@@ -52,6 +53,15 @@ func (q *jobs) fenced(m *fenced) {
 	if q.fencing == m.j {
 		q.fencing, q.ready = nil, true
 	}
+}
+
+// urge puts j before everything that has not begun. A fence that was made for
+// another, or is under way, is good for j.
+func (q *jobs) urge(j *job) {
+	if q.ready && q.queue[0].background {
+		q.ready = false
+	}
+	q.queue = slices.Insert(q.queue, 0, j)
 }
 
 // fail answers everything that has not begun.

@@ -14,7 +14,7 @@ import (
 // slow is a real log whose lifecycle calls can be made to wait.
 type slow struct {
 	Log
-	commit, recover chan chan struct{} // if not nil: told of a call, which waits
+	commit, recover, gc chan chan struct{} // if not nil: told of a call, which waits
 }
 
 func pass(gate chan chan struct{}) {
@@ -33,6 +33,11 @@ func (s *slow) Commit(ctx context.Context, r undolog.StepResult) (*undolog.Entry
 func (s *slow) Recover(ctx context.Context) (*undolog.Recovery, error) {
 	pass(s.recover)
 	return s.Log.Recover(ctx)
+}
+
+func (s *slow) GC(ctx context.Context, o undolog.GCOptions) (*undolog.GCResult, error) {
+	pass(s.gc)
+	return s.Log.GC(ctx, o)
 }
 
 func newSlow(t *testing.T, names map[string]string) (*rig, *slow) {
