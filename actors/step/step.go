@@ -364,6 +364,12 @@ func (a *Actor) onClosed(m *closed) {
 		return
 	}
 	switch {
+	case a.outcome != "" && len(a.errs) == 0 && len(a.entries) > 0: // it came too late: the step is kept
+		for _, r := range a.rolled {
+			r.Send(0, nil)
+		}
+		a.outcome, a.reason = "", ""
+		a.done()
 	case a.outcome != "":
 		a.abort()
 	case len(a.errs) > 0:

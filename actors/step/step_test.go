@@ -29,6 +29,7 @@ type fakeDir struct {
 	holding  bool
 	last     time.Time
 	closeErr error
+	late     chan func(*undolog.Entry, error) // if not nil: gets what Close is to answer
 }
 
 func (d *fakeDir) Path() string           { return d.name }
@@ -39,6 +40,10 @@ func (d *fakeDir) Assign(id undolog.StepID, _ undolog.StepInfo, done func(error)
 }
 func (d *fakeDir) Close(id undolog.StepID, _ undolog.StepResult, done func(*undolog.Entry, error)) {
 	d.probe.Tell([2]any{"close", id})
+	if d.late != nil {
+		d.late <- done
+		return
+	}
 	d.mu.Lock()
 	err := d.closeErr
 	d.mu.Unlock()
@@ -289,5 +294,32 @@ func TestFailWhenIdle(t *testing.T) {
 	r.tell(&messages.StepFail{Outcome: messages.OutcomeFailed, Done: done})
 	if res := actortest.Within(t, "done", done.C()); res.Value != 0 || res.Err != nil {
 		t.Errorf("%+v", res)
+	}
+}
+
+// Who asks for a rollback when every folder is closing already gets the truth:
+// the step is kept, and has to be undone.
+func TestFailWhileClosing(t *testing.T) {
+	r := newRig(t, 1, 1)
+	id, _ := r.open()
+	late := make(chan func(*undolog.Entry, error), 2)
+	for _, d := range r.dirs {
+		d.late = late
+	}
+	ch := r.finish(id, nil)
+	first, second := actortest.Within(t, "close", late), actortest.Within(t, "close", late)
+	done := messages.NewReply[int64]()
+	r.tell(&messages.StepFail{Outcome: messages.OutcomeFailed, Reason: "undo", Done: done})
+	for _, d := range r.dirs {
+		d.expect("failing", id)
+	}
+	first(&undolog.Entry{StepID: id}, nil)
+	second(&undolog.Entry{StepID: id}, nil)
+	f := actortest.Within(t, "finish", ch)
+	if f.Err != nil || f.Value.Outcome != messages.OutcomeCompleted || f.Value.Reason != "" || len(f.Value.Entries) != 2 {
+		t.Errorf("%+v", f)
+	}
+	if res := actortest.Within(t, "done", done.C()); res.Err != nil || res.Value != 0 {
+		t.Errorf("rolled back step %d, %v", res.Value, res.Err)
 	}
 }
