@@ -136,6 +136,9 @@ type Actor struct {
 	guest hypervisor.Guest
 	last  error
 
+	cancel context.CancelFunc // the start that is under way
+	stops  []*Stop            // that wait for its end
+
 	holds     map[string]struct{}
 	frozen    bool // the guest is paused
 	switching bool // it is being paused, or resumed
@@ -201,6 +204,10 @@ func (a *Actor) onStarted(ctx actor.Context) {
 
 // release leaves no guest behind.
 func (a *Actor) release() {
+	for _, m := range a.stops {
+		m.Fail(messages.ErrCrashed)
+	}
+	a.stops = nil
 	if a.guest == nil || a.state == "stopped" {
 		return
 	}
@@ -213,15 +220,18 @@ func (a *Actor) release() {
 }
 
 func (a *Actor) onStart(m *Start) {
-	if a.o.Runtime == nil || a.state == "starting" || a.guest != nil {
+	if a.o.Runtime == nil || a.cancel != nil || a.guest != nil {
 		m.Reply.Fail(fmt.Errorf("%w (machine is %s)", messages.ErrNoMachine, a.state))
 		return
 	}
 	a.state, a.last = "starting", nil
 	log, name := a.log(), a.o.Runtime.Name()
+	ctx, cancel := context.WithCancel(m.Context)
+	a.cancel = cancel
 	go func() {
+		defer cancel()
 		begin := time.Now()
-		guest, err := a.o.Runtime.Start(m.Context, a.o.Config)
+		guest, err := a.o.Runtime.Start(ctx, a.o.Config)
 		if err != nil {
 			log.Error("runtime not started", "runtime", name, "err", err)
 		} else {
@@ -232,21 +242,27 @@ func (a *Actor) onStart(m *Start) {
 }
 
 func (a *Actor) onGuest(m *started) {
+	stops := a.stops
+	a.cancel, a.stops = nil, nil
 	if m.err != nil {
 		a.state, a.last = "failed", m.err
 		m.reply.Fail(m.err)
-		return
+	} else {
+		a.guest = m.guest
+		a.frozen, a.switching = false, false
+		clear(a.holds)
 	}
-	a.guest = m.guest
-	a.frozen, a.switching = false, false
-	clear(a.holds)
-	a.o.Slot.set(m.guest)
-	if a.state == "stopping" {
-		a.o.Slot.close()
-		a.release()
+	if len(stops) > 0 {
 		m.reply.Fail(messages.ErrStopped)
+		for _, stop := range stops {
+			a.onStop(stop)
+		}
 		return
 	}
+	if m.err != nil {
+		return
+	}
+	a.o.Slot.set(m.guest)
 	a.state = "active"
 	for k, v := range m.guest.Facts() {
 		a.o.Node.SetFact(k, v)
@@ -284,6 +300,11 @@ func Run(ctx context.Context, guest hypervisor.Guest, c hypervisor.Command, log 
 }
 
 func (a *Actor) onStop(m *Stop) {
+	if a.cancel != nil { // else it would run after all
+		a.state, a.stops = "stopping", append(a.stops, m)
+		a.cancel()
+		return
+	}
 	if a.guest == nil {
 		a.state = "stopped"
 		m.Reply.Send(struct{}{}, nil)

@@ -130,3 +130,57 @@ func TestHoldFails(t *testing.T) {
 	g.expect(t, "stop")
 	actortest.Eventually(t, "it failed", func() bool { return node().State == "failed" })
 }
+
+// late is a runtime whose start ends when the test lets it.
+type late struct {
+	hypervisor.Runtime
+	begun chan struct{}
+	guest chan *frozen
+}
+
+func (r late) Name() string { return "fake" }
+func (r late) Start(context.Context, hypervisor.Config) (hypervisor.Guest, error) {
+	close(r.begun)
+	return <-r.guest, nil
+}
+
+// A machine that is stopped while it starts does not run afterwards, and is told
+// to have stopped when it has.
+func TestStopWhileStarting(t *testing.T) {
+	rt := late{begun: make(chan struct{}), guest: make(chan *frozen)}
+	system := supervision.NewSystem(nil)
+	defer system.Shutdown()
+	slot := &Slot{}
+	pid, err := system.Root.SpawnNamed(supervision.Props(supervision.Spec{
+		New: func() actor.Actor { return New(Options{Runtime: rt, Slot: slot}) },
+	}, messages.ErrCrashed), "machine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, stopped := messages.NewReply[struct{}](), messages.NewReply[struct{}]()
+	system.Root.Send(pid, &Start{Context: t.Context(), Reply: started})
+	actortest.Within(t, "begun", rt.begun)
+	system.Root.Send(pid, &Stop{Context: t.Context(), Reply: stopped})
+	g := &frozen{calls: make(chan string, 100), leave: make(chan error, 100), done: make(chan struct{})}
+	rt.guest <- g
+	if res := actortest.Within(t, "start", started.C()); !errors.Is(res.Err, messages.ErrStopped) {
+		t.Errorf("start: %v", res.Err)
+	}
+	if res := actortest.Within(t, "stop", stopped.C()); res.Err != nil {
+		t.Errorf("stop: %v", res.Err)
+	}
+	select {
+	case <-g.done:
+	default:
+		t.Error("the guest runs")
+		g.Stop(t.Context())
+	}
+	if slot.Guest() != nil {
+		t.Error("the guest is to be had")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := supervision.StopActor(ctx, system, pid); err != nil {
+		t.Error(err)
+	}
+}
