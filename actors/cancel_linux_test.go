@@ -2,10 +2,16 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/supervision"
+	"github.com/codeagent/sandbox/tests/actortest"
 )
 
 // A caller that goes away while its step is being opened leaves no step behind
@@ -35,5 +41,48 @@ func TestCancelledWhileStepOpens(t *testing.T) {
 				t.Errorf("%+v, %v", st, err)
 			}
 		})
+	}
+}
+
+// A folder whose Interceptor was given up is read-only, and that is all: commands
+// run, what is asked of it is answered, and the session ends in order.
+func TestGivenUpInterceptorAnswers(t *testing.T) {
+	l := newLab(t, 2, nil)
+	s := l.s
+	pid := s.system.NewLocalPID(s.path("directory/0/interceptor"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := supervision.StopActor(ctx, s.system, pid); err != nil {
+		t.Fatal(err)
+	}
+	s.gaveUp(s.path("directory/0/interceptor"), "injected")
+	short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := s.Undo(short, UndoRequest{Count: 1}); !errors.Is(err, messages.ErrReadOnlyDirectory) {
+		t.Errorf("undo: %v", err)
+	}
+	type outcome struct {
+		RunResult
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		res, err := l.run(func(*fakeProcess) int {
+			if err := l.fs[0].Unlink("f0"); !errors.Is(err, fsbridge.ErrReadOnly) {
+				t.Errorf("a mutation: %v", err)
+			}
+			if err := l.fs[1].Unlink("f0"); err != nil {
+				t.Errorf("the other folder: %v", err)
+			}
+			return 0
+		})
+		done <- outcome{res, err}
+	}()
+	res := actortest.Within(t, "run", done)
+	if res.err != nil || res.Outcome != messages.OutcomeCompleted || len(res.Entries) != 1 || res.Entries[0].Directory != l.dirs[1] {
+		t.Errorf("%+v, %v", res.RunResult, res.err)
+	}
+	if _, err := s.Undo(t.Context(), UndoRequest{Directory: "1"}); err != nil {
+		t.Errorf("undo in the other: %v", err)
 	}
 }

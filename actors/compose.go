@@ -132,7 +132,7 @@ func (s *Session) ready(ctx context.Context) error {
 			continue
 		}
 		_, err := ask(ctx, s, name+"/interceptor", func(r *messages.Reply[struct{}]) any { return &interceptor.Ready{Reply: r} })
-		if err != nil && !errors.Is(err, messages.ErrReadOnlyDirectory) {
+		if err = w.lost(err); err != nil && !errors.Is(err, messages.ErrReadOnlyDirectory) {
 			return err
 		}
 	}

@@ -186,6 +186,7 @@ func (s *Session) apply(ctx context.Context, name string, p patience, dry, notif
 	defer s.line.leave(turn)
 	begin := s.clock.Now()
 	res, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", msg)
+	err = w.lost(err)
 	u := UndoResult{Directory: w.d.Path, DryRun: dry, Took: s.clock.Now().Sub(begin)}
 	if res != nil {
 		u.Steps, u.Paths, u.PathCount, u.Warnings = res.Steps, res.Paths, res.PathCount, res.Warnings
@@ -224,7 +225,7 @@ func (s *Session) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
 	if res == nil {
 		res = &undolog.GCResult{}
 	}
-	return *res, err
+	return *res, w.lost(err)
 }
 
 // Pending implements [Service].

@@ -106,7 +106,7 @@ func (s *Session) ConfigureLimits(ctx context.Context, directory string, l undol
 		w.log.SetLimits(l)
 		res, err := ask(ctx, s, w.name("interceptor"), func(p *messages.Reply[*undolog.GCResult]) any { return &interceptor.GC{Reply: p} })
 		if err != nil {
-			return err
+			return w.lost(err)
 		}
 		if n := len(res.Evicted); n > 0 {
 			w.warn(undolog.Warning{
@@ -201,6 +201,9 @@ func (w *workdir) unserve(ctx context.Context) error {
 	var err error
 	if w.hooks != nil {
 		_, err = ask(ctx, w.s, w.name("interceptor"), func(r *messages.Reply[struct{}]) any { return &interceptor.Flush{Reply: r} })
+		if w.givenUp(err) {
+			err = nil
+		}
 		w.hooks.SetBridge(nil)
 	}
 	w.s.mu.Lock()

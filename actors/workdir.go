@@ -299,6 +299,25 @@ func (w *workdir) usable() error {
 	return nil
 }
 
+// givenUp tells whether err is the answer of an Interceptor that is not restarted
+// any more: its folder is read-only, and the session goes on.
+func (w *workdir) givenUp(err error) bool {
+	if !errors.Is(err, messages.ErrStopped) || w.hooks == nil {
+		return false
+	}
+	state, _ := w.hooks.State()
+	return state == "read_only"
+}
+
+// lost gives that answer its meaning for frontends.
+func (w *workdir) lost(err error) error {
+	if !w.givenUp(err) {
+		return err
+	}
+	_, problem := w.hooks.State()
+	return fmt.Errorf("%w: %s", messages.ErrReadOnlyDirectory, problem)
+}
+
 // stepDir is the folder as the step actor sees it.
 type stepDir struct{ *workdir }
 
@@ -313,11 +332,21 @@ func (d stepDir) LastMutation() time.Time {
 }
 
 func (d stepDir) Assign(id undolog.StepID, info undolog.StepInfo, done func(error)) {
-	d.tell(&interceptor.Assign{ID: id, Info: info, Reply: messages.OnReply(func(_ struct{}, err error) { done(err) })})
+	d.tell(&interceptor.Assign{ID: id, Info: info, Reply: messages.OnReply(func(_ struct{}, err error) {
+		if d.givenUp(err) { // other folders' commands are not stopped by this
+			err = nil
+		}
+		done(err)
+	})})
 }
 
 func (d stepDir) Close(id undolog.StepID, r undolog.StepResult, done func(*undolog.Entry, error)) {
-	d.tell(&interceptor.Close{ID: id, Result: r, Reply: messages.OnReply(done)})
+	d.tell(&interceptor.Close{ID: id, Result: r, Reply: messages.OnReply(func(e *undolog.Entry, err error) {
+		if open, ok := d.log.Current(); d.givenUp(err) && (!ok || open != id) { // it changed nothing here
+			err = nil
+		}
+		done(e, d.lost(err))
+	})})
 }
 
 func (d stepDir) Failing(id undolog.StepID) { d.tell(&interceptor.Failing{ID: id}) }

@@ -6,9 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/codeagent/sandbox/messages"
 )
 
 // Spec describes an actor to [Props].
@@ -45,11 +48,13 @@ func (e *PanicError) Unwrap() error { return e.Cause }
 // Props returns the properties to spawn an actor with. crashed is the error
 // that the sender of a message gets when handling it panicked.
 func Props(s Spec, crashed error) *actor.Props {
+	var newest atomic.Pointer[mailbox]
 	opts := []actor.PropsOption{
 		actor.WithDispatcher(dispatcher{}),
-		actor.WithReceiverMiddleware(s.observe(crashed)),
+		actor.WithReceiverMiddleware(s.observe(crashed), leaving(&newest)),
 		actor.WithMailbox(func() actor.Mailbox {
-			mb := actor.Unbounded()()
+			mb := &mailbox{Mailbox: actor.Unbounded()()}
+			newest.Store(mb)
 			if s.Node != nil {
 				s.Node.with(func() { s.Node.mailbox = mb.UserMessageCount })
 			}
@@ -106,12 +111,66 @@ func (s Spec) panicked(id string, msg, reason any, crashed error) {
 // all), and nothing to stdout.
 func NewSystem(logger *slog.Logger) *actor.ActorSystem {
 	quiet := orDiscard(logger).With("component", "session")
-	return actor.NewActorSystem(
+	system := actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(levelled{quiet.Handler()}) }),
 		actor.WithDeadLetterRequestLogging(false),
 		actor.WithDeadLetterThrottleCount(0),
 		actor.WithDeadLetterThrottleInterval(10*time.Millisecond),
 	)
+	system.EventStream.Subscribe(func(e any) {
+		if d, ok := e.(*actor.DeadLetterEvent); ok {
+			refuse(d.Message)
+		}
+	})
+	return system
+}
+
+// refuse answers a message to an actor that has stopped.
+func refuse(msg any) {
+	if f, ok := msg.(failer); ok {
+		f.Fail(messages.ErrStopped)
+	}
+}
+
+// mailbox is the library's, but when its actor has stopped it answers the messages
+// that are left in it: the library drops them, or keeps them for ever if the actor
+// was stopped because it crashed.
+type mailbox struct {
+	actor.Mailbox
+	left atomic.Bool // the actor has stopped
+}
+
+// RegisterHandlers implements [actor.Mailbox].
+func (m *mailbox) RegisterHandlers(i actor.MessageInvoker, d actor.Dispatcher) {
+	m.Mailbox.RegisterHandlers(&invoker{i, m}, d)
+}
+
+type invoker struct {
+	actor.MessageInvoker
+	m *mailbox
+}
+
+// InvokeUserMessage implements [actor.MessageInvoker].
+func (i *invoker) InvokeUserMessage(msg any) {
+	if !i.m.left.Load() {
+		i.MessageInvoker.InvokeUserMessage(msg)
+		return
+	}
+	refuse(actor.UnwrapEnvelopeMessage(msg))
+}
+
+// leaving tells the actor's mailbox that it stops.
+func leaving(newest *atomic.Pointer[mailbox]) actor.ReceiverMiddleware {
+	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+			if _, ok := env.Message.(*actor.Stopped); ok {
+				mb := newest.Load()
+				defer mb.PostSystemMessage(&actor.ResumeMailbox{})
+				defer mb.left.Store(true)
+			}
+			next(ctx, env)
+		}
+	}
 }
 
 // levelled turns the library's chatter (it logs its start at info) into debug.

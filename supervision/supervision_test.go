@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/goleak"
 
+	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
 	"github.com/codeagent/sandbox/tests/actortest"
 )
@@ -197,5 +198,45 @@ func TestTree(t *testing.T) {
 	}
 	if s.Children[0].Children[1].Children[0].LastError != "oops" {
 		t.Errorf("%+v", s.Children[0].Children[1])
+	}
+}
+
+type fatal struct{ begun, leave chan struct{} }
+
+func (fatal) Receive(ctx actor.Context) {
+	if m, ok := ctx.Message().(*fatal); ok {
+		close(m.begun)
+		<-m.leave
+		panic("fatal")
+	}
+}
+
+// Whoever asks an actor that has stopped gets an answer, whether the message was
+// in its mailbox before or comes later.
+func TestStoppedActorAnswers(t *testing.T) {
+	system := supervision.NewSystem(nil)
+	defer system.Shutdown()
+	gaveUp := make(chan string, 1)
+	strategy := supervision.NewStrategy(actortest.NewFakeClock(), supervision.Backoff{Limit: 1}, nil, func(id string, _ any) { gaveUp <- id })
+	pid, err := system.Root.Copy().WithGuardian(strategy).SpawnNamed(supervision.Props(supervision.Spec{
+		New: func() actor.Actor { return fatal{} },
+	}, errCrashed), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := &fatal{make(chan struct{}), make(chan struct{})}
+	system.Root.Send(pid, last)
+	actortest.Within(t, "begun", last.begun)
+	behind := &boom{make(chan error, 1)}
+	system.Root.Send(pid, behind)
+	close(last.leave)
+	actortest.Within(t, "given up", gaveUp)
+	if err := actortest.Within(t, "what was in the mailbox", behind.failed); !errors.Is(err, messages.ErrStopped) {
+		t.Error(err)
+	}
+	after := &boom{make(chan error, 1)}
+	system.Root.Send(pid, after)
+	if err := actortest.Within(t, "what comes later", after.failed); !errors.Is(err, messages.ErrStopped) {
+		t.Error(err)
 	}
 }
