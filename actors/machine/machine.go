@@ -114,6 +114,12 @@ type started struct {
 	reply *messages.Reply[struct{}]
 }
 
+// Fail answers whoever waits, and leaves no guest behind: nobody will stop it.
+func (m *started) Fail(err error) {
+	m.reply.Fail(err)
+	stop(m.guest)
+}
+
 type switched struct {
 	guest  hypervisor.Guest
 	frozen bool
@@ -208,10 +214,16 @@ func (a *Actor) release() {
 		m.Fail(messages.ErrCrashed)
 	}
 	a.stops = nil
-	if a.guest == nil || a.state == "stopped" {
+	if a.state != "stopped" {
+		stop(a.guest)
+	}
+}
+
+// stop ends a guest, if there is one, for nobody who waits.
+func stop(guest hypervisor.Guest) {
+	if guest == nil {
 		return
 	}
-	guest := a.guest
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 		defer cancel()

@@ -184,3 +184,26 @@ func TestStopWhileStarting(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A guest that has started when nobody is there any more does not run on.
+func TestStartedForNobody(t *testing.T) {
+	rt := late{begun: make(chan struct{}), guest: make(chan *frozen)}
+	system := supervision.NewSystem(nil)
+	defer system.Shutdown()
+	pid, err := system.Root.SpawnNamed(supervision.Props(supervision.Spec{
+		New: func() actor.Actor { return New(Options{Runtime: rt, Slot: &Slot{}}) },
+	}, messages.ErrCrashed), "machine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	system.Root.Send(pid, &Start{Context: t.Context(), Reply: messages.NewReply[struct{}]()})
+	actortest.Within(t, "begun", rt.begun)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := supervision.StopActor(ctx, system, pid); err != nil {
+		t.Fatal(err)
+	}
+	g := &frozen{calls: make(chan string, 100), leave: make(chan error, 100), done: make(chan struct{})}
+	rt.guest <- g
+	actortest.Within(t, "its end", g.done)
+}
