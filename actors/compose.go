@@ -288,6 +288,11 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 			_, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", func(r *messages.Reply[struct{}]) any { return &interceptor.Stop{Reply: r} })
 			note(err)
 		}
+		// Actors stop beside each other: what was decided must be written before.
+		_, err := ask(ctx, s, "safeguard", func(r *messages.Reply[struct{}]) any { return &safeguard.Shutdown{Reply: r} })
+		note(err)
+		_, err = ask(ctx, s, "audit", func(r *messages.Reply[struct{}]) any { return &audit.Sync{Reply: r} })
+		note(err)
 		note(supervision.StopActor(ctx, s.system, s.root))
 	}
 	close(s.stopped)

@@ -26,6 +26,12 @@ type Options struct {
 // Record asks to append a decision.
 type Record struct{ Decision messages.Decision }
 
+// Sync is answered when everything that was recorded before is written.
+type Sync struct{ Reply *messages.Reply[struct{}] }
+
+// Fail answers whoever waits.
+func (m *Sync) Fail(err error) { m.Reply.Fail(err) }
+
 // Actor is the audit actor. It writes small lines in Receive: nobody waits for
 // it.
 type Actor struct {
@@ -57,6 +63,8 @@ func (a *Actor) Receive(ctx actor.Context) {
 			a.o.Logger.Error("decision not recorded", "component", "safeguard", "err", err)
 			a.o.Node.SetError(err.Error())
 		}
+	case *Sync:
+		m.Reply.Send(struct{}{}, nil)
 	default:
 		a.o.Logger.Error("unknown message", "component", "safeguard", "type", fmt.Sprintf("%T", m))
 	}

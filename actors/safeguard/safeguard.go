@@ -48,9 +48,13 @@ type Decide struct {
 // List asks for what is pending, oldest first.
 type List struct{ Reply *messages.Reply[[]Pending] }
 
+// Shutdown denies what is pending; it is answered when that was passed on.
+type Shutdown struct{ Reply *messages.Reply[struct{}] }
+
 // Fail answers whoever waits.
-func (m *Decide) Fail(err error) { m.Reply.Fail(err) }
-func (m *List) Fail(err error)   { m.Reply.Fail(err) }
+func (m *Shutdown) Fail(err error) { m.Reply.Fail(err) }
+func (m *Decide) Fail(err error)   { m.Reply.Fail(err) }
+func (m *List) Fail(err error)     { m.Reply.Fail(err) }
 
 type question struct {
 	Pending
@@ -91,6 +95,9 @@ func (a *Actor) Receive(ctx actor.Context) {
 			list[i] = q.Pending
 		}
 		m.Reply.Send(list, nil)
+	case *Shutdown:
+		a.denyAll(messages.ByShutdown)
+		m.Reply.Send(struct{}{}, nil)
 	case *supervision.Tick:
 		for _, q := range a.pending {
 			if q.timer.Fresh(m) {
