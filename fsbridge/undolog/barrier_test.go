@@ -451,6 +451,31 @@ func TestEB02EB03UndoAcrossBarrier(t *testing.T) {
 	}
 }
 
+// TestObserveWhileTrashIsEmptied: a capture comes with what the bridge saw before the log
+// removed a name of its own of that file.
+func TestObserveWhileTrashIsEmptied(t *testing.T) {
+	s := newSession(t, nil)
+	s.outside("f", "1")
+	if err := os.Link(filepath.Join(s.work, "f"), filepath.Join(s.l.o.Dir, "name")); err != nil {
+		t.Fatal(err)
+	}
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "22") })
+	seen, err := hostfs.StatAt(s.l.root.FD(), "f")
+	if err != nil || seen.Nlink != 2 {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	time.Sleep(20 * time.Millisecond) // the next tick of the clock
+	if err := removeTree(t.Context(), s.l.dir.FD(), "name", s.l.stamps.relink, nil); err != nil {
+		t.Fatal(err)
+	}
+	root := &stepObj{id: rootObj, typ: unix.S_IFDIR, host: s.l.root.ID()}
+	s.l.observe(root, "f", &seen)
+	s.wantBlocked(1)
+	s.outside("f", "333")
+	s.l.observe(root, "f", &seen)
+	s.wantBlocked(1, "f")
+}
+
 // TestForgottenIsNotForeign: of a directory that an evicted step made only some names
 // are known any more, and the others are no edits.
 func TestForgottenIsNotForeign(t *testing.T) {

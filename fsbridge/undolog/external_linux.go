@@ -409,6 +409,12 @@ func (l *Log) observe(dir *stepObj, name string, st *hostfs.Stat) {
 	if st == nil && l.stamps.bound(id, name) && l.taken(dir, name) {
 		return // the operation will fail with EEXIST
 	}
+	if st != nil && dir != nil && !l.stamps.asLeft(st) {
+		// Since it was looked at, the log may have removed a name of its own of it.
+		if now, err := l.look(dir, name); err == nil && now.ID == st.ID {
+			st = &now
+		}
+	}
 	if !l.stamps.observe(id, name, st) {
 		return
 	}
@@ -464,17 +470,22 @@ func (l *Log) beginApply() {
 
 // taken tells whether name is bound in dir, or may be.
 func (l *Log) taken(dir *stepObj, name string) bool {
+	_, err := l.look(dir, name)
+	return !errors.Is(err, unix.ENOENT)
+}
+
+// look tells what name in dir is now. Its error is ENOENT only if that is nothing.
+func (l *Log) look(dir *stepObj, name string) (hostfs.Stat, error) {
 	path := dir.path()
 	if path == "." {
 		path = ""
 	}
 	fd, err := l.root.OpenPath(path, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
-		return true
+		return hostfs.Stat{}, unix.ENOTDIR
 	}
 	defer hostfs.Close(fd)
-	_, err = hostfs.StatAt(fd, name)
-	return !errors.Is(err, unix.ENOENT)
+	return hostfs.StatAt(fd, name)
 }
 
 func stepPath(dir *stepObj, name string) string {

@@ -252,6 +252,12 @@ func (s *stampTable) observe(dir hostfs.ID, name string, st *hostfs.Stat) bool {
 	return true
 }
 
+// asLeft says that an inode is as the steps left it, as far as is known. It needs mu.
+func (s *stampTable) asLeft(st *hostfs.Stat) bool {
+	v, ok := s.inodes[st.ID]
+	return !ok || v.fits(st)
+}
+
 // differs says that a name is surely not as the steps left it.
 func (s *stampTable) differs(n *seenName) bool {
 	dir, ok := s.dirs[n.Dir]
