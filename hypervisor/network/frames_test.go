@@ -3,10 +3,14 @@ package network
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -390,5 +394,58 @@ func TestServerNameInPieces(t *testing.T) {
 	}
 	if name, state := serverName(cut); name != "www.good.test" || state != helloNamed {
 		t.Fatalf("in many records: %q, state %d", name, state)
+	}
+}
+
+// understood is the server's name that a server of Go's finds in what a client says.
+func understood(b []byte) (name string) {
+	ours, theirs := net.Pipe()
+	go func() { _, _ = ours.Write(b) }()
+	go func() { _, _ = io.Copy(io.Discard, ours); _ = ours.Close() }()
+	defer theirs.Close()
+	_ = theirs.SetDeadline(time.Now().Add(10 * time.Second)) // a failure's
+	_ = tls.Server(theirs, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		name = h.ServerName
+		return nil, errors.New("that is all")
+	}}).Handshake()
+	return name
+}
+
+// What servers take before a greeting, and how they read one, is no way around its
+// name.
+func TestServerNameInDisguise(t *testing.T) {
+	whole := hello("www.good.test")
+	record := func(kind byte, b ...byte) []byte {
+		return append([]byte{kind, 3, 1, byte(len(b) >> 8), byte(len(b))}, b...)
+	}
+	vector := func(b ...byte) []byte { return append([]byte{byte(len(b) >> 8), byte(len(b))}, b...) }
+	// named is a greeting with this list of names.
+	named := func(list ...byte) []byte {
+		body := append([]byte{3, 3}, make([]byte, 32+1)...) // version, random, session
+		body = append(body, 0, 2, 0xc0, 0x2f, 1, 0)         // ciphers, compressions
+		body = append(body, vector(append([]byte{0, 0}, vector(vector(list...)...)...)...)...)
+		return record(recordHandshake, append([]byte{1, 0, 0, byte(len(body))}, body...)...)
+	}
+	good := append([]byte{0}, vector([]byte("www.good.test")...)...)
+	for what, c := range map[string]struct {
+		b    []byte
+		byGo bool // others' servers take it
+	}{
+		"alone":                        {named(good...), true},
+		"after a name of another type": {named(slices.Concat([]byte{9, 0, 1, 'x'}, good)...), true},
+		"after a name of no bytes":     {named(slices.Concat([]byte{0, 0, 0}, good)...), false},
+		"after a warning":              {slices.Concat(record(recordAlert, 1, 0), whole), false},
+		"after an empty record":        {slices.Concat(record(recordHandshake), whole), false},
+		"around an empty record":       {slices.Concat(record(recordHandshake, whole[5:9]...), record(recordHandshake), record(recordHandshake, whole[9:]...)), false},
+		"after a change of the cipher": {slices.Concat(record(recordChange, 1), whole), false},
+	} {
+		if name, state := serverName(c.b); name != "www.good.test" || state != helloNamed {
+			t.Errorf("%s: %q, state %d", what, name, state)
+		}
+		if c.byGo {
+			if name := understood(c.b); name != "www.good.test" {
+				t.Errorf("%s: a server understands %q", what, name)
+			}
+		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // maxHello bounds what is read before a TLS client has named its server; more
-// than that is no greeting of a program's.
+// than that is no greeting of a program's, though servers take larger ones.
 const maxHello = 64 << 10
 
 var errServerName = errors.New("network: denied by the server name")
@@ -32,7 +32,12 @@ func (n *Network) forwardHello(outside io.Writer, guest net.Conn, flow *policy.F
 				return fmt.Errorf("%w: %s", errServerName, v.Domain)
 			}
 		}
-		if state != helloPartial || len(head) > maxHello || err != nil {
+		if state == helloPartial && len(head) > maxHello {
+			v.Action, v.Rule = policy.Deny, "a TLS greeting that is too long"
+			flow.Overrule(v)
+			return errServerName
+		}
+		if state != helloPartial || err != nil {
 			put, werr := outside.Write(head)
 			flow.Sent(put)
 			if err == nil || errors.Is(err, io.EOF) { // the copying that follows meets the end again
@@ -52,21 +57,36 @@ const (
 	helloNamed
 )
 
+// Types of TLS's records.
+const (
+	recordChange    = 20
+	recordAlert     = 21
+	recordHandshake = 22
+)
+
 // serverName finds the server's name in the beginning of a TLS stream (RFC 8446,
 // 4.1.2; RFC 6066, 3).
 func serverName(b []byte) (string, helloState) {
-	// The handshake may be spread over records.
+	// The handshake may be spread over records. Servers pass over warnings and
+	// records without content, so they are passed over here.
 	var hello []byte
 	for whole := false; !whole; {
-		if len(b) > 0 && b[0] != 22 { // handshake
+		if len(b) > 0 && b[0] != recordHandshake && b[0] != recordAlert && b[0] != recordChange {
 			return "", helloOther
 		}
 		if len(b) < 5 {
 			return "", helloPartial
 		}
 		size := int(binary.BigEndian.Uint16(b[3:]))
-		if b[1] != 3 || size == 0 {
+		if b[1] != 3 || b[0] != recordHandshake && size > 2 {
 			return "", helloOther
+		}
+		if b[0] != recordHandshake {
+			if len(b) < 5+size {
+				return "", helloPartial
+			}
+			b = b[5+size:]
+			continue
 		}
 		hello = append(hello, b[5:min(len(b), 5+size)]...)
 		if len(hello) > 0 && hello[0] != 1 { // client hello
@@ -90,12 +110,15 @@ func serverName(b []byte) (string, helloState) {
 		if extensions.short || binary.BigEndian.Uint16(kind) != 0 {
 			continue
 		}
-		names := &field{b: data.vector(2)}
-		if nameType := names.take(1); names.short || nameType[0] != 0 {
-			break
-		}
-		if name := names.vector(2); !names.short && len(name) > 0 {
-			return string(name), helloNamed
+		// Some servers look for the first that is a host's.
+		for names := (&field{b: data.vector(2)}); len(names.b) > 0; {
+			nameType := names.take(1)[0]
+			if name := names.vector(2); !names.short && nameType == 0 && len(name) > 0 {
+				return string(name), helloNamed
+			}
+			if names.short {
+				break
+			}
 		}
 		break
 	}

@@ -247,6 +247,28 @@ func TestTLSServerName(t *testing.T) {
 	}
 }
 
+// A greeting that is too long to find the name in it is not passed on.
+func TestTLSGreetingWithoutEnd(t *testing.T) {
+	l, at := listen(t, "127.0.0.1:0")
+	onAccept(t, l, func(c *net.TCPConn) {
+		if n, _ := c.Read(make([]byte, 1)); n > 0 {
+			t.Error("it reached the server")
+		}
+	})
+	g := boot(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, "good.test")}, Options{Resolver: newZone(), Dial: dialTo(at)})
+	if _, err := g.resolver("udp").LookupNetIP(within(t), "ip4", "good.test."); err != nil {
+		t.Fatal(err)
+	}
+	c := g.mustDial(netip.MustParseAddrPort("93.184.216.34:443"))
+	greeting := make([]byte, 2*maxHello)
+	for i := 0; i+5 < len(greeting); i += 5 + 1<<14 {
+		copy(greeting[i:], []byte{22, 3, 1, 0x40, 0})
+	}
+	copy(greeting[5:], []byte{1, 1, 0xff, 0})
+	_, _ = c.Write(greeting)
+	g.events.kind(t, policy.EventDeny, policy.TCP)
+}
+
 // A server that speaks first is not kept waiting for a greeting.
 func TestServerSpeaksFirst(t *testing.T) {
 	l, at := listen(t, "127.0.0.1:0")

@@ -372,11 +372,18 @@ func (e *Engine) nameOf(a netip.Addr, now time.Time) string {
 // ServerName decides once more about a flow that v opened by a name only, when
 // the flow says which name it wants (TLS's server name). It must be one that
 // opens this kind of flow too, else whatever shares an address with an allowed
-// name would be allowed. An empty or odd name changes nothing: an address says
-// as much.
+// name would be allowed. An empty name changes nothing: an address says as much.
+// One that no host can have is denied: a server may find it below a name of its own.
 func (e *Engine) ServerName(v Verdict, t Target, name string) Verdict {
+	if !v.ByName || name == "" {
+		return v
+	}
 	name, err := CanonicalName(name)
-	if !v.ByName || err != nil || name == v.Domain {
+	switch {
+	case err != nil:
+		v.Action, v.Rule = Deny, "server name that is no host's"
+		return v
+	case name == v.Domain:
 		return v
 	}
 	now := e.o.Now()

@@ -257,7 +257,8 @@ func TestServerName(t *testing.T) {
 	e.Learn(e.Lookup(context.Background(), "good.test", netip.AddrPort{}), addrs("20.0.0.1"), time.Hour)
 	target := tcpTo("20.0.0.1:443")
 	v := e.Peek(target)
-	for name, want := range map[string]Action{"good.test": Allow, "GOOD.test": Allow, "x.also.test": Allow, "other.test": Deny, "also.test": Deny, "": Allow} {
+	for name, want := range map[string]Action{"good.test": Allow, "GOOD.test": Allow, "x.also.test": Allow, "other.test": Deny, "also.test": Deny, "": Allow,
+		"x!.other.test": Deny, "*.other.test": Deny, "good.test..": Deny} {
 		if got := e.ServerName(v, target, name); got.Action != want {
 			t.Errorf("server name %q: %+v, want %s", name, got, want)
 		}
