@@ -92,7 +92,8 @@ func (e *Engine) refreshOwn(now time.Time) {
 	}
 }
 
-// hostAddrs lists the addresses of this machine's interfaces.
+// hostAddrs lists the addresses of this machine's interfaces, and those at which
+// it hears what is sent to everybody on its networks.
 func hostAddrs() ([]netip.Addr, error) {
 	list, err := net.InterfaceAddrs()
 	if err != nil {
@@ -101,8 +102,24 @@ func hostAddrs() ([]netip.Addr, error) {
 	var addrs []netip.Addr
 	for _, a := range list {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			addrs = append(addrs, p.Addr())
+			addrs = append(addrs, heardAt(p)...)
 		}
 	}
 	return addrs, nil
+}
+
+// heardAt returns the addresses by which an interface with this one is reached:
+// datagrams to the last of an IPv4 network, and to the first on older kernels, are
+// for all its hosts, and the kernel gives them to this one as well.
+func heardAt(p netip.Prefix) []netip.Addr {
+	addrs := []netip.Addr{p.Addr()}
+	if !p.Addr().Is4() || p.Bits() > 30 { // no room for them
+		return addrs
+	}
+	first := p.Masked().Addr().As4()
+	last := first
+	for i := p.Bits(); i < 32; i++ {
+		last[i/8] |= 0x80 >> (i % 8)
+	}
+	return append(addrs, netip.AddrFrom4(first), netip.AddrFrom4(last))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"sync"
@@ -125,6 +126,35 @@ func TestProtected(t *testing.T) {
 	} {
 		if v := named.Peek(tcpTo(to)); v.Action != want {
 			t.Errorf("named: to %s: %+v, want %s", to, v, want)
+		}
+	}
+}
+
+// A datagram to everybody on the host's network is one to the host, too.
+func TestBroadcastIsTheHosts(t *testing.T) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(Options{Mode: Open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for _, a := range list {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil || !p.Addr().Is4() || p.Bits() > 30 {
+			continue
+		}
+		last := p.Masked().Addr()
+		for next := last; p.Contains(next); next = next.Next() {
+			if last = next; p.Bits() < 16 { // the loopback's, which is protected anyway
+				break
+			}
+		}
+		v := e.Peek(Target{Protocol: UDP, Address: netip.AddrPortFrom(last, 5353)})
+		if v.Allowed() {
+			t.Errorf("%s of %s: %+v", last, p, v)
 		}
 	}
 }
