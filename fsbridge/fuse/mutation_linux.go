@@ -101,6 +101,9 @@ func (m *mutation) begin() error {
 
 // ask waits for the Interceptor's answer, and that can be somebody's decision.
 func (m *mutation) ask() (fsbridge.Ticket, error) {
+	if m.op.Dir == nil { // no directory is locked by the kernel
+		return m.tree.opts.Hooks.Begin(&m.op)
+	}
 	m.tree.heldUps.enter(m)
 	defer m.tree.heldUps.leave(m)
 	return m.tree.opts.Hooks.Begin(&m.op)
