@@ -99,8 +99,7 @@ func (c *apiCall) admit(ctx context.Context) error {
 		c.turn, c.step = turn, turn.into.step
 		return nil
 	}
-	// Not cut short when ctx ends: nobody else would close a step that opens after all.
-	id, err := ask(context.WithoutCancel(ctx), c.s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: c.info, Reply: p} })
+	id, err := c.s.openStep(ctx, c.info)
 	if err != nil {
 		c.s.line.leave(turn)
 		return err

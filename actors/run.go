@@ -23,6 +23,12 @@ const (
 	failGrace   = 500 * time.Millisecond
 )
 
+// openStep opens a step, which the caller ends. It is not cut short when ctx ends:
+// nobody else would close a step that opens after all.
+func (s *Session) openStep(ctx context.Context, info undolog.StepInfo) (undolog.StepID, error) {
+	return ask(context.WithoutCancel(ctx), s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: info, Reply: p} })
+}
+
 // Run runs one command as one step. Unless it may wait it returns ErrBusy while
 // another runs. It returns ErrNoMachine without a runtime, and a *hypervisor.StartError when the command
 // could not be started. When ctx ends or the timeout passes the command is
@@ -59,8 +65,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 			return res, err
 		}
 	}
-	// Not cut short when ctx ends: nobody else would close a step that opens after all.
-	id, err := ask(context.WithoutCancel(ctx), s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: info, Reply: p} })
+	id, err := s.openStep(ctx, info)
 	if err != nil {
 		return RunResult{}, err
 	}
