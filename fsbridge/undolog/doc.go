@@ -32,8 +32,8 @@
 // and in each step directory
 //
 //	journal                 records
-//	blobs/<obj/32>/<obj>   an adopted inode, by the decimal number of its object
-//	blobs/<obj/32>/<obj>.<n>  content blob n (n >= 1) of the object
+//	blobs/<obj/32>/<obj>    an adopted inode, by the decimal number of its object
+//	blobs/<obj/32>/<obj>.<n> content blob n (n >= 1) of the object
 //	pack                    the adopted files of an older step, compressed (below)
 //	summary.json            JSON of [Entry], without barriers
 //	paths                   zstd stream of JSON lines, one [Affected] each

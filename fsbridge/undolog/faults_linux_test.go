@@ -64,15 +64,21 @@ func TestFailedUndoIsFinished(t *testing.T) {
 		w.step(func() { uneventful(w) })
 		before := w.snapshot()
 		w.step(func() { eventful(w) })
-		w.ok(ArmFault("err:" + point + ":1:EIO"))
-		_, err := w.log.Undo(context.Background(), UndoOptions{})
-		w.ok(ArmFault(""))
-		if !errors.Is(err, unix.EIO) {
-			t.Fatalf("%s: %v", point, err)
-		}
+		failUndo(t, w, point)
 		w.undo(1)
 		same(t, point, before, w.snapshot())
 		w.close()
+	}
+}
+
+// failUndo has an undo of one step fail at point.
+func failUndo(t *testing.T, w *world, point string) {
+	t.Helper()
+	w.ok(ArmFault("err:" + point + ":1:EIO"))
+	_, err := w.log.Undo(context.Background(), UndoOptions{})
+	w.ok(ArmFault(""))
+	if !errors.Is(err, unix.EIO) {
+		t.Fatalf("%s: %v", point, err)
 	}
 }
 
@@ -85,12 +91,7 @@ func TestInterruptedUndoIsKept(t *testing.T) {
 		w.step(func() { uneventful(w) })
 		before := w.snapshot()
 		w.step(func() { eventful(w) })
-		w.ok(ArmFault("err:" + point + ":1:EIO"))
-		_, err := w.log.Undo(context.Background(), UndoOptions{})
-		w.ok(ArmFault(""))
-		if !errors.Is(err, unix.EIO) {
-			t.Fatalf("%s: %v", point, err)
-		}
+		failUndo(t, w, point)
 		if _, err := w.log.GC(context.Background(), GCOptions{Discard: true}); !errors.Is(err, ErrBusy) {
 			t.Errorf("%s: discard: %v", point, err)
 		}

@@ -155,7 +155,7 @@ func (l *Log) discardHistory() ([]StepID, error) {
 		return []StepID{}, ErrBusy
 	}
 	if l.rollingBack() {
-		return []StepID{}, fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
+		return []StepID{}, errInterrupted
 	}
 	if err := l.dropRedo(); err != nil {
 		return []StepID{}, err

@@ -65,6 +65,11 @@ func TestNameThatStays(t *testing.T) {
 			same(t, "redone", after, w.snapshot())
 		}
 	}
+	bothPlaces(t, check)
+}
+
+// bothPlaces runs check with the log beside the folder, and on another file system.
+func bothPlaces(t *testing.T, check func(t *testing.T, w *world)) {
 	t.Run("beside", func(t *testing.T) {
 		w := newWorld(t, testDir(t), Options{})
 		defer w.close()

@@ -32,10 +32,5 @@ func TestNameForOpenFile(t *testing.T) {
 		}
 		same(t, "rolled back", before, w.snapshot())
 	}
-	t.Run("here", func(t *testing.T) {
-		w := newWorld(t, testDir(t), Options{})
-		defer w.close()
-		check(t, w)
-	})
-	t.Run("with the log elsewhere", func(t *testing.T) { check(t, otherFileSystem(t)) })
+	bothPlaces(t, check)
 }

@@ -26,7 +26,7 @@ func (l *Log) Restore(ctx context.Context, o RestoreOptions) (*ApplyResult, erro
 	}
 	defer l.still()()
 	if o.DryRun && l.unrecovered() {
-		return nil, fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
+		return nil, errInterrupted
 	}
 	_, before, err := l.idle(ctx)
 	if err != nil {

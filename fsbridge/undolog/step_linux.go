@@ -18,6 +18,9 @@ import (
 // errNoOpenStep is returned by Capture and Commit.
 var errNoOpenStep = fmt.Errorf("%w: no step is open", fsbridge.ErrFailed)
 
+// errInterrupted is returned by what does not finish an interrupted undo itself.
+var errInterrupted = fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
+
 // openStep is the step that captures go to. Its directory is made at the first
 // capture, so that a step that changes nothing costs nothing.
 type openStep struct {

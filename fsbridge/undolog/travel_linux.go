@@ -37,7 +37,7 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (told *A
 	defer l.still()()
 	res, count := &ApplyResult{}, max(o.Count, 1)
 	if o.DryRun && l.unrecovered() {
-		return nil, fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
+		return nil, errInterrupted
 	}
 	t, out, err := l.idle(ctx)
 	if err != nil {
