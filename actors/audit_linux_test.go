@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/messages"
-	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // What the end of a session decides is in the audit log, as every decision is.

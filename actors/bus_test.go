@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/supervision"
-	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // A subscriber that does not come back costs a bounded queue; what it still gets

@@ -13,8 +13,8 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
-	"github.com/codeagent/sandbox/tests/actortest"
-	"github.com/codeagent/sandbox/tests/treesnap"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 func (l *lab) write(path, content string) (WriteResult, error) {

@@ -14,9 +14,9 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	nojail "github.com/codeagent/sandbox/hypervisor/none"
 	"github.com/codeagent/sandbox/messages"
-	"github.com/codeagent/sandbox/tests/actortest"
-	"github.com/codeagent/sandbox/tests/require"
-	"github.com/codeagent/sandbox/tests/treesnap"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
+	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // kernel starts a session whose commands are real and reach the folder through

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/messages"
-	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // waiters polls, under the lock, until n wait in line.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/messages"
-	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // A command with a question runs when it is allowed, and not at all otherwise:

@@ -13,7 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
-	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

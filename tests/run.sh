@@ -33,7 +33,7 @@ gotests() { # PASS PACKAGES ARGUMENT...
 # of a removed directory, which no FUSE server without directory handles can answer.
 allow_skip='backing filesystem does not support large xattrs|hanwen/go-fuse/issues/55'
 
-if ! go build -o "$tmp/tally" ./tests/tally || ! go build -o "$tmp/asuser" ./tests/asuser; then
+if ! go build -o "$tmp/tally" ./tests/cmd/tally || ! go build -o "$tmp/asuser" ./tests/cmd/asuser; then
     echo "0 passed, 1 failed"
     exit 1
 fi
@@ -97,7 +97,7 @@ say "injected faults, killed programs"
 campaign=500
 [ "$mode" = all ] || campaign=100
 doubt= # a tree that is not as before is wrong however seldom
-SANDBOX_CRASH_RUNS=$campaign gotests faults "./fsbridge/undolog/... ./tests/crash/..." -tags faults
+SANDBOX_CRASH_RUNS=$campaign gotests faults "./fsbridge/undolog/... ./tests/suite/crash/..." -tags faults
 
 if [ "$mode" = all ]; then
     say "fuzzing, a moment each"

@@ -11,7 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
-	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // faulty is a real log that panics or fails when it is told to.

@@ -7,7 +7,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
-	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // An ambient step that is denied is rolled back, also if something that waited

@@ -18,8 +18,8 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
-	"github.com/codeagent/sandbox/tests/require"
-	"github.com/codeagent/sandbox/tests/treesnap"
+	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // mountModel does random system calls on a real mount of the folder of a rig,

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // mutable is a source that can mute, or says why not.

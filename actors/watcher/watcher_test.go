@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/tests/actortest"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // source hands over batches, each when it is asked for one.

@@ -18,9 +18,9 @@ import (
 
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
-	"github.com/codeagent/sandbox/tests/jsonl"
-	"github.com/codeagent/sandbox/tests/require"
-	"github.com/codeagent/sandbox/tests/treesnap"
+	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
+	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
 
 // both is a session that is served over stdio and on a socket for MCP.

@@ -12,7 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
-	"github.com/codeagent/sandbox/tests/jsonl"
+	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
 
 // joined is a run of 'mcp connect'.

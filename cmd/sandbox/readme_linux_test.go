@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/tests/actortest"
-	"github.com/codeagent/sandbox/tests/drive"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
+	"github.com/codeagent/sandbox/tests/kit/drive"
 )
 
 // shownCommand is a command of a document with what the document says that it

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/tests/require"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // desk is a user's place: a folder, a home, a state and a runtime directory.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/codeagent/sandbox/tests/require"
-	"github.com/codeagent/sandbox/tests/treesnap"
+	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
-// TestScripts runs tests/scripts against this program. Beside testscript's own
+// TestScripts runs tests/suite/scripts against this program. Beside testscript's own
 // commands they have:
 //
 //	exec exits N CMD...  CMD ends with exit status N
@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 	require.FUSE(t)
 	require.UserNamespaces(t)
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("..", "..", "tests", "scripts"),
+		Dir:                 filepath.Join("..", "..", "tests", "suite", "scripts"),
 		RequireExplicitExec: true,
 		Setup:               scriptEnvironment,
 		Condition: func(name string) (bool, error) {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/codeagent/sandbox/actors/classifier"
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/classifier"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
-	"github.com/codeagent/sandbox/tests/require"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // served is a running 'sandbox serve'.

@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 
-	"github.com/codeagent/sandbox/actors/telemetry"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
 )
 
 // startTelemetry exports metrics and traces if the OTEL_* variables ask for it;

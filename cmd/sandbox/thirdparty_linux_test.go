@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/tests/drive"
+	"github.com/codeagent/sandbox/tests/kit/drive"
 )
 
 // TestThirdPartyList compares docs/third-party.md with the modules that are

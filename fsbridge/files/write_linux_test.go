@@ -19,8 +19,8 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
-	"github.com/codeagent/sandbox/tests/require"
-	"github.com/codeagent/sandbox/tests/treesnap"
+	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // hooks captures as a bridge's Interceptor does, without actors.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/tests/require"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 func check(t testing.TB, err error) {

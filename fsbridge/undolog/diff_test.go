@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
-	"github.com/codeagent/sandbox/tests/require"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // applyHunks applies what writeHunks wrote.

@@ -11,7 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
-	"github.com/codeagent/sandbox/tests/treesnap"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // env is a working folder with its log.

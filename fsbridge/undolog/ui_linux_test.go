@@ -15,7 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
-	"github.com/codeagent/sandbox/tests/require"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 type applier = undologtest.Applier

@@ -22,7 +22,7 @@ import (
 
 	"github.com/u-root/u-root/pkg/cpio"
 
-	"github.com/codeagent/sandbox/tests/require"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // needApt ends the test where packages cannot be had.

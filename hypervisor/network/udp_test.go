@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
-	"github.com/codeagent/sandbox/tests/require"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // udpEcho answers each datagram with itself.

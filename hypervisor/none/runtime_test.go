@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/tests/require"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // start brings up a guest whose one share is a loopback of a temporary folder.

@@ -21,7 +21,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
-	"github.com/codeagent/sandbox/tests/direct"
+	"github.com/codeagent/sandbox/tests/kit/direct"
 )
 
 // guestTree is the part of Go's sources that a guest works on: an emulated one

@@ -36,7 +36,7 @@ func benchRuntime(ninep bool) (*qemu.Runtime, error) {
 		if err != nil {
 			return nil, err
 		}
-		source.Dir = filepath.Join(cache, "sandbox-tests-generic", "sandbox", "guest") // of the tests in tests/vm
+		source.Dir = filepath.Join(cache, "sandbox-tests-generic", "sandbox", "guest") // of the tests in tests/suite/vm
 	}
 	f, err := source.Open()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
-	"github.com/codeagent/sandbox/tests/direct"
+	"github.com/codeagent/sandbox/tests/kit/direct"
 )
 
 // emptyStep measures opening and closing a step in which nothing happens, in

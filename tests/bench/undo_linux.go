@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/tests/treesnap"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // shadowGit measures undo as people do it with a shadow repository: the tree is

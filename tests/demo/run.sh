@@ -63,7 +63,7 @@ go version
 say "2. Build"
 t=$(now)
 make --no-print-directory build
-go build -o bin/treecmp ./tests/treecmp
+go build -o bin/treecmp ./tests/cmd/treecmp
 since "$t"
 export PATH="$PWD/bin:$PATH"
 echo

@@ -16,8 +16,8 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/hypervisor/none"
-	"github.com/codeagent/sandbox/tests/require"
-	"github.com/codeagent/sandbox/tests/treesnap"
+	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // real is a session with bridge and log; its commands are not isolated.

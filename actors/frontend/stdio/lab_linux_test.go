@@ -20,7 +20,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/tests/jsonl"
+	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
 
 func TestMain(m *testing.M) {

@@ -16,8 +16,8 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
-	"github.com/codeagent/sandbox/tests/actortest"
-	"github.com/codeagent/sandbox/tests/jsonl"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
+	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
 
 // SA-01: each request type is accepted: whatever it answers, it is not that the

@@ -1,0 +1,68 @@
+package require
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/tests/cmd/asuser/user"
+)
+
+// OtherPass starts the reason of a skip that is no loss, because the test runs
+// in the pass of the other user. tests/cmd/tally looks for it.
+const OtherPass = "runs in the other pass: "
+
+// userPass reports whether the same tests run as root as well.
+func userPass() bool { return os.Getenv(user.PassEnv) != "" }
+
+// CI reports whether everything must be there.
+func CI() bool {
+	v := os.Getenv("CI")
+	return v != "" && v != "0" && v != "false"
+}
+
+// Missing ends the test because what is missing, and says how to get it.
+func Missing(t testing.TB, what, how string) {
+	t.Helper()
+	if CI() {
+		t.Fatalf("CI must provide %s: %s", what, how)
+	}
+	t.Skipf("needs %s: %s", what, how)
+}
+
+// Root ends the test unless it runs as root.
+func Root(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if userPass() {
+		t.Skip(OtherPass + "needs root")
+	}
+	Missing(t, "root", "run it as root, for instance with sudo")
+}
+
+// Ordinary ends the test unless it runs as an ordinary user.
+func Ordinary(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	t.Skip(OtherPass + "needs an ordinary user: tests/run.sh runs it so, or run it without sudo")
+}
+
+// Program returns the path of a program, which the named Debian package has.
+func Program(t testing.TB, name, debianPackage string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		for _, dir := range strings.Fields("/usr/sbin /sbin") { // not in an ordinary user's PATH
+			if p, err := exec.LookPath(dir + "/" + name); err == nil {
+				return p
+			}
+		}
+		Missing(t, "the program "+name, "apt-get install "+debianPackage)
+	}
+	return path
+}

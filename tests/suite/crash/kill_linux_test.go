@@ -1,0 +1,268 @@
+package crash
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/codeagent/sandbox/tests/kit/drive"
+	"github.com/codeagent/sandbox/tests/kit/fixture"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
+)
+
+// tree is where a campaign starts from.
+func tree(t testing.TB, root string) {
+	fixture.Odd(t, root)
+	fixture.Small(t, root)
+	fixture.Flat(t, root+"/src", 60, 2000)
+	fixture.Flat(t, root+"/large", 1, 1<<20)
+}
+
+func runs(t testing.TB) int {
+	if v := os.Getenv("SANDBOX_CRASH_RUNS"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			t.Fatalf("SANDBOX_CRASH_RUNS: %v", err)
+		}
+		return n
+	}
+	if testing.Short() {
+		return 10
+	}
+	return 40
+}
+
+func seed(t testing.TB) uint64 {
+	if v := os.Getenv("SANDBOX_CRASH_SEED"); v != "" {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			t.Fatalf("SANDBOX_CRASH_SEED: %v", err)
+		}
+		return n
+	}
+	return uint64(time.Now().UnixNano())
+}
+
+// campaign is a folder with a history. states[i] is the tree before the i-th
+// step of it, tree the one now.
+type campaign struct {
+	t      *testing.T
+	s      *drive.Sandbox
+	r      *rand.Rand
+	states []*treesnap.Snapshot
+	tree   *treesnap.Snapshot
+	undone []*treesnap.Snapshot // what redo leads to, the next last
+
+	// What a run (from its "go"), an undo and a redo take that are left alone;
+	// kills come at any moment up to a bit later than that.
+	runTakes, undoTakes time.Duration
+
+	kills, committed, undosDone int
+}
+
+// moment is a random one in something that takes d.
+func (c *campaign) moment(d time.Duration) time.Duration {
+	return time.Duration(c.r.Int64N(int64(d + d/4)))
+}
+
+// TestKillAtRandom kills runs, undos and redos at random moments.
+func TestKillAtRandom(t *testing.T) {
+	s := seed(t)
+	t.Logf("SANDBOX_CRASH_SEED=%d", s)
+	total := runs(t)
+	c := &campaign{t: t, s: drive.New(t, tree), r: rand.New(rand.NewPCG(s, 1)), undoTakes: 100 * time.Millisecond}
+	c.tree = c.s.Snapshot(t)
+	c.finishRun()
+	for c.kills < total && !t.Failed() {
+		switch n := c.r.IntN(10); {
+		case len(c.states) >= 15 || len(c.tree.Entries) > 900:
+			c.undoAll()
+		case n < 2 && len(c.undone) > 0:
+			c.killRedo()
+		case n < 4 && len(c.states) > 0:
+			c.killUndo()
+		case n < 9:
+			c.killRun()
+		default:
+			c.finishRun()
+		}
+	}
+	if !t.Failed() {
+		c.undoAll()
+	}
+	c.s.WaitGone(t)   // a session that is still dying is not swept
+	c.s.Must(t, "ps") // sweeps the sockets of killed sessions
+	c.s.CheckResidue(t)
+	t.Logf("%d kills; of those %d after the step was closed, %d after the undo or redo was", c.kills, c.committed, c.undosDone)
+}
+
+// killRun kills a run and looks what it left.
+func (c *campaign) killRun() {
+	c.t.Helper()
+	text := script(c.r, 2+c.r.IntN(8))
+	delay := c.moment(c.runTakes)
+	waitForGo := c.r.IntN(5) > 0
+	c.kill(waitForGo, delay, "run", "--", "sh", "-c", text)
+	what := fmt.Sprintf("run killed %v after its start (go awaited: %v) of\n%s", delay, waitForGo, text)
+
+	c.undone = nil // a new step dropped it, or would have
+	now := c.s.Snapshot(c.t)
+	switch steps := c.steps(what); steps {
+	case len(c.states):
+		c.equal(what, c.tree, c.s.Snapshot(c.t))
+	case len(c.states) + 1:
+		c.committed++
+		c.push(now)
+		if c.r.IntN(2) == 0 {
+			c.undoTakes = c.s.Must(c.t, "undo").Took
+			c.pop()
+			c.equal("undo after a "+what, c.tree, c.s.Snapshot(c.t))
+		}
+	default:
+		c.t.Errorf("%d steps in the history, had %d, after %s", steps, len(c.states), what)
+	}
+}
+
+// killUndo kills an undo of the newest step.
+func (c *campaign) killUndo() {
+	c.t.Helper()
+	n := 1 + c.r.IntN(min(3, len(c.states)))
+	delay := c.moment(c.undoTakes)
+	c.kill(false, delay, "undo", strconv.Itoa(n))
+	what := fmt.Sprintf("undo %d killed after %v", n, delay)
+	steps := c.steps(what)
+	if steps > len(c.states) || steps < len(c.states)-n {
+		c.t.Errorf("%d steps in the history, had %d, after %s", steps, len(c.states), what)
+		return
+	}
+	if steps < len(c.states) {
+		c.undosDone++
+	}
+	for steps < len(c.states) {
+		c.pop()
+	}
+	c.equal(what, c.tree, c.s.Snapshot(c.t))
+}
+
+// killRedo kills a redo of the step undone last.
+func (c *campaign) killRedo() {
+	c.t.Helper()
+	delay := c.moment(c.undoTakes)
+	c.kill(false, delay, "redo")
+	what := fmt.Sprintf("redo killed after %v", delay)
+	switch steps := c.steps(what); steps {
+	case len(c.states):
+	case len(c.states) + 1:
+		c.undosDone++
+		c.redone()
+	default:
+		c.t.Errorf("%d steps in the history, had %d, after %s", steps, len(c.states), what)
+	}
+	c.equal(what, c.tree, c.s.Snapshot(c.t))
+}
+
+// finishRun lets a run end by itself.
+func (c *campaign) finishRun() {
+	c.t.Helper()
+	text := script(c.r, 2+c.r.IntN(6))
+	c.runTakes = c.s.Must(c.t, "run", "--", "sh", "-c", text).Took
+	c.undone = nil
+	now := c.s.Snapshot(c.t)
+	if c.steps(text) > len(c.states) {
+		c.push(now)
+	}
+}
+
+// undoAll goes back to the beginning.
+func (c *campaign) undoAll() {
+	c.t.Helper()
+	if len(c.states) == 0 {
+		return
+	}
+	c.undoTakes = c.s.Must(c.t, "undo", strconv.Itoa(len(c.states))).Took
+	c.tree = c.states[0]
+	c.states, c.undone = nil, nil
+	c.equal("undo of everything", c.tree, c.s.Snapshot(c.t))
+}
+
+func (c *campaign) push(now *treesnap.Snapshot) {
+	c.states = append(c.states, c.tree)
+	c.tree, c.undone = now, nil
+}
+
+func (c *campaign) pop() {
+	last := len(c.states) - 1
+	c.undone = append(c.undone, c.tree)
+	c.tree = c.states[last]
+	c.states = c.states[:last]
+}
+
+func (c *campaign) redone() {
+	last := len(c.undone) - 1
+	c.states = append(c.states, c.tree)
+	c.tree = c.undone[last]
+	c.undone = c.undone[:last]
+}
+
+func (c *campaign) equal(what string, want, got *treesnap.Snapshot) {
+	c.t.Helper()
+	// The log may keep links to files of which a name came or went.
+	if !treesnap.AssertEqual(c.t, want, got, treesnap.Options{IgnoreLinks: true}) {
+		c.t.Logf("after %s", what)
+	}
+}
+
+// steps returns how many steps the history has. Asking recovers what was left.
+func (c *campaign) steps(what string) int {
+	c.t.Helper()
+	n := 0
+	for _, e := range c.s.History(c.t) {
+		switch {
+		case e.Type == "barrier", len(e.Barriers) > 0:
+			c.t.Errorf("a barrier in the history after %s: %+v", what, e)
+		case e.Damaged != "":
+			c.t.Errorf("a damaged step after %s: %+v", what, e)
+		}
+		n++
+	}
+	return n
+}
+
+// kill starts the program and sends it SIGKILL after delay, counted from its
+// start or from the script's "go". It returns when all it had started is gone.
+func (c *campaign) kill(waitForGo bool, delay time.Duration, args ...string) {
+	c.t.Helper()
+	c.kills++
+	kill(c.t, c.s, waitForGo, delay, args...)
+}
+
+func kill(t testing.TB, s *drive.Sandbox, waitForGo bool, delay time.Duration, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := s.Command(ctx, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	if waitForGo {
+		_, _ = r.ReadString('\n') // or the end of a program that failed
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	<-timer.C
+	_ = cmd.Process.Kill()
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	_ = cmd.Wait()
+	s.WaitGone(t)
+}

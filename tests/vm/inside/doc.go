@@ -1,5 +1,0 @@
-// Package inside holds tests that run as root in a guest, on a working folder
-// that is mounted there: go-fuse's POSIX tests, and attacks on the host. They
-// are behind the tag inguest; tests/vm builds them into a program and runs it
-// there.
-package inside
