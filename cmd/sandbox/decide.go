@@ -4,25 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/messages"
 )
-
-func (a *app) approveCommand() *cobra.Command {
-	return a.decideCommand("approve", "Let a held operation go on", true)
-}
-
-func (a *app) denyCommand() *cobra.Command {
-	return a.decideCommand("deny", "Refuse a held operation and roll its step back; a connection is only refused", false)
-}
 
 func (a *app) decideCommand(word, short string, allow bool) *cobra.Command {
 	return &cobra.Command{
@@ -104,44 +93,4 @@ func (a *app) meant(ctx context.Context, s actors.Service) (bool, error) {
 func holds(ctx context.Context, s actors.Service, folder string) (bool, error) {
 	st, err := s.Status(ctx)
 	return slices.ContainsFunc(st.Directories, func(d actors.DirectoryStatus) bool { return sameFolder(d.Path, folder) }), err
-}
-
-func (a *app) pendingCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "pending",
-		Short: "List the operations that wait for a decision",
-		Args:  checkArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := []actors.Pending{}
-			err := a.eachSession(cmd.Context(), func(s actors.Service) error {
-				list, err := s.Pending(cmd.Context())
-				all = append(all, list...)
-				return err
-			})
-			if err != nil || a.flags.json {
-				return errors.Join(err, a.jsonIf(err == nil, all))
-			}
-			if len(all) == 0 {
-				fmt.Fprintln(a.stderr, "Nothing waits for a decision.")
-				return nil
-			}
-			return a.table(func(w io.Writer) {
-				fmt.Fprintln(w, "ID\tSTEP\tLEFT\tFOLDER\tWHAT")
-				for _, p := range all {
-					step := "-" // it has not begun
-					if p.Step != 0 {
-						step = strconv.FormatInt(int64(p.Step), 10)
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.ID, step, took(time.Until(p.Deadline)), shown(p.Directory), shown(p.Message))
-				}
-			})
-		},
-	}
-}
-
-func (a *app) jsonIf(ok bool, v any) error {
-	if !ok {
-		return nil
-	}
-	return a.printJSON(v)
 }

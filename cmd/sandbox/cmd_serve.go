@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -177,21 +176,4 @@ func (s *server) run(ctx context.Context, cfg actors.Config, conf *config.Set) (
 	}
 	s.advice.Store(k)
 	return guarded{Live: s.tell.Live(live), locked: s.a.base.LockOf, ask: k.question}, nil
-}
-
-func (a *app) mcpConnectCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "connect SOCKET",
-		Short: "Join an MCP client on stdin and stdout to the socket of a session",
-		Args:  checkArgs(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := filepath.Abs(args[0])
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-			defer stop()
-			return mcp.Connect(ctx, path, "", a.stdin, a.stdout)
-		},
-	}
 }

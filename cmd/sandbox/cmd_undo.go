@@ -31,20 +31,6 @@ func (a *app) undoCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) redoCommand() *cobra.Command {
-	var r actors.UndoRequest
-	cmd := &cobra.Command{
-		Use:   "redo [N]",
-		Short: "Take back the newest undo, or the newest N",
-		Args:  checkArgs(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.undoOrRedo(cmd.Context(), "redo", r, args)
-		},
-	}
-	undoFlags(cmd, &r)
-	return cmd
-}
-
 func undoFlags(cmd *cobra.Command, r *actors.UndoRequest) {
 	cmd.Flags().BoolVar(&r.Force, "force", false, "overwrite edits made outside the sandbox")
 	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "only print what would change")

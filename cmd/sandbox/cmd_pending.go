@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/actors"
+)
+
+func (a *app) pendingCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pending",
+		Short: "List the operations that wait for a decision",
+		Args:  checkArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all := []actors.Pending{}
+			err := a.eachSession(cmd.Context(), func(s actors.Service) error {
+				list, err := s.Pending(cmd.Context())
+				all = append(all, list...)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if a.flags.json {
+				return a.printJSON(all)
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(a.stderr, "Nothing waits for a decision.")
+				return nil
+			}
+			return a.table(func(w io.Writer) {
+				fmt.Fprintln(w, "ID\tSTEP\tLEFT\tFOLDER\tWHAT")
+				for _, p := range all {
+					step := "-" // it has not begun
+					if p.Step != 0 {
+						step = strconv.FormatInt(int64(p.Step), 10)
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.ID, step, took(time.Until(p.Deadline)), shown(p.Directory), shown(p.Message))
+				}
+			})
+		},
+	}
+}
