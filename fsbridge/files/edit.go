@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/textdiff"
 )
 
 // maxDiff bounds the diff that an edit returns, in bytes.
@@ -69,7 +69,7 @@ func hint(content []byte, old string) string {
 // diff is unified and bounded.
 func diff(path string, a, b []byte) string {
 	var out bytes.Buffer
-	_ = undolog.UnifiedDiff(&out, path, a, b) // a buffer takes everything
+	_ = textdiff.Unified(&out, path, a, b) // a buffer takes everything
 	if out.Len() <= maxDiff {
 		return out.String()
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/textdiff"
 )
 
 const (
@@ -346,14 +347,14 @@ func (d *differ) file(p *diffPair) error {
 		fmt.Fprintf(d.w, "File too large for a diff: %s and %s differ (%d and %d bytes)\n",
 			diffName(old), diffName(now), p.from.meta.Size, p.to.meta.Size)
 		return nil
-	case isBinary(a) || isBinary(b):
+	case textdiff.IsBinary(a) || textdiff.IsBinary(b):
 		fmt.Fprintf(d.w, "Binary files %s and %s differ\n", diffName(old), diffName(now))
 		return nil
 	case len(a) == 0 && len(b) == 0:
 		return nil
 	}
 	fmt.Fprintf(d.w, "--- %s\n+++ %s\n", headName(old), headName(now))
-	return writeHunks(d.w, a, b)
+	return textdiff.Hunks(d.w, a, b)
 }
 
 func (d *differ) header(p *diffPair, same bool) {

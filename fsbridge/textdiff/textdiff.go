@@ -1,4 +1,4 @@
-package undolog
+package textdiff
 
 import (
 	"bytes"
@@ -9,37 +9,40 @@ import (
 // Limits of a line diff. Beyond them what differs is shown as replaced as a
 // whole, which is longer and still right.
 const (
-	diffEdits   = 1500       // insertions and deletions between the common ends
-	diffWork    = 20_000_000 // lines compared
-	diffContext = 3
+	maxEdits = 1500       // insertions and deletions between the common ends
+	maxWork  = 20_000_000 // lines compared
+	context  = 3
 )
 
-// UnifiedDiff writes what turns content a of the file path into content b, as
-// [Log.Diff] would: nothing if they are the same, one line for binary ones.
-func UnifiedDiff(w io.Writer, path string, a, b []byte) error {
+// Unified writes a whole unified diff that turns content a of the file path into
+// content b. It writes nothing if they are the same, and one line in words if one
+// of them is binary. It returns the errors of w.
+func Unified(w io.Writer, path string, a, b []byte) error {
 	if bytes.Equal(a, b) {
 		return nil
 	}
-	if isBinary(a) || isBinary(b) {
+	if IsBinary(a) || IsBinary(b) {
 		_, err := fmt.Fprintf(w, "Binary files a/%s and b/%s differ\n", path, path)
 		return err
 	}
 	if _, err := fmt.Fprintf(w, "--- a/%s\n+++ b/%s\n", path, path); err != nil {
 		return err
 	}
-	return writeHunks(w, a, b)
+	return Hunks(w, a, b)
 }
 
-// isBinary judges as git does.
-func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }
+// IsBinary tells, by the rule of git, whether a content is not text: there is a
+// zero byte in its first 8,000.
+func IsBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }
 
-// writeHunks writes the hunks of a unified diff from a to b.
-func writeHunks(w io.Writer, a, b []byte) error {
+// Hunks writes the hunks of a unified diff from a to b, without the lines that name
+// the files. It returns the errors of w.
+func Hunks(w io.Writer, a, b []byte) error {
 	la, lb := splitLines(a), splitLines(b)
 	edits := diffLines(la, lb)
 	for len(edits) > 0 {
 		n := 1
-		for n < len(edits) && edits[n].a-edits[n-1].aEnd <= 2*diffContext {
+		for n < len(edits) && edits[n].a-edits[n-1].aEnd <= 2*context {
 			n++
 		}
 		if err := writeHunk(w, la, lb, edits[:n]); err != nil {
@@ -67,8 +70,8 @@ type edit struct{ a, aEnd, b, bEnd int }
 
 func writeHunk(w io.Writer, la, lb [][]byte, edits []edit) error {
 	first, last := edits[0], edits[len(edits)-1]
-	lead := min(diffContext, first.a)
-	tail := min(diffContext, len(la)-last.aEnd)
+	lead := min(context, first.a)
+	tail := min(context, len(la)-last.aEnd)
 	a, b := first.a-lead, first.b-lead
 	if _, err := fmt.Fprintf(w, "@@ -%s +%s @@\n", hunkRange(a, last.aEnd+tail-a), hunkRange(b, last.bEnd+tail-b)); err != nil {
 		return err
@@ -156,7 +159,7 @@ func diffLines(la, lb [][]byte) []edit {
 // myers is the greedy algorithm of "An O(ND) Difference Algorithm", bounded.
 func myers(a, b []int) []edit {
 	whole := []edit{{0, len(a), 0, len(b)}}
-	limit := min(diffEdits, len(a)+len(b))
+	limit := min(maxEdits, len(a)+len(b))
 	v := make([]int32, 2*limit+3) // furthest x on diagonal k, at k+limit+1
 	var trace [][]int32
 	work := 0
@@ -178,7 +181,7 @@ func myers(a, b []int) []edit {
 			if x >= len(a) && y >= len(b) {
 				return backtrack(trace, len(a), len(b))
 			}
-			if work++; work > diffWork {
+			if work++; work > maxWork {
 				return whole
 			}
 		}
