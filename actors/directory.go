@@ -11,9 +11,6 @@ import (
 	"strings"
 )
 
-// ErrDirectory is wrapped by every error of [ValidateDirectory].
-var ErrDirectory = errors.New("unusable working directory")
-
 // DefaultUndoDir returns where the undo log of a working folder lives when
 // nothing else is asked for: in the user's state directory
 // ($XDG_STATE_HOME/sandbox/undo) when that shares the file system with the

@@ -18,12 +18,6 @@ import (
 	"github.com/codeagent/sandbox/messages"
 )
 
-// WarnWatch: edits from outside may not be announced; an undo still finds them.
-const WarnWatch undolog.WarningCode = "external_modification_unwatched"
-
-// ErrSetting is wrapped by errors about settings that make no sense.
-var ErrSetting = errors.New("invalid setting")
-
 const (
 	// keptWarnings is how many warnings of a folder are remembered.
 	keptWarnings = 256

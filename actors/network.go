@@ -12,13 +12,6 @@ import (
 	"github.com/codeagent/sandbox/supervision"
 )
 
-// Network says what commands may reach. The zero value is nothing at all.
-type Network struct {
-	Mode policy.Mode
-	// Allow is what modes allowlist and ask allow without asking.
-	Allow []policy.Rule
-}
-
 // networkQuestionTime bounds a question in the engine. It is longer than any
 // that the safeguard actor gives: the deadline is that actor's.
 const networkQuestionTime = 24 * time.Hour

@@ -14,6 +14,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/session"
@@ -242,4 +243,9 @@ func (s *Session) Close(ctx context.Context) error {
 	defer close(s.closed)
 	s.closeE = s.shutdown(ctx, server)
 	return s.closeE
+}
+
+// Attach implements [api.Frontends].
+func (s *Session) Attach(context.Context, api.Frontend) (api.Attachment, error) {
+	return nil, errors.ErrUnsupported
 }

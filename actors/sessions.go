@@ -1,15 +1,5 @@
 package actors
 
-// SessionInfo names a running session.
-type SessionInfo struct {
-	Session     string   `json:"session"`
-	PID         int      `json:"pid"`
-	Socket      string   `json:"socket"`
-	Directories []string `json:"directories"`
-	// Labels has one for each directory (empty for one without), or is nil.
-	Labels []string `json:"labels,omitempty"`
-}
-
 // Sessions lists the running sessions that are registered in runtimeDir.
 func Sessions(runtimeDir string) []SessionInfo {
 	var list []SessionInfo

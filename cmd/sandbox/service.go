@@ -38,7 +38,7 @@ func (a *app) serviceOf(ctx context.Context, dir actors.Directory) (actors.Servi
 	for deadline := time.Now().Add(lockPatience); ; {
 		s, err := actors.Offline(ctx, cfg)
 		if err == nil {
-			if r, ok := s.(actors.Runner); ok {
+			if r, ok := s.(actors.Notifier); ok {
 				a.tellRecoveries(r)
 			}
 			return s, nil
@@ -67,7 +67,7 @@ func (a *app) serviceOf(ctx context.Context, dir actors.Directory) (actors.Servi
 
 // tellRecoveries says what opening the log has repaired, before anything else is
 // printed; and later, before Close returns, what there is to say then.
-func (a *app) tellRecoveries(r actors.Runner) {
+func (a *app) tellRecoveries(r actors.Notifier) {
 	var once sync.Once
 	opened := make(chan struct{})
 	r.Subscribe(func(e actors.Event) {

@@ -1,4 +1,4 @@
-package actors
+package api
 
 import (
 	"context"
@@ -8,12 +8,11 @@ import (
 )
 
 // Files reads and writes files of the working folders from the host's side:
-// what frontends do themselves instead of running a command. [Session]
-// implements it. Paths are relative to the folder (an absolute path is accepted
-// when it lies inside the folder); no symlink is followed out of it, and what is
-// hidden from commands is hidden here. Writes are steps of type "api" and pass
-// the same hooks, safeguards included, as a command's. Methods are safe for
-// concurrent use.
+// what frontends do themselves instead of running a command. Paths are relative
+// to the folder (an absolute path is accepted when it lies inside the folder); no
+// symlink is followed out of it, and what is hidden from commands is hidden here.
+// Writes are steps of type "api" and pass the same hooks, safeguards included, as
+// a command's.
 type Files interface {
 	ReadFile(ctx context.Context, r ReadFileRequest) (FileContent, error)
 	// WriteFile replaces or creates a file as one API step. While a command runs
@@ -25,58 +24,6 @@ type Files interface {
 	List(ctx context.Context, r ListRequest) (Listing, error)
 	Glob(ctx context.Context, r GlobRequest) (GlobResult, error)
 	Grep(ctx context.Context, r GrepRequest) (GrepResult, error)
-}
-
-// Errors of Files, beside io/fs's (fs.ErrNotExist ...) and
-// messages.ErrNoDirectory, ErrReadOnlyDirectory, ErrDenied, ErrBusy.
-var (
-	// ErrOutside: the path leads out of the working folder.
-	ErrOutside = files.ErrOutside
-	// ErrTooLarge: the content is above the limit.
-	ErrTooLarge = files.ErrTooLarge
-	// ErrEdit: the text to replace is not there, or is ambiguous.
-	ErrEdit = files.ErrEdit
-	// ErrConflict: somebody else changed the file at the same time.
-	ErrConflict = files.ErrConflict
-	// ErrNotRegular: the path is not a regular file.
-	ErrNotRegular = files.ErrNotRegular
-	// ErrPattern: the pattern of a search cannot be used; the text says why.
-	ErrPattern = files.ErrPattern
-)
-
-// Manager changes a running session's settings. [Session] implements it.
-type Manager interface {
-	// Reset ends all commands and starts the runtime afresh (an ephemeral one is
-	// as new, a persistent one is wiped); folders and their history stay.
-	Reset(ctx context.Context) error
-	// Safeguards returns the settings now, ConfigureSafeguards replaces them;
-	// what is held already stays held.
-	Safeguards(ctx context.Context) (Safeguards, error)
-	ConfigureSafeguards(ctx context.Context, s Safeguards) error
-	// Limits and ConfigureLimits do so for the undo log of one folder, or with
-	// an empty directory for all.
-	Limits(ctx context.Context, directory string) (undolog.Limits, error)
-	ConfigureLimits(ctx context.Context, directory string, l undolog.Limits) error
-	// Warnings lists what a folder's history and bridge have to say
-	// (unprotected steps, evictions, unusual names), newest last.
-	Warnings(ctx context.Context, directory string) ([]undolog.Warning, error)
-	// AttachDecider says that a frontend of that name ("stdio", "terminal") shows
-	// pending decisions to a person until detach is called, which may be more
-	// than once. Deciders lists who does now, sorted: with none, nobody will
-	// answer before the deadline denies.
-	AttachDecider(name string) (detach func())
-	Deciders() []string
-}
-
-// Live is a running session as frontends drive it; [Session] implements it.
-type Live interface {
-	Service
-	Runner
-	Files
-	Manager
-	ID() string
-	// Done is closed when the session has ended, by itself or by Close.
-	Done() <-chan struct{}
 }
 
 // ReadFileRequest asks for a part of a file.
@@ -122,15 +69,6 @@ type Edit struct {
 	Old string `json:"old_text"`
 	New string `json:"new_text"`
 	All bool   `json:"replace_all,omitempty"`
-}
-
-// Origin says who asked, for events, logs and the audit.
-type Origin struct {
-	Frontend  string `json:"frontend,omitempty"`   // "stdio", "mcp", "cli"
-	RequestID string `json:"request_id,omitempty"` // the frontend's own correlation id
-	// Tool is "write_file", "edit_file", ...; it begins the text that the
-	// history shows for an API step.
-	Tool string `json:"tool,omitempty"`
 }
 
 // WriteResult says what a write did.

@@ -1,4 +1,4 @@
-package actors
+package api
 
 import (
 	"context"
@@ -9,28 +9,54 @@ import (
 )
 
 // Service is everything that can be asked about working folders and their
-// history. Three things implement it: a live [Session] in this process, a
+// history. Three things implement it: a live session in this process, a
 // client of another process's control socket, and a session without a machine
 // that opens the logs itself. Callers need not know which they have. Methods
 // are safe for concurrent use. Errors keep their identity across the socket
 // for the sentinel errors of undolog and messages (errors.Is, errors.As).
 type Service interface {
+	Reporter
+	Historian
+	Undoer
+	Decider
+	// Close gives up the service: a client disconnects, a session stops.
+	Close(ctx context.Context) error
+}
+
+// Reporter says what a session is doing.
+type Reporter interface {
+	// Status asks no actor and no disk.
 	Status(ctx context.Context) (Status, error)
+	// Inspect returns the live actor tree.
+	Inspect(ctx context.Context) (Tree, error)
+}
+
+// Historian reads the undo logs and keeps house in them.
+type Historian interface {
 	History(ctx context.Context, r HistoryRequest) ([]undolog.Entry, error)
+	// Show returns one step; without a step the newest that can be undone.
 	Show(ctx context.Context, r StepRequest) (undolog.StepDetail, error)
 	// Diff writes a unified diff of what the step changed (or, without a step,
 	// of everything since the oldest step kept) to w.
 	Diff(ctx context.Context, r StepRequest, w io.Writer) error
+	GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
+}
+
+// Undoer changes folders by their history. None of its methods is cut short when
+// ctx ends: only the wait is.
+type Undoer interface {
+	// Undo undoes steps, the newest first. With AbortOpen a step that is open is
+	// rolled back first; it is one of the Count.
 	Undo(ctx context.Context, r UndoRequest) (UndoResult, error)
 	Redo(ctx context.Context, r UndoRequest) (UndoResult, error)
 	Restore(ctx context.Context, r RestoreRequest) (UndoResult, error)
-	GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
+}
+
+// Decider lists and decides safeguards.
+type Decider interface {
 	// Pending lists undecided safeguards, oldest first.
 	Pending(ctx context.Context) ([]Pending, error)
 	Decide(ctx context.Context, r DecideRequest) error
-	Inspect(ctx context.Context) (Tree, error)
-	// Close gives up the service: a client disconnects, a session stops.
-	Close(ctx context.Context) error
 }
 
 // HistoryRequest asks for the history of one directory, newest first.
@@ -55,6 +81,10 @@ type UndoRequest struct {
 	// AbortOpen lets an undo fail and roll back a step that is open; without it
 	// that is ErrBusy.
 	AbortOpen bool `json:"abort_open,omitempty"`
+	// Wait is how long the request may wait in the session's queue, first come
+	// first served, while a command runs or waits; then, and at once if it is 0,
+	// that is ErrBusy. An undo that has its turn is not cut short.
+	Wait time.Duration `json:"wait_ns,omitempty"`
 }
 
 // UndoResult says what an undo, redo or restore did, or would do (dry run).
@@ -165,4 +195,14 @@ type TreeNode struct {
 	BytesHeld int64             `json:"bytes_in_flight,omitempty"`
 	Facts     map[string]string `json:"facts,omitempty"`
 	Children  []TreeNode        `json:"children,omitempty"`
+}
+
+// SessionInfo names a running session.
+type SessionInfo struct {
+	Session     string   `json:"session"`
+	PID         int      `json:"pid"`
+	Socket      string   `json:"socket"`
+	Directories []string `json:"directories"`
+	// Labels has one for each directory (empty for one without), or is nil.
+	Labels []string `json:"labels,omitempty"`
 }

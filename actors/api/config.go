@@ -1,4 +1,4 @@
-package actors
+package api
 
 import (
 	"log/slog"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // Config is what a session is made of.
@@ -56,7 +57,7 @@ type Directory struct {
 	Path     string
 	Label    string
 	ReadOnly bool
-	// UndoDir; empty means [DefaultUndoDir].
+	// UndoDir; empty means the default of actors.DefaultUndoDir.
 	UndoDir string
 }
 
@@ -70,6 +71,13 @@ type Safeguards struct {
 	// Exempt are glob patterns (doublestar, relative to the folder) that are
 	// never held.
 	Exempt []string
+}
+
+// Network says what commands may reach. The zero value is nothing at all.
+type Network struct {
+	Mode policy.Mode
+	// Allow is what modes allowlist and ask allow without asking.
+	Allow []policy.Rule
 }
 
 // Timing holds the windows of the specification; zero fields take the defaults

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// RunRequest runs one command as one step.
+type RunRequest struct {
+	Argv []string
+	Env  []string
+	Dir  string // host path; empty means the first working folder
+	// Stdin, Stdout, Stderr and TTY as in [hypervisor.Command].
+	Stdin, Stdout, Stderr *os.File
+	TTY                   *hypervisor.TTY
+	// Started is called once the command runs; it may be nil. It gets the
+	// process, to signal, resize and talk to its terminal.
+	Started func(undolog.StepID, hypervisor.Process)
+	// Timeout cancels the command; 0 means none. It begins when the command
+	// runs.
+	Timeout time.Duration
+	// Question, if it is not empty, is put to a person before the command starts,
+	// as a safeguard's is: unless it is allowed in time, the outcome is "denied",
+	// nothing was run and there is no step.
+	Question string
+	// Origin comes back in the events of the command's step.
+	Origin Origin
+	// Wait lets the request wait in the session's queue, first come first served,
+	// while another command runs; without it that is ErrBusy. The queue is
+	// bounded: ErrBusy when it is full.
+	Wait bool
+}
+
+// RunResult says how a command ended.
+type RunResult struct {
+	Step   undolog.StepID
+	Status hypervisor.ExitStatus
+	// Outcome is "completed", "cancelled", "denied" or "failed". After "denied"
+	// and "failed" the step has been rolled back.
+	Outcome string
+	Reason  string // for people; empty when completed
+	// Entries are the closed steps, one for each directory that changed.
+	Entries []RunEntry
+}
+
+// RunEntry is what the command's step left in one directory.
+type RunEntry struct {
+	Directory string
+	Entry     undolog.Entry
+}
+
+// Runner runs commands.
+type Runner interface {
+	// Run runs one command as one step. Unless the request may wait it returns
+	// ErrBusy while another command runs. It returns ErrNoMachine without a
+	// runtime, and a *hypervisor.StartError when the command could not be
+	// started. When ctx ends or the timeout passes the command is cancelled; what
+	// it did is kept.
+	Run(ctx context.Context, r RunRequest) (RunResult, error)
+}
