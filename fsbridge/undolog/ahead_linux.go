@@ -116,7 +116,7 @@ func scanAhead(base int) *blobScan {
 			buckets = []scannedBucket{{err: err}}
 		}
 		for some := range slices.Chunk(buckets, 16) {
-			each(len(some), func(i int) { some[i].read(base) })
+			hostfs.Each(len(some), func(i int) { some[i].read(base) })
 			select {
 			case s.some <- some:
 			case <-s.end:

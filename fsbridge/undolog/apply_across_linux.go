@@ -90,13 +90,13 @@ func (e *engine) scanParked() {
 // some. A spare copy goes to another name and is not told of.
 func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) error {
 	c := newCopier(e, id, x.fd, "t"+to)
-	if err := removeAll(context.Background(), x.fd, c.to); err != nil {
+	if err := hostfs.RemoveAll(context.Background(), x.fd, c.to, nil); err != nil {
 		return err
 	}
 	if err := c.tree(fd, name, x.fd, c.to, "", 0); err != nil {
 		return err
 	}
-	if err := renameNoReplace(x.fd, c.to, x.fd, to); err != nil {
+	if err := hostfs.RenameNew(x.fd, c.to, x.fd, to); err != nil {
 		return err
 	}
 	if err := faultPoint("apply.copied"); err != nil {
@@ -138,7 +138,7 @@ func (e *engine) noteLast(id objID, st *hostfs.Stat, to hostfs.ID) error {
 // The copy gets its name when it is complete and its number is written down.
 func (e *engine) attachByCopy(n, d *node, from entry, fd int, name string) error {
 	c := newCopier(e, n.Obj, fd, fmt.Sprintf(".undo-new-%d", n.Obj))
-	if err := removeAll(context.Background(), fd, c.to); err != nil {
+	if err := hostfs.RemoveAll(context.Background(), fd, c.to, nil); err != nil {
 		return err
 	}
 	err := c.tree(from.fd, from.name, fd, c.to, "", 0)
@@ -146,15 +146,15 @@ func (e *engine) attachByCopy(n, d *node, from entry, fd int, name string) error
 		err = e.writeMade(c.records())
 	}
 	if err == nil {
-		err = renameNoReplace(fd, c.to, fd, name)
+		err = hostfs.RenameNew(fd, c.to, fd, name)
 	}
 	if err != nil {
-		return errors.Join(err, removeAll(context.Background(), fd, c.to))
+		return errors.Join(err, hostfs.RemoveAll(context.Background(), fd, c.to, nil))
 	}
 	c.remember(e.root.FD(), joinPath(e.path(d), name))
 	e.setMade(n, c.made[len(c.made)-1].new)
 	n.dirty = !n.Created
-	err = removeAll(context.Background(), from.fd, from.name)
+	err = hostfs.RemoveAll(context.Background(), from.fd, from.name, nil)
 	e.dirs.dropNodes()
 	return err
 }

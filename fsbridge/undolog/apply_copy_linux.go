@@ -19,39 +19,7 @@ func copyFile(fd int, name string, toFD int, to string, st *hostfs.Stat) error {
 		return err
 	}
 	defer hostfs.Close(out)
-	return copyData(in, out, st.Size)
-}
-
-// copyData copies size bytes into the new file out, holes as holes.
-func copyData(in, out int, size int64) error {
-	if size > 0 && hostfs.CloneFD(out, in) == nil {
-		return nil
-	}
-	if err := hostfs.TruncateFD(out, size); err != nil {
-		return err
-	}
-	buf := make([]byte, min(max(size, 1), 256<<10))
-	for off := int64(0); off < size; {
-		start, end, err := hostfs.NextData(in, off, size)
-		if err != nil {
-			return err
-		}
-		for off = start; off < end; {
-			n, err := hostfs.PreadFull(in, buf[:min(int64(len(buf)), end-off)], off)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				return nil // it shrank meanwhile
-			}
-			if err := hostfs.PwriteFull(out, buf[:n], off); err != nil {
-				return err
-			}
-			off += int64(n)
-		}
-		off = end
-	}
-	return nil
+	return hostfs.CopyData(out, in, st.Size)
 }
 
 func (c *copier) dir(fd int, name string, toFD int, to, rel string, st *hostfs.Stat, depth int) error {

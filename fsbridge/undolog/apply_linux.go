@@ -10,8 +10,6 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
@@ -252,7 +250,7 @@ func (e *engine) detach(d *node, fd int, name string, b *bind) error {
 			}
 			return unlink()
 		case err == nil && h.Dev != st.Dev && !e.across.noted[h.ID]: // killed before it was complete
-			if err := removeAll(context.Background(), x.fd, to); err != nil {
+			if err := hostfs.RemoveAll(context.Background(), x.fd, to, nil); err != nil {
 				return err
 			}
 		default:
@@ -293,26 +291,18 @@ func (e *engine) freshName(fd int) (string, error) {
 // move renames what is in the directory d of the tree. It never replaces
 // anything.
 func (e *engine) move(d *node, fd int, name string, toFD int, to string, st *hostfs.Stat) error {
-	rename := func() error { return renameNoReplace(fd, name, toFD, to) }
+	rename := func() error { return hostfs.RenameNew(fd, name, toFD, to) }
 	err := e.withAccess(d, rename)
-	if errors.Is(err, syscall.EACCES) && st != nil && st.IsDir() && st.Mode&0o700 != 0o700 {
-		if err = hostfs.ChmodAt(fd, name, st.Mode|0o700); err == nil {
-			if err = rename(); err == nil {
-				return hostfs.ChmodAt(toFD, to, st.Mode)
-			}
-			_ = hostfs.ChmodAt(fd, name, st.Mode)
-		}
+	if !errors.Is(err, syscall.EACCES) || st == nil || !st.IsDir() {
+		return err
 	}
-	return err
-}
-
-func renameNoReplace(fd int, name string, toFD int, to string) error {
-	err := hostfs.RenameAt(fd, name, toFD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, syscall.EINVAL) { // a file system without the flag
-		if _, serr := hostfs.StatAt(toFD, to); serr == nil {
-			return syscall.EEXIST
-		}
-		err = hostfs.RenameAt(fd, name, toFD, to, 0)
+	was, given, err := hostfs.AllowAt(fd, name, 0o700, rename)
+	switch {
+	case !given:
+		return err
+	case err != nil:
+		_ = hostfs.ChmodAt(fd, name, was)
+		return err
 	}
-	return err
+	return hostfs.ChmodAt(toFD, to, was)
 }

@@ -54,12 +54,11 @@ func (e *engine) contentOf(n *node) error {
 // openForce opens a regular file of ours even where its mode forbids it. The
 // metadata phase puts the mode right.
 func openForce(at entry, flags int, want *hostfs.Stat) (int, error) {
-	fd, err := hostfs.OpenAt(at.fd, at.name, flags|unix.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.EACCES) {
-		if err = hostfs.ChmodAt(at.fd, at.name, want.Mode|0o600); err == nil {
-			fd, err = hostfs.OpenAt(at.fd, at.name, flags|unix.O_NONBLOCK, 0)
-		}
-	}
+	fd := -1
+	_, _, err := hostfs.AllowAt(at.fd, at.name, 0o600, func() (err error) {
+		fd, err = hostfs.OpenAt(at.fd, at.name, flags|unix.O_NONBLOCK, 0)
+		return err
+	})
 	if err != nil {
 		return -1, err
 	}
@@ -219,16 +218,7 @@ func (e *engine) setXattrs(fd int, want []hostfs.Xattr) error {
 		return nil
 	}
 	try := func(f func() error) error {
-		err := f()
-		if errors.Is(err, syscall.EACCES) { // user.* needs a writable file
-			st, serr := hostfs.StatFD(fd)
-			if serr != nil {
-				return serr
-			}
-			if err = hostfs.ChmodFD(fd, st.Mode|0o600); err == nil {
-				err = f()
-			}
-		}
+		_, _, err := hostfs.AllowFD(fd, 0o600, f) // user.* needs a writable file
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EOPNOTSUPP) {
 			return nil
 		}

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -29,7 +27,7 @@ func (e *engine) makeAll(ctx context.Context) error {
 	}
 	var failed atomic.Bool
 	ids, errs := make([][]hostfs.ID, len(runs)), make([]error, len(runs))
-	each(len(runs), func(i int) {
+	hostfs.Each(len(runs), func(i int) {
 		if failed.Load() {
 			return
 		}
@@ -54,7 +52,7 @@ func (e *engine) makeAll(ctx context.Context) error {
 // before anything of it becomes visible. It may run on any goroutine.
 func (e *engine) makeSome(run []*node) ([]hostfs.ID, error) {
 	// The cache of open directories is not for workers.
-	fd, err := openSubdir(e.hold, shardName(run[0].Obj), true)
+	fd, err := hostfs.OpenSubdir(e.hold, shardName(run[0].Obj), true)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +90,7 @@ func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID
 	fd, err := e.makeInode(n, dirfd, name, inside)
 	if errors.Is(err, syscall.EEXIST) { // half made before we were killed
 		*inside = (*inside)[:first]
-		if err = removeAll(context.Background(), dirfd, name); err == nil {
+		if err = hostfs.RemoveAll(context.Background(), dirfd, name, nil); err == nil {
 			fd, err = e.makeInode(n, dirfd, name, inside)
 		}
 	}
@@ -113,43 +111,23 @@ func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID
 
 // makeInode makes n with its content and returns a descriptor of it.
 func (e *engine) makeInode(n *node, dirfd int, name string, inside *[]madeRecord) (fd int, err error) {
-	switch n.typ {
-	case unix.S_IFREG:
-		return e.makeFile(n, dirfd, name)
-	case unix.S_IFDIR:
-		if err = hostfs.MkdirAt(dirfd, name, 0o700); err == nil && e.inPack(n.Obj) {
-			err = e.unpackInside(e.pack.roots[n.Obj], dirfd, name, inside)
+	return hostfs.MakeAt(dirfd, name, n.typ|n.Meta.Mode&0o777, n.Meta.Target, func(fd int) error {
+		if n.isDir() {
+			if e.inPack(n.Obj) {
+				return e.unpackInside(e.pack.roots[n.Obj], fd, inside)
+			}
+			return nil
 		}
-	case unix.S_IFLNK:
-		err = hostfs.SymlinkAt(n.Meta.Target, dirfd, name)
-	default:
-		err = hostfs.MknodAt(dirfd, name, n.typ|0o600)
-	}
-	if err != nil {
-		return -1, err
-	}
-	return hostfs.OpenAt(dirfd, name, unix.O_PATH, 0)
-}
-
-func (e *engine) makeFile(n *node, dirfd int, name string) (int, error) {
-	fd, err := hostfs.OpenAt(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, n.Meta.Mode&0o777)
-	if err != nil {
-		return -1, err
-	}
-	rest := true
-	if e.inPack(n.Obj) { // as it was when it was removed
-		p := e.pack.node(n.Obj)
-		err = e.unpackFile(p, fd)
-		rest = n.content || p.Meta.Size != n.Meta.Size
-	}
-	if err == nil && rest {
-		err = e.putContent(n, fd)
-	}
-	if err != nil {
-		_ = hostfs.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+		if !e.inPack(n.Obj) {
+			return e.putContent(n, fd)
+		}
+		p := e.pack.node(n.Obj) // as it was when it was removed
+		err := e.unpackFile(p, fd)
+		if err == nil && (n.content || p.Meta.Size != n.Meta.Size) {
+			err = e.putContent(n, fd)
+		}
+		return err
+	})
 }
 
 // writeMade appends to the file "made". It may run on any goroutine.
@@ -159,12 +137,8 @@ func (e *engine) writeMade(buf []byte) error {
 	}
 	e.madeMu.Lock()
 	defer e.madeMu.Unlock()
-	for len(buf) > 0 {
-		n, err := unix.Write(e.made, buf)
-		if err != nil {
-			return fmt.Errorf("note numbers: %w", err)
-		}
-		buf = buf[n:]
+	if err := hostfs.WriteFull(e.made, buf); err != nil {
+		return fmt.Errorf("note numbers: %w", err)
 	}
 	return nil
 }
@@ -295,15 +269,14 @@ func (e *engine) put(n, d *node, from entry, fd int, name string) error {
 		}
 		return hostfs.LinkAt(from.fd, from.name, fd, name)
 	}
-	err := renameNoReplace(from.fd, from.name, fd, name)
-	if errors.Is(err, syscall.EACCES) && n.isDir() {
-		st, serr := hostfs.StatAt(from.fd, from.name)
-		if serr == nil && st.Mode&0o700 != 0o700 { // the metadata phase puts it right
-			if err = hostfs.ChmodAt(from.fd, from.name, st.Mode|0o700); err == nil {
-				n.dirty = true
-				err = renameNoReplace(from.fd, from.name, fd, name)
-			}
-		}
+	rename := func() error { return hostfs.RenameNew(from.fd, from.name, fd, name) }
+	var err error
+	if n.isDir() {
+		var given bool
+		_, given, err = hostfs.AllowAt(from.fd, from.name, 0o700, rename)
+		n.dirty = n.dirty || given // the metadata phase puts it right
+	} else {
+		err = rename()
 	}
 	if errors.Is(err, syscall.EXDEV) {
 		err = e.attachByCopy(n, d, from, fd, name)

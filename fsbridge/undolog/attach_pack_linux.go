@@ -29,19 +29,10 @@ func (e *engine) unpackFile(n *packNode, fd int) error {
 }
 
 // unpackInside makes everything that was in the packed directory node i, which
-// is name below dirfd now, and adds the numbers that it got to made.
-func (e *engine) unpackInside(i int, dirfd int, name string, made *[]madeRecord) error {
-	kids := e.pack.kids[i]
-	if len(kids) == 0 {
-		return nil
-	}
-	fd, err := hostfs.OpenDirPathAt(dirfd, name)
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
-	for _, k := range kids {
-		if err := e.unpackNode(k, fd, made); err != nil {
+// is open as dirfd now, and adds the numbers that it got to made.
+func (e *engine) unpackInside(i int, dirfd int, made *[]madeRecord) error {
+	for _, k := range e.pack.kids[i] {
+		if err := e.unpackNode(k, dirfd, made); err != nil {
 			return err
 		}
 	}
@@ -54,27 +45,12 @@ func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
 		return e.linkUnpacked(p, dirfd)
 	}
 	n := &node{objectRecord: &objectRecord{Name: p.Name, ID: p.ID, Meta: p.Meta}, typ: p.Meta.Mode & unix.S_IFMT}
-	var err error
-	switch n.typ {
-	case unix.S_IFDIR:
-		if err = hostfs.MkdirAt(dirfd, p.Name, 0o700); err == nil {
-			err = e.unpackInside(k, dirfd, p.Name, made)
+	fd, err := hostfs.MakeAt(dirfd, p.Name, n.typ|0o600, p.Meta.Target, func(fd int) error {
+		if n.isDir() {
+			return e.unpackInside(k, fd, made)
 		}
-	case unix.S_IFLNK:
-		err = hostfs.SymlinkAt(p.Meta.Target, dirfd, p.Name)
-	case unix.S_IFREG:
-		var fd int
-		if fd, err = hostfs.OpenAt(dirfd, p.Name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600); err == nil {
-			err = e.unpackFile(p, fd)
-			_ = hostfs.Close(fd)
-		}
-	default:
-		err = hostfs.MknodAt(dirfd, p.Name, n.typ|0o600)
-	}
-	if err != nil {
-		return err
-	}
-	fd, err := hostfs.OpenAt(dirfd, p.Name, unix.O_PATH, 0)
+		return e.unpackFile(p, fd)
+	})
 	if err != nil {
 		return err
 	}

@@ -311,7 +311,7 @@ func (s *openStep) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 	if typ == unix.S_IFLNK { // none that we could set back
 		return nil, nil
 	}
-	xs, err := hostfs.AllXattrsAfter(fd, func() error { return errors.Join(s.flush(), s.w.sync()) }) // its mode
+	xs, err := hostfs.AllXattrsAfter(fd, s.journaled) // its mode
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[objID]bool, error)
 }
 
 func (d *stepDir) eachRetainedOrigin(f func(seq uint64, obj objID)) error {
-	fd, err := openRegular(d.fd, "journal")
+	fd, err := hostfs.OpenRegular(d.fd, "journal")
 	if err != nil {
 		return err
 	}
@@ -286,12 +286,8 @@ func (l *Log) removePacked(ctx context.Context, dirfd int, p *stepPack, blobs []
 // removeBlob removes one adopted inode; of a directory never a part only.
 func (l *Log) removeBlob(sub int, b adoptedBlob) error {
 	if b.stat.IsDir() {
-		err := l.discardDir(sub, blobName(b.obj))
-		if errors.Is(err, unix.EACCES) { // one that its owner may not write to cannot be moved; the records have its mode
-			if err = hostfs.ChmodAt(sub, blobName(b.obj), b.stat.Mode|0o700); err == nil {
-				err = l.discardDir(sub, blobName(b.obj))
-			}
-		}
+		// One that its owner may not write to cannot be moved; the records have its mode.
+		_, _, err := hostfs.AllowAt(sub, blobName(b.obj), 0o700, func() error { return l.discardDir(sub, blobName(b.obj)) })
 		return err
 	}
 	if err := faultPoint("pack.unlink"); err != nil {
@@ -324,33 +320,10 @@ func (l *Log) noteCompressed(e *stepEntry, dirfd int) error {
 
 // diskUsage sums what the files below dirfd occupy, in bytes.
 func diskUsage(dirfd int) (total int64, err error) {
-	fd, err := hostfs.OpenBeneath(dirfd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return 0, err
-	}
-	defer hostfs.Close(fd)
-	entries, err := hostfs.ReadDir(fd)
-	if err != nil {
-		return 0, err
-	}
-	for _, e := range entries {
-		st, err := hostfs.StatAt(fd, e.Name)
-		if err != nil {
-			return 0, err
-		}
+	err = hostfs.Walk(dirfd, maxCopyDepth, func(fd int, _ string, d *hostfs.Dirent) error {
+		st, err := hostfs.StatAt(fd, d.Name)
 		total += st.Blocks * 512
-		if !st.IsDir() {
-			continue
-		}
-		sub, err := hostfs.OpenDirPathAt(fd, e.Name)
-		if err != nil {
-			continue
-		}
-		n, err := diskUsage(sub)
-		_ = hostfs.Close(sub)
-		if err == nil {
-			total += n
-		}
-	}
-	return total, nil
+		return err
+	})
+	return total, err
 }

@@ -121,16 +121,13 @@ func (s *openStep) reader(so *stepObj, o *fsbridge.Object) (r *openReader, done 
 		}
 		_ = hostfs.Close(r.fd)
 	}
-	fd, restore, err := s.openReadable(so, o)
+	fd, err := s.openReadable(so, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	r = &openReader{so, fd, s.contentWriter(so.id)}
 	if st, err := hostfs.StatFD(fd); err == nil {
 		r.w.dense = st.Blocks*512 >= st.Size
-	}
-	if restore != nil {
-		return r, func() { restore(); _ = hostfs.Close(fd) }, nil
 	}
 	return r, func() {
 		if so.content.extents == nil { // all of it is captured
@@ -184,32 +181,18 @@ func (s *openStep) captureMissing(w *contentWriter, fd int, e *fsbridge.Extents,
 }
 
 // openReadable opens so for reading. Where our own file denies it to us, it
-// makes it readable for that moment, and restore, else nil, undoes that.
-func (s *openStep) openReadable(so *stepObj, o *fsbridge.Object) (fd int, restore func(), err error) {
-	fd, err = s.openObject(so, o, unix.O_RDONLY)
-	if err == nil || !errors.Is(err, unix.EACCES) {
-		return fd, nil, err
+// makes it readable for that moment.
+func (s *openStep) openReadable(so *stepObj, o *fsbridge.Object) (int, error) {
+	fd, err := s.openObject(so, o, unix.O_RDONLY)
+	if !errors.Is(err, unix.EACCES) {
+		return fd, err
 	}
 	path, perr := s.openObject(so, o, unix.O_PATH)
 	if perr != nil {
-		return -1, nil, err
+		return -1, perr
 	}
 	defer hostfs.Close(path)
-	st, perr := hostfs.StatFD(path)
-	if perr != nil {
-		return -1, nil, err
-	}
-	if perr := s.w.sync(); perr != nil { // its mode is in the journal
-		return -1, nil, perr
-	}
-	if perr := hostfs.ChmodFD(path, st.Mode&0o7777|0o400); perr != nil {
-		return -1, nil, err
-	}
-	if fd, err = hostfs.ReopenFD(path, unix.O_RDONLY); err != nil {
-		_ = hostfs.ChmodFD(path, st.Mode&0o7777)
-		return -1, nil, err
-	}
-	return fd, func() { _ = hostfs.ChmodFD(fd, st.Mode&0o7777) }, nil
+	return hostfs.ReopenLent(path, unix.O_RDONLY, s.w.sync) // its mode is in the journal
 }
 
 // contentWriter writes content records of one object.
@@ -245,21 +228,12 @@ func (l *Log) newContentWriter(w *recordWriter, dir *stepDir, obj objID) *conten
 func (c *contentWriter) whole(fd int, size int64) error {
 	if size > chunkBytes && c.clone != nil && c.clone() {
 		err := c.reflink(fd, size)
-		if err == nil || !cannotClone(err) {
+		if err == nil || !hostfs.CannotClone(err) {
 			return err
 		}
 		c.cant()
 	}
 	return c.data(fd, 0, size)
-}
-
-func cannotClone(err error) bool {
-	for _, e := range []error{unix.EOPNOTSUPP, unix.EXDEV, unix.EINVAL, unix.ENOTTY, unix.EPERM, unix.ETXTBSY, unix.ENOSYS} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }
 
 func (c *contentWriter) reflink(fd int, size int64) error {

@@ -163,7 +163,7 @@ func ReadOwner(dir string) (Owner, error) {
 		return Owner{}, err
 	}
 	defer r.Close()
-	b, err := readSmall(r.FD(), "lock", 64<<10)
+	b, err := hostfs.ReadSmall(r.FD(), "lock", 64<<10)
 	if err != nil {
 		return Owner{}, err
 	}
@@ -174,50 +174,15 @@ func ReadOwner(dir string) (Owner, error) {
 	return o, nil
 }
 
-// readSmall reads a regular file of at most limit bytes.
-func readSmall(dirfd int, name string, limit int64) ([]byte, error) {
-	fd, err := openRegular(dirfd, name)
-	if err != nil {
-		return nil, err
-	}
-	defer hostfs.Close(fd)
-	st, err := hostfs.StatFD(fd)
-	if err != nil {
-		return nil, err
-	}
-	if st.Size > limit {
-		return nil, fmt.Errorf("%s is too large: %d bytes", name, st.Size)
-	}
-	buf := make([]byte, st.Size)
-	n, err := hostfs.PreadFull(fd, buf, 0)
-	return buf[:n], err
-}
-
-// writeFile writes a whole file under a temporary name and renames it, so that
-// it is there completely or not at all.
+// writeFile is [hostfs.ReplaceFile] with a kill point.
 func writeFile(dirfd int, name string, data []byte) error {
-	tmp := name + ".new"
-	fd, err := hostfs.OpenAt(dirfd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	err = faultPoint("file." + name)
-	if err == nil {
-		err = hostfs.PwriteFull(fd, data, 0)
-	}
-	if err = errors.Join(err, hostfs.Close(fd)); err == nil {
-		err = hostfs.RenameAt(dirfd, tmp, dirfd, name, 0)
-	}
-	if err != nil {
-		_ = hostfs.UnlinkAt(dirfd, tmp)
-	}
-	return err
+	return hostfs.ReplaceFile(dirfd, name, data, func() error { return faultPoint("file." + name) })
 }
 
 // checkVersion reads the version file, and writes it into a directory that is
 // new.
 func checkVersion(dir *hostfs.Root) error {
-	b, err := readSmall(dir.FD(), "version", 64)
+	b, err := hostfs.ReadSmall(dir.FD(), "version", 64)
 	if errors.Is(err, unix.ENOENT) {
 		for _, name := range []string{"wal", "steps", "redo"} {
 			if _, err := hostfs.StatAt(dir.FD(), name); err == nil {
@@ -263,7 +228,7 @@ func Discard(ctx context.Context, dir string) error {
 	}
 	defer hostfs.Close(lock)
 	for _, name := range logNames { // version last: until then it is a mismatch
-		if err := removeAll(ctx, r.FD(), name); err != nil {
+		if err := hostfs.RemoveAll(ctx, r.FD(), name, nil); err != nil {
 			return unusable(dir, err)
 		}
 	}

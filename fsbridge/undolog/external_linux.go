@@ -57,7 +57,7 @@ func (l *Log) openStamps() error {
 	f := &stampsFile{dir: dirfd, fd: fd}
 	t := newStampTable(l.root.ID(), f)
 	t.coarse = coarseCtime(l.root.FD())
-	content, err := readSmall(dirfd, "stamps", maxStampsFile)
+	content, err := hostfs.ReadSmall(dirfd, "stamps", maxStampsFile)
 	if err == nil {
 		f.size, err = t.load(content)
 		t.size = f.size
@@ -122,7 +122,7 @@ func (l *Log) barriers() []Barrier {
 // touchedBy reads from the journal of the step directory behind dirfd what the
 // step touched, in one pass and without keeping the records.
 func touchedBy(dirfd int) (*touched, error) {
-	fd, err := openRegular(dirfd, "journal")
+	fd, err := hostfs.OpenRegular(dirfd, "journal")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

@@ -82,7 +82,7 @@ const maxFollowed = 8
 // follow starts followers. Wait for them.
 func (e *engine) follow() *follower {
 	f := &follower{e: e, jobs: make(chan *followed, maxFollowed), looks: map[hostfs.ID]*look{}}
-	for range workers() {
+	for range hostfs.Workers() {
 		f.ended.Go(f.work)
 	}
 	return f

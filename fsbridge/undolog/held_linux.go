@@ -3,8 +3,6 @@ package undolog
 import (
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -88,31 +86,11 @@ func (h *heldLinks) close() {
 // have several. What cannot be read is left out.
 func countLinks(dirfd int) map[hostfs.ID]int {
 	counts := map[hostfs.ID]int{}
-	root, err := hostfs.OpenBeneath(dirfd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return counts
-	}
-	countIn(root, 0, counts)
-	return counts
-}
-
-// countIn takes fd over.
-func countIn(fd, depth int, counts map[hostfs.ID]int) {
-	defer hostfs.Close(fd)
-	entries, err := hostfs.ReadDir(fd)
-	if err != nil || depth > maxCopyDepth {
-		return
-	}
-	for _, x := range entries {
-		st, err := hostfs.StatAt(fd, x.Name)
-		switch {
-		case err != nil:
-		case st.IsDir():
-			if sub, err := hostfs.OpenDirAt(fd, x.Name); err == nil {
-				countIn(sub, depth+1, counts)
-			}
-		case st.Nlink > 1:
+	_ = hostfs.Walk(dirfd, maxCopyDepth, func(fd int, _ string, d *hostfs.Dirent) error {
+		if st, err := hostfs.StatAt(fd, d.Name); err == nil && st.Nlink > 1 && !st.IsDir() {
 			counts[st.ID]++
 		}
-	}
+		return nil
+	})
+	return counts
 }

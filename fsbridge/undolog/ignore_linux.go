@@ -109,7 +109,7 @@ func readIgnoreFile(dir *fsbridge.Object, path []string) []gitignore.Pattern {
 		return nil
 	}
 	defer hostfs.Close(fd)
-	b, err := readSmall(fd, ".gitignore", maxIgnoreFile)
+	b, err := hostfs.ReadSmall(fd, ".gitignore", maxIgnoreFile)
 	if err != nil {
 		return nil
 	}

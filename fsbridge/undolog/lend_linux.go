@@ -107,7 +107,7 @@ func (l *Log) noteLent(line []byte) error {
 		return err
 	}
 	defer hostfs.Close(wal)
-	dir, err := openSubdir(wal, rollbackNew, true)
+	dir, err := hostfs.OpenSubdir(wal, rollbackNew, true)
 	if err != nil {
 		return err
 	}
@@ -117,12 +117,8 @@ func (l *Log) noteLent(line []byte) error {
 		return err
 	}
 	defer hostfs.Close(fd)
-	for rest := line; len(rest) > 0; {
-		n, err := unix.Write(fd, rest)
-		if err != nil {
-			return err
-		}
-		rest = rest[n:]
+	if err := hostfs.WriteFull(fd, line); err != nil {
+		return err
 	}
 	if l.o.Durability != DurabilityPower {
 		return nil
@@ -146,7 +142,7 @@ func (l *Log) takeBack() error {
 		return err
 	}
 	defer hostfs.Close(dir)
-	b, err := readSmall(dir, lentName, maxLent)
+	b, err := hostfs.ReadSmall(dir, lentName, maxLent)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

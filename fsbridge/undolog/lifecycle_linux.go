@@ -85,7 +85,7 @@ func (l *Log) loadEntries(parent string) ([]*stepEntry, error) {
 // loadEntry reads a summary; if it is damaged, what the journal's first record
 // tells.
 func loadEntry(dir *stepDir, id StepID) Entry {
-	b, err := readSmall(dir.fd, "summary.json", maxSummary)
+	b, err := hostfs.ReadSmall(dir.fd, "summary.json", maxSummary)
 	var e Entry
 	if err == nil {
 		if e, err = decodeSummary(b); err == nil && e.StepID != id {
@@ -128,7 +128,7 @@ func entryOf(rec *stepRecord) Entry {
 
 // readStepRecord returns the first record of a journal.
 func readStepRecord(dirfd int) (*stepRecord, error) {
-	fd, err := openRegular(dirfd, "journal")
+	fd, err := hostfs.OpenRegular(dirfd, "journal")
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func writePaths(dirfd int, list []Affected) error {
 
 // readPaths calls f for each affected path of the step directory behind dirfd.
 func readPaths(dirfd int, f func(Affected) error) error {
-	fd, err := openRegular(dirfd, "paths")
+	fd, err := hostfs.OpenRegular(dirfd, "paths")
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

@@ -252,7 +252,7 @@ func (e *engine) locateOlder(n *node) {
 	where := place{kind: inOlder}
 	if st.IsDir() && st.ID != n.ID {
 		var inside string
-		if inside, st, err = findBelow(at.fd, at.name, n.ID, 0); err != nil || inside == "" {
+		if inside, st, err = findBelow(at.fd, at.name, n.ID); err != nil || inside == "" {
 			return
 		}
 		where.name = at.name + "/" + inside

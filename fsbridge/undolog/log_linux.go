@@ -152,7 +152,7 @@ func (l *Log) open() (err error) {
 		return err
 	}
 	for _, name := range []string{"wal", "steps", "redo", "trash"} {
-		fd, err := openSubdir(l.dir.FD(), name, true)
+		fd, err := hostfs.OpenSubdir(l.dir.FD(), name, true)
 		if err != nil {
 			return unusable(l.o.Dir, err)
 		}

@@ -262,10 +262,11 @@ func (s *openStep) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) 
 		fd, err = hostfs.OpenVerified(dirfd, name, id, flags)
 	}
 	if errors.Is(err, unix.EACCES) {
-		if err := errors.Join(s.flush(), s.w.sync()); err != nil { // its mode
-			return -1, err
+		var path int
+		if path, err = hostfs.OpenVerified(dirfd, name, id, unix.O_PATH|unix.O_DIRECTORY); err == nil {
+			fd, err = hostfs.ReopenLent(path, flags, s.journaled)
+			_ = hostfs.Close(path)
 		}
-		return openUnreadableDir(dirfd, name, id)
 	}
 	if err != nil {
 		return -1, err
@@ -273,29 +274,9 @@ func (s *openStep) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) 
 	return fd, checkEmpty(fd)
 }
 
-// openUnreadableDir opens a directory of ours that denies us reading.
-func openUnreadableDir(dirfd int, name string, id hostfs.ID) (int, error) {
-	path, err := hostfs.OpenVerified(dirfd, name, id, unix.O_PATH|unix.O_DIRECTORY)
-	if err != nil {
-		return -1, err
-	}
-	defer hostfs.Close(path)
-	st, err := hostfs.StatFD(path)
-	if err != nil {
-		return -1, err
-	}
-	if err := hostfs.ChmodFD(path, st.Mode&0o7777|0o400); err != nil {
-		return -1, err
-	}
-	fd, err := hostfs.ReopenFD(path, unix.O_RDONLY|unix.O_DIRECTORY)
-	if cerr := hostfs.ChmodFD(path, st.Mode&0o7777); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return -1, err
-	}
-	return fd, checkEmpty(fd)
-}
+// journaled returns when the batch is as safe as is promised: what a record in it
+// tells of, such as a mode, may be changed then. s.mu is held.
+func (s *openStep) journaled() error { return errors.Join(s.flush(), s.w.sync()) }
 
 func checkEmpty(fd int) error {
 	empty, err := hostfs.IsEmptyDir(fd)
@@ -411,14 +392,11 @@ func (s *openStep) free(so *stepObj, o *fsbridge.Object) error {
 func (s *openStep) captureRest(so *stepObj, o *fsbridge.Object) error {
 	c := so.content
 	if c.extents == nil {
-		fd, restore, err := s.openReadable(so, o)
+		fd, err := s.openReadable(so, o)
 		if err != nil {
 			return err
 		}
 		defer hostfs.Close(fd)
-		if restore != nil {
-			defer restore()
-		}
 		if err := s.contentWriter(so.id).whole(fd, c.size); err != nil {
 			return err
 		}

@@ -359,7 +359,7 @@ type stepPack struct {
 // openPack opens the pack of the step directory behind dirfd. A step without
 // one gives nil and no error; a damaged one an error wrapping [ErrDamaged].
 func openPack(dirfd int) (*stepPack, error) {
-	fd, err := openRegular(dirfd, "pack")
+	fd, err := hostfs.OpenRegular(dirfd, "pack")
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}

@@ -168,7 +168,7 @@ func newPackReader(r io.ReaderAt, size int64) (*packReader, error) {
 		return nil, fmt.Errorf("%w: wrong checksum of the index", errPack)
 	}
 	// Every frame has a sum of our own, which takes a tenth of the time of theirs.
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(workers()), zstd.WithDecoderMaxMemory(packIndexMax), zstd.IgnoreChecksum(true))
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(hostfs.Workers()), zstd.WithDecoderMaxMemory(packIndexMax), zstd.IgnoreChecksum(true))
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (l *Log) resumeTask(ctx context.Context) (*task, *outcome, error) {
 	}
 	defer hostfs.Close(roll)
 	var t task
-	b, err := readSmall(roll, "plan", 1<<20)
+	b, err := hostfs.ReadSmall(roll, "plan", 1<<20)
 	if err == nil {
 		err = json.Unmarshal(b, &t)
 	}

@@ -60,7 +60,7 @@ func appendMade(b []byte, r madeRecord) []byte {
 // readMade reads the file "made" of a step directory; what is torn or damaged
 // ends it. A missing file is empty.
 func readMade(dirfd int) ([]madeRecord, error) {
-	b, err := readSmall(dirfd, "made", madeSize*maxMade)
+	b, err := hostfs.ReadSmall(dirfd, "made", madeSize*maxMade)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
@@ -102,7 +102,7 @@ func (r *remapRecord) append(b []byte) []byte {
 
 // readRemap reads the file "remap"; a damaged record ends it.
 func (l *Log) readRemap() ([]remapRecord, error) {
-	b, err := readSmall(l.dir.FD(), "remap", remapSize*maxMade)
+	b, err := hostfs.ReadSmall(l.dir.FD(), "remap", remapSize*maxMade)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}

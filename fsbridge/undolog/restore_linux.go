@@ -124,7 +124,7 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 	}
 	step := stepRecord{ID: id, Seq: seq, StartedAt: l.now(), Type: TypeAPI,
 		Command: fmt.Sprintf("restore %s --step %d", o.Path, o.Step)}
-	fd, err := openSubdir(wal, rollbackNew, true)
+	fd, err := hostfs.OpenSubdir(wal, rollbackNew, true)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 			_ = l.discardDir(wal, rollbackNew)
 		}
 	}()
-	tfd, err := openSubdir(fd, "target", true)
+	tfd, err := hostfs.OpenSubdir(fd, "target", true)
 	if err != nil {
 		return nil, err
 	}
@@ -470,23 +470,12 @@ func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (objID, erro
 }
 
 func (w *pastWriter) copyOne(t *thing, n *node, dir int, name string, xattrs []hostfs.Xattr, has bool) (st hostfs.Stat, err error) {
-	switch t.typ {
-	case unix.S_IFDIR:
-		err = hostfs.MkdirAt(dir, name, 0o700)
-	case unix.S_IFLNK:
-		err = hostfs.SymlinkAt(n.Meta.Target, dir, name)
-	case unix.S_IFREG:
-		var fd int
-		if fd, err = hostfs.OpenAt(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600); err == nil {
-			err = errors.Join(w.v.writeBase(t, fd), w.v.writePast(t, fd), hostfs.Close(fd))
+	fd, err := hostfs.MakeAt(dir, name, t.typ|0o600, n.Meta.Target, func(fd int) error {
+		if t.typ == unix.S_IFDIR {
+			return nil
 		}
-	default:
-		err = hostfs.MknodAt(dir, name, t.typ|0o600)
-	}
-	if err != nil {
-		return st, err
-	}
-	fd, err := hostfs.OpenAt(dir, name, unix.O_PATH, 0)
+		return errors.Join(w.v.writeBase(t, fd), w.v.writePast(t, fd))
+	})
 	if err != nil {
 		return st, err
 	}

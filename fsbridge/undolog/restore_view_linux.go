@@ -424,7 +424,7 @@ func (v *pastView) writeBase(t *thing, out int) error {
 		return err
 	}
 	defer done()
-	in, err := openRegular(at.fd, at.name)
+	in, err := hostfs.OpenRegular(at.fd, at.name)
 	if err != nil {
 		return err
 	}
@@ -433,7 +433,7 @@ func (v *pastView) writeBase(t *thing, out int) error {
 	if err != nil {
 		return err
 	}
-	return copyData(in, out, st.Size)
+	return hostfs.CopyData(out, in, st.Size)
 }
 
 // writePast puts over it what the layers captured, newest first.

@@ -242,7 +242,7 @@ func (l *Log) prepare(e *engine, dir *stepDir, t *task, more func(fd int) error)
 		return err
 	}
 	defer hostfs.Close(wal)
-	fd, err := openSubdir(wal, rollbackNew, true)
+	fd, err := hostfs.OpenSubdir(wal, rollbackNew, true)
 	if err != nil {
 		return err
 	}
@@ -250,12 +250,12 @@ func (l *Log) prepare(e *engine, dir *stepDir, t *task, more func(fd int) error)
 	if t.Tick, err = l.ids.nextSeq(); err != nil {
 		return err
 	}
-	inv, err := openSubdir(fd, "inverse", true)
+	inv, err := hostfs.OpenSubdir(fd, "inverse", true)
 	if err != nil {
 		return err
 	}
 	e.inverse = inv
-	if e.hold, err = openSubdir(inv, "blobs", true); err != nil {
+	if e.hold, err = hostfs.OpenSubdir(inv, "blobs", true); err != nil {
 		return err
 	}
 	if e.made, err = hostfs.OpenAt(inv, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, 0o600); err != nil {

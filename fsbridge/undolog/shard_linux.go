@@ -1,10 +1,7 @@
 package undolog
 
 import (
-	"errors"
 	"strconv"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
@@ -40,7 +37,7 @@ func (d *stepDir) withBlobDir(obj objID, create bool, f func(fd int) error) erro
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.blobs < 0 {
-		fd, err := openSubdir(d.fd, "blobs", create)
+		fd, err := hostfs.OpenSubdir(d.fd, "blobs", create)
 		if err != nil {
 			return err
 		}
@@ -70,7 +67,7 @@ func (d *stepDir) openShard(n uint64, create bool) (int, error) {
 			return fd, nil
 		}
 	}
-	return openSubdir(d.blobs, nameOfShard(n), create)
+	return hostfs.OpenSubdir(d.blobs, nameOfShard(n), create)
 }
 
 // prepare begins to make shard n. d.mu is held.
@@ -82,7 +79,7 @@ func (d *stepDir) prepare(n uint64) {
 	c := &comingShard{n: n, made: make(chan int, 1)}
 	d.coming = c
 	work := func() {
-		fd, err := openSubdir(d.blobs, nameOfShard(n), true)
+		fd, err := hostfs.OpenSubdir(d.blobs, nameOfShard(n), true)
 		if err != nil { // whoever needs it is told
 			fd = -1
 		}
@@ -114,14 +111,4 @@ func (d *stepDir) dropComing() {
 		_ = hostfs.Close(fd)
 		_ = hostfs.RmdirAt(d.blobs, nameOfShard(c.n)) // unless something is in it
 	}
-}
-
-// openSubdir opens the directory name below dirfd, making it if asked to.
-func openSubdir(dirfd int, name string, create bool) (int, error) {
-	if create {
-		if err := hostfs.MkdirAt(dirfd, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-			return -1, err
-		}
-	}
-	return hostfs.OpenDirAt(dirfd, name)
 }

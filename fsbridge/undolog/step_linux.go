@@ -158,7 +158,7 @@ func (s *openStep) materialise() (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = removeAll(context.Background(), wal, walName)
+			_ = hostfs.RemoveAll(context.Background(), wal, walName, nil)
 		}
 	}()
 	if err := faultPoint("begin.mkdir"); err != nil {

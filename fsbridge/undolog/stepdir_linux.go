@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"sync"
 
@@ -61,28 +62,10 @@ func contentBlobName(obj objID, n uint32) string {
 func (d *stepDir) openContentBlob(obj objID, n uint32) (int, error) {
 	fd := -1
 	err := d.withBlobDir(obj, false, func(dir int) (err error) {
-		fd, err = openRegular(dir, contentBlobName(obj, n))
+		fd, err = hostfs.OpenRegular(dir, contentBlobName(obj, n))
 		return err
 	})
 	return fd, err
-}
-
-// openRegular opens a regular file for reading and refuses anything else,
-// without hanging on a FIFO.
-func openRegular(dirfd int, name string) (int, error) {
-	fd, err := hostfs.OpenAt(dirfd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return -1, err
-	}
-	st, err := hostfs.StatFD(fd)
-	if err == nil && !st.IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
-	}
-	if err != nil {
-		_ = hostfs.Close(fd)
-		return -1, err
-	}
-	return fd, nil
 }
 
 // fileReader reads a descriptor from an offset to an end.
@@ -120,7 +103,7 @@ func (d *stepDir) readContent(c *contentRecord) (*contentReader, error) {
 	case encHole:
 		return &contentReader{r: zeros{}, left: c.Len}, nil
 	case encRaw, encZstd:
-		fd, err := openRegular(d.fd, "journal")
+		fd, err := hostfs.OpenRegular(d.fd, "journal")
 		if err != nil {
 			return nil, err
 		}
@@ -251,7 +234,7 @@ func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (objID, error
 			continue
 		}
 		if deep {
-			if path, _, err := findBelow(fd, e.Name, id, 0); err == nil && path != "" {
+			if path, _, err := findBelow(fd, e.Name, id); err == nil && path != "" {
 				return objID(n), nil
 			}
 			continue
@@ -268,31 +251,25 @@ func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (objID, error
 
 // findBelow looks for the inode id inside name, if that is a directory. It
 // returns its path from there, or nothing.
-func findBelow(dirfd int, name string, id hostfs.ID, depth int) (path string, st hostfs.Stat, err error) {
+func findBelow(dirfd int, name string, id hostfs.ID) (found string, st hostfs.Stat, err error) {
 	fd, err := hostfs.OpenDirAt(dirfd, name)
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || depth > maxCopyDepth {
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return "", st, nil
 	}
 	if err != nil {
 		return "", st, err
 	}
 	defer hostfs.Close(fd)
-	entries, err := hostfs.ReadDir(fd)
-	if err != nil {
-		return "", st, err
-	}
-	for _, e := range entries {
-		if e.Ino == id.Ino {
-			if st, err := hostfs.StatAt(fd, e.Name); err == nil && st.ID == id {
-				return e.Name, st, nil
-			}
+	err = hostfs.Walk(fd, maxCopyDepth, func(fd int, path string, d *hostfs.Dirent) error {
+		if d.Ino != id.Ino {
+			return nil
 		}
-		if e.Type != unix.DT_DIR && e.Type != unix.DT_UNKNOWN {
-			continue
+		now, err := hostfs.StatAt(fd, d.Name)
+		if err != nil || now.ID != id {
+			return nil
 		}
-		if path, st, err = findBelow(fd, e.Name, id, depth+1); err == nil && path != "" {
-			return e.Name + "/" + path, st, nil
-		}
-	}
-	return "", st, nil
+		found, st = path, now
+		return fs.SkipAll
+	})
+	return found, st, err
 }

@@ -3,113 +3,28 @@ package undolog
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// removeDepth is how many directories are open at once while a tree is
-// removed. What is deeper is moved up first.
-const removeDepth = 64
-
-// removeAll removes name below dirfd with everything in it, never following a
-// symlink. A name that does not exist is fine. A very deep tree is moved up in
-// pieces, under names of its own below dirfd.
-func removeAll(ctx context.Context, dirfd int, name string) error {
-	return removeTree(ctx, dirfd, name, nil, nil)
-}
-
-// removeTree is removeAll; linked (which may be nil) is called before and after
-// one of several names of a file is removed, with what the file is; held then counts one less,
-// unless it is nil: they are no names of the log's.
+// removeTree is [hostfs.RemoveAll] for what is the log's. linked (which may be
+// nil) is called before and after one of several names of a file is removed, with
+// what the file is; held then counts one less, unless it is nil: they are no names
+// of the log's.
 func removeTree(ctx context.Context, dirfd int, name string, linked func(st *hostfs.Stat, removed bool) error, held *heldLinks) error {
-	r := remover{ctx: ctx, top: dirfd, linked: linked, held: held}
-	err := r.remove(dirfd, name, 0)
-	for err == nil && len(r.later) > 0 {
-		name, r.later = r.later[0], r.later[1:]
-		err = r.remove(dirfd, name, 0)
-	}
-	return err
+	return hostfs.RemoveAll(ctx, dirfd, name, remover{linked, held}.unlink)
 }
 
 type remover struct {
-	ctx    context.Context
-	top    int
-	later  []string
-	n      int
 	linked func(st *hostfs.Stat, removed bool) error
 	held   *heldLinks
 }
 
-func (r *remover) remove(dirfd int, name string, depth int) error {
-	if err := r.ctx.Err(); err != nil {
-		return err
-	}
-	err := r.unlink(dirfd, name)
-	if err == nil || errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
-		return err
-	}
-	if err := hostfs.RmdirAt(dirfd, name); err == nil {
-		return nil // most adopted directories are empty
-	}
-	fd, err := hostfs.OpenDirAt(dirfd, name)
-	if errors.Is(err, unix.EACCES) { // an adopted directory keeps its mode
-		if err = hostfs.ChmodAt(dirfd, name, 0o700); err == nil {
-			fd, err = hostfs.OpenDirAt(dirfd, name)
-		}
-	}
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
-	if st, err := hostfs.StatFD(fd); err == nil && st.Mode&0o700 != 0o700 {
-		_ = hostfs.ChmodFD(fd, 0o700)
-	}
-	if depth >= removeDepth {
-		return r.moveUp(dirfd, name)
-	}
-	entries, err := hostfs.ReadDir(fd)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := r.remove(fd, e.Name, depth+1); err != nil {
-			return err
-		}
-	}
-	if err := hostfs.RmdirAt(dirfd, name); err != nil && !errors.Is(err, unix.ENOENT) {
-		return err
-	}
-	return nil
-}
-
-// moveUp takes a deep directory out of its tree, to be removed on its own.
-func (r *remover) moveUp(dirfd int, name string) error {
-	for {
-		r.n++
-		to := fmt.Sprintf("deep.%d", r.n)
-		err := hostfs.RenameAt(dirfd, name, r.top, to, unix.RENAME_NOREPLACE)
-		if errors.Is(err, unix.EEXIST) {
-			continue
-		}
-		if err == nil {
-			r.later = append(r.later, to)
-		}
-		return err
-	}
-}
-
 // unlink removes a name that is no directory. Removing one of several names of
 // a file changes its ctime, which must not look like an edit.
-func (r *remover) unlink(dirfd int, name string) error {
+func (r remover) unlink(dirfd int, name string) error {
 	if r.linked == nil {
 		return hostfs.UnlinkAt(dirfd, name)
 	}

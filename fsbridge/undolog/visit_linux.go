@@ -2,7 +2,6 @@ package undolog
 
 import (
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -10,27 +9,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
-
-// each calls f for 0 to n-1, on a few goroutines at once: the kernel serves
-// several directories side by side.
-func each(n int, f func(i int)) {
-	next := make(chan int, n)
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	var wg sync.WaitGroup
-	for range min(workers(), n) {
-		wg.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func workers() int { return min(max(2, runtime.GOMAXPROCS(0)), 4) }
 
 type seenDir struct {
 	id     hostfs.ID
@@ -63,7 +41,7 @@ type visitor struct {
 func (t *touched) visit(root *hostfs.Root, f func(*seenName) error) error {
 	v := &visitor{t: t, root: root, f: f, queue: []seenDir{{id: root.ID()}}, done: map[hostfs.ID]bool{}}
 	v.cond.L = &v.mu
-	each(workers(), func(int) { v.work() })
+	hostfs.Each(hostfs.Workers(), func(int) { v.work() })
 	return v.err
 }
 

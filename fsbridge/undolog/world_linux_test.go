@@ -85,7 +85,7 @@ func removeForTest(dir string) {
 	if err == nil {
 		entries, _ := hostfs.ReadDir(r.FD())
 		for _, e := range entries {
-			_ = removeAll(context.Background(), r.FD(), e.Name)
+			_ = hostfs.RemoveAll(context.Background(), r.FD(), e.Name, nil)
 		}
 		_ = r.Close()
 	}

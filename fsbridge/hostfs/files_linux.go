@@ -1,0 +1,189 @@
+package hostfs
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenSubdir opens the directory name below dirfd as [OpenDirAt] does. If create
+// is true, a missing one is made first, with mode 0700.
+func OpenSubdir(dirfd int, name string, create bool) (int, error) {
+	if create {
+		if err := MkdirAt(dirfd, name, 0o700); err != nil && !errors.Is(err, syscall.EEXIST) {
+			return -1, err
+		}
+	}
+	return OpenDirAt(dirfd, name)
+}
+
+// OpenRegular opens a regular file for reading. It refuses anything else, and
+// does not wait for the other end of a FIFO.
+func OpenRegular(dirfd int, name string) (int, error) {
+	fd, err := OpenAt(dirfd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	st, err := StatFD(fd)
+	if err == nil && !st.IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		_ = Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// ReadSmall reads a regular file of at most limit bytes. A larger one is an
+// error.
+func ReadSmall(dirfd int, name string, limit int64) ([]byte, error) {
+	fd, err := OpenRegular(dirfd, name)
+	if err != nil {
+		return nil, err
+	}
+	defer Close(fd)
+	st, err := StatFD(fd)
+	if err != nil {
+		return nil, err
+	}
+	if st.Size > limit {
+		return nil, fmt.Errorf("%s is too large: %d bytes", name, st.Size)
+	}
+	buf := make([]byte, st.Size)
+	n, err := PreadFull(fd, buf, 0)
+	return buf[:n], err
+}
+
+// ReplaceFile writes the file name below dirfd, with mode 0600. The data goes
+// into name + ".new", which is renamed: name is there with all of the data, or is
+// as it was. One writer at a time. If opened is not nil, it is called before the
+// data is written, and its error ends the call. The file is not synced.
+func ReplaceFile(dirfd int, name string, data []byte, opened func() error) error {
+	tmp := name + ".new"
+	fd, err := OpenAt(dirfd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if opened != nil {
+		err = opened()
+	}
+	if err == nil {
+		err = PwriteFull(fd, data, 0)
+	}
+	if err = errors.Join(err, Close(fd)); err == nil {
+		err = RenameAt(dirfd, tmp, dirfd, name, 0)
+	}
+	if err != nil {
+		_ = UnlinkAt(dirfd, tmp)
+	}
+	return err
+}
+
+// WriteFull writes all of buf at the descriptor's position, or at the end of a
+// file that is open with O_APPEND.
+func WriteFull(fd int, buf []byte) error {
+	for len(buf) > 0 {
+		n := 0
+		err := retry(func() (err error) { n, err = unix.Write(fd, buf); return err })
+		if err != nil {
+			return pathErr("write", "", err)
+		}
+		buf = buf[n:]
+	}
+	return nil
+}
+
+// RenameNew renames and never replaces anything (EEXIST). Where the file system
+// does not know RENAME_NOREPLACE it looks first, so that another process can
+// still come in between.
+func RenameNew(oldDir int, oldName string, newDir int, newName string) error {
+	err := RenameAt(oldDir, oldName, newDir, newName, unix.RENAME_NOREPLACE)
+	if errors.Is(err, syscall.EINVAL) {
+		if _, serr := StatAt(newDir, newName); serr == nil {
+			return linkErr("rename", oldName, newName, syscall.EEXIST)
+		}
+		err = RenameAt(oldDir, oldName, newDir, newName, 0)
+	}
+	return err
+}
+
+// MakeAt makes the inode name below dirfd and returns a descriptor of it, which
+// the caller closes: O_RDWR for a regular file, else O_PATH. mode has the type. A
+// regular file gets its permission bits; a directory gets 0700, so that it can be
+// filled, and everything else 0600. A symlink leads to target. If fill is not nil,
+// it is called with the descriptor of a regular file or a directory. EEXIST if
+// the name is taken; after another error what is half made is still there.
+func MakeAt(dirfd int, name string, mode uint32, target string, fill func(fd int) error) (int, error) {
+	flags, err := unix.O_PATH, error(nil)
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		flags = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL
+	case unix.S_IFDIR:
+		flags |= unix.O_DIRECTORY
+		err = MkdirAt(dirfd, name, 0o700)
+	case unix.S_IFLNK:
+		err, fill = SymlinkAt(target, dirfd, name), nil
+	default:
+		err, fill = MknodAt(dirfd, name, mode&unix.S_IFMT|0o600), nil
+	}
+	if err != nil {
+		return -1, err
+	}
+	fd, err := OpenAt(dirfd, name, flags, mode&0o777)
+	if err != nil || fill == nil {
+		return fd, err
+	}
+	if err := fill(fd); err != nil {
+		_ = Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// CannotClone tells whether err, which [CloneFD] returned, says that these two
+// files cannot share their extents: the caller copies them instead.
+func CannotClone(err error) bool {
+	for _, e := range []syscall.Errno{unix.EOPNOTSUPP, unix.EXDEV, unix.EINVAL, unix.ENOTTY, unix.EPERM, unix.ETXTBSY, unix.ENOSYS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// CopyData copies the first size bytes of src into the empty file dst: as a clone
+// where the file system can, and holes as holes. A source that is shorter gives a
+// hole at the end.
+func CopyData(dst, src int, size int64) error {
+	if size > 0 && CloneFD(dst, src) == nil {
+		return nil
+	}
+	if err := TruncateFD(dst, size); err != nil {
+		return err
+	}
+	buf := make([]byte, min(max(size, 1), 256<<10))
+	for off := int64(0); off < size; {
+		start, end, err := NextData(src, off, size)
+		if err != nil {
+			return err
+		}
+		for off = start; off < end; {
+			n, err := PreadFull(src, buf[:min(int64(len(buf)), end-off)], off)
+			if err != nil {
+				return err
+			}
+			if n == 0 { // it shrank meanwhile
+				return nil
+			}
+			if err := PwriteFull(dst, buf[:n], off); err != nil {
+				return err
+			}
+			off += int64(n)
+		}
+		off = end
+	}
+	return nil
+}
