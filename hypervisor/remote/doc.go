@@ -1,0 +1,4 @@
+// Package remote is what the runtimes share whose guests speak the control
+// channel (guest/control): running commands, and keeping the end of what a
+// guest's first process or console says.
+package remote
