@@ -318,12 +318,14 @@ func (l *Log) noteCompressed(e *stepEntry, dirfd int) error {
 	return nil
 }
 
-// diskUsage sums what the files below dirfd occupy, in bytes.
+// diskUsage sums what the files below dirfd occupy, in bytes. What an adopted
+// directory denies us is left out.
 func diskUsage(dirfd int) (total int64, err error) {
 	err = hostfs.Walk(dirfd, maxCopyDepth, func(fd int, _ string, d *hostfs.Dirent) error {
-		st, err := hostfs.StatAt(fd, d.Name)
-		total += st.Blocks * 512
-		return err
+		if st, err := hostfs.StatAt(fd, d.Name); err == nil {
+			total += st.Blocks * 512
+		}
+		return nil
 	})
 	return total, err
 }
