@@ -26,7 +26,7 @@ func (s *openStep) affected() []Affected {
 	if len(out) == 0 {
 		for _, d := range s.dirs {
 			if !d.is(objCreated) && d.alive() {
-				out = append(out, Affected{d.path(), true, true, "metadata", "dir"})
+				out = append(out, Affected{Path: d.path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: "dir"})
 			}
 		}
 	}
@@ -49,20 +49,20 @@ func (o *stepObj) changes(out []Affected) []Affected {
 		was, is := join(before, name), join(now, name)
 		if was != is && !o.is(objCreated) { // the directory itself moved
 			if t.old != nil {
-				out = append(out, Affected{was, true, false, lost(t.old), typeName(t.old.typ)})
+				out = append(out, Affected{Path: was, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: typeName(t.old.typ)})
 			}
 			if t.cur != nil && o.alive() {
-				out = append(out, Affected{is, false, true, gained(t.cur), typeName(t.cur.typ)})
+				out = append(out, Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: typeName(t.cur.typ)})
 			}
 			continue
 		}
 		switch {
 		case t.cur == nil:
-			out = append(out, Affected{is, true, false, lost(t.old), typeName(t.old.typ)})
+			out = append(out, Affected{Path: is, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: typeName(t.old.typ)})
 		case t.old == nil:
-			out = append(out, Affected{is, false, true, gained(t.cur), typeName(t.cur.typ)})
+			out = append(out, Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: typeName(t.cur.typ)})
 		default:
-			out = append(out, Affected{is, true, true, "replaced", typeName(t.cur.typ)})
+			out = append(out, Affected{Path: is, ExistedBefore: true, ExistsAfter: true, Change: "replaced", Type: typeName(t.cur.typ)})
 		}
 	}
 	return out
@@ -85,7 +85,7 @@ func gained(o *stepObj) string {
 // modification describes a change of content or metadata of an object that
 // still has a name that the bindings do not tell of.
 func (o *stepObj) modification() (Affected, bool) {
-	a := Affected{o.path(), true, true, "metadata", typeName(o.typ)}
+	a := Affected{Path: o.path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: typeName(o.typ)}
 	if o.is(objContent) {
 		a.Change = "modified"
 	}

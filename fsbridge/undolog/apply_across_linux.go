@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // Where the undo directory is on another file system than the folder (or a
@@ -99,7 +100,7 @@ func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) e
 	if err := hostfs.RenameNew(x.fd, c.to, x.fd, to); err != nil {
 		return err
 	}
-	if err := faultPoint("apply.copied"); err != nil {
+	if err := fault.Point("apply.copied"); err != nil {
 		return err
 	}
 	if to == x.name {
@@ -117,7 +118,7 @@ func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) e
 			}
 		}
 	}
-	err := faultPoint("apply.noted")
+	err := fault.Point("apply.noted")
 	if err == nil {
 		err = removeTree(context.Background(), fd, name, e.l.stamps.relink, nil)
 	}

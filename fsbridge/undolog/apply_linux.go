@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // engine makes the tree what one target says. It works by the actual state
@@ -221,7 +222,7 @@ func (e *engine) detach(d *node, fd int, name string, b *bind) error {
 		e.t.next++
 		e.strangers[st.ID] = id
 	}
-	if err := faultPoint("apply.detach"); err != nil {
+	if err := fault.Point("apply.detach"); err != nil {
 		return err
 	}
 	dir := st.IsDir()

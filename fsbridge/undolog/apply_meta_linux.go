@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // contentAll puts captured contents back into files that are there.
@@ -39,7 +40,7 @@ func (e *engine) contentOf(n *node) error {
 	if !n.content && st.Size == n.Meta.Size {
 		return nil
 	}
-	if err := faultPoint("apply.content"); err != nil {
+	if err := fault.Point("apply.content"); err != nil {
 		return err
 	}
 	fd, err := openForce(at, unix.O_RDWR, &st)
@@ -135,7 +136,7 @@ func (e *engine) metaAll(ctx context.Context) error {
 }
 
 func (e *engine) metaOf(n *node) error {
-	if err := faultPoint("apply.meta"); err != nil {
+	if err := fault.Point("apply.meta"); err != nil {
 		return err
 	}
 	xattrs := e.t.rec.Xattrs[n.Obj]

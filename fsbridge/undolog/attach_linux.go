@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // makeAll makes every object anew that is wanted and nowhere, complete, in
@@ -77,7 +78,7 @@ func (e *engine) makeSome(run []*node) ([]hostfs.ID, error) {
 // makeOne makes n under its temporary name and returns its number; inside takes
 // in what is in it.
 func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID, err error) {
-	if err := faultPoint("apply.make"); err != nil {
+	if err := fault.Point("apply.make"); err != nil {
 		return id, err
 	}
 	xattrs, has := e.t.rec.Xattrs[n.Obj]
@@ -132,7 +133,7 @@ func (e *engine) makeInode(n *node, dirfd int, name string, inside *[]madeRecord
 
 // writeMade appends to the file "made". It may run on any goroutine.
 func (e *engine) writeMade(buf []byte) error {
-	if err := faultPoint("apply.made"); err != nil {
+	if err := fault.Point("apply.made"); err != nil {
 		return err
 	}
 	e.madeMu.Lock()
@@ -238,7 +239,7 @@ func (e *engine) attach(d *node, b *bind) error {
 	}
 	defer e.done(from)
 	put := func() error { return e.put(n, d, from, at.fd, b.name) }
-	if err := faultPoint("apply.attach"); err != nil {
+	if err := fault.Point("apply.attach"); err != nil {
 		return err
 	}
 	err = e.withAccess(d, put)

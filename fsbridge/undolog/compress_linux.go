@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // compressEverything as a budget makes compress pack the newest step, too.
@@ -154,7 +155,7 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pin
 		err = hostfs.SyncFD(fd)
 	}
 	if err = errors.Join(err, hostfs.Close(fd)); err == nil && any {
-		if err = faultPoint("pack.rename"); err == nil {
+		if err = fault.Point("pack.rename"); err == nil {
 			err = hostfs.RenameAt(dirfd, tmp, dirfd, "pack", 0)
 		}
 	}
@@ -196,7 +197,7 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, 
 		if pinned[b.obj] {
 			continue
 		}
-		if err := faultPoint("pack.add"); err != nil {
+		if err := fault.Point("pack.add"); err != nil {
 			return false, err
 		}
 		sub, err := shards.of(b.obj)
@@ -248,7 +249,7 @@ func (s *shardDirs) close() {
 // removePacked removes the adopted inodes that the pack holds: all of blobs/
 // by one rename if nothing else is in it, else one by one.
 func (l *Log) removePacked(ctx context.Context, dirfd int, p *stepPack, blobs []adoptedBlob, others int) error {
-	if err := faultPoint("pack.remove"); err != nil {
+	if err := fault.Point("pack.remove"); err != nil {
 		return err
 	}
 	base, err := hostfs.OpenDirPathAt(dirfd, "blobs")
@@ -290,7 +291,7 @@ func (l *Log) removeBlob(sub int, b adoptedBlob) error {
 		_, _, err := hostfs.AllowAt(sub, blobName(b.obj), 0o700, func() error { return l.discardDir(sub, blobName(b.obj)) })
 		return err
 	}
-	if err := faultPoint("pack.unlink"); err != nil {
+	if err := fault.Point("pack.unlink"); err != nil {
 		return err
 	}
 	return l.held.change(b.stat.ID, -1, func() error { return hostfs.UnlinkAt(sub, blobName(b.obj)) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 const (
@@ -244,7 +245,7 @@ func (c *contentWriter) reflink(fd int, size int64) error {
 		if err != nil {
 			return err
 		}
-		if err = faultPoint("blob.reflink"); err == nil {
+		if err = fault.Point("blob.reflink"); err == nil {
 			err = hostfs.CloneFD(out, fd)
 		}
 		if err == nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 func formatStepID(id StepID) string { return strconv.FormatInt(int64(id), 10) }
@@ -176,7 +177,7 @@ func ReadOwner(dir string) (Owner, error) {
 
 // writeFile is [hostfs.ReplaceFile] with a kill point.
 func writeFile(dirfd int, name string, data []byte) error {
-	return hostfs.ReplaceFile(dirfd, name, data, func() error { return faultPoint("file." + name) })
+	return hostfs.ReplaceFile(dirfd, name, data, func() error { return fault.Point("file." + name) })
 }
 
 // checkVersion reads the version file, and writes it into a directory that is

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // maxStampsFile bounds what is read of a stamps file, in bytes.
@@ -22,7 +23,7 @@ type stampsFile struct {
 }
 
 func (f *stampsFile) Append(frame []byte) error {
-	if err := faultPoint("stamps.append"); err != nil {
+	if err := fault.Point("stamps.append"); err != nil {
 		return err
 	}
 	if err := hostfs.PwriteFull(f.fd, frame, f.size); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -22,9 +23,9 @@ func TestCR02PreimageWriteFails(t *testing.T) {
 	w.begin(w.log.NextID(TypeCommand))
 	w.ok(w.create("b", "other"))
 	between := w.snapshot()
-	w.ok(ArmFault("err:journal.append:1:EIO"))
+	w.ok(fault.Arm("err:journal.append:1:EIO"))
 	err := w.write("a", 0, "two")
-	w.ok(ArmFault(""))
+	w.ok(fault.Arm(""))
 	if !errors.Is(err, unix.EIO) {
 		t.Fatalf("write: %v", err)
 	}
@@ -43,9 +44,9 @@ func TestCR03StepPromotionFails(t *testing.T) {
 	before := w.snapshot()
 	w.begin(w.log.NextID(TypeCommand))
 	w.ok(w.write("a", 0, "two"))
-	w.ok(ArmFault("err:commit.rename:1:EIO"))
+	w.ok(fault.Arm("err:commit.rename:1:EIO"))
 	_, err := w.log.Commit(context.Background(), StepResult{})
-	w.ok(ArmFault(""))
+	w.ok(fault.Arm(""))
 	if !errors.Is(err, unix.EIO) {
 		t.Fatalf("commit: %v", err)
 	}
@@ -74,9 +75,9 @@ func TestFailedUndoIsFinished(t *testing.T) {
 // failUndo has an undo of one step fail at point.
 func failUndo(t *testing.T, w *world, point string) {
 	t.Helper()
-	w.ok(ArmFault("err:" + point + ":1:EIO"))
+	w.ok(fault.Arm("err:" + point + ":1:EIO"))
 	_, err := w.log.Undo(context.Background(), UndoOptions{})
-	w.ok(ArmFault(""))
+	w.ok(fault.Arm(""))
 	if !errors.Is(err, unix.EIO) {
 		t.Fatalf("%s: %v", point, err)
 	}
@@ -122,15 +123,15 @@ func TestInterruptedUndoIsTold(t *testing.T) {
 			w := newWorld(t, testDir(t), Options{})
 			w.step(func() { uneventful(w) })
 			w.step(func() { eventful(w) })
-			w.ok(ArmFault("err:" + point + ":2:EIO"))
+			w.ok(fault.Arm("err:" + point + ":2:EIO"))
 			res, err := w.log.Undo(ctx, UndoOptions{})
 			if err == nil { // it is passed once only
-				w.ok(ArmFault(""))
+				w.ok(fault.Arm(""))
 				w.redo(1)
-				w.ok(ArmFault("err:" + point + ":1:EIO"))
+				w.ok(fault.Arm("err:" + point + ":1:EIO"))
 				res, err = w.log.Undo(ctx, UndoOptions{})
 			}
-			w.ok(ArmFault(""))
+			w.ok(fault.Arm(""))
 			if !errors.Is(err, unix.EIO) || res == nil || !res.Changes.All {
 				t.Fatalf("%s: %+v, %v", point, res, err)
 			}
@@ -157,11 +158,11 @@ func TestInterruptedUndoCrosses(t *testing.T) {
 		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "1") })
 		s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 		s.outside("f", "mine")
-		if err := ArmFault("err:" + point + ":1:EIO"); err != nil {
+		if err := fault.Arm("err:" + point + ":1:EIO"); err != nil {
 			t.Fatal(err)
 		}
 		_, err := s.l.Undo(ctx, UndoOptions{Force: true})
-		if err := ArmFault(""); err != nil {
+		if err := fault.Arm(""); err != nil {
 			t.Fatal(err)
 		}
 		if !errors.Is(err, unix.EIO) {

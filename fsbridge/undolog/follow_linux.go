@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // The kernel does one rename between directories at a time, but links and unlinks
@@ -213,7 +214,7 @@ func (f *follower) finish(j *followed, own, hold *shardDirs) error {
 	}
 	right := false
 	if j.meta {
-		if err := faultPoint("apply.meta"); err != nil {
+		if err := fault.Point("apply.meta"); err != nil {
 			return err
 		}
 		right = f.e.setMeta(j.fd, &j.self, nil, false) == nil // or else metaAll says what is wrong
@@ -235,7 +236,7 @@ func (f *follower) link(j *followed, x *linked, from *shardDirs) error {
 	if f.refused.Load() {
 		return nil
 	}
-	if err := faultPoint("apply.attach"); err != nil {
+	if err := fault.Point("apply.attach"); err != nil {
 		return err
 	}
 	fd, err := from.of(x.obj)
@@ -248,7 +249,7 @@ func (f *follower) link(j *followed, x *linked, from *shardDirs) error {
 		}
 		return nil
 	}
-	if err := faultPoint("apply.linked"); err != nil {
+	if err := fault.Point("apply.linked"); err != nil {
 		return err
 	}
 	if err := hostfs.UnlinkAt(fd, x.from); err != nil && !errors.Is(err, unix.ENOENT) {

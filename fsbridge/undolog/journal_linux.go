@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // recordWriter appends records to a journal. Methods are safe for concurrent
@@ -62,7 +63,7 @@ func (w *recordWriter) append(frames []byte) error {
 	if w.err != nil {
 		return w.err
 	}
-	err := faultPoint("journal.append")
+	err := fault.Point("journal.append")
 	if err == nil {
 		var stored bool
 		if stored, err = w.store(frames); stored {

@@ -295,7 +295,7 @@ func FuzzSummary(f *testing.F) {
 
 func TestGoldenPaths(t *testing.T) {
 	golden := filepath.Join("testdata", "v1", "paths")
-	want := []Affected{{"a\n\xff/b", true, false, "deleted", "file"}, {"c", false, true, "created", "dir"}}
+	want := []Affected{{Path: "a\n\xff/b", ExistedBefore: true, ExistsAfter: false, Change: "deleted", Type: "file"}, {Path: "c", ExistedBefore: false, ExistsAfter: true, Change: "created", Type: "dir"}}
 	if *update {
 		dir, err := hostfs.OpenRoot(filepath.Dir(golden))
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 const (
@@ -17,6 +18,15 @@ const (
 	// what is around it. A write(2) of more costs no more than the pages do.
 	smallAppend = 8 << 10
 )
+
+// roomAfter is how many small appends in a row make room for more: a step of a
+// few needs none. With faults the room comes early, so that short tests come to it.
+func roomAfter() int {
+	if fault.WorkAhead {
+		return 64
+	}
+	return 2
+}
 
 // room is where the next small records are stored. One that is stored there
 // survives the death of this process as one that is written, but takes a tenth of
@@ -59,7 +69,7 @@ func (w *recordWriter) store(frames []byte) (stored bool, err error) {
 		r.small = 0
 		return false, nil
 	case !r.here.holds(w.size, len(frames)):
-		if r.small++; r.here.mem == nil && r.small < roomAfter || !w.enter(len(frames)) {
+		if r.small++; r.here.mem == nil && r.small < roomAfter() || !w.enter(len(frames)) {
 			return false, nil
 		}
 	}
@@ -102,7 +112,7 @@ func (w *recordWriter) prepare(off int64) {
 		last.unmap() // takes as long as many appends
 		next <- makeRoom(w.fd, off&^int64(unix.Getpagesize()-1))
 	}
-	if workAhead {
+	if fault.WorkAhead {
 		go work()
 	} else {
 		work()
@@ -116,7 +126,7 @@ func makeRoom(fd int, off int64) roomPiece {
 	if p.err = unix.Fallocate(fd, 0, off, roomBytes); p.err != nil {
 		return p
 	}
-	if p.err = faultPoint("journal.room"); p.err != nil {
+	if p.err = fault.Point("journal.room"); p.err != nil {
 		return p
 	}
 	if p.mem, p.err = unix.Mmap(fd, off, roomBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); p.err == nil {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 const killVar = "UNDOLOG_KILL_TEST" // base|undo directory, if it is not there|mode|fault
@@ -68,7 +70,7 @@ func TestKillHelper(t *testing.T) {
 	if len(arg) != 4 {
 		return // not in a test run of its own
 	}
-	base, mode, fault := arg[0], arg[2], arg[3]
+	base, mode, spec := arg[0], arg[2], arg[3]
 	ctx := context.Background()
 	w := newWorld(t, base, Options{Dir: arg[1]})
 	w.step(func() { uneventful(w) })
@@ -93,7 +95,7 @@ func TestKillHelper(t *testing.T) {
 		err = os.WriteFile(base+"/snaps", b, 0o600)
 	}
 	if err == nil {
-		err = ArmFault(fault)
+		err = fault.Arm(spec)
 	}
 	if err != nil {
 		t.Fatal(err)

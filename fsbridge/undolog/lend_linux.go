@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // An ordinary user who has to look into something of their own whose mode
@@ -57,11 +58,11 @@ func (e *engine) lend(n *node, fd int, st *hostfs.Stat, bits uint32) error {
 			return err
 		}
 	}
-	if err := faultPoint("lend"); err != nil {
+	if err := fault.Point("lend"); err != nil {
 		return err
 	}
 	err = hostfs.ChmodFD(fd, st.Mode|bits)
-	return errors.Join(err, faultPoint("lent"))
+	return errors.Join(err, fault.Point("lent"))
 }
 
 // openToRead opens the regular file n for reading, even where its mode forbids

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -134,9 +135,9 @@ func TestFailedWhileLent(t *testing.T) {
 		for n := 1; n < 4; n++ {
 			w := closedFolder(t)
 			want := modes(w)
-			w.ok(ArmFault(fmt.Sprintf("err:%s:%d:EIO", point, n)))
+			w.ok(fault.Arm(fmt.Sprintf("err:%s:%d:EIO", point, n)))
 			_, err := w.log.Undo(context.Background(), UndoOptions{})
-			w.ok(ArmFault(""))
+			w.ok(fault.Arm(""))
 			if point == "rollback.begin" && n > 1 {
 				want = nil // passed once
 			} else if err == nil {

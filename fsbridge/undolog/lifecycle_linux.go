@@ -230,7 +230,7 @@ func decodePaths(r io.Reader, f func(Affected) error) error {
 		if _, err := hostfs.SplitPath(string(a.Path)); err != nil {
 			return fmt.Errorf("%w: paths: %w", ErrDamaged, err)
 		}
-		if err := f(Affected{string(a.Path), a.Before, a.After, a.Change, a.Type}); err != nil {
+		if err := f(Affected{Path: string(a.Path), ExistedBefore: a.Before, ExistsAfter: a.After, Change: a.Change, Type: a.Type}); err != nil {
 			return err
 		}
 	}

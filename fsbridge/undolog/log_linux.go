@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // Log is the undo log of one working folder. See the package documentation for
@@ -94,11 +95,12 @@ func (l *Log) Limits() Limits { return *l.limits.Load() }
 // above them; a step that is open is held to them from here on. It may be called
 // at any time.
 func (l *Log) SetLimits(n Limits) {
-	n = n.withDefaults()
+	n = limitsWithDefaults(n)
 	l.limits.Store(&n)
 }
 
-func (l Limits) withDefaults() Limits {
+// limitsWithDefaults fills in what l leaves open.
+func limitsWithDefaults(l Limits) Limits {
 	d := DefaultLimits()
 	for _, p := range []struct{ now, or *int64 }{
 		{&l.LogBytes, &d.LogBytes}, {&l.StepBytes, &d.StepBytes}, {&l.AdoptedRaw, &d.AdoptedRaw}, {&l.InlineBytes, &d.InlineBytes},
@@ -118,7 +120,7 @@ func (l Limits) withDefaults() Limits {
 }
 
 func withDefaults(o Options) Options {
-	o.Limits = o.Limits.withDefaults()
+	o.Limits = limitsWithDefaults(o.Limits)
 	if o.Symlinks == "" {
 		o.Symlinks = SymlinkReadWrite
 	}
@@ -139,7 +141,7 @@ func withDefaults(o Options) Options {
 }
 
 func (l *Log) open() (err error) {
-	if err = checkFaults(); err != nil {
+	if err = fault.Check(); err != nil {
 		return err
 	}
 	if l.dir, err = openUndoDir(l.o.Dir, l.root, true); err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // modelKillVar holds the JSON of a modelKill: what the process is to do that is
@@ -43,7 +45,7 @@ func TestModelKillHelper(t *testing.T) {
 	}
 	w := newWorld(t, k.Base, k.options())
 	w.log.quiet()
-	w.ok(ArmFault(k.Fault))
+	w.ok(fault.Arm(k.Fault))
 	ctx := context.Background()
 	var err error
 	switch k.Kind {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // captureNames journals the bindings and objects that a namespace operation
@@ -293,14 +294,14 @@ func checkEmpty(fd int) error {
 // directory whose emptiness must still hold afterwards, or -1.
 func (s *openStep) moveIn(dirfd int, name string, so *stepObj, check int) error {
 	return s.dir.withBlobDir(so.id, true, func(blobs int) error {
-		if err := faultPoint("retain.before"); err != nil {
+		if err := fault.Point("retain.before"); err != nil {
 			return err
 		}
 		blob := blobName(so.id)
 		if err := hostfs.RenameAt(dirfd, name, blobs, blob, unix.RENAME_NOREPLACE); err != nil {
 			return err
 		}
-		err := faultPoint("retain.after")
+		err := fault.Point("retain.after")
 		if err == nil {
 			err = verifyBlob(blobs, blob, so)
 		}
@@ -320,14 +321,14 @@ func (s *openStep) moveIn(dirfd int, name string, so *stepObj, check int) error 
 // linkIn links name below dirfd into blobs/, before the bridge replaces it.
 func (s *openStep) linkIn(dirfd int, name string, so *stepObj) error {
 	return s.dir.withBlobDir(so.id, true, func(blobs int) error {
-		if err := faultPoint("retain.before"); err != nil {
+		if err := fault.Point("retain.before"); err != nil {
 			return err
 		}
 		blob := blobName(so.id)
 		if err := hostfs.LinkAt(dirfd, name, blobs, blob); err != nil {
 			return err
 		}
-		err := faultPoint("retain.after")
+		err := fault.Point("retain.after")
 		if err == nil {
 			err = verifyBlob(blobs, blob, so)
 		}
@@ -385,7 +386,7 @@ func (s *openStep) free(so *stepObj, o *fsbridge.Object) error {
 		return err
 	}
 	so.state |= objFreed
-	return faultPoint("freed")
+	return fault.Point("freed")
 }
 
 // captureRest journals all content of so that is missing. so.content.mu is held.

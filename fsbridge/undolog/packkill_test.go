@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // TestPackKilled kills a compression at each of its points, in a process of its
@@ -20,11 +22,11 @@ func TestPackKilled(t *testing.T) {
 		_, err := l.GC(context.Background(), GCOptions{CompressAll: true})
 		t.Fatalf("not killed: %v", err)
 	}
-	for _, fault := range []string{
+	for _, point := range []string{
 		"pack.add:1", "pack.add:3", "pack.rename:1", "pack.remove:1", "pack.unlink:1", "pack.unlink:2", "file.summary.json:1",
 	} {
 		for _, again := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/%v", fault, again), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%v", point, again), func(t *testing.T) {
 				l, work := testLog(t, nil)
 				motleyTree(t, work)
 				want := plainTree(t, work)
@@ -32,7 +34,7 @@ func TestPackKilled(t *testing.T) {
 				for _, p := range []string{"tree", "big", "empty", "suid", "sparse", "link", "fifo", "hollow"} {
 					a.adopt(p)
 				}
-				if strings.HasPrefix(fault, "pack.unlink") { // something stays: the rest goes one by one
+				if strings.HasPrefix(point, "pack.unlink") { // something stays: the rest goes one by one
 					mustWrite(t, filepath.Join(a.path, "blobs", "0", "2.1"), "content blob")
 				}
 				a.commit()
@@ -40,7 +42,7 @@ func TestPackKilled(t *testing.T) {
 					t.Fatal(err)
 				}
 				cmd := exec.Command(os.Args[0], "-test.run=^TestPackKilled$")
-				cmd.Env = append(os.Environ(), "UNDOLOG_KILL_BASE="+filepath.Dir(work), FaultVar+"=kill:"+fault)
+				cmd.Env = append(os.Environ(), "UNDOLOG_KILL_BASE="+filepath.Dir(work), fault.Var+"=kill:"+point)
 				if o, err := cmd.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
 					t.Fatalf("child: %v\n%s", err, o)
 				}

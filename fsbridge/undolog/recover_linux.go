@@ -10,12 +10,13 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // finish moves the step directories of a task that is applied to their new
 // places. It may be called again after being killed anywhere.
 func (l *Log) finish(roll int, t task) error {
-	if err := faultPoint("rollback.finish"); err != nil {
+	if err := fault.Point("rollback.finish"); err != nil {
 		return err
 	}
 	var from, to string
@@ -49,7 +50,7 @@ func (l *Log) finish(roll int, t task) error {
 			return err
 		}
 	}
-	if err := faultPoint("rollback.moved"); err != nil {
+	if err := fault.Point("rollback.moved"); err != nil {
 		return err
 	}
 	if from != "" {
@@ -68,7 +69,7 @@ func (l *Log) finish(roll int, t task) error {
 			l.log.Error("barriers of an undone step are left", "step_id", t.Step, "err", err)
 		}
 	}
-	if err := faultPoint("rollback.end"); err != nil {
+	if err := fault.Point("rollback.end"); err != nil {
 		return err
 	}
 	if err := l.discardDir(l.dir.FD(), rollbackName); err != nil {

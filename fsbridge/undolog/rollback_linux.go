@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // taskKind says what an apply is part of.
@@ -278,7 +279,7 @@ func (l *Log) prepare(e *engine, dir *stepDir, t *task, more func(fd int) error)
 	if err := writeFile(fd, "plan", b); err != nil {
 		return err
 	}
-	if err := faultPoint("rollback.begin"); err != nil {
+	if err := fault.Point("rollback.begin"); err != nil {
 		return err
 	}
 	err = hostfs.RenameAt(wal, rollbackNew, l.dir.FD(), rollbackName, 0)

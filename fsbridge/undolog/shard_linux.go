@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // blobFanOut is how many objects share one directory below blobs/, a shard. Each
@@ -85,7 +86,7 @@ func (d *stepDir) prepare(n uint64) {
 		}
 		c.made <- fd
 	}
-	if workAhead {
+	if fault.WorkAhead {
 		go work()
 	} else {
 		work()

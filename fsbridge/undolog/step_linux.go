@@ -13,6 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // errNoOpenStep is returned by Capture and Commit.
@@ -161,7 +162,7 @@ func (s *openStep) materialise() (err error) {
 			_ = hostfs.RemoveAll(context.Background(), wal, walName, nil)
 		}
 	}()
-	if err := faultPoint("begin.mkdir"); err != nil {
+	if err := fault.Point("begin.mkdir"); err != nil {
 		return err
 	}
 	dir, err := openStepDir(wal, walName)
@@ -299,7 +300,7 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 		return nil, err
 	}
 	defer hostfs.Close(steps)
-	if err := faultPoint("commit.rename"); err != nil {
+	if err := fault.Point("commit.rename"); err != nil {
 		return nil, err
 	}
 	if err := hostfs.RenameAt(wal, walName, steps, e.name, unix.RENAME_NOREPLACE); err != nil {
@@ -308,7 +309,7 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	if s.w.power {
 		_, _ = unix.Fsync(steps), unix.Fsync(wal)
 	}
-	_ = faultPoint("commit.done") // a place to be killed: the step is closed now
+	_ = fault.Point("commit.done") // a place to be killed: the step is closed now
 	return e, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
 // removeTree is [hostfs.RemoveAll] for what is the log's. linked (which may be
@@ -47,7 +48,7 @@ func (r remover) unlink(dirfd int, name string) error {
 		return err
 	}
 	err = r.held.change(st.ID, -1, func() error { return hostfs.UnlinkAt(dirfd, name) })
-	if err := faultPoint("trash.unlinked"); err != nil {
+	if err := fault.Point("trash.unlinked"); err != nil {
 		return err
 	}
 	now, serr := hostfs.StatFD(fd)

@@ -1,83 +1,75 @@
 package undolog
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 )
 
-// StepID names a step: positive for commands and API calls, negative for
-// ambient steps. Ids are never reused in one log.
-type StepID int64
+// The log's vocabulary. What a name means, with its units, is said where it is
+// declared.
+type (
+	StepID        = base.StepID
+	StepType      = base.StepType
+	Entry         = base.Entry
+	Affected      = base.Affected
+	Barrier       = base.Barrier
+	SymlinkPolicy = base.SymlinkPolicy
+	BarrierPolicy = base.BarrierPolicy
+	Durability    = base.Durability
+	Limits        = base.Limits
+	Owner         = base.Owner
+	Warning       = base.Warning
+	WarningCode   = base.WarningCode
+	LockedError   = base.LockedError
+	VersionError  = base.VersionError
+	BarrierError  = base.BarrierError
+)
 
-// StepType says what opened a step.
-type StepType string
-
-// The types of history entries. A barrier is an entry, not a step.
+// The values of these types.
 const (
-	TypeCommand StepType = "command"
-	TypeAPI     StepType = "api"
-	TypeAmbient StepType = "ambient"
-	TypeBarrier StepType = "barrier"
+	TypeCommand = base.TypeCommand
+	TypeAPI     = base.TypeAPI
+	TypeAmbient = base.TypeAmbient
+	TypeBarrier = base.TypeBarrier
+
+	SymlinkReadWrite = base.SymlinkReadWrite
+	SymlinkReadOnly  = base.SymlinkReadOnly
+	SymlinkIgnore    = base.SymlinkIgnore
+
+	PolicyBarrier = base.PolicyBarrier
+	PolicyWarn    = base.PolicyWarn
+	PolicyLock    = base.PolicyLock
+
+	DurabilityProcess = base.DurabilityProcess
+	DurabilityPower   = base.DurabilityPower
+
+	WarnEvicted     = base.WarnEvicted
+	WarnUnprotected = base.WarnUnprotected
+	WarnDamaged     = base.WarnDamaged
+	WarnCompression = base.WarnCompression
+	WarnExternal    = base.WarnExternal
+
+	// HistoryPaths is how many affected paths a history entry lists.
+	HistoryPaths = base.HistoryPaths
 )
 
-// SymlinkPolicy says what may be done with symlinks in the working folder.
-type SymlinkPolicy string
-
-// The symlink policies. The zero value means SymlinkReadWrite.
-const (
-	// SymlinkReadWrite: symlinks are made, changed, captured and restored.
-	SymlinkReadWrite SymlinkPolicy = "read-write"
-	// SymlinkReadOnly: making one is refused; existing ones are captured when
-	// they are removed or renamed.
-	SymlinkReadOnly SymlinkPolicy = "read-only"
-	// SymlinkIgnore: changes of symlinks are neither refused nor captured.
-	SymlinkIgnore SymlinkPolicy = "ignore"
+// Errors of the log. Test with errors.Is / errors.As.
+var (
+	ErrBusy        = base.ErrBusy
+	ErrNoStep      = base.ErrNoStep
+	ErrNothing     = base.ErrNothing
+	ErrNoRedo      = base.ErrNoRedo
+	ErrUnprotected = base.ErrUnprotected
+	ErrDamaged     = base.ErrDamaged
+	ErrClosed      = base.ErrClosed
+	ErrUndoDir     = base.ErrUndoDir
 )
 
-// BarrierPolicy says what an edit from outside does.
-type BarrierPolicy string
-
-// The barrier policies. The zero value means PolicyBarrier.
-const (
-	PolicyBarrier BarrierPolicy = "barrier"
-	PolicyWarn    BarrierPolicy = "warn"
-	PolicyLock    BarrierPolicy = "lock"
-)
-
-// Durability says what a captured preimage survives.
-type Durability string
-
-// The durabilities. The zero value means DurabilityProcess: everything is in
-// the page cache before it is acknowledged, so SIGKILL loses nothing.
-const (
-	DurabilityProcess Durability = "process"
-	// DurabilityPower: also a power failure; group-commit fsync.
-	DurabilityPower Durability = "power"
-)
-
-// Limits bound the log. Zero fields take the defaults of [DefaultLimits];
-// negative ones mean no limit.
-type Limits struct {
-	LogBytes    int64         // all steps together; oldest are evicted
-	StepCount   int           // steps kept; oldest are evicted
-	StepBytes   int64         // one step; above it the step becomes unprotected
-	Age         time.Duration // steps older than this are evicted at open and commit
-	AdoptedRaw  int64         // bytes of adopted blobs kept uncompressed
-	InlineBytes int64         // contents up to this size go into the journal
-}
-
-// DefaultLimits are the specification's (section 4.4.3), and those of
-// guide figures for the raw budget.
-func DefaultLimits() Limits {
-	return Limits{
-		LogBytes: 1 << 30, StepCount: 100, StepBytes: 200 << 20, Age: -1,
-		AdoptedRaw: 1 << 30, InlineBytes: 64 << 10,
-	}
-}
+// DefaultLimits are the limits that hold where [Options] say nothing.
+func DefaultLimits() Limits { return base.DefaultLimits() }
 
 // Options are given to [Open].
 type Options struct {
@@ -106,33 +98,6 @@ type Options struct {
 	Warn func(Warning)
 }
 
-// Owner tells who holds a log: it is the content of the lock file, as JSON.
-type Owner struct {
-	PID     int    `json:"pid"`
-	Session string `json:"session"`
-	Socket  string `json:"socket,omitempty"` // control socket to talk to
-	WorkDir string `json:"working_directory"`
-}
-
-// WarningCode classifies a [Warning].
-type WarningCode string
-
-// The warnings.
-const (
-	WarnEvicted     WarningCode = "steps_evicted"
-	WarnUnprotected WarningCode = "step_unprotected"
-	WarnDamaged     WarningCode = "log_damaged"
-	WarnCompression WarningCode = "compression_failed"
-	WarnExternal    WarningCode = "external_modification"
-)
-
-// Warning is something that a person should hear of.
-type Warning struct {
-	Code    WarningCode
-	Steps   []StepID
-	Message string
-}
-
 // StepInfo opens a step.
 type StepInfo struct {
 	Type StepType
@@ -151,53 +116,6 @@ type StepResult struct {
 	Status string
 }
 
-// Affected is one path that a step touched. Path is relative to the working
-// folder, in raw bytes; JSON carries it in a form that survives any bytes.
-type Affected struct {
-	Path          string `json:"path"`
-	ExistedBefore bool   `json:"existed_before"`
-	ExistsAfter   bool   `json:"exists_after"`
-	// Change is "created", "deleted", "modified", "metadata", "replaced" or
-	// "renamed".
-	Change string `json:"change"`
-	// Type is "file", "dir", "symlink", "fifo" or "socket".
-	Type string `json:"type"`
-}
-
-// Entry is one line of the history: a step, or a barrier.
-type Entry struct {
-	Seq           uint64    `json:"seq"`
-	StepID        StepID    `json:"step_id"`
-	Type          StepType  `json:"type"`
-	Command       string    `json:"command"`
-	Argv          []string  `json:"argv,omitempty"`
-	Dir           string    `json:"dir,omitempty"`
-	Status        string    `json:"status"`
-	StartedAt     time.Time `json:"started_at"`
-	EndedAt       time.Time `json:"ended_at"`
-	ExitCode      *int      `json:"exit_code"`
-	AffectedPaths []string  `json:"affected_paths"` // at most [HistoryPaths]; lossy for non-UTF-8
-	AffectedCount int       `json:"affected_count"`
-	Unprotected   bool      `json:"unprotected,omitempty"`
-	Damaged       string    `json:"damaged,omitempty"` // why the step cannot be undone
-	StoredBytes   int64     `json:"stored_bytes"`
-	Compressed    bool      `json:"compressed,omitempty"`
-	Barriers      []Barrier `json:"barriers"`
-}
-
-// HistoryPaths is how many affected paths a history entry lists.
-const HistoryPaths = 100
-
-// Barrier is an edit from outside that an undo may not cross.
-type Barrier struct {
-	ID uint64 `json:"barrier_id"`
-	// After is the newest step that an undo would have to cross the barrier to
-	// reach: undoing it or an older one is blocked.
-	After StepID    `json:"after_step"`
-	At    time.Time `json:"detected_at"`
-	Paths []string  `json:"paths"`
-}
-
 // Recovery tells what [Log.Recover] did.
 type Recovery struct {
 	// StepID is the step that was open, 0 if none was.
@@ -210,59 +128,6 @@ type Recovery struct {
 	// rolled back.
 	Unprotected bool
 	Problems    []string
-}
-
-// Errors of the log. Test with errors.Is / errors.As.
-var (
-	ErrBusy        = errors.New("a step is open")
-	ErrNoStep      = errors.New("no such step")
-	ErrNothing     = errors.New("nothing to undo")
-	ErrNoRedo      = errors.New("nothing to redo")
-	ErrUnprotected = errors.New("step is unprotected: it outgrew the size limit and cannot be undone")
-	ErrDamaged     = errors.New("step is damaged")
-	ErrClosed      = errors.New("the undo log is closed")
-	ErrUndoDir     = errors.New("unusable undo directory")
-)
-
-// LockedError: another process holds the log.
-type LockedError struct {
-	Dir   string
-	Owner Owner // zero if the lock file could not be read
-}
-
-func (e *LockedError) Error() string {
-	return fmt.Sprintf("undo directory %s is in use by sandbox process %d (session %q)", e.Dir, e.Owner.PID, e.Owner.Session)
-}
-
-// VersionError: the log was written by another version of the format. Nothing
-// of it is touched until [Discard].
-type VersionError struct {
-	Dir         string
-	Found, Want int
-}
-
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("undo directory %s has format %d, this program writes %d: its history cannot be used; discard it with 'sandbox gc --discard', or use another --undo-dir", e.Dir, e.Found, e.Want)
-}
-
-// BarrierError: an undo would destroy edits from outside.
-type BarrierError struct{ Barriers []Barrier }
-
-func (e *BarrierError) Error() string {
-	n := 0
-	for _, b := range e.Barriers {
-		n += len(b.Paths)
-	}
-	first := ""
-	if n > 0 {
-		for _, b := range e.Barriers {
-			if len(b.Paths) > 0 {
-				first = b.Paths[0]
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%d path(s) changed outside the sandbox since (first: %q); use --force to overwrite them", n, first)
 }
 
 // StepDetail is a step with all its paths.

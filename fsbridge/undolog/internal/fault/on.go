@@ -1,6 +1,6 @@
 //go:build linux && faults
 
-package undolog
+package fault
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// FaultVar is the environment variable that arms one fault point of a binary
+// Var is the environment variable that arms one fault point of a binary
 // built with the tag "faults":
 //
 //	kill:<point>:<n>        SIGKILL ourselves at the n-th passage (n >= 1)
@@ -19,7 +19,7 @@ import (
 //	err:<point>:<n>+:<errno> fail the n-th and all later ones
 //	(a point of * is every one)
 //	trace:<file>            append the name of each point that is passed
-const FaultVar = "SANDBOX_FAULT"
+const Var = "SANDBOX_FAULT"
 
 var errnos = map[string]syscall.Errno{
 	"ENOSPC": syscall.ENOSPC, "EIO": syscall.EIO, "EDQUOT": syscall.EDQUOT,
@@ -36,8 +36,8 @@ type armedFault struct {
 
 var armed atomic.Pointer[armedFault]
 
-// ArmFault arms a fault as [FaultVar] does; "" disarms.
-func ArmFault(spec string) error {
+// Arm arms a fault as [Var] does; "" disarms.
+func Arm(spec string) error {
 	if spec == "" {
 		armed.Store(nil)
 		return nil
@@ -51,42 +51,39 @@ func ArmFault(spec string) error {
 	}
 	f := strings.Split(spec, ":")
 	if len(f) < 3 || (f[0] == "kill") != (len(f) == 3) || (f[0] == "err") != (len(f) == 4) {
-		return fmt.Errorf("%s: %q is not kill:<point>:<n> or err:<point>:<n>[+]:<errno>", FaultVar, spec)
+		return fmt.Errorf("%s: %q is not kill:<point>:<n> or err:<point>:<n>[+]:<errno>", Var, spec)
 	}
 	a := &armedFault{point: f[1]}
 	count, all := strings.CutSuffix(f[2], "+")
 	n, err := strconv.ParseInt(count, 10, 64)
 	if err != nil || n < 1 {
-		return fmt.Errorf("%s: bad count in %q", FaultVar, spec)
+		return fmt.Errorf("%s: bad count in %q", Var, spec)
 	}
 	a.left.Store(n)
 	a.all = all
 	if f[0] == "err" {
 		if a.errno = errnos[f[3]]; a.errno == 0 {
-			return fmt.Errorf("%s: unknown errno in %q", FaultVar, spec)
+			return fmt.Errorf("%s: unknown errno in %q", Var, spec)
 		}
 	}
 	armed.Store(a)
 	return nil
 }
 
-// roomAfter is as without faults, but early: short tests come to it.
-const roomAfter = 2
+// WorkAhead is false, so that the fault points are passed in the same order every time.
+const WorkAhead = false
 
-// workAhead is false: the fault points are come to in the same order every time.
-const workAhead = false
-
-// checkFaults arms what the environment asks for.
-func checkFaults() error {
-	if spec := os.Getenv(FaultVar); spec != "" && armed.Load() == nil {
-		return ArmFault(spec)
+// Check arms what the environment asks for.
+func Check() error {
+	if spec := os.Getenv(Var); spec != "" && armed.Load() == nil {
+		return Arm(spec)
 	}
 	return nil
 }
 
-// faultPoint fails or kills the process if this point is armed and it is its
+// Point fails or kills the process if this point is armed and it is its
 // turn.
-func faultPoint(name string) error {
+func Point(name string) error {
 	a := armed.Load()
 	if a != nil && a.trace != nil {
 		_, _ = a.trace.WriteString(name + "\n")

@@ -1,0 +1,12 @@
+//go:build !linux || !faults
+
+package fault
+
+// WorkAhead says that what will be needed soon is made by another goroutine.
+const WorkAhead = true
+
+// Check does nothing without the build tag "faults".
+func Check() error { return nil }
+
+// Point does nothing without the build tag "faults".
+func Point(string) error { return nil }
