@@ -1,13 +1,14 @@
 package control
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
+
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 // ErrDisconnected is returned by calls whose connection ended first.
@@ -55,9 +56,9 @@ func (c *Client) Close() error {
 
 func (c *Client) read() {
 	defer close(c.done)
-	r := bufio.NewReaderSize(c.conn, 64<<10)
+	lines := frontend.NewLines(c.conn, MaxResponse)
 	for {
-		line, err := readLine(r, MaxResponse)
+		line, err := lines.Next()
 		if err != nil {
 			_ = c.conn.Close()
 			return

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -182,7 +183,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		if err != nil || again.ID != r.ID || again.Method != r.Method {
 			t.Fatalf("%q: %+v, %v", b, again, err)
 		}
-		l, err := readLine(bufio.NewReader(bytes.NewReader(append(line, '\n'))), MaxRequest)
+		l, err := frontend.NewLines(bytes.NewReader(append(line, '\n')), MaxRequest).Next()
 		if err == nil && bytes.IndexByte(l, '\n') >= 0 {
 			t.Fatal("a line with an end in it")
 		}

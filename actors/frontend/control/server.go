@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
 
@@ -138,10 +138,10 @@ func (s *Server) serve(conn *net.UnixConn) {
 		running.Wait()
 	}()
 	busy := make(chan struct{}, maxConcurrent)
-	r := bufio.NewReaderSize(conn, 64<<10)
+	lines := frontend.NewLines(conn, MaxRequest)
 	for {
-		line, err := readLine(r, MaxRequest)
-		if errors.Is(err, errTooLong) {
+		line, err := lines.Next()
+		if errors.Is(err, frontend.ErrLineTooLong) {
 			_ = c.send(&Response{Error: &Error{Code: CodeTooLarge, Message: fmt.Sprintf("a request is at most %d bytes", MaxRequest)}})
 		}
 		if err != nil {

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -52,29 +51,6 @@ const (
 	CodeTooLarge      = "too_large"
 	CodeOverloaded    = "overloaded"
 )
-
-var errTooLong = errors.New("control: line too long")
-
-// readLine returns the next line without its end, or errTooLong.
-func readLine(r *bufio.Reader, limit int) ([]byte, error) {
-	var line []byte
-	for {
-		piece, err := r.ReadSlice('\n')
-		if len(line)+len(piece) > limit {
-			return nil, errTooLong
-		}
-		line = append(line, piece...)
-		switch {
-		case err == nil:
-			return bytes.TrimRight(line, "\r\n"), nil
-		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(line) > 0:
-			return nil, io.ErrUnexpectedEOF
-		default:
-			return nil, err
-		}
-	}
-}
 
 // decodeRequest checks one line. The id is returned even when the rest is
 // wrong, if it could be read.

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 // Limits of one connection. What goes beyond is answered with an error, and
@@ -78,9 +79,18 @@ type conn struct {
 // read reads lines until the end. It may stay behind, blocked, when the
 // connection is closed: a read of a pipe cannot always be ended.
 func (c *conn) read() {
-	r := bufio.NewReaderSize(c.t.in, 32<<10)
+	in := frontend.NewLines(c.t.in, MaxMessageBytes)
 	for {
-		l := readLine(r, MaxMessageBytes)
+		var l line
+		text, err := in.Next()
+		switch {
+		case errors.Is(err, frontend.ErrLineTooLong):
+			l.tooLong, l.id = true, answerable(in.Skip("id"))
+		case err != nil:
+			l.err = err
+		default:
+			l.text = bytes.TrimSpace(bytes.Clone(text))
+		}
 		select {
 		case c.lines <- l:
 		case <-c.closed:
@@ -92,38 +102,6 @@ func (c *conn) read() {
 		// Who has got the line goes on at once, on this thread: the next read
 		// keeps it, and another would have to be woken first.
 		runtime.Gosched()
-	}
-}
-
-// readLine reads up to the next newline, and keeps no more than limit bytes.
-// Of a longer line it finds the id, for the answer.
-func readLine(r *bufio.Reader, limit int) line {
-	var l line
-	var ids *idScanner
-	for {
-		part, err := r.ReadSlice('\n')
-		switch {
-		case ids != nil:
-			ids.feed(part)
-		case len(l.text)+len(part) > limit+1:
-			ids = &idScanner{}
-			ids.feed(l.text)
-			ids.feed(part)
-			l = line{tooLong: true}
-		default:
-			l.text = append(l.text, part...)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if ids != nil {
-			l.id = ids.id()
-		}
-		l.text = bytes.TrimSpace(l.text)
-		if err != nil && len(l.text) == 0 && !l.tooLong {
-			l.err = err
-		}
-		return l // an error after a line comes again with the next read
 	}
 }
 

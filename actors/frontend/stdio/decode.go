@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 // envelope is a line of the client.
@@ -21,7 +23,7 @@ type envelope struct {
 // so that the answer can carry the request_id.
 func parseEnvelope(line []byte) (envelope, *Error) {
 	var e envelope
-	if err := checkText(line); err != nil {
+	if err := frontend.CheckJSON(line); err != nil {
 		return e, &Error{Code: InvalidJSON, Message: err.Error()}
 	}
 	var bad *Error
@@ -30,33 +32,33 @@ func parseEnvelope(line []byte) (envelope, *Error) {
 			bad = err
 		}
 	}
-	text := func(m member, into *string) bool {
-		if m.value[0] != '"' {
-			note(fieldError(InvalidField, m.name, "must be a string"))
+	text := func(m frontend.Member, into *string) bool {
+		if m.Value[0] != '"' {
+			note(fieldError(InvalidField, m.Name, "must be a string"))
 			return false
 		}
-		*into = unquote(m.value)
+		*into = frontend.Unquote(m.Value)
 		return true
 	}
-	err := eachMember(line, func(m member) error {
-		switch m.name {
+	err := frontend.EachMember(line, func(m frontend.Member) error {
+		switch m.Name {
 		case "type":
 			text(m, &e.Type)
 		case "request_id":
 			if text(m, &e.RequestID) {
 				e.hasID = e.RequestID != "" && len(e.RequestID) <= MaxRequestID
 				if !e.hasID {
-					note(fieldError(InvalidField, m.name, "must have 1 to %d bytes", MaxRequestID))
+					note(fieldError(InvalidField, m.Name, "must have 1 to %d bytes", MaxRequestID))
 				}
 			}
 		case "payload":
-			if m.value[0] == '{' {
-				e.Payload = m.value
-			} else if string(m.value) != "null" {
-				note(fieldError(InvalidField, m.name, "must be an object"))
+			if m.Value[0] == '{' {
+				e.Payload = m.Value
+			} else if string(m.Value) != "null" {
+				note(fieldError(InvalidField, m.Name, "must be an object"))
 			}
 		default:
-			note(fieldError(UnknownField, short([]byte(m.name)), "a request has type, request_id and payload"))
+			note(fieldError(UnknownField, frontend.Short([]byte(m.Name)), "a request has type, request_id and payload"))
 		}
 		return nil
 	})
@@ -86,17 +88,17 @@ func decode(object []byte, into any) *Error {
 func decodeStruct(object []byte, v reflect.Value, prefix string) *Error {
 	var bad *Error
 	seen := uint64(0)
-	_ = eachMember(object, func(m member) error {
-		i := fieldByName(v.Type(), m.name)
+	_ = frontend.EachMember(object, func(m frontend.Member) error {
+		i := fieldByName(v.Type(), m.Name)
 		if i < 0 {
-			bad = fieldError(UnknownField, prefix+short([]byte(m.name)), "there is no such field")
+			bad = fieldError(UnknownField, prefix+frontend.Short([]byte(m.Name)), "there is no such field")
 			return bad
 		}
-		if string(m.value) == "null" {
+		if string(m.Value) == "null" {
 			return nil
 		}
 		seen |= 1 << i
-		if bad = decodeValue(m.value, v.Field(i), prefix+m.name); bad != nil {
+		if bad = decodeValue(m.Value, v.Field(i), prefix+m.Name); bad != nil {
 			return bad
 		}
 		return nil
@@ -150,7 +152,7 @@ func decodeValue(raw []byte, v reflect.Value, name string) *Error {
 		if raw[0] != '"' {
 			return fieldError(InvalidField, name, "must be a string")
 		}
-		s := unquote(raw)
+		s := frontend.Unquote(raw)
 		if strings.ContainsRune(s, 0) {
 			return fieldError(InvalidField, name, "must not contain a null character")
 		}
@@ -197,8 +199,8 @@ func decodeSlice(raw []byte, v reflect.Value, name string) *Error {
 	if err := json.Unmarshal(raw, &items); err != nil {
 		return fieldError(InvalidField, name, "%v", err)
 	}
-	if len(items) > maxFields {
-		return fieldError(InvalidField, name, "has more than %d elements", maxFields)
+	if len(items) > frontend.MaxFields {
+		return fieldError(InvalidField, name, "has more than %d elements", frontend.MaxFields)
 	}
 	out := reflect.MakeSlice(v.Type(), len(items), len(items))
 	for i, item := range items {
@@ -216,12 +218,12 @@ func decodeMap(raw []byte, v reflect.Value, name string) *Error {
 	}
 	out := reflect.MakeMap(v.Type())
 	var bad *Error
-	_ = eachMember(raw, func(m member) error {
+	_ = frontend.EachMember(raw, func(m frontend.Member) error {
 		value := reflect.New(v.Type().Elem()).Elem()
-		if bad = decodeValue(m.value, value, name+"."+short([]byte(m.name))); bad != nil {
+		if bad = decodeValue(m.Value, value, name+"."+frontend.Short([]byte(m.Name))); bad != nil {
 			return bad
 		}
-		out.SetMapIndex(reflect.ValueOf(m.name), value)
+		out.SetMapIndex(reflect.ValueOf(m.Name), value)
 		return nil
 	})
 	if bad == nil {

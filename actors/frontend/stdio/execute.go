@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -122,7 +123,7 @@ func (c *command) request(sess *session) (r actors.RunRequest, err error) {
 	})
 	for k, v := range c.env {
 		if k == "" || strings.Contains(k, "=") || strings.ContainsRune(k, 0) {
-			return r, fieldError(InvalidField, "env", "%q is not the name of a variable", short([]byte(k)))
+			return r, fieldError(InvalidField, "env", "%q is not the name of a variable", frontend.Short([]byte(k)))
 		}
 		r.Env = append(r.Env, k+"="+v)
 	}
@@ -345,7 +346,7 @@ func cancelRequests(_ context.Context, rq *request, p *CancelRequest) (CancelRes
 	target := s.inflight[p.TargetRequestID]
 	switch {
 	case target == nil:
-		return out, fieldError(NotFound, "target_request_id", "no request %q is in flight", short([]byte(p.TargetRequestID)))
+		return out, fieldError(NotFound, "target_request_id", "no request %q is in flight", frontend.Short([]byte(p.TargetRequestID)))
 	case target.op.flags&cancels == 0:
 		return out, fieldError(InvalidField, "target_request_id", "%s cannot be cancelled: it takes effect as a whole", target.op.name)
 	}

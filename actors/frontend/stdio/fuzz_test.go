@@ -7,6 +7,8 @@ import (
 	"io"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 // FuzzStdioJSON (stdio_json): whatever a client sends, lines are told apart,
@@ -29,11 +31,11 @@ func FuzzStdioJSON(f *testing.F) {
 		known[c.Code] = true
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		lines := newLineReader(bytes.NewReader(input))
+		lines := frontend.NewLines(bytes.NewReader(input), MaxLine)
 		for {
-			line, err := lines.next()
-			if errors.Is(err, errLineTooLong) {
-				findRequestID(line)
+			line, err := lines.Next()
+			if errors.Is(err, frontend.ErrLineTooLong) {
+				skipped(lines.Skip("request_id"))
 				continue
 			}
 			if err != nil {
@@ -42,11 +44,10 @@ func FuzzStdioJSON(f *testing.F) {
 				}
 				return
 			}
-			findRequestID(line)
-			if blank(line) {
+			if frontend.Blank(line) {
 				continue
 			}
-			bad := checkText(line)
+			bad := frontend.CheckJSON(line)
 			if bad == nil && (!json.Valid(line) || !utf8.Valid(line)) {
 				t.Fatalf("taken for JSON: %q", line)
 			}

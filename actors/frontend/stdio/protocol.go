@@ -26,9 +26,6 @@ const (
 	MaxContent = 1 << 20
 	// MaxEntries is the most that one answer lists.
 	MaxEntries = 10_000
-
-	maxDepth  = 32   // of nested arrays and objects
-	maxFields = 1024 // of one object
 )
 
 // In the types of requests a field without omitempty is required. The

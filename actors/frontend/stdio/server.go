@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/messages/logctx"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -205,15 +206,14 @@ func (s *Server) leave() (patient bool) {
 
 // read takes lines until the client is gone.
 func (s *Server) read() error {
-	lines := newLineReader(s.o.In)
+	lines := frontend.NewLines(s.o.In, MaxLine)
 	for {
-		line, err := lines.next()
-		if errors.Is(err, errLineTooLong) {
-			id, ok := findRequestID(line)
-			err = s.refuse(envelope{RequestID: id, hasID: ok}, &Error{
+		line, err := lines.Next()
+		if errors.Is(err, frontend.ErrLineTooLong) {
+			err = s.refuse(skipped(lines.Skip("request_id")), &Error{
 				Code: MessageTooLarge, Message: "the line is longer than 1048576 bytes and was skipped",
 			})
-		} else if err == nil && !blank(line) {
+		} else if err == nil && !frontend.Blank(line) {
 			err = s.take(line)
 		}
 		if err != nil {
@@ -222,13 +222,14 @@ func (s *Server) read() error {
 	}
 }
 
-func blank(line []byte) bool {
-	for _, c := range line {
-		if c != ' ' && c != '\t' && c != '\r' {
-			return false
-		}
+// skipped is the envelope of a line that was not kept; value is its request_id
+// as JSON.
+func skipped(value []byte) (e envelope) {
+	if frontend.CheckJSON(value) == nil && value[0] == '"' {
+		e.RequestID = frontend.Unquote(value)
+		e.hasID = e.RequestID != "" && len(e.RequestID) <= MaxRequestID
 	}
-	return true
+	return e
 }
 
 // take carries one line out or refuses it. An error ends the conversation.
@@ -239,7 +240,7 @@ func (s *Server) take(line []byte) error {
 	}
 	op := s.ops[e.Type]
 	if op == nil {
-		return s.refuse(e, &Error{Code: UnknownOperation, Field: "type", Message: "unknown operation " + short([]byte(e.Type))})
+		return s.refuse(e, &Error{Code: UnknownOperation, Field: "type", Message: "unknown operation " + frontend.Short([]byte(e.Type))})
 	}
 	payload := op.payload()
 	if bad := decode(e.Payload, payload); bad != nil {
@@ -306,7 +307,7 @@ func (s *Server) refuse(e envelope, bad *Error) error {
 		id = &e.RequestID
 	}
 	bad = toError(bad)
-	s.log.Warn("request refused", "request_id", e.RequestID, "op", short([]byte(e.Type)), "code", bad.Code, "field", bad.Field)
+	s.log.Warn("request refused", "request_id", e.RequestID, "op", frontend.Short([]byte(e.Type)), "code", bad.Code, "field", bad.Field)
 	return s.out.put(s.ctx, classRefusal, refusal(id, bad), nil)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -149,7 +150,7 @@ func oneOf(field, value string, allowed ...string) error {
 		}
 		list += a
 	}
-	return fieldError(InvalidField, field, "%q is not one of %s", short([]byte(value)), list)
+	return fieldError(InvalidField, field, "%q is not one of %s", frontend.Short([]byte(value)), list)
 }
 
 // adopt makes live the session.
@@ -271,7 +272,7 @@ func (sess *session) path(d Directory) (string, error) {
 			return have, nil
 		}
 	}
-	return "", fieldError(UnknownDirectory, "directory", "the session has no directory %q", short([]byte(d)))
+	return "", fieldError(UnknownDirectory, "directory", "the session has no directory %q", frontend.Short([]byte(d)))
 }
 
 // seconds is a duration of the protocol.

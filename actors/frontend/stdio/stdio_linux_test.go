@@ -279,7 +279,7 @@ func TestSA12OversizedMessage(t *testing.T) {
 		ok       bool
 	}{
 		{`{"type":"agent.execute","request_id":"big","payload":{"command":"` + strings.Repeat("x", 2<<20) + `"}}`, "big", false},
-		{`{"payload":{"path":"` + strings.Repeat("x", 1<<20) + `"},"type":"fs.read","request_id":"late"}`, "", false},
+		{`{"payload":{"path":"` + strings.Repeat("x", 1<<20) + `"},"type":"fs.read","request_id":"late"}`, "late", false},
 		{strings.Repeat("[", 3<<20), "", false},
 		{`{"type":"hello","request_id":"fits"` + strings.Repeat(" ", stdio.MaxLine-len(`{"type":"hello","request_id":"fits"}`)) + `}`, "fits", true},
 		{`{"type":"hello","request_id":"over"` + strings.Repeat(" ", stdio.MaxLine-len(`{"type":"hello","request_id":"fits"}`)+1) + `}`, "over", false},

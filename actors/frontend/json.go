@@ -1,44 +1,71 @@
-package stdio
+package frontend
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
+	"strconv"
 	"unicode/utf8"
 )
 
-// scanner checks one JSON value without building anything: depth, number of
-// fields, names that occur twice. Text is UTF-8 already.
-type scanner struct {
-	b []byte
-	i int
+// Limits on the shape of one JSON value. No request needs a tenth of them; what
+// is beyond them is refused before anything is made of it.
+const (
+	// MaxDepth is how deep arrays and objects may be nested: a value may have this
+	// many around it.
+	MaxDepth = 32
+	// MaxFields is how many fields an object may have.
+	MaxFields = 1024
+	maxNumber = 64 // characters
+)
+
+// JSONError is why a line is refused.
+type JSONError struct {
+	At   int // byte, from 0
+	What string
+	// Malformed says that it is no JSON at all; otherwise its shape is refused.
+	Malformed bool
 }
 
-type scanError struct {
-	at   int
-	what string
-}
+func (e *JSONError) Error() string { return fmt.Sprintf("%s at byte %d", e.What, e.At+1) }
 
-func (e *scanError) Error() string { return fmt.Sprintf("%s at byte %d", e.what, e.at+1) }
+// CheckJSON checks that line holds exactly one JSON value in UTF-8 which every
+// reader understands alike: no name twice in an object, within the limits of
+// depth, fields and length of numbers. The error is a *[JSONError].
+func CheckJSON(line []byte) error { return check(scanner{b: line}) }
 
-func (s *scanner) fail(format string, a ...any) error {
-	return &scanError{s.i, fmt.Sprintf(format, a...)}
-}
+// CheckFiniteJSON is CheckJSON that refuses numbers beyond a float64 also: for
+// a reader that takes all numbers as such.
+func CheckFiniteJSON(line []byte) error { return check(scanner{b: line, finite: true}) }
 
-// checkText checks that line holds exactly one JSON value within the bounds.
-func checkText(line []byte) error {
-	if !utf8.Valid(line) {
-		return &scanError{invalidAt(line), "not UTF-8"}
+func check(s scanner) error {
+	if !utf8.Valid(s.b) {
+		return &JSONError{At: invalidAt(s.b), What: "not UTF-8", Malformed: true}
 	}
-	s := scanner{b: line}
 	if err := s.value(0); err != nil {
 		return err
 	}
 	if s.space(); s.i < len(s.b) {
-		return s.fail("more than one value in a line")
+		return s.fail("something follows the value on its line")
 	}
 	return nil
+}
+
+// scanner checks one JSON value without building anything. Text is UTF-8 already.
+type scanner struct {
+	b      []byte
+	i      int
+	finite bool
+	deep   bool // the depth was checked already
+}
+
+// fail is for what is no JSON, refuse for a shape that is refused.
+func (s *scanner) fail(what string) error {
+	return &JSONError{At: s.i, What: what, Malformed: true}
+}
+
+func (s *scanner) refuse(format string, a ...any) error {
+	return &JSONError{At: s.i, What: fmt.Sprintf(format, a...)}
 }
 
 func invalidAt(b []byte) int {
@@ -67,8 +94,8 @@ func (s *scanner) peek() byte {
 
 func (s *scanner) value(depth int) error {
 	s.space()
-	if depth > maxDepth {
-		return s.fail("nested deeper than %d", maxDepth)
+	if depth > MaxDepth && !s.deep {
+		return s.refuse("nested deeper than %d", MaxDepth)
 	}
 	switch c := s.peek(); {
 	case c == '{':
@@ -131,11 +158,11 @@ func (s *scanner) object(depth int) error {
 		if err != nil {
 			return err
 		}
-		if n > maxFields {
-			return s.fail("more than %d fields", maxFields)
+		if n > MaxFields {
+			return s.refuse("more than %d fields", MaxFields)
 		}
 		if !names.add(name) {
-			return s.fail("field %s occurs twice", short(name))
+			return s.refuse("field %s occurs twice", Short(name))
 		}
 		if s.space(); s.peek() != ':' {
 			return s.fail("expected :")
@@ -226,8 +253,13 @@ func (s *scanner) number() error {
 			return s.fail("not a number")
 		}
 	}
-	if s.i-begin > 64 {
-		return s.fail("a number of %d characters", s.i-begin)
+	if s.i-begin > maxNumber {
+		return s.refuse("a number of %d characters is too large", s.i-begin)
+	}
+	if s.finite {
+		if _, err := strconv.ParseFloat(string(s.b[begin:s.i]), 64); err != nil {
+			return s.refuse("the number %.32s is too large", s.b[begin:s.i])
+		}
 	}
 	return nil
 }
@@ -242,7 +274,7 @@ type names struct {
 // add reports whether the name is new.
 func (n *names) add(name []byte) bool {
 	if bytes.IndexByte(name, '\\') >= 0 {
-		name = []byte(`"` + unquote(name) + `"`)
+		name = []byte(`"` + Unquote(name) + `"`)
 	}
 	if n.many == nil {
 		for _, have := range n.few[:n.n] {
@@ -267,8 +299,8 @@ func (n *names) add(name []byte) bool {
 	return true
 }
 
-// unquote decodes a scanned string.
-func unquote(quoted []byte) string {
+// Unquote decodes a string of a checked value.
+func Unquote(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1])
 	}
@@ -279,20 +311,21 @@ func unquote(quoted []byte) string {
 	return s
 }
 
-// short is a name for an error message.
-func short(name []byte) string {
+// Short cuts a name for an error message.
+func Short(name []byte) string {
 	return string(name[:min(len(name), 100)])
 }
 
-// member is one field of a checked object.
-type member struct {
-	name  string
-	value []byte
+// Member is one field of a checked object.
+type Member struct {
+	Name  string
+	Value []byte
 }
 
-// eachMember calls f for the members of an object that checkText has accepted.
-func eachMember(object []byte, f func(member) error) error {
-	s := scanner{b: object}
+// EachMember calls f for the fields of an object that [CheckJSON] has accepted,
+// in their order, and returns the first error.
+func EachMember(object []byte, f func(Member) error) error {
+	s := scanner{b: object, deep: true}
 	s.space()
 	if s.peek() != '{' {
 		return s.fail("not an object")
@@ -314,10 +347,10 @@ func eachMember(object []byte, f func(member) error) error {
 		s.i++ // the colon
 		s.space()
 		begin := s.i
-		if err := s.value(math.MinInt32); err != nil { // depth was checked
+		if err := s.value(0); err != nil {
 			return err
 		}
-		if err := f(member{unquote(name), s.b[begin:s.i]}); err != nil {
+		if err := f(Member{Unquote(name), s.b[begin:s.i]}); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,15 @@
+// Package frontend holds what every frontend does alike, once: how lines of
+// somebody who is not trusted are read and checked, how a working folder is
+// found by the name that a client gave, what a command's directory and
+// environment are, and what an error is called.
+//
+// A frontend (stdio, mcp, control) is the form of a conversation: its messages,
+// its limits, its order. What is not form belongs here, because a rule that
+// stands twice becomes two rules. The package knows no protocol and no session.
+//
+// Trust: nothing that a client sends. A line is bounded before it is kept
+// ([Lines]), its shape is bounded before anything is made of it ([CheckJSON]),
+// and a name that it holds is only compared, never opened.
+//
+// Functions are safe for concurrent use; a [Lines] belongs to one goroutine.
+package frontend
