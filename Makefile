@@ -8,7 +8,7 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 ARCH    := $(shell $(GO) env GOARCH 2>/dev/null)
-GUEST   := cmd/sandbox/embed/sandbox-guest-$(ARCH)
+GUEST   := cmd/sandbox/internal/guestbin/embed/sandbox-guest-$(ARCH)
 STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
 LINT    := golangci-lint
 LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -45,4 +45,4 @@ newcomer:
 	tests/newcomer.sh
 
 clean:
-	rm -rf bin cmd/sandbox/embed/sandbox-guest-*
+	rm -rf bin cmd/sandbox/internal/guestbin/embed/sandbox-guest-*

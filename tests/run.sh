@@ -43,7 +43,7 @@ tally check "make build" make --no-print-directory build
 tally check "build with fault injection" go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
 
 # The jail's tests need its inner program, and the ordinary user no compiler.
-cp cmd/sandbox/embed/sandbox-guest-"$(go env GOARCH)" "$tmp/sandbox-guest" && export JAIL_TEST_GUEST=$tmp/sandbox-guest
+cp cmd/sandbox/internal/guestbin/embed/sandbox-guest-"$(go env GOARCH)" "$tmp/sandbox-guest" && export JAIL_TEST_GUEST=$tmp/sandbox-guest
 
 # What virtual machines boot, built once for all tests.
 if command -v apt-get >/dev/null; then

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -14,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -30,7 +31,7 @@ const (
 // app is one invocation of the program.
 type app struct {
 	stdin, stdout, stderr *os.File
-	out                   output // into stdout: what a command of ours prints
+	out                   *format.Output // into stdout: what a command of ours prints
 	flags                 globalFlags
 	keyFlags              map[string]*config.FlagValue // those that set a key of the configuration
 	places                config.Sources               // of configuration files
@@ -39,25 +40,9 @@ type app struct {
 	log   *slog.Logger
 	conf  *config.Set
 	base  *config.Set // without the project's file and most flags
-	paint painter
+	paint format.Painter
 	// serving: stderr is the log's alone.
 	serving bool
-}
-
-// output remembers that something could not be written, so that commands can
-// print without looking, and the exit status says it. It is not safe for
-// concurrent use.
-type output struct {
-	w   io.Writer
-	err error // the first
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	n, err := o.w.Write(b)
-	if err != nil && o.err == nil {
-		o.err = err
-	}
-	return n, err
 }
 
 type globalFlags struct {
@@ -94,8 +79,7 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	debug.SetGCPercent(200)
 	debug.SetMemoryLimit(120 << 20)
 
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places()}
-	a.out.w = stdout
+	a := &app{out: format.NewOutput(stdout), stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places()}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -104,8 +88,8 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 
 // exitStatus prints a command's error and turns it into a status.
 func (a *app) exitStatus(cmd *cobra.Command, err error) int {
-	if err == nil && a.out.err != nil {
-		err = fmt.Errorf("the output is not complete: %w", a.out.err)
+	if err == nil && a.out.Err() != nil {
+		err = fmt.Errorf("the output is not complete: %w", a.out.Err())
 	}
 	if err == nil {
 		return 0
@@ -168,7 +152,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.Version = thisVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(a.stdin)
-	root.SetOut(&a.out)
+	root.SetOut(a.out)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
 
@@ -249,11 +233,11 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	if cmd.Name() == "serve" && conf.Origin("log.level")[0].Level == config.FromDefault {
 		conf.Log.Level = "info" // nothing of a command's is on its stderr
 	}
-	if a.log, err = newLogger(a.stderr, conf.Log.Level, conf.Log.Format); err != nil {
+	if a.log, err = logging.New(a.stderr, conf.Log.Level, conf.Log.Format); err != nil {
 		return usageError{err}
 	}
 	a.serving = cmd.Name() == "serve"
-	a.paint = newPainter(a.stdout)
+	a.paint = format.NewPainter(a.stdout)
 	return nil
 }
 

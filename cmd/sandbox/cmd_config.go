@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -31,13 +32,13 @@ func (a *app) configShowCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			values := a.conf.Values()
 			if a.flags.json {
-				return a.printJSON(values)
+				return a.out.JSON(values)
 			}
-			return a.table(func(w io.Writer) {
+			return a.out.Table(func(w io.Writer) {
 				for _, v := range values {
-					fmt.Fprintf(w, "%s = %s", v.Key, shown(v.Text))
+					fmt.Fprintf(w, "%s = %s", v.Key, format.Shown(v.Text))
 					if origin {
-						fmt.Fprintf(w, "\t# %s", shown(strings.Join(v.Origin, ", ")))
+						fmt.Fprintf(w, "\t# %s", format.Shown(strings.Join(v.Origin, ", ")))
 					}
 					if origin && v.Locked {
 						fmt.Fprint(w, ", locked")
@@ -72,7 +73,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 			if err := base.Check(args[0], at); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.stderr, "%s: nothing is wrong with it as a file of the %s\n", shown(args[0]), level)
+			fmt.Fprintf(a.stderr, "%s: nothing is wrong with it as a file of the %s\n", format.Shown(args[0]), level)
 			return nil
 		},
 	}
@@ -124,15 +125,15 @@ func (a *app) configPathCommand() *cobra.Command {
 				list[i].Read = list[i].Path != "" && exists(list[i].Path)
 			}
 			if a.flags.json {
-				return a.printJSON(list)
+				return a.out.JSON(list)
 			}
-			return a.table(func(w io.Writer) {
+			return a.out.Table(func(w io.Writer) {
 				for _, p := range list {
 					note := ""
 					if !p.Read {
 						note = "(not there)"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\n", p.Level, shown(p.Path), note)
+					fmt.Fprintf(w, "%s\t%s\t%s\n", p.Level, format.Shown(p.Path), note)
 				}
 			})
 		},

@@ -21,13 +21,13 @@ func (a *app) diffCommand() *cobra.Command {
 			return a.withService(cmd.Context(), func(s actors.Service, d actors.Directory) error {
 				r := actors.StepRequest{Directory: d.Path, Step: step}
 				if !a.flags.json {
-					return s.Diff(cmd.Context(), r, &a.out)
+					return s.Diff(cmd.Context(), r, a.out)
 				}
 				var text strings.Builder
 				if err := s.Diff(cmd.Context(), r, &text); err != nil {
 					return err
 				}
-				return a.printJSON(map[string]string{"diff": text.String()})
+				return a.out.JSON(map[string]string{"diff": text.String()})
 			})
 		},
 	}

@@ -29,7 +29,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				}
 			}
 			if a.flags.json {
-				if err := a.printJSON(findings); err != nil {
+				if err := a.out.JSON(findings); err != nil {
 					return err
 				}
 			} else {
@@ -45,16 +45,16 @@ func (a *app) doctorCommand() *cobra.Command {
 
 func (a *app) printFindings(findings []finding) {
 	for _, f := range findings {
-		mark := a.paint.green("ok  ")
+		mark := a.paint.Green("ok  ")
 		switch f.State {
 		case "warn":
-			mark = a.paint.yellow("warn")
+			mark = a.paint.Yellow("warn")
 		case "fail":
-			mark = a.paint.red("FAIL")
+			mark = a.paint.Red("FAIL")
 		}
-		fmt.Fprintf(&a.out, "%s  %-16s %s\n", mark, f.Name, f.Detail)
+		fmt.Fprintf(a.out, "%s  %-16s %s\n", mark, f.Name, f.Detail)
 		if f.Advice != "" {
-			fmt.Fprintf(&a.out, "      %-16s -> %s\n", "", f.Advice)
+			fmt.Fprintf(a.out, "      %-16s -> %s\n", "", f.Advice)
 		}
 	}
 }

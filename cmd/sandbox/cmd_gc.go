@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -43,9 +44,9 @@ func (a *app) gcCommand() *cobra.Command {
 
 func (a *app) printGC(res undolog.GCResult) error {
 	if a.flags.json {
-		return a.printJSON(res)
+		return a.out.JSON(res)
 	}
-	fmt.Fprintf(&a.out, "%d steps dropped, %d compressed: %s before, %s now\n",
-		len(res.Evicted), len(res.Compressed), bytesText(res.BytesBefore), bytesText(res.BytesAfter))
+	fmt.Fprintf(a.out, "%d steps dropped, %d compressed: %s before, %s now\n",
+		len(res.Evicted), len(res.Compressed), format.Bytes(res.BytesBefore), format.Bytes(res.BytesAfter))
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/guest/image"
 )
 
@@ -96,12 +97,12 @@ func (a *app) guestBuild(cmd *cobra.Command, o image.Options, root rootOptions, 
 		}
 	}
 	if a.flags.json {
-		return a.printJSON(out)
+		return a.out.JSON(out)
 	}
-	fmt.Fprintf(&a.out, "%s: %s\n  Linux %s for %s, %d modules, %d programs\n", shown(i.Dir), builtText(out.Built), i.Manifest.Kernel, i.Manifest.Arch,
+	fmt.Fprintf(a.out, "%s: %s\n  Linux %s for %s, %d modules, %d programs\n", format.Shown(i.Dir), builtText(out.Built), i.Manifest.Kernel, i.Manifest.Arch,
 		len(i.Manifest.Modules), i.Manifest.Applets)
 	if r := out.RootFS; r != nil {
-		fmt.Fprintf(&a.out, "%s: %s\n  Debian %s, %d packages, %s\n", shown(r.Dir), builtText(r.Built), r.Suite, len(r.Packages), bytesText(r.File.Bytes))
+		fmt.Fprintf(a.out, "%s: %s\n  Debian %s, %d packages, %s\n", format.Shown(r.Dir), builtText(r.Built), r.Suite, len(r.Packages), format.Bytes(r.File.Bytes))
 	}
 	return nil
 }

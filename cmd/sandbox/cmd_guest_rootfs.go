@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/guest/image"
 )
 
@@ -97,12 +98,12 @@ func (a *app) guestReset(ctx context.Context) error {
 		return err
 	}
 	if a.flags.json {
-		return a.printJSON(w)
+		return a.out.JSON(w)
 	}
 	if !w.Removed {
-		fmt.Fprintf(&a.out, "%s has no persistent machine\n", shown(folder))
+		fmt.Fprintf(a.out, "%s has no persistent machine\n", format.Shown(folder))
 		return nil
 	}
-	fmt.Fprintf(&a.out, "%s: removed %s\n", shown(folder), shown(filepath.Dir(disk.Path)))
+	fmt.Fprintf(a.out, "%s: removed %s\n", format.Shown(folder), format.Shown(filepath.Dir(disk.Path)))
 	return nil
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -39,14 +39,14 @@ func (a *app) history(ctx context.Context, s actors.Service, d actors.Directory,
 		if entries == nil {
 			entries = []undolog.Entry{}
 		}
-		return a.printJSON(entries)
+		return a.out.JSON(entries)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintln(a.stderr, "No steps yet in "+shown(d.Path)+".")
+		fmt.Fprintln(a.stderr, "No steps yet in "+format.Shown(d.Path)+".")
 		return nil
 	}
 	now := time.Now()
-	return a.table(func(w io.Writer) {
+	return a.out.Table(func(w io.Writer) {
 		fmt.Fprintln(w, "STEP\tWHEN\tCHANGED\tSTATUS\tCOMMAND")
 		for _, e := range entries {
 			fmt.Fprintln(w, a.historyLine(e, now))
@@ -56,30 +56,16 @@ func (a *app) history(ctx context.Context, s actors.Service, d actors.Directory,
 
 func (a *app) historyLine(e undolog.Entry, now time.Time) string {
 	if e.Type == undolog.TypeBarrier {
-		return "barrier\t" + ago(e.StartedAt, now) + "\t" + barrierCount(e) + "\t\t" + a.paint.yellow(barrierText(e.Barriers))
+		return "barrier\t" + format.Ago(e.StartedAt, now) + "\t" + barrierCount(e) + "\t\t" + a.paint.Yellow(format.Barriers(e.Barriers))
 	}
-	what := oneLine(e.Command, 80)
+	what := format.OneLine(e.Command, 80)
 	if e.Type == undolog.TypeAmbient {
-		what = a.paint.dim("(written between commands)")
+		what = a.paint.Dim("(written between commands)")
 	}
 	if n := len(e.Barriers); n > 0 {
-		what += "  " + a.paint.yellow(barrierText(e.Barriers))
+		what += "  " + a.paint.Yellow(format.Barriers(e.Barriers))
 	}
-	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", e.StepID, ago(e.StartedAt, now), paths(e.AffectedCount), entryStatus(e), what)
-}
-
-func entryStatus(e undolog.Entry) string {
-	switch {
-	case e.Damaged != "":
-		return "damaged"
-	case e.Unprotected:
-		return "unprotected"
-	case e.Status != "completed" && e.Status != "":
-		return e.Status
-	case e.ExitCode != nil && *e.ExitCode != 0:
-		return "exit " + strconv.Itoa(*e.ExitCode)
-	}
-	return "ok"
+	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", e.StepID, format.Ago(e.StartedAt, now), format.Paths(e.AffectedCount), format.EntryStatus(e), what)
 }
 
 func barrierCount(e undolog.Entry) string {
@@ -87,21 +73,5 @@ func barrierCount(e undolog.Entry) string {
 	for _, b := range e.Barriers {
 		n += len(b.Paths)
 	}
-	return paths(n)
-}
-
-// barrierText names the first path that was changed from outside.
-func barrierText(list []undolog.Barrier) string {
-	n, first := 0, ""
-	for _, b := range list {
-		n += len(b.Paths)
-		if first == "" && len(b.Paths) > 0 {
-			first = b.Paths[0]
-		}
-	}
-	text := "changed outside: " + shown(first)
-	if n > 1 {
-		text += fmt.Sprintf(" and %d more", n-1)
-	}
-	return text
+	return format.Paths(n)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -36,9 +37,9 @@ func (a *app) inspectCommand() *cobra.Command {
 				return err
 			}
 			if a.flags.json {
-				return a.printJSON(tree)
+				return a.out.JSON(tree)
 			}
-			return a.table(func(w io.Writer) { writeTree(w, tree) })
+			return a.out.Table(func(w io.Writer) { writeTree(w, tree) })
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "keep showing, as a full-screen view (q to leave)")
@@ -91,7 +92,7 @@ func writeNode(w io.Writer, n actors.TreeNode, lead, leadBelow string) {
 		facts = append(facts, "last error: "+n.LastError)
 	}
 	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n",
-		lead+n.Name, n.State, n.Mailbox, n.Restarts, n.Holds, bytesText(n.BytesHeld), shown(strings.Join(facts, " ")))
+		lead+n.Name, n.State, n.Mailbox, n.Restarts, n.Holds, format.Bytes(n.BytesHeld), format.Shown(strings.Join(facts, " ")))
 	for i, c := range n.Children {
 		if i == len(n.Children)-1 {
 			writeNode(w, c, leadBelow+"└─ ", leadBelow+"   ")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/clients"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -213,14 +214,14 @@ func (a *app) mcpPrint(c clients.Client, file string, r registration, s clients.
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "%s reads this from %s:\n", c.Title, shown(file))
+	fmt.Fprintf(a.stderr, "%s reads this from %s:\n", c.Title, format.Shown(file))
 	if c.Name == "claude-code" && runtime.GOOS != "windows" {
 		words := []string{"claude", "mcp", "add", "--transport", "stdio", "--scope", r.scope, r.name, "--", s.Command}
 		for i, w := range append(words, s.Args...) {
 			if i >= len(words) {
 				words = append(words, w)
 			}
-			words[i] = shellQuote(w)
+			words[i] = format.ShellQuote(w)
 		}
 		fmt.Fprintf(a.stderr, "(or: %s)\n", strings.Join(words, " "))
 	}
@@ -237,15 +238,15 @@ func (a *app) registered(r registration, c clients.Change, err error, done, noth
 		return err
 	}
 	if a.flags.json {
-		return a.printJSON(c)
+		return a.out.JSON(c)
 	}
 	if !c.Changed {
-		fmt.Fprintf(a.stderr, "%s %s %s: nothing to do\n", r.name, nothing, shown(c.File))
+		fmt.Fprintf(a.stderr, "%s %s %s: nothing to do\n", r.name, nothing, format.Shown(c.File))
 		return nil
 	}
-	fmt.Fprintf(a.stderr, "%s %s %s\n", r.name, done, shown(c.File))
+	fmt.Fprintf(a.stderr, "%s %s %s\n", r.name, done, format.Shown(c.File))
 	if c.Backup != "" {
-		fmt.Fprintf(a.stderr, "as it was: %s\n", shown(c.Backup))
+		fmt.Fprintf(a.stderr, "as it was: %s\n", format.Shown(c.Backup))
 	}
 	return nil
 }

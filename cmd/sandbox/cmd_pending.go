@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 func (a *app) pendingCommand() *cobra.Command {
@@ -27,20 +28,20 @@ func (a *app) pendingCommand() *cobra.Command {
 				return err
 			}
 			if a.flags.json {
-				return a.printJSON(all)
+				return a.out.JSON(all)
 			}
 			if len(all) == 0 {
 				fmt.Fprintln(a.stderr, "Nothing waits for a decision.")
 				return nil
 			}
-			return a.table(func(w io.Writer) {
+			return a.out.Table(func(w io.Writer) {
 				fmt.Fprintln(w, "ID\tSTEP\tLEFT\tFOLDER\tWHAT")
 				for _, p := range all {
 					step := "-" // it has not begun
 					if p.Step != 0 {
 						step = strconv.FormatInt(int64(p.Step), 10)
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.ID, step, took(time.Until(p.Deadline)), shown(p.Directory), shown(p.Message))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.ID, step, format.Took(time.Until(p.Deadline)), format.Shown(p.Directory), format.Shown(p.Message))
 				}
 			})
 		},

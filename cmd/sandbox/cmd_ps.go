@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 func (a *app) psCommand() *cobra.Command {
@@ -27,16 +28,16 @@ func (a *app) psCommand() *cobra.Command {
 				if list == nil {
 					list = []actors.SessionInfo{}
 				}
-				return a.printJSON(list)
+				return a.out.JSON(list)
 			}
 			if len(list) == 0 {
 				fmt.Fprintln(a.stderr, "No session is running.")
 				return nil
 			}
-			return a.table(func(w io.Writer) {
+			return a.out.Table(func(w io.Writer) {
 				fmt.Fprintln(w, "SESSION\tPID\tFOLDERS")
 				for _, s := range list {
-					fmt.Fprintf(w, "%s\t%d\t%s\n", s.Session, s.PID, shown(strings.Join(s.Directories, ", ")))
+					fmt.Fprintf(w, "%s\t%d\t%s\n", s.Session, s.PID, format.Shown(strings.Join(s.Directories, ", ")))
 				}
 			})
 		},

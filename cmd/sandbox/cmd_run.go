@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -154,13 +155,13 @@ func (a *app) printStep(res actors.RunResult) {
 		changed = true
 		where := ""
 		if len(res.Entries) > 1 {
-			where = " in " + shown(e.Directory)
+			where = " in " + format.Shown(e.Directory)
 		}
 		how := "undo with: " + a.undoHint(e.Directory, len(res.Entries) > 1)
 		if e.Entry.Unprotected {
 			how = "too much to keep: this step cannot be undone"
 		}
-		fmt.Fprintf(a.stderr, "step %d: %s changed%s, %s\n", e.Entry.StepID, paths(e.Entry.AffectedCount), where, how)
+		fmt.Fprintf(a.stderr, "step %d: %s changed%s, %s\n", e.Entry.StepID, format.Paths(e.Entry.AffectedCount), where, how)
 	}
 	if !changed && a.flags.verbose {
 		fmt.Fprintf(a.stderr, "step %d: nothing changed\n", res.Step)
@@ -196,13 +197,13 @@ func (a *app) printStepJSON(res actors.RunResult) {
 func (a *app) undoHint(dir string, several bool) string {
 	words := []string{"sandbox", "undo"}
 	if several || len(a.flags.dirs) > 0 {
-		words = append(words, "--working-dir", shellQuote(dir))
+		words = append(words, "--working-dir", format.ShellQuote(dir))
 	}
 	if v := a.keyFlags["undo-dir"].Values; len(v) > 0 {
-		words = append(words, "--undo-dir", shellQuote(v[len(v)-1]))
+		words = append(words, "--undo-dir", format.ShellQuote(v[len(v)-1]))
 	}
 	if a.flags.configFile != "" {
-		words = append(words, "--config-file", shellQuote(a.flags.configFile))
+		words = append(words, "--config-file", format.ShellQuote(a.flags.configFile))
 	}
 	return strings.Join(words, " ")
 }

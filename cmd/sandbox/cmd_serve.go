@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
 )
 
@@ -133,7 +134,7 @@ func (s *server) listen(ctx context.Context, path string) (func() error, error) 
 	}
 	token := mcp.TokenFile(l.Path())
 	s.hide = []string{l.Path(), token}
-	announce, err := newLogger(s.a.stderr, "info", s.a.conf.Log.Format) // whatever the level
+	announce, err := logging.New(s.a.stderr, "info", s.a.conf.Log.Format) // whatever the level
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -35,28 +36,28 @@ func (a *app) show(ctx context.Context, s actors.Service, r actors.StepRequest) 
 		return err
 	}
 	if a.flags.json {
-		return a.printJSON(st)
+		return a.out.JSON(st)
 	}
 	line := func(key, value string) {
 		if value != "" {
-			fmt.Fprintf(&a.out, "%-9s %s\n", key, value)
+			fmt.Fprintf(a.out, "%-9s %s\n", key, value)
 		}
 	}
 	line("step", fmt.Sprintf("%d (%s)", st.StepID, st.Type))
-	line("command", shown(st.Command))
-	line("in", shown(st.Dir))
-	line("started", st.StartedAt.Local().Format(time.DateTime)+", "+ago(st.StartedAt, time.Now()))
+	line("command", format.Shown(st.Command))
+	line("in", format.Shown(st.Dir))
+	line("started", st.StartedAt.Local().Format(time.DateTime)+", "+format.Ago(st.StartedAt, time.Now()))
 	if !st.EndedAt.IsZero() {
-		line("took", took(st.EndedAt.Sub(st.StartedAt)))
+		line("took", format.Took(st.EndedAt.Sub(st.StartedAt)))
 	}
-	line("status", entryStatus(st.Entry))
+	line("status", format.EntryStatus(st.Entry))
 	line("damaged", st.Damaged)
-	line("keeps", bytesText(st.StoredBytes))
+	line("keeps", format.Bytes(st.StoredBytes))
 	if len(st.Barriers) > 0 {
-		line("barrier", barrierText(st.Barriers))
+		line("barrier", format.Barriers(st.Barriers))
 	}
-	line("changed", paths(st.AffectedCount))
-	a.printPaths(st.Paths, 0)
+	line("changed", format.Paths(st.AffectedCount))
+	format.Changes(a.out, a.paint, st.Paths, 0)
 	return nil
 }
 

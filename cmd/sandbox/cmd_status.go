@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -43,9 +44,9 @@ func (a *app) status(ctx context.Context) error {
 	}
 	switch {
 	case a.flags.json && len(dirs) == 1:
-		return a.printJSON(all[0])
+		return a.out.JSON(all[0])
 	case a.flags.json:
-		return a.printJSON(all)
+		return a.out.JSON(all)
 	}
 	for i, st := range all {
 		a.printStatus(st, i == 0 || all[i-1].State != st.State || st.State != "offline")
@@ -65,7 +66,7 @@ func (a *app) statusOf(ctx context.Context, dir actors.Directory) (actors.Status
 // printStatus prints the folders and, before them, the session.
 func (a *app) printStatus(st actors.Status, session bool) {
 	line := func(key, format string, args ...any) {
-		fmt.Fprintf(&a.out, "%-9s %s\n", key, fmt.Sprintf(format, args...))
+		fmt.Fprintf(a.out, "%-9s %s\n", key, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case !session:
@@ -73,7 +74,7 @@ func (a *app) printStatus(st actors.Status, session bool) {
 		line("session", "none running")
 	default:
 		line("session", "%s, %s, process %d, isolation %s, started %s",
-			st.Session, st.State, st.PID, st.Isolation, ago(st.StartedAt, time.Now()))
+			st.Session, st.State, st.PID, st.Isolation, format.Ago(st.StartedAt, time.Now()))
 	}
 	if st.OpenStep != nil {
 		line("running", "step %d", *st.OpenStep)
@@ -86,15 +87,15 @@ func (a *app) printStatus(st actors.Status, session bool) {
 		if d.Label != "" {
 			label = d.Label + " = "
 		}
-		line("folder", "%s%s (%s)", label, shown(d.Path), d.Access)
+		line("folder", "%s%s (%s)", label, format.Shown(d.Path), d.Access)
 		if d.Access == "read_only" && d.UndoDir == "" {
 			continue
 		}
-		line("undo log", "%s", shown(d.UndoDir))
+		line("undo log", "%s", format.Shown(d.UndoDir))
 		if d.State != "ok" {
 			line("state", "%s %s", d.State, d.Problem)
 		}
 		line("steps", "%d to undo, %d to redo", d.Log.Steps, d.Log.Redoable)
-		line("kept", "%s, of it %s not compressed", bytesText(d.Log.StoredBytes), bytesText(d.Log.RawBytes))
+		line("kept", "%s, of it %s not compressed", format.Bytes(d.Log.StoredBytes), format.Bytes(d.Log.RawBytes))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 // undoPathsShown is how many paths a dry run lists without -v.
@@ -62,11 +63,11 @@ func (a *app) undoOrRedo(ctx context.Context, word string, r actors.UndoRequest,
 // printUndo reports an undo, a redo or a restore.
 func (a *app) printUndo(done string, res actors.UndoResult) error {
 	if a.flags.json {
-		res.Paths = orEmpty(res.Paths)
+		res.Paths = format.OrEmpty(res.Paths)
 		for i := range res.Steps {
-			res.Steps[i].Barriers = orEmpty(res.Steps[i].Barriers)
+			res.Steps[i].Barriers = format.OrEmpty(res.Steps[i].Barriers)
 		}
-		return a.printJSON(res)
+		return a.out.JSON(res)
 	}
 	for _, w := range res.Warnings {
 		fmt.Fprintln(a.stderr, "warning: "+w)
@@ -77,23 +78,23 @@ func (a *app) printUndo(done string, res actors.UndoResult) error {
 	for _, e := range res.Steps {
 		line := fmt.Sprintf("step %d %s", e.StepID, done)
 		if e.Command != "" {
-			line += ": " + oneLine(e.Command, 60)
+			line += ": " + format.OneLine(e.Command, 60)
 		}
-		fmt.Fprintln(&a.out, line)
+		fmt.Fprintln(a.out, line)
 	}
 	if res.DryRun || a.flags.verbose {
 		most := undoPathsShown
 		if a.flags.verbose {
 			most = 0
 		}
-		a.printPaths(res.Paths, most)
+		format.Changes(a.out, a.paint, res.Paths, most)
 	}
 	verb := "put back"
 	if res.DryRun {
 		verb = "to put back"
 	}
 	if res.PathCount > 0 {
-		fmt.Fprintf(&a.out, "%s %s in %s\n", paths(res.PathCount), verb, took(res.Took))
+		fmt.Fprintf(a.out, "%s %s in %s\n", format.Paths(res.PathCount), verb, format.Took(res.Took))
 	}
 	return nil
 }

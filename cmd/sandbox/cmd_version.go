@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
 )
 
 // version is set by the Makefile.
@@ -26,7 +28,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:  checkArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			v := thisVersion()
-			v.Guest = len(guestBinary()) > 0
+			v.Guest = len(guestbin.Embedded()) > 0
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range info.Settings {
 					if s.Key == "vcs.revision" {
@@ -35,9 +37,9 @@ func (a *app) versionCommand() *cobra.Command {
 				}
 			}
 			if a.flags.json {
-				return a.printJSON(v)
+				return a.out.JSON(v)
 			}
-			fmt.Fprintln(&a.out, v)
+			fmt.Fprintln(a.out, v)
 			return nil
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -33,7 +34,7 @@ func (a *app) decide(ctx context.Context, r actors.DecideRequest) error {
 	case err != nil:
 		return err
 	case len(waiting) > 1:
-		return usageError{fmt.Errorf("%s waits in several sessions; name the folder with --working-dir: %s", r.ID, shown(strings.Join(waiting, ", ")))}
+		return usageError{fmt.Errorf("%s waits in several sessions; name the folder with --working-dir: %s", r.ID, format.Shown(strings.Join(waiting, ", ")))}
 	}
 	found := false
 	err = a.eachSession(ctx, func(s actors.Service) error {

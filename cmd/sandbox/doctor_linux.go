@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -199,7 +200,7 @@ func (a *app) folderFinding() finding {
 		return finding{Name: f.Name, State: "warn", Detail: err.Error()}
 	}
 	d := dirs[0]
-	f.Detail = "undo log in " + shown(d.UndoDir)
+	f.Detail = "undo log in " + format.Shown(d.UndoDir)
 	var folder, store unix.Stat_t
 	if err := unix.Stat(d.Path, &folder); err != nil {
 		return finding{Name: f.Name, State: "warn", Detail: err.Error()}

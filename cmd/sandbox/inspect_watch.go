@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 // watchInterval is how often --watch asks.
@@ -103,7 +104,7 @@ func (w *watcher) text() string {
 	writeTree(tw, w.tree)
 	_ = tw.Flush() // a bytes.Buffer takes everything
 	for _, p := range w.pending {
-		b.WriteString("\nwaiting: " + p.ID + "  " + shown(p.Message) + "  (sandbox approve " + p.ID + " | sandbox deny " + p.ID + ")")
+		b.WriteString("\nwaiting: " + p.ID + "  " + format.Shown(p.Message) + "  (sandbox approve " + p.ID + " | sandbox deny " + p.ID + ")")
 	}
 	lines := strings.Split(b.String(), "\n")
 	w.top = min(w.top, max(0, len(lines)-w.height))

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
 	"github.com/codeagent/sandbox/hypervisor/none"
@@ -24,7 +25,7 @@ func (a *app) isolation(name string, dirs ...actors.Directory) (hypervisor.Runti
 		return a.machine(dirs...)
 	default:
 		o := jail.Options{Umask: a.umask, Logger: a.log}
-		if guest := guestBinary(); len(guest) > 0 {
+		if guest := guestbin.Embedded(); len(guest) > 0 {
 			o.GuestBinary = func() ([]byte, error) { return guest, nil }
 		}
 		return jail.New(o), nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
@@ -133,7 +134,7 @@ func (j *job) event(e actors.Event) {
 		}
 	case actors.EventRecovery:
 		if r := e.Recovery; r != nil {
-			j.note(recoveryText(*r))
+			j.note(format.Recovery(*r))
 		}
 	case actors.EventNetwork:
 		if e.Network != nil && e.Network.Action == policy.Deny {
@@ -159,7 +160,7 @@ func (j *job) refused(e policy.Event) {
 			what += " (" + e.Domain + ")"
 		}
 	}
-	line := "sandbox: network: " + shown(what) + " was refused: " + shown(e.Rule)
+	line := "sandbox: network: " + format.Shown(what) + " was refused: " + format.Shown(e.Rule)
 	j.mu.Lock()
 	n := len(j.refusal)
 	known := j.refusal[line] || n > refusals
@@ -258,17 +259,7 @@ func safeguardText(p actors.Pending) string {
 			text += fmt.Sprintf("\n    ... %d in all", p.Count)
 			break
 		}
-		text += "\n    " + shown(path)
+		text += "\n    " + format.Shown(path)
 	}
 	return text
-}
-
-func recoveryText(r undolog.Recovery) string {
-	switch {
-	case r.CompletedRollback:
-		return "sandbox: an undo that had been interrupted was completed"
-	case r.Unprotected:
-		return fmt.Sprintf("sandbox: step %d (%s) was interrupted; it had outgrown the limit and could not be rolled back", r.StepID, oneLine(r.Command, 60))
-	}
-	return fmt.Sprintf("sandbox: step %d (%s) was interrupted; %s put back as before it", r.StepID, oneLine(r.Command, 60), paths(r.Restored))
 }

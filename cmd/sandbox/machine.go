@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
 	"github.com/codeagent/sandbox/guest/image"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
 )
@@ -38,7 +39,7 @@ func (a *app) disk(folder string) (qemu.Disk, error) {
 // openImage opens what a machine boots: the user's own files, and for what he
 // does not name the image that 'sandbox guest build' has made.
 func (a *app) openImage(context.Context) (qemu.Image, error) {
-	s := image.Source{Arch: runtime.GOARCH, Guest: guestBinary(), KernelPath: a.conf.VM.Kernel, InitrdPath: a.conf.VM.Initrd}
+	s := image.Source{Arch: runtime.GOARCH, Guest: guestbin.Embedded(), KernelPath: a.conf.VM.Kernel, InitrdPath: a.conf.VM.Initrd}
 	switch a.conf.VM.RootFS {
 	case "none":
 		s.NoRootFS = true

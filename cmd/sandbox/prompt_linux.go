@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 // promptTick is how often a prompt looks whether the decision came from
@@ -48,7 +50,7 @@ func promptOn(tty *os.File, question string, gone <-chan struct{}, deadline time
 func prompt(fd int, out io.Writer, question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
 	say := func(s string) { _, _ = io.WriteString(out, strings.ReplaceAll(s, "\n", "\r\n")) }
 	_ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
-	say("\n\x1b[1msandbox:\x1b[0m " + question + "\nAllow? (refused in " + took(time.Until(deadline).Round(time.Second)) + ") [y/N] ")
+	say("\n\x1b[1msandbox:\x1b[0m " + question + "\nAllow? (refused in " + format.Took(time.Until(deadline).Round(time.Second)) + ") [y/N] ")
 	var line []byte
 	for {
 		select {

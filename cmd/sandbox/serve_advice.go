@@ -8,6 +8,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/classifier"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 // advice is what is thought of commands before they run. It never protects
@@ -52,15 +53,7 @@ func (d *advice) question(argv []string) string {
 	if len(argv) == 3 && argv[1] == "-c" {
 		text = argv[2]
 	}
-	return fmt.Sprintf("About to run (%s): %s", why, clip(strings.ToValidUTF8(text, "\uFFFD"), 500))
-}
-
-// clip shortens a text to n characters.
-func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n]) + "…"
-	}
-	return s
+	return fmt.Sprintf("About to run (%s): %s", why, format.Clip(strings.ToValidUTF8(text, "\uFFFD"), 500))
 }
 
 func (s *server) classifyForMCP(command string) mcp.Classification {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -72,7 +73,7 @@ func (a *app) tellRecoveries(r actors.Notifier) {
 	opened := make(chan struct{})
 	r.Subscribe(func(e actors.Event) {
 		if e.Type == actors.EventRecovery && e.Recovery != nil {
-			fmt.Fprintln(a.stderr, recoveryText(*e.Recovery))
+			fmt.Fprintln(a.stderr, format.Recovery(*e.Recovery))
 		}
 		if e.Type == actors.EventSessionState && e.Message == "active" {
 			once.Do(func() { close(opened) })

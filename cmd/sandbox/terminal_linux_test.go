@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -55,7 +56,7 @@ func (d decisions) Decide(_ context.Context, r actors.DecideRequest) error {
 // terminalHelper is what 'sandbox run' does with the terminal, around a local
 // process.
 func terminalHelper(argv []string) int {
-	log, _ := newLogger(os.Stderr, "", "")
+	log, _ := logging.New(os.Stderr, "", "")
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, log: log}
 	j := newJob(a, actors.Config{})
 	defer j.stopSignals()

@@ -152,9 +152,9 @@ func (s *mcpSession) execute(command string) error {
 // the kernel makes it a scheduling group of its own. All shells have pipes for
 // their output.
 func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, times int) (err error) {
-	guest, err := filepath.Glob("cmd/sandbox/embed/sandbox-guest-*")
+	guest, err := filepath.Glob("cmd/sandbox/internal/guestbin/embed/sandbox-guest-*")
 	if err != nil || len(guest) == 0 {
-		return errors.New("no cmd/sandbox/embed/sandbox-guest-*: run make build, in the module's root")
+		return errors.New("no cmd/sandbox/internal/guestbin/embed/sandbox-guest-*: run make build, in the module's root")
 	}
 	j := jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest[0]) }})
 	g, err := j.Start(ctx, hypervisor.Config{SessionID: "bench", UID: -1, GID: -1})

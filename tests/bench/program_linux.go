@@ -136,9 +136,9 @@ func statusKiB(pid int, key string) int {
 
 // benchStart compares the jail's start with bubblewrap's, of /bin/true.
 func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
-	guest, err := filepath.Glob("cmd/sandbox/embed/sandbox-guest-*")
+	guest, err := filepath.Glob("cmd/sandbox/internal/guestbin/embed/sandbox-guest-*")
 	if err != nil || len(guest) == 0 {
-		return errors.New("no cmd/sandbox/embed/sandbox-guest-*: run make build, in the module's root")
+		return errors.New("no cmd/sandbox/internal/guestbin/embed/sandbox-guest-*: run make build, in the module's root")
 	}
 	j := jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest[0]) }})
 	bwrap, err := exec.LookPath("bwrap")

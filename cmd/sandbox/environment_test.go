@@ -21,13 +21,3 @@ func TestEnvironment(t *testing.T) {
 		}
 	}
 }
-
-func TestShownNamesAreHarmless(t *testing.T) {
-	for name, want := range map[string]string{
-		"plain-ü.txt": "plain-ü.txt", "a\nb": `"a\nb"`, "\x1b[2J": `"\x1b[2J"`, "x\xff": `"x\xff"`, "with space": "with space",
-	} {
-		if got := shown(name); got != want {
-			t.Errorf("%q shown as %s, want %s", name, got, want)
-		}
-	}
-}

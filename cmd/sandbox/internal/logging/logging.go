@@ -1,4 +1,4 @@
-package main
+package logging
 
 import (
 	"fmt"
@@ -11,22 +11,24 @@ import (
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
 
 // levelTrace is below debug: wire-level detail.
 const levelTrace = slog.LevelDebug - 4
 
-// newLogger writes JSON lines as docs/logging.md describes them, or text. The
-// format is json, text or auto: text when out is a terminal.
-func newLogger(out *os.File, level, format string) (*slog.Logger, error) {
+// New returns a logger that writes JSON lines as docs/logging.md describes them, or
+// text. The form is json, text or auto: text when out is a terminal. An empty level
+// is warn; one that is unknown is an error.
+func New(out *os.File, level, form string) (*slog.Logger, error) {
 	l, err := parseLevel(level)
 	if err != nil {
 		return nil, err
 	}
-	if format == "text" || format != "json" && term.IsTerminal(int(out.Fd())) {
+	if form == "text" || form != "json" && term.IsTerminal(int(out.Fd())) {
 		return correlated(tint.NewTextHandler(out, &tint.Options{
-			Level: l, TimeFormat: time.TimeOnly, NoColor: !wantColour(out), ReplaceAttr: harmless,
+			Level: l, TimeFormat: time.TimeOnly, NoColor: !format.Colour(out), ReplaceAttr: harmless,
 		})), nil
 	}
 	return correlated(slog.NewJSONHandler(out, &slog.HandlerOptions{
