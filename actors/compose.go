@@ -89,11 +89,16 @@ func (s *Session) spawn(ctx context.Context) error {
 			return audit.New(audit.Options{Path: s.auditFile(), Logger: s.cfg.Logger, Node: n})
 		}),
 		child("safeguard", func(n *supervision.Node) actor.Actor { return safeguard.New(s.safeguardOptions(n)) }),
+		s.frontends(strategy),
 		child("steps", func(n *supervision.Node) actor.Actor {
 			return step.New(step.Options{
 				Directories: stepDirs, Idle: s.cfg.Timing.QuiescenceIdle, Max: s.cfg.Timing.QuiescenceMax,
 				Clock: s.clock, Logger: s.cfg.Logger, Node: n,
-				Opened: func(id undolog.StepID) { s.now.step.Store(int64(id)) },
+				Opened: func(id undolog.StepID) {
+					if id == 0 {
+						s.board.StepEnded()
+					}
+				},
 			})
 		}),
 	)
@@ -105,16 +110,31 @@ func (s *Session) spawn(ctx context.Context) error {
 		}))
 	}
 	root := s.props("", strategy, nil, func(n *supervision.Node) actor.Actor {
-		return session.New(session.Options{Children: children, Node: n, Logger: s.cfg.Logger, Changed: func(st session.State, why string) {
-			s.now.state.Store(&st)
-			s.bus.emit(Event{Type: EventSessionState, Message: string(st)})
-		}})
+		return session.New(session.Options{
+			Children: children, Board: s.board, Node: n, Logger: s.cfg.Logger, Configured: s.configured,
+			Changed: func(st session.State, _ string) { s.bus.Emit(Event{Type: EventSessionState, Message: string(st)}) },
+		})
 	})
 	var err error
 	if s.root, err = s.system.Root.Copy().WithGuardian(strategy).SpawnNamed(root, s.path("")); err != nil {
 		return fmt.Errorf("start session %s: %w", s.id, err)
 	}
 	return s.ready(ctx)
+}
+
+// frontends describes the parent of connections.
+func (s *Session) frontends(strategy *supervision.Strategy) session.Child {
+	const name = "frontends"
+	return session.Child{Name: name, Props: s.props(name, strategy, nil, func(n *supervision.Node) actor.Actor {
+		n.SetState("active")
+		return session.NewFrontends(session.FrontendsOptions{
+			Spawn: func(child string, crashed func(any), produce func(*supervision.Node) actor.Actor) *actor.Props {
+				return s.props(name+"/"+child, strategy, crashed, produce)
+			},
+			Forget: func(child string) { s.tree.Forget(s.path(name + "/" + child)) },
+			Count:  &s.count, Logger: s.logger(),
+		})
+	})}
 }
 
 // ready waits until the actors are there and the logs have recovered.
@@ -125,7 +145,7 @@ func (s *Session) ready(ctx context.Context) error {
 	}
 	for _, w := range s.dirs {
 		name := "directory/" + strconv.Itoa(w.index)
-		if _, err := ask(ctx, s, name, ready); err != nil {
+		if _, err := ask(ctx, s, name, func(r *messages.Reply[struct{}]) any { return &session.GroupReady{Reply: r} }); err != nil {
 			return err
 		}
 		if w.hooks == nil {
@@ -171,7 +191,7 @@ func (s *Session) directory(w *workdir, strategy *supervision.Strategy) (session
 	}
 	return session.Child{Name: name, Props: s.props(name, strategy, nil, func(n *supervision.Node) actor.Actor {
 		n.SetState("active")
-		return session.New(session.Options{Children: children, Logger: s.cfg.Logger})
+		return session.NewGroup(children, s.logger())
 	})}, nil
 }
 
@@ -184,7 +204,7 @@ func (s *Session) gaveUp(id string, reason any) {
 			return
 		}
 	}
-	s.bus.emit(Event{Type: EventError, Message: msg})
+	s.bus.Emit(Event{Type: EventError, Message: msg})
 }
 
 // auditFile is in the first folder's undo directory.
@@ -201,23 +221,22 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 	record := s.to("audit")
 	return safeguard.Options{
 		Timeout: func() time.Duration { return s.safeguards().Timeout }, Clock: s.clock, Logger: s.cfg.Logger, Node: n, IDs: &s.sgIDs,
+		Count: s.board.SetPending,
 		Triggered: func(p safeguard.Pending) {
-			s.now.pending.Add(1)
 			if s.holdsMachine(p.Ask.Kind) {
 				s.to("machine")(&machine.Hold{ID: p.ID})
 			}
 			pub := publicPending(p)
-			s.bus.emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(pub.Kind, pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
+			s.bus.Emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(p.Ask.From, pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
 		},
 		Decided: func(d messages.Decision) {
-			s.now.pending.Add(-1)
 			if s.holdsMachine(d.Kind) {
 				s.to("machine")(&machine.Release{ID: d.ID})
 			}
-			from := s.asker(d.Kind, stepID(d.Step))
+			from := s.asker(d.From, stepID(d.Step))
 			d.Frontend, d.RequestID = from.Frontend, from.RequestID
 			record(&audit.Record{Decision: d})
-			s.bus.emit(Event{
+			s.bus.Emit(Event{
 				Type: EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: from, Message: d.Decision + " by " + d.By,
 				Decision: &DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By},
 			})
@@ -257,7 +276,7 @@ func (s *Session) machineDown(err error) {
 		return
 	}
 	reason := fmt.Sprintf("the runtime ended: %v", err)
-	s.bus.emit(Event{
+	s.bus.Emit(Event{
 		Type: EventError, Message: reason + "; the history can still be used", Err: fmt.Errorf("%w: %w", messages.ErrNoMachine, err),
 	})
 	s.to("steps")(&messages.StepFail{Outcome: messages.OutcomeFailed, Reason: reason})
@@ -308,7 +327,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 	if s.system != nil {
 		s.system.Shutdown()
 	}
-	s.bus.close()
+	s.bus.Close()
 	return errors.Join(errs...)
 }
 

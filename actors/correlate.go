@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
 
@@ -18,7 +19,7 @@ func (s *Session) correlated(l *slog.Logger) *slog.Logger {
 
 func (s *Session) complete(f logctx.Fields) logctx.Fields {
 	if f.Step == 0 {
-		f.Step = s.now.step.Load()
+		f.Step = int64(s.board.Load().Step)
 		return f
 	}
 	if f.RequestID == "" {
@@ -30,6 +31,12 @@ func (s *Session) complete(f logctx.Fields) logctx.Fields {
 // component is the logger of a part that logs by the session.
 func (s *Session) component(name string) *slog.Logger {
 	return s.cfg.Logger.With(logctx.KeyComponent, name)
+}
+
+// stepOpen publishes that a step is open.
+func (s *Session) stepOpen(id undolog.StepID, from Origin) {
+	s.board.StepOpened(id, from)
+	s.logStep(int64(id), from)
 }
 
 // logStep says that a step begins.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/interceptor"
@@ -21,15 +19,11 @@ import (
 const (
 	// keptWarnings is how many warnings of a folder are remembered.
 	keptWarnings = 256
-	// defaultTimeout is how long a decision may take, maxTimeout how long it may
-	// be allowed to.
-	defaultTimeout = 30 * time.Second
-	maxTimeout     = 24 * time.Hour
 )
 
 // safeguards returns the settings that hold now.
 func (s *Session) safeguards() Safeguards {
-	g := *s.guards.Load()
+	g := s.board.Load().Safeguards
 	g.Exempt = slices.Clone(g.Exempt)
 	return g
 }
@@ -38,39 +32,18 @@ func (s *Session) safeguards() Safeguards {
 func (s *Session) Safeguards(context.Context) (Safeguards, error) { return s.safeguards(), nil }
 
 // ConfigureSafeguards implements [Manager].
-func (s *Session) ConfigureSafeguards(_ context.Context, g Safeguards) error {
-	if err := s.setSafeguards(g); err != nil {
-		return err
-	}
-	g = s.safeguards()
+func (s *Session) ConfigureSafeguards(ctx context.Context, g Safeguards) error {
+	_, err := ask(ctx, s, "", func(r *messages.Reply[struct{}]) any { return &session.Configure{Safeguards: g, Reply: r} })
+	return err
+}
+
+// configured tells the folders of new settings.
+func (s *Session) configured(g Safeguards) {
 	for _, w := range s.dirs {
 		if w.hooks != nil {
 			w.hooks.SetSafeguards(interceptor.Safeguards(g))
 		}
 	}
-	s.logger().Info("safeguards changed", "component", "safeguard", "deletes", g.DeleteThreshold,
-		"overwrite_bytes", g.OverwriteBytes, "rename_over", g.RenameOver, "timeout", g.Timeout.String())
-	return nil
-}
-
-func (s *Session) setSafeguards(g Safeguards) error {
-	setDefault(&g.Timeout, defaultTimeout)
-	switch {
-	case g.DeleteThreshold < 0 || g.OverwriteBytes < 0:
-		return fmt.Errorf("%w: a safeguard's threshold is negative; 0 switches it off", ErrSetting)
-	case g.Timeout < 0 || g.Timeout > maxTimeout:
-		return fmt.Errorf("%w: a decision may take up to %v, not %v", ErrSetting, maxTimeout, g.Timeout)
-	}
-	for _, p := range g.Exempt {
-		for part := range strings.SplitSeq(p, "/") {
-			if _, err := path.Match(part, ""); err != nil {
-				return fmt.Errorf("%w: exempt pattern %q: %w", ErrSetting, p, err)
-			}
-		}
-	}
-	g.Exempt = slices.Clone(g.Exempt)
-	s.guards.Store(&g)
-	return nil
 }
 
 // Limits implements [Manager].
@@ -157,7 +130,7 @@ func (s *Session) Reset(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.restart(ctx); err != nil {
 		err = fmt.Errorf("reset: %w", err)
-		s.bus.emit(Event{
+		s.bus.Emit(Event{
 			Type: EventError, Message: err.Error() + "; the history can still be used", Err: fmt.Errorf("%w: %w", messages.ErrNoMachine, err),
 		})
 		return errors.Join(err, s.move(ctx, session.Failed, err.Error()))

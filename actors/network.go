@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -58,8 +57,8 @@ func (s *Session) networkEvent(e policy.Event) {
 	case e.Kind == policy.EventLookup:
 		s.net.lookups.Add(1)
 	}
-	step := undolog.StepID(s.now.step.Load())
-	s.bus.emit(Event{Type: EventNetwork, Step: step, Origin: s.origin(step), Network: &e})
+	step := s.board.Load().Step
+	s.bus.Emit(Event{Type: EventNetwork, Step: step, Origin: s.origin(step), Network: &e})
 }
 
 // askNetwork has a person decide about a destination, as about a safeguard. That
@@ -67,7 +66,7 @@ func (s *Session) networkEvent(e policy.Event) {
 func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Answer, error) {
 	answers := make(chan *messages.Answer, 1)
 	question := &messages.Ask{
-		Kind: messages.KindNetwork, Directory: s.dirs[0].d.Path, Step: s.now.step.Load(), Count: 1, Message: networkQuestion(q),
+		Kind: messages.KindNetwork, Directory: s.dirs[0].d.Path, Step: int64(s.board.Load().Step), Count: 1, Message: networkQuestion(q),
 		Token: networkToken | s.net.tokens.Add(1),
 		Answer: func(m any) {
 			if a, ok := m.(*messages.Answer); ok {

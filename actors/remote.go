@@ -154,7 +154,7 @@ func (s *Session) handle(ctx context.Context, name string, params json.RawMessag
 // stream sends events until the client or the session is gone.
 func (s *Session) stream(ctx context.Context, emit func(any) error) error {
 	broken := make(chan error, 1)
-	cancel := s.bus.subscribe(func(e Event) {
+	cancel := s.bus.Subscribe(func(e Event) {
 		if err := emit(e); err != nil {
 			select {
 			case broken <- err:

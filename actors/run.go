@@ -71,7 +71,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	}
 	s.stepOpen(id, r.Origin)
 	s.line.admit(turn, id)
-	s.bus.emit(Event{Type: EventStepStarted, Step: id, Origin: r.Origin, Message: info.Command, Command: info.Command})
+	s.bus.Emit(Event{Type: EventStepStarted, Step: id, Origin: r.Origin, Message: info.Command, Command: info.Command})
 	status, how, runErr := s.execute(ctx, id, dir, r)
 	s.line.settle(turn)
 	res, err := s.finish(id, info.Command, r.Origin, status, how)
@@ -84,11 +84,9 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 // allowed asks a person whether the command may start. The result is empty if it
 // may. There is one question at a time: the caller has its turn in line.
 func (s *Session) allowed(ctx context.Context, r RunRequest, info undolog.StepInfo) (RunResult, error) {
-	s.asking.Store(&r.Origin)
-	defer s.asking.Store(nil)
 	answers := make(chan *messages.Answer, 1)
 	question := &messages.Ask{
-		Kind: messages.KindCommand, Directory: s.around(info.Dir), Command: info.Command, Count: 1, Message: r.Question,
+		Kind: messages.KindCommand, Directory: s.around(info.Dir), Command: info.Command, Count: 1, Message: r.Question, From: messages.Asker(r.Origin),
 		Answer: func(m any) {
 			if a, ok := m.(*messages.Answer); ok {
 				answers <- a
@@ -238,12 +236,12 @@ func (s *Session) stepEnded(e Event, res RunResult) {
 		one := e
 		one.Directory, one.Entry, one.AffectedCount, one.Last = r.Directory, &r.Entry, r.Entry.AffectedCount, i == len(res.Entries)-1
 		s.logStepEnd(one)
-		s.bus.emit(one)
+		s.bus.Emit(one)
 	}
 	if len(res.Entries) == 0 {
 		e.Last = true
 		s.logStepEnd(e)
-		s.bus.emit(e)
+		s.bus.Emit(e)
 	}
 }
 
@@ -263,12 +261,12 @@ func (s *Session) notifyGuest(ids ...undolog.StepID) {
 // Subscribe implements [Runner]. The first subscriber also gets what happened
 // while the session started.
 func (s *Session) Subscribe(f func(Event), only ...EventType) (cancel func()) {
-	return s.bus.subscribe(f, only...)
+	return s.bus.Subscribe(f, only...)
 }
 
 // Observe is Subscribe for what measures and shows nothing: it does not take
 // from the first subscriber what happened before.
-func (s *Session) Observe(f func(Event)) (cancel func()) { return s.bus.observe(f) }
+func (s *Session) Observe(f func(Event)) (cancel func()) { return s.bus.Observe(f) }
 
 func stepID(id int64) undolog.StepID { return undolog.StepID(id) }
 

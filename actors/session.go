@@ -34,7 +34,8 @@ type Session struct {
 	id      string
 	started time.Time
 	clock   supervision.Clock
-	bus     *bus
+	bus     *session.Bus
+	board   *session.Board
 	tree    *supervision.Tree
 	system  *actor.ActorSystem
 	root    *actor.PID
@@ -42,13 +43,9 @@ type Session struct {
 	dirs    []*workdir
 	sgIDs   int
 	stopped chan struct{}
-	asked   atomic.Pointer[openStep]
-	asking  atomic.Pointer[Origin] // of the command that waits to be allowed
-	decide  deciders
 	line    line
-	now     now
-	guards  atomic.Pointer[Safeguards]
 	net     network
+	count   atomic.Uint64 // of connections
 
 	mu      sync.Mutex // server, closing, workdir.bridge, workdir.files
 	server  *control.Server
@@ -103,9 +100,11 @@ func newSession(cfg Config) (*Session, error) {
 		s.clock = cfg.Clock
 	}
 	s.cfg.Logger = s.correlated(cfg.Logger)
-	if err := s.setSafeguards(cfg.Safeguards); err != nil {
+	guards, err := session.CheckSafeguards(cfg.Safeguards)
+	if err != nil {
 		return nil, err
 	}
+	s.board = session.NewBoard(guards)
 	if s.id == "" {
 		var b [6]byte
 		if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
@@ -113,7 +112,7 @@ func newSession(cfg Config) (*Session, error) {
 		}
 		s.id = hex.EncodeToString(b[:])
 	}
-	s.started, s.bus = s.clock.Now(), newBus(s.clock)
+	s.started, s.bus = s.clock.Now(), session.NewBus(s.clock)
 	if err := s.connectable(); err != nil {
 		return nil, err
 	}
@@ -246,6 +245,14 @@ func (s *Session) Close(ctx context.Context) error {
 }
 
 // Attach implements [api.Frontends].
-func (s *Session) Attach(context.Context, api.Frontend) (api.Attachment, error) {
-	return nil, errors.ErrUnsupported
+func (s *Session) Attach(ctx context.Context, f api.Frontend) (api.Attachment, error) {
+	r := messages.NewReply[api.Attachment]()
+	s.to("frontends")(&session.Attach{Frontend: f, Reply: r})
+	a, err := r.Wait(ctx, s.stopped)
+	if err != nil && !r.Send(nil, err) { // it came at the same moment
+		if res := <-r.C(); res.Err == nil {
+			res.Value.Detach()
+		}
+	}
+	return a, err
 }

@@ -4,35 +4,22 @@ import (
 	"context"
 	"maps"
 	"os"
-	"sync/atomic"
 
-	"github.com/codeagent/sandbox/actors/session"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
-
-// now is what actors say of themselves as they change, so that a status need not
-// ask any of them.
-type now struct {
-	state   atomic.Pointer[session.State]
-	step    atomic.Int64 // the open one's id, or 0
-	pending atomic.Int64 // undecided safeguards
-}
 
 // Status implements [Service]. It takes a few locks that nobody holds for long,
 // and asks no actor and no disk.
 func (s *Session) Status(context.Context) (Status, error) {
-	st := Status{Session: s.id, State: "offline", StartedAt: s.started, PID: os.Getpid(), Pending: int(s.now.pending.Load())}
+	now := s.board.Load()
+	st := Status{Session: s.id, State: "offline", StartedAt: s.started, PID: os.Getpid(), Pending: now.Pending}
 	select {
 	case <-s.stopped:
 		return st, messages.ErrStopped
 	default:
 	}
 	if s.cfg.Runtime != nil {
-		st.State, st.Isolation = string(session.Idle), s.cfg.Runtime.Name()
-		if state := s.now.state.Load(); state != nil {
-			st.State = string(*state)
-		}
+		st.State, st.Isolation = string(now.State), s.cfg.Runtime.Name()
 		if g := s.slot.Guest(); g != nil {
 			st.Machine = maps.Clone(g.Facts())
 		}
@@ -40,7 +27,7 @@ func (s *Session) Status(context.Context) (Status, error) {
 	for _, w := range s.dirs {
 		st.Directories = append(st.Directories, w.status())
 	}
-	if id := undolog.StepID(s.now.step.Load()); id != 0 {
+	if id := now.Step; id != 0 {
 		st.OpenStep = &id
 	}
 	return st, nil

@@ -59,7 +59,7 @@ func (w *workdir) open(ctx context.Context) (err error) {
 		Warn:  w.warn,
 	})
 	if errors.As(err, &w.mismatch) && cfg.Runtime == nil {
-		w.s.bus.emit(Event{Type: EventVersionMismatch, Directory: w.d.Path, Message: err.Error()})
+		w.s.bus.Emit(Event{Type: EventVersionMismatch, Directory: w.d.Path, Message: err.Error()})
 		return nil
 	}
 	if err != nil {
@@ -74,7 +74,7 @@ func (w *workdir) warn(u undolog.Warning) {
 	if u.Code == undolog.WarnExternal {
 		t = EventExternalModification
 	}
-	w.s.bus.emit(Event{Type: t, Directory: w.d.Path, Message: u.Message, Warning: &u})
+	w.s.bus.Emit(Event{Type: t, Directory: w.d.Path, Message: u.Message, Warning: &u})
 }
 
 // theBridge returns the bridge, or nil.
@@ -98,15 +98,15 @@ func (w *workdir) intercept() {
 		Node: w.s.tree.Node(w.path("interceptor")), Safeguard: w.s.to("safeguard"), Owner: w.s.to("steps"),
 		Events: interceptor.Events{
 			Recovered: func(r *undolog.Recovery) {
-				w.s.bus.emit(Event{Type: EventRecovery, Directory: path, Step: r.StepID, Recovery: r, Message: recoveryText(r)})
+				w.s.bus.Emit(Event{Type: EventRecovery, Directory: path, Step: r.StepID, Recovery: r, Message: recoveryText(r)})
 			},
 			AmbientClosed: func(e *undolog.Entry) {
-				w.s.bus.emit(Event{
+				w.s.bus.Emit(Event{
 					Type: EventStepCompleted, Directory: path, Step: e.StepID, Entry: e,
 					Message: e.Status, Outcome: e.Status, AffectedCount: e.AffectedCount, Last: true,
 				})
 			},
-			Failed: func(msg string) { w.s.bus.emit(Event{Type: EventError, Directory: path, Message: msg}) },
+			Failed: func(msg string) { w.s.bus.Emit(Event{Type: EventError, Directory: path, Message: msg}) },
 		},
 	})
 }
@@ -159,7 +159,7 @@ func (w *workdir) watchFor() (err error) {
 			if len(barriers) > 0 {
 				msg += "; an undo will not overwrite them unless it is forced"
 			}
-			w.s.bus.emit(Event{Type: EventExternalModification, Directory: w.d.Path, Paths: paths, Message: msg})
+			w.s.bus.Emit(Event{Type: EventExternalModification, Directory: w.d.Path, Paths: paths, Message: msg})
 		},
 		Overflow: func(msg string) { w.warn(undolog.Warning{Code: WarnWatch, Message: msg}) },
 	})

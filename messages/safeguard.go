@@ -38,8 +38,14 @@ type Ask struct {
 	Count     int
 	Paths     []string // a sample
 	Message   string
-	Answer    Tell
+	// From says who asked for what this is about, where that is not the step.
+	From   Asker
+	Answer Tell
 }
+
+// Asker is who asked a session for something: a frontend, its id of the request
+// and the tool.
+type Asker struct{ Frontend, RequestID, Tool string }
 
 // LogValue leaves the paths out.
 func (a *Ask) LogValue() slog.Value {
@@ -76,4 +82,7 @@ type Decision struct {
 	// Frontend and RequestID say who asked for what was held.
 	Frontend  string `json:"frontend,omitempty"`
 	RequestID string `json:"request_id,omitempty"`
+
+	// From is the question's.
+	From Asker `json:"-"`
 }

@@ -59,6 +59,13 @@ func (t *Tree) Node(path string) *Node {
 	return n
 }
 
+// Forget takes the node of that path out of the tree: what it showed has ended.
+func (t *Tree) Forget(path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.nodes, path)
+}
+
 // SetState names what the actor is doing.
 func (n *Node) SetState(s string) { n.with(func() { n.state = s }) }
 

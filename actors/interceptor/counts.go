@@ -1,9 +1,10 @@
 package interceptor
 
 import (
-	"path"
 	"strings"
 	"syscall"
+
+	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/messages"
@@ -142,41 +143,16 @@ func objectPath(o *fsbridge.Object) string {
 	return strings.Join(parts, "/")
 }
 
-// exempt reports whether one of the patterns matches the path. "**" matches
-// any number of path elements, everything else is as in path.Match; a pattern
-// without a slash matches in any directory.
+// exempt reports whether one of the patterns matches the path: a doublestar
+// pattern, which without a slash matches in any directory.
 func exempt(patterns []string, name string) bool {
 	for _, p := range patterns {
 		if !strings.Contains(p, "/") {
 			p = "**/" + p
 		}
-		if match(strings.Split(strings.TrimPrefix(p, "/"), "/"), strings.Split(name, "/")) {
+		if doublestar.MatchUnvalidated(strings.TrimPrefix(p, "/"), name) {
 			return true
 		}
 	}
 	return false
-}
-
-func match(pattern, name []string) bool {
-	for len(pattern) > 0 {
-		if pattern[0] == "**" {
-			if len(pattern) == 1 {
-				return true
-			}
-			for i := range name {
-				if match(pattern[1:], name[i:]) {
-					return true
-				}
-			}
-			return false
-		}
-		if len(name) == 0 {
-			return false
-		}
-		if ok, err := path.Match(pattern[0], name[0]); err != nil || !ok {
-			return false
-		}
-		pattern, name = pattern[1:], name[1:]
-	}
-	return len(name) == 0
 }

@@ -31,7 +31,9 @@ type Options struct {
 	Logger    *slog.Logger
 	Node      *supervision.Node
 	Triggered func(Pending)
-	Decided   func(messages.Decision)
+	// Count is told how many questions are pending, before Triggered and Decided.
+	Count   func(int)
+	Decided func(messages.Decision)
 	// IDs numbers the questions; it outlives restarts.
 	IDs *int
 }
@@ -128,6 +130,7 @@ func (a *Actor) onAsk(m *messages.Ask) {
 	}
 	q.timer.Reset(timeout)
 	a.pending = append(a.pending, q)
+	a.count()
 	a.log().Info("safeguard triggered", "safeguard_id", q.ID, "step_id", m.Step, "kind", m.Kind, "count", m.Count, "directory", m.Directory)
 	if a.o.Triggered != nil {
 		a.o.Triggered(q.Pending)
@@ -170,6 +173,7 @@ func (a *Actor) decide(id string, allow bool, by string) error {
 func (a *Actor) close(q *question, word, by string) {
 	q.timer.Stop()
 	a.pending = slices.DeleteFunc(a.pending, func(o *question) bool { return o == q })
+	a.count()
 	level, text := slog.LevelInfo, "safeguard decided"
 	if by == messages.ByTimeout {
 		level, text = slog.LevelWarn, "safeguard timed out and was denied"
@@ -178,12 +182,18 @@ func (a *Actor) close(q *question, word, by string) {
 	if a.o.Decided != nil {
 		d := messages.Decision{
 			At: a.o.Clock.Now(), ID: q.ID, Kind: q.Ask.Kind, Directory: q.Ask.Directory, Step: q.Ask.Step,
-			Command: q.Ask.Command, Count: q.Ask.Count, Decision: word, By: by,
+			Command: q.Ask.Command, Count: q.Ask.Count, Decision: word, By: by, From: q.Ask.From,
 		}
 		if d.Kind == messages.KindNetwork {
 			d.Message = q.Ask.Message
 		}
 		a.o.Decided(d)
+	}
+}
+
+func (a *Actor) count() {
+	if a.o.Count != nil {
+		a.o.Count(len(a.pending))
 	}
 }
 

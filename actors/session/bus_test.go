@@ -1,4 +1,4 @@
-package actors
+package session
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/supervision"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
@@ -13,9 +14,9 @@ import (
 // A subscriber that does not come back costs a bounded queue; what it still gets
 // are results rather than announcements, and how much it missed.
 func TestBusSlowSubscriber(t *testing.T) {
-	b := newBus(supervision.RealClock{})
-	first, release, seen := make(chan Event, 1), make(chan struct{}), make(chan Event, 2*queued)
-	cancel := b.subscribe(func(e Event) {
+	b := NewBus(supervision.RealClock{})
+	first, release, seen := make(chan api.Event, 1), make(chan struct{}), make(chan api.Event, 2*queued)
+	cancel := b.Subscribe(func(e api.Event) {
 		if e.Step == -1 {
 			first <- e
 			<-release
@@ -23,13 +24,13 @@ func TestBusSlowSubscriber(t *testing.T) {
 		}
 		seen <- e
 	})
-	b.emit(Event{Type: EventWarning, Step: -1})
+	b.Emit(api.Event{Type: api.EventWarning, Step: -1})
 	actortest.Within(t, "the first event", first)
 	const results = 100
 	for i := range 3 * queued {
-		b.emit(Event{Type: EventExternalModification, Paths: make([]string, 1000)})
+		b.Emit(api.Event{Type: api.EventExternalModification, Paths: make([]string, 1000)})
 		if i < results {
-			b.emit(Event{Type: EventStepCompleted})
+			b.Emit(api.Event{Type: api.EventStepCompleted})
 		}
 	}
 	for s := range b.subs {
@@ -39,7 +40,7 @@ func TestBusSlowSubscriber(t *testing.T) {
 	}
 	close(release)
 	cancel()
-	b.close()
+	b.Close()
 	close(seen)
 	got, lost := 0, ""
 	for e := range seen {
@@ -47,9 +48,9 @@ func TestBusSlowSubscriber(t *testing.T) {
 			t.Fatalf("%d paths of %d", len(e.Paths), e.AffectedCount)
 		}
 		switch e.Type {
-		case EventStepCompleted:
+		case api.EventStepCompleted:
 			got++
-		case EventWarning:
+		case api.EventWarning:
 			lost = e.Message
 		}
 	}
@@ -60,20 +61,20 @@ func TestBusSlowSubscriber(t *testing.T) {
 
 // Who only measures does not take the beginning from the one who shows it.
 func TestObserverLeavesTheBacklog(t *testing.T) {
-	b := newBus(supervision.RealClock{})
-	b.emit(Event{Type: EventRecovery})
+	b := NewBus(supervision.RealClock{})
+	b.Emit(api.Event{Type: api.EventRecovery})
 	var mu sync.Mutex
 	got := map[string]int{}
-	hear := func(who string) func(Event) {
-		return func(Event) { mu.Lock(); defer mu.Unlock(); got[who]++ }
+	hear := func(who string) func(api.Event) {
+		return func(api.Event) { mu.Lock(); defer mu.Unlock(); got[who]++ }
 	}
-	b.observe(hear("observer"))
-	b.emit(Event{Type: EventWarning})
-	cancel := b.subscribe(hear("frontend"))
-	b.emit(Event{Type: EventError})
+	b.Observe(hear("observer"))
+	b.Emit(api.Event{Type: api.EventWarning})
+	cancel := b.Subscribe(hear("frontend"))
+	b.Emit(api.Event{Type: api.EventError})
 	cancel()
 	cancel()
-	b.close()
+	b.Close()
 	if got["observer"] != 3 || got["frontend"] != 3 {
 		t.Errorf("heard: %v, want 3 each", got)
 	}
@@ -82,16 +83,16 @@ func TestObserverLeavesTheBacklog(t *testing.T) {
 // Who names types is told of these, from now on, and takes the beginning from
 // nobody.
 func TestBusOnly(t *testing.T) {
-	b := newBus(supervision.RealClock{})
-	b.emit(Event{Type: EventSafeguardTriggered, Step: 1})
+	b := NewBus(supervision.RealClock{})
+	b.Emit(api.Event{Type: api.EventSafeguardTriggered, Step: 1})
 	var some, all []int64
-	cancel := b.subscribe(func(e Event) { some = append(some, int64(e.Step)) }, EventSafeguardTriggered)
+	cancel := b.Subscribe(func(e api.Event) { some = append(some, int64(e.Step)) }, api.EventSafeguardTriggered)
 	defer cancel()
-	b.emit(Event{Type: EventStepStarted, Step: 2})
-	b.emit(Event{Type: EventSafeguardTriggered, Step: 3})
-	b.subscribe(func(e Event) { all = append(all, int64(e.Step)) })
-	b.emit(Event{Type: EventSafeguardTriggered, Step: 4})
-	b.close() // when everything is delivered
+	b.Emit(api.Event{Type: api.EventStepStarted, Step: 2})
+	b.Emit(api.Event{Type: api.EventSafeguardTriggered, Step: 3})
+	b.Subscribe(func(e api.Event) { all = append(all, int64(e.Step)) })
+	b.Emit(api.Event{Type: api.EventSafeguardTriggered, Step: 4})
+	b.Close() // when everything is delivered
 	if !slices.Equal(some, []int64{3, 4}) || !slices.Equal(all, []int64{1, 2, 3, 4}) {
 		t.Errorf("%v, %v", some, all)
 	}

@@ -1,10 +1,11 @@
-package actors
+package session
 
 import (
 	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -19,13 +20,15 @@ const (
 	queued = 4096
 )
 
-// bus hands events to subscribers in order, each on a goroutine of its own, so
-// that a slow one delays nobody.
-type bus struct {
+// Bus hands events to subscribers in order, each on a goroutine of its own, so
+// that a slow one delays nobody. It outlives the session's actors: what happens
+// before they are there, and after they have stopped, is told, too. Methods are
+// safe for concurrent use.
+type Bus struct {
 	clock supervision.Clock
 
 	mu     sync.Mutex
-	early  []Event // until a frontend subscribes
+	early  []api.Event // until a frontend subscribes
 	subs   map[*subscriber]struct{}
 	shown  int // of subs: all but observers
 	closed bool
@@ -33,21 +36,22 @@ type bus struct {
 }
 
 type subscriber struct {
-	f func(Event)
+	f func(api.Event)
 
 	mu    sync.Mutex
-	only  []EventType // what it is told of; empty means everything
-	queue []Event
+	only  []api.EventType // what it is told of; empty means everything
+	queue []api.Event
 	lost  int  // events dropped since the last delivery
 	busy  bool // run runs
 }
 
-func newBus(clock supervision.Clock) *bus {
-	return &bus{clock: clock, subs: map[*subscriber]struct{}{}}
+// NewBus makes a bus that nobody listens to.
+func NewBus(clock supervision.Clock) *Bus {
+	return &Bus{clock: clock, subs: map[*subscriber]struct{}{}}
 }
 
-// emit stamps the event and never blocks.
-func (b *bus) emit(e Event) {
+// Emit stamps the event and never blocks.
+func (b *Bus) Emit(e api.Event) {
 	e.At = b.clock.Now()
 	if e.AffectedCount == 0 {
 		e.AffectedCount = len(e.Paths)
@@ -66,7 +70,7 @@ func (b *bus) emit(e Event) {
 	}
 }
 
-func (s *subscriber) push(e Event) {
+func (s *subscriber) push(e api.Event) {
 	s.mu.Lock()
 	if len(s.queue) >= queued {
 		// A quarter at once, so that a queue that stays full costs little.
@@ -80,9 +84,9 @@ func (s *subscriber) push(e Event) {
 
 // shed drops n events: the oldest of those that only announce something, then
 // the oldest.
-func shed(queue []Event, n int) []Event {
-	kept := slices.DeleteFunc(queue, func(e Event) bool {
-		if n > 0 && (e.Type == EventWarning || e.Type == EventExternalModification || e.Type == EventStepStarted || e.Type == EventNetwork) {
+func shed(queue []api.Event, n int) []api.Event {
+	kept := slices.DeleteFunc(queue, func(e api.Event) bool {
+		if n > 0 && (e.Type == api.EventWarning || e.Type == api.EventExternalModification || e.Type == api.EventStepStarted || e.Type == api.EventNetwork) {
 			n--
 			return true
 		}
@@ -91,20 +95,20 @@ func shed(queue []Event, n int) []Event {
 	return slices.Delete(kept, 0, n)
 }
 
-// subscribe calls f for every event, or for every one of some types. Who names
+// Subscribe calls f for every event, or for every one of some types. Who names
 // types is told of what comes, not of what happened before.
-func (b *bus) subscribe(f func(Event), only ...EventType) (cancel func()) {
+func (b *Bus) Subscribe(f func(api.Event), only ...api.EventType) (cancel func()) {
 	if len(only) > 0 {
 		return b.join(f, 0, only)
 	}
 	return b.join(f, 1, nil)
 }
 
-// observe is subscribe for who shows nothing to anybody: the first frontend
+// Observe is Subscribe for who shows nothing to anybody: the first frontend
 // gets what happened before it all the same.
-func (b *bus) observe(f func(Event)) (cancel func()) { return b.join(f, 0, nil) }
+func (b *Bus) Observe(f func(api.Event)) (cancel func()) { return b.join(f, 0, nil) }
 
-func (b *bus) join(f func(Event), shown int, only []EventType) (cancel func()) {
+func (b *Bus) join(f func(api.Event), shown int, only []api.EventType) (cancel func()) {
 	s := &subscriber{f: f, only: only}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +137,7 @@ func (b *bus) join(f func(Event), shown int, only []EventType) (cancel func()) {
 }
 
 // wake starts run, unless it runs. The caller holds the bus's lock.
-func (b *bus) wake(s *subscriber) {
+func (b *Bus) wake(s *subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy {
@@ -155,8 +159,8 @@ func (s *subscriber) run() {
 			return
 		}
 		if lost > 0 {
-			s.f(Event{
-				Type: EventWarning, At: events[0].At, Lost: lost,
+			s.f(api.Event{
+				Type: api.EventWarning, At: events[0].At, Lost: lost,
 				Message: fmt.Sprintf("%d event(s) were dropped because this frontend reads too slowly; ask for the history and the status", lost),
 			})
 		}
@@ -166,8 +170,8 @@ func (s *subscriber) run() {
 	}
 }
 
-// close ends all subscriptions once everything was delivered.
-func (b *bus) close() {
+// Close ends all subscriptions once everything was delivered.
+func (b *Bus) Close() {
 	b.mu.Lock()
 	b.closed = true
 	b.subs = map[*subscriber]struct{}{}
