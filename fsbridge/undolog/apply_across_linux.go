@@ -22,11 +22,8 @@ import (
 
 // across is what an apply knows of inodes that it copied.
 type across struct {
-	copies map[hostfs.ID]hostfs.ID // what left the folder, and its copy
-	noted  map[hostfs.ID]bool      // copies that are complete and written down
-	// twins are copies in the target's blobs of files that had other names, and
-	// the numbers of those files today.
-	twins    map[hostfs.ID]hostfs.ID
+	copies   map[hostfs.ID]hostfs.ID // what left the folder, and its copy
+	noted    map[hostfs.ID]bool      // copies that are complete and written down
 	searched bool
 	at       map[hostfs.ID]location // where the copy of an inode is of which more names may come
 }
@@ -78,7 +75,7 @@ func (e *engine) scanParked() {
 			continue
 		}
 		if st, err := hostfs.StatAt(e.root.FD(), x.Name); err == nil && st.ID == n.ID {
-			e.check(n, &st)
+			n.compare(&st)
 			e.found(n, place{kind: inPark}, st.Mode)
 		}
 	}
@@ -114,7 +111,7 @@ func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) e
 		if n := e.t.nodes[id]; n != nil && n.goes {
 			e.setMade(n, top.new)
 			if top.shared {
-				e.across.twins[top.new] = top.old
+				e.t.twins[top.new] = top.old
 			}
 		}
 	}
@@ -164,29 +161,35 @@ func (e *engine) attachByCopy(n, d *node, from entry, fd int, name string) error
 // the inode id in blobs was another name of.
 func (e *engine) twin(id hostfs.ID) (location, bool) {
 	a := &e.across
-	if _, ok := a.twins[id]; ok && !a.searched {
+	if _, ok := e.t.twins[id]; ok && !a.searched {
 		a.searched = true
-		e.searchTwins()
+		found, err := e.t.findTwins(e.root)
+		if err != nil {
+			e.warn("look for other names of a file: %v", err)
+		}
+		for c, at := range found {
+			a.at[c] = at
+		}
 	}
 	s, ok := a.at[id]
 	return s, ok
 }
 
-func (e *engine) searchTwins() {
+// findTwins looks in the folder for the twins of the layer.
+func (l *layer) findTwins(root *hostfs.Root) (map[hostfs.ID]location, error) {
+	at := map[hostfs.ID]location{}
 	copies := map[hostfs.ID][]hostfs.ID{}
-	for c, id := range e.across.twins {
+	for c, id := range l.twins {
 		copies[id] = append(copies[id], c)
 	}
-	err := walkFolder(e.root, func(dir []string, name string, st *hostfs.Stat) bool {
+	err := root.Walk(func(dir []string, name string, st *hostfs.Stat) bool {
 		for _, c := range copies[st.ID] {
-			e.across.at[c] = location{e.root.FD(), path.Join(append(dir[:len(dir):len(dir)], name)...), st.ID}
+			at[c] = location{root.FD(), path.Join(append(dir[:len(dir):len(dir)], name)...), st.ID}
 		}
 		delete(copies, st.ID)
 		return len(copies) > 0
 	})
-	if err != nil {
-		e.warn("look for other names of a file: %v", err)
-	}
+	return at, err
 }
 
 // link makes the name to of what is at s, if that is there still.
@@ -316,8 +319,8 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 		return err
 	}
 	c.note(&st, rel, now.ID)
-	n := node{objectRecord: &objectRecord{Meta: metaOf(&st, "")}, typ: st.Type()}
-	return (&engine{}).setMeta(p, &n, xattrs, len(xattrs) > 0)
+	m := metaOf(&st, "")
+	return setMeta(p, &m, xattrs, len(xattrs) > 0)
 }
 
 // copyOne copies what is no directory.

@@ -245,7 +245,7 @@ func (e *engine) bucket(kind dirKind, seq uint64, id objID, create bool) (entry,
 	if x.fd = e.dirs.get(key); x.fd >= 0 {
 		return x, nil
 	}
-	base := e.own
+	base := e.t.own
 	switch kind {
 	case kindHold:
 		base = e.hold

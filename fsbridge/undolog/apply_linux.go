@@ -20,11 +20,8 @@ import (
 type engine struct {
 	l    *Log
 	root *hostfs.Root
-	t    *target
-	own  int // blobs of the target's directory, -1: none
-	// ahead is the reading of the target's directory; own is its descriptor.
-	ahead *reading
-	hold  int // blobs of the inverse, where occupants are put
+	t    *layer
+	hold int // blobs of the inverse, where occupants are put
 	// inverse is the directory of the inverse; made is its file "made".
 	inverse int
 	made    int
@@ -34,7 +31,6 @@ type engine struct {
 	begun bool   // the directory rollback is there
 
 	openOlder func(seq uint64) (int, error)
-	pack      *stepPack // nil: none
 	log       *slog.Logger
 
 	dirs      dirCache
@@ -69,11 +65,7 @@ func (e *engine) warn(format string, args ...any) {
 
 func (e *engine) close() {
 	e.dirs.closeAll()
-	e.ahead.close()
-	if e.pack != nil {
-		e.pack.close()
-		e.pack = nil
-	}
+	e.t.close()
 	for _, fd := range []*int{&e.hold, &e.inverse, &e.made} {
 		if *fd >= 0 {
 			_ = hostfs.Close(*fd)
@@ -103,14 +95,14 @@ func (e *engine) plan() {
 		}
 	}
 	for _, d := range t.order {
-		here := d.place.kind != nowhere || (d.wanted && t.makeable(d, e.inPack))
+		here := d.place.kind != nowhere || (d.wanted && t.makeable(d))
 		for i := range t.binds[d.Obj] {
 			b := &t.binds[d.Obj][i]
 			b.wrong = here && b.occNode != b.want || here && b.want == nil && b.occ.Ino != 0
 			if b.wrong && b.want != nil {
 				b.want.goes = true
 			}
-			if w := b.want; w != nil && b.occNode != w && (!here || w.place.kind == nowhere && !t.makeable(w, e.inPack)) {
+			if w := b.want; w != nil && b.occNode != w && (!here || w.place.kind == nowhere && !t.makeable(w)) {
 				e.lost = append(e.lost, e.path(d)+"/"+b.name)
 			}
 			if b.wrong && b.occNode != nil {
@@ -127,7 +119,7 @@ func (e *engine) planMissing(n *node) {
 	if n.Created || n.place.kind != nowhere {
 		return
 	}
-	if !t.makeable(n, e.inPack) {
+	if !t.makeable(n) {
 		e.warn("%q is gone and was not kept", strings.TrimPrefix(e.path(d)+"/"+n.Name, "/"))
 		return
 	}

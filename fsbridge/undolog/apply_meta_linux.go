@@ -1,11 +1,8 @@
 package undolog
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -49,7 +46,7 @@ func (e *engine) contentOf(n *node) error {
 	}
 	defer hostfs.Close(fd)
 	e.changedInode(n.ID)
-	return e.putContent(n, fd)
+	return e.t.putContent(n, fd)
 }
 
 // openForce opens a regular file of ours even where its mode forbids it. The
@@ -72,32 +69,6 @@ func openForce(at entry, flags int, want *hostfs.Stat) (int, error) {
 		return -1, err
 	}
 	return fd, nil
-}
-
-// putContent writes what was captured of n, and its size.
-func (e *engine) putContent(n *node, fd int) error {
-	st, err := hostfs.StatFD(fd)
-	if err != nil {
-		return err
-	}
-	if st.Size != n.Meta.Size {
-		if err := hostfs.TruncateFD(fd, n.Meta.Size); err != nil {
-			return err
-		}
-	}
-	for i := range e.t.rec.Contents[n.Obj] {
-		c := &e.t.rec.Contents[n.Obj][i]
-		if c.Off+c.Len > n.Meta.Size {
-			return fmt.Errorf("%w: content beyond the end of object %d", ErrDamaged, n.Obj)
-		}
-		if c.Enc == encHole && c.Off >= st.Size { // fresh from truncate: a hole already
-			continue
-		}
-		if err := e.t.dir.writeContent(c, fd); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // metaAll puts owners, modes, attributes and times right: files, then
@@ -146,7 +117,7 @@ func (e *engine) metaOf(n *node) error {
 			return err
 		}
 		defer e.done(d)
-		return e.setMeta(d.fd, n, xattrs, n.xattrs)
+		return setMeta(d.fd, &n.Meta, xattrs, n.xattrs)
 	}
 	at, err := e.at(n)
 	if err != nil {
@@ -158,88 +129,7 @@ func (e *engine) metaOf(n *node) error {
 		return err
 	}
 	defer hostfs.Close(fd)
-	return e.setMeta(fd, n, xattrs, n.xattrs)
-}
-
-// setMeta gives the inode behind fd (O_PATH) the recorded metadata of n. It
-// may run on any goroutine.
-func (e *engine) setMeta(fd int, n *node, xattrs []hostfs.Xattr, hasXattrs bool) error {
-	st, err := hostfs.StatFD(fd)
-	if err != nil {
-		return err
-	}
-	return e.setMetaFrom(fd, &st, n, xattrs, hasXattrs)
-}
-
-// setMetaFrom is setMeta for an inode that is as st says.
-func (e *engine) setMetaFrom(fd int, st *hostfs.Stat, n *node, xattrs []hostfs.Xattr, hasXattrs bool) error {
-	m := &n.Meta
-	unsure := hasXattrs // of the mode: an ACL changes it, and chown may clear bits
-	if st.Mode&unix.S_IFMT != n.typ {
-		return hostfs.ErrChanged
-	}
-	if st.UID != m.UID || st.GID != m.GID {
-		if err := hostfs.ChownFD(fd, int(m.UID), int(m.GID)); err != nil && !errors.Is(err, syscall.EPERM) {
-			return err
-		}
-		unsure = true
-	}
-	if hasXattrs {
-		if err := e.setXattrs(fd, xattrs); err != nil {
-			return err
-		}
-	}
-	if n.typ != unix.S_IFLNK && (unsure || st.Mode&0o7777 != m.Mode&0o7777) {
-		if err := hostfs.ChmodFD(fd, m.Mode&0o7777); err != nil {
-			return err
-		}
-	}
-	if st.Mtime != m.Mtime || hasXattrs {
-		return hostfs.UtimesFD(fd, hostfs.TimeOmit, m.Mtime)
-	}
-	return nil
-}
-
-// setXattrs makes the attributes those and no others. Attributes that we may
-// not change are left.
-func (e *engine) setXattrs(fd int, want []hostfs.Xattr) error {
-	have, err := hostfs.AllXattrsFD(fd)
-	if err != nil {
-		if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ELOOP) {
-			return nil
-		}
-		return err
-	}
-	find := func(l []hostfs.Xattr, name string) *hostfs.Xattr {
-		for i := range l {
-			if l[i].Name == name {
-				return &l[i]
-			}
-		}
-		return nil
-	}
-	try := func(f func() error) error {
-		_, _, err := hostfs.AllowFD(fd, 0o600, f) // user.* needs a writable file
-		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EOPNOTSUPP) {
-			return nil
-		}
-		return err
-	}
-	for _, x := range have {
-		if find(want, x.Name) == nil {
-			if err := try(func() error { return hostfs.RemoveXattrFD(fd, x.Name) }); err != nil && !errors.Is(err, syscall.ENODATA) {
-				return err
-			}
-		}
-	}
-	for _, x := range want {
-		if h := find(have, x.Name); h == nil || !bytes.Equal(h.Value, x.Value) {
-			if err := try(func() error { return hostfs.SetXattrFD(fd, x.Name, x.Value, 0) }); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return setMeta(fd, &n.Meta, xattrs, n.xattrs)
 }
 
 // maxChanges bounds the list of changes; above it everything has changed.

@@ -17,7 +17,7 @@ func (e *engine) makeAll(ctx context.Context) error {
 	var runs [][]*node // of one bucket each: two workers in one directory hinder each other
 	var last *node
 	for _, n := range e.t.order {
-		if !n.wanted || n.place.kind != nowhere || !e.t.makeable(n, e.inPack) {
+		if !n.wanted || n.place.kind != nowhere || !e.t.makeable(n) {
 			continue
 		}
 		if last == nil || shardOf(last.Obj) != shardOf(n.Obj) {
@@ -82,8 +82,8 @@ func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID
 		return id, err
 	}
 	xattrs, has := e.t.rec.Xattrs[n.Obj]
-	if !has && e.inPack(n.Obj) {
-		xattrs = e.pack.node(n.Obj).Xattrs
+	if !has && e.t.inPack(n.Obj) {
+		xattrs = e.t.pack.node(n.Obj).Xattrs
 		has = len(xattrs) > 0
 	}
 	name := madeName(n.Obj)
@@ -103,9 +103,9 @@ func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID
 	switch {
 	case err != nil:
 	case !n.isDir():
-		err = e.setMetaFrom(fd, &st, n, xattrs, has)
+		err = setMetaFrom(fd, &st, &n.Meta, xattrs, has)
 	case has: // the rest comes when everything is inside
-		err = e.setXattrs(fd, xattrs)
+		err = setXattrs(fd, xattrs)
 	}
 	return st.ID, err
 }
@@ -114,18 +114,18 @@ func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID
 func (e *engine) makeInode(n *node, dirfd int, name string, inside *[]madeRecord) (fd int, err error) {
 	return hostfs.MakeAt(dirfd, name, n.typ|n.Meta.Mode&0o777, n.Meta.Target, func(fd int) error {
 		if n.isDir() {
-			if e.inPack(n.Obj) {
-				return e.unpackInside(e.pack.roots[n.Obj], fd, inside)
+			if e.t.inPack(n.Obj) {
+				return e.unpackInside(e.t.pack.roots[n.Obj], fd, inside)
 			}
 			return nil
 		}
-		if !e.inPack(n.Obj) {
-			return e.putContent(n, fd)
+		if !e.t.inPack(n.Obj) {
+			return e.t.putContent(n, fd)
 		}
-		p := e.pack.node(n.Obj) // as it was when it was removed
-		err := e.unpackFile(p, fd)
+		p := e.t.pack.node(n.Obj) // as it was when it was removed
+		err := e.t.unpackFile(p, fd)
 		if err == nil && (n.content || p.Meta.Size != n.Meta.Size) {
-			err = e.putContent(n, fd)
+			err = e.t.putContent(n, fd)
 		}
 		return err
 	})

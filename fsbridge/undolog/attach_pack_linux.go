@@ -1,8 +1,6 @@
 package undolog
 
 import (
-	"fmt"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -12,26 +10,10 @@ import (
 // no object number.
 const otherObj objID = maxObjects
 
-func (e *engine) inPack(obj objID) bool { return e.pack != nil && e.pack.has(obj) }
-
-// unpackFile writes the content of a packed file to the new file fd.
-func (e *engine) unpackFile(n *packNode, fd int) error {
-	if last := len(n.Segments) - 1; last < 0 || n.Segments[last].Off+n.Segments[last].Len < n.Meta.Size {
-		if err := hostfs.TruncateFD(fd, n.Meta.Size); err != nil {
-			return err
-		}
-	}
-	err := e.pack.content(n, func(off int64, b []byte) error { return hostfs.PwriteFull(fd, b, off) })
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return nil
-}
-
 // unpackInside makes everything that was in the packed directory node i, which
 // is open as dirfd now, and adds the numbers that it got to made.
 func (e *engine) unpackInside(i int, dirfd int, made *[]madeRecord) error {
-	for _, k := range e.pack.kids[i] {
+	for _, k := range e.t.pack.kids[i] {
 		if err := e.unpackNode(k, dirfd, made); err != nil {
 			return err
 		}
@@ -40,7 +22,7 @@ func (e *engine) unpackInside(i int, dirfd int, made *[]madeRecord) error {
 }
 
 func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
-	p := &e.pack.nodes[k]
+	p := &e.t.pack.nodes[k]
 	if p.Link >= 0 {
 		return e.linkUnpacked(p, dirfd)
 	}
@@ -49,7 +31,7 @@ func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
 		if n.isDir() {
 			return e.unpackInside(k, fd, made)
 		}
-		return e.unpackFile(p, fd)
+		return e.t.unpackFile(p, fd)
 	})
 	if err != nil {
 		return err
@@ -59,7 +41,7 @@ func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := e.setMetaFrom(fd, &st, n, p.Xattrs, len(p.Xattrs) > 0); err != nil {
+	if err := setMetaFrom(fd, &st, &n.Meta, p.Xattrs, len(p.Xattrs) > 0); err != nil {
 		return err
 	}
 	*made = append(*made, madeRecord{obj: otherObj, old: p.ID, new: st.ID})
@@ -71,10 +53,10 @@ func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
 func (e *engine) linkUnpacked(p *packNode, dirfd int) error {
 	var names []string
 	at := p.Link
-	for ; at >= 0 && e.pack.nodes[at].Parent >= 0; at = e.pack.nodes[at].Parent {
-		names = append(names, e.pack.nodes[at].Name)
+	for ; at >= 0 && e.t.pack.nodes[at].Parent >= 0; at = e.t.pack.nodes[at].Parent {
+		names = append(names, e.t.pack.nodes[at].Name)
 	}
-	root := e.pack.nodes[at].Obj
+	root := e.t.pack.nodes[at].Obj
 	x, err := openHoldRoot(e.hold, root)
 	if err != nil {
 		return err

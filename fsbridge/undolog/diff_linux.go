@@ -41,12 +41,12 @@ func (l *Log) Diff(ctx context.Context, id StepID, w io.Writer) error {
 	}
 	defer l.still()()
 	d := &differ{w: bufio.NewWriter(w), done: map[string]bool{}}
-	before, closeBefore, err := l.pastOf(steps[from:])
+	before, closeBefore, err := l.pastOf(steps[from:], true)
 	defer closeBefore()
 	if err != nil {
 		return err
 	}
-	after, closeAfter, err := l.pastOf(steps[to:])
+	after, closeAfter, err := l.pastOf(steps[to:], true)
 	defer closeAfter()
 	if err != nil {
 		return err
@@ -63,31 +63,42 @@ func (l *Log) Diff(ctx context.Context, id StepID, w io.Writer) error {
 }
 
 // pastOf shows the folder as it was before the first of steps, which are the
-// newest ones.
-func (l *Log) pastOf(steps []*stepEntry) (*pastView, func(), error) {
+// newest ones; with force also if contents of theirs are lost. The function that it
+// returns closes the view, and is never nil.
+func (l *Log) pastOf(steps []*stepEntry, force bool) (*pastView, func(), error) {
 	v := newPastView(l.root)
-	var closers []func()
 	done := func() {
-		for _, f := range closers {
-			f()
+		for _, x := range v.layers {
+			x.close()
+			_ = x.dir.close()
 		}
 	}
 	for i := len(steps) - 1; i >= 0; i-- {
-		dir, err := l.openListed(steps[i])
-		if err != nil {
-			return nil, done, err
-		}
-		closers = append(closers, func() { _ = dir.close() })
-		e, err := l.newEngine(dir, task{Kind: taskUndo, Name: steps[i].name}, true)
-		if err != nil {
-			return nil, done, err
-		}
-		closers = append(closers, e.close)
-		if err := v.push(e); err != nil {
-			return nil, done, err
+		if err := l.pushPast(v, steps[i], force); err != nil {
+			return nil, done, fmt.Errorf("look through step %d: %w", steps[i].StepID, err)
 		}
 	}
 	return v, done, nil
+}
+
+// pushPast adds a step to a view, which closes it.
+func (l *Log) pushPast(v *pastView, s *stepEntry, force bool) error {
+	dir, err := l.openListed(s)
+	if err != nil {
+		return err
+	}
+	of, err := l.loadLayer(dir, false, force)
+	if err == nil {
+		if of.damage != nil {
+			l.log.Warn(of.damage.Error(), "step_id", s.StepID)
+		}
+		if err = v.push(of); err == nil {
+			return nil
+		}
+		of.close()
+	}
+	_ = dir.close()
+	return err
 }
 
 // affectedPaths lists what the steps changed, sorted, each path once.
@@ -326,7 +337,7 @@ func (d *differ) file(p *diffPair) error {
 	same := !aLarge && !bLarge && bytes.Equal(a, b)
 	both := p.from.t != nil && p.to.t != nil
 	if aLarge && bLarge {
-		same = p.from.t.now && p.to.t.now && p.from.t.id == p.to.t.id && len(p.from.t.as) == 0
+		same = p.from.t.now() && p.to.t.now() && p.from.t.id == p.to.t.id && len(p.from.t.as) == 0
 	}
 	if both && same && p.from.meta.Mode == p.to.meta.Mode && p.from.path == p.to.path {
 		return nil
@@ -388,7 +399,7 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 	case s.meta.Size > diffFileMax:
 		return nil, true, nil
 	}
-	if now, err := s.v.statNow(s.t); err != nil || now.Size > 4*diffFileMax {
+	if now, err := s.t.stat(); err != nil || now.Size > 4*diffFileMax {
 		return nil, true, err // what it was is put over what it is now
 	}
 	fd, err := unix.MemfdCreate("diff", unix.MFD_CLOEXEC)
@@ -396,10 +407,7 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 		return nil, false, err
 	}
 	defer hostfs.Close(fd)
-	if err := s.v.writeBase(s.t, fd); err != nil {
-		return nil, false, err
-	}
-	if err := s.v.writePast(s.t, fd); err != nil {
+	if err := s.v.write(s.t, fd); err != nil {
 		return nil, false, err
 	}
 	st, err := hostfs.StatFD(fd)
@@ -412,15 +420,10 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 }
 
 func (s *diffSide) target() (string, error) {
-	if s.meta.Target != "" || !s.t.now {
+	if s.meta.Target != "" || !s.t.now() {
 		return s.meta.Target, nil
 	}
-	at, done, err := s.v.at(s.t)
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	return hostfs.ReadlinkAt(at.fd, at.name)
+	return s.t.symlink()
 }
 
 func diffName(name string) string {

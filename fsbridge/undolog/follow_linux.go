@@ -90,7 +90,7 @@ func (e *engine) follow() *follower {
 }
 
 func (f *follower) work() {
-	own, hold := shardDirs{base: f.e.own}, shardDirs{base: f.e.hold}
+	own, hold := shardDirs{base: f.e.t.own}, shardDirs{base: f.e.hold}
 	defer own.close()
 	defer hold.close()
 	for j := range f.jobs {
@@ -217,7 +217,7 @@ func (f *follower) finish(j *followed, own, hold *shardDirs) error {
 		if err := fault.Point("apply.meta"); err != nil {
 			return err
 		}
-		right = f.e.setMeta(j.fd, &j.self, nil, false) == nil // or else metaAll says what is wrong
+		right = setMeta(j.fd, &j.self.Meta, nil, false) == nil // or else metaAll says what is wrong
 	}
 	w := f.look(j)
 	f.mu.Lock()

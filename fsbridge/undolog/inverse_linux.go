@@ -66,7 +66,7 @@ func (v *inverse) node(n *node) error {
 	}
 	switch {
 	case n.place.kind == nowhere:
-		if n.wanted && e.t.makeable(n, e.inPack) {
+		if n.wanted && e.t.makeable(n) {
 			return v.created(n, hostfs.ID{})
 		}
 		return nil

@@ -3,7 +3,6 @@ package undolog
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -21,12 +20,15 @@ func (e *engine) locate() error {
 		return nil
 	}
 	root.place = place{kind: inTree}
-	if err := e.scanBlobs(e.ahead.scan, inOwn); err != nil {
+	if err := t.findOwn(); err != nil {
 		return err
 	}
-	hold := scanAhead(e.hold)
-	defer hold.stop()
-	if err := e.scanBlobs(hold, inHold); err != nil {
+	for _, n := range t.order {
+		if n.place.kind == inOwn && n.isDir() {
+			e.queue = append(e.queue, n)
+		}
+	}
+	if err := e.scanHold(); err != nil {
 		return err
 	}
 	e.scanParked()
@@ -67,7 +69,7 @@ func (e *engine) search() error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	return walkFolder(e.root, func(dir []string, name string, st *hostfs.Stat) (more bool) {
+	return e.root.Walk(func(dir []string, name string, st *hostfs.Stat) (more bool) {
 		n := wanted[st.ID]
 		if n == nil || n.typ != st.Type() {
 			return true
@@ -79,7 +81,7 @@ func (e *engine) search() error {
 		delete(wanted, st.ID)
 		if d != nil {
 			n.stays = n.place.kind != nowhere
-			e.check(n, st)
+			n.compare(st)
 			n.place = place{inTree, d.Obj, name}
 		}
 		return len(wanted) > 0
@@ -94,45 +96,6 @@ func (e *engine) leaves(n *node) bool {
 	}
 	b := e.t.bind(n.place.dir, n.place.name)
 	return b != nil && b.want != n
-}
-
-// nameless tells whether n may have a name that the records do not tell.
-func (t *target) nameless(n *node) bool {
-	linked := n.Meta.Nlink > 1 && !n.isDir() && !t.rec.Freed[n.Obj]
-	return !n.Created && n.Obj != rootObj && (n.Parent == noObj && n.RetainedSeq == 0 || linked)
-}
-
-// walkFolder calls f for everything in the folder that is ours to read, until
-// f returns false.
-func walkFolder(root *hostfs.Root, f func(dir []string, name string, st *hostfs.Stat) bool) error {
-	paths := [][]string{{}}
-	for len(paths) > 0 {
-		dir := paths[len(paths)-1]
-		paths = paths[:len(paths)-1]
-		fd, err := root.OpenPath(strings.Join(dir, "/"), unix.O_RDONLY|unix.O_DIRECTORY)
-		if err != nil {
-			continue // not ours to read, so nothing of ours is in it
-		}
-		entries, err := hostfs.ReadDir(fd)
-		for _, x := range entries {
-			st, err := hostfs.StatAt(fd, x.Name)
-			if err != nil {
-				continue
-			}
-			if st.IsDir() {
-				paths = append(paths, append(dir[:len(dir):len(dir)], x.Name))
-			}
-			if !f(dir, x.Name, &st) {
-				_ = hostfs.Close(fd)
-				return nil
-			}
-		}
-		_ = hostfs.Close(fd)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // nodeAt returns the directory at a path; where the target has none it makes
@@ -174,16 +137,21 @@ func (e *engine) found(n *node, p place, mode uint32) {
 	}
 }
 
-// scanBlobs notes which objects are in a blobs directory.
-func (e *engine) scanBlobs(s *blobScan, kind placeKind) error {
-	for some := range s.some {
+// scanHold notes which objects are in the hold: put there, or made there.
+func (e *engine) scanHold() error {
+	hold := scanAhead(e.hold)
+	defer hold.stop()
+	for some := range hold.some {
 		for _, b := range some {
 			if b.err != nil {
 				return b.err
 			}
-			for j, x := range b.entries {
-				if err := e.scanBlob(x.Name, &b.stats[j], b.shard, kind); err != nil {
-					return err
+			for i, x := range b.entries {
+				digits, made := strings.CutPrefix(x.Name, "m")
+				if id, ok := blobObject(digits, b.shard); ok {
+					if err := e.findInHold(id, made, &b.stats[i]); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -191,52 +159,27 @@ func (e *engine) scanBlobs(s *blobScan, kind placeKind) error {
 	return nil
 }
 
-func (e *engine) scanBlob(name string, st *hostfs.Stat, shard uint64, kind placeKind) error {
-	digits := name
-	if kind == inHold && name[0] == 'm' {
-		digits = name[1:]
+func (e *engine) findInHold(id objID, made bool, st *hostfs.Stat) error {
+	if !made {
+		e.held[id] = true
 	}
-	id, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || strconv.FormatUint(id, 10) != digits || shardOf(objID(id)) != shard {
-		return nil // a content blob, or nothing of ours
-	}
-	n := e.t.nodes[objID(id)]
-	if kind == inHold && digits == name {
-		e.held[objID(id)] = true
-	}
+	n := e.t.nodes[id]
 	if n == nil || n.Obj == rootObj {
 		return nil
 	}
-	if digits != name {
+	where := place{kind: inHold}
+	if made {
 		if !n.made || n.place.kind != nowhere {
 			return nil // half made: it is made again
 		}
-		kind = inMade
+		where.kind = inMade
 	}
-	if n.typ != 0 && st.Mode&unix.S_IFMT != n.typ {
+	if n.typ != 0 && st.Type() != n.typ {
 		return fmt.Errorf("%w: blob of object %d has the wrong type", ErrDamaged, id)
 	}
-	if kind == inOwn {
-		if n.Created || !e.t.rec.Retained[n.Obj] {
-			return nil
-		}
-		if st.ID != n.ID { // retaining meant copying
-			e.t.setID(n, st.ID)
-		}
-		e.t.byHost[st.ID] = n
-		n.shared = !st.IsDir() && st.Nlink > 1
-	}
-	e.check(n, st)
-	e.found(n, place{kind: kind}, st.Mode)
+	n.compare(st)
+	e.found(n, where, st.Mode)
 	return nil
-}
-
-// check notes whether the metadata of n must be put right.
-func (e *engine) check(n *node, st *hostfs.Stat) {
-	m := &n.Meta
-	n.several = !st.IsDir() && (st.Nlink > 1 || !n.Created && m.Nlink > 1)
-	n.dirty = !n.Created && (n.content || n.xattrs || st.Mode&0o7777 != m.Mode&0o7777 ||
-		st.UID != m.UID || st.GID != m.GID || st.Mtime != m.Mtime)
 }
 
 func (e *engine) locateOlder(n *node) {
@@ -260,7 +203,7 @@ func (e *engine) locateOlder(n *node) {
 	if n.typ != 0 && st.Mode&unix.S_IFMT != n.typ {
 		return
 	}
-	e.check(n, &st)
+	n.compare(&st)
 	e.found(n, where, st.Mode)
 }
 
@@ -297,7 +240,7 @@ func (e *engine) scanDir(d *node) error {
 		}
 		b.occNode = n
 		if n.place.kind == nowhere || (n.place.kind == inOlder && n.isDir()) {
-			e.check(n, &st)
+			n.compare(&st)
 			e.found(n, place{inTree, d.Obj, b.name}, st.Mode)
 		}
 	}
@@ -330,7 +273,7 @@ func (e *engine) scanChildren(d *node, fd int, children []*node) error {
 			e.t.setID(n, st.ID)
 			e.t.byHost[st.ID] = n
 		}
-		e.check(n, &st)
+		n.compare(&st)
 		e.found(n, place{inTree, d.Obj, n.Name}, st.Mode)
 	}
 	return nil

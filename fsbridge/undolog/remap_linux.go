@@ -248,23 +248,3 @@ func (l *Log) nowID(seq uint64, id hostfs.ID) hostfs.ID {
 	}
 	return r.now(id)
 }
-
-// remap gives the target's objects the numbers they have now.
-func (t *target) remap(r *renumber, packed func(objID) bool) {
-	for _, n := range t.order {
-		if n.ID.Ino == 0 || t.rec.Gone[n.Obj] || t.rec.Freed[n.Obj] || packed(n.Obj) {
-			continue // that number died with the records
-		}
-		if id := r.now(n.ID); id != n.ID {
-			t.setID(n, id)
-		}
-	}
-}
-
-// setID gives n another number, in the records as well.
-func (t *target) setID(n *node, id hostfs.ID) {
-	r := *n.objectRecord
-	r.ID = id
-	n.objectRecord = &r
-	t.rec.Objects[n.Obj] = &r
-}

@@ -163,60 +163,32 @@ func (l *Log) applyDir(ctx context.Context, dir *stepDir, t task, force bool, pr
 	return l.carryOut(ctx, e, dir, t)
 }
 
-// newEngine loads the records of a step directory.
-func (l *Log) newEngine(dir *stepDir, t task, force bool) (_ *engine, err error) {
-	ahead := dir.takeAhead()
-	e := &engine{
-		root: l.root, own: ahead.blobs, hold: -1, inverse: -1, made: -1, ahead: ahead,
-		openOlder: l.openOlderBlobs, l: l, log: l.log,
-		granted: map[objID]uint32{}, held: map[objID]bool{}, strangers: map[hostfs.ID]objID{},
-		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, twins: map[hostfs.ID]hostfs.ID{}, at: map[hostfs.ID]location{}},
-		buf:    make([]byte, 32<<10),
-	}
-	defer func() {
-		if err != nil {
-			e.close()
-		}
-	}()
-	rec, err := ahead.records()
+// loadLayer reads a step directory back. With force, and always if the step is open, it
+// takes what there is.
+func (l *Log) loadLayer(dir *stepDir, open, force bool) (*layer, error) {
+	return loadLayer(dir, loadOptions{open: open, force: force, renumbered: l.renumberFor})
+}
+
+// newEngine makes what applies the step directory dir.
+func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
+	target, err := l.loadLayer(dir, t.Kind == taskAbort, force)
 	if err != nil {
 		return nil, err
 	}
-	if rec.Torn != nil && t.Kind != taskAbort && !force {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, rec.Torn)
+	e := &engine{
+		root: l.root, t: target, hold: -1, inverse: -1, made: -1,
+		openOlder: l.openOlderBlobs, l: l, log: l.log,
+		granted: map[objID]uint32{}, held: map[objID]bool{}, strangers: map[hostfs.ID]objID{},
+		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, at: map[hostfs.ID]location{}},
+		buf:    make([]byte, 32<<10),
 	}
-	e.t = newTarget(dir, rec)
 	parent, name := t.target()
 	if e.home = parent + "/" + name; t.Kind == taskRestore {
 		e.home = "wal/" + rollbackNew + "/" + name // where it is until the apply has begun
 	}
-	made, err := readMade(dir.fd)
-	if err != nil {
-		return nil, err
+	if target.damage != nil {
+		e.warn("%v", target.damage)
 	}
-	now, err := l.renumberFor(rec.Step.born())
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range made {
-		if n := e.t.nodes[m.obj]; n != nil && (n.ID.Ino == 0 || n.ID == m.old) {
-			e.t.setID(n, m.new)
-		}
-		if delete(e.across.twins, m.new); m.shared {
-			e.across.twins[m.new] = now.now(m.old)
-		}
-	}
-	if e.pack, err = ahead.pack(); err == nil && t.Kind != taskAbort {
-		err = dir.verifyContents(rec)
-	}
-	if err != nil {
-		if !force {
-			return nil, err
-		}
-		e.warn("%v", err)
-	}
-	e.t.remap(now, e.inPack)
-	e.t.index(e.inPack)
 	return e, nil
 }
 

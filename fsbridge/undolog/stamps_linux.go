@@ -221,7 +221,7 @@ func (s *stampTable) compare(root *hostfs.Root, t *touched, accept bool, skip fu
 // compareStrays looks through the whole folder for the inodes strays, which no
 // touched name binds.
 func (s *stampTable) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struct{}, accept bool) (edited []string, err error) {
-	err = walkFolder(root, func(dir []string, name string, st *hostfs.Stat) bool {
+	err = root.Walk(func(dir []string, name string, st *hostfs.Stat) bool {
 		if _, ok := strays[st.ID]; !ok {
 			return true
 		}

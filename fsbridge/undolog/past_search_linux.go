@@ -26,7 +26,7 @@ func (v *pastView) markLinked() error {
 	v.linked = map[hostfs.ID]bool{}
 	files := map[hostfs.ID]bool{}
 	for _, l := range v.layers {
-		for _, n := range l.e.t.order {
+		for _, n := range l.order {
 			if !n.Created && n.typ != unix.S_IFDIR && n.Meta.Nlink > 1 && l.things[n.Obj] != nil {
 				files[l.things[n.Obj].id] = true
 			}
@@ -36,7 +36,7 @@ func (v *pastView) markLinked() error {
 		return nil
 	}
 	var failed error
-	err := walkFolder(v.root, func(dir []string, _ string, st *hostfs.Stat) bool {
+	err := v.root.Walk(func(dir []string, _ string, st *hostfs.Stat) bool {
 		if !files[st.ID] || st.IsDir() {
 			return true
 		}
@@ -55,11 +55,11 @@ func (v *pastView) markLinked() error {
 }
 
 // search finds, by their numbers, the objects of l of which its records tell
-// no name that they still have: see [engine.search].
-func (v *pastView) search(l *layer) error {
+// no name that they still have: as [engine.search] does.
+func (v *pastView) search(l *pastLayer) error {
 	wanted := map[hostfs.ID]*node{}
-	for _, n := range l.e.t.order {
-		if l.things[n.Obj] == nil && l.e.t.nameless(n) {
+	for _, n := range l.order {
+		if l.things[n.Obj] == nil && l.nameless(n) {
 			if t := v.numbered(n.ID); t != nil {
 				l.know(n, t)
 			} else {
@@ -75,7 +75,7 @@ func (v *pastView) search(l *layer) error {
 	}
 	for _, newer := range v.layers {
 		for _, t := range newer.things {
-			if t.now || t.home != newer || t.obj == nil {
+			if t.adopted() != newer {
 				continue
 			}
 			if err := v.searchAdopted(l, t, wanted); err != nil {
@@ -91,7 +91,7 @@ func (v *pastView) search(l *layer) error {
 func (v *pastView) numbered(id hostfs.ID) *thing {
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		l := v.layers[i]
-		for _, n := range l.e.t.order {
+		for _, n := range l.order {
 			if n.ID == id && !n.Created && l.things[n.Obj] != nil {
 				return l.things[n.Obj]
 			}
@@ -100,9 +100,9 @@ func (v *pastView) numbered(id hostfs.ID) *thing {
 	return v.actual[id]
 }
 
-func (v *pastView) searchFolder(l *layer, wanted map[hostfs.ID]*node) error {
+func (v *pastView) searchFolder(l *pastLayer, wanted map[hostfs.ID]*node) error {
 	var failed error
-	err := walkFolder(v.root, func(dir []string, name string, st *hostfs.Stat) (more bool) {
+	err := v.root.Walk(func(dir []string, name string, st *hostfs.Stat) (more bool) {
 		n := wanted[st.ID]
 		if n == nil || n.typ != st.Type() {
 			return true
@@ -127,7 +127,7 @@ func (v *pastView) searchFolder(l *layer, wanted map[hostfs.ID]*node) error {
 
 // searchAdopted looks into what is in blobs, if it is a directory: it was
 // adopted with all that was in it.
-func (v *pastView) searchAdopted(l *layer, top *thing, wanted map[hostfs.ID]*node) error {
+func (v *pastView) searchAdopted(l *pastLayer, top *thing, wanted map[hostfs.ID]*node) error {
 	for dirs := []*thing{top}; len(dirs) > 0 && len(wanted) > 0; {
 		d := dirs[len(dirs)-1]
 		if dirs = dirs[:len(dirs)-1]; d.typ != unix.S_IFDIR {
@@ -138,7 +138,7 @@ func (v *pastView) searchAdopted(l *layer, top *thing, wanted map[hostfs.ID]*nod
 			return err
 		}
 		for name := range names {
-			t, err := v.inside(d, name)
+			t, err := d.child(name)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,91 @@
+package undolog
+
+import (
+	"bytes"
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// setMeta gives the inode behind fd (O_PATH) the recorded metadata m. An
+// inode of another type is [hostfs.ErrChanged].
+func setMeta(fd int, m *objectMeta, xattrs []hostfs.Xattr, hasXattrs bool) error {
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	return setMetaFrom(fd, &st, m, xattrs, hasXattrs)
+}
+
+// setMetaFrom is setMeta for an inode that is as st says.
+func setMetaFrom(fd int, st *hostfs.Stat, m *objectMeta, xattrs []hostfs.Xattr, hasXattrs bool) error {
+	unsure := hasXattrs // of the mode: an ACL changes it, and chown may clear bits
+	if st.Type() != m.Mode&unix.S_IFMT {
+		return hostfs.ErrChanged
+	}
+	if st.UID != m.UID || st.GID != m.GID {
+		if err := hostfs.ChownFD(fd, int(m.UID), int(m.GID)); err != nil && !errors.Is(err, syscall.EPERM) {
+			return err
+		}
+		unsure = true
+	}
+	if hasXattrs {
+		if err := setXattrs(fd, xattrs); err != nil {
+			return err
+		}
+	}
+	if !st.IsSymlink() && (unsure || st.Mode&0o7777 != m.Mode&0o7777) {
+		if err := hostfs.ChmodFD(fd, m.Mode&0o7777); err != nil {
+			return err
+		}
+	}
+	if st.Mtime != m.Mtime || hasXattrs {
+		return hostfs.UtimesFD(fd, hostfs.TimeOmit, m.Mtime)
+	}
+	return nil
+}
+
+// setXattrs makes the attributes those and no others. Attributes that we may
+// not change are left.
+func setXattrs(fd int, want []hostfs.Xattr) error {
+	have, err := hostfs.AllXattrsFD(fd)
+	if err != nil {
+		if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ELOOP) {
+			return nil
+		}
+		return err
+	}
+	find := func(l []hostfs.Xattr, name string) *hostfs.Xattr {
+		for i := range l {
+			if l[i].Name == name {
+				return &l[i]
+			}
+		}
+		return nil
+	}
+	try := func(f func() error) error {
+		_, _, err := hostfs.AllowFD(fd, 0o600, f) // user.* needs a writable file
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EOPNOTSUPP) {
+			return nil
+		}
+		return err
+	}
+	for _, x := range have {
+		if find(want, x.Name) == nil {
+			if err := try(func() error { return hostfs.RemoveXattrFD(fd, x.Name) }); err != nil && !errors.Is(err, syscall.ENODATA) {
+				return err
+			}
+		}
+	}
+	for _, x := range want {
+		if h := find(have, x.Name); h == nil || !bytes.Equal(h.Value, x.Value) {
+			if err := try(func() error { return hostfs.SetXattrFD(fd, x.Name, x.Value, 0) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

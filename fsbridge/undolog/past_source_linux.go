@@ -1,0 +1,258 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// source is where a thing is now: an inode, a node of a pack, or nothing but records.
+type source interface {
+	stat() (hostfs.Stat, error)
+	// symlink is where a symlink leads.
+	symlink() (string, error)
+	// xattrs fails with EACCES for a file in the folder that denies us reading.
+	xattrs() ([]hostfs.Xattr, error)
+	// content writes the content to the new file out.
+	content(out int) error
+	// names lists a directory.
+	names() ([]string, error)
+	// child is what has a name in a directory; nil: nothing.
+	child(name string) (*thing, error)
+	// adopted is the layer that keeps it as an object of its own, or nil.
+	adopted() *pastLayer
+}
+
+// inode is an inode: in the folder, in a layer's blobs, or in a directory there.
+type inode struct {
+	v     *pastView
+	self  *thing
+	layer *pastLayer // nil: it is in the folder
+	node  *node      // whose blob it is; nil: it is name in dir
+	dir   *thing     // nil, and no node: the root of the folder
+	name  string
+}
+
+// open opens it, if it is still what it was.
+func (s *inode) open(flags int) (fd int, err error) {
+	if s.layer == nil {
+		fd, err = s.v.root.OpenPath(s.v.path(s.self), flags)
+	} else {
+		err = s.at(func(dir int, name string) (err error) {
+			fd, err = hostfs.OpenAt(dir, name, flags, 0)
+			return err
+		})
+	}
+	if err != nil {
+		return -1, err
+	}
+	st, err := hostfs.StatFD(fd)
+	if err == nil && st.ID != s.self.id {
+		err = hostfs.ErrChanged
+	}
+	if err != nil {
+		_ = hostfs.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// at calls f with the directory that it is in, and its name there. The root has no name:
+// the descriptor is its own.
+func (s *inode) at(f func(dir int, name string) error) error {
+	fd, name, err := -1, s.name, error(nil)
+	switch {
+	case s.node != nil:
+		name = blobName(s.node.Obj)
+		fd, err = s.layer.openOwn(s.node)
+	case s.dir != nil:
+		fd, err = s.dir.open(unix.O_PATH | unix.O_DIRECTORY)
+	default:
+		fd, err = s.open(unix.O_PATH | unix.O_DIRECTORY)
+	}
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	return f(fd, name)
+}
+
+func (s *inode) stat() (st hostfs.Stat, err error) {
+	err = s.at(func(dir int, name string) (err error) {
+		if name == "" {
+			st, err = hostfs.StatFD(dir)
+		} else {
+			st, err = hostfs.StatAt(dir, name)
+		}
+		return err
+	})
+	return st, err
+}
+
+func (s *inode) symlink() (target string, err error) {
+	err = s.at(func(dir int, name string) (err error) {
+		target, err = hostfs.ReadlinkAt(dir, name)
+		return err
+	})
+	return target, err
+}
+
+func (s *inode) xattrs() (list []hostfs.Xattr, err error) {
+	if s.self.typ == unix.S_IFLNK {
+		return nil, nil
+	}
+	err = s.at(func(dir int, name string) error {
+		if name == "" {
+			list, err = hostfs.AllXattrsFD(dir)
+			return err
+		}
+		fd, err := hostfs.OpenAt(dir, name, unix.O_PATH, 0)
+		if err != nil {
+			return err
+		}
+		defer hostfs.Close(fd)
+		list, err = hostfs.AllXattrsAfter(fd, func() error {
+			if s.layer == nil {
+				return unix.EACCES
+			}
+			return nil
+		})
+		return err
+	})
+	return list, err
+}
+
+func (s *inode) content(out int) error {
+	return s.at(func(dir int, name string) error {
+		in, err := hostfs.OpenRegular(dir, name)
+		if err != nil {
+			return err
+		}
+		defer hostfs.Close(in)
+		st, err := hostfs.StatFD(in)
+		if err != nil {
+			return err
+		}
+		return hostfs.CopyData(out, in, st.Size)
+	})
+}
+
+func (s *inode) names() ([]string, error) {
+	fd, err := s.open(unix.O_RDONLY | unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(fd)
+	entries, err := hostfs.ReadDir(fd)
+	names := make([]string, 0, len(entries))
+	for _, x := range entries {
+		names = append(names, x.Name)
+	}
+	return names, err
+}
+
+func (s *inode) child(name string) (*thing, error) {
+	fd, err := s.open(unix.O_PATH | unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(fd)
+	st, err := hostfs.StatAt(fd, name)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.v.intern(s, name, &st), nil
+}
+
+func (s *inode) adopted() *pastLayer {
+	if s.node == nil {
+		return nil
+	}
+	return s.layer
+}
+
+// packed is a node of a layer's pack.
+type packed struct {
+	v     *pastView
+	layer *pastLayer
+	i     int
+}
+
+func (s *packed) node() *packNode { return &s.layer.pack.nodes[s.i] }
+
+func (s *packed) stat() (hostfs.Stat, error) {
+	n := s.node()
+	m := &n.Meta
+	return hostfs.Stat{ID: n.ID, Mode: m.Mode, Nlink: m.Nlink, UID: m.UID, GID: m.GID, Rdev: m.Rdev, Size: m.Size, Mtime: m.Mtime}, nil
+}
+
+func (s *packed) symlink() (string, error)        { return s.node().Meta.Target, nil }
+func (s *packed) xattrs() ([]hostfs.Xattr, error) { return s.node().Xattrs, nil }
+func (s *packed) content(out int) error           { return s.layer.unpackFile(s.node(), out) }
+
+func (s *packed) names() ([]string, error) {
+	var names []string
+	for _, k := range s.layer.pack.kids[s.i] {
+		names = append(names, s.layer.pack.nodes[k].Name)
+	}
+	return names, nil
+}
+
+func (s *packed) child(name string) (*thing, error) {
+	p := s.layer.pack
+	for _, i := range p.kids[s.i] {
+		n := &p.nodes[i]
+		if n.Name != name {
+			continue
+		}
+		if n.Link >= 0 {
+			i, n = n.Link, &p.nodes[n.Link]
+		}
+		at := packed{s.v, s.layer, i}
+		t := s.v.unpack[at]
+		if t == nil {
+			typ := n.Meta.Mode & unix.S_IFMT
+			if t = s.v.missed(n.ID, typ); t == nil {
+				t = newThing(typ, n.ID)
+			}
+			t.source = &at
+			s.v.unpack[at] = t
+		}
+		return t, nil
+	}
+	return nil, nil
+}
+
+func (s *packed) adopted() *pastLayer {
+	if s.node().Parent >= 0 {
+		return nil
+	}
+	return s.layer
+}
+
+// recorded is an object of which only a layer's records are left.
+type recorded struct {
+	layer *pastLayer
+	node  *node
+}
+
+func (s *recorded) stat() (hostfs.Stat, error)      { return hostfs.Stat{Mode: s.node.typ}, nil }
+func (s *recorded) symlink() (string, error)        { return s.node.Meta.Target, nil }
+func (s *recorded) xattrs() ([]hostfs.Xattr, error) { return nil, nil }
+func (s *recorded) names() ([]string, error)        { return nil, nil }
+func (s *recorded) child(string) (*thing, error)    { return nil, nil }
+func (s *recorded) adopted() *pastLayer             { return s.layer }
+
+// content writes nothing: the layer's records, which are put over it, hold all of it.
+func (s *recorded) content(int) error {
+	if !s.layer.makeable(s.node) {
+		return fmt.Errorf("%w: the content of %q was not kept", ErrDamaged, s.node.Name)
+	}
+	return nil
+}

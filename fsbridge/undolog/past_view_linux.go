@@ -1,0 +1,357 @@
+package undolog
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// thing is one file or directory, now or at some time before: what all the
+// layers of a pastView agree to be the same object.
+type thing struct {
+	typ uint32
+	id  hostfs.ID
+	source
+	// as is its object in each layer that knows it.
+	as map[*pastLayer]*node
+}
+
+func newThing(typ uint32, id hostfs.ID) *thing {
+	return &thing{typ: typ, id: id, as: map[*pastLayer]*node{}}
+}
+
+// folder is where t is in the folder, or nil.
+func (t *thing) folder() *inode {
+	if s, ok := t.source.(*inode); ok && s.layer == nil {
+		return s
+	}
+	return nil
+}
+
+// now tells whether t is in the folder.
+func (t *thing) now() bool { return t.folder() != nil }
+
+// open opens an inode.
+func (t *thing) open(flags int) (int, error) {
+	s, ok := t.source.(*inode)
+	if !ok {
+		return -1, unix.ENOENT
+	}
+	return s.open(flags)
+}
+
+// pastLayer is one closed step, seen as what was true before it.
+type pastLayer struct {
+	*layer
+	things map[objID]*thing
+	twinAt map[hostfs.ID]location // nil: not looked for yet
+}
+
+// pastView shows the folder as it was before its oldest layer, without
+// changing anything: each layer overlays the newer ones, and the newest the
+// actual state.
+type pastView struct {
+	root   *hostfs.Root
+	top    *thing
+	layers []*pastLayer // newest first
+	// actual are the inodes that were seen, in the folder or in blobs.
+	actual map[hostfs.ID]*thing
+	unpack map[packed]*thing
+	// lost are inodes that a layer knows only by their number.
+	lost map[hostfs.ID]*thing
+	// linked are directories with other names of what a layer knows; nil: not
+	// looked for yet.
+	linked map[hostfs.ID]bool
+}
+
+func newPastView(root *hostfs.Root) *pastView {
+	v := &pastView{root: root, unpack: map[packed]*thing{}, lost: map[hostfs.ID]*thing{}}
+	v.top = newThing(unix.S_IFDIR, root.ID())
+	v.top.source = &inode{v: v, self: v.top}
+	v.actual = map[hostfs.ID]*thing{root.ID(): v.top}
+	return v
+}
+
+// path is where t is in the folder.
+func (v *pastView) path(t *thing) string {
+	var parts []string
+	for s := t.folder(); s != nil && s.dir != nil; s = s.dir.folder() {
+		parts = append([]string{s.name}, parts...)
+	}
+	return strings.Join(parts, "/")
+}
+
+// present returns what is at name in the directory d now, or nil.
+func (v *pastView) present(d *thing, name string) (*thing, error) {
+	if !d.now() {
+		return nil, nil
+	}
+	return d.child(name)
+}
+
+// withID returns the thing with the number id, of which l has the copy, if
+// there is one in the folder or in a newer layer.
+func (v *pastView) withID(l *pastLayer, copied, id hostfs.ID) *thing {
+	for _, newer := range v.layers {
+		for _, t := range newer.things {
+			if t.id == id {
+				return t
+			}
+		}
+	}
+	if t := v.actual[id]; t != nil {
+		return t
+	}
+	if l.twinAt == nil {
+		l.twinAt, _ = l.findTwins(v.root) // what cannot be read is not found
+	}
+	at, ok := l.twinAt[copied]
+	if !ok {
+		return nil
+	}
+	t := v.top
+	for _, name := range strings.Split(at.path, "/") {
+		var err error
+		if t, err = v.present(t, name); t == nil || err != nil {
+			return nil
+		}
+	}
+	return t
+}
+
+// intern returns the thing that is at name in the directory d. In the folder it can
+// also be another name of what is in blobs.
+func (v *pastView) intern(d *inode, name string, st *hostfs.Stat) *thing {
+	t := v.actual[st.ID]
+	fresh := t == nil
+	if fresh {
+		if t = v.missed(st.ID, st.Type()); t == nil {
+			t = newThing(st.Type(), st.ID)
+		}
+		v.actual[st.ID] = t
+	}
+	if fresh || d.layer == nil && !t.now() {
+		t.source = &inode{v: v, self: t, layer: d.layer, dir: d.self, name: name}
+	}
+	return t
+}
+
+// own returns the thing that is the object n in the blobs of l. A copy of a
+// file that has other names in the folder is that file, and what a newer layer
+// wrote to by a handle was in these blobs then.
+func (v *pastView) own(l *pastLayer, n *node) *thing {
+	t := v.actual[n.ID]
+	if t == nil {
+		if t = v.missed(n.ID, n.typ); t != nil {
+			t.source, v.actual[n.ID] = &inode{v: v, self: t, layer: l, node: n}, t
+		}
+	}
+	if id, ok := l.twins[n.ID]; ok && t == nil {
+		t = v.withID(l, n.ID, id)
+	}
+	if t == nil {
+		t = newThing(n.typ, n.ID)
+		t.source, v.actual[n.ID] = &inode{v: v, self: t, layer: l, node: n}, t
+	}
+	return t
+}
+
+// lookup returns what was at name in d before the oldest layer.
+func (v *pastView) lookup(d *thing, name string) (*thing, error) {
+	for i := len(v.layers) - 1; i >= 0; i-- {
+		l := v.layers[i]
+		if n := d.as[l]; n != nil {
+			if b := l.bind(n.Obj, name); b != nil {
+				if b.want == nil {
+					return nil, nil
+				}
+				return l.things[b.want.Obj], nil
+			}
+		}
+	}
+	return d.child(name)
+}
+
+// names lists the directory d as it was before the oldest layer.
+func (v *pastView) names(d *thing) (map[string]bool, error) {
+	now, err := d.names()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]bool, len(now))
+	for _, name := range now {
+		out[name] = true
+	}
+	for _, l := range v.layers { // newest first: the oldest has the last word
+		n := d.as[l]
+		if n == nil {
+			continue
+		}
+		for i := range l.binds[n.Obj] {
+			b := &l.binds[n.Obj][i]
+			delete(out, b.name)
+			if b.want != nil {
+				out[b.name] = true
+			}
+		}
+	}
+	return out, nil
+}
+
+// push adds the next older step: it finds its objects in the view so far.
+func (v *pastView) push(of *layer) error {
+	l := &pastLayer{layer: of, things: map[objID]*thing{}}
+	if l.nodes[rootObj] == nil {
+		v.layers = append(v.layers, l)
+		return nil
+	}
+	if err := l.findOwn(); err != nil {
+		return err
+	}
+	for _, n := range l.order {
+		if n.place.kind == inOwn {
+			l.know(n, v.own(l, n))
+		}
+	}
+	l.know(l.nodes[rootObj], v.top)
+	queue := append([]*node(nil), l.order...)
+	for done := map[objID]bool{}; len(queue) > 0; queue = queue[1:] {
+		d := queue[0]
+		th := l.things[d.Obj]
+		if th == nil || done[d.Obj] || th.typ != unix.S_IFDIR {
+			continue
+		}
+		done[d.Obj] = true
+		found, err := v.pushDir(l, d, th)
+		if err != nil {
+			return err
+		}
+		queue = append(queue, found...)
+	}
+	if err := v.search(l); err != nil {
+		return err
+	}
+	for _, n := range l.order { // what is nowhere is made of the records
+		if l.things[n.Obj] == nil && !n.Created {
+			th := newThing(n.typ, n.ID)
+			if th.source = (&recorded{l, n}); l.inPack(n.Obj) {
+				th.source = &packed{v, l, l.pack.roots[n.Obj]}
+			}
+			l.know(n, th)
+			if n.RetainedSeq != 0 || l.nameless(n) {
+				v.lost[n.ID] = th
+			}
+		}
+	}
+	v.layers = append(v.layers, l)
+	return nil
+}
+
+// missed returns the thing with the number id that newer layers know and did
+// not find. It is found now.
+func (v *pastView) missed(id hostfs.ID, typ uint32) *thing {
+	t := v.lost[id]
+	if t == nil || t.typ != typ {
+		return nil
+	}
+	delete(v.lost, id)
+	return t
+}
+
+func (l *pastLayer) know(n *node, t *thing) {
+	if l.things[n.Obj] == nil {
+		l.things[n.Obj] = t
+		t.as[l] = n
+		if n.typ == 0 {
+			n.typ = t.typ
+		}
+	}
+}
+
+func (v *pastView) pushDir(l *pastLayer, d *node, th *thing) (found []*node, err error) {
+	binds := l.binds[d.Obj]
+	for i := range binds {
+		x, err := v.lookup(th, binds[i].name)
+		if err != nil {
+			return nil, err
+		}
+		if x == nil {
+			continue
+		}
+		if n := l.find(x.id, x.typ, &binds[i]); n != nil && l.things[n.Obj] == nil {
+			l.know(n, x)
+			found = append(found, n)
+		}
+	}
+	for _, c := range l.children[d.Obj] {
+		x, err := v.lookup(th, c.Name)
+		if err != nil {
+			return nil, err
+		}
+		if x != nil && (c.typ == 0 || c.typ == x.typ) && l.things[c.Obj] == nil {
+			l.know(c, x)
+			found = append(found, c)
+		}
+	}
+	return found, nil
+}
+
+// write writes the content that t had before the oldest layer to the new file out.
+func (v *pastView) write(t *thing, out int) error {
+	if err := t.content(out); err != nil {
+		return err
+	}
+	return v.writePast(t, out)
+}
+
+// writePast puts over out what the layers captured of t, newest first.
+func (v *pastView) writePast(t *thing, out int) error {
+	for _, l := range v.layers {
+		if n := t.as[l]; n != nil && !n.Created {
+			if err := l.putContent(n, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// meta returns the metadata of t before the oldest layer; xattrs counts if has.
+// Attributes that no layer knows are those of now, and read only for a copy.
+func (v *pastView) meta(t *thing, forCopy bool) (m objectMeta, xattrs []hostfs.Xattr, has bool, err error) {
+	known := false
+	for i := len(v.layers) - 1; i >= 0; i-- {
+		l := v.layers[i]
+		n := t.as[l]
+		if n == nil || n.Created {
+			continue
+		}
+		if !known {
+			m, known = n.Meta, true
+		}
+		if n.xattrs && !has {
+			xattrs, has = l.rec.Xattrs[n.Obj], true
+		}
+	}
+	if !known {
+		st, err := t.stat()
+		if err != nil {
+			return m, nil, false, err
+		}
+		m = metaOf(&st, "")
+		if st.IsSymlink() {
+			if m.Target, err = t.symlink(); err != nil {
+				return m, nil, false, err
+			}
+		}
+	}
+	if !has && forCopy {
+		if xattrs, err = t.xattrs(); err != nil {
+			return m, nil, false, err
+		}
+		has = len(xattrs) > 0
+	}
+	return m, xattrs, has, nil
+}

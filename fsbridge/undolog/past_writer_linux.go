@@ -1,0 +1,284 @@
+package undolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// pastWriter writes a part of a pastView as the journal and blobs of a target.
+type pastWriter struct {
+	v    *pastView
+	dir  *stepDir
+	w    *recordWriter
+	objs map[*thing]objID // of what is copied
+	next objID
+}
+
+func (w *pastWriter) write(ctx context.Context, step stepRecord, parts []string) (err error) {
+	if w.w, err = createJournal(w.dir.fd, &step, false); err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := w.w.close(); err == nil {
+			err = cerr
+		}
+	}()
+	w.next = rootObj
+	top, err := w.keep(w.v.top, noObj, "", len(parts) == 0)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		return w.inside(ctx, w.v.top, top)
+	}
+	was, now, dir := w.v.top, w.v.top, top
+	for _, name := range parts[:len(parts)-1] {
+		if was, err = w.v.lookup(was, name); err != nil {
+			return err
+		}
+		if now, err = w.v.present(now, name); err != nil {
+			return err
+		}
+		if was == nil || was.typ != unix.S_IFDIR {
+			return fmt.Errorf("%w: its directory %q did not exist then", unix.ENOENT, name)
+		}
+		if now == nil || now.typ != unix.S_IFDIR {
+			return fmt.Errorf("%w: its directory %q does not exist now; restore that first", unix.ENOENT, name)
+		}
+		if dir, err = w.keep(now, dir, name, false); err != nil {
+			return err
+		}
+	}
+	name := parts[len(parts)-1]
+	if was, err = w.v.lookup(was, name); err != nil {
+		return err
+	}
+	if now, err = w.v.present(now, name); err != nil {
+		return err
+	}
+	return w.name(ctx, dir, name, was, now)
+}
+
+// name makes name in dir (an object that is in the folder) what it was.
+func (w *pastWriter) name(ctx context.Context, dir objID, name string, was, now *thing) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	switch {
+	case was == nil && now == nil:
+		return nil
+	case was == now:
+		if touched, err := w.v.touched(was); err != nil || !touched {
+			return err
+		}
+		id, err := w.keep(now, dir, name, true)
+		if err != nil || was.typ != unix.S_IFDIR {
+			return err
+		}
+		return w.inside(ctx, was, id)
+	}
+	old := noObj
+	if was != nil {
+		var err error
+		if old, err = w.copy(ctx, was, 0); err != nil {
+			return err
+		}
+	}
+	b := bindingRecord{Dir: dir, Name: name, Old: old}
+	return w.w.append(b.frame(nil))
+}
+
+// inside goes through a directory that is in the folder now as it was then.
+func (w *pastWriter) inside(ctx context.Context, d *thing, id objID) error {
+	names, err := w.v.names(d)
+	if err != nil {
+		return err
+	}
+	now, err := d.source.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range now {
+		names[name] = true
+	}
+	sorted := make([]string, 0, len(names))
+	for n := range names {
+		sorted = append(sorted, n)
+	}
+	slices.Sort(sorted)
+	for _, n := range sorted {
+		was, err := w.v.lookup(d, n)
+		if err != nil {
+			return err
+		}
+		now, err := w.v.present(d, n)
+		if err != nil {
+			return err
+		}
+		if err := w.name(ctx, id, n, was, now); err != nil {
+			return fmt.Errorf("%s: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// keep records an object that stays in the folder: as it was then, or (its
+// parents) as it is now.
+func (w *pastWriter) keep(t *thing, parent objID, name string, past bool) (objID, error) {
+	id := w.next
+	w.next++
+	r := objectRecord{Obj: id, ID: t.id, Parent: parent, Name: name}
+	var xattrs []hostfs.Xattr
+	has := false
+	if past {
+		var err error
+		if r.Meta, xattrs, has, err = w.v.meta(t, false); err != nil {
+			return noObj, err
+		}
+	} else {
+		st, err := t.stat()
+		if err != nil {
+			return noObj, err
+		}
+		r.Meta = metaOf(&st, "")
+	}
+	buf := r.frame(nil)
+	if has {
+		x := xattrsRecord{Obj: id, Xattrs: xattrs}
+		buf = x.frame(buf)
+	}
+	if err := w.w.append(buf); err != nil {
+		return noObj, err
+	}
+	if past && t.typ == unix.S_IFREG {
+		return id, w.ranges(t, id, r.Meta.Size)
+	}
+	return id, nil
+}
+
+// ranges records the bytes of a file that the layers captured.
+func (w *pastWriter) ranges(t *thing, id objID, size int64) error {
+	type span struct{ off, end int64 }
+	var spans []span
+	for _, l := range w.v.layers {
+		if n := t.as[l]; n != nil && !n.Created {
+			for _, c := range l.rec.Contents[n.Obj] {
+				spans = append(spans, span{c.Off, min(c.Off+c.Len, size)})
+			}
+			if n.Meta.Size < size { // shorter in between
+				spans = append(spans, span{n.Meta.Size, size})
+			}
+		}
+	}
+	if len(spans) == 0 {
+		return nil
+	}
+	slices.SortFunc(spans, func(a, b span) int { return int(min(max(a.off-b.off, -1), 1)) })
+	err := w.dir.withBlobDir(id, true, func(dir int) error {
+		fd, err := hostfs.OpenAt(dir, contentBlobName(id, 1), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		return errors.Join(w.v.writePast(t, fd), hostfs.Close(fd))
+	})
+	if err != nil {
+		return err
+	}
+	var buf []byte
+	for end, i := int64(0), 0; i < len(spans); i++ {
+		s := span{max(spans[i].off, end), spans[i].end}
+		if s.off < s.end {
+			r := contentRecord{Obj: id, Off: s.off, Len: s.end - s.off, Enc: encRawBlob, Blob: 1}
+			buf, end = r.frame(buf, nil), s.end
+		}
+	}
+	return w.w.append(buf)
+}
+
+// copy puts a copy of a thing of the past, and all that was inside, into the
+// target's blobs and records it as retained there. Another name of the same
+// file is the same object.
+func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (objID, error) {
+	if id := w.objs[t]; id != noObj {
+		return id, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return noObj, err
+	}
+	if depth > maxCopyDepth*10 {
+		return noObj, fmt.Errorf("directories too deep: %w", unix.ENAMETOOLONG)
+	}
+	m, xattrs, has, err := w.v.meta(t, true)
+	if err != nil {
+		return noObj, err
+	}
+	id := w.next
+	w.next++
+	w.objs[t] = id
+	m.Mode = m.Mode&0o7777 | t.typ
+	var st hostfs.Stat
+	err = w.dir.withBlobDir(id, true, func(dir int) (err error) {
+		st, err = w.copyOne(t, &m, dir, blobName(id), xattrs, has)
+		return err
+	})
+	if err != nil {
+		return noObj, err
+	}
+	r := objectRecord{Obj: id, ID: st.ID, Meta: m}
+	buf := r.frame(nil)
+	if has {
+		x := xattrsRecord{Obj: id, Xattrs: xattrs}
+		buf = x.frame(buf)
+	}
+	if err := w.w.append(frameObj(buf, recRetain, id)); err != nil {
+		return noObj, err
+	}
+	if t.typ != unix.S_IFDIR {
+		return id, nil
+	}
+	names, err := w.v.names(t)
+	if err != nil {
+		return noObj, err
+	}
+	for name := range names {
+		was, err := w.v.lookup(t, name)
+		if err != nil || was == nil {
+			return noObj, errors.Join(err, fmt.Errorf("%w: %q is not in the past", ErrDamaged, name))
+		}
+		old, err := w.copy(ctx, was, depth+1)
+		if err != nil {
+			return noObj, err
+		}
+		b := bindingRecord{Dir: id, Name: name, Old: old}
+		if err := w.w.append(b.frame(nil)); err != nil {
+			return noObj, err
+		}
+	}
+	return id, nil
+}
+
+func (w *pastWriter) copyOne(t *thing, m *objectMeta, dir int, name string, xattrs []hostfs.Xattr, has bool) (st hostfs.Stat, err error) {
+	fd, err := hostfs.MakeAt(dir, name, t.typ|0o600, m.Target, func(fd int) error {
+		if t.typ == unix.S_IFDIR {
+			return nil
+		}
+		return w.v.write(t, fd)
+	})
+	if err != nil {
+		return st, err
+	}
+	defer hostfs.Close(fd)
+	if t.typ != unix.S_IFDIR {
+		err = setMeta(fd, m, xattrs, has)
+	}
+	if err != nil {
+		return st, err
+	}
+	return hostfs.StatFD(fd)
+}
