@@ -160,7 +160,7 @@ func (k *Classifier) Classify(command string) Result {
 	if limit <= 0 {
 		limit = DefaultMaxBytes
 	}
-	c := &collector{k: k, budget: 4 * limit}
+	c := &collector{k: k, budget: 4 * limit, parse: 8 * limit}
 	text := command
 	if len(text) > limit {
 		text = text[:limit]

@@ -20,6 +20,7 @@ type collector struct {
 	warns   []Warning
 	partial bool
 	budget  int // bytes of scripts left to read
+	parse   int // bytes left to parse, the attempts after an error included
 }
 
 // raise notes that a part is of that class.
@@ -62,18 +63,6 @@ func (c *collector) result() Result {
 		}
 	}
 	return r
-}
-
-// script reads a shell script that is part of the command.
-func (c *collector) script(text string, depth int) {
-	if c.budget -= len(text); c.budget < 0 || depth > maxDepth {
-		c.unparsed("too deeply nested")
-		return
-	}
-	s := &scanner{c: c, src: text, depth: depth}
-	if err := s.list(0); err != nil {
-		c.unparsed(err.Error())
-	}
 }
 
 // sanitise looks at the characters.

@@ -8,32 +8,12 @@ import (
 	"unicode"
 )
 
-// simple classifies one simple command.
-func (c *collector) simple(s *scanner, cmd command) {
-	e := &evaluation{c: c, s: s, in: s.pipe.source}
-	for _, a := range cmd.assigns {
-		e.assign(a.text)
-	}
-	for _, r := range cmd.redirs {
-		e.redirection(r)
-	}
-	for _, d := range cmd.docs {
-		d.script = len(cmd.words) > 0 && readsScript(cmd.words)
-	}
-	name := ""
-	if len(cmd.words) > 0 {
-		name = e.words(cmd.words, 0)
-	}
-	s.pipe.source = e.out(name)
-	s.pipe.names = append(s.pipe.names, name)
-	s.out = s.out.or(s.pipe.source)
-}
-
 // evaluation is of one simple command.
 type evaluation struct {
-	c  *collector
-	s  *scanner
-	in source // what it reads
+	c     *collector
+	r     *reader
+	in    source   // what it reads
+	names []string // of those before it in the pipeline
 }
 
 func (e *evaluation) raise(class Class, format string, args ...any) {
@@ -64,8 +44,8 @@ func (e *evaluation) words(w []word, depth int) string {
 		e.raise(class, "%s is configured as %s", shown(name), class)
 		return name
 	}
-	if slices.Contains(e.s.funcs, name) {
-		if slices.Contains(e.s.pipe.names, name) {
+	if slices.Contains(e.r.funcs, name) {
+		if slices.Contains(e.names, name) {
 			e.c.warn(WarnForkBomb, fmt.Sprintf("the function %s starts itself twice: a fork bomb", shown(name)))
 		}
 		if class, _ := e.program(name, w, depth); class == Write {
@@ -228,14 +208,16 @@ func shown(t string) string {
 	if len(t) > most {
 		t = strings.ToValidUTF8(t[:most], "") + "..."
 	}
-	clean := strings.IndexFunc(t, func(r rune) bool {
-		return r <= ' ' || r == 0x7f || r == '\uFFFD' || !unicode.IsPrint(r) || invisible(r)
-	}) < 0
-	if clean && t != "" {
+	if t != "" && !strings.ContainsFunc(t, func(r rune) bool { return !clean(r) }) {
 		return t
 	}
 	if strings.ContainsFunc(t, invisible) { // some of these %q takes for printable
 		return fmt.Sprintf("%+q", t)
 	}
 	return fmt.Sprintf("%q", t)
+}
+
+// clean reports whether r can be shown without quotes.
+func clean(r rune) bool {
+	return r > ' ' && r != '\uFFFD' && unicode.IsPrint(r) && !invisible(r)
 }

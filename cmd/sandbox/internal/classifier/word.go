@@ -1,321 +1,112 @@
 package classifier
 
 import (
-	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// word reads a word; it is empty if none begins here.
-func (s *scanner) word() (w word, err error) {
-	start := s.pos
-	var b strings.Builder
-	for s.pos < len(s.src) {
-		switch c := s.src[s.pos]; c {
-		case ' ', '\t', '\n', ';', '&', '|', '<', '>', ')':
-			w.text = b.String()
-			return w, nil
-		case '(':
-			if s.pos == start || strings.IndexByte("?*+@!", s.src[s.pos-1]) < 0 {
-				w.text = b.String()
-				return w, nil
-			}
-			// An extended pattern, or a mistake: either way not known.
-			w.pattern, w.computed = true, true
-			s.pos++
-			if err = s.arithmetic(1); err != nil {
-				return w, err
-			}
-		case '\\':
-			s.pos++
-			w.quoted = true
-			if s.pos >= len(s.src) {
-				b.WriteByte('\\')
-			} else if s.src[s.pos] == '\n' {
-				s.pos++
+// word is a shell word without its quotes. What is only known when it runs
+// stands in text as it is written, substitutions as "$()".
+type word struct {
+	text     string
+	computed bool // some of it is an expansion
+	pattern  bool // unquoted * ? [ or {
+	source        // of the substitutions in it
+}
+
+// word reads one, and classifies the substitutions in it.
+func (r *reader) word(x *syntax.Word) word {
+	var w word
+	if x != nil {
+		var b strings.Builder
+		r.parts(&w, &b, x.Parts, false)
+		w.text = b.String()
+	}
+	return w
+}
+
+func (r *reader) parts(w *word, b *strings.Builder, parts []syntax.WordPart, quoted bool) {
+	for _, p := range parts {
+		switch x := p.(type) {
+		case *syntax.Lit:
+			escapes := ""
+			if quoted {
+				escapes = "$`\"\\\n"
 			} else {
-				b.WriteByte(s.src[s.pos])
-				s.pos++
+				w.pattern = w.pattern || strings.ContainsAny(unescape(x.Value, "", true), "*?[{")
 			}
-		case '\'':
-			w.quoted = true
-			text, rest, ok := strings.Cut(s.src[s.pos+1:], "'")
-			if !ok {
-				return w, errQuote
+			b.WriteString(unescape(x.Value, escapes, false))
+		case *syntax.SglQuoted:
+			text := x.Value
+			if x.Dollar {
+				text, _, _ = expand.Format(nil, text, nil)
 			}
 			b.WriteString(text)
-			s.pos = len(s.src) - len(rest)
-		case '"':
-			s.pos++
-			w.quoted = true
-			if err = s.inner(&w, &b, '"'); err != nil {
-				return w, err
-			}
-		case '$', '`':
-			if err = s.dollar(&w, &b); err != nil {
-				return w, err
-			}
-		case '*', '?', '[', '{':
-			w.pattern = true
-			b.WriteByte(c)
-			s.pos++
+		case *syntax.DblQuoted:
+			r.parts(w, b, x.Parts, true)
 		default:
-			b.WriteByte(c)
-			s.pos++
-		}
-	}
-	w.text = b.String()
-	return w, nil
-}
-
-// inner reads the inside of double quotes and the closing one, into b.
-func (s *scanner) inner(w *word, b *strings.Builder, end byte) error {
-	for s.pos < len(s.src) {
-		switch c := s.src[s.pos]; {
-		case c == end && end != 0:
-			s.pos++
-			return nil
-		case c == '\\' && s.pos+1 < len(s.src):
-			if next := s.src[s.pos+1]; strings.IndexByte("$`\"\\", next) >= 0 {
-				b.WriteByte(next)
-			} else if next != '\n' {
-				b.WriteString(s.src[s.pos : s.pos+2])
-			}
-			s.pos += 2
-		case c == '$' || c == '`':
-			if err := s.dollarIn(w, b, true); err != nil {
-				return err
-			}
-		default:
-			b.WriteByte(c)
-			s.pos++
-		}
-	}
-	if end != 0 {
-		return errQuote
-	}
-	return nil
-}
-
-// expand reads text in which only expansions matter, up to end.
-func (s *scanner) expand(w *word, end byte) error {
-	var b strings.Builder
-	return s.inner(w, &b, end)
-}
-
-func (s *scanner) dollar(w *word, b *strings.Builder) error { return s.dollarIn(w, b, false) }
-
-// dollarIn reads an expansion, or a dollar that is just one.
-func (s *scanner) dollarIn(w *word, b *strings.Builder, quoted bool) error {
-	start := s.pos
-	switch {
-	case s.src[s.pos] == '`':
-		return s.backquote(w, b)
-	case s.has("$(("):
-		s.pos += 3
-		w.computed = true
-		b.WriteString("$(())")
-		return s.arithmetic(2)
-	case s.has("$("):
-		s.pos += 2
-		b.WriteString("$()")
-		return s.substitute(w)
-	case s.has("${"):
-		s.pos += 2
-		w.computed = true
-		if err := s.parameter(); err != nil {
-			return err
-		}
-		b.WriteString(s.src[start:s.pos])
-	case s.has("$'") && !quoted:
-		s.pos += 2
-		w.quoted = true
-		return s.ansi(b)
-	case s.has(`$"`) && !quoted:
-		s.pos += 2
-		w.quoted = true
-		return s.inner(w, b, '"')
-	default:
-		s.pos++
-		if c := s.peek(0); strings.IndexByte("@*#?-$!0123456789", c) >= 0 && c != 0 {
-			s.pos++
-		} else {
-			for s.pos < len(s.src) && identifier("_"+s.src[s.pos:s.pos+1]) {
-				s.pos++
-			}
-		}
-		w.computed = w.computed || s.pos > start+1
-		b.WriteString(s.src[start:s.pos])
-	}
-	return nil
-}
-
-// substitute reads the commands of a substitution whose parenthesis is open,
-// and notes in w what they give.
-func (s *scanner) substitute(w *word) error {
-	if s.depth >= maxDepth {
-		return errDeep
-	}
-	in := &scanner{c: s.c, src: s.src, pos: s.pos, depth: s.depth + 1, funcs: s.funcs}
-	err := in.list(')')
-	s.pos = in.pos
-	w.computed = true
-	w.source = w.or(in.out)
-	return err
-}
-
-// backquote reads `...`, in which backslashes are taken away before it is a
-// script.
-func (s *scanner) backquote(w *word, b *strings.Builder) error {
-	var text strings.Builder
-	for s.pos++; s.pos < len(s.src); s.pos++ {
-		switch c := s.src[s.pos]; {
-		case c == '`':
-			s.pos++
 			w.computed = true
-			b.WriteString("$()")
-			return s.nested(w, text.String())
-		case c == '\\' && s.pos+1 < len(s.src) && strings.IndexByte("$`\\", s.src[s.pos+1]) >= 0:
-			s.pos++
-			text.WriteByte(s.src[s.pos])
-		default:
-			text.WriteByte(c)
+			w.source = w.or(r.inside(p))
+			switch p.(type) {
+			case *syntax.CmdSubst:
+				b.WriteString("$()")
+			case *syntax.ArithmExp:
+				b.WriteString("$(())")
+			case *syntax.ProcSubst:
+				b.WriteString("/dev/fd/0")
+			case *syntax.ExtGlob:
+				w.pattern = true
+				b.WriteString(r.raw(p))
+			default:
+				b.WriteString(r.raw(p))
+			}
 		}
 	}
-	return errQuote
 }
 
-func (s *scanner) nested(w *word, text string) error {
-	if s.c.budget -= len(text); s.c.budget < 0 || s.depth >= maxDepth {
-		return errDeep
+// unescape takes away the backslashes that escape one of those characters, of
+// any if there are none, and drops what they escape if so asked.
+func unescape(text, those string, drop bool) string {
+	if strings.IndexByte(text, '\\') < 0 {
+		return text
 	}
-	in := &scanner{c: s.c, src: text, depth: s.depth + 1, funcs: s.funcs}
-	err := in.list(0)
-	w.source = w.or(in.out)
-	return err
-}
-
-// arithmetic skips to the end of depth open parentheses; substitutions in it
-// count.
-func (s *scanner) arithmetic(depth int) error {
-	outer := depth
-	var w word
 	var b strings.Builder
-	for last := -1; s.pos < len(s.src); {
-		switch c := s.src[s.pos]; c {
-		case '(':
-			depth++
-			s.pos++
-		case ')':
-			s.pos++
-			if depth--; depth == 0 {
-				if outer == 2 && last != s.pos-1 {
-					return errParen // $( (a) (b) ): not arithmetic
-				}
-				return nil
-			}
-			last = s.pos
-		case '$', '`':
-			if err := s.dollar(&w, &b); err != nil {
-				return err
-			}
-		case '"':
-			s.pos++
-			if err := s.inner(&w, &b, '"'); err != nil {
-				return err
-			}
-		case '\'':
-			_, rest, ok := strings.Cut(s.src[s.pos+1:], "'")
-			if !ok {
-				return errQuote
-			}
-			s.pos = len(s.src) - len(rest)
-		case '\\':
-			s.pos = min(s.pos+2, len(s.src))
-		default:
-			s.pos++
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' || i+1 == len(text) || those != "" && strings.IndexByte(those, text[i+1]) < 0 {
+			b.WriteByte(text[i])
+		} else if i++; text[i] != '\n' && !drop {
+			b.WriteByte(text[i])
 		}
 	}
-	return errClose
+	return b.String()
 }
 
-// parameter skips to the end of ${...}.
-func (s *scanner) parameter() error {
-	if s.depth >= maxDepth {
-		return errDeep
+// assign reads an assignment, or an argument of declare and the like, as a word.
+func (r *reader) assign(a *syntax.Assign) word {
+	w := r.word(a.Value)
+	if a.Index != nil {
+		w.source = w.or(r.inside(a.Index))
 	}
-	s.depth++
-	defer func() { s.depth-- }()
-	var w word
-	var b strings.Builder
-	for s.pos < len(s.src) {
-		switch c := s.src[s.pos]; c {
-		case '}':
-			s.pos++
-			return nil
-		case '$', '`':
-			if err := s.dollar(&w, &b); err != nil {
-				return err
-			}
-		case '"':
-			s.pos++
-			if err := s.inner(&w, &b, '"'); err != nil {
-				return err
-			}
-		case '\\':
-			s.pos = min(s.pos+2, len(s.src))
-		default:
-			s.pos++
-		}
+	if a.Array != nil {
+		w.computed = true
+		w.source = w.or(r.inside(a.Array))
 	}
-	return errClose
+	switch {
+	case a.Name == nil:
+	case a.Naked:
+		w.text = a.Name.Value
+	default:
+		w.text = a.Name.Value + "=" + w.text
+	}
+	return w
 }
 
-// ansi reads the inside of $'...' and the closing quote.
-func (s *scanner) ansi(b *strings.Builder) error {
-	for s.pos < len(s.src) {
-		c := s.src[s.pos]
-		s.pos++
-		if c == '\'' {
-			return nil
-		}
-		if c != '\\' || s.pos >= len(s.src) {
-			b.WriteByte(c)
-			continue
-		}
-		c = s.src[s.pos]
-		s.pos++
-		switch {
-		case c >= '0' && c <= '7':
-			s.pos--
-			b.WriteByte(byte(s.number("01234567", 3, 8)))
-		case c == 'x':
-			b.WriteByte(byte(s.number("0123456789abcdefABCDEF", 2, 16)))
-		case c == 'u' || c == 'U':
-			n := 4
-			if c == 'U' {
-				n = 8
-			}
-			b.Write(utf8.AppendRune(nil, rune(s.number("0123456789abcdefABCDEF", n, 16))))
-		default:
-			if i := strings.IndexByte("abeEfnrtv", c); i >= 0 {
-				c = "\a\b\x1b\x1b\f\n\r\t\v"[i]
-			}
-			b.WriteByte(c)
-		}
-	}
-	return errQuote
+// assignment reports whether w is NAME=value.
+func assignment(w string) bool {
+	name, _, ok := strings.Cut(w, "=")
+	return ok && syntax.ValidName(strings.TrimSuffix(name, "+"))
 }
 
-func (s *scanner) number(set string, most, base int) uint64 {
-	n := 0
-	for n < most && s.pos+n < len(s.src) && strings.IndexByte(set, s.src[s.pos+n]) >= 0 {
-		n++
-	}
-	v, err := strconv.ParseUint(s.src[s.pos:s.pos+n], base, 32)
-	if err != nil {
-		v = 0
-	}
-	s.pos += n
-	return v
-}
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

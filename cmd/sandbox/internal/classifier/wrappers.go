@@ -154,7 +154,7 @@ func (e *evaluation) script(w word, depth int) {
 	if w.fetched || w.decoded {
 		return
 	}
-	e.c.script(w.text, e.s.depth+depth+1)
+	e.c.script(w.text, e.r.depth+depth+1)
 }
 
 // shell classifies a shell.
