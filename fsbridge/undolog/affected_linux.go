@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // affected lists the paths that the step changed, sorted. A directory's mtime
@@ -108,6 +110,8 @@ func (o *stepObj) alive() bool {
 	}
 	return true
 }
+
+func (o *stepObj) hostID() hostfs.ID { return o.host }
 
 // path is where the object is now, relative to the working folder; startPath
 // where it was. The root is ".".

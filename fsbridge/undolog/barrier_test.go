@@ -469,10 +469,10 @@ func TestObserveWhileTrashIsEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := &stepObj{id: rootObj, typ: unix.S_IFDIR, host: s.l.root.ID()}
-	s.l.observe(root, "f", &seen)
+	s.l.observe(&edits{}, root, "f", &seen)
 	s.wantBlocked(1)
 	s.outside("f", "333")
-	s.l.observe(root, "f", &seen)
+	s.l.observe(&edits{}, root, "f", &seen)
 	s.wantBlocked(1, "f")
 }
 

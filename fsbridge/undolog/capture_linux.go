@@ -41,10 +41,11 @@ func destroyed(op *fsbridge.Op) (off, length int64) {
 // ask Capture.
 func (l *Log) Protected(epoch uint64, op *fsbridge.Op) bool {
 	s := l.cur.Load()
-	if s == nil {
-		return false
-	}
-	if op.Kind == fsbridge.OpSymlink && l.o.Symlinks == SymlinkReadOnly {
+	return s != nil && s.protected(epoch, op)
+}
+
+func (s *openStep) protected(epoch uint64, op *fsbridge.Op) bool {
+	if op.Kind == fsbridge.OpSymlink && s.h.symlinks == SymlinkReadOnly {
 		return false
 	}
 	if s.unprotected.Load() {
@@ -93,7 +94,11 @@ func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error)
 	if s == nil {
 		return false, errNoOpenStep
 	}
-	if op.Kind == fsbridge.OpSymlink && l.o.Symlinks == SymlinkReadOnly {
+	return s.capture(epoch, op)
+}
+
+func (s *openStep) capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
+	if op.Kind == fsbridge.OpSymlink && s.h.symlinks == SymlinkReadOnly {
 		return false, fmt.Errorf("%w: symlinks are read-only here: %w", fsbridge.ErrDenied, unix.EPERM)
 	}
 	if s.unprotected.Load() || s.passes(epoch, op) {
@@ -118,7 +123,7 @@ func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error)
 // passes tells whether op is none of the log's business: what .gitignore or
 // the symlink policy leaves out.
 func (s *openStep) passes(epoch uint64, op *fsbridge.Op) bool {
-	if s.l.o.Symlinks == SymlinkIgnore {
+	if s.h.symlinks == SymlinkIgnore {
 		if op.Kind == fsbridge.OpSymlink {
 			return true
 		}
@@ -127,7 +132,7 @@ func (s *openStep) passes(epoch uint64, op *fsbridge.Op) bool {
 			return true
 		}
 	}
-	return s.l.o.Gitignore && s.ignored(epoch, op)
+	return s.h.gitignore && s.ignored(epoch, op)
 }
 
 // captureError makes sure that the bridge finds an errno.
@@ -150,7 +155,7 @@ var errOutgrown = errors.New("undolog: step outgrew its limit")
 
 // spend accounts for n raw bytes that are about to be copied.
 func (s *openStep) spend(n int64) error {
-	limit := s.l.Limits().StepBytes
+	limit := s.h.limits().StepBytes
 	if s.copied.Add(n) > limit && limit >= 0 {
 		return errOutgrown
 	}
@@ -169,8 +174,8 @@ func (s *openStep) giveUp() error {
 		return err
 	}
 	if !s.unprotected.Swap(true) {
-		s.l.warn(Warning{Code: WarnUnprotected, Steps: []StepID{s.id},
-			Message: fmt.Sprintf("step %d changes more than %d bytes: it is not protected any more and cannot be undone", s.id, s.l.Limits().StepBytes)})
+		s.h.warn(Warning{Code: WarnUnprotected, Steps: []StepID{s.id},
+			Message: fmt.Sprintf("step %d changes more than %d bytes: it is not protected any more and cannot be undone", s.id, s.h.limits().StepBytes)})
 	}
 	return nil
 }

@@ -202,7 +202,7 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, 
 		}
 		sub, err := shards.of(b.obj)
 		if err == nil {
-			err = w.addRoot(ctx, b.obj, sub, blobName(b.obj), l.retainedInUse)
+			err = w.addRoot(ctx, b.obj, sub, blobName(b.obj), l.host.retained.inUse)
 		}
 		if errors.Is(err, errKeepRaw) {
 			continue

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
@@ -89,7 +90,7 @@ func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, o
 	}
 	defer done()
 	all := off <= 0 && length >= c.size
-	if c.extents == nil && (all || c.size <= s.l.Limits().InlineBytes || c.size > maxExtentFile) {
+	if c.extents == nil && (all || c.size <= s.h.limits().InlineBytes || c.size > maxExtentFile) {
 		err = r.w.whole(r.fd, c.size)
 		c.whole = err == nil
 	} else {
@@ -126,7 +127,7 @@ func (s *openStep) reader(so *stepObj, o *fsbridge.Object) (r *openReader, done 
 	if err != nil {
 		return nil, nil, err
 	}
-	r = &openReader{so, fd, s.contentWriter(so.id)}
+	r = &openReader{so, fd, s.h.contents.writer(s.w, s.dir, so.id, s.spend)}
 	if st, err := hostfs.StatFD(fd); err == nil {
 		r.w.dense = st.Blocks*512 >= st.Size
 	}
@@ -196,43 +197,48 @@ func (s *openStep) openReadable(so *stepObj, o *fsbridge.Object) (int, error) {
 	return hostfs.ReopenLent(path, unix.O_RDONLY, s.w.sync) // its mode is in the journal
 }
 
+// contents makes contentWriters. It may be used concurrently.
+type contents struct {
+	zenc *zstd.Encoder
+	// noClone is set when the file system cannot reflink.
+	noClone atomic.Bool
+}
+
+func newContents() (*contents, error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(chunkBytes))
+	return &contents{zenc: z}, err
+}
+
+// writer makes a contentWriter for one object of the record set in dir, whose
+// journal is w. spend accounts for bytes to be copied; nil: there is no limit.
+func (c *contents) writer(w *recordWriter, dir *stepDir, obj objID, spend func(n int64) error) *contentWriter {
+	return &contentWriter{contents: c, w: w, dir: dir, obj: obj, spend: spend}
+}
+
 // contentWriter writes content records of one object.
 type contentWriter struct {
+	*contents
 	w     *recordWriter
 	dir   *stepDir
-	zenc  *zstd.Encoder
 	obj   objID
-	spend func(n int64) error // accounts for bytes to be copied; nil: no limit
-	clone func() bool         // nil: do not try reflinks
-	cant  func()              // reflinks do not work here
-	dense bool                // the file has no holes worth looking for
+	spend func(n int64) error
+	dense bool // the file has no holes worth looking for
 	raw   []byte
 	buf   []byte
 	// packed is raw, compressed.
 	packed []byte
 }
 
-func (s *openStep) contentWriter(obj objID) *contentWriter {
-	return &contentWriter{w: s.w, dir: s.dir, zenc: s.l.zenc, obj: obj, spend: s.spend,
-		clone: func() bool { return !s.l.noClone.Load() }, cant: func() { s.l.noClone.Store(true) }}
-}
-
-// newContentWriter makes a contentWriter for a record set that is not the open
-// step's: it has no size limit.
-func (l *Log) newContentWriter(w *recordWriter, dir *stepDir, obj objID) *contentWriter {
-	return &contentWriter{w: w, dir: dir, zenc: l.zenc, obj: obj,
-		clone: func() bool { return !l.noClone.Load() }, cant: func() { l.noClone.Store(true) }}
-}
-
 // whole captures all of the file behind fd, whose size is size: by reflink
 // where the file system offers it and the file is larger than a chunk.
 func (c *contentWriter) whole(fd int, size int64) error {
-	if size > chunkBytes && c.clone != nil && c.clone() {
+	if size > chunkBytes && !c.noClone.Load() {
 		err := c.reflink(fd, size)
 		if err == nil || !hostfs.CannotClone(err) {
 			return err
 		}
-		c.cant()
+		c.noClone.Store(true)
 	}
 	return c.data(fd, 0, size)
 }

@@ -12,19 +12,23 @@ import (
 // make one. The caller still holds the guard. For operations on content and
 // metadata it does nothing.
 func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
-	s := l.cur.Load()
-	if s == nil || op.Dir == nil || s.unprotected.Load() {
-		if opErr == nil && created != nil {
-			created.Protect(epoch, fsbridge.ProtCreated)
-		}
+	if s := l.cur.Load(); s != nil {
+		s.done(epoch, op, created, opErr)
+	} else if opErr == nil && created != nil {
+		created.Protect(epoch, fsbridge.ProtCreated)
+	}
+}
+
+func (s *openStep) done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
+	if opErr == nil && created != nil {
+		created.Protect(epoch, fsbridge.ProtCreated)
+	}
+	if op.Dir == nil || s.unprotected.Load() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dir == nil { // all was left out, or an O_TMPFILE
-		if opErr == nil && created != nil {
-			created.Protect(epoch, fsbridge.ProtCreated)
-		}
 		return
 	}
 	if opErr != nil {
@@ -34,7 +38,7 @@ func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opEr
 	dir := s.objs[op.Dir.ID]
 	switch op.Kind {
 	case fsbridge.OpCreate, fsbridge.OpMkdir, fsbridge.OpMknod, fsbridge.OpSymlink, fsbridge.OpTmpfile:
-		s.born(epoch, op, dir, created)
+		s.born(op, dir, created)
 	case fsbridge.OpLink:
 		node := s.known(op.Node)
 		node.links++
@@ -85,11 +89,10 @@ func (s *openStep) bind(dir *stepObj, name string, cur *stepObj) {
 	dir.touched[name] = t
 }
 
-func (s *openStep) born(epoch uint64, op *fsbridge.Op, dir *stepObj, created *fsbridge.Object) {
+func (s *openStep) born(op *fsbridge.Op, dir *stepObj, created *fsbridge.Object) {
 	if created == nil {
 		return
 	}
-	created.Protect(epoch, fsbridge.ProtCreated)
 	s.reused(created.ID)
 	if op.Kind == fsbridge.OpTmpfile || dir == nil {
 		return
@@ -104,23 +107,21 @@ func (s *openStep) born(epoch uint64, op *fsbridge.Op, dir *stepObj, created *fs
 	s.bind(dir, op.Name, so)
 }
 
-// reused journals that a freed object's number belongs to a created inode now.
+// reused says that id, which may have been a freed object's number, belongs to a
+// created inode now.
 func (s *openStep) reused(id hostfs.ID) {
-	old := s.freed[id]
-	if so := s.objs[id]; old == nil && so != nil && so.is(objFreed) {
-		old = so // its removal is not reported yet
-	}
-	if old == nil {
-		return
-	}
-	delete(s.freed, id)
-	delete(s.objs, id)
 	// Without the record the new inode may be taken for the old one and be
 	// made to look like it, which comes to the same.
-	if err := s.w.append(frameObj(nil, recGone, old.id)); err != nil {
-		s.l.log.Warn("reused inode number not journaled", "err", err)
+	if err := s.h.retained.reused(id); err != nil {
+		s.h.log.Warn("reused inode number not journaled", "err", err)
+	}
+	if so := s.objs[id]; so != nil && so.is(objFreed) {
+		delete(s.objs, id) // its removal is not reported yet
 	}
 }
+
+// noteGone journals that the number of obj, which was freed, is another's.
+func (s *openStep) noteGone(obj objID) error { return s.w.append(frameObj(nil, recGone, obj)) }
 
 // unlinked notes that o lost a name.
 func (s *openStep) unlinked(o *fsbridge.Object) {
@@ -130,11 +131,8 @@ func (s *openStep) unlinked(o *fsbridge.Object) {
 	}
 	so.links--
 	switch {
-	case so.is(objCreated):
+	case so.is(objCreated), so.is(objFreed) && (so.links <= 0 || so.typ == unix.S_IFDIR):
 		delete(s.objs, o.ID)
-	case so.is(objFreed) && (so.links <= 0 || so.typ == unix.S_IFDIR):
-		delete(s.objs, o.ID)
-		s.freed[o.ID] = so
 	}
 }
 
@@ -178,7 +176,7 @@ func (s *openStep) failed(op *fsbridge.Op) {
 		return
 	}
 	if err := s.w.append(frameUnbind(nil, d.id, name)); err != nil {
-		s.l.log.Warn("failed operation not journaled", "err", err)
+		s.h.log.Warn("failed operation not journaled", "err", err)
 		return
 	}
 	delete(d.touched, name)

@@ -158,7 +158,7 @@ func touchedBy(dirfd int) (*touched, error) {
 // as the step left it, and strays (which may be nil) describes inodes that it
 // changed by handles.
 func (l *Log) committed(ctx context.Context, e *stepEntry, strays func() ([]hostfs.Stat, error)) error {
-	defer l.endStamps()
+	defer l.endApply()
 	defer l.tidy()
 	if e.Unprotected {
 		return l.forgetStamps(e.Seq)
@@ -183,7 +183,7 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, strays func() ([]host
 // the inverse (nil if it was thrown away) name is now as we left it, and so are
 // the strays. remap holds directories that were made anew.
 func (l *Log) restamp(e *engine, inverse *touched, remap map[hostfs.ID]hostfs.ID) error {
-	defer l.endStamps()
+	defer l.endApply()
 	t := newTouched().add(e.t.rec)
 	t.extra, t.looks = append(t.extra, e.strays), e.looks
 	if inverse != nil { // what it does not know was put there by this undo
@@ -396,21 +396,23 @@ func (l *Log) undone(overwrote func(path string) bool) error {
 	return l.stamps.flush()
 }
 
-// observe is called at the first touch of a pre-existing object in a step,
-// before it is journaled: st is what name in the directory dir (nil for the
-// root itself) is now; and of a name that binds nothing, with a nil st. It is
-// called with openStep.mu held.
-func (l *Log) observe(dir *stepObj, name string, st *hostfs.Stat) {
-	var id hostfs.ID
-	if dir != nil {
-		id = dir.host
-	}
+// edits are what the captures of one open step found edited from outside. All of
+// them in one step make one barrier, or one warning when the step ends. stampTable.mu
+// guards them.
+type edits struct {
+	barrier uint64
+	late    []string
+}
+
+// observe implements stepStamps.
+func (l *Log) observe(e *edits, dir touchedDir, name string, st *hostfs.Stat) {
+	id := dir.hostID()
 	l.stamps.mu.Lock()
 	defer l.stamps.mu.Unlock()
 	if st == nil && l.stamps.bound(id, name) && l.taken(dir, name) {
 		return // the operation will fail with EEXIST
 	}
-	if st != nil && dir != nil && !l.stamps.asLeft(st) {
+	if st != nil && !l.stamps.asLeft(st) {
 		// Since it was looked at, the log may have removed a name of its own of it.
 		if now, err := l.look(dir, name); err == nil && now.ID == st.ID {
 			st = &now
@@ -419,38 +421,35 @@ func (l *Log) observe(dir *stepObj, name string, st *hostfs.Stat) {
 	if !l.stamps.observe(id, name, st) {
 		return
 	}
-	if err := l.observed(stepPath(dir, name)); err != nil {
+	if err := l.observed(e, join(dir.startPath(), name)); err != nil {
 		l.log.Error("edit from outside not recorded", "path", name, "err", err)
 	}
 }
 
-// observed notes one path that was edited before the open step touched it. All
-// of them in one step make one barrier, or one warning when the step ends. It
-// needs stamps.mu.
-func (l *Log) observed(path string) error {
+// observed notes one path that was edited before a step touched it. It needs
+// stamps.mu.
+func (l *Log) observed(e *edits, path string) error {
 	t := l.stamps
 	switch {
 	case l.o.Barriers == PolicyWarn:
-		t.late = append(t.late, path)
+		e.late = append(e.late, path)
 		return nil
-	case t.pending != 0:
-		t.addBarrierPath(t.pending, path)
+	case e.barrier != 0:
+		t.addBarrierPath(e.barrier, path)
 		return t.flush()
 	}
 	b, _, err := l.edited([]string{path})
 	if b != nil {
-		t.pending = b.ID
+		e.barrier = b.ID
 	}
 	return err
 }
 
-// endStamps is called when a step or a rollback is over and its stamps are
-// taken.
-func (l *Log) endStamps() {
+// endEdits is called when a step is over.
+func (l *Log) endEdits(e *edits) {
 	l.stamps.mu.Lock()
-	late := l.stamps.late
-	l.stamps.late, l.stamps.pending = nil, 0
-	l.stamps.applying = false
+	late := e.late
+	*e = edits{}
 	var w *Warning
 	if len(late) > 0 {
 		_, w, _ = l.edited(late)
@@ -461,6 +460,8 @@ func (l *Log) endStamps() {
 	}
 }
 
+func (l *Log) relink(st *hostfs.Stat, removed bool) error { return l.stamps.relink(st, removed) }
+
 // beginApply says that an undo, a redo or a rollback is about to change the
 // folder: until [Log.restamp] stamps say nothing to [Log.External].
 func (l *Log) beginApply() {
@@ -469,14 +470,21 @@ func (l *Log) beginApply() {
 	l.stamps.applying = true
 }
 
+// endApply says that the stamps are taken.
+func (l *Log) endApply() {
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	l.stamps.applying = false
+}
+
 // taken tells whether name is bound in dir, or may be.
-func (l *Log) taken(dir *stepObj, name string) bool {
+func (l *Log) taken(dir touchedDir, name string) bool {
 	_, err := l.look(dir, name)
 	return !errors.Is(err, unix.ENOENT)
 }
 
 // look tells what name in dir is now. Its error is ENOENT only if that is nothing.
-func (l *Log) look(dir *stepObj, name string) (hostfs.Stat, error) {
+func (l *Log) look(dir touchedDir, name string) (hostfs.Stat, error) {
 	path := dir.path()
 	if path == "." {
 		path = ""
@@ -487,11 +495,4 @@ func (l *Log) look(dir *stepObj, name string) (hostfs.Stat, error) {
 	}
 	defer hostfs.Close(fd)
 	return hostfs.StatAt(fd, name)
-}
-
-func stepPath(dir *stepObj, name string) string {
-	for ; dir != nil && dir.parent != nil; dir = dir.parent {
-		name = dir.name + "/" + name
-	}
-	return name
 }

@@ -83,7 +83,7 @@ func (s *openStep) ignoreNode(dir *fsbridge.Object) *ignoreNode {
 		return n
 	}
 	n := &ignoreNode{}
-	if dir.ID != s.l.root.ID() {
+	if dir.ID != s.h.root.ID() {
 		parent, name, ok := dir.Place.Binding()
 		if !ok {
 			return nil

@@ -203,7 +203,7 @@ func (v *inverse) contents(n *node, at entry, st *hostfs.Stat) error {
 	if err := v.flush(0); err != nil {
 		return err
 	}
-	w := v.e.l.newContentWriter(v.w, v.dir, n.Obj)
+	w := v.e.l.host.contents.writer(v.w, v.dir, n.Obj, nil)
 	for i := range v.e.t.rec.Contents[n.Obj] {
 		c := &v.e.t.rec.Contents[n.Obj][i]
 		if end := min(c.Off+c.Len, st.Size); c.Off < end {

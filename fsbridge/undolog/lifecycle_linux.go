@@ -364,6 +364,26 @@ func (l *Log) dropRedo() error {
 	return nil
 }
 
+func (l *Log) nextSeq() (uint64, error) { return l.ids.nextSeq() }
+
+// findRetained looks for the inode id among the retained ones of the closed
+// steps, the newest first. It returns 0 if it is not there.
+func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj objID, err error) {
+	steps := l.stepEntries()
+	for i := len(steps) - 1; i >= 0; i-- {
+		dir, err := l.openStepEntry(steps[i])
+		if err != nil {
+			continue
+		}
+		obj, err = dir.findBlob(id)
+		_ = dir.close()
+		if err != nil || obj != noObj {
+			return steps[i].Seq, obj, err
+		}
+	}
+	return 0, 0, nil
+}
+
 // discardDir moves name below dirfd to trash/, in one rename; emptyTrash
 // deletes it. A name that does not exist is fine.
 func (l *Log) discardDir(dirfd int, name string) error {

@@ -9,10 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
@@ -41,19 +39,7 @@ type Log struct {
 
 	renumbered renumberCache
 
-	// openRetained holds the Objects that were open when they were retained,
-	// under mu.
-	openRetained map[hostfs.ID]*fsbridge.Object
-	// changedRetained are the retained inodes that a step has recorded since the log
-	// was opened: it may be open yet, or have been when a compression looked.
-	changedRetained map[hostfs.ID]bool
-
-	// noAdopt holds the devices whose inodes cannot be renamed into the log,
-	// under openStep.mu.
-	noAdopt map[uint64]bool
-	// noClone is set when the file system cannot reflink.
-	noClone atomic.Bool
-	zenc    *zstd.Encoder
+	host *stepHost // what open steps share
 }
 
 // stepEntry is a step directory that the Log knows. Its Entry is read-only
@@ -79,7 +65,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		return nil, err
 	}
 	o = withDefaults(o)
-	l := &Log{o: o, root: o.Root, log: o.Logger, now: o.Now, lock: -1, noAdopt: map[uint64]bool{}}
+	l := &Log{o: o, root: o.Root, log: o.Logger, now: o.Now, lock: -1}
 	l.limits.Store(&o.Limits)
 	if err := l.open(); err != nil {
 		l.release()
@@ -166,11 +152,13 @@ func (l *Log) open() (err error) {
 	if l.ids, err = openCounters(l.dir.FD(), l.largestID); err != nil {
 		return unusable(l.o.Dir, err)
 	}
-	l.zenc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(chunkBytes))
+	contents, err := newContents()
 	if err != nil {
 		return err
 	}
+	l.host = &stepHost{root: l.root, undo: l.dir, store: l, stamps: l, contents: contents, links: &l.held,
+		symlinks: l.o.Symlinks, gitignore: l.o.Gitignore, power: l.o.Durability == DurabilityPower,
+		limits: l.Limits, now: l.now, log: l.log, warn: l.warn}
 	if err = l.openStamps(); err != nil {
 		return err
 	}

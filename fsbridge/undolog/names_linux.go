@@ -112,7 +112,7 @@ func (s *openStep) planRename(op *fsbridge.Op, dir, node *stepObj) (gone *stepOb
 
 // directory is object for a directory that is open as fd.
 func (s *openStep) directory(o *fsbridge.Object, fd int) (*stepObj, error) {
-	if so := s.objs[o.ID]; so != nil {
+	if so := s.lookup(o.ID); so != nil {
 		return so, nil
 	}
 	st, err := hostfs.StatFD(fd)
@@ -143,7 +143,7 @@ func (s *openStep) touch(dir *stepObj, name string, old *stepObj) {
 		if old != nil {
 			r.Old = old.id
 		} else {
-			s.l.observe(dir, name, nil)
+			s.h.stamps.observe(&s.edits, dir, name, nil)
 		}
 		s.batch.buf = r.frame(s.batch.buf)
 	}
@@ -191,7 +191,7 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 		dirfd, name, obj, st = op.NewDirFD, op.NewName, op.Victim, &op.VictimStat
 	}
 	isDir := so.typ == unix.S_IFDIR
-	free := s.l.noAdopt[so.host.Dev] || (isDir && op.Kind == fsbridge.OpRename)
+	free := s.h.noAdopt.has(so.host.Dev) || (isDir && op.Kind == fsbridge.OpRename)
 	check := -1
 	if isDir { // what is freed is taken to have been empty
 		check, err = s.openEmpty(dirfd, name, so.host)
@@ -219,11 +219,11 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 		}
 	}
 	if op.Kind == fsbridge.OpRename {
-		err = s.l.held.change(so.host, 1, func() error { return s.linkIn(dirfd, name, so) })
+		err = s.h.links.change(so.host, 1, func() error { return s.linkIn(dirfd, name, so) })
 	} else if isDir || st.Ino != 0 && st.Nlink < 2 {
 		err = s.moveIn(dirfd, name, so, check)
 	} else {
-		err = s.l.held.change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, check) })
+		err = s.h.links.change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, check) })
 	}
 	switch {
 	case err == nil:
@@ -231,10 +231,10 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 		if so.typ == unix.S_IFREG {
 			s.adopted.Add(retainedBytes(so, st))
 		}
-		s.l.noteRetained(obj)
+		s.h.retained.noteHandles(obj)
 		return op.Kind != fsbridge.OpRename, nil
 	case errors.Is(err, unix.EXDEV):
-		s.l.noAdopt[so.host.Dev] = true
+		s.h.noAdopt.add(so.host.Dev)
 	case errors.Is(err, unix.EMLINK):
 	case isDir && errors.Is(err, unix.EACCES), isDir && errors.Is(err, unix.EPERM): // ".." cannot be rewritten
 	case op.Kind == fsbridge.OpRename && errors.Is(err, unix.EPERM): // fs.protected_hardlinks
@@ -386,6 +386,7 @@ func (s *openStep) free(so *stepObj, o *fsbridge.Object) error {
 		return err
 	}
 	so.state |= objFreed
+	s.h.retained.noteFreed(s, so.host, so.id)
 	return fault.Point("freed")
 }
 
@@ -398,7 +399,7 @@ func (s *openStep) captureRest(so *stepObj, o *fsbridge.Object) error {
 			return err
 		}
 		defer hostfs.Close(fd)
-		if err := s.contentWriter(so.id).whole(fd, c.size); err != nil {
+		if err := s.h.contents.writer(s.w, s.dir, so.id, s.spend).whole(fd, c.size); err != nil {
 			return err
 		}
 	} else if err := s.captureRange(c.extents.Epoch, so, o, 0, c.size); err != nil {
@@ -406,64 +407,4 @@ func (s *openStep) captureRest(so *stepObj, o *fsbridge.Object) error {
 	}
 	c.whole = true
 	return nil
-}
-
-// noteRetained remembers inodes in the log that are still open, so that they
-// are not compressed under their handles.
-func (l *Log) noteRetained(o *fsbridge.Object) {
-	if o.Place.Handles() == 0 {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.openRetained == nil {
-		l.openRetained = map[hostfs.ID]*fsbridge.Object{}
-	}
-	l.openRetained[o.ID] = o
-}
-
-// noteChanged remembers a retained inode that the open step is about to change:
-// its records put bytes back into that very inode.
-func (l *Log) noteChanged(id hostfs.ID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.changedRetained == nil {
-		l.changedRetained = map[hostfs.ID]bool{}
-	}
-	l.changedRetained[id] = true
-}
-
-// retainedInUse tells whether a bridge still has a handle on the retained inode
-// id, or had one and a step changed it.
-func (l *Log) retainedInUse(id hostfs.ID) bool {
-	l.mu.Lock()
-	o := l.openRetained[id]
-	l.mu.Unlock()
-	if o != nil && o.Place.Handles() > 0 {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.openRetained[id] == o {
-		delete(l.openRetained, id)
-	}
-	return l.changedRetained[id] // after the handles: nobody comes to it any more
-}
-
-// findRetained looks for the inode id among the retained ones of the closed
-// steps. It returns 0 if it is not there.
-func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj objID, err error) {
-	steps := l.stepEntries()
-	for i := len(steps) - 1; i >= 0; i-- {
-		dir, err := l.openStepEntry(steps[i])
-		if err != nil {
-			continue
-		}
-		obj, err = dir.findBlob(id)
-		_ = dir.close()
-		if err != nil || obj != noObj {
-			return steps[i].Seq, obj, err
-		}
-	}
-	return 0, 0, nil
 }

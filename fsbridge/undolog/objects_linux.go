@@ -15,11 +15,22 @@ func (s *openStep) newID() objID {
 	return id
 }
 
+// lookup returns the state of the inode id, or nil if the step does not know it,
+// or knew another that had the number and was freed.
+func (s *openStep) lookup(id hostfs.ID) *stepObj {
+	so := s.objs[id]
+	if so != nil && so.is(objFreed) && !s.h.retained.isFreed(s, id) {
+		delete(s.objs, id)
+		return nil
+	}
+	return so
+}
+
 // object returns the state of o, recording it and its ancestors if it was
 // there at the step's start. st describes it if st.Ino is not 0, and fd is
 // then a descriptor of it, or -1. s.mu is held.
 func (s *openStep) object(o *fsbridge.Object, st hostfs.Stat) (*stepObj, error) {
-	if so := s.objs[o.ID]; so != nil {
+	if so := s.lookup(o.ID); so != nil {
 		return so, nil
 	}
 	parent, name, ok := o.Place.Binding()
@@ -37,7 +48,7 @@ func (s *openStep) object(o *fsbridge.Object, st hostfs.Stat) (*stepObj, error) 
 // has to ask the host again. One of several names may not be that which it had
 // when the step began, nor the one that the others are known by.
 func (s *openStep) boundObject(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name string) (*stepObj, error) {
-	if so := s.objs[o.ID]; so != nil {
+	if so := s.lookup(o.ID); so != nil {
 		return so, nil
 	}
 	if st.Ino == 0 || st.ID != o.ID || st.Nlink != 1 && o.Type != unix.S_IFDIR {
@@ -57,7 +68,7 @@ func (s *openStep) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name
 			return nil, err
 		}
 	}
-	s.l.observe(p, name, &st)
+	s.h.stamps.observe(&s.edits, p, name, &st)
 	return s.record(&objectRecord{ID: o.ID, Parent: p.id, Name: name, Meta: metaOf(&st, target)}, p)
 }
 
@@ -134,12 +145,12 @@ func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 		return nil, err
 	}
 	if st.Nlink > 0 {
-		seq, obj, err := s.l.findRetained(o.ID)
+		seq, obj, err := s.findRetained(o.ID)
 		if err != nil {
 			return nil, err
 		}
 		if seq != 0 {
-			s.l.noteChanged(o.ID)
+			s.h.retained.noteChanged(o.ID)
 		}
 		if seq == 0 || st.Nlink > 1 {
 			s.stray(o)
@@ -149,6 +160,15 @@ func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 		return s.record(&objectRecord{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: metaOf(&st, target)}, nil)
 	}
 	return s.sharedObj(o.Type), nil
+}
+
+// findRetained looks for the inode id in the other open steps and in the closed
+// ones: in this order, so that a step that is being closed is not missed.
+func (s *openStep) findRetained(id hostfs.ID) (seq uint64, obj objID, err error) {
+	if seq, obj, err = s.h.retained.find(s, id); err != nil || seq != 0 {
+		return seq, obj, err
+	}
+	return s.h.store.findRetained(id)
 }
 
 // maxStrays bounds the descriptors that a step keeps of strays.

@@ -41,10 +41,7 @@ type stampTable struct {
 	barriers []barrier // by id
 	seq      uint64    // of the step that the next entries belong to
 
-	// The open step, or the apply under way:
-	pending  uint64   // the barrier of edits found by captures
-	late     []string // such edits, where no barrier is made
-	applying bool     // what is in the folder is in motion
+	applying bool // an apply, or the end of a step: what is in the folder is in motion
 
 	gen  uint64 // counts changes of stamps, for [Log.External]
 	buf  []byte // operations not yet written

@@ -1,6 +1,7 @@
 package undolog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,8 @@ var errInterrupted = fmt.Errorf("%w: an interrupted rollback awaits recovery", E
 // openStep is the step that captures go to. Its directory is made at the first
 // capture, so that a step that changes nothing costs nothing.
 type openStep struct {
-	l    *Log
+	h    *stepHost
+	name string // of its directory below wal/
 	info StepInfo
 	id   StepID
 	at   time.Time
@@ -45,13 +47,12 @@ type openStep struct {
 	shared map[uint32]*stepObj
 	objs   map[hostfs.ID]*stepObj
 	next   objID
-	// freed finds objects that were freed by the number they had.
-	freed map[hostfs.ID]*stepObj
 	// dirs are the directories with touched bindings, modified the objects
 	// whose content or attributes are captured.
 	dirs, modified []*stepObj
 	strays         []int // descriptors
 	batch          batch
+	edits          edits
 	ignores        map[hostfs.ID]*ignoreNode
 }
 
@@ -104,14 +105,19 @@ func (l *Log) Begin(id StepID, info StepInfo) error {
 	if err := l.ids.reserve(id); err != nil {
 		return err
 	}
-	if len(info.Command) > maxCommand {
-		info.Command = info.Command[:maxCommand]
-	}
-	s := &openStep{l: l, info: info, id: id, at: l.now(), next: rootObj}
+	s := l.host.begin(walName, id, info)
 	if !l.cur.CompareAndSwap(nil, s) {
 		return ErrBusy
 	}
 	return nil
+}
+
+// begin opens a step, whose directory will be name below wal/. It touches no file.
+func (h *stepHost) begin(name string, id StepID, info StepInfo) *openStep {
+	if len(info.Command) > maxCommand {
+		info.Command = info.Command[:maxCommand]
+	}
+	return &openStep{h: h, name: name, info: info, id: id, at: h.now(), next: rootObj}
 }
 
 // unrecovered tells whether a step or an undo was interrupted and Recover has
@@ -140,42 +146,42 @@ func (s *openStep) materialise() (err error) {
 	if s.dir != nil {
 		return nil
 	}
-	if err := s.l.dropRedo(); err != nil {
+	if err := s.h.store.dropRedo(); err != nil {
 		return err
 	}
-	seq, err := s.l.ids.nextSeq()
+	seq, err := s.h.store.nextSeq()
 	if err != nil {
 		return err
 	}
 	s.rec = stepRecord{ID: s.id, Seq: seq, StartedAt: s.at, Type: s.info.Type,
 		Command: s.info.Command, Argv: s.info.Argv, Dir: s.info.Dir}
-	wal, err := hostfs.OpenDirPathAt(s.l.dir.FD(), "wal")
+	wal, err := hostfs.OpenDirPathAt(s.h.undo.FD(), "wal")
 	if err != nil {
 		return err
 	}
 	defer hostfs.Close(wal)
-	if err := hostfs.MkdirAt(wal, walName, 0o700); err != nil {
+	if err := hostfs.MkdirAt(wal, s.name, 0o700); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = hostfs.RemoveAll(context.Background(), wal, walName, nil)
+			_ = hostfs.RemoveAll(context.Background(), wal, s.name, nil)
 		}
 	}()
 	if err := fault.Point("begin.mkdir"); err != nil {
 		return err
 	}
-	dir, err := openStepDir(wal, walName)
+	dir, err := openStepDir(wal, s.name)
 	if err != nil {
 		return err
 	}
-	w, err := createJournal(dir.fd, &s.rec, s.l.o.Durability == DurabilityPower)
+	w, err := createJournal(dir.fd, &s.rec, s.h.power)
 	if err != nil {
 		_ = dir.close()
 		return err
 	}
 	w.room.never = w.power
-	st, err := s.l.root.Stat()
+	st, err := s.h.root.Stat()
 	if err == nil {
 		s.root = &stepObj{id: rootObj, typ: unix.S_IFDIR, host: st.ID}
 		rec := objectRecord{Obj: rootObj, ID: st.ID, Meta: metaOf(&st, "")}
@@ -186,10 +192,10 @@ func (s *openStep) materialise() (err error) {
 		return err
 	}
 	s.objs = map[hostfs.ID]*stepObj{st.ID: s.root}
-	s.freed = map[hostfs.ID]*stepObj{}
 	s.shared = map[uint32]*stepObj{}
 	s.next = rootObj + 1
 	s.dir, s.w = dir, w
+	s.h.retained.enter(s, seq)
 	return nil
 }
 
@@ -207,10 +213,17 @@ func (s *openStep) close() {
 		_ = hostfs.Close(fd)
 	}
 	s.strays = nil
-	if s.dir != nil {
-		_, _ = s.w.close(), s.dir.close()
-		s.dir, s.w = nil, nil
+	s.release()
+}
+
+// release closes the step's directory and journal. s.mu is held.
+func (s *openStep) release() {
+	if s.dir == nil {
+		return
 	}
+	s.h.retained.leave(s)
+	_, _ = s.w.close(), s.dir.close()
+	s.dir, s.w = nil, nil
 }
 
 // takeOpen closes the journal of the open step and forgets it, so that
@@ -221,6 +234,7 @@ func (l *Log) takeOpen() (StepID, bool) {
 		return 0, false
 	}
 	s.close()
+	l.endEdits(&s.edits)
 	return s.id, true
 }
 
@@ -239,15 +253,18 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	if e == nil {
 		l.cur.Store(nil)
 		s.close()
-		l.endStamps()
+		l.endEdits(&s.edits)
 		return nil, nil
 	}
 	l.beginApply() // until the stamps are taken they say nothing
-	l.setEntries(append(l.stepEntries(), e), l.redoEntries())
+	steps := append(l.stepEntries(), e)
+	slices.SortStableFunc(steps, func(a, b *stepEntry) int { return cmp.Compare(a.Seq, b.Seq) })
+	l.setEntries(steps, l.redoEntries())
 	l.cur.Store(nil)
 	if err := l.committed(ctx, e, s.strayStats); err != nil {
 		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
 	}
+	l.endEdits(&s.edits)
 	s.close()
 	if err := l.enforceLimits(ctx); err != nil {
 		l.log.Error("limits not enforced", "err", err)
@@ -263,22 +280,21 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 		return nil, nil
 	}
 	s.dir.settle()
-	wal, err := hostfs.OpenDirAt(s.l.dir.FD(), "wal")
+	wal, err := hostfs.OpenDirAt(s.h.undo.FD(), "wal")
 	if err != nil {
 		return nil, err
 	}
 	defer hostfs.Close(wal)
 	if !s.changed() {
-		if err := removeTree(context.Background(), wal, walName, s.l.stamps.relink, &s.l.held); err != nil {
+		if err := removeTree(context.Background(), wal, s.name, s.h.stamps.relink, s.h.links); err != nil {
 			return nil, err
 		}
-		_, _ = s.w.close(), s.dir.close()
-		s.dir, s.w = nil, nil
+		s.release()
 		return nil, nil
 	}
 	list := s.affected()
 	e := &stepEntry{Entry: entryOf(&s.rec), name: formatStepID(s.id)}
-	e.EndedAt, e.ExitCode, e.Status = s.l.now(), res.ExitCode, res.Status
+	e.EndedAt, e.ExitCode, e.Status = s.h.now(), res.ExitCode, res.Status
 	e.Unprotected = s.unprotected.Load()
 	e.AffectedCount = len(list)
 	e.AffectedPaths = []string{}
@@ -295,7 +311,7 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	if err := errors.Join(s.w.trim(), s.syncAll()); err != nil {
 		return nil, err
 	}
-	steps, err := hostfs.OpenDirAt(s.l.dir.FD(), "steps")
+	steps, err := hostfs.OpenDirAt(s.h.undo.FD(), "steps")
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +319,7 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	if err := fault.Point("commit.rename"); err != nil {
 		return nil, err
 	}
-	if err := hostfs.RenameAt(wal, walName, steps, e.name, unix.RENAME_NOREPLACE); err != nil {
+	if err := hostfs.RenameAt(wal, s.name, steps, e.name, unix.RENAME_NOREPLACE); err != nil {
 		return nil, err
 	}
 	if s.w.power {

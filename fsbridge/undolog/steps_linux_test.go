@@ -1,0 +1,178 @@
+package undolog
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// second is another open step of a world's host, with an epoch of its own.
+type second struct {
+	w *world
+	s *openStep
+}
+
+func (w *world) second(name string) *second {
+	w.t.Helper()
+	id := w.log.NextID(TypeAPI)
+	return &second{w, w.log.host.begin(name, id, StepInfo{Type: TypeAPI})}
+}
+
+// as runs f while what the world does is part of the other step.
+func (x *second) as(epoch uint64, f func()) {
+	mine, e := x.w.log.cur.Swap(x.s), x.w.epoch
+	x.w.epoch = epoch
+	f()
+	x.w.log.cur.Store(mine)
+	x.w.epoch = e
+}
+
+// close closes the step as Commit does.
+func (x *second) close() *Entry {
+	x.w.t.Helper()
+	mine := x.w.log.cur.Swap(x.s)
+	e, err := x.w.log.Commit(context.Background(), StepResult{Status: "completed"})
+	x.w.log.cur.Store(mine)
+	x.w.ok(err)
+	return e
+}
+
+// TestTwoSteps: two steps are open at once, take turns and both close. Each keeps
+// what was there at its own first touch, whatever the marks of the other say.
+func TestTwoSteps(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() {
+		w.ok(w.create("both", strings.Repeat("before", 1<<16))) // captured in parts
+		w.ok(w.create("one", "1"))
+		w.ok(w.create("two", "2"))
+		w.ok(w.mkdir("d"))
+	})
+	before := w.snapshot()
+	w.begin(w.log.NextID(TypeAPI))
+	other := w.second("in_progress.2")
+	one, two := w.epoch, w.epoch+1
+
+	o := w.regular("both")
+	covered := func(epoch uint64, off int64) bool {
+		op := &fsbridge.Op{Kind: fsbridge.OpWrite, Node: o, Off: off, Len: 1}
+		s := w.log.cur.Load()
+		return s.protected(epoch, op)
+	}
+	w.ok(w.write("both", 0, "x"))
+	w.ok(w.create("d/old", "old"))
+	if !covered(one, 0) {
+		t.Error("not captured")
+	}
+	other.as(two, func() {
+		if covered(two, 0) {
+			t.Error("the mark of one step counts for the other")
+		}
+		w.ok(w.write("both", 1<<18, "y"))
+		if !covered(two, 1<<18) {
+			t.Error("not captured")
+		}
+		w.ok(w.unlink("two"))
+		w.ok(w.create("d/new", "new"))
+	})
+	w.ok(w.write("both", 0, "z")) // its mark is replaced; its records are not
+	w.ok(w.unlink("one"))
+
+	second := other.close()
+	first := w.commit()
+	if first.Seq >= second.Seq {
+		t.Errorf("seqs %d and %d: the first capture was the other's", first.Seq, second.Seq)
+	}
+	list := w.log.stepEntries()
+	if n := len(list); n != 3 || list[1].StepID != first.StepID || list[2].StepID != second.StepID {
+		t.Errorf("%d steps, the newest %d", n, list[n-1].StepID)
+	}
+	for _, e := range []*Entry{first, second} {
+		if e.AffectedCount != 3 {
+			t.Errorf("step %d: %v", e.StepID, e.AffectedPaths)
+		}
+	}
+	w.undo(2)
+	same(t, "undone", before, w.snapshot())
+	w.ok(w.log.Close())
+	w.openLog()
+	w.redo(2)
+	w.undo(2)
+	same(t, "undone again", before, w.snapshot())
+}
+
+// TestTwoStepsRetained: what one open step has retained is found by the other.
+func TestTwoStepsRetained(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() { w.ok(w.create("f", "before")) })
+	before := w.snapshot()
+	w.begin(w.log.NextID(TypeAPI))
+	other := w.second("in_progress.2")
+	w.ok(w.hold("f"))
+	h := w.open[0]
+	w.ok(w.unlink("f"))
+	first := w.log.cur.Load()
+	other.as(w.epoch+1, func() {
+		w.ok(w.writeObj(h.obj, 0, "after"))
+		seq, obj, err := w.log.cur.Load().findRetained(h.obj.ID)
+		if err != nil || seq != first.rec.Seq || obj != first.objs[h.obj.ID].id {
+			t.Errorf("seq %d object %d, %v", seq, obj, err)
+		}
+		if seq, _, err := first.findRetained(h.obj.ID); err != nil || seq != 0 {
+			t.Errorf("its own: seq %d, %v", seq, err)
+		}
+	})
+	w.commit()
+	other.close()
+	w.undo(2)
+	same(t, "undone", before, w.snapshot())
+}
+
+// TestTwoStepsFreed: the number of an inode that one step let go is another's, and
+// the other step sees it made.
+func TestTwoStepsFreed(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() { w.ok(w.create("f", "before")) })
+	w.begin(w.log.NextID(TypeAPI))
+	other := w.second("in_progress.2")
+	w.log.host.noAdopt.add(w.root.ID().Dev)
+	f := w.regular("f")
+	id := f.ID
+	w.ok(w.unlink("f"))
+	s := w.log.cur.Load()
+	if !w.log.host.retained.isFreed(s, id) {
+		t.Fatal("not freed")
+	}
+	other.as(w.epoch+1, func() {
+		w.ok(w.create("g", ""))
+		o := w.log.cur.Load()
+		o.mu.Lock()
+		o.reused(id) // as if g had got the number
+		o.mu.Unlock()
+	})
+	if w.log.host.retained.isFreed(s, id) {
+		t.Error("still freed")
+	}
+	other.close()
+	e := w.commit()
+	dir, err := w.log.openStepEntry(&stepEntry{Entry: *e, name: stepName(e.StepID)})
+	w.ok(err)
+	defer dir.close()
+	rec := newStepRecords()
+	fd, err := hostfs.OpenRegular(dir.fd, "journal")
+	w.ok(err)
+	defer hostfs.Close(fd)
+	w.ok(scanJournal(fd, rec.add))
+	if len(rec.Gone) != 1 {
+		t.Errorf("gone: %v", rec.Gone)
+	}
+	if _, err := os.Stat(w.base + "/work/g"); err != nil {
+		t.Error(err)
+	}
+}
