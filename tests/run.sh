@@ -17,17 +17,11 @@ chmod 755 "$tmp" # the ordinary user's tests look in
 start=$SECONDS
 say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - start)); }
 tally() { "$tmp/tally" -state "$tmp/state" "$@"; }
-doubt=-again
 gotests() { # PASS PACKAGES ARGUMENT...
-    local pass=$1 packages=$2 again
+    local pass=$1 packages=$2
     shift 2
     # shellcheck disable=SC2086
-    go test -json -count=1 -timeout=15m "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" $doubt tests
-    again=$(tally doubts)
-    [ -n "$again" ] || return 0
-    echo "once more, one by one:" $again
-    # shellcheck disable=SC2086
-    go test -json -count=1 -timeout=15m -p=1 "$@" $again 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" -second tests
+    go test -json -count=1 -timeout=15m "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
 }
 # go-fuse's posixtest skips by itself what the disk's file system lacks, and fstat
 # of a removed directory, which no FUSE server without directory handles can answer.
@@ -96,7 +90,6 @@ fi
 say "injected faults, killed programs"
 campaign=500
 [ "$mode" = all ] || campaign=100
-doubt= # a tree that is not as before is wrong however seldom
 SANDBOX_CRASH_RUNS=$campaign gotests faults "./fsbridge/undolog/... ./tests/suite/crash/..." -tags faults
 
 if [ "$mode" = all ]; then

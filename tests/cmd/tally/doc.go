@@ -1,16 +1,16 @@
 // Tally counts tests over several commands, for tests/run.sh.
 //
 //	go test -json ./... | tally -state FILE -pass root [-allow-skip REGEXP] tests
-//	tally -state FILE doubts
 //	tally -state FILE check NAME COMMAND [ARGUMENT...]
 //	tally -state FILE sum
 //
 // "tests" reads what go test -json writes, prints a line for each package and
 // the output of what failed, and adds to the counts in FILE. "check" runs a
 // command that is one test by itself (a linter, a build) and prints its output
-// if it fails. "sum" prints what failed once more, and as its last line the
-// counts: "N passed, N failed". tests and check exit with 0 whatever failed, so
-// that the rest is run too; sum exits with 1 if anything did, or nothing passed.
+// if it fails. "sum" prints the ten slowest packages and tests of each pass, what
+// failed once more, and as its last line the counts: "N passed, N failed". tests
+// and check exit with 0 whatever failed, so that the rest is run too; sum exits
+// with 1 if anything did, or nothing passed.
 //
 // A test with subtests counts as its subtests, and by itself only if it failed
 // and none of them did. A package that fails without a failed test (it did not
@@ -19,9 +19,5 @@
 // reason says that the test runs in the other pass (package require) or matches
 // -allow-skip (for tests of other modules that skip by themselves).
 //
-// Thousands of tests with real mounts, kills and machines on two loaded cores:
-// with -again a failed test waits for a second run of its package ("doubts" names
-// the packages), which "tests -second" reads. What passes then counts as passed
-// and is named in the sum; what fails again has failed. Data races, skips,
-// panics, and more than a few such tests are failures at once.
+// A failure is a failure: nothing is run once more.
 package main

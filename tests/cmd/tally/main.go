@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -19,16 +20,29 @@ type state struct {
 	Passed  int
 	Skipped int      // elsewhere, or outside CI
 	Failed  []string // by name
-	Doubt   []doubt  // failed, and to be run once more
-	Flaky   []string // failed, and passed when run once more
+	Slow    []slowest
 }
 
-// doubt is a failure that the machine's load may have caused.
-type doubt struct{ Package, Name string }
+// slowest is what took longest in one pass, the slowest first.
+type slowest struct {
+	Pass            string
+	Packages, Tests []timing
+}
 
-// mostFlaky is how many failures may have been the load's: more are a sign of
-// something else.
-const mostFlaky = 5
+// timing is how long a package or a test took.
+type timing struct {
+	Name    string
+	Seconds float64
+}
+
+// mostSlow is how many packages, and how many tests, sum names for each pass.
+const mostSlow = 10
+
+// longest returns the mostSlow longest of them, the longest first.
+func longest(all []timing) []timing {
+	slices.SortStableFunc(all, func(a, b timing) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return all[:min(len(all), mostSlow)]
+}
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
@@ -37,8 +51,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	file := flags.String("state", "", "the `file` with the counts")
 	allow := flags.String("allow-skip", "", "reasons for which even CI may skip, a `regexp`")
-	again := flags.Bool("again", false, "leave failures other than data races open until \"tests -second\"")
-	second := flags.Bool("second", false, "the stream is of the packages that \"doubts\" named")
 	pass := flags.String("pass", "", "what to call this pass in the names of tests")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -50,17 +62,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	switch cmd := flags.Arg(0); {
 	case cmd == "tests" && flags.NArg() == 1:
-		err = st.tests(*pass, *allow, *again, *second, stdin, stdout)
-	case cmd == "doubts" && flags.NArg() == 1:
-		for _, pkg := range st.doubts() {
-			fmt.Fprintln(stdout, pkg)
-		}
+		err = st.tests(*pass, *allow, stdin, stdout)
 	case cmd == "check" && flags.NArg() >= 3:
 		st.check(flags.Arg(1), flags.Args()[2:], stdout)
 	case cmd == "sum" && flags.NArg() == 1:
 		return st.sum(stdout)
 	default:
-		fmt.Fprintln(stderr, "usage: tally -state FILE [-pass NAME] [-allow-skip REGEXP] [-again | -second] tests | doubts | check NAME COMMAND... | sum")
+		fmt.Fprintln(stderr, "usage: tally -state FILE [-pass NAME] [-allow-skip REGEXP] tests | check NAME COMMAND... | sum")
 		return 2
 	}
 	if err = errors.Join(err, st.save(*file)); err != nil {
@@ -94,7 +102,7 @@ func (st *state) save(file string) error {
 }
 
 // tests counts one stream of go test -json.
-func (st *state) tests(pass, allow string, again, second bool, in io.Reader, out io.Writer) error {
+func (st *state) tests(pass, allow string, in io.Reader, out io.Writer) error {
 	allowed, err := regexp.Compile(otherPass + "|" + allow)
 	if err != nil {
 		return err
@@ -105,49 +113,13 @@ func (st *state) tests(pass, allow string, again, second bool, in io.Reader, out
 	}
 	err = s.read(in)
 	if s.packages == 0 && err == nil {
-		s.fail("", "no package was tested", true)
-	}
-	if second {
-		st.judge(s.failures)
-		return err
+		s.fail("no package was tested")
 	}
 	st.Passed += s.passed
 	st.Skipped += s.skipped
-	for _, f := range s.failures {
-		if again && f.pkg != "" && !f.certain {
-			st.Doubt = append(st.Doubt, doubt{f.pkg, f.name})
-		} else {
-			st.Failed = append(st.Failed, f.name)
-		}
-	}
+	st.Failed = append(st.Failed, s.failures...)
+	st.Slow = append(st.Slow, slowest{pass, longest(s.packageTimes), longest(s.testTimes)})
 	return err
-}
-
-// doubts returns the packages to run once more.
-func (st *state) doubts() []string {
-	var pkgs []string
-	for _, d := range st.Doubt {
-		pkgs = append(pkgs, d.Package)
-	}
-	slices.Sort(pkgs)
-	return slices.Compact(pkgs)
-}
-
-// judge ends the doubts: what failed in both runs, or in the second one, failed.
-// The tests of the second run are not counted a second time.
-func (st *state) judge(failures []failure) {
-	var names []string
-	for _, f := range failures {
-		names = append(names, f.name)
-	}
-	for _, d := range st.Doubt {
-		if !slices.Contains(names, d.Name) {
-			st.Flaky = append(st.Flaky, d.Name)
-			st.Passed++
-		}
-	}
-	st.Failed = append(st.Failed, names...)
-	st.Doubt = nil
 }
 
 func (st *state) check(name string, command []string, out io.Writer) {
@@ -164,17 +136,8 @@ func (st *state) check(name string, command []string, out io.Writer) {
 }
 
 func (st *state) sum(out io.Writer) int {
-	for _, d := range st.Doubt { // the second run did not take place
-		st.Failed = append(st.Failed, d.Name)
-	}
-	if len(st.Flaky) > 0 {
-		fmt.Fprintln(out, "\nfailed, and passed when run once more:")
-		for _, name := range st.Flaky {
-			fmt.Fprintln(out, "  "+name)
-		}
-		if len(st.Flaky) > mostFlaky {
-			st.Failed = append(st.Failed, fmt.Sprintf("%d tests failed at first: too many to blame the load", len(st.Flaky)))
-		}
+	for _, p := range st.Slow {
+		p.print(out)
 	}
 	if len(st.Failed) > 0 {
 		fmt.Fprintln(out, "\nfailed:")
@@ -190,6 +153,22 @@ func (st *state) sum(out io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+func (s slowest) print(out io.Writer) {
+	for _, l := range []struct {
+		what string
+		of   []timing
+	}{{"packages", s.Packages}, {"tests", s.Tests}} {
+		if len(l.of) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "\nslowest %s (%s):\n", l.what, cmp.Or(s.Pass, "all"))
+		for _, t := range l.of {
+			fmt.Fprintf(out, "%8.1f s  %s\n", t.Seconds, t.Name)
+		}
+	}
+	fmt.Fprintln(out)
 }
 
 func inCI() bool {

@@ -14,9 +14,6 @@ import (
 // (It is not imported: the tally depends on nothing.)
 const otherPass = "runs in the other pass: "
 
-// dataRace is how the race detector begins a report.
-const dataRace = "WARNING: DATA RACE"
-
 // event is a line of go test -json.
 type event struct {
 	Action      string
@@ -47,13 +44,8 @@ type stream struct {
 	builds  map[string][]string         // output by import path
 
 	packages, passed, skipped int
-	failures                  []failure
-}
-
-// failure is a test or package that failed.
-type failure struct {
-	pkg, name string
-	certain   bool // no load of the machine makes this
+	failures                  []string // names of tests and packages
+	packageTimes, testTimes   []timing
 }
 
 func newStream(pass string, ci bool, out io.Writer) *stream {
@@ -104,6 +96,9 @@ func (s *stream) handle(e event) {
 		}
 		t := s.get(e.Package, e.Test)
 		t.action = e.Action
+		if !t.parent {
+			s.testTimes = append(s.testTimes, timing{e.Package + " " + e.Test, e.Elapsed})
+		}
 		s.endTest(e.Package, e.Test, t)
 	}
 }
@@ -135,7 +130,7 @@ func (s *stream) endTest(pkg, name string, t *test) {
 		if t.action == "skip" {
 			what = " (skipped, which CI must not)"
 		}
-		s.fail(pkg, pkg+" "+name+what, t.action == "skip" || strings.Contains(output, dataRace))
+		s.fail(pkg + " " + name + what)
 		fmt.Fprint(s.out, output)
 	case t.action == "skip":
 		s.skipped++
@@ -158,6 +153,9 @@ func (s *stream) endPackage(e event) {
 	s.packages++
 	tests := s.running[e.Package]
 	delete(s.running, e.Package)
+	if e.Action != "skip" {
+		s.packageTimes = append(s.packageTimes, timing{e.Package, e.Elapsed})
+	}
 	if e.Action != "fail" {
 		if e.Action == "pass" {
 			fmt.Fprintf(s.out, "ok    %s%s (%.1f s)\n", s.prefix(), e.Package, e.Elapsed)
@@ -166,13 +164,13 @@ func (s *stream) endPackage(e event) {
 	}
 	unfinished := unfinished(tests)
 	for _, name := range unfinished {
-		s.fail(e.Package, e.Package+" "+name+" (did not end)", true)
+		s.fail(e.Package + " " + name + " (did not end)")
 		fmt.Fprint(s.out, strings.Join(tests[name].output, ""))
 	}
 	own := tests[""]
 	if own == nil || !own.blamed {
 		if len(unfinished) == 0 {
-			s.fail(e.Package, e.Package, true)
+			s.fail(e.Package)
 		}
 		if own != nil {
 			fmt.Fprint(s.out, strings.Join(own.output, ""))
@@ -210,8 +208,8 @@ func (s *stream) unended() error {
 	return nil
 }
 
-func (s *stream) fail(pkg, name string, certain bool) {
-	s.failures = append(s.failures, failure{pkg, s.prefix() + name, certain})
+func (s *stream) fail(name string) {
+	s.failures = append(s.failures, s.prefix()+name)
 	fmt.Fprintf(s.out, "--- FAIL: %s%s\n", s.prefix(), name)
 }
 

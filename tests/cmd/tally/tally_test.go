@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,12 +44,8 @@ func TestCounts(t *testing.T) {
 			if err := s.read(strings.NewReader(in.String())); err != nil {
 				t.Fatal(err)
 			}
-			var failed []string
-			for _, f := range s.failures {
-				failed = append(failed, f.name)
-			}
-			if s.passed != c.passed || strings.Join(failed, "|") != strings.Join(c.failed, "|") {
-				t.Errorf("passed %d, failed %q; want %d, %q", s.passed, failed, c.passed, c.failed)
+			if s.passed != c.passed || strings.Join(s.failures, "|") != strings.Join(c.failed, "|") {
+				t.Errorf("passed %d, failed %q; want %d, %q", s.passed, s.failures, c.passed, c.failed)
 			}
 		})
 	}
@@ -67,7 +64,7 @@ func TestSumOverCommands(t *testing.T) {
 	}
 	tally("", "check", "true", "true")
 	tally(`{"Action":"run","Package":"p","Test":"A"}`+"\n"+`{"Action":"pass","Package":"p","Test":"A"}`+"\n"+`{"Action":"pass","Package":"p"}`, "tests")
-	if code := tally("", "sum"); code != 0 || out.String() != "2 passed, 0 failed\n" {
+	if code := tally("", "sum"); code != 0 || !strings.HasSuffix(out.String(), "\n2 passed, 0 failed\n") {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
 	tally("", "check", "broken", "sh", "-c", "echo because; exit 3")
@@ -80,43 +77,37 @@ func TestSumOverCommands(t *testing.T) {
 	}
 }
 
-// TestSecondRun: what passes when run once more is told apart, but a data race,
-// and what fails again, fails.
-func TestSecondRun(t *testing.T) {
+// TestSlowest: for each pass the slowest come first, and no more than ten.
+func TestSlowest(t *testing.T) {
 	t.Setenv("CI", "")
-	lines := func(events string) string {
-		var in strings.Builder
-		for _, e := range strings.Fields(events) {
-			action, test, _ := strings.Cut(e, ":")
-			pkg, test, _ := strings.Cut(test, ".")
-			in.WriteString(`{"Action":"` + action + `","Package":"` + pkg + `","Test":"` + test + `","Output":"` + dataRace + `"}` + "\n")
-		}
-		return in.String()
+	file := filepath.Join(t.TempDir(), "state")
+	var in strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&in, `{"Action":"run","Package":"p%[1]d","Test":"A"}
+{"Action":"run","Package":"p%[1]d","Test":"A/x"}
+{"Action":"pass","Package":"p%[1]d","Test":"A/x","Elapsed":%[1]d}
+{"Action":"pass","Package":"p%[1]d","Test":"A","Elapsed":%[1]d}
+{"Action":"pass","Package":"p%[1]d","Elapsed":%[2]d}
+`, i, 100-i)
 	}
-	first := lines("run:p.A fail:p.A run:p.B pass:p.B fail:p run:q.C fail:q.C fail:q run:r.D output:r.D fail:r.D fail:r")
-	for name, c := range map[string]struct {
-		second, want string
-		code         int
-	}{
-		"not run":       {"", "1 passed, 3 failed", 1},
-		"both pass":     {"run:p.A pass:p.A run:p.B pass:p.B pass:p run:q.C pass:q.C pass:q", "3 passed, 1 failed", 1},
-		"one again":     {"run:p.A fail:p.A run:p.B pass:p.B fail:p run:q.C pass:q.C pass:q", "2 passed, 2 failed", 1},
-		"another fails": {"run:p.A pass:p.A run:p.B fail:p.B fail:p run:q.C pass:q.C pass:q", "3 passed, 2 failed", 1},
-	} {
-		file := filepath.Join(t.TempDir(), "state")
-		var out bytes.Buffer
-		run([]string{"-state", file, "-again", "tests"}, strings.NewReader(first), &out, &out)
-		out.Reset()
-		run([]string{"-state", file, "doubts"}, nil, &out, &out)
-		if out.String() != "p\nq\n" {
-			t.Fatalf("to run again: %q", out.String())
+	var out bytes.Buffer
+	for _, pass := range []string{"root", "user"} {
+		run([]string{"-state", file, "-pass", pass, "tests"}, strings.NewReader(in.String()), &out, &out)
+	}
+	out.Reset()
+	run([]string{"-state", file, "sum"}, nil, &out, &out)
+	for _, pass := range []string{"root", "user"} {
+		_, rest, _ := strings.Cut(out.String(), "\nslowest packages ("+pass+"):\n   100.0 s  p0\n")
+		packages, rest, _ := strings.Cut(rest, "\nslowest tests ("+pass+"):\n    11.0 s  p11 A/x\n")
+		tests, _, _ := strings.Cut(rest, "\n\n")
+		if n := strings.Count(packages, "\n"); n != mostSlow-1 {
+			t.Errorf("%s: %d packages in\n%s", pass, n+1, out.String())
 		}
-		if c.second != "" {
-			run([]string{"-state", file, "-second", "tests"}, strings.NewReader(lines(c.second)), &out, &out)
+		if n := strings.Count(tests+"\n", "\n"); n != mostSlow-1 || strings.Contains(tests, " A\n") {
+			t.Errorf("%s: %d tests in\n%s", pass, n+1, out.String())
 		}
-		out.Reset()
-		if code := run([]string{"-state", file, "sum"}, nil, &out, &out); code != c.code || !strings.HasSuffix(out.String(), "\n"+c.want+"\n") {
-			t.Errorf("%s: exit %d, %s", name, code, out.String())
-		}
+	}
+	if !strings.HasSuffix(out.String(), "\n24 passed, 0 failed\n") {
+		t.Errorf("the last line is not the counts:\n%s", out.String())
 	}
 }
