@@ -3,12 +3,11 @@ package actors
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strconv"
 
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/safeguard"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -18,29 +17,15 @@ import (
 
 // dir finds a folder by index, label or path; "" is the first.
 func (s *Session) dir(name string) (*workdir, error) {
-	if name == "" {
-		return s.dirs[0], nil
+	folders := make(frontend.Folders, len(s.dirs))
+	for i, w := range s.dirs {
+		folders[i] = frontend.Folder{Path: w.d.Path, Label: w.d.Label}
 	}
-	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(s.dirs) {
-		return s.dirs[i], nil
+	i, err := folders.Find(name)
+	if err != nil {
+		return nil, err
 	}
-	for _, w := range s.dirs {
-		if w.d.Label == name {
-			return w, nil
-		}
-	}
-	abs, err := filepath.Abs(name)
-	if err == nil {
-		if real, err := filepath.EvalSymlinks(abs); err == nil {
-			abs = real
-		}
-		for _, w := range s.dirs {
-			if w.d.Path == abs {
-				return w, nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("%w: %s", messages.ErrNoDirectory, name)
+	return s.dirs[i], nil
 }
 
 // history finds a folder that has a history.

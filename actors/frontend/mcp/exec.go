@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -110,49 +108,25 @@ func commandResult(j *job, pending *Approval) *CommandResult {
 
 // runRequest makes the request that does not depend on the job.
 func (s *Server) runRequest(ctx context.Context, live actors.Live, in commandInput) (actors.RunRequest, error) {
-	r := actors.RunRequest{Argv: []string{"sh", "-c", in.Command}, Env: slices.Clone(s.o.Env), Wait: true, Timeout: s.o.DefaultTimeout}
+	r := actors.RunRequest{Argv: []string{"sh", "-c", in.Command}, Wait: true, Timeout: s.o.DefaultTimeout}
 	if in.Timeout > 0 {
 		r.Timeout = time.Duration(in.Timeout * float64(time.Second))
 	}
 	if strings.ContainsRune(in.Command, 0) {
 		return r, errors.New("command contains a zero byte")
 	}
-	for _, k := range slices.Sorted(maps.Keys(in.Env)) {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(in.Env[k], 0) {
-			return r, fmt.Errorf("env: %q cannot be a variable", k)
-		}
-		r.Env = append(slices.DeleteFunc(r.Env, func(kv string) bool { return strings.HasPrefix(kv, k+"=") }), k+"="+in.Env[k])
+	var err error
+	if r.Env, err = frontend.Environ(s.o.Env, in.Env); err != nil {
+		return r, fmt.Errorf("env: %w", err)
 	}
 	if in.Directory == "" && in.Cwd == "" {
 		return r, nil
 	}
-	root, err := in.root(ctx, live)
-	if err != nil {
-		return r, err
-	}
-	r.Dir = filepath.Join(root, in.Cwd)
-	if filepath.IsAbs(in.Cwd) {
-		r.Dir = filepath.Clean(in.Cwd)
-	}
-	if rel, err := filepath.Rel(root, r.Dir); err != nil || !filepath.IsLocal(rel) {
-		return r, fmt.Errorf("%w: cwd %s; use cd in the command to leave the folder", actors.ErrOutside, in.Cwd)
-	}
-	return r, nil
-}
-
-// root returns the path of the working folder.
-func (w where) root(ctx context.Context, live actors.Live) (string, error) {
 	st, err := live.Status(ctx)
-	if err != nil {
-		return "", err
+	if err == nil {
+		r.Dir, err = frontend.FoldersOf(st).Dir(in.Directory, in.Cwd)
 	}
-	for i, d := range st.Directories {
-		if w.Directory == "" && i == 0 || w.Directory == strconv.Itoa(i) || w.Directory == d.Path ||
-			w.Directory != "" && w.Directory == d.Label {
-			return d.Path, nil
-		}
-	}
-	return "", fmt.Errorf("%w: %s", messages.ErrNoDirectory, w.Directory)
+	return r, err
 }
 
 // execute runs the command when it is its turn.
@@ -208,7 +182,7 @@ func (s *Server) execute(ctx context.Context, live actors.Live, r actors.RunRequ
 func (o *CommandResult) changes(ctx context.Context, live actors.Live, in commandInput, entries []actors.RunEntry) {
 	own := ""
 	if len(entries) > 0 {
-		own, _ = in.root(context.WithoutCancel(ctx), live) // without it paths are absolute
+		own, _ = in.path(context.WithoutCancel(ctx), live) // without it paths are absolute
 	}
 	for _, e := range entries {
 		o.ChangedCount += e.Entry.AffectedCount

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 // keptOutput is how much of each stream a result holds, and maxKeptOutput how
@@ -65,24 +67,11 @@ func (c *capture) text() (text string, total int64, truncated bool) {
 	if left <= 0 {
 		return valid(string(c.head) + string(tail)), c.total, false
 	}
-	head := trimRight(c.head)
+	head := frontend.Whole(c.head)
 	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
 		tail = tail[1:]
 	}
 	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", valid(string(head)), left, valid(string(tail))), c.total, true
-}
-
-// trimRight cuts a character off that is not whole.
-func trimRight(b []byte) []byte {
-	for i := 1; i <= min(utf8.UTFMax, len(b)); i++ {
-		if c := b[len(b)-i]; utf8.RuneStart(c) {
-			if !utf8.FullRune(b[len(b)-i:]) {
-				return b[:len(b)-i]
-			}
-			break
-		}
-	}
-	return b
 }
 
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 const (
@@ -90,11 +91,6 @@ func (s *Server) addReadTools() {
 }
 
 func readFile(ctx context.Context, live actors.Live, in readInput) (*FileResult, string, error) {
-	dir, err := in.folder(ctx, live)
-	if err != nil {
-		return nil, "", err
-	}
-	in.Directory = dir
 	if in.Encoding == "base64" {
 		return readBytes(ctx, live, in)
 	}
@@ -202,7 +198,7 @@ func cutLines(b []byte, n int) []byte {
 	if i := bytes.LastIndexByte(b[:n], '\n'); i > 0 {
 		return b[:i+1]
 	}
-	return trimRight(b[:n])
+	return frontend.Whole(b[:n])
 }
 
 func binaryError(path string, c actors.FileContent) error {
@@ -211,14 +207,10 @@ func binaryError(path string, c actors.FileContent) error {
 }
 
 func listDirectory(ctx context.Context, live actors.Live, in listInput) (*ListResult, string, error) {
-	dir, err := in.folder(ctx, live)
-	if err != nil {
-		return nil, "", err
-	}
 	if in.Limit == 0 {
 		in.Limit = 1000
 	}
-	l, err := live.List(ctx, actors.ListRequest{Directory: dir, Path: in.Path, Depth: in.Depth, Limit: in.Limit})
+	l, err := live.List(ctx, actors.ListRequest{Directory: in.Directory, Path: in.Path, Depth: in.Depth, Limit: in.Limit})
 	if err != nil {
 		return nil, "", err
 	}

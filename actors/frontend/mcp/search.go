@@ -83,11 +83,7 @@ func (s *Server) addSearchTools() {
 }
 
 func glob(ctx context.Context, live actors.Live, in globInput) (*GlobResult, string, error) {
-	dir, err := in.folder(ctx, live)
-	if err != nil {
-		return nil, "", err
-	}
-	r, err := live.Glob(ctx, actors.GlobRequest{Directory: dir, Pattern: in.Pattern, Path: in.Path, Limit: in.Limit, Ignored: in.Ignored})
+	r, err := live.Glob(ctx, actors.GlobRequest{Directory: in.Directory, Pattern: in.Pattern, Path: in.Path, Limit: in.Limit, Ignored: in.Ignored})
 	if err != nil {
 		return nil, "", err
 	}
@@ -96,10 +92,6 @@ func glob(ctx context.Context, live actors.Live, in globInput) (*GlobResult, str
 }
 
 func grep(ctx context.Context, live actors.Live, in grepInput) (*GrepResult, string, error) {
-	dir, err := in.folder(ctx, live)
-	if err != nil {
-		return nil, "", err
-	}
 	if in.Mode == "" {
 		in.Mode = string(actors.GrepFiles)
 	}
@@ -107,7 +99,7 @@ func grep(ctx context.Context, live actors.Live, in grepInput) (*GrepResult, str
 		in.Limit = 200
 	}
 	r, err := live.Grep(ctx, actors.GrepRequest{
-		Directory: dir, Pattern: in.Pattern, Path: in.Path, Glob: in.Glob, Mode: actors.GrepMode(in.Mode),
+		Directory: in.Directory, Pattern: in.Pattern, Path: in.Path, Glob: in.Glob, Mode: actors.GrepMode(in.Mode),
 		IgnoreCase: in.IgnoreCase, Literal: in.Literal, Multiline: in.Multiline,
 		Before: in.Before, After: in.After, Limit: in.Limit, Ignored: in.Ignored,
 	})

@@ -55,7 +55,7 @@ func (s *Server) sessionStatus(ctx context.Context, live actors.Live, in statusI
 	}
 	only := ""
 	if in.Directory != "" {
-		if only, err = in.root(ctx, live); err != nil {
+		if only, err = in.path(ctx, live); err != nil {
 			return nil, "", err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
@@ -222,22 +223,13 @@ type where struct {
 	Directory string `json:"directory,omitempty" jsonschema:"working folder: its index (\"0\"), absolute path or label; default: the first. get_session_status lists them"`
 }
 
-// folder turns the argument into what the session takes: an index or a path.
-func (w where) folder(ctx context.Context, live actors.Live) (string, error) {
-	name := w.Directory
-	if _, err := strconv.Atoi(name); err == nil || name == "" || strings.HasPrefix(name, "/") {
-		return name, nil
-	}
+// path returns the path of the working folder.
+func (w where) path(ctx context.Context, live actors.Live) (string, error) {
 	st, err := live.Status(ctx)
 	if err != nil {
 		return "", err
 	}
-	for _, d := range st.Directories {
-		if d.Label == name {
-			return d.Path, nil
-		}
-	}
-	return name, nil
+	return frontend.FoldersOf(st).Path(w.Directory)
 }
 
 func (s *Server) addTools() {

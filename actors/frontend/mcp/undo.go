@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -68,7 +68,8 @@ type historyInput struct {
 
 // HistoryResult is what get_undo_history returns.
 type HistoryResult struct {
-	Steps []StepSummary `json:"steps" jsonschema:"newest first"`
+	Steps     []StepSummary `json:"steps" jsonschema:"newest first"`
+	Truncated bool          `json:"truncated" jsonschema:"there are older steps"`
 }
 
 const (
@@ -102,14 +103,10 @@ type verbs struct{ step, change string }
 
 // apply undoes or redoes when it is its turn: what was called before has ended.
 func (s *Server) apply(ctx context.Context, live actors.Live, in undoInput, verb verbs, f func(context.Context, actors.UndoRequest) (actors.UndoResult, error)) (*UndoResult, string, error) {
-	dir, err := in.folder(ctx, live)
-	if err != nil {
-		return nil, "", err
-	}
 	turn, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := s.clock.AfterFunc(laneWait, func() { cancel(errLane) })
-	err = s.lane.enter(turn)
+	err := s.lane.enter(turn)
 	stop()
 	if cause := context.Cause(turn); err != nil && cause != nil {
 		err = cause
@@ -118,7 +115,7 @@ func (s *Server) apply(ctx context.Context, live actors.Live, in undoInput, verb
 		return nil, "", err
 	}
 	defer s.lane.leave()
-	r, err := f(ctx, actors.UndoRequest{Directory: dir, Count: in.Count, Force: in.Force, DryRun: in.DryRun})
+	r, err := f(ctx, actors.UndoRequest{Directory: in.Directory, Count: in.Count, Force: in.Force, DryRun: in.DryRun})
 	if err != nil {
 		return nil, "", err
 	}
@@ -163,19 +160,16 @@ func oneLine(s string) string {
 }
 
 func diff(ctx context.Context, live actors.Live, in diffInput) (*DiffResult, string, error) {
-	dir, err := in.folder(ctx, live)
+	w := &frontend.Cut{Max: maxDiff}
+	err := live.Diff(ctx, actors.StepRequest{Directory: in.Directory, Step: undolog.StepID(in.Step)}, w)
+	b, truncated, err := w.Kept(err)
 	if err != nil {
 		return nil, "", err
 	}
-	w := &bounded{limit: maxDiff}
-	err = live.Diff(ctx, actors.StepRequest{Directory: dir, Step: undolog.StepID(in.Step)}, w)
-	if err != nil && !w.full {
-		return nil, "", err
-	}
-	res := &DiffResult{Diff: valid(string(trimRight(w.b.Bytes()))), Truncated: w.full}
+	res := &DiffResult{Diff: valid(string(b)), Truncated: truncated}
 	text := res.Diff
 	switch {
-	case w.full:
+	case truncated:
 		text += "\n[... the rest is left out: look at single steps with step_id ...]"
 	case text == "":
 		text = "[no differences]"
@@ -183,37 +177,15 @@ func diff(ctx context.Context, live actors.Live, in diffInput) (*DiffResult, str
 	return res, text, nil
 }
 
-var errFull = errors.New("enough")
-
-// bounded takes limit bytes and fails then, so that no more are made.
-type bounded struct {
-	b     bytes.Buffer
-	limit int
-	full  bool
-}
-
-func (w *bounded) Write(p []byte) (int, error) {
-	if room := w.limit - w.b.Len(); len(p) > room {
-		w.b.Write(p[:room])
-		w.full = true
-		return room, errFull
-	}
-	return w.b.Write(p)
-}
-
 func undoHistory(ctx context.Context, live actors.Live, in historyInput) (*HistoryResult, string, error) {
-	dir, err := in.folder(ctx, live)
-	if err != nil {
-		return nil, "", err
-	}
 	if in.Limit == 0 {
 		in.Limit = 20
 	}
-	entries, err := live.History(ctx, actors.HistoryRequest{Directory: dir, Limit: in.Limit})
+	entries, more, err := frontend.History(ctx, live, actors.HistoryRequest{Directory: in.Directory, Limit: in.Limit})
 	if err != nil {
 		return nil, "", err
 	}
-	res := &HistoryResult{Steps: []StepSummary{}}
+	res := &HistoryResult{Steps: []StepSummary{}, Truncated: more}
 	var b strings.Builder
 	for _, e := range entries {
 		st := summary(e)
@@ -228,7 +200,10 @@ func undoHistory(ctx context.Context, live actors.Live, in historyInput) (*Histo
 		}
 		b.WriteString("\n")
 	}
-	if len(entries) == 0 {
+	switch {
+	case more:
+		b.WriteString("[there are older steps: raise limit]")
+	case len(entries) == 0:
 		b.WriteString("[no steps yet]")
 	}
 	return res, b.String(), nil

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 type writeInput struct {
@@ -78,9 +79,9 @@ func (s *Server) writeFile(ctx context.Context, req *sdk.CallToolRequest, live a
 			return nil, nil, fmt.Errorf("content is not base64: %w", err)
 		}
 	}
-	return s.write(ctx, req, live, in.where, "write_file", func(ctx context.Context, dir string, from actors.Origin) (actors.WriteResult, error) {
+	return s.write(ctx, req, live, "write_file", func(ctx context.Context, from actors.Origin) (actors.WriteResult, error) {
 		return live.WriteFile(ctx, actors.WriteFileRequest{
-			Directory: dir, Path: in.Path, Data: data, Parents: true, Create: in.Create, Origin: from,
+			Directory: in.Directory, Path: in.Path, Data: data, Parents: true, Create: in.Create, Origin: from,
 		})
 	})
 }
@@ -93,24 +94,20 @@ func (s *Server) editFile(ctx context.Context, req *sdk.CallToolRequest, live ac
 		}
 		edits[i] = actors.Edit{Old: e.Old, New: e.New, All: e.All}
 	}
-	return s.write(ctx, req, live, in.where, "edit_file", func(ctx context.Context, dir string, from actors.Origin) (actors.WriteResult, error) {
-		return live.EditFile(ctx, actors.EditFileRequest{Directory: dir, Path: in.Path, Edits: edits, DryRun: in.DryRun, Origin: from})
+	return s.write(ctx, req, live, "edit_file", func(ctx context.Context, from actors.Origin) (actors.WriteResult, error) {
+		return live.EditFile(ctx, actors.EditFileRequest{Directory: in.Directory, Path: in.Path, Edits: edits, DryRun: in.DryRun, Origin: from})
 	})
 }
 
 // write runs f as a job, for it may be held.
-func (s *Server) write(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, w where, tool string, f func(context.Context, string, actors.Origin) (actors.WriteResult, error)) (*sdk.CallToolResult, *WriteResult, error) {
+func (s *Server) write(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, tool string, f func(context.Context, actors.Origin) (actors.WriteResult, error)) (*sdk.CallToolResult, *WriteResult, error) {
 	j, err := s.resumed(ctx, req, live)
 	if err != nil {
 		return nil, nil, err
 	}
 	if j == nil {
-		dir, err := w.folder(ctx, live)
-		if err != nil {
-			return nil, nil, err
-		}
 		j = s.start(ctx, live, tool, func(ctx context.Context, from actors.Origin) (any, error) {
-			res, err := f(ctx, dir, from)
+			res, err := f(ctx, from)
 			return writeResult(res), err
 		})
 	}
@@ -131,7 +128,7 @@ func writeResult(r actors.WriteResult) *WriteResult {
 		BytesWritten: r.BytesWritten, Replacements: r.Replacements, Diff: valid(r.Diff),
 	}
 	if len(res.Diff) > maxDiff {
-		res.Diff, res.DiffTruncated = string(trimRight([]byte(res.Diff[:maxDiff]))), true
+		res.Diff, res.DiffTruncated = string(frontend.Whole([]byte(res.Diff[:maxDiff]))), true
 	}
 	switch {
 	case r.DryRun:

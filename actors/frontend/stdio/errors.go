@@ -1,15 +1,11 @@
 package stdio
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"syscall"
 
-	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/fsbridge/files"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -151,50 +147,6 @@ func fieldError(code Code, field, format string, a ...any) *Error {
 	return &Error{Code: code, Field: field, Message: field + ": " + fmt.Sprintf(format, a...)}
 }
 
-// sentinels give errors their codes; the first that matches counts.
-var sentinels = []struct {
-	err  error
-	code Code
-}{
-	{undolog.ErrBusy, Busy},
-	{messages.ErrStopped, SessionEnded},
-	{messages.ErrCrashed, Internal},
-	{messages.ErrReset, SessionReset},
-	{messages.ErrDenied, Denied},
-	{messages.ErrNoDirectory, UnknownDirectory},
-	{messages.ErrReadOnlyDirectory, ReadOnlyDirectory},
-	{messages.ErrNoMachine, Unavailable},
-	{messages.ErrNoSafeguard, UnknownSafeguard},
-	{messages.ErrDecided, AlreadyDecided},
-	{undolog.ErrNoStep, NoSuchStep},
-	{undolog.ErrNothing, NothingToUndo},
-	{undolog.ErrNoRedo, NothingToRedo},
-	{undolog.ErrUnprotected, Unprotected},
-	{undolog.ErrDamaged, Damaged},
-	{undolog.ErrClosed, SessionEnded},
-	{undolog.ErrUndoDir, UndoUnavailable},
-	{hypervisor.ErrUnavailable, Unavailable},
-	{hypervisor.ErrNetwork, Unsupported},
-	{actors.ErrDirectory, InvalidWorkingDirectory},
-	{actors.ErrOutside, OutsideWorkingDirectory},
-	{actors.ErrTooLarge, TooLarge},
-	{actors.ErrEdit, EditFailed},
-	{actors.ErrNotRegular, NotAFile},
-	{actors.ErrConflict, Conflict},
-	{actors.ErrPattern, InvalidField},
-	{actors.ErrSetting, InvalidField},
-	{files.ErrPath, InvalidField},
-	{files.ErrRequest, InvalidField},
-	{files.ErrClosed, SessionEnded},
-	{fs.ErrNotExist, NotFound},
-	{fs.ErrExist, AlreadyExists},
-	{fs.ErrPermission, PermissionDenied},
-	{syscall.ENOTDIR, NotAFile},
-	{errors.ErrUnsupported, Unsupported},
-	{context.DeadlineExceeded, Timeout},
-	{context.Canceled, Cancelled},
-}
-
 // versionData is the data of undo_version_mismatch.
 type versionData struct {
 	UndoDir  string `json:"undo_dir"`
@@ -230,11 +182,11 @@ func toError(err error) *Error {
 		e = &Error{Code: CommandNotFound, Message: err.Error(), Data: map[string]int{"exit_code": start.ExitCode}}
 	default:
 		e = &Error{Code: Internal, Message: err.Error()}
-		for _, s := range sentinels {
-			if errors.Is(err, s.err) {
-				e.Code = s.code
-				break
-			}
+		if f, ok := frontend.FailureOf(err); ok {
+			e.Code = Code(f.Code)
+		}
+		if e.Code == UnknownDirectory {
+			e.Field = "directory"
 		}
 	}
 	for _, c := range Codes() {
@@ -248,11 +200,7 @@ func toError(err error) *Error {
 // barrierText and versionText say by what fields and requests a frontend can go
 // on; the errors' own texts name the flags of the command line.
 func barrierText(e *undolog.BarrierError) string {
-	var paths []string
-	for _, b := range e.Barriers {
-		paths = append(paths, b.Paths...)
-	}
-	first := ""
+	paths, first := frontend.BlockedBy(e), ""
 	if len(paths) > 0 {
 		first = fmt.Sprintf(" (first: %q)", paths[0])
 	}

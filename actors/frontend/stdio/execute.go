@@ -5,10 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -94,40 +91,21 @@ func (c *command) request(sess *session) (r actors.RunRequest, err error) {
 	if err := checkSeconds("timeout_seconds", c.timeout); err != nil {
 		return r, err
 	}
-	dir, err := sess.path(c.directory)
+	dir, err := sess.folders.Dir(string(c.directory), c.cwd)
+	if errors.Is(err, actors.ErrOutside) {
+		return r, fieldError(OutsideWorkingDirectory, "cwd", "%v", err)
+	}
 	if err != nil {
 		return r, err
 	}
-	if filepath.IsAbs(c.cwd) {
-		dir = c.cwd
-	} else {
-		dir = filepath.Join(dir, c.cwd)
+	env, err := frontend.Environ(sess.s.o.Environ, c.env)
+	if err != nil {
+		return r, fieldError(InvalidField, "env", "%v", err)
 	}
-	r = actors.RunRequest{Argv: c.argv, Dir: dir, Env: sess.s.o.Environ, Timeout: seconds(c.timeout), Wait: c.wait}
-	switch {
-	case c.timeout > 0:
-		r.Timeout = max(r.Timeout, 1)
-	default:
-		r.Timeout = sess.s.o.DefaultTimeout
+	r = actors.RunRequest{Argv: c.argv, Dir: dir, Env: env, Timeout: sess.s.o.DefaultTimeout, Wait: c.wait}
+	if c.timeout > 0 {
+		r.Timeout = max(seconds(c.timeout), 1)
 	}
-	if len(c.env) == 0 {
-		return r, nil
-	}
-	if r.Env == nil {
-		r.Env = os.Environ()
-	}
-	r.Env = slices.DeleteFunc(slices.Clone(r.Env), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		_, replaced := c.env[name]
-		return replaced
-	})
-	for k, v := range c.env {
-		if k == "" || strings.Contains(k, "=") || strings.ContainsRune(k, 0) {
-			return r, fieldError(InvalidField, "env", "%q is not the name of a variable", frontend.Short([]byte(k)))
-		}
-		r.Env = append(r.Env, k+"="+v)
-	}
-	slices.Sort(r.Env[len(r.Env)-len(c.env):])
 	return r, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 func list(ctx context.Context, sess *session, p *ListRequest) (ListResult, error) {
@@ -14,7 +15,7 @@ func list(ctx context.Context, sess *session, p *ListRequest) (ListResult, error
 	case p.Limit < 0 || p.Limit > MaxEntries:
 		return ListResult{}, fieldError(InvalidField, "limit", "must be between 1 and %d", MaxEntries)
 	}
-	l, err := sess.live.List(ctx, actors.ListRequest{Directory: sess.dir(p.Directory), Path: p.Path, Depth: p.Depth, Limit: p.Limit})
+	l, err := sess.live.List(ctx, actors.ListRequest{Directory: string(p.Directory), Path: p.Path, Depth: p.Depth, Limit: p.Limit})
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -37,14 +38,14 @@ func read(ctx context.Context, sess *session, p *ReadRequest) (ReadResult, error
 		return ReadResult{}, fieldError(InvalidField, "limit", "must be between 1 and %d", MaxContent)
 	}
 	f, err := sess.live.ReadFile(ctx, actors.ReadFileRequest{
-		Directory: sess.dir(p.Directory), Path: p.Path, Offset: p.Offset, Limit: p.Limit, MaxBytes: MaxContent,
+		Directory: string(p.Directory), Path: p.Path, Offset: p.Offset, Limit: p.Limit, MaxBytes: MaxContent,
 	})
 	if err != nil {
 		return ReadResult{}, err
 	}
 	data := f.Data
-	if keep := incomplete(data); f.Truncated && keep < len(data) {
-		data = data[:len(data)-keep] // a character that is cut comes with the next part
+	if whole := frontend.Whole(data); f.Truncated && len(whole) > 0 {
+		data = whole // a character that is cut comes with the next part
 	}
 	out := ReadResult{
 		Path: f.Path, Offset: f.Offset, Length: int64(len(data)), Size: f.Size,
@@ -76,10 +77,10 @@ func fsStatus(ctx context.Context, sess *session, p *DirectoryRequest) (FSStatus
 		}
 	}
 	// A folder whose log cannot be used has none; its state says why.
-	if limits, err := sess.live.Limits(ctx, sess.dir(p.Directory)); err == nil {
+	if limits, err := sess.live.Limits(ctx, string(p.Directory)); err == nil {
 		out.Limits = new(limitsResult(limits))
 	}
-	warnings, err := sess.live.Warnings(ctx, sess.dir(p.Directory))
+	warnings, err := sess.live.Warnings(ctx, string(p.Directory))
 	for _, w := range warnings {
 		f := FSWarning{Code: string(w.Code), Message: w.Message}
 		for _, id := range w.Steps {

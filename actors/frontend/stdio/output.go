@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 const (
@@ -179,7 +181,7 @@ func (c *collector) space() []byte { return c.buf[c.n:] }
 func (c *collector) add(n int, old bool) {
 	c.n += n
 	if c.n >= chunk || old {
-		c.send(c.n - incomplete(c.buf[:c.n]))
+		c.send(len(frontend.Whole(c.buf[:c.n])))
 	}
 }
 
@@ -208,19 +210,4 @@ func text(data []byte) (s, encoding string) {
 		return string(data), ""
 	}
 	return base64.StdEncoding.EncodeToString(data), "base64"
-}
-
-// incomplete returns how many bytes at the end are the beginning of a character
-// whose rest has yet to come.
-func incomplete(b []byte) int {
-	for i := 1; i <= min(len(b), utf8.UTFMax-1); i++ {
-		c := b[len(b)-i]
-		if utf8.RuneStart(c) {
-			if !utf8.FullRune(b[len(b)-i:]) {
-				return i
-			}
-			return 0
-		}
-	}
-	return 0
 }

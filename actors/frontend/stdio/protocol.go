@@ -281,7 +281,7 @@ type ExecuteRequest struct {
 	Directory      Directory         `json:"directory,omitempty" jsonschema:"where the command runs"`
 	Command        string            `json:"command,omitempty" jsonschema:"run by sh -c; either this or argv"`
 	Argv           []string          `json:"argv,omitempty" jsonschema:"run as it is"`
-	CWD            string            `json:"cwd,omitempty" jsonschema:"relative to the directory, or absolute"`
+	CWD            string            `json:"cwd,omitempty" jsonschema:"relative to the directory, or absolute; inside a working directory"`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"added to the environment"`
 	Stdin          string            `json:"stdin,omitempty" jsonschema:"text for the command to read"`
 	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" jsonschema:"then the command is cancelled"`

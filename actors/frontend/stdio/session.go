@@ -20,15 +20,13 @@ type session struct {
 	s    *Server
 	live actors.Live
 	// ctx ends when nothing of the session is sent any more.
-	ctx    context.Context
-	cancel context.CancelFunc
-	// dirs are the folders' paths by index; labels their indices.
-	dirs   []string
-	labels map[string]int
-	detach func() // as a decider, and from events
-	ended  sync.Once
-	over   chan struct{} // closed when watch has returned
-	told   sync.Once     // OnSession, that it is over
+	ctx     context.Context
+	cancel  context.CancelFunc
+	folders frontend.Folders
+	detach  func() // as a decider, and from events
+	ended   sync.Once
+	over    chan struct{} // closed when watch has returned
+	told    sync.Once     // OnSession, that it is over
 
 	mu   sync.Mutex // runs
 	runs map[string]*run
@@ -160,14 +158,10 @@ func (s *Server) adopt(ctx context.Context, live actors.Live) (SessionInfo, erro
 		return SessionInfo{}, err
 	}
 	info := SessionInfo{SessionID: live.ID(), ProtocolVersion: Version, Isolation: st.Isolation}
-	sess := &session{s: s, live: live, labels: map[string]int{}, runs: map[string]*run{}, over: make(chan struct{})}
+	sess := &session{s: s, live: live, folders: frontend.FoldersOf(st), runs: map[string]*run{}, over: make(chan struct{})}
 	sess.ctx, sess.cancel = context.WithCancel(s.ctx)
-	for i, d := range st.Directories {
+	for _, d := range st.Directories {
 		info.WorkingDirectories = append(info.WorkingDirectories, directoryInfo(d))
-		sess.dirs = append(sess.dirs, d.Path)
-		if d.Label != "" {
-			sess.labels[d.Label] = i
-		}
 	}
 	s.mu.Lock()
 	s.session, s.starting, s.mismatch = sess, false, ""
@@ -250,29 +244,13 @@ func resetSession(ctx context.Context, sess *session, _ *None) (StopResult, erro
 	return StopResult{sess.live.ID()}, sess.live.Reset(context.WithoutCancel(ctx))
 }
 
-// dir turns a directory parameter into what the session understands.
-func (sess *session) dir(d Directory) string {
-	if i, ok := sess.labels[string(d)]; ok {
-		return strconv.Itoa(i)
-	}
-	return string(d)
-}
-
-// path is the host path of a folder, for the answer and for commands.
+// path is the host path of a folder, for the answer.
 func (sess *session) path(d Directory) (string, error) {
-	name := sess.dir(d)
-	if name == "" {
-		return sess.dirs[0], nil
+	path, err := sess.folders.Path(string(d))
+	if err != nil {
+		return "", fieldError(UnknownDirectory, "directory", "the session has no directory %q", frontend.Short([]byte(d)))
 	}
-	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(sess.dirs) {
-		return sess.dirs[i], nil
-	}
-	for _, have := range sess.dirs {
-		if have == name {
-			return have, nil
-		}
-	}
-	return "", fieldError(UnknownDirectory, "directory", "the session has no directory %q", frontend.Short([]byte(d)))
+	return path, nil
 }
 
 // seconds is a duration of the protocol.

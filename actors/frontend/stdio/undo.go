@@ -2,11 +2,10 @@ package stdio
 
 import (
 	"context"
-	"errors"
-	"io"
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
@@ -20,7 +19,7 @@ func (p *UndoRequest) request(sess *session) (actors.UndoRequest, error) {
 		return actors.UndoRequest{}, fieldError(InvalidField, "count", "must be at least 1")
 	}
 	return actors.UndoRequest{
-		Directory: sess.dir(p.Directory), Count: count, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
+		Directory: string(p.Directory), Count: count, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
 	}, nil
 }
 
@@ -48,7 +47,7 @@ func restore(ctx context.Context, sess *session, p *RestoreRequest) (UndoResult,
 		return UndoResult{}, fieldError(InvalidField, "path", "is empty")
 	}
 	return undone(sess.live.Restore(context.WithoutCancel(ctx), actors.RestoreRequest{
-		Directory: sess.dir(p.Directory), Path: p.Path, Step: undolog.StepID(p.StepID), Force: p.Force, DryRun: p.DryRun,
+		Directory: string(p.Directory), Path: p.Path, Step: undolog.StepID(p.StepID), Force: p.Force, DryRun: p.DryRun,
 		Origin: actors.Origin{Frontend: decider, RequestID: logctx.From(ctx).RequestID, Tool: "restore"},
 	}))
 }
@@ -92,53 +91,28 @@ func history(ctx context.Context, sess *session, p *HistoryRequest) (HistoryResu
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	entries, err := sess.live.History(ctx, actors.HistoryRequest{Directory: sess.dir(p.Directory), Limit: limit + 1})
+	entries, more, err := frontend.History(ctx, sess.live, actors.HistoryRequest{Directory: string(p.Directory), Limit: limit})
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	truncated := len(entries) > limit
-	return HistoryResult{Directory: dir, Steps: historySteps(entries[:min(len(entries), limit)]), Truncated: truncated}, nil
+	return HistoryResult{Directory: dir, Steps: historySteps(entries), Truncated: more}, nil
 }
-
-// cutWriter keeps the first bytes.
-type cutWriter struct {
-	b    []byte
-	max  int
-	full bool
-}
-
-// errCut ends a diff that is cut off.
-var errCut = errors.New("stdio: cut off")
-
-func (w *cutWriter) Write(p []byte) (int, error) {
-	n := min(len(p), w.max-len(w.b))
-	w.b = append(w.b, p[:n]...)
-	if n < len(p) {
-		w.full = true
-		return n, errCut
-	}
-	return n, nil
-}
-
-var _ io.Writer = (*cutWriter)(nil)
 
 func diff(ctx context.Context, sess *session, p *DiffRequest) (DiffResult, error) {
 	if p.MaxBytes < 0 || p.MaxBytes > MaxContent {
 		return DiffResult{}, fieldError(InvalidField, "max_bytes", "must be between 1 and %d", MaxContent)
 	}
-	w := &cutWriter{max: p.MaxBytes}
-	if w.max == 0 {
-		w.max = MaxContent
+	w := &frontend.Cut{Max: p.MaxBytes}
+	if w.Max == 0 {
+		w.Max = MaxContent
 	}
-	err := sess.live.Diff(ctx, actors.StepRequest{Directory: sess.dir(p.Directory), Step: undolog.StepID(p.StepID)}, w)
-	if err != nil && !w.full {
+	err := sess.live.Diff(ctx, actors.StepRequest{Directory: string(p.Directory), Step: undolog.StepID(p.StepID)}, w)
+	b, truncated, err := w.Kept(err)
+	if err != nil {
 		return DiffResult{}, err
 	}
-	if w.full {
-		w.b = w.b[:len(w.b)-incomplete(w.b)]
-	}
-	r := DiffResult{Truncated: w.full}
-	r.Diff, r.Encoding = text(w.b)
+	r := DiffResult{Truncated: truncated}
+	r.Diff, r.Encoding = text(b)
 	return r, nil
 }
 
@@ -188,13 +162,13 @@ func configureUndo(ctx context.Context, sess *session, p *UndoConfigure) (UndoLi
 	if err := change.check(""); err != nil {
 		return UndoLimitsResult{}, err
 	}
-	limits, err := sess.live.Limits(ctx, sess.dir(p.Directory))
+	limits, err := sess.live.Limits(ctx, string(p.Directory))
 	if err != nil {
 		return UndoLimitsResult{}, err
 	}
 	if change != (UndoLimits{}) {
 		change.Apply(&limits)
-		if err := sess.live.ConfigureLimits(ctx, sess.dir(p.Directory), limits); err != nil {
+		if err := sess.live.ConfigureLimits(ctx, string(p.Directory), limits); err != nil {
 			return UndoLimitsResult{}, err
 		}
 	}
@@ -221,7 +195,7 @@ func discard(ctx context.Context, rq *request, p *DirectoryRequest) (DiscardResu
 		if err != nil {
 			return DiscardResult{}, err
 		}
-		gc, err := sess.live.GC(ctx, actors.GCRequest{Directory: sess.dir(p.Directory), Discard: true})
+		gc, err := sess.live.GC(ctx, actors.GCRequest{Directory: string(p.Directory), Discard: true})
 		return DiscardResult{Directory: dir, BytesFreed: max(gc.BytesBefore-gc.BytesAfter, 0)}, err
 	}
 	s.mu.Lock()
