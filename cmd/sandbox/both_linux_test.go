@@ -19,6 +19,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/screen"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
@@ -50,7 +51,7 @@ func serveBoth(t *testing.T, start map[string]any) *both {
 			t.Fatal(err)
 		}
 	}
-	cmd := helper(t, "sandbox", "serve", "--protocol", "stdio", "--mcp-socket", b.socket, "--working-dir", b.dir)
+	cmd := screen.Helper(t, "sandbox", "serve", "--protocol", "stdio", "--mcp-socket", b.socket, "--working-dir", b.dir)
 	cmd.Env = append(cmd.Env, b.env...)
 	b.Client = jsonl.Start(t, cmd)
 	b.Must("session.start", start, nil)
@@ -61,7 +62,7 @@ func serveBoth(t *testing.T, start map[string]any) *both {
 func (b *both) mcp(t *testing.T, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
 	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).
-		Connect(t.Context(), &sdk.CommandTransport{Command: helper(t, "sandbox", "mcp", "connect", b.socket)}, nil)
+		Connect(t.Context(), &sdk.CommandTransport{Command: screen.Helper(t, "sandbox", "mcp", "connect", b.socket)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +367,7 @@ func TestMC08OneDecision(t *testing.T) {
 	b.Event("event.safeguard_triggered").Into(t, &asked)
 	id := asked.SafeguardID
 
-	deny := helper(t, "sandbox", "deny", id, "--working-dir", b.dir)
+	deny := screen.Helper(t, "sandbox", "deny", id, "--working-dir", b.dir)
 	deny.Env = append(deny.Env, b.env...)
 	var said []byte
 	var failed error

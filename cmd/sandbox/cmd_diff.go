@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 func (a *app) diffCommand() *cobra.Command {
@@ -18,8 +18,8 @@ func (a *app) diffCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withService(cmd.Context(), func(s actors.Service, d actors.Directory) error {
-				r := actors.StepRequest{Directory: d.Path, Step: step}
+			return a.withService(cmd.Context(), func(s api.Service, d api.Directory) error {
+				r := api.StepRequest{Directory: d.Path, Step: step}
 				if !a.flags.json {
 					return s.Diff(cmd.Context(), r, a.out)
 				}

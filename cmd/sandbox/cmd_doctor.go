@@ -4,15 +4,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-)
 
-// finding is one thing that 'sandbox doctor' looked at.
-type finding struct {
-	Name   string `json:"name"`
-	State  string `json:"state"` // ok, warn (works without), fail (run does not work)
-	Detail string `json:"detail"`
-	Advice string `json:"advice,omitempty"`
-}
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/doctor"
+	"github.com/codeagent/sandbox/hypervisor"
+)
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
@@ -21,7 +16,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long:  "Say what this machine can do, and what to install. The exit status is 1 if 'sandbox run' cannot work here.",
 		Args:  checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			findings := a.examine(cmd.Context())
+			findings := doctor.Examine(cmd.Context(), a.host())
 			failed := 0
 			for _, f := range findings {
 				if f.State == "fail" {
@@ -43,7 +38,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	}
 }
 
-func (a *app) printFindings(findings []finding) {
+func (a *app) printFindings(findings []doctor.Finding) {
 	for _, f := range findings {
 		mark := a.paint.Green("ok  ")
 		switch f.State {
@@ -56,5 +51,20 @@ func (a *app) printFindings(findings []finding) {
 		if f.Advice != "" {
 			fmt.Fprintf(a.out, "      %-16s -> %s\n", "", f.Advice)
 		}
+	}
+}
+
+// host is this machine, as the configuration would use it.
+func (a *app) host() doctor.Host {
+	return doctor.Host{
+		Jail:    func() (hypervisor.Runtime, error) { return a.isolation("jail") },
+		Machine: func() (doctor.Machine, error) { return a.machine() },
+		Folder: func() (folder, undoDir string, err error) {
+			dirs, err := a.directories(false)
+			if err != nil {
+				return "", "", err
+			}
+			return dirs[0].Path, dirs[0].UndoDir, nil
+		},
 	}
 }

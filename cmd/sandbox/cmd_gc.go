@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 func (a *app) gcCommand() *cobra.Command {
-	var r actors.GCRequest
+	var r api.GCRequest
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Drop steps beyond the limits and compress old ones",

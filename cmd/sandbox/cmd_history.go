@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -21,7 +21,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Short:   "List the steps that can be undone, newest first",
 		Args:    checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withService(cmd.Context(), func(s actors.Service, d actors.Directory) error {
+			return a.withService(cmd.Context(), func(s api.Service, d api.Directory) error {
 				return a.history(cmd.Context(), s, d, limit)
 			})
 		},
@@ -30,8 +30,8 @@ func (a *app) historyCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) history(ctx context.Context, s actors.Service, d actors.Directory, limit int) error {
-	entries, err := s.History(ctx, actors.HistoryRequest{Directory: d.Path, Limit: limit})
+func (a *app) history(ctx context.Context, s api.Service, d api.Directory, limit int) error {
+	entries, err := s.History(ctx, api.HistoryRequest{Directory: d.Path, Limit: limit})
 	if err != nil {
 		return err
 	}

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/treeview"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -29,8 +29,11 @@ func (a *app) inspectCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close(cmd.Context())
+			if watch && !(term.IsTerminal(int(a.stdout.Fd())) && term.IsTerminal(int(a.stdin.Fd()))) {
+				return usageError{errors.New("--watch needs a terminal; use --json to follow a session from a program")}
+			}
 			if watch {
-				return a.watch(cmd.Context(), s)
+				return treeview.Watch(cmd.Context(), a.stdin, a.stdout, s)
 			}
 			tree, err := s.Inspect(cmd.Context())
 			if err != nil {
@@ -39,7 +42,7 @@ func (a *app) inspectCommand() *cobra.Command {
 			if a.flags.json {
 				return a.out.JSON(tree)
 			}
-			return a.out.Table(func(w io.Writer) { writeTree(w, tree) })
+			return a.out.Table(func(w io.Writer) { treeview.Write(w, tree) })
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "keep showing, as a full-screen view (q to leave)")
@@ -47,7 +50,7 @@ func (a *app) inspectCommand() *cobra.Command {
 }
 
 // inspected finds the session to look into.
-func (a *app) inspected(ctx context.Context, args []string) (actors.Service, error) {
+func (a *app) inspected(ctx context.Context, args []string) (api.Service, error) {
 	list, err := a.sessions()
 	if err != nil {
 		return nil, err
@@ -75,29 +78,4 @@ func (a *app) inspected(ctx context.Context, args []string) (actors.Service, err
 		return nil, errors.New("no session is running")
 	}
 	return nil, fmt.Errorf("no running session has this folder open: 'sandbox ps' lists the %d that run", len(list))
-}
-
-// writeTree prints the tree with tabs between the columns.
-func writeTree(w io.Writer, t actors.Tree) {
-	fmt.Fprintln(w, "PART\tSTATE\tQUEUE\tRESTARTS\tHOLDS\tIN FLIGHT\t")
-	writeNode(w, t.Root, "", "")
-}
-
-func writeNode(w io.Writer, n actors.TreeNode, lead, leadBelow string) {
-	var facts []string
-	for _, k := range slices.Sorted(maps.Keys(n.Facts)) {
-		facts = append(facts, k+"="+n.Facts[k])
-	}
-	if n.LastError != "" {
-		facts = append(facts, "last error: "+n.LastError)
-	}
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n",
-		lead+n.Name, n.State, n.Mailbox, n.Restarts, n.Holds, format.Bytes(n.BytesHeld), format.Shown(strings.Join(facts, " ")))
-	for i, c := range n.Children {
-		if i == len(n.Children)-1 {
-			writeNode(w, c, leadBelow+"└─ ", leadBelow+"   ")
-		} else {
-			writeNode(w, c, leadBelow+"├─ ", leadBelow+"│  ")
-		}
-	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
@@ -18,8 +18,8 @@ func (a *app) pendingCommand() *cobra.Command {
 		Short: "List the operations that wait for a decision",
 		Args:  checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := []actors.Pending{}
-			err := a.eachSession(cmd.Context(), func(s actors.Service) error {
+			all := []api.Pending{}
+			err := a.eachSession(cmd.Context(), func(s api.Service) error {
 				list, err := s.Pending(cmd.Context())
 				all = append(all, list...)
 				return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
@@ -26,7 +27,7 @@ func (a *app) psCommand() *cobra.Command {
 			}
 			if a.flags.json {
 				if list == nil {
-					list = []actors.SessionInfo{}
+					list = []api.SessionInfo{}
 				}
 				return a.out.JSON(list)
 			}
@@ -44,7 +45,7 @@ func (a *app) psCommand() *cobra.Command {
 	}
 }
 
-func (a *app) sessions() ([]actors.SessionInfo, error) {
+func (a *app) sessions() ([]api.SessionInfo, error) {
 	dir, err := runtimeDir()
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func (a *app) sessions() ([]actors.SessionInfo, error) {
 
 // eachSession calls f with a client of every running session of this user. A
 // session that ends meanwhile is passed over.
-func (a *app) eachSession(ctx context.Context, f func(actors.Service) error) error {
+func (a *app) eachSession(ctx context.Context, f func(api.Service) error) error {
 	list, err := a.sessions()
 	if err != nil {
 		return err

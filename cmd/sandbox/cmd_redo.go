@@ -3,11 +3,11 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 func (a *app) redoCommand() *cobra.Command {
-	var r actors.UndoRequest
+	var r api.UndoRequest
 	cmd := &cobra.Command{
 		Use:   "redo [N]",
 		Short: "Take back the newest undo, or the newest N",

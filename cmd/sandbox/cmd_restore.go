@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
 	var (
-		r    actors.RestoreRequest
+		r    api.RestoreRequest
 		step int64
 	)
 	cmd := &cobra.Command{
@@ -24,7 +24,7 @@ func (a *app) restoreCommand() *cobra.Command {
 				return usageError{fmt.Errorf("--step is missing: 'sandbox history' lists the steps")}
 			}
 			r.Step = undolog.StepID(step)
-			return a.withService(cmd.Context(), func(s actors.Service, d actors.Directory) error {
+			return a.withService(cmd.Context(), func(s api.Service, d api.Directory) error {
 				path, err := relativePath(d.Path, args[0])
 				if err != nil {
 					return err

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -78,11 +80,11 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	if err != nil {
 		return &exitError{code: exitOurs, err: err}
 	}
-	j := newJob(a, cfg)
-	defer j.stopSignals()
+	j := job.New(a.stdin, a.stdout, a.stderr, a.log)
+	defer j.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go j.handleSignals(cancel)
+	go j.HandleSignals(cancel)
 
 	exporter, farewell := a.startTelemetry(ctx)
 	defer farewell()
@@ -91,29 +93,29 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 		return &exitError{code: exitOurs, err: err}
 	}
 	session := exporter.Live(started)
-	defer j.leaveTerminal() // also when something below panics
-	unsubscribe := session.Subscribe(j.event)
-	go j.decide(ctx, session)
+	defer j.LeaveTerminal() // also when something below panics
+	unsubscribe := session.Subscribe(j.Event)
+	go j.Decide(ctx, session)
 
-	req := actors.RunRequest{
+	req := api.RunRequest{
 		Argv: argv, Env: env, Dir: commandDir(cfg.Directories[0].Path), Timeout: o.timeout,
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
-		TTY: j.tty(), Started: j.started, Origin: actors.Origin{Frontend: "cli", Tool: "run"},
+		TTY: j.TTY(), Started: j.Started, Origin: api.Origin{Frontend: "cli", Tool: "run"},
 	}
 	res, err := session.Run(ctx, req)
-	j.leaveTerminal()
+	j.LeaveTerminal()
 	unsubscribe()
 	cancel()
 
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer done()
 	closeErr := session.Close(closing)
-	j.remarks()
+	j.Remarks()
 	return a.runStatus(res, err, closeErr)
 }
 
 // runStatus prints how the step ended and returns the exit status.
-func (a *app) runStatus(res actors.RunResult, err, closeErr error) error {
+func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 	if closeErr != nil {
 		fmt.Fprintln(a.stderr, "sandbox: the session did not end cleanly: "+closeErr.Error())
 	}
@@ -146,7 +148,7 @@ func (a *app) runStatus(res actors.RunResult, err, closeErr error) error {
 }
 
 // printStep is the one line at the end.
-func (a *app) printStep(res actors.RunResult) {
+func (a *app) printStep(res api.RunResult) {
 	changed := false
 	for _, e := range res.Entries {
 		if e.Entry.AffectedCount == 0 {
@@ -184,7 +186,7 @@ type stepFolder struct {
 	Unprotected   bool   `json:"unprotected,omitempty"`
 }
 
-func (a *app) printStepJSON(res actors.RunResult) {
+func (a *app) printStepJSON(res api.RunResult) {
 	r := stepReport{Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, ExitCode: res.Status.Code, Directories: []stepFolder{}}
 	for _, e := range res.Entries {
 		r.Directories = append(r.Directories, stepFolder{e.Directory, e.Entry.AffectedCount, e.Entry.Unprotected})
@@ -209,15 +211,15 @@ func (a *app) undoHint(dir string, several bool) string {
 }
 
 // sessionConfig is what the configuration and, above it, the flags ask for.
-func (a *app) sessionConfig() (actors.Config, error) {
+func (a *app) sessionConfig() (api.Config, error) {
 	dirs, err := a.directories(false)
 	if err != nil {
-		return actors.Config{}, err
+		return api.Config{}, err
 	}
 	return a.sessionConfigFor(dirs)
 }
 
-func (a *app) sessionConfigFor(dirs []actors.Directory) (_ actors.Config, err error) {
+func (a *app) sessionConfigFor(dirs []api.Directory) (_ api.Config, err error) {
 	cfg := a.config(dirs)
 	if cfg.RuntimeDir, err = runtimeDir(); err != nil {
 		return cfg, err
@@ -236,7 +238,7 @@ func (a *app) sessionConfigFor(dirs []actors.Directory) (_ actors.Config, err er
 
 // undoDirs are the folder's log and, where it is by default, those of all other
 // folders beside it.
-func undoDirs(d actors.Directory) []string {
+func undoDirs(d api.Directory) []string {
 	var dirs []string
 	if d.UndoDir != "" {
 		dirs = append(dirs, d.UndoDir)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
@@ -47,7 +48,7 @@ type server struct {
 	env     []string
 	in, out *os.File
 	hide    []string // the socket and its token: nothing inside may reach them
-	live    atomic.Pointer[actors.Live]
+	live    atomic.Pointer[api.Live]
 	mcp     *mcp.Server
 	tell    *telemetry.Telemetry // may be nil
 	advice  atomic.Pointer[advice]
@@ -108,14 +109,14 @@ func (a *app) serve(ctx context.Context, o serveOptions) (err error) {
 	return err
 }
 
-func (s *server) session() actors.Live {
+func (s *server) session() api.Live {
 	if l := s.live.Load(); l != nil {
 		return *l
 	}
 	return nil
 }
 
-func (s *server) setSession(l actors.Live) {
+func (s *server) setSession(l api.Live) {
 	if l == nil {
 		s.live.Store(nil)
 		return
@@ -165,7 +166,7 @@ func (s *server) serveMCP(ctx context.Context) error {
 	return errors.Join(err, live.Close(closing))
 }
 
-func (s *server) run(ctx context.Context, cfg actors.Config, conf *config.Set) (actors.Live, error) {
+func (s *server) run(ctx context.Context, cfg api.Config, conf *config.Set) (api.Live, error) {
 	k, err := newAdvice(conf)
 	if err != nil {
 		return nil, err

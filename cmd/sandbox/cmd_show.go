@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -23,14 +23,14 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withService(cmd.Context(), func(s actors.Service, d actors.Directory) error {
-				return a.show(cmd.Context(), s, actors.StepRequest{Directory: d.Path, Step: step})
+			return a.withService(cmd.Context(), func(s api.Service, d api.Directory) error {
+				return a.show(cmd.Context(), s, api.StepRequest{Directory: d.Path, Step: step})
 			})
 		},
 	}
 }
 
-func (a *app) show(ctx context.Context, s actors.Service, r actors.StepRequest) error {
+func (a *app) show(ctx context.Context, s api.Service, r api.StepRequest) error {
 	st, err := s.Show(ctx, r)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
@@ -29,10 +29,10 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var all []actors.Status
+	var all []api.Status
 	for _, d := range dirs {
-		if slices.ContainsFunc(all, func(st actors.Status) bool {
-			return slices.ContainsFunc(st.Directories, func(known actors.DirectoryStatus) bool { return known.Path == d.Path })
+		if slices.ContainsFunc(all, func(st api.Status) bool {
+			return slices.ContainsFunc(st.Directories, func(known api.DirectoryStatus) bool { return known.Path == d.Path })
 		}) {
 			continue // a folder of a session that was shown
 		}
@@ -54,17 +54,17 @@ func (a *app) status(ctx context.Context) error {
 	return nil
 }
 
-func (a *app) statusOf(ctx context.Context, dir actors.Directory) (actors.Status, error) {
+func (a *app) statusOf(ctx context.Context, dir api.Directory) (api.Status, error) {
 	s, err := a.serviceOf(ctx, dir)
 	if err != nil {
-		return actors.Status{}, err
+		return api.Status{}, err
 	}
 	st, err := s.Status(ctx)
 	return st, errors.Join(err, s.Close(ctx))
 }
 
 // printStatus prints the folders and, before them, the session.
-func (a *app) printStatus(st actors.Status, session bool) {
+func (a *app) printStatus(st api.Status, session bool) {
 	line := func(key, format string, args ...any) {
 		fmt.Fprintf(a.out, "%-9s %s\n", key, fmt.Sprintf(format, args...))
 	}

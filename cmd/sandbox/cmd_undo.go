@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
@@ -15,7 +15,7 @@ import (
 const undoPathsShown = 50
 
 func (a *app) undoCommand() *cobra.Command {
-	var r actors.UndoRequest
+	var r api.UndoRequest
 	cmd := &cobra.Command{
 		Use:   "undo [N]",
 		Short: "Undo the newest step, or the newest N",
@@ -32,12 +32,12 @@ func (a *app) undoCommand() *cobra.Command {
 	return cmd
 }
 
-func undoFlags(cmd *cobra.Command, r *actors.UndoRequest) {
+func undoFlags(cmd *cobra.Command, r *api.UndoRequest) {
 	cmd.Flags().BoolVar(&r.Force, "force", false, "overwrite edits made outside the sandbox")
 	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "only print what would change")
 }
 
-func (a *app) undoOrRedo(ctx context.Context, word string, r actors.UndoRequest, args []string) error {
+func (a *app) undoOrRedo(ctx context.Context, word string, r api.UndoRequest, args []string) error {
 	r.Count = 1
 	if len(args) == 1 {
 		n, err := strconv.Atoi(args[0])
@@ -46,7 +46,7 @@ func (a *app) undoOrRedo(ctx context.Context, word string, r actors.UndoRequest,
 		}
 		r.Count = n
 	}
-	return a.withService(ctx, func(s actors.Service, d actors.Directory) error {
+	return a.withService(ctx, func(s api.Service, d api.Directory) error {
 		r.Directory = d.Path
 		do, done := s.Undo, "undone"
 		if word == "redo" {
@@ -61,7 +61,7 @@ func (a *app) undoOrRedo(ctx context.Context, word string, r actors.UndoRequest,
 }
 
 // printUndo reports an undo, a redo or a restore.
-func (a *app) printUndo(done string, res actors.UndoResult) error {
+func (a *app) printUndo(done string, res api.UndoResult) error {
 	if a.flags.json {
 		res.Paths = format.OrEmpty(res.Paths)
 		for i := range res.Steps {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -21,14 +21,14 @@ func (a *app) decideCommand(word, short string, allow bool) *cobra.Command {
 		Long:  short + ". 'sandbox pending' lists what waits; the first decision wins.",
 		Args:  checkArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.decide(cmd.Context(), actors.DecideRequest{ID: args[0], Allow: allow, By: "cli"})
+			return a.decide(cmd.Context(), api.DecideRequest{ID: args[0], Allow: allow, By: "cli"})
 		},
 	}
 }
 
 // decide decides the safeguard in the running session of this user that has it:
 // ids are a session's own, so that where two have it the folder must be named.
-func (a *app) decide(ctx context.Context, r actors.DecideRequest) error {
+func (a *app) decide(ctx context.Context, r api.DecideRequest) error {
 	waiting, err := a.waiting(ctx, r.ID)
 	switch {
 	case err != nil:
@@ -37,7 +37,7 @@ func (a *app) decide(ctx context.Context, r actors.DecideRequest) error {
 		return usageError{fmt.Errorf("%s waits in several sessions; name the folder with --working-dir: %s", r.ID, format.Shown(strings.Join(waiting, ", ")))}
 	}
 	found := false
-	err = a.eachSession(ctx, func(s actors.Service) error {
+	err = a.eachSession(ctx, func(s api.Service) error {
 		here, err := a.meant(ctx, s)
 		if len(waiting) == 1 {
 			here, err = holds(ctx, s, waiting[0])
@@ -60,7 +60,7 @@ func (a *app) decide(ctx context.Context, r actors.DecideRequest) error {
 
 // waiting lists the folders of the sessions in which the safeguard waits.
 func (a *app) waiting(ctx context.Context, id string) (folders []string, err error) {
-	err = a.eachSession(ctx, func(s actors.Service) error {
+	err = a.eachSession(ctx, func(s api.Service) error {
 		here, err := a.meant(ctx, s)
 		if !here || err != nil {
 			return err
@@ -77,7 +77,7 @@ func (a *app) waiting(ctx context.Context, id string) (folders []string, err err
 }
 
 // meant reports whether the session has a folder that was named, or none was.
-func (a *app) meant(ctx context.Context, s actors.Service) (bool, error) {
+func (a *app) meant(ctx context.Context, s api.Service) (bool, error) {
 	if len(a.flags.dirs) == 0 {
 		return true, nil
 	}
@@ -91,7 +91,7 @@ func (a *app) meant(ctx context.Context, s actors.Service) (bool, error) {
 }
 
 // holds reports whether the folder is one of the session's.
-func holds(ctx context.Context, s actors.Service, folder string) (bool, error) {
+func holds(ctx context.Context, s api.Service, folder string) (bool, error) {
 	st, err := s.Status(ctx)
-	return slices.ContainsFunc(st.Directories, func(d actors.DirectoryStatus) bool { return sameFolder(d.Path, folder) }), err
+	return slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return sameFolder(d.Path, folder) }), err
 }

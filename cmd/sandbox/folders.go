@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 )
 
@@ -123,7 +124,7 @@ func (a *app) labelled(name string) (config.Directory, bool, error) {
 }
 
 // directories checks the working folders and completes them.
-func (a *app) directories(search bool) ([]actors.Directory, error) {
+func (a *app) directories(search bool) ([]api.Directory, error) {
 	given, err := a.folders(search)
 	if err != nil {
 		return nil, err
@@ -131,18 +132,18 @@ func (a *app) directories(search bool) ([]actors.Directory, error) {
 	return a.validate(given)
 }
 
-func (a *app) validate(given []config.Directory) ([]actors.Directory, error) {
+func (a *app) validate(given []config.Directory) ([]api.Directory, error) {
 	undoDir := a.conf.Undo.Dir
 	if undoDir != "" && len(given) > 1 {
 		return nil, usageError{errors.New("--undo-dir goes with one working folder; several folders keep their logs in the default places")}
 	}
-	var dirs []actors.Directory
+	var dirs []api.Directory
 	for _, g := range given {
-		d, err := actors.ValidateDirectory(actors.Directory{Path: g.Path, Label: g.Label, ReadOnly: g.ReadOnly, UndoDir: undoDir}, "")
+		d, err := actors.ValidateDirectory(api.Directory{Path: g.Path, Label: g.Label, ReadOnly: g.ReadOnly, UndoDir: undoDir}, "")
 		if err != nil {
 			return nil, err
 		}
-		if g.Label != "" && slices.ContainsFunc(dirs, func(o actors.Directory) bool { return o.Label == g.Label }) {
+		if g.Label != "" && slices.ContainsFunc(dirs, func(o api.Directory) bool { return o.Label == g.Label }) {
 			return nil, usageError{fmt.Errorf("two working folders are labelled %q", g.Label)}
 		}
 		dirs = append(dirs, d)

@@ -3,7 +3,7 @@ package main
 import (
 	"path/filepath"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
@@ -12,7 +12,7 @@ import (
 
 // isolation returns the runtime for a value of --isolation and the working
 // folders. auto is the jail: "none" must be asked for.
-func (a *app) isolation(name string, dirs ...actors.Directory) (hypervisor.Runtime, error) {
+func (a *app) isolation(name string, dirs ...api.Directory) (hypervisor.Runtime, error) {
 	switch name {
 	case "none":
 		dir, err := runtimeDir()

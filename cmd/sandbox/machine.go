@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
 	"github.com/codeagent/sandbox/guest/image"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
@@ -14,7 +15,7 @@ import (
 
 // machine is the runtime of --isolation vm, for a session on these folders, or
 // on none to find out what works.
-func (a *app) machine(dirs ...actors.Directory) (*qemu.Runtime, error) {
+func (a *app) machine(dirs ...api.Directory) (*qemu.Runtime, error) {
 	vm := a.conf.VM
 	var disk qemu.Disk
 	if vm.Mode == "persistent" && len(dirs) > 0 {

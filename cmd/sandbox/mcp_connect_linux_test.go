@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
+	"github.com/codeagent/sandbox/tests/kit/screen"
 	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
 
@@ -26,7 +27,7 @@ type joined struct {
 func join(t *testing.T, socket string) *joined {
 	t.Helper()
 	j := &joined{}
-	cmd := helper(t, "sandbox", "mcp", "connect", socket)
+	cmd := screen.Helper(t, "sandbox", "mcp", "connect", socket)
 	cmd.Stderr = &j.err
 	in, err := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -69,7 +70,7 @@ func TestMCPConnect(t *testing.T) {
 	socket := filepath.Join(run, "m")
 	join(t, socket).fails(t, "no session is served on "+socket)
 
-	serve := helper(t, "sandbox", "serve", "--protocol", "stdio", "--mcp-socket", socket)
+	serve := screen.Helper(t, "sandbox", "serve", "--protocol", "stdio", "--mcp-socket", socket)
 	server := jsonl.Start(t, serve)
 	server.Must("hello", nil, nil)
 	for _, path := range []string{socket, mcp.TokenFile(socket)} {
@@ -78,7 +79,7 @@ func TestMCPConnect(t *testing.T) {
 		}
 	}
 	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).
-		Connect(t.Context(), &sdk.CommandTransport{Command: helper(t, "sandbox", "mcp", "connect", socket)}, nil)
+		Connect(t.Context(), &sdk.CommandTransport{Command: screen.Helper(t, "sandbox", "mcp", "connect", socket)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestMCPConnectKilled(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(run) })
 	socket := filepath.Join(run, "m")
-	serve := helper(t, "sandbox", "serve", "--protocol", "stdio", "--mcp-socket", socket)
+	serve := screen.Helper(t, "sandbox", "serve", "--protocol", "stdio", "--mcp-socket", socket)
 	server := jsonl.Start(t, serve)
 	server.Must("hello", nil, nil)
 	if err := serve.Process.Kill(); err != nil {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
@@ -12,7 +12,7 @@ import (
 // network is what commands may reach, if the runtime can see to that: only a
 // virtual machine has a network, the jail none, and without isolation it is the
 // host's.
-func (a *app) network() (n actors.Network, err error) {
+func (a *app) network() (n api.Network, err error) {
 	c := a.conf.Network
 	n.Mode = policy.Mode(c.Policy)
 	asked := a.conf.Origin("network.policy")[0]
@@ -30,5 +30,5 @@ func (a *app) network() (n actors.Network, err error) {
 	case len(a.keyFlags["allow-host"].Values) > 0:
 		return n, usageError{errors.New("--allow-host: only a virtual machine has a network; use --isolation vm with --network allowlist, or --network ask")}
 	}
-	return actors.Network{}, nil
+	return api.Network{}, nil
 }

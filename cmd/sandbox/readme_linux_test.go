@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/drive"
+	"github.com/codeagent/sandbox/tests/kit/screen"
 )
 
 // shownCommand is a command of a document with what the document says that it
@@ -118,18 +119,18 @@ func (s *tourShell) do(c shownCommand) string {
 	if s.background != nil {
 		script = strings.ReplaceAll(script, "$!", fmt.Sprint(s.background.Process.Pid))
 	}
-	cmd := helper(s.t, "sandbox")
+	cmd := screen.Helper(s.t, "sandbox")
 	cmd.Dir, cmd.Env = s.d.dir, append(cmd.Env, s.d.env...)
 	cmd.Path, cmd.Args = "/bin/bash", []string{"bash", "-c", script}
 	_, answer, asks := strings.Cut(c.output, "[y/N] ")
 	if asks {
-		screen := onScreen(s.t, cmd)
-		screen.expect("[y/N] ")
-		screen.send(answer[:1] + "\r")
+		user := screen.On(s.t, cmd)
+		user.Expect("[y/N] ")
+		user.Send(answer[:1] + "\r")
 		// What is before it, other tests look at; and what the command had time to
 		// say after it is its own affair.
-		screen.expect(answer[strings.LastIndex(strings.TrimSpace(answer), "\n")+1 : len(answer)-1])
-		s.status = screen.wait()
+		user.Expect(answer[strings.LastIndex(strings.TrimSpace(answer), "\n")+1 : len(answer)-1])
+		s.status = user.Wait()
 		return c.output
 	}
 	if line, ok := strings.CutSuffix(c.line, " &"); ok {

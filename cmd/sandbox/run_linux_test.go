@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/screen"
 )
 
 // desk is a user's place: a folder, a home, a state and a runtime directory.
@@ -46,7 +47,7 @@ func newDesk(t *testing.T) *desk {
 
 // sandbox is the program in the folder.
 func (d *desk) sandbox(args ...string) *exec.Cmd {
-	cmd := helper(d.t, "sandbox", args...)
+	cmd := screen.Helper(d.t, "sandbox", args...)
 	cmd.Dir = d.dir
 	cmd.Env = append(cmd.Env, d.env...)
 	return cmd
@@ -87,20 +88,20 @@ while :; do read k && break; done
 echo "$k" >key
 stty sane; printf '\033[?1049l'
 `)
-	s := onScreen(t, d.sandbox("run", "--", "sh", "editor"))
-	before := unixTermiosOfFresh(t)
-	s.expect("\x1b[?1049h")
-	s.expect("size 24 80 ")
-	s.expect("ready ")
-	s.resize(50, 132)
-	s.expect("50 132 ")
-	s.send("q\n")
-	s.expect("\x1b[?1049l")
-	s.expect("step 1: 1 path changed, undo with: sandbox undo")
-	if code := s.wait(); code != 0 {
-		t.Errorf("exit %d\n%s", code, s.text())
+	s := screen.On(t, d.sandbox("run", "--", "sh", "editor"))
+	before := screen.FreshModes(t)
+	s.Expect("\x1b[?1049h")
+	s.Expect("size 24 80 ")
+	s.Expect("ready ")
+	s.Resize(50, 132)
+	s.Expect("50 132 ")
+	s.Send("q\n")
+	s.Expect("\x1b[?1049l")
+	s.Expect("step 1: 1 path changed, undo with: sandbox undo")
+	if code := s.Wait(); code != 0 {
+		t.Errorf("exit %d\n%s", code, s.Text())
 	}
-	if m := s.modes(); m != before {
+	if m := s.Modes(); m != before {
 		t.Errorf("modes afterwards %+v, before %+v", m, before)
 	}
 	if !d.exists("key") {
@@ -114,36 +115,36 @@ stty sane; printf '\033[?1049l'
 
 func TestRunJobControlAndInterrupt(t *testing.T) {
 	d := newDesk(t)
-	s := onScreen(t, d.sandbox("run", "--", "bash", "--norc", "-i"))
-	s.send("PS1='> '; echo be''gin\r")
-	s.expect("begin")
-	s.send("sh -c 'echo be\"\"gun; read y; echo \"end $y\"'\r")
-	s.expect("begun\r\n")
-	s.send("\x1a")
-	s.expect("Stopped")
-	s.expect("end $y\"'\r\n")
-	s.send("fg\r")
-	s.expect("end $y\"'\r\n")
-	s.send("again\r")
-	s.expect("end again")
-	s.send("sh -c 'echo read\"\"ing; read y'\r")
-	s.expect("reading\r\n")
-	s.send("\x03")
-	s.expect("> ")
-	s.send("echo status $?\r")
-	s.expect("status 130")
-	s.send("exit 4\r")
-	if code := s.wait(); code != 4 {
+	s := screen.On(t, d.sandbox("run", "--", "bash", "--norc", "-i"))
+	s.Send("PS1='> '; echo be''gin\r")
+	s.Expect("begin")
+	s.Send("sh -c 'echo be\"\"gun; read y; echo \"end $y\"'\r")
+	s.Expect("begun\r\n")
+	s.Send("\x1a")
+	s.Expect("Stopped")
+	s.Expect("end $y\"'\r\n")
+	s.Send("fg\r")
+	s.Expect("end $y\"'\r\n")
+	s.Send("again\r")
+	s.Expect("end again")
+	s.Send("sh -c 'echo read\"\"ing; read y'\r")
+	s.Expect("reading\r\n")
+	s.Send("\x03")
+	s.Expect("> ")
+	s.Send("echo status $?\r")
+	s.Expect("status 130")
+	s.Send("exit 4\r")
+	if code := s.Wait(); code != 4 {
 		t.Errorf("exit %d, want 4", code)
 	}
 }
 
 func TestRunInterruptedByTheKeyboard(t *testing.T) {
 	d := newDesk(t)
-	s := onScreen(t, d.sandbox("run", "--", "sh", "-c", "echo x >made; echo ready; read y"))
-	s.expect("ready")
-	s.send("\x03")
-	if code := s.wait(); code != 130 {
+	s := screen.On(t, d.sandbox("run", "--", "sh", "-c", "echo x >made; echo ready; read y"))
+	s.Expect("ready")
+	s.Send("\x03")
+	if code := s.Wait(); code != 130 {
 		t.Errorf("exit %d, want 130", code)
 	}
 	d.must("undo")
@@ -155,11 +156,10 @@ func TestRunInterruptedByTheKeyboard(t *testing.T) {
 // The terminal goes away: the command ends, the session closes its step.
 func TestRunHangUp(t *testing.T) {
 	d := newDesk(t)
-	s := onScreen(t, d.sandbox("run", "--", "sh", "-c", "trap '' HUP; echo x >made; echo ready; while :; do read y; done"))
-	s.expect("ready")
-	s.slave.Close()
-	s.master.Close()
-	s.wait()
+	s := screen.On(t, d.sandbox("run", "--", "sh", "-c", "trap '' HUP; echo x >made; echo ready; while :; do read y; done"))
+	s.Expect("ready")
+	s.HangUp()
+	s.Wait()
 	if out := d.must("ps", "--json"); strings.TrimSpace(out) != "[]" {
 		t.Errorf("sessions left: %s", out)
 	}
@@ -179,17 +179,17 @@ func TestRunSafeguardOnTheScreen(t *testing.T) {
 			for _, f := range []string{"a", "b", "c"} {
 				d.write(f, f)
 			}
-			s := onScreen(t, d.sandbox("run", "--safeguard-deletes", "2", "--", "sh", "-c", "rm a b c; echo over"))
-			s.expect("[y/N] ")
+			s := screen.On(t, d.sandbox("run", "--safeguard-deletes", "2", "--", "sh", "-c", "rm a b c; echo over"))
+			s.Expect("[y/N] ")
 			if !d.exists("b") {
 				t.Error("deleted before it was allowed")
 			}
-			s.send(c.key)
-			s.wait()
+			s.Send(c.key)
+			s.Wait()
 			if gone := !d.exists("a") && !d.exists("b") && !d.exists("c"); gone != c.gone {
-				t.Errorf("deleted: %v, want %v\n%s", gone, c.gone, s.text())
+				t.Errorf("deleted: %v, want %v\n%s", gone, c.gone, s.Text())
 			}
-			if m := s.modes(); m.Lflag&unix.ICANON == 0 {
+			if m := s.Modes(); m.Lflag&unix.ICANON == 0 {
 				t.Error("the terminal was left raw")
 			}
 		})
@@ -203,11 +203,11 @@ func TestRunSafeguardAsksOnDevTTY(t *testing.T) {
 	cmd := d.sandbox("run", "--safeguard-deletes", "1", "--", "sh", "-c", "rm a; echo over")
 	shell := exec.Command("sh", append([]string{"-c", `"$@" | cat >piped; cat piped`, "sh"}, cmd.Args...)...)
 	shell.Dir, shell.Env = cmd.Dir, cmd.Env
-	s := onScreen(t, shell)
-	s.expect("[y/N] ")
-	s.send("y\r")
-	s.expect("over")
-	s.wait()
+	s := screen.On(t, shell)
+	s.Expect("[y/N] ")
+	s.Send("y\r")
+	s.Expect("over")
+	s.Wait()
 	if d.exists("a") {
 		t.Error("not deleted though it was allowed")
 	}
@@ -220,20 +220,20 @@ func TestRunInTheBackground(t *testing.T) {
 	cmd := d.sandbox()
 	shell := exec.Command("bash", "--norc", "-i")
 	shell.Dir, shell.Env = cmd.Dir, append(cmd.Env, "SB="+cmd.Path)
-	s := onScreen(t, shell)
-	s.send("PS1='> '; \"$SB\" run -- sh -c 'echo in\"\"side; >made; read y; echo \"got $y\"' &\r")
-	s.expect("inside\r")
-	s.send("echo fore\"\"ground\r")
-	s.expect("foreground\r\n")
-	s.send("fg\r")
-	s.expect("got $y\"'\r\n")
-	s.send("answer\r")
-	s.expect("got answer")
-	s.expect("1 path changed")
-	s.expect("> ")
-	s.send("stty -a | grep -o '[-]*icanon'; exit 3\r")
-	s.expect("\ricanon")
-	if code := s.wait(); code != 3 {
+	s := screen.On(t, shell)
+	s.Send("PS1='> '; \"$SB\" run -- sh -c 'echo in\"\"side; >made; read y; echo \"got $y\"' &\r")
+	s.Expect("inside\r")
+	s.Send("echo fore\"\"ground\r")
+	s.Expect("foreground\r\n")
+	s.Send("fg\r")
+	s.Expect("got $y\"'\r\n")
+	s.Send("answer\r")
+	s.Expect("got answer")
+	s.Expect("1 path changed")
+	s.Expect("> ")
+	s.Send("stty -a | grep -o '[-]*icanon'; exit 3\r")
+	s.Expect("\ricanon")
+	if code := s.Wait(); code != 3 {
 		t.Errorf("exit %d", code)
 	}
 }
@@ -244,11 +244,11 @@ func TestRunKeepsStderrApart(t *testing.T) {
 	cmd := d.sandbox("run", "--", "sh", "-c", "echo to-out; echo to-err >&2; read y; echo got $y")
 	shell := exec.Command("sh", append([]string{"-c", `"$@" 2>../errors`, "sh"}, cmd.Args...)...)
 	shell.Dir, shell.Env = cmd.Dir, cmd.Env
-	s := onScreen(t, shell)
-	s.expect("to-out")
-	s.send("x\r")
-	s.expect("got x")
-	s.wait()
+	s := screen.On(t, shell)
+	s.Expect("to-out")
+	s.Send("x\r")
+	s.Expect("got x")
+	s.Wait()
 	b, err := os.ReadFile(filepath.Join(d.dir, "..", "errors"))
 	if err != nil || string(b) != "to-err\n" {
 		t.Errorf("stderr %q, %v", b, err)
@@ -257,25 +257,25 @@ func TestRunKeepsStderrApart(t *testing.T) {
 
 func TestInspectWatch(t *testing.T) {
 	d := newDesk(t)
-	session := onScreen(t, d.sandbox("run", "--", "sh", "-c", "echo ready; read y"))
-	session.expect("ready")
-	s := onScreen(t, d.sandbox("inspect", "--watch"))
-	s.expect("interceptor")
-	s.expect("safeguard")
-	s.send("q")
-	if code := s.wait(); code != 0 {
-		t.Errorf("exit %d: %q", code, s.text())
+	session := screen.On(t, d.sandbox("run", "--", "sh", "-c", "echo ready; read y"))
+	session.Expect("ready")
+	s := screen.On(t, d.sandbox("inspect", "--watch"))
+	s.Expect("interceptor")
+	s.Expect("safeguard")
+	s.Send("q")
+	if code := s.Wait(); code != 0 {
+		t.Errorf("exit %d: %q", code, s.Text())
 	}
-	if m := s.modes(); m.Lflag&unix.ICANON == 0 {
+	if m := s.Modes(); m.Lflag&unix.ICANON == 0 {
 		t.Error("the terminal was left raw")
 	}
 
-	s = onScreen(t, d.sandbox("inspect", "--watch"))
-	s.expect("interceptor")
-	session.send("\r")
-	session.wait()
-	s.expect("the session has ended")
-	s.wait()
+	s = screen.On(t, d.sandbox("inspect", "--watch"))
+	s.Expect("interceptor")
+	session.Send("\r")
+	session.Wait()
+	s.Expect("the session has ended")
+	s.Wait()
 }
 
 // Everything on stdout parses; what is for people goes to stderr.

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/screen"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -125,7 +126,7 @@ func scriptLater(ts *testscript.TestScript, neg bool, args []string) {
 
 // until polls: what is waited for is another process's doing.
 func until(ts *testscript.TestScript, what string, done func() bool) {
-	for deadline := time.Now().Add(patience); !done(); {
+	for deadline := time.Now().Add(screen.Patience); !done(); {
 		if time.Now().After(deadline) {
 			ts.Fatalf("waited in vain for %s", what)
 		}

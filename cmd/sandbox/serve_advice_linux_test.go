@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/tests/kit/screen"
 )
 
 // TestAutoApprove: with "read-only" a command that only reads runs at once, and
@@ -99,7 +100,7 @@ func TestAutoApproveOverMCP(t *testing.T) {
 	if err := json.Unmarshal([]byte(got), &answer); err != nil || answer.Result.StructuredContent.Outcome != "pending_approval" {
 		t.Fatalf("%v: %s", err, got)
 	}
-	allow := helper(t, "sandbox", "approve", "sg_001")
+	allow := screen.Helper(t, "sandbox", "approve", "sg_001")
 	allow.Env = s.Env
 	if out, err := allow.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

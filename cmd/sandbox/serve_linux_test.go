@@ -14,9 +14,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/screen"
 )
 
 // served is a running 'sandbox serve'.
@@ -40,7 +41,7 @@ func serveProgram(t *testing.T, args ...string) *served {
 	t.Cleanup(func() { os.RemoveAll(run) })
 	home := t.TempDir()
 	s := &served{run: run, dir: t.TempDir()}
-	s.Cmd = helper(t, "sandbox", append([]string{"serve"}, args...)...)
+	s.Cmd = screen.Helper(t, "sandbox", append([]string{"serve"}, args...)...)
 	s.Dir = s.dir
 	s.Env = append(s.Env, "XDG_RUNTIME_DIR="+run, "HOME="+home, "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config")
 	s.Stderr = &s.log
@@ -130,7 +131,7 @@ func TestServeEndsInOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.end(t)
-			later := helper(t, "sandbox", "undo", "-C", s.dir)
+			later := screen.Helper(t, "sandbox", "undo", "-C", s.dir)
 			later.Env = s.Env
 			if out, err := later.CombinedOutput(); err != nil {
 				t.Errorf("%v: %s; the log:\n%s", err, out, &s.log)
@@ -228,10 +229,10 @@ func TestGuardedKeepsLocks(t *testing.T) {
 		}
 		return nil
 	}}
-	if err := g.ConfigureSafeguards(t.Context(), actors.Safeguards{}); err != nil {
+	if err := g.ConfigureSafeguards(t.Context(), api.Safeguards{}); err != nil {
 		t.Errorf("no change: %v", err)
 	}
-	if err := g.ConfigureSafeguards(t.Context(), actors.Safeguards{DeleteThreshold: 5}); !errors.Is(err, locked) || len(asked) != 1 || asked[0] != "safeguards.deletes" {
+	if err := g.ConfigureSafeguards(t.Context(), api.Safeguards{DeleteThreshold: 5}); !errors.Is(err, locked) || len(asked) != 1 || asked[0] != "safeguards.deletes" {
 		t.Errorf("%v, asked for %v", err, asked)
 	}
 	limits, _ := g.Limits(t.Context(), "")
@@ -242,11 +243,11 @@ func TestGuardedKeepsLocks(t *testing.T) {
 }
 
 // fakeLive has default settings and takes any.
-type fakeLive struct{ actors.Live }
+type fakeLive struct{ api.Live }
 
-func (fakeLive) Safeguards(context.Context) (actors.Safeguards, error) {
-	return actors.Safeguards{}, nil
+func (fakeLive) Safeguards(context.Context) (api.Safeguards, error) {
+	return api.Safeguards{}, nil
 }
-func (fakeLive) ConfigureSafeguards(context.Context, actors.Safeguards) error  { return nil }
+func (fakeLive) ConfigureSafeguards(context.Context, api.Safeguards) error     { return nil }
 func (fakeLive) Limits(context.Context, string) (undolog.Limits, error)        { return undolog.Limits{}, nil }
 func (fakeLive) ConfigureLimits(context.Context, string, undolog.Limits) error { return nil }

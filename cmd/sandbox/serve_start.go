@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 )
@@ -17,7 +17,7 @@ import (
 // start is session.start: the request over the flags over the files. What the
 // organisation has locked stays, and when folders were named on the command
 // line a request chooses among those.
-func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdio.Notice)) (actors.Live, error) {
+func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdio.Notice)) (api.Live, error) {
 	b := *s.a
 	b.conf = s.a.base.Clone()
 	folders, err := s.a.folders(false)
@@ -51,7 +51,7 @@ func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdi
 			return nil, refuse(err)
 		}
 	}
-	var cfg actors.Config
+	var cfg api.Config
 	dirs, err := b.validate(folders)
 	if err == nil {
 		cfg, err = b.sessionConfigFor(dirs)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -21,25 +22,25 @@ const lockPatience = 3 * time.Second
 
 // service finds who can answer for the working folder: the session that has it
 // open, or this process itself. Close it.
-func (a *app) service(ctx context.Context) (actors.Service, actors.Directory, error) {
+func (a *app) service(ctx context.Context) (api.Service, api.Directory, error) {
 	dirs, err := a.directories(true)
 	if err != nil {
-		return nil, actors.Directory{}, err
+		return nil, api.Directory{}, err
 	}
 	if len(dirs) != 1 {
-		return nil, actors.Directory{}, usageError{errors.New("name one --working-dir: histories are kept for each folder")}
+		return nil, api.Directory{}, usageError{errors.New("name one --working-dir: histories are kept for each folder")}
 	}
 	s, err := a.serviceOf(ctx, dirs[0])
 	return s, dirs[0], err
 }
 
 // serviceOf is service for one folder.
-func (a *app) serviceOf(ctx context.Context, dir actors.Directory) (actors.Service, error) {
-	cfg := a.config([]actors.Directory{dir})
+func (a *app) serviceOf(ctx context.Context, dir api.Directory) (api.Service, error) {
+	cfg := a.config([]api.Directory{dir})
 	for deadline := time.Now().Add(lockPatience); ; {
 		s, err := actors.Offline(ctx, cfg)
 		if err == nil {
-			if r, ok := s.(actors.Notifier); ok {
+			if r, ok := s.(api.Notifier); ok {
 				a.tellRecoveries(r)
 			}
 			return s, nil
@@ -68,14 +69,14 @@ func (a *app) serviceOf(ctx context.Context, dir actors.Directory) (actors.Servi
 
 // tellRecoveries says what opening the log has repaired, before anything else is
 // printed; and later, before Close returns, what there is to say then.
-func (a *app) tellRecoveries(r actors.Notifier) {
+func (a *app) tellRecoveries(r api.Notifier) {
 	var once sync.Once
 	opened := make(chan struct{})
-	r.Subscribe(func(e actors.Event) {
-		if e.Type == actors.EventRecovery && e.Recovery != nil {
+	r.Subscribe(func(e api.Event) {
+		if e.Type == api.EventRecovery && e.Recovery != nil {
 			fmt.Fprintln(a.stderr, format.Recovery(*e.Recovery))
 		}
-		if e.Type == actors.EventSessionState && e.Message == "active" {
+		if e.Type == api.EventSessionState && e.Message == "active" {
 			once.Do(func() { close(opened) })
 		}
 	})
@@ -86,7 +87,7 @@ func (a *app) tellRecoveries(r actors.Notifier) {
 }
 
 // withService runs f with the service for the working folder.
-func (a *app) withService(ctx context.Context, f func(actors.Service, actors.Directory) error) error {
+func (a *app) withService(ctx context.Context, f func(api.Service, api.Directory) error) error {
 	s, dir, err := a.service(ctx)
 	if err != nil {
 		return err
@@ -96,9 +97,9 @@ func (a *app) withService(ctx context.Context, f func(actors.Service, actors.Dir
 }
 
 // config is what the flags and the configuration say about a session.
-func (a *app) config(dirs []actors.Directory) actors.Config {
+func (a *app) config(dirs []api.Directory) api.Config {
 	u, s := a.conf.Undo, a.conf.Safeguards
-	return actors.Config{
+	return api.Config{
 		Directories: dirs,
 		Limits: undolog.Limits{
 			LogBytes: int64(u.MaxBytes), StepCount: u.MaxSteps, StepBytes: int64(u.MaxStepBytes),
@@ -108,7 +109,7 @@ func (a *app) config(dirs []actors.Directory) actors.Config {
 		Barriers:   undolog.BarrierPolicy(u.Barriers),
 		Durability: undolog.Durability(u.Durability),
 		Gitignore:  u.Gitignore,
-		Safeguards: actors.Safeguards{
+		Safeguards: api.Safeguards{
 			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver,
 			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
 		},

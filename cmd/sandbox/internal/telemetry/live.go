@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages/logctx"
@@ -22,7 +22,7 @@ import (
 // Live returns the session so that it is told of: a span for the session, one
 // below it for each call, and the metrics. Closing what is returned closes the
 // session. A nil Telemetry returns the session itself.
-func (t *Telemetry) Live(s actors.Live) actors.Live {
+func (t *Telemetry) Live(s api.Live) api.Live {
 	if t == nil {
 		return s
 	}
@@ -30,7 +30,7 @@ func (t *Telemetry) Live(s actors.Live) actors.Live {
 	l := &live{Live: s, t: t, steps: map[undolog.StepID]trace.Span{}, holds: map[string]time.Time{}}
 	l.ctx, l.span = t.tracer.Start(ctx, "session", trace.WithAttributes(attribute.String("sandbox.session", s.ID())))
 	if o, ok := s.(interface {
-		Observe(func(actors.Event)) func()
+		Observe(func(api.Event)) func()
 	}); ok {
 		l.unsubscribe = o.Observe(l.hear)
 	} else {
@@ -42,7 +42,7 @@ func (t *Telemetry) Live(s actors.Live) actors.Live {
 
 // live tells of what is asked of a session.
 type live struct {
-	actors.Live
+	api.Live
 	t           *Telemetry
 	ctx         context.Context // of the session's span
 	span        trace.Span
@@ -54,11 +54,11 @@ type live struct {
 	holds map[string]time.Time          // undecided safeguards
 }
 
-var _ actors.Live = (*live)(nil)
+var _ api.Live = (*live)(nil)
 
 // start begins the span of a call, below the caller's if it told its own, else
 // below the session's.
-func (l *live) start(ctx context.Context, name string, from actors.Origin, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
+func (l *live) start(ctx context.Context, name string, from api.Origin, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	f := logctx.From(ctx)
 	parent := trace.SpanContextFromContext(l.ctx)
 	if p := parseTraceparent(f.TraceParent); p.IsValid() {
@@ -92,8 +92,8 @@ func brief(err error) string {
 	return text
 }
 
-// Run implements [actors.Runner].
-func (l *live) Run(ctx context.Context, r actors.RunRequest) (actors.RunResult, error) {
+// Run implements [api.Runner].
+func (l *live) Run(ctx context.Context, r api.RunRequest) (api.RunResult, error) {
 	var program string
 	if len(r.Argv) > 0 {
 		program = filepath.Base(r.Argv[0]) // the arguments may hold secrets
@@ -128,84 +128,84 @@ func (l *live) Run(ctx context.Context, r actors.RunRequest) (actors.RunResult, 
 }
 
 // call runs f in a span.
-func call[T any](ctx context.Context, l *live, name string, from actors.Origin, f func(context.Context) (T, error), attrs ...attribute.KeyValue) (T, error) {
+func call[T any](ctx context.Context, l *live, name string, from api.Origin, f func(context.Context) (T, error), attrs ...attribute.KeyValue) (T, error) {
 	ctx, span := l.start(ctx, name, from, attrs...)
 	v, err := f(ctx)
 	end(span, err)
 	return v, err
 }
 
-// ReadFile implements [actors.Files].
-func (l *live) ReadFile(ctx context.Context, r actors.ReadFileRequest) (actors.FileContent, error) {
-	return call(ctx, l, "read_file", actors.Origin{}, func(ctx context.Context) (actors.FileContent, error) { return l.Live.ReadFile(ctx, r) })
+// ReadFile implements [api.Files].
+func (l *live) ReadFile(ctx context.Context, r api.ReadFileRequest) (api.FileContent, error) {
+	return call(ctx, l, "read_file", api.Origin{}, func(ctx context.Context) (api.FileContent, error) { return l.Live.ReadFile(ctx, r) })
 }
 
-// WriteFile implements [actors.Files].
-func (l *live) WriteFile(ctx context.Context, r actors.WriteFileRequest) (actors.WriteResult, error) {
-	return l.write(ctx, "write_file", r.Origin, func(ctx context.Context) (actors.WriteResult, error) { return l.Live.WriteFile(ctx, r) })
+// WriteFile implements [api.Files].
+func (l *live) WriteFile(ctx context.Context, r api.WriteFileRequest) (api.WriteResult, error) {
+	return l.write(ctx, "write_file", r.Origin, func(ctx context.Context) (api.WriteResult, error) { return l.Live.WriteFile(ctx, r) })
 }
 
-// EditFile implements [actors.Files].
-func (l *live) EditFile(ctx context.Context, r actors.EditFileRequest) (actors.WriteResult, error) {
-	return l.write(ctx, "edit_file", r.Origin, func(ctx context.Context) (actors.WriteResult, error) { return l.Live.EditFile(ctx, r) })
+// EditFile implements [api.Files].
+func (l *live) EditFile(ctx context.Context, r api.EditFileRequest) (api.WriteResult, error) {
+	return l.write(ctx, "edit_file", r.Origin, func(ctx context.Context) (api.WriteResult, error) { return l.Live.EditFile(ctx, r) })
 }
 
-func (l *live) write(ctx context.Context, name string, from actors.Origin, f func(context.Context) (actors.WriteResult, error)) (actors.WriteResult, error) {
+func (l *live) write(ctx context.Context, name string, from api.Origin, f func(context.Context) (api.WriteResult, error)) (api.WriteResult, error) {
 	ctx, span := l.start(ctx, name, from)
 	res, err := f(ctx)
 	end(span, err, attribute.Int64("sandbox.step_id", int64(res.Step)), attribute.Int64("sandbox.written_bytes", res.BytesWritten))
 	return res, err
 }
 
-// List implements [actors.Files].
-func (l *live) List(ctx context.Context, r actors.ListRequest) (actors.Listing, error) {
-	return call(ctx, l, "list", actors.Origin{}, func(ctx context.Context) (actors.Listing, error) { return l.Live.List(ctx, r) })
+// List implements [api.Files].
+func (l *live) List(ctx context.Context, r api.ListRequest) (api.Listing, error) {
+	return call(ctx, l, "list", api.Origin{}, func(ctx context.Context) (api.Listing, error) { return l.Live.List(ctx, r) })
 }
 
-// Glob implements [actors.Files].
-func (l *live) Glob(ctx context.Context, r actors.GlobRequest) (actors.GlobResult, error) {
-	return call(ctx, l, "glob", actors.Origin{}, func(ctx context.Context) (actors.GlobResult, error) { return l.Live.Glob(ctx, r) })
+// Glob implements [api.Files].
+func (l *live) Glob(ctx context.Context, r api.GlobRequest) (api.GlobResult, error) {
+	return call(ctx, l, "glob", api.Origin{}, func(ctx context.Context) (api.GlobResult, error) { return l.Live.Glob(ctx, r) })
 }
 
-// Grep implements [actors.Files].
-func (l *live) Grep(ctx context.Context, r actors.GrepRequest) (actors.GrepResult, error) {
-	return call(ctx, l, "grep", actors.Origin{}, func(ctx context.Context) (actors.GrepResult, error) { return l.Live.Grep(ctx, r) })
+// Grep implements [api.Files].
+func (l *live) Grep(ctx context.Context, r api.GrepRequest) (api.GrepResult, error) {
+	return call(ctx, l, "grep", api.Origin{}, func(ctx context.Context) (api.GrepResult, error) { return l.Live.Grep(ctx, r) })
 }
 
-// Diff implements [actors.Service].
-func (l *live) Diff(ctx context.Context, r actors.StepRequest, w io.Writer) error {
-	_, err := call(ctx, l, "diff", actors.Origin{}, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Live.Diff(ctx, r, w) })
+// Diff implements [api.Service].
+func (l *live) Diff(ctx context.Context, r api.StepRequest, w io.Writer) error {
+	_, err := call(ctx, l, "diff", api.Origin{}, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Live.Diff(ctx, r, w) })
 	return err
 }
 
-// GC implements [actors.Service].
-func (l *live) GC(ctx context.Context, r actors.GCRequest) (undolog.GCResult, error) {
-	return call(ctx, l, "gc", actors.Origin{}, func(ctx context.Context) (undolog.GCResult, error) { return l.Live.GC(ctx, r) })
+// GC implements [api.Service].
+func (l *live) GC(ctx context.Context, r api.GCRequest) (undolog.GCResult, error) {
+	return call(ctx, l, "gc", api.Origin{}, func(ctx context.Context) (undolog.GCResult, error) { return l.Live.GC(ctx, r) })
 }
 
-// Reset implements [actors.Manager].
+// Reset implements [api.Manager].
 func (l *live) Reset(ctx context.Context) error {
-	_, err := call(ctx, l, "reset", actors.Origin{}, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Live.Reset(ctx) })
+	_, err := call(ctx, l, "reset", api.Origin{}, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Live.Reset(ctx) })
 	return err
 }
 
-// Undo implements [actors.Service].
-func (l *live) Undo(ctx context.Context, r actors.UndoRequest) (actors.UndoResult, error) {
-	return l.apply(ctx, "undo", r.DryRun, func(ctx context.Context) (actors.UndoResult, error) { return l.Live.Undo(ctx, r) })
+// Undo implements [api.Service].
+func (l *live) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
+	return l.apply(ctx, "undo", r.DryRun, func(ctx context.Context) (api.UndoResult, error) { return l.Live.Undo(ctx, r) })
 }
 
-// Redo implements [actors.Service].
-func (l *live) Redo(ctx context.Context, r actors.UndoRequest) (actors.UndoResult, error) {
-	return l.apply(ctx, "redo", r.DryRun, func(ctx context.Context) (actors.UndoResult, error) { return l.Live.Redo(ctx, r) })
+// Redo implements [api.Service].
+func (l *live) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
+	return l.apply(ctx, "redo", r.DryRun, func(ctx context.Context) (api.UndoResult, error) { return l.Live.Redo(ctx, r) })
 }
 
-// Restore implements [actors.Service].
-func (l *live) Restore(ctx context.Context, r actors.RestoreRequest) (actors.UndoResult, error) {
-	return l.apply(ctx, "restore", r.DryRun, func(ctx context.Context) (actors.UndoResult, error) { return l.Live.Restore(ctx, r) })
+// Restore implements [api.Service].
+func (l *live) Restore(ctx context.Context, r api.RestoreRequest) (api.UndoResult, error) {
+	return l.apply(ctx, "restore", r.DryRun, func(ctx context.Context) (api.UndoResult, error) { return l.Live.Restore(ctx, r) })
 }
 
-func (l *live) apply(ctx context.Context, name string, dry bool, f func(context.Context) (actors.UndoResult, error)) (actors.UndoResult, error) {
-	ctx, span := l.start(ctx, name, actors.Origin{}, attribute.Bool("sandbox.dry_run", dry))
+func (l *live) apply(ctx context.Context, name string, dry bool, f func(context.Context) (api.UndoResult, error)) (api.UndoResult, error) {
+	ctx, span := l.start(ctx, name, api.Origin{}, attribute.Bool("sandbox.dry_run", dry))
 	res, err := f(ctx)
 	outcome := "completed"
 	if err != nil {

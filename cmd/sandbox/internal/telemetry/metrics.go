@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -72,7 +72,7 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 // collected. What those that have ended had counted stays in the totals.
 type sessions struct {
 	mu    sync.Mutex
-	open  map[actors.Live]struct{}
+	open  map[api.Live]struct{}
 	ended reading
 }
 
@@ -83,17 +83,17 @@ type reading struct {
 	held, inFlight, captures int64
 }
 
-func (s *sessions) add(l actors.Live) {
+func (s *sessions) add(l api.Live) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
-		s.open = map[actors.Live]struct{}{}
+		s.open = map[api.Live]struct{}{}
 	}
 	s.open[l] = struct{}{}
 }
 
 // remove is called when the session has ended; its tree can still be read.
-func (s *sessions) remove(l actors.Live) {
+func (s *sessions) remove(l api.Live) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, l)
@@ -126,7 +126,7 @@ func (r *reading) count(m *map[string]int64, kind string, n int64) {
 	(*m)[kind] += n
 }
 
-func (r *reading) add(n actors.TreeNode, kind string) {
+func (r *reading) add(n api.TreeNode, kind string) {
 	r.count(&r.mailbox, kind, int64(n.Mailbox))
 	r.count(&r.restarts, kind, int64(n.Restarts))
 	r.held += int64(n.Holds)
@@ -159,7 +159,7 @@ func (i *instruments) observe(m metric.Meter) error {
 	return err
 }
 
-func fact(n actors.TreeNode, key string) int64 {
+func fact(n api.TreeNode, key string) int64 {
 	v, err := strconv.ParseInt(n.Facts[key], 10, 64)
 	if err != nil {
 		return 0
@@ -169,19 +169,19 @@ func fact(n actors.TreeNode, key string) int64 {
 
 // hear turns the session's events into metrics, and into events of the spans
 // of steps.
-func (l *live) hear(e actors.Event) {
+func (l *live) hear(e api.Event) {
 	i, ctx := l.t.inst, l.ctx
 	switch e.Type {
-	case actors.EventStepCompleted:
+	case api.EventStepCompleted:
 		l.stepCompleted(e)
-	case actors.EventSafeguardTriggered:
+	case api.EventSafeguardTriggered:
 		if e.Pending != nil {
 			l.mu.Lock()
 			l.holds[e.Pending.ID] = e.At
 			l.mu.Unlock()
 			l.note(e, "safeguard triggered", attribute.String("kind", e.Pending.Kind))
 		}
-	case actors.EventSafeguardDecided:
+	case api.EventSafeguardDecided:
 		if e.Decision == nil {
 			return
 		}
@@ -199,17 +199,17 @@ func (l *live) hear(e actors.Event) {
 			i.holdTime.Record(ctx, e.At.Sub(since).Seconds(), by)
 		}
 		l.note(e, "safeguard decided", attribute.String("decision", word))
-	case actors.EventExternalModification:
+	case api.EventExternalModification:
 		i.external.Add(ctx, int64(max(e.AffectedCount, 1)))
-	case actors.EventRecovery:
+	case api.EventRecovery:
 		i.recoveries.Add(ctx, 1)
 		l.span.AddEvent("recovery", trace.WithTimestamp(e.At))
-	case actors.EventWarning, actors.EventError:
+	case api.EventWarning, api.EventError:
 		i.problems.Add(ctx, 1, metric.WithAttributes(attribute.String("type", string(e.Type))))
 	}
 }
 
-func (l *live) stepCompleted(e actors.Event) {
+func (l *live) stepCompleted(e api.Event) {
 	i, ctx := l.t.inst, l.ctx
 	kind := "command"
 	if e.Step < 0 {
@@ -253,7 +253,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 // note adds an event to the span of the step, or of the session.
-func (l *live) note(e actors.Event, name string, attrs ...attribute.KeyValue) {
+func (l *live) note(e api.Event, name string, attrs ...attribute.KeyValue) {
 	l.mu.Lock()
 	span := l.steps[e.Step]
 	l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
@@ -80,21 +80,21 @@ func TestTraceparent(t *testing.T) {
 
 // fake is a session that answers what the tests need.
 type fake struct {
-	actors.Live
-	hear func(actors.Event)
+	api.Live
+	hear func(api.Event)
 	ctx  context.Context
 	err  error
-	tree actors.Tree
+	tree api.Tree
 }
 
-func (f *fake) ID() string                                               { return "s" }
-func (f *fake) Observe(h func(actors.Event)) func()                      { f.hear = h; return func() {} }
-func (f *fake) Subscribe(func(actors.Event), ...actors.EventType) func() { return func() {} }
-func (f *fake) Inspect(context.Context) (actors.Tree, error)             { return f.tree, nil }
-func (f *fake) Close(context.Context) error                              { return nil }
-func (f *fake) Undo(ctx context.Context, _ actors.UndoRequest) (actors.UndoResult, error) {
+func (f *fake) ID() string                                         { return "s" }
+func (f *fake) Observe(h func(api.Event)) func()                   { f.hear = h; return func() {} }
+func (f *fake) Subscribe(func(api.Event), ...api.EventType) func() { return func() {} }
+func (f *fake) Inspect(context.Context) (api.Tree, error)          { return f.tree, nil }
+func (f *fake) Close(context.Context) error                        { return nil }
+func (f *fake) Undo(ctx context.Context, _ api.UndoRequest) (api.UndoResult, error) {
 	f.ctx = ctx
-	return actors.UndoResult{Took: time.Second, PathCount: 3}, f.err
+	return api.UndoResult{Took: time.Second, PathCount: 3}, f.err
 }
 
 func TestOffIsTheSessionItself(t *testing.T) {
@@ -103,7 +103,7 @@ func TestOffIsTheSessionItself(t *testing.T) {
 		t.Fatalf("%v, %v", tel, err)
 	}
 	f := &fake{}
-	if tel.Live(f) != actors.Live(f) || f.hear != nil || tel.Shutdown(t.Context()) != nil {
+	if tel.Live(f) != api.Live(f) || f.hear != nil || tel.Shutdown(t.Context()) != nil {
 		t.Error("something is in between")
 	}
 }
@@ -126,25 +126,25 @@ func TestCallsAndEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{tree: actors.Tree{Root: actors.TreeNode{Children: []actors.TreeNode{
+	f := &fake{tree: api.Tree{Root: api.TreeNode{Children: []api.TreeNode{
 		{Name: "0", Mailbox: 2, Restarts: 3, Holds: 4, Facts: map[string]string{"in_flight": "5", "captures": "6"}},
 	}}}}
 	live := tel.Live(f)
 	ctx := logctx.With(t.Context(), logctx.Fields{RequestID: "r-1", TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
-	if _, err := live.Undo(ctx, actors.UndoRequest{}); err != nil {
+	if _, err := live.Undo(ctx, api.UndoRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if logctx.From(f.ctx).RequestID != "r-1" {
 		t.Error("the context is lost")
 	}
 	f.err = errors.New("barrier in the way")
-	_, _ = live.Undo(t.Context(), actors.UndoRequest{})
+	_, _ = live.Undo(t.Context(), api.UndoRequest{})
 	at := time.Unix(100, 0)
-	f.hear(actors.Event{Type: actors.EventSafeguardTriggered, At: at, Pending: &actors.Pending{ID: "g", Kind: "delete_threshold"}})
-	f.hear(actors.Event{Type: actors.EventSafeguardDecided, At: at.Add(3 * time.Second), Decision: &actors.DecideRequest{ID: "g", By: "somebody odd"}})
-	f.hear(actors.Event{Type: actors.EventStepCompleted, Step: -1, Outcome: "completed", Last: true, Entry: &undolog.Entry{Type: undolog.TypeAmbient, StartedAt: at, EndedAt: at.Add(time.Second), StoredBytes: 77}})
-	f.hear(actors.Event{Type: actors.EventRecovery, At: at})
-	f.hear(actors.Event{Type: actors.EventWarning})
+	f.hear(api.Event{Type: api.EventSafeguardTriggered, At: at, Pending: &api.Pending{ID: "g", Kind: "delete_threshold"}})
+	f.hear(api.Event{Type: api.EventSafeguardDecided, At: at.Add(3 * time.Second), Decision: &api.DecideRequest{ID: "g", By: "somebody odd"}})
+	f.hear(api.Event{Type: api.EventStepCompleted, Step: -1, Outcome: "completed", Last: true, Entry: &undolog.Entry{Type: undolog.TypeAmbient, StartedAt: at, EndedAt: at.Add(time.Second), StoredBytes: 77}})
+	f.hear(api.Event{Type: api.EventRecovery, At: at})
+	f.hear(api.Event{Type: api.EventWarning})
 	if err := live.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
-// examine looks at everything that matters, without changing anything.
-func (a *app) examine(ctx context.Context) []finding {
-	return []finding{
+// Examine looks at everything that matters, without changing anything.
+func Examine(ctx context.Context, h Host) []Finding {
+	return []Finding{
 		kernelFinding(), userNamespaceFinding(ctx), fuseFinding(), fuseFeatures(), seccompFinding(), landlockFinding(),
-		cgroupFinding(), a.kvmFinding(ctx), a.jailFinding(ctx), a.machineFinding(ctx), a.folderFinding(),
+		cgroupFinding(), h.kvmFinding(ctx), h.jailFinding(ctx), h.machineFinding(ctx), h.folderFinding(),
 	}
 }
 
@@ -34,11 +34,11 @@ func readText(path string) string {
 }
 
 // kernelFinding asks for 5.12, the first with mount_setattr.
-func kernelFinding() finding {
-	f := finding{Name: "kernel", State: "ok"}
+func kernelFinding() Finding {
+	f := Finding{Name: "kernel", State: "ok"}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return finding{Name: "kernel", State: "fail", Detail: err.Error()}
+		return Finding{Name: "kernel", State: "fail", Detail: err.Error()}
 	}
 	f.Detail = "Linux " + unix.ByteSliceToString(u.Release[:])
 	var major, minor int
@@ -50,8 +50,8 @@ func kernelFinding() finding {
 }
 
 // userNamespaceFinding really makes one: the switches that forbid it are many.
-func userNamespaceFinding(ctx context.Context) finding {
-	f := finding{Name: "user namespaces", State: "ok", Detail: "can be made"}
+func userNamespaceFinding(ctx context.Context) Finding {
+	f := Finding{Name: "user namespaces", State: "ok", Detail: "can be made"}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", "version")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
@@ -71,8 +71,8 @@ func userNamespaceFinding(ctx context.Context) finding {
 	return f
 }
 
-func fuseFinding() finding {
-	f := finding{Name: "/dev/fuse", State: "ok", Detail: "can be opened"}
+func fuseFinding() Finding {
+	f := Finding{Name: "/dev/fuse", State: "ok", Detail: "can be opened"}
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
 		unix.Close(fd)
@@ -88,8 +88,8 @@ func fuseFinding() finding {
 	return f
 }
 
-func fuseFeatures() finding {
-	f := finding{Name: "FUSE features", State: "ok"}
+func fuseFeatures() Finding {
+	f := Finding{Name: "FUSE features", State: "ok"}
 	var parts []string
 	switch readText("/sys/module/fuse/parameters/enable_uring") {
 	case "":
@@ -106,25 +106,25 @@ func fuseFeatures() finding {
 	return f
 }
 
-func seccompFinding() finding {
+func seccompFinding() Finding {
 	if actions := readText("/proc/sys/kernel/seccomp/actions_avail"); actions != "" {
-		return finding{Name: "seccomp", State: "ok", Detail: actions}
+		return Finding{Name: "seccomp", State: "ok", Detail: actions}
 	}
-	return finding{Name: "seccomp", State: "fail", Detail: "not in this kernel", Advice: "a kernel with CONFIG_SECCOMP_FILTER is needed"}
+	return Finding{Name: "seccomp", State: "fail", Detail: "not in this kernel", Advice: "a kernel with CONFIG_SECCOMP_FILTER is needed"}
 }
 
-func landlockFinding() finding {
+func landlockFinding() Finding {
 	const versionFlag = 1
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, versionFlag)
 	if errno != 0 {
-		return finding{Name: "Landlock", State: "warn", Detail: "not available: " + errno.Error()}
+		return Finding{Name: "Landlock", State: "warn", Detail: "not available: " + errno.Error()}
 	}
-	return finding{Name: "Landlock", State: "ok", Detail: fmt.Sprintf("ABI %d", abi)}
+	return Finding{Name: "Landlock", State: "ok", Detail: fmt.Sprintf("ABI %d", abi)}
 }
 
-func cgroupFinding() finding {
+func cgroupFinding() Finding {
 	var st unix.Statfs_t
-	f := finding{Name: "cgroups", State: "warn"}
+	f := Finding{Name: "cgroups", State: "warn"}
 	if err := unix.Statfs("/sys/fs/cgroup", &st); err != nil {
 		f.Detail = "none: " + err.Error()
 		return f
@@ -143,9 +143,9 @@ func cgroupFinding() finding {
 
 // kvmFinding tells whether machines are accelerated: QEMU has to start one, to
 // be sure. Without QEMU only the device can be looked at.
-func (a *app) kvmFinding(ctx context.Context) finding {
+func (h Host) kvmFinding(ctx context.Context) Finding {
 	accel, why, err := "", error(nil), error(nil)
-	rt, err := a.machine()
+	rt, err := h.Machine()
 	if err == nil {
 		accel, why, err = rt.Acceleration(ctx)
 	}
@@ -153,36 +153,36 @@ func (a *app) kvmFinding(ctx context.Context) finding {
 	case err != nil:
 		fd, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return finding{Name: "KVM", State: "warn", Detail: err.Error() + " (the jail does not need it)"}
+			return Finding{Name: "KVM", State: "warn", Detail: err.Error() + " (the jail does not need it)"}
 		}
 		unix.Close(fd)
-		return finding{Name: "KVM", State: "ok", Detail: "can be opened (the jail does not need it)"}
+		return Finding{Name: "KVM", State: "ok", Detail: "can be opened (the jail does not need it)"}
 	case accel == "kvm":
-		return finding{Name: "KVM", State: "ok", Detail: "works: virtual machines are accelerated"}
+		return Finding{Name: "KVM", State: "ok", Detail: "works: virtual machines are accelerated"}
 	case why == nil:
-		return finding{Name: "KVM", State: "warn", Detail: "not used: vm.acceleration is tcg"}
+		return Finding{Name: "KVM", State: "warn", Detail: "not used: vm.acceleration is tcg"}
 	}
 	detail, advice, _ := strings.Cut(strings.TrimPrefix(why.Error(), "no KVM: "), "; ")
-	return finding{Name: "KVM", State: "warn", Detail: detail + ": virtual machines are emulated, which is slow", Advice: advice}
+	return Finding{Name: "KVM", State: "warn", Detail: detail + ": virtual machines are emulated, which is slow", Advice: advice}
 }
 
 // machineFinding says whether --isolation vm works. The jail is the default: a
 // machine that cannot be started is no failure.
-func (a *app) machineFinding(ctx context.Context) finding {
-	rt, err := a.machine()
+func (h Host) machineFinding(ctx context.Context) Finding {
+	rt, err := h.Machine()
 	if err == nil {
 		err = rt.Probe(ctx)
 	}
 	if err != nil {
 		detail, advice, _ := strings.Cut(strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error()), "; ")
-		return finding{Name: "virtual machine", State: "warn", Detail: detail, Advice: advice}
+		return Finding{Name: "virtual machine", State: "warn", Detail: detail, Advice: advice}
 	}
-	return finding{Name: "virtual machine", State: "ok", Detail: "can be started (--isolation vm)"}
+	return Finding{Name: "virtual machine", State: "ok", Detail: "can be started (--isolation vm)"}
 }
 
-func (a *app) jailFinding(ctx context.Context) finding {
-	f := finding{Name: "jail", State: "ok", Detail: "can be started"}
-	rt, err := a.isolation("jail")
+func (h Host) jailFinding(ctx context.Context) Finding {
+	f := Finding{Name: "jail", State: "ok", Detail: "can be started"}
+	rt, err := h.Jail()
 	if err == nil {
 		err = rt.Probe(ctx)
 	}
@@ -193,19 +193,18 @@ func (a *app) jailFinding(ctx context.Context) finding {
 }
 
 // folderFinding says where this folder's log would be.
-func (a *app) folderFinding() finding {
-	f := finding{Name: "this folder", State: "ok"}
-	dirs, err := a.directories(false)
+func (h Host) folderFinding() Finding {
+	f := Finding{Name: "this folder", State: "ok"}
+	folder, undoDir, err := h.Folder()
 	if err != nil {
-		return finding{Name: f.Name, State: "warn", Detail: err.Error()}
+		return Finding{Name: f.Name, State: "warn", Detail: err.Error()}
 	}
-	d := dirs[0]
-	f.Detail = "undo log in " + format.Shown(d.UndoDir)
-	var folder, store unix.Stat_t
-	if err := unix.Stat(d.Path, &folder); err != nil {
-		return finding{Name: f.Name, State: "warn", Detail: err.Error()}
+	f.Detail = "undo log in " + format.Shown(undoDir)
+	var at, store unix.Stat_t
+	if err := unix.Stat(folder, &at); err != nil {
+		return Finding{Name: f.Name, State: "warn", Detail: err.Error()}
 	}
-	if err := unix.Stat(existingParent(d.UndoDir), &store); err == nil && store.Dev != folder.Dev {
+	if err := unix.Stat(existingParent(undoDir), &store); err == nil && store.Dev != at.Dev {
 		f.State = "warn"
 		f.Detail += ", on another file system"
 		f.Advice = "removed files are copied instead of renamed; choose an --undo-dir on the folder's own file system"

@@ -1,15 +1,15 @@
 //go:build !linux
 
-package main
+package doctor
 
 import (
 	"context"
 	"runtime"
 )
 
-// examine has one thing to say where no runtime exists yet.
-func (a *app) examine(context.Context) []finding {
-	return []finding{{
+// Examine has one thing to say where no runtime exists yet.
+func Examine(context.Context, Host) []Finding {
+	return []Finding{{
 		Name: "platform", State: "fail", Detail: "commands cannot run on " + runtime.GOOS + " yet",
 		Advice: "history, show, diff, undo and redo work",
 	}}

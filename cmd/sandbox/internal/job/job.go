@@ -1,32 +1,35 @@
-package main
+package job
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/terminal"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
-// job is the command in front of the user: it moves signals, terminal bytes
-// and decisions between the user and the session.
-type job struct {
-	a       *app
-	cfg     actors.Config
+// Job is the command in front of the user: it moves signals, terminal bytes
+// and decisions between the user and the session. Its methods are safe for
+// concurrent use.
+type Job struct {
+	stderr  *os.File
+	log     *slog.Logger
 	signals chan os.Signal
-	asks    chan actors.Pending
+	asks    chan api.Pending
 
 	mu      sync.Mutex
 	process hypervisor.Process       // nil before the command runs
-	term    *terminal                // nil without a pseudo-terminal
+	term    *terminal.Relay          // nil without a pseudo-terminal
 	decided map[string]chan struct{} // closed when the safeguard has been decided
 	refusal map[string]bool          // by the network, that were noted
 	notes   []string                 // printed at the end, so as not to disturb a full-screen program
@@ -34,33 +37,39 @@ type job struct {
 	early   int                      // a signal for the command that came before it
 }
 
-func newJob(a *app, cfg actors.Config) *job {
-	j := &job{
-		a: a, cfg: cfg,
+// New returns a job on the user's files, and begins to catch signals. Close it.
+// The logger must not be nil.
+func New(stdin, stdout, stderr *os.File, log *slog.Logger) *Job {
+	j := &Job{
+		stderr: stderr, log: log,
 		signals: make(chan os.Signal, 16),
-		asks:    make(chan actors.Pending, 64),
+		asks:    make(chan api.Pending, 64),
 		decided: map[string]chan struct{}{}, refusal: map[string]bool{},
-		term: newTerminal(a.stdin, a.stdout, a.stderr),
+		term: terminal.NewRelay(stdin, stdout, stderr),
 	}
-	signal.Notify(j.signals, jobSignals...)
+	signal.Notify(j.signals, handled...)
 	return j
 }
 
-func (j *job) stopSignals() {
+// Close ends HandleSignals: signals do again what they do by default.
+func (j *Job) Close() {
 	signal.Stop(j.signals)
 	close(j.signals)
 }
 
-// tty asks for a pseudo-terminal if all three of the user's files are terminals.
-func (j *job) tty() *hypervisor.TTY {
+// TTY is the pseudo-terminal to ask for, if all three of the user's files are
+// terminals; else nil.
+func (j *Job) TTY() *hypervisor.TTY {
 	if j.term == nil {
 		return nil
 	}
-	rows, cols := j.term.size()
+	rows, cols := j.term.Size()
 	return &hypervisor.TTY{Rows: rows, Cols: cols, Term: os.Getenv("TERM")}
 }
 
-func (j *job) started(_ undolog.StepID, p hypervisor.Process) {
+// Started tells that the command runs, as the step. It moves the terminal's bytes
+// from then on.
+func (j *Job) Started(_ undolog.StepID, p hypervisor.Process) {
 	j.mu.Lock()
 	j.process = p
 	early := j.early
@@ -71,56 +80,56 @@ func (j *job) started(_ undolog.StepID, p hypervisor.Process) {
 	if j.term == nil {
 		return
 	}
-	if err := j.term.start(p); err != nil {
-		j.note("sandbox: terminal: " + err.Error())
+	if err := j.term.Start(p); err != nil {
+		j.Note("sandbox: terminal: " + err.Error())
 	}
 }
 
-func (j *job) forward(sig int) {
+func (j *Job) forward(sig int) {
 	if err := j.running().Signal(sig); err != nil {
-		j.a.log.Debug("signal not delivered", "component", "cli", "signal", sig, "error", err)
+		j.log.Debug("signal not delivered", "component", "cli", "signal", sig, "error", err)
 	}
 }
 
-func (j *job) running() hypervisor.Process {
+func (j *Job) running() hypervisor.Process {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.process
 }
 
-// leaveTerminal gives the user's terminal back as it was. It may be called
+// LeaveTerminal gives the user's terminal back as it was. It may be called
 // more than once.
-func (j *job) leaveTerminal() {
+func (j *Job) LeaveTerminal() {
 	if j.term != nil {
-		j.term.stop()
+		j.term.Stop()
 	}
 }
 
-// note keeps a line for the end, or prints it where it disturbs nobody.
-func (j *job) note(line string) {
+// Note keeps a line for the end, or prints it where it disturbs nobody.
+func (j *Job) Note(line string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.term == nil {
-		fmt.Fprintln(j.a.stderr, line)
+		fmt.Fprintln(j.stderr, line)
 		return
 	}
 	j.notes = append(j.notes, line)
 }
 
-// remarks prints what was kept for the end.
-func (j *job) remarks() {
+// Remarks prints what was kept for the end.
+func (j *Job) Remarks() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, n := range j.notes {
-		fmt.Fprintln(j.a.stderr, n)
+		fmt.Fprintln(j.stderr, n)
 	}
 	j.notes = nil
 }
 
-// event hears what happens in the session. It must not block.
-func (j *job) event(e actors.Event) {
+// Event hears what happens in the session. It must not block.
+func (j *Job) Event(e api.Event) {
 	switch e.Type {
-	case actors.EventSafeguardTriggered:
+	case api.EventSafeguardTriggered:
 		if e.Pending != nil {
 			j.decisionOf(e.Pending.ID)
 			select {
@@ -128,21 +137,21 @@ func (j *job) event(e actors.Event) {
 			default: // its deadline denies it
 			}
 		}
-	case actors.EventSafeguardDecided:
+	case api.EventSafeguardDecided:
 		if e.Decision != nil {
 			j.noteDecision(e.Decision.ID)
 		}
-	case actors.EventRecovery:
+	case api.EventRecovery:
 		if r := e.Recovery; r != nil {
-			j.note(format.Recovery(*r))
+			j.Note(format.Recovery(*r))
 		}
-	case actors.EventNetwork:
+	case api.EventNetwork:
 		if e.Network != nil && e.Network.Action == policy.Deny {
 			j.refused(*e.Network)
 		}
-	case actors.EventWarning, actors.EventError, actors.EventExternalModification:
+	case api.EventWarning, api.EventError, api.EventExternalModification:
 		if e.Message != "" {
-			j.note("sandbox: " + e.Message)
+			j.Note("sandbox: " + e.Message)
 		}
 	}
 }
@@ -152,7 +161,7 @@ const refusals = 10
 
 // refused says once what the network's policy has refused: inside, it looks like
 // a network that is out of order.
-func (j *job) refused(e policy.Event) {
+func (j *Job) refused(e policy.Event) {
 	what := "the name " + e.Domain
 	if e.Protocol != policy.DNS {
 		what = string(e.Protocol) + " " + e.Target.String()
@@ -171,14 +180,14 @@ func (j *job) refused(e policy.Event) {
 	switch {
 	case known:
 	case n == refusals:
-		j.note("sandbox: network: more was refused; --log-level info says what")
+		j.Note("sandbox: network: more was refused; --log-level info says what")
 	default:
-		j.note(line)
+		j.Note(line)
 	}
 }
 
 // decisionOf returns the channel that is closed by the safeguard's decision.
-func (j *job) decisionOf(id string) chan struct{} {
+func (j *Job) decisionOf(id string) chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	c, ok := j.decided[id]
@@ -189,7 +198,7 @@ func (j *job) decisionOf(id string) chan struct{} {
 	return c
 }
 
-func (j *job) noteDecision(id string) {
+func (j *Job) noteDecision(id string) {
 	c := j.decisionOf(id)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -200,9 +209,9 @@ func (j *job) noteDecision(id string) {
 	}
 }
 
-// decide brings safeguards before the user, one after the other, until ctx
+// Decide brings safeguards before the user, one after the other, until ctx
 // ends.
-func (j *job) decide(ctx context.Context, s actors.Service) {
+func (j *Job) Decide(ctx context.Context, s api.Service) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -212,9 +221,9 @@ func (j *job) decide(ctx context.Context, s actors.Service) {
 			if !answered {
 				continue
 			}
-			err := s.Decide(ctx, actors.DecideRequest{ID: p.ID, Allow: allow, By: "terminal"})
+			err := s.Decide(ctx, api.DecideRequest{ID: p.ID, Allow: allow, By: "terminal"})
 			if err != nil && !errors.Is(err, context.Canceled) {
-				j.note("sandbox: " + err.Error())
+				j.Note("sandbox: " + err.Error())
 			}
 		}
 	}
@@ -222,21 +231,21 @@ func (j *job) decide(ctx context.Context, s actors.Service) {
 
 // ask asks on the terminal. answered is false if there is none, or if the
 // decision came from elsewhere or was no longer needed.
-func (j *job) ask(ctx context.Context, p actors.Pending) (allow, answered bool) {
+func (j *Job) ask(ctx context.Context, p api.Pending) (allow, answered bool) {
 	question := safeguardText(p)
 	gone, stop := merged(ctx, j.decisionOf(p.ID))
 	defer stop()
-	if j.term != nil && j.term.foreground() {
-		return j.term.ask(question, gone, p.Deadline)
+	if j.term != nil && j.term.Foreground() {
+		return j.term.Ask(question, gone, p.Deadline)
 	}
-	tty, err := openPromptTerminal()
+	tty, err := terminal.OpenPrompt()
 	if err != nil {
-		fmt.Fprintf(j.a.stderr, "sandbox: %s\n  allow: sandbox approve %s\n  refuse: sandbox deny %s\n  refused at %s without a decision\n",
+		fmt.Fprintf(j.stderr, "sandbox: %s\n  allow: sandbox approve %s\n  refuse: sandbox deny %s\n  refused at %s without a decision\n",
 			question, p.ID, p.ID, p.Deadline.Local().Format(time.TimeOnly))
 		return false, false
 	}
 	defer tty.Close()
-	return promptOn(tty, question, gone, p.Deadline)
+	return terminal.PromptOn(tty, question, gone, p.Deadline)
 }
 
 // merged is a channel that is closed when ctx ends or c is closed.
@@ -252,7 +261,7 @@ func merged(ctx context.Context, c <-chan struct{}) (<-chan struct{}, func()) {
 	return both.Done(), cancel
 }
 
-func safeguardText(p actors.Pending) string {
+func safeguardText(p api.Pending) string {
 	text := p.Message
 	for i, path := range p.SamplePaths {
 		if i == 5 {

@@ -1,8 +1,9 @@
-package main
+package job
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/tests/kit/screen"
 )
 
 // localProcess is a command on a pseudo-terminal, without any isolation: the
@@ -30,7 +31,7 @@ func (p *localProcess) Signal(sig int) error {
 	return unix.Kill(-p.cmd.Process.Pid, unix.Signal(sig))
 }
 func (p *localProcess) Resize(rows, cols uint16) error {
-	return setSize(p.master, rows, cols)
+	return screen.SetSize(p.master, rows, cols)
 }
 func (p *localProcess) Cancel(time.Duration) error { return p.Signal(int(unix.SIGKILL)) }
 func (p *localProcess) Wait(context.Context) (hypervisor.ExitStatus, error) {
@@ -44,11 +45,11 @@ func (p *localProcess) Wait(context.Context) (hypervisor.ExitStatus, error) {
 
 // decisions is a session of which only Decide is there.
 type decisions struct {
-	actors.Service
-	made chan actors.DecideRequest
+	api.Service
+	made chan api.DecideRequest
 }
 
-func (d decisions) Decide(_ context.Context, r actors.DecideRequest) error {
+func (d decisions) Decide(_ context.Context, r api.DecideRequest) error {
 	d.made <- r
 	return nil
 }
@@ -56,20 +57,18 @@ func (d decisions) Decide(_ context.Context, r actors.DecideRequest) error {
 // terminalHelper is what 'sandbox run' does with the terminal, around a local
 // process.
 func terminalHelper(argv []string) int {
-	log, _ := logging.New(os.Stderr, "", "")
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, log: log}
-	j := newJob(a, actors.Config{})
-	defer j.stopSignals()
+	j := New(os.Stdin, os.Stdout, os.Stderr, slog.New(slog.DiscardHandler))
+	defer j.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	cancelled := make(chan struct{})
-	go j.handleSignals(func() { close(cancelled) })
-	tty := j.tty()
+	go j.HandleSignals(func() { close(cancelled) })
+	tty := j.TTY()
 	if tty == nil {
 		fmt.Fprintln(os.Stderr, "no terminal")
 		return 125
 	}
-	master, slave, err := openPTY()
+	master, slave, err := screen.OpenPTY()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 125
@@ -83,13 +82,13 @@ func terminalHelper(argv []string) int {
 		return 127
 	}
 	slave.Close()
-	session := decisions{made: make(chan actors.DecideRequest, 1)}
-	go j.decide(ctx, session)
+	session := decisions{made: make(chan api.DecideRequest, 1)}
+	go j.Decide(ctx, session)
 	decided := make(chan struct{})
 	go func() {
 		defer close(decided)
 		r := <-session.made
-		j.note(fmt.Sprintf("decision: %s %v by %s", r.ID, r.Allow, r.By))
+		j.Note(fmt.Sprintf("decision: %s %v by %s", r.ID, r.Allow, r.By))
 	}()
 	go func() {
 		<-cancelled
@@ -98,96 +97,81 @@ func terminalHelper(argv []string) int {
 	if fifo := os.Getenv("SAFEGUARD_WHEN"); fifo != "" {
 		go func() {
 			_, _ = os.ReadFile(fifo) // the command says when
-			j.event(actors.Event{Type: actors.EventSafeguardTriggered, Pending: &actors.Pending{
+			j.Event(api.Event{Type: api.EventSafeguardTriggered, Pending: &api.Pending{
 				ID: "sg-1", Step: 7, Message: "delete 3 files", Count: 3, SamplePaths: []string{"a", "b\x1b[2J"},
-				Deadline: time.Now().Add(patience),
+				Deadline: time.Now().Add(screen.Patience),
 			}})
 			if os.Getenv("DECIDED_ELSEWHERE") != "" {
-				j.event(actors.Event{Type: actors.EventSafeguardDecided, Decision: &actors.DecideRequest{ID: "sg-1"}})
+				j.Event(api.Event{Type: api.EventSafeguardDecided, Decision: &api.DecideRequest{ID: "sg-1"}})
 			}
 		}()
 	}
-	j.started(undolog.StepID(1), p)
+	j.Started(undolog.StepID(1), p)
 	status, _ := p.Wait(ctx)
 	master.Close()
-	j.leaveTerminal()
+	j.LeaveTerminal()
 	if os.Getenv("SAFEGUARD_WHEN") != "" && os.Getenv("DECIDED_ELSEWHERE") == "" {
 		<-decided // the command did not wait for it
 	}
-	j.remarks()
+	j.Remarks()
 	return status.Code
 }
 
 func TestTerminalIsRawInsideAndRestored(t *testing.T) {
-	cmd := helper(t, "terminal", "sh", "-c", "stty -a | grep -o ' icanon\\| -icanon'; echo ready; read x; echo \"got $x\"; exit 7")
-	s := onScreen(t, cmd)
-	before := unixTermiosOfFresh(t)
-	s.expect("ready")
-	if m := s.modes(); m.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != 0 {
+	cmd := screen.Helper(t, "terminal", "sh", "-c", "stty -a | grep -o ' icanon\\| -icanon'; echo ready; read x; echo \"got $x\"; exit 7")
+	s := screen.On(t, cmd)
+	before := screen.FreshModes(t)
+	s.Expect("ready")
+	if m := s.Modes(); m.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != 0 {
 		t.Errorf("the user's terminal is not raw while the command runs: lflag %x", m.Lflag)
 	}
-	s.send("hello\r")
-	s.expect("got hello")
-	if code := s.wait(); code != 7 {
+	s.Send("hello\r")
+	s.Expect("got hello")
+	if code := s.Wait(); code != 7 {
 		t.Errorf("exit %d, want 7", code)
 	}
-	if m := s.modes(); m != before {
+	if m := s.Modes(); m != before {
 		t.Errorf("modes afterwards %+v, before %+v", m, before)
 	}
 }
 
-func unixTermiosOfFresh(t *testing.T) unix.Termios {
-	t.Helper()
-	master, slave, err := openPTY()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer master.Close()
-	defer slave.Close()
-	m, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return *m
-}
-
 func TestCtrlCGoesToTheCommand(t *testing.T) {
-	s := onScreen(t, helper(t, "terminal", "sh", "-c", "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.05; done"))
-	s.expect("ready")
-	s.send("\x03")
-	s.expect("interrupted")
-	if code := s.wait(); code != 9 {
+	s := screen.On(t, screen.Helper(t, "terminal", "sh", "-c", "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.05; done"))
+	s.Expect("ready")
+	s.Send("\x03")
+	s.Expect("interrupted")
+	if code := s.Wait(); code != 9 {
 		t.Errorf("exit %d, want 9", code)
 	}
 }
 
 func TestResizeReachesTheCommand(t *testing.T) {
-	s := onScreen(t, helper(t, "terminal", "sh", "-c",
+	s := screen.On(t, screen.Helper(t, "terminal", "sh", "-c",
 		"stty size; trap 'stty size' WINCH; echo ready; while :; do read x && exit; done"))
-	s.expect("24 80")
-	s.expect("ready")
-	s.resize(33, 111)
-	s.expect("33 111")
-	s.send("\r")
-	s.wait()
+	s.Expect("24 80")
+	s.Expect("ready")
+	s.Resize(33, 111)
+	s.Expect("33 111")
+	s.Send("\r")
+	s.Wait()
 }
 
 func TestJobControlInside(t *testing.T) {
-	s := onScreen(t, helper(t, "terminal", "bash", "--norc", "-i"))
-	s.send("PS1='> '; set -m\r")
+	s := screen.On(t, screen.Helper(t, "terminal", "bash", "--norc", "-i"))
+	s.Send("PS1='> '; set -m\r")
 	// The command stops while it reads: a shell that is just starting another
 	// program may miss the signal, with or without us.
-	s.send("sh -c 'echo begun; read y; echo \"end $y\"'\r")
-	s.expect("begun\r\n")
-	s.send("\x1a")
-	s.expect("Stopped")
-	s.expect("end $y\"'\r\n")
-	s.send("fg\r")
-	s.expect("end $y\"'\r\n") // the shell names the job; from here on it reads
-	s.send("again\r")
-	s.expect("end again")
-	s.send("exit 4\r")
-	if code := s.wait(); code != 4 {
+	s.Send("sh -c 'echo begun; read y; echo \"end $y\"'\r")
+	s.Expect("begun\r\n")
+	s.Send("\x1a")
+	s.Expect("Stopped")
+	s.Expect("end $y\"'\r\n")
+	s.Send("fg\r")
+	s.Expect("end $y\"'\r\n") // the shell names the job; from here on it reads
+	s.Send("again\r")
+	s.Expect("end again")
+	s.Send("exit 4\r")
+	if code := s.Wait(); code != 4 {
 		t.Errorf("exit %d, want 4", code)
 	}
 }
@@ -195,15 +179,15 @@ func TestJobControlInside(t *testing.T) {
 func TestTerminateRestoresTheTerminal(t *testing.T) {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
-			s := onScreen(t, helper(t, "terminal", "sh", "-c", "echo ready; sleep 1000"))
-			s.expect("ready")
-			if err := s.cmd.Process.Signal(sig); err != nil {
+			s := screen.On(t, screen.Helper(t, "terminal", "sh", "-c", "echo ready; sleep 1000"))
+			s.Expect("ready")
+			if err := s.Cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
-			if code := s.wait(); code != 128+9 {
-				t.Errorf("exit %d; on the screen:\n%s", code, s.text())
+			if code := s.Wait(); code != 128+9 {
+				t.Errorf("exit %d; on the screen:\n%s", code, s.Text())
 			}
-			if m := s.modes(); m.Lflag&unix.ICANON == 0 {
+			if m := s.Modes(); m.Lflag&unix.ICANON == 0 {
 				t.Error("the terminal was left raw")
 			}
 		})
@@ -212,17 +196,17 @@ func TestTerminateRestoresTheTerminal(t *testing.T) {
 
 func TestOutputAtTheEndIsComplete(t *testing.T) {
 	const lines = 20000
-	s := onScreen(t, helper(t, "terminal", "sh", "-c", fmt.Sprintf("seq 1 %d", lines)))
-	s.expect(fmt.Sprintf("\n%d\r\n", lines))
-	if code := s.wait(); code != 0 {
-		t.Errorf("exit %d; on the screen:\n%s", code, s.text())
+	s := screen.On(t, screen.Helper(t, "terminal", "sh", "-c", fmt.Sprintf("seq 1 %d", lines)))
+	s.Expect(fmt.Sprintf("\n%d\r\n", lines))
+	if code := s.Wait(); code != 0 {
+		t.Errorf("exit %d; on the screen:\n%s", code, s.Text())
 	}
 }
 
 func TestSuspendAndContinueFromOutside(t *testing.T) {
-	s := onScreen(t, helper(t, "terminal", "sh", "-c", "echo ready; read x; echo got $x"))
-	s.expect("ready")
-	pid := s.cmd.Process.Pid
+	s := screen.On(t, screen.Helper(t, "terminal", "sh", "-c", "echo ready; read x; echo got $x"))
+	s.Expect("ready")
+	pid := s.Cmd.Process.Pid
 	if err := unix.Kill(pid, unix.SIGTSTP); err != nil {
 		t.Fatal(err)
 	}
@@ -230,16 +214,16 @@ func TestSuspendAndContinueFromOutside(t *testing.T) {
 	if _, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
 		t.Fatalf("not stopped: %v %v", status, err)
 	}
-	if m := s.modes(); m.Lflag&unix.ICANON == 0 {
+	if m := s.Modes(); m.Lflag&unix.ICANON == 0 {
 		t.Error("the terminal is raw while we are stopped")
 	}
 	if err := unix.Kill(pid, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	s.send("on\r")
-	s.expect("got on")
-	if code := s.wait(); code != 0 {
-		t.Errorf("exit %d; on the screen:\n%s", code, s.text())
+	s.Send("on\r")
+	s.Expect("got on")
+	if code := s.Wait(); code != 0 {
+		t.Errorf("exit %d; on the screen:\n%s", code, s.Text())
 	}
 }
 
@@ -253,32 +237,32 @@ func TestSafeguardAsksOnTheScreen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := helper(t, "terminal", "sh", "-c", "trap 'echo redrawn' WINCH; >$SAFEGUARD_WHEN; while :; do read x && break; done; echo \"the command read $x\"")
+			cmd := screen.Helper(t, "terminal", "sh", "-c", "trap 'echo redrawn' WINCH; >$SAFEGUARD_WHEN; while :; do read x && break; done; echo \"the command read $x\"")
 			cmd.Env = append(cmd.Env, "SAFEGUARD_WHEN="+fifo(t))
-			s := onScreen(t, cmd)
-			s.expect("delete 3 files")
-			s.expect(`"b\x1b[2J"`)
-			s.expect("[y/N] ")
-			s.send(c.keys)
-			s.expect("redrawn")
-			s.send("mine\r")
-			s.expect("the command read mine")
-			s.expect(c.want)
-			s.wait()
+			s := screen.On(t, cmd)
+			s.Expect("delete 3 files")
+			s.Expect(`"b\x1b[2J"`)
+			s.Expect("[y/N] ")
+			s.Send(c.keys)
+			s.Expect("redrawn")
+			s.Send("mine\r")
+			s.Expect("the command read mine")
+			s.Expect(c.want)
+			s.Wait()
 		})
 	}
 }
 
 func TestSafeguardDecidedElsewhereLeavesTheScreen(t *testing.T) {
-	cmd := helper(t, "terminal", "sh", "-c", ">$SAFEGUARD_WHEN; read x; echo \"read $x\"")
+	cmd := screen.Helper(t, "terminal", "sh", "-c", ">$SAFEGUARD_WHEN; read x; echo \"read $x\"")
 	cmd.Env = append(cmd.Env, "SAFEGUARD_WHEN="+fifo(t), "DECIDED_ELSEWHERE=1")
-	s := onScreen(t, cmd)
-	s.expect("decided elsewhere")
-	s.send("on\r")
-	s.expect("read on")
-	s.wait()
-	if strings.Contains(s.text(), "decision:") {
-		t.Errorf("decided twice: %q", s.text())
+	s := screen.On(t, cmd)
+	s.Expect("decided elsewhere")
+	s.Send("on\r")
+	s.Expect("read on")
+	s.Wait()
+	if strings.Contains(s.Text(), "decision:") {
+		t.Errorf("decided twice: %q", s.Text())
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package job
 
 import (
 	"slices"
@@ -25,15 +25,15 @@ func (s *signalled) Signal(sig int) error {
 // second one, or one for a command that does not begin, ends the start.
 func TestEarlySignal(t *testing.T) {
 	var p signalled
-	var j job
+	var j Job
 	j.pass(int(unix.SIGTERM), func() {})
-	j.started(1, &p)
+	j.Started(1, &p)
 	j.pass(int(unix.SIGUSR1), func() {})
 	if !slices.Equal(p.got, []int{int(unix.SIGTERM), int(unix.SIGUSR1)}) {
 		t.Errorf("%v", p.got)
 	}
 
-	var other job
+	var other Job
 	cancelled := make(chan struct{}, 2)
 	cancel := func() { cancelled <- struct{}{} }
 	other.pass(int(unix.SIGINT), cancel)

@@ -1,4 +1,4 @@
-package main
+package job
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jobSignals are handled while a command runs. PIPE is among them so that a
+// handled are handled while a command runs. PIPE is among them so that a
 // closed stderr does not end the session in the middle; a handler, unlike
 // ignoring it, is not inherited by the command.
-var jobSignals = []os.Signal{
+var handled = []os.Signal{
 	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE,
 	unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT, unix.SIGUSR1, unix.SIGUSR2,
 }
 
-// handleSignals passes on what is meant for the command and cancels the run on
+// HandleSignals passes on what is meant for the command and cancels the run on
 // what is meant for the sandbox:
 //
 //   - HUP, or TERM with a terminal: the command is cancelled, the session ends.
@@ -25,7 +25,7 @@ var jobSignals = []os.Signal{
 //   - INT, QUIT, USR1, USR2: the command gets them. (From the keyboard INT
 //     arrives here only without a pseudo-terminal; with one it is a byte.)
 //   - TSTP: the command is stopped, then we; CONT undoes both.
-func (j *job) handleSignals(cancel context.CancelFunc) {
+func (j *Job) HandleSignals(cancel context.CancelFunc) {
 	for s := range j.signals {
 		p := j.running()
 		sig, _ := s.(syscall.Signal)
@@ -33,13 +33,13 @@ func (j *job) handleSignals(cancel context.CancelFunc) {
 		case unix.SIGPIPE:
 		case unix.SIGWINCH:
 			if j.term != nil {
-				j.term.resize()
+				j.term.Resize()
 			}
 		case unix.SIGTSTP:
 			j.suspend()
 		case unix.SIGCONT:
 			if j.term != nil {
-				j.term.enter()
+				j.term.Enter()
 			} else if p != nil {
 				j.forward(int(sig))
 			}
@@ -64,7 +64,7 @@ const earlyWait = time.Second
 // pass gives the command a signal. A command may do things before we hear that
 // it runs, so one that comes early is kept for it; but if the command does not
 // begin soon, or with a second signal, it is the start that is cancelled.
-func (j *job) pass(sig int, cancel context.CancelFunc) {
+func (j *Job) pass(sig int, cancel context.CancelFunc) {
 	j.mu.Lock()
 	p := j.process
 	if p == nil && j.early == 0 {
@@ -88,9 +88,9 @@ func (j *job) pass(sig int, cancel context.CancelFunc) {
 // suspend stops the command and this process, as the shell expects it after
 // Ctrl-Z. What follows SIGCONT is up to that signal: this thread may run on for
 // a moment before it stops.
-func (j *job) suspend() {
+func (j *Job) suspend() {
 	if j.term != nil {
-		j.term.leave()
+		j.term.Leave()
 	} else if j.running() != nil {
 		j.forward(int(unix.SIGSTOP))
 	}

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"errors"
@@ -21,10 +21,10 @@ const (
 	awayTick = 100 * time.Millisecond
 )
 
-// terminal connects the user's terminal with the command's pseudo-terminal.
+// Relay connects the user's terminal with the command's pseudo-terminal.
 // One goroutine moves the bytes of both directions; it also runs the prompts,
 // so that while one is on the screen nothing else reads or writes the terminal.
-type terminal struct {
+type Relay struct {
 	in, out *os.File
 
 	mu      sync.Mutex // guards what follows
@@ -46,22 +46,23 @@ type terminal struct {
 	ending    time.Time
 }
 
-// newTerminal returns nil unless all files are terminals: a pseudo-terminal
+// NewRelay returns nil unless all files are terminals: a pseudo-terminal
 // would swallow a stderr that goes elsewhere.
-func newTerminal(in, out, stderr *os.File) *terminal {
+func NewRelay(in, out, stderr *os.File) *Relay {
 	for _, f := range []*os.File{in, out, stderr} {
 		if !term.IsTerminal(int(f.Fd())) {
 			return nil
 		}
 	}
-	t := &terminal{in: in, out: out, tasks: make(chan func(), 8), done: make(chan struct{})}
+	t := &Relay{in: in, out: out, tasks: make(chan func(), 8), done: make(chan struct{})}
 	if err := unix.Pipe2(t.wake[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil
 	}
 	return t
 }
 
-func (t *terminal) size() (rows, cols uint16) {
+// Size is the terminal's, in characters.
+func (t *Relay) Size() (rows, cols uint16) {
 	ws, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
 	if err != nil || ws.Row == 0 || ws.Col == 0 {
 		return 24, 80
@@ -69,17 +70,17 @@ func (t *terminal) size() (rows, cols uint16) {
 	return ws.Row, ws.Col
 }
 
-// foreground reports whether we may read and change the terminal without being
+// Foreground reports whether we may read and change the terminal without being
 // stopped for it.
-func (t *terminal) foreground() bool { return inForeground(int(t.in.Fd())) }
+func (t *Relay) Foreground() bool { return inForeground(int(t.in.Fd())) }
 
 func inForeground(fd int) bool {
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
 
-// start begins to move bytes. The process keeps its own descriptor.
-func (t *terminal) start(p hypervisor.Process) error {
+// Start begins to move bytes. The process keeps its own descriptor.
+func (t *Relay) Start(p hypervisor.Process) error {
 	file := p.Terminal()
 	if file == nil {
 		return errors.New("the command has no pseudo-terminal")
@@ -104,17 +105,17 @@ func (t *terminal) start(p hypervisor.Process) error {
 	t.mu.Lock()
 	t.proc, t.started = p, true
 	t.mu.Unlock()
-	t.enter()
+	t.Enter()
 	go t.loop()
 	return nil
 }
 
-// enter makes the user's terminal raw, if it is ours to change; in the
+// Enter makes the user's terminal raw, if it is ours to change; in the
 // background the goroutine waits until it is.
-func (t *terminal) enter() {
+func (t *Relay) Enter() {
 	t.mu.Lock()
 	if t.started && t.saved == nil {
-		t.away = !t.foreground()
+		t.away = !t.Foreground()
 		if !t.away {
 			if saved, err := term.MakeRaw(int(t.in.Fd())); err == nil {
 				t.saved = saved
@@ -122,17 +123,17 @@ func (t *terminal) enter() {
 		}
 	}
 	t.mu.Unlock()
-	t.resize()
+	t.Resize()
 	t.look()
 }
 
 // look makes the goroutine see what has changed.
-func (t *terminal) look() {
+func (t *Relay) look() {
 	_, _ = unix.Write(t.wake[1], []byte{0}) // a full pipe wakes as well
 }
 
-// leave gives the terminal back as it was.
-func (t *terminal) leave() {
+// Leave gives the terminal back as it was.
+func (t *Relay) Leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.saved != nil {
@@ -141,27 +142,27 @@ func (t *terminal) leave() {
 	}
 }
 
-// resize tells the command the terminal's size.
-func (t *terminal) resize() {
+// Resize tells the command the terminal's size.
+func (t *Relay) Resize() {
 	t.mu.Lock()
 	p := t.proc
 	t.mu.Unlock()
 	if p != nil {
-		_ = p.Resize(t.size()) // fails only when the command has ended
+		_ = p.Resize(t.Size()) // fails only when the command has ended
 	}
 }
 
 // redraw makes a full-screen program paint everything again: it hears of a
 // new size twice.
-func (t *terminal) redraw() {
-	rows, cols := t.size()
+func (t *Relay) redraw() {
+	rows, cols := t.Size()
 	_ = t.proc.Resize(max(rows-1, 1), cols)
 	_ = t.proc.Resize(rows, cols)
 }
 
 // do runs f on the goroutine, if need be once that has started; not any more
 // when it has ended.
-func (t *terminal) do(f func()) {
+func (t *Relay) do(f func()) {
 	select {
 	case t.tasks <- f:
 		t.look()
@@ -169,8 +170,8 @@ func (t *terminal) do(f func()) {
 	}
 }
 
-// stop shows what the command wrote last and gives the terminal back.
-func (t *terminal) stop() {
+// Stop shows what the command wrote last and gives the terminal back.
+func (t *Relay) Stop() {
 	t.once.Do(func() {
 		t.mu.Lock()
 		started := t.started
@@ -180,12 +181,12 @@ func (t *terminal) stop() {
 			<-t.done
 			unix.Close(t.master)
 		}
-		t.leave()
+		t.Leave()
 	})
 }
 
-// ask puts a question on the user's terminal while the command's output waits.
-func (t *terminal) ask(question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
+// Ask puts a question on the user's terminal while the command's output waits.
+func (t *Relay) Ask(question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
 	result := make(chan [2]bool, 1)
 	t.do(func() {
 		allow, answered := prompt(int(t.in.Fd()), t.out, question, gone, deadline)
@@ -206,7 +207,7 @@ func (t *terminal) ask(question string, gone <-chan struct{}, deadline time.Time
 	}
 }
 
-func (t *terminal) loop() {
+func (t *Relay) loop() {
 	defer close(t.done)
 	buf := make([]byte, 32<<10)
 	for !t.finished() {
@@ -225,8 +226,8 @@ func (t *terminal) loop() {
 		if n == 0 && wait == drainQuiet {
 			return // silent since the command's end
 		}
-		if wait == awayTick && t.foreground() {
-			t.enter()
+		if wait == awayTick && t.Foreground() {
+			t.Enter()
 		}
 		if n <= 0 {
 			continue
@@ -255,18 +256,18 @@ func pollTimeout(d time.Duration) int {
 	return int(d.Milliseconds())
 }
 
-func (t *terminal) isAway() bool {
+func (t *Relay) isAway() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.away
 }
 
-func (t *terminal) finished() bool {
+func (t *Relay) finished() bool {
 	return !t.ending.IsZero() && (t.hungUp || time.Now().After(t.ending))
 }
 
 // wanted is what to wait for: tasks, the command, the user.
-func (t *terminal) wanted() []unix.PollFd {
+func (t *Relay) wanted() []unix.PollFd {
 	fds := []unix.PollFd{
 		{Fd: int32(t.wake[0]), Events: unix.POLLIN},
 		{Fd: int32(t.master), Events: unix.POLLIN},
@@ -279,13 +280,13 @@ func (t *terminal) wanted() []unix.PollFd {
 		fds[1].Events |= unix.POLLOUT
 	}
 	// In the background a read would stop us.
-	if t.inClosed || len(t.toCommand) > 0 || !t.ending.IsZero() || !t.foreground() {
+	if t.inClosed || len(t.toCommand) > 0 || !t.ending.IsZero() || !t.Foreground() {
 		fds[2].Fd = -1
 	}
 	return fds
 }
 
-func (t *terminal) runTasks() {
+func (t *Relay) runTasks() {
 	var drop [64]byte
 	_, _ = unix.Read(t.wake[0], drop[:])
 	for {
@@ -298,7 +299,7 @@ func (t *terminal) runTasks() {
 	}
 }
 
-func (t *terminal) fromCommand(buf []byte) {
+func (t *Relay) fromCommand(buf []byte) {
 	n, err := unix.Read(t.master, buf)
 	if n > 0 {
 		_, _ = t.out.Write(buf[:n]) // a lost terminal comes as HUP
@@ -310,7 +311,7 @@ func (t *terminal) fromCommand(buf []byte) {
 	t.hungUp = true
 }
 
-func (t *terminal) fromUser(buf []byte) {
+func (t *Relay) fromUser(buf []byte) {
 	n, err := unix.Read(int(t.in.Fd()), buf)
 	if n > 0 {
 		t.toCommand = append(t.toCommand, buf[:n]...)
@@ -322,7 +323,7 @@ func (t *terminal) fromUser(buf []byte) {
 	}
 }
 
-func (t *terminal) send() {
+func (t *Relay) send() {
 	n, err := unix.Write(t.master, t.toCommand)
 	if n > 0 {
 		t.toCommand = t.toCommand[n:]

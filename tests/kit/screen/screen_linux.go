@@ -1,4 +1,4 @@
-package main
+package screen
 
 import (
 	"errors"
@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a test waits for something that must come.
-const patience = time.Minute
+// Patience is how long a test waits for something that must come.
+const Patience = time.Minute
 
-// screen is a terminal with a program on it, as a user has it: the test is the
+// Screen is a terminal with a program on it, as a user has it: the test is the
 // keyboard and the eye.
-type screen struct {
-	t      *testing.T
+type Screen struct {
+	t      testing.TB
 	master *os.File
 	slave  *os.File // kept open, so that the modes can be read after the end
-	cmd    *exec.Cmd
+	Cmd    *exec.Cmd
 
 	mu   sync.Mutex
 	more *sync.Cond
@@ -31,9 +31,9 @@ type screen struct {
 	eof  bool
 }
 
-// openPTY returns both ends of a new pseudo-terminal of 24x80. The master can
+// OpenPTY returns both ends of a new pseudo-terminal of 24x80. The master can
 // be closed while somebody reads it.
-func openPTY() (master, slave *os.File, err error) {
+func OpenPTY() (master, slave *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
@@ -55,7 +55,8 @@ func openPTY() (master, slave *os.File, err error) {
 	return os.NewFile(uintptr(fd), "master"), slave, nil
 }
 
-func setSize(master *os.File, rows, cols uint16) error {
+// SetSize gives the terminal another size.
+func SetSize(master *os.File, rows, cols uint16) error {
 	conn, err := master.SyscallConn() // Fd would race with Close
 	if err != nil {
 		return err
@@ -67,14 +68,14 @@ func setSize(master *os.File, rows, cols uint16) error {
 	return errors.Join(err, sizeErr)
 }
 
-// onScreen starts cmd on a new terminal, in a session of its own.
-func onScreen(t *testing.T, cmd *exec.Cmd) *screen {
+// On starts cmd on a new terminal, in a session of its own.
+func On(t testing.TB, cmd *exec.Cmd) *Screen {
 	t.Helper()
-	master, slave, err := openPTY()
+	master, slave, err := OpenPTY()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &screen{t: t, master: master, slave: slave, cmd: cmd}
+	s := &Screen{t: t, master: master, slave: slave, Cmd: cmd}
 	s.more = sync.NewCond(&s.mu)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -93,7 +94,7 @@ func onScreen(t *testing.T, cmd *exec.Cmd) *screen {
 	return s
 }
 
-func (s *screen) read() {
+func (s *Screen) read() {
 	buf := make([]byte, 4096)
 	for {
 		n, err := s.master.Read(buf)
@@ -108,11 +109,11 @@ func (s *screen) read() {
 	}
 }
 
-// expect waits until text has appeared after what was expected before, and
+// Expect waits until text has appeared after what was expected before, and
 // forgets everything up to it.
-func (s *screen) expect(text string) {
+func (s *Screen) Expect(text string) {
 	s.t.Helper()
-	timer := time.AfterFunc(patience, func() {
+	timer := time.AfterFunc(Patience, func() {
 		s.mu.Lock()
 		s.eof = true
 		s.more.Broadcast()
@@ -135,22 +136,31 @@ func (s *screen) expect(text string) {
 	}
 }
 
-func (s *screen) send(text string) {
+// Send types text.
+func (s *Screen) Send(text string) {
 	s.t.Helper()
 	if _, err := s.master.WriteString(text); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *screen) resize(rows, cols uint16) {
+// Resize gives the terminal another size.
+func (s *Screen) Resize(rows, cols uint16) {
 	s.t.Helper()
-	err := setSize(s.master, rows, cols)
+	err := SetSize(s.master, rows, cols)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *screen) modes() unix.Termios {
+// HangUp takes the terminal away.
+func (s *Screen) HangUp() {
+	s.slave.Close()
+	s.master.Close()
+}
+
+// Modes are the terminal's.
+func (s *Screen) Modes() unix.Termios {
 	s.t.Helper()
 	m, err := unix.IoctlGetTermios(int(s.slave.Fd()), unix.TCGETS)
 	if err != nil {
@@ -159,25 +169,42 @@ func (s *screen) modes() unix.Termios {
 	return *m
 }
 
-// wait returns the program's exit status, or 128+n.
-func (s *screen) wait() int {
+// Wait returns the program's exit status, or 128+n.
+func (s *Screen) Wait() int {
 	s.t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- s.cmd.Wait() }()
+	go func() { done <- s.Cmd.Wait() }()
 	select {
 	case <-done:
-	case <-time.After(patience):
-		s.t.Fatalf("the program does not end; on the screen:\n%q", s.text())
+	case <-time.After(Patience):
+		s.t.Fatalf("the program does not end; on the screen:\n%q", s.Text())
 	}
-	status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	status, ok := s.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {
 		return 128 + int(status.Signal())
 	}
-	return s.cmd.ProcessState.ExitCode()
+	return s.Cmd.ProcessState.ExitCode()
 }
 
-func (s *screen) text() string {
+// Text is what has appeared since what was expected last.
+func (s *Screen) Text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen.String()
+}
+
+// FreshModes are those of a terminal that nobody has changed.
+func FreshModes(t testing.TB) unix.Termios {
+	t.Helper()
+	master, slave, err := OpenPTY()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer slave.Close()
+	m, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *m
 }

@@ -1,30 +1,28 @@
-package main
+package treeview
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"golang.org/x/term"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
 // watchInterval is how often --watch asks.
 const watchInterval = 500 * time.Millisecond
 
-// watch shows the tree full-screen until q, Ctrl-C or the session's end.
-func (a *app) watch(ctx context.Context, s actors.Service) error {
-	if !term.IsTerminal(int(a.stdout.Fd())) || !term.IsTerminal(int(a.stdin.Fd())) {
-		return usageError{errors.New("--watch needs a terminal; use --json to follow a session from a program")}
-	}
+// Watch shows the tree full-screen on a terminal until q, Ctrl-C or the session's
+// end, which is an error.
+func Watch(ctx context.Context, in io.Reader, out io.Writer, s api.Service) error {
 	p := tea.NewProgram(&watcher{ctx: ctx, service: s},
-		tea.WithContext(ctx), tea.WithInput(a.stdin), tea.WithOutput(a.stdout))
+		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out))
 	end, err := p.Run()
 	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
 		return err
@@ -38,9 +36,9 @@ func (a *app) watch(ctx context.Context, s actors.Service) error {
 // watcher is the model of the full-screen view.
 type watcher struct {
 	ctx           context.Context
-	service       actors.Service
-	tree          actors.Tree
-	pending       []actors.Pending
+	service       api.Service
+	tree          api.Tree
+	pending       []api.Pending
 	err           error
 	width, height int
 	top           int
@@ -48,8 +46,8 @@ type watcher struct {
 
 // look is what one question to the session brought.
 type look struct {
-	tree    actors.Tree
-	pending []actors.Pending
+	tree    api.Tree
+	pending []api.Pending
 	err     error
 }
 
@@ -101,7 +99,7 @@ func (w *watcher) text() string {
 	var b bytes.Buffer
 	b.WriteString("session " + w.tree.Session + "   " + w.tree.At.Local().Format(time.TimeOnly) + "   q: leave\n\n")
 	tw := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	writeTree(tw, w.tree)
+	Write(tw, w.tree)
 	_ = tw.Flush() // a bytes.Buffer takes everything
 	for _, p := range w.pending {
 		b.WriteString("\nwaiting: " + p.ID + "  " + format.Shown(p.Message) + "  (sandbox approve " + p.ID + " | sandbox deny " + p.ID + ")")

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ const promptTick = 100 * time.Millisecond
 
 var errNoPrompt = errors.New("no terminal to ask on")
 
-// openPromptTerminal opens the terminal that this process belongs to, if it
+// OpenPrompt opens the terminal that this process belongs to, if it
 // may read from it.
-func openPromptTerminal() (*os.File, error) {
+func OpenPrompt() (*os.File, error) {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, errNoPrompt
@@ -33,8 +33,8 @@ func openPromptTerminal() (*os.File, error) {
 	return f, nil
 }
 
-// promptOn asks on a terminal in any mode and leaves it in that mode.
-func promptOn(tty *os.File, question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
+// PromptOn asks on a terminal in any mode and leaves it in that mode.
+func PromptOn(tty *os.File, question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
 	saved, err := term.MakeRaw(int(tty.Fd()))
 	if err != nil {
 		return false, false

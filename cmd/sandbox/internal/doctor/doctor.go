@@ -1,0 +1,30 @@
+package doctor
+
+import (
+	"context"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // ok, warn (works without), fail (run does not work)
+	Detail string `json:"detail"`
+	Advice string `json:"advice,omitempty"`
+}
+
+// Host is what the configuration says about this machine.
+type Host struct {
+	Jail    func() (hypervisor.Runtime, error)
+	Machine func() (Machine, error)
+	// Folder is the working folder and where its undo log is or would be.
+	Folder func() (folder, undoDir string, err error)
+}
+
+// Machine is the runtime of virtual machines. Acceleration is how it runs them,
+// and why not faster.
+type Machine interface {
+	hypervisor.Runtime
+	Acceleration(ctx context.Context) (name string, why, err error)
+}

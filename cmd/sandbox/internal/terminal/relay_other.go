@@ -1,0 +1,35 @@
+//go:build !linux
+
+package terminal
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// Relay has nothing to connect: no runtime exists here yet that would start a
+// command.
+type Relay struct{}
+
+// NewRelay returns nil.
+func NewRelay(_, _, _ *os.File) *Relay { return nil }
+
+// Size, and what follows, is never called: there is no relay.
+func (*Relay) Size() (rows, cols uint16)      { return 24, 80 }
+func (*Relay) Foreground() bool               { return false }
+func (*Relay) Start(hypervisor.Process) error { return errors.ErrUnsupported }
+func (*Relay) Stop()                          {}
+func (*Relay) Ask(string, <-chan struct{}, time.Time) (allow, answered bool) {
+	return false, false
+}
+
+// OpenPrompt finds no terminal.
+func OpenPrompt() (*os.File, error) { return nil, errors.ErrUnsupported }
+
+// PromptOn gets no answer.
+func PromptOn(*os.File, string, <-chan struct{}, time.Time) (allow, answered bool) {
+	return false, false
+}
