@@ -42,15 +42,17 @@ func (s *Session) to(name string) messages.Tell {
 	return func(m any) { s.system.Root.Send(s.system.NewLocalPID(id), m) }
 }
 
+// ref is how to ask the session's actor of that name.
+func (s *Session) ref(name string) messages.Ref {
+	if s.system == nil {
+		return messages.Ref{}
+	}
+	return messages.Ref{Tell: s.to(name), Stopped: s.stopped}
+}
+
 // ask sends a request to an actor and waits for its answer.
 func ask[T any](ctx context.Context, s *Session, name string, msg func(*messages.Reply[T]) any) (T, error) {
-	r := messages.NewReply[T]()
-	if s.system == nil {
-		var zero T
-		return zero, messages.ErrStopped
-	}
-	s.to(name)(msg(r))
-	return r.Wait(ctx, s.stopped)
+	return messages.Request(ctx, s.ref(name), msg)
 }
 
 func (s *Session) props(name string, strategy *supervision.Strategy, onPanic func(any), produce func(*supervision.Node) actor.Actor) *actor.Props {
@@ -68,6 +70,7 @@ func (s *Session) props(name string, strategy *supervision.Strategy, onPanic fun
 // spawn makes the session's tree and waits until every log has recovered.
 func (s *Session) spawn(ctx context.Context) error {
 	s.system = supervision.NewSystem(s.cfg.Logger)
+	s.steps = step.Steps{Ref: s.ref("steps")}
 	strategy := supervision.NewStrategy(s.clock, supervision.Backoff{}, s.cfg.Logger, s.gaveUp)
 	child := func(name string, produce func(*supervision.Node) actor.Actor) session.Child {
 		return session.Child{Name: name, Props: s.props(name, strategy, nil, produce)}
@@ -94,11 +97,7 @@ func (s *Session) spawn(ctx context.Context) error {
 			return step.New(step.Options{
 				Directories: stepDirs, Idle: s.cfg.Timing.QuiescenceIdle, Max: s.cfg.Timing.QuiescenceMax,
 				Clock: s.clock, Logger: s.cfg.Logger, Node: n,
-				Opened: func(id undolog.StepID) {
-					if id == 0 {
-						s.board.StepEnded()
-					}
-				},
+				Opened: s.stepOpened, Ended: s.board.StepEnded, Turn: &s.turn,
 			})
 		}),
 	)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
@@ -33,10 +34,13 @@ func (s *Session) component(name string) *slog.Logger {
 	return s.cfg.Logger.With(logctx.KeyComponent, name)
 }
 
-// stepOpen publishes that a step is open.
-func (s *Session) stepOpen(id undolog.StepID, from Origin) {
-	s.board.StepOpened(id, from)
-	s.logStep(int64(id), from)
+// stepOpened publishes that a step is open, and announces that of a command.
+func (s *Session) stepOpened(id undolog.StepID, as *step.Open) {
+	s.board.StepOpened(id, as.From)
+	s.logStep(int64(id), as.From)
+	if as.Kind == step.Command {
+		s.bus.Emit(Event{Type: EventStepStarted, Step: id, Origin: as.From, Message: as.Info.Command, Command: as.Info.Command})
+	}
 }
 
 // logStep says that a step begins.

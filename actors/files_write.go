@@ -42,11 +42,10 @@ type apiCall struct {
 	dir, path, tool string
 	from            Origin
 
-	s    *Session
-	w    *workdir
-	info undolog.StepInfo
-	turn *turn
-	step undolog.StepID
+	s     *Session
+	w     *workdir
+	info  undolog.StepInfo
+	lease *step.Lease
 }
 
 // write performs a call: what can be refused by looking is refused before there
@@ -74,7 +73,7 @@ func (s *Session) write(ctx context.Context, c apiCall,
 	if len(did.Touched) > 0 {
 		c.w.changed(did.Touched)
 	}
-	if c.turn != nil {
+	if c.lease != nil {
 		err = c.end(did, err)
 	}
 	if err != nil {
@@ -82,48 +81,32 @@ func (s *Session) write(ctx context.Context, c apiCall,
 	}
 	res = WriteResult{Path: did.Path, Created: did.Created, BytesWritten: did.Bytes, Replacements: did.Replacements, Diff: did.Diff}
 	if did.Changed {
-		res.Step = c.step
+		res.Step = c.lease.Step
 	} else {
 		res.BytesWritten = 0
 	}
 	return res, nil
 }
 
-// admit waits for the call's turn and opens its step.
-func (c *apiCall) admit(ctx context.Context) error {
-	turn, err := c.s.line.enter(ctx, turn{kind: turnWrite}, queue)
-	if err != nil {
-		return err
-	}
-	if turn.into != nil {
-		c.turn, c.step = turn, turn.into.step
-		return nil
-	}
-	id, err := c.s.openStep(ctx, c.info)
-	if err != nil {
-		c.s.line.leave(turn)
-		return err
-	}
-	c.turn, c.step = turn, id
-	c.s.stepOpen(id, c.from)
-	return nil
+// admit waits until the call may be done in an open step.
+func (c *apiCall) admit(ctx context.Context) (err error) {
+	c.lease, err = c.s.steps.Lease(ctx, step.Open{Kind: step.Write, Wait: step.Queue, Info: c.info, From: c.from})
+	return err
 }
 
 // end closes the call's own step, or rolls it back if something was done before
 // it failed.
 func (c *apiCall) end(did files.WriteResult, failed error) error {
-	defer c.s.line.leave(c.turn)
-	if c.turn.into != nil {
+	defer c.s.steps.Leave(c.lease)
+	if c.lease.Joined {
 		return failed
 	}
 	reason := ""
 	if failed != nil && len(did.Touched) > 0 {
 		reason = failed.Error()
 	}
-	f, err := ask(context.Background(), c.s, "steps", func(p *messages.Reply[step.Finished]) any {
-		return &step.Finish{
-			ID: c.step, Result: undolog.StepResult{Status: messages.OutcomeCompleted}, Failed: reason, Prompt: true, Reply: p,
-		}
+	f, err := c.s.steps.Finish(step.Finish{
+		ID: c.lease.Step, Result: undolog.StepResult{Status: messages.OutcomeCompleted}, Failed: reason, Prompt: true,
 	})
 	if err != nil {
 		return errors.Join(failed, err)
@@ -133,7 +116,7 @@ func (c *apiCall) end(did files.WriteResult, failed error) error {
 		res.Entries = append(res.Entries, RunEntry{Directory: e.Directory, Entry: *e.Entry})
 	}
 	if len(did.Touched) > 0 || len(f.Entries) > 0 || f.Outcome == messages.OutcomeDenied {
-		c.s.stepEnded(Event{Type: EventStepCompleted, Step: c.step, Origin: c.from, Command: c.info.Command}, res)
+		c.s.stepEnded(Event{Type: EventStepCompleted, Step: c.lease.Step, Origin: c.from, Command: c.info.Command}, res)
 	}
 	switch f.Outcome {
 	case messages.OutcomeDenied:

@@ -6,10 +6,12 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/safeguard"
+	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -93,7 +95,7 @@ func (s *Session) Diff(ctx context.Context, r StepRequest, out io.Writer) error 
 func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	r.Count = max(r.Count, 1)
 	var aborted []undolog.Entry
-	p := refuse
+	wait := step.Refuse
 	if r.AbortOpen && !r.DryRun {
 		w, err := s.history(r.Directory)
 		if err != nil {
@@ -112,10 +114,10 @@ func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 				return UndoResult{Directory: w.d.Path, Steps: aborted, Took: s.clock.Now().Sub(begin)}, nil
 			}
 		}
-		p = hurry // whoever ran it is about to leave
+		wait = step.First // whoever ran it is about to leave
 	}
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
-	res, err := s.apply(ctx, r.Directory, p, r.DryRun, true, func(p *messages.Reply[*undolog.ApplyResult]) any {
+	res, err := s.apply(ctx, applied{r.Directory, wait, r.Wait, r.DryRun, true}, func(p *messages.Reply[*undolog.ApplyResult]) any {
 		return &interceptor.Undo{Options: o, Reply: p}
 	})
 	res.Steps = append(aborted, res.Steps...)
@@ -126,7 +128,7 @@ func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 // Redo implements [Service].
 func (s *Session) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
-	res, err := s.apply(ctx, r.Directory, refuse, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
+	res, err := s.apply(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun, false}, func(p *messages.Reply[*undolog.ApplyResult]) any {
 		return &interceptor.Redo{Options: o, Reply: p}
 	})
 	s.logApplied(ctx, "redo", res, err)
@@ -136,7 +138,7 @@ func (s *Session) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 // Restore implements [Service].
 func (s *Session) Restore(ctx context.Context, r RestoreRequest) (UndoResult, error) {
 	o := undolog.RestoreOptions{Path: r.Path, Step: r.Step, Force: r.Force, DryRun: r.DryRun}
-	res, err := s.apply(ctx, r.Directory, refuse, r.DryRun, false, func(p *messages.Reply[*undolog.ApplyResult]) any {
+	res, err := s.apply(ctx, applied{dir: r.Directory, dry: r.DryRun}, func(p *messages.Reply[*undolog.ApplyResult]) any {
 		return &interceptor.Restore{Options: o, Reply: p}
 	})
 	s.logApplied(ctx, "restore", res, err)
@@ -157,31 +159,55 @@ func (s *Session) restored(u UndoResult, from Origin) {
 	}
 }
 
+// applied says how an undo, redo or restore is done.
+type applied struct {
+	dir      string
+	wait     step.Wait
+	most     time.Duration // that it waits for a command
+	dry      bool
+	notifies bool
+}
+
 // apply runs a rollback in one folder. It is not cut short when ctx ends: only
 // the wait is.
-func (s *Session) apply(ctx context.Context, name string, p patience, dry, notify bool, msg func(*messages.Reply[*undolog.ApplyResult]) any) (UndoResult, error) {
-	w, err := s.history(name)
+func (s *Session) apply(ctx context.Context, how applied, msg func(*messages.Reply[*undolog.ApplyResult]) any) (UndoResult, error) {
+	w, err := s.history(how.dir)
 	if err != nil {
 		return UndoResult{}, err
 	}
-	turn, err := s.line.enter(ctx, turn{kind: turnApply}, p)
+	lease, err := s.lease(ctx, how)
 	if err != nil {
 		return UndoResult{}, err
 	}
-	defer s.line.leave(turn)
+	defer s.steps.Leave(lease)
 	begin := s.clock.Now()
 	res, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", msg)
 	err = w.lost(err)
-	u := UndoResult{Directory: w.d.Path, DryRun: dry, Took: s.clock.Now().Sub(begin)}
+	u := UndoResult{Directory: w.d.Path, DryRun: how.dry, Took: s.clock.Now().Sub(begin)}
 	if res != nil {
 		u.Steps, u.Paths, u.PathCount, u.Warnings = res.Steps, res.Paths, res.PathCount, res.Warnings
-		if notify && !dry {
+		if how.notifies && !how.dry {
 			for _, e := range res.Steps {
 				s.notifyGuest(e.StepID)
 			}
 		}
 	}
 	return u, err
+}
+
+// lease waits for the turn of something that opens no step.
+func (s *Session) lease(ctx context.Context, how applied) (*step.Lease, error) {
+	if how.most > 0 {
+		if how.wait == step.Refuse {
+			how.wait = step.Queue
+		}
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		stop := s.clock.AfterFunc(how.most, func() { cancel(messages.ErrBusy) })
+		defer stop()
+	}
+	return s.steps.Lease(ctx, step.Open{Kind: step.Apply, Wait: how.wait})
 }
 
 // GC implements [Service].
@@ -197,11 +223,11 @@ func (s *Session) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
 		return undolog.GCResult{}, err
 	}
 	if r.Discard {
-		turn, err := s.line.enter(ctx, turn{kind: turnApply}, refuse)
+		lease, err := s.steps.Lease(ctx, step.Open{Kind: step.Apply})
 		if err != nil {
 			return undolog.GCResult{}, err
 		}
-		defer s.line.leave(turn)
+		defer s.steps.Leave(lease)
 	}
 	o := undolog.GCOptions{CompressAll: r.CompressAll, Discard: r.Discard}
 	res, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", func(p *messages.Reply[*undolog.GCResult]) any {

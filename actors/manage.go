@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/session"
+	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -118,11 +119,11 @@ func (s *Session) Reset(ctx context.Context) error {
 	if s.cfg.Runtime == nil {
 		return messages.ErrNoMachine
 	}
-	turn, err := s.line.enter(ctx, turn{kind: turnApply, oust: messages.ErrReset}, hurry)
+	lease, err := s.steps.Lease(ctx, step.Open{Kind: step.Apply, Wait: step.First, Preempt: messages.ErrReset})
 	if err != nil {
 		return err
 	}
-	defer s.line.leave(turn)
+	defer s.steps.Leave(lease)
 	if err := s.move(ctx, session.Starting, "reset"); err != nil {
 		return err
 	}

@@ -23,12 +23,6 @@ const (
 	failGrace   = 500 * time.Millisecond
 )
 
-// openStep opens a step, which the caller ends. It is not cut short when ctx ends:
-// nobody else would close a step that opens after all.
-func (s *Session) openStep(ctx context.Context, info undolog.StepInfo) (undolog.StepID, error) {
-	return ask(context.WithoutCancel(ctx), s, "steps", func(p *messages.Reply[undolog.StepID]) any { return &step.Open{Info: info, Reply: p} })
-}
-
 // Run runs one command as one step. Unless it may wait it returns ErrBusy while
 // another runs. It returns ErrNoMachine without a runtime, and a *hypervisor.StartError when the command
 // could not be started. When ctx ends or the timeout passes the command is
@@ -48,33 +42,31 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	if err != nil {
 		return RunResult{}, err
 	}
-	patience := refuse
-	if r.Wait {
-		patience = queue
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	turn, err := s.line.enter(ctx, turn{kind: turnCommand, cancel: cancel}, patience)
+	want := step.Open{
+		Kind: step.Command, Cancel: cancel, Later: r.Question != "", From: r.Origin,
+		Info: undolog.StepInfo{Type: undolog.TypeCommand, Command: shellQuote(r.Argv), Argv: r.Argv, Dir: dir},
+	}
+	if r.Wait {
+		want.Wait = step.Queue
+	}
+	lease, err := s.steps.Lease(ctx, want)
 	if err != nil {
 		return RunResult{}, err
 	}
-	defer s.line.leave(turn)
-	info := undolog.StepInfo{Type: undolog.TypeCommand, Command: shellQuote(r.Argv), Argv: r.Argv, Dir: dir}
-	if r.Question != "" {
-		if res, err := s.allowed(ctx, r, info); err != nil || res.Outcome != "" {
+	defer s.steps.Leave(lease)
+	id := lease.Step
+	if want.Later {
+		if res, err := s.allowed(ctx, r, want.Info); err != nil || res.Outcome != "" {
 			return res, err
 		}
+		if id, err = s.steps.Begin(lease); err != nil {
+			return RunResult{}, err
+		}
 	}
-	id, err := s.openStep(ctx, info)
-	if err != nil {
-		return RunResult{}, err
-	}
-	s.stepOpen(id, r.Origin)
-	s.line.admit(turn, id)
-	s.bus.Emit(Event{Type: EventStepStarted, Step: id, Origin: r.Origin, Message: info.Command, Command: info.Command})
 	status, how, runErr := s.execute(ctx, id, dir, r)
-	s.line.settle(turn)
-	res, err := s.finish(id, info.Command, r.Origin, status, how)
+	res, err := s.finish(id, want.Info.Command, r.Origin, status, how)
 	if runErr != nil && res.Outcome != messages.OutcomeFailed {
 		return res, runErr
 	}
@@ -82,7 +74,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 }
 
 // allowed asks a person whether the command may start. The result is empty if it
-// may. There is one question at a time: the caller has its turn in line.
+// may. There is one question at a time: the caller has the lease.
 func (s *Session) allowed(ctx context.Context, r RunRequest, info undolog.StepInfo) (RunResult, error) {
 	answers := make(chan *messages.Answer, 1)
 	question := &messages.Ask{
@@ -136,7 +128,7 @@ func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r 
 	if err != nil {
 		return st, ending{outcome: messages.OutcomeFailed, quiet: true}, err
 	}
-	s.to("steps")(&step.Attach{ID: id, Cancel: func() { _ = p.Cancel(failGrace) }})
+	s.steps.Tell(&step.Attach{ID: id, Cancel: func() { _ = p.Cancel(failGrace) }})
 	if r.Started != nil {
 		r.Started(id, p)
 	}
@@ -197,9 +189,7 @@ func (s *Session) finish(id undolog.StepID, command string, from Origin, st hype
 		result.ExitCode = &code
 	}
 	res := RunResult{Step: id, Status: st, Outcome: how.outcome, Reason: how.failed}
-	f, err := ask(context.Background(), s, "steps", func(p *messages.Reply[step.Finished]) any {
-		return &step.Finish{ID: id, Result: result, Failed: how.failed, Quiet: how.quiet, Reply: p}
-	})
+	f, err := s.steps.Finish(step.Finish{ID: id, Result: result, Failed: how.failed, Quiet: how.quiet})
 	done := Event{Type: EventStepCompleted, Step: id, Origin: from, Command: command, ExitCode: result.ExitCode}
 	if err != nil {
 		res.Outcome, res.Reason = messages.OutcomeFailed, err.Error()

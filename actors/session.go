@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/session"
+	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -43,7 +44,8 @@ type Session struct {
 	dirs    []*workdir
 	sgIDs   int
 	stopped chan struct{}
-	line    line
+	steps   step.Steps
+	turn    step.Turn
 	net     network
 	count   atomic.Uint64 // of connections
 

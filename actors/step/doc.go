@@ -7,6 +7,18 @@
 // A folder opens the step in its log only when something is first changed
 // there, so a step costs nothing in folders it does not touch.
 //
+// # The queue
+//
+// What opens a step, or must not meet one (an undo), needs a [Lease]. There is one;
+// the actor gives it away in the order in which it was asked for ([Open]), and keeps
+// those who wait, up to [MaxQueue]. A write of a frontend takes part in the open
+// step of a command instead of waiting for its end; the step closes when all that
+// took part have left.
+//
+// When the actor crashes, everybody who waits is told so. Who has the lease keeps it
+// until he leaves ([Turn]): his command may still be writing, and must not write
+// into somebody else's step.
+//
 // # Quiescence
 //
 // A step is not closed while requests are in flight or held, nor within the

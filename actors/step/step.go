@@ -36,15 +36,12 @@ type Options struct {
 	Clock       supervision.Clock
 	Logger      *slog.Logger
 	Node        *supervision.Node
-	// Opened is told the id of the step that is open from now on, 0 for none,
-	// before whoever asked for it. It must not block; it may be nil.
-	Opened func(undolog.StepID)
-}
-
-// Open opens a step for a command. It fails with ErrBusy while one is open.
-type Open struct {
-	Info  undolog.StepInfo
-	Reply *messages.Reply[undolog.StepID]
+	// Opened is told of a step that is open from now on, Ended that none is, before
+	// whoever asked for it. They must not block; they may be nil.
+	Opened func(id undolog.StepID, as *Open)
+	Ended  func()
+	// Turn outlives restarts; nil makes one that does not.
+	Turn *Turn
 }
 
 // Attach tells how to end the command. Cancel is called at most once, on its
@@ -80,7 +77,6 @@ type Entry struct {
 }
 
 // Fail answers whoever waits.
-func (m *Open) Fail(err error)   { m.Reply.Fail(err) }
 func (m *Finish) Fail(err error) { m.Reply.Fail(err) }
 
 // poll is how often unfinished requests are counted.
@@ -92,6 +88,7 @@ const (
 	idle      phase = "idle"
 	opening   phase = "opening"
 	running   phase = "running"
+	settling  phase = "settling" // writes take part yet
 	quiescing phase = "quiescing"
 	closing   phase = "closing"
 	aborting  phase = "rolling_back"
@@ -103,8 +100,18 @@ type Actor struct {
 	tell  func(any)
 	timer *supervision.Timer
 
+	waiting []*Open // for the lease
+	shown   int     // of them, in the tree
+
+	current // the step
+}
+
+// current is the step that is being opened, open, or being ended. The zero value,
+// but for the phase, is none.
+type current struct {
 	phase    phase
-	open     *Open
+	lease    *Lease
+	begun    func(error) // answers whoever opens it
 	id       undolog.StepID
 	cancel   func()
 	finish   *Finish
@@ -118,8 +125,8 @@ type Actor struct {
 }
 
 type reserved struct {
-	open *Open
-	id   undolog.StepID
+	lease *Lease
+	id    undolog.StepID
 }
 
 type assigned struct {
@@ -141,7 +148,12 @@ type aborted struct {
 }
 
 // New makes a fresh instance.
-func New(o Options) *Actor { return &Actor{o: o, phase: idle} }
+func New(o Options) *Actor {
+	if o.Turn == nil {
+		o.Turn = &Turn{}
+	}
+	return &Actor{o: o, current: current{phase: idle}}
+}
 
 // Receive implements [actor.Actor].
 func (a *Actor) Receive(ctx actor.Context) {
@@ -150,11 +162,20 @@ func (a *Actor) Receive(ctx actor.Context) {
 		self, root := ctx.Self(), ctx.ActorSystem().Root
 		a.tell = func(m any) { root.Send(self, m) }
 		a.timer = supervision.NewTimer(a.o.Clock, a.tell)
-	case *actor.Restarting, *actor.Stopping:
-		a.release()
+		a.sweep()
+	case *actor.Restarting:
+		a.release(messages.ErrCrashed)
+	case *actor.Stopping:
+		a.release(messages.ErrStopped)
 	case *actor.Stopped:
 	case *Open:
 		a.onOpen(m)
+	case *withdraw:
+		a.onWithdraw(m)
+	case *Begin:
+		a.onBegin(m)
+	case *leave:
+		a.sweep()
 	case *reserved:
 		a.onReserved(m)
 	case *assigned:
@@ -187,13 +208,15 @@ func (a *Actor) log() *slog.Logger {
 	return l.With("component", "control", "step_id", int64(a.id))
 }
 
-// release gives up the open step: a step without its actor is rolled back.
-func (a *Actor) release() {
+// release gives up the open step: a step without its actor is rolled back. Who
+// waits for a lease is told why.
+func (a *Actor) release(why error) {
 	a.timer.Stop()
-	a.tellOpened(0)
-	if a.open != nil {
-		a.open.Fail(messages.ErrCrashed)
+	a.ended()
+	if a.begun != nil && a.lease.granted {
+		a.begun(messages.ErrCrashed)
 	}
+	a.abandon(why)
 	if a.finish != nil {
 		a.finish.Fail(messages.ErrCrashed)
 	}
@@ -209,15 +232,25 @@ func (a *Actor) release() {
 	a.end()
 }
 
-func (a *Actor) onOpen(m *Open) {
-	if a.phase != idle {
-		m.Reply.Fail(messages.ErrBusy)
+// onBegin opens the step of a lease that has none.
+func (a *Actor) onBegin(m *Begin) {
+	if l := m.Lease; l != a.o.Turn.holder || l.left.Load() {
+		m.Reply.Fail(messages.ErrCrashed)
 		return
 	}
-	*a = Actor{o: a.o, tell: a.tell, timer: a.timer, phase: opening, open: m}
+	a.begin(m.Lease, func(err error) { m.Reply.Send(m.Lease.Step, err) })
+}
+
+// begin opens a step.
+func (a *Actor) begin(l *Lease, begun func(error)) {
+	if a.phase != idle {
+		begun(messages.ErrBusy)
+		return
+	}
+	a.current = current{phase: opening, lease: l, begun: begun}
 	dirs, tell := a.o.Directories, a.tell
 	go func() {
-		r := &reserved{open: m}
+		r := &reserved{lease: l}
 		for _, d := range dirs {
 			r.id = max(r.id, d.NextID())
 		}
@@ -226,19 +259,18 @@ func (a *Actor) onOpen(m *Open) {
 }
 
 func (a *Actor) onReserved(m *reserved) {
-	if a.phase != opening || a.open != m.open {
+	if a.phase != opening || a.lease != m.lease {
 		return
 	}
 	if m.id == 0 && len(a.o.Directories) > 0 {
-		a.phase = idle
-		a.open.Reply.Fail(errors.New("no step id: the undo directory cannot be written; free some space, or name another with --undo-dir"))
+		a.notBegun(errors.New("no step id: the undo directory cannot be written; free some space, or name another with --undo-dir"))
 		return
 	}
 	a.id = max(m.id, 1)
 	a.awaiting = len(a.o.Directories)
 	id := a.id
 	for _, d := range a.o.Directories {
-		d.Assign(id, a.open.Info, func(err error) { a.tell(&assigned{id, err}) })
+		d.Assign(id, a.lease.open.Info, func(err error) { a.tell(&assigned{id, err}) })
 	}
 	if a.awaiting == 0 {
 		a.opened()
@@ -258,25 +290,36 @@ func (a *Actor) onAssigned(m *assigned) {
 }
 
 func (a *Actor) opened() {
-	open := a.open
-	a.open = nil
 	if err := errors.Join(a.errs...); err != nil {
 		for _, d := range a.o.Directories {
 			d.Close(a.id, undolog.StepResult{Status: messages.OutcomeFailed}, func(*undolog.Entry, error) {})
 		}
-		a.phase, a.id, a.errs = idle, 0, nil
-		open.Reply.Fail(err)
+		a.notBegun(err)
 		return
 	}
-	a.phase = running
+	l, begun := a.lease, a.begun
+	a.phase, a.begun = running, nil
 	a.o.Node.SetFact("step", fmt.Sprint(a.id))
-	a.tellOpened(a.id)
-	open.Reply.Send(a.id, nil)
+	if a.o.Opened != nil {
+		a.o.Opened(a.id, l.open)
+	}
+	l.Step = a.id
+	begun(nil)
+	if l.open.Kind == Command {
+		a.admit(l)
+	}
 }
 
-func (a *Actor) tellOpened(id undolog.StepID) {
-	if a.o.Opened != nil {
-		a.o.Opened(id)
+// notBegun gives up a step that could not be opened.
+func (a *Actor) notBegun(err error) {
+	begun := a.begun
+	a.current = current{phase: idle}
+	begun(err)
+}
+
+func (a *Actor) ended() {
+	if a.o.Ended != nil {
+		a.o.Ended()
 	}
 }
 
@@ -304,7 +347,18 @@ func (a *Actor) onFinish(m *Finish) {
 		m.Reply.Fail(fmt.Errorf("%w: step %d is not open", messages.ErrStopped, m.ID))
 		return
 	}
-	a.finish, a.cancel, a.since = m, nil, a.o.Clock.Now()
+	a.finish, a.cancel = m, nil
+	a.phase, a.lease.takes = settling, false
+	if len(a.lease.members) == 0 {
+		a.settled()
+	}
+}
+
+// settled goes on when the command has ended, and every write that took part in
+// its step.
+func (a *Actor) settled() {
+	m := a.finish
+	a.since = a.o.Clock.Now()
 	if m.Failed != "" && a.outcome == "" {
 		a.outcome, a.reason = messages.OutcomeFailed, m.Failed
 	}
@@ -436,11 +490,11 @@ func (a *Actor) done() {
 	if f.Outcome == "" {
 		f.Outcome = a.finish.Result.Status
 	}
-	a.tellOpened(0)
+	a.ended()
 	a.finish.Reply.Send(f, nil)
 	for _, r := range a.rolled {
 		r.Send(int64(a.id), nil)
 	}
 	a.o.Node.SetFact("step", "")
-	*a = Actor{o: a.o, tell: a.tell, timer: a.timer, phase: idle}
+	a.current = current{phase: idle}
 }

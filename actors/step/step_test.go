@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type fakeDir struct {
 	holding  bool
 	last     time.Time
 	closeErr error
+	silent   atomic.Bool                      // Assign is not answered
 	late     chan func(*undolog.Entry, error) // if not nil: gets what Close is to answer
 }
 
@@ -36,7 +38,9 @@ func (d *fakeDir) Path() string           { return d.name }
 func (d *fakeDir) NextID() undolog.StepID { d.next++; return d.next }
 func (d *fakeDir) Assign(id undolog.StepID, _ undolog.StepInfo, done func(error)) {
 	d.probe.Tell([2]any{"assign", id})
-	done(nil)
+	if !d.silent.Load() {
+		done(nil)
+	}
 }
 func (d *fakeDir) Close(id undolog.StepID, _ undolog.StepResult, done func(*undolog.Entry, error)) {
 	d.probe.Tell([2]any{"close", id})
@@ -74,11 +78,15 @@ type rig struct {
 	clock *actortest.FakeClock
 	dirs  []*fakeDir
 	tell  func(any)
+	steps Steps
+	lease *Lease // the newest
 	node  *supervision.Node
+	tree  *supervision.Tree
 }
 
 func newRig(t *testing.T, next ...undolog.StepID) *rig {
-	r := &rig{t: t, clock: actortest.NewFakeClock(), node: supervision.NewTree().Node("steps")}
+	r := &rig{t: t, clock: actortest.NewFakeClock(), tree: supervision.NewTree()}
+	r.node = r.tree.Node("steps")
 	var dirs []Directory
 	for _, n := range next {
 		d := &fakeDir{name: "/dir", next: n - 1, probe: actortest.NewProbe(t)}
@@ -86,13 +94,15 @@ func newRig(t *testing.T, next ...undolog.StepID) *rig {
 	}
 	system := supervision.NewSystem(nil)
 	strategy := supervision.NewStrategy(r.clock, supervision.Backoff{}, nil, nil)
+	turn := &Turn{}
 	pid, err := system.Root.Copy().WithGuardian(strategy).SpawnNamed(supervision.Props(supervision.Spec{New: func() actor.Actor {
-		return New(Options{Directories: dirs, Idle: 100 * time.Millisecond, Max: 2 * time.Second, Clock: r.clock, Node: r.node})
+		return New(Options{Directories: dirs, Idle: 100 * time.Millisecond, Max: 2 * time.Second, Clock: r.clock, Node: r.node, Turn: turn})
 	}}, messages.ErrCrashed), "steps")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.tell = func(m any) { system.Root.Send(pid, m) }
+	r.steps = Steps{messages.Ref{Tell: r.tell}}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -106,11 +116,29 @@ func newRig(t *testing.T, next ...undolog.StepID) *rig {
 
 func (r *rig) open() (undolog.StepID, error) {
 	r.t.Helper()
-	p := messages.NewReply[undolog.StepID]()
-	r.tell(&Open{Reply: p})
-	res := actortest.Within(r.t, "open", p.C())
-	return res.Value, res.Err
+	l, err := r.lend(Open{})
+	if err != nil {
+		return 0, err
+	}
+	r.lease = l
+	return l.Step, nil
 }
+
+// lend asks for a lease.
+func (r *rig) lend(o Open) (*Lease, error) {
+	r.t.Helper()
+	type result struct {
+		l   *Lease
+		err error
+	}
+	got := make(chan result, 1)
+	go func() { l, err := r.steps.Lease(r.t.Context(), o); got <- result{l, err} }()
+	res := actortest.Within(r.t, "open", got)
+	return res.l, res.err
+}
+
+// leave ends the newest lease.
+func (r *rig) leave() { r.steps.Leave(r.lease) }
 
 func (r *rig) finish(id undolog.StepID, change func(*Finish)) <-chan messages.Result[Finished] {
 	p := messages.NewReply[Finished]()
@@ -180,6 +208,7 @@ func TestCC09Quiet(t *testing.T) {
 	if f := actortest.Within(t, "finish", r.finish(id, nil)); f.Err != nil {
 		t.Error(f.Err)
 	}
+	r.leave()
 	id, _ = r.open()
 	r.dirs[0].set(func() { r.dirs[0].last = r.clock.Now() })
 	ch := r.finish(id, nil)
@@ -189,6 +218,7 @@ func TestCC09Quiet(t *testing.T) {
 	if f := actortest.Within(t, "finish", ch); f.Err != nil {
 		t.Error(f.Err)
 	}
+	r.leave()
 	// Nobody is left to write: no waiting.
 	id, _ = r.open()
 	r.dirs[0].set(func() { r.dirs[0].last = r.clock.Now() })
@@ -258,6 +288,7 @@ func TestStepFails(t *testing.T) {
 	if res := actortest.Within(t, "done", done.C()); res.Value != int64(id) {
 		t.Errorf("rolled back step %d", res.Value)
 	}
+	r.leave()
 	if _, err := r.open(); err != nil {
 		t.Error(err)
 	}
