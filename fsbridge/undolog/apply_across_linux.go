@@ -117,7 +117,7 @@ func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) e
 	}
 	err := fault.Point("apply.noted")
 	if err == nil {
-		err = removeTree(context.Background(), fd, name, e.l.stamps.relink, nil)
+		err = removeTree(context.Background(), fd, name, e.relink, nil)
 	}
 	e.dirs.dropNodes()
 	return err

@@ -280,7 +280,11 @@ func (e *engine) olderBlobs(seq uint64) (entry, error) {
 	if fd := e.dirs.get(key); fd >= 0 {
 		return entry{fd: fd, key: key}, nil
 	}
-	fd, err := e.openOlder(seq)
+	dir, ok := e.stepBySeq(seq)
+	if !ok {
+		return entry{}, unix.ENOENT
+	}
+	fd, err := hostfs.OpenBeneath(e.lender.dir.FD(), dir+"/blobs", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return entry{}, err
 	}
@@ -329,7 +333,7 @@ func (e *engine) withAccess(d *node, f func() error) error {
 func (e *engine) ungrant() {
 	if !e.begun {
 		e.granted = map[objID]uint32{}
-		if err := e.l.takeBack(); err != nil {
+		if err := e.lender.takeBack(); err != nil {
 			e.warn("cannot restore modes: %v", err)
 		}
 		return

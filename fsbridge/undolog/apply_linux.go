@@ -15,11 +15,25 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
 
+// applyEnv is what an apply needs of the log around it. Its functions may be called by
+// several goroutines at once.
+type applyEnv struct {
+	root   *hostfs.Root // the working folder
+	lender *lender
+	log    *slog.Logger
+	// relink is told before and after the log changes the ctime of an inode.
+	relink func(st *hostfs.Stat, done bool) error
+	// hashContent is the hash of a content, if ctimes alone do not tell of edits.
+	hashContent func(n *seenName) uint64
+	newContent  func(w *recordWriter, dir *stepDir, obj objID) *contentWriter
+	// stepBySeq returns where the directory of a closed step is, from the undo directory.
+	stepBySeq func(seq uint64) (path string, ok bool)
+}
+
 // engine makes the tree what one target says. It works by the actual state
 // and is used once; what it does it can do again after being killed anywhere.
 type engine struct {
-	l    *Log
-	root *hostfs.Root
+	applyEnv
 	t    *layer
 	hold int // blobs of the inverse, where occupants are put
 	// inverse is the directory of the inverse; made is its file "made".
@@ -29,9 +43,6 @@ type engine struct {
 
 	home  string // the target's directory, from the undo directory
 	begun bool   // the directory rollback is there
-
-	openOlder func(seq uint64) (int, error)
-	log       *slog.Logger
 
 	dirs      dirCache
 	granted   map[objID]uint32
@@ -50,7 +61,21 @@ type engine struct {
 
 	warnings []string
 	changes  []fsbridge.Change
-	restored int
+}
+
+// newEngine makes what applies the layer target, which it closes. home is where the
+// directory of that layer is as long as the apply has not begun, from the undo directory.
+func newEngine(env applyEnv, target *layer, home string) *engine {
+	e := &engine{
+		applyEnv: env, t: target, home: home, hold: -1, inverse: -1, made: -1,
+		granted: map[objID]uint32{}, held: map[objID]bool{}, strangers: map[hostfs.ID]objID{},
+		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, at: map[hostfs.ID]location{}},
+		buf:    make([]byte, 32<<10),
+	}
+	if target.damage != nil {
+		e.warn("%v", target.damage)
+	}
+	return e
 }
 
 func (e *engine) warn(format string, args ...any) {
@@ -71,6 +96,27 @@ func (e *engine) close() {
 			_ = hostfs.Close(*fd)
 			*fd = -1
 		}
+	}
+}
+
+// decide finds out what there is to do. It changes nothing, save that an ordinary user's
+// modes are lent.
+func (e *engine) decide() error {
+	if err := e.locate(); err != nil {
+		return err
+	}
+	e.plan()
+	return nil
+}
+
+// whatIsLost tells of what can be neither found nor made.
+func (e *engine) whatIsLost() string {
+	return fmt.Sprintf("%d path(s) cannot be restored, the first is %q", len(e.lost), e.lost[0])
+}
+
+func (e *engine) warnLost() {
+	if len(e.lost) > 0 {
+		e.warn("%s", e.whatIsLost())
 	}
 }
 

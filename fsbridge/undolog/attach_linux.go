@@ -259,7 +259,6 @@ func (e *engine) attach(d *node, b *bind) error {
 func (e *engine) attached(d *node, b *bind) {
 	b.want.place = place{inTree, d.Obj, b.name}
 	b.want.came = true
-	e.restored++
 }
 
 // put gives n, which is at from, its name.

@@ -319,7 +319,7 @@ func (f *follower) see(s *sight, fd int, x *finalName) {
 		s.looked = !st.IsDir() && st.Nlink == 1
 	}
 	if s.stat = st; s.looked {
-		s.content = f.e.l.stamps.contentOf(&seenName{FD: fd, Name: x.name, Stat: &s.stat})
+		s.content = f.e.hashContent(&seenName{FD: fd, Name: x.name, Stat: &s.stat})
 	}
 }
 

@@ -107,7 +107,7 @@ func TestEditDuringApply(t *testing.T) {
 		}
 		j.expect = append(j.expect, finalName{name: name, id: st.ID})
 	}
-	f := &follower{e: &engine{l: s.l}}
+	f := &follower{e: &engine{applyEnv: s.l.applyEnv()}}
 	w := f.look(&j)
 
 	s.outside("tree/0/in/changed", "by somebody")

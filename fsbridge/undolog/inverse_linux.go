@@ -3,6 +3,8 @@ package undolog
 import (
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -15,8 +17,70 @@ type inverse struct {
 	buf []byte
 }
 
-// writeInverse writes the journal into the new directory dir.
-func (e *engine) writeInverse(dir *stepDir, step stepRecord, power bool) (err error) {
+// create makes the directory of the inverse below dirfd.
+func (e *engine) create(dirfd int) (err error) {
+	if e.inverse, err = hostfs.OpenSubdir(dirfd, "inverse", true); err != nil {
+		return err
+	}
+	if e.hold, err = hostfs.OpenSubdir(e.inverse, "blobs", true); err != nil {
+		return err
+	}
+	e.made, err = hostfs.OpenAt(e.inverse, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, 0o600)
+	return err
+}
+
+// reopen takes up what an interrupted apply has done so far.
+func (e *engine) reopen(roll int, t task) (err error) {
+	e.begun = true
+	if e.inverse, err = hostfs.OpenDirAt(roll, "inverse"); err != nil {
+		return err
+	}
+	if e.hold, err = hostfs.OpenDirPathAt(e.inverse, "blobs"); err != nil {
+		return err
+	}
+	made, err := readMade(e.inverse)
+	if err != nil {
+		return err
+	}
+	if e.made, err = hostfs.OpenAt(e.inverse, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_NONBLOCK, 0o600); err != nil {
+		return err
+	}
+	// A torn record would hide the ones that follow.
+	if err := hostfs.TruncateFD(e.made, int64(len(made))*madeSize); err != nil {
+		return err
+	}
+	if _, err := unix.Seek(e.made, 0, unix.SEEK_END); err != nil {
+		return err
+	}
+	for _, m := range made {
+		e.across.noted[m.new] = true
+		if n := e.t.nodes[m.obj]; n != nil && !n.Created && !m.shared {
+			e.setMade(n, m.new)
+		}
+	}
+	if t.Kind == taskAbort {
+		return nil
+	}
+	rec, err := readRecords(e.inverse)
+	if err != nil {
+		return err
+	}
+	for id, o := range rec.Objects {
+		if e.t.nodes[id] == nil {
+			e.strangers[o.ID] = id
+		}
+		e.t.next = max(e.t.next, id+1)
+	}
+	return nil
+}
+
+// writeInverse writes the journal into the inverse's directory.
+func (e *engine) writeInverse(step stepRecord, power bool) (err error) {
+	dir := newStepDir(e.inverse)
+	defer func() { // the descriptor is the engine's
+		dir.fd = -1
+		_ = dir.close()
+	}()
 	w, err := createJournal(dir.fd, &step, power)
 	if err != nil {
 		return err
@@ -203,7 +267,7 @@ func (v *inverse) contents(n *node, at entry, st *hostfs.Stat) error {
 	if err := v.flush(0); err != nil {
 		return err
 	}
-	w := v.e.l.host.contents.writer(v.w, v.dir, n.Obj, nil)
+	w := v.e.newContent(v.w, v.dir, n.Obj)
 	for i := range v.e.t.rec.Contents[n.Obj] {
 		c := &v.e.t.rec.Contents[n.Obj][i]
 		if end := min(c.Off+c.Len, st.Size); c.Off < end {

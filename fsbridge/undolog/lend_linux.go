@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,16 @@ type lentMode struct {
 	Path []byte `json:"path"` // base64: any bytes survive
 }
 
+// lender knows what was lent. What it lends outlives the process only in the file.
+type lender struct {
+	root *hostfs.Root // the working folder
+	dir  *hostfs.Root // the undo directory
+	sync bool         // the file must survive a power failure
+	log  *slog.Logger
+	// relink is told before and after the ctime of a file changes.
+	relink func(st *hostfs.Stat, done bool) error
+}
+
 // lend gives the owner of the inode st behind fd (which may be O_PATH), which
 // is the object n, the rights of bits, too.
 func (e *engine) lend(n *node, fd int, st *hostfs.Stat, bits uint32) error {
@@ -50,11 +61,11 @@ func (e *engine) lend(n *node, fd int, st *hostfs.Stat, bits uint32) error {
 	if err != nil {
 		return err
 	}
-	if err := e.l.noteLent(append(line, '\n')); err != nil {
+	if err := e.lender.note(append(line, '\n')); err != nil {
 		return err
 	}
 	if !st.IsDir() { // its ctime changes, which must not look like an edit
-		if err := e.l.stamps.relink(st, false); err != nil {
+		if err := e.relink(st, false); err != nil {
 			return err
 		}
 	}
@@ -81,7 +92,7 @@ func (e *engine) openToRead(n *node, at entry, st *hostfs.Stat) (int, error) {
 		return -1, err
 	}
 	fd, err = hostfs.ReopenFD(path, unix.O_RDONLY|unix.O_NONBLOCK)
-	if berr := e.l.giveBack(path, st.Mode); berr != nil {
+	if berr := e.lender.giveBack(path, st.Mode); berr != nil {
 		err = errors.Join(err, berr)
 	}
 	if err != nil && fd >= 0 {
@@ -92,17 +103,17 @@ func (e *engine) openToRead(n *node, at entry, st *hostfs.Stat) (int, error) {
 }
 
 // giveBack gives the inode behind fd its mode back.
-func (l *Log) giveBack(fd int, mode uint32) error {
+func (l *lender) giveBack(fd int, mode uint32) error {
 	err := hostfs.ChmodFD(fd, mode)
 	st, serr := hostfs.StatFD(fd)
 	if err = errors.Join(err, serr); err != nil || st.IsDir() {
 		return err
 	}
-	return l.stamps.relink(&st, true)
+	return l.relink(&st, true)
 }
 
-// noteLent appends a line to the file of lent modes.
-func (l *Log) noteLent(line []byte) error {
+// note appends a line to the file of lent modes.
+func (l *lender) note(line []byte) error {
 	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
 	if err != nil {
 		return err
@@ -121,7 +132,7 @@ func (l *Log) noteLent(line []byte) error {
 	if err := hostfs.WriteFull(fd, line); err != nil {
 		return err
 	}
-	if l.o.Durability != DurabilityPower {
+	if !l.sync {
 		return nil
 	}
 	return errors.Join(hostfs.SyncFD(fd), unix.Fsync(dir))
@@ -129,7 +140,7 @@ func (l *Log) noteLent(line []byte) error {
 
 // takeBack gives back what an apply had lent that was killed, or failed, before
 // its directory rollback was there.
-func (l *Log) takeBack() error {
+func (l *lender) takeBack() error {
 	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
 	if err != nil {
 		return err
@@ -166,7 +177,7 @@ func (l *Log) takeBack() error {
 	return hostfs.UnlinkAt(dir, lentName)
 }
 
-func (l *Log) takeBackOne(m *lentMode) error {
+func (l *lender) takeBackOne(m *lentMode) error {
 	base := l.root.FD()
 	if m.Log {
 		base = l.dir.FD()
@@ -185,7 +196,7 @@ func (l *Log) takeBackOne(m *lentMode) error {
 	case st.Mode&0o7777 == m.Mode && st.IsDir():
 		return nil
 	case st.Mode&0o7777 == m.Mode:
-		return l.stamps.relink(&st, true)
+		return l.relink(&st, true)
 	}
 	return l.giveBack(fd, m.Mode)
 }
@@ -211,15 +222,12 @@ func (e *engine) whereabouts(n *node) (inLog bool, path []byte, err error) {
 	case up.place.kind == inOwn:
 		blob(e.home, up.Obj, blobName(up.Obj))
 	case up.place.kind == inOlder:
-		for _, s := range e.l.stepEntries() {
-			if s.Seq != up.RetainedSeq {
-				continue
-			}
+		if dir, ok := e.stepBySeq(up.RetainedSeq); ok {
 			name := up.place.name // with that of the blob
 			if name == "" {
 				name = blobName(up.RetainedObj)
 			}
-			blob("steps/"+s.name, up.RetainedObj, name)
+			blob(dir, up.RetainedObj, name)
 		}
 	}
 	if path == nil {

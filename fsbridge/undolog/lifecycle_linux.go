@@ -3,6 +3,7 @@ package undolog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,12 +68,7 @@ func (l *Log) loadEntries(parent string) ([]*stepEntry, error) {
 		out = append(out, &stepEntry{Entry: loadEntry(dir, id), name: d.Name})
 		_ = dir.close()
 	}
-	slices.SortFunc(out, func(a, b *stepEntry) int {
-		if a.Seq != b.Seq {
-			return int(min(max(int64(a.Seq-b.Seq), -1), 1))
-		}
-		return int(min(max(int64(a.StepID-b.StepID), -1), 1))
-	})
+	slices.SortFunc(out, bySeq)
 	for _, e := range out {
 		if e.Damaged != "" {
 			l.warn(Warning{Code: WarnDamaged, Steps: []StepID{e.StepID},
@@ -80,6 +76,11 @@ func (l *Log) loadEntries(parent string) ([]*stepEntry, error) {
 		}
 	}
 	return out, nil
+}
+
+// bySeq orders steps, the oldest first.
+func bySeq(a, b *stepEntry) int {
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.StepID, b.StepID))
 }
 
 // loadEntry reads a summary; if it is damaged, what the journal's first record

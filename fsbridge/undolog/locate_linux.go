@@ -343,3 +343,22 @@ func (e *engine) path(n *node) string {
 	}
 	return s
 }
+
+// strays describes the files that the target or the inverse has in a blob, or
+// knows no name of, and that may have names in the folder.
+func (e *engine) strays() (out []hostfs.Stat, err error) {
+	for _, n := range e.t.order {
+		if n.isDir() || n.place.kind == nowhere || n.place.kind == inTree && n.Parent != noObj {
+			continue
+		}
+		at, err := e.at(n)
+		if err != nil {
+			continue
+		}
+		if st, err := hostfs.StatAt(at.fd, at.name); err == nil && (st.Nlink > 1 || n.place.kind == inTree) {
+			out = append(out, st)
+		}
+		e.done(at)
+	}
+	return out, nil
+}

@@ -26,20 +26,9 @@ func (l *Log) keepOpen(ctx context.Context, rec *stepRecords) error {
 	if err := cutJournal(dir.fd, rec.Size); err != nil {
 		return err
 	}
-	list := recordedPaths(rec)
 	e := entryOf(&rec.Step)
-	e.EndedAt, e.Status, e.Unprotected = l.now(), "failed", true
-	e.AffectedCount, e.AffectedPaths = len(list), []string{}
-	for _, a := range list[:min(len(list), HistoryPaths)] {
-		e.AffectedPaths = append(e.AffectedPaths, a.Path)
-	}
-	if e.StoredBytes, err = diskUsage(dir.fd); err != nil {
-		return err
-	}
-	if err := writePaths(dir.fd, list); err != nil {
-		return err
-	}
-	if err := writeSummary(dir.fd, e); err != nil {
+	e.Unprotected = true
+	if err := l.summarise(dir.fd, e, "failed", recordedPaths(rec)); err != nil {
 		return err
 	}
 	steps, err := hostfs.OpenDirPathAt(l.dir.FD(), "steps")
@@ -50,7 +39,7 @@ func (l *Log) keepOpen(ctx context.Context, rec *stepRecords) error {
 	if err := hostfs.RenameAt(wal, walName, steps, formatStepID(rec.Step.ID), unix.RENAME_NOREPLACE); err != nil {
 		return err
 	}
-	if err := l.load(); err != nil {
+	if err := l.relist(formatStepID(rec.Step.ID), "steps"); err != nil {
 		return err
 	}
 	return l.forgetStamps(rec.Step.Seq)

@@ -2,192 +2,13 @@ package undolog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 )
-
-// finish moves the step directories of a task that is applied to their new
-// places. It may be called again after being killed anywhere.
-func (l *Log) finish(roll int, t task) error {
-	if err := fault.Point("rollback.finish"); err != nil {
-		return err
-	}
-	var from, to string
-	switch t.Kind {
-	case taskUndo:
-		from, to = "steps", "redo"
-	case taskRedo:
-		from, to = "redo", "steps"
-	case taskAbort:
-		from = "wal"
-	case taskRestore:
-		to = "steps"
-	default:
-		return fmt.Errorf("%w: unknown task %q", ErrDamaged, t.Kind)
-	}
-	if t.Kind != taskAbort {
-		if _, err := parseStepID(t.Name); err != nil {
-			return fmt.Errorf("%w: rollback plan: %w", ErrDamaged, err)
-		}
-	} else if t.Name != walName {
-		return fmt.Errorf("%w: rollback plan names %q", ErrDamaged, t.Name)
-	}
-	if to != "" {
-		fd, err := hostfs.OpenDirPathAt(l.dir.FD(), to)
-		if err != nil {
-			return err
-		}
-		err = hostfs.RenameAt(roll, "inverse", fd, t.Name, unix.RENAME_NOREPLACE)
-		_ = hostfs.Close(fd)
-		if err != nil && !errors.Is(err, unix.ENOENT) {
-			return err
-		}
-	}
-	if err := fault.Point("rollback.moved"); err != nil {
-		return err
-	}
-	if from != "" {
-		fd, err := hostfs.OpenDirPathAt(l.dir.FD(), from)
-		if err != nil {
-			return err
-		}
-		err = l.discardDir(fd, t.Name)
-		_ = hostfs.Close(fd)
-		if err != nil {
-			return err
-		}
-	}
-	if t.Kind == taskUndo { // as long as somebody knows of this undo
-		if err := l.crossed(t.Name); err != nil {
-			l.log.Error("barriers of an undone step are left", "step_id", t.Step, "err", err)
-		}
-	}
-	if err := fault.Point("rollback.end"); err != nil {
-		return err
-	}
-	if err := l.discardDir(l.dir.FD(), rollbackName); err != nil {
-		return err
-	}
-	return l.load()
-}
-
-// interrupted adds to the result of what failed, which may be nil, that
-// everything may have changed if it did so in the middle.
-func (l *Log) interrupted(res *ApplyResult) *ApplyResult {
-	if !l.rollingBack() {
-		return res
-	}
-	if res == nil {
-		res = &ApplyResult{}
-	}
-	res.Changes = fsbridge.Changes{All: true}
-	return res
-}
-
-// resumeTask finishes an interrupted apply. It returns nil if there is none, and
-// otherwise that everything may have changed: nobody was told what the apply did
-// before it was interrupted.
-func (l *Log) resumeTask(ctx context.Context) (*task, *outcome, error) {
-	if err := l.takeBack(); err != nil {
-		return nil, nil, err
-	}
-	roll, err := hostfs.OpenDirAt(l.dir.FD(), rollbackName)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	defer hostfs.Close(roll)
-	var t task
-	b, err := hostfs.ReadSmall(roll, "plan", 1<<20)
-	if err == nil {
-		err = json.Unmarshal(b, &t)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: rollback plan: %w", ErrDamaged, err)
-	}
-	if _, err := hostfs.StatAt(roll, "applied"); err == nil {
-		return &t, &outcome{changes: fsbridge.Changes{All: true}}, l.finish(roll, t)
-	}
-	dir, err := l.openTask(t)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer dir.close()
-	e, err := l.newEngine(dir, t, true)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer e.close()
-	if err := e.reopen(roll, t); err != nil {
-		return nil, nil, err
-	}
-	if err := e.locate(); err != nil {
-		return nil, nil, err
-	}
-	e.plan()
-	if len(e.lost) > 0 {
-		e.warn("%d path(s) cannot be restored, the first is %q", len(e.lost), e.lost[0])
-	}
-	out, err := l.carryOut(ctx, e, dir, t)
-	if err == nil {
-		out.changes = fsbridge.Changes{All: true}
-	}
-	return &t, out, err
-}
-
-// reopen takes up what an interrupted apply has done so far.
-func (e *engine) reopen(roll int, t task) (err error) {
-	e.begun = true
-	if e.inverse, err = hostfs.OpenDirAt(roll, "inverse"); err != nil {
-		return err
-	}
-	if e.hold, err = hostfs.OpenDirPathAt(e.inverse, "blobs"); err != nil {
-		return err
-	}
-	made, err := readMade(e.inverse)
-	if err != nil {
-		return err
-	}
-	if e.made, err = hostfs.OpenAt(e.inverse, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_NONBLOCK, 0o600); err != nil {
-		return err
-	}
-	// A torn record would hide the ones that follow.
-	if err := hostfs.TruncateFD(e.made, int64(len(made))*madeSize); err != nil {
-		return err
-	}
-	if _, err := unix.Seek(e.made, 0, unix.SEEK_END); err != nil {
-		return err
-	}
-	for _, m := range made {
-		e.across.noted[m.new] = true
-		if n := e.t.nodes[m.obj]; n != nil && !n.Created && !m.shared {
-			e.setMade(n, m.new)
-		}
-	}
-	if t.Kind == taskAbort {
-		return nil
-	}
-	rec, err := readRecords(e.inverse)
-	if err != nil {
-		return err
-	}
-	for id, o := range rec.Objects {
-		if e.t.nodes[id] == nil {
-			e.strangers[o.ID] = id
-		}
-		e.t.next = max(e.t.next, id+1)
-	}
-	return nil
-}
 
 // Recover finishes what a crash interrupted: an undo, redo or restore under
 // way is completed, and a step that was open is rolled back, unless it is
@@ -197,18 +18,47 @@ func (e *engine) reopen(roll int, t task) (err error) {
 func (l *Log) Recover(ctx context.Context) (*Recovery, error) {
 	l.takeOpen()
 	defer l.still()()
-	t, out, err := l.resumeTask(ctx)
+	var r *Recovery
+	_, err := l.completeFirst(ctx, func(before *finished, _ *ApplyResult) (err error) {
+		if before == nil {
+			r, err = l.recoverOpen(ctx)
+			return err
+		}
+		r = &Recovery{CompletedRollback: true, Restored: before.count, Problems: before.warnings}
+		if before.Kind == taskAbort {
+			r.StepID, r.Command = before.step.ID, before.step.Command
+		}
+		return nil
+	})
+	return r, err
+}
+
+// Abort rolls the open step back. It leaves no history entry and nothing to
+// redo. Without an open step it does nothing. After an error the step is still
+// there, for Recover.
+func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
+	l.takeOpen()
+	defer l.still()()
+	return l.completeFirst(ctx, func(_ *finished, res *ApplyResult) error {
+		out, err := l.rollBackOpen(ctx)
+		if out != nil {
+			*res = *out.result()
+		}
+		return err
+	})
+}
+
+// rollBackOpen rolls wal/in_progress back; nil says that there is none.
+func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
+	dir, err := l.openNamed("wal", walName)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	if t != nil {
-		r := &Recovery{CompletedRollback: true, Restored: out.count, Problems: out.warnings}
-		if t.Kind == taskAbort {
-			r.StepID, r.Command = out.step.ID, out.step.Command
-		}
-		return r, nil
-	}
-	return l.recoverOpen(ctx)
+	defer dir.close()
+	return l.transact(ctx, task{Kind: taskAbort, Name: walName}, transactOptions{force: true, dir: dir})
 }
 
 func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {

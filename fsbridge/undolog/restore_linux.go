@@ -23,40 +23,29 @@ func (l *Log) Restore(ctx context.Context, o RestoreOptions) (*ApplyResult, erro
 		return nil, err
 	}
 	defer l.still()()
-	if o.DryRun && l.unrecovered() {
-		return nil, errInterrupted
+	if err := l.idle(o.DryRun); err != nil {
+		return nil, err
 	}
-	_, before, err := l.idle(ctx)
-	if err != nil {
-		return l.interrupted(nil), err
-	}
-	res, err := l.restore(ctx, parts, o)
-	if before != nil {
-		if res == nil {
-			res = &ApplyResult{}
-		}
-		res.Changes = before.changes
-	}
-	return res, err
+	return whole(l.completeFirst(ctx, func(_ *finished, res *ApplyResult) error { return l.restore(ctx, parts, o, res) }))
 }
 
 // restore is Restore in a log that is idle.
-func (l *Log) restore(ctx context.Context, parts []string, o RestoreOptions) (*ApplyResult, error) {
+func (l *Log) restore(ctx context.Context, parts []string, o RestoreOptions, res *ApplyResult) error {
 	steps := l.stepEntries()
 	from := slices.IndexFunc(steps, func(e *stepEntry) bool { return e.StepID == o.Step })
 	if from < 0 {
-		return nil, fmt.Errorf("%w: %d", ErrNoStep, o.Step)
+		return fmt.Errorf("%w: %d", ErrNoStep, o.Step)
 	}
 	steps = steps[from:]
 	if err := l.admitRestore(ctx, steps, o); err != nil {
-		return nil, err
+		return err
 	}
 	v, done, err := l.pastOf(steps, o.Force)
 	defer done()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return l.restoreFrom(ctx, v, parts, o)
+	return l.restoreFrom(ctx, v, parts, o, res)
 }
 
 // admitRestore refuses what cannot be looked through, and to overwrite edits
@@ -92,28 +81,28 @@ func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOpt
 
 // restoreFrom writes what the view shows at a path as the records of a new
 // step, and applies them; their inverse is the step.
-func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o RestoreOptions) (*ApplyResult, error) {
+func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o RestoreOptions, res *ApplyResult) (err error) {
 	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer hostfs.Close(wal)
 	if err := l.discardNew(); err != nil {
-		return nil, err
+		return err
 	}
 	id, err := l.ids.nextStep(TypeAPI)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	seq, err := l.ids.nextSeq()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	step := stepRecord{ID: id, Seq: seq, StartedAt: l.now(), Type: TypeAPI,
 		Command: fmt.Sprintf("restore %s --step %d", o.Path, o.Step)}
 	fd, err := hostfs.OpenSubdir(wal, rollbackNew, true)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer hostfs.Close(fd)
 	done := false
@@ -124,76 +113,59 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 	}()
 	tfd, err := hostfs.OpenSubdir(fd, "target", true)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	target := newStepDir(tfd)
 	defer target.close()
 	w := &pastWriter{v: v, dir: target, objs: map[*thing]objID{}}
 	if err := w.write(ctx, step, parts); err != nil {
-		return nil, err
+		return err
 	}
-	out, err := l.applyRestore(ctx, target, task{Kind: taskRestore, Step: id, Name: formatStepID(id)}, step, o)
+	out, err := l.transact(ctx, task{Kind: taskRestore, Step: id, Name: formatStepID(id)}, transactOptions{
+		dir: target,
+		admit: func(e *engine) (bool, error) {
+			if e.nothingToDo() {
+				return false, nil
+			}
+			if o.DryRun {
+				res.Paths, res.PathCount = e.affected()
+				return false, nil
+			}
+			return true, l.dropRedo()
+		},
+		fill: func(e *engine, fd int) error { return l.summarise(fd, entryOf(&step), "completed", e.affectedAll()) },
+	})
 	if err != nil || out == nil {
-		return l.interrupted(&ApplyResult{}), err
+		return err
 	}
-	done = !o.DryRun
-	res := out.result()
-	if !o.DryRun {
-		if err := l.enforceLimits(ctx); err != nil {
-			l.log.Error("limits not enforced", "err", err)
-		}
+	done = true
+	*res = *out.result()
+	if err := l.enforceLimits(ctx); err != nil {
+		l.log.Error("limits not enforced", "err", err)
 	}
 	for _, e := range l.stepEntries() {
 		if e.StepID == id {
 			res.Steps = []Entry{e.Entry}
 		}
 	}
-	return res, nil
+	return nil
 }
 
-// applyRestore is applyDir for the records of a restore; nil says that there
-// is nothing to do, or that it was only to be told what would be done.
-func (l *Log) applyRestore(ctx context.Context, target *stepDir, t task, step stepRecord, o RestoreOptions) (*outcome, error) {
-	e, err := l.newEngine(target, t, false)
-	if err != nil {
-		return nil, err
+// summarise writes the files "paths" and "summary.json" of a step that ends now without having
+// counted what it stored.
+func (l *Log) summarise(dirfd int, e Entry, status string, list []Affected) (err error) {
+	e.EndedAt, e.Status = l.now(), status
+	affect(&e, list)
+	if e.StoredBytes, err = diskUsage(dirfd); err != nil {
+		return err
 	}
-	defer e.close()
-	defer e.ungrant()
-	if err := e.locate(); err != nil {
-		return nil, err
+	return errors.Join(writePaths(dirfd, list), writeSummary(dirfd, e))
+}
+
+// affect tells in e what the step touched.
+func affect(e *Entry, list []Affected) {
+	e.AffectedCount, e.AffectedPaths = len(list), []string{}
+	for _, a := range list[:min(len(list), HistoryPaths)] {
+		e.AffectedPaths = append(e.AffectedPaths, a.Path)
 	}
-	e.plan()
-	if len(e.lost) > 0 {
-		return nil, fmt.Errorf("%w: %q cannot be restored", ErrDamaged, e.lost[0])
-	}
-	if e.nothingToDo() {
-		return nil, nil
-	}
-	if o.DryRun {
-		out := &outcome{}
-		out.paths, out.count = e.affected()
-		return out, nil
-	}
-	if err := l.dropRedo(); err != nil {
-		return nil, err
-	}
-	list, count := e.affected()
-	summary := func(fd int) error {
-		s := entryOf(&step)
-		s.EndedAt, s.Status = l.now(), "completed"
-		s.AffectedCount, s.AffectedPaths = count, []string{}
-		for _, a := range list {
-			s.AffectedPaths = append(s.AffectedPaths, a.Path)
-		}
-		var err error
-		if s.StoredBytes, err = diskUsage(fd); err != nil {
-			return err
-		}
-		return errors.Join(writePaths(fd, e.affectedAll()), writeSummary(fd, s))
-	}
-	if err := l.prepare(e, target, &t, summary); err != nil {
-		return nil, err
-	}
-	return l.carryOut(ctx, e, target, t)
 }

@@ -296,11 +296,7 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	e := &stepEntry{Entry: entryOf(&s.rec), name: formatStepID(s.id)}
 	e.EndedAt, e.ExitCode, e.Status = s.h.now(), res.ExitCode, res.Status
 	e.Unprotected = s.unprotected.Load()
-	e.AffectedCount = len(list)
-	e.AffectedPaths = []string{}
-	for _, a := range list[:min(len(list), HistoryPaths)] {
-		e.AffectedPaths = append(e.AffectedPaths, a.Path)
-	}
+	affect(&e.Entry, list)
 	e.StoredBytes = s.w.bytes() + s.adopted.Load()
 	if err := writePaths(s.dir.fd, list); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/codeagent/sandbox/fsbridge"
 )
@@ -33,30 +34,32 @@ func (l *Log) Redo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
 	return l.travel(ctx, o, taskRedo)
 }
 
-func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (told *ApplyResult, err error) {
+func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyResult, error) {
 	defer l.still()()
-	res, count := &ApplyResult{}, max(o.Count, 1)
-	if o.DryRun && l.unrecovered() {
-		return nil, errInterrupted
+	if err := l.idle(o.DryRun); err != nil {
+		return nil, err
 	}
-	t, out, err := l.idle(ctx)
-	if err != nil {
-		return l.interrupted(nil), err
-	}
-	if t != nil {
-		res.Changes = out.changes
-		defer func() {
-			if told == nil { // also if nothing more is done
-				told = res
+	return whole(l.completeFirst(ctx, func(before *finished, res *ApplyResult) error {
+		count := max(o.Count, 1)
+		if before != nil && before.Kind == kind { // asked for before, and finished only now
+			res.add(Entry{StepID: before.Step}, before.outcome)
+			if count--; count == 0 {
+				return nil
 			}
-		}()
-	}
-	if t != nil && t.Kind == kind { // asked for before, and finished only now
-		res.add(Entry{StepID: t.Step}, out)
-		if count--; count == 0 {
-			return res, nil
 		}
-	}
+		chosen, err := l.chosen(kind, count)
+		if err != nil {
+			return err
+		}
+		if o.DryRun {
+			return l.foretell(ctx, chosen, kind, o, res)
+		}
+		return l.travelSteps(ctx, chosen, kind, o, res)
+	}))
+}
+
+// chosen returns the count steps that are next, the first one last.
+func (l *Log) chosen(kind taskKind, count int) ([]*stepEntry, error) {
 	from, none := l.stepEntries(), ErrNothing
 	if kind == taskRedo {
 		from, none = l.redoEntries(), ErrNoRedo
@@ -67,54 +70,45 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (told *A
 	if count > len(from) {
 		return nil, fmt.Errorf("%w: %d step(s) are kept, %d asked for", none, len(from), count)
 	}
-	chosen := from[len(from)-count:]
-	var first *stepDir // is read while it is looked for barriers
-	if !o.DryRun {
-		if first, err = l.openTask(task{Kind: kind, Name: chosen[count-1].name}); err == nil {
-			defer first.close()
-			first.readAhead()
-		}
+	return from[len(from)-count:], nil
+}
+
+// travelSteps applies steps, the last one first.
+func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
+	first, err := l.openTask(task{Kind: kind, Name: chosen[len(chosen)-1].name})
+	if err == nil { // it is read while it is looked for barriers
+		defer first.close()
+		first.readAhead()
 	}
 	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
-		return nil, err
+		return err
 	}
-	for i := len(chosen) - 1; i >= 0; i-- {
-		if o.DryRun {
-			if err := l.foretell(chosen[i], kind, res); err != nil {
-				return nil, err
-			}
-			continue
-		}
+	for _, s := range slices.Backward(chosen) {
 		if err := ctx.Err(); err != nil {
-			return res, err
+			return err
 		}
-		out, err := l.travelOne(ctx, task{Kind: kind, Step: chosen[i].StepID, Name: chosen[i].name}, o.Force, first)
+		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: o.Force, dir: first})
 		first = nil
 		if err != nil {
-			return l.interrupted(res), fmt.Errorf("%s step %d: %w", kind, chosen[i].StepID, err)
+			return fmt.Errorf("%s step %d: %w", kind, s.StepID, err)
 		}
-		res.add(chosen[i].Entry, out)
+		res.add(s.Entry, out)
 	}
-	return res, nil
+	return nil
 }
 
-// travelOne applies a step; dir is its directory, if that is open.
-func (l *Log) travelOne(ctx context.Context, t task, force bool, dir *stepDir) (*outcome, error) {
-	if dir == nil {
-		return l.apply(ctx, t, force)
+// idle makes sure that no step is open and, for a trial, that nothing was interrupted.
+func (l *Log) idle(trial bool) error {
+	if trial && l.unrecovered() {
+		return errInterrupted
 	}
-	return l.applyDir(ctx, dir, t, force, nil)
-}
-
-// idle makes sure that no step is open, and finishes what was interrupted.
-func (l *Log) idle(ctx context.Context) (*task, *outcome, error) {
 	if l.isClosed() {
-		return nil, nil, ErrClosed
+		return ErrClosed
 	}
 	if id, open := l.Current(); open {
-		return nil, nil, fmt.Errorf("%w: step %d", ErrBusy, id)
+		return fmt.Errorf("%w: step %d", ErrBusy, id)
 	}
-	return l.resumeTask(ctx)
+	return nil
 }
 
 // admit refuses what must not be undone without force.
@@ -146,15 +140,24 @@ func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o U
 	return nil
 }
 
-// foretell adds what undoing e would change.
-func (l *Log) foretell(e *stepEntry, kind taskKind, res *ApplyResult) error {
-	dir, err := l.openTask(task{Kind: kind, Name: e.name})
-	if err != nil {
+// foretell adds what undoing steps would change.
+func (l *Log) foretell(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
+	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
 		return err
 	}
-	defer dir.close()
-	res.Steps = append(res.Steps, e.Entry)
-	return res.addPaths(dir.fd, e.AffectedCount)
+	for _, s := range slices.Backward(chosen) {
+		dir, err := l.openTask(task{Kind: kind, Name: s.name})
+		if err != nil {
+			return err
+		}
+		res.Steps = append(res.Steps, s.Entry)
+		err = res.addPaths(dir.fd, s.AffectedCount)
+		_ = dir.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addPaths adds the first paths of a step that has count of them.

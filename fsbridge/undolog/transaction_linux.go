@@ -1,0 +1,527 @@
+package undolog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+)
+
+// Undo, redo, abort and restore are one thing: they apply a step directory to the folder
+// and keep what they replace. transact is that thing from its beginning to its end, and
+// resume is its second half, for one that was interrupted.
+
+// taskKind says what an apply is part of.
+type taskKind string
+
+const (
+	taskUndo    taskKind = "undo"
+	taskRedo    taskKind = "redo"
+	taskAbort   taskKind = "abort"   // of the open step; it leaves no inverse
+	taskRestore taskKind = "restore" // rollback/target, the inverse becomes step New
+)
+
+// task is the file "plan" in the directory rollback: what is being done.
+// The directory appears, complete with the inverse, before anything is changed
+// in the working folder, and goes when all is done.
+type task struct {
+	Kind taskKind `json:"kind"`
+	Step StepID   `json:"step"`
+	Name string   `json:"name"` // of the step directory
+	Tick uint64   `json:"tick"`
+}
+
+const (
+	rollbackName = "rollback"
+	rollbackNew  = "rollback.new" // below wal
+)
+
+// route says where the directories of a task are.
+type route struct {
+	parent, name string // the step directory that is applied; it goes when all is done
+	home         string // the path of that directory before the task has begun
+	to           string // where the inverse becomes the directory task.Name; "": it goes, too
+}
+
+// route trusts nothing in t.
+func (t *task) route() (route, error) {
+	if t.Kind == taskAbort {
+		if t.Name != walName {
+			return route{}, fmt.Errorf("%w: rollback plan names %q", ErrDamaged, t.Name)
+		}
+		return route{"wal", t.Name, "wal/" + t.Name, ""}, nil
+	}
+	if _, err := parseStepID(t.Name); err != nil {
+		return route{}, fmt.Errorf("%w: rollback plan: %w", ErrDamaged, err)
+	}
+	switch t.Kind {
+	case taskUndo:
+		return route{"steps", t.Name, "steps/" + t.Name, "redo"}, nil
+	case taskRedo:
+		return route{"redo", t.Name, "redo/" + t.Name, "steps"}, nil
+	case taskRestore:
+		return route{rollbackName, "target", "wal/" + rollbackNew + "/target", "steps"}, nil
+	}
+	return route{}, fmt.Errorf("%w: unknown task %q", ErrDamaged, t.Kind)
+}
+
+// openTask opens the step directory that a task applies.
+func (l *Log) openTask(t task) (*stepDir, error) {
+	r, err := t.route()
+	if err != nil {
+		return nil, err
+	}
+	return l.openNamed(r.parent, r.name)
+}
+
+// outcome is what a task did.
+type outcome struct {
+	step     stepRecord
+	changes  fsbridge.Changes
+	paths    []Affected
+	count    int
+	warnings []string
+}
+
+func (o *outcome) result() *ApplyResult {
+	return &ApplyResult{Paths: o.paths, PathCount: o.count, Changes: o.changes, Warnings: o.warnings}
+}
+
+// finished is a task that was interrupted and is complete now. Nobody was told what it
+// did before it was interrupted, so that everything may have changed.
+type finished struct {
+	task
+	*outcome
+}
+
+// completeFirst completes what was interrupted, which f is told of (nil: nothing was), and
+// then calls f. Undo, redo, abort, restore and recovery all begin so. The result is never
+// nil. It says that everything may have changed if something was completed, or if the call
+// ended in the middle.
+func (l *Log) completeFirst(ctx context.Context, f func(before *finished, res *ApplyResult) error) (*ApplyResult, error) {
+	res := &ApplyResult{}
+	before, err := l.resume(ctx)
+	if err == nil {
+		err = f(before, res)
+	}
+	if before != nil || err != nil && l.rollingBack() {
+		res.Changes = fsbridge.Changes{All: true}
+	}
+	return res, err
+}
+
+// whole makes nothing of the result of a call that failed and has nothing to tell.
+func whole(res *ApplyResult, err error) (*ApplyResult, error) {
+	if err != nil && len(res.Steps) == 0 && !res.Changes.All {
+		return nil, err
+	}
+	return res, err
+}
+
+// transactOptions say more about a task.
+type transactOptions struct {
+	force bool
+	// dir is the step directory of the task if it is open. The caller closes it.
+	dir *stepDir
+	// admit is called when the plan is made and nothing is changed. False ends the task.
+	admit func(e *engine) (bool, error)
+	// fill adds to the directory of the inverse, which is behind fd.
+	fill func(e *engine, fd int) error
+}
+
+// transact carries a task out. When it fails before the first change nothing has
+// happened; later, the directory rollback is left and resume goes on. Without an error it
+// returns nil only if admit ended the task.
+func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome, error) {
+	if o.dir == nil {
+		dir, err := l.openTask(t)
+		if err != nil {
+			return nil, err
+		}
+		defer dir.close()
+		o.dir = dir
+	}
+	e, err := l.newEngine(o.dir, t, o.force)
+	if err != nil {
+		return nil, err
+	}
+	defer e.close()
+	if t.Kind != taskRestore { // of which the target is there
+		if err := l.discardNew(); err != nil {
+			return nil, err
+		}
+	}
+	admitted, err := l.begin(e, &t, o)
+	if !e.begun {
+		e.ungrant()
+	}
+	if err != nil || !admitted {
+		return nil, err
+	}
+	return l.carryOut(ctx, e, o.dir, t)
+}
+
+// begin plans the task, and makes the directory rollback unless admit ends it.
+func (l *Log) begin(e *engine, t *task, o transactOptions) (bool, error) {
+	if err := e.decide(); err != nil {
+		return false, err
+	}
+	if len(e.lost) > 0 && !o.force {
+		return false, fmt.Errorf("%w: %s", ErrDamaged, e.whatIsLost())
+	}
+	if o.admit != nil {
+		if ok, err := o.admit(e); !ok || err != nil {
+			return false, err
+		}
+	}
+	e.warnLost()
+	return true, l.prepare(e, o, t)
+}
+
+// resume finishes a task that was interrupted. It returns nil if there is none.
+func (l *Log) resume(ctx context.Context) (*finished, error) {
+	if err := l.lender().takeBack(); err != nil {
+		return nil, err
+	}
+	roll, err := hostfs.OpenDirAt(l.dir.FD(), rollbackName)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(roll)
+	all := fsbridge.Changes{All: true}
+	f := &finished{outcome: &outcome{changes: all}}
+	b, err := hostfs.ReadSmall(roll, "plan", 1<<20)
+	if err == nil {
+		err = json.Unmarshal(b, &f.task)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: rollback plan: %w", ErrDamaged, err)
+	}
+	if _, err := hostfs.StatAt(roll, "applied"); err == nil {
+		return f, l.finish(roll, f.task)
+	}
+	dir, err := l.openTask(f.task)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close()
+	e, err := l.newEngine(dir, f.task, true)
+	if err != nil {
+		return nil, err
+	}
+	defer e.close()
+	if err := e.reopen(roll, f.task); err != nil {
+		return nil, err
+	}
+	if err := e.decide(); err != nil {
+		return nil, err
+	}
+	e.warnLost()
+	if f.outcome, err = l.carryOut(ctx, e, dir, f.task); err == nil {
+		f.changes = all
+	}
+	return f, err
+}
+
+// loadLayer reads a step directory back. With force, and always if the step is open, it
+// takes what there is.
+func (l *Log) loadLayer(dir *stepDir, open, force bool) (*layer, error) {
+	return loadLayer(dir, loadOptions{open: open, force: force, renumbered: l.renumberFor})
+}
+
+func (l *Log) lender() *lender {
+	return &lender{root: l.root, dir: l.dir, sync: l.o.Durability == DurabilityPower, log: l.log, relink: l.relink}
+}
+
+func (l *Log) applyEnv() applyEnv {
+	return applyEnv{
+		root: l.root, lender: l.lender(), log: l.log,
+		relink: l.relink, hashContent: l.stamps.contentOf,
+		newContent: func(w *recordWriter, dir *stepDir, obj objID) *contentWriter {
+			return l.host.contents.writer(w, dir, obj, nil)
+		},
+		stepBySeq: func(seq uint64) (string, bool) {
+			for _, s := range l.stepEntries() {
+				if s.Seq == seq {
+					return "steps/" + s.name, true
+				}
+			}
+			return "", false
+		},
+	}
+}
+
+// newEngine makes what applies the step directory dir.
+func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
+	r, err := t.route()
+	if err != nil {
+		return nil, err
+	}
+	target, err := l.loadLayer(dir, t.Kind == taskAbort, force)
+	if err != nil {
+		return nil, err
+	}
+	return newEngine(l.applyEnv(), target, r.home), nil
+}
+
+// prepare makes the directory rollback, complete, by one rename.
+func (l *Log) prepare(e *engine, o transactOptions, t *task) error {
+	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(wal)
+	fd, err := hostfs.OpenSubdir(wal, rollbackNew, true)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	if t.Tick, err = l.ids.nextSeq(); err != nil {
+		return err
+	}
+	if err := e.create(fd); err != nil {
+		return err
+	}
+	if t.Kind != taskAbort {
+		if err := l.prepareInverse(e, o.dir, t); err != nil {
+			return err
+		}
+	}
+	if o.fill != nil {
+		if err := o.fill(e, e.inverse); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(fd, "plan", b); err != nil {
+		return err
+	}
+	if err := fault.Point("rollback.begin"); err != nil {
+		return err
+	}
+	err = hostfs.RenameAt(wal, rollbackNew, l.dir.FD(), rollbackName, 0)
+	e.begun = err == nil
+	return err
+}
+
+// discardNew throws away what a task left that never began.
+func (l *Log) discardNew() error { return l.discardIn("wal", rollbackNew) }
+
+// discardIn moves name below the directory parent of the log to the trash.
+func (l *Log) discardIn(parent, name string) error {
+	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), parent)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	return l.discardDir(fd, name)
+}
+
+// prepareInverse fills the inverse's directory.
+func (l *Log) prepareInverse(e *engine, dir *stepDir, t *task) error {
+	step := e.t.rec.Step
+	step.Tick = t.Tick
+	if err := e.writeInverse(step, l.o.Durability == DurabilityPower); err != nil {
+		return fmt.Errorf("keep what is replaced: %w", err)
+	}
+	if t.Kind == taskRestore {
+		return nil
+	}
+	for _, name := range []string{"summary.json", "paths"} {
+		err := hostfs.LinkAt(dir.fd, name, e.inverse, name)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	return nil
+}
+
+// carryOut changes the working folder and finishes the task.
+func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*outcome, error) {
+	l.beginApply()
+	replaced := readInverse(e.inverse, t)
+	err := e.run(context.WithoutCancel(ctx))
+	inverse, ierr := replaced()
+	if err != nil {
+		l.held.forget()
+		return nil, fmt.Errorf("interrupted, and will be completed by a recovery: %w", err)
+	}
+	l.held.recount(l.dir.FD(), e.changedInode)
+	out := &outcome{step: e.t.rec.Step}
+	if out.changes = (fsbridge.Changes{List: e.changes}); len(e.changes) > maxChanges {
+		out.changes = fsbridge.Changes{All: true}
+	}
+	if t.Kind == taskUndo || t.Kind == taskRedo {
+		var list ApplyResult
+		entry := loadEntry(dir, t.Step)
+		if err := list.addPaths(dir.fd, entry.AffectedCount); err != nil {
+			e.warn("paths of step %d: %v", t.Step, err)
+		}
+		out.paths, out.count = list.Paths, list.PathCount
+	} else {
+		out.paths, out.count = e.affected()
+	}
+	out.warnings = e.warnings
+	made, err := readMade(e.inverse)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.appendRemap(e.t.rec.Step.born(), t.Tick, made); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(ierr, l.settled(e, inverse, made)); err != nil {
+		l.log.Error("barriers will be missed", "step_id", t.Step, "err", err)
+	}
+	roll, err := hostfs.OpenDirPathAt(l.dir.FD(), rollbackName)
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(roll)
+	if err := writeFile(roll, "applied", nil); err != nil {
+		return nil, err
+	}
+	if err := l.finish(roll, t); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// readInverse reads what the complete inverse behind fd names while the folder is being
+// changed. The function that it returns waits for that; an abort gives nil.
+func readInverse(fd int, t task) (wait func() (*touched, error)) {
+	if t.Kind == taskAbort {
+		return func() (*touched, error) { return nil, nil }
+	}
+	var read *touched
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		read, err = touchedBy(fd)
+	}()
+	return func() (*touched, error) { <-done; return read, err }
+}
+
+// settled takes the stamps of what the folder is like now. It comes before the
+// task is over, so that a kill in between does not leave stale ones.
+func (l *Log) settled(e *engine, inverse *touched, made []madeRecord) error {
+	numbers := make(map[hostfs.ID]hostfs.ID, len(made))
+	for _, m := range slices.Backward(made) { // what was copied out and in again has two
+		if m.shared {
+			continue
+		}
+		if last, ok := numbers[m.new]; ok {
+			m.new = last
+		}
+		numbers[m.old] = m.new
+	}
+	return l.restamp(e, inverse, numbers)
+}
+
+// finish moves the step directories of a task that is applied to their new
+// places. It may be called again after being killed anywhere.
+func (l *Log) finish(roll int, t task) error {
+	if err := fault.Point("rollback.finish"); err != nil {
+		return err
+	}
+	r, err := t.route()
+	if err != nil {
+		return err
+	}
+	if r.to != "" {
+		fd, err := hostfs.OpenDirPathAt(l.dir.FD(), r.to)
+		if err != nil {
+			return err
+		}
+		err = hostfs.RenameAt(roll, "inverse", fd, t.Name, unix.RENAME_NOREPLACE)
+		_ = hostfs.Close(fd)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	if err := fault.Point("rollback.moved"); err != nil {
+		return err
+	}
+	if r.parent != rollbackName { // that goes as a whole
+		if err := l.discardIn(r.parent, r.name); err != nil {
+			return err
+		}
+	}
+	if t.Kind == taskUndo { // as long as somebody knows of this undo
+		if err := l.crossed(t.Name); err != nil {
+			l.log.Error("barriers of an undone step are left", "step_id", t.Step, "err", err)
+		}
+	}
+	if err := fault.Point("rollback.end"); err != nil {
+		return err
+	}
+	if err := l.discardDir(l.dir.FD(), rollbackName); err != nil || r.to == "" {
+		return err
+	}
+	return l.relist(t.Name, r.to)
+}
+
+// relist lists a step directory where it is now, below "steps" or "redo", and no longer
+// where it was.
+func (l *Log) relist(name, parent string) error {
+	id, err := parseStepID(name)
+	if err != nil {
+		return err
+	}
+	dir, err := l.openNamed(parent, name)
+	if err != nil {
+		return err
+	}
+	e := &stepEntry{Entry: loadEntry(dir, id), name: name}
+	_ = dir.close()
+	was := func(e *stepEntry) bool { return e.name == name }
+	steps, redo := slices.DeleteFunc(l.stepEntries(), was), slices.DeleteFunc(l.redoEntries(), was)
+	if parent == "steps" {
+		steps = append(steps, e)
+		slices.SortFunc(steps, bySeq)
+	} else {
+		redo = append(redo, e)
+		slices.SortFunc(redo, func(a, b *stepEntry) int { return bySeq(b, a) })
+	}
+	l.setEntries(steps, redo)
+	return nil
+}
+
+// crossed drops the barriers that the undo of a step, the directory name of which
+// is below redo/ now, went across. It may be called again.
+func (l *Log) crossed(name string) error {
+	l.setEntries(slices.DeleteFunc(l.stepEntries(), func(e *stepEntry) bool { return e.name == name }), l.redoEntries())
+	if len(l.barriers()) == 0 {
+		return nil
+	}
+	over := map[string]bool{}
+	dir, err := l.openNamed("redo", name)
+	if err == nil {
+		err = readPaths(dir.fd, func(a Affected) error { over[a.Path] = true; return nil })
+		_ = dir.close()
+	}
+	return errors.Join(err, l.undone(func(p string) bool { return over[p] }))
+}
+
+// crossing returns the barriers that stand in the way.
+func (l *Log) crossing(ctx context.Context, chosen []*stepEntry, kind taskKind) ([]Barrier, error) {
+	if kind == taskUndo {
+		newest := slices.Clone(chosen)
+		slices.Reverse(newest)
+		return l.checkBarriers(ctx, newest)
+	}
+	return l.checkRedo(ctx, chosen)
+}
