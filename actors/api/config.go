@@ -68,7 +68,7 @@ type Safeguards struct {
 	OverwriteBytes  int64         // overwriting or truncating an existing file above this size
 	RenameOver      bool          // renaming over an existing file
 	Timeout         time.Duration // then deny; 0 means 30 s
-	// Exempt are glob patterns (doublestar, relative to the folder) that are
+	// Exempt are patterns of package glob, relative to the folder, that are
 	// never held.
 	Exempt []string
 }

@@ -43,7 +43,7 @@ type Safeguards struct {
 	OverwriteBytes  int64
 	RenameOver      bool
 	Timeout         time.Duration // how long a decision may take; bounds a hold
-	Exempt          []string      // doublestar patterns
+	Exempt          []string      // patterns of package glob
 }
 
 // Events are told to frontends. Functions may be nil; they must not block.

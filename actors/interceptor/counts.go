@@ -1,12 +1,12 @@
 package interceptor
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/glob"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -143,16 +143,7 @@ func objectPath(o *fsbridge.Object) string {
 	return strings.Join(parts, "/")
 }
 
-// exempt reports whether one of the patterns matches the path: a doublestar
-// pattern, which without a slash matches in any directory.
+// exempt reports whether one of the patterns matches the path ([glob.MatchPath]).
 func exempt(patterns []string, name string) bool {
-	for _, p := range patterns {
-		if !strings.Contains(p, "/") {
-			p = "**/" + p
-		}
-		if doublestar.MatchUnvalidated(strings.TrimPrefix(p, "/"), name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(p string) bool { return glob.MatchPath(p, name) })
 }

@@ -330,6 +330,10 @@ func TestExempt(t *testing.T) {
 		{"a/*/c", "a/b/c", true},
 		{"a/*/c", "a/b/b/c", false},
 		{"[", "[", false},
+		{"*.{o,a}", "a/b/c.a", true},
+		{"*.{o,a}", "a/b/c.c", false},
+		{"{build,dist}/**", "dist/a/b", true},
+		{"a[!b]c", "a/c", false},
 	} {
 		if got := exempt([]string{c.pattern}, c.path); got != c.want {
 			t.Errorf("%q matches %q: %v", c.pattern, c.path, got)

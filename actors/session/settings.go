@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge/glob"
 )
 
 const (
@@ -29,8 +28,8 @@ func CheckSafeguards(g api.Safeguards) (api.Safeguards, error) {
 		return g, fmt.Errorf("%w: a decision may take up to %v, not %v", api.ErrSetting, maxTimeout, g.Timeout)
 	}
 	for _, p := range g.Exempt {
-		if !doublestar.ValidatePattern(p) {
-			return g, fmt.Errorf("%w: exempt pattern %q: syntax error in pattern", api.ErrSetting, p)
+		if err := glob.Check(p); err != nil {
+			return g, fmt.Errorf("%w: exempt pattern %w", api.ErrSetting, err)
 		}
 	}
 	g.Exempt = slices.Clone(g.Exempt)

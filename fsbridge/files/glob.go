@@ -6,46 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
+	"github.com/codeagent/sandbox/fsbridge/glob"
 )
-
-// maxAlternatives bounds what the {alternatives} of a pattern multiply to: each
-// may have to be tried.
-const maxAlternatives = 1000
 
 // checkGlob returns an error that says what is wrong with a pattern.
 func checkGlob(pattern string) error {
-	bad := func(what string) error { return fmt.Errorf("%w: %q: %s", ErrPattern, pattern, what) }
-	switch {
-	case pattern == "":
-		return bad("it is empty")
-	case len(pattern) > maxPattern:
-		return fmt.Errorf("%w: it has more than %d bytes", ErrPattern, maxPattern)
-	case strings.IndexByte(pattern, 0) >= 0:
-		return bad("it holds a NUL byte")
-	case !doublestar.ValidatePattern(pattern):
-		return bad("a [class] or {alternatives} in it is not closed, or it ends in a backslash")
-	}
-	product, open := 1, []int{}
-	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '\\':
-			i++
-		case '{':
-			open = append(open, 1)
-		case ',':
-			if len(open) > 0 {
-				open[len(open)-1]++
-			}
-		case '}':
-			if n := len(open) - 1; n >= 0 {
-				product *= open[n]
-				open = open[:n]
-			}
-		}
-		if product > maxAlternatives {
-			return bad("it has too many alternatives")
-		}
+	if err := glob.Check(pattern); err != nil {
+		return fmt.Errorf("%w: %w", ErrPattern, err)
 	}
 	return nil
 }
@@ -59,7 +26,7 @@ func splitGlob(pattern string) (base, rest string, dirs bool, err error) {
 	if rest, dirs = strings.CutSuffix(pattern, "/"); rest == "" {
 		return "", "", false, fmt.Errorf("%w: %q is the root of the file system", ErrOutside, pattern)
 	}
-	base, rest = doublestar.SplitPattern(rest)
+	base, rest = glob.Split(rest)
 	if rest == "" || rest == "." || rest == ".." {
 		base, rest = path.Join(base, rest), "**"
 		dirs = false
@@ -68,34 +35,6 @@ func splitGlob(pattern string) (base, rest string, dirs bool, err error) {
 		return "", "", false, fmt.Errorf("%w: %q: there is a .. behind a wildcard", ErrPattern, pattern)
 	}
 	return base, rest, dirs, nil
-}
-
-// noSlash adds the slash to a pattern's negated classes: the library lets "[!a]"
-// match one, no shell does.
-func noSlash(pattern string) string {
-	if !strings.Contains(pattern, "[!") && !strings.Contains(pattern, "[^") {
-		return pattern
-	}
-	var b strings.Builder
-	class := false
-	for i := 0; i < len(pattern); i++ {
-		c := pattern[i]
-		b.WriteByte(c)
-		switch {
-		case c == '\\' && i+1 < len(pattern):
-			i++
-			b.WriteByte(pattern[i])
-		case class:
-			class = c != ']'
-		case c == '[':
-			class = true
-			if next := pattern[i+1:]; strings.HasPrefix(next, "!") || strings.HasPrefix(next, "^") {
-				i++
-				b.WriteString(next[:1] + "/")
-			}
-		}
-	}
-	return b.String()
 }
 
 // depthOf returns how far below its base a pattern reaches, 0 for no limit.
@@ -109,31 +48,18 @@ func depthOf(rest string) int {
 // filter chooses paths by GrepRequest.Glob.
 type filter struct {
 	pattern string
-	names   bool // names are matched, not paths
 	others  bool // what does not match is chosen
 }
 
-func newFilter(glob string) (f filter, err error) {
-	if glob == "" {
+func newFilter(pattern string) (f filter, err error) {
+	if pattern == "" {
 		return f, nil
 	}
-	f.pattern, f.others = strings.CutPrefix(glob, "!")
-	if err := checkGlob(f.pattern); err != nil {
-		return f, err
-	}
-	f.pattern = strings.TrimPrefix(f.pattern, "/")
-	f.names = !strings.Contains(glob, "/")
-	f.pattern = noSlash(f.pattern)
-	return f, nil
+	f.pattern, f.others = strings.CutPrefix(pattern, "!")
+	return f, checkGlob(f.pattern)
 }
 
 // takes tells whether a path, relative to where the search began, is chosen.
 func (f *filter) takes(rel string) bool {
-	if f.pattern == "" {
-		return true
-	}
-	if f.names {
-		rel = rel[strings.LastIndexByte(rel, '/')+1:]
-	}
-	return doublestar.MatchUnvalidated(f.pattern, rel) != f.others
+	return f.pattern == "" || glob.MatchPath(f.pattern, rel) != f.others
 }

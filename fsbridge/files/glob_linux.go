@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/glob"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -37,14 +37,13 @@ func (f *Folder) Glob(ctx context.Context, r GlobRequest) (Found, error) {
 	}
 	n := newest{most: most}
 	depth := depthOf(rest)
-	rest = noSlash(rest)
 	w := &walker{f: f, depth: depth, search: true, gitignore: !r.Ignored}
 	w.visit = func(d *dir, name string, kind uint8) (bool, error) {
 		if (kind == unix.DT_DIR) != dirs {
 			return true, nil
 		}
 		p := join(d.shown, name)
-		if !doublestar.MatchUnvalidated(rest, below(p, start)) {
+		if !glob.Match(rest, below(p, start)) {
 			return true, nil
 		}
 		st, err := hostfs.StatAt(d.fd, name)

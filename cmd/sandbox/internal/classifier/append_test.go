@@ -69,6 +69,18 @@ func TestDepthIsLimited(t *testing.T) {
 	}
 }
 
+func TestPatternsHaveAlternatives(t *testing.T) {
+	k, err := New(Config{ReadOnly: []string{"just {lint,show}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cmd, want := range map[string]Class{"just lint": ReadOnly, "just show x": ReadOnly, "just fix": Write} {
+		if r := k.Classify(cmd); r.Class != want {
+			t.Errorf("%q is %s, want %s", cmd, r.Class, want)
+		}
+	}
+}
+
 // FuzzAppend: whatever is put behind a separator, the class is not lowered.
 func FuzzAppend(f *testing.F) {
 	f.Add("rm x", "; ", "(")

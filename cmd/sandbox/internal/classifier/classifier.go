@@ -3,8 +3,9 @@ package classifier
 import (
 	"errors"
 	"fmt"
-	"path"
 	"strings"
+
+	"github.com/codeagent/sandbox/fsbridge/glob"
 )
 
 // Class is how much a command may change. Greater is worse.
@@ -50,7 +51,7 @@ func (c *Class) UnmarshalText(b []byte) error {
 }
 
 // Config adds to what the classifier knows. A pattern is the beginning of a
-// command, word by word; each word may hold *, ? and [...] ("just lint",
+// command, word by word; each word may be a pattern of package glob ("just lint",
 // "kubectl get", "*-dry-run"). The longest pattern that fits wins, of equally
 // long ones the worse class; one that fits takes the place of what is built in.
 // Redirections and substitutions count all the same, and the checks for
@@ -144,7 +145,7 @@ func New(c Config) (*Classifier, error) {
 				return nil, fmt.Errorf("%w for %s: it is empty", ErrPattern, set.class)
 			}
 			for _, w := range words {
-				if _, err := path.Match(w, ""); err != nil {
+				if err := glob.Check(w); err != nil {
 					return nil, fmt.Errorf("%w for %s: %q: %w", ErrPattern, set.class, p, err)
 				}
 			}
@@ -207,7 +208,7 @@ func (p pattern) fits(words []word) bool {
 		if words[i].computed && p.class == ReadOnly {
 			return false
 		}
-		if ok, _ := path.Match(w, words[i].text); !ok {
+		if !glob.Match(w, words[i].text) {
 			return false
 		}
 	}
