@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // affected lists the paths that the step changed, sorted. A directory's mtime
@@ -92,7 +93,7 @@ func (o *stepObj) modification() (Affected, bool) {
 		a.Change = "modified"
 	}
 	if o.parent == nil { // the root, or retained by an older step
-		return a, o.id == rootObj
+		return a, o.id == journal.RootObj
 	}
 	if !o.alive() {
 		return a, false
@@ -103,7 +104,7 @@ func (o *stepObj) modification() (Affected, bool) {
 
 // alive tells whether the object and all directories above it have a name.
 func (o *stepObj) alive() bool {
-	for ; o.id != rootObj; o = o.atParent {
+	for ; o.id != journal.RootObj; o = o.atParent {
 		if o.atParent == nil {
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // reading is what an engine needs of a step directory, being read: the records by
@@ -16,7 +17,7 @@ type reading struct {
 	blobs int // descriptor, -1: there are none
 	scan  *blobScan
 	done  chan struct{} // closed when the two below are there
-	rec   *stepRecords
+	rec   *journal.Set
 	err   error
 
 	packDone chan struct{} // closed when these are there
@@ -35,7 +36,7 @@ func (d *stepDir) readAhead() {
 	go func() {
 		defer close(r.done)
 		if r.err = err; err == nil || errors.Is(err, unix.ENOENT) {
-			r.rec, r.err = readRecords(d.fd)
+			r.rec, r.err = journal.Read(d.fd)
 		}
 	}()
 	go func() {
@@ -57,7 +58,7 @@ func (d *stepDir) takeAhead() *reading {
 }
 
 // records waits for them.
-func (r *reading) records() (*stepRecords, error) {
+func (r *reading) records() (*journal.Set, error) {
 	<-r.done
 	return r.rec, r.err
 }

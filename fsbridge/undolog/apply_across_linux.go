@@ -13,6 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // Where the undo directory is on another file system than the folder (or a
@@ -35,7 +36,7 @@ type location struct {
 	id   hostfs.ID
 }
 
-func parkName(id objID) string { return ".undo-" + strconv.FormatUint(uint64(id), 10) }
+func parkName(id journal.ObjID) string { return ".undo-" + strconv.FormatUint(uint64(id), 10) }
 
 // park moves n, which will be put elsewhere in the folder, into the root
 // directory meanwhile, so that it stays what it is.
@@ -67,11 +68,11 @@ func (e *engine) scanParked() {
 	for _, x := range entries {
 		digits, ok := strings.CutPrefix(x.Name, ".undo-")
 		id, err := strconv.ParseUint(digits, 10, 32)
-		if !ok || err != nil || parkName(objID(id)) != x.Name {
+		if !ok || err != nil || parkName(journal.ObjID(id)) != x.Name {
 			continue
 		}
-		n := e.t.nodes[objID(id)]
-		if n == nil || n.Obj == rootObj || n.place.kind != nowhere {
+		n := e.t.nodes[journal.ObjID(id)]
+		if n == nil || n.Obj == journal.RootObj || n.place.kind != nowhere {
 			continue
 		}
 		if st, err := hostfs.StatAt(e.root.FD(), x.Name); err == nil && st.ID == n.ID {
@@ -86,7 +87,7 @@ func (e *engine) scanParked() {
 // the copy is complete, and only then it is removed: what is killed before is
 // done anew. What has other names in the folder is no edit from outside for having lost
 // some. A spare copy goes to another name and is not told of.
-func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) error {
+func (e *engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to string) error {
 	c := newCopier(e, id, x.fd, "t"+to)
 	if err := hostfs.RemoveAll(context.Background(), x.fd, c.to, nil); err != nil {
 		return err
@@ -125,7 +126,7 @@ func (e *engine) moveByCopy(id objID, fd int, name string, x entry, to string) e
 
 // noteLast writes down that the inode st, of which there is a copy, loses its
 // last name.
-func (e *engine) noteLast(id objID, st *hostfs.Stat, to hostfs.ID) error {
+func (e *engine) noteLast(id journal.ObjID, st *hostfs.Stat, to hostfs.ID) error {
 	if st.Nlink > 1 {
 		return nil
 	}
@@ -210,7 +211,7 @@ func (s location) link(toFD int, to string) bool {
 // copier copies one object and all that is in it to another file system.
 type copier struct {
 	e     *engine
-	obj   objID
+	obj   journal.ObjID
 	toFD  int
 	to    string
 	made  []madeRecord // what is inside first, the object itself last
@@ -223,7 +224,7 @@ type copiedName struct {
 	id  hostfs.ID
 }
 
-func newCopier(e *engine, obj objID, toFD int, to string) *copier {
+func newCopier(e *engine, obj journal.ObjID, toFD int, to string) *copier {
 	return &copier{e: e, obj: obj, toFD: toFD, to: to, names: map[hostfs.ID]copiedName{}, left: map[hostfs.ID]uint64{}}
 }
 
@@ -319,7 +320,7 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 		return err
 	}
 	c.note(&st, rel, now.ID)
-	m := metaOf(&st, "")
+	m := journal.MetaOf(&st, "")
 	return setMeta(p, &m, xattrs, len(xattrs) > 0)
 }
 

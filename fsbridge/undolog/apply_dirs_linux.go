@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // maxOpenDirs bounds the descriptors that one apply keeps open.
@@ -125,7 +126,7 @@ func (e *engine) done(x entry) {
 // dir returns a descriptor (usable as dirfd) of the located directory n. The
 // entry's name is empty.
 func (e *engine) dir(n *node) (entry, error) {
-	if n.Obj == rootObj {
+	if n.Obj == journal.RootObj {
 		return entry{fd: e.root.FD()}, nil
 	}
 	key := dirKey{kind: kindNode, n: uint64(n.Obj)}
@@ -133,7 +134,7 @@ func (e *engine) dir(n *node) (entry, error) {
 		return entry{fd: fd, key: key}, nil
 	}
 	var chain []*node
-	for cur := n; cur.Obj != rootObj; {
+	for cur := n; cur.Obj != journal.RootObj; {
 		if cur != n {
 			if k := (dirKey{kind: kindNode, n: uint64(cur.Obj)}); e.dirs.get(k) >= 0 {
 				e.dirs.put(k)
@@ -235,10 +236,10 @@ func (e *engine) inAdopted(n *node, bucket int) (entry, error) {
 	return x, nil
 }
 
-func madeName(id objID) string { return "m" + strconv.FormatUint(uint64(id), 10) }
+func madeName(id journal.ObjID) string { return "m" + strconv.FormatUint(uint64(id), 10) }
 
 // bucket returns the entry of an object's blob in a blobs directory.
-func (e *engine) bucket(kind dirKind, seq uint64, id objID, create bool) (entry, error) {
+func (e *engine) bucket(kind dirKind, seq uint64, id journal.ObjID, create bool) (entry, error) {
 	n := shardOf(id)
 	key := dirKey{kind: kind, seq: seq, n: n}
 	x := entry{name: blobName(id), key: key}
@@ -332,7 +333,7 @@ func (e *engine) withAccess(d *node, f func() error) error {
 // does not put right anyway.
 func (e *engine) ungrant() {
 	if !e.begun {
-		e.granted = map[objID]uint32{}
+		e.granted = map[journal.ObjID]uint32{}
 		if err := e.lender.takeBack(); err != nil {
 			e.warn("cannot restore modes: %v", err)
 		}
@@ -348,5 +349,5 @@ func (e *engine) ungrant() {
 			e.warn("cannot restore the mode of a directory: %v", err)
 		}
 	}
-	e.granted = map[objID]uint32{}
+	e.granted = map[journal.ObjID]uint32{}
 }

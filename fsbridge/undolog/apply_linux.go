@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // applyEnv is what an apply needs of the log around it. Its functions may be called by
@@ -25,7 +26,7 @@ type applyEnv struct {
 	relink func(st *hostfs.Stat, done bool) error
 	// hashContent is the hash of a content, if ctimes alone do not tell of edits.
 	hashContent func(n *seenName) uint64
-	newContent  func(w *recordWriter, dir *stepDir, obj objID) *contentWriter
+	newContent  func(w *journal.Writer, dir *stepDir, obj journal.ObjID) *contentWriter
 	// stepBySeq returns where the directory of a closed step is, from the undo directory.
 	stepBySeq func(seq uint64) (path string, ok bool)
 }
@@ -45,9 +46,9 @@ type engine struct {
 	begun bool   // the directory rollback is there
 
 	dirs      dirCache
-	granted   map[objID]uint32
-	held      map[objID]bool // is in the hold under its number
-	strangers map[hostfs.ID]objID
+	granted   map[journal.ObjID]uint32
+	held      map[journal.ObjID]bool // is in the hold under its number
+	strangers map[hostfs.ID]journal.ObjID
 	across    across
 	queue     []*node
 	scanned   []*node // directories as they lie now, parents first
@@ -68,7 +69,7 @@ type engine struct {
 func newEngine(env applyEnv, target *layer, home string) *engine {
 	e := &engine{
 		applyEnv: env, t: target, home: home, hold: -1, inverse: -1, made: -1,
-		granted: map[objID]uint32{}, held: map[objID]bool{}, strangers: map[hostfs.ID]objID{},
+		granted: map[journal.ObjID]uint32{}, held: map[journal.ObjID]bool{}, strangers: map[hostfs.ID]journal.ObjID{},
 		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, at: map[hostfs.ID]location{}},
 		buf:    make([]byte, 32<<10),
 	}

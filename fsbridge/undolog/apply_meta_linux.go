@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // contentAll puts captured contents back into files that are there.
@@ -87,7 +88,7 @@ func (e *engine) metaAll(ctx context.Context) error {
 		e.changedInode(n.ID)
 	}
 	for _, n := range e.t.order { // directories that are not below the root
-		if n.isDir() && n.place.kind != nowhere && !n.seen && n.Obj != rootObj {
+		if n.isDir() && n.place.kind != nowhere && !n.seen && n.Obj != journal.RootObj {
 			e.final = append(e.final, n)
 		}
 	}
@@ -148,7 +149,7 @@ func (e *engine) changedInode(id hostfs.ID) {
 }
 
 func (e *engine) idOf(d *node) hostfs.ID {
-	if d.Obj == rootObj {
+	if d.Obj == journal.RootObj {
 		return e.root.ID()
 	}
 	return d.ID

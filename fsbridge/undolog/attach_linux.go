@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // makeAll makes every object anew that is wanted and nowhere, complete, in
@@ -175,7 +176,7 @@ func (e *engine) attachAll(ctx context.Context) error {
 // attachFrom goes through the directories from the root on, and hands those that
 // are done over to f, with the files that it can put into them.
 func (e *engine) attachFrom(f *follower) error {
-	queue := []*node{e.t.nodes[rootObj]}
+	queue := []*node{e.t.nodes[journal.RootObj]}
 	if queue[0] == nil {
 		return nil
 	}

@@ -4,11 +4,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // otherObj stands in "made" for what is inside an adopted directory and so has
 // no object number.
-const otherObj objID = maxObjects
+const otherObj journal.ObjID = journal.MaxObjects
 
 // unpackInside makes everything that was in the packed directory node i, which
 // is open as dirfd now, and adds the numbers that it got to made.
@@ -26,7 +27,7 @@ func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
 	if p.Link >= 0 {
 		return e.linkUnpacked(p, dirfd)
 	}
-	n := &node{objectRecord: &objectRecord{Name: p.Name, ID: p.ID, Meta: p.Meta}, typ: p.Meta.Mode & unix.S_IFMT}
+	n := &node{Object: &journal.Object{Name: p.Name, ID: p.ID, Meta: p.Meta}, typ: p.Meta.Mode & unix.S_IFMT}
 	fd, err := hostfs.MakeAt(dirfd, p.Name, n.typ|0o600, p.Meta.Target, func(fd int) error {
 		if n.isDir() {
 			return e.unpackInside(k, fd, made)
@@ -74,7 +75,7 @@ func (e *engine) linkUnpacked(p *packNode, dirfd int) error {
 }
 
 // openHoldRoot opens the directory that is being made in the hold for obj.
-func openHoldRoot(hold int, obj objID) (int, error) {
+func openHoldRoot(hold int, obj journal.ObjID) (int, error) {
 	b, err := hostfs.OpenDirPathAt(hold, shardName(obj))
 	if err != nil {
 		return -1, err

@@ -3,6 +3,8 @@ package undolog
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
 // putBarrier adds a barrier with its paths. It needs mu, as all here do.
@@ -31,8 +33,7 @@ func (t *stampTable) addBarrierPath(id uint64, path string) {
 	}
 	b.paths = append(b.paths, path)
 	p := binary.AppendUvarint(append(t.buf, stampOpPath), id)
-	p = binary.AppendUvarint(p, uint64(len(path)))
-	t.buf = append(p, path...)
+	t.buf = wire.AppendString(p, path)
 }
 
 func (t *stampTable) dropBarrier(id uint64) {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -468,7 +469,7 @@ func TestObserveWhileTrashIsEmptied(t *testing.T) {
 	if err := removeTree(t.Context(), s.l.dir.FD(), "name", s.l.stamps.relink, nil); err != nil {
 		t.Fatal(err)
 	}
-	root := &stepObj{id: rootObj, typ: unix.S_IFDIR, host: s.l.root.ID()}
+	root := &stepObj{id: journal.RootObj, typ: unix.S_IFDIR, host: s.l.root.ID()}
 	s.l.observe(&edits{}, root, "f", &seen)
 	s.wantBlocked(1)
 	s.outside("f", "333")

@@ -3,12 +3,14 @@ package undolog
 import (
 	"errors"
 	"fmt"
+	"math"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 const (
@@ -22,11 +24,11 @@ const (
 func destroyed(op *fsbridge.Op) (off, length int64) {
 	switch op.Kind {
 	case fsbridge.OpTruncate:
-		return op.Size, maxI64 - op.Size
+		return op.Size, math.MaxInt64 - op.Size
 	case fsbridge.OpFallocate:
 		switch {
 		case op.Flags&(fallocCollapse|fallocInsert) != 0:
-			return op.Off, maxI64 - op.Off
+			return op.Off, math.MaxInt64 - op.Off
 		case op.Flags&(fallocPunch|fallocZero) != 0:
 			return op.Off, op.Len
 		}
@@ -167,10 +169,10 @@ func (s *openStep) giveUp() error {
 	if s.unprotected.Load() {
 		return nil
 	}
-	if err := s.w.append(frame(nil, recUnprotected, nil)); err != nil {
+	if err := s.w.Append(new(journal.Batch).Unprotected()); err != nil {
 		return err
 	}
-	if err := s.w.sync(); err != nil {
+	if err := s.w.Sync(); err != nil {
 		return err
 	}
 	if !s.unprotected.Swap(true) {
@@ -183,7 +185,7 @@ func (s *openStep) giveUp() error {
 // batch is what one operation is about to add to the journal and, already, to
 // the maps. cancel takes it out of them.
 type batch struct {
-	buf     []byte
+	records journal.Batch
 	objs    []*stepObj // new in openStep.objs
 	created []*stepObj // got a number
 	touched []batchTouch
@@ -200,25 +202,27 @@ func (s *openStep) start() error {
 		return err
 	}
 	b := &s.batch
-	b.buf, b.objs, b.created, b.touched = b.buf[:0], b.objs[:0], b.created[:0], b.touched[:0]
+	b.records.Reset()
+	b.objs, b.created, b.touched = b.objs[:0], b.created[:0], b.touched[:0]
 	b.dirs = len(s.dirs)
 	return nil
 }
 
 // flush journals the batch; after an error the batch is cancelled. Before
-// anything that the batch announces is done, recordWriter.sync must return:
+// anything that the batch announces is done, journal.Writer.sync must return:
 // also by an operation that finds its records in the journal already. It is
 // called without s.mu, so that concurrent operations share one.
 func (s *openStep) flush() error {
-	if len(s.batch.buf) == 0 {
+	if s.batch.records.Len() == 0 {
 		return nil
 	}
-	if err := s.w.append(s.batch.buf); err != nil {
+	if err := s.w.Append(&s.batch.records); err != nil {
 		s.cancel()
 		return err
 	}
 	b := &s.batch
-	b.buf, b.objs, b.created, b.touched = b.buf[:0], b.objs[:0], b.created[:0], b.touched[:0]
+	b.records.Reset()
+	b.objs, b.created, b.touched = b.objs[:0], b.created[:0], b.touched[:0]
 	b.dirs = len(s.dirs)
 	return nil
 }
@@ -238,7 +242,7 @@ func (s *openStep) cancel() {
 		s.dirs[i].touched = nil
 	}
 	s.dirs = s.dirs[:b.dirs]
-	b.buf = b.buf[:0]
+	b.records.Reset()
 }
 
 // captureMeta journals the attributes of o.
@@ -247,7 +251,7 @@ func (s *openStep) captureMeta(epoch uint64, o *fsbridge.Object) error {
 	if err != nil {
 		return err
 	}
-	if err := s.w.sync(); err != nil {
+	if err := s.w.Sync(); err != nil {
 		return err
 	}
 	if so == nil {
@@ -307,8 +311,7 @@ func (s *openStep) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 	if err != nil {
 		return err
 	}
-	r := xattrsRecord{Obj: so.id, Xattrs: xs}
-	s.batch.buf = r.frame(s.batch.buf)
+	s.batch.records.Xattrs(so.id, xs)
 	return nil
 }
 
@@ -324,7 +327,7 @@ func (s *openStep) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 	for _, x := range xs {
 		total += len(x.Name) + len(x.Value) + 16
 	}
-	if total > maxRecord/2 {
+	if total > journal.MaxRecord/2 {
 		return nil, fmt.Errorf("extended attributes of %d bytes: %w", total, unix.E2BIG)
 	}
 	return xs, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // compressEverything as a budget makes compress pack the newest step, too.
@@ -55,17 +56,17 @@ func (l *Log) compress(ctx context.Context, budget int64) (packed []StepID, err 
 
 // pinnedBlobs finds the adopted inodes that a later step changed (through a
 // handle that was open): its records put bytes back into that very inode.
-func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[objID]bool, error) {
-	pinned := map[uint64]map[objID]bool{}
+func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[journal.ObjID]bool, error) {
+	pinned := map[uint64]map[journal.ObjID]bool{}
 	add := func(e *stepEntry, open func(*stepEntry) (*stepDir, error)) error {
 		dir, err := open(e)
 		if err != nil {
 			return err
 		}
 		defer dir.close()
-		return dir.eachRetainedOrigin(func(seq uint64, obj objID) {
+		return dir.eachRetainedOrigin(func(seq uint64, obj journal.ObjID) {
 			if pinned[seq] == nil {
-				pinned[seq] = map[objID]bool{}
+				pinned[seq] = map[journal.ObjID]bool{}
 			}
 			pinned[seq][obj] = true
 		})
@@ -83,23 +84,23 @@ func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[objID]bool, error)
 	return pinned, nil
 }
 
-func (d *stepDir) eachRetainedOrigin(f func(seq uint64, obj objID)) error {
+func (d *stepDir) eachRetainedOrigin(f func(seq uint64, obj journal.ObjID)) error {
 	fd, err := hostfs.OpenRegular(d.fd, "journal")
 	if err != nil {
 		return err
 	}
 	defer hostfs.Close(fd)
-	err = scanJournal(fd, func(t recordType, p []byte, _ int64) error {
-		if t != recObject {
+	err = journal.Scan(fd, func(t journal.Type, p []byte, _ int64) error {
+		if t != journal.TypeObject {
 			return nil
 		}
-		o, err := decodeObject(p)
+		o, err := journal.DecodeObject(p)
 		if err == nil && o.RetainedSeq != 0 {
 			f(o.RetainedSeq, o.RetainedObj)
 		}
 		return err
 	})
-	var torn *tornError
+	var torn *journal.TornError
 	if errors.As(err, &torn) {
 		return nil
 	}
@@ -109,7 +110,7 @@ func (d *stepDir) eachRetainedOrigin(f func(seq uint64, obj objID)) error {
 // compressStep packs the adopted inodes of one step and then removes them. It
 // may be killed anywhere: the pack appears complete, and an inode that is still
 // there is as good as the one in the pack.
-func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[objID]bool) (packed bool, err error) {
+func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal.ObjID]bool) (packed bool, err error) {
 	dir, err := l.openStepEntry(e)
 	if err != nil {
 		return false, err
@@ -139,7 +140,7 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[objID]b
 
 // writePack writes the pack under a temporary name and renames it. It returns
 // nil if nothing could be packed.
-func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pinned map[objID]bool) (*stepPack, error) {
+func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pinned map[journal.ObjID]bool) (*stepPack, error) {
 	const tmp = "pack.new"
 	fd, err := hostfs.OpenAt(dirfd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
 	if err != nil {
@@ -169,7 +170,7 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pin
 // withoutShared leaves out the copies of files that have other names in the folder:
 // an undo makes them names of the same inode again, and goes by their numbers.
 func withoutShared(blobs []adoptedBlob, made []madeRecord) []adoptedBlob {
-	shared := map[objID]bool{}
+	shared := map[journal.ObjID]bool{}
 	for _, m := range made {
 		if m.shared {
 			shared[m.obj] = true
@@ -180,7 +181,7 @@ func withoutShared(blobs []adoptedBlob, made []madeRecord) []adoptedBlob {
 	})
 }
 
-func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, pinned map[objID]bool) (any bool, err error) {
+func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, pinned map[journal.ObjID]bool) (any bool, err error) {
 	w, err := newPackWriter(fd)
 	if err != nil {
 		return false, err
@@ -225,7 +226,7 @@ type shardDirs struct {
 	open     bool
 }
 
-func (s *shardDirs) of(obj objID) (int, error) {
+func (s *shardDirs) of(obj journal.ObjID) (int, error) {
 	shard := shardOf(obj)
 	if s.open && s.shard == shard {
 		return s.fd, nil

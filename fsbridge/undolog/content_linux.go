@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 const (
@@ -54,7 +55,7 @@ func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length 
 	so.state |= objContent
 	s.mu.Unlock()
 	if so.content == nil { // it was empty
-		if err := s.w.sync(); err != nil {
+		if err := s.w.Sync(); err != nil {
 			return err
 		}
 		o.Protect(epoch, fsbridge.ProtContent|fsbridge.ProtMeta)
@@ -68,7 +69,7 @@ func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length 
 			return err
 		}
 	}
-	if err := s.w.sync(); err != nil {
+	if err := s.w.Sync(); err != nil {
 		return err
 	}
 	if c.whole {
@@ -175,7 +176,7 @@ func (s *openStep) captureMissing(w *contentWriter, fd int, e *fsbridge.Extents,
 	if err == nil {
 		err = take()
 	}
-	if serr := s.w.sync(); serr != nil {
+	if serr := s.w.Sync(); serr != nil {
 		return errors.Join(err, serr)
 	}
 	_ = e.Missing(off, from-off, func(start, _ int64) error { e.Mark(start); return nil })
@@ -194,7 +195,7 @@ func (s *openStep) openReadable(so *stepObj, o *fsbridge.Object) (int, error) {
 		return -1, perr
 	}
 	defer hostfs.Close(path)
-	return hostfs.ReopenLent(path, unix.O_RDONLY, s.w.sync) // its mode is in the journal
+	return hostfs.ReopenLent(path, unix.O_RDONLY, s.w.Sync) // its mode is in the journal
 }
 
 // contents makes contentWriters. It may be used concurrently.
@@ -212,22 +213,28 @@ func newContents() (*contents, error) {
 
 // writer makes a contentWriter for one object of the record set in dir, whose
 // journal is w. spend accounts for bytes to be copied; nil: there is no limit.
-func (c *contents) writer(w *recordWriter, dir *stepDir, obj objID, spend func(n int64) error) *contentWriter {
+func (c *contents) writer(w *journal.Writer, dir *stepDir, obj journal.ObjID, spend func(n int64) error) *contentWriter {
 	return &contentWriter{contents: c, w: w, dir: dir, obj: obj, spend: spend}
 }
 
 // contentWriter writes content records of one object.
 type contentWriter struct {
 	*contents
-	w     *recordWriter
+	w     *journal.Writer
 	dir   *stepDir
-	obj   objID
+	obj   journal.ObjID
 	spend func(n int64) error
 	dense bool // the file has no holes worth looking for
 	raw   []byte
-	buf   []byte
+	batch journal.Batch
 	// packed is raw, compressed.
 	packed []byte
+}
+
+// append journals one record.
+func (c *contentWriter) append(r *journal.Content, data []byte) error {
+	c.batch.Reset()
+	return c.w.Append(c.batch.Content(r, data))
 }
 
 // whole captures all of the file behind fd, whose size is size: by reflink
@@ -257,7 +264,7 @@ func (c *contentWriter) reflink(fd int, size int64) error {
 		if err == nil {
 			err = atLeast(out, size)
 		}
-		if err == nil && c.w.power {
+		if err == nil && c.w.Durable() {
 			err = hostfs.SyncFD(out)
 		}
 		if err = errors.Join(err, hostfs.Close(out)); err != nil {
@@ -268,8 +275,8 @@ func (c *contentWriter) reflink(fd int, size int64) error {
 	if err != nil {
 		return err
 	}
-	r := contentRecord{Obj: c.obj, Len: size, Enc: encRawBlob, Blob: n}
-	return c.w.append(r.frame(c.buf[:0], nil))
+	r := journal.Content{Obj: c.obj, Len: size, Enc: journal.EncClone, Blob: n}
+	return c.append(&r, nil)
 }
 
 // atLeast makes a file that somebody else has cut as long again, by a hole.
@@ -306,8 +313,8 @@ func (c *contentWriter) data(fd int, from, to int64) error {
 			}
 		}
 		if start > off {
-			r := contentRecord{Obj: c.obj, Off: off, Len: start - off, Enc: encHole}
-			if err := c.w.append(r.frame(c.buf[:0], nil)); err != nil {
+			r := journal.Content{Obj: c.obj, Off: off, Len: start - off, Enc: journal.EncHole}
+			if err := c.append(&r, nil); err != nil {
 				return err
 			}
 			off = start
@@ -319,8 +326,8 @@ func (c *contentWriter) data(fd int, from, to int64) error {
 			return err
 		}
 		if n == 0 { // shorter than it was
-			r := contentRecord{Obj: c.obj, Off: off, Len: to - off, Enc: encHole}
-			return c.w.append(r.frame(c.buf[:0], nil))
+			r := journal.Content{Obj: c.obj, Off: off, Len: to - off, Enc: journal.EncHole}
+			return c.append(&r, nil)
 		}
 		off += n
 	}
@@ -338,15 +345,14 @@ func (c *contentWriter) chunk(fd int, from, to int64) (int64, error) {
 		return 0, err
 	}
 	raw := c.raw[:n]
-	r := contentRecord{Obj: c.obj, Off: from, Len: int64(n), Enc: encRaw}
+	r := journal.Content{Obj: c.obj, Off: from, Len: int64(n), Enc: journal.EncRaw}
 	data := raw
 	if n >= minCompress {
 		if c.packed = c.zenc.EncodeAll(raw, c.packed[:0]); len(c.packed) < n {
-			r.Enc, data = encZstd, c.packed
+			r.Enc, data = journal.EncZstd, c.packed
 		}
 	}
-	c.buf = r.frame(c.buf[:0], data)
-	if err := c.w.append(c.buf); err != nil {
+	if err := c.append(&r, data); err != nil {
 		return 0, fmt.Errorf("keep content: %w", err)
 	}
 	return int64(n), nil

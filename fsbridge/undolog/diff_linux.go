@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/textdiff"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 const (
@@ -131,7 +132,7 @@ type diffSide struct {
 	path string
 	v    *pastView
 	t    *thing // nil: nothing is there
-	meta objectMeta
+	meta journal.Meta
 }
 
 // diffPair is what is compared with what.

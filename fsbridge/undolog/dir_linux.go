@@ -2,11 +2,9 @@ package undolog
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,7 +15,11 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
+
+// formatVersion is the version of the directory format.
+const formatVersion = 2
 
 func formatStepID(id StepID) string { return strconv.FormatInt(int64(id), 10) }
 
@@ -244,7 +246,10 @@ type counters struct {
 	command, ambient, seq, barr uint64 // the next ones
 }
 
-const countersSize = 48
+const (
+	countersWords = 5
+	countersMagic = 0x44494253 | formatVersion<<32 // "SBID" and the version
+)
 
 // openCounters reads the file "ids". If it is new or damaged, the counters
 // start above floor().
@@ -254,12 +259,10 @@ func openCounters(dirfd int, floor func() uint64) (*counters, error) {
 		return nil, err
 	}
 	c := &counters{fd: fd}
-	buf := make([]byte, countersSize)
+	buf := make([]byte, wire.WordsSize(countersWords))
 	n, err := hostfs.PreadFull(fd, buf, 0)
-	le := binary.LittleEndian
-	if err == nil && n == countersSize && string(buf[:4]) == "SBID" && le.Uint32(buf[4:]) == formatVersion &&
-		le.Uint32(buf[40:]) == crc32.Checksum(buf[:40], castagnoli) {
-		c.command, c.ambient, c.seq, c.barr = le.Uint64(buf[8:]), le.Uint64(buf[16:]), le.Uint64(buf[24:]), le.Uint64(buf[32:])
+	if w := wire.Words(buf[:n], countersWords); err == nil && w != nil && w[0] == countersMagic {
+		c.command, c.ambient, c.seq, c.barr = w[1], w[2], w[3], w[4]
 		return c, nil
 	}
 	next := uint64(1)
@@ -276,15 +279,7 @@ func openCounters(dirfd int, floor func() uint64) (*counters, error) {
 
 // store persists the counters. Call it with mu held.
 func (c *counters) store() error {
-	buf := make([]byte, countersSize)
-	le := binary.LittleEndian
-	copy(buf, "SBID")
-	le.PutUint32(buf[4:], formatVersion)
-	for i, v := range []uint64{c.command, c.ambient, c.seq, c.barr} {
-		le.PutUint64(buf[8+8*i:], v)
-	}
-	le.PutUint32(buf[40:], crc32.Checksum(buf[:40], castagnoli))
-	return hostfs.PwriteFull(c.fd, buf, 0)
+	return hostfs.PwriteFull(c.fd, wire.AppendWords(nil, countersMagic, c.command, c.ambient, c.seq, c.barr), 0)
 }
 
 func (c *counters) take(p *uint64) (uint64, error) {

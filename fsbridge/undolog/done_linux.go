@@ -5,6 +5,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // Done reports that op, which Capture or Protected let through, was performed
@@ -121,7 +122,7 @@ func (s *openStep) reused(id hostfs.ID) {
 }
 
 // noteGone journals that the number of obj, which was freed, is another's.
-func (s *openStep) noteGone(obj objID) error { return s.w.append(frameObj(nil, recGone, obj)) }
+func (s *openStep) noteGone(obj journal.ObjID) error { return s.w.Append(new(journal.Batch).Gone(obj)) }
 
 // unlinked notes that o lost a name.
 func (s *openStep) unlinked(o *fsbridge.Object) {
@@ -175,7 +176,7 @@ func (s *openStep) failed(op *fsbridge.Op) {
 	if !ok || t.old != nil || t.cur != nil {
 		return
 	}
-	if err := s.w.append(frameUnbind(nil, d.id, name)); err != nil {
+	if err := s.w.Append(new(journal.Batch).Unbind(d.id, name)); err != nil {
 		s.h.log.Warn("failed operation not journaled", "err", err)
 		return
 	}

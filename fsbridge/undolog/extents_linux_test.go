@@ -19,14 +19,14 @@ func TestGranuleBeforeSync(t *testing.T) {
 	w.ok(w.write("f", 0, "x"))
 	op := &fsbridge.Op{Kind: fsbridge.OpWrite, Node: w.regular("f"), Off: 1 << 19, Len: 3 * fsbridge.ExtentBytes}
 	rec := w.log.cur.Load().w
-	size := rec.bytes()
-	rec.syncMu.Lock() // a disk that takes its time
+	size := rec.Size()
+	release := rec.HoldSync() // a disk that takes its time
 	done := make(chan error)
 	go func() {
 		_, err := w.log.Capture(w.epoch, op)
 		done <- err
 	}()
-	for rec.bytes() == size {
+	for rec.Size() == size {
 		time.Sleep(time.Millisecond)
 	}
 	for range 50 {
@@ -36,7 +36,7 @@ func TestGranuleBeforeSync(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	rec.syncMu.Unlock()
+	release()
 	w.ok(<-done)
 	if !w.log.Protected(w.epoch, op) {
 		t.Error("not captured")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // maxStampsFile bounds what is read of a stamps file, in bytes.
@@ -128,18 +129,18 @@ func touchedBy(dirfd int) (*touched, error) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	defer hostfs.Close(fd)
-	t, ids := newTouched(), map[objID]hostfs.ID{}
-	err = scanJournal(fd, func(kind recordType, p []byte, _ int64) error {
+	t, ids := newTouched(), map[journal.ObjID]hostfs.ID{}
+	err = journal.Scan(fd, func(kind journal.Type, p []byte, _ int64) error {
 		switch kind {
-		case recObject:
-			o, err := decodeObject(p)
+		case journal.TypeObject:
+			o, err := journal.DecodeObject(p)
 			if err != nil {
 				return err
 			}
 			ids[o.Obj] = o.ID
 			t.addObject(&o, ids[o.Parent])
-		case recBinding:
-			b, err := decodeBinding(p)
+		case journal.TypeBinding:
+			b, err := journal.DecodeBinding(p)
 			if err != nil {
 				return err
 			}
@@ -147,7 +148,7 @@ func touchedBy(dirfd int) (*touched, error) {
 		}
 		return nil
 	})
-	var torn *tornError
+	var torn *journal.TornError
 	if err != nil && !errors.As(err, &torn) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // The kernel does one rename between directories at a time, but links and unlinks
@@ -43,7 +44,7 @@ type linked struct {
 	b    *bind // only to be handed back
 	name string
 	made bool // is in the hold, not in the target's blobs
-	obj  objID
+	obj  journal.ObjID
 	from string // its name there
 	done bool
 }
@@ -52,7 +53,7 @@ type linked struct {
 type finalName struct {
 	name string
 	id   hostfs.ID
-	meta *objectMeta // what a directory will be like; nil: a file, which is as it will be
+	meta *journal.Meta // what a directory will be like; nil: a file, which is as it will be
 }
 
 // follower is a few goroutines behind attachAll.
@@ -136,7 +137,7 @@ func (f *follower) wait() error {
 func (f *follower) takes(j *followed, b *bind) bool {
 	d, n := j.n, b.want
 	switch {
-	case n == nil || d.Obj == rootObj || d.Created:
+	case n == nil || d.Obj == journal.RootObj || d.Created:
 		return false
 	case n.leaving: // wanted twice: the second name is given when it has the first
 		f.left = append(f.left, leftBind{d, b})
@@ -162,7 +163,7 @@ func (f *follower) takes(j *followed, b *bind) bool {
 // pass hands a directory on.
 func (f *follower) pass(j *followed) {
 	e, d := f.e, j.n
-	if d.Obj == rootObj || d.Created { // the root also has what is parked
+	if d.Obj == journal.RootObj || d.Created { // the root also has what is parked
 		return
 	}
 	fd := -1
@@ -179,7 +180,7 @@ func (f *follower) pass(j *followed) {
 	if err != nil { // it is all left
 		return
 	}
-	j.fd, j.self, j.list = fd, node{objectRecord: d.objectRecord, typ: d.typ}, d.came
+	j.fd, j.self, j.list = fd, node{Object: d.Object, typ: d.typ}, d.came
 	_, granted := e.granted[d.Obj]
 	// What is below is still to be reached.
 	j.meta = !granted && !d.xattrs && d.Meta.Mode&0o700 == 0o700

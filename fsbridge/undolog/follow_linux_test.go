@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -99,7 +100,7 @@ func TestEditDuringApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := followed{self: node{objectRecord: &objectRecord{ID: st.ID}}, fd: fd, list: true}
+	j := followed{self: node{Object: &journal.Object{ID: st.ID}}, fd: fd, list: true}
 	for _, name := range []string{"b", "changed"} {
 		st, err := hostfs.StatAt(fd, name)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // stepHost is what the open steps of one log share. Several steps may be open on
@@ -53,7 +54,7 @@ type stepStore interface {
 	nextSeq() (uint64, error)
 	// findRetained looks for an inode among those that closed steps retain. seq is
 	// 0 if it is not there.
-	findRetained(id hostfs.ID) (seq uint64, obj objID, err error)
+	findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error)
 }
 
 // stepStamps is told what a step sees at its first touch, so that edits from
@@ -114,7 +115,7 @@ type retained struct {
 
 type freedInode struct {
 	step *openStep
-	obj  objID
+	obj  journal.ObjID
 }
 
 // enter says that s has a directory now.
@@ -142,18 +143,18 @@ func (r *retained) leave(s *openStep) {
 }
 
 // find looks for the inode id in the directories of the open steps other than s.
-func (r *retained) find(s *openStep, id hostfs.ID) (seq uint64, obj objID, err error) {
+func (r *retained) find(s *openStep, id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for other, seq := range r.steps {
 		if other == s {
 			continue
 		}
-		if obj, err := other.dir.findBlob(id); err != nil || obj != noObj {
+		if obj, err := other.dir.findBlob(id); err != nil || obj != journal.NoObj {
 			return seq, obj, err
 		}
 	}
-	return 0, noObj, nil
+	return 0, journal.NoObj, nil
 }
 
 // noteHandles remembers an inode in the log that is still open, so that it is not
@@ -200,7 +201,7 @@ func (r *retained) inUse(id hostfs.ID) bool {
 
 // noteFreed says that the number of the inode id, which is obj of s, may be
 // another's from now on.
-func (r *retained) noteFreed(s *openStep, id hostfs.ID, obj objID) {
+func (r *retained) noteFreed(s *openStep, id hostfs.ID, obj journal.ObjID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.freed == nil {

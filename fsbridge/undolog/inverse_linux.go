@@ -6,15 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // inverse writes, before anything is changed, what the plan is about to
 // replace: the journal with which this apply can be undone.
 type inverse struct {
-	e   *engine
-	w   *recordWriter
-	dir *stepDir
-	buf []byte
+	e       *engine
+	w       *journal.Writer
+	dir     *stepDir
+	records journal.Batch
 }
 
 // create makes the directory of the inverse below dirfd.
@@ -61,7 +62,7 @@ func (e *engine) reopen(roll int, t task) (err error) {
 	if t.Kind == taskAbort {
 		return nil
 	}
-	rec, err := readRecords(e.inverse)
+	rec, err := journal.Read(e.inverse)
 	if err != nil {
 		return err
 	}
@@ -75,23 +76,23 @@ func (e *engine) reopen(roll int, t task) (err error) {
 }
 
 // writeInverse writes the journal into the inverse's directory.
-func (e *engine) writeInverse(step stepRecord, power bool) (err error) {
+func (e *engine) writeInverse(step journal.Step, power bool) (err error) {
 	dir := newStepDir(e.inverse)
 	defer func() { // the descriptor is the engine's
 		dir.fd = -1
 		_ = dir.close()
 	}()
-	w, err := createJournal(dir.fd, &step, power)
+	w, err := journal.Create(dir.fd, &step, power)
 	if err != nil {
 		return err
 	}
 	v := &inverse{e: e, w: w, dir: dir}
 	defer func() {
-		if cerr := w.close(); err == nil {
+		if cerr := w.Close(); err == nil {
 			err = cerr
 		}
 	}()
-	if root := e.t.nodes[rootObj]; root != nil {
+	if root := e.t.nodes[journal.RootObj]; root != nil {
 		if err := v.object(root); err != nil {
 			return err
 		}
@@ -109,15 +110,15 @@ func (e *engine) writeInverse(step stepRecord, power bool) (err error) {
 	if err := v.flush(0); err != nil {
 		return err
 	}
-	return w.sync()
+	return w.Sync()
 }
 
 func (v *inverse) flush(limit int) error {
-	if len(v.buf) <= limit {
+	if v.records.Len() <= limit {
 		return nil
 	}
-	err := v.w.append(v.buf)
-	v.buf = v.buf[:0]
+	err := v.w.Append(&v.records)
+	v.records.Reset()
 	return err
 }
 
@@ -151,8 +152,8 @@ func (v *inverse) created(n *node, id hostfs.ID) error {
 		return nil
 	}
 	n.inverse = true
-	r := objectRecord{Obj: n.Obj, ID: id, Created: true}
-	v.buf = r.frame(v.buf)
+	r := journal.Object{Obj: n.Obj, ID: id, Created: true}
+	v.records.Object(&r)
 	return v.flush(128 << 10)
 }
 
@@ -164,7 +165,7 @@ func (v *inverse) object(n *node) error {
 	var chain []*node
 	for c := n; !c.inverse; c = v.e.t.nodes[c.place.dir] {
 		chain = append(chain, c)
-		if c.place.kind != inTree || c.Obj == rootObj {
+		if c.place.kind != inTree || c.Obj == journal.RootObj {
 			break
 		}
 		if len(chain) > len(v.e.t.nodes) {
@@ -183,11 +184,11 @@ func (v *inverse) one(n *node) error {
 	e := v.e
 	n.inverse = true
 	if n.place.kind == inOwn && n.isDir() {
-		r := objectRecord{Obj: n.Obj, ID: n.ID, Created: true}
-		v.buf = r.frame(v.buf)
+		r := journal.Object{Obj: n.Obj, ID: n.ID, Created: true}
+		v.records.Object(&r)
 		return v.flush(128 << 10)
 	}
-	if n.Obj == rootObj {
+	if n.Obj == journal.RootObj {
 		st, err := e.root.Stat()
 		if err != nil {
 			return err
@@ -209,10 +210,10 @@ func (v *inverse) one(n *node) error {
 // record writes the object record of n with its attributes and contents as
 // far as they will change.
 func (v *inverse) record(n *node, at entry, st *hostfs.Stat) error {
-	r := objectRecord{Obj: n.Obj, ID: st.ID, Meta: metaOf(st, "")}
+	r := journal.Object{Obj: n.Obj, ID: st.ID, Meta: journal.MetaOf(st, "")}
 	switch n.place.kind {
 	case inTree:
-		if n.Obj != rootObj {
+		if n.Obj != journal.RootObj {
 			r.Parent, r.Name = n.place.dir, n.place.name
 		}
 	case inOlder:
@@ -228,14 +229,13 @@ func (v *inverse) record(n *node, at entry, st *hostfs.Stat) error {
 		}
 		r.Meta.Target = target
 	}
-	v.buf = r.frame(v.buf)
+	v.records.Object(&r)
 	if n.xattrs {
 		have, err := v.attributes(n, at)
 		if err != nil {
 			return err
 		}
-		x := xattrsRecord{Obj: n.Obj, Xattrs: have}
-		v.buf = x.frame(v.buf)
+		v.records.Xattrs(n.Obj, have)
 	}
 	if st.IsRegular() && !n.Created && (n.content || st.Size != n.Meta.Size) {
 		if err := v.contents(n, at, st); err != nil {
@@ -295,10 +295,9 @@ func (v *inverse) bindings(d *node) error {
 		if err != nil {
 			return err
 		}
-		r := bindingRecord{Dir: d.Obj, Name: b.name, Old: old}
-		v.buf = r.frame(v.buf)
-		if old != noObj {
-			v.buf = frameObj(v.buf, recRetain, old)
+		v.records.Binding(d.Obj, b.name, old)
+		if old != journal.NoObj {
+			v.records.Retain(old)
 		}
 		if err := v.flush(128 << 10); err != nil {
 			return err
@@ -307,10 +306,10 @@ func (v *inverse) bindings(d *node) error {
 	return nil
 }
 
-func (v *inverse) occupant(d *node, b *bind) (objID, error) {
+func (v *inverse) occupant(d *node, b *bind) (journal.ObjID, error) {
 	e := v.e
 	if b.occ.Ino == 0 {
-		return noObj, nil
+		return journal.NoObj, nil
 	}
 	n := b.occNode
 	if n != nil && n.place.kind != inOwn {
@@ -318,13 +317,13 @@ func (v *inverse) occupant(d *node, b *bind) (objID, error) {
 	}
 	at, err := e.dir(d)
 	if err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
 	defer e.done(at)
 	at.name = b.name
 	st, err := hostfs.StatAt(at.fd, b.name)
 	if err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
 	if n == nil {
 		id, ok := e.strangers[st.ID]
@@ -334,7 +333,7 @@ func (v *inverse) occupant(d *node, b *bind) (objID, error) {
 		id = e.t.next
 		e.t.next++
 		e.strangers[st.ID] = id
-		n = &node{objectRecord: &objectRecord{Obj: id, Created: true}}
+		n = &node{Object: &journal.Object{Obj: id, Created: true}}
 	}
 	if n.inverse {
 		return n.Obj, nil

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // placeKind says where an object is now.
@@ -26,13 +27,13 @@ const (
 
 type place struct {
 	kind placeKind
-	dir  objID
+	dir  journal.ObjID
 	name string
 }
 
 // node is an object of the target with what is known of it now.
 type node struct {
-	*objectRecord
+	*journal.Object
 	place place
 	// typ is the S_IFMT bits; 0 for a created object that was not found.
 	typ     uint32
@@ -72,13 +73,13 @@ type bind struct {
 // make it true again. Loading it changes nothing, in the folder or in the log.
 type layer struct {
 	dir   *stepDir
-	rec   *stepRecords
-	nodes map[objID]*node
+	rec   *journal.Set
+	nodes map[journal.ObjID]*node
 	order []*node
-	binds map[objID][]bind // sorted by name
-	next  objID            // the lowest number above all
+	binds map[journal.ObjID][]bind // sorted by name
+	next  journal.ObjID            // the lowest number above all
 	// children are objects whose binding was not touched, by directory.
-	children map[objID][]*node
+	children map[journal.ObjID][]*node
 	byHost   map[hostfs.ID]*node
 	pack     *stepPack // nil: none
 	own      int       // descriptor of the step's blobs, -1: none
@@ -121,7 +122,7 @@ func loadLayer(dir *stepDir, o loadOptions) (_ *layer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := o.renumbered(rec.Step.born())
+	now, err := o.renumbered(rec.Step.Born())
 	if err != nil {
 		return nil, err
 	}
@@ -155,19 +156,19 @@ func (l *layer) close() {
 	}
 }
 
-func newLayer(dir *stepDir, rec *stepRecords) *layer {
+func newLayer(dir *stepDir, rec *journal.Set) *layer {
 	l := &layer{
-		dir: dir, rec: rec, next: rootObj + 1, own: -1,
-		nodes: make(map[objID]*node, len(rec.Objects)),
+		dir: dir, rec: rec, next: journal.RootObj + 1, own: -1,
+		nodes: make(map[journal.ObjID]*node, len(rec.Objects)),
 		order: make([]*node, 0, len(rec.Objects)),
-		binds: map[objID][]bind{}, children: map[objID][]*node{},
+		binds: map[journal.ObjID][]bind{}, children: map[journal.ObjID][]*node{},
 		byHost: make(map[hostfs.ID]*node, len(rec.Objects)),
 		twins:  map[hostfs.ID]hostfs.ID{},
 	}
 	slab := make([]node, len(rec.Order))
 	for i, id := range rec.Order {
 		n := &slab[i]
-		n.objectRecord = rec.Objects[id]
+		n.Object = rec.Objects[id]
 		if !n.Created {
 			n.typ = n.Meta.Mode & unix.S_IFMT
 		}
@@ -177,14 +178,14 @@ func newLayer(dir *stepDir, rec *stepRecords) *layer {
 		l.order = append(l.order, n)
 		l.next = max(l.next, id+1)
 	}
-	for _, k := range rec.bindingKeys() {
+	for _, k := range rec.Keys() {
 		l.binds[k.Dir] = append(l.binds[k.Dir], bind{name: k.Name, want: l.nodes[rec.Bindings[k]]})
 	}
 	for _, b := range l.binds {
 		slices.SortFunc(b, func(a, b bind) int { return strings.Compare(a.name, b.name) })
 	}
 	for _, n := range l.order {
-		if n.Parent != noObj && l.bind(n.Parent, n.Name) == nil {
+		if n.Parent != journal.NoObj && l.bind(n.Parent, n.Name) == nil {
 			l.children[n.Parent] = append(l.children[n.Parent], n)
 		}
 	}
@@ -205,14 +206,14 @@ func (l *layer) remap(r *renumber) {
 
 // setID gives n another number, in the records as well.
 func (l *layer) setID(n *node, id hostfs.ID) {
-	r := *n.objectRecord
+	r := *n.Object
 	r.ID = id
-	n.objectRecord = &r
+	n.Object = &r
 	l.rec.Objects[n.Obj] = &r
 }
 
 // bind returns the touched binding (dir, name), or nil.
-func (l *layer) bind(dir objID, name string) *bind {
+func (l *layer) bind(dir journal.ObjID, name string) *bind {
 	b := l.binds[dir]
 	i, ok := slices.BinarySearchFunc(b, name, func(b bind, name string) int { return strings.Compare(b.name, name) })
 	if !ok {
@@ -258,7 +259,7 @@ func (l *layer) makeable(n *node) bool {
 	case unix.S_IFLNK:
 		return n.Meta.Target != ""
 	case unix.S_IFREG:
-		return l.inPack(n.Obj) || l.rec.captured(n.Obj)
+		return l.inPack(n.Obj) || l.rec.Complete(n.Obj)
 	}
 	return false
 }
@@ -266,17 +267,17 @@ func (l *layer) makeable(n *node) bool {
 // nameless tells whether n may have a name that the records do not tell.
 func (l *layer) nameless(n *node) bool {
 	linked := n.Meta.Nlink > 1 && !n.isDir() && !l.rec.Freed[n.Obj]
-	return !n.Created && n.Obj != rootObj && (n.Parent == noObj && n.RetainedSeq == 0 || linked)
+	return !n.Created && n.Obj != journal.RootObj && (n.Parent == journal.NoObj && n.RetainedSeq == 0 || linked)
 }
 
 // blobObject returns whose blob has the name digits in a shard; false says that it
 // is a content blob, or nothing of ours.
-func blobObject(digits string, shard uint64) (objID, bool) {
+func blobObject(digits string, shard uint64) (journal.ObjID, bool) {
 	id, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || blobName(objID(id)) != digits || shardOf(objID(id)) != shard {
-		return noObj, false
+	if err != nil || blobName(journal.ObjID(id)) != digits || shardOf(journal.ObjID(id)) != shard {
+		return journal.NoObj, false
 	}
-	return objID(id), true
+	return journal.ObjID(id), true
 }
 
 // findOwn places the objects that are in the layer's own blobs. It is called once.
@@ -288,7 +289,7 @@ func (l *layer) findOwn() error {
 			}
 			for i, x := range b.entries {
 				id, ok := blobObject(x.Name, b.shard)
-				if n := l.nodes[id]; ok && n != nil && n.Obj != rootObj {
+				if n := l.nodes[id]; ok && n != nil && n.Obj != journal.RootObj {
 					if err := l.findInOwn(n, &b.stats[i]); err != nil {
 						return err
 					}
@@ -333,7 +334,7 @@ func (l *layer) openOwn(n *node) (int, error) {
 }
 
 // inPack tells whether obj is packed.
-func (l *layer) inPack(obj objID) bool { return l.pack != nil && l.pack.has(obj) }
+func (l *layer) inPack(obj journal.ObjID) bool { return l.pack != nil && l.pack.has(obj) }
 
 // unpackFile writes the content of a packed file to the new file fd.
 func (l *layer) unpackFile(n *packNode, fd int) error {
@@ -365,7 +366,7 @@ func (l *layer) putContent(n *node, fd int) error {
 		if c.Off+c.Len > n.Meta.Size {
 			return fmt.Errorf("%w: content beyond the end of object %d", ErrDamaged, n.Obj)
 		}
-		if c.Enc == encHole && c.Off >= st.Size { // fresh from truncate: a hole already
+		if c.Enc == journal.EncHole && c.Off >= st.Size { // fresh from truncate: a hole already
 			continue
 		}
 		if err := l.dir.writeContent(c, fd); err != nil {

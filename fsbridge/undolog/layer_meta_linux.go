@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // setMeta gives the inode behind fd (O_PATH) the recorded metadata m. An
 // inode of another type is [hostfs.ErrChanged].
-func setMeta(fd int, m *objectMeta, xattrs []hostfs.Xattr, hasXattrs bool) error {
+func setMeta(fd int, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
 		return err
@@ -21,7 +22,7 @@ func setMeta(fd int, m *objectMeta, xattrs []hostfs.Xattr, hasXattrs bool) error
 }
 
 // setMetaFrom is setMeta for an inode that is as st says.
-func setMetaFrom(fd int, st *hostfs.Stat, m *objectMeta, xattrs []hostfs.Xattr, hasXattrs bool) error {
+func setMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
 	unsure := hasXattrs // of the mode: an ACL changes it, and chown may clear bits
 	if st.Type() != m.Mode&unix.S_IFMT {
 		return hostfs.ErrChanged

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // An ordinary user who has to look into something of their own whose mode
@@ -204,12 +205,12 @@ func (l *lender) takeBackOne(m *lentMode) error {
 // whereabouts tells by which path a located object can be found, and whether
 // that begins at the undo directory.
 func (e *engine) whereabouts(n *node) (inLog bool, path []byte, err error) {
-	blob := func(step string, id objID, name string) {
+	blob := func(step string, id journal.ObjID, name string) {
 		path = []byte(step + "/blobs/" + shardName(id) + "/" + name)
 	}
 	up := n
 	tail := ""
-	for i := 0; up.Obj != rootObj && up.place.kind == inTree; i++ {
+	for i := 0; up.Obj != journal.RootObj && up.place.kind == inTree; i++ {
 		if i > len(e.t.nodes) {
 			return false, nil, ErrDamaged
 		}
@@ -217,7 +218,7 @@ func (e *engine) whereabouts(n *node) (inLog bool, path []byte, err error) {
 		up = e.t.nodes[up.place.dir]
 	}
 	switch {
-	case up.Obj == rootObj:
+	case up.Obj == journal.RootObj:
 		return false, []byte(trimSlash(tail)), nil
 	case up.place.kind == inOwn:
 		blob(e.home, up.Obj, blobName(up.Obj))

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 const (
@@ -97,7 +99,7 @@ func loadEntry(dir *stepDir, id StepID) Entry {
 		return e
 	}
 	e = Entry{StepID: id, Type: TypeCommand, Damaged: "summary: " + err.Error()}
-	if rec, err := readStepRecord(dir.fd); err == nil && rec.ID == id {
+	if rec, err := journal.ReadStep(dir.fd); err == nil && rec.ID == id {
 		e = entryOf(rec)
 		e.Damaged = "summary cannot be read"
 	}
@@ -111,7 +113,7 @@ func decodeSummary(b []byte) (Entry, error) {
 		return Entry{}, err
 	}
 	switch {
-	case e.StepID == 0 || e.Seq == 0 || e.Seq > maxI64:
+	case e.StepID == 0 || e.Seq == 0 || e.Seq > math.MaxInt64:
 		return Entry{}, errors.New("no step id or seq")
 	case e.Type != TypeCommand && e.Type != TypeAPI && e.Type != TypeAmbient:
 		return Entry{}, fmt.Errorf("unknown type %q", e.Type)
@@ -122,30 +124,9 @@ func decodeSummary(b []byte) (Entry, error) {
 	return e, nil
 }
 
-func entryOf(rec *stepRecord) Entry {
+func entryOf(rec *journal.Step) Entry {
 	return Entry{Seq: rec.Seq, StepID: rec.ID, Type: rec.Type, Command: rec.Command,
 		Argv: rec.Argv, Dir: rec.Dir, StartedAt: rec.StartedAt}
-}
-
-// readStepRecord returns the first record of a journal.
-func readStepRecord(dirfd int) (*stepRecord, error) {
-	fd, err := hostfs.OpenRegular(dirfd, "journal")
-	if err != nil {
-		return nil, err
-	}
-	defer hostfs.Close(fd)
-	var rec stepRecord
-	found := errors.New("found")
-	err = scanJournal(fd, func(t recordType, p []byte, _ int64) error {
-		if t != recStep {
-			return fmt.Errorf("%w: no step record", errRecord)
-		}
-		return errors.Join(json.Unmarshal(p, &rec), found)
-	})
-	if !errors.Is(err, found) || rec.ID == 0 {
-		return nil, fmt.Errorf("undolog: no step record: %w", err)
-	}
-	return &rec, nil
 }
 
 // largestID is a number at or above every counter that the step directories
@@ -165,7 +146,7 @@ func (l *Log) largestID() uint64 {
 	if fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal"); err == nil {
 		defer hostfs.Close(fd)
 		if d, err := openStepDir(fd, walName); err == nil {
-			if rec, err := readStepRecord(d.fd); err == nil {
+			if rec, err := journal.ReadStep(d.fd); err == nil {
 				e := entryOf(rec)
 				use(&e)
 			}
@@ -210,7 +191,7 @@ func readPaths(dirfd int, f func(Affected) error) error {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	defer hostfs.Close(fd)
-	return decodePaths(&fileReader{fd: fd, end: maxI64}, f)
+	return decodePaths(&fileReader{fd: fd, end: math.MaxInt64}, f)
 }
 
 // decodePaths reads the format of the file "paths". Memory is bounded by
@@ -369,7 +350,7 @@ func (l *Log) nextSeq() (uint64, error) { return l.ids.nextSeq() }
 
 // findRetained looks for the inode id among the retained ones of the closed
 // steps, the newest first. It returns 0 if it is not there.
-func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj objID, err error) {
+func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
 	steps := l.stepEntries()
 	for i := len(steps) - 1; i >= 0; i-- {
 		dir, err := l.openStepEntry(steps[i])
@@ -378,7 +359,7 @@ func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj objID, err error) {
 		}
 		obj, err = dir.findBlob(id)
 		_ = dir.close()
-		if err != nil || obj != noObj {
+		if err != nil || obj != journal.NoObj {
 			return steps[i].Seq, obj, err
 		}
 	}

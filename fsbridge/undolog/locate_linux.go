@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // locate finds every object of the target by the actual state of the tree and
 // of the blobs, and what occupies each touched binding.
 func (e *engine) locate() error {
 	t := e.t
-	root := t.nodes[rootObj]
+	root := t.nodes[journal.RootObj]
 	if root == nil {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (e *engine) search() error {
 // leaves tells whether n, of which the capture knew no name, was found only under
 // one that the step gave it.
 func (e *engine) leaves(n *node) bool {
-	if n.Parent != noObj || n.place.kind != inTree || n.isDir() {
+	if n.Parent != journal.NoObj || n.place.kind != inTree || n.isDir() {
 		return false
 	}
 	b := e.t.bind(n.place.dir, n.place.name)
@@ -101,7 +102,7 @@ func (e *engine) leaves(n *node) bool {
 // nodeAt returns the directory at a path; where the target has none it makes
 // one that nothing is to be done with.
 func (e *engine) nodeAt(path []string) *node {
-	d := e.t.nodes[rootObj]
+	d := e.t.nodes[journal.RootObj]
 	for i, name := range path {
 		fd, err := e.root.OpenPath(strings.Join(path[:i+1], "/"), unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
@@ -114,7 +115,7 @@ func (e *engine) nodeAt(path []string) *node {
 		}
 		n := e.t.byHost[st.ID]
 		if n == nil || n.place.kind != inTree {
-			n = &node{objectRecord: &objectRecord{Obj: e.t.next, ID: st.ID, Created: true}, typ: unix.S_IFDIR,
+			n = &node{Object: &journal.Object{Obj: e.t.next, ID: st.ID, Created: true}, typ: unix.S_IFDIR,
 				place: place{inTree, d.Obj, name}}
 			e.t.next++
 			e.t.nodes[n.Obj] = n
@@ -159,12 +160,12 @@ func (e *engine) scanHold() error {
 	return nil
 }
 
-func (e *engine) findInHold(id objID, made bool, st *hostfs.Stat) error {
+func (e *engine) findInHold(id journal.ObjID, made bool, st *hostfs.Stat) error {
 	if !made {
 		e.held[id] = true
 	}
 	n := e.t.nodes[id]
-	if n == nil || n.Obj == rootObj {
+	if n == nil || n.Obj == journal.RootObj {
 		return nil
 	}
 	where := place{kind: inHold}
@@ -235,7 +236,7 @@ func (e *engine) scanDir(d *node) error {
 		}
 		b.occ, b.occMode = st.ID, st.Mode
 		n := e.t.find(st.ID, st.Mode, b)
-		if n == nil || n.Obj == rootObj {
+		if n == nil || n.Obj == journal.RootObj {
 			continue
 		}
 		b.occNode = n
@@ -326,7 +327,7 @@ func readDirAt(fd int) ([]hostfs.Dirent, error) {
 // path returns where n is, for people.
 func (e *engine) path(n *node) string {
 	var parts []string
-	for i := 0; n != nil && n.Obj != rootObj && i < 10_000; i++ {
+	for i := 0; n != nil && n.Obj != journal.RootObj && i < 10_000; i++ {
 		if n.place.kind != inTree {
 			parts = append(parts, fmt.Sprintf("(object %d)", n.Obj))
 			break
@@ -348,7 +349,7 @@ func (e *engine) path(n *node) string {
 // knows no name of, and that may have names in the folder.
 func (e *engine) strays() (out []hostfs.Stat, err error) {
 	for _, n := range e.t.order {
-		if n.isDir() || n.place.kind == nowhere || n.place.kind == inTree && n.Parent != noObj {
+		if n.isDir() || n.place.kind == nowhere || n.place.kind == inTree && n.Parent != journal.NoObj {
 			continue
 		}
 		at, err := e.at(n)

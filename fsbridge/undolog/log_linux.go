@@ -13,6 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // Log is the undo log of one working folder. See the package documentation for
@@ -95,7 +96,7 @@ func limitsWithDefaults(l Limits) Limits {
 			*p.now = *p.or
 		}
 	}
-	l.InlineBytes = min(l.InlineBytes, maxRecord/4)
+	l.InlineBytes = min(l.InlineBytes, journal.MaxRecord/4)
 	if l.StepCount == 0 {
 		l.StepCount = d.StepCount
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // captureNames journals the bindings and objects that a namespace operation
@@ -17,7 +18,7 @@ func (s *openStep) captureNames(epoch uint64, op *fsbridge.Op) (performed bool, 
 	if performed, err = s.recordNames(op); err != nil {
 		return false, err
 	}
-	if err := s.w.sync(); err != nil && !performed {
+	if err := s.w.Sync(); err != nil && !performed {
 		return false, err
 	}
 	s.mu.Lock()
@@ -139,13 +140,13 @@ func (s *openStep) touch(dir *stepObj, name string, old *stepObj) {
 	if dir.is(objCreated) {
 		t.old = nil
 	} else {
-		r := bindingRecord{Dir: dir.id, Name: name}
+		was := journal.NoObj
 		if old != nil {
-			r.Old = old.id
+			was = old.id
 		} else {
 			s.h.stamps.observe(&s.edits, dir, name, nil)
 		}
-		s.batch.buf = r.frame(s.batch.buf)
+		s.batch.records.Binding(dir.id, name, was)
 	}
 	dir.touched[name] = t
 	s.batch.touched = append(s.batch.touched, batchTouch{dir, name})
@@ -154,30 +155,28 @@ func (s *openStep) touch(dir *stepObj, name string, old *stepObj) {
 // anchor makes sure that a recorded object that moves into a created directory
 // can be found there: the directory and the binding are journaled.
 func (s *openStep) anchor(dir *stepObj, name string, node *stepObj) {
-	if !dir.is(objCreated) || node == nil || node.id == noObj {
+	if !dir.is(objCreated) || node == nil || node.id == journal.NoObj {
 		return
 	}
 	s.recordCreated(dir)
 	s.touch(dir, name, nil)
-	r := bindingRecord{Dir: dir.id, Name: name}
-	s.batch.buf = r.frame(s.batch.buf)
+	s.batch.records.Binding(dir.id, name, journal.NoObj)
 }
 
 // recordCreated journals a created directory, the created ones above it, and
 // the bindings that lead to it.
 func (s *openStep) recordCreated(dir *stepObj) {
-	if dir.id != noObj || dir.atParent == nil {
+	if dir.id != journal.NoObj || dir.atParent == nil {
 		return
 	}
 	up := dir.atParent
 	if up.is(objCreated) {
 		s.recordCreated(up)
-		b := bindingRecord{Dir: up.id, Name: dir.atName}
-		s.batch.buf = b.frame(s.batch.buf)
+		s.batch.records.Binding(up.id, dir.atName, journal.NoObj)
 	}
 	dir.id = s.newID()
-	r := objectRecord{Obj: dir.id, ID: dir.host, Created: true, Parent: up.id, Name: dir.atName}
-	s.batch.buf = r.frame(s.batch.buf)
+	r := journal.Object{Obj: dir.id, ID: dir.host, Created: true, Parent: up.id, Name: dir.atName}
+	s.batch.records.Object(&r)
 	s.batch.created = append(s.batch.created, dir)
 }
 
@@ -206,13 +205,13 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 	if free {
 		return false, s.free(so, obj)
 	}
-	s.batch.buf = frameObj(s.batch.buf, recRetain, so.id)
+	s.batch.records.Retain(so.id)
 	if err := s.flush(); err != nil {
 		return false, err
 	}
-	if s.w.power {
+	if s.w.Durable() {
 		s.mu.Unlock()
-		err := s.w.sync()
+		err := s.w.Sync()
 		s.mu.Lock()
 		if err != nil || so.is(objRetained) { // by another name of it, meanwhile
 			return false, err
@@ -277,7 +276,7 @@ func (s *openStep) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) 
 
 // journaled returns when the batch is as safe as is promised: what a record in it
 // tells of, such as a mode, may be changed then. s.mu is held.
-func (s *openStep) journaled() error { return errors.Join(s.flush(), s.w.sync()) }
+func (s *openStep) journaled() error { return errors.Join(s.flush(), s.w.Sync()) }
 
 func checkEmpty(fd int) error {
 	empty, err := hostfs.IsEmptyDir(fd)
@@ -381,7 +380,7 @@ func (s *openStep) free(so *stepObj, o *fsbridge.Object) error {
 	if err := s.start(); err != nil {
 		return err
 	}
-	s.batch.buf = frameObj(s.batch.buf, recFreed, so.id)
+	s.batch.records.Freed(so.id)
 	if err := s.flush(); err != nil {
 		return err
 	}

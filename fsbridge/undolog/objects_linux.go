@@ -7,9 +7,10 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-func (s *openStep) newID() objID {
+func (s *openStep) newID() journal.ObjID {
 	id := s.next
 	s.next++
 	return id
@@ -69,12 +70,12 @@ func (s *openStep) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name
 		}
 	}
 	s.h.stamps.observe(&s.edits, p, name, &st)
-	return s.record(&objectRecord{ID: o.ID, Parent: p.id, Name: name, Meta: metaOf(&st, target)}, p)
+	return s.record(&journal.Object{ID: o.ID, Parent: p.id, Name: name, Meta: journal.MetaOf(&st, target)}, p)
 }
 
 // record adds a pre-existing object to the batch and the map.
-func (s *openStep) record(r *objectRecord, parent *stepObj) (*stepObj, error) {
-	if s.next >= maxObjects {
+func (s *openStep) record(r *journal.Object, parent *stepObj) (*stepObj, error) {
+	if s.next >= journal.MaxObjects {
 		return nil, fmt.Errorf("undolog: too many objects in one step: %w", unix.ENOSPC)
 	}
 	r.Obj = s.newID()
@@ -84,7 +85,7 @@ func (s *openStep) record(r *objectRecord, parent *stepObj) (*stepObj, error) {
 	if so.typ == unix.S_IFREG && r.Meta.Size > 0 {
 		so.content = &contentState{size: r.Meta.Size}
 	}
-	s.batch.buf = r.frame(s.batch.buf)
+	s.batch.records.Object(r)
 	s.batch.objs = append(s.batch.objs, so)
 	s.objs[r.ID] = so
 	return so, nil
@@ -157,14 +158,14 @@ func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 		}
 		// Without a blob it is in the folder, but an undo moved it and the bridge has
 		// not looked it up since. Whoever applies this will search for it.
-		return s.record(&objectRecord{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: metaOf(&st, target)}, nil)
+		return s.record(&journal.Object{ID: o.ID, RetainedSeq: seq, RetainedObj: obj, Meta: journal.MetaOf(&st, target)}, nil)
 	}
 	return s.sharedObj(o.Type), nil
 }
 
 // findRetained looks for the inode id in the other open steps and in the closed
 // ones: in this order, so that a step that is being closed is not missed.
-func (s *openStep) findRetained(id hostfs.ID) (seq uint64, obj objID, err error) {
+func (s *openStep) findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
 	if seq, obj, err = s.h.retained.find(s, id); err != nil || seq != 0 {
 		return seq, obj, err
 	}

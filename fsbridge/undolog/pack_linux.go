@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"strconv"
 
@@ -13,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
 // errKeepRaw says why an adopted inode stays as it is; it is no failure.
@@ -72,7 +73,7 @@ func (w *packWriter) endGroup() error {
 		return fmt.Errorf("undolog: compression does not round-trip: %w", errors.Join(errPack, err))
 	}
 	w.groups = append(w.groups, packGroupRef{off: w.off, size: int64(len(w.packed)), raw: int64(len(w.raw)),
-		sum: crc32.Checksum(w.packed, castagnoli)})
+		sum: wire.Sum(w.packed)})
 	w.raw = w.raw[:0]
 	return w.write(w.packed)
 }
@@ -128,7 +129,7 @@ func (c *blobCheck) closed() bool {
 // addRoot packs the adopted inode obj, which is name below dirfd. An inode
 // that must stay raw, or that changed meanwhile, gives errKeepRaw and leaves
 // the pack as it was.
-func (w *packWriter) addRoot(ctx context.Context, obj objID, dirfd int, name string, inUse func(hostfs.ID) bool) error {
+func (w *packWriter) addRoot(ctx context.Context, obj journal.ObjID, dirfd int, name string, inUse func(hostfs.ID) bool) error {
 	if w.total > 1<<62 || len(w.nodes) > packNodeMax/2 {
 		return errKeepRaw
 	}
@@ -204,13 +205,13 @@ func (w *packWriter) add(ctx context.Context, n packNode, dirfd int, name string
 	if err != nil {
 		return err
 	}
-	if at, ok := w.links[st.ID]; ok && n.Obj == noObj {
+	if at, ok := w.links[st.ID]; ok && n.Obj == journal.NoObj {
 		n.Link = at
 		w.nodes = append(w.nodes, n)
 		return nil
 	}
 	n.ID = st.ID
-	n.Meta = objectMeta{Mode: st.Mode, UID: st.UID, GID: st.GID, Rdev: st.Rdev, Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink}
+	n.Meta = journal.Meta{Mode: st.Mode, UID: st.UID, GID: st.GID, Rdev: st.Rdev, Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink}
 	if n.Xattrs, err = hostfs.AllXattrsAt(dirfd, name); err != nil {
 		return err
 	}
@@ -291,7 +292,7 @@ func (w *packWriter) copyData(n *packNode, fd int, off, end int64) error {
 			return fmt.Errorf("undolog: adopted file is shorter than it was")
 		}
 		w.raw = w.raw[:have+m]
-		n.Sum = crc32.Update(n.Sum, castagnoli, w.raw[have:])
+		n.Sum = wire.AddSum(n.Sum, w.raw[have:])
 		off, w.total = off+int64(m), w.total+int64(m)
 		if len(w.raw) == packGroup {
 			if err := w.endGroup(); err != nil {
@@ -304,7 +305,7 @@ func (w *packWriter) copyData(n *packNode, fd int, off, end int64) error {
 
 // adoptedBlob is one entry below blobs/ that is an adopted inode.
 type adoptedBlob struct {
-	obj  objID
+	obj  journal.ObjID
 	stat hostfs.Stat
 }
 
@@ -319,13 +320,13 @@ func adoptedBlobs(dirfd int) (blobs []adoptedBlob, others int, err error) {
 		}
 		return eachEntry(fd, shard, func(fd int, name string) error {
 			obj, err := strconv.ParseUint(name, 10, 32)
-			if err != nil || blobName(objID(obj)) != name || shardOf(objID(obj)) != n || obj == 0 || obj > maxObjects {
+			if err != nil || blobName(journal.ObjID(obj)) != name || shardOf(journal.ObjID(obj)) != n || obj == 0 || obj > journal.MaxObjects {
 				others++
 				return nil
 			}
 			st, err := hostfs.StatAt(fd, name)
 			if err == nil {
-				blobs = append(blobs, adoptedBlob{objID(obj), st})
+				blobs = append(blobs, adoptedBlob{journal.ObjID(obj), st})
 			}
 			return err
 		})
@@ -393,7 +394,7 @@ func openSound(dirfd int) (*stepPack, error) {
 // verifyContents looks at the content blobs that the records name: what is
 // missing shall be known before an undo changes anything. What is inline has
 // the sums of the journal.
-func (d *stepDir) verifyContents(rec *stepRecords) error {
+func (d *stepDir) verifyContents(rec *journal.Set) error {
 	for _, list := range rec.Contents {
 		for i := range list {
 			if err := d.verifyContent(&list[i]); err != nil {
@@ -404,8 +405,8 @@ func (d *stepDir) verifyContents(rec *stepRecords) error {
 	return nil
 }
 
-func (d *stepDir) verifyContent(c *contentRecord) error {
-	if c.Enc != encRawBlob {
+func (d *stepDir) verifyContent(c *journal.Content) error {
+	if c.Enc != journal.EncClone {
 		return nil
 	}
 	fd, err := d.openContentBlob(c.Obj, c.Blob)

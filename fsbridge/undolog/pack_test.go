@@ -24,6 +24,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -122,16 +123,16 @@ func TestPackKeepsWhatMayChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := newAdopter(t, l)
-	objs := map[string]objID{}
+	objs := map[string]journal.ObjID{}
 	for _, p := range []string{"plain", "open", "linked", "pinned"} {
 		objs[p] = a.adopt(p)
 	}
 	l.host.retained.noteHandles(&fsbridge.Object{ID: a.objs["open"].ID, Place: openPlace{}})
 	e := a.commit()
 	later := newAdopter(t, l)
-	pin := objectRecord{Obj: later.next, ID: a.objs["pinned"].ID, RetainedSeq: e.Seq, RetainedObj: objs["pinned"],
+	pin := journal.Object{Obj: later.next, ID: a.objs["pinned"].ID, RetainedSeq: e.Seq, RetainedObj: objs["pinned"],
 		Meta: a.objs["pinned"].Meta}
-	later.buf = pin.frame(later.buf)
+	later.buf.Object(&pin)
 	later.commit()
 	if _, err := l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
 		t.Fatal(err)
@@ -145,11 +146,11 @@ func TestPackKeepsWhatMayChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var left []objID
+	var left []journal.ObjID
 	for _, b := range blobs {
 		left = append(left, b.obj)
 	}
-	if want := []objID{objs["open"], objs["linked"], objs["pinned"]}; !slices.Equal(left, want) {
+	if want := []journal.ObjID{objs["open"], objs["linked"], objs["pinned"]}; !slices.Equal(left, want) {
 		t.Errorf("left as they are: %v, want %v", left, want)
 	}
 	p, err := openPack(dir.fd)
@@ -157,7 +158,7 @@ func TestPackKeepsWhatMayChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	if !slices.Equal(p.order(), []objID{objs["plain"]}) {
+	if !slices.Equal(p.order(), []journal.ObjID{objs["plain"]}) {
 		t.Errorf("packed: %v", p.order())
 	}
 }
@@ -171,7 +172,7 @@ func (openPlace) Handles() int { return 1 }
 // handed out, and nothing panics.
 func TestUL08CorruptPack(t *testing.T) {
 	b, objs := smallPack(t)
-	want := map[objID][]byte{}
+	want := map[journal.ObjID][]byte{}
 	p, err := newPackReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +211,7 @@ func TestUL08CorruptPack(t *testing.T) {
 	}
 }
 
-func readPacked(t testing.TB, p *packReader, obj objID) []byte {
+func readPacked(t testing.TB, p *packReader, obj journal.ObjID) []byte {
 	t.Helper()
 	r, err := p.reader(obj)
 	if err != nil {
@@ -224,14 +225,14 @@ func readPacked(t testing.TB, p *packReader, obj objID) []byte {
 }
 
 // smallPack returns the bytes of a pack and the files in it.
-func smallPack(t testing.TB) ([]byte, []objID) {
+func smallPack(t testing.TB) ([]byte, []journal.ObjID) {
 	t.Helper()
 	l, work := testLog(t, nil)
 	mustWrite(t, filepath.Join(work, "a"), strings.Repeat("abc", 50))
 	mustWrite(t, filepath.Join(work, "dir/b"), "b")
 	mustWrite(t, filepath.Join(work, "c"), "")
 	a := newAdopter(t, l)
-	objs := []objID{a.adopt("a"), a.adopt("c")}
+	objs := []journal.ObjID{a.adopt("a"), a.adopt("c")}
 	a.adopt("dir")
 	e := a.commit()
 	if _, err := l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
@@ -272,17 +273,17 @@ func FuzzPack(f *testing.F) {
 func FuzzPackIndex(f *testing.F) {
 	f.Add(encodePackIndex(nil, nil))
 	f.Add(encodePackIndex([]packGroupRef{{off: 8, size: 20, raw: 30}}, []packNode{
-		{Obj: 2, Parent: -1, Link: -1, Meta: objectMeta{Mode: modeDir | 0o755}},
-		{Parent: 0, Name: "f", Link: -1, Meta: objectMeta{Mode: modeRegular | 0o644, Size: 40},
+		{Obj: 2, Parent: -1, Link: -1, Meta: journal.Meta{Mode: modeDir | 0o755}},
+		{Parent: 0, Name: "f", Link: -1, Meta: journal.Meta{Mode: modeRegular | 0o644, Size: 40},
 			Xattrs: []hostfs.Xattr{{Name: "user.x", Value: []byte("v")}}, Segments: []packSegment{{0, 10}, {20, 20}}},
 		{Parent: 0, Name: "g", Link: 1},
 	}))
 	f.Fuzz(func(t *testing.T, index []byte) {
-		p := &packReader{roots: map[objID]int{}, kids: map[int][]int{}}
+		p := &packReader{roots: map[journal.ObjID]int{}, kids: map[int][]int{}}
 		if err := p.decodeIndex(index, 1<<20); err != nil {
 			return
 		}
-		again := &packReader{roots: map[objID]int{}, kids: map[int][]int{}}
+		again := &packReader{roots: map[journal.ObjID]int{}, kids: map[int][]int{}}
 		if err := again.decodeIndex(encodePackIndex(p.groups, p.nodes), 1<<20); err != nil {
 			t.Fatalf("what was decoded does not encode: %v", err)
 		}
@@ -367,8 +368,8 @@ func TestPackReaderShared(t *testing.T) {
 	}
 	defer w.close()
 	const files = 40
-	want := map[objID]string{}
-	for i := range objID(files) {
+	want := map[journal.ObjID]string{}
+	for i := range journal.ObjID(files) {
 		name := fmt.Sprint(i)
 		want[i+2] = strings.Repeat(fmt.Sprintf("file %d ", i), 60_000)
 		mustWrite(t, filepath.Join(dir, name), want[i+2])
@@ -391,7 +392,7 @@ func TestPackReaderShared(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range files {
-				obj := objID((i*(2*g+1)+g)%files + 2)
+				obj := journal.ObjID((i*(2*g+1)+g)%files + 2)
 				var got []byte
 				err := p.content(p.node(obj), func(_ int64, b []byte) error { got = append(got, b...); return nil })
 				if err == nil && g%2 == 0 {

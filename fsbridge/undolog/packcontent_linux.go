@@ -3,9 +3,11 @@ package undolog
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"slices"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
 // cachedGroup is a decoded group, or one that is being decoded.
@@ -74,7 +76,7 @@ func (p *packReader) decode(c *cachedGroup) error {
 	}
 	c.packed = c.packed[:g.size]
 	_, err := p.r.ReadAt(c.packed, g.off)
-	if err == nil && crc32.Checksum(c.packed, castagnoli) != g.sum {
+	if err == nil && wire.Sum(c.packed) != g.sum {
 		err = errors.New("wrong checksum")
 	}
 	if err == nil && int64(cap(c.data)) < g.raw {
@@ -103,7 +105,7 @@ func (p *packReader) content(n *packNode, f func(off int64, b []byte) error) err
 				return err
 			}
 			data = data[:min(int64(len(data)), end-off)]
-			sum = crc32.Update(sum, castagnoli, data)
+			sum = wire.AddSum(sum, data)
 			err = f(off, data)
 			p.release(g)
 			if err != nil {
@@ -141,7 +143,7 @@ func (p *packReader) at(pos int64) (*cachedGroup, []byte, error) {
 
 // reader returns the content of the regular file obj as a stream, holes as
 // zeros.
-func (p *packReader) reader(obj objID) (io.Reader, error) {
+func (p *packReader) reader(obj journal.ObjID) (io.Reader, error) {
 	n := p.node(obj)
 	if n == nil || n.Meta.Mode&modeType != modeRegular {
 		return nil, fmt.Errorf("%w: object %d is not a file of the pack", errPack, obj)

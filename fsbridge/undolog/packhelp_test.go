@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // testLog opens a log over a new working folder.
@@ -52,11 +53,12 @@ func reopenLog(t testing.TB, base string, change func(*Options)) *Log {
 type adopter struct {
 	t    testing.TB
 	l    *Log
-	rec  stepRecord
-	buf  []byte
-	next objID
-	ids  map[string]objID // by path
-	objs map[string]objectRecord
+	rec  journal.Step
+	w    *journal.Writer
+	buf  journal.Batch
+	next journal.ObjID
+	ids  map[string]journal.ObjID // by path
+	objs map[string]journal.Object
 	dir  *stepDir
 	path string
 }
@@ -67,8 +69,8 @@ func newAdopter(t testing.TB, l *Log) *adopter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &adopter{t: t, l: l, next: rootObj, ids: map[string]objID{}, objs: map[string]objectRecord{}}
-	a.rec = stepRecord{ID: l.NextID(TypeCommand), Seq: seq, StartedAt: l.now(), Type: TypeCommand, Command: "test"}
+	a := &adopter{t: t, l: l, next: journal.RootObj, ids: map[string]journal.ObjID{}, objs: map[string]journal.Object{}}
+	a.rec = journal.Step{ID: l.NextID(TypeCommand), Seq: seq, StartedAt: l.now(), Type: TypeCommand, Command: "test"}
 	a.path = filepath.Join(l.o.Dir, "steps", stepName(a.rec.ID))
 	if err := os.Mkdir(a.path, 0o700); err != nil {
 		t.Fatal(err)
@@ -78,8 +80,7 @@ func newAdopter(t testing.TB, l *Log) *adopter {
 		t.Fatal(err)
 	}
 	a.dir = newStepDir(fd)
-	a.buf = append(a.buf, journalMagic...)
-	if a.buf, err = a.rec.frame(a.buf); err != nil {
+	if a.w, err = journal.Create(fd, &a.rec, false); err != nil {
 		t.Fatal(err)
 	}
 	a.object("")
@@ -87,11 +88,11 @@ func newAdopter(t testing.TB, l *Log) *adopter {
 }
 
 // object journals what is at path, its ancestors first.
-func (a *adopter) object(path string) objID {
+func (a *adopter) object(path string) journal.ObjID {
 	if id, ok := a.ids[path]; ok {
 		return id
 	}
-	r := objectRecord{}
+	r := journal.Object{}
 	full := filepath.Join(a.l.root.Path(), path)
 	if path != "" {
 		dir, name := filepath.Split(path)
@@ -107,33 +108,33 @@ func (a *adopter) object(path string) objID {
 		a.t.Fatal(err)
 	}
 	r.Obj, r.ID = a.next, st.ID
-	r.Meta = objectMeta{Mode: st.Mode, UID: st.UID, GID: st.GID, Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink}
+	r.Meta = journal.Meta{Mode: st.Mode, UID: st.UID, GID: st.GID, Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink}
 	if st.IsSymlink() {
 		r.Meta.Target, _ = os.Readlink(full)
 	}
 	a.next++
 	a.ids[path] = r.Obj
 	a.objs[path] = r
-	a.buf = r.frame(a.buf)
+	a.buf.Object(&r)
 	return r.Obj
 }
 
 // touch journals the binding path, which may be absent.
 func (a *adopter) touch(path string) {
 	dir, name := filepath.Split(path)
-	b := bindingRecord{Dir: a.object(filepath.Clean("/" + dir)[1:]), Name: name}
+	parent, old := a.object(filepath.Clean("/" + dir)[1:]), journal.NoObj
 	if _, err := os.Lstat(filepath.Join(a.l.root.Path(), path)); err == nil {
-		b.Old = a.object(path)
+		old = a.object(path)
 	}
-	a.buf = b.frame(a.buf)
+	a.buf.Binding(parent, name, old)
 }
 
 // adopt removes path as a capture does.
-func (a *adopter) adopt(path string) objID {
+func (a *adopter) adopt(path string) journal.ObjID {
 	a.t.Helper()
 	a.touch(path)
 	obj := a.ids[path]
-	a.buf = frameObj(a.buf, recRetain, obj)
+	a.buf.Retain(obj)
 	to := filepath.Join(a.path, "blobs", nameOfShard(shardOf(obj)))
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		a.t.Fatal(err)
@@ -167,7 +168,7 @@ func (a *adopter) removeAll(path string) {
 // commit closes the step.
 func (a *adopter) commit() *stepEntry {
 	a.t.Helper()
-	if err := os.WriteFile(filepath.Join(a.path, "journal"), a.buf, 0o600); err != nil {
+	if err := errors.Join(a.w.Append(&a.buf), a.w.Close()); err != nil {
 		a.t.Fatal(err)
 	}
 	n, err := diskUsage(a.dir.fd)

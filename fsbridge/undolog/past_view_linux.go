@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // thing is one file or directory, now or at some time before: what all the
@@ -45,7 +46,7 @@ func (t *thing) open(flags int) (int, error) {
 // pastLayer is one closed step, seen as what was true before it.
 type pastLayer struct {
 	*layer
-	things map[objID]*thing
+	things map[journal.ObjID]*thing
 	twinAt map[hostfs.ID]location // nil: not looked for yet
 }
 
@@ -202,8 +203,8 @@ func (v *pastView) names(d *thing) (map[string]bool, error) {
 
 // push adds the next older step: it finds its objects in the view so far.
 func (v *pastView) push(of *layer) error {
-	l := &pastLayer{layer: of, things: map[objID]*thing{}}
-	if l.nodes[rootObj] == nil {
+	l := &pastLayer{layer: of, things: map[journal.ObjID]*thing{}}
+	if l.nodes[journal.RootObj] == nil {
 		v.layers = append(v.layers, l)
 		return nil
 	}
@@ -215,9 +216,9 @@ func (v *pastView) push(of *layer) error {
 			l.know(n, v.own(l, n))
 		}
 	}
-	l.know(l.nodes[rootObj], v.top)
+	l.know(l.nodes[journal.RootObj], v.top)
 	queue := append([]*node(nil), l.order...)
-	for done := map[objID]bool{}; len(queue) > 0; queue = queue[1:] {
+	for done := map[journal.ObjID]bool{}; len(queue) > 0; queue = queue[1:] {
 		d := queue[0]
 		th := l.things[d.Obj]
 		if th == nil || done[d.Obj] || th.typ != unix.S_IFDIR {
@@ -320,7 +321,7 @@ func (v *pastView) writePast(t *thing, out int) error {
 
 // meta returns the metadata of t before the oldest layer; xattrs counts if has.
 // Attributes that no layer knows are those of now, and read only for a copy.
-func (v *pastView) meta(t *thing, forCopy bool) (m objectMeta, xattrs []hostfs.Xattr, has bool, err error) {
+func (v *pastView) meta(t *thing, forCopy bool) (m journal.Meta, xattrs []hostfs.Xattr, has bool, err error) {
 	known := false
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		l := v.layers[i]
@@ -340,7 +341,7 @@ func (v *pastView) meta(t *thing, forCopy bool) (m objectMeta, xattrs []hostfs.X
 		if err != nil {
 			return m, nil, false, err
 		}
-		m = metaOf(&st, "")
+		m = journal.MetaOf(&st, "")
 		if st.IsSymlink() {
 			if m.Target, err = t.symlink(); err != nil {
 				return m, nil, false, err

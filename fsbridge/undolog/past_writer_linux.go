@@ -9,28 +9,29 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // pastWriter writes a part of a pastView as the journal and blobs of a target.
 type pastWriter struct {
 	v    *pastView
 	dir  *stepDir
-	w    *recordWriter
-	objs map[*thing]objID // of what is copied
-	next objID
+	w    *journal.Writer
+	objs map[*thing]journal.ObjID // of what is copied
+	next journal.ObjID
 }
 
-func (w *pastWriter) write(ctx context.Context, step stepRecord, parts []string) (err error) {
-	if w.w, err = createJournal(w.dir.fd, &step, false); err != nil {
+func (w *pastWriter) write(ctx context.Context, step journal.Step, parts []string) (err error) {
+	if w.w, err = journal.Create(w.dir.fd, &step, false); err != nil {
 		return err
 	}
 	defer func() {
-		if cerr := w.w.close(); err == nil {
+		if cerr := w.w.Close(); err == nil {
 			err = cerr
 		}
 	}()
-	w.next = rootObj
-	top, err := w.keep(w.v.top, noObj, "", len(parts) == 0)
+	w.next = journal.RootObj
+	top, err := w.keep(w.v.top, journal.NoObj, "", len(parts) == 0)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (w *pastWriter) write(ctx context.Context, step stepRecord, parts []string)
 }
 
 // name makes name in dir (an object that is in the folder) what it was.
-func (w *pastWriter) name(ctx context.Context, dir objID, name string, was, now *thing) error {
+func (w *pastWriter) name(ctx context.Context, dir journal.ObjID, name string, was, now *thing) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -83,19 +84,18 @@ func (w *pastWriter) name(ctx context.Context, dir objID, name string, was, now 
 		}
 		return w.inside(ctx, was, id)
 	}
-	old := noObj
+	old := journal.NoObj
 	if was != nil {
 		var err error
 		if old, err = w.copy(ctx, was, 0); err != nil {
 			return err
 		}
 	}
-	b := bindingRecord{Dir: dir, Name: name, Old: old}
-	return w.w.append(b.frame(nil))
+	return w.w.Append(new(journal.Batch).Binding(dir, name, old))
 }
 
 // inside goes through a directory that is in the folder now as it was then.
-func (w *pastWriter) inside(ctx context.Context, d *thing, id objID) error {
+func (w *pastWriter) inside(ctx context.Context, d *thing, id journal.ObjID) error {
 	names, err := w.v.names(d)
 	if err != nil {
 		return err
@@ -130,31 +130,30 @@ func (w *pastWriter) inside(ctx context.Context, d *thing, id objID) error {
 
 // keep records an object that stays in the folder: as it was then, or (its
 // parents) as it is now.
-func (w *pastWriter) keep(t *thing, parent objID, name string, past bool) (objID, error) {
+func (w *pastWriter) keep(t *thing, parent journal.ObjID, name string, past bool) (journal.ObjID, error) {
 	id := w.next
 	w.next++
-	r := objectRecord{Obj: id, ID: t.id, Parent: parent, Name: name}
+	r := journal.Object{Obj: id, ID: t.id, Parent: parent, Name: name}
 	var xattrs []hostfs.Xattr
 	has := false
 	if past {
 		var err error
 		if r.Meta, xattrs, has, err = w.v.meta(t, false); err != nil {
-			return noObj, err
+			return journal.NoObj, err
 		}
 	} else {
 		st, err := t.stat()
 		if err != nil {
-			return noObj, err
+			return journal.NoObj, err
 		}
-		r.Meta = metaOf(&st, "")
+		r.Meta = journal.MetaOf(&st, "")
 	}
-	buf := r.frame(nil)
+	records := new(journal.Batch).Object(&r)
 	if has {
-		x := xattrsRecord{Obj: id, Xattrs: xattrs}
-		buf = x.frame(buf)
+		records.Xattrs(id, xattrs)
 	}
-	if err := w.w.append(buf); err != nil {
-		return noObj, err
+	if err := w.w.Append(records); err != nil {
+		return journal.NoObj, err
 	}
 	if past && t.typ == unix.S_IFREG {
 		return id, w.ranges(t, id, r.Meta.Size)
@@ -163,7 +162,7 @@ func (w *pastWriter) keep(t *thing, parent objID, name string, past bool) (objID
 }
 
 // ranges records the bytes of a file that the layers captured.
-func (w *pastWriter) ranges(t *thing, id objID, size int64) error {
+func (w *pastWriter) ranges(t *thing, id journal.ObjID, size int64) error {
 	type span struct{ off, end int64 }
 	var spans []span
 	for _, l := range w.v.layers {
@@ -190,33 +189,34 @@ func (w *pastWriter) ranges(t *thing, id objID, size int64) error {
 	if err != nil {
 		return err
 	}
-	var buf []byte
+	var records journal.Batch
 	for end, i := int64(0), 0; i < len(spans); i++ {
 		s := span{max(spans[i].off, end), spans[i].end}
 		if s.off < s.end {
-			r := contentRecord{Obj: id, Off: s.off, Len: s.end - s.off, Enc: encRawBlob, Blob: 1}
-			buf, end = r.frame(buf, nil), s.end
+			r := journal.Content{Obj: id, Off: s.off, Len: s.end - s.off, Enc: journal.EncClone, Blob: 1}
+			records.Content(&r, nil)
+			end = s.end
 		}
 	}
-	return w.w.append(buf)
+	return w.w.Append(&records)
 }
 
 // copy puts a copy of a thing of the past, and all that was inside, into the
 // target's blobs and records it as retained there. Another name of the same
 // file is the same object.
-func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (objID, error) {
-	if id := w.objs[t]; id != noObj {
+func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (journal.ObjID, error) {
+	if id := w.objs[t]; id != journal.NoObj {
 		return id, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
 	if depth > maxCopyDepth*10 {
-		return noObj, fmt.Errorf("directories too deep: %w", unix.ENAMETOOLONG)
+		return journal.NoObj, fmt.Errorf("directories too deep: %w", unix.ENAMETOOLONG)
 	}
 	m, xattrs, has, err := w.v.meta(t, true)
 	if err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
 	id := w.next
 	w.next++
@@ -228,42 +228,40 @@ func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (objID, erro
 		return err
 	})
 	if err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
-	r := objectRecord{Obj: id, ID: st.ID, Meta: m}
-	buf := r.frame(nil)
+	r := journal.Object{Obj: id, ID: st.ID, Meta: m}
+	records := new(journal.Batch).Object(&r)
 	if has {
-		x := xattrsRecord{Obj: id, Xattrs: xattrs}
-		buf = x.frame(buf)
+		records.Xattrs(id, xattrs)
 	}
-	if err := w.w.append(frameObj(buf, recRetain, id)); err != nil {
-		return noObj, err
+	if err := w.w.Append(records.Retain(id)); err != nil {
+		return journal.NoObj, err
 	}
 	if t.typ != unix.S_IFDIR {
 		return id, nil
 	}
 	names, err := w.v.names(t)
 	if err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
 	for name := range names {
 		was, err := w.v.lookup(t, name)
 		if err != nil || was == nil {
-			return noObj, errors.Join(err, fmt.Errorf("%w: %q is not in the past", ErrDamaged, name))
+			return journal.NoObj, errors.Join(err, fmt.Errorf("%w: %q is not in the past", ErrDamaged, name))
 		}
 		old, err := w.copy(ctx, was, depth+1)
 		if err != nil {
-			return noObj, err
+			return journal.NoObj, err
 		}
-		b := bindingRecord{Dir: id, Name: name, Old: old}
-		if err := w.w.append(b.frame(nil)); err != nil {
-			return noObj, err
+		if err := w.w.Append(new(journal.Batch).Binding(id, name, old)); err != nil {
+			return journal.NoObj, err
 		}
 	}
 	return id, nil
 }
 
-func (w *pastWriter) copyOne(t *thing, m *objectMeta, dir int, name string, xattrs []hostfs.Xattr, has bool) (st hostfs.Stat, err error) {
+func (w *pastWriter) copyOne(t *thing, m *journal.Meta, dir int, name string, xattrs []hostfs.Xattr, has bool) (st hostfs.Stat, err error) {
 	fd, err := hostfs.MakeAt(dir, name, t.typ|0o600, m.Target, func(fd int) error {
 		if t.typ == unix.S_IFDIR {
 			return nil

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // keepOpen makes the interrupted open step, which is unprotected, a closed
 // one: it cannot be rolled back, but it happened.
-func (l *Log) keepOpen(ctx context.Context, rec *stepRecords) error {
+func (l *Log) keepOpen(ctx context.Context, rec *journal.Set) error {
 	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
 	if err != nil {
 		return err
@@ -58,21 +59,21 @@ func cutJournal(dirfd int, size int64) error {
 
 // recordedPaths tells from the records alone which paths a step touched, by
 // the names they had when it began.
-func recordedPaths(rec *stepRecords) []Affected {
-	path := func(id objID) string {
+func recordedPaths(rec *journal.Set) []Affected {
+	path := func(id journal.ObjID) string {
 		var parts []string
-		for o := rec.Objects[id]; o != nil && o.Parent != noObj && len(parts) <= len(rec.Objects); o = rec.Objects[o.Parent] {
+		for o := rec.Objects[id]; o != nil && o.Parent != journal.NoObj && len(parts) <= len(rec.Objects); o = rec.Objects[o.Parent] {
 			parts = append(parts, o.Name)
 		}
 		slices.Reverse(parts)
 		return strings.Join(parts, "/")
 	}
 	var out []Affected
-	for _, k := range rec.bindingKeys() {
+	for _, k := range rec.Keys() {
 		old := rec.Bindings[k]
-		a := Affected{Path: joinPath(path(k.Dir), k.Name), ExistedBefore: old != noObj, ExistsAfter: old == noObj,
+		a := Affected{Path: joinPath(path(k.Dir), k.Name), ExistedBefore: old != journal.NoObj, ExistsAfter: old == journal.NoObj,
 			Change: "created", Type: "file"}
-		if old != noObj {
+		if old != journal.NoObj {
 			a.Change, a.Type = "replaced", typeName(rec.Objects[old].Meta.Mode&unix.S_IFMT)
 		}
 		out = append(out, a)

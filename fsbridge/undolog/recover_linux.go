@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // Recover finishes what a crash interrupted: an undo, redo or restore under
@@ -69,7 +70,7 @@ func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, err := readRecords(dir.fd)
+	rec, err := journal.Read(dir.fd)
 	_ = dir.close()
 	if err != nil {
 		return l.recoverUnreadable(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
 // crashed ends w without closing the open step, and opens the log again.
@@ -69,7 +70,7 @@ func TestCR04TruncatedJournal(t *testing.T) {
 	w.begin(w.log.NextID(TypeCommand))
 	w.ok(w.write("a", 0, "two"))
 	journal := w.base + "/undo/wal/in_progress/journal"
-	end := w.log.cur.Load().w.bytes()
+	end := w.log.cur.Load().w.Size()
 	crashed(w)
 	f, err := os.OpenFile(journal, os.O_WRONLY, 0)
 	w.ok(err)
@@ -191,13 +192,13 @@ func TestSC02HostileJournal(t *testing.T) {
 // mutate changes one byte of one record and puts its sum right.
 func mutate(rng *rand.Rand, b []byte) {
 	var records [][]byte
-	for off := len(journalMagic); off+frameHeader < len(b); {
+	for off := len(journal.Magic); off+wire.HeaderSize < len(b); {
 		n := int(binary.LittleEndian.Uint32(b[off:]))
-		records = append(records, b[off:off+frameHeader+n])
-		off += frameHeader + n
+		records = append(records, b[off:off+wire.HeaderSize+n])
+		off += wire.HeaderSize + n
 	}
 	r := records[1+rng.IntN(len(records)-1)]
-	body := r[frameHeader:]
+	body := r[wire.HeaderSize:]
 	body[rng.IntN(len(body))] = []byte{0, 1, 2, 3, 4, 5, '/', '.', 0x7f, 0xff, byte(rng.Uint32())}[rng.IntN(11)]
-	binary.LittleEndian.PutUint32(r[4:], crc32.Checksum(body, castagnoli))
+	wire.End(r)
 }

@@ -1,16 +1,16 @@
 package undolog
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
 // A file that is made anew has a new inode number. Two files tell so: "made"
@@ -18,8 +18,10 @@ import (
 // undo directory, for the steps before.
 
 const (
-	madeSize  = 48
-	remapSize = 56
+	madeWords  = 5
+	remapWords = 6
+	// madeSize is the length of a record of made, in bytes.
+	madeSize = 8*madeWords + wire.HeaderSize
 	// maxMade bounds what is read of either file, in records.
 	maxMade = 1 << 22
 )
@@ -28,7 +30,7 @@ const (
 // It was freed before, or (copied) it was there until now, or (shared) it is
 // there still by another name and only a copy of it is new.
 type madeRecord struct {
-	obj            objID
+	obj            journal.ObjID
 	copied, shared bool
 	old, new       hostfs.ID
 }
@@ -40,8 +42,6 @@ const (
 )
 
 func appendMade(b []byte, r madeRecord) []byte {
-	start := len(b)
-	le := binary.LittleEndian
 	obj := uint64(r.obj)
 	if r.copied {
 		obj |= madeCopied
@@ -49,38 +49,43 @@ func appendMade(b []byte, r madeRecord) []byte {
 	if r.shared {
 		obj |= madeShared
 	}
-	b = le.AppendUint64(b, obj)
-	for _, v := range []uint64{r.old.Dev, r.old.Ino, r.new.Dev, r.new.Ino} {
-		b = le.AppendUint64(b, v)
-	}
-	b = le.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
-	return append(b, 0, 0, 0, 0)
+	return wire.AppendWords(b, obj, r.old.Dev, r.old.Ino, r.new.Dev, r.new.Ino)
 }
 
 // readMade reads the file "made" of a step directory; what is torn or damaged
 // ends it. A missing file is empty.
 func readMade(dirfd int) ([]madeRecord, error) {
-	b, err := hostfs.ReadSmall(dirfd, "made", madeSize*maxMade)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
+	records, _, err := readWords(dirfd, "made", madeWords)
 	var out []madeRecord
-	le := binary.LittleEndian
-	for ; len(b) >= madeSize; b = b[madeSize:] {
-		obj := le.Uint64(b) &^ (madeCopied | madeShared)
-		if le.Uint32(b[40:]) != crc32.Checksum(b[:40], castagnoli) || obj <= uint64(rootObj) || obj > maxObjects {
+	for _, w := range records {
+		obj := w[0] &^ (madeCopied | madeShared)
+		if obj <= uint64(journal.RootObj) || obj > journal.MaxObjects {
 			break
 		}
 		out = append(out, madeRecord{
-			obj: objID(obj), copied: le.Uint64(b)&madeCopied != 0, shared: le.Uint64(b)&madeShared != 0,
-			old: hostfs.ID{Dev: le.Uint64(b[8:]), Ino: le.Uint64(b[16:])},
-			new: hostfs.ID{Dev: le.Uint64(b[24:]), Ino: le.Uint64(b[32:])},
+			obj: journal.ObjID(obj), copied: w[0]&madeCopied != 0, shared: w[0]&madeShared != 0,
+			old: hostfs.ID{Dev: w[1], Ino: w[2]}, new: hostfs.ID{Dev: w[3], Ino: w[4]},
 		})
 	}
-	return out, nil
+	return out, err
+}
+
+// readWords reads a file of records of n words each. What is torn or damaged ends
+// it; whole says that nothing was. A missing file is empty.
+func readWords(dirfd int, name string, n int) (records [][]uint64, whole bool, err error) {
+	size := wire.WordsSize(n)
+	b, err := hostfs.ReadSmall(dirfd, name, int64(size)*maxMade)
+	if errors.Is(err, unix.ENOENT) {
+		err = nil
+	}
+	for ; err == nil && len(b) >= size; b = b[size:] {
+		w := wire.Words(b, n)
+		if w == nil {
+			return records, false, nil
+		}
+		records = append(records, w)
+	}
+	return records, true, err
 }
 
 // remapRecord says: what had the number old when the records of birth were
@@ -91,36 +96,20 @@ type remapRecord struct {
 }
 
 func (r *remapRecord) append(b []byte) []byte {
-	start := len(b)
-	le := binary.LittleEndian
-	for _, v := range []uint64{r.birth, r.at, r.old.Dev, r.old.Ino, r.new.Dev, r.new.Ino} {
-		b = le.AppendUint64(b, v)
-	}
-	b = le.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
-	return append(b, 0, 0, 0, 0)
+	return wire.AppendWords(b, r.birth, r.at, r.old.Dev, r.old.Ino, r.new.Dev, r.new.Ino)
 }
 
 // readRemap reads the file "remap"; a damaged record ends it.
 func (l *Log) readRemap() ([]remapRecord, error) {
-	b, err := hostfs.ReadSmall(l.dir.FD(), "remap", remapSize*maxMade)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
+	records, whole, err := readWords(l.dir.FD(), "remap", remapWords)
+	if !whole {
+		l.log.Warn("remap file is damaged")
 	}
 	var out []remapRecord
-	le := binary.LittleEndian
-	for ; len(b) >= remapSize; b = b[remapSize:] {
-		if le.Uint32(b[48:]) != crc32.Checksum(b[:48], castagnoli) {
-			l.log.Warn("remap file is damaged")
-			break
-		}
-		out = append(out, remapRecord{le.Uint64(b), le.Uint64(b[8:]),
-			hostfs.ID{Dev: le.Uint64(b[16:]), Ino: le.Uint64(b[24:])},
-			hostfs.ID{Dev: le.Uint64(b[32:]), Ino: le.Uint64(b[40:])}})
+	for _, w := range records {
+		out = append(out, remapRecord{w[0], w[1], hostfs.ID{Dev: w[2], Ino: w[3]}, hostfs.ID{Dev: w[4], Ino: w[5]}})
 	}
-	return out, nil
+	return out, err
 }
 
 // appendRemap tells the older steps about new numbers.
@@ -146,7 +135,7 @@ func (l *Log) appendRemap(birth, at uint64, made []madeRecord) error {
 		}
 		buf = r.append(buf)
 	}
-	if err := hostfs.PwriteFull(fd, buf, st.Size-st.Size%remapSize); err != nil {
+	if err := hostfs.PwriteFull(fd, buf, st.Size-st.Size%int64(wire.WordsSize(remapWords))); err != nil {
 		return fmt.Errorf("note new inode numbers: %w", err)
 	}
 	l.renumbered.mu.Lock()
@@ -154,9 +143,6 @@ func (l *Log) appendRemap(birth, at uint64, made []madeRecord) error {
 	l.renumbered.mu.Unlock()
 	return nil
 }
-
-// born is the moment to which a journal's inode numbers belong.
-func (r *stepRecord) born() uint64 { return max(r.Tick, r.Seq) }
 
 // renumber tells the present inode numbers of records begun at one moment.
 type renumber struct {

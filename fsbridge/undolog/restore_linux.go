@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // Restore brings one path, with everything below it, back to what it was when
@@ -98,7 +99,7 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 	if err != nil {
 		return err
 	}
-	step := stepRecord{ID: id, Seq: seq, StartedAt: l.now(), Type: TypeAPI,
+	step := journal.Step{ID: id, Seq: seq, StartedAt: l.now(), Type: TypeAPI,
 		Command: fmt.Sprintf("restore %s --step %d", o.Path, o.Step)}
 	fd, err := hostfs.OpenSubdir(wal, rollbackNew, true)
 	if err != nil {
@@ -117,7 +118,7 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 	}
 	target := newStepDir(tfd)
 	defer target.close()
-	w := &pastWriter{v: v, dir: target, objs: map[*thing]objID{}}
+	w := &pastWriter{v: v, dir: target, objs: map[*thing]journal.ObjID{}}
 	if err := w.write(ctx, step, parts); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // blobFanOut is how many objects share one directory below blobs/, a shard. Each
@@ -24,17 +25,17 @@ type comingShard struct {
 	made chan int // its descriptor, or -1
 }
 
-func shardOf(obj objID) uint64 { return uint64(obj) / blobFanOut }
+func shardOf(obj journal.ObjID) uint64 { return uint64(obj) / blobFanOut }
 
 func nameOfShard(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // shardName is the directory below blobs/ that has obj's blobs.
-func shardName(obj objID) string { return nameOfShard(shardOf(obj)) }
+func shardName(obj journal.ObjID) string { return nameOfShard(shardOf(obj)) }
 
 // withBlobDir calls f with the descriptor of the directory that holds obj's
 // blobs, which stays valid during the call. With create it makes the
 // directories that are missing; otherwise ENOENT says that there are none.
-func (d *stepDir) withBlobDir(obj objID, create bool, f func(fd int) error) error {
+func (d *stepDir) withBlobDir(obj journal.ObjID, create bool, f func(fd int) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.blobs < 0 {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // TestShards adopts where shards are needed in turn, skipped, and needed again: each
@@ -21,7 +22,7 @@ func TestShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newStepDir(fd)
-	put := func(obj objID) {
+	put := func(obj journal.ObjID) {
 		t.Helper()
 		err := d.withBlobDir(obj, true, func(fd int) error { return hostfs.MkdirAt(fd, blobName(obj), 0o700) })
 		if err != nil {
@@ -31,7 +32,7 @@ func TestShards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for obj := objID(1); obj < 3*blobFanOut-1; obj++ {
+	for obj := journal.ObjID(1); obj < 3*blobFanOut-1; obj++ {
 		put(obj)
 	}
 	put(7*blobFanOut - 1) // 3 was being made

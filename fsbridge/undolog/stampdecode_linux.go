@@ -1,12 +1,12 @@
 package undolog
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
+	"math"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
 // load reads the content of a stamps file into an empty table and returns how
@@ -22,73 +22,67 @@ func (t *stampTable) load(content []byte) (good int64, err error) {
 	b := content[len(stampMagic):]
 	good = int64(len(stampMagic))
 	for len(b) > 0 {
-		if len(b) < 8 {
+		if len(b) < wire.HeaderSize {
 			return good, fmt.Errorf("%w: torn frame", errStamps)
 		}
-		n, sum := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-		if n > stampDecode || int(n) > len(b)-8 {
+		n, sum := wire.Header(b)
+		if n > stampDecode || int(n) > len(b)-wire.HeaderSize {
 			return good, fmt.Errorf("%w: torn frame", errStamps)
 		}
-		payload := b[8 : 8+n]
-		if crc32.Checksum(payload, castagnoli) != sum {
+		payload := b[wire.HeaderSize:][:n]
+		if wire.Sum(payload) != sum {
 			return good, fmt.Errorf("%w: wrong checksum", errStamps)
 		}
 		if err := t.replay(payload); err != nil {
 			return good, err
 		}
-		b = b[8+n:]
-		good += 8 + int64(n)
+		b = b[wire.HeaderSize+n:]
+		good += wire.HeaderSize + int64(n)
 	}
 	return good, nil
 }
 
 // replay applies the operations of one frame.
 func (t *stampTable) replay(p []byte) error {
-	for len(p) > 0 {
-		d := stampDecoder{b: p[1:]}
-		t.replayOp(p[0], &d)
+	d := stampDecoder{Decoder: wire.NewDecoder(p)}
+	for d.Left() > 0 {
+		op := d.Byte()
+		t.replayOp(op, &d)
 		t.buf = t.buf[:0]
-		if d.bad {
-			return fmt.Errorf("%w: operation %d", errStamps, p[0])
+		if d.Err() != nil {
+			return fmt.Errorf("%w: operation %d", errStamps, op)
 		}
-		p = d.b
 	}
 	return nil
 }
 
 // opLen returns the length of the operation at the start of p.
 func opLen(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, errStamps
-	}
-	d := stampDecoder{b: p[1:], skim: true}
-	(*stampTable)(nil).replayOp(p[0], &d)
-	if d.bad {
-		return 0, errStamps
-	}
-	return len(p) - len(d.b), nil
+	d := stampDecoder{Decoder: wire.NewDecoder(p), skim: true}
+	(*stampTable)(nil).replayOp(d.Byte(), &d)
+	return d.Off(), d.Err()
 }
 
 // replayOp decodes one operation; with d.skim it only measures it.
 func (t *stampTable) replayOp(op byte, d *stampDecoder) {
 	switch op {
 	case stampOpSeq:
-		if seq := d.uvarint(); d.use() {
+		if seq := d.uint(); d.use() {
 			t.setSeq(seq)
 		}
 	case stampOpDir:
-		n, id, full := d.uvarint(), d.id(), d.byte()
+		n, id, full := d.uint(), d.id(), d.Byte()
 		d.check(n <= stampNumMax)
 		if d.use() && d.check(n <= uint64(len(t.homes))) {
 			t.putDir(uint32(n), t.fromFile(id), full == 1)
 		}
 	case stampOpName:
-		n, hash, ino := d.uvarint(), d.uint64(), d.uvarint()
+		n, hash, ino := d.uint(), d.Uint64(), d.uint()
 		if d.use() && d.check(n < uint64(len(t.homes))) {
 			t.putNameHash(nameKey{hash: hash, dir: uint32(n)}, ino)
 		}
 	case stampOpInode:
-		id, stamp, content := d.id(), d.uint64(), d.uvarint()
+		id, stamp, content := d.id(), d.Uint64(), d.uint()
 		if d.use() {
 			t.putInode(t.fromFile(id), stamp, content)
 		}
@@ -101,21 +95,21 @@ func (t *stampTable) replayOp(op byte, d *stampDecoder) {
 			t.forget()
 		}
 	case stampOpBarrier:
-		b := barrier{id: d.uvarint(), after: StepID(d.varint()), seq: d.uvarint(), at: time.Unix(0, d.varint())}
+		b := barrier{id: d.uint(), after: StepID(d.Int()), seq: d.uint(), at: time.Unix(0, d.Int())}
 		if d.use() {
 			t.putBarrier(b)
 		}
 	case stampOpPath:
-		id, path := d.uvarint(), d.bytes()
+		id, path := d.uint(), d.Bytes()
 		if d.use() {
 			t.addBarrierPath(id, string(path))
 		}
 	case stampOpCrossed:
-		if id := d.uvarint(); d.use() {
+		if id := d.uint(); d.use() {
 			t.dropBarrier(id)
 		}
 	default:
-		d.bad = true
+		d.check(false)
 	}
 }
 
@@ -126,65 +120,25 @@ func (t *stampTable) fromFile(id hostfs.ID) hostfs.ID {
 	return id
 }
 
-// stampDecoder reads operations and remembers that one was cut short.
+// stampDecoder reads operations; with skim it only measures them.
 type stampDecoder struct {
-	b    []byte
-	bad  bool
+	wire.Decoder
 	skim bool
 }
 
 // use says that the operation is complete and to be applied.
-func (d *stampDecoder) use() bool { return !d.bad && !d.skim }
+func (d *stampDecoder) use() bool { return d.Err() == nil && !d.skim }
 
 func (d *stampDecoder) check(ok bool) bool {
-	d.bad = d.bad || !ok
+	if !ok {
+		d.Fail("impossible number")
+	}
 	return ok
 }
 
-func (d *stampDecoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if !d.check(n > 0) {
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *stampDecoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if !d.check(n > 0) {
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *stampDecoder) take(n uint64) []byte {
-	if !d.check(n <= uint64(len(d.b))) {
-		return nil
-	}
-	v := d.b[:n]
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *stampDecoder) byte() byte {
-	if v := d.take(1); len(v) == 1 {
-		return v[0]
-	}
-	return 0
-}
-
-func (d *stampDecoder) uint64() uint64 {
-	if v := d.take(8); len(v) == 8 {
-		return binary.LittleEndian.Uint64(v)
-	}
-	return 0
-}
-
-func (d *stampDecoder) bytes() []byte { return d.take(d.uvarint()) }
+func (d *stampDecoder) uint() uint64 { return d.Uint(math.MaxUint64) }
 
 func (d *stampDecoder) id() hostfs.ID {
-	dev := d.uvarint()
-	return hostfs.ID{Dev: dev, Ino: d.uvarint()}
+	dev := d.uint()
+	return hostfs.ID{Dev: dev, Ino: d.uint()}
 }

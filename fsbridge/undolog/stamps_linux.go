@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // touched names what a step, an undo or a redo changed: by directory, the
@@ -38,14 +39,14 @@ func newTouched() *touched {
 
 // add takes in what the journal of a step names: touched bindings, and the
 // place of each recorded object.
-func (t *touched) add(r *stepRecords) *touched {
+func (t *touched) add(r *journal.Set) *touched {
 	for k := range r.Bindings {
 		dir := r.Objects[k.Dir].ID
 		t.names[dir] = append(t.names[dir], k.Name)
 	}
 	for _, o := range r.Objects {
 		parent := hostfs.ID{}
-		if o.Parent != noObj {
+		if o.Parent != journal.NoObj {
 			parent = r.Objects[o.Parent].ID
 		}
 		t.addObject(o, parent)
@@ -53,12 +54,12 @@ func (t *touched) add(r *stepRecords) *touched {
 	return t
 }
 
-func (t *touched) addObject(o *objectRecord, parent hostfs.ID) {
+func (t *touched) addObject(o *journal.Object, parent hostfs.ID) {
 	switch {
 	case o.Created:
-	case o.Obj == rootObj:
+	case o.Obj == journal.RootObj:
 		t.known[o.ID] = struct{}{}
-	case o.Parent != noObj:
+	case o.Parent != journal.NoObj:
 		t.known[o.ID] = struct{}{}
 		t.names[parent] = append(t.names[parent], o.Name)
 	default: // somewhere in the folder, or in a blob and perhaps in the folder, too

@@ -4,11 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"sync"
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
 // The stamp table remembers how the kept steps left what they touched, so that
@@ -309,9 +309,9 @@ func frames(out, ops []byte) []byte {
 			}
 			n += size
 		}
-		out = binary.LittleEndian.AppendUint32(out, uint32(n))
-		out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(ops[:n], castagnoli))
-		out = append(out, ops[:n]...)
+		start := len(out)
+		out = append(wire.Begin(out), ops[:n]...)
+		wire.End(out[start:])
 		ops = ops[n:]
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // errNoOpenStep is returned by Capture and Commit.
@@ -39,14 +40,14 @@ type openStep struct {
 	last atomic.Pointer[openReader]
 
 	mu   sync.Mutex
-	rec  stepRecord
+	rec  journal.Step
 	dir  *stepDir // nil until the first capture
-	w    *recordWriter
+	w    *journal.Writer
 	root *stepObj
 	// shared has the stepObj of created inodes by type, save directories.
 	shared map[uint32]*stepObj
 	objs   map[hostfs.ID]*stepObj
-	next   objID
+	next   journal.ObjID
 	// dirs are the directories with touched bindings, modified the objects
 	// whose content or attributes are captured.
 	dirs, modified []*stepObj
@@ -69,7 +70,7 @@ const (
 // stepObj is an inode of the open step in memory. Created inodes that are not
 // directories share one stepObj per type. openStep.mu guards the fields.
 type stepObj struct {
-	id    objID // 0: created, and not in the journal
+	id    journal.ObjID // 0: created, and not in the journal
 	state uint8
 	typ   uint32 // S_IFMT bits
 	links int32  // names that are left, as far as we know
@@ -117,7 +118,7 @@ func (h *stepHost) begin(name string, id StepID, info StepInfo) *openStep {
 	if len(info.Command) > maxCommand {
 		info.Command = info.Command[:maxCommand]
 	}
-	return &openStep{h: h, name: name, info: info, id: id, at: h.now(), next: rootObj}
+	return &openStep{h: h, name: name, info: info, id: id, at: h.now(), next: journal.RootObj}
 }
 
 // unrecovered tells whether a step or an undo was interrupted and Recover has
@@ -153,7 +154,7 @@ func (s *openStep) materialise() (err error) {
 	if err != nil {
 		return err
 	}
-	s.rec = stepRecord{ID: s.id, Seq: seq, StartedAt: s.at, Type: s.info.Type,
+	s.rec = journal.Step{ID: s.id, Seq: seq, StartedAt: s.at, Type: s.info.Type,
 		Command: s.info.Command, Argv: s.info.Argv, Dir: s.info.Dir}
 	wal, err := hostfs.OpenDirPathAt(s.h.undo.FD(), "wal")
 	if err != nil {
@@ -175,33 +176,28 @@ func (s *openStep) materialise() (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := createJournal(dir.fd, &s.rec, s.h.power)
+	w, err := journal.Create(dir.fd, &s.rec, s.h.power)
 	if err != nil {
 		_ = dir.close()
 		return err
 	}
-	w.room.never = w.power
+	w.AllowRoom()
 	st, err := s.h.root.Stat()
 	if err == nil {
-		s.root = &stepObj{id: rootObj, typ: unix.S_IFDIR, host: st.ID}
-		rec := objectRecord{Obj: rootObj, ID: st.ID, Meta: metaOf(&st, "")}
-		err = w.append(rec.frame(nil))
+		s.root = &stepObj{id: journal.RootObj, typ: unix.S_IFDIR, host: st.ID}
+		rec := journal.Object{Obj: journal.RootObj, ID: st.ID, Meta: journal.MetaOf(&st, "")}
+		err = w.Append(new(journal.Batch).Object(&rec))
 	}
 	if err != nil {
-		_, _ = w.close(), dir.close()
+		_, _ = w.Close(), dir.close()
 		return err
 	}
 	s.objs = map[hostfs.ID]*stepObj{st.ID: s.root}
 	s.shared = map[uint32]*stepObj{}
-	s.next = rootObj + 1
+	s.next = journal.RootObj + 1
 	s.dir, s.w = dir, w
 	s.h.retained.enter(s, seq)
 	return nil
-}
-
-func metaOf(st *hostfs.Stat, target string) objectMeta {
-	return objectMeta{Mode: st.Mode, UID: st.UID, GID: st.GID, Rdev: st.Rdev,
-		Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink, Target: target}
 }
 
 // close releases the descriptors.
@@ -222,7 +218,7 @@ func (s *openStep) release() {
 		return
 	}
 	s.h.retained.leave(s)
-	_, _ = s.w.close(), s.dir.close()
+	_, _ = s.w.Close(), s.dir.close()
 	s.dir, s.w = nil, nil
 }
 
@@ -297,14 +293,14 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	e.EndedAt, e.ExitCode, e.Status = s.h.now(), res.ExitCode, res.Status
 	e.Unprotected = s.unprotected.Load()
 	affect(&e.Entry, list)
-	e.StoredBytes = s.w.bytes() + s.adopted.Load()
+	e.StoredBytes = s.w.Size() + s.adopted.Load()
 	if err := writePaths(s.dir.fd, list); err != nil {
 		return nil, err
 	}
 	if err := writeSummary(s.dir.fd, e.Entry); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.w.trim(), s.syncAll()); err != nil {
+	if err := errors.Join(s.w.Trim(), s.syncAll()); err != nil {
 		return nil, err
 	}
 	steps, err := hostfs.OpenDirAt(s.h.undo.FD(), "steps")
@@ -318,7 +314,7 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	if err := hostfs.RenameAt(wal, s.name, steps, e.name, unix.RENAME_NOREPLACE); err != nil {
 		return nil, err
 	}
-	if s.w.power {
+	if s.w.Durable() {
 		_, _ = unix.Fsync(steps), unix.Fsync(wal)
 	}
 	_ = fault.Point("commit.done") // a place to be killed: the step is closed now
@@ -333,8 +329,8 @@ func (s *openStep) changed() bool {
 
 // syncAll makes the step durable where that is promised.
 func (s *openStep) syncAll() error {
-	if !s.w.power {
+	if !s.w.Durable() {
 		return nil
 	}
-	return errors.Join(s.w.sync(), unix.Syncfs(s.dir.fd))
+	return errors.Join(s.w.Sync(), unix.Syncfs(s.dir.fd))
 }

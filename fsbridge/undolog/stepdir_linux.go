@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // stepDir is an open step directory: the open step's, a closed one's or one of
@@ -52,14 +53,14 @@ func (d *stepDir) close() error {
 	return hostfs.Close(d.fd)
 }
 
-func blobName(obj objID) string { return strconv.FormatUint(uint64(obj), 10) }
+func blobName(obj journal.ObjID) string { return strconv.FormatUint(uint64(obj), 10) }
 
-func contentBlobName(obj objID, n uint32) string {
+func contentBlobName(obj journal.ObjID, n uint32) string {
 	return blobName(obj) + "." + strconv.FormatUint(uint64(n), 10)
 }
 
 // openContentBlob opens content blob n of obj for reading.
-func (d *stepDir) openContentBlob(obj objID, n uint32) (int, error) {
+func (d *stepDir) openContentBlob(obj journal.ObjID, n uint32) (int, error) {
 	fd := -1
 	err := d.withBlobDir(obj, false, func(dir int) (err error) {
 		fd, err = hostfs.OpenRegular(dir, contentBlobName(obj, n))
@@ -98,16 +99,17 @@ type contentReader struct {
 // readContent opens the bytes of c, which was read from this directory's
 // journal. A hole reads as zeros. Damage is an error wrapping [ErrDamaged], at
 // the latest when the bytes have been read.
-func (d *stepDir) readContent(c *contentRecord) (*contentReader, error) {
+func (d *stepDir) readContent(c *journal.Content) (*contentReader, error) {
 	switch c.Enc {
-	case encHole:
+	case journal.EncHole:
 		return &contentReader{r: zeros{}, left: c.Len}, nil
-	case encRaw, encZstd:
+	case journal.EncRaw, journal.EncZstd:
 		fd, err := hostfs.OpenRegular(d.fd, "journal")
 		if err != nil {
 			return nil, err
 		}
-		return newContentReader(fd, &fileReader{fd, c.dataOff, c.dataOff + c.dataLen}, c.Enc == encZstd, c.Len)
+		off, n := c.Inline()
+		return newContentReader(fd, &fileReader{fd, off, off + n}, c.Enc == journal.EncZstd, c.Len)
 	}
 	fd, err := d.openContentBlob(c.Obj, c.Blob)
 	if err != nil {
@@ -163,8 +165,8 @@ func (zeros) Read(p []byte) (int, error) {
 
 // writeContent puts the bytes of c at their place in the file behind fd, which
 // is open for writing. Holes become holes where the file system can.
-func (d *stepDir) writeContent(c *contentRecord, fd int) error {
-	if c.Enc == encHole && hostfs.PunchHole(fd, c.Off, c.Len) == nil {
+func (d *stepDir) writeContent(c *journal.Content, fd int) error {
+	if c.Enc == journal.EncHole && hostfs.PunchHole(fd, c.Off, c.Len) == nil {
 		return nil
 	}
 	r, err := d.readContent(c)
@@ -191,51 +193,51 @@ func (d *stepDir) writeContent(c *contentRecord, fd int) error {
 	return nil
 }
 
-// findBlob looks for the retained inode id and returns its object, or noObj.
-func (d *stepDir) findBlob(id hostfs.ID) (objID, error) {
+// findBlob looks for the retained inode id and returns its object, or journal.NoObj.
+func (d *stepDir) findBlob(id hostfs.ID) (journal.ObjID, error) {
 	blobs, err := hostfs.OpenDirAt(d.fd, "blobs")
 	if errors.Is(err, unix.ENOENT) {
-		return noObj, nil
+		return journal.NoObj, nil
 	}
 	if err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
 	defer hostfs.Close(blobs)
 	shards, err := hostfs.ReadDir(blobs)
 	if err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
 	for _, deep := range []bool{false, true} {
 		for _, shard := range shards {
 			obj, err := findInShard(blobs, shard.Name, id, deep)
-			if err != nil || obj != noObj {
+			if err != nil || obj != journal.NoObj {
 				return obj, err
 			}
 		}
 	}
-	return noObj, nil
+	return journal.NoObj, nil
 }
 
 // findInShard looks for id among the blobs of a shard or, if deep, inside those
 // that are directories.
-func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (objID, error) {
+func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (journal.ObjID, error) {
 	fd, err := hostfs.OpenDirAt(blobs, shard)
 	if err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
 	defer hostfs.Close(fd)
 	entries, err := hostfs.ReadDir(fd)
 	if err != nil {
-		return noObj, err
+		return journal.NoObj, err
 	}
 	for _, e := range entries {
 		n, err := strconv.ParseUint(e.Name, 10, 32)
-		if err != nil || n == 0 || n > maxObjects {
+		if err != nil || n == 0 || n > journal.MaxObjects {
 			continue
 		}
 		if deep {
 			if path, _, err := findBelow(fd, e.Name, id); err == nil && path != "" {
-				return objID(n), nil
+				return journal.ObjID(n), nil
 			}
 			continue
 		}
@@ -243,10 +245,10 @@ func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (objID, error
 			continue
 		}
 		if st, err := hostfs.StatAt(fd, e.Name); err == nil && st.ID == id {
-			return objID(n), nil
+			return journal.ObjID(n), nil
 		}
 	}
-	return noObj, nil
+	return journal.NoObj, nil
 }
 
 // findBelow looks for the inode id inside name, if that is a directory. It

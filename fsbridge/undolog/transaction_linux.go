@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // Undo, redo, abort and restore are one thing: they apply a step directory to the folder
@@ -83,7 +84,7 @@ func (l *Log) openTask(t task) (*stepDir, error) {
 
 // outcome is what a task did.
 type outcome struct {
-	step     stepRecord
+	step     journal.Step
 	changes  fsbridge.Changes
 	paths    []Affected
 	count    int
@@ -247,7 +248,7 @@ func (l *Log) applyEnv() applyEnv {
 	return applyEnv{
 		root: l.root, lender: l.lender(), log: l.log,
 		relink: l.relink, hashContent: l.stamps.contentOf,
-		newContent: func(w *recordWriter, dir *stepDir, obj objID) *contentWriter {
+		newContent: func(w *journal.Writer, dir *stepDir, obj journal.ObjID) *contentWriter {
 			return l.host.contents.writer(w, dir, obj, nil)
 		},
 		stepBySeq: func(seq uint64) (string, bool) {
@@ -379,7 +380,7 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 	if err != nil {
 		return nil, err
 	}
-	if err := l.appendRemap(e.t.rec.Step.born(), t.Tick, made); err != nil {
+	if err := l.appendRemap(e.t.rec.Step.Born(), t.Tick, made); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(ierr, l.settled(e, inverse, made)); err != nil {

@@ -1,26 +1,26 @@
-package undolog
+package journal
 
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
-// recordWriter appends records to a journal. Methods are safe for concurrent
+// Writer appends records to a journal. Methods are safe for concurrent
 // use. After a failed write the file is cut back to its last whole record, so
 // that the next append may succeed; if even that fails the error is sticky.
-type recordWriter struct {
+type Writer struct {
 	fd    int
 	power bool
 
@@ -33,10 +33,10 @@ type recordWriter struct {
 	synced int64 // bytes that are durable, under syncMu
 }
 
-// createJournal makes the journal of the step directory behind dirfd and
+// Create makes the journal of the step directory behind dirfd and
 // writes its first record.
-func createJournal(dirfd int, first *stepRecord, power bool) (*recordWriter, error) {
-	buf, err := first.frame([]byte(journalMagic))
+func Create(dirfd int, first *Step, power bool) (*Writer, error) {
+	buf, err := first.frame([]byte(Magic))
 	if err != nil {
 		return nil, err
 	}
@@ -44,17 +44,27 @@ func createJournal(dirfd int, first *stepRecord, power bool) (*recordWriter, err
 	if err != nil {
 		return nil, err
 	}
-	w := &recordWriter{fd: fd, power: power, room: room{never: true}}
-	if err := w.append(buf); err != nil {
+	w := &Writer{fd: fd, power: power, room: room{never: true}}
+	if err := w.write(buf); err != nil {
 		_ = hostfs.Close(fd)
 		return nil, err
 	}
 	return w, nil
 }
 
-// append adds frames (whole records), with one write(2) unless there is room. When it returns nil
-// they survive the death of this process; call sync for more.
-func (w *recordWriter) append(frames []byte) error {
+// AllowRoom lets the writer keep room for small records at the journal's end,
+// unless every record is to be synced. Call it before the first append.
+func (w *Writer) AllowRoom() { w.room.never = w.power }
+
+// Durable tells whether the journal promises to survive a power failure.
+func (w *Writer) Durable() bool { return w.power }
+
+// Append adds the records of b, with one write(2) unless there is room. When it returns nil
+// they survive the death of this process; call sync for more. b stays as it is.
+func (w *Writer) Append(b *Batch) error { return w.write(b.buf) }
+
+// write appends whole records.
+func (w *Writer) write(frames []byte) error {
 	if len(frames) == 0 {
 		return nil
 	}
@@ -93,9 +103,9 @@ func (w *recordWriter) append(frames []byte) error {
 	return fmt.Errorf("undolog: append to journal: %w", err)
 }
 
-// sync makes everything appended so far durable if the log promises to survive
+// Sync makes everything appended so far durable if the log promises to survive
 // a power failure. Concurrent calls share one fdatasync.
-func (w *recordWriter) sync() error {
+func (w *Writer) Sync() error {
 	if !w.power {
 		return nil
 	}
@@ -117,37 +127,44 @@ func (w *recordWriter) sync() error {
 	return nil
 }
 
-// bytes returns the journal's size.
-func (w *recordWriter) bytes() int64 {
+// HoldSync keeps every sync from its start until release is called, as a slow
+// disk does. It is for tests.
+func (w *Writer) HoldSync() (release func()) {
+	w.syncMu.Lock()
+	return w.syncMu.Unlock
+}
+
+// Size returns the journal's size.
+func (w *Writer) Size() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.size
 }
 
-func (w *recordWriter) close() error {
-	err := w.trim()
+func (w *Writer) Close() error {
+	err := w.Trim()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.room.never = true
 	return errors.Join(err, hostfs.Close(w.fd))
 }
 
-// tornError is what scanJournal returns for a tail that is cut off or
+// TornError is what Scan returns for a tail that is cut off or
 // damaged. offset is where it begins.
-type tornError struct {
+type TornError struct {
 	offset int64
 	reason string
 }
 
-func (e *tornError) Error() string {
+func (e *TornError) Error() string {
 	return fmt.Sprintf("undolog: journal damaged at byte %d: %s", e.offset, e.reason)
 }
 
-// scanJournal reads the records behind fd in order and calls f with each
+// Scan reads the records behind fd in order and calls f with each
 // record's type, payload (valid only during the call) and the payload's
-// offset. A damaged or torn record ends the scan with a *tornError; an error
+// offset. A damaged or torn record ends the scan with a *TornError; an error
 // of f ends it with that error.
-func scanJournal(fd int, f func(t recordType, payload []byte, off int64) error) error {
+func Scan(fd int, f func(t Type, payload []byte, off int64) error) error {
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
 		return err
@@ -155,35 +172,35 @@ func scanJournal(fd int, f func(t recordType, payload []byte, off int64) error) 
 	if !st.IsRegular() {
 		return fmt.Errorf("undolog: journal is not a regular file")
 	}
-	s := journalScanner{fd: fd, size: st.Size, buf: make([]byte, 256<<10)}
-	head, err := s.next(len(journalMagic))
+	s := scanner{fd: fd, size: st.Size, buf: make([]byte, 256<<10)}
+	head, err := s.next(len(Magic))
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(head, []byte(journalMagic)) {
-		return &tornError{0, "not a journal"}
+	if !bytes.Equal(head, []byte(Magic)) {
+		return &TornError{0, "not a journal"}
 	}
 	for s.off < s.size {
 		start := s.off
-		head, err := s.next(frameHeader)
+		head, err := s.next(wire.HeaderSize)
 		if err != nil {
 			return torn(err, start)
 		}
-		n, sum := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
+		n, sum := wire.Header(head)
 		if n == 0 && sum == 0 {
 			return s.zeros(start)
 		}
-		if n == 0 || n > maxRecord {
-			return &tornError{start, "impossible record length"}
+		if n == 0 || n > MaxRecord {
+			return &TornError{start, "impossible record length"}
 		}
 		body, err := s.next(int(n))
 		if err != nil {
 			return torn(err, start)
 		}
-		if crc32.Checksum(body, castagnoli) != sum {
-			return &tornError{start, "wrong checksum"}
+		if wire.Sum(body) != sum {
+			return &TornError{start, "wrong checksum"}
 		}
-		if err := f(recordType(body[0]), body[1:], start+frameHeader+1); err != nil {
+		if err := f(Type(body[0]), body[1:], start+wire.HeaderSize+1); err != nil {
 			return err
 		}
 	}
@@ -191,16 +208,16 @@ func scanJournal(fd int, f func(t recordType, payload []byte, off int64) error) 
 }
 
 func torn(err error, start int64) error {
-	var t *tornError
+	var t *TornError
 	if errors.As(err, &t) {
 		t.offset = start
 	}
 	return err
 }
 
-// journalScanner hands out consecutive pieces of a file through one buffer,
+// scanner hands out consecutive pieces of a file through one buffer,
 // which grows only as far as the file really goes.
-type journalScanner struct {
+type scanner struct {
 	fd     int
 	size   int64
 	off    int64 // of the next byte handed out
@@ -209,8 +226,8 @@ type journalScanner struct {
 }
 
 // zeros makes sure that there is nothing but zeros any more: room that was made
-// for records (see recordWriter.store). They began at start.
-func (s *journalScanner) zeros(start int64) error {
+// for records (see Writer.store). They began at start.
+func (s *scanner) zeros(start int64) error {
 	for s.off < s.size {
 		p, err := s.next(int(min(s.size-s.off, int64(len(s.buf)))))
 		if err != nil {
@@ -218,16 +235,16 @@ func (s *journalScanner) zeros(start int64) error {
 		}
 		for _, c := range p {
 			if c != 0 {
-				return &tornError{start, "impossible record length"}
+				return &TornError{start, "impossible record length"}
 			}
 		}
 	}
 	return nil
 }
 
-func (s *journalScanner) next(n int) ([]byte, error) {
+func (s *scanner) next(n int) ([]byte, error) {
 	if int64(n) > s.size-s.off {
-		return nil, &tornError{s.off, "file ends inside a record"}
+		return nil, &TornError{s.off, "file ends inside a record"}
 	}
 	if s.hi-s.lo < n {
 		if n > len(s.buf) {
@@ -244,7 +261,7 @@ func (s *journalScanner) next(n int) ([]byte, error) {
 		}
 		s.hi += m
 		if s.hi < n {
-			return nil, &tornError{s.off, "file ends inside a record"}
+			return nil, &TornError{s.off, "file ends inside a record"}
 		}
 	}
 	p := s.buf[s.lo : s.lo+n]
@@ -253,29 +270,29 @@ func (s *journalScanner) next(n int) ([]byte, error) {
 	return p, nil
 }
 
-// bindingKey is what a binding record is about.
-type bindingKey struct {
-	Dir  objID
+// Key is what a binding record is about.
+type Key struct {
+	Dir  ObjID
 	Name string
 }
 
-// stepRecords is a journal in memory: the first record of each key. Inline
+// Set is a journal in memory: the first record of each key. Inline
 // contents stay on the disk.
-type stepRecords struct {
-	Step stepRecord
-	// Objects, by number; every parent is in it. It always holds rootObj if
+type Set struct {
+	Step Step
+	// Objects, by number; every parent is in it. It always holds RootObj if
 	// it holds anything.
-	Objects map[objID]*objectRecord
+	Objects map[ObjID]*Object
 	// Order lists the objects as they were recorded: ancestors first.
-	Order    []objID
-	Xattrs   map[objID][]hostfs.Xattr
-	Bindings map[bindingKey]objID
+	Order    []ObjID
+	Xattrs   map[ObjID][]hostfs.Xattr
+	Bindings map[Key]ObjID
 	// BindingOrder lists the keys of Bindings, oldest first.
-	BindingOrder []bindingKey
-	Contents     map[objID][]contentRecord
-	Retained     map[objID]bool
-	Freed        map[objID]bool
-	Gone         map[objID]bool
+	BindingOrder []Key
+	Contents     map[ObjID][]Content
+	Retained     map[ObjID]bool
+	Freed        map[ObjID]bool
+	Gone         map[ObjID]bool
 	Unprotected  bool
 
 	// Torn is not nil if the journal's tail is cut off or damaged. For the open
@@ -285,41 +302,62 @@ type stepRecords struct {
 	Size int64
 }
 
-func newStepRecords() *stepRecords {
-	return &stepRecords{
-		Objects:  map[objID]*objectRecord{},
-		Xattrs:   map[objID][]hostfs.Xattr{},
-		Bindings: map[bindingKey]objID{},
-		Contents: map[objID][]contentRecord{},
-		Retained: map[objID]bool{},
-		Freed:    map[objID]bool{},
-		Gone:     map[objID]bool{},
+func newSet() *Set {
+	return &Set{
+		Objects:  map[ObjID]*Object{},
+		Xattrs:   map[ObjID][]hostfs.Xattr{},
+		Bindings: map[Key]ObjID{},
+		Contents: map[ObjID][]Content{},
+		Retained: map[ObjID]bool{},
+		Freed:    map[ObjID]bool{},
+		Gone:     map[ObjID]bool{},
 	}
 }
 
-// readRecords loads the journal of the step directory behind dirfd. A torn
+// Read loads the journal of the step directory behind dirfd. A torn
 // tail is reported in Torn and what precedes it is returned; a record that is
 // well framed but malformed or inconsistent is damage and an error wrapping
-// [ErrDamaged], as is a journal without its first record.
-func readRecords(dirfd int) (*stepRecords, error) {
+// [base.ErrDamaged], as is a journal without its first record.
+func Read(dirfd int) (*Set, error) {
 	fd, err := hostfs.OpenAt(dirfd, "journal", unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		if errors.Is(err, unix.ENOENT) {
-			return nil, fmt.Errorf("%w: no journal: %w", ErrDamaged, err)
+			return nil, fmt.Errorf("%w: no journal: %w", base.ErrDamaged, err)
 		}
 		return nil, err
 	}
 	defer hostfs.Close(fd)
-	return readJournal(fd)
+	return ReadFD(fd)
 }
 
-// readJournal is readRecords for an open journal.
-func readJournal(fd int) (*stepRecords, error) {
-	r := newStepRecords()
+// ReadStep returns the first record of a journal.
+func ReadStep(dirfd int) (*Step, error) {
+	fd, err := hostfs.OpenRegular(dirfd, "journal")
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(fd)
+	var rec Step
+	found := errors.New("found")
+	err = Scan(fd, func(t Type, p []byte, _ int64) error {
+		if t != TypeStep {
+			return fmt.Errorf("%w: no step record", wire.ErrMalformed)
+		}
+		return errors.Join(json.Unmarshal(p, &rec), found)
+	})
+	if !errors.Is(err, found) || rec.ID == 0 {
+		return nil, fmt.Errorf("undolog: no step record: %w", err)
+	}
+	return &rec, nil
+}
+
+// ReadFD is Read for an open journal.
+func ReadFD(fd int) (*Set, error) {
+	r := newSet()
 	first := true
-	err := scanJournal(fd, func(t recordType, p []byte, off int64) error {
-		if first != (t == recStep) {
-			return fmt.Errorf("%w: step record misplaced", errRecord)
+	err := Scan(fd, func(t Type, p []byte, off int64) error {
+		if first != (t == TypeStep) {
+			return fmt.Errorf("%w: step record misplaced", wire.ErrMalformed)
 		}
 		first = false
 		if err := r.add(t, p, off); err != nil {
@@ -328,30 +366,30 @@ func readJournal(fd int) (*stepRecords, error) {
 		r.Size = off + int64(len(p))
 		return nil
 	})
-	var torn *tornError
+	var torn *TornError
 	switch {
 	case errors.As(err, &torn) && !first:
 		r.Torn = err
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
 	case first:
-		return nil, fmt.Errorf("%w: journal is empty", ErrDamaged)
+		return nil, fmt.Errorf("%w: journal is empty", base.ErrDamaged)
 	}
 	return r, nil
 }
 
 // add takes one record in.
-func (r *stepRecords) add(t recordType, p []byte, off int64) error {
+func (r *Set) add(t Type, p []byte, off int64) error {
 	switch t {
-	case recStep:
+	case TypeStep:
 		return json.Unmarshal(p, &r.Step)
-	case recObject:
-		o, err := decodeObject(p)
+	case TypeObject:
+		o, err := DecodeObject(p)
 		if err != nil {
 			return err
 		}
 		return r.addObject(&o)
-	case recXattrs:
+	case TypeXattrs:
 		x, err := decodeXattrs(p)
 		if err != nil {
 			return err
@@ -360,76 +398,76 @@ func (r *stepRecords) add(t recordType, p []byte, off int64) error {
 			r.Xattrs[x.Obj] = x.Xattrs
 		}
 		return r.known(x.Obj)
-	case recBinding:
-		b, err := decodeBinding(p)
+	case TypeBinding:
+		b, err := DecodeBinding(p)
 		if err != nil {
 			return err
 		}
 		return r.addBinding(b)
-	case recUnbind:
+	case TypeUnbind:
 		dir, name, err := decodeUnbind(p)
-		delete(r.Bindings, bindingKey{dir, name})
+		delete(r.Bindings, Key{dir, name})
 		return err
-	case recContent:
+	case TypeContent:
 		c, err := decodeContent(p, off)
 		if err != nil {
 			return err
 		}
 		r.Contents[c.Obj] = append(r.Contents[c.Obj], c)
 		return r.known(c.Obj)
-	case recRetain, recFreed, recGone:
+	case TypeRetain, TypeFreed, TypeGone:
 		o, err := decodeObj(p)
 		if err != nil {
 			return err
 		}
 		r.mark(t)[o] = true
 		return r.known(o)
-	case recUnprotected:
+	case TypeUnprotected:
 		r.Unprotected = true
 		return nil
 	}
-	return fmt.Errorf("%w: unknown type %d", errRecord, t)
+	return fmt.Errorf("%w: unknown type %d", wire.ErrMalformed, t)
 }
 
-func (r *stepRecords) mark(t recordType) map[objID]bool {
+func (r *Set) mark(t Type) map[ObjID]bool {
 	switch t {
-	case recRetain:
+	case TypeRetain:
 		return r.Retained
-	case recFreed:
+	case TypeFreed:
 		return r.Freed
 	}
 	return r.Gone
 }
 
-func (r *stepRecords) known(obj objID) error {
+func (r *Set) known(obj ObjID) error {
 	if r.Objects[obj] == nil {
-		return fmt.Errorf("%w: object %d is not recorded", errRecord, obj)
+		return fmt.Errorf("%w: object %d is not recorded", wire.ErrMalformed, obj)
 	}
 	return nil
 }
 
-func (r *stepRecords) isDir(obj objID) error {
+func (r *Set) isDir(obj ObjID) error {
 	o := r.Objects[obj]
 	if o == nil {
 		return r.known(obj)
 	}
 	if !o.Created && o.Meta.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return fmt.Errorf("%w: object %d is not a directory", errRecord, obj)
+		return fmt.Errorf("%w: object %d is not a directory", wire.ErrMalformed, obj)
 	}
 	return nil
 }
 
-func (r *stepRecords) addObject(o *objectRecord) error {
+func (r *Set) addObject(o *Object) error {
 	if r.Objects[o.Obj] != nil {
 		return nil
 	}
-	if (o.Obj == rootObj) != (len(r.Objects) == 0) {
-		return fmt.Errorf("%w: the first object must be the root", errRecord)
+	if (o.Obj == RootObj) != (len(r.Objects) == 0) {
+		return fmt.Errorf("%w: the first object must be the root", wire.ErrMalformed)
 	}
-	if o.Obj == rootObj && (o.Parent != noObj || o.Created || o.Meta.Mode&unix.S_IFMT != unix.S_IFDIR) {
-		return fmt.Errorf("%w: bad root object", errRecord)
+	if o.Obj == RootObj && (o.Parent != NoObj || o.Created || o.Meta.Mode&unix.S_IFMT != unix.S_IFDIR) {
+		return fmt.Errorf("%w: bad root object", wire.ErrMalformed)
 	}
-	if o.Parent != noObj { // recorded before, so there are no cycles
+	if o.Parent != NoObj { // recorded before, so there are no cycles
 		if err := r.isDir(o.Parent); err != nil {
 			return err
 		}
@@ -439,19 +477,19 @@ func (r *stepRecords) addObject(o *objectRecord) error {
 	return nil
 }
 
-func (r *stepRecords) addBinding(b bindingRecord) error {
+func (r *Set) addBinding(b Binding) error {
 	if err := r.isDir(b.Dir); err != nil {
 		return err
 	}
-	if b.Old != noObj {
+	if b.Old != NoObj {
 		if err := r.known(b.Old); err != nil {
 			return err
 		}
-		if r.Objects[b.Old].Created || b.Old == rootObj {
-			return fmt.Errorf("%w: binding to object %d, which was not there", errRecord, b.Old)
+		if r.Objects[b.Old].Created || b.Old == RootObj {
+			return fmt.Errorf("%w: binding to object %d, which was not there", wire.ErrMalformed, b.Old)
 		}
 	}
-	key := bindingKey{b.Dir, b.Name}
+	key := Key{b.Dir, b.Name}
 	if _, dup := r.Bindings[key]; !dup {
 		r.Bindings[key] = b.Old
 		r.BindingOrder = append(r.BindingOrder, key)
@@ -459,11 +497,11 @@ func (r *stepRecords) addBinding(b bindingRecord) error {
 	return nil
 }
 
-// bindingKeys returns the touched bindings in the order in which they were
+// Keys returns the touched bindings in the order in which they were
 // recorded, leaving out those that were forgotten.
-func (r *stepRecords) bindingKeys() []bindingKey {
-	out := make([]bindingKey, 0, len(r.Bindings))
-	seen := make(map[bindingKey]bool, len(r.Bindings))
+func (r *Set) Keys() []Key {
+	out := make([]Key, 0, len(r.Bindings))
+	seen := make(map[Key]bool, len(r.Bindings))
 	for _, k := range r.BindingOrder {
 		if _, ok := r.Bindings[k]; ok && !seen[k] {
 			seen[k] = true
@@ -473,14 +511,14 @@ func (r *stepRecords) bindingKeys() []bindingKey {
 	return out
 }
 
-// captured tells whether the records hold all of obj's content. A capture that
+// Complete tells whether the records hold all of obj's content. A capture that
 // failed in between and was done again has left some ranges twice.
-func (r *stepRecords) captured(obj objID) bool {
+func (r *Set) Complete(obj ObjID) bool {
 	if r.Objects[obj] == nil {
 		return false
 	}
 	list := r.Contents[obj]
-	inOrder := func(a, b contentRecord) int { return cmp.Compare(a.Off, b.Off) }
+	inOrder := func(a, b Content) int { return cmp.Compare(a.Off, b.Off) }
 	if !slices.IsSortedFunc(list, inOrder) {
 		list = slices.Clone(list)
 		slices.SortFunc(list, inOrder)

@@ -1,4 +1,4 @@
-package undolog
+package journal
 
 import (
 	"bytes"
@@ -9,24 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 )
 
 // roomyJournal makes a journal that may have room, with its root object.
-func roomyJournal(t *testing.T) (*hostfs.Root, *recordWriter) {
+func roomyJournal(t *testing.T) (*hostfs.Root, *Writer) {
 	t.Helper()
 	dir, err := hostfs.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dir.Close() })
-	w, err := createJournal(dir.FD(), &stepRecord{ID: 1, Seq: 1, Type: TypeAPI}, false)
+	w, err := Create(dir.FD(), &Step{ID: 1, Seq: 1, Type: base.TypeAPI}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.close() })
-	w.room.never = false
-	root := objectRecord{Obj: rootObj, Meta: objectMeta{Mode: unix.S_IFDIR}}
-	if err := w.append(root.frame(nil)); err != nil {
+	t.Cleanup(func() { w.Close() })
+	w.AllowRoom()
+	root := Object{Obj: RootObj, Meta: Meta{Mode: unix.S_IFDIR}}
+	if err := w.Append(new(Batch).Object(&root)); err != nil {
 		t.Fatal(err)
 	}
 	return dir, w
@@ -43,12 +44,12 @@ func TestJournalRoom(t *testing.T) {
 		if next := w.room.next; next != nil {
 			next <- <-next
 		}
-		r, err := readRecords(dir.FD())
+		r, err := Read(dir.FD())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Torn != nil || len(r.Bindings)+1 != want || r.Size != w.bytes() {
-			t.Fatalf("%d of %d records, %d of %d bytes, torn %v", len(r.Bindings)+1, want, r.Size, w.bytes(), r.Torn)
+		if r.Torn != nil || len(r.Bindings)+1 != want || r.Size != w.Size() {
+			t.Fatalf("%d of %d records, %d of %d bytes, torn %v", len(r.Bindings)+1, want, r.Size, w.Size(), r.Torn)
 		}
 		if st, err := hostfs.StatAt(dir.FD(), "journal"); err != nil || st.Size < r.Size {
 			t.Fatal(err)
@@ -58,15 +59,14 @@ func TestJournalRoom(t *testing.T) {
 	}
 	for i := range 9000 {
 		name := fmt.Sprintf("name-%060d", i)
-		var buf []byte
+		var batch Batch
 		for n, at := range map[int64]int{4 << 10: i % 10, 3 * smallAppend: i % 700} {
 			if at == 5 {
-				c := contentRecord{Obj: rootObj, Off: int64(i)<<20 + n, Len: n, Enc: encRaw}
-				buf = c.frame(buf, bytes.Repeat([]byte{byte(i)}, int(n)))
+				c := Content{Obj: RootObj, Off: int64(i)<<20 + n, Len: n, Enc: EncRaw}
+				batch.Content(&c, bytes.Repeat([]byte{byte(i)}, int(n)))
 			}
 		}
-		b := bindingRecord{Dir: rootObj, Name: name}
-		if err := w.append(b.frame(buf)); err != nil {
+		if err := w.Append(batch.Binding(RootObj, name, NoObj)); err != nil {
 			t.Fatal(err)
 		}
 		want++
@@ -77,12 +77,12 @@ func TestJournalRoom(t *testing.T) {
 	if roomy < 10 {
 		t.Errorf("there was room %d times", roomy)
 	}
-	if err := w.trim(); err != nil {
+	if err := w.Trim(); err != nil {
 		t.Fatal(err)
 	}
 	check()
-	if st, err := hostfs.StatAt(dir.FD(), "journal"); err != nil || st.Size != w.bytes() {
-		t.Errorf("%d bytes, of which %d are records: %v", st.Size, w.bytes(), err)
+	if st, err := hostfs.StatAt(dir.FD(), "journal"); err != nil || st.Size != w.Size() {
+		t.Errorf("%d bytes, of which %d are records: %v", st.Size, w.Size(), err)
 	}
 }
 
@@ -90,9 +90,9 @@ func TestJournalRoom(t *testing.T) {
 // next append, as if the disk had failed.
 func TestJournalRoomLost(t *testing.T) {
 	dir, w := roomyJournal(t)
-	b := bindingRecord{Dir: rootObj, Name: "name"}
+	b := new(Batch).Binding(RootObj, "name", NoObj)
 	for w.room.here.mem == nil {
-		if err := w.append(b.frame(nil)); err != nil {
+		if err := w.Append(b); err != nil {
 			t.Fatal(err)
 		}
 		if w.room.never {
@@ -102,7 +102,7 @@ func TestJournalRoomLost(t *testing.T) {
 	if err := unix.Truncate(fmt.Sprintf("/proc/self/fd/%d/journal", dir.FD()), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.append(b.frame(nil)); !errors.Is(err, unix.EIO) {
+	if err := w.Append(b); !errors.Is(err, unix.EIO) {
 		t.Errorf("append to a mapping of nothing: %v", err)
 	}
 }
@@ -110,13 +110,13 @@ func TestJournalRoomLost(t *testing.T) {
 // TestJournalZeros: only zeros up to the end are room.
 func TestJournalZeros(t *testing.T) {
 	good := sampleJournal()
-	r, err := readJournal(memJournal(t, append(good[:len(good):len(good)], make([]byte, 1<<20)...)))
+	r, err := ReadFD(memJournal(t, append(good[:len(good):len(good)], make([]byte, 1<<20)...)))
 	if err != nil || r.Torn != nil || r.Size != int64(len(good)) {
 		t.Errorf("%d of %d bytes, torn %v: %v", r.Size, len(good), r.Torn, err)
 	}
 	bad := append(good[:len(good):len(good)], make([]byte, 1<<20)...)
 	bad[len(bad)-1] = 1
-	if r, err = readJournal(memJournal(t, bad)); err != nil || r.Torn == nil || r.Size != int64(len(good)) {
+	if r, err = ReadFD(memJournal(t, bad)); err != nil || r.Torn == nil || r.Size != int64(len(good)) {
 		t.Errorf("%d of %d bytes, torn %v: %v", r.Size, len(good), r.Torn, err)
 	}
 }

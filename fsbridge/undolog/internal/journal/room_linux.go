@@ -1,4 +1,4 @@
-package undolog
+package journal
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ func roomAfter() int {
 // room is where the next small records are stored. One that is stored there
 // survives the death of this process as one that is written, but takes a tenth of
 // the time: write(2) brings the inode's times up to date again and again, which is a
-// change of metadata each, and looks for a page. recordWriter.mu protects it.
+// change of metadata each, and looks for a page. Writer.mu protects it.
 type room struct {
 	here roomPiece
 	next chan roomPiece // what is being made; nil: nothing is
@@ -62,7 +62,7 @@ func (p roomPiece) unmap() {
 
 // store puts frames at the journal's end if there is room. Otherwise they must be
 // written. w.mu is held.
-func (w *recordWriter) store(frames []byte) (stored bool, err error) {
+func (w *Writer) store(frames []byte) (stored bool, err error) {
 	r := &w.room
 	switch {
 	case r.never || len(frames) > smallAppend:
@@ -85,7 +85,7 @@ func (w *recordWriter) store(frames []byte) (stored bool, err error) {
 
 // enter goes on to the next room, if it is ready and holds n bytes at the
 // journal's end. If not, there will be one later.
-func (w *recordWriter) enter(n int) bool {
+func (w *Writer) enter(n int) bool {
 	r := &w.room
 	if r.next == nil {
 		w.prepare(w.size)
@@ -105,7 +105,7 @@ func (w *recordWriter) enter(n int) bool {
 }
 
 // prepare begins to make room at off or a little before.
-func (w *recordWriter) prepare(off int64) {
+func (w *Writer) prepare(off int64) {
 	next, last := make(chan roomPiece, 1), w.room.last
 	w.room.next, w.room.last, w.room.long = next, roomPiece{}, true
 	work := func() {
@@ -136,7 +136,7 @@ func makeRoom(fd int, off int64) roomPiece {
 }
 
 // leave gives up all room, without cutting the file.
-func (w *recordWriter) leave() {
+func (w *Writer) leave() {
 	r := &w.room
 	r.here.unmap()
 	r.last.unmap()
@@ -147,14 +147,14 @@ func (w *recordWriter) leave() {
 }
 
 // cut takes off what is beyond the last record. There is no room then.
-func (w *recordWriter) cut() error {
+func (w *Writer) cut() error {
 	err := hostfs.TruncateFD(w.fd, w.size)
 	w.room.long = err != nil
 	return err
 }
 
-// trim gives the room back: the file ends with its last record.
-func (w *recordWriter) trim() error {
+// Trim gives the room back: the file ends with its last record.
+func (w *Writer) Trim() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.leave()

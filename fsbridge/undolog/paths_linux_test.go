@@ -1,0 +1,67 @@
+package undolog
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func FuzzSummary(f *testing.F) {
+	e := Entry{Seq: 1, StepID: -3, Type: TypeAmbient, AffectedPaths: []string{"x"}}
+	b, err := os.ReadFile(filepath.Join("testdata", "v1", "paths"))
+	if err != nil && !*update {
+		f.Fatal(err)
+	}
+	f.Add([]byte(fmt.Sprintf(`{"seq":%d,"step_id":%d,"type":"ambient"}`, e.Seq, e.StepID)), b)
+	f.Add([]byte(`{"seq":18446744073709551615,"step_id":1}`), []byte{0x28, 0xb5, 0x2f, 0xfd})
+	f.Fuzz(func(t *testing.T, summary, paths []byte) {
+		if e, err := decodeSummary(summary); err == nil && (e.StepID == 0 || e.AffectedCount < 0) {
+			t.Fatalf("%+v", e)
+		}
+		n := 0
+		_ = decodePaths(bytes.NewReader(paths), func(a Affected) error {
+			if n++; n > 100_000 {
+				return errors.New("enough")
+			}
+			if _, err := hostfs.SplitPath(a.Path); err != nil {
+				t.Fatalf("path %q", a.Path)
+			}
+			return nil
+		})
+	})
+}
+
+func TestGoldenPaths(t *testing.T) {
+	golden := filepath.Join("testdata", "v1", "paths")
+	want := []Affected{{Path: "a\n\xff/b", ExistedBefore: true, ExistsAfter: false, Change: "deleted", Type: "file"}, {Path: "c", ExistedBefore: false, ExistsAfter: true, Change: "created", Type: "dir"}}
+	if *update {
+		dir, err := hostfs.OpenRoot(filepath.Dir(golden))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		if err := writePaths(dir.FD(), want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Affected
+	if err := decodePaths(bytes.NewReader(b), func(a Affected) error { got = append(got, a); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
