@@ -106,7 +106,7 @@ func diffContents(t *testing.T, want, got string) (out []string) {
 		}
 		return m
 	}
-	return diffTrees(list(want), list(got))
+	return undologtest.Differences(list(want), list(got))
 }
 
 // TestDiffBetweenSteps: an older step is compared with what the next steps

@@ -23,14 +23,14 @@ func TestGranuleBeforeSync(t *testing.T) {
 	release := rec.HoldSync() // a disk that takes its time
 	done := make(chan error)
 	go func() {
-		_, err := w.log.Capture(w.epoch, op)
+		_, err := w.log.Capture(w.Guard.Epoch(), op)
 		done <- err
 	}()
 	for rec.Size() == size {
 		time.Sleep(time.Millisecond)
 	}
 	for range 50 {
-		if w.log.Protected(w.epoch, op) {
+		if w.log.Protected(w.Guard.Epoch(), op) {
 			t.Error("captured before it is on the disk")
 			break
 		}
@@ -38,7 +38,7 @@ func TestGranuleBeforeSync(t *testing.T) {
 	}
 	release()
 	w.ok(<-done)
-	if !w.log.Protected(w.epoch, op) {
+	if !w.log.Protected(w.Guard.Epoch(), op) {
 		t.Error("not captured")
 	}
 	w.commit()

@@ -163,11 +163,11 @@ func TestFollowedModes(t *testing.T) {
 		}
 	})
 	w.undo(1)
-	same(t, "undone", before, w.snapshot())
+	undologtest.Same(t, "undone", before, w.snapshot())
 	w.redo(1)
 	if _, err := w.log.GC(t.Context(), GCOptions{CompressAll: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.undo(1)
-	same(t, "unpacked", before, w.snapshot())
+	undologtest.Same(t, "unpacked", before, w.snapshot())
 }

@@ -42,7 +42,7 @@ func TestUI18CountEviction(t *testing.T) {
 	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if got := plainTree(t, s.work); len(got) != 2 {
+	if got := undologtest.Snapshot(t, s.work); len(got) != 3 {
 		t.Errorf("after undoing what is kept: %v", got)
 	}
 }
@@ -109,7 +109,7 @@ func TestBackgroundCompression(t *testing.T) {
 	for i := range 3 {
 		s.outside(fmt.Sprint("f", i), strings.Repeat(fmt.Sprint(i), 100<<10))
 	}
-	want := plainTree(t, s.work)
+	want := undologtest.Snapshot(t, s.work)
 	for i := range 3 {
 		s.step(func(a *undologtest.Applier) error { return a.Unlink(fmt.Sprint("f", i)) })
 	}
@@ -126,9 +126,7 @@ func TestBackgroundCompression(t *testing.T) {
 	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := diffTrees(want, plainTree(t, s.work)); len(diff) > 0 {
-		t.Error(diff)
-	}
+	undologtest.Same(t, "tree", want, undologtest.Snapshot(t, s.work))
 }
 
 // wait waits for the end of what the worker does.
@@ -162,13 +160,11 @@ func TestUL07MissingPreimage(t *testing.T) {
 			if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			before := plainTree(t, s.work)
+			before := undologtest.Snapshot(t, s.work)
 			if _, err := s.l.Undo(ctx, UndoOptions{}); !errors.Is(err, ErrDamaged) {
 				t.Errorf("undo without the preimage: %v", err)
 			}
-			if diff := diffTrees(before, plainTree(t, s.work)); len(diff) > 0 {
-				t.Error(diff)
-			}
+			undologtest.Same(t, "tree", before, undologtest.Snapshot(t, s.work))
 		})
 	}
 }
@@ -179,7 +175,7 @@ func TestPackedAfterGrowth(t *testing.T) {
 	ctx := context.Background()
 	s := newSession(t, nil)
 	s.outside("f", strings.Repeat("x", 1<<20)) // not captured as a whole
-	before := plainTree(t, s.work)
+	before := undologtest.Snapshot(t, s.work)
 	s.step(func(a *undologtest.Applier) error {
 		return errors.Join(a.WriteAt("f", []byte("more"), 2<<20), a.Unlink("f"))
 	})
@@ -189,9 +185,7 @@ func TestPackedAfterGrowth(t *testing.T) {
 	if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := diffTrees(before, plainTree(t, s.work)); len(diff) > 0 {
-		t.Error(diff)
-	}
+	undologtest.Same(t, "tree", before, undologtest.Snapshot(t, s.work))
 }
 
 // TestUL08FlippedPack: a flipped byte in a step's pack is found before

@@ -1,6 +1,10 @@
 package undolog
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+)
 
 // A file that a step changes and then removes by one of its names lives on by
 // another, which the step does not know. Undo and redo change it there, too.
@@ -25,9 +29,9 @@ func TestRemovedNameOfChangedFile(t *testing.T) {
 			after := w.snapshot()
 			for range 3 {
 				w.undo(1)
-				same(t, "undone", before, w.snapshot())
+				undologtest.Same(t, "undone", before, w.snapshot())
 				w.redo(1)
-				same(t, "redone", after, w.snapshot())
+				undologtest.Same(t, "redone", after, w.snapshot())
 			}
 		}
 		t.Run(name, func(t *testing.T) {
@@ -60,9 +64,9 @@ func TestNameThatStays(t *testing.T) {
 		after := w.snapshot()
 		for range 3 {
 			w.undo(1)
-			same(t, "undone", before, w.snapshot())
+			undologtest.Same(t, "undone", before, w.snapshot())
 			w.redo(1)
-			same(t, "redone", after, w.snapshot())
+			undologtest.Same(t, "redone", after, w.snapshot())
 		}
 	}
 	bothPlaces(t, check)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 const killVar = "UNDOLOG_KILL_TEST" // base|undo directory, if it is not there|mode|fault
@@ -196,19 +197,19 @@ func killOnce(t *testing.T, base, undo, mode, fault string) (killed bool) {
 		if st.Steps != 1 || st.Redoable != 0 {
 			t.Fatalf("%s: %+v", what, st)
 		}
-		same(t, what, s.Before, w.snapshot())
+		undologtest.Same(t, what, s.Before, w.snapshot())
 		return killed
 	}
 	if st.Steps+st.Redoable != 2 || st.Steps < 1 {
 		t.Fatalf("%s: %+v", what, st)
 	}
 	if st.Steps == 2 {
-		same(t, what+": as after the step", s.After, w.snapshot())
+		undologtest.Same(t, what+": as after the step", s.After, w.snapshot())
 		w.undo(1)
 	}
-	same(t, what+": undone", s.Before, w.snapshot())
+	undologtest.Same(t, what+": undone", s.Before, w.snapshot())
 	w.redo(1)
-	same(t, what+": done again", s.After, w.snapshot())
+	undologtest.Same(t, what+": done again", s.After, w.snapshot())
 	w.undo(2)
 	if got := w.snapshot(); len(got) != 1 {
 		t.Fatalf("%s: left: %v", what, got)

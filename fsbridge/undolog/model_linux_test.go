@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // genPath draws a path of one to three components of few names. Half of them
@@ -107,7 +109,7 @@ func randomOp(t *rapid.T, w *world) {
 	case "tmpfile":
 		err = w.tmpfile("", p, data())
 	case "hold":
-		if len(w.open) < 4 {
+		if len(w.held) < 4 {
 			err = w.hold(p)
 		}
 	case "poke":
@@ -144,13 +146,13 @@ func rmtree(w *world, p string) error {
 func restoreModel(t *rapid.T, w *world, p string, k int, snaps []map[string]string) bool {
 	steps := w.log.stepEntries()
 	before := w.snapshot()
-	w.epoch++
+	w.NewEpoch()
 	t.Logf("DID restore %s to %d", p, k)
 	res, err := w.log.Restore(context.Background(), RestoreOptions{Path: p, Step: steps[k].StepID})
-	w.forget()
+	w.Forget()
 	var errno unix.Errno
 	if errors.As(err, &errno) && (errno == unix.ENOENT || errno == unix.EACCES) {
-		same(t, "refused restore", before, w.snapshot())
+		undologtest.Same(t, "refused restore", before, w.snapshot())
 		return false
 	}
 	if err != nil {
@@ -169,7 +171,7 @@ func restoreModel(t *rapid.T, w *world, p string, k int, snaps []map[string]stri
 		}
 		return out
 	}
-	same(t, "restored", below(snaps[k], true), below(w.snapshot(), true))
+	undologtest.Same(t, "restored", below(snaps[k], true), below(w.snapshot(), true))
 	after := below(w.snapshot(), false)
 	for path := range after {
 		if _, ok := below(before, false)[path]; !ok && before[path] != "" {
@@ -182,7 +184,7 @@ func restoreModel(t *rapid.T, w *world, p string, k int, snaps []map[string]stri
 			delete(outside, path)
 		}
 	}
-	same(t, "not to be restored", outside, after)
+	undologtest.Same(t, "not to be restored", outside, after)
 	return len(res.Steps) > 0
 }
 
@@ -224,7 +226,7 @@ func testModel(t *testing.T, base, undo string, pack bool) {
 					}
 				})
 				if e == nil {
-					same(t, "step that changed nothing", snaps[at], w.snapshot())
+					undologtest.Same(t, "step that changed nothing", snaps[at], w.snapshot())
 					snaps = snaps[:at+1+w.log.Status().Redoable]
 					continue
 				}
@@ -254,7 +256,7 @@ func testModel(t *testing.T, base, undo string, pack bool) {
 					w.redo(k)
 				}
 				at += k
-				same(t, fmt.Sprintf("move by %d to %d", k, at), snaps[at], w.snapshot())
+				undologtest.Same(t, fmt.Sprintf("move by %d to %d", k, at), snaps[at], w.snapshot())
 			}
 		}
 	})

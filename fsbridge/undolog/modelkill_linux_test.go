@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // modelKillVar holds the JSON of a modelKill: what the process is to do that is
@@ -71,7 +72,7 @@ func TestModelKillHelper(t *testing.T) {
 }
 
 // run does k in a process of its own and tells whether that was killed.
-func (k *modelKill) run(t testT) (killed bool) {
+func (k *modelKill) run(t undologtest.T) (killed bool) {
 	t.Helper()
 	b, err := json.Marshal(k)
 	if err != nil {
@@ -152,10 +153,10 @@ func testModelKilled(t *testing.T, base, undo string) {
 			at, snaps = k.landed(t, w, at, snaps)
 		}
 		w.undo0(at)
-		same(t, "all undone", snaps[0], w.snapshot())
+		undologtest.Same(t, "all undone", snaps[0], w.snapshot())
 		for i := 1; i < len(snaps); i++ {
 			w.redo(1)
-			same(t, fmt.Sprintf("redone to %d", i), snaps[i], w.snapshot())
+			undologtest.Same(t, fmt.Sprintf("redone to %d", i), snaps[i], w.snapshot())
 		}
 	})
 	if t.Logf("killed %v", kills); len(kills) == 0 {
@@ -207,7 +208,7 @@ func (k *modelKill) landed(t *rapid.T, w *world, at int, snaps []map[string]stri
 			snaps = append(snaps[:at+1], now)
 			at++
 			w.undo(1)
-			same(t, "restored and undone", snaps[at-1], w.snapshot())
+			undologtest.Same(t, "restored and undone", snaps[at-1], w.snapshot())
 			w.redo(1)
 			return at, snaps
 		}
@@ -218,6 +219,6 @@ func (k *modelKill) landed(t *rapid.T, w *world, at int, snaps []map[string]stri
 	if st.Steps != at || st.Redoable != len(snaps)-1-at {
 		t.Fatalf("%+v after %s; want %d of %d", st, k.Kind, at, len(snaps)-1)
 	}
-	same(t, "after a killed "+k.Kind, snaps[at], now)
+	undologtest.Same(t, "after a killed "+k.Kind, snaps[at], now)
 	return at, snaps
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // TestNameIsRemovedBeforeStamps: the log's own name of a file is removed between
@@ -37,5 +39,5 @@ func TestNameIsRemovedBeforeStamps(t *testing.T) {
 	w.ok(<-done)
 	s.close()
 	w.undo(2)
-	same(t, "undone", before, w.snapshot())
+	undologtest.Same(t, "undone", before, w.snapshot())
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // TestNotEmpty: a directory that could not be removed or replaced, because it is
@@ -37,9 +39,9 @@ func TestNotEmpty(t *testing.T) {
 		})
 		after := w.snapshot()
 		w.undo(1)
-		same(t, "undone", before, w.snapshot())
+		undologtest.Same(t, "undone", before, w.snapshot())
 		w.redo(1)
-		same(t, "redone", after, w.snapshot())
+		undologtest.Same(t, "redone", after, w.snapshot())
 		w.close()
 	}
 }

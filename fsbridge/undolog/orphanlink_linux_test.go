@@ -3,6 +3,8 @@ package undolog
 import (
 	"context"
 	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // TestNameForOpenFile: a step writes by a handle to a file of which the bridge
@@ -20,9 +22,9 @@ func TestNameForOpenFile(t *testing.T) {
 		after := w.snapshot()
 		for range 2 {
 			w.undo(1)
-			same(t, "undone", before, w.snapshot())
+			undologtest.Same(t, "undone", before, w.snapshot())
 			w.redo(1)
-			same(t, "redone", after, w.snapshot())
+			undologtest.Same(t, "redone", after, w.snapshot())
 		}
 		w.undo(1)
 		w.begin(w.log.NextID(TypeAPI))
@@ -30,7 +32,7 @@ func TestNameForOpenFile(t *testing.T) {
 		if _, err := w.log.Abort(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "rolled back", before, w.snapshot())
+		undologtest.Same(t, "rolled back", before, w.snapshot())
 	}
 	bothPlaces(t, check)
 }

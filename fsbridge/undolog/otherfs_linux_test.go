@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -96,11 +97,11 @@ func TestOtherFileSystem(t *testing.T) {
 			for range 2 {
 				for i := len(states) - 2; i >= 0; i-- {
 					w.undo(1)
-					same(t, "undo", states[i], w.snapshot())
+					undologtest.Same(t, "undo", states[i], w.snapshot())
 				}
 				for _, s := range states[1:] {
 					w.redo(1)
-					same(t, "redo", s, w.snapshot())
+					undologtest.Same(t, "redo", s, w.snapshot())
 				}
 			}
 		})
@@ -151,7 +152,7 @@ func TestOtherFileSystemNameLost(t *testing.T) {
 		states = append(states, w.snapshot())
 	}
 	w.undo(2)
-	same(t, "undone", states[1], w.snapshot())
+	undologtest.Same(t, "undone", states[1], w.snapshot())
 	w.redo(2)
-	same(t, "redone", states[3], w.snapshot())
+	undologtest.Same(t, "redone", states[3], w.snapshot())
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -76,7 +77,7 @@ func motleyTree(t testing.TB, root string) {
 func TestPackRoundTrip(t *testing.T) {
 	l, work := testLog(t, nil)
 	motleyTree(t, work)
-	want := plainTree(t, work)
+	want := undologtest.Snapshot(t, work)
 	a := newAdopter(t, l)
 	for _, p := range []string{"tree", "big", "empty", "odd\nname\xff", "suid", "sparse", "link", "fifo", "hollow", "d"} {
 		a.adopt(p)
@@ -96,9 +97,7 @@ func TestPackRoundTrip(t *testing.T) {
 	if _, err := l.Undo(context.Background(), UndoOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := diffTrees(want, plainTree(t, work)); len(diff) > 0 {
-		t.Error(strings.Join(diff, "\n"))
-	}
+	undologtest.Same(t, "tree", want, undologtest.Snapshot(t, work))
 	var one, two, sparse unix.Stat_t
 	if err := errors.Join(unix.Stat(filepath.Join(work, "tree/a/one"), &one), unix.Stat(filepath.Join(work, "tree/two"), &two),
 		unix.Stat(filepath.Join(work, "sparse"), &sparse)); err != nil {

@@ -5,12 +5,10 @@ package undolog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -185,72 +183,6 @@ func (a *adopter) commit() *stepEntry {
 		a.t.Fatal(err)
 	}
 	return e
-}
-
-// plainTree describes a tree for comparison.
-func plainTree(t testing.TB, root string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(root, p)
-		if rel != "." {
-			out[rel] = describeFile(t, p)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func describeFile(t testing.TB, p string) string {
-	t.Helper()
-	var st unix.Stat_t
-	if err := unix.Lstat(p, &st); err != nil {
-		t.Fatal(err)
-	}
-	content := ""
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		b, err := os.ReadFile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		content = string(b)
-	case unix.S_IFLNK:
-		content, _ = os.Readlink(p)
-	}
-	buf := make([]byte, 256)
-	n, _ := unix.Lgetxattr(p, "user.test", buf)
-	return fmt.Sprintf("%o uid=%d gid=%d size=%d mtime=%d xattr=%q %q", st.Mode, st.Uid, st.Gid,
-		sizeUnlessDir(&st), time.Unix(st.Mtim.Sec, st.Mtim.Nsec).UnixNano(), buf[:max(n, 0)], content)
-}
-
-func sizeUnlessDir(st *unix.Stat_t) int64 {
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return 0
-	}
-	return st.Size
-}
-
-func diffTrees(want, got map[string]string) (out []string) {
-	for p, w := range want {
-		if g, ok := got[p]; !ok {
-			out = append(out, "missing "+p)
-		} else if g != w {
-			out = append(out, fmt.Sprintf("%s: %.200s, want %.200s", p, g, w))
-		}
-	}
-	for p := range got {
-		if _, ok := want[p]; !ok {
-			out = append(out, "unexpected "+p)
-		}
-	}
-	return out
 }
 
 func mustWrite(t testing.TB, path, content string) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // TestPackKilled kills a compression at each of its points, in a process of its
@@ -29,7 +30,7 @@ func TestPackKilled(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", point, again), func(t *testing.T) {
 				l, work := testLog(t, nil)
 				motleyTree(t, work)
-				want := plainTree(t, work)
+				want := undologtest.Snapshot(t, work)
 				a := newAdopter(t, l)
 				for _, p := range []string{"tree", "big", "empty", "suid", "sparse", "link", "fifo", "hollow"} {
 					a.adopt(p)
@@ -56,9 +57,7 @@ func TestPackKilled(t *testing.T) {
 				if _, err := l.Undo(ctx, UndoOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				if diff := diffTrees(want, plainTree(t, work)); len(diff) > 0 {
-					t.Error(strings.Join(diff, "\n"))
-				}
+				undologtest.Same(t, "tree", want, undologtest.Snapshot(t, work))
 			})
 		}
 	}

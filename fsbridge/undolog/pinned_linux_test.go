@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // TestCompressBesideOpenStep: the open step writes to a file that an older step
@@ -25,16 +25,14 @@ func TestCompressBesideOpenStep(t *testing.T) {
 			w.step(func() { w.ok(w.unlink("f")) })
 			w.begin(w.log.NextID(TypeAPI))
 			w.ok(w.poke(0, 2, "!!!!!"))
-			h := w.open[0]
-			w.open = nil
-			h.obj.Place.(*spot).handles--
-			w.ok(hostfs.Close(h.fd))
+			w.ok(w.held[0].Close())
+			w.held = nil
 			if _, err := w.log.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
 				t.Fatal(err)
 			}
 			w.ok(end(w))
 			w.undo(1)
-			same(t, "before it was removed", before, w.snapshot())
+			undologtest.Same(t, "before it was removed", before, w.snapshot())
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // crashed ends w without closing the open step, and opens the log again.
@@ -21,7 +22,7 @@ func crashed(w *world) {
 	w.log.takeOpen()
 	w.ok(w.log.Close())
 	w.openLog()
-	w.forget()
+	w.Forget()
 }
 
 func recovered(t *testing.T, w *world) *Recovery {
@@ -30,7 +31,7 @@ func recovered(t *testing.T, w *world) *Recovery {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.forget()
+	w.Forget()
 	return r
 }
 
@@ -53,7 +54,7 @@ func TestCR01CR06CrashMidStep(t *testing.T) {
 	if r == nil || r.StepID != 2 || r.Restored == 0 {
 		t.Fatalf("%+v", r)
 	}
-	same(t, "recovered", before, w.snapshot())
+	undologtest.Same(t, "recovered", before, w.snapshot())
 	if r := recovered(t, w); r != nil {
 		t.Fatalf("second recovery: %+v", r)
 	}
@@ -81,7 +82,7 @@ func TestCR04TruncatedJournal(t *testing.T) {
 	if r == nil || len(r.Problems) == 0 {
 		t.Fatalf("the damage is not reported: %+v", r)
 	}
-	same(t, "recovered", before, w.snapshot())
+	undologtest.Same(t, "recovered", before, w.snapshot())
 }
 
 // TestCR05CR07 shuts down cleanly, and crashes with an empty step.
@@ -100,7 +101,7 @@ func TestCR05CR07NothingToRecover(t *testing.T) {
 	if r := recovered(t, w); r != nil && r.Restored != 0 {
 		t.Fatalf("empty step: %+v", r)
 	}
-	same(t, "recovered", before, w.snapshot())
+	undologtest.Same(t, "recovered", before, w.snapshot())
 }
 
 // TestSC02HostileJournal replaces directories by symlinks that lead outside,
@@ -119,10 +120,10 @@ func TestSC02SymlinkedDirectory(t *testing.T) {
 	})
 	w.ok(os.Rename(w.base+"/work/d", w.base+"/moved"))
 	w.ok(os.Symlink(outside, w.base+"/work/d"))
-	theirs := snapshotOf(t, outside)
+	theirs := undologtest.Snapshot(t, outside)
 	_, err := w.log.Undo(context.Background(), UndoOptions{Force: true})
 	t.Logf("undo: %v", err)
-	same(t, "outside", theirs, snapshotOf(t, outside))
+	undologtest.Same(t, "outside", theirs, undologtest.Snapshot(t, outside))
 }
 
 // TestFewDescriptors undoes the removal of many directories with few
@@ -132,7 +133,7 @@ func TestFewDescriptors(t *testing.T) {
 	defer w.close()
 	bigTree(w, 3000)
 	w.step(func() { w.ok(rmtree(w, "tree")) })
-	w.forget()
+	w.Forget()
 	var old unix.Rlimit
 	w.ok(unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
 	fd, err := hostfs.ReopenFD(w.root.FD(), unix.O_RDONLY)
@@ -153,7 +154,7 @@ func TestSC02HostileJournal(t *testing.T) {
 	if err := os.Mkdir(outside, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	theirs := snapshotOf(t, base)
+	theirs := undologtest.Snapshot(t, base)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 150 {
 		dir := filepath.Join(base, "w")
@@ -180,12 +181,12 @@ func TestSC02HostileJournal(t *testing.T) {
 		if err != nil { // an interrupted one is gone on with, and may fail again
 			_, _ = w.log.Recover(context.Background())
 		}
-		w.forget()
+		w.Forget()
 		w.close()
 		removeForTest(dir)
-		got := snapshotOf(t, base)
+		got := undologtest.Snapshot(t, base)
 		got["."] = theirs["."]
-		same(t, "outside", theirs, got)
+		undologtest.Same(t, "outside", theirs, got)
 	}
 }
 

@@ -5,17 +5,19 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // restore restores path to what it was before the n-th step.
 func (w *world) restore(path string, n int) {
 	w.t.Helper()
 	steps := w.log.stepEntries()
-	w.epoch++
+	w.NewEpoch()
 	if _, err := w.log.Restore(context.Background(), RestoreOptions{Path: path, Step: steps[n].StepID}); err != nil {
 		w.t.Fatalf("restore %s: %v", path, err)
 	}
-	w.forget()
+	w.Forget()
 }
 
 // TestRestoreAdoptedDirectory restores what a redo or a restore removed: such
@@ -43,10 +45,10 @@ func TestRestoreAdoptedDirectory(t *testing.T) {
 			}
 		}
 		w.restore("d", 2)
-		same(t, "restored", written, w.snapshot())
+		undologtest.Same(t, "restored", written, w.snapshot())
 		w.undo(1)
 		w.restore("d", 1)
-		same(t, "restored to before the write", made, w.snapshot())
+		undologtest.Same(t, "restored to before the write", made, w.snapshot())
 		w.close()
 	}
 }
@@ -145,17 +147,17 @@ func TestRestoreOpenFile(t *testing.T) {
 				captured := w.step(func() { w.ok(w.poke(0, 2, "!!!!!")); c.more(w) }) != nil
 				written := w.snapshot()
 				w.restore(c.path, 2)
-				same(t, "restored", before, w.snapshot())
+				undologtest.Same(t, "restored", before, w.snapshot())
 				w.undo(1)
-				same(t, "restored and undone", written, w.snapshot())
+				undologtest.Same(t, "restored and undone", written, w.snapshot())
 				if captured { // else the file was gone for good
 					w.undo(1)
-					same(t, "undone", lost, w.snapshot())
+					undologtest.Same(t, "undone", lost, w.snapshot())
 				}
 				for len(w.log.stepEntries()) > 2 {
 					w.undo(1)
 				}
-				same(t, "undone to the beginning", before, w.snapshot())
+				undologtest.Same(t, "undone to the beginning", before, w.snapshot())
 				w.close()
 			}
 		})
@@ -176,5 +178,5 @@ func TestRestoreOtherName(t *testing.T) {
 	before := w.snapshot()
 	w.step(func() { w.ok(w.write("out", 2, "!!!!!")) })
 	w.restore("d", 1)
-	same(t, "restored", before, w.snapshot())
+	undologtest.Same(t, "restored", before, w.snapshot())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // second is another open step of a world's host, with an epoch of its own.
@@ -22,13 +23,16 @@ func (w *world) second(name string) *second {
 	return &second{w, w.log.host.begin(name, id, StepInfo{Type: TypeAPI})}
 }
 
+// apart is by how much the other step's epochs are ahead.
+const apart = 1000
+
 // as runs f while what the world does is part of the other step.
-func (x *second) as(epoch uint64, f func()) {
-	mine, e := x.w.log.cur.Swap(x.s), x.w.epoch
-	x.w.epoch = epoch
+func (x *second) as(f func()) {
+	mine := x.w.log.cur.Swap(x.s)
+	x.w.ahead = apart
 	f()
 	x.w.log.cur.Store(mine)
-	x.w.epoch = e
+	x.w.ahead = 0
 }
 
 // close closes the step as Commit does.
@@ -55,7 +59,7 @@ func TestTwoSteps(t *testing.T) {
 	before := w.snapshot()
 	w.begin(w.log.NextID(TypeAPI))
 	other := w.second("in_progress.2")
-	one, two := w.epoch, w.epoch+1
+	one, two := w.Guard.Epoch(), w.Guard.Epoch()+apart
 
 	o := w.regular("both")
 	covered := func(epoch uint64, off int64) bool {
@@ -68,7 +72,7 @@ func TestTwoSteps(t *testing.T) {
 	if !covered(one, 0) {
 		t.Error("not captured")
 	}
-	other.as(two, func() {
+	other.as(func() {
 		if covered(two, 0) {
 			t.Error("the mark of one step counts for the other")
 		}
@@ -97,12 +101,12 @@ func TestTwoSteps(t *testing.T) {
 		}
 	}
 	w.undo(2)
-	same(t, "undone", before, w.snapshot())
+	undologtest.Same(t, "undone", before, w.snapshot())
 	w.ok(w.log.Close())
 	w.openLog()
 	w.redo(2)
 	w.undo(2)
-	same(t, "undone again", before, w.snapshot())
+	undologtest.Same(t, "undone again", before, w.snapshot())
 }
 
 // TestTwoStepsRetained: what one open step has retained is found by the other.
@@ -114,23 +118,23 @@ func TestTwoStepsRetained(t *testing.T) {
 	w.begin(w.log.NextID(TypeAPI))
 	other := w.second("in_progress.2")
 	w.ok(w.hold("f"))
-	h := w.open[0]
+	h := w.held[0]
 	w.ok(w.unlink("f"))
 	first := w.log.cur.Load()
-	other.as(w.epoch+1, func() {
-		w.ok(w.writeObj(h.obj, 0, "after"))
-		seq, obj, err := w.log.cur.Load().findRetained(h.obj.ID)
-		if err != nil || seq != first.rec.Seq || obj != first.objs[h.obj.ID].id {
+	other.as(func() {
+		w.ok(h.WriteAt([]byte("after"), 0))
+		seq, obj, err := w.log.cur.Load().findRetained(h.Object().ID)
+		if err != nil || seq != first.rec.Seq || obj != first.objs[h.Object().ID].id {
 			t.Errorf("seq %d object %d, %v", seq, obj, err)
 		}
-		if seq, _, err := first.findRetained(h.obj.ID); err != nil || seq != 0 {
+		if seq, _, err := first.findRetained(h.Object().ID); err != nil || seq != 0 {
 			t.Errorf("its own: seq %d, %v", seq, err)
 		}
 	})
 	w.commit()
 	other.close()
 	w.undo(2)
-	same(t, "undone", before, w.snapshot())
+	undologtest.Same(t, "undone", before, w.snapshot())
 }
 
 // TestTwoStepsFreed: the number of an inode that one step let go is another's, and
@@ -149,7 +153,7 @@ func TestTwoStepsFreed(t *testing.T) {
 	if !w.log.host.retained.isFreed(s, id) {
 		t.Fatal("not freed")
 	}
-	other.as(w.epoch+1, func() {
+	other.as(func() {
 		w.ok(w.create("g", ""))
 		o := w.log.cur.Load()
 		o.mu.Lock()

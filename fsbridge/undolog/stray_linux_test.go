@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // TestBarriersOfOpenFile: writes by a handle on a file that the bridge knows no
@@ -42,16 +43,16 @@ func TestBarriersOfOpenFile(t *testing.T) {
 			w.step(func() { w.ok(w.poke(0, 2, "!!!!!")) })
 			written := w.snapshot()
 			w.undo(1)
-			same(t, "undone", lost, w.snapshot())
+			undologtest.Same(t, "undone", lost, w.snapshot())
 			w.redo(1)
-			same(t, "redone", written, w.snapshot())
+			undologtest.Same(t, "redone", written, w.snapshot())
 			w.undo(1)
 			w.redo(1)
 			w.undo(len(w.log.stepEntries()))
 			w.redo(1)
 			w.undo(1)
 			w.redo(len(w.log.redoEntries()))
-			same(t, "all redone", written, w.snapshot())
+			undologtest.Same(t, "all redone", written, w.snapshot())
 
 			w.step(func() { w.ok(w.poke(0, 0, "?")) })
 			if err := os.WriteFile(w.base+"/work/d/f", []byte("by somebody"), 0o600); err != nil {
@@ -93,5 +94,5 @@ func TestStepWhileNameIsRemoved(t *testing.T) {
 		t.Fatal("the file had no other name")
 	}
 	w.undo(1)
-	same(t, "undone", before, w.snapshot())
+	undologtest.Same(t, "undone", before, w.snapshot())
 }

@@ -3,6 +3,8 @@ package undolog
 import (
 	"context"
 	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // TestAttributesOfUnreadableFile: who is not root sees no user attributes of a
@@ -27,17 +29,17 @@ func TestAttributesOfUnreadableFile(t *testing.T) {
 			w.step(func() { w.ok(w.chmod("p", open)) })
 			w.undo(1)
 			w.step(func() { w.ok(w.chmod("p", open)) })
-			same(t, "opened after an undo", marked, w.snapshot())
+			undologtest.Same(t, "opened after an undo", marked, w.snapshot())
 
 			// Removed while nobody can read them.
 			w.undo(2)
 			w.step(func() { w.ok(w.setxattr("p", "user.a", "6")); w.ok(w.chmod("p", none)) })
 			w.undo(1)
-			same(t, "changed, closed and undone", marked, w.snapshot())
+			undologtest.Same(t, "changed, closed and undone", marked, w.snapshot())
 			w.redo(1)
 			if kind == "file" {
 				w.restore("p", 1)
-				same(t, "restored", plain, w.snapshot())
+				undologtest.Same(t, "restored", plain, w.snapshot())
 				w.undo(1)
 			}
 
@@ -51,7 +53,7 @@ func TestAttributesOfUnreadableFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.undo(2)
-			same(t, "removed, compressed and undone", marked, w.snapshot())
+			undologtest.Same(t, "removed, compressed and undone", marked, w.snapshot())
 		})
 	}
 }
@@ -69,5 +71,5 @@ func TestCompressUnsearchable(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.undo(1)
-	same(t, "undone", before, w.snapshot())
+	undologtest.Same(t, "undone", before, w.snapshot())
 }

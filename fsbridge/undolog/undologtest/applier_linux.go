@@ -53,9 +53,27 @@ func (a *Applier) NewEpoch() { a.Guard.Drain(func() bool { return true }) }
 func (a *Applier) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.root = &node{a: a}
-	a.root.obj = fsbridge.Object{ID: a.Root.ID(), Type: unix.S_IFDIR, Place: a.root}
+	if a.root == nil {
+		a.root = &node{a: a}
+		a.root.obj = fsbridge.Object{ID: a.Root.ID(), Type: unix.S_IFDIR, Place: a.root}
+	}
+	old := a.nodes
 	a.nodes = map[hostfs.ID]*node{a.root.obj.ID: a.root}
+	for id, n := range old {
+		if len(n.handles) == 0 || n == a.root {
+			continue
+		}
+		a.nodes[id] = n
+		if st, err := hostfs.StatAt(a.Root.FD(), n.name); n.parent != a.root || err != nil || st.ID != id {
+			n.parent, n.name = nil, "" // until it is looked up
+		}
+	}
+}
+
+// Object returns the Object of what is at path, "." being the root.
+func (a *Applier) Object(path string) (o *fsbridge.Object, err error) {
+	err = a.onNode(path, func(n *node, _ hostfs.Stat, _ int) error { o = &n.obj; return nil })
+	return o, err
 }
 
 // node is an inode that the Applier knows. Applier.mu guards it.

@@ -152,7 +152,7 @@ func (a *Applier) Truncate(path string, size int64) error {
 }
 
 func (a *Applier) withHandle(path string, f func(h *Handle) error) error {
-	h, err := a.Open(path)
+	h, err := a.OpenFor(path, unix.O_WRONLY)
 	if err != nil {
 		return err
 	}
