@@ -107,3 +107,14 @@ func IsEmptyDir(fd int) (bool, error) {
 		}
 	}
 }
+
+// ReadDirAt is [ReadDir] for a descriptor that may be O_PATH, and the position of which
+// does not matter.
+func ReadDirAt(dirfd int) ([]Dirent, error) {
+	fd, err := OpenSelf(dirfd, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer Close(fd)
+	return ReadDir(fd)
+}

@@ -19,6 +19,17 @@ var ErrName = errors.New("hostfs: not a path component")
 // inode that was expected there: somebody renamed or replaced it.
 var ErrChanged = errors.New("hostfs: another file has taken this name")
 
+// CannotLook tells whether err says that nothing can be looked at under a name: what was
+// there is removed, replaced or closed to us.
+func CannotLook(err error) bool {
+	for _, e := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.EACCES, syscall.ESTALE, ErrName} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
 // CheckName returns nil if name is one path component, else an error wrapping
 // [ErrName] and ENAMETOOLONG or EINVAL. Any byte except '/' and NUL is fine:
 // names need not be UTF-8.

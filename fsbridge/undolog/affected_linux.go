@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
@@ -52,20 +51,20 @@ func (o *stepObj) changes(out []Affected) []Affected {
 		was, is := join(before, name), join(now, name)
 		if was != is && !o.is(objCreated) { // the directory itself moved
 			if t.old != nil {
-				out = append(out, Affected{Path: was, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: typeName(t.old.typ)})
+				out = append(out, Affected{Path: was, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: base.TypeName(t.old.typ)})
 			}
 			if t.cur != nil && o.alive() {
-				out = append(out, Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: typeName(t.cur.typ)})
+				out = append(out, Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: base.TypeName(t.cur.typ)})
 			}
 			continue
 		}
 		switch {
 		case t.cur == nil:
-			out = append(out, Affected{Path: is, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: typeName(t.old.typ)})
+			out = append(out, Affected{Path: is, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: base.TypeName(t.old.typ)})
 		case t.old == nil:
-			out = append(out, Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: typeName(t.cur.typ)})
+			out = append(out, Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: base.TypeName(t.cur.typ)})
 		default:
-			out = append(out, Affected{Path: is, ExistedBefore: true, ExistsAfter: true, Change: "replaced", Type: typeName(t.cur.typ)})
+			out = append(out, Affected{Path: is, ExistedBefore: true, ExistsAfter: true, Change: "replaced", Type: base.TypeName(t.cur.typ)})
 		}
 	}
 	return out
@@ -88,7 +87,7 @@ func gained(o *stepObj) string {
 // modification describes a change of content or metadata of an object that
 // still has a name that the bindings do not tell of.
 func (o *stepObj) modification() (Affected, bool) {
-	a := Affected{Path: o.path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: typeName(o.typ)}
+	a := Affected{Path: o.path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: base.TypeName(o.typ)}
 	if o.is(objContent) {
 		a.Change = "modified"
 	}
@@ -146,20 +145,4 @@ func join(dir, name string) string {
 		return name
 	}
 	return dir + "/" + name
-}
-
-func typeName(typ uint32) string {
-	switch typ {
-	case unix.S_IFREG:
-		return "file"
-	case unix.S_IFDIR:
-		return "dir"
-	case unix.S_IFLNK:
-		return "symlink"
-	case unix.S_IFIFO:
-		return "fifo"
-	case unix.S_IFSOCK:
-		return "socket"
-	}
-	return "device"
 }

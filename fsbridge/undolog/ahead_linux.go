@@ -11,9 +11,10 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-// reading is what an engine needs of a step directory, being read: the records by
+// reading is a step directory that is being read: the records by
 // one goroutine, the pack by another, the blobs by others.
 type reading struct {
+	dir   *stepDir
 	blobs int // descriptor, -1: there are none
 	scan  *blobScan
 	done  chan struct{} // closed when the two below are there
@@ -25,35 +26,25 @@ type reading struct {
 	packErr  error
 }
 
-// readAhead begins to read what an engine will ask for, while something else is done.
-func (d *stepDir) readAhead() {
-	r := &reading{done: make(chan struct{}), packDone: make(chan struct{})}
+// readAhead begins to read the step directory dir, which must stay open, while something
+// else is done. Close the reading, or load a layer from it.
+func readAhead(dir *stepDir) *reading {
+	r := &reading{dir: dir, done: make(chan struct{}), packDone: make(chan struct{})}
 	var err error
-	if r.blobs, err = hostfs.OpenDirPathAt(d.fd, "blobs"); err != nil {
+	if r.blobs, err = hostfs.OpenDirPathAt(dir.fd, "blobs"); err != nil {
 		r.blobs = -1
 	}
 	r.scan = scanAhead(r.blobs)
 	go func() {
 		defer close(r.done)
 		if r.err = err; err == nil || errors.Is(err, unix.ENOENT) {
-			r.rec, r.err = journal.Read(d.fd)
+			r.rec, r.err = journal.Read(dir.fd)
 		}
 	}()
 	go func() {
 		defer close(r.packDone)
-		r.packed, r.packErr = openSound(d.fd)
+		r.packed, r.packErr = openSound(dir.fd)
 	}()
-	d.ahead = r
-}
-
-// takeAhead returns the reading, which is begun if it was not; it is the caller's
-// to close.
-func (d *stepDir) takeAhead() *reading {
-	if d.ahead == nil {
-		d.readAhead()
-	}
-	r := d.ahead
-	d.ahead = nil
 	return r
 }
 
@@ -73,7 +64,7 @@ func (r *reading) pack() (*stepPack, error) {
 
 // close ends the reading. The second time it does nothing.
 func (r *reading) close() {
-	if r == nil || r.scan == nil {
+	if r.scan == nil {
 		return
 	}
 	<-r.done
@@ -136,7 +127,7 @@ func (s *blobScan) stop() {
 }
 
 func readBuckets(base int) ([]scannedBucket, error) {
-	entries, err := readDirAt(base)
+	entries, err := hostfs.ReadDirAt(base)
 	var buckets []scannedBucket
 	for _, b := range entries {
 		if shard, err := strconv.ParseUint(b.Name, 10, 32); err == nil && strconv.FormatUint(shard, 10) == b.Name {

@@ -29,13 +29,6 @@ type across struct {
 	at       map[hostfs.ID]location // where the copy of an inode is of which more names may come
 }
 
-// location is that of a file in the folder or in the hold.
-type location struct {
-	base int
-	path string
-	id   hostfs.ID
-}
-
 func parkName(id journal.ObjID) string { return ".undo-" + strconv.FormatUint(uint64(id), 10) }
 
 // park moves n, which will be put elsewhere in the folder, into the root
@@ -61,7 +54,7 @@ func (e *engine) scanParked() {
 	if e.hold < 0 {
 		return
 	}
-	entries, err := readDirAt(e.root.FD())
+	entries, err := hostfs.ReadDirAt(e.root.FD())
 	if err != nil {
 		return
 	}
@@ -150,7 +143,7 @@ func (e *engine) attachByCopy(n, d *node, from entry, fd int, name string) error
 	if err != nil {
 		return errors.Join(err, hostfs.RemoveAll(context.Background(), fd, c.to, nil))
 	}
-	c.remember(e.root.FD(), joinPath(e.path(d), name))
+	c.remember(e.root.FD(), path.Join(e.path(d), name))
 	e.setMade(n, c.made[len(c.made)-1].new)
 	n.dirty = !n.Created
 	err = hostfs.RemoveAll(context.Background(), from.fd, from.name, nil)
@@ -174,38 +167,6 @@ func (e *engine) twin(id hostfs.ID) (location, bool) {
 	}
 	s, ok := a.at[id]
 	return s, ok
-}
-
-// findTwins looks in the folder for the twins of the layer.
-func (l *layer) findTwins(root *hostfs.Root) (map[hostfs.ID]location, error) {
-	at := map[hostfs.ID]location{}
-	copies := map[hostfs.ID][]hostfs.ID{}
-	for c, id := range l.twins {
-		copies[id] = append(copies[id], c)
-	}
-	err := root.Walk(func(dir []string, name string, st *hostfs.Stat) bool {
-		for _, c := range copies[st.ID] {
-			at[c] = location{root.FD(), path.Join(append(dir[:len(dir):len(dir)], name)...), st.ID}
-		}
-		delete(copies, st.ID)
-		return len(copies) > 0
-	})
-	return at, err
-}
-
-// link makes the name to of what is at s, if that is there still.
-func (s location) link(toFD int, to string) bool {
-	dir, name := path.Split(s.path)
-	if dir == "" {
-		dir = "."
-	}
-	fd, err := hostfs.OpenBeneath(s.base, strings.TrimSuffix(dir, "/"), unix.O_PATH|unix.O_DIRECTORY)
-	if err != nil {
-		return false
-	}
-	defer hostfs.Close(fd)
-	st, err := hostfs.StatAt(fd, name)
-	return err == nil && st.ID == s.id && hostfs.LinkAt(fd, name, toFD, to) == nil
 }
 
 // copier copies one object and all that is in it to another file system.

@@ -3,26 +3,26 @@ package undolog
 import (
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 )
 
 // affected lists what the plan changes, for tasks without a file "paths": the
-// first HistoryPaths, and how many there are.
+// first [base.HistoryPaths], and how many there are.
 func (e *engine) affected() (list []Affected, count int) {
 	list = e.affectedAll()
-	return list[:min(len(list), HistoryPaths)], len(list)
+	return list[:min(len(list), base.HistoryPaths)], len(list)
 }
 
-func (e *engine) affectedAll() (list []Affected) {
-	add := func(a Affected) { list = append(list, a) }
+func (e *engine) affectedAll() (list []base.Affected) {
+	add := func(a base.Affected) { list = append(list, a) }
 	for _, d := range e.t.order {
 		for i := range e.t.binds[d.Obj] {
 			b := &e.t.binds[d.Obj][i]
 			if !b.wrong {
 				continue
 			}
-			a := Affected{Path: strings.TrimPrefix(e.path(d)+"/"+b.name, "/"), ExistedBefore: b.occ.Ino != 0,
-				ExistsAfter: b.want != nil, Change: "replaced", Type: typeName(b.occMode & unix.S_IFMT)}
+			a := base.Affected{Path: strings.TrimPrefix(e.path(d)+"/"+b.name, "/"), ExistedBefore: b.occ.Ino != 0,
+				ExistsAfter: b.want != nil, Change: "replaced", Type: base.TypeName(b.occMode)}
 			switch {
 			case b.want == nil:
 				a.Change = "deleted"
@@ -30,12 +30,12 @@ func (e *engine) affectedAll() (list []Affected) {
 				a.Change = "created"
 			}
 			if b.want != nil {
-				a.Type = typeName(b.want.typ)
+				a.Type = base.TypeName(b.want.typ)
 			}
 			add(a)
 		}
 		if d.dirty && !d.wanted && d.place.kind == inTree && !d.isDir() {
-			add(Affected{Path: e.path(d), ExistedBefore: true, ExistsAfter: true, Change: "modified", Type: typeName(d.typ)})
+			add(base.Affected{Path: e.path(d), ExistedBefore: true, ExistsAfter: true, Change: "modified", Type: base.TypeName(d.typ)})
 		}
 	}
 	return list

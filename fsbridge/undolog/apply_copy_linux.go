@@ -2,6 +2,7 @@ package undolog
 
 import (
 	"os"
+	"path"
 
 	"golang.org/x/sys/unix"
 
@@ -46,7 +47,7 @@ func (c *copier) dir(fd int, name string, toFD int, to, rel string, st *hostfs.S
 		return err
 	}
 	for _, x := range entries {
-		if err := c.tree(in, x.Name, out, x.Name, joinPath(rel, x.Name), depth+1); err != nil {
+		if err := c.tree(in, x.Name, out, x.Name, path.Join(rel, x.Name), depth+1); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
@@ -146,7 +147,7 @@ func (e *engine) dir(n *node) (entry, error) {
 			break
 		}
 		if len(chain) > len(e.t.nodes) {
-			return entry{}, fmt.Errorf("%w: directory object %d is inside itself", ErrDamaged, n.Obj)
+			return entry{}, fmt.Errorf("%w: directory object %d is inside itself", base.ErrDamaged, n.Obj)
 		}
 		cur = e.t.nodes[cur.place.dir]
 	}
@@ -216,7 +217,7 @@ func (e *engine) at(n *node) (entry, error) {
 	case inPark:
 		return entry{fd: e.root.FD(), name: parkName(n.Obj)}, nil
 	}
-	return entry{}, fmt.Errorf("%w: object %d is nowhere", ErrDamaged, n.Obj)
+	return entry{}, fmt.Errorf("%w: object %d is nowhere", base.ErrDamaged, n.Obj)
 }
 
 // inAdopted returns the entry of n inside a directory that an older step

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
@@ -266,7 +267,7 @@ func (e *engine) attached(d *node, b *bind) {
 func (e *engine) put(n, d *node, from entry, fd int, name string) error {
 	if n.place.kind == inTree || n.place.kind == inOlder {
 		if n.isDir() {
-			return fmt.Errorf("%w: directory object %d has two places", ErrDamaged, n.Obj)
+			return fmt.Errorf("%w: directory object %d has two places", base.ErrDamaged, n.Obj)
 		}
 		return hostfs.LinkAt(from.fd, from.name, fd, name)
 	}

@@ -260,22 +260,6 @@ func (f *follower) link(j *followed, x *linked, from *shardDirs) error {
 	return nil
 }
 
-// look is what a follower saw in one directory, sorted by name.
-type look struct {
-	all    bool // what it lists is all that there was
-	sights []sight
-}
-
-// sight is one name in a directory and what it binds.
-type sight struct {
-	name string
-	stat hostfs.Stat
-	err  error
-	// content is the content's hash, if the table needs that; only where looked is set.
-	content uint64
-	looked  bool // by a follower, and it has not changed since; otherwise the rest means nothing
-}
-
 func (f *follower) look(j *followed) *look {
 	fd, w := j.fd, &look{all: j.list}
 	if j.list {
@@ -322,12 +306,4 @@ func (f *follower) see(s *sight, fd int, x *finalName) {
 	if s.stat = st; s.looked {
 		s.content = f.e.hashContent(&seenName{FD: fd, Name: x.name, Stat: &s.stat})
 	}
-}
-
-func (w *look) find(name string) *sight {
-	i, ok := slices.BinarySearchFunc(w.sights, name, func(s sight, name string) int { return strings.Compare(s.name, name) })
-	if !ok {
-		return nil
-	}
-	return &w.sights[i]
 }

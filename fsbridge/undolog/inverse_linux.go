@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
@@ -30,8 +31,9 @@ func (e *engine) create(dirfd int) (err error) {
 	return err
 }
 
-// reopen takes up what an interrupted apply has done so far.
-func (e *engine) reopen(roll int, t task) (err error) {
+// reopen takes up what an interrupted apply has done so far, whose directory is behind roll.
+// recorded: the inverse has a journal.
+func (e *engine) reopen(roll int, recorded bool) (err error) {
 	e.begun = true
 	if e.inverse, err = hostfs.OpenDirAt(roll, "inverse"); err != nil {
 		return err
@@ -59,7 +61,7 @@ func (e *engine) reopen(roll int, t task) (err error) {
 			e.setMade(n, m.new)
 		}
 	}
-	if t.Kind == taskAbort {
+	if !recorded {
 		return nil
 	}
 	rec, err := journal.Read(e.inverse)
@@ -169,7 +171,7 @@ func (v *inverse) object(n *node) error {
 			break
 		}
 		if len(chain) > len(v.e.t.nodes) {
-			return fmt.Errorf("%w: object %d is inside itself", ErrDamaged, n.Obj)
+			return fmt.Errorf("%w: object %d is inside itself", base.ErrDamaged, n.Obj)
 		}
 	}
 	for i := len(chain) - 1; i >= 0; i-- {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
@@ -100,10 +101,11 @@ type loadOptions struct {
 	renumbered func(birth uint64) (*renumber, error)
 }
 
-// loadLayer reads the step directory dir, which must stay open as long as the layer is used.
-// What is damaged is an error wrapping [ErrDamaged]. Close the layer.
-func loadLayer(dir *stepDir, o loadOptions) (_ *layer, err error) {
-	read := dir.takeAhead()
+// loadLayer makes a layer of what is being read. The step directory must stay open as long as
+// the layer is used. What is damaged is an error wrapping [base.ErrDamaged]. Close the layer; after an
+// error the reading is closed.
+func loadLayer(read *reading, o loadOptions) (_ *layer, err error) {
+	dir := read.dir
 	defer func() {
 		if err != nil {
 			read.close()
@@ -114,7 +116,7 @@ func loadLayer(dir *stepDir, o loadOptions) (_ *layer, err error) {
 		return nil, err
 	}
 	if rec.Torn != nil && !o.open && !o.force {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, rec.Torn)
+		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, rec.Torn)
 	}
 	l := newLayer(dir, rec)
 	l.read, l.own = read, read.blobs
@@ -302,7 +304,7 @@ func (l *layer) findOwn() error {
 
 func (l *layer) findInOwn(n *node, st *hostfs.Stat) error {
 	if n.typ != 0 && st.Type() != n.typ {
-		return fmt.Errorf("%w: blob of object %d has the wrong type", ErrDamaged, n.Obj)
+		return fmt.Errorf("%w: blob of object %d has the wrong type", base.ErrDamaged, n.Obj)
 	}
 	if n.Created || !l.rec.Retained[n.Obj] {
 		return nil
@@ -345,7 +347,7 @@ func (l *layer) unpackFile(n *packNode, fd int) error {
 	}
 	err := l.pack.content(n, func(off int64, b []byte) error { return hostfs.PwriteFull(fd, b, off) })
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: %w", base.ErrDamaged, err)
 	}
 	return nil
 }
@@ -364,7 +366,7 @@ func (l *layer) putContent(n *node, fd int) error {
 	for i := range l.rec.Contents[n.Obj] {
 		c := &l.rec.Contents[n.Obj][i]
 		if c.Off+c.Len > n.Meta.Size {
-			return fmt.Errorf("%w: content beyond the end of object %d", ErrDamaged, n.Obj)
+			return fmt.Errorf("%w: content beyond the end of object %d", base.ErrDamaged, n.Obj)
 		}
 		if c.Enc == journal.EncHole && c.Off >= st.Size { // fresh from truncate: a hole already
 			continue

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
@@ -21,7 +22,7 @@ import (
 // modes are written down first, in the directory that becomes rollback, and
 // given back by whoever opens the log or applies something next.
 
-// lentName is the file, one JSON line for each inode, below [rollbackNew].
+// lentName is the file, one JSON line for each inode, below [lender.before].
 const lentName = "lent"
 
 // maxLent bounds what is read of it, in bytes.
@@ -41,8 +42,10 @@ type lentMode struct {
 type lender struct {
 	root *hostfs.Root // the working folder
 	dir  *hostfs.Root // the undo directory
-	sync bool         // the file must survive a power failure
-	log  *slog.Logger
+	// before is the name below wal/ of what becomes the directory rollback.
+	before string
+	sync   bool // the file must survive a power failure
+	log    *slog.Logger
 	// relink is told before and after the ctime of a file changes.
 	relink func(st *hostfs.Stat, done bool) error
 }
@@ -120,7 +123,7 @@ func (l *lender) note(line []byte) error {
 		return err
 	}
 	defer hostfs.Close(wal)
-	dir, err := hostfs.OpenSubdir(wal, rollbackNew, true)
+	dir, err := hostfs.OpenSubdir(wal, l.before, true)
 	if err != nil {
 		return err
 	}
@@ -147,7 +150,7 @@ func (l *lender) takeBack() error {
 		return err
 	}
 	defer hostfs.Close(wal)
-	dir, err := hostfs.OpenDirAt(wal, rollbackNew)
+	dir, err := hostfs.OpenDirAt(wal, l.before)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -212,7 +215,7 @@ func (e *engine) whereabouts(n *node) (inLog bool, path []byte, err error) {
 	tail := ""
 	for i := 0; up.Obj != journal.RootObj && up.place.kind == inTree; i++ {
 		if i > len(e.t.nodes) {
-			return false, nil, ErrDamaged
+			return false, nil, base.ErrDamaged
 		}
 		tail = "/" + up.place.name + tail
 		up = e.t.nodes[up.place.dir]

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
@@ -176,7 +177,7 @@ func (e *engine) findInHold(id journal.ObjID, made bool, st *hostfs.Stat) error 
 		where.kind = inMade
 	}
 	if n.typ != 0 && st.Type() != n.typ {
-		return fmt.Errorf("%w: blob of object %d has the wrong type", ErrDamaged, id)
+		return fmt.Errorf("%w: blob of object %d has the wrong type", base.ErrDamaged, id)
 	}
 	n.compare(st)
 	e.found(n, where, st.Mode)
@@ -312,16 +313,6 @@ func (e *engine) present(fd, wanted int) map[string]bool {
 			return names
 		}
 	}
-}
-
-// readDirAt lists the directory behind fd, which may be O_PATH.
-func readDirAt(fd int) ([]hostfs.Dirent, error) {
-	r, err := hostfs.OpenBeneath(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil, err
-	}
-	defer hostfs.Close(r)
-	return hostfs.ReadDir(r)
 }
 
 // path returns where n is, for people.

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 )
 
 // source is where a thing is now: an inode, a node of a pack, or nothing but records.
@@ -252,7 +253,7 @@ func (s *recorded) adopted() *pastLayer             { return s.layer }
 // content writes nothing: the layer's records, which are put over it, hold all of it.
 func (s *recorded) content(int) error {
 	if !s.layer.makeable(s.node) {
-		return fmt.Errorf("%w: the content of %q was not kept", ErrDamaged, s.node.Name)
+		return fmt.Errorf("%w: the content of %q was not kept", base.ErrDamaged, s.node.Name)
 	}
 	return nil
 }

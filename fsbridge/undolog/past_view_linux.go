@@ -75,6 +75,14 @@ func newPastView(root *hostfs.Root) *pastView {
 	return v
 }
 
+// close closes the layers and their step directories.
+func (v *pastView) close() {
+	for _, l := range v.layers {
+		l.close()
+		_ = l.dir.close()
+	}
+}
+
 // path is where t is in the folder.
 func (v *pastView) path(t *thing) string {
 	var parts []string
@@ -201,7 +209,8 @@ func (v *pastView) names(d *thing) (map[string]bool, error) {
 	return out, nil
 }
 
-// push adds the next older step: it finds its objects in the view so far.
+// push adds the next older step: it finds its objects in the view so far. Without an error the
+// layer is the view's to close, with its step directory.
 func (v *pastView) push(of *layer) error {
 	l := &pastLayer{layer: of, things: map[journal.ObjID]*thing{}}
 	if l.nodes[journal.RootObj] == nil {

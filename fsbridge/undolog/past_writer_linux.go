@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
@@ -19,6 +20,13 @@ type pastWriter struct {
 	w    *journal.Writer
 	objs map[*thing]journal.ObjID // of what is copied
 	next journal.ObjID
+}
+
+// writeTarget writes what the view shows at a path, as the records and blobs of a new step
+// directory: applied, it brings the path back.
+func writeTarget(ctx context.Context, v *pastView, dir *stepDir, step journal.Step, path []string) error {
+	w := &pastWriter{v: v, dir: dir, objs: map[*thing]journal.ObjID{}}
+	return w.write(ctx, step, path)
 }
 
 func (w *pastWriter) write(ctx context.Context, step journal.Step, parts []string) (err error) {
@@ -248,7 +256,7 @@ func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (journal.Obj
 	for name := range names {
 		was, err := w.v.lookup(t, name)
 		if err != nil || was == nil {
-			return journal.NoObj, errors.Join(err, fmt.Errorf("%w: %q is not in the past", ErrDamaged, name))
+			return journal.NoObj, errors.Join(err, fmt.Errorf("%w: %q is not in the past", base.ErrDamaged, name))
 		}
 		old, err := w.copy(ctx, was, depth+1)
 		if err != nil {

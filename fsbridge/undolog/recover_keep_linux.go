@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
@@ -71,17 +72,17 @@ func recordedPaths(rec *journal.Set) []Affected {
 	var out []Affected
 	for _, k := range rec.Keys() {
 		old := rec.Bindings[k]
-		a := Affected{Path: joinPath(path(k.Dir), k.Name), ExistedBefore: old != journal.NoObj, ExistsAfter: old == journal.NoObj,
+		a := Affected{Path: strings.TrimPrefix(path(k.Dir)+"/"+k.Name, "/"), ExistedBefore: old != journal.NoObj, ExistsAfter: old == journal.NoObj,
 			Change: "created", Type: "file"}
 		if old != journal.NoObj {
-			a.Change, a.Type = "replaced", typeName(rec.Objects[old].Meta.Mode&unix.S_IFMT)
+			a.Change, a.Type = "replaced", base.TypeName(rec.Objects[old].Meta.Mode)
 		}
 		out = append(out, a)
 	}
 	for _, id := range rec.Order {
 		if o := rec.Objects[id]; len(rec.Contents[id]) > 0 && !o.Created {
 			out = append(out, Affected{Path: path(id), ExistedBefore: true, ExistsAfter: true, Change: "modified",
-				Type: typeName(o.Meta.Mode & unix.S_IFMT)})
+				Type: base.TypeName(o.Meta.Mode)})
 		}
 	}
 	return out

@@ -59,7 +59,7 @@ func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	defer dir.close()
-	return l.transact(ctx, task{Kind: taskAbort, Name: walName}, transactOptions{force: true, dir: dir})
+	return l.transact(ctx, task{Kind: taskAbort, Name: walName}, transactOptions{force: true, read: readAhead(dir)})
 }
 
 func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {

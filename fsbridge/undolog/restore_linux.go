@@ -118,12 +118,11 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 	}
 	target := newStepDir(tfd)
 	defer target.close()
-	w := &pastWriter{v: v, dir: target, objs: map[*thing]journal.ObjID{}}
-	if err := w.write(ctx, step, parts); err != nil {
+	if err := writeTarget(ctx, v, target, step, parts); err != nil {
 		return err
 	}
 	out, err := l.transact(ctx, task{Kind: taskRestore, Step: id, Name: formatStepID(id)}, transactOptions{
-		dir: target,
+		read: readAhead(target),
 		admit: func(e *engine) (bool, error) {
 			if e.nothingToDo() {
 				return false, nil

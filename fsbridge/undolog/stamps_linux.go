@@ -93,10 +93,8 @@ func joinPath(dir, name string) string {
 // gone drops the errors of what cannot be looked at: removed, replaced or
 // closed to us. What the table says of it stays.
 func gone(err error) error {
-	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.ESTALE, hostfs.ErrName} {
-		if errors.Is(err, e) {
-			return nil
-		}
+	if hostfs.CannotLook(err) {
+		return nil
 	}
 	return err
 }

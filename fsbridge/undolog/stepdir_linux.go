@@ -18,8 +18,7 @@ import (
 // stepDir is an open step directory: the open step's, a closed one's or one of
 // the redo stack. Methods are safe for concurrent use.
 type stepDir struct {
-	fd    int
-	ahead *reading // nil: not begun, or taken
+	fd int
 
 	mu     sync.Mutex
 	blobs  int   // descriptor of blobs/, -1 until needed
@@ -40,7 +39,6 @@ func openStepDir(dirfd int, name string) (*stepDir, error) {
 }
 
 func (d *stepDir) close() error {
-	d.ahead.close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropComing()

@@ -129,8 +129,8 @@ func whole(res *ApplyResult, err error) (*ApplyResult, error) {
 // transactOptions say more about a task.
 type transactOptions struct {
 	force bool
-	// dir is the step directory of the task if it is open. The caller closes it.
-	dir *stepDir
+	// read is the step directory of the task, if it is being read already. The caller closes both.
+	read *reading
 	// admit is called when the plan is made and nothing is changed. False ends the task.
 	admit func(e *engine) (bool, error)
 	// fill adds to the directory of the inverse, which is behind fd.
@@ -141,15 +141,15 @@ type transactOptions struct {
 // happened; later, the directory rollback is left and resume goes on. Without an error it
 // returns nil only if admit ended the task.
 func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome, error) {
-	if o.dir == nil {
+	if o.read == nil {
 		dir, err := l.openTask(t)
 		if err != nil {
 			return nil, err
 		}
 		defer dir.close()
-		o.dir = dir
+		o.read = readAhead(dir)
 	}
-	e, err := l.newEngine(o.dir, t, o.force)
+	e, err := l.newEngine(o.read, t, o.force)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome
 	if err != nil || !admitted {
 		return nil, err
 	}
-	return l.carryOut(ctx, e, o.dir, t)
+	return l.carryOut(ctx, e, o.read.dir, t)
 }
 
 // begin plans the task, and makes the directory rollback unless admit ends it.
@@ -216,12 +216,12 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 		return nil, err
 	}
 	defer dir.close()
-	e, err := l.newEngine(dir, f.task, true)
+	e, err := l.newEngine(readAhead(dir), f.task, true)
 	if err != nil {
 		return nil, err
 	}
 	defer e.close()
-	if err := e.reopen(roll, f.task); err != nil {
+	if err := e.reopen(roll, f.Kind != taskAbort); err != nil {
 		return nil, err
 	}
 	if err := e.decide(); err != nil {
@@ -236,12 +236,12 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 
 // loadLayer reads a step directory back. With force, and always if the step is open, it
 // takes what there is.
-func (l *Log) loadLayer(dir *stepDir, open, force bool) (*layer, error) {
-	return loadLayer(dir, loadOptions{open: open, force: force, renumbered: l.renumberFor})
+func (l *Log) loadLayer(read *reading, open, force bool) (*layer, error) {
+	return loadLayer(read, loadOptions{open: open, force: force, renumbered: l.renumberFor})
 }
 
 func (l *Log) lender() *lender {
-	return &lender{root: l.root, dir: l.dir, sync: l.o.Durability == DurabilityPower, log: l.log, relink: l.relink}
+	return &lender{root: l.root, dir: l.dir, before: rollbackNew, sync: l.o.Durability == DurabilityPower, log: l.log, relink: l.relink}
 }
 
 func (l *Log) applyEnv() applyEnv {
@@ -262,13 +262,14 @@ func (l *Log) applyEnv() applyEnv {
 	}
 }
 
-// newEngine makes what applies the step directory dir.
-func (l *Log) newEngine(dir *stepDir, t task, force bool) (*engine, error) {
+// newEngine makes what applies the step directory that is being read.
+func (l *Log) newEngine(read *reading, t task, force bool) (*engine, error) {
 	r, err := t.route()
 	if err != nil {
+		read.close()
 		return nil, err
 	}
-	target, err := l.loadLayer(dir, t.Kind == taskAbort, force)
+	target, err := l.loadLayer(read, t.Kind == taskAbort, force)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +295,7 @@ func (l *Log) prepare(e *engine, o transactOptions, t *task) error {
 		return err
 	}
 	if t.Kind != taskAbort {
-		if err := l.prepareInverse(e, o.dir, t); err != nil {
+		if err := l.prepareInverse(e, o.read.dir, t); err != nil {
 			return err
 		}
 	}

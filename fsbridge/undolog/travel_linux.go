@@ -75,10 +75,11 @@ func (l *Log) chosen(kind taskKind, count int) ([]*stepEntry, error) {
 
 // travelSteps applies steps, the last one first.
 func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
-	first, err := l.openTask(task{Kind: kind, Name: chosen[len(chosen)-1].name})
-	if err == nil { // it is read while it is looked for barriers
+	var first *reading
+	if dir, err := l.openTask(task{Kind: kind, Name: chosen[len(chosen)-1].name}); err == nil {
+		defer dir.close()
+		first = readAhead(dir) // while it is looked for barriers
 		defer first.close()
-		first.readAhead()
 	}
 	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
 		return err
@@ -87,7 +88,7 @@ func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKin
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: o.Force, dir: first})
+		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: o.Force, read: first})
 		first = nil
 		if err != nil {
 			return fmt.Errorf("%s step %d: %w", kind, s.StepID, err)

@@ -1,0 +1,389 @@
+package undolog
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/textdiff"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+)
+
+const (
+	// diffFileMax is the size up to which a file is compared by lines.
+	diffFileMax = 4 << 20
+	// diffRenamed bounds the files that the diff of a renamed directory lists.
+	diffRenamed = 10_000
+)
+
+// diff writes how the folder differs between two times at paths, which are sorted, as a unified
+// diff in git's style.
+func diff(ctx context.Context, w io.Writer, before, after *pastView, paths []string) error {
+	d := &differ{w: bufio.NewWriter(w), before: before, after: after, done: map[string]bool{}}
+	if err := d.run(ctx, paths); err != nil {
+		return err
+	}
+	return d.w.Flush()
+}
+
+// differ compares two times.
+type differ struct {
+	w             *bufio.Writer
+	before, after *pastView
+	done          map[string]bool // paths that a rename told of
+}
+
+// diffSide is a path at one of the two times.
+type diffSide struct {
+	path string
+	v    *pastView
+	t    *thing // nil: nothing is there
+	meta journal.Meta
+}
+
+// diffPair is what is compared with what.
+type diffPair struct{ from, to diffSide }
+
+func (d *differ) run(ctx context.Context, paths []string) error {
+	var pairs []diffPair
+	for _, p := range paths {
+		from, err := side(d.before, p)
+		if err != nil {
+			return err
+		}
+		to, err := side(d.after, p)
+		if err != nil {
+			return err
+		}
+		pairs = append(pairs, diffPair{from, to})
+	}
+	pairs, err := d.joinRenames(pairs)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(pairs, func(a, b diffPair) int { return cmp.Compare(a.name(), b.name()) })
+	for _, p := range pairs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := d.pair(&p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *diffPair) name() string {
+	if p.to.t != nil {
+		return p.to.path
+	}
+	return p.from.path
+}
+
+// side looks a path up.
+func side(v *pastView, path string) (diffSide, error) {
+	s := diffSide{path: path, v: v}
+	parts, err := hostfs.SplitPath(path)
+	if err != nil {
+		return s, err
+	}
+	t := v.top
+	for _, name := range parts {
+		if t.typ != unix.S_IFDIR {
+			return s, nil
+		}
+		if t, err = v.lookup(t, name); hostfs.CannotLook(err) {
+			t, err = nil, nil
+		}
+		if err != nil || t == nil {
+			return s, err
+		}
+	}
+	return s.of(t)
+}
+
+func (s diffSide) of(t *thing) (diffSide, error) {
+	var err error
+	s.t = t
+	s.meta, _, _, err = s.v.meta(t, false)
+	s.meta.Mode = s.meta.Mode&0o7777 | t.typ
+	return s, err
+}
+
+// joinRenames makes one pair of a path that went and one that came with the
+// same inode. Of a renamed directory it makes pairs of the files inside.
+func (d *differ) joinRenames(pairs []diffPair) ([]diffPair, error) {
+	came := map[hostfs.ID]diffSide{}
+	for _, p := range pairs {
+		if p.from.t == nil && p.to.t != nil && p.to.t.id.Ino != 0 {
+			came[p.to.t.id] = p.to
+		}
+	}
+	var out []diffPair
+	for _, p := range pairs {
+		if p.to.t != nil || p.from.t == nil {
+			continue
+		}
+		to, ok := came[p.from.t.id]
+		if !ok || to.t.typ != p.from.t.typ {
+			continue
+		}
+		delete(came, p.from.t.id)
+		if err := d.renamed(&out, diffPair{p.from, to}); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range pairs {
+		if (p.from.t != nil && d.done["-"+p.from.path]) || (p.to.t != nil && d.done["+"+p.to.path]) {
+			continue
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// renamed adds a pair of different paths and, for directories, what is inside
+// both.
+func (d *differ) renamed(out *[]diffPair, p diffPair) error {
+	if len(*out) >= diffRenamed {
+		return nil
+	}
+	*out = append(*out, p)
+	d.done["-"+p.from.path], d.done["+"+p.to.path] = true, true
+	if p.from.t.typ != unix.S_IFDIR {
+		return nil
+	}
+	names, err := d.before.names(p.from.t)
+	if err != nil {
+		return err
+	}
+	for name := range names {
+		in, err := d.before.lookup(p.from.t, name)
+		if err != nil || in == nil {
+			return err
+		}
+		is, err := d.after.lookup(p.to.t, name)
+		if err != nil {
+			return err
+		}
+		if is == nil || is.id != in.id || is.typ != in.typ {
+			continue
+		}
+		from, ferr := diffSide{path: path.Join(p.from.path, name), v: d.before}.of(in)
+		to, terr := diffSide{path: path.Join(p.to.path, name), v: d.after}.of(is)
+		if err := errors.Join(ferr, terr); err != nil {
+			return err
+		}
+		if err := d.renamed(out, diffPair{from, to}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gitKeeps tells whether git has a place for this type.
+func gitKeeps(s *diffSide) bool {
+	return s.t != nil && (s.t.typ == unix.S_IFREG || s.t.typ == unix.S_IFLNK)
+}
+
+// pair writes one difference.
+func (d *differ) pair(p *diffPair) error {
+	from, to := gitKeeps(&p.from), gitKeeps(&p.to)
+	if from && to && p.from.t.typ != p.to.t.typ {
+		gone, came := *p, *p
+		gone.to.t, came.from.t = nil, nil
+		return errors.Join(d.file(&gone), d.file(&came))
+	}
+	if from || to {
+		f := *p
+		if !from {
+			f.from.t = nil
+		}
+		if !to {
+			f.to.t = nil
+		}
+		if err := d.file(&f); err != nil {
+			return err
+		}
+	}
+	d.inWords(p, from, to)
+	return nil
+}
+
+// inWords tells of directories, FIFOs and sockets.
+func (d *differ) inWords(p *diffPair, from, to bool) {
+	was, is := p.from.t != nil && !from, p.to.t != nil && !to
+	switch {
+	case was && is && p.from.t.typ == p.to.t.typ:
+		if p.from.path != p.to.path {
+			fmt.Fprintf(d.w, "Renamed %s %s to %s\n", base.TypeName(p.from.t.typ), gitQuote(p.from.path), gitQuote(p.to.path))
+		}
+		if a, b := p.from.meta.Mode&0o7777, p.to.meta.Mode&0o7777; a != b {
+			fmt.Fprintf(d.w, "Mode of %s %s: %04o to %04o\n", base.TypeName(p.to.t.typ), gitQuote(p.to.path), a, b)
+		}
+		return
+	case was:
+		fmt.Fprintf(d.w, "Removed %s %s\n", base.TypeName(p.from.t.typ), gitQuote(p.from.path))
+	}
+	if is {
+		fmt.Fprintf(d.w, "New %s %s\n", base.TypeName(p.to.t.typ), gitQuote(p.to.path))
+	}
+}
+
+// file writes a difference of regular files or symlinks, of which one may be
+// missing.
+func (d *differ) file(p *diffPair) error {
+	a, aLarge, err := p.from.content()
+	if err != nil {
+		return err
+	}
+	b, bLarge, err := p.to.content()
+	if err != nil {
+		return err
+	}
+	same := !aLarge && !bLarge && bytes.Equal(a, b)
+	both := p.from.t != nil && p.to.t != nil
+	if aLarge && bLarge {
+		same = p.from.t.now() && p.to.t.now() && p.from.t.id == p.to.t.id && len(p.from.t.as) == 0
+	}
+	if both && same && p.from.meta.Mode == p.to.meta.Mode && p.from.path == p.to.path {
+		return nil
+	}
+	d.header(p, same)
+	if same {
+		return nil
+	}
+	old, now := "a/"+p.from.path, "b/"+p.to.path
+	if p.from.t == nil {
+		old = ""
+	}
+	if p.to.t == nil {
+		now = ""
+	}
+	switch {
+	case aLarge || bLarge:
+		fmt.Fprintf(d.w, "File too large for a diff: %s and %s differ (%d and %d bytes)\n",
+			diffName(old), diffName(now), p.from.meta.Size, p.to.meta.Size)
+		return nil
+	case textdiff.IsBinary(a) || textdiff.IsBinary(b):
+		fmt.Fprintf(d.w, "Binary files %s and %s differ\n", diffName(old), diffName(now))
+		return nil
+	case len(a) == 0 && len(b) == 0:
+		return nil
+	}
+	fmt.Fprintf(d.w, "--- %s\n+++ %s\n", headName(old), headName(now))
+	return textdiff.Hunks(d.w, a, b)
+}
+
+func (d *differ) header(p *diffPair, same bool) {
+	left, right := p.from.path, p.to.path
+	fmt.Fprintf(d.w, "diff --git %s %s\n", gitQuote("a/"+left), gitQuote("b/"+right))
+	switch {
+	case p.from.t == nil:
+		fmt.Fprintf(d.w, "new file mode %06o\n", p.to.meta.Mode)
+	case p.to.t == nil:
+		fmt.Fprintf(d.w, "deleted file mode %06o\n", p.from.meta.Mode)
+	case p.from.meta.Mode != p.to.meta.Mode:
+		fmt.Fprintf(d.w, "old mode %06o\nnew mode %06o\n", p.from.meta.Mode, p.to.meta.Mode)
+	}
+	if p.from.t != nil && p.to.t != nil && left != right {
+		similar := 50
+		if same {
+			similar = 100
+		}
+		fmt.Fprintf(d.w, "similarity index %d%%\nrename from %s\nrename to %s\n", similar, gitQuote(left), gitQuote(right))
+	}
+}
+
+// content reads one side; large says that it is too large for that.
+func (s *diffSide) content() (b []byte, large bool, err error) {
+	switch {
+	case s.t == nil:
+		return nil, false, nil
+	case s.t.typ == unix.S_IFLNK:
+		target, err := s.target()
+		return []byte(target), false, err
+	case s.meta.Size > diffFileMax:
+		return nil, true, nil
+	}
+	if now, err := s.t.stat(); err != nil || now.Size > 4*diffFileMax {
+		return nil, true, err // what it was is put over what it is now
+	}
+	fd, err := unix.MemfdCreate("diff", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, false, err
+	}
+	defer hostfs.Close(fd)
+	if err := s.v.write(s.t, fd); err != nil {
+		return nil, false, err
+	}
+	st, err := hostfs.StatFD(fd)
+	if err != nil || st.Size > diffFileMax {
+		return nil, true, err
+	}
+	b = make([]byte, st.Size)
+	n, err := hostfs.PreadFull(fd, b, 0)
+	return b[:n], false, err
+}
+
+func (s *diffSide) target() (string, error) {
+	if s.meta.Target != "" || !s.t.now() {
+		return s.meta.Target, nil
+	}
+	return s.t.symlink()
+}
+
+func diffName(name string) string {
+	if name == "" {
+		return "/dev/null"
+	}
+	return gitQuote(name)
+}
+
+// headName is diffName for the lines with --- and +++, in which a name with a
+// space ends with a tab.
+func headName(name string) string {
+	q := diffName(name)
+	if q == name && bytes.ContainsRune([]byte(name), ' ') {
+		q += "\t"
+	}
+	return q
+}
+
+// gitQuote quotes a path as git does, if it must be.
+func gitQuote(path string) string {
+	plain := true
+	for i := range len(path) {
+		c := path[i]
+		plain = plain && c >= 0x20 && c < 0x7f && c != '"' && c != '\\'
+	}
+	if plain {
+		return path
+	}
+	b := []byte{'"'}
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\n':
+			b = append(b, '\\', 'n')
+		case c == '\t':
+			b = append(b, '\\', 't')
+		case c < 0x20 || c >= 0x7f:
+			b = fmt.Appendf(b, "\\%03o", c)
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(append(b, '"'))
+}
