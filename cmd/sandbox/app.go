@@ -13,19 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
-)
-
-// Exit statuses. A command that ran gives its own instead.
-const (
-	exitFailed  = 1   // anything else
-	exitUsage   = 2   // wrong flags or arguments
-	exitBarrier = 3   // an undo would overwrite edits from outside
-	exitOurs    = 125 // run: the sandbox failed, not the command
 )
 
 // app is one invocation of the program.
@@ -33,14 +27,15 @@ type app struct {
 	stdin, stdout, stderr *os.File
 	out                   *format.Output // into stdout: what a command of ours prints
 	flags                 globalFlags
-	keyFlags              map[string]*config.FlagValue // those that set a key of the configuration
-	places                config.Sources               // of configuration files
-	umask                 int                          // what it was; ours is zero
+	keyFlags              config.FlagValues // those that set a key of the configuration
+	places                config.Sources    // of configuration files
+	umask                 int               // what it was; ours is zero
 	// Set before a command's code runs.
-	log   *slog.Logger
-	conf  *config.Set
-	base  *config.Set // without the project's file and most flags
-	paint format.Painter
+	log    *slog.Logger
+	conf   *config.Set
+	base   *config.Set // without the project's file and most flags
+	launch *launch.Launcher
+	paint  format.Painter
 	// serving: stderr is the log's alone.
 	serving bool
 }
@@ -51,26 +46,6 @@ type globalFlags struct {
 	verbose    bool
 	configFile string
 }
-
-// usageError is a mistake in the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// exitError ends the program with a status; err is printed unless it is nil.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit status %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
 
 // run is the program: it returns the exit status. The files stay open.
 func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
@@ -94,28 +69,27 @@ func (a *app) exitStatus(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
-	code := exitFailed
+	code := exit.Failed
 	var (
-		exit    *exitError
-		usage   usageError
+		status  *exit.Error
 		barrier *undolog.BarrierError
 		start   *hypervisor.StartError
 	)
 	switch {
-	case errors.As(err, &exit):
-		if exit.err == nil {
-			return exit.code
+	case errors.As(err, &status):
+		if status.Err == nil {
+			return status.Code
 		}
-		code = exit.code
-	case errors.As(err, &usage):
-		code = exitUsage
+		code = status.Code
+	case exit.IsUsage(err):
+		code = exit.Misuse
 	case errors.As(err, &barrier):
-		code = exitBarrier
+		code = exit.Barrier
 	case errors.As(err, &start):
 		code = start.ExitCode
 	}
 	a.remark("sandbox: " + err.Error())
-	if code == exitUsage && !a.serving {
+	if code == exit.Misuse && !a.serving {
 		fmt.Fprintf(a.stderr, "Try 'sandbox help%s'.\n", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
 	}
 	return code
@@ -143,7 +117,7 @@ func (a *app) rootCommand() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.setUp(cmd) },
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q", args[0])}
+				return exit.Usagef("unknown command %q", args[0])
 			}
 			return nil
 		},
@@ -154,14 +128,14 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.out)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usage(flagError(err)) })
 
 	f := root.PersistentFlags()
 	f.StringArrayVarP(&a.flags.dirs, "working-dir", "C", nil, "working `folder`, [LABEL=]PATH[:ro], or a label (repeatable; default .)")
 	f.BoolVar(&a.flags.json, "json", false, "print data as JSON")
 	f.BoolVarP(&a.flags.verbose, "verbose", "v", false, "say more")
 	f.StringVar(&a.flags.configFile, "config-file", "", "configuration `file` instead of the user's and the project's")
-	a.keyFlags = map[string]*config.FlagValue{}
+	a.keyFlags = config.FlagValues{}
 	for _, v := range config.Flags() {
 		a.keyFlags[v.Name()] = v
 	}
@@ -218,38 +192,31 @@ func (a *app) setUp(cmd *cobra.Command) error {
 		return a.failure(cmd, err)
 	}
 	a.conf = conf
+	a.launch = &launch.Launcher{
+		Conf: conf, Dirs: a.flags.dirs, AllowHost: len(a.keyFlags["allow-host"].Values) > 0,
+		Umask: a.umask, Stderr: a.stderr, Remark: a.remark,
+	}
 	// Where the log is decides which folder is meant; the rest comes after that
 	// folder's own file.
-	if err := a.useFlags(func(name string) bool { return name == "undo-dir" }); err != nil {
+	if err := a.keyFlags.Apply(conf, func(name string) bool { return name == "undo-dir" }); err != nil {
 		return a.failure(cmd, err)
 	}
 	a.base = conf.Clone()
 	if err := a.addProject(cmd); err != nil {
 		return a.failure(cmd, err)
 	}
-	if err := a.useFlags(func(name string) bool { return name != "undo-dir" }); err != nil {
+	if err := a.keyFlags.Apply(conf, func(name string) bool { return name != "undo-dir" }); err != nil {
 		return a.failure(cmd, err)
 	}
 	if cmd.Name() == "serve" && conf.Origin("log.level")[0].Level == config.FromDefault {
 		conf.Log.Level = "info" // nothing of a command's is on its stderr
 	}
 	if a.log, err = logging.New(a.stderr, conf.Log.Level, conf.Log.Format); err != nil {
-		return usageError{err}
+		return exit.Usage(err)
 	}
+	a.launch.Log = a.log
 	a.serving = cmd.Name() == "serve"
 	a.paint = format.NewPainter(a.stdout)
-	return nil
-}
-
-// useFlags puts the flags that were given over the files.
-func (a *app) useFlags(which func(name string) bool) error {
-	for name, v := range a.keyFlags {
-		if len(v.Values) > 0 && which(name) {
-			if err := a.conf.SetFlag(name, v.Values); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }
 
@@ -268,7 +235,7 @@ func (a *app) addProject(cmd *cobra.Command) error {
 	if p := cmd.Flags().Lookup("protocol"); p != nil && p.Value.String() != "mcp" {
 		return nil // session.start says where the project is
 	}
-	dirs, err := a.folders(!startsSession(cmd))
+	dirs, err := a.launch.Folders(!startsSession(cmd))
 	if err != nil {
 		return nil // the command itself will say it, if it needs a folder
 	}
@@ -283,7 +250,7 @@ func (a *app) addProject(cmd *cobra.Command) error {
 // failure gives err the status of our own failure: 125 in run, 1 elsewhere.
 func (a *app) failure(cmd *cobra.Command, err error) error {
 	if cmd.Name() == "run" {
-		return &exitError{code: exitOurs, err: err}
+		return &exit.Error{Code: exit.Ours, Err: err}
 	}
 	return err
 }
@@ -292,7 +259,7 @@ func (a *app) failure(cmd *cobra.Command, err error) error {
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError{err}
+			return exit.Usage(err)
 		}
 		return nil
 	}

@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
@@ -64,7 +66,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			at, ok := levels[level]
 			if !ok {
-				return usageError{fmt.Errorf("--level: %q is not one of organisation, user, project", level)}
+				return exit.Usagef("--level: %q is not one of organisation, user, project", level)
 			}
 			base, err := a.below(at)
 			if err != nil {
@@ -111,7 +113,7 @@ func (a *app) configPathCommand() *cobra.Command {
 				list = append(list, place{Level: "named", Path: a.flags.configFile})
 			} else {
 				list = append(list, place{Level: "user", Path: a.places.User})
-				dirs, err := a.folders(true)
+				dirs, err := a.launch.Folders(true)
 				if err != nil {
 					return err
 				}
@@ -148,4 +150,9 @@ func forgiving(cmd *cobra.Command) bool {
 		return true
 	}
 	return cmd.HasParent() && cmd.Parent().Name() == "completion"
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

@@ -18,7 +18,7 @@ func (a *app) diffCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
 				r := api.StepRequest{Directory: d.Path, Step: step}
 				if !a.flags.json {
 					return s.Diff(cmd.Context(), r, a.out)

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/doctor"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -31,7 +32,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				a.printFindings(findings)
 			}
 			if failed > 0 {
-				return &exitError{code: exitFailed, err: fmt.Errorf("'sandbox run' cannot work here: %d problem(s)", failed)}
+				return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("'sandbox run' cannot work here: %d problem(s)", failed)}
 			}
 			return nil
 		},
@@ -57,10 +58,10 @@ func (a *app) printFindings(findings []doctor.Finding) {
 // host is this machine, as the configuration would use it.
 func (a *app) host() doctor.Host {
 	return doctor.Host{
-		Jail:    func() (hypervisor.Runtime, error) { return a.isolation("jail") },
-		Machine: func() (doctor.Machine, error) { return a.machine() },
+		Jail:    func() (hypervisor.Runtime, error) { return a.launch.Runtime("jail") },
+		Machine: func() (doctor.Machine, error) { return a.launch.Machine() },
 		Folder: func() (folder, undoDir string, err error) {
-			dirs, err := a.directories(false)
+			dirs, err := a.launch.Directories(false)
 			if err != nil {
 				return "", "", err
 			}

@@ -18,7 +18,7 @@ func (a *app) gcCommand() *cobra.Command {
 		Short: "Drop steps beyond the limits and compress old ones",
 		Args:  checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, d, err := a.service(cmd.Context())
+			s, d, err := a.launch.Service(cmd.Context())
 			var version *undolog.VersionError
 			if r.Discard && errors.As(err, &version) { // nothing else can be done with it
 				if err := undolog.Discard(cmd.Context(), version.Dir); err != nil {

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/guest/image"
 )
@@ -66,10 +71,10 @@ type builtImage struct {
 
 func (a *app) guestBuild(cmd *cobra.Command, o image.Options, root rootOptions, force bool) error {
 	if o.Arch != "amd64" && o.Arch != "arm64" {
-		return usageError{fmt.Errorf("--arch: %q is not one of amd64, arm64", o.Arch)}
+		return exit.Usagef("--arch: %q is not one of amd64, arm64", o.Arch)
 	}
 	if err := root.check(); err != nil {
-		return usageError{err}
+		return exit.Usage(err)
 	}
 	var err error
 	if o.Dir == "" {
@@ -119,4 +124,53 @@ func builtText(now bool) string {
 		return "built"
 	}
 	return "is built already (--force builds it again)"
+}
+
+// rootOptions are the flags of guest build that are about the root file system.
+type rootOptions struct {
+	kind string
+	o    image.RootFSOptions
+}
+
+// check returns an error for flags that do not go together.
+func (r *rootOptions) check() error {
+	switch {
+	case r.kind != "" && r.kind != "debian":
+		return fmt.Errorf("--rootfs: %q is not debian", r.kind)
+	case r.kind == "" && (len(r.o.Include) > 0 || r.o.Minimal || r.o.Mirror != ""):
+		return errors.New("--include, --minimal and --mirror are about a root file system: add --rootfs debian")
+	}
+	text := os.Getenv("SOURCE_DATE_EPOCH")
+	if text == "" {
+		return nil
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds <= 0 {
+		return fmt.Errorf("SOURCE_DATE_EPOCH: %q is not a number of seconds", text)
+	}
+	r.o.Epoch = time.Unix(seconds, 0)
+	return nil
+}
+
+// builtRoot is the part of builtImage about the root file system.
+type builtRoot struct {
+	Dir   string `json:"dir"`
+	Built bool   `json:"built"`
+	image.RootManifest
+}
+
+func (a *app) rootBuild(ctx context.Context, o image.RootFSOptions, force bool) (*builtRoot, error) {
+	r, err := image.OpenRootFS(o.Dir, o.Arch)
+	if err == nil {
+		err = r.Verify()
+	}
+	built := force || errors.Is(err, image.ErrNone)
+	if built {
+		a.note("building Debian for " + o.Arch + "; this downloads the packages and takes a minute or more")
+		r, err = image.BuildRootFS(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &builtRoot{Dir: r.Dir, Built: built, RootManifest: r.Manifest}, nil
 }

@@ -21,7 +21,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Short:   "List the steps that can be undone, newest first",
 		Args:    checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
 				return a.history(cmd.Context(), s, d, limit)
 			})
 		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/treeview"
 )
 
@@ -29,8 +30,8 @@ func (a *app) inspectCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close(cmd.Context())
-			if watch && !(term.IsTerminal(int(a.stdout.Fd())) && term.IsTerminal(int(a.stdin.Fd()))) {
-				return usageError{errors.New("--watch needs a terminal; use --json to follow a session from a program")}
+			if watch && (!term.IsTerminal(int(a.stdout.Fd())) || !term.IsTerminal(int(a.stdin.Fd()))) {
+				return exit.Usagef("--watch needs a terminal; use --json to follow a session from a program")
 			}
 			if watch {
 				return treeview.Watch(cmd.Context(), a.stdin, a.stdout, s)
@@ -51,7 +52,7 @@ func (a *app) inspectCommand() *cobra.Command {
 
 // inspected finds the session to look into.
 func (a *app) inspected(ctx context.Context, args []string) (api.Service, error) {
-	list, err := a.sessions()
+	list, err := a.launch.Sessions()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (a *app) inspected(ctx context.Context, args []string) (api.Service, error)
 		}
 		return nil, fmt.Errorf("no session %q is running: 'sandbox ps' lists them", args[0])
 	}
-	dirs, err := a.directories(true)
+	dirs, err := a.launch.Directories(true)
 	if err == nil {
 		for _, info := range list {
 			if slices.Contains(info.Directories, dirs[0].Path) {

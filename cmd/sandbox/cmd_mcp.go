@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/clients"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
@@ -86,16 +87,16 @@ func (a *app) mcpUninstallCommand() *cobra.Command {
 // where finds the client's file.
 func (r *registration) where() (c clients.Client, file, within string, err error) {
 	if r.client == "" {
-		return c, "", "", usageError{errors.New("--client is missing: " + strings.Join(clients.Names(), ", "))}
+		return c, "", "", exit.Usage(errors.New("--client is missing: " + strings.Join(clients.Names(), ", ")))
 	}
 	if c, err = clients.Find(r.client); err != nil {
-		return c, "", "", usageError{fmt.Errorf("--client: %w", err)}
+		return c, "", "", exit.Usagef("--client: %w", err)
 	}
 	if r.scope != string(clients.User) && r.scope != string(clients.Project) {
-		return c, "", "", usageError{fmt.Errorf("--scope: %q is not one of user, project", r.scope)}
+		return c, "", "", exit.Usagef("--scope: %q is not one of user, project", r.scope)
 	}
 	if r.name == "" || strings.ContainsFunc(r.name, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }) {
-		return c, "", "", usageError{fmt.Errorf("--name: %q cannot be a server's name", r.name)}
+		return c, "", "", exit.Usagef("--name: %q cannot be a server's name", r.name)
 	}
 	places, err := clients.Here()
 	if err != nil {
@@ -105,7 +106,7 @@ func (r *registration) where() (c clients.Client, file, within string, err error
 		within = places.Project
 	}
 	if file, err = c.File(places, clients.Scope(r.scope)); err != nil {
-		return c, "", "", usageError{err}
+		return c, "", "", exit.Usage(err)
 	}
 	return c, file, within, nil
 }
@@ -144,7 +145,7 @@ func (a *app) mcpServer(c clients.Client, extra []string) (clients.Server, error
 	args := []string{"serve", "--protocol", "mcp"}
 	switch {
 	case len(a.flags.dirs) > 0:
-		dirs, err := a.directories(false)
+		dirs, err := a.launch.Directories(false)
 		if err != nil {
 			return clients.Server{}, err
 		}
@@ -161,7 +162,7 @@ func (a *app) mcpServer(c clients.Client, extra []string) (clients.Server, error
 	case c.Workspace != "":
 		args = append(args, "--working-dir", c.Workspace)
 	case c.Homeless && len(a.conf.Directories) == 0:
-		return clients.Server{}, usageError{fmt.Errorf("%s starts servers in no particular folder: name one with --working-dir", c.Title)}
+		return clients.Server{}, exit.Usagef("%s starts servers in no particular folder: name one with --working-dir", c.Title)
 	}
 	if a.flags.configFile != "" {
 		path, err := filepath.Abs(a.flags.configFile)
@@ -184,7 +185,7 @@ func serveTakes(flags []string) error {
 		err = fmt.Errorf("serve takes no argument %q", serve.Flags().Arg(0))
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("behind --: %w", err)}
+		return exit.Usagef("behind --: %w", err)
 	}
 	return nil
 }

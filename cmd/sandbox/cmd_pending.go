@@ -19,7 +19,7 @@ func (a *app) pendingCommand() *cobra.Command {
 		Args:  checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := []api.Pending{}
-			err := a.eachSession(cmd.Context(), func(s api.Service) error {
+			err := a.launch.EachSession(cmd.Context(), func(s api.Service) error {
 				list, err := s.Pending(cmd.Context())
 				all = append(all, list...)
 				return err

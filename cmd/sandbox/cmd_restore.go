@@ -1,12 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -21,10 +21,10 @@ func (a *app) restoreCommand() *cobra.Command {
 		Args:  checkArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if step == 0 {
-				return usageError{fmt.Errorf("--step is missing: 'sandbox history' lists the steps")}
+				return exit.Usagef("--step is missing: 'sandbox history' lists the steps")
 			}
 			r.Step = undolog.StepID(step)
-			return a.withService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
 				path, err := relativePath(d.Path, args[0])
 				if err != nil {
 					return err
@@ -54,7 +54,7 @@ func relativePath(workdir, path string) (string, error) {
 	}
 	rel, err := filepath.Rel(workdir, resolveExisting(abs))
 	if err != nil || !filepath.IsLocal(rel) {
-		return "", usageError{fmt.Errorf("%s is not in the working folder %s", path, workdir)}
+		return "", exit.Usagef("%s is not in the working folder %s", path, workdir)
 	}
 	return rel, nil
 }

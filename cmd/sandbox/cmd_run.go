@@ -14,8 +14,10 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -66,19 +68,18 @@ func (a *app) runCommand() *cobra.Command {
 
 func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runOptions) error {
 	if o.timeout < 0 {
-		return usageError{errors.New("--timeout must not be negative")}
+		return exit.Usagef("--timeout must not be negative")
 	}
 	env, err := environment(os.Environ(), o.env)
 	if err != nil {
 		return err
 	}
-	cfg, err := a.sessionConfig()
-	var usage usageError
-	if errors.As(err, &usage) {
+	cfg, err := a.launch.SessionConfig()
+	if exit.IsUsage(err) {
 		return err
 	}
 	if err != nil {
-		return &exitError{code: exitOurs, err: err}
+		return &exit.Error{Code: exit.Ours, Err: err}
 	}
 	j := job.New(a.stdin, a.stdout, a.stderr, a.log)
 	defer j.Close()
@@ -86,11 +87,11 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	defer cancel()
 	go j.HandleSignals(cancel)
 
-	exporter, farewell := a.startTelemetry(ctx)
+	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
 	defer farewell()
 	started, err := actors.Start(ctx, cfg)
 	if err != nil {
-		return &exitError{code: exitOurs, err: err}
+		return &exit.Error{Code: exit.Ours, Err: err}
 	}
 	session := exporter.Live(started)
 	defer j.LeaveTerminal() // also when something below panics
@@ -124,7 +125,7 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 		return err
 	}
 	if err != nil {
-		return &exitError{code: exitOurs, err: err}
+		return &exit.Error{Code: exit.Ours, Err: err}
 	}
 	if a.flags.json {
 		a.printStepJSON(res)
@@ -134,15 +135,15 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 	code := res.Status.Code
 	switch res.Outcome {
 	case "failed":
-		return &exitError{code: exitOurs, err: fmt.Errorf("step %d failed and was rolled back: %s", res.Step, res.Reason)}
+		return &exit.Error{Code: exit.Ours, Err: fmt.Errorf("step %d failed and was rolled back: %s", res.Step, res.Reason)}
 	case "denied":
 		if code == 0 {
-			code = exitFailed
+			code = exit.Failed
 		}
-		return &exitError{code: code, err: fmt.Errorf("step %d was denied and rolled back: %s", res.Step, res.Reason)}
+		return &exit.Error{Code: code, Err: fmt.Errorf("step %d was denied and rolled back: %s", res.Step, res.Reason)}
 	}
 	if code != 0 {
-		return &exitError{code: code}
+		return &exit.Error{Code: code}
 	}
 	return nil
 }
@@ -208,47 +209,6 @@ func (a *app) undoHint(dir string, several bool) string {
 		words = append(words, "--config-file", format.ShellQuote(a.flags.configFile))
 	}
 	return strings.Join(words, " ")
-}
-
-// sessionConfig is what the configuration and, above it, the flags ask for.
-func (a *app) sessionConfig() (api.Config, error) {
-	dirs, err := a.directories(false)
-	if err != nil {
-		return api.Config{}, err
-	}
-	return a.sessionConfigFor(dirs)
-}
-
-func (a *app) sessionConfigFor(dirs []api.Directory) (_ api.Config, err error) {
-	cfg := a.config(dirs)
-	if cfg.RuntimeDir, err = runtimeDir(); err != nil {
-		return cfg, err
-	}
-	// Nothing inside may reach the control socket or read the logs.
-	cfg.Hide = append(cfg.Hide, cfg.RuntimeDir)
-	for _, d := range dirs {
-		cfg.Hide = append(cfg.Hide, undoDirs(d)...)
-	}
-	if cfg.Network, err = a.network(); err != nil {
-		return cfg, err
-	}
-	cfg.Runtime, err = a.isolation(a.conf.Isolation, dirs...)
-	return cfg, err
-}
-
-// undoDirs are the folder's log and, where it is by default, those of all other
-// folders beside it.
-func undoDirs(d api.Directory) []string {
-	var dirs []string
-	if d.UndoDir != "" {
-		dirs = append(dirs, d.UndoDir)
-	}
-	if own, err := actors.DefaultUndoDir(d.Path); err == nil {
-		if all := filepath.Dir(own); filepath.Base(all) == "undo" && filepath.Base(filepath.Dir(all)) == "sandbox" {
-			dirs = append(dirs, all)
-		}
-	}
-	return dirs
 }
 
 // commandDir is the current directory if it is in the working folder.

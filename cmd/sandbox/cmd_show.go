@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -23,7 +24,7 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
 				return a.show(cmd.Context(), s, api.StepRequest{Directory: d.Path, Step: step})
 			})
 		},
@@ -68,7 +69,7 @@ func stepArg(args []string) (undolog.StepID, error) {
 	}
 	n, err := strconv.ParseInt(args[0], 10, 64)
 	if err != nil || n == 0 {
-		return 0, usageError{fmt.Errorf("%q is not a step: 'sandbox history' lists them", args[0])}
+		return 0, exit.Usagef("%q is not a step: 'sandbox history' lists them", args[0])
 	}
 	return undolog.StepID(n), nil
 }

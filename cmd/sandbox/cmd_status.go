@@ -25,7 +25,7 @@ func (a *app) statusCommand() *cobra.Command {
 }
 
 func (a *app) status(ctx context.Context) error {
-	dirs, err := a.directories(true)
+	dirs, err := a.launch.Directories(true)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (a *app) status(ctx context.Context) error {
 }
 
 func (a *app) statusOf(ctx context.Context, dir api.Directory) (api.Status, error) {
-	s, err := a.serviceOf(ctx, dir)
+	s, err := a.launch.ServiceOf(ctx, dir)
 	if err != nil {
 		return api.Status{}, err
 	}

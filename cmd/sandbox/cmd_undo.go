@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 )
 
@@ -42,11 +43,11 @@ func (a *app) undoOrRedo(ctx context.Context, word string, r api.UndoRequest, ar
 	if len(args) == 1 {
 		n, err := strconv.Atoi(args[0])
 		if err != nil || n < 1 {
-			return usageError{fmt.Errorf("%q is not a number of steps", args[0])}
+			return exit.Usagef("%q is not a number of steps", args[0])
 		}
 		r.Count = n
 	}
-	return a.withService(ctx, func(s api.Service, d api.Directory) error {
+	return a.launch.WithService(ctx, func(s api.Service, d api.Directory) error {
 		r.Directory = d.Path
 		do, done := s.Undo, "undone"
 		if word == "redo" {

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -34,10 +36,10 @@ func (a *app) decide(ctx context.Context, r api.DecideRequest) error {
 	case err != nil:
 		return err
 	case len(waiting) > 1:
-		return usageError{fmt.Errorf("%s waits in several sessions; name the folder with --working-dir: %s", r.ID, format.Shown(strings.Join(waiting, ", ")))}
+		return exit.Usagef("%s waits in several sessions; name the folder with --working-dir: %s", r.ID, format.Shown(strings.Join(waiting, ", ")))
 	}
 	found := false
-	err = a.eachSession(ctx, func(s api.Service) error {
+	err = a.launch.EachSession(ctx, func(s api.Service) error {
 		here, err := a.meant(ctx, s)
 		if len(waiting) == 1 {
 			here, err = holds(ctx, s, waiting[0])
@@ -60,7 +62,7 @@ func (a *app) decide(ctx context.Context, r api.DecideRequest) error {
 
 // waiting lists the folders of the sessions in which the safeguard waits.
 func (a *app) waiting(ctx context.Context, id string) (folders []string, err error) {
-	err = a.eachSession(ctx, func(s api.Service) error {
+	err = a.launch.EachSession(ctx, func(s api.Service) error {
 		here, err := a.meant(ctx, s)
 		if !here || err != nil {
 			return err
@@ -81,7 +83,7 @@ func (a *app) meant(ctx context.Context, s api.Service) (bool, error) {
 	if len(a.flags.dirs) == 0 {
 		return true, nil
 	}
-	dirs, err := a.directories(true)
+	dirs, err := a.launch.Directories(true)
 	for _, d := range dirs {
 		if here, err := holds(ctx, s, d.Path); here || err != nil {
 			return here, err
@@ -93,5 +95,5 @@ func (a *app) meant(ctx context.Context, s api.Service) (bool, error) {
 // holds reports whether the folder is one of the session's.
 func holds(ctx context.Context, s api.Service, folder string) (bool, error) {
 	st, err := s.Status(ctx)
-	return slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return sameFolder(d.Path, folder) }), err
+	return slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return launch.SameFolder(d.Path, folder) }), err
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strings"
+
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 )
 
 // secretParts and secretNames decide which variables a command does not get
@@ -39,7 +40,7 @@ func environment(ours, add []string) ([]string, error) {
 	for _, kv := range add {
 		name, _, hasValue := strings.Cut(kv, "=")
 		if name == "" || strings.ContainsRune(kv, 0) {
-			return nil, usageError{fmt.Errorf("--env %q: write K=V, or K to pass the variable on", kv)}
+			return nil, exit.Usagef("--env %q: write K=V, or K to pass the variable on", kv)
 		}
 		if !hasValue {
 			v, ok := os.LookupEnv(name)

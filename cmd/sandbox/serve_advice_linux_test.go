@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 )
 
@@ -114,37 +113,4 @@ func TestAutoApproveOverMCP(t *testing.T) {
 	}
 	_ = s.in.Close()
 	s.end(t)
-}
-
-func TestAdvice(t *testing.T) {
-	conf := config.New()
-	for policy, asked := range map[string][2]bool{"all": {false, false}, "read-only": {false, true}, "none": {true, true}} {
-		if err := conf.SetFlag("auto-approve", []string{policy}); err != nil {
-			t.Fatal(err)
-		}
-		d, err := newAdvice(conf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, argv := range [][]string{{"sh", "-c", "ls | wc -l"}, {"rm", "-r", "x"}} {
-			if q := d.question(argv); (q != "") != asked[i] {
-				t.Errorf("%s, %q: %q", policy, argv, q)
-			}
-		}
-		if q := d.question([]string{"sh", "-c", "rm " + strings.Repeat("x", 100_000)}); len(q) > 2000 {
-			t.Errorf("a question of %d bytes", len(q))
-		}
-	}
-	if q := (&advice{k: mustAdvice(t, conf).k, policy: "none"}).question([]string{"echo", "a\xffb"}); !strings.Contains(q, "echo a\uFFFDb") {
-		t.Errorf("%q", q)
-	}
-}
-
-func mustAdvice(t *testing.T, conf *config.Set) *advice {
-	t.Helper()
-	d, err := newAdvice(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -14,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 )
@@ -218,36 +214,3 @@ func TestSessionStartRefuses(t *testing.T) {
 	_ = s.in.Close()
 	s.end(t)
 }
-
-func TestGuardedKeepsLocks(t *testing.T) {
-	locked := errors.New("locked")
-	var asked []string
-	g := guarded{Live: &fakeLive{}, locked: func(keys ...string) error {
-		asked = keys
-		if len(keys) > 0 {
-			return locked
-		}
-		return nil
-	}}
-	if err := g.ConfigureSafeguards(t.Context(), api.Safeguards{}); err != nil {
-		t.Errorf("no change: %v", err)
-	}
-	if err := g.ConfigureSafeguards(t.Context(), api.Safeguards{DeleteThreshold: 5}); !errors.Is(err, locked) || len(asked) != 1 || asked[0] != "safeguards.deletes" {
-		t.Errorf("%v, asked for %v", err, asked)
-	}
-	limits, _ := g.Limits(t.Context(), "")
-	limits.StepCount = 3
-	if err := g.ConfigureLimits(t.Context(), "", limits); !errors.Is(err, locked) || len(asked) != 1 || asked[0] != "undo.max_steps" {
-		t.Errorf("%v, asked for %v", err, asked)
-	}
-}
-
-// fakeLive has default settings and takes any.
-type fakeLive struct{ api.Live }
-
-func (fakeLive) Safeguards(context.Context) (api.Safeguards, error) {
-	return api.Safeguards{}, nil
-}
-func (fakeLive) ConfigureSafeguards(context.Context, api.Safeguards) error     { return nil }
-func (fakeLive) Limits(context.Context, string) (undolog.Limits, error)        { return undolog.Limits{}, nil }
-func (fakeLive) ConfigureLimits(context.Context, string, undolog.Limits) error { return nil }

@@ -172,8 +172,11 @@ func (s *Screen) Modes() unix.Termios {
 // Wait returns the program's exit status, or 128+n.
 func (s *Screen) Wait() int {
 	s.t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- s.Cmd.Wait() }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Cmd.Wait() // its status is looked at below
+	}()
 	select {
 	case <-done:
 	case <-time.After(Patience):

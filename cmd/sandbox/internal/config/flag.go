@@ -20,6 +20,22 @@ func Flags() []*FlagValue {
 	return out
 }
 
+// FlagValues are flags by their names.
+type FlagValues map[string]*FlagValue
+
+// Apply puts those that were given, and that which takes, over what s has from
+// files.
+func (f FlagValues) Apply(s *Set, which func(name string) bool) error {
+	for name, v := range f {
+		if len(v.Values) > 0 && which(name) {
+			if err := s.SetFlag(name, v.Values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Name is the flag's, without dashes.
 func (f *FlagValue) Name() string { return f.key.Flag }
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package launch
 
 // private has nothing to check where no session can run.
 func private(string) error { return nil }

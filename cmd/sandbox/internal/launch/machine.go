@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"context"
@@ -13,39 +13,39 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/qemu"
 )
 
-// machine is the runtime of --isolation vm, for a session on these folders, or
+// Machine is the runtime of --isolation vm, for a session on these folders, or
 // on none to find out what works.
-func (a *app) machine(dirs ...api.Directory) (*qemu.Runtime, error) {
-	vm := a.conf.VM
+func (l *Launcher) Machine(dirs ...api.Directory) (*qemu.Runtime, error) {
+	vm := l.Conf.VM
 	var disk qemu.Disk
 	if vm.Mode == "persistent" && len(dirs) > 0 {
 		var err error
-		if disk, err = a.disk(dirs[0].Path); err != nil {
+		if disk, err = l.Disk(dirs[0].Path); err != nil {
 			return nil, err
 		}
 	}
 	return qemu.New(qemu.Options{
-		Image: a.openImage, Program: vm.QEMU, Accel: vm.Acceleration, MemoryBytes: int64(vm.Memory), CPUs: vm.CPUs,
-		BootTimeout: time.Duration(vm.BootTimeout), NineP: vm.FSBackend == "9p", Umask: a.umask, Logger: a.log,
+		Image: l.openImage, Program: vm.QEMU, Accel: vm.Acceleration, MemoryBytes: int64(vm.Memory), CPUs: vm.CPUs,
+		BootTimeout: time.Duration(vm.BootTimeout), NineP: vm.FSBackend == "9p", Umask: l.Umask, Logger: l.Log,
 		Disk: disk,
 	}), nil
 }
 
-// disk is the persistent machine's of the session whose first folder it is.
-func (a *app) disk(folder string) (qemu.Disk, error) {
+// Disk is the persistent machine's of the session whose first folder it is.
+func (l *Launcher) Disk(folder string) (qemu.Disk, error) {
 	dir, err := actors.MachineDir(folder)
-	return qemu.Disk{Path: filepath.Join(dir, "disk.raw"), Bytes: int64(a.conf.VM.DiskSize)}, err
+	return qemu.Disk{Path: filepath.Join(dir, "disk.raw"), Bytes: int64(l.Conf.VM.DiskSize)}, err
 }
 
 // openImage opens what a machine boots: the user's own files, and for what he
 // does not name the image that 'sandbox guest build' has made.
-func (a *app) openImage(context.Context) (qemu.Image, error) {
-	s := image.Source{Arch: runtime.GOARCH, Guest: guestbin.Embedded(), KernelPath: a.conf.VM.Kernel, InitrdPath: a.conf.VM.Initrd}
-	switch a.conf.VM.RootFS {
+func (l *Launcher) openImage(context.Context) (qemu.Image, error) {
+	s := image.Source{Arch: runtime.GOARCH, Guest: guestbin.Embedded(), KernelPath: l.Conf.VM.Kernel, InitrdPath: l.Conf.VM.Initrd}
+	switch l.Conf.VM.RootFS {
 	case "none":
 		s.NoRootFS = true
 	default:
-		s.RootFSPath = a.conf.VM.RootFS
+		s.RootFSPath = l.Conf.VM.RootFS
 	}
 	if s.KernelPath == "" || s.InitrdPath == "" || s.RootFSPath == "" && !s.NoRootFS {
 		var err error

@@ -1,8 +1,7 @@
-package main
+package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,15 +11,17 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 )
 
 // start is session.start: the request over the flags over the files. What the
 // organisation has locked stays, and when folders were named on the command
 // line a request chooses among those.
 func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdio.Notice)) (api.Live, error) {
-	b := *s.a
-	b.conf = s.a.base.Clone()
-	folders, err := s.a.folders(false)
+	b := *s.Launcher
+	b.Conf = s.Base.Clone()
+	folders, err := s.Launcher.Folders(false)
 	if err != nil {
 		return nil, err
 	}
@@ -30,33 +31,33 @@ func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdi
 		}
 	}
 	refuse := func(err error) error { return &stdio.Error{Code: stdio.InvalidField, Message: err.Error()} }
-	if b.flags.configFile == "" {
-		if err := b.conf.AddProject(folders[0].Path); err != nil {
+	if s.ConfigFile == "" {
+		if err := b.Conf.AddProject(folders[0].Path); err != nil {
 			return nil, refuse(err)
 		}
 	}
-	if err := b.useFlags(func(string) bool { return true }); err != nil {
+	if err := s.Flags.Apply(b.Conf, func(string) bool { return true }); err != nil {
 		return nil, refuse(err)
 	}
 	if err := runtimeKnown(r.Isolation); err != nil {
 		return nil, err
 	}
 	for _, set := range settings(r) {
-		if err := b.conf.SetRequest(set.key, set.value); err != nil {
+		if err := b.Conf.SetRequest(set.key, set.value); err != nil {
 			return nil, refuse(err)
 		}
 	}
-	if b.conf.Isolation == "vm" { // others have none: see unfulfilled
-		if err := b.requestNetwork(r); err != nil {
+	if b.Conf.Isolation == "vm" { // others have none: see unfulfilled
+		if err := requestNetwork(b.Conf, r); err != nil {
 			return nil, refuse(err)
 		}
 	}
 	var cfg api.Config
-	dirs, err := b.validate(folders)
+	dirs, err := b.Validate(folders)
 	if err == nil {
-		cfg, err = b.sessionConfigFor(dirs)
+		cfg, err = b.SessionConfigFor(dirs)
 	}
-	if usage := (usageError{}); errors.As(err, &usage) {
+	if exit.IsUsage(err) {
 		return nil, refuse(err)
 	}
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdi
 	for _, n := range notes {
 		note(n)
 	}
-	return s.run(ctx, cfg, b.conf)
+	return s.run(ctx, cfg, b.Conf)
 }
 
 // requested are the folders of a request.
@@ -87,8 +88,8 @@ func (s *server) requested(given []config.Directory, want []stdio.WorkingDirecto
 			return nil, &stdio.Error{Code: stdio.InvalidField, Field: field + ".label", Message: field + ".label: " + err.Error()}
 		}
 		d := config.Directory{Path: w.Path, Label: w.Label, ReadOnly: w.Access == "read_only"}
-		if len(s.a.flags.dirs) > 0 || s.a.base.LockOf("directory") != nil {
-			at := slices.IndexFunc(given, func(g config.Directory) bool { return sameFolder(g.Path, w.Path) })
+		if len(s.Launcher.Dirs) > 0 || s.Base.LockOf("directory") != nil {
+			at := slices.IndexFunc(given, func(g config.Directory) bool { return launch.SameFolder(g.Path, w.Path) })
 			if at < 0 {
 				return nil, &stdio.Error{Code: stdio.InvalidWorkingDirectory, Field: field + ".path", Message: field + ".path: it is none of the folders that the program was started with"}
 			}
@@ -147,16 +148,16 @@ func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, er
 
 // requestNetwork sets what the request says of a machine's network. A list of its
 // own replaces the configured one.
-func (a *app) requestNetwork(r stdio.StartRequest) error {
+func requestNetwork(conf *config.Set, r stdio.StartRequest) error {
 	if r.NetworkPolicy != "" {
-		if err := a.conf.SetRequest("network.policy", r.NetworkPolicy); err != nil {
+		if err := conf.SetRequest("network.policy", r.NetworkPolicy); err != nil {
 			return err
 		}
 	}
 	if r.NetworkAllow == nil {
 		return nil
 	}
-	return a.conf.SetRequest("network.allow", items(r.NetworkAllow))
+	return conf.SetRequest("network.allow", items(r.NetworkAllow))
 }
 
 // items is a list as the TOML decoder would have it.

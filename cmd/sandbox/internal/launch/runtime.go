@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"path/filepath"
@@ -10,21 +10,21 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/none"
 )
 
-// isolation returns the runtime for a value of --isolation and the working
+// Runtime returns the runtime for a value of --isolation and the working
 // folders. auto is the jail: "none" must be asked for.
-func (a *app) isolation(name string, dirs ...api.Directory) (hypervisor.Runtime, error) {
+func (l *Launcher) Runtime(name string, dirs ...api.Directory) (hypervisor.Runtime, error) {
 	switch name {
 	case "none":
-		dir, err := runtimeDir()
+		dir, err := RuntimeDir()
 		if err != nil {
 			return nil, err
 		}
-		a.remark("sandbox: --isolation none: this command is NOT isolated; only its changes to the working folder can be undone")
-		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Umask: a.umask, Logger: a.log}), nil
+		l.Remark("sandbox: --isolation none: this command is NOT isolated; only its changes to the working folder can be undone")
+		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Umask: l.Umask, Logger: l.Log}), nil
 	case "vm":
-		return a.machine(dirs...)
+		return l.Machine(dirs...)
 	default:
-		o := jail.Options{Umask: a.umask, Logger: a.log}
+		o := jail.Options{Umask: l.Umask, Logger: l.Log}
 		if guest := guestbin.Embedded(); len(guest) > 0 {
 			o.GuestBinary = func() ([]byte, error) { return guest, nil }
 		}

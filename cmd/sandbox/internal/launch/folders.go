@@ -1,7 +1,6 @@
-package main
+package launch
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,26 +10,27 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 )
 
-// folders says which working folders are meant: those that --working-dir names,
+// Folders says which working folders are meant: those that --working-dir names,
 // or the configured ones, or the current directory. For commands that look at
 // one folder's history (search) it is of the configured ones the one we are in,
 // and instead of the current directory the nearest above it that has a history.
-func (a *app) folders(search bool) ([]config.Directory, error) {
-	given := a.flags.dirs
+func (l *Launcher) Folders(search bool) ([]config.Directory, error) {
+	given := l.Dirs
 	if len(given) > 0 {
 		var dirs []config.Directory
 		for _, g := range given {
-			d, err := a.parseFolder(g)
+			d, err := l.parseFolder(g)
 			if err != nil {
-				return nil, usageError{err}
+				return nil, exit.Usage(err)
 			}
 			dirs = append(dirs, d)
 		}
 		return dirs, nil
 	}
-	configured := a.conf.Directories
+	configured := l.Conf.Directories
 	switch {
 	case len(configured) > 0 && !search:
 		return configured, nil
@@ -38,12 +38,12 @@ func (a *app) folders(search bool) ([]config.Directory, error) {
 		if d, ok := currentOf(configured); ok {
 			return []config.Directory{d}, nil
 		}
-		if dir := a.nearestWithHistory(); dir != "" {
+		if dir := l.nearestWithHistory(); dir != "" {
 			return []config.Directory{{Path: dir}}, nil
 		}
 		return configured[:1], nil
 	case search:
-		if dir := a.nearestWithHistory(); dir != "" {
+		if dir := l.nearestWithHistory(); dir != "" {
 			return []config.Directory{{Path: dir}}, nil
 		}
 	}
@@ -69,7 +69,7 @@ func currentOf(dirs []config.Directory) (config.Directory, bool) {
 
 // parseFolder reads [LABEL=]PATH[:ro|:rw], or a label alone. A path is never
 // taken for a label if it is there, and ./a=b is a path in any case.
-func (a *app) parseFolder(s string) (config.Directory, error) {
+func (l *Launcher) parseFolder(s string) (config.Directory, error) {
 	path, readOnly := strings.CutSuffix(s, ":ro")
 	if !readOnly {
 		path = strings.TrimSuffix(path, ":rw")
@@ -77,7 +77,7 @@ func (a *app) parseFolder(s string) (config.Directory, error) {
 	d := config.Directory{Path: path, ReadOnly: readOnly}
 	if label, rest, ok := strings.Cut(path, "="); ok && label != "" && config.CheckLabel(label) == nil {
 		d.Label, d.Path = label, rest
-	} else if known, ok, err := a.labelled(path); err != nil {
+	} else if known, ok, err := l.labelled(path); err != nil {
 		return d, err
 	} else if ok {
 		known.ReadOnly = known.ReadOnly || readOnly
@@ -91,18 +91,18 @@ func (a *app) parseFolder(s string) (config.Directory, error) {
 
 // labelled finds a folder by the label it has in the configuration or in a
 // running session.
-func (a *app) labelled(name string) (config.Directory, bool, error) {
+func (l *Launcher) labelled(name string) (config.Directory, bool, error) {
 	if name == "" || config.CheckLabel(name) != nil {
 		return config.Directory{}, false, nil
 	}
 	if _, err := os.Lstat(name); err == nil {
 		return config.Directory{}, false, nil
 	}
-	i := slices.IndexFunc(a.conf.Directories, func(d config.Directory) bool { return d.Label == name })
+	i := slices.IndexFunc(l.Conf.Directories, func(d config.Directory) bool { return d.Label == name })
 	if i >= 0 {
-		return a.conf.Directories[i], true, nil
+		return l.Conf.Directories[i], true, nil
 	}
-	running, err := a.sessions()
+	running, err := l.Sessions()
 	if err != nil {
 		return config.Directory{}, false, nil // nothing runs where there is no place for it
 	}
@@ -123,19 +123,21 @@ func (a *app) labelled(name string) (config.Directory, bool, error) {
 	return config.Directory{}, false, fmt.Errorf("the label %q is that of several folders: %s; name one by its path", name, strings.Join(found, ", "))
 }
 
-// directories checks the working folders and completes them.
-func (a *app) directories(search bool) ([]api.Directory, error) {
-	given, err := a.folders(search)
+// Directories checks the working folders and completes them.
+func (l *Launcher) Directories(search bool) ([]api.Directory, error) {
+	given, err := l.Folders(search)
 	if err != nil {
 		return nil, err
 	}
-	return a.validate(given)
+	return l.Validate(given)
 }
 
-func (a *app) validate(given []config.Directory) ([]api.Directory, error) {
-	undoDir := a.conf.Undo.Dir
+// Validate checks folders and completes them: where their logs are, what they are
+// called.
+func (l *Launcher) Validate(given []config.Directory) ([]api.Directory, error) {
+	undoDir := l.Conf.Undo.Dir
 	if undoDir != "" && len(given) > 1 {
-		return nil, usageError{errors.New("--undo-dir goes with one working folder; several folders keep their logs in the default places")}
+		return nil, exit.Usagef("--undo-dir goes with one working folder; several folders keep their logs in the default places")
 	}
 	var dirs []api.Directory
 	for _, g := range given {
@@ -144,7 +146,7 @@ func (a *app) validate(given []config.Directory) ([]api.Directory, error) {
 			return nil, err
 		}
 		if g.Label != "" && slices.ContainsFunc(dirs, func(o api.Directory) bool { return o.Label == g.Label }) {
-			return nil, usageError{fmt.Errorf("two working folders are labelled %q", g.Label)}
+			return nil, exit.Usagef("two working folders are labelled %q", g.Label)
 		}
 		dirs = append(dirs, d)
 	}
@@ -153,9 +155,9 @@ func (a *app) validate(given []config.Directory) ([]api.Directory, error) {
 
 // nearestWithHistory walks up from the current directory, as version control
 // does; empty if there is none.
-func (a *app) nearestWithHistory() string {
+func (l *Launcher) nearestWithHistory() string {
 	wd, err := os.Getwd()
-	if err != nil || a.conf.Undo.Dir != "" {
+	if err != nil || l.Conf.Undo.Dir != "" {
 		return ""
 	}
 	for dir := wd; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
@@ -170,13 +172,8 @@ func (a *app) nearestWithHistory() string {
 	return ""
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// sameFolder reports whether two paths lead to one folder.
-func sameFolder(a, b string) bool {
+// SameFolder reports whether two paths lead to one folder.
+func SameFolder(a, b string) bool {
 	x, err1 := os.Stat(a)
 	y, err2 := os.Stat(b)
 	return err1 == nil && err2 == nil && os.SameFile(x, y)

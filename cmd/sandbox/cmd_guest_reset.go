@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+)
+
+func (a *app) guestResetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset",
+		Short: "Throw away what the folder's persistent machine has kept",
+		Long: "Remove the disk of the persistent machine (vm.mode) that belongs to the working folder: its home directory and\n" +
+			"what is installed in it. The folder and its history stay as they are. A running session is reset by itself\n" +
+			"(session.reset), not by this.",
+		Args: checkArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.guestReset(cmd.Context()) },
+	}
+}
+
+// wiped is what guest reset prints.
+type wiped struct {
+	Directory string `json:"directory"`
+	Disk      string `json:"disk"`
+	Removed   bool   `json:"removed"` // there was one
+}
+
+func (a *app) guestReset(ctx context.Context) error {
+	dirs, err := a.launch.Directories(true)
+	if err != nil {
+		return err
+	}
+	folder := dirs[0].Path
+	disk, err := a.launch.Disk(folder)
+	if err != nil {
+		return err
+	}
+	w := wiped{Directory: folder, Disk: disk.Path, Removed: exists(disk.Path)}
+	if err := disk.Wipe(ctx); err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.out.JSON(w)
+	}
+	if !w.Removed {
+		fmt.Fprintf(a.out, "%s has no persistent machine\n", format.Shown(folder))
+		return nil
+	}
+	fmt.Fprintf(a.out, "%s: removed %s\n", format.Shown(folder), format.Shown(filepath.Dir(disk.Path)))
+	return nil
+}

@@ -1,0 +1,119 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// Launcher knows what the flags and the configuration ask for. It is not changed
+// once a method was called; methods are safe for concurrent use.
+type Launcher struct {
+	Conf      *config.Set
+	Dirs      []string // what --working-dir names
+	AllowHost bool     // --allow-host was given
+	Umask     int      // the user's: the program's own is zero
+	Log       *slog.Logger
+	Stderr    io.Writer         // hears what opening a log has repaired
+	Remark    func(text string) // tells the user something
+}
+
+// Config is what the flags and the configuration say about a session.
+func (l *Launcher) Config(dirs []api.Directory) api.Config {
+	u, s := l.Conf.Undo, l.Conf.Safeguards
+	return api.Config{
+		Directories: dirs,
+		Limits: undolog.Limits{
+			LogBytes: int64(u.MaxBytes), StepCount: u.MaxSteps, StepBytes: int64(u.MaxStepBytes),
+			Age: time.Duration(u.MaxAge), AdoptedRaw: int64(u.MaxUncompressedBytes),
+		},
+		Symlinks:   undolog.SymlinkPolicy(u.Symlinks),
+		Barriers:   undolog.BarrierPolicy(u.Barriers),
+		Durability: undolog.Durability(u.Durability),
+		Gitignore:  u.Gitignore,
+		Safeguards: api.Safeguards{
+			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver,
+			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
+		},
+		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
+		Hide:   l.Conf.Jail.Hide,
+		Show:   l.Conf.Jail.Show,
+		Debug:  l.Conf.Jail.Debug,
+		Umask:  uint32(l.Umask),
+		Logger: l.Log,
+	}
+}
+
+// SessionConfig is what the configuration and, above it, the flags ask for.
+func (l *Launcher) SessionConfig() (api.Config, error) {
+	dirs, err := l.Directories(false)
+	if err != nil {
+		return api.Config{}, err
+	}
+	return l.SessionConfigFor(dirs)
+}
+
+// SessionConfigFor is SessionConfig for other folders than the flags name.
+func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err error) {
+	cfg := l.Config(dirs)
+	if cfg.RuntimeDir, err = RuntimeDir(); err != nil {
+		return cfg, err
+	}
+	// Nothing inside may reach the control socket or read the logs.
+	cfg.Hide = append(cfg.Hide, cfg.RuntimeDir)
+	for _, d := range dirs {
+		cfg.Hide = append(cfg.Hide, undoDirs(d)...)
+	}
+	if cfg.Network, err = l.network(); err != nil {
+		return cfg, err
+	}
+	cfg.Runtime, err = l.Runtime(l.Conf.Isolation, dirs...)
+	return cfg, err
+}
+
+// undoDirs are the folder's log and, where it is by default, those of all other
+// folders beside it.
+func undoDirs(d api.Directory) []string {
+	var dirs []string
+	if d.UndoDir != "" {
+		dirs = append(dirs, d.UndoDir)
+	}
+	if own, err := actors.DefaultUndoDir(d.Path); err == nil {
+		if all := filepath.Dir(own); filepath.Base(all) == "undo" && filepath.Base(filepath.Dir(all)) == "sandbox" {
+			dirs = append(dirs, all)
+		}
+	}
+	return dirs
+}
+
+// RuntimeDir is where running sessions register and have their sockets. It is
+// private to the user.
+func RuntimeDir() (string, error) {
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	uid := os.Getuid()
+	switch {
+	case filepath.IsAbs(base):
+		base = filepath.Join(base, "sandbox")
+	case uid == 0:
+		base = "/run/sandbox"
+	default:
+		base = filepath.Join(os.TempDir(), fmt.Sprintf("sandbox-%d", uid))
+	}
+	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("no place for the control socket: %w; set XDG_RUNTIME_DIR", err)
+	}
+	if err := private(base); err != nil {
+		return "", err
+	}
+	return base, nil
+}

@@ -1,0 +1,124 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// lockPatience is how long a short-lived owner of a log (another 'sandbox
+// history', say) is waited for.
+const lockPatience = 3 * time.Second
+
+// Service finds who can answer for the working folder: the session that has it
+// open, or this process itself. Close it.
+func (l *Launcher) Service(ctx context.Context) (api.Service, api.Directory, error) {
+	dirs, err := l.Directories(true)
+	if err != nil {
+		return nil, api.Directory{}, err
+	}
+	if len(dirs) != 1 {
+		return nil, api.Directory{}, exit.Usagef("name one --working-dir: histories are kept for each folder")
+	}
+	s, err := l.ServiceOf(ctx, dirs[0])
+	return s, dirs[0], err
+}
+
+// ServiceOf is Service for one folder.
+func (l *Launcher) ServiceOf(ctx context.Context, dir api.Directory) (api.Service, error) {
+	cfg := l.Config([]api.Directory{dir})
+	for deadline := time.Now().Add(lockPatience); ; {
+		s, err := actors.Offline(ctx, cfg)
+		if err == nil {
+			if r, ok := s.(api.Notifier); ok {
+				l.tellRecoveries(r)
+			}
+			return s, nil
+		}
+		var locked *undolog.LockedError
+		if !errors.As(err, &locked) {
+			return nil, err
+		}
+		if locked.Owner.Socket != "" {
+			s, dialErr := actors.Dial(ctx, locked.Owner.Socket)
+			if dialErr == nil {
+				return s, nil
+			}
+			err = fmt.Errorf("%w; its control socket does not answer: %w", err, dialErr)
+		}
+		if time.Now().After(deadline) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(30 * time.Millisecond):
+		}
+	}
+}
+
+// tellRecoveries says what opening the log has repaired, before anything else is
+// printed; and later, before Close returns, what there is to say then.
+func (l *Launcher) tellRecoveries(r api.Notifier) {
+	var once sync.Once
+	opened := make(chan struct{})
+	r.Subscribe(func(e api.Event) {
+		if e.Type == api.EventRecovery && e.Recovery != nil {
+			fmt.Fprintln(l.Stderr, format.Recovery(*e.Recovery))
+		}
+		if e.Type == api.EventSessionState && e.Message == "active" {
+			once.Do(func() { close(opened) })
+		}
+	})
+	select {
+	case <-opened:
+	case <-time.After(time.Second): // it is the last of what happened; unless there was too much
+	}
+}
+
+// WithService runs f with the service for the working folder.
+func (l *Launcher) WithService(ctx context.Context, f func(api.Service, api.Directory) error) error {
+	s, dir, err := l.Service(ctx)
+	if err != nil {
+		return err
+	}
+	err = f(s, dir)
+	return errors.Join(err, s.Close(ctx))
+}
+
+// Sessions lists the running sessions of this user.
+func (l *Launcher) Sessions() ([]api.SessionInfo, error) {
+	dir, err := RuntimeDir()
+	if err != nil {
+		return nil, err
+	}
+	return actors.Sessions(dir), nil
+}
+
+// EachSession calls f with a client of every running session of this user. A
+// session that ends meanwhile is passed over.
+func (l *Launcher) EachSession(ctx context.Context, f func(api.Service) error) error {
+	list, err := l.Sessions()
+	if err != nil {
+		return err
+	}
+	for _, info := range list {
+		s, err := actors.Dial(ctx, info.Socket)
+		if err != nil {
+			l.Log.Debug("session does not answer", "component", "cli", "session", info.Session, "error", err)
+			continue
+		}
+		if err := errors.Join(f(s), s.Close(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/mcp"
+	"github.com/codeagent/sandbox/actors/frontend/stdio"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
+)
+
+// Options are what [Run] serves with.
+type Options struct {
+	Protocol              string // stdio or mcp
+	Stdin, Stdout, Stderr *os.File
+	Launcher              *launch.Launcher  // with the configuration that holds at the start
+	Base                  *config.Set       // without the project's file and most flags
+	Flags                 config.FlagValues // that were given
+	ConfigFile            string            // named by the user: then no project's file is read
+	Env                   []string          // of commands
+	Version               string
+}
+
+// closeTimeout bounds the orderly end of a session.
+const closeTimeout = 20 * time.Second
+
+// server is one run.
+type server struct {
+	Options
+	conf    *config.Set // the launcher's
+	in, out *os.File
+	hide    []string // the socket and its token: nothing inside may reach them
+	live    atomic.Pointer[api.Live]
+	mcp     *mcp.Server
+	tell    *telemetry.Telemetry // may be nil
+	advice  atomic.Pointer[advice]
+}
+
+// Run serves until the client is gone or ctx ends, then ends the session. INT, TERM
+// and HUP end it too.
+func Run(ctx context.Context, o Options) (err error) {
+	s := &server{Options: o, conf: o.Launcher.Conf}
+	if s.in, err = takeStdin(o.Stdin, o.Stderr); err != nil {
+		return err
+	}
+	defer s.in.Close()
+	if s.out, err = takeStdout(o.Stdout, o.Stderr); err != nil {
+		return err
+	}
+	defer s.out.Close()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends us at once
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE) // a client that is gone is an error of a write
+	defer signal.Stop(broken)
+
+	var farewell func()
+	s.tell, farewell = telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: o.Stderr, Version: o.Version, Logger: o.Launcher.Log})
+	defer farewell() // when every session has ended
+
+	k, err := newAdvice(s.conf)
+	if err != nil {
+		return err
+	}
+	s.advice.Store(k)
+	s.mcp = mcp.New(mcp.Options{
+		Session: s.session, Env: o.Env, Classify: s.classifyForMCP, Version: o.Version, Logger: o.Launcher.Log, DefaultTimeout: time.Duration(s.conf.MCP.Timeout),
+	})
+	defer s.mcp.Close()
+	closeSocket, err := s.listen(ctx, s.conf.MCP.Socket)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeSocket()) }()
+	if o.Protocol == "mcp" {
+		return s.serveMCP(ctx)
+	}
+	return s.serveStdio(ctx)
+}
+
+// serveStdio serves one client, which starts the sessions.
+func (s *server) serveStdio(ctx context.Context) error {
+	err := stdio.New(stdio.Options{
+		In: s.in, Out: s.out, Start: s.start, DefaultDirectories: len(s.Launcher.Dirs)+len(s.conf.Directories) > 0,
+		OnSession: s.setSession, Environ: s.Env, AgentCommand: s.conf.Agent.Command,
+		Classify: s.classifyForStdio, DefaultTimeout: time.Duration(s.conf.Stdio.Timeout), Version: s.Version, Logger: s.Launcher.Log,
+	}).Serve(ctx)
+	if ctx.Err() != nil {
+		return nil // we were asked to end
+	}
+	return err
+}
+
+func (s *server) session() api.Live {
+	if l := s.live.Load(); l != nil {
+		return *l
+	}
+	return nil
+}
+
+func (s *server) setSession(l api.Live) {
+	if l == nil {
+		s.live.Store(nil)
+		return
+	}
+	s.live.Store(&l)
+}
+
+// listen serves MCP clients on a socket; the result ends that.
+func (s *server) listen(ctx context.Context, path string) (func() error, error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	l, err := s.mcp.Listen(path, "")
+	if err != nil {
+		return nil, err
+	}
+	token := mcp.TokenFile(l.Path())
+	s.hide = []string{l.Path(), token}
+	announce, err := logging.New(s.Stderr, "info", s.conf.Log.Format) // whatever the level
+	if err != nil {
+		return nil, err
+	}
+	announce.Info("MCP socket", "component", "mcp", "path", l.Path(), "token_file", token)
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	var failed error
+	wg.Go(func() { failed = l.Serve(ctx) })
+	return func() error { cancel(); wg.Wait(); return failed }, nil
+}
+
+// serveMCP starts a session and serves one client.
+func (s *server) serveMCP(ctx context.Context) error {
+	cfg, err := s.Launcher.SessionConfig()
+	if err != nil {
+		return err
+	}
+	live, err := s.run(ctx, cfg, s.conf)
+	if err != nil {
+		return err
+	}
+	s.setSession(live)
+	err = s.mcp.ServeStdio(ctx, s.in, s.out)
+	closing, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer done()
+	s.setSession(nil)
+	s.mcp.Close()
+	return errors.Join(err, live.Close(closing))
+}
+
+func (s *server) run(ctx context.Context, cfg api.Config, conf *config.Set) (api.Live, error) {
+	k, err := newAdvice(conf)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Hide = append(cfg.Hide, s.hide...)
+	live, err := actors.Start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.advice.Store(k)
+	return guarded{Live: s.tell.Live(live), locked: s.Base.LockOf, ask: k.question}, nil
+}
