@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
@@ -35,15 +34,6 @@ func destroyed(op *fsbridge.Op) (off, length int64) {
 		return op.Off, 0
 	}
 	return op.Off, op.Len
-}
-
-// Protected tells whether everything that op destroys is captured in the given
-// epoch, so that it may be performed at once (and then reported to Done). It
-// takes no lock, allocates nothing and may be called at any time. False means:
-// ask Capture.
-func (l *Log) Protected(epoch uint64, op *fsbridge.Op) bool {
-	s := l.cur.Load()
-	return s != nil && s.protected(epoch, op)
 }
 
 func (s *openStep) protected(epoch uint64, op *fsbridge.Op) bool {
@@ -81,22 +71,6 @@ func (s *openStep) protected(epoch uint64, op *fsbridge.Op) bool {
 
 func isCreated(o *fsbridge.Object, epoch uint64) bool {
 	return o != nil && o.Protected(epoch)&fsbridge.ProtCreated != 0
-}
-
-// Capture writes what op will destroy into the journal of the open step and
-// then marks op's objects as protected in the given epoch. The caller holds the
-// guard of that epoch, performs op only if Capture returns nil, and calls Done
-// afterwards. performed says that the capture was the removal itself.
-//
-// Errors hold a syscall.Errno: ENOSPC (with [fsbridge.ErrNoSpace]) if the log
-// cannot grow; EPERM for a new symlink where the policy is read-only; what
-// the removal failed with where it was the capture. Nothing is destroyed then.
-func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
-	s := l.cur.Load()
-	if s == nil {
-		return false, errNoOpenStep
-	}
-	return s.capture(epoch, op)
 }
 
 func (s *openStep) capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
@@ -245,107 +219,6 @@ func (s *openStep) cancel() {
 	b.records.Reset()
 }
 
-// captureMeta journals the attributes of o.
-func (s *openStep) captureMeta(epoch uint64, o *fsbridge.Object) error {
-	so, err := s.recordMeta(o)
-	if err != nil {
-		return err
-	}
-	if err := s.w.Sync(); err != nil {
-		return err
-	}
-	if so == nil {
-		o.Protect(epoch, fsbridge.ProtCreated)
-	} else {
-		o.Protect(epoch, fsbridge.ProtMeta)
-	}
-	return nil
-}
-
-// recordMeta journals o and its attributes. It returns nil for an object that
-// the step created.
-func (s *openStep) recordMeta(o *fsbridge.Object) (*stepObj, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.start(); err != nil {
-		return nil, err
-	}
-	so, err := s.object(o, hostfs.Stat{})
-	if err == nil && !so.is(objCreated) {
-		err = s.addXattrs(so, o, -1)
-	}
-	if err != nil {
-		s.cancel()
-		return nil, err
-	}
-	if err := s.flush(); err != nil || so.is(objCreated) {
-		return nil, err
-	}
-	so.state |= objMeta
-	s.list(so)
-	return so, nil
-}
-
-// list puts so on the list of modified objects.
-func (s *openStep) list(so *stepObj) {
-	if !so.is(objListed) {
-		so.state |= objListed
-		s.modified = append(s.modified, so)
-	}
-}
-
-// addXattrs adds so's xattrs record to the batch unless it is in the journal.
-// fd is a descriptor of the inode or -1. s.mu is held.
-func (s *openStep) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
-	if so.is(objMeta) {
-		return nil
-	}
-	if fd < 0 {
-		var err error
-		if fd, err = s.openObject(so, o, unix.O_PATH); err != nil {
-			return err
-		}
-		defer hostfs.Close(fd)
-	}
-	xs, err := s.xattrsOf(fd, so.typ)
-	if err != nil {
-		return err
-	}
-	s.batch.records.Xattrs(so.id, xs)
-	return nil
-}
-
-func (s *openStep) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
-	if typ == unix.S_IFLNK { // none that we could set back
-		return nil, nil
-	}
-	xs, err := hostfs.AllXattrsAfter(fd, s.journaled) // its mode
-	if err != nil {
-		return nil, err
-	}
-	total := 0
-	for _, x := range xs {
-		total += len(x.Name) + len(x.Value) + 16
-	}
-	if total > journal.MaxRecord/2 {
-		return nil, fmt.Errorf("extended attributes of %d bytes: %w", total, unix.E2BIG)
-	}
-	return xs, nil
-}
-
-// openObject opens the inode of so, which the bridge knows as o. A retained
-// inode that the bridge cannot reach any more is opened in blobs/.
-func (s *openStep) openObject(so *stepObj, o *fsbridge.Object, flags int) (int, error) {
-	fd, err := o.Place.Open(flags)
-	if err == nil || !so.is(objRetained) || errors.Is(err, unix.EACCES) {
-		return fd, err
-	}
-	berr := s.dir.withBlobDir(so.id, false, func(dir int) (err error) {
-		fd, err = hostfs.OpenVerified(dir, blobName(so.id), so.host, flags)
-		return err
-	})
-	if berr != nil {
-		return -1, err
-	}
-	return fd, nil
-}
+// journaled returns when the batch is as safe as is promised: what a record in it
+// tells of, such as a mode, may be changed then. s.mu is held.
+func (s *openStep) journaled() error { return errors.Join(s.flush(), s.w.Sync()) }

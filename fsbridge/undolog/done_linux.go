@@ -8,18 +8,6 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-// Done reports that op, which Capture or Protected let through, was performed
-// (opErr nil) or failed. created is the Object that it made, for the kinds that
-// make one. The caller still holds the guard. For operations on content and
-// metadata it does nothing.
-func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
-	if s := l.cur.Load(); s != nil {
-		s.done(epoch, op, created, opErr)
-	} else if opErr == nil && created != nil {
-		created.Protect(epoch, fsbridge.ProtCreated)
-	}
-}
-
 func (s *openStep) done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
 	if opErr == nil && created != nil {
 		created.Protect(epoch, fsbridge.ProtCreated)

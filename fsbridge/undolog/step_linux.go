@@ -1,10 +1,8 @@
 package undolog
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,17 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
-
-// errNoOpenStep is returned by Capture and Commit.
-var errNoOpenStep = fmt.Errorf("%w: no step is open", fsbridge.ErrFailed)
-
-// errInterrupted is returned by what does not finish an interrupted undo itself.
-var errInterrupted = fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
 
 // openStep is the step that captures go to. Its directory is made at the first
 // capture, so that a step that changes nothing costs nothing.
@@ -89,57 +80,12 @@ type touch struct{ old, cur *stepObj }
 
 func (o *stepObj) is(bits uint8) bool { return o.state&bits != 0 }
 
-// Begin opens a step with an id from NextID (or from another log's, where one
-// command runs in several folders). The first change in it drops the redo
-// stack. It returns ErrBusy if a step is open or an interrupted one awaits
-// Recover, and touches no file but the counters.
-func (l *Log) Begin(id StepID, info StepInfo) error {
-	if id == 0 {
-		return errors.New("undolog: step id 0")
-	}
-	if l.isClosed() {
-		return ErrClosed
-	}
-	if l.cur.Load() != nil || l.unrecovered() {
-		return ErrBusy
-	}
-	if err := l.ids.reserve(id); err != nil {
-		return err
-	}
-	s := l.host.begin(walName, id, info)
-	if !l.cur.CompareAndSwap(nil, s) {
-		return ErrBusy
-	}
-	return nil
-}
-
 // begin opens a step, whose directory will be name below wal/. It touches no file.
 func (h *stepHost) begin(name string, id StepID, info StepInfo) *openStep {
 	if len(info.Command) > maxCommand {
 		info.Command = info.Command[:maxCommand]
 	}
 	return &openStep{h: h, name: name, info: info, id: id, at: h.now(), next: journal.RootObj}
-}
-
-// unrecovered tells whether a step or an undo was interrupted and Recover has
-// not been called since.
-func (l *Log) unrecovered() bool {
-	if l.rollingBack() {
-		return true
-	}
-	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
-	if err != nil {
-		return true
-	}
-	defer hostfs.Close(fd)
-	_, err = hostfs.StatAt(fd, walName)
-	return err == nil
-}
-
-// rollingBack tells whether an undo, a redo or a rollback was interrupted.
-func (l *Log) rollingBack() bool {
-	_, err := hostfs.StatAt(l.dir.FD(), rollbackName)
-	return !errors.Is(err, unix.ENOENT)
 }
 
 // materialise makes the step's directory and journal. s.mu is held.
@@ -220,52 +166,6 @@ func (s *openStep) release() {
 	s.h.retained.leave(s)
 	_, _ = s.w.Close(), s.dir.close()
 	s.dir, s.w = nil, nil
-}
-
-// takeOpen closes the journal of the open step and forgets it, so that
-// wal/in_progress can be rolled back. It returns false if nothing is open.
-func (l *Log) takeOpen() (StepID, bool) {
-	s := l.cur.Swap(nil)
-	if s == nil {
-		return 0, false
-	}
-	s.close()
-	l.endEdits(&s.edits)
-	return s.id, true
-}
-
-// Commit closes the open step and returns its history entry, or nil if it
-// changed nothing and leaves none. The caller has drained the guard. After an
-// error the step is still open: try again, or Abort.
-func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
-	s := l.cur.Load()
-	if s == nil {
-		return nil, errNoOpenStep
-	}
-	e, err := s.promote(res)
-	if err != nil {
-		return nil, fmt.Errorf("undolog: commit step %d: %w", s.id, err)
-	}
-	if e == nil {
-		l.cur.Store(nil)
-		s.close()
-		l.endEdits(&s.edits)
-		return nil, nil
-	}
-	l.beginApply() // until the stamps are taken they say nothing
-	steps := append(l.stepEntries(), e)
-	slices.SortStableFunc(steps, func(a, b *stepEntry) int { return cmp.Compare(a.Seq, b.Seq) })
-	l.setEntries(steps, l.redoEntries())
-	l.cur.Store(nil)
-	if err := l.committed(ctx, e, s.strayStats); err != nil {
-		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
-	}
-	l.endEdits(&s.edits)
-	s.close()
-	if err := l.enforceLimits(ctx); err != nil {
-		l.log.Error("limits not enforced", "err", err)
-	}
-	return &e.Entry, nil
 }
 
 // promote gives the step's directory its final name.

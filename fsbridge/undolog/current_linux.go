@@ -1,0 +1,148 @@
+package undolog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// errNoOpenStep is returned by Capture and Commit.
+var errNoOpenStep = fmt.Errorf("%w: no step is open", fsbridge.ErrFailed)
+
+// errInterrupted is returned by what does not finish an interrupted undo itself.
+var errInterrupted = fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
+
+// Begin opens a step with an id from NextID (or from another log's, where one
+// command runs in several folders). The first change in it drops the redo
+// stack. It returns ErrBusy if a step is open or an interrupted one awaits
+// Recover, and touches no file but the counters.
+func (l *Log) Begin(id StepID, info StepInfo) error {
+	if id == 0 {
+		return errors.New("undolog: step id 0")
+	}
+	if l.isClosed() {
+		return ErrClosed
+	}
+	if l.cur.Load() != nil || l.unrecovered() {
+		return ErrBusy
+	}
+	if err := l.ids.reserve(id); err != nil {
+		return err
+	}
+	s := l.host.begin(walName, id, info)
+	if !l.cur.CompareAndSwap(nil, s) {
+		return ErrBusy
+	}
+	return nil
+}
+
+// unrecovered tells whether a step or an undo was interrupted and Recover has
+// not been called since.
+func (l *Log) unrecovered() bool {
+	if l.rollingBack() {
+		return true
+	}
+	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+	if err != nil {
+		return true
+	}
+	defer hostfs.Close(fd)
+	_, err = hostfs.StatAt(fd, walName)
+	return err == nil
+}
+
+// rollingBack tells whether an undo, a redo or a rollback was interrupted.
+func (l *Log) rollingBack() bool {
+	_, err := hostfs.StatAt(l.dir.FD(), rollbackName)
+	return !errors.Is(err, unix.ENOENT)
+}
+
+// Protected tells whether everything that op destroys is captured in the given
+// epoch, so that it may be performed at once (and then reported to Done). It
+// takes no lock, allocates nothing and may be called at any time. False means:
+// ask Capture.
+func (l *Log) Protected(epoch uint64, op *fsbridge.Op) bool {
+	s := l.cur.Load()
+	return s != nil && s.protected(epoch, op)
+}
+
+// Capture writes what op will destroy into the journal of the open step and
+// then marks op's objects as protected in the given epoch. The caller holds the
+// guard of that epoch, performs op only if Capture returns nil, and calls Done
+// afterwards. performed says that the capture was the removal itself.
+//
+// Errors hold a syscall.Errno: ENOSPC (with [fsbridge.ErrNoSpace]) if the log
+// cannot grow; EPERM for a new symlink where the policy is read-only; what
+// the removal failed with where it was the capture. Nothing is destroyed then.
+func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
+	s := l.cur.Load()
+	if s == nil {
+		return false, errNoOpenStep
+	}
+	return s.capture(epoch, op)
+}
+
+// Done reports that op, which Capture or Protected let through, was performed
+// (opErr nil) or failed. created is the Object that it made, for the kinds that
+// make one. The caller still holds the guard. For operations on content and
+// metadata it does nothing.
+func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
+	if s := l.cur.Load(); s != nil {
+		s.done(epoch, op, created, opErr)
+	} else if opErr == nil && created != nil {
+		created.Protect(epoch, fsbridge.ProtCreated)
+	}
+}
+
+// Commit closes the open step and returns its history entry, or nil if it
+// changed nothing and leaves none. The caller has drained the guard. After an
+// error the step is still open: try again, or Abort.
+func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
+	s := l.cur.Load()
+	if s == nil {
+		return nil, errNoOpenStep
+	}
+	e, err := s.promote(res)
+	if err != nil {
+		return nil, fmt.Errorf("undolog: commit step %d: %w", s.id, err)
+	}
+	if e == nil {
+		l.cur.Store(nil)
+		s.close()
+		l.endEdits(&s.edits)
+		return nil, nil
+	}
+	l.beginApply() // until the stamps are taken they say nothing
+	steps := append(l.stepEntries(), e)
+	slices.SortStableFunc(steps, func(a, b *stepEntry) int { return cmp.Compare(a.Seq, b.Seq) })
+	l.setEntries(steps, l.redoEntries())
+	l.cur.Store(nil)
+	if err := l.committed(ctx, e, s.strayStats); err != nil {
+		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
+	}
+	l.endEdits(&s.edits)
+	s.close()
+	if err := l.enforceLimits(ctx); err != nil {
+		l.log.Error("limits not enforced", "err", err)
+	}
+	return &e.Entry, nil
+}
+
+// takeOpen closes the journal of the open step and forgets it, so that
+// wal/in_progress can be rolled back. It returns false if nothing is open.
+func (l *Log) takeOpen() (StepID, bool) {
+	s := l.cur.Swap(nil)
+	if s == nil {
+		return 0, false
+	}
+	s.close()
+	l.endEdits(&s.edits)
+	return s.id, true
+}

@@ -1,0 +1,132 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+)
+
+// captureMeta journals the attributes of o.
+func (s *openStep) captureMeta(epoch uint64, o *fsbridge.Object) error {
+	so, err := s.recordMeta(o)
+	if err != nil {
+		return err
+	}
+	if err := s.w.Sync(); err != nil {
+		return err
+	}
+	if so == nil {
+		o.Protect(epoch, fsbridge.ProtCreated)
+	} else {
+		o.Protect(epoch, fsbridge.ProtMeta)
+	}
+	return nil
+}
+
+// recordMeta journals o and its attributes. It returns nil for an object that
+// the step created.
+func (s *openStep) recordMeta(o *fsbridge.Object) (*stepObj, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	so, err := s.object(o, hostfs.Stat{})
+	if err == nil && !so.is(objCreated) {
+		err = s.addXattrs(so, o, -1)
+	}
+	if err != nil {
+		s.cancel()
+		return nil, err
+	}
+	if err := s.flush(); err != nil || so.is(objCreated) {
+		return nil, err
+	}
+	so.state |= objMeta
+	s.list(so)
+	return so, nil
+}
+
+// list puts so on the list of modified objects.
+func (s *openStep) list(so *stepObj) {
+	if !so.is(objListed) {
+		so.state |= objListed
+		s.modified = append(s.modified, so)
+	}
+}
+
+// addXattrs adds so's xattrs record to the batch unless it is in the journal.
+// fd is a descriptor of the inode or -1. s.mu is held.
+func (s *openStep) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
+	if so.is(objMeta) {
+		return nil
+	}
+	if fd < 0 {
+		var err error
+		if fd, err = s.openObject(so, o, unix.O_PATH); err != nil {
+			return err
+		}
+		defer hostfs.Close(fd)
+	}
+	xs, err := s.xattrsOf(fd, so.typ)
+	if err != nil {
+		return err
+	}
+	s.batch.records.Xattrs(so.id, xs)
+	return nil
+}
+
+func (s *openStep) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
+	if typ == unix.S_IFLNK { // none that we could set back
+		return nil, nil
+	}
+	xs, err := hostfs.AllXattrsAfter(fd, s.journaled) // its mode
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, x := range xs {
+		total += len(x.Name) + len(x.Value) + 16
+	}
+	if total > journal.MaxRecord/2 {
+		return nil, fmt.Errorf("extended attributes of %d bytes: %w", total, unix.E2BIG)
+	}
+	return xs, nil
+}
+
+// openObject opens the inode of so, which the bridge knows as o. A retained
+// inode that the bridge cannot reach any more is opened in blobs/.
+func (s *openStep) openObject(so *stepObj, o *fsbridge.Object, flags int) (int, error) {
+	fd, err := o.Place.Open(flags)
+	if err == nil || !so.is(objRetained) || errors.Is(err, unix.EACCES) {
+		return fd, err
+	}
+	berr := s.dir.withBlobDir(so.id, false, func(dir int) (err error) {
+		fd, err = hostfs.OpenVerified(dir, blobName(so.id), so.host, flags)
+		return err
+	})
+	if berr != nil {
+		return -1, err
+	}
+	return fd, nil
+}
+
+// openReadable opens so for reading. Where our own file denies it to us, it
+// makes it readable for that moment.
+func (s *openStep) openReadable(so *stepObj, o *fsbridge.Object) (int, error) {
+	fd, err := s.openObject(so, o, unix.O_RDONLY)
+	if !errors.Is(err, unix.EACCES) {
+		return fd, err
+	}
+	path, perr := s.openObject(so, o, unix.O_PATH)
+	if perr != nil {
+		return -1, perr
+	}
+	defer hostfs.Close(path)
+	return hostfs.ReopenLent(path, unix.O_RDONLY, s.w.Sync) // its mode is in the journal
+}

@@ -1,0 +1,236 @@
+package undolog
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+)
+
+// remove journals and performs the removal of so, a pre-existing object that
+// is not in the log yet: it is renamed into blobs/, or linked there if it is
+// the victim of a rename. Where that cannot be it is captured completely and
+// left for the bridge to remove. s.mu is held.
+func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) {
+	dirfd, name, obj, st := op.DirFD, op.Name, op.Node, &op.NodeStat
+	if op.Kind == fsbridge.OpRename {
+		dirfd, name, obj, st = op.NewDirFD, op.NewName, op.Victim, &op.VictimStat
+	}
+	isDir := so.typ == unix.S_IFDIR
+	free := s.h.noAdopt.has(so.host.Dev) || (isDir && op.Kind == fsbridge.OpRename)
+	check := -1
+	if isDir { // what is freed is taken to have been empty
+		check, err = s.openEmpty(dirfd, name, so.host)
+		switch {
+		case err == nil:
+			defer hostfs.Close(check)
+		case !free || errors.Is(err, unix.ENOTEMPTY):
+			s.cancel()
+			return false, err
+		}
+	}
+	if free {
+		return false, s.free(so, obj)
+	}
+	s.batch.records.Retain(so.id)
+	if err := s.flush(); err != nil {
+		return false, err
+	}
+	if s.w.Durable() {
+		s.mu.Unlock()
+		err := s.w.Sync()
+		s.mu.Lock()
+		if err != nil || so.is(objRetained) { // by another name of it, meanwhile
+			return false, err
+		}
+	}
+	if op.Kind == fsbridge.OpRename {
+		err = s.h.links.change(so.host, 1, func() error { return s.linkIn(dirfd, name, so) })
+	} else if isDir || st.Ino != 0 && st.Nlink < 2 {
+		err = s.moveIn(dirfd, name, so, check)
+	} else {
+		err = s.h.links.change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, check) })
+	}
+	switch {
+	case err == nil:
+		so.state |= objRetained
+		if so.typ == unix.S_IFREG {
+			s.adopted.Add(retainedBytes(so, st))
+		}
+		s.h.retained.noteHandles(obj)
+		return op.Kind != fsbridge.OpRename, nil
+	case errors.Is(err, unix.EXDEV):
+		s.h.noAdopt.add(so.host.Dev)
+	case errors.Is(err, unix.EMLINK):
+	case isDir && errors.Is(err, unix.EACCES), isDir && errors.Is(err, unix.EPERM): // ".." cannot be rewritten
+	case op.Kind == fsbridge.OpRename && errors.Is(err, unix.EPERM): // fs.protected_hardlinks
+	default:
+		return false, err
+	}
+	return false, s.free(so, obj)
+}
+
+func retainedBytes(so *stepObj, st *hostfs.Stat) int64 {
+	switch {
+	case st.Ino != 0:
+		return min(st.Size, st.Blocks*512)
+	case so.content != nil:
+		return so.content.size
+	}
+	return 0
+}
+
+// openEmpty opens the directory name below dirfd for reading and returns
+// ENOTEMPTY unless it is the inode id and empty.
+func (s *openStep) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY
+	fd, err := hostfs.OpenVerified(dirfd, name, id, flags|unix.O_NOATIME)
+	if errors.Is(err, unix.EPERM) { // O_NOATIME is the owner's
+		fd, err = hostfs.OpenVerified(dirfd, name, id, flags)
+	}
+	if errors.Is(err, unix.EACCES) {
+		var path int
+		if path, err = hostfs.OpenVerified(dirfd, name, id, unix.O_PATH|unix.O_DIRECTORY); err == nil {
+			fd, err = hostfs.ReopenLent(path, flags, s.journaled)
+			_ = hostfs.Close(path)
+		}
+	}
+	if err != nil {
+		return -1, err
+	}
+	return fd, checkEmpty(fd)
+}
+
+func checkEmpty(fd int) error {
+	empty, err := hostfs.IsEmptyDir(fd)
+	if err == nil && !empty {
+		err = unix.ENOTEMPTY
+	}
+	if err != nil {
+		_ = hostfs.Close(fd)
+	}
+	return err
+}
+
+// moveIn renames name below dirfd into blobs/. check is a descriptor of a
+// directory whose emptiness must still hold afterwards, or -1.
+func (s *openStep) moveIn(dirfd int, name string, so *stepObj, check int) error {
+	return s.dir.withBlobDir(so.id, true, func(blobs int) error {
+		if err := fault.Point("retain.before"); err != nil {
+			return err
+		}
+		blob := blobName(so.id)
+		if err := hostfs.RenameAt(dirfd, name, blobs, blob, unix.RENAME_NOREPLACE); err != nil {
+			return err
+		}
+		err := fault.Point("retain.after")
+		if err == nil {
+			err = verifyBlob(blobs, blob, so)
+		}
+		if err == nil && check >= 0 {
+			var empty bool
+			if empty, err = hostfs.IsEmptyDir(check); err == nil && !empty {
+				err = unix.ENOTEMPTY
+			}
+		}
+		if err != nil {
+			return errors.Join(err, hostfs.RenameAt(blobs, blob, dirfd, name, unix.RENAME_NOREPLACE))
+		}
+		return nil
+	})
+}
+
+// linkIn links name below dirfd into blobs/, before the bridge replaces it.
+func (s *openStep) linkIn(dirfd int, name string, so *stepObj) error {
+	return s.dir.withBlobDir(so.id, true, func(blobs int) error {
+		if err := fault.Point("retain.before"); err != nil {
+			return err
+		}
+		blob := blobName(so.id)
+		if err := hostfs.LinkAt(dirfd, name, blobs, blob); err != nil {
+			return err
+		}
+		err := fault.Point("retain.after")
+		if err == nil {
+			err = verifyBlob(blobs, blob, so)
+		}
+		if err != nil {
+			return errors.Join(err, hostfs.UnlinkAt(blobs, blob))
+		}
+		return nil
+	})
+}
+
+// verifyBlob checks that what was moved is what should have been.
+func verifyBlob(blobs int, blob string, so *stepObj) error {
+	st, err := hostfs.StatAt(blobs, blob)
+	if err != nil {
+		return err
+	}
+	if st.ID != so.host {
+		return fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
+	}
+	return nil
+}
+
+// free captures all of so, which cannot be retained, and journals that its
+// inode may go. s.mu is held; it is given up while content is copied.
+func (s *openStep) free(so *stepObj, o *fsbridge.Object) error {
+	if err := s.addXattrs(so, o, -1); err != nil {
+		s.cancel()
+		return err
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	so.state |= objMeta
+	if c := so.content; c != nil {
+		s.mu.Unlock()
+		c.mu.Lock()
+		var err error
+		if !c.whole {
+			err = s.captureRest(so, o)
+		}
+		c.mu.Unlock()
+		s.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	if so.links > 1 && so.typ != unix.S_IFDIR {
+		return nil // it lives on by another name, which we may not know
+	}
+	if err := s.start(); err != nil {
+		return err
+	}
+	s.batch.records.Freed(so.id)
+	if err := s.flush(); err != nil {
+		return err
+	}
+	so.state |= objFreed
+	s.h.retained.noteFreed(s, so.host, so.id)
+	return fault.Point("freed")
+}
+
+// captureRest journals all content of so that is missing. so.content.mu is held.
+func (s *openStep) captureRest(so *stepObj, o *fsbridge.Object) error {
+	c := so.content
+	if c.extents == nil {
+		fd, err := s.openReadable(so, o)
+		if err != nil {
+			return err
+		}
+		defer hostfs.Close(fd)
+		if err := s.h.contents.writer(s.w, s.dir, so.id, s.spend).whole(fd, c.size); err != nil {
+			return err
+		}
+	} else if err := s.captureRange(c.extents.Epoch, so, o, 0, c.size); err != nil {
+		return err
+	}
+	c.whole = true
+	return nil
+}
