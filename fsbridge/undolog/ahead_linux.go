@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 )
 
 // reading is a step directory that is being read: the records by
@@ -22,7 +23,7 @@ type reading struct {
 	err   error
 
 	packDone chan struct{} // closed when these are there
-	packed   *stepPack     // nil: none, or taken
+	packed   *pack.Reader  // nil: none, or taken
 	packErr  error
 }
 
@@ -43,7 +44,7 @@ func readAhead(dir *stepDir) *reading {
 	}()
 	go func() {
 		defer close(r.packDone)
-		r.packed, r.packErr = openSound(dir.fd)
+		r.packed, r.packErr = pack.OpenSound(dir.fd)
 	}()
 	return r
 }
@@ -55,7 +56,7 @@ func (r *reading) records() (*journal.Set, error) {
 }
 
 // pack waits for the pack, which is the caller's to close; nil if there is none.
-func (r *reading) pack() (*stepPack, error) {
+func (r *reading) pack() (*pack.Reader, error) {
 	<-r.packDone
 	p := r.packed
 	r.packed = nil
@@ -69,7 +70,7 @@ func (r *reading) close() {
 	}
 	<-r.done
 	if p, _ := r.pack(); p != nil {
-		p.close()
+		p.Close()
 	}
 	r.scan.stop()
 	r.scan = nil

@@ -85,7 +85,7 @@ func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID
 	}
 	xattrs, has := e.t.rec.Xattrs[n.Obj]
 	if !has && e.t.inPack(n.Obj) {
-		xattrs = e.t.pack.node(n.Obj).Xattrs
+		xattrs = e.t.pack.Node(n.Obj).Xattrs
 		has = len(xattrs) > 0
 	}
 	name := madeName(n.Obj)
@@ -117,14 +117,14 @@ func (e *engine) makeInode(n *node, dirfd int, name string, inside *[]madeRecord
 	return hostfs.MakeAt(dirfd, name, n.typ|n.Meta.Mode&0o777, n.Meta.Target, func(fd int) error {
 		if n.isDir() {
 			if e.t.inPack(n.Obj) {
-				return e.unpackInside(e.t.pack.roots[n.Obj], fd, inside)
+				return e.unpackInside(e.t.pack.Root(n.Obj), fd, inside)
 			}
 			return nil
 		}
 		if !e.t.inPack(n.Obj) {
 			return e.t.putContent(n, fd)
 		}
-		p := e.t.pack.node(n.Obj) // as it was when it was removed
+		p := e.t.pack.Node(n.Obj) // as it was when it was removed
 		err := e.t.unpackFile(p, fd)
 		if err == nil && (n.content || p.Meta.Size != n.Meta.Size) {
 			err = e.t.putContent(n, fd)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 )
 
 // otherObj stands in "made" for what is inside an adopted directory and so has
@@ -14,7 +15,7 @@ const otherObj journal.ObjID = journal.MaxObjects
 // unpackInside makes everything that was in the packed directory node i, which
 // is open as dirfd now, and adds the numbers that it got to made.
 func (e *engine) unpackInside(i int, dirfd int, made *[]madeRecord) error {
-	for _, k := range e.t.pack.kids[i] {
+	for _, k := range e.t.pack.Inside(i) {
 		if err := e.unpackNode(k, dirfd, made); err != nil {
 			return err
 		}
@@ -23,7 +24,7 @@ func (e *engine) unpackInside(i int, dirfd int, made *[]madeRecord) error {
 }
 
 func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
-	p := &e.t.pack.nodes[k]
+	p := e.t.pack.At(k)
 	if p.Link >= 0 {
 		return e.linkUnpacked(p, dirfd)
 	}
@@ -51,13 +52,13 @@ func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
 
 // linkUnpacked makes another name of a file of the same packed tree, which was
 // made before: it is found from the tree's root downwards.
-func (e *engine) linkUnpacked(p *packNode, dirfd int) error {
+func (e *engine) linkUnpacked(p *pack.Node, dirfd int) error {
 	var names []string
 	at := p.Link
-	for ; at >= 0 && e.t.pack.nodes[at].Parent >= 0; at = e.t.pack.nodes[at].Parent {
-		names = append(names, e.t.pack.nodes[at].Name)
+	for ; at >= 0 && e.t.pack.At(at).Parent >= 0; at = e.t.pack.At(at).Parent {
+		names = append(names, e.t.pack.At(at).Name)
 	}
-	root := e.t.pack.nodes[at].Obj
+	root := e.t.pack.At(at).Obj
 	x, err := openHoldRoot(e.hold, root)
 	if err != nil {
 		return err

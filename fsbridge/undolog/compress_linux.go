@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 )
 
 // compressEverything as a budget makes compress pack the newest step, too.
@@ -120,7 +121,7 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal
 	if err != nil {
 		return false, err
 	}
-	p, err := openPack(dir.fd)
+	p, err := pack.Open(dir.fd)
 	if err != nil {
 		return false, err
 	}
@@ -130,7 +131,7 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal
 		}
 	}
 	if p != nil {
-		defer p.close()
+		defer p.Close()
 		if err := l.removePacked(ctx, dir.fd, p, blobs, others); err != nil {
 			return false, err
 		}
@@ -138,9 +139,9 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal
 	return p != nil, l.noteCompressed(e, dir.fd)
 }
 
-// writePack writes the pack under a temporary name and renames it. It returns
+// pack.writePack writes the pack under a temporary name and renames it. It returns
 // nil if nothing could be packed.
-func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pinned map[journal.ObjID]bool) (*stepPack, error) {
+func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pinned map[journal.ObjID]bool) (*pack.Reader, error) {
 	const tmp = "pack.new"
 	fd, err := hostfs.OpenAt(dirfd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
 	if err != nil {
@@ -164,7 +165,7 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pin
 		_ = hostfs.UnlinkAt(dirfd, tmp)
 		return nil, err
 	}
-	return openPack(dirfd)
+	return pack.Open(dirfd)
 }
 
 // withoutShared leaves out the copies of files that have other names in the folder:
@@ -182,11 +183,11 @@ func withoutShared(blobs []adoptedBlob, made []madeRecord) []adoptedBlob {
 }
 
 func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, pinned map[journal.ObjID]bool) (any bool, err error) {
-	w, err := newPackWriter(fd)
+	w, err := pack.NewWriter(fd)
 	if err != nil {
 		return false, err
 	}
-	defer w.close()
+	defer w.Close()
 	base, err := hostfs.OpenDirPathAt(dirfd, "blobs")
 	if err != nil {
 		return false, err
@@ -203,9 +204,9 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, 
 		}
 		sub, err := shards.of(b.obj)
 		if err == nil {
-			err = w.addRoot(ctx, b.obj, sub, blobName(b.obj), l.host.retained.inUse)
+			err = w.AddRoot(ctx, b.obj, sub, blobName(b.obj), l.host.retained.inUse)
 		}
-		if errors.Is(err, errKeepRaw) {
+		if errors.Is(err, pack.ErrKeepRaw) {
 			continue
 		}
 		if err != nil {
@@ -216,7 +217,7 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, 
 	if !any {
 		return false, nil
 	}
-	return true, w.finish()
+	return true, w.Finish()
 }
 
 // shardDirs opens the directories below blobs/, one at a time.
@@ -249,7 +250,7 @@ func (s *shardDirs) close() {
 
 // removePacked removes the adopted inodes that the pack holds: all of blobs/
 // by one rename if nothing else is in it, else one by one.
-func (l *Log) removePacked(ctx context.Context, dirfd int, p *stepPack, blobs []adoptedBlob, others int) error {
+func (l *Log) removePacked(ctx context.Context, dirfd int, p *pack.Reader, blobs []adoptedBlob, others int) error {
 	if err := fault.Point("pack.remove"); err != nil {
 		return err
 	}
@@ -261,7 +262,7 @@ func (l *Log) removePacked(ctx context.Context, dirfd int, p *stepPack, blobs []
 		return err
 	}
 	defer hostfs.Close(base)
-	raw := slices.ContainsFunc(blobs, func(b adoptedBlob) bool { return !p.has(b.obj) })
+	raw := slices.ContainsFunc(blobs, func(b adoptedBlob) bool { return !p.Has(b.obj) })
 	if !raw && others == 0 {
 		return l.discardDir(dirfd, "blobs")
 	}
@@ -271,7 +272,7 @@ func (l *Log) removePacked(ctx context.Context, dirfd int, p *stepPack, blobs []
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !p.has(b.obj) {
+		if !p.Has(b.obj) {
 			continue
 		}
 		sub, err := shards.of(b.obj)

@@ -34,7 +34,7 @@
 //	journal                 records (package journal)
 //	blobs/<obj/32>/<obj>    an adopted inode, by the decimal number of its object
 //	blobs/<obj/32>/<obj>.<n> content blob n (n >= 1) of the object
-//	pack                    the adopted files of an older step, compressed (below)
+//	pack                    the adopted files of an older step, compressed (package pack)
 //	summary.json            JSON of [Entry], without barriers
 //	paths                   zstd stream of JSON lines, one [Affected] each
 //
@@ -49,37 +49,6 @@
 // and four zero bytes. It is rewritten in place by one pwrite. If it is
 // damaged, the counters restart 1,000,000 above the largest number found in
 // any step directory.
-//
-// # pack
-//
-// The adopted inodes of a step, once they are compressed. The file appears by a
-// rename when it is complete; the inodes are removed afterwards, and one that is
-// still in blobs/ counts instead of its copy. Inodes that a handle is open on,
-// that have other names, or that a later step recorded stay in blobs/.
-//
-//	"SBPACK1\n"
-//	groups, one after the other: zstd frames with checksum, of 1 MiB of the
-//	  content stream each, the last one shorter
-//	index: one zstd frame
-//	footer, little endian: offset, length and decoded length of the index as
-//	  uint64; CRC32C of the index as it lies there, CRC32C of the footer so far,
-//	  as uint32; "SBPACKE\n"
-//
-// The content stream is the data of all files; holes are not in it. The index,
-// with numbers as in the journal:
-//
-//	uint groups, each: uint length, uint decoded length, uint32 LE CRC32C
-//	uint nodes, each:
-//	  uint obj                 of an adopted inode; 0 inside a directory
-//	  uint parent              1 + the number of the node that holds it; 0: none
-//	  string name              in that directory
-//	  uint link                1 + the number of an earlier node that is the same
-//	                           inode; then nothing follows. 0: none
-//	  uint dev, ino, mode, uid, gid, rdev, int size, mtime, string symlink target
-//	  uint xattrs, each: string name, string value
-//	  uint segments, each: uint gap since the last one's end, uint length
-//	  uint position of its data in the content stream
-//	  uint32 LE CRC32C of its data
 //
 // # stamps
 //

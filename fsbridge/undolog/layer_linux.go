@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 )
 
 // placeKind says where an object is now.
@@ -82,8 +83,8 @@ type layer struct {
 	// children are objects whose binding was not touched, by directory.
 	children map[journal.ObjID][]*node
 	byHost   map[hostfs.ID]*node
-	pack     *stepPack // nil: none
-	own      int       // descriptor of the step's blobs, -1: none
+	pack     *pack.Reader // nil: none
+	own      int          // descriptor of the step's blobs, -1: none
 	// twins are copies in the blobs of files that had other names, and the numbers of
 	// those files today.
 	twins map[hostfs.ID]hostfs.ID
@@ -153,7 +154,7 @@ func (l *layer) close() {
 	l.read.close()
 	l.own = -1
 	if l.pack != nil {
-		l.pack.close()
+		l.pack.Close()
 		l.pack = nil
 	}
 }
@@ -336,16 +337,16 @@ func (l *layer) openOwn(n *node) (int, error) {
 }
 
 // inPack tells whether obj is packed.
-func (l *layer) inPack(obj journal.ObjID) bool { return l.pack != nil && l.pack.has(obj) }
+func (l *layer) inPack(obj journal.ObjID) bool { return l.pack != nil && l.pack.Has(obj) }
 
 // unpackFile writes the content of a packed file to the new file fd.
-func (l *layer) unpackFile(n *packNode, fd int) error {
+func (l *layer) unpackFile(n *pack.Node, fd int) error {
 	if last := len(n.Segments) - 1; last < 0 || n.Segments[last].Off+n.Segments[last].Len < n.Meta.Size {
 		if err := hostfs.TruncateFD(fd, n.Meta.Size); err != nil {
 			return err
 		}
 	}
-	err := l.pack.content(n, func(off int64, b []byte) error { return hostfs.PwriteFull(fd, b, off) })
+	err := l.pack.Content(n, func(off int64, b []byte) error { return hostfs.PwriteFull(fd, b, off) })
 	if err != nil {
 		return fmt.Errorf("%w: %w", base.ErrDamaged, err)
 	}

@@ -3,11 +3,9 @@
 package undolog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -16,15 +14,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
@@ -152,13 +149,15 @@ func TestPackKeepsWhatMayChange(t *testing.T) {
 	if want := []journal.ObjID{objs["open"], objs["linked"], objs["pinned"]}; !slices.Equal(left, want) {
 		t.Errorf("left as they are: %v, want %v", left, want)
 	}
-	p, err := openPack(dir.fd)
+	p, err := pack.Open(dir.fd)
 	if err != nil || p == nil {
 		t.Fatal(err)
 	}
-	defer p.close()
-	if !slices.Equal(p.order(), []journal.ObjID{objs["plain"]}) {
-		t.Errorf("packed: %v", p.order())
+	defer p.Close()
+	for name, obj := range objs {
+		if p.Has(obj) != (name == "plain") {
+			t.Errorf("%s is packed: %v", name, p.Has(obj))
+		}
 	}
 }
 
@@ -166,128 +165,6 @@ func TestPackKeepsWhatMayChange(t *testing.T) {
 type openPlace struct{ fsbridge.Place }
 
 func (openPlace) Handles() int { return 1 }
-
-// TestUL08CorruptPack flips every byte of a pack in turn: nothing wrong is ever
-// handed out, and nothing panics.
-func TestUL08CorruptPack(t *testing.T) {
-	b, objs := smallPack(t)
-	want := map[journal.ObjID][]byte{}
-	p, err := newPackReader(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, obj := range objs {
-		want[obj] = readPacked(t, p, obj)
-	}
-	p.close()
-	for i := range b {
-		for _, flip := range []byte{1, 0x80, 0xff} {
-			c := bytes.Clone(b)
-			c[i] ^= flip
-			p, err := newPackReader(bytes.NewReader(c), int64(len(c)))
-			if err != nil {
-				if !errors.Is(err, errPack) {
-					t.Fatalf("byte %d: %v", i, err)
-				}
-				continue
-			}
-			for _, obj := range objs {
-				n := p.node(obj)
-				var got []byte
-				err := p.content(n, func(_ int64, b []byte) error { got = append(got, b...); return nil })
-				if err == nil && !bytes.Equal(got, want[obj]) {
-					t.Fatalf("byte %d: wrong content of %d without an error", i, obj)
-				}
-			}
-			p.close()
-		}
-	}
-	for n := range len(b) {
-		if p, err := newPackReader(bytes.NewReader(b[:n]), int64(n)); err == nil {
-			p.close()
-			t.Fatalf("a pack cut off after %d bytes was accepted", n)
-		}
-	}
-}
-
-func readPacked(t testing.TB, p *packReader, obj journal.ObjID) []byte {
-	t.Helper()
-	r, err := p.reader(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// smallPack returns the bytes of a pack and the files in it.
-func smallPack(t testing.TB) ([]byte, []journal.ObjID) {
-	t.Helper()
-	l, work := testLog(t, nil)
-	mustWrite(t, filepath.Join(work, "a"), strings.Repeat("abc", 50))
-	mustWrite(t, filepath.Join(work, "dir/b"), "b")
-	mustWrite(t, filepath.Join(work, "c"), "")
-	a := newAdopter(t, l)
-	objs := []journal.ObjID{a.adopt("a"), a.adopt("c")}
-	a.adopt("dir")
-	e := a.commit()
-	if _, err := l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(filepath.Join(l.o.Dir, "steps", e.name, "pack"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b, objs
-}
-
-func FuzzPack(f *testing.F) {
-	b, _ := smallPack(f)
-	f.Add(b)
-	f.Add(b[:len(b)-1])
-	f.Add([]byte(packMagic + packEnd))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := newPackReader(bytes.NewReader(b), int64(len(b)))
-		if err != nil {
-			return
-		}
-		defer p.close()
-		for _, obj := range p.order() {
-			n := p.node(obj)
-			if n.Meta.Size > 1<<20 || len(p.nodes) > 1000 {
-				return
-			}
-			_ = p.content(n, func(int64, []byte) error { return nil })
-			if r, err := p.reader(obj); err == nil {
-				_, _ = io.Copy(io.Discard, r)
-			}
-		}
-	})
-}
-
-// FuzzPackIndex reaches the index decoder behind the checksums.
-func FuzzPackIndex(f *testing.F) {
-	f.Add(encodePackIndex(nil, nil))
-	f.Add(encodePackIndex([]packGroupRef{{off: 8, size: 20, raw: 30}}, []packNode{
-		{Obj: 2, Parent: -1, Link: -1, Meta: journal.Meta{Mode: modeDir | 0o755}},
-		{Parent: 0, Name: "f", Link: -1, Meta: journal.Meta{Mode: modeRegular | 0o644, Size: 40},
-			Xattrs: []hostfs.Xattr{{Name: "user.x", Value: []byte("v")}}, Segments: []packSegment{{0, 10}, {20, 20}}},
-		{Parent: 0, Name: "g", Link: 1},
-	}))
-	f.Fuzz(func(t *testing.T, index []byte) {
-		p := &packReader{roots: map[journal.ObjID]int{}, kids: map[int][]int{}}
-		if err := p.decodeIndex(index, 1<<20); err != nil {
-			return
-		}
-		again := &packReader{roots: map[journal.ObjID]int{}, kids: map[int][]int{}}
-		if err := again.decodeIndex(encodePackIndex(p.groups, p.nodes), 1<<20); err != nil {
-			t.Fatalf("what was decoded does not encode: %v", err)
-		}
-	})
-}
 
 // TestStoreSize: what is left of an adopted source tree after compression.
 func TestStoreSize(t *testing.T) {
@@ -344,67 +221,4 @@ func BenchmarkCompressGoTree(b *testing.B) {
 		}
 		b.ReportMetric(float64(time.Since(start).Milliseconds()), "undo-ms")
 	}
-}
-
-// TestPackReaderShared reads a pack of more groups than are kept from many
-// goroutines at once, which want the same groups and take each other's buffers
-// over.
-func TestPackReaderShared(t *testing.T) {
-	dir := t.TempDir()
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	out, err := os.Create(filepath.Join(dir, "pack"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	w, err := newPackWriter(int(out.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.close()
-	const files = 40
-	want := map[journal.ObjID]string{}
-	for i := range journal.ObjID(files) {
-		name := fmt.Sprint(i)
-		want[i+2] = strings.Repeat(fmt.Sprintf("file %d ", i), 60_000)
-		mustWrite(t, filepath.Join(dir, name), want[i+2])
-		if err := w.addRoot(t.Context(), i+2, fd, name, func(hostfs.ID) bool { return false }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.finish(); err != nil {
-		t.Fatal(err)
-	}
-	p, err := openPack(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	if len(p.groups) <= packCached {
-		t.Fatalf("%d groups", len(p.groups))
-	}
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			for i := range files {
-				obj := journal.ObjID((i*(2*g+1)+g)%files + 2)
-				var got []byte
-				err := p.content(p.node(obj), func(_ int64, b []byte) error { got = append(got, b...); return nil })
-				if err == nil && g%2 == 0 {
-					var r io.Reader
-					if r, err = p.reader(obj); err == nil {
-						got, err = io.ReadAll(r)
-					}
-				}
-				if err != nil || string(got) != want[obj] {
-					t.Errorf("object %d: %d bytes, %v", obj, len(got), err)
-				}
-			}
-		})
-	}
-	wg.Wait()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 )
 
 // source is where a thing is now: an inode, a node of a pack, or nothing but records.
@@ -185,7 +186,7 @@ type packed struct {
 	i     int
 }
 
-func (s *packed) node() *packNode { return &s.layer.pack.nodes[s.i] }
+func (s *packed) node() *pack.Node { return s.layer.pack.At(s.i) }
 
 func (s *packed) stat() (hostfs.Stat, error) {
 	n := s.node()
@@ -199,21 +200,21 @@ func (s *packed) content(out int) error           { return s.layer.unpackFile(s.
 
 func (s *packed) names() ([]string, error) {
 	var names []string
-	for _, k := range s.layer.pack.kids[s.i] {
-		names = append(names, s.layer.pack.nodes[k].Name)
+	for _, k := range s.layer.pack.Inside(s.i) {
+		names = append(names, s.layer.pack.At(k).Name)
 	}
 	return names, nil
 }
 
 func (s *packed) child(name string) (*thing, error) {
 	p := s.layer.pack
-	for _, i := range p.kids[s.i] {
-		n := &p.nodes[i]
+	for _, i := range p.Inside(s.i) {
+		n := p.At(i)
 		if n.Name != name {
 			continue
 		}
 		if n.Link >= 0 {
-			i, n = n.Link, &p.nodes[n.Link]
+			i, n = n.Link, p.At(n.Link)
 		}
 		at := packed{s.v, s.layer, i}
 		t := s.v.unpack[at]

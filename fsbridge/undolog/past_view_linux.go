@@ -247,7 +247,7 @@ func (v *pastView) push(of *layer) error {
 		if l.things[n.Obj] == nil && !n.Created {
 			th := newThing(n.typ, n.ID)
 			if th.source = (&recorded{l, n}); l.inPack(n.Obj) {
-				th.source = &packed{v, l, l.pack.roots[n.Obj]}
+				th.source = &packed{v, l, l.pack.Root(n.Obj)}
 			}
 			l.know(n, th)
 			if n.RetainedSeq != 0 || l.nameless(n) {

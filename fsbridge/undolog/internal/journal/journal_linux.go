@@ -141,6 +141,7 @@ func (w *Writer) Size() int64 {
 	return w.size
 }
 
+// Close gives the room back and closes the file. Nothing may be appended after it.
 func (w *Writer) Close() error {
 	err := w.Trim()
 	w.mu.Lock()

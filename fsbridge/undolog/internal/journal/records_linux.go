@@ -27,9 +27,10 @@ const (
 	RootObj ObjID = 1
 )
 
+// Type says what a record is about.
 type Type uint8
 
-// The record types; doc.go has their payloads.
+// The types; the package documentation has their payloads.
 const (
 	TypeStep Type = iota + 1
 	TypeObject
@@ -277,6 +278,7 @@ func (d *decoder) check(s string) {
 	}
 }
 
+// DecodeObject decodes the payload of a [TypeObject], as [Scan] gives it.
 func DecodeObject(p []byte) (Object, error) {
 	d := newDecoder(p)
 	var r Object
@@ -326,6 +328,7 @@ func decodeXattrs(p []byte) (Xattrs, error) {
 	return r, d.End()
 }
 
+// DecodeBinding decodes the payload of a [TypeBinding], as [Scan] gives it.
 func DecodeBinding(p []byte) (Binding, error) {
 	d := newDecoder(p)
 	r := Binding{Dir: d.someObj(), Name: d.name(), Old: d.obj()}

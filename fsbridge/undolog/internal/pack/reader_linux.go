@@ -1,4 +1,4 @@
-package undolog
+package pack
 
 import (
 	"bytes"
@@ -20,26 +20,26 @@ import (
 // format is in doc.go. An adopted directory is in it with all that is inside.
 
 const (
-	packMagic  = "SBPACK1\n"
-	packEnd    = "SBPACKE\n"
-	packFooter = 40
-	// packGroup is how many content bytes one zstd frame holds: enough for
+	magic      = "SBPACK1\n"
+	endMagic   = "SBPACKE\n"
+	footerSize = 40
+	// groupSize is how many content bytes one zstd frame holds: enough for
 	// small files to help each other, small enough to decode on the way to one.
-	packGroup = 1 << 20
-	// packIndexMax bounds the decoded index, packNodeMax its nodes.
-	packIndexMax = 1 << 30
-	packNodeMax  = 1 << 26
-	// packCached is how many decoded groups a reader keeps.
-	packCached = 4
+	groupSize = 1 << 20
+	// indexMax bounds the decoded index, nodeMax its nodes.
+	indexMax = 1 << 30
+	nodeMax  = 1 << 26
+	// cachedGroups is how many decoded groups a reader keeps.
+	cachedGroups = 4
 )
 
-var errPack = errors.New("undolog: damaged pack")
+var errDamaged = errors.New("undolog: damaged pack")
 
-// packSegment is a run of data in a file; what is between segments is a hole.
-type packSegment struct{ Off, Len int64 }
+// Segment is a run of data in a file; what is between segments is a hole.
+type Segment struct{ Off, Len int64 }
 
-// packNode is one inode of a pack.
-type packNode struct {
+// Node is one inode of a pack.
+type Node struct {
 	Obj    journal.ObjID // of a root: an adopted inode; journal.NoObj inside a directory
 	Parent int           // node of the directory that holds it; -1 for a root
 	Name   string        // in that directory
@@ -49,25 +49,25 @@ type packNode struct {
 	// Link is the earlier node that is the same inode (a hard link); -1 if
 	// there is none. Nothing below is set then.
 	Link     int
-	Segments []packSegment
+	Segments []Segment
 	Start    int64  // of the first segment's bytes in the content stream
 	Sum      uint32 // CRC32C of the segments' bytes
 }
 
-func (n *packNode) dataLen() (total int64) {
+func (n *Node) dataLen() (total int64) {
 	for _, s := range n.Segments {
 		total += s.Len
 	}
 	return total
 }
 
-type packGroupRef struct {
+type groupRef struct {
 	off, size, raw int64
 	sum            uint32 // CRC32C of the frame
 }
 
-// encodePackIndex renders groups (consecutive from the magic on) and nodes.
-func encodePackIndex(groups []packGroupRef, nodes []packNode) []byte {
+// encodeIndex renders groups (consecutive from the magic on) and nodes.
+func encodeIndex(groups []groupRef, nodes []Node) []byte {
 	b := binary.AppendUvarint(nil, uint64(len(groups)))
 	for _, g := range groups {
 		b = binary.AppendUvarint(b, uint64(g.size))
@@ -81,7 +81,7 @@ func encodePackIndex(groups []packGroupRef, nodes []packNode) []byte {
 	return b
 }
 
-func (n *packNode) append(b []byte) []byte {
+func (n *Node) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(n.Obj))
 	b = binary.AppendUvarint(b, uint64(n.Parent+1))
 	b = wire.AppendString(b, n.Name)
@@ -115,22 +115,23 @@ func (n *packNode) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, n.Sum)
 }
 
-func encodePackFooter(indexOff, indexSize, indexRaw int64, index []byte) []byte {
+func encodeFooter(indexOff, indexSize, indexRaw int64, index []byte) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(indexOff))
 	b = binary.LittleEndian.AppendUint64(b, uint64(indexSize))
 	b = binary.LittleEndian.AppendUint64(b, uint64(indexRaw))
 	b = binary.LittleEndian.AppendUint32(b, wire.Sum(index))
 	b = binary.LittleEndian.AppendUint32(b, wire.Sum(b))
-	return append(b, packEnd...)
+	return append(b, endMagic...)
 }
 
-// packReader reads a pack. It may be used concurrently.
-type packReader struct {
+// Reader reads a pack. It may be used concurrently.
+type Reader struct {
 	r      io.ReaderAt
-	groups []packGroupRef
+	fd     int // of r, to be closed; -1: none
+	groups []groupRef
 	starts []int64 // of each group in the content stream
 	total  int64   // bytes of the content stream
-	nodes  []packNode
+	nodes  []Node
 	roots  map[journal.ObjID]int
 	kids   map[int][]int // nodes inside a directory node
 
@@ -139,41 +140,41 @@ type packReader struct {
 	cache []*cachedGroup // most recently used last
 }
 
-// newPackReader checks and loads the index of a pack of size bytes.
-func newPackReader(r io.ReaderAt, size int64) (*packReader, error) {
-	var head [len(packMagic)]byte
-	foot := make([]byte, packFooter)
-	if size < int64(len(head)+packFooter) {
-		return nil, fmt.Errorf("%w: too short", errPack)
+// newReader checks and loads the index of a pack of size bytes.
+func newReader(r io.ReaderAt, size int64) (*Reader, error) {
+	var head [len(magic)]byte
+	foot := make([]byte, footerSize)
+	if size < int64(len(head)+footerSize) {
+		return nil, fmt.Errorf("%w: too short", errDamaged)
 	}
 	if _, err := r.ReadAt(head[:], 0); err != nil {
-		return nil, fmt.Errorf("%w: %w", errPack, err)
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	if _, err := r.ReadAt(foot, size-packFooter); err != nil {
-		return nil, fmt.Errorf("%w: %w", errPack, err)
+	if _, err := r.ReadAt(foot, size-footerSize); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	if string(head[:]) != packMagic || string(foot[32:]) != packEnd ||
+	if string(head[:]) != magic || string(foot[32:]) != endMagic ||
 		wire.Sum(foot[:28]) != binary.LittleEndian.Uint32(foot[28:]) {
-		return nil, fmt.Errorf("%w: not a pack, or cut off", errPack)
+		return nil, fmt.Errorf("%w: not a pack, or cut off", errDamaged)
 	}
 	off, n, raw := binary.LittleEndian.Uint64(foot), binary.LittleEndian.Uint64(foot[8:]), binary.LittleEndian.Uint64(foot[16:])
-	room := uint64(size - packFooter)
-	if off < uint64(len(head)) || off > room || n != room-off || raw > packIndexMax {
-		return nil, fmt.Errorf("%w: impossible footer", errPack)
+	room := uint64(size - footerSize)
+	if off < uint64(len(head)) || off > room || n != room-off || raw > indexMax {
+		return nil, fmt.Errorf("%w: impossible footer", errDamaged)
 	}
 	packed := make([]byte, n)
 	if _, err := r.ReadAt(packed, int64(off)); err != nil {
-		return nil, fmt.Errorf("%w: %w", errPack, err)
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if wire.Sum(packed) != binary.LittleEndian.Uint32(foot[24:]) {
-		return nil, fmt.Errorf("%w: wrong checksum of the index", errPack)
+		return nil, fmt.Errorf("%w: wrong checksum of the index", errDamaged)
 	}
 	// Every frame has a sum of our own, which takes a tenth of the time of theirs.
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(hostfs.Workers()), zstd.WithDecoderMaxMemory(packIndexMax), zstd.IgnoreChecksum(true))
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(hostfs.Workers()), zstd.WithDecoderMaxMemory(indexMax), zstd.IgnoreChecksum(true))
 	if err != nil {
 		return nil, err
 	}
-	p := &packReader{r: r, dec: dec, roots: map[journal.ObjID]int{}, kids: map[int][]int{}}
+	p := &Reader{r: r, fd: -1, dec: dec, roots: map[journal.ObjID]int{}, kids: map[int][]int{}}
 	index, err := dec.DecodeAll(packed, nil)
 	if err == nil && uint64(len(index)) != raw {
 		err = errors.New("wrong length")
@@ -183,18 +184,24 @@ func newPackReader(r io.ReaderAt, size int64) (*packReader, error) {
 	}
 	if err != nil {
 		dec.Close()
-		return nil, fmt.Errorf("%w: index: %w", errPack, err)
+		return nil, fmt.Errorf("%w: index: %w", errDamaged, err)
 	}
 	return p, nil
 }
 
-func (p *packReader) close() { p.dec.Close() }
+// Close frees what the reader holds.
+func (p *Reader) Close() {
+	p.dec.Close()
+	if p.fd >= 0 {
+		_ = hostfs.Close(p.fd)
+	}
+}
 
-func (p *packReader) decodeIndex(index []byte, end int64) error {
+func (p *Reader) decodeIndex(index []byte, end int64) error {
 	d := wire.NewDecoder(index)
-	off := int64(len(packMagic))
+	off := int64(len(magic))
 	for n := d.Uint(uint64(len(index))); n > 0 && d.Err() == nil; n-- {
-		g := packGroupRef{off: off, size: int64(d.Uint(uint64(end))), raw: int64(d.Uint(packGroup)), sum: d.Uint32()}
+		g := groupRef{off: off, size: int64(d.Uint(uint64(end))), raw: int64(d.Uint(groupSize)), sum: d.Uint32()}
 		if off += g.size; off > end || g.raw == 0 {
 			d.Fail("impossible group")
 		}
@@ -202,16 +209,16 @@ func (p *packReader) decodeIndex(index []byte, end int64) error {
 		p.starts = append(p.starts, p.total)
 		p.total += g.raw
 	}
-	for n := d.Uint(min(packNodeMax, uint64(len(index)))); n > 0 && d.Err() == nil; n-- {
+	for n := d.Uint(min(nodeMax, uint64(len(index)))); n > 0 && d.Err() == nil; n-- {
 		p.addNode(&d)
 	}
 	return d.End()
 }
 
 // addNode decodes one node and checks it against those before it.
-func (p *packReader) addNode(d *wire.Decoder) {
+func (p *Reader) addNode(d *wire.Decoder) {
 	i := len(p.nodes)
-	n := decodePackNode(d, i)
+	n := decodeNode(d, i)
 	if d.Err() != nil {
 		return
 	}
@@ -250,8 +257,8 @@ const (
 	modeSocket  = 0o140000
 )
 
-func decodePackNode(d *wire.Decoder, i int) packNode {
-	n := packNode{Obj: journal.ObjID(d.Uint(journal.MaxObjects)), Parent: int(d.Uint(uint64(i))) - 1}
+func decodeNode(d *wire.Decoder, i int) Node {
+	n := Node{Obj: journal.ObjID(d.Uint(journal.MaxObjects)), Parent: int(d.Uint(uint64(i))) - 1}
 	n.Name = string(d.Bytes())
 	n.Link = int(d.Uint(uint64(i))) - 1
 	if n.Link >= 0 {
@@ -273,7 +280,7 @@ func decodePackNode(d *wire.Decoder, i int) packNode {
 			d.Fail("segment beyond the file's end")
 			break
 		}
-		n.Segments = append(n.Segments, packSegment{end + gap, length})
+		n.Segments = append(n.Segments, Segment{end + gap, length})
 		end += gap + length
 	}
 	n.Start = int64(d.Uint(math.MaxInt64))
@@ -286,46 +293,44 @@ func decodePackNode(d *wire.Decoder, i int) packNode {
 	return n
 }
 
-// has tells whether the pack holds the adopted inode obj.
-func (p *packReader) has(obj journal.ObjID) bool {
-	_, ok := p.roots[obj]
-	return ok
+// Has tells whether the pack holds the adopted inode obj.
+func (p *Reader) Has(obj journal.ObjID) bool { return p.Root(obj) >= 0 }
+
+// Node returns the adopted inode obj, or nil.
+func (p *Reader) Node(obj journal.ObjID) *Node {
+	if i := p.Root(obj); i >= 0 {
+		return &p.nodes[i]
+	}
+	return nil
 }
 
-// order returns the adopted inodes in the order in which their contents lie in
-// the pack: going through them so decodes each group once.
-func (p *packReader) order() []journal.ObjID {
-	out := make([]journal.ObjID, 0, len(p.roots))
-	for i := range p.nodes {
-		if p.nodes[i].Obj != journal.NoObj {
-			out = append(out, p.nodes[i].Obj)
-		}
+// Root returns the number of the adopted inode obj's node, or -1.
+func (p *Reader) Root(obj journal.ObjID) int {
+	if i, ok := p.roots[obj]; ok {
+		return i
 	}
-	return out
+	return -1
 }
 
-// node returns the inode obj, or nil.
-func (p *packReader) node(obj journal.ObjID) *packNode {
-	i, ok := p.roots[obj]
-	if !ok {
-		return nil
-	}
-	return &p.nodes[i]
-}
+// At returns node i.
+func (p *Reader) At(i int) *Node { return &p.nodes[i] }
+
+// Inside returns the nodes that are in the directory node i.
+func (p *Reader) Inside(i int) []int { return p.kids[i] }
 
 // verify checks the sums of all groups, without decoding them: what is damaged
 // shall be known before an undo changes anything.
-func (p *packReader) verify() error {
+func (p *Reader) verify() error {
 	var buf []byte
 	for i, g := range p.groups {
 		if int64(cap(buf)) < g.size {
 			buf = make([]byte, g.size)
 		}
 		if _, err := p.r.ReadAt(buf[:g.size], g.off); err != nil {
-			return fmt.Errorf("%w: group %d: %w", errPack, i, err)
+			return fmt.Errorf("%w: group %d: %w", errDamaged, i, err)
 		}
 		if wire.Sum(buf[:g.size]) != g.sum {
-			return fmt.Errorf("%w: wrong checksum of group %d", errPack, i)
+			return fmt.Errorf("%w: wrong checksum of group %d", errDamaged, i)
 		}
 	}
 	return nil

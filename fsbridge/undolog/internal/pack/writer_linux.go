@@ -1,27 +1,28 @@
-package undolog
+package pack
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
-	"strconv"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
-// errKeepRaw says why an adopted inode stays as it is; it is no failure.
-var errKeepRaw = errors.New("undolog: not to be packed")
+// ErrKeepRaw says why an adopted inode stays as it is; it is no failure.
+var ErrKeepRaw = errors.New("undolog: not to be packed")
 
-// packWriter writes a pack to a descriptor, one group at a time. What it wrote
+// Writer writes a pack to a descriptor, one group at a time. What it wrote
 // it decodes again: afterwards the originals are removed.
-type packWriter struct {
+type Writer struct {
 	fd     int
 	off    int64
 	enc    *zstd.Encoder
@@ -30,14 +31,15 @@ type packWriter struct {
 	packed []byte
 	check  []byte
 	total  int64 // bytes of the content stream so far
-	groups []packGroupRef
-	nodes  []packNode
+	groups []groupRef
+	nodes  []Node
 	links  map[hostfs.ID]int // multiply linked files of this root: their node
 }
 
-func newPackWriter(fd int) (*packWriter, error) {
+// NewWriter begins a pack in the empty file behind fd, which stays the caller's.
+func NewWriter(fd int) (*Writer, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
-		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(packGroup), zstd.WithEncoderCRC(true))
+		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(groupSize), zstd.WithEncoderCRC(true))
 	if err != nil {
 		return nil, err
 	}
@@ -45,16 +47,17 @@ func newPackWriter(fd int) (*packWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &packWriter{fd: fd, enc: enc, dec: dec, raw: make([]byte, 0, packGroup), links: map[hostfs.ID]int{}}
-	return w, w.write([]byte(packMagic))
+	w := &Writer{fd: fd, enc: enc, dec: dec, raw: make([]byte, 0, groupSize), links: map[hostfs.ID]int{}}
+	return w, w.write([]byte(magic))
 }
 
-func (w *packWriter) close() {
+// Close frees what the writer holds. A pack without [Writer.Finish] is none.
+func (w *Writer) Close() {
 	_ = w.enc.Close()
 	w.dec.Close()
 }
 
-func (w *packWriter) write(b []byte) error {
+func (w *Writer) write(b []byte) error {
 	if err := hostfs.PwriteFull(w.fd, b, w.off); err != nil {
 		return err
 	}
@@ -63,33 +66,33 @@ func (w *packWriter) write(b []byte) error {
 }
 
 // endGroup compresses and writes what is in raw.
-func (w *packWriter) endGroup() error {
+func (w *Writer) endGroup() error {
 	if len(w.raw) == 0 {
 		return nil
 	}
 	w.packed = w.enc.EncodeAll(w.raw, w.packed[:0])
 	var err error
 	if w.check, err = w.dec.DecodeAll(w.packed, w.check[:0]); err != nil || !bytes.Equal(w.check, w.raw) {
-		return fmt.Errorf("undolog: compression does not round-trip: %w", errors.Join(errPack, err))
+		return fmt.Errorf("undolog: compression does not round-trip: %w", errors.Join(errDamaged, err))
 	}
-	w.groups = append(w.groups, packGroupRef{off: w.off, size: int64(len(w.packed)), raw: int64(len(w.raw)),
+	w.groups = append(w.groups, groupRef{off: w.off, size: int64(len(w.packed)), raw: int64(len(w.raw)),
 		sum: wire.Sum(w.packed)})
 	w.raw = w.raw[:0]
 	return w.write(w.packed)
 }
 
-// finish writes the index and the footer.
-func (w *packWriter) finish() error {
+// Finish writes the index and the footer.
+func (w *Writer) Finish() error {
 	if err := w.endGroup(); err != nil {
 		return err
 	}
-	index := encodePackIndex(w.groups, w.nodes)
+	index := encodeIndex(w.groups, w.nodes)
 	packed := w.enc.EncodeAll(index, nil)
 	off := w.off
 	if err := w.write(packed); err != nil {
 		return err
 	}
-	return w.write(encodePackFooter(off, int64(len(packed)), int64(len(index)), packed))
+	return w.write(encodeFooter(off, int64(len(packed)), int64(len(index)), packed))
 }
 
 // blobCheck decides whether an adopted tree may be packed: not if a handle can
@@ -126,47 +129,47 @@ func (c *blobCheck) closed() bool {
 	return true
 }
 
-// addRoot packs the adopted inode obj, which is name below dirfd. An inode
-// that must stay raw, or that changed meanwhile, gives errKeepRaw and leaves
+// AddRoot packs the adopted inode obj, which is name below dirfd. An inode
+// that must stay raw, or that changed meanwhile, gives ErrKeepRaw and leaves
 // the pack as it was.
-func (w *packWriter) addRoot(ctx context.Context, obj journal.ObjID, dirfd int, name string, inUse func(hostfs.ID) bool) error {
-	if w.total > 1<<62 || len(w.nodes) > packNodeMax/2 {
-		return errKeepRaw
+func (w *Writer) AddRoot(ctx context.Context, obj journal.ObjID, dirfd int, name string, inUse func(hostfs.ID) bool) error {
+	if w.total > 1<<62 || len(w.nodes) > nodeMax/2 {
+		return ErrKeepRaw
 	}
 	c := blobCheck{inUse: inUse, links: map[hostfs.ID]uint64{}}
 	if err := packable(dirfd, name, &c, 0); err != nil {
 		return err
 	}
 	if !c.closed() {
-		return errKeepRaw
+		return ErrKeepRaw
 	}
 	clear(w.links)
 	first := len(w.nodes)
-	err := w.add(ctx, packNode{Obj: obj, Parent: -1, Link: -1}, dirfd, name)
+	err := w.add(ctx, Node{Obj: obj, Parent: -1, Link: -1}, dirfd, name)
 	if err != nil {
 		w.nodes = w.nodes[:first]
 		if errors.Is(err, unix.EACCES) {
-			err = errKeepRaw
+			err = ErrKeepRaw
 		}
 	}
 	return err
 }
 
-// packDepth bounds how deep a packed directory may be: each level holds a
+// maxDepth bounds how deep a packed directory may be: each level holds a
 // descriptor while it is read. What is deeper stays as it is.
-const packDepth = 100
+const maxDepth = 100
 
 // packable checks a whole tree before anything of it is written.
 func packable(dirfd int, name string, c *blobCheck, depth int) error {
 	st, err := hostfs.StatAt(dirfd, name)
 	if errors.Is(err, unix.EACCES) { // inside a directory that may not be searched
-		return errKeepRaw
+		return ErrKeepRaw
 	}
 	if err != nil {
 		return err
 	}
-	if !c.allows(&st) || depth > packDepth {
-		return errKeepRaw
+	if !c.allows(&st) || depth > maxDepth {
+		return ErrKeepRaw
 	}
 	if !st.IsDir() {
 		return nil
@@ -178,7 +181,7 @@ func eachEntry(dirfd int, name string, f func(fd int, entry string) error) error
 	fd, err := hostfs.OpenDirAt(dirfd, name)
 	if err != nil {
 		if errors.Is(err, unix.EACCES) {
-			return errKeepRaw
+			return ErrKeepRaw
 		}
 		return err
 	}
@@ -197,7 +200,7 @@ func eachEntry(dirfd int, name string, f func(fd int, entry string) error) error
 }
 
 // add writes one inode and, for a directory, all that is inside.
-func (w *packWriter) add(ctx context.Context, n packNode, dirfd int, name string) error {
+func (w *Writer) add(ctx context.Context, n Node, dirfd int, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -234,13 +237,13 @@ func (w *packWriter) add(ctx context.Context, n packNode, dirfd int, name string
 		return nil
 	}
 	return eachEntry(dirfd, name, func(fd int, entry string) error {
-		return w.add(ctx, packNode{Parent: at, Name: entry, Link: -1}, fd, entry)
+		return w.add(ctx, Node{Parent: at, Name: entry, Link: -1}, fd, entry)
 	})
 }
 
 // addContent copies a file's data into groups. A file that changes meanwhile
 // is an error: nobody may write to it.
-func (w *packWriter) addContent(n *packNode, dirfd int, name string, st *hostfs.Stat) error {
+func (w *Writer) addContent(n *Node, dirfd int, name string, st *hostfs.Stat) error {
 	if st.Size == 0 {
 		return nil
 	}
@@ -257,7 +260,7 @@ func (w *packWriter) addContent(n *packNode, dirfd int, name string, st *hostfs.
 		if start >= end {
 			break
 		}
-		n.Segments = append(n.Segments, packSegment{start, end - start})
+		n.Segments = append(n.Segments, Segment{start, end - start})
 		if err := w.copyData(n, fd, start, end); err != nil {
 			return err
 		}
@@ -273,17 +276,17 @@ func (w *packWriter) addContent(n *packNode, dirfd int, name string, st *hostfs.
 	return nil
 }
 
-func (w *packWriter) nextData(fd int, off int64, st *hostfs.Stat) (start, end int64, err error) {
+func (w *Writer) nextData(fd int, off int64, st *hostfs.Stat) (start, end int64, err error) {
 	if st.Blocks*512 >= st.Size { // no holes
 		return off, st.Size, nil
 	}
 	return hostfs.NextData(fd, off, st.Size)
 }
 
-func (w *packWriter) copyData(n *packNode, fd int, off, end int64) error {
+func (w *Writer) copyData(n *Node, fd int, off, end int64) error {
 	for off < end {
 		have := len(w.raw)
-		want := int(min(int64(packGroup-have), end-off))
+		want := int(min(int64(groupSize-have), end-off))
 		m, err := hostfs.PreadFull(fd, w.raw[have:have+want], off)
 		if err != nil {
 			return err
@@ -294,7 +297,7 @@ func (w *packWriter) copyData(n *packNode, fd int, off, end int64) error {
 		w.raw = w.raw[:have+m]
 		n.Sum = wire.AddSum(n.Sum, w.raw[have:])
 		off, w.total = off+int64(m), w.total+int64(m)
-		if len(w.raw) == packGroup {
+		if len(w.raw) == groupSize {
 			if err := w.endGroup(); err != nil {
 				return err
 			}
@@ -303,125 +306,48 @@ func (w *packWriter) copyData(n *packNode, fd int, off, end int64) error {
 	return nil
 }
 
-// adoptedBlob is one entry below blobs/ that is an adopted inode.
-type adoptedBlob struct {
-	obj  journal.ObjID
-	stat hostfs.Stat
-}
-
-// adoptedBlobs lists the adopted inodes of a step directory by number. Names
-// that are not ours are left out, content blobs as well: others counts them.
-func adoptedBlobs(dirfd int) (blobs []adoptedBlob, others int, err error) {
-	err = eachEntry(dirfd, "blobs", func(fd int, shard string) error {
-		n, err := strconv.ParseUint(shard, 10, 32)
-		if err != nil || strconv.FormatUint(n, 10) != shard {
-			others++
-			return nil
-		}
-		return eachEntry(fd, shard, func(fd int, name string) error {
-			obj, err := strconv.ParseUint(name, 10, 32)
-			if err != nil || blobName(journal.ObjID(obj)) != name || shardOf(journal.ObjID(obj)) != n || obj == 0 || obj > journal.MaxObjects {
-				others++
-				return nil
-			}
-			st, err := hostfs.StatAt(fd, name)
-			if err == nil {
-				blobs = append(blobs, adoptedBlob{journal.ObjID(obj), st})
-			}
-			return err
-		})
-	})
-	if errors.Is(err, unix.ENOENT) && blobs == nil {
-		err = nil
-	}
-	slices.SortFunc(blobs, func(a, b adoptedBlob) int { return int(a.obj) - int(b.obj) })
-	return blobs, others, err
-}
-
 // fdReaderAt reads a descriptor as an io.ReaderAt.
 type fdReaderAt int
 
 func (fd fdReaderAt) ReadAt(b []byte, off int64) (int, error) {
 	n, err := hostfs.PreadFull(int(fd), b, off)
 	if err == nil && n < len(b) {
-		err = errShortRead
+		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }
 
-var errShortRead = errors.New("undolog: file ends early")
-
-// stepPack is the pack of a step directory, open for reading.
-type stepPack struct {
-	*packReader
-	fd int
-}
-
-// openPack opens the pack of the step directory behind dirfd. A step without
-// one gives nil and no error; a damaged one an error wrapping [ErrDamaged].
-func openPack(dirfd int) (*stepPack, error) {
+// Open opens the pack of the step directory behind dirfd. A step without
+// one gives nil and no error; a damaged one an error wrapping [base.ErrDamaged].
+func Open(dirfd int) (*Reader, error) {
 	fd, err := hostfs.OpenRegular(dirfd, "pack")
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
 	}
 	st, err := hostfs.StatFD(fd)
 	if err == nil {
-		var p *packReader
-		if p, err = newPackReader(fdReaderAt(fd), st.Size); err == nil {
-			return &stepPack{p, fd}, nil
+		var p *Reader
+		if p, err = newReader(fdReaderAt(fd), st.Size); err == nil {
+			p.fd = fd
+			return p, nil
 		}
 	}
 	_ = hostfs.Close(fd)
-	return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
 }
 
-// openSound is openPack for a pack whose groups are all as they were written.
-func openSound(dirfd int) (*stepPack, error) {
-	p, err := openPack(dirfd)
+// OpenSound is Open for a pack whose groups are all as they were written.
+func OpenSound(dirfd int) (*Reader, error) {
+	p, err := Open(dirfd)
 	if err != nil || p == nil {
 		return p, err
 	}
 	if err := p.verify(); err != nil {
-		p.close()
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		p.Close()
+		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
 	}
 	return p, nil
-}
-
-// verifyContents looks at the content blobs that the records name: what is
-// missing shall be known before an undo changes anything. What is inline has
-// the sums of the journal.
-func (d *stepDir) verifyContents(rec *journal.Set) error {
-	for _, list := range rec.Contents {
-		for i := range list {
-			if err := d.verifyContent(&list[i]); err != nil {
-				return fmt.Errorf("%w: content of object %d: %w", ErrDamaged, list[i].Obj, err)
-			}
-		}
-	}
-	return nil
-}
-
-func (d *stepDir) verifyContent(c *journal.Content) error {
-	if c.Enc != journal.EncClone {
-		return nil
-	}
-	fd, err := d.openContentBlob(c.Obj, c.Blob)
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
-	st, err := hostfs.StatFD(fd)
-	if err == nil && st.Size < c.Off+c.Len {
-		err = errShortRead
-	}
-	return err
-}
-
-func (p *stepPack) close() {
-	p.packReader.close()
-	_ = hostfs.Close(p.fd)
 }

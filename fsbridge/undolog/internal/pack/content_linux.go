@@ -1,12 +1,10 @@
-package undolog
+package pack
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
@@ -23,7 +21,7 @@ type cachedGroup struct {
 
 // group returns the decoded group n, which stays as it is until it is released.
 // Whoever asks for what another goroutine decodes waits for that.
-func (p *packReader) group(n int) (*cachedGroup, error) {
+func (p *Reader) group(n int) (*cachedGroup, error) {
 	c, mine := p.take(n)
 	if mine {
 		c.err = p.decode(c)
@@ -39,7 +37,7 @@ func (p *packReader) group(n int) (*cachedGroup, error) {
 
 // take finds the group n in the cache, or makes room for it: then it is the
 // caller's to decode.
-func (p *packReader) take(n int) (c *cachedGroup, mine bool) {
+func (p *Reader) take(n int) (c *cachedGroup, mine bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.IndexFunc(p.cache, func(c *cachedGroup) bool { return c.n == n }); i >= 0 {
@@ -49,7 +47,7 @@ func (p *packReader) take(n int) (c *cachedGroup, mine bool) {
 		return c, false
 	}
 	c = &cachedGroup{n: n, users: 1, ready: make(chan struct{})}
-	if len(p.cache) >= packCached {
+	if len(p.cache) >= cachedGroups {
 		if i := slices.IndexFunc(p.cache, func(c *cachedGroup) bool { return c.users == 0 }); i >= 0 {
 			c.data, c.packed = p.cache[i].data[:0], p.cache[i].packed // a fresh page costs more than a decoded one
 			p.cache = slices.Delete(p.cache, i, i+1)
@@ -60,7 +58,7 @@ func (p *packReader) take(n int) (c *cachedGroup, mine bool) {
 }
 
 // release gives a group back. One that could not be decoded is forgotten.
-func (p *packReader) release(c *cachedGroup) {
+func (p *Reader) release(c *cachedGroup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.users--
@@ -69,7 +67,7 @@ func (p *packReader) release(c *cachedGroup) {
 	}
 }
 
-func (p *packReader) decode(c *cachedGroup) error {
+func (p *Reader) decode(c *cachedGroup) error {
 	g := p.groups[c.n]
 	if int64(cap(c.packed)) < g.size {
 		c.packed = make([]byte, g.size)
@@ -80,7 +78,7 @@ func (p *packReader) decode(c *cachedGroup) error {
 		err = errors.New("wrong checksum")
 	}
 	if err == nil && int64(cap(c.data)) < g.raw {
-		c.data = make([]byte, 0, packGroup)
+		c.data = make([]byte, 0, groupSize)
 	}
 	if err == nil {
 		c.data, err = p.dec.DecodeAll(c.packed, c.data)
@@ -89,14 +87,14 @@ func (p *packReader) decode(c *cachedGroup) error {
 		err = errors.New("wrong length")
 	}
 	if err != nil {
-		return fmt.Errorf("%w: group %d: %w", errPack, c.n, err)
+		return fmt.Errorf("%w: group %d: %w", errDamaged, c.n, err)
 	}
 	return nil
 }
 
-// content calls f with the bytes of a regular file, piece by piece (valid only
+// Content calls f with the bytes of a regular file, piece by piece (valid only
 // during the call), each with its offset in the file, and checks their sum at the end.
-func (p *packReader) content(n *packNode, f func(off int64, b []byte) error) error {
+func (p *Reader) Content(n *Node, f func(off int64, b []byte) error) error {
 	sum, pos := uint32(0), n.Start
 	for _, s := range n.Segments {
 		for off, end := s.Off, s.Off+s.Len; off < end; {
@@ -115,14 +113,14 @@ func (p *packReader) content(n *packNode, f func(off int64, b []byte) error) err
 		}
 	}
 	if sum != n.Sum {
-		return fmt.Errorf("%w: wrong checksum of %q", errPack, n.Name)
+		return fmt.Errorf("%w: wrong checksum of %q", errDamaged, n.Name)
 	}
 	return nil
 }
 
 // at returns the rest of the group that holds byte pos of the content stream,
 // and the group, to be released.
-func (p *packReader) at(pos int64) (*cachedGroup, []byte, error) {
+func (p *Reader) at(pos int64) (*cachedGroup, []byte, error) {
 	lo, hi := 0, len(p.starts)
 	for hi-lo > 1 {
 		if mid := (lo + hi) / 2; p.starts[mid] <= pos {
@@ -132,58 +130,11 @@ func (p *packReader) at(pos int64) (*cachedGroup, []byte, error) {
 		}
 	}
 	if pos >= p.total {
-		return nil, nil, fmt.Errorf("%w: content beyond the end", errPack)
+		return nil, nil, fmt.Errorf("%w: content beyond the end", errDamaged)
 	}
 	g, err := p.group(lo)
 	if err != nil {
 		return nil, nil, err
 	}
 	return g, g.data[pos-p.starts[lo]:], nil
-}
-
-// reader returns the content of the regular file obj as a stream, holes as
-// zeros.
-func (p *packReader) reader(obj journal.ObjID) (io.Reader, error) {
-	n := p.node(obj)
-	if n == nil || n.Meta.Mode&modeType != modeRegular {
-		return nil, fmt.Errorf("%w: object %d is not a file of the pack", errPack, obj)
-	}
-	return &packStream{p: p, n: n}, nil
-}
-
-// packStream reads one file of a pack. The checksum of groups covers it.
-type packStream struct {
-	p   *packReader
-	n   *packNode
-	off int64
-}
-
-func (s *packStream) Read(b []byte) (int, error) {
-	if s.off >= s.n.Meta.Size {
-		return 0, io.EOF
-	}
-	b = b[:min(int64(len(b)), s.n.Meta.Size-s.off)]
-	pos := s.n.Start
-	for _, seg := range s.n.Segments {
-		switch {
-		case s.off < seg.Off: // in the hole before it
-			m := min(int64(len(b)), seg.Off-s.off)
-			clear(b[:m])
-			s.off += m
-			return int(m), nil
-		case s.off < seg.Off+seg.Len:
-			g, data, err := s.p.at(pos + s.off - seg.Off)
-			if err != nil {
-				return 0, err
-			}
-			m := copy(b[:min(int64(len(b)), seg.Off+seg.Len-s.off)], data)
-			s.p.release(g)
-			s.off += int64(m)
-			return m, nil
-		}
-		pos += seg.Len
-	}
-	clear(b)
-	s.off += int64(len(b))
-	return len(b), nil
 }
