@@ -1,6 +1,8 @@
 # make build   bin/sandbox, static, with the guest program embedded
 # make demo    see it work: delete a whole source tree, undo, compare
-# make test    all tests
+# make test    all tests, as CI runs them: 12 minutes on 2 cores
+# make test-quick  the tests for daily work: 3 minutes; it says what it leaves out
+# make fuzz    all fuzz targets, FUZZTIME each (1m): before a release
 # make bench   the figures, each beside what it is compared with
 # make check   vet, linters, cross-builds
 # make newcomer  the README's commands in a Debian made for it (root)
@@ -13,7 +15,7 @@ STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
 LINT    := golangci-lint
 LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: all build guest demo test bench check newcomer clean
+.PHONY: all build guest demo test test-quick fuzz bench check newcomer clean
 
 all: build
 
@@ -29,6 +31,12 @@ demo:
 
 test:
 	.ci/run
+
+test-quick:
+	tests/run.sh quick
+
+fuzz:
+	tests/run.sh fuzz
 
 bench: build
 	$(GO) run ./tests/bench

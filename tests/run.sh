@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Runs everything there is to test, as whoever calls it; as root the tests run a
-# second time as an ordinary user. The last line is "N passed, N failed".
+# Runs the tests, as whoever calls it. The last line is "N passed, N failed".
 #
-#   tests/run.sh           all of it
-#   tests/run.sh quick     without linters, cross-builds, fuzzing; short campaign
+#   tests/run.sh           all of it; as root the packages of tests/user-pass.txt run
+#                          a second time as an ordinary user
+#   tests/run.sh quick     what daily work needs, in three minutes
+#   tests/run.sh fuzz      all fuzz targets, FUZZTIME each (1m); nothing else
+#
+# All of it fuzzes what has changed since FUZZ_BASE: the commit where this branch left
+# main, or on main the tenth last.
 #
 # With CI=true a skipped test is a failure.
 set -uo pipefail
@@ -32,27 +36,73 @@ if ! go build -o "$tmp/tally" ./tests/cmd/tally || ! go build -o "$tmp/asuser" .
     exit 1
 fi
 
+fuzz() { # TIME: the targets in the directories on stdin
+    local dir target
+    while read -r dir; do
+        for target in $(grep -ho '^func Fuzz[A-Za-z0-9_]*' "$dir"/*_test.go 2>/dev/null | sed 's/^func //'); do
+            tally check "$target ($dir)" tests/fuzz.sh "$target" "./$dir" "$1" </dev/null
+        done
+    done
+}
+all_directories() { find . -name '*_test.go' -printf '%P\n' | xargs -n1 dirname | sort -u; }
+changed_directories() { # with Go files that differ from FUZZ_BASE
+    local base=${FUZZ_BASE:-} name
+    if [ -z "$base" ]; then
+        for name in origin/main main; do
+            base=$(git merge-base HEAD "$name" 2>/dev/null) && break
+        done
+        if [ -z "$base" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then base=HEAD~10; fi
+    fi
+    git rev-parse -q --verify "$base^{commit}" >/dev/null || return 1
+    { git diff --name-only --diff-filter=d "$base" -- '*.go'; git ls-files --others --exclude-standard -- '*.go'; } |
+        xargs -r -n1 dirname | sort -u
+}
+
+if [ "$mode" = fuzz ]; then
+    fuzz "${FUZZTIME:-1m}" < <(all_directories)
+    tally sum
+    exit
+fi
+
 say "build"
 tally check "make build" make --no-print-directory build
-tally check "build with fault injection" go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
 
 # The jail's tests need its inner program, and the ordinary user no compiler.
 cp cmd/sandbox/internal/guestbin/embed/sandbox-guest-"$(go env GOARCH)" "$tmp/sandbox-guest" && export JAIL_TEST_GUEST=$tmp/sandbox-guest
 
-# What virtual machines boot, built once for all tests.
-if command -v apt-get >/dev/null; then
-    tally check "sandbox guest build" bin/sandbox guest build --arch amd64 --image-dir "$tmp/image"
-    chmod -R a+rX "$tmp/image" && export GUEST_TEST_IMAGE=$tmp/image
-fi
-if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null && command -v sqfstar >/dev/null; then
-    cp -r "$tmp/image" "$tmp/debian" # the same kernel, with a small Debian beside it
-    tally check "sandbox guest build --rootfs debian" bin/sandbox guest build --arch amd64 --image-dir "$tmp/debian" \
-        --rootfs debian --minimal --include gcc,libc6-dev,git,make,python3-minimal
-    chmod -R a+rX "$tmp/debian" && export GUEST_TEST_DEBIAN=$tmp/debian
+# The property tests draw the same cases each time, so that a change is judged by what
+# it changes. RAPID_SEED=0 draws others.
+export RAPID_SEED=${RAPID_SEED:-20261121}
+
+who=$(id -un)
+module=$(go list -m)
+# packages PATTERN: those with tests, the ones that take or wait longest first, so that
+# the others run beside them.
+packages() {
+    local all first
+    all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -Ev "$1")
+    first=$(for p in tests/suite/mcpclients tests/suite/posix fsbridge/undolog tests/suite/vm cmd/sandbox fsbridge/fuse actors/interceptor hypervisor/network; do
+        grep -x "$module/$p" <<<"$all"
+    done)
+    printf '%s\n' $first
+    grep -vxF "$first" <<<"$all"
+}
+
+if [ "$mode" = quick ]; then
+    slow='/tests/suite/(vm|mcpclients|posix|posixmeta|crash)$'
+    say "tests as $who"
+    gotests "$who" "$(packages "$slow")"
+    say "result"
+    echo "left out: the race detector, the ordinary user's pass, injected faults, fuzzing, linters and"
+    echo "other platforms, and the packages tests/suite/{vm,mcpclients,posix,posixmeta,crash}: make test"
+    tally sum
+    exit
 fi
 
-if [ "$mode" = all ]; then
-    say "static checks"
+tally check "build with fault injection" go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
+
+# The static checks need the processor, the images that virtual machines boot the network.
+static_checks() {
     tally check "go vet" go vet -tags faults ./...
     if command -v golangci-lint >/dev/null || [ "${CI:-}" = true ]; then
         tally check "golangci-lint" golangci-lint run --allow-parallel-runners ./...
@@ -63,7 +113,22 @@ if [ "$mode" = all ]; then
         tally check "build for $platform" env GOOS=${platform%/*} GOARCH=${platform#*/} CGO_ENABLED=0 go build ./...
     done
     tally check "vet for darwin" env GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
+}
+say "static checks and images"
+static_checks >"$tmp/static" 2>&1 &
+static=$!
+if command -v apt-get >/dev/null; then
+    tally check "sandbox guest build" bin/sandbox guest build --arch amd64 --image-dir "$tmp/image"
+    chmod -R a+rX "$tmp/image" && export GUEST_TEST_IMAGE=$tmp/image
 fi
+if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null && command -v sqfstar >/dev/null; then
+    cp -r "$tmp/image" "$tmp/debian" # the same kernel, with a small Debian beside it
+    tally check "sandbox guest build --rootfs debian" bin/sandbox guest build --arch amd64 --image-dir "$tmp/debian" \
+        --rootfs debian --minimal --include gcc,libc6-dev,git,make,python3-minimal
+    chmod -R a+rX "$tmp/debian" && export GUEST_TEST_DEBIAN=$tmp/debian
+fi
+wait "$static" # tests that measure time are not run beside a linter
+cat "$tmp/static"
 
 race=-race
 # A program with the race detector lingers for a second at its end; the tests start
@@ -75,30 +140,31 @@ if ! command -v gcc >/dev/null; then
     [ "${CI:-}" != true ] || tally check "race detector" false
 fi
 
-# The property tests draw the same cases each time, so that a change is judged by what
-# it changes. RAPID_SEED=0 draws others.
-export RAPID_SEED=${RAPID_SEED:-20261121}
-
-who=$(id -un)
+# go vet has run above.
 say "tests as $who"
-gotests "$who" ./... $race
+gotests "$who" "$(packages '^$')" -vet=off $race
 if [ "$(id -u)" = 0 ]; then
+    # Without the race detector: what it finds does not depend on the user.
     say "tests as an ordinary user"
-    gotests user ./... $race -exec "$tmp/asuser"
+    mine=$(grep -v '^[#-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
+    gotests user "$(packages '^$' | grep -xF "$mine")" -vet=off -exec "$tmp/asuser"
 fi
 
 say "injected faults, killed programs"
-campaign=500
-[ "$mode" = all ] || campaign=100
-SANDBOX_CRASH_RUNS=$campaign gotests faults "./fsbridge/undolog/... ./tests/suite/crash/..." -tags faults
+# Of the packages with tests of their own for injected faults only these: the others
+# have run.
+faulty=$(grep -rlE --include='*_test.go' '^//go:build .*\bfaults\b' fsbridge)
+names=$(grep -hoE '^func Test[A-Za-z0-9_]+' $faulty | sed 's/^func //' | sort -u | paste -sd'|')
+gotests faults "$(printf './%s\n' $faulty | xargs -n1 dirname | sort -u)" -vet=off -tags faults -run "^($names)\$"
+SANDBOX_CRASH_RUNS=500 gotests crash ./tests/suite/crash/... -vet=off -tags faults
 
-if [ "$mode" = all ]; then
-    say "fuzzing, a moment each"
-    grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:[0-9]*:func /:/' | sort |
-        while IFS=: read -r file target; do
-            tally check "$target ($(dirname "$file"))" tests/fuzz.sh "$target" "$(dirname "$file")" 5s
-        done
+if changed_directories >"$tmp/changed"; then
+    say "fuzzing what has changed, a moment each"
+else
+    say "fuzzing all, a moment each: it is not known what has changed"
+    all_directories >"$tmp/changed"
 fi
+fuzz 4s <"$tmp/changed"
 
 say "result"
 tally sum

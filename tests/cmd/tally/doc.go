@@ -1,11 +1,11 @@
 // Tally counts tests over several commands, for tests/run.sh.
 //
-//	go test -json ./... | tally -state FILE -pass root [-allow-skip REGEXP] tests
-//	tally -state FILE check NAME COMMAND [ARGUMENT...]
-//	tally -state FILE sum
+//	go test -json ./... | tally -state DIR -pass root [-allow-skip REGEXP] tests
+//	tally -state DIR check NAME COMMAND [ARGUMENT...]
+//	tally -state DIR sum
 //
 // "tests" reads what go test -json writes, prints a line for each package and
-// the output of what failed, and adds to the counts in FILE. "check" runs a
+// the output of what failed, and adds its counts to DIR. "check" runs a
 // command that is one test by itself (a linter, a build) and prints its output
 // if it fails. "sum" prints the ten slowest packages and tests of each pass, what
 // failed once more, and as its last line the counts: "N passed, N failed". tests
@@ -18,6 +18,8 @@
 // never ended as another. In CI (CI=true) a skip counts as a failure, unless its
 // reason says that the test runs in the other pass (package require) or matches
 // -allow-skip (for tests of other modules that skip by themselves).
+//
+// Several calls may count at a time.
 //
 // A failure is a failure: nothing is run once more.
 package main

@@ -7,15 +7,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
 )
 
-// state is kept between calls.
+// state is what one call has counted, or all.
 type state struct {
 	Passed  int
 	Skipped int      // elsewhere, or outside CI
@@ -49,56 +49,76 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("tally", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	file := flags.String("state", "", "the `file` with the counts")
+	dir := flags.String("state", "", "the `directory` with the counts")
 	allow := flags.String("allow-skip", "", "reasons for which even CI may skip, a `regexp`")
 	pass := flags.String("pass", "", "what to call this pass in the names of tests")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	st, err := load(*file)
-	if err != nil {
-		fmt.Fprintln(stderr, "tally:", err)
-		return 2
-	}
+	st, err := &state{}, error(nil)
 	switch cmd := flags.Arg(0); {
 	case cmd == "tests" && flags.NArg() == 1:
 		err = st.tests(*pass, *allow, stdin, stdout)
 	case cmd == "check" && flags.NArg() >= 3:
 		st.check(flags.Arg(1), flags.Args()[2:], stdout)
 	case cmd == "sum" && flags.NArg() == 1:
-		return st.sum(stdout)
+		if st, err = load(*dir); err == nil {
+			return st.sum(stdout)
+		}
+		fmt.Fprintln(stderr, "tally:", err)
+		return 2
 	default:
-		fmt.Fprintln(stderr, "usage: tally -state FILE [-pass NAME] [-allow-skip REGEXP] tests | check NAME COMMAND... | sum")
+		fmt.Fprintln(stderr, "usage: tally -state DIR [-pass NAME] [-allow-skip REGEXP] tests | check NAME COMMAND... | sum")
 		return 2
 	}
-	if err = errors.Join(err, st.save(*file)); err != nil {
+	if err = errors.Join(err, st.save(*dir)); err != nil {
 		fmt.Fprintln(stderr, "tally:", err)
 		return 2
 	}
 	return 0
 }
 
-func load(file string) (*state, error) {
-	st := &state{}
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return st, nil
-	}
+// load reads what all calls so far have added, in their order.
+func load(dir string) (*state, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	if len(b) == 0 {
-		return st, nil
+	slices.Sort(files)
+	all := &state{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var st state
+		if err := json.Unmarshal(b, &st); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all.Passed += st.Passed
+		all.Skipped += st.Skipped
+		all.Failed = append(all.Failed, st.Failed...)
+		all.Slow = append(all.Slow, st.Slow...)
 	}
-	return st, json.Unmarshal(b, st)
+	return all, nil
 }
 
-func (st *state) save(file string) error {
+// save adds what this call has counted, in a file of its own: several calls may
+// run at a time.
+func (st *state) save(dir string) error {
 	b, err := json.Marshal(st)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, b, 0o600)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, fmt.Sprintf("%020d-*.json", time.Now().UnixNano()))
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
 }
 
 // tests counts one stream of go test -json.
