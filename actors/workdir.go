@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/ninep"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -174,7 +175,7 @@ func (w *workdir) share() hypervisor.Share {
 // serve starts the bridge on the connection that the runtime made.
 func (w *workdir) serve(t hypervisor.Transport) error {
 	log := w.s.component("fs_backend").With("directory", w.d.Path)
-	o := fuse.Options{
+	o := vfs.Options{
 		Root: w.root, Hidden: t.Hide, ReadOnly: w.d.ReadOnly, Logger: log,
 		SymlinksReadOnly: w.s.cfg.Symlinks == undolog.SymlinkReadOnly,
 	}
@@ -182,13 +183,13 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 		o.Hooks = w.hooks
 	}
 	if int(t.UID) != os.Geteuid() {
-		o.Owner = &fuse.Owner{UID: t.UID, GID: t.GID}
+		o.Owner = &vfs.Owner{UID: t.UID, GID: t.GID}
 	}
 	if w.s.cfg.PosixMetadata && w.meta != nil {
 		o.Posix = w.meta.overlay
 	}
 	if w.s.cfg.CacheNone {
-		o.Cache = fuse.CacheNone
+		o.Cache = vfs.CacheNone
 	}
 	if w.watch != nil {
 		o.OnList, o.OnBusy = w.watch.Watch, w.watch.Busy
@@ -198,7 +199,7 @@ func (w *workdir) serve(t hypervisor.Transport) error {
 		log.Error("backend not started", "backend", backend(t.Kind), "err", err)
 		return err
 	}
-	log.Info("backend started", "backend", backend(t.Kind), "read_only", w.d.ReadOnly, "cache_none", o.Cache == fuse.CacheNone)
+	log.Info("backend started", "backend", backend(t.Kind), "read_only", w.d.ReadOnly, "cache_none", o.Cache == vfs.CacheNone)
 	w.s.mu.Lock()
 	w.bridge = b
 	w.s.mu.Unlock()
@@ -233,7 +234,7 @@ func backend(k hypervisor.TransportKind) string {
 
 // serveOn starts the bridge that speaks a transport's language. It takes over
 // the transport's file or stream, also on error.
-func serveOn(t hypervisor.Transport, o fuse.Options) (fsbridge.Bridge, error) {
+func serveOn(t hypervisor.Transport, o vfs.Options) (fsbridge.Bridge, error) {
 	switch t.Kind {
 	case hypervisor.TransportFUSE:
 		b, err := fuse.ServeFile(t.File, o)

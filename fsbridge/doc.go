@@ -3,7 +3,7 @@
 // what it changes ([Object]) and the guard that ties asking and doing together
 // ([Guard]).
 //
-// A bridge (fuse now, virtio-fs and 9P later) serves a working folder to a
+// A bridge (fuse, virtiofs, ninep) serves a working folder to a
 // guest. For each mutation it fills in an [Op], calls [Interceptor.Begin],
 // performs the operation on the host through hostfs, and calls
 // [Interceptor.End]. It does not know of steps, undo or people: Begin may take

@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -54,7 +55,7 @@ func newMountModel(t *testing.T) (*mountModel, *fuse.Server) {
 	r.must(os.Mkdir(m.mnt, 0o755))
 	root, err := hostfs.OpenRoot(r.dir)
 	r.must(err)
-	server, err := fuse.Mount(m.mnt, fuse.Options{Root: root, Hooks: r.hooks, Cache: fuse.CacheLong,
+	server, err := fuse.Mount(m.mnt, vfs.Options{Root: root, Hooks: r.hooks, Cache: vfs.CacheLong,
 		OnList: func(string, hostfs.ID) bool { return true }})
 	r.must(err)
 	t.Cleanup(func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/supervision"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/require"
@@ -75,7 +76,7 @@ func newWatchedMount(t *testing.T) *watchedMount {
 		},
 	})
 	m.must(err)
-	server, err = fuse.Mount(m.mnt, fuse.Options{Root: root, OnList: w.Watch, OnBusy: w.Busy})
+	server, err = fuse.Mount(m.mnt, vfs.Options{Root: root, OnList: w.Watch, OnBusy: w.Busy})
 	m.must(err)
 	m.pollOnce()
 	system := actor.NewActorSystem()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // adopter is an Interceptor that retains what is removed, as the undo log
@@ -58,7 +59,7 @@ func TestAdopted(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		for how, remove := range remove {
 			t.Run(fmt.Sprintf("%s, adopted %v", how, adopt), func(t *testing.T) {
-				m := mount(t, func(o *Options) {
+				m := mount(t, func(o *vfs.Options) {
 					o.Hooks = new(recorder)
 					if adopt {
 						o.Hooks = adopter(t, t.TempDir())
@@ -70,13 +71,13 @@ func TestAdopted(t *testing.T) {
 				f, err := os.OpenFile(p("f"), os.O_RDWR, 0)
 				check(t, err)
 				defer f.Close()
-				n := m.Tree().find(idOf(t, filepath.Join(m.host, "f")))
+				n := m.Tree().Object(idOf(t, filepath.Join(m.host, "f")))
 				check(t, remove(p))
 				unlinkedIsWhole(t, f)
-				if _, _, ok := n.Binding(); ok {
+				if _, _, ok := n.Place.Binding(); ok {
 					t.Error("the place still has a name")
 				}
-				fd, err := n.Open(unix.O_RDONLY)
+				fd, err := n.Place.Open(unix.O_RDONLY)
 				check(t, err)
 				if got := pread(t, fd); got != "CONTENT" {
 					t.Errorf("the log reads %q", got)
@@ -119,7 +120,7 @@ func unlinkedIsWhole(t *testing.T, f *os.File) {
 // whoever still has it open, and a directory is alive again.
 func TestRestored(t *testing.T) {
 	blobs := t.TempDir()
-	m := mount(t, func(o *Options) { o.Hooks = adopter(t, blobs) })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = adopter(t, blobs) })
 	p := func(n string) string { return filepath.Join(m.mnt, n) }
 	h := func(n string) string { return filepath.Join(m.host, n) }
 	check(t, os.WriteFile(h("f"), []byte("content"), 0o644))
@@ -162,7 +163,7 @@ func TestRestored(t *testing.T) {
 func TestMovedAway(t *testing.T) {
 	h := newHolder("new")
 	r := &recorder{gate: h.gate}
-	m := mount(t, func(o *Options) { o.Hooks = r })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = r })
 	log := t.TempDir()
 	check(t, os.Mkdir(filepath.Join(m.mnt, "d"), 0o755))
 	result := make(chan error, 1)
@@ -185,7 +186,7 @@ func TestMovedAway(t *testing.T) {
 // names come and go.
 func TestHardLinks(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
-		m := mount(t, func(o *Options) {
+		m := mount(t, func(o *vfs.Options) {
 			if adopt {
 				o.Hooks = adopter(t, t.TempDir())
 			}
@@ -213,7 +214,7 @@ func TestHardLinks(t *testing.T) {
 		}
 		check(t, os.Remove(p("d")))
 		nlink("c", 1)
-		if err := os.Link(m.mnt, p("dir")); status(err) != errnoStatus(syscall.EPERM) {
+		if err := os.Link(m.mnt, p("dir")); vfs.Errno(err) != syscall.EPERM {
 			t.Errorf("hard link of a directory: %v", err)
 		}
 	}
@@ -222,7 +223,7 @@ func TestHardLinks(t *testing.T) {
 // TestTmpfile: a file without a name can be given one, unless O_EXCL forbids
 // it.
 func TestTmpfile(t *testing.T) {
-	m := mount(t, func(o *Options) { o.Hooks = new(recorder) })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = new(recorder) })
 	fd, err := unix.Open(m.mnt, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o640)
 	check(t, err)
 	defer unix.Close(fd)
@@ -254,7 +255,7 @@ func TestTmpfile(t *testing.T) {
 
 // TestExchange swaps a file and a directory, and both are found after it.
 func TestExchange(t *testing.T) {
-	m := mount(t, func(o *Options) { o.Hooks = new(recorder); o.MaxDirFDs = 1 })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = new(recorder); o.MaxDirFDs = 1 })
 	p := func(n string) string { return filepath.Join(m.mnt, n) }
 	check(t, os.MkdirAll(p("x/d/sub"), 0o755))
 	check(t, os.MkdirAll(p("y"), 0o755))

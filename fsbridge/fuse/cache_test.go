@@ -16,6 +16,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
@@ -120,7 +121,7 @@ func listed(t *testing.T, dir string) []string {
 func TestChanged(t *testing.T) {
 	var mu sync.Mutex
 	var watched []string
-	m := mount(t, func(o *Options) {
+	m := mount(t, func(o *vfs.Options) {
 		o.OnList = func(path string, _ hostfs.ID) bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -189,17 +190,15 @@ func TestChanged(t *testing.T) {
 // are not dropped each time the watcher tells of it, and yet an edit from
 // outside shows.
 func TestChangedWhileWriting(t *testing.T) {
-	m := mount(t, func(o *Options) { o.OnList = func(string, hostfs.ID) bool { return true } })
+	m := mount(t, func(o *vfs.Options) { o.OnList = func(string, hostfs.ID) bool { return true } })
 	f, err := os.Create(filepath.Join(m.mnt, "busy"))
 	check(t, err)
 	defer f.Close()
 	told := func() (pages, later bool) {
-		inodes := make(map[uint64]bool)
-		var entries []entryName
-		m.tree.changed(&fsbridge.DirChanges{Names: []string{"busy"}}, inodes, &entries, func(*node) { later = true })
-		st, err := hostfs.StatAt(m.tree.opts.Root.FD(), "busy")
+		o := m.tree.Edited([]fsbridge.DirChanges{{Names: []string{"busy"}}}, func(uint64) { later = true })
+		st, err := hostfs.StatAt(m.root.FD(), "busy")
 		check(t, err)
-		return inodes[m.tree.NodeID(st.ID)], later
+		return o.Nodes[m.tree.NodeID(st.ID)], later
 	}
 	for range 3 {
 		_, err = f.WriteAt([]byte("written inside"), 0)
@@ -279,15 +278,15 @@ func TestWarm(t *testing.T) {
 // msync, munmap or close, and pass the Interceptor.
 func TestFence(t *testing.T) {
 	r := new(recorder)
-	m := mount(t, func(o *Options) { o.Hooks = r })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = r })
 	check(t, os.WriteFile(filepath.Join(m.host, "f"), bytes.Repeat([]byte("."), 8192), 0o644))
 	store := mapper(t, filepath.Join(m.mnt, "f"))
-	n := m.Tree().find(idOf(t, filepath.Join(m.host, "f")))
+	n := m.Tree().Object(idOf(t, filepath.Join(m.host, "f")))
 	for round := range 3 {
 		r.take()
 		store(5000, byte('0'+round))
-		if n.Writers() != 1 || n.Handles() != 1 {
-			t.Errorf("the mapping counts as %d writers, %d handles", n.Writers(), n.Handles())
+		if n.Place.Writers() != 1 || n.Place.Handles() != 1 {
+			t.Errorf("the mapping counts as %d writers, %d handles", n.Place.Writers(), n.Place.Handles())
 		}
 		check(t, m.Fence(context.Background()))
 		got, err := os.ReadFile(filepath.Join(m.host, "f"))
@@ -311,7 +310,7 @@ func TestFenceTimeout(t *testing.T) {
 		}
 		return nil
 	}}
-	m := mount(t, func(o *Options) { o.Hooks = r })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = r })
 	check(t, os.WriteFile(filepath.Join(m.host, "f"), make([]byte, 4096), 0o644))
 	store := mapper(t, filepath.Join(m.mnt, "f"))
 	store(0, 1)

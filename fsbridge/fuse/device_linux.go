@@ -10,6 +10,10 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/fsbridge/workers"
 )
 
 // device reads requests from /dev/fuse, has go-fuse perform them, and writes the
@@ -18,9 +22,9 @@ import (
 // worker where the caller was.
 type device struct {
 	fd      int
-	proto   *Protocol
+	handler *fuseproto.Handler
 	log     *slog.Logger
-	workers *Workers
+	workers *workers.Pool
 
 	mu      sync.Mutex
 	inputs  [][]byte // of nobody; so are outputs
@@ -29,7 +33,7 @@ type device struct {
 
 const (
 	// requestBytes is for the largest WRITE and its header, or READ and its reply.
-	requestBytes = maxWriteBytes + 4096
+	requestBytes = fuseproto.MaxWriteBytes + 4096
 	// smallBytes has room for most requests, and for replies without data.
 	smallBytes = 512
 	// maxSpin is well spent where the caller waits on another processor.
@@ -40,7 +44,7 @@ const (
 	spareBuffers = 4
 )
 
-// reader is a worker's [Hand].
+// reader is a worker's [workers.Source].
 type reader struct {
 	d  *device
 	in []byte // the request, in small or in input
@@ -53,12 +57,15 @@ type reader struct {
 	reply  [smallBytes]byte
 }
 
-var _ Hand = (*reader)(nil)
+var _ workers.Source = (*reader)(nil)
 
 // newDevice makes a device of an open connection and answers its first request,
 // which is INIT. It takes fd over unless it fails.
-func newDevice(fd int, tree *Tree) (*device, error) {
-	d := &device{fd: fd, log: tree.log, proto: NewProtocol(tree, tree.log), workers: NewWorkers(WorkerOptions{MaxSpin: maxSpin, StallAfter: stallAfter})}
+func newDevice(fd int, tree *vfs.Tree, log *slog.Logger) (*device, error) {
+	d := &device{
+		fd: fd, log: log, handler: fuseproto.NewHandler(tree, log),
+		workers: workers.New(workers.Options{MaxSpin: maxSpin, StallAfter: stallAfter}),
+	}
 	tree.OnHeld(d.workers.HeldUp)
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("fuse: set up /dev/fuse: %w", err)
@@ -81,7 +88,7 @@ func newDevice(fd int, tree *Tree) (*device, error) {
 // wait returns when the connection is gone and the last request was performed.
 func (d *device) wait() {
 	<-d.workers.Over()
-	LetGo(d.proto, d.workers.performed)
+	fuseproto.LetGo(d.handler, d.workers.Performed)
 	d.workers.Wait()
 	_ = unix.Close(d.fd)
 }
@@ -98,8 +105,8 @@ func (d *device) spare(list *[][]byte) []byte {
 	return make([]byte, requestBytes)
 }
 
-// Another implements [Hand].
-func (r *reader) Another(instead bool) Hand {
+// Another implements [workers.Source].
+func (r *reader) Another(instead bool) workers.Source {
 	next := &reader{d: r.d}
 	if instead && !r.large {
 		next.input, r.input = r.input, nil
@@ -109,7 +116,7 @@ func (r *reader) Another(instead bool) Hand {
 	return next
 }
 
-// Leave implements [Hand].
+// Leave implements [workers.Source].
 func (r *reader) Leave() {
 	d := r.d
 	d.mu.Lock()
@@ -122,24 +129,24 @@ func (r *reader) Leave() {
 	}
 }
 
-// Take implements [Hand].
-func (r *reader) Take() (uint64, Taken) {
+// Take implements [workers.Source].
+func (r *reader) Take() (uint64, workers.Taken) {
 	switch errno := r.read(); errno {
 	case 0:
-		if len(r.in) < inHeaderBytes { // never, with this kernel
+		if len(r.in) < fuseproto.HeaderBytes { // never, with this kernel
 			r.d.log.Error("a request was too short", "bytes", len(r.in))
-			return 0, Again
+			return 0, workers.Again
 		}
-		return binary.NativeEndian.Uint64(r.in[8:]), Request
+		return binary.NativeEndian.Uint64(r.in[8:]), workers.Request
 	case syscall.EAGAIN:
-		return 0, Nothing
+		return 0, workers.Nothing
 	case syscall.EINTR, syscall.ENOENT: // ENOENT: it was interrupted before we came
-		return 0, Again
+		return 0, workers.Again
 	case syscall.ENODEV:
-		return 0, Gone
+		return 0, workers.Gone
 	default:
 		r.d.log.Error("no more requests can be read", "err", errno)
-		return 0, Gone
+		return 0, workers.Gone
 	}
 }
 
@@ -157,23 +164,23 @@ func (r *reader) read() syscall.Errno {
 	return 0
 }
 
-// Wait implements [Hand].
+// Wait implements [workers.Source].
 func (r *reader) Wait() {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(r.d.fd), Events: unix.POLLIN}}, -1)
 }
 
-// Perform implements [Hand].
+// Perform implements [workers.Source].
 func (r *reader) Perform() {
 	out := r.reply[:]
 	switch binary.NativeEndian.Uint32(r.in[4:]) {
-	case opcodeRead, opcodeReaddir, opcodeReaddirplus, opcodeGetxattr, opcodeListxattr, opcodeReadlink, opcodeIoctl:
+	case fuseproto.OpRead, fuseproto.OpReaddir, fuseproto.OpReaddirplus, fuseproto.OpGetxattr, fuseproto.OpListxattr, fuseproto.OpReadlink, fuseproto.OpIoctl:
 		if r.output == nil {
 			r.output = r.d.spare(&r.d.outputs)
 		}
 		out = r.output
 	}
-	r.answer(r.d.proto.Perform(r.in, out))
-	r.d.proto.Answered()
+	r.answer(r.d.handler.Perform(r.in, out))
+	r.d.handler.Answered()
 }
 
 // answer writes a reply. That nobody waits for it any more is not an error.

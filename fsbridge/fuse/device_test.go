@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // TestManyHeld: each held operation takes a worker. There is always one more,
@@ -30,7 +31,7 @@ func TestManyHeld(t *testing.T) {
 				h.arrived <- op.PID
 				return <-h.release
 			}
-			m := mount(t, func(o *Options) { o.Hooks = &recorder{gate: gate} })
+			m := mount(t, func(o *vfs.Options) { o.Hooks = &recorder{gate: gate} })
 			const many = 200
 			results := make(chan error, many)
 			for i := range many {
@@ -59,7 +60,7 @@ func TestManyHeld(t *testing.T) {
 
 // TestParallelReaders: whoever reads at the same time gets his own file's bytes.
 func TestParallelReaders(t *testing.T) {
-	m := mount(t, func(o *Options) { o.Cache = CacheNone })
+	m := mount(t, func(o *vfs.Options) { o.Cache = vfs.CacheNone })
 	const readers, size = 16, 300_000
 	for i := range readers {
 		check(t, os.WriteFile(filepath.Join(m.host, fmt.Sprint(i)), bytes.Repeat([]byte{byte(i)}, size), 0o644))
@@ -82,9 +83,8 @@ func TestParallelReaders(t *testing.T) {
 
 // buffered is how many bytes of buffers there may be.
 func (d *device) buffered() int64 {
-	d.workers.mu.Lock()
-	defer d.workers.mu.Unlock()
+	workers := d.workers.Len()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return int64(len(d.inputs)+len(d.outputs)+2*len(d.workers.all)) * requestBytes
+	return int64(len(d.inputs)+len(d.outputs)+2*workers) * requestBytes
 }

@@ -1,59 +1,29 @@
-// Package fuse is the FUSE bridge: it serves a working folder of the host as a
-// file system and asks an [fsbridge.Interceptor] before every mutation.
+// Package fuse is the bridge to this machine's kernel: it serves a [vfs.Tree] on a
+// FUSE mount. [Mount] makes the mount, [ServeFile] takes one that somebody else made.
 //
-// [Tree] is the file system: it answers requests through hostfs, relative to
-// directory descriptors. [Server] carries requests of a kernel mount to it and
-// notifications back; a virtio-fs server can serve the same Tree.
+// # Requests
 //
-// # Nodes
-//
-// A node is a host inode that the kernel knows, found by the number we gave
-// the kernel and by its [hostfs.ID]. It has no descriptor. It is reached by a
-// name ((parent, name), kept up to date by lookups, renames and removals)
-// below a descriptor of the parent from a bounded cache, or by one of its open
-// handles. Whatever was found by a name is compared with the ID: ESTALE
-// otherwise, upon which the kernel looks the path up again.
-//
-// An inode number leads to a node no longer once the inode may be freed, so
-// that a new file under an old number is a new node. A file that the log
-// retains keeps its node: when an undo brings it back, open handles and new
-// lookups share the kernel's pages.
-//
-// # Mutations
-//
-// Each fills a pooled fsbridge.Op, calls Begin, performs the operation and
-// calls End, all on the goroutine of the request; while that waits another one
-// takes the next requests (see [Workers]), so that held operations hold up nobody
-// else. After Begin nothing is done in a directory that is not, in this epoch,
-// where its names say: a rollback may have moved it into the undo log while the
-// operation waited (Op.Validate).
+// Workers read requests from /dev/fuse, have them performed (package fuseproto) and
+// write the replies. While an operation is held or takes long, another worker takes
+// the next requests (package workers), so that it holds up nobody else.
 //
 // # Caches
 //
 // Entries, also negative ones, attributes, pages, listings and link texts stay
-// in the kernel for an hour. Whoever changes something behind the bridge says
-// so: [Server.Invalidate] after a rollback, [Server.Changed] for what a watcher
-// saw. Pages of a file that differs at open from what the kernel was last told
-// are dropped in any case. Opendir, flush and access are answered by "not
-// implemented", so that they cost no request; open never is: writers must be
-// known. Locks are the kernel's own affair. There is neither write-back cache
-// nor passthrough.
+// in the kernel for an hour. The tree decides what the kernel must forget and this
+// package tells it: [Server.Invalidate] after a rollback, [Server.Changed] for what a
+// watcher saw. Notifications are sent without any lock and never by a goroutine that a
+// reply depends on. A held operation has its directory locked in the kernel, so one
+// about a name there waits: it holds up no other, and is not sent at all where the
+// kernel can be told to look up every name again. [Server.Fence] has the kernel write
+// back the pages of files that are open for writing.
 //
 // # Trust
 //
-// Requests may come from a hostile kernel (a virtual machine's) and the folder
-// may be changed by hostile processes at any time. Numbers are looked up in
-// tables and never used as pointers, names are single components, offsets and
-// sizes are checked, handles are counted. The workload can set neither setuid
-// nor setgid bits nor attributes of the security and trusted name spaces, make
-// no device, reach no hidden path (Options.Hidden), and own nothing but what the starter owns. The mount has
-// default_permissions, nosuid and nodev.
+// The kernel is trusted. The mount has default_permissions, nosuid and nodev: the
+// kernel checks who of the workload may do what.
 //
 // # Locks
 //
-// In this order: the Interceptor's Guard (Begin to End); Tree.renames (shared
-// while names are walked, exclusive while a rename changes the host's names and
-// ours); then, none while holding another of them: a shard of the node map, the
-// directory cache, a directory's listing position, a node's handle list. Notifications
-// are sent without any lock and never by a goroutine that a reply depends on.
+// Server.busyMu, and none of ours while it is held.
 package fuse

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
@@ -41,10 +42,7 @@ func (l *lists) take() []string {
 // at once; until then edits from outside show although nobody tells of them.
 func TestFresh(t *testing.T) {
 	var l lists
-	m := mount(t, func(o *Options) { o.OnList = l.add })
-	m.tree.fresh.mu.Lock()
-	m.tree.fresh.span = time.Hour
-	m.tree.fresh.mu.Unlock()
+	m := mount(t, func(o *vfs.Options) { o.OnList, o.WatchAfter = l.add, time.Hour })
 	p := func(n string) string { return filepath.Join(m.mnt, n) }
 	h := func(n string) string { return filepath.Join(m.host, n) }
 	check(t, os.MkdirAll(p("d/sub"), 0o755))
@@ -90,7 +88,7 @@ func TestFresh(t *testing.T) {
 // TestFreshEnds: it does not take a step's end.
 func TestFreshEnds(t *testing.T) {
 	var l lists
-	m := mount(t, func(o *Options) { o.OnList = l.add })
+	m := mount(t, func(o *vfs.Options) { o.OnList = l.add })
 	check(t, os.MkdirAll(filepath.Join(m.mnt, "a/b"), 0o755))
 	var got []string
 	actortest.Eventually(t, "both are watched", func() bool {
@@ -103,7 +101,7 @@ func TestFreshEnds(t *testing.T) {
 // too, after the kernel has kept a listing.
 func TestUnwatchedListing(t *testing.T) {
 	var l lists
-	m := mount(t, func(o *Options) { o.OnList = l.add })
+	m := mount(t, func(o *vfs.Options) { o.OnList = l.add })
 	dir := filepath.Join(m.host, "unwatched")
 	check(t, os.Mkdir(dir, 0o755))
 	for i, name := range []string{"a", "b", "c"} {
@@ -118,7 +116,7 @@ func TestUnwatchedListing(t *testing.T) {
 // that nobody inside has looked into, and so nobody watches.
 func TestUnlistedDirectory(t *testing.T) {
 	var l lists
-	m := mount(t, func(o *Options) { o.OnList = l.add })
+	m := mount(t, func(o *vfs.Options) { o.OnList = l.add })
 	p, h := filepath.Join(m.mnt, "d"), filepath.Join(m.host, "d")
 	check(t, os.Mkdir(h, 0o755))
 	_, err := os.Stat(p)
@@ -139,7 +137,8 @@ func TestUnlistedDirectory(t *testing.T) {
 // fresh any more but not yet watched.
 func TestFreshEnding(t *testing.T) {
 	var meanwhile func()
-	m := mount(t, func(o *Options) {
+	m := mount(t, func(o *vfs.Options) {
+		o.WatchAfter = time.Hour
 		o.OnList = func(path string, _ hostfs.ID) bool {
 			if path == "d" {
 				meanwhile()
@@ -147,9 +146,6 @@ func TestFreshEnding(t *testing.T) {
 			return true
 		}
 	})
-	m.tree.fresh.mu.Lock()
-	m.tree.fresh.span = time.Hour
-	m.tree.fresh.mu.Unlock()
 	check(t, os.Mkdir(filepath.Join(m.mnt, "d"), 0o755))
 	check(t, os.WriteFile(filepath.Join(m.mnt, "d/f"), []byte("one"), 0o644))
 	f, err := os.Open(filepath.Join(m.mnt, "d/f"))
@@ -178,7 +174,8 @@ func TestFreshEnding(t *testing.T) {
 func TestSettleWaits(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	var watched atomic.Bool
-	m := mount(t, func(o *Options) {
+	m := mount(t, func(o *vfs.Options) {
+		o.WatchAfter = time.Millisecond
 		o.OnList = func(path string, _ hostfs.ID) bool {
 			if path == "d" {
 				close(entered)
@@ -188,9 +185,6 @@ func TestSettleWaits(t *testing.T) {
 			return true
 		}
 	})
-	m.tree.fresh.mu.Lock()
-	m.tree.fresh.span = time.Millisecond
-	m.tree.fresh.mu.Unlock()
 	check(t, os.Mkdir(filepath.Join(m.mnt, "d"), 0o755))
 	<-entered
 	settled := make(chan bool, 1)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -75,7 +76,7 @@ func within(t *testing.T, what string, f func()) {
 // and the host go on, invalidation does not wait, and the answer lets it go.
 func TestHeldElsewhere(t *testing.T) {
 	h := newHolder("victim")
-	m := mount(t, func(o *Options) { o.Hooks = &recorder{gate: h.gate} })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = &recorder{gate: h.gate} })
 	p := func(name string) string { return filepath.Join(m.mnt, name) }
 	check(t, os.Mkdir(p("held"), 0o755))
 	check(t, os.Mkdir(p("free"), 0o755))
@@ -102,7 +103,7 @@ func TestHeldElsewhere(t *testing.T) {
 		check(t, m.Invalidate(fsbridge.Changes{List: []fsbridge.Change{change}}))
 	})
 	h.release <- fsbridge.ErrDenied
-	if err := <-result; status(err) != errnoStatus(syscall.EPERM) {
+	if err := <-result; vfs.Errno(err) != syscall.EPERM {
 		t.Errorf("denied: %v", err)
 	}
 	if _, err := os.Stat(p("held/victim")); err != nil {
@@ -115,7 +116,7 @@ func TestHeldElsewhere(t *testing.T) {
 func TestHeldKill(t *testing.T) {
 	h := newHolder("victim")
 	h.dies = true
-	m := mount(t, func(o *Options) { o.Hooks = &recorder{gate: h.gate} })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = &recorder{gate: h.gate} })
 	check(t, os.WriteFile(filepath.Join(m.host, "victim"), []byte("x"), 0o644))
 	cmd := exec.Command("rm", "-f", filepath.Join(m.mnt, "victim"))
 	check(t, cmd.Start())
@@ -134,7 +135,7 @@ func TestHeldKill(t *testing.T) {
 // program sees no EINTR.
 func TestHeldSignal(t *testing.T) {
 	h := newHolder("victim")
-	m := mount(t, func(o *Options) { o.Hooks = &recorder{gate: h.gate} })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = &recorder{gate: h.gate} })
 	check(t, os.WriteFile(filepath.Join(m.host, "victim"), []byte("x"), 0o644))
 	cmd := exec.Command(require.Program(t, "perl", "perl"), "-e", "$SIG{USR1} = sub {}; unlink($ARGV[0]) or die $!", filepath.Join(m.mnt, "victim"))
 	check(t, cmd.Start())
@@ -156,7 +157,7 @@ func TestHeldSignal(t *testing.T) {
 func TestHeldMany(t *testing.T) {
 	const many = 2000
 	h := newHolder("victim")
-	m := mount(t, func(o *Options) { o.Hooks = &recorder{gate: h.gate} })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = &recorder{gate: h.gate} })
 	for i := range many {
 		dir := filepath.Join(m.host, "d", string(rune('a'+i%26)), time.Duration(i).String())
 		check(t, os.MkdirAll(dir, 0o755))
@@ -191,7 +192,7 @@ func TestHeldMany(t *testing.T) {
 // may abort the connection they are let go at once, else with the answer.
 func TestHeldClose(t *testing.T) {
 	h := newHolder("victim")
-	m := mount(t, func(o *Options) { o.Hooks = &recorder{gate: h.gate} })
+	m := mount(t, func(o *vfs.Options) { o.Hooks = &recorder{gate: h.gate} })
 	check(t, os.WriteFile(filepath.Join(m.host, "victim"), nil, 0o644))
 	result := make(chan error, 1)
 	go func() { result <- os.Remove(filepath.Join(m.mnt, "victim")) }()

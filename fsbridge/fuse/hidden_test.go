@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // hiding is a mount of a folder in which a directory, a file and what does not
@@ -29,7 +30,7 @@ func hiding(t *testing.T) *mounted {
 		check(t, os.WriteFile(filepath.Join(m.host, f), []byte("secret"), 0o644))
 	}
 	check(t, os.Link(filepath.Join(m.host, "a/file"), filepath.Join(m.host, "b/link")))
-	m.remount(t, func(o *Options) { o.Hidden = []string{"a/dir", "a/file", "a/missing"} })
+	m.remount(t, func(o *vfs.Options) { o.Hidden = []string{"a/dir", "a/file", "a/missing"} })
 	return m
 }
 
@@ -143,7 +144,7 @@ func TestHiddenListing(t *testing.T) {
 			hide = append(hide, name)
 		}
 	}
-	m.remount(t, func(o *Options) { o.Hidden = hide })
+	m.remount(t, func(o *vfs.Options) { o.Hidden = hide })
 	entries, err := os.ReadDir(m.mnt)
 	check(t, err)
 	var got []string
@@ -159,7 +160,7 @@ func TestHiddenListing(t *testing.T) {
 func TestHiddenRefusals(t *testing.T) {
 	m := mount(t, nil)
 	for _, p := range []string{".", "", "..", "../x", "/etc", "a/../.."} {
-		if _, err := NewTree(Options{Root: m.tree.opts.Root, Hidden: []string{p}}); err == nil {
+		if _, err := vfs.NewTree(vfs.Options{Root: m.root, Hidden: []string{p}}); err == nil {
 			t.Errorf("%q was accepted", p)
 		}
 	}

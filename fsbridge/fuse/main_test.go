@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -33,12 +33,13 @@ func TestMain(m *testing.M) {
 // mounted is a mount of a fresh folder.
 type mounted struct {
 	*Server
+	root *hostfs.Root
 	host string // the folder
 	mnt  string // the mount of it
 }
 
 // mount mounts a new folder; configure may change the options.
-func mount(t *testing.T, configure func(*Options)) *mounted {
+func mount(t *testing.T, configure func(*vfs.Options)) *mounted {
 	t.Helper()
 	require.Mount(t)
 	base := t.TempDir()
@@ -52,7 +53,7 @@ func mount(t *testing.T, configure func(*Options)) *mounted {
 	return m
 }
 
-func (m *mounted) remount(t *testing.T, configure func(*Options)) {
+func (m *mounted) remount(t *testing.T, configure func(*vfs.Options)) {
 	t.Helper()
 	if dev, err := Device(); err != nil {
 		require.Mount(t)
@@ -64,7 +65,7 @@ func (m *mounted) remount(t *testing.T, configure func(*Options)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Root: root, Logger: slog.New(slog.NewTextHandler(testWriter{t}, nil))}
+	o := vfs.Options{Root: root, Logger: slog.New(slog.NewTextHandler(testWriter{t}, nil))}
 	if configure != nil {
 		configure(&o)
 	}
@@ -72,7 +73,7 @@ func (m *mounted) remount(t *testing.T, configure func(*Options)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Server = s
+	m.Server, m.root = s, root
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -179,14 +180,6 @@ func check(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func funcFile(pc uintptr) (string, int) {
-	f := runtime.FuncForPC(pc)
-	if f == nil {
-		return "", 0
-	}
-	return f.FileLine(pc)
 }
 
 const mapperEnv = "FUSE_TEST_MAPPER"

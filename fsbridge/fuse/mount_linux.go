@@ -10,6 +10,9 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // FSType is the file system type to give to mount(2).
@@ -24,7 +27,7 @@ const MountFlags = unix.MS_NOSUID | unix.MS_NODEV
 // check every access; allow_other lets a workload under another identity in.
 func MountData(fd, uid, gid int) string {
 	return fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions,allow_other,max_read=%d",
-		fd, uid, gid, maxWriteBytes)
+		fd, uid, gid, fuseproto.MaxWriteBytes)
 }
 
 // Device opens /dev/fuse. The error says what to do where that is not allowed.
@@ -43,7 +46,7 @@ func Device() (*os.File, error) {
 
 // Mount mounts a tree at mountpoint, an existing directory, and serves it:
 // directly where we may, else through fusermount3. [Server.Close] detaches it.
-func Mount(mountpoint string, o Options) (*Server, error) {
+func Mount(mountpoint string, o vfs.Options) (*Server, error) {
 	dev, err := mountDirect(mountpoint)
 	unmount := func() error { return unix.Unmount(mountpoint, unix.MNT_FORCE|unix.MNT_DETACH) }
 	if errors.Is(err, syscall.EPERM) && os.Geteuid() != 0 {
@@ -84,7 +87,7 @@ func fusermount(mountpoint string, allowOther bool) (*os.File, error) {
 	local, remote := os.NewFile(uintptr(pair[0]), "local"), os.NewFile(uintptr(pair[1]), "remote")
 	defer local.Close()
 	defer remote.Close()
-	opts := []string{"default_permissions", "fsname=sandbox", "subtype=sandbox", "max_read=" + strconv.Itoa(maxWriteBytes)}
+	opts := []string{"default_permissions", "fsname=sandbox", "subtype=sandbox", "max_read=" + strconv.Itoa(fuseproto.MaxWriteBytes)}
 	if allowOther {
 		opts = append(opts, "allow_other")
 	}

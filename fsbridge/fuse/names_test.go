@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // TestNames uses names that only a file system takes.
@@ -39,7 +40,7 @@ func TestNames(t *testing.T) {
 	if !slices.Equal(listed, names) {
 		t.Errorf("listed %q, want %q", listed, names)
 	}
-	if err := os.Mkdir(filepath.Join(m.mnt, strings.Repeat("n", 256)), 0o755); status(err) != errnoStatus(syscall.ENAMETOOLONG) {
+	if err := os.Mkdir(filepath.Join(m.mnt, strings.Repeat("n", 256)), 0o755); vfs.Errno(err) != syscall.ENAMETOOLONG {
 		t.Errorf("a name of 256 bytes: %v", err)
 	}
 }
@@ -47,7 +48,7 @@ func TestNames(t *testing.T) {
 // TestDeepTree makes, reads and removes a tree far deeper than PATH_MAX with
 // few descriptors.
 func TestDeepTree(t *testing.T) {
-	m := mount(t, func(o *Options) { o.MaxDirFDs = 4 })
+	m := mount(t, func(o *vfs.Options) { o.MaxDirFDs = 4 })
 	const depth = 60 // of 255 bytes: 15,360
 	name := strings.Repeat("d", 255)
 	fd, err := unix.Open(m.mnt, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -92,7 +93,7 @@ func TestDeepTree(t *testing.T) {
 // TestManyFiles lists, reads and removes more files and directories than there
 // may be descriptors, and bounds what a node costs.
 func TestManyFiles(t *testing.T) {
-	m := mount(t, func(o *Options) { o.MaxDirFDs = 64 })
+	m := mount(t, func(o *vfs.Options) { o.MaxDirFDs = 64 })
 	const dirs, files = 400, 50
 	for d := range dirs {
 		dir := filepath.Join(m.host, fmt.Sprintf("d%03d", d))
@@ -153,7 +154,7 @@ func heap() uint64 {
 
 // TestBigDirectory lists a directory over many requests while it shrinks.
 func TestBigDirectory(t *testing.T) {
-	m := mount(t, func(o *Options) { o.Cache = CacheNone })
+	m := mount(t, func(o *vfs.Options) { o.Cache = vfs.CacheNone })
 	const n = 3000
 	for i := range n {
 		check(t, os.WriteFile(filepath.Join(m.host, fmt.Sprintf("a file with a name of some length %05d", i)), nil, 0o644))

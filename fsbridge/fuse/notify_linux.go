@@ -3,12 +3,9 @@ package fuse
 import (
 	"errors"
 	"time"
-)
 
-type entryName struct {
-	dir  uint64
-	name string
-}
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
 
 // notice is what the kernel is told in one go: a node, or names in a directory.
 type notice struct {
@@ -25,18 +22,22 @@ const (
 
 // notify tells the kernel, and waits for that as long as nothing held delays
 // it. What is held in one directory does not delay what is to be told of others.
-func (s *Server) notify(inodes map[uint64]bool, entries []entryName, epoch bool) (err error) {
+func (s *Server) notify(o vfs.Outdated, epoch bool) (err error) {
+	if o.Empty() {
+		return nil
+	}
+	entries := o.Names
 	if epoch && len(entries) > 0 && s.incEpoch() == nil {
 		entries = nil
 	}
 	names := make(map[uint64][]string)
 	for _, e := range entries {
-		names[e.dir] = append(names[e.dir], e.name)
+		names[e.Dir] = append(names[e.Dir], e.Name)
 	}
-	s.spareHeld(names)
-	left := len(inodes) + len(names)
+	s.leaveOutHeld(names)
+	left := len(o.Nodes) + len(names)
 	notices, finished := make(chan notice, left), make(chan error, left)
-	for id := range inodes {
+	for id := range o.Nodes {
 		notices <- notice{node: id}
 	}
 	for dir, n := range names {
@@ -63,19 +64,19 @@ func (s *Server) notify(inodes map[uint64]bool, entries []entryName, epoch bool)
 			}
 			before = left
 		case <-timer.C:
-			s.tree.log.Warn("cache invalidation is delayed by a held operation", "inodes", len(inodes), "entries", len(entries))
+			s.log.Warn("cache invalidation is delayed by a held operation", "inodes", len(o.Nodes), "entries", len(entries))
 			return err
 		}
 	}
 	return err
 }
 
-// spareHeld takes the directories in which an operation is held out of names. The
+// leaveOutHeld takes the directories in which an operation is held out of names. The
 // kernel looks up all names again instead, where it can be told to.
-func (s *Server) spareHeld(names map[uint64][]string) {
+func (s *Server) leaveOutHeld(names map[uint64][]string) {
 	var held []uint64
 	for dir := range names {
-		if n := s.tree.node(dir); n != nil && n.held.Load() > 0 {
+		if s.tree.HeldIn(dir) {
 			held = append(held, dir)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // TestTooManyOpenFiles: who opens files without end gets ENFILE while there are
@@ -17,7 +19,7 @@ import (
 // closed some it goes on.
 func TestTooManyOpenFiles(t *testing.T) {
 	var maxFD int
-	m := mount(t, func(o *Options) {
+	m := mount(t, func(o *vfs.Options) {
 		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 var errUnsupported = fmt.Errorf("fuse: %w on %s", errors.ErrUnsupported, runtime.GOOS)
@@ -20,10 +21,10 @@ type Server struct{}
 var _ fsbridge.Bridge = (*Server)(nil)
 
 // Mount fails with [errors.ErrUnsupported].
-func Mount(mountpoint string, o Options) (*Server, error) { return nil, errUnsupported }
+func Mount(mountpoint string, o vfs.Options) (*Server, error) { return nil, errUnsupported }
 
 // ServeFile fails with [errors.ErrUnsupported].
-func ServeFile(dev *os.File, o Options) (*Server, error) { return nil, errUnsupported }
+func ServeFile(dev *os.File, o vfs.Options) (*Server, error) { return nil, errUnsupported }
 
 // Device fails with [errors.ErrUnsupported].
 func Device() (*os.File, error) { return nil, errUnsupported }

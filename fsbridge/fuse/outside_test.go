@@ -14,10 +14,11 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
-func watchedAll(o *Options) { o.OnList = func(string, hostfs.ID) bool { return true } }
+func watchedAll(o *vfs.Options) { o.OnList = func(string, hostfs.ID) bool { return true } }
 
 // TestChangedKeepsTimes: edits from outside that leave size and modification time
 // as they were show once the watcher told of them: modes, links and content.
@@ -123,11 +124,9 @@ func TestOwnIsNoNews(t *testing.T) {
 		check(t, err)
 		check(t, unix.Stat(now, &st))
 		check(t, c.do())
-		inodes := make(map[uint64]bool)
-		var entries []entryName
-		m.tree.changed(&fsbridge.DirChanges{Names: []string{"f", "f3", "fdir2"}}, inodes, &entries, nil)
-		if inodes[m.tree.NodeID(id)] || c.name == "rename a directory" && len(inodes) > 0 {
-			t.Errorf("%s: drop %v", c.name, inodes)
+		o := m.tree.Edited([]fsbridge.DirChanges{{Names: []string{"f", "f3", "fdir2"}}}, nil)
+		if o.Nodes[m.tree.NodeID(id)] || c.name == "rename a directory" && len(o.Nodes) > 0 {
+			t.Errorf("%s: drop %v", c.name, o.Nodes)
 		}
 	}
 }
@@ -170,9 +169,9 @@ func TestChangedWhileOpen(t *testing.T) {
 	var st unix.Stat_t
 	check(t, unix.Fstat(fd, &st)) // reading has changed the access time
 	check(t, os.WriteFile(h, []byte("two"), 0o644))
-	n := m.tree.find(idOf(t, h))
+	n := m.Tree().Object(idOf(t, h))
 	check(t, unix.Close(fd))
-	actortest.Eventually(t, "the file is closed", func() bool { return n.Handles() == 0 })
+	actortest.Eventually(t, "the file is closed", func() bool { return n.Place.Handles() == 0 })
 	check(t, m.Changed([]string{"f"}))
 	fd, err = unix.Open(p, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	check(t, err)
@@ -194,7 +193,7 @@ func TestChangedAfterClose(t *testing.T) {
 	check(t, m.Close())
 	<-m.Done()
 	check(t, m.ChangedIn([]fsbridge.DirChanges{{ID: idOf(t, h), Path: "d", Names: []string{"f"}}}))
-	if n := len(m.tree.dirs.open); n > 0 {
+	if n := m.Tree().OpenDirs(); n > 0 {
 		t.Errorf("%d directories are open", n)
 	}
 }
@@ -214,7 +213,7 @@ func holding(t *testing.T, told bool, dirs ...string) (m *mounted, release func(
 		}
 		return nil
 	}}
-	m = mount(t, func(o *Options) { watchedAll(o); o.Hooks = r })
+	m = mount(t, func(o *vfs.Options) { watchedAll(o); o.Hooks = r })
 	dirs = append(dirs, "held")
 	for _, d := range dirs {
 		check(t, os.Mkdir(filepath.Join(m.host, d), 0o755))
@@ -267,11 +266,11 @@ func TestChangedInHeld(t *testing.T) {
 	if m.incEpoch() != nil {
 		return // older than 6.16
 	}
-	held := m.tree.find(idOf(t, filepath.Join(m.host, "held")))
-	actortest.Eventually(t, "the directory is known to be held", func() bool { return held.held.Load() == 1 })
+	held := m.Tree().NodeID(idOf(t, filepath.Join(m.host, "held")))
+	actortest.Eventually(t, "the directory is known to be held", func() bool { return m.Tree().HeldIn(held) })
 	check(t, m.Changed([]string{"held/new"}))
-	names := map[uint64][]string{held.id: {"new"}}
-	if m.spareHeld(names); len(names) > 0 {
+	names := map[uint64][]string{held: {"new"}}
+	if m.leaveOutHeld(names); len(names) > 0 {
 		t.Errorf("the kernel would be told of %v", names)
 	}
 	if n := m.stuck.Load(); n > 0 {

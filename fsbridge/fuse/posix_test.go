@@ -8,17 +8,19 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/posixtest"
+
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // TestPosix runs go-fuse's own suite over our mount, with and without an
 // Interceptor and in both cache modes.
 func TestPosix(t *testing.T) {
-	for name, configure := range map[string]func(*Options){
+	for name, configure := range map[string]func(*vfs.Options){
 		"plain":       nil,
-		"intercepted": func(o *Options) { o.Hooks = new(recorder) },
-		"uncached":    func(o *Options) { o.Cache = CacheNone },
-		"owner": func(o *Options) {
-			o.Owner = &Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+		"intercepted": func(o *vfs.Options) { o.Hooks = new(recorder) },
+		"uncached":    func(o *vfs.Options) { o.Cache = vfs.CacheNone },
+		"owner": func(o *vfs.Options) {
+			o.Owner = &vfs.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 			o.Hooks = new(recorder)
 		},
 	} {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // TestSC01RacingSymlinks (SC-01, SC-03): while a hostile process on the host
@@ -18,7 +20,7 @@ import (
 // outside, nothing that goes through the mount reaches what is outside. The
 // server resolves no link; only the reader's own kernel does, and not here.
 func TestSC01RacingSymlinks(t *testing.T) {
-	m := mount(t, func(o *Options) { o.Cache = CacheNone; o.MaxDirFDs = 2; o.Hooks = new(recorder) })
+	m := mount(t, func(o *vfs.Options) { o.Cache = vfs.CacheNone; o.MaxDirFDs = 2; o.Hooks = new(recorder) })
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "f")
 	check(t, os.WriteFile(secret, []byte("secret"), 0o600))
@@ -94,7 +96,7 @@ func TestSC01RacingSymlinks(t *testing.T) {
 // work below them: every operation finds the file that it means or fails.
 func TestRenamesInside(t *testing.T) {
 	r := new(recorder)
-	m := mount(t, func(o *Options) { o.MaxDirFDs = 2; o.Hooks = r })
+	m := mount(t, func(o *vfs.Options) { o.MaxDirFDs = 2; o.Hooks = r })
 	check(t, os.MkdirAll(filepath.Join(m.mnt, "a/x/y"), 0o755))
 	check(t, os.MkdirAll(filepath.Join(m.mnt, "b"), 0o755))
 	y, err := unix.Open(filepath.Join(m.mnt, "a/x/y"), unix.O_PATH|unix.O_CLOEXEC, 0)

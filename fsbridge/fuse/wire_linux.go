@@ -3,7 +3,6 @@ package fuse
 import (
 	"encoding/binary"
 	"errors"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,17 +19,6 @@ func notification(code int32, body int) []byte {
 
 // word appends a 64-bit number as this machine writes it.
 func word(b []byte, v uint64) []byte { return binary.NativeEndian.AppendUint64(b, v) }
-
-// splitLast splits a relative path into directory and last component.
-func splitLast(path string) (dir, name string) {
-	if path == "." || path == "" {
-		return "", ""
-	}
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		return path[:i], path[i+1:]
-	}
-	return "", path
-}
 
 // The codes of notifications (enum fuse_notify_code).
 const (

@@ -2,26 +2,26 @@ package ninep
 
 import (
 	"syscall"
+	"time"
 
-	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // magic is what Linux calls the file system (V9FS_MAGIC).
 const magic = 0x01021997
 
 func (m *tstatfs) serve(q *request) (message, error) {
-	v, err := q.file()
+	if _, err := q.file(); err != nil {
+		return nil, err
+	}
+	s, err := q.session.tree.StatFS()
 	if err != nil {
 		return nil, err
 	}
-	h := q.header(v.node)
-	var out gofuse.StatfsOut
-	if err := failed(q.session.tree.StatFs(q.cancel, &h, &out)); err != nil {
-		return nil, err
-	}
 	return &rstatfs{
-		typ: magic, bsize: out.Bsize, blocks: out.Blocks, bfree: out.Bfree, bavail: out.Bavail,
-		files: out.Files, ffree: out.Ffree, nameLen: out.NameLen,
+		typ: magic, bsize: uint32(s.Bsize), blocks: s.Blocks, bfree: s.Bfree, bavail: s.Bavail,
+		files: s.Files, ffree: s.Ffree, nameLen: uint32(min(s.Namelen, hostfs.NameMax)),
 	}, nil
 }
 
@@ -32,22 +32,28 @@ func (m *tgetattr) serve(q *request) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := gofuse.GetAttrIn{InHeader: q.header(v.node)}
+	fh := uint64(0)
 	if v.open && !v.isDir() {
-		in.Flags_, in.Fh_ = gofuse.FUSE_GETATTR_FH, v.fh
+		fh = v.fh
 	}
-	var out gofuse.AttrOut
-	if err := failed(q.session.tree.GetAttr(q.cancel, &in, &out)); err != nil {
+	a, err := q.session.tree.GetAttr(v.id, fh)
+	if err != nil {
 		return nil, err
 	}
-	a := &out.Attr
-	return &rgetattr{
-		valid: getattrBasic, qid: v.qid(versionOf(a)),
-		mode: a.Mode, uid: a.Uid, gid: a.Gid, nlink: uint64(a.Nlink), rdev: uint64(a.Rdev),
+	r := &rgetattr{
+		valid: getattrBasic, qid: v.qid(versionOf(&a)),
+		mode: a.Mode, uid: a.UID, gid: a.GID, nlink: uint64(a.Nlink), rdev: uint64(a.Rdev),
 		size: a.Size, blksize: uint64(a.Blksize), blocks: a.Blocks,
-		atime: a.Atime, atimeNS: uint64(a.Atimensec), mtime: a.Mtime, mtimeNS: uint64(a.Mtimensec),
-		ctime: a.Ctime, ctimeNS: uint64(a.Ctimensec),
-	}, nil
+	}
+	r.atime, r.atimeNS = seconds(a.AtimeNano)
+	r.mtime, r.mtimeNS = seconds(a.MtimeNano)
+	r.ctime, r.ctimeNS = seconds(a.CtimeNano)
+	return r, nil
+}
+
+func seconds(nano int64) (uint64, uint64) {
+	t := time.Unix(0, nano)
+	return uint64(t.Unix()), uint64(t.Nanosecond())
 }
 
 func (m *tsetattr) serve(q *request) (message, error) {
@@ -58,38 +64,24 @@ func (m *tsetattr) serve(q *request) (message, error) {
 	if m.valid&^setKnown != 0 || m.atimeNS >= 1e9 || m.mtimeNS >= 1e9 {
 		return nil, syscall.EINVAL
 	}
-	var in gofuse.SetAttrIn
-	in.InHeader = q.header(v.node)
-	set := func(flag int, valid uint32) {
-		if m.valid&uint32(flag) != 0 {
-			in.Valid |= valid
+	in := vfs.SetAttr{
+		Mode: m.mode, UID: m.uid, GID: m.gid, Size: m.size, KillPriv: true,
+		AtimeNano: vfs.SetTime(m.valid&setAtimeSet == 0, m.atime, uint32(m.atimeNS)),
+		MtimeNano: vfs.SetTime(m.valid&setMtimeSet == 0, m.mtime, uint32(m.mtimeNS)),
+	}
+	for _, b := range [...]struct{ valid, set uint32 }{
+		{setMode, vfs.SetMode}, {setUID, vfs.SetUID}, {setGID, vfs.SetGID},
+		{setSize, vfs.SetSize}, {setAtime, vfs.SetAtime}, {setMtime, vfs.SetMtime},
+	} {
+		if m.valid&b.valid != 0 {
+			in.Set |= b.set
 		}
 	}
-	set(setMode, gofuse.FATTR_MODE)
-	set(setUID, gofuse.FATTR_UID)
-	set(setGID, gofuse.FATTR_GID)
-	set(setSize, gofuse.FATTR_SIZE|gofuse.FATTR_KILL_SUIDGID)
-	if m.valid&setAtime != 0 {
-		in.Valid |= gofuse.FATTR_ATIME | gofuse.FATTR_ATIME_NOW
-	}
-	if m.valid&setMtime != 0 {
-		in.Valid |= gofuse.FATTR_MTIME | gofuse.FATTR_MTIME_NOW
-	}
-	if m.valid&setAtimeSet != 0 {
-		in.Valid &^= gofuse.FATTR_ATIME_NOW
-	}
-	if m.valid&setMtimeSet != 0 {
-		in.Valid &^= gofuse.FATTR_MTIME_NOW
-	}
 	if v.open && v.writer {
-		in.Valid |= gofuse.FATTR_FH
-		in.Fh = v.fh
+		in.Handle = v.fh
 	}
-	in.Mode, in.Uid, in.Gid, in.Size = m.mode, m.uid, m.gid, m.size
-	in.Atime, in.Atimensec = m.atime, uint32(m.atimeNS)
-	in.Mtime, in.Mtimensec = m.mtime, uint32(m.mtimeNS)
-	var out gofuse.AttrOut
-	return new(empty), failed(q.session.tree.SetAttr(q.cancel, &in, &out))
+	_, err = q.session.tree.SetAttr(q.asks(), v.id, &in)
+	return new(empty), err
 }
 
 // maxLocks bounds the locks of a client, maxLockOwner the name that it gives itself

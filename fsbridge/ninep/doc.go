@@ -1,6 +1,6 @@
 // Package ninep is the bridge for a client that speaks 9P2000.L over a byte
 // stream: a virtual machine with a network cable (hypervisor/cable), where virtio-fs cannot
-// be had. The file system itself is [fuse.Tree], the same as on a kernel mount,
+// be had. The file system itself is [vfs.Tree], the same as on a kernel mount,
 // so that hooks, captures, handles, hidden paths and owners are the same; this
 // package translates the protocol.
 //

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"syscall"
 
-	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // node is a file that fids lead to. It has one reference to the tree's node,
@@ -46,8 +46,8 @@ func (n *node) qid(version uint32) qid {
 }
 
 // versionOf makes a qid's version of what changes with the content.
-func versionOf(a *gofuse.Attr) uint32 {
-	v := a.Mtime*1e9 + uint64(a.Mtimensec)
+func versionOf(a *vfs.Attr) uint32 {
+	v := uint64(a.MtimeNano)
 	return uint32(v) ^ uint32(v>>32) ^ uint32(a.Size<<8)
 }
 
@@ -65,13 +65,13 @@ type fid struct {
 }
 
 // root returns the node that a client attaches to, with a reference.
-func (s *session) root(a *gofuse.Attr) *node {
-	return s.node(gofuse.FUSE_ROOT_ID, a, nil, "")
+func (s *session) root(a *vfs.Attr) *node {
+	return s.node(vfs.RootID, a, nil, "")
 }
 
 // node returns the node with the tree's number id, with a reference. It takes
 // over one reference to the tree's node, which was found as name in parent.
-func (s *session) node(id uint64, a *gofuse.Attr, parent *node, name string) *node {
+func (s *session) node(id uint64, a *vfs.Attr, parent *node, name string) *node {
 	s.mu.Lock()
 	n, known := s.nodes[id], true
 	if n == nil {
@@ -95,7 +95,7 @@ func (s *session) node(id uint64, a *gofuse.Attr, parent *node, name string) *no
 		n.places = append(n.places, at)
 	}
 	s.mu.Unlock()
-	if known && id != gofuse.FUSE_ROOT_ID {
+	if known && id != vfs.RootID {
 		s.tree.Forget(id, 1)
 	}
 	s.drop(dropped)
@@ -125,7 +125,7 @@ func (s *session) drop(n *node) {
 	}
 	s.mu.Unlock()
 	for _, id := range gone {
-		if id != gofuse.FUSE_ROOT_ID {
+		if id != vfs.RootID {
 			s.tree.Forget(id, 1)
 		}
 	}
@@ -174,7 +174,7 @@ func (s *session) put(f *fid) {
 		return
 	}
 	if f.open && !f.node.isDir() {
-		s.tree.Release(nil, &gofuse.ReleaseIn{InHeader: gofuse.InHeader{NodeId: f.node.id}, Fh: f.fh})
+		s.tree.Release(f.fh)
 	}
 	s.drop(f.node)
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"syscall"
 
-	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 func openFlags(flags uint32) (uint32, error) {
@@ -31,43 +31,41 @@ func (m *tlopen) serve(q *request) (message, error) {
 		return nil, err
 	}
 	s := q.session
-	in := gofuse.GetAttrIn{InHeader: q.header(v.node)}
-	var attr gofuse.AttrOut
 	if v.isDir() {
 		if flags != syscall.O_RDONLY {
 			return nil, syscall.EISDIR
 		}
-		if err := failed(s.tree.GetAttr(q.cancel, &in, &attr)); err != nil {
+		attr, err := s.tree.GetAttr(v.id, 0)
+		if err != nil {
 			return nil, err
 		}
-		return s.become(q.fid, v.node, 0, false, &attr.Attr)
+		return s.become(q.fid, v.node, 0, false, &attr)
 	}
 	if err := s.reserve(); err != nil {
 		return nil, err
 	}
-	open := gofuse.OpenIn{InHeader: q.header(v.node), Flags: flags, Mode: gofuse.OPEN_KILL_SUIDGID}
-	var out gofuse.OpenOut
-	if err := failed(s.tree.Open(q.cancel, &open, &out)); err != nil {
+	o, err := s.tree.Open(q.asks(), v.id, flags, true)
+	if err != nil {
 		s.unreserve()
 		return nil, err
 	}
-	in.Flags_, in.Fh_ = gofuse.FUSE_GETATTR_FH, out.Fh
-	if err := failed(s.tree.GetAttr(q.cancel, &in, &attr)); err != nil {
-		s.release(v.node, out.Fh)
+	attr, err := s.tree.GetAttr(v.id, o.Handle)
+	if err != nil {
+		s.release(o.Handle)
 		return nil, err
 	}
-	return s.become(q.fid, v.node, out.Fh, flags&openAccess != syscall.O_RDONLY, &attr.Attr)
+	return s.become(q.fid, v.node, o.Handle, flags&openAccess != syscall.O_RDONLY, &attr)
 }
 
 // release closes a file that did not become a fid's.
-func (s *session) release(n *node, fh uint64) {
-	s.tree.Release(nil, &gofuse.ReleaseIn{InHeader: gofuse.InHeader{NodeId: n.id}, Fh: fh})
+func (s *session) release(fh uint64) {
+	s.tree.Release(fh)
 	s.unreserve()
 }
 
 // become makes f the open file fh of n, with whose reference it came if it was
 // just created. If f was opened meanwhile, the file is closed.
-func (s *session) become(f *fid, n *node, fh uint64, writer bool, a *gofuse.Attr) (message, error) {
+func (s *session) become(f *fid, n *node, fh uint64, writer bool, a *vfs.Attr) (message, error) {
 	s.mu.Lock()
 	busy := f.open || f.xattr != nil
 	var before *node
@@ -80,7 +78,7 @@ func (s *session) become(f *fid, n *node, fh uint64, writer bool, a *gofuse.Attr
 	s.mu.Unlock()
 	if busy {
 		if !n.isDir() {
-			s.release(n, fh)
+			s.release(fh)
 		}
 		return nil, syscall.EBUSY
 	}
@@ -107,14 +105,13 @@ func (m *tlcreate) serve(q *request) (message, error) {
 	if err := s.reserve(); err != nil {
 		return nil, err
 	}
-	in := gofuse.CreateIn{InHeader: q.header(dir.node), Flags: flags, Mode: m.mode & 0o7777, OpenFlags: gofuse.OPEN_KILL_SUIDGID}
-	var out gofuse.CreateOut
-	if err := failed(s.tree.Create(q.cancel, &in, m.name, &out)); err != nil {
+	e, o, err := s.tree.Create(q.asks(), dir.id, vfs.CreateFile{Name: m.name, Flags: flags, Mode: m.mode, KillPriv: true})
+	if err != nil {
 		s.unreserve()
 		return nil, err
 	}
-	n := s.node(out.NodeId, &out.Attr, dir.node, m.name)
-	reply, err := s.become(q.fid, n, out.Fh, flags&openAccess != syscall.O_RDONLY, &out.Attr)
+	n := s.node(e.Node, &e.Attr, dir.node, m.name)
+	reply, err := s.become(q.fid, n, o.Handle, flags&openAccess != syscall.O_RDONLY, &e.Attr)
 	if err != nil {
 		s.drop(n)
 	}
@@ -193,14 +190,8 @@ func (m *tread) serve(q *request) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := gofuse.ReadIn{InHeader: q.header(v.node), Fh: v.fh, Offset: m.off, Size: m.count}
-	result, status := q.session.tree.Read(q.cancel, &in, buf[rdataHead:])
-	if err := failed(status); err != nil {
-		return nil, err
-	}
-	defer result.Done()
-	data, status := result.Bytes(buf[rdataHead:])
-	return &rdata{buf, len(data)}, failed(status)
+	n, err := q.session.tree.Read(v.id, v.fh, m.off, buf[rdataHead:])
+	return &rdata{buf, n}, err
 }
 
 func (m *twrite) serve(q *request) (message, error) {
@@ -215,12 +206,8 @@ func (m *twrite) serve(q *request) (message, error) {
 	case v.isDir():
 		return nil, syscall.EISDIR
 	}
-	in := gofuse.WriteIn{
-		InHeader: q.header(v.node), Fh: v.fh, Offset: m.off, Size: uint32(len(m.data)),
-		WriteFlags: gofuse.WRITE_KILL_SUIDGID,
-	}
-	n, status := q.session.tree.Writev(q.cancel, &in, [][]byte{m.data})
-	return &rwrite{n}, failed(status)
+	n, err := q.session.tree.Write(q.asks(), v.id, v.fh, m.off, [][]byte{m.data}, true)
+	return &rwrite{uint32(n)}, err
 }
 
 func (m *tfsync) serve(q *request) (message, error) {
@@ -231,12 +218,8 @@ func (m *tfsync) serve(q *request) (message, error) {
 	if !v.open {
 		return nil, syscall.EBADF
 	}
-	in := gofuse.FsyncIn{InHeader: q.header(v.node), Fh: v.fh}
-	if m.dataSync != 0 {
-		in.FsyncFlags = 1
-	}
 	if v.isDir() {
-		return new(empty), failed(q.session.tree.FsyncDir(q.cancel, &in))
+		return new(empty), q.session.tree.FsyncDir(v.id)
 	}
-	return new(empty), failed(q.session.tree.Fsync(q.cancel, &in))
+	return new(empty), q.session.tree.Fsync(v.id, v.fh, m.dataSync != 0)
 }

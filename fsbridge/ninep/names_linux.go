@@ -1,48 +1,43 @@
 package ninep
 
 import (
-	"encoding/binary"
 	"math"
 	"syscall"
 
-	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // made is what the messages that make something have in common.
-func (q *request) made(do func(dir *node, out *gofuse.EntryOut) gofuse.Status) (message, error) {
+func (q *request) made(do func(dir uint64) (vfs.Entry, error)) (message, error) {
 	dir, err := q.dir()
 	if err != nil {
 		return nil, err
 	}
-	var out gofuse.EntryOut
-	if err := failed(do(dir.node, &out)); err != nil {
+	e, err := do(dir.id)
+	if err != nil {
 		return nil, err
 	}
-	return q.forget(&out)
+	return q.forget(&e)
 }
 
 func (m *tmkdir) serve(q *request) (message, error) {
-	return q.made(func(dir *node, out *gofuse.EntryOut) gofuse.Status {
-		in := gofuse.MkdirIn{InHeader: q.header(dir), Mode: m.mode & 0o7777}
-		return q.session.tree.Mkdir(q.cancel, &in, m.name, out)
+	return q.made(func(dir uint64) (vfs.Entry, error) {
+		return q.session.tree.Mkdir(q.asks(), dir, m.name, m.mode)
 	})
 }
 
 // Device numbers are of no use: the tree makes none.
 func (m *tmknod) serve(q *request) (message, error) {
-	return q.made(func(dir *node, out *gofuse.EntryOut) gofuse.Status {
-		in := gofuse.MknodIn{InHeader: q.header(dir), Mode: m.mode}
-		return q.session.tree.Mknod(q.cancel, &in, m.name, out)
+	return q.made(func(dir uint64) (vfs.Entry, error) {
+		return q.session.tree.Mknod(q.asks(), dir, m.name, m.mode)
 	})
 }
 
 func (m *tsymlink) serve(q *request) (message, error) {
-	return q.made(func(dir *node, out *gofuse.EntryOut) gofuse.Status {
-		h := q.header(dir)
-		return q.session.tree.Symlink(q.cancel, &h, m.target, m.name, out)
+	return q.made(func(dir uint64) (vfs.Entry, error) {
+		return q.session.tree.Symlink(q.asks(), dir, m.name, m.target)
 	})
 }
 
@@ -56,12 +51,11 @@ func (m *tlink) serve(q *request) (message, error) {
 		return nil, err
 	}
 	defer q.session.put(f)
-	in := gofuse.LinkIn{InHeader: q.header(dir.node), Oldnodeid: v.id}
-	var out gofuse.EntryOut
-	if err := failed(q.session.tree.Link(q.cancel, &in, m.name, &out)); err != nil {
+	e, err := q.session.tree.Link(q.asks(), v.id, dir.id, m.name)
+	if err != nil {
 		return nil, err
 	}
-	q.session.drop(q.session.node(out.NodeId, &out.Attr, dir.node, m.name))
+	q.session.drop(q.session.node(e.Node, &e.Attr, dir.node, m.name))
 	return new(empty), nil
 }
 
@@ -96,8 +90,7 @@ func (q *request) rename(dir *node, oldName string, newDir uint32, newName strin
 	if !v.isDir() {
 		return nil, syscall.ENOTDIR
 	}
-	in := gofuse.RenameIn{InHeader: q.header(dir), Newdir: v.id}
-	if err := failed(s.tree.Rename(q.cancel, &in, oldName, newName)); err != nil {
+	if err := s.tree.Rename(q.asks(), dir.id, oldName, v.id, newName, 0); err != nil {
 		return nil, err
 	}
 	// What moved must keep its new directory alive.
@@ -112,12 +105,11 @@ func (m *tunlinkat) serve(q *request) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := q.header(dir.node)
 	switch m.flags {
 	case 0:
-		return new(empty), failed(q.session.tree.Unlink(q.cancel, &h, m.name))
+		return new(empty), q.session.tree.Unlink(q.asks(), dir.id, m.name)
 	case unix.AT_REMOVEDIR:
-		return new(empty), failed(q.session.tree.Rmdir(q.cancel, &h, m.name))
+		return new(empty), q.session.tree.Rmdir(q.asks(), dir.id, m.name)
 	}
 	return nil, syscall.EINVAL
 }
@@ -127,20 +119,16 @@ func (m *treadlink) serve(q *request) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := q.header(v.node)
-	target, status := q.session.tree.Readlink(q.cancel, &h)
-	return &rreadlink{string(target)}, failed(status)
+	target, err := q.session.tree.Readlink(v.id)
+	return &rreadlink{string(target)}, err
 }
 
 // listBytes bounds one Rreaddir: a client asks for as much as fits.
 const listBytes = 64 << 10
 
-// A FUSE entry: ino[8] off[8] namelen[4] type[4] name, padded to 8. Ours is
-// never longer: qid[13] off[8] type[1] namelen[2] name.
-const (
-	fuseDirentBytes = 24
-	direntBytes     = 24
-)
+// direntBytes is how long an entry is without its name: qid[13] off[8] type[1]
+// namelen[2].
+const direntBytes = 24
 
 func (m *treaddir) serve(q *request) (message, error) {
 	v, err := q.dir()
@@ -152,41 +140,22 @@ func (m *treaddir) serve(q *request) (message, error) {
 	case m.off > math.MaxInt64 || m.count > q.session.msize-rdataHead:
 		return nil, syscall.EINVAL
 	}
-	size := min(m.count, listBytes)
-	if err := q.afford(2 * int(size)); err != nil { // the entries, and the message of them
+	size := min(int(m.count), listBytes)
+	if err := q.afford(2 * size); err != nil { // the entries, and the message of them
 		return nil, err
 	}
-	list := gofuse.NewDirEntryList(make([]byte, size), m.off)
-	in := gofuse.ReadIn{InHeader: q.header(v.node), Offset: m.off, Size: m.count}
-	if err := failed(q.session.tree.ReadDir(q.cancel, &in, list)); err != nil {
-		return nil, err
-	}
-	raw := list.Bytes()
-	if len(raw) == 0 && m.count < fuseDirentBytes+hostfs.NameMax+1 && !q.listed(&v, m.off) {
-		return nil, syscall.EINVAL // not even one entry fits
-	}
-	return &rread{entries(raw)}, nil
-}
-
-// listed tells whether the directory really ends at off.
-func (q *request) listed(v *view, off uint64) bool {
-	list := gofuse.NewDirEntryList(make([]byte, 2*(fuseDirentBytes+hostfs.NameMax+1)), off)
-	in := gofuse.ReadIn{InHeader: q.header(v.node), Offset: off, Size: 4096}
-	return q.session.tree.ReadDir(q.cancel, &in, list) == gofuse.OK && len(list.Bytes()) == 0
-}
-
-// entries translates a listing.
-func entries(raw []byte) []byte {
-	c := codec{buf: make([]byte, 0, len(raw))}
-	for len(raw) >= fuseDirentBytes {
-		size := int(binary.NativeEndian.Uint32(raw[16:]))
-		n := node{ino: binary.NativeEndian.Uint64(raw), typ: binary.NativeEndian.Uint32(raw[20:]) << 12}
-		e := dirent{
-			qid: n.qid(0), off: binary.NativeEndian.Uint64(raw[8:]), typ: uint8(n.typ >> 12),
-			name: string(raw[fuseDirentBytes : fuseDirentBytes+size]),
+	list, full := codec{buf: make([]byte, 0, size)}, false
+	err = q.session.tree.ReadDir(v.id, m.off, size, func(e vfs.DirEntry) bool {
+		if full = len(list.buf)+direntBytes+len(e.Name) > size; full {
+			return false
 		}
-		e.fields(&c)
-		raw = raw[min(len(raw), (fuseDirentBytes+size+7)&^7):]
+		n := node{ino: e.Ino, typ: e.Type}
+		d := dirent{qid: n.qid(0), off: e.Off, typ: uint8(e.Type >> 12), name: e.Name}
+		d.fields(&list)
+		return true
+	})
+	if err == nil && full && len(list.buf) == 0 {
+		err = syscall.EINVAL // not even one entry fits
 	}
-	return c.buf
+	return &rread{list.buf}, err
 }

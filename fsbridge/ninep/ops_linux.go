@@ -3,9 +3,8 @@ package ninep
 import (
 	"syscall"
 
-	gofuse "github.com/hanwen/go-fuse/v2/fuse"
-
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // handler is a T-message that can be answered. serve is called by a goroutine
@@ -138,31 +137,29 @@ func (q *request) second(number uint32) (*fid, view, error) {
 	return f, v, err
 }
 
-func (q *request) header(n *node) gofuse.InHeader {
-	return gofuse.InHeader{NodeId: n.id, Caller: gofuse.Caller{Pid: q.pid}}
-}
+// asks is who asks, for the tree.
+func (q *request) asks() vfs.Request { return vfs.Request{PID: q.pid, Cancel: q.cancel} }
 
 // lookup finds name in dir. The node has a reference.
-func (q *request) lookup(dir *node, name string) (*node, *gofuse.Attr, error) {
+func (q *request) lookup(dir *node, name string) (*node, *vfs.Attr, error) {
 	if err := hostfs.CheckName(name); err != nil {
 		return nil, nil, err
 	}
-	h := q.header(dir)
-	var out gofuse.EntryOut
-	if err := failed(q.session.tree.Lookup(q.cancel, &h, name, &out)); err != nil {
+	e, err := q.session.tree.Lookup(dir.id, name)
+	if err != nil {
 		return nil, nil, err
 	}
-	if out.NodeId == 0 {
+	if e.Node == 0 {
 		return nil, nil, syscall.ENOENT
 	}
-	return q.session.node(out.NodeId, &out.Attr, dir, name), &out.Attr, nil
+	return q.session.node(e.Node, &e.Attr, dir, name), &e.Attr, nil
 }
 
 // forget gives back the reference that came with the answer to a mutation.
-func (q *request) forget(out *gofuse.EntryOut) (message, error) {
-	q.session.tree.Forget(out.NodeId, 1)
-	n := node{typ: out.Mode & syscall.S_IFMT, ino: out.Ino}
-	return &rqid{n.qid(versionOf(&out.Attr))}, nil
+func (q *request) forget(e *vfs.Entry) (message, error) {
+	q.session.tree.Forget(e.Node, 1)
+	n := node{typ: e.Attr.Mode & syscall.S_IFMT, ino: e.Attr.Ino}
+	return &rqid{n.qid(versionOf(&e.Attr))}, nil
 }
 
 // There is nobody to prove anything to: who has the connection has the folder.
@@ -176,17 +173,16 @@ func (m *tattach) serve(q *request) (message, error) {
 		return nil, syscall.ENOENT
 	}
 	s := q.session
-	in := gofuse.GetAttrIn{InHeader: gofuse.InHeader{NodeId: gofuse.FUSE_ROOT_ID}}
-	var out gofuse.AttrOut
-	if err := failed(s.tree.GetAttr(q.cancel, &in, &out)); err != nil {
+	a, err := s.tree.GetAttr(vfs.RootID, 0)
+	if err != nil {
 		return nil, err
 	}
-	n := s.root(&out.Attr)
+	n := s.root(&a)
 	if err := s.add(m.fid, &fid{node: n}); err != nil {
 		s.drop(n)
 		return nil, err
 	}
-	return &rqid{n.qid(versionOf(&out.Attr))}, nil
+	return &rqid{n.qid(versionOf(&a))}, nil
 }
 
 // The request that it is about was told when this one arrived, and its answer
@@ -206,7 +202,7 @@ func (m *twalk) serve(q *request) (message, error) {
 			err = syscall.ENOTDIR
 		} else {
 			var next *node
-			var a *gofuse.Attr
+			var a *vfs.Attr
 			if next, a, err = q.lookup(n, name); err == nil {
 				s.drop(n)
 				n = next
@@ -275,17 +271,16 @@ func (m *tremove) serve(q *request) (message, error) {
 		return nil, err
 	}
 	defer q.session.drop(dir)
-	h := q.header(dir)
 	if v.isDir() {
-		return new(empty), failed(q.session.tree.Rmdir(q.cancel, &h, name))
+		return new(empty), q.session.tree.Rmdir(q.asks(), dir.id, name)
 	}
-	return new(empty), failed(q.session.tree.Unlink(q.cancel, &h, name))
+	return new(empty), q.session.tree.Unlink(q.asks(), dir.id, name)
 }
 
 // place returns a directory and name of a node, the directory with a reference:
 // ESTALE if it is nowhere where it was seen.
 func (q *request) place(n *node) (dir *node, name string, err error) {
-	if n.id == gofuse.FUSE_ROOT_ID {
+	if n.id == vfs.RootID {
 		return nil, "", syscall.EBUSY
 	}
 	for _, p := range q.session.places(n) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // Defaults and bounds of [Options].
@@ -24,7 +24,7 @@ const (
 type Options struct {
 	// Tree is the file system. Its ReadOnly refuses writes here, whatever the
 	// guest mounted. Cache and TTL mean nothing: the protocol has no timeouts.
-	Tree fuse.Options
+	Tree vfs.Options
 
 	// MessageBytes is the largest message, its envelope included, that a client
 	// may ask for ([DefaultMessageBytes] if 0; between [MinMessageBytes] and
@@ -62,7 +62,7 @@ type Options struct {
 }
 
 // Stale is what a guest's caches must forget.
-type Stale = fuse.Stale
+type Stale = vfs.Stale
 
 func setDefault[T ~int | ~int64](v *T, d T) {
 	if *v <= 0 {

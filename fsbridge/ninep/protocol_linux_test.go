@@ -298,6 +298,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("more bytes than there is room for: %v", err)
 	}
 	must(t, c.write(1, 0, "small ones go on"))
+	waitFor(t, "the small one's end", func() bool { return l.InFlight() == 1 }) // it counts until after its answer
 	small := []*call{c.start(typTwrite, &twrite{1, 1 << 30, []byte("x")}), c.start(typTwrite, &twrite{1, 1 << 31, []byte("x")}), c.start(typTwrite, &twrite{1, 1 << 32, []byte("x")})}
 	for range small {
 		<-h.arrived

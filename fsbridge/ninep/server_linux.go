@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // Server serves a working folder to one client. It implements
@@ -37,7 +37,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	closed  bool
-	spare   *fuse.Tree // of the next session, not used yet
+	spare   *vfs.Tree  // of the next session, not used yet
 	current *session   // nil before Tversion
 	old     []*session // ended, with requests left
 	err     error
@@ -60,7 +60,7 @@ func Serve(conn io.ReadWriteCloser, o Options) (*Server, error) {
 		conn.Close()
 		return nil, fmt.Errorf("ninep: message size %d is not between %d and %d", o.MessageBytes, MinMessageBytes, MaxMessageBytes)
 	}
-	o.Tree.Cache = fuse.CacheNone
+	o.Tree.Cache = vfs.CacheNone
 	s := &Server{o: o, log: o.Tree.Logger, conn: conn, done: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -69,7 +69,7 @@ func Serve(conn io.ReadWriteCloser, o Options) (*Server, error) {
 		b.free, b.all = o.MaxBytes, o.MaxBytes
 	}
 	var err error
-	if s.spare, err = fuse.NewTree(o.Tree); err != nil {
+	if s.spare, err = vfs.NewTree(o.Tree); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (s *Server) finished() {
 	s.closed = true
 	spare := s.spare
 	s.mu.Unlock()
-	spare.OnUnmount()
+	spare.Close()
 	close(s.done)
 }
 
@@ -246,15 +246,15 @@ func (s *Server) Fence(ctx context.Context) error { return s.caches().Fence(ctx,
 // Options.Drop.
 func (s *Server) Invalidate(c fsbridge.Changes) error { return s.caches().Invalidate(s.trees(), c) }
 
-// Changed tells what the watcher saw ([fuse.GuestCaches.Changed]).
+// Changed tells what the watcher saw ([vfs.GuestCaches.Changed]).
 func (s *Server) Changed(paths []string) error { return s.caches().Changed(s.trees(), paths) }
 
-func (s *Server) caches() fuse.GuestCaches {
-	return fuse.GuestCaches{Name: "ninep", Drop: s.o.Drop, Sync: s.o.Sync}
+func (s *Server) caches() vfs.GuestCaches {
+	return vfs.GuestCaches{Name: "ninep", Drop: s.o.Drop, Sync: s.o.Sync}
 }
 
 // tree returns that of the current session, nil if there is none.
-func (s *Server) tree() *fuse.Tree {
+func (s *Server) tree() *vfs.Tree {
 	if c := s.session(); c != nil {
 		return c.tree
 	}
@@ -263,7 +263,7 @@ func (s *Server) tree() *fuse.Tree {
 
 // trees returns those of all sessions that still have something: an ended one
 // while it has requests.
-func (s *Server) trees() (ts []*fuse.Tree) {
+func (s *Server) trees() (ts []*vfs.Tree) {
 	for _, o := range s.sessions() {
 		ts = append(ts, o.tree)
 	}

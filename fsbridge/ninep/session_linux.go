@@ -8,16 +8,14 @@ import (
 	"sync"
 	"syscall"
 
-	gofuse "github.com/hanwen/go-fuse/v2/fuse"
-
-	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // session is what a client has from one Tversion to the next, or to the end of
 // the connection.
 type session struct {
 	server *Server
-	tree   *fuse.Tree
+	tree   *vfs.Tree
 	msize  uint32
 
 	mu      sync.Mutex
@@ -31,7 +29,7 @@ type session struct {
 	ended   bool
 }
 
-func newSession(s *Server, tree *fuse.Tree, msize uint32) *session {
+func newSession(s *Server, tree *vfs.Tree, msize uint32) *session {
 	return &session{
 		server: s, tree: tree, msize: msize,
 		fids: make(map[uint32]*fid), nodes: make(map[uint64]*node), active: make(map[uint16]*request),
@@ -115,7 +113,7 @@ func (s *session) end() {
 		q.flush()
 	}
 	if s.running == 0 {
-		s.tree.OnUnmount()
+		s.tree.Close()
 	}
 }
 
@@ -125,7 +123,7 @@ func (s *session) leave() {
 	defer s.mu.Unlock()
 	s.running--
 	if s.ended && s.running == 0 {
-		s.tree.OnUnmount()
+		s.tree.Close()
 	}
 }
 
@@ -228,20 +226,8 @@ func (q *request) recycle() {
 }
 
 func errnoOf(err error) syscall.Errno {
-	var errno syscall.Errno
-	switch {
-	case errors.Is(err, errMalformed):
+	if errors.Is(err, errMalformed) {
 		return syscall.EPROTO
-	case errors.As(err, &errno) && errno != 0:
-		return errno
 	}
-	return syscall.EIO
-}
-
-// failed turns a status of the tree into an error.
-func failed(s gofuse.Status) error {
-	if s == gofuse.OK {
-		return nil
-	}
-	return syscall.Errno(s)
+	return vfs.Errno(err)
 }

@@ -1,9 +1,9 @@
 package ninep
 
 import (
+	"errors"
 	"syscall"
 
-	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -27,12 +27,11 @@ func (m *txattrwalk) serve(q *request) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := q.header(v.node)
-	read := func(buf []byte) (uint32, gofuse.Status) {
+	read := func(buf []byte) (int, error) {
 		if m.name == "" {
-			return q.session.tree.ListXAttr(q.cancel, &h, buf)
+			return q.session.tree.ListXattr(v.id, buf)
 		}
-		return q.session.tree.GetXAttr(q.cancel, &h, m.name, buf)
+		return q.session.tree.GetXattr(v.id, m.name, buf)
 	}
 	data, err := readXattr(read)
 	if err != nil {
@@ -53,21 +52,21 @@ func (m *txattrwalk) serve(q *request) (message, error) {
 }
 
 // readXattr asks for the size first, and again if it grew meanwhile.
-func readXattr(read func(buf []byte) (uint32, gofuse.Status)) ([]byte, error) {
+func readXattr(read func(buf []byte) (int, error)) ([]byte, error) {
 	for range 8 {
-		size, status := read(nil)
-		if status != gofuse.OK && status != gofuse.ERANGE {
-			return nil, failed(status)
+		size, err := read(nil)
+		if err != nil && !errors.Is(err, syscall.ERANGE) {
+			return nil, err
 		}
-		if size == 0 {
+		if size <= 0 {
 			return nil, nil
 		}
 		buf := make([]byte, size)
-		size, status = read(buf)
-		if status == gofuse.ERANGE {
+		size, err = read(buf)
+		if errors.Is(err, syscall.ERANGE) {
 			continue
 		}
-		return buf[:min(int(size), len(buf))], failed(status)
+		return buf[:min(max(size, 0), len(buf))], err
 	}
 	return nil, syscall.EAGAIN
 }
@@ -156,13 +155,11 @@ func (q *request) applyXattr(v view) error {
 	q.session.mu.Lock()
 	data := x.data
 	q.session.mu.Unlock()
-	h := q.header(v.node)
 	switch {
 	case len(data) != x.size:
 		return syscall.EINVAL
 	case x.size == 0 && x.flags == unix.XATTR_REPLACE:
-		return failed(q.session.tree.RemoveXAttr(q.cancel, &h, x.name))
+		return q.session.tree.RemoveXattr(q.asks(), v.id, x.name)
 	}
-	in := gofuse.SetXAttrIn{InHeader: h, Size: uint32(len(data)), Flags: x.flags}
-	return failed(q.session.tree.SetXAttr(q.cancel, &in, x.name, data))
+	return q.session.tree.SetXattr(q.asks(), v.id, x.name, data, x.flags)
 }

@@ -3,7 +3,7 @@
 // only in case, and modes, owners and symlinks, which are kept beside the
 // folder. Nothing in it asks for Windows: --posix-metadata uses it on every host.
 //
-// [Overlay] is what fsbridge/fuse.Tree, and with it every bridge, attaches. The host's
+// [Overlay] is what fsbridge/vfs.Tree, and with it every bridge, attaches. The host's
 // files stay plain: a symlink, FIFO or socket is a regular file there (a symlink's
 // holds the target, as Git for Windows has it), and none of its modes is the guest's.
 //

@@ -1,6 +1,6 @@
 // Package virtiofs is the bridge to a virtual machine: a vhost-user back-end
 // that serves a working folder as a virtio-fs device. The file system itself is
-// [fuse.Tree], the same as on a kernel mount; this package is its transport.
+// [vfs.Tree], the same as on a kernel mount; this package is its transport.
 //
 // [Listen] waits on a unix socket for a front-end (QEMU's vhost-user-fs-pci),
 // [ServeFile] takes a connected one. One front-end is served at a time; when it
@@ -47,7 +47,7 @@
 //
 // One goroutine takes requests off the queues and performs them. While one is held
 // (somebody decides) or takes long, another goroutine takes the next ones
-// ([fuse.Workers]), so that it holds up nobody.
+// ([workers.Pool]), so that it holds up nobody.
 //
 // FORGETs, for which the first queue is, are the exception to being quick: nobody waits
 // for them, and a guest's kick and interrupt cost more than they do. The guest kicks

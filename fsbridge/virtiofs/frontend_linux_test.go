@@ -16,8 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 func TestMain(m *testing.M) {
@@ -54,7 +55,7 @@ func newLab(t testing.TB, configure func(*Options)) *lab {
 	check1(t, os.Mkdir(l.host, 0o755))
 	root, err := hostfs.OpenRoot(l.host)
 	check1(t, err)
-	o := Options{Tree: fuse.Options{Root: root, Logger: slog.New(slog.NewTextHandler(logTo{t}, nil))}}
+	o := Options{Tree: vfs.Options{Root: root, Logger: slog.New(slog.NewTextHandler(logTo{t}, nil))}}
 	if configure != nil {
 		configure(&o)
 	}
@@ -426,8 +427,8 @@ func (f *frontend) encode(opcode uint32, node uint64, body []byte) []byte {
 	f.unique++
 	unique := f.unique
 	f.mu.Unlock()
-	b := make([]byte, headerBytes, headerBytes+len(body))
-	binary.LittleEndian.PutUint32(b, uint32(headerBytes+len(body)))
+	b := make([]byte, fuseproto.HeaderBytes, fuseproto.HeaderBytes+len(body))
+	binary.LittleEndian.PutUint32(b, uint32(fuseproto.HeaderBytes+len(body)))
 	binary.LittleEndian.PutUint32(b[4:], opcode)
 	binary.LittleEndian.PutUint64(b[8:], unique)
 	binary.LittleEndian.PutUint64(b[16:], node)
@@ -438,7 +439,7 @@ func (f *frontend) encode(opcode uint32, node uint64, body []byte) []byte {
 // start sends a FUSE request on the first request queue.
 func (f *frontend) start(opcode uint32, node uint64, body []byte, room int) *pending {
 	f.t.Helper()
-	return f.queues[1].submit(f.encode(opcode, node, body), replyBytes+room)
+	return f.queues[1].submit(f.encode(opcode, node, body), fuseproto.ReplyBytes+room)
 }
 
 func (f *frontend) end(p *pending) ([]byte, error) {
@@ -448,13 +449,13 @@ func (f *frontend) end(p *pending) ([]byte, error) {
 
 func decodeReply(t testing.TB, b []byte) ([]byte, error) {
 	t.Helper()
-	if len(b) < replyBytes || int(binary.LittleEndian.Uint32(b)) != len(b) {
+	if len(b) < fuseproto.ReplyBytes || int(binary.LittleEndian.Uint32(b)) != len(b) {
 		t.Fatalf("reply of %d bytes: %x", len(b), b[:min(len(b), 16)])
 	}
 	if e := int32(binary.LittleEndian.Uint32(b[4:])); e != 0 {
 		return nil, syscall.Errno(-e)
 	}
-	return b[replyBytes:], nil
+	return b[fuseproto.ReplyBytes:], nil
 }
 
 func (f *frontend) call(opcode uint32, node uint64, body []byte, room int) ([]byte, error) {
@@ -478,7 +479,7 @@ func (f *frontend) init() {
 	binary.LittleEndian.PutUint32(body[4:], 38)
 	binary.LittleEndian.PutUint32(body[8:], 128<<10)
 	binary.LittleEndian.PutUint32(body[12:], ^uint32(0)&^(1<<30))
-	f.must(opInit, 0, body, 64)
+	f.must(fuseproto.OpInit, 0, body, 64)
 }
 
 func (f *frontend) lookup(dir uint64, name string) (uint64, error) {
@@ -524,7 +525,7 @@ func writeBody(fh uint64, off int64, data []byte) []byte {
 
 func (f *frontend) write(node, fh uint64, off int64, data []byte) error {
 	f.t.Helper()
-	b, err := f.call(opWrite, node, writeBody(fh, off, data), 8)
+	b, err := f.call(fuseproto.OpWrite, node, writeBody(fh, off, data), 8)
 	if err == nil && int(binary.LittleEndian.Uint32(b)) != len(data) {
 		err = fmt.Errorf("wrote %d of %d bytes", binary.LittleEndian.Uint32(b), len(data))
 	}

@@ -10,8 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/fsbridge/workers"
 )
 
 // fuzzServer is a server of a folder with a few files, without a socket.
@@ -22,7 +24,7 @@ func fuzzServer(f *testing.F) *Server {
 	check1(f, os.Mkdir(dir+"/d", 0o755))
 	root, err := hostfs.OpenRoot(dir)
 	check1(f, err)
-	s, err := newServer(Options{Tree: fuse.Options{Root: root}})
+	s, err := newServer(Options{Tree: vfs.Options{Root: root}})
 	check1(f, err)
 	f.Cleanup(func() { root.Close() })
 	return s
@@ -79,7 +81,7 @@ func FuzzVirtqueue(f *testing.F) {
 			if ok, err := r.fetch(); !ok || err != nil || len(r.in) != r.inLen {
 				t.Fatalf("what was checked cannot be read: %v, %v", ok, err)
 			}
-			list, ok := c.memory.pieces(r.out, min(replyBytes, r.outLen), max(0, r.outLen-replyBytes))
+			list, ok := c.memory.pieces(r.out, min(fuseproto.ReplyBytes, r.outLen), max(0, r.outLen-fuseproto.ReplyBytes))
 			for _, b := range list {
 				clear(b) // all of it can be written to
 			}
@@ -102,31 +104,31 @@ func FuzzVirtioFUSE(f *testing.F) {
 	front := &frontend{t: f}
 	for _, b := range [][]byte{
 		front.encode(1, root, []byte("a\x00")), front.encode(3, root, make([]byte, 16)), front.encode(14, root, state(2, 0)),
-		front.encode(15, root, readBody(1<<32, 0, 100)), front.encode(opWrite, root, writeBody(1<<32, 0, []byte("x"))),
+		front.encode(15, root, readBody(1<<32, 0, 100)), front.encode(fuseproto.OpWrite, root, writeBody(1<<32, 0, []byte("x"))),
 		front.encode(28, root, readBody(0, 0, 4000)), front.encode(44, root, readBody(0, 0, 4000)),
 		front.encode(35, root, append(make([]byte, 16), "n\x00"...)), front.encode(12, root, append(words(root), "a\x00b\x00"...)),
 		front.encode(21, root, append(words(4), "user.x\x00abcd"...)), front.encode(6, root, []byte("l\x00a\x00")),
-		front.encode(22, root, append(words(100), "user.x\x00"...)), front.encode(opBatchForget, 0, words(1, 5, 1)),
-		front.encode(opInterrupt, 0, words(1)), front.encode(opInit, 0, append(state(7, 38), make([]byte, 56)...)),
-		front.encode(opDestroy, 0, nil), front.encode(opSyncfs, 0, words(0)), front.encode(51, root, append(make([]byte, 16), "/\x00"...)),
+		front.encode(22, root, append(words(100), "user.x\x00"...)), front.encode(fuseproto.OpBatchForget, 0, words(1, 5, 1)),
+		front.encode(fuseproto.OpInterrupt, 0, words(1)), front.encode(fuseproto.OpInit, 0, append(state(7, 38), make([]byte, 56)...)),
+		front.encode(fuseproto.OpDestroy, 0, nil), front.encode(fuseproto.OpSyncfs, 0, words(0)), front.encode(51, root, append(make([]byte, 16), "/\x00"...)),
 	} {
 		f.Add(b, uint16(8192))
 	}
-	c := &conn{server: s, workers: fuse.NewWorkers(fuse.WorkerOptions{})}
+	c := &conn{server: s, workers: workers.New(workers.Options{})}
 	s.conn = c
 	do := func(t testing.TB, in []byte, room int) {
 		r := &request{conn: c, chain: chain{inLen: len(in), outLen: room}, in: in, session: s.session()}
-		if len(in) >= headerBytes {
-			r.header = decodeHeader(in)
+		if len(in) >= fuseproto.HeaderBytes {
+			r.header = fuseproto.DecodeHeader(in)
 		}
 		reply := s.handle(r)
-		if len(reply) > room || len(reply) > 0 && (len(reply) < replyBytes || int(binary.LittleEndian.Uint32(reply)) != len(reply)) {
-			t.Fatalf("opcode %d: reply of %d bytes says %x, room for %d", r.header.opcode, len(reply), reply[:min(4, len(reply))], room)
+		if len(reply) > room || len(reply) > 0 && (len(reply) < fuseproto.ReplyBytes || int(binary.LittleEndian.Uint32(reply)) != len(reply)) {
+			t.Fatalf("opcode %d: reply of %d bytes says %x, room for %d", r.header.Opcode, len(reply), reply[:min(4, len(reply))], room)
 		}
 		s.buffers.put(r.buf)
 	}
 	f.Fuzz(func(t *testing.T, in []byte, room uint16) {
-		do(t, front.encode(opInit, 0, append(state(7, 38), make([]byte, 56)...)), 80)
+		do(t, front.encode(fuseproto.OpInit, 0, append(state(7, 38), make([]byte, 56)...)), 80)
 		do(t, front.encode(1, root, []byte("a\x00")), 144)
 		if len(in) >= 4 { // most inputs shall get past the first check
 			binary.LittleEndian.PutUint32(in, uint32(len(in)))

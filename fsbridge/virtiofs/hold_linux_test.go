@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 )
 
 // holder is an Interceptor that holds operations on names that it is told, or
@@ -112,9 +113,9 @@ func TestHeldElsewhere(t *testing.T) {
 	check1(t, err)
 	check1(t, f.write(node, fh, 0, []byte("x")))
 	f.release(node, fh)
-	forget := f.queues[0].submit(f.encode(opForget, node, words(1)), 0)
+	forget := f.queues[0].submit(f.encode(fuseproto.OpForget, node, words(1)), 0)
 	f.queues[0].wait(forget)
-	other := f.queues[2].submit(f.encode(17, root, nil), replyBytes+80)
+	other := f.queues[2].submit(f.encode(17, root, nil), fuseproto.ReplyBytes+80)
 	if _, err := decodeReply(t, f.queues[2].wait(other)); err != nil {
 		t.Errorf("statfs on the other queue: %v", err)
 	}
@@ -219,7 +220,7 @@ func TestHeldBytes(t *testing.T) {
 	data := make([]byte, each)
 	var writes []*pending
 	for i := range 6 {
-		writes = append(writes, f.start(opWrite, node, writeBody(fh, int64(i*each), data), 8))
+		writes = append(writes, f.start(fuseproto.OpWrite, node, writeBody(fh, int64(i*each), data), 8))
 	}
 	for range 2 {
 		<-h.arrived
@@ -295,7 +296,7 @@ func waitFor(t testing.TB, what string, ok func() bool) {
 // TestStoppedBytes: a guest that stops a ring with many large requests in flight
 // does not have their answers pile up: what waited for room waits on.
 func TestStoppedBytes(t *testing.T) {
-	const most, size, reads = 64 << 10, 64<<10 - replyBytes, 12
+	const most, size, reads = 64 << 10, 64<<10 - fuseproto.ReplyBytes, 12
 	l, h := holding(t, onName("victim"), func(o *Options) { o.MaxBytes = most })
 	check1(t, os.WriteFile(l.path("victim"), nil, 0o644))
 	check1(t, os.WriteFile(l.path("f"), make([]byte, size), 0o644))
@@ -309,7 +310,7 @@ func TestStoppedBytes(t *testing.T) {
 	<-h.arrived
 	var waiting []*pending
 	for range reads {
-		waiting = append(waiting, f.start(opRead, node, readBody(fh, 0, size), size))
+		waiting = append(waiting, f.start(fuseproto.OpRead, node, readBody(fh, 0, size), size))
 	}
 	waitFor(t, "the reads", func() bool { return l.InFlight() == 1+reads })
 	base := f.stopRing(q)

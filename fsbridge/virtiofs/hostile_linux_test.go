@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 )
 
 // TestBadChains: what breaks a virtqueue's rules breaks that queue, and nothing
@@ -66,7 +68,7 @@ func TestBadChains(t *testing.T) {
 			if used := load16(f.mem[d.used:], 2); used != d.seen {
 				t.Errorf("answered: used.idx %d, was %d", used, d.seen)
 			}
-			other := f.queues[2].submit(f.encode(17, root, nil), replyBytes+80)
+			other := f.queues[2].submit(f.encode(17, root, nil), fuseproto.ReplyBytes+80)
 			if _, err := decodeReply(t, f.queues[2].wait(other)); err != nil {
 				t.Errorf("the other queue: %v", err)
 			}
@@ -97,18 +99,18 @@ func TestBadRequests(t *testing.T) {
 		"no header":              {make([]byte, 8), 64},
 		"length too long":        {with(f.encode(17, root, nil), 0, 41), 96},
 		"length too short":       {with(f.encode(17, root, nil), 0, 39), 96},
-		"write of other length":  {f.encode(opWrite, root, with(writeBody(1, 0, []byte("abc")), 16, 4)), 64},
-		"write of no body":       {f.encode(opWrite, root, nil), 64},
+		"write of other length":  {f.encode(fuseproto.OpWrite, root, with(writeBody(1, 0, []byte("abc")), 16, 4)), 64},
+		"write of no body":       {f.encode(fuseproto.OpWrite, root, nil), 64},
 		"unknown opcode":         {f.encode(4711, root, nil), 64},
 		"opcode of a notice":     {f.encode(100, root, nil), 64},
-		"init of another major":  {f.encode(opInit, 0, words(8|38<<32, 0)), 80},
-		"init of no length":      {f.encode(opInit, 0, nil), 80},
+		"init of another major":  {f.encode(fuseproto.OpInit, 0, words(8|38<<32, 0)), 80},
+		"init of no length":      {f.encode(fuseproto.OpInit, 0, nil), 80},
 		"read without room":      {f.encode(15, root, readBody(1, 0, 1<<30)), 64},
 		"listxattr without room": {f.encode(23, root, words(1<<31)), 64},
 		"rename without names":   {f.encode(12, root, words(root)), 64},
 		"rename with one name":   {f.encode(12, root, append(words(root), "a\x00"...)), 64},
 		"setxattr without name":  {f.encode(21, root, words(4)), 64},
-		"lookup without room":    {f.encode(1, root, []byte("a\x00")), replyBytes},
+		"lookup without room":    {f.encode(1, root, []byte("a\x00")), fuseproto.ReplyBytes},
 		"setupmapping":           {f.encode(48, root, make([]byte, 32)), 64},
 	} {
 		reply := f.queues[1].wait(f.queues[1].submit(c.in, c.out))
@@ -116,7 +118,7 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	for name, in := range map[string][]byte{"no room at all": f.encode(17, root, nil), "forget on a request queue": f.encode(opForget, 5, words(1<<60)), "forgets that are not there": f.encode(opBatchForget, 0, words(1<<31))} {
+	for name, in := range map[string][]byte{"no room at all": f.encode(17, root, nil), "forget on a request queue": f.encode(fuseproto.OpForget, 5, words(1<<60)), "forgets that are not there": f.encode(fuseproto.OpBatchForget, 0, words(1<<31))} {
 		if reply := f.queues[1].wait(f.queues[1].submit(in, 0)); len(reply) != 0 {
 			t.Errorf("%s: %x", name, reply)
 		}
@@ -288,9 +290,9 @@ func TestStopUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				p := d.submit(f.encode(17, root, nil), replyBytes+80)
+				p := d.submit(f.encode(17, root, nil), fuseproto.ReplyBytes+80)
 				out, ok := d.poll(p, patience)
-				if !ok || len(out) != replyBytes+80 {
+				if !ok || len(out) != fuseproto.ReplyBytes+80 {
 					t.Errorf("queue %d: reply of %d bytes", i, len(out))
 					return
 				}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 )
 
 // signals takes what an eventfd counted.
@@ -54,17 +56,17 @@ func TestLazyAnswers(t *testing.T) {
 		for round := range 2 {
 			d.reap() // and be called for the next
 			for i := range lazy {
-				if serve(opForget) != 0 {
+				if serve(fuseproto.OpForget) != 0 {
 					t.Errorf("queue %d: told of FORGET %d of round %d", index, i, round)
 				}
 			}
-			if serve(opForget) != 1 {
+			if serve(fuseproto.OpForget) != 1 {
 				t.Errorf("queue %d: not told of %d FORGETs", index, lazy+1)
 			}
 		}
 		if lazy > 0 {
 			d.reap()
-			serve(opForget)
+			serve(fuseproto.OpForget)
 			if there, call := q.await(c, true); there || call != nil || q.ring.availIdx()+uint16(lazy) != load16(q.ring.used, 4+8*queueSize) {
 				t.Errorf("while requests come: %v, %v", there, call)
 			}
@@ -73,7 +75,7 @@ func TestLazyAnswers(t *testing.T) {
 			} else {
 				call.release()
 			}
-			serve(opForget)
+			serve(fuseproto.OpForget)
 		}
 		q.stop()
 		if got := signals(d.call); got != uint64(min(lazy, 1)) {
@@ -96,7 +98,7 @@ func TestLazyRequests(t *testing.T) {
 	defer unix.Close(kick)
 	var forgets []*pending
 	for range 3 {
-		forgets = append(forgets, d.submit(f.encode(opForget, root, words(1)), 0))
+		forgets = append(forgets, d.submit(f.encode(fuseproto.OpForget, root, words(1)), 0))
 	}
 	_, err = f.call(3, root, make([]byte, 16), 104)
 	check1(t, err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // Defaults of [Options].
@@ -21,7 +21,7 @@ type Options struct {
 	// Tree is the file system. Its ReadOnly refuses writes here, whatever the
 	// guest mounted. Its TTL is [DefaultTTL] if 0, because no invalidation
 	// reaches every cache of a guest.
-	Tree fuse.Options
+	Tree vfs.Options
 
 	// Tag is the device's name, for front-ends that ask for it; usually they
 	// have it on their command line. At most 36 bytes.
@@ -53,4 +53,4 @@ type Options struct {
 }
 
 // Stale is what a guest's caches must forget.
-type Stale = fuse.Stale
+type Stale = vfs.Stale

@@ -7,7 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	bridge "github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
+	"github.com/codeagent/sandbox/fsbridge/workers"
 )
 
 // wakeIndex is our own eventfd, where others have the queue's index.
@@ -34,21 +35,21 @@ type hand struct {
 	events [4]unix.EpollEvent
 }
 
-var _ bridge.Hand = (*hand)(nil)
+var _ workers.Source = (*hand)(nil)
 
-// Another implements [bridge.Hand].
-func (h *hand) Another(bool) bridge.Hand { return &hand{c: h.c, next: h.next} }
+// Another implements [workers.Source].
+func (h *hand) Another(bool) workers.Source { return &hand{c: h.c, next: h.next} }
 
-// Leave implements [bridge.Hand].
+// Leave implements [workers.Source].
 func (h *hand) Leave() {}
 
-// Take implements [bridge.Hand]. Whichever queue had its turn has to let the
+// Take implements [workers.Source]. Whichever queue had its turn has to let the
 // others go first.
-func (h *hand) Take() (uint64, bridge.Taken) {
+func (h *hand) Take() (uint64, workers.Taken) {
 	c := h.c
 	if c.ended.Load() {
 		c.wake.signal() // for another one that waits
-		return 0, bridge.Gone
+		return 0, workers.Gone
 	}
 	for range c.queues {
 		q := c.queues[h.next]
@@ -61,16 +62,16 @@ func (h *hand) Take() (uint64, bridge.Taken) {
 		}
 		if r != nil {
 			h.r = r
-			return r.header.unique, bridge.Request
+			return r.header.Unique, workers.Request
 		}
 	}
-	return 0, bridge.Nothing
+	return 0, workers.Nothing
 }
 
 // lazyAfter is how long what is lazy lies there while nothing else comes, in ms.
 const lazyAfter = 10
 
-// Wait implements [bridge.Hand]. Only who waits has the guest kick.
+// Wait implements [workers.Source]. Only who waits has the guest kick.
 func (h *hand) Wait() {
 	if !h.await(true) && !h.kicked(lazyAfter) && !h.await(false) {
 		h.kicked(-1)
@@ -111,7 +112,7 @@ func (h *hand) kicked(ms int) bool {
 	return n != 0
 }
 
-// Perform implements [bridge.Hand].
+// Perform implements [workers.Source].
 func (h *hand) Perform() {
 	r := h.r
 	h.r = nil
@@ -184,7 +185,7 @@ func (r *request) perform() {
 // the kernel put it. It tells whether it did; if not, nothing is done.
 func (r *request) readDirectly() bool {
 	c := r.conn
-	if r.header.opcode != opRead || r.session == nil || check(r.header, r.in) != 0 || !r.session.enter(r) {
+	if r.header.Opcode != fuseproto.OpRead || r.session == nil || check(r.header, r.in) != 0 || !r.session.enter(r) {
 		return false
 	}
 	defer r.session.leave(r)
@@ -193,25 +194,25 @@ func (r *request) readDirectly() bool {
 	r.q.mu.Lock()
 	current := r.life == r.q.life && r.q.running && !r.q.broken
 	r.q.mu.Unlock()
-	size := int(binary.LittleEndian.Uint32(r.in[headerBytes+16:]))
-	dst, room := c.memory.pieces(r.out, replyBytes, size)
+	size := int(binary.LittleEndian.Uint32(r.in[fuseproto.HeaderBytes+16:]))
+	dst, room := c.memory.pieces(r.out, fuseproto.ReplyBytes, size)
 	if !current || !room {
 		return false
 	}
-	n, errno := r.session.proto.ReadInto(r.in, dst)
-	r.buf = c.server.buffers.get(replyBytes)
-	r.reply = failure(r.buf, r.header, errno)
+	n, errno := r.session.handler.ReadInto(r.in, dst)
+	r.buf = c.server.buffers.get(fuseproto.ReplyBytes)
+	r.reply = fuseproto.Failure(r.buf, r.header, errno)
 	if errno == 0 {
 		r.direct = n
-		binary.LittleEndian.PutUint32(r.reply, uint32(replyBytes+n))
+		binary.LittleEndian.PutUint32(r.reply, uint32(fuseproto.ReplyBytes+n))
 	}
 	return true
 }
 
 // refuse answers that there are too many requests.
 func (r *request) refuse() {
-	r.buf = make([]byte, min(r.outLen, replyBytes))
-	r.reply = failure(r.buf, r.header, syscall.ENOSPC)
+	r.buf = make([]byte, min(r.outLen, fuseproto.ReplyBytes))
+	r.reply = fuseproto.Failure(r.buf, r.header, syscall.ENOSPC)
 	r.answer()
 }
 
@@ -222,7 +223,7 @@ func (r *request) answer() {
 	r.done, r.cost = false, 0
 	kept, err := r.finish()
 	if session != nil {
-		session.proto.Answered()
+		session.handler.Answered()
 	}
 	if err != nil {
 		r.conn.broke(r.q, err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	bridge "github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 )
 
 // queue is one virtqueue of a connection. What the front-end configures changes
@@ -47,12 +47,12 @@ type request struct {
 	life uint64
 	head uint16
 
-	few     [6]segment // room for the chain, usually
-	header  header     // of FUSE, copied when it was taken
-	session *session   // nil: none when it was taken
-	cost    int        // bytes of the budget that it holds
-	in      []byte     // its own copy
-	reply   []byte     // in buf
+	few     [6]segment       // room for the chain, usually
+	header  fuseproto.Header // of FUSE, copied when it was taken
+	session *session         // nil: none when it was taken
+	cost    int              // bytes of the budget that it holds
+	in      []byte           // its own copy
+	reply   []byte           // in buf
 	buf     []byte
 	direct  int  // bytes after the reply that are in the guest's memory already
 	done    bool // reply is there
@@ -201,8 +201,8 @@ func (q *queue) takeOne(c *conn) (*request, error) {
 	if err := c.memory.read(begin, r.chain.in); err != nil {
 		return nil, err
 	}
-	if r.inLen >= headerBytes {
-		r.header = decodeHeader(begin)
+	if r.inLen >= fuseproto.HeaderBytes {
+		r.header = fuseproto.DecodeHeader(begin)
 	}
 	if len(begin) == r.inLen {
 		r.in = begin
@@ -284,7 +284,7 @@ func (r *request) give() (call *eventFD, err error) {
 		q.ring.setUsedIdx(q.usedIdx)
 		q.inFlight--
 		q.owed++
-		if !bridge.Silent(r.header.opcode) || q.owed > q.lazy(c) {
+		if !fuseproto.Silent(r.header.Opcode) || q.owed > q.lazy(c) {
 			call = q.due(c)
 		}
 		return nil

@@ -9,102 +9,63 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	bridge "github.com/codeagent/sandbox/fsbridge/fuse"
-)
-
-// header is what FUSE requests begin with.
-type header struct {
-	length, opcode uint32
-	unique, node   uint64
-	pid            uint32
-}
-
-const (
-	headerBytes = 40
-	replyBytes  = 16
-)
-
-func decodeHeader(b []byte) header {
-	return header{
-		length: binary.LittleEndian.Uint32(b), opcode: binary.LittleEndian.Uint32(b[4:]),
-		unique: binary.LittleEndian.Uint64(b[8:]), node: binary.LittleEndian.Uint64(b[16:]),
-		pid: binary.LittleEndian.Uint32(b[32:]),
-	}
-}
-
-// The requests that the transport itself knows.
-const (
-	opForget      = 2
-	opRead        = 15
-	opWrite       = 16
-	opInit        = 26
-	opInterrupt   = 36
-	opDestroy     = 38
-	opNotifyReply = 41
-	opBatchForget = 42
-	opSyncfs      = 50
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 )
 
 // requestBytes is how long a request of each kind is at least, with header and
 // without names. go-fuse complains of shorter ones to standard error.
 var requestBytes = map[uint32]uintptr{
-	opForget:      unsafe.Sizeof(fuse.ForgetIn{}),
-	3:             unsafe.Sizeof(fuse.GetAttrIn{}),
-	4:             unsafe.Sizeof(fuse.SetAttrIn{}),
-	8:             unsafe.Sizeof(fuse.MknodIn{}),
-	9:             unsafe.Sizeof(fuse.MkdirIn{}),
-	12:            headerBytes + 8,
-	13:            unsafe.Sizeof(fuse.LinkIn{}),
-	14:            unsafe.Sizeof(fuse.OpenIn{}),
-	opRead:        unsafe.Sizeof(fuse.ReadIn{}),
-	opWrite:       unsafe.Sizeof(fuse.WriteIn{}),
-	18:            unsafe.Sizeof(fuse.ReleaseIn{}),
-	20:            unsafe.Sizeof(fuse.FsyncIn{}),
-	21:            headerBytes + 8, // as of without SETXATTR_EXT
-	22:            unsafe.Sizeof(fuse.GetXAttrIn{}),
-	23:            unsafe.Sizeof(fuse.GetXAttrIn{}),
-	25:            unsafe.Sizeof(fuse.FlushIn{}),
-	opInit:        headerBytes + 16,
-	27:            unsafe.Sizeof(fuse.OpenIn{}),
-	28:            unsafe.Sizeof(fuse.ReadIn{}),
-	29:            unsafe.Sizeof(fuse.ReleaseIn{}),
-	30:            unsafe.Sizeof(fuse.FsyncIn{}),
-	31:            unsafe.Sizeof(fuse.LkIn{}),
-	32:            unsafe.Sizeof(fuse.LkIn{}),
-	33:            unsafe.Sizeof(fuse.LkIn{}),
-	34:            unsafe.Sizeof(fuse.AccessIn{}),
-	35:            unsafe.Sizeof(fuse.CreateIn{}),
-	opInterrupt:   unsafe.Sizeof(fuse.InterruptIn{}),
-	37:            headerBytes + 16,
-	39:            unsafe.Sizeof(fuse.IoctlIn{}),
-	40:            headerBytes + 24,
-	opNotifyReply: headerBytes + 40,
-	opBatchForget: headerBytes + 8,
-	43:            unsafe.Sizeof(fuse.FallocateIn{}),
-	44:            unsafe.Sizeof(fuse.ReadIn{}),
-	45:            unsafe.Sizeof(fuse.RenameIn{}),
-	46:            unsafe.Sizeof(fuse.LseekIn{}),
-	47:            unsafe.Sizeof(fuse.CopyFileRangeIn{}),
-	51:            unsafe.Sizeof(fuse.CreateIn{}),
-	53:            unsafe.Sizeof(fuse.CopyFileRangeIn{}),
+	fuseproto.OpForget:        unsafe.Sizeof(fuse.ForgetIn{}),
+	fuseproto.OpGetattr:       unsafe.Sizeof(fuse.GetAttrIn{}),
+	fuseproto.OpSetattr:       unsafe.Sizeof(fuse.SetAttrIn{}),
+	fuseproto.OpMknod:         unsafe.Sizeof(fuse.MknodIn{}),
+	fuseproto.OpMkdir:         unsafe.Sizeof(fuse.MkdirIn{}),
+	fuseproto.OpRename:        fuseproto.HeaderBytes + 8,
+	fuseproto.OpLink:          unsafe.Sizeof(fuse.LinkIn{}),
+	fuseproto.OpOpen:          unsafe.Sizeof(fuse.OpenIn{}),
+	fuseproto.OpRead:          unsafe.Sizeof(fuse.ReadIn{}),
+	fuseproto.OpWrite:         unsafe.Sizeof(fuse.WriteIn{}),
+	fuseproto.OpRelease:       unsafe.Sizeof(fuse.ReleaseIn{}),
+	fuseproto.OpFsync:         unsafe.Sizeof(fuse.FsyncIn{}),
+	fuseproto.OpSetxattr:      fuseproto.HeaderBytes + 8, // as of without SETXATTR_EXT
+	fuseproto.OpGetxattr:      unsafe.Sizeof(fuse.GetXAttrIn{}),
+	fuseproto.OpListxattr:     unsafe.Sizeof(fuse.GetXAttrIn{}),
+	fuseproto.OpFlush:         unsafe.Sizeof(fuse.FlushIn{}),
+	fuseproto.OpInit:          fuseproto.HeaderBytes + 16,
+	fuseproto.OpOpendir:       unsafe.Sizeof(fuse.OpenIn{}),
+	fuseproto.OpReaddir:       unsafe.Sizeof(fuse.ReadIn{}),
+	fuseproto.OpReleasedir:    unsafe.Sizeof(fuse.ReleaseIn{}),
+	fuseproto.OpFsyncdir:      unsafe.Sizeof(fuse.FsyncIn{}),
+	fuseproto.OpGetlk:         unsafe.Sizeof(fuse.LkIn{}),
+	fuseproto.OpSetlk:         unsafe.Sizeof(fuse.LkIn{}),
+	fuseproto.OpSetlkw:        unsafe.Sizeof(fuse.LkIn{}),
+	fuseproto.OpAccess:        unsafe.Sizeof(fuse.AccessIn{}),
+	fuseproto.OpCreate:        unsafe.Sizeof(fuse.CreateIn{}),
+	fuseproto.OpInterrupt:     unsafe.Sizeof(fuse.InterruptIn{}),
+	fuseproto.OpBmap:          fuseproto.HeaderBytes + 16,
+	fuseproto.OpIoctl:         unsafe.Sizeof(fuse.IoctlIn{}),
+	fuseproto.OpPoll:          fuseproto.HeaderBytes + 24,
+	fuseproto.OpNotifyReply:   fuseproto.HeaderBytes + 40,
+	fuseproto.OpBatchForget:   fuseproto.HeaderBytes + 8,
+	fuseproto.OpFallocate:     unsafe.Sizeof(fuse.FallocateIn{}),
+	fuseproto.OpReaddirplus:   unsafe.Sizeof(fuse.ReadIn{}),
+	fuseproto.OpRename2:       unsafe.Sizeof(fuse.RenameIn{}),
+	fuseproto.OpLseek:         unsafe.Sizeof(fuse.LseekIn{}),
+	fuseproto.OpCopyFileRange: unsafe.Sizeof(fuse.CopyFileRangeIn{}),
+	fuseproto.OpTmpfile:       unsafe.Sizeof(fuse.CreateIn{}),
+	fuseproto.OpCopyRange64:   unsafe.Sizeof(fuse.CopyFileRangeIn{}),
 }
 
 // check looks at a request before go-fuse does.
-func check(h header, in []byte) syscall.Errno {
-	need := max(uintptr(headerBytes), requestBytes[h.opcode])
-	if uint64(h.length) != uint64(len(in)) || uintptr(len(in)) < need {
+func check(h fuseproto.Header, in []byte) syscall.Errno {
+	need := max(uintptr(fuseproto.HeaderBytes), requestBytes[h.Opcode])
+	if uint64(h.Length) != uint64(len(in)) || uintptr(len(in)) < need {
 		return syscall.EINVAL
 	}
-	if h.opcode == opWrite && int(binary.LittleEndian.Uint32(in[headerBytes+16:])) != len(in)-int(need) {
+	if h.Opcode == fuseproto.OpWrite && int(binary.LittleEndian.Uint32(in[fuseproto.HeaderBytes+16:])) != len(in)-int(need) {
 		return syscall.EINVAL
 	}
 	return 0
-}
-
-// failure makes the reply that says only what went wrong, in buf, or nothing
-// if that has no room.
-func failure(buf []byte, h header, e syscall.Errno) []byte {
-	return bridge.Failure(buf, h.opcode, h.unique, e)
 }
 
 // bufferPool has buffers of powers of two.

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // Server serves a working folder to the guests that connect, one at a time. It
@@ -34,7 +35,7 @@ type Server struct {
 	closed   bool
 	listener *net.UnixListener
 	conn     *conn
-	spare    *fuse.Tree // of the next session, not used yet
+	spare    *vfs.Tree  // of the next session, not used yet
 	current  *session   // nil before FUSE_INIT
 	old      []*session // ended, with requests left
 	err      error
@@ -64,7 +65,7 @@ func Listen(path string, o Options) (*Server, error) {
 		if s.listener != nil {
 			s.listener.Close()
 		}
-		s.spare.OnUnmount()
+		s.spare.Close()
 		return nil, fmt.Errorf("virtiofs: %w", err)
 	}
 	go func() {
@@ -130,7 +131,7 @@ func newServer(o Options) (*Server, error) {
 		s.large[i].free, s.large[i].all = o.MaxBytes, o.MaxBytes
 	}
 	var err error
-	s.spare, err = fuse.NewTree(o.Tree)
+	s.spare, err = vfs.NewTree(o.Tree)
 	return s, err
 }
 
@@ -174,7 +175,7 @@ func (s *Server) finished() {
 	s.spare = nil
 	s.mu.Unlock()
 	if spare != nil {
-		spare.OnUnmount()
+		spare.Close()
 	}
 	close(s.done)
 }
@@ -182,24 +183,24 @@ func (s *Server) finished() {
 // initialise begins a session with the guest's FUSE_INIT.
 func (s *Server) initialise(r *request, out []byte) []byte {
 	const major, oldestMinor = 7, 12
-	if v := r.in[headerBytes:]; binary.LittleEndian.Uint32(v) != major || binary.LittleEndian.Uint32(v[4:]) < oldestMinor {
-		return failure(out, r.header, syscall.EPROTO)
+	if v := r.in[fuseproto.HeaderBytes:]; binary.LittleEndian.Uint32(v) != major || binary.LittleEndian.Uint32(v[4:]) < oldestMinor {
+		return fuseproto.Failure(out, r.header, syscall.EPROTO)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.spare == nil || s.conn != r.conn {
-		return failure(out, r.header, syscall.ENOTCONN)
+		return fuseproto.Failure(out, r.header, syscall.ENOTCONN)
 	}
 	s.retire()
 	next, err := s.spare.Renew()
 	if err != nil {
 		s.log.Error("cannot serve the folder", "component", "virtiofs", "error", err)
-		return failure(out, r.header, syscall.EIO)
+		return fuseproto.Failure(out, r.header, syscall.EIO)
 	}
 	s.current = newSession(s, s.spare)
 	s.spare.OnHeld(r.conn.workers.HeldUp)
 	s.spare = next
-	return s.current.proto.Perform(r.in, out)
+	return s.current.handler.Perform(r.in, out)
 }
 
 // endSession ends the session if it is the one that is served.
@@ -233,19 +234,19 @@ func (s *Server) handle(r *request) []byte {
 	out := s.buffers.get(r.outLen)
 	r.buf = out
 	if e := check(r.header, r.in); e != 0 {
-		return failure(out, r.header, e)
+		return fuseproto.Failure(out, r.header, e)
 	}
-	switch r.header.opcode {
-	case opInit:
+	switch r.header.Opcode {
+	case fuseproto.OpInit:
 		return s.initialise(r, out)
-	case opDestroy:
+	case fuseproto.OpDestroy:
 		s.endSession(r.session)
-		return failure(out, r.header, 0)
-	case opSyncfs:
-		return failure(out, r.header, s.syncfs())
+		return fuseproto.Failure(out, r.header, 0)
+	case fuseproto.OpSyncfs:
+		return fuseproto.Failure(out, r.header, s.syncfs())
 	}
 	if r.session == nil {
-		return failure(out, r.header, syscall.ENOTCONN)
+		return fuseproto.Failure(out, r.header, syscall.ENOTCONN)
 	}
 	return r.session.serve(r, out)
 }
@@ -275,15 +276,15 @@ func (s *Server) Fence(ctx context.Context) error { return s.caches().Fence(ctx,
 // Options.Drop.
 func (s *Server) Invalidate(c fsbridge.Changes) error { return s.caches().Invalidate(s.trees(), c) }
 
-// Changed tells what the watcher saw ([fuse.GuestCaches.Changed]).
+// Changed tells what the watcher saw ([vfs.GuestCaches.Changed]).
 func (s *Server) Changed(paths []string) error { return s.caches().Changed(s.trees(), paths) }
 
-func (s *Server) caches() fuse.GuestCaches {
-	return fuse.GuestCaches{Name: "virtiofs", Drop: s.o.Drop, Sync: s.o.Sync}
+func (s *Server) caches() vfs.GuestCaches {
+	return vfs.GuestCaches{Name: "virtiofs", Drop: s.o.Drop, Sync: s.o.Sync}
 }
 
 // tree returns that of the current session, nil if there is none.
-func (s *Server) tree() *fuse.Tree {
+func (s *Server) tree() *vfs.Tree {
 	if c := s.session(); c != nil {
 		return c.tree
 	}
@@ -292,7 +293,7 @@ func (s *Server) tree() *fuse.Tree {
 
 // trees returns those of all sessions that still have something: an ended one
 // while it has requests.
-func (s *Server) trees() (ts []*fuse.Tree) {
+func (s *Server) trees() (ts []*vfs.Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.old = slices.DeleteFunc(s.old, (*session).over)

@@ -12,8 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 const root = 1
@@ -193,7 +194,7 @@ func TestSessions(t *testing.T) {
 		case "init":
 			f.init()
 		case "destroy":
-			f.must(opDestroy, 0, nil, 0)
+			f.must(fuseproto.OpDestroy, 0, nil, 0)
 			if _, err := f.lookup(root, "a"); !errors.Is(err, syscall.ENOTCONN) {
 				t.Errorf("after destroy: %v", err)
 			}
@@ -209,7 +210,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%s: the handle of before: %v", end, err)
 		}
 	}
-	if err := f.queues[1].wait(f.start(opSyncfs, root, make([]byte, 8), 0)); len(err) != replyBytes {
+	if err := f.queues[1].wait(f.start(fuseproto.OpSyncfs, root, make([]byte, 8), 0)); len(err) != fuseproto.ReplyBytes {
 		t.Errorf("syncfs: %x", err)
 	}
 }
@@ -236,7 +237,7 @@ func TestListen(t *testing.T) {
 		t.Error("no folder: no error")
 	}
 	l := newLab(t, nil)
-	if _, err := Listen(l.socket, Options{Tree: fuse.Options{Root: l.o.Tree.Root}}); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := Listen(l.socket, Options{Tree: vfs.Options{Root: l.o.Tree.Root}}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a socket that is there: %v", err)
 	}
 	if st, err := os.Stat(l.socket); err != nil || st.Mode().Perm() != 0o600 {
@@ -307,7 +308,7 @@ func TestReads(t *testing.T) {
 		{node: node, fh: fh + 1, size: 10, out: 10, err: syscall.EBADF},
 		{node: root, fh: fh, size: 10, out: 10, err: syscall.EBADF},
 	} {
-		got, err := f.call(opRead, c.node, readBody(c.fh, c.off, c.size), c.out)
+		got, err := f.call(fuseproto.OpRead, c.node, readBody(c.fh, c.off, c.size), c.out)
 		if string(got) != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%d bytes at %d with room for %d: %q, %v; want %q, %v", c.size, c.off, c.out, got, err, c.want, c.err)
 		}

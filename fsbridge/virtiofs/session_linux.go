@@ -4,35 +4,36 @@ import (
 	"sync"
 	"syscall"
 
-	bridge "github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/fuseproto"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // session is one life of the guest's mount: from FUSE_INIT to FUSE_DESTROY, the
 // next FUSE_INIT, or the end of the connection.
 type session struct {
-	server *Server
-	tree   *bridge.Tree
-	proto  *bridge.Protocol
+	server  *Server
+	tree    *vfs.Tree
+	handler *fuseproto.Handler
 
 	mu     sync.Mutex
 	active map[*request]struct{} // in the file system
 	ended  bool
 }
 
-func newSession(s *Server, tree *bridge.Tree) *session {
+func newSession(s *Server, tree *vfs.Tree) *session {
 	return &session{
 		server: s, tree: tree, active: make(map[*request]struct{}),
-		proto: bridge.NewProtocol(tree, s.log.With("component", "virtiofs")),
+		handler: fuseproto.NewHandler(tree, s.log.With("component", "virtiofs")),
 	}
 }
 
 // serve performs a request and returns its reply, in out.
 func (s *session) serve(r *request, out []byte) []byte {
 	if !s.enter(r) {
-		return failure(out, r.header, syscall.ENOTCONN)
+		return fuseproto.Failure(out, r.header, syscall.ENOTCONN)
 	}
 	defer s.leave(r)
-	return s.proto.Perform(r.in, out)
+	return s.handler.Perform(r.in, out)
 }
 
 // enter counts a request, unless the session ended.
@@ -51,7 +52,7 @@ func (s *session) leave(r *request) {
 	last := s.ended && len(s.active) == 0
 	s.mu.Unlock()
 	if last {
-		s.tree.OnUnmount()
+		s.tree.Close()
 	}
 }
 
@@ -66,9 +67,9 @@ func (s *session) end() {
 	switch {
 	case again:
 	case idle:
-		s.tree.OnUnmount()
+		s.tree.Close()
 	default:
-		go bridge.LetGo(s.proto, s.left)
+		go fuseproto.LetGo(s.handler, s.left)
 	}
 }
 
@@ -78,7 +79,7 @@ func (s *session) left() map[*request]uint64 {
 	defer s.mu.Unlock()
 	rs := make(map[*request]uint64, len(s.active))
 	for r := range s.active {
-		rs[r] = r.header.unique
+		rs[r] = r.header.Unique
 	}
 	return rs
 }
@@ -89,7 +90,7 @@ func (s *session) dead(pid uint32) bool {
 	defer s.mu.Unlock()
 	if s.ended {
 		for r := range s.active {
-			if r.header.pid == pid {
+			if r.header.PID == pid {
 				return true
 			}
 		}

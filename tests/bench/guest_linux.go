@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/ninep"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
@@ -119,7 +119,7 @@ func (s *guestSide) serve(ctx context.Context, l *lab, t hypervisor.Transport) e
 		}
 		return err
 	}
-	owner := &fuse.Owner{UID: t.UID, GID: t.GID}
+	owner := &vfs.Owner{UID: t.UID, GID: t.GID}
 	if s.label == "intercepted" {
 		session, err := direct.Open(ctx, direct.Options{
 			Dir: s.dir, Undo: s.dir + ".undo", File: t.File, Sync: t.Sync, Drop: t.Drop, Owner: owner,
@@ -137,7 +137,7 @@ func (s *guestSide) serve(ctx context.Context, l *lab, t hypervisor.Transport) e
 		return err
 	}
 	var bridge interface{ Close() error }
-	tree := fuse.Options{Root: root, Owner: owner}
+	tree := vfs.Options{Root: root, Owner: owner}
 	if t.Kind == hypervisor.TransportP9 {
 		bridge, err = ninep.Serve(t.Stream, ninep.Options{Tree: tree})
 	} else {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
-	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/guest/image"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -111,7 +111,7 @@ func bootOnce(ctx context.Context, rt *qemu.Runtime, dir string) (b boot, err er
 	g, err := rt.Start(ctx, hypervisor.Config{SessionID: "bench", UID: -1, GID: -1, Shares: []hypervisor.Share{{
 		HostPath: dir, GuestPath: dir,
 		Serve: func(t hypervisor.Transport) (err error) {
-			bridge, err = virtiofs.ServeFile(t.File, virtiofs.Options{Tree: fuse.Options{Root: root}})
+			bridge, err = virtiofs.ServeFile(t.File, virtiofs.Options{Tree: vfs.Options{Root: root}})
 			return err
 		},
 	}}})

@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
 // bridged is a folder behind our bridge, served by this process.
@@ -33,7 +34,7 @@ func newBridge(l *lab, name, dir string, hooks fsbridge.Interceptor) (*bridged, 
 	if err != nil {
 		return nil, err
 	}
-	server, err := fuse.Mount(mount, fuse.Options{Root: root, Hooks: hooks})
+	server, err := fuse.Mount(mount, vfs.Options{Root: root, Hooks: hooks})
 	if err != nil {
 		_ = root.Close()
 		return nil, err

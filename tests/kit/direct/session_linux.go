@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 )
 
@@ -38,7 +39,7 @@ type Options struct {
 	File       *os.File
 	Sync, Drop func(context.Context) error
 	TTL        time.Duration
-	Owner      *fuse.Owner
+	Owner      *vfs.Owner
 	Posix      fsbridge.Posix
 	Limits     undolog.Limits
 }
@@ -58,7 +59,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 		s.Recovery, err = s.Log.Recover(ctx)
 	}
 	if err == nil {
-		err = s.serve(o, fuse.Options{Root: s.root, Hooks: s.hooks, Owner: o.Owner, Posix: o.Posix})
+		err = s.serve(o, vfs.Options{Root: s.root, Hooks: s.hooks, Owner: o.Owner, Posix: o.Posix})
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -66,7 +67,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	return s, nil
 }
 
-func (s *Session) serve(o Options, tree fuse.Options) (err error) {
+func (s *Session) serve(o Options, tree vfs.Options) (err error) {
 	if o.Socket != "" || o.File != nil {
 		tree.TTL = o.TTL
 		v := virtiofs.Options{Tree: tree, Sync: o.Sync}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/tests/cmd/asuser/user"
 	"github.com/codeagent/sandbox/tests/kit/direct"
 	"github.com/codeagent/sandbox/tests/kit/drive"
@@ -74,7 +74,7 @@ func newDirect(t *testing.T) place {
 	tree(t, p.dir)
 	o := direct.Options{Dir: p.dir, Mount: p.mount, Undo: filepath.Join(base, "undo")}
 	if uid, gid, ok := ordinary(t); ok {
-		o.Owner = &fuse.Owner{UID: uid, GID: gid}
+		o.Owner = &vfs.Owner{UID: uid, GID: gid}
 	}
 	if p.s, err = direct.Open(t.Context(), o); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
@@ -65,7 +65,7 @@ func newBox(t *testing.T, program []byte) *box {
 		{HostPath: b.dir, GuestPath: b.dir, Serve: func(tr hypervisor.Transport) (err error) {
 			b.session, err = direct.Open(ctx, direct.Options{
 				Dir: b.dir, Undo: filepath.Join(base, "undo"), File: tr.File, Sync: tr.Sync, Drop: tr.Drop, TTL: time.Hour,
-				Owner: &fuse.Owner{UID: tr.UID, GID: tr.GID},
+				Owner: &vfs.Owner{UID: tr.UID, GID: tr.GID},
 			})
 			return err
 		}},
@@ -75,7 +75,7 @@ func newBox(t *testing.T, program []byte) *box {
 				return err
 			}
 			t.Cleanup(func() { root.Close() })
-			b.readOnly, err = virtiofs.ServeFile(tr.File, virtiofs.Options{Tree: fuse.Options{Root: root, ReadOnly: true}})
+			b.readOnly, err = virtiofs.ServeFile(tr.File, virtiofs.Options{Tree: vfs.Options{Root: root, ReadOnly: true}})
 			return err
 		}},
 	}})

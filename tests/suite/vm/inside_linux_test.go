@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/tests/kit/direct"
 	"github.com/codeagent/sandbox/tests/kit/require"
@@ -40,7 +40,7 @@ func TestInside(t *testing.T) {
 	root, err := hostfs.OpenRoot(ro)
 	check(t, err)
 	t.Cleanup(func() { check(t, root.Close()) })
-	readOnly, err := virtiofs.Listen(filepath.Join(base, "s1"), virtiofs.Options{Tree: fuse.Options{Root: root, ReadOnly: true}})
+	readOnly, err := virtiofs.Listen(filepath.Join(base, "s1"), virtiofs.Options{Tree: vfs.Options{Root: root, ReadOnly: true}})
 	check(t, err)
 	t.Cleanup(func() { check(t, readOnly.Close()) })
 	cable, web, served := serveCable(t, filepath.Join(base, "net"))

@@ -1,0 +1,380 @@
+package vfs
+
+import (
+	"errors"
+	"math"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// access returns the host's open flags for a request's: the access mode only.
+// The kernel places appended bytes and asks for syncs itself, and truncation
+// is ours.
+func access(flags uint32) int { return int(flags & syscall.O_ACCMODE) }
+
+// Create makes and opens a file: the client believes that there is none, which need
+// not be so.
+func (t *Tree) Create(r Request, dir uint64, c CreateFile) (Entry, Opened, error) {
+	if err := t.begin(OpCreate); err != nil {
+		return Entry{}, Opened{}, err
+	}
+	defer t.end()
+	if err := errors.Join(t.writable(), t.checkName(c.Name)); err != nil {
+		return Entry{}, Opened{}, err
+	}
+	parent, err := t.dir(dir)
+	if err != nil {
+		return Entry{}, Opened{}, err
+	}
+	ttl := t.announce(parent)
+	for range 4 { // as long as others make and remove the file in turns
+		e, o, err := t.create(r, parent, &c, ttl)
+		if !errors.Is(err, errAgain) {
+			return e, o, err
+		}
+	}
+	return Entry{}, Opened{}, syscall.ESTALE
+}
+
+// errAgain: what was there when we looked is not there any more.
+var errAgain = errors.New("vfs: changed meanwhile")
+
+func (t *Tree) create(r Request, parent *node, c *CreateFile, ttl time.Duration) (e Entry, o Opened, err error) {
+	m := t.mutate(fsbridge.OpCreate, r)
+	defer m.done()
+	d, err := m.pin(parent, c.Name)
+	if err != nil {
+		return e, o, err
+	}
+	st, err := t.look(d, c.Name)
+	switch {
+	case err == nil && c.Flags&syscall.O_EXCL != 0:
+		return e, o, syscall.EEXIST
+	case err == nil:
+		return t.openExisting(r, parent, c, &st, ttl)
+	case !errors.Is(err, syscall.ENOENT):
+		return e, o, err
+	}
+	if err := errors.Join(modeAllowed(syscall.S_IFREG, c.Mode&07777, 0), t.room(d.fd)); err != nil {
+		return e, o, err
+	}
+	return t.createNew(m, parent, c, ttl)
+}
+
+// createNew makes the file c, which was not there, in m's directory.
+func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Duration) (e Entry, o Opened, err error) {
+	if err := m.begin(); err != nil {
+		return e, o, err
+	}
+	d, name, mode := m.dirs[0], c.Name, c.Mode&07777
+	var st hostfs.Stat
+	fd, tried := -1, false
+	err = t.naming(d, name, "", func() (err error) {
+		tried = true
+		fd, err = hostfs.OpenAt(d.fd, name, access(c.Flags)|syscall.O_CREAT|syscall.O_EXCL, t.plainMode(false, mode))
+		return err
+	})
+	if err == nil {
+		fd, st, err = describe(fd)
+	}
+	if err != nil {
+		m.end(nil, err)
+		if tried && errors.Is(err, syscall.EEXIST) && c.Flags&syscall.O_EXCL == 0 {
+			err = errAgain
+		}
+		return e, o, err
+	}
+	n := t.lookup(&st, parent, name, true)
+	if err := t.settle(m, n, parent, name, made(mode, "")); err != nil {
+		_ = hostfs.Close(fd)
+		return e, o, err
+	}
+	o = t.opened(n, fd, c.Flags, &st)
+	m.end(n, nil)
+	return t.entry(n, &st, ttl), o, nil
+}
+
+// openExisting is Create for a file that is there.
+func (t *Tree) openExisting(r Request, parent *node, c *CreateFile, st *hostfs.Stat, ttl time.Duration) (Entry, Opened, error) {
+	switch {
+	case st.IsDir():
+		return Entry{}, Opened{}, syscall.EISDIR
+	case !st.IsRegular():
+		return Entry{}, Opened{}, syscall.ESTALE // let the client look again and decide
+	}
+	n := t.lookup(st, parent, c.Name, false)
+	o, now, err := t.open(r, n, c.Flags, c.KillPriv)
+	if err != nil {
+		t.unref(n)
+		if errors.Is(err, syscall.ESTALE) {
+			err = errAgain
+		}
+		return Entry{}, Opened{}, err
+	}
+	return t.entry(n, &now, ttl), o, nil
+}
+
+// unref takes back a reference that the kernel was not told of.
+func (t *Tree) unref(n *node) {
+	if !n.isRoot() {
+		t.forget(n, 1)
+	}
+}
+
+// Open opens a regular file with flags of open(2). killPriv says that truncating it
+// takes setuid and setgid away. A transport opens every file that its client opens: a
+// writer must be known.
+func (t *Tree) Open(r Request, node uint64, flags uint32, killPriv bool) (Opened, error) {
+	if err := t.begin(OpOpen); err != nil {
+		return Opened{}, err
+	}
+	defer t.end()
+	n := t.node(node)
+	switch {
+	case n == nil:
+		return Opened{}, syscall.ESTALE
+	case n.isDir():
+		return Opened{}, syscall.EISDIR
+	case !n.isRegular():
+		return Opened{}, syscall.ENXIO
+	}
+	o, _, err := t.open(r, n, flags, killPriv)
+	return o, err
+}
+
+func (t *Tree) open(r Request, n *node, flags uint32, kill bool) (Opened, hostfs.Stat, error) {
+	truncate := flags&syscall.O_TRUNC != 0
+	if truncate || access(flags) != syscall.O_RDONLY {
+		if err := t.writable(); err != nil {
+			return Opened{}, hostfs.Stat{}, err
+		}
+	}
+	host := access(flags)
+	if truncate && host == syscall.O_RDONLY {
+		host = syscall.O_RDWR
+	}
+	fd, st, err := n.open(host)
+	if err != nil {
+		return Opened{}, st, err
+	}
+	if fd >= t.maxFD {
+		t.lastFD.Store(int64(fd))
+		_ = hostfs.Close(fd)
+		return Opened{}, st, syscall.ENFILE
+	}
+	if truncate {
+		if err = t.truncate(r, n, fd, 0, kill); err == nil {
+			st, err = hostfs.StatFD(fd)
+		}
+	}
+	if err == nil && !st.IsRegular() {
+		err = syscall.ESTALE
+	}
+	if err != nil {
+		_ = hostfs.Close(fd)
+		return Opened{}, st, err
+	}
+	return t.opened(n, fd, uint32(host)|flags&syscall.O_TRUNC, &st), st, nil
+}
+
+// opened makes the handle. Pages that the client has stay if the file is as it
+// was when the client was last told of it.
+func (t *Tree) opened(n *node, fd int, flags uint32, st *hostfs.Stat) (o Opened) {
+	if t.opts.Cache == CacheLong {
+		o.KeepCache = n.mtime.Load() == st.Mtime && n.size.Load() == st.Size
+		if !o.KeepCache && t.drop != nil && n.mtime.Load() != 0 && n.writers.Load() == 0 {
+			t.drop(n.id)
+		}
+	}
+	o.Handle = t.openHandle(n, fd, flags).id
+	return o
+}
+
+// truncate sets the size of the open file fd of n, asking first.
+func (t *Tree) truncate(r Request, n *node, fd int, size int64, kill bool) error {
+	m := t.mutate(fsbridge.OpTruncate, r)
+	defer m.done()
+	m.op.Node, m.op.Size = &n.obj, size
+	if err := m.begin(); err != nil {
+		return err
+	}
+	err := hostfs.TruncateFD(fd, size)
+	if err == nil && kill {
+		err = t.killPriv(fd)
+	}
+	m.end(nil, err)
+	return err
+}
+
+// Tmpfile makes and opens a file without a name (O_TMPFILE).
+func (t *Tree) Tmpfile(r Request, dir uint64, flags, mode uint32) (Entry, Opened, error) {
+	if err := t.begin(OpTmpfile); err != nil {
+		return Entry{}, Opened{}, err
+	}
+	defer t.end()
+	if t.opts.Posix != nil { // programs do without
+		return Entry{}, Opened{}, syscall.EOPNOTSUPP
+	}
+	mode &= 07777
+	parent, err := t.dir(dir)
+	if err = errors.Join(err, t.writable(), modeAllowed(syscall.S_IFREG, mode, 0)); err != nil {
+		return Entry{}, Opened{}, err
+	}
+	m := t.mutate(fsbridge.OpTmpfile, r)
+	defer m.done()
+	d, err := m.pin(parent, "")
+	if err == nil {
+		err = t.room(d.fd)
+	}
+	if err == nil {
+		err = m.begin()
+	}
+	if err != nil {
+		return Entry{}, Opened{}, err
+	}
+	var st hostfs.Stat
+	fd, err := hostfs.OpenTmpfile(d.fd, access(flags)|int(flags&syscall.O_EXCL), mode)
+	if err == nil {
+		fd, st, err = describe(fd)
+	}
+	if err != nil {
+		m.end(nil, err)
+		return Entry{}, Opened{}, err
+	}
+	n := t.lookup(&st, nil, "", true)
+	if flags&syscall.O_EXCL == 0 {
+		n.flags.Or(flagTmpfile)
+	}
+	o := t.opened(n, fd, flags, &st)
+	m.end(n, nil)
+	return t.entry(n, &st, t.ttl), o, nil
+}
+
+// Release closes an open file: its last descriptor and its last mapping are gone.
+func (t *Tree) Release(fh uint64) {
+	t.inFlight.Add(1) // also of a tree that refuses requests
+	defer t.end()
+	t.counts[OpRelease].Add(1)
+	t.closeHandle(fh)
+}
+
+// Read fills buf from an open file, as far as it goes.
+func (t *Tree) Read(node, fh, off uint64, buf []byte) (int, error) {
+	if err := t.begin(OpRead); err != nil {
+		return 0, err
+	}
+	defer t.end()
+	h := t.handle(fh, node)
+	if h == nil {
+		return 0, syscall.EBADF
+	}
+	defer h.release()
+	if off > math.MaxInt64 {
+		return 0, syscall.EINVAL
+	}
+	return hostfs.PreadFull(h.fd, buf, int64(off))
+}
+
+// Write writes data to an open file, one piece after the other. killPriv says that it
+// takes setuid and setgid away.
+func (t *Tree) Write(r Request, node, fh, off uint64, data [][]byte, killPriv bool) (int, error) {
+	if err := t.begin(OpWrite); err != nil {
+		return 0, err
+	}
+	defer t.end()
+	h := t.handle(fh, node)
+	if h == nil {
+		return 0, syscall.EBADF
+	}
+	defer h.release()
+	length := 0
+	for _, b := range data {
+		length += len(b)
+	}
+	switch {
+	case !h.writer:
+		return 0, syscall.EBADF
+	case off > math.MaxInt64-uint64(length):
+		return 0, syscall.EFBIG
+	}
+	m := t.mutate(fsbridge.OpWrite, r)
+	defer m.done()
+	m.op.Node, m.op.Off, m.op.Len = &h.node.obj, int64(off), int64(length)
+	if err := m.begin(); err != nil {
+		return 0, err
+	}
+	n, err := pwrite(h.fd, data, int64(off))
+	h.noteWrite()
+	if n > 0 && killPriv {
+		err = errors.Join(err, t.killPriv(h.fd))
+	}
+	if n > 0 {
+		err = nil // a short write is one that worked
+	}
+	m.end(nil, err)
+	return n, err
+}
+
+// noteWrite notes that a change of the file's times is ours. It comes after the
+// write, so that whoever sees none of it sees the mark.
+func (h *handle) noteWrite() {
+	if !h.wrote.Load() {
+		h.wrote.Store(true)
+	}
+	n := h.node
+	if n.tree.opts.OnList != nil && n.flags.Load()&flagWrote == 0 {
+		n.flags.Or(flagWrote)
+	}
+	if busy := n.tree.opts.OnBusy; busy != nil && n.writes.Add(1)%busyWrites == 0 {
+		if b := n.names.Load(); b != nil {
+			if path, ok := b.parent.path(); ok {
+				busy(path, b.parent.obj.ID)
+			}
+		}
+	}
+}
+
+// busyWrites is how many writes to one file make a call of OnBusy: more than most
+// files ever get, and a millisecond for a busy writer.
+const busyWrites = 64
+
+// pwrite writes all of data at off, as far as it goes.
+func pwrite(fd int, data [][]byte, off int64) (int, error) {
+	total := 0
+	for _, b := range data {
+		for len(b) > 0 {
+			n, err := unix.Pwrite(fd, b, off+int64(total))
+			if errors.Is(err, syscall.EINTR) {
+				continue
+			}
+			if err != nil {
+				return total, err
+			}
+			total += n
+			b = b[n:]
+		}
+	}
+	return total, nil
+}
+
+// Fsync makes what an open file has durable; only its content if dataOnly.
+func (t *Tree) Fsync(node, fh uint64, dataOnly bool) error {
+	if err := t.begin(OpFsync); err != nil {
+		return err
+	}
+	defer t.end()
+	h := t.handle(fh, node)
+	if h == nil {
+		return syscall.EBADF
+	}
+	defer h.release()
+	if dataOnly {
+		return unix.Fdatasync(h.fd)
+	}
+	return unix.Fsync(h.fd)
+}

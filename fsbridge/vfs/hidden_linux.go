@@ -1,0 +1,71 @@
+package vfs
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// hidden are the paths that the bridge refuses, as nodes have them; nil for
+// nothing.
+type hidden struct{ *hostfs.Hidden }
+
+// newHidden looks up the paths, which need not exist. It returns nil for none.
+func newHidden(root *hostfs.Root, paths []string) (*hidden, error) {
+	h, err := hostfs.NewHidden(root, paths)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("vfs: %w", err)
+	case h == nil:
+		return nil, nil
+	}
+	return &hidden{h}, nil
+}
+
+func (h *hidden) close() {
+	if h != nil {
+		h.Close()
+	}
+}
+
+// entry tells whether name in dir is hidden.
+func (h *hidden) entry(dir *node, name string) bool {
+	return h != nil && h.Entry(dir.obj.ID, name, dir.path)
+}
+
+// inode tells whether the inode is hidden.
+func (h *hidden) inode(id hostfs.ID) bool { return h != nil && h.Inode(id) }
+
+// covers tells whether the node is hidden, or in a hidden directory: somebody
+// outside has moved it there, after the kernel had come to know it.
+func (h *hidden) covers(n *node) bool {
+	if h == nil {
+		return false
+	}
+	for range maxDepth {
+		b := n.names.Load()
+		switch {
+		case h.inode(n.obj.ID):
+			return true
+		case b == nil:
+			return false
+		case h.entry(b.parent, b.name):
+			return true
+		}
+		n = b.parent
+	}
+	return true
+}
+
+// look describes name in the directory, unless it is hidden.
+func (t *Tree) look(d *dirFD, name string) (hostfs.Stat, error) {
+	if t.hidden.entry(d.node, name) {
+		return hostfs.Stat{}, syscall.EACCES
+	}
+	st, err := hostfs.StatAt(d.fd, name)
+	if err == nil && t.hidden.inode(st.ID) {
+		return st, syscall.EACCES
+	}
+	return st, err
+}

@@ -1,0 +1,205 @@
+package vfs
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Outdated is what a client that caches must forget, by the numbers that it knows.
+type Outdated struct {
+	Nodes map[uint64]bool // content and attributes
+	Names []Name
+}
+
+// Name is an entry of a directory.
+type Name struct {
+	Dir  uint64
+	Name string
+}
+
+// Empty tells whether there is nothing to forget.
+func (o *Outdated) Empty() bool { return len(o.Nodes)+len(o.Names) == 0 }
+
+func (o *Outdated) node(id uint64) {
+	if o.Nodes == nil {
+		o.Nodes = make(map[uint64]bool)
+	}
+	o.Nodes[id] = true
+}
+
+func (o *Outdated) name(dir uint64, name string) { o.Names = append(o.Names, Name{dir, name}) }
+
+// Invalidate makes the tree look again at what changed behind it, and returns what
+// the client must forget.
+func (t *Tree) Invalidate(c fsbridge.Changes) (o Outdated) {
+	t.dirs.generation.Add(1)
+	if c.All {
+		o.node(RootID)
+		t.nodes.all(func(n *node) bool {
+			o.node(n.id)
+			for b := n.names.Load(); b != nil; b = b.next {
+				o.name(b.parent.id, b.name)
+			}
+			return true
+		})
+	}
+	for _, ch := range c.List {
+		if n := t.find(ch.Dir); n != nil && ch.Name != "" {
+			o.node(n.id)
+			o.name(n.id, ch.Name)
+		}
+		if n := t.find(ch.ID); n != nil {
+			o.node(n.id)
+		}
+	}
+	return o
+}
+
+// Edited returns what the client must forget because of names that somebody outside
+// may have changed. What the client knows as it is, because it did it itself, is not
+// in it. A file that the client writes to is told to busy instead: see
+// [Tree.Recheck]. Errors are ignored: what cannot be looked at is gone again.
+func (t *Tree) Edited(dirs []fsbridge.DirChanges, busy func(node uint64)) (o Outdated) {
+	for i := range dirs {
+		t.edited(&dirs[i], &o, busy)
+	}
+	if !o.Empty() {
+		t.dirs.generation.Add(1)
+	}
+	return o
+}
+
+// DirChangesOf sorts paths, which are relative to the root, by their directories.
+func DirChangesOf(paths []string) (dirs []fsbridge.DirChanges) {
+	at := make(map[string]int) // a batch has many names of few directories
+	for _, p := range paths {
+		dir, name := splitLast(p)
+		i, ok := at[dir]
+		if !ok {
+			i = len(dirs)
+			at[dir] = i
+			dirs = append(dirs, fsbridge.DirChanges{Path: dir})
+		}
+		dirs[i].Names = append(dirs[i].Names, name)
+	}
+	return dirs
+}
+
+// splitLast splits a relative path into directory and last component.
+func splitLast(path string) (dir, name string) {
+	if path == "." || path == "" {
+		return "", ""
+	}
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i+1:]
+	}
+	return "", path
+}
+
+// Recheck looks again at a file that [Tree.Edited] found busy. It tells whether the
+// client has written to it since, and if not, whether it is other than the client
+// knows: what we ourselves left when the last writer closed it is known.
+func (t *Tree) Recheck(node uint64) (busy, outdated bool) {
+	n := t.nodes.get(node)
+	if n == nil {
+		return false, false
+	}
+	busy = n.flags.And(^flagWrote)&flagWrote != 0
+	st, err := n.stat()
+	return busy, err != nil || !n.noted(&st)
+}
+
+// Unwatched says that nobody watches these directories any more: OnList is called
+// before they are used again. It returns what the client must forget.
+func (t *Tree) Unwatched(dirs []hostfs.ID) (o Outdated) {
+	gone := make(map[*node]bool)
+	for _, id := range dirs {
+		if n := t.find(id); n != nil && n.isDir() {
+			n.flags.And(^(flagListed | flagUnwatched))
+			gone[n] = true
+			o.node(n.id)
+		}
+	}
+	if len(gone) == 0 {
+		return o
+	}
+	t.nodes.all(func(n *node) bool {
+		for b := n.names.Load(); b != nil; b = b.next {
+			if gone[b.parent] || gone[n] { // the entry of the directory takes along what was not found in it
+				o.name(b.parent.id, b.name)
+				o.node(n.id)
+			}
+		}
+		return true
+	})
+	t.dirs.generation.Add(1)
+	return o
+}
+
+// edited adds what the client must forget of some names in a directory. busy may be
+// nil.
+func (t *Tree) edited(c *fsbridge.DirChanges, o *Outdated, busy func(node uint64)) {
+	dir, fd, done := t.editedDir(c)
+	if dir == nil {
+		return
+	}
+	defer done()
+	dst, err := hostfs.StatFD(fd)
+	if err != nil {
+		return
+	}
+	if !dir.noted(&dst) {
+		o.node(dir.id)
+	}
+	for _, name := range c.Names {
+		if name == "" {
+			continue
+		}
+		st, err := hostfs.StatAt(fd, name)
+		if err == nil {
+			if n := t.find(st.ID); n != nil { // also by another name
+				switch {
+				case n.noted(&st):
+				case busy != nil && n.flags.And(^flagWrote)&flagWrote != 0:
+					busy(n.id)
+				default:
+					o.node(n.id)
+				}
+				if n.boundTo(dir, name) {
+					continue
+				}
+			}
+		}
+		o.name(dir.id, name)
+	}
+}
+
+// editedDir opens a directory that the client knows, by its number or else by its
+// path; dir is nil if there is none.
+func (t *Tree) editedDir(c *fsbridge.DirChanges) (dir *node, fd int, done func()) {
+	if c.ID != (hostfs.ID{}) {
+		if dir = t.find(c.ID); dir == nil {
+			return nil, -1, nil
+		}
+		if d, err := t.dirs.acquire(dir); err == nil {
+			return dir, d.fd, func() { t.dirs.release(d) }
+		}
+	}
+	fd, err := t.opts.Root.OpenPath(c.Path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, -1, nil
+	}
+	st, err := hostfs.StatFD(fd)
+	if err == nil && (dir == nil || dir.obj.ID == st.ID) {
+		dir = t.find(st.ID)
+	}
+	if err != nil || dir == nil || dir.obj.ID != st.ID {
+		_ = hostfs.Close(fd)
+		return nil, -1, nil
+	}
+	return dir, fd, func() { _ = hostfs.Close(fd) }
+}

@@ -1,0 +1,206 @@
+package vfs
+
+import (
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// mutation carries one Op from a request to the Interceptor and back. It is
+// pooled: nothing of it may be kept after done.
+//
+//	m := t.mutate(kind, r)
+//	defer m.done()
+//	... fill m.op, m.pin directories ...
+//	if err := m.begin(); err != nil { return err }
+//	... perform ...
+//	m.end(created, err)
+type mutation struct {
+	tree   *Tree
+	op     fsbridge.Op
+	ticket fsbridge.Ticket
+	dirs   [2]*dirFD
+	begun  bool
+	held   bool // by a decision; under Tree.heldUps.mu
+}
+
+func (t *Tree) mutate(kind fsbridge.Kind, r Request) *mutation {
+	m := t.mutations.Get().(*mutation)
+	m.op.Kind, m.op.Cancel, m.op.PID = kind, r.Cancel, r.PID
+	m.op.Request, m.op.Held = r.ID, t.heldUp
+	return m
+}
+
+// pin acquires the directory as the Op's Dir.
+func (m *mutation) pin(n *node, name string) (*dirFD, error) {
+	if m.tree.hidden.entry(n, name) {
+		return nil, syscall.EACCES
+	}
+	d, err := m.tree.dirs.acquire(n)
+	if err != nil {
+		return nil, err
+	}
+	m.dirs[0] = d
+	m.op.Dir, m.op.Name, m.op.DirFD = &n.obj, name, d.fd
+	return d, nil
+}
+
+// pinNew acquires the directory as the Op's NewDir.
+func (m *mutation) pinNew(n *node, name string) (*dirFD, error) {
+	if m.tree.hidden.entry(n, name) {
+		return nil, syscall.EACCES
+	}
+	d, err := m.tree.dirs.acquire(n)
+	if err != nil {
+		return nil, err
+	}
+	m.dirs[1] = d
+	m.op.NewDir, m.op.NewName, m.op.NewDirFD = &n.obj, name, d.fd
+	return d, nil
+}
+
+// validate implements [fsbridge.Op.Validate].
+func (m *mutation) validate(epoch uint64) error {
+	for _, d := range m.dirs {
+		if d == nil {
+			continue
+		}
+		if err := m.tree.dirs.check(d, epoch); err != nil {
+			return err
+		}
+		if !d.node.linked() {
+			return syscall.ENOENT
+		}
+	}
+	return nil
+}
+
+// begin asks the Interceptor. After an error nothing may be performed.
+func (m *mutation) begin() error {
+	t := m.tree
+	if t.opts.ReadOnly {
+		return fsbridge.ErrReadOnly
+	}
+	if t.opts.Hooks != nil {
+		ticket, err := m.ask()
+		if err != nil {
+			return err
+		}
+		m.ticket, m.begun = ticket, true
+	}
+	// Again, for an Interceptor that did not; usually one comparison.
+	err := m.validate(m.ticket.Epoch)
+	if err != nil {
+		m.end(nil, err)
+	}
+	return err
+}
+
+// ask waits for the Interceptor's answer, and that can be somebody's decision.
+func (m *mutation) ask() (fsbridge.Ticket, error) {
+	if m.op.Dir == nil { // no directory is locked by the kernel
+		return m.tree.opts.Hooks.Begin(&m.op)
+	}
+	m.tree.heldUps.enter(m)
+	defer m.tree.heldUps.leave(m)
+	return m.tree.opts.Hooks.Begin(&m.op)
+}
+
+// end reports the outcome.
+func (m *mutation) end(created *node, err error) {
+	if err == nil && m.tree.opts.OnList != nil {
+		m.stamp()
+	}
+	if !m.begun {
+		return
+	}
+	m.begun = false
+	var obj *fsbridge.Object
+	if created != nil {
+		obj = &created.obj
+	}
+	m.tree.opts.Hooks.End(m.ticket, &m.op, obj, err)
+}
+
+// stamp notes the directories' times after an operation of our own, so that the
+// watcher's announcement of it is no news (see Server.Changed). A directory that is
+// only on the way to a file stays as the kernel knows it.
+func (m *mutation) stamp() {
+	if m.op.Dir == nil {
+		return
+	}
+	for _, d := range m.dirs {
+		if d == nil {
+			continue
+		}
+		if st, err := hostfs.StatFD(d.fd); err == nil {
+			d.node.note(&st)
+		}
+	}
+}
+
+// done gives everything back. If a panic came between begin and end the
+// operation counts as failed: the guard must not stay held.
+func (m *mutation) done() {
+	m.end(nil, fsbridge.ErrFailed)
+	for i, d := range m.dirs {
+		m.tree.dirs.release(d)
+		m.dirs[i] = nil
+	}
+	m.ticket = fsbridge.Ticket{}
+	m.op = fsbridge.Op{Validate: m.op.Validate}
+	m.tree.mutations.Put(m)
+}
+
+// writable tells whether mutations are allowed at all.
+func (t *Tree) writable() error {
+	if t.opts.ReadOnly {
+		return fsbridge.ErrReadOnly
+	}
+	return nil
+}
+
+// symlinkAllowed applies the symlink policy to a mutation of an inode of the
+// given type.
+func (t *Tree) symlinkAllowed(typ uint32) error {
+	if t.opts.SymlinksReadOnly && typ == syscall.S_IFLNK {
+		return fsbridge.ErrReadOnly
+	}
+	return nil
+}
+
+// modeAllowed refuses setuid and setgid bits that the inode has not already:
+// what the workload creates belongs on the host to whoever started the
+// program. Setgid on a directory only hands down a group.
+func modeAllowed(typ, mode, had uint32) error {
+	special := mode & (syscall.S_ISUID | syscall.S_ISGID) &^ had
+	if typ == syscall.S_IFDIR {
+		special &^= syscall.S_ISGID
+	}
+	if special != 0 {
+		return syscall.EPERM
+	}
+	return nil
+}
+
+// killPriv clears setuid, and setgid where it means execution, as the kernel
+// does after a write by somebody without CAP_FSETID. When we have no such
+// capability ourselves the host did it already.
+func (t *Tree) killPriv(fd int) error {
+	if t.euid != 0 {
+		return nil
+	}
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	clear := st.Mode & syscall.S_ISUID
+	if st.Mode&syscall.S_IXGRP != 0 {
+		clear |= st.Mode & syscall.S_ISGID
+	}
+	if clear == 0 || !st.IsRegular() {
+		return nil
+	}
+	return hostfs.ChmodFD(fd, st.Mode&^clear)
+}

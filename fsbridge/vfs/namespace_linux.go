@@ -1,0 +1,439 @@
+package vfs
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Mkdir makes a directory. The client has applied the umask.
+func (t *Tree) Mkdir(r Request, dir uint64, name string, mode uint32) (Entry, error) {
+	mode &= 07777
+	return t.make(making{OpMkdir, fsbridge.OpMkdir, name, syscall.S_IFDIR | mode, ""}, r, dir,
+		func(dirfd int) error { return hostfs.MkdirAt(dirfd, name, t.plainMode(true, mode)) })
+}
+
+// Mknod makes a regular file, a FIFO or a socket, never a device.
+func (t *Tree) Mknod(r Request, dir uint64, name string, mode uint32) (Entry, error) {
+	switch mode & syscall.S_IFMT {
+	case syscall.S_IFREG, syscall.S_IFIFO, syscall.S_IFSOCK:
+	default:
+		return Entry{}, syscall.EPERM
+	}
+	return t.make(making{OpMknod, fsbridge.OpMknod, name, mode, ""}, r, dir,
+		func(dirfd int) error {
+			if t.opts.Posix != nil {
+				return makePlain(dirfd, name, "", t.plainMode(false, mode))
+			}
+			return hostfs.MknodAt(dirfd, name, mode)
+		})
+}
+
+// Symlink makes a symlink. The target is only text to us.
+func (t *Tree) Symlink(r Request, dir uint64, name, target string) (Entry, error) {
+	kind := fsbridge.OpSymlink
+	if t.opts.Posix != nil {
+		kind = fsbridge.OpCreate // that is what the host sees
+	}
+	return t.make(making{OpSymlink, kind, name, syscall.S_IFLNK, target}, r, dir,
+		func(dirfd int) error {
+			if t.opts.Posix != nil {
+				return makePlain(dirfd, name, target, t.plainMode(false, 0o644))
+			}
+			return hostfs.SymlinkAt(target, dirfd, name)
+		})
+}
+
+// making is what the three differ in. The mode has the type.
+type making struct {
+	op     Operation
+	kind   fsbridge.Kind
+	name   string
+	mode   uint32
+	target string
+}
+
+// make is what the three have in common.
+func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) error) (Entry, error) {
+	if err := t.begin(w.op); err != nil {
+		return Entry{}, err
+	}
+	defer t.end()
+	name, typ := w.name, w.mode&syscall.S_IFMT
+	if err := errors.Join(modeAllowed(typ, w.mode, 0), t.symlinkAllowed(typ), t.checkName(name)); err != nil {
+		return Entry{}, err
+	}
+	parent, err := t.dir(dir)
+	if err != nil {
+		return Entry{}, err
+	}
+	ttl := t.announce(parent)
+	m := t.mutate(w.kind, r)
+	defer m.done()
+	d, err := m.pin(parent, name)
+	if err != nil {
+		return Entry{}, err
+	}
+	if err := m.begin(); err != nil {
+		return Entry{}, err
+	}
+	var st hostfs.Stat
+	if err = t.naming(d, name, "", func() error { return perform(d.fd) }); err == nil {
+		st, err = hostfs.StatAt(d.fd, name)
+	}
+	if err != nil {
+		m.end(nil, err)
+		return Entry{}, err
+	}
+	n := t.lookup(&st, parent, name, true)
+	if err := t.settle(m, n, parent, name, made(w.mode, w.target)); err != nil {
+		return Entry{}, err
+	}
+	m.end(n, nil)
+	if n.isDir() {
+		t.refresh(n)
+	}
+	return t.entry(n, &st, ttl), nil
+}
+
+// made is what there is to remember of what was made so.
+func made(mode uint32, target string) fsbridge.PosixChange {
+	c := fsbridge.PosixChange{HasMode: true, Mode: mode & 07777}
+	switch typ := mode & syscall.S_IFMT; typ {
+	case syscall.S_IFLNK:
+		c = fsbridge.PosixChange{Type: typ, Target: target}
+	case syscall.S_IFIFO, syscall.S_IFSOCK:
+		c.Type = typ
+	}
+	return c
+}
+
+// Link makes a further name for a file, or the first for one made with O_TMPFILE.
+func (t *Tree) Link(r Request, node, dir uint64, name string) (Entry, error) {
+	if err := t.begin(OpLink); err != nil {
+		return Entry{}, err
+	}
+	defer t.end()
+	n := t.node(node)
+	parent, err := t.dir(dir)
+	if err = errors.Join(err, t.checkName(name)); err != nil {
+		return Entry{}, err
+	}
+	switch {
+	case n == nil:
+		return Entry{}, syscall.ESTALE
+	case n.isDir():
+		return Entry{}, syscall.EPERM
+	case !n.linked() && n.flags.Load()&flagTmpfile == 0:
+		return Entry{}, syscall.ENOENT
+	}
+	if err := t.symlinkAllowed(n.obj.Type); err != nil {
+		return Entry{}, err
+	}
+	ttl := t.announce(parent)
+	m := t.mutate(fsbridge.OpLink, r)
+	defer m.done()
+	d, err := m.pin(parent, name)
+	if err != nil {
+		return Entry{}, err
+	}
+	m.op.Node = &n.obj
+	if err := m.begin(); err != nil {
+		return Entry{}, err
+	}
+	var st hostfs.Stat
+	err = t.naming(d, name, "", func() (err error) { st, err = t.link(n, d.fd, name); return err })
+	if err != nil {
+		m.end(nil, err)
+		return Entry{}, err
+	}
+	err = t.followLink(n, parent, name)
+	n.bind(parent, name, false)
+	n.flags.And(^flagTmpfile)
+	m.end(n, nil)
+	if err != nil {
+		return Entry{}, err
+	}
+	t.ref(n)
+	return t.entry(n, &st, ttl), nil
+}
+
+func (t *Tree) link(n *node, dirfd int, name string) (hostfs.Stat, error) {
+	fd, _, err := n.open(unix.O_PATH)
+	if err != nil {
+		return hostfs.Stat{}, err
+	}
+	defer hostfs.Close(fd)
+	if err := hostfs.LinkFD(fd, dirfd, name); err != nil {
+		return hostfs.Stat{}, err
+	}
+	return hostfs.StatFD(fd)
+}
+
+// ref gives the kernel one more reference to a node that it knows.
+func (t *Tree) ref(n *node) {
+	s := t.shard(n.obj.ID)
+	s.mu.Lock()
+	n.lookups++
+	s.mu.Unlock()
+}
+
+// Unlink removes a name of what is no directory.
+func (t *Tree) Unlink(r Request, dir uint64, name string) error {
+	if err := t.begin(OpUnlink); err != nil {
+		return err
+	}
+	defer t.end()
+	return t.remove(fsbridge.OpUnlink, r, dir, name)
+}
+
+// Rmdir removes an empty directory.
+func (t *Tree) Rmdir(r Request, dir uint64, name string) error {
+	if err := t.begin(OpRmdir); err != nil {
+		return err
+	}
+	defer t.end()
+	return t.remove(fsbridge.OpRmdir, r, dir, name)
+}
+
+func (t *Tree) remove(kind fsbridge.Kind, r Request, dir uint64, name string) error {
+	parent, err := t.dir(dir)
+	if err != nil {
+		return err
+	}
+	m := t.mutate(kind, r)
+	defer m.done()
+	d, err := m.pin(parent, name)
+	if err != nil {
+		return err
+	}
+	st, err := t.look(d, name)
+	switch {
+	case err != nil:
+		return err
+	case kind == fsbridge.OpUnlink && st.IsDir():
+		return syscall.EISDIR
+	case kind == fsbridge.OpRmdir && !st.IsDir():
+		return syscall.ENOTDIR
+	}
+	if err := t.symlinkAllowed(st.Type()); err != nil {
+		return err
+	}
+	n := t.known(&st, parent, name)
+	m.op.Node, m.op.NodeStat = &n.obj, st
+	if err := m.begin(); err != nil {
+		return err
+	}
+	err = t.naming(d, "", name, func() error { return t.performRemove(m, n, &st) })
+	var noted error
+	if err == nil {
+		n.unbind(parent, name)
+		noted = t.forgetName(parent, name)
+		if st.Nlink > 1 && !st.IsDir() {
+			n.aged(&st)
+		}
+	}
+	m.end(nil, err) // the name is gone, whatever became of the note
+	return errors.Join(err, noted)
+}
+
+// performRemove takes the name away, unless the capture was the removal. The
+// node must not be found by its inode number any more when that can be used
+// again; nor a removed directory, even where the log keeps it: the kernel's
+// inode stays dead.
+func (t *Tree) performRemove(m *mutation, n *node, st *hostfs.Stat) error {
+	if m.ticket.Performed {
+		if n.isDir() {
+			t.disown(n)
+		}
+		return nil
+	}
+	if n.isDir() {
+		t.disown(n)
+		err := hostfs.RmdirAt(m.op.DirFD, m.op.Name)
+		if err != nil {
+			t.adopt(n)
+		}
+		return err
+	}
+	if st.Nlink <= 1 {
+		t.disown(n)
+	}
+	held := t.later.hold(m.op.DirFD, m.op.Name, n, st)
+	err := hostfs.UnlinkAt(m.op.DirFD, m.op.Name)
+	t.later.letGo(held)
+	if err != nil {
+		t.adopt(n)
+	}
+	return err
+}
+
+// Rename renames; flags are RENAME_NOREPLACE or RENAME_EXCHANGE.
+func (t *Tree) Rename(r Request, dir uint64, name string, newDir uint64, newName string, flags uint32) error {
+	if err := t.begin(OpRename); err != nil {
+		return err
+	}
+	defer t.end()
+	if flags&^(unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE) != 0 ||
+		flags == unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE {
+		return syscall.EINVAL
+	}
+	from, err := t.dir(dir)
+	if err != nil {
+		return err
+	}
+	to, err := t.dir(newDir)
+	if err != nil {
+		return err
+	}
+	m := t.mutate(fsbridge.OpRename, r)
+	defer m.done()
+	return t.rename(m, from, name, to, newName, flags)
+}
+
+func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, newName string, flags uint32) error {
+	d, err := m.pin(oldDir, oldName)
+	if err != nil {
+		return err
+	}
+	nd, err := m.pinNew(newDir, newName)
+	if err != nil {
+		return err
+	}
+	st, err := t.look(d, oldName)
+	if err != nil {
+		return err
+	}
+	vst, err := t.look(nd, newName)
+	exists := err == nil
+	if err != nil && !errors.Is(err, syscall.ENOENT) {
+		return err
+	}
+	if err := errors.Join(renamable(&st, &vst, exists, flags), t.checkName(newName)); err != nil {
+		return err
+	}
+	if err := errors.Join(t.symlinkAllowed(st.Type()), t.symlinkAllowed(vst.Type())); err != nil {
+		return err
+	}
+	if exists && st.ID == vst.ID {
+		return nil // two names of one file: nothing happens
+	}
+	n := t.known(&st, oldDir, oldName)
+	m.op.Flags, m.op.Node, m.op.NodeStat = flags, &n.obj, st
+	var victim *node
+	if exists {
+		victim = t.known(&vst, newDir, newName)
+		m.op.Victim, m.op.VictimStat = &victim.obj, vst
+	}
+	if err := m.begin(); err != nil {
+		return err
+	}
+	removed := ""
+	if oldDir == newDir && flags&unix.RENAME_EXCHANGE == 0 {
+		removed = oldName
+	}
+	var noted error
+	err = t.naming(nd, newName, removed, func() (err error) { noted, err = t.performRename(m, n, victim, oldDir, newDir); return err })
+	if err == nil {
+		n.aged(&st)
+	}
+	m.end(nil, err)
+	return errors.Join(err, noted)
+}
+
+// renamable refuses what the host would refuse, before anything is captured.
+func renamable(st, vst *hostfs.Stat, exists bool, flags uint32) error {
+	switch {
+	case flags&unix.RENAME_NOREPLACE != 0 && exists:
+		return syscall.EEXIST
+	case flags&unix.RENAME_EXCHANGE != 0:
+		if !exists {
+			return syscall.ENOENT
+		}
+	case exists && st.IsDir() && !vst.IsDir():
+		return syscall.ENOTDIR
+	case exists && !st.IsDir() && vst.IsDir():
+		return syscall.EISDIR
+	}
+	return nil
+}
+
+// performRename renames, and notes that if it could; noted says that it could not.
+func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) (noted, err error) {
+	op := &m.op
+	exchange := op.Flags&unix.RENAME_EXCHANGE != 0
+	if victim != nil && !exchange {
+		t.replace(victim, op)
+	}
+	t.renames.Lock()
+	defer t.renames.Unlock()
+	err = hostfs.RenameAt(op.DirFD, op.Name, op.NewDirFD, op.NewName, op.Flags)
+	switch {
+	case err != nil:
+		if victim != nil {
+			t.adopt(victim)
+		}
+		return nil, err
+	case exchange:
+		victim.move(newDir, op.NewName, oldDir, op.Name)
+	case victim != nil:
+		victim.unbind(newDir, op.NewName)
+	}
+	noted = t.followMove(oldDir, op.Name, newDir, op.NewName, exchange)
+	n.move(oldDir, op.Name, newDir, op.NewName)
+	return noted, nil
+}
+
+// replace prepares victim for losing the name that a rename takes. An open that is on
+// its way must still succeed, as it does on any file system where a file is
+// replaced: so the victim is held by a descriptor until the kernel forgets it. One
+// that is open, too: its RELEASE may come before that open.
+func (t *Tree) replace(victim *node, op *fsbridge.Op) {
+	if victim.isDir() {
+		t.disown(victim)
+		return
+	}
+	fd, now, err := openVerified(op.NewDirFD, op.NewName, victim.obj.ID, unix.O_PATH)
+	if err != nil {
+		return
+	}
+	if now.Nlink <= 1 {
+		t.disown(victim)
+	}
+	if victim.id == 0 || !victim.isRegular() {
+		_ = hostfs.Close(fd)
+		return
+	}
+	t.keep(victim, fd)
+}
+
+// keepSpares bounds the replaced files that are held.
+const keepSpares = 64
+
+// keep holds n by fd, which it takes over, until the kernel forgets n or too
+// many others came after it.
+func (t *Tree) keep(n *node, fd int) {
+	h := &handle{node: n, fd: fd}
+	h.refs.Store(1)
+	t.spareMu.Lock()
+	old := t.spares[t.nextSpare]
+	t.spares[t.nextSpare] = n
+	t.nextSpare = (t.nextSpare + 1) % keepSpares
+	t.spareMu.Unlock()
+	if old != nil && old != n {
+		old.dropSpare()
+	}
+	if prev := n.spare.Swap(h); prev != nil {
+		prev.release()
+	}
+}
+
+func (n *node) dropSpare() {
+	if h := n.spare.Swap(nil); h != nil {
+		h.release()
+	}
+}

@@ -1,0 +1,304 @@
+package vfs
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// node is one host inode that the kernel knows, or that an open handle or a
+// child still needs. No descriptor belongs to it.
+type node struct {
+	obj  fsbridge.Object // obj.Place is the node itself
+	tree *Tree
+	id   uint64 // in Tree.nodes; RootID for the root; 0 until registered
+
+	// lookups is the kernel's reference count; guarded by the shard of obj.ID.
+	lookups uint64
+
+	// names are the bindings that we know of, newest first. The list is
+	// immutable; nil means no name: unlinked, O_TMPFILE, or the root.
+	names atomic.Pointer[binding]
+
+	mu      sync.Mutex
+	handles *handle // open handles, newest first; guarded by mu
+	// spare holds a file that was replaced; see Tree.keep.
+	spare atomic.Pointer[handle]
+
+	opens, writers atomic.Int32
+	flags          atomic.Uint32
+	writes         atomic.Uint32 // counted for OnBusy
+	held           atomic.Int32  // operations in it that wait for a decision
+
+	// mtime, ctime and size are what the kernel was last told: a file that differs
+	// at open was changed by somebody else, and its cached pages are stale.
+	mtime, ctime, size atomic.Int64
+}
+
+// Flags of a node.
+const (
+	flagListed    uint32 = 1 << iota // OnList was called
+	flagUnwatched                    // and said that nobody watches
+	flagTmpfile                      // made by O_TMPFILE: it can be linked although it has no name
+	flagFresh                        // see fresh
+	flagWrote                        // the workload wrote to it since the watcher last told of it
+)
+
+// binding is one name of a node: an element of an immutable list.
+type binding struct {
+	parent *node
+	name   string
+	next   *binding
+}
+
+func (n *node) isDir() bool     { return n.obj.Type == syscall.S_IFDIR }
+func (n *node) isRegular() bool { return n.obj.Type == syscall.S_IFREG }
+func (n *node) isSymlink() bool { return n.obj.Type == syscall.S_IFLNK }
+func (n *node) isRoot() bool    { return n == n.tree.root }
+
+// note notes that the kernel knows the node as st, or will ask.
+func (n *node) note(st *hostfs.Stat) {
+	n.mtime.Store(st.Mtime)
+	n.ctime.Store(st.Ctime)
+	n.size.Store(st.Size)
+}
+
+// noted tells whether nothing was changed since: neither content nor mode, owner
+// and links, even where somebody put the other times back.
+func (n *node) noted(st *hostfs.Stat) bool {
+	return n.ctime.Load() == st.Ctime && n.mtime.Load() == st.Mtime && n.size.Load() == st.Size
+}
+
+// aged notes the ctime that an operation of our own has left, if n was as the
+// kernel knows it before: that alone is no news, for it asks for the ctime anyway.
+func (n *node) aged(before *hostfs.Stat) {
+	if n.tree.opts.OnList == nil || !n.noted(before) {
+		return
+	}
+	if st, err := n.stat(); err == nil && st.ID == n.obj.ID {
+		n.ctime.Store(st.Ctime)
+	}
+}
+
+// linked tells whether the node is in the tree as far as we know.
+func (n *node) linked() bool { return n.isRoot() || n.names.Load() != nil }
+
+// bind notes that name in parent is this node. only says that it is its only
+// name: others are forgotten.
+func (n *node) bind(parent *node, name string, only bool) {
+	for {
+		old := n.names.Load()
+		if old != nil && old.parent == parent && old.name == name && (!only || old.next == nil) {
+			return
+		}
+		b := &binding{parent: parent, name: name}
+		if !only {
+			b.next = without(old, parent, name)
+		}
+		if n.names.CompareAndSwap(old, b) {
+			return
+		}
+	}
+}
+
+// unbind forgets one name.
+func (n *node) unbind(parent *node, name string) {
+	for {
+		old := n.names.Load()
+		if n.names.CompareAndSwap(old, without(old, parent, name)) {
+			return
+		}
+	}
+}
+
+// move replaces one name by another.
+func (n *node) move(parent *node, name string, newParent *node, newName string) {
+	for {
+		old := n.names.Load()
+		rest := without(without(old, parent, name), newParent, newName)
+		if n.names.CompareAndSwap(old, &binding{parent: newParent, name: newName, next: rest}) {
+			return
+		}
+	}
+}
+
+// without returns the list less one name. Lists are short: hard links.
+func without(b *binding, parent *node, name string) *binding {
+	found := false
+	for c := b; c != nil && !found; c = c.next {
+		found = c.parent == parent && c.name == name
+	}
+	if !found {
+		return b
+	}
+	if b.parent == parent && b.name == name {
+		return b.next
+	}
+	return &binding{parent: b.parent, name: b.name, next: without(b.next, parent, name)}
+}
+
+// boundTo tells whether we know the node by this name.
+func (n *node) boundTo(parent *node, name string) bool {
+	for b := n.names.Load(); b != nil; b = b.next {
+		if b.parent == parent && b.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// path returns the node's path relative to the root, "." for the root itself,
+// for people and watchers; ok is false for a node without a name.
+func (n *node) path() (path string, ok bool) {
+	var parts []string
+	for c := n; !c.isRoot(); {
+		b := c.names.Load()
+		if b == nil || len(parts) > maxDepth {
+			return "", false
+		}
+		parts = append(parts, b.name)
+		c = b.parent
+	}
+	if len(parts) == 0 {
+		return ".", true
+	}
+	for i, j := 0, len(parts)-1; i < j; i, j = i+1, j-1 {
+		parts[i], parts[j] = parts[j], parts[i]
+	}
+	return strings.Join(parts, "/"), true
+}
+
+// maxDepth bounds walks along parents: two renames from outside could make
+// what we believe a loop.
+const maxDepth = 1 << 16
+
+// Binding implements [fsbridge.Place]. It asks the host: a rollback or
+// somebody outside may have taken the name away without telling us yet.
+func (n *node) Binding() (parent *fsbridge.Object, name string, ok bool) {
+	for b := n.names.Load(); b != nil; b = b.next {
+		d, err := n.tree.dirs.acquire(b.parent)
+		if err != nil {
+			continue
+		}
+		st, err := hostfs.StatAt(d.fd, b.name)
+		n.tree.dirs.release(d)
+		if err == nil && st.ID == n.obj.ID {
+			return &b.parent.obj, b.name, true
+		}
+	}
+	return nil, "", false
+}
+
+// Open implements [fsbridge.Place].
+func (n *node) Open(flags int) (fd int, err error) {
+	fd, _, err = n.open(flags)
+	return fd, err
+}
+
+// Writers implements [fsbridge.Place].
+func (n *node) Writers() int { return int(n.writers.Load()) }
+
+// Handles implements [fsbridge.Place].
+func (n *node) Handles() int { return int(n.opens.Load()) }
+
+// open opens the node itself and describes it: by a name that is verified, or
+// through an open handle where it has none any more.
+func (n *node) open(flags int) (int, hostfs.Stat, error) {
+	t := n.tree
+	if n.isDir() {
+		return t.openDir(n, flags)
+	}
+	// O_NONBLOCK: never hang on a FIFO that was swapped in.
+	flags |= syscall.O_NONBLOCK | syscall.O_NOCTTY
+	var err error = syscall.ESTALE
+	for b := n.names.Load(); b != nil; b = b.next {
+		var d *dirFD
+		if d, err = t.dirs.acquire(b.parent); err != nil {
+			continue
+		}
+		var fd int
+		var st hostfs.Stat
+		fd, st, err = openVerified(d.fd, b.name, n.obj.ID, flags)
+		t.dirs.release(d)
+		if err == nil {
+			return fd, st, nil
+		}
+	}
+	if h := n.anyHandle(); h != nil {
+		defer h.release()
+		fd, rerr := hostfs.ReopenFD(h.fd, flags)
+		if rerr != nil {
+			return -1, hostfs.Stat{}, rerr
+		}
+		return describe(fd)
+	}
+	return -1, hostfs.Stat{}, stale(err)
+}
+
+// openVerified is [hostfs.OpenVerified] that keeps the stat.
+func openVerified(dirfd int, name string, id hostfs.ID, flags int) (int, hostfs.Stat, error) {
+	fd, err := hostfs.OpenAt(dirfd, name, flags, 0)
+	if err != nil {
+		return -1, hostfs.Stat{}, err
+	}
+	fd, st, err := describe(fd)
+	if err == nil && st.ID != id {
+		_ = hostfs.Close(fd)
+		return -1, st, syscall.ESTALE
+	}
+	return fd, st, err
+}
+
+// describe stats fd and closes it if that fails.
+func describe(fd int) (int, hostfs.Stat, error) {
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		_ = hostfs.Close(fd)
+		return -1, st, err
+	}
+	return fd, st, nil
+}
+
+// stale turns the errors of a walk by names that we only believed into ESTALE,
+// upon which the kernel looks the path up afresh.
+func stale(err error) error {
+	switch Errno(err) {
+	case syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP:
+		return syscall.ESTALE
+	}
+	return err
+}
+
+// stat describes the node now: through a handle, its descriptor, or a verified
+// name.
+func (n *node) stat() (hostfs.Stat, error) {
+	t := n.tree
+	if n.isDir() {
+		return t.statDir(n)
+	}
+	if h := n.anyHandle(); h != nil {
+		defer h.release()
+		return hostfs.StatFD(h.fd)
+	}
+	var err error = syscall.ESTALE
+	for b := n.names.Load(); b != nil; b = b.next {
+		var d *dirFD
+		if d, err = t.dirs.acquire(b.parent); err != nil {
+			continue
+		}
+		var st hostfs.Stat
+		st, err = hostfs.StatAt(d.fd, b.name)
+		t.dirs.release(d)
+		if err == nil && st.ID == n.obj.ID {
+			return st, nil
+		}
+		if err == nil {
+			err = syscall.ESTALE
+		}
+	}
+	return hostfs.Stat{}, stale(err)
+}

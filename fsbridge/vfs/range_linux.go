@@ -1,0 +1,117 @@
+package vfs
+
+import (
+	"errors"
+	"math"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// fallocateFlags are those that the log can capture.
+const fallocateFlags = unix.FALLOC_FL_KEEP_SIZE | unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_ZERO_RANGE |
+	unix.FALLOC_FL_COLLAPSE_RANGE | unix.FALLOC_FL_INSERT_RANGE
+
+// Fallocate changes what an open file has allocated; flags are FALLOC_FL_*.
+func (t *Tree) Fallocate(r Request, node, fh uint64, flags uint32, off, length uint64) error {
+	if err := t.begin(OpFallocate); err != nil {
+		return err
+	}
+	defer t.end()
+	h := t.handle(fh, node)
+	if h == nil {
+		return syscall.EBADF
+	}
+	defer h.release()
+	switch {
+	case !h.writer:
+		return syscall.EBADF
+	case flags&^fallocateFlags != 0:
+		return syscall.EOPNOTSUPP
+	case length == 0 || off > math.MaxInt64 || length > math.MaxInt64-off:
+		return syscall.EINVAL
+	}
+	m := t.mutate(fsbridge.OpFallocate, r)
+	defer m.done()
+	m.op.Node, m.op.Flags = &h.node.obj, flags
+	m.op.Off, m.op.Len = int64(off), int64(length)
+	if err := m.begin(); err != nil {
+		return err
+	}
+	err := hostfs.FallocateFD(h.fd, flags, int64(off), int64(length))
+	h.wrote.Store(true)
+	if err == nil {
+		err = t.killPriv(h.fd)
+	}
+	m.end(nil, err)
+	return err
+}
+
+// copyBytes bounds one copy, so that no epoch waits long for it.
+const copyBytes = 64 << 20
+
+// Range is where a copy begins, in an open file.
+type Range struct {
+	Node, Handle, Off uint64
+}
+
+// CopyRange copies length bytes, or fewer, and returns how many.
+func (t *Tree) CopyRange(r Request, from, to Range, length uint64) (int, error) {
+	if err := t.begin(OpCopyFileRange); err != nil {
+		return 0, err
+	}
+	defer t.end()
+	src := t.handle(from.Handle, from.Node)
+	if src == nil {
+		return 0, syscall.EBADF
+	}
+	defer src.release()
+	dst := t.handle(to.Handle, to.Node)
+	if dst == nil {
+		return 0, syscall.EBADF
+	}
+	defer dst.release()
+	length = min(length, copyBytes)
+	switch {
+	case !dst.writer:
+		return 0, syscall.EBADF
+	case from.Off > math.MaxInt64-length || to.Off > math.MaxInt64-length:
+		return 0, syscall.EINVAL
+	}
+	m := t.mutate(fsbridge.OpCopyRange, r)
+	defer m.done()
+	m.op.Node, m.op.Off, m.op.Len = &dst.node.obj, int64(to.Off), int64(length)
+	if err := m.begin(); err != nil {
+		return 0, err
+	}
+	n, err := hostfs.CopyRange(dst.fd, int64(to.Off), src.fd, int64(from.Off), int(length))
+	dst.wrote.Store(true)
+	if err == nil {
+		err = t.killPriv(dst.fd)
+	} else if errors.Is(err, syscall.EXDEV) {
+		err = syscall.EOPNOTSUPP // the client copies by reading and writing
+	}
+	m.end(nil, err)
+	return n, err
+}
+
+// Seek finds data or a hole (SEEK_DATA, SEEK_HOLE) in an open file from off on.
+func (t *Tree) Seek(node, fh, off uint64, whence uint32) (uint64, error) {
+	if err := t.begin(OpLseek); err != nil {
+		return 0, err
+	}
+	defer t.end()
+	h := t.handle(fh, node)
+	if h == nil {
+		return 0, syscall.EBADF
+	}
+	defer h.release()
+	if whence != unix.SEEK_DATA && whence != unix.SEEK_HOLE || off > math.MaxInt64 {
+		return 0, syscall.EINVAL
+	}
+	found, err := unix.Seek(h.fd, int64(off), int(whence))
+	return uint64(max(found, 0)), err
+}

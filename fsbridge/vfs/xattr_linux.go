@@ -1,0 +1,184 @@
+package vfs
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// settable says whether the workload may set or remove an attribute: its own
+// and access lists. Everything in security and trusted would speak to the host
+// with the starter's voice.
+func settable(attr string) error {
+	switch {
+	case strings.HasPrefix(attr, "user."),
+		attr == "system.posix_acl_access", attr == "system.posix_acl_default":
+		return nil
+	case strings.HasPrefix(attr, "security."), strings.HasPrefix(attr, "trusted."):
+		return syscall.EPERM
+	}
+	return syscall.EOPNOTSUPP
+}
+
+// readable says whether the workload may see an attribute. The kernel asks for
+// security.capability before the first write to each file; a nosuid mount has
+// no use for it, and the host drops it at a write by itself.
+func readable(attr string) bool {
+	return strings.HasPrefix(attr, "user.") || strings.HasPrefix(attr, "system.posix_acl_")
+}
+
+// GetXattr returns the size of an extended attribute's value, and the value in dest if
+// that has room for it (ERANGE if it has too little).
+func (t *Tree) GetXattr(node uint64, attr string, dest []byte) (int, error) {
+	if err := t.begin(OpGetxattr); err != nil {
+		return 0, err
+	}
+	defer t.end()
+	n := t.node(node)
+	switch {
+	case n == nil:
+		return 0, syscall.ESTALE
+	case !readable(attr):
+		return 0, syscall.ENODATA
+	}
+	size := 0
+	err := n.xattr(
+		func(dirfd int, name string) (err error) {
+			size, err = hostfs.GetXattrAt(dirfd, name, attr, dest)
+			return err
+		},
+		func(fd int) (err error) { size, err = hostfs.GetXattrFD(fd, attr, dest); return err })
+	return size, err
+}
+
+// ListXattr returns how long the list of the attributes is that the workload may see,
+// NUL after each, and the list in dest, or ERANGE.
+func (t *Tree) ListXattr(node uint64, dest []byte) (int, error) {
+	if err := t.begin(OpListxattr); err != nil {
+		return 0, err
+	}
+	defer t.end()
+	n := t.node(node)
+	if n == nil {
+		return 0, syscall.ESTALE
+	}
+	var names []byte
+	list := func(read func(buf []byte) (int, error)) error {
+		for size := 1024; ; size *= 8 {
+			buf := make([]byte, size)
+			k, err := read(buf)
+			if errors.Is(err, syscall.ERANGE) && size < hostfs.XattrMax {
+				continue
+			}
+			names = buf[:max(k, 0)]
+			return err
+		}
+	}
+	err := n.xattr(
+		func(dirfd int, name string) error {
+			return list(func(b []byte) (int, error) { return hostfs.ListXattrAt(dirfd, name, b) })
+		},
+		func(fd int) error {
+			return list(func(b []byte) (int, error) { return hostfs.ListXattrFD(fd, b) })
+		})
+	if err != nil {
+		return 0, err
+	}
+	names = visible(names)
+	if len(dest) < len(names) {
+		return len(names), syscall.ERANGE
+	}
+	return copy(dest, names), nil
+}
+
+// visible keeps the readable ones of NUL-terminated names.
+func visible(names []byte) []byte {
+	out := names[:0]
+	for len(names) > 0 {
+		end := bytes.IndexByte(names, 0) + 1
+		if end == 0 {
+			break
+		}
+		if readable(string(names[:end-1])) {
+			out = append(out, names[:end]...)
+		}
+		names = names[end:]
+	}
+	return out
+}
+
+// SetXattr sets an extended attribute; flags are XATTR_CREATE or XATTR_REPLACE.
+func (t *Tree) SetXattr(r Request, node uint64, attr string, data []byte, flags uint32) error {
+	if err := t.begin(OpSetxattr); err != nil {
+		return err
+	}
+	defer t.end()
+	if len(data) > hostfs.XattrMax || flags&^(unix.XATTR_CREATE|unix.XATTR_REPLACE) != 0 {
+		return syscall.EINVAL
+	}
+	return t.changeXattr(fsbridge.OpSetXattr, r, node, attr,
+		func(dirfd int, name string) error { return hostfs.SetXattrAt(dirfd, name, attr, data, int(flags)) },
+		func(fd int) error { return hostfs.SetXattrFD(fd, attr, data, int(flags)) })
+}
+
+// RemoveXattr removes an extended attribute.
+func (t *Tree) RemoveXattr(r Request, node uint64, attr string) error {
+	if err := t.begin(OpRemovexattr); err != nil {
+		return err
+	}
+	defer t.end()
+	return t.changeXattr(fsbridge.OpRemoveXattr, r, node, attr,
+		func(dirfd int, name string) error { return hostfs.RemoveXattrAt(dirfd, name, attr) },
+		func(fd int) error { return hostfs.RemoveXattrFD(fd, attr) })
+}
+
+func (t *Tree) changeXattr(kind fsbridge.Kind, r Request, node uint64, attr string,
+	byName func(dirfd int, name string) error, byFD func(fd int) error) error {
+	n := t.node(node)
+	if n == nil {
+		return syscall.ESTALE
+	}
+	if err := errors.Join(t.writable(), settable(attr), t.symlinkAllowed(n.obj.Type)); err != nil {
+		return err
+	}
+	if t.opts.Posix != nil && !strings.HasPrefix(attr, "user.") {
+		return syscall.EOPNOTSUPP // modes are not the host's
+	}
+	m := t.mutate(kind, r)
+	defer m.done()
+	m.op.Node, m.op.Attr = &n.obj, attr
+	if err := m.pinNode(n); err != nil {
+		return err
+	}
+	if err := m.begin(); err != nil {
+		return err
+	}
+	before, known := n.stat()
+	err := n.xattr(byName, byFD)
+	if err == nil && known == nil {
+		n.aged(&before)
+	}
+	m.end(nil, err)
+	return err
+}
+
+// xattr runs byFD on a descriptor of the node, or byName for a symlink, which
+// the calls for descriptors do not take.
+func (n *node) xattr(byName func(dirfd int, name string) error, byFD func(fd int) error) error {
+	b := n.names.Load()
+	if !n.isSymlink() || b == nil {
+		return n.withFD(byFD)
+	}
+	d, err := n.tree.dirs.acquire(b.parent)
+	if err != nil {
+		return err
+	}
+	defer n.tree.dirs.release(d)
+	return byName(d.fd, b.name)
+}
