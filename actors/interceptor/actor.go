@@ -1,9 +1,9 @@
 package interceptor
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -39,6 +39,9 @@ type Actor struct {
 	deletes int
 	sample  []string
 	denied  bool // the ambient step that is open, until it is rolled back
+
+	beginning *request    // for which a step is being opened
+	gone      atomic.Bool // a successor will recover the log, or nobody will use it
 
 	idle *supervision.Timer
 	jobs jobs
@@ -95,6 +98,8 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.onIdle(m)
 	case *fenced:
 		a.jobs.fenced(m)
+	case *begun:
+		a.onBegun(m)
 	case *jobDone:
 		a.onDone(m)
 	case *recovery:
@@ -131,6 +136,7 @@ func (a *Actor) start(ctx actor.Context) {
 
 // release answers whoever waits for this instance.
 func (a *Actor) release() {
+	a.gone.Store(true)
 	a.h.closeGate()
 	if a.idle != nil {
 		a.idle.Stop()
@@ -170,15 +176,12 @@ func (a *Actor) onRequest(r *request) {
 
 func (a *Actor) decide(r *request) {
 	if a.open == 0 {
-		if a.jobs.lifecycle() {
+		if a.beginning == nil && a.jobs.lifecycle() {
 			a.hold(r, 0)
 			return
 		}
-		if err := a.begin(); err != nil {
-			a.log.Error("cannot open a step", "err", err)
-			r.reply.Fail(bridgeError(err))
-			return
-		}
+		a.begin(r)
+		return
 	}
 	epoch := a.h.guard.Epoch()
 	if r.safe != "" && !a.h.allowed(r.safe, epoch) && r.admitted != epoch && a.trips(r) {
@@ -187,36 +190,6 @@ func (a *Actor) decide(r *request) {
 		return
 	}
 	r.reply.Send(epoch, nil)
-}
-
-// begin opens the assigned step, or an ambient one.
-func (a *Actor) begin() error {
-	var id undolog.StepID
-	info := undolog.StepInfo{Type: undolog.TypeAmbient}
-	if as := a.h.assigned.Load(); as != nil {
-		id, info = as.id, as.info
-	} else if id = a.h.o.Log.NextID(undolog.TypeAmbient); id == 0 {
-		return errors.New("no step id: the undo directory cannot be written")
-	}
-	a.h.life.Lock()
-	defer a.h.life.Unlock()
-	var err error
-	a.h.guard.Drain(func() bool {
-		err = a.h.o.Log.Begin(id, info)
-		return err == nil
-	})
-	if err != nil {
-		return err
-	}
-	a.open = id
-	a.deletes, a.sample = 0, nil
-	a.h.mutated()
-	if id < 0 {
-		a.idle.Reset(a.h.o.AmbientIdle)
-	}
-	a.h.o.Node.SetFact("step", fmt.Sprint(id))
-	a.h.moveGate(gateOpen)
-	return nil
 }
 
 // onIdle closes an ambient step that nobody wrote to for a while.
@@ -294,7 +267,7 @@ func (a *Actor) settle() {
 		a.withdraw()
 		a.reopen()
 	}
-	if a.recovered && a.asking == nil {
+	if a.recovered && a.asking == nil && a.beginning == nil {
 		a.jobs.next(a)
 	}
 	a.h.o.Node.SetHolds(a.holds.Len(), a.holds.Bytes())

@@ -71,7 +71,7 @@ func (a *Actor) onAssign(m *Assign) {
 		return
 	}
 	as := &assignment{id: m.ID, info: m.Info}
-	if a.recovered && a.open == 0 && a.jobs.running == nil && len(a.jobs.queue) == 0 {
+	if a.recovered && a.open == 0 && a.beginning == nil && a.jobs.running == nil && len(a.jobs.queue) == 0 {
 		a.h.assigned.Store(as)
 		m.Reply.Send(struct{}{}, nil)
 		return
@@ -165,7 +165,7 @@ func (a *Actor) onClose(m *Close) {
 // untouched reports whether the assigned step has nothing to close: nothing was
 // written, nothing waits, and no cache can hold anything that will be.
 func (a *Actor) untouched() bool {
-	if _, open := a.h.o.Log.Current(); open || a.open != 0 || a.asking != nil || a.holds.Len() > 0 {
+	if _, open := a.h.o.Log.Current(); open || a.open != 0 || a.beginning != nil || a.asking != nil || a.holds.Len() > 0 {
 		return false
 	}
 	if a.jobs.running != nil || len(a.jobs.queue) > 0 || a.h.gate.Load() != gateIdle {
@@ -261,7 +261,7 @@ func (a *Actor) abortAmbient(reason string) {
 
 // flush closes an ambient step.
 func (a *Actor) flush(reply *messages.Reply[struct{}]) {
-	if a.open >= 0 && a.jobs.running == nil && len(a.jobs.queue) == 0 {
+	if a.open >= 0 && a.beginning == nil && a.jobs.running == nil && len(a.jobs.queue) == 0 {
 		reply.Send(struct{}{}, nil)
 		return
 	}

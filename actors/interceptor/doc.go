@@ -44,6 +44,7 @@
 // # Locks
 //
 // Lifecycle calls of the log run on goroutines that the actor owns, one at a
-// time under Hooks.life, most of them inside Guard.Drain. Order: life, guard,
-// the log's own.
+// time under Hooks.life, most of them inside Guard.Drain. So does the opening of a
+// step: mutations that come meanwhile wait in the actor, and it answers everything
+// else. Order: life, guard, the log's own.
 package interceptor

@@ -14,7 +14,7 @@ import (
 // slow is a real log whose lifecycle calls can be made to wait.
 type slow struct {
 	Log
-	commit, recover, gc chan chan struct{} // if not nil: told of a call, which waits
+	begin, commit, recover, gc chan chan struct{} // if not nil: told of a call, which waits
 }
 
 func pass(gate chan chan struct{}) {
@@ -23,6 +23,11 @@ func pass(gate chan chan struct{}) {
 		gate <- leave
 		<-leave
 	}
+}
+
+func (s *slow) Begin(id undolog.StepID, info undolog.StepInfo) error {
+	pass(s.begin)
+	return s.Log.Begin(id, info)
 }
 
 func (s *slow) Commit(ctx context.Context, r undolog.StepResult) (*undolog.Entry, error) {
