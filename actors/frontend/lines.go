@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync/atomic"
 )
 
 // ErrLineTooLong is returned for a line above the limit, which is not kept.
@@ -20,7 +21,7 @@ type Lines struct {
 	limit int
 	line  []byte
 	long  []byte // the beginning of a line that is too long, with what was read last
-	read  int64
+	read  atomic.Int64
 }
 
 // NewLines reads lines of at most limit bytes, without their ends, from r.
@@ -39,7 +40,7 @@ func (l *Lines) Next() ([]byte, error) {
 	l.line = l.line[:0]
 	for {
 		piece, err := l.r.ReadSlice('\n')
-		l.read += int64(len(piece))
+		l.read.Add(int64(len(piece)))
 		switch {
 		case len(l.line)+len(bytes.TrimRight(piece, "\r\n")) > l.limit:
 			l.long, l.line = append(l.line, piece...), nil // not kept for short lines
@@ -71,12 +72,12 @@ func (l *Lines) Skip(field string) []byte {
 			return f.found // an error comes again with the next line
 		}
 		piece, _ = l.r.ReadSlice('\n')
-		l.read += int64(len(piece))
+		l.read.Add(int64(len(piece)))
 	}
 }
 
-// Read returns how many bytes were read.
-func (l *Lines) Read() int64 { return l.read }
+// Read returns how many bytes were read. It may be called from any goroutine.
+func (l *Lines) Read() int64 { return l.read.Load() }
 
 // Blank reports whether a line holds nothing but white space.
 func Blank(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r")) == 0 }

@@ -8,7 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -27,7 +27,7 @@ type Approval struct {
 	Directory string    `json:"directory" jsonschema:"the working folder concerned"`
 }
 
-func approval(p actors.Pending, handle string) *Approval {
+func approval(p api.Pending, handle string) *Approval {
 	return &Approval{
 		ID: p.ID, Kind: p.Kind, Message: p.Message, Paths: some(p.SamplePaths, 20), Count: p.Count, Deadline: p.Deadline,
 		Approve: "sandbox approve " + p.ID, Deny: "sandbox deny " + p.ID,
@@ -53,7 +53,7 @@ type verdict struct {
 
 // await waits for the job's end, or until a decision is needed that nobody can
 // be asked for. With own set the call's end is the job's: it is cancelled.
-func (s *Server) await(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, j *job, own bool) (verdict, error) {
+func (s *Server) await(ctx context.Context, req *sdk.CallToolRequest, live api.Live, j *job, own bool) (verdict, error) {
 	for {
 		p, changed := j.held()
 		if p == nil || len(live.Deciders()) > 0 {
@@ -101,7 +101,7 @@ func (s *Server) await(ctx context.Context, req *sdk.CallToolRequest, live actor
 // resumed puts the answer that a client brings back to the question it was
 // asked, and returns the job to go on with. It returns nil for a call that is
 // not such a repetition.
-func (s *Server) resumed(ctx context.Context, req *sdk.CallToolRequest, live actors.Live) (*job, error) {
+func (s *Server) resumed(ctx context.Context, req *sdk.CallToolRequest, live api.Live) (*job, error) {
 	if req.Params.RequestState == "" {
 		return nil, nil
 	}
@@ -144,7 +144,7 @@ func elicits(ss *sdk.ServerSession) int {
 
 const questionKey = "approval"
 
-func questionParams(p actors.Pending) *sdk.ElicitParams {
+func questionParams(p api.Pending) *sdk.ElicitParams {
 	text := p.Message
 	for _, path := range some(p.SamplePaths, 5) {
 		text += "\n  " + path
@@ -168,7 +168,7 @@ func questionParams(p actors.Pending) *sdk.ElicitParams {
 
 // question makes the result that is a question; the client repeats the call
 // with the answer.
-func (s *Server) question(j *job, p actors.Pending) (verdict, error) {
+func (s *Server) question(j *job, p api.Pending) (verdict, error) {
 	if err := s.keep(j); err != nil {
 		j.cancel()
 		<-j.done
@@ -182,7 +182,7 @@ func (s *Server) question(j *job, p actors.Pending) (verdict, error) {
 
 // elicit asks the client's user and decides by the answer. It returns nil, too,
 // when the decision came from elsewhere meanwhile.
-func (s *Server) elicit(ctx context.Context, ss *sdk.ServerSession, live actors.Live, j *job, p actors.Pending) error {
+func (s *Server) elicit(ctx context.Context, ss *sdk.ServerSession, live api.Live, j *job, p api.Pending) error {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type reply struct {
@@ -213,9 +213,9 @@ func (s *Server) elicit(ctx context.Context, ss *sdk.ServerSession, live actors.
 }
 
 // decide decides by a person's answer. Anything but a clear yes is a no.
-func (s *Server) decide(ctx context.Context, live actors.Live, id string, answer *sdk.ElicitResult) error {
+func (s *Server) decide(ctx context.Context, live api.Live, id string, answer *sdk.ElicitResult) error {
 	allow := answer.Action == "accept" && answer.Content["decision"] == "allow"
-	err := live.Decide(context.WithoutCancel(ctx), actors.DecideRequest{ID: id, Allow: allow, By: "mcp-elicitation"})
+	err := live.Decide(context.WithoutCancel(ctx), api.DecideRequest{ID: id, Allow: allow, By: "mcp-elicitation"})
 	if err != nil && (errors.Is(err, errDecided) || errors.Is(err, errNoSafeguard)) {
 		return nil // somebody else was faster
 	}

@@ -9,11 +9,13 @@ import (
 	"io"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 )
 
@@ -44,13 +46,19 @@ type transport struct {
 	out io.Writer
 	// close ends the connection; it unblocks a Read of in where that is possible.
 	close func() error
+	// session is the one that calls work on, or nil; the function may be nil.
+	session func() api.Live
 }
 
 // Connect implements [sdk.Transport].
-func (t *transport) Connect(context.Context) (sdk.Connection, error) {
-	c := &conn{t: t, lines: make(chan line), closed: make(chan struct{}), calls: map[jsonrpc.ID]int{}}
+func (t *transport) Connect(context.Context) (sdk.Connection, error) { return t.open(), nil }
+
+func (t *transport) open() *conn {
+	c := &conn{
+		t: t, in: frontend.NewLines(t.in, MaxMessageBytes), lines: make(chan line), closed: make(chan struct{}), calls: map[jsonrpc.ID]admitted{},
+	}
 	go c.read()
-	return c, nil
+	return c
 }
 
 // line is what was read: a message, or why there is none.
@@ -64,6 +72,8 @@ type line struct {
 // conn is one client. Its methods are safe for concurrent use.
 type conn struct {
 	t      *transport
+	in     *frontend.Lines
+	sent   atomic.Int64
 	lines  chan line
 	once   sync.Once
 	closed chan struct{}
@@ -72,20 +82,73 @@ type conn struct {
 	writing sync.Mutex // one line at a time
 
 	mu    sync.Mutex // calls, bytes
-	calls map[jsonrpc.ID]int
+	calls map[jsonrpc.ID]admitted
 	bytes int
+
+	joining sync.Mutex // actor, joined; never taken with mu
+	actor   *frontend.Connection
+	joined  string // the id of the session that it is in
+}
+
+// admitted is a call without its answer.
+type admitted struct {
+	bytes int
+	id    string // as JSON
+}
+
+// join returns the connection's actor in the session that there is now, or nil.
+func (c *conn) join(ctx context.Context) *frontend.Connection {
+	if c.t.session == nil {
+		return nil
+	}
+	live, id := c.t.session(), ""
+	if live != nil {
+		id = live.ID()
+	}
+	c.joining.Lock()
+	defer c.joining.Unlock()
+	if id == c.joined {
+		return c.actor
+	}
+	c.actor.Detach()
+	c.actor, c.joined = nil, id
+	if live == nil {
+		return nil
+	}
+	actor, err := frontend.Connect(ctx, live, frontend.ConnectionOptions{
+		Name: "mcp", Figures: c.figures, Crashed: func(error) { go c.Close() },
+	})
+	if err != nil {
+		c.joined = "" // it has ended, as the next session will not have
+		return nil
+	}
+	c.actor = actor
+	return actor
+}
+
+// leave takes the connection out of its session.
+func (c *conn) leave() {
+	c.joining.Lock()
+	defer c.joining.Unlock()
+	c.actor.Detach()
+}
+
+// figures are what the actor shows.
+func (c *conn) figures() api.Figures {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return api.Figures{InFlight: len(c.calls), In: c.in.Read(), Out: c.sent.Load()}
 }
 
 // read reads lines until the end. It may stay behind, blocked, when the
 // connection is closed: a read of a pipe cannot always be ended.
 func (c *conn) read() {
-	in := frontend.NewLines(c.t.in, MaxMessageBytes)
 	for {
 		var l line
-		text, err := in.Next()
+		text, err := c.in.Next()
 		switch {
 		case errors.Is(err, frontend.ErrLineTooLong):
-			l.tooLong, l.id = true, answerable(in.Skip("id"))
+			l.tooLong, l.id = true, answerable(c.in.Skip("id"))
 		case err != nil:
 			l.err = err
 		default:
@@ -125,7 +188,7 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 				return nil, err
 			}
 		case len(l.text) > 0:
-			msg, err := c.message(l.text)
+			msg, err := c.message(ctx, l.text)
 			if msg != nil || err != nil {
 				return msg, err
 			}
@@ -135,7 +198,7 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // message decodes and admits one message; it returns nil if that was answered
 // or dropped.
-func (c *conn) message(text []byte) (jsonrpc.Message, error) {
+func (c *conn) message(ctx context.Context, text []byte) (jsonrpc.Message, error) {
 	env, problem := inspect(text)
 	if problem != nil {
 		return nil, c.refuse(env.ID, problem.code, problem.text)
@@ -158,7 +221,7 @@ func (c *conn) message(text []byte) (jsonrpc.Message, error) {
 	_, twice := c.calls[req.ID]
 	full := len(c.calls) >= MaxCalls || c.bytes+len(text) > maxCallBytes
 	if !twice && !full {
-		c.calls[req.ID] = len(text)
+		c.calls[req.ID] = admitted{len(text), string(env.ID)}
 		c.bytes += len(text)
 	}
 	c.mu.Unlock()
@@ -168,6 +231,7 @@ func (c *conn) message(text []byte) (jsonrpc.Message, error) {
 	case full:
 		return nil, c.refuse(env.ID, codeOverloaded, fmt.Sprintf("too many requests at once: wait for answers (at most %d requests or %d bytes may be unanswered)", MaxCalls, maxCallBytes))
 	}
+	c.join(ctx).Begin(string(env.ID), nil)
 	return msg, nil
 }
 
@@ -193,11 +257,20 @@ func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
 	}
 	if r, ok := msg.(*jsonrpc.Response); ok {
 		c.mu.Lock()
-		c.bytes -= c.calls[r.ID]
+		call := c.calls[r.ID]
+		c.bytes -= call.bytes
 		delete(c.calls, r.ID)
 		c.mu.Unlock()
+		c.end(call.id)
 	}
 	return c.send(b)
+}
+
+// end reports that a call has ended.
+func (c *conn) end(id string) {
+	c.joining.Lock()
+	defer c.joining.Unlock()
+	c.actor.End(id)
 }
 
 func (c *conn) send(b []byte) error {
@@ -211,7 +284,8 @@ func (c *conn) send(b []byte) error {
 	if d, ok := c.t.out.(interface{ SetWriteDeadline(time.Time) error }); ok {
 		_ = d.SetWriteDeadline(time.Now().Add(writeTimeout)) // a pipe or a file may have none
 	}
-	_, err := c.t.out.Write(append(b, '\n'))
+	n, err := c.t.out.Write(append(b, '\n'))
+	c.sent.Add(int64(n))
 	if err != nil {
 		_ = c.Close() // half a line may be out
 	}

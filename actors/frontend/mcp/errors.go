@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -24,7 +24,7 @@ func explain(err error, directory, path string) error {
 	if err == nil || errors.As(err, &wire) {
 		return err
 	}
-	if errors.Is(err, actors.ErrOutside) {
+	if errors.Is(err, api.ErrOutside) {
 		data, _ := json.Marshal(map[string]string{"path": path, "directory": directory})
 		return &jsonrpc.Error{
 			Code:    jsonrpc.CodeInvalidParams,

@@ -12,7 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -67,7 +67,7 @@ func (s *Server) addCommandTools() {
 	}, s.getResult)
 }
 
-func (s *Server) executeCommand(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, in commandInput) (*sdk.CallToolResult, *CommandResult, error) {
+func (s *Server) executeCommand(ctx context.Context, req *sdk.CallToolRequest, live api.Live, in commandInput) (*sdk.CallToolResult, *CommandResult, error) {
 	j, err := s.resumed(ctx, req, live)
 	if err != nil {
 		return nil, nil, err
@@ -82,7 +82,7 @@ func (s *Server) executeCommand(ctx context.Context, req *sdk.CallToolRequest, l
 		}
 		p := newProgress(s.clock, req)
 		defer p.stop()
-		j = s.start(ctx, live, "execute_command", func(ctx context.Context, from actors.Origin) (any, error) {
+		j = s.start(ctx, live, "execute_command", func(ctx context.Context, from api.Origin) (any, error) {
 			r.Origin = from
 			return s.execute(ctx, live, r, in, p)
 		})
@@ -107,8 +107,8 @@ func commandResult(j *job, pending *Approval) *CommandResult {
 }
 
 // runRequest makes the request that does not depend on the job.
-func (s *Server) runRequest(ctx context.Context, live actors.Live, in commandInput) (actors.RunRequest, error) {
-	r := actors.RunRequest{Argv: []string{"sh", "-c", in.Command}, Wait: true, Timeout: s.o.DefaultTimeout}
+func (s *Server) runRequest(ctx context.Context, live api.Live, in commandInput) (api.RunRequest, error) {
+	r := api.RunRequest{Argv: []string{"sh", "-c", in.Command}, Wait: true, Timeout: s.o.DefaultTimeout}
 	if in.Timeout > 0 {
 		r.Timeout = time.Duration(in.Timeout * float64(time.Second))
 	}
@@ -130,7 +130,7 @@ func (s *Server) runRequest(ctx context.Context, live actors.Live, in commandInp
 }
 
 // execute runs the command when it is its turn.
-func (s *Server) execute(ctx context.Context, live actors.Live, r actors.RunRequest, in commandInput, p *progress) (*CommandResult, error) {
+func (s *Server) execute(ctx context.Context, live api.Live, r api.RunRequest, in commandInput, p *progress) (*CommandResult, error) {
 	if err := s.lane.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (s *Server) execute(ctx context.Context, live actors.Live, r actors.RunRequ
 }
 
 // changes lists what the step changed.
-func (o *CommandResult) changes(ctx context.Context, live actors.Live, in commandInput, entries []actors.RunEntry) {
+func (o *CommandResult) changes(ctx context.Context, live api.Live, in commandInput, entries []api.RunEntry) {
 	own := ""
 	if len(entries) > 0 {
 		own, _ = in.path(context.WithoutCancel(ctx), live) // without it paths are absolute

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages/logctx"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -27,15 +27,15 @@ type job struct {
 	err    error
 
 	mu      sync.Mutex
-	pending []actors.Pending // undecided, oldest first
-	changed chan struct{}    // closed and replaced when pending changes
-	asked   map[string]bool  // safeguards that a client's person was asked about
+	pending []api.Pending   // undecided, oldest first
+	changed chan struct{}   // closed and replaced when pending changes
+	asked   map[string]bool // safeguards that a client's person was asked about
 }
 
 // start runs f as a job for the call of ctx. The job's context ends with cancel
 // or with the server, not with the call. f gets the origin that the session's
 // events will name.
-func (s *Server) start(call context.Context, live actors.Live, tool string, f func(ctx context.Context, from actors.Origin) (any, error)) *job {
+func (s *Server) start(call context.Context, live api.Live, tool string, f func(ctx context.Context, from api.Origin) (any, error)) *job {
 	j := &job{
 		handle: rand.Text(), tool: tool, started: s.clock.Now(),
 		done: make(chan struct{}), changed: make(chan struct{}), asked: map[string]bool{},
@@ -43,8 +43,8 @@ func (s *Server) start(call context.Context, live actors.Live, tool string, f fu
 	about := logctx.From(call)
 	var ctx context.Context
 	ctx, j.cancel = context.WithCancel(logctx.With(s.ctx, about))
-	from := actors.Origin{Frontend: "mcp", RequestID: about.RequestID, Tool: tool}
-	unsubscribe := live.Subscribe(func(e actors.Event) { j.hear(e, from) }, actors.EventSafeguardTriggered, actors.EventSafeguardDecided)
+	from := api.Origin{Frontend: "mcp", RequestID: about.RequestID, Tool: tool}
+	unsubscribe := live.Subscribe(func(e api.Event) { j.hear(e, from) }, api.EventSafeguardTriggered, api.EventSafeguardDecided)
 	s.wg.Go(func() {
 		supervision.GrowStack()
 		defer j.cancel()
@@ -62,14 +62,14 @@ func (s *Server) start(call context.Context, live actors.Live, tool string, f fu
 
 // hear notes safeguards that hold this job: those of its own step, and, for a
 // write that joined the step of a command, of whatever step is open.
-func (j *job) hear(e actors.Event, from actors.Origin) {
+func (j *job) hear(e api.Event, from api.Origin) {
 	mine := e.Origin == from || j.tool != "execute_command"
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
-	case e.Type == actors.EventSafeguardTriggered && e.Pending != nil && mine:
+	case e.Type == api.EventSafeguardTriggered && e.Pending != nil && mine:
 		j.pending = append(j.pending, *e.Pending)
-	case e.Type == actors.EventSafeguardDecided && e.Decision != nil:
+	case e.Type == api.EventSafeguardDecided && e.Decision != nil:
 		j.forget(e.Decision.ID)
 		return
 	default:
@@ -87,7 +87,7 @@ func (j *job) decided(id string) {
 
 // forget takes a decided safeguard off the list. The caller holds mu.
 func (j *job) forget(id string) {
-	j.pending = slices.DeleteFunc(j.pending, func(p actors.Pending) bool { return p.ID == id })
+	j.pending = slices.DeleteFunc(j.pending, func(p api.Pending) bool { return p.ID == id })
 	j.tell()
 }
 
@@ -99,7 +99,7 @@ func (j *job) tell() {
 
 // held returns the oldest undecided safeguard and a channel that tells of
 // changes.
-func (j *job) held() (*actors.Pending, <-chan struct{}) {
+func (j *job) held() (*api.Pending, <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.pending) == 0 {

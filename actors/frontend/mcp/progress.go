@@ -8,7 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // delays the command: what a slow client does not take is left out, and is in
 // the result.
 type progress struct {
-	clock actors.Clock
+	clock api.Clock
 	req   *sdk.CallToolRequest
 	begin time.Time
 	ctx   context.Context // ends with stop
@@ -38,7 +38,7 @@ type progress struct {
 }
 
 // newProgress returns nil, which can be used, if the client wants none.
-func newProgress(clock actors.Clock, req *sdk.CallToolRequest) *progress {
+func newProgress(clock api.Clock, req *sdk.CallToolRequest) *progress {
 	if req.Params.GetProgressToken() == nil {
 		return nil
 	}

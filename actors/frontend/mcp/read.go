@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 )
 
@@ -90,19 +90,19 @@ func (s *Server) addReadTools() {
 	}, listDirectory)
 }
 
-func readFile(ctx context.Context, live actors.Live, in readInput) (*FileResult, string, error) {
+func readFile(ctx context.Context, live api.Live, in readInput) (*FileResult, string, error) {
 	if in.Encoding == "base64" {
 		return readBytes(ctx, live, in)
 	}
 	return readLines(ctx, live, in)
 }
 
-func readBytes(ctx context.Context, live actors.Live, in readInput) (*FileResult, string, error) {
+func readBytes(ctx context.Context, live api.Live, in readInput) (*FileResult, string, error) {
 	limit := in.Limit
 	if limit == 0 {
 		limit = maxRead
 	}
-	c, err := live.ReadFile(ctx, actors.ReadFileRequest{Directory: in.Directory, Path: in.Path, Offset: in.Offset, Limit: limit, MaxBytes: maxRead})
+	c, err := live.ReadFile(ctx, api.ReadFileRequest{Directory: in.Directory, Path: in.Path, Offset: in.Offset, Limit: limit, MaxBytes: maxRead})
 	if err != nil {
 		return nil, "", err
 	}
@@ -114,7 +114,7 @@ func readBytes(ctx context.Context, live actors.Live, in readInput) (*FileResult
 }
 
 // readLines reads the file piece by piece until it has the lines wanted.
-func readLines(ctx context.Context, live actors.Live, in readInput) (*FileResult, string, error) {
+func readLines(ctx context.Context, live api.Live, in readInput) (*FileResult, string, error) {
 	first, limit := max(in.Offset, 1), in.Limit
 	if limit == 0 {
 		limit = defaultLines
@@ -128,7 +128,7 @@ func readLines(ctx context.Context, live actors.Live, in readInput) (*FileResult
 		more bool
 	)
 	for {
-		c, err := live.ReadFile(ctx, actors.ReadFileRequest{Directory: in.Directory, Path: in.Path, Offset: pos, Limit: readChunk, MaxBytes: readChunk})
+		c, err := live.ReadFile(ctx, api.ReadFileRequest{Directory: in.Directory, Path: in.Path, Offset: pos, Limit: readChunk, MaxBytes: readChunk})
 		if err != nil {
 			return nil, "", err
 		}
@@ -142,7 +142,7 @@ func readLines(ctx context.Context, live actors.Live, in readInput) (*FileResult
 			break
 		}
 		if pos > maxSkipped && line < first {
-			return nil, "", fmt.Errorf("line %d is more than %d MiB into the file: %w", first, maxSkipped>>20, actors.ErrTooLarge)
+			return nil, "", fmt.Errorf("line %d is more than %d MiB into the file: %w", first, maxSkipped>>20, api.ErrTooLarge)
 		}
 	}
 	if len(kept) > maxRead {
@@ -201,16 +201,16 @@ func cutLines(b []byte, n int) []byte {
 	return frontend.Whole(b[:n])
 }
 
-func binaryError(path string, c actors.FileContent) error {
+func binaryError(path string, c api.FileContent) error {
 	return fmt.Errorf("%s is a binary file (%s, %d bytes): call read_file with encoding base64, or look at it with execute_command (file, xxd)",
 		path, http.DetectContentType(c.Data), c.Size)
 }
 
-func listDirectory(ctx context.Context, live actors.Live, in listInput) (*ListResult, string, error) {
+func listDirectory(ctx context.Context, live api.Live, in listInput) (*ListResult, string, error) {
 	if in.Limit == 0 {
 		in.Limit = 1000
 	}
-	l, err := live.List(ctx, actors.ListRequest{Directory: in.Directory, Path: in.Path, Depth: in.Depth, Limit: in.Limit})
+	l, err := live.List(ctx, api.ListRequest{Directory: in.Directory, Path: in.Path, Depth: in.Depth, Limit: in.Limit})
 	if err != nil {
 		return nil, "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -38,6 +39,7 @@ type fake struct {
 	decided  []actors.DecideRequest
 	answers  map[string]chan bool
 	deciders []string
+	attached []*attached
 	// hold makes the next command wait for a decision.
 	hold bool
 	// silent keeps decisions to itself, as if their events were late.
@@ -46,6 +48,33 @@ type fake struct {
 
 func newFake(t *testing.T) *fake {
 	return &fake{dir: t.TempDir(), subs: map[int]func(actors.Event){}, answers: map[string]chan bool{}}
+}
+
+func (f *fake) ID() string { return "s1" }
+
+// attached is the actor of a connection; the test calls it.
+type attached struct {
+	api.Attachment
+	state api.Connection
+	shown func() api.Figures
+
+	mu sync.Mutex
+}
+
+func (a *attached) Detach() {}
+func (a *attached) Tell(msg any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state.Receive(msg)
+}
+
+func (f *fake) Attach(_ context.Context, c api.Frontend) (api.Attachment, error) {
+	a := &attached{shown: c.Figures}
+	a.state = c.New(a.Tell)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.attached = append(f.attached, a)
+	return a, nil
 }
 
 func (f *fake) Status(context.Context) (actors.Status, error) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 type globInput struct {
@@ -76,14 +76,14 @@ func (s *Server) addSearchTools() {
 		name: "grep", description: descGrep,
 		hints: hints{title: "Search file contents", readOnly: true, idempotent: true},
 		limits: map[string]func(*jsonschema.Schema){
-			"output_mode": oneOf(string(actors.GrepFiles), string(actors.GrepContent), string(actors.GrepCount)),
+			"output_mode": oneOf(string(api.GrepFiles), string(api.GrepContent), string(api.GrepCount)),
 			"before":      between(0, 50), "after": between(0, 50), "limit": between(0, 5000),
 		},
 	}, grep)
 }
 
-func glob(ctx context.Context, live actors.Live, in globInput) (*GlobResult, string, error) {
-	r, err := live.Glob(ctx, actors.GlobRequest{Directory: in.Directory, Pattern: in.Pattern, Path: in.Path, Limit: in.Limit, Ignored: in.Ignored})
+func glob(ctx context.Context, live api.Live, in globInput) (*GlobResult, string, error) {
+	r, err := live.Glob(ctx, api.GlobRequest{Directory: in.Directory, Pattern: in.Pattern, Path: in.Path, Limit: in.Limit, Ignored: in.Ignored})
 	if err != nil {
 		return nil, "", err
 	}
@@ -91,15 +91,15 @@ func glob(ctx context.Context, live actors.Live, in globInput) (*GlobResult, str
 	return res, listing(res.Paths, "path", r.Truncated), nil
 }
 
-func grep(ctx context.Context, live actors.Live, in grepInput) (*GrepResult, string, error) {
+func grep(ctx context.Context, live api.Live, in grepInput) (*GrepResult, string, error) {
 	if in.Mode == "" {
-		in.Mode = string(actors.GrepFiles)
+		in.Mode = string(api.GrepFiles)
 	}
 	if in.Limit == 0 {
 		in.Limit = 200
 	}
-	r, err := live.Grep(ctx, actors.GrepRequest{
-		Directory: in.Directory, Pattern: in.Pattern, Path: in.Path, Glob: in.Glob, Mode: actors.GrepMode(in.Mode),
+	r, err := live.Grep(ctx, api.GrepRequest{
+		Directory: in.Directory, Pattern: in.Pattern, Path: in.Path, Glob: in.Glob, Mode: api.GrepMode(in.Mode),
 		IgnoreCase: in.IgnoreCase, Literal: in.Literal, Multiline: in.Multiline,
 		Before: in.Before, After: in.After, Limit: in.Limit, Ignored: in.Ignored,
 	})
@@ -109,8 +109,8 @@ func grep(ctx context.Context, live actors.Live, in grepInput) (*GrepResult, str
 	res := &GrepResult{Mode: in.Mode, Truncated: r.Truncated}
 	var lines []string
 	what := "file"
-	switch actors.GrepMode(in.Mode) {
-	case actors.GrepContent:
+	switch api.GrepMode(in.Mode) {
+	case api.GrepContent:
 		what = "line"
 		res.Matches = make([]GrepMatch, 0, len(r.Matches))
 		for _, m := range r.Matches {
@@ -122,7 +122,7 @@ func grep(ctx context.Context, live actors.Live, in grepInput) (*GrepResult, str
 			}
 			lines = append(lines, fmt.Sprintf("%s%s%d%s%s", m.Path, sep, m.Line, sep, m.Text))
 		}
-	case actors.GrepCount:
+	case api.GrepCount:
 		res.Counts = make([]GrepCount, 0, len(r.Counts))
 		for _, c := range r.Counts {
 			res.Counts = append(res.Counts, GrepCount{Path: valid(c.Path), Count: c.Count})

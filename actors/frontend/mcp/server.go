@@ -12,7 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages/logctx"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -31,7 +31,7 @@ const (
 type Options struct {
 	// Session returns the session that calls work on, or nil while there is
 	// none. It is called for every call, and must be safe for concurrent use.
-	Session func() actors.Live
+	Session func() api.Live
 	// Env is the environment of commands, as "K=V"; a call adds its own.
 	Env []string
 	// Classify says what a command seems to do; nil leaves that out. It is
@@ -43,7 +43,7 @@ type Options struct {
 	// [DefaultTimeout].
 	DefaultTimeout time.Duration
 	// Clock is injected by tests; nil means the real one.
-	Clock actors.Clock
+	Clock api.Clock
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -59,7 +59,7 @@ type Classification struct {
 type Server struct {
 	o      Options
 	log    *slog.Logger
-	clock  actors.Clock
+	clock  api.Clock
 	sdk    *sdk.Server
 	lane   lane
 	ready  ready
@@ -128,10 +128,10 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 
 // serve serves one connection.
 func (s *Server) serve(ctx context.Context, t *transport) error {
-	c, err := t.Connect(ctx)
-	if err != nil {
-		return err
-	}
+	t.session = s.o.Session
+	c := t.open()
+	c.join(ctx)
+	defer c.leave()
 	session, err := s.sdk.Connect(context.WithoutCancel(ctx), connected{c}, nil)
 	if err != nil {
 		return errors.Join(err, c.Close())
@@ -155,7 +155,7 @@ type connected struct{ sdk.Connection }
 func (c connected) Connect(context.Context) (sdk.Connection, error) { return c.Connection, nil }
 
 // session returns the session, or an error for the model.
-func (s *Server) session() (actors.Live, error) {
+func (s *Server) session() (api.Live, error) {
 	if live := s.o.Session(); live != nil {
 		return live, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 type statusInput struct {
@@ -44,7 +44,7 @@ type HandleStatus struct {
 	Done   bool   `json:"done"`
 }
 
-func (s *Server) sessionStatus(ctx context.Context, live actors.Live, in statusInput) (*StatusResult, string, error) {
+func (s *Server) sessionStatus(ctx context.Context, live api.Live, in statusInput) (*StatusResult, string, error) {
 	st, err := live.Status(ctx)
 	if err != nil {
 		return nil, "", err

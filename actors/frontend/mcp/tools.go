@@ -16,7 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/messages/logctx"
@@ -91,8 +91,8 @@ func oneOf(values ...any) func(*jsonschema.Schema) {
 
 // add adds a tool that answers at once. h returns the structured result and the
 // same for reading.
-func add[In, Out any](s *Server, d definition, h func(ctx context.Context, live actors.Live, in In) (*Out, string, error)) {
-	addRaw(s, d, func(ctx context.Context, _ *sdk.CallToolRequest, live actors.Live, in In) (*sdk.CallToolResult, *Out, error) {
+func add[In, Out any](s *Server, d definition, h func(ctx context.Context, live api.Live, in In) (*Out, string, error)) {
+	addRaw(s, d, func(ctx context.Context, _ *sdk.CallToolRequest, live api.Live, in In) (*sdk.CallToolResult, *Out, error) {
 		out, text, err := h(ctx, live, in)
 		return textResult(text), out, err
 	})
@@ -102,7 +102,7 @@ func add[In, Out any](s *Server, d definition, h func(ctx context.Context, live 
 // the input's schema; the output's is made of the type of what is returned and is
 // not checked again at each call, which would take longer than many calls do
 // themselves: the tests check it.
-func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, in In) (*sdk.CallToolResult, *Out, error)) {
+func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, req *sdk.CallToolRequest, live api.Live, in In) (*sdk.CallToolResult, *Out, error)) {
 	input := schemaOf[In](d.limits)
 	tool := &sdk.Tool{
 		Name: d.name, Title: d.hints.title, Description: d.description, Annotations: d.hints.annotations(),
@@ -224,7 +224,7 @@ type where struct {
 }
 
 // path returns the path of the working folder.
-func (w where) path(ctx context.Context, live actors.Live) (string, error) {
+func (w where) path(ctx context.Context, live api.Live) (string, error) {
 	st, err := live.Status(ctx)
 	if err != nil {
 		return "", err

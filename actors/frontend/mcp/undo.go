@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -81,12 +81,12 @@ func (s *Server) addUndoTools() {
 	limits := map[string]func(*jsonschema.Schema){"count": between(1, 1000)}
 	add(s, definition{name: "undo", description: descUndo, limits: limits,
 		hints: hints{title: "Undo steps", destructive: true}},
-		func(ctx context.Context, live actors.Live, in undoInput) (*UndoResult, string, error) {
+		func(ctx context.Context, live api.Live, in undoInput) (*UndoResult, string, error) {
 			return s.apply(ctx, live, in, verbs{"undone", "took back"}, live.Undo)
 		})
 	add(s, definition{name: "redo", description: descRedo, limits: limits,
 		hints: hints{title: "Redo undone steps", destructive: true}},
-		func(ctx context.Context, live actors.Live, in undoInput) (*UndoResult, string, error) {
+		func(ctx context.Context, live api.Live, in undoInput) (*UndoResult, string, error) {
 			return s.apply(ctx, live, in, verbs{"redone", "did again"}, live.Redo)
 		})
 	add(s, definition{name: "diff", description: descDiff,
@@ -102,7 +102,7 @@ func (s *Server) addUndoTools() {
 type verbs struct{ step, change string }
 
 // apply undoes or redoes when it is its turn: what was called before has ended.
-func (s *Server) apply(ctx context.Context, live actors.Live, in undoInput, verb verbs, f func(context.Context, actors.UndoRequest) (actors.UndoResult, error)) (*UndoResult, string, error) {
+func (s *Server) apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(context.Context, api.UndoRequest) (api.UndoResult, error)) (*UndoResult, string, error) {
 	turn, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := s.clock.AfterFunc(laneWait, func() { cancel(errLane) })
@@ -115,7 +115,7 @@ func (s *Server) apply(ctx context.Context, live actors.Live, in undoInput, verb
 		return nil, "", err
 	}
 	defer s.lane.leave()
-	r, err := f(ctx, actors.UndoRequest{Directory: in.Directory, Count: in.Count, Force: in.Force, DryRun: in.DryRun})
+	r, err := f(ctx, api.UndoRequest{Directory: in.Directory, Count: in.Count, Force: in.Force, DryRun: in.DryRun})
 	if err != nil {
 		return nil, "", err
 	}
@@ -159,9 +159,9 @@ func oneLine(s string) string {
 	return s
 }
 
-func diff(ctx context.Context, live actors.Live, in diffInput) (*DiffResult, string, error) {
+func diff(ctx context.Context, live api.Live, in diffInput) (*DiffResult, string, error) {
 	w := &frontend.Cut{Max: maxDiff}
-	err := live.Diff(ctx, actors.StepRequest{Directory: in.Directory, Step: undolog.StepID(in.Step)}, w)
+	err := live.Diff(ctx, api.StepRequest{Directory: in.Directory, Step: undolog.StepID(in.Step)}, w)
 	b, truncated, err := w.Kept(err)
 	if err != nil {
 		return nil, "", err
@@ -177,11 +177,11 @@ func diff(ctx context.Context, live actors.Live, in diffInput) (*DiffResult, str
 	return res, text, nil
 }
 
-func undoHistory(ctx context.Context, live actors.Live, in historyInput) (*HistoryResult, string, error) {
+func undoHistory(ctx context.Context, live api.Live, in historyInput) (*HistoryResult, string, error) {
 	if in.Limit == 0 {
 		in.Limit = 20
 	}
-	entries, more, err := frontend.History(ctx, live, actors.HistoryRequest{Directory: in.Directory, Limit: in.Limit})
+	entries, more, err := frontend.History(ctx, live, api.HistoryRequest{Directory: in.Directory, Limit: in.Limit})
 	if err != nil {
 		return nil, "", err
 	}

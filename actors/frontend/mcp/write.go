@@ -10,7 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 )
 
@@ -71,7 +71,7 @@ func (s *Server) addWriteTools() {
 	}, s.editFile)
 }
 
-func (s *Server) writeFile(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, in writeInput) (*sdk.CallToolResult, *WriteResult, error) {
+func (s *Server) writeFile(ctx context.Context, req *sdk.CallToolRequest, live api.Live, in writeInput) (*sdk.CallToolResult, *WriteResult, error) {
 	data := []byte(in.Content)
 	if in.Encoding == "base64" {
 		var err error
@@ -79,34 +79,34 @@ func (s *Server) writeFile(ctx context.Context, req *sdk.CallToolRequest, live a
 			return nil, nil, fmt.Errorf("content is not base64: %w", err)
 		}
 	}
-	return s.write(ctx, req, live, "write_file", func(ctx context.Context, from actors.Origin) (actors.WriteResult, error) {
-		return live.WriteFile(ctx, actors.WriteFileRequest{
+	return s.write(ctx, req, live, "write_file", func(ctx context.Context, from api.Origin) (api.WriteResult, error) {
+		return live.WriteFile(ctx, api.WriteFileRequest{
 			Directory: in.Directory, Path: in.Path, Data: data, Parents: true, Create: in.Create, Origin: from,
 		})
 	})
 }
 
-func (s *Server) editFile(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, in editInput) (*sdk.CallToolResult, *WriteResult, error) {
-	edits := make([]actors.Edit, len(in.Edits))
+func (s *Server) editFile(ctx context.Context, req *sdk.CallToolRequest, live api.Live, in editInput) (*sdk.CallToolResult, *WriteResult, error) {
+	edits := make([]api.Edit, len(in.Edits))
 	for i, e := range in.Edits {
 		if e.Old == "" {
 			return nil, nil, errors.New("old_text is empty: use write_file to make a file")
 		}
-		edits[i] = actors.Edit{Old: e.Old, New: e.New, All: e.All}
+		edits[i] = api.Edit{Old: e.Old, New: e.New, All: e.All}
 	}
-	return s.write(ctx, req, live, "edit_file", func(ctx context.Context, from actors.Origin) (actors.WriteResult, error) {
-		return live.EditFile(ctx, actors.EditFileRequest{Directory: in.Directory, Path: in.Path, Edits: edits, DryRun: in.DryRun, Origin: from})
+	return s.write(ctx, req, live, "edit_file", func(ctx context.Context, from api.Origin) (api.WriteResult, error) {
+		return live.EditFile(ctx, api.EditFileRequest{Directory: in.Directory, Path: in.Path, Edits: edits, DryRun: in.DryRun, Origin: from})
 	})
 }
 
 // write runs f as a job, for it may be held.
-func (s *Server) write(ctx context.Context, req *sdk.CallToolRequest, live actors.Live, tool string, f func(context.Context, actors.Origin) (actors.WriteResult, error)) (*sdk.CallToolResult, *WriteResult, error) {
+func (s *Server) write(ctx context.Context, req *sdk.CallToolRequest, live api.Live, tool string, f func(context.Context, api.Origin) (api.WriteResult, error)) (*sdk.CallToolResult, *WriteResult, error) {
 	j, err := s.resumed(ctx, req, live)
 	if err != nil {
 		return nil, nil, err
 	}
 	if j == nil {
-		j = s.start(ctx, live, tool, func(ctx context.Context, from actors.Origin) (any, error) {
+		j = s.start(ctx, live, tool, func(ctx context.Context, from api.Origin) (any, error) {
 			res, err := f(ctx, from)
 			return writeResult(res), err
 		})
@@ -122,7 +122,7 @@ func (s *Server) write(ctx context.Context, req *sdk.CallToolRequest, live actor
 	return textResult(res.text()), res, nil
 }
 
-func writeResult(r actors.WriteResult) *WriteResult {
+func writeResult(r api.WriteResult) *WriteResult {
 	res := &WriteResult{
 		Outcome: "completed", Path: valid(r.Path), Step: int64(r.Step), Created: r.Created,
 		BytesWritten: r.BytesWritten, Replacements: r.Replacements, Diff: valid(r.Diff),
@@ -179,7 +179,7 @@ type JobResult struct {
 	Approval *Approval      `json:"approval,omitempty" jsonschema:"what is awaited"`
 }
 
-func (s *Server) getResult(ctx context.Context, _ *sdk.CallToolRequest, _ actors.Live, in resultInput) (*sdk.CallToolResult, *JobResult, error) {
+func (s *Server) getResult(ctx context.Context, _ *sdk.CallToolRequest, _ api.Live, in resultInput) (*sdk.CallToolResult, *JobResult, error) {
 	j, err := s.job(in.Handle)
 	if err != nil {
 		return nil, nil, err

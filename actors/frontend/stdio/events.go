@@ -3,7 +3,7 @@ package stdio
 import (
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -13,17 +13,17 @@ const lostPatience = 2 * time.Second
 
 // event passes an event of the session on. It is called from one goroutine and
 // waits while the client does not read; the session bounds what accumulates.
-func (sess *session) event(e actors.Event) {
+func (sess *session) event(e api.Event) {
 	own := sess.own(e)
 	switch e.Type {
-	case actors.EventStepStarted:
+	case api.EventStepStarted:
 		sess.send(EventStepStarted, StepStarted{
 			StepID: int64(e.Step), Command: e.Command, At: e.At, RequestID: e.Origin.RequestID, Frontend: e.Origin.Frontend,
 		})
 		if own != nil {
 			own.begin()
 		}
-	case actors.EventStepCompleted:
+	case api.EventStepCompleted:
 		if own != nil {
 			own.awaitOutput()
 		}
@@ -31,15 +31,15 @@ func (sess *session) event(e actors.Event) {
 		if own != nil && e.Last {
 			own.finish()
 		}
-	case actors.EventSafeguardTriggered:
+	case api.EventSafeguardTriggered:
 		sess.pending(e)
-	case actors.EventSafeguardDecided:
+	case api.EventSafeguardDecided:
 		if d := e.Decision; d != nil {
 			sess.send(EventSafeguardDecided, SafeguardDecided{
 				SafeguardID: d.ID, Action: action(d.Allow), By: d.By, StepID: int64(e.Step), Directory: e.Directory, At: e.At,
 			})
 		}
-	case actors.EventWarning:
+	case api.EventWarning:
 		sess.warning(e)
 	default:
 		sess.announce(e)
@@ -53,7 +53,7 @@ func (sess *session) send(name string, payload any) {
 }
 
 // own finds the run of ours that the event belongs to.
-func (sess *session) own(e actors.Event) *run {
+func (sess *session) own(e api.Event) *run {
 	if e.Origin.Frontend != decider {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (sess *session) own(e actors.Event) *run {
 	return sess.runs[e.Origin.RequestID]
 }
 
-func (sess *session) warning(e actors.Event) {
+func (sess *session) warning(e api.Event) {
 	w := Warning{Code: "warning", Message: e.Message, Directory: e.Directory, At: e.At}
 	if e.Warning != nil {
 		w.Code, w.Message = string(e.Warning.Code), e.Warning.Message
@@ -82,37 +82,37 @@ func (sess *session) warning(e actors.Event) {
 }
 
 // announce passes on what nobody waits for.
-func (sess *session) announce(e actors.Event) {
+func (sess *session) announce(e api.Event) {
 	switch e.Type {
-	case actors.EventExternalModification:
+	case api.EventExternalModification:
 		sess.send(EventExternalModification, ExternalModification{
 			Directory: e.Directory, AffectedPaths: notNil(e.Paths), AffectedCount: e.AffectedCount, Message: message(e), At: e.At,
 		})
-	case actors.EventRecovery:
+	case api.EventRecovery:
 		r := RecoveryEvent{Directory: e.Directory, StepID: int64(e.Step), Message: e.Message, At: e.At}
 		if e.Recovery != nil {
 			r.Command, r.RestoredPaths, r.Problems = e.Recovery.Command, e.Recovery.Restored, e.Recovery.Problems
 			r.CompletedRollback, r.Unprotected = e.Recovery.CompletedRollback, e.Recovery.Unprotected
 		}
 		sess.send(EventRecovery, r)
-	case actors.EventVersionMismatch:
+	case api.EventVersionMismatch:
 		sess.send(EventUndoVersionMismatch, UndoVersionMismatchEvent{Directory: e.Directory, Message: e.Message, At: e.At})
-	case actors.EventError:
+	case api.EventError:
 		code := Internal
 		if e.Err != nil {
 			code = toError(e.Err).Code
 		}
 		sess.send(EventError, ErrorEvent{Code: code, Message: e.Message, Directory: e.Directory, At: e.At})
-	case actors.EventNetwork:
+	case api.EventNetwork:
 		if e.Network != nil {
 			sess.send(EventNetwork, networkLine(e))
 		}
-	case actors.EventSessionState:
+	case api.EventSessionState:
 		sess.send(EventSessionState, SessionState{State: e.Message, SessionID: sess.live.ID(), At: e.At})
 	}
 }
 
-func networkLine(e actors.Event) Network {
+func networkLine(e api.Event) Network {
 	n := e.Network
 	out := Network{
 		Kind: string(n.Kind), Flow: n.Flow, Protocol: string(n.Protocol), Domain: n.Domain, Action: string(n.Action), Rule: n.Rule,
@@ -124,7 +124,7 @@ func networkLine(e actors.Event) Network {
 	return out
 }
 
-func message(e actors.Event) string {
+func message(e api.Event) string {
 	if e.Warning != nil && e.Warning.Message != "" {
 		return e.Warning.Message
 	}
@@ -132,7 +132,7 @@ func message(e actors.Event) string {
 }
 
 // pending announces a hold: a safeguard, or something to approve.
-func (sess *session) pending(e actors.Event) {
+func (sess *session) pending(e api.Event) {
 	p := e.Pending
 	if p == nil {
 		return
@@ -154,7 +154,7 @@ func (sess *session) pending(e actors.Event) {
 	sess.send(EventSafeguardTriggered, out)
 }
 
-func stepCompleted(e actors.Event) StepCompleted {
+func stepCompleted(e api.Event) StepCompleted {
 	out := StepCompleted{
 		StepID: int64(e.Step), AffectedPaths: []string{}, AffectedCount: e.AffectedCount, ExitCode: e.ExitCode, Directory: e.Directory,
 		Type: string(undolog.TypeCommand), Command: e.Command, Outcome: e.Outcome, Last: e.Last, At: e.At,

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -87,12 +87,12 @@ type command struct {
 	tool, stdout string // stdout is the event for that stream
 }
 
-func (c *command) request(sess *session) (r actors.RunRequest, err error) {
+func (c *command) request(sess *session) (r api.RunRequest, err error) {
 	if err := checkSeconds("timeout_seconds", c.timeout); err != nil {
 		return r, err
 	}
 	dir, err := sess.folders.Dir(string(c.directory), c.cwd)
-	if errors.Is(err, actors.ErrOutside) {
+	if errors.Is(err, api.ErrOutside) {
 		return r, fieldError(OutsideWorkingDirectory, "cwd", "%v", err)
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *command) request(sess *session) (r actors.RunRequest, err error) {
 	if err != nil {
 		return r, fieldError(InvalidField, "env", "%v", err)
 	}
-	r = actors.RunRequest{Argv: c.argv, Dir: dir, Env: env, Timeout: sess.s.o.DefaultTimeout, Wait: c.wait}
+	r = api.RunRequest{Argv: c.argv, Dir: dir, Env: env, Timeout: sess.s.o.DefaultTimeout, Wait: c.wait}
 	if c.timeout > 0 {
 		r.Timeout = max(seconds(c.timeout), 1)
 	}
@@ -155,9 +155,10 @@ func runCommand(ctx context.Context, rq *request, c command) (ExecuteResult, err
 		sess: sess, rq: rq, cancel: cancel,
 		begun: make(chan struct{}), drained: make(chan struct{}), ended: make(chan struct{}), missed: make(chan struct{}),
 	}
+	defer sess.conn.End(rq.id)
 	sess.register(r)
 	defer sess.unregister(r)
-	req.Origin = actors.Origin{Frontend: decider, RequestID: rq.id, Tool: c.tool}
+	req.Origin = api.Origin{Frontend: decider, RequestID: rq.id, Tool: c.tool}
 	pipes, err := openPipes(c.stdin)
 	if err != nil {
 		return ExecuteResult{}, err
@@ -167,6 +168,7 @@ func runCommand(ctx context.Context, rq *request, c command) (ExecuteResult, err
 	var relays sync.WaitGroup
 	req.Started = func(id undolog.StepID, _ hypervisor.Process) {
 		rq.enter()
+		sess.conn.Begin(rq.id, rq.cancel) // until now it was in the queue
 		r.step = id
 		for _, o := range []struct {
 			p            *pipe
@@ -240,7 +242,7 @@ func (r *run) awaitEnd() {
 	}
 }
 
-func executeResult(res actors.RunResult, took time.Duration) ExecuteResult {
+func executeResult(res api.RunResult, took time.Duration) ExecuteResult {
 	if d := res.Status.Duration; d > 0 {
 		took = d
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 )
 
@@ -15,7 +15,7 @@ func list(ctx context.Context, sess *session, p *ListRequest) (ListResult, error
 	case p.Limit < 0 || p.Limit > MaxEntries:
 		return ListResult{}, fieldError(InvalidField, "limit", "must be between 1 and %d", MaxEntries)
 	}
-	l, err := sess.live.List(ctx, actors.ListRequest{Directory: string(p.Directory), Path: p.Path, Depth: p.Depth, Limit: p.Limit})
+	l, err := sess.live.List(ctx, api.ListRequest{Directory: string(p.Directory), Path: p.Path, Depth: p.Depth, Limit: p.Limit})
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -37,7 +37,7 @@ func read(ctx context.Context, sess *session, p *ReadRequest) (ReadResult, error
 	case p.Limit < 0 || p.Limit > MaxContent:
 		return ReadResult{}, fieldError(InvalidField, "limit", "must be between 1 and %d", MaxContent)
 	}
-	f, err := sess.live.ReadFile(ctx, actors.ReadFileRequest{
+	f, err := sess.live.ReadFile(ctx, api.ReadFileRequest{
 		Directory: string(p.Directory), Path: p.Path, Offset: p.Offset, Limit: p.Limit, MaxBytes: MaxContent,
 	})
 	if err != nil {

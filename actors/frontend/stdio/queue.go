@@ -47,6 +47,7 @@ type queue struct {
 	closed bool
 	busy   bool          // a write is under way
 	writes uint64        // that have ended
+	bytes  int64         // written
 	freed  chan struct{} // closed and replaced when room was made
 	wake   chan struct{} // has one when there may be items
 }
@@ -197,10 +198,11 @@ func (q *queue) run(w io.Writer) error {
 			}
 			if failed == nil {
 				q.begin()
-				if _, failed = w.Write(buf); failed != nil {
+				var wrote int
+				if wrote, failed = w.Write(buf); failed != nil {
 					q.close()
 				}
-				q.end()
+				q.end(wrote)
 			}
 			q.done(batch[:n])
 			if batch = batch[n:]; len(batch) == 0 {
@@ -234,11 +236,19 @@ func (q *queue) begin() {
 	q.busy = true
 }
 
-func (q *queue) end() {
+func (q *queue) end(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy = false
 	q.writes++
+	q.bytes += int64(n)
+}
+
+// sent counts bytes that were written.
+func (q *queue) sent() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes
 }
 
 // progress counts writes that have ended.

@@ -76,6 +76,8 @@ func inSession[P, R any](name string, flags flag, f func(ctx context.Context, se
 			var zero R
 			return zero, &Error{Code: NoSession, Message: name + ": there is no session; send session.start first"}
 		}
+		sess.conn.Begin(rq.id, rq.cancel)
+		defer sess.conn.End(rq.id)
 		return f(ctx, sess, p)
 	})
 }

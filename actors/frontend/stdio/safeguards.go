@@ -3,7 +3,7 @@ package stdio
 import (
 	"context"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 func (c *SafeguardConfigure) check(prefix string) error {
@@ -23,7 +23,7 @@ func (c *SafeguardConfigure) check(prefix string) error {
 }
 
 // Apply sets what c names.
-func (c *SafeguardConfigure) Apply(to *actors.Safeguards) {
+func (c *SafeguardConfigure) Apply(to *api.Safeguards) {
 	if c.DeleteThreshold != nil {
 		to.DeleteThreshold = *c.DeleteThreshold
 	}
@@ -76,5 +76,5 @@ func (sess *session) decide(ctx context.Context, field, id, action string) error
 	case action != "allow" && action != "deny":
 		return fieldError(InvalidField, "action", "must be allow or deny")
 	}
-	return sess.live.Decide(ctx, actors.DecideRequest{ID: id, Allow: action == "allow", By: decider})
+	return sess.live.Decide(ctx, api.DecideRequest{ID: id, Allow: action == "allow", By: decider})
 }

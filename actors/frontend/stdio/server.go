@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/messages/logctx"
 	"github.com/codeagent/sandbox/supervision"
@@ -42,14 +42,14 @@ type Options struct {
 	// Start makes the session that a client asks for. ctx bounds the start only.
 	// It may return an *[Error] to choose the code. note tells the client, once
 	// the session has started, of what it asked for and does not get.
-	Start func(ctx context.Context, r StartRequest, note func(Notice)) (actors.Live, error)
+	Start func(ctx context.Context, r StartRequest, note func(Notice)) (api.Live, error)
 	// DefaultDirectories says that Start has working directories of its own for
 	// a request that names none.
 	DefaultDirectories bool
 	// OnSession, which may be nil, is told of the session when it has started and
 	// gets nil before it is closed, or when it has ended by itself. Calls do not
 	// overlap.
-	OnSession func(actors.Live)
+	OnSession func(api.Live)
 	// Classify says what a command seems to do and what looks suspicious about
 	// its text; nil leaves that out. It is advice and decides nothing. It must be
 	// safe for concurrent use.
@@ -66,15 +66,16 @@ type Options struct {
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Clock is injected by tests; nil means the real one.
-	Clock actors.Clock
+	Clock api.Clock
 }
 
 // Server speaks the protocol with one client.
 type Server struct {
 	o     Options
 	log   *slog.Logger
-	clock actors.Clock
+	clock api.Clock
 	ops   map[string]*operation
+	lines *frontend.Lines
 	out   *queue
 	heavy chan struct{}
 	batch statusBatch
@@ -96,6 +97,9 @@ type Server struct {
 	turn chan struct{}
 	// newest is the command that was sent last. The reader's own.
 	newest *request
+	// gone gets why the conversation ends: the reader's, the writer's and the
+	// connection's actor's reasons, of which the first counts.
+	gone chan error
 	// telling serialises OnSession; never taken with mu.
 	telling sync.Mutex
 }
@@ -103,8 +107,8 @@ type Server struct {
 // New makes a Server. Call Serve once.
 func New(o Options) *Server {
 	s := &Server{
-		o: o, log: o.Logger, clock: o.Clock, out: newQueue(), heavy: make(chan struct{}, maxHeavy),
-		inflight: map[string]*request{}, turn: make(chan struct{}),
+		o: o, log: o.Logger, clock: o.Clock, lines: frontend.NewLines(o.In, MaxLine), out: newQueue(), heavy: make(chan struct{}, maxHeavy),
+		inflight: map[string]*request{}, turn: make(chan struct{}), gone: make(chan error, 3),
 	}
 	close(s.turn)
 	if s.log == nil {
@@ -129,7 +133,7 @@ func New(o Options) *Server {
 func (s *Server) Serve(ctx context.Context) error {
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.cancel(errClientGone)
-	gone := make(chan error, 2)
+	gone := s.gone
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -206,11 +210,10 @@ func (s *Server) leave() (patient bool) {
 
 // read takes lines until the client is gone.
 func (s *Server) read() error {
-	lines := frontend.NewLines(s.o.In, MaxLine)
 	for {
-		line, err := lines.Next()
+		line, err := s.lines.Next()
 		if errors.Is(err, frontend.ErrLineTooLong) {
-			err = s.refuse(skipped(lines.Skip("request_id")), &Error{
+			err = s.refuse(skipped(s.lines.Skip("request_id")), &Error{
 				Code: MessageTooLarge, Message: "the line is longer than 1048576 bytes and was skipped",
 			})
 		} else if err == nil && !frontend.Blank(line) {

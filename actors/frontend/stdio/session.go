@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -18,10 +18,11 @@ const decider = "stdio"
 // session is the session that the client has started.
 type session struct {
 	s    *Server
-	live actors.Live
+	live api.Live
 	// ctx ends when nothing of the session is sent any more.
 	ctx     context.Context
 	cancel  context.CancelFunc
+	conn    *frontend.Connection // our actor in the session
 	folders frontend.Folders
 	detach  func() // as a decider, and from events
 	ended   sync.Once
@@ -152,7 +153,7 @@ func oneOf(field, value string, allowed ...string) error {
 }
 
 // adopt makes live the session.
-func (s *Server) adopt(ctx context.Context, live actors.Live) (SessionInfo, error) {
+func (s *Server) adopt(ctx context.Context, live api.Live) (SessionInfo, error) {
 	st, err := live.Status(ctx)
 	if err != nil {
 		return SessionInfo{}, err
@@ -163,18 +164,38 @@ func (s *Server) adopt(ctx context.Context, live actors.Live) (SessionInfo, erro
 	for _, d := range st.Directories {
 		info.WorkingDirectories = append(info.WorkingDirectories, directoryInfo(d))
 	}
+	if sess.conn, err = frontend.Connect(ctx, live, frontend.ConnectionOptions{Name: decider, Figures: s.figures, Crashed: s.crashed}); err != nil {
+		sess.cancel()
+		return SessionInfo{}, err
+	}
 	s.mu.Lock()
 	s.session, s.starting, s.mismatch = sess, false, ""
 	s.mu.Unlock()
 	detach, unsubscribe := live.AttachDecider(decider), live.Subscribe(sess.event)
-	sess.detach = func() { detach(); unsubscribe() }
+	sess.detach = func() { detach(); unsubscribe(); sess.conn.Detach() }
 	s.tell(live)
 	go sess.watch()
 	s.log.Info("session started", "session", live.ID())
 	return info, nil
 }
 
-func (s *Server) tell(live actors.Live) {
+// figures are what our actor shows of us.
+func (s *Server) figures() api.Figures {
+	s.mu.Lock()
+	n := len(s.inflight)
+	s.mu.Unlock()
+	return api.Figures{InFlight: n, In: s.lines.Read(), Out: s.out.sent()}
+}
+
+// crashed ends the conversation, because our actor has crashed.
+func (s *Server) crashed(err error) {
+	select {
+	case s.gone <- err:
+	default: // it ends already
+	}
+}
+
+func (s *Server) tell(live api.Live) {
 	s.telling.Lock()
 	defer s.telling.Unlock()
 	if s.o.OnSession != nil {

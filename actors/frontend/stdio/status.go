@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -164,7 +164,7 @@ func (s *Server) status(ctx context.Context) (StatusResult, error) {
 	return r, nil
 }
 
-func directoryInfo(d actors.DirectoryStatus) DirectoryInfo {
+func directoryInfo(d api.DirectoryStatus) DirectoryInfo {
 	info := DirectoryInfo{
 		Index: d.Index, Path: d.Path, Label: d.Label, MountTag: "working" + strconv.Itoa(d.Index),
 		Access: d.Access, State: d.State, Problem: d.Problem, UndoDir: d.UndoDir,
@@ -181,7 +181,7 @@ func directoryInfo(d actors.DirectoryStatus) DirectoryInfo {
 	return info
 }
 
-func pending(p actors.Pending) Pending {
+func pending(p api.Pending) Pending {
 	return Pending{
 		ID: p.ID, Kind: p.Kind, Directory: p.Directory, StepID: int64(p.Step), Command: p.Command, Count: p.Count,
 		SamplePaths: notNil(p.SamplePaths), Message: p.Message, Since: p.Since, Deadline: p.Deadline,

@@ -4,21 +4,21 @@ import (
 	"context"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
 
-func (p *UndoRequest) request(sess *session) (actors.UndoRequest, error) {
+func (p *UndoRequest) request(sess *session) (api.UndoRequest, error) {
 	count := 1
 	if p.Count != nil {
 		count = *p.Count
 	}
 	if count < 1 {
-		return actors.UndoRequest{}, fieldError(InvalidField, "count", "must be at least 1")
+		return api.UndoRequest{}, fieldError(InvalidField, "count", "must be at least 1")
 	}
-	return actors.UndoRequest{
+	return api.UndoRequest{
 		Directory: string(p.Directory), Count: count, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
 	}, nil
 }
@@ -46,13 +46,13 @@ func restore(ctx context.Context, sess *session, p *RestoreRequest) (UndoResult,
 	if p.Path == "" {
 		return UndoResult{}, fieldError(InvalidField, "path", "is empty")
 	}
-	return undone(sess.live.Restore(context.WithoutCancel(ctx), actors.RestoreRequest{
+	return undone(sess.live.Restore(context.WithoutCancel(ctx), api.RestoreRequest{
 		Directory: string(p.Directory), Path: p.Path, Step: undolog.StepID(p.StepID), Force: p.Force, DryRun: p.DryRun,
-		Origin: actors.Origin{Frontend: decider, RequestID: logctx.From(ctx).RequestID, Tool: "restore"},
+		Origin: api.Origin{Frontend: decider, RequestID: logctx.From(ctx).RequestID, Tool: "restore"},
 	}))
 }
 
-func undone(u actors.UndoResult, err error) (UndoResult, error) {
+func undone(u api.UndoResult, err error) (UndoResult, error) {
 	if err != nil {
 		return UndoResult{}, err
 	}
@@ -91,7 +91,7 @@ func history(ctx context.Context, sess *session, p *HistoryRequest) (HistoryResu
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	entries, more, err := frontend.History(ctx, sess.live, actors.HistoryRequest{Directory: string(p.Directory), Limit: limit})
+	entries, more, err := frontend.History(ctx, sess.live, api.HistoryRequest{Directory: string(p.Directory), Limit: limit})
 	if err != nil {
 		return HistoryResult{}, err
 	}
@@ -106,7 +106,7 @@ func diff(ctx context.Context, sess *session, p *DiffRequest) (DiffResult, error
 	if w.Max == 0 {
 		w.Max = MaxContent
 	}
-	err := sess.live.Diff(ctx, actors.StepRequest{Directory: string(p.Directory), Step: undolog.StepID(p.StepID)}, w)
+	err := sess.live.Diff(ctx, api.StepRequest{Directory: string(p.Directory), Step: undolog.StepID(p.StepID)}, w)
 	b, truncated, err := w.Kept(err)
 	if err != nil {
 		return DiffResult{}, err
@@ -195,7 +195,7 @@ func discard(ctx context.Context, rq *request, p *DirectoryRequest) (DiscardResu
 		if err != nil {
 			return DiscardResult{}, err
 		}
-		gc, err := sess.live.GC(ctx, actors.GCRequest{Directory: string(p.Directory), Discard: true})
+		gc, err := sess.live.GC(ctx, api.GCRequest{Directory: string(p.Directory), Discard: true})
 		return DiscardResult{Directory: dir, BytesFreed: max(gc.BytesBefore-gc.BytesAfter, 0)}, err
 	}
 	s.mu.Lock()
