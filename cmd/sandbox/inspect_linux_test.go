@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
+	"github.com/codeagent/sandbox/tests/kit/screen"
 )
 
 // TestInspectShowsConnections: each client of a session is an actor below
@@ -60,7 +61,7 @@ func TestInspectShowsConnections(t *testing.T) {
 func (b *both) connection(t *testing.T, name string, want func(api.TreeNode) bool) (n api.TreeNode) {
 	t.Helper()
 	for range 1000 {
-		cmd := helper(t, "sandbox", "inspect", "--json")
+		cmd := screen.Helper(t, "sandbox", "inspect", "--json")
 		cmd.Env, cmd.Dir = append(cmd.Env, b.env...), b.dir
 		out, err := cmd.Output()
 		var tree api.Tree
