@@ -129,12 +129,8 @@ func (s *Server) runRequest(ctx context.Context, live api.Live, in commandInput)
 	return r, err
 }
 
-// execute runs the command when it is its turn.
+// execute runs the command when it is its turn in the session's queue.
 func (s *Server) execute(ctx context.Context, live api.Live, r api.RunRequest, in commandInput, p *progress) (*CommandResult, error) {
-	if err := s.lane.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.lane.leave()
 	limit := in.MaxOutput
 	if limit == 0 {
 		limit = keptOutput
@@ -146,6 +142,7 @@ func (s *Server) execute(ctx context.Context, live api.Live, r api.RunRequest, i
 	}
 	r.Stdout, r.Stderr = o.w, e.w
 	begin := s.clock.Now()
+	r.Started = func(undolog.StepID, hypervisor.Process) { begin = s.clock.Now() }
 	res, err := live.Run(ctx, r)
 	if ferr := s.ready.giveBack(res.Status.Alone, o, e); ferr != nil {
 		s.log.Warn("a command's output", "err", ferr)

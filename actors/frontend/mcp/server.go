@@ -21,8 +21,7 @@ import (
 const (
 	DefaultTimeout = 2 * time.Minute  // of a command
 	MaxTimeout     = time.Hour        // that a client may ask for
-	laneWait       = 30 * time.Second // how long an undo waits for its turn
-	maxWaiting     = 64               // calls that wait for their turn
+	undoWait       = 30 * time.Second // how long an undo waits for its turn
 	maxJobs        = 32               // jobs that a handle names
 	jobRetention   = 10 * time.Minute // of a result that nobody has fetched
 )
@@ -61,7 +60,6 @@ type Server struct {
 	log    *slog.Logger
 	clock  api.Clock
 	sdk    *sdk.Server
-	lane   lane
 	ready  ready
 	calls  atomic.Int64 // numbers calls
 	ctx    context.Context

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -82,12 +81,12 @@ func (s *Server) addUndoTools() {
 	add(s, definition{name: "undo", description: descUndo, limits: limits,
 		hints: hints{title: "Undo steps", destructive: true}},
 		func(ctx context.Context, live api.Live, in undoInput) (*UndoResult, string, error) {
-			return s.apply(ctx, live, in, verbs{"undone", "took back"}, live.Undo)
+			return apply(ctx, live, in, verbs{"undone", "took back"}, live.Undo)
 		})
 	add(s, definition{name: "redo", description: descRedo, limits: limits,
 		hints: hints{title: "Redo undone steps", destructive: true}},
 		func(ctx context.Context, live api.Live, in undoInput) (*UndoResult, string, error) {
-			return s.apply(ctx, live, in, verbs{"redone", "did again"}, live.Redo)
+			return apply(ctx, live, in, verbs{"redone", "did again"}, live.Redo)
 		})
 	add(s, definition{name: "diff", description: descDiff,
 		hints: hints{title: "Show what steps changed", readOnly: true, idempotent: true}}, diff)
@@ -102,20 +101,8 @@ func (s *Server) addUndoTools() {
 type verbs struct{ step, change string }
 
 // apply undoes or redoes when it is its turn: what was called before has ended.
-func (s *Server) apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(context.Context, api.UndoRequest) (api.UndoResult, error)) (*UndoResult, string, error) {
-	turn, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := s.clock.AfterFunc(laneWait, func() { cancel(errLane) })
-	err := s.lane.enter(turn)
-	stop()
-	if cause := context.Cause(turn); err != nil && cause != nil {
-		err = cause
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	defer s.lane.leave()
-	r, err := f(ctx, api.UndoRequest{Directory: in.Directory, Count: in.Count, Force: in.Force, DryRun: in.DryRun})
+func apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(context.Context, api.UndoRequest) (api.UndoResult, error)) (*UndoResult, string, error) {
+	r, err := f(ctx, api.UndoRequest{Directory: in.Directory, Count: in.Count, Force: in.Force, DryRun: in.DryRun, Wait: undoWait})
 	if err != nil {
 		return nil, "", err
 	}
@@ -140,8 +127,6 @@ func (s *Server) apply(ctx context.Context, live api.Live, in undoInput, verb ve
 	}
 	return res, b.String() + "]", nil
 }
-
-var errLane = errors.New("a command of this server is still running: wait for its end (get_session_status shows it) or cancel its call, then try again")
 
 func summary(e undolog.Entry) StepSummary {
 	return StepSummary{
