@@ -189,7 +189,7 @@ func (s *Session) listen() error {
 	if err := r.write(s.cfg.RuntimeDir); err != nil {
 		return err
 	}
-	server, err := control.Listen(r.Socket, control.Options{Handler: s.handle, ToWire: toWire, Logger: s.cfg.Logger})
+	server, err := control.Listen(r.Socket, control.Options{Handler: s.handle, ToWire: toWire, Attach: s.Attach, Logger: s.cfg.Logger})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
@@ -27,6 +28,9 @@ type Options struct {
 	Handler Handler
 	// ToWire turns an error into its code.
 	ToWire func(error) *Error
+	// Attach gives each connection an actor of its own, see [api.Frontends]; nil
+	// means none.
+	Attach func(context.Context, api.Frontend) (api.Attachment, error)
 	Logger *slog.Logger
 }
 
@@ -116,9 +120,10 @@ func (s *Server) accept() {
 
 // connection is one client.
 type connection struct {
-	s    *Server
-	conn *net.UnixConn
-	mu   sync.Mutex // one line at a time
+	s       *Server
+	conn    *net.UnixConn
+	figures figures
+	mu      sync.Mutex // one line at a time
 }
 
 func (s *Server) serve(conn *net.UnixConn) {
@@ -137,6 +142,12 @@ func (s *Server) serve(conn *net.UnixConn) {
 		_ = conn.Close()
 		running.Wait()
 	}()
+	actor, err := c.attach(ctx)
+	if err != nil {
+		s.o.Logger.Warn("control connection refused", "component", "control", "err", err)
+		return
+	}
+	defer actor.Detach()
 	busy := make(chan struct{}, maxConcurrent)
 	lines := frontend.NewLines(conn, MaxRequest)
 	for {
@@ -147,6 +158,7 @@ func (s *Server) serve(conn *net.UnixConn) {
 		if err != nil {
 			return
 		}
+		c.figures.in.Add(int64(len(line)) + 1)
 		req, err := decodeRequest(line)
 		if err != nil {
 			_ = c.send(&Response{ID: req.ID, Error: &Error{Code: CodeBadRequest, Message: err.Error()}})
@@ -159,11 +171,12 @@ func (s *Server) serve(conn *net.UnixConn) {
 			continue
 		}
 		running.Add(1)
-		go func() {
-			defer running.Done()
-			defer func() { <-busy }()
-			c.handle(ctx, req)
-		}()
+		c.figures.inFlight.Add(1)
+		actor.Tell(&incoming{c: c, req: req, ctx: ctx, release: sync.OnceFunc(func() {
+			<-busy
+			c.figures.inFlight.Add(-1)
+			running.Done()
+		})})
 	}
 }
 
@@ -176,14 +189,19 @@ func (c *connection) handle(ctx context.Context, req Request) {
 		return c.send(&Response{ID: req.ID, Part: b})
 	}
 	result, err := c.s.o.Handler(ctx, req.Method, req.Params, emit)
-	resp := &Response{ID: req.ID}
+	c.answer(req.ID, result, err)
+}
+
+// answer sends the result of a request, or why there is none.
+func (c *connection) answer(id uint64, result any, err error) {
+	resp := &Response{ID: id}
 	if err == nil {
 		resp.Result, err = json.Marshal(result)
 	}
 	if err != nil {
 		resp.Result, resp.Error = nil, c.s.o.ToWire(err)
 	}
-	if err := c.send(resp); err != nil && ctx.Err() == nil {
+	if err := c.send(resp); err != nil && !errors.Is(err, net.ErrClosed) {
 		c.s.o.Logger.Debug("answer not sent", "component", "control", "err", err)
 	}
 }
@@ -198,7 +216,9 @@ func (c *connection) send(r *Response) error {
 	if err := c.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
-	if _, err = c.conn.Write(append(b, '\n')); err != nil {
+	n, err := c.conn.Write(append(b, '\n'))
+	c.figures.out.Add(int64(n))
+	if err != nil {
 		_ = c.conn.Close() // half a line may be out
 	}
 	return err
