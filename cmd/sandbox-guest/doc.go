@@ -1,3 +1,4 @@
-// Command sandbox-guest is the one program of ours inside a guest. sandbox
-// starts it; it is of no use by hand.
+// Command sandbox-guest is our only program inside a guest: PID 1 of a jail, init
+// of a virtual machine. sandbox starts it; by hand it is of no use. Everything that
+// it does is in guest/inner.
 package main

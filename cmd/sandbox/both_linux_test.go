@@ -18,7 +18,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
-	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 	"github.com/codeagent/sandbox/tests/suite/jsonl"
@@ -34,17 +33,8 @@ type both struct {
 // serveBoth starts a session, in the jail, in a folder with a few files.
 func serveBoth(t *testing.T, start map[string]any) *both {
 	t.Helper()
-	require.FUSE(t)
-	require.UserNamespaces(t)
-	run, err := os.MkdirTemp("/tmp", "sb") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(run) })
-	home := t.TempDir()
-	b := &both{dir: t.TempDir(), socket: filepath.Join(run, "m"), env: []string{
-		"XDG_RUNTIME_DIR=" + run, "HOME=" + home, "XDG_STATE_HOME=" + home + "/state", "XDG_CONFIG_HOME=" + home + "/config",
-	}}
+	run, env := newHome(t)
+	b := &both{dir: t.TempDir(), socket: filepath.Join(run, "m"), env: env}
 	for _, name := range []string{"a", "b", "d/c"} {
 		path := filepath.Join(b.dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(name+"\n"), 0o644)); err != nil {

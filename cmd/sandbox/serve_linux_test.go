@@ -26,7 +26,9 @@ type served struct {
 	run, dir string
 }
 
-func serveProgram(t *testing.T, args ...string) *served {
+// newHome makes a home and a runtime directory, and returns that and the variables
+// which name them.
+func newHome(t *testing.T) (run string, env []string) {
 	t.Helper()
 	require.FUSE(t)
 	require.UserNamespaces(t)
@@ -36,11 +38,18 @@ func serveProgram(t *testing.T, args ...string) *served {
 	}
 	t.Cleanup(func() { os.RemoveAll(run) })
 	home := t.TempDir()
+	return run, []string{"XDG_RUNTIME_DIR=" + run, "HOME=" + home, "XDG_STATE_HOME=" + home + "/state", "XDG_CONFIG_HOME=" + home + "/config"}
+}
+
+func serveProgram(t *testing.T, args ...string) *served {
+	t.Helper()
+	run, env := newHome(t)
 	s := &served{run: run, dir: t.TempDir()}
 	s.Cmd = screen.Helper(t, "sandbox", append([]string{"serve"}, args...)...)
 	s.Dir = s.dir
-	s.Env = append(s.Env, "XDG_RUNTIME_DIR="+run, "HOME="+home, "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config")
+	s.Env = append(s.Env, env...)
 	s.Stderr = &s.log
+	var err error
 	if s.in, err = s.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}

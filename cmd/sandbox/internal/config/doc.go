@@ -1,7 +1,7 @@
 // Package config reads codeagent.toml at its levels and says where every value
 // comes from. docs/configuration.md describes it for users.
 //
-// A value is set by, each winning over those before it:
+// These set a value. Each wins over those before it:
 //
 //	default        the table of keys in keys.go
 //	organisation   /etc/codeagent/codeagent.toml
@@ -9,12 +9,12 @@
 //	project        codeagent.toml in the working folder
 //	flag           the command line
 //
-// Two things limit that. The organisation's file may lock keys: nothing after it
-// changes them. And what runs inside the sandbox can write the project's file,
-// so that it is hostile: each key has a [Rule] for it, of which the strongest is
-// that a project may only tighten what is set without it. The file is read
-// without following a symlink and up to a size limit.
+// Two things limit this. The organisation's file may lock keys: then nothing after
+// it changes them. What runs inside the sandbox can write the project's file, so
+// this file is hostile: each key has a [Rule] that says what a project may do with
+// it: not set it, only tighten the value that holds without it, or set any value.
+// The file is read up to a size limit, and not through a symlink.
 //
-// A file is taken as a whole or not at all; errors name file, line and key and
-// are all reported. A [Set] is not safe for concurrent use.
+// A file is taken as a whole or not at all. All errors are reported; each names
+// file, line and key. A [Set] is not safe for concurrent use.
 package config

@@ -2,7 +2,7 @@
 // other byte as it is: the order of keys, numbers of any size, indentation, line
 // ends and, where the dialect has them, comments and trailing commas.
 //
-// A document is parsed completely before it is edited, so that nothing is done
-// to one that is not valid, and the result is parsed again. Nesting is bounded.
+// A document is parsed completely before it is edited, so a document that is not
+// valid is never touched. The result is parsed again. Nesting is bounded.
 // All functions are pure and safe for concurrent use.
 package jsonc
