@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/codeagent/sandbox/fsbridge/guestcache"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -62,7 +63,7 @@ type Options struct {
 }
 
 // Stale is what a guest's caches must forget.
-type Stale = vfs.Stale
+type Stale = guestcache.Stale
 
 func setDefault[T ~int | ~int64](v *T, d T) {
 	if *v <= 0 {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/guestcache"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -246,11 +247,11 @@ func (s *Server) Fence(ctx context.Context) error { return s.caches().Fence(ctx,
 // Options.Drop.
 func (s *Server) Invalidate(c fsbridge.Changes) error { return s.caches().Invalidate(s.trees(), c) }
 
-// Changed tells what the watcher saw ([vfs.GuestCaches.Changed]).
+// Changed tells what the watcher saw ([guestcache.Caches.Changed]).
 func (s *Server) Changed(paths []string) error { return s.caches().Changed(s.trees(), paths) }
 
-func (s *Server) caches() vfs.GuestCaches {
-	return vfs.GuestCaches{Name: "ninep", Drop: s.o.Drop, Sync: s.o.Sync}
+func (s *Server) caches() guestcache.Caches {
+	return guestcache.Caches{Name: "ninep", Drop: s.o.Drop, Sync: s.o.Sync}
 }
 
 // tree returns that of the current session, nil if there is none.

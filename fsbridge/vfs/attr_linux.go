@@ -17,7 +17,7 @@ func (t *Tree) entry(n *node, st *hostfs.Stat, ttl time.Duration) Entry {
 func (t *Tree) attrTTL(n *node) time.Duration {
 	ttl := t.ttlIn(n)
 	if b := n.names.Load(); b != nil {
-		ttl = min(ttl, t.ttlIn(b.parent))
+		ttl = min(ttl, t.ttlIn(b.Parent))
 	}
 	return ttl
 }

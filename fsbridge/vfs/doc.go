@@ -34,7 +34,8 @@
 // An answer says how long it may be kept. Whoever changes something behind the tree
 // says so, and the tree decides what the client must forget: [Tree.Invalidate] after a
 // rollback, [Tree.Edited] for what a watcher saw. How the client is told is the
-// transport's affair; one that cannot tell it uses [GuestCaches].
+// transport's affair; one that cannot tell
+// it uses package guestcache.
 //
 // # Trust
 //

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/policy"
 )
 
 // access returns the host's open flags for a request's: the access mode only.
@@ -60,7 +61,7 @@ func (t *Tree) create(r Request, parent *node, c *CreateFile, ttl time.Duration)
 	case !errors.Is(err, syscall.ENOENT):
 		return e, o, err
 	}
-	if err := errors.Join(modeAllowed(syscall.S_IFREG, c.Mode&07777, 0), t.room(d.fd)); err != nil {
+	if err := errors.Join(policy.ModeAllowed(syscall.S_IFREG, c.Mode&07777, 0), t.room(d.FD)); err != nil {
 		return e, o, err
 	}
 	return t.createNew(m, parent, c, ttl)
@@ -76,7 +77,7 @@ func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Dura
 	fd, tried := -1, false
 	err = t.naming(d, name, "", func() (err error) {
 		tried = true
-		fd, err = hostfs.OpenAt(d.fd, name, access(c.Flags)|syscall.O_CREAT|syscall.O_EXCL, t.plainMode(false, mode))
+		fd, err = hostfs.OpenAt(d.FD, name, access(c.Flags)|syscall.O_CREAT|syscall.O_EXCL, t.plainMode(false, mode))
 		return err
 	})
 	if err == nil {
@@ -222,14 +223,14 @@ func (t *Tree) Tmpfile(r Request, dir uint64, flags, mode uint32) (Entry, Opened
 	}
 	mode &= 07777
 	parent, err := t.dir(dir)
-	if err = errors.Join(err, t.writable(), modeAllowed(syscall.S_IFREG, mode, 0)); err != nil {
+	if err = errors.Join(err, t.writable(), policy.ModeAllowed(syscall.S_IFREG, mode, 0)); err != nil {
 		return Entry{}, Opened{}, err
 	}
 	m := t.mutate(fsbridge.OpTmpfile, r)
 	defer m.done()
 	d, err := m.pin(parent, "")
 	if err == nil {
-		err = t.room(d.fd)
+		err = t.room(d.FD)
 	}
 	if err == nil {
 		err = m.begin()
@@ -238,7 +239,7 @@ func (t *Tree) Tmpfile(r Request, dir uint64, flags, mode uint32) (Entry, Opened
 		return Entry{}, Opened{}, err
 	}
 	var st hostfs.Stat
-	fd, err := hostfs.OpenTmpfile(d.fd, access(flags)|int(flags&syscall.O_EXCL), mode)
+	fd, err := hostfs.OpenTmpfile(d.FD, access(flags)|int(flags&syscall.O_EXCL), mode)
 	if err == nil {
 		fd, st, err = describe(fd)
 	}
@@ -332,8 +333,8 @@ func (h *handle) noteWrite() {
 	}
 	if busy := n.tree.opts.OnBusy; busy != nil && n.writes.Add(1)%busyWrites == 0 {
 		if b := n.names.Load(); b != nil {
-			if path, ok := b.parent.path(); ok {
-				busy(path, b.parent.obj.ID)
+			if path, ok := b.Parent.path(); ok {
+				busy(path, b.Parent.obj.ID)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func (t *Tree) openHandle(n *node, fd int, flags uint32) *handle {
 	h.next = n.handles
 	n.handles = h
 	n.mu.Unlock()
-	t.handles.put(h, func(id uint64) { h.id = id })
+	t.handles.Put(h, func(id uint64) { h.id = id })
 	return h
 }
 
@@ -75,7 +75,7 @@ func (t *Tree) room(fd int) error {
 
 // handle returns the handle fh of nodeID with a reference, or nil.
 func (t *Tree) handle(fh, nodeID uint64) *handle {
-	h := t.handles.get(fh)
+	h := t.handles.Get(fh)
 	if h == nil || h.node.id != nodeID || !h.acquire() {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (h *handle) release() {
 
 // closeHandle gives up the client's reference to a handle.
 func (t *Tree) closeHandle(fh uint64) {
-	h := t.handles.remove(fh)
+	h := t.handles.Remove(fh)
 	if h == nil {
 		return
 	}

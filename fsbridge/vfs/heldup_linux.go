@@ -44,7 +44,7 @@ func (h *heldUps) hold(request uint64) {
 func (m *mutation) countHeld(n int32) {
 	for _, d := range m.dirs {
 		if d != nil {
-			d.node.held.Add(n)
+			d.Node.held.Add(n)
 		}
 	}
 }

@@ -50,20 +50,20 @@ func (h *hidden) covers(n *node) bool {
 			return true
 		case b == nil:
 			return false
-		case h.entry(b.parent, b.name):
+		case h.entry(b.Parent, b.Name):
 			return true
 		}
-		n = b.parent
+		n = b.Parent
 	}
 	return true
 }
 
 // look describes name in the directory, unless it is hidden.
 func (t *Tree) look(d *dirFD, name string) (hostfs.Stat, error) {
-	if t.hidden.entry(d.node, name) {
+	if t.hidden.entry(d.Node, name) {
 		return hostfs.Stat{}, syscall.EACCES
 	}
-	st, err := hostfs.StatAt(d.fd, name)
+	st, err := hostfs.StatAt(d.FD, name)
 	if err == nil && t.hidden.inode(st.ID) {
 		return st, syscall.EACCES
 	}

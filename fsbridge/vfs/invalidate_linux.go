@@ -36,13 +36,13 @@ func (o *Outdated) name(dir uint64, name string) { o.Names = append(o.Names, Nam
 // Invalidate makes the tree look again at what changed behind it, and returns what
 // the client must forget.
 func (t *Tree) Invalidate(c fsbridge.Changes) (o Outdated) {
-	t.dirs.generation.Add(1)
+	t.dirs.Moved()
 	if c.All {
 		o.node(RootID)
-		t.nodes.all(func(n *node) bool {
+		t.nodes.All(func(n *node) bool {
 			o.node(n.id)
-			for b := n.names.Load(); b != nil; b = b.next {
-				o.name(b.parent.id, b.name)
+			for b := n.names.Load(); b != nil; b = b.Next {
+				o.name(b.Parent.id, b.Name)
 			}
 			return true
 		})
@@ -68,7 +68,7 @@ func (t *Tree) Edited(dirs []fsbridge.DirChanges, busy func(node uint64)) (o Out
 		t.edited(&dirs[i], &o, busy)
 	}
 	if !o.Empty() {
-		t.dirs.generation.Add(1)
+		t.dirs.Moved()
 	}
 	return o
 }
@@ -104,7 +104,7 @@ func splitLast(path string) (dir, name string) {
 // client has written to it since, and if not, whether it is other than the client
 // knows: what we ourselves left when the last writer closed it is known.
 func (t *Tree) Recheck(node uint64) (busy, outdated bool) {
-	n := t.nodes.get(node)
+	n := t.nodes.Get(node)
 	if n == nil {
 		return false, false
 	}
@@ -127,16 +127,16 @@ func (t *Tree) Unwatched(dirs []hostfs.ID) (o Outdated) {
 	if len(gone) == 0 {
 		return o
 	}
-	t.nodes.all(func(n *node) bool {
-		for b := n.names.Load(); b != nil; b = b.next {
-			if gone[b.parent] || gone[n] { // the entry of the directory takes along what was not found in it
-				o.name(b.parent.id, b.name)
+	t.nodes.All(func(n *node) bool {
+		for b := n.names.Load(); b != nil; b = b.Next {
+			if gone[b.Parent] || gone[n] { // the entry of the directory takes along what was not found in it
+				o.name(b.Parent.id, b.Name)
 				o.node(n.id)
 			}
 		}
 		return true
 	})
-	t.dirs.generation.Add(1)
+	t.dirs.Moved()
 	return o
 }
 
@@ -169,7 +169,7 @@ func (t *Tree) edited(c *fsbridge.DirChanges, o *Outdated, busy func(node uint64
 				default:
 					o.node(n.id)
 				}
-				if n.boundTo(dir, name) {
+				if n.names.Has(dir, name) {
 					continue
 				}
 			}
@@ -186,7 +186,7 @@ func (t *Tree) editedDir(c *fsbridge.DirChanges) (dir *node, fd int, done func()
 			return nil, -1, nil
 		}
 		if d, err := t.dirs.acquire(dir); err == nil {
-			return dir, d.fd, func() { t.dirs.release(d) }
+			return dir, d.FD, func() { t.dirs.Release(d) }
 		}
 	}
 	fd, err := t.opts.Root.OpenPath(c.Path, unix.O_PATH|unix.O_DIRECTORY)

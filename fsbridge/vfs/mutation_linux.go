@@ -42,7 +42,7 @@ func (m *mutation) pin(n *node, name string) (*dirFD, error) {
 		return nil, err
 	}
 	m.dirs[0] = d
-	m.op.Dir, m.op.Name, m.op.DirFD = &n.obj, name, d.fd
+	m.op.Dir, m.op.Name, m.op.DirFD = &n.obj, name, d.FD
 	return d, nil
 }
 
@@ -56,7 +56,7 @@ func (m *mutation) pinNew(n *node, name string) (*dirFD, error) {
 		return nil, err
 	}
 	m.dirs[1] = d
-	m.op.NewDir, m.op.NewName, m.op.NewDirFD = &n.obj, name, d.fd
+	m.op.NewDir, m.op.NewName, m.op.NewDirFD = &n.obj, name, d.FD
 	return d, nil
 }
 
@@ -66,10 +66,10 @@ func (m *mutation) validate(epoch uint64) error {
 		if d == nil {
 			continue
 		}
-		if err := m.tree.dirs.check(d, epoch); err != nil {
+		if err := m.tree.dirs.Check(d, epoch); err != nil {
 			return err
 		}
-		if !d.node.linked() {
+		if !d.Node.linked() {
 			return syscall.ENOENT
 		}
 	}
@@ -134,8 +134,8 @@ func (m *mutation) stamp() {
 		if d == nil {
 			continue
 		}
-		if st, err := hostfs.StatFD(d.fd); err == nil {
-			d.node.note(&st)
+		if st, err := hostfs.StatFD(d.FD); err == nil {
+			d.Node.note(&st)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (m *mutation) stamp() {
 func (m *mutation) done() {
 	m.end(nil, fsbridge.ErrFailed)
 	for i, d := range m.dirs {
-		m.tree.dirs.release(d)
+		m.tree.dirs.Release(d)
 		m.dirs[i] = nil
 	}
 	m.ticket = fsbridge.Ticket{}
@@ -166,20 +166,6 @@ func (t *Tree) writable() error {
 func (t *Tree) symlinkAllowed(typ uint32) error {
 	if t.opts.SymlinksReadOnly && typ == syscall.S_IFLNK {
 		return fsbridge.ErrReadOnly
-	}
-	return nil
-}
-
-// modeAllowed refuses setuid and setgid bits that the inode has not already:
-// what the workload creates belongs on the host to whoever started the
-// program. Setgid on a directory only hands down a group.
-func modeAllowed(typ, mode, had uint32) error {
-	special := mode & (syscall.S_ISUID | syscall.S_ISGID) &^ had
-	if typ == syscall.S_IFDIR {
-		special &^= syscall.S_ISGID
-	}
-	if special != 0 {
-		return syscall.EPERM
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/policy"
 )
 
 // Mkdir makes a directory. The client has applied the umask.
@@ -64,7 +65,7 @@ func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) err
 	}
 	defer t.end()
 	name, typ := w.name, w.mode&syscall.S_IFMT
-	if err := errors.Join(modeAllowed(typ, w.mode, 0), t.symlinkAllowed(typ), t.checkName(name)); err != nil {
+	if err := errors.Join(policy.ModeAllowed(typ, w.mode, 0), t.symlinkAllowed(typ), t.checkName(name)); err != nil {
 		return Entry{}, err
 	}
 	parent, err := t.dir(dir)
@@ -82,8 +83,8 @@ func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) err
 		return Entry{}, err
 	}
 	var st hostfs.Stat
-	if err = t.naming(d, name, "", func() error { return perform(d.fd) }); err == nil {
-		st, err = hostfs.StatAt(d.fd, name)
+	if err = t.naming(d, name, "", func() error { return perform(d.FD) }); err == nil {
+		st, err = hostfs.StatAt(d.FD, name)
 	}
 	if err != nil {
 		m.end(nil, err)
@@ -146,13 +147,13 @@ func (t *Tree) Link(r Request, node, dir uint64, name string) (Entry, error) {
 		return Entry{}, err
 	}
 	var st hostfs.Stat
-	err = t.naming(d, name, "", func() (err error) { st, err = t.link(n, d.fd, name); return err })
+	err = t.naming(d, name, "", func() (err error) { st, err = t.link(n, d.FD, name); return err })
 	if err != nil {
 		m.end(nil, err)
 		return Entry{}, err
 	}
 	err = t.followLink(n, parent, name)
-	n.bind(parent, name, false)
+	n.names.Bind(parent, name, false)
 	n.flags.And(^flagTmpfile)
 	m.end(n, nil)
 	if err != nil {
@@ -231,7 +232,7 @@ func (t *Tree) remove(kind fsbridge.Kind, r Request, dir uint64, name string) er
 	err = t.naming(d, "", name, func() error { return t.performRemove(m, n, &st) })
 	var noted error
 	if err == nil {
-		n.unbind(parent, name)
+		n.names.Unbind(parent, name)
 		noted = t.forgetName(parent, name)
 		if st.Nlink > 1 && !st.IsDir() {
 			n.aged(&st)
@@ -379,12 +380,12 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) (note
 		}
 		return nil, err
 	case exchange:
-		victim.move(newDir, op.NewName, oldDir, op.Name)
+		victim.names.Move(newDir, op.NewName, oldDir, op.Name)
 	case victim != nil:
-		victim.unbind(newDir, op.NewName)
+		victim.names.Unbind(newDir, op.NewName)
 	}
 	noted = t.followMove(oldDir, op.Name, newDir, op.NewName, exchange)
-	n.move(oldDir, op.Name, newDir, op.NewName)
+	n.names.Move(oldDir, op.Name, newDir, op.NewName)
 	return noted, nil
 }
 

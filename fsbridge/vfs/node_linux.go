@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/bindings"
 )
 
 // node is one host inode that the kernel knows, or that an open handle or a
@@ -22,7 +23,7 @@ type node struct {
 
 	// names are the bindings that we know of, newest first. The list is
 	// immutable; nil means no name: unlinked, O_TMPFILE, or the root.
-	names atomic.Pointer[binding]
+	names bindings.List[*node]
 
 	mu      sync.Mutex
 	handles *handle // open handles, newest first; guarded by mu
@@ -48,12 +49,8 @@ const (
 	flagWrote                        // the workload wrote to it since the watcher last told of it
 )
 
-// binding is one name of a node: an element of an immutable list.
-type binding struct {
-	parent *node
-	name   string
-	next   *binding
-}
+// binding is one name of a node.
+type binding = bindings.Binding[*node]
 
 func (n *node) isDir() bool     { return n.obj.Type == syscall.S_IFDIR }
 func (n *node) isRegular() bool { return n.obj.Type == syscall.S_IFREG }
@@ -87,70 +84,6 @@ func (n *node) aged(before *hostfs.Stat) {
 // linked tells whether the node is in the tree as far as we know.
 func (n *node) linked() bool { return n.isRoot() || n.names.Load() != nil }
 
-// bind notes that name in parent is this node. only says that it is its only
-// name: others are forgotten.
-func (n *node) bind(parent *node, name string, only bool) {
-	for {
-		old := n.names.Load()
-		if old != nil && old.parent == parent && old.name == name && (!only || old.next == nil) {
-			return
-		}
-		b := &binding{parent: parent, name: name}
-		if !only {
-			b.next = without(old, parent, name)
-		}
-		if n.names.CompareAndSwap(old, b) {
-			return
-		}
-	}
-}
-
-// unbind forgets one name.
-func (n *node) unbind(parent *node, name string) {
-	for {
-		old := n.names.Load()
-		if n.names.CompareAndSwap(old, without(old, parent, name)) {
-			return
-		}
-	}
-}
-
-// move replaces one name by another.
-func (n *node) move(parent *node, name string, newParent *node, newName string) {
-	for {
-		old := n.names.Load()
-		rest := without(without(old, parent, name), newParent, newName)
-		if n.names.CompareAndSwap(old, &binding{parent: newParent, name: newName, next: rest}) {
-			return
-		}
-	}
-}
-
-// without returns the list less one name. Lists are short: hard links.
-func without(b *binding, parent *node, name string) *binding {
-	found := false
-	for c := b; c != nil && !found; c = c.next {
-		found = c.parent == parent && c.name == name
-	}
-	if !found {
-		return b
-	}
-	if b.parent == parent && b.name == name {
-		return b.next
-	}
-	return &binding{parent: b.parent, name: b.name, next: without(b.next, parent, name)}
-}
-
-// boundTo tells whether we know the node by this name.
-func (n *node) boundTo(parent *node, name string) bool {
-	for b := n.names.Load(); b != nil; b = b.next {
-		if b.parent == parent && b.name == name {
-			return true
-		}
-	}
-	return false
-}
-
 // path returns the node's path relative to the root, "." for the root itself,
 // for people and watchers; ok is false for a node without a name.
 func (n *node) path() (path string, ok bool) {
@@ -160,8 +93,8 @@ func (n *node) path() (path string, ok bool) {
 		if b == nil || len(parts) > maxDepth {
 			return "", false
 		}
-		parts = append(parts, b.name)
-		c = b.parent
+		parts = append(parts, b.Name)
+		c = b.Parent
 	}
 	if len(parts) == 0 {
 		return ".", true
@@ -179,15 +112,15 @@ const maxDepth = 1 << 16
 // Binding implements [fsbridge.Place]. It asks the host: a rollback or
 // somebody outside may have taken the name away without telling us yet.
 func (n *node) Binding() (parent *fsbridge.Object, name string, ok bool) {
-	for b := n.names.Load(); b != nil; b = b.next {
-		d, err := n.tree.dirs.acquire(b.parent)
+	for b := n.names.Load(); b != nil; b = b.Next {
+		d, err := n.tree.dirs.acquire(b.Parent)
 		if err != nil {
 			continue
 		}
-		st, err := hostfs.StatAt(d.fd, b.name)
-		n.tree.dirs.release(d)
+		st, err := hostfs.StatAt(d.FD, b.Name)
+		n.tree.dirs.Release(d)
 		if err == nil && st.ID == n.obj.ID {
-			return &b.parent.obj, b.name, true
+			return &b.Parent.obj, b.Name, true
 		}
 	}
 	return nil, "", false
@@ -215,15 +148,15 @@ func (n *node) open(flags int) (int, hostfs.Stat, error) {
 	// O_NONBLOCK: never hang on a FIFO that was swapped in.
 	flags |= syscall.O_NONBLOCK | syscall.O_NOCTTY
 	var err error = syscall.ESTALE
-	for b := n.names.Load(); b != nil; b = b.next {
+	for b := n.names.Load(); b != nil; b = b.Next {
 		var d *dirFD
-		if d, err = t.dirs.acquire(b.parent); err != nil {
+		if d, err = t.dirs.acquire(b.Parent); err != nil {
 			continue
 		}
 		var fd int
 		var st hostfs.Stat
-		fd, st, err = openVerified(d.fd, b.name, n.obj.ID, flags)
-		t.dirs.release(d)
+		fd, st, err = openVerified(d.FD, b.Name, n.obj.ID, flags)
+		t.dirs.Release(d)
 		if err == nil {
 			return fd, st, nil
 		}
@@ -285,14 +218,14 @@ func (n *node) stat() (hostfs.Stat, error) {
 		return hostfs.StatFD(h.fd)
 	}
 	var err error = syscall.ESTALE
-	for b := n.names.Load(); b != nil; b = b.next {
+	for b := n.names.Load(); b != nil; b = b.Next {
 		var d *dirFD
-		if d, err = t.dirs.acquire(b.parent); err != nil {
+		if d, err = t.dirs.acquire(b.Parent); err != nil {
 			continue
 		}
 		var st hostfs.Stat
-		st, err = hostfs.StatAt(d.fd, b.name)
-		t.dirs.release(d)
+		st, err = hostfs.StatAt(d.FD, b.Name)
+		t.dirs.Release(d)
 		if err == nil && st.ID == n.obj.ID {
 			return st, nil
 		}

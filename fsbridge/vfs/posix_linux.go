@@ -3,7 +3,6 @@ package vfs
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -38,11 +37,11 @@ func (t *Tree) naming(d *dirFD, made, removed string, do func() error) error {
 type dirNames struct{ d *dirFD }
 
 func (n dirNames) Key() string {
-	return fmt.Sprintf("%d:%d", n.d.node.obj.ID.Dev, n.d.node.obj.ID.Ino)
+	return fmt.Sprintf("%d:%d", n.d.Node.obj.ID.Dev, n.d.Node.obj.ID.Ino)
 }
 
 func (n dirNames) Version() int64 {
-	st, err := hostfs.StatFD(n.d.fd)
+	st, err := hostfs.StatFD(n.d.FD)
 	if err != nil {
 		return 0
 	}
@@ -52,7 +51,7 @@ func (n dirNames) Version() int64 {
 func (n dirNames) List() (names []string, err error) {
 	buf := make([]byte, 32<<10)
 	for off := int64(0); ; {
-		entries, err := n.d.read(buf, off)
+		entries, err := n.d.Read(buf, off)
 		if err != nil || len(entries) == 0 {
 			return names, err
 		}
@@ -126,7 +125,7 @@ func (t *Tree) settle(m *mutation, n, parent *node, name string, change fsbridge
 	if rerr := remove(m.op.DirFD, name); rerr != nil { // it is there to stay, and the log must know
 		m.end(n, nil)
 	} else {
-		n.unbind(parent, name)
+		n.names.Unbind(parent, name)
 		m.end(nil, err)
 	}
 	t.unref(n)
@@ -212,27 +211,4 @@ func (t *Tree) shownTarget(n *node) ([]byte, error) {
 		return nil, syscall.EINVAL
 	}
 	return []byte(a.Target), nil
-}
-
-// leadsOut tells whether a symlink of the host's, which is to the workload what a
-// junction or another reparse point of Windows is, may leave the folder. Only leading
-// ".." can be counted: what a ".." after a name leads to depends on that name.
-func leadsOut(link *node, target string) bool {
-	path, ok := link.path()
-	if !ok || strings.HasPrefix(target, "/") {
-		return true
-	}
-	depth, named := strings.Count(path, "/"), false
-	for part := range strings.SplitSeq(target, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if depth--; named || depth < 0 {
-				return true
-			}
-		default:
-			named = true
-		}
-	}
-	return false
 }

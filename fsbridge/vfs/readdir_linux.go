@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/policy"
 )
 
 // FsyncDir makes a directory durable.
@@ -84,7 +85,7 @@ func (t *Tree) list(number, from uint64, size int, add func(*node, *dirFD, hostf
 	if err != nil {
 		return err
 	}
-	defer t.dirs.release(d)
+	defer t.dirs.Release(d)
 	if from > 1<<63-1 {
 		return syscall.EINVAL
 	}
@@ -93,7 +94,7 @@ func (t *Tree) list(number, from uint64, size int, add func(*node, *dirFD, hostf
 	buf := (*p)[:min(max(size, 1024), len(*p))]
 
 	for off := int64(from); ; {
-		entries, err := d.read(buf, off)
+		entries, err := d.Read(buf, off)
 		empty := true // which would be the end of the directory
 		for _, e := range entries {
 			off = e.Off
@@ -109,38 +110,6 @@ func (t *Tree) list(number, from uint64, size int, add func(*node, *dirFD, hostf
 			return err
 		}
 	}
-}
-
-// read returns one buffer full of entries from the position off on. The lock
-// is not held while they are used.
-func (d *dirFD) read(buf []byte, off int64) (entries []hostfs.Dirent, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.pos != off {
-		if err := hostfs.SeekDir(d.fd, off); err != nil {
-			if Errno(err) == syscall.EBADF { // O_PATH: we may enter but not list
-				err = syscall.EACCES
-			}
-			return nil, err
-		}
-	}
-	d.pos = -1
-	more, err := hostfs.ReadAllDirents(d.fd, buf, func(e hostfs.Dirent) bool {
-		entries = append(entries, e)
-		return true
-	})
-	if Errno(err) == syscall.EBADF {
-		err = syscall.EACCES
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case len(entries) > 0:
-		d.pos = entries[len(entries)-1].Off
-	case !more:
-		d.pos = off
-	}
-	return entries, nil
 }
 
 // Readlink returns the text of a symlink.
@@ -161,21 +130,23 @@ func (t *Tree) Readlink(node uint64) ([]byte, error) {
 	if b == nil {
 		return nil, syscall.ENOENT
 	}
-	d, err := t.dirs.acquire(b.parent)
+	d, err := t.dirs.acquire(b.Parent)
 	if err != nil {
 		return nil, err
 	}
-	defer t.dirs.release(d)
-	target, err := hostfs.ReadlinkAt(d.fd, b.name)
+	defer t.dirs.Release(d)
+	target, err := hostfs.ReadlinkAt(d.FD, b.Name)
 	if err != nil {
 		return nil, stale(err)
 	}
 	// The kernel keeps the text for this inode: it must be this inode's.
-	if st, err := hostfs.StatAt(d.fd, b.name); err != nil || st.ID != n.obj.ID {
+	if st, err := hostfs.StatAt(d.FD, b.Name); err != nil || st.ID != n.obj.ID {
 		return nil, syscall.ESTALE
 	}
-	if t.opts.Posix != nil && leadsOut(n, target) {
-		return nil, syscall.EACCES
+	if t.opts.Posix != nil {
+		if path, ok := n.path(); !ok || policy.LeadsOut(path, target) {
+			return nil, syscall.EACCES
+		}
 	}
 	return []byte(target), nil
 }

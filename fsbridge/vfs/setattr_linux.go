@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/policy"
 )
 
 // SetAttr sets attributes, the size as one mutation and the rest as another, and
@@ -109,7 +110,7 @@ func (t *Tree) checkSetattr(n *node, in *SetAttr) (hostfs.Stat, error) {
 		return st, err
 	}
 	if special {
-		if err := modeAllowed(n.obj.Type, in.Mode&07777, st.Mode); err != nil {
+		if err := policy.ModeAllowed(n.obj.Type, in.Mode&07777, st.Mode); err != nil {
 			return st, err
 		}
 	}
@@ -208,7 +209,7 @@ func (m *mutation) pinNode(n *node) error {
 	if b == nil || n.opens.Load() > 0 {
 		return nil
 	}
-	d, err := m.tree.dirs.acquire(b.parent)
+	d, err := m.tree.dirs.acquire(b.Parent)
 	m.dirs[0] = d
 	return err
 }
@@ -224,8 +225,8 @@ func (n *node) withFD(f func(fd int) error) error {
 		if err != nil {
 			return err
 		}
-		defer n.tree.dirs.release(d)
-		return f(d.fd)
+		defer n.tree.dirs.Release(d)
+		return f(d.FD)
 	}
 	fd, _, err := n.open(unix.O_PATH)
 	if err != nil {

@@ -25,7 +25,7 @@ func (t *Tree) Renew() (*Tree, error) {
 // dirty. A mapping keeps its file open.
 func (t *Tree) Writing() bool {
 	writing := false
-	t.handles.all(func(h *handle) bool {
+	t.handles.All(func(h *handle) bool {
 		writing = h.writer
 		return !writing
 	})
@@ -35,7 +35,7 @@ func (t *Tree) Writing() bool {
 // Written returns the numbers of the files that are open for writing.
 func (t *Tree) Written() (nodes []uint64) {
 	seen := make(map[*node]bool)
-	t.handles.all(func(h *handle) bool {
+	t.handles.All(func(h *handle) bool {
 		if h.writer && !seen[h.node] {
 			seen[h.node] = true
 			nodes = append(nodes, h.node.id)
@@ -50,9 +50,9 @@ func (t *Tree) Written() (nodes []uint64) {
 // when it is next looked up, so that no page of before is used for it. (One
 // that is open keeps it: writers must be known under one.)
 func (t *Tree) Forsake(c fsbridge.Changes) (paths []string) {
-	t.dirs.generation.Add(1)
+	t.dirs.Moved()
 	if c.All {
-		t.nodes.all(func(n *node) bool { t.forsake(n); return true })
+		t.nodes.All(func(n *node) bool { t.forsake(n); return true })
 		return nil
 	}
 	for _, ch := range c.List {
@@ -89,7 +89,7 @@ func (t *Tree) Foreign(paths []string) (stale []string) {
 		}
 	}
 	if len(stale) > 0 {
-		t.dirs.generation.Add(1)
+		t.dirs.Moved()
 	}
 	return stale
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/numbers"
 )
 
 // Tree serves a working folder. It knows nothing of how requests arrive. Methods are
@@ -29,8 +31,8 @@ type Tree struct {
 	euid   uint32
 	egid   uint32
 
-	nodes   table[node]
-	handles table[handle]
+	nodes   numbers.Table[node]
+	handles numbers.Table[handle]
 	shards  [64]shard // of nodes, by host ID
 	dirs    dirCache
 
@@ -114,10 +116,11 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 	for i := range t.shards {
 		t.shards[i].m = make(map[hostfs.ID]*node)
 	}
-	t.dirs = dirCache{tree: t, max: o.MaxDirFDs, open: make(map[*node]*dirFD)}
-	if t.dirs.max <= 0 {
-		t.dirs.max = DefaultMaxDirFDs
+	maxDirs := o.MaxDirFDs
+	if maxDirs <= 0 {
+		maxDirs = DefaultMaxDirFDs
 	}
+	t.dirs = dirCache{dircache.New(maxDirs, t.walk)}
 	t.mutations.New = func() any {
 		m := &mutation{tree: t}
 		m.op.Validate = m.validate
@@ -184,7 +187,7 @@ func (t *Tree) node(id uint64) *node {
 	if id == RootID {
 		return t.root
 	}
-	n := t.nodes.get(id)
+	n := t.nodes.Get(id)
 	if n != nil && t.hidden.covers(n) {
 		return nil
 	}
@@ -218,7 +221,7 @@ func (t *Tree) known(st *hostfs.Stat, parent *node, name string) *node {
 	s.mu.Unlock()
 	if n == nil || n.obj.Type != st.Type() {
 		n = t.newNode(st)
-		n.bind(parent, name, true)
+		n.names.Bind(parent, name, true)
 	}
 	return n
 }
@@ -232,13 +235,13 @@ func (t *Tree) lookup(st *hostfs.Stat, parent *node, name string, fresh bool) *n
 	n := s.m[st.ID]
 	if n == nil || n.obj.Type != st.Type() || fresh && !n.isRoot() {
 		n = t.newNode(st)
-		t.nodes.put(n, func(id uint64) { n.id = id })
+		t.nodes.Put(n, func(id uint64) { n.id = id })
 		s.m[st.ID] = n
 	}
 	n.lookups++
 	s.mu.Unlock()
 	if parent != nil && !n.isRoot() {
-		n.bind(parent, name, st.Nlink < 2 || n.isDir())
+		n.names.Bind(parent, name, st.Nlink < 2 || n.isDir())
 	}
 	return n
 }
@@ -246,7 +249,7 @@ func (t *Tree) lookup(st *hostfs.Stat, parent *node, name string, fresh bool) *n
 // Forget takes back references that the kernel gave up.
 func (t *Tree) Forget(nodeID, nlookup uint64) {
 	t.counts[OpForget].Add(1)
-	if n := t.nodes.get(nodeID); n != nil { // never the root
+	if n := t.nodes.Get(nodeID); n != nil { // never the root
 		t.forget(n, nlookup)
 	}
 }
@@ -257,7 +260,7 @@ func (t *Tree) forget(n *node, nlookup uint64) {
 	n.lookups -= min(n.lookups, nlookup)
 	gone := n.lookups == 0
 	if gone {
-		t.nodes.remove(n.id)
+		t.nodes.Remove(n.id)
 		if s.m[n.obj.ID] == n {
 			delete(s.m, n.obj.ID)
 		}
@@ -268,7 +271,7 @@ func (t *Tree) forget(n *node, nlookup uint64) {
 	}
 	n.dropSpare()
 	if n.isDir() {
-		t.dirs.forget(n)
+		t.dirs.Forget(n)
 	}
 }
 
@@ -319,7 +322,7 @@ func (t *Tree) Object(id hostfs.ID) *fsbridge.Object {
 }
 
 // OpenDirs returns how many directory descriptors are kept open, for inspection.
-func (t *Tree) OpenDirs() int { return t.dirs.count() }
+func (t *Tree) OpenDirs() int { return t.dirs.Len() }
 
 // HeldIn tells whether an operation that waits for somebody's decision keeps the
 // directory locked in the client's kernel.
@@ -330,8 +333,8 @@ func (t *Tree) HeldIn(dir uint64) bool {
 
 // Close closes what is open. It is called after the last request.
 func (t *Tree) Close() {
-	t.handles.all(func(h *handle) bool { t.closeHandle(h.id); return true })
-	t.dirs.close()
+	t.handles.All(func(h *handle) bool { t.closeHandle(h.id); return true })
+	t.dirs.Close()
 	t.later.close()
 	t.fresh.close()
 	if !t.lent {
@@ -360,7 +363,7 @@ func (t *Tree) Lookup(dir uint64, name string) (Entry, error) {
 		return Entry{}, err
 	}
 	st, err := t.look(d, name)
-	t.dirs.release(d)
+	t.dirs.Release(d)
 	if errors.Is(err, syscall.ENOENT) && ttl > 0 {
 		return Entry{NameTTL: ttl}, nil
 	}

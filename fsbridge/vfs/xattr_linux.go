@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"syscall"
@@ -10,28 +9,8 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/policy"
 )
-
-// settable says whether the workload may set or remove an attribute: its own
-// and access lists. Everything in security and trusted would speak to the host
-// with the starter's voice.
-func settable(attr string) error {
-	switch {
-	case strings.HasPrefix(attr, "user."),
-		attr == "system.posix_acl_access", attr == "system.posix_acl_default":
-		return nil
-	case strings.HasPrefix(attr, "security."), strings.HasPrefix(attr, "trusted."):
-		return syscall.EPERM
-	}
-	return syscall.EOPNOTSUPP
-}
-
-// readable says whether the workload may see an attribute. The kernel asks for
-// security.capability before the first write to each file; a nosuid mount has
-// no use for it, and the host drops it at a write by itself.
-func readable(attr string) bool {
-	return strings.HasPrefix(attr, "user.") || strings.HasPrefix(attr, "system.posix_acl_")
-}
 
 // GetXattr returns the size of an extended attribute's value, and the value in dest if
 // that has room for it (ERANGE if it has too little).
@@ -44,7 +23,7 @@ func (t *Tree) GetXattr(node uint64, attr string, dest []byte) (int, error) {
 	switch {
 	case n == nil:
 		return 0, syscall.ESTALE
-	case !readable(attr):
+	case !policy.Readable(attr):
 		return 0, syscall.ENODATA
 	}
 	size := 0
@@ -90,27 +69,11 @@ func (t *Tree) ListXattr(node uint64, dest []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	names = visible(names)
+	names = policy.Visible(names)
 	if len(dest) < len(names) {
 		return len(names), syscall.ERANGE
 	}
 	return copy(dest, names), nil
-}
-
-// visible keeps the readable ones of NUL-terminated names.
-func visible(names []byte) []byte {
-	out := names[:0]
-	for len(names) > 0 {
-		end := bytes.IndexByte(names, 0) + 1
-		if end == 0 {
-			break
-		}
-		if readable(string(names[:end-1])) {
-			out = append(out, names[:end]...)
-		}
-		names = names[end:]
-	}
-	return out
 }
 
 // SetXattr sets an extended attribute; flags are XATTR_CREATE or XATTR_REPLACE.
@@ -144,7 +107,7 @@ func (t *Tree) changeXattr(kind fsbridge.Kind, r Request, node uint64, attr stri
 	if n == nil {
 		return syscall.ESTALE
 	}
-	if err := errors.Join(t.writable(), settable(attr), t.symlinkAllowed(n.obj.Type)); err != nil {
+	if err := errors.Join(t.writable(), policy.Settable(attr), t.symlinkAllowed(n.obj.Type)); err != nil {
 		return err
 	}
 	if t.opts.Posix != nil && !strings.HasPrefix(attr, "user.") {
@@ -175,10 +138,10 @@ func (n *node) xattr(byName func(dirfd int, name string) error, byFD func(fd int
 	if !n.isSymlink() || b == nil {
 		return n.withFD(byFD)
 	}
-	d, err := n.tree.dirs.acquire(b.parent)
+	d, err := n.tree.dirs.acquire(b.Parent)
 	if err != nil {
 		return err
 	}
-	defer n.tree.dirs.release(d)
-	return byName(d.fd, b.name)
+	defer n.tree.dirs.Release(d)
+	return byName(d.FD, b.Name)
 }

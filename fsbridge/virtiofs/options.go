@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/codeagent/sandbox/fsbridge/guestcache"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -53,4 +54,4 @@ type Options struct {
 }
 
 // Stale is what a guest's caches must forget.
-type Stale = vfs.Stale
+type Stale = guestcache.Stale

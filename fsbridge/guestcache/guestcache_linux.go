@@ -1,4 +1,4 @@
-package vfs
+package guestcache
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
-// GuestCaches reaches the caches of a guest that is served by something other
+// Caches reaches the caches of a guest that is served by something other
 // than this kernel: only the guest itself can drop them or write them back. What
 // is nil is not done. Safe for concurrent use if Drop and Sync are.
-type GuestCaches struct {
+type Caches struct {
 	Name string // of the bridge, for errors
 	Drop func(Stale) error
 	Sync func(ctx context.Context) error
@@ -20,7 +21,7 @@ type GuestCaches struct {
 // Fence has the guest write back, if a file of its tree is open for writing (a
 // mapping keeps its file open). current returns the tree that the guest is served
 // at that moment, nil for none: a guest that is gone has no dirty pages.
-func (g GuestCaches) Fence(ctx context.Context, current func() *Tree) error {
+func (g Caches) Fence(ctx context.Context, current func() *vfs.Tree) error {
 	t := current()
 	if t != nil {
 		t.Settle()
@@ -36,7 +37,7 @@ func (g GuestCaches) Fence(ctx context.Context, current func() *Tree) error {
 
 // Invalidate tells the guest to forget what the host changed; files that it has
 // not open are new ones to it.
-func (g GuestCaches) Invalidate(trees []*Tree, c fsbridge.Changes) error {
+func (g Caches) Invalidate(trees []*vfs.Tree, c fsbridge.Changes) error {
 	stale := Stale{All: c.All}
 	for _, t := range trees {
 		stale.Paths = append(stale.Paths, t.Forsake(c)...)
@@ -47,7 +48,7 @@ func (g GuestCaches) Invalidate(trees []*Tree, c fsbridge.Changes) error {
 // Changed tells the guest what the watcher saw: paths relative to the root that
 // may have been changed from outside. What the guest knows as it is, because it
 // did it itself, is left alone.
-func (g GuestCaches) Changed(trees []*Tree, paths []string) error {
+func (g Caches) Changed(trees []*vfs.Tree, paths []string) error {
 	var stale Stale
 	for _, t := range trees {
 		stale.Paths = append(stale.Paths, t.Foreign(paths)...)
@@ -55,7 +56,7 @@ func (g GuestCaches) Changed(trees []*Tree, paths []string) error {
 	return g.drop(stale)
 }
 
-func (g GuestCaches) drop(stale Stale) error {
+func (g Caches) drop(stale Stale) error {
 	slices.Sort(stale.Paths)
 	stale.Paths = slices.Compact(stale.Paths)
 	if g.Drop == nil || !stale.All && len(stale.Paths) == 0 {

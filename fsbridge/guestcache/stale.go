@@ -1,4 +1,4 @@
-package vfs
+package guestcache
 
 // Stale is what a guest's caches must forget.
 type Stale struct {

@@ -1,15 +1,15 @@
-package vfs
+package numbers
 
 import (
 	"sync"
 	"sync/atomic"
 )
 
-// table maps the numbers that the kernel sends back to us (node ids, file
-// handles) to values. A number is slot | sequence<<32, so that a number whose
-// slot was given to something else is unknown and never the wrong thing. get
+// Table maps the numbers that a client sends back to us (node ids, file handles) to
+// values. The zero Table is empty. A number is slot | sequence<<32, so that a number whose
+// slot was given to something else is unknown and never the wrong thing. Get
 // takes no lock.
-type table[T any] struct {
+type Table[T any] struct {
 	chunks atomic.Pointer[[]*chunk[T]]
 
 	mu   sync.Mutex
@@ -25,9 +25,9 @@ type chunk[T any] [chunkSlots]struct {
 	val atomic.Pointer[T]
 }
 
-// put stores v and returns its number, which is never 0 or 1. set, if not nil,
+// Put stores v and returns its number, which is never 0 or 1. set, if not nil,
 // is called with the number before anybody can find it.
-func (t *table[T]) put(v *T, set func(id uint64)) uint64 {
+func (t *Table[T]) Put(v *T, set func(id uint64)) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var slot uint32
@@ -60,8 +60,8 @@ func (t *table[T]) put(v *T, set func(id uint64)) uint64 {
 	return id
 }
 
-// get returns the value with the number id, or nil.
-func (t *table[T]) get(id uint64) *T {
+// Get returns the value with the number id, or nil.
+func (t *Table[T]) Get(id uint64) *T {
 	p := t.chunks.Load()
 	if p == nil {
 		return nil
@@ -78,12 +78,12 @@ func (t *table[T]) get(id uint64) *T {
 	return v
 }
 
-// remove forgets the number id and returns what it stood for, or nil if it was
+// Remove forgets the number id and returns what it stood for, or nil if it was
 // not known: of two callers only one gets the value.
-func (t *table[T]) remove(id uint64) *T {
+func (t *Table[T]) Remove(id uint64) *T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := t.get(id)
+	v := t.Get(id)
 	if v == nil {
 		return nil
 	}
@@ -95,9 +95,9 @@ func (t *table[T]) remove(id uint64) *T {
 	return v
 }
 
-// all calls f for every value until it returns false. Values put or removed
+// All calls f for every value until it returns false. Values put or removed
 // meanwhile may be missed.
-func (t *table[T]) all(f func(*T) bool) {
+func (t *Table[T]) All(f func(*T) bool) {
 	p := t.chunks.Load()
 	if p == nil {
 		return

@@ -1,0 +1,80 @@
+package policy
+
+import (
+	"bytes"
+	"strings"
+	"syscall"
+)
+
+// ModeAllowed refuses setuid and setgid bits that the inode has not already:
+// what the workload creates belongs on the host to whoever started the
+// program. Setgid on a directory only hands down a group.
+func ModeAllowed(typ, mode, had uint32) error {
+	special := mode & (syscall.S_ISUID | syscall.S_ISGID) &^ had
+	if typ == syscall.S_IFDIR {
+		special &^= syscall.S_ISGID
+	}
+	if special != 0 {
+		return syscall.EPERM
+	}
+	return nil
+}
+
+// Settable says whether the workload may set or remove an attribute: its own
+// and access lists. Everything in security and trusted would speak to the host
+// with the starter's voice.
+func Settable(attr string) error {
+	switch {
+	case strings.HasPrefix(attr, "user."),
+		attr == "system.posix_acl_access", attr == "system.posix_acl_default":
+		return nil
+	case strings.HasPrefix(attr, "security."), strings.HasPrefix(attr, "trusted."):
+		return syscall.EPERM
+	}
+	return syscall.EOPNOTSUPP
+}
+
+// Readable says whether the workload may see an attribute. The kernel asks for
+// security.capability before the first write to each file; a nosuid mount has
+// no use for it, and the host drops it at a write by itself.
+func Readable(attr string) bool {
+	return strings.HasPrefix(attr, "user.") || strings.HasPrefix(attr, "system.posix_acl_")
+}
+
+// Visible keeps the readable ones of NUL-terminated names.
+func Visible(names []byte) []byte {
+	out := names[:0]
+	for len(names) > 0 {
+		end := bytes.IndexByte(names, 0) + 1
+		if end == 0 {
+			break
+		}
+		if Readable(string(names[:end-1])) {
+			out = append(out, names[:end]...)
+		}
+		names = names[end:]
+	}
+	return out
+}
+
+// LeadsOut tells whether a symlink of the host's, which is to the workload what a
+// junction or another reparse point of Windows is, may leave the folder. path is the
+// link's, relative to the root. Only leading ".." can be counted: what a ".." after a name leads to depends on that name.
+func LeadsOut(path, target string) bool {
+	if strings.HasPrefix(target, "/") {
+		return true
+	}
+	depth, named := strings.Count(path, "/"), false
+	for part := range strings.SplitSeq(target, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			if depth--; named || depth < 0 {
+				return true
+			}
+		default:
+			named = true
+		}
+	}
+	return false
+}

@@ -1,0 +1,240 @@
+package dircache
+
+import (
+	"container/list"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Dir is an open directory of the cache. It is pinned while a request uses
+// it. The descriptor serves as a dirfd; where the host lets us read the
+// directory also for listing, at a position that mu guards.
+type Dir[N comparable] struct {
+	Node N
+	FD   int
+
+	// Guarded by the cache's mutex.
+	pins int
+	elem *list.Element // nil: no longer cached, closed at the last unpin
+
+	// checked is the (epoch, generation) in which the directory was last seen
+	// to be where its names say.
+	checked atomic.Pointer[checkpoint]
+
+	mu  sync.Mutex
+	pos int64 // where the next getdents goes on; -1 unknown
+}
+
+type checkpoint struct{ epoch, generation uint64 }
+
+// Cache keeps directory descriptors, the least recently used are closed first.
+// Methods are safe for concurrent use.
+type Cache[N comparable] struct {
+	walk func(N) (fd int, err error)
+
+	mu   sync.Mutex
+	max  int
+	open map[N]*Dir[N]
+	lru  list.List // of *Dir[N], most recent first
+
+	// generation grows when somebody behind our back may have moved
+	// directories.
+	generation atomic.Uint64
+}
+
+// noEpoch marks a directory that is not checked in any epoch.
+const noEpoch = ^uint64(0)
+
+// New makes a cache of at most max descriptors. walk opens a directory by its names
+// and verifies that it is that one.
+func New[N comparable](max int, walk func(N) (fd int, err error)) *Cache[N] {
+	return &Cache[N]{walk: walk, max: max, open: make(map[N]*Dir[N])}
+}
+
+// Moved says that somebody behind our back may have moved directories: each is
+// looked up again before it is used again.
+func (c *Cache[N]) Moved() { c.generation.Add(1) }
+
+// Cached returns a pinned descriptor of n if one is open, else nil. Nobody checks that
+// n is still where its names say.
+func (c *Cache[N]) Cached(n N) *Dir[N] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.open[n]
+	if d != nil {
+		d.pins++
+		c.lru.MoveToFront(d.elem)
+	}
+	return d
+}
+
+// Acquire returns a pinned descriptor of n, which [Cache.Release] gives back, or what
+// walk says.
+func (c *Cache[N]) Acquire(n N) (*Dir[N], error) {
+	if d := c.Cached(n); d != nil {
+		if err := c.Check(d, noEpoch); err != nil {
+			c.Release(d)
+			return nil, err
+		}
+		return d, nil
+	}
+	generation := c.generation.Load()
+	fd, err := c.reopen(n)
+	if err != nil {
+		return nil, err
+	}
+	fresh := &Dir[N]{Node: n, FD: fd, pins: 1, pos: -1}
+	fresh.checked.Store(&checkpoint{epoch: noEpoch, generation: generation})
+	return c.insert(fresh), nil
+}
+
+// insert adds fresh unless another goroutine was faster, and makes room.
+func (c *Cache[N]) insert(fresh *Dir[N]) *Dir[N] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d := c.open[fresh.Node]; d != nil {
+		_ = hostfs.Close(fresh.FD)
+		d.pins++
+		return d
+	}
+	fresh.elem = c.lru.PushFront(fresh)
+	c.open[fresh.Node] = fresh
+	c.shrink(c.max)
+	return fresh
+}
+
+// shrink drops unpinned descriptors until at most keep are cached.
+func (c *Cache[N]) shrink(keep int) {
+	for e := c.lru.Back(); e != nil && c.lru.Len() > keep; {
+		d := e.Value.(*Dir[N])
+		e = e.Prev()
+		if d.pins == 0 {
+			c.drop(d)
+		}
+	}
+}
+
+// drop takes d out of the cache; the caller holds mu.
+func (c *Cache[N]) drop(d *Dir[N]) {
+	if d.elem == nil {
+		return
+	}
+	c.lru.Remove(d.elem)
+	d.elem = nil
+	delete(c.open, d.Node)
+	if d.pins == 0 {
+		_ = hostfs.Close(d.FD)
+	}
+}
+
+// Release unpins d.
+func (c *Cache[N]) Release(d *Dir[N]) {
+	if d == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d.pins--
+	if d.pins > 0 {
+		return
+	}
+	if d.elem == nil {
+		_ = hostfs.Close(d.FD)
+	} else if c.lru.Len() > c.max {
+		c.drop(d)
+	}
+}
+
+// Forget drops the descriptor of n, if one is open.
+func (c *Cache[N]) Forget(n N) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d := c.open[n]; d != nil {
+		c.drop(d)
+	}
+}
+
+// Len returns how many descriptors are cached.
+func (c *Cache[N]) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}
+
+// Close drops everything, now and later: a watcher may still ask.
+func (c *Cache[N]) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.max = -1
+	for _, d := range c.open {
+		c.drop(d)
+	}
+}
+
+// Check makes sure that d is where its names say, once per generation and
+// (unless noEpoch) per epoch, and drops it otherwise.
+func (c *Cache[N]) Check(d *Dir[N], epoch uint64) error {
+	generation := c.generation.Load()
+	seen := d.checked.Load()
+	if seen.generation == generation && (epoch == noEpoch || seen.epoch == epoch) {
+		return nil
+	}
+	fd, err := c.reopen(d.Node)
+	if err != nil {
+		c.mu.Lock()
+		c.drop(d)
+		c.mu.Unlock()
+		return err
+	}
+	_ = hostfs.Close(fd)
+	d.checked.Store(&checkpoint{epoch: epoch, generation: generation})
+	return nil
+}
+
+// reopen walks, and makes room if there are no more descriptors.
+func (c *Cache[N]) reopen(n N) (int, error) {
+	fd, err := c.walk(n)
+	if errors.Is(err, syscall.EMFILE) {
+		c.mu.Lock()
+		c.shrink(0)
+		c.mu.Unlock()
+		fd, err = c.walk(n)
+	}
+	return fd, err
+}
+
+// Read returns one buffer full of entries from the position off on. Where we may enter
+// a directory but not list it, that is EACCES.
+func (d *Dir[N]) Read(buf []byte, off int64) (entries []hostfs.Dirent, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pos != off {
+		if err := hostfs.SeekDir(d.FD, off); err != nil {
+			if errors.Is(err, syscall.EBADF) { // O_PATH: we may enter but not list
+				err = syscall.EACCES
+			}
+			return nil, err
+		}
+	}
+	d.pos = -1
+	more, err := hostfs.ReadAllDirents(d.FD, buf, func(e hostfs.Dirent) bool {
+		entries = append(entries, e)
+		return true
+	})
+	if errors.Is(err, syscall.EBADF) {
+		err = syscall.EACCES
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(entries) > 0:
+		d.pos = entries[len(entries)-1].Off
+	case !more:
+		d.pos = off
+	}
+	return entries, nil
+}
