@@ -10,12 +10,13 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // reading is a step directory that is being read: the records by
 // one goroutine, the pack by another, the blobs by others.
 type reading struct {
-	dir   *stepDir
+	dir   *store.StepDir
 	blobs int // descriptor, -1: there are none
 	scan  *blobScan
 	done  chan struct{} // closed when the two below are there
@@ -29,22 +30,22 @@ type reading struct {
 
 // readAhead begins to read the step directory dir, which must stay open, while something
 // else is done. Close the reading, or load a layer from it.
-func readAhead(dir *stepDir) *reading {
+func readAhead(dir *store.StepDir) *reading {
 	r := &reading{dir: dir, done: make(chan struct{}), packDone: make(chan struct{})}
 	var err error
-	if r.blobs, err = hostfs.OpenDirPathAt(dir.fd, "blobs"); err != nil {
+	if r.blobs, err = hostfs.OpenDirPathAt(dir.FD, "blobs"); err != nil {
 		r.blobs = -1
 	}
 	r.scan = scanAhead(r.blobs)
 	go func() {
 		defer close(r.done)
 		if r.err = err; err == nil || errors.Is(err, unix.ENOENT) {
-			r.rec, r.err = journal.Read(dir.fd)
+			r.rec, r.err = journal.Read(dir.FD)
 		}
 	}()
 	go func() {
 		defer close(r.packDone)
-		r.packed, r.packErr = pack.OpenSound(dir.fd)
+		r.packed, r.packErr = pack.OpenSound(dir.FD)
 	}()
 	return r
 }

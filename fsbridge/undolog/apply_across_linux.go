@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // Where the undo directory is on another file system than the folder (or a
@@ -101,17 +102,17 @@ func (e *engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to s
 		}
 		c.remember(e.hold, strconv.FormatUint(x.key.n, 10)+"/"+to)
 		top := c.made[len(c.made)-1]
-		e.across.copies[top.old], e.across.noted[top.new] = top.new, true
+		e.across.copies[top.Old], e.across.noted[top.New] = top.New, true
 		if n := e.t.nodes[id]; n != nil && n.goes {
-			e.setMade(n, top.new)
-			if top.shared {
-				e.t.twins[top.new] = top.old
+			e.setMade(n, top.New)
+			if top.Shared {
+				e.t.twins[top.New] = top.Old
 			}
 		}
 	}
 	err := fault.Point("apply.noted")
 	if err == nil {
-		err = removeTree(context.Background(), fd, name, e.relink, nil)
+		err = store.RemoveTree(context.Background(), fd, name, e.relink, nil)
 	}
 	e.dirs.dropNodes()
 	return err
@@ -123,7 +124,7 @@ func (e *engine) noteLast(id journal.ObjID, st *hostfs.Stat, to hostfs.ID) error
 	if st.Nlink > 1 {
 		return nil
 	}
-	return e.writeMade(appendMade(nil, madeRecord{obj: id, copied: true, old: st.ID, new: to}))
+	return e.writeMade(store.AppendMade(nil, store.Made{Obj: id, Copied: true, Old: st.ID, New: to}))
 }
 
 // attachByCopy puts n, which is at from, into the directory d of the folder.
@@ -144,7 +145,7 @@ func (e *engine) attachByCopy(n, d *node, from entry, fd int, name string) error
 		return errors.Join(err, hostfs.RemoveAll(context.Background(), fd, c.to, nil))
 	}
 	c.remember(e.root.FD(), path.Join(e.path(d), name))
-	e.setMade(n, c.made[len(c.made)-1].new)
+	e.setMade(n, c.made[len(c.made)-1].New)
 	n.dirty = !n.Created
 	err = hostfs.RemoveAll(context.Background(), from.fd, from.name, nil)
 	e.dirs.dropNodes()
@@ -175,7 +176,7 @@ type copier struct {
 	obj   journal.ObjID
 	toFD  int
 	to    string
-	made  []madeRecord // what is inside first, the object itself last
+	made  []store.Made // what is inside first, the object itself last
 	names map[hostfs.ID]copiedName
 	left  map[hostfs.ID]uint64 // names that were not seen, of files
 }
@@ -195,7 +196,7 @@ func (c *copier) note(st *hostfs.Stat, rel string, id hostfs.ID) {
 	if rel == "" {
 		obj = c.obj
 	}
-	c.made = append(c.made, madeRecord{obj: obj, copied: true, old: st.ID, new: id})
+	c.made = append(c.made, store.Made{Obj: obj, Copied: true, Old: st.ID, New: id})
 	if st.IsDir() || st.Nlink < 2 {
 		return
 	}
@@ -208,13 +209,13 @@ func (c *copier) note(st *hostfs.Stat, rel string, id hostfs.ID) {
 // noteShared tells which of the originals have names that are not copied.
 func (c *copier) noteShared() {
 	for i := range c.made {
-		c.made[i].shared = c.left[c.made[i].old] > 0
+		c.made[i].Shared = c.left[c.made[i].Old] > 0
 	}
 }
 
 func (c *copier) records() (buf []byte) {
 	for _, m := range c.made {
-		buf = appendMade(buf, m)
+		buf = store.AppendMade(buf, m)
 	}
 	return buf
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // maxOpenDirs bounds the descriptors that one apply keeps open.
@@ -241,9 +242,9 @@ func madeName(id journal.ObjID) string { return "m" + strconv.FormatUint(uint64(
 
 // bucket returns the entry of an object's blob in a blobs directory.
 func (e *engine) bucket(kind dirKind, seq uint64, id journal.ObjID, create bool) (entry, error) {
-	n := shardOf(id)
+	n := store.ShardOf(id)
 	key := dirKey{kind: kind, seq: seq, n: n}
-	x := entry{name: blobName(id), key: key}
+	x := entry{name: store.BlobName(id), key: key}
 	if x.fd = e.dirs.get(key); x.fd >= 0 {
 		return x, nil
 	}
@@ -259,7 +260,7 @@ func (e *engine) bucket(kind dirKind, seq uint64, id journal.ObjID, create bool)
 		defer e.done(root)
 		base = root.fd
 	}
-	name := shardName(id)
+	name := store.ShardName(id)
 	if base < 0 {
 		return entry{}, fmt.Errorf("open blobs: %w", syscall.ENOENT)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // applyEnv is what an apply needs of the log around it. Its functions may be called by
@@ -26,7 +27,7 @@ type applyEnv struct {
 	relink func(st *hostfs.Stat, done bool) error
 	// hashContent is the hash of a content, if ctimes alone do not tell of edits.
 	hashContent func(n *seenName) uint64
-	newContent  func(w *journal.Writer, dir *stepDir, obj journal.ObjID) *contentWriter
+	newContent  func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter
 	// stepBySeq returns where the directory of a closed step is, from the undo directory.
 	stepBySeq func(seq uint64) (path string, ok bool)
 }

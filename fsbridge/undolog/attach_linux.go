@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // makeAll makes every object anew that is wanted and nowhere, complete, in
@@ -22,7 +23,7 @@ func (e *engine) makeAll(ctx context.Context) error {
 		if !n.wanted || n.place.kind != nowhere || !e.t.makeable(n) {
 			continue
 		}
-		if last == nil || shardOf(last.Obj) != shardOf(n.Obj) {
+		if last == nil || store.ShardOf(last.Obj) != store.ShardOf(n.Obj) {
 			runs = append(runs, nil)
 		}
 		runs[len(runs)-1] = append(runs[len(runs)-1], n)
@@ -55,13 +56,13 @@ func (e *engine) makeAll(ctx context.Context) error {
 // before anything of it becomes visible. It may run on any goroutine.
 func (e *engine) makeSome(run []*node) ([]hostfs.ID, error) {
 	// The cache of open directories is not for workers.
-	fd, err := hostfs.OpenSubdir(e.hold, shardName(run[0].Obj), true)
+	fd, err := hostfs.OpenSubdir(e.hold, store.ShardName(run[0].Obj), true)
 	if err != nil {
 		return nil, err
 	}
 	defer hostfs.Close(fd)
 	ids := make([]hostfs.ID, len(run))
-	var inside []madeRecord
+	var inside []store.Made
 	for i, n := range run {
 		if ids[i], err = e.makeOne(n, fd, &inside); err != nil {
 			return nil, err
@@ -69,17 +70,17 @@ func (e *engine) makeSome(run []*node) ([]hostfs.ID, error) {
 	}
 	var buf []byte
 	for i, n := range run {
-		buf = appendMade(buf, madeRecord{obj: n.Obj, old: n.ID, new: ids[i]})
+		buf = store.AppendMade(buf, store.Made{Obj: n.Obj, Old: n.ID, New: ids[i]})
 	}
 	for _, r := range inside {
-		buf = appendMade(buf, r)
+		buf = store.AppendMade(buf, r)
 	}
 	return ids, e.writeMade(buf)
 }
 
 // makeOne makes n under its temporary name and returns its number; inside takes
 // in what is in it.
-func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID, err error) {
+func (e *engine) makeOne(n *node, dirfd int, inside *[]store.Made) (id hostfs.ID, err error) {
 	if err := fault.Point("apply.make"); err != nil {
 		return id, err
 	}
@@ -113,7 +114,7 @@ func (e *engine) makeOne(n *node, dirfd int, inside *[]madeRecord) (id hostfs.ID
 }
 
 // makeInode makes n with its content and returns a descriptor of it.
-func (e *engine) makeInode(n *node, dirfd int, name string, inside *[]madeRecord) (fd int, err error) {
+func (e *engine) makeInode(n *node, dirfd int, name string, inside *[]store.Made) (fd int, err error) {
 	return hostfs.MakeAt(dirfd, name, n.typ|n.Meta.Mode&0o777, n.Meta.Target, func(fd int) error {
 		if n.isDir() {
 			if e.t.inPack(n.Obj) {

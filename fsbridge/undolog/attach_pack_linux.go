@@ -6,6 +6,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // otherObj stands in "made" for what is inside an adopted directory and so has
@@ -14,7 +15,7 @@ const otherObj journal.ObjID = journal.MaxObjects
 
 // unpackInside makes everything that was in the packed directory node i, which
 // is open as dirfd now, and adds the numbers that it got to made.
-func (e *engine) unpackInside(i int, dirfd int, made *[]madeRecord) error {
+func (e *engine) unpackInside(i int, dirfd int, made *[]store.Made) error {
 	for _, k := range e.t.pack.Inside(i) {
 		if err := e.unpackNode(k, dirfd, made); err != nil {
 			return err
@@ -23,7 +24,7 @@ func (e *engine) unpackInside(i int, dirfd int, made *[]madeRecord) error {
 	return nil
 }
 
-func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
+func (e *engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
 	p := e.t.pack.At(k)
 	if p.Link >= 0 {
 		return e.linkUnpacked(p, dirfd)
@@ -46,7 +47,7 @@ func (e *engine) unpackNode(k int, dirfd int, made *[]madeRecord) error {
 	if err := setMetaFrom(fd, &st, &n.Meta, p.Xattrs, len(p.Xattrs) > 0); err != nil {
 		return err
 	}
-	*made = append(*made, madeRecord{obj: otherObj, old: p.ID, new: st.ID})
+	*made = append(*made, store.Made{Obj: otherObj, Old: p.ID, New: st.ID})
 	return nil
 }
 
@@ -77,7 +78,7 @@ func (e *engine) linkUnpacked(p *pack.Node, dirfd int) error {
 
 // openHoldRoot opens the directory that is being made in the hold for obj.
 func openHoldRoot(hold int, obj journal.ObjID) (int, error) {
-	b, err := hostfs.OpenDirPathAt(hold, shardName(obj))
+	b, err := hostfs.OpenDirPathAt(hold, store.ShardName(obj))
 	if err != nil {
 		return -1, err
 	}

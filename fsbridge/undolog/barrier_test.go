@@ -18,6 +18,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -466,7 +467,7 @@ func TestObserveWhileTrashIsEmptied(t *testing.T) {
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	time.Sleep(20 * time.Millisecond) // the next tick of the clock
-	if err := removeTree(t.Context(), s.l.dir.FD(), "name", s.l.stamps.relink, nil); err != nil {
+	if err := store.RemoveTree(t.Context(), s.l.dir.FD(), "name", s.l.stamps.relink, nil); err != nil {
 		t.Fatal(err)
 	}
 	root := &stepObj{id: journal.RootObj, typ: unix.S_IFDIR, host: s.l.root.ID()}

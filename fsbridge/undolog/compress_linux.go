@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // compressEverything as a budget makes compress pack the newest step, too.
@@ -59,13 +60,13 @@ func (l *Log) compress(ctx context.Context, budget int64) (packed []StepID, err 
 // handle that was open): its records put bytes back into that very inode.
 func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[journal.ObjID]bool, error) {
 	pinned := map[uint64]map[journal.ObjID]bool{}
-	add := func(e *stepEntry, open func(*stepEntry) (*stepDir, error)) error {
+	add := func(e *stepEntry, open func(*stepEntry) (*store.StepDir, error)) error {
 		dir, err := open(e)
 		if err != nil {
 			return err
 		}
-		defer dir.close()
-		return dir.eachRetainedOrigin(func(seq uint64, obj journal.ObjID) {
+		defer dir.Close()
+		return dir.EachRetainedOrigin(func(seq uint64, obj journal.ObjID) {
 			if pinned[seq] == nil {
 				pinned[seq] = map[journal.ObjID]bool{}
 			}
@@ -85,29 +86,6 @@ func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[journal.ObjID]bool
 	return pinned, nil
 }
 
-func (d *stepDir) eachRetainedOrigin(f func(seq uint64, obj journal.ObjID)) error {
-	fd, err := hostfs.OpenRegular(d.fd, "journal")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
-	err = journal.Scan(fd, func(t journal.Type, p []byte, _ int64) error {
-		if t != journal.TypeObject {
-			return nil
-		}
-		o, err := journal.DecodeObject(p)
-		if err == nil && o.RetainedSeq != 0 {
-			f(o.RetainedSeq, o.RetainedObj)
-		}
-		return err
-	})
-	var torn *journal.TornError
-	if errors.As(err, &torn) {
-		return nil
-	}
-	return err
-}
-
 // compressStep packs the adopted inodes of one step and then removes them. It
 // may be killed anywhere: the pack appears complete, and an inode that is still
 // there is as good as the one in the pack.
@@ -116,38 +94,38 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal
 	if err != nil {
 		return false, err
 	}
-	defer dir.close()
-	blobs, others, err := adoptedBlobs(dir.fd)
+	defer dir.Close()
+	blobs, others, err := store.AdoptedBlobs(dir.FD)
 	if err != nil {
 		return false, err
 	}
-	p, err := pack.Open(dir.fd)
+	p, err := pack.Open(dir.FD)
 	if err != nil {
 		return false, err
 	}
 	if p == nil && len(blobs) > 0 {
-		if p, err = l.writePack(ctx, dir.fd, blobs, pinned); err != nil {
+		if p, err = l.writePack(ctx, dir.FD, blobs, pinned); err != nil {
 			return false, err
 		}
 	}
 	if p != nil {
 		defer p.Close()
-		if err := l.removePacked(ctx, dir.fd, p, blobs, others); err != nil {
+		if err := l.removePacked(ctx, dir.FD, p, blobs, others); err != nil {
 			return false, err
 		}
 	}
-	return p != nil, l.noteCompressed(e, dir.fd)
+	return p != nil, l.noteCompressed(e, dir.FD)
 }
 
 // pack.writePack writes the pack under a temporary name and renames it. It returns
 // nil if nothing could be packed.
-func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pinned map[journal.ObjID]bool) (*pack.Reader, error) {
+func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinned map[journal.ObjID]bool) (*pack.Reader, error) {
 	const tmp = "pack.new"
 	fd, err := hostfs.OpenAt(dirfd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := readMade(dirfd)
+	shared, err := store.ReadMade(dirfd)
 	any := false
 	if err == nil {
 		blobs = withoutShared(blobs, shared)
@@ -170,19 +148,19 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []adoptedBlob, pin
 
 // withoutShared leaves out the copies of files that have other names in the folder:
 // an undo makes them names of the same inode again, and goes by their numbers.
-func withoutShared(blobs []adoptedBlob, made []madeRecord) []adoptedBlob {
+func withoutShared(blobs []store.Blob, made []store.Made) []store.Blob {
 	shared := map[journal.ObjID]bool{}
 	for _, m := range made {
-		if m.shared {
-			shared[m.obj] = true
+		if m.Shared {
+			shared[m.Obj] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(blobs), func(b adoptedBlob) bool {
-		return shared[b.obj] || b.stat.IsDir() && shared[otherObj]
+	return slices.DeleteFunc(slices.Clone(blobs), func(b store.Blob) bool {
+		return shared[b.Obj] || b.Stat.IsDir() && shared[otherObj]
 	})
 }
 
-func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, pinned map[journal.ObjID]bool) (any bool, err error) {
+func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []store.Blob, pinned map[journal.ObjID]bool) (any bool, err error) {
 	w, err := pack.NewWriter(fd)
 	if err != nil {
 		return false, err
@@ -193,18 +171,18 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, 
 		return false, err
 	}
 	defer hostfs.Close(base)
-	shards := shardDirs{base: base}
-	defer shards.close()
+	shards := store.ShardDirs{Base: base}
+	defer shards.Close()
 	for _, b := range blobs {
-		if pinned[b.obj] {
+		if pinned[b.Obj] {
 			continue
 		}
 		if err := fault.Point("pack.add"); err != nil {
 			return false, err
 		}
-		sub, err := shards.of(b.obj)
+		sub, err := shards.Of(b.Obj)
 		if err == nil {
-			err = w.AddRoot(ctx, b.obj, sub, blobName(b.obj), l.host.retained.inUse)
+			err = w.AddRoot(ctx, b.Obj, sub, store.BlobName(b.Obj), l.host.retained.inUse)
 		}
 		if errors.Is(err, pack.ErrKeepRaw) {
 			continue
@@ -220,37 +198,9 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []adoptedBlob, 
 	return true, w.Finish()
 }
 
-// shardDirs opens the directories below blobs/, one at a time.
-type shardDirs struct {
-	base, fd int
-	shard    uint64
-	open     bool
-}
-
-func (s *shardDirs) of(obj journal.ObjID) (int, error) {
-	shard := shardOf(obj)
-	if s.open && s.shard == shard {
-		return s.fd, nil
-	}
-	s.close()
-	fd, err := hostfs.OpenDirPathAt(s.base, shardName(obj))
-	if err != nil {
-		return -1, err
-	}
-	s.fd, s.shard, s.open = fd, shard, true
-	return fd, nil
-}
-
-func (s *shardDirs) close() {
-	if s.open {
-		_ = hostfs.Close(s.fd)
-		s.open = false
-	}
-}
-
 // removePacked removes the adopted inodes that the pack holds: all of blobs/
 // by one rename if nothing else is in it, else one by one.
-func (l *Log) removePacked(ctx context.Context, dirfd int, p *pack.Reader, blobs []adoptedBlob, others int) error {
+func (l *Log) removePacked(ctx context.Context, dirfd int, p *pack.Reader, blobs []store.Blob, others int) error {
 	if err := fault.Point("pack.remove"); err != nil {
 		return err
 	}
@@ -262,20 +212,20 @@ func (l *Log) removePacked(ctx context.Context, dirfd int, p *pack.Reader, blobs
 		return err
 	}
 	defer hostfs.Close(base)
-	raw := slices.ContainsFunc(blobs, func(b adoptedBlob) bool { return !p.Has(b.obj) })
+	raw := slices.ContainsFunc(blobs, func(b store.Blob) bool { return !p.Has(b.Obj) })
 	if !raw && others == 0 {
 		return l.discardDir(dirfd, "blobs")
 	}
-	shards := shardDirs{base: base}
-	defer shards.close()
+	shards := store.ShardDirs{Base: base}
+	defer shards.Close()
 	for _, b := range blobs {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !p.Has(b.obj) {
+		if !p.Has(b.Obj) {
 			continue
 		}
-		sub, err := shards.of(b.obj)
+		sub, err := shards.Of(b.Obj)
 		if err == nil {
 			err = l.removeBlob(sub, b)
 		}
@@ -287,28 +237,28 @@ func (l *Log) removePacked(ctx context.Context, dirfd int, p *pack.Reader, blobs
 }
 
 // removeBlob removes one adopted inode; of a directory never a part only.
-func (l *Log) removeBlob(sub int, b adoptedBlob) error {
-	if b.stat.IsDir() {
+func (l *Log) removeBlob(sub int, b store.Blob) error {
+	if b.Stat.IsDir() {
 		// One that its owner may not write to cannot be moved; the records have its mode.
-		_, _, err := hostfs.AllowAt(sub, blobName(b.obj), 0o700, func() error { return l.discardDir(sub, blobName(b.obj)) })
+		_, _, err := hostfs.AllowAt(sub, store.BlobName(b.Obj), 0o700, func() error { return l.discardDir(sub, store.BlobName(b.Obj)) })
 		return err
 	}
 	if err := fault.Point("pack.unlink"); err != nil {
 		return err
 	}
-	return l.held.change(b.stat.ID, -1, func() error { return hostfs.UnlinkAt(sub, blobName(b.obj)) })
+	return l.held.Change(b.Stat.ID, -1, func() error { return hostfs.UnlinkAt(sub, store.BlobName(b.Obj)) })
 }
 
 // noteCompressed writes the new size into the summary and the list.
 func (l *Log) noteCompressed(e *stepEntry, dirfd int) error {
-	n, err := diskUsage(dirfd)
+	n, err := store.DiskUsage(dirfd)
 	if err != nil {
 		return err
 	}
 	now := *e
 	now.Compressed, now.StoredBytes = true, n
 	if e.Damaged == "" {
-		if err := writeSummary(dirfd, now.Entry); err != nil {
+		if err := store.WriteSummary(dirfd, now.Entry); err != nil {
 			return err
 		}
 	}
@@ -319,16 +269,4 @@ func (l *Log) noteCompressed(e *stepEntry, dirfd int) error {
 		l.steps[i] = &now
 	}
 	return nil
-}
-
-// diskUsage sums what the files below dirfd occupy, in bytes. What an adopted
-// directory denies us is left out.
-func diskUsage(dirfd int) (total int64, err error) {
-	err = hostfs.Walk(dirfd, maxCopyDepth, func(fd int, _ string, d *hostfs.Dirent) error {
-		if st, err := hostfs.StatAt(fd, d.Name); err == nil {
-			total += st.Blocks * 512
-		}
-		return nil
-	})
-	return total, err
 }

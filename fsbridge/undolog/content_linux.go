@@ -6,20 +6,16 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 const (
-	// chunkBytes is the longest range of data in one content record.
-	chunkBytes = 256 << 10
 	// maxExtentFile is the largest file, in bytes, whose granules are tracked
 	// one by one (its bit set takes 8 MiB). Larger ones are captured whole.
 	maxExtentFile = 1 << 38
 	// aheadBytes is how far a capture goes on where the last one of the file ended:
 	// whoever writes in sequence needs fewer of them.
 	aheadBytes = 64 << 10
-	// minCompress is the shortest range worth compressing on the way, in bytes:
-	// below it zstd costs several times what writing does.
-	minCompress = 16 << 10
 )
 
 // contentState is the captured content of a regular file. mu is held during a
@@ -85,7 +81,7 @@ func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, o
 	defer done()
 	all := off <= 0 && length >= c.size
 	if c.extents == nil && (all || c.size <= s.h.limits().InlineBytes || c.size > maxExtentFile) {
-		err = r.w.whole(r.fd, c.size)
+		err = r.w.Whole(r.fd, c.size)
 		c.whole = err == nil
 	} else {
 		if c.extents == nil {
@@ -105,7 +101,7 @@ func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, o
 type openReader struct {
 	so *stepObj
 	fd int
-	w  *contentWriter
+	w  *store.ContentWriter
 }
 
 // reader opens so for reading, or takes the descriptor of the last capture;
@@ -121,9 +117,9 @@ func (s *openStep) reader(so *stepObj, o *fsbridge.Object) (r *openReader, done 
 	if err != nil {
 		return nil, nil, err
 	}
-	r = &openReader{so, fd, s.h.contents.writer(s.w, s.dir, so.id, s.spend)}
+	r = &openReader{so, fd, s.h.contents.Writer(s.w, s.dir, so.id, s.spend)}
 	if st, err := hostfs.StatFD(fd); err == nil {
-		r.w.dense = st.Blocks*512 >= st.Size
+		r.w.Dense = st.Blocks*512 >= st.Size
 	}
 	return r, func() {
 		if so.content.extents == nil { // all of it is captured
@@ -144,20 +140,20 @@ func (s *openStep) keepReader(r *openReader) {
 // captureMissing journals the granules of the range that are not captured, and
 // marks them when they are as durable as is promised: other operations go by the
 // marks without a lock.
-func (s *openStep) captureMissing(w *contentWriter, fd int, e *fsbridge.Extents, off, length int64) error {
+func (s *openStep) captureMissing(w *store.ContentWriter, fd int, e *fsbridge.Extents, off, length int64) error {
 	var from, to int64 // a run of missing granules; what is before it is journaled
 	take := func() error {
 		if from == to {
 			return nil
 		}
-		if err := w.data(fd, from, to); err != nil {
+		if err := w.Data(fd, from, to); err != nil {
 			return err
 		}
 		from = to
 		return nil
 	}
 	err := e.Missing(off, length, func(start, end int64) error {
-		if start != to || to-from >= chunkBytes {
+		if start != to || to-from >= store.ChunkBytes {
 			if err := take(); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // errNoOpenStep is returned by Capture and Commit.
@@ -33,10 +34,10 @@ func (l *Log) Begin(id StepID, info StepInfo) error {
 	if l.cur.Load() != nil || l.unrecovered() {
 		return ErrBusy
 	}
-	if err := l.ids.reserve(id); err != nil {
+	if err := l.ids.Reserve(id); err != nil {
 		return err
 	}
-	s := l.host.begin(walName, id, info)
+	s := l.host.begin(store.OpenName, id, info)
 	if !l.cur.CompareAndSwap(nil, s) {
 		return ErrBusy
 	}
@@ -54,7 +55,7 @@ func (l *Log) unrecovered() bool {
 		return true
 	}
 	defer hostfs.Close(fd)
-	_, err = hostfs.StatAt(fd, walName)
+	_, err = hostfs.StatAt(fd, store.OpenName)
 	return err == nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // Diff writes what step id changed as a unified diff in git's style; id 0
@@ -70,7 +72,7 @@ func (l *Log) pushPast(v *pastView, s *stepEntry, force bool) error {
 		}
 		of.close()
 	}
-	_ = dir.close()
+	_ = dir.Close()
 	return err
 }
 
@@ -82,8 +84,8 @@ func (l *Log) affectedPaths(steps []*stepEntry) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = readPaths(dir.fd, func(a Affected) error { out = append(out, a.Path); return nil })
-		_ = dir.close()
+		err = store.ReadPaths(dir.FD, func(a Affected) error { out = append(out, a.Path); return nil })
+		_ = dir.Close()
 		if err != nil {
 			return nil, err
 		}

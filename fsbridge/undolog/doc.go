@@ -15,40 +15,9 @@
 // write outside the two roots. The content of the working folder is hostile,
 // too; nothing is looked up there by a joined path.
 //
-// # Directory layout (version 2)
-//
-//	version                 "2\n"
-//	lock                    JSON of [Owner], held with flock(LOCK_EX)
-//	ids                     the counters, 48 bytes (below)
-//	wal/in_progress/        the open step; absent while nothing is captured
-//	wal/rollback.new/       an undo or redo that has not begun (below)
-//	steps/<id>/             a closed step, <id> its decimal step id
-//	redo/<id>/              a step that was undone and can be done again
-//	trash/<n>/              things to delete; emptied in the background
-//	remap                   inode numbers that changed (below)
-//	rollback                marker of an undo or redo under way (below)
-//	stamps                  how the steps left their files, and barriers (below)
-//
-// and in each step directory
-//
-//	journal                 records (package journal)
-//	blobs/<obj/32>/<obj>    an adopted inode, by the decimal number of its object
-//	blobs/<obj/32>/<obj>.<n> content blob n (n >= 1) of the object
-//	pack                    the adopted files of an older step, compressed (package pack)
-//	summary.json            JSON of [Entry], without barriers
-//	paths                   zstd stream of JSON lines, one [Affected] each
-//
-// Directories are mode 0700, files 0600. A step directory appears under its
-// final name by one rename of a complete directory.
-//
-// # ids
-//
-// Little endian: magic "SBID", version uint32 = 2, next command id, next
-// ambient id (both counted upwards from 1; ambient ids are negated), next seq,
-// next barrier id, as uint64, then CRC32C of the preceding 40 bytes as uint32
-// and four zero bytes. It is rewritten in place by one pwrite. If it is
-// damaged, the counters restart 1,000,000 above the largest number found in
-// any step directory.
+// The format of the undo directory (version 2) is described where it is read and
+// written: the directory, ids and renumbered inodes in package store, records in
+// journal, compressed inodes in pack.
 //
 // # stamps
 //
@@ -111,17 +80,6 @@
 // (as ".undo-new-<obj>" in its directory). A copy of a file that has other names
 // in the folder becomes a name of it again.
 //
-// "made" in a step directory tells which objects got new inode numbers during
-// its apply, before they became visible. Records of 48 bytes, little endian:
-// obj uint64 (bit 63: a copy of what was there; bit 62: which is there still, by
-// another name; 2^26: something inside an adopted directory), old dev, old ino, new dev, new ino as uint64, CRC32C of
-// these 40 bytes as uint32, four zero bytes. "remap" in the undo directory tells
-// all other record sets: birth, at, old dev, old ino, new dev, new ino as uint64,
-// CRC32C of these 48 bytes, four zero bytes. It says that what had the old number
-// when the records born at birth were begun has the new one since at. Moments
-// are seqs; a record set is born at its "tick", or else its seq, and entries
-// concern those born before birth. A torn end of either file is ignored.
-//
 // # Invariants
 //
 //   - Nothing is changed in the working folder before its record is in the
@@ -138,8 +96,8 @@
 //
 // # Locks
 //
-// In this order: openStep.mu, contentState.mu, then the leaves: stepDir.mu,
-// stampTable.mu, heldLinks.mu, Log.mu, counters.mu, journal.Writer.mu. openStep.mu covers the step's maps and
+// In this order: openStep.mu, contentState.mu, then the leaves: store.StepDir.mu,
+// stampTable.mu, store.Links.mu, Log.mu, counters.mu, journal.Writer.mu. openStep.mu covers the step's maps and
 // every namespace capture including its rename (the kernel serialises those
 // anyway); it is given up while content is copied or the journal synced.
 // contentState.mu is held while the content of that one inode is captured, so

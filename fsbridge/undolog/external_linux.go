@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // maxStampsFile bounds what is read of a stamps file, in bytes.
@@ -36,7 +37,7 @@ func (f *stampsFile) Append(frame []byte) error {
 }
 
 func (f *stampsFile) Replace(content []byte) error {
-	if err := writeFile(f.dir, "stamps", content); err != nil {
+	if err := store.WriteFile(f.dir, "stamps", content); err != nil {
 		return err
 	}
 	fd, err := hostfs.OpenAt(f.dir, "stamps", unix.O_RDWR|unix.O_NONBLOCK, 0)
@@ -54,7 +55,7 @@ func (l *Log) openStamps() error {
 	dirfd := l.dir.FD()
 	fd, err := hostfs.OpenAt(dirfd, "stamps", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
 	if err != nil {
-		return unusable(l.o.Dir, err)
+		return store.Unusable(l.o.Dir, err)
 	}
 	f := &stampsFile{dir: dirfd, fd: fd}
 	t := newStampTable(l.root.ID(), f)
@@ -68,7 +69,7 @@ func (l *Log) openStamps() error {
 		l.warn(Warning{Code: WarnDamaged, Message: "the record of how the steps left their files is damaged; edits from outside may be seen where there were none: " + err.Error()})
 		if err = hostfs.TruncateFD(fd, f.size); err != nil {
 			_ = hostfs.Close(fd)
-			return unusable(l.o.Dir, err)
+			return store.Unusable(l.o.Dir, err)
 		}
 	}
 	l.stamps = t
@@ -168,8 +169,8 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, strays func() ([]host
 	if err != nil {
 		return err
 	}
-	defer dir.close()
-	t, err := touchedBy(dir.fd)
+	defer dir.Close()
+	t, err := touchedBy(dir.FD)
 	if err != nil {
 		return err
 	}
@@ -236,11 +237,11 @@ func (l *Log) forgetStamps(seq uint64) error {
 }
 
 // retainedLinks describes the retained inodes that have other names.
-func retainedLinks(dir *stepDir) (out []hostfs.Stat, err error) {
-	blobs, _, err := adoptedBlobs(dir.fd)
+func retainedLinks(dir *store.StepDir) (out []hostfs.Stat, err error) {
+	blobs, _, err := store.AdoptedBlobs(dir.FD)
 	for _, b := range blobs {
-		if b.stat.Nlink > 1 && !b.stat.IsDir() {
-			out = append(out, b.stat)
+		if b.Stat.Nlink > 1 && !b.Stat.IsDir() {
+			out = append(out, b.Stat)
 		}
 	}
 	return out, err
@@ -269,7 +270,7 @@ func (l *Log) edited(paths []string) (*Barrier, *Warning, error) {
 	if l.o.Barriers == PolicyWarn {
 		return nil, externalWarning(paths), l.stamps.flush()
 	}
-	id, err := l.ids.nextBarrier()
+	id, err := l.ids.NextBarrier()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -337,17 +338,17 @@ func externalWarning(paths []string) *Warning {
 }
 
 // gather adds what one step touched.
-func (l *Log) gather(t *touched, e *stepEntry, open func(*stepEntry) (*stepDir, error)) error {
+func (l *Log) gather(t *touched, e *stepEntry, open func(*stepEntry) (*store.StepDir, error)) error {
 	dir, err := open(e)
 	if err != nil {
 		return err
 	}
-	defer dir.close()
-	more, err := touchedBy(dir.fd)
+	defer dir.Close()
+	more, err := touchedBy(dir.FD)
 	if err != nil {
 		return err
 	}
-	t.merge(more, func(id hostfs.ID) hostfs.ID { return l.nowID(e.Seq, id) })
+	t.merge(more, func(id hostfs.ID) hostfs.ID { return l.renumbered.NowID(e.Seq, id) })
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // The kernel does one rename between directories at a time, but links and unlinks
@@ -91,9 +92,9 @@ func (e *engine) follow() *follower {
 }
 
 func (f *follower) work() {
-	own, hold := shardDirs{base: f.e.t.own}, shardDirs{base: f.e.hold}
-	defer own.close()
-	defer hold.close()
+	own, hold := store.ShardDirs{Base: f.e.t.own}, store.ShardDirs{Base: f.e.hold}
+	defer own.Close()
+	defer hold.Close()
 	for j := range f.jobs {
 		if !f.failed(nil) {
 			f.failed(f.finish(j, &own, &hold))
@@ -146,7 +147,7 @@ func (f *follower) takes(j *followed, b *bind) bool {
 	case n.isDir() || n.Created || n.several || n.shared || n.Meta.Nlink > 1 || f.refused.Load():
 		return false
 	}
-	x := linked{b: b, name: b.name, obj: n.Obj, from: blobName(n.Obj)}
+	x := linked{b: b, name: b.name, obj: n.Obj, from: store.BlobName(n.Obj)}
 	switch n.place.kind {
 	case inOwn:
 	case inMade:
@@ -199,7 +200,7 @@ func (f *follower) pass(j *followed) {
 }
 
 // finish does what there is to do in one directory.
-func (f *follower) finish(j *followed, own, hold *shardDirs) error {
+func (f *follower) finish(j *followed, own, hold *store.ShardDirs) error {
 	for i := range j.links {
 		x, from := &j.links[i], own
 		if x.made {
@@ -233,14 +234,14 @@ func (f *follower) finish(j *followed, own, hold *shardDirs) error {
 }
 
 // link gives x its name in the directory of j. Where that is refused it is left.
-func (f *follower) link(j *followed, x *linked, from *shardDirs) error {
+func (f *follower) link(j *followed, x *linked, from *store.ShardDirs) error {
 	if f.refused.Load() {
 		return nil
 	}
 	if err := fault.Point("apply.attach"); err != nil {
 		return err
 	}
-	fd, err := from.of(x.obj)
+	fd, err := from.Of(x.obj)
 	if err != nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // worker is the log's one background goroutine: it empties the trash and
@@ -234,4 +235,25 @@ func (l *Log) evict(n int) ([]StepID, error) {
 	}
 	l.setEntries(steps[len(gone):], l.redoEntries())
 	return gone, errors.Join(err, l.undone(nil))
+}
+
+// emptyTrash deletes what discardDir moved away.
+func (l *Log) emptyTrash(ctx context.Context) error {
+	fd, err := hostfs.OpenDirAt(l.dir.FD(), "trash")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	names, err := hostfs.ReadDir(fd)
+	if err != nil {
+		return err
+	}
+	for _, d := range names {
+		if err = store.RemoveTree(ctx, fd, d.Name, l.stamps.relink, l.held); err != nil {
+			break
+		}
+	}
+	l.stamps.mu.Lock()
+	defer l.stamps.mu.Unlock()
+	return errors.Join(err, l.stamps.flush())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // stepHost is what the open steps of one log share. Several steps may be open on
@@ -33,8 +34,8 @@ type stepHost struct {
 
 	store    stepStore
 	stamps   stepStamps
-	contents *contents
-	links    *heldLinks
+	contents *store.Contents
+	links    *store.Links
 	retained retained
 	noAdopt  devices
 
@@ -150,7 +151,7 @@ func (r *retained) find(s *openStep, id hostfs.ID) (seq uint64, obj journal.ObjI
 		if other == s {
 			continue
 		}
-		if obj, err := other.dir.findBlob(id); err != nil || obj != journal.NoObj {
+		if obj, err := other.dir.FindBlob(id); err != nil || obj != journal.NoObj {
 			return seq, obj, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // inverse writes, before anything is changed, what the plan is about to
@@ -15,7 +16,7 @@ import (
 type inverse struct {
 	e       *engine
 	w       *journal.Writer
-	dir     *stepDir
+	dir     *store.StepDir
 	records journal.Batch
 }
 
@@ -41,7 +42,7 @@ func (e *engine) reopen(roll int, recorded bool) (err error) {
 	if e.hold, err = hostfs.OpenDirPathAt(e.inverse, "blobs"); err != nil {
 		return err
 	}
-	made, err := readMade(e.inverse)
+	made, err := store.ReadMade(e.inverse)
 	if err != nil {
 		return err
 	}
@@ -49,16 +50,16 @@ func (e *engine) reopen(roll int, recorded bool) (err error) {
 		return err
 	}
 	// A torn record would hide the ones that follow.
-	if err := hostfs.TruncateFD(e.made, int64(len(made))*madeSize); err != nil {
+	if err := hostfs.TruncateFD(e.made, int64(len(made))*store.MadeSize); err != nil {
 		return err
 	}
 	if _, err := unix.Seek(e.made, 0, unix.SEEK_END); err != nil {
 		return err
 	}
 	for _, m := range made {
-		e.across.noted[m.new] = true
-		if n := e.t.nodes[m.obj]; n != nil && !n.Created && !m.shared {
-			e.setMade(n, m.new)
+		e.across.noted[m.New] = true
+		if n := e.t.nodes[m.Obj]; n != nil && !n.Created && !m.Shared {
+			e.setMade(n, m.New)
 		}
 	}
 	if !recorded {
@@ -79,12 +80,12 @@ func (e *engine) reopen(roll int, recorded bool) (err error) {
 
 // writeInverse writes the journal into the inverse's directory.
 func (e *engine) writeInverse(step journal.Step, power bool) (err error) {
-	dir := newStepDir(e.inverse)
+	dir := store.NewStepDir(e.inverse)
 	defer func() { // the descriptor is the engine's
-		dir.fd = -1
-		_ = dir.close()
+		dir.FD = -1
+		_ = dir.Close()
 	}()
-	w, err := journal.Create(dir.fd, &step, power)
+	w, err := journal.Create(dir.FD, &step, power)
 	if err != nil {
 		return err
 	}
@@ -273,13 +274,13 @@ func (v *inverse) contents(n *node, at entry, st *hostfs.Stat) error {
 	for i := range v.e.t.rec.Contents[n.Obj] {
 		c := &v.e.t.rec.Contents[n.Obj][i]
 		if end := min(c.Off+c.Len, st.Size); c.Off < end {
-			if err := w.data(fd, c.Off, end); err != nil {
+			if err := w.Data(fd, c.Off, end); err != nil {
 				return err
 			}
 		}
 	}
 	if n.Meta.Size < st.Size {
-		return w.data(fd, n.Meta.Size, st.Size)
+		return w.Data(fd, n.Meta.Size, st.Size)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // placeKind says where an object is now.
@@ -74,7 +75,7 @@ type bind struct {
 // layer is one step read back: what was true before it, and where the bytes lie that
 // make it true again. Loading it changes nothing, in the folder or in the log.
 type layer struct {
-	dir   *stepDir
+	dir   *store.StepDir
 	rec   *journal.Set
 	nodes map[journal.ObjID]*node
 	order []*node
@@ -99,7 +100,7 @@ type loadOptions struct {
 	open  bool // the step was never closed: its journal may be torn
 	force bool // load what there is
 	// renumbered tells the present inode numbers of records begun at a moment.
-	renumbered func(birth uint64) (*renumber, error)
+	renumbered func(birth uint64) (*store.Renumber, error)
 }
 
 // loadLayer makes a layer of what is being read. The step directory must stay open as long as
@@ -121,7 +122,7 @@ func loadLayer(read *reading, o loadOptions) (_ *layer, err error) {
 	}
 	l := newLayer(dir, rec)
 	l.read, l.own = read, read.blobs
-	made, err := readMade(dir.fd)
+	made, err := store.ReadMade(dir.FD)
 	if err != nil {
 		return nil, err
 	}
@@ -130,15 +131,15 @@ func loadLayer(read *reading, o loadOptions) (_ *layer, err error) {
 		return nil, err
 	}
 	for _, m := range made {
-		if n := l.nodes[m.obj]; n != nil && (n.ID.Ino == 0 || n.ID == m.old) {
-			l.setID(n, m.new)
+		if n := l.nodes[m.Obj]; n != nil && (n.ID.Ino == 0 || n.ID == m.Old) {
+			l.setID(n, m.New)
 		}
-		if delete(l.twins, m.new); m.shared {
-			l.twins[m.new] = now.now(m.old)
+		if delete(l.twins, m.New); m.Shared {
+			l.twins[m.New] = now.Now(m.Old)
 		}
 	}
 	if l.pack, l.damage = read.pack(); l.damage == nil && !o.open {
-		l.damage = dir.verifyContents(rec)
+		l.damage = dir.VerifyContents(rec)
 	}
 	if l.damage != nil && !o.force {
 		l.close()
@@ -159,7 +160,7 @@ func (l *layer) close() {
 	}
 }
 
-func newLayer(dir *stepDir, rec *journal.Set) *layer {
+func newLayer(dir *store.StepDir, rec *journal.Set) *layer {
 	l := &layer{
 		dir: dir, rec: rec, next: journal.RootObj + 1, own: -1,
 		nodes: make(map[journal.ObjID]*node, len(rec.Objects)),
@@ -196,12 +197,12 @@ func newLayer(dir *stepDir, rec *journal.Set) *layer {
 }
 
 // remap gives the objects the numbers that they have now.
-func (l *layer) remap(r *renumber) {
+func (l *layer) remap(r *store.Renumber) {
 	for _, n := range l.order {
 		if n.ID.Ino == 0 || l.rec.Gone[n.Obj] || l.rec.Freed[n.Obj] || l.inPack(n.Obj) {
 			continue // that number died with the records
 		}
-		if id := r.now(n.ID); id != n.ID {
+		if id := r.Now(n.ID); id != n.ID {
 			l.setID(n, id)
 		}
 	}
@@ -277,7 +278,7 @@ func (l *layer) nameless(n *node) bool {
 // is a content blob, or nothing of ours.
 func blobObject(digits string, shard uint64) (journal.ObjID, bool) {
 	id, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || blobName(journal.ObjID(id)) != digits || shardOf(journal.ObjID(id)) != shard {
+	if err != nil || store.BlobName(journal.ObjID(id)) != digits || store.ShardOf(journal.ObjID(id)) != shard {
 		return journal.NoObj, false
 	}
 	return journal.ObjID(id), true
@@ -333,7 +334,7 @@ func (l *layer) openOwn(n *node) (int, error) {
 	if l.own < 0 {
 		return -1, fmt.Errorf("open blobs: %w", unix.ENOENT)
 	}
-	return hostfs.OpenDirPathAt(l.own, shardName(n.Obj))
+	return hostfs.OpenDirPathAt(l.own, store.ShardName(n.Obj))
 }
 
 // inPack tells whether obj is packed.
@@ -372,7 +373,7 @@ func (l *layer) putContent(n *node, fd int) error {
 		if c.Enc == journal.EncHole && c.Off >= st.Size { // fresh from truncate: a hole already
 			continue
 		}
-		if err := l.dir.writeContent(c, fd); err != nil {
+		if err := l.dir.WriteContent(c, fd); err != nil {
 			return err
 		}
 	}

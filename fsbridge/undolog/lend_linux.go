@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // An ordinary user who has to look into something of their own whose mode
@@ -209,7 +210,7 @@ func (l *lender) takeBackOne(m *lentMode) error {
 // that begins at the undo directory.
 func (e *engine) whereabouts(n *node) (inLog bool, path []byte, err error) {
 	blob := func(step string, id journal.ObjID, name string) {
-		path = []byte(step + "/blobs/" + shardName(id) + "/" + name)
+		path = []byte(step + "/blobs/" + store.ShardName(id) + "/" + name)
 	}
 	up := n
 	tail := ""
@@ -224,12 +225,12 @@ func (e *engine) whereabouts(n *node) (inLog bool, path []byte, err error) {
 	case up.Obj == journal.RootObj:
 		return false, []byte(trimSlash(tail)), nil
 	case up.place.kind == inOwn:
-		blob(e.home, up.Obj, blobName(up.Obj))
+		blob(e.home, up.Obj, store.BlobName(up.Obj))
 	case up.place.kind == inOlder:
 		if dir, ok := e.stepBySeq(up.RetainedSeq); ok {
 			name := up.place.name // with that of the blob
 			if name == "" {
-				name = blobName(up.RetainedObj)
+				name = store.BlobName(up.RetainedObj)
 			}
 			blob(dir, up.RetainedObj, name)
 		}

@@ -1,32 +1,20 @@
 package undolog
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-const (
-	walName = "in_progress"
-	// maxSummary bounds summary.json, in bytes.
-	maxSummary = 16 << 20
-	// maxPathLine bounds one line of the file "paths", in bytes.
-	maxPathLine = 1 << 20
-	// maxCommand bounds the command text that a step keeps, in bytes.
-	maxCommand = 64 << 10
-)
+// maxCommand bounds the command text that a step keeps, in bytes.
+const maxCommand = 64 << 10
 
 // load reads the summaries of all closed and undone steps.
 func (l *Log) load() error {
@@ -48,27 +36,27 @@ func (l *Log) load() error {
 func (l *Log) loadEntries(parent string) ([]*stepEntry, error) {
 	fd, err := hostfs.OpenDirAt(l.dir.FD(), parent)
 	if err != nil {
-		return nil, unusable(l.o.Dir, err)
+		return nil, store.Unusable(l.o.Dir, err)
 	}
 	defer hostfs.Close(fd)
 	names, err := hostfs.ReadDir(fd)
 	if err != nil {
-		return nil, unusable(l.o.Dir, err)
+		return nil, store.Unusable(l.o.Dir, err)
 	}
 	var out []*stepEntry
 	for _, d := range names {
-		id, err := parseStepID(d.Name)
+		id, err := store.ParseStepID(d.Name)
 		if err != nil {
 			l.log.Warn("unknown entry in the undo directory", "path", parent+"/"+d.Name)
 			continue
 		}
-		dir, err := openStepDir(fd, d.Name)
+		dir, err := store.OpenStepDir(fd, d.Name)
 		if err != nil {
 			l.log.Warn("step directory cannot be opened", "step_id", id, "err", err)
 			continue
 		}
-		out = append(out, &stepEntry{Entry: loadEntry(dir, id), name: d.Name})
-		_ = dir.close()
+		out = append(out, &stepEntry{Entry: store.LoadEntry(dir, id), name: d.Name})
+		_ = dir.Close()
 	}
 	slices.SortFunc(out, bySeq)
 	for _, e := range out {
@@ -83,50 +71,6 @@ func (l *Log) loadEntries(parent string) ([]*stepEntry, error) {
 // bySeq orders steps, the oldest first.
 func bySeq(a, b *stepEntry) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.StepID, b.StepID))
-}
-
-// loadEntry reads a summary; if it is damaged, what the journal's first record
-// tells.
-func loadEntry(dir *stepDir, id StepID) Entry {
-	b, err := hostfs.ReadSmall(dir.fd, "summary.json", maxSummary)
-	var e Entry
-	if err == nil {
-		if e, err = decodeSummary(b); err == nil && e.StepID != id {
-			err = fmt.Errorf("it is about step %d", e.StepID)
-		}
-	}
-	if err == nil {
-		return e
-	}
-	e = Entry{StepID: id, Type: TypeCommand, Damaged: "summary: " + err.Error()}
-	if rec, err := journal.ReadStep(dir.fd); err == nil && rec.ID == id {
-		e = entryOf(rec)
-		e.Damaged = "summary cannot be read"
-	}
-	return e
-}
-
-// decodeSummary parses summary.json. It trusts nothing in it.
-func decodeSummary(b []byte) (Entry, error) {
-	var e Entry
-	if err := json.Unmarshal(b, &e); err != nil {
-		return Entry{}, err
-	}
-	switch {
-	case e.StepID == 0 || e.Seq == 0 || e.Seq > math.MaxInt64:
-		return Entry{}, errors.New("no step id or seq")
-	case e.Type != TypeCommand && e.Type != TypeAPI && e.Type != TypeAmbient:
-		return Entry{}, fmt.Errorf("unknown type %q", e.Type)
-	case e.AffectedCount < 0 || e.StoredBytes < 0:
-		return Entry{}, errors.New("negative counts")
-	}
-	e.Barriers = nil
-	return e, nil
-}
-
-func entryOf(rec *journal.Step) Entry {
-	return Entry{Seq: rec.Seq, StepID: rec.ID, Type: rec.Type, Command: rec.Command,
-		Argv: rec.Argv, Dir: rec.Dir, StartedAt: rec.StartedAt}
 }
 
 // largestID is a number at or above every counter that the step directories
@@ -145,102 +89,15 @@ func (l *Log) largestID() uint64 {
 	}
 	if fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal"); err == nil {
 		defer hostfs.Close(fd)
-		if d, err := openStepDir(fd, walName); err == nil {
-			if rec, err := journal.ReadStep(d.fd); err == nil {
-				e := entryOf(rec)
+		if d, err := store.OpenStepDir(fd, store.OpenName); err == nil {
+			if rec, err := journal.ReadStep(d.FD); err == nil {
+				e := store.EntryOf(rec)
 				use(&e)
 			}
-			_ = d.close()
+			_ = d.Close()
 		}
 	}
 	return top
-}
-
-// affectedLine is one line of the file "paths".
-type affectedLine struct {
-	Path   []byte `json:"p"` // base64: any bytes survive
-	Before bool   `json:"b,omitempty"`
-	After  bool   `json:"a,omitempty"`
-	Change string `json:"c"`
-	Type   string `json:"t"`
-}
-
-// writePaths writes the file "paths" of a step directory.
-func writePaths(dirfd int, list []Affected) error {
-	var buf bytes.Buffer
-	z, err := zstd.NewWriter(&buf, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(512<<10))
-	if err != nil {
-		return err
-	}
-	enc := json.NewEncoder(z)
-	for _, a := range list {
-		if err := enc.Encode(affectedLine{[]byte(a.Path), a.ExistedBefore, a.ExistsAfter, a.Change, a.Type}); err != nil {
-			return err
-		}
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	return writeFile(dirfd, "paths", buf.Bytes())
-}
-
-// readPaths calls f for each affected path of the step directory behind dirfd.
-func readPaths(dirfd int, f func(Affected) error) error {
-	fd, err := hostfs.OpenRegular(dirfd, "paths")
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	defer hostfs.Close(fd)
-	return decodePaths(&fileReader{fd: fd, end: math.MaxInt64}, f)
-}
-
-// decodePaths reads the format of the file "paths". Memory is bounded by
-// maxPathLine whatever the input.
-func decodePaths(r io.Reader, f func(Affected) error) error {
-	z, err := zstd.NewReader(eofReader{r}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
-	if err != nil {
-		return fmt.Errorf("%w: paths: %w", ErrDamaged, err)
-	}
-	defer z.Close()
-	sc := bufio.NewScanner(z)
-	sc.Buffer(make([]byte, 16<<10), maxPathLine)
-	for sc.Scan() {
-		var a affectedLine
-		if err := json.Unmarshal(sc.Bytes(), &a); err != nil {
-			return fmt.Errorf("%w: paths: %w", ErrDamaged, err)
-		}
-		if _, err := hostfs.SplitPath(string(a.Path)); err != nil {
-			return fmt.Errorf("%w: paths: %w", ErrDamaged, err)
-		}
-		if err := f(Affected{Path: string(a.Path), ExistedBefore: a.Before, ExistsAfter: a.After, Change: a.Change, Type: a.Type}); err != nil {
-			return err
-		}
-	}
-	if err := sc.Err(); err != nil {
-		return fmt.Errorf("%w: paths: %w", ErrDamaged, err)
-	}
-	return nil
-}
-
-// eofReader makes the end of a file an io.EOF.
-type eofReader struct{ r io.Reader }
-
-func (e eofReader) Read(p []byte) (int, error) {
-	n, err := e.r.Read(p)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// writeSummary writes summary.json of a step directory.
-func writeSummary(dirfd int, e Entry) error {
-	e.Barriers = nil
-	b, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	return writeFile(dirfd, "summary.json", append(b, '\n'))
 }
 
 // History returns the closed steps and the barriers between them, newest
@@ -285,7 +142,7 @@ func (l *Log) readStep(id StepID) (d *StepDetail, gone bool, err error) {
 		if err != nil {
 			return nil, false, err
 		}
-		defer dir.close()
+		defer dir.Close()
 		d := &StepDetail{Entry: e.Entry}
 		d.Barriers = []Barrier{}
 		for _, b := range l.barriers() {
@@ -293,27 +150,27 @@ func (l *Log) readStep(id StepID) (d *StepDetail, gone bool, err error) {
 				d.Barriers = append(d.Barriers, b)
 			}
 		}
-		err = readPaths(dir.fd, func(a Affected) error { d.Paths = append(d.Paths, a); return nil })
+		err = store.ReadPaths(dir.FD, func(a Affected) error { d.Paths = append(d.Paths, a); return nil })
 		return d, err != nil && !l.sameDir(e, dir), err
 	}
 	return nil, false, fmt.Errorf("%w: %d", ErrNoStep, id)
 }
 
 // sameDir tells whether dir is still the directory of e.
-func (l *Log) sameDir(e *stepEntry, dir *stepDir) bool {
+func (l *Log) sameDir(e *stepEntry, dir *store.StepDir) bool {
 	again, err := l.openStepEntry(e)
 	if err != nil {
 		return !errors.Is(err, unix.ENOENT)
 	}
-	defer again.close()
-	was, err1 := hostfs.StatFD(dir.fd)
-	is, err2 := hostfs.StatFD(again.fd)
+	defer again.Close()
+	was, err1 := hostfs.StatFD(dir.FD)
+	is, err2 := hostfs.StatFD(again.FD)
 	return err1 != nil || err2 != nil || was.ID == is.ID
 }
 
 // Status describes the log. It may be called at any time.
 func (l *Log) Status() LogStatus {
-	s := LogStatus{Dir: l.o.Dir, Version: formatVersion}
+	s := LogStatus{Dir: l.o.Dir, Version: store.FormatVersion}
 	for _, e := range l.stepEntries() {
 		s.Steps++
 		s.StoredBytes += e.StoredBytes
@@ -346,7 +203,7 @@ func (l *Log) dropRedo() error {
 	return nil
 }
 
-func (l *Log) nextSeq() (uint64, error) { return l.ids.nextSeq() }
+func (l *Log) nextSeq() (uint64, error) { return l.ids.NextSeq() }
 
 // findRetained looks for the inode id among the retained ones of the closed
 // steps, the newest first. It returns 0 if it is not there.
@@ -357,8 +214,8 @@ func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err err
 		if err != nil {
 			continue
 		}
-		obj, err = dir.findBlob(id)
-		_ = dir.close()
+		obj, err = dir.FindBlob(id)
+		_ = dir.Close()
 		if err != nil || obj != journal.NoObj {
 			return steps[i].Seq, obj, err
 		}
@@ -369,7 +226,7 @@ func (l *Log) findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err err
 // discardDir moves name below dirfd to trash/, in one rename; emptyTrash
 // deletes it. A name that does not exist is fine.
 func (l *Log) discardDir(dirfd int, name string) error {
-	n, err := l.ids.nextSeq()
+	n, err := l.ids.NextSeq()
 	if err != nil {
 		return err
 	}

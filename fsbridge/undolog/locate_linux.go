@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // locate finds every object of the target by the actual state of the tree and
@@ -197,7 +198,7 @@ func (e *engine) locateOlder(n *node) {
 	where := place{kind: inOlder}
 	if st.IsDir() && st.ID != n.ID {
 		var inside string
-		if inside, st, err = findBelow(at.fd, at.name, n.ID); err != nil || inside == "" {
+		if inside, st, err = store.FindBelow(at.fd, at.name, n.ID); err != nil || inside == "" {
 			return
 		}
 		where.name = at.name + "/" + inside

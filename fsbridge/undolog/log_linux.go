@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // Log is the undo log of one working folder. See the package documentation for
@@ -25,10 +26,10 @@ type Log struct {
 	log    *slog.Logger
 	now    func() time.Time
 	lock   int // descriptor of the lock file
-	ids    *counters
+	ids    *store.IDs
 	stamps *stampTable // edits from outside
 	worker worker
-	held   heldLinks
+	held   *store.Links
 
 	cur    atomic.Pointer[openStep]
 	limits atomic.Pointer[Limits]
@@ -38,7 +39,7 @@ type Log struct {
 	redo   []*stepEntry // undone steps, the next one to redo last
 	closed bool
 
-	renumbered renumberCache
+	renumbered *store.Renumbering
 
 	host *stepHost // what open steps share
 }
@@ -52,7 +53,7 @@ type stepEntry struct {
 }
 
 // stepName is the name of a step's directory.
-func stepName(id StepID) string { return formatStepID(id) }
+func stepName(id StepID) string { return store.FormatStepID(id) }
 
 // Open opens the log in o.Dir, making it if it is missing, and locks it until
 // Close. It does not recover an open step: call Recover.
@@ -131,33 +132,34 @@ func (l *Log) open() (err error) {
 	if err = fault.Check(); err != nil {
 		return err
 	}
-	if l.dir, err = openUndoDir(l.o.Dir, l.root, true); err != nil {
+	if l.dir, err = store.OpenDir(l.o.Dir, l.root, true); err != nil {
 		return err
 	}
-	if l.lock, err = lockDir(l.dir, l.o.Owner); err != nil {
+	l.held, l.renumbered = store.NewLinks(l.dir), store.NewRenumbering(l.dir.FD(), l.log)
+	if l.lock, err = store.LockDir(l.dir, l.o.Owner); err != nil {
 		return err
 	}
-	if err = checkVersion(l.dir); err != nil {
+	if err = store.CheckVersion(l.dir); err != nil {
 		return err
 	}
 	for _, name := range []string{"wal", "steps", "redo", "trash"} {
 		fd, err := hostfs.OpenSubdir(l.dir.FD(), name, true)
 		if err != nil {
-			return unusable(l.o.Dir, err)
+			return store.Unusable(l.o.Dir, err)
 		}
 		_ = hostfs.Close(fd)
 	}
 	if err = l.load(); err != nil {
 		return err
 	}
-	if l.ids, err = openCounters(l.dir.FD(), l.largestID); err != nil {
-		return unusable(l.o.Dir, err)
+	if l.ids, err = store.OpenIDs(l.dir.FD(), l.largestID); err != nil {
+		return store.Unusable(l.o.Dir, err)
 	}
-	contents, err := newContents()
+	contents, err := store.NewContents()
 	if err != nil {
 		return err
 	}
-	l.host = &stepHost{root: l.root, undo: l.dir, store: l, stamps: l, contents: contents, links: &l.held,
+	l.host = &stepHost{root: l.root, undo: l.dir, store: l, stamps: l, contents: contents, links: l.held,
 		symlinks: l.o.Symlinks, gitignore: l.o.Gitignore, power: l.o.Durability == DurabilityPower,
 		limits: l.Limits, now: l.now, log: l.log, warn: l.warn}
 	if err = l.openStamps(); err != nil {
@@ -179,9 +181,11 @@ func (l *Log) open() (err error) {
 func (l *Log) release() {
 	l.worker.stop(true)
 	l.closeStamps()
-	l.held.close()
+	if l.held != nil {
+		l.held.Close()
+	}
 	if l.ids != nil {
-		l.ids.close()
+		l.ids.Close()
 	}
 	if l.lock >= 0 {
 		_ = hostfs.Close(l.lock)
@@ -216,20 +220,33 @@ func (l *Log) SetOwner(o Owner) error {
 	if l.closed {
 		return ErrClosed
 	}
-	return writeOwner(l.lock, o)
+	return store.WriteOwner(l.lock, o)
 }
 
 // NextID reserves an id for a step of type t: positive for commands and API
 // calls, negative for ambient steps. It is never given again in this log, also
 // not after a restart. 0 means that it could not be persisted.
 func (l *Log) NextID(t StepType) StepID {
-	id, err := l.ids.nextStep(t)
+	id, err := l.ids.NextStep(t)
 	if err != nil {
 		l.log.Error("step id not reserved", "err", err)
 		return 0
 	}
 	return id
 }
+
+// Held implements [fsbridge.LinkHolder].
+func (l *Log) Held(id hostfs.ID) int { return l.held.Names(id) }
+
+// ReadOwner returns what the lock file of the undo directory dir says, without
+// locking. The process it names may be gone.
+func ReadOwner(dir string) (Owner, error) { return store.ReadOwner(dir) }
+
+// Discard removes the log in dir, whatever its version, and leaves an empty
+// directory in which [Open] starts afresh. It removes only what a log owns,
+// and follows no symlink. It returns a *LockedError while somebody holds the
+// log.
+func Discard(ctx context.Context, dir string) error { return store.Discard(ctx, dir) }
 
 // Current returns the id of the open step.
 func (l *Log) Current() (StepID, bool) {
@@ -248,11 +265,13 @@ func (l *Log) warn(w Warning) {
 }
 
 // openStepEntry opens the directory of a closed step.
-func (l *Log) openStepEntry(e *stepEntry) (*stepDir, error) { return l.openNamed("steps", e.name) }
+func (l *Log) openStepEntry(e *stepEntry) (*store.StepDir, error) {
+	return l.openNamed("steps", e.name)
+}
 
 // openListed is openStepEntry for readers, which run beside undos and evictions:
 // a step may be gone although it was listed a moment ago.
-func (l *Log) openListed(e *stepEntry) (*stepDir, error) {
+func (l *Log) openListed(e *stepEntry) (*store.StepDir, error) {
 	dir, err := l.openStepEntry(e)
 	if errors.Is(err, unix.ENOENT) {
 		err = fmt.Errorf("%w: %d", ErrNoStep, e.StepID)
@@ -261,15 +280,15 @@ func (l *Log) openListed(e *stepEntry) (*stepDir, error) {
 }
 
 // openRedoEntry opens the directory of an undone step.
-func (l *Log) openRedoEntry(e *stepEntry) (*stepDir, error) { return l.openNamed("redo", e.name) }
+func (l *Log) openRedoEntry(e *stepEntry) (*store.StepDir, error) { return l.openNamed("redo", e.name) }
 
-func (l *Log) openNamed(parent, name string) (*stepDir, error) {
+func (l *Log) openNamed(parent, name string) (*store.StepDir, error) {
 	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), parent)
 	if err != nil {
 		return nil, err
 	}
 	defer hostfs.Close(fd)
-	return openStepDir(fd, name)
+	return store.OpenStepDir(fd, name)
 }
 
 // stepEntries returns the closed steps, oldest first.
@@ -292,26 +311,3 @@ func (l *Log) setEntries(steps, redo []*stepEntry) {
 	defer l.mu.Unlock()
 	l.steps, l.redo = steps, redo
 }
-
-// unusable wraps ErrUndoDir.
-func unusable(dir string, err error) error {
-	return &undoDirError{dir: dir, err: err}
-}
-
-type undoDirError struct {
-	dir string
-	err error
-}
-
-func (e *undoDirError) Error() string {
-	what := hostfs.Describe(e.err)
-	switch {
-	case errors.Is(e.err, unix.EROFS), errors.Is(e.err, unix.EACCES), errors.Is(e.err, unix.EPERM):
-		what = "it is not writable (" + what + "); choose another with --undo-dir"
-	case errors.Is(e.err, unix.ENOSPC), errors.Is(e.err, unix.EDQUOT):
-		what = "its disk is full (" + what + "); free some space or choose another with --undo-dir"
-	}
-	return "cannot use undo directory " + e.dir + ": " + what
-}
-
-func (e *undoDirError) Unwrap() []error { return []error{ErrUndoDir, e.err} }

@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // captureMeta journals the attributes of o.
@@ -106,8 +107,8 @@ func (s *openStep) openObject(so *stepObj, o *fsbridge.Object, flags int) (int, 
 	if err == nil || !so.is(objRetained) || errors.Is(err, unix.EACCES) {
 		return fd, err
 	}
-	berr := s.dir.withBlobDir(so.id, false, func(dir int) (err error) {
-		fd, err = hostfs.OpenVerified(dir, blobName(so.id), so.host, flags)
+	berr := s.dir.WithBlobDir(so.id, false, func(dir int) (err error) {
+		fd, err = hostfs.OpenVerified(dir, store.BlobName(so.id), so.host, flags)
 		return err
 	})
 	if berr != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
@@ -137,19 +138,19 @@ func TestPackKeepsWhatMayChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dir.close()
-	blobs, _, err := adoptedBlobs(dir.fd)
+	defer dir.Close()
+	blobs, _, err := store.AdoptedBlobs(dir.FD)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var left []journal.ObjID
 	for _, b := range blobs {
-		left = append(left, b.obj)
+		left = append(left, b.Obj)
 	}
 	if want := []journal.ObjID{objs["open"], objs["linked"], objs["pinned"]}; !slices.Equal(left, want) {
 		t.Errorf("left as they are: %v, want %v", left, want)
 	}
-	p, err := pack.Open(dir.fd)
+	p, err := pack.Open(dir.FD)
 	if err != nil || p == nil {
 		t.Fatal(err)
 	}

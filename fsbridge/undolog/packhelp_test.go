@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // testLog opens a log over a new working folder.
@@ -57,13 +58,13 @@ type adopter struct {
 	next journal.ObjID
 	ids  map[string]journal.ObjID // by path
 	objs map[string]journal.Object
-	dir  *stepDir
+	dir  *store.StepDir
 	path string
 }
 
 func newAdopter(t testing.TB, l *Log) *adopter {
 	t.Helper()
-	seq, err := l.ids.nextSeq()
+	seq, err := l.ids.NextSeq()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func newAdopter(t testing.TB, l *Log) *adopter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.dir = newStepDir(fd)
+	a.dir = store.NewStepDir(fd)
 	if a.w, err = journal.Create(fd, &a.rec, false); err != nil {
 		t.Fatal(err)
 	}
@@ -133,11 +134,11 @@ func (a *adopter) adopt(path string) journal.ObjID {
 	a.touch(path)
 	obj := a.ids[path]
 	a.buf.Retain(obj)
-	to := filepath.Join(a.path, "blobs", nameOfShard(shardOf(obj)))
+	to := filepath.Join(a.path, "blobs", store.NameOfShard(store.ShardOf(obj)))
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		a.t.Fatal(err)
 	}
-	if err := os.Rename(filepath.Join(a.l.root.Path(), path), filepath.Join(to, blobName(obj))); err != nil {
+	if err := os.Rename(filepath.Join(a.l.root.Path(), path), filepath.Join(to, store.BlobName(obj))); err != nil {
 		a.t.Fatal(err)
 	}
 	return obj
@@ -169,13 +170,13 @@ func (a *adopter) commit() *stepEntry {
 	if err := errors.Join(a.w.Append(&a.buf), a.w.Close()); err != nil {
 		a.t.Fatal(err)
 	}
-	n, err := diskUsage(a.dir.fd)
+	n, err := store.DiskUsage(a.dir.FD)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	e := &stepEntry{Entry: entryOf(&a.rec), name: stepName(a.rec.ID)}
+	e := &stepEntry{Entry: store.EntryOf(&a.rec), name: stepName(a.rec.ID)}
 	e.StoredBytes, e.EndedAt = n, a.l.now()
-	if err := errors.Join(writeSummary(a.dir.fd, e.Entry), writePaths(a.dir.fd, nil), a.dir.close()); err != nil {
+	if err := errors.Join(store.WriteSummary(a.dir.FD, e.Entry), store.WritePaths(a.dir.FD, nil), a.dir.Close()); err != nil {
 		a.t.Fatal(err)
 	}
 	a.l.setEntries(append(a.l.stepEntries(), e), nil)

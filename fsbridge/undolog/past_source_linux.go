@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // source is where a thing is now: an inode, a node of a pack, or nothing but records.
@@ -68,7 +69,7 @@ func (s *inode) at(f func(dir int, name string) error) error {
 	fd, name, err := -1, s.name, error(nil)
 	switch {
 	case s.node != nil:
-		name = blobName(s.node.Obj)
+		name = store.BlobName(s.node.Obj)
 		fd, err = s.layer.openOwn(s.node)
 	case s.dir != nil:
 		fd, err = s.dir.open(unix.O_PATH | unix.O_DIRECTORY)

@@ -79,7 +79,7 @@ func newPastView(root *hostfs.Root) *pastView {
 func (v *pastView) close() {
 	for _, l := range v.layers {
 		l.close()
-		_ = l.dir.close()
+		_ = l.dir.Close()
 	}
 }
 

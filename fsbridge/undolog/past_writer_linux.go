@@ -11,12 +11,13 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // pastWriter writes a part of a pastView as the journal and blobs of a target.
 type pastWriter struct {
 	v    *pastView
-	dir  *stepDir
+	dir  *store.StepDir
 	w    *journal.Writer
 	objs map[*thing]journal.ObjID // of what is copied
 	next journal.ObjID
@@ -24,13 +25,13 @@ type pastWriter struct {
 
 // writeTarget writes what the view shows at a path, as the records and blobs of a new step
 // directory: applied, it brings the path back.
-func writeTarget(ctx context.Context, v *pastView, dir *stepDir, step journal.Step, path []string) error {
+func writeTarget(ctx context.Context, v *pastView, dir *store.StepDir, step journal.Step, path []string) error {
 	w := &pastWriter{v: v, dir: dir, objs: map[*thing]journal.ObjID{}}
 	return w.write(ctx, step, path)
 }
 
 func (w *pastWriter) write(ctx context.Context, step journal.Step, parts []string) (err error) {
-	if w.w, err = journal.Create(w.dir.fd, &step, false); err != nil {
+	if w.w, err = journal.Create(w.dir.FD, &step, false); err != nil {
 		return err
 	}
 	defer func() {
@@ -187,8 +188,8 @@ func (w *pastWriter) ranges(t *thing, id journal.ObjID, size int64) error {
 		return nil
 	}
 	slices.SortFunc(spans, func(a, b span) int { return int(min(max(a.off-b.off, -1), 1)) })
-	err := w.dir.withBlobDir(id, true, func(dir int) error {
-		fd, err := hostfs.OpenAt(dir, contentBlobName(id, 1), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+	err := w.dir.WithBlobDir(id, true, func(dir int) error {
+		fd, err := hostfs.OpenAt(dir, store.ContentBlobName(id, 1), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
 		if err != nil {
 			return err
 		}
@@ -231,8 +232,8 @@ func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (journal.Obj
 	w.objs[t] = id
 	m.Mode = m.Mode&0o7777 | t.typ
 	var st hostfs.Stat
-	err = w.dir.withBlobDir(id, true, func(dir int) (err error) {
-		st, err = w.copyOne(t, &m, dir, blobName(id), xattrs, has)
+	err = w.dir.WithBlobDir(id, true, func(dir int) (err error) {
+		st, err = w.copyOne(t, &m, dir, store.BlobName(id), xattrs, has)
 		return err
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // keepOpen makes the interrupted open step, which is unprotected, a closed
@@ -20,17 +21,17 @@ func (l *Log) keepOpen(ctx context.Context, rec *journal.Set) error {
 		return err
 	}
 	defer hostfs.Close(wal)
-	dir, err := openStepDir(wal, walName)
+	dir, err := store.OpenStepDir(wal, store.OpenName)
 	if err != nil {
 		return err
 	}
-	defer dir.close()
-	if err := cutJournal(dir.fd, rec.Size); err != nil {
+	defer dir.Close()
+	if err := cutJournal(dir.FD, rec.Size); err != nil {
 		return err
 	}
-	e := entryOf(&rec.Step)
+	e := store.EntryOf(&rec.Step)
 	e.Unprotected = true
-	if err := l.summarise(dir.fd, e, "failed", recordedPaths(rec)); err != nil {
+	if err := l.summarise(dir.FD, e, "failed", recordedPaths(rec)); err != nil {
 		return err
 	}
 	steps, err := hostfs.OpenDirPathAt(l.dir.FD(), "steps")
@@ -38,10 +39,10 @@ func (l *Log) keepOpen(ctx context.Context, rec *journal.Set) error {
 		return err
 	}
 	defer hostfs.Close(steps)
-	if err := hostfs.RenameAt(wal, walName, steps, formatStepID(rec.Step.ID), unix.RENAME_NOREPLACE); err != nil {
+	if err := hostfs.RenameAt(wal, store.OpenName, steps, store.FormatStepID(rec.Step.ID), unix.RENAME_NOREPLACE); err != nil {
 		return err
 	}
-	if err := l.relist(formatStepID(rec.Step.ID), "steps"); err != nil {
+	if err := l.relist(store.FormatStepID(rec.Step.ID), "steps"); err != nil {
 		return err
 	}
 	return l.forgetStamps(rec.Step.Seq)

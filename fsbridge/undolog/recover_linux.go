@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // Recover finishes what a crash interrupted: an undo, redo or restore under
@@ -51,27 +52,27 @@ func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
 
 // rollBackOpen rolls wal/in_progress back; nil says that there is none.
 func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
-	dir, err := l.openNamed("wal", walName)
+	dir, err := l.openNamed("wal", store.OpenName)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer dir.close()
-	return l.transact(ctx, task{Kind: taskAbort, Name: walName}, transactOptions{force: true, read: readAhead(dir)})
+	defer dir.Close()
+	return l.transact(ctx, task{Kind: taskAbort, Name: store.OpenName}, transactOptions{force: true, read: readAhead(dir)})
 }
 
 func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {
-	dir, err := l.openNamed("wal", walName)
+	dir, err := l.openNamed("wal", store.OpenName)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	rec, err := journal.Read(dir.fd)
-	_ = dir.close()
+	rec, err := journal.Read(dir.FD)
+	_ = dir.Close()
 	if err != nil {
 		return l.recoverUnreadable(err)
 	}
@@ -101,20 +102,20 @@ func (l *Log) recoverUnreadable(cause error) (*Recovery, error) {
 	}
 	defer hostfs.Close(wal)
 	st, serr := hostfs.Stat{}, error(nil)
-	if dir, err := openStepDir(wal, walName); err == nil {
-		st, serr = hostfs.StatAt(dir.fd, "journal")
-		_, berr := hostfs.StatAt(dir.fd, "blobs")
-		_ = dir.close()
+	if dir, err := store.OpenStepDir(wal, store.OpenName); err == nil {
+		st, serr = hostfs.StatAt(dir.FD, "journal")
+		_, berr := hostfs.StatAt(dir.FD, "blobs")
+		_ = dir.Close()
 		if errors.Is(berr, unix.ENOENT) && (errors.Is(serr, unix.ENOENT) || st.Size < 64) {
-			return &Recovery{Problems: []string{"a step was being opened"}}, l.discardDir(wal, walName)
+			return &Recovery{Problems: []string{"a step was being opened"}}, l.discardDir(wal, store.OpenName)
 		}
 	}
-	n, err := l.ids.nextSeq()
+	n, err := l.ids.NextSeq()
 	if err != nil {
 		return nil, err
 	}
 	aside := fmt.Sprintf("damaged.%d", n)
-	if err := hostfs.RenameAt(wal, walName, wal, aside, 0); err != nil {
+	if err := hostfs.RenameAt(wal, store.OpenName, wal, aside, 0); err != nil {
 		return nil, err
 	}
 	m := fmt.Sprintf("the open step cannot be rolled back; what it kept is in wal/%s: %v", aside, cause)

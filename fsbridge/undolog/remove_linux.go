@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // remove journals and performs the removal of so, a pre-existing object that
@@ -49,11 +50,11 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 		}
 	}
 	if op.Kind == fsbridge.OpRename {
-		err = s.h.links.change(so.host, 1, func() error { return s.linkIn(dirfd, name, so) })
+		err = s.h.links.Change(so.host, 1, func() error { return s.linkIn(dirfd, name, so) })
 	} else if isDir || st.Ino != 0 && st.Nlink < 2 {
 		err = s.moveIn(dirfd, name, so, check)
 	} else {
-		err = s.h.links.change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, check) })
+		err = s.h.links.Change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, check) })
 	}
 	switch {
 	case err == nil:
@@ -119,11 +120,11 @@ func checkEmpty(fd int) error {
 // moveIn renames name below dirfd into blobs/. check is a descriptor of a
 // directory whose emptiness must still hold afterwards, or -1.
 func (s *openStep) moveIn(dirfd int, name string, so *stepObj, check int) error {
-	return s.dir.withBlobDir(so.id, true, func(blobs int) error {
+	return s.dir.WithBlobDir(so.id, true, func(blobs int) error {
 		if err := fault.Point("retain.before"); err != nil {
 			return err
 		}
-		blob := blobName(so.id)
+		blob := store.BlobName(so.id)
 		if err := hostfs.RenameAt(dirfd, name, blobs, blob, unix.RENAME_NOREPLACE); err != nil {
 			return err
 		}
@@ -146,11 +147,11 @@ func (s *openStep) moveIn(dirfd int, name string, so *stepObj, check int) error 
 
 // linkIn links name below dirfd into blobs/, before the bridge replaces it.
 func (s *openStep) linkIn(dirfd int, name string, so *stepObj) error {
-	return s.dir.withBlobDir(so.id, true, func(blobs int) error {
+	return s.dir.WithBlobDir(so.id, true, func(blobs int) error {
 		if err := fault.Point("retain.before"); err != nil {
 			return err
 		}
-		blob := blobName(so.id)
+		blob := store.BlobName(so.id)
 		if err := hostfs.LinkAt(dirfd, name, blobs, blob); err != nil {
 			return err
 		}
@@ -225,7 +226,7 @@ func (s *openStep) captureRest(so *stepObj, o *fsbridge.Object) error {
 			return err
 		}
 		defer hostfs.Close(fd)
-		if err := s.h.contents.writer(s.w, s.dir, so.id, s.spend).whole(fd, c.size); err != nil {
+		if err := s.h.contents.Writer(s.w, s.dir, so.id, s.spend).Whole(fd, c.size); err != nil {
 			return err
 		}
 	} else if err := s.captureRange(c.extents.Epoch, so, o, 0, c.size); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // Restore brings one path, with everything below it, back to what it was when
@@ -91,11 +92,11 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 	if err := l.discardNew(); err != nil {
 		return err
 	}
-	id, err := l.ids.nextStep(TypeAPI)
+	id, err := l.ids.NextStep(TypeAPI)
 	if err != nil {
 		return err
 	}
-	seq, err := l.ids.nextSeq()
+	seq, err := l.ids.NextSeq()
 	if err != nil {
 		return err
 	}
@@ -116,12 +117,12 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 	if err != nil {
 		return err
 	}
-	target := newStepDir(tfd)
-	defer target.close()
+	target := store.NewStepDir(tfd)
+	defer target.Close()
 	if err := writeTarget(ctx, v, target, step, parts); err != nil {
 		return err
 	}
-	out, err := l.transact(ctx, task{Kind: taskRestore, Step: id, Name: formatStepID(id)}, transactOptions{
+	out, err := l.transact(ctx, task{Kind: taskRestore, Step: id, Name: store.FormatStepID(id)}, transactOptions{
 		read: readAhead(target),
 		admit: func(e *engine) (bool, error) {
 			if e.nothingToDo() {
@@ -133,7 +134,9 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 			}
 			return true, l.dropRedo()
 		},
-		fill: func(e *engine, fd int) error { return l.summarise(fd, entryOf(&step), "completed", e.affectedAll()) },
+		fill: func(e *engine, fd int) error {
+			return l.summarise(fd, store.EntryOf(&step), "completed", e.affectedAll())
+		},
 	})
 	if err != nil || out == nil {
 		return err
@@ -156,10 +159,10 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 func (l *Log) summarise(dirfd int, e Entry, status string, list []Affected) (err error) {
 	e.EndedAt, e.Status = l.now(), status
 	affect(&e, list)
-	if e.StoredBytes, err = diskUsage(dirfd); err != nil {
+	if e.StoredBytes, err = store.DiskUsage(dirfd); err != nil {
 		return err
 	}
-	return errors.Join(writePaths(dirfd, list), writeSummary(dirfd, e))
+	return errors.Join(store.WritePaths(dirfd, list), store.WriteSummary(dirfd, e))
 }
 
 // affect tells in e what the step touched.

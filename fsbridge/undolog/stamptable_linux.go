@@ -386,3 +386,36 @@ func (t *stampTable) wasteful() bool {
 	live := int64(24*len(t.names) + 20*len(t.inodes) + 16*len(t.homes))
 	return t.size > 1<<20 && t.size > 4*live
 }
+
+// relink takes in that the log removes a name of its own of an inode. If that is
+// as the steps left it, its stamp is a loose one until that is done, and so is
+// what a step that ends meanwhile leaves: neither a capture nor a kill makes it
+// look like an edit.
+func (t *stampTable) relink(st *hostfs.Stat, removed bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if removed {
+		delete(t.relinking, st.ID)
+	} else {
+		if t.relinking == nil {
+			t.relinking = map[hostfs.ID]bool{}
+		}
+		t.relinking[st.ID] = true
+	}
+	v, ok := t.inodes[st.ID]
+	if !ok || !v.fits(st) {
+		return nil
+	}
+	stamp := looseStamp(st)
+	if removed {
+		stamp = stampOf(st)
+	}
+	seq := t.seq
+	t.seqFor(v.seq)
+	t.putInode(st.ID, stamp, v.content)
+	t.seqFor(seq)
+	if removed { // written with what comes next
+		return nil
+	}
+	return t.flush()
+}

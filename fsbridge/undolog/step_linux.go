@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // openStep is the step that captures go to. Its directory is made at the first
@@ -32,7 +33,7 @@ type openStep struct {
 
 	mu   sync.Mutex
 	rec  journal.Step
-	dir  *stepDir // nil until the first capture
+	dir  *store.StepDir // nil until the first capture
 	w    *journal.Writer
 	root *stepObj
 	// shared has the stepObj of created inodes by type, save directories.
@@ -118,13 +119,13 @@ func (s *openStep) materialise() (err error) {
 	if err := fault.Point("begin.mkdir"); err != nil {
 		return err
 	}
-	dir, err := openStepDir(wal, s.name)
+	dir, err := store.OpenStepDir(wal, s.name)
 	if err != nil {
 		return err
 	}
-	w, err := journal.Create(dir.fd, &s.rec, s.h.power)
+	w, err := journal.Create(dir.FD, &s.rec, s.h.power)
 	if err != nil {
-		_ = dir.close()
+		_ = dir.Close()
 		return err
 	}
 	w.AllowRoom()
@@ -135,7 +136,7 @@ func (s *openStep) materialise() (err error) {
 		err = w.Append(new(journal.Batch).Object(&rec))
 	}
 	if err != nil {
-		_, _ = w.Close(), dir.close()
+		_, _ = w.Close(), dir.Close()
 		return err
 	}
 	s.objs = map[hostfs.ID]*stepObj{st.ID: s.root}
@@ -164,7 +165,7 @@ func (s *openStep) release() {
 		return
 	}
 	s.h.retained.leave(s)
-	_, _ = s.w.Close(), s.dir.close()
+	_, _ = s.w.Close(), s.dir.Close()
 	s.dir, s.w = nil, nil
 }
 
@@ -175,29 +176,29 @@ func (s *openStep) promote(res StepResult) (*stepEntry, error) {
 	if s.dir == nil {
 		return nil, nil
 	}
-	s.dir.settle()
+	s.dir.Settle()
 	wal, err := hostfs.OpenDirAt(s.h.undo.FD(), "wal")
 	if err != nil {
 		return nil, err
 	}
 	defer hostfs.Close(wal)
 	if !s.changed() {
-		if err := removeTree(context.Background(), wal, s.name, s.h.stamps.relink, s.h.links); err != nil {
+		if err := store.RemoveTree(context.Background(), wal, s.name, s.h.stamps.relink, s.h.links); err != nil {
 			return nil, err
 		}
 		s.release()
 		return nil, nil
 	}
 	list := s.affected()
-	e := &stepEntry{Entry: entryOf(&s.rec), name: formatStepID(s.id)}
+	e := &stepEntry{Entry: store.EntryOf(&s.rec), name: store.FormatStepID(s.id)}
 	e.EndedAt, e.ExitCode, e.Status = s.h.now(), res.ExitCode, res.Status
 	e.Unprotected = s.unprotected.Load()
 	affect(&e.Entry, list)
 	e.StoredBytes = s.w.Size() + s.adopted.Load()
-	if err := writePaths(s.dir.fd, list); err != nil {
+	if err := store.WritePaths(s.dir.FD, list); err != nil {
 		return nil, err
 	}
-	if err := writeSummary(s.dir.fd, e.Entry); err != nil {
+	if err := store.WriteSummary(s.dir.FD, e.Entry); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(s.w.Trim(), s.syncAll()); err != nil {
@@ -232,5 +233,5 @@ func (s *openStep) syncAll() error {
 	if !s.w.Durable() {
 		return nil
 	}
-	return errors.Join(s.w.Sync(), unix.Syncfs(s.dir.fd))
+	return errors.Join(s.w.Sync(), unix.Syncfs(s.dir.FD))
 }

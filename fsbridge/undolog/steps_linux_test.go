@@ -167,8 +167,8 @@ func TestTwoStepsFreed(t *testing.T) {
 	e := w.commit()
 	dir, err := w.log.openStepEntry(&stepEntry{Entry: *e, name: stepName(e.StepID)})
 	w.ok(err)
-	defer dir.close()
-	rec, err := journal.Read(dir.fd)
+	defer dir.Close()
+	rec, err := journal.Read(dir.FD)
 	w.ok(err)
 	if len(rec.Gone) != 1 {
 		t.Errorf("gone: %v", rec.Gone)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -82,14 +83,14 @@ func TestStepWhileNameIsRemoved(t *testing.T) {
 	w.ok(err)
 	defer fd.Close()
 	wrote := false
-	w.ok(removeTree(context.Background(), int(fd.Fd()), "blob", func(st *hostfs.Stat, removed bool) error {
+	w.ok(store.RemoveTree(context.Background(), int(fd.Fd()), "blob", func(st *hostfs.Stat, removed bool) error {
 		err := w.log.stamps.relink(st, removed)
 		if !removed {
 			w.step(func() { w.ok(w.write("f", 2, "!!!!!")) })
 			wrote = true
 		}
 		return err
-	}, &w.log.held))
+	}, w.log.held))
 	if !wrote {
 		t.Fatal("the file had no other name")
 	}

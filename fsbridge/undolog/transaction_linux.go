@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // Undo, redo, abort and restore are one thing: they apply a step directory to the folder
@@ -54,12 +55,12 @@ type route struct {
 // route trusts nothing in t.
 func (t *task) route() (route, error) {
 	if t.Kind == taskAbort {
-		if t.Name != walName {
+		if t.Name != store.OpenName {
 			return route{}, fmt.Errorf("%w: rollback plan names %q", ErrDamaged, t.Name)
 		}
 		return route{"wal", t.Name, "wal/" + t.Name, ""}, nil
 	}
-	if _, err := parseStepID(t.Name); err != nil {
+	if _, err := store.ParseStepID(t.Name); err != nil {
 		return route{}, fmt.Errorf("%w: rollback plan: %w", ErrDamaged, err)
 	}
 	switch t.Kind {
@@ -74,7 +75,7 @@ func (t *task) route() (route, error) {
 }
 
 // openTask opens the step directory that a task applies.
-func (l *Log) openTask(t task) (*stepDir, error) {
+func (l *Log) openTask(t task) (*store.StepDir, error) {
 	r, err := t.route()
 	if err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome
 		if err != nil {
 			return nil, err
 		}
-		defer dir.close()
+		defer dir.Close()
 		o.read = readAhead(dir)
 	}
 	e, err := l.newEngine(o.read, t, o.force)
@@ -215,7 +216,7 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer dir.close()
+	defer dir.Close()
 	e, err := l.newEngine(readAhead(dir), f.task, true)
 	if err != nil {
 		return nil, err
@@ -237,7 +238,7 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 // loadLayer reads a step directory back. With force, and always if the step is open, it
 // takes what there is.
 func (l *Log) loadLayer(read *reading, open, force bool) (*layer, error) {
-	return loadLayer(read, loadOptions{open: open, force: force, renumbered: l.renumberFor})
+	return loadLayer(read, loadOptions{open: open, force: force, renumbered: l.renumbered.Since})
 }
 
 func (l *Log) lender() *lender {
@@ -248,8 +249,8 @@ func (l *Log) applyEnv() applyEnv {
 	return applyEnv{
 		root: l.root, lender: l.lender(), log: l.log,
 		relink: l.relink, hashContent: l.stamps.contentOf,
-		newContent: func(w *journal.Writer, dir *stepDir, obj journal.ObjID) *contentWriter {
-			return l.host.contents.writer(w, dir, obj, nil)
+		newContent: func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter {
+			return l.host.contents.Writer(w, dir, obj, nil)
 		},
 		stepBySeq: func(seq uint64) (string, bool) {
 			for _, s := range l.stepEntries() {
@@ -288,7 +289,7 @@ func (l *Log) prepare(e *engine, o transactOptions, t *task) error {
 		return err
 	}
 	defer hostfs.Close(fd)
-	if t.Tick, err = l.ids.nextSeq(); err != nil {
+	if t.Tick, err = l.ids.NextSeq(); err != nil {
 		return err
 	}
 	if err := e.create(fd); err != nil {
@@ -308,7 +309,7 @@ func (l *Log) prepare(e *engine, o transactOptions, t *task) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(fd, "plan", b); err != nil {
+	if err := store.WriteFile(fd, "plan", b); err != nil {
 		return err
 	}
 	if err := fault.Point("rollback.begin"); err != nil {
@@ -333,7 +334,7 @@ func (l *Log) discardIn(parent, name string) error {
 }
 
 // prepareInverse fills the inverse's directory.
-func (l *Log) prepareInverse(e *engine, dir *stepDir, t *task) error {
+func (l *Log) prepareInverse(e *engine, dir *store.StepDir, t *task) error {
 	step := e.t.rec.Step
 	step.Tick = t.Tick
 	if err := e.writeInverse(step, l.o.Durability == DurabilityPower); err != nil {
@@ -343,7 +344,7 @@ func (l *Log) prepareInverse(e *engine, dir *stepDir, t *task) error {
 		return nil
 	}
 	for _, name := range []string{"summary.json", "paths"} {
-		err := hostfs.LinkAt(dir.fd, name, e.inverse, name)
+		err := hostfs.LinkAt(dir.FD, name, e.inverse, name)
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
@@ -352,24 +353,24 @@ func (l *Log) prepareInverse(e *engine, dir *stepDir, t *task) error {
 }
 
 // carryOut changes the working folder and finishes the task.
-func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*outcome, error) {
+func (l *Log) carryOut(ctx context.Context, e *engine, dir *store.StepDir, t task) (*outcome, error) {
 	l.beginApply()
 	replaced := readInverse(e.inverse, t)
 	err := e.run(context.WithoutCancel(ctx))
 	inverse, ierr := replaced()
 	if err != nil {
-		l.held.forget()
+		l.held.Forget()
 		return nil, fmt.Errorf("interrupted, and will be completed by a recovery: %w", err)
 	}
-	l.held.recount(l.dir.FD(), e.changedInode)
+	l.held.Recount(e.changedInode)
 	out := &outcome{step: e.t.rec.Step}
 	if out.changes = (fsbridge.Changes{List: e.changes}); len(e.changes) > maxChanges {
 		out.changes = fsbridge.Changes{All: true}
 	}
 	if t.Kind == taskUndo || t.Kind == taskRedo {
 		var list ApplyResult
-		entry := loadEntry(dir, t.Step)
-		if err := list.addPaths(dir.fd, entry.AffectedCount); err != nil {
+		entry := store.LoadEntry(dir, t.Step)
+		if err := list.addPaths(dir.FD, entry.AffectedCount); err != nil {
 			e.warn("paths of step %d: %v", t.Step, err)
 		}
 		out.paths, out.count = list.Paths, list.PathCount
@@ -377,11 +378,11 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 		out.paths, out.count = e.affected()
 	}
 	out.warnings = e.warnings
-	made, err := readMade(e.inverse)
+	made, err := store.ReadMade(e.inverse)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.appendRemap(e.t.rec.Step.Born(), t.Tick, made); err != nil {
+	if err := l.renumbered.Add(e.t.rec.Step.Born(), t.Tick, made); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(ierr, l.settled(e, inverse, made)); err != nil {
@@ -392,7 +393,7 @@ func (l *Log) carryOut(ctx context.Context, e *engine, dir *stepDir, t task) (*o
 		return nil, err
 	}
 	defer hostfs.Close(roll)
-	if err := writeFile(roll, "applied", nil); err != nil {
+	if err := store.WriteFile(roll, "applied", nil); err != nil {
 		return nil, err
 	}
 	if err := l.finish(roll, t); err != nil {
@@ -419,16 +420,16 @@ func readInverse(fd int, t task) (wait func() (*touched, error)) {
 
 // settled takes the stamps of what the folder is like now. It comes before the
 // task is over, so that a kill in between does not leave stale ones.
-func (l *Log) settled(e *engine, inverse *touched, made []madeRecord) error {
+func (l *Log) settled(e *engine, inverse *touched, made []store.Made) error {
 	numbers := make(map[hostfs.ID]hostfs.ID, len(made))
 	for _, m := range slices.Backward(made) { // what was copied out and in again has two
-		if m.shared {
+		if m.Shared {
 			continue
 		}
-		if last, ok := numbers[m.new]; ok {
-			m.new = last
+		if last, ok := numbers[m.New]; ok {
+			m.New = last
 		}
-		numbers[m.old] = m.new
+		numbers[m.Old] = m.New
 	}
 	return l.restamp(e, inverse, numbers)
 }
@@ -479,7 +480,7 @@ func (l *Log) finish(roll int, t task) error {
 // relist lists a step directory where it is now, below "steps" or "redo", and no longer
 // where it was.
 func (l *Log) relist(name, parent string) error {
-	id, err := parseStepID(name)
+	id, err := store.ParseStepID(name)
 	if err != nil {
 		return err
 	}
@@ -487,8 +488,8 @@ func (l *Log) relist(name, parent string) error {
 	if err != nil {
 		return err
 	}
-	e := &stepEntry{Entry: loadEntry(dir, id), name: name}
-	_ = dir.close()
+	e := &stepEntry{Entry: store.LoadEntry(dir, id), name: name}
+	_ = dir.Close()
 	was := func(e *stepEntry) bool { return e.name == name }
 	steps, redo := slices.DeleteFunc(l.stepEntries(), was), slices.DeleteFunc(l.redoEntries(), was)
 	if parent == "steps" {
@@ -512,8 +513,8 @@ func (l *Log) crossed(name string) error {
 	over := map[string]bool{}
 	dir, err := l.openNamed("redo", name)
 	if err == nil {
-		err = readPaths(dir.fd, func(a Affected) error { over[a.Path] = true; return nil })
-		_ = dir.close()
+		err = store.ReadPaths(dir.FD, func(a Affected) error { over[a.Path] = true; return nil })
+		_ = dir.Close()
 	}
 	return errors.Join(err, l.undone(func(p string) bool { return over[p] }))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // Undo undoes the newest steps, newest first, and keeps what it replaces for
@@ -77,7 +78,7 @@ func (l *Log) chosen(kind taskKind, count int) ([]*stepEntry, error) {
 func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
 	var first *reading
 	if dir, err := l.openTask(task{Kind: kind, Name: chosen[len(chosen)-1].name}); err == nil {
-		defer dir.close()
+		defer dir.Close()
 		first = readAhead(dir) // while it is looked for barriers
 		defer first.close()
 	}
@@ -152,8 +153,8 @@ func (l *Log) foretell(ctx context.Context, chosen []*stepEntry, kind taskKind, 
 			return err
 		}
 		res.Steps = append(res.Steps, s.Entry)
-		err = res.addPaths(dir.fd, s.AffectedCount)
-		_ = dir.close()
+		err = res.addPaths(dir.FD, s.AffectedCount)
+		_ = dir.Close()
 		if err != nil {
 			return err
 		}
@@ -165,7 +166,7 @@ func (l *Log) foretell(ctx context.Context, chosen []*stepEntry, kind taskKind, 
 func (r *ApplyResult) addPaths(dirfd, count int) error {
 	enough := errors.New("enough")
 	r.PathCount += count
-	err := readPaths(dirfd, func(a Affected) error {
+	err := store.ReadPaths(dirfd, func(a Affected) error {
 		if len(r.Paths) >= HistoryPaths {
 			return enough
 		}

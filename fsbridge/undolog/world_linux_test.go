@@ -306,17 +306,14 @@ func (w *world) snapshot() undologtest.Tree {
 // and asks for that so that it is counted from here on.
 func (w *world) checkHeld() {
 	w.t.Helper()
-	h := &w.log.held
 	_ = w.log.Held(w.root.ID())
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.counts == nil {
+	counted, now := w.log.held.Audit()
+	if counted == nil {
 		return // it is on another file system
 	}
-	now := countLinks(w.log.dir.FD())
 	for id, n := range now {
-		if h.counts[id] != n {
-			w.t.Fatalf("the log has %d names of inode %d, and counted %d", n, id.Ino, h.counts[id])
+		if counted[id] != n {
+			w.t.Fatalf("the log has %d names of inode %d, and counted %d", n, id.Ino, counted[id])
 		}
 	}
 	_ = filepath.WalkDir(w.base+"/work", func(p string, d fs.DirEntry, err error) error {
@@ -324,8 +321,8 @@ func (w *world) checkHeld() {
 		if err != nil || d.IsDir() || unix.Lstat(p, &st) != nil {
 			return nil
 		}
-		if id := (hostfs.ID{Dev: uint64(st.Dev), Ino: st.Ino}); h.counts[id] != now[id] {
-			w.t.Fatalf("the log has %d names of %s, and counted %d", now[id], p, h.counts[id])
+		if id := (hostfs.ID{Dev: uint64(st.Dev), Ino: st.Ino}); counted[id] != now[id] {
+			w.t.Fatalf("the log has %d names of %s, and counted %d", now[id], p, counted[id])
 		}
 		return nil
 	})

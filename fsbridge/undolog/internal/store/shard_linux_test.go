@@ -1,4 +1,4 @@
-package undolog
+package store
 
 import (
 	"errors"
@@ -21,14 +21,14 @@ func TestShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newStepDir(fd)
+	d := NewStepDir(fd)
 	put := func(obj journal.ObjID) {
 		t.Helper()
-		err := d.withBlobDir(obj, true, func(fd int) error { return hostfs.MkdirAt(fd, blobName(obj), 0o700) })
+		err := d.WithBlobDir(obj, true, func(fd int) error { return hostfs.MkdirAt(fd, BlobName(obj), 0o700) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(filepath.Join(path, "blobs", shardName(obj), blobName(obj))); err != nil {
+		if _, err := os.Stat(filepath.Join(path, "blobs", ShardName(obj), BlobName(obj))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,7 +40,7 @@ func TestShards(t *testing.T) {
 	put(9*blobFanOut + 1)
 	put(blobFanOut * 5)
 	put(9*blobFanOut - 1) // 9 is there already
-	if err := d.close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(filepath.Join(path, "blobs"))
@@ -66,16 +66,16 @@ func TestShardInTheWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newStepDir(fd)
-	defer d.close()
+	d := NewStepDir(fd)
+	defer d.Close()
 	nothing := func(int) error { return nil }
-	if err := d.withBlobDir(blobFanOut-1, true, nothing); err != nil {
+	if err := d.WithBlobDir(blobFanOut-1, true, nothing); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.withBlobDir(blobFanOut, true, nothing); err == nil {
+	if err := d.WithBlobDir(blobFanOut, true, nothing); err == nil {
 		t.Error("a file was taken for a shard")
 	}
-	if err := d.withBlobDir(blobFanOut-1, true, nothing); err != nil {
+	if err := d.WithBlobDir(blobFanOut-1, true, nothing); err != nil {
 		t.Errorf("after that: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package undolog
+package store
 
 import (
 	"errors"
@@ -12,13 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-// stepDir is an open step directory: the open step's, a closed one's or one of
+// maxDepth bounds how deep adopted directories are looked through: each level
+// holds a descriptor.
+const maxDepth = 400
+
+// StepDir is an open step directory: the open step's, a closed one's or one of
 // the redo stack. Methods are safe for concurrent use.
-type stepDir struct {
-	fd int
+type StepDir struct {
+	FD int
 
 	mu     sync.Mutex
 	blobs  int   // descriptor of blobs/, -1 until needed
@@ -26,19 +31,19 @@ type stepDir struct {
 	coming *comingShard
 }
 
-// newStepDir takes over fd.
-func newStepDir(fd int) *stepDir { return &stepDir{fd: fd, blobs: -1, shard: shard{fd: -1}} }
+// NewStepDir takes over fd.
+func NewStepDir(fd int) *StepDir { return &StepDir{FD: fd, blobs: -1, shard: shard{fd: -1}} }
 
-// openStepDir opens the step directory name below dirfd.
-func openStepDir(dirfd int, name string) (*stepDir, error) {
+// OpenStepDir opens the step directory name below dirfd.
+func OpenStepDir(dirfd int, name string) (*StepDir, error) {
 	fd, err := hostfs.OpenDirAt(dirfd, name)
 	if err != nil {
 		return nil, err
 	}
-	return newStepDir(fd), nil
+	return NewStepDir(fd), nil
 }
 
-func (d *stepDir) close() error {
+func (d *StepDir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropComing()
@@ -48,20 +53,20 @@ func (d *stepDir) close() error {
 			*fd = -1
 		}
 	}
-	return hostfs.Close(d.fd)
+	return hostfs.Close(d.FD)
 }
 
-func blobName(obj journal.ObjID) string { return strconv.FormatUint(uint64(obj), 10) }
+func BlobName(obj journal.ObjID) string { return strconv.FormatUint(uint64(obj), 10) }
 
-func contentBlobName(obj journal.ObjID, n uint32) string {
-	return blobName(obj) + "." + strconv.FormatUint(uint64(n), 10)
+func ContentBlobName(obj journal.ObjID, n uint32) string {
+	return BlobName(obj) + "." + strconv.FormatUint(uint64(n), 10)
 }
 
-// openContentBlob opens content blob n of obj for reading.
-func (d *stepDir) openContentBlob(obj journal.ObjID, n uint32) (int, error) {
+// OpenContentBlob opens content blob n of obj for reading.
+func (d *StepDir) OpenContentBlob(obj journal.ObjID, n uint32) (int, error) {
 	fd := -1
-	err := d.withBlobDir(obj, false, func(dir int) (err error) {
-		fd, err = hostfs.OpenRegular(dir, contentBlobName(obj, n))
+	err := d.WithBlobDir(obj, false, func(dir int) (err error) {
+		fd, err = hostfs.OpenRegular(dir, ContentBlobName(obj, n))
 		return err
 	})
 	return fd, err
@@ -94,24 +99,24 @@ type contentReader struct {
 	close func()
 }
 
-// readContent opens the bytes of c, which was read from this directory's
-// journal. A hole reads as zeros. Damage is an error wrapping [ErrDamaged], at
+// ReadContent opens the bytes of c, which was read from this directory's
+// journal. A hole reads as zeros. Damage is an error wrapping [base.ErrDamaged], at
 // the latest when the bytes have been read.
-func (d *stepDir) readContent(c *journal.Content) (*contentReader, error) {
+func (d *StepDir) ReadContent(c *journal.Content) (*contentReader, error) {
 	switch c.Enc {
 	case journal.EncHole:
 		return &contentReader{r: zeros{}, left: c.Len}, nil
 	case journal.EncRaw, journal.EncZstd:
-		fd, err := hostfs.OpenRegular(d.fd, "journal")
+		fd, err := hostfs.OpenRegular(d.FD, "journal")
 		if err != nil {
 			return nil, err
 		}
 		off, n := c.Inline()
 		return newContentReader(fd, &fileReader{fd, off, off + n}, c.Enc == journal.EncZstd, c.Len)
 	}
-	fd, err := d.openContentBlob(c.Obj, c.Blob)
+	fd, err := d.OpenContentBlob(c.Obj, c.Blob)
 	if err != nil {
-		return nil, fmt.Errorf("%w: content of object %d: %w", ErrDamaged, c.Obj, err)
+		return nil, fmt.Errorf("%w: content of object %d: %w", base.ErrDamaged, c.Obj, err)
 	}
 	return newContentReader(fd, &fileReader{fd, c.Off, c.Off + c.Len}, false, c.Len)
 }
@@ -143,7 +148,7 @@ func (c *contentReader) Read(p []byte) (int, error) {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return n, fmt.Errorf("%w: content: %w", ErrDamaged, err)
+		return n, fmt.Errorf("%w: content: %w", base.ErrDamaged, err)
 	}
 	return n, nil
 }
@@ -161,13 +166,13 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writeContent puts the bytes of c at their place in the file behind fd, which
+// WriteContent puts the bytes of c at their place in the file behind fd, which
 // is open for writing. Holes become holes where the file system can.
-func (d *stepDir) writeContent(c *journal.Content, fd int) error {
+func (d *StepDir) WriteContent(c *journal.Content, fd int) error {
 	if c.Enc == journal.EncHole && hostfs.PunchHole(fd, c.Off, c.Len) == nil {
 		return nil
 	}
-	r, err := d.readContent(c)
+	r, err := d.ReadContent(c)
 	if err != nil {
 		return err
 	}
@@ -191,9 +196,9 @@ func (d *stepDir) writeContent(c *journal.Content, fd int) error {
 	return nil
 }
 
-// findBlob looks for the retained inode id and returns its object, or journal.NoObj.
-func (d *stepDir) findBlob(id hostfs.ID) (journal.ObjID, error) {
-	blobs, err := hostfs.OpenDirAt(d.fd, "blobs")
+// FindBlob looks for the retained inode id and returns its object, or journal.NoObj.
+func (d *StepDir) FindBlob(id hostfs.ID) (journal.ObjID, error) {
+	blobs, err := hostfs.OpenDirAt(d.FD, "blobs")
 	if errors.Is(err, unix.ENOENT) {
 		return journal.NoObj, nil
 	}
@@ -234,7 +239,7 @@ func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (journal.ObjI
 			continue
 		}
 		if deep {
-			if path, _, err := findBelow(fd, e.Name, id); err == nil && path != "" {
+			if path, _, err := FindBelow(fd, e.Name, id); err == nil && path != "" {
 				return journal.ObjID(n), nil
 			}
 			continue
@@ -249,9 +254,9 @@ func findInShard(blobs int, shard string, id hostfs.ID, deep bool) (journal.ObjI
 	return journal.NoObj, nil
 }
 
-// findBelow looks for the inode id inside name, if that is a directory. It
+// FindBelow looks for the inode id inside name, if that is a directory. It
 // returns its path from there, or nothing.
-func findBelow(dirfd int, name string, id hostfs.ID) (found string, st hostfs.Stat, err error) {
+func FindBelow(dirfd int, name string, id hostfs.ID) (found string, st hostfs.Stat, err error) {
 	fd, err := hostfs.OpenDirAt(dirfd, name)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return "", st, nil
@@ -260,7 +265,7 @@ func findBelow(dirfd int, name string, id hostfs.ID) (found string, st hostfs.St
 		return "", st, err
 	}
 	defer hostfs.Close(fd)
-	err = hostfs.Walk(fd, maxCopyDepth, func(fd int, path string, d *hostfs.Dirent) error {
+	err = hostfs.Walk(fd, maxDepth, func(fd int, path string, d *hostfs.Dirent) error {
 		if d.Ino != id.Ino {
 			return nil
 		}

@@ -1,4 +1,4 @@
-package undolog
+package store
 
 import (
 	"strconv"
@@ -25,27 +25,27 @@ type comingShard struct {
 	made chan int // its descriptor, or -1
 }
 
-func shardOf(obj journal.ObjID) uint64 { return uint64(obj) / blobFanOut }
+func ShardOf(obj journal.ObjID) uint64 { return uint64(obj) / blobFanOut }
 
-func nameOfShard(n uint64) string { return strconv.FormatUint(n, 10) }
+func NameOfShard(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// shardName is the directory below blobs/ that has obj's blobs.
-func shardName(obj journal.ObjID) string { return nameOfShard(shardOf(obj)) }
+// ShardName is the directory below blobs/ that has obj's blobs.
+func ShardName(obj journal.ObjID) string { return NameOfShard(ShardOf(obj)) }
 
-// withBlobDir calls f with the descriptor of the directory that holds obj's
+// WithBlobDir calls f with the descriptor of the directory that holds obj's
 // blobs, which stays valid during the call. With create it makes the
 // directories that are missing; otherwise ENOENT says that there are none.
-func (d *stepDir) withBlobDir(obj journal.ObjID, create bool, f func(fd int) error) error {
+func (d *StepDir) WithBlobDir(obj journal.ObjID, create bool, f func(fd int) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.blobs < 0 {
-		fd, err := hostfs.OpenSubdir(d.fd, "blobs", create)
+		fd, err := hostfs.OpenSubdir(d.FD, "blobs", create)
 		if err != nil {
 			return err
 		}
 		d.blobs = fd
 	}
-	if n := shardOf(obj); d.shard.fd < 0 || d.shard.n != n {
+	if n := ShardOf(obj); d.shard.fd < 0 || d.shard.n != n {
 		fd, err := d.openShard(n, create)
 		if err != nil {
 			return err
@@ -62,18 +62,18 @@ func (d *stepDir) withBlobDir(obj journal.ObjID, create bool, f func(fd int) err
 }
 
 // openShard opens shard n. d.mu is held.
-func (d *stepDir) openShard(n uint64, create bool) (int, error) {
+func (d *StepDir) openShard(n uint64, create bool) (int, error) {
 	if c := d.coming; c != nil && c.n == n {
 		d.coming = nil
 		if fd := <-c.made; fd >= 0 {
 			return fd, nil
 		}
 	}
-	return hostfs.OpenSubdir(d.blobs, nameOfShard(n), create)
+	return hostfs.OpenSubdir(d.blobs, NameOfShard(n), create)
 }
 
 // prepare begins to make shard n. d.mu is held.
-func (d *stepDir) prepare(n uint64) {
+func (d *StepDir) prepare(n uint64) {
 	if d.coming != nil && d.coming.n == n {
 		return
 	}
@@ -81,7 +81,7 @@ func (d *stepDir) prepare(n uint64) {
 	c := &comingShard{n: n, made: make(chan int, 1)}
 	d.coming = c
 	work := func() {
-		fd, err := hostfs.OpenSubdir(d.blobs, nameOfShard(n), true)
+		fd, err := hostfs.OpenSubdir(d.blobs, NameOfShard(n), true)
 		if err != nil { // whoever needs it is told
 			fd = -1
 		}
@@ -94,16 +94,16 @@ func (d *stepDir) prepare(n uint64) {
 	}
 }
 
-// settle removes a shard that was made and not needed. After it nothing is being
+// Settle removes a shard that was made and not needed. After it nothing is being
 // made.
-func (d *stepDir) settle() {
+func (d *StepDir) Settle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropComing()
 }
 
 // dropComing is settle. d.mu is held.
-func (d *stepDir) dropComing() {
+func (d *StepDir) dropComing() {
 	c := d.coming
 	if c == nil {
 		return
@@ -111,6 +111,34 @@ func (d *stepDir) dropComing() {
 	d.coming = nil
 	if fd := <-c.made; fd >= 0 {
 		_ = hostfs.Close(fd)
-		_ = hostfs.RmdirAt(d.blobs, nameOfShard(c.n)) // unless something is in it
+		_ = hostfs.RmdirAt(d.blobs, NameOfShard(c.n)) // unless something is in it
+	}
+}
+
+// ShardDirs opens the directories below blobs/, one at a time.
+type ShardDirs struct {
+	Base, fd int
+	shard    uint64
+	open     bool
+}
+
+func (s *ShardDirs) Of(obj journal.ObjID) (int, error) {
+	shard := ShardOf(obj)
+	if s.open && s.shard == shard {
+		return s.fd, nil
+	}
+	s.Close()
+	fd, err := hostfs.OpenDirPathAt(s.Base, ShardName(obj))
+	if err != nil {
+		return -1, err
+	}
+	s.fd, s.shard, s.open = fd, shard, true
+	return fd, nil
+}
+
+func (s *ShardDirs) Close() {
+	if s.open {
+		_ = hostfs.Close(s.fd)
+		s.open = false
 	}
 }

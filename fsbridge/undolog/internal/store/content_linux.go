@@ -1,4 +1,4 @@
-package undolog
+package store
 
 import (
 	"errors"
@@ -13,33 +13,41 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-// contents makes contentWriters. It may be used concurrently.
-type contents struct {
+const (
+	// ChunkBytes is the longest range of data in one content record.
+	ChunkBytes = 256 << 10
+	// minCompress is the shortest range worth compressing on the way, in bytes:
+	// below it zstd costs several times what writing does.
+	minCompress = 16 << 10
+)
+
+// Contents makes contentWriters. It may be used concurrently.
+type Contents struct {
 	zenc *zstd.Encoder
 	// noClone is set when the file system cannot reflink.
 	noClone atomic.Bool
 }
 
-func newContents() (*contents, error) {
+func NewContents() (*Contents, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(chunkBytes))
-	return &contents{zenc: z}, err
+		zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(ChunkBytes))
+	return &Contents{zenc: z}, err
 }
 
-// writer makes a contentWriter for one object of the record set in dir, whose
+// Writer makes a ContentWriter for one object of the record set in dir, whose
 // journal is w. spend accounts for bytes to be copied; nil: there is no limit.
-func (c *contents) writer(w *journal.Writer, dir *stepDir, obj journal.ObjID, spend func(n int64) error) *contentWriter {
-	return &contentWriter{contents: c, w: w, dir: dir, obj: obj, spend: spend}
+func (c *Contents) Writer(w *journal.Writer, dir *StepDir, obj journal.ObjID, spend func(n int64) error) *ContentWriter {
+	return &ContentWriter{Contents: c, w: w, dir: dir, obj: obj, spend: spend}
 }
 
-// contentWriter writes content records of one object.
-type contentWriter struct {
-	*contents
+// ContentWriter writes content records of one object.
+type ContentWriter struct {
+	*Contents
 	w     *journal.Writer
-	dir   *stepDir
+	dir   *StepDir
 	obj   journal.ObjID
 	spend func(n int64) error
-	dense bool // the file has no holes worth looking for
+	Dense bool // the file has no holes worth looking for
 	raw   []byte
 	batch journal.Batch
 	// packed is raw, compressed.
@@ -47,28 +55,28 @@ type contentWriter struct {
 }
 
 // append journals one record.
-func (c *contentWriter) append(r *journal.Content, data []byte) error {
+func (c *ContentWriter) append(r *journal.Content, data []byte) error {
 	c.batch.Reset()
 	return c.w.Append(c.batch.Content(r, data))
 }
 
-// whole captures all of the file behind fd, whose size is size: by reflink
+// Whole captures all of the file behind fd, whose size is size: by reflink
 // where the file system offers it and the file is larger than a chunk.
-func (c *contentWriter) whole(fd int, size int64) error {
-	if size > chunkBytes && !c.noClone.Load() {
+func (c *ContentWriter) Whole(fd int, size int64) error {
+	if size > ChunkBytes && !c.noClone.Load() {
 		err := c.reflink(fd, size)
 		if err == nil || !hostfs.CannotClone(err) {
 			return err
 		}
 		c.noClone.Store(true)
 	}
-	return c.data(fd, 0, size)
+	return c.Data(fd, 0, size)
 }
 
-func (c *contentWriter) reflink(fd int, size int64) error {
+func (c *ContentWriter) reflink(fd int, size int64) error {
 	const n = 1
-	name := contentBlobName(c.obj, n)
-	err := c.dir.withBlobDir(c.obj, true, func(dir int) error {
+	name := ContentBlobName(c.obj, n)
+	err := c.dir.WithBlobDir(c.obj, true, func(dir int) error {
 		out, err := hostfs.OpenAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
 		if err != nil {
 			return err
@@ -103,12 +111,12 @@ func atLeast(fd int, size int64) error {
 	return hostfs.TruncateFD(fd, size)
 }
 
-// data captures the bytes [from, to), holes as holes. Bytes beyond the end of
+// Data captures the bytes [from, to), holes as holes. Bytes beyond the end of
 // the file, which somebody else has cut since, count as a hole.
-func (c *contentWriter) data(fd int, from, to int64) error {
+func (c *ContentWriter) Data(fd int, from, to int64) error {
 	if c.spend != nil {
 		n := to - from
-		if n > chunkBytes {
+		if n > ChunkBytes {
 			st, err := hostfs.StatFD(fd)
 			if err != nil {
 				return err
@@ -121,7 +129,7 @@ func (c *contentWriter) data(fd int, from, to int64) error {
 	}
 	for off := from; off < to; {
 		start, end := off, to
-		if !c.dense {
+		if !c.Dense {
 			var err error
 			if start, end, err = hostfs.NextData(fd, off, to); err != nil {
 				return err
@@ -135,7 +143,7 @@ func (c *contentWriter) data(fd int, from, to int64) error {
 			off = start
 			continue
 		}
-		end = min(end, off+chunkBytes)
+		end = min(end, off+ChunkBytes)
 		n, err := c.chunk(fd, off, end)
 		if err != nil {
 			return err
@@ -151,7 +159,7 @@ func (c *contentWriter) data(fd int, from, to int64) error {
 
 // chunk captures the bytes [from, to) in one record and returns how many there
 // were.
-func (c *contentWriter) chunk(fd int, from, to int64) (int64, error) {
+func (c *ContentWriter) chunk(fd int, from, to int64) (int64, error) {
 	if int64(cap(c.raw)) < to-from {
 		c.raw = make([]byte, to-from)
 	}

@@ -1,8 +1,9 @@
-package undolog
+package store
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -20,19 +21,19 @@ import (
 const (
 	madeWords  = 5
 	remapWords = 6
-	// madeSize is the length of a record of made, in bytes.
-	madeSize = 8*madeWords + wire.HeaderSize
+	// MadeSize is the length of a record of made, in bytes.
+	MadeSize = 8*madeWords + wire.HeaderSize
 	// maxMade bounds what is read of either file, in records.
 	maxMade = 1 << 22
 )
 
-// madeRecord says that obj, which had the number old, was made anew as new.
+// Made says that obj, which had the number old, was made anew as new.
 // It was freed before, or (copied) it was there until now, or (shared) it is
 // there still by another name and only a copy of it is new.
-type madeRecord struct {
-	obj            journal.ObjID
-	copied, shared bool
-	old, new       hostfs.ID
+type Made struct {
+	Obj            journal.ObjID
+	Copied, Shared bool
+	Old, New       hostfs.ID
 }
 
 // madeCopied and madeShared are set in the object number on the disk.
@@ -41,30 +42,30 @@ const (
 	madeShared = 1 << 62
 )
 
-func appendMade(b []byte, r madeRecord) []byte {
-	obj := uint64(r.obj)
-	if r.copied {
+func AppendMade(b []byte, r Made) []byte {
+	obj := uint64(r.Obj)
+	if r.Copied {
 		obj |= madeCopied
 	}
-	if r.shared {
+	if r.Shared {
 		obj |= madeShared
 	}
-	return wire.AppendWords(b, obj, r.old.Dev, r.old.Ino, r.new.Dev, r.new.Ino)
+	return wire.AppendWords(b, obj, r.Old.Dev, r.Old.Ino, r.New.Dev, r.New.Ino)
 }
 
-// readMade reads the file "made" of a step directory; what is torn or damaged
+// ReadMade reads the file "made" of a step directory; what is torn or damaged
 // ends it. A missing file is empty.
-func readMade(dirfd int) ([]madeRecord, error) {
+func ReadMade(dirfd int) ([]Made, error) {
 	records, _, err := readWords(dirfd, "made", madeWords)
-	var out []madeRecord
+	var out []Made
 	for _, w := range records {
 		obj := w[0] &^ (madeCopied | madeShared)
 		if obj <= uint64(journal.RootObj) || obj > journal.MaxObjects {
 			break
 		}
-		out = append(out, madeRecord{
-			obj: journal.ObjID(obj), copied: w[0]&madeCopied != 0, shared: w[0]&madeShared != 0,
-			old: hostfs.ID{Dev: w[1], Ino: w[2]}, new: hostfs.ID{Dev: w[3], Ino: w[4]},
+		out = append(out, Made{
+			Obj: journal.ObjID(obj), Copied: w[0]&madeCopied != 0, Shared: w[0]&madeShared != 0,
+			Old: hostfs.ID{Dev: w[1], Ino: w[2]}, New: hostfs.ID{Dev: w[3], Ino: w[4]},
 		})
 	}
 	return out, err
@@ -99,11 +100,27 @@ func (r *remapRecord) append(b []byte) []byte {
 	return wire.AppendWords(b, r.birth, r.at, r.old.Dev, r.old.Ino, r.new.Dev, r.new.Ino)
 }
 
-// readRemap reads the file "remap"; a damaged record ends it.
-func (l *Log) readRemap() ([]remapRecord, error) {
-	records, whole, err := readWords(l.dir.FD(), "remap", remapWords)
+// Renumbering is the file "remap" of an undo directory. It may be used
+// concurrently.
+type Renumbering struct {
+	dirfd int
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	birth uint64
+	r     *Renumber // of birth; nil: not read
+}
+
+// NewRenumbering uses the file in the undo directory behind dirfd.
+func NewRenumbering(dirfd int, log *slog.Logger) *Renumbering {
+	return &Renumbering{dirfd: dirfd, log: log}
+}
+
+// read reads the file; a damaged record ends it.
+func (x *Renumbering) read() ([]remapRecord, error) {
+	records, whole, err := readWords(x.dirfd, "remap", remapWords)
 	if !whole {
-		l.log.Warn("remap file is damaged")
+		x.log.Warn("remap file is damaged")
 	}
 	var out []remapRecord
 	for _, w := range records {
@@ -112,13 +129,13 @@ func (l *Log) readRemap() ([]remapRecord, error) {
 	return out, err
 }
 
-// appendRemap tells the older steps about new numbers.
-func (l *Log) appendRemap(birth, at uint64, made []madeRecord) error {
-	made = slices.DeleteFunc(slices.Clone(made), func(m madeRecord) bool { return m.shared })
+// Add tells the older steps about new numbers.
+func (x *Renumbering) Add(birth, at uint64, made []Made) error {
+	made = slices.DeleteFunc(slices.Clone(made), func(m Made) bool { return m.Shared })
 	if len(made) == 0 {
 		return nil
 	}
-	fd, err := hostfs.OpenAt(l.dir.FD(), "remap", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenAt(x.dirfd, "remap", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
@@ -129,8 +146,8 @@ func (l *Log) appendRemap(birth, at uint64, made []madeRecord) error {
 	}
 	var buf []byte
 	for _, m := range made {
-		r := remapRecord{birth, at, m.old, m.new}
-		if m.copied {
+		r := remapRecord{birth, at, m.Old, m.New}
+		if m.Copied {
 			r.birth = at
 		}
 		buf = r.append(buf)
@@ -138,21 +155,21 @@ func (l *Log) appendRemap(birth, at uint64, made []madeRecord) error {
 	if err := hostfs.PwriteFull(fd, buf, st.Size-st.Size%int64(wire.WordsSize(remapWords))); err != nil {
 		return fmt.Errorf("note new inode numbers: %w", err)
 	}
-	l.renumbered.mu.Lock()
-	l.renumbered.r = nil
-	l.renumbered.mu.Unlock()
+	x.mu.Lock()
+	x.r = nil
+	x.mu.Unlock()
 	return nil
 }
 
-// renumber tells the present inode numbers of records begun at one moment.
-type renumber struct {
+// Renumber tells the present inode numbers of records begun at one moment.
+type Renumber struct {
 	entries []remapRecord
 	byOld   map[hostfs.ID][]int
 }
 
 // newRenumber takes what happened after the moment birth.
-func newRenumber(all []remapRecord, birth uint64) *renumber {
-	r := &renumber{byOld: map[hostfs.ID][]int{}}
+func newRenumber(all []remapRecord, birth uint64) *Renumber {
+	r := &Renumber{byOld: map[hostfs.ID][]int{}}
 	for _, e := range all {
 		if e.birth > birth {
 			r.byOld[e.old] = append(r.byOld[e.old], len(r.entries))
@@ -162,10 +179,10 @@ func newRenumber(all []remapRecord, birth uint64) *renumber {
 	return r
 }
 
-// now returns the present number of what had the number id at birth. An entry
+// Now returns the present number of what had the number id at birth. An entry
 // speaks of what had its old number when the records were begun that freed it;
 // the last one that does is right.
-func (r *renumber) now(id hostfs.ID) hostfs.ID {
+func (r *Renumber) Now(id hostfs.ID) hostfs.ID {
 	todo := r.byOld[id]
 	if len(todo) == 0 {
 		return id
@@ -203,34 +220,27 @@ func (r *renumber) now(id hostfs.ID) hostfs.ID {
 	return history[len(history)-1].id
 }
 
-// renumberCache keeps the renumber of one moment.
-type renumberCache struct {
-	mu    sync.Mutex
-	birth uint64
-	r     *renumber
-}
-
-// renumberFor returns the renumber for records begun at birth.
-func (l *Log) renumberFor(birth uint64) (*renumber, error) {
-	l.renumbered.mu.Lock()
-	defer l.renumbered.mu.Unlock()
-	if c := &l.renumbered; c.r != nil && c.birth == birth {
-		return c.r, nil
+// Since returns the renumber for records begun at birth.
+func (x *Renumbering) Since(birth uint64) (*Renumber, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.r != nil && x.birth == birth {
+		return x.r, nil
 	}
-	entries, err := l.readRemap()
+	entries, err := x.read()
 	if err != nil {
 		return nil, err
 	}
-	l.renumbered.birth, l.renumbered.r = birth, newRenumber(entries, birth)
-	return l.renumbered.r, nil
+	x.birth, x.r = birth, newRenumber(entries, birth)
+	return x.r, nil
 }
 
-// nowID is the number that an inode of the step seq has today.
-func (l *Log) nowID(seq uint64, id hostfs.ID) hostfs.ID {
-	r, err := l.renumberFor(seq)
+// NowID is the number that an inode of the step seq has today.
+func (x *Renumbering) NowID(seq uint64, id hostfs.ID) hostfs.ID {
+	r, err := x.Since(seq)
 	if err != nil {
-		l.log.Warn("remap file", "err", err)
+		x.log.Warn("remap file", "err", err)
 		return id
 	}
-	return r.now(id)
+	return r.Now(id)
 }

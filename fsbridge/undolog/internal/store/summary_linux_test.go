@@ -1,4 +1,4 @@
-package undolog
+package store
 
 import (
 	"bytes"
@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func FuzzSummary(f *testing.F) {
-	e := Entry{Seq: 1, StepID: -3, Type: TypeAmbient, AffectedPaths: []string{"x"}}
+	e := base.Entry{Seq: 1, StepID: -3, Type: base.TypeAmbient, AffectedPaths: []string{"x"}}
 	b, err := os.ReadFile(filepath.Join("testdata", "v1", "paths"))
 	if err != nil && !*update {
 		f.Fatal(err)
@@ -28,7 +29,7 @@ func FuzzSummary(f *testing.F) {
 			t.Fatalf("%+v", e)
 		}
 		n := 0
-		_ = decodePaths(bytes.NewReader(paths), func(a Affected) error {
+		_ = decodePaths(bytes.NewReader(paths), func(a base.Affected) error {
 			if n++; n > 100_000 {
 				return errors.New("enough")
 			}
@@ -42,14 +43,14 @@ func FuzzSummary(f *testing.F) {
 
 func TestGoldenPaths(t *testing.T) {
 	golden := filepath.Join("testdata", "v1", "paths")
-	want := []Affected{{Path: "a\n\xff/b", ExistedBefore: true, ExistsAfter: false, Change: "deleted", Type: "file"}, {Path: "c", ExistedBefore: false, ExistsAfter: true, Change: "created", Type: "dir"}}
+	want := []base.Affected{{Path: "a\n\xff/b", ExistedBefore: true, ExistsAfter: false, Change: "deleted", Type: "file"}, {Path: "c", ExistedBefore: false, ExistsAfter: true, Change: "created", Type: "dir"}}
 	if *update {
 		dir, err := hostfs.OpenRoot(filepath.Dir(golden))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer dir.Close()
-		if err := writePaths(dir.FD(), want); err != nil {
+		if err := WritePaths(dir.FD(), want); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,8 +58,8 @@ func TestGoldenPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []Affected
-	if err := decodePaths(bytes.NewReader(b), func(a Affected) error { got = append(got, a); return nil }); err != nil {
+	var got []base.Affected
+	if err := decodePaths(bytes.NewReader(b), func(a base.Affected) error { got = append(got, a); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, want) {

@@ -1,4 +1,4 @@
-package undolog
+package store
 
 import (
 	"context"
@@ -14,30 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
-// formatVersion is the version of the directory format.
-const formatVersion = 2
+// FormatVersion is the version of the directory format.
+const FormatVersion = 2
 
-func formatStepID(id StepID) string { return strconv.FormatInt(int64(id), 10) }
+func FormatStepID(id base.StepID) string { return strconv.FormatInt(int64(id), 10) }
 
-// parseStepID is the inverse of formatStepID and refuses everything else.
-func parseStepID(name string) (StepID, error) {
+// ParseStepID is the inverse of FormatStepID and refuses everything else.
+func ParseStepID(name string) (base.StepID, error) {
 	n, err := strconv.ParseInt(name, 10, 64)
 	if err != nil || n == 0 || strconv.FormatInt(n, 10) != name {
 		return 0, fmt.Errorf("%q is not a step id", name)
 	}
-	return StepID(n), nil
+	return base.StepID(n), nil
 }
 
-// openUndoDir opens the undo directory path, making what is missing of it with
+// OpenDir opens the undo directory path, making what is missing of it with
 // mode 0700 if create is true, and refuses one inside root or around it.
-func openUndoDir(path string, root *hostfs.Root, create bool) (*hostfs.Root, error) {
+func OpenDir(path string, root *hostfs.Root, create bool) (*hostfs.Root, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil || path == "" {
-		return nil, unusable(path, errors.Join(errors.New("not a path"), err))
+		return nil, Unusable(path, errors.Join(errors.New("not a path"), err))
 	}
 	if root != nil {
 		if err := checkPlacement(abs, root); err != nil {
@@ -46,12 +47,12 @@ func openUndoDir(path string, root *hostfs.Root, create bool) (*hostfs.Root, err
 	}
 	if create {
 		if err := os.MkdirAll(abs, 0o700); err != nil {
-			return nil, unusable(path, err)
+			return nil, Unusable(path, err)
 		}
 	}
 	dir, err := hostfs.OpenRoot(abs)
 	if err != nil {
-		return nil, unusable(path, err)
+		return nil, Unusable(path, err)
 	}
 	return dir, nil
 }
@@ -72,14 +73,14 @@ func checkPlacement(abs string, root *hostfs.Root) error {
 		return nil
 	})
 	if err != nil {
-		return unusable(abs, err)
+		return Unusable(abs, err)
 	}
 	if inside {
-		return unusable(abs, errors.New("it lies inside the working folder, where what runs in the sandbox could change it; choose a place outside with --undo-dir"))
+		return Unusable(abs, errors.New("it lies inside the working folder, where what runs in the sandbox could change it; choose a place outside with --undo-dir"))
 	}
 	return walkUp(root.Path(), func(fd int, _ hostfs.ID) error {
 		if looksLikeLog(fd) {
-			return unusable(abs, fmt.Errorf("the working folder %s lies inside an undo directory", root.Path()))
+			return Unusable(abs, fmt.Errorf("the working folder %s lies inside an undo directory", root.Path()))
 		}
 		return nil
 	})
@@ -125,28 +126,28 @@ func looksLikeLog(fd int) bool {
 	return true
 }
 
-// lockDir takes the lock of the directory and writes owner into the lock file.
-func lockDir(dir *hostfs.Root, owner Owner) (int, error) {
+// LockDir takes the lock of the directory and writes owner into the lock file.
+func LockDir(dir *hostfs.Root, owner base.Owner) (int, error) {
 	fd, err := hostfs.OpenAt(dir.FD(), "lock", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
 	if err != nil {
-		return -1, unusable(dir.Path(), err)
+		return -1, Unusable(dir.Path(), err)
 	}
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = hostfs.Close(fd)
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			o, _ := ReadOwner(dir.Path())
-			return -1, &LockedError{Dir: dir.Path(), Owner: o}
+			return -1, &base.LockedError{Dir: dir.Path(), Owner: o}
 		}
-		return -1, unusable(dir.Path(), err)
+		return -1, Unusable(dir.Path(), err)
 	}
-	if err := writeOwner(fd, owner); err != nil {
+	if err := WriteOwner(fd, owner); err != nil {
 		_ = hostfs.Close(fd)
-		return -1, unusable(dir.Path(), err)
+		return -1, Unusable(dir.Path(), err)
 	}
 	return fd, nil
 }
 
-func writeOwner(fd int, o Owner) error {
+func WriteOwner(fd int, o base.Owner) error {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -160,52 +161,52 @@ func writeOwner(fd int, o Owner) error {
 
 // ReadOwner returns what the lock file of the undo directory dir says, without
 // locking. The process it names may be gone.
-func ReadOwner(dir string) (Owner, error) {
-	r, err := openUndoDir(dir, nil, false)
+func ReadOwner(dir string) (base.Owner, error) {
+	r, err := OpenDir(dir, nil, false)
 	if err != nil {
-		return Owner{}, err
+		return base.Owner{}, err
 	}
 	defer r.Close()
 	b, err := hostfs.ReadSmall(r.FD(), "lock", 64<<10)
 	if err != nil {
-		return Owner{}, err
+		return base.Owner{}, err
 	}
-	var o Owner
+	var o base.Owner
 	if err := json.Unmarshal(b, &o); err != nil {
-		return Owner{}, fmt.Errorf("undolog: lock file of %s: %w", dir, err)
+		return base.Owner{}, fmt.Errorf("undolog: lock file of %s: %w", dir, err)
 	}
 	return o, nil
 }
 
-// writeFile is [hostfs.ReplaceFile] with a kill point.
-func writeFile(dirfd int, name string, data []byte) error {
+// WriteFile is [hostfs.ReplaceFile] with a kill point.
+func WriteFile(dirfd int, name string, data []byte) error {
 	return hostfs.ReplaceFile(dirfd, name, data, func() error { return fault.Point("file." + name) })
 }
 
-// checkVersion reads the version file, and writes it into a directory that is
+// CheckVersion reads the version file, and writes it into a directory that is
 // new.
-func checkVersion(dir *hostfs.Root) error {
+func CheckVersion(dir *hostfs.Root) error {
 	b, err := hostfs.ReadSmall(dir.FD(), "version", 64)
 	if errors.Is(err, unix.ENOENT) {
 		for _, name := range []string{"wal", "steps", "redo"} {
 			if _, err := hostfs.StatAt(dir.FD(), name); err == nil {
-				return &VersionError{Dir: dir.Path(), Found: 0, Want: formatVersion}
+				return &base.VersionError{Dir: dir.Path(), Found: 0, Want: FormatVersion}
 			}
 		}
-		if err := writeFile(dir.FD(), "version", []byte(strconv.Itoa(formatVersion)+"\n")); err != nil {
-			return unusable(dir.Path(), err)
+		if err := WriteFile(dir.FD(), "version", []byte(strconv.Itoa(FormatVersion)+"\n")); err != nil {
+			return Unusable(dir.Path(), err)
 		}
 		return nil
 	}
 	if err != nil {
-		return unusable(dir.Path(), err)
+		return Unusable(dir.Path(), err)
 	}
 	v, err := strconv.Atoi(strings.TrimSuffix(string(b), "\n"))
 	if err != nil || v < 1 {
-		return &VersionError{Dir: dir.Path(), Found: 0, Want: formatVersion}
+		return &base.VersionError{Dir: dir.Path(), Found: 0, Want: FormatVersion}
 	}
-	if v != formatVersion {
-		return &VersionError{Dir: dir.Path(), Found: v, Want: formatVersion}
+	if v != FormatVersion {
+		return &base.VersionError{Dir: dir.Path(), Found: v, Want: FormatVersion}
 	}
 	return nil
 }
@@ -216,30 +217,30 @@ var logNames = []string{
 }
 
 // Discard removes the log in dir, whatever its version, and leaves an empty
-// directory in which [Open] starts afresh. It removes only what a log owns,
-// and follows no symlink. It returns a *LockedError while somebody holds the
+// directory in which a log starts afresh. It removes only what a log owns,
+// and follows no symlink. It returns a *base.LockedError while somebody holds the
 // log.
 func Discard(ctx context.Context, dir string) error {
-	r, err := openUndoDir(dir, nil, false)
+	r, err := OpenDir(dir, nil, false)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	lock, err := lockDir(r, Owner{PID: os.Getpid()})
+	lock, err := LockDir(r, base.Owner{PID: os.Getpid()})
 	if err != nil {
 		return err
 	}
 	defer hostfs.Close(lock)
 	for _, name := range logNames { // version last: until then it is a mismatch
 		if err := hostfs.RemoveAll(ctx, r.FD(), name, nil); err != nil {
-			return unusable(dir, err)
+			return Unusable(dir, err)
 		}
 	}
 	return nil
 }
 
-// counters are the persisted numbers that are never given twice.
-type counters struct {
+// IDs are the persisted numbers that are never given twice.
+type IDs struct {
 	fd int
 
 	mu                          sync.Mutex
@@ -248,17 +249,17 @@ type counters struct {
 
 const (
 	countersWords = 5
-	countersMagic = 0x44494253 | formatVersion<<32 // "SBID" and the version
+	countersMagic = 0x44494253 | FormatVersion<<32 // "SBID" and the version
 )
 
-// openCounters reads the file "ids". If it is new or damaged, the counters
+// OpenIDs reads the file "ids". If it is new or damaged, the counters
 // start above floor().
-func openCounters(dirfd int, floor func() uint64) (*counters, error) {
+func OpenIDs(dirfd int, floor func() uint64) (*IDs, error) {
 	fd, err := hostfs.OpenAt(dirfd, "ids", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	c := &counters{fd: fd}
+	c := &IDs{fd: fd}
 	buf := make([]byte, wire.WordsSize(countersWords))
 	n, err := hostfs.PreadFull(fd, buf, 0)
 	if w := wire.Words(buf[:n], countersWords); err == nil && w != nil && w[0] == countersMagic {
@@ -271,18 +272,18 @@ func openCounters(dirfd int, floor func() uint64) (*counters, error) {
 	}
 	c.command, c.ambient, c.seq, c.barr = next, next, next, next
 	if err := c.store(); err != nil {
-		c.close()
+		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
 // store persists the counters. Call it with mu held.
-func (c *counters) store() error {
+func (c *IDs) store() error {
 	return hostfs.PwriteFull(c.fd, wire.AppendWords(nil, countersMagic, c.command, c.ambient, c.seq, c.barr), 0)
 }
 
-func (c *counters) take(p *uint64) (uint64, error) {
+func (c *IDs) take(p *uint64) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := *p
@@ -290,20 +291,20 @@ func (c *counters) take(p *uint64) (uint64, error) {
 	return v, c.store()
 }
 
-func (c *counters) nextStep(t StepType) (StepID, error) {
-	if t == TypeAmbient {
+func (c *IDs) NextStep(t base.StepType) (base.StepID, error) {
+	if t == base.TypeAmbient {
 		v, err := c.take(&c.ambient)
-		return -StepID(v), err
+		return -base.StepID(v), err
 	}
 	v, err := c.take(&c.command)
-	return StepID(v), err
+	return base.StepID(v), err
 }
 
-func (c *counters) nextSeq() (uint64, error)     { return c.take(&c.seq) }
-func (c *counters) nextBarrier() (uint64, error) { return c.take(&c.barr) }
+func (c *IDs) NextSeq() (uint64, error)     { return c.take(&c.seq) }
+func (c *IDs) NextBarrier() (uint64, error) { return c.take(&c.barr) }
 
-// reserve makes sure that id, which the caller chose, is not given by nextStep.
-func (c *counters) reserve(id StepID) error {
+// Reserve makes sure that id, which the caller chose, is not given by NextStep.
+func (c *IDs) Reserve(id base.StepID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, v := &c.command, uint64(id)
@@ -317,4 +318,27 @@ func (c *counters) reserve(id StepID) error {
 	return c.store()
 }
 
-func (c *counters) close() { _ = hostfs.Close(c.fd) }
+func (c *IDs) Close() { _ = hostfs.Close(c.fd) }
+
+// Unusable wraps base.ErrUndoDir.
+func Unusable(dir string, err error) error {
+	return &dirError{dir: dir, err: err}
+}
+
+type dirError struct {
+	dir string
+	err error
+}
+
+func (e *dirError) Error() string {
+	what := hostfs.Describe(e.err)
+	switch {
+	case errors.Is(e.err, unix.EROFS), errors.Is(e.err, unix.EACCES), errors.Is(e.err, unix.EPERM):
+		what = "it is not writable (" + what + "); choose another with --undo-dir"
+	case errors.Is(e.err, unix.ENOSPC), errors.Is(e.err, unix.EDQUOT):
+		what = "its disk is full (" + what + "); free some space or choose another with --undo-dir"
+	}
+	return "cannot use undo directory " + e.dir + ": " + what
+}
+
+func (e *dirError) Unwrap() []error { return []error{base.ErrUndoDir, e.err} }

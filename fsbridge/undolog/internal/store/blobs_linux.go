@@ -1,0 +1,138 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+)
+
+// Blob is one entry below blobs/ that is an adopted inode.
+type Blob struct {
+	Obj  journal.ObjID
+	Stat hostfs.Stat
+}
+
+// AdoptedBlobs lists the adopted inodes of a step directory by number. Names
+// that are not ours are left out, content blobs as well: others counts them.
+func AdoptedBlobs(dirfd int) (blobs []Blob, others int, err error) {
+	top, err := hostfs.OpenDirPathAt(dirfd, "blobs")
+	if errors.Is(err, unix.ENOENT) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	defer hostfs.Close(top)
+	err = hostfs.Walk(top, 1, func(fd int, path string, d *hostfs.Dirent) error {
+		shard, name, inside := strings.Cut(path, "/")
+		n, ok := ParseShard(shard)
+		if !ok || !inside {
+			if !ok {
+				others++
+				return fs.SkipDir
+			}
+			return nil
+		}
+		obj, ok := ParseBlob(name)
+		if !ok || ShardOf(obj) != n {
+			others++
+			return nil
+		}
+		st, err := hostfs.StatAt(fd, name)
+		if err == nil {
+			blobs = append(blobs, Blob{obj, st})
+		}
+		return err
+	})
+	slices.SortFunc(blobs, func(a, b Blob) int { return int(a.Obj) - int(b.Obj) })
+	return blobs, others, err
+}
+
+// ParseBlob is the inverse of BlobName and refuses everything else.
+func ParseBlob(name string) (obj journal.ObjID, ok bool) {
+	n, err := strconv.ParseUint(name, 10, 32)
+	obj = journal.ObjID(n)
+	return obj, err == nil && obj != journal.NoObj && n <= journal.MaxObjects && BlobName(obj) == name
+}
+
+// ParseShard is the inverse of NameOfShard and refuses everything else.
+func ParseShard(name string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(name, 10, 32)
+	return n, err == nil && NameOfShard(n) == name
+}
+
+// VerifyContents looks at the content blobs that the records name: what is
+// missing shall be known before an undo changes anything. What is inline has
+// the sums of the journal.
+func (d *StepDir) VerifyContents(rec *journal.Set) error {
+	for _, list := range rec.Contents {
+		for i := range list {
+			if err := d.verifyContent(&list[i]); err != nil {
+				return fmt.Errorf("%w: content of object %d: %w", base.ErrDamaged, list[i].Obj, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (d *StepDir) verifyContent(c *journal.Content) error {
+	if c.Enc != journal.EncClone {
+		return nil
+	}
+	fd, err := d.OpenContentBlob(c.Obj, c.Blob)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	st, err := hostfs.StatFD(fd)
+	if err == nil && st.Size < c.Off+c.Len {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// EachRetainedOrigin calls f for each object that was in the blob of an older step.
+func (d *StepDir) EachRetainedOrigin(f func(seq uint64, obj journal.ObjID)) error {
+	fd, err := hostfs.OpenRegular(d.FD, "journal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	err = journal.Scan(fd, func(t journal.Type, p []byte, _ int64) error {
+		if t != journal.TypeObject {
+			return nil
+		}
+		o, err := journal.DecodeObject(p)
+		if err == nil && o.RetainedSeq != 0 {
+			f(o.RetainedSeq, o.RetainedObj)
+		}
+		return err
+	})
+	var torn *journal.TornError
+	if errors.As(err, &torn) {
+		return nil
+	}
+	return err
+}
+
+// DiskUsage sums what the files below dirfd occupy, in bytes. What an adopted
+// directory denies us is left out.
+func DiskUsage(dirfd int) (total int64, err error) {
+	err = hostfs.Walk(dirfd, maxDepth, func(fd int, _ string, d *hostfs.Dirent) error {
+		if st, err := hostfs.StatAt(fd, d.Name); err == nil {
+			total += st.Blocks * 512
+		}
+		return nil
+	})
+	return total, err
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+)
+
+// RemoveTree is [hostfs.RemoveAll] for what is the log's. linked (which may be
+// nil) is called before and after one of several names of a file is removed, with
+// what the file is; held then counts one less, unless it is nil: they are no names
+// of the log's.
+func RemoveTree(ctx context.Context, dirfd int, name string, linked func(st *hostfs.Stat, removed bool) error, held *Links) error {
+	return hostfs.RemoveAll(ctx, dirfd, name, remover{linked, held}.unlink)
+}
+
+type remover struct {
+	linked func(st *hostfs.Stat, removed bool) error
+	held   *Links
+}
+
+// unlink removes a name that is no directory. Removing one of several names of
+// a file changes its ctime, which must not look like an edit.
+func (r remover) unlink(dirfd int, name string) error {
+	if r.linked == nil {
+		return hostfs.UnlinkAt(dirfd, name)
+	}
+	st, err := hostfs.StatAt(dirfd, name)
+	if err != nil {
+		return err
+	}
+	if st.IsDir() {
+		return hostfs.UnlinkAt(dirfd, name)
+	}
+	if st.Nlink == 1 {
+		return r.held.Change(st.ID, -1, func() error { return hostfs.UnlinkAt(dirfd, name) })
+	}
+	fd, err := hostfs.OpenVerified(dirfd, name, st.ID, unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	if err := r.linked(&st, false); err != nil {
+		return err
+	}
+	err = r.held.Change(st.ID, -1, func() error { return hostfs.UnlinkAt(dirfd, name) })
+	if err := fault.Point("trash.unlinked"); err != nil {
+		return err
+	}
+	now, serr := hostfs.StatFD(fd)
+	if serr != nil {
+		return errors.Join(err, serr)
+	}
+	return errors.Join(err, r.linked(&now, true))
+}

@@ -1,0 +1,156 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+)
+
+const (
+	OpenName = "in_progress"
+	// maxSummary bounds summary.json, in bytes.
+	maxSummary = 16 << 20
+	// maxPathLine bounds one line of the file "paths", in bytes.
+	maxPathLine = 1 << 20
+)
+
+// LoadEntry reads a summary; if it is damaged, what the journal's first record
+// tells.
+func LoadEntry(dir *StepDir, id base.StepID) base.Entry {
+	b, err := hostfs.ReadSmall(dir.FD, "summary.json", maxSummary)
+	var e base.Entry
+	if err == nil {
+		if e, err = decodeSummary(b); err == nil && e.StepID != id {
+			err = fmt.Errorf("it is about step %d", e.StepID)
+		}
+	}
+	if err == nil {
+		return e
+	}
+	e = base.Entry{StepID: id, Type: base.TypeCommand, Damaged: "summary: " + err.Error()}
+	if rec, err := journal.ReadStep(dir.FD); err == nil && rec.ID == id {
+		e = EntryOf(rec)
+		e.Damaged = "summary cannot be read"
+	}
+	return e
+}
+
+// decodeSummary parses summary.json. It trusts nothing in it.
+func decodeSummary(b []byte) (base.Entry, error) {
+	var e base.Entry
+	if err := json.Unmarshal(b, &e); err != nil {
+		return base.Entry{}, err
+	}
+	switch {
+	case e.StepID == 0 || e.Seq == 0 || e.Seq > math.MaxInt64:
+		return base.Entry{}, errors.New("no step id or seq")
+	case e.Type != base.TypeCommand && e.Type != base.TypeAPI && e.Type != base.TypeAmbient:
+		return base.Entry{}, fmt.Errorf("unknown type %q", e.Type)
+	case e.AffectedCount < 0 || e.StoredBytes < 0:
+		return base.Entry{}, errors.New("negative counts")
+	}
+	e.Barriers = nil
+	return e, nil
+}
+
+func EntryOf(rec *journal.Step) base.Entry {
+	return base.Entry{Seq: rec.Seq, StepID: rec.ID, Type: rec.Type, Command: rec.Command,
+		Argv: rec.Argv, Dir: rec.Dir, StartedAt: rec.StartedAt}
+}
+
+// affectedLine is one line of the file "paths".
+type affectedLine struct {
+	Path   []byte `json:"p"` // base64: any bytes survive
+	Before bool   `json:"b,omitempty"`
+	After  bool   `json:"a,omitempty"`
+	Change string `json:"c"`
+	Type   string `json:"t"`
+}
+
+// WritePaths writes the file "paths" of a step directory.
+func WritePaths(dirfd int, list []base.Affected) error {
+	var buf bytes.Buffer
+	z, err := zstd.NewWriter(&buf, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(512<<10))
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(z)
+	for _, a := range list {
+		if err := enc.Encode(affectedLine{[]byte(a.Path), a.ExistedBefore, a.ExistsAfter, a.Change, a.Type}); err != nil {
+			return err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return WriteFile(dirfd, "paths", buf.Bytes())
+}
+
+// ReadPaths calls f for each affected path of the step directory behind dirfd.
+func ReadPaths(dirfd int, f func(base.Affected) error) error {
+	fd, err := hostfs.OpenRegular(dirfd, "paths")
+	if err != nil {
+		return fmt.Errorf("%w: %w", base.ErrDamaged, err)
+	}
+	defer hostfs.Close(fd)
+	return decodePaths(&fileReader{fd: fd, end: math.MaxInt64}, f)
+}
+
+// decodePaths reads the format of the file "paths". Memory is bounded by
+// maxPathLine whatever the input.
+func decodePaths(r io.Reader, f func(base.Affected) error) error {
+	z, err := zstd.NewReader(eofReader{r}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
+	if err != nil {
+		return fmt.Errorf("%w: paths: %w", base.ErrDamaged, err)
+	}
+	defer z.Close()
+	sc := bufio.NewScanner(z)
+	sc.Buffer(make([]byte, 16<<10), maxPathLine)
+	for sc.Scan() {
+		var a affectedLine
+		if err := json.Unmarshal(sc.Bytes(), &a); err != nil {
+			return fmt.Errorf("%w: paths: %w", base.ErrDamaged, err)
+		}
+		if _, err := hostfs.SplitPath(string(a.Path)); err != nil {
+			return fmt.Errorf("%w: paths: %w", base.ErrDamaged, err)
+		}
+		if err := f(base.Affected{Path: string(a.Path), ExistedBefore: a.Before, ExistsAfter: a.After, Change: a.Change, Type: a.Type}); err != nil {
+			return err
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return fmt.Errorf("%w: paths: %w", base.ErrDamaged, err)
+	}
+	return nil
+}
+
+// eofReader makes the end of a file an io.EOF.
+type eofReader struct{ r io.Reader }
+
+func (e eofReader) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// WriteSummary writes summary.json of a step directory.
+func WriteSummary(dirfd int, e base.Entry) error {
+	e.Barriers = nil
+	b, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return WriteFile(dirfd, "summary.json", append(b, '\n'))
+}
