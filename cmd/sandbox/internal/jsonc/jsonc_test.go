@@ -300,3 +300,14 @@ func FuzzEdit(f *testing.F) {
 		}
 	})
 }
+
+// TestCommentsAsEditorsWriteThem: a comment may hold any bytes, and a line comment
+// may end with the file.
+func TestCommentsAsEditorsWriteThem(t *testing.T) {
+	for _, in := range []string{"{\"a\": 1} // end", "{\"a\": 1 // \xe9t\xe9\n}", "{\"a\": 1 // x\u2028y\n}", "{\"a\": 1 /* \xff */}"} {
+		out, err := Set([]byte(in), withComments, []byte("2"), "a")
+		if want := strings.Replace(in, "1", "2", 1); err != nil || string(out) != want {
+			t.Errorf("%q became %q: %v", in, out, err)
+		}
+	}
+}
