@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/machine"
+	"github.com/codeagent/sandbox/actors/remote"
 	"github.com/codeagent/sandbox/actors/safeguard"
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
@@ -318,7 +319,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 		note(server.Close())
 	}
 	if s.cfg.RuntimeDir != "" {
-		unregister(s.cfg.RuntimeDir, s.id)
+		remote.Unregister(s.cfg.RuntimeDir, s.id)
 	}
 	for _, w := range s.dirs {
 		note(w.close())

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/codeagent/sandbox/actors/remote"
 )
 
 // DefaultUndoDir returns where the undo log of a working folder lives when
@@ -196,7 +198,7 @@ func isUndoDir(dir string) bool {
 
 // clashes reports a running session whose folder encloses path or lies in it.
 func clashes(path, runtimeDir string) error {
-	for _, r := range registrations(runtimeDir) {
+	for _, r := range remote.Registrations(runtimeDir) {
 		for _, other := range r.Directories {
 			switch {
 			case other == path:

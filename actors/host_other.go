@@ -3,5 +3,3 @@
 package actors
 
 func sameFileSystem(string, string) bool { return false }
-
-func processAlive(int) bool { return false }

@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/machine"
+	"github.com/codeagent/sandbox/actors/remote"
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -186,10 +187,12 @@ func (s *Session) listen() error {
 		return fmt.Errorf("control socket: %w", err)
 	}
 	r := s.registration()
-	if err := r.write(s.cfg.RuntimeDir); err != nil {
+	if err := r.Write(s.cfg.RuntimeDir); err != nil {
 		return err
 	}
-	server, err := control.Listen(r.Socket, control.Options{Handler: s.handle, ToWire: toWire, Attach: s.Attach, Logger: s.cfg.Logger})
+	server, err := control.Listen(r.Socket, control.Options{
+		Handler: remote.Server{Session: s, Stopped: s.stopped}.Handle, ToWire: remote.ToWire, Attach: s.Attach, Logger: s.cfg.Logger,
+	})
 	if err != nil {
 		return err
 	}
@@ -212,15 +215,15 @@ func (s *Session) listen() error {
 	return nil
 }
 
-func (s *Session) registration() registration {
-	r := registration{PID: os.Getpid(), Session: s.id, Socket: s.socket()}
+func (s *Session) registration() remote.Registration {
+	r := remote.Registration{PID: os.Getpid(), Session: s.id, Socket: s.socket()}
 	for _, w := range s.dirs {
 		r.Directories, r.Labels = append(r.Directories, w.d.Path), append(r.Labels, w.d.Label)
 	}
 	return r
 }
 
-func (s *Session) socket() string { return socketFile(s.cfg.RuntimeDir, s.id) }
+func (s *Session) socket() string { return remote.SocketFile(s.cfg.RuntimeDir, s.id) }
 
 // ID returns the session's id.
 func (s *Session) ID() string { return s.id }
@@ -258,3 +261,12 @@ func (s *Session) Attach(ctx context.Context, f api.Frontend) (api.Attachment, e
 	}
 	return a, err
 }
+
+// Dial connects to the control socket of a session in another process. The
+// result is a *[remote.Client].
+func Dial(ctx context.Context, socketPath string) (Service, error) {
+	return remote.Dial(ctx, socketPath)
+}
+
+// Sessions lists the running sessions that are registered in runtimeDir.
+func Sessions(runtimeDir string) []SessionInfo { return remote.Sessions(runtimeDir) }

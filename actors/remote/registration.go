@@ -1,4 +1,4 @@
-package actors
+package remote
 
 import (
 	"encoding/json"
@@ -13,13 +13,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
 
-// registration is what a session writes beside its control socket: before it
+// Registration is what a session writes beside its control socket: before it
 // makes the socket, so that no socket is left without one, wherever a session
 // is killed.
-type registration struct {
+type Registration struct {
 	PID         int      `json:"pid"`
 	Session     string   `json:"session"`
 	Socket      string   `json:"socket"`
@@ -42,12 +43,13 @@ func registrationFile(runtimeDir, session string) string {
 	return filepath.Join(runtimeDir, session+registrationSuffix)
 }
 
-func socketFile(runtimeDir, session string) string {
+// SocketFile is where a session listens.
+func SocketFile(runtimeDir, session string) string {
 	return filepath.Join(runtimeDir, session+".sock")
 }
 
-// write makes the registration, whole or not at all.
-func (r registration) write(runtimeDir string) error {
+// Write makes the registration, whole or not at all.
+func (r Registration) Write(runtimeDir string) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -63,22 +65,22 @@ func (r registration) write(runtimeDir string) error {
 	return nil
 }
 
-// unregister takes a session from the list. Its socket goes first.
-func unregister(runtimeDir, session string) {
-	file := socketFile(runtimeDir, session)
+// Unregister takes a session from the list. Its socket goes first.
+func Unregister(runtimeDir, session string) {
+	file := SocketFile(runtimeDir, session)
 	_ = os.Remove(file + socket.Unready)
 	_ = os.Remove(file)
 	_ = os.Remove(registrationFile(runtimeDir, session))
 }
 
-// registrations lists the sessions that run, by their files in runtimeDir. What
+// Registrations lists the sessions that run, by their files in runtimeDir. What
 // killed ones have left there is removed.
-func registrations(runtimeDir string) []registration {
+func Registrations(runtimeDir string) []Registration {
 	if runtimeDir == "" {
 		return nil
 	}
 	entries, _ := os.ReadDir(runtimeDir)
-	var all []registration
+	var all []Registration
 	for _, e := range entries {
 		if session, ok := strings.CutSuffix(e.Name(), registrationSuffix); ok {
 			if r, runs := registered(runtimeDir, session); runs {
@@ -96,7 +98,7 @@ func registrations(runtimeDir string) []registration {
 
 // registered returns the registration of a session that runs. That of a killed
 // one is removed.
-func registered(runtimeDir, session string) (r registration, runs bool) {
+func registered(runtimeDir, session string) (r Registration, runs bool) {
 	file := registrationFile(runtimeDir, session)
 	st, err := os.Lstat(file)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > 1<<20 {
@@ -112,7 +114,7 @@ func registered(runtimeDir, session string) (r registration, runs bool) {
 		return r, true
 	}
 	if !alive || err == nil || time.Since(st.ModTime()) > startupTime { // else it starts, or ends
-		unregister(runtimeDir, session)
+		Unregister(runtimeDir, session)
 	}
 	return r, false
 }
@@ -126,4 +128,17 @@ func answers(path string) bool {
 	}
 	_ = c.Close()
 	return true
+}
+
+// Sessions lists the running sessions that are registered in runtimeDir.
+func Sessions(runtimeDir string) []api.SessionInfo {
+	var list []api.SessionInfo
+	for _, r := range Registrations(runtimeDir) {
+		info := api.SessionInfo{Session: r.Session, PID: r.PID, Socket: r.Socket, Directories: r.Directories}
+		if len(r.Labels) == len(r.Directories) {
+			info.Labels = r.Labels
+		}
+		list = append(list, info)
+	}
+	return list
 }

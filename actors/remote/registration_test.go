@@ -1,6 +1,6 @@
 //go:build unix
 
-package actors
+package remote
 
 import (
 	"net"
@@ -39,8 +39,8 @@ func TestRegistrations(t *testing.T) {
 	}
 	register := func(session string, pid int) {
 		t.Helper()
-		r := registration{PID: pid, Session: session, Socket: socketFile(dir, session), Directories: []string{"/" + session}}
-		if err := r.write(dir); err != nil {
+		r := Registration{PID: pid, Session: session, Socket: SocketFile(dir, session), Directories: []string{"/" + session}}
+		if err := r.Write(dir); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package remote
+
+func processAlive(int) bool { return false }

@@ -1,0 +1,103 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/control"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// method decodes a request, calls f and lets the result be encoded.
+func method[P, R any](f func(context.Context, P) (R, error)) func(context.Context, json.RawMessage) (any, error) {
+	return func(ctx context.Context, params json.RawMessage) (any, error) {
+		var p P
+		if len(params) > 0 {
+			d := json.NewDecoder(bytes.NewReader(params))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&p); err != nil {
+				return nil, &control.Error{Code: control.CodeBadRequest, Message: "parameters: " + err.Error()}
+			}
+		}
+		return f(ctx, p)
+	}
+}
+
+type none struct{}
+
+// Session is what the control socket offers.
+type Session interface {
+	api.Service
+	api.Notifier
+}
+
+// Server answers the requests of the control socket.
+type Server struct {
+	Session Session
+	// Stopped is closed when the session has ended.
+	Stopped <-chan struct{}
+}
+
+// Handle is a [control.Handler].
+func (s Server) Handle(ctx context.Context, name string, params json.RawMessage, emit func(any) error) (any, error) {
+	methods := map[string]func(context.Context, json.RawMessage) (any, error){
+		"status":  method(func(ctx context.Context, _ none) (api.Status, error) { return s.Session.Status(ctx) }),
+		"history": method(s.Session.History),
+		"show":    method(s.Session.Show),
+		"undo":    method(s.Session.Undo),
+		"redo":    method(s.Session.Redo),
+		"restore": method(s.Session.Restore),
+		"gc":      method(s.Session.GC),
+		"pending": method(func(ctx context.Context, _ none) ([]api.Pending, error) { return s.Session.Pending(ctx) }),
+		"decide":  method(func(ctx context.Context, r api.DecideRequest) (none, error) { return none{}, s.Session.Decide(ctx, r) }),
+		"inspect": method(func(ctx context.Context, _ none) (api.Tree, error) { return s.Session.Inspect(ctx) }),
+		"diff": method(func(ctx context.Context, r api.StepRequest) (none, error) {
+			return none{}, s.Session.Diff(ctx, r, partWriter(emit))
+		}),
+		"subscribe": method(func(ctx context.Context, _ none) (none, error) { return none{}, s.stream(ctx, emit) }),
+	}
+	f := methods[name]
+	if f == nil {
+		return nil, &control.Error{Code: control.CodeUnknownMethod, Message: fmt.Sprintf("unknown method %q", name)}
+	}
+	return f(ctx, params)
+}
+
+// stream sends events until the client or the session is gone.
+func (s Server) stream(ctx context.Context, emit func(any) error) error {
+	broken := make(chan error, 1)
+	cancel := s.Session.Subscribe(func(e api.Event) {
+		if err := emit(e); err != nil {
+			select {
+			case broken <- err:
+			default:
+			}
+		}
+	})
+	defer cancel()
+	select {
+	case err := <-broken:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.Stopped:
+		return messages.ErrStopped
+	}
+}
+
+// partWriter sends bytes as parts (base64 in JSON: a diff need not be UTF-8).
+type partWriter func(any) error
+
+func (w partWriter) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), 64<<10)
+		if err := w(rest[:n]); err != nil {
+			return 0, err
+		}
+		rest = rest[n:]
+	}
+	return len(p), nil
+}
