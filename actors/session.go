@@ -253,13 +253,21 @@ func (s *Session) Close(ctx context.Context) error {
 func (s *Session) Attach(ctx context.Context, f api.Frontend) (api.Attachment, error) {
 	r := messages.NewReply[api.Attachment]()
 	s.to("frontends")(&session.Attach{Frontend: f, Reply: r})
-	a, err := r.Wait(ctx, s.stopped)
-	if err != nil && !r.Send(nil, err) { // it came at the same moment
+	var err error
+	select {
+	case res := <-r.C():
+		return res.Value, res.Err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-s.stopped:
+		err = messages.ErrStopped
+	}
+	if !r.Send(nil, err) { // it came at the same moment
 		if res := <-r.C(); res.Err == nil {
 			res.Value.Detach()
 		}
 	}
-	return a, err
+	return nil, err
 }
 
 // Dial connects to the control socket of a session in another process. The

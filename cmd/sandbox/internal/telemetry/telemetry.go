@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	noopmetric "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -119,17 +120,6 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 // parseTraceparent reads the W3C's form: version-trace-span-flags. What is not
 // of that form is ignored, as the standard wants it.
 func parseTraceparent(text string) trace.SpanContext {
-	if len(text) < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-' || text[:2] == "ff" || len(text) > 55 && (text[:2] == "00" || text[55] != '-') {
-		return trace.SpanContext{}
-	}
-	tid, err1 := trace.TraceIDFromHex(text[3:35])
-	sid, err2 := trace.SpanIDFromHex(text[36:52])
-	if err1 != nil || err2 != nil {
-		return trace.SpanContext{}
-	}
-	flags := trace.TraceFlags(0)
-	if text[54]&1 == 1 {
-		flags = trace.FlagsSampled
-	}
-	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: tid, SpanID: sid, TraceFlags: flags, Remote: true})
+	in := propagation.MapCarrier{"traceparent": text}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), in))
 }
