@@ -72,14 +72,13 @@ func (g *fakeGuest) RollbackNotify(id int64) error {
 	g.notified = append(g.notified, id)
 	return nil
 }
-func (g *fakeGuest) DropCaches(context.Context) error { return nil }
-func (g *fakeGuest) Pause(context.Context) error      { return errors.ErrUnsupported }
-func (g *fakeGuest) Resume(context.Context) error     { return errors.ErrUnsupported }
-func (g *fakeGuest) Facts() map[string]string         { return map[string]string{"kind": "fake"} }
-func (g *fakeGuest) Done() <-chan struct{}            { return g.done }
-func (g *fakeGuest) Err() error                       { return g.err }
-func (g *fakeGuest) Stop(context.Context) error       { g.die(nil); return nil }
-func (g *fakeGuest) die(err error)                    { g.once.Do(func() { g.err = err; close(g.done) }) }
+func (g *fakeGuest) Pause(context.Context) error  { return errors.ErrUnsupported }
+func (g *fakeGuest) Resume(context.Context) error { return errors.ErrUnsupported }
+func (g *fakeGuest) Facts() map[string]string     { return map[string]string{"kind": "fake"} }
+func (g *fakeGuest) Done() <-chan struct{}        { return g.done }
+func (g *fakeGuest) Err() error                   { return g.err }
+func (g *fakeGuest) Stop(context.Context) error   { g.die(nil); return nil }
+func (g *fakeGuest) die(err error)                { g.once.Do(func() { g.err = err; close(g.done) }) }
 
 type fakeProcess struct {
 	g         *fakeGuest

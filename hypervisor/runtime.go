@@ -113,11 +113,7 @@ type Guest interface {
 	// RollbackNotify tells programs inside that a step was rolled back.
 	RollbackNotify(stepID int64) error
 
-	// DropCaches makes the guest forget cached file data where the transport
-	// cannot do so itself (virtio-fs); a no-op elsewhere.
-	DropCaches(ctx context.Context) error
-
-	// Pause and Resume freeze and thaw the whole guest; errors.ErrUnsupported
+	// Pause stops the whole guest, and Resume lets it go on; errors.ErrUnsupported
 	// where the runtime cannot.
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error

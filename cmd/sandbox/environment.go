@@ -5,17 +5,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
-)
-
-// secretParts and secretNames decide which variables a command does not get
-// unless --env names them: credentials, and sockets of agents that would act
-// for the user.
-var (
-	secretParts = []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "OTLP_HEADERS"}
-	secretNames = []string{
-		"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR",
-		"DOCKER_HOST", "KUBECONFIG", "GNOME_KEYRING_CONTROL", "WAYLAND_DISPLAY", "DISPLAY", "XAUTHORITY",
-	}
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // environment is what a command gets: ours without secrets, then the additions
@@ -33,7 +23,7 @@ func environment(ours, add []string) ([]string, error) {
 		env = append(env, kv)
 	}
 	for _, kv := range ours {
-		if name, _, _ := strings.Cut(kv, "="); !isSecret(name) {
+		if name, _, _ := strings.Cut(kv, "="); !hypervisor.SecretVariable(name) {
 			set(kv)
 		}
 	}
@@ -52,19 +42,4 @@ func environment(ours, add []string) ([]string, error) {
 		set(kv)
 	}
 	return env, nil
-}
-
-func isSecret(name string) bool {
-	upper := strings.ToUpper(name)
-	for _, n := range secretNames {
-		if upper == n {
-			return true
-		}
-	}
-	for _, p := range secretParts {
-		if strings.Contains(upper, p) {
-			return true
-		}
-	}
-	return strings.HasPrefix(upper, "AWS_") || strings.HasPrefix(upper, "AZURE_")
 }

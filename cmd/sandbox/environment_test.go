@@ -15,6 +15,12 @@ func TestEnvironment(t *testing.T) {
 	if s := strings.Join(got, " "); s != "PATH=/bin LANG=de EMPTY= MY_TOKEN=t" {
 		t.Errorf("got %q", s)
 	}
+	// What a jail keeps outside is not given to a command without one either.
+	for _, name := range []string{"CONTAINER_HOST", "DBUS_SYSTEM_BUS_ADDRESS", "SUDO_COMMAND", "DOCKER_HOST"} {
+		if got, err := environment([]string{name + "=x"}, nil); err != nil || len(got) != 0 {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
 	for _, bad := range []string{"", "=x", "A=\x00"} {
 		if _, err := environment(nil, []string{bad}); err == nil {
 			t.Errorf("%q is taken", bad)

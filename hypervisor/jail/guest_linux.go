@@ -140,9 +140,6 @@ func defaultEnv(u user) []string {
 // RollbackNotify implements [hypervisor.Guest].
 func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }
 
-// DropCaches implements [hypervisor.Guest]: the bridge can do so itself.
-func (g *guest) DropCaches(context.Context) error { return nil }
-
 // Pause implements [hypervisor.Guest].
 func (g *guest) Pause(context.Context) error { return errors.ErrUnsupported }
 

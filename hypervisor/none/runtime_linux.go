@@ -181,12 +181,11 @@ func (g *guest) Facts() map[string]string {
 	return f
 }
 
-func (g *guest) RollbackNotify(int64) error       { return nil }
-func (g *guest) DropCaches(context.Context) error { return nil }
-func (g *guest) Pause(context.Context) error      { return errors.ErrUnsupported }
-func (g *guest) Resume(context.Context) error     { return errors.ErrUnsupported }
-func (g *guest) Done() <-chan struct{}            { return g.done }
-func (g *guest) Err() error                       { return nil }
+func (g *guest) RollbackNotify(int64) error   { return nil }
+func (g *guest) Pause(context.Context) error  { return errors.ErrUnsupported }
+func (g *guest) Resume(context.Context) error { return errors.ErrUnsupported }
+func (g *guest) Done() <-chan struct{}        { return g.done }
+func (g *guest) Err() error                   { return nil }
 
 // Stop ends the commands and unmounts. Processes that left their command's
 // session are not found: nothing isolates them.

@@ -254,9 +254,9 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 // RollbackNotify implements [hypervisor.Guest].
 func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }
 
-// DropCaches implements [hypervisor.Guest]. A paused guest does it when it goes
-// on, before another command starts.
-func (g *guest) DropCaches(ctx context.Context) error {
+// dropCaches makes the guest forget what it caches of its folders. A paused guest
+// does it when it goes on, before another command starts.
+func (g *guest) dropCaches(ctx context.Context) error {
 	g.mu.Lock()
 	paused := g.resumed != nil
 	g.owed = g.owed || paused

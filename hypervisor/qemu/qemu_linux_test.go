@@ -191,7 +191,7 @@ func TestKilled(t *testing.T) {
 	if _, err := g.Exec(t.Context(), hypervisor.Command{ID: 1, Argv: []string{"true"}}); err == nil {
 		t.Error("a command started")
 	}
-	if err := g.DropCaches(t.Context()); err != nil {
+	if err := g.dropCaches(t.Context()); err != nil {
 		t.Errorf("caches of a dead guest: %v", err)
 	}
 }

@@ -132,12 +132,12 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	if err != nil {
 		return err
 	}
-	door, err := newDoor()
+	socket, err := newMonitorSocket()
 	if err != nil {
 		return err
 	}
-	defer door.close()
-	m.monitor = fmt.Sprintf("fd=%d", f.add(door.listener))
+	defer socket.close()
+	m.monitor = fmt.Sprintf("fd=%d", f.add(socket.listener))
 	g.said.Add(1)
 	go g.readConsole(console) // to the end of QEMU, or of its ends if it does not start
 	g.serveNetwork(cable)
@@ -148,7 +148,7 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	f.drop(false) // so that its end is seen
 	stop := context.AfterFunc(ctx, g.kill)
 	defer stop()
-	if err := g.connect(ctx, door, channel, folders); err != nil {
+	if err := g.connect(ctx, socket, channel, folders); err != nil {
 		g.giveUp(err)
 		<-g.done
 		if refused := (*control.RefusedError)(nil); errors.As(err, &refused) { // its end says less
@@ -195,7 +195,7 @@ func tag(i int) string { return "working" + strconv.Itoa(i) }
 
 // connect serves the folders, greets the monitor, and tells the guest what it is
 // to be.
-func (g *guest) connect(ctx context.Context, d *door, channel *os.File, folders []*os.File) error {
+func (g *guest) connect(ctx context.Context, s *monitorSocket, channel *os.File, folders []*os.File) error {
 	if err := g.serve(folders); err != nil {
 		_ = channel.Close()
 		return err
@@ -206,7 +206,7 @@ func (g *guest) connect(ctx context.Context, d *door, channel *os.File, folders 
 		return err
 	}
 	monitor := make(chan error, 1)
-	go func() { monitor <- g.greet(ctx, d) }()
+	go func() { monitor <- g.greet(ctx, s) }()
 	unsent := g.plan().Send(conn)
 	g.setHost(control.NewHost(conn, g.problem))
 	g.warnings, err = g.host.Hello(ctx) // it may say why it did not want the plan
@@ -235,7 +235,7 @@ func (g *guest) serve(folders []*os.File) error {
 	for i, s := range g.cfg.Shares {
 		t := hypervisor.Transport{
 			Kind: hypervisor.TransportVhost, UID: uint32(g.user.uid), GID: uint32(g.user.gid), Hide: g.refuse[i],
-			Drop: g.DropCaches, Sync: g.sync,
+			Drop: g.dropCaches, Sync: g.sync,
 		}
 		if over != nil {
 			t.Kind, t.Stream = hypervisor.TransportP9, over.Stream(i)

@@ -105,12 +105,12 @@ func startGuestLab(ctx context.Context, l *lab, rt *qemu.Runtime, kinds ...strin
 	if err != nil {
 		return g, err
 	}
-	g.drops = g.guest.DropCaches
 	return g, nil
 }
 
 // serve starts the server of the share.
 func (s *guestSide) serve(ctx context.Context, l *lab, t hypervisor.Transport) error {
+	s.lab.drops = t.Drop
 	if s.label == "virtiofsd" {
 		pid, stop, err := startVirtiofsd(ctx, l, s.dir, t.File)
 		s.pid = pid

@@ -1,0 +1,75 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/digitalocean/go-qemu/qmp"
+)
+
+// monitorSocket is where the monitor listens until we have connected: the library
+// takes an address, so there has to be one.
+type monitorSocket struct {
+	dir      string
+	at       *os.File // the directory
+	listener *os.File
+}
+
+func newMonitorSocket() (s *monitorSocket, err error) {
+	s = &monitorSocket{}
+	if s.dir, err = os.MkdirTemp("", "sandbox-qmp-"); err != nil { // 0700
+		return nil, err
+	}
+	if s.at, err = os.Open(s.dir); err != nil {
+		return nil, errors.Join(err, os.Remove(s.dir))
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.path(), Net: "unix"})
+	if err == nil {
+		l.SetUnlinkOnClose(false)
+		s.listener, err = l.File()
+		_ = l.Close()
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// path is short, however long the directory's is: a socket's has 107 bytes.
+func (s *monitorSocket) path() string { return fmt.Sprintf("/proc/self/fd/%d/m", s.at.Fd()) }
+
+func (s *monitorSocket) dial() (*qmp.SocketMonitor, error) {
+	const instantly = 10 * time.Second // it listens already
+	return qmp.NewSocketMonitor("unix", s.path(), instantly)
+}
+
+func (s *monitorSocket) close() {
+	_ = os.Remove(filepath.Join(s.dir, "m"))
+	_ = os.Remove(s.dir)
+	_ = s.at.Close()
+}
+
+// greet connects to the monitor.
+func (g *guest) greet(ctx context.Context, s *monitorSocket) error {
+	m, err := s.dial()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = m.Disconnect() })
+	defer stop()
+	q, err := attach(m)
+	if err != nil {
+		_ = m.Disconnect()
+		return err
+	}
+	g.mu.Lock()
+	g.monitor = q
+	g.mu.Unlock()
+	return nil
+}
