@@ -115,6 +115,6 @@ func ReadDirAt(dirfd int) ([]Dirent, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer Close(fd)
+	defer func() { _ = Close(fd) }()
 	return ReadDir(fd)
 }

@@ -44,7 +44,7 @@ func ReadSmall(dirfd int, name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer Close(fd)
+	defer func() { _ = Close(fd) }()
 	st, err := StatFD(fd)
 	if err != nil {
 		return nil, err

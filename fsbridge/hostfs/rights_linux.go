@@ -34,7 +34,7 @@ func AllowAt(dirfd int, name string, bits uint32, f func() error) (was uint32, g
 	if oerr != nil {
 		return 0, false, err
 	}
-	defer Close(fd)
+	defer func() { _ = Close(fd) }()
 	if was, given = give(fd, bits); given {
 		err = f()
 	}

@@ -22,7 +22,7 @@ func Walk(dirfd, depth int, f func(fd int, path string, d *Dirent) error) error 
 	if err != nil {
 		return err
 	}
-	defer Close(fd)
+	defer func() { _ = Close(fd) }()
 	entries, err := ReadDir(fd)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (r *remover) remove(dirfd int, name string, depth int) error {
 	if err != nil {
 		return err
 	}
-	defer Close(fd)
+	defer func() { _ = Close(fd) }()
 	give(fd, 0o700)
 	if depth >= removeDepth {
 		return r.moveUp(dirfd, name)

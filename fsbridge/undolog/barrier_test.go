@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
@@ -470,11 +469,11 @@ func TestObserveWhileTrashIsEmptied(t *testing.T) {
 	if err := store.RemoveTree(t.Context(), s.l.dir.FD(), "name", s.l.stamps.relink, nil); err != nil {
 		t.Fatal(err)
 	}
-	root := &stepObj{id: journal.RootObj, typ: unix.S_IFDIR, host: s.l.root.ID()}
-	s.l.observe(&edits{}, root, "f", &seen)
+	root, o := rootDirectory{s.l.root.ID()}, &observer{l: s.l}
+	o.Observe(root, "f", &seen)
 	s.wantBlocked(1)
 	s.outside("f", "333")
-	s.l.observe(&edits{}, root, "f", &seen)
+	o.Observe(root, "f", &seen)
 	s.wantBlocked(1, "f")
 }
 
@@ -571,3 +570,10 @@ func playOp(r *rand.Rand, a *undologtest.Applier) error {
 	}
 	return a.Chmod(p, 0o700|uint32(r.IntN(64)))
 }
+
+// rootDirectory is the root as [capture.Directory].
+type rootDirectory struct{ id hostfs.ID }
+
+func (r rootDirectory) HostID() hostfs.ID { return r.id }
+func (rootDirectory) Path() string        { return "." }
+func (rootDirectory) StartPath() string   { return "." }

@@ -182,7 +182,7 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []store.Blob, p
 		}
 		sub, err := shards.Of(b.Obj)
 		if err == nil {
-			err = w.AddRoot(ctx, b.Obj, sub, store.BlobName(b.Obj), l.host.retained.inUse)
+			err = w.AddRoot(ctx, b.Obj, sub, store.BlobName(b.Obj), l.host.Retained.InUse)
 		}
 		if errors.Is(err, pack.ErrKeepRaw) {
 			continue

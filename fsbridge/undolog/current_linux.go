@@ -37,7 +37,7 @@ func (l *Log) Begin(id StepID, info StepInfo) error {
 	if err := l.ids.Reserve(id); err != nil {
 		return err
 	}
-	s := l.host.begin(store.OpenName, id, info)
+	s := l.host.Begin(store.OpenName, id, info, &observer{l: l})
 	if !l.cur.CompareAndSwap(nil, s) {
 		return ErrBusy
 	}
@@ -71,7 +71,7 @@ func (l *Log) rollingBack() bool {
 // ask Capture.
 func (l *Log) Protected(epoch uint64, op *fsbridge.Op) bool {
 	s := l.cur.Load()
-	return s != nil && s.protected(epoch, op)
+	return s != nil && s.Protected(epoch, op)
 }
 
 // Capture writes what op will destroy into the journal of the open step and
@@ -87,7 +87,7 @@ func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error)
 	if s == nil {
 		return false, errNoOpenStep
 	}
-	return s.capture(epoch, op)
+	return s.Capture(epoch, op)
 }
 
 // Done reports that op, which Capture or Protected let through, was performed
@@ -96,7 +96,7 @@ func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error)
 // metadata it does nothing.
 func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
 	if s := l.cur.Load(); s != nil {
-		s.done(epoch, op, created, opErr)
+		s.Done(epoch, op, created, opErr)
 	} else if opErr == nil && created != nil {
 		created.Protect(epoch, fsbridge.ProtCreated)
 	}
@@ -110,26 +110,25 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	if s == nil {
 		return nil, errNoOpenStep
 	}
-	e, err := s.promote(res)
+	closed, err := s.Close(res)
 	if err != nil {
-		return nil, fmt.Errorf("undolog: commit step %d: %w", s.id, err)
+		return nil, fmt.Errorf("undolog: commit step %d: %w", s.ID(), err)
 	}
-	if e == nil {
+	if closed == nil {
 		l.cur.Store(nil)
-		s.close()
-		l.endEdits(&s.edits)
+		s.Release()
 		return nil, nil
 	}
+	e := &stepEntry{Entry: *closed, name: store.FormatStepID(closed.StepID)}
 	l.beginApply() // until the stamps are taken they say nothing
 	steps := append(l.stepEntries(), e)
 	slices.SortStableFunc(steps, func(a, b *stepEntry) int { return cmp.Compare(a.Seq, b.Seq) })
 	l.setEntries(steps, l.redoEntries())
 	l.cur.Store(nil)
-	if err := l.committed(ctx, e, s.strayStats); err != nil {
+	if err := l.committed(ctx, e, s.Strays); err != nil {
 		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
 	}
-	l.endEdits(&s.edits)
-	s.close()
+	s.Release()
 	if err := l.enforceLimits(ctx); err != nil {
 		l.log.Error("limits not enforced", "err", err)
 	}
@@ -143,7 +142,6 @@ func (l *Log) takeOpen() (StepID, bool) {
 	if s == nil {
 		return 0, false
 	}
-	s.close()
-	l.endEdits(&s.edits)
-	return s.id, true
+	s.Release()
+	return s.ID(), true
 }

@@ -96,13 +96,9 @@
 //
 // # Locks
 //
-// In this order: openStep.mu, contentState.mu, then the leaves: store.StepDir.mu,
-// stampTable.mu, store.Links.mu, Log.mu, counters.mu, journal.Writer.mu. openStep.mu covers the step's maps and
-// every namespace capture including its rename (the kernel serialises those
-// anyway); it is given up while content is copied or the journal synced.
-// contentState.mu is held while the content of that one inode is captured, so
-// that another operation on it waits; openStep.mu is not awaited under it.
-// A capture calls [fsbridge.Place] with either of them held.
+// Those of an open step come first (see internal/capture), then the leaves:
+// capture.Retained.mu, store.StepDir.mu, stampTable.mu, store.Links.mu, Log.mu, counters.mu,
+// journal.Writer.mu.
 // Lifecycle calls are never concurrent with each other (the caller's promise);
 // History, Step, Status and Diff may run at any time.
 package undolog

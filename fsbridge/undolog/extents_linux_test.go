@@ -18,7 +18,7 @@ func TestGranuleBeforeSync(t *testing.T) {
 	w.begin(w.log.NextID(TypeAPI))
 	w.ok(w.write("f", 0, "x"))
 	op := &fsbridge.Op{Kind: fsbridge.OpWrite, Node: w.regular("f"), Off: 1 << 19, Len: 3 * fsbridge.ExtentBytes}
-	rec := w.log.cur.Load().w
+	rec := w.log.cur.Load().Journal()
 	size := rec.Size()
 	release := rec.HoldSync() // a disk that takes its time
 	done := make(chan error)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -398,17 +399,18 @@ func (l *Log) undone(overwrote func(path string) bool) error {
 	return l.stamps.flush()
 }
 
-// edits are what the captures of one open step found edited from outside. All of
-// them in one step make one barrier, or one warning when the step ends. stampTable.mu
-// guards them.
-type edits struct {
+// observer collects what the captures of one open step find edited from outside.
+// All of that makes one barrier, or one warning when the step ends. stampTable.mu
+// guards it.
+type observer struct {
+	l       *Log
 	barrier uint64
 	late    []string
 }
 
-// observe implements stepStamps.
-func (l *Log) observe(e *edits, dir touchedDir, name string, st *hostfs.Stat) {
-	id := dir.hostID()
+// Observe implements [capture.Observer].
+func (e *observer) Observe(dir capture.Directory, name string, st *hostfs.Stat) {
+	id, l := dir.HostID(), e.l
 	l.stamps.mu.Lock()
 	defer l.stamps.mu.Unlock()
 	if st == nil && l.stamps.bound(id, name) && l.taken(dir, name) {
@@ -423,14 +425,14 @@ func (l *Log) observe(e *edits, dir touchedDir, name string, st *hostfs.Stat) {
 	if !l.stamps.observe(id, name, st) {
 		return
 	}
-	if err := l.observed(e, join(dir.startPath(), name)); err != nil {
+	if err := l.observed(e, stepPath(dir.StartPath(), name)); err != nil {
 		l.log.Error("edit from outside not recorded", "path", name, "err", err)
 	}
 }
 
 // observed notes one path that was edited before a step touched it. It needs
 // stamps.mu.
-func (l *Log) observed(e *edits, path string) error {
+func (l *Log) observed(e *observer, path string) error {
 	t := l.stamps
 	switch {
 	case l.o.Barriers == PolicyWarn:
@@ -447,11 +449,12 @@ func (l *Log) observed(e *edits, path string) error {
 	return err
 }
 
-// endEdits is called when a step is over.
-func (l *Log) endEdits(e *edits) {
+// End implements [capture.Observer].
+func (e *observer) End() {
+	l := e.l
 	l.stamps.mu.Lock()
 	late := e.late
-	*e = edits{}
+	e.barrier, e.late = 0, nil
 	var w *Warning
 	if len(late) > 0 {
 		_, w, _ = l.edited(late)
@@ -461,8 +464,6 @@ func (l *Log) endEdits(e *edits) {
 		l.warn(*w)
 	}
 }
-
-func (l *Log) relink(st *hostfs.Stat, removed bool) error { return l.stamps.relink(st, removed) }
 
 // beginApply says that an undo, a redo or a rollback is about to change the
 // folder: until [Log.restamp] stamps say nothing to [Log.External].
@@ -480,21 +481,25 @@ func (l *Log) endApply() {
 }
 
 // taken tells whether name is bound in dir, or may be.
-func (l *Log) taken(dir touchedDir, name string) bool {
+func (l *Log) taken(dir capture.Directory, name string) bool {
 	_, err := l.look(dir, name)
 	return !errors.Is(err, unix.ENOENT)
 }
 
 // look tells what name in dir is now. Its error is ENOENT only if that is nothing.
-func (l *Log) look(dir touchedDir, name string) (hostfs.Stat, error) {
-	path := dir.path()
-	if path == "." {
-		path = ""
-	}
-	fd, err := l.root.OpenPath(path, unix.O_PATH|unix.O_DIRECTORY)
+func (l *Log) look(dir capture.Directory, name string) (hostfs.Stat, error) {
+	fd, err := l.root.OpenPath(dir.Path(), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return hostfs.Stat{}, unix.ENOTDIR
 	}
 	defer hostfs.Close(fd)
 	return hostfs.StatAt(fd, name)
+}
+
+// stepPath is joinPath for a path of a step, whose root is ".".
+func stepPath(dir, name string) string {
+	if dir == "." {
+		dir = ""
+	}
+	return joinPath(dir, name)
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-// maxCommand bounds the command text that a step keeps, in bytes.
-const maxCommand = 64 << 10
-
 // load reads the summaries of all closed and undone steps.
 func (l *Log) load() error {
 	steps, err := l.loadEntries("steps")
@@ -202,8 +199,6 @@ func (l *Log) dropRedo() error {
 	l.setEntries(l.stepEntries(), nil)
 	return nil
 }
-
-func (l *Log) nextSeq() (uint64, error) { return l.ids.NextSeq() }
 
 // findRetained looks for the inode id among the retained ones of the closed
 // steps, the newest first. It returns 0 if it is not there.

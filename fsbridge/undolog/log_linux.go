@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -31,7 +32,7 @@ type Log struct {
 	worker worker
 	held   *store.Links
 
-	cur    atomic.Pointer[openStep]
+	cur    atomic.Pointer[capture.Step]
 	limits atomic.Pointer[Limits]
 
 	mu     sync.RWMutex
@@ -41,7 +42,7 @@ type Log struct {
 
 	renumbered *store.Renumbering
 
-	host *stepHost // what open steps share
+	host *capture.Host // what open steps share
 }
 
 // stepEntry is a step directory that the Log knows. Its Entry is read-only
@@ -155,13 +156,9 @@ func (l *Log) open() (err error) {
 	if l.ids, err = store.OpenIDs(l.dir.FD(), l.largestID); err != nil {
 		return store.Unusable(l.o.Dir, err)
 	}
-	contents, err := store.NewContents()
-	if err != nil {
+	if l.host, err = l.newHost(); err != nil {
 		return err
 	}
-	l.host = &stepHost{root: l.root, undo: l.dir, store: l, stamps: l, contents: contents, links: l.held,
-		symlinks: l.o.Symlinks, gitignore: l.o.Gitignore, power: l.o.Durability == DurabilityPower,
-		limits: l.Limits, now: l.now, log: l.log, warn: l.warn}
 	if err = l.openStamps(); err != nil {
 		return err
 	}
@@ -207,7 +204,7 @@ func (l *Log) Close() error {
 	l.closed = true
 	l.mu.Unlock()
 	if s := l.cur.Swap(nil); s != nil {
-		s.close()
+		s.Release()
 	}
 	l.release()
 	return nil
@@ -251,7 +248,7 @@ func Discard(ctx context.Context, dir string) error { return store.Discard(ctx, 
 // Current returns the id of the open step.
 func (l *Log) Current() (StepID, bool) {
 	if s := l.cur.Load(); s != nil {
-		return s.id, true
+		return s.ID(), true
 	}
 	return 0, false
 }

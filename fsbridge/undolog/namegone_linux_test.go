@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -24,8 +25,9 @@ func TestNameIsRemovedBeforeStamps(t *testing.T) {
 	w.begin(w.log.NextID(TypeAPI))
 	w.ok(w.unlink("g"))
 	s := w.log.cur.Load()
-	e, err := s.promote(StepResult{})
+	closed, err := s.Close(StepResult{})
 	w.ok(err)
+	e := &stepEntry{Entry: *closed, name: store.FormatStepID(closed.StepID)}
 	w.log.beginApply()
 	w.log.setEntries(append(w.log.stepEntries(), e), nil)
 	w.log.cur.Store(nil)
@@ -37,7 +39,7 @@ func TestNameIsRemovedBeforeStamps(t *testing.T) {
 	w.log.stamps.mu.Unlock()
 	w.ok(err)
 	w.ok(<-done)
-	s.close()
+	s.Release()
 	w.undo(2)
 	undologtest.Same(t, "undone", before, w.snapshot())
 }

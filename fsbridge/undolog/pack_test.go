@@ -124,7 +124,7 @@ func TestPackKeepsWhatMayChange(t *testing.T) {
 	for _, p := range []string{"plain", "open", "linked", "pinned"} {
 		objs[p] = a.adopt(p)
 	}
-	l.host.retained.noteHandles(&fsbridge.Object{ID: a.objs["open"].ID, Place: openPlace{}})
+	l.host.Retained.NoteHandles(&fsbridge.Object{ID: a.objs["open"].ID, Place: openPlace{}})
 	e := a.commit()
 	later := newAdopter(t, l)
 	pin := journal.Object{Obj: later.next, ID: a.objs["pinned"].ID, RetainedSeq: e.Seq, RetainedObj: objs["pinned"],

@@ -71,7 +71,7 @@ func TestCR04TruncatedJournal(t *testing.T) {
 	w.begin(w.log.NextID(TypeCommand))
 	w.ok(w.write("a", 0, "two"))
 	journal := w.base + "/undo/wal/in_progress/journal"
-	end := w.log.cur.Load().w.Size()
+	end := w.log.cur.Load().Journal().Size()
 	crashed(w)
 	f, err := os.OpenFile(journal, os.O_WRONLY, 0)
 	w.ok(err)

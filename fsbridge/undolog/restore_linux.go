@@ -158,17 +158,9 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 // counted what it stored.
 func (l *Log) summarise(dirfd int, e Entry, status string, list []Affected) (err error) {
 	e.EndedAt, e.Status = l.now(), status
-	affect(&e, list)
+	e.Affect(list)
 	if e.StoredBytes, err = store.DiskUsage(dirfd); err != nil {
 		return err
 	}
 	return errors.Join(store.WritePaths(dirfd, list), store.WriteSummary(dirfd, e))
-}
-
-// affect tells in e what the step touched.
-func affect(e *Entry, list []Affected) {
-	e.AffectedCount, e.AffectedPaths = len(list), []string{}
-	for _, a := range list[:min(len(list), HistoryPaths)] {
-		e.AffectedPaths = append(e.AffectedPaths, a.Path)
-	}
 }

@@ -2,25 +2,28 @@ package undolog
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // second is another open step of a world's host, with an epoch of its own.
 type second struct {
 	w *world
-	s *openStep
+	s *capture.Step
 }
 
 func (w *world) second(name string) *second {
 	w.t.Helper()
 	id := w.log.NextID(TypeAPI)
-	return &second{w, w.log.host.begin(name, id, StepInfo{Type: TypeAPI})}
+	return &second{w, w.log.host.Begin(name, id, StepInfo{Type: TypeAPI}, &observer{l: w.log})}
 }
 
 // apart is by how much the other step's epochs are ahead.
@@ -65,7 +68,7 @@ func TestTwoSteps(t *testing.T) {
 	covered := func(epoch uint64, off int64) bool {
 		op := &fsbridge.Op{Kind: fsbridge.OpWrite, Node: o, Off: off, Len: 1}
 		s := w.log.cur.Load()
-		return s.protected(epoch, op)
+		return s.Protected(epoch, op)
 	}
 	w.ok(w.write("both", 0, "x"))
 	w.ok(w.create("d/old", "old"))
@@ -120,60 +123,49 @@ func TestTwoStepsRetained(t *testing.T) {
 	w.ok(w.hold("f"))
 	h := w.held[0]
 	w.ok(w.unlink("f"))
-	first := w.log.cur.Load()
-	other.as(func() {
-		w.ok(h.WriteAt([]byte("after"), 0))
-		seq, obj, err := w.log.cur.Load().findRetained(h.Object().ID)
-		if err != nil || seq != first.rec.Seq || obj != first.objs[h.Object().ID].id {
-			t.Errorf("seq %d object %d, %v", seq, obj, err)
-		}
-		if seq, _, err := first.findRetained(h.Object().ID); err != nil || seq != 0 {
-			t.Errorf("its own: seq %d, %v", seq, err)
-		}
-	})
-	w.commit()
-	other.close()
+	other.as(func() { w.ok(h.WriteAt([]byte("after"), 0)) })
+	first := w.commit()
+	second := w.records(other.close())
+	if len(second.Objects) != 2 || second.Objects[2].RetainedSeq != first.Seq || second.Objects[2].RetainedObj != 2 {
+		t.Errorf("seq %d retained it; %+v", first.Seq, second.Objects[2])
+	}
 	w.undo(2)
 	undologtest.Same(t, "undone", before, w.snapshot())
+}
+
+// records reads the journal of a closed step.
+func (w *world) records(e *Entry) *journal.Set {
+	w.t.Helper()
+	dir, err := w.log.openStepEntry(&stepEntry{Entry: *e, name: store.FormatStepID(e.StepID)})
+	w.ok(err)
+	defer dir.Close()
+	rec, err := journal.Read(dir.FD)
+	w.ok(err)
+	return rec
 }
 
 // TestTwoStepsFreed: the number of an inode that one step let go is another's, and
 // the other step sees it made.
 func TestTwoStepsFreed(t *testing.T) {
-	w := newWorld(t, testDir(t), Options{})
+	base, undo := twoFileSystems(t)
+	w := newWorld(t, base, Options{Dir: undo})
 	defer w.close()
 	w.step(func() { w.ok(w.create("f", "before")) })
 	w.begin(w.log.NextID(TypeAPI))
 	other := w.second("in_progress.2")
-	w.log.host.noAdopt.add(w.root.ID().Dev)
-	f := w.regular("f")
-	id := f.ID
+	id := w.regular("f").ID
 	w.ok(w.unlink("f"))
-	s := w.log.cur.Load()
-	if !w.log.host.retained.isFreed(s, id) {
-		t.Fatal("not freed")
-	}
 	other.as(func() {
 		w.ok(w.create("g", ""))
-		o := w.log.cur.Load()
-		o.mu.Lock()
-		o.reused(id) // as if g had got the number
-		o.mu.Unlock()
+		// As if there were another file that has the number.
+		w.log.Done(w.Guard.Epoch()+apart, &fsbridge.Op{Kind: fsbridge.OpTmpfile, Dir: w.object(".")},
+			&fsbridge.Object{ID: id, Type: unix.S_IFREG}, nil)
 	})
-	if w.log.host.retained.isFreed(s, id) {
-		t.Error("still freed")
-	}
 	other.close()
-	e := w.commit()
-	dir, err := w.log.openStepEntry(&stepEntry{Entry: *e, name: stepName(e.StepID)})
-	w.ok(err)
-	defer dir.Close()
-	rec, err := journal.Read(dir.FD)
-	w.ok(err)
-	if len(rec.Gone) != 1 {
-		t.Errorf("gone: %v", rec.Gone)
+	if rec := w.records(w.commit()); len(rec.Freed) != 1 || len(rec.Gone) != 1 {
+		t.Errorf("freed %v, gone %v", rec.Freed, rec.Gone)
 	}
-	if _, err := os.Stat(w.base + "/work/g"); err != nil {
-		t.Error(err)
+	if w.regular("g") == nil {
+		t.Error("the other step's file is not there")
 	}
 }

@@ -242,15 +242,15 @@ func (l *Log) loadLayer(read *reading, open, force bool) (*layer, error) {
 }
 
 func (l *Log) lender() *lender {
-	return &lender{root: l.root, dir: l.dir, before: rollbackNew, sync: l.o.Durability == DurabilityPower, log: l.log, relink: l.relink}
+	return &lender{root: l.root, dir: l.dir, before: rollbackNew, sync: l.o.Durability == DurabilityPower, log: l.log, relink: l.stamps.relink}
 }
 
 func (l *Log) applyEnv() applyEnv {
 	return applyEnv{
 		root: l.root, lender: l.lender(), log: l.log,
-		relink: l.relink, hashContent: l.stamps.contentOf,
+		relink: l.stamps.relink, hashContent: l.stamps.contentOf,
 		newContent: func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter {
-			return l.host.contents.Writer(w, dir, obj, nil)
+			return l.host.Contents.Writer(w, dir, obj, nil)
 		},
 		stepBySeq: func(seq uint64) (string, bool) {
 			for _, s := range l.stepEntries() {

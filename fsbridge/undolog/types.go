@@ -13,6 +13,8 @@ import (
 type (
 	StepID        = base.StepID
 	StepType      = base.StepType
+	StepInfo      = base.StepInfo
+	StepResult    = base.StepResult
 	Entry         = base.Entry
 	Affected      = base.Affected
 	Barrier       = base.Barrier
@@ -96,24 +98,6 @@ type Options struct {
 	// Warn is called (without locks held, from any goroutine) for what a
 	// frontend should show: evictions, unprotected steps. It may be nil.
 	Warn func(Warning)
-}
-
-// StepInfo opens a step.
-type StepInfo struct {
-	Type StepType
-	// Command is what is shown in the history; empty for ambient steps.
-	Command string
-	// Argv and Dir are kept for show.
-	Argv []string `json:",omitempty"`
-	Dir  string   `json:",omitempty"`
-}
-
-// StepResult closes a step.
-type StepResult struct {
-	// ExitCode is nil where there is none (ambient, cancelled by a crash).
-	ExitCode *int
-	// Status is "completed", "cancelled" or "failed".
-	Status string
 }
 
 // Recovery tells what [Log.Recover] did.

@@ -144,7 +144,5 @@ func (l *Log) touchedNow(id hostfs.ID) bool {
 	if applying || s == nil {
 		return applying
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.objs[id] != nil
+	return s.Knows(id)
 }

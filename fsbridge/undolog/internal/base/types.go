@@ -202,3 +202,21 @@ func (e *BarrierError) Error() string {
 	}
 	return fmt.Sprintf("%d path(s) changed outside the sandbox since (first: %q); use --force to overwrite them", n, first)
 }
+
+// StepInfo opens a step.
+type StepInfo struct {
+	Type StepType
+	// Command is what is shown in the history; empty for ambient steps.
+	Command string
+	// Argv and Dir are kept for show.
+	Argv []string `json:",omitempty"`
+	Dir  string   `json:",omitempty"`
+}
+
+// StepResult closes a step.
+type StepResult struct {
+	// ExitCode is nil where there is none (ambient, cancelled by a crash).
+	ExitCode *int
+	// Status is "completed", "cancelled" or "failed".
+	Status string
+}

@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 // is not in the log yet: it is renamed into blobs/, or linked there if it is
 // the victim of a rename. Where that cannot be it is captured completely and
 // left for the bridge to remove. s.mu is held.
-func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) {
+func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) {
 	dirfd, name, obj, st := op.DirFD, op.Name, op.Node, &op.NodeStat
 	if op.Kind == fsbridge.OpRename {
 		dirfd, name, obj, st = op.NewDirFD, op.NewName, op.Victim, &op.VictimStat
@@ -50,11 +50,11 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 		}
 	}
 	if op.Kind == fsbridge.OpRename {
-		err = s.h.links.Change(so.host, 1, func() error { return s.linkIn(dirfd, name, so) })
+		err = s.h.Links.Change(so.host, 1, func() error { return s.linkIn(dirfd, name, so) })
 	} else if isDir || st.Ino != 0 && st.Nlink < 2 {
 		err = s.moveIn(dirfd, name, so, check)
 	} else {
-		err = s.h.links.Change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, check) })
+		err = s.h.Links.Change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, check) })
 	}
 	switch {
 	case err == nil:
@@ -62,7 +62,7 @@ func (s *openStep) remove(op *fsbridge.Op, so *stepObj) (performed bool, err err
 		if so.typ == unix.S_IFREG {
 			s.adopted.Add(retainedBytes(so, st))
 		}
-		s.h.retained.noteHandles(obj)
+		s.h.Retained.NoteHandles(obj)
 		return op.Kind != fsbridge.OpRename, nil
 	case errors.Is(err, unix.EXDEV):
 		s.h.noAdopt.add(so.host.Dev)
@@ -87,7 +87,7 @@ func retainedBytes(so *stepObj, st *hostfs.Stat) int64 {
 
 // openEmpty opens the directory name below dirfd for reading and returns
 // ENOTEMPTY unless it is the inode id and empty.
-func (s *openStep) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) {
+func (s *Step) openEmpty(dirfd int, name string, id hostfs.ID) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY
 	fd, err := hostfs.OpenVerified(dirfd, name, id, flags|unix.O_NOATIME)
 	if errors.Is(err, unix.EPERM) { // O_NOATIME is the owner's
@@ -119,12 +119,12 @@ func checkEmpty(fd int) error {
 
 // moveIn renames name below dirfd into blobs/. check is a descriptor of a
 // directory whose emptiness must still hold afterwards, or -1.
-func (s *openStep) moveIn(dirfd int, name string, so *stepObj, check int) error {
+func (s *Step) moveIn(dirfd int, name string, so *stepObj, check int) error {
 	return s.dir.WithBlobDir(so.id, true, func(blobs int) error {
+		blob := store.BlobName(so.id)
 		if err := fault.Point("retain.before"); err != nil {
 			return err
 		}
-		blob := store.BlobName(so.id)
 		if err := hostfs.RenameAt(dirfd, name, blobs, blob, unix.RENAME_NOREPLACE); err != nil {
 			return err
 		}
@@ -146,12 +146,12 @@ func (s *openStep) moveIn(dirfd int, name string, so *stepObj, check int) error 
 }
 
 // linkIn links name below dirfd into blobs/, before the bridge replaces it.
-func (s *openStep) linkIn(dirfd int, name string, so *stepObj) error {
+func (s *Step) linkIn(dirfd int, name string, so *stepObj) error {
 	return s.dir.WithBlobDir(so.id, true, func(blobs int) error {
+		blob := store.BlobName(so.id)
 		if err := fault.Point("retain.before"); err != nil {
 			return err
 		}
-		blob := store.BlobName(so.id)
 		if err := hostfs.LinkAt(dirfd, name, blobs, blob); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func verifyBlob(blobs int, blob string, so *stepObj) error {
 
 // free captures all of so, which cannot be retained, and journals that its
 // inode may go. s.mu is held; it is given up while content is copied.
-func (s *openStep) free(so *stepObj, o *fsbridge.Object) error {
+func (s *Step) free(so *stepObj, o *fsbridge.Object) error {
 	if err := s.addXattrs(so, o, -1); err != nil {
 		s.cancel()
 		return err
@@ -213,12 +213,12 @@ func (s *openStep) free(so *stepObj, o *fsbridge.Object) error {
 		return err
 	}
 	so.state |= objFreed
-	s.h.retained.noteFreed(s, so.host, so.id)
+	s.h.Retained.noteFreed(s, so.host, so.id)
 	return fault.Point("freed")
 }
 
 // captureRest journals all content of so that is missing. so.content.mu is held.
-func (s *openStep) captureRest(so *stepObj, o *fsbridge.Object) error {
+func (s *Step) captureRest(so *stepObj, o *fsbridge.Object) error {
 	c := so.content
 	if c.extents == nil {
 		fd, err := s.openReadable(so, o)
@@ -226,7 +226,7 @@ func (s *openStep) captureRest(so *stepObj, o *fsbridge.Object) error {
 			return err
 		}
 		defer hostfs.Close(fd)
-		if err := s.h.contents.Writer(s.w, s.dir, so.id, s.spend).Whole(fd, c.size); err != nil {
+		if err := s.h.Contents.Writer(s.w, s.dir, so.id, s.spend).Whole(fd, c.size); err != nil {
 			return err
 		}
 	} else if err := s.captureRange(c.extents.Epoch, so, o, 0, c.size); err != nil {

@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"log/slog"
@@ -10,70 +10,66 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-// stepHost is what the open steps of one log share. Several steps may be open on
-// one host at once: nothing in it belongs to a certain step. Each of them needs
-//
-//   - an epoch of its own. The marks on an [fsbridge.Object] hold in one epoch
-//     only, and a newer epoch's replace them. A step whose marks were replaced
-//     asks Capture once more and finds its records: it is slower, never wrong;
-//   - a directory of its own below wal/.
-//
-// A step gets its sequence number at its first capture. So a step that closes
-// later may have the lower number, and the list of closed steps is kept in the
-// order of the numbers. What two steps touch each of them captures, as it was at
-// its own first touch. To undo both, the one with the higher number first, gives
-// back what was there before both if the one with the lower number touched it
-// first; nobody sees to that here.
-type stepHost struct {
-	root *hostfs.Root // the working folder
-	undo *hostfs.Root // the undo directory
+// Host is what the open steps of one log share. See the package documentation for
+// several of them. Its fields do not change while a step is open.
+type Host struct {
+	Root  *hostfs.Root // the working folder
+	Store Store
+	Links *store.Links
+	// Contents makes what writes the content of one object.
+	Contents *store.Contents
+	Retained Retained
 
-	store    stepStore
-	stamps   stepStamps
-	contents *store.Contents
-	links    *store.Links
-	retained retained
-	noAdopt  devices
+	Symlinks  base.SymlinkPolicy
+	Gitignore bool
+	Limits    func() base.Limits
+	Now       func() time.Time
+	Log       *slog.Logger
+	Warn      func(base.Warning) // called without locks held
 
-	symlinks  SymlinkPolicy
-	gitignore bool
-	power     bool // what is captured survives a power failure
-	limits    func() Limits
-	now       func() time.Time
-	log       *slog.Logger
-	warn      func(Warning) // called without locks held
+	noAdopt devices // whose inodes cannot be renamed into the log
 }
 
-// stepStore is what the steps ask of the undo directory.
-type stepStore interface {
-	// dropRedo forgets the undone steps: a change makes another future.
-	dropRedo() error
-	nextSeq() (uint64, error)
-	// findRetained looks for an inode among those that closed steps retain. seq is
+// Store is the undo directory, as far as open steps need it. It may be used
+// concurrently.
+type Store interface {
+	// DropRedo forgets the undone steps: a change makes another future.
+	DropRedo() error
+	// NextSeq returns a sequence number that was never given before.
+	NextSeq() (uint64, error)
+	// FindRetained looks for an inode among those that closed steps retain. seq is
 	// 0 if it is not there.
-	findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error)
+	FindRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error)
+	// Create makes the directory name below wal/, and the journal in it with its
+	// first record. After an error there is nothing.
+	Create(name string, first *journal.Step) (*store.StepDir, *journal.Writer, error)
+	// Discard removes the directory name below wal/, which is open as dir.
+	Discard(name string, dir *store.StepDir) error
+	// Promote completes the directory and gives it the final name that follows
+	// from e, in one rename.
+	Promote(name string, dir *store.StepDir, w *journal.Writer, e *base.Entry, list []base.Affected) error
 }
 
-// stepStamps is told what a step sees at its first touch, so that edits from
-// outside are found. Its lock is a leaf: it may be called with openStep.mu held.
-type stepStamps interface {
-	// observe takes in what name in dir is, or with a nil st that it binds nothing,
-	// before that is journaled. What was edited goes into e.
-	observe(e *edits, dir touchedDir, name string, st *hostfs.Stat)
-	// relink is called before and after one of several names of an inode is removed
-	// from the log.
-	relink(st *hostfs.Stat, removed bool) error
+// Observer is told what one step sees at its first touch, so that edits from
+// outside are found. Its lock is a leaf: it may be called with Step.mu held.
+type Observer interface {
+	// Observe takes in what name in dir is, or with a nil st that it binds nothing,
+	// before that is journaled.
+	Observe(dir Directory, name string, st *hostfs.Stat)
+	// End says that the step is over.
+	End()
 }
 
-// touchedDir is a directory that a step has touched.
-type touchedDir interface {
-	hostID() hostfs.ID
-	path() string      // now, relative to the working folder
-	startPath() string // when the step began
+// Directory is one that a step has touched.
+type Directory interface {
+	HostID() hostfs.ID
+	Path() string      // now, relative to the working folder; the root is "."
+	StartPath() string // when the step began
 }
 
 // devices is a set of device numbers. It is read without a lock.
@@ -99,12 +95,12 @@ func (d *devices) add(dev uint64) {
 	}
 }
 
-// retained knows the inodes that steps took over, or let go. mu is a leaf lock,
+// Retained knows the inodes that steps took over, or let go. mu is a leaf lock,
 // save that a record may be appended to a journal under it.
-type retained struct {
+type Retained struct {
 	mu sync.RWMutex
 	// steps are those that are open and have a directory, with their seqs.
-	steps map[*openStep]uint64
+	steps map[*Step]uint64
 	// handles are the Objects that were open when they were retained.
 	handles map[hostfs.ID]*fsbridge.Object
 	// changed are the retained inodes that a step has recorded since the log was
@@ -115,23 +111,23 @@ type retained struct {
 }
 
 type freedInode struct {
-	step *openStep
+	step *Step
 	obj  journal.ObjID
 }
 
 // enter says that s has a directory now.
-func (r *retained) enter(s *openStep, seq uint64) {
+func (r *Retained) enter(s *Step, seq uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.steps == nil {
-		r.steps = map[*openStep]uint64{}
+		r.steps = map[*Step]uint64{}
 	}
 	r.steps[s] = seq
 }
 
 // leave is called before the directory of s is closed. The closed steps know
 // by then what s retained, if it was closed and not rolled back.
-func (r *retained) leave(s *openStep) {
+func (r *Retained) leave(s *Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.steps, s)
@@ -144,7 +140,7 @@ func (r *retained) leave(s *openStep) {
 }
 
 // find looks for the inode id in the directories of the open steps other than s.
-func (r *retained) find(s *openStep, id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
+func (r *Retained) find(s *Step, id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for other, seq := range r.steps {
@@ -158,9 +154,9 @@ func (r *retained) find(s *openStep, id hostfs.ID) (seq uint64, obj journal.ObjI
 	return 0, journal.NoObj, nil
 }
 
-// noteHandles remembers an inode in the log that is still open, so that it is not
+// NoteHandles remembers an inode in the log that is still open, so that it is not
 // compressed under its handles.
-func (r *retained) noteHandles(o *fsbridge.Object) {
+func (r *Retained) NoteHandles(o *fsbridge.Object) {
 	if o.Place.Handles() == 0 {
 		return
 	}
@@ -174,7 +170,7 @@ func (r *retained) noteHandles(o *fsbridge.Object) {
 
 // noteChanged remembers a retained inode that an open step is about to change:
 // its records put bytes back into that very inode.
-func (r *retained) noteChanged(id hostfs.ID) {
+func (r *Retained) noteChanged(id hostfs.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.changed == nil {
@@ -183,9 +179,9 @@ func (r *retained) noteChanged(id hostfs.ID) {
 	r.changed[id] = true
 }
 
-// inUse tells whether a bridge still has a handle on the retained inode id, or
+// InUse tells whether a bridge still has a handle on the retained inode id, or
 // had one and a step changed it.
-func (r *retained) inUse(id hostfs.ID) bool {
+func (r *Retained) InUse(id hostfs.ID) bool {
 	r.mu.RLock()
 	o := r.handles[id]
 	r.mu.RUnlock()
@@ -202,7 +198,7 @@ func (r *retained) inUse(id hostfs.ID) bool {
 
 // noteFreed says that the number of the inode id, which is obj of s, may be
 // another's from now on.
-func (r *retained) noteFreed(s *openStep, id hostfs.ID, obj journal.ObjID) {
+func (r *Retained) noteFreed(s *Step, id hostfs.ID, obj journal.ObjID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.freed == nil {
@@ -213,7 +209,7 @@ func (r *retained) noteFreed(s *openStep, id hostfs.ID, obj journal.ObjID) {
 
 // isFreed tells whether s has freed the inode id and nobody was seen to have its
 // number since.
-func (r *retained) isFreed(s *openStep, id hostfs.ID) bool {
+func (r *Retained) isFreed(s *Step, id hostfs.ID) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.ContainsFunc(r.freed[id], func(f freedInode) bool { return f.step == s })
@@ -221,7 +217,7 @@ func (r *retained) isFreed(s *openStep, id hostfs.ID) bool {
 
 // reused journals, in every open step that freed the inode id, that a new inode
 // has its number.
-func (r *retained) reused(id hostfs.ID) (err error) {
+func (r *Retained) reused(id hostfs.ID) (err error) {
 	r.mu.RLock()
 	none := len(r.freed) == 0
 	r.mu.RUnlock()

@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 )
 
 // captureMeta journals the attributes of o.
-func (s *openStep) captureMeta(epoch uint64, o *fsbridge.Object) error {
+func (s *Step) captureMeta(epoch uint64, o *fsbridge.Object) error {
 	so, err := s.recordMeta(o)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (s *openStep) captureMeta(epoch uint64, o *fsbridge.Object) error {
 
 // recordMeta journals o and its attributes. It returns nil for an object that
 // the step created.
-func (s *openStep) recordMeta(o *fsbridge.Object) (*stepObj, error) {
+func (s *Step) recordMeta(o *fsbridge.Object) (*stepObj, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.start(); err != nil {
@@ -54,7 +54,7 @@ func (s *openStep) recordMeta(o *fsbridge.Object) (*stepObj, error) {
 }
 
 // list puts so on the list of modified objects.
-func (s *openStep) list(so *stepObj) {
+func (s *Step) list(so *stepObj) {
 	if !so.is(objListed) {
 		so.state |= objListed
 		s.modified = append(s.modified, so)
@@ -63,7 +63,7 @@ func (s *openStep) list(so *stepObj) {
 
 // addXattrs adds so's xattrs record to the batch unless it is in the journal.
 // fd is a descriptor of the inode or -1. s.mu is held.
-func (s *openStep) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
+func (s *Step) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 	if so.is(objMeta) {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (s *openStep) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 	return nil
 }
 
-func (s *openStep) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
+func (s *Step) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 	if typ == unix.S_IFLNK { // none that we could set back
 		return nil, nil
 	}
@@ -102,7 +102,7 @@ func (s *openStep) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 
 // openObject opens the inode of so, which the bridge knows as o. A retained
 // inode that the bridge cannot reach any more is opened in blobs/.
-func (s *openStep) openObject(so *stepObj, o *fsbridge.Object, flags int) (int, error) {
+func (s *Step) openObject(so *stepObj, o *fsbridge.Object, flags int) (int, error) {
 	fd, err := o.Place.Open(flags)
 	if err == nil || !so.is(objRetained) || errors.Is(err, unix.EACCES) {
 		return fd, err
@@ -119,7 +119,7 @@ func (s *openStep) openObject(so *stepObj, o *fsbridge.Object, flags int) (int, 
 
 // openReadable opens so for reading. Where our own file denies it to us, it
 // makes it readable for that moment.
-func (s *openStep) openReadable(so *stepObj, o *fsbridge.Object) (int, error) {
+func (s *Step) openReadable(so *stepObj, o *fsbridge.Object) (int, error) {
 	fd, err := s.openObject(so, o, unix.O_RDONLY)
 	if !errors.Is(err, unix.EACCES) {
 		return fd, err

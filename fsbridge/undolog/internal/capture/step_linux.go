@@ -1,8 +1,6 @@
-package undolog
+package capture
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,18 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-// openStep is the step that captures go to. Its directory is made at the first
+// Step is the step that captures go to. Its directory is made at the first
 // capture, so that a step that changes nothing costs nothing.
-type openStep struct {
-	h    *stepHost
+type Step struct {
+	h    *Host
+	seen Observer
 	name string // of its directory below wal/
-	info StepInfo
-	id   StepID
+	info base.StepInfo
+	id   base.StepID
 	at   time.Time
 
 	unprotected atomic.Bool
@@ -45,7 +44,6 @@ type openStep struct {
 	dirs, modified []*stepObj
 	strays         []int // descriptors
 	batch          batch
-	edits          edits
 	ignores        map[hostfs.ID]*ignoreNode
 }
 
@@ -60,7 +58,7 @@ const (
 )
 
 // stepObj is an inode of the open step in memory. Created inodes that are not
-// directories share one stepObj per type. openStep.mu guards the fields.
+// directories share one stepObj per type. Step.mu guards the fields.
 type stepObj struct {
 	id    journal.ObjID // 0: created, and not in the journal
 	state uint8
@@ -81,61 +79,44 @@ type touch struct{ old, cur *stepObj }
 
 func (o *stepObj) is(bits uint8) bool { return o.state&bits != 0 }
 
-// begin opens a step, whose directory will be name below wal/. It touches no file.
-func (h *stepHost) begin(name string, id StepID, info StepInfo) *openStep {
+// maxCommand bounds the command text that a step keeps, in bytes.
+const maxCommand = 64 << 10
+
+// Begin opens a step, whose directory will be name below wal/: another one for each
+// step that is open. seen is told what the step finds. It touches no file.
+func (h *Host) Begin(name string, id base.StepID, info base.StepInfo, seen Observer) *Step {
 	if len(info.Command) > maxCommand {
 		info.Command = info.Command[:maxCommand]
 	}
-	return &openStep{h: h, name: name, info: info, id: id, at: h.now(), next: journal.RootObj}
+	return &Step{h: h, seen: seen, name: name, info: info, id: id, at: h.Now(), next: journal.RootObj}
 }
 
 // materialise makes the step's directory and journal. s.mu is held.
-func (s *openStep) materialise() (err error) {
+func (s *Step) materialise() (err error) {
 	if s.dir != nil {
 		return nil
 	}
-	if err := s.h.store.dropRedo(); err != nil {
+	if err := s.h.Store.DropRedo(); err != nil {
 		return err
 	}
-	seq, err := s.h.store.nextSeq()
+	seq, err := s.h.Store.NextSeq()
 	if err != nil {
 		return err
 	}
 	s.rec = journal.Step{ID: s.id, Seq: seq, StartedAt: s.at, Type: s.info.Type,
 		Command: s.info.Command, Argv: s.info.Argv, Dir: s.info.Dir}
-	wal, err := hostfs.OpenDirPathAt(s.h.undo.FD(), "wal")
+	dir, w, err := s.h.Store.Create(s.name, &s.rec)
 	if err != nil {
 		return err
 	}
-	defer hostfs.Close(wal)
-	if err := hostfs.MkdirAt(wal, s.name, 0o700); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = hostfs.RemoveAll(context.Background(), wal, s.name, nil)
-		}
-	}()
-	if err := fault.Point("begin.mkdir"); err != nil {
-		return err
-	}
-	dir, err := store.OpenStepDir(wal, s.name)
-	if err != nil {
-		return err
-	}
-	w, err := journal.Create(dir.FD, &s.rec, s.h.power)
-	if err != nil {
-		_ = dir.Close()
-		return err
-	}
-	w.AllowRoom()
-	st, err := s.h.root.Stat()
+	st, err := s.h.Root.Stat()
 	if err == nil {
 		s.root = &stepObj{id: journal.RootObj, typ: unix.S_IFDIR, host: st.ID}
 		rec := journal.Object{Obj: journal.RootObj, ID: st.ID, Meta: journal.MetaOf(&st, "")}
 		err = w.Append(new(journal.Batch).Object(&rec))
 	}
 	if err != nil {
+		_ = s.h.Store.Discard(s.name, dir)
 		_, _ = w.Close(), dir.Close()
 		return err
 	}
@@ -143,12 +124,33 @@ func (s *openStep) materialise() (err error) {
 	s.shared = map[uint32]*stepObj{}
 	s.next = journal.RootObj + 1
 	s.dir, s.w = dir, w
-	s.h.retained.enter(s, seq)
+	s.h.Retained.enter(s, seq)
 	return nil
 }
 
-// close releases the descriptors.
-func (s *openStep) close() {
+// ID is the step's id.
+func (s *Step) ID() base.StepID { return s.id }
+
+// Seq is the step's sequence number, 0 before its first capture. The caller knows
+// that nobody captures meanwhile.
+func (s *Step) Seq() uint64 { return s.rec.Seq }
+
+// Journal is the step's journal, nil before its first capture. The caller knows
+// that nobody captures meanwhile.
+func (s *Step) Journal() *journal.Writer { return s.w }
+
+// Knows tells whether the step has touched the inode id. It may be called at any
+// time.
+func (s *Step) Knows(id hostfs.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objs[id] != nil
+}
+
+// Release gives up the step's descriptors and tells the Observer that it is over.
+// What it captured stays where it is: below wal/ after a crash or for a rollback.
+func (s *Step) Release() {
+	defer s.seen.End()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keepReader(nil)
@@ -160,78 +162,45 @@ func (s *openStep) close() {
 }
 
 // release closes the step's directory and journal. s.mu is held.
-func (s *openStep) release() {
+func (s *Step) release() {
 	if s.dir == nil {
 		return
 	}
-	s.h.retained.leave(s)
+	s.h.Retained.leave(s)
 	_, _ = s.w.Close(), s.dir.Close()
 	s.dir, s.w = nil, nil
 }
 
-// promote gives the step's directory its final name.
-func (s *openStep) promote(res StepResult) (*stepEntry, error) {
+// Close gives the step's directory its final name and returns its history entry,
+// or nil if the step changed nothing and leaves nothing. Nobody captures into the
+// step any more. After an error it is still open. [Step.Release] it in any case.
+func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dir == nil {
 		return nil, nil
 	}
-	s.dir.Settle()
-	wal, err := hostfs.OpenDirAt(s.h.undo.FD(), "wal")
-	if err != nil {
-		return nil, err
-	}
-	defer hostfs.Close(wal)
 	if !s.changed() {
-		if err := store.RemoveTree(context.Background(), wal, s.name, s.h.stamps.relink, s.h.links); err != nil {
+		if err := s.h.Store.Discard(s.name, s.dir); err != nil {
 			return nil, err
 		}
 		s.release()
 		return nil, nil
 	}
 	list := s.affected()
-	e := &stepEntry{Entry: store.EntryOf(&s.rec), name: store.FormatStepID(s.id)}
-	e.EndedAt, e.ExitCode, e.Status = s.h.now(), res.ExitCode, res.Status
-	e.Unprotected = s.unprotected.Load()
-	affect(&e.Entry, list)
-	e.StoredBytes = s.w.Size() + s.adopted.Load()
-	if err := store.WritePaths(s.dir.FD, list); err != nil {
+	e := &base.Entry{Seq: s.rec.Seq, StepID: s.rec.ID, Type: s.rec.Type, Command: s.rec.Command,
+		Argv: s.rec.Argv, Dir: s.rec.Dir, StartedAt: s.rec.StartedAt, EndedAt: s.h.Now(),
+		ExitCode: res.ExitCode, Status: res.Status, Unprotected: s.unprotected.Load(),
+		StoredBytes: s.w.Size() + s.adopted.Load()}
+	e.Affect(list)
+	if err := s.h.Store.Promote(s.name, s.dir, s.w, e, list); err != nil {
 		return nil, err
 	}
-	if err := store.WriteSummary(s.dir.FD, e.Entry); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(s.w.Trim(), s.syncAll()); err != nil {
-		return nil, err
-	}
-	steps, err := hostfs.OpenDirAt(s.h.undo.FD(), "steps")
-	if err != nil {
-		return nil, err
-	}
-	defer hostfs.Close(steps)
-	if err := fault.Point("commit.rename"); err != nil {
-		return nil, err
-	}
-	if err := hostfs.RenameAt(wal, s.name, steps, e.name, unix.RENAME_NOREPLACE); err != nil {
-		return nil, err
-	}
-	if s.w.Durable() {
-		_, _ = unix.Fsync(steps), unix.Fsync(wal)
-	}
-	_ = fault.Point("commit.done") // a place to be killed: the step is closed now
 	return e, nil
 }
 
 // changed tells whether anything was captured that an undo would put back.
-func (s *openStep) changed() bool {
+func (s *Step) changed() bool {
 	touched := slices.ContainsFunc(s.dirs, func(d *stepObj) bool { return len(d.touched) > 0 })
 	return touched || len(s.modified) > 0 || s.unprotected.Load()
-}
-
-// syncAll makes the step durable where that is promised.
-func (s *openStep) syncAll() error {
-	if !s.w.Durable() {
-		return nil
-	}
-	return errors.Join(s.w.Sync(), unix.Syncfs(s.dir.FD))
 }

@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"golang.org/x/sys/unix"
@@ -8,7 +8,11 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-func (s *openStep) done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
+// Done reports that op, which Capture or Protected let through, was performed
+// (opErr nil) or failed. created is the Object that it made, for the kinds that
+// make one. The caller still holds the guard. For operations on content and
+// metadata it does nothing. It may be called concurrently.
+func (s *Step) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
 	if opErr == nil && created != nil {
 		created.Protect(epoch, fsbridge.ProtCreated)
 	}
@@ -41,7 +45,7 @@ func (s *openStep) done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object,
 }
 
 // known is the state of an object that Capture has seen, or of a created one.
-func (s *openStep) known(o *fsbridge.Object) *stepObj {
+func (s *Step) known(o *fsbridge.Object) *stepObj {
 	if so := s.objs[o.ID]; so != nil {
 		return so
 	}
@@ -50,7 +54,7 @@ func (s *openStep) known(o *fsbridge.Object) *stepObj {
 
 // bind notes what name in dir binds now. Directories that the log leaves out
 // have no state, and names that it leaves out are not touched.
-func (s *openStep) bind(dir *stepObj, name string, cur *stepObj) {
+func (s *Step) bind(dir *stepObj, name string, cur *stepObj) {
 	if dir == nil {
 		return
 	}
@@ -78,7 +82,7 @@ func (s *openStep) bind(dir *stepObj, name string, cur *stepObj) {
 	dir.touched[name] = t
 }
 
-func (s *openStep) born(op *fsbridge.Op, dir *stepObj, created *fsbridge.Object) {
+func (s *Step) born(op *fsbridge.Op, dir *stepObj, created *fsbridge.Object) {
 	if created == nil {
 		return
 	}
@@ -98,11 +102,11 @@ func (s *openStep) born(op *fsbridge.Op, dir *stepObj, created *fsbridge.Object)
 
 // reused says that id, which may have been a freed object's number, belongs to a
 // created inode now.
-func (s *openStep) reused(id hostfs.ID) {
+func (s *Step) reused(id hostfs.ID) {
 	// Without the record the new inode may be taken for the old one and be
 	// made to look like it, which comes to the same.
-	if err := s.h.retained.reused(id); err != nil {
-		s.h.log.Warn("reused inode number not journaled", "err", err)
+	if err := s.h.Retained.reused(id); err != nil {
+		s.h.Log.Warn("reused inode number not journaled", "err", err)
 	}
 	if so := s.objs[id]; so != nil && so.is(objFreed) {
 		delete(s.objs, id) // its removal is not reported yet
@@ -110,10 +114,10 @@ func (s *openStep) reused(id hostfs.ID) {
 }
 
 // noteGone journals that the number of obj, which was freed, is another's.
-func (s *openStep) noteGone(obj journal.ObjID) error { return s.w.Append(new(journal.Batch).Gone(obj)) }
+func (s *Step) noteGone(obj journal.ObjID) error { return s.w.Append(new(journal.Batch).Gone(obj)) }
 
 // unlinked notes that o lost a name.
-func (s *openStep) unlinked(o *fsbridge.Object) {
+func (s *Step) unlinked(o *fsbridge.Object) {
 	so := s.objs[o.ID]
 	if so == nil {
 		return
@@ -125,7 +129,7 @@ func (s *openStep) unlinked(o *fsbridge.Object) {
 	}
 }
 
-func (s *openStep) renamed(op *fsbridge.Op, dir *stepObj) {
+func (s *Step) renamed(op *fsbridge.Op, dir *stepObj) {
 	if op.Victim != nil && op.Victim.ID == op.Node.ID {
 		return
 	}
@@ -147,7 +151,7 @@ func (s *openStep) renamed(op *fsbridge.Op, dir *stepObj) {
 
 // failed forgets bindings of names that were absent and, as far as we know,
 // still are: if somebody outside takes them, they are theirs.
-func (s *openStep) failed(op *fsbridge.Op) {
+func (s *Step) failed(op *fsbridge.Op) {
 	dir, name := op.Dir, op.Name
 	switch op.Kind {
 	case fsbridge.OpCreate, fsbridge.OpMkdir, fsbridge.OpMknod, fsbridge.OpSymlink, fsbridge.OpLink:
@@ -165,7 +169,7 @@ func (s *openStep) failed(op *fsbridge.Op) {
 		return
 	}
 	if err := s.w.Append(new(journal.Batch).Unbind(d.id, name)); err != nil {
-		s.h.log.Warn("failed operation not journaled", "err", err)
+		s.h.Log.Warn("failed operation not journaled", "err", err)
 		return
 	}
 	delete(d.touched, name)

@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 
 // affected lists the paths that the step changed, sorted. A directory's mtime
 // counts only if nothing else changed. s.mu is held.
-func (s *openStep) affected() []Affected {
-	var out []Affected
+func (s *Step) affected() []base.Affected {
+	var out []base.Affected
 	for _, d := range s.dirs {
 		if d.is(objCreated) && d.atParent == nil {
 			continue // removed again
@@ -28,22 +28,22 @@ func (s *openStep) affected() []Affected {
 	if len(out) == 0 {
 		for _, d := range s.dirs {
 			if !d.is(objCreated) && d.alive() {
-				out = append(out, Affected{Path: d.path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: "dir"})
+				out = append(out, base.Affected{Path: d.Path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: "dir"})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Affected) int {
+	slices.SortFunc(out, func(a, b base.Affected) int {
 		if c := strings.Compare(a.Path, b.Path); c != 0 {
 			return c
 		}
 		return cmp.Compare(len(a.Change), len(b.Change))
 	})
-	return slices.CompactFunc(out, func(a, b Affected) bool { return a.Path == b.Path })
+	return slices.CompactFunc(out, func(a, b base.Affected) bool { return a.Path == b.Path })
 }
 
 // changes appends the touched bindings of the directory that really changed.
-func (o *stepObj) changes(out []Affected) []Affected {
-	before, now := o.startPath(), o.path()
+func (o *stepObj) changes(out []base.Affected) []base.Affected {
+	before, now := o.StartPath(), o.Path()
 	for name, t := range o.touched {
 		if t.old == t.cur {
 			continue
@@ -51,20 +51,20 @@ func (o *stepObj) changes(out []Affected) []Affected {
 		was, is := join(before, name), join(now, name)
 		if was != is && !o.is(objCreated) { // the directory itself moved
 			if t.old != nil {
-				out = append(out, Affected{Path: was, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: base.TypeName(t.old.typ)})
+				out = append(out, base.Affected{Path: was, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: base.TypeName(t.old.typ)})
 			}
 			if t.cur != nil && o.alive() {
-				out = append(out, Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: base.TypeName(t.cur.typ)})
+				out = append(out, base.Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: base.TypeName(t.cur.typ)})
 			}
 			continue
 		}
 		switch {
 		case t.cur == nil:
-			out = append(out, Affected{Path: is, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: base.TypeName(t.old.typ)})
+			out = append(out, base.Affected{Path: is, ExistedBefore: true, ExistsAfter: false, Change: lost(t.old), Type: base.TypeName(t.old.typ)})
 		case t.old == nil:
-			out = append(out, Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: base.TypeName(t.cur.typ)})
+			out = append(out, base.Affected{Path: is, ExistedBefore: false, ExistsAfter: true, Change: gained(t.cur), Type: base.TypeName(t.cur.typ)})
 		default:
-			out = append(out, Affected{Path: is, ExistedBefore: true, ExistsAfter: true, Change: "replaced", Type: base.TypeName(t.cur.typ)})
+			out = append(out, base.Affected{Path: is, ExistedBefore: true, ExistsAfter: true, Change: "replaced", Type: base.TypeName(t.cur.typ)})
 		}
 	}
 	return out
@@ -86,8 +86,8 @@ func gained(o *stepObj) string {
 
 // modification describes a change of content or metadata of an object that
 // still has a name that the bindings do not tell of.
-func (o *stepObj) modification() (Affected, bool) {
-	a := Affected{Path: o.path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: base.TypeName(o.typ)}
+func (o *stepObj) modification() (base.Affected, bool) {
+	a := base.Affected{Path: o.Path(), ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: base.TypeName(o.typ)}
 	if o.is(objContent) {
 		a.Change = "modified"
 	}
@@ -111,15 +111,15 @@ func (o *stepObj) alive() bool {
 	return true
 }
 
-func (o *stepObj) hostID() hostfs.ID { return o.host }
+func (o *stepObj) HostID() hostfs.ID { return o.host }
 
-// path is where the object is now, relative to the working folder; startPath
+// path is where the object is now, relative to the working folder; StartPath
 // where it was. The root is ".".
-func (o *stepObj) path() string {
+func (o *stepObj) Path() string {
 	return o.join(func(o *stepObj) (*stepObj, string) { return o.atParent, o.atName })
 }
 
-func (o *stepObj) startPath() string {
+func (o *stepObj) StartPath() string {
 	return o.join(func(o *stepObj) (*stepObj, string) { return o.parent, o.name })
 }
 

@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 // captureNames journals the bindings and objects that a namespace operation
 // changes, and retains what it removes.
-func (s *openStep) captureNames(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
+func (s *Step) captureNames(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
 	if performed, err = s.recordNames(op); err != nil {
 		return false, err
 	}
@@ -32,7 +32,7 @@ func (s *openStep) captureNames(epoch uint64, op *fsbridge.Op) (performed bool, 
 	return performed, nil
 }
 
-func (s *openStep) recordNames(op *fsbridge.Op) (performed bool, err error) {
+func (s *Step) recordNames(op *fsbridge.Op) (performed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.start(); err != nil {
@@ -51,7 +51,7 @@ func (s *openStep) recordNames(op *fsbridge.Op) (performed bool, err error) {
 
 // planNames adds to the batch what op needs, and returns the object that it
 // removes, if any.
-func (s *openStep) planNames(op *fsbridge.Op) (gone *stepObj, err error) {
+func (s *Step) planNames(op *fsbridge.Op) (gone *stepObj, err error) {
 	dir, err := s.directory(op.Dir, op.DirFD)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (s *openStep) planNames(op *fsbridge.Op) (gone *stepObj, err error) {
 	return nil, nil
 }
 
-func (s *openStep) planRename(op *fsbridge.Op, dir, node *stepObj) (gone *stepObj, err error) {
+func (s *Step) planRename(op *fsbridge.Op, dir, node *stepObj) (gone *stepObj, err error) {
 	if op.Victim != nil && op.Flags&unix.RENAME_NOREPLACE != 0 {
 		return nil, unix.EEXIST
 	}
@@ -110,7 +110,7 @@ func (s *openStep) planRename(op *fsbridge.Op, dir, node *stepObj) (gone *stepOb
 }
 
 // directory is object for a directory that is open as fd.
-func (s *openStep) directory(o *fsbridge.Object, fd int) (*stepObj, error) {
+func (s *Step) directory(o *fsbridge.Object, fd int) (*stepObj, error) {
 	if so := s.lookup(o.ID); so != nil {
 		return so, nil
 	}
@@ -126,7 +126,7 @@ func (s *openStep) directory(o *fsbridge.Object, fd int) (*stepObj, error) {
 
 // touch notes that name in dir is about to change; old is what it binds now.
 // The first touch in a directory that was there at the start is journaled.
-func (s *openStep) touch(dir *stepObj, name string, old *stepObj) {
+func (s *Step) touch(dir *stepObj, name string, old *stepObj) {
 	if _, ok := dir.touched[name]; ok {
 		return
 	}
@@ -142,7 +142,7 @@ func (s *openStep) touch(dir *stepObj, name string, old *stepObj) {
 		if old != nil {
 			was = old.id
 		} else {
-			s.h.stamps.observe(&s.edits, dir, name, nil)
+			s.seen.Observe(dir, name, nil)
 		}
 		s.batch.records.Binding(dir.id, name, was)
 	}
@@ -152,7 +152,7 @@ func (s *openStep) touch(dir *stepObj, name string, old *stepObj) {
 
 // anchor makes sure that a recorded object that moves into a created directory
 // can be found there: the directory and the binding are journaled.
-func (s *openStep) anchor(dir *stepObj, name string, node *stepObj) {
+func (s *Step) anchor(dir *stepObj, name string, node *stepObj) {
 	if !dir.is(objCreated) || node == nil || node.id == journal.NoObj {
 		return
 	}
@@ -163,7 +163,7 @@ func (s *openStep) anchor(dir *stepObj, name string, node *stepObj) {
 
 // recordCreated journals a created directory, the created ones above it, and
 // the bindings that lead to it.
-func (s *openStep) recordCreated(dir *stepObj) {
+func (s *Step) recordCreated(dir *stepObj) {
 	if dir.id != journal.NoObj || dir.atParent == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
@@ -36,8 +37,11 @@ func destroyed(op *fsbridge.Op) (off, length int64) {
 	return op.Off, op.Len
 }
 
-func (s *openStep) protected(epoch uint64, op *fsbridge.Op) bool {
-	if op.Kind == fsbridge.OpSymlink && s.h.symlinks == SymlinkReadOnly {
+// Protected tells whether all that op destroys is captured in the given epoch, so
+// that it may be performed at once, and then be reported to Done. It takes no lock,
+// allocates nothing and may be called at any time. False means: ask Capture.
+func (s *Step) Protected(epoch uint64, op *fsbridge.Op) bool {
+	if op.Kind == fsbridge.OpSymlink && s.h.Symlinks == base.SymlinkReadOnly {
 		return false
 	}
 	if s.unprotected.Load() {
@@ -73,8 +77,13 @@ func isCreated(o *fsbridge.Object, epoch uint64) bool {
 	return o != nil && o.Protected(epoch)&fsbridge.ProtCreated != 0
 }
 
-func (s *openStep) capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
-	if op.Kind == fsbridge.OpSymlink && s.h.symlinks == SymlinkReadOnly {
+// Capture writes what op will destroy into the step's journal and then marks op's
+// objects in the given epoch. The caller holds the guard of that epoch, performs op
+// only if the error is nil, and calls Done afterwards. performed says that the
+// capture was the removal itself. It may be called concurrently. Each error holds a
+// syscall.Errno, or is [fsbridge.ErrFailed]; nothing is destroyed then.
+func (s *Step) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error) {
+	if op.Kind == fsbridge.OpSymlink && s.h.Symlinks == base.SymlinkReadOnly {
 		return false, fmt.Errorf("%w: symlinks are read-only here: %w", fsbridge.ErrDenied, unix.EPERM)
 	}
 	if s.unprotected.Load() || s.passes(epoch, op) {
@@ -98,8 +107,8 @@ func (s *openStep) capture(epoch uint64, op *fsbridge.Op) (performed bool, err e
 
 // passes tells whether op is none of the log's business: what .gitignore or
 // the symlink policy leaves out.
-func (s *openStep) passes(epoch uint64, op *fsbridge.Op) bool {
-	if s.h.symlinks == SymlinkIgnore {
+func (s *Step) passes(epoch uint64, op *fsbridge.Op) bool {
+	if s.h.Symlinks == base.SymlinkIgnore {
 		if op.Kind == fsbridge.OpSymlink {
 			return true
 		}
@@ -108,7 +117,7 @@ func (s *openStep) passes(epoch uint64, op *fsbridge.Op) bool {
 			return true
 		}
 	}
-	return s.h.gitignore && s.ignored(epoch, op)
+	return s.h.Gitignore && s.ignored(epoch, op)
 }
 
 // captureError makes sure that the bridge finds an errno.
@@ -126,12 +135,12 @@ func captureError(err error) error {
 	return fmt.Errorf("%w: %w", fsbridge.ErrFailed, err)
 }
 
-// errOutgrown: the step would copy more than Limits.StepBytes.
+// errOutgrown: the step would copy more than base.Limits.StepBytes.
 var errOutgrown = errors.New("undolog: step outgrew its limit")
 
 // spend accounts for n raw bytes that are about to be copied.
-func (s *openStep) spend(n int64) error {
-	limit := s.h.limits().StepBytes
+func (s *Step) spend(n int64) error {
+	limit := s.h.Limits().StepBytes
 	if s.copied.Add(n) > limit && limit >= 0 {
 		return errOutgrown
 	}
@@ -139,7 +148,7 @@ func (s *openStep) spend(n int64) error {
 }
 
 // giveUp makes the step unprotected. What is captured stays in the log.
-func (s *openStep) giveUp() error {
+func (s *Step) giveUp() error {
 	if s.unprotected.Load() {
 		return nil
 	}
@@ -150,8 +159,8 @@ func (s *openStep) giveUp() error {
 		return err
 	}
 	if !s.unprotected.Swap(true) {
-		s.h.warn(Warning{Code: WarnUnprotected, Steps: []StepID{s.id},
-			Message: fmt.Sprintf("step %d changes more than %d bytes: it is not protected any more and cannot be undone", s.id, s.h.limits().StepBytes)})
+		s.h.Warn(base.Warning{Code: base.WarnUnprotected, Steps: []base.StepID{s.id},
+			Message: fmt.Sprintf("step %d changes more than %d bytes: it is not protected any more and cannot be undone", s.id, s.h.Limits().StepBytes)})
 	}
 	return nil
 }
@@ -160,10 +169,10 @@ func (s *openStep) giveUp() error {
 // the maps. cancel takes it out of them.
 type batch struct {
 	records journal.Batch
-	objs    []*stepObj // new in openStep.objs
+	objs    []*stepObj // new in Step.objs
 	created []*stepObj // got a number
 	touched []batchTouch
-	dirs    int // length of openStep.dirs before
+	dirs    int // length of Step.dirs before
 }
 
 type batchTouch struct {
@@ -171,7 +180,7 @@ type batchTouch struct {
 	name string
 }
 
-func (s *openStep) start() error {
+func (s *Step) start() error {
 	if err := s.materialise(); err != nil {
 		return err
 	}
@@ -186,7 +195,7 @@ func (s *openStep) start() error {
 // anything that the batch announces is done, journal.Writer.sync must return:
 // also by an operation that finds its records in the journal already. It is
 // called without s.mu, so that concurrent operations share one.
-func (s *openStep) flush() error {
+func (s *Step) flush() error {
 	if s.batch.records.Len() == 0 {
 		return nil
 	}
@@ -201,7 +210,7 @@ func (s *openStep) flush() error {
 	return nil
 }
 
-func (s *openStep) cancel() {
+func (s *Step) cancel() {
 	b := &s.batch
 	for _, t := range b.touched {
 		delete(t.dir.touched, t.name)
@@ -221,4 +230,4 @@ func (s *openStep) cancel() {
 
 // journaled returns when the batch is as safe as is promised: what a record in it
 // tells of, such as a mode, may be changed then. s.mu is held.
-func (s *openStep) journaled() error { return errors.Join(s.flush(), s.w.Sync()) }
+func (s *Step) journaled() error { return errors.Join(s.flush(), s.w.Sync()) }

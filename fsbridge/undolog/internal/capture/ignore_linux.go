@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ type ignoreNode struct {
 // ignored tells whether all names and inodes that op changes are left out by
 // .gitignore. An operation that crosses the line, or touches what the step has
 // already captured, is not.
-func (s *openStep) ignored(epoch uint64, op *fsbridge.Op) bool {
+func (s *Step) ignored(epoch uint64, op *fsbridge.Op) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ignores == nil {
@@ -56,12 +56,12 @@ func (s *openStep) ignored(epoch uint64, op *fsbridge.Op) bool {
 	return true
 }
 
-func (s *openStep) ignoredObject(o *fsbridge.Object) bool {
+func (s *Step) ignoredObject(o *fsbridge.Object) bool {
 	parent, name, ok := o.Place.Binding()
 	return ok && s.ignoredName(parent, name, o.Type == unix.S_IFDIR)
 }
 
-func (s *openStep) ignoredName(dir *fsbridge.Object, name string, isDir bool) bool {
+func (s *Step) ignoredName(dir *fsbridge.Object, name string, isDir bool) bool {
 	n := s.ignoreNode(dir)
 	if n == nil {
 		return false
@@ -78,12 +78,12 @@ func (n *ignoreNode) match(name string, isDir bool) bool {
 }
 
 // ignoreNode returns the node of a directory, or nil if it has no name.
-func (s *openStep) ignoreNode(dir *fsbridge.Object) *ignoreNode {
+func (s *Step) ignoreNode(dir *fsbridge.Object) *ignoreNode {
 	if n := s.ignores[dir.ID]; n != nil {
 		return n
 	}
 	n := &ignoreNode{}
-	if dir.ID != s.h.root.ID() {
+	if dir.ID != s.h.Root.ID() {
 		parent, name, ok := dir.Place.Binding()
 		if !ok {
 			return nil

@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ type contentState struct {
 
 // captureContent journals the bytes [off, off+length) of o as they are at
 // first touch, and its attributes.
-func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length int64) error {
+func (s *Step) captureContent(epoch uint64, o *fsbridge.Object, off, length int64) error {
 	so, err := s.recordMeta(o)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *openStep) captureContent(epoch uint64, o *fsbridge.Object, off, length 
 
 // captureRange journals what is missing of the range; all of a small file.
 // so.content.mu is held.
-func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, off, length int64) error {
+func (s *Step) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, off, length int64) error {
 	c := so.content
 	r, done, err := s.reader(so, o)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *openStep) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, o
 	}
 	defer done()
 	all := off <= 0 && length >= c.size
-	if c.extents == nil && (all || c.size <= s.h.limits().InlineBytes || c.size > maxExtentFile) {
+	if c.extents == nil && (all || c.size <= s.h.Limits().InlineBytes || c.size > maxExtentFile) {
 		err = r.w.Whole(r.fd, c.size)
 		c.whole = err == nil
 	} else {
@@ -106,7 +106,7 @@ type openReader struct {
 
 // reader opens so for reading, or takes the descriptor of the last capture;
 // done keeps it for the next one or closes it.
-func (s *openStep) reader(so *stepObj, o *fsbridge.Object) (r *openReader, done func(), err error) {
+func (s *Step) reader(so *stepObj, o *fsbridge.Object) (r *openReader, done func(), err error) {
 	if r := s.last.Swap(nil); r != nil {
 		if r.so == so {
 			return r, func() { s.keepReader(r) }, nil
@@ -117,7 +117,7 @@ func (s *openStep) reader(so *stepObj, o *fsbridge.Object) (r *openReader, done 
 	if err != nil {
 		return nil, nil, err
 	}
-	r = &openReader{so, fd, s.h.contents.Writer(s.w, s.dir, so.id, s.spend)}
+	r = &openReader{so, fd, s.h.Contents.Writer(s.w, s.dir, so.id, s.spend)}
 	if st, err := hostfs.StatFD(fd); err == nil {
 		r.w.Dense = st.Blocks*512 >= st.Size
 	}
@@ -131,7 +131,7 @@ func (s *openStep) reader(so *stepObj, o *fsbridge.Object) (r *openReader, done 
 }
 
 // keepReader makes r, which may be nil, the descriptor that is kept.
-func (s *openStep) keepReader(r *openReader) {
+func (s *Step) keepReader(r *openReader) {
 	if old := s.last.Swap(r); old != nil {
 		_ = hostfs.Close(old.fd)
 	}
@@ -140,7 +140,7 @@ func (s *openStep) keepReader(r *openReader) {
 // captureMissing journals the granules of the range that are not captured, and
 // marks them when they are as durable as is promised: other operations go by the
 // marks without a lock.
-func (s *openStep) captureMissing(w *store.ContentWriter, fd int, e *fsbridge.Extents, off, length int64) error {
+func (s *Step) captureMissing(w *store.ContentWriter, fd int, e *fsbridge.Extents, off, length int64) error {
 	var from, to int64 // a run of missing granules; what is before it is journaled
 	take := func() error {
 		if from == to {

@@ -1,4 +1,4 @@
-package undolog
+package capture
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-func (s *openStep) newID() journal.ObjID {
+func (s *Step) newID() journal.ObjID {
 	id := s.next
 	s.next++
 	return id
@@ -18,9 +18,9 @@ func (s *openStep) newID() journal.ObjID {
 
 // lookup returns the state of the inode id, or nil if the step does not know it,
 // or knew another that had the number and was freed.
-func (s *openStep) lookup(id hostfs.ID) *stepObj {
+func (s *Step) lookup(id hostfs.ID) *stepObj {
 	so := s.objs[id]
-	if so != nil && so.is(objFreed) && !s.h.retained.isFreed(s, id) {
+	if so != nil && so.is(objFreed) && !s.h.Retained.isFreed(s, id) {
 		delete(s.objs, id)
 		return nil
 	}
@@ -30,7 +30,7 @@ func (s *openStep) lookup(id hostfs.ID) *stepObj {
 // object returns the state of o, recording it and its ancestors if it was
 // there at the step's start. st describes it if st.Ino is not 0, and fd is
 // then a descriptor of it, or -1. s.mu is held.
-func (s *openStep) object(o *fsbridge.Object, st hostfs.Stat) (*stepObj, error) {
+func (s *Step) object(o *fsbridge.Object, st hostfs.Stat) (*stepObj, error) {
 	if so := s.lookup(o.ID); so != nil {
 		return so, nil
 	}
@@ -48,7 +48,7 @@ func (s *openStep) object(o *fsbridge.Object, st hostfs.Stat) (*stepObj, error) 
 // boundObject is object for what st says that name binds in p, so that nobody
 // has to ask the host again. One of several names may not be that which it had
 // when the step began, nor the one that the others are known by.
-func (s *openStep) boundObject(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name string) (*stepObj, error) {
+func (s *Step) boundObject(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name string) (*stepObj, error) {
 	if so := s.lookup(o.ID); so != nil {
 		return so, nil
 	}
@@ -59,7 +59,7 @@ func (s *openStep) boundObject(o *fsbridge.Object, st hostfs.Stat, p *stepObj, n
 }
 
 // objectAt is object for what is not recorded yet and is bound to name in p.
-func (s *openStep) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name string) (_ *stepObj, err error) {
+func (s *Step) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name string) (_ *stepObj, err error) {
 	if _, touched := p.touched[name]; touched || p.is(objCreated) {
 		return s.createdObj(o, p, name), nil
 	}
@@ -69,12 +69,12 @@ func (s *openStep) objectAt(o *fsbridge.Object, st hostfs.Stat, p *stepObj, name
 			return nil, err
 		}
 	}
-	s.h.stamps.observe(&s.edits, p, name, &st)
+	s.seen.Observe(p, name, &st)
 	return s.record(&journal.Object{ID: o.ID, Parent: p.id, Name: name, Meta: journal.MetaOf(&st, target)}, p)
 }
 
 // record adds a pre-existing object to the batch and the map.
-func (s *openStep) record(r *journal.Object, parent *stepObj) (*stepObj, error) {
+func (s *Step) record(r *journal.Object, parent *stepObj) (*stepObj, error) {
 	if s.next >= journal.MaxObjects {
 		return nil, fmt.Errorf("undolog: too many objects in one step: %w", unix.ENOSPC)
 	}
@@ -117,7 +117,7 @@ func inspect(o *fsbridge.Object) (hostfs.Stat, string, error) {
 }
 
 // createdObj returns the state of an inode that the step created at name in p.
-func (s *openStep) createdObj(o *fsbridge.Object, p *stepObj, name string) *stepObj {
+func (s *Step) createdObj(o *fsbridge.Object, p *stepObj, name string) *stepObj {
 	if o.Type != unix.S_IFDIR {
 		return s.sharedObj(o.Type)
 	}
@@ -128,7 +128,7 @@ func (s *openStep) createdObj(o *fsbridge.Object, p *stepObj, name string) *step
 }
 
 // sharedObj stands for all created inodes of one type.
-func (s *openStep) sharedObj(typ uint32) *stepObj {
+func (s *Step) sharedObj(typ uint32) *stepObj {
 	so := s.shared[typ]
 	if so == nil {
 		so = &stepObj{state: objCreated, typ: typ}
@@ -140,7 +140,7 @@ func (s *openStep) sharedObj(typ uint32) *stepObj {
 // orphan returns the state of an inode without a known name: retained by an
 // older step, somewhere in the folder, or out of reach of any undo (a removed
 // file that is still open, an O_TMPFILE).
-func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
+func (s *Step) orphan(o *fsbridge.Object) (*stepObj, error) {
 	st, target, err := inspect(o)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 			return nil, err
 		}
 		if seq != 0 {
-			s.h.retained.noteChanged(o.ID)
+			s.h.Retained.noteChanged(o.ID)
 		}
 		if seq == 0 || st.Nlink > 1 {
 			s.stray(o)
@@ -165,11 +165,11 @@ func (s *openStep) orphan(o *fsbridge.Object) (*stepObj, error) {
 
 // findRetained looks for the inode id in the other open steps and in the closed
 // ones: in this order, so that a step that is being closed is not missed.
-func (s *openStep) findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
-	if seq, obj, err = s.h.retained.find(s, id); err != nil || seq != 0 {
+func (s *Step) findRetained(id hostfs.ID) (seq uint64, obj journal.ObjID, err error) {
+	if seq, obj, err = s.h.Retained.find(s, id); err != nil || seq != 0 {
 		return seq, obj, err
 	}
-	return s.h.store.findRetained(id)
+	return s.h.Store.FindRetained(id)
 }
 
 // maxStrays bounds the descriptors that a step keeps of strays.
@@ -177,7 +177,7 @@ const maxStrays = 64
 
 // stray keeps a descriptor of an inode that the bridge knows no name of, so
 // that it can be described when the step is closed.
-func (s *openStep) stray(o *fsbridge.Object) {
+func (s *Step) stray(o *fsbridge.Object) {
 	if len(s.strays) >= maxStrays {
 		return // what is not described is not known any more
 	}
@@ -186,8 +186,9 @@ func (s *openStep) stray(o *fsbridge.Object) {
 	}
 }
 
-// strayStats describes the strays as they are now.
-func (s *openStep) strayStats() (out []hostfs.Stat, err error) {
+// Strays describes, as they are now, inodes that the step changed and that the
+// bridge knew no name of. It is for the time between Close and Release.
+func (s *Step) Strays() (out []hostfs.Stat, err error) {
 	for _, fd := range s.strays {
 		if st, err := hostfs.StatFD(fd); err == nil && st.Nlink > 0 {
 			out = append(out, st)

@@ -1,0 +1,113 @@
+package undolog
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
+)
+
+// newHost makes what open steps share.
+func (l *Log) newHost() (*capture.Host, error) {
+	contents, err := store.NewContents()
+	return &capture.Host{
+		Root: l.root, Store: openSteps{l}, Links: l.held, Contents: contents,
+		Symlinks: l.o.Symlinks, Gitignore: l.o.Gitignore, Limits: l.Limits,
+		Now: l.now, Log: l.log, Warn: l.warn,
+	}, err
+}
+
+// openSteps is the part of the log's directory that open steps use. It implements
+// [capture.Store].
+type openSteps struct{ l *Log }
+
+func (s openSteps) DropRedo() error          { return s.l.dropRedo() }
+func (s openSteps) NextSeq() (uint64, error) { return s.l.ids.NextSeq() }
+func (s openSteps) FindRetained(id hostfs.ID) (uint64, journal.ObjID, error) {
+	return s.l.findRetained(id)
+}
+
+func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _ *journal.Writer, err error) {
+	wal, err := hostfs.OpenDirPathAt(s.l.dir.FD(), "wal")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer hostfs.Close(wal)
+	if err := hostfs.MkdirAt(wal, name, 0o700); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = hostfs.RemoveAll(context.Background(), wal, name, nil)
+		}
+	}()
+	if err := fault.Point("begin.mkdir"); err != nil {
+		return nil, nil, err
+	}
+	dir, err := store.OpenStepDir(wal, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := journal.Create(dir.FD, first, s.l.o.Durability == DurabilityPower)
+	if err != nil {
+		_ = dir.Close()
+		return nil, nil, err
+	}
+	w.AllowRoom()
+	return dir, w, nil
+}
+
+func (s openSteps) Discard(name string, dir *store.StepDir) error {
+	dir.Settle()
+	wal, err := hostfs.OpenDirPathAt(s.l.dir.FD(), "wal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(wal)
+	return store.RemoveTree(context.Background(), wal, name, s.l.stamps.relink, s.l.held)
+}
+
+func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e *Entry, list []Affected) error {
+	dir.Settle()
+	wal, err := hostfs.OpenDirAt(s.l.dir.FD(), "wal")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(wal)
+	if err := store.WritePaths(dir.FD, list); err != nil {
+		return err
+	}
+	if err := store.WriteSummary(dir.FD, *e); err != nil {
+		return err
+	}
+	if err := w.Trim(); err != nil {
+		return err
+	}
+	if w.Durable() {
+		if err := errors.Join(w.Sync(), unix.Syncfs(dir.FD)); err != nil {
+			return err
+		}
+	}
+	steps, err := hostfs.OpenDirAt(s.l.dir.FD(), "steps")
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(steps)
+	if err := fault.Point("commit.rename"); err != nil {
+		return err
+	}
+	if err := hostfs.RenameAt(wal, name, steps, store.FormatStepID(e.StepID), unix.RENAME_NOREPLACE); err != nil {
+		return err
+	}
+	if w.Durable() {
+		_, _ = unix.Fsync(steps), unix.Fsync(wal)
+	}
+	_ = fault.Point("commit.done") // a place to be killed: the step is closed now
+	return nil
+}
