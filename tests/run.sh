@@ -89,12 +89,12 @@ packages() {
 }
 
 if [ "$mode" = quick ]; then
-    slow='/tests/suite/(vm|mcpclients|posix|posixmeta|crash)$'
+    slow='/(guest/image|tests/suite/(vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
     say "tests as $who"
     gotests "$who" "$(packages "$slow")"
     say "result"
     echo "left out: the race detector, the ordinary user's pass, injected faults, fuzzing, linters and"
-    echo "other platforms, and the packages tests/suite/{vm,mcpclients,posix,posixmeta,crash}: make test"
+    echo "other platforms, and the packages guest/image and tests/suite/{vm,mcpclients,posix,posixmeta,crash}: make test"
     tally sum
     exit
 fi

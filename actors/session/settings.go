@@ -28,8 +28,8 @@ func CheckSafeguards(g api.Safeguards) (api.Safeguards, error) {
 		return g, fmt.Errorf("%w: a decision may take up to %v, not %v", api.ErrSetting, maxTimeout, g.Timeout)
 	}
 	for _, p := range g.Exempt {
-		if err := glob.Check(p); err != nil {
-			return g, fmt.Errorf("%w: exempt pattern %w", api.ErrSetting, err)
+		if glob.Check(p) != nil {
+			return g, fmt.Errorf("%w: exempt pattern %q: syntax error in pattern", api.ErrSetting, p)
 		}
 	}
 	g.Exempt = slices.Clone(g.Exempt)
