@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
@@ -156,7 +157,7 @@ func withoutShared(blobs []store.Blob, made []store.Made) []store.Blob {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(blobs), func(b store.Blob) bool {
-		return shared[b.Obj] || b.Stat.IsDir() && shared[otherObj]
+		return shared[b.Obj] || b.Stat.IsDir() && shared[apply.OtherObj]
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -40,37 +42,37 @@ func (l *Log) Diff(ctx context.Context, id StepID, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return diff(ctx, w, before, after, paths)
+	return past.Diff(ctx, w, before, after, paths)
 }
 
 // pastOf shows the folder as it was before the first of steps, which are the
 // newest ones; with force also if contents of theirs are lost. The function that it
 // returns closes the view, and is never nil.
-func (l *Log) pastOf(steps []*stepEntry, force bool) (*pastView, func(), error) {
-	v := newPastView(l.root)
+func (l *Log) pastOf(steps []*stepEntry, force bool) (*past.View, func(), error) {
+	v := past.New(l.root)
 	for i := len(steps) - 1; i >= 0; i-- {
 		if err := l.pushPast(v, steps[i], force); err != nil {
-			return nil, v.close, fmt.Errorf("look through step %d: %w", steps[i].StepID, err)
+			return nil, v.Close, fmt.Errorf("look through step %d: %w", steps[i].StepID, err)
 		}
 	}
-	return v, v.close, nil
+	return v, v.Close, nil
 }
 
 // pushPast adds a step to a view, which closes it.
-func (l *Log) pushPast(v *pastView, s *stepEntry, force bool) error {
+func (l *Log) pushPast(v *past.View, s *stepEntry, force bool) error {
 	dir, err := l.openListed(s)
 	if err != nil {
 		return err
 	}
-	of, err := l.loadLayer(readAhead(dir), false, force)
+	of, err := l.loadLayer(layer.Read(dir), false, force)
 	if err == nil {
-		if of.damage != nil {
-			l.log.Warn(of.damage.Error(), "step_id", s.StepID)
+		if of.Damage != nil {
+			l.log.Warn(of.Damage.Error(), "step_id", s.StepID)
 		}
-		if err = v.push(of); err == nil {
+		if err = v.Push(of); err == nil {
 			return nil
 		}
-		of.close()
+		of.Close()
 	}
 	_ = dir.Close()
 	return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
@@ -151,7 +152,7 @@ func diffText(t *testing.T, s *session, id StepID) string {
 func TestDiffBinaryAndLarge(t *testing.T) {
 	s := newSession(t, nil)
 	s.outside("binary", "a\x00b")
-	s.outside("large", strings.Repeat("line\n", diffFileMax/4))
+	s.outside("large", strings.Repeat("line\n", past.MaxDiffFile/4))
 	e := s.step(func(a *undologtest.Applier) error {
 		return errors.Join(a.WriteAt("binary", []byte("b"), 0), a.WriteAt("large", []byte("L"), 0), a.Chmod("large", 0o600))
 	})

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
@@ -185,10 +186,10 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, strays func() ([]host
 // restamp is called after an undo, a redo or a rollback: what the target and
 // the inverse (nil if it was thrown away) name is now as we left it, and so are
 // the strays. remap holds directories that were made anew.
-func (l *Log) restamp(e *engine, inverse *touched, remap map[hostfs.ID]hostfs.ID) error {
+func (l *Log) restamp(e *apply.Engine, inverse *touched, remap map[hostfs.ID]hostfs.ID) error {
 	defer l.endApply()
-	t := newTouched().add(e.t.rec)
-	t.extra, t.looks = append(t.extra, e.strays), e.looks
+	t := newTouched().add(e.T.Rec)
+	t.extra, t.looks = append(t.extra, e.Strays), e.Looks
 	if inverse != nil { // what it does not know was put there by this undo
 		for dir, names := range inverse.names {
 			t.names[dir] = append(t.names[dir], names...)

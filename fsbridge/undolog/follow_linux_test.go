@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -100,16 +101,16 @@ func TestEditDuringApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := followed{self: node{Object: &journal.Object{ID: st.ID}}, fd: fd, list: true}
+	var expect []apply.Expected
 	for _, name := range []string{"b", "changed"} {
 		st, err := hostfs.StatAt(fd, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.expect = append(j.expect, finalName{name: name, id: st.ID})
+		expect = append(expect, apply.Expected{Name: name, ID: st.ID})
 	}
-	f := &follower{e: &engine{applyEnv: s.l.applyEnv()}}
-	w := f.look(&j)
+	env := s.l.applyEnv()
+	w := env.Look(fd, expect, true)
 
 	s.outside("tree/0/in/changed", "by somebody")
 	s.outside("tree/0/in/new", "by somebody")
@@ -118,7 +119,7 @@ func TestEditDuringApply(t *testing.T) {
 	if err := s.l.gather(all, steps[0], s.l.openStepEntry); err != nil {
 		t.Fatal(err)
 	}
-	all.looks = map[hostfs.ID]*look{st.ID: w}
+	all.looks = map[hostfs.ID]*sight.Look{st.ID: w}
 	if err := s.l.settle(steps[0].Seq, all); err != nil {
 		t.Fatal(err)
 	}

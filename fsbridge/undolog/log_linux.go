@@ -162,7 +162,7 @@ func (l *Log) open() (err error) {
 	if err = l.openStamps(); err != nil {
 		return err
 	}
-	if err = l.lender().takeBack(); err != nil {
+	if err = l.lender().TakeBack(); err != nil {
 		l.log.Warn("modes not given back", "err", err)
 	}
 	if err = l.catchUp(context.Background()); err != nil {

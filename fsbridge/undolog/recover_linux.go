@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -60,7 +61,7 @@ func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	return l.transact(ctx, task{Kind: taskAbort, Name: store.OpenName}, transactOptions{force: true, read: readAhead(dir)})
+	return l.transact(ctx, task{Kind: taskAbort, Name: store.OpenName}, transactOptions{force: true, read: layer.Read(dir)})
 }
 
 func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {

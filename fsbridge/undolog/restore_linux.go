@@ -8,7 +8,10 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -83,7 +86,7 @@ func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOpt
 
 // restoreFrom writes what the view shows at a path as the records of a new
 // step, and applies them; their inverse is the step.
-func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o RestoreOptions, res *ApplyResult) (err error) {
+func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o RestoreOptions, res *ApplyResult) (err error) {
 	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
 	if err != nil {
 		return err
@@ -119,23 +122,23 @@ func (l *Log) restoreFrom(ctx context.Context, v *pastView, parts []string, o Re
 	}
 	target := store.NewStepDir(tfd)
 	defer target.Close()
-	if err := writeTarget(ctx, v, target, step, parts); err != nil {
+	if err := past.WriteTarget(ctx, v, target, step, parts); err != nil {
 		return err
 	}
 	out, err := l.transact(ctx, task{Kind: taskRestore, Step: id, Name: store.FormatStepID(id)}, transactOptions{
-		read: readAhead(target),
-		admit: func(e *engine) (bool, error) {
-			if e.nothingToDo() {
+		read: layer.Read(target),
+		admit: func(e *apply.Engine) (bool, error) {
+			if e.NothingToDo() {
 				return false, nil
 			}
 			if o.DryRun {
-				res.Paths, res.PathCount = e.affected()
+				res.Paths, res.PathCount = e.Affected()
 				return false, nil
 			}
 			return true, l.dropRedo()
 		},
-		fill: func(e *engine, fd int) error {
-			return l.summarise(fd, store.EntryOf(&step), "completed", e.affectedAll())
+		fill: func(e *apply.Engine, fd int) error {
+			return l.summarise(fd, store.EntryOf(&step), "completed", e.AffectedAll())
 		},
 	})
 	if err != nil || out == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
 )
 
 // touched names what a step, an undo or a redo changed: by directory, the
@@ -30,7 +31,7 @@ type touched struct {
 	// remap holds directories that were made anew: old to new.
 	remap map[hostfs.ID]hostfs.ID
 	// looks is what was seen already, by directory.
-	looks map[hostfs.ID]*look
+	looks map[hostfs.ID]*sight.Look
 }
 
 func newTouched() *touched {

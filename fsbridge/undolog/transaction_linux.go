@@ -11,8 +11,10 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -131,11 +133,11 @@ func whole(res *ApplyResult, err error) (*ApplyResult, error) {
 type transactOptions struct {
 	force bool
 	// read is the step directory of the task, if it is being read already. The caller closes both.
-	read *reading
+	read *layer.Reading
 	// admit is called when the plan is made and nothing is changed. False ends the task.
-	admit func(e *engine) (bool, error)
+	admit func(e *apply.Engine) (bool, error)
 	// fill adds to the directory of the inverse, which is behind fd.
-	fill func(e *engine, fd int) error
+	fill func(e *apply.Engine, fd int) error
 }
 
 // transact carries a task out. When it fails before the first change nothing has
@@ -148,48 +150,48 @@ func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome
 			return nil, err
 		}
 		defer dir.Close()
-		o.read = readAhead(dir)
+		o.read = layer.Read(dir)
 	}
 	e, err := l.newEngine(o.read, t, o.force)
 	if err != nil {
 		return nil, err
 	}
-	defer e.close()
+	defer e.Close()
 	if t.Kind != taskRestore { // of which the target is there
 		if err := l.discardNew(); err != nil {
 			return nil, err
 		}
 	}
 	admitted, err := l.begin(e, &t, o)
-	if !e.begun {
-		e.ungrant()
+	if !e.Begun {
+		e.Ungrant()
 	}
 	if err != nil || !admitted {
 		return nil, err
 	}
-	return l.carryOut(ctx, e, o.read.dir, t)
+	return l.carryOut(ctx, e, o.read.Dir, t)
 }
 
 // begin plans the task, and makes the directory rollback unless admit ends it.
-func (l *Log) begin(e *engine, t *task, o transactOptions) (bool, error) {
-	if err := e.decide(); err != nil {
+func (l *Log) begin(e *apply.Engine, t *task, o transactOptions) (bool, error) {
+	if err := e.Decide(); err != nil {
 		return false, err
 	}
-	if len(e.lost) > 0 && !o.force {
-		return false, fmt.Errorf("%w: %s", ErrDamaged, e.whatIsLost())
+	if len(e.Lost) > 0 && !o.force {
+		return false, fmt.Errorf("%w: %s", ErrDamaged, e.WhatIsLost())
 	}
 	if o.admit != nil {
 		if ok, err := o.admit(e); !ok || err != nil {
 			return false, err
 		}
 	}
-	e.warnLost()
+	e.WarnLost()
 	return true, l.prepare(e, o, t)
 }
 
 // resume finishes a task that was interrupted. It returns nil if there is none.
 func (l *Log) resume(ctx context.Context) (*finished, error) {
-	if err := l.lender().takeBack(); err != nil {
+	if err := l.lender().TakeBack(); err != nil {
 		return nil, err
 	}
 	roll, err := hostfs.OpenDirAt(l.dir.FD(), rollbackName)
@@ -217,18 +219,18 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	e, err := l.newEngine(readAhead(dir), f.task, true)
+	e, err := l.newEngine(layer.Read(dir), f.task, true)
 	if err != nil {
 		return nil, err
 	}
-	defer e.close()
-	if err := e.reopen(roll, f.Kind != taskAbort); err != nil {
+	defer e.Close()
+	if err := e.Reopen(roll, f.Kind != taskAbort); err != nil {
 		return nil, err
 	}
-	if err := e.decide(); err != nil {
+	if err := e.Decide(); err != nil {
 		return nil, err
 	}
-	e.warnLost()
+	e.WarnLost()
 	if f.outcome, err = l.carryOut(ctx, e, dir, f.task); err == nil {
 		f.changes = all
 	}
@@ -237,22 +239,25 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 
 // loadLayer reads a step directory back. With force, and always if the step is open, it
 // takes what there is.
-func (l *Log) loadLayer(read *reading, open, force bool) (*layer, error) {
-	return loadLayer(read, loadOptions{open: open, force: force, renumbered: l.renumbered.Since})
+func (l *Log) loadLayer(read *layer.Reading, open, force bool) (*layer.Layer, error) {
+	return layer.Load(read, layer.Options{Open: open, Force: force, Renumbered: l.renumbered.Since})
 }
 
-func (l *Log) lender() *lender {
-	return &lender{root: l.root, dir: l.dir, before: rollbackNew, sync: l.o.Durability == DurabilityPower, log: l.log, relink: l.stamps.relink}
+func (l *Log) lender() *apply.Lender {
+	return &apply.Lender{Root: l.root, Dir: l.dir, Before: rollbackNew, Sync: l.o.Durability == DurabilityPower, Log: l.log, Relink: l.stamps.relink}
 }
 
-func (l *Log) applyEnv() applyEnv {
-	return applyEnv{
-		root: l.root, lender: l.lender(), log: l.log,
-		relink: l.stamps.relink, hashContent: l.stamps.contentOf,
-		newContent: func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter {
+func (l *Log) applyEnv() apply.Env {
+	return apply.Env{
+		Root: l.root, Lender: l.lender(), Log: l.log,
+		Relink: l.stamps.relink,
+		HashContent: func(dirfd int, name string, st *hostfs.Stat) uint64 {
+			return l.stamps.contentOf(&seenName{FD: dirfd, Name: name, Stat: st})
+		},
+		NewContent: func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter {
 			return l.host.Contents.Writer(w, dir, obj, nil)
 		},
-		stepBySeq: func(seq uint64) (string, bool) {
+		StepBySeq: func(seq uint64) (string, bool) {
 			for _, s := range l.stepEntries() {
 				if s.Seq == seq {
 					return "steps/" + s.name, true
@@ -264,21 +269,21 @@ func (l *Log) applyEnv() applyEnv {
 }
 
 // newEngine makes what applies the step directory that is being read.
-func (l *Log) newEngine(read *reading, t task, force bool) (*engine, error) {
+func (l *Log) newEngine(read *layer.Reading, t task, force bool) (*apply.Engine, error) {
 	r, err := t.route()
 	if err != nil {
-		read.close()
+		read.Close()
 		return nil, err
 	}
 	target, err := l.loadLayer(read, t.Kind == taskAbort, force)
 	if err != nil {
 		return nil, err
 	}
-	return newEngine(l.applyEnv(), target, r.home), nil
+	return apply.New(l.applyEnv(), target, r.home), nil
 }
 
 // prepare makes the directory rollback, complete, by one rename.
-func (l *Log) prepare(e *engine, o transactOptions, t *task) error {
+func (l *Log) prepare(e *apply.Engine, o transactOptions, t *task) error {
 	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
 	if err != nil {
 		return err
@@ -292,16 +297,16 @@ func (l *Log) prepare(e *engine, o transactOptions, t *task) error {
 	if t.Tick, err = l.ids.NextSeq(); err != nil {
 		return err
 	}
-	if err := e.create(fd); err != nil {
+	if err := e.Create(fd); err != nil {
 		return err
 	}
 	if t.Kind != taskAbort {
-		if err := l.prepareInverse(e, o.read.dir, t); err != nil {
+		if err := l.prepareInverse(e, o.read.Dir, t); err != nil {
 			return err
 		}
 	}
 	if o.fill != nil {
-		if err := o.fill(e, e.inverse); err != nil {
+		if err := o.fill(e, e.Inverse); err != nil {
 			return err
 		}
 	}
@@ -316,7 +321,7 @@ func (l *Log) prepare(e *engine, o transactOptions, t *task) error {
 		return err
 	}
 	err = hostfs.RenameAt(wal, rollbackNew, l.dir.FD(), rollbackName, 0)
-	e.begun = err == nil
+	e.Begun = err == nil
 	return err
 }
 
@@ -334,17 +339,17 @@ func (l *Log) discardIn(parent, name string) error {
 }
 
 // prepareInverse fills the inverse's directory.
-func (l *Log) prepareInverse(e *engine, dir *store.StepDir, t *task) error {
-	step := e.t.rec.Step
+func (l *Log) prepareInverse(e *apply.Engine, dir *store.StepDir, t *task) error {
+	step := e.T.Rec.Step
 	step.Tick = t.Tick
-	if err := e.writeInverse(step, l.o.Durability == DurabilityPower); err != nil {
+	if err := e.WriteInverse(step, l.o.Durability == DurabilityPower); err != nil {
 		return fmt.Errorf("keep what is replaced: %w", err)
 	}
 	if t.Kind == taskRestore {
 		return nil
 	}
 	for _, name := range []string{"summary.json", "paths"} {
-		err := hostfs.LinkAt(dir.FD, name, e.inverse, name)
+		err := hostfs.LinkAt(dir.FD, name, e.Inverse, name)
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
@@ -353,36 +358,36 @@ func (l *Log) prepareInverse(e *engine, dir *store.StepDir, t *task) error {
 }
 
 // carryOut changes the working folder and finishes the task.
-func (l *Log) carryOut(ctx context.Context, e *engine, dir *store.StepDir, t task) (*outcome, error) {
+func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir, t task) (*outcome, error) {
 	l.beginApply()
-	replaced := readInverse(e.inverse, t)
-	err := e.run(context.WithoutCancel(ctx))
+	replaced := readInverse(e.Inverse, t)
+	err := e.Run(context.WithoutCancel(ctx))
 	inverse, ierr := replaced()
 	if err != nil {
 		l.held.Forget()
 		return nil, fmt.Errorf("interrupted, and will be completed by a recovery: %w", err)
 	}
-	l.held.Recount(e.changedInode)
-	out := &outcome{step: e.t.rec.Step}
-	if out.changes = (fsbridge.Changes{List: e.changes}); len(e.changes) > maxChanges {
+	l.held.Recount(e.ChangedInode)
+	out := &outcome{step: e.T.Rec.Step}
+	if out.changes = (fsbridge.Changes{List: e.Changes}); len(e.Changes) > apply.MaxChanges {
 		out.changes = fsbridge.Changes{All: true}
 	}
 	if t.Kind == taskUndo || t.Kind == taskRedo {
 		var list ApplyResult
 		entry := store.LoadEntry(dir, t.Step)
 		if err := list.addPaths(dir.FD, entry.AffectedCount); err != nil {
-			e.warn("paths of step %d: %v", t.Step, err)
+			e.Warn("paths of step %d: %v", t.Step, err)
 		}
 		out.paths, out.count = list.Paths, list.PathCount
 	} else {
-		out.paths, out.count = e.affected()
+		out.paths, out.count = e.Affected()
 	}
-	out.warnings = e.warnings
-	made, err := store.ReadMade(e.inverse)
+	out.warnings = e.Warnings
+	made, err := store.ReadMade(e.Inverse)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.renumbered.Add(e.t.rec.Step.Born(), t.Tick, made); err != nil {
+	if err := l.renumbered.Add(e.T.Rec.Step.Born(), t.Tick, made); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(ierr, l.settled(e, inverse, made)); err != nil {
@@ -420,7 +425,7 @@ func readInverse(fd int, t task) (wait func() (*touched, error)) {
 
 // settled takes the stamps of what the folder is like now. It comes before the
 // task is over, so that a kill in between does not leave stale ones.
-func (l *Log) settled(e *engine, inverse *touched, made []store.Made) error {
+func (l *Log) settled(e *apply.Engine, inverse *touched, made []store.Made) error {
 	numbers := make(map[hostfs.ID]hostfs.ID, len(made))
 	for _, m := range slices.Backward(made) { // what was copied out and in again has two
 		if m.Shared {

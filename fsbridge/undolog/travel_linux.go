@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -76,11 +78,11 @@ func (l *Log) chosen(kind taskKind, count int) ([]*stepEntry, error) {
 
 // travelSteps applies steps, the last one first.
 func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
-	var first *reading
+	var first *layer.Reading
 	if dir, err := l.openTask(task{Kind: kind, Name: chosen[len(chosen)-1].name}); err == nil {
 		defer dir.Close()
-		first = readAhead(dir) // while it is looked for barriers
-		defer first.close()
+		first = layer.Read(dir) // while it is looked for barriers
+		defer first.Close()
 	}
 	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
 		return err
@@ -185,7 +187,7 @@ func (r *ApplyResult) add(e Entry, out *outcome) {
 	r.Paths = append(r.Paths, out.paths[:min(len(out.paths), HistoryPaths-len(r.Paths))]...)
 	r.Warnings = append(r.Warnings, out.warnings...)
 	r.Changes.List = append(r.Changes.List, out.changes.List...)
-	if out.changes.All || len(r.Changes.List) > maxChanges {
+	if out.changes.All || len(r.Changes.List) > apply.MaxChanges {
 		r.Changes = fsbridge.Changes{All: true}
 	}
 }

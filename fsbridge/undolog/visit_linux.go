@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
 )
 
 type seenDir struct {
@@ -103,10 +104,10 @@ func (v *visitor) visitDir(d seenDir) {
 		if !first {
 			v.mu.Unlock()
 		}
-		some := make([]sight, min(len(names), 128))
+		some := make([]sight.Sight, min(len(names), 128))
 		for i, name := range names[:len(some)] {
-			some[i].name = name
-			some[i].stat, some[i].err = hostfs.StatAt(fd, name)
+			some[i].Name = name
+			some[i].Stat, some[i].Err = hostfs.StatAt(fd, name)
 		}
 		names = names[len(some):]
 		v.mu.Lock()
@@ -119,15 +120,15 @@ func (v *visitor) visitDir(d seenDir) {
 
 // known says what is known already of a directory, and which names are to be
 // looked at; without complete there may be more.
-func (v *visitor) known(d seenDir) (seen []sight, names []string, complete bool) {
+func (v *visitor) known(d seenDir) (seen []sight.Sight, names []string, complete bool) {
 	w := v.t.looks[d.id]
-	if d.inside && (w == nil || !w.all) {
+	if d.inside && (w == nil || !w.All) {
 		return nil, nil, false
 	}
 	if d.inside {
-		for i := range w.sights {
-			if !w.sights[i].looked {
-				names = append(names, w.sights[i].name)
+		for i := range w.Sights {
+			if !w.Sights[i].Looked {
+				names = append(names, w.Sights[i].Name)
 			}
 		}
 	} else {
@@ -139,9 +140,9 @@ func (v *visitor) known(d seenDir) (seen []sight, names []string, complete bool)
 		return nil, names, true
 	}
 	if !d.inside {
-		names = slices.DeleteFunc(names, func(name string) bool { s := w.find(name); return s != nil && s.looked })
+		names = slices.DeleteFunc(names, func(name string) bool { s := w.Find(name); return s != nil && s.Looked })
 	}
-	return w.sights, names, true
+	return w.Sights, names, true
 }
 
 // open opens a directory; with list it says which names are in it.
@@ -176,19 +177,19 @@ func (v *visitor) open(d seenDir, names []string, list bool) (fd int, all []stri
 // saw passes on what was seen of names in the directory d behind fd, or, if that
 // is negative, what was looked at before. A directory that cannot be looked into
 // any more has no more names. It needs mu.
-func (v *visitor) saw(d seenDir, fd int, sights []sight) (more bool, err error) {
+func (v *visitor) saw(d seenDir, fd int, sights []sight.Sight) (more bool, err error) {
 	s := seenName{Dir: d.id, Path: d.path, FD: fd, Inside: d.inside}
 	for i := range sights {
 		x := &sights[i]
-		if fd < 0 && !x.looked {
+		if fd < 0 && !x.Looked {
 			continue
 		}
-		st := &x.stat
-		s.Name, s.Stat, s.Content = x.name, st, x.content
-		if errors.Is(x.err, unix.ENOENT) {
+		st := &x.Stat
+		s.Name, s.Stat, s.Content = x.Name, st, x.Content
+		if errors.Is(x.Err, unix.ENOENT) {
 			s.Stat = nil
-		} else if x.err != nil {
-			return false, gone(x.err)
+		} else if x.Err != nil {
+			return false, gone(x.Err)
 		}
 		if err := v.f(&s); err != nil {
 			return false, err
@@ -196,7 +197,7 @@ func (v *visitor) saw(d seenDir, fd int, sights []sight) (more bool, err error) 
 		if s.Stat != nil && st.IsDir() {
 			_, known := v.t.known[st.ID]
 			if !known || len(v.t.names[st.ID]) > 0 {
-				v.queue = append(v.queue, seenDir{id: st.ID, path: joinPath(d.path, x.name), inside: !known})
+				v.queue = append(v.queue, seenDir{id: st.ID, path: joinPath(d.path, x.Name), inside: !known})
 			}
 		}
 	}

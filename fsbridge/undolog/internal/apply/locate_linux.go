@@ -1,4 +1,4 @@
-package undolog
+package apply
 
 import (
 	"errors"
@@ -11,23 +11,24 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // locate finds every object of the target by the actual state of the tree and
 // of the blobs, and what occupies each touched binding.
-func (e *engine) locate() error {
-	t := e.t
-	root := t.nodes[journal.RootObj]
+func (e *Engine) locate() error {
+	t := e.T
+	root := t.Nodes[journal.RootObj]
 	if root == nil {
 		return nil
 	}
-	root.place = place{kind: inTree}
-	if err := t.findOwn(); err != nil {
+	root.Place = layer.Place{Kind: layer.InTree}
+	if err := t.FindOwn(); err != nil {
 		return err
 	}
-	for _, n := range t.order {
-		if n.place.kind == inOwn && n.isDir() {
+	for _, n := range t.Order {
+		if n.Place.Kind == layer.InOwn && n.IsDir() {
 			e.queue = append(e.queue, n)
 		}
 	}
@@ -36,25 +37,25 @@ func (e *engine) locate() error {
 	}
 	e.scanParked()
 	e.queue = append(e.queue, root)
-	for _, n := range t.order {
-		if n.place.kind == nowhere && n.RetainedSeq != 0 {
+	for _, n := range t.Order {
+		if n.Place.Kind == layer.Nowhere && n.RetainedSeq != 0 {
 			e.locateOlder(n)
 		}
 	}
 	for len(e.queue) > 0 {
 		d := e.queue[0]
 		e.queue = e.queue[1:]
-		if d.seen {
+		if d.Seen {
 			continue
 		}
-		d.seen = true
+		d.Seen = true
 		e.scanned = append(e.scanned, d)
 		if err := e.scanDir(d); err != nil {
 			return fmt.Errorf("look into %q: %w", e.path(d), err)
 		}
 	}
-	for _, n := range t.order {
-		n.seen = false
+	for _, n := range t.Order {
+		n.Seen = false
 	}
 	return e.search()
 }
@@ -62,30 +63,30 @@ func (e *engine) locate() error {
 // search looks through the whole folder for objects of which the capture knew
 // no name: files that an undo had moved while a handle was open on them, and
 // files that lost one of several names and could not be retained.
-func (e *engine) search() error {
-	wanted := map[hostfs.ID]*node{}
-	for _, n := range e.t.order {
-		if e.t.nameless(n) && (n.place.kind == nowhere || e.leaves(n)) {
+func (e *Engine) search() error {
+	wanted := map[hostfs.ID]*layer.Node{}
+	for _, n := range e.T.Order {
+		if e.T.Nameless(n) && (n.Place.Kind == layer.Nowhere || e.leaves(n)) {
 			wanted[n.ID] = n
 		}
 	}
 	if len(wanted) == 0 {
 		return nil
 	}
-	return e.root.Walk(func(dir []string, name string, st *hostfs.Stat) (more bool) {
+	return e.Root.Walk(func(dir []string, name string, st *hostfs.Stat) (more bool) {
 		n := wanted[st.ID]
-		if n == nil || n.typ != st.Type() {
+		if n == nil || n.Type != st.Type() {
 			return true
 		}
 		d := e.nodeAt(dir)
-		if n.place.kind != nowhere && (d == nil || e.t.bind(d.Obj, name) != nil) {
+		if n.Place.Kind != layer.Nowhere && (d == nil || e.T.Bind(d.Obj, name) != nil) {
 			return true
 		}
 		delete(wanted, st.ID)
 		if d != nil {
-			n.stays = n.place.kind != nowhere
-			n.compare(st)
-			n.place = place{inTree, d.Obj, name}
+			n.Stays = n.Place.Kind != layer.Nowhere
+			n.Compare(st)
+			n.Place = layer.InDir(d.Obj, name)
 		}
 		return len(wanted) > 0
 	})
@@ -93,20 +94,20 @@ func (e *engine) search() error {
 
 // leaves tells whether n, of which the capture knew no name, was found only under
 // one that the step gave it.
-func (e *engine) leaves(n *node) bool {
-	if n.Parent != journal.NoObj || n.place.kind != inTree || n.isDir() {
+func (e *Engine) leaves(n *layer.Node) bool {
+	if n.Parent != journal.NoObj || n.Place.Kind != layer.InTree || n.IsDir() {
 		return false
 	}
-	b := e.t.bind(n.place.dir, n.place.name)
-	return b != nil && b.want != n
+	b := e.T.Bind(n.Place.Dir, n.Place.Name)
+	return b != nil && b.Want != n
 }
 
 // nodeAt returns the directory at a path; where the target has none it makes
 // one that nothing is to be done with.
-func (e *engine) nodeAt(path []string) *node {
-	d := e.t.nodes[journal.RootObj]
+func (e *Engine) nodeAt(path []string) *layer.Node {
+	d := e.T.Nodes[journal.RootObj]
 	for i, name := range path {
-		fd, err := e.root.OpenPath(strings.Join(path[:i+1], "/"), unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := e.Root.OpenPath(strings.Join(path[:i+1], "/"), unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			return nil
 		}
@@ -115,14 +116,14 @@ func (e *engine) nodeAt(path []string) *node {
 		if err != nil {
 			return nil
 		}
-		n := e.t.byHost[st.ID]
-		if n == nil || n.place.kind != inTree {
-			n = &node{Object: &journal.Object{Obj: e.t.next, ID: st.ID, Created: true}, typ: unix.S_IFDIR,
-				place: place{inTree, d.Obj, name}}
-			e.t.next++
-			e.t.nodes[n.Obj] = n
-			e.t.order = append(e.t.order, n)
-			e.t.byHost[st.ID] = n
+		n := e.T.ByHost[st.ID]
+		if n == nil || n.Place.Kind != layer.InTree {
+			n = &layer.Node{Object: &journal.Object{Obj: e.T.Next, ID: st.ID, Created: true}, Type: unix.S_IFDIR,
+				Place: layer.InDir(d.Obj, name)}
+			e.T.Next++
+			e.T.Nodes[n.Obj] = n
+			e.T.Order = append(e.T.Order, n)
+			e.T.ByHost[st.ID] = n
 		}
 		d = n
 	}
@@ -130,29 +131,29 @@ func (e *engine) nodeAt(path []string) *node {
 }
 
 // found notes where n is and has directories looked into.
-func (e *engine) found(n *node, p place, mode uint32) {
-	n.place = p
-	if n.typ == 0 {
-		n.typ = mode & unix.S_IFMT
+func (e *Engine) found(n *layer.Node, p layer.Place, mode uint32) {
+	n.Place = p
+	if n.Type == 0 {
+		n.Type = mode & unix.S_IFMT
 	}
-	if n.isDir() {
+	if n.IsDir() {
 		e.queue = append(e.queue, n)
 	}
 }
 
 // scanHold notes which objects are in the hold: put there, or made there.
-func (e *engine) scanHold() error {
-	hold := scanAhead(e.hold)
-	defer hold.stop()
-	for some := range hold.some {
+func (e *Engine) scanHold() error {
+	hold := layer.ScanAhead(e.hold)
+	defer hold.Stop()
+	for some := range hold.Some {
 		for _, b := range some {
-			if b.err != nil {
-				return b.err
+			if b.Err != nil {
+				return b.Err
 			}
-			for i, x := range b.entries {
+			for i, x := range b.Entries {
 				digits, made := strings.CutPrefix(x.Name, "m")
-				if id, ok := blobObject(digits, b.shard); ok {
-					if err := e.findInHold(id, made, &b.stats[i]); err != nil {
+				if id, ok := layer.BlobObject(digits, b.Shard); ok {
+					if err := e.findInHold(id, made, &b.Stats[i]); err != nil {
 						return err
 					}
 				}
@@ -162,30 +163,30 @@ func (e *engine) scanHold() error {
 	return nil
 }
 
-func (e *engine) findInHold(id journal.ObjID, made bool, st *hostfs.Stat) error {
+func (e *Engine) findInHold(id journal.ObjID, made bool, st *hostfs.Stat) error {
 	if !made {
 		e.held[id] = true
 	}
-	n := e.t.nodes[id]
+	n := e.T.Nodes[id]
 	if n == nil || n.Obj == journal.RootObj {
 		return nil
 	}
-	where := place{kind: inHold}
+	where := layer.Place{Kind: layer.InHold}
 	if made {
-		if !n.made || n.place.kind != nowhere {
+		if !n.Made || n.Place.Kind != layer.Nowhere {
 			return nil // half made: it is made again
 		}
-		where.kind = inMade
+		where.Kind = layer.InMade
 	}
-	if n.typ != 0 && st.Type() != n.typ {
+	if n.Type != 0 && st.Type() != n.Type {
 		return fmt.Errorf("%w: blob of object %d has the wrong type", base.ErrDamaged, id)
 	}
-	n.compare(st)
+	n.Compare(st)
 	e.found(n, where, st.Mode)
 	return nil
 }
 
-func (e *engine) locateOlder(n *node) {
+func (e *Engine) locateOlder(n *layer.Node) {
 	at, err := e.bucket(kindOlder, n.RetainedSeq, n.RetainedObj, false)
 	if err != nil {
 		return // that step is gone, and the object with it
@@ -195,25 +196,25 @@ func (e *engine) locateOlder(n *node) {
 	if err != nil {
 		return
 	}
-	where := place{kind: inOlder}
+	where := layer.Place{Kind: layer.InOlder}
 	if st.IsDir() && st.ID != n.ID {
 		var inside string
 		if inside, st, err = store.FindBelow(at.fd, at.name, n.ID); err != nil || inside == "" {
 			return
 		}
-		where.name = at.name + "/" + inside
+		where.Name = at.name + "/" + inside
 	}
-	if n.typ != 0 && st.Mode&unix.S_IFMT != n.typ {
+	if n.Type != 0 && st.Mode&unix.S_IFMT != n.Type {
 		return
 	}
-	n.compare(&st)
+	n.Compare(&st)
 	e.found(n, where, st.Mode)
 }
 
 // scanDir looks at the touched bindings of the located directory d and at its
 // recorded children.
-func (e *engine) scanDir(d *node) error {
-	binds, children := e.t.binds[d.Obj], e.t.children[d.Obj]
+func (e *Engine) scanDir(d *layer.Node) error {
+	binds, children := e.T.Binds[d.Obj], e.T.Children[d.Obj]
 	if len(binds) == 0 && len(children) == 0 {
 		return nil
 	}
@@ -225,26 +226,26 @@ func (e *engine) scanDir(d *node) error {
 	some := e.present(at.fd, len(binds)+len(children))
 	for i := range binds {
 		b := &binds[i]
-		b.occ, b.occMode, b.occNode = hostfs.ID{}, 0, nil
-		if some != nil && !some[b.name] {
+		b.Occ, b.OccMode, b.OccNode = hostfs.ID{}, 0, nil
+		if some != nil && !some[b.Name] {
 			continue
 		}
-		st, err := e.statAt(d, at.fd, b.name)
+		st, err := e.statAt(d, at.fd, b.Name)
 		if errors.Is(err, syscall.ENOENT) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		b.occ, b.occMode = st.ID, st.Mode
-		n := e.t.find(st.ID, st.Mode, b)
+		b.Occ, b.OccMode = st.ID, st.Mode
+		n := e.T.Find(st.ID, st.Mode, b)
 		if n == nil || n.Obj == journal.RootObj {
 			continue
 		}
-		b.occNode = n
-		if n.place.kind == nowhere || (n.place.kind == inOlder && n.isDir()) {
-			n.compare(&st)
-			e.found(n, place{inTree, d.Obj, b.name}, st.Mode)
+		b.OccNode = n
+		if n.Place.Kind == layer.Nowhere || (n.Place.Kind == layer.InOlder && n.IsDir()) {
+			n.Compare(&st)
+			e.found(n, layer.InDir(d.Obj, b.Name), st.Mode)
 		}
 	}
 	return e.scanChildren(d, at.fd, children)
@@ -252,10 +253,10 @@ func (e *engine) scanDir(d *node) error {
 
 // scanChildren finds objects where an untouched binding has them: there the
 // name counts, not the number.
-func (e *engine) scanChildren(d *node, fd int, children []*node) error {
+func (e *Engine) scanChildren(d *layer.Node, fd int, children []*layer.Node) error {
 	for _, n := range children {
-		elsewhere := n.place.kind != nowhere
-		if elsewhere && n.isDir() {
+		elsewhere := n.Place.Kind != layer.Nowhere
+		if elsewhere && n.IsDir() {
 			continue
 		}
 		st, err := e.statAt(d, fd, n.Name)
@@ -264,25 +265,25 @@ func (e *engine) scanChildren(d *node, fd int, children []*node) error {
 		}
 		if elsewhere { // also a blob: a second name was retained
 			if err == nil && st.ID == n.ID {
-				n.place = place{inTree, d.Obj, n.Name}
+				n.Place = layer.InDir(d.Obj, n.Name)
 			}
 			continue
 		}
-		if err != nil || (n.typ != 0 && st.Mode&unix.S_IFMT != n.typ) {
+		if err != nil || (n.Type != 0 && st.Mode&unix.S_IFMT != n.Type) {
 			e.missing = append(e.missing, n)
 			continue
 		}
 		if st.ID != n.ID {
-			e.t.setID(n, st.ID)
-			e.t.byHost[st.ID] = n
+			e.T.SetID(n, st.ID)
+			e.T.ByHost[st.ID] = n
 		}
-		n.compare(&st)
-		e.found(n, place{inTree, d.Obj, n.Name}, st.Mode)
+		n.Compare(&st)
+		e.found(n, layer.InDir(d.Obj, n.Name), st.Mode)
 	}
 	return nil
 }
 
-func (e *engine) statAt(d *node, fd int, name string) (st hostfs.Stat, err error) {
+func (e *Engine) statAt(d *layer.Node, fd int, name string) (st hostfs.Stat, err error) {
 	err = e.withAccess(d, func() error {
 		st, err = hostfs.StatAt(fd, name)
 		return err
@@ -292,7 +293,7 @@ func (e *engine) statAt(d *node, fd int, name string) (st hostfs.Stat, err error
 
 // present lists a directory if that is cheaper than asking for wanted names
 // one by one; nil says that it is not.
-func (e *engine) present(fd, wanted int) map[string]bool {
+func (e *Engine) present(fd, wanted int) map[string]bool {
 	if wanted <= 8 {
 		return nil
 	}
@@ -317,15 +318,15 @@ func (e *engine) present(fd, wanted int) map[string]bool {
 }
 
 // path returns where n is, for people.
-func (e *engine) path(n *node) string {
+func (e *Engine) path(n *layer.Node) string {
 	var parts []string
 	for i := 0; n != nil && n.Obj != journal.RootObj && i < 10_000; i++ {
-		if n.place.kind != inTree {
+		if n.Place.Kind != layer.InTree {
 			parts = append(parts, fmt.Sprintf("(object %d)", n.Obj))
 			break
 		}
-		parts = append(parts, n.place.name)
-		n = e.t.nodes[n.place.dir]
+		parts = append(parts, n.Place.Name)
+		n = e.T.Nodes[n.Place.Dir]
 	}
 	s := ""
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -337,18 +338,18 @@ func (e *engine) path(n *node) string {
 	return s
 }
 
-// strays describes the files that the target or the inverse has in a blob, or
+// Strays describes the files that the target or the inverse has in a blob, or
 // knows no name of, and that may have names in the folder.
-func (e *engine) strays() (out []hostfs.Stat, err error) {
-	for _, n := range e.t.order {
-		if n.isDir() || n.place.kind == nowhere || n.place.kind == inTree && n.Parent != journal.NoObj {
+func (e *Engine) Strays() (out []hostfs.Stat, err error) {
+	for _, n := range e.T.Order {
+		if n.IsDir() || n.Place.Kind == layer.Nowhere || n.Place.Kind == layer.InTree && n.Parent != journal.NoObj {
 			continue
 		}
 		at, err := e.at(n)
 		if err != nil {
 			continue
 		}
-		if st, err := hostfs.StatAt(at.fd, at.name); err == nil && (st.Nlink > 1 || n.place.kind == inTree) {
+		if st, err := hostfs.StatAt(at.fd, at.name); err == nil && (st.Nlink > 1 || n.Place.Kind == layer.InTree) {
 			out = append(out, st)
 		}
 		e.done(at)

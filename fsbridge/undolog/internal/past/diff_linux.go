@@ -1,4 +1,4 @@
-package undolog
+package past
 
 import (
 	"bufio"
@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// diffFileMax is the size up to which a file is compared by lines.
-	diffFileMax = 4 << 20
+	// MaxDiffFile is the size up to which a file is compared by lines.
+	MaxDiffFile = 4 << 20
 	// diffRenamed bounds the files that the diff of a renamed directory lists.
 	diffRenamed = 10_000
 )
 
-// diff writes how the folder differs between two times at paths, which are sorted, as a unified
+// Diff writes how the folder differs between two times at paths, which are sorted, as a unified
 // diff in git's style.
-func diff(ctx context.Context, w io.Writer, before, after *pastView, paths []string) error {
+func Diff(ctx context.Context, w io.Writer, before, after *View, paths []string) error {
 	d := &differ{w: bufio.NewWriter(w), before: before, after: after, done: map[string]bool{}}
 	if err := d.run(ctx, paths); err != nil {
 		return err
@@ -39,14 +39,14 @@ func diff(ctx context.Context, w io.Writer, before, after *pastView, paths []str
 // differ compares two times.
 type differ struct {
 	w             *bufio.Writer
-	before, after *pastView
+	before, after *View
 	done          map[string]bool // paths that a rename told of
 }
 
 // diffSide is a path at one of the two times.
 type diffSide struct {
 	path string
-	v    *pastView
+	v    *View
 	t    *thing // nil: nothing is there
 	meta journal.Meta
 }
@@ -91,7 +91,7 @@ func (p *diffPair) name() string {
 }
 
 // side looks a path up.
-func side(v *pastView, path string) (diffSide, error) {
+func side(v *View, path string) (diffSide, error) {
 	s := diffSide{path: path, v: v}
 	parts, err := hostfs.SplitPath(path)
 	if err != nil {
@@ -313,10 +313,10 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 	case s.t.typ == unix.S_IFLNK:
 		target, err := s.target()
 		return []byte(target), false, err
-	case s.meta.Size > diffFileMax:
+	case s.meta.Size > MaxDiffFile:
 		return nil, true, nil
 	}
-	if now, err := s.t.stat(); err != nil || now.Size > 4*diffFileMax {
+	if now, err := s.t.stat(); err != nil || now.Size > 4*MaxDiffFile {
 		return nil, true, err // what it was is put over what it is now
 	}
 	fd, err := unix.MemfdCreate("diff", unix.MFD_CLOEXEC)
@@ -328,7 +328,7 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 		return nil, false, err
 	}
 	st, err := hostfs.StatFD(fd)
-	if err != nil || st.Size > diffFileMax {
+	if err != nil || st.Size > MaxDiffFile {
 		return nil, true, err
 	}
 	b = make([]byte, st.Size)

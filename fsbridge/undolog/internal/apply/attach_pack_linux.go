@@ -1,22 +1,23 @@
-package undolog
+package apply
 
 import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-// otherObj stands in "made" for what is inside an adopted directory and so has
+// OtherObj stands in "made" for what is inside an adopted directory and so has
 // no object number.
-const otherObj journal.ObjID = journal.MaxObjects
+const OtherObj journal.ObjID = journal.MaxObjects
 
 // unpackInside makes everything that was in the packed directory node i, which
 // is open as dirfd now, and adds the numbers that it got to made.
-func (e *engine) unpackInside(i int, dirfd int, made *[]store.Made) error {
-	for _, k := range e.t.pack.Inside(i) {
+func (e *Engine) unpackInside(i int, dirfd int, made *[]store.Made) error {
+	for _, k := range e.T.Pack.Inside(i) {
 		if err := e.unpackNode(k, dirfd, made); err != nil {
 			return err
 		}
@@ -24,17 +25,17 @@ func (e *engine) unpackInside(i int, dirfd int, made *[]store.Made) error {
 	return nil
 }
 
-func (e *engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
-	p := e.t.pack.At(k)
+func (e *Engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
+	p := e.T.Pack.At(k)
 	if p.Link >= 0 {
 		return e.linkUnpacked(p, dirfd)
 	}
-	n := &node{Object: &journal.Object{Name: p.Name, ID: p.ID, Meta: p.Meta}, typ: p.Meta.Mode & unix.S_IFMT}
-	fd, err := hostfs.MakeAt(dirfd, p.Name, n.typ|0o600, p.Meta.Target, func(fd int) error {
-		if n.isDir() {
+	n := &layer.Node{Object: &journal.Object{Name: p.Name, ID: p.ID, Meta: p.Meta}, Type: p.Meta.Mode & unix.S_IFMT}
+	fd, err := hostfs.MakeAt(dirfd, p.Name, n.Type|0o600, p.Meta.Target, func(fd int) error {
+		if n.IsDir() {
 			return e.unpackInside(k, fd, made)
 		}
-		return e.t.unpackFile(p, fd)
+		return e.T.UnpackFile(p, fd)
 	})
 	if err != nil {
 		return err
@@ -44,22 +45,22 @@ func (e *engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
 	if err != nil {
 		return err
 	}
-	if err := setMetaFrom(fd, &st, &n.Meta, p.Xattrs, len(p.Xattrs) > 0); err != nil {
+	if err := layer.SetMetaFrom(fd, &st, &n.Meta, p.Xattrs, len(p.Xattrs) > 0); err != nil {
 		return err
 	}
-	*made = append(*made, store.Made{Obj: otherObj, Old: p.ID, New: st.ID})
+	*made = append(*made, store.Made{Obj: OtherObj, Old: p.ID, New: st.ID})
 	return nil
 }
 
 // linkUnpacked makes another name of a file of the same packed tree, which was
 // made before: it is found from the tree's root downwards.
-func (e *engine) linkUnpacked(p *pack.Node, dirfd int) error {
+func (e *Engine) linkUnpacked(p *pack.Node, dirfd int) error {
 	var names []string
 	at := p.Link
-	for ; at >= 0 && e.t.pack.At(at).Parent >= 0; at = e.t.pack.At(at).Parent {
-		names = append(names, e.t.pack.At(at).Name)
+	for ; at >= 0 && e.T.Pack.At(at).Parent >= 0; at = e.T.Pack.At(at).Parent {
+		names = append(names, e.T.Pack.At(at).Name)
 	}
-	root := e.t.pack.At(at).Obj
+	root := e.T.Pack.At(at).Obj
 	x, err := openHoldRoot(e.hold, root)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package undolog
+package past
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
 // thing is one file or directory, now or at some time before: what all the
@@ -16,11 +17,11 @@ type thing struct {
 	id  hostfs.ID
 	source
 	// as is its object in each layer that knows it.
-	as map[*pastLayer]*node
+	as map[*pastLayer]*layer.Node
 }
 
 func newThing(typ uint32, id hostfs.ID) *thing {
-	return &thing{typ: typ, id: id, as: map[*pastLayer]*node{}}
+	return &thing{typ: typ, id: id, as: map[*pastLayer]*layer.Node{}}
 }
 
 // folder is where t is in the folder, or nil.
@@ -45,15 +46,15 @@ func (t *thing) open(flags int) (int, error) {
 
 // pastLayer is one closed step, seen as what was true before it.
 type pastLayer struct {
-	*layer
+	*layer.Layer
 	things map[journal.ObjID]*thing
-	twinAt map[hostfs.ID]location // nil: not looked for yet
+	twinAt map[hostfs.ID]layer.Location // nil: not looked for yet
 }
 
-// pastView shows the folder as it was before its oldest layer, without
+// View shows the folder as it was before its oldest layer, without
 // changing anything: each layer overlays the newer ones, and the newest the
 // actual state.
-type pastView struct {
+type View struct {
 	root   *hostfs.Root
 	top    *thing
 	layers []*pastLayer // newest first
@@ -67,24 +68,24 @@ type pastView struct {
 	linked map[hostfs.ID]bool
 }
 
-func newPastView(root *hostfs.Root) *pastView {
-	v := &pastView{root: root, unpack: map[packed]*thing{}, lost: map[hostfs.ID]*thing{}}
+func New(root *hostfs.Root) *View {
+	v := &View{root: root, unpack: map[packed]*thing{}, lost: map[hostfs.ID]*thing{}}
 	v.top = newThing(unix.S_IFDIR, root.ID())
 	v.top.source = &inode{v: v, self: v.top}
 	v.actual = map[hostfs.ID]*thing{root.ID(): v.top}
 	return v
 }
 
-// close closes the layers and their step directories.
-func (v *pastView) close() {
+// Close closes the layers and their step directories.
+func (v *View) Close() {
 	for _, l := range v.layers {
-		l.close()
-		_ = l.dir.Close()
+		l.Close()
+		_ = l.Dir.Close()
 	}
 }
 
 // path is where t is in the folder.
-func (v *pastView) path(t *thing) string {
+func (v *View) path(t *thing) string {
 	var parts []string
 	for s := t.folder(); s != nil && s.dir != nil; s = s.dir.folder() {
 		parts = append([]string{s.name}, parts...)
@@ -93,7 +94,7 @@ func (v *pastView) path(t *thing) string {
 }
 
 // present returns what is at name in the directory d now, or nil.
-func (v *pastView) present(d *thing, name string) (*thing, error) {
+func (v *View) present(d *thing, name string) (*thing, error) {
 	if !d.now() {
 		return nil, nil
 	}
@@ -102,7 +103,7 @@ func (v *pastView) present(d *thing, name string) (*thing, error) {
 
 // withID returns the thing with the number id, of which l has the copy, if
 // there is one in the folder or in a newer layer.
-func (v *pastView) withID(l *pastLayer, copied, id hostfs.ID) *thing {
+func (v *View) withID(l *pastLayer, copied, id hostfs.ID) *thing {
 	for _, newer := range v.layers {
 		for _, t := range newer.things {
 			if t.id == id {
@@ -114,14 +115,14 @@ func (v *pastView) withID(l *pastLayer, copied, id hostfs.ID) *thing {
 		return t
 	}
 	if l.twinAt == nil {
-		l.twinAt, _ = l.findTwins(v.root) // what cannot be read is not found
+		l.twinAt, _ = l.FindTwins(v.root) // what cannot be read is not found
 	}
 	at, ok := l.twinAt[copied]
 	if !ok {
 		return nil
 	}
 	t := v.top
-	for _, name := range strings.Split(at.path, "/") {
+	for _, name := range strings.Split(at.Path, "/") {
 		var err error
 		if t, err = v.present(t, name); t == nil || err != nil {
 			return nil
@@ -132,7 +133,7 @@ func (v *pastView) withID(l *pastLayer, copied, id hostfs.ID) *thing {
 
 // intern returns the thing that is at name in the directory d. In the folder it can
 // also be another name of what is in blobs.
-func (v *pastView) intern(d *inode, name string, st *hostfs.Stat) *thing {
+func (v *View) intern(d *inode, name string, st *hostfs.Stat) *thing {
 	t := v.actual[st.ID]
 	fresh := t == nil
 	if fresh {
@@ -150,33 +151,33 @@ func (v *pastView) intern(d *inode, name string, st *hostfs.Stat) *thing {
 // own returns the thing that is the object n in the blobs of l. A copy of a
 // file that has other names in the folder is that file, and what a newer layer
 // wrote to by a handle was in these blobs then.
-func (v *pastView) own(l *pastLayer, n *node) *thing {
+func (v *View) own(l *pastLayer, n *layer.Node) *thing {
 	t := v.actual[n.ID]
 	if t == nil {
-		if t = v.missed(n.ID, n.typ); t != nil {
+		if t = v.missed(n.ID, n.Type); t != nil {
 			t.source, v.actual[n.ID] = &inode{v: v, self: t, layer: l, node: n}, t
 		}
 	}
-	if id, ok := l.twins[n.ID]; ok && t == nil {
+	if id, ok := l.Twins[n.ID]; ok && t == nil {
 		t = v.withID(l, n.ID, id)
 	}
 	if t == nil {
-		t = newThing(n.typ, n.ID)
+		t = newThing(n.Type, n.ID)
 		t.source, v.actual[n.ID] = &inode{v: v, self: t, layer: l, node: n}, t
 	}
 	return t
 }
 
 // lookup returns what was at name in d before the oldest layer.
-func (v *pastView) lookup(d *thing, name string) (*thing, error) {
+func (v *View) lookup(d *thing, name string) (*thing, error) {
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		l := v.layers[i]
 		if n := d.as[l]; n != nil {
-			if b := l.bind(n.Obj, name); b != nil {
-				if b.want == nil {
+			if b := l.Bind(n.Obj, name); b != nil {
+				if b.Want == nil {
 					return nil, nil
 				}
-				return l.things[b.want.Obj], nil
+				return l.things[b.Want.Obj], nil
 			}
 		}
 	}
@@ -184,7 +185,7 @@ func (v *pastView) lookup(d *thing, name string) (*thing, error) {
 }
 
 // names lists the directory d as it was before the oldest layer.
-func (v *pastView) names(d *thing) (map[string]bool, error) {
+func (v *View) names(d *thing) (map[string]bool, error) {
 	now, err := d.names()
 	if err != nil {
 		return nil, err
@@ -198,35 +199,35 @@ func (v *pastView) names(d *thing) (map[string]bool, error) {
 		if n == nil {
 			continue
 		}
-		for i := range l.binds[n.Obj] {
-			b := &l.binds[n.Obj][i]
-			delete(out, b.name)
-			if b.want != nil {
-				out[b.name] = true
+		for i := range l.Binds[n.Obj] {
+			b := &l.Binds[n.Obj][i]
+			delete(out, b.Name)
+			if b.Want != nil {
+				out[b.Name] = true
 			}
 		}
 	}
 	return out, nil
 }
 
-// push adds the next older step: it finds its objects in the view so far. Without an error the
+// Push adds the next older step: it finds its objects in the view so far. Without an error the
 // layer is the view's to close, with its step directory.
-func (v *pastView) push(of *layer) error {
-	l := &pastLayer{layer: of, things: map[journal.ObjID]*thing{}}
-	if l.nodes[journal.RootObj] == nil {
+func (v *View) Push(of *layer.Layer) error {
+	l := &pastLayer{Layer: of, things: map[journal.ObjID]*thing{}}
+	if l.Nodes[journal.RootObj] == nil {
 		v.layers = append(v.layers, l)
 		return nil
 	}
-	if err := l.findOwn(); err != nil {
+	if err := l.FindOwn(); err != nil {
 		return err
 	}
-	for _, n := range l.order {
-		if n.place.kind == inOwn {
+	for _, n := range l.Order {
+		if n.Place.Kind == layer.InOwn {
 			l.know(n, v.own(l, n))
 		}
 	}
-	l.know(l.nodes[journal.RootObj], v.top)
-	queue := append([]*node(nil), l.order...)
+	l.know(l.Nodes[journal.RootObj], v.top)
+	queue := append([]*layer.Node(nil), l.Order...)
 	for done := map[journal.ObjID]bool{}; len(queue) > 0; queue = queue[1:] {
 		d := queue[0]
 		th := l.things[d.Obj]
@@ -243,14 +244,14 @@ func (v *pastView) push(of *layer) error {
 	if err := v.search(l); err != nil {
 		return err
 	}
-	for _, n := range l.order { // what is nowhere is made of the records
+	for _, n := range l.Order { // what is nowhere is made of the records
 		if l.things[n.Obj] == nil && !n.Created {
-			th := newThing(n.typ, n.ID)
-			if th.source = (&recorded{l, n}); l.inPack(n.Obj) {
-				th.source = &packed{v, l, l.pack.Root(n.Obj)}
+			th := newThing(n.Type, n.ID)
+			if th.source = (&recorded{l, n}); l.InPack(n.Obj) {
+				th.source = &packed{v, l, l.Pack.Root(n.Obj)}
 			}
 			l.know(n, th)
-			if n.RetainedSeq != 0 || l.nameless(n) {
+			if n.RetainedSeq != 0 || l.Nameless(n) {
 				v.lost[n.ID] = th
 			}
 		}
@@ -261,7 +262,7 @@ func (v *pastView) push(of *layer) error {
 
 // missed returns the thing with the number id that newer layers know and did
 // not find. It is found now.
-func (v *pastView) missed(id hostfs.ID, typ uint32) *thing {
+func (v *View) missed(id hostfs.ID, typ uint32) *thing {
 	t := v.lost[id]
 	if t == nil || t.typ != typ {
 		return nil
@@ -270,37 +271,37 @@ func (v *pastView) missed(id hostfs.ID, typ uint32) *thing {
 	return t
 }
 
-func (l *pastLayer) know(n *node, t *thing) {
+func (l *pastLayer) know(n *layer.Node, t *thing) {
 	if l.things[n.Obj] == nil {
 		l.things[n.Obj] = t
 		t.as[l] = n
-		if n.typ == 0 {
-			n.typ = t.typ
+		if n.Type == 0 {
+			n.Type = t.typ
 		}
 	}
 }
 
-func (v *pastView) pushDir(l *pastLayer, d *node, th *thing) (found []*node, err error) {
-	binds := l.binds[d.Obj]
+func (v *View) pushDir(l *pastLayer, d *layer.Node, th *thing) (found []*layer.Node, err error) {
+	binds := l.Binds[d.Obj]
 	for i := range binds {
-		x, err := v.lookup(th, binds[i].name)
+		x, err := v.lookup(th, binds[i].Name)
 		if err != nil {
 			return nil, err
 		}
 		if x == nil {
 			continue
 		}
-		if n := l.find(x.id, x.typ, &binds[i]); n != nil && l.things[n.Obj] == nil {
+		if n := l.Find(x.id, x.typ, &binds[i]); n != nil && l.things[n.Obj] == nil {
 			l.know(n, x)
 			found = append(found, n)
 		}
 	}
-	for _, c := range l.children[d.Obj] {
+	for _, c := range l.Children[d.Obj] {
 		x, err := v.lookup(th, c.Name)
 		if err != nil {
 			return nil, err
 		}
-		if x != nil && (c.typ == 0 || c.typ == x.typ) && l.things[c.Obj] == nil {
+		if x != nil && (c.Type == 0 || c.Type == x.typ) && l.things[c.Obj] == nil {
 			l.know(c, x)
 			found = append(found, c)
 		}
@@ -309,7 +310,7 @@ func (v *pastView) pushDir(l *pastLayer, d *node, th *thing) (found []*node, err
 }
 
 // write writes the content that t had before the oldest layer to the new file out.
-func (v *pastView) write(t *thing, out int) error {
+func (v *View) write(t *thing, out int) error {
 	if err := t.content(out); err != nil {
 		return err
 	}
@@ -317,10 +318,10 @@ func (v *pastView) write(t *thing, out int) error {
 }
 
 // writePast puts over out what the layers captured of t, newest first.
-func (v *pastView) writePast(t *thing, out int) error {
+func (v *View) writePast(t *thing, out int) error {
 	for _, l := range v.layers {
 		if n := t.as[l]; n != nil && !n.Created {
-			if err := l.putContent(n, out); err != nil {
+			if err := l.PutContent(n, out); err != nil {
 				return err
 			}
 		}
@@ -330,7 +331,7 @@ func (v *pastView) writePast(t *thing, out int) error {
 
 // meta returns the metadata of t before the oldest layer; xattrs counts if has.
 // Attributes that no layer knows are those of now, and read only for a copy.
-func (v *pastView) meta(t *thing, forCopy bool) (m journal.Meta, xattrs []hostfs.Xattr, has bool, err error) {
+func (v *View) meta(t *thing, forCopy bool) (m journal.Meta, xattrs []hostfs.Xattr, has bool, err error) {
 	known := false
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		l := v.layers[i]
@@ -341,8 +342,8 @@ func (v *pastView) meta(t *thing, forCopy bool) (m journal.Meta, xattrs []hostfs
 		if !known {
 			m, known = n.Meta, true
 		}
-		if n.xattrs && !has {
-			xattrs, has = l.rec.Xattrs[n.Obj], true
+		if n.Xattrs && !has {
+			xattrs, has = l.Rec.Xattrs[n.Obj], true
 		}
 	}
 	if !known {

@@ -1,4 +1,4 @@
-package undolog
+package apply
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -39,22 +40,22 @@ type lentMode struct {
 	Path []byte `json:"path"` // base64: any bytes survive
 }
 
-// lender knows what was lent. What it lends outlives the process only in the file.
-type lender struct {
-	root *hostfs.Root // the working folder
-	dir  *hostfs.Root // the undo directory
-	// before is the name below wal/ of what becomes the directory rollback.
-	before string
-	sync   bool // the file must survive a power failure
-	log    *slog.Logger
-	// relink is told before and after the ctime of a file changes.
-	relink func(st *hostfs.Stat, done bool) error
+// Lender knows what was lent. What it lends outlives the process only in the file.
+type Lender struct {
+	Root *hostfs.Root // the working folder
+	Dir  *hostfs.Root // the undo directory
+	// Before is the name below wal/ of what becomes the directory rollback.
+	Before string
+	Sync   bool // the file must survive a power failure
+	Log    *slog.Logger
+	// Relink is told before and after the ctime of a file changes.
+	Relink func(st *hostfs.Stat, done bool) error
 }
 
 // lend gives the owner of the inode st behind fd (which may be O_PATH), which
 // is the object n, the rights of bits, too.
-func (e *engine) lend(n *node, fd int, st *hostfs.Stat, bits uint32) error {
-	if e.begun { // it is put right when all else is
+func (e *Engine) lend(n *layer.Node, fd int, st *hostfs.Stat, bits uint32) error {
+	if e.Begun { // it is put right when all else is
 		return hostfs.ChmodFD(fd, st.Mode|bits)
 	}
 	m := lentMode{Dev: st.Dev, Ino: st.Ino, Mode: st.Mode & 0o7777}
@@ -66,11 +67,11 @@ func (e *engine) lend(n *node, fd int, st *hostfs.Stat, bits uint32) error {
 	if err != nil {
 		return err
 	}
-	if err := e.lender.note(append(line, '\n')); err != nil {
+	if err := e.Lender.note(append(line, '\n')); err != nil {
 		return err
 	}
 	if !st.IsDir() { // its ctime changes, which must not look like an edit
-		if err := e.relink(st, false); err != nil {
+		if err := e.Relink(st, false); err != nil {
 			return err
 		}
 	}
@@ -83,7 +84,7 @@ func (e *engine) lend(n *node, fd int, st *hostfs.Stat, bits uint32) error {
 
 // openToRead opens the regular file n for reading, even where its mode forbids
 // it, before anything else is changed.
-func (e *engine) openToRead(n *node, at entry, st *hostfs.Stat) (int, error) {
+func (e *Engine) openToRead(n *layer.Node, at entry, st *hostfs.Stat) (int, error) {
 	fd, err := hostfs.OpenVerified(at.fd, at.name, st.ID, unix.O_RDONLY|unix.O_NONBLOCK)
 	if !errors.Is(err, unix.EACCES) {
 		return fd, err
@@ -97,7 +98,7 @@ func (e *engine) openToRead(n *node, at entry, st *hostfs.Stat) (int, error) {
 		return -1, err
 	}
 	fd, err = hostfs.ReopenFD(path, unix.O_RDONLY|unix.O_NONBLOCK)
-	if berr := e.lender.giveBack(path, st.Mode); berr != nil {
+	if berr := e.Lender.giveBack(path, st.Mode); berr != nil {
 		err = errors.Join(err, berr)
 	}
 	if err != nil && fd >= 0 {
@@ -108,23 +109,23 @@ func (e *engine) openToRead(n *node, at entry, st *hostfs.Stat) (int, error) {
 }
 
 // giveBack gives the inode behind fd its mode back.
-func (l *lender) giveBack(fd int, mode uint32) error {
+func (l *Lender) giveBack(fd int, mode uint32) error {
 	err := hostfs.ChmodFD(fd, mode)
 	st, serr := hostfs.StatFD(fd)
 	if err = errors.Join(err, serr); err != nil || st.IsDir() {
 		return err
 	}
-	return l.relink(&st, true)
+	return l.Relink(&st, true)
 }
 
 // note appends a line to the file of lent modes.
-func (l *lender) note(line []byte) error {
-	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+func (l *Lender) note(line []byte) error {
+	wal, err := hostfs.OpenDirPathAt(l.Dir.FD(), "wal")
 	if err != nil {
 		return err
 	}
 	defer hostfs.Close(wal)
-	dir, err := hostfs.OpenSubdir(wal, l.before, true)
+	dir, err := hostfs.OpenSubdir(wal, l.Before, true)
 	if err != nil {
 		return err
 	}
@@ -137,21 +138,21 @@ func (l *lender) note(line []byte) error {
 	if err := hostfs.WriteFull(fd, line); err != nil {
 		return err
 	}
-	if !l.sync {
+	if !l.Sync {
 		return nil
 	}
 	return errors.Join(hostfs.SyncFD(fd), unix.Fsync(dir))
 }
 
-// takeBack gives back what an apply had lent that was killed, or failed, before
+// TakeBack gives back what an apply had lent that was killed, or failed, before
 // its directory rollback was there.
-func (l *lender) takeBack() error {
-	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
+func (l *Lender) TakeBack() error {
+	wal, err := hostfs.OpenDirPathAt(l.Dir.FD(), "wal")
 	if err != nil {
 		return err
 	}
 	defer hostfs.Close(wal)
-	dir, err := hostfs.OpenDirAt(wal, l.before)
+	dir, err := hostfs.OpenDirAt(wal, l.Before)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -176,16 +177,16 @@ func (l *lender) takeBack() error {
 	}
 	for _, m := range slices.Backward(all) { // what is inside a directory came after it
 		if err := l.takeBackOne(&m); err != nil {
-			l.log.Warn("a mode is not what it was before an interrupted undo", "path", string(m.Path), "mode", m.Mode, "err", err)
+			l.Log.Warn("a mode is not what it was before an interrupted undo", "path", string(m.Path), "mode", m.Mode, "err", err)
 		}
 	}
 	return hostfs.UnlinkAt(dir, lentName)
 }
 
-func (l *lender) takeBackOne(m *lentMode) error {
-	base := l.root.FD()
+func (l *Lender) takeBackOne(m *lentMode) error {
+	base := l.Root.FD()
 	if m.Log {
-		base = l.dir.FD()
+		base = l.Dir.FD()
 	}
 	fd, err := hostfs.OpenBeneath(base, string(m.Path), unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -201,34 +202,34 @@ func (l *lender) takeBackOne(m *lentMode) error {
 	case st.Mode&0o7777 == m.Mode && st.IsDir():
 		return nil
 	case st.Mode&0o7777 == m.Mode:
-		return l.relink(&st, true)
+		return l.Relink(&st, true)
 	}
 	return l.giveBack(fd, m.Mode)
 }
 
 // whereabouts tells by which path a located object can be found, and whether
 // that begins at the undo directory.
-func (e *engine) whereabouts(n *node) (inLog bool, path []byte, err error) {
+func (e *Engine) whereabouts(n *layer.Node) (inLog bool, path []byte, err error) {
 	blob := func(step string, id journal.ObjID, name string) {
 		path = []byte(step + "/blobs/" + store.ShardName(id) + "/" + name)
 	}
 	up := n
 	tail := ""
-	for i := 0; up.Obj != journal.RootObj && up.place.kind == inTree; i++ {
-		if i > len(e.t.nodes) {
+	for i := 0; up.Obj != journal.RootObj && up.Place.Kind == layer.InTree; i++ {
+		if i > len(e.T.Nodes) {
 			return false, nil, base.ErrDamaged
 		}
-		tail = "/" + up.place.name + tail
-		up = e.t.nodes[up.place.dir]
+		tail = "/" + up.Place.Name + tail
+		up = e.T.Nodes[up.Place.Dir]
 	}
 	switch {
 	case up.Obj == journal.RootObj:
 		return false, []byte(trimSlash(tail)), nil
-	case up.place.kind == inOwn:
+	case up.Place.Kind == layer.InOwn:
 		blob(e.home, up.Obj, store.BlobName(up.Obj))
-	case up.place.kind == inOlder:
-		if dir, ok := e.stepBySeq(up.RetainedSeq); ok {
-			name := up.place.name // with that of the blob
+	case up.Place.Kind == layer.InOlder:
+		if dir, ok := e.StepBySeq(up.RetainedSeq); ok {
+			name := up.Place.Name // with that of the blob
 			if name == "" {
 				name = store.BlobName(up.RetainedObj)
 			}

@@ -1,4 +1,4 @@
-package undolog
+package apply
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -119,7 +120,7 @@ type entry struct {
 	key  dirKey // zero: nothing to give back
 }
 
-func (e *engine) done(x entry) {
+func (e *Engine) done(x entry) {
 	if x.key.kind != 0 {
 		e.dirs.put(x.key)
 	}
@@ -127,15 +128,15 @@ func (e *engine) done(x entry) {
 
 // dir returns a descriptor (usable as dirfd) of the located directory n. The
 // entry's name is empty.
-func (e *engine) dir(n *node) (entry, error) {
+func (e *Engine) dir(n *layer.Node) (entry, error) {
 	if n.Obj == journal.RootObj {
-		return entry{fd: e.root.FD()}, nil
+		return entry{fd: e.Root.FD()}, nil
 	}
 	key := dirKey{kind: kindNode, n: uint64(n.Obj)}
 	if fd := e.dirs.get(key); fd >= 0 {
 		return entry{fd: fd, key: key}, nil
 	}
-	var chain []*node
+	var chain []*layer.Node
 	for cur := n; cur.Obj != journal.RootObj; {
 		if cur != n {
 			if k := (dirKey{kind: kindNode, n: uint64(cur.Obj)}); e.dirs.get(k) >= 0 {
@@ -144,13 +145,13 @@ func (e *engine) dir(n *node) (entry, error) {
 			}
 		}
 		chain = append(chain, cur)
-		if cur.place.kind != inTree {
+		if cur.Place.Kind != layer.InTree {
 			break
 		}
-		if len(chain) > len(e.t.nodes) {
+		if len(chain) > len(e.T.Nodes) {
 			return entry{}, fmt.Errorf("%w: directory object %d is inside itself", base.ErrDamaged, n.Obj)
 		}
-		cur = e.t.nodes[cur.place.dir]
+		cur = e.T.Nodes[cur.Place.Dir]
 	}
 	for i := len(chain) - 1; i >= 0; i-- {
 		c := chain[i]
@@ -178,15 +179,15 @@ func (c *dirCache) index(k dirKey) int {
 
 // openNode opens a directory whose parent, if it is in the tree, is the root
 // or in the cache.
-func (e *engine) openNode(c *node) (int, error) {
+func (e *Engine) openNode(c *layer.Node) (int, error) {
 	at, err := e.at(c)
 	if err != nil {
 		return -1, err
 	}
 	defer e.done(at)
 	fd, err := hostfs.OpenDirPathAt(at.fd, at.name)
-	if errors.Is(err, syscall.EACCES) && c.place.kind == inTree {
-		if err = e.grant(e.t.nodes[c.place.dir]); err == nil {
+	if errors.Is(err, syscall.EACCES) && c.Place.Kind == layer.InTree {
+		if err = e.grant(e.T.Nodes[c.Place.Dir]); err == nil {
 			fd, err = hostfs.OpenDirPathAt(at.fd, at.name)
 		}
 	}
@@ -194,37 +195,37 @@ func (e *engine) openNode(c *node) (int, error) {
 }
 
 // at returns the directory entry where a located node is.
-func (e *engine) at(n *node) (entry, error) {
-	switch n.place.kind {
-	case inTree:
-		x, err := e.dir(e.t.nodes[n.place.dir])
-		x.name = n.place.name
+func (e *Engine) at(n *layer.Node) (entry, error) {
+	switch n.Place.Kind {
+	case layer.InTree:
+		x, err := e.dir(e.T.Nodes[n.Place.Dir])
+		x.name = n.Place.Name
 		return x, err
-	case inOwn:
+	case layer.InOwn:
 		return e.bucket(kindOwn, 0, n.Obj, false)
-	case inHold:
+	case layer.InHold:
 		return e.bucket(kindHold, 0, n.Obj, false)
-	case inMade:
+	case layer.InMade:
 		x, err := e.bucket(kindHold, 0, n.Obj, false)
 		x.name = madeName(n.Obj)
 		return x, err
-	case inOlder:
+	case layer.InOlder:
 		x, err := e.bucket(kindOlder, n.RetainedSeq, n.RetainedObj, false)
-		if err != nil || n.place.name == "" {
+		if err != nil || n.Place.Name == "" {
 			return x, err
 		}
 		defer e.done(x)
 		return e.inAdopted(n, x.fd)
-	case inPark:
-		return entry{fd: e.root.FD(), name: parkName(n.Obj)}, nil
+	case layer.InPark:
+		return entry{fd: e.Root.FD(), name: parkName(n.Obj)}, nil
 	}
 	return entry{}, fmt.Errorf("%w: object %d is nowhere", base.ErrDamaged, n.Obj)
 }
 
 // inAdopted returns the entry of n inside a directory that an older step
 // adopted. bucket is that of the directory.
-func (e *engine) inAdopted(n *node, bucket int) (entry, error) {
-	dir, name := path.Split(n.place.name)
+func (e *Engine) inAdopted(n *layer.Node, bucket int) (entry, error) {
+	dir, name := path.Split(n.Place.Name)
 	x := entry{name: name, key: dirKey{kind: kindAdopted, n: uint64(n.Obj)}}
 	if x.fd = e.dirs.get(x.key); x.fd >= 0 {
 		return x, nil
@@ -241,14 +242,14 @@ func (e *engine) inAdopted(n *node, bucket int) (entry, error) {
 func madeName(id journal.ObjID) string { return "m" + strconv.FormatUint(uint64(id), 10) }
 
 // bucket returns the entry of an object's blob in a blobs directory.
-func (e *engine) bucket(kind dirKind, seq uint64, id journal.ObjID, create bool) (entry, error) {
+func (e *Engine) bucket(kind dirKind, seq uint64, id journal.ObjID, create bool) (entry, error) {
 	n := store.ShardOf(id)
 	key := dirKey{kind: kind, seq: seq, n: n}
 	x := entry{name: store.BlobName(id), key: key}
 	if x.fd = e.dirs.get(key); x.fd >= 0 {
 		return x, nil
 	}
-	base := e.t.own
+	base := e.T.Own
 	switch kind {
 	case kindHold:
 		base = e.hold
@@ -278,16 +279,16 @@ func (e *engine) bucket(kind dirKind, seq uint64, id journal.ObjID, create bool)
 	return x, nil
 }
 
-func (e *engine) olderBlobs(seq uint64) (entry, error) {
+func (e *Engine) olderBlobs(seq uint64) (entry, error) {
 	key := dirKey{kind: kindOlderRoot, seq: seq}
 	if fd := e.dirs.get(key); fd >= 0 {
 		return entry{fd: fd, key: key}, nil
 	}
-	dir, ok := e.stepBySeq(seq)
+	dir, ok := e.StepBySeq(seq)
 	if !ok {
 		return entry{}, unix.ENOENT
 	}
-	fd, err := hostfs.OpenBeneath(e.lender.dir.FD(), dir+"/blobs", unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := hostfs.OpenBeneath(e.Lender.Dir.FD(), dir+"/blobs", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return entry{}, err
 	}
@@ -296,7 +297,7 @@ func (e *engine) olderBlobs(seq uint64) (entry, error) {
 }
 
 // grant gives the owner all rights on a directory for the time of the apply.
-func (e *engine) grant(n *node) error {
+func (e *Engine) grant(n *layer.Node) error {
 	if _, ok := e.granted[n.Obj]; ok {
 		return syscall.EACCES
 	}
@@ -321,7 +322,7 @@ func (e *engine) grant(n *node) error {
 
 // withAccess runs f, and once more with rights on the directory d if it was
 // refused.
-func (e *engine) withAccess(d *node, f func() error) error {
+func (e *Engine) withAccess(d *layer.Node, f func() error) error {
 	err := f()
 	if errors.Is(err, syscall.EACCES) {
 		if e.grant(d) == nil {
@@ -331,24 +332,24 @@ func (e *engine) withAccess(d *node, f func() error) error {
 	return err
 }
 
-// ungrant takes back what grant gave, for directories that the metadata phase
+// Ungrant takes back what grant gave, for directories that the metadata phase
 // does not put right anyway.
-func (e *engine) ungrant() {
-	if !e.begun {
+func (e *Engine) Ungrant() {
+	if !e.Begun {
 		e.granted = map[journal.ObjID]uint32{}
-		if err := e.lender.takeBack(); err != nil {
-			e.warn("cannot restore modes: %v", err)
+		if err := e.Lender.TakeBack(); err != nil {
+			e.Warn("cannot restore modes: %v", err)
 		}
 		return
 	}
 	for id, mode := range e.granted {
-		d, err := e.dir(e.t.nodes[id])
+		d, err := e.dir(e.T.Nodes[id])
 		if err == nil {
 			err = hostfs.ChmodFD(d.fd, mode)
 			e.done(d)
 		}
 		if err != nil {
-			e.warn("cannot restore the mode of a directory: %v", err)
+			e.Warn("cannot restore the mode of a directory: %v", err)
 		}
 	}
 	e.granted = map[journal.ObjID]uint32{}

@@ -1,4 +1,4 @@
-package undolog
+package layer
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-// reading is a step directory that is being read: the records by
+// Reading is a step directory that is being read: the records by
 // one goroutine, the pack by another, the blobs by others.
-type reading struct {
-	dir   *store.StepDir
+type Reading struct {
+	Dir   *store.StepDir
 	blobs int // descriptor, -1: there are none
 	scan  *blobScan
 	done  chan struct{} // closed when the two below are there
@@ -28,15 +28,15 @@ type reading struct {
 	packErr  error
 }
 
-// readAhead begins to read the step directory dir, which must stay open, while something
+// Read begins to read the step directory dir, which must stay open, while something
 // else is done. Close the reading, or load a layer from it.
-func readAhead(dir *store.StepDir) *reading {
-	r := &reading{dir: dir, done: make(chan struct{}), packDone: make(chan struct{})}
+func Read(dir *store.StepDir) *Reading {
+	r := &Reading{Dir: dir, done: make(chan struct{}), packDone: make(chan struct{})}
 	var err error
 	if r.blobs, err = hostfs.OpenDirPathAt(dir.FD, "blobs"); err != nil {
 		r.blobs = -1
 	}
-	r.scan = scanAhead(r.blobs)
+	r.scan = ScanAhead(r.blobs)
 	go func() {
 		defer close(r.done)
 		if r.err = err; err == nil || errors.Is(err, unix.ENOENT) {
@@ -51,21 +51,21 @@ func readAhead(dir *store.StepDir) *reading {
 }
 
 // records waits for them.
-func (r *reading) records() (*journal.Set, error) {
+func (r *Reading) records() (*journal.Set, error) {
 	<-r.done
 	return r.rec, r.err
 }
 
 // pack waits for the pack, which is the caller's to close; nil if there is none.
-func (r *reading) pack() (*pack.Reader, error) {
+func (r *Reading) pack() (*pack.Reader, error) {
 	<-r.packDone
 	p := r.packed
 	r.packed = nil
 	return p, r.packErr
 }
 
-// close ends the reading. The second time it does nothing.
-func (r *reading) close() {
+// Close ends the reading. The second time it does nothing.
+func (r *Reading) Close() {
 	if r.scan == nil {
 		return
 	}
@@ -73,7 +73,7 @@ func (r *reading) close() {
 	if p, _ := r.pack(); p != nil {
 		p.Close()
 	}
-	r.scan.stop()
+	r.scan.Stop()
 	r.scan = nil
 	if r.blobs >= 0 {
 		_ = hostfs.Close(r.blobs)
@@ -83,36 +83,36 @@ func (r *reading) close() {
 
 // scannedBucket is what one bucket of a blobs directory holds.
 type scannedBucket struct {
-	shard   uint64
-	entries []hostfs.Dirent
-	stats   []hostfs.Stat
-	err     error
+	Shard   uint64
+	Entries []hostfs.Dirent
+	Stats   []hostfs.Stat
+	Err     error
 }
 
 // blobScan reads the buckets of a blobs directory ahead of whoever asks for
 // them.
 type blobScan struct {
-	some chan []scannedBucket
+	Some chan []scannedBucket
 	end  chan struct{} // closed: nobody asks any more
 }
 
-// scanAhead begins to read the blobs directory base, which must stay open until
+// ScanAhead begins to read the blobs directory base, which must stay open until
 // the scan is stopped. A negative base is an empty directory.
-func scanAhead(base int) *blobScan {
-	s := &blobScan{some: make(chan []scannedBucket, 4), end: make(chan struct{})}
+func ScanAhead(base int) *blobScan {
+	s := &blobScan{Some: make(chan []scannedBucket, 4), end: make(chan struct{})}
 	go func() {
-		defer close(s.some)
+		defer close(s.Some)
 		if base < 0 {
 			return
 		}
 		buckets, err := readBuckets(base)
 		if err != nil {
-			buckets = []scannedBucket{{err: err}}
+			buckets = []scannedBucket{{Err: err}}
 		}
 		for some := range slices.Chunk(buckets, 16) {
 			hostfs.Each(len(some), func(i int) { some[i].read(base) })
 			select {
-			case s.some <- some:
+			case s.Some <- some:
 			case <-s.end:
 				return
 			}
@@ -121,10 +121,10 @@ func scanAhead(base int) *blobScan {
 	return s
 }
 
-// stop ends the scan and waits for that. It may be called once.
-func (s *blobScan) stop() {
+// Stop ends the scan and waits for that. It may be called once.
+func (s *blobScan) Stop() {
 	close(s.end)
-	for range s.some {
+	for range s.Some {
 	}
 }
 
@@ -133,28 +133,28 @@ func readBuckets(base int) ([]scannedBucket, error) {
 	var buckets []scannedBucket
 	for _, b := range entries {
 		if shard, err := strconv.ParseUint(b.Name, 10, 32); err == nil && strconv.FormatUint(shard, 10) == b.Name {
-			buckets = append(buckets, scannedBucket{shard: shard})
+			buckets = append(buckets, scannedBucket{Shard: shard})
 		}
 	}
 	return buckets, err
 }
 
 func (b *scannedBucket) read(base int) {
-	if b.err != nil {
+	if b.Err != nil {
 		return
 	}
-	fd, err := hostfs.OpenDirAt(base, strconv.FormatUint(b.shard, 10))
+	fd, err := hostfs.OpenDirAt(base, strconv.FormatUint(b.Shard, 10))
 	if err != nil {
-		b.err = err
+		b.Err = err
 		return
 	}
 	defer hostfs.Close(fd)
-	if b.entries, b.err = hostfs.ReadDir(fd); b.err != nil {
+	if b.Entries, b.Err = hostfs.ReadDir(fd); b.Err != nil {
 		return
 	}
-	b.stats = make([]hostfs.Stat, len(b.entries))
-	for i, x := range b.entries {
-		if b.stats[i], b.err = hostfs.StatAt(fd, x.Name); b.err != nil {
+	b.Stats = make([]hostfs.Stat, len(b.Entries))
+	for i, x := range b.Entries {
+		if b.Stats[i], b.Err = hostfs.StatAt(fd, x.Name); b.Err != nil {
 			return
 		}
 	}

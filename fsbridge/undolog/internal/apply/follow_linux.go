@@ -1,4 +1,4 @@
-package undolog
+package apply
 
 import (
 	"errors"
@@ -13,6 +13,8 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -29,20 +31,20 @@ import (
 
 // followed is one directory that attachAll has gone through.
 type followed struct {
-	n     *node // only to be handed back
-	self  node  // what it shall be like; nothing else changes it
-	fd    int   // O_PATH, the follower's
+	n     *layer.Node // only to be handed back
+	self  layer.Node  // what it shall be like; nothing else changes it
+	fd    int         // O_PATH, the follower's
 	links []linked
 	only  bool // no more than links
 	meta  bool // put its metadata right
 	list  bool // look for everything that is in it
 	// expect is what was put into it, by name, and does not change any more.
-	expect []finalName
+	expect []Expected
 }
 
 // linked is a file that a follower puts into a directory.
 type linked struct {
-	b    *bind // only to be handed back
+	b    *layer.Bind // only to be handed back
 	name string
 	made bool // is in the hold, not in the target's blobs
 	obj  journal.ObjID
@@ -50,16 +52,16 @@ type linked struct {
 	done bool
 }
 
-// finalName is an object under its final name.
-type finalName struct {
-	name string
-	id   hostfs.ID
+// Expected is an object under its final name.
+type Expected struct {
+	Name string
+	ID   hostfs.ID
 	meta *journal.Meta // what a directory will be like; nil: a file, which is as it will be
 }
 
 // follower is a few goroutines behind attachAll.
 type follower struct {
-	e     *engine // of which they use what is never changed
+	e     *Engine // of which they use what is never changed
 	jobs  chan *followed
 	ended sync.WaitGroup
 	// refused: links are not possible, or not for us.
@@ -67,15 +69,15 @@ type follower struct {
 	left    []leftBind // for attachAll, when all have ended
 
 	mu    sync.Mutex
-	looks map[hostfs.ID]*look
-	right []*node // directories whose metadata is right
+	looks map[hostfs.ID]*sight.Look
+	right []*layer.Node // directories whose metadata is right
 	links []*followed
 	err   error
 }
 
 type leftBind struct {
-	d *node
-	b *bind
+	d *layer.Node
+	b *layer.Bind
 }
 
 // maxFollowed is how many directories may wait for followers, each with a
@@ -83,8 +85,8 @@ type leftBind struct {
 const maxFollowed = 8
 
 // follow starts followers. Wait for them.
-func (e *engine) follow() *follower {
-	f := &follower{e: e, jobs: make(chan *followed, maxFollowed), looks: map[hostfs.ID]*look{}}
+func (e *Engine) follow() *follower {
+	f := &follower{e: e, jobs: make(chan *followed, maxFollowed), looks: map[hostfs.ID]*sight.Look{}}
 	for range hostfs.Workers() {
 		f.ended.Go(f.work)
 	}
@@ -92,7 +94,7 @@ func (e *engine) follow() *follower {
 }
 
 func (f *follower) work() {
-	own, hold := store.ShardDirs{Base: f.e.t.own}, store.ShardDirs{Base: f.e.hold}
+	own, hold := store.ShardDirs{Base: f.e.T.Own}, store.ShardDirs{Base: f.e.hold}
 	defer own.Close()
 	defer hold.Close()
 	for j := range f.jobs {
@@ -127,35 +129,35 @@ func (f *follower) wait() error {
 		}
 	}
 	for _, n := range f.right {
-		n.right = true
+		n.Right = true
 	}
-	f.e.looks = f.looks
+	f.e.Looks = f.looks
 	return f.err
 }
 
 // takes decides whether a follower puts the object of b, a wrong binding, into the
 // directory of j: a file with one name, in a blob.
-func (f *follower) takes(j *followed, b *bind) bool {
-	d, n := j.n, b.want
+func (f *follower) takes(j *followed, b *layer.Bind) bool {
+	d, n := j.n, b.Want
 	switch {
 	case n == nil || d.Obj == journal.RootObj || d.Created:
 		return false
-	case n.leaving: // wanted twice: the second name is given when it has the first
+	case n.Leaving: // wanted twice: the second name is given when it has the first
 		f.left = append(f.left, leftBind{d, b})
 		j.only = true
 		return true
-	case n.isDir() || n.Created || n.several || n.shared || n.Meta.Nlink > 1 || f.refused.Load():
+	case n.IsDir() || n.Created || n.Several || n.Shared || n.Meta.Nlink > 1 || f.refused.Load():
 		return false
 	}
-	x := linked{b: b, name: b.name, obj: n.Obj, from: store.BlobName(n.Obj)}
-	switch n.place.kind {
-	case inOwn:
-	case inMade:
+	x := linked{b: b, name: b.Name, obj: n.Obj, from: store.BlobName(n.Obj)}
+	switch n.Place.Kind {
+	case layer.InOwn:
+	case layer.InMade:
 		x.made, x.from = true, madeName(n.Obj)
 	default:
 		return false
 	}
-	n.leaving = true
+	n.Leaving = true
 	j.links = append(j.links, x)
 	f.e.changed(d, b)
 	return true
@@ -181,19 +183,19 @@ func (f *follower) pass(j *followed) {
 	if err != nil { // it is all left
 		return
 	}
-	j.fd, j.self, j.list = fd, node{Object: d.Object, typ: d.typ}, d.came
+	j.fd, j.self, j.list = fd, layer.Node{Object: d.Object, Type: d.Type}, d.Came
 	_, granted := e.granted[d.Obj]
 	// What is below is still to be reached.
-	j.meta = !granted && !d.xattrs && d.Meta.Mode&0o700 == 0o700
-	for i := range e.t.binds[d.Obj] {
-		b := &e.t.binds[d.Obj][i]
-		n := b.want
+	j.meta = !granted && !d.Xattrs && d.Meta.Mode&0o700 == 0o700
+	for i := range e.T.Binds[d.Obj] {
+		b := &e.T.Binds[d.Obj][i]
+		n := b.Want
 		switch {
-		case n == nil || n.Created || !n.leaving && n.place != place{inTree, d.Obj, b.name}:
-		case n.isDir():
-			j.expect = append(j.expect, finalName{b.name, n.ID, &n.Meta})
-		case !n.dirty && !n.content && !n.several && n.Meta.Nlink <= 1:
-			j.expect = append(j.expect, finalName{name: b.name, id: n.ID})
+		case n == nil || n.Created || !n.Leaving && n.Place != layer.InDir(d.Obj, b.Name):
+		case n.IsDir():
+			j.expect = append(j.expect, Expected{b.Name, n.ID, &n.Meta})
+		case !n.Dirty && !n.Content && !n.Several && n.Meta.Nlink <= 1:
+			j.expect = append(j.expect, Expected{Name: b.Name, ID: n.ID})
 		}
 	}
 	f.jobs <- j
@@ -219,9 +221,9 @@ func (f *follower) finish(j *followed, own, hold *store.ShardDirs) error {
 		if err := fault.Point("apply.meta"); err != nil {
 			return err
 		}
-		right = setMeta(j.fd, &j.self.Meta, nil, false) == nil // or else metaAll says what is wrong
+		right = layer.SetMeta(j.fd, &j.self.Meta, nil, false) == nil // or else metaAll says what is wrong
 	}
-	w := f.look(j)
+	w := f.e.Look(j.fd, j.expect, j.list)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if right {
@@ -261,9 +263,11 @@ func (f *follower) link(j *followed, x *linked, from *store.ShardDirs) error {
 	return nil
 }
 
-func (f *follower) look(j *followed) *look {
-	fd, w := j.fd, &look{all: j.list}
-	if j.list {
+// Look sees what is in the directory behind fd: what is expected there and, if all is true,
+// the names of the rest.
+func (e *Env) Look(fd int, expect []Expected, all bool) *sight.Look {
+	w := &sight.Look{All: all}
+	if all {
 		r, err := hostfs.OpenSelf(fd, unix.O_RDONLY)
 		if err != nil {
 			return nil
@@ -274,37 +278,37 @@ func (f *follower) look(j *followed) *look {
 			return nil
 		}
 		fd = r
-		w.sights = make([]sight, 0, len(entries))
+		w.Sights = make([]sight.Sight, 0, len(entries))
 		for _, x := range entries {
-			w.sights = append(w.sights, sight{name: x.Name})
+			w.Sights = append(w.Sights, sight.Sight{Name: x.Name})
 		}
-		slices.SortFunc(w.sights, func(a, b sight) int { return strings.Compare(a.name, b.name) })
+		slices.SortFunc(w.Sights, func(a, b sight.Sight) int { return strings.Compare(a.Name, b.Name) })
 	} else {
-		for i := range j.expect {
-			w.sights = append(w.sights, sight{name: j.expect[i].name})
+		for i := range expect {
+			w.Sights = append(w.Sights, sight.Sight{Name: expect[i].Name})
 		}
 	}
-	for i := range j.expect {
-		if s := w.find(j.expect[i].name); s != nil {
-			f.see(s, fd, &j.expect[i])
+	for i := range expect {
+		if s := w.Find(expect[i].Name); s != nil {
+			e.see(s, fd, &expect[i])
 		}
 	}
 	return w
 }
 
 // see looks at x, which is below fd.
-func (f *follower) see(s *sight, fd int, x *finalName) {
-	st, err := hostfs.StatAt(fd, x.name)
+func (e *Env) see(s *sight.Sight, fd int, x *Expected) {
+	st, err := hostfs.StatAt(fd, x.Name)
 	switch {
-	case err != nil || st.ID != x.id:
+	case err != nil || st.ID != x.ID:
 		return
 	case x.meta != nil:
 		m := x.meta
-		s.looked = st.IsDir() && st.Mode&0o7777 == m.Mode&0o7777 && st.UID == m.UID && st.GID == m.GID
+		s.Looked = st.IsDir() && st.Mode&0o7777 == m.Mode&0o7777 && st.UID == m.UID && st.GID == m.GID
 	default:
-		s.looked = !st.IsDir() && st.Nlink == 1
+		s.Looked = !st.IsDir() && st.Nlink == 1
 	}
-	if s.stat = st; s.looked {
-		s.content = f.e.hashContent(&seenName{FD: fd, Name: x.name, Stat: &s.stat})
+	if s.Stat = st; s.Looked {
+		s.Content = e.HashContent(fd, x.Name, &s.Stat)
 	}
 }

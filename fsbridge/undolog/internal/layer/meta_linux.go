@@ -1,4 +1,4 @@
-package undolog
+package layer
 
 import (
 	"bytes"
@@ -11,18 +11,18 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-// setMeta gives the inode behind fd (O_PATH) the recorded metadata m. An
+// SetMeta gives the inode behind fd (O_PATH) the recorded metadata m. An
 // inode of another type is [hostfs.ErrChanged].
-func setMeta(fd int, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
+func SetMeta(fd int, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
 		return err
 	}
-	return setMetaFrom(fd, &st, m, xattrs, hasXattrs)
+	return SetMetaFrom(fd, &st, m, xattrs, hasXattrs)
 }
 
-// setMetaFrom is setMeta for an inode that is as st says.
-func setMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
+// SetMetaFrom is setMeta for an inode that is as st says.
+func SetMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
 	unsure := hasXattrs // of the mode: an ACL changes it, and chown may clear bits
 	if st.Type() != m.Mode&unix.S_IFMT {
 		return hostfs.ErrChanged
@@ -34,7 +34,7 @@ func setMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr
 		unsure = true
 	}
 	if hasXattrs {
-		if err := setXattrs(fd, xattrs); err != nil {
+		if err := SetXattrs(fd, xattrs); err != nil {
 			return err
 		}
 	}
@@ -49,9 +49,9 @@ func setMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr
 	return nil
 }
 
-// setXattrs makes the attributes those and no others. Attributes that we may
+// SetXattrs makes the attributes those and no others. Attributes that we may
 // not change are left.
-func setXattrs(fd int, want []hostfs.Xattr) error {
+func SetXattrs(fd int, want []hostfs.Xattr) error {
 	have, err := hostfs.AllXattrsFD(fd)
 	if err != nil {
 		if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ELOOP) {

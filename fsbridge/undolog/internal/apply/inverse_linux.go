@@ -1,4 +1,4 @@
-package undolog
+package apply
 
 import (
 	"fmt"
@@ -8,45 +8,46 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // inverse writes, before anything is changed, what the plan is about to
 // replace: the journal with which this apply can be undone.
 type inverse struct {
-	e       *engine
+	e       *Engine
 	w       *journal.Writer
 	dir     *store.StepDir
 	records journal.Batch
 }
 
-// create makes the directory of the inverse below dirfd.
-func (e *engine) create(dirfd int) (err error) {
-	if e.inverse, err = hostfs.OpenSubdir(dirfd, "inverse", true); err != nil {
+// Create makes the directory of the inverse below dirfd.
+func (e *Engine) Create(dirfd int) (err error) {
+	if e.Inverse, err = hostfs.OpenSubdir(dirfd, "inverse", true); err != nil {
 		return err
 	}
-	if e.hold, err = hostfs.OpenSubdir(e.inverse, "blobs", true); err != nil {
+	if e.hold, err = hostfs.OpenSubdir(e.Inverse, "blobs", true); err != nil {
 		return err
 	}
-	e.made, err = hostfs.OpenAt(e.inverse, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, 0o600)
+	e.made, err = hostfs.OpenAt(e.Inverse, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, 0o600)
 	return err
 }
 
-// reopen takes up what an interrupted apply has done so far, whose directory is behind roll.
+// Reopen takes up what an interrupted apply has done so far, whose directory is behind roll.
 // recorded: the inverse has a journal.
-func (e *engine) reopen(roll int, recorded bool) (err error) {
-	e.begun = true
-	if e.inverse, err = hostfs.OpenDirAt(roll, "inverse"); err != nil {
+func (e *Engine) Reopen(roll int, recorded bool) (err error) {
+	e.Begun = true
+	if e.Inverse, err = hostfs.OpenDirAt(roll, "inverse"); err != nil {
 		return err
 	}
-	if e.hold, err = hostfs.OpenDirPathAt(e.inverse, "blobs"); err != nil {
+	if e.hold, err = hostfs.OpenDirPathAt(e.Inverse, "blobs"); err != nil {
 		return err
 	}
-	made, err := store.ReadMade(e.inverse)
+	made, err := store.ReadMade(e.Inverse)
 	if err != nil {
 		return err
 	}
-	if e.made, err = hostfs.OpenAt(e.inverse, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_NONBLOCK, 0o600); err != nil {
+	if e.made, err = hostfs.OpenAt(e.Inverse, "made", unix.O_WRONLY|unix.O_CREAT|unix.O_NONBLOCK, 0o600); err != nil {
 		return err
 	}
 	// A torn record would hide the ones that follow.
@@ -58,29 +59,29 @@ func (e *engine) reopen(roll int, recorded bool) (err error) {
 	}
 	for _, m := range made {
 		e.across.noted[m.New] = true
-		if n := e.t.nodes[m.Obj]; n != nil && !n.Created && !m.Shared {
+		if n := e.T.Nodes[m.Obj]; n != nil && !n.Created && !m.Shared {
 			e.setMade(n, m.New)
 		}
 	}
 	if !recorded {
 		return nil
 	}
-	rec, err := journal.Read(e.inverse)
+	rec, err := journal.Read(e.Inverse)
 	if err != nil {
 		return err
 	}
 	for id, o := range rec.Objects {
-		if e.t.nodes[id] == nil {
+		if e.T.Nodes[id] == nil {
 			e.strangers[o.ID] = id
 		}
-		e.t.next = max(e.t.next, id+1)
+		e.T.Next = max(e.T.Next, id+1)
 	}
 	return nil
 }
 
-// writeInverse writes the journal into the inverse's directory.
-func (e *engine) writeInverse(step journal.Step, power bool) (err error) {
-	dir := store.NewStepDir(e.inverse)
+// WriteInverse writes the journal into the inverse's directory.
+func (e *Engine) WriteInverse(step journal.Step, power bool) (err error) {
+	dir := store.NewStepDir(e.Inverse)
 	defer func() { // the descriptor is the engine's
 		dir.FD = -1
 		_ = dir.Close()
@@ -95,17 +96,17 @@ func (e *engine) writeInverse(step journal.Step, power bool) (err error) {
 			err = cerr
 		}
 	}()
-	if root := e.t.nodes[journal.RootObj]; root != nil {
+	if root := e.T.Nodes[journal.RootObj]; root != nil {
 		if err := v.object(root); err != nil {
 			return err
 		}
 	}
-	for _, n := range e.t.order {
+	for _, n := range e.T.Order {
 		if err := v.node(n); err != nil {
 			return err
 		}
 	}
-	for _, n := range e.t.order {
+	for _, n := range e.T.Order {
 		if err := v.bindings(n); err != nil {
 			return err
 		}
@@ -126,52 +127,52 @@ func (v *inverse) flush(limit int) error {
 }
 
 // node records n if this apply will change it, or needs it to find another.
-func (v *inverse) node(n *node) error {
+func (v *inverse) node(n *layer.Node) error {
 	e := v.e
 	wrong := false
-	for i := range e.t.binds[n.Obj] {
-		wrong = wrong || e.t.binds[n.Obj][i].wrong
+	for i := range e.T.Binds[n.Obj] {
+		wrong = wrong || e.T.Binds[n.Obj][i].Wrong
 	}
 	switch {
-	case n.place.kind == nowhere:
-		if n.wanted && e.t.makeable(n) {
+	case n.Place.Kind == layer.Nowhere:
+		if n.Wanted && e.T.Makeable(n) {
 			return v.created(n, hostfs.ID{})
 		}
 		return nil
-	case n.place.kind == inOwn && n.occupies: // see occupant
-	case n.place.kind == inOwn && n.shared && n.dirty: // changes where it has another name
+	case n.Place.Kind == layer.InOwn && n.Occupies: // see occupant
+	case n.Place.Kind == layer.InOwn && n.Shared && n.Dirty: // changes where it has another name
 		return v.object(n)
-	case n.place.kind == inOwn:
+	case n.Place.Kind == layer.InOwn:
 		return v.created(n, n.ID)
-	case wrong || n.wanted || n.dirty && !n.Created:
+	case wrong || n.Wanted || n.Dirty && !n.Created:
 		return v.object(n)
 	}
 	return nil
 }
 
 // created records n as something that was not there.
-func (v *inverse) created(n *node, id hostfs.ID) error {
-	if n.inverse {
+func (v *inverse) created(n *layer.Node, id hostfs.ID) error {
+	if n.Inverse {
 		return nil
 	}
-	n.inverse = true
+	n.Inverse = true
 	r := journal.Object{Obj: n.Obj, ID: id, Created: true}
 	v.records.Object(&r)
 	return v.flush(128 << 10)
 }
 
 // object records n as it is now, its directories first.
-func (v *inverse) object(n *node) error {
-	if n.inverse {
+func (v *inverse) object(n *layer.Node) error {
+	if n.Inverse {
 		return nil
 	}
-	var chain []*node
-	for c := n; !c.inverse; c = v.e.t.nodes[c.place.dir] {
+	var chain []*layer.Node
+	for c := n; !c.Inverse; c = v.e.T.Nodes[c.Place.Dir] {
 		chain = append(chain, c)
-		if c.place.kind != inTree || c.Obj == journal.RootObj {
+		if c.Place.Kind != layer.InTree || c.Obj == journal.RootObj {
 			break
 		}
-		if len(chain) > len(v.e.t.nodes) {
+		if len(chain) > len(v.e.T.Nodes) {
 			return fmt.Errorf("%w: object %d is inside itself", base.ErrDamaged, n.Obj)
 		}
 	}
@@ -183,16 +184,16 @@ func (v *inverse) object(n *node) error {
 	return nil
 }
 
-func (v *inverse) one(n *node) error {
+func (v *inverse) one(n *layer.Node) error {
 	e := v.e
-	n.inverse = true
-	if n.place.kind == inOwn && n.isDir() {
+	n.Inverse = true
+	if n.Place.Kind == layer.InOwn && n.IsDir() {
 		r := journal.Object{Obj: n.Obj, ID: n.ID, Created: true}
 		v.records.Object(&r)
 		return v.flush(128 << 10)
 	}
 	if n.Obj == journal.RootObj {
-		st, err := e.root.Stat()
+		st, err := e.Root.Stat()
 		if err != nil {
 			return err
 		}
@@ -212,14 +213,14 @@ func (v *inverse) one(n *node) error {
 
 // record writes the object record of n with its attributes and contents as
 // far as they will change.
-func (v *inverse) record(n *node, at entry, st *hostfs.Stat) error {
+func (v *inverse) record(n *layer.Node, at entry, st *hostfs.Stat) error {
 	r := journal.Object{Obj: n.Obj, ID: st.ID, Meta: journal.MetaOf(st, "")}
-	switch n.place.kind {
-	case inTree:
+	switch n.Place.Kind {
+	case layer.InTree:
 		if n.Obj != journal.RootObj {
-			r.Parent, r.Name = n.place.dir, n.place.name
+			r.Parent, r.Name = n.Place.Dir, n.Place.Name
 		}
-	case inOlder:
+	case layer.InOlder:
 		r.RetainedSeq, r.RetainedObj = n.RetainedSeq, n.RetainedObj
 	}
 	if mode, ok := v.e.granted[n.Obj]; ok {
@@ -233,14 +234,14 @@ func (v *inverse) record(n *node, at entry, st *hostfs.Stat) error {
 		r.Meta.Target = target
 	}
 	v.records.Object(&r)
-	if n.xattrs {
+	if n.Xattrs {
 		have, err := v.attributes(n, at)
 		if err != nil {
 			return err
 		}
 		v.records.Xattrs(n.Obj, have)
 	}
-	if st.IsRegular() && !n.Created && (n.content || st.Size != n.Meta.Size) {
+	if st.IsRegular() && !n.Created && (n.Content || st.Size != n.Meta.Size) {
 		if err := v.contents(n, at, st); err != nil {
 			return err
 		}
@@ -248,8 +249,8 @@ func (v *inverse) record(n *node, at entry, st *hostfs.Stat) error {
 	return v.flush(128 << 10)
 }
 
-func (v *inverse) attributes(n *node, at entry) ([]hostfs.Xattr, error) {
-	if n.isDir() {
+func (v *inverse) attributes(n *layer.Node, at entry) ([]hostfs.Xattr, error) {
+	if n.IsDir() {
 		d, err := v.e.dir(n)
 		if err != nil {
 			return nil, err
@@ -261,7 +262,7 @@ func (v *inverse) attributes(n *node, at entry) ([]hostfs.Xattr, error) {
 }
 
 // contents records the bytes that will be overwritten or cut off.
-func (v *inverse) contents(n *node, at entry, st *hostfs.Stat) error {
+func (v *inverse) contents(n *layer.Node, at entry, st *hostfs.Stat) error {
 	fd, err := v.e.openToRead(n, at, st)
 	if err != nil {
 		return err
@@ -270,9 +271,9 @@ func (v *inverse) contents(n *node, at entry, st *hostfs.Stat) error {
 	if err := v.flush(0); err != nil {
 		return err
 	}
-	w := v.e.newContent(v.w, v.dir, n.Obj)
-	for i := range v.e.t.rec.Contents[n.Obj] {
-		c := &v.e.t.rec.Contents[n.Obj][i]
+	w := v.e.NewContent(v.w, v.dir, n.Obj)
+	for i := range v.e.T.Rec.Contents[n.Obj] {
+		c := &v.e.T.Rec.Contents[n.Obj][i]
 		if end := min(c.Off+c.Len, st.Size); c.Off < end {
 			if err := w.Data(fd, c.Off, end); err != nil {
 				return err
@@ -287,18 +288,18 @@ func (v *inverse) contents(n *node, at entry, st *hostfs.Stat) error {
 
 // bindings records the wrong bindings of d and what occupies them, which will
 // be moved into this directory's blobs.
-func (v *inverse) bindings(d *node) error {
-	binds := v.e.t.binds[d.Obj]
+func (v *inverse) bindings(d *layer.Node) error {
+	binds := v.e.T.Binds[d.Obj]
 	for i := range binds {
 		b := &binds[i]
-		if !b.wrong {
+		if !b.Wrong {
 			continue
 		}
 		old, err := v.occupant(d, b)
 		if err != nil {
 			return err
 		}
-		v.records.Binding(d.Obj, b.name, old)
+		v.records.Binding(d.Obj, b.Name, old)
 		if old != journal.NoObj {
 			v.records.Retain(old)
 		}
@@ -309,13 +310,13 @@ func (v *inverse) bindings(d *node) error {
 	return nil
 }
 
-func (v *inverse) occupant(d *node, b *bind) (journal.ObjID, error) {
+func (v *inverse) occupant(d *layer.Node, b *layer.Bind) (journal.ObjID, error) {
 	e := v.e
-	if b.occ.Ino == 0 {
+	if b.Occ.Ino == 0 {
 		return journal.NoObj, nil
 	}
-	n := b.occNode
-	if n != nil && n.place.kind != inOwn {
+	n := b.OccNode
+	if n != nil && n.Place.Kind != layer.InOwn {
 		return n.Obj, v.object(n)
 	}
 	at, err := e.dir(d)
@@ -323,8 +324,8 @@ func (v *inverse) occupant(d *node, b *bind) (journal.ObjID, error) {
 		return journal.NoObj, err
 	}
 	defer e.done(at)
-	at.name = b.name
-	st, err := hostfs.StatAt(at.fd, b.name)
+	at.name = b.Name
+	st, err := hostfs.StatAt(at.fd, b.Name)
 	if err != nil {
 		return journal.NoObj, err
 	}
@@ -333,18 +334,18 @@ func (v *inverse) occupant(d *node, b *bind) (journal.ObjID, error) {
 		if ok {
 			return id, nil
 		}
-		id = e.t.next
-		e.t.next++
+		id = e.T.Next
+		e.T.Next++
 		e.strangers[st.ID] = id
-		n = &node{Object: &journal.Object{Obj: id, Created: true}}
+		n = &layer.Node{Object: &journal.Object{Obj: id, Created: true}}
 	}
-	if n.inverse {
+	if n.Inverse {
 		return n.Obj, nil
 	}
-	n.inverse = true
-	own := n.place
-	n.place = place{inTree, d.Obj, b.name}
+	n.Inverse = true
+	own := n.Place
+	n.Place = layer.InDir(d.Obj, b.Name)
 	err = v.record(n, at, &st)
-	n.place = own
+	n.Place = own
 	return n.Obj, err
 }

@@ -1,4 +1,4 @@
-package undolog
+package past
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -31,11 +32,11 @@ type source interface {
 
 // inode is an inode: in the folder, in a layer's blobs, or in a directory there.
 type inode struct {
-	v     *pastView
+	v     *View
 	self  *thing
-	layer *pastLayer // nil: it is in the folder
-	node  *node      // whose blob it is; nil: it is name in dir
-	dir   *thing     // nil, and no node: the root of the folder
+	layer *pastLayer  // nil: it is in the folder
+	node  *layer.Node // whose blob it is; nil: it is name in dir
+	dir   *thing      // nil, and no node: the root of the folder
 	name  string
 }
 
@@ -70,7 +71,7 @@ func (s *inode) at(f func(dir int, name string) error) error {
 	switch {
 	case s.node != nil:
 		name = store.BlobName(s.node.Obj)
-		fd, err = s.layer.openOwn(s.node)
+		fd, err = s.layer.OpenOwn(s.node)
 	case s.dir != nil:
 		fd, err = s.dir.open(unix.O_PATH | unix.O_DIRECTORY)
 	default:
@@ -182,12 +183,12 @@ func (s *inode) adopted() *pastLayer {
 
 // packed is a node of a layer's pack.
 type packed struct {
-	v     *pastView
+	v     *View
 	layer *pastLayer
 	i     int
 }
 
-func (s *packed) node() *pack.Node { return s.layer.pack.At(s.i) }
+func (s *packed) node() *pack.Node { return s.layer.Pack.At(s.i) }
 
 func (s *packed) stat() (hostfs.Stat, error) {
 	n := s.node()
@@ -197,18 +198,18 @@ func (s *packed) stat() (hostfs.Stat, error) {
 
 func (s *packed) symlink() (string, error)        { return s.node().Meta.Target, nil }
 func (s *packed) xattrs() ([]hostfs.Xattr, error) { return s.node().Xattrs, nil }
-func (s *packed) content(out int) error           { return s.layer.unpackFile(s.node(), out) }
+func (s *packed) content(out int) error           { return s.layer.UnpackFile(s.node(), out) }
 
 func (s *packed) names() ([]string, error) {
 	var names []string
-	for _, k := range s.layer.pack.Inside(s.i) {
-		names = append(names, s.layer.pack.At(k).Name)
+	for _, k := range s.layer.Pack.Inside(s.i) {
+		names = append(names, s.layer.Pack.At(k).Name)
 	}
 	return names, nil
 }
 
 func (s *packed) child(name string) (*thing, error) {
-	p := s.layer.pack
+	p := s.layer.Pack
 	for _, i := range p.Inside(s.i) {
 		n := p.At(i)
 		if n.Name != name {
@@ -242,10 +243,10 @@ func (s *packed) adopted() *pastLayer {
 // recorded is an object of which only a layer's records are left.
 type recorded struct {
 	layer *pastLayer
-	node  *node
+	node  *layer.Node
 }
 
-func (s *recorded) stat() (hostfs.Stat, error)      { return hostfs.Stat{Mode: s.node.typ}, nil }
+func (s *recorded) stat() (hostfs.Stat, error)      { return hostfs.Stat{Mode: s.node.Type}, nil }
 func (s *recorded) symlink() (string, error)        { return s.node.Meta.Target, nil }
 func (s *recorded) xattrs() ([]hostfs.Xattr, error) { return nil, nil }
 func (s *recorded) names() ([]string, error)        { return nil, nil }
@@ -254,7 +255,7 @@ func (s *recorded) adopted() *pastLayer             { return s.layer }
 
 // content writes nothing: the layer's records, which are put over it, hold all of it.
 func (s *recorded) content(int) error {
-	if !s.layer.makeable(s.node) {
+	if !s.layer.Makeable(s.node) {
 		return fmt.Errorf("%w: the content of %q was not kept", base.ErrDamaged, s.node.Name)
 	}
 	return nil

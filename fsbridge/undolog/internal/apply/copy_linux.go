@@ -1,4 +1,4 @@
-package undolog
+package apply
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package undolog
+package apply
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -27,35 +28,35 @@ type across struct {
 	copies   map[hostfs.ID]hostfs.ID // what left the folder, and its copy
 	noted    map[hostfs.ID]bool      // copies that are complete and written down
 	searched bool
-	at       map[hostfs.ID]location // where the copy of an inode is of which more names may come
+	at       map[hostfs.ID]layer.Location // where the copy of an inode is of which more names may come
 }
 
 func parkName(id journal.ObjID) string { return ".undo-" + strconv.FormatUint(uint64(id), 10) }
 
 // park moves n, which will be put elsewhere in the folder, into the root
 // directory meanwhile, so that it stays what it is.
-func (e *engine) park(d *node, fd int, name string, n *node, st *hostfs.Stat) (parked bool, err error) {
-	if n == nil || !n.goes {
+func (e *Engine) park(d *layer.Node, fd int, name string, n *layer.Node, st *hostfs.Stat) (parked bool, err error) {
+	if n == nil || !n.Goes {
 		return false, nil
 	}
-	err = e.move(d, fd, name, e.root.FD(), parkName(n.Obj), st)
+	err = e.move(d, fd, name, e.Root.FD(), parkName(n.Obj), st)
 	for _, no := range []error{unix.EXDEV, unix.EEXIST, unix.EACCES, unix.EPERM} {
 		if errors.Is(err, no) {
 			return false, nil
 		}
 	}
 	if err == nil {
-		n.place = place{kind: inPark}
+		n.Place = layer.Place{Kind: layer.InPark}
 	}
 	return err == nil, err
 }
 
 // scanParked finds what an interrupted apply has parked.
-func (e *engine) scanParked() {
+func (e *Engine) scanParked() {
 	if e.hold < 0 {
 		return
 	}
-	entries, err := hostfs.ReadDirAt(e.root.FD())
+	entries, err := hostfs.ReadDirAt(e.Root.FD())
 	if err != nil {
 		return
 	}
@@ -65,13 +66,13 @@ func (e *engine) scanParked() {
 		if !ok || err != nil || parkName(journal.ObjID(id)) != x.Name {
 			continue
 		}
-		n := e.t.nodes[journal.ObjID(id)]
-		if n == nil || n.Obj == journal.RootObj || n.place.kind != nowhere {
+		n := e.T.Nodes[journal.ObjID(id)]
+		if n == nil || n.Obj == journal.RootObj || n.Place.Kind != layer.Nowhere {
 			continue
 		}
-		if st, err := hostfs.StatAt(e.root.FD(), x.Name); err == nil && st.ID == n.ID {
-			n.compare(&st)
-			e.found(n, place{kind: inPark}, st.Mode)
+		if st, err := hostfs.StatAt(e.Root.FD(), x.Name); err == nil && st.ID == n.ID {
+			n.Compare(&st)
+			e.found(n, layer.Place{Kind: layer.InPark}, st.Mode)
 		}
 	}
 }
@@ -81,7 +82,7 @@ func (e *engine) scanParked() {
 // the copy is complete, and only then it is removed: what is killed before is
 // done anew. What has other names in the folder is no edit from outside for having lost
 // some. A spare copy goes to another name and is not told of.
-func (e *engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to string) error {
+func (e *Engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to string) error {
 	c := newCopier(e, id, x.fd, "t"+to)
 	if err := hostfs.RemoveAll(context.Background(), x.fd, c.to, nil); err != nil {
 		return err
@@ -103,16 +104,16 @@ func (e *engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to s
 		c.remember(e.hold, strconv.FormatUint(x.key.n, 10)+"/"+to)
 		top := c.made[len(c.made)-1]
 		e.across.copies[top.Old], e.across.noted[top.New] = top.New, true
-		if n := e.t.nodes[id]; n != nil && n.goes {
+		if n := e.T.Nodes[id]; n != nil && n.Goes {
 			e.setMade(n, top.New)
 			if top.Shared {
-				e.t.twins[top.New] = top.Old
+				e.T.Twins[top.New] = top.Old
 			}
 		}
 	}
 	err := fault.Point("apply.noted")
 	if err == nil {
-		err = store.RemoveTree(context.Background(), fd, name, e.relink, nil)
+		err = store.RemoveTree(context.Background(), fd, name, e.Relink, nil)
 	}
 	e.dirs.dropNodes()
 	return err
@@ -120,7 +121,7 @@ func (e *engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to s
 
 // noteLast writes down that the inode st, of which there is a copy, loses its
 // last name.
-func (e *engine) noteLast(id journal.ObjID, st *hostfs.Stat, to hostfs.ID) error {
+func (e *Engine) noteLast(id journal.ObjID, st *hostfs.Stat, to hostfs.ID) error {
 	if st.Nlink > 1 {
 		return nil
 	}
@@ -129,7 +130,7 @@ func (e *engine) noteLast(id journal.ObjID, st *hostfs.Stat, to hostfs.ID) error
 
 // attachByCopy puts n, which is at from, into the directory d of the folder.
 // The copy gets its name when it is complete and its number is written down.
-func (e *engine) attachByCopy(n, d *node, from entry, fd int, name string) error {
+func (e *Engine) attachByCopy(n, d *layer.Node, from entry, fd int, name string) error {
 	c := newCopier(e, n.Obj, fd, fmt.Sprintf(".undo-new-%d", n.Obj))
 	if err := hostfs.RemoveAll(context.Background(), fd, c.to, nil); err != nil {
 		return err
@@ -144,9 +145,9 @@ func (e *engine) attachByCopy(n, d *node, from entry, fd int, name string) error
 	if err != nil {
 		return errors.Join(err, hostfs.RemoveAll(context.Background(), fd, c.to, nil))
 	}
-	c.remember(e.root.FD(), path.Join(e.path(d), name))
+	c.remember(e.Root.FD(), path.Join(e.path(d), name))
 	e.setMade(n, c.made[len(c.made)-1].New)
-	n.dirty = !n.Created
+	n.Dirty = !n.Created
 	err = hostfs.RemoveAll(context.Background(), from.fd, from.name, nil)
 	e.dirs.dropNodes()
 	return err
@@ -154,13 +155,13 @@ func (e *engine) attachByCopy(n, d *node, from entry, fd int, name string) error
 
 // twin finds where the inode is in the folder, or was put by this apply, that
 // the inode id in blobs was another name of.
-func (e *engine) twin(id hostfs.ID) (location, bool) {
+func (e *Engine) twin(id hostfs.ID) (layer.Location, bool) {
 	a := &e.across
-	if _, ok := e.t.twins[id]; ok && !a.searched {
+	if _, ok := e.T.Twins[id]; ok && !a.searched {
 		a.searched = true
-		found, err := e.t.findTwins(e.root)
+		found, err := e.T.FindTwins(e.Root)
 		if err != nil {
-			e.warn("look for other names of a file: %v", err)
+			e.Warn("look for other names of a file: %v", err)
 		}
 		for c, at := range found {
 			a.at[c] = at
@@ -172,7 +173,7 @@ func (e *engine) twin(id hostfs.ID) (location, bool) {
 
 // copier copies one object and all that is in it to another file system.
 type copier struct {
-	e     *engine
+	e     *Engine
 	obj   journal.ObjID
 	toFD  int
 	to    string
@@ -186,13 +187,13 @@ type copiedName struct {
 	id  hostfs.ID
 }
 
-func newCopier(e *engine, obj journal.ObjID, toFD int, to string) *copier {
+func newCopier(e *Engine, obj journal.ObjID, toFD int, to string) *copier {
 	return &copier{e: e, obj: obj, toFD: toFD, to: to, names: map[hostfs.ID]copiedName{}, left: map[hostfs.ID]uint64{}}
 }
 
 // note tells of the copy id of st.
 func (c *copier) note(st *hostfs.Stat, rel string, id hostfs.ID) {
-	obj := otherObj
+	obj := OtherObj
 	if rel == "" {
 		obj = c.obj
 	}
@@ -224,7 +225,7 @@ func (c *copier) records() (buf []byte) {
 // its name.
 func (c *copier) remember(base int, at string) {
 	for id, n := range c.names {
-		c.e.across.at[id] = location{base, path.Join(at, n.rel), n.id}
+		c.e.across.at[id] = layer.Location{Base: base, Path: path.Join(at, n.rel), ID: n.id}
 	}
 }
 
@@ -232,12 +233,12 @@ func (c *copier) remember(base int, at string) {
 // the file that it is a copy of.
 func (c *copier) link(st *hostfs.Stat, toFD int, to string) (id hostfs.ID, ok bool) {
 	if n, ok := c.names[st.ID]; ok {
-		if (location{c.toFD, path.Join(c.to, n.rel), n.id}).link(toFD, to) {
+		if (layer.Location{Base: c.toFD, Path: path.Join(c.to, n.rel), ID: n.id}).Link(toFD, to) {
 			return n.id, true
 		}
 	}
-	if s, ok := c.e.twin(st.ID); ok && s.link(toFD, to) {
-		return s.id, true
+	if s, ok := c.e.twin(st.ID); ok && s.Link(toFD, to) {
+		return s.ID, true
 	}
 	return id, false
 }
@@ -283,7 +284,7 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 	}
 	c.note(&st, rel, now.ID)
 	m := journal.MetaOf(&st, "")
-	return setMeta(p, &m, xattrs, len(xattrs) > 0)
+	return layer.SetMeta(p, &m, xattrs, len(xattrs) > 0)
 }
 
 // copyOne copies what is no directory.

@@ -1,4 +1,4 @@
-package undolog
+package apply
 
 import (
 	"context"
@@ -10,12 +10,13 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
 // contentAll puts captured contents back into files that are there.
-func (e *engine) contentAll(ctx context.Context) error {
-	for _, n := range e.t.order {
-		if n.place.kind == nowhere || n.fresh || n.Created || n.typ != unix.S_IFREG || !n.content && !n.dirty {
+func (e *Engine) contentAll(ctx context.Context) error {
+	for _, n := range e.T.Order {
+		if n.Place.Kind == layer.Nowhere || n.Fresh || n.Created || n.Type != unix.S_IFREG || !n.Content && !n.Dirty {
 			continue
 		}
 		if err := e.contentOf(n); err != nil {
@@ -25,7 +26,7 @@ func (e *engine) contentAll(ctx context.Context) error {
 	return nil
 }
 
-func (e *engine) contentOf(n *node) error {
+func (e *Engine) contentOf(n *layer.Node) error {
 	at, err := e.at(n)
 	if err != nil {
 		return err
@@ -35,7 +36,7 @@ func (e *engine) contentOf(n *node) error {
 	if err != nil {
 		return err
 	}
-	if !n.content && st.Size == n.Meta.Size {
+	if !n.Content && st.Size == n.Meta.Size {
 		return nil
 	}
 	if err := fault.Point("apply.content"); err != nil {
@@ -46,8 +47,8 @@ func (e *engine) contentOf(n *node) error {
 		return err
 	}
 	defer hostfs.Close(fd)
-	e.changedInode(n.ID)
-	return e.t.putContent(n, fd)
+	e.ChangedInode(n.ID)
+	return e.T.PutContent(n, fd)
 }
 
 // openForce opens a regular file of ours even where its mode forbids it. The
@@ -74,28 +75,28 @@ func openForce(at entry, flags int, want *hostfs.Stat) (int, error) {
 
 // metaAll puts owners, modes, attributes and times right: files, then
 // directories, deepest first.
-func (e *engine) metaAll(ctx context.Context) error {
-	for _, n := range e.t.order {
-		if n.several && n.place.kind != nowhere { // their number may be another
-			e.changedInode(n.ID)
+func (e *Engine) metaAll(ctx context.Context) error {
+	for _, n := range e.T.Order {
+		if n.Several && n.Place.Kind != layer.Nowhere { // their number may be another
+			e.ChangedInode(n.ID)
 		}
-		if n.isDir() || n.Created || n.fresh || !n.dirty || n.place.kind == nowhere {
+		if n.IsDir() || n.Created || n.Fresh || !n.Dirty || n.Place.Kind == layer.Nowhere {
 			continue
 		}
 		if err := e.metaOf(n); err != nil {
 			return fmt.Errorf("restore metadata of %q: %w", e.path(n), err)
 		}
-		e.changedInode(n.ID)
+		e.ChangedInode(n.ID)
 	}
-	for _, n := range e.t.order { // directories that are not below the root
-		if n.isDir() && n.place.kind != nowhere && !n.seen && n.Obj != journal.RootObj {
+	for _, n := range e.T.Order { // directories that are not below the root
+		if n.IsDir() && n.Place.Kind != layer.Nowhere && !n.Seen && n.Obj != journal.RootObj {
 			e.final = append(e.final, n)
 		}
 	}
 	for i := len(e.final) - 1; i >= 0; i-- {
 		n := e.final[i]
-		e.changedInode(e.idOf(n)) // at least its mtime
-		if _, granted := e.granted[n.Obj]; n.Created || n.right && !granted {
+		e.ChangedInode(e.idOf(n)) // at least its mtime
+		if _, granted := e.granted[n.Obj]; n.Created || n.Right && !granted {
 			continue
 		}
 		if err := e.metaOf(n); err != nil {
@@ -103,22 +104,22 @@ func (e *engine) metaAll(ctx context.Context) error {
 		}
 		delete(e.granted, n.Obj)
 	}
-	e.ungrant()
+	e.Ungrant()
 	return nil
 }
 
-func (e *engine) metaOf(n *node) error {
+func (e *Engine) metaOf(n *layer.Node) error {
 	if err := fault.Point("apply.meta"); err != nil {
 		return err
 	}
-	xattrs := e.t.rec.Xattrs[n.Obj]
-	if n.isDir() {
+	xattrs := e.T.Rec.Xattrs[n.Obj]
+	if n.IsDir() {
 		d, err := e.dir(n)
 		if err != nil {
 			return err
 		}
 		defer e.done(d)
-		return setMeta(d.fd, &n.Meta, xattrs, n.xattrs)
+		return layer.SetMeta(d.fd, &n.Meta, xattrs, n.Xattrs)
 	}
 	at, err := e.at(n)
 	if err != nil {
@@ -130,27 +131,27 @@ func (e *engine) metaOf(n *node) error {
 		return err
 	}
 	defer hostfs.Close(fd)
-	return setMeta(fd, &n.Meta, xattrs, n.xattrs)
+	return layer.SetMeta(fd, &n.Meta, xattrs, n.Xattrs)
 }
 
-// maxChanges bounds the list of changes; above it everything has changed.
-const maxChanges = 4096
+// MaxChanges bounds the list of changes; above it everything has changed.
+const MaxChanges = 4096
 
-func (e *engine) changed(d *node, b *bind) {
-	if len(e.changes) <= maxChanges {
-		e.changes = append(e.changes, fsbridge.Change{Dir: e.idOf(d), Name: b.name})
+func (e *Engine) changed(d *layer.Node, b *layer.Bind) {
+	if len(e.Changes) <= MaxChanges {
+		e.Changes = append(e.Changes, fsbridge.Change{Dir: e.idOf(d), Name: b.Name})
 	}
 }
 
-func (e *engine) changedInode(id hostfs.ID) {
-	if len(e.changes) <= maxChanges {
-		e.changes = append(e.changes, fsbridge.Change{ID: id})
+func (e *Engine) ChangedInode(id hostfs.ID) {
+	if len(e.Changes) <= MaxChanges {
+		e.Changes = append(e.Changes, fsbridge.Change{ID: id})
 	}
 }
 
-func (e *engine) idOf(d *node) hostfs.ID {
+func (e *Engine) idOf(d *layer.Node) hostfs.ID {
 	if d.Obj == journal.RootObj {
-		return e.root.ID()
+		return e.Root.ID()
 	}
 	return d.ID
 }

@@ -1,4 +1,4 @@
-package undolog
+package apply
 
 import (
 	"context"
@@ -11,16 +11,17 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // makeAll makes every object anew that is wanted and nowhere, complete, in
 // the hold.
-func (e *engine) makeAll(ctx context.Context) error {
-	var runs [][]*node // of one bucket each: two workers in one directory hinder each other
-	var last *node
-	for _, n := range e.t.order {
-		if !n.wanted || n.place.kind != nowhere || !e.t.makeable(n) {
+func (e *Engine) makeAll(ctx context.Context) error {
+	var runs [][]*layer.Node // of one bucket each: two workers in one directory hinder each other
+	var last *layer.Node
+	for _, n := range e.T.Order {
+		if !n.Wanted || n.Place.Kind != layer.Nowhere || !e.T.Makeable(n) {
 			continue
 		}
 		if last == nil || store.ShardOf(last.Obj) != store.ShardOf(n.Obj) {
@@ -45,8 +46,8 @@ func (e *engine) makeAll(ctx context.Context) error {
 	for i, run := range runs {
 		for k, n := range run {
 			e.setMade(n, ids[i][k])
-			n.fresh = true
-			n.place = place{kind: inMade}
+			n.Fresh = true
+			n.Place = layer.Place{Kind: layer.InMade}
 		}
 	}
 	return nil
@@ -54,7 +55,7 @@ func (e *engine) makeAll(ctx context.Context) error {
 
 // makeSome makes what is in one bucket of the hold, and writes the numbers down
 // before anything of it becomes visible. It may run on any goroutine.
-func (e *engine) makeSome(run []*node) ([]hostfs.ID, error) {
+func (e *Engine) makeSome(run []*layer.Node) ([]hostfs.ID, error) {
 	// The cache of open directories is not for workers.
 	fd, err := hostfs.OpenSubdir(e.hold, store.ShardName(run[0].Obj), true)
 	if err != nil {
@@ -80,13 +81,13 @@ func (e *engine) makeSome(run []*node) ([]hostfs.ID, error) {
 
 // makeOne makes n under its temporary name and returns its number; inside takes
 // in what is in it.
-func (e *engine) makeOne(n *node, dirfd int, inside *[]store.Made) (id hostfs.ID, err error) {
+func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hostfs.ID, err error) {
 	if err := fault.Point("apply.make"); err != nil {
 		return id, err
 	}
-	xattrs, has := e.t.rec.Xattrs[n.Obj]
-	if !has && e.t.inPack(n.Obj) {
-		xattrs = e.t.pack.Node(n.Obj).Xattrs
+	xattrs, has := e.T.Rec.Xattrs[n.Obj]
+	if !has && e.T.InPack(n.Obj) {
+		xattrs = e.T.Pack.Node(n.Obj).Xattrs
 		has = len(xattrs) > 0
 	}
 	name := madeName(n.Obj)
@@ -105,37 +106,37 @@ func (e *engine) makeOne(n *node, dirfd int, inside *[]store.Made) (id hostfs.ID
 	st, err := hostfs.StatFD(fd)
 	switch {
 	case err != nil:
-	case !n.isDir():
-		err = setMetaFrom(fd, &st, &n.Meta, xattrs, has)
+	case !n.IsDir():
+		err = layer.SetMetaFrom(fd, &st, &n.Meta, xattrs, has)
 	case has: // the rest comes when everything is inside
-		err = setXattrs(fd, xattrs)
+		err = layer.SetXattrs(fd, xattrs)
 	}
 	return st.ID, err
 }
 
 // makeInode makes n with its content and returns a descriptor of it.
-func (e *engine) makeInode(n *node, dirfd int, name string, inside *[]store.Made) (fd int, err error) {
-	return hostfs.MakeAt(dirfd, name, n.typ|n.Meta.Mode&0o777, n.Meta.Target, func(fd int) error {
-		if n.isDir() {
-			if e.t.inPack(n.Obj) {
-				return e.unpackInside(e.t.pack.Root(n.Obj), fd, inside)
+func (e *Engine) makeInode(n *layer.Node, dirfd int, name string, inside *[]store.Made) (fd int, err error) {
+	return hostfs.MakeAt(dirfd, name, n.Type|n.Meta.Mode&0o777, n.Meta.Target, func(fd int) error {
+		if n.IsDir() {
+			if e.T.InPack(n.Obj) {
+				return e.unpackInside(e.T.Pack.Root(n.Obj), fd, inside)
 			}
 			return nil
 		}
-		if !e.t.inPack(n.Obj) {
-			return e.t.putContent(n, fd)
+		if !e.T.InPack(n.Obj) {
+			return e.T.PutContent(n, fd)
 		}
-		p := e.t.pack.Node(n.Obj) // as it was when it was removed
-		err := e.t.unpackFile(p, fd)
-		if err == nil && (n.content || p.Meta.Size != n.Meta.Size) {
-			err = e.t.putContent(n, fd)
+		p := e.T.Pack.Node(n.Obj) // as it was when it was removed
+		err := e.T.UnpackFile(p, fd)
+		if err == nil && (n.Content || p.Meta.Size != n.Meta.Size) {
+			err = e.T.PutContent(n, fd)
 		}
 		return err
 	})
 }
 
 // writeMade appends to the file "made". It may run on any goroutine.
-func (e *engine) writeMade(buf []byte) error {
+func (e *Engine) writeMade(buf []byte) error {
 	if err := fault.Point("apply.made"); err != nil {
 		return err
 	}
@@ -148,14 +149,14 @@ func (e *engine) writeMade(buf []byte) error {
 }
 
 // setMade gives n the number it has since it was made anew.
-func (e *engine) setMade(n *node, id hostfs.ID) {
-	e.t.setID(n, id)
-	n.made = true
-	e.t.byHost[id] = n
+func (e *Engine) setMade(n *layer.Node, id hostfs.ID) {
+	e.T.SetID(n, id)
+	n.Made = true
+	e.T.ByHost[id] = n
 }
 
 // attachAll puts every object where it should be, parents first.
-func (e *engine) attachAll(ctx context.Context) error {
+func (e *Engine) attachAll(ctx context.Context) error {
 	for _, n := range e.twice {
 		x, err := e.bucket(kindHold, 0, n.Obj, false)
 		if err != nil {
@@ -177,14 +178,14 @@ func (e *engine) attachAll(ctx context.Context) error {
 
 // attachFrom goes through the directories from the root on, and hands those that
 // are done over to f, with the files that it can put into them.
-func (e *engine) attachFrom(f *follower) error {
-	queue := []*node{e.t.nodes[journal.RootObj]}
+func (e *Engine) attachFrom(f *follower) error {
+	queue := []*layer.Node{e.T.Nodes[journal.RootObj]}
 	if queue[0] == nil {
 		return nil
 	}
-	visit := func(n *node) {
-		if n.isDir() && !n.seen && n.place.kind != nowhere {
-			n.seen = true
+	visit := func(n *layer.Node) {
+		if n.IsDir() && !n.Seen && n.Place.Kind != layer.Nowhere {
+			n.Seen = true
 			queue = append(queue, n)
 		}
 	}
@@ -193,24 +194,24 @@ func (e *engine) attachFrom(f *follower) error {
 		queue = queue[1:]
 		e.final = append(e.final, d)
 		j := followed{n: d}
-		binds, wrong := e.t.binds[d.Obj], false
+		binds, wrong := e.T.Binds[d.Obj], false
 		for i := range binds {
 			b := &binds[i]
-			wrong = wrong || b.wrong
-			if b.wrong && !f.takes(&j, b) {
+			wrong = wrong || b.Wrong
+			if b.Wrong && !f.takes(&j, b) {
 				if err := e.attachOne(d, b); err != nil {
 					return err
 				}
 			}
-			if b.want != nil {
-				visit(b.want)
+			if b.Want != nil {
+				visit(b.Want)
 			}
 		}
 		if wrong {
 			f.pass(&j)
 		}
-		for _, c := range e.t.children[d.Obj] {
-			if c.place.kind == inTree {
+		for _, c := range e.T.Children[d.Obj] {
+			if c.Place.Kind == layer.InTree {
 				visit(c)
 			}
 		}
@@ -218,22 +219,22 @@ func (e *engine) attachFrom(f *follower) error {
 	return nil
 }
 
-func (e *engine) attachOne(d *node, b *bind) error {
+func (e *Engine) attachOne(d *layer.Node, b *layer.Bind) error {
 	if err := e.attach(d, b); err != nil {
-		return fmt.Errorf("put %q back: %w", e.path(d)+"/"+b.name, err)
+		return fmt.Errorf("put %q back: %w", e.path(d)+"/"+b.Name, err)
 	}
 	return nil
 }
 
-func (e *engine) attach(d *node, b *bind) error {
-	n := b.want
+func (e *Engine) attach(d *layer.Node, b *layer.Bind) error {
+	n := b.Want
 	at, err := e.dir(d)
 	if err != nil {
 		return err
 	}
 	defer e.done(at)
 	e.changed(d, b)
-	if n == nil || n.place.kind == nowhere {
+	if n == nil || n.Place.Kind == layer.Nowhere {
 		return nil
 	}
 	from, err := e.at(n)
@@ -241,13 +242,13 @@ func (e *engine) attach(d *node, b *bind) error {
 		return err
 	}
 	defer e.done(from)
-	put := func() error { return e.put(n, d, from, at.fd, b.name) }
+	put := func() error { return e.put(n, d, from, at.fd, b.Name) }
 	if err := fault.Point("apply.attach"); err != nil {
 		return err
 	}
 	err = e.withAccess(d, put)
 	if errors.Is(err, syscall.EEXIST) { // somebody was quicker: keep theirs, too
-		if err = e.detach(d, at.fd, b.name, nil); err == nil {
+		if err = e.detach(d, at.fd, b.Name, nil); err == nil {
 			err = put()
 		}
 	}
@@ -259,25 +260,25 @@ func (e *engine) attach(d *node, b *bind) error {
 }
 
 // attached notes that the object of b is in d.
-func (e *engine) attached(d *node, b *bind) {
-	b.want.place = place{inTree, d.Obj, b.name}
-	b.want.came = true
+func (e *Engine) attached(d *layer.Node, b *layer.Bind) {
+	b.Want.Place = layer.InDir(d.Obj, b.Name)
+	b.Want.Came = true
 }
 
 // put gives n, which is at from, its name.
-func (e *engine) put(n, d *node, from entry, fd int, name string) error {
-	if n.place.kind == inTree || n.place.kind == inOlder {
-		if n.isDir() {
+func (e *Engine) put(n, d *layer.Node, from entry, fd int, name string) error {
+	if n.Place.Kind == layer.InTree || n.Place.Kind == layer.InOlder {
+		if n.IsDir() {
 			return fmt.Errorf("%w: directory object %d has two places", base.ErrDamaged, n.Obj)
 		}
 		return hostfs.LinkAt(from.fd, from.name, fd, name)
 	}
 	rename := func() error { return hostfs.RenameNew(from.fd, from.name, fd, name) }
 	var err error
-	if n.isDir() {
+	if n.IsDir() {
 		var given bool
 		_, given, err = hostfs.AllowAt(from.fd, from.name, 0o700, rename)
-		n.dirty = n.dirty || given // the metadata phase puts it right
+		n.Dirty = n.Dirty || given // the metadata phase puts it right
 	} else {
 		err = rename()
 	}

@@ -1,4 +1,4 @@
-package undolog
+package past
 
 import (
 	"context"
@@ -11,21 +11,25 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
+// maxDepth bounds how deep directories are copied.
+const maxDepth = 4000
+
 // pastWriter writes a part of a pastView as the journal and blobs of a target.
 type pastWriter struct {
-	v    *pastView
+	v    *View
 	dir  *store.StepDir
 	w    *journal.Writer
 	objs map[*thing]journal.ObjID // of what is copied
 	next journal.ObjID
 }
 
-// writeTarget writes what the view shows at a path, as the records and blobs of a new step
+// WriteTarget writes what the view shows at a path, as the records and blobs of a new step
 // directory: applied, it brings the path back.
-func writeTarget(ctx context.Context, v *pastView, dir *store.StepDir, step journal.Step, path []string) error {
+func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step journal.Step, path []string) error {
 	w := &pastWriter{v: v, dir: dir, objs: map[*thing]journal.ObjID{}}
 	return w.write(ctx, step, path)
 }
@@ -176,7 +180,7 @@ func (w *pastWriter) ranges(t *thing, id journal.ObjID, size int64) error {
 	var spans []span
 	for _, l := range w.v.layers {
 		if n := t.as[l]; n != nil && !n.Created {
-			for _, c := range l.rec.Contents[n.Obj] {
+			for _, c := range l.Rec.Contents[n.Obj] {
 				spans = append(spans, span{c.Off, min(c.Off+c.Len, size)})
 			}
 			if n.Meta.Size < size { // shorter in between
@@ -220,7 +224,7 @@ func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (journal.Obj
 	if err := ctx.Err(); err != nil {
 		return journal.NoObj, err
 	}
-	if depth > maxCopyDepth*10 {
+	if depth > maxDepth {
 		return journal.NoObj, fmt.Errorf("directories too deep: %w", unix.ENAMETOOLONG)
 	}
 	m, xattrs, has, err := w.v.meta(t, true)
@@ -282,7 +286,7 @@ func (w *pastWriter) copyOne(t *thing, m *journal.Meta, dir int, name string, xa
 	}
 	defer hostfs.Close(fd)
 	if t.typ != unix.S_IFDIR {
-		err = setMeta(fd, m, xattrs, has)
+		err = layer.SetMeta(fd, m, xattrs, has)
 	}
 	if err != nil {
 		return st, err

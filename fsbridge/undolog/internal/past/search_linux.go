@@ -1,14 +1,15 @@
-package undolog
+package past
 
 import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
 
 // touched tells whether a layer knows t, or something inside t by another name:
 // else it is as it was.
-func (v *pastView) touched(t *thing) (bool, error) {
+func (v *View) touched(t *thing) (bool, error) {
 	if len(t.as) > 0 || t.typ != unix.S_IFDIR {
 		return len(t.as) > 0, nil
 	}
@@ -22,12 +23,12 @@ func (v *pastView) touched(t *thing) (bool, error) {
 
 // markLinked finds the directories in the folder that hold a name of a file
 // that a layer knows by another.
-func (v *pastView) markLinked() error {
+func (v *View) markLinked() error {
 	v.linked = map[hostfs.ID]bool{}
 	files := map[hostfs.ID]bool{}
 	for _, l := range v.layers {
-		for _, n := range l.order {
-			if !n.Created && n.typ != unix.S_IFDIR && n.Meta.Nlink > 1 && l.things[n.Obj] != nil {
+		for _, n := range l.Order {
+			if !n.Created && n.Type != unix.S_IFDIR && n.Meta.Nlink > 1 && l.things[n.Obj] != nil {
 				files[l.things[n.Obj].id] = true
 			}
 		}
@@ -56,10 +57,10 @@ func (v *pastView) markLinked() error {
 
 // search finds, by their numbers, the objects of l of which its records tell
 // no name that they still have: as [engine.search] does.
-func (v *pastView) search(l *pastLayer) error {
-	wanted := map[hostfs.ID]*node{}
-	for _, n := range l.order {
-		if l.things[n.Obj] == nil && l.nameless(n) {
+func (v *View) search(l *pastLayer) error {
+	wanted := map[hostfs.ID]*layer.Node{}
+	for _, n := range l.Order {
+		if l.things[n.Obj] == nil && l.Nameless(n) {
 			if t := v.numbered(n.ID); t != nil {
 				l.know(n, t)
 			} else {
@@ -88,10 +89,10 @@ func (v *pastView) search(l *pastLayer) error {
 
 // numbered returns what had the number id before the oldest layer so far, if a
 // layer or an inode that was seen tells.
-func (v *pastView) numbered(id hostfs.ID) *thing {
+func (v *View) numbered(id hostfs.ID) *thing {
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		l := v.layers[i]
-		for _, n := range l.order {
+		for _, n := range l.Order {
 			if n.ID == id && !n.Created && l.things[n.Obj] != nil {
 				return l.things[n.Obj]
 			}
@@ -100,11 +101,11 @@ func (v *pastView) numbered(id hostfs.ID) *thing {
 	return v.actual[id]
 }
 
-func (v *pastView) searchFolder(l *pastLayer, wanted map[hostfs.ID]*node) error {
+func (v *View) searchFolder(l *pastLayer, wanted map[hostfs.ID]*layer.Node) error {
 	var failed error
 	err := v.root.Walk(func(dir []string, name string, st *hostfs.Stat) (more bool) {
 		n := wanted[st.ID]
-		if n == nil || n.typ != st.Type() {
+		if n == nil || n.Type != st.Type() {
 			return true
 		}
 		t := v.top
@@ -127,7 +128,7 @@ func (v *pastView) searchFolder(l *pastLayer, wanted map[hostfs.ID]*node) error 
 
 // searchAdopted looks into what is in blobs, if it is a directory: it was
 // adopted with all that was in it.
-func (v *pastView) searchAdopted(l *pastLayer, top *thing, wanted map[hostfs.ID]*node) error {
+func (v *View) searchAdopted(l *pastLayer, top *thing, wanted map[hostfs.ID]*layer.Node) error {
 	for dirs := []*thing{top}; len(dirs) > 0 && len(wanted) > 0; {
 		d := dirs[len(dirs)-1]
 		if dirs = dirs[:len(dirs)-1]; d.typ != unix.S_IFDIR {
@@ -145,7 +146,7 @@ func (v *pastView) searchAdopted(l *pastLayer, top *thing, wanted map[hostfs.ID]
 			if t == nil {
 				continue
 			}
-			if n := wanted[t.id]; n != nil && n.typ == t.typ {
+			if n := wanted[t.id]; n != nil && n.Type == t.typ {
 				delete(wanted, t.id)
 				l.know(n, t)
 			}

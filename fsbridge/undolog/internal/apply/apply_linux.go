@@ -1,0 +1,351 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
+)
+
+// Env is what an apply needs of the log around it. Its functions may be called by
+// several goroutines at once.
+type Env struct {
+	Root   *hostfs.Root // the working folder
+	Lender *Lender
+	Log    *slog.Logger
+	// Relink is told before and after the log changes the ctime of an inode.
+	Relink func(st *hostfs.Stat, done bool) error
+	// HashContent is the hash of a content, if ctimes alone do not tell of edits.
+	HashContent func(dirfd int, name string, st *hostfs.Stat) uint64
+	NewContent  func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter
+	// StepBySeq returns where the directory of a closed step is, from the undo directory.
+	StepBySeq func(seq uint64) (path string, ok bool)
+}
+
+// Engine makes the tree what one target says. It works by the actual state
+// and is used once; what it does it can do again after being killed anywhere.
+type Engine struct {
+	Env
+	T    *layer.Layer
+	hold int // blobs of the inverse, where occupants are put
+	// Inverse is the directory of the inverse; made is its file "made".
+	Inverse int
+	made    int
+	madeMu  sync.Mutex // so that its records are whole
+
+	home  string // the target's directory, from the undo directory
+	Begun bool   // the directory rollback is there
+
+	dirs      dirCache
+	granted   map[journal.ObjID]uint32
+	held      map[journal.ObjID]bool // is in the hold under its number
+	strangers map[hostfs.ID]journal.ObjID
+	across    across
+	queue     []*layer.Node
+	scanned   []*layer.Node // directories as they lie now, parents first
+	missing   []*layer.Node
+	final     []*layer.Node // directories of the final tree, parents first
+	twice     []*layer.Node // made, and there, but a kill left them their name in the hold
+	Lost      []string      // what can be neither found nor made
+	fresh     int
+	buf       []byte
+	Looks     map[hostfs.ID]*sight.Look // what was seen in directories that are done
+
+	Warnings []string
+	Changes  []fsbridge.Change
+}
+
+// New makes what applies the layer target, which it closes. home is where the
+// directory of that layer is as long as the apply has not begun, from the undo directory.
+func New(env Env, target *layer.Layer, home string) *Engine {
+	e := &Engine{
+		Env: env, T: target, home: home, hold: -1, Inverse: -1, made: -1,
+		granted: map[journal.ObjID]uint32{}, held: map[journal.ObjID]bool{}, strangers: map[hostfs.ID]journal.ObjID{},
+		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, at: map[hostfs.ID]layer.Location{}},
+		buf:    make([]byte, 32<<10),
+	}
+	if target.Damage != nil {
+		e.Warn("%v", target.Damage)
+	}
+	return e
+}
+
+func (e *Engine) Warn(format string, args ...any) {
+	m := fmt.Sprintf(format, args...)
+	if e.Log != nil {
+		e.Log.Warn(m)
+	}
+	if len(e.Warnings) < 100 {
+		e.Warnings = append(e.Warnings, m)
+	}
+}
+
+func (e *Engine) Close() {
+	e.dirs.closeAll()
+	e.T.Close()
+	for _, fd := range []*int{&e.hold, &e.Inverse, &e.made} {
+		if *fd >= 0 {
+			_ = hostfs.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// Decide finds out what there is to do. It changes nothing, save that an ordinary user's
+// modes are lent.
+func (e *Engine) Decide() error {
+	if err := e.locate(); err != nil {
+		return err
+	}
+	e.plan()
+	return nil
+}
+
+// WhatIsLost tells of what can be neither found nor made.
+func (e *Engine) WhatIsLost() string {
+	return fmt.Sprintf("%d path(s) cannot be restored, the first is %q", len(e.Lost), e.Lost[0])
+}
+
+func (e *Engine) WarnLost() {
+	if len(e.Lost) > 0 {
+		e.Warn("%s", e.WhatIsLost())
+	}
+}
+
+// plan decides which bindings are wrong. It changes nothing.
+func (e *Engine) plan() {
+	t := e.T
+	for _, n := range e.missing {
+		e.planMissing(n)
+	}
+	for _, d := range t.Order {
+		for i := range t.Binds[d.Obj] {
+			b := &t.Binds[d.Obj][i]
+			if w := b.Want; w != nil && b.OccNode == w {
+				if w.Place.Kind == layer.InMade {
+					e.twice = append(e.twice, w)
+				}
+				w.Stays = true // it may also be in a blob, or have a name that goes
+				w.Place = layer.InDir(d.Obj, b.Name)
+			} else if w != nil {
+				w.Wanted = true
+			}
+		}
+	}
+	for _, d := range t.Order {
+		here := d.Place.Kind != layer.Nowhere || (d.Wanted && t.Makeable(d))
+		for i := range t.Binds[d.Obj] {
+			b := &t.Binds[d.Obj][i]
+			b.Wrong = here && b.OccNode != b.Want || here && b.Want == nil && b.Occ.Ino != 0
+			if b.Wrong && b.Want != nil {
+				b.Want.Goes = true
+			}
+			if w := b.Want; w != nil && b.OccNode != w && (!here || w.Place.Kind == layer.Nowhere && !t.Makeable(w)) {
+				e.Lost = append(e.Lost, e.path(d)+"/"+b.Name)
+			}
+			if b.Wrong && b.OccNode != nil {
+				b.OccNode.Occupies = true
+			}
+		}
+	}
+}
+
+// planMissing wants an object back that somebody outside took away.
+func (e *Engine) planMissing(n *layer.Node) {
+	t := e.T
+	d := t.Nodes[n.Parent]
+	if n.Created || n.Place.Kind != layer.Nowhere {
+		return
+	}
+	if !t.Makeable(n) {
+		e.Warn("%q is gone and was not kept", strings.TrimPrefix(e.path(d)+"/"+n.Name, "/"))
+		return
+	}
+	b := layer.Bind{Name: n.Name, Want: n}
+	if d.Place.Kind != layer.Nowhere {
+		if at, err := e.dir(d); err == nil {
+			if st, err := hostfs.StatAt(at.fd, n.Name); err == nil {
+				b.Occ, b.OccMode = st.ID, st.Mode
+				b.OccNode = t.Find(st.ID, st.Mode, nil)
+			}
+			e.done(at)
+		}
+	}
+	at, _ := slices.BinarySearchFunc(t.Binds[d.Obj], b.Name, func(b layer.Bind, name string) int { return strings.Compare(b.Name, name) })
+	t.Binds[d.Obj] = slices.Insert(t.Binds[d.Obj], at, b)
+}
+
+// NothingToDo tells whether the plan is empty.
+func (e *Engine) NothingToDo() bool {
+	for _, n := range e.T.Order {
+		if n.Dirty && n.Place.Kind != layer.Nowhere {
+			return false
+		}
+		for i := range e.T.Binds[n.Obj] {
+			if e.T.Binds[n.Obj][i].Wrong {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Run carries the plan out.
+func (e *Engine) Run(ctx context.Context) error {
+	for _, phase := range []struct {
+		name string
+		f    func(context.Context) error
+	}{
+		{"detach", e.detachAll}, {"make", e.makeAll}, {"attach", e.attachAll},
+		{"content", e.contentAll}, {"metadata", e.metaAll},
+	} {
+		if err := phase.f(ctx); err != nil {
+			return fmt.Errorf("%s: %w", phase.name, err)
+		}
+	}
+	return nil
+}
+
+// detachAll empties directories before it moves them.
+func (e *Engine) detachAll(ctx context.Context) error {
+	for _, d := range slices.Backward(e.scanned) {
+		binds := e.T.Binds[d.Obj]
+		for i := range binds {
+			b := &binds[i]
+			if !b.Wrong || b.Occ.Ino == 0 {
+				continue
+			}
+			if err := e.detachFrom(d, b); err != nil {
+				return fmt.Errorf("move %q away: %w", e.path(d)+"/"+b.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) detachFrom(d *layer.Node, b *layer.Bind) error {
+	at, err := e.dir(d)
+	if err != nil {
+		return err
+	}
+	defer e.done(at)
+	return e.detach(d, at.fd, b.Name, b)
+}
+
+// detach moves what is at name out of the tree and into the hold. b is the
+// binding as planned, or nil if something unexpected is there.
+func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error {
+	st, err := e.statAt(d, fd, name)
+	if errors.Is(err, syscall.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var n *layer.Node
+	id, known := e.strangers[st.ID]
+	if b != nil && b.OccNode != nil && b.Occ == st.ID {
+		n, id, known = b.OccNode, b.OccNode.Obj, true
+	}
+	if !known {
+		id = e.T.Next
+		e.T.Next++
+		e.strangers[st.ID] = id
+	}
+	if err := fault.Point("apply.detach"); err != nil {
+		return err
+	}
+	dir := st.IsDir()
+	if !dir && st.Nlink > 1 {
+		e.ChangedInode(st.ID)
+	}
+	unlink := func() error { return e.withAccess(d, func() error { return hostfs.UnlinkAt(fd, name) }) }
+	if !dir && n != nil && (n.Stays || n.Place.Kind == layer.InPark || n.Place.Kind == layer.InOwn && n.Wanted ||
+		n.Place == layer.InDir(n.Parent, n.Name) && e.T.Bind(n.Parent, n.Name) == nil) {
+		return unlink()
+	}
+	x, err := e.bucket(kindHold, 0, id, true)
+	if err != nil {
+		return err
+	}
+	defer e.done(x)
+	to := x.name
+	if e.held[id] {
+		h, err := hostfs.StatAt(x.fd, to)
+		switch {
+		case err == nil && h.ID == st.ID && !dir:
+			return unlink()
+		case err == nil && !dir && e.across.copies[st.ID] == h.ID:
+			if err := e.noteLast(id, &st, h.ID); err != nil {
+				return err
+			}
+			return unlink()
+		case err == nil && h.Dev != st.Dev && !e.across.noted[h.ID]: // killed before it was complete
+			if err := hostfs.RemoveAll(context.Background(), x.fd, to, nil); err != nil {
+				return err
+			}
+		default:
+			if to, err = e.freshName(x.fd); err != nil {
+				return err
+			}
+		}
+	}
+	err = e.move(d, fd, name, x.fd, to, &st)
+	if errors.Is(err, syscall.EXDEV) {
+		if parked, err := e.park(d, fd, name, n, &st); parked || err != nil {
+			return err
+		}
+		err = e.moveByCopy(id, fd, name, x, to)
+	}
+	if err != nil {
+		return err
+	}
+	if to == x.name {
+		e.held[id] = true
+	}
+	if n != nil && to == x.name {
+		n.Place = layer.Place{Kind: layer.InHold}
+	}
+	return nil
+}
+
+func (e *Engine) freshName(fd int) (string, error) {
+	for {
+		e.fresh++
+		name := fmt.Sprintf("x%d", e.fresh)
+		if _, err := hostfs.StatAt(fd, name); err != nil {
+			return name, nil
+		}
+	}
+}
+
+// move renames what is in the directory d of the tree. It never replaces
+// anything.
+func (e *Engine) move(d *layer.Node, fd int, name string, toFD int, to string, st *hostfs.Stat) error {
+	rename := func() error { return hostfs.RenameNew(fd, name, toFD, to) }
+	err := e.withAccess(d, rename)
+	if !errors.Is(err, syscall.EACCES) || st == nil || !st.IsDir() {
+		return err
+	}
+	was, given, err := hostfs.AllowAt(fd, name, 0o700, rename)
+	switch {
+	case !given:
+		return err
+	case err != nil:
+		_ = hostfs.ChmodAt(fd, name, was)
+		return err
+	}
+	return hostfs.ChmodAt(toFD, to, was)
+}

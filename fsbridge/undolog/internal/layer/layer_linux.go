@@ -1,0 +1,384 @@
+package layer
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/pack"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
+)
+
+// placeKind says where an object is now.
+type placeKind uint8
+
+const (
+	Nowhere placeKind = iota
+	InTree            // at name in directory dir
+	InOwn             // in the blobs of the target
+	InHold            // in the hold
+	InMade            // in the hold, made there and complete
+	InOlder           // in the blobs of an older step, or at the path name there
+	InPark            // in the root directory, on its way to its binding
+)
+
+type Place struct {
+	Kind placeKind
+	Dir  journal.ObjID
+	Name string
+}
+
+// InDir is the place of what is name in the directory dir of the folder.
+func InDir(dir journal.ObjID, name string) Place { return Place{InTree, dir, name} }
+
+// Node is an object of the target with what is known of it now.
+type Node struct {
+	*journal.Object
+	Place Place
+	// Type is the S_IFMT bits; 0 for a created object that was not found.
+	Type    uint32
+	Content bool // the target has content records
+	Xattrs  bool // the target has its attributes
+	Made    bool // made anew by this apply: it has a new number
+	Fresh   bool // made in this run: content and metadata are right
+	Dirty   bool // its metadata is not as recorded
+	Several bool // a file that has or had more than one name
+	Shared  bool // a file that has other names than the one in a blob
+	Inverse bool // the inverse has a full record of it
+	Seen    bool // visited by a walk
+	Wanted  bool // some binding lacks it
+	Goes    bool // to a binding, in this apply
+	// Occupies: it is where something else should be.
+	Occupies bool
+	Leaving  bool // a follower is about to put it where it is wanted
+	Came     bool // was put where it is by this run
+	Right    bool // a directory whose metadata was put right by this run
+	Stays    bool // some touched binding has it, and rightly so
+}
+
+func (n *Node) IsDir() bool { return n.Type == unix.S_IFDIR }
+
+// Bind is a touched binding: what should be there and what is.
+type Bind struct {
+	Name string
+	Want *Node // nil: nothing
+	// Occ describes what is there; a zero Ino says nothing.
+	Occ     hostfs.ID
+	OccMode uint32
+	OccNode *Node // the object that it is, if it is one of the target's
+	Wrong   bool
+}
+
+// Layer is one step read back: what was true before it, and where the bytes lie that
+// make it true again. Loading it changes nothing, in the folder or in the log.
+type Layer struct {
+	Dir   *store.StepDir
+	Rec   *journal.Set
+	Nodes map[journal.ObjID]*Node
+	Order []*Node
+	Binds map[journal.ObjID][]Bind // sorted by name
+	Next  journal.ObjID            // the lowest number above all
+	// Children are objects whose binding was not touched, by directory.
+	Children map[journal.ObjID][]*Node
+	ByHost   map[hostfs.ID]*Node
+	Pack     *pack.Reader // nil: none
+	Own      int          // descriptor of the step's blobs, -1: none
+	// Twins are copies in the blobs of files that had other names, and the numbers of
+	// those files today.
+	Twins map[hostfs.ID]hostfs.ID
+	// Damage says what is wrong with the contents of a layer that was loaded all the same.
+	Damage error
+
+	read *Reading
+}
+
+// Options say how [loadLayer] takes what is not whole.
+type Options struct {
+	Open  bool // the step was never closed: its journal may be torn
+	Force bool // load what there is
+	// Renumbered tells the present inode numbers of records begun at a moment.
+	Renumbered func(birth uint64) (*store.Renumber, error)
+}
+
+// Load makes a layer of what is being read. The step directory must stay open as long as
+// the layer is used. What is damaged is an error wrapping [base.ErrDamaged]. Close the layer; after an
+// error the reading is closed.
+func Load(read *Reading, o Options) (_ *Layer, err error) {
+	dir := read.Dir
+	defer func() {
+		if err != nil {
+			read.Close()
+		}
+	}()
+	rec, err := read.records()
+	if err != nil {
+		return nil, err
+	}
+	if rec.Torn != nil && !o.Open && !o.Force {
+		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, rec.Torn)
+	}
+	l := newLayer(dir, rec)
+	l.read, l.Own = read, read.blobs
+	made, err := store.ReadMade(dir.FD)
+	if err != nil {
+		return nil, err
+	}
+	now, err := o.Renumbered(rec.Step.Born())
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range made {
+		if n := l.Nodes[m.Obj]; n != nil && (n.ID.Ino == 0 || n.ID == m.Old) {
+			l.SetID(n, m.New)
+		}
+		if delete(l.Twins, m.New); m.Shared {
+			l.Twins[m.New] = now.Now(m.Old)
+		}
+	}
+	if l.Pack, l.Damage = read.pack(); l.Damage == nil && !o.Open {
+		l.Damage = dir.VerifyContents(rec)
+	}
+	if l.Damage != nil && !o.Force {
+		l.Close()
+		return nil, l.Damage
+	}
+	l.remap(now)
+	l.index()
+	return l, nil
+}
+
+// Close ends the reading. The second time it does nothing.
+func (l *Layer) Close() {
+	l.read.Close()
+	l.Own = -1
+	if l.Pack != nil {
+		l.Pack.Close()
+		l.Pack = nil
+	}
+}
+
+func newLayer(dir *store.StepDir, rec *journal.Set) *Layer {
+	l := &Layer{
+		Dir: dir, Rec: rec, Next: journal.RootObj + 1, Own: -1,
+		Nodes: make(map[journal.ObjID]*Node, len(rec.Objects)),
+		Order: make([]*Node, 0, len(rec.Objects)),
+		Binds: map[journal.ObjID][]Bind{}, Children: map[journal.ObjID][]*Node{},
+		ByHost: make(map[hostfs.ID]*Node, len(rec.Objects)),
+		Twins:  map[hostfs.ID]hostfs.ID{},
+	}
+	slab := make([]Node, len(rec.Order))
+	for i, id := range rec.Order {
+		n := &slab[i]
+		n.Object = rec.Objects[id]
+		if !n.Created {
+			n.Type = n.Meta.Mode & unix.S_IFMT
+		}
+		n.Content = len(rec.Contents[id]) > 0
+		_, n.Xattrs = rec.Xattrs[id]
+		l.Nodes[id] = n
+		l.Order = append(l.Order, n)
+		l.Next = max(l.Next, id+1)
+	}
+	for _, k := range rec.Keys() {
+		l.Binds[k.Dir] = append(l.Binds[k.Dir], Bind{Name: k.Name, Want: l.Nodes[rec.Bindings[k]]})
+	}
+	for _, b := range l.Binds {
+		slices.SortFunc(b, func(a, b Bind) int { return strings.Compare(a.Name, b.Name) })
+	}
+	for _, n := range l.Order {
+		if n.Parent != journal.NoObj && l.Bind(n.Parent, n.Name) == nil {
+			l.Children[n.Parent] = append(l.Children[n.Parent], n)
+		}
+	}
+	return l
+}
+
+// remap gives the objects the numbers that they have now.
+func (l *Layer) remap(r *store.Renumber) {
+	for _, n := range l.Order {
+		if n.ID.Ino == 0 || l.Rec.Gone[n.Obj] || l.Rec.Freed[n.Obj] || l.InPack(n.Obj) {
+			continue // that number died with the records
+		}
+		if id := r.Now(n.ID); id != n.ID {
+			l.SetID(n, id)
+		}
+	}
+}
+
+// SetID gives n another number, in the records as well.
+func (l *Layer) SetID(n *Node, id hostfs.ID) {
+	r := *n.Object
+	r.ID = id
+	n.Object = &r
+	l.Rec.Objects[n.Obj] = &r
+}
+
+// Bind returns the touched binding (dir, name), or nil.
+func (l *Layer) Bind(dir journal.ObjID, name string) *Bind {
+	b := l.Binds[dir]
+	i, ok := slices.BinarySearchFunc(b, name, func(b Bind, name string) int { return strings.Compare(b.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &b[i]
+}
+
+// index makes byHost. Objects whose number means nothing any more are left
+// out: those that are packed, and those that were freed and replaced.
+func (l *Layer) index() {
+	for _, n := range l.Order {
+		if n.ID.Ino == 0 || l.Rec.Gone[n.Obj] || (!n.Made && l.InPack(n.Obj)) {
+			continue
+		}
+		if !n.Made && l.Rec.Freed[n.Obj] {
+			if _, taken := l.ByHost[n.ID]; taken {
+				continue
+			}
+		}
+		l.ByHost[n.ID] = n
+	}
+}
+
+// Find returns the object with the number id and type mode that may be bound
+// by b.
+func (l *Layer) Find(id hostfs.ID, mode uint32, b *Bind) *Node {
+	n := l.ByHost[id]
+	if n == nil || (n.Type != 0 && n.Type != mode&unix.S_IFMT) {
+		return nil
+	}
+	if l.Rec.Freed[n.Obj] && !n.Made && (b == nil || b.Want != n) {
+		return nil // perhaps another inode with its number
+	}
+	return n
+}
+
+// Makeable tells whether the records can make n anew.
+func (l *Layer) Makeable(n *Node) bool {
+	switch n.Type {
+	case unix.S_IFDIR, unix.S_IFIFO, unix.S_IFSOCK:
+		return !n.Created
+	case unix.S_IFLNK:
+		return n.Meta.Target != ""
+	case unix.S_IFREG:
+		return l.InPack(n.Obj) || l.Rec.Complete(n.Obj)
+	}
+	return false
+}
+
+// Nameless tells whether n may have a name that the records do not tell.
+func (l *Layer) Nameless(n *Node) bool {
+	linked := n.Meta.Nlink > 1 && !n.IsDir() && !l.Rec.Freed[n.Obj]
+	return !n.Created && n.Obj != journal.RootObj && (n.Parent == journal.NoObj && n.RetainedSeq == 0 || linked)
+}
+
+// BlobObject returns whose blob has the name digits in a shard; false says that it
+// is a content blob, or nothing of ours.
+func BlobObject(digits string, shard uint64) (journal.ObjID, bool) {
+	id, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || store.BlobName(journal.ObjID(id)) != digits || store.ShardOf(journal.ObjID(id)) != shard {
+		return journal.NoObj, false
+	}
+	return journal.ObjID(id), true
+}
+
+// FindOwn places the objects that are in the layer's own blobs. It is called once.
+func (l *Layer) FindOwn() error {
+	for some := range l.read.scan.Some {
+		for _, b := range some {
+			if b.Err != nil {
+				return b.Err
+			}
+			for i, x := range b.Entries {
+				id, ok := BlobObject(x.Name, b.Shard)
+				if n := l.Nodes[id]; ok && n != nil && n.Obj != journal.RootObj {
+					if err := l.findInOwn(n, &b.Stats[i]); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Layer) findInOwn(n *Node, st *hostfs.Stat) error {
+	if n.Type != 0 && st.Type() != n.Type {
+		return fmt.Errorf("%w: blob of object %d has the wrong type", base.ErrDamaged, n.Obj)
+	}
+	if n.Created || !l.Rec.Retained[n.Obj] {
+		return nil
+	}
+	if st.ID != n.ID { // retaining meant copying
+		l.SetID(n, st.ID)
+	}
+	l.ByHost[st.ID] = n
+	n.Shared = !st.IsDir() && st.Nlink > 1
+	n.Compare(st)
+	n.Place = Place{Kind: InOwn}
+	return nil
+}
+
+// Compare notes whether the metadata of n, which is as st says, must be put right.
+func (n *Node) Compare(st *hostfs.Stat) {
+	m := &n.Meta
+	n.Several = !st.IsDir() && (st.Nlink > 1 || !n.Created && m.Nlink > 1)
+	n.Dirty = !n.Created && (n.Content || n.Xattrs || st.Mode&0o7777 != m.Mode&0o7777 ||
+		st.UID != m.UID || st.GID != m.GID || st.Mtime != m.Mtime)
+}
+
+// OpenOwn opens the directory that holds the blob of n, O_PATH. The caller closes it.
+func (l *Layer) OpenOwn(n *Node) (int, error) {
+	if l.Own < 0 {
+		return -1, fmt.Errorf("open blobs: %w", unix.ENOENT)
+	}
+	return hostfs.OpenDirPathAt(l.Own, store.ShardName(n.Obj))
+}
+
+// InPack tells whether obj is packed.
+func (l *Layer) InPack(obj journal.ObjID) bool { return l.Pack != nil && l.Pack.Has(obj) }
+
+// UnpackFile writes the content of a packed file to the new file fd.
+func (l *Layer) UnpackFile(n *pack.Node, fd int) error {
+	if last := len(n.Segments) - 1; last < 0 || n.Segments[last].Off+n.Segments[last].Len < n.Meta.Size {
+		if err := hostfs.TruncateFD(fd, n.Meta.Size); err != nil {
+			return err
+		}
+	}
+	err := l.Pack.Content(n, func(off int64, b []byte) error { return hostfs.PwriteFull(fd, b, off) })
+	if err != nil {
+		return fmt.Errorf("%w: %w", base.ErrDamaged, err)
+	}
+	return nil
+}
+
+// PutContent writes what was captured of n, and its size.
+func (l *Layer) PutContent(n *Node, fd int) error {
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	if st.Size != n.Meta.Size {
+		if err := hostfs.TruncateFD(fd, n.Meta.Size); err != nil {
+			return err
+		}
+	}
+	for i := range l.Rec.Contents[n.Obj] {
+		c := &l.Rec.Contents[n.Obj][i]
+		if c.Off+c.Len > n.Meta.Size {
+			return fmt.Errorf("%w: content beyond the end of object %d", base.ErrDamaged, n.Obj)
+		}
+		if c.Enc == journal.EncHole && c.Off >= st.Size { // fresh from truncate: a hole already
+			continue
+		}
+		if err := l.Dir.WriteContent(c, fd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
