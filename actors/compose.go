@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +15,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/codeagent/sandbox/actors/audit"
+	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/machine"
@@ -23,7 +24,6 @@ import (
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/actors/watcher"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -68,6 +68,8 @@ func (s *Session) props(name string, strategy *supervision.Strategy, onPanic fun
 	}, messages.ErrCrashed)
 }
 
+var _ step.Directory = directory.Step{}
+
 // spawn makes the session's tree and waits until every log has recovered.
 func (s *Session) spawn(ctx context.Context) error {
 	s.system = supervision.NewSystem(s.cfg.Logger)
@@ -79,13 +81,9 @@ func (s *Session) spawn(ctx context.Context) error {
 	var children []session.Child
 	var stepDirs []step.Directory
 	for _, w := range s.dirs {
-		group, err := s.directory(w, strategy)
-		if err != nil {
-			return err
-		}
-		children = append(children, group)
-		if w.hooks != nil {
-			stepDirs = append(stepDirs, stepDir{w})
+		children = append(children, s.directory(w, strategy))
+		if w.Hooks != nil {
+			stepDirs = append(stepDirs, directory.Step{Directory: w})
 		}
 	}
 	children = append(children,
@@ -132,7 +130,7 @@ func (s *Session) frontends(strategy *supervision.Strategy) session.Child {
 				return s.props(name+"/"+child, strategy, crashed, produce)
 			},
 			Forget: func(child string) { s.tree.Forget(s.path(name + "/" + child)) },
-			Count:  &s.count, Logger: s.logger(),
+			Count:  &s.count, Logger: s.cfg.Logger,
 		})
 	})}
 }
@@ -143,64 +141,52 @@ func (s *Session) ready(ctx context.Context) error {
 	if _, err := ask(ctx, s, "", ready); err != nil {
 		return err
 	}
-	for _, w := range s.dirs {
-		name := "directory/" + strconv.Itoa(w.index)
-		if _, err := ask(ctx, s, name, func(r *messages.Reply[struct{}]) any { return &session.GroupReady{Reply: r} }); err != nil {
+	for i, w := range s.dirs {
+		if _, err := ask(ctx, s, folder(i, ""), func(r *messages.Reply[struct{}]) any { return &session.GroupReady{Reply: r} }); err != nil {
 			return err
 		}
-		if w.hooks == nil {
-			continue
-		}
-		_, err := ask(ctx, s, name+"/interceptor", func(r *messages.Reply[struct{}]) any { return &interceptor.Ready{Reply: r} })
-		if err = w.lost(err); err != nil && !errors.Is(err, messages.ErrReadOnlyDirectory) {
+		if err := w.Ready(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// folder is the name of one of a folder's actors, or of their parent.
+func folder(index int, actor string) string {
+	return path.Join("directory", strconv.Itoa(index), actor)
+}
+
 // directory describes the actors of one folder.
-func (s *Session) directory(w *workdir, strategy *supervision.Strategy) (session.Child, error) {
-	name := "directory/" + strconv.Itoa(w.index)
-	w.node = s.tree.Node(s.path(name))
-	w.node.SetFact("path", w.d.Path)
+func (s *Session) directory(w *directory.Directory, strategy *supervision.Strategy) session.Child {
+	name := folder(w.Index, "")
+	s.tree.Node(s.path(name)).SetFact("path", w.Config.Path)
 	var children []session.Child
-	if w.log != nil {
-		w.intercept()
-		w.showCaptures()
-		w.tell = s.to(name + "/interceptor")
-		w.hooks.SetTell(w.tell)
-		children = append(children, session.Child{
-			Name: "interceptor",
-			Props: s.props(name+"/interceptor", strategy, w.hooks.OnPanic, func(*supervision.Node) actor.Actor {
-				return interceptor.NewActor(w.hooks)
-			}),
-		})
+	child := func(kind string, onPanic func(any), produce func() actor.Actor) {
+		props := s.props(folder(w.Index, kind), strategy, onPanic, func(*supervision.Node) actor.Actor { return produce() })
+		children = append(children, session.Child{Name: kind, Props: props})
+	}
+	if w.Log != nil {
+		w.Intercept()
+		child("interceptor", w.Hooks.OnPanic, func() actor.Actor { return interceptor.NewActor(w.Hooks) })
 	}
 	if s.cfg.Runtime != nil {
-		if err := w.watchFor(); err != nil {
-			s.logger().Warn("edits from outside are not announced", "component", "file_watcher", "err", err)
-			w.watch = nil
-			w.warn(undolog.Warning{Code: WarnWatch, Message: err.Error()})
-		} else {
-			children = append(children, session.Child{
-				Name:  "watcher",
-				Props: s.props(name+"/watcher", strategy, nil, func(*supervision.Node) actor.Actor { return watcher.NewActor(w.watch) }),
-			})
+		if w.WatchFor(); w.Watch != nil {
+			child("watcher", nil, func() actor.Actor { return watcher.NewActor(w.Watch) })
 		}
 	}
 	return session.Child{Name: name, Props: s.props(name, strategy, nil, func(n *supervision.Node) actor.Actor {
 		n.SetState("active")
-		return session.NewGroup(children, s.logger())
-	})}, nil
+		return session.NewGroup(children, s.cfg.Logger)
+	})}
 }
 
 // gaveUp is told which actor will not be restarted any more.
 func (s *Session) gaveUp(id string, reason any) {
 	msg := fmt.Sprintf("%s crashed too often and was stopped: %v", strings.TrimPrefix(id, s.path("")+"/"), reason)
 	for _, w := range s.dirs {
-		if w.hooks != nil && id == w.path("interceptor") {
-			w.hooks.GiveUp(msg)
+		if w.Hooks != nil && id == s.path(folder(w.Index, "interceptor")) {
+			w.Hooks.GiveUp(msg)
 			return
 		}
 	}
@@ -210,8 +196,8 @@ func (s *Session) gaveUp(id string, reason any) {
 // auditFile is in the first folder's undo directory.
 func (s *Session) auditFile() string {
 	for _, w := range s.dirs {
-		if w.log != nil {
-			return filepath.Join(w.d.UndoDir, "decisions.jsonl")
+		if w.Log != nil {
+			return filepath.Join(w.Config.UndoDir, "decisions.jsonl")
 		}
 	}
 	return ""
@@ -255,13 +241,13 @@ func (s *Session) guestConfig() hypervisor.Config {
 	if s.cfg.RuntimeDir != "" {
 		c.Hide = append(c.Hide, s.cfg.RuntimeDir)
 	}
-	if dir, err := stateDir(); err == nil {
+	if dir, err := directory.StateDir(); err == nil {
 		c.Hide = append(c.Hide, dir) // other sessions' logs
 	}
 	for _, w := range s.dirs {
-		c.Shares = append(c.Shares, w.share())
-		if w.log != nil {
-			c.Hide = append(c.Hide, w.d.UndoDir)
+		c.Shares = append(c.Shares, w.Share())
+		if w.Log != nil {
+			c.Hide = append(c.Hide, w.Config.UndoDir)
 		}
 	}
 	return c
@@ -301,11 +287,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 			note(err)
 		}
 		for _, w := range s.dirs {
-			if w.hooks == nil {
-				continue
-			}
-			_, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", func(r *messages.Reply[struct{}]) any { return &interceptor.Stop{Reply: r} })
-			note(err)
+			note(w.Stop(ctx))
 		}
 		// Actors stop beside each other: what was decided must be written before.
 		_, err := ask(ctx, s, "safeguard", func(r *messages.Reply[struct{}]) any { return &safeguard.Shutdown{Reply: r} })
@@ -322,18 +304,11 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 		remote.Unregister(s.cfg.RuntimeDir, s.id)
 	}
 	for _, w := range s.dirs {
-		note(w.close())
+		note(w.Close())
 	}
 	if s.system != nil {
 		s.system.Shutdown()
 	}
 	s.bus.Close()
 	return errors.Join(errs...)
-}
-
-func (s *Session) logger() *slog.Logger {
-	if s.cfg.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return s.cfg.Logger
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
+	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/files"
@@ -43,7 +43,7 @@ type apiCall struct {
 	from            Origin
 
 	s     *Session
-	w     *workdir
+	w     *directory.Directory
 	info  undolog.StepInfo
 	lease *step.Lease
 }
@@ -55,8 +55,8 @@ func (s *Session) write(ctx context.Context, c apiCall,
 	f func(context.Context, *files.Writer, string, func() error) (files.WriteResult, error)) (res WriteResult, err error) {
 	c.s = s
 	var folder *files.Folder
-	if c.w, folder, err = s.folder(c.dir); err == nil {
-		err = c.w.usable()
+	if c.w, folder, err = s.files(c.dir); err == nil {
+		err = c.w.Usable()
 	}
 	if err != nil {
 		return res, err
@@ -68,10 +68,10 @@ func (s *Session) write(ctx context.Context, c apiCall,
 	if c.from.Tool != "" {
 		c.tool = c.from.Tool
 	}
-	c.info = undolog.StepInfo{Type: undolog.TypeAPI, Command: c.tool + " " + shellQuote([]string{rel}), Dir: c.w.d.Path}
-	did, err := f(ctx, &files.Writer{Folder: folder, Hooks: c.w.hooks, Umask: s.cfg.Umask}, rel, func() error { return c.admit(ctx) })
+	c.info = undolog.StepInfo{Type: undolog.TypeAPI, Command: c.tool + " " + shellQuote([]string{rel}), Dir: c.w.Config.Path}
+	did, err := f(ctx, &files.Writer{Folder: folder, Hooks: c.w.Hooks, Umask: s.cfg.Umask}, rel, func() error { return c.admit(ctx) })
 	if len(did.Touched) > 0 {
-		c.w.changed(did.Touched)
+		c.w.Changed(did.Touched)
 	}
 	if c.lease != nil {
 		err = c.end(did, err)
@@ -135,28 +135,11 @@ func (c *apiCall) failed(ctx context.Context, err error) error {
 	case errors.Is(err, fsbridge.ErrInterrupted) && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, fsbridge.ErrReadOnly):
-		return fmt.Errorf("%w: %s", messages.ErrReadOnlyDirectory, c.w.d.Path)
+		return fmt.Errorf("%w: %s", messages.ErrReadOnlyDirectory, c.w.Config.Path)
 	case errors.Is(err, fsbridge.ErrDenied) && !errors.Is(err, messages.ErrDenied):
 		return fmt.Errorf("%s: %w: %w", c.info.Command, messages.ErrDenied, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fsbridge.ErrFailed), errors.Is(err, fsbridge.ErrNoSpace):
 		return fmt.Errorf("%s: %w", c.info.Command, err)
 	}
 	return err
-}
-
-// changed tells caches of paths that we changed beside the bridge.
-func (w *workdir) changed(paths []string) {
-	bridge := w.theBridge()
-	if bridge == nil {
-		return
-	}
-	err := error(nil)
-	if c, ok := bridge.(interface{ Changed(paths []string) error }); ok {
-		err = c.Changed(paths)
-	} else {
-		err = bridge.Invalidate(fsbridge.Changes{All: true})
-	}
-	if err != nil {
-		w.s.logger().Warn("caches could not be told of a write", "component", "session", "path", w.d.Path, "paths", strings.Join(paths, " "), "err", err)
-	}
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
-	"strconv"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend"
-	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/safeguard"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -18,10 +16,10 @@ import (
 )
 
 // dir finds a folder by index, label or path; "" is the first.
-func (s *Session) dir(name string) (*workdir, error) {
+func (s *Session) dir(name string) (*directory.Directory, error) {
 	folders := make(frontend.Folders, len(s.dirs))
 	for i, w := range s.dirs {
-		folders[i] = frontend.Folder{Path: w.d.Path, Label: w.d.Label}
+		folders[i] = frontend.Folder{Path: w.Config.Path, Label: w.Config.Label}
 	}
 	i, err := folders.Find(name)
 	if err != nil {
@@ -31,7 +29,7 @@ func (s *Session) dir(name string) (*workdir, error) {
 }
 
 // history finds a folder that has a history.
-func (s *Session) history(name string) (*workdir, error) {
+func (s *Session) history(name string) (*directory.Directory, error) {
 	select {
 	case <-s.stopped:
 		return nil, messages.ErrStopped
@@ -41,7 +39,7 @@ func (s *Session) history(name string) (*workdir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w, w.usable()
+	return w, w.Usable()
 }
 
 // History implements [Service].
@@ -50,11 +48,7 @@ func (s *Session) History(_ context.Context, r HistoryRequest) ([]undolog.Entry,
 	if err != nil {
 		return nil, err
 	}
-	entries, err := w.log.History()
-	if r.Limit > 0 && len(entries) > r.Limit {
-		entries = entries[:r.Limit]
-	}
-	return entries, err
+	return w.History(r.Limit)
 }
 
 // Show implements [Service].
@@ -63,22 +57,7 @@ func (s *Session) Show(ctx context.Context, r StepRequest) (undolog.StepDetail, 
 	if err != nil {
 		return undolog.StepDetail{}, err
 	}
-	if r.Step == 0 {
-		entries, err := w.log.History()
-		if err != nil {
-			return undolog.StepDetail{}, err
-		}
-		i := slices.IndexFunc(entries, func(e undolog.Entry) bool { return e.Type != undolog.TypeBarrier })
-		if i < 0 {
-			return undolog.StepDetail{}, undolog.ErrNothing
-		}
-		r.Step = entries[i].StepID
-	}
-	d, err := w.log.Step(r.Step)
-	if err != nil {
-		return undolog.StepDetail{}, err
-	}
-	return *d, nil
+	return w.Show(r.Step)
 }
 
 // Diff implements [Service].
@@ -87,7 +66,7 @@ func (s *Session) Diff(ctx context.Context, r StepRequest, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	return w.log.Diff(ctx, r.Step, out)
+	return w.Diff(ctx, r.Step, out)
 }
 
 // Undo implements [Service]. With AbortOpen a step that is open is rolled back
@@ -111,15 +90,13 @@ func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		if id != 0 {
 			aborted = []undolog.Entry{{StepID: stepID(id), Type: undolog.TypeCommand, Status: messages.OutcomeFailed, StartedAt: begin, EndedAt: s.clock.Now()}}
 			if r.Count--; r.Count == 0 {
-				return UndoResult{Directory: w.d.Path, Steps: aborted, Took: s.clock.Now().Sub(begin)}, nil
+				return UndoResult{Directory: w.Config.Path, Steps: aborted, Took: s.clock.Now().Sub(begin)}, nil
 			}
 		}
 		wait = step.First // whoever ran it is about to leave
 	}
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
-	res, err := s.apply(ctx, applied{r.Directory, wait, r.Wait, r.DryRun, true}, func(p *messages.Reply[*undolog.ApplyResult]) any {
-		return &interceptor.Undo{Options: o, Reply: p}
-	})
+	res, err := s.apply(ctx, applied{r.Directory, wait, r.Wait, r.DryRun, true}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Undo(ctx, o) })
 	res.Steps = append(aborted, res.Steps...)
 	s.logApplied(ctx, "undo", res, err)
 	return res, err
@@ -128,9 +105,7 @@ func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 // Redo implements [Service].
 func (s *Session) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
-	res, err := s.apply(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun, false}, func(p *messages.Reply[*undolog.ApplyResult]) any {
-		return &interceptor.Redo{Options: o, Reply: p}
-	})
+	res, err := s.apply(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun, false}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Redo(ctx, o) })
 	s.logApplied(ctx, "redo", res, err)
 	return res, err
 }
@@ -138,9 +113,7 @@ func (s *Session) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 // Restore implements [Service].
 func (s *Session) Restore(ctx context.Context, r RestoreRequest) (UndoResult, error) {
 	o := undolog.RestoreOptions{Path: r.Path, Step: r.Step, Force: r.Force, DryRun: r.DryRun}
-	res, err := s.apply(ctx, applied{dir: r.Directory, dry: r.DryRun}, func(p *messages.Reply[*undolog.ApplyResult]) any {
-		return &interceptor.Restore{Options: o, Reply: p}
-	})
+	res, err := s.apply(ctx, applied{dir: r.Directory, dry: r.DryRun}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Restore(ctx, o) })
 	s.logApplied(ctx, "restore", res, err)
 	if err == nil && !r.DryRun {
 		s.restored(res, r.Origin)
@@ -170,7 +143,7 @@ type applied struct {
 
 // apply runs a rollback in one folder. It is not cut short when ctx ends: only
 // the wait is.
-func (s *Session) apply(ctx context.Context, how applied, msg func(*messages.Reply[*undolog.ApplyResult]) any) (UndoResult, error) {
+func (s *Session) apply(ctx context.Context, how applied, do func(*directory.Directory) (*undolog.ApplyResult, error)) (UndoResult, error) {
 	w, err := s.history(how.dir)
 	if err != nil {
 		return UndoResult{}, err
@@ -181,9 +154,8 @@ func (s *Session) apply(ctx context.Context, how applied, msg func(*messages.Rep
 	}
 	defer s.steps.Leave(lease)
 	begin := s.clock.Now()
-	res, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", msg)
-	err = w.lost(err)
-	u := UndoResult{Directory: w.d.Path, DryRun: how.dry, Took: s.clock.Now().Sub(begin)}
+	res, err := do(w)
+	u := UndoResult{Directory: w.Config.Path, DryRun: how.dry, Took: s.clock.Now().Sub(begin)}
 	if res != nil {
 		u.Steps, u.Paths, u.PathCount, u.Warnings = res.Steps, res.Paths, res.PathCount, res.Warnings
 		if how.notifies && !how.dry {
@@ -216,27 +188,14 @@ func (s *Session) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
 	if err != nil {
 		return undolog.GCResult{}, err
 	}
-	if w.mismatch != nil && r.Discard {
-		return undolog.GCResult{}, undolog.Discard(ctx, w.d.UndoDir)
-	}
-	if err := w.usable(); err != nil {
-		return undolog.GCResult{}, err
-	}
-	if r.Discard {
+	if r.Discard && w.Usable() == nil {
 		lease, err := s.steps.Lease(ctx, step.Open{Kind: step.Apply})
 		if err != nil {
 			return undolog.GCResult{}, err
 		}
 		defer s.steps.Leave(lease)
 	}
-	o := undolog.GCOptions{CompressAll: r.CompressAll, Discard: r.Discard}
-	res, err := ask(ctx, s, "directory/"+strconv.Itoa(w.index)+"/interceptor", func(p *messages.Reply[*undolog.GCResult]) any {
-		return &interceptor.GC{Options: o, Reply: p}
-	})
-	if res == nil {
-		res = &undolog.GCResult{}
-	}
-	return *res, w.lost(err)
+	return w.GC(ctx, undolog.GCOptions{CompressAll: r.CompressAll, Discard: r.Discard})
 }
 
 // Pending implements [Service].

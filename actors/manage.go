@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/session"
@@ -15,11 +15,6 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
-)
-
-const (
-	// keptWarnings is how many warnings of a folder are remembered.
-	keptWarnings = 256
 )
 
 // safeguards returns the settings that hold now.
@@ -41,75 +36,50 @@ func (s *Session) ConfigureSafeguards(ctx context.Context, g Safeguards) error {
 // configured tells the folders of new settings.
 func (s *Session) configured(g Safeguards) {
 	for _, w := range s.dirs {
-		if w.hooks != nil {
-			w.hooks.SetSafeguards(interceptor.Safeguards(g))
+		if w.Hooks != nil {
+			w.Hooks.SetSafeguards(interceptor.Safeguards(g))
 		}
 	}
 }
 
 // Limits implements [Manager].
-func (s *Session) Limits(_ context.Context, directory string) (undolog.Limits, error) {
-	w, err := s.history(directory)
+func (s *Session) Limits(_ context.Context, name string) (undolog.Limits, error) {
+	w, err := s.history(name)
 	if err != nil {
 		return undolog.Limits{}, err
 	}
-	return w.log.Limits(), nil
+	return w.Log.Limits(), nil
 }
 
 // ConfigureLimits implements [Manager]. What is above the new limits is evicted
 // before it returns; that is not cut short when ctx ends.
-func (s *Session) ConfigureLimits(ctx context.Context, directory string, l undolog.Limits) error {
+func (s *Session) ConfigureLimits(ctx context.Context, name string, l undolog.Limits) error {
 	dirs := s.dirs
-	if directory != "" {
-		w, err := s.history(directory)
+	if name != "" {
+		w, err := s.history(name)
 		if err != nil {
 			return err
 		}
-		dirs = []*workdir{w}
+		dirs = []*directory.Directory{w}
 	}
 	for _, w := range dirs {
-		if w.usable() != nil {
+		if w.Usable() != nil {
 			continue
 		}
-		w.log.SetLimits(l)
-		res, err := ask(ctx, s, w.name("interceptor"), func(p *messages.Reply[*undolog.GCResult]) any { return &interceptor.GC{Reply: p} })
-		if err != nil {
-			return w.lost(err)
-		}
-		if n := len(res.Evicted); n > 0 {
-			w.warn(undolog.Warning{
-				Code: undolog.WarnEvicted, Steps: res.Evicted,
-				Message: fmt.Sprintf("%d old step(s) are above the new limits and can no longer be undone", n),
-			})
+		if err := w.SetLimits(ctx, l); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// keep remembers a warning.
-func (w *workdir) keep(u undolog.Warning) {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	if len(w.warnings) == keptWarnings {
-		w.warnings = slices.Delete(w.warnings, 0, 1)
-	}
-	w.warnings = append(w.warnings, u)
-}
-
 // Warnings implements [Manager].
-func (s *Session) Warnings(_ context.Context, directory string) ([]undolog.Warning, error) {
-	w, err := s.dir(directory)
+func (s *Session) Warnings(_ context.Context, name string) ([]undolog.Warning, error) {
+	w, err := s.dir(name)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(w.warnings), nil
-}
-
-// name is that of one of the folder's actors.
-func (w *workdir) name(actor string) string {
-	return "directory/" + strconv.Itoa(w.index) + "/" + actor
+	return w.Warnings(), nil
 }
 
 // Reset implements [Manager]. A command that runs is cancelled and its step
@@ -150,7 +120,7 @@ func (s *Session) restart(ctx context.Context) error {
 		return err
 	}
 	for _, w := range s.dirs {
-		if err := w.unserve(ctx); err != nil {
+		if err := w.Unserve(ctx); err != nil {
 			return err
 		}
 	}
@@ -160,26 +130,5 @@ func (s *Session) restart(ctx context.Context) error {
 		}
 	}
 	_, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Start{Context: ctx, Reply: r} })
-	return err
-}
-
-// unserve closes the step that nobody can write to any more, since the guest has
-// ended, and then the bridge.
-func (w *workdir) unserve(ctx context.Context) error {
-	var err error
-	if w.hooks != nil {
-		_, err = ask(ctx, w.s, w.name("interceptor"), func(r *messages.Reply[struct{}]) any { return &interceptor.Flush{Reply: r} })
-		if w.givenUp(err) {
-			err = nil
-		}
-		w.hooks.SetBridge(nil)
-	}
-	w.s.mu.Lock()
-	b := w.bridge
-	w.bridge = nil
-	w.s.mu.Unlock()
-	if b != nil {
-		err = errors.Join(err, b.Close())
-	}
 	return err
 }

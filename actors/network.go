@@ -31,7 +31,7 @@ func (s *Session) connectable() error {
 	}
 	e, err := policy.New(policy.Options{
 		Mode: n.Mode, Rules: n.Allow, Ask: s.askNetwork, AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
-		Log: s.logger().With("component", "network"),
+		Log: s.cfg.Logger.With("component", "network"),
 	})
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Session) networkEvent(e policy.Event) {
 func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Answer, error) {
 	answers := make(chan *messages.Answer, 1)
 	question := &messages.Ask{
-		Kind: messages.KindNetwork, Directory: s.dirs[0].d.Path, Step: int64(s.board.Load().Step), Count: 1, Message: networkQuestion(q),
+		Kind: messages.KindNetwork, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: networkQuestion(q),
 		Token: networkToken | s.net.tokens.Add(1),
 		Answer: func(m any) {
 			if a, ok := m.(*messages.Answer); ok {

@@ -60,7 +60,7 @@ func TestNetworkQuestions(t *testing.T) {
 			if err := l.s.Close(t.Context()); err != nil { // the audit is written
 				t.Fatal(err)
 			}
-			text, err := os.ReadFile(filepath.Join(l.s.dirs[0].d.UndoDir, "decisions.jsonl"))
+			text, err := os.ReadFile(filepath.Join(l.s.dirs[0].Config.UndoDir, "decisions.jsonl"))
 			var d messages.Decision
 			if err == nil {
 				err = json.Unmarshal(text, &d)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -36,7 +37,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	}
 	dir := r.Dir
 	if dir == "" {
-		dir = s.dirs[0].d.Path
+		dir = s.dirs[0].Config.Path
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -103,11 +104,11 @@ func (s *Session) allowed(ctx context.Context, r RunRequest, info undolog.StepIn
 // around returns the working folder that a directory is in, or the first.
 func (s *Session) around(dir string) string {
 	for _, w := range s.dirs {
-		if within(dir, w.d.Path) {
-			return w.d.Path
+		if directory.Within(dir, w.Config.Path) {
+			return w.Config.Path
 		}
 	}
-	return s.dirs[0].d.Path
+	return s.dirs[0].Config.Path
 }
 
 // ending says how a command ended.
@@ -161,7 +162,7 @@ func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r 
 // startCommand returns when the command runs.
 func (s *Session) startCommand(ctx context.Context, cmd hypervisor.Command) (hypervisor.Process, error) {
 	if guest := s.slot.Active(); guest != nil {
-		return machine.Run(ctx, guest, cmd, s.logger())
+		return machine.Run(ctx, guest, cmd, s.cfg.Logger)
 	}
 	// The wait has no deadline, the start has: a command that started after all
 	// would run outside of its step, with files that its caller has closed.
@@ -213,7 +214,7 @@ func (s *Session) finish(id undolog.StepID, command string, from Origin, st hype
 
 // indexOf is the folder's place in the session.
 func (s *Session) indexOf(path string) int {
-	return slices.IndexFunc(s.dirs, func(w *workdir) bool { return w.d.Path == path })
+	return slices.IndexFunc(s.dirs, func(w *directory.Directory) bool { return w.Config.Path == path })
 }
 
 // stepEnded announces the end of a step, in each folder that it changed.
@@ -243,7 +244,7 @@ func (s *Session) notifyGuest(ids ...undolog.StepID) {
 	}
 	for _, id := range ids {
 		if err := g.RollbackNotify(int64(id)); err != nil {
-			s.logger().Warn("programs inside were not told of a rollback", "component", "session", "step_id", int64(id), "err", err)
+			s.cfg.Logger.Warn("programs inside were not told of a rollback", "component", "session", "step_id", int64(id), "err", err)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/remote"
@@ -42,7 +43,7 @@ type Session struct {
 	system  *actor.ActorSystem
 	root    *actor.PID
 	slot    *machine.Slot
-	dirs    []*workdir
+	dirs    []*directory.Directory
 	sgIDs   int
 	stopped chan struct{}
 	steps   step.Steps
@@ -50,7 +51,7 @@ type Session struct {
 	net     network
 	count   atomic.Uint64 // of connections
 
-	mu      sync.Mutex // server, closing, workdir.bridge, workdir.files
+	mu      sync.Mutex // server, closing
 	server  *control.Server
 	closing bool
 	closed  chan struct{}
@@ -119,22 +120,33 @@ func newSession(cfg Config) (*Session, error) {
 	if err := s.connectable(); err != nil {
 		return nil, err
 	}
+	running := remote.Sessions(cfg.RuntimeDir)
 	for i, d := range cfg.Directories {
-		d, err := ValidateDirectory(d, cfg.RuntimeDir)
+		d, err := directory.Validate(d, running)
 		if err != nil {
 			return nil, err
 		}
 		for _, o := range s.dirs {
-			if d.Label != "" && d.Label == o.d.Label {
-				return nil, fmt.Errorf("%w: %s and %s are both labelled %q", ErrDirectory, d.Path, o.d.Path, d.Label)
+			if d.Label != "" && d.Label == o.Config.Label {
+				return nil, fmt.Errorf("%w: %s and %s are both labelled %q", ErrDirectory, d.Path, o.Config.Path, d.Label)
 			}
-			if overlap(d.Path, o.d.Path) || within(o.d.UndoDir, d.Path) || within(d.UndoDir, o.d.Path) {
-				return nil, fmt.Errorf("%w: %s and %s overlap; name only one of them", ErrDirectory, d.Path, o.d.Path)
+			if directory.Overlap(d.Path, o.Config.Path) || directory.Within(o.Config.UndoDir, d.Path) || directory.Within(d.UndoDir, o.Config.Path) {
+				return nil, fmt.Errorf("%w: %s and %s overlap; name only one of them", ErrDirectory, d.Path, o.Config.Path)
 			}
 		}
-		s.dirs = append(s.dirs, &workdir{s: s, index: i, d: d})
+		s.dirs = append(s.dirs, directory.New(i, d, s.env(i)))
 	}
 	return s, nil
+}
+
+// env is what the session gives a folder.
+func (s *Session) env(index int) directory.Env {
+	return directory.Env{
+		Config: s.cfg, Session: s.id, Clock: s.clock, Logger: s.cfg.Logger, Emit: s.bus.Emit, Safeguards: s.safeguards,
+		Node:        func(actor string) *supervision.Node { return s.tree.Node(s.path(folder(index, actor))) },
+		Interceptor: messages.Ref{Tell: s.to(folder(index, "interceptor")), Stopped: s.stopped},
+		Safeguard:   s.to("safeguard"), Steps: s.to("steps"),
+	}
 }
 
 func setDefault(d *time.Duration, v time.Duration) {
@@ -145,7 +157,7 @@ func setDefault(d *time.Duration, v time.Duration) {
 
 func (s *Session) start(ctx context.Context) error {
 	for _, w := range s.dirs {
-		if err := w.open(ctx); err != nil {
+		if err := w.Open(ctx); err != nil {
 			return err
 		}
 	}
@@ -164,10 +176,8 @@ func (s *Session) start(ctx context.Context) error {
 		}
 	}
 	for _, w := range s.dirs {
-		if w.files == nil { // no bridge, and nobody to hide anything from
-			if err := w.readable(nil); err != nil {
-				return err
-			}
+		if err := w.OpenFiles(); err != nil { // nobody to hide anything from, if there is no bridge
+			return err
 		}
 	}
 	return s.move(ctx, session.Active, "started")
@@ -204,11 +214,11 @@ func (s *Session) listen() error {
 		n.Facts = map[string]string{"connections": fmt.Sprint(server.Connections())}
 	})
 	for _, w := range s.dirs {
-		if w.log == nil {
+		if w.Log == nil {
 			continue
 		}
-		o := undolog.Owner{PID: r.PID, Session: r.Session, Socket: r.Socket, WorkDir: w.d.Path}
-		if err := w.log.SetOwner(o); err != nil {
+		o := undolog.Owner{PID: r.PID, Session: r.Session, Socket: r.Socket, WorkDir: w.Config.Path}
+		if err := w.Log.SetOwner(o); err != nil {
 			return err
 		}
 	}
@@ -218,7 +228,7 @@ func (s *Session) listen() error {
 func (s *Session) registration() remote.Registration {
 	r := remote.Registration{PID: os.Getpid(), Session: s.id, Socket: s.socket()}
 	for _, w := range s.dirs {
-		r.Directories, r.Labels = append(r.Directories, w.d.Path), append(r.Labels, w.d.Label)
+		r.Directories, r.Labels = append(r.Directories, w.Config.Path), append(r.Labels, w.Config.Label)
 	}
 	return r
 }
@@ -278,3 +288,18 @@ func Dial(ctx context.Context, socketPath string) (Service, error) {
 
 // Sessions lists the running sessions that are registered in runtimeDir.
 func Sessions(runtimeDir string) []SessionInfo { return remote.Sessions(runtimeDir) }
+
+// ValidateDirectory checks one working folder and completes it; see
+// [directory.Validate]. runtimeDir is where running sessions register (empty: nobody
+// is asked).
+func ValidateDirectory(d Directory, runtimeDir string) (Directory, error) {
+	return directory.Validate(d, remote.Sessions(runtimeDir))
+}
+
+// DefaultUndoDir returns where the undo log of a working folder lives when nothing
+// else is asked for.
+func DefaultUndoDir(workdir string) (string, error) { return directory.DefaultUndoDir(workdir) }
+
+// MachineDir returns where the persistent machine of a session is kept whose first
+// working folder is workdir.
+func MachineDir(workdir string) (string, error) { return directory.MachineDir(workdir) }

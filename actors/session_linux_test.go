@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/watcher"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -138,10 +139,10 @@ func newLab(t *testing.T, dirs int, change func(*Config)) *lab {
 	}
 	t.Cleanup(l.s.Subscribe(func(e Event) { l.events <- e }))
 	for _, w := range l.s.dirs {
-		fs := undologtest.New(w.root, w.log)
-		fs.Asks = w.hooks
+		fs := undologtest.New(w.Root, w.Log)
+		fs.Asks = w.Hooks
 		l.fs = append(l.fs, fs)
-		if !w.watch.Watch(".", w.root.ID()) {
+		if !w.Watch.Watch(".", w.Root.ID()) {
 			t.Fatal("not watched")
 		}
 	}
@@ -319,7 +320,7 @@ func TestEB06SeveralBarriers(t *testing.T) {
 func TestEB07Overflow(t *testing.T) {
 	l := newLab(t, 1, nil)
 	l.mustRun(func() error { return l.fs[0].WriteAt("f0", []byte("1"), 0) })
-	l.s.dirs[0].watch.Report(watcher.Batch{Lost: true})
+	l.s.dirs[0].Watch.Report(watcher.Batch{Lost: true})
 	if e := l.event(EventWarning); !strings.Contains(e.Message, "too many changes") {
 		t.Errorf("%+v", e)
 	}
@@ -579,7 +580,7 @@ func TestValidateDirectory(t *testing.T) {
 		}
 	}
 	d, err := ValidateDirectory(Directory{Path: work + "/../work/."}, l.s.cfg.RuntimeDir)
-	if err != nil || d.Path != work || within(d.UndoDir, work) {
+	if err != nil || d.Path != work || directory.Within(d.UndoDir, work) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	var locked *undolog.LockedError

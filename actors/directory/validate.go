@@ -1,4 +1,4 @@
-package actors
+package directory
 
 import (
 	"crypto/sha256"
@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/codeagent/sandbox/actors/remote"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 // DefaultUndoDir returns where the undo log of a working folder lives when
@@ -24,14 +24,14 @@ func DefaultUndoDir(workdir string) (string, error) {
 		return "", err
 	}
 	name := filepath.Base(path)
-	if state, err := stateDir(); err == nil {
+	if state, err := StateDir(); err == nil {
 		dir := filepath.Join(state, "undo", keyed(path))
-		if !within(dir, path) && sameFileSystem(existing(dir), path) {
+		if !Within(dir, path) && sameFileSystem(existing(dir), path) {
 			return dir, nil
 		}
 	}
 	if path == string(filepath.Separator) {
-		return "", fmt.Errorf("%w: %s has no place for an undo directory beside it; name one with --undo-dir", ErrDirectory, path)
+		return "", fmt.Errorf("%w: %s has no place for an undo directory beside it; name one with --undo-dir", api.ErrDirectory, path)
 	}
 	return filepath.Join(filepath.Dir(path), "."+name+".sandbox-undo"), nil
 }
@@ -43,7 +43,7 @@ func MachineDir(workdir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	state, err := stateDir()
+	state, err := StateDir()
 	if err != nil {
 		return "", err
 	}
@@ -56,8 +56,8 @@ func keyed(path string) string {
 	return filepath.Base(path) + "-" + hex.EncodeToString(sum[:8])
 }
 
-// stateDir is where this program keeps what outlives it.
-func stateDir() (string, error) {
+// StateDir is where this program keeps what outlives it.
+func StateDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "sandbox"), nil
 	}
@@ -78,15 +78,16 @@ func existing(path string) string {
 	}
 }
 
-// within reports whether path is dir or below it; both absolute and clean.
-func within(path, dir string) bool {
+// Within reports whether path is dir or below it; both absolute and clean.
+// It looks at the names only.
+func Within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// overlap reports whether one folder is or lies in the other, also by another
+// Overlap reports whether one folder is or lies in the other, also by another
 // mount of the same directory.
-func overlap(a, b string) bool { return inside(a, b) || inside(b, a) }
+func Overlap(a, b string) bool { return inside(a, b) || inside(b, a) }
 
 // inside reports whether path is dir or lies in it, whatever it is called.
 func inside(path, dir string) bool {
@@ -99,7 +100,7 @@ func inside(path, dir string) bool {
 			break
 		}
 	}
-	return within(path, dir)
+	return Within(path, dir)
 }
 
 func resolve(path string) (string, error) {
@@ -108,10 +109,10 @@ func resolve(path string) (string, error) {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%w: %s does not exist; create it or choose another", ErrDirectory, path)
+		return "", fmt.Errorf("%w: %s does not exist; create it or choose another", api.ErrDirectory, path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: %s: %w", ErrDirectory, path, err)
+		return "", fmt.Errorf("%w: %s: %w", api.ErrDirectory, path, err)
 	}
 	return abs, nil
 }
@@ -130,25 +131,25 @@ func resolveMissing(path string) (string, error) {
 	return filepath.Join(real, strings.TrimPrefix(abs, base)), nil
 }
 
-// ValidateDirectory checks one working folder and completes it: the result has
-// an absolute path without symlinks and an undo directory. runtimeDir is where
-// running sessions register (empty: nobody is asked). Errors wrap
-// [ErrDirectory] and say what to do. A folder that another session has open
+// Validate checks one working folder and completes it: the result has
+// an absolute path without symlinks and an undo directory. running are the
+// sessions that run. Errors wrap
+// [api.ErrDirectory] and say what to do. A folder that another session has open
 // itself is no error here: opening its log says who has it.
-func ValidateDirectory(d Directory, runtimeDir string) (Directory, error) {
+func Validate(d api.Directory, running []api.SessionInfo) (api.Directory, error) {
 	path, err := resolve(d.Path)
 	if err != nil {
 		return d, err
 	}
 	st, err := os.Stat(path)
 	if err != nil {
-		return d, fmt.Errorf("%w: %w", ErrDirectory, err)
+		return d, fmt.Errorf("%w: %w", api.ErrDirectory, err)
 	}
 	switch {
 	case !st.IsDir():
-		return d, fmt.Errorf("%w: %s is not a directory; name the folder that holds it", ErrDirectory, path)
+		return d, fmt.Errorf("%w: %s is not a directory; name the folder that holds it", api.ErrDirectory, path)
 	case filepath.Dir(path) == path:
-		return d, fmt.Errorf("%w: %s is the root of the file system; choose a folder below it", ErrDirectory, path)
+		return d, fmt.Errorf("%w: %s is the root of the file system; choose a folder below it", api.ErrDirectory, path)
 	}
 	d.Path = path
 	if d.UndoDir == "" {
@@ -157,15 +158,15 @@ func ValidateDirectory(d Directory, runtimeDir string) (Directory, error) {
 		}
 	}
 	if d.UndoDir, err = resolveMissing(d.UndoDir); err != nil {
-		return d, fmt.Errorf("%w: undo directory: %w", ErrDirectory, err)
+		return d, fmt.Errorf("%w: undo directory: %w", api.ErrDirectory, err)
 	}
-	if within(d.UndoDir, path) {
-		return d, fmt.Errorf("%w: the undo directory %s is inside %s, where commands could change it; choose another with --undo-dir", ErrDirectory, d.UndoDir, path)
+	if Within(d.UndoDir, path) {
+		return d, fmt.Errorf("%w: the undo directory %s is inside %s, where commands could change it; choose another with --undo-dir", api.ErrDirectory, d.UndoDir, path)
 	}
-	if undo := enclosingUndoDir(path); undo != "" || within(path, d.UndoDir) {
-		return d, fmt.Errorf("%w: %s is inside the undo directory %s; choose another folder", ErrDirectory, path, firstOf(undo, d.UndoDir))
+	if undo := enclosingUndoDir(path); undo != "" || Within(path, d.UndoDir) {
+		return d, fmt.Errorf("%w: %s is inside the undo directory %s; choose another folder", api.ErrDirectory, path, firstOf(undo, d.UndoDir))
 	}
-	return d, clashes(path, runtimeDir)
+	return d, clashes(path, running)
 }
 
 func firstOf(a, b string) string {
@@ -197,15 +198,15 @@ func isUndoDir(dir string) bool {
 }
 
 // clashes reports a running session whose folder encloses path or lies in it.
-func clashes(path, runtimeDir string) error {
-	for _, r := range remote.Registrations(runtimeDir) {
+func clashes(path string, running []api.SessionInfo) error {
+	for _, r := range running {
 		for _, other := range r.Directories {
 			switch {
 			case other == path:
 			case inside(path, other):
-				return fmt.Errorf("%w: %s is inside %s, which session %s (process %d) has open; end that session or work in %s", ErrDirectory, path, other, r.Session, r.PID, other)
+				return fmt.Errorf("%w: %s is inside %s, which session %s (process %d) has open; end that session or work in %s", api.ErrDirectory, path, other, r.Session, r.PID, other)
 			case inside(other, path):
-				return fmt.Errorf("%w: %s contains %s, which session %s (process %d) has open; end that session first", ErrDirectory, path, other, r.Session, r.PID)
+				return fmt.Errorf("%w: %s contains %s, which session %s (process %d) has open; end that session first", api.ErrDirectory, path, other, r.Session, r.PID)
 			}
 		}
 	}

@@ -1,5 +1,5 @@
 //go:build !unix
 
-package actors
+package directory
 
 func sameFileSystem(string, string) bool { return false }

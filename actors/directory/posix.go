@@ -1,4 +1,4 @@
-package actors
+package directory
 
 import (
 	"context"
@@ -20,18 +20,18 @@ const posixFile = "posixmeta.db"
 
 // openPosix opens the folder's metadata if it shall be used, or there is any: an undo
 // without the option must put it back, too.
-func (w *workdir) openPosix() error {
-	path := filepath.Join(w.d.UndoDir, posixFile)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && !w.s.cfg.PosixMetadata {
+func (d *Directory) openPosix() error {
+	path := filepath.Join(d.Config.UndoDir, posixFile)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && !d.env.Config.PosixMetadata {
 		return nil
 	}
-	store, err := posixmeta.Open(path, posixmeta.Options{Sync: w.s.cfg.Durability == undolog.DurabilityPower})
+	store, err := posixmeta.Open(path, posixmeta.Options{Sync: d.env.Config.Durability == undolog.DurabilityPower})
 	if err != nil {
-		return fmt.Errorf("metadata of %s: %w", w.d.Path, err)
+		return fmt.Errorf("metadata of %s: %w", d.Config.Path, err)
 	}
-	w.meta = &posixLog{Log: w.log, store: store, log: w.s.component("undo").With("directory", w.d.Path)}
-	w.meta.overlay = posixmeta.NewOverlay(store, func() (int64, bool) {
-		id, ok := w.log.Current()
+	d.meta = &posixLog{Log: d.Log, store: store, log: d.component("undo").With("directory", d.Config.Path)}
+	d.meta.overlay = posixmeta.NewOverlay(store, func() (int64, bool) {
+		id, ok := d.Log.Current()
 		return int64(id), ok
 	})
 	return nil
