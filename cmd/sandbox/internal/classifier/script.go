@@ -146,12 +146,12 @@ func found(err error, text string) (wrong *defect, document bool) {
 // delimiter returns what ends the here-document that text begins with.
 func delimiter(text string) string {
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "<<"), "-")
-	for w := range syntax.NewParser().WordsSeq(&feed{text: text}) {
-		if w != nil {
-			in := &reader{c: &collector{}, text: text}
-			return in.word(w).text
+	for w, err := range syntax.NewParser().WordsSeq(&feed{text: text}) {
+		if err != nil || w == nil {
+			break
 		}
-		break
+		in := &reader{c: &collector{}, text: text}
+		return in.word(w).text
 	}
 	return ""
 }
