@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
@@ -17,9 +18,9 @@ func TestShutdownIsAudited(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = l.s.Run(t.Context(), RunRequest{Argv: []string{"cmd"}, Question: "May it?"})
+			_, _ = l.s.Run(t.Context(), api.RunRequest{Argv: []string{"cmd"}, Question: "May it?"})
 		}()
-		e := l.event(EventSafeguardTriggered)
+		e := l.event(api.EventSafeguardTriggered)
 		if err := l.s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}

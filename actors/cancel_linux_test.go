@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -21,7 +22,7 @@ func TestCancelledWhileStepOpens(t *testing.T) {
 	cancel()
 	for name, call := range map[string]func(l *lab){
 		"command": func(l *lab) {
-			_, err := l.s.Run(gone, RunRequest{Argv: []string{"cmd"}})
+			_, err := l.s.Run(gone, api.RunRequest{Argv: []string{"cmd"}})
 			l.t.Logf("run: %v", err)
 		},
 		"write": func(l *lab) {
@@ -58,11 +59,11 @@ func TestGivenUpInterceptorAnswers(t *testing.T) {
 	s.gaveUp(s.path("directory/0/interceptor"), "injected")
 	short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if _, err := s.Undo(short, UndoRequest{Count: 1}); !errors.Is(err, messages.ErrReadOnlyDirectory) {
+	if _, err := s.Undo(short, api.UndoRequest{Count: 1}); !errors.Is(err, messages.ErrReadOnlyDirectory) {
 		t.Errorf("undo: %v", err)
 	}
 	type outcome struct {
-		RunResult
+		api.RunResult
 		err error
 	}
 	done := make(chan outcome, 1)
@@ -82,7 +83,7 @@ func TestGivenUpInterceptorAnswers(t *testing.T) {
 	if res.err != nil || res.Outcome != messages.OutcomeCompleted || len(res.Entries) != 1 || res.Entries[0].Directory != l.dirs[1] {
 		t.Errorf("%+v, %v", res.RunResult, res.err)
 	}
-	if _, err := s.Undo(t.Context(), UndoRequest{Directory: "1"}); err != nil {
+	if _, err := s.Undo(t.Context(), api.UndoRequest{Directory: "1"}); err != nil {
 		t.Errorf("undo in the other: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/audit"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend/control"
@@ -110,7 +111,9 @@ func (s *Session) spawn(ctx context.Context) error {
 	root := s.props("", strategy, nil, func(n *supervision.Node) actor.Actor {
 		return session.New(session.Options{
 			Children: children, Board: s.board, Node: n, Logger: s.cfg.Logger, Configured: s.configured,
-			Changed: func(st session.State, _ string) { s.bus.Emit(Event{Type: EventSessionState, Message: string(st)}) },
+			Changed: func(st session.State, _ string) {
+				s.bus.Emit(api.Event{Type: api.EventSessionState, Message: string(st)})
+			},
 		})
 	})
 	var err error
@@ -190,7 +193,7 @@ func (s *Session) gaveUp(id string, reason any) {
 			return
 		}
 	}
-	s.bus.Emit(Event{Type: EventError, Message: msg})
+	s.bus.Emit(api.Event{Type: api.EventError, Message: msg})
 }
 
 // auditFile is in the first folder's undo directory.
@@ -213,7 +216,7 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 				s.to("machine")(&machine.Hold{ID: p.ID})
 			}
 			pub := publicPending(p)
-			s.bus.Emit(Event{Type: EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(p.Ask.From, pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
+			s.bus.Emit(api.Event{Type: api.EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(p.Ask.From, pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
 		},
 		Decided: func(d messages.Decision) {
 			if s.holdsMachine(d.Kind) {
@@ -222,9 +225,9 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 			from := s.asker(d.From, stepID(d.Step))
 			d.Frontend, d.RequestID = from.Frontend, from.RequestID
 			record(&audit.Record{Decision: d})
-			s.bus.Emit(Event{
-				Type: EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: from, Message: d.Decision + " by " + d.By,
-				Decision: &DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By},
+			s.bus.Emit(api.Event{
+				Type: api.EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: from, Message: d.Decision + " by " + d.By,
+				Decision: &api.DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By},
 			})
 		},
 	}
@@ -262,8 +265,8 @@ func (s *Session) machineDown(err error) {
 		return
 	}
 	reason := fmt.Sprintf("the runtime ended: %v", err)
-	s.bus.Emit(Event{
-		Type: EventError, Message: reason + "; the history can still be used", Err: fmt.Errorf("%w: %w", messages.ErrNoMachine, err),
+	s.bus.Emit(api.Event{
+		Type: api.EventError, Message: reason + "; the history can still be used", Err: fmt.Errorf("%w: %w", messages.ErrNoMachine, err),
 	})
 	s.to("steps")(&messages.StepFail{Outcome: messages.OutcomeFailed, Reason: reason})
 	s.to("")(&session.Move{To: session.Failed, Reason: reason})

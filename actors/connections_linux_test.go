@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
@@ -15,7 +16,7 @@ func TestConnectionIsAnActor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connections := func(tree Tree) []TreeNode {
+	connections := func(tree api.Tree) []api.TreeNode {
 		for _, n := range tree.Root.Children {
 			if n.Name == "frontends" && len(n.Children) == 1 && n.Children[0].Name == "control-socket" {
 				return n.Children[0].Children

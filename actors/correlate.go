@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages/logctx"
@@ -39,25 +40,25 @@ func (s *Session) stepOpened(id undolog.StepID, as *step.Open) {
 	s.board.StepOpened(id, as.From)
 	s.logStep(int64(id), as.From)
 	if as.Kind == step.Command {
-		s.bus.Emit(Event{Type: EventStepStarted, Step: id, Origin: as.From, Message: as.Info.Command, Command: as.Info.Command})
+		s.bus.Emit(api.Event{Type: api.EventStepStarted, Step: id, Origin: as.From, Message: as.Info.Command, Command: as.Info.Command})
 	}
 }
 
 // logStep says that a step begins.
-func (s *Session) logStep(id int64, from Origin) {
+func (s *Session) logStep(id int64, from api.Origin) {
 	var attrs []any
-	if from != (Origin{}) {
+	if from != (api.Origin{}) {
 		attrs = []any{"frontend", from.Frontend, "tool", from.Tool}
 	}
 	s.component("control").InfoContext(about(id, from), "step started", attrs...)
 }
 
-func about(id int64, from Origin) context.Context {
+func about(id int64, from api.Origin) context.Context {
 	return logctx.With(context.Background(), logctx.Fields{RequestID: from.RequestID, Step: id})
 }
 
 // logStepEnd says how it ended.
-func (s *Session) logStepEnd(e Event) {
+func (s *Session) logStepEnd(e api.Event) {
 	attrs := []any{"outcome", e.Outcome, "affected", e.AffectedCount}
 	if e.ExitCode != nil {
 		attrs = append(attrs, "exit_code", *e.ExitCode)
@@ -69,7 +70,7 @@ func (s *Session) logStepEnd(e Event) {
 }
 
 // logApplied says what an undo, redo or restore did.
-func (s *Session) logApplied(ctx context.Context, what string, u UndoResult, err error) {
+func (s *Session) logApplied(ctx context.Context, what string, u api.UndoResult, err error) {
 	log := s.component("undo")
 	attrs := []any{"path", u.Directory, "steps", len(u.Steps), "paths", u.PathCount, "took_us", u.Took.Microseconds(), "dry_run", u.DryRun}
 	if err != nil {

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/messages"
@@ -23,39 +24,39 @@ func (s *Session) files(name string) (*directory.Directory, *files.Folder, error
 	return w, f, err
 }
 
-// ReadFile implements [Files].
-func (s *Session) ReadFile(ctx context.Context, r ReadFileRequest) (FileContent, error) {
+// ReadFile implements [api.Files].
+func (s *Session) ReadFile(ctx context.Context, r api.ReadFileRequest) (api.FileContent, error) {
 	w, f, err := s.files(r.Directory)
 	if err != nil {
-		return FileContent{}, err
+		return api.FileContent{}, err
 	}
 	w.Settle(ctx)
 	return f.Read(ctx, files.ReadRequest{Path: r.Path, Offset: r.Offset, Limit: r.Limit, MaxBytes: r.MaxBytes})
 }
 
-// List implements [Files].
-func (s *Session) List(ctx context.Context, r ListRequest) (Listing, error) {
+// List implements [api.Files].
+func (s *Session) List(ctx context.Context, r api.ListRequest) (api.Listing, error) {
 	_, f, err := s.files(r.Directory)
 	if err != nil {
-		return Listing{}, err
+		return api.Listing{}, err
 	}
 	return f.List(ctx, files.ListRequest{Path: r.Path, Depth: r.Depth, Limit: r.Limit})
 }
 
-// Glob implements [Files].
-func (s *Session) Glob(ctx context.Context, r GlobRequest) (GlobResult, error) {
+// Glob implements [api.Files].
+func (s *Session) Glob(ctx context.Context, r api.GlobRequest) (api.GlobResult, error) {
 	_, f, err := s.files(r.Directory)
 	if err != nil {
-		return GlobResult{}, err
+		return api.GlobResult{}, err
 	}
 	return f.Glob(ctx, files.GlobRequest{Pattern: r.Pattern, Path: r.Path, Limit: r.Limit, Ignored: r.Ignored})
 }
 
-// Grep implements [Files].
-func (s *Session) Grep(ctx context.Context, r GrepRequest) (GrepResult, error) {
+// Grep implements [api.Files].
+func (s *Session) Grep(ctx context.Context, r api.GrepRequest) (api.GrepResult, error) {
 	w, f, err := s.files(r.Directory)
 	if err != nil {
-		return GrepResult{}, err
+		return api.GrepResult{}, err
 	}
 	w.Settle(ctx)
 	return f.Grep(ctx, files.GrepRequest{

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -23,14 +24,14 @@ func TestFilesSeeWhatCommandsDid(t *testing.T) {
 	l.output(`mkdir -p src/deep; printf 'one\ntwo\nthree\n' >src/a.txt; printf 'two\n' >src/deep/b.txt; printf 'two\0' >src/bin.dat
 		ln -s a.txt src/link; ln -s /etc src/out; chmod 640 src/a.txt; rm dir/f1`)
 	ctx := t.Context()
-	c, err := l.s.ReadFile(ctx, ReadFileRequest{Path: "src/a.txt", Offset: 4, Limit: 3})
+	c, err := l.s.ReadFile(ctx, api.ReadFileRequest{Path: "src/a.txt", Offset: 4, Limit: 3})
 	if err != nil || string(c.Data) != "two" || c.Size != 14 || c.Offset != 4 || !c.Truncated || c.Mode != 0o640 {
 		t.Errorf("read: %+v, %v", c, err)
 	}
-	if c, err = l.s.ReadFile(ctx, ReadFileRequest{Path: filepath.Join(l.dirs[0], "src/link")}); err != nil || string(c.Data) != "one\ntwo\nthree\n" || c.Truncated {
+	if c, err = l.s.ReadFile(ctx, api.ReadFileRequest{Path: filepath.Join(l.dirs[0], "src/link")}); err != nil || string(c.Data) != "one\ntwo\nthree\n" || c.Truncated {
 		t.Errorf("read a link by its absolute path: %+v, %v", c, err)
 	}
-	list, err := l.s.List(ctx, ListRequest{Path: "src", Depth: 2})
+	list, err := l.s.List(ctx, api.ListRequest{Path: "src", Depth: 2})
 	var names []string
 	for _, e := range list.Entries {
 		names = append(names, e.Type+" "+e.Path)
@@ -38,16 +39,16 @@ func TestFilesSeeWhatCommandsDid(t *testing.T) {
 	if want := "file src/a.txt, file src/bin.dat, directory src/deep, file src/deep/b.txt, symlink src/link, symlink src/out"; err != nil || strings.Join(names, ", ") != want {
 		t.Errorf("list: %q, %v", names, err)
 	}
-	found, err := l.s.Glob(ctx, GlobRequest{Pattern: "**/*.txt"})
+	found, err := l.s.Glob(ctx, api.GlobRequest{Pattern: "**/*.txt"})
 	slices.Sort(found.Paths)
 	if err != nil || strings.Join(found.Paths, " ") != "src/a.txt src/deep/b.txt" {
 		t.Errorf("glob: %+v, %v", found, err)
 	}
-	for mode, want := range map[GrepMode]string{
-		GrepFiles: "files src/a.txt src/deep/b.txt", GrepCount: "counts src/a.txt:1 src/deep/b.txt:1", GrepContent: "lines src/a.txt:2:two src/deep/b.txt:1:two",
+	for mode, want := range map[api.GrepMode]string{
+		api.GrepFiles: "files src/a.txt src/deep/b.txt", api.GrepCount: "counts src/a.txt:1 src/deep/b.txt:1", api.GrepContent: "lines src/a.txt:2:two src/deep/b.txt:1:two",
 	} {
-		r, err := l.s.Grep(ctx, GrepRequest{Pattern: "^t?wo$", Mode: mode})
-		got := map[GrepMode]string{GrepFiles: "files", GrepCount: "counts", GrepContent: "lines"}[mode]
+		r, err := l.s.Grep(ctx, api.GrepRequest{Pattern: "^t?wo$", Mode: mode})
+		got := map[api.GrepMode]string{api.GrepFiles: "files", api.GrepCount: "counts", api.GrepContent: "lines"}[mode]
 		for _, f := range r.Files {
 			got += " " + f
 		}
@@ -62,41 +63,41 @@ func TestFilesSeeWhatCommandsDid(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]error{
-		"missing": fs.ErrNotExist, "dir/f1": fs.ErrNotExist, "src": ErrNotRegular, "src/out/passwd": ErrOutside, "../undo/version": ErrOutside, "/etc/passwd": ErrOutside,
+		"missing": fs.ErrNotExist, "dir/f1": fs.ErrNotExist, "src": api.ErrNotRegular, "src/out/passwd": api.ErrOutside, "../undo/version": api.ErrOutside, "/etc/passwd": api.ErrOutside,
 	} {
-		if _, err := l.s.ReadFile(ctx, ReadFileRequest{Path: path}); !errors.Is(err, want) {
+		if _, err := l.s.ReadFile(ctx, api.ReadFileRequest{Path: path}); !errors.Is(err, want) {
 			t.Errorf("read %s: %v, want %v", path, err, want)
 		}
 	}
 	// What an undo puts back is there at once, too.
-	if _, err := l.s.Undo(ctx, UndoRequest{Count: 1}); err != nil {
+	if _, err := l.s.Undo(ctx, api.UndoRequest{Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.s.List(ctx, ListRequest{Path: "src"}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := l.s.List(ctx, api.ListRequest{Path: "src"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("list what was undone: %v", err)
 	}
-	if c, err := l.s.ReadFile(ctx, ReadFileRequest{Path: "dir/f1"}); err != nil || string(c.Data) != "content of dir/f1" {
+	if c, err := l.s.ReadFile(ctx, api.ReadFileRequest{Path: "dir/f1"}); err != nil || string(c.Data) != "content of dir/f1" {
 		t.Errorf("read what was put back: %+v, %v", c, err)
 	}
 }
 
 // Each request names its folder, and says so when there is none or nothing runs.
 func TestFilesOfSeveralFolders(t *testing.T) {
-	l := newLab(t, 2, func(c *Config) {
+	l := newLab(t, 2, func(c *api.Config) {
 		c.Directories[1].Label, c.Directories[1].ReadOnly, c.Directories[1].UndoDir = "lib", true, ""
 	})
 	put(t, filepath.Join(l.dirs[1], "only"), "needle\n")
 	calls := func(dir string) map[string]error {
-		_, e1 := l.s.ReadFile(t.Context(), ReadFileRequest{Directory: dir, Path: "only"})
-		list, e2 := l.s.List(t.Context(), ListRequest{Directory: dir})
+		_, e1 := l.s.ReadFile(t.Context(), api.ReadFileRequest{Directory: dir, Path: "only"})
+		list, e2 := l.s.List(t.Context(), api.ListRequest{Directory: dir})
 		if e2 == nil && len(list.Entries) != 5 {
 			t.Errorf("list of %q: %+v", dir, list)
 		}
-		found, e3 := l.s.Glob(t.Context(), GlobRequest{Directory: dir, Pattern: "on*"})
+		found, e3 := l.s.Glob(t.Context(), api.GlobRequest{Directory: dir, Pattern: "on*"})
 		if e3 == nil && len(found.Paths) != 1 {
 			t.Errorf("glob in %q: %+v", dir, found)
 		}
-		r, e4 := l.s.Grep(t.Context(), GrepRequest{Directory: dir, Pattern: "needle"})
+		r, e4 := l.s.Grep(t.Context(), api.GrepRequest{Directory: dir, Pattern: "needle"})
 		if e4 == nil && len(r.Files) != 1 {
 			t.Errorf("grep in %q: %+v", dir, r)
 		}
@@ -116,10 +117,10 @@ func TestFilesOfSeveralFolders(t *testing.T) {
 			}
 		}
 	}
-	if _, err := l.s.WriteFile(t.Context(), WriteFileRequest{Directory: "lib", Path: "x"}); !errors.Is(err, messages.ErrReadOnlyDirectory) {
+	if _, err := l.s.WriteFile(t.Context(), api.WriteFileRequest{Directory: "lib", Path: "x"}); !errors.Is(err, messages.ErrReadOnlyDirectory) {
 		t.Errorf("write: %v", err)
 	}
-	if _, err := l.s.EditFile(t.Context(), EditFileRequest{Directory: "lib", Path: "only", Edits: []Edit{{Old: "needle", New: "x"}}}); !errors.Is(err, messages.ErrReadOnlyDirectory) {
+	if _, err := l.s.EditFile(t.Context(), api.EditFileRequest{Directory: "lib", Path: "only", Edits: []api.Edit{{Old: "needle", New: "x"}}}); !errors.Is(err, messages.ErrReadOnlyDirectory) {
 		t.Errorf("edit: %v", err)
 	}
 	if err := l.s.Close(context.Background()); err != nil {
@@ -153,15 +154,15 @@ func TestSearchOfLargeTreeIsBounded(t *testing.T) {
 	}
 	for name, search := range map[string]func() (found int, truncated bool, err error){
 		"glob": func() (int, bool, error) {
-			r, err := l.s.Glob(t.Context(), GlobRequest{Pattern: "**/*.txt"})
+			r, err := l.s.Glob(t.Context(), api.GlobRequest{Pattern: "**/*.txt"})
 			return len(r.Paths), r.Truncated, err
 		},
 		"grep that finds everything": func() (int, bool, error) {
-			r, err := l.s.Grep(t.Context(), GrepRequest{Pattern: "needle", Mode: GrepContent})
+			r, err := l.s.Grep(t.Context(), api.GrepRequest{Pattern: "needle", Mode: api.GrepContent})
 			return len(r.Matches), r.Truncated, err
 		},
 		"grep that finds nothing": func() (int, bool, error) {
-			r, err := l.s.Grep(t.Context(), GrepRequest{Pattern: "nee.*dles", Mode: GrepCount})
+			r, err := l.s.Grep(t.Context(), api.GrepRequest{Pattern: "nee.*dles", Mode: api.GrepCount})
 			return 1000 + len(r.Counts), !r.Truncated, err
 		},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge"
@@ -14,16 +15,16 @@ import (
 	"github.com/codeagent/sandbox/messages"
 )
 
-// WriteFile implements [Files].
-func (s *Session) WriteFile(ctx context.Context, r WriteFileRequest) (WriteResult, error) {
+// WriteFile implements [api.Files].
+func (s *Session) WriteFile(ctx context.Context, r api.WriteFileRequest) (api.WriteResult, error) {
 	return s.write(ctx, apiCall{dir: r.Directory, path: r.Path, tool: "write_file", from: r.Origin},
 		func(ctx context.Context, w *files.Writer, rel string, admit func() error) (files.WriteResult, error) {
 			return w.Write(ctx, rel, files.WriteOptions{Data: r.Data, Mode: r.Mode, Parents: r.Parents, Create: r.Create, Admit: admit})
 		})
 }
 
-// EditFile implements [Files].
-func (s *Session) EditFile(ctx context.Context, r EditFileRequest) (WriteResult, error) {
+// EditFile implements [api.Files].
+func (s *Session) EditFile(ctx context.Context, r api.EditFileRequest) (api.WriteResult, error) {
 	o := files.EditOptions{DryRun: r.DryRun}
 	for _, e := range r.Edits {
 		o.Edits = append(o.Edits, files.Edit(e))
@@ -40,7 +41,7 @@ func (s *Session) EditFile(ctx context.Context, r EditFileRequest) (WriteResult,
 // apiCall is one write by a frontend, and its step.
 type apiCall struct {
 	dir, path, tool string
-	from            Origin
+	from            api.Origin
 
 	s     *Session
 	w     *directory.Directory
@@ -52,7 +53,7 @@ type apiCall struct {
 // is a step; then the call waits for its turn, opens a step, or takes part in the
 // one of the command that runs, and is done under the hooks as a command's write.
 func (s *Session) write(ctx context.Context, c apiCall,
-	f func(context.Context, *files.Writer, string, func() error) (files.WriteResult, error)) (res WriteResult, err error) {
+	f func(context.Context, *files.Writer, string, func() error) (files.WriteResult, error)) (res api.WriteResult, err error) {
 	c.s = s
 	var folder *files.Folder
 	if c.w, folder, err = s.files(c.dir); err == nil {
@@ -79,7 +80,7 @@ func (s *Session) write(ctx context.Context, c apiCall,
 	if err != nil {
 		return res, c.failed(ctx, err)
 	}
-	res = WriteResult{Path: did.Path, Created: did.Created, BytesWritten: did.Bytes, Replacements: did.Replacements, Diff: did.Diff}
+	res = api.WriteResult{Path: did.Path, Created: did.Created, BytesWritten: did.Bytes, Replacements: did.Replacements, Diff: did.Diff}
 	if did.Changed {
 		res.Step = c.lease.Step
 	} else {
@@ -111,12 +112,12 @@ func (c *apiCall) end(did files.WriteResult, failed error) error {
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	res := RunResult{Outcome: f.Outcome, Reason: f.Reason}
+	res := api.RunResult{Outcome: f.Outcome, Reason: f.Reason}
 	for _, e := range f.Entries {
-		res.Entries = append(res.Entries, RunEntry{Directory: e.Directory, Entry: *e.Entry})
+		res.Entries = append(res.Entries, api.RunEntry{Directory: e.Directory, Entry: *e.Entry})
 	}
 	if len(did.Touched) > 0 || len(f.Entries) > 0 || f.Outcome == messages.OutcomeDenied {
-		c.s.stepEnded(Event{Type: EventStepCompleted, Step: c.lease.Step, Origin: c.from, Command: c.info.Command}, res)
+		c.s.stepEnded(api.Event{Type: api.EventStepCompleted, Step: c.lease.Step, Origin: c.from, Command: c.info.Command}, res)
 	}
 	switch f.Outcome {
 	case messages.OutcomeDenied:

@@ -11,19 +11,20 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
-func (l *lab) write(path, content string) (WriteResult, error) {
-	return l.s.WriteFile(l.t.Context(), WriteFileRequest{Path: path, Data: []byte(content), Parents: true, Origin: Origin{Frontend: "mcp", RequestID: "7"}})
+func (l *lab) write(path, content string) (api.WriteResult, error) {
+	return l.s.WriteFile(l.t.Context(), api.WriteFileRequest{Path: path, Data: []byte(content), Parents: true, Origin: api.Origin{Frontend: "mcp", RequestID: "7"}})
 }
 
 func (l *lab) steps(dir string) []undolog.Entry {
 	l.t.Helper()
-	h, err := l.s.History(l.t.Context(), HistoryRequest{Directory: dir})
+	h, err := l.s.History(l.t.Context(), api.HistoryRequest{Directory: dir})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -39,8 +40,8 @@ func TestMC03APIStep(t *testing.T) {
 	if err != nil || !res.Created || res.Step <= 0 || res.BytesWritten != 8 || res.Path != "new dir/sub/file" {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	done := l.event(EventStepCompleted)
-	if done.Step != res.Step || done.Origin != (Origin{Frontend: "mcp", RequestID: "7"}) || done.ExitCode != nil || done.Outcome != messages.OutcomeCompleted || !done.Last {
+	done := l.event(api.EventStepCompleted)
+	if done.Step != res.Step || done.Origin != (api.Origin{Frontend: "mcp", RequestID: "7"}) || done.ExitCode != nil || done.Outcome != messages.OutcomeCompleted || !done.Last {
 		t.Errorf("event: %+v", done)
 	}
 	h := l.steps("")
@@ -50,11 +51,11 @@ func TestMC03APIStep(t *testing.T) {
 	if again, err := l.write("new dir/sub/file", "one\ntwo\n"); err != nil || again.Step != 0 || again.Created {
 		t.Errorf("the same again: %+v, %v", again, err)
 	}
-	edit, err := l.s.EditFile(t.Context(), EditFileRequest{Path: filepath.Join(l.dirs[0], "f0"), Edits: []Edit{{Old: "content", New: "text"}}})
+	edit, err := l.s.EditFile(t.Context(), api.EditFileRequest{Path: filepath.Join(l.dirs[0], "f0"), Edits: []api.Edit{{Old: "content", New: "text"}}})
 	if err != nil || edit.Step <= res.Step || edit.Replacements != 1 || !strings.Contains(edit.Diff, "-content of f0\n") || !strings.Contains(edit.Diff, "+text of f0\n") {
 		t.Fatalf("%+v, %v", edit, err)
 	}
-	dry, err := l.s.EditFile(t.Context(), EditFileRequest{Path: "f0", Edits: []Edit{{Old: "text", New: "nothing"}}, DryRun: true})
+	dry, err := l.s.EditFile(t.Context(), api.EditFileRequest{Path: "f0", Edits: []api.Edit{{Old: "text", New: "nothing"}}, DryRun: true})
 	if err != nil || dry.Step != 0 || !dry.DryRun || dry.Diff == "" {
 		t.Errorf("%+v, %v", dry, err)
 	}
@@ -73,7 +74,7 @@ func TestMC03APIStep(t *testing.T) {
 func TestMC04JoinsCommand(t *testing.T) {
 	l := newLab(t, 1, nil)
 	before := l.snap(0)
-	var in WriteResult
+	var in api.WriteResult
 	res := l.mustRun(func() error {
 		var err error
 		in, err = l.write("f0", "by the frontend")
@@ -93,7 +94,7 @@ func TestMC04JoinsCommand(t *testing.T) {
 
 // MC-05: what fails leaves no step and no trace, inside of a command or not.
 func TestMC05FailureLeavesNothing(t *testing.T) {
-	l := newLab(t, 2, func(c *Config) { c.Directories[1].ReadOnly = true })
+	l := newLab(t, 2, func(c *api.Config) { c.Directories[1].ReadOnly = true })
 	outside := filepath.Join(filepath.Dir(l.dirs[0]), "outside")
 	put(t, filepath.Join(outside, "victim"), "x")
 	for name, target := range map[string]string{"out": "../outside", "abs": outside, "gone": "nowhere", "loop": "loop"} {
@@ -107,25 +108,25 @@ func TestMC05FailureLeavesNothing(t *testing.T) {
 		create    bool
 		want      error
 	}{
-		{path: "../outside/victim", want: ErrOutside}, {path: outside + "/victim", want: ErrOutside},
-		{path: "out/victim", want: ErrOutside}, {path: "abs/new", want: ErrOutside}, {path: "out", want: ErrOutside},
+		{path: "../outside/victim", want: api.ErrOutside}, {path: outside + "/victim", want: api.ErrOutside},
+		{path: "out/victim", want: api.ErrOutside}, {path: "abs/new", want: api.ErrOutside}, {path: "out", want: api.ErrOutside},
 		{path: "gone"}, {path: "loop"}, {path: "f0/below", want: fs.ErrInvalid}, {path: ""}, {path: "a\x00b"},
 		{path: strings.Repeat("n", 300)}, {path: "f0", create: true, want: fs.ErrExist},
 		{dir: "1", path: "f0", want: messages.ErrReadOnlyDirectory}, {dir: "9", path: "f0", want: messages.ErrNoDirectory},
 	}
 	for _, c := range cases {
-		_, err := l.s.WriteFile(t.Context(), WriteFileRequest{Directory: c.dir, Path: c.path, Data: []byte("y"), Parents: true, Create: c.create})
+		_, err := l.s.WriteFile(t.Context(), api.WriteFileRequest{Directory: c.dir, Path: c.path, Data: []byte("y"), Parents: true, Create: c.create})
 		if err == nil || c.want != nil && !errors.Is(err, c.want) && c.want != fs.ErrInvalid {
 			t.Errorf("%q in %q: %v", c.path, c.dir, err)
 		}
 	}
-	for _, edits := range [][]Edit{nil, {{Old: "", New: "x"}}, {{Old: "absent", New: "x"}}, {{Old: "o", New: "0"}}} {
-		_, err := l.s.EditFile(t.Context(), EditFileRequest{Path: "f0", Edits: edits})
-		if !errors.Is(err, ErrEdit) {
+	for _, edits := range [][]api.Edit{nil, {{Old: "", New: "x"}}, {{Old: "absent", New: "x"}}, {{Old: "o", New: "0"}}} {
+		_, err := l.s.EditFile(t.Context(), api.EditFileRequest{Path: "f0", Edits: edits})
+		if !errors.Is(err, api.ErrEdit) {
 			t.Errorf("%+v: %v", edits, err)
 		}
 	}
-	if _, err := l.s.EditFile(t.Context(), EditFileRequest{Path: "missing", Edits: []Edit{{Old: "a"}}}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := l.s.EditFile(t.Context(), api.EditFileRequest{Path: "missing", Edits: []api.Edit{{Old: "a"}}}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 	treesnap.AssertEqual(t, before, l.snap(0))
@@ -138,21 +139,21 @@ func TestMC05FailureLeavesNothing(t *testing.T) {
 // A safeguard holds a write as it holds a command: denied it is rolled back and
 // the error says so; allowed it is done.
 func TestAPIWriteSafeguard(t *testing.T) {
-	l := newLab(t, 1, func(c *Config) { c.Safeguards.OverwriteBytes = 1000 })
+	l := newLab(t, 1, func(c *api.Config) { c.Safeguards.OverwriteBytes = 1000 })
 	put(t, filepath.Join(l.dirs[0], "large"), strings.Repeat("large\n", 1000))
 	before := l.snap(0)
 	type result struct {
-		res WriteResult
+		res api.WriteResult
 		err error
 	}
 	got := make(chan result, 1)
 	for _, allow := range []bool{false, true} {
 		go func() { res, err := l.write("large", "small"); got <- result{res, err} }()
-		e := l.event(EventSafeguardTriggered)
+		e := l.event(api.EventSafeguardTriggered)
 		if e.Pending.Kind != messages.KindOverwrite || e.Origin.RequestID != "7" || e.Pending.Command != "write_file large" {
 			t.Errorf("%+v", e)
 		}
-		if err := l.s.Decide(t.Context(), DecideRequest{ID: e.Pending.ID, Allow: allow, By: "test"}); err != nil {
+		if err := l.s.Decide(t.Context(), api.DecideRequest{ID: e.Pending.ID, Allow: allow, By: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		r := actortest.Within(t, "the write", got)
@@ -170,10 +171,10 @@ func TestAPIWriteSafeguard(t *testing.T) {
 	put(t, filepath.Join(l.dirs[0], "large2"), strings.Repeat("large\n", 1000))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		res, err := l.s.WriteFile(ctx, WriteFileRequest{Path: "large2", Data: []byte("small")})
+		res, err := l.s.WriteFile(ctx, api.WriteFileRequest{Path: "large2", Data: []byte("small")})
 		got <- result{res, err}
 	}()
-	l.event(EventSafeguardTriggered)
+	l.event(api.EventSafeguardTriggered)
 	cancel()
 	if r := actortest.Within(t, "the cancelled write", got); !errors.Is(r.err, context.Canceled) {
 		t.Errorf("%+v", r)
@@ -203,7 +204,7 @@ func TestParallelWrites(t *testing.T) {
 	if h := l.steps(""); len(h) != n {
 		t.Fatalf("%d steps", len(h))
 	}
-	if _, err := l.s.Undo(t.Context(), UndoRequest{Count: n}); err != nil {
+	if _, err := l.s.Undo(t.Context(), api.UndoRequest{Count: n}); err != nil {
 		t.Fatal(err)
 	}
 	treesnap.AssertEqual(t, before, l.snap(0))

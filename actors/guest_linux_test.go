@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	nojail "github.com/codeagent/sandbox/hypervisor/none"
 	"github.com/codeagent/sandbox/messages"
@@ -28,19 +29,19 @@ func kernel(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, dirs: []string{filepath.Join(base, "work")}, events: make(chan Event, 1000)}
+	l := &lab{t: t, dirs: []string{filepath.Join(base, "work")}, events: make(chan api.Event, 1000)}
 	for _, name := range []string{"f0", "dir/f1"} {
 		put(t, filepath.Join(l.dirs[0], name), "content of "+name)
 	}
-	l.s, err = Start(t.Context(), Config{
+	l.s, err = Start(t.Context(), api.Config{
 		Runtime:     nojail.New(nojail.Options{Dir: filepath.Join(base, "mounts"), Umask: 0o022}),
 		RuntimeDir:  filepath.Join(base, "run"),
-		Directories: []Directory{{Path: l.dirs[0], UndoDir: filepath.Join(base, "undo")}},
+		Directories: []api.Directory{{Path: l.dirs[0], UndoDir: filepath.Join(base, "undo")}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.s.Subscribe(func(e Event) { l.events <- e }))
+	t.Cleanup(l.s.Subscribe(func(e api.Event) { l.events <- e }))
 	t.Cleanup(func() {
 		if err := l.s.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
@@ -50,7 +51,7 @@ func kernel(t *testing.T) *lab {
 }
 
 // sh runs a script and hands its output to read, which must read to the end.
-func (l *lab) sh(ctx context.Context, script string, read func(io.Reader)) (RunResult, error) {
+func (l *lab) sh(ctx context.Context, script string, read func(io.Reader)) (api.RunResult, error) {
 	l.t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -59,7 +60,7 @@ func (l *lab) sh(ctx context.Context, script string, read func(io.Reader)) (RunR
 	defer r.Close()
 	done := make(chan struct{})
 	go func() { defer close(done); read(r) }()
-	res, err := l.s.Run(ctx, RunRequest{Argv: []string{"sh", "-c", script}, Stdout: w, Stderr: w})
+	res, err := l.s.Run(ctx, api.RunRequest{Argv: []string{"sh", "-c", script}, Stdout: w, Stderr: w})
 	_ = w.Close()
 	actortest.Within(l.t, "the end of the output", done)
 	return res, err
@@ -93,7 +94,7 @@ func TestWritesReachCommands(t *testing.T) {
 			t.Fatalf("round %d: a command sees %q", i, got)
 		}
 	}
-	if res, err := l.s.Undo(t.Context(), UndoRequest{Count: 9}); err != nil || len(res.Steps) != 9 {
+	if res, err := l.s.Undo(t.Context(), api.UndoRequest{Count: 9}); err != nil || len(res.Steps) != 9 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	treesnap.AssertEqual(t, before, l.snap(0))
@@ -120,7 +121,7 @@ func TestSL05ResetKernel(t *testing.T) {
 	if err != nil || st.State != "active" || st.Directories[0].Bridge == nil || st.Directories[0].Bridge.Requests["WRITE"] == 0 {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if _, err := l.s.Undo(t.Context(), UndoRequest{Count: 2}); err != nil {
+	if _, err := l.s.Undo(t.Context(), api.UndoRequest{Count: 2}); err != nil {
 		t.Fatal(err)
 	}
 	treesnap.AssertEqual(t, before, l.snap(0))
@@ -165,7 +166,7 @@ func TestCancelledCommand(t *testing.T) {
 	if h := l.steps(""); len(h) != 1 || h[0].Type != undolog.TypeCommand || h[0].Status != messages.OutcomeCancelled {
 		t.Fatalf("%+v", h)
 	}
-	if _, err := l.s.Undo(t.Context(), UndoRequest{}); err != nil {
+	if _, err := l.s.Undo(t.Context(), api.UndoRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	treesnap.AssertEqual(t, before, l.snap(0))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/safeguard"
@@ -42,8 +43,8 @@ func (s *Session) history(name string) (*directory.Directory, error) {
 	return w, w.Usable()
 }
 
-// History implements [Service].
-func (s *Session) History(_ context.Context, r HistoryRequest) ([]undolog.Entry, error) {
+// History implements [api.Service].
+func (s *Session) History(_ context.Context, r api.HistoryRequest) ([]undolog.Entry, error) {
 	w, err := s.history(r.Directory)
 	if err != nil {
 		return nil, err
@@ -51,8 +52,8 @@ func (s *Session) History(_ context.Context, r HistoryRequest) ([]undolog.Entry,
 	return w.History(r.Limit)
 }
 
-// Show implements [Service].
-func (s *Session) Show(ctx context.Context, r StepRequest) (undolog.StepDetail, error) {
+// Show implements [api.Service].
+func (s *Session) Show(ctx context.Context, r api.StepRequest) (undolog.StepDetail, error) {
 	w, err := s.history(r.Directory)
 	if err != nil {
 		return undolog.StepDetail{}, err
@@ -60,8 +61,8 @@ func (s *Session) Show(ctx context.Context, r StepRequest) (undolog.StepDetail, 
 	return w.Show(r.Step)
 }
 
-// Diff implements [Service].
-func (s *Session) Diff(ctx context.Context, r StepRequest, out io.Writer) error {
+// Diff implements [api.Service].
+func (s *Session) Diff(ctx context.Context, r api.StepRequest, out io.Writer) error {
 	w, err := s.history(r.Directory)
 	if err != nil {
 		return err
@@ -69,28 +70,28 @@ func (s *Session) Diff(ctx context.Context, r StepRequest, out io.Writer) error 
 	return w.Diff(ctx, r.Step, out)
 }
 
-// Undo implements [Service]. With AbortOpen a step that is open is rolled back
+// Undo implements [api.Service]. With AbortOpen a step that is open is rolled back
 // first; it is one of the Count.
-func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
+func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
 	r.Count = max(r.Count, 1)
 	var aborted []undolog.Entry
 	wait := step.Refuse
 	if r.AbortOpen && !r.DryRun {
 		w, err := s.history(r.Directory)
 		if err != nil {
-			return UndoResult{}, err
+			return api.UndoResult{}, err
 		}
 		begin := s.clock.Now()
 		id, err := ask(ctx, s, "steps", func(p *messages.Reply[int64]) any {
 			return &messages.StepFail{Outcome: messages.OutcomeFailed, Reason: "rolled back because an undo was asked for", Done: p}
 		})
 		if err != nil {
-			return UndoResult{}, err
+			return api.UndoResult{}, err
 		}
 		if id != 0 {
 			aborted = []undolog.Entry{{StepID: stepID(id), Type: undolog.TypeCommand, Status: messages.OutcomeFailed, StartedAt: begin, EndedAt: s.clock.Now()}}
 			if r.Count--; r.Count == 0 {
-				return UndoResult{Directory: w.Config.Path, Steps: aborted, Took: s.clock.Now().Sub(begin)}, nil
+				return api.UndoResult{Directory: w.Config.Path, Steps: aborted, Took: s.clock.Now().Sub(begin)}, nil
 			}
 		}
 		wait = step.First // whoever ran it is about to leave
@@ -102,16 +103,16 @@ func (s *Session) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	return res, err
 }
 
-// Redo implements [Service].
-func (s *Session) Redo(ctx context.Context, r UndoRequest) (UndoResult, error) {
+// Redo implements [api.Service].
+func (s *Session) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
 	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
 	res, err := s.apply(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun, false}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Redo(ctx, o) })
 	s.logApplied(ctx, "redo", res, err)
 	return res, err
 }
 
-// Restore implements [Service].
-func (s *Session) Restore(ctx context.Context, r RestoreRequest) (UndoResult, error) {
+// Restore implements [api.Service].
+func (s *Session) Restore(ctx context.Context, r api.RestoreRequest) (api.UndoResult, error) {
 	o := undolog.RestoreOptions{Path: r.Path, Step: r.Step, Force: r.Force, DryRun: r.DryRun}
 	res, err := s.apply(ctx, applied{dir: r.Directory, dry: r.DryRun}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Restore(ctx, o) })
 	s.logApplied(ctx, "restore", res, err)
@@ -123,11 +124,11 @@ func (s *Session) Restore(ctx context.Context, r RestoreRequest) (UndoResult, er
 
 // restored announces the step that a restore has made, if there was something to
 // restore. Its line in the events is that of any other API step.
-func (s *Session) restored(u UndoResult, from Origin) {
+func (s *Session) restored(u api.UndoResult, from api.Origin) {
 	for _, e := range u.Steps {
 		s.stepEnded(
-			Event{Type: EventStepCompleted, Step: e.StepID, Origin: from, Command: e.Command},
-			RunResult{Step: e.StepID, Outcome: e.Status, Entries: []RunEntry{{Directory: u.Directory, Entry: e}}},
+			api.Event{Type: api.EventStepCompleted, Step: e.StepID, Origin: from, Command: e.Command},
+			api.RunResult{Step: e.StepID, Outcome: e.Status, Entries: []api.RunEntry{{Directory: u.Directory, Entry: e}}},
 		)
 	}
 }
@@ -143,19 +144,19 @@ type applied struct {
 
 // apply runs a rollback in one folder. It is not cut short when ctx ends: only
 // the wait is.
-func (s *Session) apply(ctx context.Context, how applied, do func(*directory.Directory) (*undolog.ApplyResult, error)) (UndoResult, error) {
+func (s *Session) apply(ctx context.Context, how applied, do func(*directory.Directory) (*undolog.ApplyResult, error)) (api.UndoResult, error) {
 	w, err := s.history(how.dir)
 	if err != nil {
-		return UndoResult{}, err
+		return api.UndoResult{}, err
 	}
 	lease, err := s.lease(ctx, how)
 	if err != nil {
-		return UndoResult{}, err
+		return api.UndoResult{}, err
 	}
 	defer s.steps.Leave(lease)
 	begin := s.clock.Now()
 	res, err := do(w)
-	u := UndoResult{Directory: w.Config.Path, DryRun: how.dry, Took: s.clock.Now().Sub(begin)}
+	u := api.UndoResult{Directory: w.Config.Path, DryRun: how.dry, Took: s.clock.Now().Sub(begin)}
 	if res != nil {
 		u.Steps, u.Paths, u.PathCount, u.Warnings = res.Steps, res.Paths, res.PathCount, res.Warnings
 		if how.notifies && !how.dry {
@@ -182,8 +183,8 @@ func (s *Session) lease(ctx context.Context, how applied) (*step.Lease, error) {
 	return s.steps.Lease(ctx, step.Open{Kind: step.Apply, Wait: how.wait})
 }
 
-// GC implements [Service].
-func (s *Session) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error) {
+// GC implements [api.Service].
+func (s *Session) GC(ctx context.Context, r api.GCRequest) (undolog.GCResult, error) {
 	w, err := s.dir(r.Directory)
 	if err != nil {
 		return undolog.GCResult{}, err
@@ -198,25 +199,25 @@ func (s *Session) GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
 	return w.GC(ctx, undolog.GCOptions{CompressAll: r.CompressAll, Discard: r.Discard})
 }
 
-// Pending implements [Service].
-func (s *Session) Pending(ctx context.Context) ([]Pending, error) {
+// Pending implements [api.Service].
+func (s *Session) Pending(ctx context.Context) ([]api.Pending, error) {
 	list, err := ask(ctx, s, "safeguard", func(r *messages.Reply[[]safeguard.Pending]) any { return &safeguard.List{Reply: r} })
-	pub := make([]Pending, len(list))
+	pub := make([]api.Pending, len(list))
 	for i, p := range list {
 		pub[i] = publicPending(p)
 	}
 	return pub, err
 }
 
-func publicPending(p safeguard.Pending) Pending {
-	return Pending{
+func publicPending(p safeguard.Pending) api.Pending {
+	return api.Pending{
 		ID: p.ID, Kind: p.Ask.Kind, Directory: p.Ask.Directory, Step: stepID(p.Ask.Step), Command: p.Ask.Command,
 		Count: p.Ask.Count, SamplePaths: p.Ask.Paths, Message: p.Ask.Message, Since: p.Since, Deadline: p.Deadline,
 	}
 }
 
-// Decide implements [Service].
-func (s *Session) Decide(ctx context.Context, r DecideRequest) error {
+// Decide implements [api.Service].
+func (s *Session) Decide(ctx context.Context, r api.DecideRequest) error {
 	if r.ID == "" {
 		return errors.New("no safeguard named; 'sandbox status' lists those that wait")
 	}
@@ -226,13 +227,13 @@ func (s *Session) Decide(ctx context.Context, r DecideRequest) error {
 	return err
 }
 
-// Inspect implements [Service].
-func (s *Session) Inspect(context.Context) (Tree, error) {
-	return Tree{Session: s.id, At: s.clock.Now(), Root: treeNode(s.tree.Snapshot(s.path("")))}, nil
+// Inspect implements [api.Service].
+func (s *Session) Inspect(context.Context) (api.Tree, error) {
+	return api.Tree{Session: s.id, At: s.clock.Now(), Root: treeNode(s.tree.Snapshot(s.path("")))}, nil
 }
 
-func treeNode(n supervision.Snapshot) TreeNode {
-	t := TreeNode{
+func treeNode(n supervision.Snapshot) api.TreeNode {
+	t := api.TreeNode{
 		Name: n.Name, PID: n.PID, State: n.State, Mailbox: n.Mailbox, Restarts: n.Restarts,
 		LastError: n.LastError, Holds: n.Holds, BytesHeld: n.BytesHeld, Facts: n.Facts,
 	}

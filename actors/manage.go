@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/machine"
@@ -18,23 +19,23 @@ import (
 )
 
 // safeguards returns the settings that hold now.
-func (s *Session) safeguards() Safeguards {
+func (s *Session) safeguards() api.Safeguards {
 	g := s.board.Load().Safeguards
 	g.Exempt = slices.Clone(g.Exempt)
 	return g
 }
 
-// Safeguards implements [Manager].
-func (s *Session) Safeguards(context.Context) (Safeguards, error) { return s.safeguards(), nil }
+// Safeguards implements [api.Manager].
+func (s *Session) Safeguards(context.Context) (api.Safeguards, error) { return s.safeguards(), nil }
 
-// ConfigureSafeguards implements [Manager].
-func (s *Session) ConfigureSafeguards(ctx context.Context, g Safeguards) error {
+// ConfigureSafeguards implements [api.Manager].
+func (s *Session) ConfigureSafeguards(ctx context.Context, g api.Safeguards) error {
 	_, err := ask(ctx, s, "", func(r *messages.Reply[struct{}]) any { return &session.Configure{Safeguards: g, Reply: r} })
 	return err
 }
 
 // configured tells the folders of new settings.
-func (s *Session) configured(g Safeguards) {
+func (s *Session) configured(g api.Safeguards) {
 	for _, w := range s.dirs {
 		if w.Hooks != nil {
 			w.Hooks.SetSafeguards(interceptor.Safeguards(g))
@@ -42,7 +43,7 @@ func (s *Session) configured(g Safeguards) {
 	}
 }
 
-// Limits implements [Manager].
+// Limits implements [api.Manager].
 func (s *Session) Limits(_ context.Context, name string) (undolog.Limits, error) {
 	w, err := s.history(name)
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *Session) Limits(_ context.Context, name string) (undolog.Limits, error)
 	return w.Log.Limits(), nil
 }
 
-// ConfigureLimits implements [Manager]. What is above the new limits is evicted
+// ConfigureLimits implements [api.Manager]. What is above the new limits is evicted
 // before it returns; that is not cut short when ctx ends.
 func (s *Session) ConfigureLimits(ctx context.Context, name string, l undolog.Limits) error {
 	dirs := s.dirs
@@ -73,7 +74,7 @@ func (s *Session) ConfigureLimits(ctx context.Context, name string, l undolog.Li
 	return nil
 }
 
-// Warnings implements [Manager].
+// Warnings implements [api.Manager].
 func (s *Session) Warnings(_ context.Context, name string) ([]undolog.Warning, error) {
 	w, err := s.dir(name)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Session) Warnings(_ context.Context, name string) ([]undolog.Warning, e
 	return w.Warnings(), nil
 }
 
-// Reset implements [Manager]. A command that runs is cancelled and its step
+// Reset implements [api.Manager]. A command that runs is cancelled and its step
 // closed: it can be undone. If the new guest does not start the session has
 // failed; its history can still be used, and Reset tried again.
 func (s *Session) Reset(ctx context.Context) error {
@@ -101,8 +102,8 @@ func (s *Session) Reset(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.restart(ctx); err != nil {
 		err = fmt.Errorf("reset: %w", err)
-		s.bus.Emit(Event{
-			Type: EventError, Message: err.Error() + "; the history can still be used", Err: fmt.Errorf("%w: %w", messages.ErrNoMachine, err),
+		s.bus.Emit(api.Event{
+			Type: api.EventError, Message: err.Error() + "; the history can still be used", Err: fmt.Errorf("%w: %w", messages.ErrNoMachine, err),
 		})
 		return errors.Join(err, s.move(ctx, session.Failed, err.Error()))
 	}

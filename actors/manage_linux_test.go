@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
@@ -22,9 +23,9 @@ func TestSL01InvalidDirectory(t *testing.T) {
 	base := t.TempDir()
 	file := filepath.Join(base, "file")
 	put(t, file, "x")
-	for _, dirs := range [][]Directory{nil, {{Path: filepath.Join(base, "missing")}}, {{Path: file}}, {{Path: "/"}}, make([]Directory, 9)} {
-		s, err := Start(t.Context(), Config{Directories: dirs, Runtime: &fakeRuntime{}})
-		if !errors.Is(err, ErrDirectory) || s != nil {
+	for _, dirs := range [][]api.Directory{nil, {{Path: filepath.Join(base, "missing")}}, {{Path: file}}, {{Path: "/"}}, make([]api.Directory, 9)} {
+		s, err := Start(t.Context(), api.Config{Directories: dirs, Runtime: &fakeRuntime{}})
+		if !errors.Is(err, api.ErrDirectory) || s != nil {
 			t.Errorf("%+v: %v", dirs, err)
 		}
 	}
@@ -33,11 +34,11 @@ func TestSL01InvalidDirectory(t *testing.T) {
 // SL-02: every folder is found by its index, path and label, and has its own
 // history; one that is read-only has none.
 func TestSL02SeveralDirectories(t *testing.T) {
-	l := newLab(t, 2, func(c *Config) {
+	l := newLab(t, 2, func(c *api.Config) {
 		c.Directories[0].Label, c.Directories[1].Label = "main", "lib"
 	})
 	for _, name := range []string{"1", "lib", l.dirs[1]} {
-		res, err := l.s.WriteFile(t.Context(), WriteFileRequest{Directory: name, Path: "by", Data: []byte(name)})
+		res, err := l.s.WriteFile(t.Context(), api.WriteFileRequest{Directory: name, Path: "by", Data: []byte(name)})
 		if err != nil || res.Step == 0 {
 			t.Errorf("%s: %+v, %v", name, res, err)
 		}
@@ -57,7 +58,7 @@ func TestSL05Reset(t *testing.T) {
 	l := newLab(t, 1, nil)
 	before := l.snap(0)
 	first := l.runtime.guest
-	running, ended := make(chan struct{}), make(chan RunResult, 1)
+	running, ended := make(chan struct{}), make(chan api.RunResult, 1)
 	go func() {
 		res, err := l.run(func(p *fakeProcess) int {
 			if err := l.fs[0].Unlink("f0"); err != nil {
@@ -90,7 +91,7 @@ func TestSL05Reset(t *testing.T) {
 	}
 	var states []string
 	for len(states) == 0 || states[len(states)-1] != "active" || !slices.Contains(states, "starting") {
-		states = append(states, l.event(EventSessionState).Message)
+		states = append(states, l.event(api.EventSessionState).Message)
 	}
 	l.mustRun(func() error { return l.fs[0].Unlink("f1") })
 	if h := l.steps(""); len(h) != 2 {
@@ -120,7 +121,7 @@ func TestSL07GuestDies(t *testing.T) {
 	if err == nil || res.Outcome != messages.OutcomeFailed {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if e := l.event(EventError); !strings.Contains(e.Message, "broken pipe") {
+	if e := l.event(api.EventError); !strings.Contains(e.Message, "broken pipe") {
 		t.Errorf("%+v", e)
 	}
 	actortest.Eventually(t, "failed", func() bool {
@@ -165,12 +166,12 @@ func TestSL08Cleanup(t *testing.T) {
 // and change nothing.
 func TestSettingsLive(t *testing.T) {
 	l := newLab(t, 1, nil)
-	for _, bad := range []Safeguards{{DeleteThreshold: -1}, {OverwriteBytes: -1}, {Timeout: -1}, {Exempt: []string{"[a"}}} {
-		if err := l.s.ConfigureSafeguards(t.Context(), bad); !errors.Is(err, ErrSetting) {
+	for _, bad := range []api.Safeguards{{DeleteThreshold: -1}, {OverwriteBytes: -1}, {Timeout: -1}, {Exempt: []string{"[a"}}} {
+		if err := l.s.ConfigureSafeguards(t.Context(), bad); !errors.Is(err, api.ErrSetting) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	if err := l.s.ConfigureSafeguards(t.Context(), Safeguards{DeleteThreshold: 2, Timeout: time.Minute}); err != nil {
+	if err := l.s.ConfigureSafeguards(t.Context(), api.Safeguards{DeleteThreshold: 2, Timeout: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if g, err := l.s.Safeguards(t.Context()); err != nil || g.DeleteThreshold != 2 || g.Timeout != time.Minute {
@@ -178,14 +179,14 @@ func TestSettingsLive(t *testing.T) {
 	}
 	before := l.snap(0)
 	go func() {
-		e := l.event(EventSafeguardTriggered)
+		e := l.event(api.EventSafeguardTriggered)
 		if left := e.Pending.Deadline.Sub(e.Pending.Since); left != time.Minute {
 			t.Errorf("the deadline is in %v", left)
 		}
 		if st, err := l.s.Status(t.Context()); err != nil || st.Pending != 1 {
 			t.Errorf("%+v, %v", st, err)
 		}
-		if err := l.s.Decide(t.Context(), DecideRequest{ID: e.Pending.ID, By: "test"}); err != nil {
+		if err := l.s.Decide(t.Context(), api.DecideRequest{ID: e.Pending.ID, By: "test"}); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -198,7 +199,7 @@ func TestSettingsLive(t *testing.T) {
 	}
 	l.fs[0].Forget()
 	treesnap.AssertEqual(t, before, l.snap(0))
-	if err := l.s.ConfigureSafeguards(t.Context(), Safeguards{}); err != nil {
+	if err := l.s.ConfigureSafeguards(t.Context(), api.Safeguards{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"f0", "f1", "f2"} {
@@ -213,7 +214,7 @@ func TestSettingsLive(t *testing.T) {
 	if n, err := l.s.Limits(t.Context(), ""); err != nil || n.StepCount != 1 || n.LogBytes != undolog.DefaultLimits().LogBytes {
 		t.Errorf("%+v, %v", n, err)
 	}
-	l.event(EventWarning)
+	l.event(api.EventWarning)
 	if w, err := l.s.Warnings(t.Context(), ""); err != nil || len(w) != 1 || w[0].Code != undolog.WarnEvicted {
 		t.Errorf("%+v, %v", w, err)
 	}
@@ -229,7 +230,7 @@ func TestReadWhileUndoing(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				h, err := l.s.History(ctx, HistoryRequest{})
+				h, err := l.s.History(ctx, api.HistoryRequest{})
 				if err != nil {
 					t.Error(err)
 				}
@@ -239,10 +240,10 @@ func TestReadWhileUndoing(t *testing.T) {
 						continue
 					}
 					var out strings.Builder
-					_, serr := l.s.Show(ctx, StepRequest{Step: e.StepID})
+					_, serr := l.s.Show(ctx, api.StepRequest{Step: e.StepID})
 					// The step may be undone in the meantime; it is then gone, or half
 					// of it is back.
-					_ = l.s.Diff(ctx, StepRequest{Step: e.StepID}, &out)
+					_ = l.s.Diff(ctx, api.StepRequest{Step: e.StepID}, &out)
 					if serr != nil && !errors.Is(serr, undolog.ErrNoStep) {
 						t.Errorf("show %d: %v", e.StepID, serr)
 					}
@@ -260,17 +261,17 @@ func TestReadWhileUndoing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := l.s.GC(t.Context(), GCRequest{CompressAll: i%2 == 0}); err != nil {
+		if _, err := l.s.GC(t.Context(), api.GCRequest{CompressAll: i%2 == 0}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.s.Undo(t.Context(), UndoRequest{Count: 3}); err != nil {
+		if _, err := l.s.Undo(t.Context(), api.UndoRequest{Count: 3}); err != nil {
 			t.Fatal(err)
 		}
 		if i%3 == 0 {
-			if _, err := l.s.Redo(t.Context(), UndoRequest{Count: 2}); err != nil {
+			if _, err := l.s.Redo(t.Context(), api.UndoRequest{Count: 2}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := l.s.Undo(t.Context(), UndoRequest{Count: 2}); err != nil {
+			if _, err := l.s.Undo(t.Context(), api.UndoRequest{Count: 2}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -58,7 +59,7 @@ func (s *Session) networkEvent(e policy.Event) {
 		s.net.lookups.Add(1)
 	}
 	step := s.board.Load().Step
-	s.bus.Emit(Event{Type: EventNetwork, Step: step, Origin: s.origin(step), Network: &e})
+	s.bus.Emit(api.Event{Type: api.EventNetwork, Step: step, Origin: s.origin(step), Network: &e})
 }
 
 // askNetwork has a person decide about a destination, as about a safeguard. That

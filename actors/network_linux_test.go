@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
@@ -19,7 +20,7 @@ func TestNetworkQuestions(t *testing.T) {
 	for _, how := range []string{"allow", "deny", "timeout", "close"} {
 		t.Run(how, func(t *testing.T) {
 			clock := actortest.NewFakeClock()
-			l := newLab(t, 1, func(c *Config) {
+			l := newLab(t, 1, func(c *api.Config) {
 				c.Network.Mode = policy.Ask
 				if how == "timeout" {
 					c.Clock = clock
@@ -29,7 +30,7 @@ func TestNetworkQuestions(t *testing.T) {
 			verdicts := make(chan policy.Verdict, 1)
 			connect := func() { verdicts <- l.s.net.engine.Connect(t.Context(), to, netip.AddrPort{}) }
 			go connect()
-			p := l.event(EventSafeguardTriggered).Pending
+			p := l.event(api.EventSafeguardTriggered).Pending
 			if p.Kind != messages.KindNetwork || p.Message != "connect to tcp 198.51.100.1:80" || p.Directory != l.dirs[0] {
 				t.Fatalf("%+v", p)
 			}
@@ -41,7 +42,7 @@ func TestNetworkQuestions(t *testing.T) {
 					t.Error(err)
 				}
 			default:
-				if err := l.s.Decide(t.Context(), DecideRequest{ID: p.ID, Allow: how == "allow", By: "test"}); err != nil {
+				if err := l.s.Decide(t.Context(), api.DecideRequest{ID: p.ID, Allow: how == "allow", By: "test"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -51,7 +52,7 @@ func TestNetworkQuestions(t *testing.T) {
 			if how == "close" {
 				return
 			}
-			if d := l.event(EventSafeguardDecided).Decision; d.ID != p.ID || d.Allow != (how == "allow") {
+			if d := l.event(api.EventSafeguardDecided).Decision; d.ID != p.ID || d.Allow != (how == "allow") {
 				t.Errorf("%+v", d)
 			}
 			if again := l.s.net.engine.Peek(to).Action; (again == policy.Undecided) != (how == "timeout") {
@@ -89,11 +90,11 @@ func TestNetworkQuestionText(t *testing.T) {
 
 // Every line of the engine's audit is an event, which counts.
 func TestNetworkEvents(t *testing.T) {
-	l := newLab(t, 1, func(c *Config) { c.Network.Mode = policy.Allowlist })
+	l := newLab(t, 1, func(c *api.Config) { c.Network.Mode = policy.Allowlist })
 	to := policy.Target{Protocol: policy.TCP, Address: netip.MustParseAddrPort("198.51.100.1:80")}
 	v := l.s.net.engine.Peek(to)
 	l.s.net.engine.Denied(to, netip.AddrPort{}, v)
-	if e := l.event(EventNetwork); e.Network.Kind != policy.EventDeny || e.Network.Target != to.Address {
+	if e := l.event(api.EventNetwork); e.Network.Kind != policy.EventDeny || e.Network.Target != to.Address {
 		t.Errorf("%+v", e.Network)
 	}
 	tree, err := l.s.Inspect(t.Context())

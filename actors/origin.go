@@ -4,24 +4,25 @@ import (
 	"context"
 	"sync"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
 
 // origin returns who asked for the step, if it is the newest.
-func (s *Session) origin(id undolog.StepID) Origin { return s.board.Load().Origin(id) }
+func (s *Session) origin(id undolog.StepID) api.Origin { return s.board.Load().Origin(id) }
 
 // asker returns who asked for what a question is about: for a command that
 // waits, or for the step.
-func (s *Session) asker(from messages.Asker, id undolog.StepID) Origin {
+func (s *Session) asker(from messages.Asker, id undolog.StepID) api.Origin {
 	if from != (messages.Asker{}) {
-		return Origin(from)
+		return api.Origin(from)
 	}
 	return s.origin(id)
 }
 
-// AttachDecider implements [Manager].
+// AttachDecider implements [api.Manager].
 func (s *Session) AttachDecider(name string) (detach func()) {
 	tell := func(gone bool) {
 		// It fails only when the session has ended, and nobody asks any more.
@@ -33,8 +34,8 @@ func (s *Session) AttachDecider(name string) (detach func()) {
 	return sync.OnceFunc(func() { tell(true) })
 }
 
-// Deciders implements [Manager].
+// Deciders implements [api.Manager].
 func (s *Session) Deciders() []string { return s.board.Load().Deciders() }
 
-// Done implements [Live].
+// Done implements [api.Live].
 func (s *Session) Done() <-chan struct{} { return s.closed }

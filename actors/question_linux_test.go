@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
@@ -19,17 +20,17 @@ func TestCommandWaitsToBeAllowed(t *testing.T) {
 			l.runtime.run = func(*fakeProcess) int { ran <- struct{}{}; return 0 }
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			from := Origin{Frontend: "mcp", RequestID: "r1"}
+			from := api.Origin{Frontend: "mcp", RequestID: "r1"}
 			type outcome struct {
-				RunResult
+				api.RunResult
 				err error
 			}
 			done := make(chan outcome, 1)
 			go func() {
-				res, err := l.s.Run(ctx, RunRequest{Argv: []string{"cmd"}, Question: "May it?", Origin: from})
+				res, err := l.s.Run(ctx, api.RunRequest{Argv: []string{"cmd"}, Question: "May it?", Origin: from})
 				done <- outcome{res, err}
 			}()
-			e := l.event(EventSafeguardTriggered)
+			e := l.event(api.EventSafeguardTriggered)
 			if p := e.Pending; p == nil || p.Kind != messages.KindCommand || p.Message != "May it?" || p.Command != "cmd" || p.Directory != l.dirs[0] || p.Step != 0 || e.Origin != from {
 				t.Fatalf("%+v, %+v", e.Pending, e.Origin)
 			}
@@ -45,7 +46,7 @@ func TestCommandWaitsToBeAllowed(t *testing.T) {
 					t.Error(err)
 				}
 			default:
-				if err := l.s.Decide(t.Context(), DecideRequest{ID: e.Pending.ID, Allow: how == "allow", By: "test"}); err != nil {
+				if err := l.s.Decide(t.Context(), api.DecideRequest{ID: e.Pending.ID, Allow: how == "allow", By: "test"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -60,7 +61,7 @@ func TestCommandWaitsToBeAllowed(t *testing.T) {
 			if how == "close" {
 				return
 			}
-			if d := l.event(EventSafeguardDecided); d.Origin != from && how != "cancel" {
+			if d := l.event(api.EventSafeguardDecided); d.Origin != from && how != "cancel" {
 				t.Errorf("decided: %+v", d.Origin)
 			}
 			if how == "deny" && !strings.Contains(res.Reason, "by test") {

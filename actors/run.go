@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/step"
@@ -28,12 +29,12 @@ const (
 // another runs. It returns ErrNoMachine without a runtime, and a *hypervisor.StartError when the command
 // could not be started. When ctx ends or the timeout passes the command is
 // cancelled; what it did is kept.
-func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
+func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, error) {
 	if s.cfg.Runtime == nil {
-		return RunResult{}, messages.ErrNoMachine
+		return api.RunResult{}, messages.ErrNoMachine
 	}
 	if len(r.Argv) == 0 {
-		return RunResult{}, errors.New("no command given")
+		return api.RunResult{}, errors.New("no command given")
 	}
 	dir := r.Dir
 	if dir == "" {
@@ -41,7 +42,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return RunResult{}, err
+		return api.RunResult{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -54,7 +55,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 	}
 	lease, err := s.steps.Lease(ctx, want)
 	if err != nil {
-		return RunResult{}, err
+		return api.RunResult{}, err
 	}
 	defer s.steps.Leave(lease)
 	id := lease.Step
@@ -63,7 +64,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 			return res, err
 		}
 		if id, err = s.steps.Begin(lease); err != nil {
-			return RunResult{}, err
+			return api.RunResult{}, err
 		}
 	}
 	status, how, runErr := s.execute(ctx, id, dir, r)
@@ -76,7 +77,7 @@ func (s *Session) Run(ctx context.Context, r RunRequest) (RunResult, error) {
 
 // allowed asks a person whether the command may start. The result is empty if it
 // may. There is one question at a time: the caller has the lease.
-func (s *Session) allowed(ctx context.Context, r RunRequest, info undolog.StepInfo) (RunResult, error) {
+func (s *Session) allowed(ctx context.Context, r api.RunRequest, info undolog.StepInfo) (api.RunResult, error) {
 	answers := make(chan *messages.Answer, 1)
 	question := &messages.Ask{
 		Kind: messages.KindCommand, Directory: s.around(info.Dir), Command: info.Command, Count: 1, Message: r.Question, From: messages.Asker(r.Origin),
@@ -90,14 +91,14 @@ func (s *Session) allowed(ctx context.Context, r RunRequest, info undolog.StepIn
 	select {
 	case a := <-answers:
 		if !a.Allow {
-			return RunResult{Outcome: messages.OutcomeDenied, Reason: fmt.Sprintf("%s: the command was not allowed by %s, and did not run", a.ID, a.By)}, nil
+			return api.RunResult{Outcome: messages.OutcomeDenied, Reason: fmt.Sprintf("%s: the command was not allowed by %s, and did not run", a.ID, a.By)}, nil
 		}
-		return RunResult{}, nil
+		return api.RunResult{}, nil
 	case <-ctx.Done():
 		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory}) // tokens of others are not 0
-		return RunResult{Outcome: messages.OutcomeCancelled, Reason: "it was cancelled before it was allowed, and did not run"}, nil
+		return api.RunResult{Outcome: messages.OutcomeCancelled, Reason: "it was cancelled before it was allowed, and did not run"}, nil
 	case <-s.stopped:
-		return RunResult{}, messages.ErrStopped
+		return api.RunResult{}, messages.ErrStopped
 	}
 }
 
@@ -120,7 +121,7 @@ type ending struct {
 }
 
 // execute starts the command and waits for its end.
-func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r RunRequest) (st hypervisor.ExitStatus, how ending, err error) {
+func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r api.RunRequest) (st hypervisor.ExitStatus, how ending, err error) {
 	cmd := hypervisor.Command{
 		ID: int64(id), Argv: r.Argv, Env: r.Env, Dir: dir,
 		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY,
@@ -183,15 +184,15 @@ func (s *Session) nobodyLeft() bool {
 }
 
 // finish closes or rolls back the step.
-func (s *Session) finish(id undolog.StepID, command string, from Origin, st hypervisor.ExitStatus, how ending) (RunResult, error) {
+func (s *Session) finish(id undolog.StepID, command string, from api.Origin, st hypervisor.ExitStatus, how ending) (api.RunResult, error) {
 	result := undolog.StepResult{Status: how.outcome}
 	if how.outcome != messages.OutcomeFailed && how.failed == "" {
 		code := st.Code
 		result.ExitCode = &code
 	}
-	res := RunResult{Step: id, Status: st, Outcome: how.outcome, Reason: how.failed}
+	res := api.RunResult{Step: id, Status: st, Outcome: how.outcome, Reason: how.failed}
 	f, err := s.steps.Finish(step.Finish{ID: id, Result: result, Failed: how.failed, Quiet: how.quiet})
-	done := Event{Type: EventStepCompleted, Step: id, Origin: from, Command: command, ExitCode: result.ExitCode}
+	done := api.Event{Type: api.EventStepCompleted, Step: id, Origin: from, Command: command, ExitCode: result.ExitCode}
 	if err != nil {
 		res.Outcome, res.Reason = messages.OutcomeFailed, err.Error()
 	} else {
@@ -200,10 +201,10 @@ func (s *Session) finish(id undolog.StepID, command string, from Origin, st hype
 			res.Reason = how.why
 		}
 		for _, e := range f.Entries {
-			res.Entries = append(res.Entries, RunEntry{Directory: e.Directory, Entry: *e.Entry})
+			res.Entries = append(res.Entries, api.RunEntry{Directory: e.Directory, Entry: *e.Entry})
 		}
 		// In the session's order; folders close at the same time.
-		slices.SortFunc(res.Entries, func(a, b RunEntry) int { return s.indexOf(a.Directory) - s.indexOf(b.Directory) })
+		slices.SortFunc(res.Entries, func(a, b api.RunEntry) int { return s.indexOf(a.Directory) - s.indexOf(b.Directory) })
 	}
 	s.stepEnded(done, res)
 	if err == nil && (f.Outcome == messages.OutcomeDenied || f.Outcome == messages.OutcomeFailed) {
@@ -218,7 +219,7 @@ func (s *Session) indexOf(path string) int {
 }
 
 // stepEnded announces the end of a step, in each folder that it changed.
-func (s *Session) stepEnded(e Event, res RunResult) {
+func (s *Session) stepEnded(e api.Event, res api.RunResult) {
 	e.Message, e.Outcome = res.Outcome, res.Outcome
 	if res.Reason != "" {
 		e.Message += ": " + res.Reason
@@ -249,15 +250,15 @@ func (s *Session) notifyGuest(ids ...undolog.StepID) {
 	}
 }
 
-// Subscribe implements [Runner]. The first subscriber also gets what happened
+// Subscribe implements [api.Runner]. The first subscriber also gets what happened
 // while the session started.
-func (s *Session) Subscribe(f func(Event), only ...EventType) (cancel func()) {
+func (s *Session) Subscribe(f func(api.Event), only ...api.EventType) (cancel func()) {
 	return s.bus.Subscribe(f, only...)
 }
 
 // Observe is Subscribe for what measures and shows nothing: it does not take
 // from the first subscriber what happened before.
-func (s *Session) Observe(f func(Event)) (cancel func()) { return s.bus.Observe(f) }
+func (s *Session) Observe(f func(api.Event)) (cancel func()) { return s.bus.Observe(f) }
 
 func stepID(id int64) undolog.StepID { return undolog.StepID(id) }
 

@@ -33,7 +33,7 @@ const maxDirectories = 8
 // history of some working folders. It implements
 // [Live].
 type Session struct {
-	cfg     Config
+	cfg     api.Config
 	id      string
 	started time.Time
 	clock   supervision.Clock
@@ -58,14 +58,14 @@ type Session struct {
 	closeE  error
 }
 
-var _ Live = (*Session)(nil)
+var _ api.Live = (*Session)(nil)
 
 // Start opens the working folders' logs, recovers them, starts the runtime and
 // returns when commands can run. ctx bounds the start only. Errors are
 // *undolog.LockedError and *undolog.VersionError from the log, [ErrDirectory],
 // and those of the runtime; nothing is left behind then. Close the Session to
 // stop it.
-func Start(ctx context.Context, cfg Config) (*Session, error) {
+func Start(ctx context.Context, cfg api.Config) (*Session, error) {
 	s, err := newSession(cfg)
 	if err != nil {
 		return nil, err
@@ -81,14 +81,14 @@ func Start(ctx context.Context, cfg Config) (*Session, error) {
 // Offline opens the working folders' logs without a runtime: history, undo,
 // redo and the like. The logs are locked until Close. A folder whose log has
 // another format is there too; all that can be done with it is to discard it.
-func Offline(ctx context.Context, cfg Config) (Service, error) {
+func Offline(ctx context.Context, cfg api.Config) (api.Service, error) {
 	cfg.Runtime, cfg.RuntimeDir = nil, ""
 	return Start(ctx, cfg)
 }
 
-func newSession(cfg Config) (*Session, error) {
+func newSession(cfg api.Config) (*Session, error) {
 	if n := len(cfg.Directories); n < 1 || n > maxDirectories {
-		return nil, fmt.Errorf("%w: a session has 1 to %d working folders, not %d", ErrDirectory, maxDirectories, n)
+		return nil, fmt.Errorf("%w: a session has 1 to %d working folders, not %d", api.ErrDirectory, maxDirectories, n)
 	}
 	if cfg.Barriers == undolog.PolicyLock {
 		return nil, fmt.Errorf("barrier policy %q: this system offers no way to keep other processes from writing to a folder that could be undone after a crash; use %q or %q: %w",
@@ -128,10 +128,10 @@ func newSession(cfg Config) (*Session, error) {
 		}
 		for _, o := range s.dirs {
 			if d.Label != "" && d.Label == o.Config.Label {
-				return nil, fmt.Errorf("%w: %s and %s are both labelled %q", ErrDirectory, d.Path, o.Config.Path, d.Label)
+				return nil, fmt.Errorf("%w: %s and %s are both labelled %q", api.ErrDirectory, d.Path, o.Config.Path, d.Label)
 			}
 			if directory.Overlap(d.Path, o.Config.Path) || directory.Within(o.Config.UndoDir, d.Path) || directory.Within(d.UndoDir, o.Config.Path) {
-				return nil, fmt.Errorf("%w: %s and %s overlap; name only one of them", ErrDirectory, d.Path, o.Config.Path)
+				return nil, fmt.Errorf("%w: %s and %s overlap; name only one of them", api.ErrDirectory, d.Path, o.Config.Path)
 			}
 		}
 		s.dirs = append(s.dirs, directory.New(i, d, s.env(i)))
@@ -282,17 +282,17 @@ func (s *Session) Attach(ctx context.Context, f api.Frontend) (api.Attachment, e
 
 // Dial connects to the control socket of a session in another process. The
 // result is a *[remote.Client].
-func Dial(ctx context.Context, socketPath string) (Service, error) {
+func Dial(ctx context.Context, socketPath string) (api.Service, error) {
 	return remote.Dial(ctx, socketPath)
 }
 
 // Sessions lists the running sessions that are registered in runtimeDir.
-func Sessions(runtimeDir string) []SessionInfo { return remote.Sessions(runtimeDir) }
+func Sessions(runtimeDir string) []api.SessionInfo { return remote.Sessions(runtimeDir) }
 
 // ValidateDirectory checks one working folder and completes it; see
 // [directory.Validate]. runtimeDir is where running sessions register (empty: nobody
 // is asked).
-func ValidateDirectory(d Directory, runtimeDir string) (Directory, error) {
+func ValidateDirectory(d api.Directory, runtimeDir string) (api.Directory, error) {
 	return directory.Validate(d, remote.Sessions(runtimeDir))
 }
 

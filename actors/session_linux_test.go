@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/watcher"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -112,24 +113,24 @@ type lab struct {
 	runtime *fakeRuntime
 	dirs    []string
 	fs      []*undologtest.Applier
-	events  chan Event
+	events  chan api.Event
 }
 
-func newLab(t *testing.T, dirs int, change func(*Config)) *lab {
+func newLab(t *testing.T, dirs int, change func(*api.Config)) *lab {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, runtime: &fakeRuntime{}, events: make(chan Event, 1000)}
-	cfg := Config{Runtime: l.runtime, RuntimeDir: filepath.Join(base, "run"), Timing: Timing{QuiescenceIdle: time.Millisecond}}
+	l := &lab{t: t, runtime: &fakeRuntime{}, events: make(chan api.Event, 1000)}
+	cfg := api.Config{Runtime: l.runtime, RuntimeDir: filepath.Join(base, "run"), Timing: api.Timing{QuiescenceIdle: time.Millisecond}}
 	for i := range dirs {
 		dir := filepath.Join(base, "work"+string(rune('a'+i)))
 		for _, name := range []string{"f0", "f1", "f2", "f3"} {
 			put(t, filepath.Join(dir, name), "content of "+name)
 		}
 		l.dirs = append(l.dirs, dir)
-		cfg.Directories = append(cfg.Directories, Directory{Path: dir, UndoDir: dir + ".undo"})
+		cfg.Directories = append(cfg.Directories, api.Directory{Path: dir, UndoDir: dir + ".undo"})
 	}
 	if change != nil {
 		change(&cfg)
@@ -137,7 +138,7 @@ func newLab(t *testing.T, dirs int, change func(*Config)) *lab {
 	if l.s, err = Start(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.s.Subscribe(func(e Event) { l.events <- e }))
+	t.Cleanup(l.s.Subscribe(func(e api.Event) { l.events <- e }))
 	for _, w := range l.s.dirs {
 		fs := undologtest.New(w.Root, w.Log)
 		fs.Asks = w.Hooks
@@ -164,14 +165,14 @@ func put(t *testing.T, path, content string) {
 }
 
 // run runs f as a command.
-func (l *lab) run(f func(p *fakeProcess) int) (RunResult, error) {
+func (l *lab) run(f func(p *fakeProcess) int) (api.RunResult, error) {
 	l.runtime.mu.Lock()
 	l.runtime.run = f
 	l.runtime.mu.Unlock()
-	return l.s.Run(l.t.Context(), RunRequest{Argv: []string{"cmd", "an arg"}})
+	return l.s.Run(l.t.Context(), api.RunRequest{Argv: []string{"cmd", "an arg"}})
 }
 
-func (l *lab) mustRun(f func() error) RunResult {
+func (l *lab) mustRun(f func() error) api.RunResult {
 	l.t.Helper()
 	res, err := l.run(func(*fakeProcess) int {
 		if err := f(); err != nil {
@@ -186,7 +187,7 @@ func (l *lab) mustRun(f func() error) RunResult {
 	return res
 }
 
-func (l *lab) event(t EventType) Event {
+func (l *lab) event(t api.EventType) api.Event {
 	l.t.Helper()
 	for {
 		if e := actortest.Within(l.t, string(t), l.events); e.Type == t {
@@ -195,8 +196,8 @@ func (l *lab) event(t EventType) Event {
 	}
 }
 
-func (l *lab) undo(force bool) (UndoResult, error) {
-	res, err := l.s.Undo(l.t.Context(), UndoRequest{Count: 1, Force: force})
+func (l *lab) undo(force bool) (api.UndoResult, error) {
+	res, err := l.s.Undo(l.t.Context(), api.UndoRequest{Count: 1, Force: force})
 	l.fs[0].Forget()
 	return res, err
 }
@@ -221,13 +222,13 @@ func TestUI22MultiDir(t *testing.T) {
 	}
 	treesnap.AssertEqual(t, before, l.snap(0))
 	treesnap.AssertEqual(t, other, l.snap(1))
-	if h, err := l.s.History(t.Context(), HistoryRequest{Directory: "1"}); err != nil || len(h) != 1 {
+	if h, err := l.s.History(t.Context(), api.HistoryRequest{Directory: "1"}); err != nil || len(h) != 1 {
 		t.Errorf("the other folder's history: %+v, %v", h, err)
 	}
 	if n := l.runtime.guest.notified; !slices.Equal(n, []int64{int64(res.Step)}) {
 		t.Errorf("guest notified: %v", n)
 	}
-	if _, err := l.s.History(t.Context(), HistoryRequest{Directory: "/elsewhere"}); !errors.Is(err, messages.ErrNoDirectory) {
+	if _, err := l.s.History(t.Context(), api.HistoryRequest{Directory: "/elsewhere"}); !errors.Is(err, messages.ErrNoDirectory) {
 		t.Errorf("%v", err)
 	}
 }
@@ -239,7 +240,7 @@ func TestEB01To04Barrier(t *testing.T) {
 	before := l.snap(0)
 	l.mustRun(func() error { return l.fs[0].WriteAt("f0", []byte("inside"), 0) })
 	put(t, filepath.Join(l.dirs[0], "f0"), "edited by a person")
-	e := l.event(EventExternalModification)
+	e := l.event(api.EventExternalModification)
 	if !slices.Contains(e.Paths, "f0") {
 		t.Errorf("EB-01: %+v", e)
 	}
@@ -249,7 +250,7 @@ func TestEB01To04Barrier(t *testing.T) {
 		t.Fatalf("EB-02: %v", err)
 	}
 	treesnap.AssertEqual(t, edited, l.snap(0))
-	h, err := l.s.History(t.Context(), HistoryRequest{})
+	h, err := l.s.History(t.Context(), api.HistoryRequest{})
 	if err != nil || len(h) != 2 || h[0].Type != undolog.TypeBarrier || len(h[0].AffectedPaths) == 0 || h[0].StartedAt.IsZero() {
 		t.Errorf("EB-04: %+v, %v", h, err)
 	}
@@ -270,7 +271,7 @@ func TestEB05OwnWrites(t *testing.T) {
 	}
 	// An edit that is announced shows that the watcher has seen what came before.
 	put(t, filepath.Join(l.dirs[0], "f0"), "edited")
-	if e := l.event(EventExternalModification); slices.Contains(e.Paths, "new") {
+	if e := l.event(api.EventExternalModification); slices.Contains(e.Paths, "new") {
 		t.Errorf("announced our own write: %+v", e)
 	}
 	put(t, filepath.Join(l.dirs[0], "f0"), "x")
@@ -281,7 +282,7 @@ func TestEB05OwnWrites(t *testing.T) {
 
 func barriers(t *testing.T, l *lab) (list []undolog.Barrier) {
 	t.Helper()
-	h, err := l.s.History(t.Context(), HistoryRequest{})
+	h, err := l.s.History(t.Context(), api.HistoryRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,10 +299,10 @@ func TestEB06SeveralBarriers(t *testing.T) {
 	l := newLab(t, 1, nil)
 	l.mustRun(func() error { return l.fs[0].WriteAt("f0", []byte("1"), 0) })
 	put(t, filepath.Join(l.dirs[0], "f0"), "edit one")
-	l.event(EventExternalModification)
+	l.event(api.EventExternalModification)
 	l.mustRun(func() error { return l.fs[0].WriteAt("f1", []byte("2"), 0) })
 	put(t, filepath.Join(l.dirs[0], "f1"), "edit two")
-	l.event(EventExternalModification)
+	l.event(api.EventExternalModification)
 	if b := barriers(t, l); len(b) != 2 || b[0].ID == b[1].ID {
 		t.Errorf("listed: %+v", b)
 	}
@@ -321,7 +322,7 @@ func TestEB07Overflow(t *testing.T) {
 	l := newLab(t, 1, nil)
 	l.mustRun(func() error { return l.fs[0].WriteAt("f0", []byte("1"), 0) })
 	l.s.dirs[0].Watch.Report(watcher.Batch{Lost: true})
-	if e := l.event(EventWarning); !strings.Contains(e.Message, "too many changes") {
+	if e := l.event(api.EventWarning); !strings.Contains(e.Message, "too many changes") {
 		t.Errorf("%+v", e)
 	}
 	put(t, filepath.Join(l.dirs[0], "f0"), "edited")
@@ -333,11 +334,11 @@ func TestEB07Overflow(t *testing.T) {
 
 // EB-08: with the policy warn an edit is announced and does not block.
 func TestEB08PolicyWarn(t *testing.T) {
-	l := newLab(t, 1, func(c *Config) { c.Barriers = undolog.PolicyWarn })
+	l := newLab(t, 1, func(c *api.Config) { c.Barriers = undolog.PolicyWarn })
 	before := l.snap(0)
 	l.mustRun(func() error { return l.fs[0].WriteAt("f0", []byte("1"), 0) })
 	put(t, filepath.Join(l.dirs[0], "f0"), "edited")
-	l.event(EventExternalModification)
+	l.event(api.EventExternalModification)
 	if _, err := l.undo(false); err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +348,7 @@ func TestEB08PolicyWarn(t *testing.T) {
 // EB-09: the policy lock cannot be had here, and says so instead of pretending.
 func TestEB09PolicyLock(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Start(t.Context(), Config{Directories: []Directory{{Path: dir}}, Barriers: undolog.PolicyLock})
+	_, err := Start(t.Context(), api.Config{Directories: []api.Directory{{Path: dir}}, Barriers: undolog.PolicyLock})
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "lock") {
 		t.Errorf("%v", err)
 	}
@@ -357,10 +358,10 @@ func TestEB09PolicyLock(t *testing.T) {
 // command's end.
 func TestSafeguardEndToEnd(t *testing.T) {
 	for _, allow := range []bool{true, false} {
-		l := newLab(t, 2, func(c *Config) { c.Safeguards.DeleteThreshold = 2 })
+		l := newLab(t, 2, func(c *api.Config) { c.Safeguards.DeleteThreshold = 2 })
 		before := []*treesnap.Snapshot{l.snap(0), l.snap(1)}
 		type outcome struct {
-			RunResult
+			api.RunResult
 			err error
 		}
 		done := make(chan outcome, 1)
@@ -377,7 +378,7 @@ func TestSafeguardEndToEnd(t *testing.T) {
 			})
 			done <- outcome{res, err}
 		}()
-		e := l.event(EventSafeguardTriggered)
+		e := l.event(api.EventSafeguardTriggered)
 		if e.Pending == nil || e.Pending.ID != "sg_001" || e.Pending.Directory != l.dirs[0] || e.Pending.Count != 2 {
 			t.Fatalf("%+v", e.Pending)
 		}
@@ -388,11 +389,11 @@ func TestSafeguardEndToEnd(t *testing.T) {
 		if p, err := c.Pending(t.Context()); err != nil || len(p) != 1 {
 			t.Errorf("pending: %+v, %v", p, err)
 		}
-		if err := c.Decide(t.Context(), DecideRequest{ID: "sg_001", Allow: allow, By: "test"}); err != nil {
+		if err := c.Decide(t.Context(), api.DecideRequest{ID: "sg_001", Allow: allow, By: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		var decided *messages.DecidedError
-		if err := c.Decide(t.Context(), DecideRequest{ID: "sg_001", Allow: !allow}); !errors.As(err, &decided) || decided.By != "test" {
+		if err := c.Decide(t.Context(), api.DecideRequest{ID: "sg_001", Allow: !allow}); !errors.As(err, &decided) || decided.By != "test" {
 			t.Errorf("second decision: %v", err)
 		}
 		res := actortest.Within(t, "run", done)
@@ -462,16 +463,16 @@ func TestControlSocket(t *testing.T) {
 	if err != nil || st.State != "active" || st.Isolation != "fake" || len(st.Directories) != 1 || st.Directories[0].Log.Steps != 1 {
 		t.Errorf("status: %+v, %v", st, err)
 	}
-	if h, err := c.History(ctx, HistoryRequest{}); err != nil || len(h) != 1 {
+	if h, err := c.History(ctx, api.HistoryRequest{}); err != nil || len(h) != 1 {
 		t.Errorf("history: %v, %v", h, err)
 	}
-	if d, err := c.Show(ctx, StepRequest{}); err != nil || len(d.Paths) == 0 {
+	if d, err := c.Show(ctx, api.StepRequest{}); err != nil || len(d.Paths) == 0 {
 		t.Errorf("show: %+v, %v", d, err)
 	}
-	if _, err := c.Show(ctx, StepRequest{Step: 99}); !errors.Is(err, undolog.ErrNoStep) {
+	if _, err := c.Show(ctx, api.StepRequest{Step: 99}); !errors.Is(err, undolog.ErrNoStep) {
 		t.Errorf("show 99: %v", err)
 	}
-	if err := c.Decide(ctx, DecideRequest{ID: "sg_9"}); !errors.Is(err, messages.ErrNoSafeguard) {
+	if err := c.Decide(ctx, api.DecideRequest{ID: "sg_9"}); !errors.Is(err, messages.ErrNoSafeguard) {
 		t.Errorf("decide: %v", err)
 	}
 	tree, err := c.Inspect(ctx)
@@ -480,17 +481,17 @@ func TestControlSocket(t *testing.T) {
 	}
 	put(t, filepath.Join(l.dirs[0], "f0"), "by hand")
 	var barrier *undolog.BarrierError
-	if _, err := c.Undo(ctx, UndoRequest{}); !errors.As(err, &barrier) || len(barrier.Barriers) == 0 {
+	if _, err := c.Undo(ctx, api.UndoRequest{}); !errors.As(err, &barrier) || len(barrier.Barriers) == 0 {
 		t.Errorf("barrier: %v", err)
 	}
-	if res, err := c.Undo(ctx, UndoRequest{Force: true}); err != nil || len(res.Steps) != 1 {
+	if res, err := c.Undo(ctx, api.UndoRequest{Force: true}); err != nil || len(res.Steps) != 1 {
 		t.Errorf("undo: %+v, %v", res, err)
 	}
 	treesnap.AssertEqual(t, before, l.snap(0))
-	if _, err := c.Undo(ctx, UndoRequest{}); !errors.Is(err, undolog.ErrNothing) {
+	if _, err := c.Undo(ctx, api.UndoRequest{}); !errors.Is(err, undolog.ErrNothing) {
 		t.Errorf("undo of nothing: %v", err)
 	}
-	if res, err := c.Redo(ctx, UndoRequest{Force: true}); err != nil || len(res.Steps) != 1 {
+	if res, err := c.Redo(ctx, api.UndoRequest{Force: true}); err != nil || len(res.Steps) != 1 {
 		t.Errorf("redo: %+v, %v", res, err)
 	}
 	if list := Sessions(l.s.cfg.RuntimeDir); len(list) != 1 || list[0].Session != l.s.ID() {
@@ -498,8 +499,8 @@ func TestControlSocket(t *testing.T) {
 	}
 }
 
-func hasNode(n TreeNode, name string) bool {
-	return n.Name == name || slices.ContainsFunc(n.Children, func(c TreeNode) bool { return hasNode(c, name) })
+func hasNode(n api.TreeNode, name string) bool {
+	return n.Name == name || slices.ContainsFunc(n.Children, func(c api.TreeNode) bool { return hasNode(c, name) })
 }
 
 // A command that cannot be started leaves no step, and one that is cancelled
@@ -519,11 +520,11 @@ func TestRunEnds(t *testing.T) {
 		return 143
 	}
 	l.runtime.mu.Unlock()
-	res, err := l.s.Run(t.Context(), RunRequest{Argv: []string{"x"}, Timeout: time.Millisecond})
+	res, err := l.s.Run(t.Context(), api.RunRequest{Argv: []string{"x"}, Timeout: time.Millisecond})
 	if err != nil || res.Outcome != messages.OutcomeCancelled || len(res.Entries) != 1 || res.Entries[0].Entry.Status != messages.OutcomeCancelled {
 		t.Errorf("CC-07: %+v, %v", res, err)
 	}
-	if h, _ := l.s.History(t.Context(), HistoryRequest{}); len(h) != 1 {
+	if h, _ := l.s.History(t.Context(), api.HistoryRequest{}); len(h) != 1 {
 		t.Errorf("history: %+v", h)
 	}
 }
@@ -538,12 +539,12 @@ func TestAmbientAtClose(t *testing.T) {
 	if err := l.s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Offline(t.Context(), Config{Directories: []Directory{{Path: l.dirs[0], UndoDir: l.dirs[0] + ".undo"}}})
+	s, err := Offline(t.Context(), api.Config{Directories: []api.Directory{{Path: l.dirs[0], UndoDir: l.dirs[0] + ".undo"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close(t.Context())
-	h, err := s.History(t.Context(), HistoryRequest{})
+	h, err := s.History(t.Context(), api.HistoryRequest{})
 	if err != nil || len(h) != 1 || h[0].StepID != -1 {
 		t.Errorf("%+v, %v", h, err)
 	}
@@ -563,28 +564,28 @@ func TestValidateDirectory(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		d    Directory
+		d    api.Directory
 		want string
 	}{
-		{"missing", Directory{Path: filepath.Join(base, "nothing")}, "does not exist"},
-		{"file", Directory{Path: filepath.Join(base, "file")}, "not a directory"},
-		{"root", Directory{Path: "/"}, "root of the file system"},
-		{"undo inside", Directory{Path: work, UndoDir: filepath.Join(work, "undo")}, "is inside"},
-		{"in undo dir", Directory{Path: l.dirs[0] + ".undo"}, "inside the undo directory"},
-		{"below an undo dir", Directory{Path: filepath.Join(l.dirs[0]+".undo", "steps")}, "inside the undo directory"},
-		{"inside a session", Directory{Path: below}, "which session"},
-		{"around a session", Directory{Path: filepath.Dir(l.dirs[0])}, "which session"},
+		{"missing", api.Directory{Path: filepath.Join(base, "nothing")}, "does not exist"},
+		{"file", api.Directory{Path: filepath.Join(base, "file")}, "not a directory"},
+		{"root", api.Directory{Path: "/"}, "root of the file system"},
+		{"undo inside", api.Directory{Path: work, UndoDir: filepath.Join(work, "undo")}, "is inside"},
+		{"in undo dir", api.Directory{Path: l.dirs[0] + ".undo"}, "inside the undo directory"},
+		{"below an undo dir", api.Directory{Path: filepath.Join(l.dirs[0]+".undo", "steps")}, "inside the undo directory"},
+		{"inside a session", api.Directory{Path: below}, "which session"},
+		{"around a session", api.Directory{Path: filepath.Dir(l.dirs[0])}, "which session"},
 	} {
-		if _, err := ValidateDirectory(c.d, l.s.cfg.RuntimeDir); !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), c.want) {
+		if _, err := ValidateDirectory(c.d, l.s.cfg.RuntimeDir); !errors.Is(err, api.ErrDirectory) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	d, err := ValidateDirectory(Directory{Path: work + "/../work/."}, l.s.cfg.RuntimeDir)
+	d, err := ValidateDirectory(api.Directory{Path: work + "/../work/."}, l.s.cfg.RuntimeDir)
 	if err != nil || d.Path != work || directory.Within(d.UndoDir, work) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	var locked *undolog.LockedError
-	_, err = Offline(t.Context(), Config{Directories: []Directory{{Path: l.dirs[0], UndoDir: l.dirs[0] + ".undo"}}})
+	_, err = Offline(t.Context(), api.Config{Directories: []api.Directory{{Path: l.dirs[0], UndoDir: l.dirs[0] + ".undo"}}})
 	if !errors.As(err, &locked) || locked.Owner.Socket != l.s.socket() {
 		t.Errorf("second owner: %v", err)
 	}

@@ -5,14 +5,15 @@ import (
 	"maps"
 	"os"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages"
 )
 
-// Status implements [Service]. It takes a few locks that nobody holds for long,
+// Status implements [api.Service]. It takes a few locks that nobody holds for long,
 // and asks no actor and no disk.
-func (s *Session) Status(context.Context) (Status, error) {
+func (s *Session) Status(context.Context) (api.Status, error) {
 	now := s.board.Load()
-	st := Status{Session: s.id, State: "offline", StartedAt: s.started, PID: os.Getpid(), Pending: now.Pending}
+	st := api.Status{Session: s.id, State: "offline", StartedAt: s.started, PID: os.Getpid(), Pending: now.Pending}
 	select {
 	case <-s.stopped:
 		return st, messages.ErrStopped

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
@@ -154,8 +155,8 @@ func benchEdits(ctx context.Context, l *lab, r *report, rt *qemu.Runtime) error 
 	if err := os.WriteFile(edited, []byte("0\n"), 0o644); err != nil {
 		return err
 	}
-	s, err := actors.Start(ctx, actors.Config{
-		Directories: []actors.Directory{{Path: dir, UndoDir: dir + ".undo"}}, Runtime: rt, Limits: undolog.Limits{LogBytes: -1},
+	s, err := actors.Start(ctx, api.Config{
+		Directories: []api.Directory{{Path: dir, UndoDir: dir + ".undo"}}, Runtime: rt, Limits: undolog.Limits{LogBytes: -1},
 	})
 	if err != nil {
 		return err
@@ -164,7 +165,7 @@ func benchEdits(ctx context.Context, l *lab, r *report, rt *qemu.Runtime) error 
 	go func() {
 		// No process is started to look: read and [ are the shell's own.
 		script := fmt.Sprintf("n=0; while [ $n -le %d ]; do read x <edited; if [ \"$x\" = $n ]; then : >seen-$n; n=$((n+1)); fi; done", edits)
-		res, err := s.Run(ctx, actors.RunRequest{Argv: []string{"sh", "-c", script}, Dir: dir})
+		res, err := s.Run(ctx, api.RunRequest{Argv: []string{"sh", "-c", script}, Dir: dir})
 		if err == nil && res.Status.Code != 0 {
 			err = fmt.Errorf("exit status %d", res.Status.Code)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
 )
@@ -166,7 +167,7 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 	if err != nil {
 		return err
 	}
-	session, err := actors.Start(ctx, actors.Config{Directories: []actors.Directory{{Path: own, UndoDir: own + ".undo"}}, Runtime: j})
+	session, err := actors.Start(ctx, api.Config{Directories: []api.Directory{{Path: own, UndoDir: own + ".undo"}}, Runtime: j})
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 		{"the SDK's server, without a sandbox", func() error { return floor.execute(argv[2]) }},
 		{"a step of a session", func() error {
 			return piped(func(w *os.File) error {
-				_, err := session.Run(ctx, actors.RunRequest{Argv: argv, Env: environ(), Stdout: w, Stderr: w})
+				_, err := session.Run(ctx, api.RunRequest{Argv: argv, Env: environ(), Stdout: w, Stderr: w})
 				return err
 			})
 		}},

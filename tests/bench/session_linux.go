@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor/none"
@@ -39,8 +40,8 @@ func newLive(ctx context.Context, l *lab, name string, fill func(dir string) err
 	if err := fill(s.dir); err != nil {
 		return nil, err
 	}
-	session, err := actors.Start(ctx, actors.Config{
-		Directories: []actors.Directory{{Path: s.dir, UndoDir: s.undo}},
+	session, err := actors.Start(ctx, api.Config{
+		Directories: []api.Directory{{Path: s.dir, UndoDir: s.undo}},
 		Runtime:     none.New(none.Options{Dir: filepath.Join(l.scratch, name+".mounts"), Umask: 0o022}),
 		Limits:      undolog.Limits{LogBytes: -1, StepCount: -1, StepBytes: -1, AdoptedRaw: 1 << 40},
 	})
@@ -63,7 +64,7 @@ func (s *live) run(ctx context.Context, script string) (time.Duration, error) {
 		return 0, err
 	}
 	defer messages.Close()
-	r, err := s.session.Run(ctx, actors.RunRequest{
+	r, err := s.session.Run(ctx, api.RunRequest{
 		Argv: []string{"sh", "-ec", script}, Env: environ(), Dir: s.dir, Stdout: messages, Stderr: messages,
 	})
 	if err == nil && (r.Status.Code != 0 || r.Outcome != "completed") {
@@ -80,7 +81,7 @@ func (s *live) rest(context.Context) error { return nil }
 func (s *live) undoOne(ctx context.Context) (time.Duration, error) {
 	unix.Sync()
 	start := time.Now()
-	_, err := s.session.Undo(ctx, actors.UndoRequest{Count: 1})
+	_, err := s.session.Undo(ctx, api.UndoRequest{Count: 1})
 	return time.Since(start), err
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -90,7 +90,7 @@ func removeAndUndo(ctx context.Context, s *live, r *report, compress, tell bool)
 	}
 	if compress {
 		start := time.Now()
-		if _, err := s.session.GC(ctx, actors.GCRequest{CompressAll: true}); err != nil {
+		if _, err := s.session.GC(ctx, api.GCRequest{CompressAll: true}); err != nil {
 			return 0, err
 		}
 		took := time.Since(start)

@@ -8,7 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 var hold = map[string]any{"command": "echo went on"}
@@ -118,7 +118,7 @@ func TestPendingApproval(t *testing.T) {
 	if len(st.Pending) != 1 || st.Pending[0].Handle != res.Approval.Handle || len(st.Results) != 1 || st.Results[0].Done {
 		t.Errorf("%+v", st)
 	}
-	if err := f.Decide(t.Context(), actors.DecideRequest{ID: "sg_001", Allow: true, By: "cli"}); err != nil {
+	if err := f.Decide(t.Context(), api.DecideRequest{ID: "sg_001", Allow: true, By: "cli"}); err != nil {
 		t.Fatal(err)
 	}
 	// Another client may fetch it, and more than once.
@@ -140,7 +140,7 @@ func TestAttachedDecider(t *testing.T) {
 	f := holding(t)
 	f.deciders = []string{"stdio"}
 	triggered := make(chan string, 1)
-	f.Subscribe(func(e actors.Event) {
+	f.Subscribe(func(e api.Event) {
 		if e.Pending != nil {
 			triggered <- e.Pending.ID
 		}
@@ -148,7 +148,7 @@ func TestAttachedDecider(t *testing.T) {
 	var asked string
 	c := connect(t, newServer(t, f, nil), elicitation("accept", map[string]any{"decision": "allow"}, &asked))
 	go func() {
-		_ = f.Decide(context.Background(), actors.DecideRequest{ID: <-triggered, Allow: false, By: "stdio"})
+		_ = f.Decide(context.Background(), api.DecideRequest{ID: <-triggered, Allow: false, By: "stdio"})
 	}()
 	res := as[CommandResult](t, call(t, c, "execute_command", hold))
 	if res.Outcome != "denied" || asked != "" {
@@ -161,7 +161,7 @@ func TestCancelWhileHeld(t *testing.T) {
 	f := holding(t)
 	f.deciders = []string{"stdio"}
 	triggered := make(chan string, 1)
-	f.Subscribe(func(e actors.Event) {
+	f.Subscribe(func(e api.Event) {
 		if e.Pending != nil {
 			triggered <- e.Pending.ID
 		}
@@ -187,7 +187,7 @@ func TestHandlesAreBounded(t *testing.T) {
 	f := newFake(t)
 	s := newServer(t, f, nil)
 	release := make(chan struct{})
-	wait := func(context.Context, actors.Origin) (any, error) { <-release; return nil, nil }
+	wait := func(context.Context, api.Origin) (any, error) { <-release; return nil, nil }
 	var all []*job
 	for range maxJobs {
 		j := s.start(t.Context(), f, "write_file", wait)

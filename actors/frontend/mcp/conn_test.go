@@ -13,7 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`
@@ -208,7 +208,7 @@ func FuzzMCPJSONRPC(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	s := New(Options{Session: func() actors.Live { return nil }, Version: "fuzz"})
+	s := New(Options{Session: func() api.Live { return nil }, Version: "fuzz"})
 	f.Cleanup(s.Close)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var out bytes.Buffer

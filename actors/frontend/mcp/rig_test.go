@@ -15,7 +15,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -28,15 +27,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // for what this package itself does. What matters of the session is tested with
 // a real one.
 type fake struct {
-	actors.Live // panics where a test does not expect a call
-	dir         string
+	api.Live // panics where a test does not expect a call
+	dir      string
 
 	mu       sync.Mutex
 	steps    undolog.StepID
-	subs     map[int]func(actors.Event)
+	subs     map[int]func(api.Event)
 	subID    int
-	pending  []actors.Pending
-	decided  []actors.DecideRequest
+	pending  []api.Pending
+	decided  []api.DecideRequest
 	answers  map[string]chan bool
 	deciders []string
 	attached []*attached
@@ -47,7 +46,7 @@ type fake struct {
 }
 
 func newFake(t *testing.T) *fake {
-	return &fake{dir: t.TempDir(), subs: map[int]func(actors.Event){}, answers: map[string]chan bool{}}
+	return &fake{dir: t.TempDir(), subs: map[int]func(api.Event){}, answers: map[string]chan bool{}}
 }
 
 func (f *fake) ID() string { return "s1" }
@@ -77,13 +76,13 @@ func (f *fake) Attach(_ context.Context, c api.Frontend) (api.Attachment, error)
 	return a, nil
 }
 
-func (f *fake) Status(context.Context) (actors.Status, error) {
-	return actors.Status{Session: "s1", State: "active", Isolation: "none", Directories: []actors.DirectoryStatus{
+func (f *fake) Status(context.Context) (api.Status, error) {
+	return api.Status{Session: "s1", State: "active", Isolation: "none", Directories: []api.DirectoryStatus{
 		{Index: 0, Path: f.dir, Label: "main", Access: "read_write", State: "ok"},
 	}}, nil
 }
 
-func (f *fake) Subscribe(h func(actors.Event), _ ...actors.EventType) func() {
+func (f *fake) Subscribe(h func(api.Event), _ ...api.EventType) func() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subID++
@@ -96,9 +95,9 @@ func (f *fake) Subscribe(h func(actors.Event), _ ...actors.EventType) func() {
 	}
 }
 
-func (f *fake) emit(e actors.Event) {
+func (f *fake) emit(e api.Event) {
 	f.mu.Lock()
-	var list []func(actors.Event)
+	var list []func(api.Event)
 	for _, h := range f.subs {
 		list = append(list, h)
 	}
@@ -114,13 +113,13 @@ func (f *fake) Deciders() []string {
 	return f.deciders
 }
 
-func (f *fake) Pending(context.Context) ([]actors.Pending, error) {
+func (f *fake) Pending(context.Context) ([]api.Pending, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]actors.Pending(nil), f.pending...), nil
+	return append([]api.Pending(nil), f.pending...), nil
 }
 
-func (f *fake) Decide(_ context.Context, r actors.DecideRequest) error {
+func (f *fake) Decide(_ context.Context, r api.DecideRequest) error {
 	f.mu.Lock()
 	answer := f.answers[r.ID]
 	delete(f.answers, r.ID)
@@ -133,22 +132,22 @@ func (f *fake) Decide(_ context.Context, r actors.DecideRequest) error {
 		return messages.ErrNoSafeguard
 	}
 	if !f.silent {
-		f.emit(actors.Event{Type: actors.EventSafeguardDecided, Decision: &r})
+		f.emit(api.Event{Type: api.EventSafeguardDecided, Decision: &r})
 	}
 	answer <- r.Allow
 	return nil
 }
 
 // held waits for a decision as a held command does.
-func (f *fake) held(ctx context.Context, r actors.RunRequest, step undolog.StepID) bool {
-	p := actors.Pending{ID: "sg_001", Kind: "delete_threshold", Directory: f.dir, Step: step, Count: 7, SamplePaths: []string{"a", "b"}, Message: "7 files are about to be deleted", Deadline: time.Unix(2e9, 0)}
+func (f *fake) held(ctx context.Context, r api.RunRequest, step undolog.StepID) bool {
+	p := api.Pending{ID: "sg_001", Kind: "delete_threshold", Directory: f.dir, Step: step, Count: 7, SamplePaths: []string{"a", "b"}, Message: "7 files are about to be deleted", Deadline: time.Unix(2e9, 0)}
 	answer := make(chan bool, 1)
 	f.mu.Lock()
 	f.hold = false
 	f.pending = append(f.pending, p)
 	f.answers[p.ID] = answer
 	f.mu.Unlock()
-	f.emit(actors.Event{Type: actors.EventSafeguardTriggered, Origin: r.Origin, Step: step, Pending: &p})
+	f.emit(api.Event{Type: api.EventSafeguardTriggered, Origin: r.Origin, Step: step, Pending: &p})
 	select {
 	case allow := <-answer:
 		return allow
@@ -157,10 +156,10 @@ func (f *fake) held(ctx context.Context, r actors.RunRequest, step undolog.StepI
 	}
 }
 
-func (f *fake) Run(ctx context.Context, r actors.RunRequest) (actors.RunResult, error) {
+func (f *fake) Run(ctx context.Context, r api.RunRequest) (api.RunResult, error) {
 	f.mu.Lock()
 	f.steps++
-	res := actors.RunResult{Step: f.steps, Outcome: messages.OutcomeCompleted}
+	res := api.RunResult{Step: f.steps, Outcome: messages.OutcomeCompleted}
 	hold := f.hold
 	f.mu.Unlock()
 	if hold && !f.held(ctx, r, res.Step) {
@@ -185,7 +184,7 @@ func (f *fake) Run(ctx context.Context, r actors.RunRequest) (actors.RunResult, 
 	case errors.As(err, &exit):
 		res.Status.Code = exit.ExitCode()
 	case err != nil:
-		return actors.RunResult{}, &hypervisor.StartError{Argv0: r.Argv[0], ExitCode: 127, Err: err}
+		return api.RunResult{}, &hypervisor.StartError{Argv0: r.Argv[0], ExitCode: 127, Err: err}
 	}
 	return res, nil
 }
@@ -193,7 +192,7 @@ func (f *fake) Run(ctx context.Context, r actors.RunRequest) (actors.RunResult, 
 // newServer is a server over a fake session that ends with the test.
 func newServer(t *testing.T, f *fake, change func(*Options)) *Server {
 	t.Helper()
-	o := Options{Session: func() actors.Live { return f }, Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}, Version: "test"}
+	o := Options{Session: func() api.Live { return f }, Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}, Version: "test"}
 	if change != nil {
 		change(&o)
 	}

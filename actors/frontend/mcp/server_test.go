@@ -8,7 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 // as decodes a structured result.
@@ -101,7 +101,7 @@ func TestUndoNone(t *testing.T) {
 
 // What a model can react to is the result of a tool.
 func TestNoSession(t *testing.T) {
-	s := newServer(t, nil, func(o *Options) { o.Session = func() actors.Live { return nil } })
+	s := newServer(t, nil, func(o *Options) { o.Session = func() api.Live { return nil } })
 	r := call(t, connect(t, s, nil), "get_session_status", nil)
 	if !r.IsError || text(r) != "no session is running: the frontend has to start one (session.start) before tools can be used" {
 		t.Errorf("%v %q", r.IsError, text(r))

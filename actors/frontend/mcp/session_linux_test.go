@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/hypervisor/none"
 	"github.com/codeagent/sandbox/tests/kit/require"
@@ -21,7 +22,7 @@ import (
 )
 
 // real is a session with bridge and log; its commands are not isolated.
-func real(t *testing.T, change func(*actors.Config)) (*actors.Session, string) {
+func real(t *testing.T, change func(*api.Config)) (*actors.Session, string) {
 	t.Helper()
 	require.Mount(t)
 	hostfs.ClearUmask()
@@ -34,10 +35,10 @@ func real(t *testing.T, change func(*actors.Config)) (*actors.Session, string) {
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "old.txt"), []byte("one\ntwo\nthree\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	cfg := actors.Config{
-		Directories: []actors.Directory{{Path: dir, UndoDir: filepath.Join(base, "undo")}},
+	cfg := api.Config{
+		Directories: []api.Directory{{Path: dir, UndoDir: filepath.Join(base, "undo")}},
 		Runtime:     none.New(none.Options{Dir: filepath.Join(base, "mounts"), Umask: 0o022}), Umask: 0o022,
-		Timing: actors.Timing{QuiescenceIdle: time.Millisecond},
+		Timing: api.Timing{QuiescenceIdle: time.Millisecond},
 	}
 	if change != nil {
 		change(&cfg)
@@ -56,8 +57,8 @@ func real(t *testing.T, change func(*actors.Config)) (*actors.Session, string) {
 	return s, dir
 }
 
-func serving(t *testing.T, live actors.Live) *sdk.ClientSession {
-	return connect(t, newServer(t, nil, func(o *Options) { o.Session = func() actors.Live { return live } }), nil)
+func serving(t *testing.T, live api.Live) *sdk.ClientSession {
+	return connect(t, newServer(t, nil, func(o *Options) { o.Session = func() api.Live { return live } }), nil)
 }
 
 // MC-03, MC-04: a write is a step of type api, and an undo takes it back; so is
@@ -143,17 +144,17 @@ func TestMC05Outside(t *testing.T) {
 // MC-06: a safeguard that an MCP call raises is an event for other frontends,
 // whose decision holds.
 func TestMC06Safeguard(t *testing.T) {
-	live, dir := real(t, func(c *actors.Config) { c.Safeguards.DeleteThreshold = 1 })
+	live, dir := real(t, func(c *api.Config) { c.Safeguards.DeleteThreshold = 1 })
 	before := treesnap.MustTake(t, dir)
 	defer live.AttachDecider("stdio")()
-	asked := make(chan actors.Pending, 1)
-	defer live.Subscribe(func(e actors.Event) {
-		if e.Type == actors.EventSafeguardTriggered && e.Origin.Frontend == "mcp" {
+	asked := make(chan api.Pending, 1)
+	defer live.Subscribe(func(e api.Event) {
+		if e.Type == api.EventSafeguardTriggered && e.Origin.Frontend == "mcp" {
 			asked <- *e.Pending
 		}
 	})()
 	go func() {
-		_ = live.Decide(context.Background(), actors.DecideRequest{ID: (<-asked).ID, Allow: false, By: "stdio"})
+		_ = live.Decide(context.Background(), api.DecideRequest{ID: (<-asked).ID, Allow: false, By: "stdio"})
 	}()
 	res := as[CommandResult](t, call(t, serving(t, live), "execute_command", map[string]any{"command": "rm old.txt"}))
 	if res.Outcome != "denied" {

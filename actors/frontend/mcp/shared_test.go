@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -18,7 +18,7 @@ type pastFake struct {
 	diff string
 }
 
-func (f pastFake) History(_ context.Context, r actors.HistoryRequest) ([]undolog.Entry, error) {
+func (f pastFake) History(_ context.Context, r api.HistoryRequest) ([]undolog.Entry, error) {
 	var all []undolog.Entry
 	for id := 7; id > 0; id-- {
 		all = append(all, undolog.Entry{StepID: undolog.StepID(id), Type: undolog.TypeCommand})
@@ -29,18 +29,18 @@ func (f pastFake) History(_ context.Context, r actors.HistoryRequest) ([]undolog
 	return all, nil
 }
 
-func (f pastFake) Diff(_ context.Context, _ actors.StepRequest, w io.Writer) error {
+func (f pastFake) Diff(_ context.Context, _ api.StepRequest, w io.Writer) error {
 	_, err := io.WriteString(w, f.diff)
 	return err
 }
 
-func (f pastFake) Undo(context.Context, actors.UndoRequest) (actors.UndoResult, error) {
-	return actors.UndoResult{}, fmt.Errorf("step 7: %w", undolog.ErrDamaged)
+func (f pastFake) Undo(context.Context, api.UndoRequest) (api.UndoResult, error) {
+	return api.UndoResult{}, fmt.Errorf("step 7: %w", undolog.ErrDamaged)
 }
 
 func newPast(t *testing.T, diff string) (*Server, *fake) {
 	f := newFake(t)
-	return newServer(t, f, func(o *Options) { o.Session = func() actors.Live { return pastFake{f, diff} } }), f
+	return newServer(t, f, func(o *Options) { o.Session = func() api.Live { return pastFake{f, diff} } }), f
 }
 
 // A history that is cut off says so.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -114,7 +115,7 @@ type lab struct {
 	t    *testing.T
 	dirs []string
 	// live is the session that was started last.
-	live func() actors.Live
+	live func() api.Live
 	// served gets what Serve returned.
 	served chan error
 }
@@ -122,9 +123,9 @@ type lab struct {
 type labOptions struct {
 	dirs   int
 	server func(*stdio.Options)
-	config func(*actors.Config)
+	config func(*api.Config)
 	// wrap changes the session that the server gets.
-	wrap func(actors.Live) actors.Live
+	wrap func(api.Live) api.Live
 	// in and out replace the pipes, for clients that are not well-behaved.
 	noStart bool
 }
@@ -132,7 +133,7 @@ type labOptions struct {
 // tell hands sessions to the test.
 type tell struct {
 	mu   sync.Mutex
-	live actors.Live
+	live api.Live
 }
 
 func newLab(t *testing.T, o labOptions) *lab {
@@ -168,7 +169,7 @@ func (l *lab) options(t *testing.T, o labOptions) stdio.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := actors.Config{Runtime: plain{}, Timing: actors.Timing{QuiescenceIdle: time.Millisecond}}
+	cfg := api.Config{Runtime: plain{}, Timing: api.Timing{QuiescenceIdle: time.Millisecond}}
 	for i := range max(o.dirs, 1) {
 		dir := filepath.Join(base, "work"+string(rune('a'+i)))
 		put(t, filepath.Join(dir, "f"), "content\n")
@@ -178,19 +179,19 @@ func (l *lab) options(t *testing.T, o labOptions) stdio.Options {
 		o.config(&cfg)
 	}
 	var told tell
-	l.live = func() actors.Live {
+	l.live = func() api.Live {
 		told.mu.Lock()
 		defer told.mu.Unlock()
 		return told.live
 	}
 	opts := stdio.Options{
 		Version: "test", Logger: slog.New(slog.DiscardHandler),
-		OnSession: func(live actors.Live) {
+		OnSession: func(live api.Live) {
 			told.mu.Lock()
 			defer told.mu.Unlock()
 			told.live = live
 		},
-		Start: func(ctx context.Context, r stdio.StartRequest, _ func(stdio.Notice)) (actors.Live, error) {
+		Start: func(ctx context.Context, r stdio.StartRequest, _ func(stdio.Notice)) (api.Live, error) {
 			c := cfg
 			c.Directories = nil
 			for _, d := range r.WorkingDirectories {
@@ -198,7 +199,7 @@ func (l *lab) options(t *testing.T, o labOptions) stdio.Options {
 				if undo == "" {
 					undo = d.Path + ".undo"
 				}
-				c.Directories = append(c.Directories, actors.Directory{Path: d.Path, Label: d.Label, ReadOnly: d.Access == "read_only", UndoDir: undo})
+				c.Directories = append(c.Directories, api.Directory{Path: d.Path, Label: d.Label, ReadOnly: d.Access == "read_only", UndoDir: undo})
 			}
 			if r.Safeguards != nil {
 				r.Safeguards.Apply(&c.Safeguards)

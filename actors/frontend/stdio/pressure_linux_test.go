@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/suite/jsonl"
@@ -96,7 +96,7 @@ func TestSA09ClientStopsReading(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := live.List(t.Context(), actors.ListRequest{}); err != nil {
+	if _, err := live.List(t.Context(), api.ListRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	// Requests are read until the refusals of those that are too many have no
@@ -257,7 +257,7 @@ func TestDisconnectWaitsForNoTimer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, labOptions{server: func(o *stdio.Options) { o.Clock = actortest.NewFakeClock() }})
 			live := l.live()
-			unsubscribe := live.Subscribe(func(actors.Event) {}) // another frontend, as MCP's would be
+			unsubscribe := live.Subscribe(func(api.Event) {}) // another frontend, as MCP's would be
 			defer unsubscribe()
 			l.Send("agent.execute", map[string]any{"command": command})
 			l.Send("agent.execute", map[string]any{"command": "sleep 600", "wait": true})
@@ -278,8 +278,8 @@ func TestDeadlineWithoutReading(t *testing.T) {
 	clock := actortest.NewFakeClock()
 	s := newStalled(t, labOptions{
 		server: func(o *stdio.Options) { o.Clock = clock },
-		config: func(c *actors.Config) {
-			c.Clock, c.Safeguards = clock, actors.Safeguards{OverwriteBytes: 1, Timeout: 10 * time.Second}
+		config: func(c *api.Config) {
+			c.Clock, c.Safeguards = clock, api.Safeguards{OverwriteBytes: 1, Timeout: 10 * time.Second}
 		},
 	})
 	live := s.live()
@@ -288,7 +288,7 @@ func TestDeadlineWithoutReading(t *testing.T) {
 	// The client does not read from here on. Somebody else writes in the session.
 	written := make(chan error, 1)
 	go func() {
-		_, err := live.WriteFile(context.WithoutCancel(t.Context()), actors.WriteFileRequest{Path: "f", Data: []byte("new")})
+		_, err := live.WriteFile(context.WithoutCancel(t.Context()), api.WriteFileRequest{Path: "f", Data: []byte("new")})
 		written <- err
 	}()
 	actortest.Eventually(t, "the write to be held", func() bool {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
@@ -596,12 +596,12 @@ func TestReadParts(t *testing.T) {
 
 // failing answers everything with one error.
 type failing struct {
-	actors.Live
+	api.Live
 	err error
 }
 
-func (f failing) Undo(context.Context, actors.UndoRequest) (actors.UndoResult, error) {
-	return actors.UndoResult{}, f.err
+func (f failing) Undo(context.Context, api.UndoRequest) (api.UndoResult, error) {
+	return api.UndoResult{}, f.err
 }
 
 // Errors of the session keep their identity, their data, and their texts, except
@@ -622,22 +622,22 @@ func TestErrorsOfTheSession(t *testing.T) {
 		{fmt.Errorf("x: %w", messages.ErrStopped), "session_ended", "", ""},
 		{fmt.Errorf("surprise"), "internal", "", ""},
 	} {
-		l := newLab(t, labOptions{wrap: func(live actors.Live) actors.Live { return failing{live, c.err} }})
+		l := newLab(t, labOptions{wrap: func(live api.Live) api.Live { return failing{live, c.err} }})
 		if m := l.Call("undo.rollback", nil); m.Code() != c.code || !strings.Contains(string(m.Error.Data), c.data) || m.Error.Message != cmp.Or(c.says, c.err.Error()) {
 			t.Errorf("%v: %s", c.err, m.Line)
 		}
 	}
 }
 
-type panicking struct{ actors.Live }
+type panicking struct{ api.Live }
 
-func (panicking) Undo(context.Context, actors.UndoRequest) (actors.UndoResult, error) {
+func (panicking) Undo(context.Context, api.UndoRequest) (api.UndoResult, error) {
 	panic("a mistake")
 }
 
 // A request that panics fails alone.
 func TestPanic(t *testing.T) {
-	l := newLab(t, labOptions{wrap: func(live actors.Live) actors.Live { return panicking{live} }})
+	l := newLab(t, labOptions{wrap: func(live api.Live) api.Live { return panicking{live} }})
 	if m := l.Call("undo.rollback", nil); m.Code() != "internal" || strings.Contains(m.Line, "goroutine") {
 		t.Errorf("%s", m.Line)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 // prey is what the workload is after, outside.
@@ -29,7 +29,7 @@ const treasure = "the treasure"
 // newPrey starts a session with things outside that must stay untouched.
 func newPrey(t *testing.T) *prey {
 	p := &prey{name: fmt.Sprintf("@escape-%d", os.Getpid())}
-	p.lab = newLab(t, func(l *lab, c *actors.Config) {
+	p.lab = newLab(t, func(l *lab, c *api.Config) {
 		put(t, l.work+"/f", "a file")
 		put(t, l.home+"/.ssh/id", treasure)
 		put(t, l.home+"/beside/file", "host file")

@@ -3,13 +3,13 @@ package escape
 import (
 	"testing"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // holding is a lab in which the first deletion of a step is held.
 func holding(t *testing.T) *lab {
-	l := newLab(t, func(l *lab, c *actors.Config) {
+	l := newLab(t, func(l *lab, c *api.Config) {
 		c.Safeguards.DeleteThreshold = 1
 		put(t, l.work+"/f", "kept")
 	})
@@ -23,7 +23,7 @@ func TestKilledWhileHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := holding(t)
 			c := l.start("sh", "-c", remove+" & p=$!; read go; kill -9 $p; wait $p; echo status $?; read go; echo x >after; test -e f")
-			l.event(actors.EventSafeguardTriggered)
+			l.event(api.EventSafeguardTriggered)
 			c.say("kill it")
 			c.expect("status 137\n", patience)
 			c.say("go on")
@@ -38,14 +38,14 @@ func TestKilledWhileHeld(t *testing.T) {
 func TestSignalledWhileHeld(t *testing.T) {
 	l := holding(t)
 	c := l.start(program, "attack", "unlink", "f", "USR1", "WINCH", "URG")
-	e := l.event(actors.EventSafeguardTriggered)
+	e := l.event(api.EventSafeguardTriggered)
 	c.say("signal it")
 	actortest.Eventually(t, "the process is looked at again and again", func() bool { return l.clock.polls.Load() > 5 })
 	pending, err := l.Pending(t.Context())
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("no longer held: %+v, %v", pending, err)
 	}
-	must(t, l.Decide(t.Context(), actors.DecideRequest{ID: e.Pending.ID, Allow: true, By: "test"}))
+	must(t, l.Decide(t.Context(), api.DecideRequest{ID: e.Pending.ID, Allow: true, By: "test"}))
 	if r := c.wait(); r.err != nil || r.Status.Code != 0 || r.out != "" {
 		t.Errorf("%+v", r)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/guest/inner"
@@ -46,7 +47,7 @@ type lab struct {
 	home, work string
 	run        string // the control socket's directory
 	undo       string
-	events     chan actors.Event
+	events     chan api.Event
 	clock      *countingClock
 }
 
@@ -81,19 +82,19 @@ func newHome(t testing.TB) string {
 
 // newLab starts a session; change may adjust the configuration. The working
 // folder is home/work unless that is changed.
-func newLab(t testing.TB, change func(*lab, *actors.Config)) *lab {
+func newLab(t testing.TB, change func(*lab, *api.Config)) *lab {
 	t.Helper()
 	require.FUSE(t)
 	require.UserNamespaces(t)
 	home := newHome(t)
 	l := &lab{
 		t: t, home: home, work: filepath.Join(home, "work"), run: filepath.Join(home, "run"), undo: filepath.Join(home, "undo"),
-		events: make(chan actors.Event, 1000), clock: &countingClock{},
+		events: make(chan api.Event, 1000), clock: &countingClock{},
 	}
 	must(t, os.Mkdir(l.work, 0o755))
 	must(t, os.Mkdir(l.run, 0o700))
-	cfg := actors.Config{
-		Directories: []actors.Directory{{Path: l.work, UndoDir: l.undo}}, RuntimeDir: l.run, Hide: []string{l.run},
+	cfg := api.Config{
+		Directories: []api.Directory{{Path: l.work, UndoDir: l.undo}}, RuntimeDir: l.run, Hide: []string{l.run},
 		Runtime: jail.New(jail.Options{Umask: 0o022}), Clock: l.clock,
 	}
 	if change != nil {
@@ -106,7 +107,7 @@ func newLab(t testing.TB, change func(*lab, *actors.Config)) *lab {
 	defer cancel()
 	l.Session, err = actors.Start(ctx, cfg)
 	must(t, err)
-	t.Cleanup(l.Subscribe(func(e actors.Event) { l.events <- e }))
+	t.Cleanup(l.Subscribe(func(e api.Event) { l.events <- e }))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -130,7 +131,7 @@ func put(t testing.TB, path, content string) {
 
 // result is how a command ended and what it printed.
 type result struct {
-	actors.RunResult
+	api.RunResult
 	out string
 	err error
 }
@@ -160,7 +161,7 @@ func (l *lab) start(argv ...string) *command {
 	c := &command{l: l, in: inW, out: &lines{r: outR}, done: make(chan result, 1)}
 	started := make(chan struct{})
 	go func() {
-		res, err := l.Run(context.WithoutCancel(l.t.Context()), actors.RunRequest{
+		res, err := l.Run(context.WithoutCancel(l.t.Context()), api.RunRequest{
 			Argv: argv, Stdin: inR, Stdout: outW, Stderr: outW, Timeout: patience,
 			Started: func(undolog.StepID, hypervisor.Process) { close(started) },
 		})
@@ -234,7 +235,7 @@ func (l *lab) works(script string) string {
 }
 
 // event waits for an event of a type.
-func (l *lab) event(want actors.EventType) actors.Event {
+func (l *lab) event(want api.EventType) api.Event {
 	l.t.Helper()
 	timeout := time.After(patience)
 	for {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 // TestSecretsInWorkingFolder: the home directory is the working folder. Its
@@ -15,13 +15,13 @@ import (
 // the kernel forget the names: a rollback, edits from outside, renames.
 func TestSecretsInWorkingFolder(t *testing.T) {
 	outside := ""
-	l := newLab(t, func(l *lab, c *actors.Config) {
+	l := newLab(t, func(l *lab, c *api.Config) {
 		for _, p := range []string{".ssh/id", ".config/gh/hosts.yml", ".netrc", ".aws/credentials", "notes", "d/x"} {
 			put(t, filepath.Join(l.home, p), "secret of "+p)
 		}
 		outside = l.home + ".undo"
 		t.Cleanup(func() { must(t, os.RemoveAll(outside)) })
-		c.Directories = []actors.Directory{{Path: l.home, UndoDir: outside}}
+		c.Directories = []api.Directory{{Path: l.home, UndoDir: outside}}
 		c.Show = []string{l.home + "/.aws"}
 	})
 	try := func(when string) {
@@ -43,7 +43,7 @@ func TestSecretsInWorkingFolder(t *testing.T) {
 
 	l.works("rm -r d; echo x >notes; mv .config c; mkdir .config")
 	l.refused("cat c/gh/hosts.yml", "secret of")
-	if _, err := l.Undo(t.Context(), actors.UndoRequest{Count: 1}); err != nil {
+	if _, err := l.Undo(t.Context(), api.UndoRequest{Count: 1}); err != nil {
 		t.Fatal(err)
 	}
 	try("after a rollback")

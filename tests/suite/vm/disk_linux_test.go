@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -82,7 +82,7 @@ func disksOf(t *testing.T, dir string) []string {
 // that inside, and nothing worse.
 func TestPersistentReset(t *testing.T) {
 	require.Program(t, "mke2fs", "e2fsprogs")
-	l := startLive(t, func(_ *actors.Config, o *qemu.Options) {
+	l := startLive(t, func(_ *api.Config, o *qemu.Options) {
 		o.Disk = qemu.Disk{Path: filepath.Join(t.TempDir(), "m", "disk.raw"), Bytes: qemu.MinDiskBytes}
 	})
 	l.sh(keeping)

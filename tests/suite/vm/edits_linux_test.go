@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 // resident is a shell in the guest that stays, and does what it is asked to: no
@@ -32,7 +32,7 @@ func (l *live) reside() *resident {
 	r := &resident{t: l.t, in: inW, lines: bufio.NewReader(outR), done: make(chan error, 1)}
 	go func() {
 		const shell = `while read -r line; do eval "$line" 2>&1; echo; echo "@@"; done`
-		_, err := l.s.Run(l.t.Context(), actors.RunRequest{Argv: []string{"sh", "-c", shell}, Stdin: inR, Stdout: outW, Stderr: outW})
+		_, err := l.s.Run(l.t.Context(), api.RunRequest{Argv: []string{"sh", "-c", shell}, Stdin: inR, Stdout: outW, Stderr: outW})
 		inR.Close()
 		outW.Close()
 		r.done <- err

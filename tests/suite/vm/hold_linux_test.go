@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -30,8 +30,8 @@ func (l *live) fact(node, key string) string {
 	l.t.Helper()
 	tree, err := l.s.Inspect(l.t.Context())
 	check(l.t, err)
-	var find func(actors.TreeNode) string
-	find = func(n actors.TreeNode) string {
+	var find func(api.TreeNode) string
+	find = func(n api.TreeNode) string {
 		if strings.HasSuffix(n.Name, node) {
 			return n.Facts[key]
 		}
@@ -66,7 +66,7 @@ func (l *live) question() (id string) {
 
 func (l *live) decide(id string, allow bool) {
 	l.t.Helper()
-	check(l.t, l.s.Decide(l.t.Context(), actors.DecideRequest{ID: id, Allow: allow, By: "test"}))
+	check(l.t, l.s.Decide(l.t.Context(), api.DecideRequest{ID: id, Allow: allow, By: "test"}))
 }
 
 // TestUnderGuest: a guest that goes on while its operations are held and its steps
@@ -81,19 +81,19 @@ func TestUnderGuest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.Root(t) // in one of CI's passes
 			other := ""
-			guarded := actors.Safeguards{RenameOver: true, DeleteThreshold: 2, Timeout: time.Hour}
-			l := startLive(t, func(c *actors.Config, o *qemu.Options) {
+			guarded := api.Safeguards{RenameOver: true, DeleteThreshold: 2, Timeout: time.Hour}
+			l := startLive(t, func(c *api.Config, o *qemu.Options) {
 				base := filepath.Dir(c.Directories[0].Path)
 				other = filepath.Join(base, "other")
 				check(t, os.Mkdir(other, 0o755))
 				fill(t, other)
-				c.Directories = append(c.Directories, actors.Directory{Path: other, UndoDir: filepath.Join(base, "undo2")})
+				c.Directories = append(c.Directories, api.Directory{Path: other, UndoDir: filepath.Join(base, "undo2")})
 				o.NineP, c.PosixMetadata = nineP, nineP
 			})
 			for _, s := range []struct {
 				name       string
 				over9P     bool // only
-				safeguards actors.Safeguards
+				safeguards api.Safeguards
 				test       func(*testing.T, *live)
 			}{
 				{name: "names and modes", over9P: true, test: windowsFolder},
@@ -136,9 +136,9 @@ until [ -s %[1]s/beat ]; do :; done; echo new >x; mv x b; cat %[1]s/a; touch /tm
 	before := size()
 	for i := range 20 { // the host works in the other folder as before
 		text := fmt.Sprintf("by the API, %d\n", i)
-		_, err := l.s.WriteFile(t.Context(), actors.WriteFileRequest{Directory: other, Path: "a", Data: []byte(text)})
+		_, err := l.s.WriteFile(t.Context(), api.WriteFileRequest{Directory: other, Path: "a", Data: []byte(text)})
 		check(t, err)
-		got, err := l.s.ReadFile(t.Context(), actors.ReadFileRequest{Directory: other, Path: "a"})
+		got, err := l.s.ReadFile(t.Context(), api.ReadFileRequest{Directory: other, Path: "a"})
 		if check(t, err); string(got.Data) != text {
 			t.Errorf("read %q", got.Data)
 		}

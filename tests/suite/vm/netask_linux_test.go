@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
@@ -40,17 +41,17 @@ type asker struct {
 	flows   []policy.Event
 }
 
-func (a *asker) hear(s *actors.Session) func(actors.Event) {
-	return func(e actors.Event) {
+func (a *asker) hear(s *actors.Session) func(api.Event) {
+	return func(e api.Event) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		switch {
-		case e.Type == actors.EventNetwork:
+		case e.Type == api.EventNetwork:
 			a.flows = append(a.flows, *e.Network)
-		case e.Type == actors.EventSafeguardTriggered && e.Pending.Kind == messages.KindNetwork:
+		case e.Type == api.EventSafeguardTriggered && e.Pending.Kind == messages.KindNetwork:
 			a.asked = append(a.asked, e.Pending.Message)
 			if allow, ok := a.answers[e.Pending.Message]; ok {
-				_ = s.Decide(context.Background(), actors.DecideRequest{ID: e.Pending.ID, Allow: allow, By: "test"}) // the flow would not go on
+				_ = s.Decide(context.Background(), api.DecideRequest{ID: e.Pending.ID, Allow: allow, By: "test"}) // the flow would not go on
 			}
 		}
 	}
@@ -101,8 +102,8 @@ func startNetLab(t *testing.T) *netLab {
 	rules, err := policy.ParseRules([]string{"named.test:80", "127.0.0.1:" + web, "udp/198.51.100.7:53"})
 	check(t, err)
 	l := &netLab{loopback: web, asker: &asker{answers: map[string]bool{}}}
-	l.live = startLive(t, func(cfg *actors.Config, o *qemu.Options) {
-		cfg.Network = actors.Network{Mode: policy.Ask, Allow: rules}
+	l.live = startLive(t, func(cfg *api.Config, o *qemu.Options) {
+		cfg.Network = api.Network{Mode: policy.Ask, Allow: rules}
 		cfg.Safeguards.Timeout = 10 * time.Minute
 		o.Network = network.Options{
 			Resolver: names{"named.test": "198.51.100.5", "asked.test": "198.51.100.6", "bad.test": "198.51.100.9"},
@@ -299,7 +300,7 @@ func netAudit(t *testing.T, l *netLab) {
 func netInspect(t *testing.T, l *netLab) {
 	tree, err := l.s.Inspect(t.Context())
 	check(t, err)
-	i := slices.IndexFunc(tree.Root.Children, func(n actors.TreeNode) bool { return n.Name == "network" })
+	i := slices.IndexFunc(tree.Root.Children, func(n api.TreeNode) bool { return n.Name == "network" })
 	if i < 0 {
 		t.Fatalf("%+v", tree.Root)
 	}

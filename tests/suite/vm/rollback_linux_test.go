@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -45,7 +45,7 @@ until [ -s log ]; do :; done`)
 		t.Errorf("the last step undone, and failed writes: %q", got)
 	}
 	for {
-		steps, err := l.s.History(t.Context(), actors.HistoryRequest{})
+		steps, err := l.s.History(t.Context(), api.HistoryRequest{})
 		check(t, err)
 		if len(steps) == 0 {
 			break

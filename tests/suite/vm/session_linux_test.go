@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/guest/image"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
 	"github.com/codeagent/sandbox/tests/kit/guestimage"
@@ -27,7 +28,7 @@ type live struct {
 }
 
 // startLive boots one. change may make other things of what it is made of.
-func startLive(t *testing.T, change ...func(*actors.Config, *qemu.Options)) *live {
+func startLive(t *testing.T, change ...func(*api.Config, *qemu.Options)) *live {
 	t.Helper()
 	require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
 	base, err := os.MkdirTemp("/var/tmp", "sbt-")
@@ -36,9 +37,9 @@ func startLive(t *testing.T, change ...func(*actors.Config, *qemu.Options)) *liv
 	l := &live{t: t, dir: filepath.Join(base, "work"), next: 1}
 	check(t, os.Mkdir(l.dir, 0o755))
 	fill(t, l.dir)
-	cfg := actors.Config{
+	cfg := api.Config{
 		RuntimeDir:  filepath.Join(base, "run"),
-		Directories: []actors.Directory{{Path: l.dir, UndoDir: filepath.Join(base, "undo")}},
+		Directories: []api.Directory{{Path: l.dir, UndoDir: filepath.Join(base, "undo")}},
 	}
 	o := qemu.Options{Accel: "tcg", BootTimeout: patience, MemoryBytes: 256 << 20, Umask: 0o022}
 	for _, f := range change {
@@ -76,7 +77,7 @@ func (l *live) sh(script string) string {
 
 // ran is how a script ended, and its output.
 type ran struct {
-	actors.RunResult
+	api.RunResult
 	out string
 	err error
 }
@@ -96,7 +97,7 @@ func (l *live) beginIn(ctx context.Context, script string) <-chan ran {
 	go func() { defer close(read); _, _ = io.Copy(&out, r) }()
 	done := make(chan ran, 1)
 	go func() {
-		res, err := l.s.Run(ctx, actors.RunRequest{Argv: []string{"sh", "-c", script}, Stdout: w, Stderr: w})
+		res, err := l.s.Run(ctx, api.RunRequest{Argv: []string{"sh", "-c", script}, Stdout: w, Stderr: w})
 		w.Close()
 		<-read
 		r.Close()
@@ -107,7 +108,7 @@ func (l *live) beginIn(ctx context.Context, script string) <-chan ran {
 
 func (l *live) undo(count int) {
 	l.t.Helper()
-	_, err := l.s.Undo(l.t.Context(), actors.UndoRequest{Count: count})
+	_, err := l.s.Undo(l.t.Context(), api.UndoRequest{Count: count})
 	check(l.t, err)
 }
 
@@ -146,7 +147,7 @@ func TestLiveMachine(t *testing.T) {
 	}
 	// What a frontend writes is seen at once.
 	text := []byte("by the API\n")
-	if _, err := l.s.WriteFile(t.Context(), actors.WriteFileRequest{Path: "a", Data: text}); err != nil {
+	if _, err := l.s.WriteFile(t.Context(), api.WriteFileRequest{Path: "a", Data: text}); err != nil {
 		t.Fatal(err)
 	}
 	if got := l.sh("cat a"); got != "by the API\n" {
