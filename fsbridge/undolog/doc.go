@@ -6,6 +6,31 @@
 // records to the folder, keeps what it replaces for [Log.Redo], and is itself
 // journaled, so that a kill at any instant loses nothing.
 //
+// # Six ideas
+//
+//   - The preimage is kept, not the operation. A record says what was there when the step
+//     began; for each name and each byte the first record counts (journal, capture).
+//   - What is removed is not copied. The inode itself is renamed into the log and keeps its
+//     content and number; old ones are compressed (store, pack).
+//   - An inode's number is its identity. If it must be made anew, the new number is
+//     written down before the inode is seen (store).
+//   - A step is read back as a layer. A stack of layers over the folder is the past (layer, past).
+//   - An apply starts from what there is, so that it can begin anew after a kill. Its inverse
+//     is a step as well: redo is the undo of an undo (apply).
+//   - How the steps left their files is stamped. What does not fit its stamp was edited from
+//     outside, and makes a barrier.
+//
+// The packages, those below know nothing of those above:
+//
+//	       undolog: facade, transactions, retention
+//	capture            apply    past
+//	   |                  \     /
+//	   |                   layer
+//	   +--------- store ----+--- pack
+//	                |            |
+//	             journal --------+
+//	            base, fault, wire
+//
 // # Trust
 //
 // Everything below the undo directory is reached by directory descriptors and
@@ -42,43 +67,23 @@
 // directories, size, mtime, ctime, rdev (uint64 LE); of the content. The ctime is
 // 0 while the log removes a name of its own of that inode.
 //
-// # Undo, redo and recovery
+// # Transactions
 //
-// An apply makes the folder what one record set (the target) says. It builds
-// the directory wal/rollback.new and renames it to
+// Undo, redo, abort and restore are one transaction: they apply a step directory to the
+// folder, and what they replace becomes a step directory, too (see internal/apply). A transaction
+// is prepared in wal/rollback.new and begins when that is renamed to
 //
 //	rollback/plan           JSON {"kind","step","name","tick"}; kind is undo, redo,
 //	                        abort (of the open step) or restore
 //	rollback/inverse/       what is replaced, a step directory; of an abort only
 //	                        blobs/ and made
-//	rollback/target/        of a restore: the target, a step directory
+//	rollback/target/        of a restore: what is applied, a step directory
 //	rollback/applied        empty: the folder is done, only renames are left
 //
-// Until that rename nothing is changed in the folder, save that an ordinary user
-// has to give themselves rights on what is closed to them. Each such change is
-// first a line of wal/rollback.new/lent, JSON {"dev","ino","mode","log","path"}:
-// the inode, the mode that it has, and its path (base64), which begins at the undo directory
-// if log is true. Who finds the file there gives the modes back, the last line
-// first. Then: what occupies a
-// binding and should not is renamed into inverse/blobs/ (under its number, or
-// "x<n>" if that is taken); what is missing is renamed from the target's blobs,
-// linked, or made under inverse/blobs/<obj/32>/m<obj> and renamed (a file with one name
-// is rather linked, and loses the name in blobs at once: after a kill in between it is
-// where it should be, and has another name there, which goes with the target or when the
-// apply goes on); contents and metadata of files follow. A directory's metadata is put right when all is in
-// it, by another goroutine, or last, deepest first, if its mode stands in the way of
-// what is below or it has attributes. Everything starts
-// from the actual state, so that it can begin anew after a kill: objects are
-// found by number under the touched bindings, by name under untouched ones,
-// and in blobs. At the end inverse/ becomes redo/<id> (undo) or steps/<id>
-// (redo, restore), and target and rollback go to trash/.
-//
-// Where the undo directory is on another file system, what only changes its
-// place in the folder is kept in the folder's root as ".undo-<obj>" meanwhile,
-// and the rest is copied: to inverse/blobs/ (as "t<name>" until it is complete,
-// then it is noted in "made", and then the original removed) and from blobs/
-// (as ".undo-new-<obj>" in its directory). A copy of a file that has other names
-// in the folder becomes a name of it again.
+// Until that rename nothing is changed in the folder, except for modes that are lent. At the
+// end inverse/ becomes redo/<id> (undo) or steps/<id> (redo, restore), and rollback goes
+// to trash/, with the directory that was applied. Whoever finds the directory rollback
+// completes the transaction before anything else.
 //
 // # Invariants
 //

@@ -188,7 +188,7 @@ func (l *Log) committed(ctx context.Context, e *stepEntry, strays func() ([]host
 // the strays. remap holds directories that were made anew.
 func (l *Log) restamp(e *apply.Engine, inverse *touched, remap map[hostfs.ID]hostfs.ID) error {
 	defer l.endApply()
-	t := newTouched().add(e.T.Rec)
+	t := newTouched().add(e.Layer().Rec)
 	t.extra, t.looks = append(t.extra, e.Strays), e.Looks
 	if inverse != nil { // what it does not know was put there by this undo
 		for dir, names := range inverse.names {

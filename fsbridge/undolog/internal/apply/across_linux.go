@@ -66,7 +66,7 @@ func (e *Engine) scanParked() {
 		if !ok || err != nil || parkName(journal.ObjID(id)) != x.Name {
 			continue
 		}
-		n := e.T.Nodes[journal.ObjID(id)]
+		n := e.t.Nodes[journal.ObjID(id)]
 		if n == nil || n.Obj == journal.RootObj || n.Place.Kind != layer.Nowhere {
 			continue
 		}
@@ -104,10 +104,10 @@ func (e *Engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to s
 		c.remember(e.hold, strconv.FormatUint(x.key.n, 10)+"/"+to)
 		top := c.made[len(c.made)-1]
 		e.across.copies[top.Old], e.across.noted[top.New] = top.New, true
-		if n := e.T.Nodes[id]; n != nil && n.Goes {
+		if n := e.t.Nodes[id]; n != nil && n.Goes {
 			e.setMade(n, top.New)
 			if top.Shared {
-				e.T.Twins[top.New] = top.Old
+				e.t.Twins[top.New] = top.Old
 			}
 		}
 	}
@@ -157,9 +157,9 @@ func (e *Engine) attachByCopy(n, d *layer.Node, from entry, fd int, name string)
 // the inode id in blobs was another name of.
 func (e *Engine) twin(id hostfs.ID) (layer.Location, bool) {
 	a := &e.across
-	if _, ok := e.T.Twins[id]; ok && !a.searched {
+	if _, ok := e.t.Twins[id]; ok && !a.searched {
 		a.searched = true
-		found, err := e.T.FindTwins(e.Root)
+		found, err := e.t.FindTwins(e.Root)
 		if err != nil {
 			e.Warn("look for other names of a file: %v", err)
 		}

@@ -14,11 +14,12 @@ func (e *Engine) Affected() (list []base.Affected, count int) {
 	return list[:min(len(list), base.HistoryPaths)], len(list)
 }
 
+// AffectedAll lists what the plan changes.
 func (e *Engine) AffectedAll() (list []base.Affected) {
 	add := func(a base.Affected) { list = append(list, a) }
-	for _, d := range e.T.Order {
-		for i := range e.T.Binds[d.Obj] {
-			b := &e.T.Binds[d.Obj][i]
+	for _, d := range e.t.Order {
+		for i := range e.t.Binds[d.Obj] {
+			b := &e.t.Binds[d.Obj][i]
 			if !b.Wrong {
 				continue
 			}

@@ -29,24 +29,36 @@ type Env struct {
 	Relink func(st *hostfs.Stat, done bool) error
 	// HashContent is the hash of a content, if ctimes alone do not tell of edits.
 	HashContent func(dirfd int, name string, st *hostfs.Stat) uint64
-	NewContent  func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter
+	// NewContent makes what keeps contents of an object of the inverse, whose directory is dir.
+	NewContent func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter
 	// StepBySeq returns where the directory of a closed step is, from the undo directory.
 	StepBySeq func(seq uint64) (path string, ok bool)
 }
 
-// Engine makes the tree what one target says. It works by the actual state
-// and is used once; what it does it can do again after being killed anywhere.
+// Engine makes the folder what one layer says. It works by the actual state
+// and is used once; what it does it can do again after being killed anywhere. Its methods
+// are for one goroutine.
 type Engine struct {
 	Env
-	T    *layer.Layer
-	hold int // blobs of the inverse, where occupants are put
-	// Inverse is the directory of the inverse; made is its file "made".
+	// Begun says that the directory rollback is there: from now on the folder may be changed,
+	// and an interruption is completed by another engine. The caller sets it.
+	Begun bool
+	// Inverse is the descriptor of the inverse's directory, -1: there is none yet.
 	Inverse int
-	made    int
-	madeMu  sync.Mutex // so that its records are whole
+	// Lost are the paths that can be neither found nor made. Decide finds them.
+	Lost []string
+	// Looks is what was seen in directories that are done, Changes what bridges must forget
+	// (everything, if there are more than [MaxChanges]), and Warnings what people should hear. Run
+	// fills them.
+	Looks    map[hostfs.ID]*sight.Look
+	Changes  []fsbridge.Change
+	Warnings []string
 
-	home  string // the target's directory, from the undo directory
-	Begun bool   // the directory rollback is there
+	t      *layer.Layer
+	home   string     // the layer's directory before the apply has begun, from the undo directory
+	hold   int        // blobs of the inverse, where occupants are put
+	made   int        // its file "made"
+	madeMu sync.Mutex // so that its records are whole
 
 	dirs      dirCache
 	granted   map[journal.ObjID]uint32
@@ -58,20 +70,18 @@ type Engine struct {
 	missing   []*layer.Node
 	final     []*layer.Node // directories of the final tree, parents first
 	twice     []*layer.Node // made, and there, but a kill left them their name in the hold
-	Lost      []string      // what can be neither found nor made
 	fresh     int
 	buf       []byte
-	Looks     map[hostfs.ID]*sight.Look // what was seen in directories that are done
-
-	Warnings []string
-	Changes  []fsbridge.Change
 }
+
+// Layer is what is applied.
+func (e *Engine) Layer() *layer.Layer { return e.t }
 
 // New makes what applies the layer target, which it closes. home is where the
 // directory of that layer is as long as the apply has not begun, from the undo directory.
 func New(env Env, target *layer.Layer, home string) *Engine {
 	e := &Engine{
-		Env: env, T: target, home: home, hold: -1, Inverse: -1, made: -1,
+		Env: env, t: target, home: home, hold: -1, Inverse: -1, made: -1,
 		granted: map[journal.ObjID]uint32{}, held: map[journal.ObjID]bool{}, strangers: map[hostfs.ID]journal.ObjID{},
 		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, at: map[hostfs.ID]layer.Location{}},
 		buf:    make([]byte, 32<<10),
@@ -82,6 +92,7 @@ func New(env Env, target *layer.Layer, home string) *Engine {
 	return e
 }
 
+// Warn adds to Warnings, which keep the first hundred, and logs.
 func (e *Engine) Warn(format string, args ...any) {
 	m := fmt.Sprintf(format, args...)
 	if e.Log != nil {
@@ -92,9 +103,10 @@ func (e *Engine) Warn(format string, args ...any) {
 	}
 }
 
+// Close closes the layer and all descriptors.
 func (e *Engine) Close() {
 	e.dirs.closeAll()
-	e.T.Close()
+	e.t.Close()
 	for _, fd := range []*int{&e.hold, &e.Inverse, &e.made} {
 		if *fd >= 0 {
 			_ = hostfs.Close(*fd)
@@ -118,6 +130,7 @@ func (e *Engine) WhatIsLost() string {
 	return fmt.Sprintf("%d path(s) cannot be restored, the first is %q", len(e.Lost), e.Lost[0])
 }
 
+// WarnLost adds a warning if something is lost.
 func (e *Engine) WarnLost() {
 	if len(e.Lost) > 0 {
 		e.Warn("%s", e.WhatIsLost())
@@ -126,7 +139,7 @@ func (e *Engine) WarnLost() {
 
 // plan decides which bindings are wrong. It changes nothing.
 func (e *Engine) plan() {
-	t := e.T
+	t := e.t
 	for _, n := range e.missing {
 		e.planMissing(n)
 	}
@@ -164,7 +177,7 @@ func (e *Engine) plan() {
 
 // planMissing wants an object back that somebody outside took away.
 func (e *Engine) planMissing(n *layer.Node) {
-	t := e.T
+	t := e.t
 	d := t.Nodes[n.Parent]
 	if n.Created || n.Place.Kind != layer.Nowhere {
 		return
@@ -189,12 +202,12 @@ func (e *Engine) planMissing(n *layer.Node) {
 
 // NothingToDo tells whether the plan is empty.
 func (e *Engine) NothingToDo() bool {
-	for _, n := range e.T.Order {
+	for _, n := range e.t.Order {
 		if n.Dirty && n.Place.Kind != layer.Nowhere {
 			return false
 		}
-		for i := range e.T.Binds[n.Obj] {
-			if e.T.Binds[n.Obj][i].Wrong {
+		for i := range e.t.Binds[n.Obj] {
+			if e.t.Binds[n.Obj][i].Wrong {
 				return false
 			}
 		}
@@ -221,7 +234,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // detachAll empties directories before it moves them.
 func (e *Engine) detachAll(ctx context.Context) error {
 	for _, d := range slices.Backward(e.scanned) {
-		binds := e.T.Binds[d.Obj]
+		binds := e.t.Binds[d.Obj]
 		for i := range binds {
 			b := &binds[i]
 			if !b.Wrong || b.Occ.Ino == 0 {
@@ -260,8 +273,8 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 		n, id, known = b.OccNode, b.OccNode.Obj, true
 	}
 	if !known {
-		id = e.T.Next
-		e.T.Next++
+		id = e.t.Next
+		e.t.Next++
 		e.strangers[st.ID] = id
 	}
 	if err := fault.Point("apply.detach"); err != nil {
@@ -273,7 +286,7 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 	}
 	unlink := func() error { return e.withAccess(d, func() error { return hostfs.UnlinkAt(fd, name) }) }
 	if !dir && n != nil && (n.Stays || n.Place.Kind == layer.InPark || n.Place.Kind == layer.InOwn && n.Wanted ||
-		n.Place == layer.InDir(n.Parent, n.Name) && e.T.Bind(n.Parent, n.Name) == nil) {
+		n.Place == layer.InDir(n.Parent, n.Name) && e.t.Bind(n.Parent, n.Name) == nil) {
 		return unlink()
 	}
 	x, err := e.bucket(kindHold, 0, id, true)

@@ -20,8 +20,8 @@ import (
 func (e *Engine) makeAll(ctx context.Context) error {
 	var runs [][]*layer.Node // of one bucket each: two workers in one directory hinder each other
 	var last *layer.Node
-	for _, n := range e.T.Order {
-		if !n.Wanted || n.Place.Kind != layer.Nowhere || !e.T.Makeable(n) {
+	for _, n := range e.t.Order {
+		if !n.Wanted || n.Place.Kind != layer.Nowhere || !e.t.Makeable(n) {
 			continue
 		}
 		if last == nil || store.ShardOf(last.Obj) != store.ShardOf(n.Obj) {
@@ -85,9 +85,9 @@ func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hos
 	if err := fault.Point("apply.make"); err != nil {
 		return id, err
 	}
-	xattrs, has := e.T.Rec.Xattrs[n.Obj]
-	if !has && e.T.InPack(n.Obj) {
-		xattrs = e.T.Pack.Node(n.Obj).Xattrs
+	xattrs, has := e.t.Rec.Xattrs[n.Obj]
+	if !has && e.t.InPack(n.Obj) {
+		xattrs = e.t.Pack.Node(n.Obj).Xattrs
 		has = len(xattrs) > 0
 	}
 	name := madeName(n.Obj)
@@ -118,18 +118,18 @@ func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hos
 func (e *Engine) makeInode(n *layer.Node, dirfd int, name string, inside *[]store.Made) (fd int, err error) {
 	return hostfs.MakeAt(dirfd, name, n.Type|n.Meta.Mode&0o777, n.Meta.Target, func(fd int) error {
 		if n.IsDir() {
-			if e.T.InPack(n.Obj) {
-				return e.unpackInside(e.T.Pack.Root(n.Obj), fd, inside)
+			if e.t.InPack(n.Obj) {
+				return e.unpackInside(e.t.Pack.Root(n.Obj), fd, inside)
 			}
 			return nil
 		}
-		if !e.T.InPack(n.Obj) {
-			return e.T.PutContent(n, fd)
+		if !e.t.InPack(n.Obj) {
+			return e.t.PutContent(n, fd)
 		}
-		p := e.T.Pack.Node(n.Obj) // as it was when it was removed
-		err := e.T.UnpackFile(p, fd)
+		p := e.t.Pack.Node(n.Obj) // as it was when it was removed
+		err := e.t.UnpackFile(p, fd)
 		if err == nil && (n.Content || p.Meta.Size != n.Meta.Size) {
-			err = e.T.PutContent(n, fd)
+			err = e.t.PutContent(n, fd)
 		}
 		return err
 	})
@@ -150,9 +150,9 @@ func (e *Engine) writeMade(buf []byte) error {
 
 // setMade gives n the number it has since it was made anew.
 func (e *Engine) setMade(n *layer.Node, id hostfs.ID) {
-	e.T.SetID(n, id)
+	e.t.SetID(n, id)
 	n.Made = true
-	e.T.ByHost[id] = n
+	e.t.ByHost[id] = n
 }
 
 // attachAll puts every object where it should be, parents first.
@@ -179,7 +179,7 @@ func (e *Engine) attachAll(ctx context.Context) error {
 // attachFrom goes through the directories from the root on, and hands those that
 // are done over to f, with the files that it can put into them.
 func (e *Engine) attachFrom(f *follower) error {
-	queue := []*layer.Node{e.T.Nodes[journal.RootObj]}
+	queue := []*layer.Node{e.t.Nodes[journal.RootObj]}
 	if queue[0] == nil {
 		return nil
 	}
@@ -194,7 +194,7 @@ func (e *Engine) attachFrom(f *follower) error {
 		queue = queue[1:]
 		e.final = append(e.final, d)
 		j := followed{n: d}
-		binds, wrong := e.T.Binds[d.Obj], false
+		binds, wrong := e.t.Binds[d.Obj], false
 		for i := range binds {
 			b := &binds[i]
 			wrong = wrong || b.Wrong
@@ -210,7 +210,7 @@ func (e *Engine) attachFrom(f *follower) error {
 		if wrong {
 			f.pass(&j)
 		}
-		for _, c := range e.T.Children[d.Obj] {
+		for _, c := range e.t.Children[d.Obj] {
 			if c.Place.Kind == layer.InTree {
 				visit(c)
 			}

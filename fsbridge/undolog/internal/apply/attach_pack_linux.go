@@ -17,7 +17,7 @@ const OtherObj journal.ObjID = journal.MaxObjects
 // unpackInside makes everything that was in the packed directory node i, which
 // is open as dirfd now, and adds the numbers that it got to made.
 func (e *Engine) unpackInside(i int, dirfd int, made *[]store.Made) error {
-	for _, k := range e.T.Pack.Inside(i) {
+	for _, k := range e.t.Pack.Inside(i) {
 		if err := e.unpackNode(k, dirfd, made); err != nil {
 			return err
 		}
@@ -26,7 +26,7 @@ func (e *Engine) unpackInside(i int, dirfd int, made *[]store.Made) error {
 }
 
 func (e *Engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
-	p := e.T.Pack.At(k)
+	p := e.t.Pack.At(k)
 	if p.Link >= 0 {
 		return e.linkUnpacked(p, dirfd)
 	}
@@ -35,7 +35,7 @@ func (e *Engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
 		if n.IsDir() {
 			return e.unpackInside(k, fd, made)
 		}
-		return e.T.UnpackFile(p, fd)
+		return e.t.UnpackFile(p, fd)
 	})
 	if err != nil {
 		return err
@@ -57,10 +57,10 @@ func (e *Engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
 func (e *Engine) linkUnpacked(p *pack.Node, dirfd int) error {
 	var names []string
 	at := p.Link
-	for ; at >= 0 && e.T.Pack.At(at).Parent >= 0; at = e.T.Pack.At(at).Parent {
-		names = append(names, e.T.Pack.At(at).Name)
+	for ; at >= 0 && e.t.Pack.At(at).Parent >= 0; at = e.t.Pack.At(at).Parent {
+		names = append(names, e.t.Pack.At(at).Name)
 	}
-	root := e.T.Pack.At(at).Obj
+	root := e.t.Pack.At(at).Obj
 	x, err := openHoldRoot(e.hold, root)
 	if err != nil {
 		return err

@@ -148,10 +148,10 @@ func (e *Engine) dir(n *layer.Node) (entry, error) {
 		if cur.Place.Kind != layer.InTree {
 			break
 		}
-		if len(chain) > len(e.T.Nodes) {
+		if len(chain) > len(e.t.Nodes) {
 			return entry{}, fmt.Errorf("%w: directory object %d is inside itself", base.ErrDamaged, n.Obj)
 		}
-		cur = e.T.Nodes[cur.Place.Dir]
+		cur = e.t.Nodes[cur.Place.Dir]
 	}
 	for i := len(chain) - 1; i >= 0; i-- {
 		c := chain[i]
@@ -187,7 +187,7 @@ func (e *Engine) openNode(c *layer.Node) (int, error) {
 	defer e.done(at)
 	fd, err := hostfs.OpenDirPathAt(at.fd, at.name)
 	if errors.Is(err, syscall.EACCES) && c.Place.Kind == layer.InTree {
-		if err = e.grant(e.T.Nodes[c.Place.Dir]); err == nil {
+		if err = e.grant(e.t.Nodes[c.Place.Dir]); err == nil {
 			fd, err = hostfs.OpenDirPathAt(at.fd, at.name)
 		}
 	}
@@ -198,7 +198,7 @@ func (e *Engine) openNode(c *layer.Node) (int, error) {
 func (e *Engine) at(n *layer.Node) (entry, error) {
 	switch n.Place.Kind {
 	case layer.InTree:
-		x, err := e.dir(e.T.Nodes[n.Place.Dir])
+		x, err := e.dir(e.t.Nodes[n.Place.Dir])
 		x.name = n.Place.Name
 		return x, err
 	case layer.InOwn:
@@ -249,7 +249,7 @@ func (e *Engine) bucket(kind dirKind, seq uint64, id journal.ObjID, create bool)
 	if x.fd = e.dirs.get(key); x.fd >= 0 {
 		return x, nil
 	}
-	base := e.T.Own
+	base := e.t.Own
 	switch kind {
 	case kindHold:
 		base = e.hold
@@ -343,7 +343,7 @@ func (e *Engine) Ungrant() {
 		return
 	}
 	for id, mode := range e.granted {
-		d, err := e.dir(e.T.Nodes[id])
+		d, err := e.dir(e.t.Nodes[id])
 		if err == nil {
 			err = hostfs.ChmodFD(d.fd, mode)
 			e.done(d)

@@ -8,11 +8,38 @@
 // Invariants:
 //   - Before Begun is set nothing is changed in the folder, except that an ordinary user
 //     lends themselves rights on what is closed to them. Each such mode is first written down:
-//     see lender.
+//     see below.
 //   - Nothing is removed. What occupies a name goes into the hold, the blobs of the inverse.
 //   - Whatever Run does, it can do again: it starts from what there is. So a kill at any
 //     instant is finished by a new engine that reopens the same inverse.
 //   - A new inode number is in the file "made" before the inode is seen under its name.
+//
+// # Modes that are lent
+//
+// An ordinary user has to give themselves rights on what is closed to them. Each such change
+// is first a line of the file "lent" in the directory that is prepared,
+// JSON {"dev","ino","mode","log","path"}: the inode, the mode that it has, and its path
+// (base64), which begins at the undo directory if log is true. Who finds the file there gives
+// the modes back, the last line first. Once the apply has begun, modes are put right with all else.
+//
+// # Names in the hold
+//
+// The hold is inverse/blobs/. What occupies a binding and should not is renamed into it, under
+// the number of its object, or "x<n>" if that is taken. What is missing is renamed from the
+// layer's blobs, linked, or made in the hold as m<obj> and renamed. A file with one name is
+// linked instead, and loses its name in the blobs at once. After a kill in between it is where it
+// should be, and its other name goes with the layer's directory, or when the apply goes on.
+// Objects are found by number under the touched bindings, by name under untouched ones, and in
+// blobs. A directory's metadata is put right by a follower when all is in it; or last, the
+// deepest first, if its mode stands in the way of what is below or it has attributes.
+//
+// If the undo directory is on another file system, nothing can be renamed between the two. What only
+// changes its place in the folder is kept in the folder's root as ".undo-<obj>" meanwhile. The
+// rest is copied: to the hold as "t<name>" until it is complete; then it is noted in "made", and
+// the original is removed. What comes back is ".undo-new-<obj>" in its directory until it is complete.
+// A copy of a file that has other names in the folder becomes a name of it again.
+//
+// # Followers
 //
 // Followers are goroutines that link files into directories that are done, put the
 // directories' metadata right, and look at what is there for the stamps. They use only what

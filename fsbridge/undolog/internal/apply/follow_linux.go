@@ -94,7 +94,7 @@ func (e *Engine) follow() *follower {
 }
 
 func (f *follower) work() {
-	own, hold := store.ShardDirs{Base: f.e.T.Own}, store.ShardDirs{Base: f.e.hold}
+	own, hold := store.ShardDirs{Base: f.e.t.Own}, store.ShardDirs{Base: f.e.hold}
 	defer own.Close()
 	defer hold.Close()
 	for j := range f.jobs {
@@ -187,8 +187,8 @@ func (f *follower) pass(j *followed) {
 	_, granted := e.granted[d.Obj]
 	// What is below is still to be reached.
 	j.meta = !granted && !d.Xattrs && d.Meta.Mode&0o700 == 0o700
-	for i := range e.T.Binds[d.Obj] {
-		b := &e.T.Binds[d.Obj][i]
+	for i := range e.t.Binds[d.Obj] {
+		b := &e.t.Binds[d.Obj][i]
 		n := b.Want
 		switch {
 		case n == nil || n.Created || !n.Leaving && n.Place != layer.InDir(d.Obj, b.Name):

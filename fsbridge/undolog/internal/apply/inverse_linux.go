@@ -59,7 +59,7 @@ func (e *Engine) Reopen(roll int, recorded bool) (err error) {
 	}
 	for _, m := range made {
 		e.across.noted[m.New] = true
-		if n := e.T.Nodes[m.Obj]; n != nil && !n.Created && !m.Shared {
+		if n := e.t.Nodes[m.Obj]; n != nil && !n.Created && !m.Shared {
 			e.setMade(n, m.New)
 		}
 	}
@@ -71,10 +71,10 @@ func (e *Engine) Reopen(roll int, recorded bool) (err error) {
 		return err
 	}
 	for id, o := range rec.Objects {
-		if e.T.Nodes[id] == nil {
+		if e.t.Nodes[id] == nil {
 			e.strangers[o.ID] = id
 		}
-		e.T.Next = max(e.T.Next, id+1)
+		e.t.Next = max(e.t.Next, id+1)
 	}
 	return nil
 }
@@ -96,17 +96,17 @@ func (e *Engine) WriteInverse(step journal.Step, power bool) (err error) {
 			err = cerr
 		}
 	}()
-	if root := e.T.Nodes[journal.RootObj]; root != nil {
+	if root := e.t.Nodes[journal.RootObj]; root != nil {
 		if err := v.object(root); err != nil {
 			return err
 		}
 	}
-	for _, n := range e.T.Order {
+	for _, n := range e.t.Order {
 		if err := v.node(n); err != nil {
 			return err
 		}
 	}
-	for _, n := range e.T.Order {
+	for _, n := range e.t.Order {
 		if err := v.bindings(n); err != nil {
 			return err
 		}
@@ -130,12 +130,12 @@ func (v *inverse) flush(limit int) error {
 func (v *inverse) node(n *layer.Node) error {
 	e := v.e
 	wrong := false
-	for i := range e.T.Binds[n.Obj] {
-		wrong = wrong || e.T.Binds[n.Obj][i].Wrong
+	for i := range e.t.Binds[n.Obj] {
+		wrong = wrong || e.t.Binds[n.Obj][i].Wrong
 	}
 	switch {
 	case n.Place.Kind == layer.Nowhere:
-		if n.Wanted && e.T.Makeable(n) {
+		if n.Wanted && e.t.Makeable(n) {
 			return v.created(n, hostfs.ID{})
 		}
 		return nil
@@ -167,12 +167,12 @@ func (v *inverse) object(n *layer.Node) error {
 		return nil
 	}
 	var chain []*layer.Node
-	for c := n; !c.Inverse; c = v.e.T.Nodes[c.Place.Dir] {
+	for c := n; !c.Inverse; c = v.e.t.Nodes[c.Place.Dir] {
 		chain = append(chain, c)
 		if c.Place.Kind != layer.InTree || c.Obj == journal.RootObj {
 			break
 		}
-		if len(chain) > len(v.e.T.Nodes) {
+		if len(chain) > len(v.e.t.Nodes) {
 			return fmt.Errorf("%w: object %d is inside itself", base.ErrDamaged, n.Obj)
 		}
 	}
@@ -272,8 +272,8 @@ func (v *inverse) contents(n *layer.Node, at entry, st *hostfs.Stat) error {
 		return err
 	}
 	w := v.e.NewContent(v.w, v.dir, n.Obj)
-	for i := range v.e.T.Rec.Contents[n.Obj] {
-		c := &v.e.T.Rec.Contents[n.Obj][i]
+	for i := range v.e.t.Rec.Contents[n.Obj] {
+		c := &v.e.t.Rec.Contents[n.Obj][i]
 		if end := min(c.Off+c.Len, st.Size); c.Off < end {
 			if err := w.Data(fd, c.Off, end); err != nil {
 				return err
@@ -289,7 +289,7 @@ func (v *inverse) contents(n *layer.Node, at entry, st *hostfs.Stat) error {
 // bindings records the wrong bindings of d and what occupies them, which will
 // be moved into this directory's blobs.
 func (v *inverse) bindings(d *layer.Node) error {
-	binds := v.e.T.Binds[d.Obj]
+	binds := v.e.t.Binds[d.Obj]
 	for i := range binds {
 		b := &binds[i]
 		if !b.Wrong {
@@ -334,8 +334,8 @@ func (v *inverse) occupant(d *layer.Node, b *layer.Bind) (journal.ObjID, error) 
 		if ok {
 			return id, nil
 		}
-		id = e.T.Next
-		e.T.Next++
+		id = e.t.Next
+		e.t.Next++
 		e.strangers[st.ID] = id
 		n = &layer.Node{Object: &journal.Object{Obj: id, Created: true}}
 	}

@@ -24,7 +24,7 @@ import (
 // modes are written down first, in the directory that becomes rollback, and
 // given back by whoever opens the log or applies something next.
 
-// lentName is the file, one JSON line for each inode, below [lender.before].
+// lentName is the file, one JSON line for each inode, below [Lender.Before].
 const lentName = "lent"
 
 // maxLent bounds what is read of it, in bytes.
@@ -216,11 +216,11 @@ func (e *Engine) whereabouts(n *layer.Node) (inLog bool, path []byte, err error)
 	up := n
 	tail := ""
 	for i := 0; up.Obj != journal.RootObj && up.Place.Kind == layer.InTree; i++ {
-		if i > len(e.T.Nodes) {
+		if i > len(e.t.Nodes) {
 			return false, nil, base.ErrDamaged
 		}
 		tail = "/" + up.Place.Name + tail
-		up = e.T.Nodes[up.Place.Dir]
+		up = e.t.Nodes[up.Place.Dir]
 	}
 	switch {
 	case up.Obj == journal.RootObj:

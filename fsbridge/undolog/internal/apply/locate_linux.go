@@ -18,7 +18,7 @@ import (
 // locate finds every object of the target by the actual state of the tree and
 // of the blobs, and what occupies each touched binding.
 func (e *Engine) locate() error {
-	t := e.T
+	t := e.t
 	root := t.Nodes[journal.RootObj]
 	if root == nil {
 		return nil
@@ -65,8 +65,8 @@ func (e *Engine) locate() error {
 // files that lost one of several names and could not be retained.
 func (e *Engine) search() error {
 	wanted := map[hostfs.ID]*layer.Node{}
-	for _, n := range e.T.Order {
-		if e.T.Nameless(n) && (n.Place.Kind == layer.Nowhere || e.leaves(n)) {
+	for _, n := range e.t.Order {
+		if e.t.Nameless(n) && (n.Place.Kind == layer.Nowhere || e.leaves(n)) {
 			wanted[n.ID] = n
 		}
 	}
@@ -79,7 +79,7 @@ func (e *Engine) search() error {
 			return true
 		}
 		d := e.nodeAt(dir)
-		if n.Place.Kind != layer.Nowhere && (d == nil || e.T.Bind(d.Obj, name) != nil) {
+		if n.Place.Kind != layer.Nowhere && (d == nil || e.t.Bind(d.Obj, name) != nil) {
 			return true
 		}
 		delete(wanted, st.ID)
@@ -98,14 +98,14 @@ func (e *Engine) leaves(n *layer.Node) bool {
 	if n.Parent != journal.NoObj || n.Place.Kind != layer.InTree || n.IsDir() {
 		return false
 	}
-	b := e.T.Bind(n.Place.Dir, n.Place.Name)
+	b := e.t.Bind(n.Place.Dir, n.Place.Name)
 	return b != nil && b.Want != n
 }
 
 // nodeAt returns the directory at a path; where the target has none it makes
 // one that nothing is to be done with.
 func (e *Engine) nodeAt(path []string) *layer.Node {
-	d := e.T.Nodes[journal.RootObj]
+	d := e.t.Nodes[journal.RootObj]
 	for i, name := range path {
 		fd, err := e.Root.OpenPath(strings.Join(path[:i+1], "/"), unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
@@ -116,14 +116,14 @@ func (e *Engine) nodeAt(path []string) *layer.Node {
 		if err != nil {
 			return nil
 		}
-		n := e.T.ByHost[st.ID]
+		n := e.t.ByHost[st.ID]
 		if n == nil || n.Place.Kind != layer.InTree {
-			n = &layer.Node{Object: &journal.Object{Obj: e.T.Next, ID: st.ID, Created: true}, Type: unix.S_IFDIR,
+			n = &layer.Node{Object: &journal.Object{Obj: e.t.Next, ID: st.ID, Created: true}, Type: unix.S_IFDIR,
 				Place: layer.InDir(d.Obj, name)}
-			e.T.Next++
-			e.T.Nodes[n.Obj] = n
-			e.T.Order = append(e.T.Order, n)
-			e.T.ByHost[st.ID] = n
+			e.t.Next++
+			e.t.Nodes[n.Obj] = n
+			e.t.Order = append(e.t.Order, n)
+			e.t.ByHost[st.ID] = n
 		}
 		d = n
 	}
@@ -167,7 +167,7 @@ func (e *Engine) findInHold(id journal.ObjID, made bool, st *hostfs.Stat) error 
 	if !made {
 		e.held[id] = true
 	}
-	n := e.T.Nodes[id]
+	n := e.t.Nodes[id]
 	if n == nil || n.Obj == journal.RootObj {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (e *Engine) locateOlder(n *layer.Node) {
 // scanDir looks at the touched bindings of the located directory d and at its
 // recorded children.
 func (e *Engine) scanDir(d *layer.Node) error {
-	binds, children := e.T.Binds[d.Obj], e.T.Children[d.Obj]
+	binds, children := e.t.Binds[d.Obj], e.t.Children[d.Obj]
 	if len(binds) == 0 && len(children) == 0 {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (e *Engine) scanDir(d *layer.Node) error {
 			return err
 		}
 		b.Occ, b.OccMode = st.ID, st.Mode
-		n := e.T.Find(st.ID, st.Mode, b)
+		n := e.t.Find(st.ID, st.Mode, b)
 		if n == nil || n.Obj == journal.RootObj {
 			continue
 		}
@@ -274,8 +274,8 @@ func (e *Engine) scanChildren(d *layer.Node, fd int, children []*layer.Node) err
 			continue
 		}
 		if st.ID != n.ID {
-			e.T.SetID(n, st.ID)
-			e.T.ByHost[st.ID] = n
+			e.t.SetID(n, st.ID)
+			e.t.ByHost[st.ID] = n
 		}
 		n.Compare(&st)
 		e.found(n, layer.InDir(d.Obj, n.Name), st.Mode)
@@ -326,7 +326,7 @@ func (e *Engine) path(n *layer.Node) string {
 			break
 		}
 		parts = append(parts, n.Place.Name)
-		n = e.T.Nodes[n.Place.Dir]
+		n = e.t.Nodes[n.Place.Dir]
 	}
 	s := ""
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -341,7 +341,7 @@ func (e *Engine) path(n *layer.Node) string {
 // Strays describes the files that the target or the inverse has in a blob, or
 // knows no name of, and that may have names in the folder.
 func (e *Engine) Strays() (out []hostfs.Stat, err error) {
-	for _, n := range e.T.Order {
+	for _, n := range e.t.Order {
 		if n.IsDir() || n.Place.Kind == layer.Nowhere || n.Place.Kind == layer.InTree && n.Parent != journal.NoObj {
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 
 // contentAll puts captured contents back into files that are there.
 func (e *Engine) contentAll(ctx context.Context) error {
-	for _, n := range e.T.Order {
+	for _, n := range e.t.Order {
 		if n.Place.Kind == layer.Nowhere || n.Fresh || n.Created || n.Type != unix.S_IFREG || !n.Content && !n.Dirty {
 			continue
 		}
@@ -48,7 +48,7 @@ func (e *Engine) contentOf(n *layer.Node) error {
 	}
 	defer hostfs.Close(fd)
 	e.ChangedInode(n.ID)
-	return e.T.PutContent(n, fd)
+	return e.t.PutContent(n, fd)
 }
 
 // openForce opens a regular file of ours even where its mode forbids it. The
@@ -76,7 +76,7 @@ func openForce(at entry, flags int, want *hostfs.Stat) (int, error) {
 // metaAll puts owners, modes, attributes and times right: files, then
 // directories, deepest first.
 func (e *Engine) metaAll(ctx context.Context) error {
-	for _, n := range e.T.Order {
+	for _, n := range e.t.Order {
 		if n.Several && n.Place.Kind != layer.Nowhere { // their number may be another
 			e.ChangedInode(n.ID)
 		}
@@ -88,7 +88,7 @@ func (e *Engine) metaAll(ctx context.Context) error {
 		}
 		e.ChangedInode(n.ID)
 	}
-	for _, n := range e.T.Order { // directories that are not below the root
+	for _, n := range e.t.Order { // directories that are not below the root
 		if n.IsDir() && n.Place.Kind != layer.Nowhere && !n.Seen && n.Obj != journal.RootObj {
 			e.final = append(e.final, n)
 		}
@@ -112,7 +112,7 @@ func (e *Engine) metaOf(n *layer.Node) error {
 	if err := fault.Point("apply.meta"); err != nil {
 		return err
 	}
-	xattrs := e.T.Rec.Xattrs[n.Obj]
+	xattrs := e.t.Rec.Xattrs[n.Obj]
 	if n.IsDir() {
 		d, err := e.dir(n)
 		if err != nil {
@@ -143,6 +143,7 @@ func (e *Engine) changed(d *layer.Node, b *layer.Bind) {
 	}
 }
 
+// ChangedInode notes that bridges must forget what they know of an inode.
 func (e *Engine) ChangedInode(id hostfs.ID) {
 	if len(e.Changes) <= MaxChanges {
 		e.Changes = append(e.Changes, fsbridge.Change{ID: id})

@@ -18,7 +18,7 @@ import (
 type Reading struct {
 	Dir   *store.StepDir
 	blobs int // descriptor, -1: there are none
-	scan  *blobScan
+	scan  *BlobScan
 	done  chan struct{} // closed when the two below are there
 	rec   *journal.Set
 	err   error
@@ -81,25 +81,26 @@ func (r *Reading) Close() {
 	}
 }
 
-// scannedBucket is what one bucket of a blobs directory holds.
-type scannedBucket struct {
+// Bucket is one directory below a blobs directory, with what each entry is. Err says that it
+// could not be read.
+type Bucket struct {
 	Shard   uint64
 	Entries []hostfs.Dirent
 	Stats   []hostfs.Stat
 	Err     error
 }
 
-// blobScan reads the buckets of a blobs directory ahead of whoever asks for
-// them.
-type blobScan struct {
-	Some chan []scannedBucket
+// BlobScan reads the buckets of a blobs directory ahead of whoever receives them from Some,
+// which is closed at the end. Stop it.
+type BlobScan struct {
+	Some chan []Bucket
 	end  chan struct{} // closed: nobody asks any more
 }
 
 // ScanAhead begins to read the blobs directory base, which must stay open until
 // the scan is stopped. A negative base is an empty directory.
-func ScanAhead(base int) *blobScan {
-	s := &blobScan{Some: make(chan []scannedBucket, 4), end: make(chan struct{})}
+func ScanAhead(base int) *BlobScan {
+	s := &BlobScan{Some: make(chan []Bucket, 4), end: make(chan struct{})}
 	go func() {
 		defer close(s.Some)
 		if base < 0 {
@@ -107,7 +108,7 @@ func ScanAhead(base int) *blobScan {
 		}
 		buckets, err := readBuckets(base)
 		if err != nil {
-			buckets = []scannedBucket{{Err: err}}
+			buckets = []Bucket{{Err: err}}
 		}
 		for some := range slices.Chunk(buckets, 16) {
 			hostfs.Each(len(some), func(i int) { some[i].read(base) })
@@ -122,24 +123,24 @@ func ScanAhead(base int) *blobScan {
 }
 
 // Stop ends the scan and waits for that. It may be called once.
-func (s *blobScan) Stop() {
+func (s *BlobScan) Stop() {
 	close(s.end)
 	for range s.Some {
 	}
 }
 
-func readBuckets(base int) ([]scannedBucket, error) {
+func readBuckets(base int) ([]Bucket, error) {
 	entries, err := hostfs.ReadDirAt(base)
-	var buckets []scannedBucket
+	var buckets []Bucket
 	for _, b := range entries {
 		if shard, err := strconv.ParseUint(b.Name, 10, 32); err == nil && strconv.FormatUint(shard, 10) == b.Name {
-			buckets = append(buckets, scannedBucket{Shard: shard})
+			buckets = append(buckets, Bucket{Shard: shard})
 		}
 	}
 	return buckets, err
 }
 
-func (b *scannedBucket) read(base int) {
+func (b *Bucket) read(base int) {
 	if b.Err != nil {
 		return
 	}

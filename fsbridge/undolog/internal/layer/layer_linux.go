@@ -15,21 +15,24 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-// placeKind says where an object is now.
-type placeKind uint8
+// PlaceKind says where an object is now.
+type PlaceKind uint8
 
+// The kinds of places. The hold is where an apply puts what is in its way, and makes
+// what is missing.
 const (
-	Nowhere placeKind = iota
-	InTree            // at name in directory dir
-	InOwn             // in the blobs of the target
+	Nowhere PlaceKind = iota
+	InTree            // in the folder, at Name in the directory Dir
+	InOwn             // in the blobs of the step
 	InHold            // in the hold
 	InMade            // in the hold, made there and complete
-	InOlder           // in the blobs of an older step, or at the path name there
-	InPark            // in the root directory, on its way to its binding
+	InOlder           // in the blobs of an older step, or at the path Name there
+	InPark            // in the folder's root, on its way to its binding
 )
 
+// Place is where an object is now.
 type Place struct {
-	Kind placeKind
+	Kind PlaceKind
 	Dir  journal.ObjID
 	Name string
 }
@@ -37,31 +40,37 @@ type Place struct {
 // InDir is the place of what is name in the directory dir of the folder.
 func InDir(dir journal.ObjID, name string) Place { return Place{InTree, dir, name} }
 
-// Node is an object of the target with what is known of it now.
+// Node is an object of the step with what is known of it now.
 type Node struct {
 	*journal.Object
 	Place Place
 	// Type is the S_IFMT bits; 0 for a created object that was not found.
 	Type    uint32
-	Content bool // the target has content records
-	Xattrs  bool // the target has its attributes
-	Made    bool // made anew by this apply: it has a new number
-	Fresh   bool // made in this run: content and metadata are right
+	Content bool // the step has content records
+	Xattrs  bool // the step has its attributes
 	Dirty   bool // its metadata is not as recorded
 	Several bool // a file that has or had more than one name
 	Shared  bool // a file that has other names than the one in a blob
-	Inverse bool // the inverse has a full record of it
-	Seen    bool // visited by a walk
-	Wanted  bool // some binding lacks it
-	Goes    bool // to a binding, in this apply
-	// Occupies: it is where something else should be.
-	Occupies bool
+	Marks
+}
+
+// Marks are what an apply found out and decided. In a layer that was loaded they are
+// false.
+type Marks struct {
+	Made     bool // made anew by this apply: it has a new number
+	Fresh    bool // made in this run: content and metadata are right
+	Inverse  bool // the inverse has a full record of it
+	Seen     bool // visited by a walk
+	Wanted   bool // some binding lacks it
+	Goes     bool // to a binding, in this apply
+	Occupies bool // it is where something else should be
 	Leaving  bool // a follower is about to put it where it is wanted
 	Came     bool // was put where it is by this run
 	Right    bool // a directory whose metadata was put right by this run
 	Stays    bool // some touched binding has it, and rightly so
 }
 
+// IsDir tells whether n is a directory, as far as that is known.
 func (n *Node) IsDir() bool { return n.Type == unix.S_IFDIR }
 
 // Bind is a touched binding: what should be there and what is.
@@ -71,24 +80,24 @@ type Bind struct {
 	// Occ describes what is there; a zero Ino says nothing.
 	Occ     hostfs.ID
 	OccMode uint32
-	OccNode *Node // the object that it is, if it is one of the target's
-	Wrong   bool
+	OccNode *Node // the object that it is, if it is one of the layer's
+	Wrong   bool  // what is there must go, or what should be there must come
 }
 
 // Layer is one step read back: what was true before it, and where the bytes lie that
 // make it true again. Loading it changes nothing, in the folder or in the log.
 type Layer struct {
 	Dir   *store.StepDir
-	Rec   *journal.Set
+	Rec   *journal.Set // with the numbers of today
 	Nodes map[journal.ObjID]*Node
-	Order []*Node
+	Order []*Node                  // as they were recorded: ancestors first
 	Binds map[journal.ObjID][]Bind // sorted by name
 	Next  journal.ObjID            // the lowest number above all
 	// Children are objects whose binding was not touched, by directory.
 	Children map[journal.ObjID][]*Node
-	ByHost   map[hostfs.ID]*Node
-	Pack     *pack.Reader // nil: none
-	Own      int          // descriptor of the step's blobs, -1: none
+	ByHost   map[hostfs.ID]*Node // by the number that means the object now
+	Pack     *pack.Reader        // nil: none
+	Own      int                 // descriptor of the step's blobs, -1: none
 	// Twins are copies in the blobs of files that had other names, and the numbers of
 	// those files today.
 	Twins map[hostfs.ID]hostfs.ID
@@ -98,7 +107,7 @@ type Layer struct {
 	read *Reading
 }
 
-// Options say how [loadLayer] takes what is not whole.
+// Options say how [Load] takes what is not whole.
 type Options struct {
 	Open  bool // the step was never closed: its journal may be torn
 	Force bool // load what there is

@@ -21,7 +21,7 @@ func SetMeta(fd int, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) err
 	return SetMetaFrom(fd, &st, m, xattrs, hasXattrs)
 }
 
-// SetMetaFrom is setMeta for an inode that is as st says.
+// SetMetaFrom is [SetMeta] for an inode that is as st says.
 func SetMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
 	unsure := hasXattrs // of the mode: an ACL changes it, and chown may clear bits
 	if st.Type() != m.Mode&unix.S_IFMT {

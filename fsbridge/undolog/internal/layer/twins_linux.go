@@ -9,14 +9,15 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// Location is that of a file in the folder or in the hold.
+// Location is where a file is, in the folder or in the hold.
 type Location struct {
-	Base int
-	Path string
+	Base int    // descriptor of the directory where Path begins
+	Path string // below Base
 	ID   hostfs.ID
 }
 
-// FindTwins looks in the folder for the twins of the layer.
+// FindTwins looks in the folder for the twins of the layer, and tells where they are by the
+// numbers of the copies. With an error it returns what it has found.
 func (l *Layer) FindTwins(root *hostfs.Root) (map[hostfs.ID]Location, error) {
 	at := map[hostfs.ID]Location{}
 	copies := map[hostfs.ID][]hostfs.ID{}
@@ -33,7 +34,8 @@ func (l *Layer) FindTwins(root *hostfs.Root) (map[hostfs.ID]Location, error) {
 	return at, err
 }
 
-// Link makes the name to of what is at s, if that is there still.
+// Link makes the name to of the file at s. False says that it is not there any more, or that it
+// cannot be linked.
 func (s Location) Link(toFD int, to string) bool {
 	dir, name := path.Split(s.Path)
 	if dir == "" {

@@ -56,8 +56,8 @@ func (v *View) markLinked() error {
 }
 
 // search finds, by their numbers, the objects of l of which its records tell
-// no name that they still have: as [engine.search] does.
-func (v *View) search(l *pastLayer) error {
+// no name that they still have.
+func (v *View) search(l *viewLayer) error {
 	wanted := map[hostfs.ID]*layer.Node{}
 	for _, n := range l.Order {
 		if l.things[n.Obj] == nil && l.Nameless(n) {
@@ -101,7 +101,7 @@ func (v *View) numbered(id hostfs.ID) *thing {
 	return v.actual[id]
 }
 
-func (v *View) searchFolder(l *pastLayer, wanted map[hostfs.ID]*layer.Node) error {
+func (v *View) searchFolder(l *viewLayer, wanted map[hostfs.ID]*layer.Node) error {
 	var failed error
 	err := v.root.Walk(func(dir []string, name string, st *hostfs.Stat) (more bool) {
 		n := wanted[st.ID]
@@ -128,7 +128,7 @@ func (v *View) searchFolder(l *pastLayer, wanted map[hostfs.ID]*layer.Node) erro
 
 // searchAdopted looks into what is in blobs, if it is a directory: it was
 // adopted with all that was in it.
-func (v *View) searchAdopted(l *pastLayer, top *thing, wanted map[hostfs.ID]*layer.Node) error {
+func (v *View) searchAdopted(l *viewLayer, top *thing, wanted map[hostfs.ID]*layer.Node) error {
 	for dirs := []*thing{top}; len(dirs) > 0 && len(wanted) > 0; {
 		d := dirs[len(dirs)-1]
 		if dirs = dirs[:len(dirs)-1]; d.typ != unix.S_IFDIR {

@@ -27,14 +27,14 @@ type source interface {
 	// child is what has a name in a directory; nil: nothing.
 	child(name string) (*thing, error)
 	// adopted is the layer that keeps it as an object of its own, or nil.
-	adopted() *pastLayer
+	adopted() *viewLayer
 }
 
 // inode is an inode: in the folder, in a layer's blobs, or in a directory there.
 type inode struct {
 	v     *View
 	self  *thing
-	layer *pastLayer  // nil: it is in the folder
+	layer *viewLayer  // nil: it is in the folder
 	node  *layer.Node // whose blob it is; nil: it is name in dir
 	dir   *thing      // nil, and no node: the root of the folder
 	name  string
@@ -174,7 +174,7 @@ func (s *inode) child(name string) (*thing, error) {
 	return s.v.intern(s, name, &st), nil
 }
 
-func (s *inode) adopted() *pastLayer {
+func (s *inode) adopted() *viewLayer {
 	if s.node == nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (s *inode) adopted() *pastLayer {
 // packed is a node of a layer's pack.
 type packed struct {
 	v     *View
-	layer *pastLayer
+	layer *viewLayer
 	i     int
 }
 
@@ -233,7 +233,7 @@ func (s *packed) child(name string) (*thing, error) {
 	return nil, nil
 }
 
-func (s *packed) adopted() *pastLayer {
+func (s *packed) adopted() *viewLayer {
 	if s.node().Parent >= 0 {
 		return nil
 	}
@@ -242,7 +242,7 @@ func (s *packed) adopted() *pastLayer {
 
 // recorded is an object of which only a layer's records are left.
 type recorded struct {
-	layer *pastLayer
+	layer *viewLayer
 	node  *layer.Node
 }
 
@@ -251,7 +251,7 @@ func (s *recorded) symlink() (string, error)        { return s.node.Meta.Target,
 func (s *recorded) xattrs() ([]hostfs.Xattr, error) { return nil, nil }
 func (s *recorded) names() ([]string, error)        { return nil, nil }
 func (s *recorded) child(string) (*thing, error)    { return nil, nil }
-func (s *recorded) adopted() *pastLayer             { return s.layer }
+func (s *recorded) adopted() *viewLayer             { return s.layer }
 
 // content writes nothing: the layer's records, which are put over it, hold all of it.
 func (s *recorded) content(int) error {

@@ -11,17 +11,17 @@ import (
 )
 
 // thing is one file or directory, now or at some time before: what all the
-// layers of a pastView agree to be the same object.
+// layers of a [View] agree to be the same object.
 type thing struct {
 	typ uint32
 	id  hostfs.ID
 	source
 	// as is its object in each layer that knows it.
-	as map[*pastLayer]*layer.Node
+	as map[*viewLayer]*layer.Node
 }
 
 func newThing(typ uint32, id hostfs.ID) *thing {
-	return &thing{typ: typ, id: id, as: map[*pastLayer]*layer.Node{}}
+	return &thing{typ: typ, id: id, as: map[*viewLayer]*layer.Node{}}
 }
 
 // folder is where t is in the folder, or nil.
@@ -44,8 +44,8 @@ func (t *thing) open(flags int) (int, error) {
 	return s.open(flags)
 }
 
-// pastLayer is one closed step, seen as what was true before it.
-type pastLayer struct {
+// viewLayer is one closed step, seen as what was true before it.
+type viewLayer struct {
 	*layer.Layer
 	things map[journal.ObjID]*thing
 	twinAt map[hostfs.ID]layer.Location // nil: not looked for yet
@@ -57,7 +57,7 @@ type pastLayer struct {
 type View struct {
 	root   *hostfs.Root
 	top    *thing
-	layers []*pastLayer // newest first
+	layers []*viewLayer // newest first
 	// actual are the inodes that were seen, in the folder or in blobs.
 	actual map[hostfs.ID]*thing
 	unpack map[packed]*thing
@@ -103,7 +103,7 @@ func (v *View) present(d *thing, name string) (*thing, error) {
 
 // withID returns the thing with the number id, of which l has the copy, if
 // there is one in the folder or in a newer layer.
-func (v *View) withID(l *pastLayer, copied, id hostfs.ID) *thing {
+func (v *View) withID(l *viewLayer, copied, id hostfs.ID) *thing {
 	for _, newer := range v.layers {
 		for _, t := range newer.things {
 			if t.id == id {
@@ -151,7 +151,7 @@ func (v *View) intern(d *inode, name string, st *hostfs.Stat) *thing {
 // own returns the thing that is the object n in the blobs of l. A copy of a
 // file that has other names in the folder is that file, and what a newer layer
 // wrote to by a handle was in these blobs then.
-func (v *View) own(l *pastLayer, n *layer.Node) *thing {
+func (v *View) own(l *viewLayer, n *layer.Node) *thing {
 	t := v.actual[n.ID]
 	if t == nil {
 		if t = v.missed(n.ID, n.Type); t != nil {
@@ -213,7 +213,7 @@ func (v *View) names(d *thing) (map[string]bool, error) {
 // Push adds the next older step: it finds its objects in the view so far. Without an error the
 // layer is the view's to close, with its step directory.
 func (v *View) Push(of *layer.Layer) error {
-	l := &pastLayer{Layer: of, things: map[journal.ObjID]*thing{}}
+	l := &viewLayer{Layer: of, things: map[journal.ObjID]*thing{}}
 	if l.Nodes[journal.RootObj] == nil {
 		v.layers = append(v.layers, l)
 		return nil
@@ -271,7 +271,7 @@ func (v *View) missed(id hostfs.ID, typ uint32) *thing {
 	return t
 }
 
-func (l *pastLayer) know(n *layer.Node, t *thing) {
+func (l *viewLayer) know(n *layer.Node, t *thing) {
 	if l.things[n.Obj] == nil {
 		l.things[n.Obj] = t
 		t.as[l] = n
@@ -281,7 +281,7 @@ func (l *pastLayer) know(n *layer.Node, t *thing) {
 	}
 }
 
-func (v *View) pushDir(l *pastLayer, d *layer.Node, th *thing) (found []*layer.Node, err error) {
+func (v *View) pushDir(l *viewLayer, d *layer.Node, th *thing) (found []*layer.Node, err error) {
 	binds := l.Binds[d.Obj]
 	for i := range binds {
 		x, err := v.lookup(th, binds[i].Name)

@@ -18,8 +18,8 @@ import (
 // maxDepth bounds how deep directories are copied.
 const maxDepth = 4000
 
-// pastWriter writes a part of a pastView as the journal and blobs of a target.
-type pastWriter struct {
+// targetWriter writes a part of a view as the journal and blobs of a target.
+type targetWriter struct {
 	v    *View
 	dir  *store.StepDir
 	w    *journal.Writer
@@ -30,11 +30,11 @@ type pastWriter struct {
 // WriteTarget writes what the view shows at a path, as the records and blobs of a new step
 // directory: applied, it brings the path back.
 func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step journal.Step, path []string) error {
-	w := &pastWriter{v: v, dir: dir, objs: map[*thing]journal.ObjID{}}
+	w := &targetWriter{v: v, dir: dir, objs: map[*thing]journal.ObjID{}}
 	return w.write(ctx, step, path)
 }
 
-func (w *pastWriter) write(ctx context.Context, step journal.Step, parts []string) (err error) {
+func (w *targetWriter) write(ctx context.Context, step journal.Step, parts []string) (err error) {
 	if w.w, err = journal.Create(w.dir.FD, &step, false); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (w *pastWriter) write(ctx context.Context, step journal.Step, parts []strin
 }
 
 // name makes name in dir (an object that is in the folder) what it was.
-func (w *pastWriter) name(ctx context.Context, dir journal.ObjID, name string, was, now *thing) error {
+func (w *targetWriter) name(ctx context.Context, dir journal.ObjID, name string, was, now *thing) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (w *pastWriter) name(ctx context.Context, dir journal.ObjID, name string, w
 }
 
 // inside goes through a directory that is in the folder now as it was then.
-func (w *pastWriter) inside(ctx context.Context, d *thing, id journal.ObjID) error {
+func (w *targetWriter) inside(ctx context.Context, d *thing, id journal.ObjID) error {
 	names, err := w.v.names(d)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (w *pastWriter) inside(ctx context.Context, d *thing, id journal.ObjID) err
 
 // keep records an object that stays in the folder: as it was then, or (its
 // parents) as it is now.
-func (w *pastWriter) keep(t *thing, parent journal.ObjID, name string, past bool) (journal.ObjID, error) {
+func (w *targetWriter) keep(t *thing, parent journal.ObjID, name string, past bool) (journal.ObjID, error) {
 	id := w.next
 	w.next++
 	r := journal.Object{Obj: id, ID: t.id, Parent: parent, Name: name}
@@ -175,7 +175,7 @@ func (w *pastWriter) keep(t *thing, parent journal.ObjID, name string, past bool
 }
 
 // ranges records the bytes of a file that the layers captured.
-func (w *pastWriter) ranges(t *thing, id journal.ObjID, size int64) error {
+func (w *targetWriter) ranges(t *thing, id journal.ObjID, size int64) error {
 	type span struct{ off, end int64 }
 	var spans []span
 	for _, l := range w.v.layers {
@@ -217,7 +217,7 @@ func (w *pastWriter) ranges(t *thing, id journal.ObjID, size int64) error {
 // copy puts a copy of a thing of the past, and all that was inside, into the
 // target's blobs and records it as retained there. Another name of the same
 // file is the same object.
-func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (journal.ObjID, error) {
+func (w *targetWriter) copy(ctx context.Context, t *thing, depth int) (journal.ObjID, error) {
 	if id := w.objs[t]; id != journal.NoObj {
 		return id, nil
 	}
@@ -274,7 +274,7 @@ func (w *pastWriter) copy(ctx context.Context, t *thing, depth int) (journal.Obj
 	return id, nil
 }
 
-func (w *pastWriter) copyOne(t *thing, m *journal.Meta, dir int, name string, xattrs []hostfs.Xattr, has bool) (st hostfs.Stat, err error) {
+func (w *targetWriter) copyOne(t *thing, m *journal.Meta, dir int, name string, xattrs []hostfs.Xattr, has bool) (st hostfs.Stat, err error) {
 	fd, err := hostfs.MakeAt(dir, name, t.typ|0o600, m.Target, func(fd int) error {
 		if t.typ == unix.S_IFDIR {
 			return nil

@@ -1,0 +1,193 @@
+package undolog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
+)
+
+// carryOut changes the working folder and finishes the task.
+func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir, t task) (*outcome, error) {
+	l.beginApply()
+	replaced := readInverse(e.Inverse, t)
+	err := e.Run(context.WithoutCancel(ctx))
+	inverse, ierr := replaced()
+	if err != nil {
+		l.held.Forget()
+		return nil, fmt.Errorf("interrupted, and will be completed by a recovery: %w", err)
+	}
+	l.held.Recount(e.ChangedInode)
+	out := &outcome{step: e.Layer().Rec.Step}
+	if out.changes = (fsbridge.Changes{List: e.Changes}); len(e.Changes) > apply.MaxChanges {
+		out.changes = fsbridge.Changes{All: true}
+	}
+	if t.Kind == taskUndo || t.Kind == taskRedo {
+		var list ApplyResult
+		entry := store.LoadEntry(dir, t.Step)
+		if err := list.addPaths(dir.FD, entry.AffectedCount); err != nil {
+			e.Warn("paths of step %d: %v", t.Step, err)
+		}
+		out.paths, out.count = list.Paths, list.PathCount
+	} else {
+		out.paths, out.count = e.Affected()
+	}
+	out.warnings = e.Warnings
+	made, err := store.ReadMade(e.Inverse)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.renumbered.Add(e.Layer().Rec.Step.Born(), t.Tick, made); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(ierr, l.settled(e, inverse, made)); err != nil {
+		l.log.Error("barriers will be missed", "step_id", t.Step, "err", err)
+	}
+	roll, err := hostfs.OpenDirPathAt(l.dir.FD(), rollbackName)
+	if err != nil {
+		return nil, err
+	}
+	defer hostfs.Close(roll)
+	if err := store.WriteFile(roll, "applied", nil); err != nil {
+		return nil, err
+	}
+	if err := l.finish(roll, t); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// readInverse reads what the complete inverse behind fd names while the folder is being
+// changed. The function that it returns waits for that; an abort gives nil.
+func readInverse(fd int, t task) (wait func() (*touched, error)) {
+	if t.Kind == taskAbort {
+		return func() (*touched, error) { return nil, nil }
+	}
+	var read *touched
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		read, err = touchedBy(fd)
+	}()
+	return func() (*touched, error) { <-done; return read, err }
+}
+
+// settled takes the stamps of what the folder is like now. It comes before the
+// task is over, so that a kill in between does not leave stale ones.
+func (l *Log) settled(e *apply.Engine, inverse *touched, made []store.Made) error {
+	numbers := make(map[hostfs.ID]hostfs.ID, len(made))
+	for _, m := range slices.Backward(made) { // what was copied out and in again has two
+		if m.Shared {
+			continue
+		}
+		if last, ok := numbers[m.New]; ok {
+			m.New = last
+		}
+		numbers[m.Old] = m.New
+	}
+	return l.restamp(e, inverse, numbers)
+}
+
+// finish moves the step directories of a task that is applied to their new
+// places. It may be called again after being killed anywhere.
+func (l *Log) finish(roll int, t task) error {
+	if err := fault.Point("rollback.finish"); err != nil {
+		return err
+	}
+	r, err := t.route()
+	if err != nil {
+		return err
+	}
+	if r.to != "" {
+		fd, err := hostfs.OpenDirPathAt(l.dir.FD(), r.to)
+		if err != nil {
+			return err
+		}
+		err = hostfs.RenameAt(roll, "inverse", fd, t.Name, unix.RENAME_NOREPLACE)
+		_ = hostfs.Close(fd)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	if err := fault.Point("rollback.moved"); err != nil {
+		return err
+	}
+	if r.parent != rollbackName { // that goes as a whole
+		if err := l.discardIn(r.parent, r.name); err != nil {
+			return err
+		}
+	}
+	if t.Kind == taskUndo { // as long as somebody knows of this undo
+		if err := l.crossed(t.Name); err != nil {
+			l.log.Error("barriers of an undone step are left", "step_id", t.Step, "err", err)
+		}
+	}
+	if err := fault.Point("rollback.end"); err != nil {
+		return err
+	}
+	if err := l.discardDir(l.dir.FD(), rollbackName); err != nil || r.to == "" {
+		return err
+	}
+	return l.relist(t.Name, r.to)
+}
+
+// relist lists a step directory where it is now, below "steps" or "redo", and no longer
+// where it was.
+func (l *Log) relist(name, parent string) error {
+	id, err := store.ParseStepID(name)
+	if err != nil {
+		return err
+	}
+	dir, err := l.openNamed(parent, name)
+	if err != nil {
+		return err
+	}
+	e := &stepEntry{Entry: store.LoadEntry(dir, id), name: name}
+	_ = dir.Close()
+	was := func(e *stepEntry) bool { return e.name == name }
+	steps, redo := slices.DeleteFunc(l.stepEntries(), was), slices.DeleteFunc(l.redoEntries(), was)
+	if parent == "steps" {
+		steps = append(steps, e)
+		slices.SortFunc(steps, bySeq)
+	} else {
+		redo = append(redo, e)
+		slices.SortFunc(redo, func(a, b *stepEntry) int { return bySeq(b, a) })
+	}
+	l.setEntries(steps, redo)
+	return nil
+}
+
+// crossed drops the barriers that the undo of a step, the directory name of which
+// is below redo/ now, went across. It may be called again.
+func (l *Log) crossed(name string) error {
+	l.setEntries(slices.DeleteFunc(l.stepEntries(), func(e *stepEntry) bool { return e.name == name }), l.redoEntries())
+	if len(l.barriers()) == 0 {
+		return nil
+	}
+	over := map[string]bool{}
+	dir, err := l.openNamed("redo", name)
+	if err == nil {
+		err = store.ReadPaths(dir.FD, func(a Affected) error { over[a.Path] = true; return nil })
+		_ = dir.Close()
+	}
+	return errors.Join(err, l.undone(func(p string) bool { return over[p] }))
+}
+
+// crossing returns the barriers that stand in the way.
+func (l *Log) crossing(ctx context.Context, chosen []*stepEntry, kind taskKind) ([]Barrier, error) {
+	if kind == taskUndo {
+		newest := slices.Clone(chosen)
+		slices.Reverse(newest)
+		return l.checkBarriers(ctx, newest)
+	}
+	return l.checkRedo(ctx, chosen)
+}
