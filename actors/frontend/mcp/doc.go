@@ -17,5 +17,10 @@
 // frontend, by the client's own question (elicitation) or by `sandbox approve`;
 // without a decision the deadline denies.
 //
+// Each connection has an actor in the session ([frontend.Connection]), which it
+// joins when it connects or, if there was no session yet, with its next call.
+// Who goes next is the session's to say: calls wait in its queue.
+//
 // Locking: Server.mu before job.mu; nothing is called with either held.
+// conn.joining is held while the actor is attached, and conn.mu never with it.
 package mcp

@@ -21,6 +21,10 @@
 // safeguard's deadline is the session's own and denies meanwhile. Answers of
 // unbounded size (files, listings, diffs) are made a few at a time.
 //
+// The conversation has an actor in the session that it has started
+// ([frontend.Connection]). If that crashes, the conversation ends as if the client
+// had gone.
+//
 // Order. Lifecycle requests (start, stop, reset) take effect in the order in
 // which they were sent, and what was sent after one waits for it, save
 // questions and decisions. The output of a command is queued before its
