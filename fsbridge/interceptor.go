@@ -44,6 +44,9 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
+// Makes tells whether an operation of this kind makes an inode.
+func (k Kind) Makes() bool { return k >= OpCreate && k <= OpTmpfile }
+
 // Op is one mutation that a bridge is about to perform. The bridge owns it and
 // may reuse it after End; nobody keeps it longer.
 type Op struct {
@@ -134,7 +137,8 @@ type Interceptor interface {
 	Begin(op *Op) (Ticket, error)
 
 	// End reports that op was performed (err nil) or failed. For the kinds that
-	// make an inode, created is its Object. It must be called exactly once for
+	// make an inode ([Kind.Makes]), created is its Object; for [OpLink] it is the
+	// Object that got a name more, and for the others nil. It must be called exactly once for
 	// each successful Begin, by the goroutine that called it.
 	End(t Ticket, op *Op, created *Object, err error)
 }

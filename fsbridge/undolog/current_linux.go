@@ -91,13 +91,12 @@ func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error)
 }
 
 // Done reports that op, which Capture or Protected let through, was performed
-// (opErr nil) or failed. created is the Object that it made, for the kinds that
-// make one. The caller still holds the guard. For operations on content and
+// (opErr nil) or failed. created is as [fsbridge.Interceptor] says. The caller still holds the guard. For operations on content and
 // metadata it does nothing.
 func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
 	if s := l.cur.Load(); s != nil {
 		s.Done(epoch, op, created, opErr)
-	} else if opErr == nil && created != nil {
+	} else if opErr == nil && created != nil && op.Kind.Makes() {
 		created.Protect(epoch, fsbridge.ProtCreated)
 	}
 }

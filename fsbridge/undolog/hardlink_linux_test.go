@@ -81,3 +81,23 @@ func bothPlaces(t *testing.T, check func(t *testing.T, w *world)) {
 	})
 	t.Run("elsewhere", func(t *testing.T) { check(t, otherFileSystem(t)) })
 }
+
+// A file that gets a second name is no new file: what is done to it afterwards is
+// captured, and undone.
+func TestLinkedFileIsNotNew(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() { w.ok(w.create("b", "before")) })
+	before := w.snapshot()
+	w.step(func() {
+		w.ok(w.link("b", "d"))
+		w.ok(w.write("d", 0, "after"))
+		w.ok(w.setxattr("b", "user.a", "1"))
+		w.ok(w.chmod("b", 0o600))
+	})
+	after := w.snapshot()
+	w.undo(1)
+	undologtest.Same(t, "undone", before, w.snapshot())
+	w.redo(1)
+	undologtest.Same(t, "redone", after, w.snapshot())
+}

@@ -319,9 +319,9 @@ func (a *Applier) Link(path, newPath string) error {
 			op := &fsbridge.Op{Kind: fsbridge.OpLink, Node: &n.obj, NodeStat: st, Dir: &dir.obj, Name: name, DirFD: fd}
 			return a.do(op, func() (*fsbridge.Object, error) {
 				if st.IsSymlink() {
-					return nil, a.at(path, func(_ *node, from int, old string) error { return hostfs.LinkAt(from, old, fd, name) })
+					return &n.obj, a.at(path, func(_ *node, from int, old string) error { return hostfs.LinkAt(from, old, fd, name) })
 				}
-				return nil, hostfs.LinkFD(o, fd, name)
+				return &n.obj, hostfs.LinkFD(o, fd, name)
 			})
 		})
 	})

@@ -9,11 +9,11 @@ import (
 )
 
 // Done reports that op, which Capture or Protected let through, was performed
-// (opErr nil) or failed. created is the Object that it made, for the kinds that
-// make one. The caller still holds the guard. For operations on content and
+// (opErr nil) or failed. created is as [fsbridge.Interceptor] says: a link's is
+// an object that was there before, and gets no mark. The caller still holds the guard. For operations on content and
 // metadata it does nothing. It may be called concurrently.
 func (s *Step) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
-	if opErr == nil && created != nil {
+	if opErr == nil && created != nil && op.Kind.Makes() {
 		created.Protect(epoch, fsbridge.ProtCreated)
 	}
 	if op.Dir == nil || s.unprotected.Load() {
@@ -29,9 +29,11 @@ func (s *Step) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opE
 		return
 	}
 	dir := s.objs[op.Dir.ID]
-	switch op.Kind {
-	case fsbridge.OpCreate, fsbridge.OpMkdir, fsbridge.OpMknod, fsbridge.OpSymlink, fsbridge.OpTmpfile:
+	if op.Kind.Makes() {
 		s.born(op, dir, created)
+		return
+	}
+	switch op.Kind {
 	case fsbridge.OpLink:
 		node := s.known(op.Node)
 		node.links++
