@@ -31,7 +31,7 @@ const maxDirectories = 8
 
 // Session is a running session in this process, or with Config.Runtime nil the
 // history of some working folders. It implements
-// [Live].
+// [api.Live].
 type Session struct {
 	cfg     api.Config
 	id      string
@@ -62,7 +62,7 @@ var _ api.Live = (*Session)(nil)
 
 // Start opens the working folders' logs, recovers them, starts the runtime and
 // returns when commands can run. ctx bounds the start only. Errors are
-// *undolog.LockedError and *undolog.VersionError from the log, [ErrDirectory],
+// *undolog.LockedError and *undolog.VersionError from the log, [api.ErrDirectory],
 // and those of the runtime; nothing is left behind then. Close the Session to
 // stop it.
 func Start(ctx context.Context, cfg api.Config) (*Session, error) {
