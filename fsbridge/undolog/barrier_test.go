@@ -246,7 +246,7 @@ func TestEditsSeen(t *testing.T) {
 		for _, via := range []string{"undo", "external", "coarse"} {
 			t.Run(c.name+"/"+via, func(t *testing.T) {
 				s := newSession(t, nil)
-				s.l.stamps.coarse = via == "coarse"
+				s.l.stamps.SetCoarse(via == "coarse")
 				s.outside("old/removed", "r")
 				s.outside("old/written", "w")
 				s.outside("untouched", "u")
@@ -280,7 +280,7 @@ func TestEditsSeen(t *testing.T) {
 // TestCoarseCtime: where ctime is coarse, the content tells.
 func TestCoarseCtime(t *testing.T) {
 	s := newSession(t, nil)
-	s.l.stamps.coarse = true
+	s.l.stamps.SetCoarse(true)
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "abc") })
 	s.outside("f", "abd")
 	// The clock stood still: the stamp is the same.
@@ -294,9 +294,7 @@ func TestCoarseCtime(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = hostfs.Close(fd)
-	v := s.l.stamps.inodes[st.ID]
-	v.stamp = stampOf(&st)
-	s.l.stamps.inodes[st.ID] = v
+	s.l.stamps.Overlook(&st)
 	s.wantBlocked(1, "f")
 }
 
@@ -466,10 +464,10 @@ func TestObserveWhileTrashIsEmptied(t *testing.T) {
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	time.Sleep(20 * time.Millisecond) // the next tick of the clock
-	if err := store.RemoveTree(t.Context(), s.l.dir.FD(), "name", s.l.stamps.relink, nil); err != nil {
+	if err := store.RemoveTree(t.Context(), s.l.dir.FD(), "name", s.l.stamps.Relink, nil); err != nil {
 		t.Fatal(err)
 	}
-	root, o := rootDirectory{s.l.root.ID()}, &observer{l: s.l}
+	root, o := rootDirectory{s.l.root.ID()}, observer{s.l.stamps.NewEdits()}
 	o.Observe(root, "f", &seen)
 	s.wantBlocked(1)
 	s.outside("f", "333")

@@ -37,7 +37,7 @@ func (l *Log) Begin(id StepID, info StepInfo) error {
 	if err := l.ids.Reserve(id); err != nil {
 		return err
 	}
-	s := l.host.Begin(store.OpenName, id, info, &observer{l: l})
+	s := l.host.Begin(store.OpenName, id, info, observer{l.stamps.NewEdits()})
 	if !l.cur.CompareAndSwap(nil, s) {
 		return ErrBusy
 	}
@@ -119,7 +119,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 		return nil, nil
 	}
 	e := &stepEntry{Entry: *closed, name: store.FormatStepID(closed.StepID)}
-	l.beginApply() // until the stamps are taken they say nothing
+	l.stamps.SetApplying(true) // until the stamps are taken they say nothing
 	steps := append(l.stepEntries(), e)
 	slices.SortStableFunc(steps, func(a, b *stepEntry) int { return cmp.Compare(a.Seq, b.Seq) })
 	l.setEntries(steps, l.redoEntries())

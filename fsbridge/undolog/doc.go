@@ -18,18 +18,18 @@
 //   - An apply starts from what there is, so that it can begin anew after a kill. Its inverse
 //     is a step as well: redo is the undo of an undo (apply).
 //   - How the steps left their files is stamped. What does not fit its stamp was edited from
-//     outside, and makes a barrier.
+//     outside, and makes a barrier (stamps).
 //
 // The packages, those below know nothing of those above:
 //
-//	       undolog: facade, transactions, retention
-//	capture            apply    past
-//	   |                  \     /
-//	   |                   layer
-//	   +--------- store ----+--- pack
-//	                |            |
-//	             journal --------+
-//	            base, fault, wire
+//	        undolog: facade, transactions, retention
+//	capture     stamps    apply     past
+//	   |          |          \      /
+//	   |          |           layer
+//	   +------- store --------+--- pack
+//	              |                |
+//	           journal ------------+
+//	           base, fault, wire
 //
 // # Trust
 //
@@ -42,30 +42,7 @@
 //
 // The format of the undo directory (version 2) is described where it is read and
 // written: the directory, ids and renumbered inodes in package store, records in
-// journal, compressed inodes in pack.
-//
-// # stamps
-//
-// "undostm1", then frames: uint32 LE length (at most 2 MiB), uint32 LE CRC32C,
-// and that many bytes of operations. Frames are appended; the file is rewritten
-// as a whole when most of it is of no use any more. A torn tail is cut.
-//
-//	1  seq       uint seq: the step to which what follows belongs
-//	2  dir       uint number, uint dev, uint ino, byte full: a directory gets a
-//	             number, or a new inode. The root is 0. full: the sandbox made
-//	             it, so that a name that is not in the table is foreign
-//	3  name      uint dir, 8 bytes hash, uint ino (0: absent)
-//	4  inode     uint dev, uint ino, 8 bytes stamp, uint content hash or 0
-//	5  gone      uint dev, uint ino: nothing is known of it any more
-//	6  forget    nothing is known of anything any more, save barriers
-//	7  barrier   uint id, int step id, uint seq of that step, int time (ns)
-//	8  path      uint barrier id, string path
-//	9  crossed   uint barrier id: it is no more
-//
-// A dev of 0 is the working folder's. Hashes are the first 8 bytes of a
-// SHA-256: of the name; of mode, uid, gid (uint32 LE) and, save for
-// directories, size, mtime, ctime, rdev (uint64 LE); of the content. The ctime is
-// 0 while the log removes a name of its own of that inode.
+// journal, compressed inodes in pack, how steps left their files in stamps.
 //
 // # Transactions
 //
@@ -102,7 +79,7 @@
 // # Locks
 //
 // Those of an open step come first (see internal/capture), then the leaves:
-// capture.Retained.mu, store.StepDir.mu, stampTable.mu, store.Links.mu, Log.mu, counters.mu,
+// capture.Retained.mu, store.StepDir.mu, stamps.Table, store.Links.mu, Log.mu, store.IDs,
 // journal.Writer.mu.
 // Lifecycle calls are never concurrent with each other (the caller's promise);
 // History, Step, Status and Diff may run at any time.

@@ -12,12 +12,13 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // carryOut changes the working folder and finishes the task.
 func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir, t task) (*outcome, error) {
-	l.beginApply()
+	l.stamps.SetApplying(true)
 	replaced := readInverse(e.Inverse, t)
 	err := e.Run(context.WithoutCancel(ctx))
 	inverse, ierr := replaced()
@@ -67,23 +68,23 @@ func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir,
 
 // readInverse reads what the complete inverse behind fd names while the folder is being
 // changed. The function that it returns waits for that; an abort gives nil.
-func readInverse(fd int, t task) (wait func() (*touched, error)) {
+func readInverse(fd int, t task) (wait func() (*stamps.Touched, error)) {
 	if t.Kind == taskAbort {
-		return func() (*touched, error) { return nil, nil }
+		return func() (*stamps.Touched, error) { return nil, nil }
 	}
-	var read *touched
+	var read *stamps.Touched
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		read, err = touchedBy(fd)
+		read, err = stamps.TouchedBy(fd)
 	}()
-	return func() (*touched, error) { <-done; return read, err }
+	return func() (*stamps.Touched, error) { <-done; return read, err }
 }
 
 // settled takes the stamps of what the folder is like now. It comes before the
 // task is over, so that a kill in between does not leave stale ones.
-func (l *Log) settled(e *apply.Engine, inverse *touched, made []store.Made) error {
+func (l *Log) settled(e *apply.Engine, inverse *stamps.Touched, made []store.Made) error {
 	numbers := make(map[hostfs.ID]hostfs.ID, len(made))
 	for _, m := range slices.Backward(made) { // what was copied out and in again has two
 		if m.Shared {

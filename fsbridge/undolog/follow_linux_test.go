@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -19,7 +20,7 @@ import (
 // removed came back by an undo, from the adopted files or the pack.
 func removedAndBack(t *testing.T, coarse, packed bool) *session {
 	s := newSession(t, nil)
-	s.l.stamps.coarse = coarse
+	s.l.stamps.SetCoarse(coarse)
 	s.step(func(a *undologtest.Applier) error {
 		for i := range 40 {
 			dir := fmt.Sprintf("tree/%d/in", i)
@@ -114,12 +115,12 @@ func TestEditDuringApply(t *testing.T) {
 
 	s.outside("tree/0/in/changed", "by somebody")
 	s.outside("tree/0/in/new", "by somebody")
-	all := newTouched()
+	all := stamps.NewTouched()
 	steps := s.l.stepEntries()
 	if err := s.l.gather(all, steps[0], s.l.openStepEntry); err != nil {
 		t.Fatal(err)
 	}
-	all.looks = map[hostfs.ID]*sight.Look{st.ID: w}
+	all.Seen(map[hostfs.ID]*sight.Look{st.ID: w})
 	if err := s.l.settle(steps[0].Seq, all); err != nil {
 		t.Fatal(err)
 	}

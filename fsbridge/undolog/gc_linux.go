@@ -164,8 +164,8 @@ func (l *Log) discardHistory() ([]StepID, error) {
 	steps := l.stepEntries()
 	gone, err := l.evict(len(steps))
 	if err == nil {
-		seq := l.stamps.newest()
-		err = l.forgetStamps(seq)
+		seq := l.stamps.Newest()
+		err = l.stamps.Forget(seq)
 	}
 	return gone, err
 }
@@ -249,11 +249,9 @@ func (l *Log) emptyTrash(ctx context.Context) error {
 		return err
 	}
 	for _, d := range names {
-		if err = store.RemoveTree(ctx, fd, d.Name, l.stamps.relink, l.held); err != nil {
+		if err = store.RemoveTree(ctx, fd, d.Name, l.stamps.Relink, l.held); err != nil {
 			break
 		}
 	}
-	l.stamps.mu.Lock()
-	defer l.stamps.mu.Unlock()
-	return errors.Join(err, l.stamps.flush())
+	return errors.Join(err, l.stamps.Flush())
 }

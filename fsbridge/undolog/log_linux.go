@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -28,7 +29,7 @@ type Log struct {
 	now    func() time.Time
 	lock   int // descriptor of the lock file
 	ids    *store.IDs
-	stamps *stampTable // edits from outside
+	stamps *stamps.Table // edits from outside
 	worker worker
 	held   *store.Links
 
@@ -177,7 +178,7 @@ func (l *Log) open() (err error) {
 
 func (l *Log) release() {
 	l.worker.stop(true)
-	l.closeStamps()
+	l.stamps.Close()
 	if l.held != nil {
 		l.held.Close()
 	}

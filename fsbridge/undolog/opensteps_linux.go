@@ -70,7 +70,7 @@ func (s openSteps) Discard(name string, dir *store.StepDir) error {
 		return err
 	}
 	defer hostfs.Close(wal)
-	return store.RemoveTree(context.Background(), wal, name, s.l.stamps.relink, s.l.held)
+	return store.RemoveTree(context.Background(), wal, name, s.l.stamps.Relink, s.l.held)
 }
 
 func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e *Entry, list []Affected) error {

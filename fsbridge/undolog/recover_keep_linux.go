@@ -45,7 +45,7 @@ func (l *Log) keepOpen(ctx context.Context, rec *journal.Set) error {
 	if err := l.relist(store.FormatStepID(rec.Step.ID), "steps"); err != nil {
 		return err
 	}
-	return l.forgetStamps(rec.Step.Seq)
+	return l.stamps.Forget(rec.Step.Seq)
 }
 
 // cutJournal takes off what comes after the last record: a torn one, or room for

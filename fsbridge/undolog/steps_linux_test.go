@@ -23,7 +23,7 @@ type second struct {
 func (w *world) second(name string) *second {
 	w.t.Helper()
 	id := w.log.NextID(TypeAPI)
-	return &second{w, w.log.host.Begin(name, id, StepInfo{Type: TypeAPI}, &observer{l: w.log})}
+	return &second{w, w.log.host.Begin(name, id, StepInfo{Type: TypeAPI}, observer{w.log.stamps.NewEdits()})}
 }
 
 // apart is by how much the other step's epochs are ahead.

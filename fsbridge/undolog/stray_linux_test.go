@@ -84,7 +84,7 @@ func TestStepWhileNameIsRemoved(t *testing.T) {
 	defer fd.Close()
 	wrote := false
 	w.ok(store.RemoveTree(context.Background(), int(fd.Fd()), "blob", func(st *hostfs.Stat, removed bool) error {
-		err := w.log.stamps.relink(st, removed)
+		err := w.log.stamps.Relink(st, removed)
 		if !removed {
 			w.step(func() { w.ok(w.write("f", 2, "!!!!!")) })
 			wrote = true

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -243,15 +244,15 @@ func (l *Log) loadLayer(read *layer.Reading, open, force bool) (*layer.Layer, er
 }
 
 func (l *Log) lender() *apply.Lender {
-	return &apply.Lender{Root: l.root, Dir: l.dir, Before: rollbackNew, Sync: l.o.Durability == DurabilityPower, Log: l.log, Relink: l.stamps.relink}
+	return &apply.Lender{Root: l.root, Dir: l.dir, Before: rollbackNew, Sync: l.o.Durability == DurabilityPower, Log: l.log, Relink: l.stamps.Relink}
 }
 
 func (l *Log) applyEnv() apply.Env {
 	return apply.Env{
 		Root: l.root, Lender: l.lender(), Log: l.log,
-		Relink: l.stamps.relink,
+		Relink: l.stamps.Relink,
 		HashContent: func(dirfd int, name string, st *hostfs.Stat) uint64 {
-			return l.stamps.contentOf(&seenName{FD: dirfd, Name: name, Stat: st})
+			return l.stamps.ContentOf(&stamps.Seen{FD: dirfd, Name: name, Stat: st})
 		},
 		NewContent: func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter {
 			return l.host.Contents.Writer(w, dir, obj, nil)

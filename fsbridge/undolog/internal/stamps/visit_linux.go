@@ -1,4 +1,4 @@
-package undolog
+package stamps
 
 import (
 	"errors"
@@ -21,9 +21,9 @@ type seenDir struct {
 // which has one directory open at a time. The lock is taken once for most
 // directories: there are thousands, and each sleep on it costs more than one.
 type visitor struct {
-	t    *touched
+	t    *Touched
 	root *hostfs.Root
-	f    func(*seenName) error
+	f    func(*Seen) error
 
 	mu      sync.Mutex // f is called with it held
 	cond    sync.Cond
@@ -39,7 +39,7 @@ type visitor struct {
 // directories those are follows from what is found under the touched names,
 // beginning at the root: nothing is looked up by an old path. The calls come
 // from several goroutines, one at a time and in no order.
-func (t *touched) visit(root *hostfs.Root, f func(*seenName) error) error {
+func (t *Touched) visit(root *hostfs.Root, f func(*Seen) error) error {
 	v := &visitor{t: t, root: root, f: f, queue: []seenDir{{id: root.ID()}}, done: map[hostfs.ID]bool{}}
 	v.cond.L = &v.mu
 	hostfs.Each(hostfs.Workers(), func(int) { v.work() })
@@ -178,7 +178,7 @@ func (v *visitor) open(d seenDir, names []string, list bool) (fd int, all []stri
 // is negative, what was looked at before. A directory that cannot be looked into
 // any more has no more names. It needs mu.
 func (v *visitor) saw(d seenDir, fd int, sights []sight.Sight) (more bool, err error) {
-	s := seenName{Dir: d.id, Path: d.path, FD: fd, Inside: d.inside}
+	s := Seen{Dir: d.id, Path: d.path, FD: fd, Inside: d.inside}
 	for i := range sights {
 		x := &sights[i]
 		if fd < 0 && !x.Looked {

@@ -1,4 +1,4 @@
-package undolog
+package stamps
 
 import (
 	"crypto/sha256"
@@ -11,14 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
 )
 
-// touched names what a step, an undo or a redo changed: by directory, the
+// Touched names what a step, an undo or a redo changed: by directory, the
 // names; and which inodes have a place in the folder both before and after, so
 // that a directory among them is not one that the step made.
-type touched struct {
+type Touched struct {
 	names map[hostfs.ID][]string
 	known map[hostfs.ID]struct{}
 	// extra describes inodes that were touched but have no name in names: a
@@ -34,13 +35,13 @@ type touched struct {
 	looks map[hostfs.ID]*sight.Look
 }
 
-func newTouched() *touched {
-	return &touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}, strays: map[hostfs.ID]struct{}{}}
+func NewTouched() *Touched {
+	return &Touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}, strays: map[hostfs.ID]struct{}{}}
 }
 
-// add takes in what the journal of a step names: touched bindings, and the
+// Add takes in what the journal of a step names: touched bindings, and the
 // place of each recorded object.
-func (t *touched) add(r *journal.Set) *touched {
+func (t *Touched) Add(r *journal.Set) *Touched {
 	for k := range r.Bindings {
 		dir := r.Objects[k.Dir].ID
 		t.names[dir] = append(t.names[dir], k.Name)
@@ -55,7 +56,7 @@ func (t *touched) add(r *journal.Set) *touched {
 	return t
 }
 
-func (t *touched) addObject(o *journal.Object, parent hostfs.ID) {
+func (t *Touched) addObject(o *journal.Object, parent hostfs.ID) {
 	switch {
 	case o.Created:
 	case o.Obj == journal.RootObj:
@@ -69,8 +70,78 @@ func (t *touched) addObject(o *journal.Object, parent hostfs.ID) {
 	}
 }
 
-// seenName is one name as it is now. Stat is nil where there is nothing.
-type seenName struct {
+// TouchedBy reads from the journal of the step directory behind dirfd what the
+// step touched, in one pass and without keeping the records.
+func TouchedBy(dirfd int) (*Touched, error) {
+	fd, err := hostfs.OpenRegular(dirfd, "journal")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
+	}
+	defer hostfs.Close(fd)
+	t, ids := NewTouched(), map[journal.ObjID]hostfs.ID{}
+	err = journal.Scan(fd, func(kind journal.Type, p []byte, _ int64) error {
+		switch kind {
+		case journal.TypeObject:
+			o, err := journal.DecodeObject(p)
+			if err != nil {
+				return err
+			}
+			ids[o.Obj] = o.ID
+			t.addObject(&o, ids[o.Parent])
+		case journal.TypeBinding:
+			b, err := journal.DecodeBinding(p)
+			if err != nil {
+				return err
+			}
+			t.names[ids[b.Dir]] = append(t.names[ids[b.Dir]], b.Name)
+		}
+		return nil
+	})
+	var torn *journal.TornError
+	if err != nil && !errors.As(err, &torn) {
+		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
+	}
+	return t, nil
+}
+
+// Merge takes in what more names, with the numbers that its inodes have now.
+func (t *Touched) Merge(more *Touched, now func(hostfs.ID) hostfs.ID) {
+	for dir, names := range more.names {
+		dir = now(dir)
+		t.names[dir] = append(t.names[dir], names...)
+	}
+	for id := range more.known {
+		t.known[now(id)] = struct{}{}
+	}
+	for id := range more.strays {
+		t.strays[now(id)] = struct{}{}
+	}
+}
+
+// Describe adds inodes that are touched but have no name in what the journal names. f
+// is called with the table locked.
+func (t *Touched) Describe(f func() ([]hostfs.Stat, error)) { t.extra = append(t.extra, f) }
+
+// Seen adds what was looked at already.
+func (t *Touched) Seen(looks map[hostfs.ID]*sight.Look) { t.looks = looks }
+
+// Replaced adds what an apply replaced (nil: nothing is kept of it), and the
+// directories that it made anew, old to new.
+func (t *Touched) Replaced(inverse *Touched, remap map[hostfs.ID]hostfs.ID) {
+	if inverse != nil { // what it does not know was put there by this undo
+		for dir, names := range inverse.names {
+			t.names[dir] = append(t.names[dir], names...)
+		}
+		t.known = inverse.known
+	}
+	t.remap = remap
+	for _, id := range remap { // the number was another's, if it is known
+		delete(t.known, id)
+	}
+}
+
+// Seen is one name as it is now. Stat is nil where there is nothing.
+type Seen struct {
 	Dir  hostfs.ID
 	Path string // of the directory
 	FD   int    // of the directory, O_PATH or readable; -1 if it was looked at before
@@ -78,11 +149,11 @@ type seenName struct {
 	Stat *hostfs.Stat
 	// Inside: the directory was made by the steps in question.
 	Inside bool
-	// Content is what contentOf found when it was looked at before.
+	// Content is what ContentOf found when it was looked at before.
 	Content uint64
 }
 
-func (s *seenName) full() string { return joinPath(s.Path, s.Name) }
+func (s *Seen) full() string { return joinPath(s.Path, s.Name) }
 
 func joinPath(dir, name string) string {
 	if dir == "" {
@@ -100,14 +171,14 @@ func gone(err error) error {
 	return err
 }
 
-// settle stamps everything that t names, as the step seq left it.
-func (s *stampTable) settle(root *hostfs.Root, seq uint64, t *touched) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Settle stamps everything that t names, as the step seq left it.
+func (s *Table) Settle(root *hostfs.Root, seq uint64, t *Touched) error {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	s.setSeq(seq)
 	s.remap(t.remap)
 	found := make(map[hostfs.ID]struct{})
-	err := t.visit(root, func(n *seenName) error {
+	err := t.visit(root, func(n *Seen) error {
 		dir := s.dirNumber(n.Dir)
 		if n.Inside && !s.homes[dir].full {
 			s.putDir(dir, n.Dir, true)
@@ -146,13 +217,13 @@ func (s *stampTable) settle(root *hostfs.Root, seq uint64, t *touched) error {
 }
 
 // putSeen stamps a name that binds something.
-func (s *stampTable) putSeen(dir uint32, n *seenName) {
+func (s *Table) putSeen(dir uint32, n *Seen) {
 	s.putName(dir, n.Name, n.Stat.Ino)
-	s.putInode(n.Stat.ID, s.stampFor(n.Stat), s.contentOf(n))
+	s.putInode(n.Stat.ID, s.stampFor(n.Stat), s.ContentOf(n))
 }
 
-func (s *stampTable) flushIfLarge() error {
-	if len(s.buf) < 4*stampFrameMax {
+func (s *Table) flushIfLarge() error {
+	if len(s.buf) < 4*frameMax {
 		return nil
 	}
 	return s.flush()
@@ -162,8 +233,8 @@ func (s *stampTable) flushIfLarge() error {
 // clock of ctime is too coarse to tell two writes apart.
 const coarseBytes = 64 << 10
 
-// contentOf hashes a small file's content if the table needs that.
-func (s *stampTable) contentOf(n *seenName) uint64 {
+// ContentOf hashes a small file's content if the table needs that.
+func (s *Table) ContentOf(n *Seen) uint64 {
 	if n.FD < 0 {
 		return n.Content
 	}
@@ -190,14 +261,14 @@ func (s *stampTable) contentOf(n *seenName) uint64 {
 // compare finds, among what t names, what is not as the table has it. With
 // accept it takes the present state into the table, so that each edit is
 // reported once. skip leaves out what the log does not capture. It needs mu.
-func (s *stampTable) compare(root *hostfs.Root, t *touched, accept bool, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
+func (s *Table) compare(root *hostfs.Root, t *Touched, accept bool, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
 	strays := map[hostfs.ID]struct{}{}
 	for id := range t.strays {
 		if _, ok := s.inodes[id]; ok {
 			strays[id] = struct{}{}
 		}
 	}
-	err = t.visit(root, func(n *seenName) error {
+	err = t.visit(root, func(n *Seen) error {
 		if n.Stat != nil {
 			delete(strays, n.Stat.ID)
 		}
@@ -220,7 +291,7 @@ func (s *stampTable) compare(root *hostfs.Root, t *touched, accept bool, skip fu
 
 // compareStrays looks through the whole folder for the inodes strays, which no
 // touched name binds.
-func (s *stampTable) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struct{}, accept bool) (edited []string, err error) {
+func (s *Table) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struct{}, accept bool) (edited []string, err error) {
 	err = root.Walk(func(dir []string, name string, st *hostfs.Stat) bool {
 		if _, ok := strays[st.ID]; !ok {
 			return true
@@ -237,10 +308,10 @@ func (s *stampTable) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struc
 	return edited, err
 }
 
-// observe tells whether st (nil: nothing), which name in the directory dir was
+// takeIn tells whether st (nil: nothing), which name in the directory dir was
 // found to be before a step touched it, is not how the steps before left it. It needs mu.
-func (s *stampTable) observe(dir hostfs.ID, name string, st *hostfs.Stat) bool {
-	n := seenName{Dir: dir, Name: name, Stat: st, Inside: true}
+func (s *Table) takeIn(dir hostfs.ID, name string, st *hostfs.Stat) bool {
+	n := Seen{Dir: dir, Name: name, Stat: st, Inside: true}
 	if dir == (hostfs.ID{}) && st != nil { // no name that we know
 		v, ok := s.inodes[st.ID]
 		return ok && !v.fits(st)
@@ -253,13 +324,13 @@ func (s *stampTable) observe(dir hostfs.ID, name string, st *hostfs.Stat) bool {
 }
 
 // asLeft says that an inode is as the steps left it, as far as is known. It needs mu.
-func (s *stampTable) asLeft(st *hostfs.Stat) bool {
+func (s *Table) asLeft(st *hostfs.Stat) bool {
 	v, ok := s.inodes[st.ID]
 	return !ok || v.fits(st)
 }
 
 // differs says that a name is surely not as the steps left it.
-func (s *stampTable) differs(n *seenName) bool {
+func (s *Table) differs(n *Seen) bool {
 	dir, ok := s.dirs[n.Dir]
 	if !ok {
 		return false
@@ -280,17 +351,17 @@ func (s *stampTable) differs(n *seenName) bool {
 	if !v.fits(n.Stat) {
 		return true
 	}
-	return v.content != 0 && n.FD > 0 && v.content != s.contentOf(n)
+	return v.content != 0 && n.FD > 0 && v.content != s.ContentOf(n)
 }
 
 // bound says that the steps left something under a name. It needs mu.
-func (s *stampTable) bound(id hostfs.ID, name string) bool {
+func (s *Table) bound(id hostfs.ID, name string) bool {
 	dir, ok := s.dirs[id]
 	return ok && s.names[nameKey{nameHash(name), dir}].ino != 0
 }
 
 // accept takes a name as it is.
-func (s *stampTable) accept(n *seenName) {
+func (s *Table) accept(n *Seen) {
 	dir := s.dirNumber(n.Dir)
 	if n.Stat == nil {
 		s.putName(dir, n.Name, 0)

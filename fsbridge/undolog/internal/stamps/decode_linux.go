@@ -1,4 +1,4 @@
-package undolog
+package stamps
 
 import (
 	"fmt"
@@ -6,32 +6,33 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
 // load reads the content of a stamps file into an empty table and returns how
 // many bytes of it are sound. An error says that the rest is not, torn or
 // damaged; what was read before holds.
-func (t *stampTable) load(content []byte) (good int64, err error) {
+func (t *Table) load(content []byte) (good int64, err error) {
 	if len(content) == 0 {
 		return 0, nil
 	}
-	if len(content) < len(stampMagic) || string(content[:len(stampMagic)]) != stampMagic {
-		return 0, fmt.Errorf("%w: not a stamps file of this version", errStamps)
+	if len(content) < len(magic) || string(content[:len(magic)]) != magic {
+		return 0, fmt.Errorf("%w: not a stamps file of this version", errDamaged)
 	}
-	b := content[len(stampMagic):]
-	good = int64(len(stampMagic))
+	b := content[len(magic):]
+	good = int64(len(magic))
 	for len(b) > 0 {
 		if len(b) < wire.HeaderSize {
-			return good, fmt.Errorf("%w: torn frame", errStamps)
+			return good, fmt.Errorf("%w: torn frame", errDamaged)
 		}
 		n, sum := wire.Header(b)
-		if n > stampDecode || int(n) > len(b)-wire.HeaderSize {
-			return good, fmt.Errorf("%w: torn frame", errStamps)
+		if n > frameAccept || int(n) > len(b)-wire.HeaderSize {
+			return good, fmt.Errorf("%w: torn frame", errDamaged)
 		}
 		payload := b[wire.HeaderSize:][:n]
 		if wire.Sum(payload) != sum {
-			return good, fmt.Errorf("%w: wrong checksum", errStamps)
+			return good, fmt.Errorf("%w: wrong checksum", errDamaged)
 		}
 		if err := t.replay(payload); err != nil {
 			return good, err
@@ -43,14 +44,14 @@ func (t *stampTable) load(content []byte) (good int64, err error) {
 }
 
 // replay applies the operations of one frame.
-func (t *stampTable) replay(p []byte) error {
-	d := stampDecoder{Decoder: wire.NewDecoder(p)}
+func (t *Table) replay(p []byte) error {
+	d := decoder{Decoder: wire.NewDecoder(p)}
 	for d.Left() > 0 {
 		op := d.Byte()
 		t.replayOp(op, &d)
 		t.buf = t.buf[:0]
 		if d.Err() != nil {
-			return fmt.Errorf("%w: operation %d", errStamps, op)
+			return fmt.Errorf("%w: operation %d", errDamaged, op)
 		}
 	}
 	return nil
@@ -58,53 +59,53 @@ func (t *stampTable) replay(p []byte) error {
 
 // opLen returns the length of the operation at the start of p.
 func opLen(p []byte) (int, error) {
-	d := stampDecoder{Decoder: wire.NewDecoder(p), skim: true}
-	(*stampTable)(nil).replayOp(d.Byte(), &d)
+	d := decoder{Decoder: wire.NewDecoder(p), skim: true}
+	(*Table)(nil).replayOp(d.Byte(), &d)
 	return d.Off(), d.Err()
 }
 
 // replayOp decodes one operation; with d.skim it only measures it.
-func (t *stampTable) replayOp(op byte, d *stampDecoder) {
+func (t *Table) replayOp(op byte, d *decoder) {
 	switch op {
-	case stampOpSeq:
+	case opSeq:
 		if seq := d.uint(); d.use() {
 			t.setSeq(seq)
 		}
-	case stampOpDir:
+	case opDir:
 		n, id, full := d.uint(), d.id(), d.Byte()
-		d.check(n <= stampNumMax)
+		d.check(n <= numberMax)
 		if d.use() && d.check(n <= uint64(len(t.homes))) {
 			t.putDir(uint32(n), t.fromFile(id), full == 1)
 		}
-	case stampOpName:
+	case opName:
 		n, hash, ino := d.uint(), d.Uint64(), d.uint()
 		if d.use() && d.check(n < uint64(len(t.homes))) {
 			t.putNameHash(nameKey{hash: hash, dir: uint32(n)}, ino)
 		}
-	case stampOpInode:
+	case opInode:
 		id, stamp, content := d.id(), d.Uint64(), d.uint()
 		if d.use() {
 			t.putInode(t.fromFile(id), stamp, content)
 		}
-	case stampOpGone:
+	case opGone:
 		if id := d.id(); d.use() {
 			t.dropInode(t.fromFile(id))
 		}
-	case stampOpForget:
+	case opForget:
 		if d.use() {
 			t.forget()
 		}
-	case stampOpBarrier:
-		b := barrier{id: d.uint(), after: StepID(d.Int()), seq: d.uint(), at: time.Unix(0, d.Int())}
+	case opBarrier:
+		b := barrier{id: d.uint(), after: base.StepID(d.Int()), seq: d.uint(), at: time.Unix(0, d.Int())}
 		if d.use() {
 			t.putBarrier(b)
 		}
-	case stampOpPath:
+	case opPath:
 		id, path := d.uint(), d.Bytes()
 		if d.use() {
 			t.addBarrierPath(id, string(path))
 		}
-	case stampOpCrossed:
+	case opCrossed:
 		if id := d.uint(); d.use() {
 			t.dropBarrier(id)
 		}
@@ -113,32 +114,32 @@ func (t *stampTable) replayOp(op byte, d *stampDecoder) {
 	}
 }
 
-func (t *stampTable) fromFile(id hostfs.ID) hostfs.ID {
+func (t *Table) fromFile(id hostfs.ID) hostfs.ID {
 	if id.Dev == 0 {
 		id.Dev = t.root.Dev
 	}
 	return id
 }
 
-// stampDecoder reads operations; with skim it only measures them.
-type stampDecoder struct {
+// decoder reads operations; with skim it only measures them.
+type decoder struct {
 	wire.Decoder
 	skim bool
 }
 
 // use says that the operation is complete and to be applied.
-func (d *stampDecoder) use() bool { return d.Err() == nil && !d.skim }
+func (d *decoder) use() bool { return d.Err() == nil && !d.skim }
 
-func (d *stampDecoder) check(ok bool) bool {
+func (d *decoder) check(ok bool) bool {
 	if !ok {
 		d.Fail("impossible number")
 	}
 	return ok
 }
 
-func (d *stampDecoder) uint() uint64 { return d.Uint(math.MaxUint64) }
+func (d *decoder) uint() uint64 { return d.Uint(math.MaxUint64) }
 
-func (d *stampDecoder) id() hostfs.ID {
+func (d *decoder) id() hostfs.ID {
 	dev := d.uint()
 	return hostfs.ID{Dev: dev, Ino: d.uint()}
 }

@@ -1,4 +1,4 @@
-package undolog
+package stamps
 
 import (
 	"crypto/sha256"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
@@ -24,17 +25,19 @@ import (
 // writing through another hard link must not look like an edit from outside.
 // A name that is not in the table is unknown, and unknown makes no barrier.
 //
-// The file is described in doc.go. Everything is behind mu, which is a leaf
+// Everything is behind mu, which is a leaf
 // lock: nothing else is locked and no callback is called under it.
-type stampTable struct {
-	mu     sync.Mutex
+type Table struct {
+	cfg Config
+
+	Mu     sync.Mutex
 	root   hostfs.ID
 	coarse bool // ctime is tick-grained: small contents are hashed, too
 
 	dirs   map[hostfs.ID]uint32
-	homes  []stampDir // by directory number
-	names  map[nameKey]nameVal
-	inodes map[hostfs.ID]inodeVal
+	homes  []home // by directory number
+	names  map[nameKey]nameValue
+	inodes map[hostfs.ID]inodeValue
 
 	relinking map[hostfs.ID]bool // inodes that just now lose a name in the log
 
@@ -43,16 +46,16 @@ type stampTable struct {
 
 	applying bool // an apply, or the end of a step: what is in the folder is in motion
 
-	gen  uint64 // counts changes of stamps, for [Log.External]
+	gen  uint64 // counts changes of stamps, for external
 	buf  []byte // operations not yet written
-	file stampSink
+	file Sink
 	size int64 // bytes in the file
 	// lacks: something could not be written. What comes next may build on it, so
 	// the file is written as a whole.
 	lacks bool
 }
 
-type stampDir struct {
+type home struct {
 	id hostfs.ID
 	// full: everything inside was stamped, so what is unknown is foreign.
 	full bool
@@ -64,66 +67,66 @@ type nameKey struct {
 	dir  uint32
 }
 
-type nameVal struct {
+type nameValue struct {
 	ino uint64 // 0: absent
 	seq uint64 // newest step that touched it
 }
 
-type inodeVal struct {
+type inodeValue struct {
 	stamp   uint64
 	content uint64 // hash of a small content where ctime is coarse, or 0
 	seq     uint64
 }
 
-// barrier is a [Barrier] with the order of its step.
+// barrier is a [base.Barrier] with the order of its step.
 type barrier struct {
 	id    uint64
-	after StepID
+	after base.StepID
 	seq   uint64
 	at    time.Time
 	paths []string
 }
 
-// stampSink is where the table writes. Append is all or nothing as far as the
+// Sink is where the table writes. Append is all or nothing as far as the
 // reader is concerned: a frame that is torn is cut.
-type stampSink interface {
+type Sink interface {
 	Append(frame []byte) error
 	Replace(content []byte) error
 }
 
 const (
-	stampMagic    = "undostm1"
-	stampFrameMax = 1 << 20 // payload bytes written into one frame
-	stampDecode   = 2 << 20 // payload bytes accepted in one frame
-	stampNumMax   = 1 << 26 // directory numbers accepted
+	magic       = "undostm1"
+	frameMax    = 1 << 20 // payload bytes written into one frame
+	frameAccept = 2 << 20 // payload bytes accepted in one frame
+	numberMax   = 1 << 26 // directory numbers accepted
 )
 
 // Operations of the stamps file.
 const (
-	stampOpSeq     = 1 // uvarint seq
-	stampOpDir     = 2 // uvarint number, dev, ino; byte full
-	stampOpName    = 3 // uvarint directory; 8 bytes hash; uvarint ino
-	stampOpInode   = 4 // uvarint dev, ino; 8 bytes stamp; uvarint content
-	stampOpGone    = 5 // uvarint dev, ino
-	stampOpForget  = 6 // drop names, inodes and directories
-	stampOpBarrier = 7 // uvarint id; varint after; uvarint seq; varint unix ns
-	stampOpPath    = 8 // uvarint barrier id; uvarint length; path
-	stampOpCrossed = 9 // uvarint barrier id: it is no more
+	opSeq     = 1 // uvarint seq
+	opDir     = 2 // uvarint number, dev, ino; byte full
+	opName    = 3 // uvarint directory; 8 bytes hash; uvarint ino
+	opInode   = 4 // uvarint dev, ino; 8 bytes stamp; uvarint content
+	opGone    = 5 // uvarint dev, ino
+	opForget  = 6 // drop names, inodes and directories
+	opBarrier = 7 // uvarint id; varint after; uvarint seq; varint unix ns
+	opPath    = 8 // uvarint barrier id; uvarint length; path
+	opCrossed = 9 // uvarint barrier id: it is no more
 )
 
-var errStamps = errors.New("undolog: damaged stamps file")
+var errDamaged = errors.New("undolog: damaged stamps file")
 
-func newStampTable(root hostfs.ID, sink stampSink) *stampTable {
-	t := &stampTable{root: root, file: sink}
+func newTable(root hostfs.ID, sink Sink) *Table {
+	t := &Table{root: root, file: sink}
 	t.clear()
 	return t
 }
 
-func (t *stampTable) clear() {
+func (t *Table) clear() {
 	t.dirs = map[hostfs.ID]uint32{t.root: 0}
-	t.homes = []stampDir{{id: t.root}}
-	t.names = make(map[nameKey]nameVal)
-	t.inodes = make(map[hostfs.ID]inodeVal)
+	t.homes = []home{{id: t.root}}
+	t.names = make(map[nameKey]nameValue)
+	t.inodes = make(map[hostfs.ID]inodeValue)
 }
 
 func nameHash(name string) uint64 {
@@ -160,7 +163,7 @@ func looseStamp(st *hostfs.Stat) uint64 {
 
 // stampFor is stampOf, or looseStamp while the log removes a name of the inode.
 // It needs mu.
-func (t *stampTable) stampFor(st *hostfs.Stat) uint64 {
+func (t *Table) stampFor(st *hostfs.Stat) uint64 {
 	if t.relinking[st.ID] {
 		return looseStamp(st)
 	}
@@ -168,7 +171,7 @@ func (t *stampTable) stampFor(st *hostfs.Stat) uint64 {
 }
 
 // fits says that an inode is as the table has it.
-func (v *inodeVal) fits(st *hostfs.Stat) bool {
+func (v *inodeValue) fits(st *hostfs.Stat) bool {
 	return v.stamp == stampOf(st) || v.stamp == looseStamp(st)
 }
 
@@ -176,7 +179,7 @@ func (v *inodeVal) fits(st *hostfs.Stat) bool {
 // need mu.
 
 // dirNumber gives a directory its number.
-func (t *stampTable) dirNumber(id hostfs.ID) uint32 {
+func (t *Table) dirNumber(id hostfs.ID) uint32 {
 	if n, ok := t.dirs[id]; ok {
 		return n
 	}
@@ -185,63 +188,63 @@ func (t *stampTable) dirNumber(id hostfs.ID) uint32 {
 	return n
 }
 
-func (t *stampTable) putDir(n uint32, id hostfs.ID, full bool) {
+func (t *Table) putDir(n uint32, id hostfs.ID, full bool) {
 	for uint32(len(t.homes)) <= n {
-		t.homes = append(t.homes, stampDir{})
+		t.homes = append(t.homes, home{})
 	}
 	if old := t.homes[n]; old.id != id && t.dirs[old.id] == n {
 		delete(t.dirs, old.id)
 	}
-	t.homes[n] = stampDir{id: id, full: full, seq: t.seq}
+	t.homes[n] = home{id: id, full: full, seq: t.seq}
 	t.dirs[id] = n
-	b := append(t.buf, stampOpDir)
+	b := append(t.buf, opDir)
 	b = binary.AppendUvarint(b, uint64(n))
 	b = t.appendID(b, id)
 	t.buf = append(b, boolByte(full))
 }
 
-func (t *stampTable) putName(dir uint32, name string, ino uint64) {
+func (t *Table) putName(dir uint32, name string, ino uint64) {
 	t.putNameHash(nameKey{hash: nameHash(name), dir: dir}, ino)
 }
 
-func (t *stampTable) putNameHash(k nameKey, ino uint64) {
-	t.names[k] = nameVal{ino: ino, seq: t.seq}
-	b := append(t.buf, stampOpName)
+func (t *Table) putNameHash(k nameKey, ino uint64) {
+	t.names[k] = nameValue{ino: ino, seq: t.seq}
+	b := append(t.buf, opName)
 	b = binary.AppendUvarint(b, uint64(k.dir))
 	b = binary.LittleEndian.AppendUint64(b, k.hash)
 	t.buf = binary.AppendUvarint(b, ino)
 }
 
-func (t *stampTable) putInode(id hostfs.ID, stamp, content uint64) {
-	t.inodes[id] = inodeVal{stamp: stamp, content: content, seq: t.seq}
-	b := t.appendID(append(t.buf, stampOpInode), id)
+func (t *Table) putInode(id hostfs.ID, stamp, content uint64) {
+	t.inodes[id] = inodeValue{stamp: stamp, content: content, seq: t.seq}
+	b := t.appendID(append(t.buf, opInode), id)
 	b = binary.LittleEndian.AppendUint64(b, stamp)
 	t.buf = binary.AppendUvarint(b, content)
 }
 
-func (t *stampTable) dropInode(id hostfs.ID) {
+func (t *Table) dropInode(id hostfs.ID) {
 	if _, ok := t.inodes[id]; !ok {
 		return
 	}
 	delete(t.inodes, id)
-	t.buf = t.appendID(append(t.buf, stampOpGone), id)
+	t.buf = t.appendID(append(t.buf, opGone), id)
 }
 
-func (t *stampTable) setSeq(seq uint64) {
+func (t *Table) setSeq(seq uint64) {
 	t.seq = seq
 	t.gen++
-	t.buf = binary.AppendUvarint(append(t.buf, stampOpSeq), seq)
+	t.buf = binary.AppendUvarint(append(t.buf, opSeq), seq)
 }
 
 // forget drops every stamp: after writes that nobody saw, nothing is known.
-func (t *stampTable) forget() {
+func (t *Table) forget() {
 	t.clear()
-	t.buf = append(t.buf, stampOpForget)
+	t.buf = append(t.buf, opForget)
 }
 
 // remap gives directories the numbers that they have now, old to new: all at
 // once, since one may have got what was another's.
-func (t *stampTable) remap(made map[hostfs.ID]hostfs.ID) {
+func (t *Table) remap(made map[hostfs.ID]hostfs.ID) {
 	moved := map[uint32]hostfs.ID{}
 	for old, id := range made {
 		if n, ok := t.dirs[old]; ok && n != 0 && old != id {
@@ -258,7 +261,7 @@ func (t *stampTable) remap(made map[hostfs.ID]hostfs.ID) {
 
 // appendID writes a device number as 0 where it is the working folder's: it
 // may change when the machine is started again.
-func (t *stampTable) appendID(b []byte, id hostfs.ID) []byte {
+func (t *Table) appendID(b []byte, id hostfs.ID) []byte {
 	dev := id.Dev
 	if dev == t.root.Dev {
 		dev = 0
@@ -274,7 +277,7 @@ func boolByte(v bool) byte {
 }
 
 // flush writes the noted operations as frames. It needs mu.
-func (t *stampTable) flush() error {
+func (t *Table) flush() error {
 	if len(t.buf) == 0 {
 		return nil
 	}
@@ -287,7 +290,7 @@ func (t *stampTable) flush() error {
 		t.buf = nil
 	}
 	if t.size == 0 {
-		out = append([]byte(stampMagic), out...)
+		out = append([]byte(magic), out...)
 	}
 	if err := t.file.Append(out); err != nil {
 		t.lacks = true
@@ -304,7 +307,7 @@ func frames(out, ops []byte) []byte {
 		n := 0
 		for n < len(ops) {
 			size, err := opLen(ops[n:])
-			if err != nil || (n > 0 && n+size > stampFrameMax) {
+			if err != nil || (n > 0 && n+size > frameMax) {
 				break
 			}
 			n += size
@@ -319,8 +322,8 @@ func frames(out, ops []byte) []byte {
 
 // snapshot encodes the whole table, without what only steps older than oldest
 // touched: a directory that loses a name by that is not full any more. It needs mu.
-func (t *stampTable) snapshot(oldest uint64) []byte {
-	s := newStampTable(t.root, nil)
+func (t *Table) snapshot(oldest uint64) []byte {
+	s := newTable(t.root, nil)
 	used, cut := make([]bool, len(t.homes)), make([]bool, len(t.homes))
 	for k, v := range t.names {
 		switch {
@@ -358,10 +361,10 @@ func (t *stampTable) snapshot(oldest uint64) []byte {
 	}
 	s.seqFor(t.seq)
 	t.dirs, t.homes, t.names, t.inodes = s.dirs, s.homes, s.names, s.inodes
-	return frames([]byte(stampMagic), s.buf)
+	return frames([]byte(magic), s.buf)
 }
 
-func (t *stampTable) seqFor(seq uint64) {
+func (t *Table) seqFor(seq uint64) {
 	if t.seq != seq {
 		t.setSeq(seq)
 	}
@@ -369,7 +372,7 @@ func (t *stampTable) seqFor(seq uint64) {
 
 // compact drops what only evicted steps touched and rewrites the file. It
 // needs mu.
-func (t *stampTable) compact(oldest uint64) error {
+func (t *Table) compact(oldest uint64) error {
 	t.buf, t.lacks = nil, true
 	content := t.snapshot(oldest)
 	if err := t.file.Replace(content); err != nil {
@@ -382,18 +385,18 @@ func (t *stampTable) compact(oldest uint64) error {
 
 // wasteful says that compaction is worth while: the file is much larger than
 // what the table needs.
-func (t *stampTable) wasteful() bool {
+func (t *Table) wasteful() bool {
 	live := int64(24*len(t.names) + 20*len(t.inodes) + 16*len(t.homes))
 	return t.size > 1<<20 && t.size > 4*live
 }
 
-// relink takes in that the log removes a name of its own of an inode. If that is
+// Relink takes in that the log removes a name of its own of an inode. If that is
 // as the steps left it, its stamp is a loose one until that is done, and so is
 // what a step that ends meanwhile leaves: neither a capture nor a kill makes it
 // look like an edit.
-func (t *stampTable) relink(st *hostfs.Stat, removed bool) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *Table) Relink(st *hostfs.Stat, removed bool) error {
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
 	if removed {
 		delete(t.relinking, st.ID)
 	} else {

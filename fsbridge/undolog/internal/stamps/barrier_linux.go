@@ -1,15 +1,16 @@
-package undolog
+package stamps
 
 import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
 // putBarrier adds a barrier with its paths. It needs mu, as all here do.
-func (t *stampTable) putBarrier(b barrier) {
-	p := binary.AppendUvarint(append(t.buf, stampOpBarrier), b.id)
+func (t *Table) putBarrier(b barrier) {
+	p := binary.AppendUvarint(append(t.buf, opBarrier), b.id)
 	p = binary.AppendVarint(p, int64(b.after))
 	p = binary.AppendUvarint(p, b.seq)
 	t.buf = binary.AppendVarint(p, b.at.UnixNano())
@@ -22,7 +23,7 @@ func (t *stampTable) putBarrier(b barrier) {
 }
 
 // addBarrierPath appends a path, unless it was the last one.
-func (t *stampTable) addBarrierPath(id uint64, path string) {
+func (t *Table) addBarrierPath(id uint64, path string) {
 	i := t.findBarrier(id)
 	if i < 0 {
 		return
@@ -32,25 +33,25 @@ func (t *stampTable) addBarrierPath(id uint64, path string) {
 		return
 	}
 	b.paths = append(b.paths, path)
-	p := binary.AppendUvarint(append(t.buf, stampOpPath), id)
+	p := binary.AppendUvarint(append(t.buf, opPath), id)
 	t.buf = wire.AppendString(p, path)
 }
 
-func (t *stampTable) dropBarrier(id uint64) {
+func (t *Table) dropBarrier(id uint64) {
 	if i := t.findBarrier(id); i >= 0 {
 		t.barriers = slices.Delete(t.barriers, i, i+1)
-		t.buf = binary.AppendUvarint(append(t.buf, stampOpCrossed), id)
+		t.buf = binary.AppendUvarint(append(t.buf, opCrossed), id)
 	}
 }
 
-func (t *stampTable) findBarrier(id uint64) int {
+func (t *Table) findBarrier(id uint64) int {
 	return slices.IndexFunc(t.barriers, func(b barrier) bool { return b.id == id })
 }
 
-// stepRef names a step and its place in time.
-type stepRef struct {
-	id  StepID
-	seq uint64
+// StepRef names a step and its place in time.
+type StepRef struct {
+	ID  base.StepID
+	Seq uint64
 }
 
 // crossed is told which steps are kept, in any order, after others were undone
@@ -58,15 +59,15 @@ type stepRef struct {
 // with no step before them vanish. Of those that were crossed by force,
 // what the undone steps did not overwrite is still an edit from outside: it now
 // stands before the next older step.
-func (t *stampTable) crossed(kept []stepRef, touched func(path string) bool) {
+func (t *Table) crossed(kept []StepRef, touched func(path string) bool) {
 	for _, b := range slices.Clone(t.barriers) {
-		var below stepRef
+		var below StepRef
 		anchored := false
 		for _, s := range kept {
-			if s.seq == b.seq {
+			if s.Seq == b.seq {
 				anchored = true
 			}
-			if s.seq <= b.seq && s.seq >= below.seq {
+			if s.Seq <= b.seq && s.Seq >= below.Seq {
 				below = s
 			}
 		}
@@ -77,8 +78,8 @@ func (t *stampTable) crossed(kept []stepRef, touched func(path string) bool) {
 			b.paths = slices.DeleteFunc(slices.Clone(b.paths), touched)
 		}
 		t.dropBarrier(b.id)
-		if below.seq != 0 && len(b.paths) > 0 {
-			b.after, b.seq = below.id, below.seq
+		if below.Seq != 0 && len(b.paths) > 0 {
+			b.after, b.seq = below.ID, below.Seq
 			t.putBarrier(b)
 		}
 	}
@@ -87,8 +88,8 @@ func (t *stampTable) crossed(kept []stepRef, touched func(path string) bool) {
 
 // since returns the barriers that an undo down to the step with the given seq
 // would cross, oldest first.
-func (t *stampTable) since(seq uint64) []Barrier {
-	var out []Barrier
+func (t *Table) since(seq uint64) []base.Barrier {
+	var out []base.Barrier
 	for _, b := range t.barriers {
 		if b.seq >= seq {
 			out = append(out, b.public())
@@ -97,6 +98,6 @@ func (t *stampTable) since(seq uint64) []Barrier {
 	return out
 }
 
-func (b *barrier) public() Barrier {
-	return Barrier{ID: b.id, After: b.after, At: b.at, Paths: slices.Clone(b.paths)}
+func (b *barrier) public() base.Barrier {
+	return base.Barrier{ID: b.id, After: b.after, At: b.at, Paths: slices.Clone(b.paths)}
 }
