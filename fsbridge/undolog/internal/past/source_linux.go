@@ -67,7 +67,9 @@ func (s *inode) open(flags int) (fd int, err error) {
 // at calls f with the directory that it is in, and its name there. The root has no name:
 // the descriptor is its own.
 func (s *inode) at(f func(dir int, name string) error) error {
-	fd, name, err := -1, s.name, error(nil)
+	var fd int
+	var err error
+	name := s.name
 	switch {
 	case s.node != nil:
 		name = store.BlobName(s.node.Obj)

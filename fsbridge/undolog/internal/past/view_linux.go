@@ -68,6 +68,8 @@ type View struct {
 	linked map[hostfs.ID]bool
 }
 
+// New makes a view of the folder as it is now: push layers to go back. The root stays the
+// caller's.
 func New(root *hostfs.Root) *View {
 	v := &View{root: root, unpack: map[packed]*thing{}, lost: map[hostfs.ID]*thing{}}
 	v.top = newThing(unix.S_IFDIR, root.ID())

@@ -113,7 +113,7 @@ func (w *targetWriter) inside(ctx context.Context, d *thing, id journal.ObjID) e
 	if err != nil {
 		return err
 	}
-	now, err := d.source.names()
+	now, err := d.names()
 	if err != nil {
 		return err
 	}
