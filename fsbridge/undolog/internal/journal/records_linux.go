@@ -12,6 +12,7 @@ import (
 )
 
 const (
+	// Magic starts every journal.
 	Magic = "SBUNDO1\n"
 	// MaxRecord bounds type and payload of one record, in bytes.
 	MaxRecord = 16 << 20
@@ -19,11 +20,13 @@ const (
 	MaxObjects = 1 << 26
 )
 
-// ObjID numbers the objects of one journal; RootObj is the working folder.
+// ObjID numbers the objects of one journal.
 type ObjID uint32
 
 const (
-	NoObj   ObjID = 0
+	// NoObj is no object.
+	NoObj ObjID = 0
+	// RootObj is the working folder.
 	RootObj ObjID = 1
 )
 
@@ -44,9 +47,10 @@ const (
 	TypeUnprotected
 )
 
-// Encodings of a content record.
+// Encoding says how a content record keeps its bytes.
 type Encoding uint8
 
+// The encodings.
 const (
 	EncRaw   Encoding = iota + 1 // inline
 	EncZstd                      // inline

@@ -35,6 +35,7 @@ type Touched struct {
 	looks map[hostfs.ID]*sight.Look
 }
 
+// NewTouched makes an empty Touched.
 func NewTouched() *Touched {
 	return &Touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}, strays: map[hostfs.ID]struct{}{}}
 }

@@ -21,13 +21,14 @@ const (
 	minCompress = 16 << 10
 )
 
-// Contents makes contentWriters. It may be used concurrently.
+// Contents makes a [ContentWriter] for each object. It may be used concurrently.
 type Contents struct {
 	zenc *zstd.Encoder
 	// noClone is set when the file system cannot reflink.
 	noClone atomic.Bool
 }
 
+// NewContents makes Contents with an encoder of two goroutines.
 func NewContents() (*Contents, error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(ChunkBytes))

@@ -22,6 +22,7 @@ import (
 // FormatVersion is the version of the directory format.
 const FormatVersion = 2
 
+// FormatStepID is the name of a step's directory below steps/ and redo/.
 func FormatStepID(id base.StepID) string { return strconv.FormatInt(int64(id), 10) }
 
 // ParseStepID is the inverse of FormatStepID and refuses everything else.
@@ -147,6 +148,7 @@ func LockDir(dir *hostfs.Root, owner base.Owner) (int, error) {
 	return fd, nil
 }
 
+// WriteOwner replaces what the lock file, open as fd, says of its owner.
 func WriteOwner(fd int, o base.Owner) error {
 	b, err := json.Marshal(o)
 	if err != nil {

@@ -42,6 +42,7 @@ const (
 	madeShared = 1 << 62
 )
 
+// AppendMade appends r as it stands in the file remap to b.
 func AppendMade(b []byte, r Made) []byte {
 	obj := uint64(r.Obj)
 	if r.Copied {

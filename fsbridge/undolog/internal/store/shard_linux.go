@@ -25,8 +25,10 @@ type comingShard struct {
 	made chan int // its descriptor, or -1
 }
 
+// ShardOf is the number of the directory below blobs/ that has the blobs of obj.
 func ShardOf(obj journal.ObjID) uint64 { return uint64(obj) / blobFanOut }
 
+// NameOfShard is the name of directory n below blobs/.
 func NameOfShard(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // ShardName is the directory below blobs/ that has obj's blobs.

@@ -56,8 +56,10 @@ func (d *StepDir) Close() error {
 	return hostfs.Close(d.FD)
 }
 
+// BlobName is the name of the adopted inode of obj.
 func BlobName(obj journal.ObjID) string { return strconv.FormatUint(uint64(obj), 10) }
 
+// ContentBlobName is the name of content blob n (n >= 1) of obj.
 func ContentBlobName(obj journal.ObjID, n uint32) string {
 	return BlobName(obj) + "." + strconv.FormatUint(uint64(n), 10)
 }

@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	// OpenName is the directory below wal/ of the open step.
 	OpenName = "in_progress"
 	// maxSummary bounds summary.json, in bytes.
 	maxSummary = 16 << 20
@@ -63,6 +64,7 @@ func decodeSummary(b []byte) (base.Entry, error) {
 	return e, nil
 }
 
+// EntryOf is the history entry of a step of which only the first record is known.
 func EntryOf(rec *journal.Step) base.Entry {
 	return base.Entry{Seq: rec.Seq, StepID: rec.ID, Type: rec.Type, Command: rec.Command,
 		Argv: rec.Argv, Dir: rec.Dir, StartedAt: rec.StartedAt}
