@@ -97,7 +97,7 @@ func (s *Session) spawn(ctx context.Context) error {
 			return step.New(step.Options{
 				Directories: stepDirs, Idle: s.cfg.Timing.QuiescenceIdle, Max: s.cfg.Timing.QuiescenceMax,
 				Clock: s.clock, Logger: s.cfg.Logger, Node: n,
-				Opened: s.stepOpened, Ended: s.board.StepEnded, Turn: &s.turn,
+				Opened: s.stepOpened, Ended: s.board.StepEnded, Holder: &s.holder,
 			})
 		}),
 	)

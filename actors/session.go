@@ -47,7 +47,7 @@ type Session struct {
 	sgIDs   int
 	stopped chan struct{}
 	steps   step.Steps
-	turn    step.Turn
+	holder  step.Holder
 	net     network
 	count   atomic.Uint64 // of connections
 

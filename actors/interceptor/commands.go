@@ -184,7 +184,7 @@ func (a *Actor) onAbort(m *Abort) {
 	as.failing = true
 	a.fail()
 	j := a.abortJob(func(res *undolog.ApplyResult, err error) { m.Reply.Send(res, err) })
-	j.done = func() { a.h.assigned.CompareAndSwap(as, nil); a.thaw() }
+	j.done = func() { a.h.assigned.CompareAndSwap(as, nil); a.endFailing() }
 	answer := j.reply
 	j.reply = func(crash error) {
 		if crash != nil { // the recovery rolls it back, and nobody will end it any more
@@ -195,8 +195,8 @@ func (a *Actor) onAbort(m *Abort) {
 	a.enqueue(j)
 }
 
-// thaw lets mutations in again after a rollback.
-func (a *Actor) thaw() { a.h.gate.CompareAndSwap(gateFailing, gateIdle) }
+// endFailing lets mutations in again after a rollback.
+func (a *Actor) endFailing() { a.h.gate.CompareAndSwap(gateFailing, gateIdle) }
 
 // abortJob rolls the open step back.
 func (a *Actor) abortJob(reply func(*undolog.ApplyResult, error)) *job {
@@ -255,8 +255,8 @@ func (a *Actor) abortAmbient(reason string) {
 			f(text)
 		}
 	})
-	j.done = func() { a.denied = false; a.thaw() }
-	a.jobs.urge(j)
+	j.done = func() { a.denied = false; a.endFailing() }
+	a.jobs.enqueueFirst(j)
 }
 
 // flush closes an ambient step.

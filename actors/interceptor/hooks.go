@@ -46,7 +46,7 @@ type Hooks struct {
 	gate  atomic.Uint32
 	last  atomic.Int64 // unix nanoseconds of the newest mutation
 	count atomic.Int64 // captures
-	safe  atomic.Pointer[armory]
+	safe  atomic.Pointer[armed]
 	// yes holds the kinds of safeguard that were allowed in an epoch:
 	// epoch<<8 | bits.
 	yes  atomic.Uint64
@@ -94,8 +94,8 @@ func New(o Options) *Hooks {
 	return h
 }
 
-// armory is the safeguards that hold now.
-type armory struct {
+// armed is the safeguards that hold now.
+type armed struct {
 	Safeguards
 	armed bool
 }
@@ -106,7 +106,7 @@ func (h *Hooks) SetSafeguards(s Safeguards) {
 	if s.Timeout == 0 {
 		s.Timeout = 30 * time.Second
 	}
-	h.safe.Store(&armory{s, s.DeleteThreshold > 0 || s.OverwriteBytes > 0 || s.RenameOver})
+	h.safe.Store(&armed{s, s.DeleteThreshold > 0 || s.OverwriteBytes > 0 || s.RenameOver})
 }
 
 // SetBridge tells which bridge serves the directory, for fences and

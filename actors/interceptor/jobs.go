@@ -55,9 +55,9 @@ func (q *jobs) fenced(m *fenced) {
 	}
 }
 
-// urge puts j before everything that has not begun. A fence that was made for
+// enqueueFirst puts j before everything that has not begun. A fence that was made for
 // another, or is under way, is good for j.
-func (q *jobs) urge(j *job) {
+func (q *jobs) enqueueFirst(j *job) {
 	if q.ready && q.queue[0].background {
 		q.ready = false
 	}

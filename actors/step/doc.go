@@ -16,7 +16,7 @@
 // took part have left.
 //
 // When the actor crashes, everybody who waits is told so. Who has the lease keeps it
-// until he leaves ([Turn]): his command may still be writing, and must not write
+// until he leaves ([Holder]): his command may still be writing, and must not write
 // into somebody else's step.
 //
 // # Quiescence

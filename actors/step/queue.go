@@ -89,9 +89,9 @@ type Lease struct {
 	members []*Lease // of writes that have
 }
 
-// Turn is who has the lease. It outlives restarts of the actor: what a crash
-// leaves behind must end before anybody else's turn. Its content is the actor's.
-type Turn struct{ holder *Lease }
+// Holder is who has the lease. It outlives restarts of the actor: what a crash
+// leaves behind must end before anybody else gets it. Its content is the actor's.
+type Holder struct{ lease *Lease }
 
 // Steps is how others ask the steps actor. It is safe for concurrent use.
 type Steps struct{ messages.Ref }
@@ -142,7 +142,7 @@ func (s Steps) Leave(l *Lease) {
 }
 
 func (a *Actor) onOpen(m *Open) {
-	h := a.o.Turn.holder
+	h := a.o.Holder.lease
 	switch {
 	case h == nil:
 		a.grant(m, false)
@@ -165,7 +165,7 @@ func (a *Actor) onOpen(m *Open) {
 
 // commands tells whether a command runs, or waits.
 func (a *Actor) commands(waits bool) bool {
-	return a.o.Turn.holder.open.Kind == Command ||
+	return a.o.Holder.lease.open.Kind == Command ||
 		waits && slices.ContainsFunc(a.waiting, func(o *Open) bool { return o.Kind == Command })
 }
 
@@ -185,7 +185,7 @@ func (a *Actor) showQueue() {
 // grant gives the lease to m, with an open step if it wants one.
 func (a *Actor) grant(m *Open, waited bool) {
 	l := &Lease{open: m, waited: waited}
-	a.o.Turn.holder = l
+	a.o.Holder.lease = l
 	if m.Kind == Apply || m.Later {
 		a.give(l, nil)
 		return
@@ -206,7 +206,7 @@ func (a *Actor) give(l *Lease, err error) {
 
 // join lets a write take part in the holder's step.
 func (a *Actor) join(m *Open, waited bool) {
-	h := a.o.Turn.holder
+	h := a.o.Holder.lease
 	l := &Lease{Step: h.Step, Joined: true, open: m, waited: waited}
 	h.members = append(h.members, l)
 	m.Reply.Send(l, nil)
@@ -236,7 +236,7 @@ func (a *Actor) onWithdraw(m *withdraw) {
 // sweep goes on when who had the lease has left, or all that took part in a step
 // that ends.
 func (a *Actor) sweep() {
-	h := a.o.Turn.holder
+	h := a.o.Holder.lease
 	if h == nil {
 		return
 	}
@@ -252,7 +252,7 @@ func (a *Actor) sweep() {
 
 // free gives the lease to the next.
 func (a *Actor) free() {
-	a.o.Turn.holder = nil
+	a.o.Holder.lease = nil
 	if len(a.waiting) == 0 {
 		return
 	}
@@ -270,11 +270,11 @@ func (a *Actor) abandon(why error) {
 	}
 	a.waiting = nil
 	a.showQueue()
-	h := a.o.Turn.holder
+	h := a.o.Holder.lease
 	switch {
 	case h == nil:
 	case !h.granted: // and nobody will leave
-		a.o.Turn.holder = nil
+		a.o.Holder.lease = nil
 		h.open.Fail(why)
 	default:
 		h.takes = false

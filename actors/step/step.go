@@ -40,8 +40,8 @@ type Options struct {
 	// whoever asked for it. They must not block; they may be nil.
 	Opened func(id undolog.StepID, as *Open)
 	Ended  func()
-	// Turn outlives restarts; nil makes one that does not.
-	Turn *Turn
+	// Holder outlives restarts; nil makes one that does not.
+	Holder *Holder
 }
 
 // Attach tells how to end the command. Cancel is called at most once, on its
@@ -149,8 +149,8 @@ type aborted struct {
 
 // New makes a fresh instance.
 func New(o Options) *Actor {
-	if o.Turn == nil {
-		o.Turn = &Turn{}
+	if o.Holder == nil {
+		o.Holder = &Holder{}
 	}
 	return &Actor{o: o, current: current{phase: idle}}
 }
@@ -234,7 +234,7 @@ func (a *Actor) release(why error) {
 
 // onBegin opens the step of a lease that has none.
 func (a *Actor) onBegin(m *Begin) {
-	if l := m.Lease; l != a.o.Turn.holder || l.left.Load() {
+	if l := m.Lease; l != a.o.Holder.lease || l.left.Load() {
 		m.Reply.Fail(messages.ErrCrashed)
 		return
 	}

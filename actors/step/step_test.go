@@ -94,9 +94,9 @@ func newRig(t *testing.T, next ...undolog.StepID) *rig {
 	}
 	system := supervision.NewSystem(nil)
 	strategy := supervision.NewStrategy(r.clock, supervision.Backoff{}, nil, nil)
-	turn := &Turn{}
+	holder := &Holder{}
 	pid, err := system.Root.Copy().WithGuardian(strategy).SpawnNamed(supervision.Props(supervision.Spec{New: func() actor.Actor {
-		return New(Options{Directories: dirs, Idle: 100 * time.Millisecond, Max: 2 * time.Second, Clock: r.clock, Node: r.node, Turn: turn})
+		return New(Options{Directories: dirs, Idle: 100 * time.Millisecond, Max: 2 * time.Second, Clock: r.clock, Node: r.node, Holder: holder})
 	}}, messages.ErrCrashed), "steps")
 	if err != nil {
 		t.Fatal(err)
