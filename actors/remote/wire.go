@@ -4,34 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
-
-// codes are the sentinel errors that keep their identity across the socket.
-var codes = []struct {
-	code string
-	err  error
-}{
-	{"busy", messages.ErrBusy},
-	{"stopped", messages.ErrStopped},
-	{"crashed", messages.ErrCrashed},
-	{"no_directory", messages.ErrNoDirectory},
-	{"read_only_directory", messages.ErrReadOnlyDirectory},
-	{"denied", messages.ErrDenied},
-	{"no_machine", messages.ErrNoMachine},
-	{"no_safeguard", messages.ErrNoSafeguard},
-	{"step_open", undolog.ErrBusy},
-	{"no_step", undolog.ErrNoStep},
-	{"nothing_to_undo", undolog.ErrNothing},
-	{"nothing_to_redo", undolog.ErrNoRedo},
-	{"unprotected", undolog.ErrUnprotected},
-	{"damaged", undolog.ErrDamaged},
-	{"closed", undolog.ErrClosed},
-	{"undo_dir", undolog.ErrUndoDir},
-	{"unsupported", errors.ErrUnsupported},
-}
 
 // ToWire gives an error its code, and the data of those that carry some.
 func ToWire(err error) *control.Error {
@@ -57,11 +34,8 @@ func ToWire(err error) *control.Error {
 	case errors.As(err, &version):
 		return data("version_mismatch", version)
 	}
-	for _, c := range codes {
-		if errors.Is(err, c.err) {
-			e.Code = c.code
-			break
-		}
+	if f, ok := frontend.FailureOf(err); ok {
+		e.Code = f.Name
 	}
 	return e
 }
@@ -97,10 +71,8 @@ func fromWire(err error) error {
 		v := &undolog.VersionError{}
 		return data(v, v)
 	}
-	for _, c := range codes {
-		if c.code == e.Code {
-			return &remoteError{e.Message, c.err}
-		}
+	if f, ok := frontend.FailureNamed(e.Code); ok {
+		return &remoteError{e.Message, f.Err}
 	}
 	return e
 }
