@@ -21,8 +21,6 @@ import (
 	_ "github.com/spf13/cobra"
 	_ "github.com/u-root/u-root/pkg/cpio"
 	_ "go.opentelemetry.io/otel"
-	_ "go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	_ "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	_ "go.opentelemetry.io/otel/sdk/metric"
 	_ "go.opentelemetry.io/otel/sdk/trace"
 	_ "go.uber.org/goleak"
