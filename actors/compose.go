@@ -240,7 +240,10 @@ func (s *Session) holdsMachine(kind string) bool {
 }
 
 func (s *Session) guestConfig() hypervisor.Config {
-	c := hypervisor.Config{SessionID: s.id, Hide: slices.Clone(s.cfg.Hide), Show: s.cfg.Show, UID: -1, GID: -1, Debug: s.cfg.Debug, Network: s.net.engine}
+	c := hypervisor.Config{SessionID: s.id, Hide: slices.Clone(s.cfg.Hide), Show: s.cfg.Show, UID: -1, GID: -1, Debug: s.cfg.Debug, Network: s.net.engine, Bridge: s.cfg.Bridge}
+	if !s.cfg.PosixMetadata { // which is kept apart from the files: only a bridge's own file system shows it
+		c.Mediate = s.mediation.Serve
+	}
 	if s.cfg.RuntimeDir != "" {
 		c.Hide = append(c.Hide, s.cfg.RuntimeDir)
 	}
@@ -300,6 +303,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 		note(supervision.StopActor(ctx, s.system, s.root))
 	}
 	close(s.stopped)
+	note(s.mediation.End(ctx))
 	if server != nil {
 		note(server.Close())
 	}

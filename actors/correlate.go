@@ -37,7 +37,7 @@ func (s *Session) component(name string) *slog.Logger {
 
 // stepOpened publishes that a step is open, and announces that of a command.
 func (s *Session) stepOpened(id undolog.StepID, as *step.Open) {
-	s.board.StepOpened(id, as.From)
+	s.board.StepOpened(id, as.From, as.Info.Command)
 	s.logStep(int64(id), as.From)
 	if as.Kind == step.Command {
 		s.bus.Emit(api.Event{Type: api.EventStepStarted, Step: id, Origin: as.From, Message: as.Info.Command, Command: as.Info.Command})

@@ -125,6 +125,9 @@ func (s *Session) restart(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.mediation.End(ctx); err != nil {
+		return err
+	}
 	if w, ok := s.cfg.Runtime.(hypervisor.Wiper); ok {
 		if err := w.Wipe(ctx); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -47,8 +46,8 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	want := step.Open{
-		Kind: step.Command, Cancel: cancel, Later: r.Question != "", From: r.Origin,
-		Info: undolog.StepInfo{Type: undolog.TypeCommand, Command: shellQuote(r.Argv), Argv: r.Argv, Dir: dir},
+		Kind: step.Command, Cancel: cancel, Later: r.Question != "", Last: r.Last, From: r.Origin,
+		Info: undolog.StepInfo{Type: undolog.TypeCommand, Command: api.ShellQuote(r.Argv...), Argv: r.Argv, Dir: dir},
 	}
 	if r.Wait {
 		want.Wait = step.Queue
@@ -261,17 +260,3 @@ func (s *Session) Subscribe(f func(api.Event), only ...api.EventType) (cancel fu
 func (s *Session) Observe(f func(api.Event)) (cancel func()) { return s.bus.Observe(f) }
 
 func stepID(id int64) undolog.StepID { return undolog.StepID(id) }
-
-// shellQuote renders argv as a person would type it.
-func shellQuote(argv []string) string {
-	words := make([]string, len(argv))
-	for i, w := range argv {
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,+@%", r)
-		}) {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		words[i] = w
-	}
-	return strings.Join(words, " ")
-}

@@ -33,29 +33,33 @@ const maxDirectories = 8
 // history of some working folders. It implements
 // [api.Live].
 type Session struct {
-	cfg     api.Config
-	id      string
-	started time.Time
-	clock   supervision.Clock
-	bus     *session.Bus
-	board   *session.Board
-	tree    *supervision.Tree
-	system  *actor.ActorSystem
-	root    *actor.PID
-	slot    *machine.Slot
-	dirs    []*directory.Directory
-	sgIDs   int
-	stopped chan struct{}
-	steps   step.Steps
-	holder  step.Holder
-	net     network
-	count   atomic.Uint64 // of connections
+	cfg       api.Config
+	id        string
+	started   time.Time
+	clock     supervision.Clock
+	bus       *session.Bus
+	board     *session.Board
+	tree      *supervision.Tree
+	system    *actor.ActorSystem
+	root      *actor.PID
+	slot      *machine.Slot
+	dirs      []*directory.Directory
+	sgIDs     int
+	stopped   chan struct{}
+	active    chan struct{} // closed when commands can run
+	steps     step.Steps
+	holder    step.Holder
+	net       network
+	mediation *directory.Mediation
+	count     atomic.Uint64 // of connections
 
-	mu      sync.Mutex // server, closing
-	server  *control.Server
-	closing bool
-	closed  chan struct{}
-	closeE  error
+	mu       sync.Mutex // server, closing
+	server   *control.Server
+	idle     *remote.Idle
+	requests *remote.Server
+	closing  bool
+	closed   chan struct{}
+	closeE   error
 }
 
 var _ api.Live = (*Session)(nil)
@@ -99,11 +103,12 @@ func newSession(cfg api.Config) (*Session, error) {
 	setDefault(&cfg.Timing.AmbientIdle, 5*time.Second)
 	setDefault(&cfg.Timing.ReplyDeadline, 5*time.Second)
 	s := &Session{cfg: cfg, id: cfg.SessionID, clock: supervision.RealClock{}, slot: &machine.Slot{}, tree: supervision.NewTree(),
-		stopped: make(chan struct{}), closed: make(chan struct{})}
+		stopped: make(chan struct{}), active: make(chan struct{}), closed: make(chan struct{})}
 	if cfg.Clock != nil {
 		s.clock = cfg.Clock
 	}
 	s.cfg.Logger = s.correlated(cfg.Logger)
+	s.mediation = directory.NewMediation(s.cfg.Logger)
 	guards, err := session.CheckSafeguards(cfg.Safeguards)
 	if err != nil {
 		return nil, err
@@ -145,7 +150,7 @@ func (s *Session) env(index int) directory.Env {
 		Config: s.cfg, Session: s.id, Clock: s.clock, Logger: s.cfg.Logger, Emit: s.bus.Emit, Safeguards: s.safeguards,
 		Node:        func(actor string) *supervision.Node { return s.tree.Node(s.path(folder(index, actor))) },
 		Interceptor: messages.Ref{Tell: s.to(folder(index, "interceptor")), Stopped: s.stopped},
-		Safeguard:   s.to("safeguard"), Steps: s.to("steps"),
+		Safeguard:   s.to("safeguard"), Steps: s.to("steps"), Mediation: s.mediation,
 	}
 }
 
@@ -180,7 +185,11 @@ func (s *Session) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.move(ctx, session.Active, "started")
+	if err := s.move(ctx, session.Active, "started"); err != nil {
+		return err
+	}
+	close(s.active)
+	return nil
 }
 
 func (s *Session) move(ctx context.Context, to session.State, why string) error {
@@ -200,14 +209,22 @@ func (s *Session) listen() error {
 	if err := r.Write(s.cfg.RuntimeDir); err != nil {
 		return err
 	}
+	var idle *remote.Idle
+	if s.cfg.Idle > 0 && s.cfg.Stop != nil {
+		idle = remote.NewIdle(s.clock, s.cfg.Idle, s.cfg.Stop)
+	}
+	requests := remote.NewServer(remote.Options{
+		Session: s, Stopped: s.stopped, Started: s.active, Settings: s.cfg.Settings, Stop: s.cfg.Stop, Idle: idle,
+	})
 	server, err := control.Listen(r.Socket, control.Options{
-		Handler: remote.Server{Session: s, Stopped: s.stopped}.Handle, ToWire: remote.ToWire, Attach: s.Attach, Logger: s.cfg.Logger,
+		Handler: requests.Handle, ToWire: remote.ToWire, Attach: s.Attach, Busy: idle.Busy, Logger: s.cfg.Logger,
 	})
 	if err != nil {
+		idle.Stop()
 		return err
 	}
 	s.mu.Lock()
-	s.server = server
+	s.server, s.idle, s.requests = server, idle, requests
 	s.mu.Unlock()
 	s.tree.Node(s.path("frontends/control-socket")).SetLive(func(n *supervision.Snapshot) {
 		n.State = "listening"
@@ -245,7 +262,9 @@ func (s *Session) Close(ctx context.Context) error {
 	first := !s.closing
 	s.closing = true
 	server := s.server
+	idle, requests := s.idle, s.requests
 	s.mu.Unlock()
+	idle.Stop()
 	if !first {
 		select {
 		case <-s.closed:
@@ -255,6 +274,9 @@ func (s *Session) Close(ctx context.Context) error {
 		}
 	}
 	defer close(s.closed)
+	if requests != nil {
+		requests.End(ctx)
+	}
 	s.closeE = s.shutdown(ctx, server)
 	return s.closeE
 }
@@ -286,6 +308,16 @@ func Dial(ctx context.Context, socketPath string) (api.Service, error) {
 	return remote.Dial(ctx, socketPath)
 }
 
+// Join connects to the session of another process of this user, to have commands
+// run in it.
+func Join(ctx context.Context, socketPath string) (api.Joined, error) {
+	return remote.DialJoined(ctx, socketPath)
+}
+
+// Registered lists the sessions that are registered in runtimeDir, without asking
+// whether they answer.
+func Registered(runtimeDir string) []api.SessionInfo { return remote.Registered(runtimeDir) }
+
 // Sessions lists the running sessions that are registered in runtimeDir.
 func Sessions(runtimeDir string) []api.SessionInfo { return remote.Sessions(runtimeDir) }
 
@@ -299,6 +331,9 @@ func ValidateDirectory(d api.Directory, runtimeDir string) (api.Directory, error
 // DefaultUndoDir returns where the undo log of a working folder lives when nothing
 // else is asked for.
 func DefaultUndoDir(workdir string) (string, error) { return directory.DefaultUndoDir(workdir) }
+
+// StateDir is where this program keeps what outlives it.
+func StateDir() (string, error) { return directory.StateDir() }
 
 // MachineDir returns where the persistent machine of a session is kept whose first
 // working folder is workdir.

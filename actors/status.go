@@ -30,6 +30,9 @@ func (s *Session) Status(context.Context) (api.Status, error) {
 	}
 	if id := now.Step; id != 0 {
 		st.OpenStep = &id
+		if now.Newest.Step == id {
+			st.OpenCommand = now.Newest.Command
+		}
 	}
 	return st, nil
 }

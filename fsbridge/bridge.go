@@ -1,6 +1,10 @@
 package fsbridge
 
-import "context"
+import (
+	"context"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
 
 // Bridge is a running server of one working folder, as the actors see it. The
 // FUSE, virtio-fs and 9P servers implement it. Methods are safe for concurrent
@@ -23,4 +27,20 @@ type Bridge interface {
 	// Close ends service: later requests fail with ENOTCONN. It does not wait
 	// for held operations.
 	Close() error
+}
+
+// Granter is a Bridge that hands the workload descriptors on which it writes without
+// asking. What a granted file holds is captured when it is granted, and again for each
+// later step in which somebody can still write to it.
+type Granter interface {
+	Bridge
+
+	// Recapture has the Interceptor capture, as one write of the whole file each,
+	// every granted file that may still be written to. The Interceptor's actor
+	// asks for it when an epoch has begun, from a goroutine that may wait. It returns how
+	// many files there are.
+	Recapture(ctx context.Context) (files int, err error)
+
+	// Granted returns the granted files to which somebody can still write. It waits for nobody.
+	Granted() []hostfs.ID
 }

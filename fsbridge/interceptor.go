@@ -2,6 +2,7 @@ package fsbridge
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
@@ -82,6 +83,12 @@ type Op struct {
 	// waited. After an error Begin returns it. Checked once per directory and
 	// epoch, so it costs one comparison on the hot path.
 	Validate func(epoch uint64) error
+
+	// Ahead, of an OpWrite: nothing is written now. From the moment of End on, somebody
+	// can write to Node without asking; what he then changes is known only when the
+	// step ends. Standing says that he can already, by a right that he got before the
+	// epoch, so that nobody can be refused. Append says that he wants to append only.
+	Ahead, Standing, Append bool
 
 	// Request is the bridge's own number of the request. Held, if not nil, is
 	// called with it when the operation begins to wait for somebody's decision,
@@ -168,6 +175,33 @@ type DirChanges struct {
 	ID    hostfs.ID
 	Path  string
 	Names []string
+}
+
+// DirChangesOf sorts paths, which are relative to the root, by their directories.
+func DirChangesOf(paths []string) (dirs []DirChanges) {
+	at := make(map[string]int) // a batch has many names of few directories
+	for _, p := range paths {
+		dir, name := SplitPath(p)
+		i, ok := at[dir]
+		if !ok {
+			i = len(dirs)
+			at[dir] = i
+			dirs = append(dirs, DirChanges{Path: dir})
+		}
+		dirs[i].Names = append(dirs[i].Names, name)
+	}
+	return dirs
+}
+
+// SplitPath splits a relative path into directory and last component.
+func SplitPath(path string) (dir, name string) {
+	if path == "." || path == "" {
+		return "", ""
+	}
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i+1:]
+	}
+	return "", path
 }
 
 // Changes is what [Bridge.Invalidate] takes. All says that too much changed to

@@ -43,10 +43,11 @@ type TransportKind uint8
 
 // The transports.
 const (
-	_              TransportKind = iota
-	TransportFUSE                // File is an open, mounted /dev/fuse
-	TransportVhost               // File is a connected vhost-user socket
-	TransportP9                  // Stream speaks 9P2000.L
+	_                 TransportKind = iota
+	TransportFUSE                   // File is an open, mounted /dev/fuse
+	TransportVhost                  // File is a connected vhost-user socket
+	TransportP9                     // Stream speaks 9P2000.L
+	TransportMediated               // File is the folder, O_PATH, as the guest sees it; see [Config.Mediate]
 )
 
 // Transport is a connection on which a bridge serves one working folder.
@@ -55,6 +56,10 @@ type Transport struct {
 	// File or Stream, the other is nil.
 	File   *os.File
 	Stream io.ReadWriteCloser
+	// Grants, with TransportMediated, is a writable mount of the folder that shows the
+	// owners that the guest's view shows; nil if the host's own mount does. It belongs
+	// to whoever gets File.
+	Grants *os.File
 	// UID and GID are the host-side ids that the workload's requests carry, so
 	// that the bridge can show it the files as its own.
 	UID, GID uint32
@@ -69,6 +74,30 @@ type Transport struct {
 	// back what is dirty; both return when that was done. Nil: the transport
 	// itself can do that. They are safe for concurrent use.
 	Drop, Sync func(ctx context.Context) error
+}
+
+// Bridge says how a guest of the jail reaches its folders: the word of --bridge.
+type Bridge string
+
+// The bridges of a jail.
+const (
+	// BridgeAuto is the mediated bridge where it is known to work, else FUSE.
+	BridgeAuto Bridge = "auto"
+	// BridgeMediated is a read-only mount of the folder itself; the system calls that
+	// would change it are answered by this program.
+	BridgeMediated Bridge = "mediated"
+	// BridgeFUSE is a file system that this program serves.
+	BridgeFUSE Bridge = "fuse"
+)
+
+// Mediation is what answers a guest's system calls need to know of it.
+type Mediation struct {
+	// Listener is the seccomp user notification descriptor of everything inside.
+	Listener *os.File
+	// Root is the guest's root directory, O_PATH. All processes inside have it.
+	Root *os.File
+	// UID and GID are the host-side ids of the workload.
+	UID, GID uint32
 }
 
 // Share is one working folder of the guest.
@@ -98,6 +127,13 @@ type Config struct {
 	UID, GID int
 	// Debug allows ptrace inside.
 	Debug bool
+	// Bridge chooses how a jail's folders are served; empty is BridgeFUSE. Other
+	// runtimes ignore it.
+	Bridge Bridge
+	// Mediate is called once by Start after every [Share.Serve] if the transports are
+	// [TransportMediated]. It takes the files over, starts answering and returns. An
+	// error aborts Start. If it is nil, Bridge is BridgeFUSE.
+	Mediate func(m Mediation) error
 	// Network decides what the guest may reach; nil: nothing, it has a loopback
 	// interface alone. Only a virtual machine can have one: other runtimes return
 	// [ErrNetwork]. It stays the caller's.

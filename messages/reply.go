@@ -82,6 +82,8 @@ var (
 	ErrBusy = errors.New("busy: a command is running; wait for its end, or end it and roll it back: sandbox undo --abort")
 	// ErrStopped: the session or the actor has ended.
 	ErrStopped = errors.New("the session has ended")
+	// ErrEnding: the session ends, and has not begun what was asked for.
+	ErrEnding = errors.New("the session is ending")
 	// ErrCrashed: the actor that was asked panicked; its restart recovers.
 	ErrCrashed = errors.New("an internal part crashed while it worked on this")
 	// ErrNoDirectory: the request names a folder that the session does not have.

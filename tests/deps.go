@@ -7,7 +7,6 @@ import (
 	_ "github.com/asynkron/protoactor-go/actor"
 	_ "github.com/bmatcuk/doublestar/v4"
 	_ "github.com/fsnotify/fsnotify"
-	_ "github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	_ "github.com/google/go-cmp/cmp"
 	_ "github.com/google/jsonschema-go/jsonschema"
 	_ "github.com/hanwen/go-fuse/v2/fs"

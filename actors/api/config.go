@@ -32,6 +32,8 @@ type Config struct {
 	// that Windows does not take are refused, and modes, owners and symlinks are kept
 	// beside the undo log.
 	PosixMetadata bool
+	// Bridge is how a jail reaches the folders; empty is [hypervisor.BridgeFUSE].
+	Bridge hypervisor.Bridge
 	// CacheNone turns kernel caching of the bridge off (strict mode).
 	CacheNone bool
 	// Hide and Show change what the runtime hides; see [hypervisor.Config].
@@ -42,6 +44,16 @@ type Config struct {
 	// Umask is taken from the modes of files that frontends write. It is the
 	// user's: the program's own is zero (hostfs.ClearUmask).
 	Umask uint32
+
+	// Settings are what the session was started with, for commands that join it: see
+	// [Setting]. It has all that somebody may ask for.
+	Settings []Setting
+	// Stop ends the session when somebody asks for it over the control socket; it
+	// must not block. Nil: the session cannot be ended in that way.
+	Stop func()
+	// Idle, if it is not 0, is how long the session goes on without connections to its
+	// control socket. Then it calls Stop.
+	Idle time.Duration
 
 	Timing Timing
 	// Clock is injected by tests; nil means the real one.

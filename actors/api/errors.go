@@ -14,6 +14,9 @@ var (
 	ErrDirectory = errors.New("unusable working directory")
 	// ErrSetting is wrapped by errors about settings that make no sense.
 	ErrSetting = errors.New("invalid setting")
+	// ErrNotGiven is wrapped by errors about what a running session does not have and
+	// a command asks it to have.
+	ErrNotGiven = errors.New("the running session does not have that")
 )
 
 // Errors of Files, beside io/fs's (fs.ErrNotExist ...) and

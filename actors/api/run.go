@@ -33,6 +33,9 @@ type RunRequest struct {
 	// while another command runs; without it that is ErrBusy. The queue is
 	// bounded: ErrBusy when it is full.
 	Wait bool
+	// Last: the session ends with this command. Commands that wait in the queue at
+	// its end, and all that come later, get messages.ErrEnding.
+	Last bool
 }
 
 // RunResult says how a command ended.

@@ -125,6 +125,7 @@ type Status struct {
 	StartedAt   time.Time         `json:"started_at,omitzero"`
 	Directories []DirectoryStatus `json:"directories"`
 	OpenStep    *undolog.StepID   `json:"open_step,omitempty"`
+	OpenCommand string            `json:"open_command,omitempty"`
 	Pending     int               `json:"pending_safeguards"`
 	Machine     map[string]string `json:"machine,omitempty"`
 }

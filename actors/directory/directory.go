@@ -42,6 +42,8 @@ type Env struct {
 	Safeguard, Steps messages.Tell
 	// Safeguards are the settings that hold now.
 	Safeguards func() api.Safeguards
+	// Mediation serves the folder if the runtime shows it to its guest by itself.
+	Mediation *Mediation
 }
 
 // Directory is one working folder of a session. What is exported is set by [Open],
@@ -65,6 +67,7 @@ type Directory struct {
 	bridge   fsbridge.Bridge   // nil until a transport is there
 	files    *files.Folder     // nil until it is known what to hide
 	warnings []undolog.Warning // newest last
+	wrote    time.Time         // when somebody inside was last seen that need not ask to write
 }
 
 // New makes a folder that is not open. d is complete ([Validate]).
@@ -185,12 +188,7 @@ func (d *Directory) watchFor() (err error) {
 			d.env.Interceptor.Tell(&interceptor.External{Paths: paths, Reply: messages.OnReply(done)})
 		},
 		Bridge: d.theBridge,
-		Ours: func() time.Time {
-			if d.Hooks == nil {
-				return time.Time{}
-			}
-			return d.Hooks.LastMutation()
-		},
+		Ours:   d.lastOurs,
 		External: func(paths []string, barriers []undolog.Barrier) {
 			msg := fmt.Sprintf("%d path(s) changed outside the sandbox", len(paths))
 			if len(barriers) > 0 {
@@ -201,6 +199,24 @@ func (d *Directory) watchFor() (err error) {
 		Overflow: func(msg string) { d.Warn(undolog.Warning{Code: api.WarnWatch, Message: msg}) },
 	})
 	return err
+}
+
+// lastOurs is when something inside may last have changed the folder.
+func (d *Directory) lastOurs() time.Time {
+	if d.Hooks == nil {
+		return time.Time{}
+	}
+	b, grants := d.theBridge().(fsbridge.Granter)
+	writers := grants && len(b.Granted()) > 0
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if writers { // they need not ask
+		d.wrote = d.env.Clock.Now()
+	}
+	if last := d.Hooks.LastMutation(); last.After(d.wrote) {
+		return last
+	}
+	return d.wrote
 }
 
 // Share is the folder as the runtime sees it.
@@ -227,10 +243,14 @@ func (d *Directory) serve(t hypervisor.Transport) error {
 	if d.env.Config.CacheNone {
 		o.Cache = vfs.CacheNone
 	}
-	if d.Watch != nil {
+	switch {
+	case d.Watch == nil:
+	case t.Kind == hypervisor.TransportMediated:
+		go d.Watch.WatchAll(t.Hide) // no look into a directory reaches us
+	default:
 		o.OnList, o.OnBusy = d.Watch.Watch, d.Watch.Busy
 	}
-	b, err := serveOn(t, o)
+	b, err := d.serveOn(t, o)
 	if err != nil {
 		log.Error("backend not started", "backend", backend(t.Kind), "err", err)
 		return err
@@ -264,14 +284,18 @@ func backend(k hypervisor.TransportKind) string {
 		return "virtiofs"
 	case hypervisor.TransportP9:
 		return "9p"
+	case hypervisor.TransportMediated:
+		return "mediated"
 	}
 	return "fuse"
 }
 
 // serveOn starts the bridge that speaks a transport's language. It takes over
 // the transport's file or stream, also on error.
-func serveOn(t hypervisor.Transport, o vfs.Options) (fsbridge.Bridge, error) {
+func (d *Directory) serveOn(t hypervisor.Transport, o vfs.Options) (fsbridge.Bridge, error) {
 	switch t.Kind {
+	case hypervisor.TransportMediated:
+		return d.env.Mediation.add(t.File, t.Grants, o)
 	case hypervisor.TransportFUSE:
 		b, err := fuse.ServeFile(t.File, o)
 		if err != nil {

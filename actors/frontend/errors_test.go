@@ -37,6 +37,8 @@ var known = map[string]struct {
 	"base.ErrBusy":                  {undolog.ErrBusy, "busy"},
 	"base.ErrNoStep":                {undolog.ErrNoStep, "no_such_step"},
 	"base.ErrNothing":               {undolog.ErrNothing, "nothing_to_undo"},
+	"messages.ErrEnding":            {messages.ErrEnding, "session_ended"},
+	"api.ErrNotGiven":               {api.ErrNotGiven, "unsupported"},
 	"base.ErrNoRedo":                {undolog.ErrNoRedo, "nothing_to_redo"},
 	"base.ErrUnprotected":           {undolog.ErrUnprotected, "unprotected"},
 	"base.ErrDamaged":               {undolog.ErrDamaged, "damaged"},

@@ -43,8 +43,9 @@ type Actor struct {
 	beginning *request    // for which a step is being opened
 	gone      atomic.Bool // a successor will recover the log, or nobody will use it
 
-	idle *supervision.Timer
-	jobs jobs
+	idle     *supervision.Timer
+	jobs     jobs
+	standing standing
 }
 
 // pending is a safeguard that somebody is being asked about.
@@ -100,6 +101,8 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.jobs.fenced(m)
 	case *begun:
 		a.onBegun(m)
+	case *recaptured:
+		a.onRecaptured(m)
 	case *jobDone:
 		a.onDone(m)
 	case *recovery:
@@ -146,6 +149,9 @@ func (a *Actor) release() {
 	}
 	for _, w := range a.waiting {
 		w.Fail(messages.ErrCrashed)
+	}
+	for _, f := range a.standing.waiting {
+		f(messages.ErrCrashed)
 	}
 	if a.asking != nil {
 		a.h.o.Safeguard(&messages.Withdraw{Directory: a.h.o.Directory, Token: a.asking.token})
@@ -198,6 +204,12 @@ func (a *Actor) onIdle(t *supervision.Tick) {
 		return
 	}
 	left := a.h.o.AmbientIdle - a.h.o.Clock.Now().Sub(a.h.LastMutation())
+	if left <= 0 && a.h.Granted() > 0 { // the step is theirs until they end, or another step begins
+		a.h.noteGranted()
+		if a.h.Granted() > 0 {
+			left = a.h.o.AmbientIdle
+		}
+	}
 	if left > 0 || a.asking != nil {
 		a.idle.Reset(max(left, a.h.o.AmbientIdle/8))
 		return
@@ -267,8 +279,9 @@ func (a *Actor) settle() {
 		a.withdraw()
 		a.reopen()
 	}
-	if a.recovered && a.asking == nil && a.beginning == nil {
+	if a.recovered && a.asking == nil && a.beginning == nil && !a.standing.capturing {
 		a.jobs.next(a)
 	}
+	a.stand()
 	a.h.o.Node.SetHolds(a.holds.Len(), a.holds.Bytes())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -34,6 +35,7 @@ type Log interface {
 	External(ctx context.Context, paths []string) ([]undolog.Barrier, error)
 	GC(ctx context.Context, o undolog.GCOptions) (*undolog.GCResult, error)
 	Status() undolog.LogStatus
+	Written(ids []hostfs.ID)
 	fsbridge.LinkHolder
 }
 

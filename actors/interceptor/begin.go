@@ -27,9 +27,13 @@ func (a *Actor) begin(r *request) {
 		r.reply.Fail(fmt.Errorf("%w: %d operations are held already", fsbridge.ErrNoSpace, a.holds.Len()))
 		return
 	}
-	if a.beginning != nil {
-		return
+	if a.beginning == nil {
+		a.openFor(r)
 	}
+}
+
+// openFor opens the step for r, which is held, or on behalf of nobody (see stand).
+func (a *Actor) openFor(r *request) {
 	a.beginning = r
 	as := a.h.assigned.Load()
 	go func() {
@@ -73,6 +77,7 @@ func (a *Actor) onBegun(m *begun) {
 		panic(fmt.Sprintf("open step: %v", m.crash))
 	case m.err != nil:
 		a.log.Error("cannot open a step", "err", m.err)
+		a.standing.err = bridgeError(m.err)
 		a.holds.Remove(r)
 		r.reply.Fail(bridgeError(m.err))
 	default:
@@ -84,6 +89,7 @@ func (a *Actor) onBegun(m *begun) {
 		}
 		a.h.o.Node.SetFact("step", fmt.Sprint(m.id))
 		a.reopen()
+		a.recapture()
 	}
 	a.readmit()
 }

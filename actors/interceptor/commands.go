@@ -71,13 +71,18 @@ func (a *Actor) onAssign(m *Assign) {
 		return
 	}
 	as := &assignment{id: m.ID, info: m.Info}
-	if a.recovered && a.open == 0 && a.beginning == nil && a.jobs.running == nil && len(a.jobs.queue) == 0 {
+	a.standing.err = nil
+	if a.recovered && a.open == 0 && a.beginning == nil && a.jobs.running == nil && len(a.jobs.queue) == 0 && a.h.Granted() == 0 {
 		a.h.assigned.Store(as)
 		m.Reply.Send(struct{}{}, nil)
 		return
 	}
 	j := a.closeJob("close ambient step", undolog.StepResult{Status: messages.OutcomeCompleted}, func(e *undolog.Entry, err error) {
-		m.Reply.Send(struct{}{}, err)
+		if err != nil || a.gone.Load() { // a successor cannot say when it stands
+			m.Reply.Send(struct{}{}, err)
+			return
+		}
+		a.standing.waiting = append(a.standing.waiting, func(err error) { m.Reply.Send(struct{}{}, err) })
 	})
 	closed := j.done
 	j.done = func() {

@@ -80,7 +80,7 @@ const inlineBytes = 64 << 10
 // overwrites reports whether op destroys bytes of a file above the limit, in
 // bytes, that was there before the step.
 func overwrites(op *fsbridge.Op, epoch uint64, limit int64) bool {
-	if op.Node == nil || created(op.Node, epoch) {
+	if op.Node == nil || created(op.Node, epoch) || op.Standing || op.Ahead && op.Append {
 		return false
 	}
 	whole := op.Node.Protected(epoch)&fsbridge.ProtContent != 0

@@ -27,6 +27,15 @@
 // the folder waits, first in, first out, for the answer. Deny fails them, and
 // everything after them, until the step is rolled back.
 //
+// # Writers that do not ask
+//
+// A bridge may have given descriptors to the workload, on which it writes without asking
+// ([fsbridge.Granter]). The log is told whose files these are whenever a step ends, so
+// that their writes are no edits from outside. As long as there are any, a step is open: the actor
+// opens the next one as soon as one has ended, and has the files captured in it. An
+// Assign is answered after that, and no step ends before. The ambient one is not closed
+// by idleness, or the files would be copied every few seconds.
+//
 // # Deadlines
 //
 // A reply's deadline measures that the actor lives. It is pushed out while the

@@ -38,15 +38,16 @@ var gateNames = []string{"idle", "open", "held", "failing", "recovering", "read_
 // Hooks is the bridges' side of the Interceptor. It outlives restarts of the
 // actor. Methods are safe for concurrent use.
 type Hooks struct {
-	o     Options
-	log   *slog.Logger
-	debug bool // a line for each capture
-	trace bool // a line for each mutation
-	guard fsbridge.Guard
-	gate  atomic.Uint32
-	last  atomic.Int64 // unix nanoseconds of the newest mutation
-	count atomic.Int64 // captures
-	safe  atomic.Pointer[armed]
+	o       Options
+	log     *slog.Logger
+	debug   bool // a line for each capture
+	trace   bool // a line for each mutation
+	guard   fsbridge.Guard
+	gate    atomic.Uint32
+	last    atomic.Int64 // unix nanoseconds of the newest mutation
+	count   atomic.Int64 // captures
+	granted atomic.Int64 // see Granted
+	safe    atomic.Pointer[armed]
 	// yes holds the kinds of safeguard that were allowed in an epoch:
 	// epoch<<8 | bits.
 	yes  atomic.Uint64

@@ -123,6 +123,7 @@ func (h *Hooks) runJob(j *job, tell func(any)) {
 			return
 		}
 		h.guard.Drain(func() bool {
+			h.noteGranted()
 			j.run(context.Background())
 			return true
 		})
@@ -157,6 +158,7 @@ func (a *Actor) onDone(m *jobDone) {
 		return
 	}
 	a.jobs.running = nil
+	a.standing.err = nil
 	if m.crash != nil {
 		m.j.answer(m.crash)
 		panic(fmt.Sprintf("%s: %v", m.j.name, m.crash))
@@ -208,6 +210,7 @@ func (h *Hooks) recoverLog(a *Actor, restarted bool) {
 	defer h.life.Unlock()
 	if crash := h.protect(func() {
 		h.guard.Drain(func() bool {
+			h.noteGranted()
 			m.rec, m.err = h.o.Log.Recover(context.Background())
 			return true
 		})

@@ -14,11 +14,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/tests/kit/direct"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
@@ -47,7 +47,7 @@ func TestModelMounted(t *testing.T) {
 	})
 }
 
-func newMountModel(t *testing.T) (*mountModel, *fuse.Server) {
+func newMountModel(t *testing.T) (*mountModel, *direct.Mounted) {
 	t.Helper()
 	require.Mount(t)
 	r := newRig(t, nil, nil)
@@ -55,7 +55,7 @@ func newMountModel(t *testing.T) (*mountModel, *fuse.Server) {
 	r.must(os.Mkdir(m.mnt, 0o755))
 	root, err := hostfs.OpenRoot(r.dir)
 	r.must(err)
-	server, err := fuse.Mount(m.mnt, vfs.Options{Root: root, Hooks: r.hooks, Cache: vfs.CacheLong,
+	server, err := direct.Mount(m.mnt, vfs.Options{Root: root, Hooks: r.hooks, Cache: vfs.CacheLong,
 		OnList: func(string, hostfs.ID) bool { return true }})
 	r.must(err)
 	t.Cleanup(func() {
@@ -86,7 +86,7 @@ func (m *mountModel) release() {
 }
 
 // begin empties folder and log, whatever the case before left.
-func (m *mountModel) begin(t *rapid.T, server *fuse.Server) {
+func (m *mountModel) begin(t *rapid.T, server *direct.Mounted) {
 	if id, open := m.log.Current(); open {
 		_ = m.abort(id)
 	}

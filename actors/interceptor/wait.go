@@ -47,7 +47,7 @@ func (h *Hooks) ask(op *fsbridge.Op, kind string, admitted uint64) (uint64, erro
 		op: op.Kind, safe: kind, admitted: admitted, reply: messages.NewReply[uint64](),
 		held: op.Held, number: op.Request,
 	}
-	if op.Kind == fsbridge.OpWrite {
+	if op.Kind == fsbridge.OpWrite && !op.Ahead {
 		r.bytes = op.Len
 	}
 	if kind != "" {

@@ -15,6 +15,7 @@ import (
 // Client is a [api.Service] in another process.
 type Client struct {
 	path string
+	pid  int // of the session's process; 0 if not asked for
 	c    *control.Client
 }
 
@@ -27,7 +28,7 @@ func Dial(ctx context.Context, socketPath string) (api.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("session does not answer at %s: %w", socketPath, err)
 	}
-	return &Client{socketPath, c}, nil
+	return &Client{path: socketPath, c: c}, nil
 }
 
 func call[R any](ctx context.Context, c *Client, method string, params any) (r R, err error) {

@@ -96,24 +96,48 @@ func Registrations(runtimeDir string) []Registration {
 	return all
 }
 
-// registered returns the registration of a session that runs. That of a killed
-// one is removed.
-func registered(runtimeDir, session string) (r Registration, runs bool) {
+// Registered lists what is registered in runtimeDir, whether or not somebody
+// answers there.
+func Registered(runtimeDir string) []api.SessionInfo {
+	entries, _ := os.ReadDir(runtimeDir)
+	var all []api.SessionInfo
+	for _, e := range entries {
+		if session, ok := strings.CutSuffix(e.Name(), registrationSuffix); ok {
+			if r, _, ok := read(runtimeDir, session); ok {
+				all = append(all, api.SessionInfo{Session: r.Session, PID: r.PID, Socket: r.Socket, Directories: r.Directories})
+			}
+		}
+	}
+	return all
+}
+
+// read returns a session's registration, and when it was written.
+func read(runtimeDir, session string) (r Registration, at time.Time, ok bool) {
 	file := registrationFile(runtimeDir, session)
 	st, err := os.Lstat(file)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > 1<<20 {
-		return r, false
+		return r, at, false
 	}
 	b, err := os.ReadFile(file)
 	if err != nil || json.Unmarshal(b, &r) != nil {
+		return r, at, false
+	}
+	return r, st.ModTime(), true
+}
+
+// registered returns the registration of a session that runs. That of a killed
+// one is removed.
+func registered(runtimeDir, session string) (r Registration, runs bool) {
+	r, at, ok := read(runtimeDir, session)
+	if !ok {
 		return r, false
 	}
-	_, err = os.Lstat(r.Socket)
+	_, err := os.Lstat(r.Socket)
 	alive := processAlive(r.PID) // or killed, and nobody has waited for it yet
 	if alive && answers(r.Socket) {
 		return r, true
 	}
-	if !alive || err == nil || time.Since(st.ModTime()) > startupTime { // else it starts, or ends
+	if !alive || err == nil || time.Since(at) > startupTime { // else it starts, or ends
 		Unregister(runtimeDir, session)
 	}
 	return r, false

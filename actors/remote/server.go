@@ -5,9 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"sync"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/control"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -32,17 +36,46 @@ type none struct{}
 type Session interface {
 	api.Service
 	api.Notifier
+	api.Runner
+}
+
+// Options make a [Server].
+type Options struct {
+	Session Session
+	// Stopped is closed when the session has ended.
+	Stopped <-chan struct{}
+	// Started is closed when commands can run.
+	Started <-chan struct{}
+	// Settings are what the session was started with.
+	Settings []api.Setting
+	// Stop ends the session; nil: it cannot be ended by others.
+	Stop func()
+	// Idle keeps the session while somebody is connected; nil: it ends by itself.
+	Idle *Idle
 }
 
 // Server answers the requests of the control socket.
 type Server struct {
-	Session Session
-	// Stopped is closed when the session has ended.
-	Stopped <-chan struct{}
+	Options
+	mu   sync.Mutex
+	runs map[undolog.StepID]hypervisor.Process // of clients
+	last uint64                                // numbers them
+
+	ended  bool // no more commands are taken
+	active sync.WaitGroup
+	ending context.Context // of their contexts
+	end    context.CancelFunc
+}
+
+// NewServer makes a server.
+func NewServer(o Options) *Server {
+	s := &Server{Options: o, runs: map[undolog.StepID]hypervisor.Process{}}
+	s.ending, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // Handle is a [control.Handler].
-func (s Server) Handle(ctx context.Context, name string, params json.RawMessage, emit func(any) error) (any, error) {
+func (s *Server) Handle(ctx context.Context, c *control.Call) (any, error) {
 	methods := map[string]func(context.Context, json.RawMessage) (any, error){
 		"status":  method(func(ctx context.Context, _ none) (api.Status, error) { return s.Session.Status(ctx) }),
 		"history": method(s.Session.History),
@@ -55,19 +88,25 @@ func (s Server) Handle(ctx context.Context, name string, params json.RawMessage,
 		"decide":  method(func(ctx context.Context, r api.DecideRequest) (none, error) { return none{}, s.Session.Decide(ctx, r) }),
 		"inspect": method(func(ctx context.Context, _ none) (api.Tree, error) { return s.Session.Inspect(ctx) }),
 		"diff": method(func(ctx context.Context, r api.StepRequest) (none, error) {
-			return none{}, s.Session.Diff(ctx, r, partWriter(emit))
+			return none{}, s.Session.Diff(ctx, r, partWriter(func(part any) error { return c.Emit(part) }))
 		}),
-		"subscribe": method(func(ctx context.Context, _ none) (none, error) { return none{}, s.stream(ctx, emit) }),
+		"subscribe": method(func(ctx context.Context, _ none) (none, error) { return none{}, s.stream(ctx, c.Emit) }),
+
+		"run":    method(func(ctx context.Context, r runParams) (runResult, error) { return s.run(ctx, r, c) }),
+		"offers": method(s.offers),
+		"signal": method(s.signal),
+		"resize": method(s.resize),
+		"stop":   method(s.stop),
 	}
-	f := methods[name]
+	f := methods[c.Method]
 	if f == nil {
-		return nil, &control.Error{Code: control.CodeUnknownMethod, Message: fmt.Sprintf("unknown method %q", name)}
+		return nil, &control.Error{Code: control.CodeUnknownMethod, Message: fmt.Sprintf("unknown method %q", c.Method)}
 	}
-	return f(ctx, params)
+	return f(ctx, c.Params)
 }
 
 // stream sends events until the client or the session is gone.
-func (s Server) stream(ctx context.Context, emit func(any) error) error {
+func (s *Server) stream(ctx context.Context, emit func(any, ...*os.File) error) error {
 	broken := make(chan error, 1)
 	cancel := s.Session.Subscribe(func(e api.Event) {
 		if err := emit(e); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -17,6 +18,7 @@ func ToWire(err error) *control.Error {
 		barrier *undolog.BarrierError
 		decided *messages.DecidedError
 		version *undolog.VersionError
+		start   *hypervisor.StartError
 		wire    *control.Error
 	)
 	data := func(code string, v any) *control.Error {
@@ -33,11 +35,21 @@ func ToWire(err error) *control.Error {
 		return data("decided", decided)
 	case errors.As(err, &version):
 		return data("version_mismatch", version)
+	case errors.As(err, &start):
+		return data("start", startError{start.Argv0, start.ExitCode, start.NoDirectory, start.Err.Error()})
 	}
 	if f, ok := frontend.FailureOf(err); ok {
 		e.Code = f.Name
 	}
 	return e
+}
+
+// startError is a [hypervisor.StartError].
+type startError struct {
+	Argv0       string `json:"argv0"`
+	ExitCode    int    `json:"exit_code"`
+	NoDirectory bool   `json:"no_directory,omitempty"`
+	Reason      string `json:"reason"`
 }
 
 // remoteError is an error of another process, with its identity.
@@ -70,6 +82,11 @@ func fromWire(err error) error {
 	case "version_mismatch":
 		v := &undolog.VersionError{}
 		return data(v, v)
+	case "start":
+		s := startError{}
+		if json.Unmarshal(e.Data, &s) == nil {
+			return &hypervisor.StartError{Argv0: s.Argv0, ExitCode: s.ExitCode, NoDirectory: s.NoDirectory, Err: errors.New(s.Reason)}
+		}
 	}
 	if f, ok := frontend.FailureNamed(e.Code); ok {
 		return &remoteError{e.Message, f.Err}

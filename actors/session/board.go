@@ -17,8 +17,9 @@ type Snapshot struct {
 	Step undolog.StepID
 	// Newest is the step that was opened last, and who asked for it.
 	Newest struct {
-		Step undolog.StepID
-		From api.Origin
+		Step    undolog.StepID
+		From    api.Origin
+		Command string
 	}
 	Pending    int // undecided safeguards
 	Safeguards api.Safeguards
@@ -63,10 +64,10 @@ func (b *Board) publish(change func(*Snapshot)) {
 }
 
 // StepOpened says which step is open, and who asked for it; it is the steps actor's.
-func (b *Board) StepOpened(id undolog.StepID, from api.Origin) {
+func (b *Board) StepOpened(id undolog.StepID, from api.Origin, command string) {
 	b.publish(func(s *Snapshot) {
 		s.Step = id
-		s.Newest.Step, s.Newest.From = id, from
+		s.Newest.Step, s.Newest.From, s.Newest.Command = id, from, command
 	})
 }
 

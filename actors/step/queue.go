@@ -47,6 +47,9 @@ type Open struct {
 	Cancel  context.CancelCauseFunc
 	// Later opens no step yet; [Begin] does.
 	Later bool
+	// Last: commands that wait at the end of the lease, and all that come later, get
+	// ErrEnding.
+	Last  bool
 	Info  undolog.StepInfo
 	From  api.Origin
 	Reply *messages.Reply[*Lease]
@@ -91,7 +94,10 @@ type Lease struct {
 
 // Holder is who has the lease. It outlives restarts of the actor: what a crash
 // leaves behind must end before anybody else gets it. Its content is the actor's.
-type Holder struct{ lease *Lease }
+type Holder struct {
+	lease *Lease
+	over  bool // it takes no more commands
+}
 
 // Steps is how others ask the steps actor. It is safe for concurrent use.
 type Steps struct{ messages.Ref }
@@ -144,6 +150,8 @@ func (s Steps) Leave(l *Lease) {
 func (a *Actor) onOpen(m *Open) {
 	h := a.o.Holder.lease
 	switch {
+	case a.o.Holder.over && m.Kind == Command:
+		m.Reply.Fail(messages.ErrEnding)
 	case h == nil:
 		a.grant(m, false)
 	case m.Kind == Write && h.takes:
@@ -252,6 +260,15 @@ func (a *Actor) sweep() {
 
 // free gives the lease to the next.
 func (a *Actor) free() {
+	if a.o.Holder.lease.open.Last {
+		a.o.Holder.over = true
+		a.waiting = slices.DeleteFunc(a.waiting, func(o *Open) bool {
+			if o.Kind == Command {
+				o.Reply.Fail(messages.ErrEnding)
+			}
+			return o.Kind == Command
+		})
+	}
 	a.o.Holder.lease = nil
 	if len(a.waiting) == 0 {
 		return

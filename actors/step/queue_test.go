@@ -231,3 +231,32 @@ func TestLeaveBetweenTwoLives(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// At the end of the last command, commands that wait are told so, and so are those
+// that come later; an undo has its turn.
+func TestLastCommand(t *testing.T) {
+	r := newRig(t, 1)
+	last, err := r.lend(Open{Last: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := make(chan error, 1)
+	go func() {
+		_, err := r.steps.Lease(t.Context(), Open{Wait: Queue})
+		waits <- err
+	}()
+	actortest.Eventually(t, "in the queue", func() bool { return r.waiters() == 1 })
+	undo := r.queue(Open{Kind: Apply, Wait: Queue})
+	finished := r.finish(last.Step, nil)
+	if err := r.drive(finished); err != nil {
+		t.Fatal(err)
+	}
+	r.steps.Leave(last)
+	if err := actortest.Within(t, "the command that waits", waits); !errors.Is(err, messages.ErrEnding) {
+		t.Errorf("the command that waited: %v", err)
+	}
+	r.steps.Leave(actortest.Within(t, "the undo", undo))
+	if _, err := r.lend(Open{Wait: Queue}); !errors.Is(err, messages.ErrEnding) {
+		t.Errorf("a command afterwards: %v", err)
+	}
+}

@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
+	"github.com/codeagent/sandbox/tests/kit/direct"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -262,7 +262,7 @@ func TestWritesToAMutedDirectory(t *testing.T) {
 		id  hostfs.ID
 	}
 	busy := make(chan place, 100)
-	server, err := fuse.Mount(mnt, vfs.Options{
+	server, err := direct.Mount(mnt, vfs.Options{
 		Root:   root,
 		OnList: func(dir string, id hostfs.ID) bool { return w.src.Add(dir, id) == nil },
 		OnBusy: func(dir string, id hostfs.ID) { busy <- place{dir, id} },

@@ -310,7 +310,11 @@ func (s *inotify) event(d *watched, mask, cookie uint32, name string, b *Batch) 
 			delete(s.moving, cookie)
 			d.add(c, name)
 			c.placed = c.wd >= 0
+		} else {
+			b.Made = append(b.Made, Event{Dir: d, Name: name})
 		}
+	case mask&(unix.IN_CREATE|unix.IN_ISDIR) == unix.IN_CREATE|unix.IN_ISDIR:
+		b.Made = append(b.Made, Event{Dir: d, Name: name})
 	case name == "" && mask&unix.IN_DELETE_SELF != 0:
 		return // its directory tells of it
 	}

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/supervision"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
+	"github.com/codeagent/sandbox/tests/kit/direct"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -61,7 +61,7 @@ func newWatchedMount(t *testing.T) *watchedMount {
 	}
 	root, err := hostfs.OpenRoot(m.host)
 	m.must(err)
-	var server *fuse.Server
+	var server *direct.Mounted
 	src, err := newSource(m.host)
 	m.must(err)
 	w, err := New(Options{
@@ -76,7 +76,7 @@ func newWatchedMount(t *testing.T) *watchedMount {
 		},
 	})
 	m.must(err)
-	server, err = fuse.Mount(m.mnt, vfs.Options{Root: root, OnList: w.Watch, OnBusy: w.Busy})
+	server, err = direct.Mount(m.mnt, vfs.Options{Root: root, OnList: w.Watch, OnBusy: w.Busy})
 	m.must(err)
 	m.pollOnce()
 	system := actor.NewActorSystem()

@@ -40,6 +40,7 @@ type Source interface {
 // Batch is what a [Source] read at once.
 type Batch struct {
 	Events []Event
+	Made   []Event     // those of Events that are of a directory that was made, or moved here
 	Lost   bool        // some events were not kept
 	Gone   []hostfs.ID // directories that are not watched any more
 	Since  time.Time   // when the first of it may have happened; zero: now
@@ -104,6 +105,10 @@ type Watcher struct {
 	lost    bool      // the kernel's queue overflowed
 	tell    func(any)
 	watches int
+
+	all      bool     // every directory is watched, also new ones
+	leaveOut []string // but for these; fixed once all is set
+	made     []Event  // directories of this batch
 }
 
 type stirred struct{}
@@ -191,6 +196,9 @@ func (w *Watcher) Report(b Batch) {
 	w.lost = w.lost || b.Lost
 	w.gone = append(w.gone, b.Gone...)
 	w.watches -= len(b.Gone)
+	if w.all && !w.dropped {
+		w.made = append(w.made, b.Made...)
+	}
 	for _, e := range b.Events {
 		if len(w.seen) >= MaxBatch {
 			w.dropped = true
@@ -212,6 +220,7 @@ func (w *Watcher) idle() bool {
 type batch struct {
 	dirs          []fsbridge.DirChanges
 	paths         []string
+	made          []Event
 	gone          []hostfs.ID
 	first         time.Time
 	dropped, lost bool
@@ -219,9 +228,9 @@ type batch struct {
 
 func (w *Watcher) take() batch {
 	w.mu.Lock()
-	b := batch{first: w.first, dropped: w.dropped, lost: w.lost, gone: w.gone}
+	b := batch{first: w.first, dropped: w.dropped, lost: w.lost, gone: w.gone, made: w.made}
 	seen := w.seen
-	w.seen, w.gone, w.dropped, w.lost = map[Event]struct{}{}, nil, false, false
+	w.seen, w.gone, w.made, w.dropped, w.lost = map[Event]struct{}{}, nil, nil, false, false
 	w.mu.Unlock()
 	at := map[Dir]int{}
 	for e := range seen {
@@ -316,6 +325,9 @@ func (w *Watcher) handle(b batch, done func()) {
 			w.o.Overflow("too many changes at once in " + w.o.Root + ": edits from outside may not have been announced; undo checks for them")
 		}
 	}
+	if w.watchesAll() {
+		w.watchMade(b)
+	}
 	w.tellBridge(b)
 	if len(b.paths) == 0 {
 		done()
@@ -332,6 +344,12 @@ func (w *Watcher) handle(b batch, done func()) {
 			w.o.External(paths, barriers)
 		}
 	})
+}
+
+func (w *Watcher) watchesAll() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all
 }
 
 // tellBridge has the kernel's caches follow.

@@ -69,7 +69,19 @@ func (a *app) exitStatus(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
-	code := exit.Failed
+	code := exitCode(err)
+	if status := (*exit.Error)(nil); errors.As(err, &status) && status.Err == nil {
+		return code
+	}
+	a.remark("sandbox: " + err.Error())
+	if code == exit.Misuse && !a.serving {
+		fmt.Fprintf(a.stderr, "Try 'sandbox help%s'.\n", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
+	}
+	return code
+}
+
+// exitCode is the exit status that an error means.
+func exitCode(err error) int {
 	var (
 		status  *exit.Error
 		barrier *undolog.BarrierError
@@ -77,22 +89,15 @@ func (a *app) exitStatus(cmd *cobra.Command, err error) int {
 	)
 	switch {
 	case errors.As(err, &status):
-		if status.Err == nil {
-			return status.Code
-		}
-		code = status.Code
+		return status.Code
 	case exit.IsUsage(err):
-		code = exit.Misuse
+		return exit.Misuse
 	case errors.As(err, &barrier):
-		code = exit.Barrier
+		return exit.Barrier
 	case errors.As(err, &start):
-		code = start.ExitCode
+		return start.ExitCode
 	}
-	a.remark("sandbox: " + err.Error())
-	if code == exit.Misuse && !a.serving {
-		fmt.Fprintf(a.stderr, "Try 'sandbox help%s'.\n", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
-	}
-	return code
+	return exit.Failed
 }
 
 // remark tells the user something: on stderr, or in the log of a server.
@@ -142,7 +147,7 @@ func (a *app) rootCommand() *cobra.Command {
 	a.addKeyFlags(root, "undo-dir", "log-level", "log-format")
 
 	root.AddCommand(
-		a.runCommand(), a.serveCommand(), a.historyCommand(), a.showCommand(), a.diffCommand(),
+		a.runCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.historyCommand(), a.showCommand(), a.diffCommand(),
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
@@ -193,7 +198,7 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	}
 	a.conf = conf
 	a.launch = &launch.Launcher{
-		Conf: conf, Dirs: a.flags.dirs, AllowHost: len(a.keyFlags["allow-host"].Values) > 0,
+		Conf: conf, Dirs: a.flags.dirs, ConfigFile: a.flags.configFile, AllowHost: len(a.keyFlags["allow-host"].Values) > 0,
 		Umask: a.umask, Stderr: a.stderr, Remark: a.remark,
 	}
 	// Where the log is decides which folder is meant; the rest comes after that
@@ -224,7 +229,11 @@ func (a *app) setUp(cmd *cobra.Command) error {
 // on when the project's own file is wrong. All others do, so that what ran
 // inside cannot prevent an undo by writing nonsense there.
 func startsSession(cmd *cobra.Command) bool {
-	return cmd.Name() == "run" || cmd.Name() == "serve" || cmd.Name() == "show" && cmd.Parent().Name() == "config"
+	switch cmd.Name() {
+	case "run", "start", "attach", "serve":
+		return true
+	}
+	return cmd.Name() == "show" && cmd.Parent().Name() == "config"
 }
 
 // addProject reads the file in the working folder, unless another was named.
@@ -247,9 +256,10 @@ func (a *app) addProject(cmd *cobra.Command) error {
 	return err
 }
 
-// failure gives err the status of our own failure: 125 in run, 1 elsewhere.
+// failure gives err the status of our own failure: 125 where a command is run, 1
+// elsewhere.
 func (a *app) failure(cmd *cobra.Command, err error) error {
-	if cmd.Name() == "run" {
+	if cmd.Name() == "run" || cmd.Name() == "attach" {
 		return &exit.Error{Code: exit.Ours, Err: err}
 	}
 	return err

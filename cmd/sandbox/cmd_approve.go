@@ -1,7 +1,107 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/messages"
+)
 
 func (a *app) approveCommand() *cobra.Command {
 	return a.decideCommand("approve", "Let a held operation go on", true)
+}
+
+func (a *app) denyCommand() *cobra.Command {
+	return a.decideCommand("deny", "Refuse a held operation and roll its step back; a connection is only refused", false)
+}
+
+func (a *app) decideCommand(word, short string, allow bool) *cobra.Command {
+	return &cobra.Command{
+		Use:   word + " ID",
+		Short: short,
+		Long:  short + ". 'sandbox pending' lists what waits; the first decision wins.",
+		Args:  checkArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.decide(cmd.Context(), api.DecideRequest{ID: args[0], Allow: allow, By: "cli"})
+		},
+	}
+}
+
+// decide decides the safeguard in the running session of this user that has it:
+// ids are a session's own, so that where two have it the folder must be named.
+func (a *app) decide(ctx context.Context, r api.DecideRequest) error {
+	waiting, err := a.waiting(ctx, r.ID)
+	switch {
+	case err != nil:
+		return err
+	case len(waiting) > 1:
+		return exit.Usagef("%s waits in several sessions; name the folder with --working-dir: %s", r.ID, format.Shown(strings.Join(waiting, ", ")))
+	}
+	found := false
+	err = a.launch.EachSession(ctx, func(s api.Service) error {
+		here, err := a.meant(ctx, s)
+		if len(waiting) == 1 {
+			here, err = holds(ctx, s, waiting[0])
+		}
+		if !here || err != nil {
+			return err
+		}
+		err = s.Decide(ctx, r)
+		if errors.Is(err, messages.ErrNoSafeguard) {
+			return nil
+		}
+		found = true
+		return err // perhaps that somebody else was faster
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("nothing with the id %q waits for a decision; 'sandbox pending' lists what does", r.ID)
+	}
+	return err
+}
+
+// waiting lists the folders of the sessions in which the safeguard waits.
+func (a *app) waiting(ctx context.Context, id string) (folders []string, err error) {
+	err = a.launch.EachSession(ctx, func(s api.Service) error {
+		here, err := a.meant(ctx, s)
+		if !here || err != nil {
+			return err
+		}
+		list, err := s.Pending(ctx)
+		for _, p := range list {
+			if p.ID == id {
+				folders = append(folders, p.Directory)
+			}
+		}
+		return err
+	})
+	return folders, err
+}
+
+// meant reports whether the session has a folder that was named, or none was.
+func (a *app) meant(ctx context.Context, s api.Service) (bool, error) {
+	if len(a.flags.dirs) == 0 {
+		return true, nil
+	}
+	dirs, err := a.launch.Directories(true)
+	for _, d := range dirs {
+		if here, err := holds(ctx, s, d.Path); here || err != nil {
+			return here, err
+		}
+	}
+	return false, err
+}
+
+// holds reports whether the folder is one of the session's.
+func holds(ctx context.Context, s api.Service, folder string) (bool, error) {
+	st, err := s.Status(ctx)
+	return slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return launch.SameFolder(d.Path, folder) }), err
 }

@@ -58,6 +58,7 @@ func (a *app) printFindings(findings []doctor.Finding) {
 // host is this machine, as the configuration would use it.
 func (a *app) host() doctor.Host {
 	return doctor.Host{
+		Bridge:  hypervisor.Bridge(a.conf.Bridge.Kind),
 		Jail:    func() (hypervisor.Runtime, error) { return a.launch.Runtime("jail") },
 		Machine: func() (doctor.Machine, error) { return a.launch.Machine() },
 		Folder: func() (folder, undoDir string, err error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/clients"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
@@ -161,7 +162,7 @@ func (a *app) mcpServer(c clients.Client, extra []string) (clients.Server, error
 		}
 	case c.Workspace != "":
 		args = append(args, "--working-dir", c.Workspace)
-	case c.Homeless && len(a.conf.Directories) == 0:
+	case c.Homeless && len(a.conf.Directory) == 0:
 		return clients.Server{}, exit.Usagef("%s starts servers in no particular folder: name one with --working-dir", c.Title)
 	}
 	if a.flags.configFile != "" {
@@ -218,13 +219,7 @@ func (a *app) mcpPrint(c clients.Client, file string, r registration, s clients.
 	fmt.Fprintf(a.stderr, "%s reads this from %s:\n", c.Title, format.Shown(file))
 	if c.Name == "claude-code" && runtime.GOOS != "windows" {
 		words := []string{"claude", "mcp", "add", "--transport", "stdio", "--scope", r.scope, r.name, "--", s.Command}
-		for i, w := range append(words, s.Args...) {
-			if i >= len(words) {
-				words = append(words, w)
-			}
-			words[i] = format.ShellQuote(w)
-		}
-		fmt.Fprintf(a.stderr, "(or: %s)\n", strings.Join(words, " "))
+		fmt.Fprintf(a.stderr, "(or: %s)\n", api.ShellQuote(append(words, s.Args...)...))
 	}
 	_, err = a.out.Write(snippet)
 	return err

@@ -6,18 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -28,12 +25,14 @@ const closeTimeout = 20 * time.Second
 type runOptions struct {
 	timeout time.Duration
 	env     []string
+	keep    time.Duration
+	attach  bool // only to a session that is there
 }
 
 // sessionFlags set keys of the configuration for a session that is started.
 var sessionFlags = []string{
 	"isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
-	"barriers", "symlinks", "durability", "gitignore", "cache", "posix-metadata", "hide", "show", "debug",
+	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "debug",
 	"network", "allow-host", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
 }
 
@@ -46,6 +45,7 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run [flags] -- COMMAND [ARG...]",
 		Short: "Run a command isolated on the working folder, as one step that can be undone",
 		Long: "Run a command isolated on the working folder, as one step that can be undone.\n\n" +
+			"If a session has the folder, or one above it, the command joins it. --keep leaves the session up for the next one.\n\n" +
 			"The exit status is the command's own; 125 if the sandbox failed, 126 if the command cannot be executed,\n" +
 			"127 if there is no such command, 128+n if signal n ended it.",
 		Args: checkArgs(func(_ *cobra.Command, args []string) error {
@@ -61,58 +61,61 @@ func (a *app) runCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.DurationVar(&o.timeout, "timeout", 0, "end the command after this `time`")
+	f.DurationVar(&o.keep, "keep", 0, "leave the session up for this `time` without commands")
 	f.StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`, or pass one on that is held back, K (repeatable)")
 	a.addKeyFlags(cmd, sessionFlags...)
 	return cmd
 }
 
 func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runOptions) error {
-	if o.timeout < 0 {
-		return exit.Usagef("--timeout must not be negative")
+	if o.timeout < 0 || o.keep < 0 {
+		return exit.Usagef("--timeout and --keep must not be negative")
 	}
 	env, err := environment(os.Environ(), o.env)
 	if err != nil {
 		return err
 	}
-	cfg, err := a.launch.SessionConfig()
-	if exit.IsUsage(err) {
-		return err
-	}
+	place, err := a.launch.Place(a.keyFlags)
 	if err != nil {
-		return &exit.Error{Code: exit.Ours, Err: err}
+		return ours(err)
 	}
 	j := job.New(a.stdin, a.stdout, a.stderr, a.log)
 	defer j.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go j.HandleSignals(cancel)
-
-	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
-	defer farewell()
-	started, err := actors.Start(ctx, cfg)
-	if err != nil {
-		return &exit.Error{Code: exit.Ours, Err: err}
-	}
-	session := exporter.Live(started)
 	defer j.LeaveTerminal() // also when something below panics
-	unsubscribe := session.Subscribe(j.Event)
-	go j.Decide(ctx, session)
 
-	req := api.RunRequest{
-		Argv: argv, Env: env, Dir: commandDir(cfg.Directories[0].Path), Timeout: o.timeout,
-		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
-		TTY: j.TTY(), Started: j.Started, Origin: api.Origin{Frontend: "cli", Tool: "run"},
+	r := &running{a: a, job: j, cancel: cancel, place: place, keep: o.keep, req: api.RunRequest{
+		Argv: argv, Env: env, Dir: place.Dir, Timeout: o.timeout,
+		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, TTY: j.TTY(), Started: j.Started,
+		Origin: api.Origin{Frontend: "cli", Tool: "run"},
+	}}
+	attempt := launch.Attempt{Join: func(s api.Joined) error { return r.join(ctx, s) }}
+	switch {
+	case o.attach:
+		attempt.Start = func() error {
+			return ours(fmt.Errorf("no session has %s; 'sandbox start' starts one", format.Shown(place.Dir)))
+		}
+	case o.keep > 0:
+		attempt.Start = func() error { return a.startBackground(cmd, o.keep) }
+	default:
+		attempt.Start = func() error { return r.start(ctx) }
 	}
-	res, err := session.Run(ctx, req)
-	j.LeaveTerminal()
-	unsubscribe()
-	cancel()
+	if err := place.Attempt(ctx, attempt); err != nil {
+		return ours(err)
+	}
+	return r.status
+}
 
-	closing, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer done()
-	closeErr := session.Close(closing)
-	j.Remarks()
-	return a.runStatus(res, err, closeErr)
+// ours gives an error of our own, and no other, the status 125.
+func ours(err error) error {
+	var start *hypervisor.StartError
+	var status *exit.Error
+	if err == nil || exit.IsUsage(err) || errors.As(err, &start) || errors.As(err, &status) {
+		return err
+	}
+	return &exit.Error{Code: exit.Ours, Err: err}
 }
 
 // runStatus prints how the step ended and returns the exit status.
@@ -200,28 +203,13 @@ func (a *app) printStepJSON(res api.RunResult) {
 func (a *app) undoHint(dir string, several bool) string {
 	words := []string{"sandbox", "undo"}
 	if several || len(a.flags.dirs) > 0 {
-		words = append(words, "--working-dir", format.ShellQuote(dir))
+		words = append(words, "--working-dir", dir)
 	}
 	if v := a.keyFlags["undo-dir"].Values; len(v) > 0 {
-		words = append(words, "--undo-dir", format.ShellQuote(v[len(v)-1]))
+		words = append(words, "--undo-dir", v[len(v)-1])
 	}
 	if a.flags.configFile != "" {
-		words = append(words, "--config-file", format.ShellQuote(a.flags.configFile))
+		words = append(words, "--config-file", a.flags.configFile)
 	}
-	return strings.Join(words, " ")
-}
-
-// commandDir is the current directory if it is in the working folder.
-func commandDir(workdir string) string {
-	wd, err := os.Getwd()
-	if err != nil {
-		return workdir
-	}
-	if wd, err = filepath.EvalSymlinks(wd); err != nil {
-		return workdir
-	}
-	if rel, err := filepath.Rel(workdir, wd); err != nil || !filepath.IsLocal(rel) {
-		return workdir
-	}
-	return wd
+	return api.ShellQuote(words...)
 }

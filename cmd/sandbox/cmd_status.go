@@ -88,6 +88,9 @@ func (a *app) printStatus(st api.Status, session bool) {
 			label = d.Label + " = "
 		}
 		line("folder", "%s%s (%s)", label, format.Shown(d.Path), d.Access)
+		if d.Bridge != nil {
+			line("bridge", "%s", d.Bridge.Kind)
+		}
 		if d.Access == "read_only" && d.UndoDir == "" {
 			continue
 		}

@@ -11,6 +11,9 @@ import (
 // separated by ";" and stand here together so that one is written like another.
 var examples = map[string]string{
 	"run":           "sandbox run -- make install; sandbox run -C ~/src/app --timeout 10m -- npm ci; sandbox run -C app=~/src/app -C ~/src/lib:ro -- make; sandbox run --safeguard-deletes 20 -- ./cleanup.sh",
+	"start":         "sandbox start; sandbox start --idle 2h -C ~/src/app",
+	"stop":          "sandbox stop; sandbox stop -C ~/src/app",
+	"attach":        "sandbox attach; sandbox attach -- bash -l",
 	"serve":         "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
 	"history":       "sandbox history; sandbox history --json",
 	"show":          "sandbox show; sandbox show 3",
@@ -48,7 +51,7 @@ var examples = map[string]string{
 
 // takeFiles are the commands whose arguments are files; a shell completes no
 // file names for the others.
-var takeFiles = []string{"run", "restore", "config check", "mcp connect"}
+var takeFiles = []string{"run", "attach", "restore", "config check", "mcp connect"}
 
 // finish completes the commands below parent: their examples, and what a shell
 // completes.

@@ -113,12 +113,10 @@ stty sane; printf '\033[?1049l'
 	}
 }
 
-func TestRunJobControlAndInterrupt(t *testing.T) {
-	d := newDesk(t)
-	s := screen.On(t, d.sandbox("run", "--", "bash", "--norc", "-i"))
-	s.Send("PS1='> '; echo be''gin\r")
-	s.Expect("begin")
-	s.Send("sh -c 'echo be\"\"gun; read y; echo \"end $y\"'\r")
+// jobControl stops, continues and interrupts commands of the shell on s, which has just
+// been told to say "begun" and to read a line, and ends it.
+func jobControl(t *testing.T, s *screen.Screen) {
+	t.Helper()
 	s.Expect("begun\r\n")
 	s.Send("\x1a")
 	s.Expect("Stopped")
@@ -137,6 +135,15 @@ func TestRunJobControlAndInterrupt(t *testing.T) {
 	if code := s.Wait(); code != 4 {
 		t.Errorf("exit %d, want 4", code)
 	}
+}
+
+func TestRunJobControlAndInterrupt(t *testing.T) {
+	d := newDesk(t)
+	s := screen.On(t, d.sandbox("run", "--", "bash", "--norc", "-i"))
+	s.Send("PS1='> '; echo be''gin\r")
+	s.Expect("begin")
+	s.Send("sh -c 'echo be\"\"gun; read y; echo \"end $y\"'\r")
+	jobControl(t, s)
 }
 
 func TestRunInterruptedByTheKeyboard(t *testing.T) {

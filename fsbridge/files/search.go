@@ -161,8 +161,8 @@ type collector struct {
 // is enough.
 func (c *collector) search(s *searcher, piece []byte, from int) bool {
 	on := true
-	all := s.search(piece[from:], func(start, end int) bool {
-		on = c.add(piece, from+start, from+end)
+	all := s.search(piece[from:], func(start, _ int) bool {
+		on = c.add(piece, from+start)
 		return on
 	})
 	if on {
@@ -178,7 +178,7 @@ func (c *collector) piece(gone int) {
 }
 
 // add takes a line that matches; it returns false when that is enough.
-func (c *collector) add(buf []byte, start, end int) bool {
+func (c *collector) add(buf []byte, start int) bool {
 	switch c.mode {
 	case ModeFiles:
 		c.count = 1

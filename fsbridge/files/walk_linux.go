@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/gitignore"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -34,7 +35,7 @@ type dir struct {
 
 	users   atomic.Int32
 	entries []dirent
-	ignores ignores
+	ignores gitignore.Rules
 }
 
 type dirent struct {
@@ -136,7 +137,7 @@ func (w *walker) entry(ctx context.Context, d *dir, e dirent) error {
 		e.kind = uint8(st.Type() >> 12)
 	}
 	isDir := e.kind == unix.DT_DIR
-	if w.search && e.name == ".git" || d.ignores.match(d.real, e.name, isDir) {
+	if w.search && e.name == ".git" || d.ignores.Match(d.real, e.name, isDir) {
 		return nil
 	}
 	into, err := w.visit(d, e.name, e.kind)
@@ -210,7 +211,7 @@ func (w *walker) names(d *dir) error {
 		if err != nil || !more || full {
 			w.cut = w.cut || full
 			if ignore && w.gitignore {
-				d.ignores = d.ignores.read(d.fd, d.real)
+				d.ignores = d.ignores.Read(d.fd, d.real)
 			}
 			slices.SortFunc(d.entries, func(a, b dirent) int { return strings.Compare(a.name, b.name) })
 			return err

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,7 +162,13 @@ func (d *desk) write(path, content string) (WriteResult, error) {
 // Random writes and edits, in steps of several, agree with a map of contents;
 // undoing all of them gives back every tree on the way, and redoing too.
 func TestWriteModel(t *testing.T) {
-	seed := rand.Uint64()
+	testWriteModel(t, rand.Uint64())
+}
+
+// With this seed one file grows until an edit of it is refused.
+func TestWriteModelTooLarge(t *testing.T) { testWriteModel(t, 158) }
+
+func testWriteModel(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
 	d := newDesk(t)
@@ -200,10 +208,7 @@ func TestWriteModel(t *testing.T) {
 
 // random performs one operation on the folder and on the model.
 func (d *desk) random(r *rand.Rand, model map[string]string) {
-	paths := make([]string, 0, len(model))
-	for p := range model {
-		paths = append(paths, p)
-	}
+	paths := slices.Sorted(maps.Keys(model)) // so that a seed says all
 	path := paths[r.IntN(len(paths))]
 	content := strings.Repeat(fmt.Sprintf("%d\n", r.IntN(1000)), r.IntN(3_000))
 	switch r.IntN(4) {
@@ -222,11 +227,18 @@ func (d *desk) random(r *rand.Rand, model map[string]string) {
 		}
 		at := r.IntN(len(old) - 5)
 		e := Edit{Old: old[at : at+5], New: content[:min(len(content), r.IntN(50))], All: true}
+		now := strings.ReplaceAll(old, e.Old, e.New)
 		res, err := d.w.Edit(context.Background(), path, EditOptions{Edits: []Edit{e}})
+		if len(now) > MaxEditBytes { // refused: all that the edits make of a file grows
+			if !errors.Is(err, ErrTooLarge) {
+				d.t.Fatalf("%d bytes: %v", len(now), err)
+			}
+			return
+		}
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		model[path] = strings.ReplaceAll(old, e.Old, e.New)
+		model[path] = now
 		if n := strings.Count(old, e.Old); res.Replacements != n {
 			d.t.Fatalf("%d replacements of %d", res.Replacements, n)
 		}

@@ -1,5 +1,5 @@
 // Package fuse is the bridge to this machine's kernel: it serves a [vfs.Tree] on a
-// FUSE mount. [Mount] makes the mount, [ServeFile] takes one that somebody else made.
+// FUSE mount that somebody else made: [ServeFile] takes its /dev/fuse.
 //
 // # Requests
 //

@@ -3,6 +3,7 @@
 package fuse
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/hypervisor/none"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -36,7 +38,12 @@ type mounted struct {
 	root *hostfs.Root
 	host string // the folder
 	mnt  string // the mount of it
+
+	close func() error
 }
+
+// Close detaches the mount and ends the server.
+func (m *mounted) Close() error { return m.close() }
 
 // mount mounts a new folder; configure may change the options.
 func mount(t *testing.T, configure func(*vfs.Options)) *mounted {
@@ -55,12 +62,6 @@ func mount(t *testing.T, configure func(*vfs.Options)) *mounted {
 
 func (m *mounted) remount(t *testing.T, configure func(*vfs.Options)) {
 	t.Helper()
-	if dev, err := Device(); err != nil {
-		require.Mount(t)
-		t.Fatal(err)
-	} else {
-		dev.Close()
-	}
 	root, err := hostfs.OpenRoot(m.host)
 	if err != nil {
 		t.Fatal(err)
@@ -69,13 +70,28 @@ func (m *mounted) remount(t *testing.T, configure func(*vfs.Options)) {
 	if configure != nil {
 		configure(&o)
 	}
-	s, err := Mount(m.mnt, o)
+	dev, err := none.Mount(m.mnt, false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s, err := ServeFile(dev, o)
+	if err != nil {
+		none.Unmount(m.mnt)
+		t.Fatal(err)
+	}
 	m.Server, m.root = s, root
+	m.close = sync.OnceValue(func() error {
+		var err error
+		if os.Geteuid() == 0 { // whoever waits in it is let go
+			err = unix.Unmount(m.mnt, unix.MNT_FORCE|unix.MNT_DETACH)
+		} else {
+			none.Unmount(m.mnt)
+		}
+		return errors.Join(err, s.Close())
+	})
+	closed := m.close
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := closed(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 		<-s.Done()

@@ -20,14 +20,8 @@ type Server struct{}
 
 var _ fsbridge.Bridge = (*Server)(nil)
 
-// Mount fails with [errors.ErrUnsupported].
-func Mount(mountpoint string, o vfs.Options) (*Server, error) { return nil, errUnsupported }
-
 // ServeFile fails with [errors.ErrUnsupported].
 func ServeFile(dev *os.File, o vfs.Options) (*Server, error) { return nil, errUnsupported }
-
-// Device fails with [errors.ErrUnsupported].
-func Device() (*os.File, error) { return nil, errUnsupported }
 
 // Fence, Invalidate, Changed, InFlight, Done and Close are never reached.
 func (s *Server) Fence(ctx context.Context) error     { return errUnsupported }

@@ -20,12 +20,11 @@ import (
 // Server serves a [vfs.Tree] to the kernel through one /dev/fuse connection. It
 // implements [fsbridge.Bridge].
 type Server struct {
-	tree    *vfs.Tree
-	log     *slog.Logger
-	dev     *os.File
-	device  *device
-	unmount func() error // nil when the mount is somebody else's
-	done    chan struct{}
+	tree   *vfs.Tree
+	log    *slog.Logger
+	dev    *os.File
+	device *device
+	done   chan struct{}
 
 	closing sync.Once
 	err     error
@@ -39,14 +38,10 @@ type Server struct {
 
 var _ fsbridge.Bridge = (*Server)(nil)
 
-// ServeFile serves an already mounted /dev/fuse descriptor (see [MountData]),
+// ServeFile serves an already mounted /dev/fuse descriptor,
 // which it takes over, also on error. It returns once the kernel's first
 // request was answered.
 func ServeFile(dev *os.File, o vfs.Options) (*Server, error) {
-	return serve(dev, o, nil)
-}
-
-func serve(dev *os.File, o vfs.Options, unmount func() error) (*Server, error) {
 	tree, err := vfs.NewTree(o)
 	if err != nil {
 		dev.Close()
@@ -58,7 +53,7 @@ func serve(dev *os.File, o vfs.Options, unmount func() error) (*Server, error) {
 		dev.Close()
 		return nil, fmt.Errorf("fuse: duplicate /dev/fuse: %w", err)
 	}
-	s := &Server{tree: tree, log: o.Logger, dev: dev, unmount: unmount, done: make(chan struct{})}
+	s := &Server{tree: tree, log: o.Logger, dev: dev, done: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -89,9 +84,8 @@ func (s *Server) Counts() map[string]uint64 { return s.tree.Counts() }
 // Done is closed when the mount is gone and the last request was answered.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Close implements [fsbridge.Bridge]. A mount of our own is detached. As root
-// the connection is aborted, too: whoever waits in it is let go; otherwise held
-// operations wait for the Interceptor's answer, as on a mount of the jail's.
+// Close implements [fsbridge.Bridge]. The mount is its owner's to detach; held
+// operations wait for the Interceptor's answer.
 func (s *Server) Close() error {
 	s.closing.Do(func() {
 		s.busyMu.Lock()
@@ -100,10 +94,7 @@ func (s *Server) Close() error {
 		}
 		s.busyMu.Unlock()
 		s.tree.Refuse()
-		if s.unmount != nil {
-			s.err = s.unmount()
-		}
-		s.err = errors.Join(s.err, s.dev.Close())
+		s.err = s.dev.Close()
 	})
 	return s.err
 }
@@ -153,7 +144,7 @@ func (s *Server) Invalidate(c fsbridge.Changes) error {
 
 // Changed tells what the watcher saw: paths relative to the root that may have
 // been changed from outside ([vfs.Tree.Edited]).
-func (s *Server) Changed(paths []string) error { return s.ChangedIn(vfs.DirChangesOf(paths)) }
+func (s *Server) Changed(paths []string) error { return s.ChangedIn(fsbridge.DirChangesOf(paths)) }
 
 // ChangedIn is Changed for names in directories.
 func (s *Server) ChangedIn(dirs []fsbridge.DirChanges) error {

@@ -28,7 +28,11 @@ func NewFileSystem(t *vfs.Tree) *FileSystem {
 func status(err error) fuse.Status { return fuse.Status(vfs.Errno(err)) }
 
 func request(cancel <-chan struct{}, h *fuse.InHeader) vfs.Request {
-	return vfs.Request{PID: h.Pid, ID: h.Unique, Cancel: cancel}
+	const nobody = 1<<32 - 1 // whom the kernel cannot name
+	return vfs.Request{
+		PID: h.Pid, ID: h.Unique, Cancel: cancel,
+		UID: h.Uid, GID: h.Gid, Known: h.Uid != nobody && h.Gid != nobody,
+	}
 }
 
 // String names the file system in mount tables.

@@ -134,8 +134,12 @@ func TestAttributes(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o600))
 	check(t, SymlinkAt("f", r.FD(), "l"))
 	check(t, ChmodAt(r.FD(), "f", 0o7641))
-	check(t, UtimesAt(r.FD(), "l", 1, 2))
-	check(t, UtimesAt(r.FD(), "f", TimeOmit, -1_500_000_000))
+	for name, mtime := range map[string]int64{"l": 2, "f": -1_500_000_000} {
+		fd, err := OpenAt(r.FD(), name, unix.O_PATH, 0)
+		check(t, err)
+		check(t, UtimesFD(fd, TimeOmit, mtime))
+		check(t, Close(fd))
+	}
 	st, err := StatAt(r.FD(), "f")
 	if err != nil || st.Mode&0o7777 != 0o7641 || st.Mtime != -1_500_000_000 {
 		t.Errorf("file: mode %o, mtime %d, %v", st.Mode, st.Mtime, err)

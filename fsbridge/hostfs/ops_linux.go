@@ -186,6 +186,16 @@ func MknodAt(dirfd int, name string, mode uint32) error {
 	return named("mknod", name, func() error { return unix.Mknodat(dirfd, name, mode, 0) })
 }
 
+// WriteNewAt creates a regular file with a content.
+func WriteNewAt(dirfd int, name, content string, mode uint32) error {
+	fd, err := OpenAt(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = Pwritev(fd, [][]byte{[]byte(content)}, 0)
+	return errors.Join(err, Close(fd))
+}
+
 // SymlinkAt creates the symlink name with the given target text.
 func SymlinkAt(target string, dirfd int, name string) error {
 	return named("symlink", name, func() error { return unix.Symlinkat(target, dirfd, name) })
@@ -293,14 +303,25 @@ func chmodFD(fd int, mode uint32) error {
 	return err
 }
 
-// ChownAt sets owner and group of name itself; -1 leaves one as it is.
-func ChownAt(dirfd int, name string, uid, gid int) error {
-	return named("chown", name, func() error {
-		return unix.Fchownat(dirfd, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
-	})
+// KillPriv clears setuid, and setgid where it means execution, as the kernel does after
+// a write to a regular file by somebody without CAP_FSETID.
+func KillPriv(fd int) error {
+	st, err := StatFD(fd)
+	if err != nil {
+		return err
+	}
+	clear := st.Mode & unix.S_ISUID
+	if st.Mode&unix.S_IXGRP != 0 {
+		clear |= st.Mode & unix.S_ISGID
+	}
+	if clear == 0 || !st.IsRegular() {
+		return nil
+	}
+	return ChmodFD(fd, st.Mode&^clear)
 }
 
-// ChownFD is [ChownAt] for a descriptor, which may be O_PATH.
+// ChownFD sets owner and group of the inode behind fd, which may be O_PATH; -1
+// leaves one as it is.
 func ChownFD(fd, uid, gid int) error {
 	return pathErr("chown", "", retry(func() error {
 		return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
@@ -321,16 +342,8 @@ func timespec(ns int64) unix.Timespec {
 	return unix.Timespec{Sec: sec, Nsec: nsec}
 }
 
-// UtimesAt sets access and modification time of name itself, in nanoseconds
-// since the epoch, or [TimeOmit] or [TimeNow].
-func UtimesAt(dirfd int, name string, atime, mtime int64) error {
-	ts := []unix.Timespec{timespec(atime), timespec(mtime)}
-	return named("utimes", name, func() error {
-		return unix.UtimesNanoAt(dirfd, name, ts, unix.AT_SYMLINK_NOFOLLOW)
-	})
-}
-
-// UtimesFD is [UtimesAt] for a descriptor, which may be O_PATH.
+// UtimesFD sets access and modification time of the inode behind fd, which may
+// be O_PATH, in nanoseconds since the epoch, or [TimeOmit] or [TimeNow].
 func UtimesFD(fd int, atime, mtime int64) error {
 	ts := [2]unix.Timespec{timespec(atime), timespec(mtime)}
 	return pathErr("utimes", "", retry(func() error {
@@ -394,6 +407,51 @@ func PwriteFull(fd int, buf []byte, off int64) error {
 	return nil
 }
 
+// maxIovecs is how many pieces of memory one call takes (IOV_MAX).
+const maxIovecs = 1024
+
+// Preadv fills the pieces of dst from off on, as far as the file goes, with one system
+// call for many. It changes the slice dst.
+func Preadv(fd int, dst [][]byte, off int64) (total int, err error) {
+	for len(dst) > 0 {
+		n, err := unix.Preadv(fd, dst[:min(len(dst), maxIovecs)], off+int64(total))
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || n == 0 {
+			return total, err
+		}
+		total += n
+		for len(dst) > 0 && n >= len(dst[0]) {
+			n -= len(dst[0])
+			dst = dst[1:]
+		}
+		if n > 0 {
+			dst[0] = dst[0][n:]
+		}
+	}
+	return total, nil
+}
+
+// Pwritev writes the pieces of data from off on, one after the other, and returns how
+// many bytes were written.
+func Pwritev(fd int, data [][]byte, off int64) (total int, err error) {
+	for _, b := range data {
+		for len(b) > 0 {
+			n, err := unix.Pwrite(fd, b, off+int64(total))
+			if errors.Is(err, syscall.EINTR) {
+				continue
+			}
+			if err != nil {
+				return total, err
+			}
+			total += n
+			b = b[n:]
+		}
+	}
+	return total, nil
+}
+
 // NextData returns the next range [start, end) at or after off that holds data
 // and not a hole; start == end == size when there is none. File systems that
 // cannot tell report everything as data.
@@ -448,6 +506,29 @@ func PunchHole(fd int, off, length int64) error {
 // EOPNOTSUPP, EXDEV, EINVAL or ENOTTY where the file system cannot.
 func CloneFD(dst, src int) error {
 	return pathErr("clone", "", retry(func() error { return unix.IoctlFileClone(dst, src) }))
+}
+
+// TimesTell tells whether every change of the file behind fd shows in its times, also
+// one through a mapping, unless its page was changed shortly before and not written
+// back since.
+func TimesTell(fd int) bool {
+	f, err := Statfs(fd)
+	if err != nil {
+		return false
+	}
+	switch f.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
+// WriteBack has the file's changed pages on their way to the disk, so that the next
+// change of each through a mapping is noticed.
+func WriteBack(fd int) error {
+	return pathErr("write back", "", retry(func() error {
+		return unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE)
+	}))
 }
 
 // SyncFD makes the file's data durable (fdatasync).

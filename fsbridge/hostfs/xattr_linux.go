@@ -40,6 +40,16 @@ func ListXattrAt(dirfd int, name string, buf []byte) (int, error) {
 	return n, err
 }
 
+// XattrNamesAt is ListXattrAt with room for all of them.
+func XattrNamesAt(dirfd int, name string) ([]byte, error) {
+	return growing(func(b []byte) (int, error) { return ListXattrAt(dirfd, name, b) })
+}
+
+// XattrNamesFD is [XattrNamesAt] for the inode behind fd.
+func XattrNamesFD(fd int) ([]byte, error) {
+	return growing(func(b []byte) (int, error) { return ListXattrFD(fd, b) })
+}
+
 // SetXattrAt sets one attribute of name itself; flags are XATTR_CREATE or
 // XATTR_REPLACE.
 func SetXattrAt(dirfd int, name, attr string, value []byte, flags int) error {

@@ -131,7 +131,7 @@ func TestDOS03_ManyListings(t *testing.T) {
 					t.Fatalf("type %d answered by %d: %x", m.typ, typ, body)
 				}
 			}
-			s := l.session()
+			s := l.sessions.Current()
 			s.mu.Lock() // as if the file system had attributes of that size
 			s.fids[attr].xattr.data = value
 			s.mu.Unlock()

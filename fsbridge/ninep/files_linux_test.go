@@ -218,7 +218,7 @@ func TestXattrs(t *testing.T) {
 	if _, err := get("user.half"); err != syscall.ENODATA {
 		t.Errorf("half a value was set: %v", err)
 	}
-	if n := l.session().xattrs; n != 0 {
+	if n := l.sessions.Current().xattrs; n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
 }
@@ -256,7 +256,7 @@ func TestLocksOverTheWire(t *testing.T) {
 	}
 	must(t, c.clunk(1))
 	must(t, c.clunk(2))
-	if s := l.session(); s.locks != 0 || len(s.nodes) != 1 {
+	if s := l.sessions.Current(); s.locks != 0 || len(s.nodes) != 1 {
 		t.Errorf("left: %d locks, %d nodes", s.locks, len(s.nodes))
 	}
 }
@@ -334,7 +334,7 @@ func TestByFid(t *testing.T) {
 	must(t, c.walk(0, 3, "B"))
 	must(t, c.rpc(typTremove, &tfid{3}, new(empty)))
 	must(t, c.clunk(2))
-	if s := l.session(); len(s.nodes) != 1 || len(s.fids) != 1 {
+	if s := l.sessions.Current(); len(s.nodes) != 1 || len(s.fids) != 1 {
 		t.Errorf("left: %d nodes, %d fids", len(s.nodes), len(s.fids))
 	}
 }

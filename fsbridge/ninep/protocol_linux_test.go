@@ -214,7 +214,7 @@ func TestRestart(t *testing.T) {
 	must(t, c.open(0, 1, 2, "victim"))
 	c.start(typTunlinkat, &tunlinkat{0, "victim", 0})
 	<-h.arrived
-	old := l.session().tree
+	old := l.sessions.Current().tree
 	must(t, c.rpc(typTversion, &tversion{1 << 20, version}, new(tversion)))
 	waitFor(t, "the held one to be let go", func() bool { return l.InFlight() == 0 })
 	if old.Writing() {
@@ -335,7 +335,7 @@ func TestOrderOfClunk(t *testing.T) {
 	if b, _ := os.ReadFile(l.path("f")); len(b) != 50 || slices.Contains(b, 0) {
 		t.Errorf("%q", b)
 	}
-	if l.session().tree.Writing() || l.session().opened != 0 {
+	if l.sessions.Current().tree.Writing() || l.sessions.Current().opened != 0 {
 		t.Error("a file is still open")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,12 +35,11 @@ type Server struct {
 
 	sending sync.Mutex // one message at a time; taken before mu
 
-	mu      sync.Mutex
-	closed  bool
-	spare   *vfs.Tree  // of the next session, not used yet
-	current *session   // nil before Tversion
-	old     []*session // ended, with requests left
-	err     error
+	sessions *guestcache.Sessions[*session] // none before Tversion
+
+	mu     sync.Mutex
+	closed bool
+	err    error
 
 	done chan struct{}
 }
@@ -69,11 +67,12 @@ func Serve(conn io.ReadWriteCloser, o Options) (*Server, error) {
 	for _, b := range []*budget{&s.in, &s.out} {
 		b.free, b.all = o.MaxBytes, o.MaxBytes
 	}
-	var err error
-	if s.spare, err = vfs.NewTree(o.Tree); err != nil {
+	tree, err := vfs.NewTree(o.Tree)
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
+	s.sessions = guestcache.NewSessions[*session](guestcache.Caches{Name: "ninep", Drop: o.Drop, Sync: o.Sync}, tree)
 	go func() {
 		defer s.finished()
 		err := s.serve()
@@ -102,10 +101,10 @@ func (s *Server) serve() error {
 		size, typ, tag := binary.LittleEndian.Uint32(head[:]), head[4], binary.LittleEndian.Uint16(head[5:])
 		if size < headerBytes || size > limit {
 			// Where the next message begins is anybody's guess.
-			s.send(s.session(), tag, typRlerror, &rlerror{uint32(syscall.EMSGSIZE)})
+			s.send(s.sessions.Current(), tag, typRlerror, &rlerror{uint32(syscall.EMSGSIZE)})
 			return fmt.Errorf("ninep: a message of %d bytes, %d are allowed: %w", size, limit, syscall.EMSGSIZE)
 		}
-		q := &request{server: s, session: s.session(), tag: tag, typ: typ, cancel: make(chan struct{}), done: make(chan struct{})}
+		q := &request{server: s, session: s.sessions.Current(), tag: tag, typ: typ, cancel: make(chan struct{}), done: make(chan struct{})}
 		fits, err := s.receive(r, q, int(size)-headerBytes)
 		if err != nil {
 			return fmt.Errorf("ninep: in the middle of a message: %w", err)
@@ -167,7 +166,7 @@ func (s *Server) negotiate(q *request, limit uint32) uint32 {
 		return limit
 	}
 	msize := min(m.msize, uint32(s.o.MessageBytes))
-	if err := s.renew(msize); err != nil {
+	if _, err := s.sessions.Begin(func(t *vfs.Tree) *session { return newSession(s, t, msize) }); err != nil {
 		s.log.Error("cannot serve the folder", "component", "ninep", "error", err)
 		return fail(syscall.EIO)
 	}
@@ -175,49 +174,11 @@ func (s *Server) negotiate(q *request, limit uint32) uint32 {
 	return msize
 }
 
-// renew begins a session.
-func (s *Server) renew(msize uint32) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return os.ErrClosed
-	}
-	s.retire()
-	next, err := s.spare.Renew()
-	if err != nil {
-		return err
-	}
-	s.current = newSession(s, s.spare, msize)
-	s.spare = next
-	return nil
-}
-
-// retire ends the session that is served, if there is one. The caller holds mu.
-func (s *Server) retire() {
-	s.old = slices.DeleteFunc(s.old, (*session).over)
-	if s.current != nil {
-		s.current.end()
-		s.old = append(s.old, s.current)
-		s.current = nil
-	}
-}
-
 // finished ends the life of the server.
 func (s *Server) finished() {
 	s.conn.Close()
-	s.mu.Lock()
-	s.retire()
-	s.closed = true
-	spare := s.spare
-	s.mu.Unlock()
-	spare.Close()
+	s.sessions.Close()
 	close(s.done)
-}
-
-func (s *Server) session() *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current
 }
 
 // send answers a request of session, unless that has ended. A client that is
@@ -231,7 +192,7 @@ func (s *Server) send(session *session, tag uint16, typ uint8, m message) {
 	}
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	if session != s.session() && session != nil {
+	if session != s.sessions.Current() && session != nil {
 		return
 	}
 	_, _ = s.conn.Write(frame)
@@ -241,46 +202,14 @@ func (s *Server) send(session *session, tag uint16, typ uint8, m message) {
 func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
 
 // Fence implements [fsbridge.Bridge]: by Options.Sync.
-func (s *Server) Fence(ctx context.Context) error { return s.caches().Fence(ctx, s.tree) }
+func (s *Server) Fence(ctx context.Context) error { return s.sessions.Fence(ctx) }
 
 // Invalidate implements [fsbridge.Bridge]: what the guest must drop is told to
 // Options.Drop.
-func (s *Server) Invalidate(c fsbridge.Changes) error { return s.caches().Invalidate(s.trees(), c) }
+func (s *Server) Invalidate(c fsbridge.Changes) error { return s.sessions.Invalidate(c) }
 
 // Changed tells what the watcher saw ([guestcache.Caches.Changed]).
-func (s *Server) Changed(paths []string) error { return s.caches().Changed(s.trees(), paths) }
-
-func (s *Server) caches() guestcache.Caches {
-	return guestcache.Caches{Name: "ninep", Drop: s.o.Drop, Sync: s.o.Sync}
-}
-
-// tree returns that of the current session, nil if there is none.
-func (s *Server) tree() *vfs.Tree {
-	if c := s.session(); c != nil {
-		return c.tree
-	}
-	return nil
-}
-
-// trees returns those of all sessions that still have something: an ended one
-// while it has requests.
-func (s *Server) trees() (ts []*vfs.Tree) {
-	for _, o := range s.sessions() {
-		ts = append(ts, o.tree)
-	}
-	return ts
-}
-
-func (s *Server) sessions() []*session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.old = slices.DeleteFunc(s.old, (*session).over)
-	all := slices.Clone(s.old)
-	if s.current != nil {
-		all = append(all, s.current)
-	}
-	return all
-}
+func (s *Server) Changed(paths []string) error { return s.sessions.Changed(paths) }
 
 // HostPID is the hypervisor.Transport's function of that name. The protocol
 // tells nothing of who asks, so a request's number stands for it. What asks has
@@ -288,7 +217,7 @@ func (s *Server) sessions() []*session {
 // a Tflush for the request, or is gone, it is known not to wait any more
 // ([os.ErrProcessDone]): the held operation is let go.
 func (s *Server) HostPID(pid uint32) (uint32, error) {
-	for _, o := range s.sessions() {
+	for _, o := range s.sessions.All() {
 		if o.abandoned(pid) {
 			return 0, fmt.Errorf("ninep: request %d, for which nobody waits: %w", pid, os.ErrProcessDone)
 		}
@@ -299,7 +228,7 @@ func (s *Server) HostPID(pid uint32) (uint32, error) {
 // Counts returns how many requests of each kind the tree served in the current
 // session.
 func (s *Server) Counts() map[string]uint64 {
-	if c := s.session(); c != nil {
+	if c := s.sessions.Current(); c != nil {
 		return c.tree.Counts()
 	}
 	return nil

@@ -100,9 +100,12 @@ func (s *session) start(q *request) bool {
 	return true
 }
 
-// end lets go of everything: nobody waits for what is left, and after the last
+// Tree implements [guestcache.Session].
+func (s *session) Tree() *vfs.Tree { return s.tree }
+
+// End implements [guestcache.Session]: nobody waits for what is left, and after the last
 // request the files are closed. It does not wait.
-func (s *session) end() {
+func (s *session) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -127,8 +130,8 @@ func (s *session) leave() {
 	}
 }
 
-// over tells whether nothing is left of an ended session.
-func (s *session) over() bool {
+// Over implements [guestcache.Session].
+func (s *session) Over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended && s.running == 0

@@ -11,8 +11,7 @@
 //
 // [CheckName] says what Windows would not take, or would take for something
 // else: reserved characters and device names, a dot or space at the end. It is refused
-// (EINVAL). ([Escape] and [Unescape] would store such names under others, as WSL does;
-// nothing uses them yet.)
+// (EINVAL).
 //
 // [Index] finds names that a case-insensitive directory takes for one: the
 // second is refused (EEXIST) and never clobbers the first. Where it is not known how the file

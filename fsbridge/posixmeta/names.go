@@ -48,8 +48,8 @@ func isDevice(name string) bool {
 // CheckName returns nil if Windows takes a name as it is, else an error that
 // wraps [ErrName] and says why not.
 func CheckName(name string) error {
-	if err := checkGuest(name); err != nil {
-		return err
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return fmt.Errorf("%w: %q is not a name", ErrName, name)
 	}
 	if !utf8.ValidString(name) {
 		return fmt.Errorf("%w: %q is not UTF-8", ErrName, name)
@@ -77,77 +77,6 @@ func checkLength(name string) error {
 		return fmt.Errorf("%w: %d UTF-16 units, %d are allowed", ErrName, units, NameUnits)
 	}
 	return nil
-}
-
-// checkGuest refuses what is not one name on Linux either.
-func checkGuest(name string) error {
-	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-		return fmt.Errorf("%w: %q is not a name", ErrName, name)
-	}
-	return nil
-}
-
-// The private use area from base on stands for the character or byte less base;
-// a character of that area itself has mark before it.
-const (
-	base = 0xF000
-	last = 0xF0FF
-	mark = 0xF07F
-)
-
-// Escape returns the name under which Windows can store a guest's name. It is
-// the name itself where [CheckName] takes that and it has nothing of the private
-// use area that stands for other characters. It fails for what is no name, or
-// becomes too long.
-func Escape(name string) (string, error) {
-	if err := checkGuest(name); err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	device := isDevice(name)
-	for i := 0; i < len(name); {
-		r, size := utf8.DecodeRuneInString(name[i:])
-		end := i+size == len(name)
-		switch {
-		case r == utf8.RuneError && size == 1: // a byte that is not UTF-8
-			b.WriteRune(base + rune(name[i]))
-		case r >= base && r <= last:
-			b.WriteRune(mark)
-			b.WriteRune(r)
-		case r < ' ' || strings.ContainsRune(reservedCharacters, r), end && (r == '.' || r == ' '), device && i == 0:
-			b.WriteRune(base + r)
-		default:
-			b.WriteRune(r)
-		}
-		i += size
-	}
-	return b.String(), checkLength(b.String())
-}
-
-// Unescape returns the guest's name of what Windows stores. ok is false for a
-// name that [Escape] never gives: the guest could not ask for it.
-func Unescape(stored string) (name string, ok bool) {
-	var b strings.Builder
-	marked := false
-	for _, r := range stored {
-		switch {
-		case r < base || r > last:
-			b.WriteRune(r)
-			marked = false
-		case marked:
-			b.WriteRune(r)
-			marked = false
-		case r == mark:
-			marked = true
-		default:
-			b.WriteByte(byte(r - base))
-		}
-	}
-	again, err := Escape(b.String())
-	if err != nil || again != stored {
-		return "", false
-	}
-	return b.String(), true
 }
 
 // Fold maps names that a case-insensitive file system might take for one to the

@@ -207,27 +207,7 @@ func (s *Store) Restore(path string, newestFirst []int64, as int64) error {
 // Exchanged swaps the entries of two paths and of everything below them.
 func (s *Store) Exchanged(a, b string) error {
 	return s.update(func(c *changes) error {
-		atA, err := c.tree(a)
-		if err != nil {
-			return err
-		}
-		atB, err := c.tree(b)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(c.removeTree(a), c.removeTree(b)); err != nil {
-			return err
-		}
-		for _, m := range atA {
-			if err := c.set(append([]byte(b), m.path[len(a):]...), m.value); err != nil {
-				return err
-			}
-		}
-		for _, m := range atB {
-			if err := c.set(append([]byte(a), m.path[len(b):]...), m.value); err != nil {
-				return err
-			}
-		}
-		return nil
+		atA, atB := c.tree(a), c.tree(b)
+		return errors.Join(c.removeTree(a), c.removeTree(b), c.putTree(atA, a, b), c.putTree(atB, b, a))
 	})
 }

@@ -122,19 +122,8 @@ func (s *Store) Renamed(from, to string) error {
 		return nil
 	}
 	return s.update(func(c *changes) error {
-		moved, err := c.tree(from)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(c.removeTree(to), c.removeTree(from)); err != nil {
-			return err
-		}
-		for _, m := range moved {
-			if err := c.set(append([]byte(to), m.path[len(from):]...), m.value); err != nil {
-				return err
-			}
-		}
-		return nil
+		moved := c.tree(from)
+		return errors.Join(c.removeTree(to), c.removeTree(from), c.putTree(moved, from, to))
 	})
 }
 
@@ -225,7 +214,7 @@ func note(value []byte) []byte { return append([]byte{0}, value...) }
 type item struct{ path, value []byte }
 
 // tree returns the entries of a path and of everything below.
-func (c *changes) tree(path string) (found []item, err error) {
+func (c *changes) tree(path string) (found []item) {
 	cur := c.tx.Bucket(entriesBucket).Cursor()
 	if k, v := cur.Seek([]byte(path)); k != nil && string(k) == path {
 		found = append(found, item{bytes.Clone(k), bytes.Clone(v)})
@@ -234,12 +223,19 @@ func (c *changes) tree(path string) (found []item, err error) {
 	for k, v := cur.Seek(below); k != nil && bytes.HasPrefix(k, below); k, v = cur.Next() {
 		found = append(found, item{bytes.Clone(k), bytes.Clone(v)})
 	}
-	return found, nil
+	return found
 }
 
-func (c *changes) removeTree(path string) error {
-	found, err := c.tree(path)
-	for _, f := range found {
+// putTree stores at the path to, and below it, what was found at from.
+func (c *changes) putTree(found []item, from, to string) (err error) {
+	for _, m := range found {
+		err = errors.Join(err, c.set(append([]byte(to), m.path[len(from):]...), m.value))
+	}
+	return err
+}
+
+func (c *changes) removeTree(path string) (err error) {
+	for _, f := range c.tree(path) {
 		err = errors.Join(err, c.set(f.path, nil))
 	}
 	return err

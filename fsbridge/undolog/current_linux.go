@@ -50,12 +50,7 @@ func (l *Log) unrecovered() bool {
 	if l.rollingBack() {
 		return true
 	}
-	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
-	if err != nil {
-		return true
-	}
-	defer hostfs.Close(fd)
-	_, err = hostfs.StatAt(fd, store.OpenName)
+	_, err := hostfs.StatAt(l.at.Wal, store.OpenName)
 	return err == nil
 }
 
@@ -124,23 +119,20 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	slices.SortStableFunc(steps, func(a, b *stepEntry) int { return cmp.Compare(a.Seq, b.Seq) })
 	l.setEntries(steps, l.redoEntries())
 	l.cur.Store(nil)
-	if err := l.committed(ctx, e, s.Strays); err != nil {
+	if err := l.committed(e, s.Strays); err != nil {
 		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
 	}
 	s.Release()
-	if err := l.enforceLimits(ctx); err != nil {
+	if err := l.enforceLimits(); err != nil {
 		l.log.Error("limits not enforced", "err", err)
 	}
 	return &e.Entry, nil
 }
 
 // takeOpen closes the journal of the open step and forgets it, so that
-// wal/in_progress can be rolled back. It returns false if nothing is open.
-func (l *Log) takeOpen() (StepID, bool) {
-	s := l.cur.Swap(nil)
-	if s == nil {
-		return 0, false
+// wal/in_progress can be rolled back.
+func (l *Log) takeOpen() {
+	if s := l.cur.Swap(nil); s != nil {
+		s.Release()
 	}
-	s.Release()
-	return s.ID(), true
 }

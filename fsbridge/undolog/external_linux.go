@@ -15,7 +15,7 @@ func (l *Log) openStamps() (err error) {
 	l.stamps, err = stamps.Open(stamps.Config{
 		Dir: l.dir.FD(), Root: l.root, WarnOnly: l.o.Barriers == PolicyWarn,
 		Unseen: func(_ string, st *hostfs.Stat) bool {
-			return l.o.Symlinks == SymlinkIgnore && st != nil && st.IsSymlink()
+			return st != nil && (l.o.Symlinks == SymlinkIgnore && st.IsSymlink() || l.isWritten(st.ID))
 		},
 		Newest: l.newestStep, NextBarrier: l.ids.NextBarrier, Now: l.now, Warn: l.warn, Log: l.log,
 	})
@@ -42,7 +42,7 @@ func (l *Log) catchUp(ctx context.Context) error {
 		if e.Seq <= l.stamps.Newest() || e.Damaged != "" {
 			continue
 		}
-		if err := l.committed(ctx, e, nil); err != nil {
+		if err := l.committed(e, nil); err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func (l *Log) catchUp(ctx context.Context) error {
 // committed is called by Commit when step e has its final name. The folder is
 // as the step left it, and strays (which may be nil) describes inodes that it
 // changed by handles.
-func (l *Log) committed(ctx context.Context, e *stepEntry, strays func() ([]hostfs.Stat, error)) error {
+func (l *Log) committed(e *stepEntry, strays func() ([]hostfs.Stat, error)) error {
 	defer l.stamps.SetApplying(false)
 	defer l.tidy()
 	if e.Unprotected {
@@ -207,6 +207,6 @@ func (l *Log) undone(overwrote func(path string) bool) error {
 func (l *Log) External(ctx context.Context, paths []string) ([]Barrier, error) {
 	return l.stamps.External(ctx, paths, func(id hostfs.ID) bool {
 		s := l.cur.Load()
-		return s != nil && s.Knows(id)
+		return s != nil && s.Knows(id) || l.isWritten(id)
 	})
 }

@@ -109,12 +109,7 @@ func (l *Log) finish(roll int, t task) error {
 		return err
 	}
 	if r.to != "" {
-		fd, err := hostfs.OpenDirPathAt(l.dir.FD(), r.to)
-		if err != nil {
-			return err
-		}
-		err = hostfs.RenameAt(roll, "inverse", fd, t.Name, unix.RENAME_NOREPLACE)
-		_ = hostfs.Close(fd)
+		err := hostfs.RenameAt(roll, "inverse", l.at.Named(r.to), t.Name, unix.RENAME_NOREPLACE)
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
@@ -123,7 +118,7 @@ func (l *Log) finish(roll int, t task) error {
 		return err
 	}
 	if r.parent != rollbackName { // that goes as a whole
-		if err := l.discardIn(r.parent, r.name); err != nil {
+		if err := l.discardDir(l.at.Named(r.parent), r.name); err != nil {
 			return err
 		}
 	}
@@ -148,7 +143,7 @@ func (l *Log) relist(name, parent string) error {
 	if err != nil {
 		return err
 	}
-	dir, err := l.openNamed(parent, name)
+	dir, err := l.at.OpenStep(parent, name)
 	if err != nil {
 		return err
 	}
@@ -175,7 +170,7 @@ func (l *Log) crossed(name string) error {
 		return nil
 	}
 	over := map[string]bool{}
-	dir, err := l.openNamed("redo", name)
+	dir, err := l.at.OpenStep("redo", name)
 	if err == nil {
 		err = store.ReadPaths(dir.FD, func(a Affected) error { over[a.Path] = true; return nil })
 		_ = dir.Close()

@@ -171,7 +171,7 @@ func (l *Log) discardHistory() ([]StepID, error) {
 }
 
 // enforceLimits evicts what exceeds the limits. Open and Commit call it.
-func (l *Log) enforceLimits(ctx context.Context) error {
+func (l *Log) enforceLimits() error {
 	n := l.overLimits()
 	if n == 0 {
 		return nil
@@ -222,13 +222,9 @@ func (l *Log) evict(n int) ([]StepID, error) {
 	if n <= 0 {
 		return gone, nil
 	}
-	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "steps")
-	if err != nil {
-		return gone, err
-	}
-	defer hostfs.Close(fd)
+	var err error
 	for _, e := range steps[:min(n, len(steps))] {
-		if err = l.discardDir(fd, e.name); err != nil {
+		if err = l.discardDir(l.at.Steps, e.name); err != nil {
 			break
 		}
 		gone = append(gone, e.StepID)
@@ -239,17 +235,12 @@ func (l *Log) evict(n int) ([]StepID, error) {
 
 // emptyTrash deletes what discardDir moved away.
 func (l *Log) emptyTrash(ctx context.Context) error {
-	fd, err := hostfs.OpenDirAt(l.dir.FD(), "trash")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
-	names, err := hostfs.ReadDir(fd)
+	names, err := hostfs.ReadDirAt(l.at.Trash)
 	if err != nil {
 		return err
 	}
 	for _, d := range names {
-		if err = store.RemoveTree(ctx, fd, d.Name, l.stamps.Relink, l.held); err != nil {
+		if err = store.RemoveTree(ctx, l.at.Trash, d.Name, l.stamps.Relink, l.held); err != nil {
 			break
 		}
 	}

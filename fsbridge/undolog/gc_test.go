@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -154,7 +155,7 @@ func TestUL07MissingPreimage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := os.RemoveAll(filepath.Join(s.l.o.Dir, "steps", stepName(bad.StepID), name)); err != nil {
+			if err := os.RemoveAll(filepath.Join(s.l.o.Dir, "steps", store.FormatStepID(bad.StepID), name)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := s.l.Undo(ctx, UndoOptions{}); err != nil {
@@ -198,7 +199,7 @@ func TestUL08FlippedPack(t *testing.T) {
 	if _, err := s.l.GC(ctx, GCOptions{CompressAll: true}); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(s.l.o.Dir, "steps", stepName(bad.StepID), "pack")
+	path := filepath.Join(s.l.o.Dir, "steps", store.FormatStepID(bad.StepID), "pack")
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

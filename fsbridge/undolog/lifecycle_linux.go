@@ -31,12 +31,7 @@ func (l *Log) load() error {
 // loadEntries reads the step directories below parent, sorted by seq. One
 // whose summary cannot be read is listed as damaged.
 func (l *Log) loadEntries(parent string) ([]*stepEntry, error) {
-	fd, err := hostfs.OpenDirAt(l.dir.FD(), parent)
-	if err != nil {
-		return nil, store.Unusable(l.o.Dir, err)
-	}
-	defer hostfs.Close(fd)
-	names, err := hostfs.ReadDir(fd)
+	names, err := hostfs.ReadDirAt(l.at.Named(parent))
 	if err != nil {
 		return nil, store.Unusable(l.o.Dir, err)
 	}
@@ -47,7 +42,7 @@ func (l *Log) loadEntries(parent string) ([]*stepEntry, error) {
 			l.log.Warn("unknown entry in the undo directory", "path", parent+"/"+d.Name)
 			continue
 		}
-		dir, err := store.OpenStepDir(fd, d.Name)
+		dir, err := l.at.OpenStep(parent, d.Name)
 		if err != nil {
 			l.log.Warn("step directory cannot be opened", "step_id", id, "err", err)
 			continue
@@ -84,15 +79,12 @@ func (l *Log) largestID() uint64 {
 	for _, e := range append(l.stepEntries(), l.redoEntries()...) {
 		use(&e.Entry)
 	}
-	if fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal"); err == nil {
-		defer hostfs.Close(fd)
-		if d, err := store.OpenStepDir(fd, store.OpenName); err == nil {
-			if rec, err := journal.ReadStep(d.FD); err == nil {
-				e := store.EntryOf(rec)
-				use(&e)
-			}
-			_ = d.Close()
+	if d, err := store.OpenStepDir(l.at.Wal, store.OpenName); err == nil {
+		if rec, err := journal.ReadStep(d.FD); err == nil {
+			e := store.EntryOf(rec)
+			use(&e)
 		}
+		_ = d.Close()
 	}
 	return top
 }
@@ -186,13 +178,8 @@ func (l *Log) dropRedo() error {
 	if len(redo) == 0 {
 		return nil
 	}
-	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), "redo")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
 	for _, e := range redo {
-		if err := l.discardDir(fd, e.name); err != nil {
+		if err := l.discardDir(l.at.Redo, e.name); err != nil {
 			return err
 		}
 	}
@@ -225,12 +212,7 @@ func (l *Log) discardDir(dirfd int, name string) error {
 	if err != nil {
 		return err
 	}
-	trash, err := hostfs.OpenDirPathAt(l.dir.FD(), "trash")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(trash)
-	err = hostfs.RenameAt(dirfd, name, trash, fmt.Sprint(n), 0)
+	err = hostfs.RenameAt(dirfd, name, l.at.Trash, fmt.Sprint(n), 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

@@ -25,6 +25,7 @@ type Log struct {
 	o      Options
 	root   *hostfs.Root // the working folder
 	dir    *hostfs.Root // the undo directory
+	at     *store.Dirs  // and those in it
 	log    *slog.Logger
 	now    func() time.Time
 	lock   int // descriptor of the lock file
@@ -44,6 +45,8 @@ type Log struct {
 	renumbered *store.Renumbering
 
 	host *capture.Host // what open steps share
+
+	written atomic.Pointer[map[hostfs.ID]struct{}]
 }
 
 // stepEntry is a step directory that the Log knows. Its Entry is read-only
@@ -53,9 +56,6 @@ type stepEntry struct {
 	// name of the directory below steps/ or redo/.
 	name string
 }
-
-// stepName is the name of a step's directory.
-func stepName(id StepID) string { return store.FormatStepID(id) }
 
 // Open opens the log in o.Dir, making it if it is missing, and locks it until
 // Close. It does not recover an open step: call Recover.
@@ -144,12 +144,8 @@ func (l *Log) open() (err error) {
 	if err = store.CheckVersion(l.dir); err != nil {
 		return err
 	}
-	for _, name := range []string{"wal", "steps", "redo", "trash"} {
-		fd, err := hostfs.OpenSubdir(l.dir.FD(), name, true)
-		if err != nil {
-			return store.Unusable(l.o.Dir, err)
-		}
-		_ = hostfs.Close(fd)
+	if l.at, err = store.OpenDirs(l.dir.FD()); err != nil {
+		return store.Unusable(l.o.Dir, err)
 	}
 	if err = l.load(); err != nil {
 		return err
@@ -169,7 +165,7 @@ func (l *Log) open() (err error) {
 	if err = l.catchUp(context.Background()); err != nil {
 		l.log.Warn("stamps of the newest step not taken", "err", err)
 	}
-	if err = l.enforceLimits(context.Background()); err != nil {
+	if err = l.enforceLimits(); err != nil {
 		return err
 	}
 	l.tidy()
@@ -188,6 +184,7 @@ func (l *Log) release() {
 	if l.lock >= 0 {
 		_ = hostfs.Close(l.lock)
 	}
+	l.at.Close()
 	if l.dir != nil {
 		_ = l.dir.Close()
 	}
@@ -236,10 +233,6 @@ func (l *Log) NextID(t StepType) StepID {
 // Held implements [fsbridge.LinkHolder].
 func (l *Log) Held(id hostfs.ID) int { return l.held.Names(id) }
 
-// ReadOwner returns what the lock file of the undo directory dir says, without
-// locking. The process it names may be gone.
-func ReadOwner(dir string) (Owner, error) { return store.ReadOwner(dir) }
-
 // Discard removes the log in dir, whatever its version, and leaves an empty
 // directory in which [Open] starts afresh. It removes only what a log owns,
 // and follows no symlink. It returns a *LockedError while somebody holds the
@@ -254,6 +247,30 @@ func (l *Log) Current() (StepID, bool) {
 	return 0, false
 }
 
+// Written says which files somebody inside can write to without asking, at this
+// moment. It is called before Commit, and before an undo. Until the next call, whatever
+// becomes of their content is no edit from outside.
+func (l *Log) Written(ids []hostfs.ID) {
+	if len(ids) == 0 {
+		l.written.Store(nil)
+		return
+	}
+	set := make(map[hostfs.ID]struct{}, len(ids))
+	for _, id := range ids {
+		set[id] = struct{}{}
+	}
+	l.written.Store(&set)
+}
+
+func (l *Log) isWritten(id hostfs.ID) bool {
+	set := l.written.Load()
+	if set == nil {
+		return false
+	}
+	_, ok := (*set)[id]
+	return ok
+}
+
 // warn passes w to Options.Warn.
 func (l *Log) warn(w Warning) {
 	l.log.Warn(w.Message, "code", w.Code, "steps", w.Steps)
@@ -264,7 +281,7 @@ func (l *Log) warn(w Warning) {
 
 // openStepEntry opens the directory of a closed step.
 func (l *Log) openStepEntry(e *stepEntry) (*store.StepDir, error) {
-	return l.openNamed("steps", e.name)
+	return l.at.OpenStep("steps", e.name)
 }
 
 // openListed is openStepEntry for readers, which run beside undos and evictions:
@@ -278,15 +295,8 @@ func (l *Log) openListed(e *stepEntry) (*store.StepDir, error) {
 }
 
 // openRedoEntry opens the directory of an undone step.
-func (l *Log) openRedoEntry(e *stepEntry) (*store.StepDir, error) { return l.openNamed("redo", e.name) }
-
-func (l *Log) openNamed(parent, name string) (*store.StepDir, error) {
-	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), parent)
-	if err != nil {
-		return nil, err
-	}
-	defer hostfs.Close(fd)
-	return store.OpenStepDir(fd, name)
+func (l *Log) openRedoEntry(e *stepEntry) (*store.StepDir, error) {
+	return l.at.OpenStep("redo", e.name)
 }
 
 // stepEntries returns the closed steps, oldest first.

@@ -34,11 +34,7 @@ func (s openSteps) FindRetained(id hostfs.ID) (uint64, journal.ObjID, error) {
 }
 
 func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _ *journal.Writer, err error) {
-	wal, err := hostfs.OpenDirPathAt(s.l.dir.FD(), "wal")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer hostfs.Close(wal)
+	wal := s.l.at.Wal
 	if err := hostfs.MkdirAt(wal, name, 0o700); err != nil {
 		return nil, nil, err
 	}
@@ -65,21 +61,11 @@ func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _
 
 func (s openSteps) Discard(name string, dir *store.StepDir) error {
 	dir.Settle()
-	wal, err := hostfs.OpenDirPathAt(s.l.dir.FD(), "wal")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(wal)
-	return store.RemoveTree(context.Background(), wal, name, s.l.stamps.Relink, s.l.held)
+	return store.RemoveTree(context.Background(), s.l.at.Wal, name, s.l.stamps.Relink, s.l.held)
 }
 
 func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e *Entry, list []Affected) error {
 	dir.Settle()
-	wal, err := hostfs.OpenDirAt(s.l.dir.FD(), "wal")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(wal)
 	if err := store.WritePaths(dir.FD, list); err != nil {
 		return err
 	}
@@ -94,11 +80,7 @@ func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e
 			return err
 		}
 	}
-	steps, err := hostfs.OpenDirAt(s.l.dir.FD(), "steps")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(steps)
+	wal, steps := s.l.at.Wal, s.l.at.Steps
 	if err := fault.Point("commit.rename"); err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ type Log struct{}
 
 func Open(context.Context, Options) (*Log, error) { return nil, errors.ErrUnsupported }
 func Discard(context.Context, string) error       { return errors.ErrUnsupported }
-func ReadOwner(string) (Owner, error)             { return Owner{}, errors.ErrUnsupported }
 
 func (l *Log) Recover(context.Context) (*Recovery, error) { return nil, errors.ErrUnsupported }
 func (l *Log) Close() error                               { return errors.ErrUnsupported }
@@ -37,6 +36,10 @@ func (l *Log) History() ([]Entry, error)                     { return nil, error
 func (l *Log) Undone() []StepID                              { return nil }
 func (l *Log) Step(StepID) (*StepDetail, error)              { return nil, errors.ErrUnsupported }
 func (l *Log) Diff(context.Context, StepID, io.Writer) error { return errors.ErrUnsupported }
+
+// Written does nothing.
+func (l *Log) Written([]hostfs.ID) {}
+
 func (l *Log) External(context.Context, []string) ([]Barrier, error) {
 	return nil, errors.ErrUnsupported
 }

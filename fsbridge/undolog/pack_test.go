@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,12 +166,25 @@ type openPlace struct{ fsbridge.Place }
 
 func (openPlace) Handles() int { return 1 }
 
+// goSource returns Go's own source tree. It asks the command: a test that was built
+// with -trimpath does not know.
+func goSource(t testing.TB) string {
+	o, err := exec.Command("go", "env", "GOROOT").Output()
+	src := filepath.Join(strings.TrimSpace(string(o)), "src")
+	if err == nil {
+		_, err = os.Stat(filepath.Join(src, "net"))
+	}
+	if err != nil {
+		require.Missing(t, fmt.Sprintf("Go's source tree (%v)", err), "install Go from https://go.dev/dl, which has it in GOROOT/src")
+	}
+	return src
+}
+
 // TestStoreSize: what is left of an adopted source tree after compression.
 func TestStoreSize(t *testing.T) {
 	l, work := testLog(t, nil)
-	src := filepath.Join(runtime.GOROOT(), "src", "net")
-	if o, err := exec.Command("cp", "-a", src, filepath.Join(work, "src")).CombinedOutput(); err != nil {
-		require.Missing(t, fmt.Sprintf("Go's source tree (%v %s)", err, o), "install Go from https://go.dev/dl, which has it in GOROOT/src")
+	if o, err := exec.Command("cp", "-a", filepath.Join(goSource(t), "net"), filepath.Join(work, "src")).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, o)
 	}
 	a := newAdopter(t, l)
 	a.removeAll("src")
@@ -198,10 +210,11 @@ func BenchmarkCompressGoTree(b *testing.B) {
 	if os.Getenv("UNDOLOG_BENCH_TREE") == "" {
 		b.Skip("set UNDOLOG_BENCH_TREE=1 to copy and pack the Go source tree")
 	}
+	src := goSource(b)
 	for b.Loop() {
 		b.StopTimer()
 		l, work := testLog(b, nil)
-		if o, err := exec.Command("cp", "-a", filepath.Join(runtime.GOROOT(), "src"), filepath.Join(work, "src")).CombinedOutput(); err != nil {
+		if o, err := exec.Command("cp", "-a", src, filepath.Join(work, "src")).CombinedOutput(); err != nil {
 			b.Fatalf("%v %s", err, o)
 		}
 		a := newAdopter(b, l)

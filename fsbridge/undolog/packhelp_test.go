@@ -70,7 +70,7 @@ func newAdopter(t testing.TB, l *Log) *adopter {
 	}
 	a := &adopter{t: t, l: l, next: journal.RootObj, ids: map[string]journal.ObjID{}, objs: map[string]journal.Object{}}
 	a.rec = journal.Step{ID: l.NextID(TypeCommand), Seq: seq, StartedAt: l.now(), Type: TypeCommand, Command: "test"}
-	a.path = filepath.Join(l.o.Dir, "steps", stepName(a.rec.ID))
+	a.path = filepath.Join(l.o.Dir, "steps", store.FormatStepID(a.rec.ID))
 	if err := os.Mkdir(a.path, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -174,13 +174,13 @@ func (a *adopter) commit() *stepEntry {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	e := &stepEntry{Entry: store.EntryOf(&a.rec), name: stepName(a.rec.ID)}
+	e := &stepEntry{Entry: store.EntryOf(&a.rec), name: store.FormatStepID(a.rec.ID)}
 	e.StoredBytes, e.EndedAt = n, a.l.now()
 	if err := errors.Join(store.WriteSummary(a.dir.FD, e.Entry), store.WritePaths(a.dir.FD, nil), a.dir.Close()); err != nil {
 		a.t.Fatal(err)
 	}
 	a.l.setEntries(append(a.l.stepEntries(), e), nil)
-	if err := a.l.committed(context.Background(), e, nil); err != nil {
+	if err := a.l.committed(e, nil); err != nil {
 		a.t.Fatal(err)
 	}
 	return e

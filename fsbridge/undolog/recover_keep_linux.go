@@ -1,7 +1,6 @@
 package undolog
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -15,13 +14,8 @@ import (
 
 // keepOpen makes the interrupted open step, which is unprotected, a closed
 // one: it cannot be rolled back, but it happened.
-func (l *Log) keepOpen(ctx context.Context, rec *journal.Set) error {
-	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(wal)
-	dir, err := store.OpenStepDir(wal, store.OpenName)
+func (l *Log) keepOpen(rec *journal.Set) error {
+	dir, err := store.OpenStepDir(l.at.Wal, store.OpenName)
 	if err != nil {
 		return err
 	}
@@ -34,12 +28,7 @@ func (l *Log) keepOpen(ctx context.Context, rec *journal.Set) error {
 	if err := l.summarise(dir.FD, e, "failed", recordedPaths(rec)); err != nil {
 		return err
 	}
-	steps, err := hostfs.OpenDirPathAt(l.dir.FD(), "steps")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(steps)
-	if err := hostfs.RenameAt(wal, store.OpenName, steps, store.FormatStepID(rec.Step.ID), unix.RENAME_NOREPLACE); err != nil {
+	if err := hostfs.RenameAt(l.at.Wal, store.OpenName, l.at.Steps, store.FormatStepID(rec.Step.ID), unix.RENAME_NOREPLACE); err != nil {
 		return err
 	}
 	if err := l.relist(store.FormatStepID(rec.Step.ID), "steps"); err != nil {

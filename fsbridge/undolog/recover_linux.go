@@ -53,7 +53,7 @@ func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
 
 // rollBackOpen rolls wal/in_progress back; nil says that there is none.
 func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
-	dir, err := l.openNamed("wal", store.OpenName)
+	dir, err := store.OpenStepDir(l.at.Wal, store.OpenName)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
@@ -65,7 +65,7 @@ func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
 }
 
 func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {
-	dir, err := l.openNamed("wal", store.OpenName)
+	dir, err := store.OpenStepDir(l.at.Wal, store.OpenName)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
@@ -83,7 +83,7 @@ func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {
 	}
 	if rec.Unprotected {
 		r.Unprotected = true
-		return r, l.keepOpen(ctx, rec)
+		return r, l.keepOpen(rec)
 	}
 	out, err := l.rollBackOpen(ctx)
 	if err != nil {
@@ -97,11 +97,7 @@ func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {
 // recoverUnreadable puts a journal aside of which nothing can be read: a step
 // that was never more than opened, or one that somebody damaged.
 func (l *Log) recoverUnreadable(cause error) (*Recovery, error) {
-	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
-	if err != nil {
-		return nil, err
-	}
-	defer hostfs.Close(wal)
+	wal := l.at.Wal
 	st, serr := hostfs.Stat{}, error(nil)
 	if dir, err := store.OpenStepDir(wal, store.OpenName); err == nil {
 		st, serr = hostfs.StatAt(dir.FD, "journal")

@@ -87,11 +87,6 @@ func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOpt
 // restoreFrom writes what the view shows at a path as the records of a new
 // step, and applies them; their inverse is the step.
 func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o RestoreOptions, res *ApplyResult) (err error) {
-	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(wal)
 	if err := l.discardNew(); err != nil {
 		return err
 	}
@@ -105,7 +100,7 @@ func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o R
 	}
 	step := journal.Step{ID: id, Seq: seq, StartedAt: l.now(), Type: TypeAPI,
 		Command: fmt.Sprintf("restore %s --step %d", o.Path, o.Step)}
-	fd, err := hostfs.OpenSubdir(wal, rollbackNew, true)
+	fd, err := hostfs.OpenSubdir(l.at.Wal, rollbackNew, true)
 	if err != nil {
 		return err
 	}
@@ -113,7 +108,7 @@ func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o R
 	done := false
 	defer func() {
 		if !done {
-			_ = l.discardDir(wal, rollbackNew)
+			_ = l.discardNew()
 		}
 	}()
 	tfd, err := hostfs.OpenSubdir(fd, "target", true)
@@ -146,7 +141,7 @@ func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o R
 	}
 	done = true
 	*res = *out.result()
-	if err := l.enforceLimits(ctx); err != nil {
+	if err := l.enforceLimits(); err != nil {
 		l.log.Error("limits not enforced", "err", err)
 	}
 	for _, e := range l.stepEntries() {

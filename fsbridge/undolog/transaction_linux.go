@@ -82,7 +82,7 @@ func (l *Log) openTask(t task) (*store.StepDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.openNamed(r.parent, r.name)
+	return l.at.OpenStep(r.parent, r.name)
 }
 
 // outcome is what a task did.
@@ -244,7 +244,7 @@ func (l *Log) loadLayer(read *layer.Reading, open, force bool) (*layer.Layer, er
 }
 
 func (l *Log) lender() *apply.Lender {
-	return &apply.Lender{Root: l.root, Dir: l.dir, Before: rollbackNew, Sync: l.o.Durability == DurabilityPower, Log: l.log, Relink: l.stamps.Relink}
+	return &apply.Lender{Root: l.root, Dir: l.dir, Wal: l.at.Wal, Before: rollbackNew, Sync: l.o.Durability == DurabilityPower, Log: l.log, Relink: l.stamps.Relink}
 }
 
 func (l *Log) applyEnv() apply.Env {
@@ -284,12 +284,7 @@ func (l *Log) newEngine(read *layer.Reading, t task, force bool) (*apply.Engine,
 
 // prepare makes the directory rollback, complete, by one rename.
 func (l *Log) prepare(e *apply.Engine, o transactOptions, t *task) error {
-	wal, err := hostfs.OpenDirPathAt(l.dir.FD(), "wal")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(wal)
-	fd, err := hostfs.OpenSubdir(wal, rollbackNew, true)
+	fd, err := hostfs.OpenSubdir(l.at.Wal, rollbackNew, true)
 	if err != nil {
 		return err
 	}
@@ -320,23 +315,13 @@ func (l *Log) prepare(e *apply.Engine, o transactOptions, t *task) error {
 	if err := fault.Point("rollback.begin"); err != nil {
 		return err
 	}
-	err = hostfs.RenameAt(wal, rollbackNew, l.dir.FD(), rollbackName, 0)
+	err = hostfs.RenameAt(l.at.Wal, rollbackNew, l.dir.FD(), rollbackName, 0)
 	e.Begun = err == nil
 	return err
 }
 
 // discardNew throws away what a task left that never began.
-func (l *Log) discardNew() error { return l.discardIn("wal", rollbackNew) }
-
-// discardIn moves name below the directory parent of the log to the trash.
-func (l *Log) discardIn(parent, name string) error {
-	fd, err := hostfs.OpenDirPathAt(l.dir.FD(), parent)
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
-	return l.discardDir(fd, name)
-}
+func (l *Log) discardNew() error { return l.discardDir(l.at.Wal, rollbackNew) }
 
 // prepareInverse fills the inverse's directory.
 func (l *Log) prepareInverse(e *apply.Engine, dir *store.StepDir, t *task) error {

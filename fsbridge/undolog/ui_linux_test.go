@@ -408,7 +408,7 @@ func TestSymlinkPolicies(t *testing.T) {
 func TestGitignore(t *testing.T) {
 	e := newEnv(t, func(work string) {
 		small(t)(work)
-		write(t, work, ".gitignore", "*.o\n/build/\n")
+		write(t, work, ".gitignore", "*.o\n/build/\ntmp[[:digit:]]\n")
 		write(t, work, "dir/.gitignore", "!keep.o\n")
 		write(t, work, "x.o", "object")
 		write(t, work, "dir/keep.o", "kept")
@@ -416,7 +416,8 @@ func TestGitignore(t *testing.T) {
 	}, func(o *undolog.Options) { o.Gitignore = true })
 	if entry := e.do(func(a *applier) error {
 		return run(func() error { return a.WriteAt("x.o", []byte("y"), 0) }, func() error { return a.Unlink("build/out/prog") },
-			func() error { return a.WriteFile("build/new", []byte("n")) }, func() error { return a.RemoveAll("build") })
+			func() error { return a.WriteFile("build/new", []byte("n")) }, func() error { return a.RemoveAll("build") },
+			func() error { return a.WriteFile("tmp1", []byte("n")) })
 	}); entry != nil {
 		t.Fatalf("ignored paths made a step: %+v", entry)
 	}

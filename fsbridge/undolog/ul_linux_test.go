@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 func TestUL01_Paths(t *testing.T) {
@@ -243,7 +244,7 @@ func TestLockAndOwner(t *testing.T) {
 	}
 	want := undolog.Owner{PID: 43, Session: "s", Socket: "/x"}
 	e.must(e.log.SetOwner(want))
-	if o, err := undolog.ReadOwner(e.undo); err != nil || o != want {
+	if o, err := store.ReadOwner(e.undo); err != nil || o != want {
 		t.Errorf("owner %+v, %v", o, err)
 	}
 	st, err := os.Stat(e.undo)

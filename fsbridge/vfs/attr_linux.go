@@ -103,8 +103,8 @@ func (t *Tree) GetAttr(node, fh uint64) (Attr, error) {
 	var st hostfs.Stat
 	var err error
 	if h := t.handle(fh, node); h != nil {
-		st, err = hostfs.StatFD(h.fd)
-		h.release()
+		st, err = hostfs.StatFD(h.FD)
+		h.Release()
 	} else {
 		st, err = n.stat()
 	}

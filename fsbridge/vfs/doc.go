@@ -29,6 +29,13 @@
 // directory that is not, in this epoch, where its names say: a rollback may have
 // moved it into the undo log while the operation waited (Op.Validate).
 //
+// # Granted files
+//
+// [Tree.Grant] gives a descriptor to a client that writes without asking. All that it can destroy is
+// captured before. As long as the kernel refuses a read lease on the file, somebody may
+// write to it; then the node counts as open, is held by a descriptor when it loses its
+// name, and is captured again in each epoch ([Tree.Recapture]).
+//
 // # Caches
 //
 // An answer says how long it may be kept. Whoever changes something behind the tree
@@ -43,14 +50,15 @@
 // processes at any time. Numbers are looked up in tables and never used as pointers,
 // names are single components, offsets and sizes are checked, handles are counted. The
 // workload can set neither setuid nor setgid bits nor attributes of the security and
-// trusted name spaces, make no device, reach no hidden path (Options.Hidden), and own
-// nothing but what the starter owns. Who of the workload may do what is for the
-// client's kernel to check.
+// trusted name spaces, make no device, reach no hidden path (Options.Hidden), and with
+// Options.Owner own nothing but what the starter owns. Who of the workload may do what is
+// for the client's kernel to check; without Options.Owner it says as whom (Request.UID).
 //
 // # Locks
 //
 // In this order: the Interceptor's Guard (Begin to End); Tree.renames (shared
 // while names are walked, exclusive while a rename changes the host's names and
 // ours); then, none while holding another of them: a shard of the node map, the
-// directory cache, a directory's listing position, a node's handle list.
+// directory cache, a directory's listing position, a node's handle list. The locks of
+// package grants come before these: a granted file is looked at by its names.
 package vfs

@@ -75,11 +75,12 @@ func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Dura
 	d, name, mode := m.dirs[0], c.Name, c.Mode&07777
 	var st hostfs.Stat
 	fd, tried := -1, false
-	err = t.naming(d, name, "", func() (err error) {
+	open := func() (err error) {
 		tried = true
 		fd, err = hostfs.OpenAt(d.FD, name, access(c.Flags)|syscall.O_CREAT|syscall.O_EXCL, t.plainMode(false, mode))
 		return err
-	})
+	}
+	err = t.naming(d, name, "", func() error { return m.create(open) })
 	if err == nil {
 		fd, st, err = describe(fd)
 	}
@@ -188,11 +189,11 @@ func (t *Tree) open(r Request, n *node, flags uint32, kill bool) (Opened, hostfs
 func (t *Tree) opened(n *node, fd int, flags uint32, st *hostfs.Stat) (o Opened) {
 	if t.opts.Cache == CacheLong {
 		o.KeepCache = n.mtime.Load() == st.Mtime && n.size.Load() == st.Size
-		if !o.KeepCache && t.drop != nil && n.mtime.Load() != 0 && n.writers.Load() == 0 {
+		if !o.KeepCache && t.drop != nil && n.mtime.Load() != 0 && n.handles.Writers() == 0 {
 			t.drop(n.id)
 		}
 	}
-	o.Handle = t.openHandle(n, fd, flags).id
+	o.Handle = t.openHandle(n, fd, flags).ID
 	return o
 }
 
@@ -213,18 +214,29 @@ func (t *Tree) truncate(r Request, n *node, fd int, size int64, kill bool) error
 }
 
 // Tmpfile makes and opens a file without a name (O_TMPFILE).
-func (t *Tree) Tmpfile(r Request, dir uint64, flags, mode uint32) (Entry, Opened, error) {
+func (t *Tree) Tmpfile(r Request, dir uint64, flags, mode uint32) (e Entry, o Opened, err error) {
+	host := access(flags) | int(flags&syscall.O_EXCL)
+	err = t.tmpfile(r, dir, host, mode, func(n *node, fd int, st *hostfs.Stat) {
+		o = t.opened(n, fd, flags, st)
+		e = t.entry(n, st, t.ttl)
+	})
+	return e, o, err
+}
+
+// tmpfile makes a file without a name and opens it with flags of open(2). made takes
+// over its descriptor and a reference to its node.
+func (t *Tree) tmpfile(r Request, dir uint64, flags int, mode uint32, made func(n *node, fd int, st *hostfs.Stat)) error {
 	if err := t.begin(OpTmpfile); err != nil {
-		return Entry{}, Opened{}, err
+		return err
 	}
 	defer t.end()
 	if t.opts.Posix != nil { // programs do without
-		return Entry{}, Opened{}, syscall.EOPNOTSUPP
+		return syscall.EOPNOTSUPP
 	}
 	mode &= 07777
 	parent, err := t.dir(dir)
 	if err = errors.Join(err, t.writable(), policy.ModeAllowed(syscall.S_IFREG, mode, 0)); err != nil {
-		return Entry{}, Opened{}, err
+		return err
 	}
 	m := t.mutate(fsbridge.OpTmpfile, r)
 	defer m.done()
@@ -236,24 +248,28 @@ func (t *Tree) Tmpfile(r Request, dir uint64, flags, mode uint32) (Entry, Opened
 		err = m.begin()
 	}
 	if err != nil {
-		return Entry{}, Opened{}, err
+		return err
 	}
 	var st hostfs.Stat
-	fd, err := hostfs.OpenTmpfile(d.FD, access(flags)|int(flags&syscall.O_EXCL), mode)
+	fd := -1
+	err = m.create(func() (err error) {
+		fd, err = hostfs.OpenTmpfile(d.FD, flags, mode)
+		return err
+	})
 	if err == nil {
 		fd, st, err = describe(fd)
 	}
 	if err != nil {
 		m.end(nil, err)
-		return Entry{}, Opened{}, err
+		return err
 	}
 	n := t.lookup(&st, nil, "", true)
 	if flags&syscall.O_EXCL == 0 {
 		n.flags.Or(flagTmpfile)
 	}
-	o := t.opened(n, fd, flags, &st)
+	made(n, fd, &st)
 	m.end(n, nil)
-	return t.entry(n, &st, t.ttl), o, nil
+	return nil
 }
 
 // Release closes an open file: its last descriptor and its last mapping are gone.
@@ -274,11 +290,11 @@ func (t *Tree) Read(node, fh, off uint64, buf []byte) (int, error) {
 	if h == nil {
 		return 0, syscall.EBADF
 	}
-	defer h.release()
+	defer h.Release()
 	if off > math.MaxInt64 {
 		return 0, syscall.EINVAL
 	}
-	return hostfs.PreadFull(h.fd, buf, int64(off))
+	return hostfs.PreadFull(h.FD, buf, int64(off))
 }
 
 // Write writes data to an open file, one piece after the other. killPriv says that it
@@ -292,27 +308,27 @@ func (t *Tree) Write(r Request, node, fh, off uint64, data [][]byte, killPriv bo
 	if h == nil {
 		return 0, syscall.EBADF
 	}
-	defer h.release()
+	defer h.Release()
 	length := 0
 	for _, b := range data {
 		length += len(b)
 	}
 	switch {
-	case !h.writer:
+	case !h.Writer:
 		return 0, syscall.EBADF
 	case off > math.MaxInt64-uint64(length):
 		return 0, syscall.EFBIG
 	}
 	m := t.mutate(fsbridge.OpWrite, r)
 	defer m.done()
-	m.op.Node, m.op.Off, m.op.Len = &h.node.obj, int64(off), int64(length)
+	m.op.Node, m.op.Off, m.op.Len = &h.Node.obj, int64(off), int64(length)
 	if err := m.begin(); err != nil {
 		return 0, err
 	}
-	n, err := pwrite(h.fd, data, int64(off))
-	h.noteWrite()
+	n, err := hostfs.Pwritev(h.FD, data, int64(off))
+	noteWrite(h)
 	if n > 0 && killPriv {
-		err = errors.Join(err, t.killPriv(h.fd))
+		err = errors.Join(err, t.killPriv(h.FD))
 	}
 	if n > 0 {
 		err = nil // a short write is one that worked
@@ -323,11 +339,11 @@ func (t *Tree) Write(r Request, node, fh, off uint64, data [][]byte, killPriv bo
 
 // noteWrite notes that a change of the file's times is ours. It comes after the
 // write, so that whoever sees none of it sees the mark.
-func (h *handle) noteWrite() {
-	if !h.wrote.Load() {
-		h.wrote.Store(true)
+func noteWrite(h *handle) {
+	if !h.Wrote.Load() {
+		h.Wrote.Store(true)
 	}
-	n := h.node
+	n := h.Node
 	if n.tree.opts.OnList != nil && n.flags.Load()&flagWrote == 0 {
 		n.flags.Or(flagWrote)
 	}
@@ -344,25 +360,6 @@ func (h *handle) noteWrite() {
 // files ever get, and a millisecond for a busy writer.
 const busyWrites = 64
 
-// pwrite writes all of data at off, as far as it goes.
-func pwrite(fd int, data [][]byte, off int64) (int, error) {
-	total := 0
-	for _, b := range data {
-		for len(b) > 0 {
-			n, err := unix.Pwrite(fd, b, off+int64(total))
-			if errors.Is(err, syscall.EINTR) {
-				continue
-			}
-			if err != nil {
-				return total, err
-			}
-			total += n
-			b = b[n:]
-		}
-	}
-	return total, nil
-}
-
 // Fsync makes what an open file has durable; only its content if dataOnly.
 func (t *Tree) Fsync(node, fh uint64, dataOnly bool) error {
 	if err := t.begin(OpFsync); err != nil {
@@ -373,9 +370,9 @@ func (t *Tree) Fsync(node, fh uint64, dataOnly bool) error {
 	if h == nil {
 		return syscall.EBADF
 	}
-	defer h.release()
+	defer h.Release()
 	if dataOnly {
-		return unix.Fdatasync(h.fd)
+		return unix.Fdatasync(h.FD)
 	}
-	return unix.Fsync(h.fd)
+	return unix.Fsync(h.FD)
 }

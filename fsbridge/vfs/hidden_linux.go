@@ -69,3 +69,21 @@ func (t *Tree) look(d *dirFD, name string) (hostfs.Stat, error) {
 	}
 	return st, err
 }
+
+// onDisk describes name in the directory as look does, and returns it as the host has
+// it: what is recorded of it is to come back as it was.
+func (t *Tree) onDisk(d *dirFD, name string) (string, hostfs.Stat, error) {
+	st, err := t.look(d, name)
+	if err != nil || t.opts.Posix != nil || d.Node.flags.Load()&flagExact != 0 {
+		return name, st, err
+	}
+	disk, exact := hostfs.DiskName(d.FD, name, &st)
+	if exact {
+		d.Node.flags.Or(flagExact)
+	}
+	if disk == name {
+		return name, st, nil
+	}
+	st, err = t.look(d, disk)
+	return disk, st, err
+}

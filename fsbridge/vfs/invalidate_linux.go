@@ -1,8 +1,6 @@
 package vfs
 
 import (
-	"strings"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
@@ -71,33 +69,6 @@ func (t *Tree) Edited(dirs []fsbridge.DirChanges, busy func(node uint64)) (o Out
 		t.dirs.Moved()
 	}
 	return o
-}
-
-// DirChangesOf sorts paths, which are relative to the root, by their directories.
-func DirChangesOf(paths []string) (dirs []fsbridge.DirChanges) {
-	at := make(map[string]int) // a batch has many names of few directories
-	for _, p := range paths {
-		dir, name := splitLast(p)
-		i, ok := at[dir]
-		if !ok {
-			i = len(dirs)
-			at[dir] = i
-			dirs = append(dirs, fsbridge.DirChanges{Path: dir})
-		}
-		dirs[i].Names = append(dirs[i].Names, name)
-	}
-	return dirs
-}
-
-// splitLast splits a relative path into directory and last component.
-func splitLast(path string) (dir, name string) {
-	if path == "." || path == "" {
-		return "", ""
-	}
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		return path[:i], path[i+1:]
-	}
-	return "", path
 }
 
 // Recheck looks again at a file that [Tree.Edited] found busy. It tells whether the

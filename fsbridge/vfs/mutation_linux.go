@@ -5,6 +5,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/heldups"
 )
 
 // mutation carries one Op from a request to the Interceptor and back. It is
@@ -19,14 +20,16 @@ import (
 type mutation struct {
 	tree   *Tree
 	op     fsbridge.Op
+	who    Request
 	ticket fsbridge.Ticket
 	dirs   [2]*dirFD
 	begun  bool
-	held   bool // by a decision; under Tree.heldUps.mu
+	asked  heldups.Op
 }
 
 func (t *Tree) mutate(kind fsbridge.Kind, r Request) *mutation {
 	m := t.mutations.Get().(*mutation)
+	m.who = r
 	m.op.Kind, m.op.Cancel, m.op.PID = kind, r.Cancel, r.PID
 	m.op.Request, m.op.Held = r.ID, t.heldUp
 	return m
@@ -88,6 +91,9 @@ func (m *mutation) begin() error {
 			return err
 		}
 		m.ticket, m.begun = ticket, true
+		if t.epoch.Load() != ticket.Epoch {
+			t.epoch.Store(ticket.Epoch)
+		}
 	}
 	// Again, for an Interceptor that did not; usually one comparison.
 	err := m.validate(m.ticket.Epoch)
@@ -102,9 +108,31 @@ func (m *mutation) ask() (fsbridge.Ticket, error) {
 	if m.op.Dir == nil { // no directory is locked by the kernel
 		return m.tree.opts.Hooks.Begin(&m.op)
 	}
-	m.tree.heldUps.enter(m)
-	defer m.tree.heldUps.leave(m)
+	m.tree.heldUps.Enter(m.op.Request, &m.asked)
+	defer m.tree.heldUps.Leave(m.op.Request, &m.asked)
 	return m.tree.opts.Hooks.Begin(&m.op)
+}
+
+func (m *mutation) countHeld(n int32) {
+	for _, d := range m.dirs {
+		if d != nil {
+			d.Node.held.Add(n)
+		}
+	}
+}
+
+// create runs make, so that what it makes belongs to whoever asks for it.
+func (m *mutation) create(make func() error) error {
+	if !m.foreign() || m.tree.opts.Posix != nil { // see settle
+		return make()
+	}
+	return hostfs.CreateAs(m.who.UID, m.who.GID, make)
+}
+
+// foreign tells whether what m makes belongs to somebody else than us.
+func (m *mutation) foreign() bool {
+	t, r := m.tree, &m.who
+	return r.Known && t.euid == 0 && t.opts.Owner == nil && (r.UID != 0 || r.GID != t.egid)
 }
 
 // end reports the outcome.
@@ -148,7 +176,7 @@ func (m *mutation) done() {
 		m.tree.dirs.Release(d)
 		m.dirs[i] = nil
 	}
-	m.ticket = fsbridge.Ticket{}
+	m.ticket, m.who = fsbridge.Ticket{}, Request{}
 	m.op = fsbridge.Op{Validate: m.op.Validate}
 	m.tree.mutations.Put(m)
 }
@@ -177,16 +205,5 @@ func (t *Tree) killPriv(fd int) error {
 	if t.euid != 0 {
 		return nil
 	}
-	st, err := hostfs.StatFD(fd)
-	if err != nil {
-		return err
-	}
-	clear := st.Mode & syscall.S_ISUID
-	if st.Mode&syscall.S_IXGRP != 0 {
-		clear |= st.Mode & syscall.S_ISGID
-	}
-	if clear == 0 || !st.IsRegular() {
-		return nil
-	}
-	return hostfs.ChmodFD(fd, st.Mode&^clear)
+	return hostfs.KillPriv(fd)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/policy"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
 )
 
 // Mkdir makes a directory. The client has applied the umask.
@@ -28,10 +29,15 @@ func (t *Tree) Mknod(r Request, dir uint64, name string, mode uint32) (Entry, er
 	return t.make(making{OpMknod, fsbridge.OpMknod, name, mode, ""}, r, dir,
 		func(dirfd int) error {
 			if t.opts.Posix != nil {
-				return makePlain(dirfd, name, "", t.plainMode(false, mode))
+				return hostfs.WriteNewAt(dirfd, name, "", t.plainMode(false, mode))
 			}
 			return hostfs.MknodAt(dirfd, name, mode)
 		})
+}
+
+// Bind is Mknod for a socket, which bind binds to the name in the directory dirfd.
+func (t *Tree) Bind(r Request, dir uint64, name string, bind func(dirfd int) error) (Entry, error) {
+	return t.make(making{OpMknod, fsbridge.OpMknod, name, syscall.S_IFSOCK | 0o777, ""}, r, dir, bind)
 }
 
 // Symlink makes a symlink. The target is only text to us.
@@ -42,8 +48,8 @@ func (t *Tree) Symlink(r Request, dir uint64, name, target string) (Entry, error
 	}
 	return t.make(making{OpSymlink, kind, name, syscall.S_IFLNK, target}, r, dir,
 		func(dirfd int) error {
-			if t.opts.Posix != nil {
-				return makePlain(dirfd, name, target, t.plainMode(false, 0o644))
+			if t.opts.Posix != nil { // as Git for Windows has them
+				return hostfs.WriteNewAt(dirfd, name, target, t.plainMode(false, 0o644))
 			}
 			return hostfs.SymlinkAt(target, dirfd, name)
 		})
@@ -83,7 +89,8 @@ func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) err
 		return Entry{}, err
 	}
 	var st hostfs.Stat
-	if err = t.naming(d, name, "", func() error { return perform(d.FD) }); err == nil {
+	err = t.naming(d, name, "", func() error { return m.create(func() error { return perform(d.FD) }) })
+	if err == nil {
 		st, err = hostfs.StatAt(d.FD, name)
 	}
 	if err != nil {
@@ -212,7 +219,7 @@ func (t *Tree) remove(kind fsbridge.Kind, r Request, dir uint64, name string) er
 	if err != nil {
 		return err
 	}
-	st, err := t.look(d, name)
+	name, st, err := t.onDisk(d, name)
 	switch {
 	case err != nil:
 		return err
@@ -225,7 +232,8 @@ func (t *Tree) remove(kind fsbridge.Kind, r Request, dir uint64, name string) er
 		return err
 	}
 	n := t.known(&st, parent, name)
-	m.op.Node, m.op.NodeStat = &n.obj, st
+	m.op.Name, m.op.Node, m.op.NodeStat = name, &n.obj, st
+	t.outlive(n)
 	if err := m.begin(); err != nil {
 		return err
 	}
@@ -264,13 +272,27 @@ func (t *Tree) performRemove(m *mutation, n *node, st *hostfs.Stat) error {
 	if st.Nlink <= 1 {
 		t.disown(n)
 	}
-	held := t.later.hold(m.op.DirFD, m.op.Name, n, st)
+	held := t.holdRemoved(m.op.DirFD, m.op.Name, n, st)
 	err := hostfs.UnlinkAt(m.op.DirFD, m.op.Name)
-	t.later.letGo(held)
+	t.later.Add(held)
 	if err != nil {
 		t.adopt(n)
 	}
 	return err
+}
+
+// holdRemoved returns a descriptor of the file that a name is about to be removed of,
+// to be closed later, or -1 if that would not make it last or nobody says when to. It need
+// not be that file: nothing is done with it.
+func (t *Tree) holdRemoved(dirfd int, name string, n *node, st *hostfs.Stat) int {
+	if !t.timely || n.handles.Len() > 0 || !st.IsRegular() || st.Nlink > 1 || st.Size == 0 {
+		return -1
+	}
+	fd, err := hostfs.OpenAt(dirfd, name, unix.O_PATH, 0)
+	if err != nil {
+		return -1
+	}
+	return fd
 }
 
 // Rename renames; flags are RENAME_NOREPLACE or RENAME_EXCHANGE.
@@ -305,11 +327,11 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	if err != nil {
 		return err
 	}
-	st, err := t.look(d, oldName)
+	oldName, st, err := t.onDisk(d, oldName)
 	if err != nil {
 		return err
 	}
-	vst, err := t.look(nd, newName)
+	newName, vst, err := t.onDisk(nd, newName)
 	exists := err == nil
 	if err != nil && !errors.Is(err, syscall.ENOENT) {
 		return err
@@ -324,11 +346,13 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 		return nil // two names of one file: nothing happens
 	}
 	n := t.known(&st, oldDir, oldName)
+	m.op.Name, m.op.NewName = oldName, newName
 	m.op.Flags, m.op.Node, m.op.NodeStat = flags, &n.obj, st
 	var victim *node
 	if exists {
 		victim = t.known(&vst, newDir, newName)
 		m.op.Victim, m.op.VictimStat = &victim.obj, vst
+		t.outlive(victim)
 	}
 	if err := m.begin(); err != nil {
 		return err
@@ -418,8 +442,7 @@ const keepSpares = 64
 // keep holds n by fd, which it takes over, until the kernel forgets n or too
 // many others came after it.
 func (t *Tree) keep(n *node, fd int) {
-	h := &handle{node: n, fd: fd}
-	h.refs.Store(1)
+	h := openfiles.New(n, fd, unix.O_PATH)
 	t.spareMu.Lock()
 	old := t.spares[t.nextSpare]
 	t.spares[t.nextSpare] = n
@@ -429,12 +452,12 @@ func (t *Tree) keep(n *node, fd int) {
 		old.dropSpare()
 	}
 	if prev := n.spare.Swap(h); prev != nil {
-		prev.release()
+		prev.Release()
 	}
 }
 
 func (n *node) dropSpare() {
 	if h := n.spare.Swap(nil); h != nil {
-		h.release()
+		h.Release()
 	}
 }

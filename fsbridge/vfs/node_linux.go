@@ -2,13 +2,14 @@ package vfs
 
 import (
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/bindings"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
 )
 
 // node is one host inode that the kernel knows, or that an open handle or a
@@ -25,15 +26,14 @@ type node struct {
 	// immutable; nil means no name: unlinked, O_TMPFILE, or the root.
 	names bindings.List[*node]
 
-	mu      sync.Mutex
-	handles *handle // open handles, newest first; guarded by mu
+	handles openfiles.List[*node]
+	granted grants.Slot[*node]
 	// spare holds a file that was replaced; see Tree.keep.
 	spare atomic.Pointer[handle]
 
-	opens, writers atomic.Int32
-	flags          atomic.Uint32
-	writes         atomic.Uint32 // counted for OnBusy
-	held           atomic.Int32  // operations in it that wait for a decision
+	flags  atomic.Uint32
+	writes atomic.Uint32 // counted for OnBusy
+	held   atomic.Int32  // operations in it that wait for a decision
 
 	// mtime, ctime and size are what the kernel was last told: a file that differs
 	// at open was changed by somebody else, and its cached pages are stale.
@@ -46,6 +46,7 @@ const (
 	flagUnwatched                    // and said that nobody watches
 	flagTmpfile                      // made by O_TMPFILE: it can be linked although it has no name
 	flagFresh                        // see fresh
+	flagExact                        // case counts in it: see onDisk
 	flagWrote                        // the workload wrote to it since the watcher last told of it
 )
 
@@ -133,10 +134,10 @@ func (n *node) Open(flags int) (fd int, err error) {
 }
 
 // Writers implements [fsbridge.Place].
-func (n *node) Writers() int { return int(n.writers.Load()) }
+func (n *node) Writers() int { return n.handles.Writers() + n.lent() }
 
 // Handles implements [fsbridge.Place].
-func (n *node) Handles() int { return int(n.opens.Load()) }
+func (n *node) Handles() int { return n.handles.Len() + n.lent() }
 
 // open opens the node itself and describes it: by a name that is verified, or
 // through an open handle where it has none any more.
@@ -162,8 +163,8 @@ func (n *node) open(flags int) (int, hostfs.Stat, error) {
 		}
 	}
 	if h := n.anyHandle(); h != nil {
-		defer h.release()
-		fd, rerr := hostfs.ReopenFD(h.fd, flags)
+		defer h.Release()
+		fd, rerr := hostfs.ReopenFD(h.FD, flags)
 		if rerr != nil {
 			return -1, hostfs.Stat{}, rerr
 		}
@@ -214,8 +215,8 @@ func (n *node) stat() (hostfs.Stat, error) {
 		return t.statDir(n)
 	}
 	if h := n.anyHandle(); h != nil {
-		defer h.release()
-		return hostfs.StatFD(h.fd)
+		defer h.Release()
+		return hostfs.StatFD(h.FD)
 	}
 	var err error = syscall.ESTALE
 	for b := n.names.Load(); b != nil; b = b.Next {

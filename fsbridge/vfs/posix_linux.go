@@ -1,11 +1,8 @@
 package vfs
 
 import (
-	"errors"
 	"fmt"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -114,6 +111,9 @@ func (t *Tree) settle(m *mutation, n, parent *node, name string, change fsbridge
 		return nil
 	}
 	change.Fresh = true
+	if m.foreign() {
+		change.HasOwner, change.UID, change.GID = true, m.who.UID, m.who.GID
+	}
 	err := t.remember(n, change)
 	if err == nil {
 		return nil
@@ -142,17 +142,6 @@ func (t *Tree) plainMode(dir bool, mode uint32) uint32 {
 		return 0o700 | mode&0o055
 	}
 	return 0o600 | mode&0o044
-}
-
-// makePlain makes a file that is shown as a FIFO, a socket or a symlink. A symlink's
-// holds the target, as Git for Windows has it.
-func makePlain(dirfd int, name, content string, mode uint32) error {
-	fd, err := hostfs.OpenAt(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = pwrite(fd, [][]byte{[]byte(content)}, 0)
-	return errors.Join(err, hostfs.Close(fd))
 }
 
 // forgetName notes that the name is gone.

@@ -25,9 +25,9 @@ func (t *Tree) Fallocate(r Request, node, fh uint64, flags uint32, off, length u
 	if h == nil {
 		return syscall.EBADF
 	}
-	defer h.release()
+	defer h.Release()
 	switch {
-	case !h.writer:
+	case !h.Writer:
 		return syscall.EBADF
 	case flags&^fallocateFlags != 0:
 		return syscall.EOPNOTSUPP
@@ -36,15 +36,15 @@ func (t *Tree) Fallocate(r Request, node, fh uint64, flags uint32, off, length u
 	}
 	m := t.mutate(fsbridge.OpFallocate, r)
 	defer m.done()
-	m.op.Node, m.op.Flags = &h.node.obj, flags
+	m.op.Node, m.op.Flags = &h.Node.obj, flags
 	m.op.Off, m.op.Len = int64(off), int64(length)
 	if err := m.begin(); err != nil {
 		return err
 	}
-	err := hostfs.FallocateFD(h.fd, flags, int64(off), int64(length))
-	h.wrote.Store(true)
+	err := hostfs.FallocateFD(h.FD, flags, int64(off), int64(length))
+	h.Wrote.Store(true)
 	if err == nil {
-		err = t.killPriv(h.fd)
+		err = t.killPriv(h.FD)
 	}
 	m.end(nil, err)
 	return err
@@ -68,29 +68,29 @@ func (t *Tree) CopyRange(r Request, from, to Range, length uint64) (int, error) 
 	if src == nil {
 		return 0, syscall.EBADF
 	}
-	defer src.release()
+	defer src.Release()
 	dst := t.handle(to.Handle, to.Node)
 	if dst == nil {
 		return 0, syscall.EBADF
 	}
-	defer dst.release()
+	defer dst.Release()
 	length = min(length, copyBytes)
 	switch {
-	case !dst.writer:
+	case !dst.Writer:
 		return 0, syscall.EBADF
 	case from.Off > math.MaxInt64-length || to.Off > math.MaxInt64-length:
 		return 0, syscall.EINVAL
 	}
 	m := t.mutate(fsbridge.OpCopyRange, r)
 	defer m.done()
-	m.op.Node, m.op.Off, m.op.Len = &dst.node.obj, int64(to.Off), int64(length)
+	m.op.Node, m.op.Off, m.op.Len = &dst.Node.obj, int64(to.Off), int64(length)
 	if err := m.begin(); err != nil {
 		return 0, err
 	}
-	n, err := hostfs.CopyRange(dst.fd, int64(to.Off), src.fd, int64(from.Off), int(length))
-	dst.wrote.Store(true)
+	n, err := hostfs.CopyRange(dst.FD, int64(to.Off), src.FD, int64(from.Off), int(length))
+	dst.Wrote.Store(true)
 	if err == nil {
-		err = t.killPriv(dst.fd)
+		err = t.killPriv(dst.FD)
 	} else if errors.Is(err, syscall.EXDEV) {
 		err = syscall.EOPNOTSUPP // the client copies by reading and writing
 	}
@@ -108,10 +108,10 @@ func (t *Tree) Seek(node, fh, off uint64, whence uint32) (uint64, error) {
 	if h == nil {
 		return 0, syscall.EBADF
 	}
-	defer h.release()
+	defer h.Release()
 	if whence != unix.SEEK_DATA && whence != unix.SEEK_HOLE || off > math.MaxInt64 {
 		return 0, syscall.EINVAL
 	}
-	found, err := unix.Seek(h.fd, int64(off), int(whence))
+	found, err := unix.Seek(h.FD, int64(off), int(whence))
 	return uint64(max(found, 0)), err
 }

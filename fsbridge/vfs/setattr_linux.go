@@ -52,12 +52,12 @@ func (t *Tree) setSize(r Request, n *node, in *SetAttr) error {
 		return err
 	}
 	if h := t.handle(in.Handle, n.id); h != nil {
-		defer h.release()
-		if h.writer {
-			return t.truncate(r, n, h.fd, int64(in.Size), in.KillPriv)
+		defer h.Release()
+		if h.Writer {
+			return t.truncate(r, n, h.FD, int64(in.Size), in.KillPriv)
 		}
 	}
-	fd, _, err := n.open(syscall.O_WRONLY)
+	fd, err := n.openToWrite()
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func SetTime(now bool, sec uint64, nsec uint32) int64 {
 // validated, unless a handle leads to it.
 func (m *mutation) pinNode(n *node) error {
 	b := n.names.Load()
-	if b == nil || n.opens.Load() > 0 {
+	if b == nil || n.handles.Len() > 0 {
 		return nil
 	}
 	d, err := m.tree.dirs.acquire(b.Parent)
@@ -217,8 +217,8 @@ func (m *mutation) pinNode(n *node) error {
 // withFD runs f with a descriptor of the node, which may be O_PATH.
 func (n *node) withFD(f func(fd int) error) error {
 	if h := n.anyHandle(); h != nil {
-		defer h.release()
-		return f(h.fd)
+		defer h.Release()
+		return f(h.FD)
 	}
 	if n.isDir() {
 		d, err := n.tree.dirs.acquire(n)

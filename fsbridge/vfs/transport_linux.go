@@ -26,7 +26,7 @@ func (t *Tree) Renew() (*Tree, error) {
 func (t *Tree) Writing() bool {
 	writing := false
 	t.handles.All(func(h *handle) bool {
-		writing = h.writer
+		writing = h.Writer
 		return !writing
 	})
 	return writing
@@ -36,9 +36,9 @@ func (t *Tree) Writing() bool {
 func (t *Tree) Written() (nodes []uint64) {
 	seen := make(map[*node]bool)
 	t.handles.All(func(h *handle) bool {
-		if h.writer && !seen[h.node] {
-			seen[h.node] = true
-			nodes = append(nodes, h.node.id)
+		if h.Writer && !seen[h.Node] {
+			seen[h.Node] = true
+			nodes = append(nodes, h.Node.id)
 		}
 		return true
 	})
@@ -72,7 +72,7 @@ func (t *Tree) Forsake(c fsbridge.Changes) (paths []string) {
 }
 
 func (t *Tree) forsake(n *node) {
-	if n.isRegular() && n.opens.Load() == 0 {
+	if n.isRegular() && n.handles.Len() == 0 && n.granted.Load() == nil {
 		t.disown(n)
 	}
 }
@@ -82,7 +82,7 @@ func (t *Tree) forsake(n *node) {
 func (t *Tree) Foreign(paths []string) (stale []string) {
 	for _, p := range paths {
 		var o Outdated
-		parent, name := splitLast(p)
+		parent, name := fsbridge.SplitPath(p)
 		t.edited(&fsbridge.DirChanges{Path: parent, Names: []string{name}}, &o, nil)
 		if !o.Empty() {
 			stale = append(stale, path.Join(".", parent), path.Clean(p))

@@ -14,7 +14,11 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/fresh"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/heldups"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/numbers"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
 )
 
 // Tree serves a working folder. It knows nothing of how requests arrive. Methods are
@@ -25,6 +29,7 @@ type Tree struct {
 	hidden *hidden // nil for nothing
 	held   fsbridge.LinkHolder
 	lent   bool // hidden belongs to the Tree that Renew made
+	timely bool // see Timely; set before the first request
 	log    *slog.Logger
 	root   *node
 	ttl    time.Duration
@@ -46,9 +51,11 @@ type Tree struct {
 	spareMu   sync.Mutex
 	spares    [keepSpares]*node
 	nextSpare int
-	later     later
-	fresh     fresh
-	heldUps   heldUps
+	later     openfiles.Later
+	grants    grants.List[*node] // see newGrants
+	epoch     atomic.Uint64      // of the newest mutation
+	fresh     fresh.List[*node]  // see refresh
+	heldUps   heldups.List
 
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings
@@ -93,19 +100,19 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 		hidden: h,
 		log:    o.Logger,
 		maxFD:  o.MaxFD,
-		fresh:  fresh{span: o.WatchAfter},
 		euid:   uint32(os.Geteuid()),
 		egid:   uint32(os.Getegid()),
 	}
 	if t.maxFD <= 0 {
-		t.maxFD = maxFD()
+		t.maxFD = openfiles.Most()
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
-	if t.fresh.span <= 0 {
-		t.fresh.span = DefaultWatchAfter
+	if t.fresh.Span, t.fresh.End = o.WatchAfter, t.unfresh; o.WatchAfter <= 0 {
+		t.fresh.Span = DefaultWatchAfter
 	}
+	t.newGrants()
 	t.held, _ = o.Hooks.(fsbridge.LinkHolder)
 	if o.Cache == CacheLong {
 		t.ttl = o.TTL
@@ -123,7 +130,7 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 	t.dirs = dirCache{dircache.New(maxDirs, t.walk)}
 	t.mutations.New = func() any {
 		m := &mutation{tree: t}
-		m.op.Validate = m.validate
+		m.op.Validate, m.asked.Count = m.validate, m.countHeld
 		return m
 	}
 	t.buffers.New = func() any { b := make([]byte, 32<<10); return &b }
@@ -137,7 +144,7 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 // decision ([fsbridge.Op.Held]). It is set before the first request.
 func (t *Tree) OnHeld(f func(request uint64)) {
 	t.heldUp = func(request uint64) {
-		t.heldUps.hold(request)
+		t.heldUps.Hold(request)
 		f(request)
 	}
 }
@@ -149,11 +156,11 @@ func (t *Tree) OnDrop(f func(node uint64)) { t.drop = f }
 // Timely says that the client forgets what it was told when its time is over, and
 // that [Tree.Answered] is called after each answer. It is called before the first
 // request.
-func (t *Tree) Timely() { t.later.answers, t.fresh.can = true, true }
+func (t *Tree) Timely() { t.timely = true }
 
 // Answered is called when the answer to a request is out: then that is done for which
 // nobody has to wait.
-func (t *Tree) Answered() { t.later.close() }
+func (t *Tree) Answered() { t.later.Close() }
 
 // Refuse makes every later request fail with ENOTCONN.
 func (t *Tree) Refuse() { t.closed.Store(true) }
@@ -333,13 +340,14 @@ func (t *Tree) HeldIn(dir uint64) bool {
 
 // Close closes what is open. It is called after the last request.
 func (t *Tree) Close() {
-	t.handles.All(func(h *handle) bool { t.closeHandle(h.id); return true })
+	t.handles.All(func(h *handle) bool { t.closeHandle(h.ID); return true })
 	t.dirs.Close()
-	t.later.close()
-	t.fresh.close()
+	t.later.Close()
+	t.fresh.Close()
 	if !t.lent {
 		t.hidden.close()
 	}
+	t.grants.Close()
 	for _, n := range t.spares {
 		if n != nil {
 			n.dropSpare()
@@ -362,7 +370,7 @@ func (t *Tree) Lookup(dir uint64, name string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	st, err := t.look(d, name)
+	disk, st, err := t.onDisk(d, name)
 	t.dirs.Release(d)
 	if errors.Is(err, syscall.ENOENT) && ttl > 0 {
 		return Entry{NameTTL: ttl}, nil
@@ -370,7 +378,10 @@ func (t *Tree) Lookup(dir uint64, name string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	return t.entry(t.lookup(&st, parent, name, false), &st, ttl), nil
+	if disk != name {
+		ttl = 0 // who changes it by another spelling makes the client forget that one only
+	}
+	return t.entry(t.lookup(&st, parent, disk, false), &st, ttl), nil
 }
 
 // announce calls OnList before a directory's first use, unless it is fresh, and

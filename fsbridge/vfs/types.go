@@ -1,9 +1,17 @@
 package vfs
 
-import "time"
+import (
+	"syscall"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge"
+)
 
 // RootID is the number of the root of every [Tree].
 const RootID = 1
+
+// Errno returns what a client is told of an error of a [Tree]: see [fsbridge.Errno].
+func Errno(err error) syscall.Errno { return fsbridge.Errno(err) }
 
 // Request says who asks for an operation.
 type Request struct {
@@ -14,6 +22,10 @@ type Request struct {
 	// Cancel, if not nil, is closed when the client gives the request up:
 	// [fsbridge.Op.Cancel].
 	Cancel <-chan struct{}
+	// UID and GID are to whom belongs what it makes, if Known. That counts only where
+	// root serves the folder without Options.Owner: elsewhere it belongs to us.
+	UID, GID uint32
+	Known    bool
 }
 
 // Attr describes a node as the workload sees it. Times are nanoseconds since 1970.

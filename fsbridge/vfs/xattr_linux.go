@@ -48,24 +48,9 @@ func (t *Tree) ListXattr(node uint64, dest []byte) (int, error) {
 		return 0, syscall.ESTALE
 	}
 	var names []byte
-	list := func(read func(buf []byte) (int, error)) error {
-		for size := 1024; ; size *= 8 {
-			buf := make([]byte, size)
-			k, err := read(buf)
-			if errors.Is(err, syscall.ERANGE) && size < hostfs.XattrMax {
-				continue
-			}
-			names = buf[:max(k, 0)]
-			return err
-		}
-	}
 	err := n.xattr(
-		func(dirfd int, name string) error {
-			return list(func(b []byte) (int, error) { return hostfs.ListXattrAt(dirfd, name, b) })
-		},
-		func(fd int) error {
-			return list(func(b []byte) (int, error) { return hostfs.ListXattrFD(fd, b) })
-		})
+		func(dirfd int, name string) (err error) { names, err = hostfs.XattrNamesAt(dirfd, name); return err },
+		func(fd int) (err error) { names, err = hostfs.XattrNamesFD(fd); return err })
 	if err != nil {
 		return 0, err
 	}

@@ -117,7 +117,7 @@ func FuzzVirtioFUSE(f *testing.F) {
 	c := &conn{server: s, workers: workers.New(workers.Options{})}
 	s.conn = c
 	do := func(t testing.TB, in []byte, room int) {
-		r := &request{conn: c, chain: chain{inLen: len(in), outLen: room}, in: in, session: s.session()}
+		r := &request{conn: c, chain: chain{inLen: len(in), outLen: room}, in: in, session: s.sessions.Current()}
 		if len(in) >= fuseproto.HeaderBytes {
 			r.header = fuseproto.DecodeHeader(in)
 		}

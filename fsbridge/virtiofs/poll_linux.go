@@ -154,7 +154,7 @@ func (c *conn) admit(r *request) (next func(*request)) {
 		return (*request).refuse
 	}
 	if r.session == nil {
-		r.session = s.session()
+		r.session = s.sessions.Current()
 	}
 	if b := s.budgetOf(r); b != nil && !b.take(r, max(r.inLen, r.outLen)) {
 		return nil

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,13 +31,12 @@ type Server struct {
 	buffers  bufferPool
 	syncing  sync.Mutex // one syncfs at a time
 
-	mu       sync.Mutex
+	sessions *guestcache.Sessions[*session] // none before FUSE_INIT
+
+	mu       sync.Mutex // taken before that of the sessions
 	closed   bool
 	listener *net.UnixListener
 	conn     *conn
-	spare    *vfs.Tree  // of the next session, not used yet
-	current  *session   // nil before FUSE_INIT
-	old      []*session // ended, with requests left
 	err      error
 
 	done chan struct{}
@@ -66,7 +64,7 @@ func Listen(path string, o Options) (*Server, error) {
 		if s.listener != nil {
 			s.listener.Close()
 		}
-		s.spare.Close()
+		s.sessions.Close()
 		return nil, fmt.Errorf("virtiofs: %w", err)
 	}
 	go func() {
@@ -131,9 +129,12 @@ func newServer(o Options) (*Server, error) {
 	for i := range s.large {
 		s.large[i].free, s.large[i].all = o.MaxBytes, o.MaxBytes
 	}
-	var err error
-	s.spare, err = vfs.NewTree(o.Tree)
-	return s, err
+	tree, err := vfs.NewTree(o.Tree)
+	if err != nil {
+		return nil, err
+	}
+	s.sessions = guestcache.NewSessions[*session](guestcache.Caches{Name: "virtiofs", Drop: o.Drop, Sync: o.Sync}, tree)
+	return s, nil
 }
 
 func setDefault[T ~int | ~int64](v *T, d T) {
@@ -159,7 +160,7 @@ func (s *Server) serve(nc *net.UnixConn) error {
 	err = c.serve()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.retire()
+	s.sessions.Retire(s.sessions.Current())
 	s.conn = nil
 	if s.closed {
 		return nil
@@ -170,14 +171,9 @@ func (s *Server) serve(nc *net.UnixConn) error {
 // finished ends the life of the server.
 func (s *Server) finished() {
 	s.mu.Lock()
-	s.retire()
 	s.closed = true
-	spare := s.spare
-	s.spare = nil
 	s.mu.Unlock()
-	if spare != nil {
-		spare.Close()
-	}
+	s.sessions.Close()
 	close(s.done)
 }
 
@@ -189,45 +185,18 @@ func (s *Server) initialise(r *request, out []byte) []byte {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.spare == nil || s.conn != r.conn {
+	if s.closed || s.conn != r.conn {
 		return fuseproto.Failure(out, r.header, syscall.ENOTCONN)
 	}
-	s.retire()
-	next, err := s.spare.Renew()
+	session, err := s.sessions.Begin(func(t *vfs.Tree) *session {
+		t.OnHeld(r.conn.workers.HeldUp)
+		return newSession(s, t)
+	})
 	if err != nil {
 		s.log.Error("cannot serve the folder", "component", "virtiofs", "error", err)
 		return fuseproto.Failure(out, r.header, syscall.EIO)
 	}
-	s.current = newSession(s, s.spare)
-	s.spare.OnHeld(r.conn.workers.HeldUp)
-	s.spare = next
-	return s.current.handler.Perform(r.in, out)
-}
-
-// endSession ends the session if it is the one that is served.
-func (s *Server) endSession(which *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == which {
-		s.retire()
-	}
-}
-
-// retire ends the session that is served, if there is one. The caller holds mu.
-func (s *Server) retire() {
-	s.old = slices.DeleteFunc(s.old, (*session).over)
-	if s.current != nil {
-		s.current.end()
-		s.old = append(s.old, s.current)
-		s.current = nil
-	}
-}
-
-// session returns the one that is served, or nil.
-func (s *Server) session() *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current
+	return session.handler.Perform(r.in, out)
 }
 
 // handle performs a request and returns its reply.
@@ -241,7 +210,7 @@ func (s *Server) handle(r *request) []byte {
 	case fuseproto.OpInit:
 		return s.initialise(r, out)
 	case fuseproto.OpDestroy:
-		s.endSession(r.session)
+		s.sessions.Retire(r.session)
 		return fuseproto.Failure(out, r.header, 0)
 	case fuseproto.OpSyncfs:
 		return fuseproto.Failure(out, r.header, s.syncfs())
@@ -271,51 +240,21 @@ func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
 func (s *Server) Kind() (kind, protocol string) { return "virtiofs", "FUSE over vhost-user" }
 
 // Fence implements [fsbridge.Bridge]: by Options.Sync.
-func (s *Server) Fence(ctx context.Context) error { return s.caches().Fence(ctx, s.tree) }
+func (s *Server) Fence(ctx context.Context) error { return s.sessions.Fence(ctx) }
 
 // Invalidate implements [fsbridge.Bridge]: what the guest must drop is told to
 // Options.Drop.
-func (s *Server) Invalidate(c fsbridge.Changes) error { return s.caches().Invalidate(s.trees(), c) }
+func (s *Server) Invalidate(c fsbridge.Changes) error { return s.sessions.Invalidate(c) }
 
 // Changed tells what the watcher saw ([guestcache.Caches.Changed]).
-func (s *Server) Changed(paths []string) error { return s.caches().Changed(s.trees(), paths) }
-
-func (s *Server) caches() guestcache.Caches {
-	return guestcache.Caches{Name: "virtiofs", Drop: s.o.Drop, Sync: s.o.Sync}
-}
-
-// tree returns that of the current session, nil if there is none.
-func (s *Server) tree() *vfs.Tree {
-	if c := s.session(); c != nil {
-		return c.tree
-	}
-	return nil
-}
-
-// trees returns those of all sessions that still have something: an ended one
-// while it has requests.
-func (s *Server) trees() (ts []*vfs.Tree) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.old = slices.DeleteFunc(s.old, (*session).over)
-	if s.current != nil {
-		ts = append(ts, s.current.tree)
-	}
-	for _, o := range s.old {
-		ts = append(ts, o.tree)
-	}
-	return ts
-}
+func (s *Server) Changed(paths []string) error { return s.sessions.Changed(paths) }
 
 // HostPID is the hypervisor.Transport's function of that name: threads of a
 // guest have no number on the host ([errors.ErrUnsupported]), but those of a
 // guest that is gone are known to be dead ([os.ErrProcessDone]), so that their
 // held operations are let go.
 func (s *Server) HostPID(pid uint32) (uint32, error) {
-	s.mu.Lock()
-	old := slices.Clone(s.old)
-	s.mu.Unlock()
-	for _, o := range old {
+	for _, o := range s.sessions.All() {
 		if o.dead(pid) {
 			return 0, fmt.Errorf("virtiofs: thread %d of a guest that is gone: %w", pid, os.ErrProcessDone)
 		}

@@ -11,7 +11,6 @@ import (
 // session is one life of the guest's mount: from FUSE_INIT to FUSE_DESTROY, the
 // next FUSE_INIT, or the end of the connection.
 type session struct {
-	server  *Server
 	tree    *vfs.Tree
 	handler *fuseproto.Handler
 
@@ -22,7 +21,7 @@ type session struct {
 
 func newSession(s *Server, tree *vfs.Tree) *session {
 	return &session{
-		server: s, tree: tree, active: make(map[*request]struct{}),
+		tree: tree, active: make(map[*request]struct{}),
 		handler: fuseproto.NewHandler(tree, s.log.With("component", "virtiofs")),
 	}
 }
@@ -56,9 +55,12 @@ func (s *session) leave(r *request) {
 	}
 }
 
-// end lets go of everything: held operations are interrupted, and after the
+// Tree implements [guestcache.Session].
+func (s *session) Tree() *vfs.Tree { return s.tree }
+
+// End implements [guestcache.Session]: held operations are interrupted, and after the
 // last request the files are closed. It does not wait.
-func (s *session) end() {
+func (s *session) End() {
 	s.mu.Lock()
 	again := s.ended
 	s.ended = true
@@ -98,8 +100,8 @@ func (s *session) dead(pid uint32) bool {
 	return false
 }
 
-// over tells whether nothing is left of an ended session.
-func (s *session) over() bool {
+// Over implements [guestcache.Session].
+func (s *session) Over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended && len(s.active) == 0

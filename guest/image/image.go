@@ -72,9 +72,6 @@ const (
 	manifestFile = "manifest.json"
 )
 
-// Kernel returns the path of the kernel.
-func (i Image) Kernel() string { return filepath.Join(i.Dir, kernelFile) }
-
 // Build makes the image for an architecture, replacing one that is there. It
 // downloads packages; ctx ends that. What was there stays if it fails.
 func Build(ctx context.Context, o Options) (Image, error) {

@@ -3,7 +3,6 @@ package jail
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -28,12 +27,21 @@ func (b *birth) write(w *scriptWriter) error {
 	w.call("entering /", unix.SYS_CHDIR, w.text("/"))
 	w.call("umask", unix.SYS_UMASK, 0o022)
 	v := &viewWriter{scriptWriter: w, plan: b.plan, setup: fdSetup, clones: make(map[string]uintptr)}
+	var rules uintptr
+	if b.plan.mediated {
+		rules = w.landlock()
+	}
 	v.view()
 	w.loopbackUp()
 	name := []byte(b.plan.hostname)
 	w.call("setting the host name", unix.SYS_SETHOSTNAME, w.bytes(name), uintptr(len(name)))
 	w.call("limiting files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, w.words(b.files.Cur, b.files.Max), 0)
-	b.dropRights(w)
+	if b.plan.mediated {
+		for _, place := range b.plan.ownPlaces() {
+			w.allowWrites(rules, place)
+		}
+	}
+	b.dropRights(w, rules)
 	cfg, err := json.Marshal(b.config)
 	if err != nil {
 		return err
@@ -54,8 +62,9 @@ func (w *scriptWriter) loopbackUp() {
 }
 
 // dropRights makes the process the workload's user, without capabilities and
-// without a way to gain any, behind the seccomp filter.
-func (b *birth) dropRights(w *scriptWriter) {
+// without a way to gain any, behind the seccomp filter, and if it is mediated with
+// the Landlock rules.
+func (b *birth) dropRights(w *scriptWriter, rules uintptr) {
 	uid, gid := uintptr(b.plan.uid), uintptr(b.plan.gid)
 	prctl := func(what string, option, arg uintptr) *call {
 		return w.call(what, unix.SYS_PRCTL, option, arg, 0, 0, 0)
@@ -85,10 +94,28 @@ func (b *birth) dropRights(w *scriptWriter) {
 	// the control channel has ended as well.
 	prctl("dying with the supervisor", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1)
-	filter := filter(b.plan.debug)
-	code := w.bytes(unsafe.Slice((*byte)(unsafe.Pointer(&filter[0])), uintptr(len(filter))*unsafe.Sizeof(filter[0])))
-	w.call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW,
-		w.words(uint64(len(filter)), uint64(code))) // struct sock_fprog: little endian, so that the rest of the first word is padding
+	program := w.program(filter(b.plan.debug, b.plan.mediated))
+	if !b.plan.mediated {
+		w.call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
+		return
+	}
+	w.call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0)
+	w.close(rules)
+	// From here on calls may wait for the supervisor, which answers once it has the
+	// listener. None of the script's do. Nobody inside may keep the listener.
+	listener := w.open("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, program)
+	w.send("handing the listener over", fdSetup, listenerByte, listener)
+	w.close(listener)
+}
+
+// listenerFlags make a listener. A call that it has received is then only
+// interrupted by what kills the caller: nothing is performed twice.
+const listenerFlags = unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+
+// program returns the address of a struct sock_fprog.
+func (w *scriptWriter) program(p []unix.SockFilter) uintptr {
+	code := w.bytes(unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), uintptr(len(p))*unsafe.Sizeof(p[0])))
+	return w.words(uint64(len(p)), uint64(code)) // little endian, so that the rest of the first word is padding
 }
 
 const (
@@ -99,35 +126,6 @@ const (
 	// NO_CAP_AMBIENT_RAISE, locked, and KEEP_CAPS locked off.
 	noRootPowers = 1 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
 )
-
-// mapIDs writes the ids of a process's user namespace. They are mapped to
-// themselves. Root maps all of them and stays root until the view is made
-// (/dev/fuse may be his alone); another user has no choice.
-func mapIDs(pid int) error {
-	uids, gids := "0 0 4294967295\n", "0 0 4294967295\n"
-	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
-		uids, gids = fmt.Sprintf("%d %d 1\n", uid, uid), fmt.Sprintf("%d %d 1\n", gid, gid)
-		if err := writeProc(pid, "setgroups", "deny"); err != nil {
-			return err
-		}
-	}
-	if err := writeProc(pid, "uid_map", uids); err != nil {
-		return err
-	}
-	return writeProc(pid, "gid_map", gids)
-}
-
-func writeProc(pid int, name, text string) error {
-	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s", pid, name), os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
 
 // originalFiles returns the limit of open files that this program was started
 // with, which a command gets: Go raises its own, and lowers it again only in what

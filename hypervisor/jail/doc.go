@@ -1,6 +1,6 @@
 // Package jail is the isolation runtime that needs nothing but a Linux kernel
 // (5.12 or newer) and /dev/fuse: namespaces, a mount view, no capabilities and a
-// seccomp filter.
+// seccomp filter. With a mediated bridge it needs Linux 6.6 or newer, and no FUSE.
 //
 // # What is inside
 //
@@ -18,6 +18,21 @@
 // outside makes or replaces while the jail runs (a login that writes a new
 // ~/.netrc, a service that binds its socket again) can be read, or connected to,
 // from inside.
+//
+// # With a mediated bridge
+//
+// The folders are the host's own then (package fsbridge/mediate), each a read-only mount
+// of its own, so that the number of the mount tells what lies in it. What is hidden in
+// them is covered as elsewhere, and their bridge refuses to change it. The filter sends
+// the calls that could change something to a listener. PID 1 hands that to the supervisor
+// before it becomes the shim, and keeps none. The supervisor opens the guest's root and the folders
+// below it, and has them answered: also the shim's calls, which wait until then.
+//
+// Started as root, the workload has another number than the folders' owner, root. Each
+// folder is then a mount in which the two change places. Only the host's root can make
+// that, so the supervisor does and PID 1 attaches it. Where that cannot be had (another
+// owner, a file system without such mounts) there is no mediated bridge, and neither is
+// there where a probe finds that the kernel lacks something ([Runtime.Mediates]).
 //
 // # Who is inside
 //

@@ -20,11 +20,14 @@ import (
 
 // guest is a running jail.
 type guest struct {
-	log      *slog.Logger
-	user     user
-	cfg      hypervisor.Config
-	plan     plan
-	refuse   [][]string // by share
+	log    *slog.Logger
+	user   user
+	cfg    hypervisor.Config
+	plan   plan
+	refuse [][]string // by share
+
+	mediation *mediation // nil: the folders are served through FUSE
+
 	env      []string
 	warnings []string
 	began    time.Time
@@ -156,6 +159,7 @@ func (g *guest) Facts() map[string]string {
 		"user":       g.user.name,
 		"home":       g.user.home,
 		"network":    "loopback only",
+		"bridge":     string(g.bridge()),
 		"namespaces": "user pid mount net uts ipc cgroup",
 		"debug":      strconv.FormatBool(g.cfg.Debug),
 		"started_at": g.began.Format(time.RFC3339),
@@ -178,6 +182,14 @@ func (g *guest) Facts() map[string]string {
 		f["warnings"] = strings.Join(g.warnings, "; ")
 	}
 	return f
+}
+
+// bridge is how the folders are served.
+func (g *guest) bridge() hypervisor.Bridge {
+	if g.mediation != nil {
+		return hypervisor.BridgeMediated
+	}
+	return hypervisor.BridgeFUSE
 }
 
 // Done implements [hypervisor.Guest].

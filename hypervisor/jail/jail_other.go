@@ -26,6 +26,9 @@ func (*Runtime) Probe(context.Context) error {
 	return fmt.Errorf("jail: namespaces exist on Linux only: %w (%w)", hypervisor.ErrUnavailable, errors.ErrUnsupported)
 }
 
+// Mediates says why nothing is mediated.
+func (r *Runtime) Mediates(...string) error { return r.Probe(context.Background()) }
+
 // Start implements [hypervisor.Runtime].
 func (r *Runtime) Start(ctx context.Context, _ hypervisor.Config) (hypervisor.Guest, error) {
 	return nil, r.Probe(ctx)

@@ -99,6 +99,8 @@ type plan struct {
 	uid, gid int
 	debug    bool // allow ptrace
 	shares   int
+	mediated bool // the folders are the host's own, see [mediation]
+	mapped   bool // the supervisor makes their mounts, because ids change places in them
 	mounts   []mount
 }
 
@@ -112,6 +114,7 @@ const (
 	opDir      mountOp = "dir"       // a directory below a tmpfs: mode, own
 	opSymlink  mountOp = "symlink"   // below a tmpfs, to source
 	opShare    mountOp = "share"     // the bridge's file system, number share
+	opFolder   mountOp = "folder"    // the host's folder as it was before anything was mounted, read-only: number share
 	opBind     mountOp = "bind"      // source as it was before anything was mounted, read-only
 	opHideDir  mountOp = "hide_dir"  // nothing, not even to list
 	opHideFile mountOp = "hide_file" // the same for a file
@@ -134,10 +137,11 @@ type mount struct {
 
 // planner collects the mounts of a jail.
 type planner struct {
-	cfg    hypervisor.Config
-	user   user
-	mounts []mountEntry
-	shares []string // resolved, by index
+	cfg      hypervisor.Config
+	user     user
+	mounts   []mountEntry
+	shares   []string // resolved, by index
+	mediated bool
 
 	out     []mount
 	covered []string // directories that are replaced by an empty one
@@ -148,17 +152,10 @@ type planner struct {
 
 // makePlan works out the view of a jail, and for each share what its bridge
 // must refuse. It only looks at the host.
-func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (_ plan, refuse [][]string, err error) {
-	p := &planner{cfg: cfg, user: u, mounts: mounts}
-	for _, s := range cfg.Shares {
-		if !filepath.IsAbs(s.HostPath) || s.GuestPath != "" && s.GuestPath != s.HostPath {
-			return plan{}, nil, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
-		}
-		r := resolve(s.HostPath)
-		if r == "/" || below("/proc", r) || below(r, "/proc") || below(r, "/dev") || below(r, "/sys") {
-			return plan{}, nil, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
-		}
-		p.shares = append(p.shares, r)
+func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry, mediated bool) (_ plan, refuse [][]string, err error) {
+	p := &planner{cfg: cfg, user: u, mounts: mounts, mediated: mediated}
+	if p.shares, err = folders(cfg); err != nil {
+		return plan{}, nil, err
 	}
 	if err := p.overlapping(); err != nil {
 		return plan{}, nil, err
@@ -180,11 +177,30 @@ func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry) (_ plan, refus
 	if err := p.addIdentity(); err != nil {
 		return plan{}, nil, err
 	}
-	made := plan{hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, shares: len(cfg.Shares), mounts: p.out}
+	made := plan{
+		hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, shares: len(cfg.Shares), mounts: p.out,
+		mediated: mediated, mapped: mediated && u.root,
+	}
 	if made.hostname == "" {
 		made.hostname = "sandbox"
 	}
 	return made, p.refuse, nil
+}
+
+// folders returns the working folders, free of symlinks.
+func folders(cfg hypervisor.Config) ([]string, error) {
+	var out []string
+	for _, s := range cfg.Shares {
+		if !filepath.IsAbs(s.HostPath) || s.GuestPath != "" && s.GuestPath != s.HostPath {
+			return nil, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
+		}
+		r := resolve(s.HostPath)
+		if r == "/" || below("/proc", r) || below(r, "/proc") || below(r, "/dev") || below(r, "/sys") {
+			return nil, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
+		}
+		out = append(out, r)
+	}
+	return out, nil
 }
 
 func (p *planner) add(m mount) { p.out = append(p.out, m) }
@@ -319,6 +335,10 @@ func (p *planner) mountShares() {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(p.shares[a]) - len(p.shares[b]) })
 	for _, i := range order {
+		if p.mediated {
+			p.add(mount{op: opFolder, path: p.shares[i], share: i})
+			continue
+		}
 		p.add(mount{
 			op: opShare, path: p.shares[i], share: i, readOnly: p.cfg.Shares[i].ReadOnly, served: p.inShare(p.shares[i]),
 		})
@@ -360,7 +380,7 @@ func (p *planner) hideList() []string {
 
 // hostSockets returns the sockets that programs outside have bound to a path: a
 // read-only mount keeps nobody from connecting. In a working folder a socket
-// leads nowhere, and the temporary places are replaced as a whole.
+// behind a bridge leads nowhere, and the temporary places are replaced as a whole.
 func (p *planner) hostSockets() []string {
 	data, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
@@ -373,7 +393,7 @@ func (p *planner) hostSockets() []string {
 			continue
 		}
 		path := filepath.Clean(strings.TrimSuffix(line[i:], "\n"))
-		if below(path, "/run") || below(path, "/var/run") || below(path, "/tmp") || p.inShare(resolve(path)) {
+		if below(path, "/run") || below(path, "/var/run") || below(path, "/tmp") || !p.mediated && p.inShare(resolve(path)) {
 			continue
 		}
 		out = append(out, path)
@@ -387,12 +407,12 @@ func (p *planner) hide(path string) {
 		return
 	}
 	if i := p.shareOf(path); i >= 0 {
-		// Not by a mount: the kernel takes that off when the bridge tells it to
-		// forget the name below.
 		p.refuse[i] = append(p.refuse[i], strings.TrimPrefix(path, p.shares[i]+"/"))
-		return
+		if !p.mediated {
+			return // a mount would go when the bridge tells the kernel to forget the name below
+		}
 	}
-	gone := p.isCovered(path)
+	gone := p.isCovered(path) && !p.inShare(path)
 	for _, h := range p.hidden {
 		gone = gone || below(path, h)
 	}

@@ -12,15 +12,11 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
-// Probe implements [hypervisor.Runtime]: it opens /dev/fuse and starts an empty
-// jail, the only answer that counts.
+// Probe implements [hypervisor.Runtime]: it opens /dev/fuse, or finds out that
+// folders can be mediated, and starts an empty jail, the only answer that counts.
 func (r *Runtime) Probe(ctx context.Context) error {
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
+	if err := fuseOpens(); err != nil && r.Mediates() != nil {
 		return explain(fmt.Errorf("jail: opening /dev/fuse: %w", err))
-	}
-	if err := f.Close(); err != nil {
-		return err
 	}
 	g, err := r.Start(ctx, hypervisor.Config{SessionID: "probe", UID: -1, GID: -1})
 	if err != nil {
@@ -32,7 +28,7 @@ func (r *Runtime) Probe(ctx context.Context) error {
 // explain adds what to do about an error of the start where the machine's
 // settings tell, and marks it as [hypervisor.ErrUnavailable].
 func explain(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, hypervisor.ErrUnavailable) {
 		return err
 	}
 	advice := ""

@@ -52,6 +52,7 @@ type script struct {
 	failed uint32  // 1 + the call that failed
 	errno  uint32  // of that
 	noted  bool    // whether a call with note failed
+	closed bool    // the supervisor has closed what is in fds
 	buf    [8]byte // what is read
 	calls  [maxCalls]call
 	data   [maxData]byte
@@ -86,8 +87,12 @@ func (s *script) giveFD(to int, f *os.File) error {
 	return nil
 }
 
-// closeFDs closes the duplicates.
+// closeFDs closes the duplicates, once.
 func (s *script) closeFDs() {
+	if s.closed {
+		return
+	}
+	s.closed = true
 	for _, fd := range s.fds {
 		if fd != 0 {
 			_ = unix.Close(int(fd)) // the process may not have read the number yet
@@ -137,16 +142,41 @@ func (c *call) expect(result uintptr) *call {
 
 // open adds a system call that opens a descriptor, and returns its number.
 func (w *scriptWriter) open(what string, nr uintptr, args ...uintptr) uintptr {
-	fd := 0
-	for fd < len(w.fds) && w.fds[fd] {
-		fd++
-	}
-	if fd == len(w.fds) {
+	fd := w.lowest()
+	w.call(what, nr, args...).expect(fd)
+	return fd
+}
+
+// lowest is the number that the next descriptor gets, and takes it.
+func (w *scriptWriter) lowest() uintptr {
+	fd := slices.Index(w.fds, false)
+	if fd < 0 {
+		fd = len(w.fds)
 		w.fds = append(w.fds, false)
 	}
 	w.fds[fd] = true
-	w.call(what, nr, args...).expect(uintptr(fd))
 	return uintptr(fd)
+}
+
+// send sends a byte with a descriptor on a socket.
+func (w *scriptWriter) send(what string, socket uintptr, b byte, fd uintptr) {
+	rights := unix.UnixRights(int(fd))
+	w.call(what, unix.SYS_SENDMSG, socket, w.message([]byte{b}, rights), unix.MSG_NOSIGNAL).expect(1)
+}
+
+// receive takes a byte with a descriptor from a socket, and returns the
+// descriptor's number.
+func (w *scriptWriter) receive(what string, socket uintptr) uintptr {
+	fd := w.lowest()
+	header := w.message(make([]byte, 1), make([]byte, unix.CmsgSpace(4)))
+	w.call(what, unix.SYS_RECVMSG, socket, header, unix.MSG_CMSG_CLOEXEC).expect(1)
+	return fd
+}
+
+// message returns the address of a struct msghdr, of 64 bits.
+func (w *scriptWriter) message(b, control []byte) uintptr {
+	iov := w.words(uint64(w.bytes(b)), uint64(len(b)))
+	return w.words(0, 0, uint64(iov), 1, uint64(w.bytes(control)), uint64(len(control)), 0)
 }
 
 func (w *scriptWriter) close(fd uintptr) {

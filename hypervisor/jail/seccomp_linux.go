@@ -1,6 +1,11 @@
 package jail
 
-import "golang.org/x/sys/unix"
+import (
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // denied system calls fail with EPERM. Most of them need capabilities that
 // nobody inside has; the filter keeps their code out of reach as well.
@@ -13,7 +18,7 @@ var denied = []uint32{
 	// The mount view.
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
 	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
-	unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, 467, // open_tree_attr
+	unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE_ATTR,
 	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_SETNS,
 	// Ways around the filter.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
@@ -33,68 +38,155 @@ const (
 	tioclinux = 0x541c
 
 	// Offsets in struct seccomp_data, of the low words (little endian).
-	offNr, offArch, offArg0, offArg1 = 0, 4, 16, 24
+	offNr, offArch, offArg0, offArg1, offArg2 = 0, 4, 16, 24, 32
 )
 
-// filter builds the program. Order: architecture, other ABIs, plain numbers,
-// numbers that depend on an argument.
-func filter(debug bool) []unix.SockFilter {
-	const (
-		retAllow = unix.SECCOMP_RET_ALLOW
-		retPerm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
-		retNosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-		retNoFam = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+// What a filter returns.
+const (
+	retAllow  = unix.SECCOMP_RET_ALLOW
+	retPerm   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	retNosys  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	retNoFam  = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+	retNotify = unix.SECCOMP_RET_USER_NOTIF
+)
 
-		load = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		jeq  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		jge  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
-		jset = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
-		ret  = unix.BPF_RET | unix.BPF_K
-	)
-	var p []unix.SockFilter
-	add := func(code uint16, k uint32, jt, jf uint8) {
-		p = append(p, unix.SockFilter{Code: code, Jt: jt, Jf: jf, K: k})
+// Instructions of a filter.
+const (
+	bpfLoad = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	bpfJeq  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	bpfJge  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	bpfJset = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	bpfJump = unix.BPF_JMP | unix.BPF_JA
+	bpfRet  = unix.BPF_RET | unix.BPF_K
+)
+
+// rule is what a filter does with one system call: the first test that matches
+// says what it returns, else the call is allowed.
+type rule struct {
+	off   uint32 // of the argument that is tested; 0: ret is for each such call
+	ret   uint32
+	tests []ruleTest
+}
+
+// ruleTest is a test of an argument's low word.
+type ruleTest struct {
+	code uint16 // bpfJeq or bpfJset
+	k    uint32
+}
+
+// anyBit makes a rule for calls whose argument has one of the bits.
+func anyBit(off, bits, ret uint32) rule {
+	return rule{off: off, ret: ret, tests: []ruleTest{{bpfJset, bits}}}
+}
+
+// oneOf makes a rule for calls whose argument is one of these.
+func oneOf(off, ret uint32, values ...uint32) rule {
+	r := rule{off: off, ret: ret}
+	for _, v := range values {
+		r.tests = append(r.tests, ruleTest{bpfJeq, v})
 	}
-	// returnIf: on a match return r, else go on.
-	returnIf := func(code uint16, k, r uint32) {
-		add(code, k, 0, 1)
-		add(ret, r, 0, 0)
+	return r
+}
+
+func (r rule) program() []unix.SockFilter {
+	if r.off == 0 {
+		return []unix.SockFilter{{Code: bpfRet, K: r.ret}}
 	}
-	// argument: for call nr, return r if a test of the argument at off matches.
-	argument := func(nr, off uint32, code uint16, r uint32, ks ...uint32) {
-		add(jeq, nr, 0, uint8(2+2*len(ks)))
-		add(load, off, 0, 0)
-		for _, k := range ks {
-			returnIf(code, k, r)
+	p := []unix.SockFilter{{Code: bpfLoad, K: r.off}}
+	for _, t := range r.tests {
+		p = append(p, unix.SockFilter{Code: t.code, K: t.k, Jf: 1}, unix.SockFilter{Code: bpfRet, K: r.ret})
+	}
+	return append(p, unix.SockFilter{Code: bpfRet, K: retAllow})
+}
+
+// rules says what happens to each system call that is not simply allowed.
+func rules(debug, mediated bool) map[uint32]rule {
+	m := make(map[uint32]rule)
+	deny := func(ret uint32, nrs []uint32) {
+		for _, nr := range nrs {
+			m[nr] = rule{ret: ret}
 		}
-		add(ret, retAllow, 0, 0)
 	}
-	add(load, offArch, 0, 0)
-	add(jeq, auditArch, 1, 0)
-	add(ret, retNosys, 0, 0)
-	add(load, offNr, 0, 0)
-	if x32Bit != 0 {
-		returnIf(jge, x32Bit, retNosys)
-	}
-	for _, nr := range denied {
-		returnIf(jeq, nr, retPerm)
-	}
-	for _, nr := range archDenied {
-		returnIf(jeq, nr, retPerm)
-	}
+	deny(retPerm, denied)
+	deny(retPerm, archDenied)
 	if !debug {
-		for _, nr := range tracing {
-			returnIf(jeq, nr, retPerm)
-		}
+		deny(retPerm, tracing)
 	}
 	// The flags of clone3 lie in memory; C libraries fall back to clone.
-	returnIf(jeq, unix.SYS_CLONE3, retNosys)
-	argument(unix.SYS_CLONE, offArg0, jset, retPerm, newNamespaces)
-	argument(unix.SYS_UNSHARE, offArg0, jset, retPerm, newNamespaces|newTime)
+	m[unix.SYS_CLONE3] = rule{ret: retNosys}
+	m[unix.SYS_CLONE] = anyBit(offArg0, newNamespaces, retPerm)
+	m[unix.SYS_UNSHARE] = anyBit(offArg0, newNamespaces|newTime, retPerm)
 	// The kernel looks at the low word only, so we do.
-	argument(unix.SYS_IOCTL, offArg1, jeq, retPerm, unix.TIOCSTI, tioclinux)
+	ioctls := []uint32{unix.TIOCSTI, tioclinux}
+	if mediated {
+		ioctls = append(ioctls, changingIoctls...)
+	}
+	m[unix.SYS_IOCTL] = oneOf(offArg1, retPerm, ioctls...)
 	// A virtual machine's hypervisor is not in our network namespace.
-	argument(unix.SYS_SOCKET, offArg0, jeq, retNoFam, unix.AF_VSOCK)
-	add(ret, retAllow, 0, 0)
-	return p
+	m[unix.SYS_SOCKET] = oneOf(offArg0, retNoFam, unix.AF_VSOCK)
+	if mediated {
+		mediatedRules(m)
+	}
+	return m
+}
+
+// filter builds the program: architecture, other ABIs, then a binary search for the
+// call's number. Calls that are allowed whatever their arguments do not even run
+// it: the kernel knows them from when the filter was loaded (Linux 5.11).
+func filter(debug, mediated bool) []unix.SockFilter {
+	p := []unix.SockFilter{
+		{Code: bpfLoad, K: offArch},
+		{Code: bpfJeq, K: auditArch, Jt: 1},
+		{Code: bpfRet, K: retNosys},
+		{Code: bpfLoad, K: offNr},
+	}
+	if x32Bit != 0 {
+		p = append(p, unix.SockFilter{Code: bpfJge, K: x32Bit, Jf: 1}, unix.SockFilter{Code: bpfRet, K: retNosys})
+	}
+	return append(p, searchTree(ranges(rules(debug, mediated)))...)
+}
+
+// numbers of system calls, from the first on, that have the same program.
+type callRange struct {
+	first uint32
+	code  []unix.SockFilter
+}
+
+// ranges covers all numbers, in order.
+func ranges(m map[uint32]rule) []callRange {
+	allow := rule{ret: retAllow}.program()
+	out := []callRange{{0, allow}}
+	add := func(first uint32, code []unix.SockFilter) {
+		last := &out[len(out)-1]
+		switch {
+		case last.first == first:
+			last.code = code
+		case !slices.Equal(last.code, code):
+			out = append(out, callRange{first, code})
+		}
+	}
+	for _, nr := range slices.Sorted(maps.Keys(m)) {
+		add(nr, m[nr].program())
+		if _, ok := m[nr+1]; !ok {
+			add(nr+1, allow)
+		}
+	}
+	return out
+}
+
+// searchTree is a program that finds the range of the number in the accumulator
+// and goes on with its code.
+func searchTree(rs []callRange) []unix.SockFilter {
+	if len(rs) == 1 {
+		return rs[0].code
+	}
+	mid := len(rs) / 2
+	low, high := searchTree(rs[:mid]), searchTree(rs[mid:])
+	var p []unix.SockFilter
+	if skip := len(low); skip <= 255 {
+		p = append(p, unix.SockFilter{Code: bpfJge, K: rs[mid].first, Jt: uint8(skip)})
+	} else { // a conditional jump reaches no further
+		p = append(p, unix.SockFilter{Code: bpfJge, K: rs[mid].first, Jf: 1}, unix.SockFilter{Code: bpfJump, K: uint32(skip)})
+	}
+	return append(append(p, low...), high...)
 }

@@ -8,3 +8,9 @@ const (
 )
 
 var archDenied = []uint32{unix.SYS_NFSSERVCTL, unix.SYS_LOOKUP_DCOOKIE}
+
+// archMediated are calls for the listener that not every architecture has.
+var archMediated = []uint32{unix.SYS_RENAMEAT}
+
+// This architecture has none of the calls that have another with a directory.
+var archOpen, archAccess map[uint32]uint32

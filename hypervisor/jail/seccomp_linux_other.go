@@ -8,4 +8,7 @@ const (
 	x32Bit    = 0
 )
 
-var archDenied []uint32
+var (
+	archDenied, archMediated []uint32
+	archOpen, archAccess     map[uint32]uint32
+)

@@ -24,6 +24,8 @@ type Runtime struct {
 	log     *slog.Logger
 	program func() (*os.File, error) // the memfd, or nil for /proc/self/exe
 	files   func() unix.Rlimit
+	// mediates returns why this kernel cannot have a mediated bridge, or nil.
+	mediates func() error
 }
 
 var _ hypervisor.Runtime = (*Runtime)(nil)
@@ -36,6 +38,7 @@ func New(o Options) *Runtime {
 	}
 	r := &Runtime{o: o, log: log.With("component", "control")}
 	r.program, r.files = sync.OnceValues(r.loadProgram), sync.OnceValue(originalFiles)
+	r.mediates = sync.OnceValue(mediates)
 	return r
 }
 
@@ -94,7 +97,7 @@ func (r *Runtime) makePlan(g *guest, w *scriptWriter) error {
 	if err != nil {
 		return err
 	}
-	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, mounts); err != nil {
+	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, mounts, g.mediation != nil); err != nil {
 		return err
 	}
 	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask}, files: r.files(), userID: os.Geteuid()}
@@ -116,6 +119,10 @@ func readMounts() ([]mountEntry, error) {
 // launch starts PID 1 and follows it until it takes commands. On error
 // nothing is left.
 func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
+	if err := r.chooseBridge(g); err != nil {
+		return err
+	}
+	defer func() { _ = g.mediation.close() }()
 	program, err := r.program()
 	if err != nil {
 		return err
@@ -260,6 +267,9 @@ func (g *guest) follow(w *scriptWriter) error {
 	if _, err := g.setup.Write([]byte{0}); err != nil {
 		return err
 	}
+	if err := g.sendFolders(); err != nil {
+		return err
+	}
 	var share [1]byte
 	for {
 		n, err := g.setup.Read(share[:])
@@ -278,9 +288,12 @@ func (g *guest) follow(w *scriptWriter) error {
 	}
 }
 
-// serve gives a mounted /dev/fuse to the bridge.
+// serve gives a mounted /dev/fuse to the bridge, or the listener to the bridges.
 func (g *guest) serve(i int) error {
 	files, ok := g.setup.TakeFDs(1)
+	if ok && i == listenerByte && g.plan.mediated {
+		return g.mediate(files[0])
+	}
 	if !ok || i < 0 || i >= len(g.cfg.Shares) {
 		return fmt.Errorf("PID 1 mounted share %d without a descriptor", i)
 	}

@@ -75,21 +75,39 @@ func (v *viewWriter) setattr(what string, dir uintptr, path string, flags uintpt
 
 // takeSources opens what will not be reachable any more once the view is made.
 func (v *viewWriter) takeSources() {
-	for range v.plan.shares {
+	for range v.fuseShares() {
 		v.fuse = append(v.fuse, v.open("opening /dev/fuse", unix.SYS_OPENAT, cwd, v.text("/dev/fuse"), unix.O_RDWR|unix.O_CLOEXEC))
 	}
 	for _, d := range devices {
-		v.take("/dev/" + d)
+		v.take("/dev/"+d, "/dev/"+d)
 	}
 	for _, m := range v.plan.mounts {
-		if m.op == opBind {
-			v.take(m.source)
+		switch {
+		case m.op == opBind:
+			v.take(m.source, m.source)
+		case m.op == opFolder && v.plan.mapped:
+			// The supervisor sends them in this order.
+			v.clones[folderKey(&m)] = v.receive(m.path, v.setup)
+		case m.op == opFolder:
+			v.take(folderKey(&m), m.path)
 		}
 	}
 }
 
-func (v *viewWriter) take(path string) {
-	v.clones[path] = v.open(path, unix.SYS_OPEN_TREE, cwd, v.text(path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+// fuseShares is how many folders a file system of ours serves.
+func (v *viewWriter) fuseShares() int {
+	if v.plan.mediated {
+		return 0
+	}
+	return v.plan.shares
+}
+
+// folderKey is the key of a folder's detached tree: the same path may be bound, too.
+func folderKey(m *mount) string { return "folder " + m.path }
+
+// take clones the tree at path.
+func (v *viewWriter) take(key, path string) {
+	v.clones[key] = v.open(path, unix.SYS_OPEN_TREE, cwd, v.text(path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 }
 
 // cover carries out m.
@@ -117,6 +135,9 @@ func (v *viewWriter) cover(m *mount) {
 		v.call(what, unix.SYS_SYMLINKAT, v.text(m.source), cwd, v.text(m.path))
 	case opShare:
 		v.share(what, m)
+	case opFolder:
+		// A mount of its own tells what lies in it from all else, as its number does.
+		v.attach(what, folderKey(m), m.path, true, sealed)
 	case opBind:
 		v.attach(what, m.source, m.path, isDir(m.source), sealed)
 	case opHideDir:
@@ -154,10 +175,7 @@ func (v *viewWriter) share(what string, m *mount) {
 	}
 	v.mount(what, "sandbox", m.path, "fuse.sandbox", flags,
 		fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions,allow_other", fd, os.Geteuid(), os.Getegid()))
-	rights := unix.UnixRights(int(fd))
-	iov := v.words(uint64(v.bytes([]byte{byte(m.share)})), 1)
-	header := v.words(0, 0, uint64(iov), 1, uint64(v.bytes(rights)), uint64(len(rights)), 0) // struct msghdr, of 64 bits
-	v.call(what, unix.SYS_SENDMSG, v.setup, header, unix.MSG_NOSIGNAL).expect(1)
+	v.send(what, v.setup, byte(m.share), fd)
 	v.sent++
 	v.close(fd)
 }

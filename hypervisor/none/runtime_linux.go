@@ -117,7 +117,7 @@ func removeBase(base string) {
 	points, _ := os.ReadDir(base) // never below the mount points themselves
 	for _, p := range points {
 		point := filepath.Join(base, p.Name())
-		unmount(point)
+		Unmount(point)
 		_ = os.Remove(point)
 	}
 	_ = os.Remove(base)
@@ -144,7 +144,7 @@ func (g *guest) mount(i int, s hypervisor.Share) error {
 	if err := os.Mkdir(point, 0o700); err != nil {
 		return err
 	}
-	f, err := mountFUSE(point, s.ReadOnly)
+	f, err := Mount(point, s.ReadOnly)
 	if err != nil {
 		return err
 	}
@@ -212,15 +212,17 @@ func (g *guest) Stop(ctx context.Context) error {
 	return nil
 }
 
-func unmount(point string) {
+// Unmount takes away what [Mount] mounted. Who uses it keeps it until they end.
+func Unmount(point string) {
 	if unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil || os.Geteuid() == 0 {
 		return
 	}
 	_ = exec.Command("fusermount3", "-u", "-z", "-q", "--", point).Run()
 }
 
-// mountFUSE mounts a FUSE file system at point and returns the connection.
-func mountFUSE(point string, readOnly bool) (*os.File, error) {
+// Mount mounts a FUSE file system at point and returns the connection: as root by
+// itself, else by the setuid helper of libfuse.
+func Mount(point string, readOnly bool) (*os.File, error) {
 	if os.Geteuid() != 0 {
 		return fusermount(point, readOnly)
 	}

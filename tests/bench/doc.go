@@ -11,4 +11,8 @@
 // before what is measured. Everything is gone at the end. What a side needs and is not there
 // (bwrap, libfuse's sources) leaves its rows out, and the table says so. Nothing
 // here fails for being slow: it is a table to read, not a test.
+//
+// The group mediated has three sides that run the same scripts as the same ordinary
+// user: native (no jail), and a jail's session behind the mediated bridge and behind
+// FUSE.
 package main

@@ -15,6 +15,7 @@ type group struct {
 func groups() []group {
 	return []group{
 		{"bridge", benchBridge},
+		{"mediated", benchMediated},
 		{"undo", benchUndo},
 		{"small", benchSmall},
 		{"memory", benchMemory},

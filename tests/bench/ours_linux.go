@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/tests/kit/direct"
 )
 
 // bridged is a folder behind our bridge, served by this process.
 type bridged struct {
 	plain
 	root   *hostfs.Root
-	server *fuse.Server
+	server *direct.Mounted
 }
 
 // newBridge mounts the folder dir at a directory of the name; hooks may be nil.
@@ -34,7 +34,7 @@ func newBridge(l *lab, name, dir string, hooks fsbridge.Interceptor) (*bridged, 
 	if err != nil {
 		return nil, err
 	}
-	server, err := fuse.Mount(mount, vfs.Options{Root: root, Hooks: hooks})
+	server, err := direct.Mount(mount, vfs.Options{Root: root, Hooks: hooks})
 	if err != nil {
 		_ = root.Close()
 		return nil, err

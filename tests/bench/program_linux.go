@@ -136,11 +136,11 @@ func statusKiB(pid int, key string) int {
 
 // benchStart compares the jail's start with bubblewrap's, of /bin/true.
 func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
-	guest, err := filepath.Glob("cmd/sandbox/internal/guestbin/embed/sandbox-guest-*")
-	if err != nil || len(guest) == 0 {
-		return errors.New("no cmd/sandbox/internal/guestbin/embed/sandbox-guest-*: run make build, in the module's root")
+	guest, err := guestProgram()
+	if err != nil {
+		return err
 	}
-	j := jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest[0]) }})
+	j := jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest) }})
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
 		r.missing("start", "bubblewrap", errors.New("apt-get install bubblewrap"))
@@ -153,7 +153,20 @@ func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
 	if err != nil {
 		return err
 	}
-	var ours, theirs, whole []time.Duration
+	lives, err := l.sub("joined")
+	if err != nil {
+		return err
+	}
+	live := func(word string) *exec.Cmd {
+		cmd := sandboxRun(ctx, l, bin, lives)
+		cmd.Args = []string{bin, word, "--undo-dir", lives + ".undo"}
+		return cmd
+	}
+	if out, err := live("start").CombinedOutput(); err != nil {
+		return fmt.Errorf("sandbox start: %w: %s", err, lastLine(out))
+	}
+	defer func() { _ = live("stop").Run() }() // the figures are there
+	var ours, theirs, whole, joined []time.Duration
 	measure := func(list *[]time.Duration, f func() error) error {
 		start := time.Now()
 		err := f()
@@ -169,7 +182,8 @@ func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
 					err = fmt.Errorf("%w: %s", err, lastLine(out))
 				}
 				return err
-			}))
+			}),
+			measure(&joined, func() error { return sandboxRun(ctx, l, bin, lives, "/bin/true").Run() }))
 		if err == nil && bwrap != "" {
 			err = measure(&theirs, func() error {
 				return exec.CommandContext(ctx, bwrap, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/",
@@ -182,6 +196,7 @@ func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
 	}
 	if bwrap != "" {
 		r.ratio("start", "jail with /bin/true, to its end / bubblewrap", ours, theirs, 1.2)
+		r.ratio("start", "sandbox run -- /bin/true that joins a session / bubblewrap", joined, theirs, 1.2)
 	}
 	r.value("start", "sandbox run -- /bin/true", ms(median(whole)), "ms", 0)
 	return nil

@@ -20,31 +20,44 @@ import (
 )
 
 // live is a folder in a session of this process: bridge, Interceptor and log.
-// Its commands run outside of a jail, so that only those are measured.
+// Unless its runtime is a jail, its commands run outside of one, so that only those
+// are measured.
 type live struct {
 	label    string
 	session  *actors.Session
 	dir      string // of the working folder
 	undo     string
 	messages string
+	environ  []string
 }
 
 // newLive starts a session in a folder that fill fills. Nothing is evicted or
 // compressed by itself.
 func newLive(ctx context.Context, l *lab, name string, fill func(dir string) error) (*live, error) {
+	return startLive(ctx, l, name, fill, func(c *api.Config) {
+		c.Runtime = none.New(none.Options{Dir: filepath.Join(l.scratch, name+".mounts"), Umask: 0o022})
+	})
+}
+
+// startLive is newLive with another runtime, which configure sets.
+func startLive(ctx context.Context, l *lab, name string, fill func(dir string) error, configure func(*api.Config)) (*live, error) {
 	hostfs.ClearUmask()
-	s := &live{label: name, dir: filepath.Join(l.dir, name+".d"), undo: filepath.Join(l.dir, name+".undo"), messages: filepath.Join(l.scratch, name+".err")}
+	s := &live{
+		label: name, dir: filepath.Join(l.dir, name+".d"), undo: filepath.Join(l.dir, name+".undo"),
+		messages: filepath.Join(l.scratch, name+".err"), environ: environ(),
+	}
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return nil, err
 	}
 	if err := fill(s.dir); err != nil {
 		return nil, err
 	}
-	session, err := actors.Start(ctx, api.Config{
+	c := api.Config{
 		Directories: []api.Directory{{Path: s.dir, UndoDir: s.undo}},
-		Runtime:     none.New(none.Options{Dir: filepath.Join(l.scratch, name+".mounts"), Umask: 0o022}),
 		Limits:      undolog.Limits{LogBytes: -1, StepCount: -1, StepBytes: -1, AdoptedRaw: 1 << 40},
-	})
+	}
+	configure(&c)
+	session, err := actors.Start(ctx, c)
 	s.session = session
 	return s, err
 }
@@ -65,7 +78,7 @@ func (s *live) run(ctx context.Context, script string) (time.Duration, error) {
 	}
 	defer messages.Close()
 	r, err := s.session.Run(ctx, api.RunRequest{
-		Argv: []string{"sh", "-ec", script}, Env: environ(), Dir: s.dir, Stdout: messages, Stderr: messages,
+		Argv: []string{"sh", "-ec", script}, Env: s.environ, Dir: s.dir, Stdout: messages, Stderr: messages,
 	})
 	if err == nil && (r.Status.Code != 0 || r.Outcome != "completed") {
 		b, _ := os.ReadFile(s.messages)

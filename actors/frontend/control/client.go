@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
 
 // ErrDisconnected is returned by calls whose connection ended first.
@@ -17,7 +19,7 @@ var ErrDisconnected = errors.New("control: the session hung up")
 // Client is a connection to a control socket. Methods are safe for concurrent
 // use.
 type Client struct {
-	conn net.Conn
+	conn *net.UnixConn
 	done chan struct{}
 
 	mu    sync.Mutex // calls, next
@@ -27,7 +29,7 @@ type Client struct {
 }
 
 type call struct {
-	part   func(json.RawMessage) error
+	part   func(json.RawMessage, []*os.File) error
 	answer chan *Response
 }
 
@@ -38,10 +40,20 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{conn: conn, done: make(chan struct{}), calls: map[uint64]*call{}}
+	stream, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.ErrUnsupported, conn.Close())
+	}
+	c := &Client{conn: stream, done: make(chan struct{}), calls: map[uint64]*call{}}
 	go c.read()
 	return c, nil
 }
+
+// Done is closed when the session has hung up, or the client.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Peer returns the user and the process on the other side.
+func (c *Client) Peer() (uid, pid int, err error) { return socket.Credentials(c.conn) }
 
 // Close hangs up; calls under way get ErrDisconnected. It is no error that the
 // other side was first.
@@ -56,7 +68,9 @@ func (c *Client) Close() error {
 
 func (c *Client) read() {
 	defer close(c.done)
-	lines := frontend.NewLines(c.conn, MaxResponse)
+	in := newFileReader(c.conn)
+	defer in.close()
+	lines := frontend.NewLines(in, MaxResponse)
 	for {
 		line, err := lines.Next()
 		if err != nil {
@@ -67,18 +81,26 @@ func (c *Client) read() {
 		if json.Unmarshal(line, &resp) != nil {
 			continue
 		}
+		files, err := in.take(resp.FDs)
+		if err != nil {
+			_ = c.conn.Close()
+			return
+		}
 		c.mu.Lock()
 		call := c.calls[resp.ID]
 		if call != nil && resp.Part == nil {
 			delete(c.calls, resp.ID)
 		}
 		c.mu.Unlock()
+		if call == nil || call.part == nil || resp.Part == nil {
+			closeFiles(files)
+		}
 		switch {
 		case call == nil:
 		case resp.Part == nil:
 			call.answer <- &resp
 		case call.part != nil:
-			if err := call.part(resp.Part); err != nil {
+			if err := call.part(resp.Part, files); err != nil {
 				c.mu.Lock()
 				delete(c.calls, resp.ID)
 				c.mu.Unlock()
@@ -88,59 +110,107 @@ func (c *Client) read() {
 	}
 }
 
-// Call sends a request and decodes its result into result (which may be nil).
-// part, which may be nil, gets the parts in order, from one goroutine. A
-// failure of the method is an *Error. When ctx ends the call is given up; the
-// session may still carry it out.
+// Ask is a request of a [Client].
+type Ask struct {
+	Method string
+	Params any
+	// Files go with it; they stay the caller's.
+	Files []*os.File
+	// Part, which may be nil, gets the parts in order, from one goroutine. The
+	// files that come with a part are its own.
+	Part func(part json.RawMessage, files []*os.File) error
+	// Finish makes the end of the context cancel the request in the session and wait
+	// for its answer. Without it, the call is given up, and the session may still
+	// carry it out.
+	Finish bool
+}
+
+// Call is [Client.Do] of a request without files.
 func (c *Client) Call(ctx context.Context, method string, params, result any, part func(json.RawMessage) error) error {
-	p, err := json.Marshal(params)
-	if err != nil {
-		return err
+	a := Ask{Method: method, Params: params}
+	if part != nil {
+		a.Part = func(m json.RawMessage, files []*os.File) error {
+			closeFiles(files)
+			return part(m)
+		}
 	}
-	call := &call{part: part, answer: make(chan *Response, 1)}
-	c.mu.Lock()
-	c.next++
-	id := c.next
-	c.calls[id] = call
-	c.mu.Unlock()
+	return c.Do(ctx, a, result)
+}
+
+// Do sends a request and decodes its result into result (which may be nil). A
+// failure of the method is an *Error.
+func (c *Client) Do(ctx context.Context, a Ask, result any) error {
+	call := &call{part: a.Part, answer: make(chan *Response, 1)}
+	id := c.begin(call)
 	defer func() {
 		c.mu.Lock()
 		delete(c.calls, id)
 		c.mu.Unlock()
 	}()
-	line, err := json.Marshal(Request{ID: id, Method: method, Params: p})
+	if err := c.send(id, a); err != nil {
+		return err
+	}
+	over := ctx.Done()
+	for {
+		select {
+		case resp := <-call.answer:
+			return resp.decode(result)
+		case <-over:
+			if !a.Finish {
+				return ctx.Err()
+			}
+			over = nil
+			// The answer is that of the request itself; a broken connection ends it, too.
+			_ = c.send(c.begin(nil), Ask{Method: MethodCancel, Params: cancelParams{id}})
+		case <-c.done:
+			select {
+			case resp := <-call.answer:
+				return resp.decode(result)
+			default:
+				return ErrDisconnected
+			}
+		}
+	}
+}
+
+// begin numbers a request. Nobody waits for the answer of one without a call.
+func (c *Client) begin(call *call) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	if call != nil {
+		c.calls[c.next] = call
+	}
+	return c.next
+}
+
+func (c *Client) send(id uint64, a Ask) error {
+	p, err := json.Marshal(a.Params)
 	if err != nil {
 		return err
 	}
-	c.write.Lock()
-	_, err = c.conn.Write(append(line, '\n'))
-	c.write.Unlock()
+	line, err := json.Marshal(Request{ID: id, Method: a.Method, Params: p, FDs: len(a.Files)})
 	if err != nil {
+		return err
+	}
+	if len(line) > MaxRequest {
+		return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("a request is at most %d bytes", MaxRequest)}
+	}
+	c.write.Lock()
+	defer c.write.Unlock()
+	if _, err = writeFiles(c.conn, append(line, '\n'), a.Files); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisconnected, err)
 	}
-	select {
-	case resp := <-call.answer:
-		if resp.Error != nil {
-			return resp.Error
-		}
-		if result == nil {
-			return nil
-		}
-		return json.Unmarshal(resp.Result, result)
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.done:
-		select {
-		case resp := <-call.answer:
-			if resp.Error != nil {
-				return resp.Error
-			}
-			if result != nil {
-				return json.Unmarshal(resp.Result, result)
-			}
-			return nil
-		default:
-			return ErrDisconnected
-		}
+	return nil
+}
+
+// decode returns the error of an answer, or decodes its result.
+func (r *Response) decode(result any) error {
+	if r.Error != nil {
+		return r.Error
 	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(r.Result, result)
 }

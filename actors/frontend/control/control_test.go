@@ -41,13 +41,13 @@ func serve(t *testing.T, h Handler) string {
 	return path
 }
 
-func echo(_ context.Context, method string, p json.RawMessage, emit func(any) error) (any, error) {
-	switch method {
+func echo(_ context.Context, c *Call) (any, error) {
+	switch c.Method {
 	case "echo":
-		return p, nil
+		return c.Params, nil
 	case "count":
 		for i := range 3 {
-			if err := emit(i); err != nil {
+			if err := c.Emit(i); err != nil {
 				return nil, err
 			}
 		}
@@ -90,7 +90,7 @@ func TestCall(t *testing.T) {
 // server ends calls under way.
 func TestHangUp(t *testing.T) {
 	entered, left := make(chan struct{}), make(chan struct{})
-	path := serve(t, func(ctx context.Context, _ string, _ json.RawMessage, _ func(any) error) (any, error) {
+	path := serve(t, func(ctx context.Context, _ *Call) (any, error) {
 		close(entered)
 		<-ctx.Done()
 		close(left)
@@ -222,7 +222,7 @@ func TestCloseLetsAnswersOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	entered, release := make(chan struct{}), make(chan struct{})
 	s, err := Listen(path, Options{ToWire: func(err error) *Error { return &Error{Code: "failed", Message: err.Error()} },
-		Handler: func(ctx context.Context, _ string, _ json.RawMessage, _ func(any) error) (any, error) {
+		Handler: func(ctx context.Context, _ *Call) (any, error) {
 			close(entered)
 			<-release
 			return "done", ctx.Err()

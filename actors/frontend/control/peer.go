@@ -2,6 +2,8 @@ package control
 
 import (
 	"context"
+	"encoding/json"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -26,15 +28,20 @@ func (f *figures) show() api.Figures {
 type incoming struct {
 	c       *connection
 	req     Request
+	files   []*os.File // that came with it
 	ctx     context.Context
 	release func() // once, when it is answered
 }
 
 // Fail answers it: the actor is not there.
-func (m *incoming) Fail(err error) {
+func (m *incoming) Fail(err error) { m.done(nil, err) }
+
+// done answers it without a handler.
+func (m *incoming) done(result any, err error) {
 	go func() { // it may wait for the client to read
 		defer m.release()
-		m.c.answer(m.req.ID, nil, err)
+		closeFiles(m.files)
+		m.c.answer(m.req.ID, result, err)
 	}()
 }
 
@@ -53,11 +60,15 @@ var _ api.Connection = (*peer)(nil)
 func (p *peer) Receive(msg any) {
 	switch m := msg.(type) {
 	case *incoming:
+		if m.req.Method == MethodCancel {
+			m.done(p.cancel(m.req.Params))
+			return
+		}
 		ctx, cancel := context.WithCancel(m.ctx)
 		p.calls[m] = cancel
 		go func() {
 			defer m.release()
-			m.c.handle(ctx, m.req)
+			m.c.handle(ctx, m.req, m.files)
 			p.tell(&ended{m})
 		}()
 	case *ended:
@@ -66,6 +77,20 @@ func (p *peer) Receive(msg any) {
 			delete(p.calls, m.m)
 		}
 	}
+}
+
+// cancel ends the context of a call. That it has its answer already is no error.
+func (p *peer) cancel(params json.RawMessage) (any, error) {
+	var c cancelParams
+	if err := json.Unmarshal(params, &c); err != nil {
+		return nil, &Error{Code: CodeBadRequest, Message: "parameters: " + err.Error()}
+	}
+	for m, cancel := range p.calls {
+		if m.req.ID == c.ID {
+			cancel()
+		}
+	}
+	return struct{}{}, nil
 }
 
 // Release implements [api.Connection]. What is in flight when the session ends is

@@ -19,9 +19,19 @@ import (
 // writeTimeout bounds how long a client may leave an answer unread.
 const writeTimeout = 30 * time.Second
 
-// Handler answers one request. Parts given to emit are sent before the result.
-// ctx ends when the client is gone. Errors are put on the wire by ToWire.
-type Handler func(ctx context.Context, method string, params json.RawMessage, emit func(part any) error) (result any, err error)
+// Call is one request.
+type Call struct {
+	Method string
+	Params json.RawMessage
+	// Files came with the request; they are closed when it is answered.
+	Files []*os.File
+	// Emit sends a part, and files with it, before the result.
+	Emit func(part any, files ...*os.File) error
+}
+
+// Handler answers one request. ctx ends when the client is gone, or has cancelled
+// the request. Errors are put on the wire by ToWire.
+type Handler func(ctx context.Context, c *Call) (result any, err error)
 
 // Options make a [Server].
 type Options struct {
@@ -31,6 +41,9 @@ type Options struct {
 	// Attach gives each connection an actor of its own, see [api.Frontends]; nil
 	// means none.
 	Attach func(context.Context, api.Frontend) (api.Attachment, error)
+	// Busy is called when a connection makes its first request; what it returns is
+	// called when the connection has ended. It may be nil.
+	Busy   func() (idle func())
 	Logger *slog.Logger
 }
 
@@ -148,31 +161,32 @@ func (s *Server) serve(conn *net.UnixConn) {
 		return
 	}
 	defer actor.Detach()
+	in := newFileReader(conn)
+	defer in.close()
+	lines := frontend.NewLines(in, MaxRequest)
 	busy := make(chan struct{}, maxConcurrent)
-	lines := frontend.NewLines(conn, MaxRequest)
-	for {
-		line, err := lines.Next()
-		if errors.Is(err, frontend.ErrLineTooLong) {
-			_ = c.send(&Response{Error: &Error{Code: CodeTooLarge, Message: fmt.Sprintf("a request is at most %d bytes", MaxRequest)}})
-		}
-		if err != nil {
+	for first := true; ; {
+		req, files, ok := c.next(lines, in)
+		if !ok {
 			return
 		}
-		c.figures.in.Add(int64(len(line)) + 1)
-		req, err := decodeRequest(line)
-		if err != nil {
-			_ = c.send(&Response{ID: req.ID, Error: &Error{Code: CodeBadRequest, Message: err.Error()}})
+		if req.Method == "" { // it was refused
 			continue
 		}
+		if first && s.o.Busy != nil {
+			defer s.o.Busy()()
+		}
+		first = false
 		select {
 		case busy <- struct{}{}:
 		default:
+			closeFiles(files)
 			_ = c.send(&Response{ID: req.ID, Error: &Error{Code: CodeOverloaded, Message: "too many requests at once"}})
 			continue
 		}
 		running.Add(1)
 		c.figures.inFlight.Add(1)
-		actor.Tell(&incoming{c: c, req: req, ctx: ctx, release: sync.OnceFunc(func() {
+		actor.Tell(&incoming{c: c, req: req, files: files, ctx: ctx, release: sync.OnceFunc(func() {
 			<-busy
 			c.figures.inFlight.Add(-1)
 			running.Done()
@@ -180,15 +194,41 @@ func (s *Server) serve(conn *net.UnixConn) {
 	}
 }
 
-func (c *connection) handle(ctx context.Context, req Request) {
-	emit := func(part any) error {
+// next reads a request. One that is refused has no method; ok is false at the
+// connection's end.
+func (c *connection) next(lines *frontend.Lines, in *fileReader) (req Request, files []*os.File, ok bool) {
+	line, err := lines.Next()
+	switch {
+	case errors.Is(err, frontend.ErrLineTooLong):
+		_ = c.send(&Response{Error: &Error{Code: CodeTooLarge, Message: fmt.Sprintf("a request is at most %d bytes", MaxRequest)}})
+	case errors.Is(err, errTooManyFiles):
+		_ = c.send(&Response{Error: &Error{Code: CodeTooLarge, Message: err.Error()}})
+	}
+	if err != nil {
+		return req, nil, false
+	}
+	c.figures.in.Add(int64(len(line)) + 1)
+	req, err = decodeRequest(line)
+	if err == nil {
+		files, err = in.take(req.FDs)
+	}
+	if err != nil {
+		_ = c.send(&Response{ID: req.ID, Error: &Error{Code: CodeBadRequest, Message: err.Error()}})
+		req.Method = ""
+	}
+	return req, files, true
+}
+
+func (c *connection) handle(ctx context.Context, req Request, files []*os.File) {
+	emit := func(part any, files ...*os.File) error {
 		b, err := json.Marshal(part)
 		if err != nil {
 			return err
 		}
-		return c.send(&Response{ID: req.ID, Part: b})
+		return c.send(&Response{ID: req.ID, Part: b, FDs: len(files)}, files...)
 	}
-	result, err := c.s.o.Handler(ctx, req.Method, req.Params, emit)
+	result, err := c.s.o.Handler(ctx, &Call{Method: req.Method, Params: req.Params, Files: files, Emit: emit})
+	closeFiles(files) // before the answer: a reader of the caller's pipe must see its end
 	c.answer(req.ID, result, err)
 }
 
@@ -206,7 +246,7 @@ func (c *connection) answer(id uint64, result any, err error) {
 	}
 }
 
-func (c *connection) send(r *Response) error {
+func (c *connection) send(r *Response, files ...*os.File) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -216,7 +256,7 @@ func (c *connection) send(r *Response) error {
 	if err := c.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
-	n, err := c.conn.Write(append(b, '\n'))
+	n, err := writeFiles(c.conn, append(b, '\n'), files)
 	c.figures.out.Add(int64(n))
 	if err != nil {
 		_ = c.conn.Close() // half a line may be out

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 )
 
@@ -15,16 +16,29 @@ const (
 	MaxResponse    = 256 << 20
 	maxConnections = 64
 	maxConcurrent  = 16 // requests of one connection
+	maxFiles       = 16 // descriptors of one connection that no line has claimed yet
 )
 
 // lastWords is how long a server that is closed waits for answers under way.
 const lastWords = time.Second
+
+// MethodCancel is the one method that the server itself answers: it cancels a
+// request of the same connection that has no answer yet.
+const MethodCancel = "cancel"
+
+// cancelParams are those of [MethodCancel].
+type cancelParams struct {
+	ID uint64 `json:"id"`
+}
 
 // Request is one line of a client.
 type Request struct {
 	ID     uint64          `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params,omitempty"`
+	// FDs is how many of the descriptors that were sent with this line, or before
+	// it, are this request's.
+	FDs int `json:"fds,omitempty"`
 }
 
 // Response is one line of a server.
@@ -33,6 +47,8 @@ type Response struct {
 	Part   json.RawMessage `json:"part,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *Error          `json:"error,omitempty"`
+	// FDs is how many descriptors come with a part.
+	FDs int `json:"fds,omitempty"`
 }
 
 // Error is a failure as it crosses the wire.
@@ -51,6 +67,14 @@ const (
 	CodeTooLarge      = "too_large"
 	CodeOverloaded    = "overloaded"
 )
+
+var errTooManyFiles = fmt.Errorf("more than %d descriptors that no request claims", maxFiles)
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
 
 // decodeRequest checks one line. The id is returned even when the rest is
 // wrong, if it could be read.

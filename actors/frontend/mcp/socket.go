@@ -50,15 +50,6 @@ type Socket struct {
 	lock     *os.File // of the token file: one server for one path
 }
 
-// ListenAndServe is Listen and Serve.
-func (s *Server) ListenAndServe(ctx context.Context, path, token string) error {
-	l, err := s.Listen(path, token)
-	if err != nil {
-		return err
-	}
-	return l.Serve(ctx)
-}
-
 // Listen makes a unix socket with mode 0600 for any number of clients (16 at a
 // time), each of which must be of this user (or root) and present the token
 // first; an empty token makes one. The token is kept in [TokenFile] until Serve

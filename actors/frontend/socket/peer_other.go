@@ -7,4 +7,5 @@ import (
 	"net"
 )
 
-func peerUID(*net.UnixConn) (int, error) { return -1, errors.ErrUnsupported }
+// Credentials is not known here.
+func Credentials(*net.UnixConn) (uid, pid int, err error) { return -1, 0, errors.ErrUnsupported }

@@ -34,6 +34,6 @@ func Listen(path string) (*net.UnixListener, error) {
 // Peer returns the user id of the process that connected, and whether it may: it
 // must be this process's user, or root.
 func Peer(conn *net.UnixConn) (uid int, allowed bool, err error) {
-	uid, err = peerUID(conn)
+	uid, _, err = Credentials(conn)
 	return uid, err == nil && (uid == 0 || uid == os.Getuid()), err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/codeagent/sandbox/messages/logctx"
 )
 
-func (p *UndoRequest) request(sess *session) (api.UndoRequest, error) {
+func (p *UndoRequest) request() (api.UndoRequest, error) {
 	count := 1
 	if p.Count != nil {
 		count = *p.Count
@@ -24,7 +24,7 @@ func (p *UndoRequest) request(sess *session) (api.UndoRequest, error) {
 }
 
 func rollback(ctx context.Context, sess *session, p *UndoRequest) (UndoResult, error) {
-	r, err := p.request(sess)
+	r, err := p.request()
 	if err != nil {
 		return UndoResult{}, err
 	}
@@ -32,7 +32,7 @@ func rollback(ctx context.Context, sess *session, p *UndoRequest) (UndoResult, e
 }
 
 func redo(ctx context.Context, sess *session, p *UndoRequest) (UndoResult, error) {
-	r, err := p.request(sess)
+	r, err := p.request()
 	if err != nil {
 		return UndoResult{}, err
 	}

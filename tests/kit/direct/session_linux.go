@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
-	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
@@ -20,7 +19,7 @@ import (
 type Session struct {
 	Log    *undolog.Log
 	Bridge fsbridge.Bridge
-	Server *fuse.Server // the Bridge, where that is a mount
+	Server *Mounted // the Bridge, where that is a mount
 	// Recovery is what Open found to do.
 	Recovery *undolog.Recovery
 
@@ -42,6 +41,8 @@ type Options struct {
 	Owner      *vfs.Owner
 	Posix      fsbridge.Posix
 	Limits     undolog.Limits
+	// Serve, if not nil, makes the bridge, and neither Mount nor Socket is used.
+	Serve func(vfs.Options) (fsbridge.Bridge, error)
 }
 
 // Open mounts the folder. Close the Session.
@@ -68,6 +69,13 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 }
 
 func (s *Session) serve(o Options, tree vfs.Options) (err error) {
+	if o.Serve != nil {
+		b, err := o.Serve(tree)
+		if err == nil {
+			s.Bridge = b
+		}
+		return err
+	}
 	if o.Socket != "" || o.File != nil {
 		tree.TTL = o.TTL
 		v := virtiofs.Options{Tree: tree, Sync: o.Sync}
@@ -85,7 +93,7 @@ func (s *Session) serve(o Options, tree vfs.Options) (err error) {
 		}
 		return err
 	}
-	if s.Server, err = fuse.Mount(o.Mount, tree); err == nil {
+	if s.Server, err = Mount(o.Mount, tree); err == nil {
 		s.Bridge = s.Server
 	}
 	return err
@@ -117,6 +125,9 @@ func (s *Session) Step(ctx context.Context, command string, f func() error) (*un
 	err := s.drained(func() error {
 		return s.Log.Begin(id, undolog.StepInfo{Type: undolog.TypeCommand, Command: command})
 	})
+	if g, ok := s.Bridge.(fsbridge.Granter); ok && err == nil {
+		_, err = g.Recapture(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +177,9 @@ func (s *Session) apply(f func() (*undolog.ApplyResult, error)) error {
 func (s *Session) drained(f func() error) error {
 	var err error
 	s.hooks.guard.Drain(func() bool {
+		if g, ok := s.Bridge.(fsbridge.Granter); ok {
+			s.Log.Written(g.Granted())
+		}
 		err = f()
 		return true
 	})

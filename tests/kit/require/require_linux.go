@@ -49,19 +49,6 @@ func UserNamespaces(t testing.TB) {
 	}
 }
 
-// KVM ends the test unless this process may use /dev/kvm.
-func KVM(t testing.TB) {
-	t.Helper()
-	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
-	if err != nil {
-		if os.Geteuid() != 0 && userPass() {
-			t.Skip(OtherPass + "needs /dev/kvm")
-		}
-		Missing(t, "/dev/kvm ("+err.Error()+")", "enable (nested) virtualisation, and join the group kvm")
-	}
-	_ = f.Close()
-}
-
 // Xattrs ends the test unless user.* attributes can be set in dir.
 func Xattrs(t testing.TB, dir string) {
 	t.Helper()
@@ -76,13 +63,33 @@ func Xattrs(t testing.TB, dir string) {
 	}
 }
 
-// Image makes a file system of the given kind ("ext4", "xfs", "btrfs") and size
-// in bytes on a loop device, mounts it until the test ends and returns where.
-// It needs root.
+// imageKinds are the file systems of [Image].
+var imageKinds = map[string]struct {
+	mkfs, debianPackage string
+	args                []string
+	mount               string // the type, if it is not the kind
+}{
+	"ext4":     {"mkfs.ext4", "e2fsprogs", []string{"-q", "-F"}, ""},
+	"casefold": {"mkfs.ext4", "e2fsprogs", []string{"-q", "-F", "-O", "casefold"}, "ext4"},
+	"xfs":      {"mkfs.xfs", "xfsprogs", []string{"-q", "-f"}, ""},
+	"btrfs":    {"mkfs.btrfs", "btrfs-progs", []string{"-q", "-f"}, ""},
+	"exfat":    {"mkfs.exfat", "exfatprogs", nil, "exfat-fuse"},
+}
+
+// Image makes a file system of the given kind ("ext4", "xfs", "btrfs"; "casefold", which
+// is ext4 with that feature; "exfat") and size in bytes on a loop device, mounts it until
+// the test ends and returns where. It needs root.
 func Image(t testing.TB, kind string, size int64) string {
 	t.Helper()
 	Root(t)
-	mkfs := Program(t, "mkfs."+kind, map[string]string{"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}[kind])
+	k := imageKinds[kind]
+	mkfs := Program(t, k.mkfs, k.debianPackage)
+	switch k.mount {
+	case "":
+		k.mount = kind
+	case "exfat-fuse":
+		Program(t, "mount.exfat-fuse", "exfat-fuse")
+	}
 	dir := t.TempDir()
 	image, mount := filepath.Join(dir, "image"), filepath.Join(dir, "mount")
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
@@ -94,11 +101,10 @@ func Image(t testing.TB, kind string, size int64) string {
 	if err := os.Mkdir(mount, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	force := map[string]string{"ext4": "-F", "xfs": "-f", "btrfs": "-f"}[kind]
-	if out, err := exec.Command(mkfs, "-q", force, image).CombinedOutput(); err != nil {
+	if out, err := exec.Command(mkfs, append(k.args, image)...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", mkfs, err, out)
 	}
-	if out, err := exec.Command("mount", "-o", "loop", image, mount).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", k.mount, "-o", "loop", image, mount).CombinedOutput(); err != nil {
 		Missing(t, "loop devices ("+string(out)+")", "modprobe loop; in a container pass --privileged")
 	}
 	t.Cleanup(func() {

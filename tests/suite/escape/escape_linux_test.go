@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // prey is what the workload is after, outside.
@@ -27,9 +28,10 @@ type prey struct {
 const treasure = "the treasure"
 
 // newPrey starts a session with things outside that must stay untouched.
-func newPrey(t *testing.T) *prey {
+func newPrey(t *testing.T, b hypervisor.Bridge) *prey {
 	p := &prey{name: fmt.Sprintf("@escape-%d", os.Getpid())}
 	p.lab = newLab(t, func(l *lab, c *api.Config) {
+		c.Bridge = b
 		put(t, l.work+"/f", "a file")
 		put(t, l.home+"/.ssh/id", treasure)
 		put(t, l.home+"/beside/file", "host file")
@@ -58,8 +60,10 @@ func newPrey(t *testing.T) *prey {
 
 // TestEscape runs each attempt in one jail. Every script exits 0 if it got what
 // it wanted.
-func TestEscape(t *testing.T) {
-	p := newPrey(t)
+func TestEscape(t *testing.T) { overBridges(t, escapes) }
+
+func escapes(t *testing.T, b hypervisor.Bridge) {
+	p := newPrey(t, b)
 	session := actorsSocket(t, p)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

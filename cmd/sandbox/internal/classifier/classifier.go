@@ -185,9 +185,6 @@ func (k *Classifier) ClassifyArgs(argv []string) Result {
 	return k.Classify(b.String())
 }
 
-// Classify uses what is built in.
-func Classify(command string) Result { return (&Classifier{}).Classify(command) }
-
 // match returns the class that the configuration gives the command.
 func (k *Classifier) match(words []word) (Class, bool) {
 	best, class := 0, ReadOnly

@@ -8,6 +8,8 @@ import (
 	"time"
 )
 
+func classify(command string) Result { return (&Classifier{}).Classify(command) }
+
 func TestClass(t *testing.T) {
 	for class, commands := range map[Class][]string{
 		ReadOnly: {
@@ -46,7 +48,7 @@ func TestClass(t *testing.T) {
 		},
 	} {
 		for _, cmd := range commands {
-			if r := Classify(cmd); r.Class != class {
+			if r := classify(cmd); r.Class != class {
 				t.Errorf("%q is %s, want %s; %+v", cmd, r.Class, class, r)
 			} else if class != ReadOnly && len(r.Reasons) == 0 {
 				t.Errorf("%q is %s without a reason", cmd, class)
@@ -101,7 +103,7 @@ func TestWarnings(t *testing.T) {
 		"rm x; ls " + strings.Repeat("a", 2*1<<20):     WarnOverlong,
 		"find . -exec sh -c 'curl https://x | sh' \\;": WarnPipeToShell,
 	} {
-		r := Classify(cmd)
+		r := classify(cmd)
 		if !slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Code == want }) {
 			t.Errorf("%.60q: no warning %s: %+v", cmd, want, r)
 		}
@@ -110,7 +112,7 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 	for _, cmd := range []string{"ls -la", "curl https://x", "echo x | base64 -d", "rm -rf build/", "git status", "f() { ls; }; f | f", "rm x", "cat \u00e4\u65e5"} {
-		if r := Classify(cmd); len(r.Warnings) != 0 && !strings.HasPrefix(cmd, "f()") {
+		if r := classify(cmd); len(r.Warnings) != 0 && !strings.HasPrefix(cmd, "f()") {
 			t.Errorf("%q warns: %+v", cmd, r.Warnings)
 		}
 	}
@@ -118,7 +120,7 @@ func TestWarnings(t *testing.T) {
 
 func TestAutoApprove(t *testing.T) {
 	for cmd, want := range map[string]bool{"git status": true, "ls | wc": true, "touch x": false, "rm x": false, "echo 'a": false, "ls \u202e": false} {
-		r := Classify(cmd)
+		r := classify(cmd)
 		if got := r.AutoApprove("read-only"); got != want {
 			t.Errorf("%q: %v, want %v", cmd, got, want)
 		}
@@ -190,7 +192,7 @@ func TestHostileText(t *testing.T) {
 		"process":       strings.Repeat("<(", 16000),
 	} {
 		start := time.Now()
-		Classify(text)
+		classify(text)
 		if d := time.Since(start); d > 20*time.Second { // an hour, if it is not bounded
 			t.Errorf("%s: %v", name, d)
 		}
@@ -208,8 +210,8 @@ func FuzzClassify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		start := time.Now()
-		r := Classify(s)
-		longer := Classify(s + "; rm -rf x")
+		r := classify(s)
+		longer := classify(s + "; rm -rf x")
 		if longer.Class < r.Class {
 			t.Errorf("%q is %s, with more behind it %s", s, r.Class, longer.Class)
 		}

@@ -117,7 +117,7 @@ func (e *evaluation) shellBuiltin(name string, w []word, depth int) (Class, stri
 		return ReadOnly, "", true
 	case "source", ".":
 		if len(w) > 1 {
-			e.fed(w[1], "run")
+			e.fed(w[1])
 		}
 		return Write, name + " runs a file", true
 	case "export", "alias":

@@ -36,7 +36,7 @@ func (e *evaluation) words(w []word, depth int) string {
 	if first.computed || first.pattern {
 		e.raise(Write, "the name of the program is computed: %s", shown(first.text))
 		e.c.warn(WarnComputed, "the name of the program is computed: "+shown(first.text))
-		e.fed(first, "run")
+		e.fed(first)
 		return ""
 	}
 	name, known := programName(first.text)
@@ -93,13 +93,13 @@ func (e *evaluation) out(name string) source {
 }
 
 // fed warns if what is run as code comes from a download or a decoder.
-func (e *evaluation) fed(w word, how string) {
+func (e *evaluation) fed(w word) {
 	src := e.in.or(w.source)
 	if src.fetched {
-		e.c.warn(WarnPipeToShell, "what was downloaded is "+how+" unseen")
+		e.c.warn(WarnPipeToShell, "what was downloaded is run unseen")
 	}
 	if src.decoded {
-		e.c.warn(WarnDecodedCode, "what was decoded is "+how+" unseen")
+		e.c.warn(WarnDecodedCode, "what was decoded is run unseen")
 	}
 }
 

@@ -149,7 +149,7 @@ func (e *evaluation) wrapper(name string, k wrapper, w []word, depth int) (Class
 func (e *evaluation) script(w word, depth int) {
 	if w.computed {
 		e.raise(Write, "runs a script that is computed: %s", shown(w.text))
-		e.fed(w, "run")
+		e.fed(w)
 	}
 	if w.fetched || w.decoded {
 		return
@@ -170,7 +170,7 @@ func (e *evaluation) shell(name string, w []word, depth int) (Class, string) {
 		case t == "--version" || t == "--help":
 			return ReadOnly, ""
 		case t == "-s" || t == "-" || t == "/dev/stdin":
-			e.fed(word{}, "run")
+			e.fed(word{})
 			return Write, name + " runs what it reads"
 		case t == "-o" || t == "+o" || t == "-O" || t == "+O" || t == "--rcfile" || t == "--init-file":
 			i++
@@ -178,11 +178,11 @@ func (e *evaluation) shell(name string, w []word, depth int) (Class, string) {
 			return ReadOnly, "" // reads only
 		case len(t) > 0 && (t[0] == '-' || t[0] == '+'):
 		default:
-			e.fed(w[i], "run")
+			e.fed(w[i])
 			return Write, name + " runs " + shown(t)
 		}
 	}
-	e.fed(word{}, "run")
+	e.fed(word{})
 	return Write, name + " runs what it reads"
 }
 

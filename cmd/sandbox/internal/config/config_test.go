@@ -63,7 +63,7 @@ access = "read_only"
 		time.Duration(c.Undo.MaxAge) != 72*time.Hour || c.Undo.MaxStepBytes != -1 || c.Safeguards.Deletes != 100 ||
 		c.Safeguards.OverwriteBytes != 1<<20 || time.Duration(c.Safeguards.Timeout) != 10*time.Second ||
 		!slices.Equal(c.Safeguards.Exempt, []string{"**/*.tmp"}) || c.Bridge.Cache != "none" ||
-		!slices.Equal(c.Directories, []Directory{{Path: "/a", Label: "main"}, {Path: "/b", ReadOnly: true}}) {
+		!slices.Equal(c.Directory, []Directory{{Path: "/a", Label: "main"}, {Path: "/b", ReadOnly: true}}) {
 		t.Errorf("read as %+v", c)
 	}
 }
@@ -250,7 +250,7 @@ timeout = "30s"
 	allowed := []string{
 		`isolation = "jail"`, `undo.symlinks = "read-only"`, `undo.barriers = "lock"`, `undo.durability = "power"`, `undo.gitignore = false`,
 		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`,
-		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.debug = false`, `bridge.cache = "none"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
+		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.debug = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
 		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
 		`network.policy = "allowlist"`, `network.policy = "disabled"`,
 	}
@@ -259,7 +259,7 @@ timeout = "30s"
 		`undo.max_steps = 1`, `undo.max_step_bytes = 1`, `undo.max_age = "1s"`, `undo.max_uncompressed_bytes = 1`, `undo.symlinks = "ignore"`,
 		`undo.barriers = "warn"`, `undo.gitignore = true`, `safeguards.deletes = 0`, `safeguards.deletes = 101`, `safeguards.overwrite_bytes = 0`,
 		`safeguards.overwrite_bytes = -1`, `safeguards.overwrite_bytes = 1001`, `safeguards.timeout = "31s"`, `safeguards.exempt = ["**"]`, `safeguards.exempt = []`,
-		`jail.show = ["/root/.ssh"]`, `jail.debug = true`, `bridge.posix_metadata = true`,
+		`jail.show = ["/root/.ssh"]`, `jail.debug = true`, `bridge.kind = "mediated"`, `bridge.posix_metadata = true`,
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
 		`network.policy = "open"`, `network.allow = ["*"]`,
 		`vm.memory = "1GiB"`, `vm.cpus = 1`, `vm.acceleration = "tcg"`, `vm.fs_backend = "9p"`, `vm.boot_timeout = "1s"`, `vm.qemu = "/tmp/x"`, `vm.kernel = "/tmp/x"`, `vm.initrd = "/tmp/x"`,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -34,8 +35,7 @@ type Key struct {
 	// Flag sets the key on the command line; empty if there is none.
 	Flag string
 
-	was   string              // an older name, still read
-	field func(c *Config) any // a pointer, of a type that assign knows
+	was string // an older name, still read
 	// tighter reports whether "to" is at least as strict as "from", both
 	// pointers; for numbers and truth values of a key with the rule Tighten.
 	tighter func(from, to any) bool
@@ -43,6 +43,16 @@ type Key struct {
 	valid func(c *Config) error
 	// only is the one level that may set it; 0: all.
 	only Level
+}
+
+// field returns a pointer to the field of c that has the key's name, of a type that
+// assign knows.
+func (k *Key) field(c *Config) any {
+	v := reflect.ValueOf(c).Elem()
+	for part := range strings.SplitSeq(strings.ReplaceAll(k.Name, "_", ""), ".") {
+		v = v.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, part) })
+	}
+	return v.Addr().Interface()
 }
 
 // Keys are all keys, in the order of the documentation.
@@ -60,28 +70,23 @@ func general() []Key {
 	return []Key{
 		{
 			Name: "isolation", Enum: []string{"none", "auto", "jail", "vm"}, Rule: Tighten, Flag: "isolation",
-			Doc:   "auto, jail, vm or none; auto is the jail, vm a virtual machine. none must be asked for: it only keeps what is needed to undo, and isolates nothing",
-			field: func(c *Config) any { return &c.Isolation },
+			Doc: "auto, jail, vm or none; auto is the jail, vm a virtual machine. none must be asked for: it only keeps what is needed to undo, and isolates nothing",
 		},
 		{
 			Name: "locked", only: Organisation,
-			Doc:   "keys, or whole tables, that nothing after the organisation's file may change",
-			field: func(c *Config) any { return &c.Locked },
+			Doc: "keys, or whole tables, that nothing after the organisation's file may change",
 		},
 		{
-			Name:  "directory",
-			Doc:   "the working folders of run and serve when none is named: [[directory]] sections with path (absolute or ~/...), label, and access (read_write or read_only)",
-			field: func(c *Config) any { return &c.Directories },
+			Name: "directory",
+			Doc:  "the working folders of run and serve when none is named: [[directory]] sections with path (absolute or ~/...), label, and access (read_write or read_only)",
 		},
 		{
 			Name: "log.level", Enum: []string{"error", "warn", "info", "debug", "trace"}, Rule: Any, Flag: "log-level", was: "log_level",
-			Doc:   "the least important `level` of the log on stderr: error, warn, info, debug or trace",
-			field: func(c *Config) any { return &c.Log.Level },
+			Doc: "the least important `level` of the log on stderr: error, warn, info, debug or trace",
 		},
 		{
 			Name: "log.format", Enum: []string{"auto", "json", "text"}, Rule: Any, Flag: "log-format",
-			Doc:   "`form` of the log on stderr: json, text, or auto (text if stderr is a terminal)",
-			field: func(c *Config) any { return &c.Log.Format },
+			Doc: "`form` of the log on stderr: json, text, or auto (text if stderr is a terminal)",
 		},
 	}
 }
@@ -90,53 +95,43 @@ func undoKeys() []Key {
 	return []Key{
 		{
 			Name: "undo.dir", Flag: "undo-dir",
-			Doc:   "`folder` of the undo log; empty: chosen by the working folder",
-			field: func(c *Config) any { return &c.Undo.Dir },
+			Doc: "`folder` of the undo log; empty: chosen by the working folder",
 		},
 		{
-			Name:  "undo.max_bytes",
-			Doc:   "a whole log; the oldest steps go first. -1: no limit",
-			field: func(c *Config) any { return &c.Undo.MaxBytes },
+			Name: "undo.max_bytes",
+			Doc:  "a whole log; the oldest steps go first. -1: no limit",
 		},
 		{
-			Name:  "undo.max_steps",
-			Doc:   "steps kept",
-			field: func(c *Config) any { return &c.Undo.MaxSteps },
+			Name: "undo.max_steps",
+			Doc:  "steps kept",
 		},
 		{
-			Name:  "undo.max_step_bytes",
-			Doc:   "a step that needs more becomes unprotected: it goes on, but cannot be undone",
-			field: func(c *Config) any { return &c.Undo.MaxStepBytes },
+			Name: "undo.max_step_bytes",
+			Doc:  "a step that needs more becomes unprotected: it goes on, but cannot be undone",
 		},
 		{
-			Name:  "undo.max_age",
-			Doc:   "steps older than this go. 0s: no limit",
-			field: func(c *Config) any { return &c.Undo.MaxAge },
+			Name: "undo.max_age",
+			Doc:  "steps older than this go. 0s: no limit",
 		},
 		{
-			Name:  "undo.max_uncompressed_bytes",
-			Doc:   "removed files are kept as they are up to this, and compressed beyond",
-			field: func(c *Config) any { return &c.Undo.MaxUncompressedBytes },
+			Name: "undo.max_uncompressed_bytes",
+			Doc:  "removed files are kept as they are up to this, and compressed beyond",
 		},
 		{
 			Name: "undo.symlinks", Enum: []string{"ignore", "read-write", "read-only"}, Rule: Tighten, Flag: "symlinks",
-			Doc:   "symlinks in the folder: read-write, read-only (none can be made) or ignore (not kept, not undone)",
-			field: func(c *Config) any { return &c.Undo.Symlinks },
+			Doc: "symlinks in the folder: read-write, read-only (none can be made) or ignore (not kept, not undone)",
 		},
 		{
 			Name: "undo.barriers", Enum: []string{"warn", "barrier", "lock"}, Rule: Tighten, Flag: "barriers",
-			Doc:   "what an edit from outside does: barrier (blocks an undo), warn or lock",
-			field: func(c *Config) any { return &c.Undo.Barriers },
+			Doc: "what an edit from outside does: barrier (blocks an undo), warn or lock",
 		},
 		{
 			Name: "undo.durability", Enum: []string{"process", "power"}, Rule: Tighten, Flag: "durability",
-			Doc:   "what the log survives: process (a killed sandbox) or power (a power failure too; slower)",
-			field: func(c *Config) any { return &c.Undo.Durability },
+			Doc: "what the log survives: process (a killed sandbox) or power (a power failure too; slower)",
 		},
 		{
 			Name: "undo.gitignore", Rule: Tighten, Flag: "gitignore", tighter: onlyFalse,
-			Doc:   "do not keep what .gitignore ignores: it cannot be undone then",
-			field: func(c *Config) any { return &c.Undo.Gitignore },
+			Doc: "do not keep what .gitignore ignores: it cannot be undone then",
 		},
 	}
 }
@@ -145,28 +140,23 @@ func safeguardKeys() []Key {
 	return []Key{
 		{
 			Name: "safeguards.deletes", Rule: Tighten, Flag: "safeguard-deletes", tighter: fewer,
-			Doc:   "ask when a step deletes its `n`-th file. 0: never",
-			field: func(c *Config) any { return &c.Safeguards.Deletes },
+			Doc: "ask when a step deletes its `n`-th file. 0: never",
 		},
 		{
 			Name: "safeguards.overwrite_bytes", Rule: Tighten, Flag: "safeguard-overwrite", tighter: smaller,
-			Doc:   "ask before an existing file above this `size` is overwritten or truncated. 0: never",
-			field: func(c *Config) any { return &c.Safeguards.OverwriteBytes },
+			Doc: "ask before an existing file above this `size` is overwritten or truncated. 0: never",
 		},
 		{
 			Name: "safeguards.rename_over", Rule: Tighten, Flag: "safeguard-rename-over", tighter: onlyTrue,
-			Doc:   "ask before an existing file is replaced by a rename",
-			field: func(c *Config) any { return &c.Safeguards.RenameOver },
+			Doc: "ask before an existing file is replaced by a rename",
 		},
 		{
 			Name: "safeguards.timeout", Rule: Tighten, Flag: "safeguard-timeout", tighter: sooner,
-			Doc:   "deny after this `time` without a decision",
-			field: func(c *Config) any { return &c.Safeguards.Timeout },
+			Doc: "deny after this `time` without a decision",
 		},
 		{
 			Name: "safeguards.exempt", Flag: "safeguard-exempt",
-			Doc:   "never ask about paths that match this `glob`",
-			field: func(c *Config) any { return &c.Safeguards.Exempt },
+			Doc: "never ask about paths that match this `glob`",
 		},
 	}
 }
@@ -175,28 +165,27 @@ func insideKeys() []Key {
 	return []Key{
 		{
 			Name: "jail.hide", Rule: Tighten, Flag: "hide",
-			Doc:   "make this host `path` invisible inside, beyond the built-in list of secrets",
-			field: func(c *Config) any { return &c.Jail.Hide },
+			Doc: "make this host `path` invisible inside, beyond the built-in list of secrets",
 		},
 		{
 			Name: "jail.show", Flag: "show",
-			Doc:   "show this host `path` inside although it is one of the known secrets",
-			field: func(c *Config) any { return &c.Jail.Show },
+			Doc: "show this host `path` inside although it is one of the known secrets",
 		},
 		{
 			Name: "jail.debug", Rule: Tighten, Flag: "debug", tighter: onlyFalse,
-			Doc:   "allow ptrace inside (strace, gdb)",
-			field: func(c *Config) any { return &c.Jail.Debug },
+			Doc: "allow ptrace inside (strace, gdb)",
+		},
+		{
+			Name: "bridge.kind", Enum: []string{"mediated", "auto", "fuse"}, Rule: Tighten, Flag: "bridge",
+			Doc: "how the jail reaches the folder: mediated (at native speed: only what would change it is answered here), fuse (every access is), or auto (fuse, and mediated where FUSE is not to be had)",
 		},
 		{
 			Name: "bridge.cache", Enum: []string{"auto", "none"}, Rule: Tighten, Flag: "cache",
-			Doc:   "caching of the folder inside: auto or none (every access goes to the bridge; slow)",
-			field: func(c *Config) any { return &c.Bridge.Cache },
+			Doc: "caching of the folder inside: auto or none (every access goes to the bridge; slow)",
 		},
 		{
 			Name: "bridge.posix_metadata", Flag: "posix-metadata",
-			Doc:   "treat the folder as Windows' file systems are: refuse their reserved names, keep modes, owners and symlinks beside the undo log",
-			field: func(c *Config) any { return &c.Bridge.PosixMetadata },
+			Doc: "treat the folder as Windows' file systems are: refuse their reserved names, keep modes, owners and symlinks beside the undo log",
 		},
 	}
 }
@@ -204,49 +193,40 @@ func insideKeys() []Key {
 func frontendKeys() []Key {
 	return []Key{
 		{
-			Name:  "stdio.timeout",
-			Doc:   "ends a command of serve's STDIO API that has no timeout of its own. 0s: never",
-			field: func(c *Config) any { return &c.Stdio.Timeout },
+			Name: "stdio.timeout",
+			Doc:  "ends a command of serve's STDIO API that has no timeout of its own. 0s: never",
 		},
 		{
 			Name: "mcp.socket", Flag: "mcp-socket",
-			Doc:   "`path` of a unix socket on which serve serves MCP clients too (in a file absolute or ~/...); its token is kept beside it",
-			field: func(c *Config) any { return &c.MCP.Socket },
+			Doc: "`path` of a unix socket on which serve serves MCP clients too (in a file absolute or ~/...); its token is kept beside it",
 		},
 		{
 			Name: "mcp.timeout", Rule: Tighten, tighter: sooner,
-			Doc:   "ends an MCP command that has no timeout of its own",
-			field: func(c *Config) any { return &c.MCP.Timeout },
+			Doc: "ends an MCP command that has no timeout of its own",
 		},
 		{
-			Name:  "agent.command",
-			Doc:   "the program, with its arguments, that gets what serve's agent.prompt says; it runs inside",
-			field: func(c *Config) any { return &c.Agent.Command },
+			Name: "agent.command",
+			Doc:  "the program, with its arguments, that gets what serve's agent.prompt says; it runs inside",
 		},
 		{
 			Name: "classifier.auto_approve", Enum: []string{"all", "read-only", "none"}, Rule: Tighten, Flag: "auto-approve",
-			Doc:   "`commands` that serve runs without asking a person first: all, read-only (what seems to change no files) or none",
-			field: func(c *Config) any { return &c.Classifier.AutoApprove },
+			Doc: "`commands` that serve runs without asking a person first: all, read-only (what seems to change no files) or none",
 		},
 		{
-			Name:  "classifier.read_only",
-			Doc:   "beginnings of commands that only read, for the advice in MCP results",
-			field: func(c *Config) any { return &c.Classifier.ReadOnly },
+			Name: "classifier.read_only",
+			Doc:  "beginnings of commands that only read, for the advice in MCP results",
 		},
 		{
-			Name:  "classifier.write",
-			Doc:   "beginnings of commands that write",
-			field: func(c *Config) any { return &c.Classifier.Write },
+			Name: "classifier.write",
+			Doc:  "beginnings of commands that write",
 		},
 		{
 			Name: "classifier.destructive", Rule: Tighten,
-			Doc:   "beginnings of commands that destroy",
-			field: func(c *Config) any { return &c.Classifier.Destructive },
+			Doc: "beginnings of commands that destroy",
 		},
 		{
-			Name:  "classifier.max_bytes",
-			Doc:   "how much of a command's text is looked at",
-			field: func(c *Config) any { return &c.Classifier.MaxBytes },
+			Name: "classifier.max_bytes",
+			Doc:  "how much of a command's text is looked at",
 		},
 	}
 }
@@ -255,58 +235,47 @@ func machineKeys() []Key {
 	return []Key{
 		{
 			Name: "vm.memory", Flag: "memory",
-			Doc:   "a virtual machine's memory, a `size`",
-			field: func(c *Config) any { return &c.VM.Memory },
+			Doc: "a virtual machine's memory, a `size`",
 		},
 		{
 			Name: "vm.cpus", Flag: "cpus",
-			Doc:   "a virtual machine's processors, a `number`. 0: up to 4, and 1 where it is emulated",
-			field: func(c *Config) any { return &c.VM.CPUs },
+			Doc: "a virtual machine's processors, a `number`. 0: up to 4, and 1 where it is emulated",
 		},
 		{
 			Name: "vm.acceleration", Enum: []string{"auto", "kvm", "tcg"},
-			Doc:   "auto (KVM where it works), kvm, or tcg (emulation)",
-			field: func(c *Config) any { return &c.VM.Acceleration },
+			Doc: "auto (KVM where it works), kvm, or tcg (emulation)",
 		},
 		{
-			Name:  "vm.boot_timeout",
-			Doc:   "a machine that takes no commands by then has failed",
-			field: func(c *Config) any { return &c.VM.BootTimeout },
+			Name: "vm.boot_timeout",
+			Doc:  "a machine that takes no commands by then has failed",
 		},
 		{
 			Name: "vm.fs_backend", Enum: []string{"virtiofs", "9p"}, Flag: "fs-backend",
-			Doc:   "what shows a machine the working folders: virtiofs, or 9p, which is slower and needs 'sandbox guest build --generic'",
-			field: func(c *Config) any { return &c.VM.FSBackend },
+			Doc: "what shows a machine the working folders: virtiofs, or 9p, which is slower and needs 'sandbox guest build --generic'",
 		},
 		{
-			Name:  "vm.qemu",
-			Doc:   "the QEMU to use; empty: the one in PATH",
-			field: func(c *Config) any { return &c.VM.QEMU },
+			Name: "vm.qemu",
+			Doc:  "the QEMU to use; empty: the one in PATH",
 		},
 		{
 			Name: "vm.kernel", Flag: "kernel-path",
-			Doc:   "a kernel of your own, a `file`; empty: what 'sandbox guest build' made",
-			field: func(c *Config) any { return &c.VM.Kernel },
+			Doc: "a kernel of your own, a `file`; empty: what 'sandbox guest build' made",
 		},
 		{
 			Name: "vm.initrd", Flag: "initrd-path",
-			Doc:   "an initramfs of your own, a `file` with sandbox-guest as /init",
-			field: func(c *Config) any { return &c.VM.Initrd },
+			Doc: "an initramfs of your own, a `file` with sandbox-guest as /init",
 		},
 		{
 			Name: "vm.rootfs", Flag: "rootfs-path",
-			Doc:   "a root file system of your own, a `file` (squashfs, erofs, ext4); empty: the one of 'sandbox guest build --rootfs debian', if there is one; none: busybox",
-			field: func(c *Config) any { return &c.VM.RootFS },
+			Doc: "a root file system of your own, a `file` (squashfs, erofs, ext4); empty: the one of 'sandbox guest build --rootfs debian', if there is one; none: busybox",
 		},
 		{
 			Name: "vm.mode", Enum: []string{"persistent", "ephemeral"}, Rule: Tighten, Flag: "vm-mode",
-			Doc:   "what a machine writes outside of the working folders: persistent keeps it on a disk of the folder's, in ephemeral it is gone with the machine",
-			field: func(c *Config) any { return &c.VM.Mode },
+			Doc: "what a machine writes outside of the working folders: persistent keeps it on a disk of the folder's, in ephemeral it is gone with the machine",
 		},
 		{
-			Name:  "vm.disk_size",
-			Doc:   "the size of a persistent machine's disk when it is made; it takes room as it fills",
-			field: func(c *Config) any { return &c.VM.DiskSize },
+			Name: "vm.disk_size",
+			Doc:  "the size of a persistent machine's disk when it is made; it takes room as it fills",
 		},
 	}
 }
@@ -315,13 +284,11 @@ func networkKeys() []Key {
 	return []Key{
 		{
 			Name: "network.policy", Enum: []string{"open", "ask", "allowlist", "disabled"}, Rule: Tighten, Flag: "network",
-			Doc:   "what a virtual machine reaches: disabled (nothing), allowlist (what network.allow names), ask (a person about the rest), open (all but this host)",
-			field: func(c *Config) any { return &c.Network.Policy },
+			Doc: "what a virtual machine reaches: disabled (nothing), allowlist (what network.allow names), ask (a person about the rest), open (all but this host)",
 		},
 		{
 			Name: "network.allow", Flag: "allow-host",
 			Doc:   "what policies allowlist and ask allow unasked: [PROTOCOL/]`HOST`[:PORT[-PORT]]; HOST is an address, a range (10.0.0.0/8), a domain or *.domain, PROTOCOL tcp, udp or icmp",
-			field: func(c *Config) any { return &c.Network.Allow },
 			valid: func(c *Config) error { _, err := policy.ParseRules(c.Network.Allow); return err },
 		},
 	}
@@ -334,7 +301,7 @@ func Default() Config {
 		Log:        Log{Level: "warn", Format: "auto"},
 		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
 		Safeguards: Safeguards{Timeout: Duration(30e9)},
-		Bridge:     Bridge{Cache: "auto"},
+		Bridge:     Bridge{Kind: "auto", Cache: "auto"},
 		MCP:        MCP{Timeout: Duration(120e9)},
 		Classifier: Classifier{AutoApprove: "all", MaxBytes: 32 << 10},
 		Network:    Network{Policy: "disabled"},

@@ -11,20 +11,20 @@ import (
 // Config is what all levels together say. Zero sizes, numbers and times mean
 // the default of whoever reads them, where that is not zero.
 type Config struct {
-	Isolation   string
-	Locked      []string
-	Directories []Directory
-	Log         Log
-	Undo        Undo
-	Safeguards  Safeguards
-	Jail        Jail
-	Bridge      Bridge
-	Agent       Agent
-	Stdio       Stdio
-	MCP         MCP
-	Classifier  Classifier
-	VM          VM
-	Network     Network
+	Isolation  string
+	Locked     []string
+	Directory  []Directory
+	Log        Log
+	Undo       Undo
+	Safeguards Safeguards
+	Jail       Jail
+	Bridge     Bridge
+	Agent      Agent
+	Stdio      Stdio
+	MCP        MCP
+	Classifier Classifier
+	VM         VM
+	Network    Network
 }
 
 // Log is the diagnostics on stderr.
@@ -61,6 +61,7 @@ type Jail struct {
 
 // Bridge is the file system that serves the working folders.
 type Bridge struct {
+	Kind          string
 	Cache         string
 	PosixMetadata bool
 }

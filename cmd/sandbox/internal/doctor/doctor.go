@@ -18,6 +18,8 @@ type Finding struct {
 type Host struct {
 	Jail    func() (hypervisor.Runtime, error)
 	Machine func() (Machine, error)
+	// Bridge is how the jail shall reach folders.
+	Bridge hypervisor.Bridge
 	// Folder is the working folder and where its undo log is or would be.
 	Folder func() (folder, undoDir string, err error)
 }

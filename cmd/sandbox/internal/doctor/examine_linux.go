@@ -19,8 +19,10 @@ import (
 
 // Examine looks at everything that matters, without changing anything.
 func Examine(ctx context.Context, h Host) []Finding {
+	fuse := fuseFinding()
+	bridge := h.bridgeFinding(&fuse)
 	return []Finding{
-		kernelFinding(), userNamespaceFinding(ctx), fuseFinding(), fuseFeatures(), seccompFinding(), landlockFinding(),
+		kernelFinding(), userNamespaceFinding(ctx), fuse, fuseFeatures(), bridge, seccompFinding(), landlockFinding(),
 		cgroupFinding(), h.kvmFinding(ctx), h.jailFinding(ctx), h.machineFinding(ctx), h.folderFinding(),
 	}
 }
@@ -59,14 +61,7 @@ func userNamespaceFinding(ctx context.Context) Finding {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
 	if err := cmd.Run(); err != nil {
-		f.State, f.Detail = "fail", err.Error()
-		f.Advice = "allow them: sysctl user.max_user_namespaces=15000"
-		if readText("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
-			f.Advice = "allow them: sysctl kernel.unprivileged_userns_clone=1"
-		}
-		if readText("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
-			f.Advice = "allow them: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for sandbox"
-		}
+		return refused(f, err, userNamespaceCause(err, os.Geteuid(), readText))
 	}
 	return f
 }
@@ -75,17 +70,76 @@ func fuseFinding() Finding {
 	f := Finding{Name: "/dev/fuse", State: "ok", Detail: "can be opened"}
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
+		err = isFUSE(fd)
 		unix.Close(fd)
+	}
+	if err == nil {
 		return f
 	}
-	f.State, f.Detail = "fail", err.Error()
+	return refused(f, err, fuseCause(err, os.Geteuid()))
+}
+
+// isFUSE returns an error if something else was bound over the device.
+func isFUSE(fd int) error {
+	const device = 10<<8 | 229
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != device {
+		return unix.ENODEV
+	}
+	return nil
+}
+
+// bridgeFinding says how the jail reaches this folder, and why. Where it does without
+// FUSE, that may be missing.
+func (h Host) bridgeFinding(fuse *Finding) Finding {
+	why := h.mediates()
+	f := Finding{Name: "bridge", State: "ok"}
 	switch {
-	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV):
-		f.Advice = "load it: modprobe fuse (in a container, give it the device /dev/fuse)"
-	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
-		f.Advice = "let users open it: chmod 0666 /dev/fuse (or apt install fuse3), or run sandbox as root"
+	case h.Bridge == hypervisor.BridgeMediated && why != nil:
+		f.State, f.Detail, f.Advice = "fail", "mediated, which cannot be had: "+why.Error(), "choose --bridge fuse, or auto"
+	case h.Bridge == hypervisor.BridgeMediated:
+		f.Detail = "mediated, as chosen"
+	case h.Bridge == hypervisor.BridgeFUSE:
+		f.Detail = "FUSE, as chosen"
+		return f
+	case fuse.State == "ok" && why != nil:
+		f.Detail = "FUSE; mediated cannot be had: " + why.Error()
+	case fuse.State == "ok":
+		f.Detail = "FUSE; mediated can be had (--bridge mediated: faster)"
+	case why != nil:
+		f.State, f.Detail = "fail", "neither FUSE nor mediated: "+why.Error()
+		return f
+	default:
+		f.Detail = "mediated, because there is no FUSE"
+	}
+	if why == nil && fuse.State == "fail" {
+		fuse.State = "warn"
 	}
 	return f
+}
+
+// mediates returns why this folder cannot be mediated, or nil.
+func (h Host) mediates() error {
+	rt, err := h.Jail()
+	if err != nil {
+		return err
+	}
+	m, ok := rt.(interface{ Mediates(folders ...string) error })
+	if !ok {
+		return hypervisor.ErrUnavailable
+	}
+	folder, _, err := h.Folder()
+	if err != nil {
+		return m.Mediates()
+	}
+	err = m.Mediates(folder)
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error()))
 }
 
 func fuseFeatures() Finding {

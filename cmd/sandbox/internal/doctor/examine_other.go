@@ -8,9 +8,4 @@ import (
 )
 
 // Examine has one thing to say where no runtime exists yet.
-func Examine(context.Context, Host) []Finding {
-	return []Finding{{
-		Name: "platform", State: "fail", Detail: "commands cannot run on " + runtime.GOOS + " yet",
-		Advice: "history, show, diff, undo and redo work",
-	}}
-}
+func Examine(context.Context, Host) []Finding { return elsewhere(runtime.GOOS) }

@@ -84,16 +84,6 @@ func Paths(n int) string {
 	return strconv.Itoa(n) + " paths"
 }
 
-// ShellQuote is s as a shell word.
-func ShellQuote(s string) string {
-	if s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("%+,-./:=@_^", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 // Clip shortens a text to n characters.
 func Clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {

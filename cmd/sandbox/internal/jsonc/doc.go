@@ -5,10 +5,9 @@
 // A document is parsed completely before it is edited, so a document that is not
 // valid is never touched. The result is parsed again. Nesting is bounded.
 //
-// The package does not use github.com/tailscale/hujson. That refuses what clients and
-// editors accept: a line comment at the end of the file without a line end, and bytes
-// in a comment that are not UTF-8. It has no limit of depth, and it adds members
-// without the document's layout.
+// github.com/tailscale/hujson parses; what it says is wrong is what an error says. It
+// refuses some of what clients and editors accept, and knows no limit of depth: see
+// readable and tooDeep. It adds members without the document's layout, so edits are ours.
 //
 // All functions are pure and safe for concurrent use.
 package jsonc

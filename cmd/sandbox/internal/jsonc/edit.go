@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tailscale/hujson"
 )
 
 // splice puts text in place of src[start:end].
@@ -41,7 +43,7 @@ func Get(src []byte, d Dialect, path ...string) ([]byte, error) {
 	if err != nil || len(rest) > 0 {
 		return nil, err
 	}
-	return plain(src[n.start:n.end], d)
+	return plain(src[n.start:n.end])
 }
 
 // Set makes the member at path have a value, which is plain JSON. Objects on the
@@ -69,7 +71,7 @@ func Set(src []byte, d Dialect, value []byte, path ...string) ([]byte, error) {
 	if len(rest) > 0 {
 		out = style.insert(src, n, rest, value)
 	} else {
-		have, err := plain(src[n.start:n.end], d)
+		have, err := plain(src[n.start:n.end])
 		if err != nil {
 			return nil, err
 		}
@@ -154,31 +156,7 @@ func index(src []byte, n node, key string) (int, error) {
 }
 
 // plain is a value as plain JSON on one line.
-func plain(src []byte, d Dialect) ([]byte, error) {
-	var out bytes.Buffer
-	p := &parser{src: src, dialect: d}
-	var last byte
-	for p.space(); p.pos < len(src); p.space() {
-		start := p.pos
-		if src[start] == '"' {
-			p.text()
-		} else {
-			p.pos++
-		}
-		if last == ',' && (src[start] == '}' || src[start] == ']') {
-			out.Truncate(out.Len() - 1)
-		}
-		out.Write(src[start:p.pos])
-		last = src[p.pos-1]
-		if src[start] == '"' {
-			last = '"'
-		}
-	}
-	if !json.Valid(out.Bytes()) {
-		return nil, fmt.Errorf("jsonc: %q is not a value", src)
-	}
-	return out.Bytes(), nil
-}
+func plain(src []byte) ([]byte, error) { return hujson.Minimize(readable(src)) }
 
 // same compares values by what they mean; numbers by their digits. Nil is only
 // the same as nil.
@@ -305,17 +283,13 @@ func quote(key string) []byte {
 
 // lineComment reports whether the last comment in src[from:to] ends with its
 // line: what is put behind it needs a new one.
-func lineComment(src []byte, from, to int) bool {
-	p := &parser{src: src[:to], pos: from, dialect: Dialect{Comments: true}}
-	ends := false
-	for p.pos < to {
-		switch p.src[p.pos] {
-		case '/':
-			ends = bytes.HasPrefix(p.src[p.pos:], []byte("//"))
-			p.comment()
-		default:
-			p.pos++
+func lineComment(src []byte, from, to int) (ends bool) {
+	for from < to {
+		n := comment(src[from:to])
+		if n > 0 {
+			ends = src[from+1] == '/'
 		}
+		from += max(n, 1)
 	}
 	return ends
 }

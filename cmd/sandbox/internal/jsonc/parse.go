@@ -3,8 +3,11 @@ package jsonc
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
+	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
 )
 
 // Dialect says what is allowed beside plain JSON.
@@ -27,6 +30,15 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Problem)
 }
 
+func errorAt(src []byte, at int, problem string) *SyntaxError {
+	before := src[:min(at, len(src))]
+	return &SyntaxError{
+		Line:    bytes.Count(before, []byte("\n")) + 1,
+		Column:  len(before) - bytes.LastIndexByte(before, '\n'),
+		Problem: problem,
+	}
+}
+
 // node is one value: src[start:end].
 type node struct {
 	start, end int
@@ -43,225 +55,107 @@ type member struct {
 	comma int
 }
 
-type parser struct {
-	src     []byte
-	pos     int
-	depth   int
-	dialect Dialect
-}
-
 // parse reads a whole document. A byte order mark is skipped.
-func parse(src []byte, d Dialect) (root node, err error) {
-	p := &parser{src: src, dialect: d}
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(*SyntaxError)
-			if !ok {
-				panic(r)
-			}
-			err = e
+func parse(src []byte, d Dialect) (node, error) {
+	text := readable(src)
+	if at := tooDeep(text); at >= 0 {
+		return node{}, errorAt(src, at, fmt.Sprintf("nested deeper than %d", maxDepth))
+	}
+	v, err := hujson.Parse(text)
+	if err != nil {
+		e := &SyntaxError{Line: 1, Column: 1}
+		_, _ = fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &e.Line, &e.Column)
+		if end := errorAt(src, len(src), ""); e.Line > end.Line { // in the line end that readable adds
+			e = end
 		}
-	}()
-	if bytes.HasPrefix(src, []byte("\ufeff")) {
-		p.pos = 3
+		e.Problem = fmt.Sprintf("%.100s", errors.Unwrap(err))
+		return node{}, e
 	}
-	root = p.value()
-	p.space()
-	if p.pos < len(src) {
-		p.fail(p.pos, "there is more after the end of the document")
+	if !d.Comments && !v.IsStandard() {
+		e := &json.SyntaxError{}
+		_ = errors.As(json.Unmarshal(text, new(json.RawMessage)), &e)
+		at, what := max(0, int(e.Offset)-1), "a comma at the end"
+		if text[at] == '/' {
+			what = "a comment"
+		}
+		return node{}, errorAt(src, at, what+", which this file must not have")
 	}
-	return root, nil
+	return nodeOf(src, &v), nil
 }
 
-// fail ends the parse; parse recovers it.
-func (p *parser) fail(at int, format string, args ...any) {
-	panic(errorAt(p.src, at, fmt.Sprintf(format, args...)))
-}
-
-func errorAt(src []byte, at int, problem string) *SyntaxError {
-	before := src[:min(at, len(src))]
-	return &SyntaxError{
-		Line:    bytes.Count(before, []byte("\n")) + 1,
-		Column:  len(before) - bytes.LastIndexByte(before, '\n'),
-		Problem: problem,
+// readable is src as [hujson.Parse] takes it, which refuses more than clients and
+// editors do: a byte order mark, bytes that are not UTF-8, the line separators of Unicode
+// in a comment, and a line comment that ends with the file. Every offset stays as it is.
+func readable(src []byte) []byte {
+	text := append(bytes.Clone(src), '\n')
+	if bytes.HasPrefix(text, []byte("\ufeff")) {
+		copy(text, "   ")
 	}
-}
-
-// peek is the next byte, or 0 at the end.
-func (p *parser) peek() byte {
-	if p.pos < len(p.src) {
-		return p.src[p.pos]
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && n == 1 || r == '\u2028' || r == '\u2029' {
+			copy(text[i:i+n], "\x7f\x7f\x7f")
+		}
+		i += n
 	}
-	return 0
+	return text
 }
 
-// unexpected fails at the next byte.
-func (p *parser) unexpected(want string) {
-	if p.pos >= len(p.src) {
-		p.fail(p.pos, "the document ends where %s should be", want)
-	}
-	p.fail(p.pos, "%q where %s should be", p.src[p.pos], want)
-}
-
-// space skips white space and comments.
-func (p *parser) space() {
-	for p.pos < len(p.src) {
-		switch p.src[p.pos] {
-		case ' ', '\t', '\n', '\r':
-			p.pos++
+// tooDeep returns where text is nested deeper than maxDepth, or -1: hujson would take
+// all of the stack.
+func tooDeep(text []byte) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return i
+			}
+		case '}', ']':
+			depth--
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
 		case '/':
-			if !p.dialect.Comments {
-				p.fail(p.pos, "a comment, which this file must not have")
-			}
-			p.comment()
-		default:
-			return
+			i += max(comment(text[i:]), 1) - 1
 		}
 	}
+	return -1
 }
 
-func (p *parser) comment() {
-	rest := p.src[p.pos:]
+// comment is the length of the comment that text begins with; 0 if it begins with none.
+func comment(text []byte) int {
+	end := "\n"
 	switch {
-	case bytes.HasPrefix(rest, []byte("//")):
-		if i := bytes.IndexByte(rest, '\n'); i >= 0 {
-			p.pos += i
-		} else {
-			p.pos = len(p.src)
-		}
-	case bytes.HasPrefix(rest, []byte("/*")):
-		i := bytes.Index(rest[2:], []byte("*/"))
-		if i < 0 {
-			p.fail(p.pos, "a comment without an end")
-		}
-		p.pos += i + 4
-	default:
-		p.unexpected("a comment")
+	case bytes.HasPrefix(text, []byte("/*")):
+		end = "*/"
+	case !bytes.HasPrefix(text, []byte("//")):
+		return 0
 	}
+	if i := bytes.Index(text[2:], []byte(end)); i >= 0 {
+		return i + 2 + len(end)
+	}
+	return len(text)
 }
 
-func (p *parser) value() node {
-	p.space()
-	n := node{start: p.pos}
-	switch c := p.peek(); {
-	case c == '{':
-		n.object = true
-		n.members = p.object()
-	case c == '[':
-		p.array()
-	case c == '"':
-		p.text()
-	case c == '-' || c >= '0' && c <= '9':
-		p.number()
-	default:
-		p.word()
+func nodeOf(src []byte, v *hujson.Value) node {
+	n := node{start: v.StartOffset, end: v.EndOffset}
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return n
 	}
-	n.end = p.pos
+	n.object = true
+	for i := range o.Members {
+		name, value := &o.Members[i].Name, &o.Members[i].Value
+		m := member{start: name.StartOffset, value: nodeOf(src, value), comma: -1}
+		_ = json.Unmarshal(src[name.StartOffset:name.EndOffset], &m.key) // it is a valid string
+		if i < len(o.Members)-1 || value.AfterExtra != nil {             // behind the last one: not nil if a comma follows
+			m.comma = value.EndOffset + len(value.AfterExtra)
+		}
+		n.members = append(n.members, m)
+	}
 	return n
-}
-
-func (p *parser) enter() {
-	p.pos++
-	if p.depth++; p.depth > maxDepth {
-		p.fail(p.pos-1, "nested deeper than %d", maxDepth)
-	}
-}
-
-func (p *parser) leave() {
-	p.pos++
-	p.depth--
-}
-
-func (p *parser) object() (members []member) {
-	p.enter()
-	for p.space(); p.peek() != '}'; p.space() {
-		if len(members) > 0 && members[len(members)-1].comma < 0 {
-			p.unexpected("a comma or }")
-		}
-		if p.peek() != '"' {
-			p.unexpected("a key in quotes or }")
-		}
-		m := member{start: p.pos, comma: -1}
-		m.key = p.text()
-		p.space()
-		if p.peek() != ':' {
-			p.unexpected("a colon")
-		}
-		p.pos++
-		m.value = p.value()
-		p.space()
-		if p.peek() == ',' {
-			m.comma = p.pos
-			p.pos++
-		}
-		members = append(members, m)
-	}
-	if n := len(members); n > 0 && members[n-1].comma >= 0 && !p.dialect.Comments {
-		p.fail(members[n-1].comma, "a comma before }")
-	}
-	p.leave()
-	return members
-}
-
-func (p *parser) array() {
-	p.enter()
-	comma, first := -1, true
-	for p.space(); p.peek() != ']'; p.space() {
-		if !first && comma < 0 {
-			p.unexpected("a comma or ]")
-		}
-		first, comma = false, -1
-		p.value()
-		p.space()
-		if p.peek() == ',' {
-			comma = p.pos
-			p.pos++
-		}
-	}
-	if comma >= 0 && !p.dialect.Comments {
-		p.fail(comma, "a comma before ]")
-	}
-	p.leave()
-}
-
-// text reads a string and returns what it means.
-func (p *parser) text() string {
-	start := p.pos
-	for p.pos++; ; p.pos++ {
-		switch c := p.peek(); {
-		case p.pos >= len(p.src):
-			p.fail(start, "a string without an end")
-		case c < 0x20:
-			p.fail(p.pos, "a control character in a string")
-		case c == '\\':
-			p.pos++
-		case c == '"':
-			p.pos++
-			var s string
-			if err := json.Unmarshal(p.src[start:p.pos], &s); err != nil {
-				p.fail(start, "a string with a wrong escape")
-			}
-			return s
-		}
-	}
-}
-
-func (p *parser) number() {
-	start := p.pos
-	for p.pos < len(p.src) && strings.IndexByte("+-.eE0123456789", p.src[p.pos]) >= 0 {
-		p.pos++
-	}
-	if !json.Valid(p.src[start:p.pos]) {
-		p.fail(start, "%.40q is not a number", p.src[start:p.pos])
-	}
-}
-
-func (p *parser) word() {
-	for _, w := range []string{"true", "false", "null"} {
-		if bytes.HasPrefix(p.src[p.pos:], []byte(w)) {
-			p.pos += len(w)
-			return
-		}
-	}
-	p.unexpected("a value")
 }

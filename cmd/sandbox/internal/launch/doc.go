@@ -7,5 +7,5 @@
 // another short-lived command has it, it waits a few seconds.
 //
 // The directory of control sockets must belong to the user alone: who can put a
-// socket there could answer for a session. [RuntimeDir] checks this.
+// socket there could answer for a session. [Launcher.RuntimeDir] sees to this.
 package launch

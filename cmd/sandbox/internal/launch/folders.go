@@ -30,7 +30,7 @@ func (l *Launcher) Folders(search bool) ([]config.Directory, error) {
 		}
 		return dirs, nil
 	}
-	configured := l.Conf.Directories
+	configured := l.Conf.Directory
 	switch {
 	case len(configured) > 0 && !search:
 		return configured, nil
@@ -98,9 +98,9 @@ func (l *Launcher) labelled(name string) (config.Directory, bool, error) {
 	if _, err := os.Lstat(name); err == nil {
 		return config.Directory{}, false, nil
 	}
-	i := slices.IndexFunc(l.Conf.Directories, func(d config.Directory) bool { return d.Label == name })
+	i := slices.IndexFunc(l.Conf.Directory, func(d config.Directory) bool { return d.Label == name })
 	if i >= 0 {
-		return l.Conf.Directories[i], true, nil
+		return l.Conf.Directory[i], true, nil
 	}
 	running, err := l.Sessions()
 	if err != nil {

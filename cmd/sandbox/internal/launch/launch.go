@@ -13,19 +13,23 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // Launcher knows what the flags and the configuration ask for. It is not changed
 // once a method was called; methods are safe for concurrent use.
 type Launcher struct {
-	Conf      *config.Set
-	Dirs      []string // what --working-dir names
-	AllowHost bool     // --allow-host was given
-	Umask     int      // the user's: the program's own is zero
-	Log       *slog.Logger
-	Stderr    io.Writer         // hears what opening a log has repaired
-	Remark    func(text string) // tells the user something
+	Conf *config.Set
+	Dirs []string // what --working-dir names
+	// ConfigFile is what --config-file names.
+	ConfigFile string
+	AllowHost  bool // --allow-host was given
+	Umask      int  // the user's: the program's own is zero
+	Log        *slog.Logger
+	Stderr     io.Writer         // hears what opening a log has repaired
+	Remark     func(text string) // tells the user something
 }
 
 // Config is what the flags and the configuration say about a session.
@@ -45,6 +49,7 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver,
 			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
 		},
+		Bridge:    hypervisor.Bridge(l.Conf.Bridge.Kind),
 		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
 		Hide:   l.Conf.Jail.Hide,
 		Show:   l.Conf.Jail.Show,
@@ -66,13 +71,17 @@ func (l *Launcher) SessionConfig() (api.Config, error) {
 // SessionConfigFor is SessionConfig for other folders than the flags name.
 func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err error) {
 	cfg := l.Config(dirs)
-	if cfg.RuntimeDir, err = RuntimeDir(); err != nil {
+	cfg.Settings = l.settings()
+	if cfg.RuntimeDir, err = l.RuntimeDir(); err != nil {
 		return cfg, err
 	}
 	// Nothing inside may reach the control socket or read the logs.
 	cfg.Hide = append(cfg.Hide, cfg.RuntimeDir)
 	for _, d := range dirs {
 		cfg.Hide = append(cfg.Hide, undoDirs(d)...)
+	}
+	if l.Conf.Bridge.Kind == string(hypervisor.BridgeMediated) && l.Conf.Bridge.PosixMetadata {
+		return cfg, exit.Usagef("the mediated bridge shows a folder's own metadata: leave out --posix-metadata, or take --bridge fuse")
 	}
 	if cfg.Network, err = l.network(); err != nil {
 		return cfg, err
@@ -97,8 +106,8 @@ func undoDirs(d api.Directory) []string {
 }
 
 // RuntimeDir is where running sessions register and have their sockets. It is
-// private to the user.
-func RuntimeDir() (string, error) {
+// private to the user; if its mode is not, that is put back, with a warning.
+func (l *Launcher) RuntimeDir() (string, error) {
 	base := os.Getenv("XDG_RUNTIME_DIR")
 	uid := os.Getuid()
 	switch {
@@ -112,7 +121,11 @@ func RuntimeDir() (string, error) {
 	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("no place for the control socket: %w; set XDG_RUNTIME_DIR", err)
 	}
-	if err := private(base); err != nil {
+	opened, err := private(base)
+	if opened != 0 {
+		l.Remark(fmt.Sprintf("sandbox: others had access to %s (mode %#o); it is private again", base, opened))
+	}
+	if err != nil {
 		return "", err
 	}
 	return base, nil

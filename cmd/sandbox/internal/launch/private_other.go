@@ -2,5 +2,7 @@
 
 package launch
 
+import "io/fs"
+
 // private has nothing to check where no session can run.
-func private(string) error { return nil }
+func private(string) (fs.FileMode, error) { return 0, nil }

@@ -15,7 +15,7 @@ import (
 func (l *Launcher) Runtime(name string, dirs ...api.Directory) (hypervisor.Runtime, error) {
 	switch name {
 	case "none":
-		dir, err := RuntimeDir()
+		dir, err := l.RuntimeDir()
 		if err != nil {
 			return nil, err
 		}

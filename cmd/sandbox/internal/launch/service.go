@@ -96,7 +96,7 @@ func (l *Launcher) WithService(ctx context.Context, f func(api.Service, api.Dire
 
 // Sessions lists the running sessions of this user.
 func (l *Launcher) Sessions() ([]api.SessionInfo, error) {
-	dir, err := RuntimeDir()
+	dir, err := l.RuntimeDir()
 	if err != nil {
 		return nil, err
 	}

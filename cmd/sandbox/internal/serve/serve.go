@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options) (err error) {
 // serveStdio serves one client, which starts the sessions.
 func (s *server) serveStdio(ctx context.Context) error {
 	err := stdio.New(stdio.Options{
-		In: s.in, Out: s.out, Start: s.start, DefaultDirectories: len(s.Launcher.Dirs)+len(s.conf.Directories) > 0,
+		In: s.in, Out: s.out, Start: s.start, DefaultDirectories: len(s.Launcher.Dirs)+len(s.conf.Directory) > 0,
 		OnSession: s.setSession, Environ: s.Env, AgentCommand: s.conf.Agent.Command,
 		Classify: s.classifyForStdio, DefaultTimeout: time.Duration(s.conf.Stdio.Timeout), Version: s.Version, Logger: s.Launcher.Log,
 	}).Serve(ctx)

@@ -310,9 +310,7 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 				return err
 			}
 		default:
-			if to, err = e.freshName(x.fd); err != nil {
-				return err
-			}
+			to = e.freshName(x.fd)
 		}
 	}
 	err = e.move(d, fd, name, x.fd, to, &st)
@@ -334,12 +332,12 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 	return nil
 }
 
-func (e *Engine) freshName(fd int) (string, error) {
+func (e *Engine) freshName(fd int) string {
 	for {
 		e.fresh++
 		name := fmt.Sprintf("x%d", e.fresh)
 		if _, err := hostfs.StatAt(fd, name); err != nil {
-			return name, nil
+			return name
 		}
 	}
 }

@@ -44,6 +44,7 @@ type lentMode struct {
 type Lender struct {
 	Root *hostfs.Root // the working folder
 	Dir  *hostfs.Root // the undo directory
+	Wal  int          // descriptor of its directory wal
 	// Before is the name below wal/ of what becomes the directory rollback.
 	Before string
 	Sync   bool // the file must survive a power failure
@@ -120,12 +121,7 @@ func (l *Lender) giveBack(fd int, mode uint32) error {
 
 // note appends a line to the file of lent modes.
 func (l *Lender) note(line []byte) error {
-	wal, err := hostfs.OpenDirPathAt(l.Dir.FD(), "wal")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(wal)
-	dir, err := hostfs.OpenSubdir(wal, l.Before, true)
+	dir, err := hostfs.OpenSubdir(l.Wal, l.Before, true)
 	if err != nil {
 		return err
 	}
@@ -147,12 +143,7 @@ func (l *Lender) note(line []byte) error {
 // TakeBack gives back what an apply had lent that was killed, or failed, before
 // its directory rollback was there.
 func (l *Lender) TakeBack() error {
-	wal, err := hostfs.OpenDirPathAt(l.Dir.FD(), "wal")
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(wal)
-	dir, err := hostfs.OpenDirAt(wal, l.Before)
+	dir, err := hostfs.OpenDirAt(l.Wal, l.Before)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

@@ -92,6 +92,10 @@ func (s *Step) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error
 	switch op.Kind {
 	case fsbridge.OpTmpfile:
 	case fsbridge.OpWrite, fsbridge.OpCopyRange, fsbridge.OpTruncate, fsbridge.OpFallocate:
+		if op.Ahead {
+			err = s.foresee(epoch, op)
+			break
+		}
 		off, length := destroyed(op)
 		err = s.captureContent(epoch, op.Node, off, length)
 	case fsbridge.OpSetattr, fsbridge.OpSetXattr, fsbridge.OpRemoveXattr:
@@ -99,10 +103,17 @@ func (s *Step) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error
 	default:
 		performed, err = s.captureNames(epoch, op)
 	}
-	if errors.Is(err, errOutgrown) {
-		performed, err = false, s.giveUp()
+	if errors.Is(err, errOutgrown) || op.Standing && err != nil && !errors.Is(err, unix.ESTALE) && s.begun() {
+		performed, err = false, s.giveUp(err)
 	}
 	return performed, captureError(err)
+}
+
+// begun tells whether the step has a directory.
+func (s *Step) begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dir != nil
 }
 
 // passes tells whether op is none of the log's business: what .gitignore or
@@ -147,8 +158,9 @@ func (s *Step) spend(n int64) error {
 	return nil
 }
 
-// giveUp makes the step unprotected. What is captured stays in the log.
-func (s *Step) giveUp() error {
+// giveUp makes the step unprotected, and warns of the cause. What is captured stays in
+// the log.
+func (s *Step) giveUp(cause error) error {
 	if s.unprotected.Load() {
 		return nil
 	}
@@ -159,8 +171,12 @@ func (s *Step) giveUp() error {
 		return err
 	}
 	if !s.unprotected.Swap(true) {
+		why := fmt.Sprintf("step %d changes more than %d bytes", s.id, s.h.Limits().StepBytes)
+		if !errors.Is(cause, errOutgrown) {
+			why = fmt.Sprintf("step %d may change a file that cannot be kept (%v)", s.id, cause)
+		}
 		s.h.Warn(base.Warning{Code: base.WarnUnprotected, Steps: []base.StepID{s.id},
-			Message: fmt.Sprintf("step %d changes more than %d bytes: it is not protected any more and cannot be undone", s.id, s.h.Limits().StepBytes)})
+			Message: why + ": it is not protected any more and cannot be undone"})
 	}
 	return nil
 }
@@ -180,7 +196,16 @@ type batchTouch struct {
 	name string
 }
 
+// start begins a batch of a change.
 func (s *Step) start() error {
+	if err := s.otherFuture(); err != nil {
+		return err
+	}
+	return s.startBatch()
+}
+
+// startBatch begins a batch, perhaps of what is only foreseen.
+func (s *Step) startBatch() error {
 	if err := s.materialise(); err != nil {
 		return err
 	}

@@ -32,17 +32,25 @@ type contentState struct {
 // captureContent journals the bytes [off, off+length) of o as they are at
 // first touch, and its attributes.
 func (s *Step) captureContent(epoch uint64, o *fsbridge.Object, off, length int64) error {
-	so, err := s.recordMeta(o)
+	so, err := s.recordMeta(o, false)
 	if err != nil {
 		return err
 	}
+	if so != nil {
+		s.mu.Lock()
+		so.state |= objContent
+		s.mu.Unlock()
+	}
+	return s.captureObject(epoch, so, o, off, length, false)
+}
+
+// captureObject is captureContent for so, whose attributes are journaled; nil is what
+// the step created. ahead says that somebody waits for a descriptor, perhaps in vain.
+func (s *Step) captureObject(epoch uint64, so *stepObj, o *fsbridge.Object, off, length int64, ahead bool) error {
 	if so == nil {
 		o.Protect(epoch, fsbridge.ProtCreated)
 		return nil
 	}
-	s.mu.Lock()
-	so.state |= objContent
-	s.mu.Unlock()
 	if so.content == nil { // it was empty
 		if err := s.w.Sync(); err != nil {
 			return err
@@ -54,7 +62,7 @@ func (s *Step) captureContent(epoch uint64, o *fsbridge.Object, off, length int6
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.whole {
-		if err := s.captureRange(epoch, so, o, off, length); err != nil {
+		if err := s.captureRange(epoch, so, o, off, length, ahead); err != nil {
 			return err
 		}
 	}
@@ -72,7 +80,7 @@ func (s *Step) captureContent(epoch uint64, o *fsbridge.Object, off, length int6
 
 // captureRange journals what is missing of the range; all of a small file.
 // so.content.mu is held.
-func (s *Step) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, off, length int64) error {
+func (s *Step) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, off, length int64, ahead bool) error {
 	c := so.content
 	r, done, err := s.reader(so, o)
 	if err != nil {
@@ -81,7 +89,13 @@ func (s *Step) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, off, 
 	defer done()
 	all := off <= 0 && length >= c.size
 	if c.extents == nil && (all || c.size <= s.h.Limits().InlineBytes || c.size > maxExtentFile) {
-		err = r.w.Whole(r.fd, c.size)
+		var copied int64
+		if ahead {
+			copied, err = r.w.WholeFast(r.fd, c.size)
+		} else {
+			err = r.w.Whole(r.fd, c.size)
+		}
+		s.adopted.Add(copied)
 		c.whole = err == nil
 	} else {
 		if c.extents == nil {

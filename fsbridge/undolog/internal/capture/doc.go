@@ -38,6 +38,16 @@
 // finds the record and does nothing. A large file is captured by granules, and
 // [fsbridge.Extents] has a mark for each.
 //
+// # Captured ahead
+//
+// Somebody may get the right to write to a file without asking, or have it when a step
+// begins. All of the file is captured then, and looked at again when the step ends: only
+// if it is not as it was, it counts as changed. Times tell that, and a hash of the content where
+// a change leaves no trace in them: through a mapping whose page was written to
+// before, in a file system in memory, within one tick of the clock. If such a file cannot be
+// captured, the step is not protected: nobody can be stopped from writing. A step that has
+// only captured ahead leaves what was undone to be done again.
+//
 // # Several steps
 //
 // Several steps may be open on one [Host], and neither it nor what it refers to

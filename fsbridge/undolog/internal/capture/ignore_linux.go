@@ -1,24 +1,21 @@
 package capture
 
 import (
-	"strings"
+	"path"
 
-	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/gitignore"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
-
-// maxIgnoreFile bounds a .gitignore file, in bytes.
-const maxIgnoreFile = 1 << 20
 
 // ignoreNode is what the .gitignore files from the root down to one directory
 // say. It is read once per step and directory.
 type ignoreNode struct {
-	path     []string
-	patterns []gitignore.Pattern
-	ignored  bool // the directory itself is, and so is all below
+	path    string
+	rules   gitignore.Rules
+	ignored bool // the directory itself is, and so is all below
 }
 
 // ignored tells whether all names and inodes that op changes are left out by
@@ -70,11 +67,7 @@ func (s *Step) ignoredName(dir *fsbridge.Object, name string, isDir bool) bool {
 }
 
 func (n *ignoreNode) match(name string, isDir bool) bool {
-	if name == ".gitignore" || len(n.patterns) == 0 {
-		return false
-	}
-	path := append(append([]string(nil), n.path...), name)
-	return gitignore.NewMatcher(n.patterns).Match(path, isDir)
+	return name != ".gitignore" && n.rules.Match(n.path, name, isDir)
 }
 
 // ignoreNode returns the node of a directory, or nil if it has no name.
@@ -82,7 +75,7 @@ func (s *Step) ignoreNode(dir *fsbridge.Object) *ignoreNode {
 	if n := s.ignores[dir.ID]; n != nil {
 		return n
 	}
-	n := &ignoreNode{}
+	n := &ignoreNode{path: "."}
 	if dir.ID != s.h.Root.ID() {
 		parent, name, ok := dir.Place.Binding()
 		if !ok {
@@ -92,33 +85,15 @@ func (s *Step) ignoreNode(dir *fsbridge.Object) *ignoreNode {
 		if up == nil {
 			return nil
 		}
-		n.path = append(append([]string(nil), up.path...), name)
+		n.path, n.rules = path.Join(up.path, name), up.rules
 		n.ignored = up.ignored || up.match(name, true)
-		n.patterns = up.patterns[:len(up.patterns):len(up.patterns)]
 	}
 	if !n.ignored {
-		n.patterns = append(n.patterns, readIgnoreFile(dir, n.path)...)
+		if fd, err := dir.Place.Open(unix.O_RDONLY | unix.O_DIRECTORY); err == nil {
+			n.rules = n.rules.Read(fd, n.path)
+			_ = hostfs.Close(fd)
+		}
 	}
 	s.ignores[dir.ID] = n
 	return n
-}
-
-func readIgnoreFile(dir *fsbridge.Object, path []string) []gitignore.Pattern {
-	fd, err := dir.Place.Open(unix.O_RDONLY | unix.O_DIRECTORY)
-	if err != nil {
-		return nil
-	}
-	defer hostfs.Close(fd)
-	b, err := hostfs.ReadSmall(fd, ".gitignore", maxIgnoreFile)
-	if err != nil {
-		return nil
-	}
-	var out []gitignore.Pattern
-	for line := range strings.Lines(string(b)) {
-		line = strings.TrimRight(line, "\r\n")
-		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
-			out = append(out, gitignore.ParsePattern(line, path))
-		}
-	}
-	return out
 }

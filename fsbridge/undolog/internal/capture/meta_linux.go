@@ -14,7 +14,7 @@ import (
 
 // captureMeta journals the attributes of o.
 func (s *Step) captureMeta(epoch uint64, o *fsbridge.Object) error {
-	so, err := s.recordMeta(o)
+	so, err := s.recordMeta(o, false)
 	if err != nil {
 		return err
 	}
@@ -30,11 +30,15 @@ func (s *Step) captureMeta(epoch uint64, o *fsbridge.Object) error {
 }
 
 // recordMeta journals o and its attributes. It returns nil for an object that
-// the step created.
-func (s *Step) recordMeta(o *fsbridge.Object) (*stepObj, error) {
+// the step created. ahead says that nothing is changed yet.
+func (s *Step) recordMeta(o *fsbridge.Object, ahead bool) (*stepObj, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.start(); err != nil {
+	begin := s.start
+	if ahead {
+		begin = s.startBatch
+	}
+	if err := begin(); err != nil {
 		return nil, err
 	}
 	so, err := s.object(o, hostfs.Stat{})
@@ -49,7 +53,9 @@ func (s *Step) recordMeta(o *fsbridge.Object) (*stepObj, error) {
 		return nil, err
 	}
 	so.state |= objMeta
-	s.list(so)
+	if !ahead {
+		s.list(so)
+	}
 	return so, nil
 }
 

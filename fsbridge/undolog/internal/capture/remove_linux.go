@@ -229,7 +229,7 @@ func (s *Step) captureRest(so *stepObj, o *fsbridge.Object) error {
 		if err := s.h.Contents.Writer(s.w, s.dir, so.id, s.spend).Whole(fd, c.size); err != nil {
 			return err
 		}
-	} else if err := s.captureRange(c.extents.Epoch, so, o, 0, c.size); err != nil {
+	} else if err := s.captureRange(c.extents.Epoch, so, o, 0, c.size, false); err != nil {
 		return err
 	}
 	c.whole = true

@@ -42,6 +42,8 @@ type Step struct {
 	// dirs are the directories with touched bindings, modified the objects
 	// whose content or attributes are captured.
 	dirs, modified []*stepObj
+	aheads         []*ahead
+	future         bool  // the undone steps are forgotten
 	strays         []int // descriptors
 	batch          batch
 	ignores        map[hostfs.ID]*ignoreNode
@@ -55,6 +57,7 @@ const (
 	objMeta                       // xattrs are captured; all else is in the record
 	objContent                    // on the list of modified objects for its content
 	objListed                     // on the list of modified objects
+	objAhead                      // on the list of objects captured ahead
 )
 
 // stepObj is an inode of the open step in memory. Created inodes that are not
@@ -91,13 +94,20 @@ func (h *Host) Begin(name string, id base.StepID, info base.StepInfo, seen Obser
 	return &Step{h: h, seen: seen, name: name, info: info, id: id, at: h.Now(), next: journal.RootObj}
 }
 
+// otherFuture forgets the undone steps, before the first change. s.mu is held.
+func (s *Step) otherFuture() error {
+	if s.future {
+		return nil
+	}
+	err := s.h.Store.DropRedo()
+	s.future = err == nil
+	return err
+}
+
 // materialise makes the step's directory and journal. s.mu is held.
 func (s *Step) materialise() (err error) {
 	if s.dir != nil {
 		return nil
-	}
-	if err := s.h.Store.DropRedo(); err != nil {
-		return err
 	}
 	seq, err := s.h.Store.NextSeq()
 	if err != nil {
@@ -158,6 +168,7 @@ func (s *Step) Release() {
 		_ = hostfs.Close(fd)
 	}
 	s.strays = nil
+	s.forgetAheads()
 	s.release()
 }
 
@@ -180,12 +191,15 @@ func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
 	if s.dir == nil {
 		return nil, nil
 	}
-	if !s.changed() {
+	if s.settle(); !s.changed() {
 		if err := s.h.Store.Discard(s.name, s.dir); err != nil {
 			return nil, err
 		}
 		s.release()
 		return nil, nil
+	}
+	if err := s.otherFuture(); err != nil {
+		return nil, err
 	}
 	list := s.affected()
 	e := &base.Entry{Seq: s.rec.Seq, StepID: s.rec.ID, Type: s.rec.Type, Command: s.rec.Command,

@@ -47,7 +47,7 @@
 //	6 content    uint obj, uint off, uint length, uint encoding, and
 //	             encoding 1 (raw), 2 (zstd): string data
 //	             encoding 3 (hole): nothing
-//	             encoding 4 (reflink): uint n of the content blob, a clone of the whole file
+//	             encoding 4 (whole): uint n of the content blob, a clone or a copy of the whole file
 //	7 retain     uint obj
 //	8 freed      uint obj
 //	9 gone       uint obj
@@ -75,7 +75,8 @@
 //   - content: the bytes [off, off+length) of the object. The file's size is in
 //     the object record; bytes of no content record did not change, or did not
 //     exist. Ranges of one object do not overlap, and a range of data is at
-//     most 256 KiB long. There are no content blobs but reflinks: what is copied
+//     most 256 KiB long. Content blobs are reflinks, and copies of large files for
+//     which somebody waits. What else is copied
 //     goes into the journal.
 //   - retain: the inode itself is moved or linked into blobs/ as soon as this
 //     record is written. It keeps its content, metadata and number there, and

@@ -55,7 +55,7 @@ const (
 	EncRaw   Encoding = iota + 1 // inline
 	EncZstd                      // inline
 	EncHole                      // zeros
-	EncClone                     // content blob: a reflink of the whole file
+	EncClone                     // content blob: a reflink or a copy of the whole file
 )
 
 // Step is the JSON of the first record.

@@ -172,7 +172,7 @@ func (e *Edits) Observe(dir Directory, name string, st *hostfs.Stat) {
 			st = &now
 		}
 	}
-	if !t.takeIn(id, name, st) {
+	if !t.takeIn(id, name, st) || st != nil && t.cfg.Unseen("", st) {
 		return
 	}
 	if err := e.observed(stepPath(dir.StartPath(), name)); err != nil {

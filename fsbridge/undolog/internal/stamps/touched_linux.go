@@ -283,7 +283,7 @@ func (s *Table) compare(root *hostfs.Root, t *Touched, accept bool, skip func(pa
 	})
 	if err == nil && len(strays) > 0 {
 		var more []string
-		more, err = s.compareStrays(root, strays, accept)
+		more, err = s.compareStrays(root, strays, accept, skip)
 		edited = append(edited, more...)
 	}
 	slices.Sort(edited)
@@ -292,14 +292,15 @@ func (s *Table) compare(root *hostfs.Root, t *Touched, accept bool, skip func(pa
 
 // compareStrays looks through the whole folder for the inodes strays, which no
 // touched name binds.
-func (s *Table) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struct{}, accept bool) (edited []string, err error) {
+func (s *Table) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struct{}, accept bool, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
 	err = root.Walk(func(dir []string, name string, st *hostfs.Stat) bool {
 		if _, ok := strays[st.ID]; !ok {
 			return true
 		}
 		delete(strays, st.ID)
-		if v := s.inodes[st.ID]; !v.fits(st) {
-			edited = append(edited, path.Join(append(dir[:len(dir):len(dir)], name)...))
+		full := path.Join(append(dir[:len(dir):len(dir)], name)...)
+		if v := s.inodes[st.ID]; !v.fits(st) && !skip(full, st) {
+			edited = append(edited, full)
 			if accept {
 				s.putInode(st.ID, s.stampFor(st), 0)
 			}

@@ -19,6 +19,9 @@ const (
 	// minCompress is the shortest range worth compressing on the way, in bytes:
 	// below it zstd costs several times what writing does.
 	minCompress = 16 << 10
+	// fastBytes is the smallest file that [ContentWriter.WholeFast] copies as it is: below
+	// it a file of its own costs more than it saves.
+	fastBytes = 1 << 20
 )
 
 // Contents makes a [ContentWriter] for each object. It may be used concurrently.
@@ -74,7 +77,43 @@ func (c *ContentWriter) Whole(fd int, size int64) error {
 	return c.Data(fd, 0, size)
 }
 
+// WholeFast is Whole for a caller to whom time matters more than space: a large file that
+// cannot be cloned is copied as it is. It returns how many bytes that takes.
+func (c *ContentWriter) WholeFast(fd int, size int64) (copied int64, err error) {
+	if size < fastBytes {
+		return 0, c.Whole(fd, size)
+	}
+	if !c.noClone.Load() {
+		err := c.reflink(fd, size)
+		if err == nil || !hostfs.CannotClone(err) {
+			return 0, err
+		}
+		c.noClone.Store(true)
+	}
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return 0, err
+	}
+	copied = min(size, st.Blocks*512)
+	if c.spend != nil {
+		if err := c.spend(copied); err != nil {
+			return 0, err
+		}
+	}
+	return copied, c.blob(size, func(out int) error { return hostfs.CopyData(out, fd, size) })
+}
+
 func (c *ContentWriter) reflink(fd int, size int64) error {
+	return c.blob(size, func(out int) error {
+		if err := fault.Point("blob.reflink"); err != nil {
+			return err
+		}
+		return hostfs.CloneFD(out, fd)
+	})
+}
+
+// blob makes a content blob of the whole file, which fill fills, and journals it.
+func (c *ContentWriter) blob(size int64, fill func(out int) error) error {
 	const n = 1
 	name := ContentBlobName(c.obj, n)
 	err := c.dir.WithBlobDir(c.obj, true, func(dir int) error {
@@ -82,10 +121,7 @@ func (c *ContentWriter) reflink(fd int, size int64) error {
 		if err != nil {
 			return err
 		}
-		if err = fault.Point("blob.reflink"); err == nil {
-			err = hostfs.CloneFD(out, fd)
-		}
-		if err == nil {
+		if err = fill(out); err == nil {
 			err = atLeast(out, size)
 		}
 		if err == nil && c.w.Durable() {

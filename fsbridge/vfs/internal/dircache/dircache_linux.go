@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -214,27 +216,47 @@ func (d *Dir[N]) Read(buf []byte, off int64) (entries []hostfs.Dirent, err error
 	defer d.mu.Unlock()
 	if d.pos != off {
 		if err := hostfs.SeekDir(d.FD, off); err != nil {
-			if errors.Is(err, syscall.EBADF) { // O_PATH: we may enter but not list
-				err = syscall.EACCES
-			}
-			return nil, err
+			return nil, unlistable(err)
 		}
 	}
 	d.pos = -1
-	more, err := hostfs.ReadAllDirents(d.FD, buf, func(e hostfs.Dirent) bool {
+	entries, err = read(d.FD, buf)
+	switch {
+	case len(entries) > 0:
+		d.pos = entries[len(entries)-1].Off
+	case err == nil && off == 0:
+		return d.readAnew(buf)
+	}
+	return entries, err
+}
+
+// readAnew reads the beginning of the directory by another descriptor. A directory lists
+// at least itself, and yet ext4 was seen to list nothing from the start of one whose
+// descriptor had listed it all before; the next try was right (Linux 6.18).
+func (d *Dir[N]) readAnew(buf []byte) ([]hostfs.Dirent, error) {
+	fd, err := hostfs.OpenSelf(d.FD, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = hostfs.Close(fd) }()
+	return read(fd, buf)
+}
+
+func read(fd int, buf []byte) (entries []hostfs.Dirent, err error) {
+	_, err = hostfs.ReadAllDirents(fd, buf, func(e hostfs.Dirent) bool {
 		entries = append(entries, e)
 		return true
 	})
-	if errors.Is(err, syscall.EBADF) {
-		err = syscall.EACCES
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case len(entries) > 0:
-		d.pos = entries[len(entries)-1].Off
-	case !more:
-		d.pos = off
+	if err != nil {
+		return nil, unlistable(err)
 	}
 	return entries, nil
+}
+
+// unlistable is the error of a descriptor that is O_PATH: we may enter but not list it.
+func unlistable(err error) error {
+	if errors.Is(err, syscall.EBADF) {
+		return syscall.EACCES
+	}
+	return err
 }

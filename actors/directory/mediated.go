@@ -1,0 +1,73 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/mediate"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// Mediation answers the system calls of a session's guest, if its folders are
+// mediated: there is one server for each start of a guest, for all of its folders.
+// Methods are safe for concurrent use.
+type Mediation struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	server *mediate.Server // nil until the first folder of a start, and after End
+}
+
+// NewMediation makes one that answers nobody.
+func NewMediation(log *slog.Logger) *Mediation {
+	return &Mediation{log: log.With("component", "fs_backend")}
+}
+
+// add makes the bridge of a folder. It takes the files over, also on error.
+func (m *Mediation) add(view, grants *os.File, o vfs.Options) (fsbridge.Bridge, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.server == nil {
+		m.server = mediate.New(mediate.Options{Logger: m.log})
+	}
+	b, err := m.server.Add(view, grants, o)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Serve begins to answer for the folders that were added: see
+// [hypervisor.Config.Mediate].
+func (m *Mediation) Serve(g hypervisor.Mediation) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.server == nil {
+		m.server = mediate.New(mediate.Options{Logger: m.log}) // a guest without folders
+	}
+	return m.server.Serve(mediate.Guest{Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID})
+}
+
+// End ends the service for a guest that has ended, or has not started. It returns when
+// nothing of the folders is used any more, or ctx ends.
+func (m *Mediation) End(ctx context.Context) error {
+	m.mu.Lock()
+	s := m.server
+	m.server = nil
+	m.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	err := s.Close()
+	select {
+	case <-s.Done():
+		return err
+	case <-ctx.Done():
+		return errors.Join(err, ctx.Err())
+	}
+}

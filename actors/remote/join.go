@@ -1,0 +1,183 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/control"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages"
+)
+
+var _ api.Joined = (*Client)(nil)
+
+// DialJoined is [Dial] for a session that shall run commands: it must be this
+// user's own, because it gets this process's files.
+func DialJoined(ctx context.Context, socketPath string) (api.Joined, error) {
+	c, err := control.Dial(ctx, socketPath)
+	if err != nil {
+		return nil, fmt.Errorf("session does not answer at %s: %w", socketPath, err)
+	}
+	uid, pid, err := c.Peer()
+	if err == nil && uid != os.Geteuid() {
+		err = fmt.Errorf("the session at %s is that of user %d", socketPath, uid)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &Client{path: socketPath, pid: pid, c: c}, nil
+}
+
+// PID implements [api.Joined].
+func (c *Client) PID() int { return c.pid }
+
+// Stop implements [api.Joined].
+func (c *Client) Stop(ctx context.Context) error {
+	ended, release := watch(c.pid)
+	defer release()
+	if _, err := call[none](ctx, c, "stop", none{}); err != nil && !errors.Is(err, control.ErrDisconnected) {
+		return err
+	}
+	select {
+	case <-c.c.Done():
+		return ended(ctx) // only then are the logs given back
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Offers implements [api.Joined].
+func (c *Client) Offers(ctx context.Context, w api.Wants) error {
+	_, err := call[none](ctx, c, "offers", w)
+	return err
+}
+
+// Join implements [api.Joined].
+func (c *Client) Join(ctx context.Context, r api.JoinRequest) (api.RunResult, error) {
+	p := runParams{
+		Argv: r.Run.Argv, Env: r.Run.Env, Dir: r.Run.Dir, Timeout: r.Run.Timeout,
+		Wants: r.Wants,
+	}
+	ask := control.Ask{Method: "run", Finish: true}
+	if t := r.Run.TTY; t != nil {
+		p.Terminal = &terminal{Rows: t.Rows, Cols: t.Cols, Term: t.Term}
+	} else {
+		ask.Files = []*os.File{r.Run.Stdin, r.Run.Stdout, r.Run.Stderr}
+	}
+	ask.Params = p
+	h := &hearing{c: c, r: r}
+	ask.Part = h.part
+	var res runResult
+	err := c.c.Do(ctx, ask, &res)
+	h.started.Wait()
+	h.close()
+	if err != nil {
+		return api.RunResult{}, h.failure(err)
+	}
+	out := api.RunResult{
+		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason,
+		Status: hypervisor.ExitStatus{Code: res.ExitCode, Signal: res.Signal, Duration: res.Duration},
+	}
+	for _, e := range res.Entries {
+		out.Entries = append(out.Entries, api.RunEntry(e))
+	}
+	return out, nil
+}
+
+// hearing is a command of ours in another process, until it has ended.
+type hearing struct {
+	c        *Client
+	r        api.JoinRequest
+	accepted bool // written and read by the client's goroutine, until the answer is there
+	terminal *os.File
+	started  sync.WaitGroup
+}
+
+// part takes a part of the answer.
+func (h *hearing) part(b json.RawMessage, files []*os.File) error {
+	var p runPart
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if h.terminal == nil && p.Started != nil {
+			h.terminal = f
+		} else {
+			_ = f.Close()
+		}
+	}
+	switch {
+	case p.Accepted:
+		h.accepted = true
+	case p.Waits != nil && h.r.Waits != nil:
+		h.r.Waits(*p.Waits)
+	case p.Started != nil && h.r.Run.Started != nil:
+		// On a goroutine of its own: it may ask the session something.
+		h.started.Go(func() { h.r.Run.Started(p.Started.Step, &process{h.c.c, p.Started.Step, h.terminal}) })
+	case p.Event != nil && h.r.Event != nil:
+		h.r.Event(*p.Event)
+	}
+	return nil
+}
+
+func (h *hearing) close() {
+	if h.terminal != nil {
+		_ = h.terminal.Close()
+	}
+}
+
+// failure is what became of a command without a result.
+func (h *hearing) failure(err error) error {
+	var e *control.Error
+	switch {
+	case errors.As(err, &e) && e.Code == control.CodeTooLarge:
+		return &hypervisor.StartError{Argv0: h.r.Run.Argv[0], ExitCode: 126, Err: errors.New("arguments and environment exceed 1 MiB")}
+	case errors.Is(err, control.ErrDisconnected) && !h.accepted:
+		return fmt.Errorf("%w: %w", messages.ErrEnding, err)
+	case errors.Is(err, control.ErrDisconnected):
+		return fmt.Errorf("the session was killed, and the command with it: %w", err)
+	}
+	err = fromWire(err)
+	if errors.Is(err, messages.ErrStopped) && !h.accepted { // it ended before it heard us
+		return fmt.Errorf("%w: %w", messages.ErrEnding, err)
+	}
+	return err
+}
+
+// process is a command in another process's session.
+type process struct {
+	c        *control.Client
+	step     undolog.StepID
+	terminal *os.File
+}
+
+var _ hypervisor.Process = (*process)(nil)
+
+// answerTime bounds how long a session may take to pass a signal on.
+const answerTime = 10 * time.Second
+
+func (p *process) tell(method string, params any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	return fromWire(p.c.Call(ctx, method, params, nil, nil))
+}
+
+func (p *process) Terminal() *os.File   { return p.terminal }
+func (p *process) Signal(sig int) error { return p.tell("signal", signalParams{p.step, sig}) }
+func (p *process) Resize(rows, cols uint16) error {
+	return p.tell("resize", resizeParams{p.step, rows, cols})
+}
+
+// Cancel and Wait are those of [Client.Join], by its context and its return.
+func (*process) Cancel(time.Duration) error { return errors.ErrUnsupported }
+
+func (*process) Wait(context.Context) (hypervisor.ExitStatus, error) {
+	return hypervisor.ExitStatus{}, errors.ErrUnsupported
+}

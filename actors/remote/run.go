@@ -1,0 +1,383 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/control"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// runParams are those of "run". Without a terminal its stdin, stdout and stderr
+// come with it as descriptors.
+type runParams struct {
+	Argv     []string      `json:"argv"`
+	Env      []string      `json:"env"`
+	Dir      string        `json:"dir"`
+	Terminal *terminal     `json:"terminal,omitempty"`
+	Timeout  time.Duration `json:"timeout_ns,omitempty"`
+	Wants    api.Wants     `json:"wants"`
+}
+
+type terminal struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+	Term string `json:"term,omitempty"`
+}
+
+// runPart is a part of the answer to "run": one field is set.
+type runPart struct {
+	// Accepted comes first. A client that has not heard it may be sure that nothing
+	// was run.
+	Accepted bool         `json:"accepted,omitempty"`
+	Waits    *api.Waits   `json:"waits,omitempty"`
+	Started  *startedPart `json:"started,omitempty"`
+	Event    *api.Event   `json:"event,omitempty"`
+}
+
+// startedPart says that the command runs. With a terminal, a descriptor of the
+// other end comes with it.
+type startedPart struct {
+	Step undolog.StepID `json:"step_id"`
+}
+
+// runResult is how a command ended.
+type runResult struct {
+	Step     undolog.StepID `json:"step_id"`
+	ExitCode int            `json:"exit_code"`
+	Signal   int            `json:"signal,omitempty"`
+	Duration time.Duration  `json:"duration_ns"`
+	Outcome  string         `json:"outcome"`
+	Reason   string         `json:"reason,omitempty"`
+	Entries  []runEntry     `json:"entries,omitempty"`
+}
+
+type runEntry struct {
+	Directory string        `json:"directory"`
+	Entry     undolog.Entry `json:"entry"`
+}
+
+// told are the events that a client hears while its command runs.
+var told = [...]api.EventType{
+	api.EventStepStarted, api.EventSafeguardTriggered, api.EventSafeguardDecided, api.EventNetwork,
+	api.EventWarning, api.EventError, api.EventExternalModification,
+}
+
+// run runs a command for a client, whose end cancels it.
+func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res runResult, err error) {
+	if err := s.check(ctx, p, len(c.Files)); err != nil {
+		return res, err
+	}
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return res, err
+	}
+	defer done()
+	if err := c.Emit(runPart{Accepted: true}); err != nil {
+		return res, err
+	}
+	select {
+	case <-s.Started:
+	case <-s.Stopped:
+		return res, messages.ErrEnding
+	case <-ctx.Done():
+		return res, ctx.Err()
+	}
+	j := &joined{s: s, c: c, origin: api.Origin{Frontend: "cli", Tool: "run", RequestID: s.number()}}
+	req := api.RunRequest{
+		Argv: p.Argv, Env: p.Env, Dir: p.Dir, Timeout: p.Timeout, Wait: true, Origin: j.origin,
+		Started: func(id undolog.StepID, proc hypervisor.Process) { j.started(ctx, id, proc) },
+	}
+	if t := p.Terminal; t != nil {
+		req.TTY = &hypervisor.TTY{Rows: t.Rows, Cols: t.Cols, Term: t.Term}
+	} else {
+		req.Stdin, req.Stdout, req.Stderr = c.Files[0], c.Files[1], c.Files[2]
+	}
+	if st, err := s.Session.Status(ctx); err == nil && st.OpenStep != nil {
+		_ = c.Emit(runPart{Waits: &api.Waits{Step: *st.OpenStep, Command: st.OpenCommand}}) // the reader notices a broken connection
+	}
+	unsubscribe := s.Session.Subscribe(j.event, told[:]...)
+	r, err := s.Session.Run(ctx, req)
+	unsubscribe()
+	j.ended()
+	if err != nil {
+		return res, j.failure(err)
+	}
+	res = runResult{
+		Step: r.Step, ExitCode: r.Status.Code, Signal: r.Status.Signal, Duration: r.Status.Duration, Outcome: r.Outcome, Reason: r.Reason,
+	}
+	for _, e := range r.Entries {
+		res.Entries = append(res.Entries, runEntry(e))
+	}
+	return res, nil
+}
+
+func (s *Server) number() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	return "join-" + strconv.FormatUint(s.last, 10)
+}
+
+// begin lets a command's context end with the session's commands.
+func (s *Server) begin(ctx context.Context) (context.Context, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return ctx, nil, messages.ErrEnding
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ending, cancel)
+	s.active.Add(1)
+	return ctx, func() {
+		stop()
+		cancel()
+		s.active.Done()
+	}, nil
+}
+
+// End cancels the commands of clients, and returns when they have ended or ctx has.
+// No more are taken.
+func (s *Server) End(ctx context.Context) {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.end()
+	over := make(chan struct{})
+	go func() {
+		s.active.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
+}
+
+// check refuses what the session cannot run or does not have.
+func (s *Server) check(ctx context.Context, p runParams, files int) error {
+	bad := func(why string) error { return &control.Error{Code: control.CodeBadRequest, Message: why} }
+	st, err := s.Session.Status(ctx)
+	switch {
+	case err != nil:
+		return messages.ErrEnding
+	case len(p.Argv) == 0:
+		return bad("no command given")
+	case p.Timeout < 0:
+		return bad("timeout_ns must not be negative")
+	case p.Terminal == nil && files != 3:
+		return bad(fmt.Sprintf("stdin, stdout and stderr must come as descriptors, and %d came", files))
+	case p.Terminal != nil && files != 0:
+		return bad("with a terminal no descriptors are taken")
+	case !slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return within(p.Dir, d.Path) }):
+		return fmt.Errorf("%w: %s is in no working folder of the session", api.ErrOutside, p.Dir)
+	case p.Terminal == nil && st.Isolation == "vm":
+		return fmt.Errorf("%w: the session's virtual machine takes commands of other processes on a terminal only; end the session with 'sandbox stop'", api.ErrNotGiven)
+	}
+	return s.has(st, p.Wants)
+}
+
+// offers says whether the session has what a client asks for, and keeps it for as
+// long.
+func (s *Server) offers(ctx context.Context, w api.Wants) (none, error) {
+	st, err := s.Session.Status(ctx)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, s.has(st, w)
+}
+
+func (s *Server) has(st api.Status, w api.Wants) error {
+	if err := s.hasFolders(st, w.Directories); err != nil {
+		return err
+	}
+	if err := s.hasSettings(w.Settings); err != nil {
+		return err
+	}
+	if w.Keep != 0 && !s.Idle.Extend(w.Keep) {
+		return fmt.Errorf("%w: --keep %v: process %d has the session and ends it itself; leave --keep out", api.ErrNotGiven, w.Keep, os.Getpid())
+	}
+	return nil
+}
+
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return filepath.IsAbs(path) && err == nil && filepath.IsLocal(rel)
+}
+
+// advice is what to do about a session that does not have what is asked for.
+func advice(flag string) string {
+	return "; end the session with 'sandbox stop', or leave " + flag + " out"
+}
+
+// hasFolders compares the folders that a client names with the session's.
+func (s *Server) hasFolders(st api.Status, want []api.Directory) error {
+	for _, d := range want {
+		i := slices.IndexFunc(st.Directories, func(h api.DirectoryStatus) bool { return h.Path == d.Path })
+		if i < 0 {
+			return fmt.Errorf("%w: --working-dir %s: session %s has other working folders%s", api.ErrNotGiven, d.Path, st.Session, advice("it"))
+		}
+		access := "read_write"
+		if d.ReadOnly {
+			access = "read_only"
+		}
+		if have := st.Directories[i]; have.Access != access {
+			return fmt.Errorf("%w: --working-dir %s as %s: session %s has it as %s%s", api.ErrNotGiven, d.Path, access, st.Session, have.Access, advice("it"))
+		}
+		if have := st.Directories[i]; d.UndoDir != "" && d.UndoDir != have.UndoDir {
+			return fmt.Errorf("%w: --undo-dir %s: session %s keeps the log in %s%s", api.ErrNotGiven, d.UndoDir, st.Session, have.UndoDir, advice("it"))
+		}
+	}
+	return nil
+}
+
+// hasSettings compares what a client asks for with what the session was started
+// with.
+func (s *Server) hasSettings(want []api.Setting) error {
+	for _, w := range want {
+		i := slices.IndexFunc(s.Settings, func(h api.Setting) bool { return h.Flag == w.Flag })
+		var have []string
+		if i >= 0 {
+			have = s.Settings[i].Values
+		}
+		same := slices.Equal(have, w.Values)
+		if w.List {
+			same = !slices.ContainsFunc(w.Values, func(v string) bool { return !slices.Contains(have, v) })
+		}
+		if i < 0 || !same {
+			has := strings.Join(have, ", ")
+			if has == "" {
+				has = "none"
+			}
+			return fmt.Errorf("%w: --%s %s: the session of process %d has %s%s", api.ErrNotGiven, w.Flag, strings.Join(w.Values, ", "), os.Getpid(), has, advice("--"+w.Flag))
+		}
+	}
+	return nil
+}
+
+// joined is a client's command.
+type joined struct {
+	s      *Server
+	c      *control.Call
+	origin api.Origin
+	step   undolog.StepID // 0 until it runs; the Server's mu guards it
+	stop   func() bool
+}
+
+// started tells the client that the command runs.
+func (j *joined) started(ctx context.Context, id undolog.StepID, p hypervisor.Process) {
+	j.s.mu.Lock()
+	j.step = id
+	j.s.runs[id] = p
+	j.s.mu.Unlock()
+	// Its terminal is gone with the client, or somebody asked for its end: what
+	// ignores TERM hears of that, too.
+	j.stop = context.AfterFunc(ctx, func() { _ = p.Signal(int(syscall.SIGHUP)) })
+	var files []*os.File
+	if t := p.Terminal(); t != nil {
+		files = []*os.File{t}
+	}
+	_ = j.c.Emit(runPart{Started: &startedPart{id}}, files...) // the reader notices a broken connection
+}
+
+func (j *joined) ended() {
+	if j.stop != nil {
+		j.stop()
+	}
+	j.s.mu.Lock()
+	defer j.s.mu.Unlock()
+	delete(j.s.runs, j.step)
+}
+
+func (j *joined) runs() bool {
+	j.s.mu.Lock()
+	defer j.s.mu.Unlock()
+	return j.step != 0
+}
+
+// failure is why there is no result. A session that ended before the command ran
+// has done nothing.
+func (j *joined) failure(err error) error {
+	if errors.Is(err, messages.ErrStopped) && !j.runs() {
+		return messages.ErrEnding
+	}
+	return err
+}
+
+// event passes on what is about the client's command, or about nobody's.
+func (j *joined) event(e api.Event) {
+	if e.Type == api.EventStepStarted {
+		if e.Origin != j.origin && !j.runs() {
+			_ = j.c.Emit(runPart{Waits: &api.Waits{Step: e.Step, Command: e.Command}})
+		}
+		return
+	}
+	if e.Origin != j.origin && (e.Origin != api.Origin{} || !j.runs()) {
+		return
+	}
+	e.Err = nil // an interface does not cross; the message says it
+	_ = j.c.Emit(runPart{Event: &e})
+}
+
+// process finds the command of a client.
+func (s *Server) process(id undolog.StepID) (hypervisor.Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.runs[id]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%w: step %d is no command of a client", undolog.ErrNoStep, id)
+}
+
+// signalParams are those of "signal".
+type signalParams struct {
+	Step   undolog.StepID `json:"step_id"`
+	Signal int            `json:"signal"`
+}
+
+const maxSignal = 64
+
+func (s *Server) signal(_ context.Context, r signalParams) (none, error) {
+	if r.Signal < 1 || r.Signal > maxSignal {
+		return none{}, &control.Error{Code: control.CodeBadRequest, Message: fmt.Sprintf("there is no signal %d", r.Signal)}
+	}
+	p, err := s.process(r.Step)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, p.Signal(r.Signal)
+}
+
+// resizeParams are those of "resize".
+type resizeParams struct {
+	Step undolog.StepID `json:"step_id"`
+	Rows uint16         `json:"rows"`
+	Cols uint16         `json:"cols"`
+}
+
+func (s *Server) resize(_ context.Context, r resizeParams) (none, error) {
+	p, err := s.process(r.Step)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, p.Resize(r.Rows, r.Cols)
+}
+
+func (s *Server) stop(context.Context, none) (none, error) {
+	if s.Stop == nil {
+		return none{}, fmt.Errorf("%w: process %d has the session for another program and ends it itself", api.ErrNotGiven, os.Getpid())
+	}
+	s.Stop()
+	return none{}, nil
+}

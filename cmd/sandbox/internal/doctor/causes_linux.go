@@ -1,0 +1,67 @@
+package doctor
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// cause is why something is refused, and the least that would allow it.
+type cause struct{ why, advice string }
+
+// userNamespaceCause says why no user namespace could be made. read returns the text of
+// a file of /proc, uid is who tried.
+func userNamespaceCause(err error, uid int, read func(path string) string) cause {
+	switch {
+	case namespacesFiltered():
+		return cause{
+			"a seccomp filter refuses it, as containers have one",
+			"give the container a seccomp profile that also allows clone and unshare with CLONE_NEWUSER, and mount (--security-opt seccomp=FILE; seccomp=unconfined allows everything)",
+		}
+	case read("/proc/sys/user/max_user_namespaces") == "0" || errors.Is(err, unix.ENOSPC):
+		return cause{"user.max_user_namespaces is used up, or 0", "sysctl user.max_user_namespaces=15000"}
+	case uid != 0 && read("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+		return cause{"only root may make them here", "sysctl kernel.unprivileged_userns_clone=1"}
+	case uid != 0 && read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+		return cause{"AppArmor takes their rights away", "an AppArmor profile for sandbox with the rule 'userns,' or sysctl kernel.apparmor_restrict_unprivileged_userns=0"}
+	case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS):
+		return cause{"this kernel has none", "a kernel with CONFIG_USER_NS is needed"}
+	case errors.Is(err, unix.EPERM) && read("/proc/self/uid_map") == "":
+		return cause{"this user namespace maps nobody", "map at least this user: /proc/self/uid_map is empty"}
+	}
+	return cause{"", "if this is a chroot, run sandbox outside; else ask whoever set up this container or its security module"}
+}
+
+// namespacesFiltered tells whether a seccomp filter refuses user namespaces. It asks for
+// what the kernel refuses always, before it looks at rights: another error than the
+// kernel's is that of a filter.
+func namespacesFiltered() bool {
+	const never = unix.CLONE_NEWUSER | unix.CLONE_FS
+	_, _, err := unix.RawSyscall6(unix.SYS_CLONE, never, 0, 0, 0, 0, 0)
+	return err != 0 && err != unix.EINVAL
+}
+
+// fuseCause says why /dev/fuse could not be opened.
+func fuseCause(err error, uid int) cause {
+	switch {
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO):
+		return cause{"", "load it: modprobe fuse (in a container, give it the device: --device /dev/fuse)"}
+	case errors.Is(err, unix.EPERM):
+		// The mode of a file gives EACCES; the cgroup's list of devices gives this.
+		return cause{"the device cgroup of this container refuses it", "give the container the device: --device /dev/fuse (Kubernetes: a device plugin)"}
+	case errors.Is(err, unix.EACCES) && uid == 0:
+		return cause{"it lies on a file system mounted nodev, or a security module refuses it", "mount it without nodev, or give the container the device: --device /dev/fuse"}
+	case errors.Is(err, unix.EACCES):
+		return cause{"its mode refuses it", "let users open it: chmod 0666 /dev/fuse (or apt install fuse3), or run sandbox as root"}
+	}
+	return cause{}
+}
+
+// refused makes f say that err was the answer, and why.
+func refused(f Finding, err error, c cause) Finding {
+	f.State, f.Detail, f.Advice = "fail", err.Error(), c.advice
+	if c.why != "" {
+		f.Detail += ": " + c.why
+	}
+	return f
+}

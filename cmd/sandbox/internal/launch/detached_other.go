@@ -1,0 +1,7 @@
+//go:build !unix
+
+package launch
+
+import "syscall"
+
+func detached() *syscall.SysProcAttr { return nil }

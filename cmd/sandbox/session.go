@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// running is a command of 'sandbox run', in a session of this process or of another.
+type running struct {
+	a      *app
+	job    *job.Job
+	cancel context.CancelFunc
+	place  launch.Place
+	keep   time.Duration
+	req    api.RunRequest
+	status error // of the command that ran
+}
+
+// start runs the command in a session of its own, which ends with it.
+func (r *running) start(ctx context.Context) error {
+	cfg, err := r.a.launch.SessionConfig()
+	if err != nil {
+		return err
+	}
+	cfg.Stop = r.cancel
+	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: r.a.stderr, Version: version, Logger: r.a.log})
+	defer farewell()
+	started, err := actors.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	session := exporter.Live(started)
+	deciding, decided := context.WithCancel(ctx)
+	unsubscribe := session.Subscribe(func(e api.Event) {
+		if e.Origin == r.req.Origin || e.Origin == (api.Origin{}) { // not those of commands that have joined
+			r.job.Event(e)
+		}
+	})
+	go r.job.Decide(deciding, session)
+
+	req := r.req
+	req.Dir, req.Wait, req.Last = launch.StartDir(cfg.Directories[0].Path), true, true
+	res, err := session.Run(ctx, req)
+	r.job.LeaveTerminal()
+	unsubscribe()
+	decided()
+
+	closing, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer done()
+	closeErr := session.Close(closing)
+	r.job.Remarks()
+	r.status = r.a.runStatus(res, err, closeErr)
+	return nil
+}
+
+// waitNote is how long a command waits for another before its user is told.
+const waitNote = 300 * time.Millisecond
+
+// join runs the command in a session that is there.
+func (r *running) join(ctx context.Context, s api.Joined) error {
+	defer s.Close(ctx)
+	w := &waiting{stderr: r.a.stderr, pid: s.PID()}
+	defer w.over()
+	deciding, decided := context.WithCancel(ctx)
+	defer decided()
+	go r.job.Decide(deciding, s)
+	req := api.JoinRequest{
+		Run: r.req, Wants: r.place.Wants(r.keep), Waits: w.tell, Event: r.job.Event,
+	}
+	req.Run.Started = func(id undolog.StepID, p hypervisor.Process) {
+		w.over()
+		r.job.Started(id, p)
+	}
+	res, err := s.Join(ctx, req)
+	if errors.Is(err, messages.ErrEnding) {
+		return err
+	}
+	r.job.LeaveTerminal()
+	r.job.Remarks()
+	r.status = r.a.runStatus(res, err, nil)
+	return nil
+}
+
+// waiting tells the user on a terminal, after a moment, which command is waited for.
+type waiting struct {
+	stderr *os.File
+	pid    int
+
+	mu    sync.Mutex
+	ended bool
+	now   api.Waits
+	timer *time.Timer
+}
+
+func (w *waiting) tell(waits api.Waits) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = waits
+	if w.timer == nil && !w.ended && term.IsTerminal(int(w.stderr.Fd())) {
+		w.timer = time.AfterFunc(waitNote, w.show)
+	}
+}
+
+func (w *waiting) show() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		fmt.Fprintf(w.stderr, "sandbox: waiting for step %d to end: %s (session of process %d)\n", w.now.Step, format.OneLine(w.now.Command, 60), w.pid)
+	}
+}
+
+// over is when the command runs, or will not.
+func (w *waiting) over() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}

@@ -1,0 +1,328 @@
+package mediate
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
+
+// change resolves what a call is about and has do change it. In no folder it is the
+// kernel's.
+func (c *call) change(dirfd, at, how int, do func(f *Folder, node uint64) error) answer {
+	p := &c.a
+	if !c.find(p, dirfd, at, how|whole) {
+		return native
+	}
+	defer p.close()
+	return c.changePlace(p, do)
+}
+
+// find is resolve for the path in argument at, or for the descriptor dirfd if at is
+// negative.
+func (c *call) find(p *place, dirfd, at, how int) bool {
+	if at < 0 {
+		if !c.object(p, dirfd, how) {
+			return false
+		}
+		if p.folder != nil && c.onlyPath(dirfd) {
+			p.close() // EBADF
+			return false
+		}
+		return true
+	}
+	path, errno := c.pathArg(0, at)
+	return errno == 0 && c.resolve(p, dirfd, path, how)
+}
+
+func (c *call) changePlace(p *place, do func(f *Folder, node uint64) error) answer {
+	if p.is == nil || p.slash && p.is.typ() != syscall.S_IFDIR {
+		return native // ENOENT, ENOTDIR
+	}
+	if p.granted() {
+		if a, known := c.changeGranted(p, do); known {
+			return a
+		}
+	}
+	node, err := c.node(p)
+	if err != nil {
+		return outcome(err)
+	}
+	defer c.forget(p, node)
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	return outcome(do(p.folder, node))
+}
+
+// changeGranted is changePlace for a granted file, which need not have a name. known is
+// false if the tree does not know it: it may have been granted long ago.
+func (c *call) changeGranted(p *place, do func(f *Folder, node uint64) error) (a answer, known bool) {
+	tree := p.folder.tree
+	node, handle, err := p.attach()
+	if err != nil {
+		return answer{}, false
+	}
+	defer func() {
+		tree.Release(handle)
+		tree.Forget(node, 1)
+	}()
+	if !c.valid() {
+		return failed(syscall.EINTR), true
+	}
+	return outcome(do(p.folder, node)), true
+}
+
+// setAttr sets attributes of what a call is about.
+func (c *call) setAttr(dirfd, at, how int, in *vfs.SetAttr) answer {
+	return c.change(dirfd, at, how, func(f *Folder, node uint64) error {
+		_, err := f.tree.SetAttr(c.request(), node, in)
+		return err
+	})
+}
+
+// atFlags translates AT_* flags; ok is false for others than those allowed.
+func atFlags(flags, allowed int) (how int, ok bool) {
+	if flags&^allowed != 0 {
+		return 0, false
+	}
+	if flags&unix.AT_SYMLINK_NOFOLLOW == 0 {
+		how = follow
+	}
+	if flags&unix.AT_EMPTY_PATH != 0 {
+		how |= empty
+	}
+	return how, true
+}
+
+// setgid and setuid: what must not come into being in a folder. A call that sets one is
+// never left to the kernel: until it is performed, the path or descriptor could have
+// become a granted file, which no read-only mount protects.
+const special = syscall.S_ISUID | syscall.S_ISGID
+
+func (c *call) chmod(dirfd, at, how int, mode uint32) answer {
+	mode &= 07777
+	p := &c.a
+	if mode&special != 0 {
+		how |= anywhere
+	}
+	if !c.find(p, dirfd, at, how|whole) {
+		return native
+	}
+	defer p.close()
+	if p.is != nil && p.is.typ() == syscall.S_IFLNK {
+		return failed(syscall.EOPNOTSUPP)
+	}
+	if p.folder == nil || p.folder.readOnly {
+		return c.chmodOutside(p, mode)
+	}
+	return c.changePlace(p, func(f *Folder, node uint64) error {
+		_, err := f.tree.SetAttr(c.request(), node, &vfs.SetAttr{Set: vfs.SetMode, Mode: mode})
+		return err
+	})
+}
+
+// chmodOutside sets a special mode of what is in no folder.
+func (c *call) chmodOutside(p *place, mode uint32) answer {
+	if p.is == nil {
+		return failed(syscall.ENOENT)
+	}
+	c.identity.workload()
+	defer c.identity.starter()
+	fd := p.obj
+	if fd < 0 {
+		var errno syscall.Errno
+		if fd, errno = openAt(p.dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW); errno != 0 {
+			return failed(errno)
+		}
+		defer closeFD(fd)
+	}
+	var i info
+	if errno := look(fd, cEmpty, &i); errno != 0 {
+		return failed(errno)
+	}
+	if i.typ() == syscall.S_IFLNK || c.s.onHost(i.mount) || !c.valid() {
+		return failed(syscall.EPERM)
+	}
+	return outcome(unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode))
+}
+
+// onHost tells whether a mount is the host's of a folder.
+func (s *Server) onHost(mount uint64) bool {
+	for _, f := range s.folders {
+		if f.host == mount || f.grants != nil && f.grantMount == mount {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *call) chown(dirfd, at, how int, uid, gid uint32) answer {
+	in := vfs.SetAttr{UID: uid, GID: gid}
+	if uid != math.MaxUint32 {
+		in.Set |= vfs.SetUID
+	}
+	if gid != math.MaxUint32 {
+		in.Set |= vfs.SetGID
+	}
+	return c.setAttr(dirfd, at, how, &in)
+}
+
+func (c *call) truncate() answer {
+	size := int64(c.arg(1))
+	p := &c.a
+	if size < 0 || !c.find(p, atCwd, 0, whole|follow) {
+		return native
+	}
+	defer p.close()
+	if p.is != nil && p.is.typ() != syscall.S_IFREG {
+		return native // EISDIR, EINVAL
+	}
+	if c.tooLarge(p, size) {
+		return failed(syscall.EFBIG)
+	}
+	return c.changePlace(p, func(f *Folder, node uint64) error {
+		_, err := f.tree.SetAttr(c.request(), node, &vfs.SetAttr{Set: vfs.SetSize, Size: uint64(size), KillPriv: true})
+		return err
+	})
+}
+
+// tooLarge tells whether a file would grow beyond what the caller may make (RLIMIT_FSIZE).
+func (c *call) tooLarge(p *place, size int64) bool {
+	if p.is == nil || uint64(size) <= p.is.size {
+		return false
+	}
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(int(c.n.pid)) + "/limits")
+	if err != nil {
+		return false
+	}
+	_, after, _ := bytes.Cut(data, []byte("Max file size"))
+	fields := bytes.Fields(after)
+	if len(fields) == 0 {
+		return false
+	}
+	limit, err := strconv.ParseUint(string(fields[0]), 10, 64)
+	return err == nil && uint64(size) > limit // "unlimited" is no number
+}
+
+// times reads two times, each of two words, the second of which is in units of unit
+// nanoseconds. ok is false if the kernel has to say what is wrong.
+func (c *call) times(at int, unit int64, in *vfs.SetAttr) (ok bool) {
+	in.Set, in.AtimeNano, in.MtimeNano = vfs.SetAtime|vfs.SetMtime, vfs.SetTime(true, 0, 0), vfs.SetTime(true, 0, 0)
+	if c.arg(at) == 0 {
+		return true
+	}
+	var raw [32]byte
+	if c.memory(at, raw[:]) != 0 {
+		return false
+	}
+	for i, t := range []struct {
+		set  uint32
+		nano *int64
+	}{{vfs.SetAtime, &in.AtimeNano}, {vfs.SetMtime, &in.MtimeNano}} {
+		sec := binary.NativeEndian.Uint64(raw[i*16:])
+		frac := int64(binary.NativeEndian.Uint64(raw[i*16+8:]))
+		switch {
+		case unit == 1 && frac == unix.UTIME_NOW:
+		case unit == 1 && frac == unix.UTIME_OMIT:
+			in.Set &^= t.set
+		case frac < 0 || frac >= 1e9/unit:
+			return false
+		default:
+			*t.nano = vfs.SetTime(false, sec, uint32(frac*unit))
+		}
+	}
+	return in.Set != 0
+}
+
+func (c *call) utimensat() answer {
+	how, ok := atFlags(c.flag(3), unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
+	at := 1
+	if c.arg(1) == 0 {
+		at, ok = -1, c.flag(3) == 0 && c.fd(0) != atCwd // EFAULT
+	}
+	var in vfs.SetAttr
+	if !ok || !c.times(2, 1, &in) {
+		return native
+	}
+	return c.setAttr(c.fd(0), at, how, &in)
+}
+
+// utimes answers utimes and futimesat.
+func (c *call) utimes(dirfd, at, times int) answer {
+	if c.arg(at) == 0 {
+		at = -1
+	}
+	var in vfs.SetAttr
+	if at < 0 && dirfd == atCwd || !c.times(times, 1000, &in) {
+		return native
+	}
+	return c.setAttr(dirfd, at, follow, &in)
+}
+
+func (c *call) utime() answer {
+	in := vfs.SetAttr{Set: vfs.SetAtime | vfs.SetMtime, AtimeNano: vfs.SetTime(true, 0, 0), MtimeNano: vfs.SetTime(true, 0, 0)}
+	if c.arg(1) != 0 {
+		var raw [16]byte
+		if c.memory(1, raw[:]) != 0 {
+			return native
+		}
+		in.AtimeNano = vfs.SetTime(false, binary.NativeEndian.Uint64(raw[:]), 0)
+		in.MtimeNano = vfs.SetTime(false, binary.NativeEndian.Uint64(raw[8:]), 0)
+	}
+	return c.setAttr(atCwd, 0, follow, &in)
+}
+
+// access answers the calls that ask whether something may be written to: in the
+// guest's view nothing may.
+func (c *call) access(dirfd, at int, mode uint32, flags int) answer {
+	how, ok := atFlags(flags, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH|unix.AT_EACCESS)
+	if !ok || mode&^7 != 0 {
+		return native
+	}
+	return c.change(dirfd, at, how, func(f *Folder, node uint64) error { return f.access(c.a.is, node, mode) })
+}
+
+// access asks the host's mount, by a name: to open a directory takes rights of its own.
+func (f *Folder) access(is *info, node uint64, mode uint32) error {
+	o := f.tree.Object(is.id)
+	if o == nil || f.tree.NodeID(is.id) != node {
+		return syscall.ESTALE
+	}
+	place, name, flags := o.Place, "", unix.AT_EACCESS|unix.AT_EMPTY_PATH
+	if node != vfs.RootID {
+		parent, n, ok := place.Binding()
+		if !ok {
+			return syscall.ESTALE
+		}
+		place, name, flags = parent.Place, n, unix.AT_EACCESS|unix.AT_SYMLINK_NOFOLLOW
+	}
+	fd, err := place.Open(unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	return unix.Faccessat2(fd, name, mode, flags)
+}
+
+// onlyPath tells whether a descriptor of the caller's is O_PATH.
+func (c *call) onlyPath(fd int) bool {
+	info, errno := c.procFile(numbered(c.small[:], "fdinfo/", uint64(fd)), 0)
+	if errno != 0 {
+		return false
+	}
+	defer closeFD(info)
+	c.identity.workload()
+	data, err := os.ReadFile("/proc/self/fd/" + strconv.Itoa(info))
+	c.identity.starter()
+	_, after, ok := bytes.Cut(data, []byte("flags:\t"))
+	line, _, ok2 := bytes.Cut(after, []byte("\n"))
+	flags, perr := strconv.ParseUint(string(line), 8, 32)
+	return err == nil && ok && ok2 && perr == nil && flags&unix.O_PATH != 0
+}

@@ -1,0 +1,99 @@
+package mediate
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// bind answers bind(2) of a unix socket to a path: we bind the caller's socket on the
+// host's mount. The name that the socket has from then on is the path's last.
+func (c *call) bind() answer {
+	var raw [unix.SizeofSockaddrUnix]byte
+	size := c.arg(2) & 0xffffffff
+	if size <= 2 || size > uint64(len(raw)) || c.memory(1, raw[:size]) != 0 {
+		return native
+	}
+	if binary.NativeEndian.Uint16(raw[:]) != unix.AF_UNIX || raw[2] == 0 {
+		return native
+	}
+	path := raw[2:size]
+	if end := bytes.IndexByte(path, 0); end >= 0 {
+		path = path[:end]
+	}
+	p := &c.b
+	if !c.resolve(p, atCwd, path, 0) {
+		return native
+	}
+	defer p.close()
+	if errno, free := c.free(p, false); !free {
+		if errno == syscall.EEXIST {
+			errno = syscall.EADDRINUSE
+		}
+		return failed(errno)
+	}
+	dir, err := c.dirNode(p)
+	if err == nil {
+		err = c.masked()
+	}
+	if err != nil {
+		return outcome(err)
+	}
+	socket, err := c.descriptor(c.fd(0))
+	if err != nil {
+		return native
+	}
+	defer closeFD(socket)
+	if domain, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || domain != unix.AF_UNIX || !c.valid() {
+		return native
+	}
+	f, name := p.folder, p.text()
+	e, err := f.tree.Bind(c.request(), dir, name, func(dirfd int) error { return bindAt(socket, dirfd, name) })
+	if err == nil {
+		f.tree.Forget(e.Node, 1)
+	}
+	return outcome(err)
+}
+
+// bindAt binds a socket to a name in a directory: the thread has a working directory of
+// its own, where a name has as much room as in the caller's.
+func bindAt(socket, dirfd int, name string) error {
+	if err := unix.Fchdir(dirfd); err != nil {
+		return err
+	}
+	return errors.Join(unix.Bind(socket, &unix.SockaddrUnix{Name: name}), unix.Chdir("/"))
+}
+
+// descriptor duplicates a descriptor of the caller's.
+func (c *call) descriptor(fd int) (int, error) {
+	pid, err := c.process()
+	if err != nil {
+		return -1, err
+	}
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer closeFD(process)
+	return unix.PidfdGetfd(process, fd, 0)
+}
+
+// process returns the number of the process that the calling thread belongs to.
+func (c *call) process() (int, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.n.pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, ok := bytes.Cut(data, []byte("\nTgid:\t"))
+	line, _, ok2 := bytes.Cut(after, []byte("\n"))
+	if !ok || !ok2 {
+		return 0, syscall.ESRCH
+	}
+	return strconv.Atoi(string(line))
+}

@@ -1,0 +1,197 @@
+package mediate
+
+import (
+	"log/slog"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
+
+const atCwd = unix.AT_FDCWD
+
+// call is one system call that is being answered, and what its worker needs for it.
+type call struct {
+	s        *Server
+	worker   *worker
+	index    uint64 // of the worker, from 1 on: [vfs.Request.ID]
+	identity identity
+
+	n      notification
+	th     *thread // the caller, pinned, or nil
+	proved bool    // th was found to be the thread that waits
+	again  bool    // what the tree believed was wrong: look everything up
+	umask  uint32  // of the caller, for what is made; 0 otherwise
+
+	cancel chan struct{} // [vfs.Request.Cancel]
+	asking bool          // waits for the Interceptor; under Server.mu
+	gone   bool          // cancel is closed; the same
+
+	a, b  place
+	path  [2][pathMax]byte
+	parts [2 * pathMax]byte // what is still to be walked
+	small [64]byte
+}
+
+// answer is what the caller is told.
+type answer struct {
+	value int64
+	errno syscall.Errno
+	// native: the kernel shall perform the call. That is always safe: see the
+	// package's documentation.
+	native bool
+}
+
+var native = answer{native: true}
+
+func failed(errno syscall.Errno) answer { return answer{errno: errno} }
+
+// outcome is the answer to what the tree returned.
+func outcome(err error) answer { return answer{errno: vfs.Errno(err)} }
+
+// tries bounds how often a call is looked at anew because the tree was wrong.
+const tries = 4
+
+// answer answers the notification.
+func (c *call) answer() {
+	a := c.perform()
+	r := response{id: c.n.id, val: a.value, errno: -int32(a.errno)}
+	if a.native {
+		r.flags = respContinue
+		r.val, r.errno = 0, 0
+	}
+	_ = c.s.listener.send(&r) // it may have been killed
+	c.release()
+}
+
+// perform finds out the answer. A panic is an answer, too: nobody else waits for it.
+func (c *call) perform() (a answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			setUmask(0)
+			c.identity.reset()
+			c.s.log.LogAttrs(nil, slog.LevelError, "answering a system call failed", //nolint:staticcheck // there is no context
+				slog.String("component", "fs_backend"), slog.Int("call", int(c.n.data.nr)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			a = failed(syscall.EIO)
+		}
+	}()
+	nr := int(c.n.data.nr)
+	if nr < 0 || nr >= len(handlers) || handlers[nr] == nil {
+		return native
+	}
+	handle := handlers[nr]
+	c.again = false
+	for range tries {
+		a = handle(c)
+		if a.errno != syscall.ESTALE {
+			return a
+		}
+		c.again = true
+	}
+	return a
+}
+
+// release gives back what the call has used.
+func (c *call) release() {
+	if c.th != nil {
+		c.s.threads.put(c.th, false)
+		c.th = nil
+	}
+	c.proved, c.umask = false, 0
+	if c.gone {
+		c.cancel, c.gone = nil, false
+	}
+}
+
+// cancelled says that the caller was killed. Server.mu is held.
+func (c *call) cancelled() {
+	if !c.gone {
+		c.gone = true
+		close(c.cancel)
+	}
+}
+
+// request is who asks the tree.
+func (c *call) request() vfs.Request {
+	if c.cancel == nil {
+		c.cancel = make(chan struct{})
+	}
+	return vfs.Request{PID: c.n.pid, ID: c.index, Cancel: c.cancel}
+}
+
+// valid tells whether what was read of the caller is the caller's.
+func (c *call) valid() bool { return c.s.listener.valid(&c.n.id) }
+
+// Arguments.
+
+func (c *call) arg(i int) uint64  { return c.n.data.args[i] }
+func (c *call) fd(i int) int      { return int(int32(c.n.data.args[i])) }
+func (c *call) word(i int) uint32 { return uint32(c.n.data.args[i]) }
+func (c *call) flag(i int) int    { return int(uint32(c.n.data.args[i])) }
+func (c *call) memory(i int, dst []byte) syscall.Errno {
+	return readExactly(c.n.pid, c.n.data.args[i], dst)
+}
+
+// pathArg reads a path argument into one of two buffers.
+func (c *call) pathArg(buf, i int) ([]byte, syscall.Errno) {
+	return readString(c.n.pid, c.n.data.args[i], c.path[buf][:])
+}
+
+// procFile opens something in the caller's directory of /proc, O_PATH, as the
+// workload.
+func (c *call) procFile(name cstr, flags int) (int, syscall.Errno) {
+	for range tries {
+		if c.th == nil {
+			th, errno := c.s.threads.get(c.n.pid)
+			if errno != 0 {
+				return -1, errno
+			}
+			c.th = th
+		}
+		c.identity.workload()
+		fd, errno := openAt(c.th.proc, name, unix.O_PATH|flags)
+		c.identity.starter()
+		if errno == 0 {
+			c.proved = true
+			return fd, 0
+		}
+		if c.proved || !canRead(errno) {
+			return -1, errno
+		}
+		var i info
+		if look(c.th.proc, cCwd, &i) == 0 {
+			c.proved = true
+			return -1, errno
+		}
+		c.s.threads.put(c.th, true)
+		c.th = nil
+	}
+	return -1, syscall.ESRCH
+}
+
+// masked reads the caller's umask, for what the call makes.
+func (c *call) masked() error {
+	for range tries {
+		if c.th == nil {
+			th, errno := c.s.threads.get(c.n.pid)
+			if errno != 0 {
+				return errno
+			}
+			c.th = th
+		}
+		var i info
+		if c.proved = c.proved || look(c.th.proc, cCwd, &i) == 0; c.proved {
+			mask, errno := c.s.threads.umaskOf(c.th)
+			if errno != 0 {
+				return errno
+			}
+			c.umask = mask
+			return nil
+		}
+		c.s.threads.put(c.th, true)
+		c.th = nil
+	}
+	return syscall.ESRCH
+}

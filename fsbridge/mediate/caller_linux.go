@@ -1,0 +1,280 @@
+package mediate
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// pathMax is PATH_MAX: what a path may have with its NUL.
+const pathMax = 4096
+
+const pageSize = 4096 // the smallest there is: what is in one page is there or not
+
+// readMemory copies from the caller's memory. What it read is the caller's only if the
+// caller is found waiting afterwards ([listener.valid]).
+func readMemory(tid uint32, addr uint64, dst []byte) (int, syscall.Errno) {
+	if len(dst) == 0 {
+		return 0, 0
+	}
+	local := unix.Iovec{Base: unsafe.SliceData(dst)}
+	local.SetLen(len(dst))
+	remote := unix.RemoteIovec{Base: uintptr(addr), Len: len(dst)}
+	n, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(tid), uintptr(unsafe.Pointer(&local)), 1,
+		uintptr(unsafe.Pointer(&remote)), 1, 0)
+	return int(n), errno
+}
+
+// readExactly is readMemory for all of dst.
+func readExactly(tid uint32, addr uint64, dst []byte) syscall.Errno {
+	n, errno := readMemory(tid, addr, dst)
+	if errno == 0 && n < len(dst) {
+		errno = syscall.EFAULT
+	}
+	return errno
+}
+
+// readString reads a string that ends with a NUL into buf, and returns it without:
+// ENAMETOOLONG if there is none in all of buf. It never reads from a page after the one
+// with the NUL, which may not be there.
+func readString(tid uint32, addr uint64, buf []byte) ([]byte, syscall.Errno) {
+	for got := 0; got < len(buf); {
+		at := addr + uint64(got)
+		part := buf[got:min(len(buf), got+int(pageSize-at%pageSize))]
+		n, errno := readMemory(tid, at, part)
+		if errno != 0 {
+			return nil, errno
+		}
+		if n == 0 {
+			return nil, syscall.EFAULT
+		}
+		if end := bytes.IndexByte(part[:n], 0); end >= 0 {
+			return buf[:got+end], 0
+		}
+		got += n
+	}
+	return nil, syscall.ENAMETOOLONG
+}
+
+// thread is what we remember of a thread of the guest. It is known by proc, a
+// descriptor of its directory in /proc: once the thread has gone that leads nowhere,
+// even where another has got its number.
+type thread struct {
+	tid  uint32
+	proc int
+
+	pins  int  // under threads.mu
+	gone  bool // no longer in the table; the same
+	newer *thread
+	older *thread
+
+	// umask is the thread's umask, and asOf when it was: see threads.umasks. 0: not known.
+	umask atomic.Uint32
+	asOf  atomic.Uint64
+}
+
+// maxThreads bounds the threads that are remembered.
+const maxThreads = 256
+
+// threads are the threads that have called lately.
+type threads struct {
+	mu    sync.Mutex
+	known map[uint32]*thread
+	// ring is the list of the known, newest first, in a circle.
+	ring thread
+
+	// umasks counts the calls of umask(2) that we have seen begin.
+	umasks atomic.Uint64
+	// setting are threads that were in umask(2) when we heard of them last: until each
+	// is heard of again, or has gone, nobody's umask is remembered.
+	setting map[uint32]*thread
+}
+
+func newThreads() *threads {
+	t := &threads{known: make(map[uint32]*thread), setting: make(map[uint32]*thread)}
+	t.ring.newer, t.ring.older = &t.ring, &t.ring
+	t.umasks.Store(1)
+	return t
+}
+
+// get returns the thread with the number tid, pinned; [threads.put] gives it back. It may
+// be a former one's.
+func (t *threads) get(tid uint32) (*thread, syscall.Errno) {
+	t.mu.Lock()
+	if th := t.known[tid]; th != nil {
+		th.pins++
+		t.unlink(th)
+		t.link(th)
+		t.mu.Unlock()
+		return th, 0
+	}
+	t.mu.Unlock()
+	var buf [24]byte
+	fd, errno := openAt(unix.AT_FDCWD, numbered(buf[:], "/proc/", uint64(tid)), unix.O_PATH|unix.O_DIRECTORY)
+	if errno != 0 {
+		return nil, errno
+	}
+	th := &thread{tid: tid, proc: fd, pins: 1}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.known[tid]; old != nil {
+		t.drop(old)
+	}
+	t.known[tid] = th
+	t.link(th)
+	for old := t.ring.newer; len(t.known) > maxThreads && old != &t.ring; {
+		next := old.newer
+		if old.pins == 0 {
+			t.drop(old)
+		}
+		old = next
+	}
+	return th, 0
+}
+
+// link makes th the newest, which is ring.older.
+func (t *threads) link(th *thread) {
+	th.older, th.newer = t.ring.older, &t.ring
+	th.older.newer, t.ring.older = th, th
+}
+
+func (t *threads) unlink(th *thread) {
+	th.older.newer, th.newer.older = th.newer, th.older
+}
+
+func (t *threads) drop(th *thread) {
+	if th.gone {
+		return
+	}
+	th.gone = true
+	t.unlink(th)
+	if t.known[th.tid] == th {
+		delete(t.known, th.tid)
+	}
+	if t.setting[th.tid] == th {
+		delete(t.setting, th.tid)
+	}
+	if th.pins == 0 {
+		closeFD(th.proc)
+	}
+}
+
+// put gives back what get returned; gone says that it leads nowhere.
+func (t *threads) put(th *thread, gone bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	th.pins--
+	switch {
+	case th.gone && th.pins == 0:
+		closeFD(th.proc)
+	case gone:
+		t.drop(th)
+	}
+}
+
+func (t *threads) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, th := range t.known {
+		t.drop(th)
+	}
+}
+
+// settingUmask is called before the thread performs umask(2).
+func (t *threads) settingUmask(th *thread) {
+	t.umasks.Add(1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !th.gone {
+		t.setting[th.tid] = th
+	}
+}
+
+// settled tells whether no thread but th, which is heard of again, may be in umask(2).
+func (t *threads) settled(th *thread) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.setting[th.tid] == th {
+		delete(t.setting, th.tid)
+	}
+	for tid, other := range t.setting {
+		var i info
+		if look(other.proc, cCwd, &i) != 0 || other.waitsElsewhere() {
+			delete(t.setting, tid)
+		}
+	}
+	return len(t.setting) == 0
+}
+
+// waitsElsewhere tells whether the thread waits in another call than umask(2): a shell
+// that has set its umask waits for its child. If it runs, nobody knows.
+func (th *thread) waitsElsewhere() bool {
+	var buf [24]byte
+	n, errno := readFrom(th.proc, cstr("syscall\x00"), buf[:])
+	if errno != 0 {
+		return false
+	}
+	number, _, _ := bytes.Cut(buf[:n], []byte(" "))
+	nr, err := strconv.Atoi(string(number)) // or "running"
+	return err == nil && nr >= 0 && nr != unix.SYS_UMASK
+}
+
+// readFrom reads the beginning of the file name in dir.
+func readFrom(dir int, name cstr, buf []byte) (int, syscall.Errno) {
+	fd, errno := openAt(dir, name, unix.O_RDONLY)
+	if errno != 0 {
+		return 0, errno
+	}
+	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)))
+	closeFD(fd)
+	return int(n), errno
+}
+
+// umaskOf returns the umask of a thread that waits for us. It is part of what threads may
+// share: so a umask is remembered only for as long as none is set.
+func (t *threads) umaskOf(th *thread) (uint32, syscall.Errno) {
+	now := t.umasks.Load()
+	if th.asOf.Load() == now {
+		return th.umask.Load(), 0
+	}
+	settled := t.settled(th)
+	var buf [256]byte // it is the second line
+	n, errno := readFrom(th.proc, cstr("status\x00"), buf[:])
+	if errno != 0 {
+		return 0, errno
+	}
+	mask, ok := parseUmask(buf[:n])
+	if !ok {
+		return 0, syscall.ESRCH // a thread that ends has none
+	}
+	if settled {
+		th.umask.Store(mask)
+		th.asOf.Store(now)
+	}
+	return mask, 0
+}
+
+// parseUmask finds the umask in the beginning of a status file.
+func parseUmask(status []byte) (mask uint32, ok bool) {
+	key := []byte("\nUmask:\t")
+	at := bytes.Index(status, key)
+	if at < 0 {
+		return 0, false
+	}
+	for _, c := range status[at+len(key):] {
+		switch {
+		case c >= '0' && c <= '7' && mask < 0o1000:
+			mask = mask<<3 | uint32(c-'0')
+		case c == '\n':
+			return mask, true
+		default:
+			return 0, false
+		}
+	}
+	return 0, false
+}

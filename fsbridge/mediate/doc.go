@@ -1,0 +1,112 @@
+// Package mediate is the bridge without a file system of its own: the workload has
+// the folder itself, mounted read-only, and the system calls that would change it are
+// answered here.
+//
+// # The mechanism
+//
+// Inside the jail the folder is a read-only mount. Reading, executing, mapping and
+// inotify are the kernel's own. A seccomp filter (hypervisor/jail) sends only the calls
+// that could change something to a listener. [Server] takes such a call, finds out what
+// its path or descriptor means in the caller's view, and performs it on the host's
+// mount of the folder through a [vfs.Tree]: that asks the Interceptor, which captures
+// what is about to be destroyed. When a file is opened for writing, the server hands a
+// descriptor of the host's mount over. Writes to it are native.
+//
+// # Why it is safe
+//
+// What the kernel enforces is the mount; what we answer only assists. A call that is
+// none of our business is answered with CONTINUE: the kernel then performs it on the
+// workload's own view. Whatever its path has become meanwhile, nothing in the
+// folder can be changed through a read-only mount. And what we perform ourselves is
+// performed below a descriptor that we have opened and compared, never by a path that
+// the workload can change under us.
+//
+// # Granted descriptors
+//
+// All that a writer can destroy is captured before it gets the descriptor: content and
+// attributes of the file ([vfs.Tree.Grant]). A descriptor, or a mapping of it, may
+// outlive its step. A file that may still be written to is captured again at the
+// beginning of each later step ([Server] finds out by a lease, which the kernel refuses
+// while there is a writer).
+//
+// A granted descriptor is on the host's mount, which is writable. By its name in /proc the
+// workload can open the file once more, for reading, and keep that when the writer is closed: then no
+// lease is refused. Two things keep the file from being changed so in a later step. A path or descriptor
+// that leads to the host's mount is the folder's, so the Interceptor is asked. And what we let the kernel
+// perform (the path may have become such a name meanwhile) it refuses, by Landlock: inside, files are
+// opened for writing in places of the guest's own only, which the folders are not. So we open the
+// folders' FIFOs, too. Landlock does not know attributes: a thread that wins this race can change
+// mode, times, owner or extended attributes of a file that the workload had open in an
+// earlier step.
+//
+// # From a call to an operation
+//
+// What a path or descriptor means is found out in the caller's view: below its working
+// directory, its descriptors (by its directory in /proc) or the guest's root. The kernel
+// resolves the path to the directory, without symlinks that would mean something else to
+// us; those of the proc file system, and the last one, are followed by hand. The directory
+// stays open and is described: if its mount is the guest's mount of a folder, its inode number
+// leads to the tree's node. Where the tree does not know it, the kernel's text of its
+// path is a hint, which is walked through the tree and compared. What leads nowhere, and
+// every error that the kernel would find before it looks at the mount, is answered with
+// CONTINUE: so the errors are the kernel's own.
+//
+// What was read by the caller's number is believed only if the caller still waits
+// afterwards: then the number has not been used again.
+//
+// # Threads
+//
+// One worker, the leader, waits for notifications: each of two would be woken by every
+// notification. It answers by itself what it receives, because to wake another thread
+// takes longer than most answers. It hands the lead over when somebody else waits
+// already, when the Interceptor says that an operation is held, and when the overseer finds it
+// busy for two milliseconds. Workers are threads of their own: no signal interrupts them, their umask
+// is the caller's while something is made and 0 while the Interceptor works, and they
+// have no capability that would let them do more than the workload may.
+//
+// A workload that is another user than we (we are root) sees the folder with other
+// owners. So its view is walked as the workload, and the host's mount changed as the
+// starter; granted descriptors are on a mount with the view's owners ([Server.Add]).
+//
+// Locks: Server.mu, then Folder.mu or threads.mu; none is held while the tree or the
+// Interceptor is called.
+//
+// # Known differences
+//
+// A file is made before the caller's limit of descriptors is known, so an open that fails
+// with EMFILE may have made or emptied it. A socket that was bound to a path knows only the
+// path's last name. A descriptor made with O_TMPFILE shows the starter as its owner.
+// openat2 with RESOLVE_IN_ROOT, and what is mounted below a folder, is read-only. A
+// signal handler without SA_RESTART can make a call fail with EINTR before we have received
+// it. O_NOFOLLOW is among the flags of a granted descriptor.
+//
+// # Notified calls
+//
+// The filter sends the calls of this table and no others. Where there is a test, a call is
+// sent only if that argument (the first is 0; its low 32 bits) has one of the bits; W is
+// O_WRONLY|O_RDWR|O_CREAT|O_TRUNC of the architecture.
+//
+//	amd64 and arm64                                        test
+//	openat                                                 argument 2 & W
+//	openat2 (its flags are in memory)                      -
+//	truncate                                               -
+//	mkdirat mknodat symlinkat linkat unlinkat              -
+//	renameat renameat2                                     -
+//	fchmod fchmodat fchmodat2 (452)                        -
+//	fchown fchownat utimensat                              -
+//	setxattr lsetxattr fsetxattr setxattrat (463)          -
+//	removexattr lremovexattr fremovexattr removexattrat (466)  -
+//	faccessat faccessat2                                   argument 2 & W_OK
+//	bind                                                   -
+//	umask                                                  -
+//
+//	amd64 only                                             test
+//	open                                                   argument 1 & W
+//	access                                                 argument 1 & W_OK
+//	creat mkdir mknod symlink link unlink rmdir rename     -
+//	chmod chown lchown utime utimes futimesat              -
+//
+// What would change files of the folder through a granted descriptor without a capture has
+// to be denied by the filter: ioctl with FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION,
+// FS_IOC_ENABLE_VERITY, FS_IOC_SET_ENCRYPTION_POLICY or EXT4_IOC_MOVE_EXT, and file_setattr (469).
+package mediate

@@ -1,0 +1,247 @@
+package mediate
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
+
+// Folder is one working folder of a [Server]. It implements [fsbridge.Granter].
+type Folder struct {
+	s    *Server
+	tree *vfs.Tree
+	view *os.File // the folder as the guest sees it
+	// mount is the number of the guest's mount of the folder.
+	mount    uint64
+	host     uint64 // of the host's, on which granted descriptors are
+	rootID   hostfs.ID
+	readOnly bool
+
+	// grants, if not nil, is where files are opened for the workload: see [Server.Add].
+	grants     *os.File
+	grantMount uint64
+
+	closing sync.Once
+
+	granted    atomic.Int64  // files with a living writer when it was last looked
+	recaptured atomic.Uint64 // files, since the start
+
+	// kept are the nodes, mostly of directories, to which the tree has a reference of
+	// ours, so that it finds them by their inodes.
+	mu   sync.Mutex
+	kept map[uint64]struct{}
+}
+
+// maxKept bounds Folder.kept.
+const maxKept = 1 << 16
+
+var _ fsbridge.Granter = (*Folder)(nil)
+
+func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {
+	f := &Folder{s: s, view: view, kept: make(map[uint64]struct{})}
+	var i info
+	if errno := look(int(view.Fd()), cEmpty, &i); errno != 0 {
+		return nil, fmt.Errorf("mediate: the guest's view of %s: %w", view.Name(), errno)
+	}
+	var root info
+	if errno := look(o.Root.FD(), cEmpty, &root); errno != 0 {
+		return nil, fmt.Errorf("mediate: %s: %w", o.Root.Path(), errno)
+	}
+	if root.id != i.id {
+		return nil, fmt.Errorf("mediate: the guest's view is another folder than %s: %w", o.Root.Path(), syscall.ESTALE)
+	}
+	o.Hooks = &hooks{s: s, inner: o.Hooks}
+	tree, err := vfs.NewTree(o)
+	if err != nil {
+		return nil, err
+	}
+	tree.OnHeld(s.hold)
+	f.tree, f.mount, f.host, f.rootID, f.readOnly = tree, i.mount, root.mount, i.id, o.ReadOnly
+	return f, nil
+}
+
+// grantOn has descriptors granted on a mount: see [Server.Add].
+func (f *Folder) grantOn(mount *os.File) error {
+	var i info
+	if errno := look(int(mount.Fd()), cEmpty, &i); errno != 0 || i.id != f.rootID {
+		return fmt.Errorf("mediate: %s is no mount of the folder", mount.Name())
+	}
+	f.grants, f.grantMount = mount, i.mount
+	return nil
+}
+
+// free closes what is open. No call is answered any more.
+func (f *Folder) free() {
+	f.tree.Refuse()
+	f.tree.Close()
+	_ = f.view.Close()
+	if f.grants != nil {
+		_ = f.grants.Close()
+	}
+}
+
+// Tree returns the tree being served.
+func (f *Folder) Tree() *vfs.Tree { return f.tree }
+
+// Counts returns how many requests of each kind the tree has served, and the figures of
+// the server: they are of all its folders, GRANTED and RECAPTURED of this one.
+func (f *Folder) Counts() map[string]uint64 {
+	counts := f.tree.Counts()
+	s := f.s.Figures()
+	counts["NOTIFICATIONS"] = s.Notifications
+	counts["MEAN_MICROSECONDS"] = uint64(s.Mean.Microseconds())
+	counts["GRANTS"] = s.Granted
+	counts["GRANTED"] = uint64(f.granted.Load())
+	counts["RECAPTURED"] = f.recaptured.Load()
+	return counts
+}
+
+// Kind names the bridge for people.
+func (f *Folder) Kind() (kind, protocol string) { return "mediated", "seccomp" }
+
+// Fence implements [fsbridge.Bridge]: there is nothing to write back, since the
+// workload and the host share the kernel's pages.
+func (f *Folder) Fence(ctx context.Context) error {
+	f.tree.Settle()
+	f.Granted()
+	return nil
+}
+
+// Invalidate implements [fsbridge.Bridge]. The guest caches nothing that the host does
+// not; the tree looks again where its directories are.
+func (f *Folder) Invalidate(c fsbridge.Changes) error {
+	f.tree.Invalidate(c)
+	return nil
+}
+
+// Clean tells that nothing that was written can still be on its way: the workload and
+// the host share the kernel's pages. (The Interceptor asks it when no step is open.)
+func (f *Folder) Clean() bool { return true }
+
+// InFlight implements [fsbridge.Bridge]: the calls that are being answered.
+func (f *Folder) InFlight() int { return f.tree.InFlight() }
+
+// Recapture implements [fsbridge.Granter].
+func (f *Folder) Recapture(ctx context.Context) (files int, err error) {
+	files, err = f.tree.Recapture(ctx)
+	f.recaptured.Add(uint64(files))
+	return files, err
+}
+
+// Granted implements [fsbridge.Granter].
+func (f *Folder) Granted() []hostfs.ID {
+	ids := f.tree.Granted()
+	f.granted.Store(int64(len(ids)))
+	return ids
+}
+
+// Close implements [fsbridge.Bridge]. The files are closed with the [Server].
+func (f *Folder) Close() error {
+	f.closing.Do(f.tree.Refuse)
+	return nil
+}
+
+// keep takes over one reference to a node, so that the tree finds it by its inode.
+func (f *Folder) keep(node uint64) {
+	if node == vfs.RootID || node == 0 {
+		return
+	}
+	f.mu.Lock()
+	_, had := f.kept[node]
+	spare := uint64(0)
+	if !had {
+		if len(f.kept) >= maxKept {
+			for spare = range f.kept {
+				break
+			}
+			delete(f.kept, spare)
+		}
+		f.kept[node] = struct{}{}
+	}
+	f.mu.Unlock()
+	if had {
+		spare = node
+	}
+	if spare != 0 {
+		f.tree.Forget(spare, 1)
+	}
+}
+
+// drop gives back the reference to a node that is kept.
+func (f *Folder) drop(node uint64) {
+	f.mu.Lock()
+	_, had := f.kept[node]
+	delete(f.kept, node)
+	f.mu.Unlock()
+	if had {
+		f.tree.Forget(node, 1)
+	}
+}
+
+// locate returns the node of the inode id, of which fd is a descriptor in the guest's
+// view. again says that what the tree believes of it is wrong. The reference is kept.
+func (f *Folder) locate(fd int, id hostfs.ID, again bool) (uint64, error) {
+	if !again {
+		if node := f.tree.NodeID(id); node != 0 {
+			return node, nil
+		}
+	}
+	if id == f.rootID {
+		return vfs.RootID, nil
+	}
+	path, ok := f.pathOf(fd)
+	if !ok {
+		return 0, syscall.ESTALE
+	}
+	node := uint64(vfs.RootID)
+	for name := range strings.SplitSeq(path, "/") {
+		e, err := f.tree.Lookup(node, name)
+		if err == nil && e.Node == 0 {
+			err = syscall.ENOENT
+		}
+		if err != nil {
+			return 0, err
+		}
+		node = e.Node
+		f.keep(node)
+	}
+	if f.tree.NodeID(id) != node {
+		return 0, syscall.ESTALE // it was moved meanwhile
+	}
+	return node, nil
+}
+
+// pathOf returns where, below the folder, the kernel says that fd is: a hint only.
+func (f *Folder) pathOf(fd int) (string, bool) {
+	top := f.view
+	var i info
+	if f.grants != nil && look(fd, cEmpty, &i) == 0 && i.mount == f.grantMount {
+		top = f.grants
+	}
+	root, ok := hostPath(int(top.Fd()))
+	path, ok2 := hostPath(fd)
+	if !ok || !ok2 {
+		return "", false
+	}
+	rel, below := strings.CutPrefix(path, strings.TrimSuffix(root, "/")+"/")
+	return rel, below && rel != ""
+}
+
+// hostPath is where the kernel says that fd is, in the mount name space that it is in.
+func hostPath(fd int) (string, bool) {
+	var name [32]byte
+	var buf [2 * pathMax]byte
+	path, errno := readLink(atCwd, numbered(name[:], "/proc/self/fd/", uint64(fd)), buf[:])
+	if errno != 0 {
+		return "", false
+	}
+	return string(path), true
+}

@@ -1,0 +1,288 @@
+package mediate
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
+
+// make resolves where something is to be made and has do make it. directory says that
+// slashes may follow the name.
+func (c *call) make(dirfd, at int, directory bool, do func(t *vfs.Tree, dir uint64, name string) (vfs.Entry, error)) answer {
+	path, errno := c.pathArg(1, at)
+	p := &c.b
+	if errno != 0 || !c.resolve(p, dirfd, path, 0) {
+		return native
+	}
+	defer p.close()
+	if errno, free := c.free(p, directory); !free {
+		return failed(errno)
+	}
+	dir, err := c.dirNode(p)
+	if err == nil {
+		err = c.masked()
+	}
+	if err != nil {
+		return outcome(err)
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	f := p.folder
+	e, err := do(f.tree, dir, p.text())
+	if err != nil {
+		return outcome(err)
+	}
+	if e.Attr.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		f.keep(e.Node)
+	} else {
+		f.tree.Forget(e.Node, 1)
+	}
+	return answer{}
+}
+
+// free tells whether something can be made at p, before anybody is asked.
+func (c *call) free(p *place, directory bool) (errno syscall.Errno, free bool) {
+	var i info
+	switch errno := c.look(p, &i); {
+	case errno == 0:
+		return syscall.EEXIST, false
+	case errno != syscall.ENOENT:
+		return errno, false
+	case p.slash && !directory:
+		return syscall.ENOENT, false
+	}
+	return 0, true
+}
+
+func (c *call) mkdir(dirfd, at int, mode uint32) answer {
+	return c.make(dirfd, at, true, func(t *vfs.Tree, dir uint64, name string) (vfs.Entry, error) {
+		return t.Mkdir(c.request(), dir, name, mode&01777) // as the kernel does
+	})
+}
+
+func (c *call) mknod(dirfd, at int, mode uint32) answer {
+	switch mode & syscall.S_IFMT {
+	case 0:
+		mode |= syscall.S_IFREG
+	case syscall.S_IFREG, syscall.S_IFIFO, syscall.S_IFSOCK, syscall.S_IFCHR, syscall.S_IFBLK:
+	default:
+		return native // EPERM, EINVAL
+	}
+	mode &= syscall.S_IFMT | 07777
+	return c.make(dirfd, at, false, func(t *vfs.Tree, dir uint64, name string) (vfs.Entry, error) {
+		return t.Mknod(c.request(), dir, name, mode)
+	})
+}
+
+func (c *call) symlink(targetAt, dirfd, at int) answer {
+	target, errno := c.pathArg(0, targetAt)
+	if errno != 0 || len(target) == 0 {
+		return native
+	}
+	text := string(target)
+	return c.make(dirfd, at, false, func(t *vfs.Tree, dir uint64, name string) (vfs.Entry, error) {
+		return t.Symlink(c.request(), dir, name, text)
+	})
+}
+
+func (c *call) link(oldDir, oldAt, newDir, newAt, flags int) answer {
+	if flags&^(unix.AT_SYMLINK_FOLLOW|unix.AT_EMPTY_PATH) != 0 {
+		return native
+	}
+	how := whole | anywhere
+	if flags&unix.AT_SYMLINK_FOLLOW != 0 {
+		how |= follow
+	}
+	if flags&unix.AT_EMPTY_PATH != 0 {
+		how |= empty
+	}
+	to, errno := c.pathArg(1, newAt)
+	q := &c.b
+	if errno != 0 || !c.resolve(q, newDir, to, 0) {
+		return native
+	}
+	defer q.close()
+	from, errno := c.pathArg(0, oldAt)
+	p := &c.a
+	if errno != 0 || !c.resolve(p, oldDir, from, how) {
+		return native
+	}
+	defer p.close()
+	if p.is == nil || p.slash && p.is.typ() != syscall.S_IFDIR {
+		return native
+	}
+	if errno, free := c.free(q, false); !free {
+		return failed(errno)
+	}
+	return c.linkPlace(p, q)
+}
+
+// linkPlace makes q a further name of p, or the first.
+func (c *call) linkPlace(p, q *place) answer {
+	f := q.folder
+	var node, handle uint64
+	var err error
+	switch {
+	case p.folder == f && !p.granted():
+		node, err = c.node(p)
+		defer func() { c.forget(p, node) }()
+	case p.folder == f: // a granted file, which need not have a name
+		if node, handle, err = p.attach(); err != nil {
+			if p.is.nlink == 0 {
+				return failed(syscall.ENOENT)
+			}
+			return failed(syscall.EXDEV)
+		}
+		defer func() {
+			f.tree.Release(handle)
+			f.tree.Forget(node, 1)
+		}()
+	default:
+		return failed(syscall.EXDEV)
+	}
+	if err != nil {
+		return outcome(err)
+	}
+	dir, err := c.dirNode(q)
+	if err != nil {
+		return outcome(err)
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	e, err := f.tree.Link(c.request(), node, dir, q.text())
+	if err == nil {
+		f.tree.Forget(e.Node, 1)
+	}
+	return outcome(err)
+}
+
+func (c *call) unlink(dirfd, at int) answer {
+	path, errno := c.pathArg(0, at)
+	p := &c.a
+	if errno != 0 || !c.resolve(p, dirfd, path, 0) {
+		return refused(path)
+	}
+	defer p.close()
+	if p.slash {
+		var i info
+		switch errno := c.look(p, &i); {
+		case errno != 0:
+			return failed(errno)
+		case i.typ() == syscall.S_IFDIR:
+			return failed(syscall.EISDIR)
+		}
+		return failed(syscall.ENOTDIR)
+	}
+	dir, err := c.dirNode(p)
+	if err != nil {
+		return outcome(err)
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	return outcome(p.folder.tree.Unlink(c.request(), dir, p.text()))
+}
+
+func (c *call) rmdir(dirfd, at int) answer {
+	path, errno := c.pathArg(0, at)
+	p := &c.a
+	if errno != 0 || !c.resolve(p, dirfd, path, 0) {
+		return refused(path)
+	}
+	defer p.close()
+	dir, err := c.dirNode(p)
+	if err != nil {
+		return outcome(err)
+	}
+	f := p.folder
+	var node uint64
+	var i info
+	if c.look(p, &i) == 0 {
+		if i.mount != p.in.mount {
+			return failed(syscall.EBUSY)
+		}
+		node = f.tree.NodeID(i.id)
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	err = f.tree.Rmdir(c.request(), dir, p.text())
+	if err == nil {
+		f.drop(node)
+	}
+	return outcome(err)
+}
+
+// refused is the answer to a call that takes away a name and was not resolved. Before it
+// looks at the name, the kernel says that the mount is read-only.
+func refused(path []byte) answer {
+	if _, last, _ := splitPath(path); len(last) > nameMax {
+		return failed(syscall.ENAMETOOLONG)
+	}
+	return native
+}
+
+func (c *call) rename(oldDir, oldAt, newDir, newAt int, flags uint32) answer {
+	const both = unix.RENAME_NOREPLACE | unix.RENAME_EXCHANGE
+	from, errno := c.pathArg(0, oldAt)
+	if errno != 0 || flags&^both != 0 || flags == both {
+		return native
+	}
+	p, q := &c.a, &c.b
+	if !c.resolve(p, oldDir, from, 0) {
+		return refused(from)
+	}
+	defer p.close()
+	to, errno := c.pathArg(1, newAt)
+	if errno != 0 || !c.resolve(q, newDir, to, 0) {
+		return refused(to)
+	}
+	defer q.close()
+	if p.folder != q.folder {
+		return native // EXDEV
+	}
+	if errno := c.slashes(p, q, flags); errno != 0 {
+		return failed(errno)
+	}
+	dir, err := c.dirNode(p)
+	if err != nil {
+		return outcome(err)
+	}
+	newParent, err := c.dirNode(q)
+	if err != nil {
+		return outcome(err)
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	return outcome(p.folder.tree.Rename(c.request(), dir, p.text(), newParent, q.text(), flags))
+}
+
+// slashes says what is wrong with the slashes behind the names of a rename: only a
+// directory's may have some.
+func (c *call) slashes(p, q *place, flags uint32) syscall.Errno {
+	if !p.slash && !q.slash {
+		return 0
+	}
+	var from, to info
+	errno := c.look(p, &from)
+	if errno != 0 {
+		return errno
+	}
+	errno = c.look(q, &to)
+	exchange := flags&unix.RENAME_EXCHANGE != 0
+	switch {
+	case errno == 0 && flags&unix.RENAME_NOREPLACE != 0:
+		return syscall.EEXIST
+	case errno != 0 && exchange:
+		return errno
+	case exchange && q.slash && to.typ() != syscall.S_IFDIR,
+		from.typ() != syscall.S_IFDIR && (p.slash || !exchange):
+		return syscall.ENOTDIR
+	}
+	return 0
+}

@@ -1,0 +1,277 @@
+package mediate
+
+import (
+	"encoding/binary"
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
+
+// mutating are the flags of an open that may change something. The filter sends no
+// other.
+const mutating = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
+
+// open answers openat(2) for the path in argument at.
+func (c *call) open(dirfd, at, flags int, mode uint32) answer {
+	if flags&unix.O_PATH != 0 || flags&mutating == 0 || flags&unix.O_ACCMODE == unix.O_ACCMODE {
+		return native
+	}
+	path, errno := c.pathArg(0, at)
+	if errno != 0 {
+		return native
+	}
+	if flags&unix.O_TMPFILE == unix.O_TMPFILE {
+		return c.tmpfile(dirfd, path, flags, mode)
+	}
+	const excl = unix.O_CREAT | unix.O_EXCL
+	how := whole
+	if flags&unix.O_NOFOLLOW == 0 && flags&excl != excl {
+		how |= follow
+	}
+	p := &c.a
+	if !c.resolve(p, dirfd, path, how) {
+		return native
+	}
+	defer p.close()
+	switch {
+	case p.slash, flags&unix.O_DIRECTORY != 0:
+		return native
+	case p.is == nil:
+		if flags&unix.O_CREAT == 0 {
+			return native
+		}
+	case p.is.typ() == syscall.S_IFIFO && flags&unix.O_ACCMODE != unix.O_RDONLY && flags&excl != excl:
+		return c.openFIFO(p, flags)
+	case p.is.typ() != syscall.S_IFREG:
+		return native // a directory or a symlink is an error; the rest is no file of the folder's
+	case flags&excl == excl:
+		return failed(syscall.EEXIST)
+	case flags&(mutating&^unix.O_CREAT) == 0:
+		return native // it is there already: nothing is made
+	}
+	return c.grant(p, flags, mode, how&follow != 0)
+}
+
+// grant opens the file p for the caller, or makes it.
+func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
+	f := p.folder
+	dir, name, err := c.nameOf(p)
+	if err != nil {
+		return outcome(err)
+	}
+	if flags&unix.O_CREAT != 0 {
+		if err := c.masked(); err != nil {
+			return native
+		}
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	g, err := f.tree.Grant(c.request(), dir, vfs.OpenFile{Name: name, Flags: flags, Mode: mode & 07777})
+	switch {
+	case errors.Is(err, vfs.ErrNotRegular):
+		return native
+	case err != nil && follows && vfs.Errno(err) == syscall.ELOOP:
+		return failed(syscall.ESTALE) // it has become a symlink meanwhile
+	case err != nil:
+		return outcome(err)
+	}
+	defer f.tree.Forget(g.Node, 1)
+	fd := g.FD
+	if id, errno := idOf(fd); p.dir < 0 && (errno != 0 || id != p.is.id) {
+		closeFD(fd)
+		return failed(syscall.ESTALE)
+	}
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		// Whoever has a descriptor of the host's mount can open the file for writing.
+		var errno syscall.Errno
+		fd, errno = c.readOnly(p, g.FD, flags)
+		closeFD(g.FD)
+		if errno != 0 {
+			return failed(errno)
+		}
+	} else if f.grants != nil {
+		fd = c.regrant(p, g.FD, name, flags)
+	}
+	return c.inject(fd, flags)
+}
+
+// regrant opens the file that fd is again on the folder's mount for grants, and closes
+// fd. The rights were checked when fd was opened, and a new file need not have any. If
+// the file was moved in the meantime, fd will do.
+func (c *call) regrant(p *place, fd int, name string, flags int) int {
+	f := p.folder
+	path, ok := name, true
+	if p.dir < 0 {
+		path, ok = f.pathOf(p.obj)
+	} else if p.in.id != f.rootID {
+		path, ok = f.pathOf(p.dir)
+		path += "/" + name
+	}
+	if !ok {
+		return fd
+	}
+	id, errno := idOf(fd)
+	if errno != 0 {
+		return fd
+	}
+	if c.identity.raise(1<<unix.CAP_DAC_OVERRIDE) != 0 {
+		return fd
+	}
+	mapped, err := unix.Openat2(int(f.grants.Fd()), path, &unix.OpenHow{
+		Flags:   uint64(flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_TRUNC) | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC),
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if errno := c.identity.raise(0); errno != 0 {
+		panic(errno) // nothing is ever in the way of giving a capability up
+	}
+	if err != nil {
+		return fd
+	}
+	now, errno := idOf(mapped)
+	if errno == 0 && now == id && flags&unix.O_NONBLOCK == 0 {
+		_, err = unix.FcntlInt(uintptr(mapped), unix.F_SETFL, flags)
+	}
+	if errno != 0 || now != id || err != nil {
+		closeFD(mapped)
+		return fd
+	}
+	closeFD(fd)
+	return mapped
+}
+
+// nameOf returns the node and the name by which the place's file is opened.
+func (c *call) nameOf(p *place) (dir uint64, name string, err error) {
+	if p.dir >= 0 {
+		dir, err = c.dirNode(p)
+		return dir, p.text(), err
+	}
+	if dir, name, err = c.objectName(p); err != nil {
+		return 0, "", err
+	}
+	node, err := p.folder.child(dir, name, p.is.id) // it may have another name by now
+	if err == nil {
+		p.folder.tree.Forget(node, 1)
+	}
+	return dir, name, err
+}
+
+// readOnly opens the file that fd is again, in the caller's view.
+func (c *call) readOnly(p *place, fd, flags int) (int, syscall.Errno) {
+	flags &^= unix.O_CREAT | unix.O_EXCL | unix.O_TRUNC
+	id, errno := idOf(fd)
+	if errno != 0 {
+		return -1, errno
+	}
+	view, errno := c.openView(p, flags|unix.O_NONBLOCK)
+	if errno != 0 {
+		return -1, errno
+	}
+	now, errno := idOf(view)
+	if errno == 0 && now != id {
+		errno = syscall.ESTALE
+	}
+	if errno == 0 && flags&unix.O_NONBLOCK == 0 {
+		if _, err := unix.FcntlInt(uintptr(view), unix.F_SETFL, flags); err != nil {
+			errno = syscall.EIO
+		}
+	}
+	if errno != 0 {
+		closeFD(view)
+	}
+	return view, errno
+}
+
+// inject hands fd, which it closes, over.
+func (c *call) inject(fd, flags int) answer {
+	n, errno := c.s.listener.inject(c.n.id, fd, uint32(flags&unix.O_CLOEXEC))
+	closeFD(fd) // before the caller goes on: see listener.inject
+	if errno != 0 {
+		return failed(errno)
+	}
+	c.s.figures.granted.Add(1)
+	return answer{value: int64(n)}
+}
+
+// tmpfile is open for O_TMPFILE.
+func (c *call) tmpfile(dirfd int, path []byte, flags int, mode uint32) answer {
+	how := whole | follow
+	if flags&unix.O_NOFOLLOW != 0 {
+		how = whole
+	}
+	p := &c.a
+	if flags&unix.O_ACCMODE == unix.O_RDONLY || flags&unix.O_CREAT != 0 || !c.resolve(p, dirfd, path, how) {
+		return native
+	}
+	defer p.close()
+	if p.is == nil || p.is.typ() != syscall.S_IFDIR {
+		return native
+	}
+	f := p.folder
+	dir, err := c.node(p)
+	if err == nil {
+		defer c.forget(p, dir)
+		err = c.masked()
+	}
+	if err != nil {
+		return outcome(err)
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	g, err := f.tree.GrantTmpfile(c.request(), dir, vfs.OpenFile{Flags: flags, Mode: mode & 07777})
+	if err != nil {
+		return outcome(err)
+	}
+	f.keep(g.Node) // so that it can be linked
+	return c.inject(g.FD, flags)
+}
+
+// openat2 answers openat2(2): the flags are in memory.
+func (c *call) openat2() answer {
+	if c.arg(3) != unix.SizeofOpenHow {
+		return native
+	}
+	var how [unix.SizeofOpenHow]byte
+	if c.memory(2, how[:]) != 0 {
+		return native
+	}
+	flags, mode, resolve := binary.NativeEndian.Uint64(how[:]), binary.NativeEndian.Uint64(how[8:]), binary.NativeEndian.Uint64(how[16:])
+	const cannot = unix.RESOLVE_IN_ROOT | resolveCached
+	if flags > 1<<31 || mode&^07777 != 0 || resolve&cannot != 0 || flags&mutating == 0 {
+		return native
+	}
+	if mode != 0 && flags&unix.O_CREAT == 0 && flags&unix.O_TMPFILE != unix.O_TMPFILE {
+		return native // EINVAL
+	}
+	if resolve != 0 && !c.resolvable(int(flags), resolve) {
+		return native
+	}
+	return c.open(c.fd(0), 1, int(flags), uint32(mode))
+}
+
+// resolvable tells whether the kernel, asked as openat2 was, finds the path or nothing
+// at its end.
+func (c *call) resolvable(flags int, resolve uint64) bool {
+	path, errno := c.pathArg(0, 1)
+	if errno != 0 || len(path) == 0 {
+		return false
+	}
+	base, errno := c.base(c.fd(0))
+	if errno != 0 {
+		return false
+	}
+	defer closeFD(base)
+	c.identity.workload()
+	defer c.identity.starter()
+	fd, err := unix.Openat2(base, string(path), &unix.OpenHow{
+		Flags: uint64(flags&(unix.O_NOFOLLOW|unix.O_DIRECTORY)) | unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve,
+	})
+	if err == nil {
+		closeFD(fd)
+	}
+	return err == nil || errors.Is(err, syscall.ENOENT)
+}

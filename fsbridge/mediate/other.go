@@ -1,0 +1,41 @@
+//go:build !linux
+
+package mediate
+
+import (
+	"errors"
+	"os"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
+
+// Server is for Linux only.
+type Server struct{}
+
+// New makes a server that cannot serve.
+func New(Options) *Server { return &Server{} }
+
+// Add returns errors.ErrUnsupported.
+func (*Server) Add(view, grants *os.File, _ vfs.Options) (fsbridge.Bridge, error) {
+	err := errors.Join(errors.ErrUnsupported, view.Close())
+	if grants != nil {
+		err = errors.Join(err, grants.Close())
+	}
+	return nil, err
+}
+
+// Serve returns errors.ErrUnsupported.
+func (*Server) Serve(g Guest) error {
+	return errors.Join(errors.ErrUnsupported, g.Listener.Close(), g.Root.Close())
+}
+
+// Done is closed: nothing was ever served.
+func (*Server) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// Close does nothing.
+func (*Server) Close() error { return nil }

@@ -1,0 +1,377 @@
+package mediate
+
+import (
+	"bytes"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
+
+// maxLinks is how many symlinks a path may lead through, and nameMax how long one of
+// its names may be.
+const (
+	maxLinks = 40
+	nameMax  = 255
+)
+
+// place is where a path or a descriptor of the caller's leads to: a name in a
+// directory, or an object that is known without. Close it.
+type place struct {
+	// dir is the directory, O_PATH, in the caller's view; -1 for an object without.
+	dir   int
+	name  []byte
+	slash bool  // slashes follow the name: it must be a directory's
+	in    info  // of dir
+	is    *info // what the name is, nil if there is nothing
+	// obj is the object, O_PATH, where it was not found by a name; else -1.
+	obj    int
+	folder *Folder // that dir, or obj, belongs to
+
+	store info
+	cname [nameMax + 1]byte
+}
+
+func (p *place) clear() { p.dir, p.obj, p.is, p.folder, p.slash = -1, -1, nil, nil, false }
+
+// granted tells whether the place is a file that was found by a granted descriptor, or by
+// one that was made of it: it is on the host's mount, which is writable.
+func (p *place) granted() bool {
+	return p.obj >= 0 && p.folder != nil && p.is != nil && p.is.mount != p.folder.mount && p.is.typ() == syscall.S_IFREG
+}
+
+// attach makes a granted file an open file of its tree: on the host's mount, where it can
+// be changed. The caller gives both back.
+func (p *place) attach() (node, handle uint64, err error) {
+	f := p.folder
+	if p.is.mount == f.host {
+		fd, errno := dup(p.obj)
+		if errno != 0 {
+			return 0, 0, errno
+		}
+		return f.tree.Attach(fd)
+	}
+	o := f.tree.Object(p.is.id)
+	if o == nil {
+		return 0, 0, syscall.ESTALE
+	}
+	fd, err := o.Place.Open(unix.O_PATH)
+	if err != nil {
+		return 0, 0, err
+	}
+	return f.tree.Attach(fd)
+}
+
+func (p *place) close() {
+	closeFD(p.dir)
+	closeFD(p.obj)
+	p.dir, p.obj = -1, -1
+}
+
+// cName is the name with a NUL.
+func (p *place) cName() cstr { return terminated(p.cname[:], p.name) }
+
+// text is the name as the tree takes it.
+func (p *place) text() string { return string(p.name) }
+
+// How a path is resolved.
+const (
+	follow   = 1 << iota // the final symlink, too
+	whole                // find out what the path leads to; else only the name's directory
+	empty                // AT_EMPTY_PATH: an empty path is the descriptor itself
+	anywhere             // also what is in no folder, or in one that is read-only
+)
+
+// resolve finds out where a path of the caller's leads, by directories that are held
+// open and compared: no text that the workload can change is used twice. ok is
+// false if the path leads nowhere, or out of the folders unless how has anywhere: the
+// kernel will say what is wrong with it.
+func (c *call) resolve(p *place, dirfd int, path []byte, how int) (ok bool) {
+	p.clear()
+	c.identity.workload()
+	defer c.identity.starter()
+	if len(path) == 0 {
+		return how&empty != 0 && c.object(p, dirfd, how)
+	}
+	base, links := -1, 0
+	for path != nil {
+		next, more := c.step(p, base, dirfd, path, how, &links)
+		closeFD(base)
+		base, path = next, more
+	}
+	return p.accept(how)
+}
+
+// accept tells whether the place is one that the caller of resolve wants; otherwise it
+// closes it.
+func (p *place) accept(how int) bool {
+	found := p.dir >= 0 || p.obj >= 0
+	if found && (p.folder != nil && !p.folder.readOnly || how&anywhere != 0) {
+		return true
+	}
+	p.close()
+	return false
+}
+
+// step resolves path up to its last name. If that is a symlink to be followed, it
+// returns the directory to go on from, and the target.
+func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int) (next int, more []byte) {
+	parent, last, slash := splitPath(path)
+	p.slash = slash
+	if last == nil || len(last) == 1 && last[0] == '.' || len(last) == 2 && last[0] == '.' && last[1] == '.' {
+		if how&whole == 0 {
+			return -1, nil
+		}
+		dir, errno := c.openDir(base, dirfd, path, links)
+		if errno == 0 {
+			p.adopt(c, dir)
+		}
+		return -1, nil
+	}
+	if len(last) > nameMax {
+		return -1, nil
+	}
+	dir, errno := c.openDir(base, dirfd, parent, links)
+	if errno != 0 {
+		return -1, nil
+	}
+	if look(dir, cEmpty, &p.in) != 0 {
+		closeFD(dir)
+		return -1, nil
+	}
+	p.name, p.folder = append(p.cname[:0], last...), c.s.folder(p.in.mount)
+	if how&whole == 0 {
+		p.dir = dir
+		return -1, nil
+	}
+	errno = look(dir, p.cName(), &p.store)
+	switch {
+	case errno == syscall.ENOENT:
+		p.dir = dir
+	case errno != 0:
+		closeFD(dir)
+	case p.store.typ() == syscall.S_IFLNK && (how&follow != 0 || slash):
+		if *links++; *links > maxLinks {
+			closeFD(dir)
+			return -1, nil
+		}
+		return c.followLast(p, dir, slash)
+	case p.store.mount != p.in.mount: // something is mounted there
+		obj, errno := openAt(dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW)
+		closeFD(dir)
+		if errno == 0 {
+			p.adopt(c, obj)
+		}
+	default:
+		p.dir, p.is = dir, &p.store
+	}
+	return -1, nil
+}
+
+// adopt makes the open object obj the place.
+func (p *place) adopt(c *call, obj int) {
+	if look(obj, cEmpty, &p.store) != 0 {
+		closeFD(obj)
+		return
+	}
+	p.obj, p.is, p.folder = obj, &p.store, c.s.owner(obj, p.store.mount)
+}
+
+// followLast follows the symlink p.name in dir, which it takes over.
+func (c *call) followLast(p *place, dir int, slash bool) (next int, more []byte) {
+	if onProc(dir) {
+		if obj, ok := c.magic(dir, p.cName()); ok {
+			closeFD(dir)
+			if obj >= 0 {
+				p.adopt(c, obj)
+			}
+			return -1, nil
+		}
+	}
+	target, errno := readLink(dir, p.cName(), c.parts[:pathMax])
+	if errno != 0 || len(target) == 0 {
+		closeFD(dir)
+		return -1, nil
+	}
+	more = append(c.path[0][:0], target...)
+	if slash {
+		more = append(more, '/')
+	}
+	return dir, more
+}
+
+// object makes the descriptor fd of the caller's the place, see resolve.
+func (c *call) object(p *place, fd, how int) bool {
+	p.clear()
+	c.identity.workload()
+	defer c.identity.starter()
+	obj, errno := c.base(fd)
+	if errno != 0 {
+		return false
+	}
+	p.adopt(c, obj)
+	return p.accept(how)
+}
+
+// base opens the caller's descriptor, or its working directory, O_PATH.
+func (c *call) base(dirfd int) (int, syscall.Errno) {
+	if dirfd == atCwd {
+		return c.procFile(cCwd, 0)
+	}
+	if dirfd < 0 {
+		return -1, syscall.EBADF
+	}
+	return c.procFile(numbered(c.small[:], "fd/", uint64(dirfd)), 0)
+}
+
+// openDir opens the directory that path leads to from base, or from dirfd of the
+// caller's if base is -1. It first has the kernel do it; symlinks of the proc file
+// system and, on a relative path, all symlinks are walked by hand, because they mean
+// something else to us than to the caller.
+func (c *call) openDir(base, dirfd int, path []byte, links *int) (int, syscall.Errno) {
+	if len(path) > 0 && path[0] == '/' {
+		return c.openBelow(int(c.s.guest.Root.Fd()), path, unix.RESOLVE_IN_ROOT, links)
+	}
+	if base >= 0 {
+		if len(path) == 0 {
+			return dup(base)
+		}
+		return c.openBelow(base, path, unix.RESOLVE_NO_SYMLINKS, links)
+	}
+	dir, errno := c.base(dirfd)
+	if errno != 0 || len(path) == 0 {
+		return dir, errno
+	}
+	fd, errno := c.openBelow(dir, path, unix.RESOLVE_NO_SYMLINKS, links)
+	closeFD(dir)
+	return fd, errno
+}
+
+func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int, syscall.Errno) {
+	c.identity.workload()
+	defer c.identity.starter()
+	fd, errno := openDirAt(dir, terminated(c.parts[:], path), resolve)
+	switch errno {
+	case syscall.ELOOP, syscall.EXDEV, syscall.EAGAIN:
+	case syscall.ENOENT:
+		if resolve != unix.RESOLVE_IN_ROOT {
+			return fd, errno
+		}
+	default:
+		return fd, errno
+	}
+	return c.walk(dir, path, links)
+}
+
+func dup(fd int) (int, syscall.Errno) {
+	n, _, errno := unix.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	return int(n), errno
+}
+
+// splitPath splits a path into the directory's part, which keeps its last slash, and
+// the last name; slash says that slashes follow it. There is no name in a path of
+// slashes alone.
+func splitPath(path []byte) (parent, last []byte, slash bool) {
+	end := len(path)
+	for end > 0 && path[end-1] == '/' {
+		end--
+	}
+	if end == 0 {
+		return path, nil, true
+	}
+	at := bytes.LastIndexByte(path[:end], '/') + 1
+	return path[:at], path[at:end], end < len(path)
+}
+
+// look describes the place's name now, as the workload sees it.
+func (c *call) look(p *place, out *info) syscall.Errno {
+	c.identity.workload()
+	defer c.identity.starter()
+	return look(p.dir, p.cName(), out)
+}
+
+// dirNode finds the node of the place's directory.
+func (c *call) dirNode(p *place) (uint64, error) {
+	return p.folder.locate(p.dir, p.in.id, c.again)
+}
+
+// node finds the node of what the place is; forget gives it back.
+func (c *call) node(p *place) (node uint64, err error) {
+	if p.is == nil {
+		return 0, syscall.ENOENT
+	}
+	f := p.folder
+	if p.dir < 0 {
+		return c.objectNode(p)
+	}
+	dir, err := c.dirNode(p)
+	if err != nil {
+		return 0, err
+	}
+	return f.child(dir, p.text(), p.is.id)
+}
+
+// child looks a name up and makes sure that it is the inode id. The reference is the
+// caller's.
+func (f *Folder) child(dir uint64, name string, id hostfs.ID) (uint64, error) {
+	e, err := f.tree.Lookup(dir, name)
+	switch {
+	case err != nil:
+		return 0, err
+	case e.Node == 0:
+		return 0, syscall.ENOENT
+	case f.tree.NodeID(id) != e.Node:
+		f.tree.Forget(e.Node, 1)
+		return 0, syscall.ESTALE
+	}
+	return e.Node, nil
+}
+
+// objectNode is node for what was found without a name.
+func (c *call) objectNode(p *place) (uint64, error) {
+	if p.is.typ() == syscall.S_IFDIR {
+		return p.folder.locate(p.obj, p.is.id, c.again)
+	}
+	dir, name, err := c.objectName(p)
+	if err != nil {
+		return 0, err
+	}
+	return p.folder.child(dir, name, p.is.id)
+}
+
+// objectName finds a name of what was found without: what is there has to be compared.
+func (c *call) objectName(p *place) (dir uint64, name string, err error) {
+	f := p.folder
+	path, ok := f.pathOf(p.obj)
+	if !ok {
+		return 0, "", syscall.ENOENT
+	}
+	parent, last, _ := splitPath([]byte(path))
+	c.identity.workload()
+	fd, errno := openDirAt(int(f.view.Fd()), cstr("./"+string(parent)+"\x00"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	c.identity.starter()
+	if errno != 0 {
+		return 0, "", errno
+	}
+	defer closeFD(fd)
+	id, errno := idOf(fd)
+	if errno != 0 {
+		return 0, "", errno
+	}
+	dir, err = f.locate(fd, id, c.again)
+	return dir, string(last), err
+}
+
+// forget gives back the node of a place: a directory's is kept.
+func (c *call) forget(p *place, node uint64) {
+	switch {
+	case node == 0 || node == vfs.RootID:
+	case p.dir < 0 && p.is.typ() == syscall.S_IFDIR: // locate has kept it
+	case p.is.typ() == syscall.S_IFDIR:
+		p.folder.keep(node)
+	default:
+		p.folder.tree.Forget(node, 1)
+	}
+}

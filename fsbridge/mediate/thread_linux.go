@@ -1,0 +1,111 @@
+package mediate
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockThread makes the thread the goroutine's own, for ever: it ends with it. No signal
+// interrupts it any more.
+func lockThread() {
+	runtime.LockOSThread()
+	all := ^uint64(0)
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, 8, 0, 0)
+}
+
+// identity is who a thread is on file systems. An ordinary user is the workload. Root
+// serves a workload of another number: it walks the guest's view under that one, and
+// works on the host's mount as the starter, whom the guest's idmapped view shows as the
+// workload; without capabilities, so that the kernel checks modes as for the
+// workload.
+type identity struct {
+	differs  bool
+	depth    int    // of calls of workload
+	uid, gid uint32 // the workload's
+	euid     uint32
+	egid     uint32
+
+	permitted uint32 // capabilities
+}
+
+// take gives up what the thread shall not have.
+func (id *identity) take(uid, gid uint32) error {
+	id.euid, id.egid = uint32(os.Geteuid()), uint32(os.Getegid())
+	id.uid, id.gid = uid, gid
+	id.differs = id.euid == 0 && (uid != id.euid || gid != id.egid)
+	if id.euid != 0 {
+		return nil
+	}
+	// No change of ids gives capabilities back.
+	if _, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, noSetuidFixup, 0); errno != 0 {
+		return fmt.Errorf("mediate: securebits: %w", errno)
+	}
+	if id.differs {
+		// The real ids give the right to change the file system ids to and fro.
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(id.egid), uintptr(id.egid)); errno != 0 {
+			return fmt.Errorf("mediate: setresgid: %w", errno)
+		}
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(id.euid), uintptr(id.euid)); errno != 0 {
+			return fmt.Errorf("mediate: setresuid: %w", errno)
+		}
+	}
+	if id.permitted = keptAlways; id.differs {
+		id.permitted |= 1 << unix.CAP_DAC_OVERRIDE
+	}
+	if errno := id.raise(0); errno != 0 {
+		return fmt.Errorf("mediate: capset: %w", errno)
+	}
+	return nil
+}
+
+// noSetuidFixup is SECBIT_NO_SETUID_FIXUP.
+const noSetuidFixup = 1 << 2
+
+// keptAlways is what it takes to read the caller's memory and descriptors.
+const keptAlways = 1 << unix.CAP_SYS_PTRACE
+
+// raise gives the thread capabilities for a moment, of those that it has kept, and with 0
+// takes them away again.
+func (id *identity) raise(caps uint32) syscall.Errno {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := [2]unix.CapUserData{{Effective: (keptAlways | caps) & id.permitted, Permitted: id.permitted}}
+	_, _, errno := unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&data)), 0)
+	return errno
+}
+
+// workload makes the thread the workload on file systems, and starter undoes that. They
+// nest.
+func (id *identity) workload() {
+	if id.depth++; id.differs && id.depth == 1 {
+		id.become(id.uid, id.gid)
+	}
+}
+
+func (id *identity) starter() {
+	if id.depth--; id.differs && id.depth == 0 {
+		id.become(id.euid, id.egid)
+	}
+}
+
+// reset makes the thread the starter after a panic.
+func (id *identity) reset() {
+	id.depth = 1
+	id.starter()
+}
+
+func (id *identity) become(uid, gid uint32) {
+	_, _, _ = unix.RawSyscall(unix.SYS_SETFSGID, uintptr(gid), 0, 0) // they return the former one and no error
+	_, _, _ = unix.RawSyscall(unix.SYS_SETFSUID, uintptr(uid), 0, 0)
+}
+
+// setUmask sets the thread's umask.
+func setUmask(mask uint32) { _, _, _ = unix.RawSyscall(unix.SYS_UMASK, uintptr(mask), 0, 0) }
+
+// canRead tells whether a thread's refusal to be read says that it cannot be, and not
+// that it has gone.
+func canRead(errno syscall.Errno) bool { return errno != syscall.EPERM && errno != syscall.EACCES }

@@ -1,0 +1,182 @@
+package mediate
+
+import (
+	"bytes"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// walk opens the directory that path leads to, name by name, as the caller would: for
+// the paths that the kernel would resolve otherwise for us. dir stays open.
+func (c *call) walk(dir int, path []byte, links *int) (int, syscall.Errno) {
+	w := walker{c: c, at: -1, links: links}
+	defer func() { closeFD(w.at) }()
+	w.rest = append(make([]byte, 0, pathMax), path...)
+	if path[0] == '/' {
+		dir = int(c.s.guest.Root.Fd())
+	}
+	if errno := w.set(dup(dir)); errno != 0 {
+		return -1, errno
+	}
+	for len(w.rest) > 0 {
+		if errno := w.next(); errno != 0 {
+			return -1, errno
+		}
+	}
+	fd := w.at
+	w.at = -1
+	var i info
+	if errno := look(fd, cEmpty, &i); errno != 0 || i.typ() != syscall.S_IFDIR {
+		closeFD(fd)
+		return -1, syscall.ENOTDIR
+	}
+	return fd, 0
+}
+
+// walker is on its way.
+type walker struct {
+	c     *call
+	at    int    // where it is; owned
+	rest  []byte // where it has to go
+	links *int
+	name  [nameMax + 1]byte
+}
+
+func (w *walker) set(fd int, errno syscall.Errno) syscall.Errno {
+	if errno == 0 {
+		closeFD(w.at)
+		w.at = fd
+	}
+	return errno
+}
+
+// next goes one name further.
+func (w *walker) next() syscall.Errno {
+	name, rest, _ := bytes.Cut(w.rest, []byte("/"))
+	switch {
+	case len(name) == 0, len(name) == 1 && name[0] == '.':
+		w.rest = rest
+		return 0
+	case len(name) > nameMax:
+		return syscall.ENAMETOOLONG
+	case len(name) == 2 && name[0] == '.' && name[1] == '.':
+		w.rest = rest
+		return w.up()
+	}
+	cname := terminated(w.name[:], name)
+	fd, errno := openAt(w.at, cname, unix.O_PATH|unix.O_NOFOLLOW)
+	var i info
+	if errno == 0 {
+		errno = look(fd, cEmpty, &i)
+	}
+	switch {
+	case errno != 0:
+		if special := w.own(cname); special >= 0 {
+			w.rest = rest
+			return w.set(special, 0)
+		}
+	case i.typ() != syscall.S_IFLNK:
+		w.rest = rest
+		return w.set(fd, 0)
+	default:
+		errno = w.follow(fd, cname, rest)
+	}
+	closeFD(fd)
+	return errno
+}
+
+// up goes to the directory above, but not above the guest's root.
+func (w *walker) up() syscall.Errno {
+	var i info
+	if errno := look(w.at, cEmpty, &i); errno != 0 {
+		return errno
+	}
+	if root := &w.c.s.root; i.id == root.id && i.mount == root.mount {
+		return 0
+	}
+	return w.set(openAt(w.at, cDotDot, unix.O_PATH|unix.O_DIRECTORY))
+}
+
+// follow follows the symlink link, found as name where the walker is.
+func (w *walker) follow(link int, name cstr, rest []byte) syscall.Errno {
+	if *w.links++; *w.links > maxLinks {
+		return syscall.ELOOP
+	}
+	if onProc(w.at) {
+		if obj, ok := w.c.magic(w.at, name); ok {
+			w.rest = rest
+			if obj < 0 {
+				return syscall.ENOENT
+			}
+			return w.set(obj, 0)
+		}
+	}
+	var buf [pathMax]byte
+	target, errno := readLink(link, cEmpty, buf[:])
+	switch {
+	case errno != 0:
+		return errno
+	case len(target) == 0:
+		return syscall.ENOENT
+	case len(target)+1+len(rest) >= 16*pathMax:
+		return syscall.ENAMETOOLONG
+	}
+	joined := make([]byte, 0, len(target)+1+len(rest))
+	joined = append(append(append(joined, target...), '/'), rest...)
+	w.rest = joined
+	if target[0] == '/' {
+		return w.set(dup(int(w.c.s.guest.Root.Fd())))
+	}
+	return 0
+}
+
+// own opens name if it is one of those in the root of a proc file system that mean
+// whoever looks; else it returns -1.
+func (w *walker) own(name cstr) int {
+	if !onProc(w.at) {
+		return -1
+	}
+	obj, _ := w.c.magic(w.at, name)
+	return obj
+}
+
+// magic follows a symlink of the proc file system that is more than its text: ok is
+// false if it is not. obj is -1 if it leads nowhere. What means whoever looks means the
+// caller.
+func (c *call) magic(dir int, name cstr) (obj int, ok bool) {
+	switch string(name[:len(name)-1]) {
+	case "self", "thread-self":
+		var i info
+		if look(dir, cEmpty, &i) == 0 && i.id.Ino == procRootIno {
+			return c.ownDirectory(), true
+		}
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(dir, string(name[:len(name)-1]), &how)
+	if err == nil {
+		closeFD(fd)
+		return -1, false
+	}
+	if err != syscall.ELOOP {
+		return -1, false
+	}
+	fd, errno := openAt(dir, name, unix.O_PATH)
+	if errno != 0 {
+		return -1, true
+	}
+	return fd, true
+}
+
+// procRootIno is PROC_ROOT_INO.
+const procRootIno = 1
+
+// ownDirectory opens the caller's directory in our own /proc: what is in it that can be
+// reached further leads to the same as in the guest's.
+func (c *call) ownDirectory() int {
+	fd, errno := c.procFile(cstr(".\x00"), unix.O_DIRECTORY)
+	if errno != 0 {
+		return -1
+	}
+	return fd
+}

@@ -1,0 +1,279 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/policy"
+)
+
+// OpenFile says what [Tree.Grant] opens: the arguments of openat(2).
+type OpenFile struct {
+	Name  string
+	Flags int    // with the access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND ...
+	Mode  uint32 // before the thread's umask
+}
+
+// Granted is a descriptor that the workload gets. The caller closes FD once it has
+// handed it over.
+type Granted struct {
+	FD      int
+	Node    uint64 // the caller has one reference more, see Forget
+	Created bool
+}
+
+// ErrNotRegular says that there is something else than a regular file: a FIFO, a
+// socket or a device. A write to it changes nothing in the folder, so the client may
+// open it by itself. Its errno is ENXIO.
+var ErrNotRegular = fmt.Errorf("vfs: no regular file: %w", syscall.ENXIO)
+
+// ours are the flags that are not the host's: Grant itself makes, truncates and
+// compares, and no descriptor is inherited.
+const ours = syscall.O_CREAT | syscall.O_EXCL | syscall.O_TRUNC | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
+
+// Grant opens a regular file for writing, or makes one, for a client that will write
+// to the descriptor without asking: whatever a write can destroy is captured first.
+// The host applies the umask of the calling thread, and checks its rights.
+//
+// The final symlink is not followed (ELOOP). A directory gives EISDIR, and everything
+// else that is no regular file [ErrNotRegular]. Nothing but a regular file is opened,
+// and Grant never waits for another process to open a FIFO. A file that is there and is opened neither
+// for writing nor truncated is opened without asking anybody.
+func (t *Tree) Grant(r Request, dir uint64, o OpenFile) (Granted, error) {
+	if err := t.begin(OpOpen); err != nil {
+		return noGrant, err
+	}
+	defer t.end()
+	if err := t.grantable(o.Name); err != nil {
+		return noGrant, err
+	}
+	parent, err := t.dir(dir)
+	if err != nil {
+		return noGrant, err
+	}
+	t.announce(parent)
+	for range 4 { // as long as others make and remove the file in turns
+		g, err := t.grant(r, parent, &o)
+		if !errors.Is(err, errAgain) {
+			return g, err
+		}
+	}
+	return noGrant, syscall.ESTALE
+}
+
+var noGrant = Granted{FD: -1}
+
+// grantable refuses what cannot be granted by any name. A file whose attributes are
+// kept elsewhere is not the host's file only.
+func (t *Tree) grantable(name string) error {
+	if t.opts.Posix != nil {
+		return syscall.EOPNOTSUPP
+	}
+	return hostfs.CheckName(name)
+}
+
+func (t *Tree) grant(r Request, parent *node, o *OpenFile) (Granted, error) {
+	m := t.mutate(fsbridge.OpCreate, r)
+	defer m.done()
+	d, err := m.pin(parent, o.Name)
+	if err != nil {
+		return noGrant, err
+	}
+	st, err := t.look(d, o.Name)
+	switch {
+	case err == nil && o.Flags&(syscall.O_CREAT|syscall.O_EXCL) == syscall.O_CREAT|syscall.O_EXCL:
+		return noGrant, syscall.EEXIST
+	case err == nil:
+		return t.grantExisting(r, parent, d, o, &st)
+	case !errors.Is(err, syscall.ENOENT) || o.Flags&syscall.O_CREAT == 0:
+		return noGrant, err
+	}
+	err = errors.Join(t.writable(), policy.ModeAllowed(syscall.S_IFREG, o.Mode&07777, 0), t.room(d.FD), t.grantRoom())
+	if err != nil {
+		return noGrant, err
+	}
+	return t.grantNew(m, parent, o)
+}
+
+// grantNew makes the file o, which was not there, in m's directory.
+func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error) {
+	if err := m.begin(); err != nil {
+		return noGrant, err
+	}
+	flags := o.Flags&^ours | syscall.O_CREAT | syscall.O_EXCL
+	fd, err := hostfs.OpenAt(m.dirs[0].FD, o.Name, flags, o.Mode&07777)
+	again := errors.Is(err, syscall.EEXIST) && o.Flags&syscall.O_EXCL == 0
+	var st hostfs.Stat
+	if err == nil {
+		fd, st, err = describe(fd)
+	}
+	if err != nil {
+		m.end(nil, err)
+		if again {
+			err = errAgain
+		}
+		return noGrant, err
+	}
+	n := t.lookup(&st, parent, o.Name, true)
+	if o.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		t.granting(n).Done()
+	}
+	m.end(n, nil)
+	return Granted{FD: fd, Node: n.id, Created: true}, nil
+}
+
+// grantExisting is Grant for what is there, which st describes.
+func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st *hostfs.Stat) (Granted, error) {
+	switch {
+	case st.IsDir():
+		return noGrant, syscall.EISDIR
+	case st.IsSymlink():
+		return noGrant, syscall.ELOOP
+	case !st.IsRegular():
+		return noGrant, ErrNotRegular
+	case o.Flags&syscall.O_DIRECTORY != 0:
+		return noGrant, syscall.ENOTDIR
+	}
+	if err := t.mayOpen(d, o); err != nil {
+		return noGrant, err
+	}
+	n := t.lookup(st, parent, o.Name, false)
+	fd, err := t.grantOpen(r, n, o.Flags, st)
+	if err != nil {
+		t.unref(n)
+		if errors.Is(err, syscall.ESTALE) {
+			err = errAgain
+		}
+		return noGrant, err
+	}
+	return Granted{FD: fd, Node: n.id}, nil
+}
+
+// writes tells whether a descriptor with these flags, or getting it, changes the file.
+func writes(flags int) bool {
+	return flags&syscall.O_TRUNC != 0 || flags&syscall.O_ACCMODE != syscall.O_RDONLY
+}
+
+// mayOpen refuses what the host would refuse the thread, before anything is captured.
+func (t *Tree) mayOpen(d *dirFD, o *OpenFile) error {
+	if !writes(o.Flags) {
+		return nil
+	}
+	mode := uint32(unix.W_OK)
+	if access := o.Flags & syscall.O_ACCMODE; access != syscall.O_WRONLY {
+		mode |= unix.R_OK
+	}
+	err := unix.Faccessat(d.FD, o.Name, mode, unix.AT_EACCESS|unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, syscall.ENOENT) {
+		return errAgain
+	}
+	return err
+}
+
+// grantOpen opens n, asking first if that changes it or lets others change it.
+func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat) (int, error) {
+	if !writes(flags) {
+		return t.openGranted(n, flags)
+	}
+	m := t.mutate(fsbridge.OpWrite, r)
+	defer m.done()
+	m.op.Node, m.op.NodeStat, m.op.Len, m.op.Ahead = &n.obj, *st, math.MaxInt64, true
+	m.op.Append = flags&syscall.O_APPEND != 0
+	if flags&syscall.O_TRUNC != 0 {
+		m.op.Kind, m.op.Len, m.op.Ahead = fsbridge.OpTruncate, 0, false
+	}
+	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		if err := t.grantRoom(); err != nil {
+			return -1, err
+		}
+		defer t.granting(n).Done()
+	}
+	if err := m.begin(); err != nil {
+		return -1, err
+	}
+	fd, err := t.openGranted(n, flags)
+	m.end(nil, err)
+	return fd, err
+}
+
+// openGranted opens n with flags of openat(2), on the host.
+func (t *Tree) openGranted(n *node, flags int) (int, error) {
+	fd, st, err := n.open(flags &^ ours)
+	if err != nil {
+		return -1, err
+	}
+	switch {
+	case !st.IsRegular():
+		err = syscall.ESTALE
+	case fd >= t.maxFD:
+		t.lastFD.Store(int64(fd))
+		err = syscall.ENFILE
+	}
+	if err == nil && flags&syscall.O_TRUNC != 0 {
+		err = truncateGranted(fd, flags)
+	}
+	if err == nil && flags&syscall.O_NONBLOCK == 0 { // which open has added
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^ours&^syscall.O_ACCMODE)
+	}
+	if err != nil {
+		_ = hostfs.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// truncateGranted empties the file fd, which was opened with flags.
+func truncateGranted(fd, flags int) error {
+	if access := flags & syscall.O_ACCMODE; access == syscall.O_WRONLY || access == syscall.O_RDWR {
+		return hostfs.TruncateFD(fd, 0)
+	}
+	w, err := hostfs.ReopenFD(fd, syscall.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	return errors.Join(hostfs.TruncateFD(w, 0), hostfs.Close(w))
+}
+
+// GrantTmpfile is Grant for O_TMPFILE: o has no name.
+func (t *Tree) GrantTmpfile(r Request, dir uint64, o OpenFile) (g Granted, err error) {
+	if err := t.grantRoom(); err != nil {
+		return noGrant, err
+	}
+	g = noGrant
+	flags := o.Flags&^ours&^unix.O_TMPFILE | o.Flags&syscall.O_EXCL
+	err = t.tmpfile(r, dir, flags, o.Mode, func(n *node, fd int, _ *hostfs.Stat) {
+		t.granting(n).Done()
+		g = Granted{FD: fd, Node: n.id, Created: true}
+	})
+	return g, err
+}
+
+// Attach makes fd, which it takes over, an open file of the tree: for a call on a
+// descriptor of the client, whose file may have no name any more or not yet. fd can
+// be O_PATH. The client has one reference more to the node. ESTALE if the tree does
+// not know the inode. [Tree.Release] closes fd.
+func (t *Tree) Attach(fd int) (node, handle uint64, err error) {
+	if err := t.begin(OpOpen); err != nil {
+		return 0, 0, errors.Join(err, hostfs.Close(fd))
+	}
+	defer t.end()
+	fd, st, err := describe(fd)
+	if err != nil {
+		return 0, 0, err
+	}
+	n := t.find(st.ID)
+	if n == nil || n.isDir() || n.obj.Type != st.Type() || t.hidden.covers(n) {
+		return 0, 0, errors.Join(syscall.ESTALE, hostfs.Close(fd))
+	}
+	if n = t.lookup(&st, nil, "", false); n.isDir() {
+		t.unref(n)
+		return 0, 0, errors.Join(syscall.ESTALE, hostfs.Close(fd))
+	}
+	return n.id, t.openHandle(n, fd, syscall.O_RDONLY).ID, nil
+}

@@ -1,0 +1,238 @@
+package grants
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
+)
+
+// sweepAt is how many granted files are looked at together at least.
+const sweepAt = 512
+
+// List has the granted files that may still be written to. The functions are set before
+// the first Enter.
+type List[N any] struct {
+	// Open opens the file of a node, ESTALE if it cannot be found by a name.
+	Open func(n N, flags int) (int, hostfs.Stat, error)
+	// Linkable tells whether a file without a name can get one (O_TMPFILE).
+	Linkable func(n N) bool
+	// Enter and Leave tell that a node is in the list, and that it is not any more.
+	Enter, Leave func(n N)
+
+	sweeping sync.Mutex
+
+	mu     sync.Mutex
+	list   []*Grant[N]
+	next   int  // length at which it is swept
+	behind bool // a sweep is on its way
+}
+
+// Slot is a node's place for its Grant: nil if nobody writes to it without asking.
+type Slot[N any] struct{ p atomic.Pointer[Grant[N]] }
+
+// Load returns the Grant, or nil.
+func (s *Slot[N]) Load() *Grant[N] { return s.p.Load() }
+
+// Grant says that the client may be able to write to a file without asking.
+type Grant[N any] struct {
+	Node N
+
+	list *List[N]
+	slot *Slot[N]
+
+	// mu is held while the file is opened for the client, and while somebody looks
+	// whether it is still open: no lease of ours is in the way of the one, and the
+	// other misses nobody.
+	mu      sync.Mutex
+	opening int
+	over    bool // nobody can write any more; the slot has another or none
+
+	// hold is O_PATH, if the file may have lost its names, or lose them unseen.
+	hold atomic.Pointer[openfiles.File[N]]
+}
+
+// Begin says that n, whose slot s is, is about to be opened for the client. The caller calls
+// Done when it is.
+func (l *List[N]) Begin(n N, s *Slot[N]) *Grant[N] {
+	for {
+		g := s.p.Load()
+		if g == nil {
+			g = &Grant[N]{Node: n, list: l, slot: s}
+			if !s.p.CompareAndSwap(nil, g) {
+				continue
+			}
+			l.add(g)
+		}
+		g.mu.Lock()
+		if !g.over {
+			g.opening++
+			g.mu.Unlock()
+			return g
+		}
+		g.mu.Unlock()
+	}
+}
+
+// Done says that the file was opened, or was not.
+func (g *Grant[N]) Done() {
+	g.mu.Lock()
+	g.opening--
+	g.mu.Unlock()
+}
+
+func (l *List[N]) add(g *Grant[N]) {
+	l.Enter(g.Node)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, g)
+	if len(l.list) >= max(l.next, sweepAt) && !l.behind {
+		l.behind = true
+		go func() {
+			l.Sweep()
+			l.mu.Lock()
+			l.behind = false
+			l.mu.Unlock()
+		}()
+	}
+}
+
+// Living tells whether somebody may still be able to write to the file. It is false for
+// a nil Grant.
+func (g *Grant[N]) Living() bool {
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.over:
+		return false
+	case g.opening > 0 || g.written():
+		return true
+	}
+	g.over = true
+	g.slot.p.CompareAndSwap(g, nil)
+	g.drop()
+	return false
+}
+
+func (g *Grant[N]) drop() {
+	if h := g.hold.Swap(nil); h != nil {
+		h.Release()
+	}
+}
+
+// written asks the host. A file that cannot be found has no name any more, and nobody
+// can give it one. mu is held.
+func (g *Grant[N]) written() bool {
+	fd, st, err := g.open()
+	switch {
+	case errors.Is(err, syscall.ESTALE), errors.Is(err, syscall.ENOENT):
+		return false
+	case err != nil:
+		return true
+	}
+	defer hostfs.Close(fd)
+	if st.Nlink == 0 && !g.list.Linkable(g.Node) {
+		return false
+	}
+	written, _ := hostfs.Written(fd)
+	return written
+}
+
+// open opens the file for reading, by the descriptor that holds it if there is one.
+func (g *Grant[N]) open() (fd int, st hostfs.Stat, err error) {
+	h := g.hold.Load()
+	if h == nil {
+		return g.list.Open(g.Node, unix.O_RDONLY)
+	}
+	if fd, err = hostfs.ReopenFD(h.FD, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY); err != nil {
+		return -1, st, err
+	}
+	if st, err = hostfs.StatFD(fd); err != nil {
+		_ = hostfs.Close(fd)
+		return -1, st, err
+	}
+	return fd, st, nil
+}
+
+// Keep holds the file by a descriptor: it is about to lose its name, or somebody who
+// does not tell us may take that away.
+func (g *Grant[N]) Keep() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over || g.hold.Load() != nil {
+		return
+	}
+	if fd, _, err := g.list.Open(g.Node, unix.O_PATH); err == nil {
+		g.hold.Store(openfiles.New(g.Node, fd, unix.O_PATH))
+	}
+}
+
+// Held returns the open file that Keep has made, with a reference, or nil.
+func (g *Grant[N]) Held() *openfiles.File[N] {
+	if g == nil {
+		return nil
+	}
+	if h := g.hold.Load(); h != nil && h.Acquire() {
+		return h
+	}
+	return nil
+}
+
+// Quietly calls f while no lease of ours on the file is in its way.
+func (g *Grant[N]) Quietly(f func() error) error {
+	if g != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+	}
+	return f()
+}
+
+// Sweep forgets the files to which nobody can write any more, and returns the others. A
+// descriptor of ours is kept of each of these.
+func (l *List[N]) Sweep() (living []*Grant[N]) {
+	l.sweeping.Lock()
+	defer l.sweeping.Unlock()
+	l.mu.Lock()
+	all := l.list
+	l.list = nil
+	l.mu.Unlock()
+	for _, g := range all {
+		if g.Living() {
+			g.Keep()
+			living = append(living, g)
+		} else {
+			l.Leave(g.Node)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(living[:len(living):len(living)], l.list...)
+	l.next = 2 * len(l.list)
+	return living
+}
+
+// Room tells whether there are fewer than most files in the list, or in truth.
+func (l *List[N]) Room(most int) bool {
+	l.mu.Lock()
+	n := len(l.list)
+	l.mu.Unlock()
+	return n < most || len(l.Sweep()) < most
+}
+
+// Close gives up what is held.
+func (l *List[N]) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, g := range l.list {
+		g.drop()
+	}
+	l.list = nil
+}

@@ -1,0 +1,233 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// listenerByte comes with the listener over the setup socket, where a folder's number
+// comes with a /dev/fuse.
+const listenerByte = 0xff
+
+// chooseBridge decides how the guest's folders are served.
+func (r *Runtime) chooseBridge(g *guest) error {
+	folders, err := folders(g.cfg)
+	if err != nil {
+		return err
+	}
+	switch g.cfg.Bridge {
+	case "", hypervisor.BridgeFUSE:
+		if len(folders) == 0 {
+			break
+		}
+		if err := fuseOpens(); err != nil {
+			return fmt.Errorf("opening /dev/fuse: %w", err)
+		}
+	case hypervisor.BridgeAuto:
+		if g.cfg.Mediate == nil || fuseOpens() == nil {
+			break
+		}
+		if g.mediation, err = r.mediation(g.user, folders); err != nil {
+			g.log.Debug("the mediated bridge is not available", "err", err)
+		}
+	case hypervisor.BridgeMediated:
+		if g.cfg.Mediate == nil {
+			return errors.New("nobody answers the system calls of a mediated bridge here")
+		}
+		if g.mediation, err = r.mediation(g.user, folders); err != nil {
+			return fmt.Errorf("the mediated bridge: %w", unavailable(err))
+		}
+	default:
+		return fmt.Errorf("there is no bridge %q", g.cfg.Bridge)
+	}
+	return nil
+}
+
+// unavailable marks an error as [hypervisor.ErrUnavailable].
+func unavailable(err error) error {
+	if errors.Is(err, hypervisor.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, hypervisor.ErrUnavailable)
+}
+
+// fuseOpens returns why /dev/fuse cannot be opened, or nil.
+func fuseOpens() error {
+	const device = 10<<8 | 229 // its number: containers bind something else over a device
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &st)
+	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != device) {
+		err = unix.ENODEV
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Mediates returns why a guest with these folders cannot have the mediated bridge, or
+// nil. It changes nothing.
+func (r *Runtime) Mediates(folders ...string) error {
+	u, err := workload(hypervisor.Config{UID: -1, GID: -1})
+	if err != nil {
+		return err
+	}
+	m, err := r.mediation(u, folders)
+	if err != nil {
+		return unavailable(err)
+	}
+	return m.close()
+}
+
+// mediation is what the supervisor adds to the view of a mediated guest.
+type mediation struct {
+	idmap *os.File // a user namespace whose map is that of the folders' mounts; nil: as on the host
+}
+
+// mediation returns what the mediated bridge needs for a workload and its folders, or why it
+// cannot be had.
+func (r *Runtime) mediation(u user, folders []string) (*mediation, error) {
+	if err := errors.Join(landlocks(), r.mediates()); err != nil {
+		return nil, err
+	}
+	if !u.root {
+		return &mediation{}, nil
+	}
+	for _, f := range folders {
+		var st unix.Stat_t
+		if err := unix.Stat(f, &st); err != nil {
+			return nil, &os.PathError{Op: "stat", Path: f, Err: err}
+		}
+		if st.Uid != 0 {
+			return nil, fmt.Errorf("%s belongs to user %d, and sandbox was started as root: start it as that user: %w", f, st.Uid, hypervisor.ErrUnavailable)
+		}
+	}
+	idmap, err := r.swapped(u)
+	if err != nil {
+		return nil, err
+	}
+	m := &mediation{idmap: idmap}
+	for _, f := range folders {
+		tree, err := m.clone(f, sealed)
+		if err != nil {
+			return nil, errors.Join(err, m.close())
+		}
+		_ = unix.Close(tree)
+	}
+	return m, nil
+}
+
+func (m *mediation) close() error {
+	if m == nil || m.idmap == nil {
+		return nil
+	}
+	return m.idmap.Close()
+}
+
+// clone makes a detached mount of a folder in which the folder's owner, root, is the
+// workload.
+func (m *mediation) clone(folder string, attrs uint64) (fd int, err error) {
+	fd, err = unix.OpenTree(unix.AT_FDCWD, folder, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return -1, fmt.Errorf("a mount of %s: %w", folder, err)
+	}
+	// Private: what the jail mounts on it must not reach the host.
+	attr := unix.MountAttr{Attr_set: attrs, Propagation: unix.MS_PRIVATE}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("the attributes of a mount of %s: %w", folder, err)
+	}
+	// What is mounted below keeps its ids: the bridge does not serve it.
+	attr = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(m.idmap.Fd())}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("a mount of %s with mapped ids (its file system may not support that): %w", folder, err)
+	}
+	return fd, nil
+}
+
+// sendFolders sends PID 1 the mounts that it cannot make itself, in the order of the
+// plan.
+func (g *guest) sendFolders() error {
+	if !g.plan.mapped {
+		return nil
+	}
+	for _, m := range g.plan.mounts {
+		if m.op != opFolder {
+			continue
+		}
+		fd, err := g.mediation.clone(m.path, sealed)
+		if err != nil {
+			return err
+		}
+		f := os.NewFile(uintptr(fd), m.path)
+		if err := errors.Join(g.setup.WriteFDs([]byte{0}, []*os.File{f}), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mediate gives the folders, as the guest sees them, to their bridges, and then the
+// listener to who answers on it.
+func (g *guest) mediate(listener *os.File) error {
+	m := hypervisor.Mediation{Listener: listener, UID: uint32(g.user.uid), GID: uint32(g.user.gid)}
+	var err error
+	if m.Root, err = g.openRoot(); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	folders, err := folders(g.cfg)
+	for i := 0; err == nil && i < len(folders); i++ {
+		err = g.serveView(i, m.Root, folders[i])
+	}
+	if err != nil {
+		return errors.Join(err, listener.Close(), m.Root.Close())
+	}
+	if err := g.cfg.Mediate(m); err != nil {
+		return fmt.Errorf("answering system calls: %w", err)
+	}
+	return nil
+}
+
+// openRoot opens the root directory of everything inside.
+func (g *guest) openRoot() (*os.File, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reaped { // its number may be somebody else's
+		return nil, errors.New("PID 1 has ended")
+	}
+	return os.OpenFile(fmt.Sprintf("/proc/%d/root", g.pid), unix.O_PATH|unix.O_DIRECTORY, 0)
+}
+
+// serveView gives folder i below root to its bridge.
+func (g *guest) serveView(i int, root *os.File, folder string) error {
+	s := g.cfg.Shares[i]
+	fd, err := unix.Openat2(int(root.Fd()), strings.TrimPrefix(folder, "/"), &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return fmt.Errorf("opening the view of %s: %w", folder, err)
+	}
+	t := hypervisor.Transport{
+		Kind: hypervisor.TransportMediated, File: os.NewFile(uintptr(fd), folder),
+		UID: uint32(g.user.uid), GID: uint32(g.user.gid), Hide: g.refuse[i],
+	}
+	if g.plan.mapped && !s.ReadOnly {
+		grants, err := g.mediation.clone(folder, sealed&^unix.MOUNT_ATTR_RDONLY)
+		if err != nil {
+			return errors.Join(err, t.File.Close())
+		}
+		t.Grants = os.NewFile(uintptr(grants), folder)
+	}
+	if err := s.Serve(t); err != nil {
+		return fmt.Errorf("serving %s: %w", s.HostPath, err)
+	}
+	return nil
+}

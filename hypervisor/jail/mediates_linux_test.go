@@ -1,0 +1,67 @@
+package jail
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// TestMediates: this kernel is found to be able to mediate, each time that it is asked.
+func TestMediates(t *testing.T) {
+	for range 20 {
+		if err := mediates(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// beneathVariable says that a listener is there already.
+const beneathVariable = "JAIL_TEST_BENEATH"
+
+// TestMediatesBeneath: beneath a listener of somebody else there is no other.
+func TestMediatesBeneath(t *testing.T) {
+	if os.Getenv(beneathVariable) != "" {
+		err := mediates()
+		if !errors.Is(err, hypervisor.ErrUnavailable) || !strings.Contains(err.Error(), "another program answers") {
+			t.Errorf("%v", err)
+		}
+		return
+	}
+	started := make(chan error, 1)
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestMediatesBeneath$", "-test.v")
+	cmd.Env = append(os.Environ(), beneathVariable+"=1")
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	var listener uintptr
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the filter stays on the thread, which ends with the goroutine
+		allow := []unix.SockFilter{{Code: bpfRet, K: retAllow}}
+		prog := unix.SockFprog{Len: uint16(len(allow)), Filter: &allow[0]}
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			started <- err
+			return
+		}
+		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&prog)))
+		if errno != 0 {
+			started <- errno
+			return
+		}
+		listener = fd
+		started <- cmd.Start()
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(int(listener))
+	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "--- PASS: TestMediatesBeneath") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}

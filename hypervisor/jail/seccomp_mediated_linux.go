@@ -1,0 +1,58 @@
+package jail
+
+import "golang.org/x/sys/unix"
+
+// mediatedCalls go to the listener whatever their arguments: fsbridge/mediate lists
+// them, and what it does with each.
+var mediatedCalls = []uint32{
+	unix.SYS_OPENAT2, // its flags are in memory
+	unix.SYS_TRUNCATE,
+	unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_SYMLINKAT, unix.SYS_LINKAT, unix.SYS_UNLINKAT,
+	unix.SYS_RENAMEAT2,
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2,
+	unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
+	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
+	unix.SYS_BIND, unix.SYS_UMASK,
+}
+
+// changingFlags of an open need the listener's answer.
+const changingFlags = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
+
+// Requests of ioctl, of those that x/sys has no names for.
+const (
+	fsIocSetflags32 = 0x40046602
+	fsIocFssetxattr = 0x401c5820
+	fsIocSetversion = 0x40087602
+	ext4SetVersion  = 0x40086604
+	ext4MoveExtent  = 0xc028660f
+)
+
+// changingIoctls would change a file through a descriptor that was granted for
+// writing in a way that nobody has captured, and some for good.
+var changingIoctls = []uint32{
+	unix.FS_IOC_SETFLAGS, fsIocSetflags32, fsIocFssetxattr, fsIocSetversion, ext4SetVersion,
+	unix.FS_IOC_ENABLE_VERITY, unix.FS_IOC_SET_ENCRYPTION_POLICY, ext4MoveExtent,
+}
+
+// mediatedRules adds what the mediated bridge asks for.
+func mediatedRules(m map[uint32]rule) {
+	for _, nr := range mediatedCalls {
+		m[nr] = rule{ret: retNotify}
+	}
+	for _, nr := range archMediated {
+		m[nr] = rule{ret: retNotify}
+	}
+	for nr, off := range archOpen {
+		m[nr] = anyBit(off, changingFlags, retNotify)
+	}
+	m[unix.SYS_OPENAT] = anyBit(offArg2, changingFlags, retNotify)
+	for nr, off := range archAccess {
+		m[nr] = anyBit(off, unix.W_OK, retNotify)
+	}
+	m[unix.SYS_FACCESSAT] = anyBit(offArg2, unix.W_OK, retNotify)
+	m[unix.SYS_FACCESSAT2] = anyBit(offArg2, unix.W_OK, retNotify)
+	m[unix.SYS_FILE_SETATTR] = rule{ret: retPerm}
+	// A lease on a granted file would hold up whoever opens it outside, us too.
+	m[unix.SYS_FCNTL] = oneOf(offArg1, retPerm, unix.F_SETLEASE)
+}

@@ -1,0 +1,11 @@
+// Command fileload makes system calls on one file, many of a kind and nothing else:
+// a workload of tests/bench whose time is the calls' own.
+//
+//	fileload append FILE COUNT            one descriptor, COUNT writes of 16 bytes at its end
+//	fileload reopen FILE COUNT            COUNT times: open, append 16 bytes, close
+//	fileload open FILE COUNT              COUNT times: open for writing, close
+//	fileload scatter FILE COUNT BYTES     COUNT writes of 4 KiB at random places of the first BYTES
+//	fileload scatter-sync FILE COUNT BYTES   the same, then fsync
+//
+// FILE is made if it is not there. The places are the same in each run.
+package main

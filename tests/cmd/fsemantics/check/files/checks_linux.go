@@ -1,0 +1,12 @@
+package files
+
+import (
+	"slices"
+
+	"github.com/codeagent/sandbox/tests/cmd/fsemantics/check/record"
+)
+
+// Checks returns the checks.
+func Checks() []record.Named {
+	return slices.Concat(specialChecks(), attributeChecks(), rightsChecks(), contentChecks(), fileChecks(), processChecks(), descriptorChecks())
+}

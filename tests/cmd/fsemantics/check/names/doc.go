@@ -1,0 +1,2 @@
+// Package names has the checks about names: opening, paths, directories, links.
+package names

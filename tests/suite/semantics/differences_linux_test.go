@@ -1,0 +1,136 @@
+package semantics
+
+// jailed is what differs over each bridge.
+var jailed = []difference{
+	{"open-special-bits", "setuid=ok setuid-stat=file,4755,1,0 setgid=ok setgid-stat=file,2755,1,0",
+		"setuid=EPERM setuid-stat=ENOENT setgid=EPERM setgid-stat=ENOENT", noSetuid},
+	{"chmod-special-bits", "setuid=ok setuid-stat=file,4755,1,1 setgid=ok setgid-stat=file,2755,1,1",
+		"setuid=EPERM setuid-stat=file,0644,1,1 setgid=EPERM setgid-stat=file,0644,1,1", noSetuid},
+	{"chmod-special-bits", "directory-setuid=ok directory-stat2=dir,4755", "directory-setuid=EPERM directory-stat2=dir,2755", noSetuid},
+	{"chmod-special-descriptors", "fchmod=ok fchmod-stat=file,4755,1,0 empty-path=ok empty-path-stat=file,6755,1,0 proc=ok proc-stat=file,2755,1,0",
+		"fchmod=EPERM fchmod-stat=file,0644,1,0 empty-path=EPERM empty-path-stat=file,0644,1,0 proc=EPERM proc-stat=file,0644,1,0", noSetuid},
+	{"mknod", "whiteout=ok", "whiteout=EPERM", noDevices},
+	{"rename-whiteout", "whiteout=ok list=f,g", "whiteout=EINVAL list=f", noDevices},
+}
+
+// fuse is what differs because of the kernel's FUSE client.
+var fuse = []difference{
+	{"statx", "born=true", "born=false", "the protocol knows no time of birth"},
+	{"inode-flags", "get0=ok set0=ok immutable0=EPERM get1=ok set1=ok immutable1=EPERM",
+		"get0=ENOTTY set0=ENOTTY immutable0=ENOTTY get1=ENOTTY set1=ENOTTY immutable1=ENOTTY", "the server has no ioctl"},
+	{"removed-directory", "fchmod=ok futimens=ok fsync=ok up=ok fstat=dir,0700", "fchmod=ENOENT futimens=ENOENT fsync=ENOENT up=ok fstat=ENOENT", noDirectoryHandles},
+	{"cwd-removed", "chmod=ok tmpfile=EPERM", "chmod=ENOENT tmpfile=ENOENT", noDirectoryHandles},
+	{"seek", "seek6=EINVAL", "seek6=ok", "the client takes any file to be as large as can be"},
+	{"acl", "access=ok", "access=ENOTSUP", noACL},
+	{"acl", "default=ok inherited=file,0644,1,1 remove=ok", "default=ENOTSUP inherited=file,0600,1,1 remove=ENOTSUP", noACL},
+	{"fallocate-shift", "collapse=ok collapsed=file,0644,1,4097 insert=ok", "collapse=ENOTSUP collapsed=file,0644,1,8193 insert=ENOTSUP", "the client does not pass them on"},
+	{"descriptor-poll", "epoll=EPERM", "epoll=ok", "the client has a poll for every file"},
+	{"exec-text-busy-trunc", "kept=true", "kept=false", "the client has the server cut the file off before it looks whether it runs"},
+}
+
+// mediated is what differs because the folder is a read-only mount inside.
+var mediated = []difference{
+	{"cwd-removed", "chmod=ok tmpfile=EPERM access=ok",
+		"chmod=ENOENT tmpfile=ENOENT access=ENOENT", noName},
+	{"descriptor-flags", "get0=0102001 get1=0104001 get3=0140001 get4=0100001 get5=0100001 get6=0100001",
+		"get0=0502001 get1=0504001 get3=0540001 get4=0500001 get5=0500001 get6=0500001", openFlag},
+	{"descriptor-flags", "get2=01100001", "get2=01500001", openFlag},
+	{"descriptor-info", "flags=02102002",
+		"flags=02502002", openFlag},
+	{"hardlink-open-file", "f0-other-name=ok f2-other-name=ok",
+		"f0-other-name=ENOENT f2-other-name=ENOENT", noName},
+	{"inode-flags", "set0=ok set1=ok",
+		"set0=EPERM set1=EPERM", noFlags},
+	{"inotify", "truncated=[0x2:g]",
+		"truncated=[0x2:g_0x8:g]", truncates},
+	{"lease", "reader=ok unlock=ok with-writer=EAGAIN without=ok unlock2=ok exclusive-shared=EAGAIN exclusive=ok unlock3=ok",
+		"reader=EPERM unlock=EPERM with-writer=EPERM without=EPERM unlock2=EPERM exclusive-shared=EPERM exclusive=EPERM unlock3=EPERM", noLeases},
+	{"limit-descriptors", `list=f,linked,made content="12345"`,
+		`list=excl,f,linked,made,new content=""`, lateNumber},
+	{"open-getfl", "a-plain=0100001 b-append=0102002 c-nonblock=0104001 d-sync=04110001 e-dsync=0110001 g-noatime=01100002 h-noctty=0100002 k-async=0120001",
+		"a-plain=0500001 b-append=0502002 c-nonblock=0504001 d-sync=04510001 e-dsync=0510001 g-noatime=01500002 h-noctty=0500002 k-async=0520001", openFlag},
+	{"open-path-reopen", "unlinked=ok",
+		"unlinked=ENOENT", noName},
+	{"openat2-arguments", "longer-zero=ok",
+		"longer-zero=EROFS", laterOpen},
+	{"openat2-resolve", "root-dotdot=ok root-absolute=ok root-link=ok list=a,f,in,inside,n,r,up,x",
+		"root-dotdot=EROFS root-absolute=EROFS root-link=EROFS list=in,inside,n,up,x", laterOpen},
+	{"removed-directory", "fchmod=ok futimens=ok fstat=dir,0700",
+		"fchmod=ENOENT futimens=ENOENT fstat=dir,0755", noName},
+	{"rename-whiteout", "whiteout=EINVAL",
+		"whiteout=EROFS", readOnlyView},
+	{"rights-existing-in-unwritable", "rmdir-file=EACCES unlink-directory=EACCES",
+		"rmdir-file=ENOTDIR unlink-directory=EISDIR", kindFirst},
+	{"socket-names", "same1=true same2=true same3=true",
+		"same1=false same2=false same3=false", socketName},
+	{"statfs", "path-readonly=false file-readonly=false directory-readonly=false reader-readonly=false",
+		"path-readonly=true file-readonly=true directory-readonly=true reader-readonly=true", readOnlyView},
+	{"unlink-open", "fchmod=ok fchmod-reader=ok futimens=ok fsetxattr=ok fchown=ok fstat=file,0640,0,2",
+		"fchmod=ENOENT fchmod-reader=ENOENT futimens=ENOENT fsetxattr=ENOENT fchown=ENOENT fstat=file,0644,0,2", noName},
+	{"unlink-reopen", `writer=ok write=2 read2="345" trunc=ok fstat=file,0644,0,0 chmod=ok unwritable=EACCES truncate=EACCES xattr=EACCES utimens=ok`,
+		"writer=ENOENT write=EBADF read2=EBADF trunc=ENOENT fstat=EBADF chmod=ENOENT unwritable=ENOENT truncate=ENOENT xattr=ENOENT utimens=ENOENT", noName},
+	{"write-flags", "fl=0100001",
+		"fl=0500001", openFlag},
+	{"xattr-descriptors", "capability0=EINVAL capability1=EINVAL capability2=EINVAL",
+		"capability0=EPERM capability1=EPERM capability2=EPERM", policyFirst},
+	{"xattr-namespaces", "security.capability=EINVAL",
+		"security.capability=EPERM", policyFirst},
+	{"xattr-new-calls", "opath-set=EBADF opath-remove=EBADF",
+		"opath-set=ok opath-remove=ok", pathDescriptor},
+	{"path-name-256-below", "rmdir:ENOENT_unlink:ENOENT", "rmdir:ENAMETOOLONG_unlink:ENAMETOOLONG", nameFirst},
+	{"path-name-256-below", "rename-to:ENOENT_rename-from:ENOENT_exchange:ENOENT_noreplace:ENOENT",
+		"rename-to:ENAMETOOLONG_rename-from:ENAMETOOLONG_exchange:ENAMETOOLONG_noreplace:ENAMETOOLONG", nameFirst},
+	{"rights-unwritable-directory", "rmdir:EACCES_unlink:EACCES", "rmdir:ENOTDIR_unlink:EACCES", kindFirst},
+	{"rights-unwritable-directory", "rmdir:EACCES_unlink:EACCES", "rmdir:EACCES_unlink:EISDIR", kindFirst},
+	{"rights-unwritable-directory", "link-from:EPERM_rename-to:EACCES", "link-from:EPERM_rename-to:EISDIR", kindFirst},
+}
+
+// mediatedRoot is what differs, too, if root started it: the folder inside shows other owners
+// than the host's mount does, and what is handed over is opened a second time for that.
+var mediatedRoot = []difference{
+	{"umask", "t-stat000=file,0666,0,0 t-stat022=file,0644,0,0 t-stat077=file,0600,0,0 t-stat777=file,0000,0,0",
+		"t-stat000=file,0666,0,0,foreign t-stat022=file,0644,0,0,foreign t-stat077=file,0600,0,0,foreign t-stat777=file,0000,0,0,foreign", unnamedOwner},
+	{"open-tmpfile", "fstat=file,0644,0,5", "fstat=file,0644,0,5,foreign", unnamedOwner},
+	{"open-fd-path", "writer-path=CWD/f renamed-path=CWD/g unlinked-path=CWD/g_(deleted)",
+		"writer-path=/open-fd-path/f renamed-path=/open-fd-path/g unlinked-path=/open-fd-path/g_(deleted)", detached},
+	{"inotify", "created=[0x100:f]", "created=[0x100:f_0x8:f]", twice},
+}
+
+// jailedUser and fuseUser are what differs, too, if an ordinary user started it.
+var (
+	jailedUser = []difference{
+		{"chown-others", "a-next-group=EPERM a-next-writer=EPERM a-next=EPERM b-large-group=EPERM b-large-writer=EPERM b-large=EPERM",
+			"a-next-group=EINVAL a-next-writer=EINVAL a-next=EINVAL b-large-group=EINVAL b-large-writer=EINVAL b-large=EINVAL", "nobody else has a number in a user's jail"},
+	}
+	fuseUser = []difference{
+		{"exec-mode", "unreadable=ok", "unreadable=EACCES", "the server is the user, who must not read the file"},
+	}
+)
+
+// Why the mediated bridge differs. That noName and lateNumber change what a program can do
+// is known; the others are errors of another name, or what a program is told of itself.
+const (
+	readOnlyView   = "the folder is a read-only mount, and says so"
+	noName         = "the bridge changes what it finds by a name, so not what has lost that name"
+	policyFirst    = "what may not be set is refused before the value is looked at"
+	kindFirst      = "the bridge looks what is there before it asks whether the directory may be changed"
+	nameFirst      = "the bridge looks at the length of the name before it looks at the directory"
+	laterOpen      = "openat2 as a later kernel has it, or with RESOLVE_IN_ROOT, is left to the kernel, which refuses"
+	lateNumber     = "the file is opened before a number is taken for it"
+	openFlag       = "the bridge opens with O_NOFOLLOW, which stays"
+	socketName     = "the socket is bound by its last name"
+	pathDescriptor = "setxattrat does not find out that a descriptor is O_PATH"
+	noFlags        = "flags of inodes are not in the log"
+	noLeases       = "a lease would hold up whoever opens the file outside"
+	unnamedOwner   = "a file without a name cannot be opened a second time where the right owner shows"
+	detached       = "the mount that shows the right owners is nowhere in the view, so paths on it begin at the folder"
+	twice          = "the bridge makes the file, hands over a second opening of it and closes the first"
+	truncates      = "the bridge opens the file, cuts it off and closes it"
+)
+
+const (
+	noSetuid           = "what runs inside must not make a program that runs as its owner outside"
+	noDevices          = "what runs inside makes no devices, and a whiteout is one"
+	noACL              = "the mount was made without access control lists"
+	noDirectoryHandles = "the server keeps no descriptor of a removed directory"
+)

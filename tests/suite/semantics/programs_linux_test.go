@@ -1,0 +1,72 @@
+package semantics
+
+import (
+	"testing"
+
+	"github.com/codeagent/sandbox/tests/kit/drive"
+	"github.com/codeagent/sandbox/tests/kit/fixture"
+	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
+)
+
+// programs are what people run, by the program's name: each script is one step, in the tree
+// of fixture.Small.
+var programs = []struct{ name, debian, script string }{
+	{"git", "git", `export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+		git init -q repo; cd repo; cp -r ../src ../small.txt .; git add -A; git commit -qm one
+		git checkout -q -b other; echo more >>small.txt; git mv src lib; git commit -qam two; git checkout -q -; git merge -q other
+		echo x >y; git stash -qu; git stash pop -q; git gc -q; git fsck; git reset -q --hard HEAD~1; git clone -q . ../clone; git status --short`},
+	{"sqlite3", "sqlite3", `for mode in delete wal truncate; do
+		sqlite3 db "PRAGMA journal_mode=$mode; CREATE TABLE IF NOT EXISTS t (a, b); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<500) INSERT INTO t SELECT i, hex(randomblob(50)) FROM n;"
+		sqlite3 db "BEGIN; DELETE FROM t WHERE a%3=0; COMMIT; UPDATE t SET b=a; VACUUM; PRAGMA integrity_check"; done | grep -c ok | grep 3`},
+	{"vim", "vim", `vim -u NONE -es -c '%s/hello/goodbye/' -c 'wq' small.txt; grep goodbye small.txt
+		vim -u NONE -es -c 'set backup backupcopy=yes' -c 'normal osecond' -c 'wq' small.txt; test -e small.txt~`},
+	{"rsync", "rsync", `rsync -a src/ copy/; echo changed >>src/main.rs; rsync -a --delete src/ copy/; rsync -a --inplace large.bin copy/big; rsync -aH pair-a pair-b copy/; cmp src/main.rs copy/main.rs`},
+	{"tar", "tar", `tar cf all.tar src large.bin pair-a pair-b link run.sh; mkdir out; tar xpf all.tar -C out; rm -r src; tar xf all.tar src; tar uf all.tar small.txt; tar tf all.tar | grep small.txt`},
+	{"make", "make", `printf 'all: a b\na: small.txt\n\tcp $< $@\nb: a\n\tcat a a >$@\nclean:\n\trm -f a b\n' >Makefile; make -j4; touch small.txt; make; make clean; make -s; make -q`},
+	{"node", "nodejs", `cat >x.js <<'END'
+const fs = require('fs'), p = require('path');
+fs.mkdirSync('n/m', {recursive: true});
+for (let i = 0; i < 50; i++) fs.writeFileSync(p.join('n/m', 'f' + i), 'x'.repeat(i));
+fs.appendFileSync('small.txt', 'node'); fs.copyFileSync('large.bin', 'n/large'); fs.cpSync('src', 'n/src', {recursive: true});
+fs.renameSync('n/m', 'n/o'); fs.rmSync('n/src', {recursive: true}); fs.symlinkSync('o', 'n/l'); fs.truncateSync('n/large', 10);
+const fd = fs.openSync('n/l/f1', 'r+'); fs.writeSync(fd, 'yy', 0); fs.ftruncateSync(fd, 1); fs.futimesSync(fd, 1, 1); fs.fchmodSync(fd, 0o600); fs.closeSync(fd);
+END
+		node x.js; test -L n/l`},
+	{"python3", "python3", `/usr/bin/python3 - <<'END'
+import os, shutil, tempfile, mmap, fcntl, subprocess
+shutil.copytree('src', 'py/src'); shutil.move('py/src', 'py/moved')
+with tempfile.NamedTemporaryFile('w', dir='py', delete=False) as f: f.write('x' * 5000)
+os.replace(f.name, 'small.txt')
+with open('large.bin', 'r+b') as f:
+    fcntl.lockf(f, fcntl.LOCK_EX); m = mmap.mmap(f.fileno(), 0); m[10:15] = b'abcde'; m.flush(); f.seek(0, 2); f.write(b'end')
+with tempfile.TemporaryFile(dir='py') as f: f.write(b'gone'); f.seek(0); assert f.read() == b'gone'
+ps = [subprocess.Popen(['sh', '-c', 'echo $0 >py/$0', str(i)]) for i in range(20)]
+for i in range(300): os.mkdir('py/d%d' % i); os.rmdir('py/d%d' % i)
+for p in ps: assert p.wait() == 0
+shutil.rmtree('py/moved'); os.chmod('py', 0o700)
+END`},
+}
+
+// TestPrograms runs what people run over each bridge, and undoes and redoes it.
+func TestPrograms(t *testing.T) {
+	for name, b := range bridges {
+		t.Run(name, func(t *testing.T) {
+			s := drive.New(t, fixture.Small)
+			for _, p := range programs {
+				t.Run(p.name, func(t *testing.T) {
+					require.Program(t, p.name, p.debian)
+					before := s.Snapshot(t)
+					s.Must(t, append(append([]string{"run"}, b.flags...), "--", "sh", "-ec", p.script)...)
+					after := s.Snapshot(t)
+					s.Must(t, "undo")
+					treesnap.AssertEqual(t, before, s.Snapshot(t), treesnap.Options{IgnoreLinks: true})
+					s.Must(t, "redo")
+					treesnap.AssertEqual(t, after, s.Snapshot(t), treesnap.Options{IgnoreLinks: true})
+					s.Must(t, "undo")
+				})
+			}
+			s.CheckResidue(t)
+		})
+	}
+}
