@@ -57,6 +57,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b\d+ (s|min) ago|just now`), "NOW"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "LONG"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? (B|KiB)`), "SIZE"},
+	{regexp.MustCompile(`session [0-9a-f]+ started \(process \d+\)`), "session started"},
 	{regexp.MustCompile(`refused in LONG`), "refused soon"},
 	{regexp.MustCompile(` +`), " "},
 }

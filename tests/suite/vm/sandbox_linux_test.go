@@ -226,8 +226,8 @@ func TestSafeguards(t *testing.T) {
 		t.Error("a refused step succeeded")
 	}
 	p.until("replaced")
-	if strings.Contains(p.out.String(), "never\n") {
-		t.Errorf("the command went on: %q", p.out.String())
+	if text := p.text(); strings.Contains(text, "never\n") {
+		t.Errorf("the command went on: %q", text)
 	}
 	treesnap.AssertEqual(t, before, s.Snapshot(t))
 }
