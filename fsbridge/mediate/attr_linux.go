@@ -10,40 +10,96 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
-// change resolves what a call is about and has do change it. In no folder it is the
-// kernel's.
-func (c *call) change(dirfd, at, how int, do func(f *Folder, node uint64) error) answer {
+// attribute is a change of attributes: do performs it on a node of a folder's tree, and
+// outside on the open file fd, which may be O_PATH, of the caller's view.
+type attribute struct {
+	do      func(f *Folder, node uint64) error
+	outside func(fd int) error
+}
+
+// setAttribute resolves what a call is about and changes its attributes. The kernel never
+// performs such a call: until it does, the path or descriptor could have become a granted
+// file, which no read-only mount and no Landlock protects.
+func (c *call) setAttribute(dirfd, at, how int, a attribute) answer {
 	p := &c.a
-	if !c.find(p, dirfd, at, how|whole) {
-		return native
+	if errno := c.find(p, dirfd, at, how|whole|anywhere); errno != 0 {
+		return failed(errno)
 	}
 	defer p.close()
-	return c.changePlace(p, do)
+	if errno := p.missing(); errno != 0 {
+		return failed(errno)
+	}
+	if p.folder == nil || p.folder.readOnly {
+		return c.setOutside(p, a.outside)
+	}
+	return c.changePlace(p, a.do)
+}
+
+// missing says what is wrong with a place where something has to be.
+func (p *place) missing() syscall.Errno {
+	switch {
+	case p.is == nil:
+		return syscall.ENOENT
+	case p.slash && p.is.typ() != syscall.S_IFDIR:
+		return syscall.ENOTDIR
+	}
+	return 0
+}
+
+// setOutside is setAttribute for what is in no folder that can be changed. The caller's
+// mounts, and its rights, are ours.
+func (c *call) setOutside(p *place, set func(fd int) error) answer {
+	c.identity.workload()
+	defer c.identity.starter()
+	fd := p.obj
+	if fd < 0 {
+		var errno syscall.Errno
+		if fd, errno = openAt(p.dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW); errno != 0 {
+			return failed(errno)
+		}
+		defer closeFD(fd)
+	}
+	var i info
+	switch errno := look(fd, cEmpty, &i); {
+	case errno != 0:
+		return failed(errno)
+	case i.id != p.is.id || i.mount != p.is.mount:
+		return failed(syscall.ESTALE)
+	case c.s.onHost(i.mount):
+		return failed(syscall.EPERM)
+	case !c.valid():
+		return failed(syscall.EINTR)
+	}
+	return outcome(set(fd))
 }
 
 // find is resolve for the path in argument at, or for the descriptor dirfd if at is
 // negative.
-func (c *call) find(p *place, dirfd, at, how int) bool {
-	if at < 0 {
+func (c *call) find(p *place, dirfd, at, how int) syscall.Errno {
+	if at < 0 || how&empty != 0 && c.arg(at) == 0 {
 		if !c.object(p, dirfd, how) {
-			return false
+			return p.errno
 		}
-		if p.folder != nil && c.onlyPath(dirfd) {
-			p.close() // EBADF
-			return false
+		if at < 0 && c.onlyPath(dirfd) {
+			p.close()
+			return syscall.EBADF
 		}
-		return true
+		return 0
 	}
 	path, errno := c.pathArg(0, at)
-	return errno == 0 && c.resolve(p, dirfd, path, how)
+	if errno == 0 && !c.resolve(p, dirfd, path, how) {
+		errno = p.errno
+	}
+	return errno
 }
 
 func (c *call) changePlace(p *place, do func(f *Folder, node uint64) error) answer {
-	if p.is == nil || p.slash && p.is.typ() != syscall.S_IFDIR {
-		return native // ENOENT, ENOTDIR
+	if p.missing() != 0 {
+		return native
 	}
 	if p.granted() {
 		if a, known := c.changeGranted(p, do); known {
@@ -81,10 +137,42 @@ func (c *call) changeGranted(p *place, do func(f *Folder, node uint64) error) (a
 
 // setAttr sets attributes of what a call is about.
 func (c *call) setAttr(dirfd, at, how int, in *vfs.SetAttr) answer {
-	return c.change(dirfd, at, how, func(f *Folder, node uint64) error {
-		_, err := f.tree.SetAttr(c.request(), node, in)
-		return err
+	return c.setAttribute(dirfd, at, how, attribute{
+		func(f *Folder, node uint64) error {
+			_, err := f.tree.SetAttr(c.request(), node, in)
+			return err
+		},
+		func(fd int) error { return c.setAttrOutside(fd, in) },
 	})
+}
+
+// setAttrOutside sets attributes of the open file fd. The workload has no ids but its own to
+// give; they are the same ones here.
+func (c *call) setAttrOutside(fd int, in *vfs.SetAttr) error {
+	if in.Set&vfs.SetMode != 0 {
+		return hostfs.ChmodFD(fd, in.Mode)
+	}
+	if in.Set&(vfs.SetAtime|vfs.SetMtime) == 0 {
+		uid, gid := -1, -1
+		if in.Set&vfs.SetUID != 0 {
+			uid = int(in.UID)
+		}
+		if in.Set&vfs.SetGID != 0 {
+			gid = int(in.GID)
+		}
+		if uid >= 0 && in.UID != c.s.guest.UID || gid >= 0 && in.GID != c.s.guest.GID {
+			return syscall.EPERM
+		}
+		return hostfs.ChownFD(fd, uid, gid)
+	}
+	atime, mtime := int64(hostfs.TimeOmit), int64(hostfs.TimeOmit)
+	if in.Set&vfs.SetAtime != 0 {
+		atime = in.AtimeNano
+	}
+	if in.Set&vfs.SetMtime != 0 {
+		mtime = in.MtimeNano
+	}
+	return hostfs.UtimesFD(fd, atime, mtime)
 }
 
 // atFlags translates AT_* flags; ok is false for others than those allowed.
@@ -101,56 +189,8 @@ func atFlags(flags, allowed int) (how int, ok bool) {
 	return how, true
 }
 
-// setgid and setuid: what must not come into being in a folder. A call that sets one is
-// never left to the kernel: until it is performed, the path or descriptor could have
-// become a granted file, which no read-only mount protects.
-const special = syscall.S_ISUID | syscall.S_ISGID
-
 func (c *call) chmod(dirfd, at, how int, mode uint32) answer {
-	mode &= 07777
-	p := &c.a
-	if mode&special != 0 {
-		how |= anywhere
-	}
-	if !c.find(p, dirfd, at, how|whole) {
-		return native
-	}
-	defer p.close()
-	if p.is != nil && p.is.typ() == syscall.S_IFLNK {
-		return failed(syscall.EOPNOTSUPP)
-	}
-	if p.folder == nil || p.folder.readOnly {
-		return c.chmodOutside(p, mode)
-	}
-	return c.changePlace(p, func(f *Folder, node uint64) error {
-		_, err := f.tree.SetAttr(c.request(), node, &vfs.SetAttr{Set: vfs.SetMode, Mode: mode})
-		return err
-	})
-}
-
-// chmodOutside sets a special mode of what is in no folder.
-func (c *call) chmodOutside(p *place, mode uint32) answer {
-	if p.is == nil {
-		return failed(syscall.ENOENT)
-	}
-	c.identity.workload()
-	defer c.identity.starter()
-	fd := p.obj
-	if fd < 0 {
-		var errno syscall.Errno
-		if fd, errno = openAt(p.dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW); errno != 0 {
-			return failed(errno)
-		}
-		defer closeFD(fd)
-	}
-	var i info
-	if errno := look(fd, cEmpty, &i); errno != 0 {
-		return failed(errno)
-	}
-	if i.typ() == syscall.S_IFLNK || c.s.onHost(i.mount) || !c.valid() {
-		return failed(syscall.EPERM)
-	}
-	return outcome(unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode))
+	return c.setAttr(dirfd, at, how, &vfs.SetAttr{Set: vfs.SetMode, Mode: mode & 07777})
 }
 
 // onHost tells whether a mount is the host's of a folder.
@@ -177,7 +217,7 @@ func (c *call) chown(dirfd, at, how int, uid, gid uint32) answer {
 func (c *call) truncate() answer {
 	size := int64(c.arg(1))
 	p := &c.a
-	if size < 0 || !c.find(p, atCwd, 0, whole|follow) {
+	if size < 0 || c.find(p, atCwd, 0, whole|follow) != 0 {
 		return native
 	}
 	defer p.close()
@@ -212,15 +252,15 @@ func (c *call) tooLarge(p *place, size int64) bool {
 }
 
 // times reads two times, each of two words, the second of which is in units of unit
-// nanoseconds. ok is false if the kernel has to say what is wrong.
-func (c *call) times(at int, unit int64, in *vfs.SetAttr) (ok bool) {
+// nanoseconds.
+func (c *call) times(at int, unit int64, in *vfs.SetAttr) (errno syscall.Errno) {
 	in.Set, in.AtimeNano, in.MtimeNano = vfs.SetAtime|vfs.SetMtime, vfs.SetTime(true, 0, 0), vfs.SetTime(true, 0, 0)
 	if c.arg(at) == 0 {
-		return true
+		return 0
 	}
 	var raw [32]byte
-	if c.memory(at, raw[:]) != 0 {
-		return false
+	if errno := c.memory(at, raw[:]); errno != 0 {
+		return errno
 	}
 	for i, t := range []struct {
 		set  uint32
@@ -233,35 +273,51 @@ func (c *call) times(at int, unit int64, in *vfs.SetAttr) (ok bool) {
 		case unit == 1 && frac == unix.UTIME_OMIT:
 			in.Set &^= t.set
 		case frac < 0 || frac >= 1e9/unit:
-			return false
+			errno = syscall.EINVAL
 		default:
 			*t.nano = vfs.SetTime(false, sec, uint32(frac*unit))
 		}
 	}
-	return in.Set != 0
+	return errno
 }
 
 func (c *call) utimensat() answer {
 	how, ok := atFlags(c.flag(3), unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
 	at := 1
-	if c.arg(1) == 0 {
-		at, ok = -1, c.flag(3) == 0 && c.fd(0) != atCwd // EFAULT
+	if c.arg(1) == 0 && c.flag(3) == 0 && c.fd(0) != atCwd {
+		at = -1
 	}
 	var in vfs.SetAttr
-	if !ok || !c.times(2, 1, &in) {
-		return native
+	errno := c.times(2, 1, &in)
+	switch {
+	case errno == syscall.EFAULT:
+		return failed(errno)
+	case in.Set == 0:
+		return answer{} // the path does not matter
+	case !ok:
+		return failed(syscall.EINVAL)
+	case errno != 0: // what is wrong with the path comes first
+		p := &c.a
+		if err := c.find(p, c.fd(0), at, how|whole|anywhere); err != 0 {
+			return failed(err)
+		}
+		defer p.close()
+		if err := p.missing(); err != 0 {
+			return failed(err)
+		}
+		return failed(errno)
 	}
 	return c.setAttr(c.fd(0), at, how, &in)
 }
 
 // utimes answers utimes and futimesat.
 func (c *call) utimes(dirfd, at, times int) answer {
-	if c.arg(at) == 0 {
+	if c.arg(at) == 0 && dirfd != atCwd {
 		at = -1
 	}
 	var in vfs.SetAttr
-	if at < 0 && dirfd == atCwd || !c.times(times, 1000, &in) {
-		return native
+	if errno := c.times(times, 1000, &in); errno != 0 {
+		return failed(errno)
 	}
 	return c.setAttr(dirfd, at, follow, &in)
 }
@@ -270,8 +326,8 @@ func (c *call) utime() answer {
 	in := vfs.SetAttr{Set: vfs.SetAtime | vfs.SetMtime, AtimeNano: vfs.SetTime(true, 0, 0), MtimeNano: vfs.SetTime(true, 0, 0)}
 	if c.arg(1) != 0 {
 		var raw [16]byte
-		if c.memory(1, raw[:]) != 0 {
-			return native
+		if errno := c.memory(1, raw[:]); errno != 0 {
+			return failed(errno)
 		}
 		in.AtimeNano = vfs.SetTime(false, binary.NativeEndian.Uint64(raw[:]), 0)
 		in.MtimeNano = vfs.SetTime(false, binary.NativeEndian.Uint64(raw[8:]), 0)
@@ -286,7 +342,12 @@ func (c *call) access(dirfd, at int, mode uint32, flags int) answer {
 	if !ok || mode&^7 != 0 {
 		return native
 	}
-	return c.change(dirfd, at, how, func(f *Folder, node uint64) error { return f.access(c.a.is, node, mode) })
+	p := &c.a
+	if c.find(p, dirfd, at, how|whole) != 0 {
+		return native
+	}
+	defer p.close()
+	return c.changePlace(p, func(f *Folder, node uint64) error { return f.access(p.is, node, mode) })
 }
 
 // access asks the host's mount, by a name: to open a directory takes rights of its own.

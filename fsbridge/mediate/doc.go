@@ -35,9 +35,10 @@
 // that leads to the host's mount is the folder's, so the Interceptor is asked. And what we let the kernel
 // perform (the path may have become such a name meanwhile) it refuses, by Landlock: inside, files are
 // opened for writing in places of the guest's own only, which the folders are not. So we open the
-// folders' FIFOs, too. Landlock does not know attributes: a thread that wins this race can change
-// mode, times, owner or extended attributes of a file that the workload had open in an
-// earlier step.
+// folders' FIFOs, too. Landlock does not know attributes. So a call that sets mode, times,
+// owner or extended attributes never gets CONTINUE: we perform it ourselves, outside of the folders, too, on
+// the object that we have looked at, as the workload and on its mount. What lies on the host's mount and is in no
+// folder (an adopted file, a descriptor that the supervisor was started with) is refused.
 //
 // # From a call to an operation
 //
@@ -49,7 +50,7 @@
 // leads to the tree's node. Where the tree does not know it, the kernel's text of its
 // path is a hint, which is walked through the tree and compared. What leads nowhere, and
 // every error that the kernel would find before it looks at the mount, is answered with
-// CONTINUE: so the errors are the kernel's own.
+// CONTINUE (but not for attributes): so the errors are the kernel's own.
 //
 // What was read by the caller's number is believed only if the caller still waits
 // afterwards: then the number has not been used again.

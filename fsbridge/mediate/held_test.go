@@ -147,15 +147,18 @@ func TestMBInterceptorFailed(t *testing.T) {
 	if strings.Count(out, "kept\n") != 2 || strings.Count(out, "nput/output error") != 7 {
 		t.Error(out)
 	}
-	// A panic is no more than that.
+	// A panic is no more than that, nor a fault, which is a signal.
 	j2 := newJail(t)
 	j2.hooks.gate = func(op *fsbridge.Op) error {
-		if op.Name == "panic" {
+		switch op.Name {
+		case "panic":
 			panic("of the test")
+		case "fault":
+			(*recorder)(nil).take()
 		}
 		return nil
 	}
-	if out := j2.sh(`exec 2>&1; mkdir panic; mkdir fine; ls`); !strings.Contains(out, "nput/output error") || !strings.HasSuffix(out, "fine\n") {
+	if out := j2.sh(`exec 2>&1; mkdir panic; mkdir fault; mkdir fine; ls`); !strings.Contains(out, "nput/output error") || !strings.HasSuffix(out, "fine\n") {
 		t.Error(out)
 	}
 }

@@ -57,19 +57,20 @@ func TestMain(m *testing.M) {
 // workloads are what runs inside.
 func workloads() map[string]func(w *workload) {
 	return map[string]func(w *workload){
-		"semantics": semantics,
-		"steps":     stepsWork,
-		"bench":     benchWork,
-		"threads":   threadsWork,
-		"kills":     killsWork,
-		"swaps":     swapsWork,
-		"race":      raceWork,
-		"tables":    tablesWork,
-		"limits":    limitsWork,
-		"umask":     umaskWork,
-		"special":   specialWork,
-		"reopened":  reopened,
-		"switching": switching,
+		"semantics":      semantics,
+		"steps":          stepsWork,
+		"bench":          benchWork,
+		"threads":        threadsWork,
+		"kills":          killsWork,
+		"swaps":          swapsWork,
+		"race":           raceWork,
+		"tables":         tablesWork,
+		"limits":         limitsWork,
+		"umask":          umaskWork,
+		"special":        specialWork,
+		"reopened":       reopened,
+		"switching":      switching,
+		"attributesRace": attributesRace,
 	}
 }
 

@@ -28,13 +28,16 @@ type place struct {
 	is    *info // what the name is, nil if there is nothing
 	// obj is the object, O_PATH, where it was not found by a name; else -1.
 	obj    int
-	folder *Folder // that dir, or obj, belongs to
+	folder *Folder       // that dir, or obj, belongs to
+	errno  syscall.Errno // why the path leads nowhere
 
 	store info
 	cname [nameMax + 1]byte
 }
 
-func (p *place) clear() { p.dir, p.obj, p.is, p.folder, p.slash = -1, -1, nil, nil, false }
+func (p *place) clear() {
+	p.dir, p.obj, p.is, p.folder, p.slash, p.errno = -1, -1, nil, nil, false, syscall.ENOENT
+}
 
 // granted tells whether the place is a file that was found by a granted descriptor, or by
 // one that was made of it: it is on the host's mount, which is writable.
@@ -111,6 +114,9 @@ func (p *place) accept(how int) bool {
 	if found && (p.folder != nil && !p.folder.readOnly || how&anywhere != 0) {
 		return true
 	}
+	if found {
+		p.errno = syscall.EROFS
+	}
 	p.close()
 	return false
 }
@@ -125,19 +131,21 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 			return -1, nil
 		}
 		dir, errno := c.openDir(base, dirfd, path, links)
-		if errno == 0 {
+		if p.errno = errno; errno == 0 {
 			p.adopt(c, dir)
 		}
 		return -1, nil
 	}
-	if len(last) > nameMax {
-		return -1, nil
-	}
 	dir, errno := c.openDir(base, dirfd, parent, links)
-	if errno != 0 {
+	if p.errno = errno; errno != 0 {
 		return -1, nil
 	}
-	if look(dir, cEmpty, &p.in) != 0 {
+	if len(last) > nameMax {
+		closeFD(dir)
+		p.errno = syscall.ENAMETOOLONG
+		return -1, nil
+	}
+	if p.errno = look(dir, cEmpty, &p.in); p.errno != 0 {
 		closeFD(dir)
 		return -1, nil
 	}
@@ -152,16 +160,18 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 		p.dir = dir
 	case errno != 0:
 		closeFD(dir)
+		p.errno = errno
 	case p.store.typ() == syscall.S_IFLNK && (how&follow != 0 || slash):
 		if *links++; *links > maxLinks {
 			closeFD(dir)
+			p.errno = syscall.ELOOP
 			return -1, nil
 		}
 		return c.followLast(p, dir, slash)
 	case p.store.mount != p.in.mount: // something is mounted there
 		obj, errno := openAt(dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW)
 		closeFD(dir)
-		if errno == 0 {
+		if p.errno = errno; errno == 0 {
 			p.adopt(c, obj)
 		}
 	default:
@@ -172,7 +182,7 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 
 // adopt makes the open object obj the place.
 func (p *place) adopt(c *call, obj int) {
-	if look(obj, cEmpty, &p.store) != 0 {
+	if p.errno = look(obj, cEmpty, &p.store); p.errno != 0 {
 		closeFD(obj)
 		return
 	}
@@ -184,7 +194,7 @@ func (c *call) followLast(p *place, dir int, slash bool) (next int, more []byte)
 	if onProc(dir) {
 		if obj, ok := c.magic(dir, p.cName()); ok {
 			closeFD(dir)
-			if obj >= 0 {
+			if p.errno = syscall.ENOENT; obj >= 0 {
 				p.adopt(c, obj)
 			}
 			return -1, nil
@@ -193,6 +203,9 @@ func (c *call) followLast(p *place, dir int, slash bool) (next int, more []byte)
 	target, errno := readLink(dir, p.cName(), c.parts[:pathMax])
 	if errno != 0 || len(target) == 0 {
 		closeFD(dir)
+		if p.errno = errno; errno == 0 {
+			p.errno = syscall.ENOENT
+		}
 		return -1, nil
 	}
 	more = append(c.path[0][:0], target...)
@@ -208,7 +221,7 @@ func (c *call) object(p *place, fd, how int) bool {
 	c.identity.workload()
 	defer c.identity.starter()
 	obj, errno := c.base(fd)
-	if errno != 0 {
+	if p.errno = errno; errno != 0 {
 		return false
 	}
 	p.adopt(c, obj)
@@ -223,7 +236,11 @@ func (c *call) base(dirfd int) (int, syscall.Errno) {
 	if dirfd < 0 {
 		return -1, syscall.EBADF
 	}
-	return c.procFile(numbered(c.small[:], "fd/", uint64(dirfd)), 0)
+	fd, errno := c.procFile(numbered(c.small[:], "fd/", uint64(dirfd)), 0)
+	if errno == syscall.ENOENT {
+		errno = syscall.EBADF
+	}
+	return fd, errno
 }
 
 // openDir opens the directory that path leads to from base, or from dirfd of the

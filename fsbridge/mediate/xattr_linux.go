@@ -2,17 +2,21 @@ package mediate
 
 import (
 	"encoding/binary"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// attrName reads the name of an extended attribute. ok is false if it is not one.
-func (c *call) attrName(at int) (name string, ok bool) {
+// attrName reads the name of an extended attribute.
+func (c *call) attrName(at int) (string, syscall.Errno) {
 	var buf [nameMax + 1]byte
 	b, errno := readString(c.n.pid, c.arg(at), buf[:])
-	return string(b), errno == 0 && len(b) > 0
+	if errno == syscall.ENAMETOOLONG || errno == 0 && len(b) == 0 {
+		errno = syscall.ERANGE
+	}
+	return string(b), errno
 }
 
 // setXattr answers setxattr and its kin: at is the path's argument or negative, and
@@ -22,16 +26,23 @@ func (c *call) setXattr(dirfd, at, how, name int) answer {
 }
 
 func (c *call) setXattrValue(dirfd, at, how, name int, value, size uint64, flags uint32) answer {
-	attr, ok := c.attrName(name)
-	if !ok || size > hostfs.XattrMax || flags&^(unix.XATTR_CREATE|unix.XATTR_REPLACE) != 0 {
-		return native
+	if flags&^(unix.XATTR_CREATE|unix.XATTR_REPLACE) != 0 {
+		return failed(syscall.EINVAL)
+	}
+	attr, errno := c.attrName(name)
+	switch {
+	case errno != 0:
+		return failed(errno)
+	case size > hostfs.XattrMax:
+		return failed(syscall.E2BIG)
 	}
 	data := make([]byte, size)
-	if readExactly(c.n.pid, value, data) != 0 {
-		return native
+	if errno := readExactly(c.n.pid, value, data); errno != 0 {
+		return failed(errno)
 	}
-	return c.change(dirfd, at, how, func(f *Folder, node uint64) error {
-		return f.tree.SetXattr(c.request(), node, attr, data, flags)
+	return c.setAttribute(dirfd, at, how, attribute{
+		func(f *Folder, node uint64) error { return f.tree.SetXattr(c.request(), node, attr, data, flags) },
+		func(fd int) error { return hostfs.SetXattrFD(fd, attr, data, int(flags)) },
 	})
 }
 
@@ -39,8 +50,11 @@ func (c *call) setXattrValue(dirfd, at, how, name int, value, size uint64, flags
 func (c *call) setXattrAt() answer {
 	how, ok := atFlags(c.flag(2), unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
 	var args [16]byte // struct xattr_args
-	if !ok || c.arg(5) != uint64(len(args)) || c.memory(4, args[:]) != 0 {
-		return native
+	if !ok || c.arg(5) != uint64(len(args)) {
+		return failed(syscall.EINVAL) // a longer one has what nobody knows yet
+	}
+	if errno := c.memory(4, args[:]); errno != 0 {
+		return failed(errno)
 	}
 	value := binary.NativeEndian.Uint64(args[:])
 	size, flags := binary.NativeEndian.Uint32(args[8:]), binary.NativeEndian.Uint32(args[12:])
@@ -48,11 +62,12 @@ func (c *call) setXattrAt() answer {
 }
 
 func (c *call) removeXattr(dirfd, at, how, name int) answer {
-	attr, ok := c.attrName(name)
-	if !ok {
-		return native
+	attr, errno := c.attrName(name)
+	if errno != 0 {
+		return failed(errno)
 	}
-	return c.change(dirfd, at, how, func(f *Folder, node uint64) error {
-		return f.tree.RemoveXattr(c.request(), node, attr)
+	return c.setAttribute(dirfd, at, how, attribute{
+		func(f *Folder, node uint64) error { return f.tree.RemoveXattr(c.request(), node, attr) },
+		func(fd int) error { return hostfs.RemoveXattrFD(fd, attr) },
 	})
 }

@@ -134,7 +134,7 @@ func swapped(what string, i int) error {
 
 // TestMBReopened: in an earlier step a process has opened a file for writing, and by that
 // descriptor for reading; only the latter it keeps. Later it opens a path for writing that is
-// switched between that descriptor and a file outside. Undo brings the content back.
+// switched between that descriptor and a file outside, and sets attributes by it. Undo brings content and attributes back.
 func TestMBReopened(t *testing.T) {
 	overBridges(t, func(t *testing.T, b hypervisor.Bridge) {
 		l := newLab(t, func(l *lab, c *api.Config) {
@@ -193,7 +193,20 @@ func reopen([]string) error {
 			_ = unix.Close(fd)
 		}
 	}
+	set := 0
+	for i := range swaps / 4 {
+		for _, err := range []error{
+			unix.Chmod(path, uint32(0o600+i%8)),
+			unix.Utimes(path, []unix.Timeval{{Sec: int64(i)}, {Sec: int64(i)}}),
+			unix.Setxattr(path, "user.a", []byte{byte(i)}, 0),
+			unix.Chown(path, -1, os.Getgid()),
+		} {
+			if err == nil {
+				set++
+			}
+		}
+	}
 	stop.Store(true)
 	<-done
-	return os.WriteFile("ready", fmt.Appendf(nil, "opened %d of %d\n", opened, swaps), 0)
+	return os.WriteFile("ready", fmt.Appendf(nil, "opened %d of %d, set attributes %d times\n", opened, swaps, set), 0)
 }

@@ -1,0 +1,128 @@
+//go:build linux
+
+package mediate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+)
+
+// A thread sets attributes by a path, or by a descriptor, that another switches all the time
+// between a file outside and a descriptor for reading, on the host's mount, that was made in an
+// earlier step. The Interceptor refuses every change: so there must be none.
+func TestMBAttributesRace(t *testing.T) {
+	j := newJail(t)
+	name := filepath.Join(j.folder, "f")
+	check(t, os.WriteFile(name, []byte("content"), 0o644))
+	in := j.start("attributesRace", j.out)
+	if said := in.hear(); said != "<nil>" {
+		t.Fatal(said)
+	}
+	check(t, j.f.Fence(t.Context()))
+	if n, err := j.f.Recapture(t.Context()); n != 0 || err != nil {
+		t.Fatalf("%d files can still be written to, %v", n, err)
+	}
+	j.hooks.set(func(*fsbridge.Op) error { return syscall.EACCES })
+	var before, after unix.Stat_t
+	check(t, unix.Stat(name, &before))
+	allSet, allRefused := 0, 0
+	for _, how := range attributeCalls {
+		in.say(how)
+		var set, refused int
+		_, err := fmt.Sscan(in.hear(), &set, &refused)
+		check(t, err)
+		allSet, allRefused = allSet+set, allRefused+refused
+		check(t, unix.Stat(name, &after))
+		if before.Ctim != after.Ctim {
+			t.Errorf("%s changed the file and nobody was asked", how)
+		}
+		before = after
+	}
+	if allSet < 100 || allRefused < 100 {
+		t.Errorf("%d set, %d refused: there was no race", allSet, allRefused)
+	}
+	in.ok()
+}
+
+var attributeCalls = []string{
+	"chmod", "chown", "utimens", "setxattr", "removexattr",
+	"fchmod", "fchown", "futimens", "fsetxattr", "fremovexattr",
+}
+
+func attributesRace(w *workload) {
+	out := w.args[0]
+	r, err := readerOf()
+	put(filepath.Join(out, "x"), "")
+	x, err2 := unix.Open(filepath.Join(out, "x"), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = err2
+	}
+	w.say("%v", err)
+	const switched = 100
+	path := filepath.Join(out, "p")
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		next := filepath.Join(out, "next")
+		for i := 0; !stop.Load(); i++ {
+			target, fd := filepath.Join(out, "x"), x
+			if i%2 == 0 {
+				target, fd = fmt.Sprintf("/proc/self/fd/%d", r), r
+			}
+			_ = unix.Symlink(target, next)
+			_ = unix.Rename(next, path)
+			_ = unix.Dup3(fd, switched, unix.O_CLOEXEC)
+		}
+	}()
+	for range attributeCalls {
+		how := w.hear()
+		set, refused := 0, 0
+		for i := range 2000 {
+			// Natively the attribute is not there: ENODATA says that it was the kernel's turn.
+			if err := setAttribute(how, path, switched, i); err == nil || err == unix.ENODATA {
+				set++
+			} else {
+				refused++
+			}
+		}
+		w.say("%d %d", set, refused)
+	}
+	stop.Store(true)
+	<-done
+}
+
+func setAttribute(how, path string, fd, i int) error {
+	mode, times := uint32(0o600+i%8), []unix.Timeval{{Sec: int64(i)}, {Sec: int64(i)}}
+	switch how {
+	case "chmod":
+		return unix.Chmod(path, mode)
+	case "chown":
+		return unix.Chown(path, -1, os.Getgid())
+	case "utimens":
+		return unix.Utimes(path, times)
+	case "setxattr":
+		return unix.Setxattr(path, "user.a", []byte{byte(i)}, 0)
+	case "removexattr":
+		return unix.Removexattr(path, "user.a")
+	case "fchmod":
+		return unix.Fchmod(fd, mode)
+	case "fchown":
+		return unix.Fchown(fd, -1, os.Getgid())
+	case "futimens":
+		return unix.Futimes(fd, times)
+	case "fsetxattr":
+		return unix.Fsetxattr(fd, "user.a", []byte{byte(i)}, 0)
+	}
+	return unix.Fremovexattr(fd, "user.a")
+}
