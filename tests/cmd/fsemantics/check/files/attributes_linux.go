@@ -94,7 +94,7 @@ func chownSelf(c *record.Seen) {
 func chownOthers(c *record.Seen) {
 	c.Put("f", "x")
 	w := c.Get("f", unix.O_WRONLY)
-	for label, id := range map[string]int{"a-next": os.Getuid() + 1, "b-large": 1 << 30} {
+	for label, id := range record.Ordered(map[string]int{"a-next": os.Getuid() + 1, "b-large": 1 << 30}) {
 		c.Err(label, unix.Chown("f", id, -1))
 		c.Err(label+"-group", unix.Chown("f", -1, id))
 		c.Err(label+"-writer", unix.Fchown(w, id, -1))

@@ -94,7 +94,7 @@ func seekHoles(c *record.Seen) {
 	}
 	c.Must(unix.Fsync(fd))
 	for i, from := range []int64{0, 4096, 512 << 10, 512<<10 + 4096, 1 << 20} {
-		for whence, label := range map[int]string{unix.SEEK_DATA: "data", unix.SEEK_HOLE: "hole"} {
+		for whence, label := range record.Ordered(map[int]string{unix.SEEK_DATA: "data", unix.SEEK_HOLE: "hole"}) {
 			got, err := unix.Seek(fd, from, whence)
 			c.Err(fmt.Sprint("seek", i, label), err)
 			c.See(fmt.Sprint("at", i, label), got)

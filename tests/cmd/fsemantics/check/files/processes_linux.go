@@ -393,7 +393,7 @@ func withoutDescriptors(a []string, out io.Writer) int {
 			break
 		}
 	}
-	for label, f := range map[string]func() error{
+	for label, f := range record.Ordered(map[string]func() error{
 		"a-create": func() error { _, err := unix.Open("new", unix.O_WRONLY|unix.O_CREAT, 0o644); return err },
 		"b-excl":   func() error { _, err := unix.Open("excl", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644); return err },
 		"c-trunc":  func() error { _, err := unix.Open(a[0], unix.O_WRONLY|unix.O_TRUNC, 0); return err },
@@ -402,7 +402,7 @@ func withoutDescriptors(a []string, out io.Writer) int {
 		"f-mkdir":  func() error { return unix.Mkdir("made", 0o755) },
 		"g-link":   func() error { return unix.Link(a[0], "linked") },
 		"h-none":   func() error { _, err := unix.Open("no/new", unix.O_WRONLY|unix.O_CREAT, 0o644); return err },
-	} {
+	}) {
 		said = append(said, label+":"+record.Name(f()))
 	}
 	c := &record.Seen{Parts: said}

@@ -113,12 +113,12 @@ func rightsAccessFlags(c *record.Seen) {
 	c.Must(unix.Chmod("f", 0o444))
 	c.Must(unix.Symlink("f", "l"))
 	c.Must(unix.Symlink("no", "dangling"))
-	for label, flags := range map[string]int{"a-eaccess": unix.AT_EACCESS, "b-nofollow": unix.AT_SYMLINK_NOFOLLOW, "c-both": unix.AT_EACCESS | unix.AT_SYMLINK_NOFOLLOW} {
+	for label, flags := range record.Ordered(map[string]int{"a-eaccess": unix.AT_EACCESS, "b-nofollow": unix.AT_SYMLINK_NOFOLLOW, "c-both": unix.AT_EACCESS | unix.AT_SYMLINK_NOFOLLOW}) {
 		for _, n := range []string{"f", "l", "dangling"} {
 			c.Err(label+"-"+n, record.Faccessat2(unix.AT_FDCWD, n, unix.W_OK, flags))
 		}
 	}
-	for label, fd := range map[string]int{"d-path": c.Get("f", unix.O_PATH), "e-reader": c.Get("f", unix.O_RDONLY), "f-directory": c.Get(".", unix.O_RDONLY)} {
+	for label, fd := range record.Ordered(map[string]int{"d-path": c.Get("f", unix.O_PATH), "e-reader": c.Get("f", unix.O_RDONLY), "f-directory": c.Get(".", unix.O_RDONLY)}) {
 		c.Err(label, record.Faccessat2(fd, "", unix.W_OK, unix.AT_EMPTY_PATH))
 		c.Err(label+"-no-flag", record.Faccessat2(fd, "", unix.W_OK, 0))
 	}

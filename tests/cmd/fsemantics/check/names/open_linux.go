@@ -311,12 +311,12 @@ func openSlash(c *record.Seen) {
 }
 
 func openGetfl(c *record.Seen) {
-	for label, flags := range map[string]int{
+	for label, flags := range record.Ordered(map[string]int{
 		"a-plain": unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC, "b-append": unix.O_RDWR | unix.O_APPEND, "c-nonblock": unix.O_WRONLY | unix.O_NONBLOCK,
 		"d-sync": unix.O_WRONLY | unix.O_SYNC, "e-dsync": unix.O_WRONLY | unix.O_DSYNC, "f-nofollow": unix.O_WRONLY | unix.O_NOFOLLOW,
 		"g-noatime": unix.O_RDWR | unix.O_NOATIME, "h-noctty": unix.O_RDWR | unix.O_NOCTTY,
 		"i-rdonly": unix.O_RDONLY, "j-rdonly-create": unix.O_RDONLY | unix.O_CREAT, "k-async": unix.O_WRONLY | unix.O_ASYNC,
-	} {
+	}) {
 		fd, err := unix.Open("f", flags|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
 		c.Must(err)
 		got, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
@@ -370,7 +370,7 @@ func openatRelative(c *record.Seen) {
 
 func openatOnFile(c *record.Seen) {
 	fd := c.Get("f", unix.O_RDWR|unix.O_CREAT)
-	for label, path := range map[string]string{"a-name": "x", "b-dotdot": "..", "c-dot": ".", "d-empty": ""} {
+	for label, path := range record.Ordered(map[string]string{"a-name": "x", "b-dotdot": "..", "c-dot": ".", "d-empty": ""}) {
 		_, err := unix.Openat(fd, path, unix.O_RDONLY, 0)
 		c.Err(label, err)
 		_, err = unix.Openat(fd, path, unix.O_WRONLY|unix.O_CREAT, 0o644)

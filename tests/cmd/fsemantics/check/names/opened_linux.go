@@ -70,7 +70,7 @@ func openDirect(c *record.Seen) {
 }
 
 func openSync(c *record.Seen) {
-	for label, flag := range map[string]int{"a-sync": unix.O_SYNC, "b-dsync": unix.O_DSYNC, "c-rsync": unix.O_RSYNC} {
+	for label, flag := range record.Ordered(map[string]int{"a-sync": unix.O_SYNC, "b-dsync": unix.O_DSYNC, "c-rsync": unix.O_RSYNC}) {
 		fd := c.Open(label, "f", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|flag, 0o644)
 		c.Write(label+"-write", fd, "x")
 		c.Err(label+"-fsync", unix.Fsync(fd))

@@ -49,7 +49,7 @@ func onPath(path string, change func(string) string) func(c *record.Seen) {
 			c.Put("d/g", "12345")
 			c.Must(unix.Mkdir("full", 0o755))
 			c.Put("full/x", "x")
-			for link, target := range map[string]string{"link": "f", "dangling": "no", "loop": "loop", "dirlink": "d", "deeplink": "d/sub"} {
+			for link, target := range record.Ordered(map[string]string{"link": "f", "dangling": "no", "loop": "loop", "dirlink": "d", "deeplink": "d/sub"}) {
 				c.Must(unix.Symlink(target, link))
 			}
 			c.Must(unix.Mkfifo("fifo", 0o644))
@@ -311,7 +311,7 @@ func pathLinks(c *record.Seen) {
 	cwd, err := os.Getwd()
 	c.Must(err)
 	c.Mkdir("d")
-	for link, target := range map[string]string{"absolute": cwd + "/d", "relative": "./d/", "up": "../path-links-to-names/d", "proc": "/proc/self/cwd/d", "two": "relative"} {
+	for link, target := range record.Ordered(map[string]string{"absolute": cwd + "/d", "relative": "./d/", "up": "../path-links-to-names/d", "proc": "/proc/self/cwd/d", "two": "relative"}) {
 		c.Must(unix.Symlink(target, link))
 	}
 	for _, l := range []string{"absolute", "relative", "up", "proc", "two"} {

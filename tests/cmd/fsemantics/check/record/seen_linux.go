@@ -1,11 +1,15 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +27,18 @@ const Patience = 60 * time.Second
 type Named struct {
 	Name string
 	Do   func(c *Seen)
+}
+
+// Ordered goes through m in the order of its keys: a check does the same calls in the
+// same order each time.
+func Ordered[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
 }
 
 // Self is this program again.
