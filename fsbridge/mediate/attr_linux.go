@@ -3,6 +3,7 @@ package mediate
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 	"os"
 	"strconv"
@@ -36,7 +37,7 @@ func (c *call) setAttribute(dirfd, at, how int, a attribute) answer {
 	if p.folder == nil || p.folder.readOnly {
 		return c.setOutside(p, a.outside)
 	}
-	return c.changePlace(p, a.do)
+	return c.changePlace(p, a)
 }
 
 // missing says what is wrong with a place where something has to be.
@@ -97,13 +98,16 @@ func (c *call) find(p *place, dirfd, at, how int) syscall.Errno {
 	return errno
 }
 
-func (c *call) changePlace(p *place, do func(f *Folder, node uint64) error) answer {
+func (c *call) changePlace(p *place, a attribute) answer {
 	if p.missing() != 0 {
 		return native
 	}
 	if p.granted() {
-		if a, known := c.changeGranted(p, do); known {
+		if a, known := c.changeGranted(p, a.do); known {
 			return a
+		}
+		if p.is.nlink == 0 {
+			return c.loose(p, a.outside)
 		}
 	}
 	node, err := c.node(p)
@@ -114,7 +118,27 @@ func (c *call) changePlace(p *place, do func(f *Folder, node uint64) error) answ
 	if !c.valid() {
 		return failed(syscall.EINTR)
 	}
-	return outcome(do(p.folder, node))
+	return outcome(a.do(p.folder, node))
+}
+
+// loose has do change a granted file that has no name and that the tree does not know any
+// more. Nobody can give it a name again, so there is nothing to be kept.
+func (c *call) loose(p *place, do func(fd int) error) answer {
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	defer c.onMount(p)()
+	return outcome(do(p.obj))
+}
+
+// onMount makes the thread whom the mount of the open file p shows as the workload, until
+// the function that it returns is called.
+func (c *call) onMount(p *place) func() {
+	if p.is.mount == p.folder.host {
+		return func() {}
+	}
+	c.identity.workload()
+	return c.identity.starter
 }
 
 // changeGranted is changePlace for a granted file, which need not have a name. known is
@@ -150,6 +174,9 @@ func (c *call) setAttr(dirfd, at, how int, in *vfs.SetAttr) answer {
 // give; they are the same ones here.
 func (c *call) setAttrOutside(fd int, in *vfs.SetAttr) error {
 	if in.Set&vfs.SetMode != 0 {
+		if in.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0 && c.s.onHost(c.a.is.mount) {
+			return syscall.EPERM
+		}
 		return hostfs.ChmodFD(fd, in.Mode)
 	}
 	if in.Set&(vfs.SetAtime|vfs.SetMtime) == 0 {
@@ -227,9 +254,18 @@ func (c *call) truncate() answer {
 	if c.tooLarge(p, size) {
 		return failed(syscall.EFBIG)
 	}
-	return c.changePlace(p, func(f *Folder, node uint64) error {
-		_, err := f.tree.SetAttr(c.request(), node, &vfs.SetAttr{Set: vfs.SetSize, Size: uint64(size), KillPriv: true})
-		return err
+	return c.changePlace(p, attribute{
+		func(f *Folder, node uint64) error {
+			_, err := f.tree.SetAttr(c.request(), node, &vfs.SetAttr{Set: vfs.SetSize, Size: uint64(size), KillPriv: true})
+			return err
+		},
+		func(fd int) error {
+			w, err := hostfs.ReopenFD(fd, unix.O_WRONLY)
+			if err != nil {
+				return err
+			}
+			return errors.Join(hostfs.TruncateFD(w, size), hostfs.Close(w))
+		},
 	})
 }
 
@@ -347,7 +383,11 @@ func (c *call) access(dirfd, at int, mode uint32, flags int) answer {
 		return native
 	}
 	defer p.close()
-	return c.changePlace(p, func(f *Folder, node uint64) error { return f.access(p.is, node, mode) })
+	look := func(fd int) error { return unix.Faccessat2(fd, "", mode, unix.AT_EACCESS|unix.AT_EMPTY_PATH) }
+	if p.granted() { // on a mount that is writable
+		return c.loose(p, look)
+	}
+	return c.changePlace(p, attribute{func(f *Folder, node uint64) error { return f.access(p.is, node, mode) }, look})
 }
 
 // access asks the host's mount, by a name: to open a directory takes rights of its own.

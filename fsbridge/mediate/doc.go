@@ -74,8 +74,8 @@
 //
 // # Known differences
 //
-// A file is made before the caller's limit of descriptors is known, so an open that fails
-// with EMFILE may have made or emptied it. A socket that was bound to a path knows only the
+// A file is made before it is known whether the caller can have one more descriptor. If not
+// (EMFILE), it is removed at once. A socket that was bound to a path knows only the
 // path's last name. A descriptor made with O_TMPFILE shows the starter as its owner.
 // openat2 with RESOLVE_IN_ROOT, and what is mounted below a folder, is read-only. A
 // signal handler without SA_RESTART can make a call fail with EINTR before we have received

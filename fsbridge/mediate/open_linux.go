@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -52,6 +53,11 @@ func (c *call) open(dirfd, at, flags int, mode uint32) answer {
 	case flags&(mutating&^unix.O_CREAT) == 0:
 		return native // it is there already: nothing is made
 	}
+	if p.granted() {
+		if a, known := c.reopen(p, flags); known {
+			return a
+		}
+	}
 	return c.grant(p, flags, mode, how&follow != 0)
 }
 
@@ -66,6 +72,9 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 		if err := c.masked(); err != nil {
 			return native
 		}
+	}
+	if flags&unix.O_TRUNC != 0 && p.is != nil && p.is.size > 0 && c.tableFull() {
+		return failed(syscall.EMFILE) // before the file is emptied
 	}
 	if !c.valid() {
 		return failed(syscall.EINTR)
@@ -95,6 +104,74 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 		}
 	} else if f.grants != nil {
 		fd = c.regrant(p, g.FD, name, flags)
+	}
+	a := c.inject(fd, flags)
+	if g.Created && a.errno == syscall.EMFILE {
+		c.unmake(f, dir, name, g.Node)
+	}
+	return a
+}
+
+// unmake removes the file that was made as name: the caller has no descriptor free for it.
+func (c *call) unmake(f *Folder, dir uint64, name string, node uint64) {
+	e, err := f.tree.Lookup(dir, name)
+	if err != nil || e.Node == 0 {
+		return
+	}
+	defer f.tree.Forget(e.Node, 1)
+	if e.Node == node {
+		_ = f.tree.Unlink(c.request(), dir, name)
+	}
+}
+
+// tableFull tells whether the caller can have no more descriptors, where the kernel says
+// how many it has (Linux 6.2).
+func (c *call) tableFull() bool {
+	if c.th == nil {
+		th, errno := c.s.threads.get(c.n.pid)
+		if errno != 0 {
+			return false
+		}
+		c.th = th
+	}
+	var open info
+	var most unix.Rlimit
+	c.identity.workload()
+	defer c.identity.starter()
+	return look(c.th.proc, cstr("fd\x00"), &open) == 0 && unix.Prlimit(int(c.n.pid), unix.RLIMIT_NOFILE, nil, &most) == nil && open.size >= most.Cur
+}
+
+// reopen opens a granted file once more: it need not have a name. known is false if the tree
+// does not know it and it has a name.
+func (c *call) reopen(p *place, flags int) (a answer, known bool) {
+	node, handle, err := p.attach()
+	switch {
+	case err == nil:
+		defer p.folder.tree.Forget(node, 1)
+		defer p.folder.tree.Release(handle)
+	case p.is.nlink > 0:
+		return answer{}, false
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR), true
+	}
+	if err == nil {
+		fd, err := p.folder.tree.Regrant(c.request(), node, flags)
+		if err != nil || p.is.mount == p.folder.host {
+			return c.outcome(fd, err, flags), true
+		}
+		defer closeFD(fd) // until there is the other one: it was captured, and emptied
+		flags &^= unix.O_TRUNC
+	}
+	defer c.onMount(p)()
+	fd, err := hostfs.ReopenFD(p.obj, flags&^(unix.O_CREAT|unix.O_NOFOLLOW))
+	return c.outcome(fd, err, flags), true
+}
+
+// outcome hands fd over unless there is an error.
+func (c *call) outcome(fd int, err error, flags int) answer {
+	if err != nil {
+		return outcome(err)
 	}
 	return c.inject(fd, flags)
 }

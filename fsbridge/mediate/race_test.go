@@ -252,6 +252,11 @@ func limitsWork(w *workload) {
 		fds = append(fds, fd)
 	}
 	w.say("files %v %v", len(fds) < 20, err)
+	// Neither makes nor empties a file.
+	_, err = unix.Open("full", unix.O_WRONLY|unix.O_TRUNC, 0)
+	_, err2 := unix.Open("never", unix.O_WRONLY|unix.O_CREAT, 0o644)
+	var full, never unix.Stat_t
+	w.say("%v %v %v %d %v", err, err2, unix.Stat("full", &full), full.Size, unix.Stat("never", &never))
 	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
@@ -288,7 +293,8 @@ func limitsWork(w *workload) {
 
 func TestMBLimits(t *testing.T) {
 	j := newJail(t)
-	want := "files true too many open files\nbusy 0\nlocked 0\n"
+	put(filepath.Join(j.folder, "full"), "content")
+	want := "files true too many open files\ntoo many open files too many open files <nil> 7 no such file or directory\nbusy 0\nlocked 0\n"
 	if out := j.start("limits").ok(); out != want {
 		t.Errorf("%s, want %s", out, want)
 	}
@@ -364,6 +370,10 @@ func specialWork(w *workload) {
 		n, err := unix.Open(fmt.Sprintf("new%o", mode), unix.O_RDWR|unix.O_CREAT, mode)
 		w.say("%d %v %v", n, err, unix.Mknod(fmt.Sprintf("node%o", mode), unix.S_IFREG|mode, 0))
 	}
+	put("gone", "")
+	gone, _ := unix.Open("gone", unix.O_RDWR, 0)
+	_ = unix.Unlink("gone")
+	w.say("%v %v", unix.Fchmod(gone, 0o4755), unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", gone), 0o2755))
 	_ = os.Mkdir("d", 0o755)
 	_ = os.Mkdir("../out/d", 0o755)
 	put("../out/f", "")
@@ -381,7 +391,7 @@ func TestMBSpecialModes(t *testing.T) {
 	j := newJail(t)
 	no := strings.Repeat("operation not permitted ", 5)
 	no = no[:len(no)-1] + "\n-1 operation not permitted operation not permitted\n"
-	if out := j.start("special").ok(); out != no+no+"<nil> <nil> <nil>\n" {
+	if out := j.start("special").ok(); out != no+no+"operation not permitted operation not permitted\n<nil> <nil> <nil>\n" {
 		t.Error(out)
 	}
 }

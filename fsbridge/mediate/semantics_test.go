@@ -119,6 +119,7 @@ func semantics(w *workload) {
 	w.links()
 	w.attributes()
 	w.descriptors()
+	w.nameless()
 	w.places()
 	w.sockets()
 }
@@ -399,6 +400,65 @@ func (w *workload) descriptors() {
 	w.result("descriptors", nil, "df", "dd", "dd/below")
 	for _, fd := range []int{0, 1} {
 		w.result(fmt.Sprintf("fchmod std %d", fd), unix.Fchmod(fd, 0o600))
+	}
+}
+
+// nameless makes calls on open files that have no name any more, or not yet.
+func (w *workload) nameless() {
+	put("plainer", "of before")
+	for _, how := range []string{"made", "made and closed", "of before", "tmpfile", "tmpfile excl"} {
+		var fd int
+		var err error
+		switch how {
+		case "made":
+			fd, err = unix.Open("unlinked", unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o640)
+			_ = unix.Unlink("unlinked")
+		case "made and closed":
+			put("unlinked", "x")
+			fd, err = unix.Open("unlinked", unix.O_RDWR, 0)
+			_ = unix.Unlink("unlinked")
+		case "of before":
+			fd, err = unix.Open("plainer", unix.O_RDWR, 0)
+			_ = unix.Unlink("plainer")
+		case "tmpfile":
+			fd, err = unix.Open("d", unix.O_RDWR|unix.O_TMPFILE, 0o640)
+		case "tmpfile excl":
+			fd, err = unix.Open("d", unix.O_RDWR|unix.O_TMPFILE|unix.O_EXCL, 0o640)
+		}
+		say := func(what string, err error) {
+			var st unix.Stat_t
+			_ = unix.Fstat(fd, &st)
+			w.say("nameless %s, %s: %v, %o n%d size %d", how, what, err, st.Mode, st.Nlink, st.Size)
+		}
+		path := fmt.Sprintf("/proc/self/fd/%d", fd)
+		say("open", err)
+		_, err = unix.Write(fd, []byte("content"))
+		say("write", err)
+		say("fchmod", unix.Fchmod(fd, 0o600))
+		say("chmod", unix.Chmod(path, 0o644))
+		say("fchown", unix.Fchown(fd, os.Geteuid(), os.Getegid()))
+		say("fchown other", notOurs(unix.Fchown(fd, 4242, -1)))
+		say("utimes", unix.Utimes(path, []unix.Timeval{{Sec: 1}, {Sec: 2}}))
+		say("futimes", unix.Futimes(fd, []unix.Timeval{{Sec: 3}, {Sec: 4}}))
+		say("fsetxattr", unix.Fsetxattr(fd, "user.a", []byte("v"), 0))
+		say("removexattr", unix.Removexattr(path, "user.a"))
+		say("access", unix.Access(path, unix.W_OK))
+		say("truncate", unix.Truncate(path, 3))
+		for _, flags := range []int{unix.O_RDWR, unix.O_WRONLY | unix.O_APPEND, unix.O_RDONLY | unix.O_TRUNC, unix.O_WRONLY | unix.O_TRUNC, unix.O_RDWR | unix.O_CREAT} {
+			again, err := unix.Open(path, flags, 0o600)
+			if err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY {
+				_, err = unix.Write(again, []byte("more"))
+			}
+			say(fmt.Sprintf("reopen %#x", flags), err)
+			_ = unix.Close(again)
+		}
+		err = unix.Linkat(unix.AT_FDCWD, path, unix.AT_FDCWD, "relinked", unix.AT_SYMLINK_FOLLOW)
+		say("linkat", err)
+		if err == nil {
+			w.opened("relinked", unix.O_RDWR, 0)
+			w.result("relinked", unix.Unlink("relinked"))
+		}
+		_ = unix.Close(fd)
 	}
 }
 

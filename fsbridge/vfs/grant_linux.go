@@ -202,6 +202,24 @@ func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat) (int, e
 	return fd, err
 }
 
+// Regrant is Grant for a file that the client has open, see [Tree.Attach], and that need
+// not have a name: it returns one more descriptor with flags of openat(2).
+func (t *Tree) Regrant(r Request, node uint64, flags int) (int, error) {
+	if err := t.begin(OpOpen); err != nil {
+		return -1, err
+	}
+	defer t.end()
+	n := t.node(node)
+	if n == nil {
+		return -1, syscall.ESTALE
+	}
+	st, err := n.stat()
+	if err != nil {
+		return -1, err
+	}
+	return t.grantOpen(r, n, flags, &st)
+}
+
 // openGranted opens n with flags of openat(2), on the host.
 func (t *Tree) openGranted(n *node, flags int) (int, error) {
 	fd, st, err := n.open(flags &^ ours)

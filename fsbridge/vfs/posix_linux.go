@@ -1,11 +1,11 @@
 package vfs
 
 import (
-	"fmt"
 	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
 )
 
 // What of a Tree is different with Options.Posix: on the host there are plain
@@ -27,38 +27,7 @@ func (t *Tree) naming(d *dirFD, made, removed string, do func() error) error {
 	if t.opts.Posix == nil {
 		return do()
 	}
-	return t.opts.Posix.Names(dirNames{d}, made, removed, do)
-}
-
-// dirNames is a directory as [fsbridge.Posix] sees it.
-type dirNames struct{ d *dirFD }
-
-func (n dirNames) Key() string {
-	return fmt.Sprintf("%d:%d", n.d.Node.obj.ID.Dev, n.d.Node.obj.ID.Ino)
-}
-
-func (n dirNames) Version() int64 {
-	st, err := hostfs.StatFD(n.d.FD)
-	if err != nil {
-		return 0
-	}
-	return st.Mtime
-}
-
-func (n dirNames) List() (names []string, err error) {
-	buf := make([]byte, 32<<10)
-	for off := int64(0); ; {
-		entries, err := n.d.Read(buf, off)
-		if err != nil || len(entries) == 0 {
-			return names, err
-		}
-		for _, e := range entries {
-			off = e.Off
-			if e.Name != "." && e.Name != ".." {
-				names = append(names, e.Name)
-			}
-		}
-	}
+	return t.opts.Posix.Names(dircache.Names[*node]{Dir: d, ID: d.Node.obj.ID}, made, removed, do)
 }
 
 // pathOf is the path of a name in a directory, for Options.Posix.
