@@ -320,8 +320,8 @@ func (c *call) times(at int, unit int64, in *vfs.SetAttr) (errno syscall.Errno) 
 func (c *call) utimensat() answer {
 	how, ok := atFlags(c.flag(3), unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
 	at := 1
-	if c.arg(1) == 0 && c.flag(3) == 0 && c.fd(0) != atCwd {
-		at = -1
+	if c.arg(1) == 0 && c.fd(0) != atCwd {
+		at, ok = -1, c.flag(3) == 0
 	}
 	var in vfs.SetAttr
 	errno := c.times(2, 1, &in)
