@@ -74,7 +74,7 @@ func (a *app) exitStatus(cmd *cobra.Command, err error) int {
 		return code
 	}
 	a.remark("sandbox: " + err.Error())
-	if code == exit.Misuse && !a.serving {
+	if exit.IsUsage(err) && !a.serving {
 		fmt.Fprintf(a.stderr, "Try 'sandbox help%s'.\n", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
 	}
 	return code
@@ -151,7 +151,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
-		a.configCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
+		a.configCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()
 	finish(root)
@@ -230,7 +230,7 @@ func (a *app) setUp(cmd *cobra.Command) error {
 // inside cannot prevent an undo by writing nonsense there.
 func startsSession(cmd *cobra.Command) bool {
 	switch cmd.Name() {
-	case "run", "start", "attach", "serve":
+	case "run", "start", "attach", "serve", "hook":
 		return true
 	}
 	return cmd.Name() == "show" && cmd.Parent().Name() == "config"
@@ -261,6 +261,9 @@ func (a *app) addProject(cmd *cobra.Command) error {
 func (a *app) failure(cmd *cobra.Command, err error) error {
 	if cmd.Name() == "run" || cmd.Name() == "attach" {
 		return &exit.Error{Code: exit.Ours, Err: err}
+	}
+	if cmd.Name() == "hook" {
+		return &exit.Error{Code: hookFailed, Err: err}
 	}
 	return err
 }

@@ -25,6 +25,7 @@ import (
 //	[!] same NAME DIR    fails unless the tree is exactly as remembered
 //	await FILE           waits until FILE exists
 //	later CMD...         runs CMD until it succeeds
+//	agent CLIENT COMMAND runs COMMAND as the agent does that 'install --shell' has set up
 func TestScripts(t *testing.T) {
 	require.FUSE(t)
 	require.UserNamespaces(t)
@@ -47,6 +48,7 @@ func TestScripts(t *testing.T) {
 			"same":  scriptSame,
 			"await": scriptAwait,
 			"later": scriptLater,
+			"agent": scriptAgent,
 		},
 	})
 }

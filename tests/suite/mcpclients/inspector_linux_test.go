@@ -100,7 +100,7 @@ func (i *inspector) refused(t *testing.T, tool string, args arguments) string {
 	return errs
 }
 
-// TestInspectorInstalled uses the file that 'mcp install' wrote: the inspector
+// TestInspectorInstalled uses the file that 'install' wrote: the inspector
 // starts the program itself, a session for each call, in one folder.
 func TestInspectorInstalled(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestInspectorInstalled(t *testing.T) {
 	if err := os.Mkdir(project, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	install := s.Command(t.Context(), "mcp", "install", "--client", "claude-code", "--scope", "project", "--", "--undo-dir", s.Undo)
+	install := s.Command(t.Context(), "install", "--client", "claude-code", "--scope", "project", "--", "--undo-dir", s.Undo)
 	install.Dir = project
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

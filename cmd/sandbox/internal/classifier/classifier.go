@@ -50,6 +50,18 @@ func (c *Class) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// Why says in one line what is thought of the command; for people.
+func (r Result) Why() string {
+	why := r.Class.String()
+	if len(r.Reasons) > 0 {
+		why += ": " + r.Reasons[0]
+	}
+	for _, w := range r.Warnings {
+		why += "; " + w.Message
+	}
+	return why
+}
+
 // Config adds to what the classifier knows. A pattern is the beginning of a
 // command, word by word; each word may be a pattern of package glob ("just lint",
 // "kubectl get", "*-dry-run"). The longest pattern that fits wins, of equally

@@ -1,18 +1,16 @@
 package clients
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/jsonc"
 )
 
-// Scope says for whom a server is registered.
+// Scope says for whom something is installed.
 type Scope string
 
 // The scopes.
@@ -21,25 +19,51 @@ const (
 	Project Scope = "project"
 )
 
-// Client is one program that starts MCP servers.
+// Client is one program that has a list of MCP servers, a shell tool, or both.
 type Client struct {
 	Name, Title string
-	// Section of its file has the servers by their names.
-	Section string
-	dialect jsonc.Dialect
-	// typed entries say that they are started and spoken to over stdio.
-	typed bool
 	// Workspace is what the client replaces by the folder that is open in it;
 	// empty if it starts servers in that folder instead.
 	Workspace string
 	// Homeless clients have no folder open: working folders must be named.
 	Homeless bool
-	file     func(Places, Scope) (string, error)
+	// NoShell says why nothing routes the client's shell tool; empty if something does.
+	NoShell string
+	// Afterwards is what the user has to do before a hook runs; empty: nothing.
+	Afterwards string
+
+	dialect jsonc.Dialect
+	servers servers
+	hook    hook
+	undo    undoCommand
 }
+
+// servers is a client's list of MCP servers.
+type servers struct {
+	file func(Places, Scope) (string, error)
+	// section of the file has the servers by their names.
+	section string
+	form    form
+	// variables are the beginnings of what the client would replace in an argument.
+	variables []string
+}
+
+// form is how a client writes a server down.
+type form int
+
+const (
+	plain   form = iota // command and args
+	typed               // the same, and a type
+	listed              // one list, a type, and whether it is enabled
+	inTable             // command and args, in a table of a TOML file
+)
 
 // Places are the directories that clients' files are in.
 type Places struct {
 	Home, Config, Project string
+	// Codex is the directory of Codex, XDG that for programs that go by
+	// XDG_CONFIG_HOME on every system.
+	Codex, XDG string
 }
 
 // Here returns the places of this user, with the current directory as the
@@ -51,47 +75,91 @@ func Here() (p Places, err error) {
 	if p.Config, err = os.UserConfigDir(); err != nil {
 		return p, err
 	}
+	if p.Codex = os.Getenv("CODEX_HOME"); !filepath.IsAbs(p.Codex) {
+		p.Codex = filepath.Join(p.Home, ".codex")
+	}
+	if p.XDG = os.Getenv("XDG_CONFIG_HOME"); !filepath.IsAbs(p.XDG) {
+		p.XDG = filepath.Join(p.Home, ".config")
+	}
 	p.Project, err = os.Getwd()
 	return p, err
 }
 
+// either is a file for each scope; the user's is absolute, the project's below it.
+func either(user func(Places) string, project ...string) func(Places, Scope) (string, error) {
+	return func(p Places, s Scope) (string, error) {
+		if s == Project {
+			return filepath.Join(append([]string{p.Project}, project...)...), nil
+		}
+		return user(p), nil
+	}
+}
+
+func inHome(words ...string) func(Places) string {
+	return func(p Places) string { return filepath.Join(append([]string{p.Home}, words...)...) }
+}
+
+func inCodex(words ...string) func(Places) string {
+	return func(p Places) string { return filepath.Join(append([]string{p.Codex}, words...)...) }
+}
+
+func inConfig(words ...string) func(Places) string {
+	return func(p Places) string { return filepath.Join(append([]string{p.Config}, words...)...) }
+}
+
+func inXDG(words ...string) func(Places) string {
+	return func(p Places) string { return filepath.Join(append([]string{p.XDG}, words...)...) }
+}
+
 // All are the clients that are known.
 func All() []Client {
-	inHome := func(user, project []string) func(Places, Scope) (string, error) {
-		return func(p Places, s Scope) (string, error) {
-			if s == Project {
-				return filepath.Join(append([]string{p.Project}, project...)...), nil
-			}
-			return filepath.Join(append([]string{p.Home}, user...)...), nil
-		}
-	}
 	return []Client{
 		{
-			Name: "claude-code", Title: "Claude Code", Section: "mcpServers", typed: true,
-			file: inHome([]string{".claude.json"}, []string{".mcp.json"}),
+			Name: "claude-code", Title: "Claude Code",
+			servers: servers{either(inHome(".claude.json"), ".mcp.json"), "mcpServers", typed, []string{"${"}},
+			hook:    hook{either(inHome(".claude", "settings.json"), ".claude", "settings.json"), grouped, "PreToolUse", "Bash"},
+			undo:    undoCommand{either(inHome(".claude", "commands", "sandbox-undo.md"), ".claude", "commands", "sandbox-undo.md"), claudeUndo},
 		},
 		{
-			Name: "claude-desktop", Title: "Claude Desktop", Section: "mcpServers", Homeless: true,
-			file: func(p Places, s Scope) (string, error) {
+			Name: "claude-desktop", Title: "Claude Desktop", Homeless: true,
+			NoShell: "it has no shell tool; use --mcp",
+			servers: servers{func(p Places, s Scope) (string, error) {
 				if s == Project {
 					return "", errors.New("there are no projects in Claude Desktop: use --scope user")
 				}
-				return filepath.Join(p.Config, "Claude", "claude_desktop_config.json"), nil
-			},
+				return inConfig("Claude", "claude_desktop_config.json")(p), nil
+			}, "mcpServers", plain, []string{"${"}},
 		},
 		{
-			Name: "cursor", Title: "Cursor", Section: "mcpServers", typed: true, dialect: jsonc.Dialect{Comments: true},
-			Workspace: "${workspaceFolder}", file: inHome([]string{".cursor", "mcp.json"}, []string{".cursor", "mcp.json"}),
+			Name: "codex", Title: "Codex",
+			Afterwards: "Codex runs a hook only after you have reviewed it: start codex and enter /hooks",
+			servers:    servers{either(inCodex("config.toml"), ".codex", "config.toml"), "mcp_servers", inTable, nil},
+			hook:       hook{either(inCodex("hooks.json"), ".codex", "hooks.json"), grouped, "PreToolUse", "^Bash$"},
+			undo:       undoCommand{either(inHome(".agents", "skills", "sandbox-undo", "SKILL.md"), ".agents", "skills", "sandbox-undo", "SKILL.md"), skillUndo},
 		},
 		{
-			Name: "vscode", Title: "VS Code", Section: "servers", typed: true, dialect: jsonc.Dialect{Comments: true},
-			Workspace: "${workspaceFolder}",
-			file: func(p Places, s Scope) (string, error) {
-				if s == Project {
-					return filepath.Join(p.Project, ".vscode", "mcp.json"), nil
-				}
-				return filepath.Join(p.Config, "Code", "User", "mcp.json"), nil
-			},
+			Name: "gemini-cli", Title: "Gemini CLI", dialect: jsonc.Dialect{Comments: true},
+			servers: servers{either(inHome(".gemini", "settings.json"), ".gemini", "settings.json"), "mcpServers", plain, []string{"$"}},
+			hook:    hook{either(inHome(".gemini", "settings.json"), ".gemini", "settings.json"), grouped, "BeforeTool", "^run_shell_command$"},
+			undo:    undoCommand{either(inHome(".gemini", "commands", "sandbox-undo.toml"), ".gemini", "commands", "sandbox-undo.toml"), geminiUndo},
+		},
+		{
+			Name: "opencode", Title: "opencode", dialect: jsonc.Dialect{Comments: true},
+			servers: servers{either(inXDG("opencode", "opencode.json"), "opencode.json"), "mcp", listed, []string{"{env:", "{file:"}},
+			hook:    hook{either(inXDG("opencode", "plugins", "sandbox.js"), ".opencode", "plugins", "sandbox.js"), plugin, "", ""},
+			undo:    undoCommand{either(inXDG("opencode", "commands", "sandbox-undo.md"), ".opencode", "commands", "sandbox-undo.md"), markdownUndo},
+		},
+		{
+			Name: "cursor", Title: "Cursor", dialect: jsonc.Dialect{Comments: true}, Workspace: "${workspaceFolder}",
+			servers: servers{either(inHome(".cursor", "mcp.json"), ".cursor", "mcp.json"), "mcpServers", typed, []string{"${"}},
+			hook:    hook{either(inHome(".cursor", "hooks.json"), ".cursor", "hooks.json"), versioned, "preToolUse", "Shell"},
+			undo:    undoCommand{either(inHome(".cursor", "commands", "sandbox-undo.md"), ".cursor", "commands", "sandbox-undo.md"), plainUndo},
+		},
+		{
+			Name: "vscode", Title: "VS Code", dialect: jsonc.Dialect{Comments: true}, Workspace: "${workspaceFolder}",
+			servers: servers{either(inConfig("Code", "User", "mcp.json"), ".vscode", "mcp.json"), "servers", typed, []string{"${"}},
+			hook:    hook{either(inHome(".copilot", "hooks", "sandbox.json"), ".github", "hooks", "sandbox.json"), flat, "PreToolUse", ""},
+			undo:    undoCommand{either(inConfig("Code", "User", "prompts", "sandbox-undo.prompt.md"), ".github", "prompts", "sandbox-undo.prompt.md"), markdownUndo},
 		},
 	}
 }
@@ -115,121 +183,5 @@ func Find(name string) (Client, error) {
 	return Client{}, fmt.Errorf("%q is not one of %s", name, strings.Join(Names(), ", "))
 }
 
-// File is where the client keeps its servers.
-func (c Client) File(p Places, s Scope) (string, error) { return c.file(p, s) }
-
-// Server is what the client starts.
-type Server struct {
-	Type    string   `json:"type,omitempty"`
-	Command string   `json:"command"`
-	Args    []string `json:"args"`
-}
-
-// Entry is the server as this client's file has it. It fails for an argument
-// in which the client would replace something.
-func (c Client) Entry(command string, args []string) (Server, error) {
-	for _, a := range append([]string{command}, args...) {
-		rest := a
-		if c.Workspace != "" {
-			rest = strings.ReplaceAll(a, c.Workspace, "")
-		}
-		if strings.Contains(rest, "${") {
-			return Server{}, fmt.Errorf("%s would replace the ${...} in %q", c.Title, a)
-		}
-	}
-	s := Server{Command: command, Args: args}
-	if c.typed {
-		s.Type = "stdio"
-	}
-	return s, nil
-}
-
-// Snippet is the part of the file that has the server.
-func (c Client) Snippet(name string, s Server) ([]byte, error) {
-	value, err := encode(s)
-	if err != nil {
-		return nil, err
-	}
-	return jsonc.Set(nil, c.dialect, value, c.Section, name)
-}
-
-// ErrForeign is an entry of the same name that does not start this program.
-var ErrForeign = errors.New("it is not an entry of this program")
-
-// Add puts the server into the text of the client's file. Of an entry that is
-// there already all other members stay. It returns text itself when there is
-// nothing to do, and ErrForeign unless force is set.
-func (c Client) Add(text []byte, name string, s Server, force bool) ([]byte, error) {
-	have, err := jsonc.Get(text, c.dialect, c.Section, name)
-	if err != nil {
-		return nil, err
-	}
-	if have == nil {
-		value, err := encode(s)
-		if err != nil {
-			return nil, err
-		}
-		return jsonc.Set(text, c.dialect, value, c.Section, name)
-	}
-	if !ours(have, s.Command) {
-		if !force {
-			return nil, ErrForeign
-		}
-		value, err := encode(s)
-		if err != nil {
-			return nil, err
-		}
-		return jsonc.Set(text, c.dialect, value, c.Section, name)
-	}
-	for _, m := range []struct {
-		key   string
-		value any
-	}{{"type", s.Type}, {"command", s.Command}, {"args", s.Args}} {
-		if m.value == "" {
-			continue
-		}
-		value, err := encode(m.value)
-		if err != nil {
-			return nil, err
-		}
-		if text, err = jsonc.Set(text, c.dialect, value, c.Section, name, m.key); err != nil {
-			return nil, err
-		}
-	}
-	return text, nil
-}
-
-// Remove takes the entry away. It returns text itself when there is none.
-func (c Client) Remove(text []byte, name, command string, force bool) ([]byte, error) {
-	have, err := jsonc.Get(text, c.dialect, c.Section, name)
-	if err != nil || have == nil {
-		return text, err
-	}
-	if !force && !ours(have, command) {
-		return nil, ErrForeign
-	}
-	return jsonc.Remove(text, c.dialect, c.Section, name)
-}
-
-// ours reports whether an entry starts this program, by whatever path.
-func ours(entry []byte, command string) bool {
-	var s Server
-	if json.Unmarshal(entry, &s) != nil || len(s.Args) == 0 {
-		return false
-	}
-	base := func(path string) string {
-		path = path[strings.LastIndexAny(path, `/\`)+1:]
-		return strings.TrimSuffix(path, ".exe")
-	}
-	return s.Args[0] == "serve" && slices.Contains([]string{"sandbox", base(command)}, base(s.Command))
-}
-
-func encode(v any) ([]byte, error) {
-	var out strings.Builder
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return []byte(strings.TrimSuffix(out.String(), "\n")), nil
-}
+// ErrForeign is an entry or a file of the same name that is not this program's.
+var ErrForeign = errors.New("it is not this program's")

@@ -44,16 +44,19 @@ func get(t *testing.T, file string) string {
 func upper(b []byte) ([]byte, error) { return bytes.ToUpper(b), nil }
 
 func TestPlaces(t *testing.T) {
-	p := Places{Home: "/h", Config: "/h/.config", Project: "/p"}
+	p := Places{Home: "/h", Config: "/h/.config", Project: "/p", Codex: "/h/.codex", XDG: "/h/.config"}
 	want := map[string][2]string{
 		"claude-code":    {"/h/.claude.json", "/p/.mcp.json"},
 		"claude-desktop": {"/h/.config/Claude/claude_desktop_config.json", ""},
+		"codex":          {"/h/.codex/config.toml", "/p/.codex/config.toml"},
+		"gemini-cli":     {"/h/.gemini/settings.json", "/p/.gemini/settings.json"},
+		"opencode":       {"/h/.config/opencode/opencode.json", "/p/opencode.json"},
 		"cursor":         {"/h/.cursor/mcp.json", "/p/.cursor/mcp.json"},
 		"vscode":         {"/h/.config/Code/User/mcp.json", "/p/.vscode/mcp.json"},
 	}
 	for _, c := range All() {
 		for i, scope := range []Scope{User, Project} {
-			have, err := c.File(p, scope)
+			have, err := c.servers.file(p, scope)
 			if filepath.ToSlash(have) != want[c.Name][i] || (err != nil) != (want[c.Name][i] == "") {
 				t.Errorf("%s, %s: %s, %v", c.Name, scope, have, err)
 			}
@@ -74,7 +77,7 @@ func TestAddKeepsWhatTheUserAdded(t *testing.T) {
 		t.Fatal(err)
 	}
 	const before = `{"mcpServers": {"sandbox": {"env": {"A": "1"}, "command": "/old/sandbox", "args": ["serve"], "timeout": 9}}}`
-	out, err := c.Add([]byte(before), "sandbox", s, false)
+	out, err := c.addServer([]byte(before), "sandbox", s, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,17 +86,17 @@ func TestAddKeepsWhatTheUserAdded(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 	foreign := strings.Replace(before, `"serve"`, `"x"`, 1)
-	if _, err := c.Add([]byte(foreign), "sandbox", s, false); !errors.Is(err, ErrForeign) {
+	if _, err := c.addServer([]byte(foreign), "sandbox", s, false); !errors.Is(err, ErrForeign) {
 		t.Errorf("another's entry: %v", err)
 	}
-	if _, err := c.Remove([]byte(foreign), "sandbox", s.Command, false); !errors.Is(err, ErrForeign) {
+	if _, err := c.removeServer([]byte(foreign), "sandbox", s.Command, false); !errors.Is(err, ErrForeign) {
 		t.Errorf("another's entry: %v", err)
 	}
-	out, err = c.Add([]byte(foreign), "sandbox", s, true)
+	out, err = c.addServer([]byte(foreign), "sandbox", s, true)
 	if err != nil || strings.Contains(string(out), "env") {
 		t.Errorf("forced: %s, %v", out, err)
 	}
-	out, err = c.Remove(out, "sandbox", s.Command, false)
+	out, err = c.removeServer(out, "sandbox", s.Command, false)
 	if err != nil || string(out) != `{"mcpServers": {}}` {
 		t.Errorf("removed: %s, %v", out, err)
 	}
@@ -101,8 +104,10 @@ func TestAddKeepsWhatTheUserAdded(t *testing.T) {
 
 func TestEntryRefusesWhatTheClientWouldReplace(t *testing.T) {
 	for _, c := range All() {
-		if _, err := c.Entry("/bin/sandbox", []string{"serve", "-C", "/a/${HOME}"}); err == nil {
-			t.Errorf("%s takes a variable", c.Name)
+		for _, v := range c.servers.variables {
+			if _, err := c.Entry("/bin/sandbox", []string{"serve", "-C", "/a/" + v + "HOME}"}); err == nil {
+				t.Errorf("%s takes %s", c.Name, v)
+			}
 		}
 	}
 	if _, err := find(t, "vscode").Entry("/bin/sandbox", []string{"serve", "-C", "${workspaceFolder}"}); err != nil {
@@ -215,7 +220,7 @@ func TestEditRefusesInvalidFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Edit(file, "", 0o600, now, func(b []byte) ([]byte, error) { return c.Add(b, "sandbox", s, false) })
+	_, err = Edit(file, "", 0o600, now, func(b []byte) ([]byte, error) { return c.addServer(b, "sandbox", s, false) })
 	if err == nil || !strings.Contains(err.Error(), file+":3:3:") || get(t, file) != text {
 		t.Errorf("error %v", err)
 	}

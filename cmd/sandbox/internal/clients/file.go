@@ -52,12 +52,11 @@ func editOnce(real string, mode fs.FileMode, now time.Time, edit func([]byte) ([
 		return c, err
 	}
 	after, err := edit(before)
-	var syntax *jsonc.SyntaxError
-	if errors.As(err, &syntax) {
-		return c, fmt.Errorf("%s:%w; nothing was changed", real, err)
+	if end := (gone{}); errors.As(err, &end) {
+		return removeOnce(real, before, st, end.keep, now)
 	}
 	if err != nil {
-		return c, fmt.Errorf("%s: %w", real, err)
+		return c, described(real, err)
 	}
 	if bytes.Equal(before, after) {
 		return c, nil
@@ -82,6 +81,32 @@ func editOnce(real string, mode fs.FileMode, now time.Time, edit func([]byte) ([
 	}
 	c.Changed = true
 	return c, os.Rename(next, real)
+}
+
+// described says in which file an edit failed, and where.
+func described(real string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var syntax *jsonc.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("%s:%w; nothing was changed", real, err)
+	}
+	return fmt.Errorf("%s: %w", real, err)
+}
+
+// removeOnce removes the file, if it is as it was read.
+func removeOnce(real string, before []byte, st fs.FileInfo, keep bool, now time.Time) (c Change, err error) {
+	if again, _, err := read(real); err != nil || !bytes.Equal(again, before) {
+		return c, errors.Join(errChanged, err)
+	}
+	if keep {
+		if c.Backup, err = backup(real, before, st.Mode().Perm(), st, now); err != nil {
+			return c, err
+		}
+	}
+	c.Changed = true
+	return c, discard(real)
 }
 
 // target resolves symlinks, and checks that the file stays within a folder.

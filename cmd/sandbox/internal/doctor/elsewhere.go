@@ -6,6 +6,6 @@ func elsewhere(goos string) []Finding {
 	return []Finding{{
 		Name: "platform", State: "fail",
 		Detail: "on " + goos + " commands cannot run yet, and undo logs cannot be opened: run, serve, history, show, diff, undo, redo, restore, status and gc fail",
-		Advice: "use it on Linux, for instance in a virtual machine; here only config, completion, doctor, mcp install, mcp uninstall and version work",
+		Advice: "use it on Linux, for instance in a virtual machine; here only config, completion, doctor, install, uninstall and version work",
 	}}
 }

@@ -1,5 +1,5 @@
-// Package jsonc sets and removes one member of a JSON document and leaves every
-// other byte as it is: the order of keys, numbers of any size, indentation, line
+// Package jsonc sets and removes one member of a JSON document, or one element of an
+// array in it, and leaves every other byte as it is: the order of keys, numbers of any size, indentation, line
 // ends and, where the dialect has them, comments and trailing commas.
 //
 // A document is parsed completely before it is edited, so a document that is not

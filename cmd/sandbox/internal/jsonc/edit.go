@@ -69,7 +69,11 @@ func Set(src []byte, d Dialect, value []byte, path ...string) ([]byte, error) {
 	style := styleOf(src, root)
 	var out []byte
 	if len(rest) > 0 {
-		out = style.insert(src, n, rest, value)
+		nested := value
+		for _, key := range slices.Backward(rest[1:]) {
+			nested = slices.Concat([]byte("{"), quote(key), []byte(":"), nested, []byte("}"))
+		}
+		out = style.insert(src, n, string(quote(rest[0]))+": ", nested)
 	} else {
 		have, err := plain(src[n.start:n.end])
 		if err != nil {
@@ -102,6 +106,92 @@ func Remove(src []byte, d Dialect, path ...string) ([]byte, error) {
 		return src, err
 	}
 	return checked(remove(src, n, i), d, nil, path)
+}
+
+// Items returns the elements of the array at path, as [Get] returns values; none if
+// it is not there.
+func Items(src []byte, d Dialect, path ...string) ([][]byte, error) {
+	n, ok, err := array(src, d, path)
+	if err != nil || !ok {
+		return nil, err
+	}
+	var items [][]byte
+	for _, m := range n.members {
+		item, err := plain(src[m.value.start:m.value.end])
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// Append adds a value, which is plain JSON, to the end of the array at path. The array,
+// and objects on the way there, are made if they are missing.
+func Append(src []byte, d Dialect, value []byte, path ...string) ([]byte, error) {
+	n, ok, err := array(src, d, path)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return Set(src, d, slices.Concat([]byte("["), value, []byte("]")), path...)
+	}
+	if !json.Valid(value) {
+		return nil, fmt.Errorf("jsonc: cannot append %q to %q", value, path)
+	}
+	root, err := parse(src, d)
+	if err != nil {
+		return nil, err
+	}
+	want, err := Items(src, d, path...)
+	if err != nil {
+		return nil, err
+	}
+	return checkedItems(styleOf(src, root).insert(src, n, "", value), d, append(want, value), path)
+}
+
+// RemoveItem takes element i of the array at path away. Comments stay.
+func RemoveItem(src []byte, d Dialect, i int, path ...string) ([]byte, error) {
+	want, err := Items(src, d, path...)
+	if err != nil {
+		return nil, err
+	}
+	if i < 0 || i >= len(want) {
+		return nil, fmt.Errorf("jsonc: %q has no element %d", path, i)
+	}
+	n, _, err := array(src, d, path)
+	if err != nil {
+		return nil, err
+	}
+	return checkedItems(remove(src, n, i), d, slices.Delete(want, i, i+1), path)
+}
+
+// array finds the array at path.
+func array(src []byte, d Dialect, path []string) (node, bool, error) {
+	if blank(src) {
+		return node{}, false, nil
+	}
+	root, err := parse(src, d)
+	if err != nil {
+		return node{}, false, err
+	}
+	n, rest, err := find(src, root, path)
+	if err != nil || len(rest) > 0 {
+		return node{}, false, err
+	}
+	if !n.array {
+		return node{}, false, errorAt(src, n.start, strconv.Quote(path[len(path)-1])+" is not an array")
+	}
+	return n, true, nil
+}
+
+// checkedItems is [checked] for an array.
+func checkedItems(out []byte, d Dialect, want [][]byte, path []string) ([]byte, error) {
+	have, err := Items(out, d, path...)
+	if err != nil || !slices.EqualFunc(have, want, same) {
+		return nil, fmt.Errorf("jsonc: the edit of %q failed: %w", path, err)
+	}
+	return out, nil
 }
 
 // checked is the last line of defence: what was made must be what was wanted.
@@ -226,12 +316,9 @@ func (s style) format(value []byte, indent string, lines bool) string {
 	return strings.ReplaceAll(out.String(), "\n", s.newline)
 }
 
-// insert adds the member path[0], with objects for the rest of path, to an
-// object.
-func (s style) insert(src []byte, n node, path []string, value []byte) []byte {
-	for _, key := range slices.Backward(path[1:]) {
-		value = slices.Concat([]byte("{"), quote(key), []byte(":"), value, []byte("}"))
-	}
+// insert adds a member to an object, or an element to an array; key is what stands
+// before its value.
+func (s style) insert(src []byte, n node, key string, value []byte) []byte {
 	closing := n.end - 1
 	// Behind everything that is there, comments too.
 	body := bytes.TrimRight(src[:closing], " \t\r\n")
@@ -251,7 +338,7 @@ func (s style) insert(src []byte, n node, path []string, value []byte) []byte {
 				before = " "
 			}
 		}
-		member := before + string(quote(path[0])) + ": " + s.format(value, indent, lines)
+		member := before + key + s.format(value, indent, lines)
 		if last.comma >= 0 {
 			return apply(src, splice{at, at, member + ","})
 		}
@@ -260,13 +347,13 @@ func (s style) insert(src []byte, n node, path []string, value []byte) []byte {
 		at = n.start + 1
 		lines = bytes.ContainsAny(src, "\n") || n.start == 0
 		if !lines {
-			return apply(src, splice{at, closing, string(quote(path[0])) + ": " + s.format(value, "", false)})
+			return apply(src, splice{at, closing, key + s.format(value, "", false)})
 		}
-		member := s.newline + indent + string(quote(path[0])) + ": " + s.format(value, indent, true) + s.newline + outer
+		member := s.newline + indent + key + s.format(value, indent, true) + s.newline + outer
 		return apply(src, splice{at, closing, member})
 	}
 	// Nothing but comments.
-	member := s.newline + indent + string(quote(path[0])) + ": " + s.format(value, indent, true)
+	member := s.newline + indent + key + s.format(value, indent, true)
 	if rest := bytes.TrimLeft(src[at:], " \t\r"); rest[0] != '\n' {
 		member += s.newline + outer
 	}
@@ -294,7 +381,7 @@ func lineComment(src []byte, from, to int) (ends bool) {
 	return ends
 }
 
-// remove takes member i of an object away.
+// remove takes member i of an object, or element i of an array, away.
 func remove(src []byte, n node, i int) []byte {
 	m := n.members[i]
 	previous := n.start + 1

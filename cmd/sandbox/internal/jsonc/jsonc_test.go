@@ -202,6 +202,66 @@ func TestEverythingElseStays(t *testing.T) {
 	})
 }
 
+// TestItemsComeAndGo: what Append adds, RemoveItem takes away, and then the document is
+// byte for byte what it was.
+func TestItemsComeAndGo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := Dialect{Comments: rapid.Bool().Draw(t, "comments")}
+		list := "["
+		n := rapid.IntRange(1, 3).Draw(t, "elements")
+		for i := range n {
+			list += gap(t, d.Comments) + document(t, 1, d.Comments)
+			if i < n-1 || d.Comments && rapid.Bool().Draw(t, "trailing") {
+				list += gap(t, d.Comments) + ","
+			}
+		}
+		list += gap(t, d.Comments) + "]"
+		src := object(t, 2, d.Comments, map[string]string{"hooks": `{"Pre": ` + list + "}"})
+		with, err := Append([]byte(src), d, []byte(server), "hooks", "Pre")
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, src)
+		}
+		items, err := Items(with, d, "hooks", "Pre")
+		if err != nil || len(items) != n+1 || !same(items[n], []byte(server)) {
+			t.Fatalf("%v: %q became %q", err, src, with)
+		}
+		back, err := RemoveItem(with, d, n, "hooks", "Pre")
+		if err != nil || string(back) != src {
+			t.Fatalf("%v\n%q\nbecame\n%q\nand then\n%q", err, src, with, back)
+		}
+		gone := rapid.IntRange(0, n-1).Draw(t, "gone")
+		left, err := RemoveItem([]byte(src), d, gone, "hooks", "Pre")
+		if err != nil {
+			t.Fatalf("%v: element %d of %q", err, gone, src)
+		}
+		if items, err := Items(left, d, "hooks", "Pre"); err != nil || len(items) != n-1 {
+			t.Fatalf("%v: %q became %q", err, src, left)
+		}
+	})
+}
+
+func TestAppendMakesTheArray(t *testing.T) {
+	for in, want := range map[string]string{
+		"{\n  \"a\": 1\n}\n":                   "{\n  \"a\": 1,\n  \"hooks\": {\n    \"Pre\": [\n      1\n    ]\n  }\n}\n",
+		"{\"hooks\": {\"Pre\": []}}":           "{\"hooks\": {\"Pre\": [1]}}",
+		"{\"hooks\": {\"Pre\": [{\"a\": 2}]}}": "{\"hooks\": {\"Pre\": [{\"a\": 2}, 1]}}",
+	} {
+		out, err := Append([]byte(in), Dialect{}, []byte("1"), "hooks", "Pre")
+		if err != nil || string(out) != want {
+			t.Errorf("%q became %q: %v", in, out, err)
+		}
+	}
+	for _, in := range []string{`{"hooks": {"Pre": {}}}`, `{"hooks": []}`, `{"hooks": {"Pre": [1}}`} {
+		var syntax *SyntaxError
+		if out, err := Append([]byte(in), Dialect{}, []byte("1"), "hooks", "Pre"); !errors.As(err, &syntax) {
+			t.Errorf("%q became %q: %v", in, out, err)
+		}
+	}
+	if _, err := RemoveItem([]byte(`{"hooks": [1]}`), Dialect{}, 1, "hooks"); err == nil {
+		t.Error("an element that is not there is removed")
+	}
+}
+
 // sameButOne compares with the standard library's eyes.
 func sameButOne(t *rapid.T, before string, after []byte) {
 	decode := func(s []byte) map[string]any {

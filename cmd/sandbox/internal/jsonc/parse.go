@@ -41,13 +41,13 @@ func errorAt(src []byte, at int, problem string) *SyntaxError {
 
 // node is one value: src[start:end].
 type node struct {
-	start, end int
-	object     bool
-	members    []member
+	start, end    int
+	object, array bool
+	members       []member
 }
 
-// member is one key of an object with its value. comma is the offset of the
-// comma behind it, or -1.
+// member is one key of an object with its value, or an element of an array. comma is
+// the offset of the comma behind it, or -1.
 type member struct {
 	key   string
 	start int
@@ -143,6 +143,18 @@ func comment(text []byte) int {
 
 func nodeOf(src []byte, v *hujson.Value) node {
 	n := node{start: v.StartOffset, end: v.EndOffset}
+	if a, ok := v.Value.(*hujson.Array); ok {
+		n.array = true
+		for i := range a.Elements {
+			e := &a.Elements[i]
+			m := member{start: e.StartOffset, value: nodeOf(src, e), comma: -1}
+			if i < len(a.Elements)-1 || e.AfterExtra != nil {
+				m.comma = e.EndOffset + len(e.AfterExtra)
+			}
+			n.members = append(n.members, m)
+		}
+		return n
+	}
 	o, ok := v.Value.(*hujson.Object)
 	if !ok {
 		return n

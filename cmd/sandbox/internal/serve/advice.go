@@ -42,18 +42,11 @@ func (d *advice) question(argv []string) string {
 	if d.policy == "all" || r.AutoApprove(d.policy) {
 		return ""
 	}
-	why := r.Class.String()
-	if len(r.Reasons) > 0 {
-		why += ": " + r.Reasons[0]
-	}
-	for _, w := range r.Warnings {
-		why += "; " + w.Message
-	}
 	text := strings.Join(argv, " ")
 	if len(argv) == 3 && argv[1] == "-c" {
 		text = argv[2]
 	}
-	return fmt.Sprintf("About to run (%s): %s", why, format.Clip(strings.ToValidUTF8(text, "\uFFFD"), 500))
+	return fmt.Sprintf("About to run (%s): %s", r.Why(), format.Clip(strings.ToValidUTF8(text, "\uFFFD"), 500))
 }
 
 func (s *server) classifyForMCP(command string) mcp.Classification {

@@ -1,0 +1,388 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/classifier"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/clients"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/hook"
+)
+
+// registration is what install and uninstall are asked for.
+type registration struct {
+	client, scope, name string
+	mcp, shell, both    bool
+	print, force        bool
+}
+
+func (r *registration) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.client, "client", "", "whose files: "+strings.Join(clients.Names(), ", "))
+	f.StringVar(&r.scope, "scope", string(clients.User), "user, or project: the files in the current directory")
+	f.StringVar(&r.name, "name", "sandbox", "what the server is called there")
+	f.BoolVar(&r.mcp, "mcp", false, "the MCP server")
+	f.BoolVar(&r.shell, "shell", false, "the hook through which the client's shell commands go, and the command sandbox-undo")
+	f.BoolVar(&r.both, "both", false, "the server and the hook")
+	f.BoolVar(&r.force, "force", false, "also what is there under that name and is not this program's")
+	// These fail only for flags that are not there.
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]string{"user", "project"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (a *app) installCommand() *cobra.Command {
+	var r registration
+	cmd := &cobra.Command{
+		Use:   "install --client CLIENT [--mcp|--shell|--both] [flags] [-- FLAG...]",
+		Short: "Let an agent work through this program: as its MCP server, as its shell, or both",
+		Long: "Let an agent work through this program.\n\n" +
+			"--mcp (the default) puts this program into the client's list of MCP servers. --shell puts a hook into the client's\n" +
+			"settings, by which its shell commands go through 'sandbox run', and a command sandbox-undo. --both does both.\n\n" +
+			"Nothing else in the client's files changes, a copy of each is kept beside it, and a second run does nothing.\n" +
+			"What stands behind -- are more flags of serve, with --shell of run.",
+		RunE: func(_ *cobra.Command, args []string) error { return a.install(r, args) },
+	}
+	r.flags(cmd)
+	cmd.Flags().BoolVar(&r.print, "print", false, "only print what would be put where")
+	return cmd
+}
+
+func (a *app) uninstallCommand() *cobra.Command {
+	var r registration
+	cmd := &cobra.Command{
+		Use:   "uninstall --client CLIENT [--mcp|--shell|--both] [flags]",
+		Short: "Take out of an agent's files what install has put there",
+		Args:  checkArgs(cobra.NoArgs),
+		RunE:  func(*cobra.Command, []string) error { return a.uninstall(r) },
+	}
+	r.flags(cmd)
+	return cmd
+}
+
+// where finds the client, and the folder that its files must be in.
+func (r *registration) where() (c clients.Client, p clients.Places, within string, err error) {
+	if r.client == "" {
+		return c, p, "", exit.Usage(errors.New("--client is missing: " + strings.Join(clients.Names(), ", ")))
+	}
+	if c, err = clients.Find(r.client); err != nil {
+		return c, p, "", exit.Usagef("--client: %w", err)
+	}
+	if r.scope != string(clients.User) && r.scope != string(clients.Project) {
+		return c, p, "", exit.Usagef("--scope: %q is not one of user, project", r.scope)
+	}
+	if r.mcp && r.shell || r.both && (r.mcp || r.shell) {
+		return c, p, "", exit.Usagef("--mcp, --shell and --both exclude each other")
+	}
+	if r.name == "" || strings.ContainsFunc(r.name, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }) {
+		return c, p, "", exit.Usagef("--name: %q cannot be a server's name", r.name)
+	}
+	p, err = clients.Here()
+	if r.scope == string(clients.Project) {
+		within = p.Project
+	}
+	return c, p, within, err
+}
+
+func (a *app) install(r registration, extra []string) error {
+	c, places, within, err := r.where()
+	if err != nil {
+		return err
+	}
+	if !r.shell && !r.both {
+		r.mcp = true
+	}
+	want := clients.Want{Name: r.name, MCP: r.mcp || r.both, Shell: r.shell || r.both, Force: r.force}
+	if want.MCP {
+		if want.Server, err = a.mcpServer(c, extra); err != nil {
+			return err
+		}
+	}
+	if want.Shell {
+		if want.Server.Command, want.Hook, err = a.hookLine(c, extra); err != nil {
+			return err
+		}
+	}
+	parts, err := c.Parts(places, clients.Scope(r.scope), want)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	if r.print {
+		return a.printParts(c, parts, r, want)
+	}
+	for _, p := range parts { // all of it, or nothing
+		if err := p.Check(within); err != nil {
+			return r.refused(p, clients.Change{File: p.File}, err)
+		}
+	}
+	changes := []clients.Change{}
+	for _, p := range parts {
+		change, err := p.Add(within, 0o666&^os.FileMode(a.umask), time.Now())
+		if err != nil {
+			return r.refused(p, change, err)
+		}
+		changes = append(changes, change)
+		a.registered(p, change, "added to", "is already in")
+	}
+	if want.Shell && c.Afterwards != "" {
+		fmt.Fprintln(a.stderr, c.Afterwards)
+	}
+	return a.changes(changes)
+}
+
+func (a *app) uninstall(r registration) error {
+	c, places, within, err := r.where()
+	if err != nil {
+		return err
+	}
+	all := r.both || !r.mcp && !r.shell
+	want := clients.Want{Name: r.name, MCP: r.mcp || all, Shell: r.shell || all && c.NoShell == "", Force: r.force}
+	if want.Server.Command, err = ownPath(); err != nil {
+		return err
+	}
+	want.Hook = want.Server.Command
+	parts, err := c.Parts(places, clients.Scope(r.scope), want)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	slices.Reverse(parts)
+	changes := []clients.Change{}
+	for _, p := range parts {
+		change, err := p.Remove(within, time.Now())
+		if err != nil {
+			return r.refused(p, change, err)
+		}
+		changes = append(changes, change)
+		a.registered(p, change, "removed from", "is not in")
+	}
+	return a.changes(changes)
+}
+
+// mcpServer is how the client is to start us.
+func (a *app) mcpServer(c clients.Client, extra []string) (clients.Server, error) {
+	if err := takes("serve", extra); err != nil {
+		return clients.Server{}, err
+	}
+	command, err := ownPath()
+	if err != nil {
+		return clients.Server{}, err
+	}
+	folders, err := a.folderFlags()
+	if err != nil {
+		return clients.Server{}, err
+	}
+	switch {
+	case len(a.flags.dirs) > 0:
+	case c.Workspace != "":
+		folders = append([]string{"--working-dir", c.Workspace}, folders...)
+	case c.Homeless && len(a.conf.Directory) == 0:
+		return clients.Server{}, exit.Usagef("%s starts servers in no particular folder: name one with --working-dir", c.Title)
+	}
+	return c.Entry(command, slices.Concat([]string{"serve", "--protocol", "mcp"}, folders, extra))
+}
+
+// hookLine is the command line that the client is to ask, and the program in it.
+func (a *app) hookLine(c clients.Client, extra []string) (command, line string, err error) {
+	if err := takes("run", extra); err != nil {
+		return "", "", err
+	}
+	if command, err = ownPath(); err != nil {
+		return "", "", err
+	}
+	flags, err := a.folderFlags()
+	if err != nil {
+		return "", "", err
+	}
+	words := []string{command, "hook", c.Name}
+	if flags = append(flags, extra...); len(flags) > 0 {
+		words = append(append(words, "--"), flags...)
+	}
+	return command, api.ShellQuote(words...), nil
+}
+
+// folderFlags are the flags that name what --working-dir and --config-file name here,
+// from anywhere.
+func (a *app) folderFlags() (flags []string, err error) {
+	if len(a.flags.dirs) > 0 {
+		dirs, err := a.launch.Directories(false)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range dirs {
+			word := d.Path
+			if d.Label != "" {
+				word = d.Label + "=" + word
+			}
+			if d.ReadOnly {
+				word += ":ro"
+			}
+			flags = append(flags, "--working-dir", word)
+		}
+	}
+	if a.flags.configFile != "" {
+		path, err := filepath.Abs(a.flags.configFile)
+		if err != nil {
+			return nil, err
+		}
+		flags = append(flags, "--config-file", path)
+	}
+	return flags, nil
+}
+
+// takes checks flags that a command is to be started with later.
+func takes(command string, flags []string) error {
+	root := (&app{}).rootCommand()
+	cmd, _, err := root.Find([]string{command})
+	if err == nil {
+		err = cmd.ParseFlags(flags)
+	}
+	if err == nil && cmd.Flags().NArg() > 0 {
+		err = fmt.Errorf("%s takes no argument %q here", command, cmd.Flags().Arg(0))
+	}
+	if err != nil {
+		return exit.Usagef("behind --: %w", err)
+	}
+	return nil
+}
+
+// ownPath is how this program can be started from anywhere: by the name in PATH
+// that leads to it, which outlives an update, else by the file itself.
+func ownPath() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	named, err := exec.LookPath("sandbox")
+	if err != nil || !filepath.IsAbs(named) {
+		return self, nil
+	}
+	x, err1 := os.Stat(self)
+	y, err2 := os.Stat(named)
+	if err1 == nil && err2 == nil && os.SameFile(x, y) {
+		return named, nil
+	}
+	return self, nil
+}
+
+// printParts writes what each file would get to stdout, and what to do with it to stderr.
+func (a *app) printParts(c clients.Client, parts []clients.Part, r registration, w clients.Want) error {
+	for _, p := range parts {
+		snippet, err := p.Snippet()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stderr, "%s reads this from %s:\n", c.Title, format.Shown(p.File))
+		if _, err := a.out.Write(snippet); err != nil {
+			return err
+		}
+	}
+	if c.Name == "claude-code" && w.MCP && runtime.GOOS != "windows" {
+		words := []string{"claude", "mcp", "add", "--transport", "stdio", "--scope", r.scope, r.name, "--", w.Server.Command}
+		fmt.Fprintf(a.stderr, "(or: %s)\n", api.ShellQuote(append(words, w.Server.Args...)...))
+	}
+	return nil
+}
+
+// refused says what to do where something is in the way.
+func (r *registration) refused(p clients.Part, c clients.Change, err error) error {
+	if errors.Is(err, clients.ErrForeign) && p.What == r.name {
+		return fmt.Errorf("%s: %q is there and starts something else; choose another --name, or use --force", c.File, r.name)
+	}
+	if errors.Is(err, clients.ErrForeign) {
+		return fmt.Errorf("%s is there and was not made by this program; move it away, or use --force", c.File)
+	}
+	return err
+}
+
+// registered says what was done.
+func (a *app) registered(p clients.Part, c clients.Change, done, nothing string) {
+	if a.flags.json {
+		return
+	}
+	if !c.Changed {
+		fmt.Fprintf(a.stderr, "%s %s %s: nothing to do\n", p.What, nothing, format.Shown(c.File))
+		return
+	}
+	fmt.Fprintf(a.stderr, "%s %s %s\n", p.What, done, format.Shown(c.File))
+	if c.Backup != "" {
+		fmt.Fprintf(a.stderr, "as it was: %s\n", format.Shown(c.Backup))
+	}
+}
+
+func (a *app) changes(list []clients.Change) error {
+	if !a.flags.json {
+		return nil
+	}
+	return a.out.JSON(list)
+}
+
+// hookFailed is the exit status at which every client keeps its tool from running.
+const hookFailed = 2
+
+func (a *app) hookCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "hook CLIENT [-- RUN-FLAG...]",
+		Short: "Answer an agent that asks, before it runs a shell command, what to run",
+		Long: "Answer an agent that asks, before it runs a shell command, what to run: the same command in 'sandbox run'.\n\n" +
+			"'sandbox install --shell' makes the agent ask. The question is JSON on stdin, the answer JSON on stdout.\n" +
+			"The exit status is 0, or 2 if the agent must not run anything. Agents: " + strings.Join(hook.Clients(), ", ") + ".",
+		Args:              checkArgs(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: cobra.FixedCompletions(hook.Clients(), cobra.ShellCompDirectiveNoFileComp),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := a.hook(args[0], args[1:]); err != nil {
+				return &exit.Error{Code: hookFailed, Err: err}
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) hook(client string, flags []string) error {
+	if err := takes("run", flags); err != nil {
+		return err
+	}
+	question, err := io.ReadAll(io.LimitReader(a.stdin, hook.MaxBytes+1))
+	if err != nil {
+		return err
+	}
+	self, err := ownPath()
+	if err != nil {
+		return err
+	}
+	c := a.conf.Classifier
+	k, err := classifier.New(classifier.Config{ReadOnly: c.ReadOnly, Write: c.Write, Destructive: c.Destructive, MaxBytes: int(c.MaxBytes)})
+	if err != nil {
+		return err
+	}
+	shell := "sh"
+	if _, err := exec.LookPath("bash"); err == nil {
+		shell = "bash" // what agents write for
+	}
+	answer, err := hook.Answer(client, question, hook.Options{
+		Run: slices.Concat([]string{self, "run"}, flags, []string{"--"}), Shell: shell,
+		Ask: func(command string) string {
+			r := k.Classify(command)
+			if c.AutoApprove == "all" || r.AutoApprove(c.AutoApprove) {
+				return ""
+			}
+			return r.Why()
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = a.out.Write(answer)
+	return err
+}
