@@ -16,7 +16,7 @@ var ErrUnavailable = errors.New("hypervisor: runtime not available here")
 
 // ErrNetwork is returned by runtimes that cannot give a guest a network whose
 // use is decided about.
-var ErrNetwork = errors.New("hypervisor: only a virtual machine can have a network whose use is decided about: use --isolation vm")
+var ErrNetwork = errors.New("hypervisor: nothing decides here about the use of the network: use --isolation jail, or vm")
 
 // Runtime starts guests of one kind. It is safe for concurrent use.
 type Runtime interface {
@@ -135,8 +135,8 @@ type Config struct {
 	// error aborts Start. If it is nil, Bridge is BridgeFUSE.
 	Mediate func(m Mediation) error
 	// Network decides what the guest may reach; nil: nothing, it has a loopback
-	// interface alone. Only a virtual machine can have one: other runtimes return
-	// [ErrNetwork]. It stays the caller's.
+	// interface alone. Runtimes that cannot see to that return [ErrNetwork]. It stays
+	// the caller's.
 	Network *policy.Engine
 }
 

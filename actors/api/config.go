@@ -39,7 +39,7 @@ type Config struct {
 	// Hide and Show change what the runtime hides; see [hypervisor.Config].
 	Hide, Show []string
 	Debug      bool
-	// Network is what commands may reach; only a virtual machine can have one.
+	// Network is what commands may reach, in a jail or a virtual machine.
 	Network Network
 	// Umask is taken from the modes of files that frontends write. It is the
 	// user's: the program's own is zero (hostfs.ClearUmask).

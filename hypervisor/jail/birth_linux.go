@@ -31,6 +31,7 @@ func (b *birth) write(w *scriptWriter) error {
 	if b.plan.mediated {
 		rules = w.landlock()
 	}
+	w.networkUp(b.plan.network)
 	v.view()
 	w.loopbackUp()
 	name := []byte(b.plan.hostname)

@@ -19,6 +19,13 @@
 // ~/.netrc, a service that binds its socket again) can be read, or connected to,
 // from inside.
 //
+// # With a network
+//
+// PID 1 makes a TAP device in its network namespace, gives it its addresses and routes,
+// and hands its descriptor to the supervisor (package tap), where package network
+// serves it. Its loopback stays its own; a resolv.conf of ours lies over the host's.
+// Inside nobody can change any of that.
+//
 // # With a mediated bridge
 //
 // The folders are the host's own then (package fsbridge/mediate), each a read-only mount

@@ -27,6 +27,7 @@ type guest struct {
 	refuse [][]string // by share
 
 	mediation *mediation // nil: the folders are served through FUSE
+	wired     *wiring    // nil: there is no network
 
 	env      []string
 	warnings []string
@@ -67,6 +68,7 @@ func (g *guest) await() {
 	_ = g.setup.Close()
 	_ = g.host.Close()
 	g.children.close()
+	g.wired.end()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.stopping {
@@ -158,12 +160,12 @@ func (g *guest) Facts() map[string]string {
 		"gid":        strconv.Itoa(g.user.gid),
 		"user":       g.user.name,
 		"home":       g.user.home,
-		"network":    "loopback only",
 		"bridge":     string(g.bridge()),
 		"namespaces": "user pid mount net uts ipc cgroup",
 		"debug":      strconv.FormatBool(g.cfg.Debug),
 		"started_at": g.began.Format(time.RFC3339),
 	}
+	g.networkFacts(f)
 	hidden := 0
 	for _, m := range g.plan.mounts {
 		if m.op == opHideDir || m.op == opHideFile {

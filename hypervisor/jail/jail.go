@@ -1,6 +1,10 @@
 package jail
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"github.com/codeagent/sandbox/hypervisor/network"
+)
 
 // AnonymousUID is the uid and gid of the workload when sandbox was started by
 // root himself. No distribution gives this number to anybody.
@@ -14,6 +18,9 @@ type Options struct {
 	GuestBinary func() ([]byte, error)
 	// Umask is what commands start with; this process's own may be another.
 	Umask int
+	// Network is how a guest's network is made, where the configuration's Network
+	// allows one. Policy, GuestMAC and Log are not looked at.
+	Network network.Options
 	// Logger may be nil.
 	Logger *slog.Logger
 }

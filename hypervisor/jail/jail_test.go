@@ -162,7 +162,7 @@ func TestJailNetwork(t *testing.T) {
 }
 
 // systemPython is one that does not lie in a home directory.
-func systemPython(t *testing.T) string {
+func systemPython(t testing.TB) string {
 	const path = "/usr/bin/python3"
 	if _, err := os.Stat(path); err != nil {
 		require.Missing(t, path, "apt-get install python3")

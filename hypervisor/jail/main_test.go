@@ -109,6 +109,12 @@ type jailed struct {
 // start brings up a jail with one working folder.
 func start(t testing.TB, change func(*hypervisor.Config)) *jailed {
 	t.Helper()
+	return startOn(t, newRuntime(), change)
+}
+
+// startOn is start with a runtime of the caller's.
+func startOn(t testing.TB, rt *jail.Runtime, change func(*hypervisor.Config)) *jailed {
+	t.Helper()
 	need(t)
 	j := &jailed{t: t, dir: t.TempDir()}
 	cfg := hypervisor.Config{SessionID: "test", UID: -1, GID: -1, Shares: []hypervisor.Share{share(j.dir, &j.tr)}}
@@ -117,7 +123,7 @@ func start(t testing.TB, change func(*hypervisor.Config)) *jailed {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	g, err := newRuntime().Start(ctx, cfg)
+	g, err := rt.Start(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

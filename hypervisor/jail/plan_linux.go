@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
 // user is who the workload is.
@@ -99,9 +100,11 @@ type plan struct {
 	uid, gid int
 	debug    bool // allow ptrace
 	shares   int
-	mediated bool // the folders are the host's own, see [mediation]
-	mapped   bool // the supervisor makes their mounts, because ids change places in them
+	mediated bool           // the folders are the host's own, see [mediation]
+	mapped   bool           // the supervisor makes their mounts, because ids change places in them
+	network  *network.Guest // the network card to make, or nil
 	mounts   []mount
+	warning  string // what is not as it should be, or empty
 }
 
 // mountOp says what a [mount] does.
@@ -133,6 +136,7 @@ type mount struct {
 	share    int
 	readOnly bool
 	served   bool // path lies below a share: wait until it is served
+	make     bool // of a file: it lies below a tmpfs, and is made first
 }
 
 // planner collects the mounts of a jail.
@@ -152,7 +156,7 @@ type planner struct {
 
 // makePlan works out the view of a jail, and for each share what its bridge
 // must refuse. It only looks at the host.
-func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry, mediated bool) (_ plan, refuse [][]string, err error) {
+func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry, mediated bool, card *network.Guest) (_ plan, refuse [][]string, err error) {
 	p := &planner{cfg: cfg, user: u, mounts: mounts, mediated: mediated}
 	if p.shares, err = folders(cfg); err != nil {
 		return plan{}, nil, err
@@ -177,9 +181,10 @@ func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry, mediated bool)
 	if err := p.addIdentity(); err != nil {
 		return plan{}, nil, err
 	}
+	warning := p.addResolver(card)
 	made := plan{
 		hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, shares: len(cfg.Shares), mounts: p.out,
-		mediated: mediated, mapped: mediated && u.root,
+		mediated: mediated, mapped: mediated && u.root, network: card, warning: warning,
 	}
 	if made.hostname == "" {
 		made.hostname = "sandbox"

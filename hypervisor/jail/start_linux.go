@@ -77,9 +77,6 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if auditArch == 0 {
 		return nil, fmt.Errorf("jail: on amd64 and arm64 only: %w (%w)", hypervisor.ErrUnavailable, errors.ErrUnsupported)
 	}
-	if cfg.Network != nil {
-		return nil, hypervisor.ErrNetwork
-	}
 	u, err := workload(cfg)
 	if err != nil {
 		return nil, err
@@ -97,7 +94,7 @@ func (r *Runtime) makePlan(g *guest, w *scriptWriter) error {
 	if err != nil {
 		return err
 	}
-	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, mounts, g.mediation != nil); err != nil {
+	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, mounts, g.mediation != nil, g.wired.guest()); err != nil {
 		return err
 	}
 	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask}, files: r.files(), userID: os.Geteuid()}
@@ -120,6 +117,9 @@ func readMounts() ([]mountEntry, error) {
 // nothing is left.
 func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err := r.chooseBridge(g); err != nil {
+		return err
+	}
+	if err := r.wire(g); err != nil {
 		return err
 	}
 	defer func() { _ = g.mediation.close() }()
@@ -147,6 +147,9 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err == nil {
 		if s.noted {
 			g.warnings = append(g.warnings, noPrivateProc)
+		}
+		if g.plan.warning != "" {
+			g.warnings = append(g.warnings, g.plan.warning)
 		}
 		return nil
 	}
@@ -293,6 +296,9 @@ func (g *guest) serve(i int) error {
 	files, ok := g.setup.TakeFDs(1)
 	if ok && i == listenerByte && g.plan.mediated {
 		return g.mediate(files[0])
+	}
+	if ok && i == cableByte && g.wired != nil {
+		return g.serveCable(files[0])
 	}
 	if !ok || i < 0 || i >= len(g.cfg.Shares) {
 		return fmt.Errorf("PID 1 mounted share %d without a descriptor", i)

@@ -146,6 +146,10 @@ func (v *viewWriter) cover(m *mount) {
 	case opHideFile:
 		v.replace(what, m.path, "", 0, unix.ENOENT)
 	case opFile:
+		if m.make {
+			v.makeDirs(what, filepath.Dir(m.path))
+			v.call(what, unix.SYS_MKNODAT, cwd, v.text(m.path), unix.S_IFREG|0o644, 0).may = unix.EEXIST
+		}
 		v.replace(what, m.path, m.content, 0o444, 0)
 	case opDev:
 		v.dev(what)

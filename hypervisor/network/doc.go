@@ -5,7 +5,7 @@
 //
 // # The cable
 //
-// A stream of frames as QEMU's "-netdev stream" and "-netdev socket" speak it:
+// A [Cable] of frames: the TAP device of a jail (package tap), or a stream as QEMU's "-netdev stream" and "-netdev socket" speak it:
 // four bytes of length, most significant first, and the ethernet frame. Offloads
 // are off on such a cable, so that a frame is no longer than the MTU and 14
 // bytes.

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
@@ -21,7 +21,6 @@ import (
 
 // Parts of frames, in bytes.
 const (
-	lengthSize   = 4 // before each frame
 	ethernetSize = 14
 	arpSize      = 28
 	ipv4Size     = 20
@@ -37,8 +36,10 @@ const (
 	batchBytes = 256 << 10
 )
 
-// gatewayMAC is our end's address, locally administered.
-const gatewayMAC = tcpip.LinkAddress("\x52\x55\x0a\x00\x02\x02")
+// GatewayMAC is our end's address, locally administered.
+const GatewayMAC = "\x52\x55\x0a\x00\x02\x02"
+
+const gatewayMAC = tcpip.LinkAddress(GatewayMAC)
 
 // link is our end of the cable: the stack's frames wait in a bounded queue.
 type link struct {
@@ -60,26 +61,25 @@ func (l *link) WritePackets(pkts stack.PacketBufferList) (int, tcpip.Error) {
 	return sent, err
 }
 
-// write writes the queue to w until ctx ends or w fails.
-func (l *link) write(ctx context.Context, w io.Writer) error {
-	var batch []byte
+// write puts the queue on the cable until ctx ends or the cable fails.
+func (l *link) write(ctx context.Context, c Cable) error {
 	for {
 		pkt := l.ReadContext(ctx)
 		if pkt == nil {
 			return ctx.Err()
 		}
-		batch = batch[:0]
-		for ; pkt != nil; pkt = l.Read() {
-			batch = binary.BigEndian.AppendUint32(batch, uint32(pkt.Size()))
-			for _, part := range pkt.AsSlices() {
-				batch = append(batch, part...)
-			}
+		for size := 0; pkt != nil; pkt = l.Read() {
+			err := c.Put(pkt.AsSlices())
+			size += pkt.Size()
 			pkt.DecRef()
-			if len(batch) >= batchBytes {
+			if err != nil {
+				return err
+			}
+			if size >= batchBytes {
 				break
 			}
 		}
-		if _, err := w.Write(batch); err != nil {
+		if err := c.Flush(); err != nil {
 			return err
 		}
 	}
@@ -87,38 +87,30 @@ func (l *link) write(ctx context.Context, w io.Writer) error {
 
 // read hands the guest's frames to the stack until the cable ends. A panic of the
 // stack's is an error: this guest loses its network, the others do not.
-func (n *Network) read(conn net.Conn) (err error) {
+func (n *Network) read(c Cable) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			n.log.Error("the network stack failed on a frame", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = fmt.Errorf("network: the stack failed on a frame: %v", p)
 		}
 	}()
-	r := bufio.NewReaderSize(conn, 256<<10)
 	frame := make([]byte, n.o.MTU+ethernetSize)
 	for {
-		var length [lengthSize]byte
-		if _, err := io.ReadFull(r, length[:]); err != nil {
+		size, err := c.Take(frame)
+		switch {
+		case err != nil:
 			return cableEnd(err)
-		}
-		size := int64(binary.BigEndian.Uint32(length[:]))
-		if size < ethernetSize || size > int64(len(frame)) {
+		case size < ethernetSize:
 			n.oversize.Add(1)
-			if _, err := io.CopyN(io.Discard, r, size); err != nil {
-				return cableEnd(err)
-			}
-			continue
+		default:
+			n.receive(frame[:size])
 		}
-		if _, err := io.ReadFull(r, frame[:size]); err != nil {
-			return cableEnd(err)
-		}
-		n.receive(frame[:size])
 	}
 }
 
-// cableEnd is nil for an end in order: QEMU is gone, or we closed.
+// cableEnd is nil for an end in order: the guest is gone, or we closed.
 func cableEnd(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe) {
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
 	}
 	return fmt.Errorf("network: reading frames: %w", err)

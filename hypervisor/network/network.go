@@ -20,7 +20,7 @@ import (
 )
 
 // HostName is the name by which the guest finds the host.
-const HostName = "host.sandbox.internal"
+const HostName = policy.HostName
 
 // Options of [New]. Only Policy is required.
 type Options struct {
@@ -31,6 +31,8 @@ type Options struct {
 	// third, the guest the fifteenth. The zero value means 10.0.2.0/24. What is in
 	// it cannot be reached elsewhere.
 	Subnet netip.Prefix
+	// GuestMAC is the guest's ethernet address, if it is known: then nobody asks for it.
+	GuestMAC net.HardwareAddr
 	// MTU in bytes, 576 to 65520; 0 means 1500.
 	MTU    int
 	Limits Limits
@@ -184,12 +186,17 @@ func (n *Network) Stats() Stats {
 	return Stats{Oversize: n.oversize.Load(), Foreign: n.foreign.Load(), Flooded: n.flooded.Load(), Queue: n.link.dropped.Load()}
 }
 
-// Serve serves the guest at the other end of conn until the cable is cut or ctx
-// ends, then ends all flows, closes conn and returns when nothing is left. The
-// error is nil if the guest's end was closed in order, or ctx ended. It may be
-// called once.
+// Serve is [Network.ServeCable] for QEMU's stream of frames.
 func (n *Network) Serve(ctx context.Context, conn net.Conn) error {
-	defer conn.Close()
+	return n.ServeCable(ctx, newStream(conn))
+}
+
+// ServeCable serves the guest at the other end of the cable until that is cut or ctx
+// ends, then ends all flows, closes the cable and returns when nothing is left. The
+// error is nil if the guest's end was closed in order, or ctx ended. One of this and
+// Serve may be called, once.
+func (n *Network) ServeCable(ctx context.Context, cable Cable) error {
+	defer cable.Close()
 	if n.served.Swap(true) {
 		return errors.New("network: served already")
 	}
@@ -197,16 +204,16 @@ func (n *Network) Serve(ctx context.Context, conn net.Conn) error {
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = cable.Close() })
 	defer stop()
 
 	n.begin(func() {
-		if err := n.link.write(n.ctx, conn); err != nil {
-			_ = conn.Close() // so that the reader ends too
+		if err := n.link.write(n.ctx, cable); err != nil {
+			_ = cable.Close() // so that the reader ends too
 		}
 	})
-	err = n.read(conn)
-	_ = conn.Close()
+	err = n.read(cable)
+	_ = cable.Close()
 	n.end(s)
 	if ctx.Err() != nil {
 		return nil

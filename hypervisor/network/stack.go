@@ -54,6 +54,11 @@ func (n *Network) configure(s *stack.Stack) error {
 	if err != nil {
 		return fmt.Errorf("network: subnet: %w", err)
 	}
+	if mac := n.o.GuestMAC; mac != nil {
+		if err := s.AddStaticNeighbor(nic, ipv4.ProtocolNumber, fromAddr(n.guest.Address.Addr()), tcpip.LinkAddress(mac)); err != nil {
+			return stackError("neighbour", err)
+		}
+	}
 	s.SetRouteTable([]tcpip.Route{{Destination: subnet, NIC: nic}})
 
 	s.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s, n.o.Limits.Buffer, n.o.Limits.Opening, n.acceptTCP).HandlePacket)

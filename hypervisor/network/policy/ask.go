@@ -65,12 +65,12 @@ func (e *Engine) put(q Question, p *question) {
 	e.emit(Event{Kind: EventAsk, Protocol: q.protocol(), Source: q.Source, Target: q.Target.Address, Domain: q.Domain, Action: Undecided})
 	answer, err := e.o.Ask(ctx, q)
 
-	v := Verdict{Action: Deny, Rule: "denied by a person", Domain: q.Domain}
+	v := Verdict{Action: Deny, Rule: byPersonDenied, Domain: q.Domain}
 	switch {
 	case ctx.Err() != nil: // an answer that came too late counts for no
-		v.Rule = "nobody decided in time"
+		v.Rule = nobodyDecided + " in time"
 	case err != nil:
-		v.Rule = "nobody decided: " + err.Error()
+		v.Rule = nobodyDecided + ": " + err.Error()
 	case answer.Allow:
 		v.Action, v.Rule, v.ByName = Allow, byPerson, false
 	}

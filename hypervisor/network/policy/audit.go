@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +46,35 @@ type Event struct {
 	Duration       time.Duration
 	Error          string
 }
+
+// Remedy returns a rule that would have allowed what the event says was denied, or ""
+// if none would.
+func (e Event) Remedy() string {
+	why, protected := strings.CutPrefix(e.Rule, byProtection)
+	switch {
+	case e.Action != Deny, protected && why == noHost:
+		return ""
+	case !protected && e.Rule != notListed && e.Rule != nameNotListed && e.Rule != byPersonDenied && !strings.HasPrefix(e.Rule, nobodyDecided):
+		return ""
+	case e.Protocol == DNS, e.Protocol == ICMP && e.Domain != "" && !protected:
+		return e.Domain
+	case e.Protocol == ICMP:
+		return e.Target.Addr().String()
+	case e.Domain != "" && !protected:
+		return e.Domain + ":" + strconv.Itoa(int(e.Target.Port()))
+	}
+	return e.Target.String() // with brackets, if it needs them
+}
+
+// Why something was denied.
+const (
+	notListed      = "not in the allow list"
+	nameNotListed  = "server name not in the allow list"
+	byPersonDenied = "denied by a person"
+	nobodyDecided  = "nobody decided"
+	byProtection   = "protected: "
+	noHost         = "no host"
+)
 
 // Flow is one that was allowed and is live. Its methods are safe for concurrent
 // use.

@@ -237,7 +237,7 @@ func (e *Engine) lookup(name string) Verdict {
 	if old, ok := e.decided.get(Question{Lookup: true, Domain: name}.key(), e.o.Now()); ok {
 		return old
 	}
-	v.Action, v.Rule = Deny, "not in the allow list"
+	v.Action, v.Rule = Deny, notListed
 	if e.o.Mode == Ask {
 		v.Action, v.Rule = Undecided, ""
 	}
@@ -305,7 +305,7 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 				return Verdict{Action: Allow, Rule: r.text}
 			}
 		}
-		return Verdict{Action: Deny, Rule: "protected: " + why}
+		return Verdict{Action: Deny, Rule: byProtection + why}
 	}
 	if e.o.Mode == Open {
 		return Verdict{Action: Allow, Rule: string(Open)}
@@ -324,7 +324,7 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 	if e.o.Mode == Ask {
 		return Verdict{Action: Undecided}
 	}
-	return Verdict{Action: Deny, Rule: "not in the allow list"}
+	return Verdict{Action: Deny, Rule: notListed}
 }
 
 // byName looks for a name by which the address was found and which opens it.
@@ -402,6 +402,6 @@ func (e *Engine) ServerName(v Verdict, t Target, name string) Verdict {
 		v.Rule = rule
 		return v
 	}
-	v.Action, v.Rule = Deny, "server name not in the allow list"
+	v.Action, v.Rule = Deny, nameNotListed
 	return v
 }

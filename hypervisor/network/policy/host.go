@@ -57,7 +57,7 @@ func (e *Engine) guarded(a netip.Addr) (within netip.Prefix, why string, ok bool
 	}
 	for _, p := range nowhere {
 		if p.Contains(a) {
-			return netip.Prefix{}, "no host", true
+			return netip.Prefix{}, noHost, true
 		}
 	}
 	if e.own[a] {

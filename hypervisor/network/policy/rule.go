@@ -12,6 +12,10 @@ import (
 // understood.
 var ErrSyntax = errors.New("policy: syntax")
 
+// HostName is the name by which the guest finds the host: as the host of a rule, its
+// 127.0.0.1.
+const HostName = "host.sandbox.internal"
+
 // Mode is the kind of a policy.
 type Mode string
 
@@ -138,6 +142,10 @@ func (r *Rule) parseHost(host string) error {
 	// "10.0.0.300" and "10.0.0.0/40" are mistakes, not domains.
 	if last := name[strings.LastIndexByte(name, '.')+1:]; last[0] >= '0' && last[0] <= '9' {
 		return fmt.Errorf("%q is no address, range or domain", host)
+	}
+	if name == HostName && !r.below {
+		r.prefix = netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 32)
+		return nil
 	}
 	r.domain = name
 	return nil

@@ -25,6 +25,20 @@ func FUSE(t testing.TB) {
 	}
 }
 
+// TUN ends the test unless this process may open /dev/net/tun.
+func TUN(t testing.TB) {
+	t.Helper()
+	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+	switch {
+	case err == nil:
+		_ = f.Close()
+	case errors.Is(err, os.ErrPermission):
+		Missing(t, "access to /dev/net/tun", "chmod 0666 /dev/net/tun (as ordinary distributions have it), or run the tests with tests/cmd/asuser")
+	default:
+		Missing(t, "/dev/net/tun ("+err.Error()+")", "modprobe tun; in a container pass --device /dev/net/tun")
+	}
+}
+
 // Mount ends the test unless this process may mount a FUSE in its own namespace.
 func Mount(t testing.TB) {
 	t.Helper()

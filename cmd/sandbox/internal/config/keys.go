@@ -284,7 +284,7 @@ func networkKeys() []Key {
 	return []Key{
 		{
 			Name: "network.policy", Enum: []string{"open", "ask", "allowlist", "disabled"}, Rule: Tighten, Flag: "network",
-			Doc: "what a virtual machine reaches: disabled (nothing), allowlist (what network.allow names), ask (a person about the rest), open (all but this host)",
+			Doc: "what commands reach from the jail or a virtual machine: disabled (nothing), allowlist (what network.allow names), ask (a person about the rest), open (all but this host)",
 		},
 		{
 			Name: "network.allow", Flag: "allow-host",

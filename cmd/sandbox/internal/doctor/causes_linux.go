@@ -42,20 +42,27 @@ func namespacesFiltered() bool {
 }
 
 // fuseCause says why /dev/fuse could not be opened.
-func fuseCause(err error, uid int) cause {
+func fuseCause(err error, uid int) cause { return deviceCause("/dev/fuse", "fuse", err, uid) }
+
+// deviceCause says why a device could not be opened that a module of the kernel has.
+func deviceCause(path, module string, err error, uid int) cause {
+	give := "give the container the device: --device " + path
 	switch {
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO):
-		return cause{"", "load it: modprobe fuse (in a container, give it the device: --device /dev/fuse)"}
+		return cause{"", "load it: modprobe " + module + " (in a container, give it the device: --device " + path + ")"}
 	case errors.Is(err, unix.EPERM):
 		// The mode of a file gives EACCES; the cgroup's list of devices gives this.
-		return cause{"the device cgroup of this container refuses it", "give the container the device: --device /dev/fuse (Kubernetes: a device plugin)"}
+		return cause{"the device cgroup of this container refuses it", give + " (Kubernetes: a device plugin)"}
 	case errors.Is(err, unix.EACCES) && uid == 0:
-		return cause{"it lies on a file system mounted nodev, or a security module refuses it", "mount it without nodev, or give the container the device: --device /dev/fuse"}
+		return cause{"it lies on a file system mounted nodev, or a security module refuses it", "mount it without nodev, or " + give}
 	case errors.Is(err, unix.EACCES):
-		return cause{"its mode refuses it", "let users open it: chmod 0666 /dev/fuse (or apt install fuse3), or run sandbox as root"}
+		return cause{"its mode refuses it", "let users open it: chmod 0666 " + path + packaged[module] + ", or run sandbox as root"}
 	}
 	return cause{}
 }
+
+// packaged says which package does it, too.
+var packaged = map[string]string{"fuse": " (or apt install fuse3)"}
 
 // refused makes f say that err was the answer, and why.
 func refused(f Finding, err error, c cause) Finding {

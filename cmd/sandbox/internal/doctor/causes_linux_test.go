@@ -125,6 +125,23 @@ func TestFuseCauses(t *testing.T) {
 	}
 }
 
+// TestTunCause: what keeps the jail from a network is named with its own remedy.
+func TestTunCause(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		uid  int
+		want string
+	}{
+		{unix.ENOENT, 0, "modprobe tun"},
+		{unix.EPERM, 0, "--device /dev/net/tun"},
+		{unix.EACCES, 1000, "chmod 0666 /dev/net/tun, or run"},
+	} {
+		if got := deviceCause("/dev/net/tun", "tun", c.err, c.uid); !strings.Contains(got.advice, c.want) {
+			t.Errorf("%v as %d: %+v, want advice with %q", c.err, c.uid, got, c.want)
+		}
+	}
+}
+
 // TestDeviceCgroupCause: where a container's list of devices has no /dev/fuse, the
 // doctor names it.
 func TestDeviceCgroupCause(t *testing.T) {

@@ -22,7 +22,7 @@ func Examine(ctx context.Context, h Host) []Finding {
 	fuse := fuseFinding()
 	bridge := h.bridgeFinding(&fuse)
 	return []Finding{
-		kernelFinding(), userNamespaceFinding(ctx), fuse, fuseFeatures(), bridge, seccompFinding(), landlockFinding(),
+		kernelFinding(), userNamespaceFinding(ctx), fuse, fuseFeatures(), bridge, tunFinding(), seccompFinding(), landlockFinding(),
 		cgroupFinding(), h.kvmFinding(ctx), h.jailFinding(ctx), h.machineFinding(ctx), h.folderFinding(),
 	}
 }
@@ -79,9 +79,26 @@ func fuseFinding() Finding {
 	return refused(f, err, fuseCause(err, os.Geteuid()))
 }
 
+// tunFinding says whether the jail can have a network. Without one it is as good.
+func tunFinding() Finding {
+	f := Finding{Name: "/dev/net/tun", State: "ok", Detail: "can be opened: the jail can have a network (--network)"}
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = isDevice(fd, 10<<8|200)
+		unix.Close(fd)
+	}
+	if err == nil {
+		return f
+	}
+	f = refused(f, err, deviceCause("/dev/net/tun", "tun", err, os.Geteuid()))
+	f.State, f.Detail = "warn", f.Detail+"; the jail cannot have a network (--network)"
+	return f
+}
+
 // isFUSE returns an error if something else was bound over the device.
-func isFUSE(fd int) error {
-	const device = 10<<8 | 229
+func isFUSE(fd int) error { return isDevice(fd, 10<<8|229) }
+
+func isDevice(fd int, device uint64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err

@@ -170,6 +170,9 @@ func (j *Job) refused(e policy.Event) {
 		}
 	}
 	line := "sandbox: network: " + format.Shown(what) + " was refused: " + format.Shown(e.Rule)
+	if rule := e.Remedy(); rule != "" {
+		line += "; --allow-host " + rule + " would allow it"
+	}
 	j.mu.Lock()
 	n := len(j.refusal)
 	known := j.refusal[line] || n > refusals

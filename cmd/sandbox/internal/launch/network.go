@@ -7,26 +7,22 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
-// network is what commands may reach, if the runtime can see to that: only a
-// virtual machine has a network, the jail none, and without isolation it is the
-// host's.
+// network is what commands may reach, if the runtime can see to that: a virtual machine
+// and the jail can, and without isolation it is the host's.
 func (l *Launcher) network() (n api.Network, err error) {
 	c := l.Conf.Network
 	n.Mode = policy.Mode(c.Policy)
 	asked := l.Conf.Origin("network.policy")[0]
 	switch {
-	case l.Conf.Isolation == "vm":
-		if n.Mode == policy.Disabled && l.AllowHost {
-			return n, exit.Usagef("--allow-host: there is no network; add --network allowlist, or --network ask")
-		}
-		n.Allow, err = policy.ParseRules(c.Allow)
-		return n, err
 	case l.Conf.Isolation == "none" && n.Mode != policy.Open && asked.Level != config.FromDefault:
-		return n, exit.Usagef("network policy %s (%s): --isolation none leaves commands the host's network; use --isolation vm", n.Mode, asked)
-	case l.Conf.Isolation != "none" && n.Mode != policy.Disabled:
-		return n, exit.Usagef("network policy %s (%s): the jail has no network; use --isolation vm", n.Mode, asked)
-	case l.AllowHost:
-		return n, exit.Usagef("--allow-host: only a virtual machine has a network; use --isolation vm with --network allowlist, or --network ask")
+		return n, exit.Usagef("network policy %s (%s): --isolation none leaves commands the host's network; use --isolation jail, or vm", n.Mode, asked)
+	case l.Conf.Isolation == "none" && l.AllowHost:
+		return n, exit.Usagef("--allow-host: --isolation none leaves commands the host's network; use --isolation jail, or vm, with --network allowlist")
+	case l.Conf.Isolation == "none":
+		return api.Network{}, nil
+	case n.Mode == policy.Disabled && l.AllowHost:
+		return n, exit.Usagef("--allow-host: there is no network; add --network allowlist, or --network ask")
 	}
-	return api.Network{}, nil
+	n.Allow, err = policy.ParseRules(c.Allow)
+	return n, err
 }

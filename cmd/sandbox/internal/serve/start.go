@@ -47,7 +47,7 @@ func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdi
 			return nil, refuse(err)
 		}
 	}
-	if b.Conf.Isolation == "vm" { // others have none: see unfulfilled
+	if b.Conf.Isolation != "none" { // which leaves the host's: see unfulfilled
 		if err := requestNetwork(b.Conf, r); err != nil {
 			return nil, refuse(err)
 		}
@@ -126,9 +126,6 @@ func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, er
 	}
 	switch runtime {
 	case "jail":
-		if r.NetworkPolicy != "" && r.NetworkPolicy != "disabled" {
-			remark("network_policy", "commands in the jail have no network but the loopback; it is as with disabled")
-		}
 		if r.VMMode == "persistent" {
 			remark("vm_mode", "the jail has no disk of its own; only the working directories last, and /tmp is gone when the session ends")
 		}
@@ -146,7 +143,7 @@ func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, er
 	return notes, nil
 }
 
-// requestNetwork sets what the request says of a machine's network. A list of its
+// requestNetwork sets what the request says of the network. A list of its
 // own replaces the configured one.
 func requestNetwork(conf *config.Set, r stdio.StartRequest) error {
 	if r.NetworkPolicy != "" {

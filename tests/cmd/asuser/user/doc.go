@@ -3,8 +3,8 @@
 //
 // The user is called [Name]; it is made by useradd if it is missing, and stays.
 // The program runs in a private mount namespace in which
-//   - /dev/fuse is a node that everybody may open, as on ordinary distributions,
-//     where the machine's own is not;
+//   - /dev/fuse and /dev/net/tun are nodes that everybody may open, as on ordinary
+//     distributions, where the machine's own are not;
 //   - the module that holds the working directory, and the program itself, can
 //     be read whatever the modes of the directories above them: they are bound
 //     below a directory of their own.

@@ -82,7 +82,7 @@ func runHere(who *account, stage, program string, args []string, stdin io.Reader
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return 0, fmt.Errorf("make mounts private: %w", err)
 	}
-	if err := openFUSE(stage); err != nil {
+	if err := openDevices(stage); err != nil {
 		return 0, err
 	}
 	exe, err := copyProgram(stage, program)
@@ -131,12 +131,11 @@ func runHere(who *account, stage, program string, args []string, stdin io.Reader
 	return 0, err
 }
 
-// openFUSE puts a node that everybody may open over /dev/fuse.
-func openFUSE(stage string) error {
-	st, err := os.Stat("/dev/fuse")
-	if err != nil || st.Mode().Perm()&0o006 == 0o006 {
-		return nil // the tests say that it is missing
-	}
+// devices that everybody may open on ordinary distributions, by their numbers.
+var devices = map[string]uint64{"/dev/fuse": unix.Mkdev(10, 229), "/dev/net/tun": unix.Mkdev(10, 200)}
+
+// openDevices puts nodes that everybody may open over them.
+func openDevices(stage string) error {
 	dev := filepath.Join(stage, "dev")
 	if err := os.Mkdir(dev, 0o755); err != nil {
 		return err
@@ -145,15 +144,21 @@ func openFUSE(stage string) error {
 	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755,size=64k"); err != nil {
 		return fmt.Errorf("mount tmpfs: %w", err)
 	}
-	node := filepath.Join(dev, "fuse")
-	if err := unix.Mknod(node, unix.S_IFCHR, int(unix.Mkdev(10, 229))); err != nil {
-		return fmt.Errorf("mknod: %w", err)
-	}
-	if err := os.Chmod(node, 0o666); err != nil {
-		return err
-	}
-	if err := unix.Mount(node, "/dev/fuse", "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("bind over /dev/fuse: %w", err)
+	for path, number := range devices {
+		st, err := os.Stat(path)
+		if err != nil || st.Mode().Perm()&0o006 == 0o006 {
+			continue // the tests say that it is missing
+		}
+		node := filepath.Join(dev, filepath.Base(path))
+		if err := unix.Mknod(node, unix.S_IFCHR, int(number)); err != nil {
+			return fmt.Errorf("mknod: %w", err)
+		}
+		if err := os.Chmod(node, 0o666); err != nil {
+			return err
+		}
+		if err := unix.Mount(node, path, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("bind over %s: %w", path, err)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,15 @@
+// Package tap is a jail's network card: a TAP device of the kernel in the jail's
+// network namespace, whose other end is a cable of package network.
+//
+// Whoever is born in that namespace opens [Path] there, makes the device with the
+// requests that this package writes ([Attach], [Messages]), and hands the descriptor
+// to the supervisor. The namespace is its own, so that this takes no right on the
+// host but to open the device. [New] makes a cable of the descriptor.
+//
+// # Trust
+//
+// Inside nobody has a capability: the device's address, its routes and its state
+// stay as they were made, and nobody gets a raw or a packet socket. Nothing relies
+// on that: frames are as hostile as a virtual machine's, and package network checks
+// them.
+package tap

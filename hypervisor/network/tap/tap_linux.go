@@ -1,0 +1,86 @@
+package tap
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Path is the device that makes devices.
+const Path = "/dev/net/tun"
+
+// device is its number: containers bind something else over a device.
+const device = 10<<8 | 200
+
+const (
+	// Name is what the device is called inside.
+	Name = "eth0"
+	// Index is its number there. A namespace may begin with devices of the
+	// kernel's own, so that the next number is not known.
+	Index = 1000
+	// MAC is its ethernet address, locally administered.
+	MAC = "\x52\x54\x00\x0a\x02\x0f"
+)
+
+// Attach is the argument of the request TUNSETIFF, a struct ifreq, which makes the device.
+func Attach() []byte {
+	ifr := make([]byte, 40)
+	copy(ifr, Name)
+	ifr[unix.IFNAMSIZ] = unix.IFF_TAP
+	ifr[unix.IFNAMSIZ+1] = unix.IFF_NO_PI >> 8 // little endian
+	return ifr
+}
+
+// Opens returns why [Path] cannot be opened, or nil.
+func Opens() error {
+	f, err := os.OpenFile(Path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &st)
+	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != device) {
+		err = &os.PathError{Op: "open", Path: Path, Err: unix.ENODEV}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Cable is the host's end of a device. It implements network.Cable.
+type Cable struct {
+	f   *os.File
+	out []byte
+}
+
+// New makes a cable of an attached descriptor, which does not block; it takes it over.
+func New(f *os.File) *Cable { return &Cable{f: f} }
+
+// Take reads a frame. The kernel cuts off what does not fit.
+func (c *Cable) Take(frame []byte) (int, error) {
+	n, err := c.f.Read(frame)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Put sends a frame at once. What the device does not take, because it is down or has
+// no memory, is lost, as on any cable.
+func (c *Cable) Put(parts [][]byte) error {
+	c.out = c.out[:0]
+	for _, p := range parts {
+		c.out = append(c.out, p...)
+	}
+	_, err := c.f.Write(c.out)
+	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	return err
+}
+
+// Flush does nothing.
+func (c *Cable) Flush() error { return nil }
+
+// Close ends both ends.
+func (c *Cable) Close() error { return c.f.Close() }
