@@ -11,6 +11,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/policy"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
 )
 
 // OpenFile says what [Tree.Grant] opens: the arguments of openat(2).
@@ -123,6 +124,7 @@ func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error)
 	n := t.lookup(&st, parent, o.Name, true)
 	if o.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		t.granting(n).Done()
+		t.granted(n, fd, &st)
 	}
 	m.end(n, nil)
 	return Granted{FD: fd, Node: n.id, Created: true}, nil
@@ -155,14 +157,9 @@ func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st 
 	return Granted{FD: fd, Node: n.id}, nil
 }
 
-// writes tells whether a descriptor with these flags, or getting it, changes the file.
-func writes(flags int) bool {
-	return flags&syscall.O_TRUNC != 0 || flags&syscall.O_ACCMODE != syscall.O_RDONLY
-}
-
 // mayOpen refuses what the host would refuse the thread, before anything is captured.
 func (t *Tree) mayOpen(d *dirFD, o *OpenFile) error {
-	if !writes(o.Flags) {
+	if !grants.Writes(o.Flags) {
 		return nil
 	}
 	mode := uint32(unix.W_OK)
@@ -178,7 +175,7 @@ func (t *Tree) mayOpen(d *dirFD, o *OpenFile) error {
 
 // grantOpen opens n, asking first if that changes it or lets others change it.
 func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat) (int, error) {
-	if !writes(flags) {
+	if !grants.Writes(flags) {
 		return t.openGranted(n, flags)
 	}
 	m := t.mutate(fsbridge.OpWrite, r)
@@ -198,6 +195,9 @@ func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat) (int, e
 		return -1, err
 	}
 	fd, err := t.openGranted(n, flags)
+	if err == nil {
+		t.granted(n, fd, st)
+	}
 	m.end(nil, err)
 	return fd, err
 }
@@ -234,7 +234,7 @@ func (t *Tree) openGranted(n *node, flags int) (int, error) {
 		err = syscall.ENFILE
 	}
 	if err == nil && flags&syscall.O_TRUNC != 0 {
-		err = truncateGranted(fd, flags)
+		err = grants.Truncate(fd, flags)
 	}
 	if err == nil && flags&syscall.O_NONBLOCK == 0 { // which open has added
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^ours&^syscall.O_ACCMODE)
@@ -244,18 +244,6 @@ func (t *Tree) openGranted(n *node, flags int) (int, error) {
 		return -1, err
 	}
 	return fd, nil
-}
-
-// truncateGranted empties the file fd, which was opened with flags.
-func truncateGranted(fd, flags int) error {
-	if access := flags & syscall.O_ACCMODE; access == syscall.O_WRONLY || access == syscall.O_RDWR {
-		return hostfs.TruncateFD(fd, 0)
-	}
-	w, err := hostfs.ReopenFD(fd, syscall.O_WRONLY)
-	if err != nil {
-		return err
-	}
-	return errors.Join(hostfs.TruncateFD(w, 0), hostfs.Close(w))
 }
 
 // GrantTmpfile is Grant for O_TMPFILE: o has no name.

@@ -40,6 +40,27 @@ func (t *Tree) outlive(n *node) {
 	}
 }
 
+// granted says that n, which st describes, was opened as fd for the client. What its owner
+// may not read is held by a descriptor at once.
+func (t *Tree) granted(n *node, fd int, st *hostfs.Stat) {
+	if g := n.granted.Load(); g != nil && st.Mode&0o400 == 0 && t.euid != 0 {
+		g.KeepUnreadable(fd)
+	}
+}
+
+// shutting is called before n gets the mode: without the right to search a directory, or to read a
+// file, nobody could be asked any more who writes to what was granted.
+func (t *Tree) shutting(n *node, mode uint32) {
+	switch {
+	case n.isDir() && mode&0o100 == 0:
+		t.grants.Sweep() // which holds those that live
+	case n.isRegular() && mode&0o400 == 0:
+		if g := n.granted.Load(); g.Living() {
+			g.Keep()
+		}
+	}
+}
+
 // lent is 1 if the client may be able to write to n without asking, else 0.
 func (n *node) lent() int {
 	if n.granted.Load().Living() {

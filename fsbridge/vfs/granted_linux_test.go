@@ -273,6 +273,64 @@ func TestMBGrantAsUser(t *testing.T) {
 	f.unwind([]undologtest.Tree{before})
 }
 
+// TestMBGrantShut: what became of a granted file is found out too where its owner may not search
+// the directory or read the file any more.
+func TestMBGrantShut(t *testing.T) {
+	if !require.AsUser(t) {
+		return
+	}
+	f := newFolder(t)
+	chmod := func(name string, mode uint32) {
+		t.Helper()
+		e, err := f.tree.Lookup(vfs.RootID, name)
+		check(t, err)
+		_, err = f.tree.SetAttr(vfs.Request{}, e.Node, &vfs.SetAttr{Set: vfs.SetMode, Mode: mode})
+		check(t, err)
+		f.tree.Forget(e.Node, 1)
+	}
+	for how, do := range map[string]func(name string) *os.File{
+		"file shut": func(name string) *os.File {
+			file := f.must(name, os.O_RDWR)
+			chmod(name, 0)
+			return file
+		},
+		"file made shut": func(name string) *os.File {
+			f.unlink(name)
+			g, err := f.tree.Grant(vfs.Request{}, vfs.RootID, vfs.OpenFile{Name: name, Flags: os.O_WRONLY | os.O_CREATE, Mode: 0o200})
+			check(t, err)
+			return os.NewFile(uintptr(g.FD), name)
+		},
+		"file was shut": func(name string) *os.File {
+			chmod(name, 0o200)
+			return f.must(name, os.O_WRONLY)
+		},
+		"directory shut": func(name string) *os.File {
+			file := f.must(name, os.O_RDWR)
+			e, err := f.tree.Mkdir(vfs.Request{}, vfs.RootID, "dir", 0o700)
+			check(t, err)
+			check(t, f.tree.Rename(vfs.Request{}, vfs.RootID, name, e.Node, name, 0))
+			chmod("dir", 0)
+			f.t.Cleanup(func() { _ = os.Chmod(f.path("dir"), 0o700) })
+			return file
+		},
+	} {
+		f.write(how, "content")
+		before := f.snapshot()
+		f.step(func() {
+			file := do(how)
+			put(t, file, 0, "C")
+			if n := len(f.tree.Granted()); n != 1 {
+				t.Errorf("%s: %d can be written to", how, n)
+			}
+			check(t, file.Close())
+			if n := len(f.tree.Granted()); n != 0 {
+				t.Errorf("%s: %d can still be written to", how, n)
+			}
+		})
+		f.unwind([]undologtest.Tree{before})
+	}
+}
+
 // TestMBGrantReflink: where the file system can, a large file is kept without being copied, in each step.
 func TestMBGrantReflink(t *testing.T) {
 	const size = 64 << 20

@@ -80,6 +80,9 @@ func (t *Tree) setOther(r Request, n *node, in *SetAttr) (hostfs.Stat, error) {
 	if err != nil {
 		return st, err
 	}
+	if in.Set&SetMode != 0 {
+		t.shutting(n, in.Mode)
+	}
 	if err := m.begin(); err != nil {
 		return hostfs.Stat{}, err
 	}

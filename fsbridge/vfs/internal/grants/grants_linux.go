@@ -52,8 +52,11 @@ type Grant[N any] struct {
 	mu      sync.Mutex
 	opening int
 	over    bool // nobody can write any more; the slot has another or none
+	// readable: hold is open for reading.
+	readable bool
 
-	// hold is O_PATH, if the file may have lost its names, or lose them unseen.
+	// hold has the file open, for reading or else O_PATH, if it may have lost its names,
+	// or lose them unseen, or become unreadable.
 	hold atomic.Pointer[openfiles.File[N]]
 }
 
@@ -123,6 +126,7 @@ func (g *Grant[N]) Living() bool {
 }
 
 func (g *Grant[N]) drop() {
+	g.readable = false
 	if h := g.hold.Swap(nil); h != nil {
 		h.Release()
 	}
@@ -152,7 +156,11 @@ func (g *Grant[N]) open() (fd int, st hostfs.Stat, err error) {
 	if h == nil {
 		return g.list.Open(g.Node, unix.O_RDONLY)
 	}
-	if fd, err = hostfs.ReopenFD(h.FD, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY); err != nil {
+	if fd, err = unix.FcntlInt(uintptr(h.FD), unix.F_DUPFD_CLOEXEC, 0); err == nil && !g.readable {
+		_ = hostfs.Close(fd)
+		fd, err = hostfs.ReopenFD(h.FD, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	}
+	if err != nil {
 		return -1, st, err
 	}
 	if st, err = hostfs.StatFD(fd); err != nil {
@@ -162,16 +170,38 @@ func (g *Grant[N]) open() (fd int, st hostfs.Stat, err error) {
 	return fd, st, nil
 }
 
-// Keep holds the file by a descriptor: it is about to lose its name, or somebody who
-// does not tell us may take that away.
+// Keep holds the file by a descriptor: it is about to lose its name, or its directory's
+// or its own rights, or somebody who does not tell us may take these away.
 func (g *Grant[N]) Keep() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.over || g.hold.Load() != nil {
 		return
 	}
-	if fd, _, err := g.list.Open(g.Node, unix.O_PATH); err == nil {
+	fd, _, err := g.list.Open(g.Node, unix.O_RDONLY)
+	if g.readable = err == nil; err != nil {
+		fd, _, err = g.list.Open(g.Node, unix.O_PATH)
+	}
+	if err == nil {
 		g.hold.Store(openfiles.New(g.Node, fd, unix.O_PATH))
+	}
+}
+
+// KeepUnreadable is Keep for a file that is open as fd and that its owner, who we are, may not
+// read: the mode is changed for a moment, since a lease takes a descriptor for reading.
+func (g *Grant[N]) KeepUnreadable(fd int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over || g.readable {
+		return
+	}
+	r, err := hostfs.ReopenLent(fd, unix.O_RDONLY|unix.O_NONBLOCK, nil)
+	if err != nil {
+		return
+	}
+	g.readable = true
+	if old := g.hold.Swap(openfiles.New(g.Node, r, unix.O_PATH)); old != nil {
+		old.Release()
 	}
 }
 

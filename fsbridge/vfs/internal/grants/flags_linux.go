@@ -1,0 +1,26 @@
+package grants
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Writes tells whether a descriptor with flags of open(2), or getting it, changes the
+// file.
+func Writes(flags int) bool {
+	return flags&syscall.O_TRUNC != 0 || flags&syscall.O_ACCMODE != syscall.O_RDONLY
+}
+
+// Truncate empties the file fd, which was opened with flags of open(2).
+func Truncate(fd, flags int) error {
+	if access := flags & syscall.O_ACCMODE; access == syscall.O_WRONLY || access == syscall.O_RDWR {
+		return hostfs.TruncateFD(fd, 0)
+	}
+	w, err := hostfs.ReopenFD(fd, syscall.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	return errors.Join(hostfs.TruncateFD(w, 0), hostfs.Close(w))
+}
