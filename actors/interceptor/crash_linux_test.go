@@ -173,6 +173,7 @@ func TestCrashWhileHeld(t *testing.T) {
 	if w := actortest.Expect[*messages.Withdraw](r.safeguard); w.Token != q.Token {
 		t.Errorf("withdrawn: %+v", w)
 	}
+	r.must(r.ready()) // it recovers: the log must not be closed before
 }
 
 // A panic in the middle of an undo is answered, recovered, and the undo can be
