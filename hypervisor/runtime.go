@@ -113,6 +113,21 @@ type Share struct {
 	Serve func(t Transport) error
 }
 
+// Places are directories of the host, beside the working folders, that programs in a jail
+// can write to. The zero value is none.
+type Places struct {
+	// Store is where overlays are kept; it is made with mode 0700. Empty: there are none.
+	Store string
+	// Caches are the caches of compilers and package managers, and Home is the
+	// user's home directory. What is written to a cache is kept for the next session, and what is
+	// written to the home directory is not. The host's own are never written.
+	Caches, Home bool
+	// Overlay are other directories that are treated as caches are.
+	Overlay []string
+	// Writable are files and directories of the host that are written as they are.
+	Writable []string
+}
+
 // Config is what a guest is made of.
 type Config struct {
 	SessionID string
@@ -125,6 +140,8 @@ type Config struct {
 	// UID and GID that the workload has, as the host numbers them, or -1 to let
 	// the runtime choose; [Transport] says what it chose.
 	UID, GID int
+	// Places are what can be written beside the folders. Only a jail knows them.
+	Places Places
 	// Debug allows ptrace inside.
 	Debug bool
 	// Bridge chooses how a jail's folders are served; empty is BridgeFUSE. Other

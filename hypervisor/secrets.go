@@ -19,14 +19,16 @@ var homeSecrets = []string{
 	".docker", ".config/containers/auth.json", ".local/share/containers",
 	// forges and package registries
 	".netrc", "_netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/hub", ".config/glab-cli",
-	".npmrc", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
+	".npmrc", ".yarnrc.yml", ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
 	".config/composer/auth.json", ".composer/auth.json", ".pgpass", ".my.cnf",
+	".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".local/share/uv/credentials",
 	// key rings and password managers
 	".local/share/keyrings", ".gnome2/keyrings", ".local/share/kwalletd", ".kde/share/apps/kwallet", ".password-store",
 	".config/op", ".config/Bitwarden", ".config/Bitwarden CLI", ".config/keepassxc", ".config/1Password",
 	// browsers and mail
 	".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge",
-	".config/vivaldi", ".config/opera", ".librewolf", "snap/firefox", "snap/chromium", "snap/thunderbird",
+	".config/vivaldi", ".config/opera", ".cache/mozilla", ".cache/thunderbird", ".cache/google-chrome", ".cache/chromium",
+	".cache/BraveSoftware", ".cache/microsoft-edge", ".cache/vivaldi", ".cache/opera", ".librewolf", "snap/firefox", "snap/chromium", "snap/thunderbird",
 	".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", ".var/app/org.chromium.Chromium",
 }
 

@@ -39,6 +39,8 @@ type Config struct {
 	// Hide and Show change what the runtime hides; see [hypervisor.Config].
 	Hide, Show []string
 	Debug      bool
+	// Places are what can be written in a jail beside the folders.
+	Places hypervisor.Places
 	// Network is what commands may reach, in a jail or a virtual machine.
 	Network Network
 	// Umask is taken from the modes of files that frontends write. It is the

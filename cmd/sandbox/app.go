@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -152,6 +153,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
 		a.configCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
+		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 	)
 	root.InitDefaultCompletionCmd()
 	finish(root)

@@ -32,7 +32,7 @@ type runOptions struct {
 // sessionFlags set keys of the configuration for a session that is started.
 var sessionFlags = []string{
 	"isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
-	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "debug",
+	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "debug", "caches", "home", "overlay", "rw",
 	"network", "allow-host", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/children"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
@@ -26,8 +28,12 @@ type guest struct {
 	plan   plan
 	refuse [][]string // by share
 
-	mediation *mediation // nil: the folders are served through FUSE
-	wired     *wiring    // nil: there is no network
+	noOverlay string        // why the plan has no overlays, or empty
+	planned   chan struct{} // closed when the plan is made, or cannot be
+	lease     *places.Lease // of overlays, or nil
+	idmap     *os.File      // a user namespace in which root and the workload change places, or nil
+	mediation *mediation    // nil: the folders are served through FUSE
+	wired     *wiring       // nil: there is no network
 
 	env      []string
 	warnings []string
@@ -35,8 +41,8 @@ type guest struct {
 
 	setup    control.FDConn
 	host     *control.Host
-	pid      int       // of PID 1, on the host
-	children *children // of it
+	pid      int                // of PID 1, on the host
+	children *children.Children // of it
 	stderr   remote.Tail
 
 	mu       sync.Mutex
@@ -67,8 +73,10 @@ func (g *guest) await() {
 	}
 	_ = g.setup.Close()
 	_ = g.host.Close()
-	g.children.close()
+	g.children.Close()
 	g.wired.end()
+	<-g.planned
+	g.endPlaces()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.stopping {

@@ -58,7 +58,7 @@ func (w *scriptWriter) allowWrites(rules uintptr, path string) {
 func (p *plan) ownPlaces() []string {
 	places := []string{"/proc", "/dev"}
 	for _, m := range p.mounts {
-		if m.op != opTmpfs || slices.ContainsFunc(p.mounts, func(f mount) bool { return f.op == opFolder && below(m.path, f.path) }) {
+		if m.op != opTmpfs && m.op != opOverlay && m.op != opWritable || slices.ContainsFunc(p.mounts, func(f mount) bool { return f.op == opFolder && below(m.path, f.path) }) {
 			continue // what lies in a folder is the host's
 		}
 		places = append(places, m.path)

@@ -134,18 +134,23 @@ func (m *mediation) close() error {
 // clone makes a detached mount of a folder in which the folder's owner, root, is the
 // workload.
 func (m *mediation) clone(folder string, attrs uint64) (fd int, err error) {
-	fd, err = unix.OpenTree(unix.AT_FDCWD, folder, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	return cloneMapped(m.idmap, folder, attrs, unix.AT_RECURSIVE)
+}
+
+// cloneMapped makes a detached mount of a directory with the ids of a user namespace.
+func cloneMapped(idmap *os.File, folder string, attrs uint64, recursive uint) (fd int, err error) {
+	fd, err = unix.OpenTree(unix.AT_FDCWD, folder, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|recursive)
 	if err != nil {
 		return -1, fmt.Errorf("a mount of %s: %w", folder, err)
 	}
 	// Private: what the jail mounts on it must not reach the host.
 	attr := unix.MountAttr{Attr_set: attrs, Propagation: unix.MS_PRIVATE}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|recursive, &attr); err != nil {
 		_ = unix.Close(fd)
 		return -1, fmt.Errorf("the attributes of a mount of %s: %w", folder, err)
 	}
 	// What is mounted below keeps its ids: the bridge does not serve it.
-	attr = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(m.idmap.Fd())}
+	attr = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(idmap.Fd())}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
 		_ = unix.Close(fd)
 		return -1, fmt.Errorf("a mount of %s with mapped ids (its file system may not support that): %w", folder, err)
@@ -156,23 +161,30 @@ func (m *mediation) clone(folder string, attrs uint64) (fd int, err error) {
 // sendFolders sends PID 1 the mounts that it cannot make itself, in the order of the
 // plan.
 func (g *guest) sendFolders() error {
-	if !g.plan.mapped {
-		return nil
-	}
-	for _, m := range g.plan.mounts {
-		if m.op != opFolder {
-			continue
-		}
-		fd, err := g.mediation.clone(m.path, sealed)
-		if err != nil {
-			return err
-		}
-		f := os.NewFile(uintptr(fd), m.path)
-		if err := errors.Join(g.setup.WriteFDs([]byte{0}, []*os.File{f}), f.Close()); err != nil {
-			return err
+	for i := range g.plan.mounts {
+		m := &g.plan.mounts[i]
+		switch {
+		case m.op == opOverlay && m.mapped:
+			if err := g.sendLower(m); err != nil {
+				return err
+			}
+		case m.op == opFolder && g.plan.mapped:
+			fd, err := g.mediation.clone(m.path, sealed)
+			if err == nil {
+				err = g.sendMount(fd, m.path)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// sendMount sends a detached mount, which it closes.
+func (g *guest) sendMount(fd int, path string) error {
+	f := os.NewFile(uintptr(fd), path)
+	return errors.Join(g.setup.WriteFDs([]byte{0}, []*os.File{f}), f.Close())
 }
 
 // mediate gives the folders, as the guest sees them, to their bridges, and then the

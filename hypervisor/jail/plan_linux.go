@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
@@ -104,7 +105,11 @@ type plan struct {
 	mapped   bool           // the supervisor makes their mounts, because ids change places in them
 	network  *network.Guest // the network card to make, or nil
 	mounts   []mount
-	warning  string // what is not as it should be, or empty
+	warning  string   // what is not as it should be, or empty
+	notes    []string // what the user should know of it
+
+	memory    string // where what overlays need in memory is mounted for a moment; empty: there are none
+	homeBytes int64  // a limit of that, or 0
 }
 
 // mountOp says what a [mount] does.
@@ -123,6 +128,8 @@ const (
 	opHideFile mountOp = "hide_file" // the same for a file
 	opFile     mountOp = "file"      // a read-only file with content over an existing one
 	opDev      mountOp = "dev"       // the minimal /dev
+	opOverlay  mountOp = "overlay"   // an overlay over source, or over nothing: see package places
+	opWritable mountOp = "writable"  // source as it was before anything was mounted, as writable as it was
 )
 
 // mount is one step of a [plan].
@@ -137,13 +144,21 @@ type mount struct {
 	readOnly bool
 	served   bool // path lies below a share: wait until it is served
 	make     bool // of a file: it lies below a tmpfs, and is made first
+
+	// Of an overlay:
+	named   bool     // somebody has asked for it
+	stock   bool     // see [places.Cache]
+	session bool     // what is written goes with the session
+	mapped  bool     // the supervisor sends the lower layer: the workload owns there what is root's
+	masked  []string // paths in it that are hidden
+	layers  string   // where the layers lie; see [guest.prepare]
 }
 
 // planner collects the mounts of a jail.
 type planner struct {
 	cfg      hypervisor.Config
 	user     user
-	mounts   []mountEntry
+	mounts   []mounts.Entry
 	shares   []string // resolved, by index
 	mediated bool
 
@@ -152,12 +167,20 @@ type planner struct {
 	hidden  []string
 	show    []string   // resolved Config.Show
 	refuse  [][]string // by share: what its bridge must refuse, relative
+
+	noOverlay string   // why there can be none, or empty
+	places    []mount  // what can be written, see addPlaces
+	home      string   // the home directory, if it has an overlay
+	kept      []string // directories in it that are as the host has them
+	notes     []string // what the user should know
+	empty     []string // places that would have overlays, and are empty,
+	readOnly  []string // or read-only
 }
 
 // makePlan works out the view of a jail, and for each share what its bridge
 // must refuse. It only looks at the host.
-func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry, mediated bool, card *network.Guest) (_ plan, refuse [][]string, err error) {
-	p := &planner{cfg: cfg, user: u, mounts: mounts, mediated: mediated}
+func makePlan(cfg hypervisor.Config, u user, table []mounts.Entry, mediated bool, noOverlay string, card *network.Guest) (_ plan, refuse [][]string, err error) {
+	p := &planner{cfg: cfg, user: u, mounts: table, mediated: mediated, noOverlay: noOverlay}
 	if p.shares, err = folders(cfg); err != nil {
 		return plan{}, nil, err
 	}
@@ -174,6 +197,9 @@ func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry, mediated bool,
 	p.coverTemporary()
 	p.coverHomes(hide)
 	p.bindShown()
+	if err := p.addPlaces(hide); err != nil {
+		return plan{}, nil, err
+	}
 	p.mountShares()
 	for _, h := range hide {
 		p.hide(h)
@@ -184,7 +210,7 @@ func makePlan(cfg hypervisor.Config, u user, mounts []mountEntry, mediated bool,
 	warning := p.addResolver(card)
 	made := plan{
 		hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, shares: len(cfg.Shares), mounts: p.out,
-		mediated: mediated, mapped: mediated && u.root, network: card, warning: warning,
+		mediated: mediated, mapped: mediated && u.root, network: card, warning: warning, notes: p.remarks(),
 	}
 	if made.hostname == "" {
 		made.hostname = "sandbox"
@@ -207,6 +233,9 @@ func folders(cfg hypervisor.Config) ([]string, error) {
 	}
 	return out, nil
 }
+
+// below reports whether p is dir or lies in it; both are clean and absolute.
+func below(p, dir string) bool { return mounts.Below(p, dir) }
 
 func (p *planner) add(m mount) { p.out = append(p.out, m) }
 
@@ -239,7 +268,7 @@ func (p *planner) shareOf(path string) int {
 // a part of another one as well: a file would be reached through two bridges.
 func (p *planner) overlapping() error {
 	for i, s := range p.shares {
-		for _, alias := range aliases(p.mounts, s) {
+		for _, alias := range mounts.Aliases(p.mounts, s) {
 			for j, other := range p.shares {
 				if i != j && below(alias, other) {
 					return fmt.Errorf("jail: %s is mounted at %s, too, inside %s: name only one of them", s, alias, other)
@@ -281,6 +310,7 @@ func (p *planner) coverHomes(hide []string) {
 		p.cover(d, 0o755, false)
 		p.add(mount{op: opDir, path: p.user.home, mode: 0o700, own: true})
 	}
+	p.addHome()
 	for _, s := range p.shares {
 		for _, h := range hide {
 			if s != h && below(s, h) && !p.isCovered(h) {
@@ -377,7 +407,7 @@ func (p *planner) hideList() []string {
 			continue
 		}
 		out = append(out, h)
-		out = append(out, aliases(p.mounts, h)...)
+		out = append(out, mounts.Aliases(p.mounts, h)...)
 	}
 	slices.Sort(out) // a directory comes before what is in it
 	return slices.Compact(out)
@@ -398,7 +428,8 @@ func (p *planner) hostSockets() []string {
 			continue
 		}
 		path := filepath.Clean(strings.TrimSuffix(line[i:], "\n"))
-		if below(path, "/run") || below(path, "/var/run") || below(path, "/tmp") || !p.mediated && p.inShare(resolve(path)) {
+		named := slices.ContainsFunc(slices.Concat(p.cfg.Places.Overlay, p.cfg.Places.Writable), func(dir string) bool { return below(path, resolve(dir)) })
+		if !named && (below(path, "/run") || below(path, "/var/run") || below(path, "/tmp")) || !p.mediated && p.inShare(resolve(path)) {
 			continue
 		}
 		out = append(out, path)
@@ -417,7 +448,11 @@ func (p *planner) hide(path string) {
 			return // a mount would go when the bridge tells the kernel to forget the name below
 		}
 	}
-	gone := p.isCovered(path) && !p.inShare(path)
+	if m := p.overlayOf(path); m != nil {
+		m.masked = append(m.masked, path)
+		return
+	}
+	gone := p.isCovered(path) && !p.inShare(path) && !p.isPlace(path)
 	for _, h := range p.hidden {
 		gone = gone || below(path, h)
 	}

@@ -235,7 +235,11 @@ func (w *scriptWriter) failure() error {
 	if int(i) <= len(w.what) {
 		what = w.what[i-1]
 	}
-	return fmt.Errorf("%s: %w", what, syscall.Errno(w.s.errno))
+	err := fmt.Errorf("%s: %w", what, syscall.Errno(w.s.errno))
+	if strings.HasPrefix(what, overlayWhat) {
+		return &overlayError{err}
+	}
+	return err
 }
 
 const (

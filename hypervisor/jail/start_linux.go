@@ -16,6 +16,8 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/children"
+	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
 // Runtime starts jails. It is safe for concurrent use.
@@ -81,21 +83,40 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if err != nil {
 		return nil, err
 	}
-	g := &guest{log: r.log, user: u, cfg: cfg, env: defaultEnv(u), done: make(chan struct{}), began: time.Now()}
-	if err := r.launch(ctx, g); err != nil {
+	began := time.Now()
+	newGuest := func(noOverlay string) *guest {
+		return &guest{
+			log: r.log, user: u, cfg: cfg, env: defaultEnv(u), noOverlay: noOverlay, began: began,
+			planned: make(chan struct{}), done: make(chan struct{}),
+		}
+	}
+	g := newGuest("")
+	err = r.launch(ctx, g)
+	if overlay := (*overlayError)(nil); errors.As(err, &overlay) && ctx.Err() == nil {
+		g = newGuest(overlay.Error())
+		err = r.launch(ctx, g)
+	}
+	if err != nil {
 		return nil, explain(fmt.Errorf("jail: %w", err))
 	}
+	for _, note := range g.plan.notes {
+		r.log.Warn(note)
+	}
+	g.warnings = append(g.warnings, g.plan.notes...)
 	return g, nil
 }
 
 // makePlan makes the plan of a guest and writes its first process's script.
 func (r *Runtime) makePlan(g *guest, w *scriptWriter) error {
-	mounts, err := readMounts()
+	table, err := readMounts()
 	if err != nil {
 		return err
 	}
-	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, mounts, g.mediation != nil, g.wired.guest()); err != nil {
+	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, table, g.mediation != nil, g.noOverlay, g.wired.guest()); err != nil {
 		return err
+	}
+	if err := r.prepare(g); err != nil {
+		return &overlayError{err}
 	}
 	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask}, files: r.files(), userID: os.Geteuid()}
 	for _, e := range g.env {
@@ -104,13 +125,13 @@ func (r *Runtime) makePlan(g *guest, w *scriptWriter) error {
 	return b.write(w)
 }
 
-func readMounts() ([]mountEntry, error) {
+func readMounts() ([]mounts.Entry, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return parseMountinfo(f)
+	return mounts.Parse(f)
 }
 
 // launch starts PID 1 and follows it until it takes commands. On error
@@ -139,6 +160,9 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	stop := context.AfterFunc(ctx, g.kill)
 	defer stop()
 	if err = mapIDs(g.pid); err == nil {
+		err = g.holdPlaces()
+	}
+	if err == nil {
 		err = g.follow(w)
 	}
 	if err == nil {
@@ -175,7 +199,9 @@ func (r *Runtime) spawn(g *guest, s *script, program *os.File) (*scriptWriter, e
 	w := newWriter(s)
 	go g.first(s, started)
 	err := r.makePlan(g, w)
+	close(g.planned)
 	if errno := <-started; errno != 0 {
+		g.endPlaces()
 		return nil, errors.Join(fmt.Errorf("creating the namespaces: %w", errno), g.setup.Close(), g.host.Close())
 	}
 	if err != nil {
@@ -257,7 +283,7 @@ const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | u
 func (g *guest) first(s *script, started chan<- syscall.Errno) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	pid, errno := fork(namespaces, s, clone)
-	g.pid, g.children = int(pid), newChildren(int(pid))
+	g.pid, g.children = int(pid), children.New(int(pid))
 	started <- errno
 	if errno == 0 {
 		g.await()

@@ -33,6 +33,7 @@ type viewWriter struct {
 	sent   int                // shares handed over
 	served int                // shares whose service was waited for
 	files  int                // names used below hiddenDir
+	staged int                // overlays
 }
 
 // view turns this namespace's copy of the host's tree into the jail's view,
@@ -81,6 +82,8 @@ func (v *viewWriter) takeSources() {
 	for _, d := range devices {
 		v.take("/dev/"+d, "/dev/"+d)
 	}
+	v.stageMemory()
+	defer v.unstageMemory()
 	for _, m := range v.plan.mounts {
 		switch {
 		case m.op == opBind:
@@ -90,6 +93,10 @@ func (v *viewWriter) takeSources() {
 			v.clones[folderKey(&m)] = v.receive(m.path, v.setup)
 		case m.op == opFolder:
 			v.take(folderKey(&m), m.path)
+		case m.op == opOverlay:
+			v.stage(&m)
+		case m.op == opWritable:
+			v.take(writableKey(&m), m.path)
 		}
 	}
 }
@@ -104,6 +111,9 @@ func (v *viewWriter) fuseShares() int {
 
 // folderKey is the key of a folder's detached tree: the same path may be bound, too.
 func folderKey(m *mount) string { return "folder " + m.path }
+
+// writableKey is the key of the detached tree of what stays writable.
+func writableKey(m *mount) string { return "writable " + m.path }
 
 // take clones the tree at path.
 func (v *viewWriter) take(key, path string) {
@@ -140,6 +150,10 @@ func (v *viewWriter) cover(m *mount) {
 		v.attach(what, folderKey(m), m.path, true, sealed)
 	case opBind:
 		v.attach(what, m.source, m.path, isDir(m.source), sealed)
+	case opOverlay:
+		v.attach(what, overlayKey(m), m.path, true, sealed&^unix.MOUNT_ATTR_RDONLY)
+	case opWritable:
+		v.attach(what, writableKey(m), m.path, isDir(m.source), sealed&^unix.MOUNT_ATTR_RDONLY)
 	case opHideDir:
 		// What was removed since the plan was made needs no cover.
 		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0,size=4k,nr_inodes=1").may = unix.ENOENT

@@ -253,6 +253,7 @@ timeout = "30s"
 		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.debug = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
 		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
 		`network.policy = "allowlist"`, `network.policy = "disabled"`,
+		`places.caches = "read-only"`, `places.home = "read-only"`,
 	}
 	refused := []string{
 		`isolation = "none"`, `locked = ["undo"]`, `directory = [{path = "/etc"}]`, `undo.dir = "/tmp/x"`, `undo.max_bytes = 1`, `undo.max_bytes = -1`,
@@ -262,6 +263,7 @@ timeout = "30s"
 		`jail.show = ["/root/.ssh"]`, `jail.debug = true`, `bridge.kind = "mediated"`, `bridge.posix_metadata = true`,
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
 		`network.policy = "open"`, `network.allow = ["*"]`,
+		`places.overlay = ["/opt"]`, `places.rw = ["/opt"]`,
 		`vm.memory = "1GiB"`, `vm.cpus = 1`, `vm.acceleration = "tcg"`, `vm.fs_backend = "9p"`, `vm.boot_timeout = "1s"`, `vm.qemu = "/tmp/x"`, `vm.kernel = "/tmp/x"`, `vm.initrd = "/tmp/x"`,
 		`vm.rootfs = "/tmp/x"`, `vm.mode = "persistent"`, `vm.disk_size = 1`,
 	}

@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"path/filepath"
+	"slices"
+)
 
 // FlagValue is the flag of a key: it implements cobra's value interface. It
 // checks what it is given and keeps it for [Set.SetFlag].
@@ -64,6 +67,12 @@ func (f *FlagValue) Set(s string) error {
 	}
 	if err := f.key.check(&c); err != nil {
 		return err
+	}
+	if f.key.paths {
+		var err error
+		if s, err = filepath.Abs(s); err != nil {
+			return err
+		}
 	}
 	f.Values = append(f.Values, s)
 	return nil

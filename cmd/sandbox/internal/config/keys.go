@@ -41,6 +41,8 @@ type Key struct {
 	tighter func(from, to any) bool
 	// valid looks at a value beyond its type; nil: any will do.
 	valid func(c *Config) error
+	// paths: the items are paths, which are kept absolute.
+	paths bool
 	// only is the one level that may set it; 0: all.
 	only Level
 }
@@ -176,6 +178,22 @@ func insideKeys() []Key {
 			Doc: "allow ptrace inside (strace, gdb)",
 		},
 		{
+			Name: "places.caches", Enum: []string{"overlay", "read-only"}, Rule: Tighten, Flag: "caches",
+			Doc: "the caches of compilers and package managers in a jail: overlay (can be written; what is written is kept beside the host's, which stays as it is) or read-only",
+		},
+		{
+			Name: "places.home", Enum: []string{"overlay", "read-only"}, Rule: Tighten, Flag: "home",
+			Doc: "the home directory in a jail: overlay (can be written; what is written goes with the session) or read-only",
+		},
+		{
+			Name: "places.overlay", Flag: "overlay", paths: true,
+			Doc: "treat this `directory` of the host in a jail as the caches are (in a file absolute or ~/...)",
+		},
+		{
+			Name: "places.rw", Flag: "rw", paths: true,
+			Doc: "let commands in a jail write to this `path` of the host itself; that cannot be undone (in a file absolute or ~/...)",
+		},
+		{
 			Name: "bridge.kind", Enum: []string{"mediated", "auto", "fuse"}, Rule: Tighten, Flag: "bridge",
 			Doc: "how the jail reaches the folder: mediated (at native speed: only what would change it is answered here), fuse (every access is), or auto (fuse, and mediated where FUSE is not to be had)",
 		},
@@ -301,6 +319,7 @@ func Default() Config {
 		Log:        Log{Level: "warn", Format: "auto"},
 		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
 		Safeguards: Safeguards{Timeout: Duration(30e9)},
+		Places:     Writable{Caches: "overlay", Home: "overlay"},
 		Bridge:     Bridge{Kind: "auto", Cache: "auto"},
 		MCP:        MCP{Timeout: Duration(120e9)},
 		Classifier: Classifier{AutoApprove: "all", MaxBytes: 32 << 10},

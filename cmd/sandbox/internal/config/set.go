@@ -320,12 +320,19 @@ func (s *Set) unknown(name string) error {
 	return errors.New(msg)
 }
 
-// expand makes the paths of working folders absolute, and that of a socket in a
+// expand makes the paths of working folders and of places absolute, and that of a socket in a
 // file.
 func (s *Set) expand(k *Key, field any, from Origin) error {
 	if dirs, ok := field.(*[]Directory); ok {
 		for i := range *dirs {
 			if err := absolute(&(*dirs)[i].Path); err != nil {
+				return err
+			}
+		}
+	}
+	if list, ok := field.(*[]string); ok && k.paths {
+		for i := range *list {
+			if err := absolute(&(*list)[i]); err != nil {
 				return err
 			}
 		}

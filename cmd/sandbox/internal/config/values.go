@@ -18,6 +18,7 @@ type Config struct {
 	Undo       Undo
 	Safeguards Safeguards
 	Jail       Jail
+	Places     Writable
 	Bridge     Bridge
 	Agent      Agent
 	Stdio      Stdio
@@ -57,6 +58,12 @@ type Safeguards struct {
 type Jail struct {
 	Hide, Show []string
 	Debug      bool
+}
+
+// Writable is what a command in a jail can write to beside the working folders.
+type Writable struct {
+	Caches, Home string // overlay or read-only
+	Overlay, RW  []string
 }
 
 // Bridge is the file system that serves the working folders.

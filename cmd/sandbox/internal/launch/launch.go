@@ -83,6 +83,9 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if l.Conf.Bridge.Kind == string(hypervisor.BridgeMediated) && l.Conf.Bridge.PosixMetadata {
 		return cfg, exit.Usagef("the mediated bridge shows a folder's own metadata: leave out --posix-metadata, or take --bridge fuse")
 	}
+	if cfg.Places, err = l.places(); err != nil {
+		return cfg, err
+	}
 	if cfg.Network, err = l.network(); err != nil {
 		return cfg, err
 	}

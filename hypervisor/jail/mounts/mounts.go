@@ -1,0 +1,91 @@
+package mounts
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Entry is one line of /proc/PID/mountinfo.
+type Entry struct {
+	Dev   string // "major:minor"
+	Root  string // what of the file system is mounted
+	Point string // where
+}
+
+// Parse reads mountinfo. Lines are in mount order: a later one covers
+// an earlier one at the same place.
+func Parse(r io.Reader) ([]Entry, error) {
+	var out []Entry
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		f := strings.Fields(sc.Text())
+		if len(f) < 6 {
+			return nil, fmt.Errorf("mountinfo: unexpected line %q", sc.Text())
+		}
+		out = append(out, Entry{Dev: f[2], Root: unescape(f[3]), Point: unescape(f[4])})
+	}
+	return out, sc.Err()
+}
+
+// unescape undoes the octal escapes of mountinfo.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// Below reports whether p is dir or lies in it; both are clean and absolute.
+func Below(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
+}
+
+// Aliases returns every other path at which the same file or directory, or a
+// part of it, is mounted. p is clean, absolute and free of symlinks.
+func Aliases(mounts []Entry, p string) []string {
+	var home *Entry
+	for i := range mounts {
+		m := &mounts[i]
+		if Below(p, m.Point) && (home == nil || len(m.Point) >= len(home.Point)) {
+			home = m
+		}
+	}
+	if home == nil {
+		return nil
+	}
+	inFS := path.Join(home.Root, strings.TrimPrefix(p, home.Point))
+	var out []string
+	for i := range mounts {
+		m := &mounts[i]
+		if m.Dev != home.Dev || m == home {
+			continue
+		}
+		alias := ""
+		switch {
+		case Below(inFS, m.Root): // m shows it under its own point
+			alias = path.Join(m.Point, strings.TrimPrefix(inFS, strings.TrimSuffix(m.Root, "/")))
+		case Below(m.Root, inFS): // m shows a part of it
+			alias = m.Point
+		}
+		if alias != "" && alias != p && !Below(alias, p) {
+			out = append(out, alias)
+		}
+	}
+	return out
+}

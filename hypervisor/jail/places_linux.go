@@ -1,0 +1,390 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
+)
+
+// addPlaces adds what can be written beside the working folders.
+func (p *planner) addPlaces(hide []string) error {
+	for _, list := range []struct {
+		op    mountOp
+		flag  string
+		paths []string
+	}{{opOverlay, "overlay", p.cfg.Places.Overlay}, {opWritable, "rw", p.cfg.Places.Writable}} {
+		for _, path := range list.paths {
+			if err := p.mayOpen(path, hide); err != nil {
+				return fmt.Errorf("--%s %s: %w", list.flag, path, err)
+			}
+			if err := p.addPlace(list.op, resolve(path)); err != nil {
+				return fmt.Errorf("--%s %s: %w", list.flag, path, err)
+			}
+		}
+	}
+	if p.cfg.Places.Caches {
+		p.addCaches(hide)
+	}
+	for i := range p.places {
+		if m := &p.places[i]; m.op == opOverlay && p.noOverlay != "" {
+			p.withoutOverlay(m)
+		}
+	}
+	p.places = slices.DeleteFunc(p.places, func(m mount) bool { return m.op == "" })
+	slices.SortStableFunc(p.places, func(a, b mount) int { return len(a.path) - len(b.path) })
+	p.out = append(p.out, p.places...)
+	return nil
+}
+
+// addPlace adds what was asked for by name.
+func (p *planner) addPlace(op mountOp, path string) error {
+	m := mount{op: op, path: path, source: path, named: true}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return err
+	}
+	if op == opWritable {
+		if p.user.root && !p.mayWrite(&st) {
+			return fmt.Errorf("it belongs to user %d, and commands run as user %d, who may not write it: start sandbox as its owner, or take --overlay", st.Uid, p.user.uid)
+		}
+		p.places = append(p.places, m)
+		return nil
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return errors.New("only a directory can have an overlay")
+	}
+	if p.cfg.Places.Store == "" {
+		return errors.New("there is no place to keep what is written to an overlay")
+	}
+	if inner := p.mountedIn(path); inner != "" {
+		return fmt.Errorf("%s is mounted in it: an overlay would not show that; name directories without mounts", inner)
+	}
+	m.mapped = p.mapsOwner(&st)
+	p.places = append(p.places, m)
+	return nil
+}
+
+// mayWrite reports whether the workload may write a file by its mode.
+func (p *planner) mayWrite(st *unix.Stat_t) bool {
+	switch {
+	case int(st.Uid) == p.user.uid:
+		return st.Mode&0o200 != 0
+	case int(st.Gid) == p.user.gid:
+		return st.Mode&0o020 != 0
+	}
+	return st.Mode&0o002 != 0
+}
+
+// mapsOwner reports whether a directory is root's, and would deny the workload that root has
+// started.
+func (p *planner) mapsOwner(st *unix.Stat_t) bool {
+	return p.user.root && st.Uid == 0 && p.user.uid != 0
+}
+
+// addCaches adds the overlays of caches that are there, or whose program is.
+func (p *planner) addCaches(hide []string) {
+	if p.cfg.Places.Store == "" {
+		return
+	}
+	home := p.user.home
+	if home == "/tmp" { // there is none
+		home = ""
+	}
+	for _, c := range places.Caches(home) {
+		path := c.Path
+		m := mount{op: opOverlay, path: path, stock: c.Stock}
+		var st unix.Stat_t
+		if unix.Stat(path, &st) == nil {
+			m.source, m.mapped = path, p.mapsOwner(&st)
+			if st.Mode&unix.S_IFMT != unix.S_IFDIR || !m.mapped && !p.mayWrite(&st) {
+				continue // it could not be written outside either
+			}
+		} else if !p.canMake(path) {
+			continue
+		}
+		if p.mayOpen(path, hide) != nil || p.mountedIn(path) != "" ||
+			slices.ContainsFunc(p.places, func(o mount) bool { return below(path, o.path) || below(o.path, path) && o.op != opOverlay }) {
+			continue
+		}
+		p.places = slices.DeleteFunc(p.places, func(o mount) bool { return o.op == opOverlay && !o.named && below(o.path, path) })
+		p.places = append(p.places, m)
+	}
+}
+
+// canMake reports whether a directory that is missing can be made inside: it would lie in
+// what is empty at first, or in the home directory's overlay.
+func (p *planner) canMake(path string) bool {
+	return p.isCovered(path) || p.home != "" && below(path, p.home) && !slices.ContainsFunc(p.kept, func(dir string) bool { return below(path, dir) })
+}
+
+// mountedIn is a mount that lies strictly below dir, or empty. The kernel refuses an overlay that
+// would uncover what it covers.
+func (p *planner) mountedIn(dir string) string {
+	for _, m := range p.mounts {
+		if m.Point != dir && below(m.Point, dir) {
+			return m.Point
+		}
+	}
+	return ""
+}
+
+// mayOpen returns why a path must not be written inside.
+func (p *planner) mayOpen(path string, hide []string) error {
+	policy := places.Policy{Home: p.user.home, UID: p.user.uid, Folders: p.shares, Hidden: hide, Store: p.cfg.Places.Store}
+	return policy.Allows(path)
+}
+
+// addHome makes the home directory writable: what is written there goes with the session.
+// Directories without a leading dot stay as the host has them, so that what is changed in them outside
+// is seen inside.
+func (p *planner) addHome() {
+	home := p.user.home
+	var st unix.Stat_t
+	if !p.cfg.Places.Home || p.cfg.Places.Store == "" || p.noOverlay != "" || home == "/tmp" || p.isCovered(home) || unix.Stat(home, &st) != nil ||
+		int(st.Uid) != p.user.uid || slices.Contains(p.shares, home) || p.inShare(home) {
+		return
+	}
+	if inner := p.mountedIn(home); inner != "" {
+		p.notes = append(p.notes, fmt.Sprintf("the home directory is read-only inside: %s is mounted in it, and the kernel makes no overlay over mounts", inner))
+		return
+	}
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return
+	}
+	p.home = home
+	p.add(mount{op: opOverlay, path: home, source: home, session: true})
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			dir := filepath.Join(home, e.Name())
+			p.kept = append(p.kept, dir)
+			p.add(mount{op: opBind, path: dir, source: dir})
+		}
+	}
+}
+
+// overlayOf returns the overlay in which a path is seen, or nil.
+func (p *planner) overlayOf(path string) *mount {
+	var best *mount
+	for i := range p.out {
+		m := &p.out[i]
+		if (m.op == opOverlay || m.op == opWritable || m.op == opBind) && path != m.path && below(path, m.path) && (best == nil || len(m.path) >= len(best.path)) {
+			best = m
+		}
+	}
+	if best == nil || best.op != opOverlay {
+		return nil
+	}
+	return best
+}
+
+// isPlace reports whether a path is seen because it lies in a place that was opened.
+func (p *planner) isPlace(path string) bool {
+	return slices.ContainsFunc(p.places, func(m mount) bool { return m.op == opWritable && below(path, m.path) })
+}
+
+// remarks is what the user should know of the places.
+func (p *planner) remarks() []string {
+	out := p.notes
+	if p.noOverlay == "" || len(p.empty)+len(p.readOnly) == 0 && !p.cfg.Places.Home {
+		return out
+	}
+	text := "no overlays: " + p.noOverlay
+	if len(p.empty) > 0 {
+		text += "; empty, and gone with the session: " + strings.Join(p.empty, " ")
+	}
+	if len(p.readOnly) > 0 {
+		text += "; read-only: " + strings.Join(p.readOnly, " ")
+	}
+	return append(out, text)
+}
+
+// withoutOverlay is what becomes of a place where the kernel makes no overlay.
+func (p *planner) withoutOverlay(m *mount) {
+	switch {
+	case m.source != "" && (m.stock || m.named):
+		m.op = ""
+		p.readOnly = append(p.readOnly, m.path)
+	case m.source == "" && !p.isCovered(m.path):
+		m.op = ""
+	default:
+		p.empty = append(p.empty, m.path)
+		*m = mount{op: opTmpfs, path: m.path, mode: 0o700, own: true}
+	}
+}
+
+// overlayError is why an overlay could not be made. A jail can do without.
+type overlayError struct{ err error }
+
+func (e *overlayError) Error() string { return e.err.Error() }
+func (e *overlayError) Unwrap() error { return e.err }
+
+// prepare makes the layers of the plan's overlays.
+func (r *Runtime) prepare(g *guest) (err error) {
+	for i := range g.plan.mounts {
+		m := &g.plan.mounts[i]
+		if m.op != opOverlay {
+			continue
+		}
+		if g.lease == nil {
+			if g.lease, err = (places.Store{Dir: g.cfg.Places.Store}).Lease(g.user.uid); err != nil {
+				return err
+			}
+			g.plan.memory = g.lease.Memory()
+		}
+		if m.mapped && g.idmap == nil {
+			if g.idmap, err = r.swapped(g.user); err != nil {
+				return err
+			}
+		}
+		owner := places.Owner{UID: g.user.uid, GID: g.user.gid, Mapped: m.mapped}
+		if m.layers, err = g.lease.Prepare(places.Place{Path: m.path, Session: m.session, Hidden: m.masked}, m.source, owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdPlaces notes, before PID 1 mounts anything, that it has the overlays.
+func (g *guest) holdPlaces() error {
+	if g.lease == nil {
+		return nil
+	}
+	if err := g.lease.Hold(g.pid); err != nil {
+		return &overlayError{err}
+	}
+	return nil
+}
+
+// endPlaces gives back what the overlays needed. Everything inside is gone.
+func (g *guest) endPlaces() {
+	if g.idmap != nil {
+		_ = g.idmap.Close()
+	}
+	if g.lease == nil {
+		return
+	}
+	if err := g.lease.Close(); err != nil {
+		g.log.Warn("the overlays were not given back", "err", err)
+	}
+}
+
+// overlayKey is the key of an overlay's detached tree.
+func overlayKey(m *mount) string { return overlayWhat + " " + m.path }
+
+// overlayWhat begins what the script says it does for overlays.
+const overlayWhat = "overlay"
+
+// overlayOptions make an overlay that a user namespace may mount. The rest is how it would be
+// by default in most kernels.
+const overlayOptions = "userxattr,index=off,xino=off,metacopy=off,volatile"
+
+// stageMemory mounts, for a moment, what holds the masks of all overlays, and the upper layers of those
+// that go with the session.
+func (v *viewWriter) stageMemory() {
+	if v.plan.memory != "" {
+		options := "mode=700"
+		if n := v.plan.homeBytes; n > 0 {
+			options += ",size=" + strconv.FormatInt(n, 10)
+		}
+		v.mount(overlayWhat+" memory", "tmpfs", v.plan.memory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+	}
+}
+
+// unstageMemory takes it away again: the overlays keep what they use.
+func (v *viewWriter) unstageMemory() {
+	if v.plan.memory != "" {
+		v.call(overlayWhat+" memory", unix.SYS_UMOUNT2, v.text(v.plan.memory), unix.MNT_DETACH)
+	}
+}
+
+// stage mounts an overlay where its layers lie, which is out of everybody's sight, and takes it from
+// there. Names are relative, because in the options of a mount a comma cannot stand in a name.
+func (v *viewWriter) stage(m *mount) {
+	what := overlayKey(m)
+	v.call(what, unix.SYS_CHDIR, v.text(m.layers))
+	v.staged++
+	memory := fmt.Sprintf("../%s/%d", places.MemoryDir, v.staged)
+	v.call(what, unix.SYS_MKDIRAT, cwd, v.text(memory), 0o700)
+	mask, upper, work := memory+"/mask", places.UpperDir, places.WorkDir
+	v.dirLike(what, mask, m.source, m)
+	if m.session {
+		upper, work = memory+"/upper", memory+"/work"
+		v.dirLike(what, upper, m.source, m)
+		v.call(what, unix.SYS_MKDIRAT, cwd, v.text(work), 0o700)
+	}
+	v.mask(what, mask, m)
+	options := fmt.Sprintf("%s,upperdir=%s,workdir=%s,lowerdir=%s", overlayOptions, upper, work, mask)
+	if m.source != "" {
+		options += ":" + places.LowerDir
+		if m.mapped {
+			fd := v.receive(what, v.setup)
+			v.call(what, unix.SYS_MOVE_MOUNT, fd, v.text(""), cwd, v.text(places.LowerDir), unix.MOVE_MOUNT_F_EMPTY_PATH)
+			v.close(fd)
+		} else {
+			v.mount(what, m.source, places.LowerDir, "", unix.MS_BIND, "")
+		}
+	}
+	v.mount(what, "overlay", places.MountDir, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options)
+	v.clones[what] = v.open(what, unix.SYS_OPEN_TREE, cwd, v.text(places.MountDir), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	v.call(what, unix.SYS_UMOUNT2, v.text(places.MountDir), unix.MNT_DETACH)
+	if m.source != "" {
+		v.call(what, unix.SYS_UMOUNT2, v.text(places.LowerDir), unix.MNT_DETACH)
+	}
+	v.call(what, unix.SYS_CHDIR, v.text("/"))
+}
+
+// dirLike makes a directory of a layer as one of the host looks inside.
+func (v *viewWriter) dirLike(what, dir, host string, m *mount) {
+	owner := places.Owner{UID: v.plan.uid, GID: v.plan.gid, Mapped: m.mapped}
+	uid, gid, mode := owner.Like(host)
+	v.call(what, unix.SYS_MKDIRAT, cwd, v.text(dir), 0o700)
+	if os.Geteuid() == 0 { // else it is ours, as all that can be
+		v.call(what, unix.SYS_FCHOWNAT, cwd, v.text(dir), uintptr(uid), uintptr(gid), 0)
+	}
+	v.call(what, unix.SYS_FCHMODAT, cwd, v.text(dir), uintptr(mode.Perm()))
+}
+
+// mask writes the layer that hides what must not be seen in an overlay: a whiteout for each path,
+// and the directories on the way.
+func (v *viewWriter) mask(what, layer string, m *mount) {
+	made := map[string]bool{}
+	for _, hidden := range m.masked {
+		parts := strings.Split(strings.TrimPrefix(hidden, m.path+"/"), "/")
+		at, host := layer, m.path
+		for i, part := range parts {
+			at, host = at+"/"+part, host+"/"+part
+			if whiteout, done := made[at]; done {
+				if whiteout {
+					break // all that lies in it is hidden
+				}
+				continue
+			}
+			last := i == len(parts)-1
+			made[at] = last
+			if last {
+				v.call(what+": hiding "+hidden, unix.SYS_MKNODAT, cwd, v.text(at), unix.S_IFCHR, 0)
+				break
+			}
+			v.dirLike(what, at, host, m)
+		}
+	}
+}
+
+// sendLower sends PID 1 the lower layer of an overlay in which root's files are the
+// workload's.
+func (g *guest) sendLower(m *mount) error {
+	fd, err := cloneMapped(g.idmap, m.source, sealed, 0)
+	if err != nil {
+		return &overlayError{err}
+	}
+	return g.sendMount(fd, m.path)
+}
