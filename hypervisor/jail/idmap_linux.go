@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor/jail/ids"
 )
 
 // swapped makes a user namespace in which root and the workload change places, for
@@ -38,11 +39,11 @@ func (r *Runtime) swapped(u user) (_ *os.File, err error) {
 }
 
 func swapOwn(name string, id int) (string, error) {
-	ids, err := ownIDs(name)
+	own, err := ids.Own(name)
 	if err != nil {
 		return "", err
 	}
-	return swapMap(ids, 0, uint32(id))
+	return ids.Swap(own, 0, uint32(id))
 }
 
 // helper makes a process that runs a script, which begins when with says so: it does

@@ -10,37 +10,6 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
-func TestIDMaps(t *testing.T) {
-	ids, err := parseIDMap(strings.NewReader("         0     100000      65536\n     70000          5          2\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := identityMap(ids), "0 0 65536\n70000 70000 2\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	for _, c := range []struct {
-		a, b uint32
-		want string
-	}{
-		{0, 61000, "0 61000 1\n1 1 60999\n61000 0 1\n61001 61001 4535\n70000 70000 2\n"},
-		{0, 1, "0 1 1\n1 0 1\n2 2 65534\n70000 70000 2\n"},
-		{0, 65535, "0 65535 1\n1 1 65534\n65535 0 1\n70000 70000 2\n"},
-		{0, 70001, "0 70001 1\n1 1 65535\n70000 70000 1\n70001 0 1\n"},
-		{5, 5, "0 0 65536\n70000 70000 2\n"},
-		{0, 65536, ""},
-	} {
-		got, err := swapMap(ids, c.a, c.b)
-		if got != c.want || (err != nil) != (c.want == "") {
-			t.Errorf("%d, %d: %q, %v", c.a, c.b, got, err)
-		}
-	}
-	for _, bad := range []string{"x", "0 0", "0 0 99999999999"} {
-		if ids, err := parseIDMap(strings.NewReader(bad)); err == nil {
-			t.Errorf("%q: %v", bad, ids)
-		}
-	}
-}
-
 // fewIDsVariable says that the process is root of a user namespace with few ids.
 const fewIDsVariable = "JAIL_TEST_FEW_IDS"
 

@@ -83,10 +83,10 @@ func (p *planner) mayWrite(st *unix.Stat_t) bool {
 	return st.Mode&0o002 != 0
 }
 
-// mapsOwner reports whether a directory is root's, and would deny the workload that root has
+// mapsOwner reports whether a directory is root's, and denies the workload that root has
 // started.
 func (p *planner) mapsOwner(st *unix.Stat_t) bool {
-	return p.user.root && st.Uid == 0 && p.user.uid != 0
+	return p.user.root && st.Uid == 0 && !p.mayWrite(st)
 }
 
 // addCaches adds the overlays of caches that are there, or whose program is.
