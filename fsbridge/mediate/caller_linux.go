@@ -39,6 +39,19 @@ func readExactly(tid uint32, addr uint64, dst []byte) syscall.Errno {
 	return errno
 }
 
+// writeMemory copies all of src to the caller's memory.
+func writeMemory(tid uint32, addr uint64, src []byte) syscall.Errno {
+	local := unix.Iovec{Base: unsafe.SliceData(src)}
+	local.SetLen(len(src))
+	remote := unix.RemoteIovec{Base: uintptr(addr), Len: len(src)}
+	n, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_WRITEV, uintptr(tid), uintptr(unsafe.Pointer(&local)), 1,
+		uintptr(unsafe.Pointer(&remote)), 1, 0)
+	if errno == 0 && int(n) < len(src) {
+		errno = syscall.EFAULT
+	}
+	return errno
+}
+
 // readString reads a string that ends with a NUL into buf, and returns it without:
 // ENAMETOOLONG if there is none in all of buf. It never reads from a page after the one
 // with the NUL, which may not be there.

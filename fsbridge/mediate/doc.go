@@ -77,7 +77,7 @@
 // A file is made before it is known whether the caller can have one more descriptor. If not
 // (EMFILE), it is removed at once. A socket that was bound to a path knows only the
 // path's last name. A descriptor made with O_TMPFILE shows the starter as its owner.
-// openat2 with RESOLVE_IN_ROOT, and what is mounted below a folder, is read-only. A
+// What is mounted below a folder is read-only. A
 // signal handler without SA_RESTART can make a call fail with EINTR before we have received
 // it. O_NOFOLLOW is among the flags of a granted descriptor.
 //
@@ -98,6 +98,7 @@
 //	setxattr lsetxattr fsetxattr setxattrat (463)          -
 //	removexattr lremovexattr fremovexattr removexattrat (466)  -
 //	faccessat faccessat2                                   argument 2 & W_OK
+//	statfs fstatfs                                         -
 //	bind                                                   -
 //	umask                                                  -
 //

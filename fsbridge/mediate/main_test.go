@@ -248,7 +248,7 @@ func notifiedCalls() []notifiedCall {
 		unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2,
 		unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR,
 		sysSetxattrat, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, sysRemovexattrat,
-		unix.SYS_BIND, unix.SYS_UMASK,
+		unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_BIND, unix.SYS_UMASK,
 	} {
 		calls = append(calls, notifiedCall{nr, -1, 0})
 	}

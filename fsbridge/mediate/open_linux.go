@@ -1,7 +1,6 @@
 package mediate
 
 import (
-	"encoding/binary"
 	"errors"
 	"syscall"
 
@@ -36,7 +35,13 @@ func (c *call) open(dirfd, at, flags int, mode uint32) answer {
 	if !c.resolve(p, dirfd, path, how) {
 		return native
 	}
+	return c.openPlace(p, flags, mode, how)
+}
+
+// openPlace opens what was resolved, and closes p.
+func (c *call) openPlace(p *place, flags int, mode uint32, how int) answer {
 	defer p.close()
+	const excl = unix.O_CREAT | unix.O_EXCL
 	switch {
 	case p.slash, flags&unix.O_DIRECTORY != 0:
 		return native
@@ -305,50 +310,4 @@ func (c *call) tmpfile(dirfd int, path []byte, flags int, mode uint32) answer {
 	}
 	f.keep(g.Node) // so that it can be linked
 	return c.inject(g.FD, flags)
-}
-
-// openat2 answers openat2(2): the flags are in memory.
-func (c *call) openat2() answer {
-	if c.arg(3) != unix.SizeofOpenHow {
-		return native
-	}
-	var how [unix.SizeofOpenHow]byte
-	if c.memory(2, how[:]) != 0 {
-		return native
-	}
-	flags, mode, resolve := binary.NativeEndian.Uint64(how[:]), binary.NativeEndian.Uint64(how[8:]), binary.NativeEndian.Uint64(how[16:])
-	const cannot = unix.RESOLVE_IN_ROOT | resolveCached
-	if flags > 1<<31 || mode&^07777 != 0 || resolve&cannot != 0 || flags&mutating == 0 {
-		return native
-	}
-	if mode != 0 && flags&unix.O_CREAT == 0 && flags&unix.O_TMPFILE != unix.O_TMPFILE {
-		return native // EINVAL
-	}
-	if resolve != 0 && !c.resolvable(int(flags), resolve) {
-		return native
-	}
-	return c.open(c.fd(0), 1, int(flags), uint32(mode))
-}
-
-// resolvable tells whether the kernel, asked as openat2 was, finds the path or nothing
-// at its end.
-func (c *call) resolvable(flags int, resolve uint64) bool {
-	path, errno := c.pathArg(0, 1)
-	if errno != 0 || len(path) == 0 {
-		return false
-	}
-	base, errno := c.base(c.fd(0))
-	if errno != 0 {
-		return false
-	}
-	defer closeFD(base)
-	c.identity.workload()
-	defer c.identity.starter()
-	fd, err := unix.Openat2(base, string(path), &unix.OpenHow{
-		Flags: uint64(flags&(unix.O_NOFOLLOW|unix.O_DIRECTORY)) | unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve,
-	})
-	if err == nil {
-		closeFD(fd)
-	}
-	return err == nil || errors.Is(err, syscall.ENOENT)
 }

@@ -122,6 +122,7 @@ func semantics(w *workload) {
 	w.nameless()
 	w.places()
 	w.sockets()
+	w.statfses()
 }
 
 func (w *workload) opens() {
@@ -179,8 +180,12 @@ func (w *workload) opens() {
 }
 
 func (w *workload) openat2s() {
-	for _, resolve := range []uint64{0, unix.RESOLVE_BENEATH, unix.RESOLVE_NO_SYMLINKS, unix.RESOLVE_NO_MAGICLINKS, unix.RESOLVE_NO_XDEV} {
-		for _, p := range []string{"f", "l", "../folder/f", "dl/x", "d/x2", "/dev/null", "/proc/self/fd/0"} {
+	for _, resolve := range []uint64{0, unix.RESOLVE_BENEATH, unix.RESOLVE_NO_SYMLINKS, unix.RESOLVE_NO_MAGICLINKS, unix.RESOLVE_NO_XDEV,
+		unix.RESOLVE_IN_ROOT, unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS, unix.RESOLVE_IN_ROOT | unix.RESOLVE_BENEATH} {
+		for _, p := range []string{"f", "l", "../folder/f", "dl/x", "d/x2", "d/../d/x3", "dangling", "dl", "/f", "/../f", "/dl/../f2", "/dev/null", "/proc/self/fd/0"} {
+			if resolve&unix.RESOLVE_IN_ROOT == 0 && p[0] == '/' && strings.Contains(p, "f") && !strings.HasPrefix(p, "/proc") {
+				continue // that is outside
+			}
 			how := unix.OpenHow{Flags: unix.O_RDWR | unix.O_CREAT | unix.O_CLOEXEC, Mode: 0o640, Resolve: resolve}
 			fd, err := unix.Openat2(unix.AT_FDCWD, p, &how)
 			w.result(fmt.Sprintf("openat2 %s %#x", p, resolve), err)
@@ -508,6 +513,30 @@ func (w *workload) places() {
 	w.opened("x", unix.O_WRONLY|unix.O_CREAT, 0o600)
 	w.result("mkdir gone", unix.Mkdir("x", 0o700))
 	_ = os.Chdir(folder)
+}
+
+// statfses asks for the file systems of paths and descriptors.
+func (w *workload) statfses() {
+	say := func(what string, st *unix.Statfs_t, err error) {
+		w.say("statfs %s: %v, read-only %v, %d %d", what, err, st.Flags&unix.ST_RDONLY != 0, st.Namelen, st.Bsize)
+	}
+	_ = os.Symlink("nowhere", "sdangling")
+	put("sf", "")
+	for _, p := range []string{".", "sf", "sf/", "d", "sdangling", "none", "..", "../out", "/proc/self/cwd/sf"} {
+		var st unix.Statfs_t
+		say(p, &st, unix.Statfs(p, &st))
+		for _, flags := range []int{unix.O_RDONLY, unix.O_PATH, unix.O_WRONLY} {
+			fd, err := unix.Open(p, flags, 0)
+			if err == nil {
+				var st unix.Statfs_t
+				say(fmt.Sprintf("%s %#x", p, flags), &st, unix.Fstatfs(fd, &st))
+				_ = unix.Close(fd)
+			}
+		}
+	}
+	name, _ := unix.BytePtrFromString("sf")
+	_, _, errno := unix.Syscall(unix.SYS_STATFS, uintptr(unsafe.Pointer(name)), 8, 0)
+	say("bad address", &unix.Statfs_t{}, errno)
 }
 
 func (w *workload) sockets() {

@@ -77,6 +77,9 @@ func table() *[maxSyscall]handler {
 			return c.removeXattr(c.fd(0), 1, how, 3)
 		},
 
+		unix.SYS_STATFS:  func(c *call) answer { return c.statfs(atCwd, 0) },
+		unix.SYS_FSTATFS: func(c *call) answer { return c.statfs(c.fd(0), -1) },
+
 		unix.SYS_BIND:  (*call).bind,
 		unix.SYS_UMASK: (*call).setsUmask,
 	}

@@ -13,7 +13,7 @@ var mediatedCalls = []uint32{
 	unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
-	unix.SYS_BIND, unix.SYS_UMASK,
+	unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_BIND, unix.SYS_UMASK,
 }
 
 // changingFlags of an open need the listener's answer.

@@ -49,10 +49,6 @@ var mediated = []difference{
 		"a-plain=0500001 b-append=0502002 c-nonblock=0504001 d-sync=04510001 e-dsync=0510001 g-noatime=01500002 h-noctty=0500002 k-async=0520001", openFlag},
 	{"open-path-reopen", "unlinked=ok",
 		"unlinked=ENOENT", noName},
-	{"openat2-arguments", "longer-zero=ok",
-		"longer-zero=EROFS", laterOpen},
-	{"openat2-resolve", "root-dotdot=ok root-absolute=ok root-link=ok list=a,f,in,inside,n,r,up,x",
-		"root-dotdot=EROFS root-absolute=EROFS root-link=EROFS list=in,inside,n,up,x", laterOpen},
 	{"removed-directory", "fchmod=ok futimens=ok fstat=dir,0700",
 		"fchmod=ENOENT futimens=ENOENT fstat=dir,0755", noName},
 	{"rename-whiteout", "whiteout=EINVAL",
@@ -61,8 +57,6 @@ var mediated = []difference{
 		"rmdir-file=ENOTDIR unlink-directory=EISDIR", kindFirst},
 	{"socket-names", "same1=true same2=true same3=true",
 		"same1=false same2=false same3=false", socketName},
-	{"statfs", "path-readonly=false file-readonly=false directory-readonly=false reader-readonly=false",
-		"path-readonly=true file-readonly=true directory-readonly=true reader-readonly=true", readOnlyView},
 	{"unlink-open", "fchmod-reader=ok futimens=ok fsetxattr=ok fchown=ok fstat=file,0640,0,2",
 		"fchmod-reader=ENOENT futimens=ENOENT fsetxattr=ENOENT fchown=ENOENT fstat=file,0600,0,2", noName},
 	{"unlink-reopen", `writer=ok write=2 read2="345" trunc=ok fstat=file,0644,0,0 chmod=ok unwritable=EACCES truncate=EACCES xattr=EACCES utimens=ok`,
@@ -113,7 +107,6 @@ const (
 	policyFirst    = "what may not be set is refused before the value is looked at"
 	kindFirst      = "the bridge looks what is there before it asks whether the directory may be changed"
 	nameFirst      = "the bridge looks at the length of the name before it looks at the directory"
-	laterOpen      = "openat2 as a later kernel has it, or with RESOLVE_IN_ROOT, is left to the kernel, which refuses"
 	openFlag       = "the bridge opens with O_NOFOLLOW, which stays"
 	socketName     = "the socket is bound by its last name"
 	pathDescriptor = "setxattrat does not find out that a descriptor is O_PATH"
