@@ -96,6 +96,8 @@ type UndoResult struct {
 	Warnings  []string           `json:"warnings,omitempty"`
 	DryRun    bool               `json:"dry_run,omitempty"`
 	Took      time.Duration      `json:"took_ns"`
+	// Also is what was done in other folders together with it.
+	Also []UndoResult `json:"also,omitempty"`
 }
 
 // RestoreRequest puts one path (and what is below it) back to how it was

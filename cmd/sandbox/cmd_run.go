@@ -154,6 +154,7 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 // printStep is the one line at the end.
 func (a *app) printStep(res api.RunResult) {
 	changed := false
+	several := len(res.Entries) > 1 && !a.oneHistory(res)
 	for _, e := range res.Entries {
 		if e.Entry.AffectedCount == 0 {
 			continue
@@ -163,7 +164,7 @@ func (a *app) printStep(res api.RunResult) {
 		if len(res.Entries) > 1 {
 			where = " in " + format.Shown(e.Directory)
 		}
-		how := "undo with: " + a.undoHint(e.Directory, len(res.Entries) > 1)
+		how := "undo with: " + a.undoHint(e.Directory, several)
 		if e.Entry.Unprotected {
 			how = "too much to keep: this step cannot be undone"
 		}
@@ -172,6 +173,16 @@ func (a *app) printStep(res api.RunResult) {
 	if !changed && a.flags.verbose {
 		fmt.Fprintf(a.stderr, "step %d: nothing changed\n", res.Step)
 	}
+}
+
+// oneHistory reports whether a step's folders are one and the git directory of its
+// worktree: 'sandbox undo' undoes both.
+func (a *app) oneHistory(res api.RunResult) bool {
+	if len(res.Entries) != 2 {
+		return false
+	}
+	git, ok := a.launch.Partner(api.Directory{Path: res.Entries[0].Directory})
+	return ok && git.Path == res.Entries[1].Directory
 }
 
 // stepReport is what --json prints on stderr instead of that line: stdout is

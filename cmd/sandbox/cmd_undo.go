@@ -48,12 +48,11 @@ func (a *app) undoOrRedo(ctx context.Context, word string, r api.UndoRequest, ar
 		r.Count = n
 	}
 	return a.launch.WithService(ctx, func(s api.Service, d api.Directory) error {
-		r.Directory = d.Path
-		do, done := s.Undo, "undone"
+		do, done := a.launch.Undo, "undone"
 		if word == "redo" {
-			do, done = s.Redo, "redone"
+			do, done = a.launch.Redo, "redone"
 		}
-		res, err := do(ctx, r)
+		res, err := do(ctx, s, d, r)
 		if err != nil {
 			return err
 		}
@@ -70,14 +69,21 @@ func (a *app) printUndo(done string, res api.UndoResult) error {
 		}
 		return a.out.JSON(res)
 	}
+	a.printUndone(done, res, len(res.Also) > 0)
+	return nil
+}
+
+// printUndone prints what was done in one folder; also: there are others.
+func (a *app) printUndone(done string, res api.UndoResult, also bool) {
 	for _, w := range res.Warnings {
 		fmt.Fprintln(a.stderr, "warning: "+w)
 	}
+	how := done
 	if res.DryRun {
-		done = "would be " + done
+		how = "would be " + done
 	}
 	for _, e := range res.Steps {
-		line := fmt.Sprintf("step %d %s", e.StepID, done)
+		line := fmt.Sprintf("step %d %s", e.StepID, how)
 		if e.Command != "" {
 			line += ": " + format.OneLine(e.Command, 60)
 		}
@@ -95,7 +101,13 @@ func (a *app) printUndo(done string, res api.UndoResult) error {
 		verb = "to put back"
 	}
 	if res.PathCount > 0 {
-		fmt.Fprintf(a.out, "%s %s in %s\n", format.Paths(res.PathCount), verb, format.Took(res.Took))
+		where := ""
+		if also {
+			where = " in " + format.Shown(res.Directory)
+		}
+		fmt.Fprintf(a.out, "%s %s%s in %s\n", format.Paths(res.PathCount), verb, where, format.Took(res.Took))
 	}
-	return nil
+	for _, other := range res.Also {
+		a.printUndone(done, other, true)
+	}
 }

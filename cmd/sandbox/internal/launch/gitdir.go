@@ -1,0 +1,86 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/worktree"
+)
+
+// maxDirectories is how many folders a session has at most.
+const maxDirectories = 8
+
+// withGitDirectories adds the git directories of worktrees and submodules, which lie
+// outside of their folders, and says so. What cannot be joined is said, too: the folders
+// are usable without, only git cannot write.
+func (l *Launcher) withGitDirectories(dirs []api.Directory) []api.Directory {
+	if l.Conf.Isolation == "none" {
+		return dirs // a command finds the git directory by its real path, past every bridge
+	}
+	all := slices.Clone(dirs)
+	for _, d := range dirs {
+		if d.ReadOnly {
+			continue
+		}
+		path, err := worktree.GitDirectory(d.Path)
+		if path == "" && err == nil || slices.ContainsFunc(all, func(o api.Directory) bool { return within(path, o.Path) }) {
+			continue
+		}
+		if err == nil {
+			err = l.joinGitDirectory(&all, path)
+		}
+		if err != nil {
+			l.Remark(fmt.Sprintf("sandbox: git cannot write in %s: %v", format.Shown(d.Path), err))
+			continue
+		}
+		l.Remark(fmt.Sprintf("sandbox: %s, the git directory of %s, is a working folder, too", format.Shown(path), format.Shown(d.Path)))
+	}
+	return all
+}
+
+// joinGitDirectory adds one, if no session has it.
+func (l *Launcher) joinGitDirectory(all *[]api.Directory, path string) error {
+	if len(*all) >= maxDirectories {
+		return fmt.Errorf("%s would be one folder too many", path)
+	}
+	running, err := l.Sessions()
+	if err != nil {
+		return err
+	}
+	for _, s := range running {
+		for _, dir := range s.Directories {
+			if within(path, dir) || within(dir, path) {
+				return fmt.Errorf("session %s (process %d) has its git directory %s open", s.Session, s.PID, path)
+			}
+		}
+	}
+	for _, d := range *all {
+		if within(d.Path, path) {
+			return fmt.Errorf("its git directory %s has %s in it", path, d.Path)
+		}
+	}
+	d, err := actors.ValidateDirectory(api.Directory{Path: path}, "")
+	if err != nil {
+		return err
+	}
+	*all = append(*all, d)
+	return nil
+}
+
+// Partner is the folder whose history goes with that of dir, because it is the git
+// directory of dir's worktree; false if there is none, or if the user has chosen one
+// history by a flag.
+func (l *Launcher) Partner(dir api.Directory) (api.Directory, bool) {
+	if len(l.Dirs) > 0 || l.Conf.Undo.Dir != "" {
+		return api.Directory{}, false
+	}
+	path, err := worktree.GitDirectory(dir.Path)
+	if err != nil || path == "" {
+		return api.Directory{}, false
+	}
+	d, err := actors.ValidateDirectory(api.Directory{Path: path}, "")
+	return d, err == nil
+}
