@@ -79,7 +79,7 @@ func (p pair) step(ctx context.Context, r api.UndoRequest) (res api.UndoResult, 
 	if heads[1] != nil && !within(heads[1].Dir, p.folder) {
 		heads[1] = nil // of another worktree
 	}
-	chosen := []side{}
+	var chosen []side
 	switch a, b := heads[0], heads[1]; {
 	case a != nil && b != nil && a.StepID == b.StepID && a.Dir == b.Dir && slices.Equal(a.Argv, b.Argv):
 		chosen = p.sides
