@@ -60,6 +60,9 @@ type Transport struct {
 	// owners that the guest's view shows; nil if the host's own mount does. It belongs
 	// to whoever gets File.
 	Grants *os.File
+	// Bare, with TransportMediated, says that in the guest's view nothing is mounted below the
+	// folder.
+	Bare bool
 	// UID and GID are the host-side ids that the workload's requests carry, so
 	// that the bridge can show it the files as its own.
 	UID, GID uint32

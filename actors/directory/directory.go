@@ -295,7 +295,7 @@ func backend(k hypervisor.TransportKind) string {
 func (d *Directory) serveOn(t hypervisor.Transport, o vfs.Options) (fsbridge.Bridge, error) {
 	switch t.Kind {
 	case hypervisor.TransportMediated:
-		return d.env.Mediation.add(t.File, t.Grants, o)
+		return d.env.Mediation.add(t, o)
 	case hypervisor.TransportFUSE:
 		b, err := fuse.ServeFile(t.File, o)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge"
@@ -29,15 +28,18 @@ func NewMediation(log *slog.Logger) *Mediation {
 }
 
 // add makes the bridge of a folder. It takes the files over, also on error.
-func (m *Mediation) add(view, grants *os.File, o vfs.Options) (fsbridge.Bridge, error) {
+func (m *Mediation) add(t hypervisor.Transport, o vfs.Options) (fsbridge.Bridge, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.server == nil {
 		m.server = mediate.New(mediate.Options{Logger: m.log})
 	}
-	b, err := m.server.Add(view, grants, o)
+	b, err := m.server.Add(t.File, t.Grants, o)
 	if err != nil {
 		return nil, err
+	}
+	if t.Bare && len(t.Hide) == 0 {
+		b.Bare()
 	}
 	return b, nil
 }

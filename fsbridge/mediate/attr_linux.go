@@ -26,6 +26,11 @@ type attribute struct {
 // performs such a call: until it does, the path or descriptor could have become a granted
 // file, which no read-only mount and no Landlock protects.
 func (c *call) setAttribute(dirfd, at, how int, a attribute) answer {
+	if c.spotArg(&c.at[0], dirfd, at) {
+		if a, known := c.at[0].change(c, how, a.do); known {
+			return a
+		}
+	}
 	p := &c.a
 	if errno := c.find(p, dirfd, at, how|whole|anywhere); errno != 0 {
 		return failed(errno)
@@ -54,8 +59,8 @@ func (p *place) missing() syscall.Errno {
 // setOutside is setAttribute for what is in no folder that can be changed. The caller's
 // mounts, and its rights, are ours.
 func (c *call) setOutside(p *place, set func(fd int) error) answer {
-	c.identity.workload()
-	defer c.identity.starter()
+	c.identity.Workload()
+	defer c.identity.Starter()
 	fd := p.obj
 	if fd < 0 {
 		var errno syscall.Errno
@@ -82,6 +87,8 @@ func (c *call) setOutside(p *place, set func(fd int) error) answer {
 // negative.
 func (c *call) find(p *place, dirfd, at, how int) syscall.Errno {
 	if at < 0 || how&empty != 0 && c.arg(at) == 0 {
+		c.identity.Workload() // once for both looks
+		defer c.identity.Starter()
 		if !c.object(p, dirfd, how) {
 			return p.errno
 		}
@@ -137,8 +144,8 @@ func (c *call) onMount(p *place) func() {
 	if p.is.mount == p.folder.host {
 		return func() {}
 	}
-	c.identity.workload()
-	return c.identity.starter
+	c.identity.Workload()
+	return c.identity.Starter
 }
 
 // changeGranted is changePlace for a granted file, which need not have a name. known is
@@ -274,7 +281,7 @@ func (c *call) tooLarge(p *place, size int64) bool {
 	if p.is == nil || uint64(size) <= p.is.size {
 		return false
 	}
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(int(c.n.pid)) + "/limits")
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(int(c.n.PID)) + "/limits")
 	if err != nil {
 		return false
 	}
@@ -378,6 +385,11 @@ func (c *call) access(dirfd, at int, mode uint32, flags int) answer {
 	if !ok || mode&^7 != 0 {
 		return native
 	}
+	if c.spotArg(&c.at[0], dirfd, at) {
+		if a, known := c.at[0].access(c, mode); known {
+			return a
+		}
+	}
 	p := &c.a
 	if c.find(p, dirfd, at, how|whole) != 0 {
 		return native
@@ -412,16 +424,23 @@ func (f *Folder) access(is *info, node uint64, mode uint32) error {
 	return unix.Faccessat2(fd, name, mode, flags)
 }
 
-// onlyPath tells whether a descriptor of the caller's is O_PATH.
+// onlyPath tells whether a descriptor of the caller's, which was just found, is O_PATH.
 func (c *call) onlyPath(fd int) bool {
+	var link info
+	c.identity.Workload()
+	errno := look(c.th.proc, numbered(c.small[:], "fd/", uint64(fd)), &link)
+	c.identity.Starter()
+	if errno == 0 && link.mode&0o600 != 0 {
+		return false // the mode of the link in /proc says what it is open for
+	}
 	info, errno := c.procFile(numbered(c.small[:], "fdinfo/", uint64(fd)), 0)
 	if errno != 0 {
 		return false
 	}
 	defer closeFD(info)
-	c.identity.workload()
+	c.identity.Workload()
 	data, err := os.ReadFile("/proc/self/fd/" + strconv.Itoa(info))
-	c.identity.starter()
+	c.identity.Starter()
 	_, after, ok := bytes.Cut(data, []byte("flags:\t"))
 	line, _, ok2 := bytes.Cut(after, []byte("\n"))
 	flags, perr := strconv.ParseUint(string(line), 8, 32)

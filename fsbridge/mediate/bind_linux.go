@@ -86,7 +86,7 @@ func (c *call) descriptor(fd int) (int, error) {
 
 // process returns the number of the process that the calling thread belongs to.
 func (c *call) process() (int, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.n.pid))
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.n.PID))
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -17,9 +19,9 @@ type call struct {
 	s        *Server
 	worker   *worker
 	index    uint64 // of the worker, from 1 on: [vfs.Request.ID]
-	identity identity
+	identity identity.Identity
 
-	n      notification
+	n      notify.Notification
 	th     *thread // the caller, pinned, or nil
 	proved bool    // th was found to be the thread that waits
 	again  bool    // what the tree believed was wrong: look everything up
@@ -30,6 +32,7 @@ type call struct {
 	gone   bool          // cancel is closed; the same
 
 	a, b  place
+	at    [2]spot
 	path  [2][pathMax]byte
 	parts [2 * pathMax]byte // what is still to be walked
 	small [64]byte
@@ -57,12 +60,12 @@ const tries = 4
 // answer answers the notification.
 func (c *call) answer() {
 	a := c.perform()
-	r := response{id: c.n.id, val: a.value, errno: -int32(a.errno)}
+	r := notify.Response{ID: c.n.ID, Val: a.value, Errno: -int32(a.errno)}
 	if a.native {
-		r.flags = respContinue
-		r.val, r.errno = 0, 0
+		r.Flags = notify.Continue
+		r.Val, r.Errno = 0, 0
 	}
-	_ = c.s.listener.send(&r) // it may have been killed
+	_ = c.s.listener.Send(&r) // it may have been killed
 	c.release()
 }
 
@@ -70,14 +73,14 @@ func (c *call) answer() {
 func (c *call) perform() (a answer) {
 	defer func() {
 		if p := recover(); p != nil {
-			setUmask(0)
-			c.identity.reset()
+			identity.SetUmask(0)
+			c.identity.Reset()
 			c.s.log.LogAttrs(nil, slog.LevelError, "answering a system call failed", //nolint:staticcheck // there is no context
-				slog.String("component", "fs_backend"), slog.Int("call", int(c.n.data.nr)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+				slog.String("component", "fs_backend"), slog.Int("call", int(c.n.Data.NR)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 			a = failed(syscall.EIO)
 		}
 	}()
-	nr := int(c.n.data.nr)
+	nr := int(c.n.Data.NR)
 	if nr < 0 || nr >= len(handlers) || handlers[nr] == nil {
 		return native
 	}
@@ -118,25 +121,25 @@ func (c *call) request() vfs.Request {
 	if c.cancel == nil {
 		c.cancel = make(chan struct{})
 	}
-	return vfs.Request{PID: c.n.pid, ID: c.index, Cancel: c.cancel}
+	return vfs.Request{PID: c.n.PID, ID: c.index, Cancel: c.cancel}
 }
 
 // valid tells whether what was read of the caller is the caller's.
-func (c *call) valid() bool { return c.s.listener.valid(&c.n.id) }
+func (c *call) valid() bool { return c.s.listener.Valid(&c.n.ID) }
 
 // Arguments.
 
-func (c *call) arg(i int) uint64  { return c.n.data.args[i] }
-func (c *call) fd(i int) int      { return int(int32(c.n.data.args[i])) }
-func (c *call) word(i int) uint32 { return uint32(c.n.data.args[i]) }
-func (c *call) flag(i int) int    { return int(uint32(c.n.data.args[i])) }
+func (c *call) arg(i int) uint64  { return c.n.Data.Args[i] }
+func (c *call) fd(i int) int      { return int(int32(c.n.Data.Args[i])) }
+func (c *call) word(i int) uint32 { return uint32(c.n.Data.Args[i]) }
+func (c *call) flag(i int) int    { return int(uint32(c.n.Data.Args[i])) }
 func (c *call) memory(i int, dst []byte) syscall.Errno {
-	return readExactly(c.n.pid, c.n.data.args[i], dst)
+	return notify.ReadExactly(c.n.PID, c.n.Data.Args[i], dst)
 }
 
 // pathArg reads a path argument into one of two buffers.
 func (c *call) pathArg(buf, i int) ([]byte, syscall.Errno) {
-	return readString(c.n.pid, c.n.data.args[i], c.path[buf][:])
+	return notify.ReadString(c.n.PID, c.n.Data.Args[i], c.path[buf][:])
 }
 
 // procFile opens something in the caller's directory of /proc, O_PATH, as the
@@ -144,15 +147,15 @@ func (c *call) pathArg(buf, i int) ([]byte, syscall.Errno) {
 func (c *call) procFile(name cstr, flags int) (int, syscall.Errno) {
 	for range tries {
 		if c.th == nil {
-			th, errno := c.s.threads.get(c.n.pid)
+			th, errno := c.s.threads.get(c.n.PID)
 			if errno != 0 {
 				return -1, errno
 			}
 			c.th = th
 		}
-		c.identity.workload()
+		c.identity.Workload()
 		fd, errno := openAt(c.th.proc, name, unix.O_PATH|flags)
-		c.identity.starter()
+		c.identity.Starter()
 		if errno == 0 {
 			c.proved = true
 			return fd, 0
@@ -175,7 +178,7 @@ func (c *call) procFile(name cstr, flags int) (int, syscall.Errno) {
 func (c *call) masked() error {
 	for range tries {
 		if c.th == nil {
-			th, errno := c.s.threads.get(c.n.pid)
+			th, errno := c.s.threads.get(c.n.PID)
 			if errno != 0 {
 				return errno
 			}

@@ -34,7 +34,7 @@ func TestMBNumberUsedAgain(t *testing.T) {
 	delete(known.known, former.tid)
 	former.tid = self
 	c := &call{s: &Server{threads: known}}
-	c.n.pid = self
+	c.n.PID = self
 	defer c.release()
 	check(t, c.masked())
 	if c.umask == 0o777 || c.th == former {

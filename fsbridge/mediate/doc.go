@@ -52,6 +52,12 @@
 // every error that the kernel would find before it looks at the mount, is answered with
 // CONTINUE (but not for attributes): so the errors are the kernel's own.
 //
+// A relative path in a folder below which nothing is mounted ([Folder.Bare]) goes a shorter
+// way (spot): one look says which directory its beginning is and that it is on the guest's
+// mount of the folder. The rest is looked up on the host's mount, below the tree's own
+// descriptor of that directory, without symlinks and mounts. To the starter the host's mount
+// grants what the view grants the workload. What is not found so is found the other way.
+//
 // What was read by the caller's number is believed only if the caller still waits
 // afterwards: then the number has not been used again.
 //

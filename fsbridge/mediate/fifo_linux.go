@@ -36,8 +36,8 @@ func (c *call) openFIFO(p *place, flags int) answer {
 
 // openView opens the place in the guest's view, as the workload.
 func (c *call) openView(p *place, flags int) (int, syscall.Errno) {
-	c.identity.workload()
-	defer c.identity.starter()
+	c.identity.Workload()
+	defer c.identity.Starter()
 	if p.dir >= 0 {
 		return openAt(p.dir, p.cName(), flags|unix.O_NOFOLLOW)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/opendirs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -24,10 +25,12 @@ type Folder struct {
 	host     uint64 // of the host's, on which granted descriptors are
 	rootID   hostfs.ID
 	readOnly bool
+	bare     bool // see Bare
 
 	// grants, if not nil, is where files are opened for the workload: see [Server.Add].
 	grants     *os.File
 	grantMount uint64
+	dirs       opendirs.Cache // of grants
 
 	closing sync.Once
 
@@ -83,6 +86,7 @@ func (f *Folder) free() {
 	f.tree.Refuse()
 	f.tree.Close()
 	_ = f.view.Close()
+	f.dirs.Close()
 	if f.grants != nil {
 		_ = f.grants.Close()
 	}

@@ -286,7 +286,9 @@ type jail struct {
 	out    string // what is outside
 	uid    int    // of the workload, if it is another user than we; only as root
 	shut   string // out if the workload may not change it
-	hooks  *recorder
+	// covered says that something may be mounted below the folder: see Folder.Bare.
+	covered bool
+	hooks   *recorder
 
 	undo    string // the undo log's directory, for a real log instead of hooks
 	session *direct.Session
@@ -420,6 +422,9 @@ func (j *jail) serve(l, view, root *os.File) {
 			grants = j.mapped()
 		}
 		j.f, err = server.Add(view, grants, o)
+		if err == nil && !j.covered {
+			j.f.Bare()
+		}
 		return j.f, err
 	}
 	var closed func() error

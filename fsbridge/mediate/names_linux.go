@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -12,8 +13,18 @@ import (
 // slashes may follow the name.
 func (c *call) make(dirfd, at int, directory bool, do func(t *vfs.Tree, dir uint64, name string) (vfs.Entry, error)) answer {
 	path, errno := c.pathArg(1, at)
+	if errno != 0 {
+		return native
+	}
+	if s := &c.at[0]; c.spot(s, dirfd, path) {
+		var i info
+		if errno := s.look(&i); errno != syscall.ENOENT {
+			return existing(errno)
+		}
+		return c.makeIn(s.folder, s.dir, s.text(), c.masked(), do)
+	}
 	p := &c.b
-	if errno != 0 || !c.resolve(p, dirfd, path, 0) {
+	if !c.resolve(p, dirfd, path, 0) {
 		return native
 	}
 	defer p.close()
@@ -24,14 +35,26 @@ func (c *call) make(dirfd, at int, directory bool, do func(t *vfs.Tree, dir uint
 	if err == nil {
 		err = c.masked()
 	}
+	return c.makeIn(p.folder, dir, p.text(), err, do)
+}
+
+// existing is the answer where something is to be made and looking gave errno.
+func existing(errno syscall.Errno) answer {
+	if errno == 0 {
+		errno = syscall.EEXIST
+	}
+	return failed(errno)
+}
+
+// makeIn is make once the directory is found.
+func (c *call) makeIn(f *Folder, dir uint64, name string, err error, do func(t *vfs.Tree, dir uint64, name string) (vfs.Entry, error)) answer {
 	if err != nil {
 		return outcome(err)
 	}
 	if !c.valid() {
 		return failed(syscall.EINTR)
 	}
-	f := p.folder
-	e, err := do(f.tree, dir, p.text())
+	e, err := do(f.tree, dir, name)
 	if err != nil {
 		return outcome(err)
 	}
@@ -100,6 +123,13 @@ func (c *call) link(oldDir, oldAt, newDir, newAt, flags int) answer {
 		how |= empty
 	}
 	to, errno := c.pathArg(1, newAt)
+	if from, fromErrno := c.pathArg(0, oldAt); flags == 0 && errno == 0 && fromErrno == 0 {
+		if s, t := &c.at[0], &c.at[1]; c.spot(s, oldDir, from) && c.spot(t, newDir, to) {
+			if a, known := s.link(c, t); known {
+				return a
+			}
+		}
+	}
 	q := &c.b
 	if errno != 0 || !c.resolve(q, newDir, to, 0) {
 		return native
@@ -162,6 +192,12 @@ func (c *call) linkPlace(p, q *place) answer {
 
 func (c *call) unlink(dirfd, at int) answer {
 	path, errno := c.pathArg(0, at)
+	if s := &c.at[0]; errno == 0 && c.spot(s, dirfd, path) {
+		if !c.valid() {
+			return failed(syscall.EINTR)
+		}
+		return outcome(s.folder.tree.Unlink(c.request(), s.dir, s.text()))
+	}
 	p := &c.a
 	if errno != 0 || !c.resolve(p, dirfd, path, 0) {
 		return refused(path)
@@ -189,6 +225,11 @@ func (c *call) unlink(dirfd, at int) answer {
 
 func (c *call) rmdir(dirfd, at int) answer {
 	path, errno := c.pathArg(0, at)
+	if s := &c.at[0]; errno == 0 && c.spot(s, dirfd, path) {
+		var i info
+		_ = s.look(&i)
+		return c.rmdirIn(s.folder, s.dir, s.text(), i.id)
+	}
 	p := &c.a
 	if errno != 0 || !c.resolve(p, dirfd, path, 0) {
 		return refused(path)
@@ -198,20 +239,22 @@ func (c *call) rmdir(dirfd, at int) answer {
 	if err != nil {
 		return outcome(err)
 	}
-	f := p.folder
-	var node uint64
 	var i info
-	if c.look(p, &i) == 0 {
-		if i.mount != p.in.mount {
-			return failed(syscall.EBUSY)
-		}
-		node = f.tree.NodeID(i.id)
+	if c.look(p, &i) == 0 && i.mount != p.in.mount {
+		return failed(syscall.EBUSY)
 	}
+	return c.rmdirIn(p.folder, dir, p.text(), i.id)
+}
+
+// rmdirIn is rmdir once the directory is found; id is that of what is removed, or none.
+func (c *call) rmdirIn(f *Folder, dir uint64, name string, id hostfs.ID) answer {
 	if !c.valid() {
 		return failed(syscall.EINTR)
 	}
-	err = f.tree.Rmdir(c.request(), dir, p.text())
+	node := f.tree.NodeID(id)
+	err := f.tree.Rmdir(c.request(), dir, name)
 	if err == nil {
+		f.dirs.Forget(id)
 		f.drop(node)
 	}
 	return outcome(err)
@@ -232,13 +275,19 @@ func (c *call) rename(oldDir, oldAt, newDir, newAt int, flags uint32) answer {
 	if errno != 0 || flags&^both != 0 || flags == both {
 		return native
 	}
+	to, toErrno := c.pathArg(1, newAt)
+	if s, t := &c.at[0], &c.at[1]; toErrno == 0 && c.spot(s, oldDir, from) && c.spot(t, newDir, to) && s.folder == t.folder {
+		if !c.valid() {
+			return failed(syscall.EINTR)
+		}
+		return outcome(s.folder.tree.Rename(c.request(), s.dir, s.text(), t.dir, t.text(), flags))
+	}
 	p, q := &c.a, &c.b
 	if !c.resolve(p, oldDir, from, 0) {
 		return refused(from)
 	}
 	defer p.close()
-	to, errno := c.pathArg(1, newAt)
-	if errno != 0 || !c.resolve(q, newDir, to, 0) {
+	if toErrno != 0 || !c.resolve(q, newDir, to, 0) {
 		return refused(to)
 	}
 	defer q.close()

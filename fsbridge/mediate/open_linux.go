@@ -26,6 +26,11 @@ func (c *call) open(dirfd, at, flags int, mode uint32) answer {
 	if flags&unix.O_TMPFILE == unix.O_TMPFILE {
 		return c.tmpfile(dirfd, path, flags, mode)
 	}
+	if s := &c.at[0]; flags&unix.O_ACCMODE != unix.O_RDONLY && flags&unix.O_DIRECTORY == 0 && c.spot(s, dirfd, path) {
+		if a, known := s.open(c, flags, mode); known {
+			return a
+		}
+	}
 	const excl = unix.O_CREAT | unix.O_EXCL
 	how := whole
 	if flags&unix.O_NOFOLLOW == 0 && flags&excl != excl {
@@ -95,7 +100,7 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 	}
 	defer f.tree.Forget(g.Node, 1)
 	fd := g.FD
-	if id, errno := idOf(fd); p.dir < 0 && (errno != 0 || id != p.is.id) {
+	if p.dir < 0 && g.ID != p.is.id {
 		closeFD(fd)
 		return failed(syscall.ESTALE)
 	}
@@ -108,9 +113,19 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 			return failed(errno)
 		}
 	} else if f.grants != nil {
-		fd = c.regrant(p, g.FD, name, flags)
+		in := p.in.id
+		if p.dir < 0 {
+			_ = f.tree.In(dir, func(fd int) error { in, _ = idOf(fd); return nil })
+		}
+		fd = c.regrant(f, g, dir, in, name, flags)
 	}
-	a := c.inject(fd, flags)
+	g.FD = fd
+	return c.give(f, g, dir, name, flags)
+}
+
+// give hands over what was granted as name in dir.
+func (c *call) give(f *Folder, g vfs.Granted, dir uint64, name string, flags int) answer {
+	a := c.inject(g.FD, flags)
 	if g.Created && a.errno == syscall.EMFILE {
 		c.unmake(f, dir, name, g.Node)
 	}
@@ -133,7 +148,7 @@ func (c *call) unmake(f *Folder, dir uint64, name string, node uint64) {
 // how many it has (Linux 6.2).
 func (c *call) tableFull() bool {
 	if c.th == nil {
-		th, errno := c.s.threads.get(c.n.pid)
+		th, errno := c.s.threads.get(c.n.PID)
 		if errno != 0 {
 			return false
 		}
@@ -141,9 +156,9 @@ func (c *call) tableFull() bool {
 	}
 	var open info
 	var most unix.Rlimit
-	c.identity.workload()
-	defer c.identity.starter()
-	return look(c.th.proc, cstr("fd\x00"), &open) == 0 && unix.Prlimit(int(c.n.pid), unix.RLIMIT_NOFILE, nil, &most) == nil && open.size >= most.Cur
+	c.identity.Workload()
+	defer c.identity.Starter()
+	return look(c.th.proc, cstr("fd\x00"), &open) == 0 && unix.Prlimit(int(c.n.PID), unix.RLIMIT_NOFILE, nil, &most) == nil && open.size >= most.Cur
 }
 
 // reopen opens a granted file once more: it need not have a name. known is false if the tree
@@ -179,50 +194,6 @@ func (c *call) outcome(fd int, err error, flags int) answer {
 		return outcome(err)
 	}
 	return c.inject(fd, flags)
-}
-
-// regrant opens the file that fd is again on the folder's mount for grants, and closes
-// fd. The rights were checked when fd was opened, and a new file need not have any. If
-// the file was moved in the meantime, fd will do.
-func (c *call) regrant(p *place, fd int, name string, flags int) int {
-	f := p.folder
-	path, ok := name, true
-	if p.dir < 0 {
-		path, ok = f.pathOf(p.obj)
-	} else if p.in.id != f.rootID {
-		path, ok = f.pathOf(p.dir)
-		path += "/" + name
-	}
-	if !ok {
-		return fd
-	}
-	id, errno := idOf(fd)
-	if errno != 0 {
-		return fd
-	}
-	if c.identity.raise(1<<unix.CAP_DAC_OVERRIDE) != 0 {
-		return fd
-	}
-	mapped, err := unix.Openat2(int(f.grants.Fd()), path, &unix.OpenHow{
-		Flags:   uint64(flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_TRUNC) | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC),
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
-	})
-	if errno := c.identity.raise(0); errno != 0 {
-		panic(errno) // nothing is ever in the way of giving a capability up
-	}
-	if err != nil {
-		return fd
-	}
-	now, errno := idOf(mapped)
-	if errno == 0 && now == id && flags&unix.O_NONBLOCK == 0 {
-		_, err = unix.FcntlInt(uintptr(mapped), unix.F_SETFL, flags)
-	}
-	if errno != 0 || now != id || err != nil {
-		closeFD(mapped)
-		return fd
-	}
-	closeFD(fd)
-	return mapped
 }
 
 // nameOf returns the node and the name by which the place's file is opened.
@@ -269,8 +240,8 @@ func (c *call) readOnly(p *place, fd, flags int) (int, syscall.Errno) {
 
 // inject hands fd, which it closes, over.
 func (c *call) inject(fd, flags int) answer {
-	n, errno := c.s.listener.inject(c.n.id, fd, uint32(flags&unix.O_CLOEXEC))
-	closeFD(fd) // before the caller goes on: see listener.inject
+	n, errno := c.s.listener.Inject(c.n.ID, fd, uint32(flags&unix.O_CLOEXEC))
+	closeFD(fd) // before the caller goes on: see notify.Listener.Inject
 	if errno != 0 {
 		return failed(errno)
 	}

@@ -47,8 +47,8 @@ func (c *call) resolvable(flags int, resolve uint64) bool {
 		return false
 	}
 	defer closeFD(base)
-	c.identity.workload()
-	defer c.identity.starter()
+	c.identity.Workload()
+	defer c.identity.Starter()
 	fd, err := unix.Openat2(base, string(path), &unix.OpenHow{
 		Flags: uint64(flags&(unix.O_NOFOLLOW|unix.O_DIRECTORY)) | unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve,
 	})
@@ -83,8 +83,8 @@ func (c *call) openInRoot(flags int, mode uint32, resolve uint64) answer {
 // resolveIn is resolve for a path in a root of its own, by the kernel up to the last name.
 func (c *call) resolveIn(p *place, root int, path []byte, how int, resolve uint64) bool {
 	p.clear()
-	c.identity.workload()
-	defer c.identity.starter()
+	c.identity.Workload()
+	defer c.identity.Starter()
 	for range maxLinks {
 		parent, last, slash := splitPath(path)
 		if slash || len(last) > nameMax || string(last) == "." || string(last) == ".." {

@@ -16,8 +16,14 @@ type Server struct{}
 // New makes a server that cannot serve.
 func New(Options) *Server { return &Server{} }
 
+// Folder is for Linux only.
+type Folder struct{ fsbridge.Bridge }
+
+// Bare does nothing.
+func (*Folder) Bare() {}
+
 // Add returns errors.ErrUnsupported.
-func (*Server) Add(view, grants *os.File, _ vfs.Options) (fsbridge.Bridge, error) {
+func (*Server) Add(view, grants *os.File, _ vfs.Options) (*Folder, error) {
 	err := errors.Join(errors.ErrUnsupported, view.Close())
 	if grants != nil {
 		err = errors.Join(err, grants.Close())

@@ -93,8 +93,8 @@ const (
 // kernel will say what is wrong with it.
 func (c *call) resolve(p *place, dirfd int, path []byte, how int) (ok bool) {
 	p.clear()
-	c.identity.workload()
-	defer c.identity.starter()
+	c.identity.Workload()
+	defer c.identity.Starter()
 	if len(path) == 0 {
 		return how&empty != 0 && c.object(p, dirfd, how)
 	}
@@ -218,8 +218,8 @@ func (c *call) followLast(p *place, dir int, slash bool) (next int, more []byte)
 // object makes the descriptor fd of the caller's the place, see resolve.
 func (c *call) object(p *place, fd, how int) bool {
 	p.clear()
-	c.identity.workload()
-	defer c.identity.starter()
+	c.identity.Workload()
+	defer c.identity.Starter()
 	obj, errno := c.base(fd)
 	if p.errno = errno; errno != 0 {
 		return false
@@ -267,8 +267,8 @@ func (c *call) openDir(base, dirfd int, path []byte, links *int) (int, syscall.E
 }
 
 func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int, syscall.Errno) {
-	c.identity.workload()
-	defer c.identity.starter()
+	c.identity.Workload()
+	defer c.identity.Starter()
 	fd, errno := openDirAt(dir, terminated(c.parts[:], path), resolve)
 	switch errno {
 	case syscall.ELOOP, syscall.EXDEV, syscall.EAGAIN:
@@ -304,8 +304,8 @@ func splitPath(path []byte) (parent, last []byte, slash bool) {
 
 // look describes the place's name now, as the workload sees it.
 func (c *call) look(p *place, out *info) syscall.Errno {
-	c.identity.workload()
-	defer c.identity.starter()
+	c.identity.Workload()
+	defer c.identity.Starter()
 	return look(p.dir, p.cName(), out)
 }
 
@@ -366,9 +366,9 @@ func (c *call) objectName(p *place) (dir uint64, name string, err error) {
 		return 0, "", syscall.ENOENT
 	}
 	parent, last, _ := splitPath([]byte(path))
-	c.identity.workload()
+	c.identity.Workload()
 	fd, errno := openDirAt(int(f.view.Fd()), cstr("./"+string(parent)+"\x00"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
-	c.identity.starter()
+	c.identity.Starter()
 	if errno != 0 {
 		return 0, "", errno
 	}

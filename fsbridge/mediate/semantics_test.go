@@ -18,24 +18,29 @@ import (
 
 // TestMBSemantics runs the same calls natively and inside, as root and as an ordinary
 // user, and compares each result.
-func TestMBSemantics(t *testing.T) { compareSemantics(t, 0) }
+func TestMBSemantics(t *testing.T) { compareSemantics(t, 0, true) }
+
+// TestMBSemanticsOpened does without the shorter way for folders with nothing mounted below.
+func TestMBSemanticsOpened(t *testing.T) { compareSemantics(t, 0, false) }
 
 // Started as root, the workload is another user, and the folder's files are shown as
 // its own.
 func TestMBSemanticsMapped(t *testing.T) {
 	require.Root(t)
-	compareSemantics(t, 61000)
+	compareSemantics(t, 61000, true)
+	compareSemantics(t, 61000, false)
 }
 
 func TestMBSemanticsUser(t *testing.T) {
 	if require.AsUser(t) {
-		compareSemantics(t, 0)
+		compareSemantics(t, 0, true)
+		compareSemantics(t, 0, false)
 	}
 }
 
-func compareSemantics(t *testing.T, uid int) {
+func compareSemantics(t *testing.T, uid int, bare bool) {
 	plain, j := newJail(t), newJail(t)
-	plain.uid, j.uid = uid, uid
+	plain.uid, j.uid, j.covered = uid, uid, !bare
 	if uid != 0 {
 		check(t, os.Chown(plain.out, uid, uid))
 		check(t, os.Chown(j.out, uid, uid))

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -25,7 +27,7 @@ type Server struct {
 	folders []*Folder // fixed when Serve is called
 
 	guest    Guest
-	listener listener
+	listener notify.Listener
 	root     info // of Guest.Root
 	stop     int  // an eventfd: readable once the server is closed
 
@@ -101,7 +103,7 @@ func (s *Server) Serve(g Guest) error {
 }
 
 func (s *Server) prepare(g Guest) (err error) {
-	if s.listener, err = newListener(int(g.Listener.Fd())); err != nil {
+	if s.listener, err = notify.New(int(g.Listener.Fd())); err != nil {
 		return err
 	}
 	if errno := look(int(g.Root.Fd()), cEmpty, &s.root); errno != 0 {
@@ -236,12 +238,12 @@ func (w *worker) run() {
 
 // settle makes the thread fit to act for the guest. The goroutine never gives it back.
 func (c *call) settle() error {
-	lockThread()
+	identity.LockThread()
 	if err := unix.Unshare(unix.CLONE_FS); err != nil { // a umask of its own
 		return fmt.Errorf("mediate: unshare: %w", err)
 	}
 	unix.Umask(0)
-	return c.identity.take(c.s.guest.UID, c.s.guest.GID)
+	return c.identity.Take(c.s.guest.UID, c.s.guest.GID)
 }
 
 // lead returns when w is the leader, or false when the server is closed.
@@ -295,7 +297,7 @@ func (s *Server) retire(w *worker) {
 // await waits for one notification and answers it. It returns false when there will be
 // no more.
 func (s *Server) await(w *worker) bool {
-	fds := [2]unix.PollFd{{Fd: int32(s.listener.fd), Events: unix.POLLIN}, {Fd: int32(s.stop), Events: unix.POLLIN}}
+	fds := [2]unix.PollFd{{Fd: int32(s.listener.FD), Events: unix.POLLIN}, {Fd: int32(s.stop), Events: unix.POLLIN}}
 	if _, err := unix.Poll(fds[:], -1); err != nil && err != syscall.EINTR {
 		s.log.Error("waiting for system calls failed", "component", "fs_backend", "err", err)
 		return false
@@ -307,7 +309,7 @@ func (s *Server) await(w *worker) bool {
 		return fds[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) == 0 // nobody is left inside
 	}
 	c := &w.call
-	if errno := s.listener.receive(&c.n); errno != 0 {
+	if errno := s.listener.Receive(&c.n); errno != 0 {
 		return true // it was killed meanwhile
 	}
 	start := time.Now()
@@ -392,7 +394,7 @@ func (s *Server) checkHeld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := range s.held {
-		if !s.listener.valid(&w.call.n.id) {
+		if !s.listener.Valid(&w.call.n.ID) {
 			w.call.cancelled()
 			delete(s.held, w)
 		}

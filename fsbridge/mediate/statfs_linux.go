@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 )
 
 // statfs answers statfs and fstatfs: the path is in argument at, or the descriptor dirfd is
@@ -38,5 +40,5 @@ func (c *call) statfs(dirfd, at int) answer {
 	if !c.valid() {
 		return failed(syscall.EINTR)
 	}
-	return failed(writeMemory(c.n.pid, c.arg(1), unsafe.Slice((*byte)(unsafe.Pointer(&st)), unsafe.Sizeof(st))))
+	return failed(notify.Write(c.n.PID, c.arg(1), unsafe.Slice((*byte)(unsafe.Pointer(&st)), unsafe.Sizeof(st))))
 }

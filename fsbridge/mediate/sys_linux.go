@@ -68,10 +68,15 @@ func (i *info) typ() uint32 { return i.mode & syscall.S_IFMT }
 
 // look describes name in dir, which is not followed; the empty name is dir itself.
 func look(dir int, name cstr, out *info) syscall.Errno {
+	return describe(dir, name, unix.AT_SYMLINK_NOFOLLOW, out)
+}
+
+// describe is look with flags of its own.
+func describe(dir int, name cstr, flags int, out *info) syscall.Errno {
 	var st unix.Statx_t
 	const want = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_INO | unix.STATX_NLINK | unix.STATX_SIZE | unix.STATX_MNT_ID
 	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(unsafe.SliceData(name))),
-		unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, want, uintptr(unsafe.Pointer(&st)), 0)
+		uintptr(flags|unix.AT_EMPTY_PATH|unix.AT_NO_AUTOMOUNT), want, uintptr(unsafe.Pointer(&st)), 0)
 	if errno != 0 {
 		return errno
 	}

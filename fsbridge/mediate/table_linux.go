@@ -90,7 +90,7 @@ func table() *[maxSyscall]handler {
 // setsUmask lets umask(2) be performed, and forgets what umasks were.
 func (c *call) setsUmask() answer {
 	if c.th == nil {
-		c.th, _ = c.s.threads.get(c.n.pid)
+		c.th, _ = c.s.threads.get(c.n.PID)
 	}
 	if c.th != nil {
 		c.s.threads.settingUmask(c.th)

@@ -7,12 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 )
 
 // attrName reads the name of an extended attribute.
 func (c *call) attrName(at int) (string, syscall.Errno) {
 	var buf [nameMax + 1]byte
-	b, errno := readString(c.n.pid, c.arg(at), buf[:])
+	b, errno := notify.ReadString(c.n.PID, c.arg(at), buf[:])
 	if errno == syscall.ENAMETOOLONG || errno == 0 && len(b) == 0 {
 		errno = syscall.ERANGE
 	}
@@ -37,7 +38,7 @@ func (c *call) setXattrValue(dirfd, at, how, name int, value, size uint64, flags
 		return failed(syscall.E2BIG)
 	}
 	data := make([]byte, size)
-	if errno := readExactly(c.n.pid, value, data); errno != 0 {
+	if errno := notify.ReadExactly(c.n.PID, value, data); errno != 0 {
 		return failed(errno)
 	}
 	return c.setAttribute(dirfd, at, how, attribute{

@@ -28,6 +28,20 @@ func (c dirCache) acquire(n *node) (*dirFD, error) {
 	return c.Acquire(n)
 }
 
+// In calls f with a descriptor of a directory, on the host.
+func (t *Tree) In(dir uint64, f func(fd int) error) error {
+	n, err := t.dir(dir)
+	if err != nil {
+		return err
+	}
+	d, err := t.dirs.acquire(n)
+	if err != nil {
+		return err
+	}
+	defer t.dirs.Release(d)
+	return f(d.FD)
+}
+
 // walk opens the directory n by its names, from the root, and verifies that it is n.
 func (t *Tree) walk(n *node) (int, error) {
 	// No rename of ours may come between reading the names and using them.

@@ -25,7 +25,8 @@ type OpenFile struct {
 // handed it over.
 type Granted struct {
 	FD      int
-	Node    uint64 // the caller has one reference more, see Forget
+	ID      hostfs.ID // of the file
+	Node    uint64    // the caller has one reference more, see Forget
 	Created bool
 }
 
@@ -127,7 +128,7 @@ func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error)
 		t.granted(n, fd, &st)
 	}
 	m.end(n, nil)
-	return Granted{FD: fd, Node: n.id, Created: true}, nil
+	return Granted{FD: fd, ID: n.obj.ID, Node: n.id, Created: true}, nil
 }
 
 // grantExisting is Grant for what is there, which st describes.
@@ -154,7 +155,7 @@ func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st 
 		}
 		return noGrant, err
 	}
-	return Granted{FD: fd, Node: n.id}, nil
+	return Granted{FD: fd, ID: n.obj.ID, Node: n.id}, nil
 }
 
 // mayOpen refuses what the host would refuse the thread, before anything is captured.
@@ -255,7 +256,7 @@ func (t *Tree) GrantTmpfile(r Request, dir uint64, o OpenFile) (g Granted, err e
 	flags := o.Flags&^ours&^unix.O_TMPFILE | o.Flags&syscall.O_EXCL
 	err = t.tmpfile(r, dir, flags, o.Mode, func(n *node, fd int, _ *hostfs.Stat) {
 		t.granting(n).Done()
-		g = Granted{FD: fd, Node: n.id, Created: true}
+		g = Granted{FD: fd, ID: n.obj.ID, Node: n.id, Created: true}
 	})
 	return g, err
 }

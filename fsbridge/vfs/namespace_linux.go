@@ -436,19 +436,11 @@ func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 	t.keep(victim, fd)
 }
 
-// keepSpares bounds the replaced files that are held.
-const keepSpares = 64
-
 // keep holds n by fd, which it takes over, until the kernel forgets n or too
 // many others came after it.
 func (t *Tree) keep(n *node, fd int) {
 	h := openfiles.New(n, fd, unix.O_PATH)
-	t.spareMu.Lock()
-	old := t.spares[t.nextSpare]
-	t.spares[t.nextSpare] = n
-	t.nextSpare = (t.nextSpare + 1) % keepSpares
-	t.spareMu.Unlock()
-	if old != nil && old != n {
+	if old := t.spares.Add(n); old != nil && old != n {
 		old.dropSpare()
 	}
 	if prev := n.spare.Swap(h); prev != nil {

@@ -47,15 +47,12 @@ type Tree struct {
 	// rename changes both the host's names and ours. Taken after the Guard.
 	renames sync.RWMutex
 
-	// spares are the replaced files that are held, oldest at nextSpare.
-	spareMu   sync.Mutex
-	spares    [keepSpares]*node
-	nextSpare int
-	later     openfiles.Later
-	grants    grants.List[*node] // see newGrants
-	epoch     atomic.Uint64      // of the newest mutation
-	fresh     fresh.List[*node]  // see refresh
-	heldUps   heldups.List
+	spares  openfiles.Ring[*node] // replaced files that are held
+	later   openfiles.Later
+	grants  grants.List[*node] // see newGrants
+	epoch   atomic.Uint64      // of the newest mutation
+	fresh   fresh.List[*node]  // see refresh
+	heldUps heldups.List
 
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings
@@ -348,7 +345,7 @@ func (t *Tree) Close() {
 		t.hidden.close()
 	}
 	t.grants.Close()
-	for _, n := range t.spares {
+	for _, n := range t.spares.All() {
 		if n != nil {
 			n.dropSpare()
 		}

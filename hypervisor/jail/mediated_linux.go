@@ -229,7 +229,7 @@ func (g *guest) serveView(i int, root *os.File, folder string) error {
 	}
 	t := hypervisor.Transport{
 		Kind: hypervisor.TransportMediated, File: os.NewFile(uintptr(fd), folder),
-		UID: uint32(g.user.uid), GID: uint32(g.user.gid), Hide: g.refuse[i],
+		UID: uint32(g.user.uid), GID: uint32(g.user.gid), Hide: g.refuse[i], Bare: g.plan.bare[i],
 	}
 	if g.plan.mapped && !s.ReadOnly {
 		grants, err := g.mediation.clone(folder, sealed&^unix.MOUNT_ATTR_RDONLY)

@@ -110,6 +110,7 @@ type plan struct {
 
 	memory    string // where what overlays need in memory is mounted for a moment; empty: there are none
 	homeBytes int64  // a limit of that, or 0
+	bare      []bool // by share: nothing is mounted below it
 }
 
 // mountOp says what a [mount] does.
@@ -212,10 +213,20 @@ func makePlan(cfg hypervisor.Config, u user, table []mounts.Entry, mediated bool
 		hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, shares: len(cfg.Shares), mounts: p.out,
 		mediated: mediated, mapped: mediated && u.root, network: card, warning: warning, notes: p.remarks(),
 	}
+	for _, s := range p.shares {
+		made.bare = append(made.bare, p.isBare(s))
+	}
 	if made.hostname == "" {
 		made.hostname = "sandbox"
 	}
 	return made, p.refuse, nil
+}
+
+// isBare tells whether nothing is mounted below a share, neither on the host nor by the jail.
+func (p *planner) isBare(share string) bool {
+	within := func(path string) bool { return path != share && below(path, share) }
+	return !slices.ContainsFunc(p.mounts, func(m mounts.Entry) bool { return within(m.Point) }) &&
+		!slices.ContainsFunc(p.out, func(m mount) bool { return within(m.path) })
 }
 
 // folders returns the working folders, free of symlinks.

@@ -1,4 +1,4 @@
-package mediate
+package identity
 
 import (
 	"fmt"
@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockThread makes the thread the goroutine's own, for ever: it ends with it. No signal
+// LockThread makes the thread the goroutine's own, for ever: it ends with it. No signal
 // interrupts it any more, but those of its own faults, which are panics.
-func lockThread() {
+func LockThread() {
 	runtime.LockOSThread()
 	const faults = 1<<(unix.SIGSEGV-1) | 1<<(unix.SIGBUS-1) | 1<<(unix.SIGFPE-1)
 	all := ^uint64(faults)
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, 8, 0, 0)
 }
 
-// identity is who a thread is on file systems. An ordinary user is the workload. Root
+// Identity is who a thread is on file systems. An ordinary user is the workload. Root
 // serves a workload of another number: it walks the guest's view under that one, and
 // works on the host's mount as the starter, whom the guest's idmapped view shows as the
 // workload; without capabilities, so that the kernel checks modes as for the
 // workload.
-type identity struct {
+type Identity struct {
 	differs  bool
 	depth    int    // of calls of workload
 	uid, gid uint32 // the workload's
@@ -34,8 +34,8 @@ type identity struct {
 	permitted uint32 // capabilities
 }
 
-// take gives up what the thread shall not have.
-func (id *identity) take(uid, gid uint32) error {
+// Take gives up what the thread shall not have.
+func (id *Identity) Take(uid, gid uint32) error {
 	id.euid, id.egid = uint32(os.Geteuid()), uint32(os.Getegid())
 	id.uid, id.gid = uid, gid
 	id.differs = id.euid == 0 && (uid != id.euid || gid != id.egid)
@@ -58,7 +58,7 @@ func (id *identity) take(uid, gid uint32) error {
 	if id.permitted = keptAlways; id.differs {
 		id.permitted |= 1 << unix.CAP_DAC_OVERRIDE
 	}
-	if errno := id.raise(0); errno != 0 {
+	if errno := id.Raise(0); errno != 0 {
 		return fmt.Errorf("mediate: capset: %w", errno)
 	}
 	return nil
@@ -70,43 +70,51 @@ const noSetuidFixup = 1 << 2
 // keptAlways is what it takes to read the caller's memory and descriptors.
 const keptAlways = 1 << unix.CAP_SYS_PTRACE
 
-// raise gives the thread capabilities for a moment, of those that it has kept, and with 0
+// Raise gives the thread capabilities for a moment, of those that it has kept, and with 0
 // takes them away again.
-func (id *identity) raise(caps uint32) syscall.Errno {
+func (id *Identity) Raise(caps uint32) syscall.Errno {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := [2]unix.CapUserData{{Effective: (keptAlways | caps) & id.permitted, Permitted: id.permitted}}
 	_, _, errno := unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&data)), 0)
 	return errno
 }
 
-// workload makes the thread the workload on file systems, and starter undoes that. They
+// Workload makes the thread the workload on file systems, and starter undoes that. They
 // nest.
-func (id *identity) workload() {
+func (id *Identity) Workload() {
 	if id.depth++; id.differs && id.depth == 1 {
 		id.become(id.uid, id.gid)
 	}
 }
 
-func (id *identity) starter() {
+func (id *Identity) Starter() {
 	if id.depth--; id.differs && id.depth == 0 {
 		id.become(id.euid, id.egid)
 	}
 }
 
-// reset makes the thread the starter after a panic.
-func (id *identity) reset() {
-	id.depth = 1
-	id.starter()
+// Owner makes the thread the workload's user alone, which is enough to look at its descriptors,
+// and, with false, the starter's again. It must not be used between workload and starter.
+func (id *Identity) Owner(workload bool) {
+	uid := id.euid
+	if workload {
+		uid = id.uid
+	}
+	if id.differs {
+		_, _, _ = unix.RawSyscall(unix.SYS_SETFSUID, uintptr(uid), 0, 0)
+	}
 }
 
-func (id *identity) become(uid, gid uint32) {
+// Reset makes the thread the starter after a panic.
+func (id *Identity) Reset() {
+	id.depth = 1
+	id.Starter()
+}
+
+func (id *Identity) become(uid, gid uint32) {
 	_, _, _ = unix.RawSyscall(unix.SYS_SETFSGID, uintptr(gid), 0, 0) // they return the former one and no error
 	_, _, _ = unix.RawSyscall(unix.SYS_SETFSUID, uintptr(uid), 0, 0)
 }
 
-// setUmask sets the thread's umask.
-func setUmask(mask uint32) { _, _, _ = unix.RawSyscall(unix.SYS_UMASK, uintptr(mask), 0, 0) }
-
-// canRead tells whether a thread's refusal to be read says that it cannot be, and not
-// that it has gone.
-func canRead(errno syscall.Errno) bool { return errno != syscall.EPERM && errno != syscall.EACCES }
+// SetUmask sets the thread's umask.
+func SetUmask(mask uint32) { _, _, _ = unix.RawSyscall(unix.SYS_UMASK, uintptr(mask), 0, 0) }

@@ -1,0 +1,8 @@
+// Package opendirs keeps some directories of a mount open, by their inodes, so that what is in
+// them can be opened without a walk.
+//
+// A directory that is open may have been moved or removed meanwhile: whoever opens something in it
+// compares what that is.
+//
+// Locks: Cache.mu, a leaf.
+package opendirs

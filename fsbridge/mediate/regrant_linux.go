@@ -1,0 +1,66 @@
+package mediate
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
+
+// regrant opens the granted file again on the folder's mount for grants, and closes g.FD. It
+// is name in the directory dir, whose inode is in. The rights were checked when it was opened, and
+// a new file need not have any. If the file was moved in the meantime, g.FD will do.
+func (c *call) regrant(f *Folder, g vfs.Granted, dir uint64, in hostfs.ID, name string, flags int) int {
+	how := flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_TRUNC|unix.O_CLOEXEC) | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	if c.identity.Raise(1<<unix.CAP_DAC_OVERRIDE) != 0 {
+		return g.FD
+	}
+	fd := f.openGrant(dir, in, name, how)
+	if errno := c.identity.Raise(0); errno != 0 {
+		panic(errno) // nothing is ever in the way of giving a capability up
+	}
+	if fd < 0 {
+		return g.FD
+	}
+	now, errno := idOf(fd)
+	var err error
+	if errno == 0 && now == g.ID && flags&unix.O_NONBLOCK == 0 {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags)
+	}
+	if errno != 0 || now != g.ID || err != nil {
+		closeFD(fd)
+		return g.FD
+	}
+	closeFD(g.FD)
+	return fd
+}
+
+// openGrant opens name in a directory of the mount for grants, or returns -1.
+func (f *Folder) openGrant(dir uint64, in hostfs.ID, name string, flags int) int {
+	if in == f.rootID {
+		fd, err := unix.Openat(int(f.grants.Fd()), name, flags|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1
+		}
+		return fd
+	}
+	if fd := f.dirs.Open(in, name, flags); fd >= 0 {
+		return fd
+	}
+	path, ok := "", false
+	if f.tree.In(dir, func(fd int) error { path, ok = f.pathOf(fd); return nil }) != nil || !ok {
+		return -1
+	}
+	top, err := unix.Openat2(int(f.grants.Fd()), path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+	})
+	if err != nil {
+		return -1
+	}
+	if now, errno := idOf(top); errno != 0 || now != in {
+		closeFD(top)
+		return -1
+	}
+	f.dirs.Add(in, top)
+	return f.dirs.Open(in, name, flags)
+}

@@ -1,0 +1,209 @@
+package mediate
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs"
+)
+
+// spot is a name in a directory of a folder that was found by looking alone: nothing was
+// opened in the caller's view.
+type spot struct {
+	folder *Folder
+	dir    uint64    // the directory's node
+	id     hostfs.ID // and its inode
+	name   []byte
+
+	cname [nameMax + 1]byte
+}
+
+func (s *spot) text() string { return string(s.name) }
+
+// Bare says, before [Server.Serve], that in the guest's view nothing is mounted below the folder,
+// and nothing is hidden in it: what is below a directory there is what is below it on the host's mount.
+func (f *Folder) Bare() { f.bare = true }
+
+// spot finds where a relative path leads, in one look: /proc says which directory the
+// caller's working directory, or its descriptor, is, and by which mount it has it. If that is
+// the guest's mount of a bare folder, the tree has a descriptor of the same directory, and the
+// host's mount below that is what the caller would see: for the starter the host's mount grants
+// what the view grants the workload. If ok is false, nobody knows anything: resolve finds out.
+func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
+	parent, last, slash := splitPath(path)
+	if c.again || slash || len(last) == 0 || len(last) > nameMax || path[0] == '/' || last[0] == '.' && len(last) <= 2 {
+		return false
+	}
+	var at info
+	if !c.whereabouts(dirfd, &at) {
+		return false
+	}
+	f := c.s.folder(at.mount)
+	if f == nil || f.readOnly || !f.bare {
+		return false
+	}
+	dir := f.known(at.id)
+	if dir != 0 && len(parent) > 0 {
+		dir = c.below(f, dir, parent, &at)
+	}
+	if dir == 0 {
+		return false
+	}
+	s.folder, s.dir, s.id, s.name = f, dir, at.id, append(s.cname[:0], last...)
+	return true
+}
+
+// spotArg is spot for the path in argument at, or none if at is negative.
+func (c *call) spotArg(s *spot, dirfd, at int) (ok bool) {
+	if at < 0 {
+		return false
+	}
+	path, errno := c.pathArg(0, at)
+	return errno == 0 && c.spot(s, dirfd, path)
+}
+
+// whereabouts describes the caller's working directory, or what its descriptor is.
+func (c *call) whereabouts(dirfd int, out *info) bool {
+	if c.th == nil {
+		th, errno := c.s.threads.get(c.n.PID)
+		if errno != 0 {
+			return false
+		}
+		c.th = th
+	}
+	errno := syscall.EBADF
+	switch {
+	case dirfd == atCwd:
+		errno = describe(c.th.proc, cCwd, 0, out)
+	case dirfd >= 0: // the list of descriptors is its owner's
+		c.identity.Owner(true)
+		errno = describe(c.th.proc, numbered(c.small[:], "fd/", uint64(dirfd)), 0, out)
+		c.identity.Owner(false)
+	}
+	c.proved = c.proved || errno == 0
+	return errno == 0
+}
+
+// below returns the node of the directory to which path leads from dir, or 0, and
+// describes it.
+func (c *call) below(f *Folder, dir uint64, path []byte, out *info) (node uint64) {
+	const plainly = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV
+	err := f.tree.In(dir, func(fd int) error {
+		to, errno := openDirAt(fd, terminated(c.parts[:], path), plainly)
+		if errno == 0 {
+			errno = look(to, cEmpty, out)
+			closeFD(to)
+		}
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	if err != nil {
+		return 0
+	}
+	return f.known(out.id)
+}
+
+// known returns the node of a directory, or 0.
+func (f *Folder) known(id hostfs.ID) uint64 {
+	if id == f.rootID {
+		return vfs.RootID
+	}
+	return f.tree.NodeID(id)
+}
+
+// look describes what is there now, on the host's mount.
+func (s *spot) look(out *info) (errno syscall.Errno) {
+	err := s.folder.tree.In(s.dir, func(fd int) error {
+		errno = look(fd, append(s.name, 0), out)
+		return nil
+	})
+	if err != nil {
+		return vfs.Errno(err)
+	}
+	return errno
+}
+
+// open is [call.open] for a file at the spot. known is false if it takes more to find out
+// what is there.
+func (s *spot) open(c *call, flags int, mode uint32) (a answer, known bool) {
+	if flags&unix.O_CREAT != 0 && c.masked() != nil {
+		return answer{}, false
+	}
+	if flags&unix.O_TRUNC != 0 {
+		var i info
+		if s.look(&i) == 0 && i.size > 0 && c.tableFull() {
+			return failed(syscall.EMFILE), true // before the file is emptied
+		}
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR), true
+	}
+	f, name := s.folder, s.text()
+	g, err := f.tree.Grant(c.request(), s.dir, vfs.OpenFile{Name: name, Flags: flags, Mode: mode & 07777})
+	switch vfs.Errno(err) {
+	case 0:
+	case syscall.ENOENT, syscall.EISDIR, syscall.ELOOP, syscall.ENXIO:
+		return answer{}, false
+	default:
+		return outcome(err), true
+	}
+	defer f.tree.Forget(g.Node, 1)
+	if f.grants != nil {
+		g.FD = c.regrant(f, g, s.dir, s.id, name, flags)
+	}
+	return c.give(f, g, s.dir, name, flags), true
+}
+
+// change has do change what is at the spot; known as for open.
+func (s *spot) change(c *call, how int, do func(f *Folder, node uint64) error) (a answer, known bool) {
+	f := s.folder
+	e, err := f.tree.Lookup(s.dir, s.text())
+	if err != nil || e.Node == 0 {
+		return answer{}, false
+	}
+	typ := e.Attr.Mode & syscall.S_IFMT
+	if typ == syscall.S_IFDIR {
+		f.keep(e.Node)
+	} else {
+		defer f.tree.Forget(e.Node, 1)
+	}
+	switch {
+	case typ == syscall.S_IFLNK && how&follow != 0:
+		return answer{}, false
+	case !c.valid():
+		return failed(syscall.EINTR), true
+	}
+	return outcome(do(f, e.Node)), true
+}
+
+// access asks the host's mount whether the caller may do what mode says to what is at the
+// spot; known as for open.
+func (s *spot) access(c *call, mode uint32) (a answer, known bool) {
+	err := s.folder.tree.In(s.dir, func(fd int) error {
+		var i info
+		if look(fd, append(s.name, 0), &i) != 0 || i.typ() == syscall.S_IFLNK {
+			return syscall.ESTALE
+		}
+		return unix.Faccessat2(fd, s.text(), mode, unix.AT_EACCESS|unix.AT_SYMLINK_NOFOLLOW)
+	})
+	return outcome(err), vfs.Errno(err) != syscall.ESTALE && c.valid()
+}
+
+// link makes t a further name of what is at the spot; known as for open.
+func (s *spot) link(c *call, t *spot) (a answer, known bool) {
+	var i info
+	if s.folder != t.folder || t.look(&i) != syscall.ENOENT {
+		return answer{}, false
+	}
+	return s.change(c, 0, func(f *Folder, node uint64) error {
+		e, err := f.tree.Link(c.request(), node, t.dir, t.text())
+		if err == nil {
+			f.tree.Forget(e.Node, 1)
+		}
+		return err
+	})
+}
