@@ -97,7 +97,8 @@ func (s *Session) spawn(ctx context.Context) error {
 			return step.New(step.Options{
 				Directories: stepDirs, Idle: s.cfg.Timing.QuiescenceIdle, Max: s.cfg.Timing.QuiescenceMax,
 				Clock: s.clock, Logger: s.cfg.Logger, Node: n,
-				Opened: s.stepOpened, Ended: s.board.StepEnded, Holder: &s.holder,
+				Commands: s.cfg.Commands, Opened: s.stepOpened, Joined: s.stepJoined, Running: s.board.SetRunning, Ended: s.board.StepEnded,
+				Holder: &s.holder,
 			})
 		}),
 	)

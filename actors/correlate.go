@@ -40,8 +40,18 @@ func (s *Session) stepOpened(id undolog.StepID, as *step.Open) {
 	s.board.StepOpened(id, as.From, as.Info.Command)
 	s.logStep(int64(id), as.From)
 	if as.Kind == step.Command {
-		s.bus.Emit(api.Event{Type: api.EventStepStarted, Step: id, Origin: as.From, Message: as.Info.Command, Command: as.Info.Command})
+		s.commandStarted(id, as)
 	}
+}
+
+// stepJoined announces that a command takes part in the open step.
+func (s *Session) stepJoined(id undolog.StepID, as *step.Open) {
+	s.component("control").InfoContext(about(int64(id), as.From), "step joined", "frontend", as.From.Frontend, "tool", as.From.Tool)
+	s.commandStarted(id, as)
+}
+
+func (s *Session) commandStarted(id undolog.StepID, as *step.Open) {
+	s.bus.Emit(api.Event{Type: api.EventStepStarted, Step: id, Origin: as.From, Message: as.Info.Command, Command: as.Info.Command})
 }
 
 // logStep says that a step begins.

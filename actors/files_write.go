@@ -107,7 +107,7 @@ func (c *apiCall) end(did files.WriteResult, failed error) error {
 		reason = failed.Error()
 	}
 	f, err := c.s.steps.Finish(step.Finish{
-		ID: c.lease.Step, Result: undolog.StepResult{Status: messages.OutcomeCompleted}, Failed: reason, Prompt: true,
+		Lease: c.lease, Result: undolog.StepResult{Status: messages.OutcomeCompleted}, Failed: reason, Prompt: true,
 	})
 	if err != nil {
 		return errors.Join(failed, err)

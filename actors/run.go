@@ -24,10 +24,7 @@ const (
 	failGrace   = 500 * time.Millisecond
 )
 
-// Run runs one command as one step. Unless it may wait it returns ErrBusy while
-// another runs. It returns ErrNoMachine without a runtime, and a *hypervisor.StartError when the command
-// could not be started. When ctx ends or the timeout passes the command is
-// cancelled; what it did is kept.
+// Run implements [api.Runner].
 func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, error) {
 	if s.cfg.Runtime == nil {
 		return api.RunResult{}, messages.ErrNoMachine
@@ -46,40 +43,82 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	want := step.Open{
-		Kind: step.Command, Cancel: cancel, Later: r.Question != "", Last: r.Last, From: r.Origin,
+		Kind: step.Command, Share: r.Share, Cancel: cancel, Later: r.Question != "" && !r.Share, Last: r.Last, From: r.Origin,
 		Info: undolog.StepInfo{Type: undolog.TypeCommand, Command: api.ShellQuote(r.Argv...), Argv: r.Argv, Dir: dir},
 	}
 	if r.Wait {
 		want.Wait = step.Queue
+	}
+	if r.Queued != nil {
+		want.Queued = func(w step.Running) { r.Queued(api.Waits(w)) }
+	}
+	if r.Question != "" && r.Share { // nobody waits for the answer but this command
+		if res, err := s.allowed(ctx, r, want.Info); err != nil || res.Outcome != "" {
+			return res, err
+		}
 	}
 	lease, err := s.steps.Lease(ctx, want)
 	if err != nil {
 		return api.RunResult{}, err
 	}
 	defer s.steps.Leave(lease)
-	id := lease.Step
 	if want.Later {
 		if res, err := s.allowed(ctx, r, want.Info); err != nil || res.Outcome != "" {
 			return res, err
 		}
-		if id, err = s.steps.Begin(lease); err != nil {
+		if _, err = s.steps.Begin(lease); err != nil {
 			return api.RunResult{}, err
 		}
 	}
-	status, how, runErr := s.execute(ctx, id, dir, r)
-	res, err := s.finish(id, want.Info.Command, r.Origin, status, how)
+	status, how, runErr := s.execute(ctx, lease, dir, r)
+	res, err := s.finish(lease, want.Info.Command, r.Origin, status, how)
+	if res.Others > 0 && r.Last {
+		s.stay(ctx, r, &res)
+	}
 	if runErr != nil && res.Outcome != messages.OutcomeFailed {
 		return res, runErr
 	}
 	return res, errors.Join(runErr, err)
 }
 
+// stay returns when the commands have ended that took part in the step of the last
+// one: its end ends the session. The result is then that of the step.
+func (s *Session) stay(ctx context.Context, r api.RunRequest, res *api.RunResult) {
+	if r.Stays != nil {
+		r.Stays(res.Step, res.Others)
+	}
+	f, err := s.steps.Ended(ctx, res.Step)
+	if err != nil { // it is not to wait any more
+		return
+	}
+	res.Others = 0
+	if f.Outcome != "" {
+		res.Outcome, res.Reason = f.Outcome, f.Reason
+	}
+	res.Entries = s.entries(f)
+}
+
+// entries are what a step left, in the session's order: folders close at the same
+// time.
+func (s *Session) entries(f step.Finished) []api.RunEntry {
+	var list []api.RunEntry
+	for _, e := range f.Entries {
+		list = append(list, api.RunEntry{Directory: e.Directory, Entry: *e.Entry})
+	}
+	slices.SortFunc(list, func(a, b api.RunEntry) int { return s.indexOf(a.Directory) - s.indexOf(b.Directory) })
+	return list
+}
+
+// questionToken keeps the tokens of questions about commands apart from others.
+const questionToken = 1 << 62
+
 // allowed asks a person whether the command may start. The result is empty if it
-// may. There is one question at a time: the caller has the lease.
+// may.
 func (s *Session) allowed(ctx context.Context, r api.RunRequest, info undolog.StepInfo) (api.RunResult, error) {
 	answers := make(chan *messages.Answer, 1)
 	question := &messages.Ask{
 		Kind: messages.KindCommand, Directory: s.around(info.Dir), Command: info.Command, Count: 1, Message: r.Question, From: messages.Asker(r.Origin),
+		Token: questionToken | s.questions.Add(1),
 		Answer: func(m any) {
 			if a, ok := m.(*messages.Answer); ok {
 				answers <- a
@@ -94,7 +133,7 @@ func (s *Session) allowed(ctx context.Context, r api.RunRequest, info undolog.St
 		}
 		return api.RunResult{}, nil
 	case <-ctx.Done():
-		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory}) // tokens of others are not 0
+		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory, Token: question.Token})
 		return api.RunResult{Outcome: messages.OutcomeCancelled, Reason: "it was cancelled before it was allowed, and did not run"}, nil
 	case <-s.stopped:
 		return api.RunResult{}, messages.ErrStopped
@@ -117,21 +156,26 @@ type ending struct {
 	why     string // it was cancelled, for people
 	failed  string // why the step must be rolled back
 	quiet   bool   // no process is left
+	// unstarted: it was cancelled before it was known to run.
+	unstarted bool
 }
 
 // execute starts the command and waits for its end.
-func (s *Session) execute(ctx context.Context, id undolog.StepID, dir string, r api.RunRequest) (st hypervisor.ExitStatus, how ending, err error) {
+func (s *Session) execute(ctx context.Context, lease *step.Lease, dir string, r api.RunRequest) (st hypervisor.ExitStatus, how ending, err error) {
 	cmd := hypervisor.Command{
-		ID: int64(id), Argv: r.Argv, Env: r.Env, Dir: dir,
+		ID: s.commands.Add(1), Step: int64(lease.Step), Argv: r.Argv, Env: r.Env, Dir: dir,
 		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY,
 	}
 	p, err := s.startCommand(ctx, cmd)
 	if err != nil {
+		if ctx.Err() != nil { // it may have run for a moment
+			return st, ending{outcome: messages.OutcomeCancelled, unstarted: true, quiet: s.nobodyLeft()}, err
+		}
 		return st, ending{outcome: messages.OutcomeFailed, quiet: true}, err
 	}
-	s.steps.Tell(&step.Attach{ID: id, Cancel: func() { _ = p.Cancel(failGrace) }})
+	s.steps.Tell(&step.Attach{Lease: lease, Cancel: func() { _ = p.Cancel(failGrace) }})
 	if r.Started != nil {
-		r.Started(id, p)
+		r.Started(lease.Step, p)
 	}
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -182,28 +226,27 @@ func (s *Session) nobodyLeft() bool {
 	return err == nil && n == 0
 }
 
-// finish closes or rolls back the step.
-func (s *Session) finish(id undolog.StepID, command string, from api.Origin, st hypervisor.ExitStatus, how ending) (api.RunResult, error) {
+// finish ends the command, and closes or rolls back the step if it was the last in
+// it.
+func (s *Session) finish(lease *step.Lease, command string, from api.Origin, st hypervisor.ExitStatus, how ending) (api.RunResult, error) {
+	id := lease.Step
 	result := undolog.StepResult{Status: how.outcome}
-	if how.outcome != messages.OutcomeFailed && how.failed == "" {
+	if how.outcome != messages.OutcomeFailed && how.failed == "" && !how.unstarted {
 		code := st.Code
 		result.ExitCode = &code
 	}
 	res := api.RunResult{Step: id, Status: st, Outcome: how.outcome, Reason: how.failed}
-	f, err := s.steps.Finish(step.Finish{ID: id, Result: result, Failed: how.failed, Quiet: how.quiet})
+	f, err := s.steps.Finish(step.Finish{Lease: lease, Result: result, Failed: how.failed, Quiet: how.quiet})
 	done := api.Event{Type: api.EventStepCompleted, Step: id, Origin: from, Command: command, ExitCode: result.ExitCode}
 	if err != nil {
 		res.Outcome, res.Reason = messages.OutcomeFailed, err.Error()
 	} else {
-		res.Outcome, res.Reason = f.Outcome, f.Reason
+		res.Outcome, res.Reason, res.Others = f.Outcome, f.Reason, f.Others
+		done.Others = f.Others
 		if f.Outcome == messages.OutcomeCancelled {
 			res.Reason = how.why
 		}
-		for _, e := range f.Entries {
-			res.Entries = append(res.Entries, api.RunEntry{Directory: e.Directory, Entry: *e.Entry})
-		}
-		// In the session's order; folders close at the same time.
-		slices.SortFunc(res.Entries, func(a, b api.RunEntry) int { return s.indexOf(a.Directory) - s.indexOf(b.Directory) })
+		res.Entries = s.entries(f)
 	}
 	s.stepEnded(done, res)
 	if err == nil && (f.Outcome == messages.OutcomeDenied || f.Outcome == messages.OutcomeFailed) {

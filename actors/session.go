@@ -52,6 +52,8 @@ type Session struct {
 	net       network
 	mediation *directory.Mediation
 	count     atomic.Uint64 // of connections
+	commands  atomic.Int64  // numbers them, for the guest
+	questions atomic.Uint64 // numbers those about commands
 
 	mu       sync.Mutex // server, closing
 	server   *control.Server

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"os"
+	"slices"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages"
@@ -33,6 +34,7 @@ func (s *Session) Status(context.Context) (api.Status, error) {
 		if now.Newest.Step == id {
 			st.OpenCommand = now.Newest.Command
 		}
+		st.Running = slices.Clone(now.Running)
 	}
 	return st, nil
 }

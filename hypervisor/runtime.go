@@ -189,9 +189,10 @@ type Guest interface {
 
 // Command is one program to run.
 type Command struct {
-	// ID is unique in the guest's life; the step's id for commands with one.
-	ID   int64
-	Argv []string
+	// ID is unique in the guest's life. Step is the step that the command runs in, for
+	// the log.
+	ID, Step int64
+	Argv     []string
 	// Env is the whole environment, as "K=V"; nil lets the runtime choose.
 	Env []string
 	// Dir is the working directory as the guest sees it.

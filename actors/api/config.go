@@ -57,6 +57,9 @@ type Config struct {
 	// control socket. Then it calls Stop.
 	Idle time.Duration
 
+	// Commands is how many commands run at once at most; 0 means 64.
+	Commands int
+
 	Timing Timing
 	// Clock is injected by tests; nil means the real one.
 	Clock Clock

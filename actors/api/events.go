@@ -62,6 +62,9 @@ type Event struct {
 	ExitCode      *int
 	AffectedCount int
 	Last          bool
+	// Others is how many other commands run on in the step: not the step has ended, but
+	// one command of it.
+	Others int
 	// Paths are a sample (at most [undolog.HistoryPaths]); those of a completed
 	// step are in Entry.
 	Paths    []string

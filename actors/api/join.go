@@ -29,11 +29,11 @@ type Joined interface {
 
 // JoinRequest is a command for a session of another process.
 type JoinRequest struct {
-	// Run is the command. Its files and its terminal are this process's own. Wait is
-	// implied; Question and Last are ignored.
+	// Run is the command. Its files and its terminal are this process's own. Wait and
+	// Share are implied; Question and Last are ignored.
 	Run   RunRequest
 	Wants Wants
-	// Waits is told that the command must wait for another. It may be nil.
+	// Waits is told that the command waits because no more may run. It may be nil.
 	Waits func(Waits)
 	// Event is told of what happens in the command's step, and of what the session has
 	// to say meanwhile. It may be nil.
@@ -49,10 +49,12 @@ type Wants struct {
 	Keep time.Duration `json:"keep_ns,omitempty"`
 }
 
-// Waits says which command another one waits for.
+// Waits says what runs while a command waits.
 type Waits struct {
 	Step    undolog.StepID `json:"step_id"`
-	Command string         `json:"command"`
+	Command string         `json:"command"` // that began the step
+	// Commands is how many run.
+	Commands int `json:"commands,omitempty"`
 }
 
 // Setting is a setting that a session was started with, or that somebody asks it

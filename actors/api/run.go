@@ -9,7 +9,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
-// RunRequest runs one command as one step.
+// RunRequest runs one command.
 type RunRequest struct {
 	Argv []string
 	Env  []string
@@ -33,6 +33,16 @@ type RunRequest struct {
 	// while another command runs; without it that is ErrBusy. The queue is
 	// bounded: ErrBusy when it is full.
 	Wait bool
+	// Share lets the command run at the same time as others, in their step. Then it
+	// waits for none of them; only if as many run as may ([Config.Commands]), it does
+	// so, or gets ErrBusy without Wait. Without Share the command has a step of its own
+	// when it begins; others may share it.
+	Share bool
+	// Queued is told that the command waits because no more may run. It may be nil.
+	Queued func(Waits)
+	// Stays is told that the command, which is the Last, has ended while others run on
+	// in its step: Run returns when they have ended, too, or ctx does. It may be nil.
+	Stays func(step undolog.StepID, others int)
 	// Last: the session ends with this command. Commands that wait in the queue at
 	// its end, and all that come later, get messages.ErrEnding.
 	Last bool
@@ -48,6 +58,9 @@ type RunResult struct {
 	Reason  string // for people; empty when completed
 	// Entries are the closed steps, one for each directory that changed.
 	Entries []RunEntry
+	// Others is how many other commands run on in the step. Then it is still open, and
+	// has no entries yet.
+	Others int
 }
 
 // RunEntry is what the command's step left in one directory.
@@ -58,8 +71,8 @@ type RunEntry struct {
 
 // Runner runs commands.
 type Runner interface {
-	// Run runs one command as one step. Unless the request may wait it returns
-	// ErrBusy while another command runs. It returns ErrNoMachine without a
+	// Run runs one command, as one step or in the step of others. Unless the request
+	// may wait it returns ErrBusy while it cannot begin. It returns ErrNoMachine without a
 	// runtime, and a *hypervisor.StartError when the command could not be
 	// started. When ctx ends or the timeout passes the command is cancelled; what
 	// it did is kept.

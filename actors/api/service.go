@@ -128,8 +128,16 @@ type Status struct {
 	Directories []DirectoryStatus `json:"directories"`
 	OpenStep    *undolog.StepID   `json:"open_step,omitempty"`
 	OpenCommand string            `json:"open_command,omitempty"`
+	Running     []RunningCommand  `json:"running,omitempty"` // in the open step
 	Pending     int               `json:"pending_safeguards"`
 	Machine     map[string]string `json:"machine,omitempty"`
+}
+
+// RunningCommand is a command that runs.
+type RunningCommand struct {
+	Command   string    `json:"command"`
+	Dir       string    `json:"dir,omitempty"`
+	StartedAt time.Time `json:"started_at"`
 }
 
 // DirectoryStatus describes one working folder.

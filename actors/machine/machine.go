@@ -293,7 +293,7 @@ func (a *Actor) onExec(m *Exec) {
 
 // Run starts a command in a guest.
 func Run(ctx context.Context, guest hypervisor.Guest, c hypervisor.Command, log *slog.Logger) (hypervisor.Process, error) {
-	log = log.With("component", "control", "step_id", c.ID)
+	log = log.With("component", "control", "step_id", c.Step)
 	// Arguments may hold secrets; the history has them, a log is passed on.
 	log.Info("command dispatched", "program", c.Argv[0], "arguments", len(c.Argv)-1)
 	p, err := guest.Exec(ctx, c)

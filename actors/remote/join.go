@@ -11,7 +11,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/control"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -82,7 +81,7 @@ func (c *Client) Join(ctx context.Context, r api.JoinRequest) (api.RunResult, er
 		return api.RunResult{}, h.failure(err)
 	}
 	out := api.RunResult{
-		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason,
+		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, Others: res.Others,
 		Status: hypervisor.ExitStatus{Code: res.ExitCode, Signal: res.Signal, Duration: res.Duration},
 	}
 	for _, e := range res.Entries {
@@ -120,7 +119,9 @@ func (h *hearing) part(b json.RawMessage, files []*os.File) error {
 		h.r.Waits(*p.Waits)
 	case p.Started != nil && h.r.Run.Started != nil:
 		// On a goroutine of its own: it may ask the session something.
-		h.started.Go(func() { h.r.Run.Started(p.Started.Step, &process{h.c.c, p.Started.Step, h.terminal}) })
+		h.started.Go(func() {
+			h.r.Run.Started(p.Started.Step, &process{h.c.c, which{p.Started.Step, p.Started.Command}, h.terminal})
+		})
 	case p.Event != nil && h.r.Event != nil:
 		h.r.Event(*p.Event)
 	}
@@ -154,7 +155,7 @@ func (h *hearing) failure(err error) error {
 // process is a command in another process's session.
 type process struct {
 	c        *control.Client
-	step     undolog.StepID
+	which    which
 	terminal *os.File
 }
 
@@ -170,9 +171,9 @@ func (p *process) tell(method string, params any) error {
 }
 
 func (p *process) Terminal() *os.File   { return p.terminal }
-func (p *process) Signal(sig int) error { return p.tell("signal", signalParams{p.step, sig}) }
+func (p *process) Signal(sig int) error { return p.tell("signal", signalParams{p.which, sig}) }
 func (p *process) Resize(rows, cols uint16) error {
-	return p.tell("resize", resizeParams{p.step, rows, cols})
+	return p.tell("resize", resizeParams{p.which, rows, cols})
 }
 
 // Cancel and Wait are those of [Client.Join], by its context and its return.

@@ -50,6 +50,8 @@ type runPart struct {
 // other end comes with it.
 type startedPart struct {
 	Step undolog.StepID `json:"step_id"`
+	// Command is the command's number in the session: several may run in a step.
+	Command uint64 `json:"command_id"`
 }
 
 // runResult is how a command ended.
@@ -61,6 +63,8 @@ type runResult struct {
 	Outcome  string         `json:"outcome"`
 	Reason   string         `json:"reason,omitempty"`
 	Entries  []runEntry     `json:"entries,omitempty"`
+	// Others is how many commands run on in the step, which is still open.
+	Others int `json:"others_running,omitempty"`
 }
 
 type runEntry struct {
@@ -70,7 +74,7 @@ type runEntry struct {
 
 // told are the events that a client hears while its command runs.
 var told = [...]api.EventType{
-	api.EventStepStarted, api.EventSafeguardTriggered, api.EventSafeguardDecided, api.EventNetwork,
+	api.EventSafeguardTriggered, api.EventSafeguardDecided, api.EventNetwork,
 	api.EventWarning, api.EventError, api.EventExternalModification,
 }
 
@@ -94,18 +98,17 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	case <-ctx.Done():
 		return res, ctx.Err()
 	}
-	j := &joined{s: s, c: c, origin: api.Origin{Frontend: "cli", Tool: "run", RequestID: s.number()}}
+	j := &joined{s: s, c: c, number: s.number()}
+	j.origin = api.Origin{Frontend: "cli", Tool: "run", RequestID: "join-" + strconv.FormatUint(j.number, 10)}
 	req := api.RunRequest{
-		Argv: p.Argv, Env: p.Env, Dir: p.Dir, Timeout: p.Timeout, Wait: true, Origin: j.origin,
+		Argv: p.Argv, Env: p.Env, Dir: p.Dir, Timeout: p.Timeout, Wait: true, Share: true, Origin: j.origin,
+		Queued:  func(w api.Waits) { _ = c.Emit(runPart{Waits: &w}) }, // the reader notices a broken connection
 		Started: func(id undolog.StepID, proc hypervisor.Process) { j.started(ctx, id, proc) },
 	}
 	if t := p.Terminal; t != nil {
 		req.TTY = &hypervisor.TTY{Rows: t.Rows, Cols: t.Cols, Term: t.Term}
 	} else {
 		req.Stdin, req.Stdout, req.Stderr = c.Files[0], c.Files[1], c.Files[2]
-	}
-	if st, err := s.Session.Status(ctx); err == nil && st.OpenStep != nil {
-		_ = c.Emit(runPart{Waits: &api.Waits{Step: *st.OpenStep, Command: st.OpenCommand}}) // the reader notices a broken connection
 	}
 	unsubscribe := s.Session.Subscribe(j.event, told[:]...)
 	r, err := s.Session.Run(ctx, req)
@@ -116,6 +119,7 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	}
 	res = runResult{
 		Step: r.Step, ExitCode: r.Status.Code, Signal: r.Status.Signal, Duration: r.Status.Duration, Outcome: r.Outcome, Reason: r.Reason,
+		Others: r.Others,
 	}
 	for _, e := range r.Entries {
 		res.Entries = append(res.Entries, runEntry(e))
@@ -123,11 +127,11 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	return res, nil
 }
 
-func (s *Server) number() string {
+func (s *Server) number() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
-	return "join-" + strconv.FormatUint(s.last, 10)
+	return s.last
 }
 
 // begin lets a command's context end with the session's commands.
@@ -271,15 +275,18 @@ type joined struct {
 	s      *Server
 	c      *control.Call
 	origin api.Origin
-	step   undolog.StepID // 0 until it runs; the Server's mu guards it
-	stop   func() bool
+	number uint64
+	// step is 0 until it runs; the Server's mu guards it, and process.
+	step    undolog.StepID
+	process hypervisor.Process
+	stop    func() bool
 }
 
 // started tells the client that the command runs.
 func (j *joined) started(ctx context.Context, id undolog.StepID, p hypervisor.Process) {
 	j.s.mu.Lock()
-	j.step = id
-	j.s.runs[id] = p
+	j.step, j.process = id, p
+	j.s.runs[j.number] = j
 	j.s.mu.Unlock()
 	// Its terminal is gone with the client, or somebody asked for its end: what
 	// ignores TERM hears of that, too.
@@ -288,7 +295,7 @@ func (j *joined) started(ctx context.Context, id undolog.StepID, p hypervisor.Pr
 	if t := p.Terminal(); t != nil {
 		files = []*os.File{t}
 	}
-	_ = j.c.Emit(runPart{Started: &startedPart{id}}, files...) // the reader notices a broken connection
+	_ = j.c.Emit(runPart{Started: &startedPart{id, j.number}}, files...) // the reader notices a broken connection
 }
 
 func (j *joined) ended() {
@@ -297,14 +304,17 @@ func (j *joined) ended() {
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
-	delete(j.s.runs, j.step)
+	delete(j.s.runs, j.number)
 }
 
-func (j *joined) runs() bool {
+// running is the step that the command runs in, or 0.
+func (j *joined) running() undolog.StepID {
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
-	return j.step != 0
+	return j.step
 }
+
+func (j *joined) runs() bool { return j.running() != 0 }
 
 // failure is why there is no result. A session that ended before the command ran
 // has done nothing.
@@ -315,35 +325,47 @@ func (j *joined) failure(err error) error {
 	return err
 }
 
-// event passes on what is about the client's command, or about nobody's.
+// event passes on what is about the client's command, about its step, or about
+// nobody's.
 func (j *joined) event(e api.Event) {
-	if e.Type == api.EventStepStarted {
-		if e.Origin != j.origin && !j.runs() {
-			_ = j.c.Emit(runPart{Waits: &api.Waits{Step: e.Step, Command: e.Command}})
-		}
-		return
-	}
-	if e.Origin != j.origin && (e.Origin != api.Origin{} || !j.runs()) {
+	id := j.running()
+	if e.Origin != j.origin && (id == 0 || e.Step != id && e.Origin != api.Origin{}) {
 		return
 	}
 	e.Err = nil // an interface does not cross; the message says it
 	_ = j.c.Emit(runPart{Event: &e})
 }
 
+// which names a command of a client: by its number, or by its step if no other
+// client's command runs in that.
+type which struct {
+	Step    undolog.StepID `json:"step_id"`
+	Command uint64         `json:"command_id,omitempty"`
+}
+
 // process finds the command of a client.
-func (s *Server) process(id undolog.StepID) (hypervisor.Process, error) {
+func (s *Server) process(w which) (hypervisor.Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.runs[id]; p != nil {
-		return p, nil
+	var found []*joined
+	for _, j := range s.runs {
+		if j.step == w.Step && (w.Command == 0 || j.number == w.Command) {
+			found = append(found, j)
+		}
 	}
-	return nil, fmt.Errorf("%w: step %d is no command of a client", undolog.ErrNoStep, id)
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("%w: step %d is no command of a client", undolog.ErrNoStep, w.Step)
+	case 1:
+		return found[0].process, nil
+	}
+	return nil, &control.Error{Code: control.CodeBadRequest, Message: fmt.Sprintf("%d commands run in step %d: name one by its command_id", len(found), w.Step)}
 }
 
 // signalParams are those of "signal".
 type signalParams struct {
-	Step   undolog.StepID `json:"step_id"`
-	Signal int            `json:"signal"`
+	which
+	Signal int `json:"signal"`
 }
 
 const maxSignal = 64
@@ -352,7 +374,7 @@ func (s *Server) signal(_ context.Context, r signalParams) (none, error) {
 	if r.Signal < 1 || r.Signal > maxSignal {
 		return none{}, &control.Error{Code: control.CodeBadRequest, Message: fmt.Sprintf("there is no signal %d", r.Signal)}
 	}
-	p, err := s.process(r.Step)
+	p, err := s.process(r.which)
 	if err != nil {
 		return none{}, err
 	}
@@ -361,13 +383,13 @@ func (s *Server) signal(_ context.Context, r signalParams) (none, error) {
 
 // resizeParams are those of "resize".
 type resizeParams struct {
-	Step undolog.StepID `json:"step_id"`
-	Rows uint16         `json:"rows"`
-	Cols uint16         `json:"cols"`
+	which
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
 }
 
 func (s *Server) resize(_ context.Context, r resizeParams) (none, error) {
-	p, err := s.process(r.Step)
+	p, err := s.process(r.which)
 	if err != nil {
 		return none{}, err
 	}

@@ -10,8 +10,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/control"
-	"github.com/codeagent/sandbox/fsbridge/undolog"
-	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -58,8 +56,8 @@ type Options struct {
 type Server struct {
 	Options
 	mu   sync.Mutex
-	runs map[undolog.StepID]hypervisor.Process // of clients
-	last uint64                                // numbers them
+	runs map[uint64]*joined // the commands of clients that run
+	last uint64             // numbers them
 
 	ended  bool // no more commands are taken
 	active sync.WaitGroup
@@ -69,7 +67,7 @@ type Server struct {
 
 // NewServer makes a server.
 func NewServer(o Options) *Server {
-	s := &Server{Options: o, runs: map[undolog.StepID]hypervisor.Process{}}
+	s := &Server{Options: o, runs: map[uint64]*joined{}}
 	s.ending, s.end = context.WithCancel(context.Background())
 	return s
 }

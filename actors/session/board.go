@@ -21,6 +21,8 @@ type Snapshot struct {
 		From    api.Origin
 		Command string
 	}
+	// Running are the commands that run in it. They are not changed.
+	Running    []api.RunningCommand
 	Pending    int // undecided safeguards
 	Safeguards api.Safeguards
 
@@ -72,7 +74,12 @@ func (b *Board) StepOpened(id undolog.StepID, from api.Origin, command string) {
 }
 
 // StepEnded says that no step is open; it is the steps actor's.
-func (b *Board) StepEnded() { b.publish(func(s *Snapshot) { s.Step = 0 }) }
+func (b *Board) StepEnded() { b.publish(func(s *Snapshot) { s.Step, s.Running = 0, nil }) }
+
+// SetRunning says which commands run; it is the steps actor's, and keeps the slice.
+func (b *Board) SetRunning(list []api.RunningCommand) {
+	b.publish(func(s *Snapshot) { s.Running = list })
+}
 
 // SetPending counts the undecided safeguards; it is the safeguard actor's.
 func (b *Board) SetPending(n int) { b.publish(func(s *Snapshot) { s.Pending = n }) }

@@ -1,4 +1,4 @@
-// Package step runs the life of a command's step over all writable working
+// Package step runs the life of the commands' steps over all writable working
 // folders of a session: it reserves one id for all of them, assigns it, waits
 // for quiescence when the command has ended, and closes the step everywhere;
 // or, when a safeguard was denied or an Interceptor crashed, lets its mutations
@@ -9,11 +9,20 @@
 //
 // # The queue
 //
-// What opens a step, or must not meet one (an undo), needs a [Lease]. There is one;
-// the actor gives it away in the order in which it was asked for ([Open]), and keeps
-// those who wait, up to [MaxQueue]. A write of a frontend takes part in the open
-// step of a command instead of waiting for its end; the step closes when all that
-// took part have left.
+// What opens a step, or must not meet one (an undo), needs a [Lease]. One
+// step, or one undo, has the folders at a time; the actor gives them away in the order
+// in which they were asked for ([Open]), and keeps those who wait, up to [MaxQueue].
+// A write of a frontend takes part in the open step of a command instead of waiting
+// for its end; the step closes when all that took part have left.
+//
+// # Commands at the same time
+//
+// A command that shares ([Open]) takes part in the open step of other commands, up to
+// [Options].Commands at once. The step ends when its last command has. Who ends before
+// is answered at once, without entries. Only the limit, or a step that is about to
+// end, makes such a command wait: never a command that runs, nor somebody who waits
+// for one. A step that fails ends all its commands, and is rolled back when they have
+// ended; all who had not been answered are told.
 //
 // When the actor crashes, everybody who waits is told so. Who has the lease keeps it
 // until he leaves ([Holder]): his command may still be writing, and must not write

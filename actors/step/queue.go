@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -12,7 +13,11 @@ import (
 )
 
 // MaxQueue is how many requests wait at most.
-const MaxQueue = 64
+const MaxQueue = 256
+
+// DefaultCommands is how many commands run at once at most, unless something else is
+// asked for.
+const DefaultCommands = 64
 
 // Kind says what a lease is for.
 type Kind uint8
@@ -36,11 +41,19 @@ const (
 
 // Open asks for a lease: what opens a step, or must not meet one, goes one at a
 // time. A command or a write gets it with an open step. While a command's step is
-// open a write does not wait for its end but takes part in it. It fails with
-// ErrBusy if it does not wait or the queue is full.
+// open a write does not wait for its end but takes part in it, and so does a
+// command that shares. It fails with ErrBusy if it does not wait or the queue is
+// full.
 type Open struct {
 	Kind Kind
 	Wait Wait
+	// Share lets a command run in the open step of other commands, at the same time.
+	// Then it waits only for a step that is about to end, or while as many commands
+	// run as may.
+	Share bool
+	// Queued is told, before Lease returns, that the command waits because no more may
+	// run. It may be nil.
+	Queued func(Running)
 	// Preempt, if set, ends whoever has the lease while this request waits: it is
 	// given to their Cancel, which is called on its own goroutine.
 	Preempt error
@@ -53,6 +66,15 @@ type Open struct {
 	Info  undolog.StepInfo
 	From  api.Origin
 	Reply *messages.Reply[*Lease]
+
+	queued chan Running // has room for one
+}
+
+// Running says what runs while somebody waits.
+type Running struct {
+	Step     undolog.StepID
+	Command  string // that opened the step
+	Commands int
 }
 
 // Begin opens the step of a lease that was asked for with Later set.
@@ -78,7 +100,7 @@ func (m *Begin) Fail(err error) { m.Reply.Fail(err) }
 // are set before it is given away.
 type Lease struct {
 	Step   undolog.StepID // 0: no step is open yet
-	Joined bool           // the step is a command's, who ends it
+	Joined bool           // somebody else has opened the step
 
 	// left is set by who has left, before the actor is told: it may be between two
 	// lives, and miss the message.
@@ -86,17 +108,31 @@ type Lease struct {
 
 	// What follows is the actor's.
 	open    *Open
-	waited  bool     // in the queue
-	granted bool     // somebody has it, and will leave
-	takes   bool     // writes may join the step
-	members []*Lease // of writes that have
+	waited  bool   // in the queue
+	cancel  func() // ends the command
+	started time.Time
+	record  int // its place in the step's list of commands; -1: none
 }
 
-// Holder is who has the lease. It outlives restarts of the actor: what a crash
-// leaves behind must end before anybody else gets it. Its content is the actor's.
+// turn is the time in which somebody has the folders: all who take part in one step,
+// or one who opens none.
+type turn struct {
+	open    *Open    // of who came first
+	leases  []*Lease // of those who have not left
+	granted bool     // somebody has it, and will leave
+	takes   bool     // others may take part in the step
+	last    bool
+}
+
+func (t *turn) writes() bool {
+	return slices.ContainsFunc(t.leases, func(l *Lease) bool { return l.Joined && l.open.Kind == Write && !l.left.Load() })
+}
+
+// Holder is who has the folders. It outlives restarts of the actor: what a crash
+// leaves behind must end before anybody else gets them. Its content is the actor's.
 type Holder struct {
-	lease *Lease
-	over  bool // it takes no more commands
+	turn *turn
+	over bool // it takes no more commands
 }
 
 // Steps is how others ask the steps actor. It is safe for concurrent use.
@@ -111,16 +147,25 @@ func (s Steps) Lease(ctx context.Context, o Open) (*Lease, error) {
 		return nil, messages.ErrStopped
 	}
 	o.Reply = messages.NewReply[*Lease]()
+	o.queued = make(chan Running, 1)
 	s.Tell(&o)
-	select {
-	case res := <-o.Reply.C():
-		return res.Value, res.Err
-	case <-ctx.Done():
-		s.Tell(&withdraw{&o, context.Cause(ctx)})
-	case <-s.Stopped:
+	for waits := true; waits; {
+		select {
+		case res := <-o.Reply.C():
+			return res.Value, res.Err
+		case r := <-o.queued:
+			if o.Queued != nil {
+				o.Queued(r)
+			}
+		case <-ctx.Done():
+			s.Tell(&withdraw{&o, context.Cause(ctx)})
+			waits = false
+		case <-s.Stopped:
+			waits = false
+		}
 	}
 	l, err := o.Reply.Wait(context.Background(), s.Stopped)
-	if err == nil && l.waited && (l.Step == 0 || l.Joined) { // it came at the same moment
+	if err == nil && l.waited && (l.Step == 0 || l.Joined && o.Kind == Write) { // it came at the same moment
 		s.Leave(l)
 		return nil, context.Cause(ctx)
 	}
@@ -132,7 +177,14 @@ func (s Steps) Begin(l *Lease) (undolog.StepID, error) {
 	return messages.Request(context.Background(), s.Ref, func(r *messages.Reply[undolog.StepID]) any { return &Begin{l, r} })
 }
 
-// Finish ends the step; the lease goes on.
+// Ended returns when the step is not open any more, or ctx ends. The outcome is empty
+// unless the step was rolled back. Of a step that had ended before nothing is told.
+func (s Steps) Ended(ctx context.Context, id undolog.StepID) (Finished, error) {
+	return messages.Request(ctx, s.Ref, func(r *messages.Reply[Finished]) any { return &waitEnd{id, r} })
+}
+
+// Finish says that the lease's command, or write, has ended; the lease goes on. If it
+// was the last, the step ends.
 func (s Steps) Finish(m Finish) (Finished, error) {
 	return messages.Request(context.Background(), s.Ref, func(r *messages.Reply[Finished]) any {
 		m.Reply = r
@@ -148,33 +200,65 @@ func (s Steps) Leave(l *Lease) {
 }
 
 func (a *Actor) onOpen(m *Open) {
-	h := a.o.Holder.lease
+	t := a.o.Holder.turn
 	switch {
 	case a.o.Holder.over && m.Kind == Command:
 		m.Reply.Fail(messages.ErrEnding)
-	case h == nil:
+	case t == nil:
 		a.grant(m, false)
-	case m.Kind == Write && h.takes:
+	case a.joins(m):
 		a.join(m, false)
-	case m.Wait == Refuse && a.commands(m.Kind == Command), len(a.waiting) >= MaxQueue:
+	case m.Wait == Refuse && a.refuses(m), len(a.waiting) >= MaxQueue:
 		m.Reply.Fail(messages.ErrBusy)
 	default:
-		at := len(a.waiting)
-		if m.Wait == First {
-			at = 0
-		}
-		a.waiting = slices.Insert(a.waiting, at, m)
-		if cancel := h.open.Cancel; m.Preempt != nil && cancel != nil {
-			go cancel(m.Preempt)
-		}
+		a.queue(m)
 	}
 	a.showQueue()
 }
 
-// commands tells whether a command runs, or waits.
-func (a *Actor) commands(waits bool) bool {
-	return a.o.Holder.lease.open.Kind == Command ||
-		waits && slices.ContainsFunc(a.waiting, func(o *Open) bool { return o.Kind == Command })
+// joins tells whether m may take part in the open step now. Nobody who may waits
+// behind somebody who may not: who waits for the end of a step waits for no command
+// that comes later.
+func (a *Actor) joins(m *Open) bool {
+	if !a.o.Holder.turn.takes {
+		return false
+	}
+	return m.Kind == Write || m.Kind == Command && m.Share && len(a.running) < a.o.Commands
+}
+
+// refuses tells whether m, which does not wait, has to. A command that shares waits
+// for the end of a step all the same: no command runs then.
+func (a *Actor) refuses(m *Open) bool {
+	command := a.o.Holder.turn.open.Kind == Command
+	switch {
+	case m.Kind != Command:
+		return command
+	case m.Share:
+		return command && a.phase == running && a.outcome == ""
+	}
+	return command || slices.ContainsFunc(a.waiting, func(o *Open) bool { return o.Kind == Command })
+}
+
+// queue lets m wait.
+func (a *Actor) queue(m *Open) {
+	t := a.o.Holder.turn
+	at := len(a.waiting)
+	if m.Wait == First {
+		at = 0
+	}
+	a.waiting = slices.Insert(a.waiting, at, m)
+	if m.Kind == Command && a.phase == running && m.queued != nil {
+		m.queued <- Running{a.id, t.open.Info.Command, len(a.running)}
+	}
+	if m.Preempt == nil {
+		return
+	}
+	t.takes = false
+	for _, l := range t.leases {
+		if cancel := l.open.Cancel; cancel != nil {
+			go cancel(m.Preempt)
+		}
+	}
 }
 
 func (a *Actor) showQueue() {
@@ -190,10 +274,10 @@ func (a *Actor) showQueue() {
 	a.o.Node.SetFact("queue", fmt.Sprint(n))
 }
 
-// grant gives the lease to m, with an open step if it wants one.
+// grant gives m the folders, with an open step if it wants one.
 func (a *Actor) grant(m *Open, waited bool) {
 	l := &Lease{open: m, waited: waited}
-	a.o.Holder.lease = l
+	a.o.Holder.turn = &turn{open: m, leases: []*Lease{l}, last: m.Last}
 	if m.Kind == Apply || m.Later {
 		a.give(l, nil)
 		return
@@ -204,7 +288,7 @@ func (a *Actor) grant(m *Open, waited bool) {
 // give answers who asked for the lease.
 func (a *Actor) give(l *Lease, err error) {
 	if err == nil {
-		l.granted = true
+		a.o.Holder.turn.granted = true
 		l.open.Reply.Send(l, nil)
 		return
 	}
@@ -212,23 +296,29 @@ func (a *Actor) give(l *Lease, err error) {
 	a.free()
 }
 
-// join lets a write take part in the holder's step.
+// join lets a write or a command take part in the open step.
 func (a *Actor) join(m *Open, waited bool) {
-	h := a.o.Holder.lease
-	l := &Lease{Step: h.Step, Joined: true, open: m, waited: waited}
-	h.members = append(h.members, l)
+	t := a.o.Holder.turn
+	l := &Lease{Step: a.id, Joined: true, open: m, waited: waited}
+	t.leases = append(t.leases, l)
+	if m.Kind == Command {
+		t.last = t.last || m.Last
+		a.runs(l)
+		if a.o.Joined != nil {
+			a.o.Joined(a.id, m)
+		}
+	}
 	m.Reply.Send(l, nil)
 }
 
-// admit lets writes take part in the step of the lease, beginning with those that
-// wait.
-func (a *Actor) admit(l *Lease) {
-	l.takes = true
+// admit lets those who wait take part in the open step.
+func (a *Actor) admit() {
 	a.waiting = slices.DeleteFunc(a.waiting, func(o *Open) bool {
-		if o.Kind == Write {
-			a.join(o, true)
+		if !a.joins(o) {
+			return false
 		}
-		return o.Kind == Write
+		a.join(o, true)
+		return true
 	})
 	a.showQueue()
 }
@@ -241,26 +331,25 @@ func (a *Actor) onWithdraw(m *withdraw) {
 	}
 }
 
-// sweep goes on when who had the lease has left, or all that took part in a step
-// that ends.
+// sweep goes on when everybody has left, or the writes that took part in a step that
+// ends.
 func (a *Actor) sweep() {
-	h := a.o.Holder.lease
-	if h == nil {
+	t := a.o.Holder.turn
+	if t == nil {
 		return
 	}
-	h.members = slices.DeleteFunc(h.members, func(l *Lease) bool { return l.left.Load() })
+	t.leases = slices.DeleteFunc(t.leases, func(l *Lease) bool { return l.left.Load() })
 	switch {
-	case len(h.members) > 0:
-	case h.left.Load():
-		a.free()
-	case a.phase == settling:
+	case a.phase == settling && !t.writes():
 		a.settled()
+	case len(t.leases) == 0:
+		a.free()
 	}
 }
 
-// free gives the lease to the next.
+// free gives the folders to the next.
 func (a *Actor) free() {
-	if a.o.Holder.lease.open.Last {
+	if a.o.Holder.turn.last {
 		a.o.Holder.over = true
 		a.waiting = slices.DeleteFunc(a.waiting, func(o *Open) bool {
 			if o.Kind == Command {
@@ -269,7 +358,7 @@ func (a *Actor) free() {
 			return o.Kind == Command
 		})
 	}
-	a.o.Holder.lease = nil
+	a.o.Holder.turn = nil
 	if len(a.waiting) == 0 {
 		return
 	}
@@ -287,13 +376,13 @@ func (a *Actor) abandon(why error) {
 	}
 	a.waiting = nil
 	a.showQueue()
-	h := a.o.Holder.lease
+	t := a.o.Holder.turn
 	switch {
-	case h == nil:
-	case !h.granted: // and nobody will leave
-		a.o.Holder.lease = nil
-		h.open.Fail(why)
+	case t == nil:
+	case !t.granted: // and nobody will leave
+		a.o.Holder.turn = nil
+		t.open.Fail(why)
 	default:
-		h.takes = false
+		t.takes = false
 	}
 }

@@ -100,7 +100,7 @@ func TestQueue(t *testing.T) {
 	if _, err := r.lend(Open{Kind: Write, Wait: Queue}); !errors.Is(err, messages.ErrBusy) {
 		t.Errorf("a full queue: %v", err)
 	}
-	if f := actortest.Within(t, "finish", r.finish(third.Step, nil)); f.Err != nil {
+	if f := actortest.Within(t, "finish", r.finishes(third, nil)); f.Err != nil {
 		t.Error(f.Err)
 	}
 	r.steps.Leave(third)
@@ -164,7 +164,7 @@ func TestRestartWhileSomebodyWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.tell(&Attach{ID: command.Step, Cancel: func() { close(cancelled) }})
+	r.tell(&Attach{Lease: command, Cancel: func() { close(cancelled) }})
 	write, err := r.lend(Open{Kind: Write, Wait: Queue})
 	if err != nil || !write.Joined {
 		t.Fatal(write, err)

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -36,29 +38,36 @@ type Options struct {
 	Clock       supervision.Clock
 	Logger      *slog.Logger
 	Node        *supervision.Node
-	// Opened is told of a step that is open from now on, Ended that none is, before
-	// whoever asked for it. They must not block; they may be nil.
-	Opened func(id undolog.StepID, as *Open)
-	Ended  func()
+	// Commands is how many run at once at most; below 1 means [DefaultCommands].
+	Commands int
+	// Opened is told of a step that is open from now on, Joined of a command that takes
+	// part in it, Ended that none is open, before whoever asked for it. Running is told
+	// which commands run, whenever that changes; the slice is its own. They must not
+	// block; they may be nil.
+	Opened  func(id undolog.StepID, as *Open)
+	Joined  func(id undolog.StepID, as *Open)
+	Running func([]api.RunningCommand)
+	Ended   func()
 	// Holder outlives restarts; nil makes one that does not.
 	Holder *Holder
 }
 
-// Attach tells how to end the command. Cancel is called at most once, on its
+// Attach tells how to end the lease's command. Cancel is called at most once, on its
 // own goroutine.
 type Attach struct {
-	ID     undolog.StepID
+	Lease  *Lease
 	Cancel func()
 }
 
-// Finish says that the command has ended.
+// Finish says that the lease's command, or write, has ended.
 type Finish struct {
-	ID     undolog.StepID
+	Lease  *Lease
 	Result undolog.StepResult
 	// Failed, if not empty, says why the step must be rolled back.
 	Failed string
 	// Quiet: no process is left that could write. Prompt: there was none; what
-	// others write just now is not waited for.
+	// others write just now is not waited for. Of several commands, the word of the
+	// last one counts.
 	Quiet, Prompt bool
 	Reply         *messages.Reply[Finished]
 }
@@ -68,6 +77,9 @@ type Finished struct {
 	Outcome string
 	Reason  string
 	Entries []Entry
+	// Others is how many commands of the step run on, so that the step is still open:
+	// what it leaves is not known yet.
+	Others int
 }
 
 // Entry is what the step left in one directory.
@@ -88,7 +100,7 @@ const (
 	idle      phase = "idle"
 	opening   phase = "opening"
 	running   phase = "running"
-	settling  phase = "settling" // writes take part yet
+	settling  phase = "settling" // no command runs, but writes take part yet
 	quiescing phase = "quiescing"
 	closing   phase = "closing"
 	aborting  phase = "rolling_back"
@@ -110,15 +122,19 @@ type Actor struct {
 // but for the phase, is none.
 type current struct {
 	phase    phase
-	lease    *Lease
-	begun    func(error) // answers whoever opens it
+	lease    *Lease      // of who opens it
+	begun    func(error) // answers them
 	id       undolog.StepID
-	cancel   func()
-	finish   *Finish
-	since    time.Time // when the command ended
+	running  []*Lease  // whose Finish has not come
+	finishes []*Finish // that are answered when the step has ended
+	quiet    bool      // as the newest Finish says
+	prompt   bool
+	ran      record
+	since    time.Time // when the last command ended
 	outcome  string    // "" while all is well
 	reason   string
 	rolled   []*messages.Reply[int64]
+	watchers []*messages.Reply[Finished] // that wait for the end
 	awaiting int
 	errs     []error
 	entries  []Entry
@@ -152,6 +168,9 @@ func New(o Options) *Actor {
 	if o.Holder == nil {
 		o.Holder = &Holder{}
 	}
+	if o.Commands < 1 {
+		o.Commands = DefaultCommands
+	}
 	return &Actor{o: o, current: current{phase: idle}}
 }
 
@@ -184,6 +203,8 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.onAttach(m)
 	case *Finish:
 		a.onFinish(m)
+	case *waitEnd:
+		a.onEnded(m)
 	case *supervision.Tick:
 		if a.timer.Fresh(m) && a.phase == quiescing {
 			a.quiesce()
@@ -213,14 +234,17 @@ func (a *Actor) log() *slog.Logger {
 func (a *Actor) release(why error) {
 	a.timer.Stop()
 	a.ended()
-	if a.begun != nil && a.lease.granted {
+	if a.begun != nil && a.o.Holder.turn.granted {
 		a.begun(messages.ErrCrashed)
 	}
 	a.abandon(why)
-	if a.finish != nil {
-		a.finish.Fail(messages.ErrCrashed)
+	for _, m := range a.finishes {
+		m.Fail(messages.ErrCrashed)
 	}
 	for _, r := range a.rolled {
+		r.Fail(messages.ErrCrashed)
+	}
+	for _, r := range a.watchers {
 		r.Fail(messages.ErrCrashed)
 	}
 	if a.id == 0 {
@@ -234,7 +258,7 @@ func (a *Actor) release(why error) {
 
 // onBegin opens the step of a lease that has none.
 func (a *Actor) onBegin(m *Begin) {
-	if l := m.Lease; l != a.o.Holder.lease || l.left.Load() {
+	if t := a.o.Holder.turn; t == nil || !slices.Contains(t.leases, m.Lease) || m.Lease.left.Load() {
 		m.Reply.Fail(messages.ErrCrashed)
 		return
 	}
@@ -300,13 +324,15 @@ func (a *Actor) opened() {
 	l, begun := a.lease, a.begun
 	a.phase, a.begun = running, nil
 	a.o.Node.SetFact("step", fmt.Sprint(a.id))
+	l.Step = a.id
+	a.runs(l)
 	if a.o.Opened != nil {
 		a.o.Opened(a.id, l.open)
 	}
-	l.Step = a.id
 	begun(nil)
 	if l.open.Kind == Command {
-		a.admit(l)
+		a.o.Holder.turn.takes = !slices.ContainsFunc(a.waiting, func(o *Open) bool { return o.Preempt != nil })
+		a.admit()
 	}
 }
 
@@ -323,45 +349,10 @@ func (a *Actor) ended() {
 	}
 }
 
-func (a *Actor) onAttach(m *Attach) {
-	if m.ID != a.id || a.phase != running {
-		go m.Cancel()
-		return
-	}
-	a.cancel = m.Cancel
-	if a.outcome != "" {
-		a.end()
-	}
-}
-
-// end ends the command, once.
-func (a *Actor) end() {
-	if a.cancel != nil {
-		go a.cancel()
-		a.cancel = nil
-	}
-}
-
-func (a *Actor) onFinish(m *Finish) {
-	if m.ID != a.id || a.phase != running {
-		m.Reply.Fail(fmt.Errorf("%w: step %d is not open", messages.ErrStopped, m.ID))
-		return
-	}
-	a.finish, a.cancel = m, nil
-	a.phase, a.lease.takes = settling, false
-	if len(a.lease.members) == 0 {
-		a.settled()
-	}
-}
-
-// settled goes on when the command has ended, and every write that took part in
-// its step.
+// settled goes on when the commands have ended, and every write that took part in
+// their step.
 func (a *Actor) settled() {
-	m := a.finish
 	a.since = a.o.Clock.Now()
-	if m.Failed != "" && a.outcome == "" {
-		a.outcome, a.reason = messages.OutcomeFailed, m.Failed
-	}
 	if a.outcome != "" {
 		a.abort()
 		return
@@ -376,11 +367,11 @@ func (a *Actor) quiesce() {
 	inFlight, holding, wait := 0, false, time.Duration(0)
 	for _, d := range a.o.Directories {
 		holding = holding || d.Holding()
-		if a.finish.Prompt {
+		if a.prompt {
 			continue
 		}
 		inFlight += d.InFlight()
-		if !a.finish.Quiet {
+		if !a.quiet {
 			wait = max(wait, a.o.Idle-now.Sub(d.LastMutation()))
 		}
 	}
@@ -395,9 +386,9 @@ func (a *Actor) quiesce() {
 		a.log().Warn("requests are still in flight at the end of the longest wait", "requests", inFlight)
 	}
 	a.phase, a.awaiting = closing, len(a.o.Directories)
-	id := a.id
+	id, result := a.id, a.ran.result()
 	for _, d := range a.o.Directories {
-		d.Close(id, a.finish.Result, func(e *undolog.Entry, err error) { a.tell(&closed{id, d.Path(), e, err}) })
+		d.Close(id, result, func(e *undolog.Entry, err error) { a.tell(&closed{id, d.Path(), e, err}) })
 	}
 	if a.awaiting == 0 {
 		a.done()
@@ -452,6 +443,7 @@ func (a *Actor) onFail(m *messages.StepFail) {
 	for _, d := range a.o.Directories {
 		d.Failing(a.id)
 	}
+	a.o.Holder.turn.takes = false
 	switch a.phase {
 	case running:
 		a.end()
@@ -484,16 +476,21 @@ func (a *Actor) onAborted(m *aborted) {
 	}
 }
 
-// done answers and is ready for the next command.
+// done answers and is ready for the next step.
 func (a *Actor) done() {
-	f := Finished{Outcome: a.outcome, Reason: a.reason, Entries: a.entries}
-	if f.Outcome == "" {
-		f.Outcome = a.finish.Result.Status
-	}
 	a.ended()
-	a.finish.Reply.Send(f, nil)
+	for _, m := range a.finishes {
+		f := Finished{Outcome: a.outcome, Reason: a.reason, Entries: a.entries}
+		if f.Outcome == "" {
+			f.Outcome = m.Result.Status
+		}
+		m.Reply.Send(f, nil)
+	}
 	for _, r := range a.rolled {
 		r.Send(int64(a.id), nil)
+	}
+	for _, r := range a.watchers {
+		r.Send(Finished{Outcome: a.outcome, Reason: a.reason, Entries: a.entries}, nil)
 	}
 	a.o.Node.SetFact("step", "")
 	a.current = current{phase: idle}

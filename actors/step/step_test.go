@@ -30,6 +30,7 @@ type fakeDir struct {
 	holding  bool
 	last     time.Time
 	closeErr error
+	result   undolog.StepResult               // of the newest Close
 	silent   atomic.Bool                      // Assign is not answered
 	late     chan func(*undolog.Entry, error) // if not nil: gets what Close is to answer
 }
@@ -42,7 +43,8 @@ func (d *fakeDir) Assign(id undolog.StepID, _ undolog.StepInfo, done func(error)
 		done(nil)
 	}
 }
-func (d *fakeDir) Close(id undolog.StepID, _ undolog.StepResult, done func(*undolog.Entry, error)) {
+func (d *fakeDir) Close(id undolog.StepID, res undolog.StepResult, done func(*undolog.Entry, error)) {
+	d.set(func() { d.result = res })
 	d.probe.Tell([2]any{"close", id})
 	if d.late != nil {
 		d.late <- done
@@ -67,6 +69,12 @@ func (d *fakeDir) Holding() bool           { d.mu.Lock(); defer d.mu.Unlock(); r
 func (d *fakeDir) LastMutation() time.Time { d.mu.Lock(); defer d.mu.Unlock(); return d.last }
 func (d *fakeDir) set(f func())            { d.mu.Lock(); defer d.mu.Unlock(); f() }
 
+func (d *fakeDir) closedWith() undolog.StepResult {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.result
+}
+
 // expect skips to the message.
 func (d *fakeDir) expect(what string, id undolog.StepID) {
 	for d.probe.Next() != [2]any{what, id} {
@@ -80,6 +88,7 @@ type rig struct {
 	tell  func(any)
 	steps Steps
 	lease *Lease // the newest
+	given []*Lease
 	node  *supervision.Node
 	tree  *supervision.Tree
 }
@@ -134,15 +143,32 @@ func (r *rig) lend(o Open) (*Lease, error) {
 	got := make(chan result, 1)
 	go func() { l, err := r.steps.Lease(r.t.Context(), o); got <- result{l, err} }()
 	res := actortest.Within(r.t, "open", got)
+	if res.err == nil {
+		r.given = append(r.given, res.l)
+	}
 	return res.l, res.err
+}
+
+// of finds the lease that opened a step.
+func (r *rig) of(id undolog.StepID) *Lease {
+	for _, l := range r.given {
+		if l.Step == id && !l.Joined {
+			return l
+		}
+	}
+	return &Lease{Step: id}
 }
 
 // leave ends the newest lease.
 func (r *rig) leave() { r.steps.Leave(r.lease) }
 
 func (r *rig) finish(id undolog.StepID, change func(*Finish)) <-chan messages.Result[Finished] {
+	return r.finishes(r.of(id), change)
+}
+
+func (r *rig) finishes(l *Lease, change func(*Finish)) <-chan messages.Result[Finished] {
 	p := messages.NewReply[Finished]()
-	m := &Finish{ID: id, Result: undolog.StepResult{Status: messages.OutcomeCompleted}, Reply: p}
+	m := &Finish{Lease: l, Result: undolog.StepResult{Status: messages.OutcomeCompleted}, Reply: p}
 	if change != nil {
 		change(m)
 	}
@@ -271,7 +297,7 @@ func TestStepFails(t *testing.T) {
 	r := newRig(t, 1, 1)
 	id, _ := r.open()
 	cancelled := make(chan struct{})
-	r.tell(&Attach{ID: id, Cancel: func() { close(cancelled) }})
+	r.tell(&Attach{Lease: r.of(id), Cancel: func() { close(cancelled) }})
 	done := messages.NewReply[int64]()
 	r.tell(&messages.StepFail{Step: int64(id), Outcome: messages.OutcomeDenied, Reason: "no", Done: done})
 	for _, d := range r.dirs {
@@ -300,7 +326,7 @@ func TestFailsBeforeAttach(t *testing.T) {
 	id, _ := r.open()
 	r.tell(&messages.StepFail{Outcome: messages.OutcomeFailed, Reason: "early"})
 	cancelled := make(chan struct{})
-	r.tell(&Attach{ID: id, Cancel: func() { close(cancelled) }})
+	r.tell(&Attach{Lease: r.of(id), Cancel: func() { close(cancelled) }})
 	actortest.Within(t, "cancel", cancelled)
 	if f := actortest.Within(t, "finish", r.finish(id, nil)); f.Value.Outcome != messages.OutcomeFailed {
 		t.Errorf("%+v", f)

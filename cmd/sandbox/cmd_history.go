@@ -59,6 +59,9 @@ func (a *app) historyLine(e undolog.Entry, now time.Time) string {
 		return "barrier\t" + format.Ago(e.StartedAt, now) + "\t" + barrierCount(e) + "\t\t" + a.paint.Yellow(format.Barriers(e.Barriers))
 	}
 	what := format.OneLine(e.Command, 80)
+	if e.CommandCount > 1 {
+		what = format.OneLine(e.Command, 60) + a.paint.Dim("  and "+format.Commands(e.CommandCount-1))
+	}
 	if e.Type == undolog.TypeAmbient {
 		what = a.paint.Dim("(written between commands)")
 	}

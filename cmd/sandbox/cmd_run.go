@@ -45,7 +45,8 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run [flags] -- COMMAND [ARG...]",
 		Short: "Run a command isolated on the working folder, as one step that can be undone",
 		Long: "Run a command isolated on the working folder, as one step that can be undone.\n\n" +
-			"If a session has the folder, or one above it, the command joins it. --keep leaves the session up for the next one.\n\n" +
+			"If a session has the folder, or one above it, the command joins it. --keep leaves the session up for the next one.\n" +
+			"Commands that run at the same time are one step.\n\n" +
 			"The exit status is the command's own; 125 if the sandbox failed, 126 if the command cannot be executed,\n" +
 			"127 if there is no such command, 128+n if signal n ended it.",
 		Args: checkArgs(func(_ *cobra.Command, args []string) error {
@@ -153,6 +154,10 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 
 // printStep is the one line at the end.
 func (a *app) printStep(res api.RunResult) {
+	if res.Others > 0 {
+		fmt.Fprintf(a.stderr, "step %d: still open, %s in it; then: sandbox show %d\n", res.Step, format.Commands(res.Others), res.Step)
+		return
+	}
 	changed := false
 	several := len(res.Entries) > 1 && !a.oneHistory(res)
 	for _, e := range res.Entries {
@@ -193,6 +198,8 @@ type stepReport struct {
 	Reason      string         `json:"reason,omitempty"`
 	ExitCode    int            `json:"exit_code"`
 	Directories []stepFolder   `json:"directories"`
+	// Others run on in the step: it is still open, and what it changes is not known.
+	Others int `json:"others_running,omitempty"`
 }
 
 type stepFolder struct {
@@ -202,7 +209,7 @@ type stepFolder struct {
 }
 
 func (a *app) printStepJSON(res api.RunResult) {
-	r := stepReport{Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, ExitCode: res.Status.Code, Directories: []stepFolder{}}
+	r := stepReport{Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, ExitCode: res.Status.Code, Directories: []stepFolder{}, Others: res.Others}
 	for _, e := range res.Entries {
 		r.Directories = append(r.Directories, stepFolder{e.Directory, e.Entry.AffectedCount, e.Entry.Unprotected})
 	}

@@ -47,6 +47,7 @@ func (a *app) show(ctx context.Context, s api.Service, r api.StepRequest) error 
 	line("step", fmt.Sprintf("%d (%s)", st.StepID, st.Type))
 	line("command", format.Shown(st.Command))
 	line("in", format.Shown(st.Dir))
+	format.StepCommands(a.out, st.Entry)
 	line("started", st.StartedAt.Local().Format(time.DateTime)+", "+format.Ago(st.StartedAt, time.Now()))
 	if !st.EndedAt.IsZero() {
 		line("took", format.Took(st.EndedAt.Sub(st.StartedAt)))

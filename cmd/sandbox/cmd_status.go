@@ -78,6 +78,11 @@ func (a *app) printStatus(st api.Status, session bool) {
 	}
 	if st.OpenStep != nil {
 		line("running", "step %d", *st.OpenStep)
+		if len(st.Running) > 1 {
+			for _, c := range st.Running {
+				line("", "%s, %s", format.OneLine(c.Command, 60), format.Ago(c.StartedAt, time.Now()))
+			}
+		}
 	}
 	if st.Pending > 0 {
 		line("waiting", "%d decision(s): sandbox pending", st.Pending)

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -155,10 +156,11 @@ func TestJoinedHangUp(t *testing.T) {
 	}
 }
 
-// Who waits for another's command is told which, on a terminal; and gives up with
-// Ctrl-C, which leaves nothing in the queue.
+// Who waits because no more commands may run is told so, on a terminal; and gives up
+// with Ctrl-C, which leaves nothing in the queue.
 func TestJoinedWaits(t *testing.T) {
 	d := newDesk(t)
+	d.write("codeagent.toml", "[commands]\nat_once = 1\n")
 	d.live()
 	first := d.sandbox("run", "--", "sh", "-c", ">ready; while ! [ -e go ]; do sleep 0.02; done")
 	if err := first.Start(); err != nil {
@@ -166,7 +168,7 @@ func TestJoinedWaits(t *testing.T) {
 	}
 	actortest.Eventually(t, "the first command", func() bool { return d.exists("ready") })
 	s := screen.On(t, d.sandbox("run", "--", "echo", "my turn"))
-	s.Expect("waiting for step 1 to end: sh -c '>ready;")
+	s.Expect("waiting: as many commands run as may (1; step 1: sh -c '>ready;")
 	gaveUp := d.sandbox("run", "--", "touch", "never")
 	if err := gaveUp.Start(); err != nil {
 		t.Fatal(err)
@@ -285,8 +287,16 @@ func TestRacingStarters(t *testing.T) {
 	if list := d.sessions(); len(list) != 0 {
 		t.Errorf("sessions left: %+v", list)
 	}
-	if out := strings.Count(d.must("history", "--json"), `"step_id"`); out != 2*races {
-		t.Errorf("%d steps, want %d", out, 2*races)
+	var list []undolog.Entry
+	if err := json.Unmarshal([]byte(d.must("history", "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, e := range list {
+		ran += max(e.CommandCount, 1)
+	}
+	if ran != 2*races {
+		t.Errorf("%d commands in the history, want %d", ran, 2*races)
 	}
 }
 
@@ -343,18 +353,30 @@ func TestManyJoined(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for n := atOnce - 1; n >= 0; n-- { // each is one line of the file, in whatever order
+	for n := atOnce; n > 0; { // each is one line of the file, in whatever order and steps
+		in := max(d.newest().CommandCount, 1)
 		d.must("undo")
 		b, _ := os.ReadFile(filepath.Join(d.dir, "shared"))
-		if lines := strings.Count(string(b), "\n"); lines != n {
-			t.Fatalf("%d lines after an undo, want %d", lines, n)
+		if lines := strings.Count(string(b), "\n"); lines != n-in {
+			t.Fatalf("%d lines after the undo of %d commands, want %d", lines, in, n-in)
 		}
+		n -= in
 	}
 	if diff := treesnap.Diff(before, treesnap.MustTake(t, d.dir), treesnap.Options{}); len(diff) > 0 {
 		t.Errorf("after all undos:\n%s", strings.Join(diff, "\n"))
 	}
 	d.rests()
 	keeps(t, session.PID, fds)
+}
+
+// newest is the newest step.
+func (d *desk) newest() (e undolog.Entry) {
+	d.t.Helper()
+	var list []undolog.Entry
+	if err := json.Unmarshal([]byte(d.must("history", "--json", "-n", "1")), &list); err != nil || len(list) != 1 {
+		d.t.Fatalf("%d entries, %v", len(list), err)
+	}
+	return list[0]
 }
 
 // Whoever sends nonsense gets an error, and the session is as before.

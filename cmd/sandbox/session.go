@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -47,15 +48,22 @@ func (r *running) start(ctx context.Context) error {
 	}
 	session := exporter.Live(started)
 	deciding, decided := context.WithCancel(ctx)
+	var own atomic.Int64 // the step
 	unsubscribe := session.Subscribe(func(e api.Event) {
-		if e.Origin == r.req.Origin || e.Origin == (api.Origin{}) { // not those of commands that have joined
+		// Not those of commands that have joined, unless they run in the same step.
+		if e.Origin == r.req.Origin || e.Origin == (api.Origin{}) || e.Step != 0 && int64(e.Step) == own.Load() {
 			r.job.Event(e)
 		}
 	})
 	go r.job.Decide(deciding, session)
 
 	req := r.req
-	req.Dir, req.Wait, req.Last = launch.StartDir(cfg.Directories[0].Path), true, true
+	req.Dir, req.Wait, req.Share, req.Last = launch.StartDir(cfg.Directories[0].Path), true, true, true
+	req.Started = func(id undolog.StepID, p hypervisor.Process) {
+		own.Store(int64(id))
+		r.job.Started(id, p)
+	}
+	req.Stays = r.stays
 	res, err := session.Run(ctx, req)
 	r.job.LeaveTerminal()
 	unsubscribe()
@@ -67,6 +75,16 @@ func (r *running) start(ctx context.Context) error {
 	r.job.Remarks()
 	r.status = r.a.runStatus(res, err, closeErr)
 	return nil
+}
+
+// stays tells the user why the program does not end with the command: others have
+// joined its session.
+func (r *running) stays(step undolog.StepID, others int) {
+	r.job.Ended()
+	r.job.LeaveTerminal()
+	r.job.Remarks()
+	fmt.Fprintf(r.a.stderr, "sandbox: the command has ended; the session stays for %s that joined step %d; Ctrl-C ends that, too (--keep does not wait)\n",
+		format.Commands(others), step)
 }
 
 // waitNote is how long a command waits for another before its user is told.
@@ -97,7 +115,7 @@ func (r *running) join(ctx context.Context, s api.Joined) error {
 	return nil
 }
 
-// waiting tells the user on a terminal, after a moment, which command is waited for.
+// waiting tells the user on a terminal, after a moment, what is waited for.
 type waiting struct {
 	stderr *os.File
 	pid    int
@@ -121,7 +139,8 @@ func (w *waiting) show() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.ended {
-		fmt.Fprintf(w.stderr, "sandbox: waiting for step %d to end: %s (session of process %d)\n", w.now.Step, format.OneLine(w.now.Command, 60), w.pid)
+		fmt.Fprintf(w.stderr, "sandbox: waiting: as many commands run as may (%d; step %d: %s; session of process %d)\n",
+			w.now.Commands, w.now.Step, format.OneLine(w.now.Command, 60), w.pid)
 	}
 }
 

@@ -15,6 +15,7 @@ type (
 	StepType      = base.StepType
 	StepInfo      = base.StepInfo
 	StepResult    = base.StepResult
+	StepCommand   = base.StepCommand
 	Entry         = base.Entry
 	Affected      = base.Affected
 	Barrier       = base.Barrier
@@ -56,6 +57,8 @@ const (
 
 	// HistoryPaths is how many affected paths a history entry lists.
 	HistoryPaths = base.HistoryPaths
+	// MaxStepCommands is how many commands a step lists.
+	MaxStepCommands = base.MaxStepCommands
 )
 
 // Errors of the log. Test with errors.Is / errors.As.

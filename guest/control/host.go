@@ -323,7 +323,8 @@ func (h *Host) finish(err error) {
 // Start runs a command and returns when the guest says that it runs. The error
 // is or wraps *StartError, ErrTooLarge (arguments and environment exceed what a
 // message holds), ErrSequence (the id is in use), ErrClosed or the context's;
-// in the last case the command is cancelled.
+// in the last case the command is killed, and its end waited for, though not for
+// ever.
 func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	p := newProc(h, e)
 	m := &Message{
@@ -355,25 +356,53 @@ func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	}
 	select {
 	case <-p.started:
+	case <-p.ended:
+	case <-ctx.Done():
+		// It may be running already: then its caller ends it, with the time that it
+		// has for that.
+		soon := time.NewTimer(cancelledStart)
+		defer soon.Stop()
+		select {
+		case <-p.started:
+		case <-p.ended:
+		case <-soon.C:
+			p.giveUp()
+			return nil, ctx.Err()
+		}
+	}
+	select {
+	case <-p.started:
 		p.pump()
 		return p, nil
-	case <-p.ended:
-		select {
-		case <-p.started: // ended at once, but it ran
-			p.pump()
-			return p, nil
-		default:
-			return nil, p.err
+	default: // it ended without having run
+		return nil, p.err
+	}
+}
+
+// cancelledStart is how long a start may go on that was cancelled; cancelledEnd is
+// how long the end of a command is waited for that was killed then.
+const (
+	cancelledStart = 100 * time.Millisecond
+	cancelledEnd   = 2 * time.Second
+)
+
+// giveUp kills a command that nobody will look at. It may run for a moment, and what
+// it writes belongs to its caller: so the end is waited for, though not for ever.
+func (p *Proc) giveUp() {
+	_ = p.Cancel(0)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		<-p.ended
+		if p.terminal != nil {
+			_ = p.terminal.Close()
 		}
-	case <-ctx.Done():
-		_ = p.Cancel(0)
-		go func() { // nobody else will look at it
-			<-p.ended
-			if p.terminal != nil {
-				_ = p.terminal.Close()
-			}
-		}()
-		return nil, ctx.Err()
+	}()
+	wait := time.NewTimer(cancelledEnd)
+	defer wait.Stop()
+	select {
+	case <-gone:
+	case <-wait.C:
 	}
 }
 

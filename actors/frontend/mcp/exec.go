@@ -45,6 +45,7 @@ type CommandResult struct {
 	ChangedPaths    []string  `json:"changed_paths" jsonschema:"some of the paths that it changed; absolute outside the call's working folder"`
 	ChangedCount    int       `json:"changed_count" jsonschema:"how many paths it changed"`
 	Undoable        bool      `json:"undoable" jsonschema:"false if the step grew too large to be kept"`
+	OthersRunning   int       `json:"others_running,omitempty" jsonschema:"other commands run on in the step: it is still open, and what changed is not listed yet"`
 	Reason          string    `json:"reason,omitempty" jsonschema:"why it was cancelled, denied or failed"`
 	DurationSeconds float64   `json:"duration_seconds"`
 	Class           string    `json:"classification,omitempty" jsonschema:"what the command seems to do: read_only, write or destructive; advice only"`
@@ -108,7 +109,7 @@ func commandResult(j *job, pending *Approval) *CommandResult {
 
 // runRequest makes the request that does not depend on the job.
 func (s *Server) runRequest(ctx context.Context, live api.Live, in commandInput) (api.RunRequest, error) {
-	r := api.RunRequest{Argv: []string{"sh", "-c", in.Command}, Wait: true, Timeout: s.o.DefaultTimeout}
+	r := api.RunRequest{Argv: []string{"sh", "-c", in.Command}, Wait: true, Share: true, Timeout: s.o.DefaultTimeout}
 	if in.Timeout > 0 {
 		r.Timeout = time.Duration(in.Timeout * float64(time.Second))
 	}
@@ -152,7 +153,7 @@ func (s *Server) execute(ctx context.Context, live api.Live, r api.RunRequest, i
 		return nil, err // it did not even begin
 	}
 	out := &CommandResult{
-		Outcome: res.Outcome, Step: int64(res.Step), Reason: res.Reason, Undoable: true,
+		Outcome: res.Outcome, Step: int64(res.Step), Reason: res.Reason, Undoable: true, OthersRunning: res.Others,
 		DurationSeconds: s.clock.Now().Sub(begin).Seconds(), ChangedPaths: []string{},
 		TimedOut: res.Outcome == messages.OutcomeCancelled && ctx.Err() == nil,
 	}
@@ -233,6 +234,8 @@ func (o *CommandResult) summary() string {
 	switch {
 	case o.Outcome == messages.OutcomeDenied || o.Outcome == messages.OutcomeFailed:
 		return s + "; everything it changed was put back"
+	case o.OthersRunning > 0:
+		return s + fmt.Sprintf("; step %d is open until %s in it ended: get_undo_history then lists what changed", o.Step, has(o.OthersRunning))
 	case o.ChangedCount == 0:
 		return s + "; nothing changed"
 	}
@@ -244,6 +247,14 @@ func (o *CommandResult) summary() string {
 		return s + "; TOO LARGE TO BE UNDONE"
 	}
 	return s + "; undo reverts it"
+}
+
+// has names n other commands of a step.
+func has(n int) string {
+	if n == 1 {
+		return "the other command has"
+	}
+	return fmt.Sprintf("the %d other commands have", n)
 }
 
 func count(n int, what string) string {

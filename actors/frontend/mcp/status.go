@@ -19,7 +19,8 @@ type StatusResult struct {
 	State       string            `json:"state" jsonschema:"starting, active, stopping or failed"`
 	Isolation   string            `json:"isolation" jsonschema:"what commands run in: jail, vm, none"`
 	StartedAt   time.Time         `json:"started_at"`
-	OpenStep    int64             `json:"open_step,omitempty" jsonschema:"the step of the command that runs now"`
+	OpenStep    int64             `json:"open_step,omitempty" jsonschema:"the step of the commands that run now"`
+	Running     []string          `json:"running,omitempty" jsonschema:"the commands that run in it"`
 	Directories []FolderStatus    `json:"directories"`
 	Pending     []Approval        `json:"pending_approvals" jsonschema:"decisions that a person has to make"`
 	Results     []HandleStatus    `json:"results" jsonschema:"calls whose result can be fetched with get_result"`
@@ -65,6 +66,9 @@ func (s *Server) sessionStatus(ctx context.Context, live api.Live, in statusInpu
 	}
 	if st.OpenStep != nil {
 		res.OpenStep = int64(*st.OpenStep)
+	}
+	for _, c := range st.Running {
+		res.Running = append(res.Running, valid(c.Command))
 	}
 	for _, d := range st.Directories {
 		if only == "" || d.Path == only {
@@ -113,6 +117,11 @@ func (r *StatusResult) text() string {
 	}
 	if r.OpenStep != 0 {
 		fmt.Fprintf(&b, "running: step %d\n", r.OpenStep)
+		if len(r.Running) > 1 {
+			for _, c := range r.Running {
+				b.WriteString("  " + oneLine(c) + "\n")
+			}
+		}
 	}
 	for _, p := range r.Pending {
 		b.WriteString(p.text() + "\n")

@@ -40,6 +40,8 @@ type StepSummary struct {
 	ChangedPaths  []string  `json:"changed_paths" jsonschema:"some of the paths it changed"`
 	ChangedCount  int       `json:"changed_count"`
 	Undoable      bool      `json:"undoable"`
+	Commands      []string  `json:"commands,omitempty" jsonschema:"if several ran at once in the step: the first of them"`
+	CommandCount  int       `json:"command_count,omitempty" jsonschema:"how many ran in the step, if more than one"`
 	BlockedByEdit bool      `json:"blocked_by_edit,omitempty" jsonschema:"somebody edited its files outside the sandbox since: undoing it needs force"`
 }
 
@@ -129,7 +131,12 @@ func apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(
 }
 
 func summary(e undolog.Entry) StepSummary {
+	var commands []string
+	for _, c := range e.Commands[:min(len(e.Commands), stepPaths)] {
+		commands = append(commands, valid(c.Command))
+	}
 	return StepSummary{
+		Commands: commands, CommandCount: e.CommandCount,
 		Step: int64(e.StepID), Type: string(e.Type), Command: valid(e.Command), Status: e.Status, ExitCode: e.ExitCode, StartedAt: e.StartedAt,
 		ChangedPaths: some(e.AffectedPaths, stepPaths), ChangedCount: e.AffectedCount,
 		Undoable: !e.Unprotected && e.Damaged == "" && e.Type != undolog.TypeBarrier, BlockedByEdit: len(e.Barriers) > 0,
@@ -179,7 +186,11 @@ func undoHistory(ctx context.Context, live api.Live, in historyInput) (*HistoryR
 			fmt.Fprintf(&b, "--- edited from outside: %s\n", strings.Join(st.ChangedPaths, ", "))
 			continue
 		}
-		fmt.Fprintf(&b, "step %d  %s  %s  %s changed", st.Step, st.Type, oneLine(st.Command), count(st.ChangedCount, "path"))
+		fmt.Fprintf(&b, "step %d  %s  %s", st.Step, st.Type, oneLine(st.Command))
+		if st.CommandCount > 1 {
+			fmt.Fprintf(&b, " and %s at the same time", count(st.CommandCount-1, "command"))
+		}
+		fmt.Fprintf(&b, "  %s changed", count(st.ChangedCount, "path"))
 		if !st.Undoable {
 			b.WriteString("  CANNOT BE UNDONE")
 		}

@@ -157,7 +157,7 @@ func (sess *session) pending(e api.Event) {
 func stepCompleted(e api.Event) StepCompleted {
 	out := StepCompleted{
 		StepID: int64(e.Step), AffectedPaths: []string{}, AffectedCount: e.AffectedCount, ExitCode: e.ExitCode, Directory: e.Directory,
-		Type: string(undolog.TypeCommand), Command: e.Command, Outcome: e.Outcome, Last: e.Last, At: e.At,
+		Type: string(undolog.TypeCommand), Command: e.Command, Outcome: e.Outcome, Last: e.Last, OthersRunning: e.Others, At: e.At,
 		RequestID: e.Origin.RequestID, Frontend: e.Origin.Frontend,
 	}
 	if e.Entry != nil {

@@ -57,7 +57,7 @@ func execute(ctx context.Context, rq *request, p *ExecuteRequest) (ExecuteResult
 	}
 	return runCommand(ctx, rq, command{
 		argv: argv, directory: p.Directory, cwd: p.CWD, env: p.Env, stdin: p.Stdin,
-		timeout: p.TimeoutSeconds, wait: p.Wait, tool: "agent.execute", stdout: EventTerminalOutput,
+		timeout: p.TimeoutSeconds, wait: p.Wait, parallel: p.Parallel, tool: "agent.execute", stdout: EventTerminalOutput,
 	})
 }
 
@@ -71,7 +71,7 @@ func prompt(ctx context.Context, rq *request, p *PromptRequest) (ExecuteResult, 
 	}
 	return runCommand(ctx, rq, command{
 		argv: argv, directory: p.Directory, cwd: p.CWD, env: p.Env, stdin: p.Prompt,
-		timeout: p.TimeoutSeconds, wait: p.Wait, tool: "agent.prompt", stdout: EventAgentOutput,
+		timeout: p.TimeoutSeconds, wait: p.Wait, parallel: p.Parallel, tool: "agent.prompt", stdout: EventAgentOutput,
 	})
 }
 
@@ -84,6 +84,7 @@ type command struct {
 	stdin        string
 	timeout      float64
 	wait         bool
+	parallel     bool
 	tool, stdout string // stdout is the event for that stream
 }
 
@@ -102,7 +103,7 @@ func (c *command) request(sess *session) (r api.RunRequest, err error) {
 	if err != nil {
 		return r, fieldError(InvalidField, "env", "%v", err)
 	}
-	r = api.RunRequest{Argv: c.argv, Dir: dir, Env: env, Timeout: sess.s.o.DefaultTimeout, Wait: c.wait}
+	r = api.RunRequest{Argv: c.argv, Dir: dir, Env: env, Timeout: sess.s.o.DefaultTimeout, Wait: c.wait, Share: c.parallel}
 	if c.timeout > 0 {
 		r.Timeout = max(seconds(c.timeout), 1)
 	}
@@ -138,6 +139,10 @@ func (p *PromptRequest) mayWait() bool  { return p.Wait }
 
 // runCommand runs the command and relays its output.
 func runCommand(ctx context.Context, rq *request, c command) (ExecuteResult, error) {
+	if c.parallel { // it waits for nobody who came before, and nobody for it
+		rq.behind = nil
+		rq.enter()
+	}
 	if err := rq.lineUp(ctx, c.wait); err != nil {
 		return ExecuteResult{}, err
 	}
@@ -248,7 +253,7 @@ func executeResult(res api.RunResult, took time.Duration) ExecuteResult {
 	}
 	out := ExecuteResult{
 		StepID: int64(res.Step), Signal: res.Status.Signal,
-		Outcome: res.Outcome, Reason: res.Reason, DurationMS: int64(math.Round(float64(took) / 1e6)),
+		Outcome: res.Outcome, Reason: res.Reason, OthersRunning: res.Others, DurationMS: int64(math.Round(float64(took) / 1e6)),
 	}
 	lost := res.Outcome == messages.OutcomeFailed && res.Status == hypervisor.ExitStatus{}
 	if res.Step != 0 && !lost {

@@ -147,9 +147,16 @@ type StatusResult struct {
 	Isolation          string            `json:"isolation,omitempty" jsonschema:"the runtime: jail, vm, seatbelt or none"`
 	WorkingDirectories []DirectoryInfo   `json:"working_directories,omitempty"`
 	OpenStep           int64             `json:"open_step,omitempty" jsonschema:"its id, while a step is open"`
+	Running            []RunningCommand  `json:"running,omitempty" jsonschema:"the commands that run in it"`
 	PendingSafeguards  int               `json:"pending_safeguards"`
 	Pending            []Pending         `json:"pending,omitempty" jsonschema:"what waits for a decision"`
 	Machine            map[string]string `json:"machine,omitempty" jsonschema:"facts of the runtime and the filesystem backend"`
+}
+
+// RunningCommand is a command that runs.
+type RunningCommand struct {
+	Command   string    `json:"command" jsonschema:"as it is shown in the history"`
+	StartedAt time.Time `json:"started_at"`
 }
 
 // UndoRequest is the payload of undo.rollback and undo.redo.
@@ -207,6 +214,17 @@ type HistoryStep struct {
 	Damaged       string        `json:"damaged,omitempty" jsonschema:"why it cannot be undone"`
 	StoredBytes   int64         `json:"stored_bytes"`
 	Barriers      []BarrierInfo `json:"barriers,omitempty" jsonschema:"edits from outside that block the undo of this step"`
+	Commands      []StepCommand `json:"commands,omitempty" jsonschema:"if several ran in the step: the first 256, in the order in which they began; command is then the first, exit_code the first that is not 0"`
+	CommandCount  int           `json:"command_count,omitempty" jsonschema:"of commands, all of them; left out if there was one"`
+}
+
+// StepCommand is one of several commands of a step.
+type StepCommand struct {
+	Command   string    `json:"command" jsonschema:"at most 4 KiB"`
+	Status    string    `json:"status" jsonschema:"completed, cancelled or failed"`
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at"`
+	ExitCode  *int      `json:"exit_code" jsonschema:"null if it did not start"`
 }
 
 // BarrierInfo is an edit from outside.
@@ -286,6 +304,7 @@ type ExecuteRequest struct {
 	Stdin          string            `json:"stdin,omitempty" jsonschema:"text for the command to read"`
 	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" jsonschema:"then the command is cancelled"`
 	Wait           bool              `json:"wait,omitempty" jsonschema:"wait in line while another command runs, instead of failing with busy"`
+	Parallel       bool              `json:"parallel,omitempty" jsonschema:"run at the same time as other commands, in their step; with wait, wait only while as many run as may"`
 }
 
 // PromptRequest is the payload of agent.prompt.
@@ -296,6 +315,7 @@ type PromptRequest struct {
 	Env            map[string]string `json:"env,omitempty" jsonschema:"added to the environment"`
 	TimeoutSeconds float64           `json:"timeout_seconds,omitempty"`
 	Wait           bool              `json:"wait,omitempty" jsonschema:"as in agent.execute"`
+	Parallel       bool              `json:"parallel,omitempty" jsonschema:"as in agent.execute"`
 }
 
 // ExecuteResult answers agent.execute and agent.prompt, and is the data of
@@ -309,6 +329,7 @@ type ExecuteResult struct {
 	DurationMS    int64        `json:"duration_ms"`
 	AffectedCount int          `json:"affected_count" jsonschema:"of paths, all of them"`
 	Directories   []StepChange `json:"directories,omitempty" jsonschema:"what changed where"`
+	OthersRunning int          `json:"others_running,omitempty" jsonschema:"other commands that run on in the step: it is still open, and what changed is not known yet"`
 	Class         string       `json:"classification,omitempty" jsonschema:"what the command seems to do: read_only, write or destructive; advice only"`
 	Warnings      []Suspicion  `json:"warnings,omitempty" jsonschema:"what looks suspicious about the command's text"`
 }

@@ -41,7 +41,8 @@ type StepCompleted struct {
 	Command       string    `json:"command,omitempty" jsonschema:"as it is shown in the history"`
 	Outcome       string    `json:"outcome" jsonschema:"completed, cancelled, denied or failed"`
 	Unprotected   bool      `json:"unprotected,omitempty" jsonschema:"it outgrew the size limit and cannot be undone"`
-	Last          bool      `json:"last" jsonschema:"no further event.step_completed follows for this step"`
+	Last          bool      `json:"last" jsonschema:"no further event.step_completed follows for this command"`
+	OthersRunning int       `json:"others_running,omitempty" jsonschema:"the command has ended, but the step is open: so many commands of it run on"`
 	At            time.Time `json:"at"`
 	RequestID     string    `json:"request_id,omitempty" jsonschema:"of the request that it belongs to"`
 	Frontend      string    `json:"frontend,omitempty" jsonschema:"who asked for it: stdio, mcp, cli"`

@@ -149,6 +149,9 @@ func (s *Server) status(ctx context.Context) (StatusResult, error) {
 	if st.OpenStep != nil {
 		r.OpenStep = int64(*st.OpenStep)
 	}
+	for _, c := range st.Running {
+		r.Running = append(r.Running, RunningCommand{c.Command, c.StartedAt})
+	}
 	for _, d := range st.Directories {
 		r.WorkingDirectories = append(r.WorkingDirectories, directoryInfo(d))
 	}

@@ -242,6 +242,8 @@ symlinks = "read-write"
 barriers = "barrier"
 [network]
 policy = "ask"
+[commands]
+at_once = 8
 [safeguards]
 deletes = 100
 overwrite_bytes = 1000
@@ -252,8 +254,8 @@ timeout = "30s"
 		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`,
 		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.debug = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
 		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
-		`network.policy = "allowlist"`, `network.policy = "disabled"`,
 		`places.caches = "read-only"`, `places.home = "read-only"`,
+		`network.policy = "allowlist"`, `network.policy = "disabled"`, `commands.at_once = 8`, `commands.at_once = 1`,
 	}
 	refused := []string{
 		`isolation = "none"`, `locked = ["undo"]`, `directory = [{path = "/etc"}]`, `undo.dir = "/tmp/x"`, `undo.max_bytes = 1`, `undo.max_bytes = -1`,
@@ -262,8 +264,8 @@ timeout = "30s"
 		`safeguards.overwrite_bytes = -1`, `safeguards.overwrite_bytes = 1001`, `safeguards.timeout = "31s"`, `safeguards.exempt = ["**"]`, `safeguards.exempt = []`,
 		`jail.show = ["/root/.ssh"]`, `jail.debug = true`, `bridge.kind = "mediated"`, `bridge.posix_metadata = true`,
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
-		`network.policy = "open"`, `network.allow = ["*"]`,
 		`places.overlay = ["/opt"]`, `places.rw = ["/opt"]`,
+		`network.policy = "open"`, `network.allow = ["*"]`, `commands.at_once = 9`, `commands.at_once = -1`, `commands.at_once = 1001`,
 		`vm.memory = "1GiB"`, `vm.cpus = 1`, `vm.acceleration = "tcg"`, `vm.fs_backend = "9p"`, `vm.boot_timeout = "1s"`, `vm.qemu = "/tmp/x"`, `vm.kernel = "/tmp/x"`, `vm.initrd = "/tmp/x"`,
 		`vm.rootfs = "/tmp/x"`, `vm.mode = "persistent"`, `vm.disk_size = 1`,
 	}

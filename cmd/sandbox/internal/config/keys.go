@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -166,6 +167,10 @@ func safeguardKeys() []Key {
 func insideKeys() []Key {
 	return []Key{
 		{
+			Name: "commands.at_once", Rule: Tighten, tighter: noMore, valid: atOnce,
+			Doc: "how many commands run at once in a session, 1 to 1000; who comes then waits",
+		},
+		{
 			Name: "jail.hide", Rule: Tighten, Flag: "hide",
 			Doc: "make this host `path` invisible inside, beyond the built-in list of secrets",
 		},
@@ -320,6 +325,7 @@ func Default() Config {
 		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
 		Safeguards: Safeguards{Timeout: Duration(30e9)},
 		Places:     Writable{Caches: "overlay", Home: "overlay"},
+		Commands:   Commands{AtOnce: 64},
 		Bridge:     Bridge{Kind: "auto", Cache: "auto"},
 		MCP:        MCP{Timeout: Duration(120e9)},
 		Classifier: Classifier{AutoApprove: "all", MaxBytes: 32 << 10},
@@ -341,6 +347,15 @@ func smaller(from, to any) bool {
 }
 
 func sooner(from, to any) bool { return *to.(*Duration) <= *from.(*Duration) }
+
+func atOnce(c *Config) error {
+	if n := c.Commands.AtOnce; n < 1 || n > 1000 {
+		return fmt.Errorf("%d is not between 1 and 1000", n)
+	}
+	return nil
+}
+
+func noMore(from, to any) bool { return *to.(*int) <= *from.(*int) }
 
 func onlyTrue(from, to any) bool  { return !*from.(*bool) || *to.(*bool) }
 func onlyFalse(from, to any) bool { return *from.(*bool) || !*to.(*bool) }

@@ -17,6 +17,7 @@ type Config struct {
 	Log        Log
 	Undo       Undo
 	Safeguards Safeguards
+	Commands   Commands
 	Jail       Jail
 	Places     Writable
 	Bridge     Bridge
@@ -53,6 +54,9 @@ type Safeguards struct {
 	Timeout        Duration
 	Exempt         []string
 }
+
+// Commands is how commands run.
+type Commands struct{ AtOnce int }
 
 // Jail is the view that a command has.
 type Jail struct {

@@ -23,6 +23,22 @@ func EntryStatus(e undolog.Entry) string {
 	return "ok"
 }
 
+// StepCommands lists the commands of a step that had several, with their times from
+// its beginning.
+func StepCommands(w io.Writer, e undolog.Entry) {
+	for _, c := range e.Commands {
+		status := c.Status
+		if c.ExitCode != nil && c.Status == "completed" {
+			status = "exit " + strconv.Itoa(*c.ExitCode)
+		}
+		from := c.StartedAt.Sub(e.StartedAt)
+		fmt.Fprintf(w, "  +%s to +%s, %s: %s\n", Took(max(from, 0)), Took(max(from, 0)+max(c.EndedAt.Sub(c.StartedAt), 0)), status, OneLine(c.Command, 80))
+	}
+	if n := e.CommandCount - len(e.Commands); n > 0 {
+		fmt.Fprintf(w, "  ... and %d more\n", n)
+	}
+}
+
 // Barriers names the first path that was changed from outside.
 func Barriers(list []undolog.Barrier) string {
 	n, first := 0, ""

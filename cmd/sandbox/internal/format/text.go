@@ -76,6 +76,14 @@ func OneLine(s string, most int) string {
 	return Shown(s)
 }
 
+// Commands counts other commands.
+func Commands(n int) string {
+	if n == 1 {
+		return "1 other command"
+	}
+	return fmt.Sprintf("%d other commands", n)
+}
+
 // Paths is "1 path" or "12 paths".
 func Paths(n int) string {
 	if n == 1 {

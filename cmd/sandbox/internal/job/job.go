@@ -35,6 +35,7 @@ type Job struct {
 	notes   []string                 // printed at the end, so as not to disturb a full-screen program
 	terms   int                      // TERM signals so far
 	early   int                      // a signal for the command that came before it
+	over    bool                     // the command has ended: signals are for us
 }
 
 // New returns a job on the user's files, and begins to catch signals. Close it.
@@ -83,6 +84,14 @@ func (j *Job) Started(_ undolog.StepID, p hypervisor.Process) {
 	if err := j.term.Start(p); err != nil {
 		j.Note("sandbox: terminal: " + err.Error())
 	}
+}
+
+// Ended tells that the command has ended and that something else is waited for: a
+// signal cancels that.
+func (j *Job) Ended() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.over = true
 }
 
 func (j *Job) forward(sig int) {

@@ -67,6 +67,11 @@ const earlyWait = time.Second
 func (j *Job) pass(sig int, cancel context.CancelFunc) {
 	j.mu.Lock()
 	p := j.process
+	if j.over {
+		j.mu.Unlock()
+		cancel()
+		return
+	}
 	if p == nil && j.early == 0 {
 		j.early = sig
 		j.mu.Unlock()

@@ -49,6 +49,7 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver,
 			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
 		},
+		Commands:  l.Conf.Commands.AtOnce,
 		Bridge:    hypervisor.Bridge(l.Conf.Bridge.Kind),
 		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
 		Hide:   l.Conf.Jail.Hide,

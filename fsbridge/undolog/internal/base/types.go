@@ -135,7 +135,26 @@ type Entry struct {
 	StoredBytes   int64     `json:"stored_bytes"`
 	Compressed    bool      `json:"compressed,omitempty"`
 	Barriers      []Barrier `json:"barriers"`
+	// Commands are the first [MaxStepCommands] of the CommandCount commands that ran in
+	// the step, in the order in which they began; none and 0 if there was one, which
+	// the fields above describe. Of several, those describe the first, and ExitCode is
+	// the first that is not 0.
+	Commands     []StepCommand `json:"commands,omitempty"`
+	CommandCount int           `json:"command_count,omitempty"`
 }
+
+// StepCommand is one of several commands of a step. Long texts are cut.
+type StepCommand struct {
+	Command   string    `json:"command"`
+	Dir       string    `json:"dir,omitempty"`
+	Status    string    `json:"status"` // "completed", "cancelled" or "failed"
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at"`
+	ExitCode  *int      `json:"exit_code"` // nil: it did not start
+}
+
+// MaxStepCommands is how many commands a step lists.
+const MaxStepCommands = 256
 
 // HistoryPaths is how many affected paths a history entry lists.
 const HistoryPaths = 100
@@ -219,4 +238,7 @@ type StepResult struct {
 	ExitCode *int
 	// Status is "completed", "cancelled" or "failed".
 	Status string
+	// Commands and CommandCount as in [Entry].
+	Commands     []StepCommand
+	CommandCount int
 }

@@ -205,7 +205,7 @@ func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
 	e := &base.Entry{Seq: s.rec.Seq, StepID: s.rec.ID, Type: s.rec.Type, Command: s.rec.Command,
 		Argv: s.rec.Argv, Dir: s.rec.Dir, StartedAt: s.rec.StartedAt, EndedAt: s.h.Now(),
 		ExitCode: res.ExitCode, Status: res.Status, Unprotected: s.unprotected.Load(),
-		StoredBytes: s.w.Size() + s.adopted.Load()}
+		StoredBytes: s.w.Size() + s.adopted.Load(), Commands: res.Commands, CommandCount: res.CommandCount}
 	e.Affect(list)
 	if err := s.h.Store.Promote(s.name, s.dir, s.w, e, list); err != nil {
 		return nil, err

@@ -35,7 +35,8 @@
 //	blobs/<obj/32>/<obj>    an adopted inode, by the decimal number of its object
 //	blobs/<obj/32>/<obj>.<n> content blob n (n >= 1) of the object
 //	pack                    the adopted files of an older step, compressed (package pack)
-//	summary.json            JSON of [Entry], without barriers
+//	summary.json            JSON of [Entry], without barriers; "commands" and
+//	                        "command_count" only if several ran in the step
 //	paths                   zstd stream of JSON lines, one [Affected] each
 //
 // Directories are mode 0700, files 0600. A step directory appears under its

@@ -57,8 +57,8 @@ func decodeSummary(b []byte) (base.Entry, error) {
 		return base.Entry{}, errors.New("no step id or seq")
 	case e.Type != base.TypeCommand && e.Type != base.TypeAPI && e.Type != base.TypeAmbient:
 		return base.Entry{}, fmt.Errorf("unknown type %q", e.Type)
-	case e.AffectedCount < 0 || e.StoredBytes < 0:
-		return base.Entry{}, errors.New("negative counts")
+	case e.AffectedCount < 0 || e.StoredBytes < 0 || e.CommandCount < 0 || len(e.Commands) > base.MaxStepCommands:
+		return base.Entry{}, errors.New("impossible counts")
 	}
 	e.Barriers = nil
 	return e, nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -64,5 +65,36 @@ func TestGoldenPaths(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestSummaryFormat holds what is on disk: a summary of a step with one command is as
+// it was before steps could have several, and both are read and written as they are.
+func TestSummaryFormat(t *testing.T) {
+	for name, count := range map[string]int{"summary.json": 0, "summary-several.json": 300} {
+		b, err := os.ReadFile(filepath.Join("testdata", "v1", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := decodeSummary(b)
+		if err != nil || e.CommandCount != count || e.Command != "make" {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+		dir, err := hostfs.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		if err := WriteSummary(dir.FD(), e); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := hostfs.ReadSmall(dir.FD(), "summary.json", maxSummary); err != nil || string(again) != string(b) {
+			t.Errorf("%s: written as %s, %v", name, again, err)
+		}
+	}
+	for _, bad := range []string{`"command_count":-1`, `"commands":[` + strings.Repeat("{},", base.MaxStepCommands) + `{}]`} {
+		if _, err := decodeSummary([]byte(`{"seq":1,"step_id":1,"type":"command",` + bad + `}`)); err == nil {
+			t.Errorf("%.40s was taken", bad)
+		}
 	}
 }
