@@ -51,7 +51,8 @@ type action struct {
 
 func actions() []action {
 	return []action{
-		{"run", func(*campaign) {}, []string{"run", "--", "sh", "-ec", everything}, (*campaign).verifyRun},
+		{"run", func(*campaign) {}, []string{"run", "--bridge", "fuse", "--", "sh", "-ec", everything}, (*campaign).verifyRun},
+		{"mediated run", func(*campaign) {}, []string{"run", "--bridge", "mediated", "--", "sh", "-ec", everything}, (*campaign).verifyRun},
 		{"undo", (*campaign).aStep, []string{"undo"}, (*campaign).verifyUndo},
 		{"redo", func(c *campaign) {
 			if len(c.undone) == 0 {
@@ -87,7 +88,7 @@ func TestKillAtFaultPoints(t *testing.T) {
 	list := actions()
 	for i, a := range list {
 		t.Run(a.name, func(t *testing.T) {
-			c := &campaign{t: t, s: drive.NewFaulty(t, tree), r: rand.New(rand.NewPCG(s, uint64(i)))}
+			c := &campaign{t: t, bridge: "fuse", s: drive.NewFaulty(t, tree), r: rand.New(rand.NewPCG(s, uint64(i)))}
 			c.tree = c.s.Snapshot(t)
 			passages := c.trace(a)
 			chosen := choose(c.r, passages, budget/len(list))

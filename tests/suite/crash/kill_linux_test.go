@@ -53,6 +53,7 @@ func seed(t testing.TB) uint64 {
 // step of it, tree the one now.
 type campaign struct {
 	t      *testing.T
+	bridge string // of the runs
 	s      *drive.Sandbox
 	r      *rand.Rand
 	states []*treesnap.Snapshot
@@ -72,11 +73,15 @@ func (c *campaign) moment(d time.Duration) time.Duration {
 }
 
 // TestKillAtRandom kills runs, undos and redos at random moments.
-func TestKillAtRandom(t *testing.T) {
+func TestKillAtRandom(t *testing.T) { killAtRandom(t, "fuse", runs(t)) }
+
+// TestMBKillAtRandom is TestKillAtRandom over the mediated bridge.
+func TestMBKillAtRandom(t *testing.T) { killAtRandom(t, "mediated", (runs(t)+7)/8) }
+
+func killAtRandom(t *testing.T, bridge string, total int) {
 	s := seed(t)
 	t.Logf("SANDBOX_CRASH_SEED=%d", s)
-	total := runs(t)
-	c := &campaign{t: t, s: drive.New(t, tree), r: rand.New(rand.NewPCG(s, 1)), undoTakes: 100 * time.Millisecond}
+	c := &campaign{t: t, bridge: bridge, s: drive.New(t, tree), r: rand.New(rand.NewPCG(s, 1)), undoTakes: 100 * time.Millisecond}
 	c.tree = c.s.Snapshot(t)
 	c.finishRun()
 	for c.kills < total && !t.Failed() {
@@ -108,7 +113,7 @@ func (c *campaign) killRun() {
 	text := script(c.r, 2+c.r.IntN(8))
 	delay := c.moment(c.runTakes)
 	waitForGo := c.r.IntN(5) > 0
-	c.kill(waitForGo, delay, "run", "--", "sh", "-c", text)
+	c.kill(waitForGo, delay, "run", "--bridge", c.bridge, "--", "sh", "-c", text)
 	what := fmt.Sprintf("run killed %v after its start (go awaited: %v) of\n%s", delay, waitForGo, text)
 
 	c.undone = nil // a new step dropped it, or would have
@@ -171,7 +176,7 @@ func (c *campaign) killRedo() {
 func (c *campaign) finishRun() {
 	c.t.Helper()
 	text := script(c.r, 2+c.r.IntN(6))
-	c.runTakes = c.s.Must(c.t, "run", "--", "sh", "-c", text).Took
+	c.runTakes = c.s.Must(c.t, "run", "--bridge", c.bridge, "--", "sh", "-c", text).Took
 	c.undone = nil
 	now := c.s.Snapshot(c.t)
 	if c.steps(text) > len(c.states) {
