@@ -3,8 +3,10 @@
 package mediate
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -52,6 +54,17 @@ func benchOperation(op string) (before func(i int), do func(i int) error) {
 	switch op {
 	case "read":
 		return before, func(int) error { return open("f", unix.O_RDONLY) }
+	case "stat":
+		return before, func(int) error { var st unix.Stat_t; return unix.Stat("f", &st) }
+	case "append":
+		return before, func(int) error {
+			fd, err := unix.Open("f", unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
+			if err != nil {
+				return err
+			}
+			_, err = unix.Write(fd, []byte("a line"))
+			return errors.Join(err, unix.Close(fd))
+		}
 	case "continue":
 		return before, func(int) error { unix.Umask(0o022); return nil }
 	case "outside":
@@ -93,11 +106,15 @@ func Benchmark(b *testing.B) {
 }
 
 func bench(b *testing.B, in *inside) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	in.say(strconv.Itoa(b.N))
 	nanos, err := strconv.Atoi(in.hear())
 	if err != nil {
 		b.Fatal(err)
 	}
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N), "allocs/op") // ours: the workload is another process
 	b.ReportMetric(float64(nanos)/float64(b.N)/1000, "us/op")
 	b.ReportMetric(0, "ns/op")
 	in.say("end")

@@ -80,6 +80,7 @@
 //
 // # Known differences
 //
+// While a thread gets a descriptor it may be allowed one processor only (internal/notify, Near).
 // A file is made before it is known whether the caller can have one more descriptor. If not
 // (EMFILE), it is removed at once. A socket that was bound to a path knows only the
 // path's last name. A descriptor made with O_TMPFILE shows the starter as its owner.

@@ -240,7 +240,7 @@ func (c *call) readOnly(p *place, fd, flags int) (int, syscall.Errno) {
 
 // inject hands fd, which it closes, over.
 func (c *call) inject(fd, flags int) answer {
-	n, errno := c.s.listener.Inject(c.n.ID, fd, uint32(flags&unix.O_CLOEXEC))
+	n, errno := c.s.near.Inject(c.s.listener, &c.n, fd, uint32(flags&unix.O_CLOEXEC))
 	closeFD(fd) // before the caller goes on: see notify.Listener.Inject
 	if errno != 0 {
 		return failed(errno)

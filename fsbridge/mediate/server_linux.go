@@ -28,6 +28,7 @@ type Server struct {
 
 	guest    Guest
 	listener notify.Listener
+	near     notify.Near
 	root     info // of Guest.Root
 	stop     int  // an eventfd: readable once the server is closed
 

@@ -58,7 +58,12 @@ func (id *Identity) Take(uid, gid uint32) error {
 	if id.permitted = keptAlways; id.differs {
 		id.permitted |= 1 << unix.CAP_DAC_OVERRIDE
 	}
-	if errno := id.Raise(0); errno != 0 {
+	errno := id.Raise(0)
+	if errno == syscall.EPERM {
+		id.permitted &^= 1 << unix.CAP_SYS_NICE
+		errno = id.Raise(0)
+	}
+	if errno != 0 {
 		return fmt.Errorf("mediate: capset: %w", errno)
 	}
 	return nil
@@ -67,8 +72,9 @@ func (id *Identity) Take(uid, gid uint32) error {
 // noSetuidFixup is SECBIT_NO_SETUID_FIXUP.
 const noSetuidFixup = 1 << 2
 
-// keptAlways is what it takes to read the caller's memory and descriptors.
-const keptAlways = 1 << unix.CAP_SYS_PTRACE
+// keptAlways is what it takes to read the caller's memory and descriptors, and to keep the
+// caller on a processor. Where root has not got the latter, it does without.
+const keptAlways = 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_NICE
 
 // Raise gives the thread capabilities for a moment, of those that it has kept, and with 0
 // takes them away again.

@@ -1,0 +1,70 @@
+package notify
+
+import (
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Near decides whether whoever gets a descriptor is kept on our processor meanwhile. To install
+// it, the kernel wakes the caller without saying that we are about to sleep. If another processor is
+// idle the caller is woken there, which takes some 30 us; on ours it takes 6, and 3 more for
+// the changes of its affinity. So that is done only as long as it pays. The zero value is ready.
+type Near struct {
+	left  atomic.Int32 // so many times more it is kept here
+	never atomic.Bool  // we may not
+}
+
+const (
+	slowInject = 14 * time.Microsecond // an injection that has woken another processor
+	stayNear   = 64                    // injections, until it is tried without again
+)
+
+// Inject is [Listener.Inject] for the caller of n, with the caller kept here if that pays.
+func (p *Near) Inject(l Listener, n *Notification, src int, flags uint32) (int, syscall.Errno) {
+	if p.left.Load() <= 0 || p.never.Load() {
+		start := time.Now()
+		fd, errno := l.Inject(n.ID, src, flags)
+		if time.Since(start) > slowInject {
+			p.left.Store(stayNear)
+		}
+		return fd, errno
+	}
+	p.left.Add(-1)
+	var was affinity
+	if !was.pin(n.PID) {
+		p.never.Store(true)
+		return l.Inject(n.ID, src, flags)
+	}
+	fd, errno := l.Inject(n.ID, src, flags)
+	was.restore(n.PID) // if it was killed, nobody has its number so soon
+	return fd, errno
+}
+
+// affinity is the set of processors of a thread.
+type affinity struct {
+	set  [16]uint64 // 1,024 processors
+	size uintptr
+}
+
+// pin keeps a thread on the processor that we are on, and remembers where it was allowed before.
+func (a *affinity) pin(tid uint32) bool {
+	var cpu uint32
+	_, _, _ = unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0)
+	n, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), unsafe.Sizeof(a.set), uintptr(unsafe.Pointer(&a.set)))
+	if a.size = n; errno != 0 || int(cpu) >= len(a.set)*64 || a.set[cpu/64]&(1<<(cpu%64)) == 0 {
+		return false
+	}
+	here := affinity{size: n}
+	here.set[cpu/64] = 1 << (cpu % 64)
+	return here.restore(tid)
+}
+
+// restore gives a thread the set.
+func (a *affinity) restore(tid uint32) bool {
+	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, uintptr(tid), a.size, uintptr(unsafe.Pointer(&a.set)))
+	return errno == 0
+}
