@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/above"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/opendirs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
@@ -191,19 +192,20 @@ func (f *Folder) drop(node uint64) {
 }
 
 // locate returns the node of the inode id, of which fd is a descriptor in the guest's
-// view. again says that what the tree believes of it is wrong. The reference is kept.
-func (f *Folder) locate(fd int, id hostfs.ID, again bool) (uint64, error) {
-	if !again {
-		if node := f.tree.NodeID(id); node != 0 {
-			return node, nil
-		}
-	}
-	if id == f.rootID {
-		return vfs.RootID, nil
+// view. The reference is kept.
+func (c *call) locate(f *Folder, fd int, id hostfs.ID) (uint64, error) {
+	if node := f.known(id); node != 0 && (!c.again || node == vfs.RootID) { // again: the tree is wrong
+		return node, nil
 	}
 	path, ok := f.pathOf(fd)
 	if !ok {
-		return 0, syscall.ESTALE
+		c.identity.Workload()
+		ids, node, err := above.Up(fd, id, f.known)
+		c.identity.Starter()
+		if err != nil {
+			return 0, err
+		}
+		return above.Down(f.tree, node, ids, f.keep)
 	}
 	node := uint64(vfs.RootID)
 	for name := range strings.SplitSeq(path, "/") {

@@ -71,6 +71,11 @@ func workloads() map[string]func(w *workload) {
 		"reopened":       reopened,
 		"switching":      switching,
 		"attributesRace": attributesRace,
+		"keptWriters":    keptWriters,
+		"victims":        victims,
+		"opens":          opens,
+		"executed":       executed,
+		"deep":           deep,
 	}
 }
 

@@ -311,7 +311,7 @@ func (c *call) look(p *place, out *info) syscall.Errno {
 
 // dirNode finds the node of the place's directory.
 func (c *call) dirNode(p *place) (uint64, error) {
-	return p.folder.locate(p.dir, p.in.id, c.again)
+	return c.locate(p.folder, p.dir, p.in.id)
 }
 
 // node finds the node of what the place is; forget gives it back.
@@ -349,7 +349,7 @@ func (f *Folder) child(dir uint64, name string, id hostfs.ID) (uint64, error) {
 // objectNode is node for what was found without a name.
 func (c *call) objectNode(p *place) (uint64, error) {
 	if p.is.typ() == syscall.S_IFDIR {
-		return p.folder.locate(p.obj, p.is.id, c.again)
+		return c.locate(p.folder, p.obj, p.is.id)
 	}
 	dir, name, err := c.objectName(p)
 	if err != nil {
@@ -377,7 +377,7 @@ func (c *call) objectName(p *place) (dir uint64, name string, err error) {
 	if errno != 0 {
 		return 0, "", errno
 	}
-	dir, err = f.locate(fd, id, c.again)
+	dir, err = c.locate(f, fd, id)
 	return dir, string(last), err
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,35 @@ func killAtRandom(t *testing.T, bridge string, total int) {
 	c.s.Must(t, "ps") // sweeps the sockets of killed sessions
 	c.s.CheckResidue(t)
 	t.Logf("%d kills; of those %d after the step was closed, %d after the undo or redo was", c.kills, c.committed, c.undosDone)
+}
+
+// TestMBKilledWhileManyWait kills a run while fifty of its processes wait for a decision.
+func TestMBKilledWhileManyWait(t *testing.T) {
+	s := drive.New(t, func(t testing.TB, root string) { fixture.Flat(t, root+"/src", 50, 100) })
+	before := s.Snapshot(t)
+	cmd := s.Command(t.Context(), "run", "--bridge", "mediated", "--safeguard-deletes", "1", "--", "sh", "-c",
+		"echo x >new; for f in $(find src -type f); do rm $f & done; wait")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for !strings.Contains(s.Do(t, "pending", "--json").Stdout, `"delete`) {
+		select {
+		case err := <-ended:
+			t.Fatalf("nothing waits: %v", err)
+		default:
+		}
+	}
+	_ = cmd.Process.Kill()
+	<-ended
+	s.WaitGone(t)
+	if h := s.History(t); len(h) != 0 { // which recovers
+		t.Errorf("%+v", h)
+	}
+	treesnap.AssertEqual(t, before, s.Snapshot(t), treesnap.Options{IgnoreLinks: true})
+	s.Must(t, "ps") // sweeps the sockets of killed sessions
+	s.CheckResidue(t)
 }
 
 // killRun kills a run and looks what it left.
