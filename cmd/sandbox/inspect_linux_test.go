@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -19,14 +21,14 @@ func TestInspectShowsConnections(t *testing.T) {
 	if err := tool(t.Context(), c, "read_file", map[string]any{"path": "a"}, &mcp.FileResult{}); err != nil {
 		t.Fatal(err)
 	}
-	// One command runs until it is cancelled, one waits behind it, and so does one
-	// of the MCP client.
+	// One command runs until it is cancelled, one waits for a step of its own, and one
+	// of the MCP client runs in the same step until there is a file.
 	runs := b.Send("agent.execute", map[string]any{"command": "exec sleep 1000"})
 	b.Event("event.step_started")
 	waits := b.Send("agent.execute", map[string]any{"command": "true", "wait": true})
 	called := make(chan error, 1)
 	go func() {
-		called <- tool(t.Context(), c, "execute_command", map[string]any{"command": "true"}, &mcp.CommandResult{})
+		called <- tool(t.Context(), c, "execute_command", map[string]any{"command": "until [ -e go ]; do sleep 0.02; done"}, &mcp.CommandResult{})
 	}()
 
 	stdio := b.connection(t, "stdio", func(n api.TreeNode) bool { return n.Facts["in_flight"] == "1" && n.Facts["queue"] == "1" })
@@ -39,6 +41,9 @@ func TestInspectShowsConnections(t *testing.T) {
 		}
 	}
 
+	if err := os.WriteFile(filepath.Join(b.dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	b.Must("agent.cancel", map[string]any{"target_request_id": runs}, nil)
 	if m := b.Response(runs); m.Code() != "cancelled" {
 		t.Errorf("%s", m.Line)
