@@ -1,6 +1,7 @@
 package hypervisor
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -9,7 +10,20 @@ import (
 // tokens, key rings, browsers' profiles, agents' sockets. They need not exist.
 func HomeSecrets() []string { return slices.Clone(homeSecrets) }
 
-var homeSecrets = []string{
+// agentSecrets are credentials of coding agents: hidden as all secrets are, but for the
+// agent itself.
+var agentSecrets = []string{
+	".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".local/share/opencode/auth.json",
+	".aider/oauth-keys.env", ".config/goose/secrets.yaml",
+}
+
+// AgentSecret reports whether a path is one of a coding agent's credentials.
+func AgentSecret(home, path string) bool {
+	rel, err := filepath.Rel(home, path)
+	return err == nil && slices.Contains(agentSecrets, filepath.ToSlash(rel))
+}
+
+var homeSecrets = append(slices.Clone(agentSecrets),
 	// keys
 	".ssh", ".gnupg", ".age", ".config/sops", ".pki", ".putty",
 	// clouds
@@ -30,7 +44,7 @@ var homeSecrets = []string{
 	".config/vivaldi", ".config/opera", ".cache/mozilla", ".cache/thunderbird", ".cache/google-chrome", ".cache/chromium",
 	".cache/BraveSoftware", ".cache/microsoft-edge", ".cache/vivaldi", ".cache/opera", ".librewolf", "snap/firefox", "snap/chromium", "snap/thunderbird",
 	".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", ".var/app/org.chromium.Chromium",
-}
+)
 
 // KeptOutside reports whether a variable of the environment leads to agents and
 // daemons outside, so that no guest gets it, whatever the caller says.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/profile"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -155,4 +158,118 @@ func forgiving(cmd *cobra.Command) bool {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+func (a *app) profileCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "profile",
+		Short: "List, show or make profiles: what single agents need",
+		Args:  checkArgs(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var from string
+	make := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Make a profile of your own, for an editor",
+		Args:  checkArgs(cobra.ExactArgs(1)),
+		RunE:  func(_ *cobra.Command, args []string) error { return a.profileNew(args[0], from) },
+	}
+	make.Flags().StringVar(&from, "from", "codex", "the `profile` to begin with")
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "ls", Short: "List all profiles", Args: checkArgs(cobra.NoArgs),
+			RunE: func(*cobra.Command, []string) error { return a.profileList() },
+		},
+		&cobra.Command{
+			Use: "show NAME", Short: "Print a profile", Args: checkArgs(cobra.ExactArgs(1)),
+			RunE: func(_ *cobra.Command, args []string) error {
+				_, found, err := findProfile(args[0])
+				if err != nil {
+					return err
+				}
+				if a.flags.json {
+					return a.out.JSON(found)
+				}
+				_, err = io.WriteString(a.out, found.Text)
+				return err
+			},
+		}, make)
+	return cmd
+}
+
+func findProfile(name string) (profile.Source, profile.Found, error) {
+	source, err := profile.Here()
+	if err != nil {
+		return source, profile.Found{}, err
+	}
+	found, err := source.Find(name)
+	return source, found, err
+}
+
+// profileList prints all profiles; those that are wrong with what is wrong.
+func (a *app) profileList() error {
+	type row struct {
+		profile.Found
+		Problem string `json:"problem,omitempty"`
+	}
+	source, err := profile.Here()
+	if err != nil {
+		return err
+	}
+	names, err := source.Names()
+	if err != nil {
+		fmt.Fprintln(a.stderr, "sandbox: "+err.Error())
+	}
+	rows := []row{}
+	for _, name := range names {
+		found, err := source.Find(name)
+		r := row{Found: found}
+		if r.Name = name; err != nil {
+			r.Problem = strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		rows = append(rows, r)
+	}
+	if a.flags.json {
+		return a.out.JSON(rows)
+	}
+	return a.out.Table(func(w io.Writer) {
+		fmt.Fprintln(w, "NAME\tFROM\tFOR")
+		for _, r := range rows {
+			from, what := "built in", r.Profile.Description
+			if r.File != "" {
+				from = r.File
+			}
+			if r.Problem != "" {
+				from, what = "-", r.Problem
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\n", format.Shown(r.Name), format.Shown(from), format.Shown(what))
+		}
+	})
+}
+
+// profileNew copies a profile to the user's own.
+func (a *app) profileNew(name, from string) error {
+	if err := profile.CheckName(name); err != nil {
+		return exit.Usage(err)
+	}
+	source, found, err := findProfile(from)
+	if err != nil {
+		return err
+	}
+	file := source.File(name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755&^os.FileMode(a.umask)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666&^os.FileMode(a.umask))
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there; edit it, or remove it first", file)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(found.Text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		fmt.Fprintln(a.stderr, "made "+format.Shown(file))
+	}
+	return err
 }

@@ -31,7 +31,7 @@ type runOptions struct {
 
 // sessionFlags set keys of the configuration for a session that is started.
 var sessionFlags = []string{
-	"isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
+	"profile", "isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
 	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "debug", "caches", "home", "overlay", "rw",
 	"network", "allow-host", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
 }
@@ -72,7 +72,11 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	if o.timeout < 0 || o.keep < 0 {
 		return exit.Usagef("--timeout and --keep must not be negative")
 	}
-	env, err := environment(os.Environ(), o.env)
+	named, err := launch.ProfileEnv(a.conf.Profile)
+	if err != nil {
+		return err
+	}
+	env, err := environment(os.Environ(), append(named, o.env...))
 	if err != nil {
 		return err
 	}

@@ -84,6 +84,10 @@ func general() []Key {
 			Doc:  "the working folders of run and serve when none is named: [[directory]] sections with path (absolute or ~/...), label, and access (read_write or read_only)",
 		},
 		{
+			Name: "profile", Flag: "profile",
+			Doc: "give a coding agent what it needs: its own configuration, its hosts, variables and credentials. The `name` of a profile ('sandbox profile ls'); empty: none",
+		},
+		{
 			Name: "log.level", Enum: []string{"error", "warn", "info", "debug", "trace"}, Rule: Any, Flag: "log-level", was: "log_level",
 			Doc: "the least important `level` of the log on stderr: error, warn, info, debug or trace",
 		},

@@ -168,7 +168,10 @@ func (s *Set) put(e entry, from Origin) error {
 
 // SetFlag sets a key from its flag's values, of which a list has any number and
 // is added to, and anything else the last.
-func (s *Set) SetFlag(flag string, values []string) error {
+func (s *Set) SetFlag(flag string, values []string) error { return s.SetFor(flag, values, flag) }
+
+// SetFor is SetFlag for what another flag implies, which the key's origin then is.
+func (s *Set) SetFor(flag string, values []string, by string) error {
 	i := slices.IndexFunc(s.keys, func(k Key) bool { return k.Flag == flag })
 	if i < 0 || len(values) == 0 {
 		return fmt.Errorf("--%s sets no key", flag)
@@ -177,8 +180,8 @@ func (s *Set) SetFlag(flag string, values []string) error {
 	if err := assignText(k.field(&next), values); err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
-	if err := s.set(k, next, Origin{Level: Flag, Flag: flag}); err != nil {
-		return fmt.Errorf("--%s: %w", flag, err)
+	if err := s.set(k, next, Origin{Level: Flag, Flag: by}); err != nil {
+		return fmt.Errorf("--%s: %w", by, err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 type Config struct {
 	Isolation  string
 	Locked     []string
+	Profile    string
 	Directory  []Directory
 	Log        Log
 	Undo       Undo

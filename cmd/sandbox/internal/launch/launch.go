@@ -72,6 +72,9 @@ func (l *Launcher) SessionConfig() (api.Config, error) {
 // SessionConfigFor is SessionConfig for other folders than the flags name.
 func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err error) {
 	dirs = l.withGitDirectories(dirs)
+	if l, err = l.withProfile(dirs); err != nil {
+		return api.Config{}, err
+	}
 	cfg := l.Config(dirs)
 	cfg.Settings = l.settings()
 	if cfg.RuntimeDir, err = l.RuntimeDir(); err != nil {
