@@ -165,16 +165,24 @@ func (t *threads) settled(th *thread) bool {
 }
 
 // waitsElsewhere tells whether the thread waits in another call than umask(2): a shell
-// that has set its umask waits for its child. If it runs, nobody knows.
+// that has set its umask waits for its child. If it runs, nobody knows. An ordinary user may not
+// see the call of a process that cannot be dumped (PID 1), but where in the kernel it sleeps.
 func (th *thread) waitsElsewhere() bool {
-	var buf [24]byte
+	var buf [64]byte
 	n, errno := readFrom(th.proc, cstr("syscall\x00"), buf[:])
 	if errno != 0 {
-		return false
+		n, errno = readFrom(th.proc, cstr("wchan\x00"), buf[:])
+		return errno == 0 && sleepsElsewhere(buf[:n])
 	}
 	number, _, _ := bytes.Cut(buf[:n], []byte(" "))
 	nr, err := strconv.Atoi(string(number)) // or "running"
 	return err == nil && nr >= 0 && nr != unix.SYS_UMASK
+}
+
+// sleepsElsewhere tells whether a thread sleeps, and not until we have answered it: wchan is the
+// function of the kernel in which it does, or 0.
+func sleepsElsewhere(wchan []byte) bool {
+	return len(wchan) > 1 && !bytes.Contains(wchan, []byte("seccomp"))
 }
 
 // readFrom reads the beginning of the file name in dir.

@@ -94,6 +94,11 @@ func TestMBUmaskSettled(t *testing.T) {
 			t.Fatal("a shell that waits for its child may be in umask(2) for ever")
 		}
 	}
+	for wchan, elsewhere := range map[string]bool{"": false, "0": false, "do_wait": true, "seccomp_do_user_notification.isra.0": false} {
+		if sleepsElsewhere([]byte(wchan)) != elsewhere {
+			t.Errorf("a thread in %q is known not to be in umask(2): %v", wchan, !elsewhere)
+		}
+	}
 	runs := start("while :; do :; done")
 	for range 100 {
 		if settled(runs) {

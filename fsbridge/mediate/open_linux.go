@@ -23,6 +23,9 @@ func (c *call) open(dirfd, at, flags int, mode uint32) answer {
 	if errno != 0 {
 		return native
 	}
+	if string(path) == "/dev/null" { // as a shell opens it all day; no folder is there
+		return native
+	}
 	if flags&unix.O_TMPFILE == unix.O_TMPFILE {
 		return c.tmpfile(dirfd, path, flags, mode)
 	}
