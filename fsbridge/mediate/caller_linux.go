@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 )
 
 // pathMax is PATH_MAX: what a path may have with its NUL.
@@ -172,17 +174,11 @@ func (th *thread) waitsElsewhere() bool {
 	n, errno := readFrom(th.proc, cstr("syscall\x00"), buf[:])
 	if errno != 0 {
 		n, errno = readFrom(th.proc, cstr("wchan\x00"), buf[:])
-		return errno == 0 && sleepsElsewhere(buf[:n])
+		return errno == 0 && notify.SleepsElsewhere(buf[:n])
 	}
 	number, _, _ := bytes.Cut(buf[:n], []byte(" "))
 	nr, err := strconv.Atoi(string(number)) // or "running"
 	return err == nil && nr >= 0 && nr != unix.SYS_UMASK
-}
-
-// sleepsElsewhere tells whether a thread sleeps, and not until we have answered it: wchan is the
-// function of the kernel in which it does, or 0.
-func sleepsElsewhere(wchan []byte) bool {
-	return len(wchan) > 1 && !bytes.Contains(wchan, []byte("seccomp"))
 }
 
 // readFrom reads the beginning of the file name in dir.
@@ -209,7 +205,7 @@ func (t *threads) umaskOf(th *thread) (uint32, syscall.Errno) {
 	if errno != 0 {
 		return 0, errno
 	}
-	mask, ok := parseUmask(buf[:n])
+	mask, ok := notify.Umask(buf[:n])
 	if !ok {
 		return 0, syscall.ESRCH // a thread that ends has none
 	}
@@ -218,26 +214,6 @@ func (t *threads) umaskOf(th *thread) (uint32, syscall.Errno) {
 		th.asOf.Store(now)
 	}
 	return mask, 0
-}
-
-// parseUmask finds the umask in the beginning of a status file.
-func parseUmask(status []byte) (mask uint32, ok bool) {
-	key := []byte("\nUmask:\t")
-	at := bytes.Index(status, key)
-	if at < 0 {
-		return 0, false
-	}
-	for _, c := range status[at+len(key):] {
-		switch {
-		case c >= '0' && c <= '7' && mask < 0o1000:
-			mask = mask<<3 | uint32(c-'0')
-		case c == '\n':
-			return mask, true
-		default:
-			return 0, false
-		}
-	}
-	return 0, false
 }
 
 // canRead tells whether a thread's refusal to be read says that it cannot be, and not

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 )
 
 // TestMBNumberUsedAgain: what is remembered of a thread that has ended is not believed of
@@ -95,7 +97,7 @@ func TestMBUmaskSettled(t *testing.T) {
 		}
 	}
 	for wchan, elsewhere := range map[string]bool{"": false, "0": false, "do_wait": true, "seccomp_do_user_notification.isra.0": false} {
-		if sleepsElsewhere([]byte(wchan)) != elsewhere {
+		if notify.SleepsElsewhere([]byte(wchan)) != elsewhere {
 			t.Errorf("a thread in %q is known not to be in umask(2): %v", wchan, !elsewhere)
 		}
 	}

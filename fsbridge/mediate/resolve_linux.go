@@ -186,7 +186,7 @@ func (p *place) adopt(c *call, obj int) {
 		closeFD(obj)
 		return
 	}
-	p.obj, p.is, p.folder = obj, &p.store, c.s.owner(obj, p.store.mount)
+	p.obj, p.is, p.folder = obj, &p.store, c.s.owner(obj, &p.store)
 }
 
 // followLast follows the symlink p.name in dir, which it takes over.

@@ -174,10 +174,15 @@ func (s *Server) folder(mount uint64) *Folder {
 }
 
 // owner returns the folder in which an object without a name is, or nil: one that the
-// guest has by a granted descriptor is on the host's mount.
-func (s *Server) owner(obj int, mount uint64) *Folder {
+// guest has by a granted descriptor is on the host's mount. What the tree of the only
+// folder knows is in it.
+func (s *Server) owner(obj int, i *info) *Folder {
+	mount := i.mount
 	if f := s.folder(mount); f != nil {
 		return f
+	}
+	if len(s.folders) == 1 && s.folders[0].host == mount && s.folders[0].tree.NodeID(i.id) != 0 {
+		return s.folders[0]
 	}
 	for _, f := range s.folders {
 		if f.grants != nil && f.grantMount == mount {
