@@ -131,6 +131,25 @@ type Places struct {
 	Writable []string
 }
 
+// Limits are what everything inside a jail may take together. A zero field is no limit.
+type Limits struct {
+	// PIDs are processes and threads.
+	PIDs int
+	// Memory is what processes may use; one of them is ended when they use more. Above MemoryHigh they are
+	// slowed down.
+	Memory, MemoryHigh int64
+	// MilliCPUs is processor time: 1500 is that of one processor and a half.
+	MilliCPUs int
+	// IO is how many bytes a second are read from, and written to, the disks of the working
+	// folders.
+	IO int64
+	// FileBytes is how large a file may become that is written inside.
+	FileBytes int64
+	// TmpBytes is what each of the places in memory may hold: /tmp, /var/tmp, /run, /dev/shm and what is written
+	// to the home directory.
+	TmpBytes int64
+}
+
 // Config is what a guest is made of.
 type Config struct {
 	SessionID string
@@ -145,6 +164,9 @@ type Config struct {
 	UID, GID int
 	// Places are what can be written beside the folders. Only a jail knows them.
 	Places Places
+	// Limits are kept as well as the machine allows; what cannot be is a warning in [Guest.Facts].
+	// Only a jail knows them.
+	Limits Limits
 	// Debug allows ptrace inside.
 	Debug bool
 	// Bridge chooses how a jail's folders are served; empty is BridgeFUSE. Other
@@ -243,6 +265,9 @@ type ExitStatus struct {
 	Signal int
 	// Duration from start to end, by the guest's reckoning.
 	Duration time.Duration
+	// Limit says which limit has ended a process, or refused one, while the command ran; empty
+	// if none did, or if that is not known.
+	Limit string
 	// Alone: no process was left that could still write. False if unknown.
 	Alone bool
 }

@@ -41,6 +41,8 @@ type Config struct {
 	Debug      bool
 	// Places are what can be written in a jail beside the folders.
 	Places hypervisor.Places
+	// Resources are what everything in a jail may take together.
+	Resources hypervisor.Limits
 	// Network is what commands may reach, in a jail or a virtual machine.
 	Network Network
 	// Umask is taken from the modes of files that frontends write. It is the

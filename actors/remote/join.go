@@ -82,7 +82,7 @@ func (c *Client) Join(ctx context.Context, r api.JoinRequest) (api.RunResult, er
 	}
 	out := api.RunResult{
 		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, Others: res.Others,
-		Status: hypervisor.ExitStatus{Code: res.ExitCode, Signal: res.Signal, Duration: res.Duration},
+		Status: hypervisor.ExitStatus{Code: res.ExitCode, Signal: res.Signal, Duration: res.Duration, Limit: res.Limit},
 	}
 	for _, e := range res.Entries {
 		out.Entries = append(out.Entries, api.RunEntry(e))

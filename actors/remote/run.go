@@ -62,6 +62,7 @@ type runResult struct {
 	Duration time.Duration  `json:"duration_ns"`
 	Outcome  string         `json:"outcome"`
 	Reason   string         `json:"reason,omitempty"`
+	Limit    string         `json:"limit,omitempty"`
 	Entries  []runEntry     `json:"entries,omitempty"`
 	// Others is how many commands run on in the step, which is still open.
 	Others int `json:"others_running,omitempty"`
@@ -118,7 +119,7 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 		return res, j.failure(err)
 	}
 	res = runResult{
-		Step: r.Step, ExitCode: r.Status.Code, Signal: r.Status.Signal, Duration: r.Status.Duration, Outcome: r.Outcome, Reason: r.Reason,
+		Step: r.Step, ExitCode: r.Status.Code, Signal: r.Status.Signal, Duration: r.Status.Duration, Outcome: r.Outcome, Reason: r.Reason, Limit: r.Status.Limit,
 		Others: r.Others,
 	}
 	for _, e := range r.Entries {

@@ -33,6 +33,7 @@ type runOptions struct {
 var sessionFlags = []string{
 	"profile", "isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
 	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "debug", "caches", "home", "overlay", "rw",
+	"limit-pids", "limit-memory", "limit-memory-high", "limit-cpus", "limit-io", "limit-file", "limit-tmp",
 	"network", "allow-host", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
 }
 
@@ -156,8 +157,11 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 	return nil
 }
 
-// printStep is the one line at the end.
+// printStep is the one line at the end, after one about a limit.
 func (a *app) printStep(res api.RunResult) {
+	if res.Status.Limit != "" {
+		fmt.Fprintln(a.stderr, "sandbox: a process was ended: "+res.Status.Limit)
+	}
 	if res.Others > 0 {
 		fmt.Fprintf(a.stderr, "step %d: still open, %s in it; then: sandbox show %d\n", res.Step, format.Commands(res.Others), res.Step)
 		return
@@ -201,6 +205,7 @@ type stepReport struct {
 	Outcome     string         `json:"outcome"`
 	Reason      string         `json:"reason,omitempty"`
 	ExitCode    int            `json:"exit_code"`
+	Limit       string         `json:"limit,omitempty"`
 	Directories []stepFolder   `json:"directories"`
 	// Others run on in the step: it is still open, and what it changes is not known.
 	Others int `json:"others_running,omitempty"`
@@ -213,7 +218,7 @@ type stepFolder struct {
 }
 
 func (a *app) printStepJSON(res api.RunResult) {
-	r := stepReport{Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, ExitCode: res.Status.Code, Directories: []stepFolder{}, Others: res.Others}
+	r := stepReport{Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, ExitCode: res.Status.Code, Limit: res.Status.Limit, Directories: []stepFolder{}, Others: res.Others}
 	for _, e := range res.Entries {
 		r.Directories = append(r.Directories, stepFolder{e.Directory, e.Entry.AffectedCount, e.Entry.Unprotected})
 	}

@@ -19,4 +19,7 @@ const ShimVariable = "SANDBOX_SHIM"
 type ShimConfig struct {
 	Umask int    `json:"umask"`
 	Env   []Text `json:"env"` // of commands that bring none
+	// Processes, if it is not 0, is how many processes and threads commands may start. PID 1 may start a
+	// few more, so that it goes on.
+	Processes int `json:"processes,omitempty"`
 }

@@ -68,5 +68,5 @@ func serve() error {
 	for i, e := range cfg.Env {
 		env[i] = string(e)
 	}
-	return shim.Serve(conn, shim.Options{Init: true, Env: env, NotifyDir: notifyDir})
+	return shim.Serve(conn, shim.Options{Init: true, Env: env, NotifyDir: notifyDir, Processes: cfg.Processes})
 }

@@ -107,6 +107,7 @@ func (c *command) start() (err error) {
 	}
 	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: []uintptr{c.files[0].Fd(), c.files[1].Fd(), c.files[2].Fd()}}
 	c.begin = time.Now()
+	defer limitProcesses(c.s.o.Processes)()
 	c.pid, err = syscall.ForkExec(path, argv, attr)
 	if err == syscall.ENOEXEC { // a script without an interpreter line, as shells take it
 		c.pid, err = syscall.ForkExec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)
@@ -115,6 +116,29 @@ func (c *command) start() (err error) {
 		return fmt.Errorf("%s: %w", argv[0], err)
 	}
 	return nil
+}
+
+// spawning guards our own limit of processes.
+var spawning sync.Mutex
+
+// limitProcesses gives this process, until the returned function is called, the limit of processes that what it
+// starts shall have.
+func limitProcesses(n int) (restore func()) {
+	if n <= 0 {
+		return func() {}
+	}
+	spawning.Lock()
+	var own unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NPROC, &own)
+	if err == nil {
+		err = unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: min(uint64(n), own.Max), Max: own.Max})
+	}
+	return func() {
+		if err == nil {
+			_ = unix.Setrlimit(unix.RLIMIT_NPROC, &own) // it is what it was
+		}
+		spawning.Unlock()
+	}
 }
 
 func (c *command) makeStreams(sys *syscall.SysProcAttr) error {

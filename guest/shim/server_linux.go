@@ -34,6 +34,9 @@ type Options struct {
 	// NotifyDir, if not empty, holds the file "rollback", which tells programs
 	// which step was rolled back last.
 	NotifyDir string
+	// Processes, if it is not 0, is how many processes and threads commands may start, all
+	// together. We ourselves may start more.
+	Processes int
 	// Warnings are sent with hello.
 	Warnings []string
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor/jail/limits"
 )
 
 // birth is what a first process starts from.
@@ -18,6 +19,7 @@ type birth struct {
 	config control.ShimConfig
 	files  unix.Rlimit // how many files a program may open that does not ask for more
 	userID int         // who the process is at first
+	limits []limits.Rlimit
 }
 
 // write writes everything that the process does: it makes the view, gives up its
@@ -37,6 +39,9 @@ func (b *birth) write(w *scriptWriter) error {
 	name := []byte(b.plan.hostname)
 	w.call("setting the host name", unix.SYS_SETHOSTNAME, w.bytes(name), uintptr(len(name)))
 	w.call("limiting files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, w.words(b.files.Cur, b.files.Max), 0)
+	for _, l := range b.limits {
+		w.call("limiting "+l.What, unix.SYS_PRLIMIT64, 0, l.Resource, w.words(l.Value, l.Value), 0)
+	}
 	if b.plan.mediated {
 		for _, place := range b.plan.ownPlaces() {
 			w.allowWrites(rules, place)

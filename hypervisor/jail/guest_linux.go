@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
+	"github.com/codeagent/sandbox/hypervisor/jail/limits"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
@@ -30,6 +32,7 @@ type guest struct {
 
 	noOverlay string        // why the plan has no overlays, or empty
 	planned   chan struct{} // closed when the plan is made, or cannot be
+	limits    *limits.Keeper
 	lease     *places.Lease // of overlays, or nil
 	idmap     *os.File      // a user namespace in which root and the workload change places, or nil
 	mediation *mediation    // nil: the folders are served through FUSE
@@ -77,6 +80,7 @@ func (g *guest) await() {
 	g.wired.end()
 	<-g.planned
 	g.endPlaces()
+	g.endLimits()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.stopping {
@@ -92,6 +96,15 @@ func (g *guest) await() {
 	close(g.done)
 }
 
+// hostPID implements [hypervisor.Transport.HostPID]: FUSE numbers threads as the
+// pid namespace that mounted, ours.
+func (g *guest) hostPID(pid uint32) (uint32, error) { return children.HostPID(g.pid, pid) }
+
+// Processes returns how many processes other than PID 1 are alive inside, so
+// that a step whose last process has ended need not wait for late writes. Where
+// there are some it does not see into pid namespaces that were made inside.
+func (g *guest) Processes() (int, error) { return g.children.Inside() }
+
 // kill ends everything at once.
 func (g *guest) kill() {
 	g.mu.Lock()
@@ -104,7 +117,27 @@ func (g *guest) kill() {
 // Exec implements [hypervisor.Guest].
 func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
 	c.Env = g.environment(c)
-	return remote.Exec(ctx, g.host, "jail", true, c)
+	p, err := remote.Exec(ctx, g.host, "jail", true, c)
+	if err != nil {
+		return nil, err
+	}
+	return g.limits.Watch(p), nil
+}
+
+// limit makes what keeps the guest within its limits.
+func (g *guest) limit() error {
+	folders, err := folders(g.cfg)
+	if err == nil {
+		g.limits, err = limits.New(g.cfg.Limits, folders)
+	}
+	return err
+}
+
+// endLimits removes that again. Everything inside is gone.
+func (g *guest) endLimits() {
+	if err := g.limits.Close(); err != nil {
+		g.log.Warn("a control group is left", "err", err)
+	}
 }
 
 // environment is what a command gets to see.
@@ -184,6 +217,7 @@ func (g *guest) Facts() map[string]string {
 		hidden += len(r)
 	}
 	f["hidden"] = strconv.Itoa(hidden)
+	maps.Copy(f, g.limits.Facts())
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		f["kernel"] = unix.ByteSliceToString(u.Release[:])

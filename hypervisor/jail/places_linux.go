@@ -287,15 +287,19 @@ const overlayWhat = "overlay"
 // by default in most kernels.
 const overlayOptions = "userxattr,index=off,xino=off,metacopy=off,volatile"
 
+// sized adds the limit of a place in memory to its options.
+func (v *viewWriter) sized(options string) string {
+	if n := v.plan.memoryBytes; n > 0 {
+		options += ",size=" + strconv.FormatInt(n, 10)
+	}
+	return options
+}
+
 // stageMemory mounts, for a moment, what holds the masks of all overlays, and the upper layers of those
 // that go with the session.
 func (v *viewWriter) stageMemory() {
 	if v.plan.memory != "" {
-		options := "mode=700"
-		if n := v.plan.homeBytes; n > 0 {
-			options += ",size=" + strconv.FormatInt(n, 10)
-		}
-		v.mount(overlayWhat+" memory", "tmpfs", v.plan.memory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+		v.mount(overlayWhat+" memory", "tmpfs", v.plan.memory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, v.sized("mode=700"))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // ownHome makes a home directory of the workload's that no temporary place of the jail
@@ -227,7 +228,9 @@ func TestPlacesHome(t *testing.T) {
 
 // TestPlacesGo: the go command builds inside with its cache where it is, and writes nothing to the host's.
 func TestPlacesGo(t *testing.T) {
-	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	env := exec.Command("go", "env", "GOROOT")
+	env.Dir, env.Env = t.TempDir(), append(os.Environ(), "GOTOOLCHAIN=local") // not one in somebody's home
+	goroot, err := env.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,9 +325,7 @@ func refusedStart(t *testing.T, cfg hypervisor.Config, want string) {
 
 // TestPlacesMapped: what is root's in a cache is the workload's inside.
 func TestPlacesMapped(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("an ordinary user's caches are their own") // tested as root
-	}
+	require.Root(t) // an ordinary user's caches are their own
 	home := ownHome(t)
 	if err := os.Chown(home, 0, 0); err != nil {
 		t.Fatal(err)

@@ -108,9 +108,10 @@ type plan struct {
 	warning  string   // what is not as it should be, or empty
 	notes    []string // what the user should know of it
 
-	memory    string // where what overlays need in memory is mounted for a moment; empty: there are none
-	homeBytes int64  // a limit of that, or 0
-	bare      []bool // by share: nothing is mounted below it
+	memoryBytes int64 // what each place in memory may hold, or 0
+
+	memory string // where what overlays need in memory is mounted for a moment; empty: there are none
+	bare   []bool // by share: nothing is mounted below it
 }
 
 // mountOp says what a [mount] does.

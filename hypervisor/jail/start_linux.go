@@ -93,12 +93,15 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	g := newGuest("")
 	err = r.launch(ctx, g)
 	if overlay := (*overlayError)(nil); errors.As(err, &overlay) && ctx.Err() == nil {
+		g.endLimits()
 		g = newGuest(overlay.Error())
 		err = r.launch(ctx, g)
 	}
 	if err != nil {
+		g.endLimits() // again does no harm
 		return nil, explain(fmt.Errorf("jail: %w", err))
 	}
+	g.plan.notes = append(g.plan.notes, g.limits.Warnings()...)
 	for _, note := range g.plan.notes {
 		r.log.Warn(note)
 	}
@@ -118,7 +121,11 @@ func (r *Runtime) makePlan(g *guest, w *scriptWriter) error {
 	if err := r.prepare(g); err != nil {
 		return &overlayError{err}
 	}
-	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask}, files: r.files(), userID: os.Geteuid()}
+	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.cfg.Limits.PIDs}, files: r.files(), userID: os.Geteuid()}
+	g.plan.memoryBytes = g.cfg.Limits.TmpBytes
+	if b.limits = g.limits.Rlimits(); g.cfg.Limits.PIDs > 0 && !kernelAtLeast(5, 14) {
+		g.plan.notes = append(g.plan.notes, "processes are counted together with all others of this user: before Linux 5.14")
+	}
 	for _, e := range g.env {
 		b.config.Env = append(b.config.Env, control.Text(e))
 	}
@@ -143,6 +150,9 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err := r.wire(g); err != nil {
 		return err
 	}
+	if err := g.limit(); err != nil {
+		return err
+	}
 	defer func() { _ = g.mediation.close() }()
 	program, err := r.program()
 	if err != nil {
@@ -159,7 +169,10 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	}
 	stop := context.AfterFunc(ctx, g.kill)
 	defer stop()
-	if err = mapIDs(g.pid); err == nil {
+	if err = g.limits.Add(g.pid); err == nil {
+		err = mapIDs(g.pid)
+	}
+	if err == nil {
 		err = g.holdPlaces()
 	}
 	if err == nil {

@@ -133,7 +133,7 @@ func (v *viewWriter) cover(m *mount) {
 		if m.own {
 			options += fmt.Sprintf(",uid=%d,gid=%d", v.plan.uid, v.plan.gid)
 		}
-		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, v.sized(options))
 	case opDir:
 		v.makeDirs(what, m.path)
 		if m.own {
@@ -246,7 +246,7 @@ func (v *viewWriter) dev(what string) {
 	}
 	// gid=5 is refused where that group is not mapped.
 	v.mount(what+"/pts", "devpts", "/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=0620")
-	v.mount(what+"/shm", "tmpfs", "/dev/shm", "tmpfs", flags|unix.MS_NODEV, "mode=1777")
+	v.mount(what+"/shm", "tmpfs", "/dev/shm", "tmpfs", flags|unix.MS_NODEV, v.sized("mode=1777"))
 	for _, l := range [][2]string{
 		{"ptmx", "pts/ptmx"}, {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
 	} {

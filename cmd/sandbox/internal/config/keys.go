@@ -64,6 +64,7 @@ func Keys() []Key {
 	keys = append(keys, undoKeys()...)
 	keys = append(keys, safeguardKeys()...)
 	keys = append(keys, insideKeys()...)
+	keys = append(keys, limitKeys()...)
 	keys = append(keys, machineKeys()...)
 	keys = append(keys, networkKeys()...)
 	return append(keys, frontendKeys()...)
@@ -258,6 +259,40 @@ func frontendKeys() []Key {
 	}
 }
 
+func limitKeys() []Key {
+	return []Key{
+		{
+			Name: "limits.pids", Rule: Tighten, Flag: "limit-pids", tighter: smallerInt,
+			Doc: "how many processes and threads may run in a jail, a `number`. -1: no limit",
+		},
+		{
+			Name: "limits.memory", Rule: Tighten, Flag: "limit-memory", tighter: smaller,
+			Doc: "the memory of everything in a jail, a `size`; if it is used up, the kernel ends a process inside. 0: no limit",
+		},
+		{
+			Name: "limits.memory_high", Rule: Tighten, Flag: "limit-memory-high", tighter: smaller,
+			Doc: "the memory, a `size`, above which what is in a jail is slowed down. 0: no limit",
+		},
+		{
+			Name: "limits.cpus", Rule: Tighten, Flag: "limit-cpus", tighter: fewerCPUs,
+			Doc:   "the processors of everything in a jail, a `number` as 1.5. 0: no limit",
+			valid: func(c *Config) error { _, err := milliCPUs(c.Limits.CPUs); return err },
+		},
+		{
+			Name: "limits.io", Rule: Tighten, Flag: "limit-io", tighter: smaller,
+			Doc: "how much a second, a `size`, a jail may read from, and write to, each disk with a working folder. 0: no limit",
+		},
+		{
+			Name: "limits.file", Rule: Tighten, Flag: "limit-file", tighter: smaller,
+			Doc: "how large, a `size`, a file may become that is written in a jail. 0: no limit",
+		},
+		{
+			Name: "limits.tmp", Rule: Tighten, Flag: "limit-tmp", tighter: smaller,
+			Doc: "what each of /tmp, /var/tmp, /run, /dev/shm and the home directory's overlay may hold in a jail, a `size`. 0: half of the machine's memory",
+		},
+	}
+}
+
 func machineKeys() []Key {
 	return []Key{
 		{
@@ -330,6 +365,7 @@ func Default() Config {
 		Safeguards: Safeguards{Timeout: Duration(30e9)},
 		Places:     Writable{Caches: "overlay", Home: "overlay"},
 		Commands:   Commands{AtOnce: 64},
+		Limits:     Limits{PIDs: 4096},
 		Bridge:     Bridge{Kind: "auto", Cache: "auto"},
 		MCP:        MCP{Timeout: Duration(120e9)},
 		Classifier: Classifier{AutoApprove: "all", MaxBytes: 32 << 10},
@@ -348,6 +384,17 @@ func fewer(from, to any) bool {
 func smaller(from, to any) bool {
 	f, t := *from.(*Size), *to.(*Size)
 	return f <= 0 || t > 0 && t <= f
+}
+
+func smallerInt(from, to any) bool {
+	f, t := *from.(*int), *to.(*int)
+	return f <= 0 || t > 0 && t <= f
+}
+
+func fewerCPUs(from, to any) bool {
+	f, _ := milliCPUs(*from.(*string))
+	t, err := milliCPUs(*to.(*string))
+	return err == nil && (f == 0 || t > 0 && t <= f)
 }
 
 func sooner(from, to any) bool { return *to.(*Duration) <= *from.(*Duration) }

@@ -21,6 +21,7 @@ type Config struct {
 	Commands   Commands
 	Jail       Jail
 	Places     Writable
+	Limits     Limits
 	Bridge     Bridge
 	Agent      Agent
 	Stdio      Stdio
@@ -69,6 +70,32 @@ type Jail struct {
 type Writable struct {
 	Caches, Home string // overlay or read-only
 	Overlay, RW  []string
+}
+
+// Limits are what everything in a jail may take together.
+type Limits struct {
+	PIDs               int
+	Memory, MemoryHigh Size
+	CPUs               string // a number, perhaps with a fraction
+	IO, File, Tmp      Size
+}
+
+// MilliCPUs is CPUs in thousandths; 0 if there is no limit.
+func (l Limits) MilliCPUs() int {
+	n, _ := milliCPUs(l.CPUs)
+	return n
+}
+
+func milliCPUs(s string) (int, error) {
+	if s == "" {
+		return 0, nil
+	}
+	const least, most = 0.01, 4096
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(n == 0 || n >= least && n <= most) {
+		return 0, fmt.Errorf("%q is not a number of processors, as 1.5 is", s)
+	}
+	return int(math.Round(n * 1000)), nil
 }
 
 // Bridge is the file system that serves the working folders.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/cgroup"
 )
 
 // Examine looks at everything that matters, without changing anything.
@@ -193,22 +194,24 @@ func landlockFinding() Finding {
 	return Finding{Name: "Landlock", State: "ok", Detail: fmt.Sprintf("ABI %d", abi)}
 }
 
+// cgroupFinding tells, for each controller, whether a jail's limits can use it.
 func cgroupFinding() Finding {
-	var st unix.Statfs_t
-	f := Finding{Name: "cgroups", State: "warn"}
-	if err := unix.Statfs("/sys/fs/cgroup", &st); err != nil {
-		f.Detail = "none: " + err.Error()
-		return f
+	f := Finding{Name: "cgroups", State: "ok"}
+	var have, lack []string
+	for _, c := range cgroup.Controllers() {
+		s := cgroup.Detect()[c]
+		if s.Version == 0 {
+			lack = append(lack, fmt.Sprintf("%s cannot be used (%s)", c, s.Why))
+			continue
+		}
+		have = append(have, fmt.Sprintf("%s v%d", c, s.Version))
 	}
-	if st.Type == unix.CGROUP2_SUPER_MAGIC {
-		f.State, f.Detail = "ok", "v2: "+readText("/sys/fs/cgroup/cgroup.controllers")
-		return f
+	f.Detail = strings.Join(append(have, lack...), ", ")
+	if len(lack) > 0 {
+		f.State = "warn"
+		f.Advice = "limits of processes, file sizes and /tmp hold everywhere; memory is limited for each process by itself, processors and disks are not. " +
+			"systemd gives a user the controllers: systemd-run --user --scope -p Delegate=yes sandbox ..."
 	}
-	f.Detail = "v1"
-	if _, err := os.Stat("/sys/fs/cgroup/unified"); err == nil {
-		f.Detail = "hybrid (v1 controllers)"
-	}
-	f.Advice = "resource limits fall back to rlimits where a controller cannot be used"
 	return f
 }
 

@@ -91,6 +91,9 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if cfg.Places, err = l.places(); err != nil {
 		return cfg, err
 	}
+	if cfg.Resources, err = l.resources(); err != nil {
+		return cfg, err
+	}
 	if cfg.Network, err = l.network(); err != nil {
 		return cfg, err
 	}

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -29,4 +30,21 @@ func (l *Launcher) places() (p hypervisor.Places, err error) {
 		return hypervisor.Places{Writable: p.Writable}, nil
 	}
 	return p, err
+}
+
+// resources are what everything in a jail may take together.
+func (l *Launcher) resources() (hypervisor.Limits, error) {
+	c := l.Conf.Limits
+	if l.Conf.Isolation == "vm" || l.Conf.Isolation == "none" {
+		for _, key := range []string{"pids", "memory", "memory_high", "cpus", "io", "file", "tmp"} {
+			if at := l.Conf.Origin("limits." + key)[0]; at.Level == config.Flag {
+				return hypervisor.Limits{}, exit.Usagef("%s: only the jail has limits; a virtual machine has --memory and --cpus", at)
+			}
+		}
+		return hypervisor.Limits{}, nil
+	}
+	return hypervisor.Limits{
+		PIDs: max(c.PIDs, 0), Memory: max(int64(c.Memory), 0), MemoryHigh: max(int64(c.MemoryHigh), 0), MilliCPUs: c.MilliCPUs(),
+		IO: max(int64(c.IO), 0), FileBytes: max(int64(c.File), 0), TmpBytes: max(int64(c.Tmp), 0),
+	}, nil
 }

@@ -1,4 +1,4 @@
-package jail
+package children
 
 import (
 	"bytes"
@@ -52,15 +52,15 @@ func (id identity) inside(depth int) int {
 	return id.pids[depth-1]
 }
 
-// hostPID implements [hypervisor.Transport.HostPID]: FUSE numbers threads as the
-// pid namespace that mounted, ours. Whatever lives in it descends from PID 1.
-func (g *guest) hostPID(pid uint32) (uint32, error) {
+// HostPID translates the number of a thread in the pid namespace of process first, which
+// is PID 1 there, to ours. Whatever lives in it descends from PID 1.
+func HostPID(first int, pid uint32) (uint32, error) {
 	gone := fmt.Errorf("jail: thread %d: %w", pid, os.ErrProcessDone)
-	first, err := readIdentity(strconv.Itoa(g.pid))
+	one, err := readIdentity(strconv.Itoa(first))
 	if err != nil {
 		return 0, gone // and everything with it
 	}
-	depth := len(first.pids)
+	depth := len(one.pids)
 	names, err := numbers("/proc")
 	if err != nil {
 		return 0, err
@@ -77,7 +77,7 @@ func (g *guest) hostPID(pid uint32) (uint32, error) {
 		if id.inside(depth) == 0 {
 			continue
 		}
-		ours, sure := descends(known, n, g.pid)
+		ours, sure := descends(known, n, first)
 		if !ours && sure {
 			continue
 		}

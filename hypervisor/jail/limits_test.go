@@ -1,0 +1,106 @@
+//go:build linux
+
+package jail_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/cgroup"
+	"github.com/codeagent/sandbox/tests/kit/require"
+)
+
+// bomb starts processes that stay, until it is refused one, or has 300.
+const bomb = `import os, time
+n, made = 0, []
+try:
+    while n < 300:
+        made.append(os.fork())
+        if made[-1] == 0:
+            os.closerange(0, 3) # else who reads the output waits for us
+            time.sleep(1000)
+            os._exit(0)
+        n += 1
+except OSError as e:
+    print(n, e.strerror)
+for p in made:
+    os.kill(p, 9)
+    os.waitpid(p, 0)
+`
+
+// TestLimitPIDs: a fork bomb gets no further than the limit, takes nothing from another session of the user,
+// and the session goes on when it has ended.
+func TestLimitPIDs(t *testing.T) {
+	require.Program(t, "python3", "python3")
+	other := start(t, nil)
+	j := start(t, func(c *hypervisor.Config) { c.Limits.PIDs = 60 })
+	out, st, err := j.run("sh", "-c", "printf '%s' \"$1\" >bomb.py; python3 bomb.py", "sh", bomb)
+	n, _, _ := strings.Cut(out, " ")
+	if started, _ := strconv.Atoi(n); err != nil || started < 20 || started > 60 || !strings.Contains(out, "temporarily unavailable") {
+		t.Errorf("the bomb: %q, status %d, %v", out, st.Code, err)
+	}
+	j.sh("true")
+	other.sh("for i in 1 2 3 4 5; do sh -c true & done; wait")
+	j.sh("grep -q '^Max processes *60 *124 ' /proc/self/limits")
+}
+
+const hog = "x = []\nwhile True: x.append(bytearray(1 << 20))"
+
+// TestLimitMemory: a process that uses too much is ended, and its command's end says so. Without a control group,
+// each process by itself gets no more, and a warning says so.
+func TestLimitMemory(t *testing.T) {
+	require.Program(t, "python3", "python3")
+	need(t)
+	j := start(t, func(c *hypervisor.Config) { c.Limits.Memory = 256 << 20 })
+	s := cgroup.Detect()[cgroup.Memory]
+	if s.Version == 0 {
+		j.refused("python3 -c '"+hog+"'", "MemoryError")
+		if w := j.Facts()["warnings"]; !strings.Contains(w, "for each process by itself") {
+			t.Errorf("warnings: %q, though there is no control group: %s", w, s.Why)
+		}
+		return
+	}
+	_, st, err := j.run("python3", "-c", hog)
+	if err != nil || st.Signal != 9 || st.Limit != "memory limit of 256 MiB" {
+		t.Errorf("the hog: %+v, %v", st, err)
+	}
+	if _, st, err = j.run("true"); err != nil || st.Code != 0 || st.Limit != "" {
+		t.Errorf("the next command: %+v, %v", st, err)
+	}
+	f := j.Facts()
+	if f["limit_memory"] != strconv.Itoa(256<<20) || f["oom_kills"] == "" || f["oom_kills"] == "0" || f["memory"] == "" {
+		t.Errorf("facts: %v", f)
+	}
+	own := filepath.Join(s.Parent, "sandbox-"+strconv.Itoa(os.Getpid())+"-*")
+	if list, _ := filepath.Glob(own); len(list) != 1 {
+		t.Errorf("groups: %v", list)
+	}
+	stop(t, j)
+	if list, _ := filepath.Glob(own); len(list) != 0 {
+		t.Errorf("left: %v", list)
+	}
+}
+
+// TestLimitDisk: what fills places in memory, and files, gets no further than its limit.
+func TestLimitDisk(t *testing.T) {
+	home := ownHome(t)
+	j := start(t, func(c *hypervisor.Config) {
+		c.Limits.TmpBytes, c.Limits.FileBytes = 1<<20, 4<<20
+		c.Places = hypervisor.Places{Store: filepath.Join(t.TempDir(), "store"), Home: true}
+	})
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", home} {
+		j.refused("head -c 3000000 /dev/zero >"+dir+"/.x", "No space left")
+	}
+	_, st, err := j.run("head", "-c", "9000000", "/dev/zero")
+	if err != nil || st.Code != 0 {
+		t.Errorf("what goes to a pipe: %+v, %v", st, err)
+	}
+	_, st, err = j.run("sh", "-c", "exec head -c 9000000 /dev/zero >f")
+	if info, serr := os.Stat(filepath.Join(j.dir, "f")); err != nil || st.Limit != "file size limit of 4 MiB" || serr != nil || info.Size() > 4<<20 {
+		t.Errorf("what goes to the folder: %+v, %v (%v, %v)", st, err, info, serr)
+	}
+}
