@@ -52,7 +52,7 @@ func Make(l Limits) (g *Group, missing map[Controller]string, err error) {
 			}
 			continue
 		}
-		if !l.needs()[c] && !(c == PIDs || c == Memory || c == CPU) { // those give figures
+		if !l.needs()[c] && c == IO { // the others give figures
 			continue
 		}
 		err := g.join(s, name)
