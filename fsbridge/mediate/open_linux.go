@@ -283,5 +283,8 @@ func (c *call) tmpfile(dirfd int, path []byte, flags int, mode uint32) answer {
 		return outcome(err)
 	}
 	f.keep(g.Node) // so that it can be linked
+	if f.grants != nil {
+		g.FD = c.regrantNameless(f, g, flags)
+	}
 	return c.inject(g.FD, flags)
 }

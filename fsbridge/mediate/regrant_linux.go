@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/opendirs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -12,13 +13,7 @@ import (
 // a new file need not have any. If the file was moved in the meantime, g.FD will do.
 func (c *call) regrant(f *Folder, g vfs.Granted, dir uint64, in hostfs.ID, name string, flags int) int {
 	how := flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_TRUNC|unix.O_CLOEXEC) | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	if c.identity.Raise(1<<unix.CAP_DAC_OVERRIDE) != 0 {
-		return g.FD
-	}
-	fd := f.openGrant(dir, in, name, how)
-	if errno := c.identity.Raise(0); errno != 0 {
-		panic(errno) // nothing is ever in the way of giving a capability up
-	}
+	fd := c.identity.Raised(1<<unix.CAP_DAC_OVERRIDE, func() int { return f.openGrant(dir, in, name, how) })
 	if fd < 0 {
 		return g.FD
 	}
@@ -29,6 +24,19 @@ func (c *call) regrant(f *Folder, g vfs.Granted, dir uint64, in hostfs.ID, name 
 	}
 	if errno != 0 || now != g.ID || err != nil {
 		closeFD(fd)
+		return g.FD
+	}
+	closeFD(g.FD)
+	return fd
+}
+
+// regrantNameless is regrant for a file that has no name yet: by its handle, where the file system has
+// them and we may use them.
+func (c *call) regrantNameless(f *Folder, g vfs.Granted, flags int) int {
+	fd := c.identity.Raised(1<<unix.CAP_DAC_OVERRIDE|1<<unix.CAP_DAC_READ_SEARCH, func() int {
+		return opendirs.Nameless(int(f.grants.Fd()), g.FD, flags&^(unix.O_TMPFILE|unix.O_EXCL))
+	})
+	if fd < 0 {
 		return g.FD
 	}
 	closeFD(g.FD)

@@ -105,12 +105,12 @@ func (w *workload) opened(path string, flags int, mode uint32) {
 	}
 	var st unix.Stat_t
 	_ = unix.Fstat(fd, &st)
-	owned := int(st.Uid) == os.Getuid() || flags&unix.O_TMPFILE == unix.O_TMPFILE // that is granted on the host's mount
+	owned := int(st.Uid) == os.Getuid()
 	_, werr := unix.Write(fd, []byte("w"))
 	fl, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	cloexec, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	_ = unix.Close(fd)
-	w.result(fmt.Sprintf("%s = %d owner %v write %v fl %#x fd %d", what, fd, owned, werr, fl&^unix.O_NOFOLLOW, cloexec), nil)
+	w.result(fmt.Sprintf("%s = %d owner %v write %v fl %#x fd %d", what, fd, owned, werr, fl&^(unix.O_NOFOLLOW|unix.O_TMPFILE), cloexec), nil)
 }
 
 func put(path, content string) { _ = os.WriteFile(path, []byte(content), 0o644) }

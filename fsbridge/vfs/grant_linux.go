@@ -254,8 +254,9 @@ func (t *Tree) GrantTmpfile(r Request, dir uint64, o OpenFile) (g Granted, err e
 	}
 	g = noGrant
 	flags := o.Flags&^ours&^unix.O_TMPFILE | o.Flags&syscall.O_EXCL
-	err = t.tmpfile(r, dir, flags, o.Mode, func(n *node, fd int, _ *hostfs.Stat) {
+	err = t.tmpfile(r, dir, flags, o.Mode, func(n *node, fd int, st *hostfs.Stat) {
 		t.granting(n).Done()
+		t.granted(n, fd, st)
 		g = Granted{FD: fd, ID: n.obj.ID, Node: n.id, Created: true}
 	})
 	return g, err

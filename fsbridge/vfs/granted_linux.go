@@ -41,9 +41,9 @@ func (t *Tree) outlive(n *node) {
 }
 
 // granted says that n, which st describes, was opened as fd for the client. What its owner
-// may not read is held by a descriptor at once.
+// may not read, or what only fd leads to, is held by a descriptor at once.
 func (t *Tree) granted(n *node, fd int, st *hostfs.Stat) {
-	if g := n.granted.Load(); g != nil && st.Mode&0o400 == 0 && t.euid != 0 {
+	if g := n.granted.Load(); g != nil && (st.Mode&0o400 == 0 && t.euid != 0 || t.opts.Owner != nil && !n.linked()) {
 		g.KeepUnreadable(fd)
 	}
 }

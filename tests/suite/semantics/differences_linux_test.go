@@ -80,9 +80,6 @@ var mediated = []difference{
 // mediatedRoot is what differs, too, if root started it: the folder inside shows other owners
 // than the host's mount does, and what is handed over is opened a second time for that.
 var mediatedRoot = []difference{
-	{"umask", "t-stat000=file,0666,0,0 t-stat022=file,0644,0,0 t-stat077=file,0600,0,0 t-stat777=file,0000,0,0",
-		"t-stat000=file,0666,0,0,foreign t-stat022=file,0644,0,0,foreign t-stat077=file,0600,0,0,foreign t-stat777=file,0000,0,0,foreign", unnamedOwner},
-	{"open-tmpfile", "fstat=file,0644,0,5", "fstat=file,0644,0,5,foreign", unnamedOwner},
 	{"open-fd-path", "writer-path=CWD/f renamed-path=CWD/g unlinked-path=CWD/g_(deleted)",
 		"writer-path=/open-fd-path/f renamed-path=/open-fd-path/g unlinked-path=/open-fd-path/g_(deleted)", detached},
 	{"inotify", "created=[0x100:f]", "created=[0x100:f_0x8:f]", twice},
@@ -112,7 +109,6 @@ const (
 	pathDescriptor = "setxattrat does not find out that a descriptor is O_PATH"
 	noFlags        = "flags of inodes are not in the log"
 	noLeases       = "a lease would hold up whoever opens the file outside"
-	unnamedOwner   = "a file without a name cannot be opened a second time where the right owner shows"
 	detached       = "the mount that shows the right owners is nowhere in the view, so paths on it begin at the folder"
 	twice          = "the bridge makes the file, hands over a second opening of it and closes the first"
 	truncates      = "the bridge opens the file, cuts it off and closes it"

@@ -56,14 +56,15 @@ func (id *Identity) Take(uid, gid uint32) error {
 		}
 	}
 	if id.permitted = keptAlways; id.differs {
-		id.permitted |= 1 << unix.CAP_DAC_OVERRIDE
+		id.permitted |= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
 	}
-	errno := id.Raise(0)
-	if errno == syscall.EPERM {
-		id.permitted &^= 1 << unix.CAP_SYS_NICE
-		errno = id.Raise(0)
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var has [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &has[0]); err != nil {
+		return fmt.Errorf("mediate: capget: %w", err)
 	}
-	if errno != 0 {
+	id.permitted &= has[0].Permitted | ^uint32(dispensable)
+	if errno := id.Raise(0); errno != 0 {
 		return fmt.Errorf("mediate: capset: %w", errno)
 	}
 	return nil
@@ -73,8 +74,11 @@ func (id *Identity) Take(uid, gid uint32) error {
 const noSetuidFixup = 1 << 2
 
 // keptAlways is what it takes to read the caller's memory and descriptors, and to keep the
-// caller on a processor. Where root has not got the latter, it does without.
+// caller on a processor.
 const keptAlways = 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_NICE
+
+// dispensable is what we do without where root has not got it.
+const dispensable = 1<<unix.CAP_SYS_NICE | 1<<unix.CAP_DAC_READ_SEARCH
 
 // Raise gives the thread capabilities for a moment, of those that it has kept, and with 0
 // takes them away again.
@@ -83,6 +87,18 @@ func (id *Identity) Raise(caps uint32) syscall.Errno {
 	data := [2]unix.CapUserData{{Effective: (keptAlways | caps) & id.permitted, Permitted: id.permitted}}
 	_, _, errno := unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&data)), 0)
 	return errno
+}
+
+// Raised has open open something with capabilities, of those that were kept: a descriptor, or -1.
+func (id *Identity) Raised(caps uint32, open func() int) int {
+	if id.Raise(caps) != 0 {
+		return -1
+	}
+	fd := open()
+	if errno := id.Raise(0); errno != 0 {
+		panic(errno) // nothing is ever in the way of giving a capability up
+	}
+	return fd
 }
 
 // Workload makes the thread the workload on file systems, and starter undoes that. They

@@ -5,4 +5,6 @@
 // compares what that is.
 //
 // Locks: Cache.mu, a leaf.
+//
+// [Nameless] is for the files of a mount that no directory leads to.
 package opendirs
