@@ -278,20 +278,9 @@ func (c *call) truncate() answer {
 
 // tooLarge tells whether a file would grow beyond what the caller may make (RLIMIT_FSIZE).
 func (c *call) tooLarge(p *place, size int64) bool {
-	if p.is == nil || uint64(size) <= p.is.size {
-		return false
-	}
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(int(c.n.PID)) + "/limits")
-	if err != nil {
-		return false
-	}
-	_, after, _ := bytes.Cut(data, []byte("Max file size"))
-	fields := bytes.Fields(after)
-	if len(fields) == 0 {
-		return false
-	}
-	limit, err := strconv.ParseUint(string(fields[0]), 10, 64)
-	return err == nil && uint64(size) > limit // "unlimited" is no number
+	var most unix.Rlimit
+	return p.is != nil && uint64(size) > p.is.size &&
+		unix.Prlimit(int(c.n.PID), unix.RLIMIT_FSIZE, nil, &most) == nil && uint64(size) > most.Cur
 }
 
 // times reads two times, each of two words, the second of which is in units of unit
