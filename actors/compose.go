@@ -291,7 +291,9 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 		}
 		if s.cfg.Runtime != nil {
 			_, err := ask(ctx, s, "machine", func(r *messages.Reply[struct{}]) any { return &machine.Stop{Context: ctx, Reply: r} })
-			note(err)
+			if note(err); err == nil {
+				s.services.Close()
+			}
 		}
 		for _, w := range s.dirs {
 			note(w.Stop(ctx))

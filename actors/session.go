@@ -19,6 +19,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/machine"
 	"github.com/codeagent/sandbox/actors/remote"
+	"github.com/codeagent/sandbox/actors/service"
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -48,6 +49,7 @@ type Session struct {
 	stopped   chan struct{}
 	active    chan struct{} // closed when commands can run
 	steps     step.Steps
+	services  *service.Set
 	holder    step.Holder
 	net       network
 	mediation *directory.Mediation
@@ -111,6 +113,7 @@ func newSession(cfg api.Config) (*Session, error) {
 	}
 	s.cfg.Logger = s.correlated(cfg.Logger)
 	s.mediation = directory.NewMediation(s.cfg.Logger)
+	s.services = s.newServices()
 	guards, err := session.CheckSafeguards(cfg.Safeguards)
 	if err != nil {
 		return nil, err

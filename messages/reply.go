@@ -92,6 +92,8 @@ var (
 	ErrReadOnlyDirectory = errors.New("directory is read-only in this session")
 	// ErrDenied: a safeguard stopped it, and somebody, or the deadline, said no.
 	ErrDenied = errors.New("denied")
+	// ErrKilled: somebody asked for the end of all commands.
+	ErrKilled = errors.New("it was killed with all commands of the session")
 	// ErrReset: the session was reset, which ends commands.
 	ErrReset = errors.New("the session was reset")
 	// ErrNoMachine: there is no runtime, or it has ended: no command can run.

@@ -11,6 +11,7 @@ import (
 // Methods are safe for concurrent use.
 type Joined interface {
 	Service
+	Services
 	// Join runs a command in the session, as [Runner] does. A command that may not
 	// start yet waits in the session's queue. The error wraps [ErrNotGiven] if the
 	// session does not have what the request asks for, and messages.ErrEnding if the

@@ -35,6 +35,7 @@ type Session interface {
 	api.Service
 	api.Notifier
 	api.Runner
+	api.Services
 }
 
 // Options make a [Server].
@@ -95,6 +96,14 @@ func (s *Server) Handle(ctx context.Context, c *control.Call) (any, error) {
 		"signal": method(s.signal),
 		"resize": method(s.resize),
 		"stop":   method(s.stop),
+
+		"service_start":  method(s.startService),
+		"service_list":   method(func(ctx context.Context, _ none) ([]api.ServiceStatus, error) { return s.Session.Services(ctx) }),
+		"service_output": method(s.Session.ServiceOutput),
+		"service_stop": method(func(ctx context.Context, r serviceName) (api.ServiceStatus, error) {
+			return s.Session.StopService(ctx, r.Name)
+		}),
+		"kill": method(func(ctx context.Context, _ none) (int, error) { return s.Session.Kill(ctx) }),
 	}
 	f := methods[c.Method]
 	if f == nil {

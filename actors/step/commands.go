@@ -28,6 +28,26 @@ func (a *Actor) onEnded(m *waitEnd) {
 	a.watchers = append(a.watchers, m.reply)
 }
 
+// cancelAll cancels the commands that run.
+type cancelAll struct {
+	cause error
+	reply *messages.Reply[int]
+}
+
+// Fail answers whoever waits.
+func (m *cancelAll) Fail(err error) { m.reply.Fail(err) }
+
+func (a *Actor) onCancelAll(m *cancelAll) {
+	n := 0
+	for _, l := range a.running {
+		if cancel := l.open.Cancel; cancel != nil {
+			n++
+			go cancel(m.cause)
+		}
+	}
+	m.reply.Send(n, nil)
+}
+
 // runs notes that the lease's command, or its own write, runs in the open step.
 func (a *Actor) runs(l *Lease) {
 	l.started = a.o.Clock.Now()

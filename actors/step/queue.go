@@ -183,6 +183,12 @@ func (s Steps) Ended(ctx context.Context, id undolog.StepID) (Finished, error) {
 	return messages.Request(ctx, s.Ref, func(r *messages.Reply[Finished]) any { return &waitEnd{id, r} })
 }
 
+// Cancel cancels all commands that run, by the Cancel of their [Open], and returns how
+// many there were.
+func (s Steps) Cancel(ctx context.Context, cause error) (int, error) {
+	return messages.Request(ctx, s.Ref, func(r *messages.Reply[int]) any { return &cancelAll{cause, r} })
+}
+
 // Finish says that the lease's command, or write, has ended; the lease goes on. If it
 // was the last, the step ends.
 func (s Steps) Finish(m Finish) (Finished, error) {

@@ -205,6 +205,8 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.onFinish(m)
 	case *waitEnd:
 		a.onEnded(m)
+	case *cancelAll:
+		a.onCancelAll(m)
 	case *supervision.Tick:
 		if a.timer.Fresh(m) && a.phase == quiescing {
 			a.quiesce()

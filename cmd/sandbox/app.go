@@ -152,6 +152,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
+		a.services().Service(), a.services().Kill(),
 		a.configCommand(), a.profileCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
 		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 	)

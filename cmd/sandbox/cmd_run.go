@@ -27,6 +27,7 @@ type runOptions struct {
 	env     []string
 	keep    time.Duration
 	attach  bool // only to a session that is there
+	service string
 }
 
 // sessionFlags set keys of the configuration for a session that is started.
@@ -65,8 +66,42 @@ func (a *app) runCommand() *cobra.Command {
 	f.DurationVar(&o.timeout, "timeout", 0, "end the command after this `time`")
 	f.DurationVar(&o.keep, "keep", 0, "leave the session up for this `time` without commands")
 	f.StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`, or pass one on that is held back, K (repeatable)")
+	f.StringVar(&o.service, "service", "", "start the command as a service of this `name`, and do not wait for it")
 	a.addKeyFlags(cmd, sessionFlags...)
 	return cmd
+}
+
+// startService starts a service in the session of the place, or in a new one in the
+// background.
+func (a *app) startService(ctx context.Context, cmd *cobra.Command, o runOptions, place launch.Place, r api.ServiceRequest) error {
+	if o.timeout > 0 {
+		return exit.Usagef("a service has no --timeout")
+	}
+	if o.keep == 0 {
+		o.keep = defaultIdle
+	}
+	wants := place.Wants(0)
+	if cmd.Flags().Changed("keep") {
+		wants.Keep = o.keep
+	}
+	return place.Attempt(ctx, launch.Attempt{
+		Start: func() error { return a.startBackground(cmd, o.keep) },
+		Join: func(s api.Joined) error {
+			defer s.Close(ctx)
+			if err := s.Offers(ctx, wants); err != nil {
+				return err
+			}
+			v, err := s.StartService(ctx, r)
+			switch {
+			case err != nil:
+				return err
+			case a.flags.json:
+				return a.out.JSON(v)
+			}
+			fmt.Fprintf(a.stderr, "service %s runs (session of process %d); its output: sandbox service output %s\n", v.Name, s.PID(), v.Name)
+			return nil
+		},
+	})
 }
 
 func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runOptions) error {
@@ -84,6 +119,9 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	place, err := a.launch.Place(a.keyFlags)
 	if err != nil {
 		return ours(err)
+	}
+	if cmd.Flags().Changed("service") {
+		return ours(a.startService(ctx, cmd, o, place, api.ServiceRequest{Name: o.service, Argv: argv, Env: env, Dir: place.Dir}))
 	}
 	j := job.New(a.stdin, a.stdout, a.stderr, a.log)
 	defer j.Close()

@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/service"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
@@ -162,6 +163,20 @@ func (a *app) stopCommand() *cobra.Command {
 			ctx, done := context.WithTimeout(ctx, closeTimeout)
 			defer done()
 			return s.Stop(ctx)
+		},
+	}
+}
+
+// services are the commands that look after what runs in a session.
+func (a *app) services() service.Commands {
+	return service.Commands{
+		Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json },
+		Session: func(ctx context.Context) (api.Joined, error) {
+			place, err := a.launch.Place(a.keyFlags)
+			if err != nil {
+				return nil, err
+			}
+			return place.Running(ctx)
 		},
 	}
 }

@@ -12,6 +12,11 @@ import (
 var examples = map[string]string{
 	"run":             "sandbox run -- make install; sandbox run -C ~/src/app --timeout 10m -- npm ci; sandbox run -C app=~/src/app -C ~/src/lib:ro -- make; sandbox run --safeguard-deletes 20 -- ./cleanup.sh",
 	"start":           "sandbox start; sandbox start --idle 2h -C ~/src/app",
+	"kill":            "sandbox kill",
+	"service":         "sandbox run --service web -- npm run dev; sandbox service ls; sandbox service output web; sandbox service stop web",
+	"service ls":      "sandbox service ls; sandbox service ls --json",
+	"service output":  "sandbox service output web; sandbox service output web -n 2000",
+	"service stop":    "sandbox service stop web",
 	"stop":            "sandbox stop; sandbox stop -C ~/src/app",
 	"attach":          "sandbox attach; sandbox attach -- bash -l",
 	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrService is what is wrong with a request about a service: the error says it.
+var ErrService = errors.New("service")
+
+// Services are commands with a name that run beside the steps: they hold none open. What
+// one writes belongs to the step that is open at the time, or to an ambient one. All
+// end with the session.
+type Services interface {
+	// StartService returns when the service runs. It fails with [ErrService] if one of
+	// that name does, and as [Runner] if it cannot be started.
+	StartService(ctx context.Context, r ServiceRequest) (ServiceStatus, error)
+	// Services lists those that run, and those that have ended.
+	Services(ctx context.Context) ([]ServiceStatus, error)
+	// ServiceOutput returns the newest of what a service has written.
+	ServiceOutput(ctx context.Context, r ServiceOutputRequest) (ServiceOutput, error)
+	// StopService ends a service (TERM, KILL after 2 s), and returns when it has ended.
+	StopService(ctx context.Context, name string) (ServiceStatus, error)
+	// Kill cancels the commands that run, services not included, and says how many.
+	Kill(ctx context.Context) (int, error)
+}
+
+// ServiceRequest starts a service.
+type ServiceRequest struct {
+	Name string   `json:"name"` // letters, digits, '.', '_', '-'; at most 64
+	Argv []string `json:"argv"`
+	Env  []string `json:"env"`
+	Dir  string   `json:"dir"` // host path; empty means the first working folder
+}
+
+// The states of a service.
+const (
+	ServiceRunning = "running"
+	ServiceEnded   = "ended"
+)
+
+// ServiceStatus describes a service.
+type ServiceStatus struct {
+	Name      string     `json:"name"`
+	Command   string     `json:"command"`
+	Dir       string     `json:"dir,omitempty"`
+	State     string     `json:"state"`
+	StartedAt time.Time  `json:"started_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	ExitCode  *int       `json:"exit_code,omitempty"` // nil: it runs, or its end is not known
+	// OutputBytes is how much it has written, to stdout and stderr together.
+	OutputBytes int64 `json:"output_bytes"`
+}
+
+// ServiceOutputRequest asks for output.
+type ServiceOutputRequest struct {
+	Name  string `json:"name"`
+	Limit int    `json:"limit,omitempty"` // in bytes; 0: all that is kept (256 KiB)
+}
+
+// ServiceOutput is the newest output of a service, stdout and stderr in one.
+type ServiceOutput struct {
+	Service ServiceStatus `json:"service"`
+	Data    []byte        `json:"data"`
+	Omitted int64         `json:"omitted_bytes"` // written before
+}

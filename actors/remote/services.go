@@ -1,0 +1,48 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/messages"
+)
+
+type serviceName struct {
+	Name string `json:"name"`
+}
+
+// startService starts a service for a client, when commands can run. It does not end
+// with the connection.
+func (s *Server) startService(ctx context.Context, r api.ServiceRequest) (api.ServiceStatus, error) {
+	select {
+	case <-s.Started:
+		return s.Session.StartService(ctx, r)
+	case <-s.Stopped:
+		return api.ServiceStatus{}, messages.ErrEnding
+	case <-ctx.Done():
+		return api.ServiceStatus{}, context.Cause(ctx)
+	}
+}
+
+// StartService implements [api.Services].
+func (c *Client) StartService(ctx context.Context, r api.ServiceRequest) (api.ServiceStatus, error) {
+	return call[api.ServiceStatus](ctx, c, "service_start", r)
+}
+
+// Services implements [api.Services].
+func (c *Client) Services(ctx context.Context) ([]api.ServiceStatus, error) {
+	return call[[]api.ServiceStatus](ctx, c, "service_list", none{})
+}
+
+// ServiceOutput implements [api.Services].
+func (c *Client) ServiceOutput(ctx context.Context, r api.ServiceOutputRequest) (api.ServiceOutput, error) {
+	return call[api.ServiceOutput](ctx, c, "service_output", r)
+}
+
+// StopService implements [api.Services].
+func (c *Client) StopService(ctx context.Context, name string) (api.ServiceStatus, error) {
+	return call[api.ServiceStatus](ctx, c, "service_stop", serviceName{name})
+}
+
+// Kill implements [api.Services].
+func (c *Client) Kill(ctx context.Context) (int, error) { return call[int](ctx, c, "kill", none{}) }

@@ -1,0 +1,59 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/directory"
+	"github.com/codeagent/sandbox/actors/service"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// newServices makes the set of services.
+func (s *Session) newServices() *service.Set {
+	return service.New(service.Options{
+		Exec: s.startCommand, Number: func() int64 { return s.commands.Add(1) }, Clock: s.clock,
+		Busy: func() func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.idle.Busy()
+		},
+	})
+}
+
+// StartService implements [api.Services].
+func (s *Session) StartService(ctx context.Context, r api.ServiceRequest) (api.ServiceStatus, error) {
+	if s.cfg.Runtime == nil {
+		return api.ServiceStatus{}, messages.ErrNoMachine
+	}
+	if r.Dir == "" {
+		r.Dir = s.dirs[0].Config.Path
+	}
+	if !filepath.IsAbs(r.Dir) || !slices.ContainsFunc(s.dirs, func(w *directory.Directory) bool { return directory.Within(r.Dir, w.Config.Path) }) {
+		return api.ServiceStatus{}, fmt.Errorf("%w: %s is in no working folder of the session", api.ErrOutside, r.Dir)
+	}
+	return s.services.Start(ctx, r)
+}
+
+// Services implements [api.Services].
+func (s *Session) Services(context.Context) ([]api.ServiceStatus, error) {
+	return s.services.List(), nil
+}
+
+// ServiceOutput implements [api.Services].
+func (s *Session) ServiceOutput(_ context.Context, r api.ServiceOutputRequest) (api.ServiceOutput, error) {
+	return s.services.Output(r)
+}
+
+// StopService implements [api.Services].
+func (s *Session) StopService(ctx context.Context, name string) (api.ServiceStatus, error) {
+	return s.services.Stop(ctx, name)
+}
+
+// Kill implements [api.Services].
+func (s *Session) Kill(ctx context.Context) (int, error) {
+	return s.steps.Cancel(ctx, messages.ErrKilled)
+}
