@@ -284,6 +284,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 			errs = append(errs, err)
 		}
 	}
+	s.published.close()
 	if s.root != nil {
 		note(s.move(ctx, session.Stopping, "close"))
 		if s.net.engine != nil {

@@ -52,6 +52,7 @@ type Session struct {
 	services  *service.Set
 	holder    step.Holder
 	net       network
+	published *publisher // nil: nothing is
 	mediation *directory.Mediation
 	count     atomic.Uint64 // of connections
 	commands  atomic.Int64  // numbers them, for the guest
@@ -178,6 +179,9 @@ func (s *Session) start(ctx context.Context) error {
 		return err
 	}
 	if err := s.listen(); err != nil {
+		return err
+	}
+	if err := s.publish(); err != nil {
 		return err
 	}
 	if s.cfg.Runtime != nil {

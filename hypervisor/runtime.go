@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -207,6 +208,13 @@ type Guest interface {
 	// Stop ends all commands and the guest, and returns when nothing is left
 	// of either. It may be called more than once.
 	Stop(ctx context.Context) error
+}
+
+// Dialer is a [Guest] whose own loopback can be connected to.
+type Dialer interface {
+	// Dial connects to a TCP port of it, as a program inside would. It is safe for
+	// concurrent use. The other end is as hostile as the guest.
+	Dial(ctx context.Context, port uint16) (net.Conn, error)
 }
 
 // Command is one program to run.

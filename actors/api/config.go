@@ -95,8 +95,12 @@ type Safeguards struct {
 // Network says what commands may reach. The zero value is nothing at all.
 type Network struct {
 	Mode policy.Mode
-	// Allow is what modes allowlist and ask allow without asking.
-	Allow []policy.Rule
+	// Allow is what modes allowlist and ask allow without asking, Deny what no mode
+	// allows.
+	Allow, Deny []policy.Rule
+	// Publish are ports of the guest that the host can connect to, in any mode. The
+	// runtime's guests are [hypervisor.Dialer] then.
+	Publish []policy.Port
 }
 
 // Timing holds the windows of the specification; zero fields take the defaults

@@ -39,6 +39,7 @@ func (m *Message) appendTo(b []byte) []byte {
 	b = appendInt(b, `,"step_id":`, m.StepID)
 	b = appendInt(b, `,"time_ns":`, m.TimeNS)
 	b = appendInt(b, `,"request":`, m.Request)
+	b = appendInt(b, `,"port":`, int64(m.Port))
 	if m.ExitCode != nil {
 		b = strconv.AppendInt(append(b, `,"exit_code":`...), int64(*m.ExitCode), 10)
 	}

@@ -5,9 +5,9 @@
 // # Messages
 //
 // To the guest: exec, cancel, signal, resize, stdin, stdin_close, ack,
-// rollback_notify, clock, invalidate, sync, shutdown. From the guest: hello (first,
+// rollback_notify, clock, invalidate, sync, dial, shutdown. From the guest: hello (first,
 // once), step_started, start_failed, output, step_completed, ack, done (to
-// invalidate and sync), error. [Message] lists the fields. A virtual machine is
+// invalidate, sync and dial), error. [Message] lists the fields. A virtual machine is
 // sent a [MachinePlan] before all of that.
 // Unknown fields are ignored, an unknown type is an error that does not break
 // the channel. A line is at most [MaxMessage] bytes; a longer one is skipped
@@ -18,7 +18,8 @@
 // Over a connection that carries file descriptors (a Unix socket) an exec brings
 // the command's stdin, stdout and stderr with it, and for a terminal the guest
 // sends the master's descriptor back with step_started; no byte of output
-// passes through the channel. Over any other connection data goes by stdin and
+// passes through the channel. The same way done brings the connection that dial asked
+// for. Over any other connection data goes by stdin and
 // output messages with a window: a side may have [Window] bytes of one command
 // and direction unacknowledged, and ack gives bytes back, so that one blocked
 // reader does not stop the other commands.

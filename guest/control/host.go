@@ -60,10 +60,10 @@ type Host struct {
 	mu       sync.Mutex
 	state    *State
 	procs    map[int64]*Proc
-	requests map[int64]chan error // room for one answer
-	next     int64                // the last request's number
-	null     *os.File             // opened when it is first needed
-	err      error                // set before done is closed
+	requests map[int64]*request
+	next     int64    // the last request's number
+	null     *os.File // opened when it is first needed
+	err      error    // set before done is closed
 }
 
 // NewHost starts reading from the connection, which it then owns. problem is
@@ -82,7 +82,7 @@ func NewHost(c Conn, problem func(error)) *Host {
 		state:   NewState(),
 		procs:   make(map[int64]*Proc),
 
-		requests: make(map[int64]chan error),
+		requests: make(map[int64]*request),
 	}
 	go h.read()
 	return h
@@ -152,49 +152,88 @@ func (h *Host) Pause(paused bool) { h.link.Pause(paused) }
 // Invalidate makes the guest forget what its kernel caches of the shares, and
 // Sync write back what is dirty. Both return when the guest says that it is
 // done. The error wraps ErrClosed or is the context's, or the guest's own.
-func (h *Host) Invalidate(ctx context.Context) error { return h.request(ctx, TypeInvalidate) }
+func (h *Host) Invalidate(ctx context.Context) error {
+	_, err := h.request(ctx, &Message{Type: TypeInvalidate})
+	return err
+}
 
 // Sync is described at Invalidate.
-func (h *Host) Sync(ctx context.Context) error { return h.request(ctx, TypeSync) }
+func (h *Host) Sync(ctx context.Context) error {
+	_, err := h.request(ctx, &Message{Type: TypeSync})
+	return err
+}
 
-func (h *Host) request(ctx context.Context, t Type) error {
-	answer := make(chan error, 1)
+// Dial has the guest connect to a TCP port of its own loopback, and returns what it says
+// is the connection: any descriptor at all. The error wraps ErrClosed, is the
+// context's, or the guest's own. It takes a channel that passes descriptors.
+func (h *Host) Dial(ctx context.Context, port uint16) (*os.File, error) {
+	if !h.link.PassesFDs() {
+		return nil, errors.ErrUnsupported
+	}
+	f, err := h.request(ctx, &Message{Type: TypeDial, Port: port})
+	if err == nil && f == nil {
+		err = fmt.Errorf("%w: no descriptor with the answer to dial", ErrSequence)
+	}
+	return f, err
+}
+
+// request is one whose answer is awaited.
+type request struct {
+	file   bool        // the answer may bring a descriptor
+	answer chan answer // room for one
+}
+
+type answer struct {
+	file *os.File
+	err  error
+}
+
+func (h *Host) request(ctx context.Context, m *Message) (*os.File, error) {
+	r := &request{file: m.Type == TypeDial, answer: make(chan answer, 1)}
 	h.mu.Lock()
 	h.next++
-	id := h.next
-	h.requests[id] = answer
+	m.Request = h.next
+	h.requests[m.Request] = r
 	h.mu.Unlock()
 	defer func() {
 		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.requests, id)
+		delete(h.requests, m.Request)
+		h.mu.Unlock()
+		select {
+		case late := <-r.answer: // nobody takes it any more
+			_ = late.file.Close() // of a nil file is an error only
+		default:
+		}
 	}()
-	if err := h.send(&Message{Type: t, Request: id}); err != nil {
-		return err
+	if err := h.send(m); err != nil {
+		return nil, err
 	}
 	select {
-	case err := <-answer:
-		return err
+	case a := <-r.answer:
+		return a.file, a.err
 	case <-h.done:
-		return h.Err()
+		return nil, h.Err()
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
 // answer ends a request, unless its caller has given up.
-func (h *Host) answer(m *Message) {
-	h.mu.Lock()
-	c := h.requests[m.Request]
-	h.mu.Unlock()
-	if c == nil {
-		return
-	}
+func (h *Host) answer(m *Message, file *os.File) {
 	var err error
 	if m.Error != "" {
 		err = fmt.Errorf("control: the guest reports: %.500q", m.Error)
 	}
-	c <- err // State lets one pass
+	h.mu.Lock()
+	defer h.mu.Unlock() // whoever gives up looks for the answer afterwards
+	r := h.requests[m.Request]
+	if r == nil || err != nil && file != nil {
+		_ = file.Close() // of a nil file is an error only
+		file = nil
+	}
+	if r != nil {
+		r.answer <- answer{file, err} // State lets one pass
+	}
 }
 
 // send checks the order, then writes.
@@ -243,13 +282,16 @@ func (h *Host) read() {
 func (h *Host) receive(m *Message, files []*os.File) error {
 	h.mu.Lock()
 	p := h.procs[m.ID]
-	if len(files) != 0 && (m.Type != TypeStepStarted || p == nil || !p.wantsTerminal || len(files) != 1) {
+	if len(files) != 0 && !h.mayBring(m, p, len(files)) {
 		h.mu.Unlock()
 		return fmt.Errorf("%w: descriptors with %s", ErrSequence, m.Type)
 	}
-	var terminal *os.File
+	var terminal, connection *os.File
 	var err error
-	if len(files) == 1 {
+	switch {
+	case len(files) == 1 && m.Type == TypeDone:
+		connection = files[0]
+	case len(files) == 1:
 		terminal, err = asTerminal(files[0])
 	}
 	if err == nil {
@@ -287,12 +329,25 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 	case TypeAck:
 		p.credit(m.Bytes)
 	case TypeDone:
-		h.answer(m)
+		h.answer(m, connection)
 	case TypeStepCompleted:
 		st := Status{Code: *m.ExitCode, Signal: m.Signal, Duration: max(0, time.Duration(m.DurationNS)), Alone: m.Alone}
 		p.finish(st, nil)
 	}
 	return nil
+}
+
+// mayBring tells whether n descriptors may come with a message: a terminal that was
+// asked for, or a connection. It is called with h.mu locked.
+func (h *Host) mayBring(m *Message, p *Proc, n int) bool {
+	switch m.Type {
+	case TypeStepStarted:
+		return n == 1 && p != nil && p.wantsTerminal
+	case TypeDone:
+		r := h.requests[m.Request]
+		return n == 1 && r != nil && r.file
+	}
+	return false
 }
 
 func (h *Host) greeted() bool {

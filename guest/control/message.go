@@ -40,6 +40,7 @@ const (
 	TypeShutdown       Type = "shutdown"
 	TypeInvalidate     Type = "invalidate"
 	TypeSync           Type = "sync"
+	TypeDial           Type = "dial"
 	TypeDone           Type = "done"
 	TypeStepStarted    Type = "step_started"
 	TypeStartFailed    Type = "start_failed"
@@ -121,8 +122,10 @@ type Message struct {
 	StepID int64 `json:"step_id,omitempty"`
 	// clock: nanoseconds since 1970, by the host's clock
 	TimeNS int64 `json:"time_ns,omitempty"`
-	// invalidate, sync and their done: a number of the host's. It is never 0.
+	// invalidate, sync, dial and their done: a number of the host's. It is never 0.
 	Request int64 `json:"request,omitempty"`
+	// dial: a TCP port of the guest's loopback. Its done brings the descriptor.
+	Port uint16 `json:"port,omitempty"`
 
 	// step_completed and start_failed
 	ExitCode   *int  `json:"exit_code,omitempty"`
@@ -184,6 +187,11 @@ func (m *Message) check() error {
 		needID = false
 		if m.Request == 0 {
 			bad = "no request"
+		}
+	case TypeDial:
+		needID = false
+		if m.Request == 0 || m.Port == 0 {
+			bad = "no request, or no port"
 		}
 	case TypeExec:
 		if m.Command == "" && len(m.Argv) == 0 {

@@ -15,7 +15,7 @@ const (
 type State struct {
 	hello bool
 	cmds  map[int64]*cmdState
-	asked map[int64]bool // invalidate and sync without an answer
+	asked map[int64]bool // invalidate, sync and dial without an answer
 }
 
 type cmdState struct {
@@ -49,7 +49,7 @@ func (s *State) Sent(m *Message) error {
 		return nil
 	case TypeShutdown, TypeRollbackNotify, TypeClock:
 		return nil
-	case TypeInvalidate, TypeSync:
+	case TypeInvalidate, TypeSync, TypeDial:
 		s.asked[m.Request] = true
 		return nil
 	}

@@ -136,6 +136,10 @@ func (s *Server) handle(m *control.Message, files []*os.File) {
 		go s.do(m) // it may wait for a bridge
 		return
 	}
+	if m.Type == control.TypeDial {
+		go s.dial(m)
+		return
+	}
 	c := s.find(m.ID)
 	if c == nil {
 		return // it has ended meanwhile

@@ -26,6 +26,9 @@
 // serves it. Its loopback stays its own; a resolv.conf of ours lies over the host's.
 // Inside nobody can change any of that.
 //
+// Connections to a port inside ([hypervisor.Dialer]) need none of this: PID 1 makes them
+// on the jail's loopback, and hands them over.
+//
 // # With a mediated bridge
 //
 // The folders are the host's own then (package fsbridge/mediate), each a read-only mount

@@ -55,7 +55,10 @@ type guest struct {
 	done     chan struct{}
 }
 
-var _ hypervisor.Guest = (*guest)(nil)
+var (
+	_ hypervisor.Guest  = (*guest)(nil)
+	_ hypervisor.Dialer = (*guest)(nil)
+)
 
 // stopGrace is how long the guest may take to end by itself.
 const stopGrace = 2 * time.Second

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/tap"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 const (
@@ -134,6 +135,11 @@ func (g *guest) networkFacts(f map[string]string) {
 	if s := g.wired.net.Stats(); s != (network.Stats{}) {
 		f["network_dropped"] = strconv.FormatUint(s.Oversize+s.Foreign+s.Flooded+s.Queue, 10)
 	}
+}
+
+// Dial implements [hypervisor.Dialer]: PID 1 connects, and hands the connection over.
+func (g *guest) Dial(ctx context.Context, port uint16) (net.Conn, error) {
+	return remote.Dial(ctx, g.host, "jail", port)
 }
 
 const resolvConf = "/etc/resolv.conf"

@@ -281,3 +281,54 @@ func TestJailNetworkEnds(t *testing.T) {
 		t.Errorf("the connection's other end: %v", err)
 	}
 }
+
+// TestJailDial: a port that is published is reached where a server listens that is for the
+// jail alone, whatever the network; what is no port of the jail's is refused.
+func TestJailDial(t *testing.T) {
+	python := systemPython(t)
+	j := start(t, nil)
+	d := j.Guest.(hypervisor.Dialer)
+	for _, address := range []string{"127.0.0.1", "::1", "0.0.0.0"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := j.Exec(t.Context(), hypervisor.Command{ID: j.nextID(), Dir: j.dir, Stdout: w, Stderr: w, Argv: []string{python, "-c", `
+import socket, sys
+s = socket.create_server((sys.argv[1], 0), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+print(s.getsockname()[1], flush=True)
+c, _ = s.accept()
+data = c.makefile("rb").read()
+c.sendall(b"got %d" % len(data))
+`, address}})
+		w.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var port uint16
+		if _, err := fmt.Fscan(r, &port); err != nil {
+			t.Fatal(err)
+		}
+		c, err := d.Dial(t.Context(), port)
+		if err != nil {
+			t.Fatalf("%s: %v", address, err)
+		}
+		if _, err := c.Write(make([]byte, 1<<20)); err != nil {
+			t.Error(err)
+		}
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		if got, err := io.ReadAll(c); err != nil || string(got) != "got 1048576" {
+			t.Errorf("%s: %v, %q", address, err, got)
+		}
+		c.Close()
+		if _, err := p.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.Close()
+		if _, err := d.Dial(t.Context(), port); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%s: dialling a port that nobody listens at: %v", address, err)
+		}
+	}
+}

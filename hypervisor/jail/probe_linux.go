@@ -35,7 +35,7 @@ func explain(err error) error {
 	advice := ""
 	switch {
 	case strings.Contains(err.Error(), tap.Path):
-		advice = tunAdvice()
+		advice = tap.Advice()
 	case strings.Contains(err.Error(), "/dev/fuse"):
 		advice = fuseAdvice()
 	case os.Geteuid() != 0 && setting("kernel/unprivileged_userns_clone") == "0":
@@ -64,16 +64,6 @@ func fuseAdvice() string {
 		return "the jail needs to open /dev/fuse: sudo chmod 0666 /dev/fuse (as distributions set it), or start sandbox with sudo"
 	}
 	return "the device is there but may not be opened: pass it to the container with --device /dev/fuse"
-}
-
-func tunAdvice() string {
-	if _, err := os.Stat(tap.Path); err != nil {
-		return "there is no " + tap.Path + ", by which commands in the jail get a network: sudo modprobe tun, or pass the device to the container"
-	}
-	if os.Geteuid() != 0 {
-		return "a network in the jail needs to open " + tap.Path + ": sudo chmod 0666 " + tap.Path + " (as distributions set it), or start sandbox with sudo"
-	}
-	return "the device is there but may not be opened: pass it to the container with --device " + tap.Path
 }
 
 // setting reads a sysctl; empty if there is none.

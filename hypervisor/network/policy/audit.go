@@ -73,6 +73,7 @@ const (
 	byPersonDenied = "denied by a person"
 	nobodyDecided  = "nobody decided"
 	byProtection   = "protected: "
+	byDenial       = "denied by the rule "
 	noHost         = "no host"
 )
 

@@ -21,6 +21,10 @@
 // at once more when it says a name itself (TLS): [Engine.ServerName]. QUIC says it
 // in an encrypted way, so that only a domain rule with "udp/" opens UDP port 443.
 //
+// Rules that deny come first. One with a domain denies the name, and addresses for as
+// long as they are remembered as an answer for it (with ports: for those only); it does
+// not know other addresses of a server.
+//
 // # The host
 //
 // Loopback, the host's own addresses, link-local ones and cloud metadata

@@ -70,6 +70,8 @@ type AskFunc func(ctx context.Context, q Question) (Answer, error)
 type Options struct {
 	Mode  Mode
 	Rules []Rule
+	// Denied are rules for what no mode, rule or person allows.
+	Denied []Rule
 
 	Ask AskFunc
 	// AskTimeout is how long a question may stay open; 0 means 2 minutes.
@@ -217,12 +219,16 @@ func (e *Engine) lookup(name string) Verdict {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v := Verdict{Action: Allow, Domain: name}
+	why, denied := e.deniedName(name)
 	switch {
 	case e.closed:
 		v.Action, v.Rule = Deny, "closed"
 		return v
 	case e.o.Mode == Disabled:
 		v.Action, v.Rule = Deny, string(Disabled)
+		return v
+	case denied:
+		v.Action, v.Rule = Deny, why
 		return v
 	case e.o.Mode == Open:
 		v.Rule = string(Open)
@@ -298,6 +304,9 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 	if e.closed || e.o.Mode == Disabled || !a.IsValid() {
 		return Verdict{Action: Deny, Rule: string(Disabled)}
 	}
+	if why, ok := e.deniedFlow(a, t, now); ok {
+		return Verdict{Action: Deny, Rule: why}
+	}
 	e.refreshOwn(now)
 	if within, why, ok := e.guarded(a); ok {
 		for _, r := range e.o.Rules {
@@ -325,6 +334,40 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 		return Verdict{Action: Undecided}
 	}
 	return Verdict{Action: Deny, Rule: notListed}
+}
+
+// deniedName returns the rule that denies a name altogether: one of some ports denies
+// flows only.
+func (e *Engine) deniedName(name string) (why string, ok bool) {
+	for _, r := range e.o.Denied {
+		if (r.any || r.names(name)) && r.low == 0 && r.protocol == "" {
+			return byDenial + r.text, true
+		}
+	}
+	return "", false
+}
+
+// deniedFlow returns the rule that denies a flow: by its address, or by a name by which
+// the address was found, whatever other names have it. Called with the engine locked.
+func (e *Engine) deniedFlow(a netip.Addr, t Target, now time.Time) (why string, ok bool) {
+	if len(e.o.Denied) == 0 {
+		return "", false
+	}
+	names, _ := e.learnt.get(a, now)
+	for _, r := range e.o.Denied {
+		if !r.covers(t.Protocol, t.Address.Port()) {
+			continue
+		}
+		if r.any || r.prefix.IsValid() && r.prefix.Contains(a) {
+			return byDenial + r.text, true
+		}
+		for name, l := range names {
+			if l.until.After(now) && r.names(name) {
+				return byDenial + r.text, true
+			}
+		}
+	}
+	return "", false
 }
 
 // byName looks for a name by which the address was found and which opens it.
@@ -385,6 +428,12 @@ func (e *Engine) ServerName(v Verdict, t Target, name string) Verdict {
 		return v
 	case name == v.Domain:
 		return v
+	}
+	for _, r := range e.o.Denied {
+		if r.names(name) && r.covers(t.Protocol, t.Address.Port()) {
+			v.Action, v.Rule, v.Domain = Deny, byDenial+r.text, name
+			return v
+		}
 	}
 	now := e.o.Now()
 	e.mu.Lock()

@@ -47,6 +47,17 @@ func Opens() error {
 	return errors.Join(err, f.Close())
 }
 
+// Advice says what to do where [Path] cannot be opened.
+func Advice() string {
+	if _, err := os.Stat(Path); err != nil {
+		return "there is no " + Path + ", by which commands in the jail get a network: sudo modprobe tun, or pass the device to the container"
+	}
+	if os.Geteuid() != 0 {
+		return "a network in the jail needs to open " + Path + ": sudo chmod 0666 " + Path + " (as distributions set it), or start sandbox with sudo"
+	}
+	return "the device is there but may not be opened: pass it to the container with --device " + Path
+}
+
 // Cable is the host's end of a device. It implements network.Cable.
 type Cable struct {
 	f   *os.File

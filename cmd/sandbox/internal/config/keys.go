@@ -353,6 +353,16 @@ func networkKeys() []Key {
 			Doc:   "what policies allowlist and ask allow unasked: [PROTOCOL/]`HOST`[:PORT[-PORT]]; HOST is an address, a range (10.0.0.0/8), a domain or *.domain, PROTOCOL tcp, udp or icmp",
 			valid: func(c *Config) error { _, err := policy.ParseRules(c.Network.Allow); return err },
 		},
+		{
+			Name: "network.deny", Rule: Tighten, Flag: "deny-host",
+			Doc:   "what no policy and no person allows, written as for --allow-host: [PROTOCOL/]`HOST`[:PORT[-PORT]]",
+			valid: func(c *Config) error { _, err := policy.ParseRules(c.Network.Deny); return err },
+		},
+		{
+			Name: "network.publish", Flag: "publish",
+			Doc:   "ports of the jail that the host can connect to: `[ADDR:]HOST:JAIL`, on 127.0.0.1 unless ADDR says another address",
+			valid: func(c *Config) error { _, err := policy.ParsePorts(c.Network.Publish); return err },
+		},
 	}
 }
 

@@ -138,10 +138,12 @@ type VM struct {
 	DiskSize             Size
 }
 
-// Network is what commands in a virtual machine reach.
+// Network is what commands reach, and which of their ports the host reaches.
 type Network struct {
-	Policy string
-	Allow  []string
+	Policy  string
+	Allow   []string
+	Deny    []string
+	Publish []string
 }
 
 // Directory is one working folder, a [[directory]] of the file.

@@ -18,11 +18,21 @@ func (l *Launcher) network() (n api.Network, err error) {
 		return n, exit.Usagef("network policy %s (%s): --isolation none leaves commands the host's network; use --isolation jail, or vm", n.Mode, asked)
 	case l.Conf.Isolation == "none" && l.AllowHost:
 		return n, exit.Usagef("--allow-host: --isolation none leaves commands the host's network; use --isolation jail, or vm, with --network allowlist")
+	case l.Conf.Isolation == "none" && len(c.Deny) > 0:
+		return n, exit.Usagef("network.deny (%s): --isolation none leaves commands the host's network; use --isolation jail, or vm", l.Conf.Origin("network.deny")[0])
+	case l.Conf.Isolation != "jail" && l.Conf.Isolation != "auto" && len(c.Publish) > 0:
+		return n, exit.Usagef("network.publish (%s): with --isolation %s no port can be published; use --isolation jail", l.Conf.Origin("network.publish")[0], l.Conf.Isolation)
 	case l.Conf.Isolation == "none":
 		return api.Network{}, nil
 	case n.Mode == policy.Disabled && l.AllowHost:
 		return n, exit.Usagef("--allow-host: there is no network; add --network allowlist, or --network ask")
 	}
-	n.Allow, err = policy.ParseRules(c.Allow)
+	if n.Allow, err = policy.ParseRules(c.Allow); err != nil {
+		return n, err
+	}
+	if n.Deny, err = policy.ParseRules(c.Deny); err != nil {
+		return n, err
+	}
+	n.Publish, err = policy.ParsePorts(c.Publish)
 	return n, err
 }

@@ -1,0 +1,154 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
+)
+
+// maxPublished bounds the connections to published ports at a time; more wait.
+const maxPublished = 256
+
+// acceptPause is how long nothing is accepted after a failure, as too many open files.
+const acceptPause = 100 * time.Millisecond
+
+type dialFunc func(ctx context.Context, port uint16) (net.Conn, error)
+
+// publisher lets the host connect to ports of the guest. Its methods are safe for
+// concurrent use.
+type publisher struct {
+	dial dialFunc
+	log  *slog.Logger
+
+	ctx    context.Context // of the connections
+	cancel context.CancelFunc
+	slots  chan struct{}
+	work   sync.WaitGroup
+
+	listeners []net.Listener
+}
+
+// publish listens at the ports that are to be published. A connection for which there
+// is no guest yet is reset.
+func (s *Session) publish() (err error) {
+	if s.cfg.Runtime == nil || len(s.cfg.Network.Publish) == 0 {
+		return nil
+	}
+	s.published, err = newPublisher(s.cfg.Network.Publish, s.dialGuest, s.cfg.Logger.With("component", "network"))
+	return err
+}
+
+func newPublisher(ports []policy.Port, dial dialFunc, log *slog.Logger) (*publisher, error) {
+	p := &publisher{dial: dial, log: log, slots: make(chan struct{}, maxPublished)}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	for _, port := range ports {
+		l, err := net.Listen("tcp", port.Listen.String())
+		if err != nil {
+			p.close()
+			return nil, fmt.Errorf("publishing %s: %w; another program, or another session, may have the port: choose another one", port.Listen, err)
+		}
+		p.listeners = append(p.listeners, l)
+		p.work.Go(func() { p.accept(l, port) })
+	}
+	return p, nil
+}
+
+// dialGuest connects to a port on the guest's own loopback.
+func (s *Session) dialGuest(ctx context.Context, port uint16) (net.Conn, error) {
+	guest := s.slot.Guest()
+	d, ok := guest.(hypervisor.Dialer)
+	switch {
+	case guest == nil:
+		return nil, errors.New("there is no guest")
+	case !ok:
+		return nil, errors.ErrUnsupported
+	}
+	return d.Dial(ctx, port)
+}
+
+func (p *publisher) accept(l net.Listener, port policy.Port) {
+	for {
+		select {
+		case p.slots <- struct{}{}:
+		case <-p.ctx.Done():
+			return
+		}
+		c, err := l.Accept()
+		if err != nil {
+			<-p.slots
+			if p.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			p.log.Warn("a published port", "port", port.String(), "err", err)
+			select {
+			case <-time.After(acceptPause):
+			case <-p.ctx.Done():
+			}
+			continue
+		}
+		p.work.Go(func() {
+			defer func() { <-p.slots }()
+			p.forward(c, port)
+		})
+	}
+}
+
+// forward joins a connection with one to the guest.
+func (p *publisher) forward(outside net.Conn, port policy.Port) {
+	inside, err := p.dial(p.ctx, port.Guest)
+	if err != nil {
+		p.log.Info("nobody answers at a published port", "port", port.String(), "err", err)
+		abort(outside)
+		return
+	}
+	stop := context.AfterFunc(p.ctx, func() { abort(outside); abort(inside) })
+	defer stop()
+	var back sync.WaitGroup
+	back.Go(func() { pipe(outside, inside) })
+	pipe(inside, outside)
+	back.Wait()
+	_ = inside.Close()
+	_ = outside.Close()
+}
+
+// pipe copies until the end, which it passes on; a failure ends both connections.
+func pipe(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if err == nil {
+		if half, ok := to.(interface{ CloseWrite() error }); ok {
+			err = half.CloseWrite()
+		}
+	}
+	if err != nil {
+		abort(to)
+		abort(from)
+	}
+}
+
+// abort ends a connection so that its other end is told of a failure.
+func abort(c net.Conn) {
+	if l, ok := c.(interface{ SetLinger(sec int) error }); ok {
+		_ = l.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// close ends the listeners and all connections.
+func (p *publisher) close() {
+	if p == nil {
+		return
+	}
+	p.cancel()
+	for _, c := range p.listeners {
+		_ = c.Close()
+	}
+	p.work.Wait()
+}
