@@ -140,6 +140,7 @@ func TestTable(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"no file":  {"", lines},
 		"others":   {"# c\na = 1 # d\n\n[x]\ny = [ # z\n]\n", "# c\na = 1 # d\n\n[x]\ny = [ # z\n]\n\n" + lines},
+		"blank":    {"\n\n", "\n\n\n" + lines},
 		"no end":   {"a = 1", "a = 1\n\n" + lines},
 		"there":    {lines + "\n[z]\n", lines + "\n[z]\n"},
 		"moved":    {"[mcp_servers.sandbox] # s\nargs = [\n  'serve', # x\n]\nenv = {A = 'b'}\n# end\ncommand = '/old/sandbox'\n# z\n[z]\n", "[mcp_servers.sandbox] # s\nargs = ['serve', '--protocol', 'mcp']\nenv = {A = 'b'}\n# end\ncommand = '/usr/bin/sandbox'\n# z\n[z]\n"},

@@ -31,7 +31,7 @@ func (t table) add(text []byte) ([]byte, error) {
 	out := text
 	if have == nil {
 		gap := ""
-		if len(bytes.TrimSpace(text)) > 0 {
+		if len(text) > 0 {
 			gap = "\n"
 			if !bytes.HasSuffix(text, []byte("\n")) {
 				gap = "\n\n"
