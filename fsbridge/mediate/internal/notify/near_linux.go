@@ -15,12 +15,14 @@ import (
 // the changes of its affinity. So that is done only as long as it pays. The zero value is ready.
 type Near struct {
 	left  atomic.Int32 // so many times more it is kept here
+	slow  atomic.Int32 // so many in a row took long
 	never atomic.Bool  // we may not
 }
 
 const (
 	slowInject = 14 * time.Microsecond // an injection that has woken another processor
-	stayNear   = 64                    // injections, until it is tried without again
+	slowInRow  = 3                     // one may have waited for a processor that is busy
+	stayNear   = 128                   // injections, until it is tried without again
 )
 
 // Inject is [Listener.Inject] for the caller of n, with the caller kept here if that pays.
@@ -28,9 +30,7 @@ func (p *Near) Inject(l Listener, n *Notification, src int, flags uint32) (int, 
 	if p.left.Load() <= 0 || p.never.Load() {
 		start := time.Now()
 		fd, errno := l.Inject(n.ID, src, flags)
-		if time.Since(start) > slowInject {
-			p.left.Store(stayNear)
-		}
+		p.took(time.Since(start))
 		return fd, errno
 	}
 	p.left.Add(-1)
@@ -42,6 +42,17 @@ func (p *Near) Inject(l Listener, n *Notification, src int, flags uint32) (int, 
 	fd, errno := l.Inject(n.ID, src, flags)
 	was.restore(n.PID) // if it was killed, nobody has its number so soon
 	return fd, errno
+}
+
+// took notes how long an injection took.
+func (p *Near) took(d time.Duration) {
+	switch {
+	case d <= slowInject:
+		p.slow.Store(0)
+	case p.slow.Add(1) >= slowInRow:
+		p.slow.Store(0)
+		p.left.Store(stayNear)
+	}
 }
 
 // affinity is the set of processors of a thread.

@@ -31,3 +31,22 @@ func TestAffinity(t *testing.T) {
 		t.Error("it is not allowed where it was before")
 	}
 }
+
+// Some injections in a row have to take long, and then the caller is kept for a while.
+func TestNearWhileItPays(t *testing.T) {
+	var p Near
+	for range 10 {
+		p.took(slowInject + 1)
+		p.took(slowInject + 1)
+		p.took(slowInject)
+	}
+	if n := p.left.Load(); n != 0 {
+		t.Errorf("kept %d times where it seldom takes long", n)
+	}
+	for range slowInRow {
+		p.took(slowInject + 1)
+	}
+	if n := p.left.Load(); n != stayNear {
+		t.Errorf("kept %d times, want %d", n, stayNear)
+	}
+}
