@@ -303,14 +303,15 @@ func (v *viewWriter) stageMemory() {
 	}
 }
 
-// unstageMemory takes it away again: the overlays keep what they use.
+// unstageMemory takes it away again, with all that is mounted in it: the overlays keep what they use.
+// Each call of umount waits for all processors, so there is one.
 func (v *viewWriter) unstageMemory() {
 	if v.plan.memory != "" {
 		v.call(overlayWhat+" memory", unix.SYS_UMOUNT2, v.text(v.plan.memory), unix.MNT_DETACH)
 	}
 }
 
-// stage mounts an overlay where its layers lie, which is out of everybody's sight, and takes it from
+// stage mounts an overlay in the memory of overlays, which is out of everybody's sight, and takes it from
 // there. Names are relative, because in the options of a mount a comma cannot stand in a name.
 func (v *viewWriter) stage(m *mount) {
 	what := overlayKey(m)
@@ -318,8 +319,12 @@ func (v *viewWriter) stage(m *mount) {
 	v.staged++
 	memory := fmt.Sprintf("../%s/%d", places.MemoryDir, v.staged)
 	v.call(what, unix.SYS_MKDIRAT, cwd, v.text(memory), 0o700)
-	mask, upper, work := memory+"/mask", places.UpperDir, places.WorkDir
+	mask, lower, at := memory+"/mask", memory+"/lower", memory+"/at"
+	upper, work := places.UpperDir, places.WorkDir
 	v.dirLike(what, mask, m.source, m)
+	for _, dir := range []string{lower, at} {
+		v.call(what, unix.SYS_MKDIRAT, cwd, v.text(dir), 0o700)
+	}
 	if m.session {
 		upper, work = memory+"/upper", memory+"/work"
 		v.dirLike(what, upper, m.source, m)
@@ -328,21 +333,17 @@ func (v *viewWriter) stage(m *mount) {
 	v.mask(what, mask, m)
 	options := fmt.Sprintf("%s,upperdir=%s,workdir=%s,lowerdir=%s", overlayOptions, upper, work, mask)
 	if m.source != "" {
-		options += ":" + places.LowerDir
+		options += ":" + lower
 		if m.mapped {
 			fd := v.receive(what, v.setup)
-			v.call(what, unix.SYS_MOVE_MOUNT, fd, v.text(""), cwd, v.text(places.LowerDir), unix.MOVE_MOUNT_F_EMPTY_PATH)
+			v.call(what, unix.SYS_MOVE_MOUNT, fd, v.text(""), cwd, v.text(lower), unix.MOVE_MOUNT_F_EMPTY_PATH)
 			v.close(fd)
 		} else {
-			v.mount(what, m.source, places.LowerDir, "", unix.MS_BIND, "")
+			v.mount(what, m.source, lower, "", unix.MS_BIND, "")
 		}
 	}
-	v.mount(what, "overlay", places.MountDir, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options)
-	v.clones[what] = v.open(what, unix.SYS_OPEN_TREE, cwd, v.text(places.MountDir), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-	v.call(what, unix.SYS_UMOUNT2, v.text(places.MountDir), unix.MNT_DETACH)
-	if m.source != "" {
-		v.call(what, unix.SYS_UMOUNT2, v.text(places.LowerDir), unix.MNT_DETACH)
-	}
+	v.mount(what, "overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options)
+	v.clones[what] = v.open(what, unix.SYS_OPEN_TREE, cwd, v.text(at), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	v.call(what, unix.SYS_CHDIR, v.text("/"))
 }
 

@@ -31,8 +31,7 @@
 //	UID/N/NAME/place      what it is, as JSON
 //	UID/N/NAME/upper      what was written
 //	UID/N/NAME/work       the kernel's
-//	UID/N/NAME/{lower,at} where something is mounted for a moment, in the jail alone
-//	UID/N/memory          the same
+//	UID/N/memory          where something is mounted for a moment, in the jail alone
 //
 // A [Lease] is for one goroutine; a [Store] has no state.
 package places

@@ -26,8 +26,6 @@ const (
 	placeFile = "place"
 	UpperDir  = "upper"
 	WorkDir   = "work"
-	LowerDir  = "lower" // where the host's directory is mounted for a moment,
-	MountDir  = "at"    // and the overlay
 
 	// MemoryDir, in the slot, is where a file system in memory is mounted for a moment.
 	MemoryDir = "memory"
@@ -152,10 +150,8 @@ func (l *Lease) Close() error {
 func (l *Lease) Prepare(p Place, lower string, owner Owner) (dir string, err error) {
 	dir = filepath.Join(l.dir, name(p))
 	l.prepared = append(l.prepared, dir)
-	for _, d := range []string{dir, filepath.Join(dir, LowerDir), filepath.Join(dir, MountDir)} {
-		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return "", err
-		}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
 	}
 	if p.Session {
 		return dir, nil // its upper layer is in memory
