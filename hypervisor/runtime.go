@@ -21,7 +21,7 @@ var ErrNetwork = errors.New("hypervisor: nothing decides here about the use of t
 
 // Runtime starts guests of one kind. It is safe for concurrent use.
 type Runtime interface {
-	// Name is the word of --isolation: "jail", "vm", "seatbelt" or "none".
+	// Name is the word of --isolation: "jail", "landlock", "vm", "seatbelt" or "none".
 	Name() string
 
 	// Probe returns nil if a guest can be started here, else an error wrapping
@@ -102,6 +102,12 @@ type Mediation struct {
 	Root *os.File
 	// UID and GID are the host-side ids of the workload.
 	UID, GID uint32
+	// Unmounted says that the folders are no mounts of their own, and the rest no
+	// read-only ones: what keeps the guest from changing them is Landlock.
+	Unmounted bool
+	// Own is, with Unmounted, the one directory in which the guest may change
+	// everything, free of symlinks.
+	Own string
 }
 
 // Share is one working folder of the guest.

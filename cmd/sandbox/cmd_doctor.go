@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/doctor"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -58,9 +59,11 @@ func (a *app) printFindings(findings []doctor.Finding) {
 // host is this machine, as the configuration would use it.
 func (a *app) host() doctor.Host {
 	return doctor.Host{
-		Bridge:  hypervisor.Bridge(a.conf.Bridge.Kind),
-		Jail:    func() (hypervisor.Runtime, error) { return a.launch.Runtime("jail") },
-		Machine: func() (doctor.Machine, error) { return a.launch.Machine() },
+		Bridge:   hypervisor.Bridge(a.conf.Bridge.Kind),
+		Jail:     func() (hypervisor.Runtime, error) { return a.launch.Runtime("jail") },
+		Landlock: func() (hypervisor.Runtime, error) { return a.launch.Runtime("landlock") },
+		Weaker:   launch.Weaker(),
+		Machine:  func() (doctor.Machine, error) { return a.launch.Machine() },
 		Folder: func() (folder, undoDir string, err error) {
 			dirs, err := a.launch.Directories(false)
 			if err != nil {

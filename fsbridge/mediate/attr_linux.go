@@ -1,17 +1,18 @@
 package mediate
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -75,7 +76,9 @@ func (c *call) setOutside(p *place, set func(fd int) error) answer {
 		return failed(errno)
 	case i.id != p.is.id || i.mount != p.is.mount:
 		return failed(syscall.ESTALE)
-	case c.s.onHost(i.mount):
+	case c.s.guest.Unmounted && !c.s.own(fd):
+		return failed(syscall.EROFS)
+	case !c.s.guest.Unmounted && c.s.onHost(i.mount):
 		return failed(syscall.EPERM)
 	case !c.valid():
 		return failed(syscall.EINTR)
@@ -225,6 +228,13 @@ func atFlags(flags, allowed int) (how int, ok bool) {
 
 func (c *call) chmod(dirfd, at, how int, mode uint32) answer {
 	return c.setAttr(dirfd, at, how, &vfs.SetAttr{Set: vfs.SetMode, Mode: mode & 07777})
+}
+
+// own tells whether fd lies in the guest's own directory, or is it.
+func (s *Server) own(fd int) bool {
+	path, ok := hostPath(fd)
+	rest, below := strings.CutPrefix(path, s.guest.Own)
+	return ok && below && s.guest.Own != "" && (rest == "" || rest[0] == '/')
 }
 
 // onHost tells whether a mount is the host's of a folder.
@@ -430,8 +440,6 @@ func (c *call) onlyPath(fd int) bool {
 	c.identity.Workload()
 	data, err := os.ReadFile("/proc/self/fd/" + strconv.Itoa(info))
 	c.identity.Starter()
-	_, after, ok := bytes.Cut(data, []byte("flags:\t"))
-	line, _, ok2 := bytes.Cut(after, []byte("\n"))
-	flags, perr := strconv.ParseUint(string(line), 8, 32)
-	return err == nil && ok && ok2 && perr == nil && flags&unix.O_PATH != 0
+	flags, ok := proctext.Flags(data)
+	return err == nil && ok && flags&unix.O_PATH != 0
 }

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
 )
 
 // bind answers bind(2) of a unix socket to a path: we bind the caller's socket on the
@@ -90,10 +91,9 @@ func (c *call) process() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, after, ok := bytes.Cut(data, []byte("\nTgid:\t"))
-	line, _, ok2 := bytes.Cut(after, []byte("\n"))
-	if !ok || !ok2 {
+	pid, ok := proctext.Process(data)
+	if !ok {
 		return 0, syscall.ESRCH
 	}
-	return strconv.Atoi(string(line))
+	return pid, nil
 }

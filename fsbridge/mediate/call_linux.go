@@ -3,6 +3,7 @@ package mediate
 import (
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,8 @@ type call struct {
 	proved bool    // th was found to be the thread that waits
 	again  bool    // what the tree believed was wrong: look everything up
 	umask  uint32  // of the caller, for what is made; 0 otherwise
+	masks  bool    // the thread shares its umask: modes are masked here
+	mask   uint32  // instead of umask
 
 	cancel chan struct{} // [vfs.Request.Cancel]
 	asking bool          // waits for the Interceptor; under Server.mu
@@ -102,7 +105,7 @@ func (c *call) release() {
 		c.s.threads.put(c.th, false)
 		c.th = nil
 	}
-	c.proved, c.umask = false, 0
+	c.proved, c.umask, c.mask = false, 0, 0
 	if c.gone {
 		c.cancel, c.gone = nil, false
 	}
@@ -190,11 +193,30 @@ func (c *call) masked() error {
 			if errno != 0 {
 				return errno
 			}
-			c.umask = mask
+			if c.masks {
+				c.mask = mask
+			} else {
+				c.umask = mask
+			}
 			return nil
 		}
 		c.s.threads.put(c.th, true)
 		c.th = nil
 	}
 	return syscall.ESRCH
+}
+
+// mode is the mode of something that is made in dir, after masked: where the thread has no
+// umask of its own, without what the caller's takes away, unless the directory has a
+// default access list, which counts instead.
+func (c *call) mode(dir int, mode uint32) uint32 {
+	if c.mask == 0 {
+		return mode
+	}
+	if dir >= 0 {
+		if _, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(dir), "system.posix_acl_default", nil); err == nil {
+			return mode
+		}
+	}
+	return mode &^ c.mask
 }

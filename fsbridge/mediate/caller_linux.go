@@ -1,8 +1,6 @@
 package mediate
 
 import (
-	"bytes"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
 )
 
 // pathMax is PATH_MAX: what a path may have with its NUL.
@@ -176,9 +175,8 @@ func (th *thread) waitsElsewhere() bool {
 		n, errno = readFrom(th.proc, cstr("wchan\x00"), buf[:])
 		return errno == 0 && notify.SleepsElsewhere(buf[:n])
 	}
-	number, _, _ := bytes.Cut(buf[:n], []byte(" "))
-	nr, err := strconv.Atoi(string(number)) // or "running"
-	return err == nil && nr >= 0 && nr != unix.SYS_UMASK
+	nr, waits := proctext.Call(buf[:n])
+	return waits && nr != unix.SYS_UMASK
 }
 
 // readFrom reads the beginning of the file name in dir.

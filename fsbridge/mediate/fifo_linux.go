@@ -45,7 +45,8 @@ func (c *call) openView(p *place, flags int) (int, syscall.Errno) {
 }
 
 func (c *call) injectFIFO(p *place, fd, flags int) answer {
-	if id, errno := idOf(fd); errno != 0 || id != p.is.id {
+	var i info // a number may have been used again, for a file
+	if look(fd, cEmpty, &i) != 0 || i.id != p.is.id || i.typ() != syscall.S_IFIFO {
 		closeFD(fd)
 		return failed(syscall.ESTALE)
 	}

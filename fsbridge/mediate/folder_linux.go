@@ -241,6 +241,17 @@ func (f *Folder) pathOf(fd int) (string, bool) {
 	return rel, below && rel != ""
 }
 
+// holds tells whether fd, on the folder's mount, is the folder or lies in it, where that is
+// no mount of its own. The text is the kernel's, of an open file: the guest cannot change
+// what lies above the folder. What is then performed is performed on a node of the tree.
+func (f *Folder) holds(fd int, i *info) bool {
+	if i.id == f.rootID {
+		return true
+	}
+	_, below := f.pathOf(fd)
+	return below
+}
+
 // hostPath is where the kernel says that fd is, in the mount name space that it is in.
 func hostPath(fd int) (string, bool) {
 	var name [32]byte

@@ -19,4 +19,10 @@ type Guest struct {
 	Root *os.File
 	// UID and GID are the host-side ids of the workload.
 	UID, GID uint32
+	// Unmounted says that the folders are no mounts of their own in the guest's view: what
+	// keeps the workload from changing them, and all the rest, is Landlock.
+	Unmounted bool
+	// Own is, with Unmounted, the one directory in which the workload may change
+	// everything, free of symlinks.
+	Own string
 }

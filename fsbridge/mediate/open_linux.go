@@ -92,7 +92,7 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 	if !c.valid() {
 		return failed(syscall.EINTR)
 	}
-	g, err := f.tree.Grant(c.request(), dir, vfs.OpenFile{Name: name, Flags: flags, Mode: mode & 07777})
+	g, err := f.tree.Grant(c.request(), dir, vfs.OpenFile{Name: name, Flags: flags, Mode: c.mode(p.dir, mode&07777)})
 	switch {
 	case errors.Is(err, vfs.ErrNotRegular):
 		return native
@@ -248,7 +248,7 @@ func (c *call) inject(fd, flags int) answer {
 	if errno != 0 {
 		return failed(errno)
 	}
-	c.s.figures.granted.Add(1)
+	c.s.figures.Granted()
 	return answer{value: int64(n)}
 }
 
@@ -278,7 +278,7 @@ func (c *call) tmpfile(dirfd int, path []byte, flags int, mode uint32) answer {
 	if !c.valid() {
 		return failed(syscall.EINTR)
 	}
-	g, err := f.tree.GrantTmpfile(c.request(), dir, vfs.OpenFile{Flags: flags, Mode: mode & 07777})
+	g, err := f.tree.GrantTmpfile(c.request(), dir, vfs.OpenFile{Flags: flags, Mode: c.mode(p.obj, mode&07777)})
 	if err != nil {
 		return outcome(err)
 	}

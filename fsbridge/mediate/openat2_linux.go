@@ -98,7 +98,7 @@ func (c *call) resolveIn(p *place, root int, path []byte, how int, resolve uint6
 			closeFD(dir)
 			return false
 		}
-		p.dir, p.name, p.folder = dir, append(p.cname[:0], last...), c.s.folder(p.in.mount)
+		p.dir, p.name, p.folder = dir, append(p.cname[:0], last...), c.s.folder(dir, &p.in)
 		switch errno := look(dir, p.cName(), &p.store); {
 		case errno == syscall.ENOENT:
 			return p.accept(how)

@@ -40,9 +40,11 @@ func (p *place) clear() {
 }
 
 // granted tells whether the place is a file that was found by a granted descriptor, or by
-// one that was made of it: it is on the host's mount, which is writable.
+// one that was made of it: it is on the host's mount, which is writable. Where the folder is
+// no mount of its own, it may be any descriptor.
 func (p *place) granted() bool {
-	return p.obj >= 0 && p.folder != nil && p.is != nil && p.is.mount != p.folder.mount && p.is.typ() == syscall.S_IFREG
+	return p.obj >= 0 && p.folder != nil && p.is != nil && p.is.typ() == syscall.S_IFREG &&
+		(p.is.mount != p.folder.mount || p.folder.s.guest.Unmounted)
 }
 
 // attach makes a granted file an open file of its tree: on the host's mount, where it can
@@ -149,7 +151,7 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 		closeFD(dir)
 		return -1, nil
 	}
-	p.name, p.folder = append(p.cname[:0], last...), c.s.folder(p.in.mount)
+	p.name, p.folder = append(p.cname[:0], last...), c.s.folder(dir, &p.in)
 	if how&whole == 0 {
 		p.dir = dir
 		return -1, nil

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/figures"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
@@ -22,7 +23,7 @@ import (
 type Server struct {
 	log     *slog.Logger
 	threads *threads
-	figures figures
+	figures figures.Counter
 
 	folders []*Folder // fixed when Serve is called
 
@@ -163,10 +164,13 @@ func (s *Server) free() {
 	}
 }
 
-// folder returns the folder of a mount of the guest's, or nil.
-func (s *Server) folder(mount uint64) *Folder {
+// Figures returns what the server has done.
+func (s *Server) Figures() figures.Figures { return s.figures.Figures() }
+
+// folder returns the folder that a directory of the guest's view lies in, or nil.
+func (s *Server) folder(dir int, i *info) *Folder {
 	for _, f := range s.folders {
-		if f.mount == mount {
+		if f.mount == i.mount && (!s.guest.Unmounted || f.holds(dir, i)) {
 			return f
 		}
 	}
@@ -175,20 +179,19 @@ func (s *Server) folder(mount uint64) *Folder {
 
 // owner returns the folder in which an object without a name is, or nil: one that the
 // guest has by a granted descriptor is on the host's mount. What the tree of the only
-// folder knows is in it.
+// folder knows is in it, where the folder is a mount.
 func (s *Server) owner(obj int, i *info) *Folder {
-	mount := i.mount
-	if f := s.folder(mount); f != nil {
+	if f := s.folder(obj, i); f != nil {
 		return f
 	}
-	if len(s.folders) == 1 && s.folders[0].host == mount && s.folders[0].tree.NodeID(i.id) != 0 {
+	if !s.guest.Unmounted && len(s.folders) == 1 && s.folders[0].host == i.mount && s.folders[0].tree.NodeID(i.id) != 0 {
 		return s.folders[0]
 	}
 	for _, f := range s.folders {
-		if f.grants != nil && f.grantMount == mount {
+		if f.grants != nil && f.grantMount == i.mount {
 			return f
 		}
-		if f.host != mount {
+		if f.host != i.mount {
 			continue
 		}
 		if _, below := f.pathOf(obj); below {
@@ -245,10 +248,11 @@ func (w *worker) run() {
 // settle makes the thread fit to act for the guest. The goroutine never gives it back.
 func (c *call) settle() error {
 	identity.LockThread()
-	if err := unix.Unshare(unix.CLONE_FS); err != nil { // a umask of its own
+	err := unix.Unshare(unix.CLONE_FS) // a umask of its own
+	if c.masks = err != nil && c.s.guest.Unmounted; err != nil && !c.masks {
 		return fmt.Errorf("mediate: unshare: %w", err)
 	}
-	unix.Umask(0)
+	unix.Umask(0) // the program's is 0 anyway
 	return c.identity.Take(c.s.guest.UID, c.s.guest.GID)
 }
 
@@ -329,7 +333,7 @@ func (s *Server) await(w *worker) bool {
 	}
 	c.answer()
 	w.busy.Add(1)
-	s.figures.add(time.Since(start))
+	s.figures.Answered(time.Since(start))
 	return true
 }
 

@@ -40,7 +40,7 @@ func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
 	if !c.whereabouts(dirfd, &at) {
 		return false
 	}
-	f := c.s.folder(at.mount)
+	f := c.s.folder(-1, &at) // of folders that are no mounts, none is bare
 	if f == nil || f.readOnly || !f.bare {
 		return false
 	}

@@ -11,6 +11,10 @@ const (
 // FDControl is the descriptor of the control channel in a jail's first process.
 const FDControl = 3
 
+// FDDomain is the descriptor of the Landlock rules for commands in the first process of a
+// guest without namespaces.
+const FDDomain = 4
+
 // ShimVariable is the variable of the environment in which a jail's first process
 // gets its [ShimConfig], as JSON.
 const ShimVariable = "SANDBOX_SHIM"
@@ -22,4 +26,9 @@ type ShimConfig struct {
 	// Processes, if it is not 0, is how many processes and threads commands may start. PID 1 may start a
 	// few more, so that it goes on.
 	Processes int `json:"processes,omitempty"`
+	// Confined says that there are no namespaces: the shim is no PID 1, and [FDDomain] is
+	// open.
+	Confined bool `json:"confined,omitempty"`
+	// NotifyDir is where the shim leaves rollback notices; empty: its usual place.
+	NotifyDir string `json:"notify_dir,omitempty"`
 }

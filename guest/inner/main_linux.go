@@ -68,5 +68,15 @@ func serve() error {
 	for i, e := range cfg.Env {
 		env[i] = string(e)
 	}
-	return shim.Serve(conn, shim.Options{Init: true, Env: env, NotifyDir: notifyDir, Processes: cfg.Processes})
+	o := shim.Options{Init: true, Env: env, NotifyDir: notifyDir, Processes: cfg.Processes}
+	if cfg.NotifyDir != "" {
+		o.NotifyDir = cfg.NotifyDir
+	}
+	if cfg.Confined {
+		unix.CloseOnExec(control.FDDomain)
+		if o.Confined, err = shim.Confine(control.FDDomain); err != nil {
+			return err
+		}
+	}
+	return shim.Serve(conn, o)
 }

@@ -108,9 +108,9 @@ func (c *command) start() (err error) {
 	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: []uintptr{c.files[0].Fd(), c.files[1].Fd(), c.files[2].Fd()}}
 	c.begin = time.Now()
 	defer limitProcesses(c.s.o.Processes)()
-	c.pid, err = syscall.ForkExec(path, argv, attr)
+	c.pid, err = c.s.o.Confined.forkExec(path, argv, attr)
 	if err == syscall.ENOEXEC { // a script without an interpreter line, as shells take it
-		c.pid, err = syscall.ForkExec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)
+		c.pid, err = c.s.o.Confined.forkExec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", argv[0], err)

@@ -39,6 +39,10 @@ type Options struct {
 	Processes int
 	// Warnings are sent with hello.
 	Warnings []string
+	// Confined starts commands in a Landlock domain of their own; nil: in ours. With it,
+	// we are the reaper of orphans in place of PID 1, and the end of the service kills
+	// everything in that domain.
+	Confined *Confinement
 }
 
 // deadly signals would end the Go runtime if nobody asked for them.
@@ -89,11 +93,11 @@ func Serve(c control.Conn, o Options) error {
 				continue
 			}
 			s.killAll()
-			return nil
+			return s.o.Confined.end()
 		}
 		if m.Type == control.TypeShutdown {
 			s.killAll()
-			return nil
+			return s.o.Confined.end()
 		}
 		s.handle(m, files)
 	}

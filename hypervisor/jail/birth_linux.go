@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor/jail/limits"
+	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
 // birth is what a first process starts from.
@@ -100,7 +101,7 @@ func (b *birth) dropRights(w *scriptWriter, rules uintptr) {
 	// the control channel has ended as well.
 	prctl("dying with the supervisor", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1)
-	program := w.program(filter(b.plan.debug, b.plan.mediated))
+	program := w.program(seccomp.Jail(b.plan.debug, b.plan.mediated))
 	if !b.plan.mediated {
 		w.call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
 		return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
 // mediates finds out whether this kernel has what a mediated bridge needs, by trying
@@ -67,11 +68,7 @@ var errUnsure = errors.New("whether this kernel may perform a system call twice 
 
 func (p *listenerProbe) write(w *scriptWriter) {
 	w.call("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-	code := []unix.SockFilter{{Code: bpfLoad, K: offNr}}
-	for _, nr := range []uint32{probeFirst, probeSecond} {
-		code = append(code, unix.SockFilter{Code: bpfJeq, K: nr, Jf: 1}, unix.SockFilter{Code: bpfRet, K: retNotify})
-	}
-	code = append(code, unix.SockFilter{Code: bpfRet, K: retAllow})
+	code := seccomp.Notify(probeFirst, probeSecond)
 	listener := w.open("a listener for system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, w.program(code))
 	w.send("handing the listener over", fdSetup, listenerByte, listener)
 	for range probeRounds {

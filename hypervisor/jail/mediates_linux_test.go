@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
 // TestMediates: this kernel is found to be able to mediate, each time that it is asked.
@@ -43,7 +44,7 @@ func TestMediatesBeneath(t *testing.T) {
 	var listener uintptr
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the filter stays on the thread, which ends with the goroutine
-		allow := []unix.SockFilter{{Code: bpfRet, K: retAllow}}
+		allow := seccomp.Notify()
 		prog := unix.SockFprog{Len: uint16(len(allow)), Filter: &allow[0]}
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			started <- err

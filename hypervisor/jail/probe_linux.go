@@ -49,7 +49,7 @@ func explain(err error) error {
 	case setting("vm/memfd_noexec") == "2":
 		advice = "programs in memory are forbidden: sudo sysctl -w vm.memfd_noexec=1"
 	case errors.Is(err, unix.EPERM) || strings.Contains(err.Error(), "operation not permitted"):
-		advice = "namespaces are forbidden here, as in most containers: start the container with --privileged, or use --isolation none"
+		advice = "namespaces are forbidden here, as in most containers: give the container a seccomp profile that allows them, or use --isolation landlock, which needs none"
 	default:
 		return err
 	}

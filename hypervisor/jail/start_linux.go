@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
 // Runtime starts jails. It is safe for concurrent use.
@@ -76,7 +77,7 @@ func (r *Runtime) loadProgram() (*os.File, error) {
 
 // Start implements [hypervisor.Runtime].
 func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.Guest, error) {
-	if auditArch == 0 {
+	if !seccomp.Supported {
 		return nil, fmt.Errorf("jail: on amd64 and arm64 only: %w (%w)", hypervisor.ErrUnavailable, errors.ErrUnsupported)
 	}
 	u, err := workload(cfg)

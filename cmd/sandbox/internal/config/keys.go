@@ -73,8 +73,8 @@ func Keys() []Key {
 func general() []Key {
 	return []Key{
 		{
-			Name: "isolation", Enum: []string{"none", "auto", "jail", "vm"}, Rule: Tighten, Flag: "isolation",
-			Doc: "auto, jail, vm or none; auto is the jail, vm a virtual machine. none must be asked for: it only keeps what is needed to undo, and isolates nothing",
+			Name: "isolation", Enum: []string{"none", "landlock", "auto", "jail", "vm"}, Rule: Tighten, Flag: "isolation",
+			Doc: "auto, jail, landlock, vm or none; auto is the jail, or where that cannot be had landlock, which needs no rights and is weaker; vm is a virtual machine. none must be asked for: it only keeps what is needed to undo, and isolates nothing",
 		},
 		{
 			Name: "locked", only: Organisation,

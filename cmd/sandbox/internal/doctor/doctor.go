@@ -18,6 +18,10 @@ type Finding struct {
 type Host struct {
 	Jail    func() (hypervisor.Runtime, error)
 	Machine func() (Machine, error)
+	// Landlock is what serves where there is no jail; nil: nothing does. Weaker says in which
+	// ways it is weaker.
+	Landlock func() (hypervisor.Runtime, error)
+	Weaker   []string
 	// Bridge is how the jail shall reach folders.
 	Bridge hypervisor.Bridge
 	// Folder is the working folder and where its undo log is or would be.

@@ -22,10 +22,34 @@ import (
 func Examine(ctx context.Context, h Host) []Finding {
 	fuse := fuseFinding()
 	bridge := h.bridgeFinding(&fuse)
-	return []Finding{
-		kernelFinding(), userNamespaceFinding(ctx), fuse, fuseFeatures(), bridge, tunFinding(), seccompFinding(), landlockFinding(),
-		cgroupFinding(), h.kvmFinding(ctx), h.jailFinding(ctx), h.machineFinding(ctx), h.folderFinding(),
+	users, jail := userNamespaceFinding(ctx), h.jailFinding(ctx)
+	confined := h.confinedFinding(ctx)
+	if confined.State == "ok" && jail.State == "fail" { // commands run all the same
+		for _, f := range []*Finding{&users, &fuse, &bridge, &jail} {
+			if f.State == "fail" {
+				f.State = "warn"
+			}
+		}
+		confined.State = "warn"
+		confined.Detail += ", and is what --isolation auto takes here; it is weaker than a jail: " + strings.Join(h.Weaker, "; ")
 	}
+	return []Finding{
+		kernelFinding(), users, fuse, fuseFeatures(), bridge, tunFinding(), seccompFinding(), landlockFinding(),
+		cgroupFinding(), h.kvmFinding(ctx), jail, confined, h.machineFinding(ctx), h.folderFinding(),
+	}
+}
+
+// confinedFinding says whether --isolation landlock works.
+func (h Host) confinedFinding(ctx context.Context) Finding {
+	f := Finding{Name: "without a jail", State: "ok", Detail: "can be started behind Landlock (--isolation landlock)"}
+	rt, err := h.Landlock()
+	if err == nil {
+		err = rt.Probe(ctx)
+	}
+	if err != nil {
+		f.State, f.Detail = "warn", strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error())
+	}
+	return f
 }
 
 func readText(path string) string {

@@ -43,6 +43,9 @@ func (l *Launcher) Place(flags config.FlagValues) (p Place, err error) {
 	for _, s := range flags.Asked(l.Conf) {
 		p.Settings = append(p.Settings, api.Setting(s))
 	}
+	if l.Conf.Isolation == "auto" && slices.ContainsFunc(p.Settings, isIsolation) {
+		p.Settings = settled(p.Settings, l.isolation())
+	}
 	if l.ConfigFile != "" {
 		p.Settings = append(p.Settings, l.configFile())
 	}
@@ -61,6 +64,16 @@ func (l *Launcher) Place(flags config.FlagValues) (p Place, err error) {
 		}
 	}
 	return p, nil
+}
+
+func isIsolation(s api.Setting) bool { return s.Flag == "isolation" }
+
+// settled are settings with the isolation that auto means here.
+func settled(settings []api.Setting, isolation string) []api.Setting {
+	if i := slices.IndexFunc(settings, isIsolation); i >= 0 {
+		settings[i].Values = []string{isolation}
+	}
+	return settings
 }
 
 // configFile is what --config-file says, as a setting.

@@ -76,7 +76,13 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 		return api.Config{}, err
 	}
 	cfg := l.Config(dirs)
-	cfg.Settings = l.settings()
+	isolation := l.isolation()
+	if isolation == "landlock" {
+		if err := l.withoutJail(); err != nil {
+			return cfg, err
+		}
+	}
+	cfg.Settings = settled(l.settings(), isolation)
 	if cfg.RuntimeDir, err = l.RuntimeDir(); err != nil {
 		return cfg, err
 	}
@@ -97,7 +103,7 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if cfg.Network, err = l.network(); err != nil {
 		return cfg, err
 	}
-	cfg.Runtime, err = l.Runtime(l.Conf.Isolation, dirs...)
+	cfg.Runtime, err = l.Runtime(isolation, dirs...)
 	return cfg, err
 }
 

@@ -1,17 +1,24 @@
 package launch
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/confine"
 	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/hypervisor/none"
 )
 
 // Runtime returns the runtime for a value of --isolation and the working
-// folders. auto is the jail: "none" must be asked for.
+// folders: [Launcher.isolation] says what auto is. "none" must be asked for.
 func (l *Launcher) Runtime(name string, dirs ...api.Directory) (hypervisor.Runtime, error) {
 	switch name {
 	case "none":
@@ -23,11 +30,67 @@ func (l *Launcher) Runtime(name string, dirs ...api.Directory) (hypervisor.Runti
 		return none.New(none.Options{Dir: filepath.Join(dir, "mounts"), Umask: l.Umask, Logger: l.Log}), nil
 	case "vm":
 		return l.Machine(dirs...)
+	case "landlock":
+		return confine.New(confine.Options{GuestBinary: guestBinary(), Umask: l.Umask, Logger: l.Log}), nil
 	default:
-		o := jail.Options{Umask: l.Umask, Logger: l.Log}
-		if guest := guestbin.Embedded(); len(guest) > 0 {
-			o.GuestBinary = func() ([]byte, error) { return guest, nil }
-		}
-		return jail.New(o), nil
+		return l.jail(), nil
 	}
 }
+
+func (l *Launcher) jail() *jail.Runtime {
+	return jail.New(jail.Options{GuestBinary: guestBinary(), Umask: l.Umask, Logger: l.Log})
+}
+
+// guestBinary returns the embedded sandbox-guest, or nil for this program.
+func guestBinary() func() ([]byte, error) {
+	guest := guestbin.Embedded()
+	if len(guest) == 0 {
+		return nil
+	}
+	return func() ([]byte, error) { return guest, nil }
+}
+
+// isolation is the value of --isolation, and what auto means here: the jail, or where none
+// can be started, Landlock, which is weaker, and said so.
+func (l *Launcher) isolation() string {
+	if l.Conf.Isolation != "auto" || !jail.Doubtful() {
+		if l.Conf.Isolation == "auto" {
+			return "jail"
+		}
+		return l.Conf.Isolation
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
+	defer cancel()
+	if why := l.jail().Probe(ctx); why == nil || !errors.Is(why, hypervisor.ErrUnavailable) {
+		return "jail"
+	}
+	if err := confine.New(confine.Options{GuestBinary: guestBinary()}).Probe(ctx); err != nil {
+		l.Log.Debug("no Landlock instead of the jail", "component", "control", "err", err)
+		return "jail" // which says what is missing
+	}
+	l.Remark("sandbox: no jail can be made here ('sandbox doctor' says why), so --isolation landlock is taken. It is weaker:\n  - " +
+		strings.Join(confine.Weaker(), "\n  - "))
+	return "landlock"
+}
+
+// Weaker says in which ways Landlock is weaker than a jail.
+func Weaker() []string { return confine.Weaker() }
+
+// withoutJail refuses what is asked for and only a jail can give.
+func (l *Launcher) withoutJail() error {
+	c := l.Conf
+	switch {
+	case c.Bridge.PosixMetadata:
+		return exit.Usagef("--isolation landlock shows a folder's own metadata: leave out --posix-metadata")
+	case c.Bridge.Kind == string(hypervisor.BridgeFUSE):
+		return exit.Usagef("--isolation landlock cannot mount a bridge: leave out --bridge fuse")
+	case policy.Mode(c.Network.Policy) != policy.Disabled:
+		return exit.Usagef("network policy %s: behind Landlock there is no network at all; use --isolation jail, or vm", c.Network.Policy)
+	case len(c.Places.Overlay)+len(c.Places.RW) > 0:
+		return exit.Usagef("--overlay and --rw: only the jail has places of the host; behind Landlock only the folders and $TMPDIR can be changed")
+	}
+	return nil
+}
+
+// probePatience bounds the attempt to start a jail.
+const probePatience = 10 * time.Second

@@ -129,6 +129,13 @@ func unfulfilled(r stdio.StartRequest, runtime string) (notes []stdio.Notice, er
 		if r.VMMode == "persistent" {
 			remark("vm_mode", "the jail has no disk of its own; only the working directories last, and /tmp is gone when the session ends")
 		}
+	case "landlock":
+		if r.NetworkPolicy != "" && r.NetworkPolicy != "disabled" {
+			remark("network_policy", "commands behind Landlock have no network at all; it is as with disabled")
+		}
+		if r.VMMode == "persistent" {
+			remark("vm_mode", "there is no disk but this machine's; only the working directories last, and TMPDIR is gone when the session ends")
+		}
 	case "none":
 		if r.NetworkPolicy != "" && r.NetworkPolicy != "open" || len(r.NetworkAllow) > 0 {
 			return nil, &stdio.Error{

@@ -43,7 +43,7 @@ func (id *Identity) Take(uid, gid uint32) error {
 		return nil
 	}
 	// No change of ids gives capabilities back.
-	if _, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, noSetuidFixup, 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, noSetuidFixup, 0); errno != 0 && id.differs {
 		return fmt.Errorf("mediate: securebits: %w", errno)
 	}
 	if id.differs {
@@ -64,6 +64,9 @@ func (id *Identity) Take(uid, gid uint32) error {
 		return fmt.Errorf("mediate: capget: %w", err)
 	}
 	id.permitted &= has[0].Permitted | ^uint32(dispensable)
+	if !id.differs { // who is the same user needs none: in a container, root may have less
+		id.permitted &= has[0].Permitted
+	}
 	if errno := id.Raise(0); errno != 0 {
 		return fmt.Errorf("mediate: capset: %w", errno)
 	}

@@ -1,4 +1,4 @@
-package jail
+package seccomp
 
 import (
 	"maps"
@@ -57,14 +57,16 @@ const (
 	bpfJge  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
 	bpfJset = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
 	bpfJump = unix.BPF_JMP | unix.BPF_JA
+	bpfAnd  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
 	bpfRet  = unix.BPF_RET | unix.BPF_K
 )
 
 // rule is what a filter does with one system call: the first test that matches
-// says what it returns, else the call is allowed.
+// says what it returns, else rest, or if that is 0 the call is allowed.
 type rule struct {
 	off   uint32 // of the argument that is tested; 0: ret is for each such call
 	ret   uint32
+	rest  uint32
 	tests []ruleTest
 }
 
@@ -72,18 +74,36 @@ type rule struct {
 type ruleTest struct {
 	code uint16 // bpfJeq or bpfJset
 	k    uint32
+	mask uint32 // what of the word is compared; 0: all
+	ret  uint32 // if not 0, what is returned instead of the rule's
+}
+
+// returns is what a filter returns if the test, one of r, matches.
+func (t ruleTest) returns(r rule) uint32 {
+	if t.ret != 0 {
+		return t.ret
+	}
+	return r.ret
+}
+
+// otherwise is what a filter returns if no test matches.
+func (r rule) otherwise() uint32 {
+	if r.rest != 0 {
+		return r.rest
+	}
+	return retAllow
 }
 
 // anyBit makes a rule for calls whose argument has one of the bits.
 func anyBit(off, bits, ret uint32) rule {
-	return rule{off: off, ret: ret, tests: []ruleTest{{bpfJset, bits}}}
+	return rule{off: off, ret: ret, tests: []ruleTest{{code: bpfJset, k: bits}}}
 }
 
 // oneOf makes a rule for calls whose argument is one of these.
 func oneOf(off, ret uint32, values ...uint32) rule {
 	r := rule{off: off, ret: ret}
 	for _, v := range values {
-		r.tests = append(r.tests, ruleTest{bpfJeq, v})
+		r.tests = append(r.tests, ruleTest{code: bpfJeq, k: v})
 	}
 	return r
 }
@@ -94,9 +114,15 @@ func (r rule) program() []unix.SockFilter {
 	}
 	p := []unix.SockFilter{{Code: bpfLoad, K: r.off}}
 	for _, t := range r.tests {
-		p = append(p, unix.SockFilter{Code: t.code, K: t.k, Jf: 1}, unix.SockFilter{Code: bpfRet, K: r.ret})
+		if t.mask != 0 {
+			p = append(p, unix.SockFilter{Code: bpfAnd, K: t.mask})
+		}
+		p = append(p, unix.SockFilter{Code: t.code, K: t.k, Jf: 1}, unix.SockFilter{Code: bpfRet, K: t.returns(r)})
+		if t.mask != 0 {
+			p = append(p, unix.SockFilter{Code: bpfLoad, K: r.off})
+		}
 	}
-	return append(p, unix.SockFilter{Code: bpfRet, K: retAllow})
+	return append(p, unix.SockFilter{Code: bpfRet, K: r.otherwise()})
 }
 
 // rules says what happens to each system call that is not simply allowed.
@@ -130,10 +156,26 @@ func rules(debug, mediated bool) map[uint32]rule {
 	return m
 }
 
-// filter builds the program: architecture, other ABIs, then a binary search for the
+// Supported tells whether there are filters for this processor.
+const Supported = auditArch != 0
+
+// Jail is the filter of a jail. Debug allows tracing; mediated sends the calls that could
+// change a folder to the listener.
+func Jail(debug, mediated bool) []unix.SockFilter { return compile(rules(debug, mediated)) }
+
+// Notify is a filter that sends some calls to the listener and allows all others.
+func Notify(calls ...uint32) []unix.SockFilter {
+	p := []unix.SockFilter{{Code: bpfLoad, K: offNr}}
+	for _, nr := range calls {
+		p = append(p, unix.SockFilter{Code: bpfJeq, K: nr, Jf: 1}, unix.SockFilter{Code: bpfRet, K: retNotify})
+	}
+	return append(p, unix.SockFilter{Code: bpfRet, K: retAllow})
+}
+
+// compile builds a program: architecture, other ABIs, then a binary search for the
 // call's number. Calls that are allowed whatever their arguments do not even run
 // it: the kernel knows them from when the filter was loaded (Linux 5.11).
-func filter(debug, mediated bool) []unix.SockFilter {
+func compile(m map[uint32]rule) []unix.SockFilter {
 	p := []unix.SockFilter{
 		{Code: bpfLoad, K: offArch},
 		{Code: bpfJeq, K: auditArch, Jt: 1},
@@ -143,7 +185,7 @@ func filter(debug, mediated bool) []unix.SockFilter {
 	if x32Bit != 0 {
 		p = append(p, unix.SockFilter{Code: bpfJge, K: x32Bit, Jf: 1}, unix.SockFilter{Code: bpfRet, K: retNosys})
 	}
-	return append(p, searchTree(ranges(rules(debug, mediated)))...)
+	return append(p, searchTree(ranges(m))...)
 }
 
 // numbers of system calls, from the first on, that have the same program.

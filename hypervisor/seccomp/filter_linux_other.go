@@ -1,6 +1,6 @@
 //go:build linux && !amd64 && !arm64
 
-package jail
+package seccomp
 
 // No filter was written for this processor, so that there is no jail.
 const (

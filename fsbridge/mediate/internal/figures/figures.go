@@ -1,0 +1,39 @@
+package figures
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Counter counts. Its zero value is ready.
+type Counter struct {
+	notifications, nanos, granted atomic.Uint64
+}
+
+// Answered counts a notification and how long it took.
+func (c *Counter) Answered(d time.Duration) {
+	c.notifications.Add(1)
+	c.nanos.Add(uint64(d))
+}
+
+// Granted counts a descriptor that was handed over.
+func (c *Counter) Granted() { c.granted.Add(1) }
+
+// Figures are what was counted.
+type Figures struct {
+	// Notifications are the system calls that were answered, Mean how long each took,
+	// waiting for decisions included.
+	Notifications uint64
+	Mean          time.Duration
+	// Granted are the descriptors that were handed over.
+	Granted uint64
+}
+
+// Figures returns what was counted.
+func (c *Counter) Figures() Figures {
+	f := Figures{Notifications: c.notifications.Load(), Granted: c.granted.Load()}
+	if f.Notifications > 0 {
+		f.Mean = time.Duration(c.nanos.Load() / f.Notifications)
+	}
+	return f
+}

@@ -1,0 +1,218 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/remote"
+)
+
+// guest is what runs behind Landlock.
+type guest struct {
+	log      *slog.Logger
+	cfg      hypervisor.Config
+	folders  []string
+	own      string // its directory
+	hidden   int
+	warnings []string
+	began    time.Time
+
+	birth  *birth
+	host   *control.Host
+	stderr remote.Tail
+
+	mu       sync.Mutex
+	stopping bool
+	err      error
+	done     chan struct{}
+}
+
+var _ hypervisor.Guest = (*guest)(nil)
+
+// stopGrace is how long the guest may take to end by itself.
+const stopGrace = 2 * time.Second
+
+// serve gives the folders to their bridges, and then the listener to who answers on it.
+func (g *guest) serve() error {
+	m := hypervisor.Mediation{
+		Listener: g.birth.listener, UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Unmounted: true, Own: g.own,
+	}
+	if g.cfg.Mediate == nil { // without folders: what would change something fails (ENOSYS)
+		return m.Listener.Close()
+	}
+	var err error
+	if m.Root, err = os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
+		return errors.Join(err, m.Listener.Close())
+	}
+	for i, s := range g.cfg.Shares {
+		var view *os.File
+		if view, err = os.OpenFile(g.folders[i], unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0); err != nil {
+			break
+		}
+		t := hypervisor.Transport{Kind: hypervisor.TransportMediated, File: view, UID: m.UID, GID: m.GID}
+		if err = s.Serve(t); err != nil {
+			err = fmt.Errorf("serving %s: %w", s.HostPath, err)
+			break
+		}
+	}
+	if err != nil {
+		return errors.Join(err, m.Listener.Close(), m.Root.Close())
+	}
+	if err := g.cfg.Mediate(m); err != nil {
+		return fmt.Errorf("answering system calls: %w", err)
+	}
+	return nil
+}
+
+// await returns when the shim, and everything inside, is gone.
+func (g *guest) await() {
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(g.birth.pid, &status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	g.birth.kill() // what it may have left
+	close(g.birth.end)
+	_ = g.host.Close()
+	if err := removeOwn(g.own); err != nil {
+		g.log.Warn("the guest's directory is left", "path", g.own, "err", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.stopping {
+		how := fmt.Sprintf("exit status %d", status.ExitStatus())
+		if status.Signaled() {
+			how = status.Signal().String()
+		}
+		if text := strings.TrimSpace(g.stderr.String()); text != "" {
+			how += ": " + text
+		}
+		g.err = fmt.Errorf("landlock: the guest ended unexpectedly (%s)", how)
+	}
+	close(g.done)
+}
+
+// kill ends everything at once.
+func (g *guest) kill() { g.birth.kill() }
+
+// Exec implements [hypervisor.Guest].
+func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
+	if c.Env == nil {
+		c.Env = defaultEnv()
+	}
+	c.Env = g.environment(c)
+	return remote.Exec(ctx, g.host, "landlock", true, c)
+}
+
+// defaultEnv is the environment of commands that bring none.
+func defaultEnv() []string {
+	env := []string{"SHELL=/bin/sh"}
+	for k, v := range map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "TERM": "dumb", "USER": "", "LOGNAME": "", "LANG": "", "TZ": "",
+	} {
+		if s := os.Getenv(k); s != "" {
+			v = s
+		}
+		if v != "" {
+			env = append(env, k+"="+v)
+		}
+	}
+	return env
+}
+
+// environment is what a command gets to see.
+func (g *guest) environment(c hypervisor.Command) []string {
+	dropped := []string{"SANDBOX", "TMPDIR", "TMP", "TEMP", "TEMPDIR"}
+	out := make([]string, 0, len(c.Env)+4)
+	for _, e := range c.Env {
+		k, _, _ := strings.Cut(e, "=")
+		if hypervisor.KeptOutside(k) || slices.Contains(dropped, k) || k == "TERM" && c.TTY != nil && c.TTY.Term != "" {
+			continue
+		}
+		out = append(out, e)
+	}
+	if c.TTY != nil && c.TTY.Term != "" {
+		out = append(out, "TERM="+c.TTY.Term)
+	}
+	return append(out, "SANDBOX=1", "TMPDIR="+g.own, "TMP="+g.own, "TEMP="+g.own)
+}
+
+// RollbackNotify implements [hypervisor.Guest].
+func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }
+
+// Pause implements [hypervisor.Guest].
+func (g *guest) Pause(context.Context) error { return errors.ErrUnsupported }
+
+// Resume implements [hypervisor.Guest].
+func (g *guest) Resume(context.Context) error { return errors.ErrUnsupported }
+
+// Facts implements [hypervisor.Guest].
+func (g *guest) Facts() map[string]string {
+	f := map[string]string{
+		"isolation":  "landlock (no namespaces: this machine's tree, read-only)",
+		"pid":        strconv.Itoa(g.birth.pid),
+		"uid":        strconv.Itoa(os.Getuid()),
+		"gid":        strconv.Itoa(os.Getgid()),
+		"network":    "none, not even a loopback",
+		"bridge":     string(hypervisor.BridgeMediated),
+		"namespaces": "none",
+		"tmpdir":     g.own,
+		"hidden":     strconv.Itoa(g.hidden),
+		"weaker":     strings.Join(Weaker(), "; "),
+		"debug":      strconv.FormatBool(g.cfg.Debug),
+		"started_at": g.began.Format(time.RFC3339),
+	}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		f["kernel"] = unix.ByteSliceToString(u.Release[:])
+	}
+	if len(g.warnings) > 0 {
+		f["warnings"] = strings.Join(g.warnings, "; ")
+	}
+	return f
+}
+
+// Done implements [hypervisor.Guest].
+func (g *guest) Done() <-chan struct{} { return g.done }
+
+// Err implements [hypervisor.Guest].
+func (g *guest) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// Stop implements [hypervisor.Guest].
+func (g *guest) Stop(ctx context.Context) error {
+	g.mu.Lock()
+	g.stopping = true
+	g.mu.Unlock()
+	_ = g.host.Shutdown() // if it cannot hear us, it is killed below
+	grace, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	select {
+	case <-g.done:
+		return nil
+	case <-grace.Done():
+	}
+	g.kill()
+	select {
+	case <-g.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

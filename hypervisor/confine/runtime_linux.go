@@ -1,0 +1,233 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/hypervisor/seccomp"
+)
+
+// Runtime starts guests behind Landlock. It is safe for concurrent use.
+type Runtime struct {
+	o        Options
+	log      *slog.Logger
+	program  func() (*os.File, error)
+	mediates func() error
+}
+
+var _ hypervisor.Runtime = (*Runtime)(nil)
+
+// New makes the runtime; nothing is started or read yet.
+func New(o Options) *Runtime {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	r := &Runtime{o: o, log: log.With("component", "control")}
+	r.program, r.mediates = sync.OnceValues(r.loadProgram), sync.OnceValue(jail.KernelMediates)
+	return r
+}
+
+// Name implements [hypervisor.Runtime].
+func (r *Runtime) Name() string { return "landlock" }
+
+// loadProgram writes sandbox-guest to memory, or opens this program.
+func (r *Runtime) loadProgram() (*os.File, error) {
+	if r.o.GuestBinary == nil {
+		return os.Open("/proc/self/exe")
+	}
+	data, err := r.o.GuestBinary()
+	if err != nil {
+		return nil, fmt.Errorf("the program sandbox-guest: %w", err)
+	}
+	fd, err := unix.MemfdCreate(control.GuestProgram, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), control.GuestProgram)
+	if _, err := f.Write(data); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, errors.Join(os.NewSyscallError("sealing the memfd", err), f.Close())
+	}
+	return f, nil
+}
+
+// possible returns why there can be no guest here, or nil.
+func (r *Runtime) possible() error {
+	if !seccomp.Supported {
+		return fmt.Errorf("on amd64 and arm64 only: %w", errors.ErrUnsupported)
+	}
+	if err := abi(); err != nil {
+		return err
+	}
+	return r.mediates()
+}
+
+// Probe implements [hypervisor.Runtime]: it starts an empty guest.
+func (r *Runtime) Probe(ctx context.Context) error {
+	g, err := r.Start(ctx, hypervisor.Config{SessionID: "probe", UID: -1, GID: -1})
+	if err != nil {
+		return err
+	}
+	return g.Stop(ctx)
+}
+
+// Start implements [hypervisor.Runtime].
+func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.Guest, error) {
+	if cfg.Network != nil {
+		return nil, hypervisor.ErrNetwork
+	}
+	if cfg.UID > 0 && cfg.UID != os.Getuid() || cfg.GID > 0 && cfg.GID != os.Getgid() {
+		return nil, fmt.Errorf("landlock: commands are this user's (uid %d): another needs the jail", os.Getuid())
+	}
+	if cfg.Bridge == hypervisor.BridgeFUSE {
+		return nil, fmt.Errorf("landlock: a folder through FUSE would have to be mounted: take --bridge auto, or mediated: %w", hypervisor.ErrUnavailable)
+	}
+	if err := r.possible(); err != nil {
+		return nil, unavailable(fmt.Errorf("landlock: %w", err))
+	}
+	g := &guest{log: r.log, cfg: cfg, done: make(chan struct{}), began: time.Now()}
+	if err := r.launch(ctx, g); err != nil {
+		return nil, fmt.Errorf("landlock: %w", err)
+	}
+	return g, nil
+}
+
+// unavailable marks an error as [hypervisor.ErrUnavailable].
+func unavailable(err error) error {
+	if errors.Is(err, hypervisor.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, hypervisor.ErrUnavailable)
+}
+
+// launch starts the shim and follows it until it takes commands. On error nothing is left.
+func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
+	if g.cfg.Mediate == nil && len(g.cfg.Shares) > 0 {
+		return errors.New("nobody answers the system calls of a mediated bridge here")
+	}
+	if g.folders, err = jail.Folders(g.cfg); err != nil {
+		return err
+	}
+	if err := ownFolders(g.folders); err != nil {
+		return err
+	}
+	hidden, err := jail.Hidden(g.cfg)
+	if err != nil {
+		return err
+	}
+	g.hidden = len(hidden)
+	if g.own, err = ownDirectory(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil && g.birth == nil {
+			err = errors.Join(err, removeOwn(g.own))
+		}
+	}()
+	d, err := newDomains(g.folders, g.own, hidden)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if exe, eerr := os.Executable(); r.o.GuestBinary == nil && eerr == nil { // it may lie in /tmp
+		d.shim.allow(exe, readFile)
+		if d.shim.err != nil {
+			return d.shim.err
+		}
+	}
+	if err := r.spawn(g, d); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, g.kill)
+	defer stop()
+	if err = g.serve(); err == nil {
+		if g.warnings, err = g.host.Hello(ctx); err == nil {
+			return nil
+		}
+	}
+	g.kill()
+	<-g.done
+	return errors.Join(ctx.Err(), err, g.Err())
+}
+
+// ownFolders returns an error if the workload, which has no capabilities, is not the
+// folders' owner although this program may do everything.
+func ownFolders(folders []string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, f := range folders {
+		var st unix.Stat_t
+		if err := unix.Stat(f, &st); err != nil {
+			return &os.PathError{Op: "stat", Path: f, Err: err}
+		}
+		if st.Uid != 0 {
+			return fmt.Errorf("%s belongs to user %d, and sandbox was started as root: start it as that user: %w", f, st.Uid, hypervisor.ErrUnavailable)
+		}
+	}
+	return nil
+}
+
+// spawn starts the shim. On error nothing is left but the guest's directory.
+func (r *Runtime) spawn(g *guest, d *domains) (err error) {
+	program, err := r.program()
+	if err != nil {
+		return err
+	}
+	ctl, ctlIn, err := control.SocketPair()
+	if err != nil {
+		return err
+	}
+	defer ctlIn.Close()
+	conn, err := control.NewFDConn(ctl)
+	if err != nil {
+		return errors.Join(err, ctl.Close())
+	}
+	g.host = control.NewHost(conn, func(err error) { g.log.Warn("message from the guest", "err", err) })
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, g.host.Close())
+	}
+	defer errW.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return errors.Join(err, g.host.Close(), errR.Close())
+	}
+	defer null.Close()
+	b := &birth{
+		domain: d.shim.fd, filter: seccomp.Confined(g.cfg.Debug), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
+		files:  []uintptr{null.Fd(), null.Fd(), errW.Fd(), ctlIn.Fd(), uintptr(d.commands.fd)},
+		config: control.ShimConfig{Umask: r.o.Umask, Confined: true, NotifyDir: filepath.Join(g.own, noticeDir)},
+		kills:  make(chan struct{}), end: make(chan struct{}),
+	}
+	for _, e := range g.environment(hypervisor.Command{Env: defaultEnv()}) {
+		b.config.Env = append(b.config.Env, control.Text(e))
+	}
+	if err := b.start(); err != nil {
+		return errors.Join(err, g.host.Close(), errR.Close())
+	}
+	g.birth = b
+	go func() {
+		defer errR.Close()
+		_, _ = io.Copy(&g.stderr, errR)
+	}()
+	go g.await()
+	return nil
+}

@@ -1,0 +1,58 @@
+package jail
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// What a guest without namespaces (package confine) has in common with a jail.
+
+// KernelMediates returns why this kernel cannot mediate, or nil. It tries that, which
+// takes milliseconds.
+func KernelMediates() error { return errors.Join(landlocks(), mediates()) }
+
+// Hidden returns what must not be visible to a guest with these folders: well-known
+// secrets and what the configuration names, free of symlinks, also at the other paths at
+// which it is mounted. Only what exists is in the list, and a directory comes before what
+// is in it.
+func Hidden(cfg hypervisor.Config) ([]string, error) {
+	u, err := workload(hypervisor.Config{UID: -1, GID: -1})
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := readMounts()
+	if err != nil {
+		return nil, err
+	}
+	p := &planner{cfg: cfg, user: u, mounts: mounts}
+	if p.shares, err = folders(cfg); err != nil {
+		return nil, err
+	}
+	for _, s := range cfg.Show {
+		p.show = append(p.show, resolve(s))
+	}
+	return p.hideList(), nil
+}
+
+// Folders returns the working folders, free of symlinks.
+func Folders(cfg hypervisor.Config) ([]string, error) { return folders(cfg) }
+
+// Doubtful tells, without trying, whether a jail may be refused here: a container's filter,
+// or a setting. It takes microseconds.
+func Doubtful() bool {
+	// The kernel refuses this always, before it looks at rights: another error is a filter's.
+	const never = unix.CLONE_NEWUSER | unix.CLONE_FS
+	if _, _, errno := unix.RawSyscall6(unix.SYS_CLONE, never, 0, 0, 0, 0, 0); errno != unix.EINVAL {
+		return true
+	}
+	if setting("user/max_user_namespaces") == "0" || !kernelAtLeast(5, 12) {
+		return true
+	}
+	return os.Geteuid() != 0 &&
+		(setting("kernel/unprivileged_userns_clone") == "0" || setting("kernel/apparmor_restrict_unprivileged_userns") == "1" || fuseOpens() != nil) ||
+		os.Geteuid() == 0 && fuseOpens() != nil
+}

@@ -1,0 +1,150 @@
+package seccomp
+
+import (
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// interpret runs a filter as the kernel does.
+func interpret(t *testing.T, p []unix.SockFilter, data map[uint32]uint32) uint32 {
+	t.Helper()
+	a := uint32(0)
+	for pc := 0; ; pc++ {
+		if pc >= len(p) {
+			t.Fatal("it runs out of the program")
+		}
+		in := p[pc]
+		branch := func(taken bool) {
+			if taken {
+				pc += int(in.Jt)
+			} else {
+				pc += int(in.Jf)
+			}
+		}
+		switch in.Code {
+		case bpfLoad:
+			a = data[in.K]
+		case bpfAnd:
+			a &= in.K
+		case bpfJeq:
+			branch(a == in.K)
+		case bpfJge:
+			branch(a >= in.K)
+		case bpfJset:
+			branch(a&in.K != 0)
+		case bpfJump:
+			pc += int(in.K)
+		case bpfRet:
+			return in.K
+		default:
+			t.Fatalf("instruction %#x", in.Code)
+		}
+	}
+}
+
+// TestFilter: the search finds what the rules say of each number.
+func TestFilter(t *testing.T) {
+	confined := rules(false, true)
+	confinedRules(confined)
+	for _, m := range []map[uint32]rule{rules(false, false), rules(false, true), confined} {
+		p := compile(m)
+		if len(p) > 4096 {
+			t.Errorf("%d instructions", len(p))
+		}
+		for nr := range uint32(700) {
+			r, ok := m[nr]
+			if !ok {
+				r = rule{ret: retAllow}
+			}
+			data := map[uint32]uint32{offArch: auditArch, offNr: nr}
+			if got := interpret(t, p, data); r.off == 0 && got != r.ret {
+				t.Errorf("call %d: %#x, want %#x", nr, got, r.ret)
+			} else if want := r.otherwise(); r.off != 0 && got != want && !slices.Contains(r.tests, ruleTest{code: bpfJeq}) {
+				t.Errorf("call %d with zeros: %#x, want %#x", nr, got, want)
+			}
+			for _, test := range r.tests {
+				data[r.off] = test.k
+				if got := interpret(t, p, data); got != test.returns(r) {
+					t.Errorf("call %d with argument %#x: %#x, want %#x", nr, test.k, got, test.returns(r))
+				}
+			}
+		}
+		for _, data := range []map[uint32]uint32{{offArch: 3}, {offArch: auditArch + 1}} {
+			if got := interpret(t, p, data); got != retNosys {
+				t.Errorf("another architecture: %#x", got)
+			}
+		}
+		if x32 := uint32(x32Bit); x32 != 0 && interpret(t, p, map[uint32]uint32{offArch: auditArch, offNr: x32 | 1}) != retNosys {
+			t.Error("x32")
+		}
+	}
+}
+
+// TestDeniedStaysDenied: what the mediated bridge adds takes nothing away.
+func TestDeniedStaysDenied(t *testing.T) {
+	both := rules(false, true)
+	for nr, r := range rules(false, false) {
+		got := both[nr]
+		for _, test := range r.tests {
+			if !slices.Contains(got.tests, test) {
+				t.Errorf("call %d: %v is gone", nr, test)
+			}
+		}
+		if got.off != r.off || got.ret != r.ret {
+			t.Errorf("call %d: %v, was %v", nr, got, r)
+		}
+	}
+}
+
+// TestConfinedFilter: without namespaces, requests of ioctl, sockets and limits are those that
+// are known to be harmless.
+func TestConfinedFilter(t *testing.T) {
+	p := Confined(false)
+	const refused = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOTTY)
+	for _, c := range []struct{ nr, off, arg, want uint32 }{
+		{unix.SYS_IOCTL, offArg1, unix.TCGETS, retAllow},
+		{unix.SYS_IOCTL, offArg1, unix.TCGETS2, retAllow},
+		{unix.SYS_IOCTL, offArg1, 0x5451, retAllow}, // FIOCLEX
+		{unix.SYS_IOCTL, offArg1, unix.FICLONE, retAllow},
+		{unix.SYS_IOCTL, offArg1, unix.TIOCSTI, retPerm},
+		{unix.SYS_IOCTL, offArg1, unix.FS_IOC_SETFLAGS, retPerm},
+		{unix.SYS_IOCTL, offArg1, 0x5000940e, refused}, // BTRFS_IOC_SUBVOL_CREATE
+		{unix.SYS_IOCTL, offArg1, 0x40047211, refused}, // FAT_IOCTL_SET_ATTRIBUTES
+		{unix.SYS_IOCTL, offArg1, 0x6609, refused},     // EXT4_IOC_MIGRATE
+		{unix.SYS_SOCKET, offArg0, unix.AF_UNIX, retNoFam},
+		{unix.SYS_SOCKET, offArg0, unix.AF_INET, retNoFam},
+		{unix.SYS_SOCKET, offArg0, unix.AF_INET6, retNoFam},
+		{unix.SYS_SOCKET, offArg0, unix.AF_NETLINK, retAllow},
+		{unix.SYS_SOCKETPAIR, offArg1, unix.SOCK_STREAM | unix.SOCK_CLOEXEC, retAllow},
+		{unix.SYS_SOCKETPAIR, offArg1, unix.SOCK_DGRAM, retNoFam},
+		{unix.SYS_SOCKETPAIR, offArg1, unix.SOCK_RAW | unix.SOCK_CLOEXEC, retNoFam}, // of unix sockets, it is a datagram's
+		{unix.SYS_PRLIMIT64, offArg0, 0, retAllow},
+		{unix.SYS_PRLIMIT64, offArg0, 1, retPerm},
+		{unix.SYS_PRCTL, offArg0, unix.PR_SET_DUMPABLE, retDone},
+		{unix.SYS_PRCTL, offArg0, unix.PR_SET_NAME, retAllow},
+	} {
+		if got := interpret(t, p, map[uint32]uint32{offArch: auditArch, offNr: c.nr, c.off: c.arg}); got != c.want {
+			t.Errorf("call %d with argument %#x: %#x, want %#x", c.nr, c.arg, got, c.want)
+		}
+	}
+}
+
+// TestConfinedKeepsDenied: without namespaces, nothing is allowed that a mediated jail denies.
+func TestConfinedKeepsDenied(t *testing.T) {
+	m := rules(false, true)
+	confinedRules(m)
+	for nr, r := range rules(false, true) {
+		got := m[nr]
+		if r.off == 0 && (got.off != 0 || got.ret != r.ret) {
+			t.Errorf("call %d: %v, was %v", nr, got, r)
+		}
+		for _, test := range r.tests {
+			p := map[uint32]uint32{offArch: auditArch, offNr: nr, r.off: test.k}
+			if interpret(t, compile(m), p) == retAllow {
+				t.Errorf("call %d with argument %#x is allowed", nr, test.k)
+			}
+		}
+	}
+}
