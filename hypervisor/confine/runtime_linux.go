@@ -44,28 +44,12 @@ func New(o Options) *Runtime {
 // Name implements [hypervisor.Runtime].
 func (r *Runtime) Name() string { return "landlock" }
 
-// loadProgram writes sandbox-guest to memory, or opens this program.
+// loadProgram writes sandbox-guest to a sealed memfd, or opens this program.
 func (r *Runtime) loadProgram() (*os.File, error) {
 	if r.o.GuestBinary == nil {
 		return os.Open("/proc/self/exe")
 	}
-	data, err := r.o.GuestBinary()
-	if err != nil {
-		return nil, fmt.Errorf("the program sandbox-guest: %w", err)
-	}
-	fd, err := unix.MemfdCreate(control.GuestProgram, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
-	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
-	}
-	f := os.NewFile(uintptr(fd), control.GuestProgram)
-	if _, err := f.Write(data); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-		return nil, errors.Join(os.NewSyscallError("sealing the memfd", err), f.Close())
-	}
-	return f, nil
+	return control.SealedProgram(r.o.GuestBinary)
 }
 
 // possible returns why there can be no guest here, or nil.

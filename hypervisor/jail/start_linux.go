@@ -53,26 +53,7 @@ func (r *Runtime) loadProgram() (*os.File, error) {
 	if r.o.GuestBinary == nil {
 		return nil, nil
 	}
-	data, err := r.o.GuestBinary()
-	if err != nil {
-		return nil, fmt.Errorf("the program sandbox-guest: %w", err)
-	}
-	fd, err := unix.MemfdCreate(control.GuestProgram, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
-		fd, err = unix.MemfdCreate(control.GuestProgram, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	}
-	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
-	}
-	f := os.NewFile(uintptr(fd), control.GuestProgram)
-	if _, err := f.Write(data); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-		return nil, errors.Join(os.NewSyscallError("sealing the memfd", err), f.Close())
-	}
-	return f, nil
+	return control.SealedProgram(r.o.GuestBinary)
 }
 
 // Start implements [hypervisor.Runtime].
