@@ -37,8 +37,8 @@ ls /sys/class/net | xargs`
 		t.Errorf("exit status %d, stdout %q, want %q, stderr %q", r.Code, r.Stdout, want, r.Stderr)
 	}
 	for _, want := range []string{
-		"sandbox: network: tcp 127.0.0.1:" + unnamed + " was refused: protected: loopback\n",
-		"sandbox: network: the name secret.example.com was refused: not in the allow list\n",
+		"sandbox: network: tcp 127.0.0.1:" + unnamed + " was refused: protected: loopback; --allow-host 127.0.0.1:" + unnamed + " would allow it\n",
+		"sandbox: network: the name secret.example.com was refused: not in the allow list; --allow-host secret.example.com would allow it\n",
 	} {
 		if strings.Count(r.Stderr, want) != 1 {
 			t.Errorf("stderr %q, want %q", r.Stderr, want)
@@ -55,8 +55,7 @@ ls /sys/class/net | xargs`
 func TestNetworkMisuse(t *testing.T) {
 	s := drive.New(t, fill)
 	for want, args := range map[string][]string{
-		"the jail has no network; use --isolation vm":         {"--network", "open"},
-		"use --isolation vm with --network allowlist":         {"--allow-host", "example.com"},
+		"add --network allowlist, or --network ask":           {"--allow-host", "example.com"},
 		"leaves commands the host's network":                  {"--isolation", "none", "--network", "disabled"},
 		"--allow-host: there is no network; add --network":    {"--isolation", "vm", "--allow-host", "example.com"},
 		`"10.0.0.300" is no address, range or domain`:         {"--isolation", "vm", "--network", "allowlist", "--allow-host", "10.0.0.300"},

@@ -68,10 +68,10 @@ func (t table) remove(text []byte) ([]byte, error) {
 	for i := len(spans) - 1; i >= 0; i-- {
 		s := spans[i]
 		head, tail := out[:s.start], out[s.end:]
-		// The empty line is ours that add has put after other text.
-		if len(bytes.TrimSpace(head)) > 0 && bytes.HasSuffix(head, []byte("\n\n")) &&
-			(len(bytes.TrimSpace(tail)) == 0 || bytes.HasPrefix(tail, []byte("\n"))) {
-			head = head[:len(head)-1]
+		if len(bytes.TrimSpace(tail)) == 0 || bytes.HasPrefix(tail, []byte("\n")) {
+			if bytes.HasSuffix(head, []byte("\n\n")) {
+				head = head[:len(head)-1]
+			}
 		}
 		out = append(bytes.Clone(head), tail...)
 	}
