@@ -25,6 +25,11 @@ func (c *call) make(dirfd, at int, directory bool, do func(t *vfs.Tree, dir uint
 	}
 	p := &c.b
 	if !c.resolve(p, dirfd, path, 0) {
+		if p.errno == syscall.ENOENT {
+			// Another thread may have made the directory meanwhile, and then the kernel would say
+			// that the mount is read-only, on which programs give up.
+			return failed(syscall.ENOENT)
+		}
 		return native
 	}
 	defer p.close()

@@ -130,6 +130,7 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 	p.slash = slash
 	if last == nil || len(last) == 1 && last[0] == '.' || len(last) == 2 && last[0] == '.' && last[1] == '.' {
 		if how&whole == 0 {
+			p.errno = syscall.EEXIST
 			return -1, nil
 		}
 		dir, errno := c.openDir(base, dirfd, path, links)
