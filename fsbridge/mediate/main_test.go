@@ -71,6 +71,7 @@ func workloads() map[string]func(w *workload) {
 		"reopened":       reopened,
 		"switching":      switching,
 		"attributesRace": attributesRace,
+		"makeTogether":   makeTogether,
 		"keptWriters":    keptWriters,
 		"victims":        victims,
 		"opens":          opens,
