@@ -23,6 +23,7 @@ import (
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -75,6 +76,9 @@ var _ api.Live = (*Session)(nil)
 // and those of the runtime; nothing is left behind then. Close the Session to
 // stop it.
 func Start(ctx context.Context, cfg api.Config) (*Session, error) {
+	if p, ok := cfg.Runtime.(hypervisor.Preparer); ok {
+		p.Prepare() // while the actors and the logs are made
+	}
 	s, err := newSession(cfg)
 	if err != nil {
 		return nil, err

@@ -33,6 +33,13 @@ type Runtime interface {
 	Start(ctx context.Context, cfg Config) (Guest, error)
 }
 
+// Preparer is a [Runtime] that can begin with what Start needs before it is known what
+// Start is asked for.
+type Preparer interface {
+	// Prepare begins in the background. It is called when there will be a Start.
+	Prepare()
+}
+
 // Wiper is a [Runtime] whose guests leave something for the next.
 type Wiper interface {
 	// Wipe throws that away. It is called while no guest runs.

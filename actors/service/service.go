@@ -28,7 +28,7 @@ const (
 	drain = 100 * time.Millisecond
 )
 
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
 
 // Options make a [Set].
 type Options struct {
@@ -69,7 +69,7 @@ func New(o Options) *Set { return &Set{o: o} }
 // Start starts a service. Its environment and directory are complete.
 func (s *Set) Start(ctx context.Context, r api.ServiceRequest) (api.ServiceStatus, error) {
 	switch {
-	case !names.MatchString(r.Name):
+	case !names().MatchString(r.Name):
 		return api.ServiceStatus{}, fmt.Errorf("%w: %q is no name of a service: 1 to 64 letters, digits, '.', '_' and '-', not first", api.ErrService, r.Name)
 	case len(r.Argv) == 0 || r.Argv[0] == "":
 		return api.ServiceStatus{}, fmt.Errorf("%w: service %s: no command given", api.ErrService, r.Name)

@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -210,7 +211,7 @@ func (b *build) open(ctx context.Context, own, name string) (*os.File, error) {
 	return f, nil
 }
 
-var kernelName = regexp.MustCompile(`^boot/vmlinuz-([A-Za-z0-9.+~_-]+)$`)
+var kernelName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^boot/vmlinuz-([A-Za-z0-9.+~_-]+)$`) })
 
 // takeKernel writes the kernel and returns the modules to load, as loadOrder does.
 func (b *build) takeKernel(ctx context.Context, name string) (loads, error) {
@@ -223,10 +224,10 @@ func (b *build) takeKernel(ctx context.Context, name string) (loads, error) {
 	all := map[string]*module{}
 	want := func(n string) bool {
 		_, _, ko := moduleName(n)
-		return ko || kernelName.MatchString(n) || strings.HasSuffix(n, "/modules.builtin")
+		return ko || kernelName().MatchString(n) || strings.HasSuffix(n, "/modules.builtin")
 	}
 	err = readPackage(f, want, func(n string, content []byte) error {
-		if v := kernelName.FindStringSubmatch(n); v != nil {
+		if v := kernelName().FindStringSubmatch(n); v != nil {
 			image, b.manifest.Kernel = content, v[1]
 			return nil
 		}

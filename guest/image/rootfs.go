@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -95,11 +96,11 @@ func (o *RootFSOptions) check() error {
 	slices.Sort(o.Include)
 	o.Include = slices.Compact(o.Include)
 	for _, p := range o.Include {
-		if !packageName.MatchString(p) {
+		if !packageName().MatchString(p) {
 			return fmt.Errorf("image: %q is not the name of a package", p)
 		}
 	}
-	if !suiteName.MatchString(o.Suite) {
+	if !suiteName().MatchString(o.Suite) {
 		return fmt.Errorf("image: %q is not the name of a suite", o.Suite)
 	}
 	if o.Mirror != "" && !strings.Contains(o.Mirror, "://") {
@@ -119,7 +120,7 @@ func hostSuite(file string) string {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		values[key] = strings.Trim(value, `"'`)
 	}
-	if name := values["VERSION_CODENAME"]; values["ID"] == "debian" && suiteName.MatchString(name) {
+	if name := values["VERSION_CODENAME"]; values["ID"] == "debian" && suiteName().MatchString(name) {
 		return name
 	}
 	return "stable"
@@ -127,8 +128,8 @@ func hostSuite(file string) string {
 
 // What these name becomes words of a command line.
 var (
-	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
-	suiteName   = regexp.MustCompile(`^[a-z][a-z0-9.-]*$`)
+	packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`) })
+	suiteName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9.-]*$`) })
 )
 
 // BuildRootFS makes Debian's root file system for an architecture, replacing one

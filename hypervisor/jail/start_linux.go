@@ -31,7 +31,10 @@ type Runtime struct {
 	mediates func() error
 }
 
-var _ hypervisor.Runtime = (*Runtime)(nil)
+var (
+	_ hypervisor.Runtime  = (*Runtime)(nil)
+	_ hypervisor.Preparer = (*Runtime)(nil)
+)
 
 // New makes the runtime; nothing is started or read yet.
 func New(o Options) *Runtime {
@@ -47,6 +50,13 @@ func New(o Options) *Runtime {
 
 // Name implements [hypervisor.Runtime].
 func (r *Runtime) Name() string { return "jail" }
+
+// Prepare implements [hypervisor.Preparer].
+func (r *Runtime) Prepare() {
+	if seccomp.Supported {
+		go func() { _, _ = r.program() }() // Start says why it failed
+	}
+}
 
 // loadProgram writes sandbox-guest to a sealed memfd.
 func (r *Runtime) loadProgram() (*os.File, error) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -185,14 +186,14 @@ func usage(s *jsonschema.Schema) string {
 	return strings.Join(append(required, optional...), ", ")
 }
 
-var fraction = regexp.MustCompile(`\b(\d+)(?:/1|\.0+)\b`)
+var fraction = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(\d+)(?:/1|\.0+)\b`) })
 
 // wrong is what is wrong with arguments, without the way that the check took to
 // find it.
 func wrong(err error) string {
 	text := strings.TrimPrefix(err.Error(), "validating root: ")
 	text = strings.ReplaceAll(text, "validating /properties/", "")
-	return fraction.ReplaceAllString(text, "$1") // numbers: -1/1 is less than 0.000000
+	return fraction().ReplaceAllString(text, "$1") // numbers: -1/1 is less than 0.000000
 }
 
 // failed is the result of a call that failed: for the model, unless it is an
