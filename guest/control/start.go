@@ -1,5 +1,11 @@
 package control
 
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
 // GuestProgram is argv[0], and StageShim argv[1], with which a jail's first
 // process is executed. A program that contains guest/inner recognises itself by
 // them.
@@ -31,4 +37,19 @@ type ShimConfig struct {
 	Confined bool `json:"confined,omitempty"`
 	// NotifyDir is where the shim leaves rollback notices; empty: its usual place.
 	NotifyDir string `json:"notify_dir,omitempty"`
+}
+
+// Environ returns the whole environment with which the shim is executed. GORACE of this
+// process counts for it, too: a program with the race detector lingers at its end for
+// the second that GORACE can shorten.
+func (c ShimConfig) Environ() ([]string, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("what the shim has to know: %w", err)
+	}
+	env := []string{ShimVariable + "=" + string(text), "GOMAXPROCS=1"}
+	if race := os.Getenv("GORACE"); race != "" {
+		env = append(env, "GORACE="+race)
+	}
+	return env, nil
 }

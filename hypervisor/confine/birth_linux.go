@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -32,16 +31,16 @@ type birth struct {
 
 // start starts the shim and returns when it runs.
 func (b *birth) start() error {
-	env, err := json.Marshal(b.config)
+	env, err := b.config.Environ()
 	if err != nil {
 		return err
 	}
 	failed := make(chan error)
-	go b.run(string(env), failed)
+	go b.run(env, failed)
 	return <-failed
 }
 
-func (b *birth) run(env string, failed chan<- error) {
+func (b *birth) run(env []string, failed chan<- error) {
 	runtime.LockOSThread() // for ever: the thread ends with the goroutine
 	if unix.Gettid() == unix.Getpid() {
 		go b.run(env, failed) // who asks for the process's domain is told of this thread's
@@ -136,9 +135,9 @@ func dropCapabilities() error {
 }
 
 // fork starts the shim.
-func (b *birth) fork(env string) (err error) {
+func (b *birth) fork(env []string) (err error) {
 	b.pid, err = syscall.ForkExec(b.path, []string{control.GuestProgram, control.StageShim}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{control.ShimVariable + "=" + env, "GOMAXPROCS=1"}, Files: b.files, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: env, Files: b.files, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		return fmt.Errorf("executing the shim: %w", err)

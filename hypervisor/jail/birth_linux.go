@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"syscall"
@@ -49,12 +48,12 @@ func (b *birth) write(w *scriptWriter) error {
 		}
 	}
 	b.dropRights(w, rules)
-	cfg, err := json.Marshal(b.config)
+	env, err := b.config.Environ()
 	if err != nil {
 		return err
 	}
 	w.call("executing the shim", unix.SYS_EXECVEAT, fdProgram, w.text(""), w.texts(control.GuestProgram, control.StageShim),
-		w.texts(control.ShimVariable+"="+string(cfg), "GOMAXPROCS=1"), unix.AT_EMPTY_PATH)
+		w.texts(env...), unix.AT_EMPTY_PATH)
 	return w.err
 }
 
