@@ -9,8 +9,28 @@
 //
 // What the protocol lets a server answer once and for all is answered so: opendir,
 // flush and access are "not implemented", and cost no request after the first. Open
-// is never: writers must be known. There is neither write-back cache nor
-// passthrough; locks are the kernel's own affair.
+// is never: writers must be known. Locks are the kernel's own affair.
+//
+// # Why small writes are not gathered
+//
+// An append of a few bytes costs a request, about thirty times a native one. Two
+// features of the kernel would make it cheap, and neither keeps what is promised:
+//
+//   - FUSE_WRITEBACK_CACHE: the kernel then believes its own size and times of every
+//     regular file that it knows (fuse_get_cache_mask in fs/fuse/inode.c), not only of
+//     those with unwritten pages, whatever GETATTR says. A file that the host's editor
+//     makes longer keeps its old length inside until the kernel forgets the inode, and
+//     an append inside lands on what the host wrote. A file that is opened for writing
+//     only is read too. An error (no room, a step that was denied) reaches the program
+//     at close, or nobody. A fence at the end of a step, by FUSE_NOTIFY_INVAL_INODE of
+//     each written file, would mend the pages that arrive late, but none of these.
+//   - Passthrough of writes (Linux 6.9): after the preimage is kept, writes could go to
+//     the host's file directly. The mode belongs to the inode from its first open to
+//     its last close: a file that something reads would have to be passed through from
+//     the start, and kept as a whole at each open for writing. And it needs
+//     CAP_SYS_ADMIN in the first user namespace, which the jail does without.
+//
+// In a jail the mediated bridge writes natively. It is what helps there.
 //
 // # Trust
 //
