@@ -2,6 +2,7 @@ package posix
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -29,14 +30,20 @@ type place interface {
 
 // places makes each kind of place, with the tree in it.
 var places = map[string]func(t *testing.T) place{
-	"bridge and log": newDirect,
-	"program":        newProgram,
+	"bridge and log":   newDirect,
+	"session":          func(t *testing.T) place { return newSession(t, "fuse") },
+	"mediated session": func(t *testing.T) place { return newSession(t, "mediated") },
 }
 
-// whole is the real program, with jail and actors.
+// whole is the real program, with jail and actors: a session that each case joins.
 type whole struct{ s *drive.Sandbox }
 
-func newProgram(t *testing.T) place { return &whole{drive.New(t, tree)} }
+func newSession(t *testing.T, bridge string) place {
+	p := &whole{drive.New(t, tree)}
+	p.s.Must(t, "start", "--bridge", bridge)
+	t.Cleanup(func() { _ = p.s.Command(context.Background(), "stop").Run() }) // if the test has failed
+	return p
+}
 
 func (p *whole) run(t *testing.T, c testCase) string {
 	t.Helper()
@@ -51,7 +58,10 @@ func (p *whole) steps(t *testing.T) int                   { return len(p.s.Histo
 func (p *whole) undo(t *testing.T)                        { p.s.Must(t, "undo") }
 func (p *whole) redo(t *testing.T)                        { p.s.Must(t, "redo") }
 func (p *whole) snapshot(t *testing.T) *treesnap.Snapshot { return p.s.Snapshot(t) }
-func (p *whole) close(t *testing.T)                       { p.s.CheckResidue(t) }
+func (p *whole) close(t *testing.T) {
+	p.s.Must(t, "stop")
+	p.s.CheckResidue(t)
+}
 
 // bare is the bridge and the log alone. Natively the cases run as an ordinary
 // user, so they do here; the bridge shows that user the files as its own.
