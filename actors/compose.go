@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -89,7 +90,7 @@ func (s *Session) spawn(ctx context.Context) error {
 	}
 	children = append(children,
 		child("audit", func(n *supervision.Node) actor.Actor {
-			return audit.New(audit.Options{Path: s.auditFile(), Logger: s.cfg.Logger, Node: n})
+			return audit.New(audit.Options{Path: s.auditFile(), Session: s.id, Opening: s.auditOpening, Logger: s.cfg.Logger, Node: n})
 		}),
 		child("safeguard", func(n *supervision.Node) actor.Actor { return safeguard.New(s.safeguardOptions(n)) }),
 		s.frontends(strategy),
@@ -201,10 +202,22 @@ func (s *Session) gaveUp(id string, reason any) {
 func (s *Session) auditFile() string {
 	for _, w := range s.dirs {
 		if w.Log != nil {
-			return filepath.Join(w.Config.UndoDir, "decisions.jsonl")
+			return filepath.Join(w.Config.UndoDir, audit.File)
 		}
 	}
 	return ""
+}
+
+// auditOpening says under what this session decides.
+func (s *Session) auditOpening() audit.Session {
+	o := audit.Session{At: s.clock.Now(), Network: string(s.cfg.Network.Mode), User: os.Getuid(), PID: os.Getpid()}
+	if s.cfg.Runtime != nil {
+		o.Isolation = s.cfg.Runtime.Name()
+	}
+	for _, w := range s.dirs {
+		o.Directories = append(o.Directories, w.Config.Path)
+	}
+	return o
 }
 
 func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {

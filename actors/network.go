@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/audit"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -59,7 +61,24 @@ func (s *Session) networkEvent(e policy.Event) {
 		s.net.lookups.Add(1)
 	}
 	step := s.board.Load().Step
+	s.auditNetwork(e, step)
 	s.bus.Emit(api.Event{Type: api.EventNetwork, Step: step, Origin: s.origin(step), Network: &e})
+}
+
+// auditNetwork records what a rule decided without a question. The audit actor keeps the
+// first of each kind.
+func (s *Session) auditNetwork(e policy.Event, step undolog.StepID) {
+	if e.Asked() || e.Action != policy.Deny && e.Kind != policy.EventStart {
+		return
+	}
+	d := messages.Decision{
+		At: e.Time, Kind: messages.KindNetwork, Directory: s.dirs[0].Config.Path, Step: int64(step),
+		Message: e.Destination(), Decision: "allow", By: messages.ByRule, Rule: e.Rule,
+	}
+	if e.Action == policy.Deny {
+		d.Decision = "deny"
+	}
+	s.to("audit")(&audit.Record{Decision: d})
 }
 
 // askNetwork has a person decide about a destination, as about a safeguard. That

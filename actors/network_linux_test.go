@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/netip"
 	"os"
@@ -62,9 +63,13 @@ func TestNetworkQuestions(t *testing.T) {
 				t.Fatal(err)
 			}
 			text, err := os.ReadFile(filepath.Join(l.s.dirs[0].Config.UndoDir, "decisions.jsonl"))
+			opening, line, _ := bytes.Cut(text, []byte("\n")) // the session's own, and the decision's
 			var d messages.Decision
 			if err == nil {
-				err = json.Unmarshal(text, &d)
+				err = json.Unmarshal(line, &d)
+			}
+			if !bytes.Contains(opening, []byte(`"kind":"session"`)) || !bytes.Contains(opening, []byte(`"network":"ask"`)) {
+				t.Errorf("the session in the audit: %s", opening)
 			}
 			if err != nil || d.Kind != messages.KindNetwork || d.Message != p.Message || (d.Decision == "allow") != (how == "allow") {
 				t.Errorf("audit: %v, %s", err, text)

@@ -21,6 +21,8 @@ const (
 	ByTimeout  = "timeout"
 	ByCrash    = "crash"
 	ByShutdown = "shutdown"
+	// ByRule: the network's policy, without a question.
+	ByRule = "rule"
 )
 
 // Unattended reports whether that is what decided, and no person.
@@ -70,7 +72,8 @@ type Withdraw struct {
 // Decision is one line of the audit log.
 type Decision struct {
 	At        time.Time `json:"at"`
-	ID        string    `json:"safeguard_id"`
+	Session   string    `json:"session,omitempty"`
+	ID        string    `json:"safeguard_id,omitempty"` // of a question; a rule asks none
 	Kind      string    `json:"kind"`
 	Directory string    `json:"directory"`
 	Step      int64     `json:"step_id"`
@@ -79,6 +82,7 @@ type Decision struct {
 	Message   string    `json:"message,omitempty"` // where no paths are concerned
 	Decision  string    `json:"decision"`          // "allow", "deny" or "withdrawn"
 	By        string    `json:"by"`
+	Rule      string    `json:"rule,omitempty"` // the deciding one, if a rule decided
 	// Frontend and RequestID say who asked for what was held.
 	Frontend  string `json:"frontend,omitempty"`
 	RequestID string `json:"request_id,omitempty"`

@@ -1,13 +1,13 @@
 package audit
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/codeagent/sandbox/actors/audit/chain"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -15,9 +15,13 @@ import (
 // Options make an [Actor].
 type Options struct {
 	// Path of the log; its directory must exist. Empty keeps nothing.
-	Path   string
-	Logger *slog.Logger
-	Node   *supervision.Node
+	Path string
+	// Session is who decides. Its line, which Opening returns, is written before its
+	// first decision: a session in which nothing is decided writes nothing.
+	Session string
+	Opening func() Session
+	Logger  *slog.Logger
+	Node    *supervision.Node
 }
 
 // Record asks to append a decision.
@@ -29,12 +33,17 @@ type Sync struct{ Reply *messages.Reply[struct{}] }
 // Fail answers whoever waits.
 func (m *Sync) Fail(err error) { m.Reply.Fail(err) }
 
+// mostRules bounds what a session records of decisions by rules, which a hostile
+// workload can cause at will. Those of people have no bound.
+const mostRules = 2_000
+
 // Actor is the audit actor. It writes small lines in Receive: nobody waits for
 // it.
 type Actor struct {
 	o     Options
-	file  *os.File
+	log   *chain.Writer
 	count int
+	rules map[string]bool // decisions by rules that are recorded
 }
 
 // New makes a fresh instance.
@@ -42,7 +51,7 @@ func New(o Options) *Actor {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Actor{o: o}
+	return &Actor{o: o, rules: map[string]bool{}}
 }
 
 // Receive implements [actor.Actor].
@@ -51,8 +60,8 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *actor.Started:
 		a.o.Node.SetState("ready")
 	case *actor.Restarting, *actor.Stopping:
-		if a.file != nil {
-			_ = a.file.Close()
+		if a.log != nil {
+			_ = a.log.Close()
 		}
 	case *actor.Stopped:
 	case *Record:
@@ -67,21 +76,51 @@ func (a *Actor) Receive(ctx actor.Context) {
 	}
 }
 
-func (a *Actor) record(d messages.Decision) (err error) {
-	if a.o.Path == "" {
+func (a *Actor) record(d messages.Decision) error {
+	if a.o.Path == "" || d.By == messages.ByRule && !a.first(&d) {
 		return nil
 	}
-	if a.file == nil {
-		if a.file, err = os.OpenFile(a.o.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+	if a.log == nil {
+		if err := a.open(d.At); err != nil {
 			return err
 		}
 	}
-	line, err := json.Marshal(d)
+	d.Session = a.o.Session
+	a.count++
+	a.o.Node.SetFact("decisions", fmt.Sprint(a.count))
+	return a.log.Append(d)
+}
+
+// first tells whether a rule's decision is the first of its kind in this session. The
+// one that reaches the bound says so, and the rest is dropped.
+func (a *Actor) first(d *messages.Decision) bool {
+	key := d.Decision + "\x00" + d.Message + "\x00" + d.Rule
+	if a.rules[key] || len(a.rules) >= mostRules {
+		return false
+	}
+	if a.rules[key] = true; len(a.rules) == mostRules {
+		d.Message += fmt.Sprintf(" (the last of %d by rules that this session records)", mostRules)
+	}
+	return true
+}
+
+// open opens the log, and writes what a reader of this session's decisions must know.
+func (a *Actor) open(at time.Time) error {
+	log, found, err := chain.Open(a.o.Path)
 	if err != nil {
 		return err
 	}
-	a.count++
-	a.o.Node.SetFact("decisions", fmt.Sprint(a.count))
-	_, err = a.file.Write(append(line, '\n'))
-	return err
+	a.log = log
+	if n := len(found.Problems); n > 0 {
+		a.o.Logger.Error("the log of decisions was damaged before this session: 'sandbox audit --verify' says where", "component", "safeguard", "problems", n)
+		if err := log.Append(Damage{At: at, Kind: KindDamage, Session: a.o.Session, Problems: found.Problems}); err != nil {
+			return err
+		}
+	}
+	if a.o.Opening == nil {
+		return nil
+	}
+	opening := a.o.Opening()
+	opening.Kind, opening.Session = KindSession, a.o.Session
+	return log.Append(opening)
 }

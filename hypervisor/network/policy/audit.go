@@ -66,6 +66,23 @@ func (e Event) Remedy() string {
 	return e.Target.String() // with brackets, if it needs them
 }
 
+// Asked tells whether a question decided it, and not a rule: a person, or because nobody
+// answered.
+func (e Event) Asked() bool {
+	return e.Rule == byPerson || e.Rule == byPersonDenied || strings.HasPrefix(e.Rule, nobodyDecided)
+}
+
+// Destination says for people what the event is about.
+func (e Event) Destination() string {
+	switch {
+	case e.Protocol == DNS || !e.Target.IsValid():
+		return "look up " + e.Domain
+	case e.Domain != "":
+		return string(e.Protocol) + " " + e.Target.String() + " (" + e.Domain + ")"
+	}
+	return string(e.Protocol) + " " + e.Target.String()
+}
+
 // Why something was denied.
 const (
 	notListed      = "not in the allow list"

@@ -153,6 +153,16 @@ func (l *Launcher) Validate(given []config.Directory) ([]api.Directory, error) {
 	return dirs, nil
 }
 
+// FolderWithHistory is the first working folder: the one that is asked for, or the nearest
+// above the current directory that has a history.
+func (l *Launcher) FolderWithHistory() (api.Directory, error) {
+	dirs, err := l.Directories(true)
+	if err != nil {
+		return api.Directory{}, err
+	}
+	return dirs[0], nil
+}
+
 // nearestWithHistory walks up from the current directory, as version control
 // does; empty if there is none.
 func (l *Launcher) nearestWithHistory() string {
