@@ -21,11 +21,14 @@ chmod 755 "$tmp" # the ordinary user's tests look in
 start=$SECONDS
 say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - start)); }
 tally() { "$tmp/tally" -state "$tmp/state" "$@"; }
+# Tests wait a third of their time, for programs and machines that start: one package
+# more than there are processors keeps these busy.
+at_once=$(($(nproc) + 1))
 gotests() { # PASS PACKAGES ARGUMENT...
     local pass=$1 packages=$2
     shift 2
     # shellcheck disable=SC2086
-    go test -json -count=1 -timeout=15m "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
+    go test -json -count=1 -timeout=15m -p "$at_once" "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
 }
 # go-fuse's posixtest skips by itself what the disk's file system lacks, and fstat
 # of a removed directory, which no FUSE server without directory handles can answer.
@@ -143,20 +146,26 @@ fi
 # go vet has run above.
 say "tests as $who"
 gotests "$who" "$(packages '^$')" -vet=off $race
+
+faults_and_kills() {
+    # Of the packages with tests of their own for injected faults only these: the others
+    # have run.
+    local faulty names
+    faulty=$(grep -rlE --include='*_test.go' '^//go:build .*\bfaults\b' fsbridge)
+    names=$(grep -hoE '^func Test[A-Za-z0-9_]+' $faulty | sed 's/^func //' | sort -u | paste -sd'|')
+    gotests faults "$(printf './%s\n' $faulty | xargs -n1 dirname | sort -u)" -vet=off -tags faults -run "^($names)\$"
+    SANDBOX_CRASH_RUNS=500 gotests crash ./tests/suite/crash/... -vet=off -tags faults
+}
+say "injected faults, killed programs; beside them the tests as an ordinary user"
+faults_and_kills >"$tmp/kills" 2>&1 & # one package, which mostly waits
+kills=$!
 if [ "$(id -u)" = 0 ]; then
     # Without the race detector: what it finds does not depend on the user.
-    say "tests as an ordinary user"
     mine=$(grep -v '^[#-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
     gotests user "$(packages '^$' | grep -xF "$mine")" -vet=off -exec "$tmp/asuser"
 fi
-
-say "injected faults, killed programs"
-# Of the packages with tests of their own for injected faults only these: the others
-# have run.
-faulty=$(grep -rlE --include='*_test.go' '^//go:build .*\bfaults\b' fsbridge)
-names=$(grep -hoE '^func Test[A-Za-z0-9_]+' $faulty | sed 's/^func //' | sort -u | paste -sd'|')
-gotests faults "$(printf './%s\n' $faulty | xargs -n1 dirname | sort -u)" -vet=off -tags faults -run "^($names)\$"
-SANDBOX_CRASH_RUNS=500 gotests crash ./tests/suite/crash/... -vet=off -tags faults
+wait "$kills"
+cat "$tmp/kills"
 
 if changed_directories >"$tmp/changed"; then
     say "fuzzing what has changed, a moment each"

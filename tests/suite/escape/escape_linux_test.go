@@ -101,7 +101,7 @@ func escapes(t *testing.T, b hypervisor.Bridge) {
 		{"a signal to the host", "kill -9 PID || kill -0 PID || kill -0 SELF"},
 		{"a signal to PID 1", "kill -9 1; kill -STOP 1; kill -SEGV 1; test ! -e /proc/1"},
 		{"tracing PID 1", "ATTACK ptrace 1"},
-		{"tracing a child", "sleep 5 & ATTACK ptrace $!"},
+		{"tracing a child", "sleep 5 & ATTACK ptrace $!; status=$?; kill $!; exit $status"},
 		{"processes outside", "ls -d /proc/PID /proc/SELF && grep -l escape /proc/SELF/cmdline"},
 		{"priorities outside", "renice 5 PID"},
 		{"limits outside", "prlimit --pid PID --nofile=1:1"},
