@@ -21,6 +21,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/why"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -158,6 +159,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.services().Service(), a.services().Kill(),
 		a.configCommand(), a.profileCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
 		decisions.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Folder: func() (api.Directory, error) { return a.launch.FolderWithHistory() }, Now: time.Now}.Command(),
+		a.whyCommand(),
 		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 	)
 	root.InitDefaultCompletionCmd()
@@ -166,6 +168,13 @@ func (a *app) rootCommand() *cobra.Command {
 	_ = root.MarkPersistentFlagDirname("working-dir")
 	_ = root.MarkPersistentFlagFilename("config-file", "toml")
 	return root
+}
+
+// whyCommand takes the flags that decide what it explains.
+func (a *app) whyCommand() *cobra.Command {
+	cmd := why.Commands{Out: a.out, JSON: func() bool { return a.flags.json }, Config: func() (api.Config, error) { return a.launch.SessionConfig() }}.Command()
+	a.addKeyFlags(cmd, "isolation", "hide", "show", "rw", "overlay", "caches", "home", "network", "allow-host", "deny-host", "profile")
+	return cmd
 }
 
 // flagError says of a flag with a wrong number what is wrong, not who found out.

@@ -28,6 +28,7 @@ var examples = map[string]string{
 	"restore":         "sandbox restore README.md --step 3; sandbox restore src --step 3 --dry-run",
 	"approve":         "sandbox pending; sandbox approve sg_001",
 	"audit":           "sandbox audit; sandbox audit --since 2h --json; sandbox audit --verify",
+	"why":             "sandbox why --path ~/.ssh/config; sandbox why --path /usr/lib --op write; sandbox why --host example.com:443 --network allowlist",
 	"deny":            "sandbox pending; sandbox deny sg_001",
 	"pending":         "sandbox pending",
 	"status":          "sandbox status; sandbox status -C ~/src/app -C ~/src/lib",

@@ -1,0 +1,245 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
+)
+
+// Commands make 'sandbox why'.
+type Commands struct {
+	// Out is where the explanation goes.
+	Out *format.Output
+	// JSON reports whether data is printed as JSON.
+	JSON func() bool
+	// Config is what a session would be started with.
+	Config func() (api.Config, error)
+}
+
+// request is what was asked for.
+type request struct{ path, op, host string }
+
+// ops are the values of --op.
+var ops = []string{"read", "write", "exec"}
+
+// Command is the command.
+func (c Commands) Command() *cobra.Command {
+	r := request{}
+	cmd := &cobra.Command{
+		Use:   "why (--path PATH [--op read|write|exec] | --host HOST[:PORT])",
+		Short: "Explain what commands could do with a path or a host, by which rule, and what would change it",
+		Long: "The answer is that of a session which 'sandbox run' would start here with the same flags. Of a name, it is what holds\n" +
+			"for an ordinary address; the port is 443 unless another is named. With --op, the exit status is 0 if it is allowed, else 1;\n" +
+			"of a host, 0 if it is allowed, or a person would be asked.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit.Usagef("unexpected argument %q: name a path with --path, a host with --host", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), r) },
+	}
+	cmd.Flags().StringVar(&r.path, "path", "", "a `path` of this machine")
+	cmd.Flags().StringVar(&r.op, "op", "", "what would be done with it: read, write or exec")
+	cmd.Flags().StringVar(&r.host, "host", "", "where a connection would lead to, `HOST[:PORT]`")
+	return cmd
+}
+
+func (c Commands) run(ctx context.Context, r request) error {
+	switch {
+	case (r.path == "") == (r.host == ""):
+		return exit.Usagef("name one of both: --path PATH, or --host HOST[:PORT]")
+	case r.op != "" && !slices.Contains(ops, r.op):
+		return exit.Usagef("--op %q: one of %s", r.op, strings.Join(ops, ", "))
+	case r.op != "" && r.path == "":
+		return exit.Usagef("--op says what is done with a --path")
+	}
+	cfg, err := c.Config()
+	if err != nil {
+		return err
+	}
+	if r.host != "" {
+		return c.host(ctx, cfg.Network, r.host)
+	}
+	return c.path(cfg, r)
+}
+
+func (c Commands) path(cfg api.Config, r request) error {
+	if name := cfg.Runtime.Name(); name != "jail" {
+		return fmt.Errorf("with --isolation %s there is no view that the sandbox makes; docs/security.md says what holds there", name)
+	}
+	path, err := filepath.Abs(r.path)
+	if err != nil {
+		return err
+	}
+	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, UID: -1, GID: -1, Places: cfg.Places}
+	for _, d := range cfg.Directories {
+		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: d.Path, ReadOnly: d.ReadOnly})
+	}
+	s, err := jail.Explain(view, path)
+	if err != nil {
+		return err
+	}
+	allowed := map[string]bool{"read": s.Read, "write": s.Write, "exec": s.Exec, "": true}[r.op]
+	if c.JSON() {
+		if err := c.Out.JSON(s); err != nil {
+			return err
+		}
+	} else {
+		c.tellPath(s, r.op, allowed)
+	}
+	if !allowed {
+		return &exit.Error{Code: exit.Failed}
+	}
+	return nil
+}
+
+func (c Commands) tellPath(s hypervisor.Sight, op string, allowed bool) {
+	fmt.Fprintln(c.Out, format.Shown(s.Path)+":")
+	for _, o := range []struct {
+		name string
+		can  bool
+	}{{"read", s.Read}, {"write", s.Write}, {"exec", s.Exec}} {
+		if op != "" && op != o.name {
+			continue
+		}
+		answer := "denied"
+		switch {
+		case o.can && o.name == "write" && s.Undo:
+			answer = "allowed, and can be undone"
+		case o.can:
+			answer = "allowed"
+		}
+		fmt.Fprintf(c.Out, "  %-6s %s\n", o.name, answer)
+	}
+	fmt.Fprintln(c.Out, "because: "+format.Shown(s.Why))
+	if s.Remedy != "" && (op == "" || !allowed) {
+		fmt.Fprintln(c.Out, "to change it: "+format.Shown(s.Remedy))
+	}
+}
+
+// answer is what is said of a host.
+type answer struct {
+	Host   string `json:"host"`
+	Port   uint16 `json:"port"`
+	Action string `json:"action"` // allow, deny or ask
+	Why    string `json:"why"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// httpsPort is where most connections go.
+const httpsPort = 443
+
+// ordinary stands for the address of a name: documentation's (RFC 5737), no machine's.
+var ordinary = netip.AddrFrom4([4]byte{192, 0, 2, 1})
+
+func (c Commands) host(ctx context.Context, n api.Network, text string) error {
+	a, err := explainHost(ctx, n, text)
+	if err != nil {
+		return err
+	}
+	if c.JSON() {
+		if err := c.Out.JSON(a); err != nil {
+			return err
+		}
+	} else {
+		words := map[string]string{"allow": "allowed", "deny": "denied", "ask": "a person is asked"}
+		fmt.Fprintf(c.Out, "%s port %d: %s\nbecause: %s\n", format.Shown(a.Host), a.Port, words[a.Action], format.Shown(a.Why))
+		if a.Remedy != "" {
+			fmt.Fprintln(c.Out, "to change it: "+format.Shown(a.Remedy))
+		}
+	}
+	if a.Action == "deny" {
+		return &exit.Error{Code: exit.Failed}
+	}
+	return nil
+}
+
+func explainHost(ctx context.Context, n api.Network, text string) (answer, error) {
+	host, port, err := splitHost(text)
+	if err != nil {
+		return answer{}, exit.Usage(err)
+	}
+	a := answer{Host: host, Port: port}
+	if n.Mode == "" || n.Mode == policy.Disabled {
+		a.Action, a.Why = "deny", "there is no network"
+		a.Remedy = "--network allowlist --allow-host " + text + " opens just this"
+		return a, nil
+	}
+	var last policy.Event
+	asked := errors.New("asked")
+	e, err := policy.New(policy.Options{
+		Mode: n.Mode, Rules: n.Allow, Denied: n.Deny, OnEvent: func(ev policy.Event) { last = ev }, AskTimeout: time.Minute,
+		Ask: func(context.Context, policy.Question) (policy.Answer, error) { return policy.Answer{}, asked },
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	defer e.Close()
+	v, t := verdict(ctx, e, host, port)
+	a.Action, a.Why = string(v.Action), v.Rule
+	switch {
+	case v.Action == policy.Deny && strings.Contains(v.Rule, asked.Error()):
+		a.Action, a.Why = "ask", "no rule names it"
+		a.Remedy = "--allow-host " + text + " allows it unasked"
+	case v.Action == policy.Deny:
+		e.Denied(t, netip.AddrPort{}, v)
+		if rule := last.Remedy(); rule != "" {
+			a.Remedy = "--allow-host " + text + " allows it"
+		}
+	}
+	return a, nil
+}
+
+// verdict is what the engine decides of a connection, a name's after its lookup.
+func verdict(ctx context.Context, e *policy.Engine, host string, port uint16) (policy.Verdict, policy.Target) {
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		v := e.Lookup(ctx, host, netip.AddrPort{})
+		if v.Action != policy.Allow {
+			return v, policy.Target{Protocol: policy.DNS, Address: netip.AddrPortFrom(ordinary, port)}
+		}
+		addr = ordinary
+		e.Learn(v, []netip.Addr{addr}, time.Minute)
+	}
+	t := policy.Target{Protocol: policy.TCP, Address: netip.AddrPortFrom(addr, port)}
+	return e.Connect(ctx, t, netip.AddrPort{}), t
+}
+
+// splitHost takes HOST, HOST:PORT, ADDRESS or [ADDRESS]:PORT.
+func splitHost(text string) (host string, port uint16, err error) {
+	bad := fmt.Errorf("--host %q: give HOST or HOST:PORT, as example.com:443 or [2001:db8::1]:443", text)
+	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+		return a.String(), httpsPort, nil
+	}
+	if a, err := netip.ParseAddrPort(text); err == nil {
+		return a.Addr().String(), a.Port(), nil
+	}
+	host, number, found := strings.Cut(text, ":")
+	if port = httpsPort; found {
+		n, err := strconv.ParseUint(number, 10, 16)
+		if err != nil || n == 0 {
+			return "", 0, bad
+		}
+		port = uint16(n)
+	}
+	if host == "" || strings.ContainsAny(host, "/ \t[]*") {
+		return "", 0, bad
+	}
+	return host, port, nil
+}
