@@ -13,6 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -51,7 +52,7 @@ func (p *place) missing() syscall.Errno {
 	switch {
 	case p.is == nil:
 		return syscall.ENOENT
-	case p.slash && p.is.typ() != syscall.S_IFDIR:
+	case p.slash && p.is.Type() != syscall.S_IFDIR:
 		return syscall.ENOTDIR
 	}
 	return 0
@@ -65,20 +66,20 @@ func (c *call) setOutside(p *place, set func(fd int) error) answer {
 	fd := p.obj
 	if fd < 0 {
 		var errno syscall.Errno
-		if fd, errno = openAt(p.dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW); errno != 0 {
+		if fd, errno = rawfs.OpenAt(p.dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW); errno != 0 {
 			return failed(errno)
 		}
-		defer closeFD(fd)
+		defer rawfs.Close(fd)
 	}
-	var i info
-	switch errno := look(fd, cEmpty, &i); {
+	var i rawfs.Info
+	switch errno := rawfs.Look(fd, rawfs.Empty, &i); {
 	case errno != 0:
 		return failed(errno)
-	case i.id != p.is.id || i.mount != p.is.mount:
+	case i.ID != p.is.ID || i.Mount != p.is.Mount:
 		return failed(syscall.ESTALE)
 	case c.s.guest.Unmounted && !c.s.own(fd):
 		return failed(syscall.EROFS)
-	case !c.s.guest.Unmounted && c.s.onHost(i.mount):
+	case !c.s.guest.Unmounted && c.s.onHost(i.Mount):
 		return failed(syscall.EPERM)
 	case !c.valid():
 		return failed(syscall.EINTR)
@@ -109,14 +110,14 @@ func (c *call) find(p *place, dirfd, at, how int) syscall.Errno {
 }
 
 func (c *call) changePlace(p *place, a attribute) answer {
-	if p.missing() != 0 {
-		return native
+	if errno := p.missing(); errno != 0 {
+		return failed(errno)
 	}
 	if p.granted() {
 		if a, known := c.changeGranted(p, a.do); known {
 			return a
 		}
-		if p.is.nlink == 0 {
+		if p.is.Nlink == 0 {
 			return c.loose(p, a.outside)
 		}
 	}
@@ -144,7 +145,7 @@ func (c *call) loose(p *place, do func(fd int) error) answer {
 // onMount makes the thread whom the mount of the open file p shows as the workload, until
 // the function that it returns is called.
 func (c *call) onMount(p *place) func() {
-	if p.is.mount == p.folder.host {
+	if p.is.Mount == p.folder.host {
 		return func() {}
 	}
 	c.identity.Workload()
@@ -184,7 +185,7 @@ func (c *call) setAttr(dirfd, at, how int, in *vfs.SetAttr) answer {
 // give; they are the same ones here.
 func (c *call) setAttrOutside(fd int, in *vfs.SetAttr) error {
 	if in.Set&vfs.SetMode != 0 {
-		if in.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0 && c.s.onHost(c.a.is.mount) {
+		if in.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0 && c.s.onHost(c.a.is.Mount) {
 			return syscall.EPERM
 		}
 		return hostfs.ChmodFD(fd, in.Mode)
@@ -261,11 +262,14 @@ func (c *call) chown(dirfd, at, how int, uid, gid uint32) answer {
 func (c *call) truncate() answer {
 	size := int64(c.arg(1))
 	p := &c.a
-	if size < 0 || c.find(p, atCwd, 0, whole|follow) != 0 {
-		return native
+	if size < 0 {
+		return native // EINVAL
+	}
+	if errno := c.find(p, atCwd, 0, whole|follow); errno != 0 {
+		return c.lost(errno)
 	}
 	defer p.close()
-	if p.is != nil && p.is.typ() != syscall.S_IFREG {
+	if p.is != nil && p.is.Type() != syscall.S_IFREG {
 		return native // EISDIR, EINVAL
 	}
 	if c.tooLarge(p, size) {
@@ -289,7 +293,7 @@ func (c *call) truncate() answer {
 // tooLarge tells whether a file would grow beyond what the caller may make (RLIMIT_FSIZE).
 func (c *call) tooLarge(p *place, size int64) bool {
 	var most unix.Rlimit
-	return p.is != nil && uint64(size) > p.is.size &&
+	return p.is != nil && uint64(size) > p.is.Size &&
 		unix.Prlimit(int(c.n.PID), unix.RLIMIT_FSIZE, nil, &most) == nil && uint64(size) > most.Cur
 }
 
@@ -390,8 +394,8 @@ func (c *call) access(dirfd, at int, mode uint32, flags int) answer {
 		}
 	}
 	p := &c.a
-	if c.find(p, dirfd, at, how|whole) != 0 {
-		return native
+	if errno := c.find(p, dirfd, at, how|whole); errno != 0 {
+		return c.lost(errno)
 	}
 	defer p.close()
 	look := func(fd int) error { return unix.Faccessat2(fd, "", mode, unix.AT_EACCESS|unix.AT_EMPTY_PATH) }
@@ -402,9 +406,9 @@ func (c *call) access(dirfd, at int, mode uint32, flags int) answer {
 }
 
 // access asks the host's mount, by a name: to open a directory takes rights of its own.
-func (f *Folder) access(is *info, node uint64, mode uint32) error {
-	o := f.tree.Object(is.id)
-	if o == nil || f.tree.NodeID(is.id) != node {
+func (f *Folder) access(is *rawfs.Info, node uint64, mode uint32) error {
+	o := f.tree.Object(is.ID)
+	if o == nil || f.tree.NodeID(is.ID) != node {
 		return syscall.ESTALE
 	}
 	place, name, flags := o.Place, "", unix.AT_EACCESS|unix.AT_EMPTY_PATH
@@ -419,24 +423,24 @@ func (f *Folder) access(is *info, node uint64, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer rawfs.Close(fd)
 	return unix.Faccessat2(fd, name, mode, flags)
 }
 
 // onlyPath tells whether a descriptor of the caller's, which was just found, is O_PATH.
 func (c *call) onlyPath(fd int) bool {
-	var link info
+	var link rawfs.Info
 	c.identity.Workload()
-	errno := look(c.th.proc, numbered(c.small[:], "fd/", uint64(fd)), &link)
+	errno := rawfs.Look(c.th.proc, rawfs.Numbered(c.small[:], "fd/", uint64(fd)), &link)
 	c.identity.Starter()
-	if errno == 0 && link.mode&0o600 != 0 {
+	if errno == 0 && link.Mode&0o600 != 0 {
 		return false // the mode of the link in /proc says what it is open for
 	}
-	info, errno := c.procFile(numbered(c.small[:], "fdinfo/", uint64(fd)), 0)
+	info, errno := c.procFile(rawfs.Numbered(c.small[:], "fdinfo/", uint64(fd)), 0)
 	if errno != 0 {
 		return false
 	}
-	defer closeFD(info)
+	defer rawfs.Close(info)
 	c.identity.Workload()
 	data, err := os.ReadFile("/proc/self/fd/" + strconv.Itoa(info))
 	c.identity.Starter()

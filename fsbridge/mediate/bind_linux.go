@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // bind answers bind(2) of a unix socket to a path: we bind the caller's socket on the
@@ -30,7 +31,7 @@ func (c *call) bind() answer {
 	}
 	p := &c.b
 	if !c.resolve(p, atCwd, path, 0) {
-		return native
+		return c.lost(p.errno)
 	}
 	defer p.close()
 	if errno, free := c.free(p, false); !free {
@@ -50,7 +51,7 @@ func (c *call) bind() answer {
 	if err != nil {
 		return native
 	}
-	defer closeFD(socket)
+	defer rawfs.Close(socket)
 	if domain, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || domain != unix.AF_UNIX || !c.valid() {
 		return native
 	}
@@ -81,7 +82,7 @@ func (c *call) descriptor(fd int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	defer closeFD(process)
+	defer rawfs.Close(process)
 	return unix.PidfdGetfd(process, fd, 0)
 }
 

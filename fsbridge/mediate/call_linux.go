@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -26,6 +27,7 @@ type call struct {
 	th     *thread // the caller, pinned, or nil
 	proved bool    // th was found to be the thread that waits
 	again  bool    // what the tree believed was wrong: look everything up
+	onProc bool    // the path that leads nowhere does so on a proc file system
 	umask  uint32  // of the caller, for what is made; 0 otherwise
 	masks  bool    // the thread shares its umask: modes are masked here
 	mask   uint32  // instead of umask
@@ -57,8 +59,9 @@ func failed(errno syscall.Errno) answer { return answer{errno: errno} }
 // outcome is the answer to what the tree returned.
 func outcome(err error) answer { return answer{errno: vfs.Errno(err)} }
 
-// tries bounds how often a call is looked at anew because the tree was wrong.
-const tries = 4
+// tries bounds how often a call is looked at anew because the tree was wrong, or others have made
+// and removed meanwhile what it is about.
+const tries = 16
 
 // answer answers the notification.
 func (c *call) answer() {
@@ -147,7 +150,7 @@ func (c *call) pathArg(buf, i int) ([]byte, syscall.Errno) {
 
 // procFile opens something in the caller's directory of /proc, O_PATH, as the
 // workload.
-func (c *call) procFile(name cstr, flags int) (int, syscall.Errno) {
+func (c *call) procFile(name rawfs.Name, flags int) (int, syscall.Errno) {
 	for range tries {
 		if c.th == nil {
 			th, errno := c.s.threads.get(c.n.PID)
@@ -157,7 +160,7 @@ func (c *call) procFile(name cstr, flags int) (int, syscall.Errno) {
 			c.th = th
 		}
 		c.identity.Workload()
-		fd, errno := openAt(c.th.proc, name, unix.O_PATH|flags)
+		fd, errno := rawfs.OpenAt(c.th.proc, name, unix.O_PATH|flags)
 		c.identity.Starter()
 		if errno == 0 {
 			c.proved = true
@@ -166,8 +169,8 @@ func (c *call) procFile(name cstr, flags int) (int, syscall.Errno) {
 		if c.proved || !canRead(errno) {
 			return -1, errno
 		}
-		var i info
-		if look(c.th.proc, cCwd, &i) == 0 {
+		var i rawfs.Info
+		if rawfs.Look(c.th.proc, rawfs.Cwd, &i) == 0 {
 			c.proved = true
 			return -1, errno
 		}
@@ -187,8 +190,8 @@ func (c *call) masked() error {
 			}
 			c.th = th
 		}
-		var i info
-		if c.proved = c.proved || look(c.th.proc, cCwd, &i) == 0; c.proved {
+		var i rawfs.Info
+		if c.proved = c.proved || rawfs.Look(c.th.proc, rawfs.Cwd, &i) == 0; c.proved {
 			mask, errno := c.s.threads.umaskOf(c.th)
 			if errno != 0 {
 				return errno

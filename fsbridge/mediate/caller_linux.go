@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // pathMax is PATH_MAX: what a path may have with its NUL.
@@ -69,7 +70,7 @@ func (t *threads) get(tid uint32) (*thread, syscall.Errno) {
 	}
 	t.mu.Unlock()
 	var buf [24]byte
-	fd, errno := openAt(unix.AT_FDCWD, numbered(buf[:], "/proc/", uint64(tid)), unix.O_PATH|unix.O_DIRECTORY)
+	fd, errno := rawfs.OpenAt(unix.AT_FDCWD, rawfs.Numbered(buf[:], "/proc/", uint64(tid)), unix.O_PATH|unix.O_DIRECTORY)
 	if errno != 0 {
 		return nil, errno
 	}
@@ -114,7 +115,7 @@ func (t *threads) drop(th *thread) {
 		delete(t.setting, th.tid)
 	}
 	if th.pins == 0 {
-		closeFD(th.proc)
+		rawfs.Close(th.proc)
 	}
 }
 
@@ -125,7 +126,7 @@ func (t *threads) put(th *thread, gone bool) {
 	th.pins--
 	switch {
 	case th.gone && th.pins == 0:
-		closeFD(th.proc)
+		rawfs.Close(th.proc)
 	case gone:
 		t.drop(th)
 	}
@@ -157,8 +158,8 @@ func (t *threads) settled(th *thread) bool {
 		delete(t.setting, th.tid)
 	}
 	for tid, other := range t.setting {
-		var i info
-		if look(other.proc, cCwd, &i) != 0 || other.waitsElsewhere() {
+		var i rawfs.Info
+		if rawfs.Look(other.proc, rawfs.Cwd, &i) != 0 || other.waitsElsewhere() {
 			delete(t.setting, tid)
 		}
 	}
@@ -170,9 +171,9 @@ func (t *threads) settled(th *thread) bool {
 // see the call of a process that cannot be dumped (PID 1), but where in the kernel it sleeps.
 func (th *thread) waitsElsewhere() bool {
 	var buf [64]byte
-	n, errno := readFrom(th.proc, cstr("syscall\x00"), buf[:])
+	n, errno := readFrom(th.proc, rawfs.Name("syscall\x00"), buf[:])
 	if errno != 0 {
-		n, errno = readFrom(th.proc, cstr("wchan\x00"), buf[:])
+		n, errno = readFrom(th.proc, rawfs.Name("wchan\x00"), buf[:])
 		return errno == 0 && notify.SleepsElsewhere(buf[:n])
 	}
 	nr, waits := proctext.Call(buf[:n])
@@ -180,13 +181,13 @@ func (th *thread) waitsElsewhere() bool {
 }
 
 // readFrom reads the beginning of the file name in dir.
-func readFrom(dir int, name cstr, buf []byte) (int, syscall.Errno) {
-	fd, errno := openAt(dir, name, unix.O_RDONLY)
+func readFrom(dir int, name rawfs.Name, buf []byte) (int, syscall.Errno) {
+	fd, errno := rawfs.OpenAt(dir, name, unix.O_RDONLY)
 	if errno != 0 {
 		return 0, errno
 	}
 	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)))
-	closeFD(fd)
+	rawfs.Close(fd)
 	return int(n), errno
 }
 
@@ -199,7 +200,7 @@ func (t *threads) umaskOf(th *thread) (uint32, syscall.Errno) {
 	}
 	settled := t.settled(th)
 	var buf [256]byte // it is the second line
-	n, errno := readFrom(th.proc, cstr("status\x00"), buf[:])
+	n, errno := readFrom(th.proc, rawfs.Name("status\x00"), buf[:])
 	if errno != 0 {
 		return 0, errno
 	}

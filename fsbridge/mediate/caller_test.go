@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // TestMBNumberUsedAgain: what is remembered of a thread that has ended is not believed of
@@ -43,15 +44,15 @@ func TestMBNumberUsedAgain(t *testing.T) {
 		t.Errorf("umask %o of a thread that has ended", c.umask)
 	}
 	c.release()
-	fd, errno := c.procFile(cCwd, 0)
+	fd, errno := c.procFile(rawfs.Cwd, 0)
 	if errno != 0 {
 		t.Fatal(errno)
 	}
-	defer closeFD(fd)
-	var got, want info
-	look(fd, cEmpty, &got)
-	look(atCwd, cstr(".\x00"), &want)
-	if got.id != want.id {
+	defer rawfs.Close(fd)
+	var got, want rawfs.Info
+	rawfs.Look(fd, rawfs.Empty, &got)
+	rawfs.Look(atCwd, rawfs.Name(".\x00"), &want)
+	if got.ID != want.ID {
 		t.Error("another working directory")
 	}
 }
@@ -77,14 +78,14 @@ func TestMBUmaskSettled(t *testing.T) {
 		if errno != 0 {
 			t.Fatal(errno)
 		}
-		t.Cleanup(func() { closeFD(th.proc) })
+		t.Cleanup(func() { rawfs.Close(th.proc) })
 		return th
 	}
 	self, errno := newThreads().get(uint32(os.Getpid()))
 	if errno != 0 {
 		t.Fatal(errno)
 	}
-	t.Cleanup(func() { closeFD(self.proc) })
+	t.Cleanup(func() { rawfs.Close(self.proc) })
 	settled := func(th *thread) bool {
 		known := newThreads()
 		known.settingUmask(th)

@@ -50,7 +50,9 @@
 // leads to the tree's node. Where the tree does not know it, the kernel's text of its
 // path is a hint, which is walked through the tree and compared. What leads nowhere, and
 // every error that the kernel would find before it looks at the mount, is answered with
-// CONTINUE (but not for attributes): so the errors are the kernel's own.
+// CONTINUE (but not for attributes): so the errors are the kernel's own. That a name is missing is an exception
+// (call.lost): by the time that the kernel looks, another thread may have made it, and on a read-only mount that is
+// another error. On a proc file system it is the kernel's, because the caller may see more there.
 //
 // A relative path in a folder below which nothing is mounted ([Folder.Bare]) goes a shorter
 // way (spot): one look says which directory its beginning is and that it is on the guest's

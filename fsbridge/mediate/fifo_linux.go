@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // How often it is looked whether somebody reads a FIFO: at first, and later.
@@ -39,20 +41,20 @@ func (c *call) openView(p *place, flags int) (int, syscall.Errno) {
 	c.identity.Workload()
 	defer c.identity.Starter()
 	if p.dir >= 0 {
-		return openAt(p.dir, p.cName(), flags|unix.O_NOFOLLOW)
+		return rawfs.OpenAt(p.dir, p.cName(), flags|unix.O_NOFOLLOW)
 	}
-	return openAt(atCwd, numbered(c.small[:], "/proc/self/fd/", uint64(p.obj)), flags)
+	return rawfs.OpenAt(atCwd, rawfs.Numbered(c.small[:], "/proc/self/fd/", uint64(p.obj)), flags)
 }
 
 func (c *call) injectFIFO(p *place, fd, flags int) answer {
-	var i info // a number may have been used again, for a file
-	if look(fd, cEmpty, &i) != 0 || i.id != p.is.id || i.typ() != syscall.S_IFIFO {
-		closeFD(fd)
+	var i rawfs.Info // a number may have been used again, for a file
+	if rawfs.Look(fd, rawfs.Empty, &i) != 0 || i.ID != p.is.ID || i.Type() != syscall.S_IFIFO {
+		rawfs.Close(fd)
 		return failed(syscall.ESTALE)
 	}
 	if flags&unix.O_NONBLOCK == 0 {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags); err != nil {
-			closeFD(fd)
+			rawfs.Close(fd)
 			return failed(syscall.EIO)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/above"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/opendirs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -51,15 +52,15 @@ var _ fsbridge.Granter = (*Folder)(nil)
 
 func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {
 	f := &Folder{s: s, view: view, kept: make(map[uint64]struct{})}
-	var i info
-	if errno := look(int(view.Fd()), cEmpty, &i); errno != 0 {
+	var i rawfs.Info
+	if errno := rawfs.Look(int(view.Fd()), rawfs.Empty, &i); errno != 0 {
 		return nil, fmt.Errorf("mediate: the guest's view of %s: %w", view.Name(), errno)
 	}
-	var root info
-	if errno := look(o.Root.FD(), cEmpty, &root); errno != 0 {
+	var root rawfs.Info
+	if errno := rawfs.Look(o.Root.FD(), rawfs.Empty, &root); errno != 0 {
 		return nil, fmt.Errorf("mediate: %s: %w", o.Root.Path(), errno)
 	}
-	if root.id != i.id {
+	if root.ID != i.ID {
 		return nil, fmt.Errorf("mediate: the guest's view is another folder than %s: %w", o.Root.Path(), syscall.ESTALE)
 	}
 	o.Hooks = &hooks{s: s, inner: o.Hooks}
@@ -68,17 +69,17 @@ func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {
 		return nil, err
 	}
 	tree.OnHeld(s.hold)
-	f.tree, f.mount, f.host, f.rootID, f.readOnly = tree, i.mount, root.mount, i.id, o.ReadOnly
+	f.tree, f.mount, f.host, f.rootID, f.readOnly = tree, i.Mount, root.Mount, i.ID, o.ReadOnly
 	return f, nil
 }
 
 // grantOn has descriptors granted on a mount: see [Server.Add].
 func (f *Folder) grantOn(mount *os.File) error {
-	var i info
-	if errno := look(int(mount.Fd()), cEmpty, &i); errno != 0 || i.id != f.rootID {
+	var i rawfs.Info
+	if errno := rawfs.Look(int(mount.Fd()), rawfs.Empty, &i); errno != 0 || i.ID != f.rootID {
 		return fmt.Errorf("mediate: %s is no mount of the folder", mount.Name())
 	}
-	f.grants, f.grantMount = mount, i.mount
+	f.grants, f.grantMount = mount, i.Mount
 	return nil
 }
 
@@ -210,7 +211,10 @@ func (c *call) locate(f *Folder, fd int, id hostfs.ID) (uint64, error) {
 	node := uint64(vfs.RootID)
 	for name := range strings.SplitSeq(path, "/") {
 		e, err := f.tree.Lookup(node, name)
-		if err == nil && e.Node == 0 {
+		switch {
+		case err == syscall.ENOTDIR: // of a node: the directory was moved meanwhile
+			return 0, syscall.ESTALE
+		case err == nil && e.Node == 0:
 			err = syscall.ENOENT
 		}
 		if err != nil {
@@ -228,8 +232,8 @@ func (c *call) locate(f *Folder, fd int, id hostfs.ID) (uint64, error) {
 // pathOf returns where, below the folder, the kernel says that fd is: a hint only.
 func (f *Folder) pathOf(fd int) (string, bool) {
 	top := f.view
-	var i info
-	if f.grants != nil && look(fd, cEmpty, &i) == 0 && i.mount == f.grantMount {
+	var i rawfs.Info
+	if f.grants != nil && rawfs.Look(fd, rawfs.Empty, &i) == 0 && i.Mount == f.grantMount {
 		top = f.grants
 	}
 	root, ok := hostPath(int(top.Fd()))
@@ -244,8 +248,8 @@ func (f *Folder) pathOf(fd int) (string, bool) {
 // holds tells whether fd, on the folder's mount, is the folder or lies in it, where that is
 // no mount of its own. The text is the kernel's, of an open file: the guest cannot change
 // what lies above the folder. What is then performed is performed on a node of the tree.
-func (f *Folder) holds(fd int, i *info) bool {
-	if i.id == f.rootID {
+func (f *Folder) holds(fd int, i *rawfs.Info) bool {
+	if i.ID == f.rootID {
 		return true
 	}
 	_, below := f.pathOf(fd)
@@ -256,7 +260,7 @@ func (f *Folder) holds(fd int, i *info) bool {
 func hostPath(fd int) (string, bool) {
 	var name [32]byte
 	var buf [2 * pathMax]byte
-	path, errno := readLink(atCwd, numbered(name[:], "/proc/self/fd/", uint64(fd)), buf[:])
+	path, errno := rawfs.ReadLink(atCwd, rawfs.Numbered(name[:], "/proc/self/fd/", uint64(fd)), buf[:])
 	if errno != 0 {
 		return "", false
 	}

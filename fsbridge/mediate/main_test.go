@@ -72,6 +72,8 @@ func workloads() map[string]func(w *workload) {
 		"switching":      switching,
 		"attributesRace": attributesRace,
 		"makeTogether":   makeTogether,
+		"openTogether":   openTogether,
+		"lostOnProc":     lostOnProc,
 		"keptWriters":    keptWriters,
 		"victims":        victims,
 		"opens":          opens,

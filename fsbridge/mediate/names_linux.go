@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -17,7 +18,7 @@ func (c *call) make(dirfd, at int, directory bool, do func(t *vfs.Tree, dir uint
 		return native
 	}
 	if s := &c.at[0]; c.spot(s, dirfd, path) {
-		var i info
+		var i rawfs.Info
 		if errno := s.look(&i); errno != syscall.ENOENT {
 			return existing(errno)
 		}
@@ -25,12 +26,7 @@ func (c *call) make(dirfd, at int, directory bool, do func(t *vfs.Tree, dir uint
 	}
 	p := &c.b
 	if !c.resolve(p, dirfd, path, 0) {
-		if p.errno == syscall.ENOENT {
-			// Another thread may have made the directory meanwhile, and then the kernel would say
-			// that the mount is read-only, on which programs give up.
-			return failed(syscall.ENOENT)
-		}
-		return native
+		return c.lost(p.errno)
 	}
 	defer p.close()
 	if errno, free := c.free(p, directory); !free {
@@ -73,7 +69,7 @@ func (c *call) makeIn(f *Folder, dir uint64, name string, err error, do func(t *
 
 // free tells whether something can be made at p, before anybody is asked.
 func (c *call) free(p *place, directory bool) (errno syscall.Errno, free bool) {
-	var i info
+	var i rawfs.Info
 	switch errno := c.look(p, &i); {
 	case errno == 0:
 		return syscall.EEXIST, false
@@ -136,18 +132,26 @@ func (c *call) link(oldDir, oldAt, newDir, newAt, flags int) answer {
 		}
 	}
 	q := &c.b
-	if errno != 0 || !c.resolve(q, newDir, to, 0) {
+	if errno != 0 {
 		return native
 	}
+	found := c.resolve(q, newDir, to, 0)
 	defer q.close()
+	into := c.lost(q.errno)
 	from, errno := c.pathArg(0, oldAt)
 	p := &c.a
-	if errno != 0 || !c.resolve(p, oldDir, from, how) {
+	if errno != 0 {
 		return native
 	}
+	if !c.resolve(p, oldDir, from, how) {
+		return c.lost(p.errno)
+	}
 	defer p.close()
-	if p.is == nil || p.slash && p.is.typ() != syscall.S_IFDIR {
-		return native
+	if errno := p.missing(); errno != 0 {
+		return failed(errno)
+	}
+	if !found {
+		return into
 	}
 	if errno, free := c.free(q, false); !free {
 		return failed(errno)
@@ -166,7 +170,7 @@ func (c *call) linkPlace(p, q *place) answer {
 		defer func() { c.forget(p, node) }()
 	case p.folder == f: // a granted file, which need not have a name
 		if node, handle, err = p.attach(); err != nil {
-			if p.is.nlink == 0 {
+			if p.is.Nlink == 0 {
 				return failed(syscall.ENOENT)
 			}
 			return failed(syscall.EXDEV)
@@ -205,15 +209,15 @@ func (c *call) unlink(dirfd, at int) answer {
 	}
 	p := &c.a
 	if errno != 0 || !c.resolve(p, dirfd, path, 0) {
-		return refused(path)
+		return c.refused(p, path)
 	}
 	defer p.close()
 	if p.slash {
-		var i info
+		var i rawfs.Info
 		switch errno := c.look(p, &i); {
 		case errno != 0:
 			return failed(errno)
-		case i.typ() == syscall.S_IFDIR:
+		case i.Type() == syscall.S_IFDIR:
 			return failed(syscall.EISDIR)
 		}
 		return failed(syscall.ENOTDIR)
@@ -231,24 +235,24 @@ func (c *call) unlink(dirfd, at int) answer {
 func (c *call) rmdir(dirfd, at int) answer {
 	path, errno := c.pathArg(0, at)
 	if s := &c.at[0]; errno == 0 && c.spot(s, dirfd, path) {
-		var i info
+		var i rawfs.Info
 		_ = s.look(&i)
-		return c.rmdirIn(s.folder, s.dir, s.text(), i.id)
+		return c.rmdirIn(s.folder, s.dir, s.text(), i.ID)
 	}
 	p := &c.a
 	if errno != 0 || !c.resolve(p, dirfd, path, 0) {
-		return refused(path)
+		return c.refused(p, path)
 	}
 	defer p.close()
 	dir, err := c.dirNode(p)
 	if err != nil {
 		return outcome(err)
 	}
-	var i info
-	if c.look(p, &i) == 0 && i.mount != p.in.mount {
+	var i rawfs.Info
+	if c.look(p, &i) == 0 && i.Mount != p.in.Mount {
 		return failed(syscall.EBUSY)
 	}
-	return c.rmdirIn(p.folder, dir, p.text(), i.id)
+	return c.rmdirIn(p.folder, dir, p.text(), i.ID)
 }
 
 // rmdirIn is rmdir once the directory is found; id is that of what is removed, or none.
@@ -267,11 +271,11 @@ func (c *call) rmdirIn(f *Folder, dir uint64, name string, id hostfs.ID) answer 
 
 // refused is the answer to a call that takes away a name and was not resolved. Before it
 // looks at the name, the kernel says that the mount is read-only.
-func refused(path []byte) answer {
+func (c *call) refused(p *place, path []byte) answer {
 	if _, last, _ := splitPath(path); len(last) > nameMax {
 		return failed(syscall.ENAMETOOLONG)
 	}
-	return native
+	return c.lost(p.errno)
 }
 
 func (c *call) rename(oldDir, oldAt, newDir, newAt int, flags uint32) answer {
@@ -289,11 +293,11 @@ func (c *call) rename(oldDir, oldAt, newDir, newAt int, flags uint32) answer {
 	}
 	p, q := &c.a, &c.b
 	if !c.resolve(p, oldDir, from, 0) {
-		return refused(from)
+		return c.refused(p, from)
 	}
 	defer p.close()
 	if toErrno != 0 || !c.resolve(q, newDir, to, 0) {
-		return refused(to)
+		return c.refused(q, to)
 	}
 	defer q.close()
 	if p.folder != q.folder {
@@ -322,7 +326,7 @@ func (c *call) slashes(p, q *place, flags uint32) syscall.Errno {
 	if !p.slash && !q.slash {
 		return 0
 	}
-	var from, to info
+	var from, to rawfs.Info
 	errno := c.look(p, &from)
 	if errno != 0 {
 		return errno
@@ -334,8 +338,8 @@ func (c *call) slashes(p, q *place, flags uint32) syscall.Errno {
 		return syscall.EEXIST
 	case errno != 0 && exchange:
 		return errno
-	case exchange && q.slash && to.typ() != syscall.S_IFDIR,
-		from.typ() != syscall.S_IFDIR && (p.slash || !exchange):
+	case exchange && q.slash && to.Type() != syscall.S_IFDIR,
+		from.Type() != syscall.S_IFDIR && (p.slash || !exchange):
 		return syscall.ENOTDIR
 	}
 	return 0

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -41,7 +42,7 @@ func (c *call) open(dirfd, at, flags int, mode uint32) answer {
 	}
 	p := &c.a
 	if !c.resolve(p, dirfd, path, how) {
-		return native
+		return c.lost(p.errno)
 	}
 	return c.openPlace(p, flags, mode, how)
 }
@@ -51,20 +52,31 @@ func (c *call) openPlace(p *place, flags int, mode uint32, how int) answer {
 	defer p.close()
 	const excl = unix.O_CREAT | unix.O_EXCL
 	switch {
+	case p.is == nil && flags&unix.O_CREAT == 0:
+		return failed(syscall.ENOENT)
 	case p.slash, flags&unix.O_DIRECTORY != 0:
 		return native
 	case p.is == nil:
-		if flags&unix.O_CREAT == 0 {
-			return native
-		}
-	case p.is.typ() == syscall.S_IFIFO && flags&unix.O_ACCMODE != unix.O_RDONLY && flags&excl != excl:
-		return c.openFIFO(p, flags)
-	case p.is.typ() != syscall.S_IFREG:
-		return native // a directory or a symlink is an error; the rest is no file of the folder's
+		return c.grant(p, flags, mode, how&follow != 0)
 	case flags&excl == excl:
 		return failed(syscall.EEXIST)
-	case flags&(mutating&^unix.O_CREAT) == 0:
-		return native // it is there already: nothing is made
+	}
+	switch p.is.Type() {
+	case syscall.S_IFREG:
+	case syscall.S_IFDIR:
+		return failed(syscall.EISDIR)
+	case syscall.S_IFLNK:
+		return failed(syscall.ELOOP)
+	case syscall.S_IFIFO:
+		if flags&unix.O_ACCMODE == unix.O_RDONLY {
+			return native
+		}
+		return c.openFIFO(p, flags)
+	default:
+		return native // no file of the folder's
+	}
+	if flags&(mutating&^unix.O_CREAT) == 0 {
+		return c.openMade(p, flags)
 	}
 	if p.granted() {
 		if a, known := c.reopen(p, flags); known {
@@ -72,6 +84,22 @@ func (c *call) openPlace(p *place, flags int, mode uint32, how int) answer {
 		}
 	}
 	return c.grant(p, flags, mode, how&follow != 0)
+}
+
+// openMade opens a file for reading that would be made if it were not there. It is, but another
+// thread may remove it until the kernel looks.
+func (c *call) openMade(p *place, flags int) answer {
+	if p.dir < 0 {
+		return native // it was found without its name, and nothing can be made
+	}
+	if !c.valid() {
+		return failed(syscall.EINTR)
+	}
+	fd, errno := c.readOnly(p, p.is.ID, flags)
+	if errno != 0 {
+		return failed(errno)
+	}
+	return c.inject(fd, flags)
 }
 
 // grant opens the file p for the caller, or makes it.
@@ -86,7 +114,7 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 			return native
 		}
 	}
-	if flags&unix.O_TRUNC != 0 && p.is != nil && p.is.size > 0 && c.tableFull() {
+	if flags&unix.O_TRUNC != 0 && p.is != nil && p.is.Size > 0 && c.tableFull() {
 		return failed(syscall.EMFILE) // before the file is emptied
 	}
 	if !c.valid() {
@@ -95,7 +123,7 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 	g, err := f.tree.Grant(c.request(), dir, vfs.OpenFile{Name: name, Flags: flags, Mode: c.mode(p.dir, mode&07777)})
 	switch {
 	case errors.Is(err, vfs.ErrNotRegular):
-		return native
+		return failed(syscall.ESTALE) // meanwhile
 	case err != nil && follows && vfs.Errno(err) == syscall.ELOOP:
 		return failed(syscall.ESTALE) // it has become a symlink meanwhile
 	case err != nil:
@@ -103,22 +131,22 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 	}
 	defer f.tree.Forget(g.Node, 1)
 	fd := g.FD
-	if p.dir < 0 && g.ID != p.is.id {
-		closeFD(fd)
+	if p.dir < 0 && g.ID != p.is.ID {
+		rawfs.Close(fd)
 		return failed(syscall.ESTALE)
 	}
 	if flags&unix.O_ACCMODE == unix.O_RDONLY {
 		// Whoever has a descriptor of the host's mount can open the file for writing.
 		var errno syscall.Errno
-		fd, errno = c.readOnly(p, g.FD, flags)
-		closeFD(g.FD)
+		fd, errno = c.readOnly(p, g.ID, flags)
+		rawfs.Close(g.FD)
 		if errno != 0 {
 			return failed(errno)
 		}
 	} else if f.grants != nil {
-		in := p.in.id
+		in := p.in.ID
 		if p.dir < 0 {
-			_ = f.tree.In(dir, func(fd int) error { in, _ = idOf(fd); return nil })
+			_ = f.tree.In(dir, func(fd int) error { in, _ = rawfs.IDOf(fd); return nil })
 		}
 		fd = c.regrant(f, g, dir, in, name, flags)
 	}
@@ -157,11 +185,11 @@ func (c *call) tableFull() bool {
 		}
 		c.th = th
 	}
-	var open info
+	var open rawfs.Info
 	var most unix.Rlimit
 	c.identity.Workload()
 	defer c.identity.Starter()
-	return look(c.th.proc, cstr("fd\x00"), &open) == 0 && unix.Prlimit(int(c.n.PID), unix.RLIMIT_NOFILE, nil, &most) == nil && open.size >= most.Cur
+	return rawfs.Look(c.th.proc, rawfs.Name("fd\x00"), &open) == 0 && unix.Prlimit(int(c.n.PID), unix.RLIMIT_NOFILE, nil, &most) == nil && open.Size >= most.Cur
 }
 
 // reopen opens a granted file once more: it need not have a name. known is false if the tree
@@ -172,7 +200,7 @@ func (c *call) reopen(p *place, flags int) (a answer, known bool) {
 	case err == nil:
 		defer p.folder.tree.Forget(node, 1)
 		defer p.folder.tree.Release(handle)
-	case p.is.nlink > 0:
+	case p.is.Nlink > 0:
 		return answer{}, false
 	}
 	if !c.valid() {
@@ -180,10 +208,10 @@ func (c *call) reopen(p *place, flags int) (a answer, known bool) {
 	}
 	if err == nil {
 		fd, err := p.folder.tree.Regrant(c.request(), node, flags)
-		if err != nil || p.is.mount == p.folder.host {
+		if err != nil || p.is.Mount == p.folder.host {
 			return c.outcome(fd, err, flags), true
 		}
-		defer closeFD(fd) // until there is the other one: it was captured, and emptied
+		defer rawfs.Close(fd) // until there is the other one: it was captured, and emptied
 		flags &^= unix.O_TRUNC
 	}
 	defer c.onMount(p)()
@@ -208,25 +236,25 @@ func (c *call) nameOf(p *place) (dir uint64, name string, err error) {
 	if dir, name, err = c.objectName(p); err != nil {
 		return 0, "", err
 	}
-	node, err := p.folder.child(dir, name, p.is.id) // it may have another name by now
+	node, err := p.folder.child(dir, name, p.is.ID) // it may have another name by now
 	if err == nil {
 		p.folder.tree.Forget(node, 1)
 	}
 	return dir, name, err
 }
 
-// readOnly opens the file that fd is again, in the caller's view.
-func (c *call) readOnly(p *place, fd, flags int) (int, syscall.Errno) {
+// readOnly opens the place's file, which was the inode id, in the caller's view.
+func (c *call) readOnly(p *place, id hostfs.ID, flags int) (int, syscall.Errno) {
 	flags &^= unix.O_CREAT | unix.O_EXCL | unix.O_TRUNC
-	id, errno := idOf(fd)
-	if errno != 0 {
-		return -1, errno
-	}
 	view, errno := c.openView(p, flags|unix.O_NONBLOCK)
-	if errno != 0 {
+	switch errno {
+	case 0:
+	case syscall.ENOENT, syscall.ELOOP: // it was removed meanwhile
+		return -1, syscall.ESTALE
+	default:
 		return -1, errno
 	}
-	now, errno := idOf(view)
+	now, errno := rawfs.IDOf(view)
 	if errno == 0 && now != id {
 		errno = syscall.ESTALE
 	}
@@ -236,7 +264,7 @@ func (c *call) readOnly(p *place, fd, flags int) (int, syscall.Errno) {
 		}
 	}
 	if errno != 0 {
-		closeFD(view)
+		rawfs.Close(view)
 	}
 	return view, errno
 }
@@ -244,7 +272,7 @@ func (c *call) readOnly(p *place, fd, flags int) (int, syscall.Errno) {
 // inject hands fd, which it closes, over.
 func (c *call) inject(fd, flags int) answer {
 	n, errno := c.s.near.Inject(c.s.listener, &c.n, fd, uint32(flags&unix.O_CLOEXEC))
-	closeFD(fd) // before the caller goes on: see notify.Listener.Inject
+	rawfs.Close(fd) // before the caller goes on: see notify.Listener.Inject
 	if errno != 0 {
 		return failed(errno)
 	}
@@ -259,11 +287,17 @@ func (c *call) tmpfile(dirfd int, path []byte, flags int, mode uint32) answer {
 		how = whole
 	}
 	p := &c.a
-	if flags&unix.O_ACCMODE == unix.O_RDONLY || flags&unix.O_CREAT != 0 || !c.resolve(p, dirfd, path, how) {
+	if flags&unix.O_ACCMODE == unix.O_RDONLY || flags&unix.O_CREAT != 0 {
 		return native
 	}
+	if !c.resolve(p, dirfd, path, how) {
+		return c.lost(p.errno)
+	}
 	defer p.close()
-	if p.is == nil || p.is.typ() != syscall.S_IFDIR {
+	switch {
+	case p.is == nil:
+		return failed(syscall.ENOENT)
+	case p.is.Type() != syscall.S_IFDIR:
 		return native
 	}
 	f := p.folder

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // openat2 answers openat2(2): the flags are in memory. A longer structure than we know has
@@ -46,14 +48,14 @@ func (c *call) resolvable(flags int, resolve uint64) bool {
 	if errno != 0 {
 		return false
 	}
-	defer closeFD(base)
+	defer rawfs.Close(base)
 	c.identity.Workload()
 	defer c.identity.Starter()
 	fd, err := unix.Openat2(base, string(path), &unix.OpenHow{
 		Flags: uint64(flags&(unix.O_NOFOLLOW|unix.O_DIRECTORY)) | unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve,
 	})
 	if err == nil {
-		closeFD(fd)
+		rawfs.Close(fd)
 	}
 	return err == nil || errors.Is(err, syscall.ENOENT)
 }
@@ -72,7 +74,7 @@ func (c *call) openInRoot(flags int, mode uint32, resolve uint64) answer {
 	if errno != 0 {
 		return native
 	}
-	defer closeFD(base)
+	defer rawfs.Close(base)
 	p := &c.a
 	if !c.resolveIn(p, base, path, how, resolve) {
 		return native
@@ -90,27 +92,27 @@ func (c *call) resolveIn(p *place, root int, path []byte, how int, resolve uint6
 		if slash || len(last) > nameMax || string(last) == "." || string(last) == ".." {
 			return false
 		}
-		dir, errno := openDirAt(root, cstr(string(parent)+".\x00"), resolve)
+		dir, errno := rawfs.OpenDirAt(root, rawfs.Name(string(parent)+".\x00"), resolve)
 		if errno != 0 {
 			return false
 		}
-		if look(dir, cEmpty, &p.in) != 0 {
-			closeFD(dir)
+		if rawfs.Look(dir, rawfs.Empty, &p.in) != 0 {
+			rawfs.Close(dir)
 			return false
 		}
 		p.dir, p.name, p.folder = dir, append(p.cname[:0], last...), c.s.folder(dir, &p.in)
-		switch errno := look(dir, p.cName(), &p.store); {
+		switch errno := rawfs.Look(dir, p.cName(), &p.store); {
 		case errno == syscall.ENOENT:
 			return p.accept(how)
-		case errno != 0, p.store.mount != p.in.mount:
+		case errno != 0, p.store.Mount != p.in.Mount:
 			p.close()
 			return false
 		}
-		if p.store.typ() != syscall.S_IFLNK || how&follow == 0 {
+		if p.store.Type() != syscall.S_IFLNK || how&follow == 0 {
 			p.is = &p.store
 			return p.accept(how)
 		}
-		target, errno := readLink(dir, p.cName(), c.parts[:pathMax])
+		target, errno := rawfs.ReadLink(dir, p.cName(), c.parts[:pathMax])
 		if p.close(); errno != 0 || len(target) == 0 || resolve&unix.RESOLVE_NO_SYMLINKS != 0 {
 			return false
 		}

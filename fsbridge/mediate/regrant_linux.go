@@ -5,6 +5,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/opendirs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -17,16 +18,16 @@ func (c *call) regrant(f *Folder, g vfs.Granted, dir uint64, in hostfs.ID, name 
 	if fd < 0 {
 		return g.FD
 	}
-	now, errno := idOf(fd)
+	now, errno := rawfs.IDOf(fd)
 	var err error
 	if errno == 0 && now == g.ID && flags&unix.O_NONBLOCK == 0 {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags)
 	}
 	if errno != 0 || now != g.ID || err != nil {
-		closeFD(fd)
+		rawfs.Close(fd)
 		return g.FD
 	}
-	closeFD(g.FD)
+	rawfs.Close(g.FD)
 	return fd
 }
 
@@ -39,7 +40,7 @@ func (c *call) regrantNameless(f *Folder, g vfs.Granted, flags int) int {
 	if fd < 0 {
 		return g.FD
 	}
-	closeFD(g.FD)
+	rawfs.Close(g.FD)
 	return fd
 }
 
@@ -65,8 +66,8 @@ func (f *Folder) openGrant(dir uint64, in hostfs.ID, name string, flags int) int
 	if err != nil {
 		return -1
 	}
-	if now, errno := idOf(top); errno != 0 || now != in {
-		closeFD(top)
+	if now, errno := rawfs.IDOf(top); errno != 0 || now != in {
+		rawfs.Close(top)
 		return -1
 	}
 	f.dirs.Add(in, top)

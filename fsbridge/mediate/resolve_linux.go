@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -23,15 +24,15 @@ type place struct {
 	// dir is the directory, O_PATH, in the caller's view; -1 for an object without.
 	dir   int
 	name  []byte
-	slash bool  // slashes follow the name: it must be a directory's
-	in    info  // of dir
-	is    *info // what the name is, nil if there is nothing
+	slash bool        // slashes follow the name: it must be a directory's
+	in    rawfs.Info  // of dir
+	is    *rawfs.Info // what the name is, nil if there is nothing
 	// obj is the object, O_PATH, where it was not found by a name; else -1.
 	obj    int
 	folder *Folder       // that dir, or obj, belongs to
 	errno  syscall.Errno // why the path leads nowhere
 
-	store info
+	store rawfs.Info
 	cname [nameMax + 1]byte
 }
 
@@ -43,22 +44,22 @@ func (p *place) clear() {
 // one that was made of it: it is on the host's mount, which is writable. Where the folder is
 // no mount of its own, it may be any descriptor.
 func (p *place) granted() bool {
-	return p.obj >= 0 && p.folder != nil && p.is != nil && p.is.typ() == syscall.S_IFREG &&
-		(p.is.mount != p.folder.mount || p.folder.s.guest.Unmounted)
+	return p.obj >= 0 && p.folder != nil && p.is != nil && p.is.Type() == syscall.S_IFREG &&
+		(p.is.Mount != p.folder.mount || p.folder.s.guest.Unmounted)
 }
 
 // attach makes a granted file an open file of its tree: on the host's mount, where it can
 // be changed. The caller gives both back.
 func (p *place) attach() (node, handle uint64, err error) {
 	f := p.folder
-	if p.is.mount == f.host {
-		fd, errno := dup(p.obj)
+	if p.is.Mount == f.host {
+		fd, errno := rawfs.Dup(p.obj)
 		if errno != 0 {
 			return 0, 0, errno
 		}
 		return f.tree.Attach(fd)
 	}
-	o := f.tree.Object(p.is.id)
+	o := f.tree.Object(p.is.ID)
 	if o == nil {
 		return 0, 0, syscall.ESTALE
 	}
@@ -70,13 +71,13 @@ func (p *place) attach() (node, handle uint64, err error) {
 }
 
 func (p *place) close() {
-	closeFD(p.dir)
-	closeFD(p.obj)
+	rawfs.Close(p.dir)
+	rawfs.Close(p.obj)
 	p.dir, p.obj = -1, -1
 }
 
 // cName is the name with a NUL.
-func (p *place) cName() cstr { return terminated(p.cname[:], p.name) }
+func (p *place) cName() rawfs.Name { return rawfs.Terminated(p.cname[:], p.name) }
 
 // text is the name as the tree takes it.
 func (p *place) text() string { return string(p.name) }
@@ -95,6 +96,7 @@ const (
 // kernel will say what is wrong with it.
 func (c *call) resolve(p *place, dirfd int, path []byte, how int) (ok bool) {
 	p.clear()
+	c.onProc = false
 	c.identity.Workload()
 	defer c.identity.Starter()
 	if len(path) == 0 {
@@ -103,10 +105,21 @@ func (c *call) resolve(p *place, dirfd int, path []byte, how int) (ok bool) {
 	base, links := -1, 0
 	for path != nil {
 		next, more := c.step(p, base, dirfd, path, how, &links)
-		closeFD(base)
+		rawfs.Close(base)
 		base, path = next, more
 	}
 	return p.accept(how)
+}
+
+// lost is the answer where a path was not resolved. If a name is missing we say so: by the time
+// that the kernel looks, another thread may have made it, and the kernel would say that the mount
+// is read-only, on which programs give up. What is missing on a proc file system may be there for
+// the caller.
+func (c *call) lost(errno syscall.Errno) answer {
+	if errno == syscall.ENOENT && !c.onProc {
+		return failed(syscall.ENOENT)
+	}
+	return native
 }
 
 // accept tells whether the place is one that the caller of resolve wants; otherwise it
@@ -144,12 +157,12 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 		return -1, nil
 	}
 	if len(last) > nameMax {
-		closeFD(dir)
+		rawfs.Close(dir)
 		p.errno = syscall.ENAMETOOLONG
 		return -1, nil
 	}
-	if p.errno = look(dir, cEmpty, &p.in); p.errno != 0 {
-		closeFD(dir)
+	if p.errno = rawfs.Look(dir, rawfs.Empty, &p.in); p.errno != 0 {
+		rawfs.Close(dir)
 		return -1, nil
 	}
 	p.name, p.folder = append(p.cname[:0], last...), c.s.folder(dir, &p.in)
@@ -157,23 +170,23 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 		p.dir = dir
 		return -1, nil
 	}
-	errno = look(dir, p.cName(), &p.store)
+	errno = rawfs.Look(dir, p.cName(), &p.store)
 	switch {
 	case errno == syscall.ENOENT:
 		p.dir = dir
 	case errno != 0:
-		closeFD(dir)
+		rawfs.Close(dir)
 		p.errno = errno
-	case p.store.typ() == syscall.S_IFLNK && (how&follow != 0 || slash):
+	case p.store.Type() == syscall.S_IFLNK && (how&follow != 0 || slash):
 		if *links++; *links > maxLinks {
-			closeFD(dir)
+			rawfs.Close(dir)
 			p.errno = syscall.ELOOP
 			return -1, nil
 		}
 		return c.followLast(p, dir, slash)
-	case p.store.mount != p.in.mount: // something is mounted there
-		obj, errno := openAt(dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW)
-		closeFD(dir)
+	case p.store.Mount != p.in.Mount: // something is mounted there
+		obj, errno := rawfs.OpenAt(dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW)
+		rawfs.Close(dir)
 		if p.errno = errno; errno == 0 {
 			p.adopt(c, obj)
 		}
@@ -185,8 +198,8 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 
 // adopt makes the open object obj the place.
 func (p *place) adopt(c *call, obj int) {
-	if p.errno = look(obj, cEmpty, &p.store); p.errno != 0 {
-		closeFD(obj)
+	if p.errno = rawfs.Look(obj, rawfs.Empty, &p.store); p.errno != 0 {
+		rawfs.Close(obj)
 		return
 	}
 	p.obj, p.is, p.folder = obj, &p.store, c.s.owner(obj, &p.store)
@@ -194,18 +207,19 @@ func (p *place) adopt(c *call, obj int) {
 
 // followLast follows the symlink p.name in dir, which it takes over.
 func (c *call) followLast(p *place, dir int, slash bool) (next int, more []byte) {
-	if onProc(dir) {
+	if rawfs.OnProc(dir) {
 		if obj, ok := c.magic(dir, p.cName()); ok {
-			closeFD(dir)
+			rawfs.Close(dir)
+			c.onProc = true
 			if p.errno = syscall.ENOENT; obj >= 0 {
 				p.adopt(c, obj)
 			}
 			return -1, nil
 		}
 	}
-	target, errno := readLink(dir, p.cName(), c.parts[:pathMax])
+	target, errno := rawfs.ReadLink(dir, p.cName(), c.parts[:pathMax])
 	if errno != 0 || len(target) == 0 {
-		closeFD(dir)
+		rawfs.Close(dir)
 		if p.errno = errno; errno == 0 {
 			p.errno = syscall.ENOENT
 		}
@@ -234,12 +248,12 @@ func (c *call) object(p *place, fd, how int) bool {
 // base opens the caller's descriptor, or its working directory, O_PATH.
 func (c *call) base(dirfd int) (int, syscall.Errno) {
 	if dirfd == atCwd {
-		return c.procFile(cCwd, 0)
+		return c.procFile(rawfs.Cwd, 0)
 	}
 	if dirfd < 0 {
 		return -1, syscall.EBADF
 	}
-	fd, errno := c.procFile(numbered(c.small[:], "fd/", uint64(dirfd)), 0)
+	fd, errno := c.procFile(rawfs.Numbered(c.small[:], "fd/", uint64(dirfd)), 0)
 	if errno == syscall.ENOENT {
 		errno = syscall.EBADF
 	}
@@ -256,7 +270,7 @@ func (c *call) openDir(base, dirfd int, path []byte, links *int) (int, syscall.E
 	}
 	if base >= 0 {
 		if len(path) == 0 {
-			return dup(base)
+			return rawfs.Dup(base)
 		}
 		return c.openBelow(base, path, unix.RESOLVE_NO_SYMLINKS, links)
 	}
@@ -265,29 +279,25 @@ func (c *call) openDir(base, dirfd int, path []byte, links *int) (int, syscall.E
 		return dir, errno
 	}
 	fd, errno := c.openBelow(dir, path, unix.RESOLVE_NO_SYMLINKS, links)
-	closeFD(dir)
+	rawfs.Close(dir)
 	return fd, errno
 }
 
 func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int, syscall.Errno) {
 	c.identity.Workload()
 	defer c.identity.Starter()
-	fd, errno := openDirAt(dir, terminated(c.parts[:], path), resolve)
+	fd, errno := rawfs.OpenDirAt(dir, rawfs.Terminated(c.parts[:], path), resolve)
 	switch errno {
 	case syscall.ELOOP, syscall.EXDEV, syscall.EAGAIN:
 	case syscall.ENOENT:
 		if resolve != unix.RESOLVE_IN_ROOT {
+			c.onProc = c.onProc || rawfs.OnProc(dir)
 			return fd, errno
 		}
 	default:
 		return fd, errno
 	}
 	return c.walk(dir, path, links)
-}
-
-func dup(fd int) (int, syscall.Errno) {
-	n, _, errno := unix.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	return int(n), errno
 }
 
 // splitPath splits a path into the directory's part, which keeps its last slash, and
@@ -306,15 +316,15 @@ func splitPath(path []byte) (parent, last []byte, slash bool) {
 }
 
 // look describes the place's name now, as the workload sees it.
-func (c *call) look(p *place, out *info) syscall.Errno {
+func (c *call) look(p *place, out *rawfs.Info) syscall.Errno {
 	c.identity.Workload()
 	defer c.identity.Starter()
-	return look(p.dir, p.cName(), out)
+	return rawfs.Look(p.dir, p.cName(), out)
 }
 
 // dirNode finds the node of the place's directory.
 func (c *call) dirNode(p *place) (uint64, error) {
-	return c.locate(p.folder, p.dir, p.in.id)
+	return c.locate(p.folder, p.dir, p.in.ID)
 }
 
 // node finds the node of what the place is; forget gives it back.
@@ -330,7 +340,7 @@ func (c *call) node(p *place) (node uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return f.child(dir, p.text(), p.is.id)
+	return f.child(dir, p.text(), p.is.ID)
 }
 
 // child looks a name up and makes sure that it is the inode id. The reference is the
@@ -351,14 +361,14 @@ func (f *Folder) child(dir uint64, name string, id hostfs.ID) (uint64, error) {
 
 // objectNode is node for what was found without a name.
 func (c *call) objectNode(p *place) (uint64, error) {
-	if p.is.typ() == syscall.S_IFDIR {
-		return c.locate(p.folder, p.obj, p.is.id)
+	if p.is.Type() == syscall.S_IFDIR {
+		return c.locate(p.folder, p.obj, p.is.ID)
 	}
 	dir, name, err := c.objectName(p)
 	if err != nil {
 		return 0, err
 	}
-	return p.folder.child(dir, name, p.is.id)
+	return p.folder.child(dir, name, p.is.ID)
 }
 
 // objectName finds a name of what was found without: what is there has to be compared.
@@ -370,13 +380,13 @@ func (c *call) objectName(p *place) (dir uint64, name string, err error) {
 	}
 	parent, last, _ := splitPath([]byte(path))
 	c.identity.Workload()
-	fd, errno := openDirAt(int(f.view.Fd()), cstr("./"+string(parent)+"\x00"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	fd, errno := rawfs.OpenDirAt(int(f.view.Fd()), rawfs.Name("./"+string(parent)+"\x00"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	c.identity.Starter()
 	if errno != 0 {
 		return 0, "", errno
 	}
-	defer closeFD(fd)
-	id, errno := idOf(fd)
+	defer rawfs.Close(fd)
+	id, errno := rawfs.IDOf(fd)
 	if errno != 0 {
 		return 0, "", errno
 	}
@@ -388,8 +398,8 @@ func (c *call) objectName(p *place) (dir uint64, name string, err error) {
 func (c *call) forget(p *place, node uint64) {
 	switch {
 	case node == 0 || node == vfs.RootID:
-	case p.dir < 0 && p.is.typ() == syscall.S_IFDIR: // locate has kept it
-	case p.is.typ() == syscall.S_IFDIR:
+	case p.dir < 0 && p.is.Type() == syscall.S_IFDIR: // locate has kept it
+	case p.is.Type() == syscall.S_IFDIR:
 		p.folder.keep(node)
 	default:
 		p.folder.tree.Forget(node, 1)

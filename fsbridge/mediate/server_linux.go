@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/figures"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -30,8 +30,8 @@ type Server struct {
 	guest    Guest
 	listener notify.Listener
 	near     notify.Near
-	root     info // of Guest.Root
-	stop     int  // an eventfd: readable once the server is closed
+	root     rawfs.Info // of Guest.Root
+	stop     int        // an eventfd: readable once the server is closed
 
 	mu      sync.Mutex // of what follows
 	serving bool
@@ -108,7 +108,7 @@ func (s *Server) prepare(g Guest) (err error) {
 	if s.listener, err = notify.New(int(g.Listener.Fd())); err != nil {
 		return err
 	}
-	if errno := look(int(g.Root.Fd()), cEmpty, &s.root); errno != 0 {
+	if errno := rawfs.Look(int(g.Root.Fd()), rawfs.Empty, &s.root); errno != 0 {
 		return fmt.Errorf("mediate: the guest's root: %w", errno)
 	}
 	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
@@ -160,7 +160,7 @@ func (s *Server) free() {
 	if s.serving {
 		_ = s.guest.Listener.Close()
 		_ = s.guest.Root.Close()
-		closeFD(s.stop)
+		rawfs.Close(s.stop)
 	}
 }
 
@@ -168,9 +168,9 @@ func (s *Server) free() {
 func (s *Server) Figures() figures.Figures { return s.figures.Figures() }
 
 // folder returns the folder that a directory of the guest's view lies in, or nil.
-func (s *Server) folder(dir int, i *info) *Folder {
+func (s *Server) folder(dir int, i *rawfs.Info) *Folder {
 	for _, f := range s.folders {
-		if f.mount == i.mount && (!s.guest.Unmounted || f.holds(dir, i)) {
+		if f.mount == i.Mount && (!s.guest.Unmounted || f.holds(dir, i)) {
 			return f
 		}
 	}
@@ -180,18 +180,18 @@ func (s *Server) folder(dir int, i *info) *Folder {
 // owner returns the folder in which an object without a name is, or nil: one that the
 // guest has by a granted descriptor is on the host's mount. What the tree of the only
 // folder knows is in it, where the folder is a mount.
-func (s *Server) owner(obj int, i *info) *Folder {
+func (s *Server) owner(obj int, i *rawfs.Info) *Folder {
 	if f := s.folder(obj, i); f != nil {
 		return f
 	}
-	if !s.guest.Unmounted && len(s.folders) == 1 && s.folders[0].host == i.mount && s.folders[0].tree.NodeID(i.id) != 0 {
+	if !s.guest.Unmounted && len(s.folders) == 1 && s.folders[0].host == i.Mount && s.folders[0].tree.NodeID(i.ID) != 0 {
 		return s.folders[0]
 	}
 	for _, f := range s.folders {
-		if f.grants != nil && f.grantMount == i.mount {
+		if f.grants != nil && f.grantMount == i.Mount {
 			return f
 		}
-		if f.host != i.mount {
+		if f.host != i.Mount {
 			continue
 		}
 		if _, below := f.pathOf(obj); below {
@@ -446,11 +446,4 @@ func (s *Server) asks(c *call, asking bool) {
 	if !asking {
 		delete(s.held, c.worker)
 	}
-}
-
-// idOf returns the number of the inode that fd is.
-func idOf(fd int) (hostfs.ID, syscall.Errno) {
-	var i info
-	errno := look(fd, cEmpty, &i)
-	return i.id, errno
 }

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -36,7 +37,7 @@ func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
 	if c.again || slash || len(last) == 0 || len(last) > nameMax || path[0] == '/' || last[0] == '.' && len(last) <= 2 {
 		return false
 	}
-	var at info
+	var at rawfs.Info
 	if !c.whereabouts(dirfd, &at) {
 		return false
 	}
@@ -44,14 +45,14 @@ func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
 	if f == nil || f.readOnly || !f.bare {
 		return false
 	}
-	dir := f.known(at.id)
+	dir := f.known(at.ID)
 	if dir != 0 && len(parent) > 0 {
 		dir = c.below(f, dir, parent, &at)
 	}
 	if dir == 0 {
 		return false
 	}
-	s.folder, s.dir, s.id, s.name = f, dir, at.id, append(s.cname[:0], last...)
+	s.folder, s.dir, s.id, s.name = f, dir, at.ID, append(s.cname[:0], last...)
 	return true
 }
 
@@ -65,7 +66,7 @@ func (c *call) spotArg(s *spot, dirfd, at int) (ok bool) {
 }
 
 // whereabouts describes the caller's working directory, or what its descriptor is.
-func (c *call) whereabouts(dirfd int, out *info) bool {
+func (c *call) whereabouts(dirfd int, out *rawfs.Info) bool {
 	if c.th == nil {
 		th, errno := c.s.threads.get(c.n.PID)
 		if errno != 0 {
@@ -76,10 +77,10 @@ func (c *call) whereabouts(dirfd int, out *info) bool {
 	errno := syscall.EBADF
 	switch {
 	case dirfd == atCwd:
-		errno = describe(c.th.proc, cCwd, 0, out)
+		errno = rawfs.Describe(c.th.proc, rawfs.Cwd, 0, out)
 	case dirfd >= 0: // the list of descriptors is its owner's
 		c.identity.Owner(true)
-		errno = describe(c.th.proc, numbered(c.small[:], "fd/", uint64(dirfd)), 0, out)
+		errno = rawfs.Describe(c.th.proc, rawfs.Numbered(c.small[:], "fd/", uint64(dirfd)), 0, out)
 		c.identity.Owner(false)
 	}
 	c.proved = c.proved || errno == 0
@@ -88,13 +89,13 @@ func (c *call) whereabouts(dirfd int, out *info) bool {
 
 // below returns the node of the directory to which path leads from dir, or 0, and
 // describes it.
-func (c *call) below(f *Folder, dir uint64, path []byte, out *info) (node uint64) {
+func (c *call) below(f *Folder, dir uint64, path []byte, out *rawfs.Info) (node uint64) {
 	const plainly = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV
 	err := f.tree.In(dir, func(fd int) error {
-		to, errno := openDirAt(fd, terminated(c.parts[:], path), plainly)
+		to, errno := rawfs.OpenDirAt(fd, rawfs.Terminated(c.parts[:], path), plainly)
 		if errno == 0 {
-			errno = look(to, cEmpty, out)
-			closeFD(to)
+			errno = rawfs.Look(to, rawfs.Empty, out)
+			rawfs.Close(to)
 		}
 		if errno != 0 {
 			return errno
@@ -104,7 +105,7 @@ func (c *call) below(f *Folder, dir uint64, path []byte, out *info) (node uint64
 	if err != nil {
 		return 0
 	}
-	return f.known(out.id)
+	return f.known(out.ID)
 }
 
 // known returns the node of a directory, or 0.
@@ -112,13 +113,13 @@ func (f *Folder) known(id hostfs.ID) uint64 {
 	if id == f.rootID {
 		return vfs.RootID
 	}
-	return f.tree.NodeID(id)
+	return f.tree.DirID(id)
 }
 
 // look describes what is there now, on the host's mount.
-func (s *spot) look(out *info) (errno syscall.Errno) {
+func (s *spot) look(out *rawfs.Info) (errno syscall.Errno) {
 	err := s.folder.tree.In(s.dir, func(fd int) error {
-		errno = look(fd, append(s.name, 0), out)
+		errno = rawfs.Look(fd, append(s.name, 0), out)
 		return nil
 	})
 	if err != nil {
@@ -134,8 +135,8 @@ func (s *spot) open(c *call, flags int, mode uint32) (a answer, known bool) {
 		return answer{}, false
 	}
 	if flags&unix.O_TRUNC != 0 {
-		var i info
-		if s.look(&i) == 0 && i.size > 0 && c.tableFull() {
+		var i rawfs.Info
+		if s.look(&i) == 0 && i.Size > 0 && c.tableFull() {
 			return failed(syscall.EMFILE), true // before the file is emptied
 		}
 	}
@@ -184,8 +185,8 @@ func (s *spot) change(c *call, how int, do func(f *Folder, node uint64) error) (
 // spot; known as for open.
 func (s *spot) access(c *call, mode uint32) (a answer, known bool) {
 	err := s.folder.tree.In(s.dir, func(fd int) error {
-		var i info
-		if look(fd, append(s.name, 0), &i) != 0 || i.typ() == syscall.S_IFLNK {
+		var i rawfs.Info
+		if rawfs.Look(fd, append(s.name, 0), &i) != 0 || i.Type() == syscall.S_IFLNK {
 			return syscall.ESTALE
 		}
 		return unix.Faccessat2(fd, s.text(), mode, unix.AT_EACCESS|unix.AT_SYMLINK_NOFOLLOW)
@@ -195,7 +196,7 @@ func (s *spot) access(c *call, mode uint32) (a answer, known bool) {
 
 // link makes t a further name of what is at the spot; known as for open.
 func (s *spot) link(c *call, t *spot) (a answer, known bool) {
-	var i info
+	var i rawfs.Info
 	if s.folder != t.folder || t.look(&i) != syscall.ENOENT {
 		return answer{}, false
 	}

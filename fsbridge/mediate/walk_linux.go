@@ -5,18 +5,20 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
 // walk opens the directory that path leads to, name by name, as the caller would: for
 // the paths that the kernel would resolve otherwise for us. dir stays open.
 func (c *call) walk(dir int, path []byte, links *int) (int, syscall.Errno) {
 	w := walker{c: c, at: -1, links: links}
-	defer func() { closeFD(w.at) }()
+	defer func() { rawfs.Close(w.at) }()
 	w.rest = append(make([]byte, 0, pathMax), path...)
 	if path[0] == '/' {
 		dir = int(c.s.guest.Root.Fd())
 	}
-	if errno := w.set(dup(dir)); errno != 0 {
+	if errno := w.set(rawfs.Dup(dir)); errno != 0 {
 		return -1, errno
 	}
 	for len(w.rest) > 0 {
@@ -26,9 +28,9 @@ func (c *call) walk(dir int, path []byte, links *int) (int, syscall.Errno) {
 	}
 	fd := w.at
 	w.at = -1
-	var i info
-	if errno := look(fd, cEmpty, &i); errno != 0 || i.typ() != syscall.S_IFDIR {
-		closeFD(fd)
+	var i rawfs.Info
+	if errno := rawfs.Look(fd, rawfs.Empty, &i); errno != 0 || i.Type() != syscall.S_IFDIR {
+		rawfs.Close(fd)
 		return -1, syscall.ENOTDIR
 	}
 	return fd, 0
@@ -45,7 +47,7 @@ type walker struct {
 
 func (w *walker) set(fd int, errno syscall.Errno) syscall.Errno {
 	if errno == 0 {
-		closeFD(w.at)
+		rawfs.Close(w.at)
 		w.at = fd
 	}
 	return errno
@@ -64,11 +66,11 @@ func (w *walker) next() syscall.Errno {
 		w.rest = rest
 		return w.up()
 	}
-	cname := terminated(w.name[:], name)
-	fd, errno := openAt(w.at, cname, unix.O_PATH|unix.O_NOFOLLOW)
-	var i info
+	cname := rawfs.Terminated(w.name[:], name)
+	fd, errno := rawfs.OpenAt(w.at, cname, unix.O_PATH|unix.O_NOFOLLOW)
+	var i rawfs.Info
 	if errno == 0 {
-		errno = look(fd, cEmpty, &i)
+		errno = rawfs.Look(fd, rawfs.Empty, &i)
 	}
 	switch {
 	case errno != 0:
@@ -76,34 +78,35 @@ func (w *walker) next() syscall.Errno {
 			w.rest = rest
 			return w.set(special, 0)
 		}
-	case i.typ() != syscall.S_IFLNK:
+	case i.Type() != syscall.S_IFLNK:
 		w.rest = rest
 		return w.set(fd, 0)
 	default:
 		errno = w.follow(fd, cname, rest)
 	}
-	closeFD(fd)
+	rawfs.Close(fd)
+	w.c.onProc = w.c.onProc || errno == syscall.ENOENT && rawfs.OnProc(w.at)
 	return errno
 }
 
 // up goes to the directory above, but not above the guest's root.
 func (w *walker) up() syscall.Errno {
-	var i info
-	if errno := look(w.at, cEmpty, &i); errno != 0 {
+	var i rawfs.Info
+	if errno := rawfs.Look(w.at, rawfs.Empty, &i); errno != 0 {
 		return errno
 	}
-	if root := &w.c.s.root; i.id == root.id && i.mount == root.mount {
+	if root := &w.c.s.root; i.ID == root.ID && i.Mount == root.Mount {
 		return 0
 	}
-	return w.set(openAt(w.at, cDotDot, unix.O_PATH|unix.O_DIRECTORY))
+	return w.set(rawfs.OpenAt(w.at, rawfs.DotDot, unix.O_PATH|unix.O_DIRECTORY))
 }
 
 // follow follows the symlink link, found as name where the walker is.
-func (w *walker) follow(link int, name cstr, rest []byte) syscall.Errno {
+func (w *walker) follow(link int, name rawfs.Name, rest []byte) syscall.Errno {
 	if *w.links++; *w.links > maxLinks {
 		return syscall.ELOOP
 	}
-	if onProc(w.at) {
+	if rawfs.OnProc(w.at) {
 		if obj, ok := w.c.magic(w.at, name); ok {
 			w.rest = rest
 			if obj < 0 {
@@ -113,7 +116,7 @@ func (w *walker) follow(link int, name cstr, rest []byte) syscall.Errno {
 		}
 	}
 	var buf [pathMax]byte
-	target, errno := readLink(link, cEmpty, buf[:])
+	target, errno := rawfs.ReadLink(link, rawfs.Empty, buf[:])
 	switch {
 	case errno != 0:
 		return errno
@@ -126,15 +129,15 @@ func (w *walker) follow(link int, name cstr, rest []byte) syscall.Errno {
 	joined = append(append(append(joined, target...), '/'), rest...)
 	w.rest = joined
 	if target[0] == '/' {
-		return w.set(dup(int(w.c.s.guest.Root.Fd())))
+		return w.set(rawfs.Dup(int(w.c.s.guest.Root.Fd())))
 	}
 	return 0
 }
 
 // own opens name if it is one of those in the root of a proc file system that mean
 // whoever looks; else it returns -1.
-func (w *walker) own(name cstr) int {
-	if !onProc(w.at) {
+func (w *walker) own(name rawfs.Name) int {
+	if !rawfs.OnProc(w.at) {
 		return -1
 	}
 	obj, _ := w.c.magic(w.at, name)
@@ -144,24 +147,24 @@ func (w *walker) own(name cstr) int {
 // magic follows a symlink of the proc file system that is more than its text: ok is
 // false if it is not. obj is -1 if it leads nowhere. What means whoever looks means the
 // caller.
-func (c *call) magic(dir int, name cstr) (obj int, ok bool) {
+func (c *call) magic(dir int, name rawfs.Name) (obj int, ok bool) {
 	switch string(name[:len(name)-1]) {
 	case "self", "thread-self":
-		var i info
-		if look(dir, cEmpty, &i) == 0 && i.id.Ino == procRootIno {
+		var i rawfs.Info
+		if rawfs.Look(dir, rawfs.Empty, &i) == 0 && i.ID.Ino == procRootIno {
 			return c.ownDirectory(), true
 		}
 	}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(dir, string(name[:len(name)-1]), &how)
 	if err == nil {
-		closeFD(fd)
+		rawfs.Close(fd)
 		return -1, false
 	}
 	if err != syscall.ELOOP {
 		return -1, false
 	}
-	fd, errno := openAt(dir, name, unix.O_PATH)
+	fd, errno := rawfs.OpenAt(dir, name, unix.O_PATH)
 	if errno != 0 {
 		return -1, true
 	}
@@ -174,7 +177,7 @@ const procRootIno = 1
 // ownDirectory opens the caller's directory in our own /proc: what is in it that can be
 // reached further leads to the same as in the guest's.
 func (c *call) ownDirectory() int {
-	fd, errno := c.procFile(cstr(".\x00"), unix.O_DIRECTORY)
+	fd, errno := c.procFile(rawfs.Name(".\x00"), unix.O_DIRECTORY)
 	if errno != 0 {
 		return -1
 	}

@@ -56,14 +56,14 @@ func (t *Tree) walk(n *node) (int, error) {
 		fd, err = t.opts.Root.OpenPath(path, unix.O_PATH|unix.O_DIRECTORY)
 	}
 	if err != nil {
-		return -1, stale(err)
+		return -1, dircache.Stale(err)
 	}
 	fd, st, err := describe(fd)
 	if err == nil && st.ID != n.obj.ID {
 		_ = hostfs.Close(fd)
 		return -1, syscall.ESTALE
 	}
-	return fd, stale(err)
+	return fd, dircache.Stale(err)
 }
 
 // openDir opens the directory n itself with flags.
@@ -107,5 +107,5 @@ func (t *Tree) statBound(n *node, b *binding) (hostfs.Stat, error) {
 	if err == nil && st.ID != n.obj.ID {
 		err = syscall.ESTALE
 	}
-	return st, stale(err)
+	return st, dircache.Stale(err)
 }

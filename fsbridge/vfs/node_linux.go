@@ -8,6 +8,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/bindings"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
 )
@@ -170,7 +171,7 @@ func (n *node) open(flags int) (int, hostfs.Stat, error) {
 		}
 		return describe(fd)
 	}
-	return -1, hostfs.Stat{}, stale(err)
+	return -1, hostfs.Stat{}, dircache.Stale(err)
 }
 
 // openVerified is [hostfs.OpenVerified] that keeps the stat.
@@ -195,16 +196,6 @@ func describe(fd int) (int, hostfs.Stat, error) {
 		return -1, st, err
 	}
 	return fd, st, nil
-}
-
-// stale turns the errors of a walk by names that we only believed into ESTALE,
-// upon which the kernel looks the path up afresh.
-func stale(err error) error {
-	switch Errno(err) {
-	case syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP:
-		return syscall.ESTALE
-	}
-	return err
 }
 
 // stat describes the node now: through a handle, its descriptor, or a verified
@@ -234,5 +225,5 @@ func (n *node) stat() (hostfs.Stat, error) {
 			err = syscall.ESTALE
 		}
 	}
-	return hostfs.Stat{}, stale(err)
+	return hostfs.Stat{}, dircache.Stale(err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/policy"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
 )
 
 // FsyncDir makes a directory durable.
@@ -137,7 +138,7 @@ func (t *Tree) Readlink(node uint64) ([]byte, error) {
 	defer t.dirs.Release(d)
 	target, err := hostfs.ReadlinkAt(d.FD, b.Name)
 	if err != nil {
-		return nil, stale(err)
+		return nil, dircache.Stale(err)
 	}
 	// The kernel keeps the text for this inode: it must be this inode's.
 	if st, err := hostfs.StatAt(d.FD, b.Name); err != nil || st.ID != n.obj.ID {

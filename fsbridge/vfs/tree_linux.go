@@ -317,6 +317,14 @@ func (t *Tree) NodeID(id hostfs.ID) uint64 {
 	return 0
 }
 
+// DirID is NodeID for a directory: 0 if the client knows the inode as something else, which it was.
+func (t *Tree) DirID(id hostfs.ID) uint64 {
+	if n := t.find(id); n != nil && n.isDir() {
+		return n.id
+	}
+	return 0
+}
+
 // Object returns the object of the inode id, or nil if the client does not know it.
 func (t *Tree) Object(id hostfs.ID) *fsbridge.Object {
 	if n := t.find(id); n != nil {

@@ -260,3 +260,14 @@ func unlistable(err error) error {
 	}
 	return err
 }
+
+// Stale turns the errors of a walk by names that we only believed into ESTALE, upon which the
+// client looks the path up afresh.
+func Stale(err error) error {
+	for _, e := range []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP} {
+		if errors.Is(err, e) {
+			return syscall.ESTALE
+		}
+	}
+	return err
+}
