@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 // birth is the thread that starts the shim: it takes on, for itself alone, what the shim
@@ -22,7 +23,7 @@ type birth struct {
 	files  []uintptr
 	config control.ShimConfig
 
-	pid      int
+	shim     remote.Child
 	listener *os.File
 
 	kills chan struct{} // each kills everything inside
@@ -136,7 +137,7 @@ func dropCapabilities() error {
 
 // fork starts the shim.
 func (b *birth) fork(env []string) (err error) {
-	b.pid, err = syscall.ForkExec(b.path, []string{control.GuestProgram, control.StageShim}, &syscall.ProcAttr{
+	b.shim.PID, err = syscall.ForkExec(b.path, []string{control.GuestProgram, control.StageShim}, &syscall.ProcAttr{
 		Dir: "/", Env: env, Files: b.files, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,10 +32,7 @@ type guest struct {
 	host   *control.Host
 	stderr remote.Tail
 
-	mu       sync.Mutex
-	stopping bool
-	err      error
-	done     chan struct{}
+	remote.Life
 }
 
 var _ hypervisor.Guest = (*guest)(nil)
@@ -78,35 +74,17 @@ func (g *guest) serve() error {
 
 // await returns when the shim, and everything inside, is gone.
 func (g *guest) await() {
-	var status unix.WaitStatus
-	for {
-		if _, err := unix.Wait4(g.birth.pid, &status, 0, nil); err != unix.EINTR {
-			break
-		}
-	}
+	status := g.birth.shim.Reap()
 	g.birth.kill() // what it may have left
 	close(g.birth.end)
 	_ = g.host.Close()
 	if err := removeOwn(g.own); err != nil {
 		g.log.Warn("the guest's directory is left", "path", g.own, "err", err)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.stopping {
-		how := fmt.Sprintf("exit status %d", status.ExitStatus())
-		if status.Signaled() {
-			how = status.Signal().String()
-		}
-		if text := strings.TrimSpace(g.stderr.String()); text != "" {
-			how += ": " + text
-		}
-		g.err = fmt.Errorf("landlock: the guest ended unexpectedly (%s)", how)
-	}
-	close(g.done)
+	g.Ended(func() error {
+		return fmt.Errorf("landlock: the guest ended unexpectedly (%s)", remote.HowEnded(status, strings.TrimSpace(g.stderr.String())))
+	})
 }
-
-// kill ends everything at once.
-func (g *guest) kill() { g.birth.kill() }
 
 // Exec implements [hypervisor.Guest].
 func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
@@ -163,7 +141,7 @@ func (g *guest) Resume(context.Context) error { return errors.ErrUnsupported }
 func (g *guest) Facts() map[string]string {
 	f := map[string]string{
 		"isolation":  "landlock (no namespaces: this machine's tree, read-only)",
-		"pid":        strconv.Itoa(g.birth.pid),
+		"pid":        strconv.Itoa(g.birth.shim.PID),
 		"uid":        strconv.Itoa(os.Getuid()),
 		"gid":        strconv.Itoa(os.Getgid()),
 		"network":    "none, not even a loopback",
@@ -185,34 +163,7 @@ func (g *guest) Facts() map[string]string {
 	return f
 }
 
-// Done implements [hypervisor.Guest].
-func (g *guest) Done() <-chan struct{} { return g.done }
-
-// Err implements [hypervisor.Guest].
-func (g *guest) Err() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.err
-}
-
 // Stop implements [hypervisor.Guest].
 func (g *guest) Stop(ctx context.Context) error {
-	g.mu.Lock()
-	g.stopping = true
-	g.mu.Unlock()
-	_ = g.host.Shutdown() // if it cannot hear us, it is killed below
-	grace, cancel := context.WithTimeout(ctx, stopGrace)
-	defer cancel()
-	select {
-	case <-g.done:
-		return nil
-	case <-grace.Done():
-	}
-	g.kill()
-	select {
-	case <-g.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return g.Life.Stop(ctx, stopGrace, func() { _ = g.host.Shutdown() }, g.birth.kill)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
@@ -86,7 +87,7 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if err := r.possible(); err != nil {
 		return nil, unavailable(fmt.Errorf("landlock: %w", err))
 	}
-	g := &guest{log: r.log, cfg: cfg, done: make(chan struct{}), began: time.Now()}
+	g := &guest{log: r.log, cfg: cfg, Life: remote.NewLife(), began: time.Now()}
 	if err := r.launch(ctx, g); err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
@@ -139,15 +140,15 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err := r.spawn(g, d); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, g.kill)
+	stop := context.AfterFunc(ctx, g.birth.kill)
 	defer stop()
 	if err = g.serve(); err == nil {
 		if g.warnings, err = g.host.Hello(ctx); err == nil {
 			return nil
 		}
 	}
-	g.kill()
-	<-g.done
+	g.birth.kill()
+	<-g.Done()
 	return errors.Join(ctx.Err(), err, g.Err())
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,15 +43,11 @@ type guest struct {
 
 	setup    control.FDConn
 	host     *control.Host
-	pid      int                // of PID 1, on the host
+	pid1     remote.Child       // PID 1
 	children *children.Children // of it
 	stderr   remote.Tail
 
-	mu       sync.Mutex
-	stopping bool
-	reaped   bool // the pid is not its own any more
-	err      error
-	done     chan struct{}
+	remote.Life
 }
 
 var (
@@ -65,18 +60,7 @@ const stopGrace = 2 * time.Second
 
 // await returns when PID 1, and with it everything inside, is gone.
 func (g *guest) await() {
-	// Look before reaping: until then the number is its own.
-	for unix.Waitid(unix.P_PID, g.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-	}
-	g.mu.Lock()
-	g.reaped = true
-	g.mu.Unlock()
-	var status unix.WaitStatus
-	for {
-		if _, err := unix.Wait4(g.pid, &status, 0, nil); err != unix.EINTR {
-			break
-		}
-	}
+	status := g.pid1.Reap()
 	_ = g.setup.Close()
 	_ = g.host.Close()
 	g.children.Close()
@@ -84,38 +68,19 @@ func (g *guest) await() {
 	<-g.planned
 	g.endPlaces()
 	g.endLimits()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.stopping {
-		how := fmt.Sprintf("exit status %d", status.ExitStatus())
-		if status.Signaled() {
-			how = status.Signal().String()
-		}
-		if text := strings.TrimSpace(g.stderr.String()); text != "" {
-			how += ": " + text
-		}
-		g.err = fmt.Errorf("jail: the guest ended unexpectedly (%s)", how)
-	}
-	close(g.done)
+	g.Ended(func() error {
+		return fmt.Errorf("jail: the guest ended unexpectedly (%s)", remote.HowEnded(status, strings.TrimSpace(g.stderr.String())))
+	})
 }
 
 // hostPID implements [hypervisor.Transport.HostPID]: FUSE numbers threads as the
 // pid namespace that mounted, ours.
-func (g *guest) hostPID(pid uint32) (uint32, error) { return children.HostPID(g.pid, pid) }
+func (g *guest) hostPID(pid uint32) (uint32, error) { return children.HostPID(g.pid1.PID, pid) }
 
 // Processes returns how many processes other than PID 1 are alive inside, so
 // that a step whose last process has ended need not wait for late writes. Where
 // there are some it does not see into pid namespaces that were made inside.
 func (g *guest) Processes() (int, error) { return g.children.Inside() }
-
-// kill ends everything at once.
-func (g *guest) kill() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.reaped {
-		_ = unix.Kill(g.pid, unix.SIGKILL)
-	}
-}
 
 // Exec implements [hypervisor.Guest].
 func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
@@ -199,7 +164,7 @@ func (g *guest) Resume(context.Context) error { return errors.ErrUnsupported }
 func (g *guest) Facts() map[string]string {
 	f := map[string]string{
 		"isolation":  "jail (static: the host's tree is read-only)",
-		"pid":        strconv.Itoa(g.pid),
+		"pid":        strconv.Itoa(g.pid1.PID),
 		"uid":        strconv.Itoa(g.user.uid),
 		"gid":        strconv.Itoa(g.user.gid),
 		"user":       g.user.name,
@@ -239,34 +204,7 @@ func (g *guest) bridge() hypervisor.Bridge {
 	return hypervisor.BridgeFUSE
 }
 
-// Done implements [hypervisor.Guest].
-func (g *guest) Done() <-chan struct{} { return g.done }
-
-// Err implements [hypervisor.Guest].
-func (g *guest) Err() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.err
-}
-
 // Stop implements [hypervisor.Guest].
 func (g *guest) Stop(ctx context.Context) error {
-	g.mu.Lock()
-	g.stopping = true
-	g.mu.Unlock()
-	_ = g.host.Shutdown() // if it cannot hear us, it is killed below
-	grace, cancel := context.WithTimeout(ctx, stopGrace)
-	defer cancel()
-	select {
-	case <-g.done:
-		return nil
-	case <-grace.Done():
-	}
-	g.kill()
-	select {
-	case <-g.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return g.Life.Stop(ctx, stopGrace, func() { _ = g.host.Shutdown() }, g.pid1.Kill)
 }

@@ -209,13 +209,12 @@ func (g *guest) mediate(listener *os.File) error {
 }
 
 // openRoot opens the root directory of everything inside.
-func (g *guest) openRoot() (*os.File, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.reaped { // its number may be somebody else's
-		return nil, errors.New("PID 1 has ended")
-	}
-	return os.OpenFile(fmt.Sprintf("/proc/%d/root", g.pid), unix.O_PATH|unix.O_DIRECTORY, 0)
+func (g *guest) openRoot() (root *os.File, err error) {
+	err = g.pid1.While(func() (err error) {
+		root, err = os.OpenFile(fmt.Sprintf("/proc/%d/root", g.pid1.PID), unix.O_PATH|unix.O_DIRECTORY, 0)
+		return err
+	})
+	return root, err
 }
 
 // serveView gives folder i below root to its bridge.

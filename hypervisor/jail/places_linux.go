@@ -258,7 +258,7 @@ func (g *guest) holdPlaces() error {
 	if g.lease == nil {
 		return nil
 	}
-	if err := g.lease.Hold(g.pid); err != nil {
+	if err := g.lease.Hold(g.pid1.PID); err != nil {
 		return &overlayError{err}
 	}
 	return nil

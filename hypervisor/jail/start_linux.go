@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
@@ -79,7 +80,7 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	newGuest := func(noOverlay string) *guest {
 		return &guest{
 			log: r.log, user: u, cfg: cfg, env: defaultEnv(u), noOverlay: noOverlay, began: began,
-			planned: make(chan struct{}), done: make(chan struct{}),
+			planned: make(chan struct{}), Life: remote.NewLife(),
 		}
 	}
 	g := newGuest("")
@@ -159,10 +160,10 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, g.kill)
+	stop := context.AfterFunc(ctx, g.pid1.Kill)
 	defer stop()
-	if err = g.limits.Add(g.pid); err == nil {
-		err = mapIDs(g.pid)
+	if err = g.limits.Add(g.pid1.PID); err == nil {
+		err = mapIDs(g.pid1.PID)
 	}
 	if err == nil {
 		err = g.holdPlaces()
@@ -182,8 +183,8 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 		}
 		return nil
 	}
-	g.kill()
-	<-g.done
+	g.pid1.Kill()
+	<-g.Done()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -210,8 +211,8 @@ func (r *Runtime) spawn(g *guest, s *script, program *os.File) (*scriptWriter, e
 		return nil, errors.Join(fmt.Errorf("creating the namespaces: %w", errno), g.setup.Close(), g.host.Close())
 	}
 	if err != nil {
-		g.kill()
-		<-g.done
+		g.pid1.Kill()
+		<-g.Done()
 	}
 	return w, err
 }
@@ -288,7 +289,7 @@ const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | u
 func (g *guest) first(s *script, started chan<- syscall.Errno) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	pid, errno := fork(namespaces, s, clone)
-	g.pid, g.children = int(pid), children.New(int(pid))
+	g.pid1.PID, g.children = int(pid), children.New(int(pid))
 	started <- errno
 	if errno == 0 {
 		g.await()

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +33,7 @@ type guest struct {
 	rootfs bool // it has a root file system of its own
 	began  time.Time
 
-	pid      int // of QEMU
+	child    remote.Child // QEMU
 	host     *control.Host
 	warnings []string
 	stderr   remote.Tail
@@ -46,16 +45,14 @@ type guest struct {
 
 	switching sync.Mutex // held by who pauses or resumes; before mu
 
-	mu       sync.Mutex
-	monitor  *monitor // nil until it has answered
-	stopping bool
-	resumed  chan struct{} // closed when it goes on; nil while it runs
-	pauses   int           // so far
-	owed     bool          // its caches are to be dropped when it goes on
-	reaped   bool          // the pid is not its own any more
-	why      error         // we have ended it for
-	err      error
-	done     chan struct{}
+	mu      sync.Mutex
+	monitor *monitor      // nil until it has answered
+	resumed chan struct{} // closed when it goes on; nil while it runs
+	pauses  int           // so far
+	owed    bool          // its caches are to be dropped when it goes on
+	why     error         // we have ended it for
+
+	remote.Life
 }
 
 var _ hypervisor.Guest = (*guest)(nil)
@@ -92,18 +89,7 @@ func (g *guest) readConsole(f *os.File) {
 
 // await returns when QEMU is gone.
 func (g *guest) await() {
-	// Look before reaping: until then the number is its own.
-	for unix.Waitid(unix.P_PID, g.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-	}
-	g.mu.Lock()
-	g.reaped = true
-	g.mu.Unlock()
-	var status unix.WaitStatus
-	for {
-		if _, err := unix.Wait4(g.pid, &status, 0, nil); err != unix.EINTR {
-			break
-		}
-	}
+	status := g.child.Reap()
 	g.said.Wait() // nothing holds the other end any more
 	g.wired.Wait()
 	g.closeMonitor()
@@ -114,12 +100,7 @@ func (g *guest) await() {
 		}
 		_ = h.Close()
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.stopping {
-		g.err = g.obituary(syscall.WaitStatus(status))
-	}
-	close(g.done)
+	g.Ended(func() error { return g.obituary(status) })
 }
 
 // closeMonitor waits for what QEMU said last.
@@ -137,8 +118,10 @@ func (g *guest) closeMonitor() {
 	_ = m.m.Disconnect()
 }
 
-// obituary says why QEMU ended. The caller holds mu.
-func (g *guest) obituary(status syscall.WaitStatus) error {
+// obituary says why QEMU ended.
+func (g *guest) obituary(status unix.WaitStatus) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	reason := ""
 	if g.monitor != nil {
 		reason = g.monitor.reason()
@@ -155,10 +138,7 @@ func (g *guest) obituary(status syscall.WaitStatus) error {
 	case status.Exited() && status.ExitStatus() == 0: // nobody else could ask QEMU to
 		return errors.New("the guest switched itself off" + g.lastWords())
 	}
-	how := exitText(status)
-	if text := lastLines(g.stderr.String(), 4); len(text) > 0 {
-		how += ": " + strings.Join(text, "; ")
-	}
+	how := remote.HowEnded(status, strings.Join(lastLines(g.stderr.String(), 4), "; "))
 	return fmt.Errorf("QEMU ended unexpectedly (%s)%s", how, g.lastWords())
 }
 
@@ -174,15 +154,6 @@ func (g *guest) lastWords() string {
 	return "; its console ends with:\n    " + strings.Join(text, "\n    ")
 }
 
-// kill ends everything at once.
-func (g *guest) kill() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.reaped {
-		_ = unix.Kill(g.pid, unix.SIGKILL)
-	}
-}
-
 // end kills the guest for a reason.
 func (g *guest) end(why error) {
 	g.mu.Lock()
@@ -190,7 +161,7 @@ func (g *guest) end(why error) {
 		g.why = why
 	}
 	g.mu.Unlock()
-	g.kill()
+	g.child.Kill()
 }
 
 // follow ends the machine when its control channel has ended: nothing could be
@@ -198,7 +169,7 @@ func (g *guest) end(why error) {
 func (g *guest) follow() {
 	<-g.host.Done()
 	select {
-	case <-g.done:
+	case <-g.Done():
 		return
 	case <-time.After(ownEnd): // a panicking or stopping guest ends by itself, and says more
 	}
@@ -306,7 +277,7 @@ func (g *guest) running(ctx context.Context) (pauses int, err error) {
 		}
 		select {
 		case <-resumed:
-		case <-g.done:
+		case <-g.Done():
 			return pauses, control.ErrClosed
 		case <-ctx.Done():
 			return pauses, ctx.Err()
@@ -396,7 +367,7 @@ func (g *guest) Facts() map[string]string {
 	accel := map[string]string{"kvm": "KVM", "tcg": "none (emulated)"}[g.accel]
 	f := map[string]string{
 		"isolation":    "vm (QEMU)",
-		"pid":          strconv.Itoa(g.pid),
+		"pid":          strconv.Itoa(g.child.PID),
 		"acceleration": accel,
 		"memory":       strconv.FormatInt(g.o.MemoryBytes>>20, 10) + " MiB",
 		"cpus":         strconv.Itoa(g.cpus),
@@ -428,41 +399,18 @@ func (g *guest) Facts() map[string]string {
 	return f
 }
 
-// Done implements [hypervisor.Guest].
-func (g *guest) Done() <-chan struct{} { return g.done }
-
-// Err implements [hypervisor.Guest].
-func (g *guest) Err() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.err
-}
-
 // Stop implements [hypervisor.Guest].
 func (g *guest) Stop(ctx context.Context) error {
 	g.mu.Lock()
-	g.stopping = true
 	paused := g.resumed != nil
 	g.mu.Unlock()
-	if !paused {
-		go func() { _ = g.host.Shutdown() }() // if it cannot hear us, it is killed below
-		patience := stopGrace
-		if g.o.Disk.Path != "" {
-			patience = diskGrace
-		}
-		grace, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		select {
-		case <-g.done:
-			return nil
-		case <-grace.Done():
-		}
+	patience := stopGrace
+	if g.o.Disk.Path != "" {
+		patience = diskGrace
 	}
-	g.kill()
-	select {
-	case <-g.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	ask := func() { go func() { _ = g.host.Shutdown() }() }
+	if paused {
+		ask = nil
 	}
+	return g.Life.Stop(ctx, patience, ask, g.child.Kill)
 }

@@ -184,7 +184,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Kill(g.pid, unix.SIGKILL); err != nil {
+	if err := unix.Kill(g.child.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	contains(t, ended(t, g), "QEMU ended unexpectedly (killed)")
@@ -266,7 +266,7 @@ func TestExec(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	f := g.Facts()
-	for k, want := range map[string]string{"kernel": "6.1.0-fake", "acceleration": "none (emulated)", "memory": "1024 MiB", "cpus": "1", "pid": strconv.Itoa(g.pid)} {
+	for k, want := range map[string]string{"kernel": "6.1.0-fake", "acceleration": "none (emulated)", "memory": "1024 MiB", "cpus": "1", "pid": strconv.Itoa(g.child.PID)} {
 		if f[k] != want {
 			t.Errorf("fact %s is %q, want %q", k, f[k], want)
 		}

@@ -36,7 +36,7 @@ func (g *guest) spawn(program string, args []string, inherit []*os.File) error {
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 		pid, err := syscall.ForkExec(program, append([]string{program}, args...), attr)
-		g.pid = pid
+		g.child.PID = pid
 		began <- err
 		if err == nil {
 			g.await()
@@ -68,12 +68,4 @@ func emulatorAttr() *syscall.SysProcAttr {
 		}
 	}
 	return attr
-}
-
-// exitText says how a process ended.
-func exitText(status syscall.WaitStatus) string {
-	if status.Signaled() {
-		return status.Signal().String()
-	}
-	return fmt.Sprintf("exit status %d", status.ExitStatus())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/cable"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 // Runtime starts virtual machines. It is safe for concurrent use.
@@ -63,7 +64,7 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	defer cancel()
 	g := &guest{
 		log: r.log, o: r.o, cfg: cfg, user: u, began: time.Now(), refuse: refused(cfg, homes()...),
-		cpus: r.processors(host.accel), accel: host.accel, done: make(chan struct{}),
+		cpus: r.processors(host.accel), accel: host.accel, Life: remote.NewLife(),
 	}
 	g.flood.log = g.log
 	if err := g.launch(boot, host); err != nil {
@@ -146,11 +147,11 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	}
 	started = true
 	f.drop(false) // so that its end is seen
-	stop := context.AfterFunc(ctx, g.kill)
+	stop := context.AfterFunc(ctx, g.child.Kill)
 	defer stop()
 	if err := g.connect(ctx, socket, channel, folders); err != nil {
 		g.giveUp(err)
-		<-g.done
+		<-g.Done()
 		if refused := (*control.RefusedError)(nil); errors.As(err, &refused) { // its end says less
 			return fmt.Errorf("%w%s", refused, g.lastWords())
 		}
@@ -182,7 +183,7 @@ func (g *guest) folders(m *machine, f *files) (ours []*os.File, err error) {
 func (g *guest) giveUp(err error) {
 	if errors.Is(err, control.ErrClosed) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		select {
-		case <-g.done:
+		case <-g.Done():
 			return
 		case <-time.After(ownEnd):
 		}
