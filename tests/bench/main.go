@@ -23,9 +23,20 @@ func main() {
 // start programs: what any server on that SDK costs, without a sandbox.
 const floorArg = "serve-mcp-without-a-sandbox"
 
+// networkArg makes this program one end of a transfer: a server, which says at which
+// port it listens, or a client.
+const networkArg = "one-end-of-a-transfer"
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == floorArg {
 		if err := serveFloor(ctx); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 1
+		}
+		return 0
+	}
+	if len(args) > 1 && args[0] == networkArg {
+		if err := networkEnd(args[1:], stdout); err != nil {
 			fmt.Fprintln(stderr, "bench:", err)
 			return 1
 		}

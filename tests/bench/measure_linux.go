@@ -23,6 +23,7 @@ func groups() []group {
 		{"hotpath", benchHotPath},
 		{"init", benchInit},
 		{"grep", benchGrep},
+		{"network", benchNetwork},
 		{"vm", benchMachine},
 		{"shares", benchShares},
 		{"mcp", benchMCP},

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 )
 
 func measure(context.Context, *report, choice, int) (map[string]string, error) {
@@ -12,3 +13,5 @@ func measure(context.Context, *report, choice, int) (map[string]string, error) {
 }
 
 func serveFloor(context.Context) error { return errors.ErrUnsupported }
+
+func networkEnd([]string, io.Writer) error { return errors.ErrUnsupported }
