@@ -92,10 +92,14 @@ func (g *guest) serveCable(card *os.File) error {
 	if w.served != nil || w.ctx.Err() != nil {
 		return errors.Join(errors.New("PID 1 made two network cards, or has ended"), card.Close())
 	}
+	cable, err := tap.New(card)
+	if err != nil {
+		return errors.Join(err, card.Close())
+	}
 	w.served = make(chan struct{})
 	go func() {
 		defer close(w.served)
-		if err := w.net.ServeCable(w.ctx, tap.New(card)); err != nil {
+		if err := w.net.ServeCable(w.ctx, cable); err != nil {
 			g.log.Error("the guest has lost its network", "err", err)
 		}
 	}()

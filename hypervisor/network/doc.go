@@ -6,9 +6,9 @@
 // # The cable
 //
 // A [Cable] of frames: the TAP device of a jail (package tap), or a stream as QEMU's "-netdev stream" and "-netdev socket" speak it:
-// four bytes of length, most significant first, and the ethernet frame. Offloads
-// are off on such a cable, so that a frame is no longer than the MTU and 14
-// bytes.
+// four bytes of length, most significant first, and the ethernet frame. A frame is
+// no longer than the MTU and 14 bytes. A cable to a device of this machine's kernel
+// ([LocalCable]) carries no TCP and UDP checksums; on others all are made and checked.
 //
 // # What the guest sees
 //

@@ -200,6 +200,7 @@ func (n *Network) ServeCable(ctx context.Context, cable Cable) error {
 	if n.served.Swap(true) {
 		return errors.New("network: served already")
 	}
+	n.link.use(cable)
 	s, err := n.newStack()
 	if err != nil {
 		return err

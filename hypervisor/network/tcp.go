@@ -18,8 +18,10 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
-// copyBytes is the size of the buffers between the two ends of a flow.
-const copyBytes = 64 << 10
+// copyBytes is the size of the buffers between the two ends of a flow: whole segments of
+// a jail's card, whose MTU is 65520, so that what was read is not sent on with a small
+// frame at its end.
+const copyBytes = 2 * (65520 - 80)
 
 // guestConn is the guest's end of a TCP flow.
 type guestConn struct {

@@ -25,6 +25,9 @@ const (
 	connections   = 100
 )
 
+// gateway is the host's loopback as a jail sees it.
+const gateway = "10.0.2.2"
+
 // networkEnd is the server ("serve"), or a client ("fetch ADDRESS"), which prints the
 // nanoseconds that the download took, the processor time of it, and the median time
 // of a connection.
@@ -134,7 +137,7 @@ func benchNetwork(ctx context.Context, _ *lab, r *report, rounds int) (err error
 			list *[]transfer
 			host string
 			run  func(args ...string) ([]byte, error)
-		}{{&ours, policy.HostName, inside}, {&theirs, "127.0.0.1", outside}} {
+		}{{&ours, gateway, inside}, {&theirs, "127.0.0.1", outside}} {
 			before := cpuOf(server.Process.Pid) + cpuOf(-1)
 			out, err := s.run(networkArg, "fetch", net.JoinHostPort(s.host, strconv.Itoa(port)))
 			if err != nil {

@@ -6,6 +6,9 @@
 // to the supervisor. The namespace is its own, so that this takes no right on the
 // host but to open the device. [New] makes a cable of the descriptor.
 //
+// Before each frame stands a header (IFF_VNET_HDR) by which both ends spare
+// each other the checksums; frames are not joined or cut, as the MTU is large.
+//
 // # Trust
 //
 // Inside nobody has a capability: the device's address, its routes and its state

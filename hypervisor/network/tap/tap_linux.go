@@ -2,7 +2,6 @@ package tap
 
 import (
 	"errors"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +28,7 @@ func Attach() []byte {
 	ifr := make([]byte, 40)
 	copy(ifr, Name)
 	ifr[unix.IFNAMSIZ] = unix.IFF_TAP
-	ifr[unix.IFNAMSIZ+1] = unix.IFF_NO_PI >> 8 // little endian
+	ifr[unix.IFNAMSIZ+1] = (unix.IFF_NO_PI | unix.IFF_VNET_HDR) >> 8 // little endian
 	return ifr
 }
 
@@ -57,41 +56,3 @@ func Advice() string {
 	}
 	return "the device is there but may not be opened: pass it to the container with --device " + Path
 }
-
-// Cable is the host's end of a device. It implements network.Cable.
-type Cable struct {
-	f   *os.File
-	out []byte
-}
-
-// New makes a cable of an attached descriptor, which does not block; it takes it over.
-func New(f *os.File) *Cable { return &Cable{f: f} }
-
-// Take reads a frame. The kernel cuts off what does not fit.
-func (c *Cable) Take(frame []byte) (int, error) {
-	n, err := c.f.Read(frame)
-	if n == 0 && err == nil {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// Put sends a frame at once. What the device does not take, because it is down or has
-// no memory, is lost, as on any cable.
-func (c *Cable) Put(parts [][]byte) error {
-	c.out = c.out[:0]
-	for _, p := range parts {
-		c.out = append(c.out, p...)
-	}
-	_, err := c.f.Write(c.out)
-	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EINVAL) {
-		return nil
-	}
-	return err
-}
-
-// Flush does nothing.
-func (c *Cable) Flush() error { return nil }
-
-// Close ends both ends.
-func (c *Cable) Close() error { return c.f.Close() }
