@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/jsonc"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/regular"
 )
 
 // maxFileBytes bounds a client's file.
@@ -148,26 +148,11 @@ func there(path string) bool {
 
 // read returns the text; nil and no info if there is no file.
 func read(path string) ([]byte, fs.FileInfo, error) {
-	st, err := os.Lstat(path)
+	text, st, err := regular.Read(path, maxFileBytes, false)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		err = nil
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if !st.Mode().IsRegular() || st.Size() > maxFileBytes {
-		return nil, nil, fmt.Errorf("%s is not a regular file of at most %d MiB", path, maxFileBytes>>20)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if b == nil {
-		b = []byte{}
-	}
-	return b, st, err
+	return text, st, err
 }
 
 // temporary writes a file beside path with the mode and owner of st.

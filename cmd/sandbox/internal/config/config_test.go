@@ -317,7 +317,7 @@ func TestProjectFileIsNotFollowed(t *testing.T) {
 	}
 	big := t.TempDir()
 	write(t, big, strings.Repeat("#", maxFileBytes+1))
-	if err := s.AddProject(big); err == nil || !strings.Contains(err.Error(), "larger than 1MiB") {
+	if err := s.AddProject(big); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
 		t.Errorf("a large file: %v", err)
 	}
 	if err := s.AddProject(t.TempDir()); err != nil {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,35 +15,6 @@ import (
 
 // maxFileBytes bounds a configuration file.
 const maxFileBytes = 1 << 20
-
-// readFile reads a regular file without waiting for a writer and without taking
-// a symlink in place of the file itself, unless follow is set.
-func readFile(path string, follow bool) ([]byte, error) {
-	stat := os.Lstat
-	if follow {
-		stat = os.Stat
-	}
-	seen, err := stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !seen.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: it must be a regular file, and is not read", path)
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if opened, err := f.Stat(); err != nil || !os.SameFile(seen, opened) {
-		return nil, fmt.Errorf("%s: it was replaced while it was opened", path)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err == nil && len(b) > maxFileBytes {
-		err = fmt.Errorf("%s: it is larger than %s", path, Size(maxFileBytes))
-	}
-	return b, err
-}
 
 // entry is one key of a file with the value that the TOML decoder gave it.
 type entry struct {

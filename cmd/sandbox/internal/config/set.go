@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/regular"
 )
 
 // Level is where a value comes from; a later one wins.
@@ -117,7 +119,7 @@ func (s *Set) Check(file string, level Level) error { return s.add(file, level) 
 
 // add puts a file over what is there; all of it, or nothing of it.
 func (s *Set) add(file string, level Level) error {
-	b, err := readFile(file, level != Project)
+	b, _, err := regular.Read(file, maxFileBytes, level != Project)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}

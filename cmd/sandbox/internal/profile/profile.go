@@ -12,6 +12,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/regular"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
@@ -80,7 +81,7 @@ func (s Source) Find(name string) (Found, error) {
 	}
 	for _, dir := range s.Dirs {
 		file := filepath.Join(dir, name+".toml")
-		text, err := read(file)
+		text, _, err := regular.Read(file, maxBytes, true)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -281,15 +282,4 @@ func resolved(path string) string {
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
-}
-
-func read(file string) ([]byte, error) {
-	st, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() || st.Size() > maxBytes {
-		return nil, fmt.Errorf("%s is not a regular file of at most %d KiB", file, maxBytes>>10)
-	}
-	return os.ReadFile(file)
 }

@@ -5,12 +5,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/regular"
 )
 
 // maxBytes bounds what is read of a file.
@@ -26,7 +26,7 @@ func GitDirectory(folder string) (string, error) {
 	if err != nil || !st.Mode().IsRegular() {
 		return "", nil // none, a directory, or a symlink that we do not follow
 	}
-	text, err := read(file)
+	text, _, err := regular.Read(file, maxBytes, false)
 	if err != nil {
 		return "", err
 	}
@@ -58,7 +58,7 @@ func GitDirectory(folder string) (string, error) {
 // that names the entry.
 func repository(entry, folder string, dotGit fs.FileInfo) (string, error) {
 	if _, err := os.Lstat(filepath.Join(entry, "commondir")); err == nil {
-		text, err := read(filepath.Join(entry, "gitdir"))
+		text, _, err := regular.Read(filepath.Join(entry, "gitdir"), maxBytes, false)
 		if err != nil {
 			return "", fmt.Errorf("it does not name a worktree back: %w", err)
 		}
@@ -70,7 +70,7 @@ func repository(entry, folder string, dotGit fs.FileInfo) (string, error) {
 		if filepath.Base(filepath.Dir(entry)) != "worktrees" {
 			return "", errors.New("that is no entry of a repository's worktrees")
 		}
-		text, err = read(filepath.Join(entry, "commondir"))
+		text, _, err = regular.Read(filepath.Join(entry, "commondir"), maxBytes, false)
 		if err != nil {
 			return "", err
 		}
@@ -80,7 +80,7 @@ func repository(entry, folder string, dotGit fs.FileInfo) (string, error) {
 		}
 		return dir, looksLike(dir)
 	}
-	text, err := read(filepath.Join(entry, "config"))
+	text, _, err := regular.Read(filepath.Join(entry, "config"), maxBytes, false)
 	if err != nil {
 		return "", fmt.Errorf("that is no git directory: %w", err)
 	}
@@ -152,28 +152,4 @@ func coreWorktree(text []byte) (value string, ok bool) {
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
-}
-
-// read returns the text of a regular file; it does not wait for anybody.
-func read(path string) ([]byte, error) {
-	seen, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !seen.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if opened, err := f.Stat(); err != nil || !os.SameFile(seen, opened) {
-		return nil, fmt.Errorf("%s was replaced while it was opened", path)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err == nil && len(b) > maxBytes {
-		err = fmt.Errorf("%s is larger than %d MiB", path, maxBytes>>20)
-	}
-	return b, err
 }

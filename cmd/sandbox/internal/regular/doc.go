@@ -1,0 +1,5 @@
+// Package regular reads files that somebody else may have made, and may exchange
+// meanwhile: a configuration in a project, a file of git's, an agent's settings. What is
+// read is a regular file and not too large, and nobody is waited for, as a named pipe
+// would have it.
+package regular
