@@ -92,7 +92,7 @@ type Bridge string
 
 // The bridges of a jail.
 const (
-	// BridgeAuto is the mediated bridge where it is known to work, else FUSE.
+	// BridgeAuto is the mediated bridge where it works and shows all that FUSE does, else FUSE.
 	BridgeAuto Bridge = "auto"
 	// BridgeMediated is a read-only mount of the folder itself; the system calls that
 	// would change it are answered by this program.

@@ -94,7 +94,11 @@ func (a *app) printStatus(st api.Status, session bool) {
 		}
 		line("folder", "%s%s (%s)", label, format.Shown(d.Path), d.Access)
 		if d.Bridge != nil {
-			line("bridge", "%s", d.Bridge.Kind)
+			why := ""
+			if reason := st.Machine["bridge_reason"]; reason != "" {
+				why = " (" + reason + ")"
+			}
+			line("bridge", "%s%s", d.Bridge.Kind, why)
 		}
 		if d.Access == "read_only" && d.UndoDir == "" {
 			continue

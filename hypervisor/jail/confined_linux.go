@@ -13,7 +13,7 @@ import (
 
 // KernelMediates returns why this kernel cannot mediate, or nil. It tries that, which
 // takes milliseconds.
-func KernelMediates() error { return errors.Join(landlocks(), mediates()) }
+func KernelMediates() error { return errors.Join(landlocks(), mediates(kernelAtLeast(6, 18))) }
 
 // Hidden returns what must not be visible to a guest with these folders: well-known
 // secrets and what the configuration names, free of symlinks, also at the other paths at

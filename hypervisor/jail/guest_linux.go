@@ -35,6 +35,7 @@ type guest struct {
 	lease     *places.Lease // of overlays, or nil
 	idmap     *os.File      // a user namespace in which root and the workload change places, or nil
 	mediation *mediation    // nil: the folders are served through FUSE
+	rather    string        // why, where that was left open
 	wired     *wiring       // nil: there is no network
 
 	env      []string
@@ -173,6 +174,9 @@ func (g *guest) Facts() map[string]string {
 		"namespaces": "user pid mount net uts ipc cgroup",
 		"debug":      strconv.FormatBool(g.cfg.Debug),
 		"started_at": g.began.Format(time.RFC3339),
+	}
+	if g.rather != "" {
+		f["bridge_reason"] = g.rather
 	}
 	g.networkFacts(f)
 	hidden := 0

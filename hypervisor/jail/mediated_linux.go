@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -30,11 +31,11 @@ func (r *Runtime) chooseBridge(g *guest) error {
 			return fmt.Errorf("opening /dev/fuse: %w", err)
 		}
 	case hypervisor.BridgeAuto:
-		if g.cfg.Mediate == nil || fuseOpens() == nil {
+		if g.cfg.Mediate == nil {
 			break
 		}
 		if g.mediation, err = r.mediation(g.user, folders); err != nil {
-			g.log.Debug("the mediated bridge is not available", "err", err)
+			g.rather = "the mediated bridge cannot be had: " + plain(err)
 		}
 	case hypervisor.BridgeMediated:
 		if g.cfg.Mediate == nil {
@@ -47,6 +48,23 @@ func (r *Runtime) chooseBridge(g *guest) error {
 		return fmt.Errorf("there is no bridge %q", g.cfg.Bridge)
 	}
 	return nil
+}
+
+// reconsider takes FUSE where that was left open and the plan shows that a program inside would
+// lose something: what is mounted below a folder can be written through FUSE only, and what is
+// hidden in it stays hidden there when it is replaced outside.
+func (g *guest) reconsider() (again bool) {
+	if g.cfg.Bridge != hypervisor.BridgeAuto || g.mediation == nil || !slices.Contains(g.plan.bare, false) || fuseOpens() != nil {
+		return false
+	}
+	_ = g.mediation.close()
+	g.mediation, g.rather = nil, "something is mounted, or hidden, below "+g.cfg.Shares[slices.Index(g.plan.bare, false)].HostPath
+	return true
+}
+
+// plain is an error's text for people.
+func plain(err error) string {
+	return strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error())
 }
 
 // unavailable marks an error as [hypervisor.ErrUnavailable].

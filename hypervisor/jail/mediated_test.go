@@ -253,6 +253,34 @@ func TestMediatedMemory(t *testing.T) {
 	}
 }
 
+// TestMediatedByItself: the mediated bridge is chosen where nothing is lost by it.
+func TestMediatedByItself(t *testing.T) {
+	require.FUSE(t)
+	t.Run("chosen", func(t *testing.T) {
+		var a answering
+		j := start(t, func(c *hypervisor.Config) {
+			a.mediated(t)(c)
+			c.Bridge = hypervisor.BridgeAuto
+		})
+		if f := j.Facts(); f["bridge"] != "mediated" || f["bridge_reason"] != "" {
+			t.Errorf("%v", f)
+		}
+	})
+	t.Run("something hidden", func(t *testing.T) {
+		j := start(t, func(c *hypervisor.Config) {
+			if err := os.WriteFile(filepath.Join(c.Shares[0].HostPath, "secret"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			c.Hide = append(c.Hide, filepath.Join(c.Shares[0].HostPath, "secret"))
+			c.Bridge = hypervisor.BridgeAuto
+			c.Mediate = func(hypervisor.Mediation) error { return errors.New("not wanted") }
+		})
+		if f := j.Facts(); f["bridge"] != "fuse" || !strings.Contains(f["bridge_reason"], "hidden") {
+			t.Errorf("%v", f)
+		}
+	})
+}
+
 // TestMediatedWithoutFUSE: where there is no FUSE the bridge is chosen by itself, and
 // FUSE cannot be.
 func TestMediatedWithoutFUSE(t *testing.T) {

@@ -17,9 +17,11 @@ import (
 
 // TestMediates: this kernel is found to be able to mediate, each time that it is asked.
 func TestMediates(t *testing.T) {
-	for range 20 {
-		if err := mediates(); err != nil {
-			t.Error(err)
+	for _, mended := range []bool{false, true} {
+		for range 20 {
+			if err := mediates(mended); err != nil {
+				t.Errorf("mended %v: %v", mended, err)
+			}
 		}
 	}
 }
@@ -30,7 +32,7 @@ const beneathVariable = "JAIL_TEST_BENEATH"
 // TestMediatesBeneath: beneath a listener of somebody else there is no other.
 func TestMediatesBeneath(t *testing.T) {
 	if os.Getenv(beneathVariable) != "" {
-		err := mediates()
+		err := mediates(true)
 		if !errors.Is(err, hypervisor.ErrUnavailable) || !strings.Contains(err.Error(), "another program answers") {
 			t.Errorf("%v", err)
 		}

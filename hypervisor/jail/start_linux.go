@@ -45,7 +45,7 @@ func New(o Options) *Runtime {
 	}
 	r := &Runtime{o: o, log: log.With("component", "control")}
 	r.program, r.files = sync.OnceValues(r.loadProgram), sync.OnceValue(originalFiles)
-	r.mediates = sync.OnceValue(mediates)
+	r.mediates = sync.OnceValue(func() error { return mediates(kernelAtLeast(6, 18)) })
 	return r
 }
 
@@ -108,8 +108,10 @@ func (r *Runtime) makePlan(g *guest, w *scriptWriter) error {
 	if err != nil {
 		return err
 	}
-	if g.plan, g.refuse, err = makePlan(g.cfg, g.user, table, g.mediation != nil, g.noOverlay, g.wired.guest()); err != nil {
-		return err
+	for again := true; again; again = g.reconsider() {
+		if g.plan, g.refuse, err = makePlan(g.cfg, g.user, table, g.mediation != nil, g.noOverlay, g.wired.guest()); err != nil {
+			return err
+		}
 	}
 	if err := r.prepare(g); err != nil {
 		return &overlayError{err}

@@ -95,9 +95,10 @@ func put(t *testing.T, path string, data []byte) {
 	}
 }
 
+// start starts the program. What a status says of the bridge should not depend on the kernel.
 func (p *player) start() {
 	p.t.Helper()
-	args := append([]string{"serve", "--protocol", "stdio"}, strings.Fields(p.places.real(p.tr.section("flags")))...)
+	args := append([]string{"serve", "--protocol", "stdio", "--bridge", "fuse"}, strings.Fields(p.places.real(p.tr.section("flags")))...)
 	p.cmd = p.box.Bare(p.t.Context(), args...)
 	p.came = nil
 	p.client = Start(p.t, p.cmd)

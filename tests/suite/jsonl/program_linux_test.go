@@ -124,7 +124,7 @@ func TestSL07GuestDies(t *testing.T) {
 			t.Errorf("the machine does not tell its %s: %v", key, st.Machine)
 		}
 	}
-	if b := st.WorkingDirectories[0].Bridge; b == nil || b.Kind != "fuse" || b.MountPoint != box.Dir || b.Requests == 0 {
+	if b := st.WorkingDirectories[0].Bridge; b == nil || b.Kind != st.Machine["bridge"] || b.MountPoint != box.Dir || b.Requests == 0 {
 		t.Errorf("%+v", b)
 	}
 	killGuest(t, c)

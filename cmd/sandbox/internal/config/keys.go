@@ -216,7 +216,7 @@ func insideKeys() []Key {
 		},
 		{
 			Name: "bridge.kind", Enum: []string{"mediated", "auto", "fuse"}, Rule: Tighten, Flag: "bridge",
-			Doc: "how the jail reaches the folder: mediated (at native speed: only what would change it is answered here), fuse (every access is), or auto (fuse, and mediated where FUSE is not to be had)",
+			Doc: "how the jail reaches the folder: mediated (at native speed: only what would change it is answered here), fuse (every access is), or auto (mediated where this kernel can and the folder holds neither mounts nor hidden files, else fuse)",
 		},
 		{
 			Name: "bridge.cache", Enum: []string{"auto", "none"}, Rule: Tighten, Flag: "cache",

@@ -16,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/cgroup"
+	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
 // Examine looks at everything that matters, without changing anything.
@@ -149,11 +150,13 @@ func (h Host) bridgeFinding(fuse *Finding) Finding {
 		return f
 	case fuse.State == "ok" && why != nil:
 		f.Detail = "FUSE; mediated cannot be had: " + why.Error()
-	case fuse.State == "ok":
-		f.Detail = "FUSE; mediated can be had (--bridge mediated: faster)"
 	case why != nil:
 		f.State, f.Detail = "fail", "neither FUSE nor mediated: "+why.Error()
 		return f
+	case fuse.State == "ok" && h.mountedBelow() != "":
+		f.Detail = "FUSE, because another file system is mounted below the folder: " + h.mountedBelow()
+	case fuse.State == "ok":
+		f.Detail = "mediated; FUSE where something in the folder is hidden, and with --cache none or --posix-metadata"
 	default:
 		f.Detail = "mediated, because there is no FUSE"
 	}
@@ -182,6 +185,21 @@ func (h Host) mediates() error {
 		return nil
 	}
 	return errors.New(strings.TrimSuffix(err.Error(), ": "+hypervisor.ErrUnavailable.Error()))
+}
+
+// mountedBelow returns what is mounted below this folder, or "".
+func (h Host) mountedBelow() string {
+	folder, _, err := h.Folder()
+	if err != nil {
+		return ""
+	}
+	list, _ := mounts.Parse(strings.NewReader(readText("/proc/self/mountinfo")))
+	for _, m := range list {
+		if m.Point != folder && mounts.Below(m.Point, folder) {
+			return m.Point
+		}
+	}
+	return ""
 }
 
 func fuseFeatures() Finding {

@@ -81,6 +81,8 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 		if err := l.withoutJail(); err != nil {
 			return cfg, err
 		}
+	} else if cfg.Bridge == hypervisor.BridgeAuto && (cfg.PosixMetadata || cfg.CacheNone) {
+		cfg.Bridge = hypervisor.BridgeFUSE // only it does that
 	}
 	cfg.Settings = settled(l.settings(), isolation)
 	if cfg.RuntimeDir, err = l.RuntimeDir(); err != nil {
