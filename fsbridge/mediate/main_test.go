@@ -59,6 +59,7 @@ func workloads() map[string]func(w *workload) {
 	return map[string]func(w *workload){
 		"semantics":      semantics,
 		"steps":          stepsWork,
+		"model":          modelWork,
 		"bench":          benchWork,
 		"threads":        threadsWork,
 		"kills":          killsWork,
