@@ -23,7 +23,7 @@ type guest struct {
 	log      *slog.Logger
 	cfg      hypervisor.Config
 	folders  []string
-	own      string // its directory
+	own      *own
 	hidden   int
 	warnings []string
 	began    time.Time
@@ -43,7 +43,7 @@ const stopGrace = 2 * time.Second
 // serve gives the folders to their bridges, and then the listener to who answers on it.
 func (g *guest) serve() error {
 	m := hypervisor.Mediation{
-		Listener: g.birth.listener, UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Unmounted: true, Own: g.own,
+		Listener: g.birth.listener, UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Unmounted: true, Own: g.own.path,
 	}
 	if g.cfg.Mediate == nil { // without folders: what would change something fails (ENOSYS)
 		return m.Listener.Close()
@@ -78,8 +78,8 @@ func (g *guest) await() {
 	g.birth.kill() // what it may have left
 	close(g.birth.end)
 	_ = g.host.Close()
-	if err := removeOwn(g.own); err != nil {
-		g.log.Warn("the guest's directory is left", "path", g.own, "err", err)
+	if err := g.own.remove(); err != nil {
+		g.log.Warn("the guest's directory is left", "path", g.own.path, "err", err)
 	}
 	g.Ended(func() error {
 		return fmt.Errorf("landlock: the guest ended unexpectedly (%s)", remote.HowEnded(status, strings.TrimSpace(g.stderr.String())))
@@ -125,7 +125,7 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	if c.TTY != nil && c.TTY.Term != "" {
 		out = append(out, "TERM="+c.TTY.Term)
 	}
-	return append(out, "SANDBOX=1", "TMPDIR="+g.own, "TMP="+g.own, "TEMP="+g.own)
+	return append(out, "SANDBOX=1", "TMPDIR="+g.own.path, "TMP="+g.own.path, "TEMP="+g.own.path)
 }
 
 // RollbackNotify implements [hypervisor.Guest].
@@ -147,7 +147,7 @@ func (g *guest) Facts() map[string]string {
 		"network":    "none, not even a loopback",
 		"bridge":     string(hypervisor.BridgeMediated),
 		"namespaces": "none",
-		"tmpdir":     g.own,
+		"tmpdir":     g.own.path,
 		"hidden":     strconv.Itoa(g.hidden),
 		"weaker":     strings.Join(Weaker(), "; "),
 		"debug":      strconv.FormatBool(g.cfg.Debug),

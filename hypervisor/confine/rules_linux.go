@@ -3,7 +3,6 @@ package confine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,44 +225,4 @@ func apart(folders, hidden []string) error {
 		}
 	}
 	return nil
-}
-
-// ownDirectory makes the guest's own directory.
-func ownDirectory() (string, error) {
-	dir, err := os.MkdirTemp("", "sandbox-tmp-")
-	if err != nil {
-		return "", err
-	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err == nil {
-		err = os.Mkdir(filepath.Join(real, noticeDir), 0o700)
-	}
-	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
-	}
-	return real, nil
-}
-
-// noticeDir, in the guest's own directory, is where it is told of rollbacks.
-const noticeDir = ".sandbox"
-
-// removeOwn removes the guest's own directory. The guest may have left directories there that
-// nobody may search.
-func removeOwn(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	root, err := os.OpenRoot(filepath.Dir(dir))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	_ = fs.WalkDir(root.FS(), filepath.Base(dir), func(path string, e fs.DirEntry, err error) error {
-		if e != nil && e.IsDir() {
-			_ = root.Chmod(path, 0o700) //nolint:gosec // it is removed next
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

@@ -118,15 +118,15 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 		return err
 	}
 	g.hidden = len(hidden)
-	if g.own, err = ownDirectory(); err != nil {
+	if g.own, err = makeOwn(); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil && g.birth == nil {
-			err = errors.Join(err, removeOwn(g.own))
+			err = errors.Join(err, g.own.remove())
 		}
 	}()
-	d, err := newDomains(g.folders, g.own, hidden)
+	d, err := newDomains(g.folders, g.own.path, hidden)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (r *Runtime) spawn(g *guest, d *domains) (err error) {
 	b := &birth{
 		domain: d.shim.fd, filter: seccomp.Confined(g.cfg.Debug), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
 		files:  []uintptr{null.Fd(), null.Fd(), errW.Fd(), ctlIn.Fd(), uintptr(d.commands.fd)},
-		config: control.ShimConfig{Umask: r.o.Umask, Confined: true, NotifyDir: filepath.Join(g.own, noticeDir)},
+		config: control.ShimConfig{Umask: r.o.Umask, Confined: true, NotifyDir: filepath.Join(g.own.path, noticeDir)},
 		kills:  make(chan struct{}), end: make(chan struct{}),
 	}
 	for _, e := range g.environment(hypervisor.Command{Env: defaultEnv()}) {
