@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,13 +13,20 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var fix, yes bool
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine can do, and what to install",
-		Long:  "Say what this machine can do, and what to install. The exit status is 1 if 'sandbox run' cannot work here.",
-		Args:  checkArgs(cobra.NoArgs),
+		Long: "Say what this machine can do, and what to install. The exit status is 1 if 'sandbox run' cannot work here.\n\n" +
+			"--fix prints the commands that mend what this machine's settings refuse: a setting of the kernel, or an AppArmor profile\n" +
+			"that lets this program make user namespaces. With --yes it carries them out, which only root can. What a container\n" +
+			"refuses is set where the container is started.",
+		Args: checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := doctor.Examine(cmd.Context(), a.host())
+			if fix || yes {
+				return a.fix(cmd.Context(), findings, yes)
+			}
 			failed := 0
 			for _, f := range findings {
 				if f.State == "fail" {
@@ -38,6 +46,32 @@ func (a *app) doctorCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&fix, "fix", false, "print the commands that mend what can be mended here")
+	cmd.Flags().BoolVar(&yes, "yes", false, "with --fix: carry them out")
+	return cmd
+}
+
+// fix mends what the findings say, or prints how.
+func (a *app) fix(ctx context.Context, findings []doctor.Finding, yes bool) error {
+	found := false
+	for _, f := range findings {
+		switch {
+		case f.Fix == nil:
+			continue
+		case yes:
+			if err := f.Fix.Install(ctx, ""); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stderr, "Installed "+f.Fix.File+": "+f.Fix.What+".")
+		default:
+			fmt.Fprint(a.out, f.Fix.Commands())
+		}
+		found = true
+	}
+	if !found {
+		fmt.Fprintln(a.stderr, "There is nothing to mend by a setting of this machine; 'sandbox doctor' says what else is missing.")
+	}
+	return nil
 }
 
 func (a *app) printFindings(findings []doctor.Finding) {

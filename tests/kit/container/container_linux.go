@@ -30,8 +30,9 @@ type Spec struct {
 	UID int
 	// Capabilities are added to the default ones, for root, and to the bounding set.
 	Capabilities []string
-	// Unconfined leaves the seccomp profile away.
+	// Unconfined leaves the seccomp profile away; Seccomp is another one than the default.
 	Unconfined bool
+	Seccomp    []byte
 	// UserNamespace gives it one, of 65,536 ids.
 	UserNamespace bool
 	// FUSE makes the node of /dev/fuse, and lets it be opened if Device.
@@ -151,7 +152,11 @@ func (s Spec) mounts(t testing.TB, root string) []object {
 
 func (s Spec) linux(t testing.TB) object {
 	var seccomp object
-	if err := json.Unmarshal(defaultSeccomp, &seccomp); err != nil {
+	profile := defaultSeccomp
+	if s.Seccomp != nil {
+		profile = s.Seccomp
+	}
+	if err := json.Unmarshal(profile, &seccomp); err != nil {
 		t.Fatal(err)
 	}
 	namespaces := []object{{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}, {"type": "cgroup"}}

@@ -102,6 +102,22 @@ func TestJailIsRefused(t *testing.T) {
 	})
 }
 
+// TestShippedSeccompProfile: with the profile that the project ships, a user's jail starts in
+// a container that has no capability and no /dev/fuse.
+func TestShippedSeccompProfile(t *testing.T) {
+	profile, err := os.ReadFile("../../../packaging/seccomp.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spec(t, 1000)
+	s.Seccomp = profile
+	out, errs, code := kit.Run(t, s, `cd /work/project && mkdir -p src && echo one >src/one && sandbox run --isolation jail -- sh -c 'rm -rf *; touch /etc/x || echo "held in"' &&
+		echo "left: $(ls)" && sandbox undo >/dev/null && cat src/one`)
+	if code != 0 || out != "held in\nleft: \none\n" {
+		t.Errorf("status %d, %q, %s", code, out, errs)
+	}
+}
+
 // TestHeldIn: what a workload behind Landlock may not do, and what it may.
 func TestHeldIn(t *testing.T) {
 	users(t, func(t *testing.T, s kit.Spec) {

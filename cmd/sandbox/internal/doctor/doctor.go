@@ -12,6 +12,9 @@ type Finding struct {
 	State  string `json:"state"` // ok, warn (works without), fail (run does not work)
 	Detail string `json:"detail"`
 	Advice string `json:"advice,omitempty"`
+	// Fix is what root can install to mend it, or nil: there may be nothing, or it is the
+	// container's to allow.
+	Fix *Fix `json:"fix,omitempty"`
 }
 
 // Host is what the configuration says about this machine.

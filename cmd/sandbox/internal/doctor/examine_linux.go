@@ -81,6 +81,7 @@ func kernelFinding() Finding {
 func userNamespaceFinding(ctx context.Context) Finding {
 	f := Finding{Name: "user namespaces", State: "ok", Detail: "can be made"}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", "version")
+	cmd.Args[0] = os.Args[0] // a program may go by its name
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
