@@ -237,7 +237,9 @@ func TestSafeguardAsksOnTheScreen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := screen.Helper(t, "terminal", "sh", "-c", "trap 'echo redrawn' WINCH; >$SAFEGUARD_WHEN; while :; do read x && break; done; echo \"the command read $x\"")
+			// It waits for the signal before it reads: a signal that comes just before a read does not end it.
+			cmd := screen.Helper(t, "terminal", "sh", "-c", "trap 'r=1; echo redrawn' WINCH; >$SAFEGUARD_WHEN; "+
+				"until [ $r ]; do sleep 0.02; done; while :; do read x && break; done; echo \"the command read $x\"")
 			cmd.Env = append(cmd.Env, "SAFEGUARD_WHEN="+fifo(t))
 			s := screen.On(t, cmd)
 			s.Expect("delete 3 files")
