@@ -53,22 +53,18 @@ func (a *app) doctorCommand() *cobra.Command {
 
 // fix mends what the findings say, or prints how.
 func (a *app) fix(ctx context.Context, findings []doctor.Finding, yes bool) error {
-	found := false
-	for _, f := range findings {
-		switch {
-		case f.Fix == nil:
+	fixes := doctor.Fixes(findings, doctor.ReadText)
+	for _, f := range fixes {
+		if !yes {
+			fmt.Fprint(a.out, f.Commands())
 			continue
-		case yes:
-			if err := f.Fix.Install(ctx, ""); err != nil {
-				return err
-			}
-			fmt.Fprintln(a.stderr, "Installed "+f.Fix.File+": "+f.Fix.What+".")
-		default:
-			fmt.Fprint(a.out, f.Fix.Commands())
 		}
-		found = true
+		if err := f.Install(ctx, ""); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stderr, "Installed "+f.File+": "+f.What+".")
 	}
-	if !found {
+	if len(fixes) == 0 {
 		fmt.Fprintln(a.stderr, "There is nothing to mend by a setting of this machine; 'sandbox doctor' says what else is missing.")
 	}
 	return nil

@@ -179,7 +179,7 @@ func TestDeviceCgroupCause(t *testing.T) {
 // cgroup2 is where cgroup v2 is mounted.
 func cgroup2(t *testing.T) string {
 	t.Helper()
-	for line := range strings.Lines(readText("/proc/self/mounts")) {
+	for line := range strings.Lines(ReadText("/proc/self/mounts")) {
 		if f := strings.Fields(line); len(f) > 2 && f[2] == "cgroup2" {
 			return f[1]
 		}

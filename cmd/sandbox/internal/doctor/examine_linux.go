@@ -53,14 +53,6 @@ func (h Host) confinedFinding(ctx context.Context) Finding {
 	return f
 }
 
-func readText(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
-
 // kernelFinding asks for 5.12, the first with mount_setattr.
 func kernelFinding() Finding {
 	f := Finding{Name: "kernel", State: "ok"}
@@ -88,7 +80,7 @@ func userNamespaceFinding(ctx context.Context) Finding {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
 	if err := cmd.Run(); err != nil {
-		return refused(f, err, userNamespaceCause(err, os.Geteuid(), readText))
+		return refused(f, err, userNamespaceCause(err, os.Geteuid(), ReadText))
 	}
 	return f
 }
@@ -194,7 +186,7 @@ func (h Host) mountedBelow() string {
 	if err != nil {
 		return ""
 	}
-	list, _ := mounts.Parse(strings.NewReader(readText("/proc/self/mountinfo")))
+	list, _ := mounts.Parse(strings.NewReader(ReadText("/proc/self/mountinfo")))
 	for _, m := range list {
 		if m.Point != folder && mounts.Below(m.Point, folder) {
 			return m.Point
@@ -206,7 +198,7 @@ func (h Host) mountedBelow() string {
 func fuseFeatures() Finding {
 	f := Finding{Name: "FUSE features", State: "ok"}
 	var parts []string
-	switch readText("/sys/module/fuse/parameters/enable_uring") {
+	switch ReadText("/sys/module/fuse/parameters/enable_uring") {
 	case "":
 		parts = append(parts, "no io_uring transport in this kernel")
 	case "N":
@@ -214,7 +206,7 @@ func fuseFeatures() Finding {
 	default:
 		parts = append(parts, "io_uring transport on")
 	}
-	if n := readText("/proc/sys/fs/fuse/max_pages_limit"); n != "" {
+	if n := ReadText("/proc/sys/fs/fuse/max_pages_limit"); n != "" {
 		parts = append(parts, "max_pages_limit "+n)
 	}
 	f.Detail = strings.Join(parts, ", ")
@@ -222,7 +214,7 @@ func fuseFeatures() Finding {
 }
 
 func seccompFinding() Finding {
-	if actions := readText("/proc/sys/kernel/seccomp/actions_avail"); actions != "" {
+	if actions := ReadText("/proc/sys/kernel/seccomp/actions_avail"); actions != "" {
 		return Finding{Name: "seccomp", State: "ok", Detail: actions}
 	}
 	return Finding{Name: "seccomp", State: "fail", Detail: "not in this kernel", Advice: "a kernel with CONFIG_SECCOMP_FILTER is needed"}

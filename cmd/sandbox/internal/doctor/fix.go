@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -19,14 +20,15 @@ type Fix struct {
 	Apply   []string `json:"apply"`
 }
 
-// sysctlFile keeps settings of the kernel.
-const sysctlFile = "/etc/sysctl.d/60-sandbox.conf"
+// sysctlDir keeps settings of the kernel; each of ours has a file.
+const sysctlDir = "/etc/sysctl.d/"
 
 // sysctl sets a key of the kernel.
 func sysctl(key, value string) *Fix {
+	file := sysctlDir + "60-sandbox-" + key + ".conf"
 	return &Fix{
-		What: "allow user namespaces: " + key + "=" + value, File: sysctlFile,
-		Content: key + " = " + value + "\n", Apply: []string{"sysctl", "-q", "-p", sysctlFile},
+		What: "allow user namespaces: " + key + "=" + value, File: file,
+		Content: key + " = " + value + "\n", Apply: []string{"sysctl", "-q", "-p", file},
 	}
 }
 
@@ -46,6 +48,28 @@ func profile(program string) *Fix {
 			"profile sandbox \"" + program + "\" flags=(unconfined) {\n  userns,\n\n  include if exists <local/sandbox>\n}\n",
 		Apply: []string{"apparmor_parser", "-r", profileFile},
 	}
+}
+
+// Fixes are those of the findings and, as root has rights that hide them, those of the
+// switches that forbid user namespaces to others. read returns the text of a file of /proc,
+// or "".
+func Fixes(findings []Finding, read func(path string) string) []Fix {
+	var all []Fix
+	add := func(f *Fix) {
+		if f != nil && !slices.ContainsFunc(all, func(have Fix) bool { return have.Content == f.Content }) {
+			all = append(all, *f)
+		}
+	}
+	for _, f := range findings {
+		add(f.Fix)
+	}
+	if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
+		add(sysctl("kernel.unprivileged_userns_clone", "1"))
+	}
+	if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
+		add(profile(program()))
+	}
+	return all
 }
 
 // program is the path of this program, or empty.
@@ -82,4 +106,14 @@ func (f Fix) Install(ctx context.Context, root string) error {
 		return fmt.Errorf("%s was written, but %s failed: %w: %s", file, strings.Join(f.Apply, " "), err, strings.TrimSpace(string(out)))
 	}
 	return nil
+}
+
+// ReadText is the text of a file of the system, without the space around it; "" if it
+// cannot be read.
+func ReadText(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
 }

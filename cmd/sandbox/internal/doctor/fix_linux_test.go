@@ -66,6 +66,16 @@ func TestFixes(t *testing.T) {
 	if c.fix == nil || c.fix.Content != "user.max_user_namespaces = 15000\n" {
 		t.Errorf("used up: %+v", c.fix)
 	}
+	// Root can make them all the same, and mends it for others.
+	forbidden := func(path string) string {
+		return map[string]string{key: "1", "/proc/sys/kernel/unprivileged_userns_clone": "0"}[path]
+	}
+	if got := Fixes([]Finding{{Fix: c.fix}}, forbidden); len(got) != 3 || got[1].File == got[0].File || got[2].File != profileFile {
+		t.Errorf("as root: %+v", got)
+	}
+	if got := Fixes(nil, func(string) string { return "" }); len(got) != 0 {
+		t.Errorf("nothing is forbidden: %+v", got)
+	}
 	for _, bad := range []string{"", "/opt/a*b", "/opt/a\nb", `/opt/"a`, "/opt/@{HOME}"} {
 		if f := profile(bad); f != nil {
 			t.Errorf("%q stands in a profile: %+v", bad, f)
