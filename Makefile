@@ -4,6 +4,7 @@
 # make test-quick  the tests for daily work: 3 minutes; it says what it leaves out
 # make fuzz    all fuzz targets, FUZZTIME each (1m): before a release
 # make bench   the figures, each beside what it is compared with
+# make soak    one session for MINUTES (30): builds, git, undo, and each time the trees are compared
 # make check   vet, linters, cross-builds
 # make newcomer  the README's commands in a Debian made for it (root)
 
@@ -15,7 +16,7 @@ STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
 LINT    := golangci-lint
 LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: all build guest demo test test-quick fuzz bench check newcomer clean
+.PHONY: all build guest demo test test-quick fuzz bench soak check newcomer clean
 
 all: build
 
@@ -40,6 +41,10 @@ fuzz:
 
 bench: build
 	$(GO) run ./tests/bench
+
+MINUTES ?= 30
+soak: build
+	$(GO) run ./tests/soak -minutes $(MINUTES)
 
 check:
 	$(GO) vet ./...
