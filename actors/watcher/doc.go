@@ -15,7 +15,8 @@
 //
 // Our own writes would be events, too, and each would cost the writer as much as a
 // tenth of the write. So a small directory in which the workload writes to a file
-// all the time is muted for moments ([Watcher.Busy]): names are heard as ever, but
+// all the time is muted for moments ([Watcher.Busy]; also if the same name is heard of
+// for 60 ms, because the mediated bridge sees no writes): names are heard as ever, but
 // what happens to its files is found by comparing their attributes in the end. An
 // edit from outside there may be announced 50 ms later than elsewhere.
 package watcher

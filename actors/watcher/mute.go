@@ -1,6 +1,7 @@
 package watcher
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,14 @@ const (
 	maxMuted = 64
 	// muteAgain is how long a directory that cannot be muted is left alone.
 	muteAgain = time.Second
+
+	// busyFor is how long a name has to be heard of all the time until its directory is
+	// busy, and busyGap how long it may be silent meanwhile.
+	busyFor = 3 * rest
+	busyGap = 3 * rest
+	// maxHeard is how many names are remembered for that. Whoever changes more does not change
+	// each all the time.
+	maxHeard = 64
 )
 
 // muter is a [Source] that can leave out for a while what happens to the files
@@ -26,6 +35,42 @@ type muter interface {
 	// inode id, until arm is called, which must be once. Then everything is heard
 	// again, and what may have been left out is returned.
 	Mute(dir string, id hostfs.ID) (arm func() Batch, err error)
+}
+
+// heard says since when a name has been heard of all the time, and when it was last.
+type heard struct{ since, last time.Time }
+
+// busy notes what was heard of in b, and returns what has been heard of all the time: the
+// mediated bridge does not see the writes that it could call Busy for. While a directory is muted its
+// names are silent, and are taken as heard of when it is armed. w.mu is held.
+func (w *Watcher) busy(b *Batch) (all []Event) {
+	if w.muted.src == nil {
+		return nil
+	}
+	now := w.o.Clock.Now()
+	for _, e := range b.Events {
+		h, ok := w.heard[e]
+		switch {
+		case ok && !b.Since.IsZero():
+			h.last = now
+		case !b.Since.IsZero() || e.Name == "" || !ok && len(w.heard) >= maxHeard:
+			continue
+		case !ok || now.Sub(h.last) > busyGap:
+			h = heard{now, now}
+		default:
+			h.last = now
+		}
+		w.heard[e] = h
+		if b.Since.IsZero() && now.Sub(h.since) >= busyFor && !slices.Contains(all, e) {
+			all = append(all, e)
+		}
+	}
+	for e, h := range w.heard {
+		if now.Sub(h.last) > busyGap {
+			delete(w.heard, e)
+		}
+	}
+	return all
 }
 
 // muted are the directories that are muted, or cannot be.

@@ -102,3 +102,46 @@ func TestCloseWhileMuted(t *testing.T) {
 		t.Errorf("reported %q after the end", b.paths)
 	}
 }
+
+// A name that is heard of all the time has its directory muted, and as soon as everything is heard
+// again once more; one that is heard of now and then has not.
+func TestHeardOfAllTheTime(t *testing.T) {
+	w, src, clock := mutableWatcher(t, nil)
+	defer w.Close()
+	hear := func(names ...string) {
+		for _, name := range names {
+			w.Report(Batch{Events: []Event{{fixedDir("sub"), name}, {fixedDir("sub"), ""}}})
+		}
+	}
+	quiet := func(what string) {
+		t.Helper()
+		w.muted.mu.Lock()
+		defer w.muted.mu.Unlock()
+		if len(w.muted.dirs) > 0 {
+			t.Fatal("muted for", what)
+		}
+	}
+	for range 20 {
+		hear("b")
+		quiet("a slow writer, and the directory itself")
+		clock.Advance(busyGap + 1)
+	}
+	for i := range 20 {
+		hear("c"+strconv.Itoa(i), "d"+strconv.Itoa(i))
+		quiet("many files")
+		clock.Advance(rest)
+	}
+	for range 3 {
+		hear("b")
+		quiet("a writer that has just begun")
+		clock.Advance(rest)
+	}
+	hear("b")
+	actortest.Eventually(t, "the directory is muted", func() bool { return src.mutes.Load() == 1 })
+	clock.WaitArmed(muteFor)
+	clock.Advance(muteFor)
+	actortest.Eventually(t, "the directory is muted again", func() bool {
+		hear("b")
+		return src.mutes.Load() == 2
+	})
+}

@@ -100,9 +100,10 @@ type Watcher struct {
 	mu      sync.Mutex
 	seen    map[Event]struct{}
 	gone    []hostfs.ID
-	first   time.Time // of the batch
-	dropped bool      // too much was seen
-	lost    bool      // the kernel's queue overflowed
+	first   time.Time       // of the batch
+	heard   map[Event]heard // what may be busy: see busy
+	dropped bool            // too much was seen
+	lost    bool            // the kernel's queue overflowed
 	tell    func(any)
 	watches int
 
@@ -119,7 +120,7 @@ func New(o Options) (*Watcher, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Watcher{o: o, src: o.Source, stop: make(chan struct{}), seen: map[Event]struct{}{}}
+	w := &Watcher{o: o, src: o.Source, stop: make(chan struct{}), seen: map[Event]struct{}{}, heard: map[Event]heard{}}
 	if w.src == nil {
 		var err error
 		if w.src, err = newSource(o.Root); err != nil {
@@ -184,8 +185,18 @@ func (w *Watcher) pump() {
 // Report takes in what a source has read, and wakes the actor for the first of
 // a batch.
 func (w *Watcher) Report(b Batch) {
+	for _, e := range w.report(b) {
+		if dir, ok := e.Dir.Path(); ok {
+			w.Busy(dir, e.Dir.ID())
+		}
+	}
+}
+
+// report is Report, and returns what is busy.
+func (w *Watcher) report(b Batch) (busy []Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	busy = w.busy(&b)
 	fresh := w.idle()
 	if fresh {
 		w.first = w.o.Clock.Now()
@@ -209,6 +220,7 @@ func (w *Watcher) Report(b Batch) {
 	if fresh && !w.idle() && w.tell != nil {
 		w.tell(&stirred{})
 	}
+	return busy
 }
 
 // idle tells that nothing is waiting; mu is held.

@@ -80,6 +80,15 @@
 // Locks: Server.mu, then Folder.mu or threads.mu; none is held while the tree or the
 // Interceptor is called.
 //
+// # What it costs
+//
+// A profile of a session that unpacks an archive, and opens one file 10,000 times (the workload is another user):
+// a worker spends nine tenths of its time in the kernel, in more than 20 system calls for each open. Of an open
+// the tree takes 42 in a hundred (what the file costs natively is in there), to open it again on the mount with the
+// workload's owners 18, to hand it over 13; of all calls, to wait and to answer take 16, to become the workload and
+// back 7. Fewer system calls for each notification is what makes it faster, not less Go. What is native
+// costs the workload what the kernel tells the watcher: see actors/watcher on busy directories.
+//
 // # Known differences
 //
 // While a thread gets a descriptor it may be allowed one processor only (internal/notify, Near).
