@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
@@ -44,6 +45,29 @@ func (s *Session) publish() (err error) {
 	}
 	s.published, err = newPublisher(s.cfg.Network.Publish, s.dialGuest, s.cfg.Logger.With("component", "network"))
 	return err
+}
+
+// publishFor publishes ports as long as a service runs. Who asks may be a model: nobody
+// but this machine is let in.
+func (s *Session) publishFor(texts []string) (taken []string, end func(), err error) {
+	ports, err := policy.ParsePorts(texts)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrService, err)
+	}
+	for _, p := range ports {
+		if !p.Listen.Addr().IsLoopback() {
+			return nil, nil, fmt.Errorf("%w: %s is not on the loopback; start the session with --publish %s to let other machines in", api.ErrService, p.Listen, p)
+		}
+		taken = append(taken, p.String())
+	}
+	if _, ok := s.slot.Guest().(hypervisor.Dialer); !ok {
+		return nil, nil, fmt.Errorf("%w: no port can be published with this isolation, nor need it where commands have the host's network", errors.ErrUnsupported)
+	}
+	p, err := newPublisher(ports, s.dialGuest, s.cfg.Logger.With("component", "network"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrService, err)
+	}
+	return taken, p.close, nil
 }
 
 func newPublisher(ports []policy.Port, dial dialFunc, log *slog.Logger) (*publisher, error) {

@@ -21,6 +21,10 @@ func (s *Session) newServices() *service.Set {
 			defer s.mu.Unlock()
 			return s.idle.Busy()
 		},
+		Publish: s.publishFor,
+		Ended: func(st api.ServiceStatus) {
+			s.bus.Emit(api.Event{Type: api.EventServiceEnded, Directory: s.around(st.Dir), Command: st.Command, ExitCode: st.ExitCode, Service: &st})
+		},
 	})
 }
 

@@ -3,11 +3,15 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
 // ErrService is what is wrong with a request about a service: the error says it.
 var ErrService = errors.New("service")
+
+// ErrNoService is the [ErrService] of who names a service that there is not.
+var ErrNoService = fmt.Errorf("%w: no service", ErrService)
 
 // Services are commands with a name that run beside the steps: they hold none open. What
 // one writes belongs to the step that is open at the time, or to an ambient one. All
@@ -32,6 +36,10 @@ type ServiceRequest struct {
 	Argv []string `json:"argv"`
 	Env  []string `json:"env"`
 	Dir  string   `json:"dir"` // host path; empty means the first working folder
+	// Publish are ports of the guest that the host can connect to as long as the service
+	// runs: [ADDR:]HOST:GUEST, by default on 127.0.0.1, and on an address of the loopback
+	// only. They are taken before the service starts.
+	Publish []string `json:"publish,omitempty"`
 }
 
 // The states of a service.
@@ -51,6 +59,8 @@ type ServiceStatus struct {
 	ExitCode  *int       `json:"exit_code,omitempty"` // nil: it runs, or its end is not known
 	// OutputBytes is how much it has written, to stdout and stderr together.
 	OutputBytes int64 `json:"output_bytes"`
+	// Publish are its ports, while it runs.
+	Publish []string `json:"publish,omitempty"`
 }
 
 // ServiceOutputRequest asks for output.

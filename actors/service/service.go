@@ -37,7 +37,12 @@ type Options struct {
 	// Number gives each command its id.
 	Number func() int64
 	// Busy is called when a service begins, and what it returns when it has ended.
-	Busy  func() func()
+	Busy func() func()
+	// Publish lets the host connect to ports until end is called, and returns them with
+	// their addresses. It is called only if there are some.
+	Publish func(ports []string) (taken []string, end func(), err error)
+	// Ended is told of each service that has ended.
+	Ended func(api.ServiceStatus)
 	Clock api.Clock
 }
 
@@ -116,8 +121,29 @@ func (s *Set) remove(v *service) {
 	s.list = slices.DeleteFunc(s.list, func(o *service) bool { return o == v })
 }
 
-// launch starts the process and what waits for its output and its end.
+// launch takes the ports, and starts the process and what waits for its output and its
+// end.
 func (s *Set) launch(ctx context.Context, v *service) error {
+	unpublish := func() {}
+	if len(v.req.Publish) > 0 {
+		ports, end, err := s.o.Publish(v.req.Publish)
+		if err != nil {
+			return err
+		}
+		unpublish = end
+		v.mu.Lock()
+		v.status.Publish = ports
+		v.mu.Unlock()
+	}
+	if err := s.run(ctx, v, unpublish); err != nil {
+		unpublish()
+		return err
+	}
+	return nil
+}
+
+// run starts the process; unpublish is called when that has ended.
+func (s *Set) run(ctx context.Context, v *service, unpublish func()) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -148,7 +174,8 @@ func (s *Set) launch(ctx context.Context, v *service) error {
 		_ = r.SetReadDeadline(time.Now().Add(drain))
 		<-read
 		_ = r.Close()
-		v.end(st, err, s.o.Clock.Now())
+		unpublish()
+		s.o.Ended(v.end(st, err, s.o.Clock.Now()))
 	}()
 	return nil
 }
@@ -180,14 +207,15 @@ func (v *service) keep(b []byte) {
 	}
 }
 
-func (v *service) end(st hypervisor.ExitStatus, err error, at time.Time) {
+func (v *service) end(st hypervisor.ExitStatus, err error, at time.Time) api.ServiceStatus {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.status.State, v.status.EndedAt = api.ServiceEnded, &at
+	v.status.State, v.status.EndedAt, v.status.Publish = api.ServiceEnded, &at, nil
 	if err == nil {
 		v.status.ExitCode = &st.Code
 	}
 	close(v.ended)
+	v.mu.Unlock()
+	return v.now()
 }
 
 func (v *service) now() api.ServiceStatus {
@@ -220,9 +248,9 @@ func (s *Set) find(name string) (*service, error) {
 		have = append(have, v.req.Name)
 	}
 	if len(have) == 0 {
-		return nil, fmt.Errorf("%w: no service %q; there is none in this session", api.ErrService, name)
+		return nil, fmt.Errorf("%w %q; there is none in this session", api.ErrNoService, name)
 	}
-	return nil, fmt.Errorf("%w: no service %q; there is %s", api.ErrService, name, strings.Join(have, ", "))
+	return nil, fmt.Errorf("%w %q; there is %s", api.ErrNoService, name, strings.Join(have, ", "))
 }
 
 // Output returns the newest of what a service has written, at most limit bytes; 0: all

@@ -52,7 +52,8 @@ type rig struct {
 	mu    sync.Mutex
 	procs []*fake
 	ids   map[int64]bool
-	busy  int
+	busy  int                 // and 100 for each set of ports
+	over  []api.ServiceStatus // in the order in which they ended
 	fail  error
 }
 
@@ -65,6 +66,18 @@ func newRig(t *testing.T) *rig {
 		Busy: func() func() {
 			r.use(1)
 			return func() { r.use(-1) }
+		},
+		Publish: func(ports []string) ([]string, func(), error) {
+			if ports[0] == "taken" {
+				return nil, nil, api.ErrService
+			}
+			r.use(100)
+			return ports, func() { r.use(-100) }, nil
+		},
+		Ended: func(st api.ServiceStatus) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.over = append(r.over, st)
 		},
 		Exec: func(_ context.Context, c hypervisor.Command) (hypervisor.Process, error) {
 			if r.fail != nil {
@@ -139,6 +152,43 @@ func TestServiceLife(t *testing.T) {
 	if len(r.ids) != 2 {
 		t.Errorf("ids: %v", r.ids)
 	}
+}
+
+// A service has its ports before it runs and until it has ended; who waits for ends is
+// told of each.
+func TestServicePorts(t *testing.T) {
+	r := newRig(t)
+	if _, err := r.Start(t.Context(), api.ServiceRequest{Name: "web", Argv: []string{"x"}, Publish: []string{"taken"}}); !errors.Is(err, api.ErrService) || len(r.List()) != 0 || len(r.procs) != 0 {
+		t.Errorf("%v, %+v", err, r.List())
+	}
+	ports := func(want int) {
+		t.Helper()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.busy/100 != want {
+			t.Errorf("%d sets of ports are published, want %d", r.busy/100, want)
+		}
+	}
+	r.fail = errors.New("no such program")
+	if _, err := r.Start(t.Context(), api.ServiceRequest{Name: "web", Argv: []string{"x"}, Publish: []string{"80:80"}}); !errors.Is(err, r.fail) {
+		t.Errorf("%v", err)
+	}
+	ports(0)
+	r.fail = nil
+	st, err := r.Start(t.Context(), api.ServiceRequest{Name: "web", Argv: []string{"x"}, Publish: []string{"80:80"}})
+	if err != nil || len(st.Publish) != 1 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	ports(1)
+	if st, err = r.Stop(t.Context(), "web"); err != nil || len(st.Publish) != 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	ports(0)
+	actortest.Eventually(t, "word of its end", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.over) == 1 && r.over[0].Name == "web" && r.over[0].State == api.ServiceEnded && *r.over[0].ExitCode == 143
+	})
 }
 
 // One that writes for ever costs a bounded amount of memory, and its end is kept.
@@ -217,7 +267,7 @@ func TestServiceRefused(t *testing.T) {
 		func() error { _, err := r.Stop(t.Context(), "other"); return err },
 		func() error { _, err := r.Output(api.ServiceOutputRequest{Name: "other"}); return err },
 	} {
-		if err := ask(); !errors.Is(err, api.ErrService) {
+		if err := ask(); !errors.Is(err, api.ErrService) || !errors.Is(err, api.ErrNoService) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -226,7 +227,7 @@ func (s *Server) decide(ctx context.Context, live api.Live, id string, answer *s
 func some(list []string, n int) []string {
 	out := make([]string, 0, min(n, len(list)))
 	for _, s := range list[:min(n, len(list))] {
-		out = append(out, valid(s))
+		out = append(out, frontend.Valid(s))
 	}
 	return out
 }

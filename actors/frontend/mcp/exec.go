@@ -194,7 +194,7 @@ func (o *CommandResult) changes(ctx context.Context, live api.Live, in commandIn
 			if e.Directory != own {
 				path = filepath.Join(e.Directory, path)
 			}
-			o.ChangedPaths = append(o.ChangedPaths, valid(path))
+			o.ChangedPaths = append(o.ChangedPaths, frontend.Valid(path))
 		}
 	}
 }

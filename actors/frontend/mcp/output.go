@@ -2,10 +2,8 @@ package mcp
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/codeagent/sandbox/actors/frontend"
 )
@@ -65,13 +63,8 @@ func (c *capture) text() (text string, total int64, truncated bool) {
 	}
 	left := c.total - int64(len(c.head)) - int64(len(tail))
 	if left <= 0 {
-		return valid(string(c.head) + string(tail)), c.total, false
+		return frontend.Valid(string(c.head) + string(tail)), c.total, false
 	}
 	head := frontend.Whole(c.head)
-	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
-		tail = tail[1:]
-	}
-	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", valid(string(head)), left, valid(string(tail))), c.total, true
+	return fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", frontend.Valid(string(head)), left, frontend.Valid(string(frontend.Rest(tail)))), c.total, true
 }
-
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 const (
@@ -74,7 +75,7 @@ func (p *progress) send() {
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	p.mu.Lock()
-	text := valid(string(p.text))
+	text := frontend.Valid(string(p.text))
 	if p.lost > 0 {
 		text = fmt.Sprintf("[... %d bytes left out ...]\n%s", p.lost, text)
 	}

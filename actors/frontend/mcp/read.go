@@ -106,7 +106,7 @@ func readBytes(ctx context.Context, live api.Live, in readInput) (*FileResult, s
 	if err != nil {
 		return nil, "", err
 	}
-	res := &FileResult{Path: valid(c.Path), Content: base64.StdEncoding.EncodeToString(c.Data), Encoding: "base64", Size: c.Size, ModifiedAt: c.ModTime}
+	res := &FileResult{Path: frontend.Valid(c.Path), Content: base64.StdEncoding.EncodeToString(c.Data), Encoding: "base64", Size: c.Size, ModifiedAt: c.ModTime}
 	if end := in.Offset + int64(len(c.Data)); end < c.Size {
 		res.Truncated, res.NextOffset = true, end
 	}
@@ -132,7 +132,7 @@ func readLines(ctx context.Context, live api.Live, in readInput) (*FileResult, s
 		if err != nil {
 			return nil, "", err
 		}
-		res.Path, res.Size, res.ModifiedAt = valid(c.Path), c.Size, c.ModTime
+		res.Path, res.Size, res.ModifiedAt = frontend.Valid(c.Path), c.Size, c.ModTime
 		if pos == 0 && bytes.IndexByte(c.Data[:min(len(c.Data), 8192)], 0) >= 0 {
 			return nil, "", binaryError(in.Path, c)
 		}
@@ -214,20 +214,20 @@ func listDirectory(ctx context.Context, live api.Live, in listInput) (*ListResul
 	if err != nil {
 		return nil, "", err
 	}
-	res := &ListResult{Path: valid(l.Path), Entries: make([]ListEntry, 0, len(l.Entries)), Truncated: l.Truncated}
+	res := &ListResult{Path: frontend.Valid(l.Path), Entries: make([]ListEntry, 0, len(l.Entries)), Truncated: l.Truncated}
 	var b bytes.Buffer
 	for _, e := range l.Entries {
 		res.Entries = append(res.Entries, ListEntry{
-			Path: valid(e.Path), Type: e.Type, Size: e.Size, Mode: fmt.Sprintf("%04o", e.Mode&0o7777),
-			ModifiedAt: e.ModTime, Target: valid(e.Target), Escaped: e.Escaped,
+			Path: frontend.Valid(e.Path), Type: e.Type, Size: e.Size, Mode: fmt.Sprintf("%04o", e.Mode&0o7777),
+			ModifiedAt: e.ModTime, Target: frontend.Valid(e.Target), Escaped: e.Escaped,
 		})
 		switch e.Type {
 		case "directory":
-			fmt.Fprintf(&b, "%s/\n", valid(e.Path))
+			fmt.Fprintf(&b, "%s/\n", frontend.Valid(e.Path))
 		case "symlink":
-			fmt.Fprintf(&b, "%s -> %s\n", valid(e.Path), valid(e.Target))
+			fmt.Fprintf(&b, "%s -> %s\n", frontend.Valid(e.Path), frontend.Valid(e.Target))
 		default:
-			fmt.Fprintf(&b, "%s (%d bytes, %s)\n", valid(e.Path), e.Size, fs.FileMode(e.Mode&0o777))
+			fmt.Fprintf(&b, "%s (%d bytes, %s)\n", frontend.Valid(e.Path), e.Size, fs.FileMode(e.Mode&0o777))
 		}
 	}
 	fmt.Fprintf(&b, "[%d entries", len(l.Entries))

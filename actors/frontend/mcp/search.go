@@ -8,6 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 type globInput struct {
@@ -114,7 +115,7 @@ func grep(ctx context.Context, live api.Live, in grepInput) (*GrepResult, string
 		what = "line"
 		res.Matches = make([]GrepMatch, 0, len(r.Matches))
 		for _, m := range r.Matches {
-			m := GrepMatch{Path: valid(m.Path), Line: m.Line, Text: valid(m.Text), Context: m.Context}
+			m := GrepMatch{Path: frontend.Valid(m.Path), Line: m.Line, Text: frontend.Valid(m.Text), Context: m.Context}
 			res.Matches = append(res.Matches, m)
 			sep := ":"
 			if m.Context {
@@ -125,8 +126,8 @@ func grep(ctx context.Context, live api.Live, in grepInput) (*GrepResult, string
 	case api.GrepCount:
 		res.Counts = make([]GrepCount, 0, len(r.Counts))
 		for _, c := range r.Counts {
-			res.Counts = append(res.Counts, GrepCount{Path: valid(c.Path), Count: c.Count})
-			lines = append(lines, fmt.Sprintf("%s: %d", valid(c.Path), c.Count))
+			res.Counts = append(res.Counts, GrepCount{Path: frontend.Valid(c.Path), Count: c.Count})
+			lines = append(lines, fmt.Sprintf("%s: %d", frontend.Valid(c.Path), c.Count))
 		}
 	default:
 		res.Files = some(r.Files, len(r.Files))

@@ -68,6 +68,8 @@ type Server struct {
 
 	mu   sync.Mutex
 	jobs map[string]*job // by handle: those that outlived their call
+	// news is what a client has not been told yet: the next result has it.
+	news map[*sdk.ServerSession][]string
 }
 
 // New makes a server.
@@ -78,7 +80,7 @@ func New(o Options) *Server {
 	if o.DefaultTimeout == 0 {
 		o.DefaultTimeout = DefaultTimeout
 	}
-	s := &Server{o: o, log: slog.New(logctx.New(o.Logger.Handler(), logctx.Options{Component: "mcp"})), clock: supervision.RealClock{}, jobs: map[string]*job{}}
+	s := &Server{o: o, log: slog.New(logctx.New(o.Logger.Handler(), logctx.Options{Component: "mcp"})), clock: supervision.RealClock{}, jobs: map[string]*job{}, news: map[*sdk.ServerSession][]string{}}
 	if o.Clock != nil {
 		s.clock = o.Clock
 	}
@@ -134,6 +136,14 @@ func (s *Server) serve(ctx context.Context, t *transport) error {
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
+	s.mu.Lock()
+	s.news[session] = nil
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.news, session)
+	}()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	err = session.Wait()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 )
 
 type statusInput struct {
@@ -68,12 +69,12 @@ func (s *Server) sessionStatus(ctx context.Context, live api.Live, in statusInpu
 		res.OpenStep = int64(*st.OpenStep)
 	}
 	for _, c := range st.Running {
-		res.Running = append(res.Running, valid(c.Command))
+		res.Running = append(res.Running, frontend.Valid(c.Command))
 	}
 	for _, d := range st.Directories {
 		if only == "" || d.Path == only {
 			res.Directories = append(res.Directories, FolderStatus{
-				Index: d.Index, Path: valid(d.Path), Label: d.Label, Access: d.Access, State: d.State, Problem: d.Problem, Steps: d.Log.Steps,
+				Index: d.Index, Path: frontend.Valid(d.Path), Label: d.Label, Access: d.Access, State: d.State, Problem: d.Problem, Steps: d.Log.Steps,
 			})
 		}
 	}

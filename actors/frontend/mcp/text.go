@@ -5,6 +5,7 @@ package mcp
 const instructions = `This server runs commands and edits files inside a sandbox on the user's real working folder. Every command and every write is a step that can be undone exactly (contents, deletions, renames, permissions).
 
 - Run builds, tests, git and anything else with execute_command; it sees the same files as the file tools.
+- Start servers and watchers with start_service: they run beside your commands, and service_output shows what they write.
 - Prefer read_file, edit_file and write_file for single files, grep and glob to find things.
 - If a step did the wrong thing, call undo instead of repairing by hand; get_undo_history and diff show what was changed.
 - Large deletions or overwrites may be held until a person approves. You cannot approve them. If a result has outcome pending_approval, tell the user what it says and fetch the result later with get_result.
@@ -12,7 +13,7 @@ const instructions = `This server runs commands and edits files inside a sandbox
 - Paths are relative to the working folder; get_session_status lists the folders when there are several.`
 
 const (
-	descCommand = `Run a shell command (sh -c) in the sandbox, in the working folder, and wait for its end. Returns stdout, stderr, exit code, and which paths it changed; a failing command is a normal result with a non-zero exit_code. Each call is one step: undo reverts everything it changed. Nothing stays between calls but files: set the directory with cwd and variables with env. There is no terminal and no input: use flags such as --yes. The command is ended after timeout_seconds (default 120, at most 3600); what it did until then is kept and can be undone. Start servers in the background with their output redirected to a file: cmd >log 2>&1 &. Of long output the beginning and the end are returned. Commands run one after the other.`
+	descCommand = `Run a shell command (sh -c) in the sandbox, in the working folder, and wait for its end. Returns stdout, stderr, exit code, and which paths it changed; a failing command is a normal result with a non-zero exit_code. Each call is one step: undo reverts everything it changed. Nothing stays between calls but files: set the directory with cwd and variables with env. There is no terminal and no input: use flags such as --yes. The command is ended after timeout_seconds (default 120, at most 3600); what it did until then is kept and can be undone. Start servers with start_service. Of long output the beginning and the end are returned. Commands of calls that are made at the same time run at the same time, and are one step together.`
 
 	descResult = `Fetch the result of a call that returned outcome pending_approval, by its handle. Waits for the end for up to wait_seconds (default 30). Results are kept for ten minutes after the end.`
 
@@ -35,6 +36,14 @@ const (
 	descDiff = `Show as a unified diff what a step changed, or, without step_id, everything since the oldest step that is kept. Use it to review your work.`
 
 	descHistory = `List the steps that can be undone, newest first: their ids, commands and changed paths. Edits from outside the sandbox are listed between them as barriers.`
+
+	descStartService = `Start a command that goes on, such as a dev server or a watcher, and return at once. It holds no step open: what it writes belongs to the step that is open at the time, or to a step of its own. It ends with stop_service, by itself, or with the session. It has no terminal and no input. publish lets the user's browser connect to its ports.`
+
+	descServiceOutput = `Read the newest of what a service has written to stdout and stderr, also after its end, and whether it still runs.`
+
+	descStopService = `Stop a service: TERM, and KILL after 2 seconds. Returns when it has ended.`
+
+	descListServices = `List the services: name, command, state, exit code, published ports.`
 
 	descStatus = `Show the session's state: isolation, working folders (index, path, label, access), the running step, decisions that wait for a person, and results that can be fetched.`
 )

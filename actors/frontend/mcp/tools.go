@@ -147,6 +147,7 @@ func addRaw[In, Out any](s *Server, d definition, h func(ctx context.Context, re
 			}
 			res.StructuredContent = json.RawMessage(text)
 		}
+		s.addNews(req.Session, res)
 		s.log.Log(ctx, level, "response sent", "op", d.name)
 		return res, nil
 	})
@@ -239,4 +240,5 @@ func (s *Server) addTools() {
 	s.addReadTools()
 	s.addSearchTools()
 	s.addUndoTools()
+	s.addServiceTools()
 }

@@ -115,9 +115,9 @@ func apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(
 		fmt.Fprintf(&b, "%s step %d (%s)\n", verb.step, e.StepID, oneLine(e.Command))
 	}
 	for _, a := range r.Paths[:min(len(r.Paths), maxUndoPaths)] {
-		res.Paths = append(res.Paths, PathChange{Path: valid(a.Path), Change: a.Change})
+		res.Paths = append(res.Paths, PathChange{Path: frontend.Valid(a.Path), Change: a.Change})
 		if len(res.Paths) <= stepPaths {
-			fmt.Fprintf(&b, "  %s: %s %s\n", verb.change, a.Change, valid(a.Path))
+			fmt.Fprintf(&b, "  %s: %s %s\n", verb.change, a.Change, frontend.Valid(a.Path))
 		}
 	}
 	for _, w := range r.Warnings {
@@ -133,18 +133,18 @@ func apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(
 func summary(e undolog.Entry) StepSummary {
 	var commands []string
 	for _, c := range e.Commands[:min(len(e.Commands), stepPaths)] {
-		commands = append(commands, valid(c.Command))
+		commands = append(commands, frontend.Valid(c.Command))
 	}
 	return StepSummary{
 		Commands: commands, CommandCount: e.CommandCount,
-		Step: int64(e.StepID), Type: string(e.Type), Command: valid(e.Command), Status: e.Status, ExitCode: e.ExitCode, StartedAt: e.StartedAt,
+		Step: int64(e.StepID), Type: string(e.Type), Command: frontend.Valid(e.Command), Status: e.Status, ExitCode: e.ExitCode, StartedAt: e.StartedAt,
 		ChangedPaths: some(e.AffectedPaths, stepPaths), ChangedCount: e.AffectedCount,
 		Undoable: !e.Unprotected && e.Damaged == "" && e.Type != undolog.TypeBarrier, BlockedByEdit: len(e.Barriers) > 0,
 	}
 }
 
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(valid(s)), " ")
+	s = strings.Join(strings.Fields(frontend.Valid(s)), " ")
 	if r := []rune(s); len(r) > 100 {
 		return string(r[:100]) + "..."
 	}
@@ -158,7 +158,7 @@ func diff(ctx context.Context, live api.Live, in diffInput) (*DiffResult, string
 	if err != nil {
 		return nil, "", err
 	}
-	res := &DiffResult{Diff: valid(string(b)), Truncated: truncated}
+	res := &DiffResult{Diff: frontend.Valid(string(b)), Truncated: truncated}
 	text := res.Diff
 	switch {
 	case truncated:

@@ -124,8 +124,8 @@ func (s *Server) write(ctx context.Context, req *sdk.CallToolRequest, live api.L
 
 func writeResult(r api.WriteResult) *WriteResult {
 	res := &WriteResult{
-		Outcome: "completed", Path: valid(r.Path), Step: int64(r.Step), Created: r.Created,
-		BytesWritten: r.BytesWritten, Replacements: r.Replacements, Diff: valid(r.Diff),
+		Outcome: "completed", Path: frontend.Valid(r.Path), Step: int64(r.Step), Created: r.Created,
+		BytesWritten: r.BytesWritten, Replacements: r.Replacements, Diff: frontend.Valid(r.Diff),
 	}
 	if len(res.Diff) > maxDiff {
 		res.Diff, res.DiffTruncated = string(frontend.Whole([]byte(res.Diff[:maxDiff]))), true

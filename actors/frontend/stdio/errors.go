@@ -110,7 +110,7 @@ func Codes() []CodeInfo {
 		{UndoVersionMismatch, 3007, "undo", "the undo log has another format; undo.discard gives it up"},
 		{UndoUnavailable, 3008, "undo", "the undo directory cannot be used"},
 		{OutsideWorkingDirectory, 4001, "filesystem", "the path leads out of the working directory"},
-		{NotFound, 4002, "filesystem", "no such file, directory or request"},
+		{NotFound, 4002, "filesystem", "no such file, directory, request or service"},
 		{AlreadyExists, 4003, "filesystem", "the file is there already"},
 		{PermissionDenied, 4004, "filesystem", "the file may not be read, or is hidden"},
 		{NotAFile, 4005, "filesystem", "the path is not a regular file (or not a directory, where one is meant)"},

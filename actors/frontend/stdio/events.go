@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -106,6 +107,10 @@ func (sess *session) announce(e api.Event) {
 	case api.EventNetwork:
 		if e.Network != nil {
 			sess.send(EventNetwork, networkLine(e))
+		}
+	case api.EventServiceEnded:
+		if e.Service != nil {
+			sess.send(EventServiceEnded, ServiceResult{frontend.ServiceOf(*e.Service)})
 		}
 	case api.EventSessionState:
 		sess.send(EventSessionState, SessionState{State: e.Message, SessionID: sess.live.ID(), At: e.At})

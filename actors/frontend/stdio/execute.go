@@ -44,21 +44,29 @@ func (r *run) awaitOutput() {
 
 // execute runs a command as a step.
 func execute(ctx context.Context, rq *request, p *ExecuteRequest) (ExecuteResult, error) {
-	argv := p.Argv
-	switch {
-	case p.Command == "" && len(argv) == 0:
-		return ExecuteResult{}, fieldError(MissingField, "command", "is required (or argv)")
-	case p.Command != "" && len(argv) > 0:
-		return ExecuteResult{}, fieldError(InvalidField, "argv", "give either command or argv")
-	case p.Command != "":
-		argv = []string{"sh", "-c", p.Command}
-	case argv[0] == "":
-		return ExecuteResult{}, fieldError(InvalidField, "argv[0]", "is empty")
+	argv, err := arguments(p.Command, p.Argv)
+	if err != nil {
+		return ExecuteResult{}, err
 	}
 	return runCommand(ctx, rq, command{
 		argv: argv, directory: p.Directory, cwd: p.CWD, env: p.Env, stdin: p.Stdin,
 		timeout: p.TimeoutSeconds, wait: p.Wait, parallel: p.Parallel, tool: "agent.execute", stdout: EventTerminalOutput,
 	})
+}
+
+// arguments are those of a command that is given as text or as a list.
+func arguments(command string, argv []string) ([]string, error) {
+	switch {
+	case command == "" && len(argv) == 0:
+		return nil, fieldError(MissingField, "command", "is required (or argv)")
+	case command != "" && len(argv) > 0:
+		return nil, fieldError(InvalidField, "argv", "give either command or argv")
+	case command != "":
+		return []string{"sh", "-c", command}, nil
+	case argv[0] == "":
+		return nil, fieldError(InvalidField, "argv[0]", "is empty")
+	}
+	return argv, nil
 }
 
 // prompt gives a prompt to the agent command.

@@ -13,6 +13,7 @@ const (
 	EventSafeguardTriggered   = "event.safeguard_triggered"
 	EventSafeguardDecided     = "event.safeguard_decided"
 	EventNetwork              = "event.network"
+	EventServiceEnded         = "event.service_ended"
 	EventApprovalRequested    = "event.approval_requested"
 	EventExternalModification = "event.external_modification"
 	EventRecovery             = "event.recovery"

@@ -75,6 +75,7 @@ func events() map[string]reflect.Type {
 		EventUndoVersionMismatch:  reflect.TypeFor[UndoVersionMismatchEvent](),
 		EventSessionState:         reflect.TypeFor[SessionState](),
 		EventNetwork:              reflect.TypeFor[Network](),
+		EventServiceEnded:         reflect.TypeFor[ServiceResult](),
 	}
 }
 

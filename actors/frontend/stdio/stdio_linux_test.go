@@ -44,6 +44,10 @@ func TestSA01EveryRequest(t *testing.T) {
 		"safeguard.confirm":   map[string]any{"safeguard_id": "sg_001", "action": "allow"},
 		"approval.decide":     map[string]any{"approval_id": "sg_001", "action": "deny"},
 		"session.reset":       nil,
+		"service.start":       map[string]any{"name": "web", "command": "true", "env": map[string]string{"A": "b"}, "cwd": "."},
+		"service.list":        nil,
+		"service.output":      map[string]any{"name": "web", "limit": 10},
+		"service.stop":        map[string]any{"name": "web"},
 	} {
 		m := l.Call(op, payload)
 		if m.Error != nil && m.Error.Category == "protocol" {
@@ -76,6 +80,9 @@ func minimal(op string) any {
 		"fs.read":           map[string]any{"path": "f"},
 		"safeguard.confirm": map[string]any{"safeguard_id": "x", "action": "allow"},
 		"approval.decide":   map[string]any{"approval_id": "x", "action": "allow"},
+		"service.start":     map[string]any{"name": "x", "command": "true"},
+		"service.output":    map[string]any{"name": "x"},
+		"service.stop":      map[string]any{"name": "x"},
 	}[op]
 }
 

@@ -209,6 +209,7 @@ var vary = []struct {
 	{regexp.MustCompile(`"agent_version":"[^"]*"`), `"agent_version":"1.0.0"`},
 	{regexp.MustCompile(`"took_ms":\d+`), `"took_ms":2`},
 	{regexp.MustCompile(`"duration_ms":\d+`), `"duration_ms":12`},
+	{regexp.MustCompile(`"output_bytes":\d+`), `"output_bytes":8`},
 	{regexp.MustCompile(`"(stored_bytes|bytes_freed)":[1-9]\d*`), `"$1":290`},
 	{regexp.MustCompile(`"uncompressed_bytes":\d+`), `"uncompressed_bytes":0`},
 	{regexp.MustCompile(`"in_flight":\d+,"requests":\d+`), `"in_flight":0,"requests":42`},

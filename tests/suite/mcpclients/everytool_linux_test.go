@@ -1,12 +1,15 @@
 package mcpclients
 
 import (
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
@@ -60,6 +63,7 @@ func everyTool(t *testing.T, s *drive.Sandbox, other client) {
 	lookAround(t, c)
 	goBack(t, s, c, steps, before)
 	heldCall(t, s, c, before)
+	serveHost(t, c)
 	if r := c.call(t, "execute_command", arguments{"command": "pwd", "cwd": "none"}); !r.IsError || !strings.Contains(r.text(), "no such file or directory; nothing was run") {
 		t.Errorf("a cwd that is not there: %+v", r)
 	}
@@ -193,6 +197,55 @@ func goBack(t *testing.T, s *drive.Sandbox, c client, made []int64, before *tree
 	same(t, after, s)
 	c.call(t, "undo", arguments{"count": 3})
 	same(t, before, s)
+}
+
+// serveHost starts a server in the jail, connects to it from the host, and stops it.
+func serveHost(t *testing.T, c client) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := free.Addr().String()
+	_ = free.Close()
+	type service struct {
+		Name, State string
+		Publish     []string
+		ExitCode    *int `json:"exit_code"`
+	}
+	var web struct {
+		Service service
+		Output  string
+	}
+	const server = `console.log("serving"); require("net").createServer(c => c.end("hello")).listen(8080, "127.0.0.1")`
+	c.call(t, "start_service", arguments{
+		"name": "web", "command": "exec node -e '" + server + "'", "publish": []string{host[strings.LastIndex(host, ":")+1:] + ":8080"},
+	}).into(t, &web)
+	if web.Service.State != "running" || !slices.Equal(web.Service.Publish, []string{host + ":8080"}) {
+		t.Errorf("%+v", web)
+	}
+	actortest.Eventually(t, "an answer at the published port", func() bool {
+		conn, err := net.Dial("tcp", host)
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		b, err := io.ReadAll(conn)
+		return err == nil && string(b) == "hello"
+	})
+	if c.call(t, "service_output", arguments{"name": "web"}).into(t, &web); web.Output != "serving\n" {
+		t.Errorf("%+v", web)
+	}
+	if c.call(t, "stop_service", arguments{"name": "web"}).into(t, &web); web.Service.State != "ended" || web.Service.ExitCode == nil || *web.Service.ExitCode != 143 {
+		t.Errorf("%+v", web)
+	}
+	if conn, err := net.Dial("tcp", host); err == nil {
+		_ = conn.Close()
+		t.Error("the port of a service that has ended is published still")
+	}
+	var list struct{ Services []service }
+	if c.call(t, "list_services", nil).into(t, &list); len(list.Services) != 1 || list.Services[0].Name != "web" {
+		t.Errorf("%+v", list)
+	}
 }
 
 // heldCall makes a call that a person has to decide, who does so by the command
