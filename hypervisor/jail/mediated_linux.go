@@ -109,6 +109,22 @@ type mediation struct {
 	idmap *os.File // a user namespace whose map is that of the folders' mounts; nil: as on the host
 }
 
+// mayServe returns which right root lacks to answer the calls of another user: in a
+// container, root may have few.
+func mayServe() error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var has [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &has[0]); err != nil {
+		return os.NewSyscallError("capget", err)
+	}
+	for name, right := range map[string]uint32{"SYS_PTRACE": 1 << unix.CAP_SYS_PTRACE, "DAC_OVERRIDE": 1 << unix.CAP_DAC_OVERRIDE} {
+		if has[0].Effective&right == 0 {
+			return fmt.Errorf("root has no CAP_%s here: add it to the container (--cap-add %s), or run sandbox as another user", name, name)
+		}
+	}
+	return nil
+}
+
 // mediation returns what the mediated bridge needs for a workload and its folders, or why it
 // cannot be had.
 func (r *Runtime) mediation(u user, folders []string) (*mediation, error) {
@@ -117,6 +133,9 @@ func (r *Runtime) mediation(u user, folders []string) (*mediation, error) {
 	}
 	if !u.root {
 		return &mediation{}, nil
+	}
+	if err := mayServe(); err != nil {
+		return nil, err
 	}
 	for _, f := range folders {
 		var st unix.Stat_t

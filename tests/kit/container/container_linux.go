@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -33,7 +35,9 @@ type Spec struct {
 	// Unconfined leaves the seccomp profile away; Seccomp is another one than the default.
 	Unconfined bool
 	Seccomp    []byte
-	// UserNamespace gives it one, of 65,536 ids.
+	// Unmasked shows all of /proc, and NoNewPrivileges lets no program gain rights.
+	Unmasked, NoNewPrivileges bool
+	// UserNamespace gives it one, of 65,536 ids: FirstID is the first of them outside.
 	UserNamespace bool
 	// FUSE makes the node of /dev/fuse, and lets it be opened if Device.
 	FUSE, Device bool
@@ -44,6 +48,9 @@ type Spec struct {
 	// Env is added to the environment.
 	Env []string
 }
+
+// FirstID is root's id of a container with a user namespace, as this machine sees it.
+const FirstID = 200000
 
 // Require ends the test unless containers can be run.
 func Require(t testing.TB) {
@@ -90,8 +97,15 @@ func (s Spec) config(t testing.TB, bundle, script string) object {
 		t.Fatal(err)
 	}
 	// TempDir and what is above it are private; the container's own root would be, too.
-	if err := os.Chmod(bundle, 0o755); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{bundle, filepath.Dir(bundle)} { // user namespaces' root goes through both
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.UserNamespace {
+		if err := os.Chown(root, FirstID, FirstID); err != nil {
+			t.Fatal(err)
+		}
 	}
 	caps := []string{}
 	if s.UID == 0 {
@@ -103,7 +117,7 @@ func (s Spec) config(t testing.TB, bundle, script string) object {
 	c := object{
 		"ociVersion": "1.0.2",
 		"process": object{
-			"user": id, "args": []string{"/usr/bin/timeout", "-s", "KILL", patience, "/bin/sh", "-c", script}, "cwd": "/", "noNewPrivileges": false,
+			"user": id, "args": []string{"/usr/bin/timeout", "-s", "KILL", patience, "/bin/sh", "-c", script}, "cwd": "/", "noNewPrivileges": s.NoNewPrivileges,
 			"env": append([]string{"PATH=/opt:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/home"}, s.Env...),
 			"capabilities": object{
 				"bounding": bounding, "effective": caps, "permitted": caps, "inheritable": []string{}, "ambient": ambient,
@@ -144,10 +158,25 @@ func (s Spec) mounts(t testing.TB, root string) []object {
 	for name, from := range s.Programs {
 		m = append(m, bind("/opt/"+name, from, "ro"))
 	}
+	if s.FUSE && s.UserNamespace { // no node can be made there: engines show the machine's, whose mode differs
+		m = append(m, bind("/dev/fuse", fuseNode(t, filepath.Dir(root)), "rw"))
+	}
 	if s.Work != "" {
 		m = append(m, bind("/work", s.Work, "rw"))
 	}
 	return m
+}
+
+// fuseNode makes a node of the device in dir that everybody may open.
+func fuseNode(t testing.TB, dir string) string {
+	node := filepath.Join(dir, "fuse")
+	if err := unix.Mknod(node, unix.S_IFCHR, int(unix.Mkdev(10, 229))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(node, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return node
 }
 
 func (s Spec) linux(t testing.TB) object {
@@ -169,7 +198,11 @@ func (s Spec) linux(t testing.TB) object {
 	if !s.Unconfined {
 		l["seccomp"] = seccomp
 	}
-	if s.FUSE {
+	if s.Unmasked {
+		delete(l, "maskedPaths")
+		delete(l, "readonlyPaths")
+	}
+	if s.FUSE && !s.UserNamespace {
 		l["devices"] = []object{{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 0o666, "uid": 0, "gid": 0}}
 	}
 	if s.Device {
@@ -177,7 +210,7 @@ func (s Spec) linux(t testing.TB) object {
 	}
 	if s.UserNamespace {
 		namespaces = append(namespaces, object{"type": "user"})
-		ids := []object{{"containerID": 0, "hostID": 200000, "size": 65536}}
+		ids := []object{{"containerID": 0, "hostID": FirstID, "size": 65536}}
 		l["uidMappings"], l["gidMappings"] = ids, ids
 	}
 	l["resources"], l["namespaces"] = object{"devices": devices}, namespaces

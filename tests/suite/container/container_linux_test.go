@@ -105,12 +105,8 @@ func TestJailIsRefused(t *testing.T) {
 // TestShippedSeccompProfile: with the profile that the project ships, a user's jail starts in
 // a container that has no capability and no /dev/fuse.
 func TestShippedSeccompProfile(t *testing.T) {
-	profile, err := os.ReadFile("../../../packaging/seccomp.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := spec(t, 1000)
-	s.Seccomp = profile
+	s.Seccomp = shipped(t)
 	out, errs, code := kit.Run(t, s, `cd /work/project && mkdir -p src && echo one >src/one && sandbox run --isolation jail -- sh -c 'rm -rf *; touch /etc/x || echo "held in"' &&
 		echo "left: $(ls)" && sandbox undo >/dev/null && cat src/one`)
 	if code != 0 || out != "held in\nleft: \none\n" {

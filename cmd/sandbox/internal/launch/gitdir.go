@@ -53,7 +53,8 @@ func (l *Launcher) joinGitDirectory(all *[]api.Directory, path string) error {
 	for _, s := range running {
 		for _, dir := range s.Directories {
 			if within(path, dir) || within(dir, path) {
-				return fmt.Errorf("session %s (process %d) has its git directory %s open", s.Session, s.PID, path)
+				return fmt.Errorf("session %s (process %d) has its git directory %s open: end that session, or have one for all its worktrees (--working-dir, once for each)",
+					s.Session, s.PID, path)
 			}
 		}
 	}
