@@ -115,6 +115,9 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	if env == nil {
 		env = g.env
 	}
+	if g.wired != nil {
+		env = g.wired.net.Environment(env)
+	}
 	out := make([]string, 0, len(env)+2)
 	for _, e := range env {
 		k, v, _ := strings.Cut(e, "=")

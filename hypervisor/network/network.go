@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +44,10 @@ type Options struct {
 	// Dial connects to the outside; nil means [net.Dialer]. A connection that has
 	// CloseWrite can be closed by halves.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Upstream connects a TCP flow through a proxy of the host's; a nil connection without
+	// an error: there is none for it, and Dial connects. The domain is the name by which
+	// the guest found the address, if we know one. Nil means no proxies.
+	Upstream func(ctx context.Context, domain string, to netip.AddrPort) (net.Conn, error)
 	// Ping sends one echo request and returns when it was answered; nil means a
 	// socket of the host's.
 	Ping func(ctx context.Context, to netip.Addr, seq uint16, payload []byte) error
@@ -180,6 +186,22 @@ func nth(p netip.Prefix, n int) netip.Addr {
 
 // Guest says what the guest has to set up.
 func (n *Network) Guest() Guest { return n.guest }
+
+// Environment returns what programs inside may keep of an environment: if the network
+// connects through the host's proxies, not the variables that name these. Inside nobody
+// reaches a proxy, and nobody needs one. What differs from our own was set for a command,
+// and stays.
+func (n *Network) Environment(env []string) []string {
+	if n.o.Upstream == nil {
+		return env
+	}
+	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		name, value, _ := strings.Cut(e, "=")
+		return slices.Contains(proxyVariables, strings.ToUpper(name)) && value == os.Getenv(name)
+	})
+}
+
+var proxyVariables = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
 // Stats returns the counters.
 func (n *Network) Stats() Stats {

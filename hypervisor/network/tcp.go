@@ -84,7 +84,7 @@ func (n *Network) openTCP(r *tcp.ForwarderRequest) {
 // directions have ended.
 func (n *Network) forwardTCP(r *tcp.ForwarderRequest, flow *policy.Flow, t policy.Target, v policy.Verdict) error {
 	ctx, cancel := context.WithTimeout(n.ctx, n.o.Limits.DialTimeout)
-	outside, err := n.o.Dial(ctx, "tcp", t.Address.String())
+	outside, err := n.dialTCP(ctx, v.Domain, t.Address)
 	cancel()
 	if err != nil {
 		r.Complete(true)
@@ -109,6 +109,16 @@ func (n *Network) forwardTCP(r *tcp.ForwarderRequest, flow *policy.Flow, t polic
 	}
 	down := func() error { return cmp.Or(copyCounted(guest, outside, flow.Received), n.ctx.Err()) }
 	return splice(guest, outside, up, down)
+}
+
+// dialTCP connects to the outside, through a proxy if the host has one for it.
+func (n *Network) dialTCP(ctx context.Context, domain string, to netip.AddrPort) (net.Conn, error) {
+	if n.o.Upstream != nil {
+		if c, err := n.o.Upstream(ctx, domain, to); c != nil || err != nil {
+			return c, err
+		}
+	}
+	return n.o.Dial(ctx, "tcp", to.String())
 }
 
 // complete makes the handshake with the guest.

@@ -219,6 +219,9 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 		return nil, fmt.Errorf("qemu: the machine is paused: %w", err)
 	}
 	c.Env = environment(c)
+	if g.net != nil {
+		c.Env = g.net.Environment(c.Env)
+	}
 	return remote.Exec(ctx, g.host, "qemu", false, c)
 }
 

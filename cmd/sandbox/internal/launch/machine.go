@@ -24,10 +24,14 @@ func (l *Launcher) Machine(dirs ...api.Directory) (*qemu.Runtime, error) {
 			return nil, err
 		}
 	}
+	outside, err := l.outside()
+	if err != nil {
+		return nil, err
+	}
 	return qemu.New(qemu.Options{
 		Image: l.openImage, Program: vm.QEMU, Accel: vm.Acceleration, MemoryBytes: int64(vm.Memory), CPUs: vm.CPUs,
 		BootTimeout: time.Duration(vm.BootTimeout), NineP: vm.FSBackend == "9p", Umask: l.Umask, Logger: l.Log,
-		Disk: disk,
+		Disk: disk, Network: outside,
 	}), nil
 }
 

@@ -1,10 +1,14 @@
 package launch
 
 import (
+	"os"
+
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/hypervisor/network/proxy"
 )
 
 // network is what commands may reach, if the runtime can see to that: a virtual machine
@@ -35,4 +39,19 @@ func (l *Launcher) network() (n api.Network, err error) {
 	}
 	n.Publish, err = policy.ParsePorts(c.Publish)
 	return n, err
+}
+
+// outside is how a guest's network connects: through the proxies that our environment names.
+func (l *Launcher) outside() (o network.Options, err error) {
+	if policy.Mode(l.Conf.Network.Policy) == policy.Disabled {
+		return o, nil
+	}
+	proxies, err := proxy.FromEnvironment(os.Getenv)
+	if err != nil {
+		return o, exit.Usagef("%s", err)
+	}
+	if proxies != nil {
+		o.Upstream = proxies.Dial
+	}
+	return o, nil
 }

@@ -33,10 +33,15 @@ func (l *Launcher) Runtime(name string, dirs ...api.Directory) (hypervisor.Runti
 	case "landlock":
 		return confine.New(confine.Options{GuestBinary: guestBinary(), Umask: l.Umask, Logger: l.Log}), nil
 	default:
-		return l.jail(), nil
+		outside, err := l.outside()
+		if err != nil {
+			return nil, err
+		}
+		return jail.New(jail.Options{GuestBinary: guestBinary(), Umask: l.Umask, Logger: l.Log, Network: outside}), nil
 	}
 }
 
+// jail is a runtime to find out what works.
 func (l *Launcher) jail() *jail.Runtime {
 	return jail.New(jail.Options{GuestBinary: guestBinary(), Umask: l.Umask, Logger: l.Log})
 }
