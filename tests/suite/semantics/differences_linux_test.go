@@ -47,6 +47,9 @@ var mediated = []difference{
 		"reader=EPERM unlock=EPERM with-writer=EPERM without=EPERM unlock2=EPERM exclusive-shared=EPERM exclusive=EPERM unlock3=EPERM", noLeases},
 	{"open-getfl", "a-plain=0100001 b-append=0102002 c-nonblock=0104001 d-sync=04110001 e-dsync=0110001 g-noatime=01100002 h-noctty=0100002 k-async=0120001",
 		"a-plain=0500001 b-append=0502002 c-nonblock=0504001 d-sync=04510001 e-dsync=0510001 g-noatime=01500002 h-noctty=0500002 k-async=0520001", openFlag},
+	{"open-getfl", "i-rdonly=0100000 j-rdonly-create=0100000",
+		"i-rdonly=0500000 j-rdonly-create=0500000", openFlag},
+	{"limit-descriptors", "h-none:EMFILE", "h-none:ENOENT", missingFirst},
 	{"open-path-reopen", "unlinked=ok",
 		"unlinked=ENOENT", noName},
 	{"removed-directory", "fchmod=ok futimens=ok fstat=dir,0700",
@@ -103,6 +106,7 @@ const (
 	noName         = "the bridge changes what it finds by a name or a granted descriptor, so not what has lost its name and was opened for reading"
 	policyFirst    = "what may not be set is refused before the value is looked at"
 	kindFirst      = "the bridge looks what is there before it asks whether the directory may be changed"
+	missingFirst   = "the bridge says that nothing is there before the kernel looks for a free descriptor"
 	nameFirst      = "the bridge looks at the length of the name before it looks at the directory"
 	openFlag       = "the bridge opens with O_NOFOLLOW, which stays"
 	socketName     = "the socket is bound by its last name"
