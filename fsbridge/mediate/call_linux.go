@@ -145,6 +145,7 @@ func (c *call) memory(i int, dst []byte) syscall.Errno {
 
 // pathArg reads a path argument into one of two buffers.
 func (c *call) pathArg(buf, i int) ([]byte, syscall.Errno) {
+	c.a.errno, c.b.errno = 0, 0 // of the call before: where there is no path, nothing is resolved
 	return notify.ReadString(c.n.PID, c.n.Data.Args[i], c.path[buf][:])
 }
 
