@@ -70,8 +70,9 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 			return api.RunResult{}, err
 		}
 	}
-	status, how, runErr := s.execute(ctx, lease, dir, r)
-	res, err := s.finish(lease, want.Info.Command, r.Origin, status, how)
+	out := s.inside.enter(want, lease)
+	status, how, runErr := s.execute(ctx, out, dir, r)
+	res, err := s.leaveOuter(ctx, out, status, how)
 	if res.Others > 0 && r.Last {
 		s.stay(ctx, r, &res)
 	}
@@ -79,6 +80,22 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 		return res, runErr
 	}
 	return res, errors.Join(runErr, err)
+}
+
+// leaveOuter ends the command's step, if it has one just now.
+func (s *Session) leaveOuter(ctx context.Context, out *outer, st hypervisor.ExitStatus, how ending) (api.RunResult, error) {
+	if lease := s.inside.leave(out); lease != nil {
+		defer s.steps.Leave(lease)
+		return s.finish(lease, out.open.Info.Command, out.open.From, st, how)
+	}
+	if out.open.Last { // what it has left behind inside ends its steps first
+		if lease, err := s.steps.Lease(ctx, step.Open{Kind: step.Apply, Wait: step.Queue, Last: true}); err == nil {
+			s.steps.Leave(lease)
+		}
+	}
+	res := out.res
+	res.Status, res.Outcome, res.Reason, res.Entries = st, how.outcome, how.failed, nil
+	return res, nil
 }
 
 // stay returns when the commands have ended that took part in the step of the last
@@ -161,9 +178,10 @@ type ending struct {
 }
 
 // execute starts the command and waits for its end.
-func (s *Session) execute(ctx context.Context, lease *step.Lease, dir string, r api.RunRequest) (st hypervisor.ExitStatus, how ending, err error) {
+func (s *Session) execute(ctx context.Context, out *outer, dir string, r api.RunRequest) (st hypervisor.ExitStatus, how ending, err error) {
+	first := out.lease.Step
 	cmd := hypervisor.Command{
-		ID: s.commands.Add(1), Step: int64(lease.Step), Argv: r.Argv, Env: r.Env, Dir: dir,
+		ID: s.commands.Add(1), Step: int64(first), Argv: r.Argv, Env: r.Env, Dir: dir,
 		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY,
 	}
 	p, err := s.startCommand(ctx, cmd)
@@ -173,9 +191,9 @@ func (s *Session) execute(ctx context.Context, lease *step.Lease, dir string, r 
 		}
 		return st, ending{outcome: messages.OutcomeFailed, quiet: true}, err
 	}
-	s.steps.Tell(&step.Attach{Lease: lease, Cancel: func() { _ = p.Cancel(failGrace) }})
+	s.inside.attach(out, func() { _ = p.Cancel(failGrace) })
 	if r.Started != nil {
-		r.Started(lease.Step, p)
+		r.Started(first, p)
 	}
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc

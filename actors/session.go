@@ -51,6 +51,7 @@ type Session struct {
 	active    chan struct{} // closed when commands can run
 	steps     step.Steps
 	services  *service.Set
+	inside    *insider
 	holder    step.Holder
 	net       network
 	published *publisher // nil: nothing is
@@ -119,6 +120,7 @@ func newSession(cfg api.Config) (*Session, error) {
 	s.cfg.Logger = s.correlated(cfg.Logger)
 	s.mediation = directory.NewMediation(s.cfg.Logger)
 	s.services = s.newServices()
+	s.inside = &insider{s: s}
 	guards, err := session.CheckSafeguards(cfg.Safeguards)
 	if err != nil {
 		return nil, err

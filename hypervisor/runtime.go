@@ -190,11 +190,19 @@ type Config struct {
 	// [TransportMediated]. It takes the files over, starts answering and returns. An
 	// error aborts Start. If it is nil, Bridge is BridgeFUSE.
 	Mediate func(m Mediation) error
+	// Inside is called at most once, on its own goroutine, with a listener at which
+	// programs inside ask for steps of their own. They are as hostile as the guest. It
+	// returns when the listener is closed, which the runtime does when the guest ends.
+	// Nil: they cannot ask. Only a jail has one.
+	Inside func(l net.Listener)
 	// Network decides what the guest may reach; nil: nothing, it has a loopback
 	// interface alone. Runtimes that cannot see to that return [ErrNetwork]. It stays
 	// the caller's.
 	Network *policy.Engine
 }
+
+// StepsVariable names, inside, the socket of [Config].Inside.
+const StepsVariable = "SANDBOX_STEPS"
 
 // Guest is a running isolated place. Methods are safe for concurrent use.
 type Guest interface {

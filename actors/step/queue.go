@@ -198,6 +198,18 @@ func (s Steps) Finish(m Finish) (Finished, error) {
 	})
 }
 
+// StaysOn says that the lease's command goes on after the lease: the end of the lease is
+// not the end of the session, even if it was asked for as the last one.
+func (s Steps) StaysOn(l *Lease) { s.Tell(&staysOn{l}) }
+
+type staysOn struct{ lease *Lease }
+
+func (a *Actor) onStaysOn(m *staysOn) {
+	if t := a.o.Holder.turn; t != nil && m.lease.open.Last && slices.Contains(t.leases, m.lease) {
+		t.last = false
+	}
+}
+
 // Leave ends the lease. It may be called more than once.
 func (s Steps) Leave(l *Lease) {
 	if !l.left.Swap(true) {

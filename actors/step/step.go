@@ -193,6 +193,8 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.onWithdraw(m)
 	case *Begin:
 		a.onBegin(m)
+	case *staysOn:
+		a.onStaysOn(m)
 	case *leave:
 		a.sweep()
 	case *reserved:

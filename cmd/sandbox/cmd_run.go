@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/inside"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -116,6 +119,9 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	if err != nil {
 		return err
 	}
+	if path := inside.Socket(); path != "" && !o.attach {
+		return a.runInside(cmd, path, argv, env)
+	}
 	place, err := a.launch.Place(a.keyFlags)
 	if err != nil {
 		return ours(err)
@@ -150,6 +156,27 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 		return ours(err)
 	}
 	return r.status
+}
+
+// runInside runs a command in the sandbox that this program is in.
+func (a *app) runInside(cmd *cobra.Command, socket string, argv, env []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "env" && f.Name != "json" && f.Name != "verbose" && err == nil {
+			err = &exit.Error{Code: exit.Ours, Err: fmt.Errorf("--%s: this is inside a sandbox, and nothing in it can change what it is; leave the flag out", f.Name)}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	hostfs.SetUmask(a.umask)
+	return inside.Command{
+		Socket: socket, Argv: argv, Env: env, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
+		Done: func(r api.InsideAnswer) {
+			if r.Others == 0 && r.Changed > 0 {
+				fmt.Fprintf(a.stderr, "step %d: %s changed\n", r.Step, format.Paths(r.Changed))
+			}
+		},
+	}.Run()
 }
 
 // ours gives an error of our own, and no other, the status 125.

@@ -16,6 +16,10 @@ import (
 // programs that are started.
 func ClearUmask() int { return unix.Umask(0) }
 
+// SetUmask puts back what [ClearUmask] returned: for programs that are started, once
+// this one makes no files itself any more.
+func SetUmask(mask int) { unix.Umask(mask) }
+
 func pathErr(op, name string, err error) error {
 	if err == nil {
 		return nil

@@ -7,7 +7,8 @@
 // To the guest: exec, cancel, signal, resize, stdin, stdin_close, ack,
 // rollback_notify, clock, invalidate, sync, dial, shutdown. From the guest: hello (first,
 // once), step_started, start_failed, output, step_completed, ack, done (to
-// invalidate, sync and dial), error. [Message] lists the fields. A virtual machine is
+// invalidate, sync and dial), inside (a descriptor: the listener for programs inside),
+// error. [Message] lists the fields. A virtual machine is
 // sent a [MachinePlan] before all of that.
 // Unknown fields are ignored, an unknown type is an error that does not break
 // the channel. A line is at most [MaxMessage] bytes; a longer one is skipped

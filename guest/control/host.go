@@ -51,7 +51,8 @@ type Host struct {
 	link    *Link
 	problem func(error)
 	hello   chan *Message
-	refused chan string // why there will be no hello; room for one
+	refused chan string   // why there will be no hello; room for one
+	inside  chan *os.File // room for one, and one comes at most
 	done    chan struct{}
 
 	sending sync.Mutex // keeps exec messages in the order of env
@@ -78,6 +79,7 @@ func NewHost(c Conn, problem func(error)) *Host {
 		problem: problem,
 		hello:   make(chan *Message, 1),
 		refused: make(chan string, 1),
+		inside:  make(chan *os.File, 1),
 		done:    make(chan struct{}),
 		state:   NewState(),
 		procs:   make(map[int64]*Proc),
@@ -130,6 +132,10 @@ func (h *Host) Err() error {
 
 // Close ends the channel; running commands are lost.
 func (h *Host) Close() error { return h.link.Close() }
+
+// Inside gives the descriptor that the guest says is a listener for programs inside, if
+// it sends one. Whoever takes it closes it.
+func (h *Host) Inside() <-chan *os.File { return h.inside }
 
 // Shutdown asks the guest to end.
 func (h *Host) Shutdown() error { return h.send(&Message{Type: TypeShutdown}) }
@@ -289,7 +295,7 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 	var terminal, connection *os.File
 	var err error
 	switch {
-	case len(files) == 1 && m.Type == TypeDone:
+	case len(files) == 1 && (m.Type == TypeDone || m.Type == TypeInside):
 		connection = files[0]
 	case len(files) == 1:
 		terminal, err = asTerminal(files[0])
@@ -328,6 +334,8 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 		p.output(m.Stream, string(m.Data))
 	case TypeAck:
 		p.credit(m.Bytes)
+	case TypeInside:
+		h.inside <- connection // State lets one pass
 	case TypeDone:
 		h.answer(m, connection)
 	case TypeStepCompleted:
@@ -341,6 +349,8 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 // asked for, or a connection. It is called with h.mu locked.
 func (h *Host) mayBring(m *Message, p *Proc, n int) bool {
 	switch m.Type {
+	case TypeInside:
+		return n == 1
 	case TypeStepStarted:
 		return n == 1 && p != nil && p.wantsTerminal
 	case TypeDone:

@@ -46,6 +46,7 @@ const (
 	TypeStartFailed    Type = "start_failed"
 	TypeOutput         Type = "output"
 	TypeStepCompleted  Type = "step_completed"
+	TypeInside         Type = "inside"
 	TypeError          Type = "error"
 )
 
@@ -178,6 +179,11 @@ func (m *Message) check() error {
 		}
 	case TypeShutdown, TypeError, TypeRollbackNotify:
 		needID = false
+	case TypeInside:
+		needID = false
+		if m.FDs != 1 {
+			bad = "not one descriptor"
+		}
 	case TypeClock:
 		needID = false
 		if m.TimeNS <= 0 {

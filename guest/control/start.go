@@ -21,6 +21,10 @@ const FDControl = 3
 // guest without namespaces.
 const FDDomain = 4
 
+// InsideSocket is where programs inside a jail find the socket at which they ask for
+// steps of their own.
+const InsideSocket = "/run/sandbox/steps.sock"
+
 // ShimVariable is the variable of the environment in which a jail's first process
 // gets its [ShimConfig], as JSON.
 const ShimVariable = "SANDBOX_SHIM"

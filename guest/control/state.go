@@ -13,9 +13,10 @@ const (
 // entry for each command that the host has started and the guest has not ended.
 // It is not safe for concurrent use.
 type State struct {
-	hello bool
-	cmds  map[int64]*cmdState
-	asked map[int64]bool // invalidate, sync and dial without an answer
+	hello  bool
+	inside bool // the guest has sent its listener
+	cmds   map[int64]*cmdState
+	asked  map[int64]bool // invalidate, sync and dial without an answer
 }
 
 type cmdState struct {
@@ -80,6 +81,12 @@ func (s *State) Received(m *Message) error {
 			return fmt.Errorf("%w: a second hello", ErrSequence)
 		}
 		s.hello = true
+		return nil
+	case TypeInside:
+		if s.inside {
+			return fmt.Errorf("%w: a second listener", ErrSequence)
+		}
+		s.inside = true
 		return nil
 	case TypeError:
 		return nil

@@ -72,6 +72,9 @@ func serve() error {
 	if cfg.NotifyDir != "" {
 		o.NotifyDir = cfg.NotifyDir
 	}
+	if !cfg.Confined {
+		o.InsideSocket = control.InsideSocket
+	}
 	if cfg.Confined {
 		unix.CloseOnExec(control.FDDomain)
 		if o.Confined, err = shim.Confine(control.FDDomain); err != nil {

@@ -34,6 +34,9 @@ type Options struct {
 	// NotifyDir, if not empty, holds the file "rollback", which tells programs
 	// which step was rolled back last.
 	NotifyDir string
+	// InsideSocket, if not empty, is where programs inside ask for steps of their own. We
+	// only make the socket: the host accepts there.
+	InsideSocket string
 	// Processes, if it is not 0, is how many processes and threads commands may start, all
 	// together. We ourselves may start more.
 	Processes int
@@ -85,6 +88,7 @@ func Serve(c control.Conn, o Options) error {
 	if err := s.link.Send(&control.Message{Type: control.TypeHello, Version: control.Version, Warnings: o.Warnings}); err != nil {
 		return err
 	}
+	s.offerInside()
 	for {
 		m, files, err := s.link.Receive()
 		if err != nil {

@@ -122,7 +122,7 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	for _, e := range env {
 		k, v, _ := strings.Cut(e, "=")
 		switch {
-		case hypervisor.KeptOutside(k) || k == "SANDBOX":
+		case hypervisor.KeptOutside(k) || k == "SANDBOX" || k == hypervisor.StepsVariable:
 			continue
 		case k == "TERM" && c.TTY != nil && c.TTY.Term != "":
 			continue
@@ -136,12 +136,12 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	if c.TTY != nil && c.TTY.Term != "" {
 		out = append(out, "TERM="+c.TTY.Term)
 	}
-	return append(out, "SANDBOX=1")
+	return append(out, "SANDBOX=1", hypervisor.StepsVariable+"="+control.InsideSocket)
 }
 
 // defaultEnv is the environment of commands that bring none.
 func defaultEnv(u user) []string {
-	env := []string{"HOME=" + u.home, "USER=" + u.name, "LOGNAME=" + u.name, "SHELL=/bin/sh", "SANDBOX=1"}
+	env := []string{"HOME=" + u.home, "USER=" + u.name, "LOGNAME=" + u.name, "SHELL=/bin/sh", "SANDBOX=1", hypervisor.StepsVariable + "=" + control.InsideSocket}
 	for k, v := range map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TERM": "dumb", "LANG": "", "TZ": "",
 	} {

@@ -275,6 +275,7 @@ func (g *guest) connect(s *script, program *os.File) (err error) {
 		return err
 	}
 	g.host = control.NewHost(conn, func(err error) { g.log.Warn("message from the guest", "err", err) })
+	go remote.Inside(g.host, g.cfg.Inside, func(err error) { g.log.Warn("steps from inside", "err", err) })
 	go func() {
 		defer errR.Close()
 		_, _ = io.Copy(&g.stderr, errR)

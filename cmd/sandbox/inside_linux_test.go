@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
+)
+
+// An agent that runs in the jail, and puts each of its commands behind `sandbox run`:
+// each is a step, two at the same time are one, and each can be undone alone.
+func TestStepsFromInside(t *testing.T) {
+	d := newDesk(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.copyTool(self)
+	d.write("kept", "text")
+	before := treesnap.MustTake(t, d.dir)
+	agent := `echo own >one
+./tool run -- sh -c 'mkdir tree; echo 2 >tree/two; exit 3'; echo $? >status
+./tool run -- sh -c '>left; while ! [ -e right ]; do sleep 0.02; done' &
+./tool run -- sh -c 'while ! [ -e left ]; do sleep 0.02; done; >right'
+wait
+./tool run -- rm -r tree kept
+./tool run --keep 1m -- true 2>refused
+echo $? >>status`
+	out, err := d.sandbox("run", "--isolation", "jail", "--", "sh", "-c", agent).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := d.read("status"); got != "3\n125\n" || !strings.Contains(d.read("refused"), "inside a sandbox") {
+		t.Errorf("statuses %q, %q\n%s", got, d.read("refused"), out)
+	}
+	var steps []undolog.Entry
+	text := d.must("history", "--json")
+	if err := json.Unmarshal([]byte(text), &steps); err != nil {
+		t.Fatal(err)
+	}
+	// From the newest: the agent's end, rm, what it did between, both at once, again, mkdir, its beginning.
+	var kinds []string
+	for _, e := range steps {
+		switch {
+		case e.CommandCount == 2:
+			kinds = append(kinds, "both")
+		case strings.HasPrefix(e.Command, "rm"):
+			kinds = append(kinds, "rm")
+		case strings.Contains(e.Command, "own >one"):
+			kinds = append(kinds, "agent")
+		case strings.Contains(e.Command, "mkdir"):
+			kinds = append(kinds, "mkdir")
+			if e.ExitCode == nil || *e.ExitCode != 3 {
+				t.Errorf("exit code of %+v", e)
+			}
+		}
+	}
+	if got := strings.Join(kinds, " "); got != "agent rm both agent mkdir agent" {
+		t.Fatalf("steps %q\n%s", got, text)
+	}
+	d.must("undo") // the agent's own end
+	if d.exists("tree") || d.exists("kept") {
+		t.Error("the undo of the agent's last own step took the next one along")
+	}
+	d.must("undo")
+	if d.read("tree/two") != "2\n" || d.read("kept") != "text" || !d.exists("right") {
+		t.Error("rm is not undone alone")
+	}
+	d.must("undo")
+	if d.exists("left") || d.exists("right") || !d.exists("tree/two") {
+		t.Error("the two at once are not undone together, alone")
+	}
+	d.must("undo", "3")
+	treesnap.AssertEqual(t, before, treesnap.MustTake(t, d.dir))
+}
+
+// copyTool puts the program where the jail shows it: not below /tmp.
+func (d *desk) copyTool(self string) {
+	d.t.Helper()
+	from, err := os.Open(self)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer from.Close()
+	to, err := os.OpenFile(filepath.Join(d.dir, "tool"), os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer to.Close()
+	if _, err := io.Copy(to, from); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) read(name string) string {
+	d.t.Helper()
+	text, err := os.ReadFile(filepath.Join(d.dir, name))
+	if err != nil {
+		d.t.Error(err)
+	}
+	return string(text)
+}
