@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,7 +162,8 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 // runInside runs a command in the sandbox that this program is in.
 func (a *app) runInside(cmd *cobra.Command, socket string, argv, env []string) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "env" && f.Name != "json" && f.Name != "verbose" && err == nil {
+		// --keep, which agents' hooks give, is about a session that lives anyway.
+		if !slices.Contains([]string{"env", "json", "verbose", "keep"}, f.Name) && err == nil {
 			err = &exit.Error{Code: exit.Ours, Err: fmt.Errorf("--%s: this is inside a sandbox, and nothing in it can change what it is; leave the flag out", f.Name)}
 		}
 	})

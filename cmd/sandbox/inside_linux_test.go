@@ -29,11 +29,15 @@ func TestStepsFromInside(t *testing.T) {
 ./tool run -- sh -c 'while ! [ -e left ]; do sleep 0.02; done; >right'
 wait
 ./tool run -- rm -r tree kept
-./tool run --keep 1m -- true 2>refused
+./tool run --keep 1m -- true || echo "keep is refused"
+./tool run --network open -- true 2>refused
 echo $? >>status`
 	out, err := d.sandbox("run", "--isolation", "jail", "--", "sh", "-c", agent).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	if strings.Contains(string(out), "keep is refused") {
+		t.Errorf("%s", out)
 	}
 	if got := d.read("status"); got != "3\n125\n" || !strings.Contains(d.read("refused"), "inside a sandbox") {
 		t.Errorf("statuses %q, %q\n%s", got, d.read("refused"), out)
