@@ -27,10 +27,34 @@ import (
 //	later CMD...         runs CMD until it succeeds
 //	agent CLIENT COMMAND runs COMMAND as the agent does that 'install --shell' has set up
 func TestScripts(t *testing.T) {
+	p := scripts(t)
+	p.Dir = scriptsDir
+	testscript.Run(t, p)
+}
+
+// TestScriptsOverFUSE repeats what depends on the bridge, for a user who has set it.
+func TestScriptsOverFUSE(t *testing.T) {
+	p := scripts(t)
+	for _, name := range []string{"barrier", "killed", "restore", "run_undo_redo", "safeguard_approve", "safeguard_deny", "undo_abort"} {
+		p.Files = append(p.Files, filepath.Join(scriptsDir, name+".txtar"))
+	}
+	p.Setup = func(env *testscript.Env) error {
+		if err := scriptEnvironment(env); err != nil {
+			return err
+		}
+		dir := filepath.Join(env.Getenv("XDG_CONFIG_HOME"), "codeagent")
+		return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "codeagent.toml"), []byte("[bridge]\nkind = \"fuse\"\n"), 0o644))
+	}
+	testscript.Run(t, p)
+}
+
+var scriptsDir = filepath.Join("..", "..", "tests", "suite", "scripts")
+
+func scripts(t *testing.T) testscript.Params {
+	t.Helper()
 	require.FUSE(t)
 	require.UserNamespaces(t)
-	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("..", "..", "tests", "suite", "scripts"),
+	return testscript.Params{
 		RequireExplicitExec: true,
 		Setup:               scriptEnvironment,
 		Condition: func(name string) (bool, error) {
@@ -50,7 +74,7 @@ func TestScripts(t *testing.T) {
 			"later": scriptLater,
 			"agent": scriptAgent,
 		},
-	})
+	}
 }
 
 // snapsKey is where a script's snapshots are.
