@@ -17,7 +17,7 @@ import (
 )
 
 // attempts is how often a write begins afresh because somebody renamed what it
-// was about.
+// was about, or shortened it.
 const attempts = 16
 
 // Write replaces or creates the file rel, which [Clean] has returned. When ctx
@@ -125,7 +125,11 @@ func (w *writing) overwrite(p *place, data, expect []byte) error {
 			}
 		}
 		w.touched(w.res.Path)
-		return nil, replace(fd, data)
+		err := replace(fd, data)
+		if errors.Is(err, ErrConflict) && expect == nil {
+			err = errAgain // a command has shortened it, by a descriptor that is its own
+		}
+		return nil, err
 	})
 }
 

@@ -415,6 +415,40 @@ func TestWriteChangedMeanwhile(t *testing.T) {
 	})
 }
 
+// A command that writes the same file by a descriptor of its own, as over the mediated
+// bridge, may shorten it at any moment: a write of the whole content is then repeated.
+func TestWriteWhileItIsShortened(t *testing.T) {
+	d := newDesk(t)
+	d.put("file", "")
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		f, err := os.OpenFile(filepath.Join(d.dir, "file"), os.O_WRONLY, 0)
+		for err == nil {
+			select {
+			case <-stop:
+				stopped <- f.Close()
+				return
+			default:
+			}
+			_, werr := f.WriteAt([]byte("a command's"), 0)
+			err = errors.Join(werr, f.Truncate(0))
+		}
+		stopped <- err
+	}()
+	d.step(func() {
+		for n := range 10000 {
+			if _, err := d.write("file", fmt.Sprintf("%012d", n)); err != nil {
+				t.Errorf("write %d: %v", n, err)
+				break
+			}
+		}
+	})
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
 // A disk that is full leaves the old content, whatever the order of sizes.
 func TestWriteNoSpace(t *testing.T) {
 	require.Root(t)
