@@ -64,7 +64,11 @@ func (g *fakeGuest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Pr
 	p := &fakeProcess{g: g, Cancelled: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
 		p.code = run(p)
-		close(p.ended)
+		select {
+		case <-g.done: // a dead guest reports no exit
+		default:
+			close(p.ended)
+		}
 	}()
 	return p, nil
 }

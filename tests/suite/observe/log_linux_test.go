@@ -176,18 +176,24 @@ func TestOB05Levels(t *testing.T) {
 			counts := map[string]int{}
 			for i, level := range severity {
 				lines := logLines(t, w.do(t, s, "echo x > f"+level, false, "--log-level="+level))
+				own := 0
 				for _, l := range lines {
+					if l.Level == level {
+						own++
+					}
 					if slices.Index(severity, l.Level) > i {
 						t.Errorf("--log-level=%s lets through: %s", level, l.text)
 					}
 				}
 				counts[level] = len(lines)
+				// Two runs differ by lines that depend on time: each run is held
+				// against itself.
+				if i >= 2 && i <= 3 && own == 0 {
+					t.Errorf("--log-level=%s adds no line of that level: %v", level, lines)
+				}
 			}
 			if counts["error"]+counts["warn"] != 0 {
 				t.Errorf("a session in which all goes well says %d and %d lines at error and warn", counts["error"], counts["warn"])
-			}
-			if counts["info"] == 0 || counts["debug"] <= counts["info"] || counts["trace"] < counts["debug"] {
-				t.Errorf("lines by level: %v", counts)
 			}
 			// Info does not grow with the work.
 			many := "for i in $(seq 200); do echo $i > many$i; done; rm many*"
