@@ -57,7 +57,7 @@ func TestGivenUpInterceptorAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gaveUp(s.path("directory/0/interceptor"), "injected")
-	short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	short, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := s.Undo(short, api.UndoRequest{Count: 1}); !errors.Is(err, messages.ErrReadOnlyDirectory) {
 		t.Errorf("undo: %v", err)

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/watcher"
@@ -27,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	hostfs.ClearUmask()
-	goleak.VerifyTestMain(m)
+	actortest.Main(m)
 }
 
 // fakeRuntime is a guest whose commands are functions of the test. They change
@@ -152,7 +150,7 @@ func newLab(t *testing.T, dirs int, change func(*api.Config)) *lab {
 		}
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := l.s.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

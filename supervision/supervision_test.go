@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"go.uber.org/goleak"
 
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { actortest.Main(m) }
 
 // A tick that was on its way when its timer was reset or stopped is stale, and
 // so is one of another timer.
@@ -105,7 +104,7 @@ func spawn(t *testing.T, b supervision.Backoff) (clock *actortest.FakeClock, pro
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = supervision.StopActor(ctx, system, pid)
 		system.Shutdown()

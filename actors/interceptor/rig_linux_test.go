@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"go.uber.org/goleak"
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -24,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	hostfs.ClearUmask()
-	goleak.VerifyTestMain(m)
+	actortest.Main(m)
 }
 
 // rig is one Interceptor with a real log, on a folder of its own.
@@ -123,7 +122,7 @@ func newRig(t testing.TB, files map[string]string, change func(*Options)) *rig {
 	r.fs = undologtest.New(root, r.log)
 	r.fs.Asks = r.hooks
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := supervision.StopActor(ctx, system, pid); err != nil {
 			t.Error(err)

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"go.uber.org/goleak"
 
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { actortest.Main(m) }
 
 type rig struct {
 	t      *testing.T
@@ -40,7 +39,7 @@ func newRig(t *testing.T) *rig {
 	}
 	r.tell = func(m any) { system.Root.Send(pid, m) }
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := supervision.StopActor(ctx, system, pid); err != nil {
 			t.Error(err)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"go.uber.org/goleak"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/messages"
@@ -17,7 +16,7 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { actortest.Main(m) }
 
 // rig is one actor of this package, which may have children.
 type rig struct {
@@ -53,7 +52,7 @@ func (r *rig) spawn(produce func(*supervision.Node) actor.Actor) (stop func()) {
 		if stopped.Swap(true) {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := supervision.StopActor(ctx, r.system, pid); err != nil {
 			r.t.Error(err)

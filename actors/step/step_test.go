@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"go.uber.org/goleak"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
@@ -17,7 +16,7 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { actortest.Main(m) }
 
 // fakeDir records what it is told and answers at once.
 type fakeDir struct {
@@ -113,7 +112,7 @@ func newRig(t *testing.T, next ...undolog.StepID) *rig {
 	r.tell = func(m any) { system.Root.Send(pid, m) }
 	r.steps = Steps{messages.Ref{Tell: r.tell}}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := supervision.StopActor(ctx, system, pid); err != nil {
 			t.Error(err)

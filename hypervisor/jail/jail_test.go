@@ -111,7 +111,7 @@ func TestJailLeft(t *testing.T) {
 	left := func(want int) {
 		t.Helper()
 		n, err := -1, error(nil)
-		for end := time.Now().Add(30 * time.Second); n != want && time.Now().Before(end); {
+		for end := time.Now().Add(2 * time.Minute); n != want && time.Now().Before(end); {
 			n, err = j.Guest.(interface{ Processes() (int, error) }).Processes()
 			if want > 0 {
 				break // nobody may be overlooked; a dead one is reaped a little later
@@ -464,7 +464,7 @@ func TestJailTerminal(t *testing.T) {
 	talk("exit 4\n", "exit 4") // the shell may refuse once because of the job
 	talk("exit 4\n", "exit 4")
 	go func() { _, _ = io.Copy(io.Discard, term) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if st, err := p.Wait(ctx); err != nil || st.Code != 4 {
 		t.Errorf("%+v, %v", st, err)

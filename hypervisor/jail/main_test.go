@@ -121,7 +121,7 @@ func startOn(t testing.TB, rt *jail.Runtime, change func(*hypervisor.Config)) *j
 	if change != nil {
 		change(&cfg)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	g, err := rt.Start(ctx, cfg)
 	if err != nil {
@@ -156,7 +156,7 @@ func (j *jailed) run(argv ...string) (out string, st hypervisor.ExitStatus, err 
 	var buf bytes.Buffer
 	read := make(chan struct{})
 	go func() { _, _ = buf.ReadFrom(r); close(read) }()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	p, err := j.Exec(ctx, hypervisor.Command{ID: j.nextID(), Argv: argv, Dir: j.dir, Stdout: w, Stderr: w})
 	w.Close()

@@ -13,20 +13,19 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
 
 func TestMain(m *testing.M) {
 	hostfs.ClearUmask()
-	goleak.VerifyTestMain(m)
+	actortest.Main(m)
 }
 
 // plain is a runtime that runs processes as they are, without a bridge: all

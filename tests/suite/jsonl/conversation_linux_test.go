@@ -3,6 +3,7 @@ package jsonl
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,7 @@ func newPlayer(t *testing.T, tr *transcript) *player {
 		{p.box.Dir, "/home/me/project"}, {lib, "/home/me/lib"},
 		{filepath.Join(home, "state", "sandbox", "undo", "work"), "/home/me/.local/state/sandbox/undo/project"},
 		{filepath.Join(home, "state"), "/home/me/.local/state"}, {home, "/home/me"},
+		{freePort(t), "17613"},
 	}
 	for _, dir := range []string{lib, filepath.Join(home, "config", "codeagent")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -93,6 +95,21 @@ func put(t *testing.T, path string, data []byte) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// freePort is a port of the loopback that nobody has: of two runs on one machine each
+// has its own.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // start starts the program. What a status says of the bridge should not depend on the kernel.

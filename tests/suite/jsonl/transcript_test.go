@@ -220,7 +220,8 @@ var vary = []struct {
 	{regexp.MustCompile(`"pid":\d+`), `"pid":4712`},
 }
 
-// places are what folders are called in transcripts, the longest first.
+// places are what folders, and the port that is free, are called in transcripts, the
+// longest first.
 type places []struct{ real, name string }
 
 // normal is a message as transcripts have it.

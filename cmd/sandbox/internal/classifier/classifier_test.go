@@ -193,7 +193,7 @@ func TestHostileText(t *testing.T) {
 	} {
 		start := time.Now()
 		classify(text)
-		if d := time.Since(start); d > 20*time.Second { // an hour, if it is not bounded
+		if d := time.Since(start); d > 2*time.Minute { // an hour, if it is not bounded
 			t.Errorf("%s: %v", name, d)
 		}
 	}
@@ -223,7 +223,7 @@ func FuzzClassify(f *testing.F) {
 				t.Errorf("%q: reason %q could disturb a terminal", s, why)
 			}
 		}
-		if d := time.Since(start); d > 20*time.Second {
+		if d := time.Since(start); d > 2*time.Minute {
 			t.Errorf("%q took %v", s, d)
 		}
 	})
