@@ -36,6 +36,16 @@ type insider struct {
 	outers []*outer
 	active int // commands from inside that run
 	made   int // steps that were cut and have changed something
+
+	whole wholeRun
+}
+
+// wholeRun is what the steps of commands belong to that overlap, if one of them was cut: the
+// group of the history.
+type wholeRun struct {
+	group undolog.StepID // its first step; 0 until there was one
+	at    undolog.StepID // its newest step that is known
+	cut   bool
 }
 
 // outer is a command that runs, and was not started from inside.
@@ -52,8 +62,33 @@ func (n *insider) enter(open step.Open, lease *step.Lease) *outer {
 	o := &outer{open: open, lease: lease}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(n.outers) == 0 && n.active == 0 && lease.Step != n.whole.at {
+		n.whole = wholeRun{group: lease.Step}
+	}
+	n.whole.at = lease.Step
 	n.outers = append(n.outers, o)
 	return o
+}
+
+// group is what the steps of this time belong to, or 0.
+func (n *insider) group() undolog.StepID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.whole.steps()
+}
+
+func (r *wholeRun) steps() undolog.StepID {
+	if !r.cut {
+		return 0
+	}
+	return r.group
+}
+
+// reached notes the newest step of the run.
+func (n *insider) reached(id undolog.StepID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.whole.at = id
 }
 
 // attach says how the command is ended.
@@ -88,8 +123,9 @@ func (n *insider) part() (shared string) {
 		return ""
 	}
 	o := n.outers[0]
+	n.whole.cut = true
 	n.s.steps.StaysOn(o.lease)
-	o.res, _ = n.s.finish(o.lease, o.open.Info.Command, o.open.From, hypervisor.ExitStatus{}, ending{outcome: messages.OutcomeCompleted, unstarted: true})
+	o.res, _ = n.s.finish(o.lease, o.open.Info.Command, o.open.From, hypervisor.ExitStatus{}, ending{outcome: messages.OutcomeCompleted, unstarted: true, group: n.whole.group})
 	n.s.steps.Leave(o.lease)
 	n.count(o.res)
 	o.lease = nil
@@ -108,12 +144,13 @@ func (n *insider) join(res api.RunResult) {
 		if o.lease != nil {
 			continue
 		}
+		o.open.Info.Group = n.whole.steps()
 		lease, err := n.s.steps.Lease(context.Background(), o.open)
 		if err != nil {
 			n.s.cfg.Logger.Warn("a command goes on without a step", "component", "session", "command", o.open.Info.Command, "err", err)
 			continue
 		}
-		o.lease = lease
+		o.lease, n.whole.at = lease, lease.Step
 		if o.cancel != nil {
 			n.s.steps.Tell(&step.Attach{Lease: lease, Cancel: o.cancel})
 		}
@@ -187,13 +224,14 @@ func (n *insider) run(c net.Conn, in *bufio.Reader, first api.InsideRequest) (a 
 	open := step.Open{
 		Kind: step.Command, Share: true, Wait: step.Queue, From: api.Origin{Frontend: "inside", Tool: "run"},
 		Cancel: func(cause error) { cancel(cause); _ = c.Close() },
-		Info:   undolog.StepInfo{Type: undolog.TypeCommand, Command: first.Command, Dir: first.Dir},
+		Info:   undolog.StepInfo{Type: undolog.TypeCommand, Command: first.Command, Dir: first.Dir, Group: n.group()},
 	}
 	lease, err := n.s.steps.Lease(ctx, open)
 	if err != nil {
 		return api.InsideAnswer{Error: err.Error()}, res
 	}
 	defer n.s.steps.Leave(lease)
+	n.reached(lease.Step)
 	n.s.steps.Tell(&step.Attach{Lease: lease, Cancel: func() { _ = c.Close() }})
 	how, st := ending{outcome: messages.OutcomeCancelled, why: "the program that ran it is gone"}, hypervisor.ExitStatus{}
 	if say(c, api.InsideAnswer{Step: int64(lease.Step)}) {
@@ -201,6 +239,7 @@ func (n *insider) run(c net.Conn, in *bufio.Reader, first api.InsideRequest) (a 
 			how, st.Code = ending{outcome: messages.OutcomeCompleted}, last.ExitCode&0xff
 		}
 	}
+	how.group = n.group()
 	res, err = n.s.finish(lease, first.Command, open.From, st, how)
 	a = api.InsideAnswer{Step: int64(lease.Step), Outcome: res.Outcome, Reason: res.Reason, Others: res.Others}
 	if err != nil {

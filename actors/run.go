@@ -86,6 +86,7 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 func (s *Session) leaveOuter(ctx context.Context, out *outer, st hypervisor.ExitStatus, how ending) (api.RunResult, error) {
 	if lease := s.inside.leave(out); lease != nil {
 		defer s.steps.Leave(lease)
+		how.group = s.inside.group()
 		return s.finish(lease, out.open.Info.Command, out.open.From, st, how)
 	}
 	if out.open.Last { // what it has left behind inside ends its steps first
@@ -175,6 +176,7 @@ type ending struct {
 	quiet   bool   // no process is left
 	// unstarted: it was cancelled before it was known to run.
 	unstarted bool
+	group     undolog.StepID // that the step is in, or 0
 }
 
 // execute starts the command and waits for its end.
@@ -248,7 +250,7 @@ func (s *Session) nobodyLeft() bool {
 // it.
 func (s *Session) finish(lease *step.Lease, command string, from api.Origin, st hypervisor.ExitStatus, how ending) (api.RunResult, error) {
 	id := lease.Step
-	result := undolog.StepResult{Status: how.outcome}
+	result := undolog.StepResult{Status: how.outcome, Group: how.group}
 	if how.outcome != messages.OutcomeFailed && how.failed == "" && !how.unstarted {
 		code := st.Code
 		result.ExitCode = &code

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -142,6 +143,7 @@ type record struct {
 	completed bool
 	cancelled bool
 	newest    undolog.StepResult
+	group     undolog.StepID
 }
 
 // A step keeps the first commands, so that no number of them makes its summary too
@@ -173,6 +175,7 @@ func cut(text string) string {
 
 func (r *record) end(i int, res undolog.StepResult, at time.Time) {
 	r.newest = res
+	r.group = cmp.Or(r.group, res.Group)
 	switch res.Status {
 	case messages.OutcomeCompleted:
 		r.completed = true
@@ -192,9 +195,11 @@ func (r *record) end(i int, res undolog.StepResult, at time.Time) {
 // the exit status is the first that is not 0.
 func (r *record) result() undolog.StepResult {
 	if r.count < 2 {
-		return r.newest
+		res := r.newest
+		res.Group = r.group
+		return res
 	}
-	res := undolog.StepResult{Status: messages.OutcomeFailed, ExitCode: r.code, Commands: r.list, CommandCount: r.count}
+	res := undolog.StepResult{Group: r.group, Status: messages.OutcomeFailed, ExitCode: r.code, Commands: r.list, CommandCount: r.count}
 	switch {
 	case r.cancelled:
 		res.Status = messages.OutcomeCancelled

@@ -65,6 +65,9 @@ func (a *app) historyLine(e undolog.Entry, now time.Time) string {
 	if e.Type == undolog.TypeAmbient {
 		what = a.paint.Dim("(written between commands)")
 	}
+	if e.Group != 0 {
+		what += a.paint.Dim(fmt.Sprintf("  [run %d]", e.Group))
+	}
 	if n := len(e.Barriers); n > 0 {
 		what += "  " + a.paint.Yellow(format.Barriers(e.Barriers))
 	}

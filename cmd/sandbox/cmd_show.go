@@ -48,6 +48,9 @@ func (a *app) show(ctx context.Context, s api.Service, r api.StepRequest) error 
 	line("command", format.Shown(st.Command))
 	line("in", format.Shown(st.Dir))
 	format.StepCommands(a.out, st.Entry)
+	if st.Group != 0 {
+		line("run", fmt.Sprint(st.Group))
+	}
 	line("started", st.StartedAt.Local().Format(time.DateTime)+", "+format.Ago(st.StartedAt, time.Now()))
 	if !st.EndedAt.IsZero() {
 		line("took", format.Took(st.EndedAt.Sub(st.StartedAt)))

@@ -49,7 +49,10 @@ echo $? >>status`
 	}
 	// From the newest: the agent's end, rm, what it did between, both at once, again, mkdir, its beginning.
 	var kinds []string
-	for _, e := range steps {
+	for i, e := range steps {
+		if first := steps[len(steps)-1].StepID; e.Group != first || e.GroupStart != (i == len(steps)-1) {
+			t.Errorf("step %d is in group %d (start %v) of run %d", e.StepID, e.Group, e.GroupStart, first)
+		}
 		switch {
 		case e.CommandCount == 2:
 			kinds = append(kinds, "both")

@@ -66,6 +66,7 @@ func (s openSteps) Discard(name string, dir *store.StepDir) error {
 
 func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e *Entry, list []Affected) error {
 	dir.Settle()
+	s.l.groups(e)
 	if err := store.WritePaths(dir.FD, list); err != nil {
 		return err
 	}

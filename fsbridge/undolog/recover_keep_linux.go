@@ -25,6 +25,7 @@ func (l *Log) keepOpen(rec *journal.Set) error {
 	}
 	e := store.EntryOf(&rec.Step)
 	e.Unprotected = true
+	l.groups(&e)
 	if err := l.summarise(dir.FD, e, "failed", recordedPaths(rec)); err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ type StepSummary struct {
 	Undoable      bool      `json:"undoable"`
 	Commands      []string  `json:"commands,omitempty" jsonschema:"if several ran at once in the step: the first of them"`
 	CommandCount  int       `json:"command_count,omitempty" jsonschema:"how many ran in the step, if more than one"`
+	Group         int64     `json:"group,omitempty" jsonschema:"the agent's run that the step is a part of, by its first step"`
 	BlockedByEdit bool      `json:"blocked_by_edit,omitempty" jsonschema:"somebody edited its files outside the sandbox since: undoing it needs force"`
 }
 
@@ -136,7 +137,7 @@ func summary(e undolog.Entry) StepSummary {
 		commands = append(commands, frontend.Valid(c.Command))
 	}
 	return StepSummary{
-		Commands: commands, CommandCount: e.CommandCount,
+		Commands: commands, CommandCount: e.CommandCount, Group: int64(e.Group),
 		Step: int64(e.StepID), Type: string(e.Type), Command: frontend.Valid(e.Command), Status: e.Status, ExitCode: e.ExitCode, StartedAt: e.StartedAt,
 		ChangedPaths: some(e.AffectedPaths, stepPaths), ChangedCount: e.AffectedCount,
 		Undoable: !e.Unprotected && e.Damaged == "" && e.Type != undolog.TypeBarrier, BlockedByEdit: len(e.Barriers) > 0,

@@ -216,6 +216,7 @@ type HistoryStep struct {
 	Barriers      []BarrierInfo `json:"barriers,omitempty" jsonschema:"edits from outside that block the undo of this step"`
 	Commands      []StepCommand `json:"commands,omitempty" jsonschema:"if several ran in the step: the first 256, in the order in which they began; command is then the first, exit_code the first that is not 0"`
 	CommandCount  int           `json:"command_count,omitempty" jsonschema:"of commands, all of them; left out if there was one"`
+	Group         int64         `json:"group,omitempty" jsonschema:"the run of an agent that the step is a part of, by its first step; left out if there is none"`
 }
 
 // StepCommand is one of several commands of a step.

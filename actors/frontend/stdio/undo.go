@@ -73,7 +73,7 @@ func historySteps(entries []undolog.Entry) []HistoryStep {
 			StepID: int64(e.StepID), Type: string(e.Type), Command: e.Command, Status: e.Status,
 			StartedAt: e.StartedAt, EndedAt: e.EndedAt, ExitCode: e.ExitCode,
 			AffectedPaths: notNil(e.AffectedPaths), AffectedCount: e.AffectedCount, Unprotected: e.Unprotected,
-			Damaged: e.Damaged, StoredBytes: e.StoredBytes, Barriers: barrierInfos(e.Barriers), CommandCount: e.CommandCount,
+			Damaged: e.Damaged, StoredBytes: e.StoredBytes, Barriers: barrierInfos(e.Barriers), CommandCount: e.CommandCount, Group: int64(e.Group),
 		}
 		for _, c := range e.Commands {
 			out[i].Commands = append(out[i].Commands, StepCommand{c.Command, c.Status, c.StartedAt, c.EndedAt, c.ExitCode})

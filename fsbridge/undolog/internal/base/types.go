@@ -141,6 +141,11 @@ type Entry struct {
 	// the first that is not 0.
 	Commands     []StepCommand `json:"commands,omitempty"`
 	CommandCount int           `json:"command_count,omitempty"`
+	// Group is the first step of the run that the step is a piece of, or was asked for by
+	// a command inside; 0 if it stands alone. The group's oldest step that changed anything
+	// has GroupStart: a group without it has lost its beginning.
+	Group      StepID `json:"group,omitempty"`
+	GroupStart bool   `json:"group_start,omitempty"`
 }
 
 // StepCommand is one of several commands of a step. Long texts are cut.
@@ -230,6 +235,8 @@ type StepInfo struct {
 	// Argv and Dir are kept for show.
 	Argv []string `json:",omitempty"`
 	Dir  string   `json:",omitempty"`
+	// Group as in [Entry], if it is known already.
+	Group StepID `json:",omitempty"`
 }
 
 // StepResult closes a step.
@@ -241,4 +248,6 @@ type StepResult struct {
 	// Commands and CommandCount as in [Entry].
 	Commands     []StepCommand
 	CommandCount int
+	// Group as in [Entry]. That of [StepInfo] counts before it.
+	Group StepID
 }

@@ -70,6 +70,8 @@ type Step struct {
 	// Tick is the moment (a seq) to which the inode numbers of an inverse
 	// belong; 0 means Seq.
 	Tick uint64 `json:"tick,omitempty"`
+	// Group as in [base.StepInfo].
+	Group base.StepID `json:"group,omitempty"`
 }
 
 // Born is the moment to which the journal's inode numbers belong.

@@ -36,8 +36,13 @@
 //	blobs/<obj/32>/<obj>.<n> content blob n (n >= 1) of the object
 //	pack                    the adopted files of an older step, compressed (package pack)
 //	summary.json            JSON of [Entry], without barriers; "commands" and
-//	                        "command_count" only if several ran in the step
+//	                        "command_count" only if several ran in the step,
+//	                        "group" and "group_start" only if it is part of a run
 //	paths                   zstd stream of JSON lines, one [Affected] each
+//
+// The version rises when a program of the version before could misread a log, or harm it.
+// It does not rise for what such a program may leave out: a member of JSON, or
+// a file below the undo directory. Then a log without it opens as before.
 //
 // Directories are mode 0700, files 0600. A step directory appears under its
 // final name by one rename of a complete directory.

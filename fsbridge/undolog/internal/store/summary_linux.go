@@ -59,6 +59,8 @@ func decodeSummary(b []byte) (base.Entry, error) {
 		return base.Entry{}, fmt.Errorf("unknown type %q", e.Type)
 	case e.AffectedCount < 0 || e.StoredBytes < 0 || e.CommandCount < 0 || len(e.Commands) > base.MaxStepCommands:
 		return base.Entry{}, errors.New("impossible counts")
+	case e.Group < 0 || e.GroupStart && e.Group == 0:
+		return base.Entry{}, fmt.Errorf("impossible group %d", e.Group)
 	}
 	e.Barriers = nil
 	return e, nil
@@ -67,7 +69,7 @@ func decodeSummary(b []byte) (base.Entry, error) {
 // EntryOf is the history entry of a step of which only the first record is known.
 func EntryOf(rec *journal.Step) base.Entry {
 	return base.Entry{Seq: rec.Seq, StepID: rec.ID, Type: rec.Type, Command: rec.Command,
-		Argv: rec.Argv, Dir: rec.Dir, StartedAt: rec.StartedAt}
+		Argv: rec.Argv, Dir: rec.Dir, StartedAt: rec.StartedAt, Group: rec.Group}
 }
 
 // affectedLine is one line of the file "paths".

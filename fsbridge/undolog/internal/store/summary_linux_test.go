@@ -71,7 +71,7 @@ func TestGoldenPaths(t *testing.T) {
 // TestSummaryFormat holds what is on disk: a summary of a step with one command is as
 // it was before steps could have several, and both are read and written as they are.
 func TestSummaryFormat(t *testing.T) {
-	for name, count := range map[string]int{"summary.json": 0, "summary-several.json": 300} {
+	for name, count := range map[string]int{"summary.json": 0, "summary-several.json": 300, "summary-group.json": 0} {
 		b, err := os.ReadFile(filepath.Join("testdata", "v1", name))
 		if err != nil {
 			t.Fatal(err)
