@@ -4,7 +4,7 @@
 # make test-quick  the tests for daily work: 3 minutes; it says what it leaves out
 # make fuzz    all fuzz targets, FUZZTIME each (1m): before a release
 # make bench   the figures, each beside what it is compared with
-# make soak    one session for MINUTES (30): builds, git, undo, and each time the trees are compared
+# make soak    races of names, 40,000 tries each; then one session for MINUTES (30): builds, git, undo, and each time the trees are compared
 # make check   vet, linters, cross-builds
 # make newcomer  the README's commands in a Debian made for it (root)
 
@@ -44,6 +44,7 @@ bench: build
 
 MINUTES ?= 30
 soak: build
+	SANDBOX_RACES=40000 $(GO) test -count=1 -run 'TestMBSwapped|TestMBReopened' -timeout 60m ./tests/suite/escape ./fsbridge/mediate
 	$(GO) run ./tests/soak -minutes $(MINUTES)
 
 check:

@@ -95,7 +95,8 @@
 // A file is made before it is known whether the caller can have one more descriptor. If not
 // (EMFILE), it is removed at once. A removed file that was there before the step still has a link, the log's, and
 // fstat says so. A socket that was bound to a path knows only the
-// path's last name. What is mounted below a folder is read-only. A signal handler without SA_RESTART can make a call fail with EINTR before we have received
+// path's last name. What is mounted below a folder is read-only. Where the view is no mount of its own
+// (behind Landlock), what is sent through a FIFO changes the FIFO's times, and an undo leaves them so. A signal handler without SA_RESTART can make a call fail with EINTR before we have received
 // it. O_NOFOLLOW is among the flags of a granted descriptor.
 //
 // # Notified calls

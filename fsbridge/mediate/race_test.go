@@ -16,10 +16,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
-// races is how many calls are tried while their paths change.
+// races is how many calls are tried while their paths change, if SANDBOX_RACES does not say it.
 const races = 12_000
 
 // swapsWork tries each kind of call on paths that others swap with symlinks to the
@@ -156,7 +157,7 @@ func tablesWork(w *workload) {
 func TestMBSwappedDescriptors(t *testing.T) {
 	j := outsideJail(t)
 	before := treesnap.MustTake(t, j.out)
-	if out := j.start("tables", strconv.Itoa(races/6)).ok(); out != "leaks 0 done true\n" {
+	if out := j.start("tables", strconv.Itoa(require.Tries(t, races/6))).ok(); out != "leaks 0 done true\n" {
 		t.Error(out)
 	}
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, j.out))
@@ -203,7 +204,7 @@ func (j *jail) swap(pairs ...[2]string) (stop func() int64) {
 func TestMBSwappedDirectories(t *testing.T) {
 	j := outsideJail(t)
 	before := treesnap.MustTake(t, j.out)
-	in := j.start("swaps", strconv.Itoa(races/16))
+	in := j.start("swaps", strconv.Itoa(require.Tries(t, races/16)))
 	stop := j.swap([2]string{"dir", "link"}, [2]string{"last", "lastlink"})
 	out := in.ok()
 	if n := stop(); n < 100 {
@@ -221,7 +222,7 @@ func TestMBSwappedDirectories(t *testing.T) {
 func TestMBSwappedText(t *testing.T) {
 	j := outsideJail(t)
 	before := treesnap.MustTake(t, j.out)
-	if out := j.start("race", strconv.Itoa(races)).ok(); out != "leaks 0 done true\n" {
+	if out := j.start("race", strconv.Itoa(require.Tries(t, races))).ok(); out != "leaks 0 done true\n" {
 		t.Error(out)
 	}
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, j.out))

@@ -3,6 +3,7 @@ package require
 import (
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +21,20 @@ func userPass() bool { return os.Getenv(user.PassEnv) != "" }
 func CI() bool {
 	v := os.Getenv("CI")
 	return v != "" && v != "0" && v != "false"
+}
+
+// Tries returns how often a test of a race tries: few, or what SANDBOX_RACES says, as make soak does.
+func Tries(t testing.TB, few int) int {
+	t.Helper()
+	text := os.Getenv("SANDBOX_RACES")
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("SANDBOX_RACES=%q: want how often a race is tried, 40000 for example", text)
+	}
+	return n
 }
 
 // Missing ends the test because what is missing, and says how to get it.
