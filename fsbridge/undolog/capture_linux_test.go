@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
 // journalSize is the size of the open step's journal in bytes, without the room
@@ -318,5 +319,46 @@ func TestFailedOperations(t *testing.T) {
 		e.must(os.Remove(filepath.Join(e.work, name)))
 	}
 	e.must(os.Chtimes(e.work, time.Time{}, time.Unix(0, before.Entries["."].MtimeNS)))
+	e.equal(before)
+}
+
+// beforeDone calls a function before an operation is reported.
+type beforeDone struct {
+	undologtest.Log
+	do func()
+}
+
+func (b beforeDone) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
+	b.do()
+	b.Log.Done(epoch, op, created, opErr)
+}
+
+// TestMBFailsBesideAnother: of two that make the same name, as make -j does with mkdir -p, the one that
+// fails is reported first. Undo removes what the other made, and all that is in it.
+func TestMBFailsBesideAnother(t *testing.T) {
+	e := newEnv(t, small(t))
+	before := e.snap()
+	e.begin()
+	for name, made := range map[string]func(a *undologtest.Applier) error{
+		"made":    func(a *undologtest.Applier) error { return a.Mkdir("made", 0o755) },
+		"linked":  func(a *undologtest.Applier) error { return a.Symlink("x", "linked") },
+		"renamed": func(a *undologtest.Applier) error { return a.Rename("b.txt", "renamed", unix.RENAME_NOREPLACE) },
+	} {
+		captured, done, failed := make(chan struct{}), make(chan struct{}), make(chan error)
+		e.a.Fail = func(*fsbridge.Op) error { close(captured); <-done; return nil }
+		go func() { failed <- e.a.Mkdir(name, 0o755) }()
+		<-captured
+		e.must(made(undologtest.New(e.root, beforeDone{e.log, func() {
+			close(done)
+			if err := <-failed; !errors.Is(err, unix.EEXIST) {
+				t.Errorf("mkdir %s: %v", name, err)
+			}
+		}})))
+	}
+	e.a.Fail = nil
+	e.a.Forget()
+	e.must(e.a.Create("made/f", 0o644))
+	e.commit()
+	e.undoN(1)
 	e.equal(before)
 }

@@ -24,6 +24,7 @@ func (s *Step) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opE
 	if s.dir == nil { // all was left out, or an O_TMPFILE
 		return
 	}
+	s.making(op, -1)
 	if opErr != nil {
 		s.failed(op)
 		return
@@ -152,27 +153,16 @@ func (s *Step) renamed(op *fsbridge.Op, dir *stepObj) {
 }
 
 // failed forgets bindings of names that were absent and, as far as we know,
-// still are: if somebody outside takes them, they are theirs.
+// still are: if somebody outside takes them, they are theirs. Another operation may have
+// bound the name just now and not have said so yet: then it needs the record.
 func (s *Step) failed(op *fsbridge.Op) {
-	dir, name := op.Dir, op.Name
-	switch op.Kind {
-	case fsbridge.OpCreate, fsbridge.OpMkdir, fsbridge.OpMknod, fsbridge.OpSymlink, fsbridge.OpLink:
-	case fsbridge.OpRename:
-		dir, name = op.NewDir, op.NewName
-	default:
+	dir, name, t, ok := s.made(op)
+	if !ok || t.old != nil || t.cur != nil || t.making > 0 {
 		return
 	}
-	d := s.objs[dir.ID]
-	if d == nil || d.is(objCreated) {
-		return
-	}
-	t, ok := d.touched[name]
-	if !ok || t.old != nil || t.cur != nil {
-		return
-	}
-	if err := s.w.Append(new(journal.Batch).Unbind(d.id, name)); err != nil {
+	if err := s.w.Append(new(journal.Batch).Unbind(dir.id, name)); err != nil {
 		s.h.Log.Warn("failed operation not journaled", "err", err)
 		return
 	}
-	delete(d.touched, name)
+	delete(dir.touched, name)
 }

@@ -16,11 +16,13 @@ func (s *Step) captureNames(epoch uint64, op *fsbridge.Op) (performed bool, err 
 	if performed, err = s.recordNames(op); err != nil {
 		return false, err
 	}
-	if err := s.w.Sync(); err != nil && !performed {
-		return false, err
-	}
+	err = s.w.Sync()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err != nil && !performed {
+		s.making(op, -1)
+		return false, err
+	}
 	for _, o := range []*fsbridge.Object{op.Dir, op.NewDir, op.Node, op.Victim} {
 		if o == nil {
 			continue
@@ -32,9 +34,40 @@ func (s *Step) captureNames(epoch uint64, op *fsbridge.Op) (performed bool, err 
 	return performed, nil
 }
 
+// made is the binding that op makes, and its touch if the directory was there at the start.
+func (s *Step) made(op *fsbridge.Op) (dir *stepObj, name string, t touch, ok bool) {
+	in := op.Dir
+	name = op.Name
+	switch op.Kind {
+	case fsbridge.OpCreate, fsbridge.OpMkdir, fsbridge.OpMknod, fsbridge.OpSymlink, fsbridge.OpLink:
+	case fsbridge.OpRename:
+		in, name = op.NewDir, op.NewName
+	default:
+		return nil, "", touch{}, false
+	}
+	if dir = s.objs[in.ID]; dir == nil || dir.is(objCreated) {
+		return nil, "", touch{}, false
+	}
+	t, ok = dir.touched[name]
+	return dir, name, t, ok
+}
+
+// making counts the operations that are about to make the same binding as op.
+func (s *Step) making(op *fsbridge.Op, n int) {
+	if dir, name, t, ok := s.made(op); ok {
+		t.making = max(0, t.making+n)
+		dir.touched[name] = t
+	}
+}
+
 func (s *Step) recordNames(op *fsbridge.Op) (performed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer func() {
+		if err == nil {
+			s.making(op, 1)
+		}
+	}()
 	if err := s.start(); err != nil {
 		return false, err
 	}

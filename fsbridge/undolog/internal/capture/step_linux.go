@@ -79,7 +79,10 @@ type stepObj struct {
 
 // touch is a binding that the step has touched: what was bound at the start
 // and what is now. nil is nothing.
-type touch struct{ old, cur *stepObj }
+type touch struct {
+	old, cur *stepObj
+	making   int // operations that may bind it and have not been reported to Done
+}
 
 func (o *stepObj) is(bits uint8) bool { return o.state&bits != 0 }
 
