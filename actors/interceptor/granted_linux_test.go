@@ -2,7 +2,10 @@ package interceptor
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -187,4 +190,46 @@ func TestMBGrantCrash(t *testing.T) {
 	r.put(f, 1, "3")
 	r.must(r.undo())
 	r.same(kept)
+}
+
+// TestMBGrantBesideEdits: what somebody outside writes to a file that a program may write to counts as the
+// program's: it is in the step, and an undo takes it back. Edits to other files, and to that one when
+// the program has closed it, are theirs: an undo stops.
+func TestMBGrantBesideEdits(t *testing.T) {
+	r := newRig(t, map[string]string{"f": "content", "g": "content"}, nil)
+	tree := r.grants()
+	edit := func(name, text string) { write(t, filepath.Join(r.dir, name), text) }
+	has := func(name, want string) {
+		t.Helper()
+		if b, err := os.ReadFile(filepath.Join(r.dir, name)); err != nil || string(b) != want {
+			t.Errorf("%s is %q, %v, want %q", name, b, err, want)
+		}
+	}
+	r.assign(1)
+	f, g := r.grant(tree, "f"), r.grant(tree, "g")
+	r.put(f, 0, "1")
+	r.put(g, 0, "1")
+	r.must(g.Close())
+	_, err := r.closeStep(1)
+	r.must(err)
+	r.stands(0)
+	edit("f", "edited beside the writer")
+	edit("g", "edited by the user")
+	r.must(r.undo())
+	has("f", "1ontent")
+	has("g", "edited by the user")
+	r.must(f.Close())
+	r.flush()
+	edit("f", "edited after the writer")
+	var stopped *undolog.BarrierError
+	if err := r.undo(); !errors.As(err, &stopped) {
+		t.Fatalf("undo: %v", err)
+	}
+	for _, name := range []string{"f", "g"} {
+		if !slices.ContainsFunc(stopped.Barriers, func(b undolog.Barrier) bool { return slices.Contains(b.Paths, name) }) {
+			t.Errorf("the edit of %s is not among %+v", name, stopped.Barriers)
+		}
+	}
+	has("f", "edited after the writer")
+	has("g", "edited by the user")
 }

@@ -97,7 +97,11 @@
 // fstat says so. A socket that was bound to a path knows only the
 // path's last name. What is mounted below a folder is read-only. Where the view is no mount of its own
 // (behind Landlock), what is sent through a FIFO changes the FIFO's times, and an undo leaves them so. A signal handler without SA_RESTART can make a call fail with EINTR before we have received
-// it. O_NOFOLLOW is among the flags of a granted descriptor.
+// it. O_NOFOLLOW is among the flags of a granted descriptor, and
+// of one that was opened for reading with O_CREAT. A missing name is ENOENT also for a caller that can have no more
+// descriptors. A file that is there is opened without O_CREAT: so fs.protected_regular and fs.protected_fifos, which keep
+// O_CREAT from others' files in sticky directories, do not hold in a folder. If the directory of a path with
+// RESOLVE_IN_ROOT is missing, the kernel says so; if another thread makes it in that moment, the error is EROFS.
 //
 // # Notified calls
 //
