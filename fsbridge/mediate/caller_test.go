@@ -92,7 +92,7 @@ func TestMBUmaskSettled(t *testing.T) {
 		return known.settled(self)
 	}
 	waits := start("umask 077; sleep 1000; true")
-	for end := time.Now().Add(time.Minute); !settled(waits); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !settled(waits); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a shell that waits for its child may be in umask(2) for ever")
 		}

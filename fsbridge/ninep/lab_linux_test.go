@@ -78,7 +78,7 @@ func must(t testing.TB, err error) {
 // waitFor polls, for a state that nothing announces.
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited too long for %s", what)
 		}
@@ -188,7 +188,7 @@ func (c *client) end(call *call, reply message) error {
 	c.t.Helper()
 	select {
 	case <-call.done:
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		c.t.Fatalf("no answer to a message of type %d", call.typ)
 	}
 	switch {

@@ -38,7 +38,7 @@ const (
 )
 
 // patience is longer than anything here takes.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // lab is a folder that is served.
 type lab struct {

@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { actortest.Main(m) }
 
 // patience is how long a test waits for what must come.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 const guestMAC = tcpip.LinkAddress("\x52\x55\x0a\x09\x50\x02")
 

@@ -427,7 +427,7 @@ func TestJailTerminal(t *testing.T) {
 		if _, err := term.WriteString(say); err != nil {
 			t.Fatal(err)
 		}
-		if err := term.SetReadDeadline(time.Now().Add(60 * time.Second)); err != nil {
+		if err := term.SetReadDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		var got strings.Builder

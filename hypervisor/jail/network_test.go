@@ -223,7 +223,7 @@ func TestJailNetworkHost(t *testing.T) {
 // TestJailNetworkAsk: the flow waits for the answer; no answer is a no.
 func TestJailNetworkAsk(t *testing.T) {
 	answers := map[string]bool{"198.51.100.20:80": true, "198.51.100.21:80": false, "asked.test": false, "other.test": true}
-	l := startNet(t, policy.Options{Mode: policy.Ask, AskTimeout: time.Second, Ask: func(ctx context.Context, q policy.Question) (policy.Answer, error) {
+	l := startNet(t, policy.Options{Mode: policy.Ask, AskTimeout: 3 * time.Second, Ask: func(ctx context.Context, q policy.Question) (policy.Answer, error) {
 		what := q.Domain
 		if !q.Lookup {
 			what = q.Target.Address.String()

@@ -33,7 +33,7 @@ import (
 func TestMain(m *testing.M) { actortest.Main(m) }
 
 // patience is how long a test waits for what must come.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 const guestMAC = tcpip.LinkAddress("\x52\x54\x00\x12\x34\x56")
 

@@ -90,7 +90,7 @@ func (c *FakeClock) Timers() int {
 }
 
 // WaitArmed blocks until a timer is armed that is due within d from now. It
-// panics when none is for a minute of real time.
+// panics when none is for five minutes of real time.
 func (c *FakeClock) WaitArmed(d time.Duration) {
 	expired := false
 	stop := time.AfterFunc(patience, func() {

@@ -10,7 +10,7 @@ import (
 )
 
 // Main is a package's TestMain: it runs the tests, and fails if goroutines are left
-// after them. Those that are about to end have a minute: the half second that goleak
+// after them. Those that are about to end have five minutes: the half second that goleak
 // gives them is not enough on a busy machine.
 func Main(m *testing.M) {
 	code := m.Run()

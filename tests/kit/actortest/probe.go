@@ -6,7 +6,7 @@ import (
 )
 
 // patience bounds every wait of a test; reaching it is a failure.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // Probe stands in for an actor: what it is told can be expected in order.
 type Probe struct {

@@ -62,7 +62,7 @@ func Require(t testing.TB) {
 }
 
 // patience, in seconds, ends a container that hangs.
-const patience = "120"
+const patience = "300"
 
 var containers atomic.Int64
 

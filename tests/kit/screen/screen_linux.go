@@ -15,7 +15,7 @@ import (
 )
 
 // Patience is how long a test waits for something that must come.
-const Patience = time.Minute
+const Patience = 5 * time.Minute
 
 // Screen is a terminal with a program on it, as a user has it: the test is the
 // keyboard and the eye.

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 const program = "./.attacker"
 
 // patience bounds everything that should happen soon.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // lab is a session with a jail, and a home of its own.
 type lab struct {

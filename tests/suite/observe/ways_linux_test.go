@@ -15,7 +15,7 @@ import (
 )
 
 // patience is only a guard against hanging.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // way is a way to have the program run a command and undo it again.
 type way struct {

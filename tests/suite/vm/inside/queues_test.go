@@ -164,7 +164,7 @@ func (d *device) start(p page) {
 	const acknowledge, driver, driverOK, featuresOK = 1, 2, 4, 8
 	status := func(v uint8) { put8(d.common, regStatus, v) }
 	status(0)
-	for end := time.Now().Add(time.Minute); d.common[regStatus] != 0 && time.Now().Before(end); {
+	for end := time.Now().Add(5 * time.Minute); d.common[regStatus] != 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	status(acknowledge | driver)
@@ -278,7 +278,7 @@ func (d *device) greet(p, data page) {
 	d.start(p)
 	d.kick()
 	used := (*atomic.Uint32)(unsafe.Pointer(&p.b[2048])) // flags and index
-	for end := time.Now().Add(time.Minute); used.Load()>>16 == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); used.Load()>>16 == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			d.t.Fatal("the host does not answer")
 		}

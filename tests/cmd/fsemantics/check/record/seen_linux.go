@@ -21,7 +21,7 @@ import (
 const Word = "fsemantics"
 
 // Patience bounds one check.
-const Patience = 60 * time.Second
+const Patience = 3 * time.Minute
 
 // Named is one check.
 type Named struct {
