@@ -39,13 +39,16 @@ if ! go build -o "$tmp/tally" ./tests/cmd/tally || ! go build -o "$tmp/asuser" .
     exit 1
 fi
 
+# A target for each processor, with one worker: a target builds and starts, in which a
+# second worker would have nothing to do.
 fuzz() { # TIME: the targets in the directories on stdin
     local dir target
     while read -r dir; do
         for target in $(grep -ho '^func Fuzz[A-Za-z0-9_]*' "$dir"/*_test.go 2>/dev/null | sed 's/^func //'); do
-            tally check "$target ($dir)" tests/fuzz.sh "$target" "./$dir" "$1" </dev/null
+            printf '%s (%s)\0%s\0./%s\0' "$target" "$dir" "$target" "$dir"
         done
-    done
+    done | xargs -0 -r -n 3 -P "$(nproc)" sh -c '"$0" -state "$1" check "$3" tests/fuzz.sh "$4" "$5" "$2" </dev/null' \
+        "$tmp/tally" "$tmp/state" "$1"
 }
 all_directories() { find . -name '*_test.go' -printf '%P\n' | xargs -n1 dirname | sort -u; }
 changed_directories() { # with Go files that differ from FUZZ_BASE

@@ -631,7 +631,7 @@ func TestJailSupervisorKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // it was killed
-		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 10_000); n != 1 {
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 300_000); n != 1 {
 			t.Errorf("%v: PID 1 lives: %v", sig, err)
 		}
 		unix.Close(pidfd)

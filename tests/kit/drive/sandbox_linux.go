@@ -26,7 +26,7 @@ import (
 const marker = "SANDBOX_TEST_OF"
 
 // commandTimeout bounds every command.
-const commandTimeout = 2 * time.Minute
+const commandTimeout = 10 * time.Minute
 
 // Sandbox is a place in which to run the program.
 type Sandbox struct {

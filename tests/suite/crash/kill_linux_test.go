@@ -279,7 +279,7 @@ func (c *campaign) kill(waitForGo bool, delay time.Duration, args ...string) {
 
 func kill(t testing.TB, s *drive.Sandbox, waitForGo bool, delay time.Duration, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := s.Command(ctx, args...)
 	out, err := cmd.StdoutPipe()
