@@ -58,6 +58,9 @@ func OpenAt(dirfd int, name string, flags int, mode uint32) (int, error) {
 		fd, err = unix.Openat(dirfd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_LARGEFILE, mode)
 		return err
 	})
+	if meetsLease(err, flags) {
+		return openLeased(dirfd, name, flags)
+	}
 	if err != nil {
 		return -1, pathErr("open", name, err)
 	}
@@ -127,6 +130,9 @@ func ReopenFD(fd, flags int) (int, error) {
 		n, err = unix.Open(path, flags|unix.O_CLOEXEC, 0)
 		return err
 	})
+	if meetsLease(err, flags) {
+		return reopenLeased(fd, flags)
+	}
 	if err != nil {
 		return -1, pathErr("reopen", path, err)
 	}
