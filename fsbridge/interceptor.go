@@ -84,6 +84,11 @@ type Op struct {
 	// epoch, so it costs one comparison on the hot path.
 	Validate func(epoch uint64) error
 
+	// Dirs are the directories that the operation has locked, or nil. While it waits for
+	// an answer the Interceptor lets others have them ([LockedDirs.Pause]), and looks again
+	// afterwards at what the Op names.
+	Dirs *LockedDirs
+
 	// Ahead, of an OpWrite: nothing is written now. From the moment of End on, somebody
 	// can write to Node without asking; what he then changes is known only when the
 	// step ends. Standing says that he can already, by a right that he got before the

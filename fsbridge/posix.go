@@ -54,3 +54,17 @@ type Names interface {
 	Version() int64
 	List() ([]string, error)
 }
+
+// PosixMade is what there is to remember of something that was made with a mode of
+// Linux, type included, and a symlink's target.
+func PosixMade(mode uint32, target string) PosixChange {
+	const socket, link, fifo, types = 0o140000, 0o120000, 0o010000, 0o170000
+	c := PosixChange{HasMode: true, Mode: mode & 0o7777}
+	switch typ := mode & types; typ {
+	case link:
+		c = PosixChange{Type: typ, Target: target}
+	case fifo, socket:
+		c.Type = typ
+	}
+	return c
+}

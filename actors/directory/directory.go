@@ -61,7 +61,8 @@ type Directory struct {
 	Mismatch *undolog.VersionError
 
 	env  Env
-	meta *posixLog // Log with the metadata that the file system cannot hold; or nil
+	dirs fsbridge.DirLocks // of all that changes names in the folder
+	meta *posixLog         // Log with the metadata that the file system cannot hold; or nil
 
 	mu       sync.Mutex        // what follows
 	bridge   fsbridge.Bridge   // nil until a transport is there
@@ -228,7 +229,7 @@ func (d *Directory) Share() hypervisor.Share {
 func (d *Directory) serve(t hypervisor.Transport) error {
 	log := d.component("fs_backend").With("directory", d.Config.Path)
 	o := vfs.Options{
-		Root: d.Root, Hidden: t.Hide, ReadOnly: d.Config.ReadOnly, Logger: log,
+		Root: d.Root, Dirs: &d.dirs, Hidden: t.Hide, ReadOnly: d.Config.ReadOnly, Logger: log,
 		SymlinksReadOnly: d.env.Config.Symlinks == undolog.SymlinkReadOnly,
 	}
 	if d.Hooks != nil {

@@ -17,7 +17,7 @@ const fenceWait = 200 * time.Millisecond
 // readable opens the folder for [Directory.Folder]: hide is what its bridge hides. A folder
 // that is open already is closed.
 func (d *Directory) readable(hide []string) error {
-	f, err := files.New(files.Options{Root: d.Root, Hidden: hide})
+	f, err := files.New(files.Options{Root: d.Root, Dirs: &d.dirs, Hidden: hide})
 	if err != nil {
 		return err
 	}

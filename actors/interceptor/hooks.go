@@ -242,7 +242,11 @@ func (h *Hooks) begin(op *fsbridge.Op, t fsbridge.Ticket) (fsbridge.Ticket, erro
 			kind = h.counts(op, t.Epoch)
 		}
 		h.guard.Exit(t)
+		op.Dirs.Pause() // somebody may have to decide: what else is done there does not wait
 		epoch, err := h.ask(op, kind, admitted)
+		if err == nil {
+			err = op.Dirs.Resume(op.Cancel)
+		}
 		if err != nil {
 			return fsbridge.Ticket{}, err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -17,6 +18,9 @@ type Options struct {
 	// Root is the working folder. It stays the caller's, and open until the
 	// Folder is closed.
 	Root *hostfs.Root
+	// Dirs are the locks of the folder's directories, shared with its bridge. It may be
+	// nil where nobody else changes names.
+	Dirs *fsbridge.DirLocks
 	// Hidden are paths relative to Root that are hidden from commands, as the
 	// bridge of the folder got them.
 	Hidden []string
@@ -27,6 +31,7 @@ type Options struct {
 type Folder struct {
 	root   *hostfs.Root
 	hidden *hostfs.Hidden
+	dirs   *fsbridge.DirLocks
 
 	// open is held for reading by everything under way, so that no descriptor
 	// is closed below it.
@@ -42,7 +47,7 @@ func New(o Options) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Folder{root: o.Root, hidden: h}
+	f := &Folder{root: o.Root, hidden: h, dirs: o.Dirs}
 	f.done, f.cancel = context.WithCancel(context.Background())
 	return f, nil
 }

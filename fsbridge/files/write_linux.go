@@ -255,6 +255,14 @@ func (w *writing) make(kind fsbridge.Kind, dir *node, name string, f func() (fd 
 		return fail("create", path.Join(dir.path(), name), syscall.EACCES)
 	}
 	op := &fsbridge.Op{Kind: kind, Dir: &dir.obj, Name: name, DirFD: dir.fd, Validate: func(uint64) error { return dir.checkAll() }}
+	if w.f.dirs != nil {
+		var locked fsbridge.LockedDirs
+		if err := w.f.dirs.Lock(&locked, w.cancel, dir.obj.ID); err != nil {
+			return err
+		}
+		defer locked.Unlock()
+		op.Dirs = &locked
+	}
 	err := w.perform(op, func() (*fsbridge.Object, error) {
 		fd, err := f()
 		if err != nil {

@@ -32,10 +32,11 @@ func (h *holder) gate(op *fsbridge.Op) error {
 		return nil
 	}
 	op.Held(op.Request)
+	op.Dirs.Pause()
 	h.held <- op.Name
 	select {
 	case err := <-h.release:
-		return err
+		return errors.Join(err, op.Dirs.Resume(op.Cancel))
 	case <-op.Cancel:
 		h.ended <- fsbridge.ErrInterrupted
 		return fsbridge.ErrInterrupted

@@ -20,6 +20,26 @@ func ModeAllowed(typ, mode, had uint32) error {
 	return nil
 }
 
+// Renamable refuses what the host would refuse, before anything is captured: a rename of
+// something of type typ to a name that binds something of type victim, or nothing (0).
+func Renamable(typ, victim, flags uint32) error {
+	const noReplace, exchange = 1, 2 // RENAME_NOREPLACE, RENAME_EXCHANGE
+	switch {
+	case flags&noReplace != 0 && victim != 0:
+		return syscall.EEXIST
+	case flags&exchange != 0:
+		if victim == 0 {
+			return syscall.ENOENT
+		}
+	case victim == 0:
+	case typ == syscall.S_IFDIR && victim != syscall.S_IFDIR:
+		return syscall.ENOTDIR
+	case typ != syscall.S_IFDIR && victim == syscall.S_IFDIR:
+		return syscall.EISDIR
+	}
+	return nil
+}
+
 // Settable says whether the workload may set or remove an attribute: its own
 // and access lists. Everything in security and trusted would speak to the host
 // with the starter's voice.

@@ -56,7 +56,8 @@
 //
 // # Locks
 //
-// In this order: the Interceptor's Guard (Begin to End); Tree.renames (shared
+// In this order: the directories whose names are changed (Options.Dirs), from the first look
+// to End; the Interceptor's Guard (Begin to End); Tree.renames (shared
 // while names are walked, exclusive while a rename changes the host's names and
 // ours); then, none while holding another of them: a shard of the node map, the
 // directory cache, a directory's listing position, a node's handle list. The locks of

@@ -92,7 +92,7 @@ func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Dura
 		return e, o, err
 	}
 	n := t.lookup(&st, parent, name, true)
-	if err := t.settle(m, n, parent, name, made(mode, "")); err != nil {
+	if err := t.settle(m, n, parent, name, fsbridge.PosixMade(mode, "")); err != nil {
 		_ = hostfs.Close(fd)
 		return e, o, err
 	}

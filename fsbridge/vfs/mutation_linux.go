@@ -23,6 +23,7 @@ type mutation struct {
 	who    Request
 	ticket fsbridge.Ticket
 	dirs   [2]*dirFD
+	locked fsbridge.LockedDirs
 	begun  bool
 	asked  heldups.Op
 }
@@ -63,6 +64,27 @@ func (m *mutation) pinNew(n *node, name string) (*dirFD, error) {
 	return d, nil
 }
 
+// lock locks directories, and those alone, until done.
+func (m *mutation) lock(dirs ...hostfs.ID) error {
+	m.op.Dirs = &m.locked
+	return m.tree.opts.Dirs.Lock(&m.locked, m.op.Cancel, dirs...)
+}
+
+// lockAndLook locks dirs and returns what name in d is now. A directory that loses this
+// name is locked, too: nothing may be made in it meanwhile.
+func (m *mutation) lockAndLook(d *dirFD, name string, dirs ...*node) (disk string, st hostfs.Stat, err error) {
+	ids := make([]hostfs.ID, len(dirs), 3)
+	for i, n := range dirs {
+		ids[i] = n.obj.ID
+	}
+	for err = m.lock(ids...); err == nil; err = m.lock(append(ids, st.ID)...) {
+		if disk, st, err = m.tree.onDisk(d, name); err != nil || !st.IsDir() || m.locked.Has(st.ID) {
+			break
+		}
+	}
+	return disk, st, err
+}
+
 // validate implements [fsbridge.Op.Validate].
 func (m *mutation) validate(epoch uint64) error {
 	for _, d := range m.dirs {
@@ -84,6 +106,9 @@ func (m *mutation) begin() error {
 	t := m.tree
 	if t.opts.ReadOnly {
 		return fsbridge.ErrReadOnly
+	}
+	if m.op.Name != "" && !m.locked.Has(m.op.Dir.ID) && m.lock(m.op.Dir.ID) != nil {
+		return syscall.EINTR
 	}
 	if t.opts.Hooks != nil {
 		ticket, err := m.ask()
@@ -172,6 +197,7 @@ func (m *mutation) stamp() {
 // operation counts as failed: the guard must not stay held.
 func (m *mutation) done() {
 	m.end(nil, fsbridge.ErrFailed)
+	m.locked.Unlock()
 	for i, d := range m.dirs {
 		m.tree.dirs.Release(d)
 		m.dirs[i] = nil

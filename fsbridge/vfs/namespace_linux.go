@@ -98,7 +98,7 @@ func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) err
 		return Entry{}, err
 	}
 	n := t.lookup(&st, parent, name, true)
-	if err := t.settle(m, n, parent, name, made(w.mode, w.target)); err != nil {
+	if err := t.settle(m, n, parent, name, fsbridge.PosixMade(w.mode, w.target)); err != nil {
 		return Entry{}, err
 	}
 	m.end(n, nil)
@@ -106,18 +106,6 @@ func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) err
 		t.refresh(n)
 	}
 	return t.entry(n, &st, ttl), nil
-}
-
-// made is what there is to remember of what was made so.
-func made(mode uint32, target string) fsbridge.PosixChange {
-	c := fsbridge.PosixChange{HasMode: true, Mode: mode & 07777}
-	switch typ := mode & syscall.S_IFMT; typ {
-	case syscall.S_IFLNK:
-		c = fsbridge.PosixChange{Type: typ, Target: target}
-	case syscall.S_IFIFO, syscall.S_IFSOCK:
-		c.Type = typ
-	}
-	return c
 }
 
 // Link makes a further name for a file, or the first for one made with O_TMPFILE.
@@ -219,7 +207,7 @@ func (t *Tree) remove(kind fsbridge.Kind, r Request, dir uint64, name string) er
 	if err != nil {
 		return err
 	}
-	name, st, err := t.onDisk(d, name)
+	name, st, err := m.lockAndLook(d, name, parent)
 	switch {
 	case err != nil:
 		return err
@@ -327,19 +315,17 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	if err != nil {
 		return err
 	}
-	oldName, st, err := t.onDisk(d, oldName)
-	if err != nil {
-		return err
-	}
-	newName, vst, err := t.onDisk(nd, newName)
+	newName, vst, err := m.lockAndLook(nd, newName, oldDir, newDir)
 	exists := err == nil
 	if err != nil && !errors.Is(err, syscall.ENOENT) {
 		return err
 	}
-	if err := errors.Join(renamable(&st, &vst, exists, flags), t.checkName(newName)); err != nil {
+	oldName, st, err := t.onDisk(d, oldName)
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(t.symlinkAllowed(st.Type()), t.symlinkAllowed(vst.Type())); err != nil {
+	err = errors.Join(policy.Renamable(st.Type(), vst.Type(), flags), t.checkName(newName), t.symlinkAllowed(st.Type()), t.symlinkAllowed(vst.Type()))
+	if err != nil {
 		return err
 	}
 	if exists && st.ID == vst.ID {
@@ -368,23 +354,6 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	}
 	m.end(nil, err)
 	return errors.Join(err, noted)
-}
-
-// renamable refuses what the host would refuse, before anything is captured.
-func renamable(st, vst *hostfs.Stat, exists bool, flags uint32) error {
-	switch {
-	case flags&unix.RENAME_NOREPLACE != 0 && exists:
-		return syscall.EEXIST
-	case flags&unix.RENAME_EXCHANGE != 0:
-		if !exists {
-			return syscall.ENOENT
-		}
-	case exists && st.IsDir() && !vst.IsDir():
-		return syscall.ENOTDIR
-	case exists && !st.IsDir() && vst.IsDir():
-		return syscall.EISDIR
-	}
-	return nil
 }
 
 // performRename renames, and notes that if it could; noted says that it could not.

@@ -46,6 +46,9 @@ type Options struct {
 	// benchmarks and read-only trees.
 	Hooks fsbridge.Interceptor
 
+	// Dirs are the folder's locks; nil if only the tree changes names.
+	Dirs *fsbridge.DirLocks
+
 	// ReadOnly refuses every mutation with EROFS.
 	ReadOnly bool
 

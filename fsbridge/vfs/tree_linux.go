@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"os"
@@ -92,6 +93,7 @@ func NewTree(o Options) (*Tree, error) {
 }
 
 func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
+	o.Dirs = cmp.Or(o.Dirs, new(fsbridge.DirLocks))
 	t := &Tree{
 		opts:   o,
 		hidden: h,

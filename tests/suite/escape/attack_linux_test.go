@@ -31,9 +31,10 @@ func attack(name string, args []string) int {
 }
 
 var attacks = map[string]func(args []string) error{
-	"unlink": unlinkOnThread,
-	"swap":   swap,
-	"reopen": reopen,
+	"unlink":   unlinkOnThread,
+	"swap":     swap,
+	"reopen":   reopen,
+	"together": together,
 	"connect": func(a []string) error {
 		c, err := net.Dial("unix", a[0])
 		if err == nil {
