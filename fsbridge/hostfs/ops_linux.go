@@ -357,10 +357,10 @@ func timespec(ns int64) unix.Timespec {
 func UtimesFD(fd int, atime, mtime int64) error {
 	ts := [2]unix.Timespec{timespec(atime), timespec(mtime)}
 	return pathErr("utimes", "", retry(func() error {
-		err := utimensat(fd, nil, &ts, 0)
-		if errors.Is(err, syscall.EBADF) { // O_PATH
-			empty := [1]byte{}
-			err = utimensat(fd, &empty[0], &ts, unix.AT_EMPTY_PATH)
+		empty := [1]byte{}
+		err := utimensat(fd, &empty[0], &ts, unix.AT_EMPTY_PATH)
+		if errors.Is(err, syscall.EINVAL) { // before Linux 5.8
+			err = utimensat(fd, nil, &ts, 0)
 		}
 		return err
 	}))

@@ -33,6 +33,11 @@ func (c *call) setAttribute(dirfd, at, how int, a attribute) answer {
 			return a
 		}
 	}
+	if at < 0 {
+		if a, known := c.changeOpen(dirfd, a.do); known {
+			return a
+		}
+	}
 	p := &c.a
 	if errno := c.find(p, dirfd, at, how|whole|anywhere); errno != 0 {
 		return failed(errno)
@@ -170,6 +175,28 @@ func (c *call) changeGranted(p *place, do func(f *Folder, node uint64) error) (a
 	return outcome(do(p.folder, node)), true
 }
 
+// changeOpen is changeGranted for the caller's descriptor fd, by looking alone. It is known if that is
+// open, of a file that was granted, has a name and is in the tree. If the tree has lost that name,
+// it says ESTALE, and the call is looked at anew.
+func (c *call) changeOpen(fd int, do func(f *Folder, node uint64) error) (a answer, known bool) {
+	var is, link rawfs.Info
+	if c.again || fd < 0 || !c.whereabouts(fd, &is, &link) || link.Mode&0o600 == 0 || is.Type() != syscall.S_IFREG || is.Nlink == 0 {
+		return answer{}, false
+	}
+	f := c.s.grantedOn(&is)
+	if f == nil || f.readOnly {
+		return answer{}, false
+	}
+	node := f.tree.NodeID(is.ID)
+	switch {
+	case node == 0:
+		return answer{}, false
+	case !c.valid():
+		return failed(syscall.EINTR), true
+	}
+	return outcome(do(f, node)), true
+}
+
 // setAttr sets attributes of what a call is about.
 func (c *call) setAttr(dirfd, at, how int, in *vfs.SetAttr) answer {
 	return c.setAttribute(dirfd, at, how, attribute{
@@ -233,7 +260,7 @@ func (c *call) chmod(dirfd, at, how int, mode uint32) answer {
 
 // own tells whether fd lies in the guest's own directory, or is it.
 func (s *Server) own(fd int) bool {
-	path, ok := hostPath(fd)
+	path, ok := rawfs.PathOf(fd)
 	rest, below := strings.CutPrefix(path, s.guest.Own)
 	return ok && below && s.guest.Own != "" && (rest == "" || rest[0] == '/')
 }

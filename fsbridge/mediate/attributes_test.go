@@ -3,6 +3,7 @@
 package mediate
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,6 +52,57 @@ func TestMBAttributesRace(t *testing.T) {
 		t.Errorf("%d set, %d refused: there was no race", allSet, allRefused)
 	}
 	in.ok()
+}
+
+// A descriptor leads to its file however it is called by now: where the workload or somebody outside
+// has moved it, where it has lost its name, and where it is for its path only.
+func TestMBAttributesOpen(t *testing.T) {
+	j := newJail(t)
+	in := j.start("attributesOpen")
+	mode := func(want os.FileMode) {
+		t.Helper()
+		if said := in.hear(); said != "<nil>" {
+			t.Fatal(said)
+		}
+		if i, err := os.Stat(filepath.Join(j.folder, "c")); want != 0 && (err != nil || i.Mode().Perm() != want || i.ModTime().Unix() != int64(want)) {
+			t.Errorf("%v, %v; want mode and time %o", i, err, want)
+		}
+	}
+	mode(0)
+	check(t, os.Rename(filepath.Join(j.folder, "b"), filepath.Join(j.folder, "c")))
+	in.say("moved")
+	mode(0o602)
+	check(t, os.WriteFile(filepath.Join(j.folder, "b"), nil, 0o644)) // which is another file
+	in.say("another")
+	mode(0o603)
+	if i, err := os.Stat(filepath.Join(j.folder, "b")); err != nil || i.Mode().Perm() != 0o644 {
+		t.Errorf("the other file: %v, %v", i, err)
+	}
+	check(t, os.Remove(filepath.Join(j.folder, "c")))
+	in.say("removed")
+	mode(0)
+	in.ok()
+}
+
+func attributesOpen(w *workload) {
+	set := func(fd int, mode uint32) error {
+		var st unix.Stat_t
+		err := errors.Join(unix.Fchmod(fd, mode), unix.Futimes(fd, []unix.Timeval{{Sec: int64(mode)}, {Sec: int64(mode)}}), unix.Fstat(fd, &st))
+		if err == nil && (st.Mode&0o777 != mode || st.Mtim.Sec != int64(mode)) {
+			err = fmt.Errorf("mode %o, time %d after setting both to %o", st.Mode, st.Mtim.Sec, mode)
+		}
+		return err
+	}
+	fd, err := unix.Open("a", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+	err = errors.Join(err, set(fd, 0o600), unix.Rename("a", "b"), set(fd, 0o601))
+	if path, perr := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_PATH|unix.O_CLOEXEC, 0); perr != nil || unix.Fchmod(path, 0o666) != unix.EBADF {
+		err = errors.Join(err, perr, errors.New("fchmod does not fail with EBADF on a descriptor for the path only"))
+	}
+	w.say("%v", err)
+	for mode := uint32(0o602); mode <= 0o604; mode++ {
+		w.hear()
+		w.say("%v", set(fd, mode))
+	}
 }
 
 var attributeCalls = []string{

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -171,24 +170,13 @@ func (t *threads) settled(th *thread) bool {
 // see the call of a process that cannot be dumped (PID 1), but where in the kernel it sleeps.
 func (th *thread) waitsElsewhere() bool {
 	var buf [64]byte
-	n, errno := readFrom(th.proc, rawfs.Name("syscall\x00"), buf[:])
+	n, errno := rawfs.ReadFrom(th.proc, rawfs.Name("syscall\x00"), buf[:])
 	if errno != 0 {
-		n, errno = readFrom(th.proc, rawfs.Name("wchan\x00"), buf[:])
+		n, errno = rawfs.ReadFrom(th.proc, rawfs.Name("wchan\x00"), buf[:])
 		return errno == 0 && notify.SleepsElsewhere(buf[:n])
 	}
 	nr, waits := proctext.Call(buf[:n])
 	return waits && nr != unix.SYS_UMASK
-}
-
-// readFrom reads the beginning of the file name in dir.
-func readFrom(dir int, name rawfs.Name, buf []byte) (int, syscall.Errno) {
-	fd, errno := rawfs.OpenAt(dir, name, unix.O_RDONLY)
-	if errno != 0 {
-		return 0, errno
-	}
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)))
-	rawfs.Close(fd)
-	return int(n), errno
 }
 
 // umaskOf returns the umask of a thread that waits for us. It is part of what threads may
@@ -200,7 +188,7 @@ func (t *threads) umaskOf(th *thread) (uint32, syscall.Errno) {
 	}
 	settled := t.settled(th)
 	var buf [256]byte // it is the second line
-	n, errno := readFrom(th.proc, rawfs.Name("status\x00"), buf[:])
+	n, errno := rawfs.ReadFrom(th.proc, rawfs.Name("status\x00"), buf[:])
 	if errno != 0 {
 		return 0, errno
 	}

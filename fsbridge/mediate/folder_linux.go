@@ -236,8 +236,8 @@ func (f *Folder) pathOf(fd int) (string, bool) {
 	if f.grants != nil && rawfs.Look(fd, rawfs.Empty, &i) == 0 && i.Mount == f.grantMount {
 		top = f.grants
 	}
-	root, ok := hostPath(int(top.Fd()))
-	path, ok2 := hostPath(fd)
+	root, ok := rawfs.PathOf(int(top.Fd()))
+	path, ok2 := rawfs.PathOf(fd)
 	if !ok || !ok2 {
 		return "", false
 	}
@@ -254,15 +254,4 @@ func (f *Folder) holds(fd int, i *rawfs.Info) bool {
 	}
 	_, below := f.pathOf(fd)
 	return below
-}
-
-// hostPath is where the kernel says that fd is, in the mount name space that it is in.
-func hostPath(fd int) (string, bool) {
-	var name [32]byte
-	var buf [2 * pathMax]byte
-	path, errno := rawfs.ReadLink(atCwd, rawfs.Numbered(name[:], "/proc/self/fd/", uint64(fd)), buf[:])
-	if errno != 0 {
-		return "", false
-	}
-	return string(path), true
 }

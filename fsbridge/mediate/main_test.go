@@ -72,6 +72,7 @@ func workloads() map[string]func(w *workload) {
 		"reopened":       reopened,
 		"switching":      switching,
 		"attributesRace": attributesRace,
+		"attributesOpen": attributesOpen,
 		"makeTogether":   makeTogether,
 		"openTogether":   openTogether,
 		"lostOnProc":     lostOnProc,

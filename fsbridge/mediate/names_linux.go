@@ -272,7 +272,7 @@ func (c *call) rmdirIn(f *Folder, dir uint64, name string, id hostfs.ID) answer 
 // refused is the answer to a call that takes away a name and was not resolved. Before it
 // looks at the name, the kernel says that the mount is read-only.
 func (c *call) refused(p *place, path []byte) answer {
-	if _, last, _ := splitPath(path); len(last) > nameMax {
+	if _, last, _ := rawfs.SplitPath(path); len(last) > nameMax {
 		return failed(syscall.ENAMETOOLONG)
 	}
 	return c.lost(p.errno)

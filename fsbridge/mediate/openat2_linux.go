@@ -88,7 +88,7 @@ func (c *call) resolveIn(p *place, root int, path []byte, how int, resolve uint6
 	c.identity.Workload()
 	defer c.identity.Starter()
 	for range maxLinks {
-		parent, last, slash := splitPath(path)
+		parent, last, slash := rawfs.SplitPath(path)
 		if slash || len(last) > nameMax || string(last) == "." || string(last) == ".." {
 			return false
 		}

@@ -1,7 +1,6 @@
 package mediate
 
 import (
-	"bytes"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -139,7 +138,7 @@ func (p *place) accept(how int) bool {
 // step resolves path up to its last name. If that is a symlink to be followed, it
 // returns the directory to go on from, and the target.
 func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int) (next int, more []byte) {
-	parent, last, slash := splitPath(path)
+	parent, last, slash := rawfs.SplitPath(path)
 	p.slash = slash
 	if last == nil || len(last) == 1 && last[0] == '.' || len(last) == 2 && last[0] == '.' && last[1] == '.' {
 		if how&whole == 0 {
@@ -300,21 +299,6 @@ func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int,
 	return c.walk(dir, path, links)
 }
 
-// splitPath splits a path into the directory's part, which keeps its last slash, and
-// the last name; slash says that slashes follow it. There is no name in a path of
-// slashes alone.
-func splitPath(path []byte) (parent, last []byte, slash bool) {
-	end := len(path)
-	for end > 0 && path[end-1] == '/' {
-		end--
-	}
-	if end == 0 {
-		return path, nil, true
-	}
-	at := bytes.LastIndexByte(path[:end], '/') + 1
-	return path[:at], path[at:end], end < len(path)
-}
-
 // look describes the place's name now, as the workload sees it.
 func (c *call) look(p *place, out *rawfs.Info) syscall.Errno {
 	c.identity.Workload()
@@ -378,7 +362,7 @@ func (c *call) objectName(p *place) (dir uint64, name string, err error) {
 	if !ok {
 		return 0, "", syscall.ENOENT
 	}
-	parent, last, _ := splitPath([]byte(path))
+	parent, last, _ := rawfs.SplitPath([]byte(path))
 	c.identity.Workload()
 	fd, errno := rawfs.OpenDirAt(int(f.view.Fd()), rawfs.Name("./"+string(parent)+"\x00"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	c.identity.Starter()

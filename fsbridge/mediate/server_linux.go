@@ -184,19 +184,30 @@ func (s *Server) owner(obj int, i *rawfs.Info) *Folder {
 	if f := s.folder(obj, i); f != nil {
 		return f
 	}
-	if !s.guest.Unmounted && len(s.folders) == 1 && s.folders[0].host == i.Mount && s.folders[0].tree.NodeID(i.ID) != 0 {
-		return s.folders[0]
+	if f := s.grantedOn(i); f != nil {
+		return f
 	}
 	for _, f := range s.folders {
-		if f.grants != nil && f.grantMount == i.Mount {
-			return f
-		}
 		if f.host != i.Mount {
 			continue
 		}
 		if _, below := f.pathOf(obj); below {
 			return f
 		}
+	}
+	return nil
+}
+
+// grantedOn returns the folder that a file is in by the mount that its descriptor was granted on, or nil if
+// that does not tell.
+func (s *Server) grantedOn(i *rawfs.Info) *Folder {
+	for _, f := range s.folders {
+		if f.grants != nil && f.grantMount == i.Mount {
+			return f
+		}
+	}
+	if !s.guest.Unmounted && len(s.folders) == 1 && s.folders[0].host == i.Mount && s.folders[0].tree.NodeID(i.ID) != 0 {
+		return s.folders[0]
 	}
 	return nil
 }
@@ -223,7 +234,11 @@ type worker struct {
 	// busy is odd while a notification is answered, and grows with each.
 	busy atomic.Uint64
 	call call
+
+	alone int // looks in a row that found nobody else waiting; up to lonely each notification looks, then every eighth
 }
+
+const lonely = 16
 
 // run answers until the server is closed. One worker at a time, the leader, waits for
 // notifications: two would both be woken by each. A leader that is about to be busy
@@ -327,9 +342,13 @@ func (s *Server) await(w *worker) bool {
 	if s.resting.Load() {
 		s.wakeOverseer()
 	}
-	fds[0].Revents = 0
-	if n, _ := unix.Poll(fds[:1], 0); n > 0 { // somebody else waits already
-		s.handOver(w)
+	if w.alone < lonely || w.busy.Load()%16 == 1 {
+		w.alone++
+		fds[0].Revents = 0
+		if n, _ := unix.Poll(fds[:1], 0); n > 0 { // somebody else waits already
+			w.alone = 0
+			s.handOver(w)
+		}
 	}
 	c.answer()
 	w.busy.Add(1)

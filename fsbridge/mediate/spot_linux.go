@@ -33,12 +33,12 @@ func (f *Folder) Bare() { f.bare = true }
 // host's mount below that is what the caller would see: for the starter the host's mount grants
 // what the view grants the workload. If ok is false, nobody knows anything: resolve finds out.
 func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
-	parent, last, slash := splitPath(path)
+	parent, last, slash := rawfs.SplitPath(path)
 	if c.again || slash || len(last) == 0 || len(last) > nameMax || path[0] == '/' || last[0] == '.' && len(last) <= 2 {
 		return false
 	}
 	var at rawfs.Info
-	if !c.whereabouts(dirfd, &at) {
+	if !c.whereabouts(dirfd, &at, nil) {
 		return false
 	}
 	f := c.s.folder(-1, &at) // of folders that are no mounts, none is bare
@@ -65,8 +65,9 @@ func (c *call) spotArg(s *spot, dirfd, at int) (ok bool) {
 	return errno == 0 && c.spot(s, dirfd, path)
 }
 
-// whereabouts describes the caller's working directory, or what its descriptor is.
-func (c *call) whereabouts(dirfd int, out *rawfs.Info) bool {
+// whereabouts describes the caller's working directory, or what its descriptor is, and unless
+// link is nil, the symlink in /proc that stands for it: its mode says what it is open for.
+func (c *call) whereabouts(dirfd int, out, link *rawfs.Info) bool {
 	if c.th == nil {
 		th, errno := c.s.threads.get(c.n.PID)
 		if errno != 0 {
@@ -80,7 +81,10 @@ func (c *call) whereabouts(dirfd int, out *rawfs.Info) bool {
 		errno = rawfs.Describe(c.th.proc, rawfs.Cwd, 0, out)
 	case dirfd >= 0: // the list of descriptors is its owner's
 		c.identity.Owner(true)
-		errno = rawfs.Describe(c.th.proc, rawfs.Numbered(c.small[:], "fd/", uint64(dirfd)), 0, out)
+		name := rawfs.Numbered(c.small[:], "fd/", uint64(dirfd))
+		if errno = rawfs.Describe(c.th.proc, name, 0, out); errno == 0 && link != nil {
+			errno = rawfs.Look(c.th.proc, name, link)
+		}
 		c.identity.Owner(false)
 	}
 	c.proved = c.proved || errno == 0
