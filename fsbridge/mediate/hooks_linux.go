@@ -28,7 +28,7 @@ func (h *hooks) Begin(op *fsbridge.Op) (t fsbridge.Ticket, err error) {
 			h.s.asks(c, false)
 		}
 	}
-	if err == nil && c != nil && c.umask != 0 {
+	if err == nil && c != nil && c.masksFor(op) {
 		identity.SetUmask(c.umask)
 	}
 	return t, err
@@ -36,10 +36,15 @@ func (h *hooks) Begin(op *fsbridge.Op) (t fsbridge.Ticket, err error) {
 
 // End implements [fsbridge.Interceptor].
 func (h *hooks) End(t fsbridge.Ticket, op *fsbridge.Op, created *fsbridge.Object, err error) {
-	if c := h.s.asked(op.Request); c != nil && c.umask != 0 {
+	if c := h.s.asked(op.Request); c != nil && c.masksFor(op) {
 		identity.SetUmask(0)
 	}
 	if h.inner != nil {
 		h.inner.End(t, op, created, err)
 	}
+}
+
+// masksFor tells whether op makes something, for which the caller has a umask.
+func (c *call) masksFor(op *fsbridge.Op) bool {
+	return c.umask != 0 && op.Kind != fsbridge.OpWrite && op.Kind != fsbridge.OpTruncate
 }

@@ -120,7 +120,11 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 	if !c.valid() {
 		return failed(syscall.EINTR)
 	}
-	g, err := f.tree.Grant(c.request(), dir, vfs.OpenFile{Name: name, Flags: flags, Mode: c.mode(p.dir, mode&07777)})
+	o := vfs.OpenFile{Name: name, Flags: flags, Mode: c.mode(p.dir, mode&07777)}
+	if p.dir >= 0 {
+		o.Instead = c.instead(f, dir, p.in.ID, name, flags)
+	}
+	g, err := f.tree.Grant(c.request(), dir, o)
 	switch {
 	case errors.Is(err, vfs.ErrNotRegular):
 		return failed(syscall.ESTALE) // meanwhile
@@ -143,7 +147,7 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 		if errno != 0 {
 			return failed(errno)
 		}
-	} else if f.grants != nil {
+	} else if f.grants != nil && !g.Instead {
 		in := p.in.ID
 		if p.dir < 0 {
 			_ = f.tree.In(dir, func(fd int) error { in, _ = rawfs.IDOf(fd); return nil })

@@ -9,12 +9,24 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
+// instead opens name in the directory dir, whose inode is in, on the folder's mount for grants. Whoever
+// calls it has looked whether the workload may. It is nil where there is no such mount, and for what is only
+// emptied: that takes the host's.
+func (c *call) instead(f *Folder, dir uint64, in hostfs.ID, name string, flags int) func(flags int) int {
+	if f.grants == nil || flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return nil
+	}
+	return func(flags int) int {
+		return c.identity.Raised(1<<unix.CAP_DAC_OVERRIDE, func() int { return f.openGrant(dir, in, name, flags) })
+	}
+}
+
 // regrant opens the granted file again on the folder's mount for grants, and closes g.FD. It
 // is name in the directory dir, whose inode is in. The rights were checked when it was opened, and
 // a new file need not have any. If the file was moved in the meantime, g.FD will do.
 func (c *call) regrant(f *Folder, g vfs.Granted, dir uint64, in hostfs.ID, name string, flags int) int {
 	how := flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_TRUNC|unix.O_CLOEXEC) | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	fd := c.identity.Raised(1<<unix.CAP_DAC_OVERRIDE, func() int { return f.openGrant(dir, in, name, how) })
+	fd := c.instead(f, dir, in, name, flags)(how)
 	if fd < 0 {
 		return g.FD
 	}

@@ -148,7 +148,8 @@ func (s *spot) open(c *call, flags int, mode uint32) (a answer, known bool) {
 		return failed(syscall.EINTR), true
 	}
 	f, name := s.folder, s.text()
-	g, err := f.tree.Grant(c.request(), s.dir, vfs.OpenFile{Name: name, Flags: flags, Mode: mode & 07777})
+	o := vfs.OpenFile{Name: name, Flags: flags, Mode: mode & 07777, Instead: c.instead(f, s.dir, s.id, name, flags)}
+	g, err := f.tree.Grant(c.request(), s.dir, o)
 	switch vfs.Errno(err) {
 	case 0:
 	case syscall.ENOENT, syscall.EISDIR, syscall.ELOOP, syscall.ENXIO:
@@ -157,7 +158,7 @@ func (s *spot) open(c *call, flags int, mode uint32) (a answer, known bool) {
 		return outcome(err), true
 	}
 	defer f.tree.Forget(g.Node, 1)
-	if f.grants != nil {
+	if f.grants != nil && !g.Instead {
 		g.FD = c.regrant(f, g, s.dir, s.id, name, flags)
 	}
 	return c.give(f, g, s.dir, name, flags), true

@@ -19,6 +19,8 @@ type OpenFile struct {
 	Name  string
 	Flags int    // with the access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND ...
 	Mode  uint32 // before the thread's umask
+	// Instead, unless nil, opens a file that is there for writing where the client is to see it, or returns -1.
+	Instead func(flags int) int
 }
 
 // Granted is a descriptor that the workload gets. The caller closes FD once it has
@@ -28,6 +30,7 @@ type Granted struct {
 	ID      hostfs.ID // of the file
 	Node    uint64    // the caller has one reference more, see Forget
 	Created bool
+	Instead bool // OpenFile.Instead has opened it
 }
 
 // ErrNotRegular says that there is something else than a regular file: a FIFO, a
@@ -143,11 +146,15 @@ func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st 
 	case o.Flags&syscall.O_DIRECTORY != 0:
 		return noGrant, syscall.ENOTDIR
 	}
-	if err := t.mayOpen(d, o); err != nil {
+	err := grants.MayOpen(d.FD, o.Name, o.Flags)
+	if errors.Is(err, syscall.ENOENT) {
+		err = errAgain
+	}
+	if err != nil {
 		return noGrant, err
 	}
 	n := t.lookup(st, parent, o.Name, false)
-	fd, err := t.grantOpen(r, n, o.Flags, st)
+	fd, instead, err := t.grantOpen(r, n, o.Flags, st, o.Instead)
 	if err != nil {
 		t.unref(n)
 		if errors.Is(err, syscall.ESTALE) {
@@ -155,29 +162,13 @@ func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st 
 		}
 		return noGrant, err
 	}
-	return Granted{FD: fd, ID: n.obj.ID, Node: n.id}, nil
-}
-
-// mayOpen refuses what the host would refuse the thread, before anything is captured.
-func (t *Tree) mayOpen(d *dirFD, o *OpenFile) error {
-	if !grants.Writes(o.Flags) {
-		return nil
-	}
-	mode := uint32(unix.W_OK)
-	if access := o.Flags & syscall.O_ACCMODE; access != syscall.O_WRONLY {
-		mode |= unix.R_OK
-	}
-	err := unix.Faccessat(d.FD, o.Name, mode, unix.AT_EACCESS|unix.AT_SYMLINK_NOFOLLOW)
-	if errors.Is(err, syscall.ENOENT) {
-		return errAgain
-	}
-	return err
+	return Granted{FD: fd, ID: n.obj.ID, Node: n.id, Instead: instead}, nil
 }
 
 // grantOpen opens n, asking first if that changes it or lets others change it.
-func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat) (int, error) {
+func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat, by func(flags int) int) (fd int, instead bool, err error) {
 	if !grants.Writes(flags) {
-		return t.openGranted(n, flags)
+		return t.openGranted(n, flags, nil)
 	}
 	m := t.mutate(fsbridge.OpWrite, r)
 	defer m.done()
@@ -188,19 +179,19 @@ func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat) (int, e
 	}
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		if err := t.grantRoom(); err != nil {
-			return -1, err
+			return -1, false, err
 		}
 		defer t.granting(n).Done()
 	}
 	if err := m.begin(); err != nil {
-		return -1, err
+		return -1, false, err
 	}
-	fd, err := t.openGranted(n, flags)
+	fd, instead, err = t.openGranted(n, flags, by)
 	if err == nil {
 		t.granted(n, fd, st)
 	}
 	m.end(nil, err)
-	return fd, err
+	return fd, instead, err
 }
 
 // Regrant is Grant for a file that the client has open, see [Tree.Attach], and that need
@@ -218,14 +209,27 @@ func (t *Tree) Regrant(r Request, node uint64, flags int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	return t.grantOpen(r, n, flags, &st)
+	fd, _, err := t.grantOpen(r, n, flags, &st, nil)
+	return fd, err
 }
 
-// openGranted opens n with flags of openat(2), on the host.
-func (t *Tree) openGranted(n *node, flags int) (int, error) {
-	fd, st, err := n.open(flags &^ ours)
+// openGranted opens n with flags of openat(2): by by if that leads to it, else on the host.
+func (t *Tree) openGranted(n *node, flags int, by func(flags int) int) (fd int, instead bool, err error) {
+	var st hostfs.Stat
+	if fd = -1; by != nil {
+		fd = by(flags&^ours | syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_NOCTTY)
+	}
+	if fd >= 0 {
+		fd, st, err = describe(fd)
+		if instead = err == nil && st.ID == n.obj.ID; !instead && err == nil {
+			_ = hostfs.Close(fd)
+		}
+	}
+	if !instead {
+		fd, st, err = n.open(flags &^ ours)
+	}
 	if err != nil {
-		return -1, err
+		return -1, false, err
 	}
 	switch {
 	case !st.IsRegular():
@@ -242,9 +246,9 @@ func (t *Tree) openGranted(n *node, flags int) (int, error) {
 	}
 	if err != nil {
 		_ = hostfs.Close(fd)
-		return -1, err
+		return -1, false, err
 	}
-	return fd, nil
+	return fd, instead, nil
 }
 
 // GrantTmpfile is Grant for O_TMPFILE: o has no name.

@@ -34,8 +34,7 @@ func (t *Tree) grantRoom() error {
 // outlive is called before n may lose its last name. What the step has made is kept by
 // nobody then, so it need not be reached any more.
 func (t *Tree) outlive(n *node) {
-	g := n.granted.Load()
-	if g != nil && n.obj.Protected(t.epoch.Load())&fsbridge.ProtCreated == 0 && g.Living() {
+	if g := n.granted.Load(); n.obj.Protected(t.epoch.Load())&fsbridge.ProtCreated == 0 && g.Living() {
 		g.Keep()
 	}
 }
@@ -101,8 +100,7 @@ func (t *Tree) Recapture(ctx context.Context) (files int, err error) {
 func (t *Tree) recapture(ctx context.Context, n *node) error {
 	m := t.mutate(fsbridge.OpWrite, Request{Cancel: ctx.Done()})
 	defer m.done()
-	m.op.Node, m.op.Len, m.op.Ours = &n.obj, math.MaxInt64, true
-	m.op.Ahead, m.op.Standing = true, true
+	m.op.Node, m.op.Len, m.op.Ours, m.op.Ahead, m.op.Standing = &n.obj, math.MaxInt64, true, true, true
 	if err := m.begin(); err != nil {
 		return err
 	}

@@ -156,8 +156,7 @@ func (m *mutation) create(make func() error) error {
 
 // foreign tells whether what m makes belongs to somebody else than us.
 func (m *mutation) foreign() bool {
-	t, r := m.tree, &m.who
-	return r.Known && t.euid == 0 && t.opts.Owner == nil && (r.UID != 0 || r.GID != t.egid)
+	return m.who.Known && m.tree.euid == 0 && m.tree.opts.Owner == nil && (m.who.UID != 0 || m.who.GID != m.tree.egid)
 }
 
 // end reports the outcome.

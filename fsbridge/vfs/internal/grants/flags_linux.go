@@ -4,6 +4,8 @@ import (
 	"errors"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -23,4 +25,17 @@ func Truncate(fd, flags int) error {
 		return err
 	}
 	return errors.Join(hostfs.TruncateFD(w, 0), hostfs.Close(w))
+}
+
+// MayOpen refuses what the host would refuse the thread: to open name in the directory dirfd with
+// flags of open(2), if that changes it. So it is known before anything is captured.
+func MayOpen(dirfd int, name string, flags int) error {
+	if !Writes(flags) {
+		return nil
+	}
+	mode := uint32(unix.W_OK)
+	if access := flags & syscall.O_ACCMODE; access != syscall.O_WRONLY {
+		mode |= unix.R_OK
+	}
+	return unix.Faccessat(dirfd, name, mode, unix.AT_EACCESS|unix.AT_SYMLINK_NOFOLLOW)
 }
