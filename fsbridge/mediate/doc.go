@@ -82,12 +82,14 @@
 //
 // # What it costs
 //
-// A profile of a session that unpacks an archive, and opens one file 10,000 times (the workload is another user):
-// a worker spends nine tenths of its time in the kernel, in more than 20 system calls for each open. Of an open
-// the tree takes 42 in a hundred (what the file costs natively is in there), to open it again on the mount with the
-// workload's owners 18, to hand it over 13; of all calls, to wait and to answer take 16, to become the workload and
-// back 7. Fewer system calls for each notification is what makes it faster, not less Go. What is native
-// costs the workload what the kernel tells the watcher: see actors/watcher on busy directories.
+// A bare round trip (Linux 6.18 in a virtual machine, a program in C that answers CONTINUE) takes 3 us of the server's processor
+// and 2.5 of the caller's; with a descriptor handed over 5.5 and 5. All of that is to wake and to switch: the floor. Where
+// another processor is idle, an injection wakes it, some 30 us; to prevent that costs 6 (notify.Near). On top, an open of a
+// file that is there takes 19 system calls, of a new one 27, utimensat of a descriptor 14. Of an open's processor time on both
+// sides, switches take 30 in a hundred, the tree 20 (what it costs natively is in there), to hand over 15, to find the directory 9, to read
+// the path 7; Go hardly any. So an open is never less than 11 us beyond native, a file of an archive (2.2 calls) 17, a transaction of
+// SQLite (its journal is opened and unlinked) 16. Less than that takes fewer notifications; but the filter cannot tell a granted
+// descriptor, which the kernel would serve, from another. What is native costs what the kernel tells the watcher: see actors/watcher.
 //
 // # Known differences
 //
