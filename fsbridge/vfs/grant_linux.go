@@ -23,8 +23,7 @@ type OpenFile struct {
 	Instead func(flags int) int
 }
 
-// Granted is a descriptor that the workload gets. The caller closes FD once it has
-// handed it over.
+// Granted is a descriptor that the workload gets. The caller closes FD once it has handed it over.
 type Granted struct {
 	FD      int
 	ID      hostfs.ID // of the file
@@ -74,8 +73,7 @@ func (t *Tree) Grant(r Request, dir uint64, o OpenFile) (Granted, error) {
 
 var noGrant = Granted{FD: -1}
 
-// grantable refuses what cannot be granted by any name. A file whose attributes are
-// kept elsewhere is not the host's file only.
+// grantable refuses what no name can grant. A file whose attributes are kept elsewhere is not the host's file only.
 func (t *Tree) grantable(name string) error {
 	if t.opts.Posix != nil {
 		return syscall.EOPNOTSUPP
@@ -128,7 +126,7 @@ func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error)
 	n := t.lookup(&st, parent, o.Name, true)
 	if o.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		t.granting(n).Done()
-		t.granted(n, fd, &st)
+		t.granted(n, fd, &st, false)
 	}
 	m.end(n, nil)
 	return Granted{FD: fd, ID: n.obj.ID, Node: n.id, Created: true}, nil
@@ -187,15 +185,14 @@ func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat, by func
 		return -1, false, err
 	}
 	fd, instead, err = t.openGranted(n, flags, by)
-	if err == nil {
-		t.granted(n, fd, st)
+	if err == nil && !t.granted(n, fd, st, instead) {
+		err = errors.Join(syscall.ESTALE, hostfs.Close(fd))
 	}
 	m.end(nil, err)
 	return fd, instead, err
 }
 
-// Regrant is Grant for a file that the client has open, see [Tree.Attach], and that need
-// not have a name: it returns one more descriptor with flags of openat(2).
+// Regrant is Grant for a file that the client has open, see [Tree.Attach], and that need not have a name: it returns its FD.
 func (t *Tree) Regrant(r Request, node uint64, flags int) (int, error) {
 	if err := t.begin(OpOpen); err != nil {
 		return -1, err
@@ -260,7 +257,7 @@ func (t *Tree) GrantTmpfile(r Request, dir uint64, o OpenFile) (g Granted, err e
 	flags := o.Flags&^ours&^unix.O_TMPFILE | o.Flags&syscall.O_EXCL
 	err = t.tmpfile(r, dir, flags, o.Mode, func(n *node, fd int, st *hostfs.Stat) {
 		t.granting(n).Done()
-		t.granted(n, fd, st)
+		t.granted(n, fd, st, false)
 		g = Granted{FD: fd, ID: n.obj.ID, Node: n.id, Created: true}
 	})
 	return g, err

@@ -39,12 +39,15 @@ func (t *Tree) outlive(n *node) {
 	}
 }
 
-// granted says that n, which st describes, was opened as fd for the client. What its owner
-// may not read, or what only fd leads to, is held by a descriptor at once.
-func (t *Tree) granted(n *node, fd int, st *hostfs.Stat) {
-	if g := n.granted.Load(); g != nil && (st.Mode&0o400 == 0 && t.euid != 0 || t.opts.Owner != nil && !n.linked()) {
+// granted says that n, which st describes, was opened as fd for the client. What its owner may not read, or what only
+// fd leads to, is held by a descriptor at once. It is false if fd is not on the host's mount (instead) and n has no
+// name any more: then nobody could hold it.
+func (t *Tree) granted(n *node, fd int, st *hostfs.Stat, instead bool) bool {
+	nameless := t.opts.Owner != nil && !n.linked()
+	if g := n.granted.Load(); g != nil && !instead && (st.Mode&0o400 == 0 && t.euid != 0 || nameless) {
 		g.KeepUnreadable(fd)
 	}
+	return !instead || !nameless
 }
 
 // shutting is called before n gets the mode: without the right to search a directory, or to read a
@@ -68,7 +71,7 @@ func (n *node) lent() int {
 	return 0
 }
 
-// openToWrite opens n for a change of ours.
+// openToWrite opens n for our change.
 func (n *node) openToWrite() (fd int, err error) {
 	err = n.granted.Load().Quietly(func() error { fd, err = n.Open(syscall.O_WRONLY); return err })
 	return fd, err

@@ -1,6 +1,7 @@
 package vfs_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -386,5 +387,55 @@ func TestMBGrantOutgrown(t *testing.T) {
 	e := f.step(func() { put(t, f.must("f", os.O_RDWR), 0, "x") })
 	if e == nil || !e.Unprotected {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestMBGrantInstead: a file is opened where the client is to see it, if what is there is the file and it still has
+// its name.
+func TestMBGrantInstead(t *testing.T) {
+	dir := t.TempDir()
+	root, err := hostfs.OpenRoot(dir)
+	check(t, err)
+	defer root.Close()
+	tree, err := vfs.NewTree(vfs.Options{Root: root, Owner: &vfs.Owner{}})
+	check(t, err)
+	defer tree.Close()
+	check(t, os.WriteFile(dir+"/f", []byte("content"), 0o600))
+	check(t, os.WriteFile(dir+"/other", nil, 0o600))
+	open := func(name string) func(flags int) int {
+		return func(flags int) int {
+			fd, err := unix.Open(dir+"/"+name, flags|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return -1
+			}
+			return fd
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		instead func(flags int) int
+		used    bool
+		err     error
+	}{
+		{"the file", open("f"), true, nil},
+		{"another", open("other"), false, nil},
+		{"nothing", open("none"), false, nil},
+		{"removed meanwhile", func(flags int) int {
+			fd := open("f")(flags)
+			check(t, tree.Unlink(vfs.Request{}, vfs.RootID, "f"))
+			return fd
+		}, false, syscall.ENOENT},
+	} {
+		g, err := tree.Grant(vfs.Request{}, vfs.RootID, vfs.OpenFile{Name: "f", Flags: unix.O_WRONLY, Instead: c.instead})
+		if !errors.Is(err, c.err) || g.Instead != c.used {
+			t.Errorf("%s: %+v, %v; want used %v, %v", c.name, g, err, c.used, c.err)
+		}
+		if err == nil {
+			if flags, err := unix.FcntlInt(uintptr(g.FD), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+				t.Errorf("%s: flags %o, %v", c.name, flags, err)
+			}
+			check(t, unix.Close(g.FD))
+			tree.Forget(g.Node, 1)
+		}
 	}
 }
