@@ -81,6 +81,9 @@ func workloads() map[string]func(w *workload) {
 		"opens":          opens,
 		"executed":       executed,
 		"deep":           deep,
+		"flood":          flood,
+		"procPaths":      procPaths,
+		"nested":         nested,
 	}
 }
 
@@ -136,7 +139,7 @@ func becomeJail() error {
 	must("private", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	must("proc", unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
 	if os.Getenv(envUser) == "" {
-		must("bind", unix.Mount(folder, folder, "", unix.MS_BIND, ""))
+		must("bind", unix.Mount(folder, folder, "", unix.MS_BIND|unix.MS_REC, ""))
 	} else {
 		must("mounting the folder", unix.MoveMount(fdMount, "", unix.AT_FDCWD, folder, unix.MOVE_MOUNT_F_EMPTY_PATH))
 		unix.CloseOnExec(fdMount)
@@ -145,7 +148,7 @@ func becomeJail() error {
 		must("capabilities", dropCapabilities())
 		return executeWork(folder)
 	}
-	must("read-only", unix.MountSetattr(unix.AT_FDCWD, folder, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}))
+	must("read-only", unix.MountSetattr(unix.AT_FDCWD, folder, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}))
 	if out := os.Getenv(envShut); out != "" {
 		must("bind", unix.Mount(out, out, "", unix.MS_BIND, ""))
 		must("read-only", unix.MountSetattr(unix.AT_FDCWD, out, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
