@@ -87,7 +87,7 @@ module=$(go list -m)
 packages() {
     local all first
     all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -Ev "$1")
-    first=$(for p in tests/suite/mcpclients tests/suite/posix fsbridge/undolog tests/suite/vm cmd/sandbox fsbridge/fuse actors/interceptor hypervisor/network; do
+    first=$(for p in tests/suite/agents tests/suite/mcpclients tests/suite/posix fsbridge/undolog tests/suite/vm cmd/sandbox fsbridge/fuse actors/interceptor hypervisor/network; do
         grep -x "$module/$p" <<<"$all"
     done)
     printf '%s\n' $first
@@ -95,12 +95,12 @@ packages() {
 }
 
 if [ "$mode" = quick ]; then
-    slow='/(guest/image|tests/suite/(vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
+    slow='/(guest/image|tests/suite/(agents|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
     say "tests as $who"
     gotests "$who" "$(packages "$slow")"
     say "result"
     echo "left out: the race detector, the ordinary user's pass, injected faults, fuzzing, linters and"
-    echo "other platforms, and the packages guest/image and tests/suite/{vm,mcpclients,posix,posixmeta,crash}: make test"
+    echo "other platforms, and the packages guest/image and tests/suite/{agents,vm,mcpclients,posix,posixmeta,crash}: make test"
     tally sum
     exit
 fi

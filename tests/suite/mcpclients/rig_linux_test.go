@@ -1,83 +1,24 @@
 package mcpclients
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/tests/kit/drive"
-	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/npm"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// installed is the outcome of npm ci in this process.
-var installed = sync.OnceValues(func() (string, error) {
-	here, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	modules := filepath.Join(here, "node_modules")
-	lock, err := os.ReadFile("package-lock.json")
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(lock)
-	want, stamp := hex.EncodeToString(sum[:]), filepath.Join(modules, ".installed")
-	done := func() bool {
-		got, err := os.ReadFile(stamp)
-		return err == nil && string(got) == want
-	}
-	if done() {
-		return modules, nil
-	}
-	// The directory itself is the lock: npm ci removes node_modules.
-	dir, err := os.Open(here)
-	if err != nil {
-		return "", err
-	}
-	defer dir.Close()
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil || done() {
-		return modules, err
-	}
-	var out []byte
-	for range 4 { // the registry, or the way to it, may hiccup
-		// An ordinary user's tests read what root's have installed.
-		cmd := exec.Command("sh", "-c", "umask 022; exec npm ci --ignore-scripts --no-audit --no-fund --fetch-retries=4")
-		if out, err = cmd.CombinedOutput(); err == nil {
-			return modules, os.WriteFile(stamp, []byte(want), 0o644)
-		}
-	}
-	return "", fmt.Errorf("npm ci: %w: %s", err, out)
-})
-
 // modules returns the directory in which the clients are, and a node that is new
-// enough for them: that of the packages, as distributions have older ones.
+// enough for them.
 func modules(t *testing.T) (dir, node string) {
 	t.Helper()
-	require.Program(t, "node", "nodejs") // npm's
-	require.Program(t, "npm", "npm")
-	dir, err := installed()
-	if err == nil {
-		arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
-		node = filepath.Join(dir, "node-linux-"+cmp.Or(arch, runtime.GOARCH), "bin", "node")
-		_, err = os.Stat(node)
-	}
-	if err != nil {
-		require.Missing(t, "the npm packages of tests/suite/mcpclients", "npm ci --ignore-scripts there; it said: "+err.Error())
-	}
-	return dir, node
+	dir = npm.Modules(t, drive.Module(t)+"/tests/suite/mcpclients")
+	return dir, npm.Node(t, dir)
 }
 
 // result is a tool's, as every client shows it.

@@ -81,6 +81,9 @@ func Answer(client string, question []byte, o Options) ([]byte, error) {
 	if strings.ContainsRune(command, 0) {
 		return nil, errors.New("the command has a NUL byte: no shell can run it")
 	}
+	if client == "codex" && isPatch(command) {
+		return []byte(nothing), nil
+	}
 	ask := ""
 	if !Own(command) {
 		if o.Ask != nil {
@@ -227,6 +230,21 @@ func Own(command string) bool {
 		}
 	}
 	return ok
+}
+
+// isPatch reports whether a command line is nothing but an edit that Codex performs
+// itself, as it does those of its own tool: there is no program apply_patch that a shell
+// inside would find. No shell expands a here document whose delimiter is quoted.
+func isPatch(command string) bool {
+	first, rest, _ := strings.Cut(command, "\n")
+	delimiter, ok := strings.CutPrefix(first, "apply_patch <<'")
+	delimiter, quoted := strings.CutSuffix(delimiter, "'")
+	if !ok || !quoted || delimiter == "" || strings.ContainsAny(delimiter, "'\\ \t") {
+		return false
+	}
+	lines := strings.Split(strings.TrimSuffix(rest, "\n"), "\n")
+	last := len(lines) - 1
+	return last > 1 && slices.Index(lines, delimiter) == last && lines[0] == "*** Begin Patch" && lines[last-1] == "*** End Patch"
 }
 
 func encode(v any) ([]byte, error) {

@@ -224,3 +224,31 @@ func sameInput(t *testing.T, q, out []byte) {
 		t.Fatalf("%q became %q", q, out)
 	}
 }
+
+// TestPatch: an edit that Codex performs itself is left to it, and nothing that a shell
+// would expand or go on with.
+func TestPatch(t *testing.T) {
+	const body = "*** Begin Patch\n*** Delete File: a\n*** End Patch\n"
+	for command, want := range map[string]bool{
+		"apply_patch <<'EOF'\n" + body + "EOF\n":                                                true,
+		"apply_patch <<'EOF'\n" + body + "EOF":                                                  true,
+		"apply_patch <<'PATCH'\n" + body + "PATCH":                                              true,
+		"apply_patch <<EOF\n" + body + "EOF\n":                                                  false,
+		"apply_patch <<''\n" + body + "\n":                                                      false,
+		"apply_patch <<'EOF'; rm -r .\n" + body + "EOF\n":                                       false,
+		"apply_patch <<'EOF' >b 'c'\n" + body + "EOF' >b 'c\n":                                  false,
+		"apply_patch <<'EOF'\n" + body + "EOF\nrm -r .\n":                                       false,
+		"apply_patch <<'EOF'\n" + body + "EOF\n\n":                                              false,
+		"apply_patch <<'EOF'\n*** Begin Patch\nEOF\nrm -r .\ncat <<'EOF'\n*** End Patch\nEOF\n": false,
+		"apply_patch <<'EOF'\nrm -r .\nEOF\n":                                                   false,
+		"apply_patch <<'EOF'\nEOF":                                                              false,
+		"apply_patch <<'EOF'":                                                                   false,
+		"apply_patch":                                                                           false,
+		" apply_patch <<'EOF'\n" + body + "EOF\n":                                               false,
+		"cd .. && apply_patch <<'EOF'\n" + body + "EOF\n":                                       false,
+	} {
+		if isPatch(command) != want {
+			t.Errorf("%q: %v", command, !want)
+		}
+	}
+}

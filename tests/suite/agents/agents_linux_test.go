@@ -1,0 +1,151 @@
+package agents
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/tests/kit/drive"
+	"github.com/codeagent/sandbox/tests/kit/npm"
+	"github.com/codeagent/sandbox/tests/kit/require"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
+)
+
+// modules returns the directory in which the agents are.
+func modules(t *testing.T) string { return npm.Modules(t, drive.Module(t)+"/tests/suite/agents") }
+
+// platform is what npm's packages call this machine's processor.
+func platform() string {
+	if runtime.GOARCH == "amd64" {
+		return "x64"
+	}
+	return runtime.GOARCH
+}
+
+// inside returns where a program, or the directory of one, is seen in the jail: a
+// checkout may be where each jail has a directory of its own, or where only root may
+// look. It is copied then.
+func inside(t *testing.T, s *drive.Sandbox, path string) string {
+	t.Helper()
+	hidden := false
+	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
+		st, err := os.Stat(dir)
+		hidden = hidden || err != nil || st.Mode()&0o001 == 0 || slices.Contains([]string{"/tmp", "/var/tmp", "/run", "/dev/shm"}, dir)
+	}
+	if !hidden {
+		return path
+	}
+	to := filepath.Join(s.State, "home", "programs", filepath.Base(path))
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cp", "-r", "--reflink=auto", path, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return to
+}
+
+// newSandbox is drive's, with a program that is seen in the jail, too: the agent's hook
+// starts it there.
+func newSandbox(t *testing.T) *drive.Sandbox {
+	t.Helper()
+	require.TUN(t)
+	s := drive.New(t, fill)
+	s.Program = inside(t, s, s.Program)
+	return s
+}
+
+// fill makes the folder that the agents work in.
+func fill(t testing.TB, root string) {
+	for name, text := range map[string]string{
+		"src/a.txt": "one\ntwo\nthree\n", "tree/1": "1\n", "tree/deep/er/2": "2\n", "kept": "kept\n",
+	} {
+		write(t, filepath.Join(root, name), text)
+	}
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// conversation is what the model says. The two commands that it asks for at once
+// each wait for the other, so they end only if they run at the same time.
+func conversation() []turn {
+	meet := func(mine, other string) string {
+		return "echo x >" + mine + "; for i in $(seq 1200); do [ -e " + other + " ] && break; sleep 0.05; done; cat " + other + " && echo met " + other
+	}
+	return []turn{
+		{{edit: &edit{"src/a.txt", "two", "2"}, want: "a.txt"}},
+		{{shell: "mkdir gen && seq 3 >gen/n && cat gen/n src/a.txt; exit 3", want: "three"}},
+		{{shell: meet("left", "right"), want: "met right"}, {shell: meet("right", "left"), want: "met left"}},
+		{{shell: "rm -rf tree gen && ls", want: "kept"}},
+	}
+}
+
+// converse runs an agent in the jail until its model has said everything, and then
+// undoes each step alone, and all of them.
+func converse(t *testing.T, s *drive.Sandbox, m *model, args ...string) {
+	out := s.Do(t, append([]string{"run", "--isolation", "jail"}, args...)...)
+	if !m.check() || out.Code != 0 {
+		t.Fatalf("exit status %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
+	}
+	after := s.Snapshot(t)
+	treesnap.AssertEqual(t, m.trees[len(m.trees)-1], after)
+	var commands []string
+	steps := s.History(t)
+	for _, st := range slices.Backward(steps) {
+		commands = append(commands, st.Command)
+	}
+	if len(steps) != len(m.talk)-1 {
+		t.Fatalf("%d steps: %s", len(steps), strings.Join(commands, "\n"))
+	}
+	for _, tree := range slices.Backward(m.trees[:len(m.trees)-1]) {
+		s.Must(t, "undo")
+		treesnap.AssertEqual(t, tree, s.Snapshot(t))
+	}
+	s.Must(t, "redo", "4")
+	treesnap.AssertEqual(t, after, s.Snapshot(t))
+	s.Must(t, "undo", "4")
+	treesnap.AssertEqual(t, m.trees[0], s.Snapshot(t))
+	s.CheckResidue(t)
+}
+
+func TestCodex(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	program := filepath.Join(modules(t), "codex-linux-"+platform(), "vendor", map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]+"-unknown-linux-musl", "bin", "codex")
+	m, port := newModel(t, s.Dir, responses{}, conversation())
+	write(t, filepath.Join(s.State, "home", ".codex", "config.toml"), `model = "scripted"
+model_provider = "scripted"
+[model_providers.scripted]
+name = "scripted"
+base_url = "http://host.sandbox.internal:`+port+`/v1"
+wire_api = "responses"
+env_key = "OPENAI_API_KEY"
+[analytics]
+enabled = false
+`)
+	s.Env = append(s.Env, "OPENAI_API_KEY=key")
+	install(t, s, "codex")
+	converse(t, s, m, "--profile", "codex", "--allow-host", "host.sandbox.internal:"+port, "--", inside(t, s, program), "exec", "--skip-git-repo-check",
+		"--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust", "do what is to be done")
+}
+
+// install puts our hook into the agent's files.
+func install(t *testing.T, s *drive.Sandbox, client string) {
+	t.Helper()
+	if out, err := s.Bare(t.Context(), "install", "--client", client, "--shell").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
