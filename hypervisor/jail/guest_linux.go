@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,6 +126,8 @@ func (g *guest) environment(c hypervisor.Command) []string {
 		switch {
 		case hypervisor.KeptOutside(k) || k == "SANDBOX" || k == hypervisor.StepsVariable:
 			continue
+		case g.lacksTemporary(k, v):
+			continue
 		case k == "TERM" && c.TTY != nil && c.TTY.Term != "":
 			continue
 		case g.user.root && (k == "USER" || k == "LOGNAME"):
@@ -137,6 +141,26 @@ func (g *guest) environment(c hypervisor.Command) []string {
 		out = append(out, "TERM="+c.TTY.Term)
 	}
 	return append(out, "SANDBOX=1", hypervisor.StepsVariable+"="+control.InsideSocket)
+}
+
+// lacksTemporary reports whether a variable that was inherited names a directory for
+// temporary files that is not inside: the jail has a /tmp of its own, and programs use that
+// one where no variable names another.
+func (g *guest) lacksTemporary(k, v string) bool {
+	if !slices.Contains([]string{"TMPDIR", "TMP", "TEMP", "TEMPDIR"}, k) || !filepath.IsAbs(v) || v != os.Getenv(k) {
+		return false
+	}
+	v = resolve(v)
+	within := func(dir string) bool { return below(v, resolve(dir)) }
+	for _, s := range g.cfg.Shares {
+		if within(s.GuestPath) {
+			return false
+		}
+	}
+	if slices.ContainsFunc(g.cfg.Places.Writable, within) || slices.ContainsFunc(g.cfg.Places.Overlay, within) {
+		return false
+	}
+	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run", "/dev/shm"}, func(dir string) bool { return within(dir) && v != resolve(dir) })
 }
 
 // defaultEnv is the environment of commands that bring none.

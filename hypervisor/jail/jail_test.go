@@ -738,4 +738,9 @@ func TestJailEnvironment(t *testing.T) {
 	if out != "A=b\nBYTES=\xff\nPATH=/usr/bin:/bin\nSANDBOX=1\nSANDBOX_STEPS=/run/sandbox/steps.sock\n" {
 		t.Errorf("given: %q", out)
 	}
+	t.Setenv("TMPDIR", "/tmp/a")
+	t.Setenv("TEMP", "/tmp")
+	if out := p("TMPDIR=/tmp/a", "TEMP=/tmp", "TMP=/tmp/b"); out != "TEMP=/tmp\nTMP=/tmp/b\nSANDBOX=1\nSANDBOX_STEPS=/run/sandbox/steps.sock\n" {
+		t.Errorf("directories for temporary files that are not inside, inherited and given: %q", out)
+	}
 }

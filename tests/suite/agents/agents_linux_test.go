@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,19 @@ import (
 // modules returns the directory in which the agents are.
 func modules(t *testing.T) string { return npm.Modules(t, drive.Module(t)+"/tests/suite/agents") }
 
+// node returns one that is new enough for Gemini CLI, as the jail shows it.
+func node(t *testing.T) string {
+	t.Helper()
+	path := require.Program(t, "node", "nodejs")
+	var major int
+	if out, err := exec.Command(path, "--version").Output(); err != nil {
+		t.Fatal(err)
+	} else if _, err := fmt.Sscanf(string(out), "v%d.", &major); err == nil && major >= 20 {
+		return inside(t, path)
+	}
+	return inside(t, npm.Node(t, npm.Modules(t, drive.Module(t)+"/tests/suite/mcpclients")))
+}
+
 // platform is what npm's packages call this machine's processor.
 func platform() string {
 	if runtime.GOARCH == "amd64" {
@@ -29,7 +43,7 @@ func platform() string {
 // inside returns where a program, or the directory of one, is seen in the jail: a
 // checkout may be where each jail has a directory of its own, or where only root may
 // look. It is copied then.
-func inside(t *testing.T, s *drive.Sandbox, path string) string {
+func inside(t *testing.T, path string) string {
 	t.Helper()
 	hidden := false
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
@@ -39,8 +53,17 @@ func inside(t *testing.T, s *drive.Sandbox, path string) string {
 	if !hidden {
 		return path
 	}
-	to := filepath.Join(s.State, "home", "programs", filepath.Base(path))
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	dir, err := os.MkdirTemp("/opt", "sandbox-agents-")
+	if err != nil {
+		require.Missing(t, path+" where a jail shows it", "put the checkout into a directory that everybody may search, and not below /tmp")
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	to := filepath.Join(dir, filepath.Base(path))
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("cp", "-r", "--reflink=auto", path, to).CombinedOutput(); err != nil {
@@ -55,7 +78,10 @@ func newSandbox(t *testing.T) *drive.Sandbox {
 	t.Helper()
 	require.TUN(t)
 	s := drive.New(t, fill)
-	s.Program = inside(t, s, s.Program)
+	s.Program = inside(t, s.Program)
+	// Where the agents' profiles have it.
+	home := filepath.Join(s.State, "home")
+	s.Env = append(s.Env, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"), "XDG_CACHE_HOME="+filepath.Join(home, ".cache"))
 	return s
 }
 
@@ -138,8 +164,22 @@ enabled = false
 `)
 	s.Env = append(s.Env, "OPENAI_API_KEY=key")
 	install(t, s, "codex")
-	converse(t, s, m, "--profile", "codex", "--allow-host", "host.sandbox.internal:"+port, "--", inside(t, s, program), "exec", "--skip-git-repo-check",
+	converse(t, s, m, "--profile", "codex", "--allow-host", "host.sandbox.internal:"+port, "--", inside(t, program), "exec", "--skip-git-repo-check",
 		"--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust", "do what is to be done")
+}
+
+func TestGeminiCLI(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	dir := modules(t)
+	m, port := newModel(t, s.Dir, gemini{dir: s.Dir}, conversation())
+	write(t, filepath.Join(s.State, "home", ".gemini", "settings.json"), `{
+  "security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}, "general": {"enableAutoUpdate": false}
+}`)
+	s.Env = append(s.Env, "GEMINI_API_KEY=key", "GOOGLE_GEMINI_BASE_URL=http://host.sandbox.internal:"+port)
+	install(t, s, "gemini-cli")
+	converse(t, s, m, "--profile", "gemini-cli", "--allow-host", "host.sandbox.internal:"+port, "--", node(t),
+		filepath.Join(inside(t, filepath.Join(dir, "@google", "gemini-cli")), "bundle", "gemini.js"), "--yolo", "--skip-trust", "-m", "gemini-2.5-flash", "-p", "do what is to be done")
 }
 
 // install puts our hook into the agent's files.
