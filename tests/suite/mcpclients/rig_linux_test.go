@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/npm"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // modules returns the directory in which the clients are, and a node that is new
