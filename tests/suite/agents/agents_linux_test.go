@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/npm"
@@ -119,12 +121,17 @@ func conversation() []turn {
 	}
 }
 
+// agentTimeout bounds a conversation. Agents start slowly, most of all while others do.
+const agentTimeout = 10 * time.Minute
+
 // converse runs an agent in the jail until its model has said everything, and then
 // undoes each step alone, and all of them.
 func converse(t *testing.T, s *drive.Sandbox, m *model, args ...string) {
-	out := s.Do(t, append([]string{"run", "--isolation", "jail"}, args...)...)
-	if !m.check() || out.Code != 0 {
-		t.Fatalf("exit status %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
+	ctx, cancel := context.WithTimeout(t.Context(), agentTimeout)
+	defer cancel()
+	out, err := s.Command(ctx, append([]string{"run", "--isolation", "jail"}, args...)...).CombinedOutput()
+	if !m.check() || err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	after := s.Snapshot(t)
 	treesnap.AssertEqual(t, m.trees[len(m.trees)-1], after)

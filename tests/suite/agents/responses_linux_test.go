@@ -39,7 +39,7 @@ func (responses) answer(w io.Writer, _ []byte, n int, t turn) error {
 	id := fmt.Sprintf("resp_%d", n)
 	var items []map[string]any
 	for i, c := range t {
-		args, err := json.Marshal(map[string]string{"cmd": c.command()})
+		args, err := json.Marshal(map[string]any{"cmd": c.command(), "yield_time_ms": 30000}) // how long it waits for the end
 		if err != nil {
 			return err
 		}
