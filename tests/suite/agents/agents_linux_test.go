@@ -114,7 +114,7 @@ func conversation() []turn {
 		return "echo x >" + mine + "; for i in $(seq 1200); do [ -e " + other + " ] && break; sleep 0.05; done; cat " + other + " && echo met " + other
 	}
 	return []turn{
-		{{edit: &edit{"src/a.txt", "two", "2"}, want: "a.txt"}},
+		{{edit: &edit{"src/a.txt", "two", "2"}}},
 		{{shell: "mkdir gen && seq 3 >gen/n && cat gen/n src/a.txt; exit 3", want: "three"}},
 		{{shell: meet("left", "right"), want: "met right"}, {shell: meet("right", "left"), want: "met left"}},
 		{{shell: "rm -rf tree gen && ls", want: "kept"}},
@@ -139,6 +139,9 @@ func converse(t *testing.T, s *drive.Sandbox, m *model, args ...string) {
 	steps := s.History(t)
 	for _, st := range slices.Backward(steps) {
 		commands = append(commands, st.Command)
+	}
+	if edited, err := os.ReadFile(filepath.Join(s.Dir, "src", "a.txt")); err != nil || string(edited) != "one\n2\nthree\n" {
+		t.Errorf("the edit: %q, %v", edited, err)
 	}
 	if len(steps) != len(m.talk)-1 {
 		t.Fatalf("%d steps: %s", len(steps), strings.Join(commands, "\n"))
@@ -173,6 +176,28 @@ enabled = false
 	install(t, s, "codex")
 	converse(t, s, m, "--profile", "codex", "--allow-host", "host.sandbox.internal:"+port, "--", inside(t, program), "exec", "--skip-git-repo-check",
 		"--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust", "do what is to be done")
+}
+
+func TestOpencode(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	name := map[string]string{"amd64": "opencode-linux-x64-baseline"}[runtime.GOARCH]
+	if name == "" {
+		require.Missing(t, "opencode for "+runtime.GOARCH, "add the package to tests/suite/agents/package.json")
+	}
+	program := filepath.Join(modules(t), name, "bin", "opencode")
+	m, port := newModel(t, s.Dir, chat{dir: s.Dir}, conversation())
+	write(t, filepath.Join(s.State, "home", ".config", "opencode", "opencode.json"), `{
+  "autoupdate": false, "share": "disabled", "permission": "allow", "model": "scripted/scripted", "small_model": "scripted/scripted",
+  "provider": {"scripted": {
+    "npm": "@ai-sdk/openai-compatible", "options": {"baseURL": "http://host.sandbox.internal:`+port+`/v1", "apiKey": "key"},
+    "models": {"scripted": {"tool_call": true, "limit": {"context": 100000, "output": 10000}}}
+  }}
+}`)
+	// It fetches a package for plugins, and waits for it: not from here.
+	s.Env = append(s.Env, "npm_config_offline=true", "OPENCODE_DISABLE_MODELS_FETCH=1")
+	install(t, s, "opencode")
+	converse(t, s, m, "--profile", "opencode", "--allow-host", "host.sandbox.internal:"+port, "--", inside(t, program), "run", "do what is to be done")
 }
 
 func TestGeminiCLI(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package agents runs coding agents that nobody here wrote, from npm, in the jail:
-// Codex and Gemini CLI. Their model is a script, served on loopback in
+// Codex, opencode and Gemini CLI. Their model is a script, served on loopback in
 // each one's own protocol; everything else is real: the agent, its profile, the
 // hook that 'sandbox install --shell' gives it, the allow-list network.
 //
