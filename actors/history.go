@@ -74,6 +74,9 @@ func (s *Session) Diff(ctx context.Context, r api.StepRequest, out io.Writer) er
 // first; it is one of the Count.
 func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
 	r.Count = max(r.Count, 1)
+	if r.AbortOpen && r.Group != 0 {
+		return api.UndoResult{}, errors.New("an undo of a whole run cannot end the open step: end that first")
+	}
 	var aborted []undolog.Entry
 	wait := step.Refuse
 	if r.AbortOpen && !r.DryRun {
@@ -96,7 +99,7 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 		}
 		wait = step.First // whoever ran it is about to leave
 	}
-	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
+	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, Force: r.Force, DryRun: r.DryRun}
 	res, err := s.apply(ctx, applied{r.Directory, wait, r.Wait, r.DryRun, true}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Undo(ctx, o) })
 	res.Steps = append(aborted, res.Steps...)
 	s.logApplied(ctx, "undo", res, err)
@@ -105,7 +108,7 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 
 // Redo implements [api.Service].
 func (s *Session) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
-	o := undolog.UndoOptions{Count: r.Count, Force: r.Force, DryRun: r.DryRun}
+	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, Force: r.Force, DryRun: r.DryRun}
 	res, err := s.apply(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun, false}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Redo(ctx, o) })
 	s.logApplied(ctx, "redo", res, err)
 	return res, err

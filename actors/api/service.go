@@ -76,8 +76,11 @@ type StepRequest struct {
 type UndoRequest struct {
 	Directory string `json:"directory,omitempty"`
 	Count     int    `json:"count"`
-	Force     bool   `json:"force,omitempty"`
-	DryRun    bool   `json:"dry_run,omitempty"`
+	// Group, if it is not 0, names all steps of an agent's run instead, as in
+	// [undolog.UndoOptions]: all of them are undone, or none. AbortOpen is refused then.
+	Group  undolog.StepID `json:"group,omitempty"`
+	Force  bool           `json:"force,omitempty"`
+	DryRun bool           `json:"dry_run,omitempty"`
 	// AbortOpen lets an undo fail and roll back a step that is open; without it
 	// that is ErrBusy.
 	AbortOpen bool `json:"abort_open,omitempty"`

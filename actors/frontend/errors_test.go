@@ -42,6 +42,7 @@ var known = map[string]struct {
 	"messages.ErrEnding":            {messages.ErrEnding, "session_ended"},
 	"api.ErrNotGiven":               {api.ErrNotGiven, "unsupported"},
 	"base.ErrNoRedo":                {undolog.ErrNoRedo, "nothing_to_redo"},
+	"base.ErrGroup":                 {undolog.ErrGroup, "conflict"},
 	"base.ErrUnprotected":           {undolog.ErrUnprotected, "unprotected"},
 	"base.ErrDamaged":               {undolog.ErrDamaged, "damaged"},
 	"base.ErrClosed":                {undolog.ErrClosed, "session_ended"},

@@ -2,20 +2,18 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-
-	"github.com/codeagent/sandbox/actors/api"
 )
 
 func (a *app) redoCommand() *cobra.Command {
-	var r api.UndoRequest
+	var o undoOptions
 	cmd := &cobra.Command{
-		Use:   "redo [N]",
+		Use:   "redo [N | --group [ID]]",
 		Short: "Take back the newest undo, or the newest N",
 		Args:  checkArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.undoOrRedo(cmd.Context(), "redo", r, args)
+			return a.undoOrRedo(cmd.Context(), "redo", o, args)
 		},
 	}
-	undoFlags(cmd, &r)
+	o.flags(cmd)
 	return cmd
 }

@@ -49,7 +49,7 @@ func (a *app) show(ctx context.Context, s api.Service, r api.StepRequest) error 
 	line("in", format.Shown(st.Dir))
 	format.StepCommands(a.out, st.Entry)
 	if st.Group != 0 {
-		line("run", fmt.Sprint(st.Group))
+		line("run", fmt.Sprintf("%d: sandbox undo --group %d undoes all of it", st.Group, st.Group))
 	}
 	line("started", st.StartedAt.Local().Format(time.DateTime)+", "+format.Ago(st.StartedAt, time.Now()))
 	if !st.EndedAt.IsZero() {

@@ -10,42 +10,71 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 // undoPathsShown is how many paths a dry run lists without -v.
 const undoPathsShown = 50
 
 func (a *app) undoCommand() *cobra.Command {
-	var r api.UndoRequest
+	var o undoOptions
 	cmd := &cobra.Command{
-		Use:   "undo [N]",
-		Short: "Undo the newest step, or the newest N",
+		Use:   "undo [N | --group [ID]]",
+		Short: "Undo the newest step, the newest N, or an agent's whole run",
 		Long: "Undo the newest step, or the newest N steps.\n\n" +
 			"If files that a step changed were edited outside the sandbox since, nothing is undone and the exit status is 3; " +
-			"--force overwrites those edits. An undo can be taken back by 'sandbox redo' until something new is run.",
+			"--force overwrites those edits. An undo can be taken back by 'sandbox redo' until something new is run.\n\n" +
+			"An agent that puts its commands behind 'sandbox run' inside makes many steps in one run: 'sandbox history' names it, as [run 12]. " +
+			"--group undoes all of them, or none.",
 		Args: checkArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.undoOrRedo(cmd.Context(), "undo", r, args)
+			return a.undoOrRedo(cmd.Context(), "undo", o, args)
 		},
 	}
-	undoFlags(cmd, &r)
-	cmd.Flags().BoolVar(&r.AbortOpen, "abort", false, "end a command that is running and roll back what it did so far")
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&o.AbortOpen, "abort", false, "end a command that is running and roll back what it did so far")
 	return cmd
 }
 
-func undoFlags(cmd *cobra.Command, r *api.UndoRequest) {
-	cmd.Flags().BoolVar(&r.Force, "force", false, "overwrite edits made outside the sandbox")
-	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "only print what would change")
+// undoOptions are the flags of undo and redo.
+type undoOptions struct {
+	api.UndoRequest
+	group bool // args[0] is a run
 }
 
-func (a *app) undoOrRedo(ctx context.Context, word string, r api.UndoRequest, args []string) error {
-	r.Count = 1
+func (o *undoOptions) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.Force, "force", false, "overwrite edits made outside the sandbox")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only print what would change")
+	cmd.Flags().BoolVar(&o.group, "group", false, "all steps of an agent's run, or none: the newest run, or that with this ID")
+}
+
+// request reads the argument.
+func (o undoOptions) request(args []string) (r api.UndoRequest, err error) {
+	r = o.UndoRequest
+	n, what := 1, "number of steps"
+	if o.group {
+		n, what = int(undolog.NewestGroup), "run: 'sandbox history' shows them, as [run 12]"
+	}
 	if len(args) == 1 {
-		n, err := strconv.Atoi(args[0])
-		if err != nil || n < 1 {
-			return exit.Usagef("%q is not a number of steps", args[0])
+		if n, err = strconv.Atoi(args[0]); err != nil || n < 1 {
+			return r, exit.Usagef("%q is not a %s", args[0], what)
 		}
+	}
+	switch {
+	case !o.group:
 		r.Count = n
+	case r.AbortOpen:
+		return r, exit.Usagef("--group cannot end a command that runs: say 'sandbox undo --abort' first")
+	default:
+		r.Group = undolog.StepID(n)
+	}
+	return r, nil
+}
+
+func (a *app) undoOrRedo(ctx context.Context, word string, o undoOptions, args []string) error {
+	r, err := o.request(args)
+	if err != nil {
+		return err
 	}
 	return a.launch.WithService(ctx, func(s api.Service, d api.Directory) error {
 		do, done := a.launch.Undo, "undone"

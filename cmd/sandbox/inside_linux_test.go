@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -70,6 +71,7 @@ echo $? >>status`
 	if got := strings.Join(kinds, " "); got != "agent rm both agent mkdir agent" {
 		t.Fatalf("steps %q\n%s", got, text)
 	}
+	after := treesnap.MustTake(t, d.dir)
 	d.must("undo") // the agent's own end
 	if d.exists("tree") || d.exists("kept") {
 		t.Error("the undo of the agent's last own step took the next one along")
@@ -83,6 +85,13 @@ echo $? >>status`
 		t.Error("the two at once are not undone together, alone")
 	}
 	d.must("undo", "3")
+	treesnap.AssertEqual(t, before, treesnap.MustTake(t, d.dir))
+	d.must("redo", "--group")
+	treesnap.AssertEqual(t, after, treesnap.MustTake(t, d.dir))
+	if text := d.must("undo", "--group", "--dry-run"); strings.Count(text, "would be undone") != len(steps) {
+		t.Errorf("the trial of the whole run says\n%s", text)
+	}
+	d.must("undo", "--group", fmt.Sprint(steps[0].Group))
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, d.dir))
 }
 

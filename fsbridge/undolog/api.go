@@ -6,12 +6,18 @@ import "github.com/codeagent/sandbox/fsbridge"
 type UndoOptions struct {
 	// Count is the number of steps; below 1 means 1.
 	Count int
+	// Group, if it is not 0, names all steps of this group instead ([Entry]); NewestGroup is
+	// that of the step that is next.
+	Group StepID
 	// Force crosses barriers and, where there are unprotected steps, undoes
 	// what can be undone.
 	Force bool
 	// DryRun changes nothing and tells what would change.
 	DryRun bool
 }
+
+// NewestGroup in [UndoOptions] is the group of the newest step.
+const NewestGroup StepID = -1
 
 // RestoreOptions say what [Log.Restore] shall do.
 type RestoreOptions struct {

@@ -54,9 +54,17 @@ func (l *Log) unrecovered() bool {
 	return err == nil
 }
 
-// rollingBack tells whether an undo, a redo or a rollback was interrupted.
+// rollingBack tells whether an undo, a redo or a rollback was interrupted, also between two
+// steps that belong together.
 func (l *Log) rollingBack() bool {
-	_, err := hostfs.StatAt(l.dir.FD(), rollbackName)
+	return l.interrupted() || l.has(togetherName)
+}
+
+// interrupted tells whether a transaction was.
+func (l *Log) interrupted() bool { return l.has(rollbackName) }
+
+func (l *Log) has(name string) bool {
+	_, err := hostfs.StatAt(l.dir.FD(), name)
 	return !errors.Is(err, unix.ENOENT)
 }
 

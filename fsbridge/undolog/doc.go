@@ -62,6 +62,12 @@
 // to trash/, with the directory that was applied. Whoever finds the directory rollback
 // completes the transaction before anything else.
 //
+// Steps of a group are undone, or done again, all or none: by a transaction for each, between
+// the beginning and the end of
+//
+//	together                JSON {"kind","names","back"}: which, in their order; back says
+//	                        that those applied are to be taken back
+//
 // # Invariants
 //
 //   - Nothing is changed in the working folder before its record is in the

@@ -1,6 +1,9 @@
 package undolog
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // groups says of an entry that is about to be kept whether it is the first of its group.
 // Groups do not outlive the process that has made them, so what was evicted of the one
@@ -12,4 +15,52 @@ func (l *Log) groups(e *Entry) {
 	known := slices.ContainsFunc(l.stepEntries(), func(s *stepEntry) bool { return s.Group == e.Group })
 	e.GroupStart = !known && l.grouped != e.Group
 	l.grouped = e.Group
+}
+
+// chosenGroup returns the steps of a group, the next one last, with what was written
+// between them. All must be there, and nothing may come before them.
+func chosenGroup(from []*stepEntry, group StepID, kind taskKind, none error) ([]*stepEntry, error) {
+	next := from[len(from)-1]
+	if group == NewestGroup {
+		if group = next.Group; group == 0 {
+			return nil, fmt.Errorf("%w: the next step, %d, is of no agent's run; without --group it goes alone", none, next.StepID)
+		}
+	}
+	in := func(e *stepEntry) bool { return e.Group == group }
+	first := slices.IndexFunc(from, in)
+	if first < 0 {
+		return nil, fmt.Errorf("%w: no step of run %d is kept here", ErrNoStep, group)
+	}
+	if next.Group != group {
+		n := slices.IndexFunc(newestFirst(from), in)
+		return nil, fmt.Errorf("%w: %d step(s) come before those of run %d, the next is %d; 'sandbox %s %d' takes them first", ErrGroup, n, group, next.StepID, kind, n)
+	}
+	if kind == taskUndo && !from[first].GroupStart {
+		return nil, fmt.Errorf("%w: the first steps of run %d were pushed out of the history; 'sandbox undo %d' takes back what is left of it", ErrGroup, group, len(from)-first)
+	}
+	return from[first:], nil
+}
+
+func newestFirst(list []*stepEntry) []*stepEntry {
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	return list
+}
+
+// chosen returns the steps that are next, the first one last.
+func (l *Log) chosen(kind taskKind, o UndoOptions, count int) ([]*stepEntry, error) {
+	from, none := l.stepEntries(), ErrNothing
+	if kind == taskRedo {
+		from, none = l.redoEntries(), ErrNoRedo
+	}
+	if len(from) == 0 {
+		return nil, none
+	}
+	if o.Group != 0 {
+		return chosenGroup(from, o.Group, kind, none)
+	}
+	if count > len(from) {
+		return nil, fmt.Errorf("%w: %d step(s) are kept, %d asked for", none, len(from), count)
+	}
+	return from[len(from)-count:], nil
 }

@@ -103,6 +103,7 @@ func (o *outcome) result() *ApplyResult {
 type finished struct {
 	task
 	*outcome
+	together *together // nil: it was one step
 }
 
 // completeFirst completes what was interrupted, which f is told of (nil: nothing was), and
@@ -112,6 +113,9 @@ type finished struct {
 func (l *Log) completeFirst(ctx context.Context, f func(before *finished, res *ApplyResult) error) (*ApplyResult, error) {
 	res := &ApplyResult{}
 	before, err := l.resume(ctx)
+	if err == nil {
+		before, err = l.resumeTogether(ctx, before)
+	}
 	if err == nil {
 		err = f(before, res)
 	}

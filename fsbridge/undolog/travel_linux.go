@@ -15,7 +15,8 @@ import (
 // Undo undoes the newest steps, newest first, and keeps what it replaces for
 // Redo. Steps that were undone before an error stay undone: the result tells
 // which. It returns ErrNothing, ErrBusy while a step is open, a *BarrierError,
-// ErrUnprotected or ErrDamaged; o.Force overrides the last three.
+// ErrUnprotected or ErrDamaged; o.Force overrides the last three. Of a group all steps are
+// undone, or none.
 func (l *Log) Undo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
 	return l.travel(ctx, o, taskUndo)
 }
@@ -43,37 +44,22 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyR
 		return nil, err
 	}
 	return whole(l.completeFirst(ctx, func(before *finished, res *ApplyResult) error {
-		count := max(o.Count, 1)
-		if before != nil && before.Kind == kind { // asked for before, and finished only now
-			res.add(Entry{StepID: before.Step}, before.outcome)
-			if count--; count == 0 {
-				return nil
-			}
+		count := res.completed(before, kind, max(o.Count, 1)) // asked for before, and finished only now
+		if count == 0 {
+			return nil
 		}
-		chosen, err := l.chosen(kind, count)
+		chosen, err := l.chosen(kind, o, count)
 		if err != nil {
 			return err
 		}
 		if o.DryRun {
 			return l.foretell(ctx, chosen, kind, o, res)
 		}
+		if o.Group != 0 {
+			return l.travelTogether(ctx, chosen, kind, o, res)
+		}
 		return l.travelSteps(ctx, chosen, kind, o, res)
 	}))
-}
-
-// chosen returns the count steps that are next, the first one last.
-func (l *Log) chosen(kind taskKind, count int) ([]*stepEntry, error) {
-	from, none := l.stepEntries(), ErrNothing
-	if kind == taskRedo {
-		from, none = l.redoEntries(), ErrNoRedo
-	}
-	if len(from) == 0 {
-		return nil, none
-	}
-	if count > len(from) {
-		return nil, fmt.Errorf("%w: %d step(s) are kept, %d asked for", none, len(from), count)
-	}
-	return from[len(from)-count:], nil
 }
 
 // travelSteps applies steps, the last one first.

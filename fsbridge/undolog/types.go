@@ -68,6 +68,7 @@ var (
 	ErrNothing     = base.ErrNothing
 	ErrNoRedo      = base.ErrNoRedo
 	ErrUnprotected = base.ErrUnprotected
+	ErrGroup       = base.ErrGroup
 	ErrDamaged     = base.ErrDamaged
 	ErrClosed      = base.ErrClosed
 	ErrUndoDir     = base.ErrUndoDir

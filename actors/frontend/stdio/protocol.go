@@ -163,6 +163,7 @@ type RunningCommand struct {
 type UndoRequest struct {
 	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 	Count     *int      `json:"count,omitempty" jsonschema:"how many steps; 1 if left out"`
+	Group     int64     `json:"group,omitempty" jsonschema:"instead, an agent's whole run, all of it or none: the group of its steps, or -1 for that of the newest step"`
 	Force     bool      `json:"force,omitempty" jsonschema:"cross barriers: edits from outside are lost"`
 	DryRun    bool      `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
 	AbortOpen bool      `json:"abort_open,omitempty" jsonschema:"end a command that runs and roll it back; it counts as a step"`

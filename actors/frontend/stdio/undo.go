@@ -18,8 +18,11 @@ func (p *UndoRequest) request() (api.UndoRequest, error) {
 	if count < 1 {
 		return api.UndoRequest{}, fieldError(InvalidField, "count", "must be at least 1")
 	}
+	if p.Group < -1 || p.Group != 0 && (p.Count != nil || p.AbortOpen) {
+		return api.UndoRequest{}, fieldError(InvalidField, "group", "must be positive or -1, without count and abort_open")
+	}
 	return api.UndoRequest{
-		Directory: string(p.Directory), Count: count, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
+		Directory: string(p.Directory), Count: count, Group: undolog.StepID(p.Group), Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
 	}, nil
 }
 

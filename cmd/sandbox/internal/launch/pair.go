@@ -16,15 +16,15 @@ type travel func(api.Service, context.Context, api.UndoRequest) (api.UndoResult,
 // the same commands changed there. Without such a directory, or if a flag has chosen one
 // folder, it is the service's own.
 func (l *Launcher) Undo(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error) {
-	return l.together(ctx, s, d, r, api.Service.Undo, func(a, b undolog.Entry) bool { return a.StartedAt.After(b.StartedAt) })
+	return l.together(ctx, s, d, r, api.Service.Undo, api.Service.Redo, func(a, b undolog.Entry) bool { return a.StartedAt.After(b.StartedAt) })
 }
 
 // Redo takes such an undo back.
 func (l *Launcher) Redo(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error) {
-	return l.together(ctx, s, d, r, api.Service.Redo, func(a, b undolog.Entry) bool { return a.StartedAt.Before(b.StartedAt) })
+	return l.together(ctx, s, d, r, api.Service.Redo, api.Service.Undo, func(a, b undolog.Entry) bool { return a.StartedAt.Before(b.StartedAt) })
 }
 
-func (l *Launcher) together(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest, do travel, first func(a, b undolog.Entry) bool) (res api.UndoResult, err error) {
+func (l *Launcher) together(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest, do, back travel, first func(a, b undolog.Entry) bool) (res api.UndoResult, err error) {
 	r.Directory = d.Path
 	partner, ok := l.Partner(d)
 	if !ok || r.AbortOpen {
@@ -35,7 +35,10 @@ func (l *Launcher) together(ctx context.Context, s api.Service, d api.Directory,
 		return res, err
 	}
 	defer func() { err = errors.Join(err, git.Close(ctx)) }()
-	p := pair{folder: d.Path, sides: []side{{s, d.Path}, {git, partner.Path}}, do: do, first: first}
+	p := pair{folder: d.Path, sides: []side{{s, d.Path}, {git, partner.Path}}, do: do, back: back, first: first}
+	if r.Group != 0 {
+		return p.whole(ctx, r)
+	}
 	if r.DryRun { // it does not change what comes next: only one step can be foretold
 		r.Count = 1
 	}
@@ -60,6 +63,7 @@ type pair struct {
 	folder string
 	sides  []side
 	do     travel
+	back   travel // takes that back
 	first  func(a, b undolog.Entry) bool
 }
 
@@ -101,6 +105,69 @@ func (p pair) step(ctx context.Context, r api.UndoRequest) (res api.UndoResult, 
 		if err != nil {
 			return res, err
 		}
+	}
+	return res, nil
+}
+
+// whole does all steps of a group, on both sides or on none. A side without the group
+// has nothing to do.
+func (p pair) whole(ctx context.Context, r api.UndoRequest) (res api.UndoResult, err error) {
+	try := func(s side, group undolog.StepID) (api.UndoResult, error) {
+		return p.do(s.service, ctx, api.UndoRequest{Directory: s.path, Group: group, Force: r.Force, DryRun: true})
+	}
+	for _, s := range p.sides {
+		if r.Group != undolog.NewestGroup {
+			break
+		}
+		var found api.UndoResult
+		if found, err = try(s, r.Group); err == nil && len(found.Steps) > 0 {
+			r.Group = found.Steps[0].Group
+		} else if !absent(err) {
+			return res, err
+		}
+	}
+	var chosen []side
+	for _, s := range p.sides {
+		found, terr := try(s, r.Group)
+		switch {
+		case absent(terr):
+			err = errors.Join(err, terr)
+			continue
+		case terr != nil:
+			return res, terr
+		case r.DryRun:
+			res = merged(res, found)
+		}
+		chosen = append(chosen, s)
+	}
+	switch {
+	case len(chosen) == 0:
+		return res, err
+	case r.DryRun:
+		return res, nil
+	}
+	return p.all(ctx, r, chosen)
+}
+
+// absent tells whether an undo of a group found nothing of it.
+func absent(err error) bool {
+	return errors.Is(err, undolog.ErrNoStep) || errors.Is(err, undolog.ErrNothing) || errors.Is(err, undolog.ErrNoRedo)
+}
+
+// all does r on the sides, or on none.
+func (p pair) all(ctx context.Context, r api.UndoRequest, sides []side) (res api.UndoResult, err error) {
+	for i, s := range sides {
+		r.Directory = s.path
+		one, err := p.do(s.service, ctx, r)
+		if err == nil {
+			res = merged(res, one)
+			continue
+		}
+		for _, before := range sides[:i] {
+			_, back := p.back(before.service, ctx, api.UndoRequest{Directory: before.path, Group: r.Group, Force: true})
+			err = errors.Join(err, back)
+		}
+		return api.UndoResult{}, err
 	}
 	return res, nil
 }

@@ -181,6 +181,7 @@ var (
 	ErrNothing     = errors.New("nothing to undo")
 	ErrNoRedo      = errors.New("nothing to redo")
 	ErrUnprotected = errors.New("step is unprotected: it outgrew the size limit and cannot be undone")
+	ErrGroup       = errors.New("this run cannot be taken as a whole")
 	ErrDamaged     = errors.New("step is damaged")
 	ErrClosed      = errors.New("the undo log is closed")
 	ErrUndoDir     = errors.New("unusable undo directory")

@@ -27,6 +27,7 @@
 //	trash/<n>/              things to delete; emptied in the background
 //	remap                   inode numbers that changed (below)
 //	rollback                marker of an undo or redo under way
+//	together                steps that are being undone or done again, all or none
 //	stamps                  how the steps left their files, and barriers
 //
 // and in each step directory

@@ -1,0 +1,144 @@
+//go:build linux && faults
+
+package undolog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+)
+
+const groupKillVar = "UNDOLOG_GROUP_KILL" // base|undo or redo|fault
+
+// threeSteps makes a step and a group of three, and returns the folder before and after
+// the group.
+func threeSteps(w *world) (before, after undologtest.Tree) {
+	w.step(func() { uneventful(w) })
+	before = w.snapshot()
+	w.grouped(2, func() { w.ok(w.write("edit", 2, "ED")); w.ok(rmtree(w, "tree")) })
+	w.grouped(2, func() { w.ok(w.mkdir("tree")); w.ok(w.rename("edit", "tree/edit", 0)) })
+	w.grouped(2, func() { w.ok(w.write("tree/edit", 0, "again")); w.ok(w.unlink("mover")) })
+	return before, w.snapshot()
+}
+
+// TestGroupKillHelper is the process that is killed.
+func TestGroupKillHelper(t *testing.T) {
+	arg := strings.Split(os.Getenv(groupKillVar), "|")
+	if len(arg) != 3 {
+		return // not in a test run of its own
+	}
+	w := newWorld(t, arg[0], Options{})
+	before, after := threeSteps(w)
+	kind := taskKind(arg[1])
+	if kind == taskRedo {
+		if _, err := w.travelGroup(taskUndo, UndoOptions{Group: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.log.quiet()
+	b, err := json.Marshal(killSnaps{before, after})
+	if err = errors.Join(err, os.WriteFile(arg[0]+"/snaps", b, 0o600), fault.Arm(arg[2])); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.travelGroup(kind, UndoOptions{Group: NewestGroup}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGroupKilledAnywhere kills the undo and the redo of a group of three at the places
+// between and around its transactions. After the recovery the whole group is undone, or
+// nothing of it.
+func TestGroupKilledAnywhere(t *testing.T) {
+	base := testDir(t)
+	kills := 0
+	for _, kind := range []taskKind{taskUndo, taskRedo} {
+		for _, point := range []string{"file.together", "together.next", "rollback.begin", "apply.attach", "rollback.moved", "rollback.end", "together.end"} {
+			for n := 1; groupKilled(t, fmt.Sprintf("%s/%s.%s.%d", base, kind, point, n), kind, fmt.Sprintf("kill:%s:%d", point, n)); n++ {
+				kills++
+			}
+		}
+	}
+	if kills < 20 {
+		t.Errorf("only %d kills", kills)
+	}
+}
+
+func groupKilled(t *testing.T, base string, kind taskKind, fault string) bool {
+	t.Helper()
+	defer removeForTest(base)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestGroupKillHelper$", "-test.count=1")
+	cmd.Env = append(os.Environ(), groupKillVar+"="+base+"|"+string(kind)+"|"+fault)
+	out, err := cmd.CombinedOutput()
+	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	killed := ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
+	if err != nil && !killed {
+		t.Fatalf("%s %s: %v\n%s", kind, fault, err, out)
+	}
+	var s killSnaps
+	b, err := os.ReadFile(base + "/snaps")
+	if err = errors.Join(err, json.Unmarshal(b, &s)); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, base, Options{Limits: Limits{StepCount: 1}}) // which evicts nothing before the recovery
+	defer w.close()
+	pending := w.log.rollingBack()
+	w.log.SetLimits(Limits{})
+	if _, err := w.log.Recover(context.Background()); err != nil {
+		t.Fatalf("%s %s: recover: %v", kind, fault, err)
+	}
+	if r, err := w.log.Recover(context.Background()); r != nil || err != nil {
+		t.Fatalf("%s %s: second recovery: %+v, %v", kind, fault, r, err)
+	}
+	st, what := w.log.Status(), fmt.Sprintf("%s %s: %+v", kind, fault, w.log.Status())
+	switch {
+	case !pending: // it had not begun, or was over: the limit held at once
+		return killed
+	case st.Steps == 4 && st.Redoable == 0:
+		undologtest.Same(t, what, s.After, w.snapshot())
+	case st.Steps == 1 && st.Redoable == 3:
+		undologtest.Same(t, what, s.Before, w.snapshot())
+	default:
+		t.Fatalf("in part: %s", what)
+	}
+	return killed
+}
+
+// TestGroupTakenBack makes a transaction in the middle of a group fail, before it has
+// changed anything: what was done before is taken back.
+func TestGroupTakenBack(t *testing.T) {
+	for _, kind := range []taskKind{taskUndo, taskRedo} {
+		w := newWorld(t, testDir(t), Options{})
+		before, after := threeSteps(w)
+		want, steps := after, 4
+		if kind == taskRedo {
+			if _, err := w.travelGroup(taskUndo, UndoOptions{Group: 2}); err != nil {
+				t.Fatal(err)
+			}
+			want, steps = before, 1
+		}
+		w.log.quiet()
+		w.ok(fault.Arm("err:rollback.begin:3:ENOSPC"))
+		res, err := w.travelGroup(kind, UndoOptions{Group: NewestGroup})
+		w.ok(fault.Arm(""))
+		if !errors.Is(err, syscall.ENOSPC) || res == nil || len(res.Steps) > 0 || !res.Changes.All {
+			t.Fatalf("%s: %+v, %v", kind, res, err)
+		}
+		if st := w.log.Status(); st.Steps != steps || w.log.rollingBack() {
+			t.Errorf("%s: %+v", kind, st)
+		}
+		undologtest.Same(t, string(kind), want, w.snapshot())
+		if _, err := w.travelGroup(kind, UndoOptions{Group: NewestGroup}); err != nil {
+			t.Errorf("%s again: %v", kind, err)
+		}
+		w.close()
+	}
+}

@@ -1,0 +1,187 @@
+package undolog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
+)
+
+const (
+	togetherName = "together" // in the undo directory
+	maxTogether  = 1 << 20    // its bytes
+)
+
+// together is the file of that name: steps that are undone, or done again, all or none.
+// It appears before the first of their transactions and goes after the last one, so that a
+// kill between two of them leaves it: then a recovery does the rest.
+type together struct {
+	Kind  taskKind `json:"kind"`  // undo or redo
+	Names []string `json:"names"` // of the step directories, in the order in which they are applied
+	// Back: one of them could not be applied, and those before it are taken back.
+	Back bool `json:"back,omitempty"`
+}
+
+// decodeTogether trusts nothing in b.
+func decodeTogether(b []byte) (t together, err error) {
+	if err := json.Unmarshal(b, &t); err != nil {
+		return t, err
+	}
+	if t.Kind != taskUndo && t.Kind != taskRedo {
+		return t, fmt.Errorf("unknown kind %q", t.Kind)
+	}
+	for _, name := range t.Names {
+		if _, err := store.ParseStepID(name); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+func (l *Log) writeTogether(t together) error {
+	b, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if len(b) > maxTogether {
+		return fmt.Errorf("%d steps are too many for one go; take some of them first", len(t.Names))
+	}
+	if err := store.WriteFile(l.dir.FD(), togetherName, b); err != nil {
+		return err
+	}
+	if l.o.Durability == DurabilityPower {
+		return unix.Syncfs(l.dir.FD())
+	}
+	return nil
+}
+
+func (l *Log) dropTogether() error {
+	if err := fault.Point("together.end"); err != nil {
+		return err
+	}
+	return l.discardDir(l.dir.FD(), togetherName)
+}
+
+// travelTogether applies steps, the last one first, all or none.
+func (l *Log) travelTogether(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
+	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
+		return err
+	}
+	t := together{Kind: kind}
+	for _, s := range slices.Backward(chosen) {
+		t.Names = append(t.Names, s.name)
+	}
+	if err := l.writeTogether(t); err != nil {
+		return err
+	}
+	return l.carryTogether(context.WithoutCancel(ctx), t, o.Force, res)
+}
+
+// carryTogether does what is left of t, or takes back what was done of it. If a
+// transaction was interrupted, t stays for a recovery.
+func (l *Log) carryTogether(ctx context.Context, t together, force bool, res *ApplyResult) error {
+	err := l.applyTogether(ctx, t, force, res)
+	if err != nil && l.interrupted() {
+		return err
+	}
+	if err != nil && !t.Back {
+		t.Back = true
+		*res = ApplyResult{Changes: fsbridge.Changes{All: true}, Warnings: res.Warnings}
+		if werr := l.writeTogether(t); werr != nil {
+			return errors.Join(err, werr)
+		}
+		if back := l.applyTogether(ctx, t, true, &ApplyResult{}); back != nil {
+			err = errors.Join(err, fmt.Errorf("what was done before can not be taken back: %w", back))
+			if l.interrupted() {
+				return err
+			}
+			l.warn(Warning{Code: WarnDamaged, Message: "some steps that belong together are undone, and others are not: " + err.Error()})
+		}
+	}
+	return errors.Join(err, l.dropTogether())
+}
+
+// applyTogether applies those steps of t that are not yet.
+func (l *Log) applyTogether(ctx context.Context, t together, force bool, res *ApplyResult) error {
+	kind, names := t.Kind, slices.Clone(t.Names)
+	if t.Back {
+		slices.Reverse(names)
+		kind = map[taskKind]taskKind{taskUndo: taskRedo, taskRedo: taskUndo}[kind]
+	}
+	for _, name := range names {
+		from := l.stepEntries()
+		if kind == taskRedo {
+			from = l.redoEntries()
+		}
+		i := slices.IndexFunc(from, func(e *stepEntry) bool { return e.name == name })
+		if i < 0 {
+			continue
+		}
+		if err := fault.Point("together.next"); err != nil {
+			return err
+		}
+		s := from[i]
+		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: force})
+		if err != nil {
+			return fmt.Errorf("%s step %d: %w", kind, s.StepID, err)
+		}
+		res.add(s.Entry, out)
+	}
+	return nil
+}
+
+// resumeTogether completes what was to be done together. before is the transaction that was
+// completed first, or nil. The result says what was done, or is before.
+func (l *Log) resumeTogether(ctx context.Context, before *finished) (*finished, error) {
+	b, err := hostfs.ReadSmall(l.dir.FD(), togetherName, maxTogether)
+	if errors.Is(err, unix.ENOENT) {
+		return before, nil
+	}
+	var t together
+	if err == nil {
+		t, err = decodeTogether(b)
+	}
+	if err != nil { // each transaction is whole
+		l.warn(Warning{Code: WarnDamaged, Message: "steps that belong together may be undone in part: " + err.Error()})
+		return before, l.dropTogether()
+	}
+	res := &ApplyResult{}
+	if before != nil {
+		res.add(Entry{StepID: before.Step}, before.outcome)
+	}
+	err = l.carryTogether(ctx, t, true, res)
+	f := &finished{task: task{Kind: t.Kind}, together: &t, outcome: &outcome{
+		changes: fsbridge.Changes{All: true}, paths: res.Paths, count: res.PathCount, warnings: res.Warnings,
+	}}
+	return f, err
+}
+
+// completed adds what a recovery has done of an undo or a redo that is asked for
+// again. It returns how many of the steps are left to do.
+func (res *ApplyResult) completed(before *finished, kind taskKind, count int) (left int) {
+	switch {
+	case before == nil || before.Kind != kind:
+		return count
+	case before.together == nil:
+		res.add(Entry{StepID: before.Step}, before.outcome)
+		return count - 1
+	case before.together.Back:
+		return count
+	}
+	res.add(Entry{}, before.outcome)
+	res.Steps = nil
+	for _, name := range before.together.Names {
+		if id, err := store.ParseStepID(name); err == nil {
+			res.Steps = append(res.Steps, Entry{StepID: id})
+		}
+	}
+	return 0
+}
