@@ -75,6 +75,30 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
+// stepCommand is run for programs inside a sandbox, and only for them.
+func (a *app) stepCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "step [--env K=V] -- COMMAND [ARG...]",
+		Short: "Inside a sandbox: run a command as a step of its own",
+		Long: "Inside a sandbox: run a command as a step of its own, which can be undone alone. 'sandbox run' does the same there.\n\n" +
+			"Outside, this is an error: nothing is open of which the command could be a step.",
+		Args: checkArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if inside.Socket() != "" {
+				return a.run(cmd.Context(), cmd, args, o)
+			}
+			if err := inside.Check(); err != nil {
+				return err
+			}
+			return exit.Usagef("'sandbox step' is for programs inside a sandbox, and this is outside: say 'sandbox run -- %s'", api.ShellQuote(args...))
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`, or pass one on that is held back, K (repeatable)")
+	return cmd
+}
+
 // startService starts a service in the session of the place, or in a new one in the
 // background.
 func (a *app) startService(ctx context.Context, cmd *cobra.Command, o runOptions, place launch.Place, r api.ServiceRequest) error {
@@ -122,6 +146,9 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	}
 	if path := inside.Socket(); path != "" && !o.attach {
 		return a.runInside(cmd, path, argv, env)
+	}
+	if err := inside.Check(); err != nil {
+		return err
 	}
 	place, err := a.launch.Place(a.keyFlags)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 // separated by ";" and stand here together so that one is written like another.
 var examples = map[string]string{
 	"run":             "sandbox run -- make install; sandbox run -C ~/src/app --timeout 10m -- npm ci; sandbox run -C app=~/src/app -C ~/src/lib:ro -- make; sandbox run --safeguard-deletes 20 -- ./cleanup.sh",
+	"step":            "sandbox step -- make",
 	"start":           "sandbox start; sandbox start --idle 2h -C ~/src/app",
 	"kill":            "sandbox kill",
 	"service":         "sandbox run --service web -- npm run dev; sandbox service ls; sandbox service output web; sandbox service stop web",
@@ -68,7 +69,7 @@ var examples = map[string]string{
 
 // takeFiles are the commands whose arguments are files; a shell completes no
 // file names for the others.
-var takeFiles = []string{"run", "attach", "restore", "config check", "mcp connect"}
+var takeFiles = []string{"run", "step", "attach", "restore", "config check", "mcp connect"}
 
 // finish completes the commands below parent: their examples, and what a shell
 // completes.

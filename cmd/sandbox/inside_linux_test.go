@@ -29,7 +29,7 @@ func TestStepsFromInside(t *testing.T) {
 ./tool run -- sh -c '>left; while ! [ -e right ]; do sleep 0.02; done' &
 ./tool run -- sh -c 'while ! [ -e left ]; do sleep 0.02; done; >right'
 wait
-./tool run -- rm -r tree kept
+./tool step -- rm -r tree kept
 ./tool run --keep 1m -- true || echo "keep is refused"
 ./tool run --network open -- true 2>refused
 echo $? >>status`
@@ -93,6 +93,26 @@ echo $? >>status`
 	}
 	d.must("undo", "--group", fmt.Sprint(steps[0].Group))
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, d.dir))
+}
+
+// Where commands inside can have no step of their own, they are told so, and so are those
+// outside that ask for one.
+func TestNoStepsThere(t *testing.T) {
+	d := newDesk(t)
+	cmd := d.sandbox("step", "--", "true")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "sandbox run -- true") {
+		t.Errorf("outside: %v\n%s", err, out)
+	}
+	for _, word := range []string{"run", "step"} {
+		cmd := d.sandbox(word, "--", "touch", "made")
+		cmd.Env = append(cmd.Env, "SANDBOX=1", "SANDBOX_STEPS=/nowhere")
+		if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 125 || !strings.Contains(string(out), "no steps of their own") {
+			t.Errorf("%s inside: %v\n%s", word, err, out)
+		}
+	}
+	if d.exists("made") {
+		t.Error("the command ran")
+	}
 }
 
 // copyTool puts the program where the jail shows it: not below /tmp.

@@ -58,7 +58,13 @@ func TestGroupRefusals(t *testing.T) {
 	refused(UndoOptions{Group: 7, DryRun: true}, ErrGroup, "'sandbox undo 1'")
 	w.undo(1)
 	for range 3 { // pushes the beginning out
-		w.grouped(7, func() { w.ok(w.create("more", "")); w.ok(w.unlink("more")); w.ok(w.chmod("a", 0o600)); w.ok(w.create("z", "")); w.ok(w.unlink("z")) })
+		w.grouped(7, func() {
+			w.ok(w.create("more", ""))
+			w.ok(w.unlink("more"))
+			w.ok(w.chmod("a", 0o600))
+			w.ok(w.create("z", ""))
+			w.ok(w.unlink("z"))
+		})
 		w.grouped(7, func() { w.ok(w.chmod("a", 0o644)) })
 	}
 	refused(UndoOptions{Group: NewestGroup}, ErrGroup, "pushed out of the history; 'sandbox undo 4'")
@@ -127,7 +133,11 @@ func (m *groupModel) turn(t *rapid.T, w *world) {
 		if kind != "step" {
 			group = m.newest
 		}
-		if e := w.grouped(group, func() { randomOps(t, w) }); e != nil {
+		if e := w.grouped(group, func() {
+			for range rapid.IntRange(1, 8).Draw(t, "ops") {
+				randomOp(t, w)
+			}
+		}); e != nil {
 			m.groups, m.snaps = append(m.groups[:m.at], group), append(m.snaps[:m.at+1], w.snapshot())
 			m.at++
 		}

@@ -32,6 +32,16 @@ func Socket() string {
 	return path
 }
 
+// Check returns an error if this is inside a sandbox that has no steps for programs
+// inside: to make another sandbox there would undo nothing alone.
+func Check() error {
+	if os.Getenv("SANDBOX") != "1" || Socket() != "" {
+		return nil
+	}
+	return &exit.Error{Code: exit.Ours, Err: errors.New("this is inside a sandbox that gives commands inside no steps of their own (only a jail does, not landlock or a virtual machine): " +
+		"run the command itself, it is undone with the whole run; outside of any sandbox, unset SANDBOX")}
+}
+
 // Command is what to run.
 type Command struct {
 	Socket                string
