@@ -74,8 +74,8 @@ func (s *Session) Diff(ctx context.Context, r api.StepRequest, out io.Writer) er
 // first; it is one of the Count.
 func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
 	r.Count = max(r.Count, 1)
-	if r.AbortOpen && r.Group != 0 {
-		return api.UndoResult{}, errors.New("an undo of a whole run cannot end the open step: end that first")
+	if r.AbortOpen && (r.Group != 0 || r.To != "") {
+		return api.UndoResult{}, errors.New("an undo of a whole run, or to a mark, cannot end the open step: end that first")
 	}
 	var aborted []undolog.Entry
 	wait := step.Refuse
@@ -99,7 +99,7 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 		}
 		wait = step.First // whoever ran it is about to leave
 	}
-	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, Force: r.Force, DryRun: r.DryRun}
+	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun}
 	res, err := s.apply(ctx, applied{r.Directory, wait, r.Wait, r.DryRun, true}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Undo(ctx, o) })
 	res.Steps = append(aborted, res.Steps...)
 	s.logApplied(ctx, "undo", res, err)
@@ -108,7 +108,7 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 
 // Redo implements [api.Service].
 func (s *Session) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
-	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, Force: r.Force, DryRun: r.DryRun}
+	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun}
 	res, err := s.apply(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun, false}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Redo(ctx, o) })
 	s.logApplied(ctx, "redo", res, err)
 	return res, err
@@ -123,6 +123,27 @@ func (s *Session) Restore(ctx context.Context, r api.RestoreRequest) (api.UndoRe
 		s.restored(res, r.Origin)
 	}
 	return res, err
+}
+
+// Mark implements [api.Service].
+func (s *Session) Mark(ctx context.Context, r api.MarkRequest) ([]undolog.Mark, error) {
+	w, err := s.history(r.Directory)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Name == "":
+	case r.Delete:
+		err = w.Log.Unmark(r.Name)
+	default:
+		var lease *step.Lease
+		if lease, err = s.lease(ctx, applied{}); err != nil {
+			return nil, err
+		}
+		defer s.steps.Leave(lease)
+		err = w.Mark(ctx, r.Name)
+	}
+	return w.Log.Marks(), err
 }
 
 // restored announces the step that a restore has made, if there was something to

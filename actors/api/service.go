@@ -50,6 +50,9 @@ type Undoer interface {
 	Undo(ctx context.Context, r UndoRequest) (UndoResult, error)
 	Redo(ctx context.Context, r UndoRequest) (UndoResult, error)
 	Restore(ctx context.Context, r RestoreRequest) (UndoResult, error)
+	// Mark names the place after the newest step, or takes a mark away, and returns the
+	// marks of the folder. While a command runs it is ErrBusy. An empty request only asks.
+	Mark(ctx context.Context, r MarkRequest) ([]undolog.Mark, error)
 }
 
 // Decider lists and decides safeguards.
@@ -77,10 +80,12 @@ type UndoRequest struct {
 	Directory string `json:"directory,omitempty"`
 	Count     int    `json:"count"`
 	// Group, if it is not 0, names all steps of an agent's run instead, as in
-	// [undolog.UndoOptions]: all of them are undone, or none. AbortOpen is refused then.
-	Group  undolog.StepID `json:"group,omitempty"`
-	Force  bool           `json:"force,omitempty"`
-	DryRun bool           `json:"dry_run,omitempty"`
+	// [undolog.UndoOptions]: all of them are undone, or none. AbortOpen is refused then, and with To.
+	Group undolog.StepID `json:"group,omitempty"`
+	// To, if it is not empty, names all steps between here and this mark instead.
+	To     string `json:"to,omitempty"`
+	Force  bool   `json:"force,omitempty"`
+	DryRun bool   `json:"dry_run,omitempty"`
 	// AbortOpen lets an undo fail and roll back a step that is open; without it
 	// that is ErrBusy.
 	AbortOpen bool `json:"abort_open,omitempty"`
@@ -88,6 +93,13 @@ type UndoRequest struct {
 	// first served, while a command runs or waits; then, and at once if it is 0,
 	// that is ErrBusy. An undo that has its turn is not cut short.
 	Wait time.Duration `json:"wait_ns,omitempty"`
+}
+
+// MarkRequest sets a mark, or deletes one. Without a name it does neither.
+type MarkRequest struct {
+	Directory string `json:"directory,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Delete    bool   `json:"delete,omitempty"`
 }
 
 // UndoResult says what an undo, redo or restore did, or would do (dry run).

@@ -92,6 +92,15 @@ func (d *Directory) Restore(ctx context.Context, o undolog.RestoreOptions) (*und
 	})
 }
 
+// Mark names the place after the newest step. What was written between commands before
+// is before it.
+func (d *Directory) Mark(ctx context.Context, name string) error {
+	if _, err := request(ctx, d, func(r *messages.Reply[struct{}]) any { return &interceptor.Flush{Reply: r} }); err != nil {
+		return err
+	}
+	return d.Log.Mark(name)
+}
+
 // GC keeps house in the log. A log of another format can only be discarded.
 func (d *Directory) GC(ctx context.Context, o undolog.GCOptions) (undolog.GCResult, error) {
 	if d.Mismatch != nil && o.Discard {

@@ -48,6 +48,7 @@ var failures = []Failure{
 	{undolog.ErrNothing, "nothing_to_undo", "nothing_to_undo", "get_undo_history lists what is left to undo"},
 	{undolog.ErrNoRedo, "nothing_to_redo", "nothing_to_redo", "redo works only directly after an undo"},
 	{undolog.ErrGroup, "conflict", "group", "get_undo_history lists the steps: undo those that come first"},
+	{undolog.ErrMark, "conflict", "mark", "get_undo_history lists the steps"},
 	{undolog.ErrUnprotected, "unprotected", "unprotected", "this step is too large to be undone; tell the user"},
 	{undolog.ErrDamaged, "damaged", "damaged", "its record on disk is damaged; tell the user"},
 	{undolog.ErrClosed, "session_ended", "closed", "the session has ended: tell the user"},

@@ -41,6 +41,7 @@ var known = map[string]struct {
 	"base.ErrNothing":               {undolog.ErrNothing, "nothing_to_undo"},
 	"messages.ErrEnding":            {messages.ErrEnding, "session_ended"},
 	"api.ErrNotGiven":               {api.ErrNotGiven, "unsupported"},
+	"base.ErrMark":                  {undolog.ErrMark, "conflict"},
 	"base.ErrNoRedo":                {undolog.ErrNoRedo, "nothing_to_redo"},
 	"base.ErrGroup":                 {undolog.ErrGroup, "conflict"},
 	"base.ErrUnprotected":           {undolog.ErrUnprotected, "unprotected"},

@@ -78,6 +78,11 @@ func (c *Client) Restore(ctx context.Context, r api.RestoreRequest) (api.UndoRes
 	return call[api.UndoResult](ctx, c, "restore", r)
 }
 
+// Mark implements [api.Service].
+func (c *Client) Mark(ctx context.Context, r api.MarkRequest) ([]undolog.Mark, error) {
+	return call[[]undolog.Mark](ctx, c, "mark", r)
+}
+
 // GC implements [api.Service].
 func (c *Client) GC(ctx context.Context, r api.GCRequest) (undolog.GCResult, error) {
 	return call[undolog.GCResult](ctx, c, "gc", r)

@@ -82,6 +82,7 @@ func (s *Server) Handle(ctx context.Context, c *control.Call) (any, error) {
 		"undo":    method(s.Session.Undo),
 		"redo":    method(s.Session.Redo),
 		"restore": method(s.Session.Restore),
+		"mark":    method(s.Session.Mark),
 		"gc":      method(s.Session.GC),
 		"pending": method(func(ctx context.Context, _ none) ([]api.Pending, error) { return s.Session.Pending(ctx) }),
 		"decide":  method(func(ctx context.Context, r api.DecideRequest) (none, error) { return none{}, s.Session.Decide(ctx, r) }),

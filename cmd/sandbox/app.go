@@ -152,7 +152,7 @@ func (a *app) rootCommand() *cobra.Command {
 	a.addKeyFlags(root, "undo-dir", "log-level", "log-format")
 
 	root.AddCommand(
-		a.runCommand(), a.stepCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.historyCommand(), a.showCommand(), a.diffCommand(),
+		a.runCommand(), a.stepCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.historyCommand(), a.markCommand(), a.showCommand(), a.diffCommand(),
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),

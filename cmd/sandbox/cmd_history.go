@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,11 @@ func (a *app) history(ctx context.Context, s api.Service, d api.Directory, limit
 	if err != nil {
 		return err
 	}
+	marks, err := s.Mark(ctx, api.MarkRequest{Directory: d.Path})
+	if err != nil {
+		return err
+	}
+	entries = withMarks(entries, marks)
 	if a.flags.json {
 		if entries == nil {
 			entries = []undolog.Entry{}
@@ -54,7 +60,33 @@ func (a *app) history(ctx context.Context, s api.Service, d api.Directory, limit
 	})
 }
 
+// typeMark is the type of an entry that withMarks adds.
+const typeMark undolog.StepType = "mark"
+
+// withMarks adds the marks that can be reached to entries, the newest first, each above
+// the step after which it was set. What is older than the listed entries comes last.
+func withMarks(entries []undolog.Entry, marks []undolog.Mark) []undolog.Entry {
+	for _, m := range marks {
+		if m.Lost != "" {
+			continue
+		}
+		at := slices.IndexFunc(entries, func(e undolog.Entry) bool {
+			return e.Seq <= m.Seq && e.Type != undolog.TypeBarrier
+		})
+		if at < 0 {
+			at = len(entries)
+		}
+		entries = slices.Insert(entries, at, undolog.Entry{
+			Seq: m.Seq, StepID: m.After, Type: typeMark, Command: m.Name, StartedAt: m.At, EndedAt: m.At, AffectedPaths: []string{}, Barriers: []undolog.Barrier{},
+		})
+	}
+	return entries
+}
+
 func (a *app) historyLine(e undolog.Entry, now time.Time) string {
+	if e.Type == typeMark {
+		return "mark\t" + format.Ago(e.StartedAt, now) + "\t\t\t" + a.paint.Green(format.Shown(e.Command))
+	}
 	if e.Type == undolog.TypeBarrier {
 		return "barrier\t" + format.Ago(e.StartedAt, now) + "\t" + barrierCount(e) + "\t\t" + a.paint.Yellow(format.Barriers(e.Barriers))
 	}

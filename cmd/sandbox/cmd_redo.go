@@ -7,7 +7,7 @@ import (
 func (a *app) redoCommand() *cobra.Command {
 	var o undoOptions
 	cmd := &cobra.Command{
-		Use:   "redo [N | --group [ID]]",
+		Use:   "redo [N | --group [ID] | --to MARK]",
 		Short: "Take back the newest undo, or the newest N",
 		Args:  checkArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/inside"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -19,13 +23,13 @@ const undoPathsShown = 50
 func (a *app) undoCommand() *cobra.Command {
 	var o undoOptions
 	cmd := &cobra.Command{
-		Use:   "undo [N | --group [ID]]",
-		Short: "Undo the newest step, the newest N, or an agent's whole run",
+		Use:   "undo [N | --group [ID] | --to MARK]",
+		Short: "Undo the newest step, the newest N, an agent's whole run, or all since a mark",
 		Long: "Undo the newest step, or the newest N steps.\n\n" +
 			"If files that a step changed were edited outside the sandbox since, nothing is undone and the exit status is 3; " +
 			"--force overwrites those edits. An undo can be taken back by 'sandbox redo' until something new is run.\n\n" +
 			"An agent that puts its commands behind 'sandbox run' inside makes many steps in one run: 'sandbox history' names it, as [run 12]. " +
-			"--group undoes all of them, or none.",
+			"--group undoes all of them, or none. --to goes back to a mark that 'sandbox mark' has set.",
 		Args: checkArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.undoOrRedo(cmd.Context(), "undo", o, args)
@@ -46,6 +50,7 @@ func (o *undoOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.Force, "force", false, "overwrite edits made outside the sandbox")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only print what would change")
 	cmd.Flags().BoolVar(&o.group, "group", false, "all steps of an agent's run, or none: the newest run, or that with this ID")
+	cmd.Flags().StringVar(&o.To, "to", "", "all steps up to this `mark`, or none")
 }
 
 // request reads the argument.
@@ -61,10 +66,12 @@ func (o undoOptions) request(args []string) (r api.UndoRequest, err error) {
 		}
 	}
 	switch {
+	case r.AbortOpen && (o.group || r.To != ""):
+		return r, exit.Usagef("--group and --to cannot end a command that runs: say 'sandbox undo --abort' first")
+	case r.To != "" && (o.group || len(args) > 0):
+		return r, exit.Usagef("--to %s says already which steps", r.To)
 	case !o.group:
 		r.Count = n
-	case r.AbortOpen:
-		return r, exit.Usagef("--group cannot end a command that runs: say 'sandbox undo --abort' first")
 	default:
 		r.Group = undolog.StepID(n)
 	}
@@ -87,6 +94,51 @@ func (a *app) undoOrRedo(ctx context.Context, word string, o undoOptions, args [
 		}
 		return a.printUndo(done, res)
 	})
+}
+
+// markCommand names points in the history.
+func (a *app) markCommand() *cobra.Command {
+	var r api.MarkRequest
+	cmd := &cobra.Command{
+		Use:   "mark [NAME]",
+		Short: "Name this point of the history, for 'sandbox undo --to NAME', or list the marks",
+		Long: "Name this point of the history: 'sandbox undo --to NAME' undoes all that came after it. Without a name, list the marks.\n\n" +
+			"A mark can be set while no command runs, and only from outside of the sandbox. There may be 256.",
+		Args: checkArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if inside.Socket() != "" {
+				return &exit.Error{Code: exit.Ours, Err: errors.New("marks are set from outside: what runs in a sandbox may only begin and end its own steps")}
+			}
+			if len(args) == 0 && r.Delete {
+				return exit.Usagef("--delete needs the name of a mark")
+			}
+			if len(args) == 1 {
+				if r.Name = args[0]; r.Name == "" {
+					return exit.Usagef("a mark needs a name")
+				}
+			}
+			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
+				r.Directory = d.Path
+				list, err := a.launch.Mark(cmd.Context(), s, d, r)
+				switch {
+				case err != nil:
+					return err
+				case a.flags.json:
+					return a.out.JSON(format.OrEmpty(list))
+				case r.Name != "":
+					return nil
+				}
+				return a.out.Table(func(w io.Writer) {
+					fmt.Fprintln(w, "MARK\tSET\tAFTER STEP\t")
+					for _, m := range list {
+						fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", m.Name, format.Ago(m.At, time.Now()), m.After, m.Lost)
+					}
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&r.Delete, "delete", false, "take the mark away; no step is changed")
+	return cmd
 }
 
 // printUndo reports an undo, a redo or a restore.

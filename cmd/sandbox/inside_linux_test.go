@@ -95,6 +95,36 @@ echo $? >>status`
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, d.dir))
 }
 
+// A mark survives the process, is shown, and leads back and forward; the same one twice,
+// and from inside, is refused.
+func TestMarkCommand(t *testing.T) {
+	d := newDesk(t)
+	d.must("run", "--isolation", "none", "--", "touch", "one")
+	d.must("mark", "before")
+	marked := treesnap.MustTake(t, d.dir)
+	d.must("run", "--isolation", "none", "--", "sh", "-c", "rm one; touch two")
+	if out, err := d.sandbox("mark", "before").CombinedOutput(); err == nil || !strings.Contains(string(out), "there is one with the name before") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := d.sandbox("undo", "--to", "nowhere").CombinedOutput(); err == nil || !strings.Contains(string(out), "none has the name nowhere") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	lines := strings.Split(d.must("history"), "\n")
+	if len(lines) < 4 || !strings.HasPrefix(lines[2], "mark ") || !strings.Contains(lines[2], "before") {
+		t.Errorf("history: %q", lines)
+	}
+	d.must("undo", "--to", "before")
+	treesnap.AssertEqual(t, marked, treesnap.MustTake(t, d.dir))
+	d.must("redo")
+	if !d.exists("two") || d.exists("one") {
+		t.Error("not brought back")
+	}
+	d.must("mark", "--delete", "before")
+	if text := d.must("mark", "--json"); strings.TrimSpace(text) != "[]" {
+		t.Errorf("%s", text)
+	}
+}
+
 // Where commands inside can have no step of their own, they are told so, and so are those
 // outside that ask for one.
 func TestNoStepsThere(t *testing.T) {

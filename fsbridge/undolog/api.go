@@ -9,6 +9,8 @@ type UndoOptions struct {
 	// Group, if it is not 0, names all steps of this group instead ([Entry]); NewestGroup is
 	// that of the step that is next.
 	Group StepID
+	// To, if it is not empty, names all steps between here and this mark instead.
+	To string
 	// Force crosses barriers and, where there are unprotected steps, undoes
 	// what can be undone.
 	Force bool

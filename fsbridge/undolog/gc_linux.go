@@ -164,6 +164,9 @@ func (l *Log) discardHistory() ([]StepID, error) {
 	steps := l.stepEntries()
 	gone, err := l.evict(len(steps))
 	if err == nil {
+		err = l.forgetMarks()
+	}
+	if err == nil {
 		seq := l.stamps.Newest()
 		err = l.stamps.Forget(seq)
 	}
@@ -219,11 +222,14 @@ func (l *Log) overLimits() int {
 func (l *Log) evict(n int) ([]StepID, error) {
 	gone := []StepID{}
 	steps := l.stepEntries()
-	if n <= 0 {
+	if n = min(n, len(steps)); n <= 0 {
 		return gone, nil
 	}
-	var err error
-	for _, e := range steps[:min(n, len(steps))] {
+	err := l.loseMarks(markEvicted, func(m Mark) bool { return m.Seq < steps[n-1].Seq })
+	if err != nil {
+		return gone, err
+	}
+	for _, e := range steps[:n] {
 		if err = l.discardDir(l.at.Steps, e.name); err != nil {
 			break
 		}

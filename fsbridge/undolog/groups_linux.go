@@ -49,6 +49,9 @@ func newestFirst(list []*stepEntry) []*stepEntry {
 
 // chosen returns the steps that are next, the first one last.
 func (l *Log) chosen(kind taskKind, o UndoOptions, count int) ([]*stepEntry, error) {
+	if o.To != "" {
+		return l.chosenTo(o.To, kind)
+	}
 	from, none := l.stepEntries(), ErrNothing
 	if kind == taskRedo {
 		from, none = l.redoEntries(), ErrNoRedo

@@ -178,6 +178,10 @@ func (l *Log) dropRedo() error {
 	if len(redo) == 0 {
 		return nil
 	}
+	oldest := redo[len(redo)-1].Seq
+	if err := l.loseMarks(markUndone, func(m Mark) bool { return m.Seq >= oldest }); err != nil {
+		return err
+	}
 	for _, e := range redo {
 		if err := l.discardDir(l.at.Redo, e.name); err != nil {
 			return err

@@ -44,6 +44,8 @@ type Log struct {
 
 	renumbered *store.Renumbering
 
+	marks marks
+
 	host *capture.Host // what open steps share
 
 	written atomic.Pointer[map[hostfs.ID]struct{}]
@@ -151,6 +153,7 @@ func (l *Log) open() (err error) {
 	if err = l.load(); err != nil {
 		return err
 	}
+	l.loadMarks()
 	if l.ids, err = store.OpenIDs(l.dir.FD(), l.largestID); err != nil {
 		return store.Unusable(l.o.Dir, err)
 	}

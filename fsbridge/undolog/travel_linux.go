@@ -15,8 +15,8 @@ import (
 // Undo undoes the newest steps, newest first, and keeps what it replaces for
 // Redo. Steps that were undone before an error stay undone: the result tells
 // which. It returns ErrNothing, ErrBusy while a step is open, a *BarrierError,
-// ErrUnprotected or ErrDamaged; o.Force overrides the last three. Of a group all steps are
-// undone, or none.
+// ErrUnprotected or ErrDamaged; o.Force overrides the last three. Of a group, or
+// down to a mark, all steps are undone, or none.
 func (l *Log) Undo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
 	return l.travel(ctx, o, taskUndo)
 }
@@ -55,7 +55,7 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyR
 		if o.DryRun {
 			return l.foretell(ctx, chosen, kind, o, res)
 		}
-		if o.Group != 0 {
+		if o.Group != 0 || o.To != "" {
 			return l.travelTogether(ctx, chosen, kind, o, res)
 		}
 		return l.travelSteps(ctx, chosen, kind, o, res)

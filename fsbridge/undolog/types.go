@@ -18,6 +18,7 @@ type (
 	StepCommand   = base.StepCommand
 	Entry         = base.Entry
 	Affected      = base.Affected
+	Mark          = base.Mark
 	Barrier       = base.Barrier
 	SymlinkPolicy = base.SymlinkPolicy
 	BarrierPolicy = base.BarrierPolicy
@@ -69,6 +70,7 @@ var (
 	ErrNoRedo      = base.ErrNoRedo
 	ErrUnprotected = base.ErrUnprotected
 	ErrGroup       = base.ErrGroup
+	ErrMark        = base.ErrMark
 	ErrDamaged     = base.ErrDamaged
 	ErrClosed      = base.ErrClosed
 	ErrUndoDir     = base.ErrUndoDir

@@ -36,7 +36,7 @@ func (l *Launcher) together(ctx context.Context, s api.Service, d api.Directory,
 	}
 	defer func() { err = errors.Join(err, git.Close(ctx)) }()
 	p := pair{folder: d.Path, sides: []side{{s, d.Path}, {git, partner.Path}}, do: do, back: back, first: first}
-	if r.Group != 0 {
+	if r.Group != 0 || r.To != "" {
 		return p.whole(ctx, r)
 	}
 	if r.DryRun { // it does not change what comes next: only one step can be foretold
@@ -109,11 +109,27 @@ func (p pair) step(ctx context.Context, r api.UndoRequest) (res api.UndoResult, 
 	return res, nil
 }
 
-// whole does all steps of a group, on both sides or on none. A side without the group
+// Mark does what r asks for, also in the git directory of the folder's worktree.
+func (l *Launcher) Mark(ctx context.Context, s api.Service, d api.Directory, r api.MarkRequest) ([]undolog.Mark, error) {
+	list, err := s.Mark(ctx, r)
+	partner, ok := l.Partner(d)
+	if err != nil || !ok || r.Name == "" {
+		return list, err
+	}
+	git, err := l.ServiceOf(ctx, partner)
+	if err != nil {
+		return list, err
+	}
+	r.Directory = partner.Path
+	_, err = git.Mark(ctx, r)
+	return list, errors.Join(err, git.Close(ctx))
+}
+
+// whole does all steps of a group, or up to a mark, on both sides or on none. A side without the group
 // has nothing to do.
 func (p pair) whole(ctx context.Context, r api.UndoRequest) (res api.UndoResult, err error) {
 	try := func(s side, group undolog.StepID) (api.UndoResult, error) {
-		return p.do(s.service, ctx, api.UndoRequest{Directory: s.path, Group: group, Force: r.Force, DryRun: true})
+		return p.do(s.service, ctx, api.UndoRequest{Directory: s.path, Group: group, To: r.To, Force: r.Force, DryRun: true})
 	}
 	for _, s := range p.sides {
 		if r.Group != undolog.NewestGroup {
@@ -156,15 +172,16 @@ func absent(err error) bool {
 
 // all does r on the sides, or on none.
 func (p pair) all(ctx context.Context, r api.UndoRequest, sides []side) (res api.UndoResult, err error) {
-	for i, s := range sides {
+	var counts []int
+	for _, s := range sides {
 		r.Directory = s.path
 		one, err := p.do(s.service, ctx, r)
 		if err == nil {
-			res = merged(res, one)
+			res, counts = merged(res, one), append(counts, len(one.Steps))
 			continue
 		}
-		for _, before := range sides[:i] {
-			_, back := p.back(before.service, ctx, api.UndoRequest{Directory: before.path, Group: r.Group, Force: true})
+		for i, n := range counts {
+			_, back := p.back(sides[i].service, ctx, api.UndoRequest{Directory: sides[i].path, Count: n, Force: true})
 			err = errors.Join(err, back)
 		}
 		return api.UndoResult{}, err

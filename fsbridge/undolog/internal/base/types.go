@@ -148,6 +148,17 @@ type Entry struct {
 	GroupStart bool   `json:"group_start,omitempty"`
 }
 
+// Mark is a named place between steps.
+type Mark struct {
+	Name string `json:"name"`
+	// After and Seq are those of the step after which it was set; 0: there was none.
+	After StepID    `json:"after_step,omitempty"`
+	Seq   uint64    `json:"seq,omitempty"`
+	At    time.Time `json:"at"`
+	// Lost says why nothing leads back to it any more.
+	Lost string `json:"lost,omitempty"`
+}
+
 // StepCommand is one of several commands of a step. Long texts are cut.
 type StepCommand struct {
 	Command   string    `json:"command"`
@@ -182,6 +193,7 @@ var (
 	ErrNoRedo      = errors.New("nothing to redo")
 	ErrUnprotected = errors.New("step is unprotected: it outgrew the size limit and cannot be undone")
 	ErrGroup       = errors.New("this run cannot be taken as a whole")
+	ErrMark        = errors.New("marks")
 	ErrDamaged     = errors.New("step is damaged")
 	ErrClosed      = errors.New("the undo log is closed")
 	ErrUndoDir     = errors.New("unusable undo directory")

@@ -28,6 +28,7 @@
 //	remap                   inode numbers that changed (below)
 //	rollback                marker of an undo or redo under way
 //	together                steps that are being undone or done again, all or none
+//	marks                   JSON: named places between steps, a list of [Mark]
 //	stamps                  how the steps left their files, and barriers
 //
 // and in each step directory
