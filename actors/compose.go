@@ -241,7 +241,7 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 			record(&audit.Record{Decision: d})
 			s.bus.Emit(api.Event{
 				Type: api.EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: from, Message: d.Decision + " by " + d.By,
-				Decision: &api.DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By},
+				Decision: &api.DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By, Scope: d.Scope},
 			})
 		},
 	}

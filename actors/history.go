@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/answers"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend"
@@ -245,8 +246,11 @@ func (s *Session) Decide(ctx context.Context, r api.DecideRequest) error {
 	if r.ID == "" {
 		return errors.New("no safeguard named; 'sandbox status' lists those that wait")
 	}
+	if _, err := answers.ParseScope(r.Scope); err != nil {
+		return err
+	}
 	_, err := ask(ctx, s, "safeguard", func(p *messages.Reply[struct{}]) any {
-		return &safeguard.Decide{ID: r.ID, Allow: r.Allow, By: r.By, Reply: p}
+		return &safeguard.Decide{ID: r.ID, Allow: r.Allow, By: r.By, Scope: r.Scope, Reply: p}
 	})
 	return err
 }

@@ -3,9 +3,11 @@ package actors
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/answers"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/audit"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -81,32 +83,92 @@ func (s *Session) auditNetwork(e policy.Event, step undolog.StepID) {
 	s.to("audit")(&audit.Record{Decision: d})
 }
 
-// askNetwork has a person decide about a destination, as about a safeguard. That
-// nobody decided is an error, so that it is not remembered.
+// askNetwork has a person decide about a destination, as about a safeguard, unless they
+// have for the project or for all. That nobody decided is an error, so that it is not
+// remembered.
 func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Answer, error) {
-	answers := make(chan *messages.Answer, 1)
+	if kept, ok := s.keptAnswer(q); ok {
+		return policy.Answer{Allow: kept.Allow}, nil
+	}
+	answered := make(chan *messages.Answer, 1)
 	question := &messages.Ask{
 		Kind: messages.KindNetwork, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: networkQuestion(q),
 		Token: networkToken | s.net.tokens.Add(1),
 		Answer: func(m any) {
 			if a, ok := m.(*messages.Answer); ok {
-				answers <- a
+				answered <- a
 			}
 		},
 	}
 	s.to("safeguard")(question)
 	select {
-	case a := <-answers:
+	case a := <-answered:
 		if !a.Allow && messages.Unattended(a.By) {
 			return policy.Answer{}, fmt.Errorf("%s: %s", a.ID, a.By)
 		}
-		return policy.Answer{Allow: a.Allow}, nil
+		s.keepAnswer(q, a)
+		return policy.Answer{Allow: a.Allow, Once: a.Scope == string(answers.Once)}, nil
 	case <-ctx.Done():
 		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory, Token: question.Token})
 		return policy.Answer{}, ctx.Err()
 	case <-s.stopped:
 		return policy.Answer{}, messages.ErrStopped
 	}
+}
+
+// KeptAnswers is where answers are kept that outlive a session.
+func KeptAnswers() (answers.Store, error) {
+	dir, err := StateDir()
+	return answers.Store{Dir: filepath.Join(dir, "answers")}, err
+}
+
+// keptAnswer finds what was decided about the destination before this session, or in
+// another one, and records that it decides.
+func (s *Session) keptAnswer(q policy.Question) (answers.Answer, bool) {
+	store, err := KeptAnswers()
+	if err != nil { // no home directory: nothing can be kept
+		return answers.Answer{}, false
+	}
+	a, ok, err := store.Find(messages.KindNetwork, q.Subject(), s.dirs[0].Config.Path)
+	if err != nil {
+		s.warnOfAnswers("reading", err)
+		return answers.Answer{}, false
+	}
+	if ok {
+		d := messages.Decision{
+			At: s.clock.Now(), Kind: messages.KindNetwork, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step),
+			Message: networkQuestion(q), Decision: "deny", By: messages.ByKept, Scope: string(a.Scope()),
+		}
+		if a.Allow {
+			d.Decision = "allow"
+		}
+		s.to("audit")(&audit.Record{Decision: d})
+	}
+	return a, ok
+}
+
+// keepAnswer keeps what was decided, if it was for longer than the session. If it cannot
+// be, it stands for the session, and that is said.
+func (s *Session) keepAnswer(q policy.Question, m *messages.Answer) {
+	scope := answers.Scope(m.Scope)
+	if !scope.Kept() {
+		return
+	}
+	a := answers.Answer{Kind: messages.KindNetwork, Subject: q.Subject(), Allow: m.Allow, At: s.clock.Now(), By: m.By}
+	if scope == answers.Project {
+		a.Project = s.dirs[0].Config.Path
+	}
+	store, err := KeptAnswers()
+	if err == nil {
+		err = store.Keep(a)
+	}
+	if err != nil {
+		s.warnOfAnswers("keeping", err)
+	}
+}
+
+func (s *Session) warnOfAnswers(doing string, err error) {
+	s.bus.Emit(api.Event{Type: api.EventWarning, Message: doing + " an answer about the network failed: " + err.Error()})
 }
 
 // networkToken keeps the tokens of questions about the network apart from those

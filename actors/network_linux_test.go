@@ -111,3 +111,56 @@ func TestNetworkEvents(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 }
+
+// What is answered for the project or for always is not asked again, by this session or
+// another one.
+func TestAnswersAreKept(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	asking := func(c *api.Config) { c.Network.Mode = policy.Ask }
+	first, second := newLab(t, 1, asking), newLab(t, 1, asking)
+	question := func(name string) policy.Question { return policy.Question{Lookup: true, Domain: name} }
+	answer := func(l *lab, name, scope string, allow bool) {
+		t.Helper()
+		answers := make(chan policy.Answer, 1)
+		go func() {
+			a, err := l.s.askNetwork(t.Context(), question(name))
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- a
+		}()
+		p := l.event(api.EventSafeguardTriggered).Pending
+		if err := l.s.Decide(t.Context(), api.DecideRequest{ID: p.ID, Allow: allow, Scope: "for ever"}); err == nil {
+			t.Error("decided with an unknown scope")
+		}
+		if err := l.s.Decide(t.Context(), api.DecideRequest{ID: p.ID, Allow: allow, Scope: scope, By: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		if a := actortest.Within(t, "answer", answers); a.Allow != allow || a.Once != (scope == "once") {
+			t.Errorf("%s, %s: %+v", name, scope, a)
+		}
+	}
+	answer(first, "everywhere.test", "user", true)
+	answer(first, "never.test", "user", false)
+	answer(first, "here.test", "project", true)
+	answer(first, "once.test", "once", true)
+	answer(second, "here.test", "project", false) // asked again: it is another folder
+	answer(second, "once.test", "", true)
+	for _, c := range []struct {
+		l     *lab
+		name  string
+		allow bool
+	}{{second, "everywhere.test", true}, {second, "never.test", false}, {first, "here.test", true}, {second, "here.test", false}} {
+		a, err := c.l.s.askNetwork(t.Context(), question(c.name)) // returns, although nobody answers
+		if err != nil || a.Allow != c.allow {
+			t.Errorf("%s: %+v, %v", c.name, a, err)
+		}
+	}
+	if err := second.s.Close(t.Context()); err != nil { // the audit is written
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(second.s.dirs[0].Config.UndoDir, "decisions.jsonl"))
+	if err != nil || strings.Count(string(text), `"by":"kept answer"`) != 3 {
+		t.Errorf("audit: %v, %s", err, text)
+	}
+}

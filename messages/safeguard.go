@@ -23,6 +23,8 @@ const (
 	ByShutdown = "shutdown"
 	// ByRule: the network's policy, without a question.
 	ByRule = "rule"
+	// ByKept: a person, in an earlier session or another one.
+	ByKept = "kept answer"
 )
 
 // Unattended reports whether that is what decided, and no person.
@@ -61,6 +63,8 @@ type Answer struct {
 	ID    string
 	Allow bool
 	By    string
+	// Scope is for how long it stands: "once", "project", "user", or the session.
+	Scope string
 }
 
 // Withdraw takes the Ask of a directory back: nobody waits any more.
@@ -82,7 +86,8 @@ type Decision struct {
 	Message   string    `json:"message,omitempty"` // where no paths are concerned
 	Decision  string    `json:"decision"`          // "allow", "deny" or "withdrawn"
 	By        string    `json:"by"`
-	Rule      string    `json:"rule,omitempty"` // the deciding one, if a rule decided
+	Rule      string    `json:"rule,omitempty"`  // the deciding one, if a rule decided
+	Scope     string    `json:"scope,omitempty"` // for how long it stands; empty: for the session
 	// Frontend and RequestID say who asked for what was held.
 	Frontend  string `json:"frontend,omitempty"`
 	RequestID string `json:"request_id,omitempty"`

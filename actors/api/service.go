@@ -200,6 +200,9 @@ type DecideRequest struct {
 	ID    string `json:"safeguard_id"`
 	Allow bool   `json:"allow"`
 	By    string `json:"by,omitempty"` // for the audit log: "terminal", "cli", "stdio" ...
+	// Scope is for how long the answer to a question about the network stands: "once",
+	// "session" (or empty), "project" or "user". Other questions have none.
+	Scope string `json:"scope,omitempty"`
 }
 
 // Tree is the live actor tree.

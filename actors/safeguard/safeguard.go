@@ -44,6 +44,7 @@ type Decide struct {
 	ID    string
 	Allow bool
 	By    string
+	Scope string // of the answer, about the network only; empty: the session
 	Reply *messages.Reply[struct{}]
 }
 
@@ -90,7 +91,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *messages.Withdraw:
 		a.onWithdraw(m)
 	case *Decide:
-		m.Reply.Send(struct{}{}, a.decide(m.ID, m.Allow, m.By))
+		m.Reply.Send(struct{}{}, a.decide(m.ID, m.Allow, m.By, m.Scope))
 	case *List:
 		list := make([]Pending, len(a.pending))
 		for i, q := range a.pending {
@@ -103,7 +104,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *supervision.Tick:
 		for _, q := range a.pending {
 			if q.timer.Fresh(m) {
-				_ = a.decide(q.ID, false, messages.ByTimeout)
+				_ = a.decide(q.ID, false, messages.ByTimeout, "")
 				break
 			}
 		}
@@ -140,15 +141,18 @@ func (a *Actor) onAsk(m *messages.Ask) {
 func (a *Actor) onWithdraw(m *messages.Withdraw) {
 	for _, q := range a.pending {
 		if q.Ask.Directory == m.Directory && q.Ask.Token == m.Token {
-			a.close(q, "withdrawn", "nobody waits any more")
+			a.close(q, "withdrawn", "nobody waits any more", "")
 			return
 		}
 	}
 }
 
-func (a *Actor) decide(id string, allow bool, by string) error {
+func (a *Actor) decide(id string, allow bool, by, scope string) error {
 	for _, q := range a.pending {
 		if q.ID == id {
+			if scope != "" && q.Ask.Kind != messages.KindNetwork {
+				return fmt.Errorf("%s is not about the network: it is decided for this once, without a scope", id)
+			}
 			word := "deny"
 			if allow {
 				word = "allow"
@@ -157,8 +161,8 @@ func (a *Actor) decide(id string, allow bool, by string) error {
 			if len(a.past) > remembered {
 				a.past = a.past[1:]
 			}
-			a.close(q, word, by)
-			q.Ask.Answer(&messages.Answer{Token: q.Ask.Token, ID: id, Allow: allow, By: by})
+			a.close(q, word, by, scope)
+			q.Ask.Answer(&messages.Answer{Token: q.Ask.Token, ID: id, Allow: allow, By: by, Scope: scope})
 			return nil
 		}
 	}
@@ -170,7 +174,7 @@ func (a *Actor) decide(id string, allow bool, by string) error {
 }
 
 // close takes the question off the list and records what became of it.
-func (a *Actor) close(q *question, word, by string) {
+func (a *Actor) close(q *question, word, by, scope string) {
 	q.timer.Stop()
 	a.pending = slices.DeleteFunc(a.pending, func(o *question) bool { return o == q })
 	a.count()
@@ -182,7 +186,7 @@ func (a *Actor) close(q *question, word, by string) {
 	if a.o.Decided != nil {
 		d := messages.Decision{
 			At: a.o.Clock.Now(), ID: q.ID, Kind: q.Ask.Kind, Directory: q.Ask.Directory, Step: q.Ask.Step,
-			Command: q.Ask.Command, Count: q.Ask.Count, Decision: word, By: by, From: q.Ask.From,
+			Command: q.Ask.Command, Count: q.Ask.Count, Decision: word, By: by, From: q.Ask.From, Scope: scope,
 		}
 		if d.Kind == messages.KindNetwork {
 			d.Message = q.Ask.Message
@@ -199,6 +203,6 @@ func (a *Actor) count() {
 
 func (a *Actor) denyAll(by string) {
 	for len(a.pending) > 0 {
-		_ = a.decide(a.pending[0].ID, false, by)
+		_ = a.decide(a.pending[0].ID, false, by, "")
 	}
 }

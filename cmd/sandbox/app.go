@@ -13,11 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/decisions"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/kept"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
@@ -155,6 +157,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.runCommand(), a.stepCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.historyCommand(), a.markCommand(), a.showCommand(), a.diffCommand(),
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
+		kept.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Store: actors.KeptAnswers}.Command(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
 		a.services().Service(), a.services().Kill(),
 		a.configCommand(), a.profileCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/actors/answers"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
@@ -25,15 +26,23 @@ func (a *app) denyCommand() *cobra.Command {
 }
 
 func (a *app) decideCommand(word, short string, allow bool) *cobra.Command {
-	return &cobra.Command{
+	scope := ""
+	cmd := &cobra.Command{
 		Use:   word + " ID",
 		Short: short,
-		Long:  short + ". 'sandbox pending' lists what waits; the first decision wins.",
-		Args:  checkArgs(cobra.ExactArgs(1)),
+		Long: short + ". 'sandbox pending' lists what waits; the first decision wins.\n\n" +
+			"A decision about the network can stand for longer than the session: --scope project keeps it for the working folder,\n" +
+			"--scope user for all that you run. 'sandbox answers' lists what is kept.",
+		Args: checkArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.decide(cmd.Context(), api.DecideRequest{ID: args[0], Allow: allow, By: "cli"})
+			if _, err := answers.ParseScope(scope); err != nil {
+				return exit.Usagef("--%s", err)
+			}
+			return a.decide(cmd.Context(), api.DecideRequest{ID: args[0], Allow: allow, Scope: scope, By: "cli"})
 		},
 	}
+	cmd.Flags().StringVar(&scope, "scope", "", "for how long it stands, about the network: `once`, session, project or user (default session)")
+	return cmd
 }
 
 // decide decides the safeguard in the running session of this user that has it:

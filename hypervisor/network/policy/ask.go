@@ -15,8 +15,9 @@ type question struct {
 	verdict Verdict
 }
 
-// key is equal for questions that are answered together.
-func (q Question) key() string {
+// Subject is equal for questions that are answered together: "lookup NAME", or the
+// protocol and the address with its port.
+func (q Question) Subject() string {
 	if q.Lookup {
 		return "lookup " + q.Domain
 	}
@@ -28,11 +29,11 @@ func (q Question) key() string {
 func (e *Engine) ask(ctx context.Context, q Question) Verdict {
 	no := Verdict{Action: Deny, Domain: q.Domain}
 	e.mu.Lock()
-	if v, ok := e.decided.get(q.key(), e.o.Now()); ok { // decided since
+	if v, ok := e.decided.get(q.Subject(), e.o.Now()); ok { // decided since
 		e.mu.Unlock()
 		return v
 	}
-	p := e.pending[q.key()]
+	p := e.pending[q.Subject()]
 	switch {
 	case p != nil:
 	case e.closed:
@@ -45,7 +46,7 @@ func (e *Engine) ask(ctx context.Context, q Question) Verdict {
 		return no
 	default:
 		p = &question{done: make(chan struct{})}
-		e.pending[q.key()] = p
+		e.pending[q.Subject()] = p
 		e.asking.Go(func() { e.put(q, p) })
 	}
 	e.mu.Unlock()
@@ -75,10 +76,10 @@ func (e *Engine) put(q Question, p *question) {
 		v.Action, v.Rule, v.ByName = Allow, byPerson, false
 	}
 	e.mu.Lock()
-	delete(e.pending, q.key())
+	delete(e.pending, q.Subject())
 	if err == nil && ctx.Err() == nil && !answer.Once {
 		now := e.o.Now()
-		e.decided.put(q.key(), v, now.Add(forever), now)
+		e.decided.put(q.Subject(), v, now.Add(forever), now)
 	}
 	e.mu.Unlock()
 	p.verdict = v

@@ -240,7 +240,7 @@ func (e *Engine) lookup(name string) Verdict {
 			return v
 		}
 	}
-	if old, ok := e.decided.get(Question{Lookup: true, Domain: name}.key(), e.o.Now()); ok {
+	if old, ok := e.decided.get(Question{Lookup: true, Domain: name}.Subject(), e.o.Now()); ok {
 		return old
 	}
 	v.Action, v.Rule = Deny, notListed
@@ -327,7 +327,7 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 	if v, ok := e.byName(a, t, now); ok {
 		return v
 	}
-	if v, ok := e.decided.get(Question{Target: t}.key(), now); ok {
+	if v, ok := e.decided.get(Question{Target: t}.Subject(), now); ok {
 		return v
 	}
 	if e.o.Mode == Ask {
@@ -439,7 +439,7 @@ func (e *Engine) ServerName(v Verdict, t Target, name string) Verdict {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	granted := ""
-	if d, ok := e.decided.get(Question{Lookup: true, Domain: name}.key(), now); ok && d.Allowed() {
+	if d, ok := e.decided.get(Question{Lookup: true, Domain: name}.Subject(), now); ok && d.Allowed() {
 		granted = d.Rule
 	}
 	names, _ := e.learnt.get(t.Address.Addr().Unmap(), now)

@@ -16,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/messages"
 )
 
 // Job is the command in front of the user: it moves signals, terminal bytes
@@ -229,11 +230,11 @@ func (j *Job) Decide(ctx context.Context, s api.Service) {
 		case <-ctx.Done():
 			return
 		case p := <-j.asks:
-			allow, answered := j.ask(ctx, p)
+			a, answered := j.ask(ctx, p)
 			if !answered {
 				continue
 			}
-			err := s.Decide(ctx, api.DecideRequest{ID: p.ID, Allow: allow, By: "terminal"})
+			err := s.Decide(ctx, api.DecideRequest{ID: p.ID, Allow: a.Allow, Scope: a.Scope, By: "terminal"})
 			if err != nil && !errors.Is(err, context.Canceled) {
 				j.Note("sandbox: " + err.Error())
 			}
@@ -243,21 +244,21 @@ func (j *Job) Decide(ctx context.Context, s api.Service) {
 
 // ask asks on the terminal. answered is false if there is none, or if the
 // decision came from elsewhere or was no longer needed.
-func (j *Job) ask(ctx context.Context, p api.Pending) (allow, answered bool) {
-	question := safeguardText(p)
+func (j *Job) ask(ctx context.Context, p api.Pending) (a terminal.Answer, answered bool) {
+	q := terminal.Question{Text: safeguardText(p), Lasting: p.Kind == messages.KindNetwork, Deadline: p.Deadline}
 	gone, stop := merged(ctx, j.decisionOf(p.ID))
 	defer stop()
 	if j.term != nil && j.term.Foreground() {
-		return j.term.Ask(question, gone, p.Deadline)
+		return j.term.Ask(q, gone)
 	}
 	tty, err := terminal.OpenPrompt()
 	if err != nil {
 		fmt.Fprintf(j.stderr, "sandbox: %s\n  allow: sandbox approve %s\n  refuse: sandbox deny %s\n  refused at %s without a decision\n",
-			question, p.ID, p.ID, p.Deadline.Local().Format(time.TimeOnly))
-		return false, false
+			q.Text, p.ID, p.ID, p.Deadline.Local().Format(time.TimeOnly))
+		return terminal.Answer{}, false
 	}
 	defer tty.Close()
-	return terminal.PromptOn(tty, question, gone, p.Deadline)
+	return terminal.PromptOn(tty, q, gone)
 }
 
 // merged is a channel that is closed when ctx ends or c is closed.

@@ -34,34 +34,34 @@ func OpenPrompt() (*os.File, error) {
 }
 
 // PromptOn asks on a terminal in any mode and leaves it in that mode.
-func PromptOn(tty *os.File, question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
+func PromptOn(tty *os.File, q Question, gone <-chan struct{}) (a Answer, answered bool) {
 	saved, err := term.MakeRaw(int(tty.Fd()))
 	if err != nil {
-		return false, false
+		return Answer{}, false
 	}
 	defer func() { _ = term.Restore(int(tty.Fd()), saved) }()
-	return prompt(int(tty.Fd()), tty, question, gone, deadline)
+	return prompt(int(tty.Fd()), tty, q, gone)
 }
 
-// prompt asks on a raw terminal and waits for a line: "y" or "yes" allows,
-// anything else, Ctrl-C and Ctrl-D refuse. What was typed before the question
+// prompt asks on a raw terminal and waits for a line: what [Question.answer] takes for
+// a yes allows, anything else, Ctrl-C and Ctrl-D refuse. What was typed before the question
 // does not answer it. answered is false when gone was closed or the deadline
 // passed first.
-func prompt(fd int, out io.Writer, question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
+func prompt(fd int, out io.Writer, q Question, gone <-chan struct{}) (a Answer, answered bool) {
 	say := func(s string) { _, _ = io.WriteString(out, strings.ReplaceAll(s, "\n", "\r\n")) }
 	_ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
-	say("\n\x1b[1msandbox:\x1b[0m " + question + "\nAllow? (refused in " + format.Took(time.Until(deadline).Round(time.Second)) + ") [y/N] ")
+	say("\n\x1b[1msandbox:\x1b[0m " + q.Text + "\nAllow? (refused in " + format.Took(time.Until(q.Deadline).Round(time.Second)) + ") " + q.choices() + "[y/N] ")
 	var line []byte
 	for {
 		select {
 		case <-gone:
 			say("\nsandbox: decided elsewhere\n")
-			return false, false
+			return Answer{}, false
 		default:
 		}
-		if time.Now().After(deadline) {
+		if time.Now().After(q.Deadline) {
 			say("\nsandbox: no answer, refused\n")
-			return false, false
+			return Answer{}, false
 		}
 		c, ok := readKey(fd)
 		if !ok {
@@ -70,11 +70,10 @@ func prompt(fd int, out io.Writer, question string, gone <-chan struct{}, deadli
 		switch {
 		case c == '\r' || c == '\n':
 			say("\n")
-			answer := strings.ToLower(strings.TrimSpace(string(line)))
-			return answer == "y" || answer == "yes", true
+			return q.answer(string(line)), true
 		case c == 3 || c == 4: // Ctrl-C, Ctrl-D
 			say("\n")
-			return false, true
+			return Answer{}, true
 		case c == 127 || c == 8:
 			if len(line) > 0 {
 				line = line[:len(line)-1]

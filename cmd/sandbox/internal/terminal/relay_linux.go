@@ -186,24 +186,28 @@ func (t *Relay) Stop() {
 }
 
 // Ask puts a question on the user's terminal while the command's output waits.
-func (t *Relay) Ask(question string, gone <-chan struct{}, deadline time.Time) (allow, answered bool) {
-	result := make(chan [2]bool, 1)
+func (t *Relay) Ask(q Question, gone <-chan struct{}) (a Answer, answered bool) {
+	type given struct {
+		Answer
+		answered bool
+	}
+	result := make(chan given, 1)
 	t.do(func() {
-		allow, answered := prompt(int(t.in.Fd()), t.out, question, gone, deadline)
+		a, answered := prompt(int(t.in.Fd()), t.out, q, gone)
 		t.redraw()
-		result <- [2]bool{allow, answered}
+		result <- given{a, answered}
 	})
 	select {
 	case r := <-result:
-		return r[0], r[1]
+		return r.Answer, r.answered
 	case <-t.done: // the command has ended, and with it the question
 	case <-gone:
 	}
 	select {
 	case r := <-result: // it was answered just before
-		return r[0], r[1]
+		return r.Answer, r.answered
 	default:
-		return false, false
+		return Answer{}, false
 	}
 }
 

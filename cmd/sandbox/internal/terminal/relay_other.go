@@ -22,14 +22,14 @@ func (*Relay) Size() (rows, cols uint16)      { return 24, 80 }
 func (*Relay) Foreground() bool               { return false }
 func (*Relay) Start(hypervisor.Process) error { return errors.ErrUnsupported }
 func (*Relay) Stop()                          {}
-func (*Relay) Ask(string, <-chan struct{}, time.Time) (allow, answered bool) {
-	return false, false
+func (*Relay) Ask(Question, <-chan struct{}) (a Answer, answered bool) {
+	return Answer{}, false
 }
 
 // OpenPrompt finds no terminal.
 func OpenPrompt() (*os.File, error) { return nil, errors.ErrUnsupported }
 
 // PromptOn gets no answer.
-func PromptOn(*os.File, string, <-chan struct{}, time.Time) (allow, answered bool) {
-	return false, false
+func PromptOn(*os.File, Question, <-chan struct{}) (a Answer, answered bool) {
+	return Answer{}, false
 }
