@@ -39,7 +39,7 @@ var sessionFlags = []string{
 	"profile", "isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-timeout", "safeguard-exempt",
 	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "debug", "caches", "home", "overlay", "rw",
 	"limit-pids", "limit-memory", "limit-memory-high", "limit-cpus", "limit-io", "limit-file", "limit-tmp",
-	"network", "allow-host", "deny-host", "publish", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
+	"network", "allow-host", "deny-host", "publish", "inject", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
 }
 
 // serveFlags set those that only serve has.

@@ -162,6 +162,19 @@ func (p *planner) addResolver(n *network.Guest) (warning string) {
 	return ""
 }
 
+// addTrust has programs trust the network's certificates beside the host's.
+func (p *planner) addTrust(n *network.Guest) error {
+	if n == nil || n.TrustFile == "" {
+		return nil
+	}
+	path := followLinks(n.TrustFile)
+	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || p.inShare(path) || p.isCovered(path) {
+		return fmt.Errorf("the certificates in %s cannot be added to inside: it must be a file, outside of the working folders and of what is hidden", n.TrustFile)
+	}
+	p.add(mount{op: opFile, path: path, content: n.Trust})
+	return nil
+}
+
 // followLinks returns where a name leads, also if nothing is there.
 func followLinks(path string) string {
 	for range 40 {

@@ -210,6 +210,9 @@ func makePlan(cfg hypervisor.Config, u user, table []mounts.Entry, mediated bool
 		return plan{}, nil, err
 	}
 	warning := p.addResolver(card)
+	if err := p.addTrust(card); err != nil {
+		return plan{}, nil, err
+	}
 	made := plan{
 		hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, shares: len(cfg.Shares), mounts: p.out,
 		mediated: mediated, mapped: mediated && u.root, network: card, warning: warning, notes: p.remarks(),

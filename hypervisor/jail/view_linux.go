@@ -234,10 +234,21 @@ func (v *viewWriter) replace(what, path, content string, mode uintptr, may sysca
 	v.setattr(what, cwd, path, 0, sealed|unix.MOUNT_ATTR_NOEXEC, 0).may = may
 }
 
+// devBytes is how much /dev holds: devices, and the files that lie over others.
+func (v *viewWriter) devBytes() int {
+	size := 64 << 10
+	for _, m := range v.plan.mounts {
+		if large := len(m.content) - 4<<10; large > 0 {
+			size += large + 4<<10
+		}
+	}
+	return size
+}
+
 // dev mounts the minimal /dev. It is made read-only after the last cover.
 func (v *viewWriter) dev(what string) {
 	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
-	v.mount(what, "tmpfs", "/dev", "tmpfs", flags|unix.MS_NODEV, "mode=0755,size=64k")
+	v.mount(what, "tmpfs", "/dev", "tmpfs", flags|unix.MS_NODEV, "mode=0755,size="+strconv.Itoa(v.devBytes()))
 	for _, d := range devices {
 		v.attach(what+"/"+d, "/dev/"+d, "/dev/"+d, false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 	}

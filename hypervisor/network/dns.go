@@ -90,7 +90,7 @@ func sourceOf(a net.Addr) netip.AddrPort {
 }
 
 // serveDNSStream answers the queries of one TCP connection, one by one.
-func (n *Network) serveDNSStream(guest guestConn, source netip.AddrPort) {
+func (n *Network) serveDNSStream(guest *guestConn, source netip.AddrPort) {
 	defer guest.Close()
 	stop := context.AfterFunc(n.ctx, guest.abort)
 	defer stop()

@@ -27,6 +27,9 @@
 //     empty answer, forbidden names are refused. The host's resolver is asked, so
 //     its hosts file and VPNs count.
 //
+// Connections to hosts for which the user asked for that are served by an
+// [Interceptor], which ends TLS. No others are.
+//
 // There is no IPv6 inside, no multicast, and nothing can be reached from outside.
 //
 // # Trust

@@ -235,11 +235,11 @@ func within(t testing.TB) context.Context {
 }
 
 // dial connects from inside.
-func (g *guest) dial(ctx context.Context, to netip.AddrPort) (guestConn, error) {
+func (g *guest) dial(ctx context.Context, to netip.AddrPort) (*guestConn, error) {
 	wq := new(waiter.Queue)
 	ep, terr := g.stack.NewEndpoint(tcp.ProtocolNumber, ipv4.ProtocolNumber, wq)
 	if terr != nil {
-		return guestConn{}, stackError("endpoint", terr)
+		return nil, stackError("endpoint", terr)
 	}
 	entry, ready := waiter.NewChannelEntry(waiter.WritableEvents)
 	wq.EventRegister(&entry)
@@ -251,18 +251,18 @@ func (g *guest) dial(ctx context.Context, to netip.AddrPort) (guestConn, error) 
 			terr = ep.LastError()
 		case <-ctx.Done():
 			ep.Close()
-			return guestConn{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	if terr != nil {
 		ep.Close()
-		return guestConn{}, stackError("connect", terr)
+		return nil, stackError("connect", terr)
 	}
-	return guestConn{gonet.NewTCPConn(wq, ep), ep}, nil
+	return &guestConn{TCPConn: gonet.NewTCPConn(wq, ep), ep: ep}, nil
 }
 
 // mustDial connects or fails the test.
-func (g *guest) mustDial(to netip.AddrPort) guestConn {
+func (g *guest) mustDial(to netip.AddrPort) *guestConn {
 	g.t.Helper()
 	c, err := g.dial(within(g.t), to)
 	if err != nil {

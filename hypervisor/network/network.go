@@ -48,11 +48,28 @@ type Options struct {
 	// an error: there is none for it, and Dial connects. The domain is the name by which
 	// the guest found the address, if we know one. Nil means no proxies.
 	Upstream func(ctx context.Context, domain string, to netip.AddrPort) (net.Conn, error)
+	// Intercept takes over connections to some hosts; nil means none.
+	Intercept Interceptor
 	// Ping sends one echo request and returns when it was answered; nil means a
 	// socket of the host's.
 	Ping func(ctx context.Context, to netip.Addr, seq uint16, payload []byte) error
 
 	Log *slog.Logger
+}
+
+// Interceptor speaks TLS in a server's place, for hosts for which the user asked for
+// that. It is safe for concurrent use; package inject has one.
+type Interceptor interface {
+	// Covers tells whether connections to this port of the host are its own.
+	Covers(host string, port uint16) bool
+	// Serve serves a connection to such a host until it is closed or ctx ends, and closes
+	// it. Dial connects to the server; the policy has allowed it.
+	Serve(ctx context.Context, guest net.Conn, host string, dial func(context.Context) (net.Conn, error)) error
+	// Trust returns the certificates that programs inside are to trust, and the file in
+	// which they look for them.
+	Trust() (file, bundle string)
+	// Environment returns what programs inside get of an environment.
+	Environment(env []string) []string
 }
 
 // Limits bound what a guest can use; zero values mean the defaults in brackets.
@@ -93,6 +110,10 @@ type Guest struct {
 	Gateway netip.Addr
 	DNS     netip.Addr
 	MTU     int
+
+	// Trust is what the file TrustFile is to hold, the certificates that programs trust;
+	// both are empty if the host's stay.
+	TrustFile, Trust string
 }
 
 // ResolvConf is a /etc/resolv.conf for the guest. Its long timeout lets a person
@@ -171,6 +192,9 @@ func New(o Options) (*Network, error) {
 		tcp:     make(slots, o.Limits.TCP), udp: make(slots, o.Limits.UDP), lookups: make(slots, o.Limits.Lookups), pings: make(slots, o.Limits.Pings),
 		link: newLink(o),
 	}
+	if o.Intercept != nil {
+		n.guest.TrustFile, n.guest.Trust = o.Intercept.Trust()
+	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	return n, nil
 }
@@ -187,11 +211,15 @@ func nth(p netip.Prefix, n int) netip.Addr {
 // Guest says what the guest has to set up.
 func (n *Network) Guest() Guest { return n.guest }
 
-// Environment returns what programs inside may keep of an environment: if the network
+// Environment returns what programs inside may keep of an environment: what
+// [Options.Intercept] leaves of it, and if the network
 // connects through the host's proxies, not the variables that name these. Inside nobody
 // reaches a proxy, and nobody needs one. What differs from our own was set for a command,
 // and stays.
 func (n *Network) Environment(env []string) []string {
+	if n.o.Intercept != nil {
+		env = n.o.Intercept.Environment(env)
+	}
 	if n.o.Upstream == nil {
 		return env
 	}

@@ -26,11 +26,22 @@ const copyBytes = 2 * (65520 - 80)
 // guestConn is the guest's end of a TCP flow.
 type guestConn struct {
 	*gonet.TCPConn
-	ep tcpip.Endpoint
+	ep   tcpip.Endpoint
+	head []byte // was read already, and comes again
+}
+
+// Read implements [net.Conn].
+func (g *guestConn) Read(b []byte) (int, error) {
+	if len(g.head) > 0 {
+		n := copy(b, g.head)
+		g.head = g.head[n:]
+		return n, nil
+	}
+	return g.TCPConn.Read(b)
 }
 
 // abort sends the guest a reset.
-func (g guestConn) abort() {
+func (g *guestConn) abort() {
 	g.ep.Abort()
 	_ = g.Close()
 }
@@ -97,7 +108,14 @@ func (n *Network) forwardTCP(r *tcp.ForwarderRequest, flow *policy.Flow, t polic
 	}
 	stop := context.AfterFunc(n.ctx, func() { guest.abort(); reset(outside) })
 	defer stop()
+	if n.mayIntercept(t) {
+		return n.intercept(guest, outside, flow, t, v)
+	}
+	return n.copyTCP(guest, outside, flow, t, v)
+}
 
+// copyTCP copies until both directions have ended.
+func (n *Network) copyTCP(guest *guestConn, outside net.Conn, flow *policy.Flow, t policy.Target, v policy.Verdict) error {
 	up := func() error {
 		if v.ByName {
 			if err := n.forwardHello(outside, guest, flow, t, v); err != nil {
@@ -122,12 +140,12 @@ func (n *Network) dialTCP(ctx context.Context, domain string, to netip.AddrPort)
 }
 
 // complete makes the handshake with the guest.
-func (n *Network) complete(r *tcp.ForwarderRequest) (guestConn, error) {
+func (n *Network) complete(r *tcp.ForwarderRequest) (*guestConn, error) {
 	wq := new(waiter.Queue)
 	ep, err := r.CreateEndpoint(wq)
 	if err != nil {
 		r.Complete(true)
-		return guestConn{}, stackError("handshake", err)
+		return nil, stackError("handshake", err)
 	}
 	r.Complete(false)
 	// A guest that vanished without a word is noticed.
@@ -136,12 +154,12 @@ func (n *Network) complete(r *tcp.ForwarderRequest) (guestConn, error) {
 	if err := ep.SetSockOpt(&idle); err != nil {
 		n.log.Debug("keepalive", "error", err.String())
 	}
-	return guestConn{gonet.NewTCPConn(wq, ep), ep}, nil
+	return &guestConn{TCPConn: gonet.NewTCPConn(wq, ep), ep: ep}, nil
 }
 
 // splice runs both directions. One that ends in order closes its half; one that
 // fails resets both ends, as neither may take what it got for complete.
-func splice(guest guestConn, outside net.Conn, up, down func() error) error {
+func splice(guest *guestConn, outside net.Conn, up, down func() error) error {
 	var once sync.Once
 	var failed error
 	direction := func(run func() error, closeHalf func() error) {

@@ -412,6 +412,21 @@ func (e *Engine) nameOf(a netip.Addr, now time.Time) string {
 	return best
 }
 
+// Names lists the names by which an address was found, in no order.
+func (e *Engine) Names(a netip.Addr) []string {
+	now := e.o.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	learnt, _ := e.learnt.get(a.Unmap(), now)
+	var names []string
+	for name, l := range learnt {
+		if l.until.After(now) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // ServerName decides once more about a flow that v opened by a name only, when
 // the flow says which name it wants (TLS's server name). It must be one that
 // opens this kind of flow too, else whatever shares an address with an allowed

@@ -266,7 +266,7 @@ timeout = "30s"
 		`jail.show = ["/root/.ssh"]`, `jail.debug = true`, `bridge.kind = "mediated"`, `bridge.posix_metadata = true`,
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
 		`profile = "codex"`, `places.overlay = ["/opt"]`, `places.rw = ["/opt"]`,
-		`network.policy = "open"`, `network.allow = ["*"]`, `network.publish = ["80:80"]`, `commands.at_once = 9`, `commands.at_once = -1`, `commands.at_once = 1001`,
+		`network.policy = "open"`, `network.allow = ["*"]`, `network.publish = ["80:80"]`, `network.inject = ["a.test: A: $B"]`, `commands.at_once = 9`, `commands.at_once = -1`, `commands.at_once = 1001`,
 		`limits.pids = -1`, `limits.pids = 5000`, `limits.cpus = "many"`,
 		`vm.memory = "1GiB"`, `vm.cpus = 1`, `vm.acceleration = "tcg"`, `vm.fs_backend = "9p"`, `vm.boot_timeout = "1s"`, `vm.qemu = "/tmp/x"`, `vm.kernel = "/tmp/x"`, `vm.initrd = "/tmp/x"`,
 		`vm.rootfs = "/tmp/x"`, `vm.mode = "persistent"`, `vm.disk_size = 1`,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/codeagent/sandbox/hypervisor/network/inject"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
@@ -374,7 +375,21 @@ func networkKeys() []Key {
 			Doc:   "ports of the jail that the host can connect to: `[ADDR:]HOST:JAIL`, on 127.0.0.1 unless ADDR says another address",
 			valid: func(c *Config) error { _, err := policy.ParsePorts(c.Network.Publish); return err },
 		},
+		{
+			Name: "network.inject", Flag: "inject",
+			Doc:   "a header that is added outside to requests for one host, with a secret of the host's environment: `'HOST: HEADER: VALUE'`, as 'api.openai.com: Authorization: Bearer $OPENAI_API_KEY'",
+			valid: injectable,
+		},
 	}
+}
+
+func injectable(c *Config) error {
+	for _, text := range c.Network.Inject {
+		if _, err := inject.Parse(text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Default is what holds when no file and no flag says anything.

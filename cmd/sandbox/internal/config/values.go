@@ -144,6 +144,7 @@ type Network struct {
 	Allow   []string
 	Deny    []string
 	Publish []string
+	Inject  []string
 }
 
 // Directory is one working folder, a [[directory]] of the file.

@@ -26,6 +26,10 @@ func (l *Launcher) network() (n api.Network, err error) {
 		return n, exit.Usagef("network.deny (%s): --isolation none leaves commands the host's network; use --isolation jail, or vm", l.Conf.Origin("network.deny")[0])
 	case l.Conf.Isolation != "jail" && l.Conf.Isolation != "auto" && len(c.Publish) > 0:
 		return n, exit.Usagef("network.publish (%s): with --isolation %s no port can be published; use --isolation jail", l.Conf.Origin("network.publish")[0], l.Conf.Isolation)
+	case len(c.Inject) > 0 && n.Mode == policy.Disabled:
+		return n, exit.Usagef("network.inject (%s): there is no network; add --network allowlist and --allow-host HOST", l.Conf.Origin("network.inject")[0])
+	case len(c.Inject) > 0 && l.Conf.Isolation != "jail" && l.Conf.Isolation != "auto":
+		return n, exit.Usagef("network.inject (%s): with --isolation %s no header can be added; use --isolation jail", l.Conf.Origin("network.inject")[0], l.Conf.Isolation)
 	case l.Conf.Isolation == "none":
 		return api.Network{}, nil
 	case n.Mode == policy.Disabled && l.AllowHost:
@@ -53,5 +57,6 @@ func (l *Launcher) outside() (o network.Options, err error) {
 	if proxies != nil {
 		o.Upstream = proxies.Dial
 	}
-	return o, nil
+	o.Intercept, err = l.injector()
+	return o, err
 }
