@@ -35,7 +35,7 @@ func (s *Session) connectable() error {
 		return nil
 	}
 	e, err := policy.New(policy.Options{
-		Mode: n.Mode, Rules: n.Allow, Denied: n.Deny, Ask: s.askNetwork, AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
+		Mode: n.Mode, Rules: n.Allow, Denied: n.Deny, Ask: s.byPolicy(), AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
 		Log: s.cfg.Logger.With("component", "network"),
 	})
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Query is what is asked.
+// Query is what is asked. A destination without a protocol is any protocol's, so that only a
+// rule without one is about it.
 type Query struct {
 	Operation Operation
 	// Path is absolute and clean, with no symlink in it: what the operation would reach.

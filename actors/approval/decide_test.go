@@ -286,3 +286,19 @@ func FuzzSubject(f *testing.F) {
 		}
 	})
 }
+
+func TestFixed(t *testing.T) {
+	rules := []Rule{
+		rule(t, User, "deny read ~/.aws/**"), rule(t, User, `deny read /a\*b`), rule(t, User, "deny read /**/.env"), rule(t, User, "deny write /w"),
+		rule(t, User, "deny connect *.bad.example"), rule(t, User, "allow connect a.example:443"),
+		rule(t, User, "allow connect *.b.example"), rule(t, User, "ask connect x.b.example"),
+	}
+	ended := rule(t, User, "deny read /ended")
+	ended.Until = noon
+	timed := rule(t, User, "allow connect c.example")
+	timed.Until = noon.Add(time.Hour)
+	hide, deny, allow := Fixed(append(rules, ended, timed), noon)
+	if got := fmt.Sprint(hide, deny, allow); got != "[/home/u/.aws /a*b] [*.bad.example] [a.example:443]" {
+		t.Error(got)
+	}
+}

@@ -18,8 +18,9 @@ import (
 const OrganisationFile = "/etc/codeagent/policy.json"
 
 const (
-	maxBytes = 4 << 20 // of a file
-	maxRules = 10_000  // in a file
+	// MaxBytes bounds a file.
+	MaxBytes = 4 << 20
+	maxRules = 10_000 // in a file
 	version  = 1
 )
 
@@ -124,8 +125,8 @@ func (f File) Update(now time.Time, change func([]Rule) ([]Rule, error)) error {
 	if err != nil {
 		return err
 	}
-	if len(text) >= maxBytes {
-		return fmt.Errorf("the policy would have %d MiB, more than %d: remove rules first", len(text)>>20, maxBytes>>20)
+	if len(text) >= MaxBytes {
+		return fmt.Errorf("the policy would have %d MiB, more than %d: remove rules first", len(text)>>20, MaxBytes>>20)
 	}
 	if err := f.replace(append(text, '\n')); err != nil {
 		return fmt.Errorf("%s was not changed: %w", f.Path, err)
@@ -212,14 +213,14 @@ func (f File) read() ([]byte, error) {
 		return nil, err
 	case !os.SameFile(seen, st):
 		return nil, fmt.Errorf("%s was replaced while it was opened; try again", f.Path)
-	case st.Size() > maxBytes:
-		return nil, fmt.Errorf("%s has %d MiB, more than %d: it is not read", f.Path, st.Size()>>20, maxBytes>>20)
+	case st.Size() > MaxBytes:
+		return nil, fmt.Errorf("%s has %d MiB, more than %d: it is not read", f.Path, st.Size()>>20, MaxBytes>>20)
 	}
 	if err := trusted(f.Path, st); err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
-	if err == nil && len(text) > maxBytes {
+	text, err := io.ReadAll(io.LimitReader(file, MaxBytes+1))
+	if err == nil && len(text) > MaxBytes {
 		err = fmt.Errorf("%s grows: it is not read", f.Path)
 	}
 	return text, err
@@ -227,8 +228,8 @@ func (f File) read() ([]byte, error) {
 
 // Import parses rules that were exported, from a file of any scope, for this one.
 func (f File) Import(text []byte) ([]Rule, error) {
-	if len(text) > maxBytes {
-		return nil, fmt.Errorf("more than %d MiB", maxBytes>>20)
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("more than %d MiB", MaxBytes>>20)
 	}
 	plain := f
 	var d struct {

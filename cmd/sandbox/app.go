@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/decisions"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
@@ -23,6 +24,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/policies"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/why"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -163,6 +165,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.configCommand(), a.profileCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
 		decisions.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Folder: func() (api.Directory, error) { return a.launch.FolderWithHistory() }, Now: time.Now}.Command(),
 		a.whyCommand(),
+		policies.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Places: a.policyPlaces, Now: time.Now}.Command(),
 		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 	)
 	root.InitDefaultCompletionCmd()
@@ -173,9 +176,15 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
+// policyPlaces are where the rules for the working folder are.
+func (a *app) policyPlaces() (approval.Places, error) {
+	dir, err := a.launch.FolderWithHistory()
+	return launch.PolicyPlaces(dir.Path), err
+}
+
 // whyCommand takes the flags that decide what it explains.
 func (a *app) whyCommand() *cobra.Command {
-	cmd := why.Commands{Out: a.out, JSON: func() bool { return a.flags.json }, Config: func() (api.Config, error) { return a.launch.SessionConfig() }}.Command()
+	cmd := why.Commands{Out: a.out, JSON: func() bool { return a.flags.json }, Config: func() (api.Config, error) { return a.launch.SessionConfig() }, Policy: launch.Policy}.Command()
 	a.addKeyFlags(cmd, "isolation", "hide", "show", "rw", "overlay", "caches", "home", "network", "allow-host", "deny-host", "profile")
 	return cmd
 }

@@ -60,6 +60,13 @@ var examples = map[string]string{
 	"overlay diff":    "sandbox overlay diff ~/.cache; sandbox overlay diff --slot 0",
 	"overlay apply":   "sandbox overlay apply ~/go/pkg",
 	"overlay discard": "sandbox overlay discard ~/.npm; sandbox overlay discard",
+	"policy":          "sandbox policy show; sandbox policy add deny read ~/.aws/**",
+	"policy show":     "sandbox policy show; sandbox policy show --scope user --json",
+	"policy check":    "sandbox policy check",
+	"policy add":      "sandbox policy add deny read ~/.aws/**; sandbox policy add allow connect registry.npmjs.org:443 --scope project --for 8h",
+	"policy remove":   "sandbox policy remove r-0a1b2c3d4e",
+	"policy export":   "sandbox policy export --scope user >policy.json",
+	"policy import":   "sandbox policy import policy.json --dry-run; sandbox policy import policy.json --scope project",
 	"doctor":          "sandbox doctor; sandbox doctor --json",
 	"version":         "sandbox version",
 	"completion":      "source <(sandbox completion bash); sandbox completion fish >~/.config/fish/completions/sandbox.fish",
@@ -72,7 +79,7 @@ var examples = map[string]string{
 
 // takeFiles are the commands whose arguments are files; a shell completes no
 // file names for the others.
-var takeFiles = []string{"run", "step", "attach", "restore", "config check", "mcp connect"}
+var takeFiles = []string{"run", "step", "attach", "restore", "config check", "mcp connect", "policy import", "policy add"}
 
 // finish completes the commands below parent: their examples, and what a shell
 // completes.

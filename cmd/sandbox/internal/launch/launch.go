@@ -105,6 +105,9 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if cfg.Network, err = l.network(); err != nil {
 		return cfg, err
 	}
+	if err = withPolicy(&cfg); err != nil {
+		return cfg, err
+	}
 	cfg.Runtime, err = l.Runtime(isolation, dirs...)
 	return cfg, err
 }

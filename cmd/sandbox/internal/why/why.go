@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -29,6 +30,8 @@ type Commands struct {
 	JSON func() bool
 	// Config is what a session would be started with.
 	Config func() (api.Config, error)
+	// Policy decides by the rules of the policy, for a folder.
+	Policy func(folder string) *approval.Book
 }
 
 // request is what was asked for.
@@ -74,7 +77,7 @@ func (c Commands) run(ctx context.Context, r request) error {
 		return err
 	}
 	if r.host != "" {
-		return c.host(ctx, cfg.Network, r.host)
+		return c.host(ctx, cfg, r.host)
 	}
 	return c.path(cfg, r)
 }
@@ -97,11 +100,12 @@ func (c Commands) path(cfg api.Config, r request) error {
 	}
 	allowed := map[string]bool{"read": s.Read, "write": s.Write, "exec": s.Exec, "": true}[r.op]
 	if c.JSON() {
-		if err := c.Out.JSON(s); err != nil {
+		if err := c.Out.JSON(sight{s, c.rules(cfg, path, r.op)}); err != nil {
 			return err
 		}
 	} else {
 		c.tellPath(s, r.op, allowed)
+		c.tellRules(c.rules(cfg, path, r.op))
 	}
 	if !allowed {
 		return &exit.Error{Code: exit.Failed}
@@ -148,10 +152,13 @@ const httpsPort = 443
 // ordinary stands for the address of a name: documentation's (RFC 5737), no machine's.
 var ordinary = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
-func (c Commands) host(ctx context.Context, n api.Network, text string) error {
-	a, err := explainHost(ctx, n, text)
+func (c Commands) host(ctx context.Context, cfg api.Config, text string) error {
+	a, err := explainHost(ctx, cfg.Network, text)
 	if err != nil {
 		return err
+	}
+	if a.Action == "ask" {
+		c.hostByRules(cfg, &a)
 	}
 	if c.JSON() {
 		if err := c.Out.JSON(a); err != nil {

@@ -1,0 +1,38 @@
+package launch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
+	"github.com/codeagent/sandbox/hypervisor/network/policy"
+)
+
+// PolicyPlaces are where the rules for a working folder are.
+func PolicyPlaces(folder string) approval.Places {
+	state, err := actors.StateDir()
+	if err != nil {
+		state = "" // no home directory: a project has no rules
+	}
+	return approval.Standard(state, folder)
+}
+
+// Policy decides by the rules for a working folder.
+func Policy(folder string) *approval.Book { return approval.NewBook(PolicyPlaces(folder), time.Now) }
+
+// withPolicy has the session begin with what the policy denies and allows. A file of the
+// policy that cannot be trusted is an error: it may have denied something.
+func withPolicy(cfg *api.Config) error {
+	rules, err := Policy(cfg.Directories[0].Path).Rules()
+	if err != nil {
+		return err
+	}
+	hide, deny, allow := approval.Fixed(rules, time.Now())
+	cfg.Hide = slices.Concat(cfg.Hide, hide)
+	if n := &cfg.Network; n.Mode != "" && n.Mode != policy.Disabled {
+		n.Deny, n.Allow = slices.Concat(n.Deny, deny), slices.Concat(n.Allow, allow)
+	}
+	return nil
+}
