@@ -19,7 +19,7 @@ func (s *Session) byPolicy() func(context.Context, policy.Question) (policy.Answ
 	if err != nil {
 		state = "" // no home directory: a project has no rules
 	}
-	book := approval.NewBook(approval.Standard(state, s.dirs[0].Config.Path), s.clock.Now)
+	book := approval.NewBook(approval.Standard(state, s.cfg.Directories[0].Path), s.clock.Now)
 	return func(ctx context.Context, q policy.Question) (policy.Answer, error) {
 		d := book.Decide(approval.Query{Operation: approval.Connect, Host: destination(q)})
 		if d.Action != approval.Allow && d.Action != approval.Deny {
