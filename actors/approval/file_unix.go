@@ -16,7 +16,7 @@ func lock(path string) (unlock func(), err error) {
 		return nil, err
 	}
 	for {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != syscall.EINTR { //nolint:errorlint // an errno
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != syscall.EINTR {
 			break
 		}
 	}
