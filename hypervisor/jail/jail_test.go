@@ -300,6 +300,11 @@ func TestJailSyscalls(t *testing.T) {
 	}{
 		{"clone3", "435, 0, 0", unix.ENOSYS},
 		{"io_uring_setup", "425, 1, 0", unix.EPERM},
+		{"a call of no kernel yet", "9999", unix.ENOSYS},
+		{"memfd_secret", "447, 0", unix.ENOSYS},
+		{"move_pages", fmt.Sprintf("%d, 0, 0, 0, 0, 0, 0", unix.SYS_MOVE_PAGES), unix.EPERM},
+		{"personality(PER_LINUX32)", fmt.Sprintf("%d, 8", unix.SYS_PERSONALITY), unix.EPERM},
+		{"personality(READ_IMPLIES_EXEC)", fmt.Sprintf("%d, 0x400000", unix.SYS_PERSONALITY), unix.EPERM},
 		{"open_tree", "428, -100, 0, 0", unix.EPERM},
 		{"fsopen", "430, 0, 0", unix.EPERM},
 		{"mount_setattr", "442, 0, 0, 0, 0, 0", unix.EPERM},

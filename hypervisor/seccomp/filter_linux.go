@@ -3,28 +3,10 @@ package seccomp
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
-
-// denied system calls fail with EPERM. Most of them need capabilities that
-// nobody inside has; the filter keeps their code out of reach as well.
-var denied = []uint32{
-	// The kernel itself.
-	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
-	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN,
-	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_SYSLOG,
-	unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_USERFAULTFD, unix.SYS_VHANGUP,
-	// The mount view.
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
-	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
-	unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE_ATTR,
-	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_SETNS,
-	// Ways around the filter.
-	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-	// The user's keys outlive the session.
-	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-}
 
 // tracing is denied unless debugging is allowed.
 var tracing = []uint32{
@@ -36,6 +18,9 @@ const (
 		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 	newTime   = 0x80 // CLONE_NEWTIME; in clone these bits are the exit signal
 	tioclinux = 0x541c
+
+	// Arguments of personality: none but to ask, and ADDR_NO_RANDOMIZE.
+	samePersonality, noRandomAddresses = 0xffffffff, 0x0040000
 
 	// Offsets in struct seccomp_data, of the low words (little endian).
 	offNr, offArch, offArg0, offArg1, offArg2 = 0, 4, 16, 24, 32
@@ -125,21 +110,21 @@ func (r rule) program() []unix.SockFilter {
 	return append(p, unix.SockFilter{Code: bpfRet, K: r.otherwise()})
 }
 
-// rules says what happens to each system call that is not simply allowed.
+// rules says what happens to each system call of the table.
 func rules(debug, mediated bool) map[uint32]rule {
-	m := make(map[uint32]rule)
-	deny := func(ret uint32, nrs []uint32) {
-		for _, nr := range nrs {
-			m[nr] = rule{ret: ret}
+	m := make(map[uint32]rule, len(numbers))
+	for _, f := range families {
+		for _, name := range f.Calls {
+			if nr, ok := numberOf(name); ok {
+				m[nr] = rule{ret: f.Verdict.returns()}
+			}
 		}
 	}
-	deny(retPerm, denied)
-	deny(retPerm, archDenied)
 	if !debug {
-		deny(retPerm, tracing)
+		for _, nr := range tracing {
+			m[nr] = rule{ret: retPerm}
+		}
 	}
-	// The flags of clone3 lie in memory; C libraries fall back to clone.
-	m[unix.SYS_CLONE3] = rule{ret: retNosys}
 	m[unix.SYS_CLONE] = anyBit(offArg0, newNamespaces, retPerm)
 	m[unix.SYS_UNSHARE] = anyBit(offArg0, newNamespaces|newTime, retPerm)
 	// The kernel looks at the low word only, so we do.
@@ -150,10 +135,39 @@ func rules(debug, mediated bool) map[uint32]rule {
 	m[unix.SYS_IOCTL] = oneOf(offArg1, retPerm, ioctls...)
 	// A virtual machine's hypervisor is not in our network namespace.
 	m[unix.SYS_SOCKET] = oneOf(offArg0, retNoFam, unix.AF_VSOCK)
+	m[unix.SYS_PERSONALITY] = onlyIf(offArg0, retPerm, 0, samePersonality, noRandomAddresses)
 	if mediated {
 		mediatedRules(m)
 	}
 	return m
+}
+
+// returns is what a filter returns for calls with the verdict. What the condition of others
+// is, is in the code.
+func (v Verdict) returns() uint32 {
+	switch v {
+	case Denied:
+		return retPerm
+	case Absent:
+		return retNosys
+	default:
+		return retAllow
+	}
+}
+
+// number is a system call of this architecture.
+type number struct {
+	name string
+	nr   uint32
+}
+
+// numberOf returns the number of a call that this architecture has.
+func numberOf(name string) (nr uint32, ok bool) {
+	i, ok := slices.BinarySearchFunc(numbers[:], name, func(n number, name string) int { return strings.Compare(n.name, name) })
+	if !ok {
+		return 0, false
+	}
+	return numbers[i].nr, true
 }
 
 // Supported tells whether there are filters for this processor.
@@ -194,10 +208,11 @@ type callRange struct {
 	code  []unix.SockFilter
 }
 
-// ranges covers all numbers, in order.
+// ranges covers all numbers, in order. Those without a rule are calls that nobody has looked
+// at, such as a newer kernel's.
 func ranges(m map[uint32]rule) []callRange {
-	allow := rule{ret: retAllow}.program()
-	out := []callRange{{0, allow}}
+	unknown := rule{ret: retNosys}.program()
+	out := []callRange{{0, unknown}}
 	add := func(first uint32, code []unix.SockFilter) {
 		last := &out[len(out)-1]
 		switch {
@@ -210,7 +225,7 @@ func ranges(m map[uint32]rule) []callRange {
 	for _, nr := range slices.Sorted(maps.Keys(m)) {
 		add(nr, m[nr].program())
 		if _, ok := m[nr+1]; !ok {
-			add(nr+1, allow)
+			add(nr+1, unknown)
 		}
 	}
 	return out

@@ -7,8 +7,6 @@ const (
 	x32Bit    = 0x40000000
 )
 
-var archDenied = []uint32{unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS_NFSSERVCTL, unix.SYS_LOOKUP_DCOOKIE}
-
 // archMediated are calls for the listener that not every architecture has.
 var archMediated = []uint32{
 	unix.SYS_CREAT, unix.SYS_MKDIR, unix.SYS_MKNOD, unix.SYS_SYMLINK, unix.SYS_LINK, unix.SYS_UNLINK, unix.SYS_RMDIR, unix.SYS_RENAME,

@@ -7,8 +7,6 @@ const (
 	x32Bit    = 0
 )
 
-var archDenied = []uint32{unix.SYS_NFSSERVCTL, unix.SYS_LOOKUP_DCOOKIE}
-
 // archMediated are calls for the listener that not every architecture has.
 var archMediated = []uint32{unix.SYS_RENAMEAT}
 

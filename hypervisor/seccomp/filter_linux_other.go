@@ -9,6 +9,7 @@ const (
 )
 
 var (
-	archDenied, archMediated []uint32
-	archOpen, archAccess     map[uint32]uint32
+	numbers              [0]number
+	archMediated         []uint32
+	archOpen, archAccess map[uint32]uint32
 )

@@ -35,7 +35,7 @@ type Commands struct {
 }
 
 // request is what was asked for.
-type request struct{ path, op, host string }
+type request struct{ path, op, host, syscall string }
 
 // ops are the values of --op.
 var ops = []string{"read", "write", "exec"}
@@ -44,14 +44,14 @@ var ops = []string{"read", "write", "exec"}
 func (c Commands) Command() *cobra.Command {
 	r := request{}
 	cmd := &cobra.Command{
-		Use:   "why (--path PATH [--op read|write|exec] | --host HOST[:PORT])",
-		Short: "Explain what commands could do with a path or a host, by which rule, and what would change it",
+		Use:   "why (--path PATH [--op read|write|exec] | --host HOST[:PORT] | --syscall NAME|NUMBER)",
+		Short: "Explain what commands could do with a path, a host or a system call, by which rule, and what would change it",
 		Long: "The answer is that of a session which 'sandbox run' would start here with the same flags. Of a name, it is what holds\n" +
 			"for an ordinary address; the port is 443 unless another is named. With --op, the exit status is 0 if it is allowed, else 1;\n" +
-			"of a host, 0 if it is allowed, or a person would be asked.",
+			"of a host, 0 if it is allowed, or a person would be asked; of a system call, 0 if it is not refused, or depends on its arguments.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.Usagef("unexpected argument %q: name a path with --path, a host with --host", args[0])
+				return exit.Usagef("unexpected argument %q: name a path with --path, a host with --host, a system call with --syscall", args[0])
 			}
 			return nil
 		},
@@ -60,13 +60,20 @@ func (c Commands) Command() *cobra.Command {
 	cmd.Flags().StringVar(&r.path, "path", "", "a `path` of this machine")
 	cmd.Flags().StringVar(&r.op, "op", "", "what would be done with it: read, write or exec")
 	cmd.Flags().StringVar(&r.host, "host", "", "where a connection would lead to, `HOST[:PORT]`")
+	cmd.Flags().StringVar(&r.syscall, "syscall", "", "a system call that a command makes, `NAME|NUMBER`")
 	return cmd
 }
 
 func (c Commands) run(ctx context.Context, r request) error {
+	named := 0
+	for _, what := range []string{r.path, r.host, r.syscall} {
+		if what != "" {
+			named++
+		}
+	}
 	switch {
-	case (r.path == "") == (r.host == ""):
-		return exit.Usagef("name one of both: --path PATH, or --host HOST[:PORT]")
+	case named != 1:
+		return exit.Usagef("name one of them: --path PATH, --host HOST[:PORT] or --syscall NAME|NUMBER")
 	case r.op != "" && !slices.Contains(ops, r.op):
 		return exit.Usagef("--op %q: one of %s", r.op, strings.Join(ops, ", "))
 	case r.op != "" && r.path == "":
@@ -75,6 +82,9 @@ func (c Commands) run(ctx context.Context, r request) error {
 	cfg, err := c.Config()
 	if err != nil {
 		return err
+	}
+	if r.syscall != "" {
+		return c.syscall(cfg, r.syscall)
 	}
 	if r.host != "" {
 		return c.host(ctx, cfg, r.host)

@@ -1,0 +1,68 @@
+package why
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/seccomp"
+)
+
+// syscall explains what the filter does with a system call, by name or number.
+func (c Commands) syscall(cfg api.Config, call string) error {
+	s := seccomp.Settings{Debug: cfg.Debug, Mediated: cfg.Bridge != hypervisor.BridgeFUSE}
+	switch name := cfg.Runtime.Name(); name {
+	case "jail":
+	case "landlock":
+		s.Confined = true
+	default:
+		return fmt.Errorf("with --isolation %s there is no filter for system calls; docs/security.md says what holds there", name)
+	}
+	e, err := seccomp.Explain(call, s)
+	if errors.Is(err, seccomp.ErrNoCall) {
+		return exit.Usage(err)
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON() {
+		if err := c.Out.JSON(e); err != nil {
+			return err
+		}
+	} else {
+		c.tellCall(e)
+	}
+	if e.Verdict != seccomp.Allowed && e.Verdict != seccomp.Conditional {
+		return &exit.Error{Code: exit.Failed}
+	}
+	return nil
+}
+
+func (c Commands) tellCall(e seccomp.Call) {
+	name := e.Name
+	switch {
+	case name == "":
+		name = fmt.Sprintf("system call %d", e.Number)
+	case e.Number >= 0:
+		name = fmt.Sprintf("%s (system call %d)", name, e.Number)
+	}
+	answer := "denied: it fails with " + e.Errno
+	switch {
+	case e.Verdict == seccomp.Allowed:
+		answer = "allowed"
+	case e.Verdict == seccomp.Conditional && e.Errno == "":
+		answer = "allowed; the supervisor or the filter looks at its arguments"
+	case e.Verdict == seccomp.Conditional:
+		answer = "depends on its arguments; refused, it fails with " + e.Errno
+	}
+	fmt.Fprintf(c.Out, "%s: %s\nbecause: %s\n", format.Shown(name), answer, e.Why)
+	if e.Family != "" {
+		fmt.Fprintf(c.Out, "family: %s\n", e.Family)
+	}
+	if e.Remedy != "" {
+		fmt.Fprintln(c.Out, "to change it: "+e.Remedy)
+	}
+}
