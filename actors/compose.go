@@ -248,9 +248,9 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 }
 
 // holdsMachine tells whether the guest is paused for a question of that kind:
-// one about what it does, not about what it shall begin.
+// one about what it does, not about what it shall begin. A read holds only who reads.
 func (s *Session) holdsMachine(kind string) bool {
-	return s.cfg.Runtime != nil && kind != messages.KindCommand
+	return s.cfg.Runtime != nil && kind != messages.KindCommand && kind != messages.KindGate
 }
 
 func (s *Session) guestConfig() hypervisor.Config {
@@ -269,6 +269,9 @@ func (s *Session) guestConfig() hypervisor.Config {
 		if w.Log != nil {
 			c.Hide = append(c.Hide, w.Config.UndoDir)
 		}
+	}
+	if len(s.cfg.Gate) > 0 {
+		c.Shares, c.Mediate = append(c.Shares, s.gates()...), nil
 	}
 	return c
 }

@@ -59,6 +59,7 @@ type Session struct {
 	count     atomic.Uint64 // of connections
 	commands  atomic.Int64  // numbers them, for the guest
 	questions atomic.Uint64 // numbers those about commands
+	reads     atomic.Uint64 // numbers those about reads
 
 	mu       sync.Mutex // server, closing
 	server   *control.Server

@@ -14,6 +14,8 @@ const (
 	KindCommand = "command"
 	// KindNetwork: a destination that the guest wants to reach.
 	KindNetwork = "network"
+	// KindGate: a file or directory of the host that a program wants to see.
+	KindGate = "gate"
 )
 
 // Who decides where nobody did.

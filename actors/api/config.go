@@ -38,7 +38,10 @@ type Config struct {
 	CacheNone bool
 	// Hide and Show change what the runtime hides; see [hypervisor.Config].
 	Hide, Show []string
-	Debug      bool
+	// Gate are directories of the host, absolute and clean, whose names a person has to allow before a
+	// jail's commands see them.
+	Gate  []string
+	Debug bool
 	// Places are what can be written in a jail beside the folders.
 	Places hypervisor.Places
 	// Resources are what everything in a jail may take together.

@@ -188,7 +188,7 @@ func (a *Actor) close(q *question, word, by, scope string) {
 			At: a.o.Clock.Now(), ID: q.ID, Kind: q.Ask.Kind, Directory: q.Ask.Directory, Step: q.Ask.Step,
 			Command: q.Ask.Command, Count: q.Ask.Count, Decision: word, By: by, From: q.Ask.From, Scope: scope,
 		}
-		if d.Kind == messages.KindNetwork {
+		if d.Kind == messages.KindNetwork || d.Kind == messages.KindGate {
 			d.Message = q.Ask.Message
 		}
 		a.o.Decided(d)

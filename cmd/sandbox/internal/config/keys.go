@@ -196,6 +196,10 @@ func insideKeys() []Key {
 			Doc: "show this host `path` inside although it is one of the known secrets",
 		},
 		{
+			Name: "jail.gate", Rule: Tighten, Flag: "gate", paths: true,
+			Doc: "hold the first look at each name in this `directory` of the host until a person allows it (in a file absolute or ~/...)",
+		},
+		{
 			Name: "jail.debug", Rule: Tighten, Flag: "debug", tighter: onlyFalse,
 			Doc: "allow ptrace inside (strace, gdb)",
 		},

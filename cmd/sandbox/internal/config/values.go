@@ -62,8 +62,8 @@ type Commands struct{ AtOnce int }
 
 // Jail is the view that a command has.
 type Jail struct {
-	Hide, Show []string
-	Debug      bool
+	Hide, Show, Gate []string
+	Debug            bool
 }
 
 // Writable is what a command in a jail can write to beside the working folders.

@@ -108,8 +108,10 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if err = withPolicy(&cfg); err != nil {
 		return cfg, err
 	}
-	cfg.Runtime, err = l.Runtime(isolation, dirs...)
-	return cfg, err
+	if cfg.Runtime, err = l.Runtime(isolation, dirs...); err != nil {
+		return cfg, err
+	}
+	return cfg, l.gate(&cfg)
 }
 
 // undoDirs are the folder's log and, where it is by default, those of all other

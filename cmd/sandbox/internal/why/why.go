@@ -104,9 +104,18 @@ func (c Commands) path(cfg api.Config, r request) error {
 	for _, d := range cfg.Directories {
 		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: d.Path, ReadOnly: d.ReadOnly})
 	}
+	for _, dir := range cfg.Gate {
+		view.Shares = append(view.Shares, hypervisor.Share{HostPath: dir, GuestPath: dir, ReadOnly: true})
+	}
 	s, err := jail.Explain(view, path)
 	if err != nil {
 		return err
+	}
+	for _, dir := range cfg.Gate {
+		if below(s.Path, dir) && s.Path != dir && s.Read && !slices.ContainsFunc(cfg.Directories, func(d api.Directory) bool { return below(s.Path, d.Path) }) {
+			s.Write, s.Undo, s.Why = false, false, "a person is asked first: it lies in the gate "+dir
+			s.Remedy = "sandbox approve ID, when it is asked; without --gate " + dir + " nobody is"
+		}
 	}
 	allowed := map[string]bool{"read": s.Read, "write": s.Write, "exec": s.Exec, "": true}[r.op]
 	if c.JSON() {
@@ -121,6 +130,12 @@ func (c Commands) path(cfg api.Config, r request) error {
 		return &exit.Error{Code: exit.Failed}
 	}
 	return nil
+}
+
+// below reports whether path is dir or lies in it; both are clean and absolute.
+func below(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 func (c Commands) tellPath(s hypervisor.Sight, op string, allowed bool) {

@@ -1,0 +1,69 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/codeagent/sandbox/fsbridge/gate"
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// gates are the directories whose names a person has to allow, as the guest mounts them: beside
+// the folders, read-only.
+func (s *Session) gates() []hypervisor.Share {
+	var passages []string
+	for _, w := range s.dirs {
+		passages = append(passages, w.Config.Path)
+	}
+	passages = append(passages, s.cfg.Gate...)
+	var shares []hypervisor.Share
+	for _, path := range s.cfg.Gate {
+		g := gate.New(gate.Options{Path: path, Passages: passages, Ask: s.askRead, Denied: s.readDenied})
+		shares = append(shares, hypervisor.Share{HostPath: path, GuestPath: path, ReadOnly: true, Serve: func(t hypervisor.Transport) error {
+			if t.Kind != hypervisor.TransportFUSE {
+				return fmt.Errorf("gate %s: it needs FUSE, not transport %d", path, t.Kind)
+			}
+			_, err := g.Serve(t.File, t.Hide, t.HostPID) // it ends with the mount
+			return err
+		}})
+	}
+	return shares
+}
+
+// readToken keeps the tokens of questions about reads apart from those of a folder's
+// Interceptor, and of the network.
+const readToken = 1 << 62
+
+// askRead has a person decide about a path of the host, as about a safeguard. That nobody
+// decided is an error, so that it is not remembered.
+func (s *Session) askRead(ctx context.Context, q gate.Question) (bool, error) {
+	answers := make(chan *messages.Answer, 1)
+	question := &messages.Ask{
+		Kind: messages.KindGate, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: q.String(),
+		Token: readToken | s.reads.Add(1),
+		Answer: func(m any) {
+			if a, ok := m.(*messages.Answer); ok {
+				answers <- a
+			}
+		},
+	}
+	s.to("safeguard")(question)
+	select {
+	case a := <-answers:
+		if !a.Allow && messages.Unattended(a.By) {
+			return false, fmt.Errorf("%s: %s", a.ID, a.By)
+		}
+		return a.Allow, nil
+	case <-ctx.Done():
+		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory, Token: question.Token})
+		return false, ctx.Err()
+	case <-s.stopped:
+		return false, messages.ErrStopped
+	}
+}
+
+// readDenied notes what was refused.
+func (s *Session) readDenied(q gate.Question, why error) {
+	s.cfg.Logger.Info("read denied", "component", "gate", "path", q.Path, "err", why)
+}

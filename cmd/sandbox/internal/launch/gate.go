@@ -1,0 +1,51 @@
+package launch
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// gate sets the directories whose names a person has to allow. They are served as the folders are,
+// so the folders' bridge is FUSE, too.
+func (l *Launcher) gate(cfg *api.Config) error {
+	if len(l.Conf.Jail.Gate) == 0 {
+		return nil
+	}
+	switch {
+	case cfg.Runtime.Name() != "jail":
+		return exit.Usagef("--gate needs --isolation jail, and here it would be %s", cfg.Runtime.Name())
+	case cfg.Bridge == hypervisor.BridgeMediated:
+		return exit.Usagef("--gate needs --bridge fuse: leave out --bridge mediated")
+	}
+	cfg.Bridge = hypervisor.BridgeFUSE
+	for _, named := range l.Conf.Jail.Gate {
+		path, err := filepath.Abs(named)
+		if err == nil {
+			path, err = filepath.EvalSymlinks(path)
+		}
+		if err != nil {
+			return exit.Usage(err)
+		}
+		if st, err := os.Stat(path); err != nil || !st.IsDir() {
+			return exit.Usage(errors.Join(exit.Usagef("--gate %s: it is not a directory", named), err))
+		}
+		for _, system := range []string{"/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp"} {
+			if path == "/" || path == system || strings.HasPrefix(path, system+"/") && system != "/usr" && system != "/tmp" && system != "/var/tmp" {
+				return exit.Usagef("--gate %s: programs cannot run without it; name directories with data", named)
+			}
+		}
+		for _, d := range cfg.Directories {
+			if path == d.Path || strings.HasPrefix(path, d.Path+"/") {
+				return exit.Usagef("--gate %s: it lies in the working folder %s, which commands may read", named, d.Path)
+			}
+		}
+		cfg.Gate = append(cfg.Gate, path)
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+// Package gate holds the first look at what nobody has allowed yet, until a person has decided.
+//
+// # What it is
+//
+// A [Gate] stands for one directory of the host, in a jail: a read-only file system that [Gate.Serve]
+// answers. Its root is empty at first. A name in it that is there on the host is a
+// question: the lookup, and with it the stat, open or exec that needs it, waits for the answer. Yes
+// opens the name and everything below it for the rest of the session; no is EACCES, now and later. That nobody could answer is
+// EACCES for this time. What is not there on the host is ENOENT without a question, so programs that try many places
+// ask about few.
+//
+// Working folders and other mounts below the directory are passages: the directories on the way
+// to them can be searched without a question, but their other names are questions, as
+// those of the root are. So a question is about the highest name that is not allowed: /opt/sdk, and not each
+// of its files. A listing of the root, or of a passage, shows passages and what was allowed.
+//
+// # Why it holds
+//
+// It is the object that is guarded, not a path that is checked: what was looked up is an open
+// descriptor (O_PATH), the next lookup is relative to it, without symlinks, and a file is opened
+// through it. No race changes what a name means between question and use. Links are resolved by the
+// workload's kernel in the workload's view, so where they lead is looked up again. What is hidden is refused without a question,
+// whatever name it has (a hard link, too).
+//
+// # Questions
+//
+// Lookups of the same name wait for one question. At most [MaxQuestions] wait at once; what comes then is
+// denied, as if nobody could answer. Each held lookup costs a goroutine and what the kernel needs. If the
+// waiting process is killed, the kernel says so and the lookup ends; with the last that waits the
+// question is withdrawn.
+//
+// # Trust
+//
+// Names come from the workload and from the host's directories: whoever shows a [Question] uses its
+// String, in which nothing acts on a terminal. [Gate] is safe for concurrent use. Gate.mu is held while nothing
+// else is called.
+package gate

@@ -1,0 +1,179 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// MaxQuestions is how many questions of a [Gate] wait for answers at once.
+const MaxQuestions = 256
+
+// ErrTooMany is told to [Options.Denied] if [MaxQuestions] wait already.
+var ErrTooMany = errors.New("gate: too many questions wait for answers")
+
+// Question is what a person is asked.
+type Question struct {
+	// Path is the file or directory of the host; Dir tells which.
+	Path string
+	Dir  bool
+	// Program is the name of the first program that waits, if that could be found out.
+	Program string
+}
+
+// String is the question for people.
+func (q Question) String() string {
+	s := "read " + shown(q.Path)
+	if q.Dir {
+		s += " and everything in it"
+	}
+	if q.Program != "" {
+		s += " (for " + shown(q.Program) + ")"
+	}
+	return s
+}
+
+// shown is a name in which nothing acts on a terminal.
+func shown(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// Options make a [Gate].
+type Options struct {
+	// Path is the directory, absolute, clean and without symlinks.
+	Path string
+	// Passages are directories below it, or elsewhere, to which the way must be open: mounts.
+	Passages []string
+	// Ask has somebody decide. An error means that nobody did; the answer is no, and the next
+	// lookup asks again. It returns soon after ctx ends. Several run at once.
+	Ask func(ctx context.Context, q Question) (allow bool, err error)
+	// Denied, if not nil, is told of each lookup that was denied. why is nil if somebody said no.
+	Denied func(q Question, why error)
+}
+
+// Gate is what was decided about one directory.
+type Gate struct {
+	o Options
+
+	mu      sync.Mutex
+	decided map[string]bool
+	asked   map[string]*asked
+}
+
+// asked is a question that waits.
+type asked struct {
+	done    chan struct{}
+	allow   bool
+	err     error
+	waiting int
+	cancel  context.CancelFunc
+}
+
+// New makes a gate that has nothing allowed yet.
+func New(o Options) *Gate {
+	o.Passages = slices.DeleteFunc(slices.Clone(o.Passages), func(p string) bool { return !below(p, o.Path) })
+	return &Gate{o: o, decided: make(map[string]bool), asked: make(map[string]*asked)}
+}
+
+// Waiting is how many questions wait.
+func (g *Gate) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.asked)
+}
+
+// below reports whether p is dir or lies in it; both are clean and absolute.
+func below(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// isPassage reports whether a directory lies on the way to a passage.
+func (g *Gate) isPassage(path string) bool {
+	return slices.ContainsFunc(g.o.Passages, func(p string) bool { return below(p, path) })
+}
+
+// allowed reports whether path may be shown in a listing.
+func (g *Gate) allowed(path string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.decided[path]
+}
+
+// admit returns whether a name that is no passage may be looked up, and waits for
+// that. It returns an error if ctx ends first.
+func (g *Gate) admit(ctx context.Context, q Question) (bool, error) {
+	g.mu.Lock()
+	if allow, ok := g.decided[q.Path]; ok {
+		g.mu.Unlock()
+		return g.tell(q, allow, nil), nil
+	}
+	a := g.asked[q.Path]
+	if a == nil {
+		if len(g.asked) >= MaxQuestions {
+			g.mu.Unlock()
+			return g.tell(q, false, ErrTooMany), nil
+		}
+		a = g.ask(q)
+	}
+	a.waiting++
+	g.mu.Unlock()
+	select {
+	case <-a.done:
+		return g.tell(q, a.allow, a.err), nil
+	case <-ctx.Done():
+		g.leave(q.Path, a)
+		return false, ctx.Err()
+	}
+}
+
+// leave withdraws a question that nobody waits for.
+func (g *Gate) leave(path string, a *asked) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a.waiting--; a.waiting == 0 {
+		a.cancel()
+		if g.asked[path] == a {
+			delete(g.asked, path)
+		}
+	}
+}
+
+// ask begins a question. The caller has the lock.
+func (g *Gate) ask(q Question) *asked {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &asked{done: make(chan struct{}), cancel: cancel}
+	g.asked[q.Path] = a
+	go func() {
+		defer cancel()
+		allow, err := g.o.Ask(ctx, q)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		a.allow, a.err = allow && err == nil, err
+		if g.asked[q.Path] == a { // else it was withdrawn
+			delete(g.asked, q.Path)
+			if err == nil {
+				g.decided[q.Path] = allow
+			}
+		}
+		close(a.done)
+	}()
+	return a
+}
+
+func (g *Gate) tell(q Question, allow bool, err error) bool {
+	if !allow && g.o.Denied != nil {
+		g.o.Denied(q, err)
+	}
+	return allow
+}
+
+// child is the path of a name.
+func child(dir, name string) string { return filepath.Join(dir, name) }

@@ -1,0 +1,192 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds what waits in these tests; nothing waits that long but on a failure.
+const patience = 2 * time.Minute
+
+// within returns what comes.
+func within[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatal(what + ": nothing came")
+		panic("unreachable")
+	}
+}
+
+// pending is a question of a test.
+type pending struct {
+	Question
+	ctx    context.Context
+	answer chan any // bool or error
+}
+
+// questions returns what gates ask through.
+func questions() (chan pending, func(context.Context, Question) (bool, error)) {
+	asked := make(chan pending, 2*MaxQuestions)
+	return asked, func(ctx context.Context, q Question) (bool, error) {
+		p := pending{q, ctx, make(chan any, 1)}
+		asked <- p
+		select {
+		case a := <-p.answer:
+			if err, ok := a.(error); ok {
+				return false, err
+			}
+			return a.(bool), nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+// TestAnswers: yes and no are remembered; that nobody answered is not.
+func TestAnswers(t *testing.T) {
+	asked, ask := questions()
+	var denied sync.Map
+	g := New(Options{Path: "/opt", Ask: ask, Denied: func(q Question, why error) { denied.Store(q.Path, fmt.Sprint(why)) }})
+	for _, c := range []struct {
+		path   string
+		answer any
+		allow  bool
+		again  bool // it is asked the next time, too
+	}{
+		{"/opt/yes", true, true, false}, {"/opt/no", false, false, false}, {"/opt/none", errors.New("timeout"), false, true},
+	} {
+		for round := range 2 {
+			got := make(chan bool)
+			go func() {
+				allow, err := g.admit(t.Context(), Question{Path: c.path})
+				if err != nil {
+					t.Error(err)
+				}
+				got <- allow
+			}()
+			if round == 0 || c.again {
+				within(t, c.path, asked).answer <- c.answer
+			}
+			if allow := within(t, c.path, got); allow != c.allow {
+				t.Errorf("%s, round %d: %v", c.path, round, allow)
+			}
+		}
+		if _, told := denied.Load(c.path); told == c.allow {
+			t.Errorf("%s: told of a denial: %v", c.path, told)
+		}
+	}
+}
+
+// TestCoalesced: 10,000 lookups at once are as many questions as there are names, bounded; each gets its answer.
+func TestCoalesced(t *testing.T) {
+	const lookups = 10_000
+	asked, ask := questions()
+	tooMany := make(chan struct{}, lookups)
+	g := New(Options{Path: "/opt", Ask: ask, Denied: func(_ Question, why error) {
+		if errors.Is(why, ErrTooMany) {
+			tooMany <- struct{}{}
+		}
+	}})
+	got := make(chan bool, lookups)
+	for i := range lookups {
+		go func() {
+			allow, _ := g.admit(t.Context(), Question{Path: fmt.Sprint("/opt/", i%(2*MaxQuestions))})
+			got <- allow
+		}()
+	}
+	var waiting []pending
+	for range MaxQuestions {
+		waiting = append(waiting, within(t, "a question", asked))
+	}
+	within(t, "a refusal", tooMany)
+	if n := g.Waiting(); n != MaxQuestions {
+		t.Errorf("%d questions wait", n)
+	}
+	for _, p := range waiting {
+		p.answer <- true
+	}
+	// Now others may ask.
+	end := make(chan struct{})
+	defer close(end)
+	go func() {
+		for {
+			select {
+			case p := <-asked:
+				p.answer <- true
+			case <-end:
+				return
+			}
+		}
+	}()
+	allowed := 0
+	for range lookups {
+		if within(t, "an answer", got) {
+			allowed++
+		}
+	}
+	if allowed < MaxQuestions {
+		t.Errorf("%d of %d were allowed", allowed, lookups)
+	}
+}
+
+// TestWithdrawn: a question goes with the last that waits for it, and not before.
+func TestWithdrawn(t *testing.T) {
+	asked, ask := questions()
+	g := New(Options{Path: "/opt", Ask: ask})
+	left := make(chan error, 2)
+	lookup := func() context.CancelFunc {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := g.admit(ctx, Question{Path: "/opt/x"})
+			left <- err
+		}()
+		return cancel
+	}
+	first := lookup()
+	p := within(t, "the question", asked)
+	second := lookup()
+	for end := time.Now().Add(patience); ; {
+		g.mu.Lock()
+		n := g.asked["/opt/x"].waiting
+		g.mu.Unlock()
+		if n == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the second does not wait")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	first()
+	if err := within(t, "the first", left); !errors.Is(err, context.Canceled) || p.ctx.Err() != nil {
+		t.Fatalf("%v; the question: %v", err, p.ctx.Err())
+	}
+	second()
+	within(t, "the second", left)
+	within(t, "the question's end", p.ctx.Done())
+	go func() { _, _ = g.admit(t.Context(), Question{Path: "/opt/x"}) }()
+	within(t, "a new question", asked).answer <- true
+}
+
+// FuzzQuestion: nothing of a name acts on a terminal.
+func FuzzQuestion(f *testing.F) {
+	for _, s := range []string{"/opt/x", "/opt/\x1b[2J", "/opt/\u202egpj.exe", "/opt/\xff", "/opt/a\nb", strings.Repeat("x", 4096)} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, path, program string) {
+		q := Question{Path: path, Program: program, Dir: true}.String()
+		for _, r := range q {
+			if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+				t.Fatalf("%q has %U", q, r)
+			}
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package gate
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/codeagent/sandbox/hypervisor/none"
+	"github.com/codeagent/sandbox/tests/kit/require"
+)
+
+// TestServed: on a mount, a program waits for an answer; what is allowed can be read, the rest cannot, a
+// process that waits can be killed, and what is hidden is not asked about.
+func TestServed(t *testing.T) {
+	require.Mount(t)
+	base := t.TempDir()
+	host, mnt := filepath.Join(base, "host"), filepath.Join(base, "mnt")
+	for path, text := range map[string]string{"sdk/lib/x": "x", "file": "f", "secret": "s", "way/folder/in": "i", "way/other": "o"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(host, path)), 0o755), os.WriteFile(filepath.Join(host, path), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Mkdir(mnt, 0o755), os.Symlink("sdk/lib/x", filepath.Join(host, "link")),
+		os.Link(filepath.Join(host, "secret"), filepath.Join(host, "alias"))); err != nil {
+		t.Fatal(err)
+	}
+	asked, ask := questions()
+	g := New(Options{Path: host, Passages: []string{filepath.Join(host, "way/folder"), "/elsewhere"}, Ask: ask})
+	dev, err := none.Mount(mnt, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := g.Serve(dev, []string{"secret", "missing"}, nil)
+	if err != nil {
+		none.Unmount(mnt)
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { none.Unmount(mnt); s.Wait() })
+
+	read := func(path string) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := os.ReadFile(filepath.Join(mnt, path))
+			done <- err
+		}()
+		return done
+	}
+	answer := func(path string, allow bool) {
+		t.Helper()
+		p := within(t, path, asked)
+		if p.Path != filepath.Join(host, path) || p.Program == "" {
+			t.Fatalf("asked about %+v", p.Question)
+		}
+		p.answer <- allow
+	}
+	listed := func(dir string) (names []string) {
+		t.Helper()
+		entries, err := os.ReadDir(filepath.Join(mnt, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+
+	if got := listed("."); !slices.Equal(got, []string{"way"}) {
+		t.Errorf("at first there is %q", got)
+	}
+	cat := exec.CommandContext(t.Context(), "cat", filepath.Join(mnt, "sdk/lib/x"))
+	if err := cat.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := within(t, "the first question", asked)
+	if err := cat.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cat.Wait()
+	within(t, "the end of the question", killed.ctx.Done())
+
+	got := read("sdk/lib/x")
+	answer("sdk", true)
+	if err := within(t, "sdk", got); err != nil {
+		t.Error(err)
+	}
+	got = read("link") // where it leads is allowed, it is not
+	answer("link", true)
+	if err := within(t, "link", got); err != nil {
+		t.Error(err)
+	}
+	got = read("file")
+	answer("file", false)
+	for range 2 { // the second time it is not asked
+		if err := within(t, "file", got); !errors.Is(err, syscall.EACCES) {
+			t.Errorf("a denied file: %v", err)
+		}
+		got = read("file")
+	}
+	within(t, "file", got)
+	for path, want := range map[string]error{"secret": syscall.EACCES, "alias": syscall.EACCES, "none": syscall.ENOENT, "way/none": syscall.ENOENT} {
+		if err := within(t, path, read(path)); !errors.Is(err, want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(mnt, "way/folder")); err != nil {
+		t.Error(err)
+	}
+	got = read("way/other")
+	answer("way/other", true)
+	within(t, "way/other", got)
+	if got := listed("."); !slices.Contains(got, "sdk") || slices.Contains(got, "file") || slices.Contains(got, "secret") {
+		t.Errorf("then there is %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(mnt, "sdk/lib/x"), nil, 0o644); !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOTSUP) {
+		t.Errorf("it can be written: %v", err)
+	}
+}
