@@ -167,7 +167,7 @@ func (c *call) procFile(name rawfs.Name, flags int) (int, syscall.Errno) {
 			c.proved = true
 			return fd, 0
 		}
-		if c.proved || !canRead(errno) {
+		if c.proved || !rawfs.CanRead(errno) {
 			return -1, errno
 		}
 		var i rawfs.Info

@@ -202,7 +202,3 @@ func (t *threads) umaskOf(th *thread) (uint32, syscall.Errno) {
 	}
 	return mask, 0
 }
-
-// canRead tells whether a thread's refusal to be read says that it cannot be, and not
-// that it has gone.
-func canRead(errno syscall.Errno) bool { return errno != syscall.EPERM && errno != syscall.EACCES }

@@ -238,8 +238,6 @@ type worker struct {
 	alone int // looks in a row that found nobody else waiting; up to lonely each notification looks, then every eighth
 }
 
-const lonely = 16
-
 // run answers until the server is closed. One worker at a time, the leader, waits for
 // notifications: two would both be woken by each. A leader that is about to be busy
 // for long makes another the leader (see handOver); one that has answered soon goes
@@ -361,6 +359,7 @@ const (
 	overseeEvery = 2 * time.Millisecond
 	aliveEvery   = 20 * time.Millisecond
 	restAfter    = 100 // looks at which nothing was to be seen
+	lonely       = 16  // see worker.alone
 )
 
 // oversee takes the lead from a worker that is busy for long, and finds out whether

@@ -44,3 +44,7 @@ func SplitPath(path []byte) (parent, last []byte, slash bool) {
 	at := bytes.LastIndexByte(path[:end], '/') + 1
 	return path[:at], path[at:end], end < len(path)
 }
+
+// CanRead tells whether a thread's refusal to be read says that it cannot be, and not
+// that it has gone.
+func CanRead(errno syscall.Errno) bool { return errno != syscall.EPERM && errno != syscall.EACCES }
