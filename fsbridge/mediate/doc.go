@@ -82,26 +82,18 @@
 //
 // # What it costs
 //
-// A bare round trip (Linux 6.18 in a virtual machine, a program in C that answers CONTINUE) takes 3 us of the server's processor
-// and 2.5 of the caller's; with a descriptor handed over 5.5 and 5. All of that is to wake and to switch: the floor. Where
-// another processor is idle, an injection wakes it, some 30 us; to prevent that costs 6 (notify.Near). On top, an open of a
-// file that is there takes 19 system calls, of a new one 27, utimensat of a descriptor 14. Of an open's processor time on both
-// sides, switches take 30 in a hundred, the tree 20 (what it costs natively is in there), to hand over 15, to find the directory 9, to read
-// the path 7; Go hardly any. So an open is never less than 11 us beyond native, a file of an archive (2.2 calls) 17, a transaction of
-// SQLite (its journal is opened and unlinked) 16. Less than that takes fewer notifications; but the filter cannot tell a granted
-// descriptor, which the kernel would serve, from another. What is native costs what the kernel tells the watcher: see actors/watcher.
+// A bare round trip (a program in C that answers CONTINUE) takes 3 us of the server's processor and 2.5 of the caller's; with
+// a descriptor handed over 5.5 and 5: to wake and to switch. On top, an open of a file that is there takes 19 system calls, of a
+// new one 27, utimensat of a descriptor 14. So an open is never less than 11 us beyond native, a file of an archive (2.2 calls) 17.
+// Less takes fewer notifications, but the filter cannot tell a granted descriptor from another. What is native costs what
+// the kernel tells the watcher: see actors/watcher.
 //
 // # Large files
 //
-// A large file is cloned where the file system can (reflink), else it is copied whole before it is handed over, also if
-// little of it is written then. Two processes' views of one file must be one file, so no descriptor of a FUSE mount
-// of just that file is handed over instead, which would keep only what is overwritten. Such a mount has a page
-// cache of its own: whoever has the file mapped, or reads it, through the native mount would see a shared mapping's writes
-// late, and the writer would not see those of others. With direct I/O a shared mapping is refused or has that cache all the
-// same, and with passthrough the kernel writes to the file without asking us, so nothing is kept. Locks of the
-// two do not exclude each other, and the file has two device numbers. Nor is it faster: 1,000 places of a file of 256 MiB, then
-// fsync, took 3.1 times as long as natively (median of three on a busy machine), and 8 times through FUSE. What is
-// larger than a step's limit makes the step unprotected, as docs/security.md says.
+// A large file is cloned where the file system can (reflink), else copied whole before it is handed over. A descriptor of a FUSE mount
+// of that file would keep only what is overwritten, but such a mount has a page cache of its own: mappings through both would not
+// see each other's writes, and locks would not exclude each other; with passthrough nothing is kept. Nor is it faster: 1,000 places
+// of 256 MiB take 3 times as long as natively, and 8 times through FUSE.
 //
 // # Known differences
 //

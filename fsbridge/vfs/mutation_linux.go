@@ -70,8 +70,7 @@ func (m *mutation) lock(dirs ...hostfs.ID) error {
 	return m.tree.opts.Dirs.Lock(&m.locked, m.op.Cancel, dirs...)
 }
 
-// lockAndLook locks dirs and returns what name in d is now. A directory that loses this
-// name is locked, too: nothing may be made in it meanwhile.
+// lockAndLook locks dirs and looks at name in d. A directory that loses it is locked, too.
 func (m *mutation) lockAndLook(d *dirFD, name string, dirs ...*node) (disk string, st hostfs.Stat, err error) {
 	ids := make([]hostfs.ID, len(dirs), 3)
 	for i, n := range dirs {
