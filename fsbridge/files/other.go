@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -15,6 +16,7 @@ var errUnsupported = fmt.Errorf("working folders need Linux so far: %w", errors.
 // Options configures a [Folder].
 type Options struct {
 	Root   *hostfs.Root
+	Dirs   *fsbridge.DirLocks
 	Hidden []string
 }
 

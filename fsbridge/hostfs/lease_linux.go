@@ -44,7 +44,7 @@ func openLeased(dirfd int, name string, flags int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	defer Close(fd)
+	defer func() { _ = Close(fd) }()
 	return reopenLeased(fd, flags&^(unix.O_CREAT|unix.O_NOFOLLOW))
 }
 

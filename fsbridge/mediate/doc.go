@@ -54,11 +54,9 @@
 // (call.lost): by the time that the kernel looks, another thread may have made it, and on a read-only mount that is
 // another error. On a proc file system it is the kernel's, because the caller may see more there.
 //
-// A relative path in a folder below which nothing is mounted ([Folder.Bare]) goes a shorter
-// way (spot): one look says which directory its beginning is and that it is on the guest's
-// mount of the folder. The rest is looked up on the host's mount, below the tree's own
-// descriptor of that directory, without symlinks and mounts. To the starter the host's mount
-// grants what the view grants the workload. What is not found so is found the other way.
+// A relative path in a folder below which nothing is mounted ([Folder.Bare]) goes a shorter way (spot): one look says
+// which directory its beginning is. The rest is looked up on the host's mount, below the tree's own descriptor of that
+// directory, without symlinks and mounts. What is not found so is found the other way.
 //
 // What was read by the caller's number is believed only if the caller still waits
 // afterwards: then the number has not been used again.
@@ -85,15 +83,13 @@
 // A bare round trip (a program in C that answers CONTINUE) takes 3 us of the server's processor and 2.5 of the caller's; with
 // a descriptor handed over 5.5 and 5: to wake and to switch. On top, an open of a file that is there takes 19 system calls, of a
 // new one 27, utimensat of a descriptor 14. So an open is never less than 11 us beyond native, a file of an archive (2.2 calls) 17.
-// Less takes fewer notifications, but the filter cannot tell a granted descriptor from another. What is native costs what
-// the kernel tells the watcher: see actors/watcher.
+// What is native costs what the kernel tells the watcher: see actors/watcher.
 //
 // # Large files
 //
 // A large file is cloned where the file system can (reflink), else copied whole before it is handed over. A descriptor of a FUSE mount
-// of that file would keep only what is overwritten, but such a mount has a page cache of its own: mappings through both would not
-// see each other's writes, and locks would not exclude each other; with passthrough nothing is kept. Nor is it faster: 1,000 places
-// of 256 MiB take 3 times as long as natively, and 8 times through FUSE.
+// of it would keep only what is overwritten, but that has a page cache of its own: mappings through both would not see each other's
+// writes. Nor is it faster: 1,000 places of 256 MiB take 3 times as long as natively, and 8 times through FUSE.
 //
 // # Known differences
 //

@@ -5,7 +5,6 @@ package terminal
 import (
 	"errors"
 	"os"
-	"time"
 
 	"github.com/codeagent/sandbox/hypervisor"
 )
