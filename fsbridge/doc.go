@@ -27,6 +27,12 @@
 //
 // # Locks
 //
-// Order: a bridge's own locks, then the Guard, then the log's. Begin is called
-// without any lock of the bridge that another operation's End needs.
+// Order: a bridge's own locks, the directories whose names are changed ([DirLocks]), then
+// the Guard, then the log's. Begin is called without any lock of the bridge that another
+// operation's End needs.
+//
+// Who changes names in a directory has it locked from his look at the name until End, so that what the
+// capture is told still holds when the operation is performed. A kernel in front of a
+// bridge does so as well, but the mediated bridge has none, nor have the writes of
+// frontends. While somebody decides about a held operation, its directories are free.
 package fsbridge
