@@ -29,6 +29,9 @@
 // waiting process is killed, the kernel says so and the lookup ends; with the last that waits the
 // question is withdrawn.
 //
+// Whoever serves a gate must not open files in its mount with package os: the runtime's poller would wait
+// for an answer of the process that it holds up. In a jail's mount namespace nobody outside can.
+//
 // # Trust
 //
 // Names come from the workload and from the host's directories: whoever shows a [Question] uses its
