@@ -245,7 +245,7 @@ func (h *Hooks) begin(op *fsbridge.Op, t fsbridge.Ticket) (fsbridge.Ticket, erro
 		op.Dirs.Pause() // somebody may have to decide: what else is done there does not wait
 		epoch, err := h.ask(op, kind, admitted)
 		if err == nil {
-			err = op.Dirs.Resume(op.Cancel)
+			err = op.Dirs.Resume(nil) // soon: nobody keeps them while he waits
 		}
 		if err != nil {
 			return fsbridge.Ticket{}, err

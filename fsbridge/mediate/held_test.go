@@ -36,7 +36,7 @@ func (h *holder) gate(op *fsbridge.Op) error {
 	h.held <- op.Name
 	select {
 	case err := <-h.release:
-		return errors.Join(err, op.Dirs.Resume(op.Cancel))
+		return errors.Join(err, op.Dirs.Resume(nil))
 	case <-op.Cancel:
 		h.ended <- fsbridge.ErrInterrupted
 		return fsbridge.ErrInterrupted

@@ -275,7 +275,8 @@ func onName(name string) func(op *fsbridge.Op) bool {
 
 func (h *hooks) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 	if h.hold != nil && h.hold(op) {
-		if err := h.wait(op); err != nil {
+		op.Dirs.Pause()
+		if err := errors.Join(h.wait(op), op.Dirs.Resume(nil)); err != nil {
 			return fsbridge.Ticket{}, err
 		}
 	}

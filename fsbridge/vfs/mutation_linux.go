@@ -67,7 +67,7 @@ func (m *mutation) pinNew(n *node, name string) (*dirFD, error) {
 // lock locks directories, and those alone, until done.
 func (m *mutation) lock(dirs ...hostfs.ID) error {
 	m.op.Dirs = &m.locked
-	return m.tree.opts.Dirs.Lock(&m.locked, m.op.Cancel, dirs...)
+	return m.tree.opts.Dirs.Lock(&m.locked, nil, dirs...) // a signal that does not kill is no reason to give up
 }
 
 // lockAndLook locks dirs and looks at name in d. A directory that loses it is locked, too.

@@ -36,6 +36,7 @@ func onName(name string) func(op *fsbridge.Op) bool {
 
 func (h *holder) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 	if h.hold(op) {
+		op.Dirs.Pause()
 		h.arrived <- op
 		cancel := op.Cancel
 		for waiting := true; waiting; {
@@ -51,6 +52,9 @@ func (h *holder) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 					return fsbridge.Ticket{}, fsbridge.ErrInterrupted
 				}
 			}
+		}
+		if err := op.Dirs.Resume(nil); err != nil {
+			return fsbridge.Ticket{}, err
 		}
 	}
 	about := op.Dir
