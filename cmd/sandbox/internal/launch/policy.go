@@ -1,12 +1,15 @@
 package launch
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
@@ -30,6 +33,13 @@ func withPolicy(cfg *api.Config) error {
 		return err
 	}
 	hide, deny, allow := approval.Fixed(rules, time.Now())
+	for _, shown := range cfg.Show {
+		if slices.ContainsFunc(hide, func(denied string) bool {
+			return SameFolder(denied, shown) || filepath.Clean(denied) == filepath.Clean(shown)
+		}) {
+			return exit.Usagef("the policy denies to read %s, so it cannot be shown: leave it out, or change the rule ('sandbox policy show')", format.Shown(shown))
+		}
+	}
 	cfg.Hide = slices.Concat(cfg.Hide, hide)
 	if n := &cfg.Network; n.Mode != "" && n.Mode != policy.Disabled {
 		n.Deny, n.Allow = slices.Concat(n.Deny, deny), slices.Concat(n.Allow, allow)
