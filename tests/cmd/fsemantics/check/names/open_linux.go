@@ -398,6 +398,9 @@ func openat2Resolve(c *record.Seen) {
 		{"both", "b", unix.RESOLVE_BENEATH | unix.RESOLVE_IN_ROOT},
 	} {
 		fd, err := unix.Openat2(d, r.path, &unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CREAT, Mode: 0o640, Resolve: r.resolve})
+		for err == unix.EAGAIN && r.resolve&(unix.RESOLVE_BENEATH|unix.RESOLVE_IN_ROOT) != 0 { // a rename somewhere on the machine raced: openat2(2)
+			fd, err = unix.Openat2(d, r.path, &unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CREAT, Mode: 0o640, Resolve: r.resolve})
+		}
 		c.Err(r.label, err)
 		record.CloseAll(fd)
 	}
