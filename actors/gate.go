@@ -31,36 +31,19 @@ func (s *Session) gates() []hypervisor.Share {
 	return shares
 }
 
-// readToken keeps the tokens of questions about reads apart from those of a folder's
-// Interceptor, and of the network.
-const readToken = 1 << 62
-
 // askRead has a person decide about a path of the host, as about a safeguard. That nobody
 // decided is an error, so that it is not remembered.
 func (s *Session) askRead(ctx context.Context, q gate.Question) (bool, error) {
-	answers := make(chan *messages.Answer, 1)
-	question := &messages.Ask{
+	a, err := s.decided(ctx, &messages.Ask{
 		Kind: messages.KindGate, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: q.String(),
-		Token: readToken | s.reads.Add(1),
-		Answer: func(m any) {
-			if a, ok := m.(*messages.Answer); ok {
-				answers <- a
-			}
-		},
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case !a.Allow && messages.Unattended(a.By):
+		return false, fmt.Errorf("%s: %s", a.ID, a.By)
 	}
-	s.to("safeguard")(question)
-	select {
-	case a := <-answers:
-		if !a.Allow && messages.Unattended(a.By) {
-			return false, fmt.Errorf("%s: %s", a.ID, a.By)
-		}
-		return a.Allow, nil
-	case <-ctx.Done():
-		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory, Token: question.Token})
-		return false, ctx.Err()
-	case <-s.stopped:
-		return false, messages.ErrStopped
-	}
+	return a.Allow, nil
 }
 
 // readDenied notes what was refused.

@@ -23,7 +23,6 @@ const networkQuestionTime = 24 * time.Hour
 // network is what a session knows of its guest's network.
 type network struct {
 	engine *policy.Engine // nil: there is none
-	tokens atomic.Uint64  // of questions
 
 	allowed, denied, lookups atomic.Uint64
 }
@@ -90,30 +89,17 @@ func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Ans
 	if kept, ok := s.keptAnswer(q); ok {
 		return policy.Answer{Allow: kept.Allow}, nil
 	}
-	answered := make(chan *messages.Answer, 1)
-	question := &messages.Ask{
+	a, err := s.decided(ctx, &messages.Ask{
 		Kind: messages.KindNetwork, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: networkQuestion(q),
-		Token: networkToken | s.net.tokens.Add(1),
-		Answer: func(m any) {
-			if a, ok := m.(*messages.Answer); ok {
-				answered <- a
-			}
-		},
+	})
+	switch {
+	case err != nil:
+		return policy.Answer{}, err
+	case !a.Allow && messages.Unattended(a.By):
+		return policy.Answer{}, fmt.Errorf("%s: %s", a.ID, a.By)
 	}
-	s.to("safeguard")(question)
-	select {
-	case a := <-answered:
-		if !a.Allow && messages.Unattended(a.By) {
-			return policy.Answer{}, fmt.Errorf("%s: %s", a.ID, a.By)
-		}
-		s.keepAnswer(q, a)
-		return policy.Answer{Allow: a.Allow, Once: a.Scope == string(answers.Once)}, nil
-	case <-ctx.Done():
-		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory, Token: question.Token})
-		return policy.Answer{}, ctx.Err()
-	case <-s.stopped:
-		return policy.Answer{}, messages.ErrStopped
-	}
+	s.keepAnswer(q, a)
+	return policy.Answer{Allow: a.Allow, Once: a.Scope == string(answers.Once)}, nil
 }
 
 // KeptAnswers is where answers are kept that outlive a session.
@@ -170,10 +156,6 @@ func (s *Session) keepAnswer(q policy.Question, m *messages.Answer) {
 func (s *Session) warnOfAnswers(doing string, err error) {
 	s.bus.Emit(api.Event{Type: api.EventWarning, Message: doing + " an answer about the network failed: " + err.Error()})
 }
-
-// networkToken keeps the tokens of questions about the network apart from those
-// of a folder's Interceptor, which counts from 1.
-const networkToken = 1 << 63
 
 // networkQuestion is the question for people. Names in it are canonical: nothing
 // of the guest's can act on a terminal.

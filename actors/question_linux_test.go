@@ -2,10 +2,12 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
@@ -69,5 +71,39 @@ func TestCommandWaitsToBeAllowed(t *testing.T) {
 			}
 			l.mustRun(func() error { return nil })
 		})
+	}
+}
+
+// A question about a command stays when another one is taken back, whatever that is about.
+func TestWithdrawnQuestionAlone(t *testing.T) {
+	l := newLab(t, 1, nil)
+	l.runtime.run = func(*fakeProcess) int { return 0 }
+	done := make(chan error, 1)
+	go func() {
+		res, err := l.s.Run(t.Context(), api.RunRequest{Argv: []string{"cmd"}, Question: "May it?"})
+		if err == nil && res.Outcome != messages.OutcomeCompleted {
+			err = errors.New(res.Reason)
+		}
+		done <- err
+	}()
+	command := l.event(api.EventSafeguardTriggered).Pending
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_, _ = l.s.askRead(ctx, gate.Question{Path: "/opt/sdk"})
+	}()
+	if read := l.event(api.EventSafeguardTriggered).Pending; read.Kind != messages.KindGate {
+		t.Fatalf("%+v", read)
+	}
+	cancel()
+	actortest.Eventually(t, "one is left", func() bool {
+		p, err := l.s.Pending(t.Context())
+		return err == nil && len(p) == 1
+	})
+	if err := l.s.Decide(t.Context(), api.DecideRequest{ID: command.ID, Allow: true, By: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := actortest.Within(t, "run", done); err != nil {
+		t.Error(err)
 	}
 }

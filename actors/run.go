@@ -127,35 +127,21 @@ func (s *Session) entries(f step.Finished) []api.RunEntry {
 	return list
 }
 
-// questionToken keeps the tokens of questions about commands apart from others.
-const questionToken = 1 << 62
-
 // allowed asks a person whether the command may start. The result is empty if it
 // may.
 func (s *Session) allowed(ctx context.Context, r api.RunRequest, info undolog.StepInfo) (api.RunResult, error) {
-	answers := make(chan *messages.Answer, 1)
-	question := &messages.Ask{
+	a, err := s.decided(ctx, &messages.Ask{
 		Kind: messages.KindCommand, Directory: s.around(info.Dir), Command: info.Command, Count: 1, Message: r.Question, From: messages.Asker(r.Origin),
-		Token: questionToken | s.questions.Add(1),
-		Answer: func(m any) {
-			if a, ok := m.(*messages.Answer); ok {
-				answers <- a
-			}
-		},
-	}
-	s.to("safeguard")(question)
-	select {
-	case a := <-answers:
-		if !a.Allow {
-			return api.RunResult{Outcome: messages.OutcomeDenied, Reason: fmt.Sprintf("%s: the command was not allowed by %s, and did not run", a.ID, a.By)}, nil
-		}
-		return api.RunResult{}, nil
-	case <-ctx.Done():
-		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory, Token: question.Token})
+	})
+	switch {
+	case errors.Is(err, messages.ErrStopped):
+		return api.RunResult{}, err
+	case err != nil:
 		return api.RunResult{Outcome: messages.OutcomeCancelled, Reason: "it was cancelled before it was allowed, and did not run"}, nil
-	case <-s.stopped:
-		return api.RunResult{}, messages.ErrStopped
+	case !a.Allow:
+		return api.RunResult{Outcome: messages.OutcomeDenied, Reason: fmt.Sprintf("%s: the command was not allowed by %s, and did not run", a.ID, a.By)}, nil
 	}
+	return api.RunResult{}, nil
 }
 
 // around returns the working folder that a directory is in, or the first.

@@ -58,8 +58,7 @@ type Session struct {
 	mediation *directory.Mediation
 	count     atomic.Uint64 // of connections
 	commands  atomic.Int64  // numbers them, for the guest
-	questions atomic.Uint64 // numbers those about commands
-	reads     atomic.Uint64 // numbers those about reads
+	questions atomic.Uint64 // numbers the session's own
 
 	mu       sync.Mutex // server, closing
 	server   *control.Server

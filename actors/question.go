@@ -1,0 +1,34 @@
+package actors
+
+import (
+	"context"
+
+	"github.com/codeagent/sandbox/messages"
+)
+
+// sessionToken keeps the tokens of a session's own questions apart from those of a folder's
+// Interceptor, which counts from 1.
+const sessionToken = 1 << 63
+
+// decided puts a question of the session's own and returns the answer. When ctx ends, it takes
+// the question back and returns the context's error; when the session ends, ErrStopped.
+// It sets the token and where the answer goes, and may be called concurrently.
+func (s *Session) decided(ctx context.Context, question *messages.Ask) (*messages.Answer, error) {
+	answered := make(chan *messages.Answer, 1)
+	question.Token = sessionToken | s.questions.Add(1)
+	question.Answer = func(m any) {
+		if a, ok := m.(*messages.Answer); ok {
+			answered <- a
+		}
+	}
+	s.to("safeguard")(question)
+	select {
+	case a := <-answered:
+		return a, nil
+	case <-ctx.Done():
+		s.to("safeguard")(&messages.Withdraw{Directory: question.Directory, Token: question.Token})
+		return nil, ctx.Err()
+	case <-s.stopped:
+		return nil, messages.ErrStopped
+	}
+}
