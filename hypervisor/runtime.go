@@ -183,6 +183,9 @@ type Config struct {
 	Limits Limits
 	// Debug allows ptrace inside.
 	Debug bool
+	// Containers allows commands to make namespaces of their own, which engines for containers need.
+	// Only a jail with [BridgeFUSE] has it.
+	Containers bool
 	// Bridge chooses how a jail's folders are served; empty is BridgeFUSE. Other
 	// runtimes ignore it.
 	Bridge Bridge

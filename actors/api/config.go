@@ -42,6 +42,8 @@ type Config struct {
 	// jail's commands see them.
 	Gate  []string
 	Debug bool
+	// Containers allows namespaces of the commands' own in a jail; see [hypervisor.Config].
+	Containers bool
 	// Places are what can be written in a jail beside the folders.
 	Places hypervisor.Places
 	// Resources are what everything in a jail may take together.

@@ -100,7 +100,7 @@ func (b *birth) dropRights(w *scriptWriter, rules uintptr) {
 	// the control channel has ended as well.
 	prctl("dying with the supervisor", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1)
-	program := w.program(seccomp.Jail(b.plan.debug, b.plan.mediated))
+	program := w.program(seccomp.Jail(seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers}))
 	if !b.plan.mediated {
 		w.call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
 		return

@@ -120,10 +120,15 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	if g.wired != nil {
 		env = g.wired.net.Environment(env)
 	}
-	out := make([]string, 0, len(env)+2)
+	containers := g.containersEnv()
+	out := make([]string, 0, len(env)+2+len(containers))
 	for _, e := range env {
 		k, v, _ := strings.Cut(e, "=")
 		switch {
+		case containers[k] != "":
+			continue
+		case k == "PATH" && containers != nil:
+			e = k + "=" + programsDir + ":" + v
 		case hypervisor.KeptOutside(k) || k == "SANDBOX" || k == hypervisor.StepsVariable:
 			continue
 		case g.lacksTemporary(k, v):
@@ -139,6 +144,9 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	}
 	if c.TTY != nil && c.TTY.Term != "" {
 		out = append(out, "TERM="+c.TTY.Term)
+	}
+	for k, v := range containers {
+		out = append(out, k+"="+v)
 	}
 	return append(out, "SANDBOX=1", hypervisor.StepsVariable+"="+control.InsideSocket)
 }
@@ -200,6 +208,7 @@ func (g *guest) Facts() map[string]string {
 		"bridge":     string(g.bridge()),
 		"namespaces": "user pid mount net uts ipc cgroup",
 		"debug":      strconv.FormatBool(g.cfg.Debug),
+		"containers": strconv.FormatBool(g.cfg.Containers),
 		"started_at": g.began.Format(time.RFC3339),
 	}
 	if g.rather != "" {

@@ -97,16 +97,17 @@ func resolve(p string) string {
 // plan is what a jail's first process has to do. It decides nothing: it carries
 // out mounts in their order.
 type plan struct {
-	hostname string
-	uid, gid int
-	debug    bool // allow ptrace
-	shares   int
-	mediated bool           // the folders are the host's own, see [mediation]
-	mapped   bool           // the supervisor makes their mounts, because ids change places in them
-	network  *network.Guest // the network card to make, or nil
-	mounts   []mount
-	warning  string   // what is not as it should be, or empty
-	notes    []string // what the user should know of it
+	hostname   string
+	uid, gid   int
+	debug      bool // allow ptrace
+	containers bool // allow namespaces of the workload's own
+	shares     int
+	mediated   bool           // the folders are the host's own, see [mediation]
+	mapped     bool           // the supervisor makes their mounts, because ids change places in them
+	network    *network.Guest // the network card to make, or nil
+	mounts     []mount
+	warning    string   // what is not as it should be, or empty
+	notes      []string // what the user should know of it
 
 	memoryBytes int64 // what each place in memory may hold, or 0
 
@@ -128,9 +129,10 @@ const (
 	opBind     mountOp = "bind"      // source as it was before anything was mounted, read-only
 	opHideDir  mountOp = "hide_dir"  // nothing, not even to list
 	opHideFile mountOp = "hide_file" // the same for a file
-	opFile     mountOp = "file"      // a read-only file with content over an existing one
+	opFile     mountOp = "file"      // a read-only file with content over an existing one, executable if mode says so
 	opDev      mountOp = "dev"       // the minimal /dev
 	opOverlay  mountOp = "overlay"   // an overlay over source, or over nothing: see package places
+	opCgroup   mountOp = "cgroup"    // the control groups as this jail's processes see them, read-only
 	opWritable mountOp = "writable"  // source as it was before anything was mounted, as writable as it was
 )
 
@@ -209,12 +211,13 @@ func makePlan(cfg hypervisor.Config, u user, table []mounts.Entry, mediated bool
 	if err := p.addIdentity(); err != nil {
 		return plan{}, nil, err
 	}
+	p.addContainers()
 	warning := p.addResolver(card)
 	if err := p.addTrust(card); err != nil {
 		return plan{}, nil, err
 	}
 	made := plan{
-		hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, shares: len(cfg.Shares), mounts: p.out,
+		hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, containers: cfg.Containers, shares: len(cfg.Shares), mounts: p.out,
 		mediated: mediated, mapped: mediated && u.root, network: card, warning: warning, notes: p.remarks(),
 	}
 	for _, s := range p.shares {

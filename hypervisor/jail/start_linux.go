@@ -72,6 +72,9 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if !seccomp.Supported {
 		return nil, fmt.Errorf("jail: on amd64 and arm64 only: %w (%w)", hypervisor.ErrUnavailable, errors.ErrUnsupported)
 	}
+	if err := mayNest(); cfg.Containers && err != nil {
+		return nil, err
+	}
 	u, err := workload(cfg)
 	if err != nil {
 		return nil, err

@@ -164,9 +164,11 @@ func (v *viewWriter) cover(m *mount) {
 			v.makeDirs(what, filepath.Dir(m.path))
 			v.call(what, unix.SYS_MKNODAT, cwd, v.text(m.path), unix.S_IFREG|0o644, 0).may = unix.EEXIST
 		}
-		v.replace(what, m.path, m.content, 0o444, 0)
+		v.replace(what, m.path, m.content, 0o444|uintptr(m.mode), 0)
 	case opDev:
 		v.dev(what)
+	case opCgroup:
+		v.mount(what, "cgroup2", m.path, "cgroup2", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "").may = unix.EPERM
 	default:
 		v.err = errors.New(what + ": unknown operation")
 	}
@@ -231,6 +233,10 @@ func (v *viewWriter) replace(what, path, content string, mode uintptr, may sysca
 	}
 	v.close(fd)
 	v.call(what, unix.SYS_MOUNT, v.text(src), v.text(path), 0, unix.MS_BIND, 0).may = may
+	if mode&0o111 != 0 {
+		v.setattr(what, cwd, path, 0, sealed, unix.MOUNT_ATTR_NOEXEC).may = may
+		return
+	}
 	v.setattr(what, cwd, path, 0, sealed|unix.MOUNT_ATTR_NOEXEC, 0).may = may
 }
 

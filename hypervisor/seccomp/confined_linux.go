@@ -5,9 +5,7 @@ import "golang.org/x/sys/unix"
 // Confined is the filter of a guest without namespaces: it is that of a mediated jail, and
 // refuses what a namespace or a read-only mount would otherwise keep the workload from.
 func Confined(debug bool) []unix.SockFilter {
-	m := rules(debug, true)
-	confinedRules(m)
-	return compile(m)
+	return compile(rules(Settings{Debug: debug, Confined: true}))
 }
 
 // unnamed are calls that reach what has no path, which only namespaces keep apart.

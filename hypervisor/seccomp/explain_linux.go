@@ -13,9 +13,16 @@ import (
 // ErrNoCall is returned by [Explain] for what is no system call's name or number.
 var ErrNoCall = errors.New("seccomp: no such system call")
 
-// Settings choose a filter, as [Jail] and [Confined] do.
+// Settings choose a filter.
 type Settings struct {
-	Debug, Mediated, Confined bool
+	Debug bool // allow tracing
+	// Mediated sends the calls that could change a folder to the listener.
+	Mediated bool
+	// Confined is the filter of a guest without namespaces. It is mediated.
+	Confined bool
+	// Containers allows namespaces of the workload's own, and mounts in them. It goes neither
+	// with Mediated nor with Confined: behind Landlock nobody can mount.
+	Containers bool
 }
 
 // Call is what a filter does with a system call.
@@ -53,10 +60,7 @@ func Explain(call string, s Settings) (Call, error) {
 		c.Verdict, c.Errno, c.Remedy = Absent, unix.ErrnoName(unix.ENOSYS), ""
 		return c, nil
 	}
-	r := rules(s.Debug, s.Mediated || s.Confined)
-	if s.Confined {
-		confinedRules(r)
-	}
+	r := rules(s)
 	c.Verdict, c.Errno = r[n.nr].verdict(f.Verdict)
 	if c.Verdict == Allowed {
 		c.Remedy = ""

@@ -13,6 +13,12 @@ var tracing = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE,
 }
 
+// nesting is denied unless containers are allowed.
+var nesting = []uint32{
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
+	unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_SETNS, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+}
+
 const (
 	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
@@ -111,7 +117,7 @@ func (r rule) program() []unix.SockFilter {
 }
 
 // rules says what happens to each system call of the table.
-func rules(debug, mediated bool) map[uint32]rule {
+func rules(s Settings) map[uint32]rule {
 	m := make(map[uint32]rule, len(numbers))
 	for _, f := range families {
 		for _, name := range f.Calls {
@@ -120,15 +126,21 @@ func rules(debug, mediated bool) map[uint32]rule {
 			}
 		}
 	}
-	if !debug {
+	if !s.Debug {
 		for _, nr := range tracing {
 			m[nr] = rule{ret: retPerm}
 		}
 	}
-	m[unix.SYS_CLONE] = anyBit(offArg0, newNamespaces, retPerm)
-	m[unix.SYS_UNSHARE] = anyBit(offArg0, newNamespaces|newTime, retPerm)
+	if !s.Containers {
+		for _, nr := range nesting {
+			m[nr] = rule{ret: retPerm}
+		}
+		m[unix.SYS_CLONE] = anyBit(offArg0, newNamespaces, retPerm)
+		m[unix.SYS_UNSHARE] = anyBit(offArg0, newNamespaces|newTime, retPerm)
+	}
 	// The kernel looks at the low word only, so we do.
 	ioctls := []uint32{unix.TIOCSTI, tioclinux}
+	mediated := s.Mediated || s.Confined
 	if mediated {
 		ioctls = append(ioctls, changingIoctls...)
 	}
@@ -138,6 +150,9 @@ func rules(debug, mediated bool) map[uint32]rule {
 	m[unix.SYS_PERSONALITY] = onlyIf(offArg0, retPerm, 0, samePersonality, noRandomAddresses)
 	if mediated {
 		mediatedRules(m)
+	}
+	if s.Confined {
+		confinedRules(m)
 	}
 	return m
 }
@@ -173,9 +188,8 @@ func numberOf(name string) (nr uint32, ok bool) {
 // Supported tells whether there are filters for this processor.
 const Supported = auditArch != 0
 
-// Jail is the filter of a jail. Debug allows tracing; mediated sends the calls that could
-// change a folder to the listener.
-func Jail(debug, mediated bool) []unix.SockFilter { return compile(rules(debug, mediated)) }
+// Jail is the filter of a jail.
+func Jail(s Settings) []unix.SockFilter { return compile(rules(s)) }
 
 // Notify is a filter that sends some calls to the listener and allows all others.
 func Notify(calls ...uint32) []unix.SockFilter {

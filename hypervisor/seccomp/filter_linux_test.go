@@ -46,9 +46,8 @@ func interpret(t *testing.T, p []unix.SockFilter, data map[uint32]uint32) uint32
 
 // TestFilter: the search finds what the rules say of each number.
 func TestFilter(t *testing.T) {
-	confined := rules(false, true)
-	confinedRules(confined)
-	for _, m := range []map[uint32]rule{rules(false, false), rules(false, true), confined} {
+	for _, s := range []Settings{{}, {Mediated: true}, {Confined: true}, {Containers: true}} {
+		m := rules(s)
 		p := compile(m)
 		if len(p) > 4096 {
 			t.Errorf("%d instructions", len(p))
@@ -84,8 +83,8 @@ func TestFilter(t *testing.T) {
 
 // TestDeniedStaysDenied: what the mediated bridge adds takes nothing away.
 func TestDeniedStaysDenied(t *testing.T) {
-	both := rules(false, true)
-	for nr, r := range rules(false, false) {
+	both := rules(Settings{Mediated: true})
+	for nr, r := range rules(Settings{}) {
 		got := both[nr]
 		if r.off == 0 && r.ret == retAllow {
 			continue
@@ -141,9 +140,8 @@ func TestConfinedFilter(t *testing.T) {
 
 // TestConfinedKeepsDenied: without namespaces, nothing is allowed that a mediated jail denies.
 func TestConfinedKeepsDenied(t *testing.T) {
-	m := rules(false, true)
-	confinedRules(m)
-	for nr, r := range rules(false, true) {
+	m := rules(Settings{Confined: true})
+	for nr, r := range rules(Settings{Mediated: true}) {
 		got := m[nr]
 		if r.ret == retAllow {
 			continue

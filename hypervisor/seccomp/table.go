@@ -47,22 +47,22 @@ func (f Family) remedied(remedy string) Family {
 	return f
 }
 
+// containersRemedy is what allows what containers need.
+const containersRemedy = "--containers allows it, in user namespaces of the programs' own"
+
 // families has what decides about each call, the refused ones first.
 var families = []Family{
 	family("modules and other kernels", Denied, "they run code in the host's kernel",
 		"init_module finit_module delete_module kexec_load kexec_file_load bpf"),
-	family("the whole machine", Denied, "they are the administrator's: reboot, swap, accounting, the kernel's log, quotas, clocks, names, terminals of others",
-		"reboot swapon swapoff acct syslog quotactl quotactl_fd vhangup settimeofday clock_settime sethostname setdomainname lsm_set_self_attr"),
+	family("the whole machine", Denied, "they are the administrator's: reboot, swap, accounting, the kernel's log, quotas, clocks, terminals of others",
+		"reboot swapon swapoff acct syslog quotactl quotactl_fd vhangup settimeofday clock_settime lsm_set_self_attr"),
 	family("hardware", Denied, "they reach ports and the processor's tables: kernel code that only emulators use",
 		"iopl ioperm modify_ldt"),
 	family("performance counters", Denied, "they measure other processes and the kernel: side channels, and many defects in the past",
 		"perf_event_open"),
 	family("page faults in user space", Denied, "they hold up the kernel in the middle of a copy, which attacks on it need",
 		"userfaultfd"),
-	family("the mount view", Denied, "the view is what keeps the host's files apart",
-		"mount umount2 pivot_root chroot fsopen fsconfig fsmount fspick open_tree open_tree_attr move_mount mount_setattr"),
 	family("files by handle", Denied, "a handle leads to a file beside the view", "open_by_handle_at"),
-	family("other namespaces", Denied, "who joins another namespace leaves the jail's", "setns"),
 	family("io_uring", Denied, "its operations do not pass the filter", "io_uring_setup io_uring_enter io_uring_register"),
 	family("keys", Denied, "the user's key rings outlive the session", "keyctl add_key request_key"),
 	family("pages of other processes", Denied, "they move memory of other processes between nodes; a single machine's programs do without",
@@ -77,8 +77,12 @@ var families = []Family{
 
 	family("tracing", Conditional, "only with --debug, and only processes inside: a debugger reads and changes other processes",
 		"ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp").remedied("--debug allows it"),
-	family("new namespaces", Conditional, "without flags for new namespaces (CLONE_NEW*): in a user namespace of its own a process has capabilities, and so reaches more of the kernel",
-		"clone unshare"),
+	family("new namespaces", Conditional, "only with --containers with flags for new namespaces (CLONE_NEW*): in a user namespace of its own a process has capabilities, and so reaches more of the kernel",
+		"clone unshare").remedied(containersRemedy),
+	family("other namespaces", Conditional, "only with --containers: who joins another namespace leaves the jail's; the kernel lets nobody inside join one that is not below the jail's", "setns").remedied(containersRemedy),
+	family("the mount view", Conditional, "only with --containers: the view is what keeps the host's files apart; in a user namespace of its own a process can mount, but what the jail has mounted stays locked",
+		"mount umount2 pivot_root chroot fsopen fsconfig fsmount fspick open_tree open_tree_attr move_mount mount_setattr").remedied(containersRemedy),
+	family("names of the machine", Conditional, "only with --containers, and there in a namespace of the process's own", "sethostname setdomainname").remedied(containersRemedy),
 	family("requests to devices", Conditional, "not TIOCSTI and TIOCLINUX, which type into a terminal; with the mediated bridge, not those that change a file's flags, encryption or extents; with --isolation landlock, "+
 		"only those to terminals and sockets, and those that read", "ioctl"),
 	family("sockets", Conditional, "not AF_VSOCK, which leads to a virtual machine's host; with --isolation landlock, only netlink and pairs of streams", "socket socketpair"),

@@ -130,8 +130,7 @@ func TestSecurityDocumentation(t *testing.T) {
 // TestVerdicts: the rules are those of the table. A conditional family's calls each have a
 // condition in some filter, and no other call has one.
 func TestVerdicts(t *testing.T) {
-	filters := []map[uint32]rule{rules(false, false), rules(true, false), rules(false, true), rules(false, true)}
-	confinedRules(filters[3])
+	filters := []map[uint32]rule{rules(Settings{}), rules(Settings{Debug: true}), rules(Settings{Mediated: true}), rules(Settings{Confined: true}), rules(Settings{Containers: true})}
 	for _, f := range families {
 		for _, name := range f.Calls {
 			nr, ok := numberOf(name)
@@ -164,7 +163,10 @@ func TestExplain(t *testing.T) {
 		why, how string
 	}{
 		{"read", Settings{}, Allowed, "", "descriptors", ""},
-		{"MOUNT", Settings{}, Denied, "EPERM", "view", ""},
+		{"MOUNT", Settings{}, Denied, "EPERM", "view", "--containers"},
+		{"mount", Settings{Containers: true}, Allowed, "", "view", ""},
+		{"unshare", Settings{}, Conditional, "EPERM", "CLONE_NEW", "--containers"},
+		{"open_by_handle_at", Settings{Containers: true}, Denied, "EPERM", "handle", ""},
 		{"clone3", Settings{}, Absent, "ENOSYS", "memory", ""},
 		{"ptrace", Settings{}, Denied, "EPERM", "--debug", "--debug"},
 		{"ptrace", Settings{Debug: true}, Allowed, "", "--debug", ""},

@@ -83,6 +83,18 @@ var attacks = map[string]func(args []string) error{
 	"mountsetattr": func(a []string) error {
 		return unix.MountSetattr(unix.AT_FDCWD, a[0], unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 	},
+	"opentree": func(a []string) error { // a copy of a tree without what is mounted in it
+		tree, err := unix.OpenTree(unix.AT_FDCWD, a[0], unix.OPEN_TREE_CLONE)
+		if err != nil {
+			return err
+		}
+		fd, err := unix.Openat(tree, a[1], unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(os.Stdout, os.NewFile(uintptr(fd), a[1]))
+		return err
+	},
 	"keyctl": func([]string) error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, true); return err },
 	"tiocsti": func([]string) error {
 		b := byte('x')

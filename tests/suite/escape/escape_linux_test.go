@@ -28,10 +28,10 @@ type prey struct {
 const treasure = "the treasure"
 
 // newPrey starts a session with things outside that must stay untouched.
-func newPrey(t *testing.T, b hypervisor.Bridge) *prey {
+func newPrey(t *testing.T, change func(*api.Config)) *prey {
 	p := &prey{name: fmt.Sprintf("@escape-%d", os.Getpid())}
 	p.lab = newLab(t, func(l *lab, c *api.Config) {
-		c.Bridge = b
+		change(c)
 		put(t, l.work+"/f", "a file")
 		put(t, l.home+"/.ssh/id", treasure)
 		put(t, l.home+"/beside/file", "host file")
@@ -58,87 +58,109 @@ func newPrey(t *testing.T, b hypervisor.Bridge) *prey {
 	return p
 }
 
-// TestEscape runs each attempt in one jail. Every script exits 0 if it got what
-// it wanted.
+// TestEscape runs each attempt in one jail.
 func TestEscape(t *testing.T) { overBridges(t, escapes) }
 
 func escapes(t *testing.T, b hypervisor.Bridge) {
-	p := newPrey(t, b)
+	p := newPrey(t, func(c *api.Config) { c.Bridge = b })
+	p.attempt(t, attempts, "")
+	p.unharmed(t)
+}
+
+// attempt is a script that exits 0 if it got what it wanted.
+type attempt struct {
+	name, script string
+	// own: in a user namespace of its own, what it wants is its own.
+	own bool
+}
+
+// attempts are what every jail has to stand. The names in capitals are replaced.
+var attempts = []attempt{
+	// the host's files
+	{name: "a secret", script: "cat SECRET"},
+	{name: "a secret through PID 1's root", script: "cat /proc/1/rootSECRET"},
+	{name: "through our own root", script: "cat /proc/self/rootSECRET"},
+	{name: "through a thread's root", script: "cat /proc/thread-self/rootSECRET"},
+	{name: "through PID 1's directory", script: "cat /proc/1/cwdSECRET"},
+	{name: "through the supervisor's root", script: "cat /proc/SELF/rootSECRET"},
+	{name: "PID 1's descriptors", script: "ls /proc/1/fd/ | grep . || ls -l /proc/1/map_files/ | grep ."},
+	{name: "PID 1's memory", script: "head -c 1 /proc/1/mem || cat /proc/1/environ || cat /proc/1/maps | grep ."},
+	{name: "PID 1's memory by process_vm_readv", script: "ATTACK vmread 1"},
+	{name: "our descriptors", script: `for f in /proc/self/fd/*; do case $(readlink $f) in pipe:*|/dev/null|/proc/*|"") ;; *) readlink $f; exit 0; esac; done; exit 1`},
+	{name: "writing beside the folder", script: "echo x >HOME/beside/file || echo x >HOME/beside/new || rm HOME/beside/file"},
+	{name: "writing beside through PID 1's root", script: "echo x >/proc/1/rootHOME/beside/file"},
+	{name: "writing above the folder", script: "cd WORK && (echo x >../beside/file || echo x >../new)"},
+	{name: "the folder itself", script: "mv WORK WORK.old || rmdir WORK || ln -s / HOME/beside/l"},
+	{name: "symlinks out of the folder", script: "cd WORK && ln -sf ../beside/file l && echo x >l"},
+	{name: "a hard link into the folder", script: "ln HOME/beside/file WORK/stolen"},
+	{name: "a hard link out of the folder", script: "ln WORK/f HOME/beside/stolen"},
+	{name: "the undo log", script: "ls UNDO | grep . || cat UNDO/lock || echo x >UNDO/x"},
+	{name: "the control socket's directory", script: "ls RUNDIR | grep ."},
+	{name: "the control socket", script: "ATTACK connect CONTROL"},
+	{name: "a raw handle of the file system", script: "ATTACK handle /"},
+	{name: "setuid programs", script: "ATTACK setuid /usr/bin/su || ATTACK setuid /bin/mount", own: true},
+	{name: "a setuid file", script: "cd WORK && cp /bin/true s && chmod u+s s && test -u s", own: true},
+	{name: "a device", script: "mknod WORK/d b 8 0 || mknod /tmp/d c 1 1 || cat /dev/mem || cat /dev/kmsg || ls /dev/fuse /dev/kvm"},
+	{name: "a block device", script: "for d in /dev/[svxn][dv]*; do head -c 1 $d >/dev/null && exit 0; done; exit 1"},
+	// the host's processes
+	{name: "a signal to the host", script: "kill -9 PID || kill -0 PID || kill -0 SELF"},
+	{name: "a signal to PID 1", script: "kill -9 1; kill -STOP 1; kill -SEGV 1; test ! -e /proc/1"},
+	{name: "tracing PID 1", script: "ATTACK ptrace 1"},
+	{name: "tracing a child", script: "sleep 5 & ATTACK ptrace $!; status=$?; kill $!; exit $status"},
+	{name: "processes outside", script: "ls -d /proc/PID /proc/SELF && grep -l escape /proc/SELF/cmdline"},
+	{name: "priorities outside", script: "renice 5 PID"},
+	{name: "limits outside", script: "prlimit --pid PID --nofile=1:1"},
+	{name: "the namespaces of PID 1", script: "nsenter -t 1 -a true || nsenter -t 1 -m true || ATTACK setns /proc/1/ns/mnt || ATTACK setns /proc/1/ns/user"},
+	// sockets and buses
+	{name: "an abstract socket", script: "ATTACK connect NAME"},
+	{name: "a socket in the host's tree", script: "ATTACK connect SOCKET"},
+	{name: "system sockets", script: "find /run /var/run -type s 2>/dev/null | grep -vx /run/sandbox/steps.sock"},
+	{name: "desktop sockets", script: "find /tmp /tmp/.X11-unix /run/user -type s 2>/dev/null | grep ."},
+	{name: "the system bus", script: "ATTACK connect /run/dbus/system_bus_socket || ATTACK connect /run/systemd/private || ATTACK connect /var/run/docker.sock"},
+	{name: "a loopback service outside", script: "ATTACK dial ADDRESS"},
+	{name: "a raw socket", script: "ATTACK socket 17 3 || ATTACK socket 2 3 || ATTACK socket 40 1"},
+	// the kernel
+	{name: "kernel settings", script: "echo 1 >/proc/sys/vm/drop_caches || echo x >/proc/sys/kernel/core_pattern || echo 0 >/proc/sys/kernel/yama/ptrace_scope || echo x >/proc/sys/kernel/hostname || echo x >/proc/sys/kernel/modprobe"},
+	{name: "kernel triggers", script: "echo b >/proc/sysrq-trigger || echo 1 >/proc/sys/net/ipv4/ip_forward || echo 1 >/sys/kernel/uevent_helper || cat /proc/kcore | head -c 1 | grep -q ."},
+	{name: "control groups", script: "mkdir /sys/fs/cgroup/escape || mkdir /sys/fs/cgroup/*/escape || echo $$ >/sys/fs/cgroup/cgroup.procs || echo x >/sys/fs/cgroup/release_agent"},
+	{name: "mounting", script: "mount -t tmpfs x /tmp || mount --bind / WORK || umount -l /tmp || mount -o remount,rw / || ATTACK mountsetattr /", own: true},
+	{name: "a user namespace", script: "unshare -Ur true || unshare -U true || ATTACK unshare 0x10000000 || ATTACK unshare 0x20000", own: true},
+	{name: "key rings", script: "keyctl show || ATTACK keyctl"},
+	{name: "terminal input", script: "ATTACK tiocsti"},
+	{name: "io_uring", script: "ATTACK iouring"},
+	{name: "bpf", script: "ATTACK bpf"},
+	{name: "becoming root", script: "ATTACK setresuid || su -c true </dev/null || sudo -n true", own: true},
+	{name: "adding a capability", script: "ATTACK capset", own: true},
+	{name: "taking the filter off", script: "ATTACK seccomp"},
+	{name: "our own cover", script: "umount /proc; umount /dev; umount HOME/.ssh && cat SECRET"},
+	{name: "the FUSE connection", script: "ls /sys/fs/fuse/connections/* 2>/dev/null | grep . && echo 1 >/sys/fs/fuse/connections/*/abort"},
+}
+
+// attempt runs each script, if wrap is not empty by that program. No script may succeed, nor print the treasure.
+func (p *prey) attempt(t *testing.T, attempts []attempt, wrap string) {
 	session := actorsSocket(t, p)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer tcp.Close()
 	vars := strings.NewReplacer("HOME", p.home, "WORK", p.work, "UNDO", p.undo, "RUNDIR", p.run, "SECRET", p.secret,
-		"SOCKET", p.socket, "CONTROL", session, "ADDRESS", tcp.Addr().String(), "PID", strconv.Itoa(p.pid), "ATTACK", p.work+"/.attacker attack", "SELF", strconv.Itoa(os.Getpid()))
-	for _, a := range []struct{ name, script string }{
-		// the host's files
-		{"a secret", "cat SECRET"},
-		{"a secret through PID 1's root", "cat /proc/1/rootSECRET"},
-		{"through our own root", "cat /proc/self/rootSECRET"},
-		{"through a thread's root", "cat /proc/thread-self/rootSECRET"},
-		{"through PID 1's directory", "cat /proc/1/cwdSECRET"},
-		{"through the supervisor's root", "cat /proc/SELF/rootSECRET"},
-		{"PID 1's descriptors", "ls /proc/1/fd/ | grep . || ls -l /proc/1/map_files/ | grep ."},
-		{"PID 1's memory", "head -c 1 /proc/1/mem || cat /proc/1/environ || cat /proc/1/maps | grep ."},
-		{"PID 1's memory by process_vm_readv", "ATTACK vmread 1"},
-		{"our descriptors", `for f in /proc/self/fd/*; do case $(readlink $f) in pipe:*|/dev/null|/proc/*|"") ;; *) readlink $f; exit 0; esac; done; exit 1`},
-		{"writing beside the folder", "echo x >HOME/beside/file || echo x >HOME/beside/new || rm HOME/beside/file"},
-		{"writing beside through PID 1's root", "echo x >/proc/1/rootHOME/beside/file"},
-		{"writing above the folder", "cd WORK && (echo x >../beside/file || echo x >../new)"},
-		{"the folder itself", "mv WORK WORK.old || rmdir WORK || ln -s / HOME/beside/l"},
-		{"symlinks out of the folder", "cd WORK && ln -sf ../beside/file l && echo x >l"},
-		{"a hard link into the folder", "ln HOME/beside/file WORK/stolen"},
-		{"a hard link out of the folder", "ln WORK/f HOME/beside/stolen"},
-		{"the undo log", "ls UNDO | grep . || cat UNDO/lock || echo x >UNDO/x"},
-		{"the control socket's directory", "ls RUNDIR | grep ."},
-		{"the control socket", "ATTACK connect CONTROL"},
-		{"a raw handle of the file system", "ATTACK handle /"},
-		{"setuid programs", "ATTACK setuid /usr/bin/su || ATTACK setuid /bin/mount"},
-		{"a setuid file", "cd WORK && cp /bin/true s && chmod u+s s && test -u s"},
-		{"a device", "mknod WORK/d b 8 0 || mknod /tmp/d c 1 1 || cat /dev/mem || cat /dev/kmsg || ls /dev/fuse /dev/kvm"},
-		{"a block device", "for d in /dev/[svxn][dv]*; do head -c 1 $d >/dev/null && exit 0; done; exit 1"},
-		// the host's processes
-		{"a signal to the host", "kill -9 PID || kill -0 PID || kill -0 SELF"},
-		{"a signal to PID 1", "kill -9 1; kill -STOP 1; kill -SEGV 1; test ! -e /proc/1"},
-		{"tracing PID 1", "ATTACK ptrace 1"},
-		{"tracing a child", "sleep 5 & ATTACK ptrace $!; status=$?; kill $!; exit $status"},
-		{"processes outside", "ls -d /proc/PID /proc/SELF && grep -l escape /proc/SELF/cmdline"},
-		{"priorities outside", "renice 5 PID"},
-		{"limits outside", "prlimit --pid PID --nofile=1:1"},
-		{"the namespaces of PID 1", "nsenter -t 1 -a true || nsenter -t 1 -m true || ATTACK setns /proc/1/ns/mnt || ATTACK setns /proc/1/ns/user"},
-		// sockets and buses
-		{"an abstract socket", "ATTACK connect " + p.name},
-		{"a socket in the host's tree", "ATTACK connect SOCKET"},
-		{"system sockets", "find /run /var/run -type s 2>/dev/null | grep -vx /run/sandbox/steps.sock"},
-		{"desktop sockets", "find /tmp /tmp/.X11-unix /run/user -type s 2>/dev/null | grep ."},
-		{"the system bus", "ATTACK connect /run/dbus/system_bus_socket || ATTACK connect /run/systemd/private || ATTACK connect /var/run/docker.sock"},
-		{"a loopback service outside", "ATTACK dial ADDRESS"},
-		{"a raw socket", "ATTACK socket 17 3 || ATTACK socket 2 3 || ATTACK socket 40 1"},
-		// the kernel
-		{"kernel settings", "echo 1 >/proc/sys/vm/drop_caches || echo x >/proc/sys/kernel/core_pattern || echo 0 >/proc/sys/kernel/yama/ptrace_scope || echo x >/proc/sys/kernel/hostname || echo x >/proc/sys/kernel/modprobe"},
-		{"kernel triggers", "echo b >/proc/sysrq-trigger || echo 1 >/proc/sys/net/ipv4/ip_forward || echo 1 >/sys/kernel/uevent_helper || cat /proc/kcore | head -c 1 | grep -q ."},
-		{"control groups", "mkdir /sys/fs/cgroup/escape || mkdir /sys/fs/cgroup/*/escape || echo $$ >/sys/fs/cgroup/cgroup.procs || echo x >/sys/fs/cgroup/release_agent"},
-		{"mounting", "mount -t tmpfs x /tmp || mount --bind / WORK || umount -l /tmp || mount -o remount,rw / || ATTACK mountsetattr /"},
-		{"a user namespace", "unshare -Ur true || unshare -U true || ATTACK unshare 0x10000000 || ATTACK unshare 0x20000"},
-		{"key rings", "keyctl show || ATTACK keyctl"},
-		{"terminal input", "ATTACK tiocsti"},
-		{"io_uring", "ATTACK iouring"},
-		{"bpf", "ATTACK bpf"},
-		{"becoming root", "ATTACK setresuid || su -c true </dev/null || sudo -n true"},
-		{"adding a capability", "ATTACK capset"},
-		{"taking the filter off", "ATTACK seccomp"},
-		{"our own cover", "umount /proc; umount /dev; umount HOME/.ssh && cat SECRET"},
-		{"the FUSE connection", "ls /sys/fs/fuse/connections/* 2>/dev/null | grep . && echo 1 >/sys/fs/fuse/connections/*/abort"},
-	} {
+		"SOCKET", p.socket, "CONTROL", session, "ADDRESS", tcp.Addr().String(), "PID", strconv.Itoa(p.pid), "NAME", p.name, "ATTACK", p.work+"/.attacker attack", "SELF", strconv.Itoa(os.Getpid()))
+	for _, a := range attempts {
 		t.Run(a.name, func(t *testing.T) {
-			script := vars.Replace(a.script)
-			r := p.sh("cd " + p.work + "; " + script)
+			script := "cd " + p.work + "; " + vars.Replace(a.script)
+			if wrap != "" {
+				script = wrap + " sh -c '" + strings.ReplaceAll(script, "'", `'\''`) + "'"
+			}
+			r := p.sh(script)
 			t.Log(r.out)
 			if r.err != nil || r.Status.Code == 0 || strings.Contains(r.out, treasure) {
 				t.Errorf("%s:\n%+v", script, r)
 			}
 		})
 	}
+}
+
+// unharmed checks what lies outside, and that the jail lives.
+func (p *prey) unharmed(t *testing.T) {
 	if b, err := os.ReadFile(p.home + "/beside/file"); err != nil || string(b) != "host file" {
 		t.Errorf("the file outside: %q, %v", b, err)
 	}
@@ -151,7 +173,7 @@ func escapes(t *testing.T, b hypervisor.Bridge) {
 	if err := unix.Stat(p.work+"/s", &st); err == nil && st.Mode&unix.S_ISUID != 0 {
 		t.Error("a setuid file on the host")
 	}
-	p.works("cat f") // and the jail lives
+	p.works("cat f")
 }
 
 // actorsSocket finds the session's control socket.

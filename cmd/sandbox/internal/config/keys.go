@@ -204,6 +204,10 @@ func insideKeys() []Key {
 			Doc: "allow ptrace inside (strace, gdb)",
 		},
 		{
+			Name: "jail.containers", Rule: Tighten, Flag: "containers", tighter: onlyFalse,
+			Doc: "allow containers inside (podman, buildah): namespaces of the commands' own, which reach more of the kernel",
+		},
+		{
 			Name: "places.caches", Enum: []string{"overlay", "read-only"}, Rule: Tighten, Flag: "caches",
 			Doc: "the caches of compilers and package managers in a jail: overlay (can be written; what is written is kept beside the host's, which stays as it is) or read-only",
 		},

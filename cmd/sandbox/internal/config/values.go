@@ -64,6 +64,7 @@ type Commands struct{ AtOnce int }
 type Jail struct {
 	Hide, Show, Gate []string
 	Debug            bool
+	Containers       bool
 }
 
 // Writable is what a command in a jail can write to beside the working folders.

@@ -11,6 +11,20 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
+// containers allows containers inside. Landlock, which a mediated bridge needs, denies every mount.
+func (l *Launcher) containers(cfg *api.Config) error {
+	switch {
+	case !l.Conf.Jail.Containers:
+		return nil
+	case cfg.Runtime.Name() != "jail":
+		return exit.Usagef("--containers needs --isolation jail, and here it would be %s", cfg.Runtime.Name())
+	case cfg.Bridge == hypervisor.BridgeMediated:
+		return exit.Usagef("--containers needs --bridge fuse: leave out --bridge mediated")
+	}
+	cfg.Bridge, cfg.Containers = hypervisor.BridgeFUSE, true
+	return nil
+}
+
 // gate sets the directories whose names a person has to allow. They are served as the folders are,
 // so the folders' bridge is FUSE, too.
 func (l *Launcher) gate(cfg *api.Config) error {

@@ -111,6 +111,9 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if cfg.Runtime, err = l.Runtime(isolation, dirs...); err != nil {
 		return cfg, err
 	}
+	if err = l.containers(&cfg); err != nil {
+		return cfg, err
+	}
 	return cfg, l.gate(&cfg)
 }
 

@@ -13,7 +13,7 @@ import (
 
 // syscall explains what the filter does with a system call, by name or number.
 func (c Commands) syscall(cfg api.Config, call string) error {
-	s := seccomp.Settings{Debug: cfg.Debug, Mediated: cfg.Bridge != hypervisor.BridgeFUSE}
+	s := seccomp.Settings{Debug: cfg.Debug, Mediated: cfg.Bridge != hypervisor.BridgeFUSE, Containers: cfg.Containers}
 	switch name := cfg.Runtime.Name(); name {
 	case "jail":
 	case "landlock":
