@@ -25,6 +25,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/policies"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/ui"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/why"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -165,6 +166,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.configCommand(), a.profileCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
 		decisions.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Folder: func() (api.Directory, error) { return a.launch.FolderWithHistory() }, Now: time.Now}.Command(),
 		a.whyCommand(),
+		ui.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Launch: func() *launch.Launcher { return a.launch }, Logger: func() *slog.Logger { return a.log }, Version: version}.Command(),
 		policies.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Places: a.policyPlaces, Now: time.Now}.Command(),
 		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 	)

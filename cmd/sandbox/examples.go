@@ -12,6 +12,7 @@ import (
 var examples = map[string]string{
 	"run":             "sandbox run -- make install; sandbox run -C ~/src/app --timeout 10m -- npm ci; sandbox run -C app=~/src/app -C ~/src/lib:ro -- make; sandbox run --safeguard-deletes 20 -- ./cleanup.sh",
 	"step":            "sandbox step -- make",
+	"ui":              "sandbox ui; sandbox ui --port 7777 --no-open",
 	"start":           "sandbox start; sandbox start --idle 2h -C ~/src/app",
 	"kill":            "sandbox kill",
 	"service":         "sandbox run --service web -- npm run dev; sandbox service ls; sandbox service output web; sandbox service stop web",

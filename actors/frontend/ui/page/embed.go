@@ -1,0 +1,8 @@
+package page
+
+import "embed"
+
+// Files are index.html and what it loads, without folders.
+//
+//go:embed *.html
+var Files embed.FS

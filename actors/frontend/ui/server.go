@@ -1,0 +1,248 @@
+package ui
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/ui/page"
+	"github.com/codeagent/sandbox/supervision"
+)
+
+const (
+	maxRequest     = 64 << 10
+	maxConnections = 512
+	maxPages       = 64
+)
+
+// Session is a client of a live session.
+type Session interface {
+	api.Service
+	// Subscribe calls f for every event until ctx or the session ends, and returns why.
+	Subscribe(ctx context.Context, f func(api.Event)) error
+}
+
+// Sources is where the server gets what it shows. Methods may be called concurrently.
+type Sources interface {
+	// Sessions lists the live sessions of this user.
+	Sessions() ([]api.SessionInfo, error)
+	// Dial connects to one of them.
+	Dial(ctx context.Context, s api.SessionInfo) (Session, error)
+	// Histories lists the folders that have an undo log.
+	Histories() ([]api.Directory, error)
+	// Open answers for a folder: its live session, or its log.
+	Open(ctx context.Context, d api.Directory) (api.Service, error)
+	// Undo and Redo do so in the folder, and in what belongs to it.
+	Undo(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error)
+	Redo(ctx context.Context, s api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error)
+	// Decisions returns the newest lines of a folder's audit log, newest first.
+	Decisions(d api.Directory, most int) ([]json.RawMessage, error)
+	// Report returns what a command of the program says as JSON: "doctor", "config", "clients" or
+	// "machine", for a folder where that matters (else empty).
+	Report(ctx context.Context, what, folder string) (json.RawMessage, error)
+}
+
+// Options make a [Server].
+type Options struct {
+	Sources Sources
+	Version string
+	User    string
+	Clock   supervision.Clock // nil: the real one
+	Logger  *slog.Logger      // nil: none
+}
+
+// Server is the page's server.
+type Server struct {
+	o      Options
+	token  string
+	cookie string // its value
+	hub    *hub
+	mux    *http.ServeMux
+
+	mu     sync.Mutex
+	hosts  []string // what a Host header may be
+	name   string   // of the cookie: ports share cookies
+	origin []string
+	turns  map[string]*sync.Mutex // by folder
+}
+
+// New makes a server. Serve it with [Server.Serve].
+func New(o Options) *Server {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = supervision.RealClock{}
+	}
+	s := &Server{o: o, token: secret(), cookie: secret(), turns: make(map[string]*sync.Mutex)}
+	s.hub = newHub(o)
+	s.mux = s.routes()
+	return s
+}
+
+// secret is 256 random bits.
+func secret() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails: see its documentation
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Address is where the page is, with the token, for a server that listens on l.
+func (s *Server) Address(l net.Listener) string {
+	return "http://" + l.Addr().String() + "/#token=" + s.token
+}
+
+// Serve serves on a listener of a loopback address until ctx ends. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	if !ok || !tcp.IP.IsLoopback() {
+		_ = l.Close()
+		return errors.New("ui: only loopback addresses are served")
+	}
+	_, port, _ := net.SplitHostPort(tcp.String())
+	s.mu.Lock()
+	s.hosts = []string{tcp.String(), net.JoinHostPort("localhost", port)}
+	s.origin = []string{"http://" + tcp.String(), "http://" + net.JoinHostPort("localhost", port)}
+	s.name = "sandbox_ui_" + port
+	s.mu.Unlock()
+	srv := &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog:    slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	err := srv.Serve(netutil.LimitListener(l, maxConnections))
+	s.hub.close()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if err := s.allowed(r); err != nil {
+		fail(w, err)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+	s.mux.ServeHTTP(w, r)
+}
+
+// allowed refuses what does not come from the page.
+func (s *Server) allowed(r *http.Request) error {
+	s.mu.Lock()
+	hosts, origins, name := s.hosts, s.origin, s.name
+	s.mu.Unlock()
+	if !contains(hosts, r.Host) {
+		return &problem{http.StatusForbidden, "wrong_host", "this server answers at its own address only", "open the address that 'sandbox ui' prints"}
+	}
+	if o := r.Header.Get("Origin"); o != "" && !contains(origins, o) {
+		return &problem{http.StatusForbidden, "wrong_origin", "the request comes from another page", ""}
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return &problem{http.StatusForbidden, "wrong_origin", "the request comes from another page", ""}
+	}
+	if r.Method == http.MethodPost {
+		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if kind != "application/json" || r.Header.Get("X-Sandbox-UI") != "1" {
+			return &problem{http.StatusForbidden, "wrong_request", "a request that changes something is JSON with the header X-Sandbox-UI", ""}
+		}
+	}
+	if !strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/api/login" {
+		return nil
+	}
+	c, err := r.Cookie(name)
+	if err != nil || !same(c.Value, s.cookie) {
+		return &problem{http.StatusUnauthorized, "signed_out", "this page is not signed in", "open the address that 'sandbox ui' prints, with its token"}
+	}
+	return nil
+}
+
+func contains(list []string, s string) bool {
+	for _, o := range list {
+		if o == s {
+			return true
+		}
+	}
+	return false
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// login exchanges the token for the cookie.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Token string `json:"token"`
+	}
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	if !same(in.Token, s.token) {
+		return &problem{http.StatusUnauthorized, "wrong_token", "the token is not this server's", "open the address that 'sandbox ui' has printed last"}
+	}
+	s.mu.Lock()
+	name := s.name
+	s.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{Name: name, Value: s.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// kinds are the media types of the page's files.
+var kinds = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
+}
+
+// static serves the page's files.
+func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if name == "" {
+		name = "index.html"
+	}
+	kind := kinds[path.Ext(name)]
+	b, err := fs.ReadFile(page.Files, name)
+	if err != nil || kind == "" {
+		return &problem{http.StatusNotFound, "not_found", "there is no such page", ""}
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(b)
+	return nil
+}
+
+// decode reads a request's JSON.
+func decode(r *http.Request, into any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return &problem{http.StatusBadRequest, "bad_request", "the request cannot be read: " + err.Error(), ""}
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return &problem{http.StatusBadRequest, "bad_request", "there is something after the request", ""}
+	}
+	return nil
+}

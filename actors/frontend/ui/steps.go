@@ -1,0 +1,220 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+const (
+	pageSize = 200     // entries of an answer, if the page asks for no number
+	maxPage  = 1000    // entries of an answer
+	maxDiff  = 2 << 20 // bytes of a diff, if the page does not ask for all
+	maxShown = 500     // steps that a file's history looks into one by one
+)
+
+// history is a part of a folder's history, newest first.
+func (s *Server) history(r *http.Request) (any, error) {
+	limit, err := number(r, "limit", pageSize, maxPage)
+	if err != nil {
+		return nil, err
+	}
+	before, err := number(r, "before", 1<<63, 1<<63)
+	if err != nil {
+		return nil, err
+	}
+	f, c, err := s.open(r)
+	if err != nil {
+		return nil, err
+	}
+	defer s.shut(r, c)
+	all, err := c.History(r.Context(), api.HistoryRequest{Directory: f.Path})
+	if err != nil {
+		return nil, err
+	}
+	marks, err := c.Mark(r.Context(), api.MarkRequest{Directory: f.Path})
+	if err != nil {
+		marks = nil // while a command runs nobody can ask
+	}
+	text := strings.ToLower(r.URL.Query().Get("q"))
+	entries, more := []undolog.Entry{}, false
+	for i := range all {
+		if all[i].Seq >= before || text != "" && !holds(&all[i], text) {
+			continue
+		}
+		if more = len(entries) == int(limit); more {
+			break
+		}
+		entries = append(entries, all[i])
+	}
+	answer := map[string]any{"entries": entries, "more": more, "total": len(all), "marks": emptyIfNil(marks), "undone": []undolog.Entry{}, "open": nil}
+	if st, err := c.Status(r.Context()); err == nil && st.OpenStep != nil {
+		answer["open"] = map[string]any{"step": *st.OpenStep, "commands": emptyIfNil(st.Running)}
+	}
+	if res, err := c.Redo(r.Context(), api.UndoRequest{Directory: f.Path, Count: 1, DryRun: true}); err == nil {
+		answer["undone"] = emptyIfNil(res.Steps)
+	}
+	return answer, nil
+}
+
+func emptyIfNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// stepOf reads the step of a request.
+func stepOf(r *http.Request) (undolog.StepID, error) {
+	n, err := strconv.ParseInt(r.PathValue("step"), 10, 64)
+	if err != nil || n <= 0 {
+		return 0, &problem{http.StatusBadRequest, "invalid_field", "that is no step's number", ""}
+	}
+	return undolog.StepID(n), nil
+}
+
+// step is one step with a part of its paths.
+func (s *Server) step(r *http.Request) (any, error) {
+	limit, err := number(r, "limit", pageSize, maxPage)
+	if err != nil {
+		return nil, err
+	}
+	offset, err := number(r, "offset", 0, 1<<40)
+	if err != nil {
+		return nil, err
+	}
+	id, err := stepOf(r)
+	if err != nil {
+		return nil, err
+	}
+	f, c, err := s.open(r)
+	if err != nil {
+		return nil, err
+	}
+	defer s.shut(r, c)
+	d, err := c.Show(r.Context(), api.StepRequest{Directory: f.Path, Step: id})
+	if err != nil {
+		return nil, err
+	}
+	paths := d.Paths
+	if text := strings.ToLower(r.URL.Query().Get("q")); text != "" {
+		paths = slices.DeleteFunc(slices.Clone(paths), func(a undolog.Affected) bool { return !strings.Contains(strings.ToLower(a.Path), text) })
+	}
+	total := len(paths)
+	from := min(int(offset), total)
+	return map[string]any{"entry": d.Entry, "paths": emptyIfNil(paths[from:min(from+int(limit), total)]), "total": total}, nil
+}
+
+// diff streams what a step changed, or one path of it.
+func (s *Server) diff(w http.ResponseWriter, r *http.Request) error {
+	id, err := stepOf(r)
+	if err != nil {
+		return err
+	}
+	f, c, err := s.open(r)
+	if err != nil {
+		return err
+	}
+	defer s.shut(r, c)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	out := &diffWriter{w: w, path: r.URL.Query().Get("path"), left: maxDiff, full: cancel}
+	if r.URL.Query().Get("all") == "1" {
+		out.left = 1 << 62
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Trailer", "X-Sandbox-Cut")
+	err = c.Diff(ctx, api.StepRequest{Directory: f.Path, Step: id}, out)
+	if out.cut {
+		w.Header().Set("X-Sandbox-Cut", "1")
+		return nil
+	}
+	if err != nil && !out.began {
+		return err
+	}
+	out.end()
+	if err != nil {
+		panic(http.ErrAbortHandler) // the page sees that the end is missing
+	}
+	return nil
+}
+
+// files are the steps that changed one path, newest first.
+func (s *Server) files(r *http.Request) (any, error) {
+	path := r.URL.Query().Get("path")
+	if path == "" {
+		return nil, &problem{http.StatusBadRequest, "invalid_field", "name a path", ""}
+	}
+	f, c, err := s.open(r)
+	if err != nil {
+		return nil, err
+	}
+	defer s.shut(r, c)
+	all, err := c.History(r.Context(), api.HistoryRequest{Directory: f.Path})
+	if err != nil {
+		return nil, err
+	}
+	type version struct {
+		Entry  undolog.Entry `json:"entry"`
+		Change string        `json:"change"`
+	}
+	versions, looked, cut := []version{}, 0, false
+	for i := range all {
+		e := &all[i]
+		if e.AffectedCount == len(e.AffectedPaths) && !slices.Contains(e.AffectedPaths, path) || e.AffectedCount == 0 {
+			continue
+		}
+		if looked++; looked > maxShown {
+			cut = true
+			break
+		}
+		d, err := c.Show(r.Context(), api.StepRequest{Directory: f.Path, Step: e.StepID})
+		if err != nil {
+			continue // it has gone meanwhile, or is damaged
+		}
+		if i := slices.IndexFunc(d.Paths, func(a undolog.Affected) bool { return a.Path == path }); i >= 0 {
+			versions = append(versions, version{*e, d.Paths[i].Change})
+		}
+	}
+	return map[string]any{"path": path, "versions": versions, "cut": cut}, nil
+}
+
+// store is what a folder's log holds.
+func (s *Server) store(r *http.Request) (any, error) {
+	f, c, err := s.open(r)
+	if err != nil {
+		return nil, err
+	}
+	defer s.shut(r, c)
+	all, err := c.History(r.Context(), api.HistoryRequest{Directory: f.Path})
+	if err != nil {
+		return nil, err
+	}
+	st, err := c.Status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	type held struct {
+		Step       undolog.StepID `json:"step_id"`
+		Command    string         `json:"command"`
+		Bytes      int64          `json:"stored_bytes"`
+		Compressed bool           `json:"compressed,omitempty"`
+	}
+	steps, total := make([]held, 0, len(all)), int64(0)
+	for _, e := range all {
+		steps = append(steps, held{e.StepID, e.Command, e.StoredBytes, e.Compressed})
+		total += e.StoredBytes
+	}
+	answer := map[string]any{"total": total, "steps": steps, "limits": nil}
+	for _, d := range st.Directories {
+		if d.Path == f.Path {
+			answer["limits"] = d.Log
+		}
+	}
+	return answer, nil
+}

@@ -1,0 +1,102 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/audit"
+	"github.com/codeagent/sandbox/actors/audit/chain"
+	"github.com/codeagent/sandbox/actors/frontend/ui"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+)
+
+// sources are this user's sessions and logs.
+type sources struct{ launch *launch.Launcher }
+
+func (s sources) Sessions() ([]api.SessionInfo, error) { return s.launch.Sessions() }
+
+func (s sources) Histories() ([]api.Directory, error) { return launch.Histories() }
+
+func (s sources) Dial(ctx context.Context, info api.SessionInfo) (ui.Session, error) {
+	c, err := actors.Dial(ctx, info.Socket)
+	if err != nil {
+		return nil, err
+	}
+	session, ok := c.(ui.Session)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("%T tells of no events", c), c.Close(ctx))
+	}
+	return session, nil
+}
+
+func (s sources) Open(ctx context.Context, d api.Directory) (api.Service, error) {
+	return s.launch.ServiceOf(ctx, d)
+}
+
+func (s sources) Undo(ctx context.Context, c api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error) {
+	return s.launch.Undo(ctx, c, d, r)
+}
+
+func (s sources) Redo(ctx context.Context, c api.Service, d api.Directory, r api.UndoRequest) (api.UndoResult, error) {
+	return s.launch.Redo(ctx, c, d, r)
+}
+
+func (s sources) Decisions(d api.Directory, most int) ([]json.RawMessage, error) {
+	if d.UndoDir == "" {
+		var err error
+		if d.UndoDir, err = actors.DefaultUndoDir(d.Path); err != nil {
+			return nil, err
+		}
+	}
+	var lines []json.RawMessage
+	_, err := chain.File(filepath.Join(d.UndoDir, audit.File), "", func(l chain.Line) error {
+		if !json.Valid(l.Raw) {
+			return nil
+		}
+		if lines = append(lines, json.RawMessage(bytes.Clone(l.Raw))); len(lines) > 2*most {
+			lines = slices.Clone(lines[most:])
+		}
+		return nil
+	})
+	slices.Reverse(lines)
+	return lines[:min(len(lines), most)], err
+}
+
+// reports are the commands that know what the page shows.
+var reports = map[string][]string{
+	"doctor": {"doctor", "--json"},
+	"config": {"config", "show", "--origin", "--json"},
+}
+
+func (s sources) Report(ctx context.Context, what, folder string) (json.RawMessage, error) {
+	args, ok := reports[what]
+	if !ok {
+		return nil, fmt.Errorf("this page: %w", errors.ErrUnsupported)
+	}
+	if folder != "" {
+		args = append(slices.Clone(args), "-C", folder)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var out, problems bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.Dir = folder
+	// doctor ends with 1 if something is missing; what it says counts.
+	if err := cmd.Run(); err != nil && !json.Valid(out.Bytes()) {
+		return nil, fmt.Errorf("sandbox %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(problems.String()))
+	}
+	return out.Bytes(), nil
+}
