@@ -100,6 +100,9 @@ func quote(name string) string {
 
 // pass writes what is left room for.
 func (d *diffWriter) pass(p []byte) {
+	if d.cut {
+		return
+	}
 	d.began = true
 	if int64(len(p)) > d.left {
 		p, d.cut = p[:d.left], true

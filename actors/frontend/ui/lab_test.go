@@ -1,0 +1,238 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// fake is one live session with one folder, in memory.
+type fake struct {
+	mu       sync.Mutex
+	history  []undolog.Entry // newest first
+	undone   int             // times
+	pending  []api.Pending
+	decided  string
+	diff     func(io.Writer) error
+	events   chan api.Event
+	heard    int // subscriptions that live
+	sessions []api.SessionInfo
+}
+
+func newFake() *fake {
+	f := &fake{events: make(chan api.Event)}
+	f.sessions = []api.SessionInfo{{Session: "s1", Directories: []string{"/work"}}}
+	for i := 3; i > 0; i-- {
+		f.history = append(f.history, undolog.Entry{Seq: uint64(i), StepID: undolog.StepID(i), Command: "make", AffectedPaths: []string{"a"}, AffectedCount: 1})
+	}
+	return f
+}
+
+func (f *fake) Sessions() ([]api.SessionInfo, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sessions, nil
+}
+
+func (f *fake) Histories() ([]api.Directory, error)                      { return nil, nil }
+func (f *fake) Dial(context.Context, api.SessionInfo) (Session, error)   { return f, nil }
+func (f *fake) Open(context.Context, api.Directory) (api.Service, error) { return f, nil }
+func (f *fake) Decisions(api.Directory, int) ([]json.RawMessage, error)  { return nil, nil }
+func (f *fake) Report(context.Context, string, string) (json.RawMessage, error) {
+	return nil, errors.ErrUnsupported
+}
+func (f *fake) Close(context.Context) error                                       { return nil }
+func (f *fake) Inspect(context.Context) (api.Tree, error)                         { return api.Tree{Session: "s1"}, nil }
+func (f *fake) GC(context.Context, api.GCRequest) (r undolog.GCResult, err error) { return r, nil }
+func (f *fake) Mark(context.Context, api.MarkRequest) ([]undolog.Mark, error)     { return nil, nil }
+func (f *fake) Restore(context.Context, api.RestoreRequest) (r api.UndoResult, err error) {
+	return r, nil
+}
+
+func (f *fake) Status(context.Context) (api.Status, error) {
+	return api.Status{Session: "s1", State: "active", Directories: []api.DirectoryStatus{{Path: "/work", Access: "read_write"}}}, nil
+}
+
+func (f *fake) History(context.Context, api.HistoryRequest) ([]undolog.Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.history, nil
+}
+
+func (f *fake) Show(_ context.Context, r api.StepRequest) (undolog.StepDetail, error) {
+	for _, e := range f.history {
+		if e.StepID == r.Step {
+			return undolog.StepDetail{Entry: e, Paths: []undolog.Affected{{Path: "a", Change: "modified", Type: "file"}}}, nil
+		}
+	}
+	return undolog.StepDetail{}, undolog.ErrNoStep
+}
+
+func (f *fake) Diff(_ context.Context, _ api.StepRequest, w io.Writer) error { return f.diff(w) }
+
+func (f *fake) undo(r api.UndoRequest) (api.UndoResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.history) < r.Count {
+		return api.UndoResult{}, undolog.ErrNothing
+	}
+	res := api.UndoResult{Steps: f.history[:r.Count], DryRun: r.DryRun}
+	if !r.DryRun {
+		f.history = f.history[r.Count:]
+		f.undone++
+	}
+	return res, nil
+}
+
+func (f *fake) Redo(context.Context, api.UndoRequest) (r api.UndoResult, err error) {
+	return r, undolog.ErrNoRedo
+}
+
+func (f *fake) Pending(context.Context) ([]api.Pending, error) { return f.pending, nil }
+
+func (f *fake) Decide(_ context.Context, r api.DecideRequest) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.decided != "" {
+		return &messages.DecidedError{ID: r.ID, By: f.decided}
+	}
+	f.decided = r.By
+	return nil
+}
+
+func (f *fake) Subscribe(ctx context.Context, tell func(api.Event)) error {
+	f.mu.Lock()
+	f.heard++
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.heard--
+		f.mu.Unlock()
+	}()
+	for {
+		select {
+		case e := <-f.events:
+			tell(e)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// travels adapt fake to [Sources], whose Undo is not a service's.
+type travels struct{ *fake }
+
+func (t travels) Undo(_ context.Context, _ api.Service, _ api.Directory, r api.UndoRequest) (api.UndoResult, error) {
+	return t.undo(r)
+}
+
+func (t travels) Redo(ctx context.Context, _ api.Service, _ api.Directory, r api.UndoRequest) (api.UndoResult, error) {
+	return t.fake.Redo(ctx, r)
+}
+
+func (f *fake) Undo(_ context.Context, r api.UndoRequest) (api.UndoResult, error) { return f.undo(r) }
+
+// lab is a server with a page that is signed in.
+type lab struct {
+	t    *testing.T
+	f    *fake
+	s    *Server
+	base string
+	page *http.Client
+}
+
+// wait bounds what should happen soon.
+const wait = 5 * time.Minute
+
+func newLab(t *testing.T, f *fake) *lab {
+	t.Helper()
+	s := New(Options{Sources: travels{f}, Version: "test"})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	address, err := url.Parse(s.Address(l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { served <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	jar, _ := cookiejar.New(nil)
+	x := &lab{t: t, f: f, s: s, base: "http://" + address.Host, page: &http.Client{Jar: jar, Timeout: wait}}
+	t.Cleanup(x.page.CloseIdleConnections)
+	if r := x.post("/api/login", map[string]string{"token": strings.TrimPrefix(address.Fragment, "token=")}); r.status != http.StatusNoContent {
+		t.Fatalf("%+v", r)
+	}
+	return x
+}
+
+type answer struct {
+	status int
+	body   string
+	header http.Header
+}
+
+func (a answer) code() string {
+	var e struct{ Error wireError }
+	_ = json.Unmarshal([]byte(a.body), &e)
+	return e.Error.Code
+}
+
+func (x *lab) do(c *http.Client, r *http.Request) answer {
+	x.t.Helper()
+	res, err := c.Do(r)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return answer{res.StatusCode, string(b), res.Header}
+}
+
+func (x *lab) request(method, path string, body any) *http.Request {
+	x.t.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(x.t.Context(), method, x.base+path, bytes.NewReader(b))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Sandbox-UI", "1")
+	}
+	return r
+}
+
+func (x *lab) get(path string) answer { x.t.Helper(); return x.do(x.page, x.request("GET", path, nil)) }
+
+func (x *lab) post(path string, body any) answer {
+	x.t.Helper()
+	return x.do(x.page, x.request("POST", path, body))
+}
