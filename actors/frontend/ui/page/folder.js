@@ -165,7 +165,7 @@ export class FolderView {
     return h("div", { class: "entry k-" + e.type + (r.undone ? " undone" : "") + (e.group ? " grouped" : ""), "aria-label": oneLine("Step " + e.step_id + (r.undone ? ", undone" : "") + ", " + (e.command || e.type) + ", " + count(e.affected_count || 0, "path") + (failed ? ", exit " + (e.exit_code ?? e.status) : "")) },
       h("span", { class: "kind", title: NAMES[e.type] ?? e.type }), h("span", { class: "id" }, "#" + e.step_id), command(e.command || "(" + e.type + ")"),
       h("span", { class: "grow" }), failed ? h("span", { class: "tag bad" }, e.exit_code ? "exit " + e.exit_code : e.status) : null, e.damaged && h("span", { class: "tag bad" }, "damaged"), e.unprotected && h("span", { class: "tag bad" }, "unprotected"),
-      h("span", { class: "num paths-n" }, e.affected_count ? count(e.affected_count, "path") : "–"), h("span", { class: "num took" }, duration(e.end - e.start)), h("span", { class: "num at" }, clock(e.start)));
+      h("span", { class: "break" }), h("span", { class: "num paths-n" }, e.affected_count ? count(e.affected_count, "path") : "–"), h("span", { class: "num took" }, duration(e.end - e.start)), h("span", { class: "num at" }, clock(e.start)));
   }
 
   seek() {

@@ -246,7 +246,7 @@ export class Timeline {
 
   pause(c, b, x, base, scale) {
     const mid = x - (short(b.pause) * scale) / 2;
-    if (short(b.pause) * scale < 26) return;
+    if (short(b.pause) * scale < 64) return;
     c.fillStyle = this.style("dim");
     c.font = "10px system-ui, sans-serif";
     c.textAlign = "center";
@@ -280,8 +280,9 @@ export class Timeline {
       c.fillRect(x, 2, 1.5, base - 2);
       if (x < free) continue;
       const text = oneLine(m.name).slice(0, 24);
-      c.fillText(text, x + 4, 11);
-      free = x + c.measureText(text).width + 12;
+      const wide = c.measureText(text).width;
+      c.fillText(text, x + wide + 8 > w ? x - wide - 4 : x + 4, 11);
+      free = x + wide + 12;
     }
   }
 
