@@ -49,16 +49,21 @@ export async function get(path, params, signal) {
   return (await send("/api/" + path + query(params), { signal })).json();
 }
 
+const CUT = 2 << 20; // the most that the server sends unless all is asked for
+
 // stream calls line for each line of a text, as it comes. It returns whether the
 // server has cut it, or stop ended it.
 export async function stream(path, params, line, signal) {
   const r = await send("/api/" + path + query(params), { signal });
-  const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = r.body.getReader();
+  const decoder = new TextDecoder();
   let rest = "";
+  let size = 0;
   for (;;) {
     const { done, value } = await reader.read();
     if (done) break;
-    const lines = (rest + value).split("\n");
+    size += value.byteLength;
+    const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
     rest = lines.pop();
     for (const l of lines) {
       if (line(l) === false) {
@@ -68,7 +73,7 @@ export async function stream(path, params, line, signal) {
     }
   }
   if (rest) line(rest);
-  return r.headers.get("X-Sandbox-Cut") === "1";
+  return r.headers.get("X-Sandbox-Cut") === "1" || size === CUT; // pages cannot read trailers
 }
 
 export async function post(path, body) {

@@ -4,7 +4,6 @@ import { enc, post } from "./api.js";
 
 const KINDS = { delete_threshold: "Many deletions", overwrite_large: "Overwriting a large file", rename_over: "Renaming over a file", command: "A command", network: "A connection" };
 const SCOPES = { once: "once", session: "for this session", project: "in this folder, always", user: "always, everywhere" };
-const TIMES = [["", "no limit"], ["1h", "1 hour"], ["8h", "8 hours"], ["168h", "a week"]];
 
 // question says in one line what is asked.
 export function question(p) {
@@ -57,9 +56,8 @@ export class DecisionsView {
     const id = "q" + keyOf(p).replace(/[^\w]/g, "-");
     const scopes = p.scopes ?? (p.kind === "network" ? Object.keys(SCOPES) : []);
     const scope = scopes.length > 0 && h("select", { id: id + "s" }, scopes.map((s) => h("option", { value: s, selected: s === "session" }, SCOPES[s] ?? s)));
-    const time = scopes.includes("project") && h("select", { id: id + "t" }, TIMES.map(([v, t]) => h("option", { value: v }, t)));
     const say = h("div", { role: "status" });
-    const answer = (allow) => this.answer(c, p, { allow, scope: scope ? scope.value : "", for: time ? time.value : "" }, say);
+    const answer = (allow) => this.answer(c, p, scope ? { allow, scope: scope.value } : { allow }, say);
     const folder = this.app.folder(p.folder);
     const c = h("li", { class: "card question", tabindex: "-1", id, "aria-labelledby": id + "h" },
       h("h2", { id: id + "h" }, KINDS[p.kind] ?? oneLine(p.kind), h("span", { class: "left-time", "data-deadline": p.deadline, "data-since": p.since })),
@@ -67,7 +65,7 @@ export class DecisionsView {
       p.command && h("pre", { class: "command" }, p.command),
       h("p", { class: "dim" }, "In ", folder ? h("a", { href: "#/f/" + folder.id }, path(folder.label || folder.path)) : path(p.directory || ""), p.step_id ? ", step " + p.step_id : "", ", session ", h("code", null, p.session), ", ", when(p.since)),
       p.sample_paths?.length > 0 && h("details", { open: true }, h("summary", null, count(Math.max(p.count ?? 0, p.sample_paths.length), "path")), h("ul", { class: "plain samples" }, p.sample_paths.slice(0, 50).map((x) => h("li", null, path(x))))),
-      h("div", { class: "actions" }, scope && h("label", { for: id + "s" }, "For how long ", scope), time && h("label", { for: id + "t" }, "Ends after ", time), h("span", { class: "grow" }),
+      h("div", { class: "actions" }, scope && h("label", { for: id + "s" }, "For how long ", scope), h("span", { class: "grow" }),
         button("Deny", () => answer(false), { class: "deny" }), button("Allow", () => answer(true), { class: "primary allow" })), say);
     c.answer = answer;
     return c;

@@ -1,7 +1,7 @@
 // Asks before anything changes: what an undo, a redo or a restore would do is shown
 // first, with all its steps and paths and with the edits that it would overwrite.
 import { button, command, count, h, oneLine, path, problem, replace } from "./dom.js";
-import { enc, post } from "./api.js";
+import { ApiError, enc, post } from "./api.js";
 import { Paths } from "./paths.js";
 
 // dialog opens a modal one, and resolves with what close was called with.
@@ -68,6 +68,7 @@ function preview(folder, action, request, words, barriers) {
           (r.warnings ?? []).map((w) => h("p", { class: "warning" }, w)), resultPaths(r));
         replace(say);
         yes.textContent = words.verb(r);
+        if (request.expect && String(r.steps.map((e) => e.step_id)) !== String(request.expect)) throw new ApiError(409, { code: "changed" });
         yes.disabled = false;
       } catch (err) {
         refused(err);
@@ -92,12 +93,14 @@ function preview(folder, action, request, words, barriers) {
       } else replace(say, problem(err));
       yes.textContent = words.title;
     };
+    // What is done is what was shown.
+    const shown = () => (request.expect ? { ...request, expect: sent.steps.map((e) => e.step_id), force } : { ...request, force });
     const go = async () => {
       yes.disabled = true;
       no.disabled = true;
       replace(say, h("p", { class: "dim" }, "Working…"));
       try {
-        close({ done: await post("folders/" + folder + "/" + action, { ...request, force }), preview: sent });
+        close({ done: await post("folders/" + folder + "/" + action, shown()), preview: sent });
       } catch (err) {
         no.disabled = false;
         refused(err);

@@ -162,8 +162,8 @@ export class FolderView {
     const { e } = r;
     if (r.kind === "barrier") return h("div", { class: "entry k-barrier" }, h("span", { class: "kind", title: "Barrier" }), h("span", { class: "cmd" }, "Changed outside the sandbox: ", oneLine((e.affected_paths ?? []).concat(...(e.barriers ?? []).map((b) => b.paths ?? [])).slice(0, 3).join(", "))), h("span", { class: "grow" }), h("span", { class: "dim" }, clock(e.start)));
     const failed = e.exit_code || (e.status && e.status !== "completed");
-    return h("div", { class: "entry k-" + e.type + (r.undone ? " undone" : "") + (e.group ? " grouped" : ""), "aria-label": oneLine("Step " + e.step_id + (r.undone ? ", undone" : "") + ", " + (e.command || e.type) + ", " + count(e.affected_count || 0, "path") + (failed ? ", exit " + (e.exit_code ?? e.status) : "")) },
-      h("span", { class: "kind", title: NAMES[e.type] ?? e.type }), h("span", { class: "id" }, "#" + e.step_id), command(e.command || "(" + e.type + ")"),
+    return h("div", { class: "entry k-" + e.type + (r.undone ? " undone" : "") + (e.group ? " grouped" : "") },
+      h("span", { class: "kind", title: NAMES[e.type] ?? e.type }), h("span", { class: "id" }, "#" + e.step_id), r.undone && h("span", { class: "hidden" }, "undone"), command(e.command || "(" + e.type + ")"),
       h("span", { class: "grow" }), failed ? h("span", { class: "tag bad" }, e.exit_code ? "exit " + e.exit_code : e.status) : null, e.damaged && h("span", { class: "tag bad" }, "damaged"), e.unprotected && h("span", { class: "tag bad" }, "unprotected"),
       h("span", { class: "break" }), h("span", { class: "num paths-n" }, e.affected_count ? count(e.affected_count, "path") : "–"), h("span", { class: "num took" }, duration(e.end - e.start)), h("span", { class: "num at" }, clock(e.start)));
   }

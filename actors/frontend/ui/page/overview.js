@@ -14,7 +14,7 @@ export class OverviewView {
       h("h2", null, count(sessions.length, "session")),
       sessions.length ? h("div", { class: "cards" }, sessions.map((s) => this.session(s))) : empty("No session runs. Start one: ", h("code", null, "sandbox run -- COMMAND")),
       h("h2", null, count(folders.length, "folder")),
-      folders.length ? table("Folders", ["Folder", "Session", "Steps", "Redo", "Stored", ""], folders.map((f) => [
+      folders.length ? table("Folders", ["Folder", "Session", "Steps", "Redo", "Stored", "State"], folders.map((f) => [
         h("a", { href: "#/f/" + f.id }, path(f.label ? f.label + " – " + f.path : f.path)), f.session ? h("span", { class: "tag good" }, "live") : h("span", { class: "dim" }, "none"),
         f.log ? f.log.steps : "", f.log?.redoable || "", f.log ? bytes(f.log.stored_bytes) : "", f.problem ? h("span", { class: "tag bad" }, f.problem) : f.writable === false ? "read-only" : ""])) : empty("No folder has a history yet."));
   }

@@ -34,6 +34,13 @@ export function squarify(values, x, y, w, hgt) {
   return out;
 }
 
+const NAMES = { max_steps: "Steps at most", max_bytes: "Bytes at most", raw_bytes: "Not compressed", redoable: "Can be done again" };
+
+// limits shows what is known of them, or of the log.
+function limits(l) {
+  return Object.entries(l ?? {}).filter(([k]) => NAMES[k] || /^max|limit/i.test(k)).map(([k, v]) => [NAMES[k] ?? k.replaceAll("_", " "), /bytes|size/i.test(k) && typeof v === "number" ? bytes(v) : String(v)]);
+}
+
 export class StoreView {
   constructor(app, params) {
     this.app = app;
@@ -63,15 +70,15 @@ export class StoreView {
     if (others) areas.push({ stored_bytes: others, command: count(rest.length, "smaller step") });
     areas.sort((a, b) => b.stored_bytes - a.stored_bytes);
     const link = (x) => "#/f/" + this.id + "/s/" + x.step_id;
-    replace(this.body, facts([["Stored", bytes(total)], ["Steps", (r.steps ?? []).length], ...Object.entries(r.limits ?? {}).map(([k, v]) => ["Limit: " + k.replace(/([a-z])([A-Z])/g, "$1 $2").replaceAll("_", " ").toLowerCase(), /byte|size|total/i.test(k) && typeof v === "number" ? bytes(v) : String(v)])]),
+    replace(this.body, facts([["Stored", bytes(total)], ["Steps", (r.steps ?? []).length], ...limits(r.limits)]),
       areas.length ? this.picture(areas, link) : empty("The log stores nothing."),
-      steps.length > 0 && table("Steps by size", ["Step", "Command", "Stored", ""], steps.slice(0, 200).map((x) => [h("a", { href: link(x) }, "#" + x.step_id), command(x.command || ""), bytes(x.stored_bytes), x.compressed ? "compressed" : ""])),
+      steps.length > 0 && table("Steps by size", ["Step", "Command", "Stored", "Form"], steps.slice(0, 200).map((x) => [h("a", { href: link(x) }, "#" + x.step_id), command(x.command || ""), bytes(x.stored_bytes), x.compressed ? "compressed" : ""])),
       steps.length > 200 && h("p", { class: "note" }, "The largest 200 are listed."));
   }
 
   picture(areas, link) {
     const boxes = squarify(areas.map((a) => a.stored_bytes), 0, 0, W, H);
-    const svg = s("svg", { class: "treemap", viewBox: "0 0 " + W + " " + H, role: "group", "aria-label": "Stored bytes by step", preserveAspectRatio: "none" });
+    const svg = s("svg", { class: "treemap", viewBox: "0 0 " + W + " " + H, role: "img", "aria-label": "Stored bytes by step, as areas; the table below has the same", preserveAspectRatio: "none" });
     areas.forEach((a, i) => {
       const b = boxes[i];
       const text = (a.step_id ? "#" + a.step_id + " " : "") + oneLine(a.command || "");
@@ -80,7 +87,7 @@ export class StoreView {
         kids.push(s("text", { x: b.x + 5, y: b.y + 14 }, text.slice(0, Math.floor(b.w / 7.5))));
         if (b.h > 32) kids.push(s("text", { x: b.x + 5, y: b.y + 28, class: "small" }, bytes(a.stored_bytes)));
       }
-      svg.append(a.step_id ? s("a", { href: link(a), "aria-label": text + ", " + bytes(a.stored_bytes) }, kids) : s("g", null, kids));
+      svg.append(a.step_id ? s("a", { href: link(a), tabindex: "-1" }, kids) : s("g", null, kids));
     });
     return h("div", { class: "scroll map" }, svg, h("div", { class: "legend" }, h("span", { class: "key m-raw" }, "as it was"), h("span", { class: "key m-packed" }, "compressed")));
   }
