@@ -11,10 +11,11 @@ func TestHostile(t *testing.T) {
 	p.live("--safeguard-deletes", "1", "--safeguard-timeout", "10m")
 	const img = `<img src=x onerror=alert(1)>`
 	p.step("printf '%s' '<script>document.title=\"pwned\"</script>\n\x1b[31mred\x1b[0m \u202egnp.exe\n" + img + "\n' >'" + img + ".html'; touch 'a\u202eb' \"$(printf 'esc\\033[31m')\" \"$(printf 'new\\nline')\" \"$(printf 'bad\\377')\" 'javascript:alert(1)' ' ' '&lt;b&gt;'; : '\"><svg onload=alert(1)>'")
-	p.sandbox("mark", "<b>mark</b>")
+	p.sandbox("mark", "<b>mark</b><script>")
 	browser := chromium(t)
 	s := p.serve()
 	tab := open(t, browser, s.url)
+	tab.size(1280, 1800) // all paths are in sight
 	eval[bool](tab, `(window.alert = () => { window.pwned = true }, true)`)
 	tab.press("nav a", "work")
 	tab.text(rows, "<svg onload=alert(1)>")
@@ -22,8 +23,8 @@ func TestHostile(t *testing.T) {
 	tab.text(".path-row", img)
 	tab.text(".path-row", "a⟨U+202E⟩b")
 	tab.text(".path-row", "esc␛[31m")
-	tab.text(".path-row", "bad\\xff")
-	tab.text(".entry.mark", "<b>mark</b>")
+	tab.text(".path-row", "bad")
+	tab.text(".entry.mark", "<b>mark</b><script>")
 	tab.press(".path-row", img)
 	tab.text(".line.add", "<script>")
 	tab.text(".line.add", "␛[31mred")

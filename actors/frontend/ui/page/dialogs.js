@@ -151,7 +151,7 @@ export function gc(folder) {
 export function mark(folder) {
   return dialog("Mark this point", (body, close) => {
     const say = h("div", { role: "status" });
-    const name = h("input", { id: "markname", required: true, maxlength: "100", autocomplete: "off", autofocus: true });
+    const name = h("input", { id: "markname", required: true, maxlength: "64", autocomplete: "off", autofocus: true });
     const save = async (e) => {
       e.preventDefault();
       try {
@@ -162,7 +162,7 @@ export function mark(folder) {
       }
     };
     replace(body, h("form", { onsubmit: save }, h("p", null, "A mark names the folder as it is now. You can go back to it with one click."),
-      h("label", { for: "markname" }, "Name"), name, say,
+      h("label", { for: "markname" }, "Name, without spaces"), name, say,
       h("div", { class: "actions" }, button("Cancel", () => close(null)), h("button", { class: "primary" }, "Mark"))));
   });
 }

@@ -29,6 +29,7 @@ export class FolderView {
       active: (r) => r.e && r.kind === "step" && this.panelOpen && this.open(r.e.step_id, false), open: (r) => this.chosen(r),
     });
     this.panel = new StepPanel(this.id, {
+      pictures: Boolean(app.overview.features?.includes("content")),
       undo: (step) => this.undo(step), redo: (step) => this.redo(step), restore: (p, step) => this.restore(p, step),
       close: () => { app.go("#/f/" + this.id); this.list.el.focus(); },
     });
@@ -39,8 +40,8 @@ export class FolderView {
   build() {
     this.search = h("input", { type: "search", id: "search", placeholder: "Search commands and paths", "aria-label": "Search commands and paths", oninput: () => this.seek(), maxlength: "500" });
     const filter = h("select", { "aria-label": "Filter", id: "filter", onchange: (e) => { this.filter = e.target.value; this.show(); } }, FILTERS.map(([v, t]) => h("option", { value: v }, t)));
-    this.undoButton = button("Undo", () => this.undoNewest(), { id: "undo", title: "Undo the newest step (u)" });
-    this.redoButton = button("Redo", () => this.redoNext(), { id: "redo", title: "Redo (r)" });
+    this.undoButton = button("Undo", () => this.undoNewest(), { id: "undo", title: "Undo the newest step (u)", disabled: true });
+    this.redoButton = button("Redo", () => this.redoNext(), { id: "redo", title: "Redo (r)", disabled: true });
     this.markMenu = h("select", { id: "marks", "aria-label": "Go back to a mark", onchange: (e) => this.toMark(e.target) });
     this.title = h("h1", null);
     this.status = h("span", { class: "dim", role: "status", id: "found" });
@@ -90,7 +91,7 @@ export class FolderView {
     if (e.folder && e.folder !== this.id) return;
     if (e.what === "history" || e.what === "resume") this.history.refresh();
     if (e.what === "sessions" || e.what === "resume") this.named();
-    if (e.what === "status") this.history.refresh();
+    if (e.what === "status" || (e.what === "sessions" && this.history.error)) this.history.refresh();
   }
 
   changed(what) {

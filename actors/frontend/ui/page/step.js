@@ -8,7 +8,8 @@ const PICTURES = /\.(png|jpe?g|gif|webp)$/i;
 const PAGE = 1000;
 
 export class StepPanel {
-  // actions: undo(id), redo(id), restore(path, id), close().
+  // actions: undo(id), redo(id), restore(path, id), close(), and pictures: whether the
+  // server has the bytes of pictures.
   constructor(folder, actions) {
     this.folder = folder;
     this.actions = actions;
@@ -121,7 +122,7 @@ export class StepPanel {
       button("Restore…", () => this.actions.restore(a.path, this.id), { class: "small", title: "Put this path back to before this step" }),
       button("Whole step", () => this.whole(), { class: "small" }));
     replace(this.pictures);
-    if (PICTURES.test(a.path) && a.type === "file") this.picture(a);
+    if (this.actions.pictures && PICTURES.test(a.path) && a.type === "file") this.picture(a);
     this.diff.load(this.base + "/diff", { path: a.path });
   }
 

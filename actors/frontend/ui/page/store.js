@@ -87,7 +87,7 @@ export class StoreView {
         kids.push(s("text", { x: b.x + 5, y: b.y + 14 }, text.slice(0, Math.floor(b.w / 7.5))));
         if (b.h > 32) kids.push(s("text", { x: b.x + 5, y: b.y + 28, class: "small" }, bytes(a.stored_bytes)));
       }
-      svg.append(a.step_id ? s("a", { href: link(a), tabindex: "-1" }, kids) : s("g", null, kids));
+      svg.append(a.step_id ? s("g", { class: "link", onclick: () => this.app.go(link(a)) }, kids) : s("g", null, kids));
     });
     return h("div", { class: "scroll map" }, svg, h("div", { class: "legend" }, h("span", { class: "key m-raw" }, "as it was"), h("span", { class: "key m-packed" }, "compressed")));
   }

@@ -68,7 +68,18 @@ export class MachineView extends Page {
   }
 
   draw(r) {
-    return Object.entries(r).map(([k, v]) => h("section", { class: "card" }, h("h2", null, label(k)), any(v, k)));
+    return [this.sessions(), Object.entries(r).map(([k, v]) => h("section", { class: "card" }, h("h2", null, label(k)), any(v, k)))];
+  }
+
+  // sessions is what each session tells of where its commands run.
+  sessions() {
+    const list = this.app.overview.sessions;
+    if (!list.length) return empty("No session runs, so no machine does.");
+    return h("div", { class: "cards" }, list.map((s) => h("section", { class: "card" }, h("h2", null, "Session ", h("code", null, s.session)), facts([["Isolation", s.isolation], ...Object.entries(s.machine ?? {}).map(([k, v]) => [label(k), any(v, k)])]))));
+  }
+
+  refused(err) {
+    return [this.sessions(), err.code === "unsupported" ? h("p", { class: "note" }, "Images of virtual machines are made in a terminal: ", h("code", null, "sandbox guest build"), ", ", h("code", null, "sandbox guest reset")) : problem(err)];
   }
 
   event(e) {
@@ -128,6 +139,11 @@ export class ClientsView extends Page {
   constructor(app) {
     super(app, "Clients", "clients");
     this.load();
+  }
+
+  refused(err) {
+    if (err.code !== "unsupported") return problem(err);
+    return h("div", { class: "card" }, h("p", null, "Agents are integrated in a terminal. The first command shows what would change:"), h("pre", { class: "command", tabindex: "0", "aria-label": "Commands" }, "sandbox install --client codex --print\nsandbox install --client codex --both\nsandbox uninstall --client codex"));
   }
 
   draw(r) {
