@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/regular"
 )
 
 // OrganisationFile is where an organisation keeps its rules.
@@ -47,7 +49,7 @@ type document struct {
 // Load returns the rules, in the order of the file. Without a file there are none. An error
 // names the file and says what to do; then there are no rules.
 func (f File) Load() ([]Rule, error) {
-	text, err := f.read()
+	text, err := regular.Trusted(f.Path, MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -184,46 +186,6 @@ func (f File) replace(text []byte) error {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return syncDir(dir)
-}
-
-// read returns the file's text, if the file can be trusted.
-func (f File) read() ([]byte, error) {
-	seen, err := os.Lstat(f.Path)
-	if err != nil {
-		return nil, err
-	}
-	if !seen.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file: it is not read; put the rules there themselves", f.Path)
-	}
-	if dir, err := os.Stat(filepath.Dir(f.Path)); err != nil {
-		return nil, err
-	} else if dir.Mode()&fs.ModeSticky == 0 {
-		if err := trusted(filepath.Dir(f.Path), dir); err != nil {
-			return nil, err
-		}
-	}
-	file, err := openRegular(f.Path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	st, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !os.SameFile(seen, st):
-		return nil, fmt.Errorf("%s was replaced while it was opened; try again", f.Path)
-	case st.Size() > MaxBytes:
-		return nil, fmt.Errorf("%s has %d MiB, more than %d: it is not read", f.Path, st.Size()>>20, MaxBytes>>20)
-	}
-	if err := trusted(f.Path, st); err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, MaxBytes+1))
-	if err == nil && len(text) > MaxBytes {
-		err = fmt.Errorf("%s grows: it is not read", f.Path)
-	}
-	return text, err
 }
 
 // Import parses rules that were exported, from a file of any scope, for this one.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/jsonc"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/regular"
+	"github.com/codeagent/sandbox/fsbridge/regular"
 )
 
 // maxFileBytes bounds a client's file.

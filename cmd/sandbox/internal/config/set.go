@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/regular"
+	"github.com/codeagent/sandbox/fsbridge/regular"
 )
 
 // Level is where a value comes from; a later one wins.

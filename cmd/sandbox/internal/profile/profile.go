@@ -12,7 +12,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/regular"
+	"github.com/codeagent/sandbox/fsbridge/regular"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/regular"
+	"github.com/codeagent/sandbox/fsbridge/regular"
 )
 
 // maxBytes bounds what is read of a file.

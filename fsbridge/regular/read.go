@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -27,14 +28,39 @@ func Read(path string, maxBytes int64, follow bool) ([]byte, fs.FileInfo, error)
 		return nil, nil, err
 	}
 	defer f.Close()
-	if opened, err := f.Stat(); err != nil || !os.SameFile(seen, opened) {
+	opened, err := f.Stat()
+	if err != nil || !os.SameFile(seen, opened) {
 		return nil, nil, fmt.Errorf("%s was replaced while it was opened", path)
+	}
+	large := fmt.Errorf("%s is larger than %s: it is not read", path, size(maxBytes))
+	if opened.Size() > maxBytes {
+		return nil, nil, large
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err == nil && int64(len(text)) > maxBytes {
-		err = fmt.Errorf("%s is larger than %s: it is not read", path, size(maxBytes))
+		err = large
 	}
-	return text, seen, err
+	return text, opened, err
+}
+
+// Trusted is [Read] of a file that only this user and root can change: its owner is one of
+// them, others have no right to write, and its directory is so, too, or sticky. A symlink
+// is an error.
+func Trusted(path string, maxBytes int64) ([]byte, error) {
+	text, st, err := Read(path, maxBytes, false)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	if dir.Mode()&fs.ModeSticky == 0 {
+		if err := own(filepath.Dir(path), dir); err != nil {
+			return nil, err
+		}
+	}
+	return text, own(path, st)
 }
 
 func size(n int64) string {
