@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -31,9 +32,12 @@ func (s *Session) gates() []hypervisor.Share {
 	return shares
 }
 
-// askRead has a person decide about a path of the host, as about a safeguard. That nobody
-// decided is an error, so that it is not remembered.
+// askRead has a person decide about a path of the host, as about a safeguard, unless a rule of
+// the policy decides. That nobody decided is an error, so that it is not remembered.
 func (s *Session) askRead(ctx context.Context, q gate.Question) (bool, error) {
+	if allow, ok := s.remembered(messages.KindGate, approval.Query{Operation: approval.Read, Path: q.Path}, q.String()); ok {
+		return allow, nil
+	}
 	a, err := s.decided(ctx, &messages.Ask{
 		Kind: messages.KindGate, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: q.String(),
 	})
@@ -43,6 +47,11 @@ func (s *Session) askRead(ctx context.Context, q gate.Question) (bool, error) {
 	case !a.Allow && messages.Unattended(a.By):
 		return false, fmt.Errorf("%s: %s", a.ID, a.By)
 	}
+	subject := approval.Exactly(q.Path)
+	if q.Dir {
+		subject = approval.Below(q.Path)
+	}
+	s.remember(messages.KindGate, approval.Read, subject, a)
 	return a.Allow, nil
 }
 

@@ -3,11 +3,12 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
-	"github.com/codeagent/sandbox/actors/answers"
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/safeguard"
@@ -246,11 +247,15 @@ func (s *Session) Decide(ctx context.Context, r api.DecideRequest) error {
 	if r.ID == "" {
 		return errors.New("no safeguard named; 'sandbox status' lists those that wait")
 	}
-	if _, err := answers.ParseScope(r.Scope); err != nil {
+	scope, err := approval.ParseScope(r.Scope, approval.Session)
+	switch {
+	case err != nil:
 		return err
+	case r.For < 0 || r.For > 0 && scope == approval.Once:
+		return fmt.Errorf("for %s: a time that is still to come goes with an answer that is kept, for the session, the project or the user", r.For)
 	}
-	_, err := ask(ctx, s, "safeguard", func(p *messages.Reply[struct{}]) any {
-		return &safeguard.Decide{ID: r.ID, Allow: r.Allow, By: r.By, Scope: r.Scope, Reply: p}
+	_, err = ask(ctx, s, "safeguard", func(p *messages.Reply[struct{}]) any {
+		return &safeguard.Decide{ID: r.ID, Allow: r.Allow, By: r.By, Scope: r.Scope, For: r.For, Reply: p}
 	})
 	return err
 }

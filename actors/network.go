@@ -3,12 +3,13 @@ package actors
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"time"
 
-	"github.com/codeagent/sandbox/actors/answers"
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/actors/audit"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
@@ -34,7 +35,7 @@ func (s *Session) connectable() error {
 		return nil
 	}
 	e, err := policy.New(policy.Options{
-		Mode: n.Mode, Rules: n.Allow, Denied: n.Deny, Ask: s.byPolicy(), AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
+		Mode: n.Mode, Rules: n.Allow, Denied: n.Deny, Ask: s.askNetwork, AskTimeout: networkQuestionTime, OnEvent: s.networkEvent,
 		Log: s.cfg.Logger.With("component", "network"),
 	})
 	if err != nil {
@@ -82,12 +83,11 @@ func (s *Session) auditNetwork(e policy.Event, step undolog.StepID) {
 	s.to("audit")(&audit.Record{Decision: d})
 }
 
-// askNetwork has a person decide about a destination, as about a safeguard, unless they
-// have for the project or for all. That nobody decided is an error, so that it is not
-// remembered.
+// askNetwork has a person decide about a destination, as about a safeguard, unless a rule
+// of the policy decides. That nobody decided is an error, so that it is not remembered.
 func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Answer, error) {
-	if kept, ok := s.keptAnswer(q); ok {
-		return policy.Answer{Allow: kept.Allow}, nil
+	if allow, ok := s.remembered(messages.KindNetwork, approval.Query{Operation: approval.Connect, Host: destination(q)}, networkQuestion(q)); ok {
+		return policy.Answer{Allow: allow, Once: true}, nil
 	}
 	a, err := s.decided(ctx, &messages.Ask{
 		Kind: messages.KindNetwork, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: networkQuestion(q),
@@ -98,63 +98,24 @@ func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Ans
 	case !a.Allow && messages.Unattended(a.By):
 		return policy.Answer{}, fmt.Errorf("%s: %s", a.ID, a.By)
 	}
-	s.keepAnswer(q, a)
-	return policy.Answer{Allow: a.Allow, Once: a.Scope == string(answers.Once)}, nil
+	s.remember(messages.KindNetwork, approval.Connect, destination(q), a)
+	// What ends before the session does is looked up in the policy each time.
+	return policy.Answer{Allow: a.Allow, Once: a.Scope == string(approval.Once) || a.For > 0}, nil
 }
 
-// KeptAnswers is where answers are kept that outlive a session.
-func KeptAnswers() (answers.Store, error) {
-	dir, err := StateDir()
-	return answers.Store{Dir: filepath.Join(dir, "answers")}, err
-}
-
-// keptAnswer finds what was decided about the destination before this session, or in
-// another one, and records that it decides.
-func (s *Session) keptAnswer(q policy.Question) (answers.Answer, bool) {
-	store, err := KeptAnswers()
-	if err != nil { // no home directory: nothing can be kept
-		return answers.Answer{}, false
+// destination is what a rule about just this would name: a name with all its ports, since
+// a lookup opens the name's addresses, or an address with its protocol and port.
+func destination(q policy.Question) string {
+	switch {
+	case q.Lookup:
+		return q.Domain
+	case q.Target.Protocol == policy.ICMP:
+		return "icmp/" + q.Target.Address.Addr().Unmap().String()
+	case q.Domain != "":
+		return string(q.Target.Protocol) + "/" + q.Domain + ":" + strconv.Itoa(int(q.Target.Address.Port()))
 	}
-	a, ok, err := store.Find(messages.KindNetwork, q.Subject(), s.dirs[0].Config.Path)
-	if err != nil {
-		s.warnOfAnswers("reading", err)
-		return answers.Answer{}, false
-	}
-	if ok {
-		d := messages.Decision{
-			At: s.clock.Now(), Kind: messages.KindNetwork, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step),
-			Message: networkQuestion(q), Decision: "deny", By: messages.ByKept, Scope: string(a.Scope()),
-		}
-		if a.Allow {
-			d.Decision = "allow"
-		}
-		s.to("audit")(&audit.Record{Decision: d})
-	}
-	return a, ok
-}
-
-// keepAnswer keeps what was decided, if it was for longer than the session. If it cannot
-// be, it stands for the session, and that is said.
-func (s *Session) keepAnswer(q policy.Question, m *messages.Answer) {
-	scope := answers.Scope(m.Scope)
-	if !scope.Kept() {
-		return
-	}
-	a := answers.Answer{Kind: messages.KindNetwork, Subject: q.Subject(), Allow: m.Allow, At: s.clock.Now(), By: m.By}
-	if scope == answers.Project {
-		a.Project = s.dirs[0].Config.Path
-	}
-	store, err := KeptAnswers()
-	if err == nil {
-		err = store.Keep(a)
-	}
-	if err != nil {
-		s.warnOfAnswers("keeping", err)
-	}
-}
-
-func (s *Session) warnOfAnswers(doing string, err error) {
-	s.bus.Emit(api.Event{Type: api.EventWarning, Message: doing + " an answer about the network failed: " + err.Error()})
+	a := netip.AddrPortFrom(q.Target.Address.Addr().Unmap(), q.Target.Address.Port())
+	return string(q.Target.Protocol) + "/" + a.String()
 }
 
 // networkQuestion is the question for people. Names in it are canonical: nothing

@@ -116,6 +116,7 @@ func TestNetworkEvents(t *testing.T) {
 // another one.
 func TestAnswersAreKept(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	asking := func(c *api.Config) { c.Network.Mode = policy.Ask }
 	first, second := newLab(t, 1, asking), newLab(t, 1, asking)
 	question := func(name string) policy.Question { return policy.Question{Lookup: true, Domain: name} }

@@ -15,6 +15,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/actors/machine"
@@ -35,30 +36,32 @@ const maxDirectories = 8
 // history of some working folders. It implements
 // [api.Live].
 type Session struct {
-	cfg       api.Config
-	id        string
-	started   time.Time
-	clock     supervision.Clock
-	bus       *session.Bus
-	board     *session.Board
-	tree      *supervision.Tree
-	system    *actor.ActorSystem
-	root      *actor.PID
-	slot      *machine.Slot
-	dirs      []*directory.Directory
-	sgIDs     int
-	stopped   chan struct{}
-	active    chan struct{} // closed when commands can run
-	steps     step.Steps
-	services  *service.Set
-	inside    *insider
-	holder    step.Holder
-	net       network
-	published *publisher // nil: nothing is
-	mediation *directory.Mediation
-	count     atomic.Uint64 // of connections
-	commands  atomic.Int64  // numbers them, for the guest
-	questions atomic.Uint64 // numbers the session's own
+	cfg         api.Config
+	id          string
+	started     time.Time
+	clock       supervision.Clock
+	bus         *session.Bus
+	board       *session.Board
+	tree        *supervision.Tree
+	system      *actor.ActorSystem
+	root        *actor.PID
+	slot        *machine.Slot
+	dirs        []*directory.Directory
+	sgIDs       int
+	stopped     chan struct{}
+	active      chan struct{} // closed when commands can run
+	steps       step.Steps
+	services    *service.Set
+	inside      *insider
+	holder      step.Holder
+	net         network
+	book        *approval.Book
+	unconverted error      // of older answers
+	published   *publisher // nil: nothing is
+	mediation   *directory.Mediation
+	count       atomic.Uint64 // of connections
+	commands    atomic.Int64  // numbers them, for the guest
+	questions   atomic.Uint64 // numbers the session's own
 
 	mu       sync.Mutex // server, closing
 	server   *control.Server
@@ -134,6 +137,7 @@ func newSession(cfg api.Config) (*Session, error) {
 		s.id = hex.EncodeToString(b[:])
 	}
 	s.started, s.bus = s.clock.Now(), session.NewBus(s.clock)
+	s.newBook()
 	if err := s.connectable(); err != nil {
 		return nil, err
 	}
@@ -204,6 +208,9 @@ func (s *Session) start(ctx context.Context) error {
 		return err
 	}
 	close(s.active)
+	if s.unconverted != nil {
+		s.bus.Emit(api.Event{Type: api.EventWarning, Message: s.unconverted.Error()})
+	}
 	return nil
 }
 

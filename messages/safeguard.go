@@ -18,6 +18,11 @@ const (
 	KindGate = "gate"
 )
 
+// Lasting reports whether an answer to a question of that kind can be kept as a rule, for
+// longer than what has asked: it is about a subject that is the same the next time. An answer
+// to a safeguard is about what one step does.
+func Lasting(kind string) bool { return kind == KindNetwork || kind == KindGate }
+
 // Who decides where nobody did.
 const (
 	ByTimeout  = "timeout"
@@ -67,6 +72,8 @@ type Answer struct {
 	By    string
 	// Scope is for how long it stands: "once", "project", "user", or the session.
 	Scope string
+	// For, if not zero, is how long it stands at most.
+	For time.Duration
 }
 
 // Withdraw takes the Ask of a directory back: nobody waits any more.

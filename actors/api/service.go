@@ -200,9 +200,11 @@ type DecideRequest struct {
 	ID    string `json:"safeguard_id"`
 	Allow bool   `json:"allow"`
 	By    string `json:"by,omitempty"` // for the audit log: "terminal", "cli", "stdio" ...
-	// Scope is for how long the answer to a question about the network stands: "once",
-	// "session" (or empty), "project" or "user". Other questions have none.
+	// Scope is where the answer stands: "once", "session" (or empty), "project" or "user".
+	// Only answers that can be kept have one: see [messages.Lasting].
 	Scope string `json:"scope,omitempty"`
+	// For, if not zero, is how long it stands there at most.
+	For time.Duration `json:"for,omitempty"`
 }
 
 // Tree is the live actor tree.

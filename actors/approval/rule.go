@@ -79,6 +79,9 @@ type Rule struct {
 	At  time.Time `json:"at,omitzero"`
 	By  string    `json:"by,omitempty"`
 	Why string    `json:"why,omitempty"`
+	// Answer is the kind of the question that a person answered so; empty: nobody was asked.
+	// Such a rule decides where the question would be put, and nowhere else (see [Fixed]).
+	Answer string `json:"answer,omitempty"`
 	// Scope is where it stands; a file does not repeat it.
 	Scope Scope `json:"-"`
 
@@ -103,9 +106,9 @@ func (r Rule) Checked(home string) (Rule, error) {
 		return r, fmt.Errorf("scope %q: use organisation, user, project or session", r.Scope)
 	case len(r.Subject) > maxText:
 		return r, fmt.Errorf("a subject of %d bytes: %d are allowed", len(r.Subject), maxText)
-	case len(r.By) > maxNote || len(r.Why) > maxNote:
+	case len(r.By) > maxNote || len(r.Why) > maxNote || len(r.Answer) > maxNote:
 		return r, fmt.Errorf("the note of who made it, or why, has more than %d bytes", maxNote)
-	case !utf8.ValidString(r.Subject) || !utf8.ValidString(r.By) || !utf8.ValidString(r.Why):
+	case !utf8.ValidString(r.Subject) || !utf8.ValidString(r.By) || !utf8.ValidString(r.Answer) || !utf8.ValidString(r.Why):
 		return r, fmt.Errorf("subject %q, or a note, is no UTF-8: write such a byte as \\xNN", r.Subject)
 	}
 	if rest, ok := strings.CutPrefix(r.Subject, "~/"); ok && r.Operation != Connect {

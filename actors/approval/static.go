@@ -11,10 +11,11 @@ import (
 // that the view hides, destinations that are denied, and such that are allowed. A rule about
 // reading counts if it denies a path or everything below one. Exceptions from what is denied
 // do not count, and what is allowed for a time, or with an exception that is asked, is left
-// out: so this is never wider than what [Decide] says.
+// out: so this is never wider than what [Decide] says. Answers are left out, too: they stand where
+// a person would be asked.
 func Fixed(rules []Rule, now time.Time) (hide []string, deny, allow []policy.Rule) {
 	for _, r := range rules {
-		if r.Ended(now) {
+		if r.Ended(now) || r.Answer != "" {
 			continue
 		}
 		asked := func(o Rule) bool { return o.Action == Ask && !o.Ended(now) && r.Covers(o) }

@@ -44,7 +44,8 @@ type Decide struct {
 	ID    string
 	Allow bool
 	By    string
-	Scope string // of the answer, about the network only; empty: the session
+	Scope string // of the answer, if it can be kept; empty: the session
+	For   time.Duration
 	Reply *messages.Reply[struct{}]
 }
 
@@ -91,7 +92,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *messages.Withdraw:
 		a.onWithdraw(m)
 	case *Decide:
-		m.Reply.Send(struct{}{}, a.decide(m.ID, m.Allow, m.By, m.Scope))
+		m.Reply.Send(struct{}{}, a.decide(m))
 	case *List:
 		list := make([]Pending, len(a.pending))
 		for i, q := range a.pending {
@@ -104,7 +105,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *supervision.Tick:
 		for _, q := range a.pending {
 			if q.timer.Fresh(m) {
-				_ = a.decide(q.ID, false, messages.ByTimeout, "")
+				_ = a.decide(&Decide{ID: q.ID, By: messages.ByTimeout})
 				break
 			}
 		}
@@ -147,30 +148,30 @@ func (a *Actor) onWithdraw(m *messages.Withdraw) {
 	}
 }
 
-func (a *Actor) decide(id string, allow bool, by, scope string) error {
+func (a *Actor) decide(m *Decide) error {
 	for _, q := range a.pending {
-		if q.ID == id {
-			if scope != "" && q.Ask.Kind != messages.KindNetwork {
-				return fmt.Errorf("%s is not about the network: it is decided for this once, without a scope", id)
+		if q.ID == m.ID {
+			if (m.Scope != "" || m.For != 0) && !messages.Lasting(q.Ask.Kind) {
+				return fmt.Errorf("%s is about what one step does: it is decided for that step, without a scope or a time; paths that are never asked about are named by safeguards.exempt", m.ID)
 			}
 			word := "deny"
-			if allow {
+			if m.Allow {
 				word = "allow"
 			}
-			a.past = append(a.past, messages.DecidedError{ID: id, Allow: allow, By: by})
+			a.past = append(a.past, messages.DecidedError{ID: m.ID, Allow: m.Allow, By: m.By})
 			if len(a.past) > remembered {
 				a.past = a.past[1:]
 			}
-			a.close(q, word, by, scope)
-			q.Ask.Answer(&messages.Answer{Token: q.Ask.Token, ID: id, Allow: allow, By: by, Scope: scope})
+			a.close(q, word, m.By, m.Scope)
+			q.Ask.Answer(&messages.Answer{Token: q.Ask.Token, ID: m.ID, Allow: m.Allow, By: m.By, Scope: m.Scope, For: m.For})
 			return nil
 		}
 	}
-	if i := slices.IndexFunc(a.past, func(d messages.DecidedError) bool { return d.ID == id }); i >= 0 {
+	if i := slices.IndexFunc(a.past, func(d messages.DecidedError) bool { return d.ID == m.ID }); i >= 0 {
 		first := a.past[i]
 		return &first
 	}
-	return fmt.Errorf("%w: %s", messages.ErrNoSafeguard, id)
+	return fmt.Errorf("%w: %s", messages.ErrNoSafeguard, m.ID)
 }
 
 // close takes the question off the list and records what became of it.
@@ -203,6 +204,6 @@ func (a *Actor) count() {
 
 func (a *Actor) denyAll(by string) {
 	for len(a.pending) > 0 {
-		_ = a.decide(a.pending[0].ID, false, by, "")
+		_ = a.decide(&Decide{ID: a.pending[0].ID, By: by})
 	}
 }

@@ -13,14 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/decisions"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/kept"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
@@ -160,14 +158,13 @@ func (a *app) rootCommand() *cobra.Command {
 		a.runCommand(), a.stepCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.historyCommand(), a.markCommand(), a.showCommand(), a.diffCommand(),
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
-		kept.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Store: actors.KeptAnswers}.Command(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
 		a.services().Service(), a.services().Kill(),
 		a.configCommand(), a.profileCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),
 		decisions.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Folder: func() (api.Directory, error) { return a.launch.FolderWithHistory() }, Now: time.Now}.Command(),
 		a.whyCommand(),
 		ui.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Launch: func() *launch.Launcher { return a.launch }, Logger: func() *slog.Logger { return a.log }, Version: version}.Command(),
-		policies.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Places: a.policyPlaces, Now: time.Now}.Command(),
+		a.policies().Command(), a.policies().Answers(),
 		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 	)
 	root.InitDefaultCompletionCmd()
@@ -176,6 +173,10 @@ func (a *app) rootCommand() *cobra.Command {
 	_ = root.MarkPersistentFlagDirname("working-dir")
 	_ = root.MarkPersistentFlagFilename("config-file", "toml")
 	return root
+}
+
+func (a *app) policies() policies.Commands {
+	return policies.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Places: a.policyPlaces, Now: time.Now}
 }
 
 // policyPlaces are where the rules for the working folder are.

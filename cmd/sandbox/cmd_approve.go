@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors/answers"
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
@@ -26,22 +27,27 @@ func (a *app) denyCommand() *cobra.Command {
 }
 
 func (a *app) decideCommand(word, short string, allow bool) *cobra.Command {
-	scope := ""
+	scope, since := "", time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   word + " ID",
 		Short: short,
 		Long: short + ". 'sandbox pending' lists what waits; the first decision wins.\n\n" +
-			"A decision about the network can stand for longer than the session: --scope project keeps it for the working folder,\n" +
-			"--scope user for all that you run. 'sandbox answers' lists what is kept.",
+			"A decision about the network, or about a path, can stand for longer than the session, as a rule of the policy:\n" +
+			"--scope project keeps it for the working folder, --scope user for all that you run, and --for 8h ends it.\n" +
+			"'sandbox answers' lists what is kept.",
 		Args: checkArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := answers.ParseScope(scope); err != nil {
+			if _, err := approval.ParseScope(scope, approval.Session); err != nil {
 				return exit.Usagef("--%s", err)
 			}
-			return a.decide(cmd.Context(), api.DecideRequest{ID: args[0], Allow: allow, Scope: scope, By: "cli"})
+			if since < 0 || since > 0 && scope == string(approval.Once) {
+				return exit.Usagef("--for %s: give a time that is still to come, for an answer that is kept", since)
+			}
+			return a.decide(cmd.Context(), api.DecideRequest{ID: args[0], Allow: allow, Scope: scope, For: since, By: "cli"})
 		},
 	}
-	cmd.Flags().StringVar(&scope, "scope", "", "for how long it stands, about the network: `once`, session, project or user (default session)")
+	cmd.Flags().StringVar(&scope, "scope", "", "where it stands, about the network or a path: `once`, session, project or user (default session)")
+	cmd.Flags().DurationVar(&since, "for", 0, "how long it stands there, as 8h; without it, always")
 	return cmd
 }
 

@@ -31,7 +31,7 @@ var examples = map[string]string{
 	"restore":         "sandbox restore README.md --step 3; sandbox restore src --step 3 --dry-run",
 	"approve":         "sandbox pending; sandbox approve sg_001; sandbox approve sg_002 --scope project",
 	"answers":         "sandbox answers",
-	"answers rm":      "sandbox answers rm 09af47b2c81d6e35; sandbox answers rm --all",
+	"answers rm":      "sandbox answers rm r-09af47b2c8; sandbox answers rm --all",
 	"audit":           "sandbox audit; sandbox audit --since 2h --json; sandbox audit --verify",
 	"why":             "sandbox why --path ~/.ssh/config; sandbox why --path /usr/lib --op write; sandbox why --host example.com:443 --network allowlist; sandbox why --syscall io_uring_setup",
 	"deny":            "sandbox pending; sandbox deny sg_001",

@@ -245,7 +245,7 @@ func (j *Job) Decide(ctx context.Context, s api.Service) {
 // ask asks on the terminal. answered is false if there is none, or if the
 // decision came from elsewhere or was no longer needed.
 func (j *Job) ask(ctx context.Context, p api.Pending) (a terminal.Answer, answered bool) {
-	q := terminal.Question{Text: safeguardText(p), Lasting: p.Kind == messages.KindNetwork, Deadline: p.Deadline}
+	q := terminal.Question{Text: safeguardText(p), Lasting: messages.Lasting(p.Kind), Deadline: p.Deadline}
 	gone, stop := merged(ctx, j.decisionOf(p.ID))
 	defer stop()
 	if j.term != nil && j.term.Foreground() {

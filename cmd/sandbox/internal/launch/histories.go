@@ -7,7 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
-	"github.com/codeagent/sandbox/cmd/sandbox/internal/regular"
+	"github.com/codeagent/sandbox/fsbridge/regular"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 

@@ -33,10 +33,11 @@ type Commands struct {
 
 // options are the flags of the commands below.
 type options struct {
-	scope  string
-	dryRun bool
-	since  time.Duration // --for
-	why    string
+	scope   string
+	dryRun  bool
+	since   time.Duration // --for
+	why     string
+	answers bool
 }
 
 // Command is the command with those below it.
@@ -51,7 +52,7 @@ func (c Commands) Command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		c.sub("show", "List the rules, the organisation's first", args(0, 0), "scope", c.show),
+		c.sub("show", "List the rules, the organisation's first", args(0, 0), "scope answers", c.show),
 		c.sub("check", "Say whether the files of the policy can be trusted, and what in them contradicts itself", args(0, 0), "", c.check),
 		c.sub("add allow|deny|ask read|write|exec|connect SUBJECT", "Add a rule, or put it in the place of one about the same", args(3, 3), "scope dry-run for why", c.add),
 		c.sub("remove ID...", "Remove rules of the user's or the project's", args(1, 1000), "dry-run", c.remove),
@@ -72,6 +73,8 @@ func (c Commands) sub(use, short string, check cobra.PositionalArgs, flags strin
 			cmd.Flags().BoolVar(&o.dryRun, name, false, "only say what would change")
 		case "for":
 			cmd.Flags().DurationVar(&o.since, name, 0, "how long it holds, as 8h; without it, always")
+		case "answers":
+			cmd.Flags().BoolVar(&o.answers, name, false, "only rules that answers to questions made")
 		case "why":
 			cmd.Flags().StringVar(&o.why, name, "", "a `note` that is shown with the rule")
 		}
@@ -124,6 +127,10 @@ func (c Commands) rules(scope string) (rules []approval.Rule, err error) {
 
 func (c Commands) show(o options, _ []string) error {
 	rules, err := c.rules(o.scope)
+	if o.answers {
+		rules, err = c.answers()
+		rules = slices.DeleteFunc(rules, func(r approval.Rule) bool { return o.scope != "" && o.scope != string(r.Scope) })
+	}
 	rows := make([]row, len(rules))
 	for i, r := range rules {
 		rows[i] = row{r, r.Scope, r.Ended(c.Now())}
@@ -132,7 +139,7 @@ func (c Commands) show(o options, _ []string) error {
 	case c.JSON():
 		err = errors.Join(err, c.Out.JSON(rows))
 	case len(rows) == 0 && err == nil:
-		fmt.Fprintln(c.Stderr, "The policy has no rules.")
+		fmt.Fprintln(c.Stderr, map[bool]string{true: "No answers are kept.", false: "The policy has no rules."}[o.answers])
 	case len(rows) > 0:
 		err = errors.Join(err, c.Out.Table(func(w io.Writer) {
 			fmt.Fprintln(w, "ID\tSCOPE\tRULE\tUNTIL\tBY\tWHY")
@@ -336,6 +343,8 @@ func update(f approval.File, dryRun bool, now time.Time, change func([]approval.
 	}
 	return err
 }
+
+func (c Commands) warn(err error) { fmt.Fprintln(c.Stderr, "sandbox: "+format.Shown(err.Error())) }
 
 func (c Commands) tell(lines []string, dryRun bool, err error) error {
 	for _, l := range lines {
