@@ -10,6 +10,8 @@ const (
 	KindDelete    = "delete_threshold"
 	KindOverwrite = "overwrite_large"
 	KindRename    = "rename_over"
+	// KindProtected: a file or directory that is not written to without a decision.
+	KindProtected = "protected_write"
 	// KindCommand: a command that is about to run; it is in no step yet.
 	KindCommand = "command"
 	// KindNetwork: a destination that the guest wants to reach.
@@ -21,7 +23,9 @@ const (
 // Lasting reports whether an answer to a question of that kind can be kept as a rule, for
 // longer than what has asked: it is about a subject that is the same the next time. An answer
 // to a safeguard is about what one step does.
-func Lasting(kind string) bool { return kind == KindNetwork || kind == KindGate }
+func Lasting(kind string) bool {
+	return kind == KindNetwork || kind == KindGate || kind == KindProtected
+}
 
 // Who decides where nobody did.
 const (

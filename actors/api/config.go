@@ -88,10 +88,13 @@ type Directory struct {
 // Safeguards says what is held for a decision. A zero threshold switches that
 // safeguard off.
 type Safeguards struct {
-	DeleteThreshold int           // deletions in one step
-	OverwriteBytes  int64         // overwriting or truncating an existing file above this size
-	RenameOver      bool          // renaming over an existing file
-	Timeout         time.Duration // then deny; 0 means 30 s
+	DeleteThreshold int   // deletions in one step
+	OverwriteBytes  int64 // overwriting or truncating an existing file above this size
+	RenameOver      bool  // renaming over an existing file
+	// Protect holds writes to what programs run from outside of a sandbox: see
+	// [approval.Entry].
+	Protect bool
+	Timeout time.Duration // then deny; 0 means 30 s
 	// Exempt are patterns of package glob, relative to the folder, that are
 	// never held.
 	Exempt []string

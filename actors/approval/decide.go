@@ -99,6 +99,7 @@ func order(a, b Rule) int {
 		-cmp.Compare(slices.Index(Scopes(), a.Scope), slices.Index(Scopes(), b.Scope)),
 		strings.Compare(a.Subject, b.Subject),
 		strings.Compare(a.ID, b.ID),
+		a.Until.Compare(b.Until), a.At.Compare(b.At), strings.Compare(a.Explain(), b.Explain()),
 	)
 }
 

@@ -21,6 +21,18 @@ func rule(t interface{ Fatal(...any) }, scope Scope, text string) Rule {
 	return r
 }
 
+// Of two rules that differ in their time alone it is always the same one that is shown.
+func TestOrderOfEqualRules(t *testing.T) {
+	one := rule(t, Organisation, "allow read /**")
+	other := one
+	other.Until = noon.Add(time.Hour)
+	for _, rules := range [][]Rule{{one, other}, {other, one}} {
+		if d, err := Decide(rules, Query{Operation: Read, Path: "/a"}, noon); err != nil || !d.Rule.Until.IsZero() {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		rules string // "scope: action operation subject", one a line

@@ -48,3 +48,55 @@ func (s subject) path() (string, bool) {
 	}
 	return text, text != ""
 }
+
+// Writes are the rules about writing in one folder, as they were when it was made.
+type Writes struct {
+	rules  []Rule
+	folder subject
+	now    func() time.Time
+}
+
+// Writes returns the rules that hold about writing to the folder now; nil if there are none. If a
+// file cannot be trusted, the rules of the others hold.
+func (b *Book) Writes(folder string) *Writes {
+	rules, _ := b.Rules()
+	rules = slices.DeleteFunc(rules, func(r Rule) bool { return r.Operation != Write })
+	parsed, err := parseSubject(Write, Below(folder))
+	if len(rules) == 0 || err != nil {
+		return nil
+	}
+	return &Writes{rules, parsed, b.now}
+}
+
+// Decide says what the rules say of a path. general is set if the rule is about the whole folder.
+func (w *Writes) Decide(path string) (action Action, general bool, why string) {
+	d, err := Decide(w.rules, Query{Operation: Write, Path: path}, w.now())
+	if err != nil || d.Rule == nil {
+		return d.Action, false, d.Why
+	}
+	return d.Action, d.Rule.parsed.covers(w.folder), d.Why
+}
+
+// Within reports whether a rule that denies or asks may be about a path below the directory.
+func (w *Writes) Within(dir string) bool {
+	at, err := parseSubject(Write, Exactly(dir))
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(w.rules, func(r Rule) bool {
+		return r.Action != Allow && !r.Ended(w.now()) && r.parsed.reaches(at)
+	})
+}
+
+// reaches reports whether s, as far as it has no pattern, leads below the path p.
+func (s subject) reaches(p subject) bool {
+	if len(s.names) <= len(p.names) {
+		return false
+	}
+	for i, name := range p.names {
+		if !slices.Equal(s.names[i], name) {
+			return false
+		}
+	}
+	return true
+}

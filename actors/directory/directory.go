@@ -42,6 +42,8 @@ type Env struct {
 	Safeguard, Steps messages.Tell
 	// Safeguards are the settings that hold now.
 	Safeguards func() api.Safeguards
+	// Protection is what the folder does not let be written to; its zero value is nothing.
+	Protection Protection
 	// Mediation serves the folder if the runtime shows it to its guest by itself.
 	Mediation *Mediation
 }
@@ -136,7 +138,9 @@ func (d *Directory) Intercept() {
 		Safeguards:  interceptor.Safeguards(d.env.Safeguards()),
 		AmbientIdle: cfg.Timing.AmbientIdle, ReplyDeadline: cfg.Timing.ReplyDeadline,
 		Node: d.env.Node("interceptor"), Safeguard: d.env.Safeguard, Owner: d.env.Steps,
+		Entry: d.env.Protection.Entry, Writes: d.writes, Remember: d.remember,
 		Events: interceptor.Events{
+			Refused: d.refused,
 			Recovered: func(r *undolog.Recovery) {
 				d.env.Emit(api.Event{Type: api.EventRecovery, Directory: path, Step: r.StepID, Recovery: r, Message: recoveryText(r)})
 			},

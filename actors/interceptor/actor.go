@@ -32,13 +32,15 @@ type Actor struct {
 	waiting   []*messages.Reply[struct{}] // for recovered
 	before    *assignment                 // when this instance began
 
-	open    undolog.StepID // the step that is open in the log, or 0
-	holds   supervision.HoldQueue[*request]
-	asking  *pending
-	token   uint64
-	deletes int
-	sample  []string
-	denied  bool // the ambient step that is open, until it is rolled back
+	open   undolog.StepID // the step that is open in the log, or 0
+	holds  supervision.HoldQueue[*request]
+	asking *pending
+	// protecting are the questions about protected entries; nothing else waits for them.
+	protecting []*protectAsk
+	token      uint64
+	deletes    int
+	sample     []string
+	denied     bool // the ambient step that is open, until it is rolled back
 
 	beginning *request    // for which a step is being opened
 	gone      atomic.Bool // a successor will recover the log, or nobody will use it
@@ -147,6 +149,7 @@ func (a *Actor) release() {
 	for _, r := range a.holds.TakeAll() {
 		r.reply.Fail(fsbridge.ErrFailed)
 	}
+	a.endProtected(fsbridge.ErrFailed)
 	for _, w := range a.waiting {
 		w.Fail(messages.ErrCrashed)
 	}
@@ -187,6 +190,10 @@ func (a *Actor) decide(r *request) {
 			return
 		}
 		a.begin(r)
+		return
+	}
+	if r.protected != nil {
+		a.askProtected(r)
 		return
 	}
 	epoch := a.h.guard.Epoch()
@@ -255,6 +262,7 @@ func (a *Actor) fail() {
 	for _, r := range a.holds.TakeAll() {
 		r.reply.Fail(fsbridge.ErrDenied)
 	}
+	a.endProtected(fsbridge.ErrDenied)
 }
 
 // reopen puts the gate where it belongs when nothing is pending.
@@ -283,5 +291,9 @@ func (a *Actor) settle() {
 		a.jobs.next(a)
 	}
 	a.stand()
-	a.h.o.Node.SetHolds(a.holds.Len(), a.holds.Bytes())
+	held := a.holds.Len()
+	for _, q := range a.protecting {
+		held += len(q.waiting)
+	}
+	a.h.o.Node.SetHolds(held, a.holds.Bytes())
 }

@@ -44,6 +44,7 @@ type Safeguards struct {
 	DeleteThreshold int
 	OverwriteBytes  int64
 	RenameOver      bool
+	Protect         bool          // entries of the folder, see Options.Entry
 	Timeout         time.Duration // how long a decision may take; bounds a hold
 	Exempt          []string      // patterns of package glob
 }
@@ -55,6 +56,8 @@ type Events struct {
 	Recovered func(*undolog.Recovery)
 	// AmbientClosed: a burst of writes outside commands became a step.
 	AmbientClosed func(*undolog.Entry)
+	// Refused: a rule denied to write to a path of the folder.
+	Refused func(path, rule string)
 	// Failed: something that a person should know went wrong.
 	Failed func(message string)
 }
@@ -77,6 +80,13 @@ type Options struct {
 	// Ask and Withdraw reach the safeguard actor, Owner the step actor.
 	Safeguard messages.Tell
 	Owner     messages.Tell
+
+	// Entry finds what is protected in a folder, see [approval.Entry]; nil: nothing. Writes
+	// returns the rules about writing that hold now, or nil; it is called when a step
+	// begins. Remember is told a person's answer about an entry, before it holds.
+	Entry    func(names []string) (from, to int, ok bool)
+	Writes   func() Writes
+	Remember func(entry string, below bool, a *messages.Answer)
 
 	// Dying reports whether the thread, by the host's number, will never return
 	// to user space; nil reads /proc.

@@ -27,6 +27,14 @@
 // the folder waits, first in, first out, for the answer. Deny fails them, and
 // everything after them, until the step is rolled back.
 //
+// # Protected entries
+//
+// Some names of a folder are not written to without a decision (Options.Entry), and rules
+// deny, ask or allow writing (Options.Writes). A name is looked at where an operation gives,
+// takes or changes one, and an object at its first touch in a step: what is captured already was
+// looked at then. Only the operation waits, and only it fails: the gate stays open. The
+// answer holds for the entry, until the epoch ends.
+//
 // # Writers that do not ask
 //
 // A bridge may have given descriptors to the workload, on which it writes without asking

@@ -44,6 +44,9 @@ type Hooks struct {
 	trace   bool // a line for each mutation
 	guard   fsbridge.Guard
 	gate    atomic.Uint32
+	writes  atomic.Pointer[Writes]
+	passes  atomic.Pointer[passes]
+	above   []string
 	last    atomic.Int64 // unix nanoseconds of the newest mutation
 	count   atomic.Int64 // captures
 	granted atomic.Int64 // see Granted
@@ -88,7 +91,8 @@ func New(o Options) *Hooks {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Hooks{o: o, log: o.Logger.With("component", "undo", "directory", o.Directory)}
+	h := &Hooks{o: o, log: o.Logger.With("component", "undo", "directory", o.Directory), above: aboveOf(o.Directory)}
+	h.takeWrites()
 	h.debug, h.trace = h.log.Enabled(context.Background(), slog.LevelDebug), h.log.Enabled(context.Background(), levelTrace)
 	h.SetSafeguards(o.Safeguards)
 	h.gate.Store(gateCrashed)
@@ -190,7 +194,7 @@ func (h *Hooks) Begin(op *fsbridge.Op) (fsbridge.Ticket, error) {
 		h.guard.Exit(t)
 		return fsbridge.Ticket{}, err
 	}
-	if h.gate.Load() == gateOpen && (!h.safe.Load().armed || h.counts(op, t.Epoch) == "") && h.o.Log.Protected(t.Epoch, op) {
+	if h.gate.Load() == gateOpen && (!h.safe.Load().armed || h.counts(op, t.Epoch) == "") && h.o.Log.Protected(t.Epoch, op) && (op.Name == "" || h.protected(op, t.Epoch, nil) == nil) {
 		h.mutated()
 		if h.trace {
 			h.logOp(levelTrace, "mutation", op)
@@ -224,9 +228,19 @@ func guardKey(op *fsbridge.Op) uint64 {
 // begin is the way of everything that is not already protected. It is entered
 // with the guard held.
 func (h *Hooks) begin(op *fsbridge.Op, t fsbridge.Ticket) (fsbridge.Ticket, error) {
-	var admitted uint64 // the epoch for which the actor said yes
+	var admitted uint64  // the epoch for which the actor said yes
+	var entries []string // about which somebody said yes
 	for {
 		kind := ""
+		if h.gate.Load() == gateIdle {
+			h.takeWrites()
+		}
+		guarded := h.protected(op, t.Epoch, entries)
+		if guarded != nil && guarded.deny {
+			h.guard.Exit(t)
+			h.refuse(guarded)
+			return fsbridge.Ticket{}, fsbridge.ErrDenied
+		}
 		switch gate := h.gate.Load(); gate {
 		case gateFailing, gateCrashed, gateReadOnly, gateClosed:
 			h.guard.Exit(t)
@@ -235,7 +249,7 @@ func (h *Hooks) begin(op *fsbridge.Op, t fsbridge.Ticket) (fsbridge.Ticket, erro
 			if admitted != t.Epoch {
 				kind = h.counts(op, t.Epoch)
 			}
-			if kind == "" {
+			if kind == "" && guarded == nil {
 				return h.capture(op, t)
 			}
 		default:
@@ -243,7 +257,7 @@ func (h *Hooks) begin(op *fsbridge.Op, t fsbridge.Ticket) (fsbridge.Ticket, erro
 		}
 		h.guard.Exit(t)
 		op.Dirs.Pause() // somebody may have to decide: what else is done there does not wait
-		epoch, err := h.ask(op, kind, admitted)
+		epoch, err := h.ask(op, kind, admitted, guarded)
 		if err == nil {
 			err = op.Dirs.Resume(nil) // soon: nobody keeps them while he waits
 		}
@@ -251,6 +265,9 @@ func (h *Hooks) begin(op *fsbridge.Op, t fsbridge.Ticket) (fsbridge.Ticket, erro
 			return fsbridge.Ticket{}, err
 		}
 		admitted = epoch
+		if guarded != nil {
+			entries = append(entries, guarded.entry)
+		}
 		t = h.guard.Enter(guardKey(op))
 		if err = validate(op, t.Epoch); err == nil {
 			err = renew(op)

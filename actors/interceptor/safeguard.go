@@ -61,6 +61,9 @@ func describe(kind string, step int64, count int, paths []string) string {
 }
 
 func (a *Actor) onAnswer(m *messages.Answer) {
+	if a.onProtectAnswer(m) {
+		return
+	}
 	if a.asking == nil || a.asking.token != m.Token {
 		return
 	}
@@ -91,6 +94,7 @@ func (a *Actor) withdraw() {
 // onAbandoned takes the question about r back, since r will not happen, and
 // lets go on what waited behind it.
 func (a *Actor) onAbandoned(r *request) {
+	a.leaveProtected(r)
 	if a.asking == nil || a.asking.about != r {
 		return
 	}

@@ -17,15 +17,17 @@ const pollInterval = 20 * time.Millisecond
 // request asks the actor about one mutation. The waiting goroutine owns it; the
 // actor keeps it only until it is answered.
 type request struct {
-	op       fsbridge.Kind
-	safe     string // the kind of safeguard it counts for
-	path     string // set if safe is
-	bytes    int64  // request data that waits with it
-	admitted uint64 // epoch in which it was counted and admitted before
-	reply    *messages.Reply[uint64]
-	deadline atomic.Int64 // unix nanoseconds; 0: none at the moment
-	held     func(uint64) // fsbridge.Op.Held, nil for none
-	number   uint64       // fsbridge.Op.Request
+	op   fsbridge.Kind
+	safe string // the kind of safeguard it counts for
+	path string // set if safe is
+	// protected, if not nil, is decided about first.
+	protected *protection
+	bytes     int64  // request data that waits with it
+	admitted  uint64 // epoch in which it was counted and admitted before
+	reply     *messages.Reply[uint64]
+	deadline  atomic.Int64 // unix nanoseconds; 0: none at the moment
+	held      func(uint64) // fsbridge.Op.Held, nil for none
+	number    uint64       // fsbridge.Op.Request
 }
 
 // Fail answers with EIO: the actor panicked over it.
@@ -42,10 +44,10 @@ type crashed struct{ reason any }
 
 // ask sends op to the actor and returns the epoch for which it is admitted. The
 // caller does not hold the guard.
-func (h *Hooks) ask(op *fsbridge.Op, kind string, admitted uint64) (uint64, error) {
+func (h *Hooks) ask(op *fsbridge.Op, kind string, admitted uint64, guarded *protection) (uint64, error) {
 	r := &request{
 		op: op.Kind, safe: kind, admitted: admitted, reply: messages.NewReply[uint64](),
-		held: op.Held, number: op.Request,
+		held: op.Held, number: op.Request, protected: guarded,
 	}
 	if op.Kind == fsbridge.OpWrite && !op.Ahead {
 		r.bytes = op.Len

@@ -23,7 +23,7 @@ func (a *app) approveCommand() *cobra.Command {
 }
 
 func (a *app) denyCommand() *cobra.Command {
-	return a.decideCommand("deny", "Refuse a held operation and roll its step back; a connection is only refused", false)
+	return a.decideCommand("deny", "Refuse a held operation and roll its step back; a connection, a read or a protected file is only refused", false)
 }
 
 func (a *app) decideCommand(word, short string, allow bool) *cobra.Command {

@@ -38,7 +38,7 @@ func approval(p api.Pending, handle string) *Approval {
 
 func (a *Approval) text() string {
 	otherwise := "refused and rolled back"
-	if a.Kind == messages.KindNetwork || a.Kind == messages.KindGate {
+	if messages.Lasting(a.Kind) {
 		otherwise = "refused"
 	}
 	return fmt.Sprintf("PENDING APPROVAL %s: %s\nIt is held until a person decides, and is "+otherwise+" at %s otherwise. You cannot decide it: ask the user to run %q (or %q), then call get_result with handle %q.",
@@ -153,6 +153,9 @@ func questionParams(p api.Pending) *sdk.ElicitParams {
 	deny := "stop the command and undo what it did"
 	if p.Kind == messages.KindNetwork {
 		deny = "refuse this connection; the command goes on"
+	}
+	if p.Kind == messages.KindProtected {
+		deny = "refuse to change this file; the command goes on"
 	}
 	if p.Kind == messages.KindGate {
 		deny = "refuse this read; the command goes on"

@@ -251,7 +251,7 @@ timeout = "30s"
 `
 	allowed := []string{
 		`isolation = "jail"`, `undo.symlinks = "read-only"`, `undo.barriers = "lock"`, `undo.durability = "power"`, `undo.gitignore = false`,
-		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`,
+		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`, `safeguards.protect = true`,
 		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.gate = ["/x"]`, `jail.debug = false`, `jail.containers = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
 		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
 		`places.caches = "read-only"`, `places.home = "read-only"`,
@@ -262,7 +262,7 @@ timeout = "30s"
 		`isolation = "none"`, `locked = ["undo"]`, `directory = [{path = "/etc"}]`, `undo.dir = "/tmp/x"`, `undo.max_bytes = 1`, `undo.max_bytes = -1`,
 		`undo.max_steps = 1`, `undo.max_step_bytes = 1`, `undo.max_age = "1s"`, `undo.max_uncompressed_bytes = 1`, `undo.symlinks = "ignore"`,
 		`undo.barriers = "warn"`, `undo.gitignore = true`, `safeguards.deletes = 0`, `safeguards.deletes = 101`, `safeguards.overwrite_bytes = 0`,
-		`safeguards.overwrite_bytes = -1`, `safeguards.overwrite_bytes = 1001`, `safeguards.timeout = "31s"`, `safeguards.exempt = ["**"]`, `safeguards.exempt = []`,
+		`safeguards.overwrite_bytes = -1`, `safeguards.overwrite_bytes = 1001`, `safeguards.timeout = "31s"`, `safeguards.exempt = ["**"]`, `safeguards.exempt = []`, `safeguards.protect = false`,
 		`jail.show = ["/root/.ssh"]`, `jail.debug = true`, `jail.containers = true`, `bridge.kind = "mediated"`, `bridge.posix_metadata = true`,
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
 		`profile = "codex"`, `places.overlay = ["/opt"]`, `places.rw = ["/opt"]`,

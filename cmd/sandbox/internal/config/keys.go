@@ -171,6 +171,10 @@ func safeguardKeys() []Key {
 			Doc: "ask before an existing file is replaced by a rename",
 		},
 		{
+			Name: "safeguards.protect", Rule: Tighten, Flag: "safeguard-protect", tighter: onlyTrue,
+			Doc: "ask before git's hooks and configuration, shells' start-up files, and editors' and agents' settings in the folder are changed",
+		},
+		{
 			Name: "safeguards.timeout", Rule: Tighten, Flag: "safeguard-timeout", tighter: sooner,
 			Doc: "deny after this `time` without a decision",
 		},
@@ -406,7 +410,7 @@ func Default() Config {
 		Isolation:  "auto",
 		Log:        Log{Level: "warn", Format: "auto"},
 		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
-		Safeguards: Safeguards{Timeout: Duration(30e9)},
+		Safeguards: Safeguards{Protect: true, Timeout: Duration(30e9)},
 		Places:     Writable{Caches: "overlay", Home: "overlay"},
 		Commands:   Commands{AtOnce: 64},
 		Limits:     Limits{PIDs: 4096},

@@ -53,6 +53,7 @@ type Safeguards struct {
 	Deletes        int
 	OverwriteBytes Size
 	RenameOver     bool
+	Protect        bool
 	Timeout        Duration
 	Exempt         []string
 }

@@ -46,7 +46,7 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 		Durability: undolog.Durability(u.Durability),
 		Gitignore:  u.Gitignore,
 		Safeguards: api.Safeguards{
-			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver,
+			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver, Protect: s.Protect,
 			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
 		},
 		Commands:  l.Conf.Commands.AtOnce,

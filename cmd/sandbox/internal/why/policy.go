@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"strings"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
@@ -34,15 +35,88 @@ func (c Commands) rules(cfg api.Config, path, op string) (found []said) {
 		if op != "" && op != string(o) {
 			continue
 		}
-		if d := book.Decide(approval.Query{Operation: o, Path: path}); d.Action != approval.None {
+		d := book.Decide(approval.Query{Operation: o, Path: path})
+		if o == approval.Read && d.Action != approval.Deny {
+			if above, ok := hiddenAbove(book, path); ok {
+				d = above
+			}
+		}
+		if d.Action != approval.None {
 			found = append(found, said{o, d})
 		}
 	}
 	return found
 }
 
-func (c Commands) tellRules(found []said) {
+// hiddenAbove finds the rule that hides a directory above the path, and the path with it.
+func hiddenAbove(book *approval.Book, path string) (approval.Decision, bool) {
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		d := book.Decide(approval.Query{Operation: approval.Read, Path: dir})
+		if d.Action == approval.Deny && d.Rule != nil && d.Rule.Answer == "" {
+			d.Why += ", which hides what is below it"
+			return d, true
+		}
+	}
+	return approval.Decision{}, false
+}
+
+// decided puts into s what the policy, and the protection of the folders, make of it.
+func (c Commands) decided(cfg api.Config, s *hypervisor.Sight, found []said, op string) {
 	for _, v := range found {
+		if v.Operation == approval.Read && v.Action == approval.Deny && !s.Read {
+			s.Why, s.Remedy = v.Why, v.Remedy
+		}
+	}
+	if op != "" && op != string(approval.Write) || !s.Write {
+		return
+	}
+	for _, d := range cfg.Directories {
+		if below(s.Path, d.Path) {
+			c.writes(cfg, d.Path, s)
+		}
+	}
+}
+
+// writes says what decides about writing to a path of a folder.
+func (c Commands) writes(cfg api.Config, folder string, s *hypervisor.Sight) {
+	book := c.Policy(cfg.Directories[0].Path)
+	d := book.Decide(approval.Query{Operation: approval.Write, Path: s.Path})
+	general := false
+	if w := book.Writes(folder); w != nil {
+		_, general, _ = w.Decide(s.Path)
+	}
+	switch {
+	case d.Action == approval.Deny:
+		s.Write, s.Undo, s.Why, s.Remedy = false, false, d.Why, d.Remedy
+	case d.Action == approval.Ask:
+		s.Write, s.Undo, s.Why, s.Remedy = false, false, "a person is asked first, by "+d.Why, d.Remedy
+	case d.Action == approval.Allow && !general || !cfg.Safeguards.Protect:
+	default:
+		rel, err := filepath.Rel(folder, s.Path)
+		if err != nil {
+			return
+		}
+		names := strings.Split(rel, "/")
+		from, to, ok := approval.Entry(names)
+		if !ok || to == from+1 && names[from] == ".git" {
+			return
+		}
+		entry := filepath.Join(folder, filepath.Join(names[:to]...))
+		subject := approval.Exactly(entry)
+		if to < len(names) {
+			subject = approval.Below(entry)
+		}
+		s.Write, s.Undo = false, false
+		s.Why = "a person is asked first: " + entry + " is protected, because programs may run from it outside of the sandbox"
+		s.Remedy = "sandbox policy add allow write " + api.ShellQuote(subject) + "; --safeguard-protect=false protects nothing"
+	}
+}
+
+func (c Commands) tellRules(s hypervisor.Sight, found []said) {
+	for _, v := range found {
+		if v.Why == s.Why && len(v.Beside) == 0 {
+			continue // it is said
+		}
 		fmt.Fprintf(c.Out, "policy: %s is %s by %s\n", v.Operation, map[approval.Action]string{
 			approval.Allow: "allowed", approval.Deny: "denied", approval.Ask: "asked",
 		}[v.Action], format.Shown(v.Why))

@@ -117,14 +117,16 @@ func (c Commands) path(cfg api.Config, r request) error {
 			s.Remedy = "sandbox approve ID, when it is asked; without --gate " + dir + " nobody is"
 		}
 	}
+	found := c.rules(cfg, s.Path, r.op)
+	c.decided(cfg, &s, found, r.op)
 	allowed := map[string]bool{"read": s.Read, "write": s.Write, "exec": s.Exec, "": true}[r.op]
 	if c.JSON() {
-		if err := c.Out.JSON(sight{s, c.rules(cfg, path, r.op)}); err != nil {
+		if err := c.Out.JSON(sight{s, found}); err != nil {
 			return err
 		}
 	} else {
 		c.tellPath(s, r.op, allowed)
-		c.tellRules(c.rules(cfg, path, r.op))
+		c.tellRules(s, found)
 	}
 	if !allowed {
 		return &exit.Error{Code: exit.Failed}

@@ -1,0 +1,225 @@
+package interceptor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/actors/approval"
+	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/messages"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
+)
+
+// repository is a folder with a repository, and with another one below it.
+func repository() map[string]string {
+	return map[string]string{
+		"main.go": "package main", ".git/HEAD": "ref: x", ".git/config": "[core]", ".git/hooks/pre-commit": "#!/bin/sh", ".git/hooks/a.sample": "#",
+		".git/modules/lib/config": "[core]", ".git/refs/heads/config": "1", ".vscode/settings.json": "{}", ".envrc": "x",
+		"sub/.git/config": "[core]", "sub/.git/hooks/x": "#", "sub/.envrc": "y", "sub/.vscode/settings.json": "{}", "evil/hooks/post-checkout": "#!", "evil/f": "x",
+	}
+}
+
+func protecting(o *Options) { o.Safeguards.Protect, o.Entry = true, approval.Entry }
+
+// What programs run from is not changed before somebody has decided, whatever the way.
+func TestProtectedEntries(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(r *rig) error
+		entry string
+	}{
+		"write":                 {func(r *rig) error { return r.fs.WriteAt(".git/config", []byte("x"), 0) }, ".git/config"},
+		"append to a hook":      {func(r *rig) error { return r.fs.WriteAt(".git/hooks/pre-commit", []byte("x"), 9) }, ".git/hooks"},
+		"truncate":              {func(r *rig) error { return r.fs.Truncate(".envrc", 0) }, ".envrc"},
+		"mode":                  {func(r *rig) error { return r.fs.Chmod(".git/hooks/pre-commit", 0o755) }, ".git/hooks"},
+		"a new hook":            {func(r *rig) error { return r.fs.WriteFile(".git/hooks/post-checkout", nil) }, ".git/hooks"},
+		"a new file":            {func(r *rig) error { return r.fs.WriteFile(".bashrc", nil) }, ".bashrc"},
+		"symlink":               {func(r *rig) error { return r.fs.Symlink("main.go", ".zshrc") }, ".zshrc"},
+		"remove":                {func(r *rig) error { return r.fs.Unlink(".git/hooks/pre-commit") }, ".git/hooks"},
+		"rename over it":        {func(r *rig) error { return r.fs.Rename("main.go", ".git/config", 0) }, ".git/config"},
+		"rename away":           {func(r *rig) error { return r.fs.Rename(".git/config", "c", 0) }, ".git/config"},
+		"link to it":            {func(r *rig) error { return r.fs.Link(".git/config", "c") }, ".git/config"},
+		"link as it":            {func(r *rig) error { return r.fs.Link("main.go", ".claude") }, ".claude"},
+		"of a submodule":        {func(r *rig) error { return r.fs.WriteAt(".git/modules/lib/config", []byte("x"), 0) }, ".git/modules/lib/config"},
+		"of a repository below": {func(r *rig) error { return r.fs.WriteAt("sub/.git/config", []byte("x"), 0) }, "sub/.git/config"},
+		"direnv below":          {func(r *rig) error { return r.fs.WriteAt("sub/.envrc", []byte("x"), 0) }, "sub/.envrc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, repository(), protecting)
+			r.assign(1)
+			before := r.snap()
+			done := r.start(func() error { return c.do(r) })
+			q := r.asked()
+			if !strings.HasPrefix(q.Paths[0], c.entry) || q.Kind != messages.KindProtected || q.Step != 1 || q.Count != 1 || !strings.Contains(q.Message, "protected") {
+				t.Errorf("%+v", q)
+			}
+			r.same(before)
+			r.must(r.fs.WriteAt("main.go", []byte("y"), 0)) // others go on
+			r.answer(q, false)
+			if err := actortest.Within(t, "refused operation", done); !errors.Is(err, fsbridge.ErrDenied) {
+				t.Errorf("refused: %v", err)
+			}
+			if err := c.do(r); !errors.Is(err, fsbridge.ErrDenied) { // nobody is asked again in this step
+				t.Errorf("again: %v", err)
+			}
+			if e, err := r.closeStep(1); err != nil || e == nil || e.AffectedCount != 1 { // and it goes on
+				t.Errorf("close: %+v, %v", e, err)
+			}
+			r.assign(2)
+			done = r.start(func() error { return c.do(r) })
+			q = r.asked()
+			r.answer(q, true)
+			r.must(actortest.Within(t, "allowed operation", done))
+			if _, err := r.closeStep(2); err != nil {
+				t.Error(err)
+			}
+			r.safeguard.None()
+			r.must(r.undo())
+			r.must(r.undo())
+			r.same(before)
+		})
+	}
+}
+
+// What programs do all day is not held.
+func TestNotProtected(t *testing.T) {
+	r := newRig(t, repository(), protecting)
+	r.assign(1)
+	for name, err := range map[string]error{
+		"HEAD":                   r.fs.WriteAt(".git/HEAD", []byte("ref: y"), 0),
+		"the index":              r.fs.WriteFile(".git/index.lock", []byte("x")),
+		"a lock":                 r.fs.WriteFile(".git/config.lock", []byte("[core]")),
+		"a branch called config": r.fs.WriteAt(".git/refs/heads/config", []byte("2"), 0),
+		"a sample":               r.fs.WriteAt(".git/hooks/a.sample", []byte("!"), 0),
+		"an editor's below":      r.fs.WriteAt("sub/.vscode/settings.json", []byte("[]"), 0),
+		"rm below":               r.fs.Unlink("sub/.git/hooks/x"),
+		"an empty directory":     r.fs.Mkdir(".idea", 0o755),
+		"clone":                  errors.Join(r.fs.Mkdir("new", 0o755), r.fs.Mkdir("new/.git", 0o755), r.fs.WriteFile("new/.git/config", nil), r.fs.WriteFile("new/.envrc", nil)),
+		"its file":               r.fs.Rename(".git/index.lock", ".git/index", 0),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r.safeguard.None()
+	// One made in an earlier step is protected.
+	if _, err := r.closeStep(1); err != nil {
+		t.Fatal(err)
+	}
+	r.assign(2)
+	done := r.start(func() error { return r.fs.WriteAt("new/.git/config", []byte("x"), 0) })
+	r.answer(r.asked(), true)
+	r.must(actortest.Within(t, "write", done))
+	done = r.start(func() error { return r.fs.Rename("evil", "lib", 0) })
+	r.must(actortest.Within(t, "rename", done))
+	// A directory with hooks does not become git's.
+	r.must(r.fs.Rename(".git", "old", 0))
+	done = r.start(func() error { return r.fs.Rename("lib", ".git", 0) })
+	q := r.asked()
+	r.answer(q, false)
+	if err := actortest.Within(t, "rename", done); !errors.Is(err, fsbridge.ErrDenied) {
+		t.Errorf("%v", err)
+	}
+	r.must(r.fs.Mkdir(".git", 0o755))
+	r.must(r.fs.Mkdir(".git/hooks", 0o755))
+	done = r.start(func() error { return r.fs.WriteFile(".git/hooks/x", nil) })
+	r.answer(r.asked(), true)
+	r.must(actortest.Within(t, "hook", done))
+	r.must(r.fs.WriteFile(".git/hooks/y", nil)) // the answer was for the directory
+	if st, err := os.Stat(filepath.Join(r.dir, ".git/hooks/y")); err != nil || st.Mode().Type() != 0 {
+		t.Error(err)
+	}
+}
+
+// fixedWrites are rules by path.
+type fixedWrites map[string]Verdict
+
+func (f fixedWrites) Decide(path string) (Verdict, bool, string) {
+	return f[filepath.Base(path)], false, "rule of " + filepath.Base(path)
+}
+
+func (f fixedWrites) Within(dir string) bool { return filepath.Base(dir) == "holds" }
+
+// Rules deny, ask, and allow what is protected; they are read anew for each step.
+func TestRulesAboutWriting(t *testing.T) {
+	rules := fixedWrites{"no": Denied, "ask": Asked, "config": Allowed, "data": Denied}
+	refused := make(chan string, 100)
+	answers := make(chan string, 100)
+	r := newRig(t, map[string]string{"no": "1", "ask": "1", "yes": "1", ".git/config": "", "holds/data": "1", "free/x": "1"}, func(o *Options) {
+		protecting(o)
+		o.Writes = func() Writes { return rules }
+		o.Events.Refused = func(path, rule string) { refused <- path + " by " + rule }
+		o.Remember = func(entry string, below bool, a *messages.Answer) { answers <- entry + " " + a.Scope }
+	})
+	for name, err := range map[string]error{
+		"write": r.fs.WriteAt("no", []byte("2"), 0), "remove": r.fs.Unlink("no"), "rename": r.fs.Rename("no", "n", 0), "rename over": r.fs.Rename("yes", "no", 0),
+		"rename of what holds it": r.fs.Rename("holds", "h", 0), "link": r.fs.Link("no", "n"), "mode": r.fs.Chmod("no", 0o600),
+	} {
+		if !errors.Is(err, fsbridge.ErrDenied) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := actortest.Within(t, "refusal", refused); !strings.Contains(got, "by ") {
+		t.Error(got)
+	}
+	r.must(r.fs.WriteAt(".git/config", []byte("x"), 0))
+	r.must(r.fs.Rename("free", "f", 0))
+	r.safeguard.None()
+	r.assign(1)
+	done := r.start(func() error { return r.fs.WriteAt("ask", []byte("2"), 0) })
+	q := r.asked()
+	q.Answer(&messages.Answer{Token: q.Token, ID: "sg_001", Allow: true, By: "test", Scope: "project"})
+	r.must(actortest.Within(t, "write", done))
+	if got := actortest.Within(t, "answer", answers); got != "ask project" {
+		t.Error(got)
+	}
+	if _, err := r.closeStep(1); err != nil {
+		t.Fatal(err)
+	}
+	rules["no"], rules["yes"] = Allowed, Denied
+	r.assign(2)
+	r.must(r.fs.WriteAt("no", []byte("3"), 0))
+	if err := r.fs.Unlink("yes"); !errors.Is(err, fsbridge.ErrDenied) {
+		t.Error(err)
+	}
+}
+
+// Who waits for a decision can be killed, and the question is taken back.
+func TestKilledWhileProtected(t *testing.T) {
+	r := newRig(t, repository(), func(o *Options) {
+		protecting(o)
+		o.Dying = func(pid uint32) bool { return pid == 42 }
+	})
+	cancel := make(chan struct{})
+	r.fs.Prepare = func(op *fsbridge.Op) { op.PID, op.Cancel = 42, cancel }
+	r.assign(1)
+	done := r.start(func() error { return r.fs.WriteAt(".git/config", []byte("x"), 0) })
+	q := r.asked()
+	r.held(1)
+	close(cancel)
+	if err := actortest.Within(t, "held write", done); !errors.Is(err, fsbridge.ErrInterrupted) {
+		t.Errorf("%v", err)
+	}
+	if w := actortest.Expect[*messages.Withdraw](r.safeguard); w.Token != q.Token {
+		t.Errorf("withdrawn: %+v", w)
+	}
+	if _, err := r.closeStep(1); err != nil {
+		t.Error(err)
+	}
+}
+
+// A step that is rolled back while somebody waits takes the question back.
+func TestRolledBackWhileProtected(t *testing.T) {
+	r := newRig(t, repository(), protecting)
+	r.assign(1)
+	done := r.start(func() error { return r.fs.WriteAt(".git/config", []byte("x"), 0) })
+	r.asked()
+	r.tell(&Failing{1})
+	if err := actortest.Within(t, "held write", done); !errors.Is(err, fsbridge.ErrDenied) {
+		t.Errorf("%v", err)
+	}
+	actortest.Expect[*messages.Withdraw](r.safeguard)
+	r.must(r.abort(1))
+}

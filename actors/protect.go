@@ -1,0 +1,79 @@
+package actors
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
+	"github.com/codeagent/sandbox/actors/directory"
+	"github.com/codeagent/sandbox/actors/interceptor"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
+)
+
+// protection is what decides about writing to the folders: the policy, and what is protected
+// in every folder.
+func (s *Session) protection() directory.Protection {
+	told := &refusals{}
+	return directory.Protection{
+		Entry: approval.Entry,
+		Writes: func(folder string) interceptor.Writes {
+			if w := s.book.Writes(folder); w != nil {
+				return writeRules{w}
+			}
+			return nil
+		},
+		Remember: func(path string, below bool, a *messages.Answer) {
+			subject := approval.Exactly(path)
+			if below {
+				subject = approval.Below(path)
+			}
+			s.remember(messages.KindProtected, approval.Write, subject, a)
+		},
+		Refused: func(folder, path, rule string) {
+			step := s.board.Load().Step
+			if !told.first(step, folder+"/"+path) {
+				return
+			}
+			s.auditRule(messages.KindProtected, "write "+folder+"/"+path, approval.Decision{Action: approval.Deny, Why: rule})
+			s.bus.Emit(api.Event{
+				Type: api.EventWarning, Directory: folder, Step: step, Origin: s.origin(step),
+				Message: fmt.Sprintf("writing to %q was refused by %s", path, rule),
+			})
+		},
+	}
+}
+
+// writeRules are the policy's, as an Interceptor asks them.
+type writeRules struct{ *approval.Writes }
+
+func (w writeRules) Decide(path string) (v interceptor.Verdict, general bool, why string) {
+	action, general, why := w.Writes.Decide(path)
+	return map[approval.Action]interceptor.Verdict{
+		approval.Allow: interceptor.Allowed, approval.Ask: interceptor.Asked, approval.Deny: interceptor.Denied,
+	}[action], general, why
+}
+
+// refusals are those of a step that somebody was told of. A program may try again and again.
+type refusals struct {
+	mu   sync.Mutex
+	step undolog.StepID
+	told map[string]bool
+}
+
+// maxRefusals bounds how many different ones of a step are told.
+const maxRefusals = 100
+
+func (r *refusals) first(step undolog.StepID, path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told == nil || r.step != step {
+		r.step, r.told = step, make(map[string]bool)
+	}
+	if r.told[path] || len(r.told) >= maxRefusals {
+		return false
+	}
+	r.told[path] = true
+	return true
+}
