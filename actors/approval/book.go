@@ -3,6 +3,7 @@ package approval
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -59,6 +60,8 @@ type Book struct {
 	mu      sync.Mutex
 	read    []reading // of files
 	session []Rule
+	// untrusted is what is wrong with the project's file, which does not count then.
+	untrusted error
 }
 
 // reading is what a file held when it was last read.
@@ -83,6 +86,7 @@ func NewBook(p Places, now func() time.Time) *Book {
 
 // refresh reads the files that have changed. The caller locks.
 func (b *Book) refresh() (rules []Rule, broken error, forbids bool) {
+	b.untrusted = nil
 	for i, f := range b.files {
 		r := &b.read[i]
 		st, err := os.Lstat(f.Path)
@@ -93,6 +97,10 @@ func (b *Book) refresh() (rules []Rule, broken error, forbids bool) {
 		if !r.known || r.err != nil || !unchanged(r.stat, st) {
 			r.rules, r.err = f.Load()
 			r.stat, r.known = st, true
+		}
+		if untrusted := (*UntrustedError)(nil); errors.As(r.err, &untrusted) {
+			b.untrusted = r.err
+			continue
 		}
 		if r.err != nil && !forbids {
 			broken, forbids = r.err, f.Scope == Organisation
@@ -124,6 +132,15 @@ func (b *Book) Decide(q Query) Decision {
 		d.Action = Deny
 	}
 	return d
+}
+
+// Untrusted returns what is wrong with the project's file, if it does not count: an
+// [*UntrustedError], or nil.
+func (b *Book) Untrusted() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refresh()
+	return b.untrusted
 }
 
 // Remember keeps the rule in its scope; the organisation's are not made here. The rule is

@@ -19,5 +19,6 @@
 // No rule means no answer, and the caller's default holds. A [Book] is what a program asks:
 // it reads the files again when they have changed, and it is safe for concurrent use. A
 // file that cannot be trusted (see [File]) never widens anything: what would be allowed is
-// asked, and if it is the organisation's file, denied.
+// asked, and if it is the organisation's file, denied. A project's file that is not what was
+// accepted last is as if it were not there, until a person accepts it ([File.Accept]).
 package approval

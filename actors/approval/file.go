@@ -47,8 +47,11 @@ type document struct {
 }
 
 // Load returns the rules, in the order of the file. Without a file there are none. An error
-// names the file and says what to do; then there are no rules.
+// names the file and says what to do; then there are no rules. Of a project's file it is an [*UntrustedError].
 func (f File) Load() ([]Rule, error) {
+	if f.Scope == Project && f.Path != "" {
+		return f.loadAccepted()
+	}
 	text, err := regular.Trusted(f.Path, MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -120,7 +123,13 @@ func (f File) Update(now time.Time, change func([]Rule) ([]Rule, error)) error {
 	if rules, err = change(rules); err != nil {
 		return err
 	}
-	if rules, err = f.checked(rules); err != nil {
+	return f.write(rules)
+}
+
+// write replaces the file. The caller has the lock.
+func (f File) write(rules []Rule) error {
+	rules, err := f.checked(rules)
+	if err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(document{Version: version, Project: f.Project, Rules: rules}, "", "  ")
@@ -130,7 +139,18 @@ func (f File) Update(now time.Time, change func([]Rule) ([]Rule, error)) error {
 	if len(text) >= MaxBytes {
 		return fmt.Errorf("the policy would have %d MiB, more than %d: remove rules first", len(text)>>20, MaxBytes>>20)
 	}
-	if err := f.replace(append(text, '\n')); err != nil {
+	text = append(text, '\n')
+	first := false
+	if f.Scope == Project {
+		first, err = f.accept(text, rules)
+	}
+	if err == nil {
+		err = f.replace(f.Path, text)
+	}
+	if first && err == nil { // from now on it is missed if it is not there
+		_, err = f.accept(text, rules)
+	}
+	if err != nil {
 		return fmt.Errorf("%s was not changed: %w", f.Path, err)
 	}
 	return nil
@@ -165,9 +185,9 @@ func (f File) Remove(now time.Time, id string) error {
 	})
 }
 
-// replace writes the file anew and has it on the disk before it returns.
-func (f File) replace(text []byte) error {
-	dir := filepath.Dir(f.Path)
+// replace writes a file anew and has it on the disk before it returns.
+func (f File) replace(path string, text []byte) error {
+	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, ".policy-") // mode 0600
 	if err != nil {
 		return err
@@ -180,7 +200,7 @@ func (f File) replace(text []byte) error {
 	}
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err == nil {
-		err = os.Rename(tmp.Name(), f.Path)
+		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp.Name()))

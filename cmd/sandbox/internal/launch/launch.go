@@ -105,7 +105,7 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if cfg.Network, err = l.network(); err != nil {
 		return cfg, err
 	}
-	if err = withPolicy(&cfg); err != nil {
+	if err = l.withPolicy(&cfg); err != nil {
 		return cfg, err
 	}
 	if cfg.Runtime, err = l.Runtime(isolation, dirs...); err != nil {

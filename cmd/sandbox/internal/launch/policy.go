@@ -25,12 +25,17 @@ func PolicyPlaces(folder string) approval.Places {
 // Policy decides by the rules for a working folder.
 func Policy(folder string) *approval.Book { return approval.NewBook(PolicyPlaces(folder), time.Now) }
 
-// withPolicy has the session begin with what the policy denies and allows. A file of the
-// policy that cannot be trusted is an error: it may have denied something.
-func withPolicy(cfg *api.Config) error {
-	rules, err := Policy(cfg.Directories[0].Path).Rules()
+// withPolicy has the session begin with what the policy denies and allows. A file of the user's or the
+// organisation's that cannot be trusted is an error: it may have denied something. Without a
+// project's file that is not trusted the session begins, and that is said.
+func (l *Launcher) withPolicy(cfg *api.Config) error {
+	book := Policy(cfg.Directories[0].Path)
+	rules, err := book.Rules()
 	if err != nil {
 		return err
+	}
+	if err := book.Untrusted(); err != nil {
+		l.Remark("sandbox: " + format.Shown(err.Error()))
 	}
 	hide, deny, allow := approval.Fixed(rules, time.Now())
 	for _, shown := range cfg.Show {

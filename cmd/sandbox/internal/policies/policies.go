@@ -57,7 +57,8 @@ func (c Commands) Command() *cobra.Command {
 		c.sub("add allow|deny|ask read|write|exec|connect SUBJECT", "Add a rule, or put it in the place of one about the same", args(3, 3), "scope dry-run for why", c.add),
 		c.sub("remove ID...", "Remove rules of the user's or the project's", args(1, 1000), "dry-run", c.remove),
 		c.sub("export", "Write rules to the standard output, as 'import' reads them", args(0, 0), "scope", c.export),
-		c.sub("import FILE", "Add the rules of a file, and show what that changes", args(1, 1), "scope dry-run", c.load),
+		c.trust(),
+		c.sub("import FILE", "Add the rules of a file, and show what that changes", args(1, 1), "scope dry-run for", c.load),
 	)
 	return cmd
 }
@@ -245,11 +246,8 @@ func (c Commands) add(o options, words []string) error {
 		Action: approval.Action(words[0]), Operation: approval.Operation(words[1]), Subject: words[2],
 		Scope: f.Scope, At: now.UTC().Truncate(time.Second), By: "cli", Why: o.why,
 	}
-	if o.since < 0 {
-		return exit.Usagef("--for %s: give a time that is still to come, as 8h", o.since)
-	}
-	if o.since > 0 {
-		r.Until = now.UTC().Add(o.since).Truncate(time.Second)
+	if r.Until, err = until(now, o.since); err != nil {
+		return err
 	}
 	if r.Operation != approval.Connect && !strings.HasPrefix(r.Subject, "~/") {
 		if r.Subject, err = filepath.Abs(r.Subject); err != nil {
@@ -260,6 +258,17 @@ func (c Commands) add(o options, words []string) error {
 		return exit.Usage(err)
 	}
 	return c.change(f, o.dryRun, []approval.Rule{r})
+}
+
+// until is when a rule ends that holds for so long; the zero time is never.
+func until(now time.Time, since time.Duration) (end time.Time, err error) {
+	switch {
+	case since < 0:
+		err = exit.Usagef("--for %s: give a time that is still to come, as 8h", since)
+	case since > 0:
+		end = now.UTC().Add(since).Truncate(time.Second)
+	}
+	return end, err
 }
 
 func (c Commands) load(o options, words []string) error {
@@ -279,6 +288,15 @@ func (c Commands) load(o options, words []string) error {
 	rules, err := f.Import(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", format.Shown(words[0]), err)
+	}
+	end, err := until(c.Now(), o.since)
+	if err != nil {
+		return err
+	}
+	for i, r := range rules {
+		if o.since > 0 && (r.Until.IsZero() || r.Until.After(end)) {
+			rules[i].Until = end
+		}
 	}
 	return c.change(f, o.dryRun, rules)
 }
