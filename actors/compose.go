@@ -254,7 +254,7 @@ func (s *Session) holdsMachine(kind string) bool {
 }
 
 func (s *Session) guestConfig() hypervisor.Config {
-	c := hypervisor.Config{SessionID: s.id, Hide: slices.Clone(s.cfg.Hide), Show: s.cfg.Show, UID: -1, GID: -1, Debug: s.cfg.Debug, Containers: s.cfg.Containers, Network: s.net.engine, Bridge: s.cfg.Bridge, Places: s.cfg.Places, Limits: s.cfg.Resources, Inside: s.inside.serve}
+	c := hypervisor.Config{SessionID: s.id, Hide: slices.Clone(s.cfg.Hide), Show: s.cfg.Show, NoExec: s.cfg.NoExec, UID: -1, GID: -1, Debug: s.cfg.Debug, Containers: s.cfg.Containers, Network: s.net.engine, Bridge: s.cfg.Bridge, Places: s.cfg.Places, Limits: s.cfg.Resources, Inside: s.inside.serve}
 	if !s.cfg.PosixMetadata { // which is kept apart from the files: only a bridge's own file system shows it
 		c.Mediate = s.mediation.Serve
 	}

@@ -173,6 +173,8 @@ type Config struct {
 	// Hide are host paths that must not be visible inside, beyond the built-in
 	// list of secrets; Show exempts paths from that list.
 	Hide, Show []string
+	// NoExec are host paths from which nothing is executed. Only a jail sees to that.
+	NoExec []string
 	// UID and GID that the workload has, as the host numbers them, or -1 to let
 	// the runtime choose; [Transport] says what it chose.
 	UID, GID int

@@ -38,6 +38,8 @@ type Config struct {
 	CacheNone bool
 	// Hide and Show change what the runtime hides; see [hypervisor.Config].
 	Hide, Show []string
+	// NoExec are host paths from which nothing is executed; see [hypervisor.Config].
+	NoExec []string
 	// Gate are directories of the host, absolute and clean, whose names a person has to allow before a
 	// jail's commands see them.
 	Gate  []string

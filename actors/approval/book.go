@@ -139,7 +139,7 @@ func (b *Book) Decide(q Query) Decision {
 func (b *Book) Untrusted() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refresh()
+	_, _, _ = b.refresh()
 	return b.untrusted
 }
 

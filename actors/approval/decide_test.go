@@ -309,7 +309,8 @@ func TestFixed(t *testing.T) {
 	ended.Until = noon
 	timed := rule(t, User, "allow connect c.example")
 	timed.Until = noon.Add(time.Hour)
-	hide, deny, allow := Fixed(append(rules, ended, timed), noon)
+	fixed := Fixed(append(rules, ended, timed), noon)
+	hide, deny, allow := fixed.Hide, fixed.Deny, fixed.Allow
 	if got := fmt.Sprint(hide, deny, allow); got != "[/home/u/.aws /a*b] [*.bad.example] [a.example:443]" {
 		t.Error(got)
 	}

@@ -7,13 +7,19 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
-// Fixed is what of the rules holds in a session without a question, from its start: paths
-// that the view hides, destinations that are denied, and such that are allowed. A rule about
-// reading counts if it denies a path or everything below one. Exceptions from what is denied
+// Holds is what holds in a session from its start: paths that the view hides, paths from which
+// nothing is executed, destinations that are denied, and such that are allowed.
+type Holds struct {
+	Hide, NoExec []string
+	Deny, Allow  []policy.Rule
+}
+
+// Fixed is what of the rules holds in a session without a question, from its start. A rule about
+// reading or executing counts if it denies a path or everything below one. Exceptions from what is denied
 // do not count, and what is allowed for a time, or with an exception that is asked, is left
 // out: so this is never wider than what [Decide] says. Answers are left out, too: they stand where
 // a person would be asked.
-func Fixed(rules []Rule, now time.Time) (hide []string, deny, allow []policy.Rule) {
+func Fixed(rules []Rule, now time.Time) (f Holds) {
 	for _, r := range rules {
 		if r.Ended(now) || r.Answer != "" {
 			continue
@@ -21,14 +27,16 @@ func Fixed(rules []Rule, now time.Time) (hide []string, deny, allow []policy.Rul
 		asked := func(o Rule) bool { return o.Action == Ask && !o.Ended(now) && r.Covers(o) }
 		switch path, whole := r.parsed.path(); {
 		case r.Operation == Connect && r.Action == Deny:
-			deny = append(deny, r.parsed.host)
+			f.Deny = append(f.Deny, r.parsed.host)
 		case r.Operation == Connect && r.Action == Allow && r.Until.IsZero() && !slices.ContainsFunc(rules, asked):
-			allow = append(allow, r.parsed.host)
+			f.Allow = append(f.Allow, r.parsed.host)
 		case r.Operation == Read && r.Action == Deny && whole:
-			hide = append(hide, path)
+			f.Hide = append(f.Hide, path)
+		case r.Operation == Exec && r.Action == Deny && whole:
+			f.NoExec = append(f.NoExec, path)
 		}
 	}
-	return hide, deny, allow
+	return f
 }
 
 // path is the path that the pattern names, alone or with all that is below it.

@@ -32,7 +32,7 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 	for _, m := range p.mounts {
 		if below(s.Path, m.path) {
 			m.explain(&s)
-			theirs, reached = m.op == opWritable || m.op == opBind, false
+			theirs, reached = m.op == opWritable || m.op == opBind || m.op == opNoExec, m.op == opNoExec
 			if m.op == opTmpfs || m.op == opDir {
 				s.Write = s.Write && (!u.root || !p.onTheWay(s.Path, m.path))
 			}
@@ -83,7 +83,7 @@ func (p *planner) permit(s *hypervisor.Sight, reached bool) {
 	case int(st.Gid) == p.user.gid:
 		shift = 3
 	}
-	bits := st.Mode >> shift
+	bits, mayExec := st.Mode>>shift, s.Exec
 	may := func(flag uint32, bit uint32) bool {
 		if p.user.root {
 			return bits&bit != 0
@@ -99,7 +99,7 @@ func (p *planner) permit(s *hypervisor.Sight, reached bool) {
 		s.Read, s.Remedy = false, "" // no flag gives what the owner does not
 		s.Why += fmt.Sprintf("; user %d may not read it (mode %04o)", p.user.uid, st.Mode&0o7777)
 	}
-	if s.Read && !s.Exec {
+	if s.Read && mayExec && !s.Exec {
 		s.Why += fmt.Sprintf("; it is not executable (mode %04o)", st.Mode&0o7777)
 	}
 }
@@ -150,6 +150,9 @@ func (m *mount) explain(s *hypervisor.Sight) {
 	case opWritable:
 		s.Read, s.Write, s.Exec = true, true, true
 		s.Why = m.path + " of the host itself, by --rw: writing it cannot be undone"
+	case opNoExec:
+		s.Read = true
+		s.Why = "the host's file system, read-only; nothing is executed from " + m.path
 	case opBind:
 		s.Read, s.Exec = true, true
 		s.Why = m.path + " of the host, read-only, by --show"

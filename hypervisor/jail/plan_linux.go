@@ -127,6 +127,7 @@ const (
 	opShare    mountOp = "share"     // the bridge's file system, number share
 	opFolder   mountOp = "folder"    // the host's folder as it was before anything was mounted, read-only: number share
 	opBind     mountOp = "bind"      // source as it was before anything was mounted, read-only
+	opNoExec   mountOp = "noexec"    // source as it was before anything was mounted, read-only, and nothing is executed from it
 	opHideDir  mountOp = "hide_dir"  // nothing, not even to list
 	opHideFile mountOp = "hide_file" // the same for a file
 	opFile     mountOp = "file"      // a read-only file with content over an existing one, executable if mode says so
@@ -205,6 +206,7 @@ func makePlan(cfg hypervisor.Config, u user, table []mounts.Entry, mediated bool
 		return plan{}, nil, err
 	}
 	p.mountShares()
+	p.forbidExec()
 	for _, h := range hide {
 		p.hide(h)
 	}

@@ -88,6 +88,8 @@ func (v *viewWriter) takeSources() {
 		switch {
 		case m.op == opBind:
 			v.take(m.source, m.source)
+		case m.op == opNoExec:
+			v.take(noExecKey(&m), m.source)
 		case m.op == opFolder && v.plan.mapped:
 			// The supervisor sends them in this order.
 			v.clones[folderKey(&m)] = v.receive(m.path, v.setup)
@@ -114,6 +116,9 @@ func folderKey(m *mount) string { return "folder " + m.path }
 
 // writableKey is the key of the detached tree of what stays writable.
 func writableKey(m *mount) string { return "writable " + m.path }
+
+// noExecKey is the key of the detached tree of what is not executed.
+func noExecKey(m *mount) string { return "noexec " + m.path }
 
 // take clones the tree at path.
 func (v *viewWriter) take(key, path string) {
@@ -154,6 +159,8 @@ func (v *viewWriter) cover(m *mount) {
 		v.attach(what, overlayKey(m), m.path, true, sealed&^unix.MOUNT_ATTR_RDONLY)
 	case opWritable:
 		v.attach(what, writableKey(m), m.path, isDir(m.source), sealed&^unix.MOUNT_ATTR_RDONLY)
+	case opNoExec:
+		v.attach(what, noExecKey(m), m.path, isDir(m.source), sealed|unix.MOUNT_ATTR_NOEXEC)
 	case opHideDir:
 		// What was removed since the plan was made needs no cover.
 		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0,size=4k,nr_inodes=1").may = unix.ENOENT

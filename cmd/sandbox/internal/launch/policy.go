@@ -37,17 +37,26 @@ func (l *Launcher) withPolicy(cfg *api.Config) error {
 	if err := book.Untrusted(); err != nil {
 		l.Remark("sandbox: " + format.Shown(err.Error()))
 	}
-	hide, deny, allow := approval.Fixed(rules, time.Now())
+	fixed := approval.Fixed(rules, time.Now())
 	for _, shown := range cfg.Show {
-		if slices.ContainsFunc(hide, func(denied string) bool {
+		if slices.ContainsFunc(fixed.Hide, func(denied string) bool {
 			return SameFolder(denied, shown) || filepath.Clean(denied) == filepath.Clean(shown)
 		}) {
 			return exit.Usagef("the policy denies to read %s, so it cannot be shown: leave it out, or change the rule ('sandbox policy show')", format.Shown(shown))
 		}
 	}
-	cfg.Hide = slices.Concat(cfg.Hide, hide)
+	for _, dir := range cfg.Places.Writable {
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			continue // it is refused as it is
+		}
+		if d := book.Decide(approval.Query{Operation: approval.Write, Path: real}); d.Action == approval.Deny {
+			return exit.Usagef("--rw %s: to write to it is denied by %s; leave it out, or change the rule", format.Shown(dir), format.Shown(d.Why))
+		}
+	}
+	cfg.Hide, cfg.NoExec = slices.Concat(cfg.Hide, fixed.Hide), fixed.NoExec
 	if n := &cfg.Network; n.Mode != "" && n.Mode != policy.Disabled {
-		n.Deny, n.Allow = slices.Concat(n.Deny, deny), slices.Concat(n.Allow, allow)
+		n.Deny, n.Allow = slices.Concat(n.Deny, fixed.Deny), slices.Concat(n.Allow, fixed.Allow)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func (c Commands) path(cfg api.Config, r request) error {
 	if err != nil {
 		return err
 	}
-	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, UID: -1, GID: -1, Places: cfg.Places}
+	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, NoExec: cfg.NoExec, UID: -1, GID: -1, Places: cfg.Places}
 	for _, d := range cfg.Directories {
 		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: d.Path, ReadOnly: d.ReadOnly})
 	}
