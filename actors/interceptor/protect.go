@@ -80,7 +80,7 @@ func spotOf(dir *fsbridge.Object, name string) (p spot, ok bool) {
 	return p, len(p.names) > 0
 }
 
-// touched are the places that op changes, and whether it puts something new at the last of them.
+// touched are the places that op changes, and whether it puts something new at the last of them (of an exchange, at both).
 func touched(op *fsbridge.Op) (at [2]spot, n int, puts bool) {
 	add := func(dir *fsbridge.Object, name string) {
 		if p, ok := spotOf(dir, name); ok {
@@ -118,7 +118,8 @@ func (h *Hooks) protected(op *fsbridge.Op, epoch uint64, allowed []string) *prot
 	}
 	at, n, puts := touched(op)
 	for i := range n {
-		if p := h.protectedPlace(op, epoch, at[i], puts && i == n-1, protect, writes); p != nil && (p.deny || !slices.Contains(allowed, p.entry)) && !h.passed(p, epoch) {
+		both := op.Kind == fsbridge.OpRename && op.Flags&renameExchange != 0
+		if p := h.protectedPlace(op, epoch, at[i], puts && (both || i == n-1), protect, writes); p != nil && (p.deny || !slices.Contains(allowed, p.entry)) && !h.passed(p, epoch) {
 			return p
 		}
 	}
