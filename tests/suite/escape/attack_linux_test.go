@@ -31,10 +31,11 @@ func attack(name string, args []string) int {
 }
 
 var attacks = map[string]func(args []string) error{
-	"unlink":   unlinkOnThread,
-	"swap":     swap,
-	"reopen":   reopen,
-	"together": together,
+	"unlink":    unlinkOnThread,
+	"swap":      swap,
+	"reopen":    reopen,
+	"together":  together,
+	"protected": writeProtected,
 	"connect": func(a []string) error {
 		c, err := net.Dial("unix", a[0])
 		if err == nil {
