@@ -21,6 +21,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/manual"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/policies"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/ui"
@@ -166,6 +167,7 @@ func (a *app) rootCommand() *cobra.Command {
 		ui.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Launch: func() *launch.Launcher { return a.launch }, Logger: func() *slog.Logger { return a.log }, Version: version}.Command(),
 		a.policies().Command(), a.policies().Answers(),
 		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
+		manual.Command(),
 	)
 	root.InitDefaultCompletionCmd()
 	finish(root)

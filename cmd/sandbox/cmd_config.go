@@ -149,7 +149,7 @@ func (a *app) configPathCommand() *cobra.Command {
 // help to put them right, and those that have no use for them.
 func forgiving(cmd *cobra.Command) bool {
 	switch strings.TrimPrefix(cmd.CommandPath(), "sandbox ") {
-	case "config check", "config path", "help", "version", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+	case "config check", "config path", "help", "manual", "version", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		return true
 	}
 	return cmd.HasParent() && cmd.Parent().Name() == "completion"

@@ -18,6 +18,8 @@ type versionInfo struct {
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"`     // the revision's
+	Modified bool   `json:"modified,omitempty"` // there were changes that no revision has
 	Guest    bool   `json:"embedded_guest"`
 }
 
@@ -30,11 +32,7 @@ func (a *app) versionCommand() *cobra.Command {
 			v := thisVersion()
 			v.Guest = len(guestbin.Embedded()) > 0
 			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						v.Revision = s.Value
-					}
-				}
+				v.stamp(info.Settings)
 			}
 			if a.flags.json {
 				return a.out.JSON(v)
@@ -49,6 +47,27 @@ func thisVersion() versionInfo {
 	return versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 }
 
+// stamp takes what git said when this was built.
+func (v *versionInfo) stamp(settings []debug.BuildSetting) {
+	for _, s := range settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.time":
+			v.Date = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+}
+
 func (v versionInfo) String() string {
-	return fmt.Sprintf("sandbox %s (%s, %s)", v.Version, v.Go, v.Platform)
+	text := fmt.Sprintf("sandbox %s (%s, %s)", v.Version, v.Go, v.Platform)
+	if v.Revision != "" {
+		text += "\ncommit " + v.Revision + map[bool]string{true: ", with changes"}[v.Modified]
+	}
+	if v.Date != "" {
+		text += "\ndate   " + v.Date
+	}
+	return text
 }

@@ -71,6 +71,7 @@ var examples = map[string]string{
 	"policy import":   "sandbox policy import policy.json --dry-run; sandbox policy import policy.json --scope project",
 	"doctor":          "sandbox doctor; sandbox doctor --json",
 	"version":         "sandbox version",
+	"manual":          "sandbox manual build/manual --date 2026-11-23",
 	"completion":      "source <(sandbox completion bash); sandbox completion fish >~/.config/fish/completions/sandbox.fish",
 
 	"completion bash":       "source <(sandbox completion bash); sandbox completion bash >/etc/bash_completion.d/sandbox",
@@ -81,7 +82,7 @@ var examples = map[string]string{
 
 // takeFiles are the commands whose arguments are files; a shell completes no
 // file names for the others.
-var takeFiles = []string{"run", "step", "attach", "restore", "config check", "mcp connect", "policy import", "policy add"}
+var takeFiles = []string{"run", "step", "attach", "restore", "config check", "mcp connect", "policy import", "policy add", "manual"}
 
 // finish completes the commands below parent: their examples, and what a shell
 // completes.
