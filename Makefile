@@ -6,26 +6,67 @@
 # make bench   the figures, each beside what it is compared with
 # make soak    races of names, 40,000 tries each; then one session for MINUTES (30): builds, git, undo, and each time the trees are compared
 # make check   vet, linters, cross-builds
+# make release  packages, archives, an OCI image and checksums in dist/, of what is checked out; PUBLISH=1 for a tag, to GitHub
 # make newcomer  the README's commands in a Debian made for it (root)
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT  ?= $(shell git log -1 --format=%H 2>/dev/null)
+DATE    ?= $(shell TZ=UTC git log -1 --date=iso-strict-local --format=%cd 2>/dev/null)
+EPOCH   ?= $(shell git log -1 --format=%ct 2>/dev/null)
 ARCH    := $(shell $(GO) env GOARCH 2>/dev/null)
-GUEST   := cmd/sandbox/internal/guestbin/embed/sandbox-guest-$(ARCH)
+EMBED   := cmd/sandbox/internal/guestbin/embed
+GUEST   := $(EMBED)/sandbox-guest-$(ARCH)
 STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
 LINT    := golangci-lint
 LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: all build guest demo test test-quick fuzz bench soak check newcomer clean
+# The newest GoReleaser that Go 1.26 builds and whose modules the module proxy has; its nfpm, which
+# makes the packages, is the one that tests/suite/release runs.
+GORELEASER_AT := github.com/goreleaser/goreleaser/v2@v2.15.1
+CYCLONEDX_AT  := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+
+.PHONY: all build guest guests extras release-tools release demo test test-quick fuzz bench soak check newcomer clean
 
 all: build
 
 build: guest
-	$(STATIC) -tags embedguest -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sandbox ./cmd/sandbox
+	$(STATIC) -tags embedguest -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)' -o bin/sandbox ./cmd/sandbox
 
 guest:
 	mkdir -p $(dir $(GUEST))
 	$(STATIC) -ldflags '-s -w' -o $(GUEST) ./cmd/sandbox-guest
+
+# A release: GoReleaser (.goreleaser.yaml) calls guests and extras before it builds.
+release-tools: bin/tools/goreleaser bin/tools/cyclonedx-gomod
+
+bin/tools/goreleaser bin/tools/cyclonedx-gomod: Makefile
+	$(call INSTALL,$(if $(findstring goreleaser,$@),$(GORELEASER_AT),$(CYCLONEDX_AT)))
+	touch $@
+
+# go install asks the proxy what is new; without a network the module cache answers that.
+INSTALL = GOBIN=$(CURDIR)/bin/tools $(GO) install $(1) || \
+	    GOBIN=$(CURDIR)/bin/tools GOSUMDB=off GOPROXY=file://$$($(GO) env GOMODCACHE)/cache/download $(GO) install $(1)
+
+guests:
+	mkdir -p $(EMBED)
+	for arch in amd64 arm64; do \
+	    GOOS=linux GOARCH=$$arch $(STATIC) -ldflags '-s -w' -o $(EMBED)/sandbox-guest-$$arch ./cmd/sandbox-guest || exit; done
+
+# What packages have beside the program, in bin/extras.
+extras:
+	rm -rf bin/extras
+	$(GO) run ./cmd/sandbox manual bin/extras --date $(firstword $(subst T, ,$(DATE)))
+	gzip -n -9 bin/extras/man1/*
+	gzip -n -9 -c CHANGELOG.md >bin/extras/changelog.gz
+	$(GO) run ./tests/cmd/distfiles licences bin/extras/licences
+
+release: export COMMIT := $(COMMIT)
+release: export DATE := $(DATE)
+release: export EPOCH := $(EPOCH)
+release: release-tools
+	PATH="$(CURDIR)/bin/tools:$$PATH" goreleaser release --clean $(if $(PUBLISH),,--snapshot)
+	$(GO) run ./tests/cmd/distfiles release dist
 
 demo:
 	tests/demo/run.sh
@@ -59,4 +100,4 @@ newcomer:
 	tests/newcomer.sh
 
 clean:
-	rm -rf bin cmd/sandbox/internal/guestbin/embed/sandbox-guest-*
+	rm -rf bin dist $(EMBED)/sandbox-guest-*

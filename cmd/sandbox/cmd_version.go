@@ -4,14 +4,20 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
 )
 
-// version is set by the Makefile.
-var version = "devel"
+// These are set by the Makefile and by a release. What is not set is asked of the build,
+// which knows it where Go has found the repository.
+var (
+	version = "devel"
+	commit  string
+	date    string
+)
 
 type versionInfo struct {
 	Version  string `json:"version"`
@@ -44,11 +50,17 @@ func (a *app) versionCommand() *cobra.Command {
 }
 
 func thisVersion() versionInfo {
-	return versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	return versionInfo{
+		Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Revision: commit, Date: date, Modified: strings.HasSuffix(version, "-dirty"),
+	}
 }
 
 // stamp takes what git said when this was built.
 func (v *versionInfo) stamp(settings []debug.BuildSetting) {
+	if v.Revision != "" {
+		return
+	}
 	for _, s := range settings {
 		switch s.Key {
 		case "vcs.revision":
