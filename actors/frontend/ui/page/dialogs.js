@@ -18,6 +18,9 @@ export function dialog(title, build) {
   });
 }
 
+// real leaves out the barriers, which a forced undo crosses and lists, too.
+const real = (steps) => (steps ?? []).filter((e) => e.type !== "barrier");
+
 const entryName = (e) => [h("span", { class: "id" }, e.step_id ? "#" + e.step_id : ""), " ", command(e.command || e.type)];
 
 function barrierBox(paths, folder, force, changed) {
@@ -64,11 +67,11 @@ function preview(folder, action, request, words, barriers) {
       try {
         const r = await post("folders/" + folder + "/" + action, { ...request, force, dry_run: true });
         sent = r;
-        replace(content, r.steps?.length > 0 && stepList(words.heading, r.steps), force && barriers.length > 0 && barrierBox(barriers, folder, force, turn),
+        replace(content, real(r.steps).length > 0 && stepList(words.heading, real(r.steps)), force && barriers.length > 0 && barrierBox(barriers, folder, force, turn),
           (r.warnings ?? []).map((w) => h("p", { class: "warning" }, w)), resultPaths(r));
         replace(say);
         yes.textContent = words.verb(r);
-        if (request.expect && String(r.steps.map((e) => e.step_id)) !== String(request.expect)) throw new ApiError(409, { code: "changed" });
+        if (request.expect && String(real(r.steps).map((e) => e.step_id)) !== String(request.expect)) throw new ApiError(409, { code: "changed" });
         yes.disabled = false;
       } catch (err) {
         refused(err);
@@ -118,7 +121,7 @@ export function undo(folder, steps, entries, extra = {}) {
   const until = entries.indexOf(steps[steps.length - 1]);
   const barriers = [...new Set(entries.slice(0, until + 1).flatMap(affected))];
   return preview(folder, "undo", { count: steps.length, expect: ids, ...extra },
-    { title: "Undo " + count(steps.length, "step"), heading: "Undo, newest first", verb: (r) => "Undo " + count(r.steps.length, "step") }, barriers);
+    { title: "Undo " + count(steps.length, "step"), heading: "Undo, newest first", verb: (r) => "Undo " + count(real(r.steps).length, "step") }, barriers);
 }
 
 export function redo(folder, steps) {

@@ -161,7 +161,7 @@ export class FolderView {
   row(r) {
     if (r.kind === "mark") return h("div", { class: "entry mark" }, h("span", { class: "flag", "aria-hidden": "true" }, "⚑"), h("bdi", null, oneLine(r.m.name)), h("span", { class: "dim" }, r.m.lost ? "lost: " + r.m.lost : "mark"), h("span", { class: "grow" }), h("span", { class: "dim" }, clock(r.m.at)));
     const { e } = r;
-    if (r.kind === "barrier") return h("div", { class: "entry k-barrier" }, h("span", { class: "kind", title: "Barrier" }), h("span", { class: "cmd" }, "Changed outside the sandbox: ", oneLine((e.affected_paths ?? []).concat(...(e.barriers ?? []).map((b) => b.paths ?? [])).slice(0, 3).join(", "))), h("span", { class: "grow" }), h("span", { class: "dim" }, clock(e.start)));
+    if (r.kind === "barrier") return h("div", { class: "entry k-barrier" }, h("span", { class: "kind", title: "Barrier" }), h("span", { class: "cmd" }, "Changed outside the sandbox: ", oneLine([...new Set((e.affected_paths ?? []).concat(...(e.barriers ?? []).map((b) => b.paths ?? [])))].slice(0, 3).join(", "))), h("span", { class: "grow" }), h("span", { class: "dim" }, clock(e.start)));
     const failed = e.exit_code || (e.status && e.status !== "completed");
     return h("div", { class: "entry k-" + e.type + (r.undone ? " undone" : "") + (e.group ? " grouped" : "") },
       h("span", { class: "kind", title: NAMES[e.type] ?? e.type }), h("span", { class: "id" }, "#" + e.step_id), r.undone && h("span", { class: "hidden" }, "undone"), command(e.command || "(" + e.type + ")"),
@@ -190,7 +190,7 @@ export class FolderView {
 
   async done(what, r) {
     if (!r) return;
-    const n = r.done.steps?.length;
+    const n = r.done.steps?.filter((e) => e.type !== "barrier").length;
     this.app.say(what + (n ? " " + count(n, "step") : "") + ": " + count(r.done.path_count ?? 0, "path") + " changed." + (r.done.warnings?.length ? " " + r.done.warnings[0] : ""));
     await this.history.refresh();
   }
