@@ -28,6 +28,7 @@ func groups() []group {
 		{"shares", benchShares},
 		{"mcp", benchMCP},
 		{"stdio", benchStdio},
+		{"ui", benchUI},
 		{"requests", func(ctx context.Context, l *lab, r *report, _ int) error { return requests(ctx, l, r) }},
 	}
 }

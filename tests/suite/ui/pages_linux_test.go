@@ -58,7 +58,7 @@ func TestPages(t *testing.T) {
 	tab.expect("404|409") // of what this session does not have
 	tab.text("nav .badge", "1")
 	eval[bool](tab, `document.querySelector("nav ul a[href^='#/f/']").click(), true`)
-	tab.wait(`document.querySelector("nav a[href$='/tree']") !== null && document.querySelectorAll("`+rows+`").length > 4`)
+	tab.wait(`document.querySelector("nav a[href$='/tree']") !== null && document.querySelectorAll("` + rows + `").length > 4`)
 	folder := eval[string](tab, `document.querySelector("nav a[href^='#/f/']").getAttribute("href")`)
 	session := strings.TrimSuffix(eval[string](tab, `document.querySelector("nav a[href$='/tree']").getAttribute("href")`), "/tree")
 	pages := []struct{ name, hash, ready string }{

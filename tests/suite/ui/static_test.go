@@ -11,7 +11,7 @@ import (
 // forbidden is what would let a string of the server become more than text, or what
 // the page's Content-Security-Policy refuses.
 var forbidden = map[string]*regexp.Regexp{
-	".js": regexp.MustCompile(`(?i)inner` + `HTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|srcdoc|\beval\(|new Function|javascript:|setAttribute\("style"|https?://[^w]`),
+	".js":   regexp.MustCompile(`(?i)inner` + `HTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|srcdoc|\beval\(|new Function|javascript:|setAttribute\("style"|https?://[^w]`),
 	".html": regexp.MustCompile(`(?i)<style|<script(?:\s+[a-z]+(?:="[^"]*")?)*\s*>[^<]|\sstyle=|\son[a-z]+=|https?://|<iframe|<base|<form`),
 	".css":  regexp.MustCompile(`(?i)@import|url\(|expression\(`),
 	".svg":  regexp.MustCompile(`(?i)<script|\son[a-z]+=|href=`),
