@@ -33,7 +33,12 @@ func (s *Server) history(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer s.shut(r, c)
-	all, err := c.History(r.Context(), api.HistoryRequest{Directory: f.Path})
+	text := strings.ToLower(r.URL.Query().Get("q"))
+	ask := api.HistoryRequest{Directory: f.Path}
+	if text == "" && before == 1<<63 {
+		ask.Limit = int(limit) + 1 // after each step the page asks for the newest
+	}
+	all, err := c.History(r.Context(), ask)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +46,6 @@ func (s *Server) history(r *http.Request) (any, error) {
 	if err != nil {
 		marks = nil // while a command runs nobody can ask
 	}
-	text := strings.ToLower(r.URL.Query().Get("q"))
 	entries, more := []undolog.Entry{}, false
 	for i := range all {
 		if all[i].Seq >= before || text != "" && !holds(&all[i], text) {
@@ -53,11 +57,24 @@ func (s *Server) history(r *http.Request) (any, error) {
 		entries = append(entries, all[i])
 	}
 	answer := map[string]any{"entries": entries, "more": more, "total": len(all), "marks": emptyIfNil(marks), "undone": []undolog.Entry{}, "open": nil}
-	if st, err := c.Status(r.Context()); err == nil && st.OpenStep != nil {
+	st, err := c.Status(r.Context())
+	if err != nil {
+		return answer, nil
+	}
+	if st.OpenStep != nil {
 		answer["open"] = map[string]any{"step": *st.OpenStep, "commands": emptyIfNil(st.Running)}
 	}
-	if res, err := c.Redo(r.Context(), api.UndoRequest{Directory: f.Path, Count: 1, DryRun: true}); err == nil {
-		answer["undone"] = emptyIfNil(res.Steps)
+	for _, d := range st.Directories {
+		if d.Path != f.Path {
+			continue
+		}
+		answer["total"] = max(len(all), d.Log.Steps)
+		if d.Log.Redoable == 0 {
+			continue
+		}
+		if res, err := c.Redo(r.Context(), api.UndoRequest{Directory: f.Path, Count: d.Log.Redoable, DryRun: true}); err == nil {
+			answer["undone"] = emptyIfNil(res.Steps)
+		}
 	}
 	return answer, nil
 }

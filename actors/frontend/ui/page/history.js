@@ -85,10 +85,10 @@ export class History {
       const fresh = (r.entries ?? []).map(slim);
       const last = fresh[fresh.length - 1];
       const kept = last ? this.entries.filter((e) => e.seq < last.seq) : [];
-      const merged = fresh.concat(r.more ? kept : []);
+      const joined = !r.more || (this.entries.length > 0 && last.seq <= this.entries[0].seq);
       this.take(r);
-      if (merged.length !== Math.min(this.total, MOST) && r.more) return this.load();
-      this.entries = merged;
+      if (!joined) return this.load(); // more is new than was asked for
+      this.entries = fresh.concat(r.more ? kept : []);
       this.changed("new");
     } catch (err) {
       this.error = err;
