@@ -135,7 +135,7 @@ func TestUndo(t *testing.T) {
 	if got := p.read("src/deep/file.txt"); got != "x\n" {
 		t.Errorf("after the undo, file.txt: %q", got)
 	}
-	tab.wait(`document.querySelectorAll(".entry.undone").length > 0`)
+	tab.wait(`document.querySelectorAll(".entry.undone").length === 3`)
 
 	// Redo by the keyboard alone.
 	eval[bool](tab, `document.querySelector(".steplist").focus(), true`)

@@ -86,6 +86,7 @@ func TestPages(t *testing.T) {
 			tab.wait(page.ready)
 			name := fmt.Sprintf("%s-%d-%s", page.name, look.width, map[bool]string{true: "dark", false: "light"}[look.dark])
 			eval[bool](tab, `new Promise((ok) => requestAnimationFrame(() => requestAnimationFrame(() => ok(true))))`)
+			eval[bool](tab, `document.activeElement.blur(), true`)
 			tab.shoot(name)
 			if wide := eval[int](tab, `document.documentElement.scrollWidth`); int64(wide) > look.width {
 				t.Errorf("%s is %d wide", name, wide)

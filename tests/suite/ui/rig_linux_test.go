@@ -24,7 +24,7 @@ import (
 )
 
 // patience only ends a test that has failed.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // place is a Sandbox whose commands keep their logs where "sandbox ui" looks for them.
 type place struct {
