@@ -24,6 +24,8 @@ func TestHostile(t *testing.T) {
 	tab.text(".path-row", "a⟨U+202E⟩b")
 	tab.text(".path-row", "esc␛[31m")
 	tab.text(".path-row", "bad")
+	tab.text(".path-row", "␣")
+	tab.text(".path-row", "new⏎line")
 	tab.text(".entry.mark", "<b>mark</b><script>")
 	tab.press(".path-row", img)
 	tab.text(".line.add", "<script>")

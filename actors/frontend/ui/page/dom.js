@@ -61,8 +61,11 @@ export function replace(e, ...children) {
   return e;
 }
 
+// pathText is a path in one line, with spaces that would not be seen.
+export const pathText = (p) => oneLine(p).replace(/^ +| +$/g, (t) => "\u2423".repeat(t.length));
+
 // path and command are isolated from the direction of the text around them.
-export const path = (p, cls = "") => h("bdi", { class: "path " + cls, dir: "ltr", title: oneLine(p) }, oneLine(p));
+export const path = (p, cls = "") => h("bdi", { class: "path " + cls, dir: "ltr", title: oneLine(p) }, pathText(p));
 export const command = (c, cls = "") => h("bdi", { class: "cmd " + cls, dir: "ltr", title: c }, oneLine(c));
 
 export function bytes(n) {

@@ -36,7 +36,7 @@ export class FileView {
 
   row(v) {
     return h("div", { class: "entry version" }, sign(v.change), h("span", { class: "id" }, "#" + v.entry.step_id), command(v.entry.command || v.entry.type), h("span", { class: "grow" }),
-      h("span", { class: "num" }, v.size_before === undefined || v.size_before === null ? "" : bytes(v.size_before), " → ", v.size_after === undefined || v.size_after === null || v.size_after < 0 ? "gone" : bytes(v.size_after)), h("span", { class: "num at" }, when(v.entry.started_at)));
+      h("span", { class: "num" }, typeof v.size_before === "number" && typeof v.size_after === "number" ? bytes(v.size_before) + " → " + bytes(v.size_after) : v.change), h("span", { class: "num at" }, when(v.entry.started_at)));
   }
 
   choose(v) {

@@ -1,5 +1,5 @@
 // Paths of a step as a tree, of which only the rows in sight are in the document.
-import { count, h, oneLine } from "./dom.js";
+import { count, h, oneLine, pathText } from "./dom.js";
 import { List } from "./list.js";
 
 export const SIGNS = { created: "+", deleted: "\u2212", modified: "~", metadata: "m", replaced: "\u21c4", renamed: "\u2192" };
@@ -86,7 +86,7 @@ export class Paths {
     const e = h("div", { class: "path-row", "aria-level": n.depth + 1, title: oneLine(n.path), "aria-expanded": dir ? String(n.open) : undefined },
       h("span", { class: "twist", "aria-hidden": "true" }, dir ? (n.open ? "\u25be" : "\u25b8") : ""),
       n.affected ? sign(n.affected.change) : h("span", { class: "sign" }, ""),
-      h("bdi", { class: "path" }, oneLine(n.label) + (dir || n.affected?.type === "dir" ? "/" : "")),
+      h("bdi", { class: "path" }, pathText(n.label) + (dir || n.affected?.type === "dir" ? "/" : "")),
       n.affected && n.affected.type !== "file" && n.affected.type !== "dir" && h("span", { class: "dim" }, n.affected.type),
       dir && h("span", { class: "sum", "aria-label": count(n.add + n.del + n.mod, "path") },
         n.add > 0 && h("span", { class: "add" }, "+" + n.add), n.del > 0 && h("span", { class: "del" }, "\u2212" + n.del), n.mod > 0 && h("span", { class: "mod" }, "~" + n.mod)));
