@@ -62,8 +62,12 @@ type spot struct {
 	parents []*fsbridge.Object // of each name
 }
 
+// depthMade is how deep most files are.
+const depthMade = 12
+
 // spotOf is where name is in dir; an empty name is dir itself. ok is false if it has no name.
 func spotOf(dir *fsbridge.Object, name string) (p spot, ok bool) {
+	p = spot{make([]string, 0, depthMade), make([]*fsbridge.Object, 0, depthMade)}
 	for depth := 0; dir != nil && depth < 4096; depth++ {
 		if name != "" {
 			p.names, p.parents = append(p.names, name), append(p.parents, dir)
@@ -127,8 +131,8 @@ func (h *Hooks) protected(op *fsbridge.Op, epoch uint64, allowed []string) *prot
 }
 
 func (h *Hooks) protectedPlace(op *fsbridge.Op, epoch uint64, at spot, puts, protect bool, writes *Writes) *protection {
-	path := strings.Join(at.names, "/")
 	if writes != nil {
+		path := strings.Join(at.names, "/")
 		v, general, why := (*writes).Decide(h.o.Directory + "/" + path)
 		if v != Denied && op.Kind == fsbridge.OpRename && op.Node != nil && op.Node.Type == syscall.S_IFDIR && (*writes).Within(h.o.Directory+"/"+path) {
 			v, why = Denied, "a rule is about a name below the directory"
@@ -140,10 +144,13 @@ func (h *Hooks) protectedPlace(op *fsbridge.Op, epoch uint64, at spot, puts, pro
 			return nil
 		}
 	}
-	if !protect || op.Kind == fsbridge.OpMkdir || exempt(h.safe.Load().Exempt, path) {
+	if !protect || op.Kind == fsbridge.OpMkdir {
 		return nil
 	}
-	names := slices.Concat(h.above, at.names)
+	names := at.names
+	if len(h.above) > 0 {
+		names = slices.Concat(h.above, names)
+	}
 	from, to, ok := h.o.Entry(names)
 	if !ok {
 		return nil
@@ -155,6 +162,10 @@ func (h *Hooks) protectedPlace(op *fsbridge.Op, epoch uint64, at spot, puts, pro
 	}
 	if to == from+1 && names[from] == gitDir && (!puts || to < len(names)) {
 		return nil // it is not replaced
+	}
+	path := strings.Join(at.names, "/")
+	if exempt(h.safe.Load().Exempt, path) {
+		return nil
 	}
 	entry := names[min(len(h.above), to):to]
 	return &protection{entry: strings.Join(entry, "/"), below: to < len(names), path: path}

@@ -226,3 +226,19 @@ func TestRolledBackWhileProtected(t *testing.T) {
 	actortest.Expect[*messages.Withdraw](r.safeguard)
 	r.must(r.abort(1))
 }
+
+// BenchmarkProtectedName is what a new name four directories down costs more.
+func BenchmarkProtectedName(b *testing.B) {
+	r := newRig(b, map[string]string{"a/b/c/f": ""}, protecting)
+	dir, err := r.fs.Object("a/b/c")
+	if err != nil {
+		b.Fatal(err)
+	}
+	op := &fsbridge.Op{Kind: fsbridge.OpCreate, Dir: dir, Name: "new"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r.hooks.protected(op, 1, nil) != nil {
+			b.Fatal("protected")
+		}
+	}
+}
