@@ -96,7 +96,7 @@ type Decision struct {
 	Step      int64     `json:"step_id"`
 	Command   string    `json:"command,omitempty"`
 	Count     int       `json:"count"`
-	Message   string    `json:"message,omitempty"` // where no paths are concerned
+	Message   string    `json:"message,omitempty"` // what it is about, but of a safeguard
 	Decision  string    `json:"decision"`          // "allow", "deny" or "withdrawn"
 	By        string    `json:"by"`
 	Rule      string    `json:"rule,omitempty"`  // the deciding one, if a rule decided

@@ -189,8 +189,11 @@ func (a *Actor) close(q *question, word, by, scope string) {
 			At: a.o.Clock.Now(), ID: q.ID, Kind: q.Ask.Kind, Directory: q.Ask.Directory, Step: q.Ask.Step,
 			Command: q.Ask.Command, Count: q.Ask.Count, Decision: word, By: by, From: q.Ask.From, Scope: scope,
 		}
-		if d.Kind == messages.KindNetwork || d.Kind == messages.KindGate {
+		switch {
+		case d.Kind == messages.KindNetwork || d.Kind == messages.KindGate:
 			d.Message = q.Ask.Message
+		case d.Kind == messages.KindProtected && len(q.Ask.Paths) > 0:
+			d.Message = "write " + q.Ask.Directory + "/" + q.Ask.Paths[0]
 		}
 		a.o.Decided(d)
 	}
