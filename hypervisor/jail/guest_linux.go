@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
+	"github.com/codeagent/sandbox/hypervisor/jail/engines"
 	"github.com/codeagent/sandbox/hypervisor/jail/limits"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/remote"
@@ -120,7 +121,10 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	if g.wired != nil {
 		env = g.wired.net.Environment(env)
 	}
-	containers := g.containersEnv()
+	var containers map[string]string
+	if g.cfg.Containers {
+		containers = engines.Environment(g.user.uid)
+	}
 	out := make([]string, 0, len(env)+2+len(containers))
 	for _, e := range env {
 		k, v, _ := strings.Cut(e, "=")
@@ -128,7 +132,7 @@ func (g *guest) environment(c hypervisor.Command) []string {
 		case containers[k] != "":
 			continue
 		case k == "PATH" && containers != nil:
-			e = k + "=" + programsDir + ":" + v
+			e = k + "=" + engines.Programs + ":" + v
 		case hypervisor.KeptOutside(k) || k == "SANDBOX" || k == hypervisor.StepsVariable:
 			continue
 		case g.lacksTemporary(k, v):
