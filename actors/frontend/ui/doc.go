@@ -33,7 +33,8 @@
 // # Bounds
 //
 // Requests are at most [maxRequest] bytes, answers are paged, diffs are streamed and cut. At most
-// [maxPages] pages hear of events, and [maxConnections] connections are served at once; more get 503.
+// [maxPages] pages hear of events. [maxConnections] connections are served at once; the next
+// [maxRefused] get 503, and more wait.
 //
 // A [Server] may be used concurrently. One mutex for each folder keeps the requests that change it in order, so that of two
 // tabs that undo the same steps only one does; it is held while a session works. The hub's

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"syscall"
 
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -52,6 +54,8 @@ func describe(err error) (int, wireError) {
 		return http.StatusConflict, wireError{Code: "barrier", Message: err.Error(), Hint: "look at what was changed from outside; force overwrites it", Barriers: barrier.Barriers}
 	case errors.As(err, &decided):
 		return http.StatusConflict, wireError{Code: "already_decided", Message: err.Error()}
+	case errors.Is(err, control.ErrDisconnected) || errors.Is(err, syscall.ECONNREFUSED):
+		return http.StatusServiceUnavailable, wireError{Code: "session_ended", Message: "the session has ended meanwhile", Hint: "its history stays; try again"}
 	}
 	f, ok := frontend.FailureOf(err)
 	if !ok {

@@ -158,9 +158,11 @@ type lab struct {
 // wait bounds what should happen soon.
 const wait = 5 * time.Minute
 
-func newLab(t *testing.T, f *fake) *lab {
+func newLab(t *testing.T, f *fake) *lab { t.Helper(); return newLabOf(t, f, travels{f}) }
+
+func newLabOf(t *testing.T, f *fake, from Sources) *lab {
 	t.Helper()
-	s := New(Options{Sources: travels{f}, Version: "test"})
+	s := New(Options{Sources: from, Version: "test"})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

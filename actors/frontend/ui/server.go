@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -28,6 +30,7 @@ import (
 const (
 	maxRequest     = 64 << 10
 	maxConnections = 512
+	maxRefused     = 64 // connections beyond that which are told so at once; more wait
 	maxPages       = 64
 )
 
@@ -74,6 +77,8 @@ type Server struct {
 	cookie string // its value
 	hub    *hub
 	mux    *http.ServeMux
+
+	connections atomic.Int64
 
 	mu     sync.Mutex
 	hosts  []string // what a Host header may be
@@ -125,16 +130,27 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog:    slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, surplus{}, s.connections.Add(1) > maxConnections)
+		},
+		ConnState: func(_ net.Conn, st http.ConnState) {
+			if st == http.StateClosed {
+				s.connections.Add(-1)
+			}
+		},
 	}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	err := srv.Serve(netutil.LimitListener(l, maxConnections))
+	err := srv.Serve(netutil.LimitListener(l, maxConnections+maxRefused))
 	s.hub.close()
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
+
+// surplus is the key under which a connection's context tells whether there were too many when it came.
+type surplus struct{}
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -145,6 +161,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+	if over, _ := r.Context().Value(surplus{}).(bool); over {
+		h.Set("Connection", "close")
+		fail(w, &problem{http.StatusServiceUnavailable, "too_many_connections", fmt.Sprintf("%d connections are open already", maxConnections), "close some pages, and try again"})
+		return
+	}
 	if err := s.allowed(r); err != nil {
 		fail(w, err)
 		return
