@@ -88,9 +88,13 @@ func (s *Server) restore(r *http.Request) (any, error) {
 	if err := decode(r, &in); err != nil {
 		return nil, err
 	}
+	path, err := asPath(in.Path)
+	if err != nil {
+		return nil, err
+	}
 	return s.changing(r, func(ctx context.Context, f folder, c api.Service) (any, error) {
 		return c.Restore(ctx, api.RestoreRequest{
-			Directory: f.Path, Path: in.Path, Step: in.Step, Force: in.Force, DryRun: in.DryRun, Origin: api.Origin{Frontend: by},
+			Directory: f.Path, Path: path, Step: in.Step, Force: in.Force, DryRun: in.DryRun, Origin: api.Origin{Frontend: by},
 		})
 	})
 }

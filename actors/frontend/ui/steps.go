@@ -124,12 +124,16 @@ func (s *Server) step(r *http.Request) (any, error) {
 	}
 	total := len(paths)
 	from := min(int(offset), total)
-	return map[string]any{"entry": d.Entry, "paths": emptyIfNil(paths[from:min(from+int(limit), total)]), "total": total}, nil
+	return map[string]any{"entry": d.Entry, "paths": asTexts(paths[from:min(from+int(limit), total)]), "total": total}, nil
 }
 
 // diff streams what a step changed, or one path of it.
 func (s *Server) diff(w http.ResponseWriter, r *http.Request) error {
 	id, err := stepOf(r)
+	if err != nil {
+		return err
+	}
+	path, err := asPath(r.URL.Query().Get("path"))
 	if err != nil {
 		return err
 	}
@@ -140,7 +144,7 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) error {
 	defer s.shut(r, c)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	out := &diffWriter{w: w, path: r.URL.Query().Get("path"), left: maxDiff, full: cancel}
+	out := &diffWriter{w: w, path: path, left: maxDiff, full: cancel}
 	if r.URL.Query().Get("all") == "1" {
 		out.left = 1 << 62
 	}
@@ -163,7 +167,10 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) error {
 
 // files are the steps that changed one path, newest first.
 func (s *Server) files(r *http.Request) (any, error) {
-	path := r.URL.Query().Get("path")
+	path, err := asPath(r.URL.Query().Get("path"))
+	if err != nil {
+		return nil, err
+	}
 	if path == "" {
 		return nil, &problem{http.StatusBadRequest, "invalid_field", "name a path", ""}
 	}
@@ -198,7 +205,7 @@ func (s *Server) files(r *http.Request) (any, error) {
 			versions = append(versions, version{*e, d.Paths[i].Change})
 		}
 	}
-	return map[string]any{"path": path, "versions": versions, "cut": cut}, nil
+	return map[string]any{"path": asText(path), "versions": versions, "cut": cut}, nil
 }
 
 // store is what a folder's log holds.
