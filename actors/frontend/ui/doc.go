@@ -27,8 +27,7 @@
 // # What is hostile
 //
 // Names, commands and diffs come from programs inside. They leave as JSON or as text/plain with
-// nosniff; bytes of files only as images of four kinds that are found by content. The page
-// writes them as text.
+// nosniff, never as anything that a browser would run. The page writes them as text.
 //
 // # Bounds
 //
