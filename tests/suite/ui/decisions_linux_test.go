@@ -13,7 +13,7 @@ func TestDecisions(t *testing.T) {
 	p.live("--safeguard-deletes", "3", "--safeguard-timeout", "10m")
 	browser := chromium(t)
 	s := p.serve()
-	tab := open(t, browser, s.url)
+	tab := open(browser, t, s.url)
 	tab.press("nav a", "Decisions")
 	tab.text("main", "Nothing waits")
 
@@ -45,7 +45,7 @@ func TestDecisions(t *testing.T) {
 
 	// Two tabs answer one question: the second is told. Its answer is held back by
 	// asking while it does not hear of events.
-	two := open(t, browser, s.base()+"#/decisions")
+	two := open(browser, t, s.base()+"#/decisions")
 	two.text("main", "Decided")
 	ended = p.background("run", "--", "rm", "-r", "c")
 	two.text(".question", "rm -r c")
@@ -73,7 +73,7 @@ func TestNotification(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, map[string]string{"a/1": "1", "a/2": "2"})
 	p.live("--safeguard-deletes", "2", "--safeguard-timeout", "10m")
-	tab := open(t, chromium(t), p.serve().url)
+	tab := open(chromium(t), t, p.serve().url)
 	tab.text("nav", "Decisions")
 	eval[bool](tab, `(() => {
 		window.raised = [];

@@ -45,7 +45,7 @@ func TestTimeline(t *testing.T) {
 	p := newPlace(t, map[string]string{"notes.txt": "first\n"})
 	p.live()
 	story(t, p)
-	tab := open(t, chromium(t), p.serve().url)
+	tab := open(chromium(t), t, p.serve().url)
 	tab.wait(`location.hash === "#/" && !location.href.includes("token")`)
 	tab.text("nav", "work")
 	tab.text("main", "1 session")
@@ -107,7 +107,7 @@ func TestUndo(t *testing.T) {
 	story(t, p)
 	browser := chromium(t)
 	s := p.serve()
-	tab := open(t, browser, s.url)
+	tab := open(browser, t, s.url)
 	tab.press("nav a", "work")
 	tab.press(rows, "#2")
 	tab.text(".step h2", "Step 2")
@@ -151,7 +151,7 @@ func TestUndo(t *testing.T) {
 	}
 
 	// Two tabs: what one has undone, the other does not undo again.
-	two := open(t, browser, s.base()+"#/")
+	two := open(browser, t, s.base()+"#/")
 	two.press("nav a", "work")
 	two.click("#undo")
 	two.text("dialog h2", "Undo 1 step")
@@ -199,7 +199,7 @@ func TestManyPaths(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	p.step("mkdir a b; seq 1 12000 | sed 's,.*,a/&.txt,' | xargs touch; seq 1 20000 >b/long.txt")
-	tab := open(t, chromium(t), p.serve().url)
+	tab := open(chromium(t), t, p.serve().url)
 	tab.press("nav a", "work")
 	tab.press(rows, "#1")
 	tab.text(".pathbox .note", "12,003 paths")

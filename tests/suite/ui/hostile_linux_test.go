@@ -14,7 +14,7 @@ func TestHostile(t *testing.T) {
 	p.sandbox("mark", "<b>mark</b><script>")
 	browser := chromium(t)
 	s := p.serve()
-	tab := open(t, browser, s.url)
+	tab := open(browser, t, s.url)
 	tab.size(1280, 1800) // all paths are in sight
 	eval[bool](tab, `(window.alert = () => { window.pwned = true }, true)`)
 	tab.press("nav a", "work")

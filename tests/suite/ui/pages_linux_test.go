@@ -54,7 +54,7 @@ func TestPages(t *testing.T) {
 	p.sandbox("undo")
 	p.write("outside.txt", "mine")
 	ended := p.background("run", "--", "rm", "-r", "d")
-	tab := open(t, chromium(t), p.serve().url)
+	tab := open(chromium(t), t, p.serve().url)
 	tab.expect("404|409") // of what this session does not have
 	tab.text("nav .badge", "1")
 	eval[bool](tab, `document.querySelector("nav ul a[href^='#/f/']").click(), true`)
@@ -108,7 +108,7 @@ func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, map[string]string{"notes.txt": "first\n"})
 	story(t, p)
-	tab := open(t, chromium(t), p.serve().url)
+	tab := open(chromium(t), t, p.serve().url)
 	tab.text("nav", "work")
 	focus := func(js string) {
 		t.Helper()
@@ -158,14 +158,14 @@ func TestEnds(t *testing.T) {
 	story(t, p)
 	s := p.serve()
 	browser := chromium(t)
-	stranger := open(t, browser, s.base())
+	stranger := open(browser, t, s.base())
 	stranger.expect("401")
 	stranger.text("main", "not signed in")
-	wrong := open(t, browser, s.base()+"#token=wrong")
+	wrong := open(browser, t, s.base()+"#token=wrong")
 	wrong.expect("401|403")
 	wrong.text("main", "not signed in")
 
-	tab := open(t, browser, s.url)
+	tab := open(browser, t, s.url)
 	tab.press("nav a", "work")
 	tab.text("h1 small", "live")
 	tab.expect("50[03]") // what is asked in the instant in which the session ends

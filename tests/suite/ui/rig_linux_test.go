@@ -201,7 +201,7 @@ type tab struct {
 }
 
 // open opens a tab. What the page reports as an error fails the test.
-func open(t *testing.T, browser context.Context, url string) *tab {
+func open(browser context.Context, t *testing.T, url string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
 	p := &tab{t: t, ctx: ctx}
