@@ -38,7 +38,12 @@ export class History {
   }
 
   // load fetches all of it. What is there first is shown first.
-  async load() {
+  load() {
+    this.loading = this.all();
+    return this.loading;
+  }
+
+  async all() {
     this.abort?.abort();
     const abort = (this.abort = new AbortController());
     try {
@@ -79,7 +84,8 @@ export class History {
   }
 
   async newest() {
-    if (this.abort || this.error) return this.load();
+    if (this.error) return this.load();
+    if (this.abort) await this.loading; // what is new meanwhile does not begin it again
     try {
       const r = await this.page(undefined, 100);
       const fresh = (r.entries ?? []).map(slim);
