@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,14 +38,14 @@ func (g *Gate) Serve(dev *os.File, hidden []string, hostPID func(uint32) (uint32
 	if err != nil {
 		return nil, errors.Join(&os.PathError{Op: "open", Path: g.o.Path, Err: err}, dev.Close())
 	}
-	v := &view{g: g, hidden: make(map[id]bool), hiddenPaths: hidden, hostPID: hostPID}
+	v := &view{g: g, hidden: make(map[id]bool), hiddenPaths: hidden, hostPID: hostPID, passages: make(map[string]*fs.Inode), nodes: make(map[*node]bool)}
 	for _, h := range hidden {
 		var st unix.Stat_t
 		if unix.Lstat(filepath.Join(g.o.Path, h), &st) == nil {
 			v.hidden[id{st.Dev, st.Ino}] = true
 		}
 	}
-	root := &node{v: v, fd: fd, path: g.o.Path}
+	root := v.node(fd, g.o.Path, false)
 	ttl := cached
 	raw := fs.NewNodeFS(root, &fs.Options{EntryTimeout: &ttl, AttrTimeout: &ttl, RootStableAttr: &fs.StableAttr{Mode: unix.S_IFDIR}})
 	// The library takes a number, and closes it.
@@ -55,7 +59,10 @@ func (g *Gate) Serve(dev *os.File, hidden []string, hostPID func(uint32) (uint32
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("gate: %w", err), unix.Close(fd))
 	}
-	go server.Serve()
+	go func() {
+		server.Serve()
+		v.end() // the kernel does not say that it forgets what a mount had when it goes
+	}()
 	return &Server{server: server, root: root}, nil
 }
 
@@ -71,6 +78,30 @@ type view struct {
 	hidden      map[id]bool
 	hiddenPaths []string // relative to the directory
 	hostPID     func(uint32) (uint32, error)
+
+	mu       sync.Mutex
+	passages map[string]*fs.Inode // those that were looked up, by path
+	nodes    map[*node]bool       // those with a descriptor
+}
+
+// node makes a node, which takes over the descriptor.
+func (v *view) node(fd int, path string, open bool) *node {
+	n := &node{v: v, path: path, open: open}
+	n.fd.Store(int64(fd))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.nodes[n] = true
+	return n
+}
+
+// end closes what the nodes have.
+func (v *view) end() {
+	v.mu.Lock()
+	nodes := slices.Collect(maps.Keys(v.nodes))
+	v.mu.Unlock()
+	for _, n := range nodes {
+		n.OnForget()
+	}
 }
 
 // refuses reports whether a file is hidden.
@@ -110,8 +141,9 @@ func (v *view) program(ctx context.Context) string {
 type node struct {
 	fs.Inode
 	v    *view
-	fd   int // O_PATH
+	fd   atomic.Int64 // O_PATH; -1 when it was given back
 	path string
+	id   id
 	open bool // everything below is allowed
 }
 
@@ -125,24 +157,71 @@ var (
 	_ fs.NodeOnForgetter = (*node)(nil)
 )
 
-// Lookup finds a name, and holds it if nobody has decided about it.
+// Lookup finds a name, and holds it if nobody has decided about it. While a name stands for the same file it is the
+// same node: of another one the kernel would take it that the file was replaced, and drop what is mounted below.
 func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	fd, err := unix.Openat(n.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if p := n.v.passage(child(n.path, name)); p != nil {
+		return p, p.Operations().(*node).attr(&out.Attr)
+	}
+	dir, errno := n.file()
+	if errno != 0 {
+		return nil, errno
+	}
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fs.ToErrno(err)
 	}
-	c := &node{v: n.v, fd: fd, path: child(n.path, name), open: n.open}
+	c := n.v.node(fd, child(n.path, name), n.open)
 	var st unix.Stat_t
-	errno := fs.ToErrno(unix.Fstat(fd, &st))
-	if errno == 0 {
+	if errno = fs.ToErrno(unix.Fstat(fd, &st)); errno == 0 {
 		errno = c.admitted(ctx, &st)
 	}
 	if errno != 0 {
-		_ = unix.Close(fd)
+		c.OnForget()
 		return nil, errno
 	}
+	c.id = id{st.Dev, st.Ino}
 	fill(&out.Attr, &st)
-	return n.NewInode(ctx, c, fs.StableAttr{Mode: st.Mode & unix.S_IFMT}), 0
+	return n.known(ctx, c, name, st.Mode&unix.S_IFMT), 0
+}
+
+// known returns the node that a name has already, or the new one.
+func (n *node) known(ctx context.Context, c *node, name string, kind uint32) *fs.Inode {
+	attr := fs.StableAttr{Mode: kind}
+	if !c.open { // a passage, which stays for good: so does what is mounted in it
+		n.v.mu.Lock()
+		defer n.v.mu.Unlock()
+		if p := n.v.passages[c.path]; p != nil {
+			go c.OnForget() // it takes the lock
+			return p
+		}
+		p := n.NewPersistentInode(ctx, c, attr)
+		n.v.passages[c.path] = p
+		return p
+	}
+	if old := n.GetChild(name); old != nil && old.StableAttr().Mode == kind {
+		// If it is being forgotten just now its descriptor is gone: then it says ESTALE, and the kernel looks it up again.
+		if o, ok := old.Operations().(*node); ok && o.open && o.path == c.path && o.id == c.id && o.fd.Load() >= 0 {
+			c.OnForget()
+			return old
+		}
+	}
+	return n.NewInode(ctx, c, attr)
+}
+
+// passage returns the node of a passage that was looked up, or nil. What the host makes of the name later changes nothing.
+func (v *view) passage(path string) *fs.Inode {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.passages[path]
+}
+
+// file is the descriptor.
+func (n *node) file() (int, syscall.Errno) {
+	if fd := n.fd.Load(); fd >= 0 {
+		return int(fd), 0
+	}
+	return -1, syscall.ESTALE
 }
 
 // admitted returns 0 when the node may be seen.
@@ -179,17 +258,29 @@ func fill(a *fuse.Attr, st *unix.Stat_t) {
 
 // Getattr tells of the file.
 func (n *node) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	return n.attr(&out.Attr)
+}
+
+func (n *node) attr(out *fuse.Attr) syscall.Errno {
+	at, errno := n.file()
+	if errno != 0 {
+		return errno
+	}
 	var st unix.Stat_t
-	if err := unix.Fstat(n.fd, &st); err != nil {
+	if err := unix.Fstat(at, &st); err != nil {
 		return fs.ToErrno(err)
 	}
-	fill(&out.Attr, &st)
+	fill(out, &st)
 	return 0
 }
 
 // reopened opens the object itself.
 func (n *node) reopened(flags int) (int, syscall.Errno) {
-	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(n.fd), flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	at, errno := n.file()
+	if errno != 0 {
+		return -1, errno
+	}
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(at), flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	return fd, fs.ToErrno(err)
 }
 
@@ -198,8 +289,12 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 	if flags&(unix.O_WRONLY|unix.O_RDWR|unix.O_TRUNC) != 0 {
 		return nil, 0, syscall.EROFS
 	}
+	at, errno := n.file()
+	if errno != 0 {
+		return nil, 0, errno
+	}
 	var st unix.Stat_t
-	if err := unix.Fstat(n.fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if err := unix.Fstat(at, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, 0, syscall.EACCES
 	}
 	fd, errno := n.reopened(unix.O_RDONLY)
@@ -235,8 +330,12 @@ func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 
 // Readlink tells where a symlink leads.
 func (n *node) Readlink(context.Context) ([]byte, syscall.Errno) {
+	at, errno := n.file()
+	if errno != 0 {
+		return nil, errno
+	}
 	b := make([]byte, unix.PathMax)
-	l, err := unix.Readlinkat(n.fd, "", b)
+	l, err := unix.Readlinkat(at, "", b)
 	if err != nil {
 		return nil, fs.ToErrno(err)
 	}
@@ -245,8 +344,12 @@ func (n *node) Readlink(context.Context) ([]byte, syscall.Errno) {
 
 // Statfs tells of the file system.
 func (n *node) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
+	at, errno := n.file()
+	if errno != 0 {
+		return errno
+	}
 	var st syscall.Statfs_t
-	if err := syscall.Fstatfs(n.fd, &st); err != nil {
+	if err := syscall.Fstatfs(at, &st); err != nil {
 		return fs.ToErrno(err)
 	}
 	out.FromStatfsT(&st)
@@ -254,4 +357,11 @@ func (n *node) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
 }
 
 // OnForget is called when the kernel has forgotten the node.
-func (n *node) OnForget() { _ = unix.Close(n.fd) }
+func (n *node) OnForget() {
+	if fd := n.fd.Swap(-1); fd >= 0 {
+		_ = unix.Close(int(fd))
+	}
+	n.v.mu.Lock()
+	defer n.v.mu.Unlock()
+	delete(n.v.nodes, n)
+}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor/none"
@@ -126,5 +129,60 @@ func TestServed(t *testing.T) {
 	}
 	if _, err := unix.Open(filepath.Join(mnt, "sdk/lib/x"), unix.O_WRONLY|unix.O_CLOEXEC, 0); !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOTSUP) {
 		t.Errorf("it can be written: %v", err)
+	}
+}
+
+// TestMountsStay: what is mounted below a passage stays when the kernel asks for the names on the way again, also if the
+// host gives them to another directory; and so does a directory in which a program is.
+func TestMountsStay(t *testing.T) {
+	require.Mount(t)
+	base := t.TempDir()
+	host, mnt := filepath.Join(base, "host"), filepath.Join(base, "mnt")
+	if err := errors.Join(os.MkdirAll(filepath.Join(host, "way/folder"), 0o755), os.MkdirAll(filepath.Join(host, "sdk/lib"), 0o755), os.Mkdir(mnt, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	g := New(Options{Path: host, Passages: []string{filepath.Join(host, "way/folder")}, Ask: func(context.Context, Question) (bool, error) { return true, nil }})
+	dev, err := none.Mount(mnt, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := g.Serve(dev, nil, nil)
+	if err != nil {
+		none.Unmount(mnt)
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { none.Unmount(mnt); s.Wait() })
+	ctx := &fuse.Context{}
+	look := func(n *node, name string) *fs.Inode {
+		t.Helper()
+		var out fuse.EntryOut
+		i, errno := n.Lookup(ctx, name, &out)
+		if errno != 0 {
+			t.Fatalf("%s: %v", name, errno)
+		}
+		return i
+	}
+	// The kernel knows them from here on.
+	for _, path := range []string{"way/folder", "sdk/lib"} {
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(mnt, path), &st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	way, sdk := look(s.root, "way"), look(s.root, "sdk")
+	folder := look(way.Operations().(*node), "folder")
+	if again := look(s.root, "sdk"); again != sdk {
+		t.Error("the same directory is another node")
+	}
+	for _, dir := range []string{"way", "sdk"} {
+		if err := errors.Join(os.Rename(filepath.Join(host, dir), filepath.Join(host, dir+"-old")), os.MkdirAll(filepath.Join(host, dir, "folder"), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := look(s.root, "way"); again != way || look(again.Operations().(*node), "folder") != folder {
+		t.Error("a passage is another node")
+	}
+	if again := look(s.root, "sdk"); again == sdk {
+		t.Error("another directory is the same node")
 	}
 }
