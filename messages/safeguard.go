@@ -32,7 +32,7 @@ const (
 	ByTimeout  = "timeout"
 	ByCrash    = "crash"
 	ByShutdown = "shutdown"
-	// ByRule: the network's policy, without a question.
+	// ByRule: the policy, without a question.
 	ByRule = "rule"
 	// ByKept: a person, in an earlier session or another one.
 	ByKept = "kept answer"
