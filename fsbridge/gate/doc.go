@@ -12,7 +12,9 @@
 // Working folders and other mounts below the directory are passages: the directories on the way
 // to them can be searched without a question, but their other names are questions, as
 // those of the root are. So a question is about the highest name that is not allowed: /opt/sdk, and not each
-// of its files. A listing of the root, or of a passage, shows passages and what was allowed.
+// of its files. A listing of the root, or of a passage, shows passages and what was allowed. A passage
+// is one node for good, whatever the host makes of its name: if the kernel were told of another one it would
+// drop what is mounted below.
 //
 // # Why it holds
 //
