@@ -39,6 +39,7 @@ type protection struct {
 	entry string // relative to the folder: what an answer is for
 	below bool   // the entry is a directory, and the answer is for what is in it
 	path  string // that would be written to
+	in    string // for people, before both: of a folder that is a git directory, which
 	why   string // the rule; empty: what is protected in every folder
 	deny  bool
 }
@@ -168,7 +169,11 @@ func (h *Hooks) protectedPlace(op *fsbridge.Op, epoch uint64, at spot, puts, pro
 		return nil
 	}
 	entry := names[min(len(h.above), to):to]
-	return &protection{entry: strings.Join(entry, "/"), below: to < len(names), path: path}
+	p := &protection{entry: strings.Join(entry, "/"), below: to < len(names), path: path}
+	if len(h.above) > 0 {
+		p.in = strings.Join(h.above, "/") + "/"
+	}
+	return p
 }
 
 // gitDir may be made, but not be put there: what is in it would not have been asked about.
@@ -269,9 +274,9 @@ func (p *protection) question(step int64) string {
 	case p.why != "":
 		what = "about which a rule asks"
 	case p.below:
-		what = fmt.Sprintf("and %q is protected: programs may run from what is in it outside of the sandbox", p.entry)
+		what = fmt.Sprintf("and %q is protected: programs may run from what is in it outside of the sandbox", p.in+p.entry)
 	}
-	return fmt.Sprintf("Step %d is about to change %q, %s. Awaiting confirmation.", step, p.path, what)
+	return fmt.Sprintf("Step %d is about to change %q, %s. Awaiting confirmation.", step, p.in+p.path, what)
 }
 
 // settled lets r go on, or fails it: it alone, its step goes on.

@@ -242,3 +242,27 @@ func BenchmarkProtectedName(b *testing.B) {
 		}
 	}
 }
+
+// A git directory that is a folder of its own, as a worktree's is, is protected, too.
+func TestProtectedGitDirectory(t *testing.T) {
+	r := newRig(t, map[string]string{"config": "[core]", "HEAD": "x"}, func(o *Options) {
+		protecting(o)
+		o.Directory = "/repo/.git"
+	})
+	r.assign(1)
+	r.must(r.fs.WriteAt("HEAD", []byte("y"), 0))
+	for _, path := range []string{"config", "hooks/x"} {
+		if path == "hooks/x" {
+			r.must(r.fs.Mkdir("hooks", 0o755))
+		}
+		done := r.start(func() error { return r.fs.WriteFile(path, []byte("y")) })
+		q := r.asked()
+		if !strings.Contains(q.Message, `".git/`+path+`"`) {
+			t.Error(q.Message)
+		}
+		r.answer(q, false)
+		if err := actortest.Within(t, path, done); !errors.Is(err, fsbridge.ErrDenied) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
