@@ -53,13 +53,15 @@ guests:
 	for arch in amd64 arm64; do \
 	    GOOS=linux GOARCH=$$arch $(STATIC) -ldflags '-s -w' -o $(EMBED)/sandbox-guest-$$arch ./cmd/sandbox-guest || exit; done
 
-# What packages have beside the program, in bin/extras.
+# What packages have beside the program.
+EXTRAS  ?= bin/extras
+PROGRAM ?= $(GO) run ./cmd/sandbox
 extras:
-	rm -rf bin/extras
-	$(GO) run ./cmd/sandbox manual bin/extras --date $(firstword $(subst T, ,$(DATE)))
-	gzip -n -9 bin/extras/man1/*
-	gzip -n -9 -c CHANGELOG.md >bin/extras/changelog.gz
-	$(GO) run ./tests/cmd/distfiles licences bin/extras/licences
+	rm -rf $(EXTRAS)
+	$(PROGRAM) manual $(EXTRAS) --date $(firstword $(subst T, ,$(DATE)))
+	gzip -n -9 $(EXTRAS)/man1/*
+	gzip -n -9 -c CHANGELOG.md >$(EXTRAS)/changelog.gz
+	$(GO) run ./tests/cmd/distfiles licences $(EXTRAS)/licences
 
 release: export COMMIT := $(COMMIT)
 release: export DATE := $(DATE)
