@@ -10,6 +10,9 @@ import (
 	"testing"
 )
 
+// module is the directory of go.mod.
+var module = filepath.Join("..", "..", "..")
+
 var (
 	fence   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 	code    = regexp.MustCompile("`[^`\n]*`")

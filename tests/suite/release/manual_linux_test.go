@@ -12,9 +12,6 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
-// module is the directory of go.mod.
-var module = filepath.Join("..", "..", "..")
-
 // TestManualPages: the program's own pages are clean, and name only pages that are there.
 func TestManualPages(t *testing.T) {
 	dir := t.TempDir()
