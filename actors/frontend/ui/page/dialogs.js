@@ -35,9 +35,9 @@ function barrierBox(paths, folder, force, changed) {
 function resultPaths(r) {
   const all = [r, ...(r.also ?? [])].flatMap((x) => x.paths ?? []);
   const total = [r, ...(r.also ?? [])].reduce((n, x) => n + (x.path_count ?? 0), 0);
-  const tree = new Paths(() => {}, "Paths that would change");
+  const tree = new Paths(() => {}, "Paths that would change back");
   tree.push(all);
-  const box = h("div", null, h("h3", null, count(total, "path") + " would change"), all.length > 0 && tree.el,
+  const box = h("div", null, h("h3", null, count(total, "path") + " would change back; the signs say what the steps did"), all.length > 0 && tree.el,
     total > all.length && h("p", { class: "note" }, "The first " + all.length + " are shown."));
   queueMicrotask(() => tree.spread(200));
   return box;
