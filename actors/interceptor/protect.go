@@ -161,6 +161,13 @@ func (h *Hooks) protectedPlace(op *fsbridge.Op, epoch uint64, at spot, puts, pro
 			return nil
 		}
 	}
+	if names[from] == gitDir && from == 0 && len(h.above) == 0 {
+		// The folder's own repository: it is not moved away, so a new one is where none was.
+		if to > 1 && created(at.parents[1], epoch) {
+			return nil
+		}
+		puts = puts || op.Kind == fsbridge.OpRename
+	}
 	if to == from+1 && names[from] == gitDir && (!puts || to < len(names)) {
 		return nil // it is not replaced
 	}

@@ -41,6 +41,7 @@ func TestProtectedEntries(t *testing.T) {
 		"rename over it":        {func(r *rig) error { return r.fs.Rename("main.go", ".git/config", 0) }, ".git/config"},
 		"rename away":           {func(r *rig) error { return r.fs.Rename(".git/config", "c", 0) }, ".git/config"},
 		"exchange":              {func(r *rig) error { return r.fs.Rename(".envrc", "main.go", renameExchange) }, ".envrc"},
+		"move git's away":       {func(r *rig) error { return r.fs.Rename(".git", "old", 0) }, ".git"},
 		"exchange with git's":   {func(r *rig) error { return r.fs.Rename(".git", "evil", renameExchange) }, ".git"},
 		"another exchange":      {func(r *rig) error { return r.fs.Rename("evil", ".git", renameExchange) }, ".git"},
 		"link to it":            {func(r *rig) error { return r.fs.Link(".git/config", "c") }, ".git/config"},
@@ -117,22 +118,46 @@ func TestNotProtected(t *testing.T) {
 	r.must(actortest.Within(t, "write", done))
 	done = r.start(func() error { return r.fs.Rename("evil", "lib", 0) })
 	r.must(actortest.Within(t, "rename", done))
-	// A directory with hooks does not become git's.
-	r.must(r.fs.Rename(".git", "old", 0))
-	done = r.start(func() error { return r.fs.Rename("lib", ".git", 0) })
-	q := r.asked()
-	r.answer(q, false)
-	if err := actortest.Within(t, "rename", done); !errors.Is(err, fsbridge.ErrDenied) {
-		t.Errorf("%v", err)
-	}
-	r.must(r.fs.Mkdir(".git", 0o755))
-	r.must(r.fs.Mkdir(".git/hooks", 0o755))
 	done = r.start(func() error { return r.fs.WriteFile(".git/hooks/x", nil) })
 	r.answer(r.asked(), true)
 	r.must(actortest.Within(t, "hook", done))
 	r.must(r.fs.WriteFile(".git/hooks/y", nil)) // the answer was for the directory
 	if st, err := os.Stat(filepath.Join(r.dir, ".git/hooks/y")); err != nil || st.Mode().Type() != 0 {
 		t.Error(err)
+	}
+}
+
+// git init asks nothing where no repository was; what it has made is protected from the next step on. Another
+// directory does not become git's.
+func TestNewRepository(t *testing.T) {
+	r := newRig(t, map[string]string{"lib/hooks/post-checkout": "#!", "lib/config": ""}, protecting)
+	r.assign(1)
+	done := r.start(func() error { return r.fs.Rename("lib", ".git", 0) })
+	r.answer(r.asked(), false)
+	if err := actortest.Within(t, "rename", done); !errors.Is(err, fsbridge.ErrDenied) {
+		t.Errorf("%v", err)
+	}
+	r.must(r.fs.Mkdir(".git", 0o755))
+	r.must(r.fs.Mkdir(".git/hooks", 0o755))
+	r.must(r.fs.WriteFile(".git/config", []byte("[core]")))
+	r.must(r.fs.WriteFile(".git/hooks/x", nil))
+	r.must(r.fs.Unlink(".git/hooks/x"))
+	r.must(r.fs.WriteFile(".git/hooks/y", nil))
+	r.safeguard.None()
+	if _, err := r.closeStep(1); err != nil {
+		t.Fatal(err)
+	}
+	r.assign(2)
+	for _, do := range []func() error{
+		func() error { return r.fs.WriteAt(".git/config", []byte("x"), 0) },
+		func() error { return r.fs.Rename(".git", "old", 0) },
+		func() error { return r.fs.Unlink(".git/hooks/y") },
+	} {
+		done := r.start(do)
+		r.answer(r.asked(), false)
+		if err := actortest.Within(t, "write", done); !errors.Is(err, fsbridge.ErrDenied) {
+			t.Errorf("%v", err)
+		}
 	}
 }
 
