@@ -44,7 +44,7 @@ func (b *birth) write(w *scriptWriter) error {
 	}
 	if b.plan.mediated {
 		for _, place := range b.plan.ownPlaces() {
-			w.allowWrites(rules, place)
+			w.allowWrites(rules, place, landlockHandled)
 		}
 	}
 	b.dropRights(w, rules)

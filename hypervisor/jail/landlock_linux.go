@@ -3,6 +3,8 @@ package jail
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -36,20 +38,34 @@ func landlocks() error {
 	return nil
 }
 
+// hostDevices are patterns of the host's devices that standard input and output may be. All of /dev
+// would be too much: a folder, or a file that the guest was started with, can lie in /dev/shm.
+var hostDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/console", "/dev/tty[0-9]", "/dev/ttyS[0-9]", "/dev/hvc[0-9]"}
+
 // landlock makes a ruleset, and lets devices of the host be opened: standard output may be a
 // terminal. It returns the ruleset's descriptor.
 func (w *scriptWriter) landlock() uintptr {
 	attr := w.words(landlockHandled)
 	rules := w.open("landlock", unix.SYS_LANDLOCK_CREATE_RULESET, attr, 8, 0)
-	w.allowWrites(rules, "/dev")
+	if st, err := os.Stat("/dev/pts"); err == nil && st.IsDir() {
+		w.allowWrites(rules, "/dev/pts", landlockHandled)
+	}
+	for _, pattern := range hostDevices {
+		found, _ := filepath.Glob(pattern)
+		for _, path := range found {
+			if st, err := os.Lstat(path); err == nil && st.Mode()&os.ModeCharDevice != 0 {
+				w.allowWrites(rules, path, landlockWrites)
+			}
+		}
+	}
 	return rules
 }
 
-// allowWrites lets what is below path be opened for writing.
-func (w *scriptWriter) allowWrites(rules uintptr, path string) {
+// allowWrites lets path, and what is below it, be opened for writing.
+func (w *scriptWriter) allowWrites(rules uintptr, path string, access uint64) {
 	what := "landlock: " + path
 	dir := w.open(what, unix.SYS_OPENAT, cwd, w.text(path), unix.O_PATH|unix.O_CLOEXEC)
-	rule := binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint64(nil, landlockHandled), uint32(dir))
+	rule := binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint64(nil, access), uint32(dir))
 	w.call(what, unix.SYS_LANDLOCK_ADD_RULE, rules, unix.LANDLOCK_RULE_PATH_BENEATH, w.bytes(rule), 0)
 	w.close(dir)
 }
