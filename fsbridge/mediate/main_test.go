@@ -159,7 +159,7 @@ func becomeJail() error {
 	must("root", err)
 	must("capabilities", dropCapabilities())
 	must("no new privileges", unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-	must("landlock", guardGrants("/proc", "/dev", filepath.Join(filepath.Dir(folder), "out")))
+	must("landlock", guardGrants("/proc", "/dev/null", "/dev/pts", filepath.Join(filepath.Dir(folder), "out")))
 	filter := testFilter()
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
@@ -180,7 +180,8 @@ func becomeJail() error {
 }
 
 // guardGrants lets files be opened for writing below dirs only: elsewhere the server does
-// it, and no descriptor on the host's mount can be opened again.
+// it, and no descriptor on the host's mount can be opened again. The folder may lie in /dev/shm, so all
+// of /dev would be too much.
 func guardGrants(dirs ...string) error {
 	const access = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_REFER
 	handled := uint64(access)
@@ -193,7 +194,11 @@ func guardGrants(dirs ...string) error {
 		if err != nil {
 			return err
 		}
-		rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
+		allowed := uint64(access)
+		if dir == "/dev/null" {
+			allowed &^= unix.LANDLOCK_ACCESS_FS_REFER // of directories only
+		}
+		rule := unix.LandlockPathBeneathAttr{Allowed_access: allowed, Parent_fd: int32(fd)}
 		_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, rules, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 		_ = unix.Close(fd)
 		if errno != 0 {
