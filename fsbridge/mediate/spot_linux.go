@@ -94,22 +94,16 @@ func (c *call) whereabouts(dirfd int, out, link *rawfs.Info) bool {
 // below returns the node of the directory to which path leads from dir, or 0, and
 // describes it.
 func (c *call) below(f *Folder, dir uint64, path []byte, out *rawfs.Info) (node uint64) {
-	const plainly = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV
-	err := f.tree.In(dir, func(fd int) error {
-		to, errno := rawfs.OpenDirAt(fd, rawfs.Terminated(c.parts[:], path), plainly)
-		if errno == 0 {
-			errno = rawfs.Look(to, rawfs.Empty, out)
-			rawfs.Close(to)
+	for dir != 0 && len(path) > 0 {
+		var next []byte
+		next, path = rawfs.Stretch(path)
+		err := f.tree.In(dir, func(fd int) error { return rawfs.LookBelow(fd, rawfs.Terminated(c.parts[:], next), f.host, out) })
+		if err != nil {
+			return 0
 		}
-		if errno != 0 {
-			return errno
-		}
-		return nil
-	})
-	if err != nil {
-		return 0
+		dir = f.known(out.ID)
 	}
-	return f.known(out.ID)
+	return dir
 }
 
 // known returns the node of a directory, or 0.

@@ -1,6 +1,7 @@
 package rawfs
 
 import (
+	"bytes"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -86,6 +87,36 @@ func Describe(dir int, name Name, flags int, out *Info) syscall.Errno {
 		Mount: st.Mnt_id, Mode: uint32(st.Mode), Nlink: st.Nlink, Size: st.Size,
 	}
 	return 0
+}
+
+// LookBelow describes the directory to which path leads from dir, below it and on its mount, which is given, without symlinks.
+func LookBelow(dir int, path Name, mount uint64, out *Info) error {
+	name := path[:len(path)-1]
+	if bytes.IndexByte(name, '/') >= 0 || name[0] == '.' && len(name) <= 2 {
+		return openBelow(dir, path, out)
+	}
+	switch errno := Look(dir, path, out); {
+	case errno != 0:
+		return errno
+	case out.Type() != syscall.S_IFDIR:
+		return syscall.ENOTDIR
+	case out.Mount != mount:
+		return syscall.EXDEV
+	}
+	return nil
+}
+
+// openBelow is LookBelow for any path.
+func openBelow(dir int, path Name, out *Info) error {
+	fd, errno := OpenDirAt(dir, path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
+	if errno != 0 {
+		return errno
+	}
+	defer Close(fd)
+	if errno = Look(fd, Empty, out); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // ReadLink returns a symlink's target, in buf; the empty name is dir itself.

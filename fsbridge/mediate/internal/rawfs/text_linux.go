@@ -45,6 +45,16 @@ func SplitPath(path []byte) (parent, last []byte, slash bool) {
 	return path[:at], path[at:end], end < len(path)
 }
 
+// Stretch returns how much of path, the way to a directory, [LookBelow] takes at once, and the rest: one name if there
+// are two at most. To look at a name takes one call, to open what more of them lead to takes three.
+func Stretch(path []byte) (next, rest []byte) {
+	at := bytes.IndexByte(path, '/')
+	if at < 0 || bytes.Count(path, []byte{'/'}) > 2 {
+		return path, nil
+	}
+	return path[:at], bytes.TrimLeft(path[at:], "/")
+}
+
 // CanRead tells whether a thread's refusal to be read says that it cannot be, and not
 // that it has gone.
 func CanRead(errno syscall.Errno) bool { return errno != syscall.EPERM && errno != syscall.EACCES }
