@@ -53,6 +53,11 @@ func TestDecidedTwice(t *testing.T) {
 		strings.ContainsAny(a.body, "<>\x1b") || a.header.Get("Content-Type") != "application/json" {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
+	for _, wrong := range []string{"x", "-1h", "0s", "8"} {
+		if a := x.post("/api/sessions/s1/decisions/sg_001", map[string]any{"allow": true, "for": wrong}); a.status != http.StatusBadRequest {
+			t.Errorf("%q: %d %s", wrong, a.status, a.body)
+		}
+	}
 	if a := x.post("/api/sessions/s1/decisions/sg_001", map[string]any{"allow": true}); a.status != http.StatusNoContent {
 		t.Errorf("%d %s", a.status, a.body)
 	}

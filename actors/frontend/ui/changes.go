@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
 )
 
 // by is how the audit names this frontend.
@@ -145,6 +146,16 @@ type pending struct {
 	api.Pending
 	Session string `json:"session"`
 	Folder  string `json:"folder"`
+	// Scopes are where an answer can be kept; none: it is for what waits.
+	Scopes []string `json:"scopes,omitempty"`
+}
+
+// scopes are those of answers that can be kept.
+func scopes(kind string) []string {
+	if !messages.Lasting(kind) {
+		return nil
+	}
+	return []string{"once", "session", "project", "user"}
 }
 
 // mostDecisions is how many lines of the audit a page gets.
@@ -164,7 +175,7 @@ func (s *Server) decisions(r *http.Request) (any, error) {
 			var held []api.Pending
 			if held, err = c.Pending(ctx); err == nil {
 				for _, p := range held {
-					waiting = append(waiting, pending{p, info.Session, folderID(p.Directory)})
+					waiting = append(waiting, pending{p, info.Session, folderID(p.Directory), scopes(p.Kind)})
 				}
 			}
 			_ = c.Close(ctx)
@@ -221,16 +232,24 @@ func (s *Server) decide(r *http.Request) (any, error) {
 	var in struct {
 		Allow bool   `json:"allow"`
 		Scope string `json:"scope,omitempty"`
+		For   string `json:"for,omitempty"` // as "8h"
 	}
 	if err := decode(r, &in); err != nil {
 		return nil, err
+	}
+	var limit time.Duration
+	if in.For != "" {
+		var err error
+		if limit, err = time.ParseDuration(in.For); err != nil || limit <= 0 {
+			return nil, &problem{http.StatusBadRequest, "invalid_field", "for is no time like 8h", ""}
+		}
 	}
 	c, err := s.session(r, r.PathValue("session"))
 	if err != nil {
 		return nil, err
 	}
 	defer s.shut(r, c)
-	err = c.Decide(r.Context(), api.DecideRequest{ID: r.PathValue("id"), Allow: in.Allow, By: by, Scope: in.Scope})
+	err = c.Decide(r.Context(), api.DecideRequest{ID: r.PathValue("id"), Allow: in.Allow, By: by, Scope: in.Scope, For: limit})
 	s.hub.tell(change{What: "decisions", Session: r.PathValue("session")})
 	return nil, err
 }

@@ -2,7 +2,8 @@
 import { button, command, count, duration, empty, h, oneLine, path, problem, replace, table, when } from "./dom.js";
 import { enc, post } from "./api.js";
 
-const KINDS = { delete_threshold: "Many deletions", overwrite_large: "Overwriting a large file", rename_over: "Renaming over a file", command: "A command", network: "A connection" };
+const KINDS = { delete_threshold: "Many deletions", overwrite_large: "Overwriting a large file", rename_over: "Renaming over a file", command: "A command", network: "A connection", gate: "Reading outside", protected_write: "Changing what runs outside" };
+const TIMES = { "": "as long as that", "1h": "an hour", "8h": "8 hours", "168h": "a week" };
 const SCOPES = { once: "once", session: "for this session", project: "in this folder, always", user: "always, everywhere" };
 
 // question says in one line what is asked.
@@ -54,10 +55,11 @@ export class DecisionsView {
 
   card(p) {
     const id = "q" + keyOf(p).replace(/[^\w]/g, "-");
-    const scopes = p.scopes ?? (p.kind === "network" ? Object.keys(SCOPES) : []);
+    const scopes = p.scopes ?? [];
     const scope = scopes.length > 0 && h("select", { id: id + "s" }, scopes.map((s) => h("option", { value: s, selected: s === "session" }, SCOPES[s] ?? s)));
+    const time = scope && h("select", { id: id + "t" }, Object.entries(TIMES).map(([v, name]) => h("option", { value: v }, name)));
     const say = h("div", { role: "status" });
-    const answer = (allow) => this.answer(c, p, scope ? { allow, scope: scope.value } : { allow }, say);
+    const answer = (allow) => this.answer(c, p, scope ? { allow, scope: scope.value, ...(time.value && { for: time.value }) } : { allow }, say);
     const folder = this.app.folder(p.folder);
     const c = h("li", { class: "card question", tabindex: "-1", id, "aria-labelledby": id + "h" },
       h("h2", { id: id + "h" }, KINDS[p.kind] ?? oneLine(p.kind), h("span", { class: "left-time", "data-deadline": p.deadline, "data-since": p.since })),
@@ -65,7 +67,7 @@ export class DecisionsView {
       p.command && h("pre", { class: "command" }, p.command),
       h("p", { class: "dim" }, "In ", folder ? h("a", { href: "#/f/" + folder.id }, path(folder.label || folder.path)) : path(p.directory || ""), p.step_id ? ", step " + p.step_id : "", ", session ", h("code", null, p.session), ", ", when(p.since)),
       p.sample_paths?.length > 0 && h("details", { open: true }, h("summary", null, count(Math.max(p.count ?? 0, p.sample_paths.length), "path")), h("ul", { class: "plain samples" }, p.sample_paths.slice(0, 50).map((x) => h("li", null, path(x))))),
-      h("div", { class: "actions" }, scope && h("label", { for: id + "s" }, "For how long ", scope), h("span", { class: "grow" }),
+      h("div", { class: "actions" }, scope && h("label", { for: id + "s" }, "Holds ", scope), scope && h("label", { for: id + "t" }, "For ", time), h("span", { class: "grow" }),
         button("Deny", () => answer(false), { class: "deny" }), button("Allow", () => answer(true), { class: "primary allow" })), say);
     c.answer = answer;
     return c;
