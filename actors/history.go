@@ -72,6 +72,15 @@ func (s *Session) Diff(ctx context.Context, r api.StepRequest, out io.Writer) er
 	return w.Diff(ctx, r.Step, out)
 }
 
+// Content implements [api.Service].
+func (s *Session) Content(ctx context.Context, r api.ContentRequest, out io.Writer) error {
+	w, err := s.history(r.Directory)
+	if err != nil {
+		return err
+	}
+	return w.Log.Content(ctx, r.Step, r.Path, r.After, out)
+}
+
 // Undo implements [api.Service]. With AbortOpen a step that is open is rolled back
 // first; it is one of the Count.
 func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {

@@ -39,6 +39,9 @@ type Historian interface {
 	// Diff writes a unified diff of what the step changed (or, without a step,
 	// of everything since the oldest step kept) to w.
 	Diff(ctx context.Context, r StepRequest, w io.Writer) error
+	// Content writes what a file held before or after a step to w. A file that was not there
+	// is fs.ErrNotExist.
+	Content(ctx context.Context, r ContentRequest, w io.Writer) error
 	GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
 }
 
@@ -73,6 +76,15 @@ type HistoryRequest struct {
 type StepRequest struct {
 	Directory string         `json:"directory,omitempty"`
 	Step      undolog.StepID `json:"step,omitempty"` // 0: the newest, or all (diff)
+}
+
+// ContentRequest names a file at a step.
+type ContentRequest struct {
+	Directory string         `json:"directory,omitempty"`
+	Step      undolog.StepID `json:"step"`
+	// Path is relative to the folder.
+	Path  string `json:"path"`
+	After bool   `json:"after,omitempty"` // else before the step
 }
 
 // UndoRequest asks to undo or redo Count steps.

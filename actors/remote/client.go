@@ -53,7 +53,17 @@ func (c *Client) Show(ctx context.Context, r api.StepRequest) (undolog.StepDetai
 
 // Diff implements [api.Service].
 func (c *Client) Diff(ctx context.Context, r api.StepRequest, w io.Writer) error {
-	return fromWire(c.c.Call(ctx, "diff", r, nil, func(part json.RawMessage) error {
+	return c.stream(ctx, "diff", r, w)
+}
+
+// Content implements [api.Service].
+func (c *Client) Content(ctx context.Context, r api.ContentRequest, w io.Writer) error {
+	return c.stream(ctx, "content", r, w)
+}
+
+// stream calls a method that answers with bytes.
+func (c *Client) stream(ctx context.Context, method string, params any, w io.Writer) error {
+	return fromWire(c.c.Call(ctx, method, params, nil, func(part json.RawMessage) error {
 		var b []byte
 		if err := json.Unmarshal(part, &b); err != nil {
 			return err

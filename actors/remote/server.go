@@ -90,6 +90,9 @@ func (s *Server) Handle(ctx context.Context, c *control.Call) (any, error) {
 		"diff": method(func(ctx context.Context, r api.StepRequest) (none, error) {
 			return none{}, s.Session.Diff(ctx, r, partWriter(func(part any) error { return c.Emit(part) }))
 		}),
+		"content": method(func(ctx context.Context, r api.ContentRequest) (none, error) {
+			return none{}, s.Session.Content(ctx, r, partWriter(func(part any) error { return c.Emit(part) }))
+		}),
 		"subscribe": method(func(ctx context.Context, _ none) (none, error) { return none{}, s.stream(ctx, c.Emit) }),
 
 		"run":    method(func(ctx context.Context, r runParams) (runResult, error) { return s.run(ctx, r, c) }),

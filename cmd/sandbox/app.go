@@ -157,7 +157,7 @@ func (a *app) rootCommand() *cobra.Command {
 
 	root.AddCommand(
 		a.runCommand(), a.stepCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.historyCommand(), a.markCommand(), a.showCommand(), a.diffCommand(),
-		a.undoCommand(), a.redoCommand(), a.restoreCommand(),
+		a.undoCommand(), a.redoCommand(), a.restoreCommand(), a.catCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
 		a.services().Service(), a.services().Kill(),

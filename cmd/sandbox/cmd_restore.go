@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -41,6 +42,36 @@ func (a *app) restoreCommand() *cobra.Command {
 	cmd.Flags().Int64Var(&step, "step", 0, "the `step` before which the path was as wanted")
 	cmd.Flags().BoolVar(&r.Force, "force", false, "overwrite edits made outside the sandbox")
 	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "only print what would change")
+	return cmd
+}
+
+// catCommand prints what restore would put back.
+func (a *app) catCommand() *cobra.Command {
+	r, step := api.ContentRequest{}, int64(0)
+	cmd := &cobra.Command{
+		Use:   "cat PATH --step N",
+		Short: "Print a file as it was before step N, or after it",
+		Args:  checkArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if step == 0 {
+				return exit.Usagef("--step is missing: 'sandbox history' lists the steps")
+			}
+			r.Step = undolog.StepID(step)
+			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
+				path, err := relativePath(d.Path, args[0])
+				if err != nil {
+					return err
+				}
+				r.Directory, r.Path = d.Path, path
+				if err := s.Content(cmd.Context(), r, a.out); err != nil {
+					return fmt.Errorf("step %d: %w", step, err)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&step, "step", 0, "the `step` before which the file is printed")
+	cmd.Flags().BoolVar(&r.After, "after", false, "as it was after the step")
 	return cmd
 }
 

@@ -28,6 +28,7 @@ var examples = map[string]string{
 	"diff":            "sandbox diff; sandbox diff 3",
 	"undo":            "sandbox undo; sandbox undo 3 --dry-run; sandbox undo --force; sandbox undo --group; sandbox undo --to before; sandbox undo --abort",
 	"redo":            "sandbox redo; sandbox redo 2; sandbox redo --group",
+	"cat":             "sandbox cat README.md --step 3; sandbox cat logo.png --step 3 --after >new.png",
 	"restore":         "sandbox restore README.md --step 3; sandbox restore src --step 3 --dry-run",
 	"approve":         "sandbox pending; sandbox approve sg_001; sandbox approve sg_002 --scope project",
 	"answers":         "sandbox answers",

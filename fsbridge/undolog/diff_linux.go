@@ -45,6 +45,26 @@ func (l *Log) Diff(ctx context.Context, id StepID, w io.Writer) error {
 	return past.Diff(ctx, w, before, after, paths)
 }
 
+// Content writes what a file held before a step, or after it, to w. Path is relative to the folder. It fails with ErrNoStep,
+// fs.ErrNotExist, or says why it cannot be written.
+func (l *Log) Content(_ context.Context, id StepID, path string, after bool, w io.Writer) error {
+	steps := l.stepEntries()
+	from := slices.IndexFunc(steps, func(e *stepEntry) bool { return e.StepID == id })
+	if from < 0 {
+		return fmt.Errorf("%w: %d", ErrNoStep, id)
+	}
+	if after {
+		from++
+	}
+	defer l.still()()
+	v, closeView, err := l.pastOf(steps[from:], true)
+	defer closeView()
+	if err != nil {
+		return err
+	}
+	return past.Content(v, path, w)
+}
+
 // pastOf shows the folder as it was before the first of steps, which are the
 // newest ones; with force also if contents of theirs are lost. The function that it
 // returns closes the view, and is never nil.

@@ -37,6 +37,10 @@ func (l *Log) Undone() []StepID                              { return nil }
 func (l *Log) Step(StepID) (*StepDetail, error)              { return nil, errors.ErrUnsupported }
 func (l *Log) Diff(context.Context, StepID, io.Writer) error { return errors.ErrUnsupported }
 
+func (l *Log) Content(context.Context, StepID, string, bool, io.Writer) error {
+	return errors.ErrUnsupported
+}
+
 // Written does nothing.
 func (l *Log) Written([]hostfs.ID) {}
 

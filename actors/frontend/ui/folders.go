@@ -69,7 +69,7 @@ func (s *Server) overview(r *http.Request) (any, error) {
 			}
 		}
 	}
-	return map[string]any{"version": s.o.Version, "user": s.o.User, "sessions": sessions, "folders": folders}, nil
+	return map[string]any{"version": s.o.Version, "user": s.o.User, "sessions": sessions, "folders": folders, "features": []string{"content"}}, nil
 }
 
 // ask asks a session how it is. One that does not answer is shown as such.

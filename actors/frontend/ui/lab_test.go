@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -28,6 +29,7 @@ type fake struct {
 	pending  []api.Pending
 	decided  string
 	diff     func(io.Writer) error
+	content  func(io.Writer) error
 	events   chan api.Event
 	heard    int // subscriptions that live
 	sessions []api.SessionInfo
@@ -83,6 +85,13 @@ func (f *fake) Show(_ context.Context, r api.StepRequest) (undolog.StepDetail, e
 }
 
 func (f *fake) Diff(_ context.Context, _ api.StepRequest, w io.Writer) error { return f.diff(w) }
+
+func (f *fake) Content(_ context.Context, r api.ContentRequest, w io.Writer) error {
+	if f.content == nil {
+		return fs.ErrNotExist
+	}
+	return f.content(w)
+}
 
 func (f *fake) undo(r api.UndoRequest) (api.UndoResult, error) {
 	f.mu.Lock()

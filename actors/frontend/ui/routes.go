@@ -22,7 +22,8 @@ func (s *Server) routes() *http.ServeMux {
 		"GET /api/clients": s.report("clients"),
 		"GET /api/machine": s.report("machine"),
 
-		"GET /api/folders/{folder}/steps/{step}/diff": s.diff,
+		"GET /api/folders/{folder}/steps/{step}/diff":    s.diff,
+		"GET /api/folders/{folder}/steps/{step}/content": s.content,
 	} {
 		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := f(w, r); err != nil {

@@ -1,0 +1,58 @@
+package past
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// MaxContent is how large a file [Content] writes, in bytes: what it was is put together in memory.
+const MaxContent = 256 << 20
+
+// Errors of [Content].
+var (
+	ErrNoFile  = errors.New("it is not a regular file")
+	ErrTooMuch = errors.New("the file is too large to be printed: restore it instead")
+)
+
+// Content writes what a regular file held to w, or returns fs.ErrNotExist, [ErrNoFile] or [ErrTooMuch]
+// (wrapped). It writes nothing then.
+func Content(v *View, path string, w io.Writer) error {
+	s, err := side(v, path)
+	switch {
+	case err != nil:
+		return err
+	case s.t == nil:
+		return fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	case s.t.typ != unix.S_IFREG:
+		return fmt.Errorf("%s: %w", path, ErrNoFile)
+	}
+	now, err := s.t.stat()
+	if err != nil {
+		return err
+	}
+	if s.meta.Size > MaxContent || now.Size > 4*MaxContent { // what it was is put over what it is now
+		return fmt.Errorf("%s: %w", path, ErrTooMuch)
+	}
+	fd, err := unix.MemfdCreate("content", unix.MFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), "content")
+	defer f.Close()
+	if err := s.v.write(s.t, fd); err != nil {
+		return err
+	}
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, io.NewSectionReader(f, 0, st.Size))
+	return err
+}
