@@ -77,6 +77,8 @@ func TestTimeline(t *testing.T) {
 	tab.text(".step h2", "Step 3")
 	tab.press(".path-row", "logo.png")
 	tab.text(".line.info", "Binary files")
+	tab.wait(`(() => { const i = [...document.querySelectorAll("figure img")]; return i.length === 2 && i.every((e) => e.complete && e.naturalWidth > 0) })()`)
+	tab.shoot("pictures")
 	tab.text(".path-row .sign.del", "\u2212")
 	tab.press(".step button", "Whole step")
 	tab.text(".line.info, .line.file", "file.txt")
