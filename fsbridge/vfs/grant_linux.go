@@ -144,7 +144,7 @@ func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st 
 	case o.Flags&syscall.O_DIRECTORY != 0:
 		return noGrant, syscall.ENOTDIR
 	}
-	err := grants.MayOpen(d.FD, o.Name, o.Flags, t.Object(st.ID), t.epoch.Load())
+	err := grants.MayOpen(d.FD, o.Name, o.Flags)
 	if errors.Is(err, syscall.ENOENT) {
 		err = errAgain
 	}

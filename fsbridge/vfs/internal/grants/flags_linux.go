@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
@@ -29,10 +28,9 @@ func Truncate(fd, flags int) error {
 }
 
 // MayOpen refuses what the host would refuse the thread: to open name in the directory dirfd with
-// flags of open(2), if that changes it. So it is known before anything is captured. If o, the file, or nil if it is
-// not known, is captured already, the open itself tells.
-func MayOpen(dirfd int, name string, flags int, o *fsbridge.Object, epoch uint64) error {
-	if !Writes(flags) || o != nil && o.Protected(epoch)&(fsbridge.ProtContent|fsbridge.ProtCreated) != 0 {
+// flags of open(2), if that changes it. So it is known before anything is captured.
+func MayOpen(dirfd int, name string, flags int) error {
+	if !Writes(flags) {
 		return nil
 	}
 	mode := uint32(unix.W_OK)
