@@ -171,7 +171,12 @@ func (l *lab) start(argv ...string) *command {
 	select {
 	case <-started:
 	case r := <-c.done:
-		l.t.Fatalf("%v: %+v", argv, r)
+		select {
+		case <-started: // and it has ended already
+			c.done <- r
+		default:
+			l.t.Fatalf("%v: %+v", argv, r)
+		}
 	}
 	return c
 }
