@@ -83,8 +83,8 @@
 // A bare round trip (a program in C that answers CONTINUE) takes 3 us of the server's processor and 2.5 of the caller's; with
 // a descriptor handed over 5.5 and 5: to wake and to switch. So an open is never less than 11 us beyond native, a file of an
 // archive (2.2 calls) 17. Counted with strace on the leader, with an undo log and without a watcher: an open of a file that the step has
-// captured takes 16 system calls, of a new one in a directory one name away 16, utimensat of a descriptor 11. In an open, four receive, read the
-// path, find the directory and ask whether the caller still waits; four look, open, compare and take O_NONBLOCK away; four keep the
+// captured takes 17 system calls, of a new one in a directory one name away 16, utimensat of a descriptor 11. In an open, four receive, read the
+// path, find the directory and ask whether the caller still waits; five look, ask whether the workload may, open, compare and take O_NONBLOCK away; four keep the
 // caller near (notify.Near) if that pays; four hand over, close, answer and wait. A new file takes some 5 more calls later, of
 // another thread: the lease that tells whether it is still written to.
 // What is native costs what the kernel tells the watcher: see actors/watcher.
