@@ -97,6 +97,9 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	case <-s.Stopped:
 		return res, messages.ErrEnding
 	case <-ctx.Done():
+		if s.ending.Err() != nil {
+			return res, messages.ErrEnding
+		}
 		return res, ctx.Err()
 	}
 	j := &joined{s: s, c: c, number: s.number()}
@@ -115,6 +118,9 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	r, err := s.Session.Run(ctx, req)
 	unsubscribe()
 	j.ended()
+	if err == nil && r.Outcome == messages.OutcomeCancelled && s.ending.Err() != nil && !j.runs() {
+		err = messages.ErrEnding
+	}
 	if err != nil {
 		return res, j.failure(err)
 	}
@@ -320,7 +326,7 @@ func (j *joined) runs() bool { return j.running() != 0 }
 // failure is why there is no result. A session that ended before the command ran
 // has done nothing.
 func (j *joined) failure(err error) error {
-	if errors.Is(err, messages.ErrStopped) && !j.runs() {
+	if !j.runs() && (errors.Is(err, messages.ErrStopped) || j.s.ending.Err() != nil) {
 		return messages.ErrEnding
 	}
 	return err
