@@ -40,7 +40,7 @@ type whole struct{ s *drive.Sandbox }
 
 func newSession(t *testing.T, bridge string) place {
 	p := &whole{drive.New(t, tree)}
-	p.s.Must(t, "start", "--bridge", bridge, "--safeguard-protect=false") // nobody is there to say yes to what git writes
+	p.s.Must(t, "start", "--bridge", bridge, "--safeguard-protect=false")     // nobody is there to say yes to what git writes
 	t.Cleanup(func() { _ = p.s.Command(context.Background(), "stop").Run() }) // if the test has failed
 	return p
 }
