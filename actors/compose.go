@@ -270,8 +270,8 @@ func (s *Session) guestConfig() hypervisor.Config {
 			c.Hide = append(c.Hide, w.Config.UndoDir)
 		}
 	}
-	if len(s.cfg.Gate) > 0 {
-		c.Shares, c.Mediate = append(c.Shares, s.gates()...), nil
+	if c.Gates, c.Dynamic, c.Gate = s.cfg.Gate, s.cfg.Dynamic, s.gate; len(c.Gates) > 0 || c.Dynamic {
+		c.Mediate = nil
 	}
 	return c
 }

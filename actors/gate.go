@@ -12,26 +12,16 @@ import (
 	"github.com/codeagent/sandbox/messages"
 )
 
-// gates are the directories whose names a person has to allow, as the guest mounts them: beside
-// the folders, read-only.
-func (s *Session) gates() []hypervisor.Share {
-	var passages []string
-	for _, w := range s.dirs {
-		passages = append(passages, w.Config.Path)
-	}
-	passages = append(passages, s.cfg.Gate...)
-	var shares []hypervisor.Share
-	for _, path := range s.cfg.Gate {
-		g := gate.New(gate.Options{Path: path, Passages: passages, Ask: s.askRead, Denied: s.readDenied})
-		shares = append(shares, hypervisor.Share{HostPath: path, GuestPath: path, ReadOnly: true, Serve: func(t hypervisor.Transport) error {
-			if t.Kind != hypervisor.TransportFUSE {
-				return fmt.Errorf("gate %s: it needs FUSE, not transport %d", path, t.Kind)
-			}
-			_, err := g.Serve(t.File, t.Hide, t.HostPID) // it ends with the mount
-			return err
-		}})
-	}
-	return shares
+// gate makes what holds the names in a directory of the host until a person allows them.
+func (s *Session) gate(dir string) hypervisor.Share {
+	g := gate.New(gate.Options{Path: dir, Ask: s.askRead, Denied: s.readDenied})
+	return hypervisor.Share{HostPath: dir, GuestPath: dir, ReadOnly: true, Serve: func(t hypervisor.Transport) error {
+		if t.Kind != hypervisor.TransportFUSE {
+			return fmt.Errorf("gate %s: it needs FUSE, not transport %d", dir, t.Kind)
+		}
+		_, err := g.Serve(t.File, gate.Mount{Hidden: t.Hide, Passages: t.Passages, Open: t.Open, HostPID: t.HostPID}) // it ends with the mount
+		return err
+	}}
 }
 
 // ruledRead is what the policy says of a question, or nothing if a person has to decide: yes to a directory

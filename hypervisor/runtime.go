@@ -81,6 +81,9 @@ type Transport struct {
 	// Hide are paths, relative to the folder, that the bridge must refuse:
 	// secrets that the guest cannot keep from the workload.
 	Hide []string
+	// Passages are paths below the folder at which something else is mounted, and Open those that the
+	// view shows from the start: what a gate (see [Config.Gate]) does not ask about. They are absolute.
+	Passages, Open []string
 	// Drop makes the guest forget what it caches of its folders, and Sync write
 	// back what is dirty; both return when that was done. Nil: the transport
 	// itself can do that. They are safe for concurrent use.
@@ -173,6 +176,13 @@ type Config struct {
 	// Hide are host paths that must not be visible inside, beyond the built-in
 	// list of secrets; Show exempts paths from that list.
 	Hide, Show []string
+	// Gates are directories of the host whose names somebody has to allow before commands see them. With Dynamic,
+	// all of the host that programs do not need is behind such gates, too. Only a jail with
+	// [BridgeFUSE] has them.
+	Gates   []string
+	Dynamic bool
+	// Gate makes what serves a gate, read-only. Nil: nothing does, which is enough to explain a view.
+	Gate func(dir string) Share
 	// NoExec are host paths from which nothing is executed. Only a jail sees to that.
 	NoExec []string
 	// UID and GID that the workload has, as the host numbers them, or -1 to let

@@ -41,9 +41,10 @@ type Config struct {
 	// NoExec are host paths from which nothing is executed; see [hypervisor.Config].
 	NoExec []string
 	// Gate are directories of the host, absolute and clean, whose names a person has to allow before a
-	// jail's commands see them.
-	Gate  []string
-	Debug bool
+	// jail's commands see them. With Dynamic, so is all of the host that programs do not need.
+	Gate    []string
+	Dynamic bool
+	Debug   bool
 	// Containers allows namespaces of the commands' own in a jail; see [hypervisor.Config].
 	Containers bool
 	// Places are what can be written in a jail beside the folders.

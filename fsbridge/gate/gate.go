@@ -50,13 +50,35 @@ func shown(s string) string {
 type Options struct {
 	// Path is the directory, absolute, clean and without symlinks.
 	Path string
-	// Passages are directories below it, or elsewhere, to which the way must be open: mounts.
-	Passages []string
 	// Ask has somebody decide. An error means that nobody did; the answer is no, and the next
 	// lookup asks again. It returns soon after ctx ends. Several run at once.
 	Ask func(ctx context.Context, q Question) (allow bool, err error)
 	// Denied, if not nil, is told of each lookup that was denied. why is nil if somebody said no.
 	Denied func(q Question, why error)
+}
+
+// Mount is what a gate is told of the place where it is mounted. Its paths are absolute and clean; those that are not below
+// the gate's directory mean nothing.
+type Mount struct {
+	// Hidden are paths, relative to the directory, that are refused without a question.
+	Hidden []string
+	// Passages are directories to which the way must be open: mounts.
+	Passages []string
+	// Open are files and directories that nobody is asked about, nor about what is in them.
+	Open []string
+	// HostPID, if not nil, translates the numbers of threads that requests carry.
+	HostPID func(uint32) (uint32, error)
+}
+
+// isPassage reports whether a directory lies on the way to something.
+func (m *Mount) isPassage(path string) bool {
+	leads := func(p string) bool { return below(p, path) }
+	return slices.ContainsFunc(m.Passages, leads) || slices.ContainsFunc(m.Open, func(p string) bool { return p != path && leads(p) })
+}
+
+// isOpen reports whether nobody is asked about a path.
+func (m *Mount) isOpen(path string) bool {
+	return slices.ContainsFunc(m.Open, func(p string) bool { return below(path, p) })
 }
 
 // Gate is what was decided about one directory.
@@ -79,7 +101,6 @@ type asked struct {
 
 // New makes a gate that has nothing allowed yet.
 func New(o Options) *Gate {
-	o.Passages = slices.DeleteFunc(slices.Clone(o.Passages), func(p string) bool { return !below(p, o.Path) })
 	return &Gate{o: o, decided: make(map[string]bool), asked: make(map[string]*asked)}
 }
 
@@ -93,11 +114,6 @@ func (g *Gate) Waiting() int {
 // below reports whether p is dir or lies in it; both are clean and absolute.
 func below(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
-}
-
-// isPassage reports whether a directory lies on the way to a passage.
-func (g *Gate) isPassage(path string) bool {
-	return slices.ContainsFunc(g.o.Passages, func(p string) bool { return below(p, path) })
 }
 
 // allowed reports whether path may be shown in a listing.

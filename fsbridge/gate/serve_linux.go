@@ -31,15 +31,14 @@ type Server struct {
 	root   *node
 }
 
-// Serve answers the requests of a mount, /dev/fuse, which it takes over. Hidden paths are refused
-// without a question. hostPID, if not nil, translates the numbers of threads that requests carry.
-func (g *Gate) Serve(dev *os.File, hidden []string, hostPID func(uint32) (uint32, error)) (*Server, error) {
+// Serve answers the requests of a mount, /dev/fuse, which it takes over.
+func (g *Gate) Serve(dev *os.File, m Mount) (*Server, error) {
 	fd, err := unix.Open(g.o.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, errors.Join(&os.PathError{Op: "open", Path: g.o.Path, Err: err}, dev.Close())
 	}
-	v := &view{g: g, hidden: make(map[id]bool), hiddenPaths: hidden, hostPID: hostPID, passages: make(map[string]*fs.Inode), nodes: make(map[*node]bool)}
-	for _, h := range hidden {
+	v := &view{g: g, m: m, hidden: make(map[id]bool), passages: make(map[string]*fs.Inode), nodes: make(map[*node]bool)}
+	for _, h := range m.Hidden {
 		var st unix.Stat_t
 		if unix.Lstat(filepath.Join(g.o.Path, h), &st) == nil {
 			v.hidden[id{st.Dev, st.Ino}] = true
@@ -74,10 +73,9 @@ type id struct{ dev, ino uint64 }
 
 // view is what all nodes of a mount share.
 type view struct {
-	g           *Gate
-	hidden      map[id]bool
-	hiddenPaths []string // relative to the directory
-	hostPID     func(uint32) (uint32, error)
+	g      *Gate
+	m      Mount
+	hidden map[id]bool
 
 	mu       sync.Mutex
 	passages map[string]*fs.Inode // those that were looked up, by path
@@ -109,7 +107,7 @@ func (v *view) refuses(path string, st *unix.Stat_t) bool {
 	if v.hidden[id{st.Dev, st.Ino}] {
 		return true
 	}
-	for _, h := range v.hiddenPaths {
+	for _, h := range v.m.Hidden {
 		if below(path, filepath.Join(v.g.o.Path, h)) {
 			return true
 		}
@@ -124,9 +122,9 @@ func (v *view) program(ctx context.Context) string {
 		return ""
 	}
 	pid := caller.Pid
-	if v.hostPID != nil {
+	if v.m.HostPID != nil {
 		var err error
-		if pid, err = v.hostPID(pid); err != nil {
+		if pid, err = v.m.HostPID(pid); err != nil {
 			return ""
 		}
 	}
@@ -230,7 +228,10 @@ func (n *node) admitted(ctx context.Context, st *unix.Stat_t) syscall.Errno {
 	switch {
 	case n.v.refuses(n.path, st):
 		return syscall.EACCES
-	case n.open, dir && n.v.g.isPassage(n.path):
+	case n.open, dir && n.v.m.isPassage(n.path):
+		return 0
+	case n.v.m.isOpen(n.path):
+		n.open = true
 		return 0
 	}
 	q := Question{Path: n.path, Dir: dir}
@@ -321,7 +322,7 @@ func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 		if errno != 0 {
 			return nil, errno
 		}
-		if path := child(n.path, e.Name); e.Name == "." || e.Name == ".." || n.v.g.isPassage(path) || n.v.g.allowed(path) {
+		if path := child(n.path, e.Name); e.Name == "." || e.Name == ".." || n.v.m.isPassage(path) || n.v.m.isOpen(path) || n.v.g.allowed(path) {
 			out = append(out, e)
 		}
 	}

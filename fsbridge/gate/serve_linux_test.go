@@ -24,7 +24,7 @@ func TestServed(t *testing.T) {
 	require.Mount(t)
 	base := t.TempDir()
 	host, mnt := filepath.Join(base, "host"), filepath.Join(base, "mnt")
-	for path, text := range map[string]string{"sdk/lib/x": "x", "file": "f", "secret": "s", "way/folder/in": "i", "way/other": "o"} {
+	for path, text := range map[string]string{"sdk/lib/x": "x", "file": "f", "secret": "s", "way/folder/in": "i", "way/other": "o", "settings/ours/a/b": "b", "settings/other": "o"} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(host, path)), 0o755), os.WriteFile(filepath.Join(host, path), []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
@@ -34,12 +34,12 @@ func TestServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked, ask := questions()
-	g := New(Options{Path: host, Passages: []string{filepath.Join(host, "way/folder"), "/elsewhere"}, Ask: ask})
+	g := New(Options{Path: host, Ask: ask})
 	dev, err := none.Mount(mnt, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := g.Serve(dev, []string{"secret", "missing"}, nil)
+	s, err := g.Serve(dev, Mount{Hidden: []string{"secret", "missing"}, Passages: []string{filepath.Join(host, "way/folder"), "/elsewhere"}, Open: []string{filepath.Join(host, "settings/ours"), "/elsewhere"}})
 	if err != nil {
 		none.Unmount(mnt)
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestServed(t *testing.T) {
 		return names
 	}
 
-	if got := listed("."); !slices.Equal(got, []string{"way"}) {
+	if got := listed("."); !slices.Equal(got, []string{"settings", "way"}) {
 		t.Errorf("at first there is %q", got)
 	}
 	cat := exec.CommandContext(t.Context(), "cat", filepath.Join(mnt, "sdk/lib/x"))
@@ -121,6 +121,15 @@ func TestServed(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(mnt, "way/folder")); err != nil {
 		t.Error(err)
 	}
+	if err := within(t, "what is open", read("settings/ours/a/b")); err != nil {
+		t.Error(err)
+	}
+	if got := listed("settings"); !slices.Equal(got, []string{"ours"}) {
+		t.Errorf("on the way to what is open there is %q", got)
+	}
+	got = read("settings/other")
+	answer("settings/other", false)
+	within(t, "settings/other", got)
 	got = read("way/other")
 	answer("way/other", true)
 	within(t, "way/other", got)
@@ -141,12 +150,12 @@ func TestMountsStay(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Join(host, "way/folder"), 0o755), os.MkdirAll(filepath.Join(host, "sdk/lib"), 0o755), os.Mkdir(mnt, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	g := New(Options{Path: host, Passages: []string{filepath.Join(host, "way/folder")}, Ask: func(context.Context, Question) (bool, error) { return true, nil }})
+	g := New(Options{Path: host, Ask: func(context.Context, Question) (bool, error) { return true, nil }})
 	dev, err := none.Mount(mnt, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := g.Serve(dev, nil, nil)
+	s, err := g.Serve(dev, Mount{Passages: []string{filepath.Join(host, "way/folder")}})
 	if err != nil {
 		none.Unmount(mnt)
 		t.Fatal(err)

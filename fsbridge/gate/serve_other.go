@@ -11,7 +11,7 @@ import (
 type Server struct{}
 
 // Serve needs Linux.
-func (g *Gate) Serve(dev *os.File, _ []string, _ func(uint32) (uint32, error)) (*Server, error) {
+func (g *Gate) Serve(dev *os.File, _ Mount) (*Server, error) {
 	return nil, errors.Join(errors.New("gate: it needs Linux"), dev.Close())
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
@@ -30,7 +31,7 @@ func TestBareFolders(t *testing.T) {
 	for _, name := range []string{"plain", "mounted", "outer", "outer/inner", "secret"} {
 		cfg.Shares = append(cfg.Shares, hypervisor.Share{HostPath: path(name)})
 	}
-	u, err := workload(cfg)
+	u, err := account.Choose(cfg.UID, cfg.GID)
 	if err != nil {
 		t.Fatal(err)
 	}

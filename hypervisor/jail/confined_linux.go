@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
 )
 
 // What a guest without namespaces (package confine) has in common with a jail.
@@ -20,7 +21,7 @@ func KernelMediates() error { return errors.Join(landlocks(), mediates(kernelAtL
 // which it is mounted. Only what exists is in the list, and a directory comes before what
 // is in it.
 func Hidden(cfg hypervisor.Config) ([]string, error) {
-	u, err := workload(hypervisor.Config{UID: -1, GID: -1})
+	u, err := account.Choose(-1, -1)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (p *planner) addContainers() {
 		}
 		return program
 	}
-	for _, f := range engines.Files(p.user.uid, store, !p.user.root, find) {
+	for _, f := range engines.Files(p.user.UID, store, !p.user.ByRoot, find) {
 		m := mount{op: opFile, path: f.Path, content: f.Text, make: true}
 		if f.Program {
 			m.mode = 0o555
@@ -43,9 +43,9 @@ func (p *planner) addContainers() {
 // kept. It is not the place that engines take outside: they would find the host's database there, with
 // settings that do not fit.
 func (p *planner) containerStore() (dir string, kept bool) {
-	dir = filepath.Join(p.user.home, ".cache", "sandbox-containers")
-	o := p.overlayOf(dir)
-	if o == nil || o.session {
+	dir = filepath.Join(p.user.Home, ".cache", "sandbox-containers")
+	o := p.innermost(dir)
+	if o == nil || o.op != opOverlay || o.session {
 		return "/var/tmp/sandbox-containers", false
 	}
 	return dir, true

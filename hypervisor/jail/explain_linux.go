@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
 )
 
 // Explain says how a jail of that configuration would show a path of the host, which need
@@ -14,7 +15,7 @@ import (
 // its mounts the path lies on; it changes nothing. Services, brokers and what a program
 // inside mounts over it are not part of it.
 func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
-	u, err := workload(cfg)
+	u, err := account.Choose(cfg.UID, cfg.GID)
 	if err != nil {
 		return hypervisor.Sight{}, fmt.Errorf("jail: %w", err)
 	}
@@ -31,16 +32,18 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 	s.Remedy = "--rw " + s.Path + " lets commands write it, --overlay " + s.Path + " lets them write to a copy"
 	for _, m := range p.mounts {
 		if below(s.Path, m.path) {
-			m.explain(&s)
+			if m.explain(&s); m.gate {
+				p.explainGate(&s, m.path)
+			}
 			theirs, reached = m.op == opWritable || m.op == opBind || m.op == opNoExec, m.op == opNoExec
 			if m.op == opTmpfs || m.op == opDir {
-				s.Write = s.Write && (!u.root || !p.onTheWay(s.Path, m.path))
+				s.Write = s.Write && (!u.ByRoot || !p.onTheWay(s.Path, m.path))
 			}
 		}
 	}
 	for i, names := range refuse {
 		for _, name := range names {
-			if hidden := filepath.Join(resolve(cfg.Shares[i].HostPath), name); below(s.Path, hidden) {
+			if hidden := filepath.Join(p.paths[i], name); below(s.Path, hidden) {
 				(&mount{op: opHideFile, path: hidden}).explain(&s)
 			}
 		}
@@ -67,8 +70,8 @@ func (p *plan) onTheWay(path, top string) bool {
 // permit takes from s what the mode bits do not give the workload: its own, and with
 // reached those of the directories above it, which a mount of its own leaves behind.
 func (p *planner) permit(s *hypervisor.Sight, reached bool) {
-	if dir, ok := p.blockedAt(filepath.Dir(s.Path)); ok && reached {
-		*s = hypervisor.Sight{Path: s.Path, Why: fmt.Sprintf("the user of commands, %d, may not search %s", p.user.uid, dir)}
+	if dir, ok := p.user.BlockedAt(filepath.Dir(s.Path)); ok && reached {
+		*s = hypervisor.Sight{Path: s.Path, Why: fmt.Sprintf("the user of commands, %d, may not search %s", p.user.UID, dir)}
 		return
 	}
 	var st unix.Stat_t
@@ -76,28 +79,21 @@ func (p *planner) permit(s *hypervisor.Sight, reached bool) {
 		s.Why = "there is no such file; it would be in " + s.Why
 		return
 	}
-	shift := 0
-	switch {
-	case int(st.Uid) == p.user.uid:
-		shift = 6
-	case int(st.Gid) == p.user.gid:
-		shift = 3
-	}
-	bits, mayExec := st.Mode>>shift, s.Exec
+	mayExec := s.Exec
 	may := func(flag uint32, bit uint32) bool {
-		if p.user.root {
-			return bits&bit != 0
+		if p.user.ByRoot {
+			return p.user.Bits(&st)&bit != 0
 		}
 		return unix.Access(s.Path, flag) == nil
 	}
 	s.Exec = s.Exec && may(unix.X_OK, 1)
 	if s.Write && !may(unix.W_OK, 2) {
 		s.Write = false
-		s.Why += fmt.Sprintf("; user %d may not write it (mode %04o)", p.user.uid, st.Mode&0o7777)
+		s.Why += fmt.Sprintf("; user %d may not write it (mode %04o)", p.user.UID, st.Mode&0o7777)
 	}
 	if s.Read && !may(unix.R_OK, 4) {
 		s.Read, s.Remedy = false, "" // no flag gives what the owner does not
-		s.Why += fmt.Sprintf("; user %d may not read it (mode %04o)", p.user.uid, st.Mode&0o7777)
+		s.Why += fmt.Sprintf("; user %d may not read it (mode %04o)", p.user.UID, st.Mode&0o7777)
 	}
 	if s.Read && mayExec && !s.Exec {
 		s.Why += fmt.Sprintf("; it is not executable (mode %04o)", st.Mode&0o7777)
@@ -155,6 +151,6 @@ func (m *mount) explain(s *hypervisor.Sight) {
 		s.Why = "the host's file system, read-only; nothing is executed from " + m.path
 	case opBind:
 		s.Read, s.Exec = true, true
-		s.Why = m.path + " of the host, read-only, by --show"
+		s.Why = m.path + " of the host, read-only"
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
 	"github.com/codeagent/sandbox/hypervisor/jail/engines"
 	"github.com/codeagent/sandbox/hypervisor/jail/limits"
@@ -27,7 +28,7 @@ import (
 // guest is a running jail.
 type guest struct {
 	log    *slog.Logger
-	user   user
+	user   account.Account
 	cfg    hypervisor.Config
 	plan   plan
 	refuse [][]string // by share
@@ -123,7 +124,7 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	}
 	var containers map[string]string
 	if g.cfg.Containers {
-		containers = engines.Environment(g.user.uid)
+		containers = engines.Environment(g.user.UID)
 	}
 	out := make([]string, 0, len(env)+2+len(containers))
 	for _, e := range env {
@@ -139,10 +140,10 @@ func (g *guest) environment(c hypervisor.Command) []string {
 			continue
 		case k == "TERM" && c.TTY != nil && c.TTY.Term != "":
 			continue
-		case g.user.root && (k == "USER" || k == "LOGNAME"):
-			e = k + "=" + g.user.name
-		case g.user.root && k == "HOME" && v == os.Getenv("HOME"):
-			e = "HOME=" + g.user.home
+		case g.user.ByRoot && (k == "USER" || k == "LOGNAME"):
+			e = k + "=" + g.user.Name
+		case g.user.ByRoot && k == "HOME" && v == os.Getenv("HOME"):
+			e = "HOME=" + g.user.Home
 		}
 		out = append(out, e)
 	}
@@ -176,8 +177,8 @@ func (g *guest) lacksTemporary(k, v string) bool {
 }
 
 // defaultEnv is the environment of commands that bring none.
-func defaultEnv(u user) []string {
-	env := []string{"HOME=" + u.home, "USER=" + u.name, "LOGNAME=" + u.name, "SHELL=/bin/sh", "SANDBOX=1", hypervisor.StepsVariable + "=" + control.InsideSocket}
+func defaultEnv(u account.Account) []string {
+	env := []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=/bin/sh", "SANDBOX=1", hypervisor.StepsVariable + "=" + control.InsideSocket}
 	for k, v := range map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TERM": "dumb", "LANG": "", "TZ": "",
 	} {
@@ -205,10 +206,10 @@ func (g *guest) Facts() map[string]string {
 	f := map[string]string{
 		"isolation":  "jail (static: the host's tree is read-only)",
 		"pid":        strconv.Itoa(g.pid1.PID),
-		"uid":        strconv.Itoa(g.user.uid),
-		"gid":        strconv.Itoa(g.user.gid),
-		"user":       g.user.name,
-		"home":       g.user.home,
+		"uid":        strconv.Itoa(g.user.UID),
+		"gid":        strconv.Itoa(g.user.GID),
+		"user":       g.user.Name,
+		"home":       g.user.Home,
 		"bridge":     string(g.bridge()),
 		"namespaces": "user pid mount net uts ipc cgroup",
 		"debug":      strconv.FormatBool(g.cfg.Debug),

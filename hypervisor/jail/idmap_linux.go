@@ -10,17 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/ids"
 )
 
 // swapped makes a user namespace in which root and the workload change places, for
 // the folders' mounts.
-func (r *Runtime) swapped(u user) (_ *os.File, err error) {
-	uids, err := swapOwn("uid_map", u.uid)
+func (r *Runtime) swapped(u account.Account) (_ *os.File, err error) {
+	uids, err := swapOwn("uid_map", u.UID)
 	if err != nil {
 		return nil, err
 	}
-	gids, err := swapOwn("gid_map", u.gid)
+	gids, err := swapOwn("gid_map", u.GID)
 	if err != nil {
 		return nil, err
 	}

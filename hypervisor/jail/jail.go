@@ -3,12 +3,13 @@ package jail
 import (
 	"log/slog"
 
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
 // AnonymousUID is the uid and gid of the workload when sandbox was started by
-// root himself. No distribution gives this number to anybody.
-const AnonymousUID = 61000
+// root himself.
+const AnonymousUID = account.Anonymous
 
 // Options of a [Runtime].
 type Options struct {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
 )
 
 // listenerByte comes with the listener over the setup socket, where a folder's number
@@ -93,7 +94,7 @@ func fuseOpens() error {
 // Mediates returns why a guest with these folders cannot have the mediated bridge, or
 // nil. It changes nothing.
 func (r *Runtime) Mediates(folders ...string) error {
-	u, err := workload(hypervisor.Config{UID: -1, GID: -1})
+	u, err := account.Choose(-1, -1)
 	if err != nil {
 		return err
 	}
@@ -127,11 +128,11 @@ func mayServe() error {
 
 // mediation returns what the mediated bridge needs for a workload and its folders, or why it
 // cannot be had.
-func (r *Runtime) mediation(u user, folders []string) (*mediation, error) {
+func (r *Runtime) mediation(u account.Account, folders []string) (*mediation, error) {
 	if err := errors.Join(landlocks(), r.mediates()); err != nil {
 		return nil, err
 	}
-	if !u.root {
+	if !u.ByRoot {
 		return &mediation{}, nil
 	}
 	if err := mayServe(); err != nil {
@@ -227,7 +228,7 @@ func (g *guest) sendMount(fd int, path string) error {
 // mediate gives the folders, as the guest sees them, to their bridges, and then the
 // listener to who answers on it.
 func (g *guest) mediate(listener *os.File) error {
-	m := hypervisor.Mediation{Listener: listener, UID: uint32(g.user.uid), GID: uint32(g.user.gid)}
+	m := hypervisor.Mediation{Listener: listener, UID: uint32(g.user.UID), GID: uint32(g.user.GID)}
 	var err error
 	if m.Root, err = g.openRoot(); err != nil {
 		return errors.Join(err, listener.Close())
@@ -265,7 +266,7 @@ func (g *guest) serveView(i int, root *os.File, folder string) error {
 	}
 	t := hypervisor.Transport{
 		Kind: hypervisor.TransportMediated, File: os.NewFile(uintptr(fd), folder),
-		UID: uint32(g.user.uid), GID: uint32(g.user.gid), Hide: g.refuse[i], Bare: g.plan.bare[i],
+		UID: uint32(g.user.UID), GID: uint32(g.user.GID), Hide: g.refuse[i], Bare: g.plan.bare[i],
 	}
 	if g.plan.mapped && !s.ReadOnly {
 		grants, err := g.mediation.clone(folder, sealed&^unix.MOUNT_ATTR_RDONLY)

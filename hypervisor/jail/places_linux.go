@@ -52,8 +52,8 @@ func (p *planner) addPlace(op mountOp, path string) error {
 		return err
 	}
 	if op == opWritable {
-		if p.user.root && !p.mayWrite(&st) {
-			return fmt.Errorf("it belongs to user %d, and commands run as user %d, who may not write it: start sandbox as its owner, or take --overlay", st.Uid, p.user.uid)
+		if p.user.ByRoot && !p.user.MayWrite(&st) {
+			return fmt.Errorf("it belongs to user %d, and commands run as user %d, who may not write it: start sandbox as its owner, or take --overlay", st.Uid, p.user.UID)
 		}
 		p.places = append(p.places, m)
 		return nil
@@ -72,21 +72,10 @@ func (p *planner) addPlace(op mountOp, path string) error {
 	return nil
 }
 
-// mayWrite reports whether the workload may write a file by its mode.
-func (p *planner) mayWrite(st *unix.Stat_t) bool {
-	switch {
-	case int(st.Uid) == p.user.uid:
-		return st.Mode&0o200 != 0
-	case int(st.Gid) == p.user.gid:
-		return st.Mode&0o020 != 0
-	}
-	return st.Mode&0o002 != 0
-}
-
 // mapsOwner reports whether a directory is root's, and denies the workload that root has
 // started.
 func (p *planner) mapsOwner(st *unix.Stat_t) bool {
-	return p.user.root && st.Uid == 0 && !p.mayWrite(st)
+	return p.user.ByRoot && st.Uid == 0 && !p.user.MayWrite(st)
 }
 
 // addCaches adds the overlays of caches that are there, or whose program is.
@@ -94,7 +83,7 @@ func (p *planner) addCaches(hide []string) {
 	if p.cfg.Places.Store == "" {
 		return
 	}
-	home := p.user.home
+	home := p.user.Home
 	if home == "/tmp" { // there is none
 		home = ""
 	}
@@ -104,7 +93,7 @@ func (p *planner) addCaches(hide []string) {
 		var st unix.Stat_t
 		if unix.Stat(path, &st) == nil {
 			m.source, m.mapped = path, p.mapsOwner(&st)
-			if st.Mode&unix.S_IFMT != unix.S_IFDIR || !m.mapped && !p.mayWrite(&st) {
+			if st.Mode&unix.S_IFMT != unix.S_IFDIR || !m.mapped && !p.user.MayWrite(&st) {
 				continue // it could not be written outside either
 			}
 		} else if !p.canMake(path) {
@@ -138,7 +127,7 @@ func (p *planner) mountedIn(dir string) string {
 
 // mayOpen returns why a path must not be written inside.
 func (p *planner) mayOpen(path string, hide []string) error {
-	policy := places.Policy{Home: p.user.home, UID: p.user.uid, Folders: p.shares, Hidden: hide, Store: p.cfg.Places.Store}
+	policy := places.Policy{Home: p.user.Home, UID: p.user.UID, Folders: p.closed(), Hidden: hide, Store: p.cfg.Places.Store}
 	return policy.Allows(path)
 }
 
@@ -146,10 +135,10 @@ func (p *planner) mayOpen(path string, hide []string) error {
 // Directories without a leading dot stay as the host has them, so that what is changed in them outside
 // is seen inside.
 func (p *planner) addHome() {
-	home := p.user.home
+	home := p.user.Home
 	var st unix.Stat_t
 	if !p.cfg.Places.Home || p.cfg.Places.Store == "" || p.noOverlay != "" || home == "/tmp" || p.isCovered(home) || unix.Stat(home, &st) != nil ||
-		int(st.Uid) != p.user.uid || slices.Contains(p.shares, home) || p.inShare(home) {
+		int(st.Uid) != p.user.UID || slices.Contains(p.shares, home) || p.inShare(home) {
 		return
 	}
 	if inner := p.mountedIn(home); inner != "" {
@@ -171,24 +160,18 @@ func (p *planner) addHome() {
 	}
 }
 
-// overlayOf returns the overlay in which a path is seen, or nil.
-func (p *planner) overlayOf(path string) *mount {
+// innermost returns the mount on which a path lies that is not one itself, or nil if that is the host's own.
+func (p *planner) innermost(path string) *mount {
 	var best *mount
 	for i := range p.out {
-		m := &p.out[i]
-		if (m.op == opOverlay || m.op == opWritable || m.op == opBind) && path != m.path && below(path, m.path) && (best == nil || len(m.path) >= len(best.path)) {
-			best = m
+		switch m := &p.out[i]; m.op {
+		case opOverlay, opWritable, opBind, opNoExec, opShare, opFolder, opTmpfs:
+			if path != m.path && below(path, m.path) && (best == nil || len(m.path) >= len(best.path)) {
+				best = m
+			}
 		}
 	}
-	if best == nil || best.op != opOverlay {
-		return nil
-	}
 	return best
-}
-
-// isPlace reports whether a path is seen because it lies in a place that was opened.
-func (p *planner) isPlace(path string) bool {
-	return slices.ContainsFunc(p.places, func(m mount) bool { return m.op == opWritable && below(path, m.path) })
 }
 
 // remarks is what the user should know of the places.
@@ -235,7 +218,7 @@ func (r *Runtime) prepare(g *guest) (err error) {
 			continue
 		}
 		if g.lease == nil {
-			if g.lease, err = (places.Store{Dir: g.cfg.Places.Store}).Lease(g.user.uid); err != nil {
+			if g.lease, err = (places.Store{Dir: g.cfg.Places.Store}).Lease(g.user.UID); err != nil {
 				return err
 			}
 			g.plan.memory = g.lease.Memory()
@@ -245,7 +228,7 @@ func (r *Runtime) prepare(g *guest) (err error) {
 				return err
 			}
 		}
-		owner := places.Owner{UID: g.user.uid, GID: g.user.gid, Mapped: m.mapped}
+		owner := places.Owner{UID: g.user.UID, GID: g.user.GID, Mapped: m.mapped}
 		if m.layers, err = g.lease.Prepare(places.Place{Path: m.path, Session: m.session, Hidden: m.masked}, m.source, owner); err != nil {
 			return err
 		}

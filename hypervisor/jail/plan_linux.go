@@ -12,76 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/dynamic"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
-
-// user is who the workload is.
-type user struct {
-	uid, gid int
-	name     string
-	home     string
-	known    bool // has a line in /etc/passwd
-	root     bool // we are root and he is not us: only mode bits tell what he may
-}
-
-// workload works out whose rights the workload gets. It is never root.
-func workload(cfg hypervisor.Config) (user, error) {
-	u := user{uid: os.Getuid(), gid: os.Getgid(), root: os.Geteuid() == 0}
-	if !u.root {
-		if cfg.UID > 0 && cfg.UID != u.uid || cfg.GID > 0 && cfg.GID != u.gid {
-			return u, fmt.Errorf("jail: only root can run commands as another user (uid %d)", cfg.UID)
-		}
-	} else {
-		u.uid, u.gid = AnonymousUID, AnonymousUID
-		if id := sudoID("SUDO_UID"); id > 0 {
-			u.uid, u.gid = id, id
-			if id := sudoID("SUDO_GID"); id > 0 {
-				u.gid = id
-			}
-		}
-		if cfg.UID > 0 {
-			u.uid, u.gid = cfg.UID, cfg.UID
-		}
-		if cfg.GID > 0 {
-			u.gid = cfg.GID
-		}
-	}
-	u.name, u.home = "sandbox", os.Getenv("HOME")
-	if name, home, ok := passwdEntry(u.uid); ok {
-		u.name, u.known = name, true
-		if u.root || u.home == "" {
-			u.home = home
-		}
-	}
-	if !filepath.IsAbs(u.home) || filepath.Clean(u.home) == "/" || !isDir(u.home) {
-		u.home = "/tmp"
-	}
-	u.home = resolve(u.home)
-	return u, nil
-}
-
-func sudoID(name string) int {
-	id, err := strconv.Atoi(os.Getenv(name))
-	if err != nil {
-		return 0
-	}
-	return id
-}
-
-func passwdEntry(uid int) (name, home string, ok bool) {
-	data, err := os.ReadFile("/etc/passwd")
-	if err != nil {
-		return "", "", false
-	}
-	for line := range strings.Lines(string(data)) {
-		f := strings.Split(strings.TrimSpace(line), ":")
-		if len(f) >= 6 && f[2] == strconv.Itoa(uid) {
-			return f[0], f[5], true
-		}
-	}
-	return "", "", false
-}
 
 // resolve follows symlinks as far as the path exists.
 func resolve(p string) string {
@@ -113,6 +48,10 @@ type plan struct {
 
 	memory string // where what overlays need in memory is mounted for a moment; empty: there are none
 	bare   []bool // by share: nothing is mounted below it
+
+	paths    []string   // by share
+	passages [][]string // by share: what is mounted below it
+	open     []string   // what in the gates nobody is asked about
 }
 
 // mountOp says what a [mount] does.
@@ -140,6 +79,7 @@ const (
 // mount is one step of a [plan].
 type mount struct {
 	op       mountOp
+	gate     bool // of a share: a gate
 	path     string
 	source   string
 	content  string
@@ -162,9 +102,10 @@ type mount struct {
 // planner collects the mounts of a jail.
 type planner struct {
 	cfg      hypervisor.Config
-	user     user
+	user     account.Account
 	mounts   []mounts.Entry
-	shares   []string // resolved, by index
+	shares   []string // resolved, by index: working folders, and after them gates
+	view     dynamic.View
 	mediated bool
 
 	out     []mount
@@ -184,11 +125,12 @@ type planner struct {
 
 // makePlan works out the view of a jail, and for each share what its bridge
 // must refuse. It only looks at the host.
-func makePlan(cfg hypervisor.Config, u user, table []mounts.Entry, mediated bool, noOverlay string, card *network.Guest) (_ plan, refuse [][]string, err error) {
+func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, mediated bool, noOverlay string, card *network.Guest) (_ plan, refuse [][]string, err error) {
 	p := &planner{cfg: cfg, user: u, mounts: table, mediated: mediated, noOverlay: noOverlay}
 	if p.shares, err = folders(cfg); err != nil {
 		return plan{}, nil, err
 	}
+	p.addGates()
 	if err := p.overlapping(); err != nil {
 		return plan{}, nil, err
 	}
@@ -201,6 +143,7 @@ func makePlan(cfg hypervisor.Config, u user, table []mounts.Entry, mediated bool
 	hide := p.hideList()
 	p.coverTemporary()
 	p.coverHomes(hide)
+	p.mountGates()
 	p.bindShown()
 	if err := p.addPlaces(hide); err != nil {
 		return plan{}, nil, err
@@ -219,11 +162,16 @@ func makePlan(cfg hypervisor.Config, u user, table []mounts.Entry, mediated bool
 		return plan{}, nil, err
 	}
 	made := plan{
-		hostname: cfg.Hostname, uid: u.uid, gid: u.gid, debug: cfg.Debug, containers: cfg.Containers, shares: len(cfg.Shares), mounts: p.out,
-		mediated: mediated, mapped: mediated && u.root, network: card, warning: warning, notes: p.remarks(),
+		hostname: cfg.Hostname, uid: u.UID, gid: u.GID, debug: cfg.Debug, containers: cfg.Containers, shares: len(p.shares), mounts: p.out,
+		mediated: mediated, paths: p.shares, open: p.view.Allowed, mapped: mediated && u.ByRoot, network: card, warning: warning, notes: p.remarks(),
 	}
-	for _, s := range p.shares {
+	for i, s := range p.shares {
 		made.bare = append(made.bare, p.isBare(s))
+		made.passages = append(made.passages, p.passages(i))
+	}
+	for i := range made.mounts {
+		m := &made.mounts[i]
+		m.served = p.inShare(m.path)
 	}
 	if made.hostname == "" {
 		made.hostname = "sandbox"
@@ -273,6 +221,11 @@ func (p *planner) inShare(path string) bool {
 	return p.shareOf(path) >= 0
 }
 
+// inFolder returns whether path is strictly below a working folder.
+func (p *planner) inFolder(path string) bool {
+	return slices.ContainsFunc(p.shares[:len(p.cfg.Shares)], func(dir string) bool { return path != dir && below(path, dir) })
+}
+
 // shareOf returns the innermost share that path is strictly below, or -1.
 func (p *planner) shareOf(path string) int {
 	best := -1
@@ -287,9 +240,10 @@ func (p *planner) shareOf(path string) int {
 // overlapping returns an error when a part of one share is, by another mount,
 // a part of another one as well: a file would be reached through two bridges.
 func (p *planner) overlapping() error {
-	for i, s := range p.shares {
+	folders := p.shares[:len(p.cfg.Shares)]
+	for i, s := range folders {
 		for _, alias := range mounts.Aliases(p.mounts, s) {
-			for j, other := range p.shares {
+			for j, other := range folders {
 				if i != j && below(alias, other) {
 					return fmt.Errorf("jail: %s is mounted at %s, too, inside %s: name only one of them", s, alias, other)
 				}
@@ -311,7 +265,7 @@ func (p *planner) coverTemporary() {
 			p.cover(d, 0o755, false)
 		}
 	}
-	uid := strconv.Itoa(p.user.uid)
+	uid := strconv.Itoa(p.user.UID)
 	p.add(mount{op: opDir, path: "/run/sandbox", mode: 0o755, own: true})
 	p.add(mount{op: opDir, path: "/run/user/" + uid, mode: 0o700, own: true})
 	p.add(mount{op: opDir, path: "/run/lock", mode: 0o1777})
@@ -326,9 +280,9 @@ func (p *planner) coverTemporary() {
 // home or a working folder lies there, and hidden ones that hold a working
 // folder.
 func (p *planner) coverHomes(hide []string) {
-	if d, ok := p.blockedAt(p.user.home); ok && !p.isCovered(d) && !slices.Contains(p.shares, d) {
+	if d, ok := p.user.BlockedAt(p.user.Home); ok && !p.isCovered(d) && !slices.Contains(p.shares, d) {
 		p.cover(d, 0o755, false)
-		p.add(mount{op: opDir, path: p.user.home, mode: 0o700, own: true})
+		p.add(mount{op: opDir, path: p.user.Home, mode: 0o700, own: true})
 	}
 	p.addHome()
 	for _, s := range p.shares {
@@ -337,40 +291,10 @@ func (p *planner) coverHomes(hide []string) {
 				p.cover(h, 0o755, false)
 			}
 		}
-		if d, ok := p.blockedAt(filepath.Dir(s)); ok && !p.isCovered(d) && !p.inShare(d) && !slices.Contains(p.shares, d) {
+		if d, ok := p.user.BlockedAt(filepath.Dir(s)); ok && !p.isCovered(d) && !p.inFolder(d) && !slices.Contains(p.shares, d) {
 			p.cover(d, 0o755, false)
 		}
 	}
-}
-
-// blockedAt returns the first directory on the way to path, itself included,
-// that the workload may not search.
-func (p *planner) blockedAt(path string) (string, bool) {
-	dir := "/"
-	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
-		dir = filepath.Join(dir, name)
-		var st unix.Stat_t
-		if err := unix.Stat(dir, &st); err != nil {
-			return "", false // nothing there to be replaced
-		}
-		if !p.maySearch(dir, &st) {
-			return dir, true
-		}
-	}
-	return "", false
-}
-
-func (p *planner) maySearch(dir string, st *unix.Stat_t) bool {
-	if !p.user.root {
-		return unix.Access(dir, unix.X_OK) == nil
-	}
-	switch {
-	case int(st.Uid) == p.user.uid:
-		return st.Mode&0o100 != 0
-	case int(st.Gid) == p.user.gid:
-		return st.Mode&0o010 != 0
-	}
-	return st.Mode&0o001 != 0
 }
 
 // bindShown brings back, read-only, what the configuration shows and a cover
@@ -384,7 +308,7 @@ func (p *planner) bindShown() {
 }
 
 func (p *planner) mountShares() {
-	order := make([]int, len(p.shares))
+	order := make([]int, len(p.cfg.Shares))
 	for i := range order {
 		order[i] = i
 	}
@@ -395,7 +319,7 @@ func (p *planner) mountShares() {
 			continue
 		}
 		p.add(mount{
-			op: opShare, path: p.shares[i], share: i, readOnly: p.cfg.Shares[i].ReadOnly, served: p.inShare(p.shares[i]),
+			op: opShare, path: p.shares[i], share: i, readOnly: p.cfg.Shares[i].ReadOnly,
 		})
 	}
 }
@@ -403,7 +327,7 @@ func (p *planner) mountShares() {
 // hideList returns what must not be visible, resolved, aliases included.
 func (p *planner) hideList() []string {
 	var list []string
-	for _, home := range []string{p.user.home, os.Getenv("HOME")} {
+	for _, home := range []string{p.user.Home, os.Getenv("HOME")} {
 		if !filepath.IsAbs(home) {
 			continue
 		}
@@ -449,7 +373,7 @@ func (p *planner) hostSockets() []string {
 		}
 		path := filepath.Clean(strings.TrimSuffix(line[i:], "\n"))
 		named := slices.ContainsFunc(slices.Concat(p.cfg.Places.Overlay, p.cfg.Places.Writable), func(dir string) bool { return below(path, resolve(dir)) })
-		if !named && (below(path, "/run") || below(path, "/var/run") || below(path, "/tmp")) || !p.mediated && p.inShare(resolve(path)) {
+		if !named && (below(path, "/run") || below(path, "/var/run") || below(path, "/tmp")) || !p.mediated && p.inFolder(resolve(path)) {
 			continue
 		}
 		out = append(out, path)
@@ -459,20 +383,21 @@ func (p *planner) hostSockets() []string {
 
 // hide covers a file or directory, unless it cannot be seen anyway.
 func (p *planner) hide(path string) {
-	if slices.Contains(p.shares, path) {
+	if slices.Contains(p.shares[:len(p.cfg.Shares)], path) {
 		return
 	}
+	in := p.innermost(path)
 	if i := p.shareOf(path); i >= 0 {
 		p.refuse[i] = append(p.refuse[i], strings.TrimPrefix(path, p.shares[i]+"/"))
-		if !p.mediated {
+		if in != nil && in.op == opShare {
 			return // a mount would go when the bridge tells the kernel to forget the name below
 		}
 	}
-	if m := p.overlayOf(path); m != nil {
-		m.masked = append(m.masked, path)
+	if in != nil && in.op == opOverlay {
+		in.masked = append(in.masked, path)
 		return
 	}
-	gone := p.isCovered(path) && !p.inShare(path) && !p.isPlace(path)
+	gone := p.isCovered(path) && (in == nil || in.op == opTmpfs)
 	for _, h := range p.hidden {
 		gone = gone || below(path, h)
 	}
@@ -494,12 +419,12 @@ func (p *planner) hide(path string) {
 // addIdentity gives the workload a name where it has none: many programs fail
 // without.
 func (p *planner) addIdentity() error {
-	if p.user.known {
+	if p.user.Known {
 		return nil
 	}
 	for _, f := range []struct{ path, line string }{
-		{"/etc/passwd", fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh\n", p.user.name, p.user.uid, p.user.gid, p.user.home)},
-		{"/etc/group", fmt.Sprintf("%s:x:%d:\n", p.user.name, p.user.gid)},
+		{"/etc/passwd", fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh\n", p.user.Name, p.user.UID, p.user.GID, p.user.Home)},
+		{"/etc/group", fmt.Sprintf("%s:x:%d:\n", p.user.Name, p.user.GID)},
 	} {
 		data, err := os.ReadFile(f.path)
 		if errors.Is(err, os.ErrNotExist) || p.inShare(f.path) {

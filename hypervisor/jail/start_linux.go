@@ -16,6 +16,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/remote"
@@ -75,7 +76,7 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	if err := mayNest(); cfg.Containers && err != nil {
 		return nil, err
 	}
-	u, err := workload(cfg)
+	u, err := account.Choose(cfg.UID, cfg.GID)
 	if err != nil {
 		return nil, err
 	}
@@ -338,12 +339,16 @@ func (g *guest) serve(i int) error {
 	if ok && i == cableByte && g.wired != nil {
 		return g.serveCable(files[0])
 	}
-	if !ok || i < 0 || i >= len(g.cfg.Shares) {
+	if !ok || i < 0 || i >= g.plan.shares {
 		return fmt.Errorf("PID 1 mounted share %d without a descriptor", i)
 	}
-	s := g.cfg.Shares[i]
-	t := hypervisor.Transport{Kind: hypervisor.TransportFUSE, File: files[0], UID: uint32(g.user.uid), GID: uint32(g.user.gid), HostPID: g.hostPID, Hide: g.refuse[i]}
-	if err := s.Serve(t); err != nil {
+	var s hypervisor.Share
+	if folders := len(g.cfg.Shares); i < folders {
+		s = g.cfg.Shares[i]
+	} else {
+		s = g.cfg.Gate(g.plan.paths[i])
+	}
+	if err := s.Serve(g.transport(i, files[0])); err != nil {
 		return fmt.Errorf("serving %s: %w", s.HostPath, err)
 	}
 	_, _ = g.setup.Write([]byte{0}) // it need not wait for this, and may be past it

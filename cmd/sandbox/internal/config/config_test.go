@@ -252,7 +252,7 @@ timeout = "30s"
 	allowed := []string{
 		`isolation = "jail"`, `undo.symlinks = "read-only"`, `undo.barriers = "lock"`, `undo.durability = "power"`, `undo.gitignore = false`,
 		`safeguards.deletes = 5`, `safeguards.deletes = 100`, `safeguards.overwrite_bytes = 1`, `safeguards.rename_over = true`, `safeguards.protect = true`,
-		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.gate = ["/x"]`, `jail.debug = false`, `jail.containers = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
+		`safeguards.timeout = "1s"`, `jail.hide = ["/x"]`, `jail.mode = "dynamic"`, `jail.gate = ["/x"]`, `jail.debug = false`, `jail.containers = false`, `bridge.cache = "none"`, `bridge.kind = "fuse"`, `log.level = "error"`, `log.level = "trace"`, `log.format = "json"`,
 		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
 		`places.caches = "read-only"`, `places.home = "read-only"`,
 		`network.policy = "allowlist"`, `network.policy = "disabled"`, `network.deny = ["evil.test"]`, `commands.at_once = 8`, `commands.at_once = 1`,

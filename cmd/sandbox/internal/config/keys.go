@@ -200,6 +200,10 @@ func insideKeys() []Key {
 			Doc: "show this host `path` inside although it is one of the known secrets",
 		},
 		{
+			Name: "jail.mode", Enum: []string{"static", "dynamic"}, Rule: Tighten, Flag: "mode",
+			Doc: "what a jail shows of the host: static (all but known secrets) or dynamic (system, tool chains, the folders and caches; the first look at anything else is held until a person allows it)",
+		},
+		{
 			Name: "jail.gate", Rule: Tighten, Flag: "gate", paths: true,
 			Doc: "hold the first look at each name in this `directory` of the host until a person allows it (in a file absolute or ~/...)",
 		},
@@ -411,6 +415,7 @@ func Default() Config {
 		Log:        Log{Level: "warn", Format: "auto"},
 		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
 		Safeguards: Safeguards{Protect: true, Timeout: Duration(30e9)},
+		Jail:       Jail{Mode: "static"},
 		Places:     Writable{Caches: "overlay", Home: "overlay"},
 		Commands:   Commands{AtOnce: 64},
 		Limits:     Limits{PIDs: 4096},

@@ -63,6 +63,7 @@ type Commands struct{ AtOnce int }
 
 // Jail is the view that a command has.
 type Jail struct {
+	Mode             string // static or dynamic
 	Hide, Show, Gate []string
 	Debug            bool
 	Containers       bool

@@ -28,14 +28,18 @@ func (l *Launcher) containers(cfg *api.Config) error {
 // gate sets the directories whose names a person has to allow. They are served as the folders are,
 // so the folders' bridge is FUSE, too.
 func (l *Launcher) gate(cfg *api.Config) error {
-	if len(l.Conf.Jail.Gate) == 0 {
+	flag := "--gate"
+	switch cfg.Dynamic = l.Conf.Jail.Mode == "dynamic"; {
+	case cfg.Dynamic:
+		flag = "--mode dynamic"
+	case len(l.Conf.Jail.Gate) == 0:
 		return nil
 	}
 	switch {
 	case cfg.Runtime.Name() != "jail":
-		return exit.Usagef("--gate needs --isolation jail, and here it would be %s", cfg.Runtime.Name())
+		return exit.Usagef("%s needs --isolation jail, and here it would be %s", flag, cfg.Runtime.Name())
 	case cfg.Bridge == hypervisor.BridgeMediated:
-		return exit.Usagef("--gate needs --bridge fuse: leave out --bridge mediated")
+		return exit.Usagef("%s needs --bridge fuse: leave out --bridge mediated", flag)
 	}
 	cfg.Bridge = hypervisor.BridgeFUSE
 	for _, named := range l.Conf.Jail.Gate {

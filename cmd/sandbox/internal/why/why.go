@@ -100,22 +100,13 @@ func (c Commands) path(cfg api.Config, r request) error {
 	if err != nil {
 		return err
 	}
-	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, NoExec: cfg.NoExec, UID: -1, GID: -1, Places: cfg.Places}
+	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, NoExec: cfg.NoExec, UID: -1, GID: -1, Places: cfg.Places, Gates: cfg.Gate, Dynamic: cfg.Dynamic}
 	for _, d := range cfg.Directories {
 		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: d.Path, ReadOnly: d.ReadOnly})
-	}
-	for _, dir := range cfg.Gate {
-		view.Shares = append(view.Shares, hypervisor.Share{HostPath: dir, GuestPath: dir, ReadOnly: true})
 	}
 	s, err := jail.Explain(view, path)
 	if err != nil {
 		return err
-	}
-	for _, dir := range cfg.Gate {
-		if below(s.Path, dir) && s.Path != dir && s.Read && !slices.ContainsFunc(cfg.Directories, func(d api.Directory) bool { return below(s.Path, d.Path) }) {
-			s.Write, s.Undo, s.Why = false, false, "a person is asked first: it lies in the gate "+dir
-			s.Remedy = "sandbox approve ID, when it is asked; without --gate " + dir + " nobody is"
-		}
 	}
 	found := c.rules(cfg, s.Path, r.op)
 	c.decided(cfg, &s, found, r.op)

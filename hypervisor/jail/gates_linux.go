@@ -1,0 +1,97 @@
+package jail
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/dynamic"
+)
+
+// addGates adds the gates to the shares: those that were named, and those of a view that asks.
+func (p *planner) addGates() {
+	for _, dir := range p.cfg.Gates {
+		p.shares = append(p.shares, resolve(dir))
+	}
+	if !p.cfg.Dynamic {
+		return
+	}
+	named := p.shares
+	p.view = viewOf(p.cfg, p.user)
+	for _, dir := range p.view.Gates {
+		if !slices.ContainsFunc(named, func(s string) bool { return below(dir, s) }) {
+			p.shares = append(p.shares, dir)
+		}
+	}
+	closed := func(path string) bool {
+		return slices.ContainsFunc(named, func(s string) bool { return below(path, s) })
+	}
+	p.view.Open, p.view.Allowed = slices.DeleteFunc(p.view.Open, closed), slices.DeleteFunc(p.view.Allowed, closed)
+	p.view.Empty = slices.DeleteFunc(p.view.Empty, closed)
+}
+
+// viewOf is what a view that asks begins with.
+func viewOf(cfg hypervisor.Config, u account.Account) dynamic.View {
+	o := dynamic.Options{Getenv: os.Getenv, Show: cfg.Show, Blocked: func(dir string) bool { _, ok := u.BlockedAt(dir); return ok }}
+	if u.Home != account.NoHome {
+		o.Home = u.Home
+	}
+	return dynamic.Of(o)
+}
+
+// mountGates adds the mounts of the gates, and on them what is open from the start. A cover and a gate can each lie in the other.
+func (p *planner) mountGates() {
+	for i := len(p.cfg.Shares); i < len(p.shares); i++ {
+		if dir := p.shares[i]; i < len(p.cfg.Shares)+len(p.cfg.Gates) || !p.isCovered(dir) {
+			p.add(mount{op: opShare, path: dir, share: i, readOnly: true, gate: true})
+		}
+	}
+	for _, dir := range p.view.Empty {
+		if !p.isCovered(dir) {
+			p.cover(dir, 0o755, false)
+		}
+	}
+	slices.SortStableFunc(p.out, func(a, b mount) int { return len(a.path) - len(b.path) })
+	for _, dir := range p.view.Open {
+		if in := p.innermost(dir); in != nil && in.gate {
+			p.add(mount{op: opBind, path: dir, source: dir})
+		}
+	}
+}
+
+// closed are the shares in which nothing is opened up: folders, and gates that were named.
+func (p *planner) closed() []string { return p.shares[:len(p.cfg.Shares)+len(p.cfg.Gates)] }
+
+// passages are what is mounted below a share.
+func (p *planner) passages(share int) (paths []string) {
+	for _, m := range p.out {
+		if dir := p.shares[share]; m.path != dir && below(m.path, dir) {
+			paths = append(paths, m.path)
+		}
+	}
+	return paths
+}
+
+// transport is what the server of a share needs to know of the view.
+func (g *guest) transport(i int, dev *os.File) hypervisor.Transport {
+	return hypervisor.Transport{
+		Kind: hypervisor.TransportFUSE, File: dev, UID: uint32(g.user.UID), GID: uint32(g.user.GID), HostPID: g.hostPID, Hide: g.refuse[i],
+		Passages: g.plan.passages[i], Open: g.plan.open,
+	}
+}
+
+// explainGate says what is asked about in a gate.
+func (p *plan) explainGate(s *hypervisor.Sight, gate string) {
+	s.Read, s.Exec = true, executable(s.Path)
+	switch {
+	case s.Path == gate:
+		s.Why = "the names in it are held until a person allows them, but for those that programs need"
+	case slices.ContainsFunc(p.open, func(o string) bool { return below(s.Path, o) }):
+		s.Why = "programs need it: it is there from the start, read-only"
+	default:
+		s.Why = "a person is asked first: it lies in the gate " + gate
+		s.Remedy = "sandbox approve ID, when it is asked; or sandbox policy add allow read " + filepath.Join(s.Path)
+	}
+}
