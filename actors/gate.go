@@ -19,7 +19,7 @@ func (s *Session) gate(dir string) hypervisor.Share {
 		if t.Kind != hypervisor.TransportFUSE {
 			return fmt.Errorf("gate %s: it needs FUSE, not transport %d", dir, t.Kind)
 		}
-		_, err := g.Serve(t.File, gate.Mount{Hidden: t.Hide, Passages: t.Passages, Open: t.Open, HostPID: t.HostPID}) // it ends with the mount
+		_, err := g.Serve(t.File, gate.Mount{Hidden: t.Hide, Passages: t.Passages, Open: t.Open, Lower: t.Lower, HostPID: t.HostPID}) // it ends with the mount
 		return err
 	}}
 }

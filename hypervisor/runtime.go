@@ -84,6 +84,9 @@ type Transport struct {
 	// Passages are paths below the folder at which something else is mounted, and Open those that the
 	// view shows from the start: what a gate (see [Config.Gate]) does not ask about. They are absolute.
 	Passages, Open []string
+	// Lower says that an overlay lies over the folder: it does not bear that a name becomes another
+	// object.
+	Lower bool
 	// Drop makes the guest forget what it caches of its folders, and Sync write
 	// back what is dirty; both return when that was done. Nil: the transport
 	// itself can do that. They are safe for concurrent use.

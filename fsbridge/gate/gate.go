@@ -66,6 +66,9 @@ type Mount struct {
 	Passages []string
 	// Open are files and directories that nobody is asked about, nor about what is in them.
 	Open []string
+	// Lower: an overlay lies over the mount. For it, a name stays the object that it was: one that the host has
+	// replaced would be stale for good.
+	Lower bool
 	// HostPID, if not nil, translates the numbers of threads that requests carry.
 	HostPID func(uint32) (uint32, error)
 }

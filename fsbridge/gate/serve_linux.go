@@ -141,8 +141,12 @@ type node struct {
 	v    *view
 	fd   atomic.Int64 // O_PATH; -1 when it was given back
 	path string
-	id   id
 	open bool // everything below is allowed
+
+	mu      sync.Mutex
+	id      id
+	opened  int  // by programs, below an overlay
+	changed bool // into another file, since it was opened last
 }
 
 var (
@@ -179,8 +183,8 @@ func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs
 		return nil, errno
 	}
 	c.id = id{st.Dev, st.Ino}
-	fill(&out.Attr, &st)
-	return n.known(ctx, c, name, st.Mode&unix.S_IFMT), 0
+	found := n.known(ctx, c, name, st.Mode&unix.S_IFMT)
+	return found, found.Operations().(*node).attr(&out.Attr)
 }
 
 // known returns the node that a name has already, or the new one.
@@ -199,12 +203,26 @@ func (n *node) known(ctx context.Context, c *node, name string, kind uint32) *fs
 	}
 	if old := n.GetChild(name); old != nil && old.StableAttr().Mode == kind {
 		// If it is being forgotten just now its descriptor is gone: then it says ESTALE, and the kernel looks it up again.
-		if o, ok := old.Operations().(*node); ok && o.open && o.path == c.path && o.id == c.id && o.fd.Load() >= 0 {
+		if o, ok := old.Operations().(*node); ok && o.open && o.path == c.path && o.fd.Load() >= 0 && o.is(c) {
 			c.OnForget()
 			return old
 		}
 	}
 	return n.NewInode(ctx, c, attr)
+}
+
+// is reports whether a node is what was found by its name, or has become that.
+func (n *node) is(found *node) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.id == found.id || n.v.m.Lower && n.opened > 0 { // what somebody has open it stays
+		return true
+	}
+	if !n.v.m.Lower || unix.Dup3(int(found.fd.Load()), int(n.fd.Load()), unix.O_CLOEXEC) != nil {
+		return false
+	}
+	n.id, n.changed = found.id, true
+	return true
 }
 
 // passage returns the node of a passage that was looked up, or nil. What the host makes of the name later changes nothing.
@@ -302,7 +320,41 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 	if errno != 0 {
 		return nil, 0, errno
 	}
-	return fs.NewLoopbackFile(fd), fuse.FOPEN_KEEP_CACHE, 0
+	if !n.v.m.Lower {
+		return fs.NewLoopbackFile(fd), fuse.FOPEN_KEEP_CACHE, 0
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.opened++
+	if n.changed {
+		n.changed = false
+		return &opened{n: n, fd: fd}, 0, 0
+	}
+	return &opened{n: n, fd: fd}, fuse.FOPEN_KEEP_CACHE, 0
+}
+
+// opened is a file that a program has open below an overlay.
+type opened struct {
+	n  *node
+	fd int
+}
+
+var (
+	_ fs.FileReader   = (*opened)(nil)
+	_ fs.FileReleaser = (*opened)(nil)
+)
+
+// Read reads.
+func (o *opened) Read(_ context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	return fuse.ReadResultFd(uintptr(o.fd), off, len(dest)), 0
+}
+
+// Release closes it.
+func (o *opened) Release(context.Context) syscall.Errno {
+	o.n.mu.Lock()
+	defer o.n.mu.Unlock()
+	o.n.opened--
+	return fs.ToErrno(unix.Close(o.fd))
 }
 
 // Readdir lists what was allowed and, where everything is, all.

@@ -44,7 +44,8 @@ func viewOf(cfg hypervisor.Config, u account.Account) dynamic.View {
 // mountGates adds the mounts of the gates, and on them what is open from the start. A cover and a gate can each lie in the other.
 func (p *planner) mountGates() {
 	for i := len(p.cfg.Shares); i < len(p.shares); i++ {
-		if dir := p.shares[i]; i < len(p.cfg.Shares)+len(p.cfg.Gates) || !p.isCovered(dir) {
+		dir := p.shares[i]
+		if named := i < len(p.cfg.Shares)+len(p.cfg.Gates); named || !p.isCovered(dir) && dir != p.home {
 			p.add(mount{op: opShare, path: dir, share: i, readOnly: true, gate: true})
 		}
 	}
@@ -71,25 +72,29 @@ func (p *planner) passages(share int) (paths []string) {
 			paths = append(paths, m.path)
 		}
 	}
-	return paths
+	return append(paths, p.view.Ways...)
 }
 
 // transport is what the server of a share needs to know of the view.
 func (g *guest) transport(i int, dev *os.File) hypervisor.Transport {
 	return hypervisor.Transport{
 		Kind: hypervisor.TransportFUSE, File: dev, UID: uint32(g.user.UID), GID: uint32(g.user.GID), HostPID: g.hostPID, Hide: g.refuse[i],
-		Passages: g.plan.passages[i], Open: g.plan.open,
+		Passages: g.plan.passages[i], Open: g.plan.open, Lower: slices.ContainsFunc(g.plan.mounts, func(m mount) bool { return m.op == opOverlay && m.gate && m.share == i }),
 	}
 }
 
 // explainGate says what is asked about in a gate.
 func (p *plan) explainGate(s *hypervisor.Sight, gate string) {
 	s.Read, s.Exec = true, executable(s.Path)
+	readOnly := ", read-only"
+	if s.Write {
+		readOnly = "; what is written goes with the session"
+	}
 	switch {
 	case s.Path == gate:
 		s.Why = "the names in it are held until a person allows them, but for those that programs need"
 	case slices.ContainsFunc(p.open, func(o string) bool { return below(s.Path, o) }):
-		s.Why = "programs need it: it is there from the start, read-only"
+		s.Why = "programs need it: it is there from the start" + readOnly
 	default:
 		s.Why = "a person is asked first: it lies in the gate " + gate
 		s.Remedy = "sandbox approve ID, when it is asked; or sandbox policy add allow read " + filepath.Join(s.Path)

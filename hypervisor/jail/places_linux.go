@@ -137,12 +137,18 @@ func (p *planner) mayOpen(path string, hide []string) error {
 func (p *planner) addHome() {
 	home := p.user.Home
 	var st unix.Stat_t
+	closed := func(dir string) bool { return below(home, dir) }
 	if !p.cfg.Places.Home || p.cfg.Places.Store == "" || p.noOverlay != "" || home == "/tmp" || p.isCovered(home) || unix.Stat(home, &st) != nil ||
-		int(st.Uid) != p.user.UID || slices.Contains(p.shares, home) || p.inShare(home) {
+		int(st.Uid) != p.user.UID || slices.ContainsFunc(p.closed(), closed) {
 		return
 	}
 	if inner := p.mountedIn(home); inner != "" {
 		p.notes = append(p.notes, fmt.Sprintf("the home directory is read-only inside: %s is mounted in it, and the kernel makes no overlay over mounts", inner))
+		return
+	}
+	if i := slices.Index(p.shares, home); i >= 0 {
+		p.home = home
+		p.add(mount{op: opOverlay, path: home, source: home, session: true, gate: true, share: i})
 		return
 	}
 	entries, err := os.ReadDir(home)
@@ -321,6 +327,9 @@ func (v *viewWriter) stage(m *mount) {
 			fd := v.receive(what, v.setup)
 			v.call(what, unix.SYS_MOVE_MOUNT, fd, v.text(""), cwd, v.text(lower), unix.MOVE_MOUNT_F_EMPTY_PATH)
 			v.close(fd)
+		} else if m.gate {
+			v.fuseMount(what, lower, m.share, true)
+			v.awaitServed(what)
 		} else {
 			v.mount(what, m.source, lower, "", unix.MS_BIND, "")
 		}

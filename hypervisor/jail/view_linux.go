@@ -195,14 +195,18 @@ func (v *viewWriter) makeDirs(what, path string) {
 // that says whose it is.
 func (v *viewWriter) share(what string, m *mount) {
 	v.makeDirs(what, m.path)
-	fd := v.fuse[m.share]
+	v.fuseMount(what, m.path, m.share, m.readOnly)
+}
+
+func (v *viewWriter) fuseMount(what, at string, share int, readOnly bool) {
+	fd := v.fuse[share]
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
-	if m.readOnly {
+	if readOnly {
 		flags |= unix.MS_RDONLY
 	}
-	v.mount(what, "sandbox", m.path, "fuse.sandbox", flags,
+	v.mount(what, "sandbox", at, "fuse.sandbox", flags,
 		fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions,allow_other", fd, os.Geteuid(), os.Getegid()))
-	v.send(what, v.setup, byte(m.share), fd)
+	v.send(what, v.setup, byte(share), fd)
 	v.sent++
 	v.close(fd)
 }

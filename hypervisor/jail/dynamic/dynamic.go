@@ -16,6 +16,8 @@ type View struct {
 	Empty []string
 	// Open are directories in the gates that are there from the start, with all in them.
 	Open []string
+	// Ways are directories in the gates that can be searched without a question.
+	Ways []string
 	// Allowed are files and directories in the gates that nobody is asked about.
 	Allowed []string
 }
@@ -42,7 +44,7 @@ var system = []string{
 // variable are the directories in /var that programs of the system need.
 var variable = []string{
 	"/var/cache", "/var/empty", "/var/lib/alternatives", "/var/lib/apt", "/var/lib/dpkg", "/var/lib/flatpak", "/var/lib/gems", "/var/lib/ghc", "/var/lib/pacman",
-	"/var/lib/python", "/var/lib/rpm", "/var/lib/sgml-base", "/var/lib/snapd", "/var/lib/texmf", "/var/lib/ucf", "/var/lib/xml-core", "/var/lib/xkb",
+	"/var/lib/python", "/var/lib/rpm", "/var/lib/sgml-base", "/var/lib/snapd", "/var/lib/texmf", "/var/lib/ucf", "/var/lib/vim", "/var/lib/xml-core", "/var/lib/xkb",
 }
 
 // links are symlinks in /var that lead to what is made for the session.
@@ -66,6 +68,10 @@ var settings = []string{
 	".bash_aliases", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".clang-format", ".config/git/attributes", ".config/git/config", ".config/git/ignore", ".config/go/env", ".config/nvim",
 	".editorconfig", ".gitconfig", ".gitignore", ".gitignore_global", ".inputrc", ".profile", ".terminfo", ".tmux.conf", ".vim", ".vimrc", ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc",
 }
+
+// ways are directories in the home directory in which many programs look for their own: a question is about what
+// they find there.
+var ways = []string{".cache", ".config", ".local", ".local/share", ".local/state"}
 
 // Of works out the view.
 func Of(o Options) View {
@@ -97,6 +103,7 @@ func Of(o Options) View {
 		for _, path := range inside(o.Home, settings) {
 			v.allow(path)
 		}
+		v.Ways = inside(o.Home, ways)
 	}
 	v.Open = outermost(v.Open)
 	slices.Sort(v.Allowed)
