@@ -141,7 +141,8 @@ type node struct {
 	v    *view
 	fd   atomic.Int64 // O_PATH; -1 when it was given back
 	path string
-	open bool // everything below is allowed
+	open bool // everything below is allowed, unless it is held
+	held atomic.Bool
 
 	mu      sync.Mutex
 	id      id
@@ -165,7 +166,7 @@ func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs
 	if p := n.v.passage(child(n.path, name)); p != nil {
 		return p, p.Operations().(*node).attr(&out.Attr)
 	}
-	dir, errno := n.file()
+	dir, errno := n.entered(ctx)
 	if errno != 0 {
 		return nil, errno
 	}
@@ -240,7 +241,23 @@ func (n *node) file() (int, syscall.Errno) {
 	return -1, syscall.ESTALE
 }
 
-// admitted returns 0 when the node may be seen.
+// entered is the descriptor, when what is in the node may be seen.
+func (n *node) entered(ctx context.Context) (int, syscall.Errno) {
+	at, errno := n.file()
+	if errno == 0 && n.held.Load() {
+		var st unix.Stat_t
+		if err := unix.Fstat(at, &st); err != nil {
+			return -1, fs.ToErrno(err)
+		}
+		if errno = n.ask(ctx, &st); errno == 0 {
+			n.held.Store(false)
+		}
+	}
+	return at, errno
+}
+
+// admitted returns 0 when the node may be seen. Below an overlay, its name may: the overlay locks a whole directory while
+// it looks up a name, so that all who make a file there would wait, too. What is in it is held.
 func (n *node) admitted(ctx context.Context, st *unix.Stat_t) syscall.Errno {
 	dir := st.Mode&unix.S_IFMT == unix.S_IFDIR
 	switch {
@@ -252,7 +269,16 @@ func (n *node) admitted(ctx context.Context, st *unix.Stat_t) syscall.Errno {
 		n.open = true
 		return 0
 	}
-	q := Question{Path: n.path, Dir: dir}
+	if n.open = true; n.v.m.Lower {
+		n.held.Store(true)
+		return 0
+	}
+	return n.ask(ctx, st)
+}
+
+// ask returns 0 when somebody has allowed the node.
+func (n *node) ask(ctx context.Context, st *unix.Stat_t) syscall.Errno {
+	q := Question{Path: n.path, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}
 	if !n.v.g.allowed(n.path) {
 		q.Program = n.v.program(ctx)
 	}
@@ -263,7 +289,6 @@ func (n *node) admitted(ctx context.Context, st *unix.Stat_t) syscall.Errno {
 	case !allow:
 		return syscall.EACCES
 	}
-	n.open = true
 	return 0
 }
 
@@ -294,8 +319,8 @@ func (n *node) attr(out *fuse.Attr) syscall.Errno {
 }
 
 // reopened opens the object itself.
-func (n *node) reopened(flags int) (int, syscall.Errno) {
-	at, errno := n.file()
+func (n *node) reopened(ctx context.Context, flags int) (int, syscall.Errno) {
+	at, errno := n.entered(ctx)
 	if errno != 0 {
 		return -1, errno
 	}
@@ -304,7 +329,7 @@ func (n *node) reopened(flags int) (int, syscall.Errno) {
 }
 
 // Open opens a regular file for reading. Others, such as devices, are the kernel's, which has nodev.
-func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	if flags&(unix.O_WRONLY|unix.O_RDWR|unix.O_TRUNC) != 0 {
 		return nil, 0, syscall.EROFS
 	}
@@ -316,7 +341,7 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 	if err := unix.Fstat(at, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, 0, syscall.EACCES
 	}
-	fd, errno := n.reopened(unix.O_RDONLY)
+	fd, errno := n.reopened(ctx, unix.O_RDONLY)
 	if errno != 0 {
 		return nil, 0, errno
 	}
@@ -358,8 +383,8 @@ func (o *opened) Release(context.Context) syscall.Errno {
 }
 
 // Readdir lists what was allowed and, where everything is, all.
-func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
-	fd, errno := n.reopened(unix.O_RDONLY | unix.O_DIRECTORY)
+func (n *node) Readdir(ctx context.Context) (fs.DirStream, syscall.Errno) {
+	fd, errno := n.reopened(ctx, unix.O_RDONLY|unix.O_DIRECTORY)
 	if errno != 0 {
 		return nil, errno
 	}
@@ -382,8 +407,8 @@ func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 }
 
 // Readlink tells where a symlink leads.
-func (n *node) Readlink(context.Context) ([]byte, syscall.Errno) {
-	at, errno := n.file()
+func (n *node) Readlink(ctx context.Context) ([]byte, syscall.Errno) {
+	at, errno := n.entered(ctx)
 	if errno != 0 {
 		return nil, errno
 	}
