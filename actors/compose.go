@@ -233,6 +233,7 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 			s.bus.Emit(api.Event{Type: api.EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(p.Ask.From, pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
 		},
 		Decided: func(d messages.Decision) {
+			s.nobody.heard(d.By, s.clock.Now())
 			if s.holdsMachine(d.Kind) {
 				s.to("machine")(&machine.Release{ID: d.ID})
 			}
@@ -271,7 +272,7 @@ func (s *Session) guestConfig() hypervisor.Config {
 		}
 	}
 	if c.Gates, c.Dynamic, c.Gate = s.cfg.Gate, s.cfg.Dynamic, s.gate; len(c.Gates) > 0 || c.Dynamic {
-		c.Mediate = nil
+		c.Mediate, c.Opened = nil, s.opened()
 	}
 	return c
 }

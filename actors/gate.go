@@ -2,10 +2,14 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -47,6 +51,35 @@ func ruledRead(book *approval.Book, q gate.Question, now time.Time) approval.Dec
 	return d
 }
 
+// opened are the directories that the policy opens from the start.
+func (s *Session) opened() (dirs []string) {
+	for dir, d := range openedByRules(s.book, s.clock.Now()) {
+		s.auditRule(messages.KindGate, gate.Question{Path: dir, Dir: true}.String(), d)
+		dirs = append(dirs, dir)
+	}
+	slices.Sort(dirs)
+	return dirs
+}
+
+// openedByRules are the directories that rules for good allow to be read as a whole.
+func openedByRules(book *approval.Book, now time.Time) map[string]approval.Decision {
+	rules, err := book.Rules()
+	if err != nil {
+		return nil
+	}
+	opened := make(map[string]approval.Decision)
+	for _, r := range rules {
+		dir, below := strings.CutSuffix(r.Subject, "/**")
+		if r.Operation != approval.Read || r.Action != approval.Allow || !r.Until.IsZero() || !below || approval.Below(dir) != r.Subject {
+			continue
+		}
+		if d := ruledRead(book, gate.Question{Path: dir, Dir: true}, now); d.Action == approval.Allow {
+			opened[dir] = d
+		}
+	}
+	return opened
+}
+
 // mayLieIn reports whether a pattern can stand for something in a directory.
 func mayLieIn(pattern, dir string) bool {
 	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
@@ -56,12 +89,24 @@ func mayLieIn(pattern, dir string) bool {
 	return strings.HasPrefix(pattern, dir+"/")
 }
 
+// subjectOf is what a rule about a question would name.
+func subjectOf(q gate.Question) string {
+	if q.Dir {
+		return approval.Below(q.Path)
+	}
+	return approval.Exactly(q.Path)
+}
+
 // askRead has a person decide about a path of the host, as about a safeguard, unless a rule of
 // the policy decides. That nobody decided is an error, so that it is not remembered.
 func (s *Session) askRead(ctx context.Context, q gate.Question) (bool, error) {
 	if d := ruledRead(s.book, q, s.clock.Now()); d.Action != approval.None {
 		s.auditRule(messages.KindGate, q.String(), d)
 		return d.Action == approval.Allow, nil
+	}
+	if s.nobody.there(s.clock.Now()) {
+		s.unanswered(q)
+		return false, errNobody
 	}
 	a, err := s.decided(ctx, &messages.Ask{
 		Kind: messages.KindGate, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: q.String(),
@@ -70,14 +115,69 @@ func (s *Session) askRead(ctx context.Context, q gate.Question) (bool, error) {
 	case err != nil:
 		return false, err
 	case !a.Allow && messages.Unattended(a.By):
+		s.unanswered(q)
 		return false, fmt.Errorf("%s: %s", a.ID, a.By)
 	}
-	subject := approval.Exactly(q.Path)
-	if q.Dir {
-		subject = approval.Below(q.Path)
-	}
-	s.remember(messages.KindGate, approval.Read, subject, a)
+	s.remember(messages.KindGate, approval.Read, subjectOf(q), a)
 	return a.Allow, nil
+}
+
+// absent is how long nobody is thought to be there after a question that nobody has answered in time.
+const absent = 5 * time.Minute
+
+// errNobody is why a read is denied without a question.
+var errNobody = errors.New("nobody has answered the question before")
+
+// absence knows whether somebody answers questions.
+type absence struct {
+	mu    sync.Mutex
+	until time.Time
+	told  map[string]bool // the paths that were refused
+}
+
+// there reports whether nobody is.
+func (a *absence) there(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return now.Before(a.until)
+}
+
+// heard notes who has decided a question.
+func (a *absence) heard(by string, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case by == messages.ByTimeout:
+		a.until = now.Add(absent)
+	case !messages.Unattended(by) && by != messages.ByRule:
+		a.until = time.Time{}
+	}
+}
+
+// first reports whether a path was not refused before.
+func (a *absence) first(path string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.told[path] || len(a.told) >= gate.MaxQuestions {
+		return false
+	}
+	if a.told == nil {
+		a.told = make(map[string]bool)
+	}
+	a.told[path] = true
+	return true
+}
+
+// unanswered says once of a path what would allow it.
+func (s *Session) unanswered(q gate.Question) {
+	if !s.nobody.first(q.Path) {
+		return
+	}
+	step := s.board.Load().Step
+	s.bus.Emit(api.Event{
+		Type: api.EventWarning, Step: step, Origin: s.origin(step),
+		Message: q.String() + " was refused, since nobody answered; to allow it: " + api.ShellQuote("sandbox", "policy", "add", "allow", "read", subjectOf(q)),
+	})
 }
 
 // readDenied notes what was refused.

@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +58,10 @@ func TestRuledRead(t *testing.T) {
 		if d := ruledRead(book, gate.Question{Path: c.path, Dir: c.dir}, now); d.Action != c.want {
 			t.Errorf("%s (directory: %v): %q, want %q: %s", c.path, c.dir, d.Action, c.want, d.Why)
 		}
+	}
+	opened := slices.Sorted(maps.Keys(openedByRules(book, now)))
+	if !slices.Equal(opened, []string{"/opt/over/yes", "/opt/sdk"}) {
+		t.Errorf("open from the start: %q", opened)
 	}
 	now = now.Add(2 * time.Hour)
 	if d := ruledRead(book, gate.Question{Path: "/opt/for", Dir: true}, now); d.Action != approval.None {

@@ -62,6 +62,7 @@ type Session struct {
 	count       atomic.Uint64 // of connections
 	commands    atomic.Int64  // numbers them, for the guest
 	questions   atomic.Uint64 // numbers the session's own
+	nobody      absence
 
 	mu       sync.Mutex // server, closing
 	server   *control.Server

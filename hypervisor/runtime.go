@@ -184,6 +184,8 @@ type Config struct {
 	// [BridgeFUSE] has them.
 	Gates   []string
 	Dynamic bool
+	// Opened are directories in the gates that nobody needs to be asked about.
+	Opened []string
 	// Gate makes what serves a gate, read-only. Nil: nothing does, which is enough to explain a view.
 	Gate func(dir string) Share
 	// NoExec are host paths from which nothing is executed. Only a jail sees to that.

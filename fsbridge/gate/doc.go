@@ -16,6 +16,10 @@
 // is one node for good, whatever the host makes of its name: if the kernel were told of another one it would
 // drop what is mounted below.
 //
+// What the view shows from the start ([Mount].Open) is no question. Below an overlay ([Mount].Lower) a name is not one either: what is in it, or in
+// the file, is held instead, since the kernel locks the whole directory while an overlay looks up a name. There, a name that the host gives to
+// another file stays the same node, which takes that over as soon as nobody has it open: a new one would be stale to the overlay for good.
+//
 // # Why it holds
 //
 // It is the object that is guarded, not a path that is checked: what was looked up is an open

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
 // What a guest without namespaces (package confine) has in common with a jail.
@@ -25,16 +26,16 @@ func Hidden(cfg hypervisor.Config) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := readMounts()
+	table, err := readMounts()
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{cfg: cfg, user: u, mounts: mounts}
+	p := &planner{cfg: cfg, user: u, mounts: table}
 	if p.shares, err = folders(cfg); err != nil {
 		return nil, err
 	}
 	for _, s := range cfg.Show {
-		p.show = append(p.show, resolve(s))
+		p.show = append(p.show, mounts.Resolve(s))
 	}
 	return p.hideList(), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
 // Explain says how a jail of that configuration would show a path of the host, which need
@@ -27,7 +28,7 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 	if err != nil {
 		return hypervisor.Sight{}, err
 	}
-	s := hypervisor.Sight{Path: resolve(filepath.Clean(path)), Why: "the host's file system, read-only", Read: true, Exec: true}
+	s := hypervisor.Sight{Path: mounts.Resolve(filepath.Clean(path)), Why: "the host's file system, read-only", Read: true, Exec: true}
 	theirs, reached := true, true // the host's own mode bits decide further, those on the way too
 	s.Remedy = "--rw " + s.Path + " lets commands write it, --overlay " + s.Path + " lets them write to a copy"
 	for _, m := range p.mounts {

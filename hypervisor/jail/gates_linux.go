@@ -8,13 +8,15 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/dynamic"
+	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
 // addGates adds the gates to the shares: those that were named, and those of a view that asks.
 func (p *planner) addGates() {
 	for _, dir := range p.cfg.Gates {
-		p.shares = append(p.shares, resolve(dir))
+		p.shares = append(p.shares, mounts.Resolve(dir))
 	}
+	defer p.openRuled()
 	if !p.cfg.Dynamic {
 		return
 	}
@@ -30,6 +32,15 @@ func (p *planner) addGates() {
 	}
 	p.view.Open, p.view.Allowed = slices.DeleteFunc(p.view.Open, closed), slices.DeleteFunc(p.view.Allowed, closed)
 	p.view.Empty = slices.DeleteFunc(p.view.Empty, closed)
+}
+
+// openRuled opens what rules allow. A symlink is not followed: the rule did not name its target.
+func (p *planner) openRuled() {
+	for _, dir := range p.cfg.Opened {
+		if mounts.Resolve(dir) == dir && isDir(dir) {
+			p.view.Open = append(p.view.Open, dir)
+		}
+	}
 }
 
 // viewOf is what a view that asks begins with.

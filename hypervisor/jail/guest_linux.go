@@ -21,6 +21,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
 	"github.com/codeagent/sandbox/hypervisor/jail/engines"
 	"github.com/codeagent/sandbox/hypervisor/jail/limits"
+	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
@@ -163,8 +164,8 @@ func (g *guest) lacksTemporary(k, v string) bool {
 	if !slices.Contains([]string{"TMPDIR", "TMP", "TEMP", "TEMPDIR"}, k) || !filepath.IsAbs(v) || v != os.Getenv(k) {
 		return false
 	}
-	v = resolve(v)
-	within := func(dir string) bool { return below(v, resolve(dir)) }
+	v = mounts.Resolve(v)
+	within := func(dir string) bool { return below(v, mounts.Resolve(dir)) }
 	for _, s := range g.cfg.Shares {
 		if within(s.GuestPath) {
 			return false
@@ -173,7 +174,7 @@ func (g *guest) lacksTemporary(k, v string) bool {
 	if slices.ContainsFunc(g.cfg.Places.Writable, within) || slices.ContainsFunc(g.cfg.Places.Overlay, within) {
 		return false
 	}
-	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run", "/dev/shm"}, func(dir string) bool { return within(dir) && v != resolve(dir) })
+	return slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run", "/dev/shm"}, func(dir string) bool { return within(dir) && v != mounts.Resolve(dir) })
 }
 
 // defaultEnv is the environment of commands that bring none.

@@ -27,7 +27,7 @@ func (r *Runtime) swapped(u account.Account) (_ *os.File, err error) {
 	}
 	var ns *os.File
 	err = helper(unix.CLONE_NEWUSER, func(w *scriptWriter) { w.call("the end", unix.SYS_EXIT_GROUP, 0) }, func(pid int, _ control.FDConn) error {
-		if err := writeIDMaps(pid, uids, gids); err != nil {
+		if err := ids.WriteMaps(pid, uids, gids); err != nil {
 			return err
 		}
 		ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))

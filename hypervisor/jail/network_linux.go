@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/tap"
 	"github.com/codeagent/sandbox/hypervisor/remote"
@@ -178,7 +179,7 @@ func (p *planner) addTrust(n *network.Guest) error {
 // followLinks returns where a name leads, also if nothing is there.
 func followLinks(path string) string {
 	for range 40 {
-		path = filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
+		path = filepath.Join(mounts.Resolve(filepath.Dir(path)), filepath.Base(path))
 		target, err := os.Readlink(path)
 		switch {
 		case err != nil:

@@ -15,7 +15,7 @@ func (p *planner) forbidExec() {
 		if !exists(named) {
 			continue
 		}
-		path := resolve(named)
+		path := mounts.Resolve(named)
 		for _, path := range append([]string{path}, mounts.Aliases(p.mounts, path)...) {
 			if slices.ContainsFunc(p.out, func(m mount) bool { return m.op == opNoExec && below(path, m.path) }) {
 				continue

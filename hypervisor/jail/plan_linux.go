@@ -18,17 +18,6 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
-// resolve follows symlinks as far as the path exists.
-func resolve(p string) string {
-	if r, err := filepath.EvalSymlinks(p); err == nil {
-		return r
-	}
-	if dir := filepath.Dir(p); dir != p {
-		return filepath.Join(resolve(dir), filepath.Base(p))
-	}
-	return p
-}
-
 // plan is what a jail's first process has to do. It decides nothing: it carries
 // out mounts in their order.
 type plan struct {
@@ -136,7 +125,7 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	}
 	p.refuse = make([][]string, len(p.shares))
 	for _, s := range cfg.Show {
-		p.show = append(p.show, resolve(s))
+		p.show = append(p.show, mounts.Resolve(s))
 	}
 	p.add(mount{op: opDev, path: "/dev"})
 	p.covered = append(p.covered, "/dev", "/proc") // an undo dir in /dev/shm is hidden already
@@ -193,7 +182,7 @@ func folders(cfg hypervisor.Config) ([]string, error) {
 		if !filepath.IsAbs(s.HostPath) || s.GuestPath != "" && s.GuestPath != s.HostPath {
 			return nil, fmt.Errorf("jail: share %s: folders keep their absolute paths here", s.HostPath)
 		}
-		r := resolve(s.HostPath)
+		r := mounts.Resolve(s.HostPath)
 		if r == "/" || below("/proc", r) || below(r, "/proc") || below(r, "/dev") || below(r, "/sys") {
 			return nil, fmt.Errorf("jail: %s cannot be a working folder", s.HostPath)
 		}
@@ -256,12 +245,12 @@ func (p *planner) overlapping() error {
 // coverTemporary replaces the places for temporary files and sockets.
 func (p *planner) coverTemporary() {
 	for _, d := range []string{"/tmp", "/var/tmp"} {
-		if d = resolve(d); isDir(d) && !p.isCovered(d) {
+		if d = mounts.Resolve(d); isDir(d) && !p.isCovered(d) {
 			p.cover(d, 0o1777, false)
 		}
 	}
 	for _, d := range []string{"/run", "/var/run"} {
-		if d = resolve(d); isDir(d) && !p.isCovered(d) {
+		if d = mounts.Resolve(d); isDir(d) && !p.isCovered(d) {
 			p.cover(d, 0o755, false)
 		}
 	}
@@ -332,7 +321,7 @@ func (p *planner) hideList() []string {
 			continue
 		}
 		for _, s := range hypervisor.HomeSecrets() {
-			list = append(list, filepath.Join(resolve(home), s))
+			list = append(list, filepath.Join(mounts.Resolve(home), s))
 		}
 	}
 	list = append(list, systemSecrets...)
@@ -346,7 +335,7 @@ func (p *planner) hideList() []string {
 		if !exists(h) {
 			continue
 		}
-		h = resolve(h)
+		h = mounts.Resolve(h)
 		if slices.Contains(p.show, h) {
 			continue
 		}
@@ -372,8 +361,8 @@ func (p *planner) hostSockets() []string {
 			continue
 		}
 		path := filepath.Clean(strings.TrimSuffix(line[i:], "\n"))
-		named := slices.ContainsFunc(slices.Concat(p.cfg.Places.Overlay, p.cfg.Places.Writable), func(dir string) bool { return below(path, resolve(dir)) })
-		if !named && (below(path, "/run") || below(path, "/var/run") || below(path, "/tmp")) || !p.mediated && p.inFolder(resolve(path)) {
+		named := slices.ContainsFunc(slices.Concat(p.cfg.Places.Overlay, p.cfg.Places.Writable), func(dir string) bool { return below(path, mounts.Resolve(dir)) })
+		if !named && (below(path, "/run") || below(path, "/var/run") || below(path, "/tmp")) || !p.mediated && p.inFolder(mounts.Resolve(path)) {
 			continue
 		}
 		out = append(out, path)
@@ -436,7 +425,7 @@ func (p *planner) addIdentity() error {
 		if n := len(data); n > 0 && data[n-1] != '\n' {
 			data = append(data, '\n')
 		}
-		p.add(mount{op: opFile, path: resolve(f.path), content: string(data) + f.line})
+		p.add(mount{op: opFile, path: mounts.Resolve(f.path), content: string(data) + f.line})
 	}
 	return nil
 }

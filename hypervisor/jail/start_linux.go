@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
+	"github.com/codeagent/sandbox/hypervisor/jail/ids"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
@@ -169,7 +170,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	stop := context.AfterFunc(ctx, g.pid1.Kill)
 	defer stop()
 	if err = g.limits.Add(g.pid1.PID); err == nil {
-		err = mapIDs(g.pid1.PID)
+		err = ids.Map(g.pid1.PID)
 	}
 	if err == nil {
 		err = g.holdPlaces()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -88,4 +89,15 @@ func Aliases(mounts []Entry, p string) []string {
 		}
 	}
 	return out
+}
+
+// Resolve follows symlinks as far as the path exists.
+func Resolve(p string) string {
+	if r, err := filepath.EvalSymlinks(p); err == nil {
+		return r
+	}
+	if dir := filepath.Dir(p); dir != p {
+		return filepath.Join(Resolve(dir), filepath.Base(p))
+	}
+	return p
 }

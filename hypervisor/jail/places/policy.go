@@ -58,7 +58,7 @@ func Caches(home string) []Cache {
 			}
 		}
 		if filepath.IsAbs(path) {
-			out = append(out, Cache{Path: resolve(path), Stock: c.stock})
+			out = append(out, Cache{Path: mounts.Resolve(path), Stock: c.stock})
 		}
 	}
 	return out
@@ -83,12 +83,12 @@ func (p Policy) Allows(path string) error {
 	if !filepath.IsAbs(path) {
 		return errors.New("the path is not absolute")
 	}
-	path = resolve(path)
+	path = mounts.Resolve(path)
 	if path == "/" {
 		return errors.New("the whole file system cannot be opened up: name what is to be written")
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/var/run"} {
-		if mounts.Below(path, resolve(dir)) {
+		if mounts.Below(path, mounts.Resolve(dir)) {
 			return fmt.Errorf("%s is the jail's own or the kernel's", dir)
 		}
 	}
@@ -100,7 +100,7 @@ func (p Policy) Allows(path string) error {
 			return fmt.Errorf("the working folder %s lies in it: what is written there could not be undone", f)
 		}
 	}
-	if p.Store != "" && mounts.Below(resolve(p.Store), path) {
+	if p.Store != "" && mounts.Below(mounts.Resolve(p.Store), path) {
 		return fmt.Errorf("what is written to overlays is kept in it (%s)", p.Store)
 	}
 	for _, h := range p.Hidden {
@@ -117,14 +117,14 @@ func (p Policy) othersHome(path string) error {
 	if err != nil {
 		return nil
 	}
-	own := []string{p.Home, resolve(os.Getenv("HOME"))}
+	own := []string{p.Home, mounts.Resolve(os.Getenv("HOME"))}
 	for line := range strings.Lines(string(data)) {
 		f := strings.Split(strings.TrimSpace(line), ":")
 		if len(f) < 6 || !filepath.IsAbs(f[5]) || f[5] == "/" {
 			continue
 		}
 		uid, err := strconv.Atoi(f[2])
-		home := resolve(f[5])
+		home := mounts.Resolve(f[5])
 		const first, nobody = 1000, 65534 // of people, as distributions number them
 		if err != nil || uid != 0 && (uid < first || uid == nobody) || uid == p.UID || slices.Contains(own, home) {
 			continue
@@ -134,15 +134,4 @@ func (p Policy) othersHome(path string) error {
 		}
 	}
 	return nil
-}
-
-// resolve follows symlinks as far as the path exists.
-func resolve(p string) string {
-	if r, err := filepath.EvalSymlinks(p); err == nil {
-		return r
-	}
-	if dir := filepath.Dir(p); dir != p {
-		return filepath.Join(resolve(dir), filepath.Base(p))
-	}
-	return p
 }

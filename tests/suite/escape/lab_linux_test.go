@@ -49,6 +49,7 @@ type lab struct {
 	undo       string
 	events     chan api.Event
 	clock      *countingClock
+	share      bool // commands run at the same time
 }
 
 // countingClock counts alarms of the length by which held operations look
@@ -162,7 +163,7 @@ func (l *lab) start(argv ...string) *command {
 	started := make(chan struct{})
 	go func() {
 		res, err := l.Run(context.WithoutCancel(l.t.Context()), api.RunRequest{
-			Argv: argv, Stdin: inR, Stdout: outW, Stderr: outW, Timeout: patience,
+			Argv: argv, Stdin: inR, Stdout: outW, Stderr: outW, Timeout: patience, Share: l.share,
 			Started: func(undolog.StepID, hypervisor.Process) { close(started) },
 		})
 		_, _ = inR.Close(), outW.Close()
@@ -175,7 +176,7 @@ func (l *lab) start(argv ...string) *command {
 		case <-started: // and it has ended already
 			c.done <- r
 		default:
-			l.t.Fatalf("%v: %+v", argv, r)
+			l.t.Fatalf("%v: %+v: %v", argv, r, r.err)
 		}
 	}
 	return c

@@ -1,4 +1,4 @@
-package jail
+package ids
 
 import (
 	"os"
@@ -26,7 +26,7 @@ func TestMapFewIDs(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if err := mapIDs(cmd.Process.Pid); err != nil {
+		if err := Map(cmd.Process.Pid); err != nil {
 			t.Error(err)
 		}
 		if err := in.Close(); err != nil {

@@ -1,35 +1,34 @@
-package jail
+package ids
 
 import (
 	"fmt"
 	"os"
-
-	"github.com/codeagent/sandbox/hypervisor/jail/ids"
 )
 
-// mapIDs writes the ids of a process's user namespace. They are mapped to
+// Map writes the ids of a process's user namespace. They are mapped to
 // themselves. Root maps all that there are here (in a container they may be few)
 // and stays root until the view is made (/dev/fuse may be his alone); another user
 // has no choice.
-func mapIDs(pid int) error {
+func Map(pid int) error {
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
 		if err := writeProc(pid, "setgroups", "deny"); err != nil {
 			return err
 		}
-		return writeIDMaps(pid, fmt.Sprintf("%d %d 1\n", uid, uid), fmt.Sprintf("%d %d 1\n", gid, gid))
+		return WriteMaps(pid, fmt.Sprintf("%d %d 1\n", uid, uid), fmt.Sprintf("%d %d 1\n", gid, gid))
 	}
-	uids, err := ids.Own("uid_map")
+	uidMap, err := Own("uid_map")
 	if err != nil {
 		return err
 	}
-	gids, err := ids.Own("gid_map")
+	gidMap, err := Own("gid_map")
 	if err != nil {
 		return err
 	}
-	return writeIDMaps(pid, ids.Identity(uids), ids.Identity(gids))
+	return WriteMaps(pid, Identity(uidMap), Identity(gidMap))
 }
 
-func writeIDMaps(pid int, uids, gids string) error {
+// WriteMaps writes the maps of a process's user namespace.
+func WriteMaps(pid int, uids, gids string) error {
 	if err := writeProc(pid, "uid_map", uids); err != nil {
 		return err
 	}
