@@ -20,6 +20,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/hook"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/inside"
 )
 
 // registration is what install and uninstall are asked for.
@@ -352,6 +353,9 @@ func (a *app) hookCommand() *cobra.Command {
 func (a *app) hook(client string, flags []string) error {
 	if err := takes("run", flags); err != nil {
 		return err
+	}
+	if inside.Socket() != "" { // the agent itself runs in the sandbox: what they say of a session holds outside
+		flags = nil
 	}
 	question, err := io.ReadAll(io.LimitReader(a.stdin, hook.MaxBytes+1))
 	if err != nil {

@@ -95,6 +95,34 @@ echo $? >>status`
 	treesnap.AssertEqual(t, before, treesnap.MustTake(t, d.dir))
 }
 
+// A hook that was installed for a folder is asked inside, too, where its flags would be refused: the command has a
+// step of its own all the same.
+func TestHookInside(t *testing.T) {
+	d := newDesk(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.copyTool(self)
+	d.write("question", `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"echo hooked >hooked"}}`)
+	out, err := d.sandbox("run", "--isolation", "jail", "--", "sh", "-c",
+		"./tool hook claude-code -- --working-dir "+d.dir+" --network open --keep 10m <question >answer; ./tool run --keep 1m -- touch x").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var answer struct {
+		Output struct {
+			Input struct{ Command string } `json:"updatedInput"`
+		} `json:"hookSpecificOutput"`
+	}
+	if err := json.Unmarshal([]byte(d.read("answer")), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := d.sandbox("run", "--isolation", "jail", "--", "sh", "-c", answer.Output.Input.Command).CombinedOutput(); err != nil || d.read("hooked") != "hooked\n" {
+		t.Errorf("%s: %v\n%s", answer.Output.Input.Command, err, out)
+	}
+}
+
 // A mark survives the process, is shown, and leads back and forward; the same one twice,
 // and from inside, is refused.
 func TestMarkCommand(t *testing.T) {
