@@ -72,7 +72,7 @@ func TestToolsAreDescribed(t *testing.T) {
 	}
 	want := []string{
 		"diff", "edit_file", "execute_command", "get_result", "get_session_status", "get_undo_history",
-		"glob", "grep", "list_directory", "list_services", "read_file", "redo", "service_output", "start_service", "stop_service", "undo", "write_file",
+		"glob", "grep", "list_directory", "list_services", "mark", "read_file", "redo", "service_output", "start_service", "stop_service", "undo", "write_file",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q", names)

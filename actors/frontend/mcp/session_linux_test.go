@@ -97,6 +97,20 @@ func TestMC03MC04WriteAndUndo(t *testing.T) {
 	if u := as[UndoResult](t, call(t, c, "redo", nil)); len(u.Steps) != 1 || u.Steps[0].Step != w.Step {
 		t.Errorf("%+v", u)
 	}
+	if m := as[MarkResult](t, call(t, c, "mark", map[string]any{"name": "here"})); len(m.Marks) != 1 || m.Marks[0].Step != w.Step {
+		t.Errorf("%+v", m)
+	}
+	call(t, c, "execute_command", map[string]any{"command": "rm new/a.txt"})
+	call(t, c, "write_file", map[string]any{"path": "more", "content": "x"})
+	if u := as[UndoResult](t, call(t, c, "undo", map[string]any{"to": "here"})); len(u.Steps) != 2 {
+		t.Errorf("%+v", u)
+	}
+	if r := call(t, c, "undo", map[string]any{"to": "here", "count": 2}); !r.IsError {
+		t.Errorf("a mark and a count: %s", text(r))
+	}
+	if m := as[MarkResult](t, call(t, c, "mark", map[string]any{"name": "here", "delete": true})); len(m.Marks) != 0 {
+		t.Errorf("%+v", m)
+	}
 	if r := as[FileResult](t, call(t, c, "read_file", map[string]any{"path": "new/a.txt"})); r.Content != "hello\n" || r.Lines != 1 || r.Truncated {
 		t.Errorf("%+v", r)
 	}

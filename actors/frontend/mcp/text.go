@@ -33,6 +33,8 @@ const (
 
 	descRedo = `Do again what undo took back, newest undo first; possible until the next step is made. dry_run tells what would happen.`
 
+	descMark = `Name the place after the newest step, so that undo with "to" leads back to it: set one before a risky series of commands. Without a name it lists the marks.`
+
 	descDiff = `Show as a unified diff what a step changed, or, without step_id, everything since the oldest step that is kept. Use it to review your work.`
 
 	descHistory = `List the steps that can be undone, newest first: their ids, commands and changed paths. Edits from outside the sandbox are listed between them as barriers.`

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,9 +16,60 @@ import (
 
 type undoInput struct {
 	where
-	Count  int  `json:"count,omitempty" jsonschema:"how many steps, newest first; default 1"`
-	Force  bool `json:"force,omitempty" jsonschema:"overwrite what somebody changed outside the sandbox since; only if the user agrees"`
-	DryRun bool `json:"dry_run,omitempty" jsonschema:"only tell what would be done"`
+	Count  int    `json:"count,omitempty" jsonschema:"how many steps, newest first; default 1"`
+	Group  int64  `json:"group,omitempty" jsonschema:"instead of count: all steps of an agent's run, by their group; -1 for that of the newest step"`
+	To     string `json:"to,omitempty" jsonschema:"instead of count: all steps between here and this mark"`
+	Force  bool   `json:"force,omitempty" jsonschema:"overwrite what somebody changed outside the sandbox since; only if the user agrees"`
+	DryRun bool   `json:"dry_run,omitempty" jsonschema:"only tell what would be done"`
+}
+
+// request is what the session is asked. A count that is not sent is 1.
+func (in undoInput) request() (api.UndoRequest, error) {
+	named := 0
+	for _, given := range []bool{in.Count != 0, in.Group != 0, in.To != ""} {
+		if given {
+			named++
+		}
+	}
+	if named > 1 || in.Group < -1 {
+		return api.UndoRequest{}, errors.New("give one of count, group (positive, or -1) and to")
+	}
+	return api.UndoRequest{
+		Directory: in.Directory, Count: in.Count, Group: undolog.StepID(in.Group), To: in.To, Force: in.Force, DryRun: in.DryRun, Wait: undoWait,
+	}, nil
+}
+
+type markInput struct {
+	where
+	Name   string `json:"name,omitempty" jsonschema:"what to call the place after the newest step; left out: only list the marks"`
+	Delete bool   `json:"delete,omitempty" jsonschema:"take the mark away instead"`
+}
+
+// MarkResult is what mark returns.
+type MarkResult struct {
+	Marks []Mark `json:"marks" jsonschema:"oldest first"`
+}
+
+// Mark is a named place in the history.
+type Mark struct {
+	Name string    `json:"name"`
+	Step int64     `json:"after_step,omitempty" jsonschema:"the step after which it was set"`
+	At   time.Time `json:"at"`
+	Lost string    `json:"lost,omitempty" jsonschema:"why nothing leads back to it any more"`
+}
+
+func mark(ctx context.Context, live api.Live, in markInput) (*MarkResult, string, error) {
+	marks, err := live.Mark(ctx, api.MarkRequest{Directory: in.Directory, Name: in.Name, Delete: in.Delete})
+	if err != nil {
+		return nil, "", err
+	}
+	res := &MarkResult{Marks: []Mark{}}
+	text := ""
+	for _, m := range marks {
+		res.Marks = append(res.Marks, Mark{Name: frontend.Valid(m.Name), Step: int64(m.After), At: m.At, Lost: m.Lost})
+		text += fmt.Sprintf("%s (after step %d)\n", frontend.Valid(m.Name), m.After)
+	}
+	return res, text + "[" + count(len(marks), "mark") + "]", nil
 }
 
 // UndoResult is what undo and redo return.
@@ -91,6 +143,8 @@ func (s *Server) addUndoTools() {
 		func(ctx context.Context, live api.Live, in undoInput) (*UndoResult, string, error) {
 			return apply(ctx, live, in, verbs{"redone", "did again"}, live.Redo)
 		})
+	add(s, definition{name: "mark", description: descMark,
+		hints: hints{title: "Name a place in the history"}}, mark)
 	add(s, definition{name: "diff", description: descDiff,
 		hints: hints{title: "Show what steps changed", readOnly: true, idempotent: true}}, diff)
 	add(s, definition{name: "get_undo_history", description: descHistory,
@@ -105,7 +159,11 @@ type verbs struct{ step, change string }
 
 // apply undoes or redoes when it is its turn: what was called before has ended.
 func apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(context.Context, api.UndoRequest) (api.UndoResult, error)) (*UndoResult, string, error) {
-	r, err := f(ctx, api.UndoRequest{Directory: in.Directory, Count: in.Count, Force: in.Force, DryRun: in.DryRun, Wait: undoWait})
+	rq, err := in.request()
+	if err != nil {
+		return nil, "", err
+	}
+	r, err := f(ctx, rq)
 	if err != nil {
 		return nil, "", err
 	}

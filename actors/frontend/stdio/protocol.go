@@ -164,6 +164,7 @@ type UndoRequest struct {
 	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
 	Count     *int      `json:"count,omitempty" jsonschema:"how many steps; 1 if left out"`
 	Group     int64     `json:"group,omitempty" jsonschema:"instead, an agent's whole run, all of it or none: the group of its steps, or -1 for that of the newest step"`
+	To        string    `json:"to,omitempty" jsonschema:"instead, all steps between here and this mark, all or none"`
 	Force     bool      `json:"force,omitempty" jsonschema:"cross barriers: edits from outside are lost"`
 	DryRun    bool      `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
 	AbortOpen bool      `json:"abort_open,omitempty" jsonschema:"end a command that runs and roll it back; it counts as a step"`
@@ -285,6 +286,18 @@ type DiffResult struct {
 	Diff      string `json:"diff" jsonschema:"unified"`
 	Encoding  string `json:"encoding,omitempty" jsonschema:"base64 if the diff is not UTF-8"`
 	Truncated bool   `json:"truncated,omitempty" jsonschema:"there is more"`
+}
+
+// MarkRequest is the payload of undo.mark.
+type MarkRequest struct {
+	Directory Directory `json:"directory,omitempty" jsonschema:"which working directory; the first if left out"`
+	Name      string    `json:"name,omitempty" jsonschema:"what to call the place after the newest step; left out: only list the marks"`
+	Delete    bool      `json:"delete,omitempty" jsonschema:"take the mark away instead"`
+}
+
+// MarkResult answers undo.mark.
+type MarkResult struct {
+	Marks []undolog.Mark `json:"marks" jsonschema:"oldest first"`
 }
 
 // RestoreRequest is the payload of undo.restore.

@@ -91,6 +91,7 @@ func operations() []*operation {
 		newOp[None, StatusResult]("session.status", control|reads|batched, nil),
 		inSession("undo.rollback", 0, rollback),
 		inSession("undo.redo", 0, redo),
+		inSession("undo.mark", 0, mark),
 		inSession("undo.restore", 0, restore),
 		inSession("undo.history", heavy|reads, history),
 		inSession("undo.diff", heavy|cancels|reads, diff),

@@ -29,6 +29,7 @@ func TestSA01EveryRequest(t *testing.T) {
 		"session.status":      nil,
 		"undo.rollback":       map[string]any{"count": 1, "force": true, "directory": 0},
 		"undo.redo":           nil,
+		"undo.mark":           map[string]any{"name": "here"},
 		"undo.restore":        map[string]any{"path": "f", "step_id": 1, "dry_run": true},
 		"undo.history":        map[string]any{"limit": 10, "directory": "label-a"},
 		"undo.diff":           map[string]any{"step_id": 1},
@@ -675,6 +676,28 @@ func TestPipelinedLifecycle(t *testing.T) {
 	}
 	if a, b := l.Response(stop), l.Response(again); !a.OK() || !b.OK() {
 		t.Errorf("%s %s", a.Line, b.Line)
+	}
+}
+
+// A mark is set, listed and taken away; what contradicts itself is refused.
+func TestMark(t *testing.T) {
+	l := newLab(t, labOptions{})
+	var r stdio.MarkResult
+	l.Must("undo.mark", map[string]any{"name": "here"}, &r)
+	l.Must("undo.mark", nil, &r)
+	if len(r.Marks) != 1 || r.Marks[0].Name != "here" {
+		t.Errorf("%+v", r)
+	}
+	for code, bad := range map[string]map[string]any{"invalid_field": {"to": "here", "count": 1}, "nothing_to_undo": {"to": "here"}, "conflict": {"to": "nowhere"}} {
+		if m := l.Call("undo.rollback", bad); m.Code() != code {
+			t.Errorf("%v: %s", bad, m.Line)
+		}
+	}
+	if m := l.Call("undo.mark", map[string]any{"delete": true}); m.Code() != "invalid_field" {
+		t.Error(m.Line)
+	}
+	if l.Must("undo.mark", map[string]any{"name": "here", "delete": true}, &r); len(r.Marks) != 0 {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -21,8 +21,11 @@ func (p *UndoRequest) request() (api.UndoRequest, error) {
 	if p.Group < -1 || p.Group != 0 && (p.Count != nil || p.AbortOpen) {
 		return api.UndoRequest{}, fieldError(InvalidField, "group", "must be positive or -1, without count and abort_open")
 	}
+	if p.To != "" && (p.Count != nil || p.Group != 0 || p.AbortOpen) {
+		return api.UndoRequest{}, fieldError(InvalidField, "to", "must be without count, group and abort_open")
+	}
 	return api.UndoRequest{
-		Directory: string(p.Directory), Count: count, Group: undolog.StepID(p.Group), Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
+		Directory: string(p.Directory), Count: count, Group: undolog.StepID(p.Group), To: p.To, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
 	}, nil
 }
 
@@ -43,6 +46,14 @@ func redo(ctx context.Context, sess *session, p *UndoRequest) (UndoResult, error
 		return UndoResult{}, fieldError(InvalidField, "abort_open", "is for undo.rollback")
 	}
 	return undone(sess.live.Redo(context.WithoutCancel(ctx), r))
+}
+
+func mark(ctx context.Context, sess *session, p *MarkRequest) (MarkResult, error) {
+	if p.Delete && p.Name == "" {
+		return MarkResult{}, fieldError(InvalidField, "name", "is missing: which mark is to go")
+	}
+	marks, err := sess.live.Mark(ctx, api.MarkRequest{Directory: string(p.Directory), Name: p.Name, Delete: p.Delete})
+	return MarkResult{notNil(marks)}, err
 }
 
 func restore(ctx context.Context, sess *session, p *RestoreRequest) (UndoResult, error) {

@@ -197,6 +197,12 @@ func goBack(t *testing.T, s *drive.Sandbox, c client, made []int64, before *tree
 	same(t, after, s)
 	c.call(t, "undo", arguments{"count": 3})
 	same(t, before, s)
+	var marked struct {
+		Marks []struct{ Name string }
+	}
+	if c.call(t, "mark", arguments{"name": "start"}).into(t, &marked); len(marked.Marks) != 1 || marked.Marks[0].Name != "start" {
+		t.Errorf("%+v", marked)
+	}
 }
 
 // serveHost starts a server in the jail, connects to it from the host, and stops it.
