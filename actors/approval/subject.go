@@ -5,9 +5,9 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/codeagent/sandbox/fsbridge/printable"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
@@ -93,7 +93,7 @@ func Exactly(p string) string {
 		case r == '*' || r == '\\':
 			b.WriteByte('\\')
 			b.WriteByte(p[i])
-		case r == utf8.RuneError || !unicode.IsPrint(r):
+		case !printable.Clean(r):
 			for _, c := range []byte(p[i : i+n]) {
 				fmt.Fprintf(&b, `\x%02x`, c)
 			}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/printable"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -281,9 +282,9 @@ func (p *protection) question(step int64) string {
 	case p.why != "":
 		what = "about which a rule asks"
 	case p.below:
-		what = fmt.Sprintf("and %q is protected: programs may run from what is in it outside of the sandbox", p.in+p.entry)
+		what = "and " + printable.Quoted(p.in+p.entry) + " is protected: programs may run from what is in it outside of the sandbox"
 	}
-	return fmt.Sprintf("Step %d is about to change %q, %s. Awaiting confirmation.", step, p.in+p.path, what)
+	return fmt.Sprintf("Step %d is about to change %s, %s. Awaiting confirmation.", step, printable.Quoted(p.in+p.path), what)
 }
 
 // settled lets r go on, or fails it: it alone, its step goes on.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"unicode"
+
+	"github.com/codeagent/sandbox/fsbridge/printable"
 )
 
 // MaxQuestions is how many questions of a [Gate] wait for answers at once.
@@ -28,20 +28,12 @@ type Question struct {
 
 // String is the question for people.
 func (q Question) String() string {
-	s := "read " + shown(q.Path)
+	s := "read " + printable.Name(q.Path)
 	if q.Dir {
 		s += " and everything in it"
 	}
 	if q.Program != "" {
-		s += " (for " + shown(q.Program) + ")"
-	}
-	return s
-}
-
-// shown is a name in which nothing acts on a terminal.
-func shown(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return strconv.Quote(s)
+		s += " (for " + printable.Name(q.Program) + ")"
 	}
 	return s
 }

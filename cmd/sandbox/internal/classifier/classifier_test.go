@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/printable"
 )
 
 func classify(command string) Result { return (&Classifier{}).Classify(command) }
@@ -219,7 +221,7 @@ func FuzzClassify(f *testing.F) {
 			t.Errorf("%q is %s without a reason", s, r.Class)
 		}
 		for _, why := range r.Reasons {
-			if strings.ContainsFunc(why, func(r rune) bool { return r < ' ' || r == 0x7f || invisible(r) }) {
+			if strings.ContainsFunc(why, func(r rune) bool { return r < ' ' || r == 0x7f || printable.Invisible(r) }) {
 				t.Errorf("%q: reason %q could disturb a terminal", s, why)
 			}
 		}

@@ -3,8 +3,9 @@ package classifier
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/codeagent/sandbox/fsbridge/printable"
 )
 
 const (
@@ -77,16 +78,8 @@ func (c *collector) sanitise(text string) {
 			c.warn(WarnControl, fmt.Sprintf("the command holds a control character (U+%04X), which a terminal may obey", r))
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
 			c.warn(WarnEncoding, "the command is not UTF-8")
-		case invisible(r):
+		case printable.Invisible(r):
 			c.warn(WarnInvisible, fmt.Sprintf("the command holds a character that is not seen or reorders text (U+%04X): it may not be what it looks like", r))
 		}
 	}
-}
-
-// invisible characters can make a command look like another one.
-func invisible(r rune) bool {
-	return unicode.Is(unicode.Cf, r) || // bidirectional controls, zero width, tags
-		r == 0x034F || r == 0x115F || r == 0x1160 || r == 0x3164 || r == 0xFFA0 || // fillers
-		r >= 0xFE00 && r <= 0xFE0F || r >= 0xE0100 && r <= 0xE01EF || // variation selectors
-		r == 0x2028 || r == 0x2029
 }

@@ -55,10 +55,10 @@ func (r *reader) script(text string, whole bool) {
 			return
 		}
 		if !r.c.partial { // what is wrong with a part of it then says little
-			r.c.unparsed(printable(wrong.err.Error()))
+			r.c.unparsed(inert(wrong.err.Error()))
 		}
 		if wrong.offset < 0 {
-			r.c.raise(Destructive, printable(wrong.err.Error()))
+			r.c.raise(Destructive, inert(wrong.err.Error()))
 			return
 		}
 		if end := lastSeparator(text[:min(wrong.offset+1, len(text))]); end > 0 {
@@ -196,8 +196,8 @@ func (f *feed) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// printable is the parser's message without what disturbs a terminal.
-func printable(message string) string {
+// inert is the parser's message without what disturbs a terminal.
+func inert(message string) string {
 	return strings.Map(func(r rune) rune {
 		if !clean(r) && r != ' ' {
 			return '\uFFFD'

@@ -5,7 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/codeagent/sandbox/fsbridge/printable"
 )
 
 // evaluation is of one simple command.
@@ -211,13 +212,10 @@ func shown(t string) string {
 	if t != "" && !strings.ContainsFunc(t, func(r rune) bool { return !clean(r) }) {
 		return t
 	}
-	if strings.ContainsFunc(t, invisible) { // some of these %q takes for printable
-		return fmt.Sprintf("%+q", t)
-	}
-	return fmt.Sprintf("%q", t)
+	return printable.Quoted(t)
 }
 
 // clean reports whether r can be shown without quotes.
 func clean(r rune) bool {
-	return r > ' ' && r != '\uFFFD' && unicode.IsPrint(r) && !invisible(r)
+	return r > ' ' && printable.Clean(r)
 }

@@ -5,7 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/codeagent/sandbox/fsbridge/printable"
 )
 
 // Ago is a time relative to now, short enough for a column.
@@ -57,23 +58,12 @@ func Bytes(n int64) string {
 }
 
 // Shown is a name as a terminal may show it: quoted if it holds anything that
-// could disturb the terminal or the line.
-func Shown(s string) string {
-	for _, r := range s {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return strconv.Quote(s)
-		}
-	}
-	return s
-}
+// could disturb the terminal or the line, and without its middle if it is very long.
+func Shown(s string) string { return printable.Name(s) }
 
 // OneLine is a command for a table: on one line and not too long.
 func OneLine(s string, most int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most-1]) + "…"
-	}
-	return Shown(s)
+	return Shown(printable.Clip(strings.Join(strings.Fields(s), " "), most))
 }
 
 // Commands counts other commands.

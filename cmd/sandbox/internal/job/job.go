@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/terminal"
+	"github.com/codeagent/sandbox/fsbridge/printable"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
@@ -275,7 +277,7 @@ func merged(ctx context.Context, c <-chan struct{}) (<-chan struct{}, func()) {
 }
 
 func safeguardText(p api.Pending) string {
-	text := p.Message
+	text := strings.Join(printable.Lines(p.Message), "\n    ")
 	for i, path := range p.SamplePaths {
 		if i == 5 {
 			text += fmt.Sprintf("\n    ... %d in all", p.Count)

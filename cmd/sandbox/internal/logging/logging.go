@@ -6,12 +6,12 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/fsbridge/printable"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
 
@@ -57,19 +57,7 @@ func harmless(_ []string, a slog.Attr) slog.Attr {
 
 // inert writes out what is not printable.
 func inert(s string) string {
-	s = strings.ReplaceAll(s, `\x1b`, `\x1B`)
-	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, "<%04X>", r)
-		}
-	}
-	return b.String()
+	return printable.Inert(strings.ReplaceAll(s, `\x1b`, `\x1B`))
 }
 
 func parseLevel(s string) (slog.Level, error) {
