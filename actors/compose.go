@@ -230,6 +230,7 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 				s.to("machine")(&machine.Hold{ID: p.ID})
 			}
 			pub := publicPending(p)
+			s.answers.asked(pub)
 			s.bus.Emit(api.Event{Type: api.EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(p.Ask.From, pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
 		},
 		Decided: func(d messages.Decision) {
@@ -240,6 +241,7 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 			from := s.asker(d.From, stepID(d.Step))
 			d.Frontend, d.RequestID = from.Frontend, from.RequestID
 			record(&audit.Record{Decision: d})
+			s.answers.decided(d)
 			s.bus.Emit(api.Event{
 				Type: api.EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: from, Message: d.Decision + " by " + d.By,
 				Decision: &api.DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By, Scope: d.Scope},

@@ -18,7 +18,9 @@ import (
 
 // gate makes what holds the names in a directory of the host until a person allows them.
 func (s *Session) gate(dir string) hypervisor.Share {
-	g := gate.New(gate.Options{Path: dir, Ask: s.askRead, Denied: s.readDenied})
+	var g *gate.Gate
+	ask := func(ctx context.Context, q gate.Question) (bool, error) { return s.askRead(ctx, g, q) }
+	g = gate.New(gate.Options{Path: dir, Ask: ask, Denied: s.readDenied})
 	return hypervisor.Share{HostPath: dir, GuestPath: dir, ReadOnly: true, Serve: func(t hypervisor.Transport) error {
 		if t.Kind != hypervisor.TransportFUSE {
 			return fmt.Errorf("gate %s: it needs FUSE, not transport %d", dir, t.Kind)
@@ -99,7 +101,7 @@ func subjectOf(q gate.Question) string {
 
 // askRead has a person decide about a path of the host, as about a safeguard, unless a rule of
 // the policy decides. That nobody decided is an error, so that it is not remembered.
-func (s *Session) askRead(ctx context.Context, q gate.Question) (bool, error) {
+func (s *Session) askRead(ctx context.Context, g *gate.Gate, q gate.Question) (bool, error) {
 	if d := ruledRead(s.book, q, s.clock.Now()); d.Action != approval.None {
 		s.auditRule(messages.KindGate, q.String(), d)
 		return d.Action == approval.Allow, nil
@@ -119,6 +121,7 @@ func (s *Session) askRead(ctx context.Context, q gate.Question) (bool, error) {
 		return false, fmt.Errorf("%s: %s", a.ID, a.By)
 	}
 	s.remember(messages.KindGate, approval.Read, subjectOf(q), a)
+	s.answers.keep(a.ID, func() error { g.Forget(q.Path); return nil })
 	return a.Allow, nil
 }
 

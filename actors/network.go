@@ -99,8 +99,12 @@ func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Ans
 		return policy.Answer{}, fmt.Errorf("%s: %s", a.ID, a.By)
 	}
 	s.remember(messages.KindNetwork, approval.Connect, destination(q), a)
+	once := a.Scope == string(approval.Once)
+	if q.Lookup || !once { // an allowed lookup opens addresses for a while in any case
+		s.answers.keep(a.ID, func() error { s.net.engine.Forget(q); return nil })
+	}
 	// What ends before the session does is looked up in the policy each time.
-	return policy.Answer{Allow: a.Allow, Once: a.Scope == string(approval.Once) || a.For > 0}, nil
+	return policy.Answer{Allow: a.Allow, Once: once || a.For > 0}, nil
 }
 
 // destination is what a rule about just this would name: a name with all its ports, since

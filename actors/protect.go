@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -30,6 +31,7 @@ func (s *Session) protection() directory.Protection {
 				subject = approval.Below(path)
 			}
 			s.remember(messages.KindProtected, approval.Write, subject, a)
+			s.answers.keep(a.ID, func() error { s.forgetWrite(path); return nil })
 		},
 		Refused: func(folder, path, rule string) {
 			step := s.board.Load().Step
@@ -42,6 +44,15 @@ func (s *Session) protection() directory.Protection {
 				Message: fmt.Sprintf("writing to %q was refused by %s", path, rule),
 			})
 		},
+	}
+}
+
+// forgetWrite has the step that is open ask again about writing to a path.
+func (s *Session) forgetWrite(path string) {
+	for i, w := range s.dirs {
+		if entry, ok := strings.CutPrefix(path, w.Config.Path+"/"); ok {
+			s.to(folder(i, "interceptor"))(&interceptor.Forget{Entry: entry})
+		}
 	}
 }
 

@@ -63,7 +63,11 @@ func (s *Session) remember(kind string, op approval.Operation, subject string, a
 	if a.For > 0 {
 		r.Until = s.clock.Now().Add(a.For).UTC().Truncate(time.Second)
 	}
-	if _, err := s.book.Remember(r); err != nil {
+	r, err = s.book.Remember(r)
+	if err != nil {
 		s.bus.Emit(api.Event{Type: api.EventWarning, Message: fmt.Sprintf("the answer to %s is not kept: %v", a.ID, err)})
+		return
 	}
+	s.answers.ruled(a.ID, r)
+	s.answers.keep(a.ID, func() error { return s.book.Forget(r) })
 }

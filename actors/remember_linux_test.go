@@ -1,12 +1,17 @@
 package actors
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
@@ -60,7 +65,7 @@ func TestReadAnswersAreKept(t *testing.T) {
 	l, other := newLab(t, 1, nil), newLab(t, 1, nil)
 	answered := make(chan bool, 1)
 	ask := func(l *lab, path string, dir bool) {
-		allow, err := l.s.askRead(t.Context(), gate.Question{Path: path, Dir: dir})
+		allow, err := l.s.askRead(t.Context(), gate.New(gate.Options{Path: "/opt"}), gate.Question{Path: path, Dir: dir})
 		if err != nil {
 			t.Error(err)
 		}
@@ -90,5 +95,100 @@ func TestReadAnswersAreKept(t *testing.T) {
 	decideNext(other, api.DecideRequest{Allow: false})
 	if actortest.Within(t, "answer", answered) {
 		t.Error("allowed by another folder's answer")
+	}
+}
+
+// An answer that was taken back is asked again, wherever it was kept; what cannot be taken back says why.
+func TestTakeBack(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	l := newLab(t, 1, nil)
+	answered := make(chan bool, 1)
+	ask := func(path string) {
+		allow, err := l.s.askRead(t.Context(), gate.New(gate.Options{Path: "/opt"}), gate.Question{Path: path})
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- allow
+	}
+	for _, scope := range []string{"once", "session", "project", "user"} {
+		path := "/opt/" + scope
+		go ask(path)
+		decideNext(l, api.DecideRequest{Allow: true, Scope: scope})
+		actortest.Within(t, "answer", answered)
+		list, err := l.s.Decisions(t.Context())
+		if err != nil || len(list) == 0 {
+			t.Fatal(list, err)
+		}
+		d := list[0]
+		if !d.Standing || d.Outcome != "allow" || d.Scope != scope || (d.Rule == "") != (scope == "once") {
+			t.Errorf("%s: %+v", scope, d)
+		}
+		back := api.TakeBackRequest{ID: d.ID, By: "test"}
+		if err := l.s.TakeBack(t.Context(), back); err != nil {
+			t.Errorf("%s: %v", scope, err)
+		}
+		if e := l.event(api.EventTakenBack); e.Decision == nil || e.Decision.ID != d.ID {
+			t.Errorf("%s: %+v", scope, e)
+		}
+		if err := l.s.TakeBack(t.Context(), back); !errors.Is(err, api.ErrStands) {
+			t.Errorf("%s, a second time: %v", scope, err)
+		}
+		go ask(path)
+		decideNext(l, api.DecideRequest{}) // it is asked again
+		if actortest.Within(t, "answer", answered) {
+			t.Errorf("%s: allowed", scope)
+		}
+	}
+	rules, err := l.s.book.Rules()
+	for _, r := range rules {
+		if err != nil || r.Action != approval.Deny || r.Scope != approval.Session {
+			t.Errorf("left: %v, %v", r, err)
+		}
+	}
+	if err := l.s.TakeBack(t.Context(), api.TakeBackRequest{ID: "sg_999"}); !errors.Is(err, messages.ErrNoSafeguard) {
+		t.Errorf("an unknown one: %v", err)
+	}
+	// A rule that somebody has put in its place stays.
+	go ask("/opt/changed")
+	decideNext(l, api.DecideRequest{Allow: true, Scope: "user"})
+	actortest.Within(t, "answer", answered)
+	if _, err := l.s.book.Remember(approval.Rule{Operation: approval.Read, Subject: "/opt/changed", Action: approval.Deny, Scope: approval.User}); err != nil {
+		t.Fatal(err)
+	}
+	list, _ := l.s.Decisions(t.Context())
+	if err := l.s.TakeBack(t.Context(), api.TakeBackRequest{ID: list[0].ID}); err == nil || !strings.Contains(err.Error(), "policy remove") {
+		t.Errorf("a changed one: %v", err)
+	}
+}
+
+// What a step was let do has been done: there is no answer to take back.
+func TestTakeBackOfWhatWasDone(t *testing.T) {
+	a := answers{}
+	for i, c := range []struct{ kind, outcome, by, why string }{
+		{messages.KindDelete, "allow", "cli", "sandbox undo"},
+		{messages.KindDelete, "deny", "cli", "was to do"},
+		{messages.KindCommand, "allow", "cli", "start of a command"},
+		{messages.KindGate, "deny", messages.ByTimeout, "nobody answered"},
+		{messages.KindGate, "withdrawn", "nobody waits any more", "nobody waited"},
+		{messages.KindProtected, "allow", "cli", "once only"},
+	} {
+		id := fmt.Sprint("sg_", i)
+		a.asked(api.Pending{ID: id, Kind: c.kind, Step: 3})
+		if _, err := a.take(id); !errors.Is(err, api.ErrStands) || !strings.Contains(err.Error(), "waits") {
+			t.Errorf("%s, undecided: %v", c.kind, err)
+		}
+		a.decided(messages.Decision{ID: id, Kind: c.kind, Decision: c.outcome, By: c.by})
+		if _, err := a.take(id); !errors.Is(err, api.ErrStands) || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: %v, want %q", c.kind, err, c.why)
+		}
+	}
+	for i := range 2 * mostAnswers {
+		id := fmt.Sprint("many_", i)
+		a.asked(api.Pending{ID: id})
+		a.decided(messages.Decision{ID: id})
+	}
+	if n := len(a.list()); n != mostAnswers || len(a.open) != 0 {
+		t.Errorf("%d are kept, %d open", n, len(a.open))
 	}
 }

@@ -56,6 +56,7 @@ type Session struct {
 	holder      step.Holder
 	net         network
 	book        *approval.Book
+	answers     answers
 	unconverted error      // of older answers
 	published   *publisher // nil: nothing is
 	mediation   *directory.Mediation

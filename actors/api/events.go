@@ -24,6 +24,8 @@ const (
 	EventSessionState         EventType = "event.session_state"
 	EventNetwork              EventType = "event.network"
 	EventServiceEnded         EventType = "event.service_ended"
+	// EventTakenBack: an answer does not stand any more; Decision names it.
+	EventTakenBack EventType = "event.answer_taken_back"
 )
 
 // Notifier tells of events.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -169,6 +170,36 @@ func (b *Book) Remember(r Rule) (Rule, error) {
 		}
 	}
 	return r, fmt.Errorf("a rule cannot be kept for the %s here", r.Scope)
+}
+
+// Forget takes a rule back that [Book.Remember] returned. A rule that has taken its place since
+// stays, and is an error; that it is gone already is none.
+func (b *Book) Forget(r Rule) error {
+	without := func(rules []Rule) ([]Rule, error) {
+		i := slices.IndexFunc(rules, func(o Rule) bool { return o.ID == r.ID })
+		switch {
+		case i < 0:
+			return rules, nil
+		case rules[i].Action != r.Action || !rules[i].At.Equal(r.At) || rules[i].Answer != r.Answer || !rules[i].Until.Equal(r.Until):
+			return nil, fmt.Errorf("the rule %s was changed since: 'sandbox policy remove %s' removes it", r.ID, r.ID)
+		}
+		return slices.Delete(slices.Clone(rules), i, i+1), nil
+	}
+	if r.Scope == Session {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		left, err := without(b.session)
+		if err == nil {
+			b.session = left
+		}
+		return err
+	}
+	for _, f := range b.files {
+		if f.Scope == r.Scope && f.Scope != Organisation {
+			return f.Update(b.now(), without)
+		}
+	}
+	return nil
 }
 
 // Rules returns the rules of all scopes whose time is not over, the organisation's first. The

@@ -59,6 +59,7 @@ var failures = []Failure{
 	{api.ErrNotGiven, "unsupported", "not_given", "tell the user"},
 	{api.ErrSetting, "invalid_field", "setting", "tell the user"},
 	{api.ErrNoService, "not_found", "no_service", "list_services lists them"},
+	{api.ErrStands, "conflict", "stands", "tell the user"},
 	{api.ErrService, "invalid_field", "service", "mend the name, or stop the service that runs"},
 	{files.ErrOutside, "outside_working_directory", "outside", "use a path inside the folder, relative to it"},
 	{files.ErrTooLarge, "too_large", "too_large", "use execute_command (head, sed, split) for a part of it"},

@@ -35,6 +35,7 @@ var known = map[string]struct {
 	"messages.ErrDecided":           {messages.ErrDecided, "already_decided"},
 	"api.ErrDirectory":              {api.ErrDirectory, "invalid_working_directory"},
 	"api.ErrService":                {api.ErrService, "invalid_field"},
+	"api.ErrStands":                 {api.ErrStands, "conflict"},
 	"api.ErrSetting":                {api.ErrSetting, "invalid_field"},
 	"base.ErrBusy":                  {undolog.ErrBusy, "busy"},
 	"base.ErrNoStep":                {undolog.ErrNoStep, "no_such_step"},

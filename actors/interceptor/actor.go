@@ -97,6 +97,8 @@ func (a *Actor) Receive(ctx actor.Context) {
 		}
 	case *messages.Answer:
 		a.onAnswer(m)
+	case *Forget:
+		a.h.forget(m.Entry)
 	case *supervision.Tick:
 		a.onIdle(m)
 	case *fenced:

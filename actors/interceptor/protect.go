@@ -223,6 +223,21 @@ func (h *Hooks) pass(entry string, allow bool) {
 	h.passes.Store(next)
 }
 
+// Forget takes an answer about an entry back, for the rest of the step. What was let through stays.
+type Forget struct{ Entry string }
+
+// forget is the actor's: it takes an answer back.
+func (h *Hooks) forget(entry string) {
+	old := h.passes.Load()
+	if old == nil {
+		return
+	}
+	other := func(e string) bool { return e == entry }
+	h.passes.Store(&passes{
+		epoch: old.epoch, yes: slices.DeleteFunc(slices.Clone(old.yes), other), no: slices.DeleteFunc(slices.Clone(old.no), other),
+	})
+}
+
 // takeWrites reads the rules anew. That is done when a step begins: what is decided in it is decided by the same
 // rules.
 func (h *Hooks) takeWrites() {

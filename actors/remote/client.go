@@ -109,6 +109,17 @@ func (c *Client) Decide(ctx context.Context, r api.DecideRequest) error {
 	return err
 }
 
+// Decisions implements [api.Decisions].
+func (c *Client) Decisions(ctx context.Context) ([]api.Decided, error) {
+	return call[[]api.Decided](ctx, c, "decisions", none{})
+}
+
+// TakeBack implements [api.Decisions].
+func (c *Client) TakeBack(ctx context.Context, r api.TakeBackRequest) error {
+	_, err := call[none](ctx, c, "take_back", r)
+	return err
+}
+
 // Inspect implements [api.Service].
 func (c *Client) Inspect(ctx context.Context) (api.Tree, error) {
 	return call[api.Tree](ctx, c, "inspect", none{})

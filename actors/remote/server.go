@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/control"
@@ -36,6 +37,7 @@ type Session interface {
 	api.Notifier
 	api.Runner
 	api.Services
+	api.Decisions
 }
 
 // Options make a [Server].
@@ -76,16 +78,20 @@ func NewServer(o Options) *Server {
 // Handle is a [control.Handler].
 func (s *Server) Handle(ctx context.Context, c *control.Call) (any, error) {
 	methods := map[string]func(context.Context, json.RawMessage) (any, error){
-		"status":  method(func(ctx context.Context, _ none) (api.Status, error) { return s.Session.Status(ctx) }),
-		"history": method(s.Session.History),
-		"show":    method(s.Session.Show),
-		"undo":    method(s.Session.Undo),
-		"redo":    method(s.Session.Redo),
-		"restore": method(s.Session.Restore),
-		"mark":    method(s.Session.Mark),
-		"gc":      method(s.Session.GC),
-		"pending": method(func(ctx context.Context, _ none) ([]api.Pending, error) { return s.Session.Pending(ctx) }),
-		"decide":  method(func(ctx context.Context, r api.DecideRequest) (none, error) { return none{}, s.Session.Decide(ctx, r) }),
+		"status":    method(func(ctx context.Context, _ none) (api.Status, error) { return s.Session.Status(ctx) }),
+		"history":   method(s.Session.History),
+		"show":      method(s.Session.Show),
+		"undo":      method(s.Session.Undo),
+		"redo":      method(s.Session.Redo),
+		"restore":   method(s.Session.Restore),
+		"mark":      method(s.Session.Mark),
+		"gc":        method(s.Session.GC),
+		"pending":   method(func(ctx context.Context, _ none) ([]api.Pending, error) { return s.Session.Pending(ctx) }),
+		"decide":    method(func(ctx context.Context, r api.DecideRequest) (none, error) { return none{}, s.Session.Decide(ctx, r) }),
+		"decisions": method(func(ctx context.Context, _ none) ([]api.Decided, error) { return s.Session.Decisions(ctx) }),
+		"take_back": method(func(ctx context.Context, r api.TakeBackRequest) (none, error) {
+			return none{}, s.Session.TakeBack(ctx, r)
+		}),
 		"inspect": method(func(ctx context.Context, _ none) (api.Tree, error) { return s.Session.Inspect(ctx) }),
 		"diff": method(func(ctx context.Context, r api.StepRequest) (none, error) {
 			return none{}, s.Session.Diff(ctx, r, partWriter(func(part any) error { return c.Emit(part) }))
@@ -128,6 +134,13 @@ func (s *Server) stream(ctx context.Context, emit func(any, ...*os.File) error) 
 		}
 	})
 	defer cancel()
+	st, err := s.Session.Status(ctx)
+	if err == nil { // whoever asks for what there is from now on misses nothing
+		err = emit(api.Event{Type: api.EventSessionState, At: time.Now(), Message: st.State})
+	}
+	if err != nil {
+		return err
+	}
 	select {
 	case err := <-broken:
 		return err

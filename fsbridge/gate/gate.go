@@ -111,6 +111,14 @@ func below(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
+// Forget takes back what was decided about a path: the next look at it asks again, once the kernel's
+// caches have ended. What is open stays open.
+func (g *Gate) Forget(path string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.decided, path)
+}
+
 // allowed reports whether path may be shown in a listing.
 func (g *Gate) allowed(path string) bool {
 	g.mu.Lock()

@@ -1,0 +1,43 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrStands is wrapped by the errors of [Decisions.TakeBack] for what cannot be taken back.
+var ErrStands = errors.New("it cannot be taken back")
+
+// Decisions are those of a running session. Methods are safe for concurrent use.
+type Decisions interface {
+	// Decisions returns what questions of this session came to, the newest first; of many only
+	// the newest thousand.
+	Decisions(ctx context.Context) ([]Decided, error)
+	// TakeBack takes an answer back: it is asked again the next time. What has happened because
+	// of it stays: what was read, sent or written. The error wraps [ErrStands] for an answer that does not
+	// stand for anything any more, and messages.ErrNoSafeguard if there is none with the id.
+	TakeBack(ctx context.Context, r TakeBackRequest) error
+}
+
+// TakeBackRequest names the answer.
+type TakeBackRequest struct {
+	ID string `json:"safeguard_id"`
+	By string `json:"by,omitempty"`
+}
+
+// Decided is a question with what it came to.
+type Decided struct {
+	Pending
+	At      time.Time `json:"at"`
+	Outcome string    `json:"outcome"` // "allow", "deny" or "withdrawn"
+	By      string    `json:"by"`
+	Scope   string    `json:"scope,omitempty"`
+	// Rule is the rule of the policy that the answer was kept as.
+	Rule  string    `json:"rule,omitempty"`
+	Until time.Time `json:"until,omitzero"` // when that ends
+	// Standing says that the answer can be taken back, Final why not.
+	Standing  bool   `json:"standing"`
+	Final     string `json:"final,omitempty"`
+	TakenBack bool   `json:"taken_back,omitempty"`
+}
