@@ -204,6 +204,9 @@ type Pending struct {
 	Message     string         `json:"message"`
 	Since       time.Time      `json:"since"`
 	Deadline    time.Time      `json:"deadline"`
+	// Callers are the program that asks, its parent, and so on up to the command; empty if
+	// that is not known.
+	Callers []Process `json:"callers,omitempty"`
 }
 
 // DecideRequest decides a safeguard. The first decision wins; a later one gets

@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/approvals"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/decisions"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
@@ -159,6 +160,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.runCommand(), a.stepCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.historyCommand(), a.markCommand(), a.showCommand(), a.diffCommand(),
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(), a.catCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
+		approvals.Commands{Stdin: a.stdin, Stdout: a.stdout, JSON: func() bool { return a.flags.json }, Launch: func() *launch.Launcher { return a.launch }}.Command(),
 		a.statusCommand(), a.gcCommand(), a.inspectCommand(), a.psCommand(),
 		a.services().Service(), a.services().Kill(),
 		a.configCommand(), a.profileCommand(), a.installCommand(), a.uninstallCommand(), a.hookCommand(), a.mcpCommand(), a.guestCommand(), a.doctorCommand(), a.versionCommand(),

@@ -103,20 +103,24 @@ func (a *app) waiting(ctx context.Context, id string) (folders []string, err err
 
 // meant reports whether the session has a folder that was named, or none was.
 func (a *app) meant(ctx context.Context, s api.Service) (bool, error) {
-	if len(a.flags.dirs) == 0 {
-		return true, nil
+	named, err := a.launch.Named()
+	if err != nil {
+		return false, err
 	}
-	dirs, err := a.launch.Directories(true)
-	for _, d := range dirs {
-		if here, err := holds(ctx, s, d.Path); here || err != nil {
-			return here, err
-		}
-	}
-	return false, err
+	folders, err := foldersOf(ctx, s)
+	return err == nil && named(folders), err
 }
 
 // holds reports whether the folder is one of the session's.
 func holds(ctx context.Context, s api.Service, folder string) (bool, error) {
+	folders, err := foldersOf(ctx, s)
+	return slices.ContainsFunc(folders, func(f string) bool { return launch.SameFolder(f, folder) }), err
+}
+
+func foldersOf(ctx context.Context, s api.Service) (folders []string, err error) {
 	st, err := s.Status(ctx)
-	return slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return launch.SameFolder(d.Path, folder) }), err
+	for _, d := range st.Directories {
+		folders = append(folders, d.Path)
+	}
+	return folders, err
 }

@@ -31,6 +31,7 @@ var examples = map[string]string{
 	"cat":             "sandbox cat README.md --step 3; sandbox cat logo.png --step 3 --after >new.png",
 	"restore":         "sandbox restore README.md --step 3; sandbox restore src --step 3 --dry-run",
 	"approve":         "sandbox pending; sandbox approve sg_001; sandbox approve sg_002 --scope project",
+	"approvals":       "sandbox approvals; sandbox approvals -C ~/src/app",
 	"answers":         "sandbox answers",
 	"answers rm":      "sandbox answers rm r-09af47b2c8; sandbox answers rm --all",
 	"audit":           "sandbox audit; sandbox audit --since 2h --json; sandbox audit --verify",

@@ -132,6 +132,23 @@ func (l *Launcher) Directories(search bool) ([]api.Directory, error) {
 	return l.Validate(given)
 }
 
+// Named returns whether a session with these folders is meant: it has one of those that were named,
+// or none was.
+func (l *Launcher) Named() (func(folders []string) bool, error) {
+	if len(l.Dirs) == 0 {
+		return func([]string) bool { return true }, nil
+	}
+	dirs, err := l.Directories(true)
+	if err != nil {
+		return nil, err
+	}
+	return func(folders []string) bool {
+		return slices.ContainsFunc(folders, func(f string) bool {
+			return slices.ContainsFunc(dirs, func(d api.Directory) bool { return SameFolder(d.Path, f) })
+		})
+	}, nil
+}
+
 // Validate checks folders and completes them: where their logs are, what they are
 // called.
 func (l *Launcher) Validate(given []config.Directory) ([]api.Directory, error) {
