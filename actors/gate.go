@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
+	"github.com/codeagent/sandbox/fsbridge/caller"
 	"github.com/codeagent/sandbox/fsbridge/gate"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -112,6 +113,7 @@ func (s *Session) askRead(ctx context.Context, g *gate.Gate, q gate.Question) (b
 	}
 	a, err := s.decided(ctx, &messages.Ask{
 		Kind: messages.KindGate, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: q.String(),
+		Command: s.openCommand(), Callers: processes(q.Callers),
 	})
 	switch {
 	case err != nil:
@@ -181,6 +183,14 @@ func (s *Session) unanswered(q gate.Question) {
 		Type: api.EventWarning, Step: step, Origin: s.origin(step),
 		Message: q.String() + " was refused, since nobody answered; to allow it: " + api.ShellQuote("sandbox", "policy", "add", "allow", "read", subjectOf(q)),
 	})
+}
+
+// processes are those who ask, as messages have them.
+func processes(callers []caller.Process) (list []messages.Process) {
+	for _, p := range callers {
+		list = append(list, messages.Process(p))
+	}
+	return list
 }
 
 // readDenied notes what was refused.

@@ -245,8 +245,13 @@ func (s *Session) Pending(ctx context.Context) ([]api.Pending, error) {
 }
 
 func publicPending(p safeguard.Pending) api.Pending {
+	var callers []api.Process
+	for _, c := range p.Ask.Callers {
+		callers = append(callers, api.Process(c))
+	}
 	return api.Pending{
-		ID: p.ID, Kind: p.Ask.Kind, Directory: p.Ask.Directory, Step: stepID(p.Ask.Step), Command: p.Ask.Command,
+		Callers: callers,
+		ID:      p.ID, Kind: p.Ask.Kind, Directory: p.Ask.Directory, Step: stepID(p.Ask.Step), Command: p.Ask.Command,
 		Count: p.Ask.Count, SamplePaths: p.Ask.Paths, Message: p.Ask.Message, Since: p.Since, Deadline: p.Deadline,
 	}
 }

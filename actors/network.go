@@ -91,6 +91,7 @@ func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Ans
 	}
 	a, err := s.decided(ctx, &messages.Ask{
 		Kind: messages.KindNetwork, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: networkQuestion(q),
+		Command: s.openCommand(),
 	})
 	switch {
 	case err != nil:

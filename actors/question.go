@@ -32,3 +32,11 @@ func (s *Session) decided(ctx context.Context, question *messages.Ask) (*message
 		return nil, messages.ErrStopped
 	}
 }
+
+// openCommand is the command of the step that is open; empty if none is.
+func (s *Session) openCommand() string {
+	if now := s.board.Load(); now.Step != 0 && now.Newest.Step == now.Step {
+		return now.Newest.Command
+	}
+	return ""
+}

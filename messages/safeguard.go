@@ -54,8 +54,17 @@ type Ask struct {
 	Paths     []string // a sample
 	Message   string
 	// From says who asked for what this is about, where that is not the step.
-	From   Asker
-	Answer Tell
+	From Asker
+	// Callers are the process inside that asks, its parent, and so on up to the command.
+	Callers []Process
+	Answer  Tell
+}
+
+// Process is a process inside, for people: it chooses its name and its command line itself. The texts are
+// printable and bounded.
+type Process struct {
+	PID                        int
+	Name, Program, CommandLine string
 }
 
 // Asker is who asked a session for something: a frontend, its id of the request

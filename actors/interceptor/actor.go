@@ -59,7 +59,10 @@ type pending struct {
 }
 
 // paused says that no host mutation is under way any more.
-type paused struct{ token uint64 }
+type paused struct {
+	token   uint64
+	callers []messages.Process // who asks
+}
 
 // NewActor makes a fresh instance for the hooks.
 func NewActor(h *Hooks) *Actor {
@@ -93,6 +96,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 		panic(fmt.Sprintf("undo log: %v", m.reason))
 	case *paused:
 		if a.asking != nil && a.asking.token == m.token {
+			a.asking.ask.Callers = m.callers
 			a.h.o.Safeguard(a.asking.ask)
 		}
 	case *messages.Answer:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/caller"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
@@ -58,6 +59,7 @@ type Hooks struct {
 	life sync.Mutex // held around lifecycle calls of the log
 
 	bridge   atomic.Pointer[bridgeBox]
+	who      *caller.Reader
 	hostPID  atomic.Pointer[func(uint32) (uint32, error)]
 	assigned atomic.Pointer[assignment]
 	started  atomic.Bool
@@ -91,7 +93,7 @@ func New(o Options) *Hooks {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Hooks{o: o, log: o.Logger.With("component", "undo", "directory", o.Directory), above: aboveOf(o.Directory)}
+	h := &Hooks{o: o, who: caller.New(), log: o.Logger.With("component", "undo", "directory", o.Directory), above: aboveOf(o.Directory)}
 	h.takeWrites()
 	h.debug, h.trace = h.log.Enabled(context.Background(), slog.LevelDebug), h.log.Enabled(context.Background(), levelTrace)
 	h.SetSafeguards(o.Safeguards)

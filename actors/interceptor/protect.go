@@ -282,7 +282,7 @@ func (a *Actor) askProtected(r *request) {
 	q := &protectAsk{about: *r.protected, waiting: []*request{r}}
 	q.ask = &messages.Ask{
 		Token: a.token, Directory: a.h.o.Directory, Step: int64(a.open), Kind: messages.KindProtected, Count: 1,
-		Paths: []string{r.protected.path}, Message: r.protected.question(int64(a.open)), Answer: a.tell,
+		Paths: []string{r.protected.path}, Message: r.protected.question(int64(a.open)), Callers: r.callers, Answer: a.tell,
 	}
 	if as := a.h.assigned.Load(); as != nil {
 		q.ask.Command = as.info.Command

@@ -44,9 +44,10 @@ func (a *Actor) question(r *request, count int, paths []string) {
 	}
 	a.asking = &pending{a.token, kind, ask, r}
 	a.h.moveGate(gateHold)
-	done := &paused{a.token}
+	done := &paused{token: a.token}
 	go func() {
 		a.h.guard.Drain(func() bool { return false })
+		done.callers = a.h.callers(r.pid)
 		a.tell(done)
 	}()
 }

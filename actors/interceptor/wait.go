@@ -28,6 +28,8 @@ type request struct {
 	deadline  atomic.Int64 // unix nanoseconds; 0: none at the moment
 	held      func(uint64) // fsbridge.Op.Held, nil for none
 	number    uint64       // fsbridge.Op.Request
+	pid       uint32       // fsbridge.Op.PID
+	callers   []messages.Process
 }
 
 // Fail answers with EIO: the actor panicked over it.
@@ -47,7 +49,10 @@ type crashed struct{ reason any }
 func (h *Hooks) ask(op *fsbridge.Op, kind string, admitted uint64, guarded *protection) (uint64, error) {
 	r := &request{
 		op: op.Kind, safe: kind, admitted: admitted, reply: messages.NewReply[uint64](),
-		held: op.Held, number: op.Request, protected: guarded,
+		held: op.Held, number: op.Request, protected: guarded, pid: op.PID,
+	}
+	if guarded != nil && !guarded.deny { // a question, probably
+		r.callers = h.callers(op.PID)
 	}
 	if op.Kind == fsbridge.OpWrite && !op.Ahead {
 		r.bytes = op.Len
@@ -102,6 +107,20 @@ func (h *Hooks) wait(r *request, op *fsbridge.Op) (uint64, error) {
 		}
 		poll, stopPoll = alarm(pollInterval)
 	}
+}
+
+// callers are the process of a thread of the guest, and its parents. It reads files: no actor waits for it.
+func (h *Hooks) callers(pid uint32) (list []messages.Process) {
+	if f := h.hostPID.Load(); f != nil && pid != 0 {
+		var err error
+		if pid, err = (*f)(pid); err != nil {
+			return nil
+		}
+	}
+	for _, p := range h.who.Of(int(pid)) {
+		list = append(list, messages.Process(p))
+	}
+	return list
 }
 
 // dying reports whether the thread pid of the guest will never return to user

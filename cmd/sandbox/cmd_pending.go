@@ -35,15 +35,28 @@ func (a *app) pendingCommand() *cobra.Command {
 				return nil
 			}
 			return a.out.Table(func(w io.Writer) {
-				fmt.Fprintln(w, "ID\tSTEP\tLEFT\tFOLDER\tWHAT")
+				fmt.Fprintln(w, "ID\tSTEP\tLEFT\tFOLDER\tWHAT\tWHO ASKS")
 				for _, p := range all {
 					step := "-" // it has not begun
 					if p.Step != 0 {
 						step = strconv.FormatInt(int64(p.Step), 10)
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.ID, step, format.Took(time.Until(p.Deadline)), format.Shown(p.Directory), format.Shown(p.Message))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.ID, step, format.Took(time.Until(p.Deadline)), format.Shown(p.Directory), format.Shown(p.Message), asker(p))
 				}
 			})
 		},
 	}
+}
+
+// asker is the program that asks, or else the command: one that is known.
+func asker(p api.Pending) string {
+	switch {
+	case len(p.Callers) > 0 && p.Callers[0].CommandLine != "":
+		return format.OneLine(p.Callers[0].CommandLine, 60)
+	case len(p.Callers) > 0:
+		return format.OneLine(p.Callers[0].Name, 60)
+	case p.Command != "":
+		return format.OneLine(p.Command, 60)
+	}
+	return "-"
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/codeagent/sandbox/fsbridge/caller"
 	"github.com/codeagent/sandbox/fsbridge/printable"
 )
 
@@ -22,8 +23,8 @@ type Question struct {
 	// Path is the file or directory of the host; Dir tells which.
 	Path string
 	Dir  bool
-	// Program is the name of the first program that waits, if that could be found out.
-	Program string
+	// Callers are the first program that waits and its parents, if they could be found out.
+	Callers []caller.Process
 }
 
 // String is the question for people.
@@ -32,8 +33,8 @@ func (q Question) String() string {
 	if q.Dir {
 		s += " and everything in it"
 	}
-	if q.Program != "" {
-		s += " (for " + printable.Name(q.Program) + ")"
+	if len(q.Callers) > 0 {
+		s += " (for " + printable.Name(q.Callers[0].Name) + ")"
 	}
 	return s
 }
@@ -127,8 +128,8 @@ func (g *Gate) allowed(path string) bool {
 }
 
 // admit returns whether a name that is no passage may be looked up, and waits for
-// that. It returns an error if ctx ends first.
-func (g *Gate) admit(ctx context.Context, q Question) (bool, error) {
+// that. It returns an error if ctx ends first. who, if not nil, finds out who asks: for a question only.
+func (g *Gate) admit(ctx context.Context, q Question, who func() []caller.Process) (bool, error) {
 	g.mu.Lock()
 	if allow, ok := g.decided[q.Path]; ok {
 		g.mu.Unlock()
@@ -140,7 +141,7 @@ func (g *Gate) admit(ctx context.Context, q Question) (bool, error) {
 			g.mu.Unlock()
 			return g.tell(q, false, ErrTooMany), nil
 		}
-		a = g.ask(q)
+		a = g.ask(q, who)
 	}
 	a.waiting++
 	g.mu.Unlock()
@@ -166,12 +167,15 @@ func (g *Gate) leave(path string, a *asked) {
 }
 
 // ask begins a question. The caller has the lock.
-func (g *Gate) ask(q Question) *asked {
+func (g *Gate) ask(q Question, who func() []caller.Process) *asked {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &asked{done: make(chan struct{}), cancel: cancel}
 	g.asked[q.Path] = a
 	go func() {
 		defer cancel()
+		if who != nil {
+			q.Callers = who()
+		}
 		allow, err := g.o.Ask(ctx, q)
 		g.mu.Lock()
 		defer g.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/caller"
 )
 
 // patience bounds what waits in these tests; nothing waits that long but on a failure.
@@ -66,7 +68,7 @@ func TestAnswers(t *testing.T) {
 		for round := range 2 {
 			got := make(chan bool)
 			go func() {
-				allow, err := g.admit(t.Context(), Question{Path: c.path})
+				allow, err := g.admit(t.Context(), Question{Path: c.path}, nil)
 				if err != nil {
 					t.Error(err)
 				}
@@ -98,7 +100,7 @@ func TestCoalesced(t *testing.T) {
 	got := make(chan bool, lookups)
 	for i := range lookups {
 		go func() {
-			allow, _ := g.admit(t.Context(), Question{Path: fmt.Sprint("/opt/", i%(2*MaxQuestions))})
+			allow, _ := g.admit(t.Context(), Question{Path: fmt.Sprint("/opt/", i%(2*MaxQuestions))}, nil)
 			got <- allow
 		}()
 	}
@@ -145,7 +147,7 @@ func TestWithdrawn(t *testing.T) {
 	lookup := func() context.CancelFunc {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			_, err := g.admit(ctx, Question{Path: "/opt/x"})
+			_, err := g.admit(ctx, Question{Path: "/opt/x"}, nil)
 			left <- err
 		}()
 		return cancel
@@ -172,7 +174,7 @@ func TestWithdrawn(t *testing.T) {
 	second()
 	within(t, "the second", left)
 	within(t, "the question's end", p.ctx.Done())
-	go func() { _, _ = g.admit(t.Context(), Question{Path: "/opt/x"}) }()
+	go func() { _, _ = g.admit(t.Context(), Question{Path: "/opt/x"}, nil) }()
 	within(t, "a new question", asked).answer <- true
 }
 
@@ -182,7 +184,7 @@ func FuzzQuestion(f *testing.F) {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, path, program string) {
-		q := Question{Path: path, Program: program, Dir: true}.String()
+		q := Question{Path: path, Callers: []caller.Process{{Name: program}}, Dir: true}.String()
 		for _, r := range q {
 			if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 				t.Fatalf("%q has %U", q, r)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,6 +19,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/caller"
 )
 
 // cached is how long the kernel may keep what it was told: nothing that was allowed is taken back.
@@ -37,7 +38,7 @@ func (g *Gate) Serve(dev *os.File, m Mount) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(&os.PathError{Op: "open", Path: g.o.Path, Err: err}, dev.Close())
 	}
-	v := &view{g: g, m: m, hidden: make(map[id]bool), passages: make(map[string]*fs.Inode), nodes: make(map[*node]bool)}
+	v := &view{g: g, m: m, who: caller.New(), hidden: make(map[id]bool), passages: make(map[string]*fs.Inode), nodes: make(map[*node]bool)}
 	for _, h := range m.Hidden {
 		var st unix.Stat_t
 		if unix.Lstat(filepath.Join(g.o.Path, h), &st) == nil {
@@ -76,6 +77,7 @@ type view struct {
 	g      *Gate
 	m      Mount
 	hidden map[id]bool
+	who    *caller.Reader
 
 	mu       sync.Mutex
 	passages map[string]*fs.Inode // those that were looked up, by path
@@ -115,24 +117,22 @@ func (v *view) refuses(path string, st *unix.Stat_t) bool {
 	return false
 }
 
-// program is the name of the program that asks, or empty.
-func (v *view) program(ctx context.Context) string {
-	caller, ok := fuse.FromContext(ctx)
+// callers finds out who asks.
+func (v *view) callers(ctx context.Context) func() []caller.Process {
+	from, ok := fuse.FromContext(ctx)
 	if !ok {
-		return ""
+		return nil
 	}
-	pid := caller.Pid
-	if v.m.HostPID != nil {
-		var err error
-		if pid, err = v.m.HostPID(pid); err != nil {
-			return ""
+	return func() []caller.Process {
+		pid := from.Pid
+		if v.m.HostPID != nil {
+			var err error
+			if pid, err = v.m.HostPID(pid); err != nil {
+				return nil
+			}
 		}
+		return v.who.Of(int(pid))
 	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(int(pid)) + "/comm")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(string(b), "\n")
 }
 
 // node is a file that was looked up.
@@ -279,10 +279,7 @@ func (n *node) admitted(ctx context.Context, st *unix.Stat_t) syscall.Errno {
 // ask returns 0 when somebody has allowed the node.
 func (n *node) ask(ctx context.Context, st *unix.Stat_t) syscall.Errno {
 	q := Question{Path: n.path, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}
-	if !n.v.g.allowed(n.path) {
-		q.Program = n.v.program(ctx)
-	}
-	allow, err := n.v.g.admit(ctx, q)
+	allow, err := n.v.g.admit(ctx, q, n.v.callers(ctx))
 	switch {
 	case err != nil:
 		return syscall.EINTR

@@ -63,7 +63,7 @@ func TestServed(t *testing.T) {
 	answer := func(path string, allow bool) {
 		t.Helper()
 		p := within(t, path, asked)
-		if p.Path != filepath.Join(host, path) || p.Program == "" {
+		if p.Path != filepath.Join(host, path) || len(p.Callers) == 0 || p.Callers[0].Name == "" {
 			t.Fatalf("asked about %+v", p.Question)
 		}
 		p.answer <- allow

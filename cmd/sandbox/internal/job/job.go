@@ -285,5 +285,11 @@ func safeguardText(p api.Pending) string {
 		}
 		text += "\n    " + format.Shown(path)
 	}
+	for i, c := range p.Callers {
+		if i == 3 {
+			break // the command is known
+		}
+		text += "\n    " + map[bool]string{true: "asked by ", false: "  within "}[i == 0] + printable.Clip(printable.Line(c.String()), 160)
+	}
 	return text
 }

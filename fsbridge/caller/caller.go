@@ -1,0 +1,53 @@
+package caller
+
+import (
+	"path"
+	"strings"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/printable"
+)
+
+const (
+	maxDepth = 8                      // processes that are told, at most
+	maxArgs  = 4 << 10                // bytes that are read of arguments
+	maxStuck = 8                      // readers of arguments at a time
+	patience = 250 * time.Millisecond // with the arguments of all
+)
+
+// Process is one of them.
+type Process struct {
+	PID         int // the host's number
+	Name        string
+	Program     string // the file that it executes; empty if that cannot be read
+	CommandLine string // empty if that cannot be read
+}
+
+// Reader finds out who asks. Make it with [New].
+type Reader struct{ slots chan struct{} }
+
+// New makes a reader.
+func New() *Reader { return &Reader{slots: make(chan struct{}, maxStuck)} }
+
+// commandLine is what a person would have typed: args are separated by NUL.
+func commandLine(args string) string {
+	args = strings.TrimRight(args, "\x00")
+	if args == "" {
+		return ""
+	}
+	words := strings.Split(args, "\x00")
+	for i, w := range words {
+		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$`") {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return printable.Line(strings.Join(words, " "))
+}
+
+// name is what a process is called, if it says nothing of itself.
+func name(comm, program string) string {
+	if comm == "" {
+		comm = path.Base(program)
+	}
+	return printable.Name(comm)
+}

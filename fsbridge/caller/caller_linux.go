@@ -1,0 +1,115 @@
+package caller
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/printable"
+)
+
+// Of returns the process of a thread of this host, then its parent, and so on up to the command; nothing if it is gone. What
+// this program has started itself is not one of them: that is the guest's own.
+func (r *Reader) Of(thread int) []Process {
+	s, ok := readStatus(thread)
+	if !ok || thread <= 1 {
+		return nil
+	}
+	if s.group != thread {
+		if s, ok = readStatus(s.group); !ok {
+			return nil
+		}
+	}
+	var list []Process
+	until := time.Now().Add(patience)
+	for self := os.Getpid(); len(list) < maxDepth; {
+		if s.parent == self && len(list) > 0 {
+			break
+		}
+		program, err := os.Readlink(proc(s.group, "exe"))
+		if err != nil {
+			program = ""
+		}
+		list = append(list, Process{
+			PID: s.group, Name: name(s.name, program), Program: printable.Name(program), CommandLine: commandLine(r.arguments(s.group, until)),
+		})
+		up, ok := readStatus(s.parent)
+		// If the child has another parent now, that one's number may have gone to somebody else.
+		if again, still := readStatus(s.group); !ok || !still || again.parent != s.parent || s.parent <= 1 || s.group == self {
+			break
+		}
+		s = up
+	}
+	return list
+}
+
+func proc(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
+
+// status is what the kernel says of a process.
+type status struct {
+	group, parent int
+	name          string
+}
+
+func readStatus(pid int) (s status, ok bool) {
+	f, err := os.Open(proc(pid, "status"))
+	if err != nil {
+		return s, false
+	}
+	defer f.Close()
+	found := 0
+	for lines := bufio.NewScanner(f); found < 3 && lines.Scan(); {
+		key, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimSpace(value)
+		switch key {
+		case "Name":
+			s.name = value
+		case "Tgid":
+			s.group, err = strconv.Atoi(value)
+		case "PPid":
+			s.parent, err = strconv.Atoi(value)
+		default:
+			continue
+		}
+		if found++; err != nil {
+			return s, false
+		}
+	}
+	return s, found == 3
+}
+
+// arguments reads the arguments of a process, or nothing if that takes too long.
+func (r *Reader) arguments(pid int, until time.Time) string {
+	select {
+	case r.slots <- struct{}{}:
+	default:
+		return "" // too many are stuck
+	}
+	read := make(chan string, 1)
+	go func() {
+		defer func() { <-r.slots }()
+		read <- readArguments(pid)
+	}()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case args := <-read:
+		return args
+	case <-timer.C:
+		return ""
+	}
+}
+
+func readArguments(pid int) string {
+	f, err := os.Open(proc(pid, "cmdline"))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b := make([]byte, maxArgs)
+	n, _ := io.ReadFull(f, b) // a part is as good
+	return string(b[:n])
+}

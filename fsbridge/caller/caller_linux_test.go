@@ -1,0 +1,120 @@
+package caller
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/codeagent/sandbox/fsbridge/printable"
+)
+
+// TestMain runs this program as a process with hostile names, if it is asked to.
+func TestMain(m *testing.M) {
+	if os.Getenv("CALLER_TEST") == "" {
+		os.Exit(m.Run())
+	}
+	_ = os.WriteFile("/proc/self/comm", []byte("\x1b[2J\u202eevil"), 0o600)
+	cmd := exec.Command("sleep", "600")
+	cmd.Stdout = os.Stdout
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	os.Stdout.WriteString(strconv.Itoa(cmd.Process.Pid) + "\n")
+	_ = cmd.Wait()
+}
+
+// A process is told with its parents, up to what this program has started; names that it has chosen do no harm.
+func TestOf(t *testing.T) {
+	shell := exec.Command("sh", "-c", `"$@" & wait`, "first", os.Args[0], "a b\x1b]0;x\a", strings.Repeat("x", 10000))
+	shell.Env = append(os.Environ(), "CALLER_TEST=1")
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = shell.Process.Kill()
+		_ = shell.Wait()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // the shell's end does not end them
+		for _, p := range New().Of(pid) {
+			if p, err := os.FindProcess(p.PID); err == nil {
+				_ = p.Kill()
+			}
+		}
+	}()
+	list := New().Of(pid)
+	if len(list) != 2 { // sleep and this program; the shell is our own child
+		t.Fatalf("%+v", list)
+	}
+	if p := list[0]; p.PID != pid || p.Name != "sleep" || p.CommandLine != "sleep 600" || !strings.HasSuffix(p.Program, "sleep") && !strings.Contains(p.Program, "coreutils") && !strings.Contains(p.Program, "busybox") {
+		t.Errorf("%+v", p)
+	}
+	if p := list[1]; !strings.Contains(p.Name, "evil") || !strings.Contains(p.CommandLine, "'a b<001B>]0;x<0007>'") || !strings.Contains(p.CommandLine, "bytes …]") {
+		t.Errorf("%+v", p)
+	}
+	for _, p := range list {
+		for _, s := range []string{p.Name, p.Program, p.CommandLine} {
+			for _, r := range s {
+				if !printable.Clean(r) {
+					t.Errorf("%U in %q", r, s)
+				}
+			}
+		}
+	}
+	for _, pid := range []int{0, 1, -1, 1 << 30} {
+		if list := New().Of(pid); list != nil {
+			t.Errorf("%d: %+v", pid, list)
+		}
+	}
+}
+
+// A question of this program itself is its own.
+func TestOfItself(t *testing.T) {
+	if list := New().Of(os.Getpid()); len(list) != 1 || list[0].PID != os.Getpid() || list[0].CommandLine == "" {
+		t.Errorf("%+v", list)
+	}
+}
+
+// While readers of arguments are stuck, the others do not wait, and no more are begun.
+func TestStuck(t *testing.T) {
+	r := New()
+	for range maxStuck {
+		r.slots <- struct{}{}
+	}
+	if got := r.arguments(os.Getpid(), time.Now().Add(time.Hour)); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func FuzzCommandLine(f *testing.F) {
+	f.Add("a\x00b c\x00")
+	f.Add("\x00\x00")
+	f.Add("'\x00\u202e\xff\x00")
+	f.Fuzz(func(t *testing.T, args string) {
+		got := commandLine(args)
+		if !utf8.ValidString(got) || len(got) > 12*printable.Most {
+			t.Errorf("%q: %q", args, got)
+		}
+		for _, r := range got {
+			if !printable.Clean(r) {
+				t.Errorf("%q shows %U", args, r)
+			}
+		}
+	})
+}
