@@ -11,7 +11,9 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/actors/audit"
+	"github.com/codeagent/sandbox/fsbridge/caller"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -91,7 +93,7 @@ func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Ans
 	}
 	a, err := s.decided(ctx, &messages.Ask{
 		Kind: messages.KindNetwork, Directory: s.dirs[0].Config.Path, Step: int64(s.board.Load().Step), Count: 1, Message: networkQuestion(q),
-		Command: s.openCommand(),
+		Command: s.openCommand(), Callers: s.connecting(q),
 	})
 	switch {
 	case err != nil:
@@ -106,6 +108,23 @@ func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Ans
 	}
 	// What ends before the session does is looked up in the policy each time.
 	return policy.Answer{Allow: a.Allow, Once: once || a.For > 0}, nil
+}
+
+// connecting is the process inside that wants to connect, and its parents, if that can be found out.
+func (s *Session) connecting(q policy.Question) []messages.Process {
+	owner, ok := s.slot.Guest().(hypervisor.Owner)
+	protocol := string(q.Target.Protocol)
+	if q.Lookup {
+		protocol = string(policy.UDP)
+	}
+	if !ok || !q.Source.IsValid() || q.Target.Protocol == policy.ICMP {
+		return nil
+	}
+	pid, ok := owner.SocketOwner(protocol, q.Source)
+	if !ok {
+		return nil
+	}
+	return processes(caller.New().Of(pid))
 }
 
 // destination is what a rule about just this would name: a name with all its ports, since

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -256,6 +257,13 @@ type Dialer interface {
 	// Dial connects to a TCP port of it, as a program inside would. It is safe for
 	// concurrent use. The other end is as hostile as the guest.
 	Dial(ctx context.Context, port uint16) (net.Conn, error)
+}
+
+// Owner is a [Guest] that can tell which of its processes has a socket.
+type Owner interface {
+	// SocketOwner returns the process, as the host numbers it, that sends from the address; protocol
+	// is "tcp" or "udp". It is for people, slow, and safe for concurrent use.
+	SocketOwner(protocol string, source netip.AddrPort) (pid int, ok bool)
 }
 
 // Command is one program to run.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,6 +83,11 @@ func (g *guest) await() {
 // hostPID implements [hypervisor.Transport.HostPID]: FUSE numbers threads as the
 // pid namespace that mounted, ours.
 func (g *guest) hostPID(pid uint32) (uint32, error) { return children.HostPID(g.pid1.PID, pid) }
+
+// SocketOwner implements [hypervisor.Owner].
+func (g *guest) SocketOwner(protocol string, source netip.AddrPort) (int, bool) {
+	return children.SocketOwner(g.pid1.PID, protocol, source)
+}
 
 // Processes returns how many processes other than PID 1 are alive inside, so
 // that a step whose last process has ended need not wait for late writes. Where
