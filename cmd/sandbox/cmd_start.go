@@ -139,6 +139,7 @@ func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Dura
 		farewell()
 		return nil, nil, err
 	}
+	a.launch.Notify(started, cfg)
 	_ = os.Chdir("/") // hold no directory of the user's
 	return exporter.Live(started), farewell, nil
 }

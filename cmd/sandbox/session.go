@@ -47,6 +47,7 @@ func (r *running) start(ctx context.Context) error {
 		return err
 	}
 	session := exporter.Live(started)
+	r.a.launch.Notify(session, cfg)
 	deciding, decided := context.WithCancel(ctx)
 	var own atomic.Int64 // the step
 	unsubscribe := session.Subscribe(func(e api.Event) {

@@ -205,6 +205,9 @@ func (n *node) known(ctx context.Context, c *node, name string, kind uint32) *fs
 	if old := n.GetChild(name); old != nil && old.StableAttr().Mode == kind {
 		// If it is being forgotten just now its descriptor is gone: then it says ESTALE, and the kernel looks it up again.
 		if o, ok := old.Operations().(*node); ok && o.open && o.path == c.path && o.fd.Load() >= 0 && o.is(c) {
+			if c.held.Load() && !n.v.g.allowed(c.path) {
+				o.held.Store(true) // what was allowed was taken back
+			}
 			c.OnForget()
 			return old
 		}

@@ -182,6 +182,10 @@ func safeguardKeys() []Key {
 			Name: "safeguards.exempt", Flag: "safeguard-exempt",
 			Doc: "never ask about paths that match this `glob`",
 		},
+		{
+			Name: "notifications.desktop", Enum: []string{"auto", "off"},
+			Doc: "auto tells the desktop, with notify-send, that something waits for a decision, if there are both; off does not",
+		},
 	}
 }
 
@@ -411,19 +415,20 @@ func injectable(c *Config) error {
 // Default is what holds when no file and no flag says anything.
 func Default() Config {
 	return Config{
-		Isolation:  "auto",
-		Log:        Log{Level: "warn", Format: "auto"},
-		Undo:       Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
-		Safeguards: Safeguards{Protect: true, Timeout: Duration(30e9)},
-		Jail:       Jail{Mode: "static"},
-		Places:     Writable{Caches: "overlay", Home: "overlay"},
-		Commands:   Commands{AtOnce: 64},
-		Limits:     Limits{PIDs: 4096},
-		Bridge:     Bridge{Kind: "auto", Cache: "auto"},
-		MCP:        MCP{Timeout: Duration(120e9)},
-		Classifier: Classifier{AutoApprove: "all", MaxBytes: 32 << 10},
-		Network:    Network{Policy: "disabled"},
-		VM:         VM{Memory: 1 << 30, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(60e9), Mode: "ephemeral", DiskSize: 16 << 30},
+		Isolation:     "auto",
+		Log:           Log{Level: "warn", Format: "auto"},
+		Undo:          Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
+		Safeguards:    Safeguards{Protect: true, Timeout: Duration(30e9)},
+		Jail:          Jail{Mode: "static"},
+		Places:        Writable{Caches: "overlay", Home: "overlay"},
+		Commands:      Commands{AtOnce: 64},
+		Limits:        Limits{PIDs: 4096},
+		Bridge:        Bridge{Kind: "auto", Cache: "auto"},
+		MCP:           MCP{Timeout: Duration(120e9)},
+		Notifications: struct{ Desktop string }{"auto"},
+		Classifier:    Classifier{AutoApprove: "all", MaxBytes: 32 << 10},
+		Network:       Network{Policy: "disabled"},
+		VM:            VM{Memory: 1 << 30, Acceleration: "auto", FSBackend: "virtiofs", BootTimeout: Duration(60e9), Mode: "ephemeral", DiskSize: 16 << 30},
 	}
 }
 

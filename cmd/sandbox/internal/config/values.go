@@ -18,17 +18,19 @@ type Config struct {
 	Log        Log
 	Undo       Undo
 	Safeguards Safeguards
-	Commands   Commands
-	Jail       Jail
-	Places     Writable
-	Limits     Limits
-	Bridge     Bridge
-	Agent      Agent
-	Stdio      Stdio
-	MCP        MCP
-	Classifier Classifier
-	VM         VM
-	Network    Network
+	// Notifications are how a person is told that something waits.
+	Notifications struct{ Desktop string }
+	Commands      Commands
+	Jail          Jail
+	Places        Writable
+	Limits        Limits
+	Bridge        Bridge
+	Agent         Agent
+	Stdio         Stdio
+	MCP           MCP
+	Classifier    Classifier
+	VM            VM
+	Network       Network
 }
 
 // Log is the diagnostics on stderr.

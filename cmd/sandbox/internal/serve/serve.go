@@ -171,5 +171,6 @@ func (s *server) run(ctx context.Context, cfg api.Config, conf *config.Set) (api
 		return nil, err
 	}
 	s.advice.Store(k)
+	s.Launcher.Notify(live, cfg)
 	return guarded{Live: s.tell.Live(live), locked: s.Base.LockOf, ask: k.question}, nil
 }

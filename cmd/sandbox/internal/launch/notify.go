@@ -1,0 +1,17 @@
+package launch
+
+import (
+	"os"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/notify"
+)
+
+// Notify tells the desktop of the session's questions, if the configuration wants that.
+func (l *Launcher) Notify(s api.Live, cfg api.Config) {
+	writable := append(append([]string{}, cfg.Places.Writable...), cfg.Places.Overlay...)
+	for _, d := range cfg.Directories {
+		writable = append(writable, d.Path)
+	}
+	notify.Watch(s, notify.Options{Mode: l.Conf.Notifications.Desktop, Getenv: os.Getenv, Writable: writable, Logger: l.Log})
+}
