@@ -13,6 +13,10 @@ func (r Rule) Contains(o Rule) bool {
 		return true
 	case o.any:
 		return false
+	case o.host && !r.host: // of two families
+		return false
+	case r.host && o.prefix.IsValid() && o.prefix.IsSingleIP() && r.holds(o.prefix.Addr()):
+		return true
 	case r.domain == "":
 		return o.domain == "" && r.prefix.IsValid() && o.prefix.IsValid() && r.prefix.Bits() <= o.prefix.Bits() && r.prefix.Contains(o.prefix.Addr())
 	case r.below && o.below && r.domain == o.domain:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -168,6 +169,13 @@ func setDefault[T comparable](p *T, value T) {
 // Mode returns the engine's mode.
 func (e *Engine) Mode() Mode { return e.o.Mode }
 
+// NamesIPv6Loopback tells whether a rule names the host's ::1. Only then a guest needs to know an
+// IPv6 address of it.
+func (e *Engine) NamesIPv6Loopback() bool {
+	a := netip.IPv6Loopback()
+	return slices.ContainsFunc(e.o.Rules, func(r Rule) bool { return r.opens(a, netip.PrefixFrom(a, a.BitLen())) })
+}
+
 // Close ends open questions with no, refuses everything from now on, and returns
 // when nobody is being asked any more.
 func (e *Engine) Close() {
@@ -310,7 +318,7 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 	e.refreshOwn(now)
 	if within, why, ok := e.guarded(a); ok {
 		for _, r := range e.o.Rules {
-			if within.IsValid() && r.prefix.IsValid() && r.prefix.Bits() >= within.Bits() && r.prefix.Contains(a) && r.covers(t.Protocol, t.Address.Port()) {
+			if r.opens(a, within) && r.covers(t.Protocol, t.Address.Port()) {
 				return Verdict{Action: Allow, Rule: r.text}
 			}
 		}
@@ -320,7 +328,7 @@ func (e *Engine) decide(t Target, now time.Time) Verdict {
 		return Verdict{Action: Allow, Rule: string(Open)}
 	}
 	for _, r := range e.o.Rules {
-		if (r.any || r.prefix.IsValid() && r.prefix.Contains(a)) && r.covers(t.Protocol, t.Address.Port()) {
+		if (r.any || r.holds(a)) && r.covers(t.Protocol, t.Address.Port()) {
 			return Verdict{Action: Allow, Rule: r.text}
 		}
 	}
@@ -358,7 +366,7 @@ func (e *Engine) deniedFlow(a netip.Addr, t Target, now time.Time) (why string, 
 		if !r.covers(t.Protocol, t.Address.Port()) {
 			continue
 		}
-		if r.any || r.prefix.IsValid() && r.prefix.Contains(a) {
+		if r.any || r.holds(a) || slices.ContainsFunc(carried(a), r.holds) {
 			return byDenial + r.text, true
 		}
 		for name, l := range names {

@@ -38,6 +38,7 @@ var embedding = []struct {
 	at     int
 }{
 	{netip.MustParsePrefix("::/96"), 12},
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12},
 	{netip.MustParsePrefix("64:ff9b::/96"), 12},
 	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},
 	{netip.MustParsePrefix("2002::/16"), 2},
@@ -63,15 +64,24 @@ func (e *Engine) guarded(a netip.Addr) (within netip.Prefix, why string, ok bool
 	if e.own[a] {
 		return netip.PrefixFrom(a, a.BitLen()), "the host's own address", true
 	}
-	for _, p := range embedding {
-		if p.prefix.Contains(a) {
-			b := a.As16()
-			if _, why, ok := e.guarded(netip.AddrFrom4([4]byte(b[p.at : p.at+4]))); ok {
-				return netip.PrefixFrom(a, a.BitLen()), why, true
-			}
+	for _, c := range carried(a) {
+		if _, why, ok := e.guarded(c); ok {
+			return netip.PrefixFrom(a, a.BitLen()), why, true
 		}
 	}
 	return netip.Prefix{}, "", false
+}
+
+// carried returns the IPv4 addresses that an IPv6 one carries, to which a translator or a
+// tunnel of the host's network would send.
+func carried(a netip.Addr) (list []netip.Addr) {
+	for _, p := range embedding {
+		if p.prefix.Contains(a) {
+			b := a.As16()
+			list = append(list, netip.AddrFrom4([4]byte(b[p.at:p.at+4])))
+		}
+	}
+	return list
 }
 
 // refreshOwn looks at the host's addresses again if it was long ago. If that

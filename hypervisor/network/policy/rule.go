@@ -13,7 +13,7 @@ import (
 var ErrSyntax = errors.New("policy: syntax")
 
 // HostName is the name by which the guest finds the host: as the host of a rule, its
-// 127.0.0.1.
+// 127.0.0.1 and its ::1.
 const HostName = "host.sandbox.internal"
 
 // Mode is the kind of a policy.
@@ -53,6 +53,7 @@ type Rule struct {
 	protocol Protocol // empty: any
 	any      bool
 	prefix   netip.Prefix // valid for addresses and ranges
+	host     bool         // [HostName]: the prefix is 127.0.0.1, and ::1 is meant, too
 	domain   string       // canonical; empty for the others
 	below    bool         // "*.domain"
 	low      uint16       // ports; 0, 0: any
@@ -144,7 +145,7 @@ func (r *Rule) parseHost(host string) error {
 		return fmt.Errorf("%q is no address, range or domain", host)
 	}
 	if name == HostName && !r.below {
-		r.prefix = netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 32)
+		r.prefix, r.host = netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 32), true
 		return nil
 	}
 	r.domain = name
@@ -197,6 +198,16 @@ func parsePorts(s string) (low, high uint16, err error) {
 		return 0, 0, errors.New("the first port is the higher one")
 	}
 	return low, high, nil
+}
+
+// holds tells whether it is a rule about this address, or about a range with it.
+func (r Rule) holds(a netip.Addr) bool {
+	return r.prefix.IsValid() && r.prefix.Contains(a) || r.host && a == netip.IPv6Loopback()
+}
+
+// opens tells whether it names an address of this protected range and not more than the range.
+func (r Rule) opens(a netip.Addr, within netip.Prefix) bool {
+	return within.IsValid() && r.holds(a) && (r.host || r.prefix.Bits() >= within.Bits())
 }
 
 // covers tells whether the rule's protocol and ports include these.
