@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,6 +26,8 @@ const (
 	// guestMTU is as large as that of a loopback interface: the frames go no further than
 	// to this process.
 	guestMTU = 65520
+	// guestSubnet6 is a unique local range (RFC 4193), which nobody else uses.
+	guestSubnet6 = "fd7a:5bc2:91e4:2::/64"
 )
 
 // wiring is a guest's network; nil for a guest without one.
@@ -49,6 +52,9 @@ func (r *Runtime) wire(g *guest) error {
 	o.Policy, o.Log, o.GuestMAC = g.cfg.Network, r.log.With("component", "network"), net.HardwareAddr(tap.MAC)
 	if o.MTU == 0 {
 		o.MTU = guestMTU
+	}
+	if !o.Subnet6.IsValid() {
+		o.Subnet6 = netip.MustParsePrefix(guestSubnet6)
 	}
 	n, err := network.New(o)
 	if err != nil {

@@ -28,6 +28,13 @@ import (
 // netNames resolves what the tests need: addresses that are nobody's (RFC 5737).
 type netNames map[string]string
 
+func (n netNames) LookupIPv6(_ context.Context, name string) ([]netip.Addr, time.Duration, error) {
+	if a, ok := n["6."+name]; ok {
+		return []netip.Addr{netip.MustParseAddr(a)}, time.Minute, nil
+	}
+	return nil, 0, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+}
+
 func (n netNames) LookupIPv4(_ context.Context, name string) ([]netip.Addr, time.Duration, error) {
 	if a, ok := n[name]; ok {
 		return []netip.Addr{netip.MustParseAddr(a)}, time.Minute, nil
@@ -91,7 +98,9 @@ func startNet(t testing.TB, o policy.Options, rules ...string) *netLab {
 	}
 	t.Cleanup(engine.Close)
 	rt := jail.New(jail.Options{GuestBinary: guestBinary, Umask: 0o022, Network: network.Options{
-		Resolver: netNames{"named.test": "198.51.100.5", "other.test": "198.51.100.6", "evil.test": "127.0.0.1"}, Dial: l.dial,
+		Resolver: netNames{"named.test": "198.51.100.5", "other.test": "198.51.100.6", "evil.test": "127.0.0.1",
+			"6.named.test": "2001:db8:5::5", "6.six.test": "2001:db8:5::6", "6.evil.test": "64:ff9b::7f00:1"},
+		Dial: l.dial, HasIPv6: func() bool { return true },
 	}})
 	l.jailed = startOn(t, rt, func(c *hypervisor.Config) { c.Network = engine })
 	return l
@@ -104,11 +113,11 @@ func (l *netLab) dial(ctx context.Context, kind, address string) (net.Conn, erro
 	switch host, _, _ := net.SplitHostPort(address); {
 	case host == "198.51.100.99":
 		address = silent
-	case strings.HasPrefix(host, "198.51.100.") && kind == "udp":
+	case (strings.HasPrefix(host, "198.51.100.") || strings.HasPrefix(host, "2001:db8:5:")) && kind == "udp":
 		address = l.echo.LocalAddr().String()
-	case strings.HasPrefix(host, "198.51.100."):
+	case strings.HasPrefix(host, "198.51.100."), strings.HasPrefix(host, "2001:db8:5:"):
 		address = l.web.Listener.Addr().String()
-	case host != "127.0.0.1":
+	case host != "127.0.0.1" && host != "::1":
 		return nil, fmt.Errorf("the test has no %s", address)
 	}
 	return new(net.Dialer).DialContext(ctx, kind, address)
@@ -131,7 +140,7 @@ func (l *netLab) py(program string) string {
 	l.t.Helper()
 	const frame = "import socket,urllib.request\n" +
 		"def tcp(a,p):\n s=socket.create_connection((a,p),60)\n s.sendall(b'GET /x HTTP/1.0\\r\\n\\r\\n')\n return s.makefile().read().split()[-1]\n" +
-		"def udp(a,p):\n s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n s.settimeout(60)\n s.connect((a,p))\n s.send(b'datagram')\n return s.recv(100).decode()\n" +
+		"def udp(a,p):\n s=socket.socket(socket.AF_INET6 if ':' in a else socket.AF_INET,socket.SOCK_DGRAM)\n s.settimeout(60)\n s.connect((a,p))\n s.send(b'datagram')\n return s.recv(100).decode()\n" +
 		"try:\n print(%s)\nexcept OSError as e:\n print(type(e).__name__, e.errno)\n"
 	out, st, err := l.run(l.python, "-c", fmt.Sprintf(frame, program))
 	if err != nil || st.Code != 0 {
@@ -183,6 +192,40 @@ func TestJailNetworkRules(t *testing.T) {
 	if f := l.Facts()["network"]; f != "10.0.2.15 (policy allowlist)" {
 		t.Errorf("fact: %q", f)
 	}
+}
+
+// IPv6 inside is decided and carried as IPv4 is; ::1 is the jail's own.
+func TestJailNetworkIPv6(t *testing.T) {
+	l := startNet(t, policy.Options{Mode: policy.Allowlist}, "[2001:db8:5::1]:80", "udp/[2001:db8:5::1]:53", "*.test:80", "host.sandbox.internal")
+	l.prints("tcp('2001:db8:5::1',80)", "/x")
+	l.prints("udp('2001:db8:5::1',53)", "datagram")
+	l.prints("tcp('2001:db8:5::1',81)", "ConnectionRefusedError 111")
+	l.prints("tcp('2001:db8:5::2',80)", "ConnectionRefusedError 111")
+	l.prints("udp('2001:db8:5::2',53)", "ConnectionRefusedError 111")
+	l.prints("tcp('six.test',80)", "/x")
+	l.prints("socket.getaddrinfo('named.test',80,socket.AF_INET6,socket.SOCK_STREAM)[0][4][0]", "2001:db8:5::5")
+	for _, target := range []string{"[2001:db8:5::2]:80", "[2001:db8:5::2]:53"} {
+		if !l.denied(target) {
+			t.Errorf("the audit has no refusal of %s", target)
+		}
+	}
+	for _, to := range []string{"64:ff9b::7f00:1", "2002:7f00:1::1", "::ffff:0:7f00:1"} {
+		l.prints(fmt.Sprintf("tcp('%s',%d)", to, l.web.Listener.Addr().(*net.TCPAddr).Port), "ConnectionRefusedError 111")
+	}
+	// The jail's own: nobody listens there.
+	for _, to := range []string{"::1", "::ffff:127.0.0.1"} {
+		l.prints(fmt.Sprintf("tcp('%s',%d)", to, l.web.Listener.Addr().(*net.TCPAddr).Port), "ConnectionRefusedError 111")
+	}
+	// The host's: at ::1, and at 127.0.0.1 for those who take the first address.
+	six, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("this machine has no ::1")
+	}
+	server := &http.Server{Handler: l.web.Config.Handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(six) }()
+	t.Cleanup(func() { _ = server.Close() })
+	l.prints(fmt.Sprintf("tcp('host.sandbox.internal',%d)", six.Addr().(*net.TCPAddr).Port), "/x")
+	l.prints(fmt.Sprintf("tcp('fd7a:5bc2:91e4:2::2',%d)", l.web.Listener.Addr().(*net.TCPAddr).Port), "/x")
 }
 
 // largeBody is what python calls bytes(range(251))*32768.

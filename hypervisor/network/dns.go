@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -23,6 +24,8 @@ const (
 	// maxAnswers keeps an answer within the 512 bytes of a UDP one: a header, a
 	// question of at most 260 bytes, and 16 bytes for each.
 	maxAnswers = 14
+	// maxAnswers6 is the same for IPv6, with 28 bytes for each.
+	maxAnswers6 = 8
 	// lookupTimeout bounds the host's resolver.
 	lookupTimeout = 15 * time.Second
 	// hostTTL is told to the guest where the resolver tells us none.
@@ -31,11 +34,13 @@ const (
 	dnsIdle = 30 * time.Second
 )
 
-// Resolver finds the IPv4 addresses of names. It is safe for concurrent use.
+// Resolver finds the addresses of names. It is safe for concurrent use.
 type Resolver interface {
 	// LookupIPv4 returns the addresses and for how long they may be kept. A
 	// [*net.DNSError] with IsNotFound says that there is no such name.
 	LookupIPv4(ctx context.Context, name string) ([]netip.Addr, time.Duration, error)
+	// LookupIPv6 is the same for IPv6.
+	LookupIPv6(ctx context.Context, name string) ([]netip.Addr, time.Duration, error)
 }
 
 // hostResolver asks as programs of the host do.
@@ -45,6 +50,22 @@ func (hostResolver) LookupIPv4(ctx context.Context, name string) ([]netip.Addr, 
 	// The final dot keeps the host's search domains out.
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", name+".")
 	return addrs, hostTTL, err
+}
+
+func (hostResolver) LookupIPv6(ctx context.Context, name string) ([]netip.Addr, time.Duration, error) {
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip6", name+".")
+	return slices.DeleteFunc(addrs, netip.Addr.Is4In6), hostTTL, err
+}
+
+// hasIPv6 tells whether this machine has a route to the IPv6 internet and an address for
+// it. Nothing is sent.
+func hasIPv6() bool {
+	c, err := net.Dial("udp6", "[2000::1]:53")
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
 }
 
 // serveDNS listens at the DNS server's address.
@@ -132,36 +153,69 @@ func (n *Network) answer(ctx context.Context, query []byte, source netip.AddrPor
 	default:
 		reply.question = &questions[0]
 		// Other types exist but are empty: nothing is resolved, nothing asked.
-		if questions[0].Type == dnsmessage.TypeA {
-			reply.addrs, reply.ttl, reply.header.RCode = n.resolve(ctx, questions[0].Name.String(), source)
+		if kind := questions[0].Type; kind == dnsmessage.TypeA || kind == dnsmessage.TypeAAAA && n.guest.Gateway6.IsValid() {
+			reply.addrs, reply.ttl, reply.header.RCode = n.resolve(ctx, questions[0].Name.String(), kind, source)
 		}
 	}
 	return reply.pack()
 }
 
 // resolve looks a name up if the policy allows.
-func (n *Network) resolve(ctx context.Context, name string, source netip.AddrPort) ([]netip.Addr, time.Duration, dnsmessage.RCode) {
+func (n *Network) resolve(ctx context.Context, name string, kind dnsmessage.Type, source netip.AddrPort) ([]netip.Addr, time.Duration, dnsmessage.RCode) {
 	if c, err := policy.CanonicalName(name); err == nil && c == HostName && n.o.Policy.Mode() != policy.Disabled {
-		return []netip.Addr{n.host}, hostTTL, dnsmessage.RCodeSuccess
+		return n.hostAddress(kind), hostTTL, dnsmessage.RCodeSuccess
+	}
+	if kind == dnsmessage.TypeAAAA && !n.o.HasIPv6() {
+		return nil, 0, dnsmessage.RCodeSuccess
 	}
 	v := n.o.Policy.Lookup(ctx, name, source)
 	if !v.Allowed() {
 		n.o.Policy.LookedUp(source, v, nil)
+		if kind == dnsmessage.TypeAAAA {
+			// The lookup of A, which comes along, says it. Two refusals would be taken for
+			// a failure that passes, so that programs would try again.
+			return nil, 0, dnsmessage.RCodeSuccess
+		}
 		return nil, 0, dnsmessage.RCodeRefused
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	found, ttl, err := n.o.Resolver.LookupIPv4(ctx, v.Domain)
-	n.o.Policy.LookedUp(source, v, err)
-	if err != nil {
-		var dns *net.DNSError
-		if errors.As(err, &dns) && dns.IsNotFound {
-			return nil, 0, dnsmessage.RCodeNameError
-		}
-		return nil, 0, dnsmessage.RCodeServerFailure
+	lookup, other, most := n.o.Resolver.LookupIPv4, n.o.Resolver.LookupIPv6, maxAnswers
+	if kind == dnsmessage.TypeAAAA {
+		lookup, other, most = other, lookup, maxAnswers6
 	}
-	found = found[:min(len(found), maxAnswers)]
-	return n.o.Policy.Learn(v, found, ttl), ttl, dnsmessage.RCodeSuccess
+	found, ttl, err := lookup(ctx, v.Domain)
+	n.o.Policy.LookedUp(source, v, err)
+	switch {
+	case err == nil:
+		found = found[:min(len(found), most)]
+		return n.o.Policy.Learn(v, found, ttl), ttl, dnsmessage.RCodeSuccess
+	case !notFound(err):
+		return nil, 0, dnsmessage.RCodeServerFailure
+	case kind == dnsmessage.TypeAAAA || n.guest.Gateway6.IsValid() && n.o.HasIPv6():
+		// A name that has only addresses of the other family exists.
+		if _, _, err := other(ctx, v.Domain); !notFound(err) {
+			return nil, 0, dnsmessage.RCodeSuccess
+		}
+	}
+	return nil, 0, dnsmessage.RCodeNameError
+}
+
+func notFound(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
+}
+
+// hostAddress returns the host's address inside. The IPv6 one is told only if a rule opens
+// it: else programs would try it in vain.
+func (n *Network) hostAddress(kind dnsmessage.Type) []netip.Addr {
+	switch {
+	case kind == dnsmessage.TypeA:
+		return []netip.Addr{n.host}
+	case n.o.Policy.NamesIPv6Loopback():
+		return []netip.Addr{n.guest.Gateway6}
+	}
+	return nil
 }
 
 // reply is a DNS message of ours.
@@ -178,12 +232,18 @@ func (r reply) pack() []byte {
 		m.Questions = []dnsmessage.Question{*r.question}
 	}
 	for _, a := range r.addrs {
-		if !a.Is4() {
+		var body dnsmessage.ResourceBody
+		switch {
+		case r.question.Type == dnsmessage.TypeA && a.Is4():
+			body = &dnsmessage.AResource{A: a.As4()}
+		case r.question.Type == dnsmessage.TypeAAAA && a.Is6():
+			body = &dnsmessage.AAAAResource{AAAA: a.As16()}
+		default:
 			continue
 		}
 		m.Answers = append(m.Answers, dnsmessage.Resource{
 			Header: dnsmessage.ResourceHeader{Name: r.question.Name, Class: dnsmessage.ClassINET, TTL: uint32(max(0, r.ttl/time.Second))},
-			Body:   &dnsmessage.AResource{A: a.As4()},
+			Body:   body,
 		})
 	}
 	wire, err := m.Pack()

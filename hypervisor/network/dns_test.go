@@ -25,14 +25,27 @@ type zone struct {
 }
 
 func (z *zone) LookupIPv4(_ context.Context, name string) ([]netip.Addr, time.Duration, error) {
+	return z.lookup(name, netip.Addr.Is4)
+}
+
+func (z *zone) LookupIPv6(_ context.Context, name string) ([]netip.Addr, time.Duration, error) {
+	return z.lookup(name, netip.Addr.Is6)
+}
+
+func (z *zone) lookup(name string, family func(netip.Addr) bool) ([]netip.Addr, time.Duration, error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.asked = append(z.asked, name)
 	if name == "broken.test" {
 		return nil, 0, errors.New("no server")
 	}
-	addrs, ok := z.names[name]
-	if !ok {
+	var addrs []netip.Addr
+	for _, a := range z.names[name] {
+		if family(a) {
+			addrs = append(addrs, a)
+		}
+	}
+	if len(addrs) == 0 {
 		return nil, 0, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 	}
 	return addrs, z.ttl, nil

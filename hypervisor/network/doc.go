@@ -9,10 +9,11 @@
 // four bytes of length, most significant first, and the ethernet frame. A frame is
 // no longer than the MTU and 14 bytes. A cable to a device of this machine's kernel
 // ([LocalCable]) carries no TCP and UDP checksums; on others all are made and checked.
+// (A UDP datagram over IPv6 may not have zero: package tap writes some number.)
 //
 // # What the guest sees
 //
-// One IPv4 address, a gateway that is the host's loopback by another name
+// One IPv4 address, with [Options.Subnet6] one IPv6 address, a gateway that is the host's loopback by another name
 // ("host.sandbox.internal": a connection to it is decided as one to 127.0.0.1),
 // and a DNS server. It may set them statically ([Network.Guest]) or ask by DHCP.
 //
@@ -23,19 +24,23 @@
 //     Denied is an ICMP "port unreachable".
 //   - ICMP: echo requests are sent on by a socket of the host's, where it has the
 //     right to (Linux: net.ipv4.ping_group_range, or root). Nothing else.
-//   - DNS: addresses of names (A) that the policy allows; everything else has an
-//     empty answer, forbidden names are refused. The host's resolver is asked, so
+//   - DNS: addresses of names (A, and AAAA where guest and host have IPv6) that the
+//     policy allows; everything else has an empty answer, forbidden names are refused. The host's resolver is asked, so
 //     its hosts file and VPNs count.
 //
 // Connections to hosts for which the user asked for that are served by an
 // [Interceptor], which ends TLS. No others are.
 //
-// There is no IPv6 inside, no multicast, and nothing can be reached from outside.
+// IPv6 has no router advertisements, no neighbour discovery (both ends know each other's
+// address), no fragments and no extension headers: such frames do not pass. Its gateway
+// is the host's ::1, and 127.0.0.1 if nobody listens there and the policy allows it.
+//
+// There is no multicast, and nothing can be reached from outside.
 //
 // # Trust
 //
 // Frames come from a hostile guest. Those that have not its own source address,
-// are longer than the MTU allows, or are neither ARP nor IPv4 are dropped before
+// are longer than the MTU allows, or are neither ARP nor IP are dropped before
 // the stack sees them. Flows, undecided flows, lookups, pings, new flows per
 // second and the buffers of each are bounded ([Limits]); beyond, they are refused
 // or dropped. What the guest does not take off its cable is dropped, as a switch

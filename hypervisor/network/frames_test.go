@@ -249,6 +249,7 @@ func TestDHCP(t *testing.T) {
 func FuzzFrame(f *testing.F) {
 	guest, outside := netip.MustParseAddrPort("10.0.2.15:1234"), netip.MustParseAddrPort("93.184.216.34:80")
 	gateway := netip.MustParseAddr("10.0.2.2")
+	guest6, outside6 := netip.AddrPortFrom(nth(subnet6, 15), 1234), netip.MustParseAddrPort("[2001:db8::1]:80")
 	for _, seed := range [][]byte{
 		frame(gatewayMAC, typeIPv4, syn(guest, outside)),
 		frame(gatewayMAC, typeIPv4, datagram(guest, outside, []byte("hello"))),
@@ -259,6 +260,10 @@ func FuzzFrame(f *testing.F) {
 		frame(gatewayMAC, typeIPv4, packet(guest.Addr(), gateway, 2, []byte{0x11, 0, 0, 0, 0, 0, 0, 0})),
 		frame(everyone, typeARP, arp4(header.ARPRequest, guest.Addr(), gateway)),
 		frame(gatewayMAC, typeARP, arp4(header.ARPReply, guest.Addr(), gateway)),
+		frame(gatewayMAC, typeIPv6, syn6(guest6, outside6)),
+		frame(gatewayMAC, typeIPv6, packet6(guest6.Addr(), outside6.Addr(), header.UDPProtocolNumber, []byte{0, 80, 0, 80, 0, 8, 0, 0})),
+		frame(gatewayMAC, typeIPv6, icmp6(header.ICMPv6EchoRequest, guest6.Addr(), nth(subnet6, 2))),
+		frame(gatewayMAC, typeIPv6, packet6(guest6.Addr(), outside6.Addr(), 44, []byte{6, 0, 0, 1, 0, 0, 0, 0})),
 	} {
 		f.Add(seed, false)
 		f.Add(seed, true)
@@ -273,9 +278,9 @@ func FuzzFrame(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(e.Close)
-	n, err := New(Options{Policy: e, Resolver: newZone(), Limits: Limits{NewFlows: 1 << 20},
+	n, err := New(with6(Options{Policy: e, Resolver: newZone(), Limits: Limits{NewFlows: 1 << 20},
 		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed },
-		Ping: func(context.Context, netip.Addr, uint16, []byte) error { return nil }})
+		Ping: func(context.Context, netip.Addr, uint16, []byte) error { return nil }}))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -289,11 +294,33 @@ func FuzzFrame(f *testing.F) {
 			return
 		}
 		if mend { // so that it is not for a checksum alone that it is dropped
-			repair(data[ethernetSize:])
+			if data[12] == typeIPv6>>8 {
+				repair6(data[ethernetSize:])
+			} else {
+				repair(data[ethernetSize:])
+			}
 		}
 		n.receive(data)
 		n.link.Drain()
 	})
+}
+
+// repair6 gives an IPv6 packet the checksums, the length and the source that it needs.
+func repair6(b []byte) {
+	h := header.IPv6(b)
+	if len(b) < header.IPv6MinimumSize {
+		return
+	}
+	h.SetPayloadLength(uint16(len(b) - header.IPv6MinimumSize))
+	h.SetSourceAddress(fromAddr(nth(subnet6, 15)))
+	body := b[header.IPv6MinimumSize:]
+	sum := header.PseudoHeaderChecksum(h.TransportProtocol(), h.SourceAddress(), h.DestinationAddress(), uint16(len(body)))
+	at := map[tcpip.TransportProtocolNumber]int{header.TCPProtocolNumber: 16, header.UDPProtocolNumber: 6, header.ICMPv6ProtocolNumber: 2}[h.TransportProtocol()]
+	if at == 0 || len(body) < at+2 {
+		return
+	}
+	binary.BigEndian.PutUint16(body[at:], 0)
+	binary.BigEndian.PutUint16(body[at:], ^checksum.Checksum(body, sum))
 }
 
 // repair gives an IPv4 packet the checksums and the source that it needs.

@@ -24,8 +24,11 @@ const (
 	ethernetSize = 14
 	arpSize      = 28
 	ipv4Size     = 20
+	ipv6Size     = 40
+	udpSize      = 8
 
 	typeIPv4 = 0x0800
+	typeIPv6 = 0x86dd
 	typeARP  = 0x0806
 )
 
@@ -126,7 +129,9 @@ func cableEnd(err error) error {
 // receive gives the stack a frame that it may see, and copies it for that.
 func (n *Network) receive(frame []byte) {
 	if !n.admit(frame) {
-		n.foreign.Add(1)
+		if frame[0] != 0x33 || frame[1] != 0x33 { // kernels speak to IPv6 groups of their own accord
+			n.foreign.Add(1)
+		}
 		return
 	}
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(frame)})
@@ -134,7 +139,7 @@ func (n *Network) receive(frame []byte) {
 	pkt.DecRef()
 }
 
-// admit tells whether a frame is ARP or IPv4, from the guest's own address, and
+// admit tells whether a frame is ARP, IPv4 or IPv6, from the guest's own address, and
 // for a place that may exist. It looks at no more than it must to keep other
 // addresses out of the stack's tables; the stack checks the rest.
 func (n *Network) admit(frame []byte) bool {
@@ -162,9 +167,41 @@ func (n *Network) admit(frame []byte) bool {
 			return from.IsUnspecified() || from == n.guest.Address.Addr()
 		}
 		return from == n.guest.Address.Addr() && !to.IsMulticast() && !to.IsLoopback() && to != from
+	case typeIPv6:
+		return n.admit6(body)
 	}
 	return false
 }
+
+// admit6 lets TCP, UDP and echo requests pass. There is no other ICMP, so that nobody
+// changes the stack's table of neighbours, and neither fragments nor other headers: all
+// fits into a frame. Addresses that mean IPv4 ones are not for a cable.
+func (n *Network) admit6(body []byte) bool {
+	if !n.guest.Gateway6.IsValid() || len(body) < ipv6Size+udpSize {
+		return false
+	}
+	switch body[6] {
+	case tcpProtocol, udpProtocol:
+	case icmp6Protocol:
+		if body[ipv6Size] != icmp6Echo {
+			return false
+		}
+	default:
+		return false
+	}
+	from, to := ip6(body[8:]), ip6(body[24:])
+	return from == n.guest.Address6.Addr() && to != from && !to.IsMulticast() && !to.IsLoopback() && !to.IsUnspecified() && !to.Is4In6()
+}
+
+// Protocols in an IPv6 header, and the type of an echo request.
+const (
+	tcpProtocol   = 6
+	udpProtocol   = 17
+	icmp6Protocol = 58
+	icmp6Echo     = 128
+)
+
+func ip6(b []byte) netip.Addr { return netip.AddrFrom16([16]byte(b[:16])) }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 

@@ -33,6 +33,12 @@ type Options struct {
 	// third, the guest the fifteenth. The zero value means 10.0.2.0/24. What is in
 	// it cannot be reached elsewhere.
 	Subnet netip.Prefix
+	// Subnet6 is the guest's IPv6 range, of at most 112 bits, with the same places in it for
+	// the host and the guest. The zero value: the guest has no IPv6.
+	Subnet6 netip.Prefix
+	// HasIPv6 tells whether this machine can connect to IPv6 addresses, so that it is of use
+	// to tell them; nil means one that looks for a route.
+	HasIPv6 func() bool
 	// GuestMAC is the guest's ethernet address, if it is known: then nobody asks for it.
 	GuestMAC net.HardwareAddr
 	// MTU in bytes, 576 to 65520; 0 means 1500.
@@ -111,6 +117,10 @@ type Guest struct {
 	DNS     netip.Addr
 	MTU     int
 
+	// Address6 and Gateway6 are not valid if the guest has no IPv6.
+	Address6 netip.Prefix
+	Gateway6 netip.Addr
+
 	// Trust is what the file TrustFile is to hold, the certificates that programs trust;
 	// both are empty if the host's stay.
 	TrustFile, Trust string
@@ -166,8 +176,14 @@ func New(o Options) (*Network, error) {
 	if !o.Subnet.Addr().Is4() || o.Subnet.Bits() > 27 || o.Subnet.Masked() != o.Subnet {
 		return nil, fmt.Errorf("network: subnet %s: an IPv4 range of at least 32 addresses is needed", o.Subnet)
 	}
+	if s := o.Subnet6; s.IsValid() && (!s.Addr().Is6() || s.Bits() > 112 || s.Masked() != s) {
+		return nil, fmt.Errorf("network: subnet %s: an IPv6 range of at most 112 bits is needed", s)
+	}
 	if o.MTU == 0 {
 		o.MTU = 1500
+	}
+	if o.Subnet6.IsValid() && (o.MTU < 1280 || o.GuestMAC == nil) {
+		return nil, fmt.Errorf("network: MTU %d, guest %q: IPv6 needs 1280 and the guest's ethernet address", o.MTU, o.GuestMAC)
 	}
 	if o.MTU < 576 || o.MTU > 65520 {
 		return nil, fmt.Errorf("network: MTU %d: 576 to 65520 is possible", o.MTU)
@@ -175,6 +191,9 @@ func New(o Options) (*Network, error) {
 	o.Limits.setDefaults()
 	if o.Resolver == nil {
 		o.Resolver = hostResolver{}
+	}
+	if o.HasIPv6 == nil {
+		o.HasIPv6 = hasIPv6
 	}
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
@@ -191,6 +210,9 @@ func New(o Options) (*Network, error) {
 		limiter: rate.NewLimiter(rate.Limit(o.Limits.NewFlows), 2*o.Limits.NewFlows),
 		tcp:     make(slots, o.Limits.TCP), udp: make(slots, o.Limits.UDP), lookups: make(slots, o.Limits.Lookups), pings: make(slots, o.Limits.Pings),
 		link: newLink(o),
+	}
+	if o.Subnet6.IsValid() {
+		n.guest.Address6, n.guest.Gateway6 = netip.PrefixFrom(nth(o.Subnet6, 15), o.Subnet6.Bits()), nth(o.Subnet6, 2)
 	}
 	if o.Intercept != nil {
 		n.guest.TrustFile, n.guest.Trust = o.Intercept.Trust()
@@ -324,9 +346,12 @@ func (n *Network) end(s *stack.Stack) {
 // subnet are not the outside's.
 func (n *Network) judge(p policy.Protocol, to netip.AddrPort) (policy.Target, policy.Verdict) {
 	t := policy.Target{Protocol: p, Address: to}
-	if to.Addr() == n.host {
+	switch {
+	case to.Addr() == n.host:
 		t.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), to.Port())
-	} else if n.o.Subnet.Contains(to.Addr()) {
+	case to.Addr() == n.guest.Gateway6:
+		t.Address = netip.AddrPortFrom(netip.IPv6Loopback(), to.Port())
+	case n.o.Subnet.Contains(to.Addr()), n.o.Subnet6.Contains(to.Addr()):
 		return t, policy.Verdict{Action: policy.Deny, Rule: "nothing there in the guest's own subnet"}
 	}
 	return t, n.o.Policy.Peek(t)

@@ -7,6 +7,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/link/ethernet"
 	"gvisor.dev/gvisor/pkg/tcpip/network/arp"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/icmp"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
@@ -20,10 +21,15 @@ const nic = 1
 // to every address (promiscuous), answers from every address (spoofing), and has
 // a route to the guest's subnet alone.
 func (n *Network) newStack() (*stack.Stack, error) {
-	s := stack.New(stack.Options{
+	o := stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{arp.NewProtocol, ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},
-	})
+	}
+	if n.guest.Gateway6.IsValid() { // without addresses of its own making, and without routers
+		o.NetworkProtocols = append(o.NetworkProtocols, ipv6.NewProtocol)
+		o.TransportProtocols = append(o.TransportProtocols, icmp.NewProtocol6)
+	}
+	s := stack.New(o)
 	if err := n.configure(s); err != nil {
 		s.Destroy()
 		return nil, err
@@ -59,7 +65,15 @@ func (n *Network) configure(s *stack.Stack) error {
 			return stackError("neighbour", err)
 		}
 	}
-	s.SetRouteTable([]tcpip.Route{{Destination: subnet, NIC: nic}})
+	routes := []tcpip.Route{{Destination: subnet, NIC: nic}}
+	if n.guest.Gateway6.IsValid() {
+		route6, err := n.configure6(s)
+		if err != nil {
+			return err
+		}
+		routes = append(routes, route6)
+	}
+	s.SetRouteTable(routes)
 
 	s.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s, n.o.Limits.Buffer, n.o.Limits.Opening, n.acceptTCP).HandlePacket)
 	s.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(s, n.acceptUDP).HandlePacket)
@@ -68,6 +82,22 @@ func (n *Network) configure(s *stack.Stack) error {
 		return err
 	}
 	return n.serveDHCP(s)
+}
+
+// configure6 gives the interface its IPv6 address, and returns the route to the guest's.
+func (n *Network) configure6(s *stack.Stack) (tcpip.Route, error) {
+	bits := n.o.Subnet6.Bits()
+	addr := tcpip.ProtocolAddress{Protocol: ipv6.ProtocolNumber, AddressWithPrefix: tcpip.AddressWithPrefix{Address: fromAddr(n.guest.Gateway6), PrefixLen: bits}}
+	if err := s.AddProtocolAddress(nic, addr, stack.AddressProperties{}); err != nil {
+		return tcpip.Route{}, stackError("IPv6 address", err)
+	}
+	// Nobody asks for neighbours: such packets do not pass.
+	mac := tcpip.LinkAddress(n.o.GuestMAC)
+	if err := s.AddStaticNeighbor(nic, ipv6.ProtocolNumber, fromAddr(n.guest.Address6.Addr()), mac); err != nil {
+		return tcpip.Route{}, stackError("IPv6 neighbour", err)
+	}
+	subnet := addr.AddressWithPrefix.Subnet()
+	return tcpip.Route{Destination: subnet, NIC: nic}, nil
 }
 
 func (n *Network) setTCPOptions(s *stack.Stack) error {

@@ -24,7 +24,9 @@ const (
 const (
 	ethernetSize = 14
 	ipv4Size     = 20
+	ipv6Size     = 40
 	tcpChecksum  = 16 // in a TCP header
+	udpChecksum  = 6  // in a UDP header
 )
 
 // Cable is the host's end of a device. It implements network.LocalCable.
@@ -75,6 +77,9 @@ func (c *Cable) Take(frame []byte) (n int, err error) {
 // no memory, is lost, as on any cable.
 func (c *Cable) Put(parts [][]byte) (err error) {
 	c.out = headerOf(parts)
+	if binary.NativeEndian.Uint16(c.out[placeAt:]) == udpChecksum {
+		fillIn(parts, ethernetSize+ipv6Size+udpChecksum)
+	}
 	c.parts = append(append(c.parts[:0], c.out[:]), parts...)
 	werr := c.raw.Write(func(fd uintptr) bool {
 		_, err = unix.Writev(int(fd), c.parts)
@@ -92,7 +97,7 @@ func (c *Cable) Put(parts [][]byte) (err error) {
 
 // headerOf is what stands before a frame. The checksum of a TCP segment has not been made,
 // and the kernel inside takes this for right. That of a UDP datagram is zero, which says
-// that there is none.
+// that there is none; over IPv6 that may not be, see [fillIn].
 func headerOf(parts [][]byte) (h [headerSize]byte) {
 	var start [ethernetSize + ipv4Size]byte
 	n := 0
@@ -100,6 +105,9 @@ func headerOf(parts [][]byte) (h [headerSize]byte) {
 		n += copy(start[n:], p)
 	}
 	ip := start[ethernetSize:]
+	if n == len(start) && binary.BigEndian.Uint16(start[12:]) == unix.ETH_P_IPV6 {
+		return headerOf6(ip[6])
+	}
 	if n < len(start) || binary.BigEndian.Uint16(start[12:]) != unix.ETH_P_IP || ip[9] != unix.IPPROTO_TCP {
 		return h
 	}
@@ -110,6 +118,35 @@ func headerOf(parts [][]byte) (h [headerSize]byte) {
 	binary.NativeEndian.PutUint16(h[checksumAt:], ethernetSize+uint16(ip[0]&0xf)*4)
 	binary.NativeEndian.PutUint16(h[placeAt:], tcpChecksum)
 	return h
+}
+
+// headerOf6 is the same for IPv6, where the stack makes no fragments.
+func headerOf6(protocol byte) (h [headerSize]byte) {
+	var place uint16
+	switch protocol {
+	case unix.IPPROTO_TCP:
+		place = tcpChecksum
+	case unix.IPPROTO_UDP:
+		place = udpChecksum
+	default:
+		return h
+	}
+	h[0] = unix.VIRTIO_NET_HDR_F_NEEDS_CSUM
+	binary.NativeEndian.PutUint16(h[checksumAt:], ethernetSize+ipv6Size)
+	binary.NativeEndian.PutUint16(h[placeAt:], place)
+	return h
+}
+
+// fillIn sets a byte of a frame that is our own. The kernel drops a UDP datagram over IPv6
+// whose checksum is zero, even if it is still to be made.
+func fillIn(parts [][]byte, at int) {
+	for _, p := range parts {
+		if at < len(p) {
+			p[at] = 1
+			return
+		}
+		at -= len(p)
+	}
 }
 
 // Flush does nothing.

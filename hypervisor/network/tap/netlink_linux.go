@@ -19,7 +19,7 @@ type Message struct {
 // Messages set the device up as the network says, and up.
 func Messages(g network.Guest) []Message {
 	addr, gateway := g.Address.Addr(), g.Gateway
-	return []Message{
+	list := []Message{
 		{"configuring the network device", link(0, attr(unix.IFLA_ADDRESS, []byte(MAC)), attr(unix.IFLA_MTU, word(uint32(g.MTU))))},
 		{"", link(0, noLinkLocal())},
 		{"bringing the network device up", link(unix.IFF_UP)},
@@ -28,6 +28,10 @@ func Messages(g network.Guest) []Message {
 		{"the network's DNS server", neighbour(g.DNS)},
 		{"the network's route", route(addr, gateway)},
 	}
+	if addr, gateway := g.Address6, g.Gateway6; gateway.IsValid() {
+		list = append(list, Message{Data: address(addr)}, Message{Data: neighbour(gateway)}, Message{Data: route(addr.Addr(), gateway)})
+	}
+	return list
 }
 
 // noLinkLocal keeps the kernel from making an address of its own and asking for routers.

@@ -26,6 +26,10 @@ import (
 // names resolves what the tests need: addresses that are nobody's (RFC 5737).
 type names map[string]string
 
+func (n names) LookupIPv6(_ context.Context, name string) ([]netip.Addr, time.Duration, error) {
+	return nil, 0, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+}
+
 func (n names) LookupIPv4(_ context.Context, name string) ([]netip.Addr, time.Duration, error) {
 	if a, ok := n[name]; ok {
 		return []netip.Addr{netip.MustParseAddr(a)}, time.Minute, nil
