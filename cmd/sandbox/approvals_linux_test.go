@@ -192,3 +192,54 @@ func TestApprovalsLeaveTheTerminal(t *testing.T) {
 		t.Errorf("without a terminal: %v\n%s", err, out)
 	}
 }
+
+// An answer that is taken back is asked again while the command runs. A program that calls itself by an escape sequence
+// harms nobody's terminal, and a session that is killed is said to have ended.
+func TestApprovalsTakeBack(t *testing.T) {
+	d := newDesk(t)
+	base := filepath.Dir(d.dir)
+	if err := os.MkdirAll(filepath.Join(base, "data", "one"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(base, "data", "one", "x"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const evil = `printf '\033[2J\033]0;title\007' >/proc/self/comm; while true <../data/one/x; do echo read >>log; read y <../data/one/x; done 2>/dev/null; echo refused >refused; exec sleep 600`
+	if err := os.WriteFile(filepath.Join(d.dir, "evil"), []byte(evil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := newPanes(d)
+	p.open("person", "100", "30", "approvals")
+	run := d.sandbox("run", "--gate", base+"/data", "--safeguard-timeout", "1h", "--", "bash", "evil")
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = run.Process.Kill()
+		_ = run.Wait()
+	}()
+	p.sees("person", "data/one")
+	if s := p.screen("person"); !strings.Contains(s, `\x1b[2J`) || !strings.Contains(s, "bash evil") {
+		t.Errorf("the screen:\n%s", s)
+	}
+	p.answers("person", "a", "Allowed sg_001")
+	actortest.Eventually(t, "the read", func() bool {
+		_, err := os.Stat(filepath.Join(d.dir, "log"))
+		return err == nil
+	})
+	p.do("send-keys", "-t", "person", "Tab")
+	p.sees("person", "HISTORY 1")
+	p.answers("person", "u", "sg_001 was taken back")
+	p.do("send-keys", "-t", "person", "Tab")
+	p.sees("person", "sg_002") // once the kernel's cache has ended
+	p.answers("person", "d", "Denied sg_002")
+	actortest.Eventually(t, "the refusal", func() bool {
+		_, err := os.Stat(filepath.Join(d.dir, "refused"))
+		return err == nil
+	})
+	_ = run.Process.Kill()
+	p.sees("person", "has ended")
+	p.do("send-keys", "-t", "person", "q")
+	p.sees("person", "left with 0")
+	p.restored("person")
+}

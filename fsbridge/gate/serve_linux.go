@@ -23,7 +23,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/caller"
 )
 
-// cached is how long the kernel may keep what it was told: nothing that was allowed is taken back.
+// cached is how long the kernel may keep what it was told; so long an answer that is taken back holds on.
 const cached = time.Second
 
 // Server answers one mount of a gate.
