@@ -67,10 +67,21 @@ func (a *answers) find(id string) *answer {
 // keep notes how to take back something that an answer left.
 func (a *answers) keep(id string, back func() error) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if o := a.find(id); o != nil {
+	o := a.find(id)
+	late := o != nil && o.TakenBack // somebody was faster than who asked
+	if o != nil && !late {
 		o.back = append(o.back, back)
 	}
+	a.mu.Unlock()
+	if late {
+		_ = back()
+	}
+}
+
+// stands reports whether an answer leaves something, perhaps in a moment: who asked hears of it after all others.
+func (o *answer) stands() bool {
+	return len(o.back) > 0 || messages.Lasting(o.Kind) && o.Outcome != "withdrawn" && !messages.Unattended(o.By) &&
+		(o.Kind == messages.KindGate || o.Scope != string(approval.Once))
 }
 
 // ruled notes the rule that an answer became.
@@ -101,7 +112,7 @@ func (o *answer) final() string {
 	switch {
 	case o.TakenBack:
 		return "it was taken back already"
-	case len(o.back) > 0:
+	case o.stands():
 		return ""
 	case o.Outcome == "withdrawn":
 		return "nobody waited for the answer any more"

@@ -178,7 +178,7 @@ func TestTakeBackOfWhatWasDone(t *testing.T) {
 		if _, err := a.take(id); !errors.Is(err, api.ErrStands) || !strings.Contains(err.Error(), "waits") {
 			t.Errorf("%s, undecided: %v", c.kind, err)
 		}
-		a.decided(messages.Decision{ID: id, Kind: c.kind, Decision: c.outcome, By: c.by})
+		a.decided(messages.Decision{ID: id, Kind: c.kind, Decision: c.outcome, By: c.by, Scope: "once"})
 		if _, err := a.take(id); !errors.Is(err, api.ErrStands) || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", c.kind, err, c.why)
 		}

@@ -210,7 +210,7 @@ func TestApprovalsTakeBack(t *testing.T) {
 	}
 	p := newPanes(d)
 	p.open("person", "100", "30", "approvals")
-	run := d.sandbox("run", "--gate", base+"/data", "--safeguard-timeout", "1h", "--", "bash", "evil")
+	run := d.sandbox("run", "--caches", "read-only", "--home", "read-only", "--gate", base+"/data", "--safeguard-timeout", "1h", "--", "bash", "evil")
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
