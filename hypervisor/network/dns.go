@@ -206,8 +206,8 @@ func notFound(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// hostAddress returns the host's address inside. The IPv6 one is told only if a rule opens
-// it: else programs would try it in vain.
+// hostAddress returns the host's address inside. The IPv6 one is told only if a rule
+// names it: else programs would try it in vain.
 func (n *Network) hostAddress(kind dnsmessage.Type) []netip.Addr {
 	switch {
 	case kind == dnsmessage.TypeA:

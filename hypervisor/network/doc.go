@@ -33,7 +33,7 @@
 //
 // IPv6 has no router advertisements, no neighbour discovery (both ends know each other's
 // address), no fragments and no extension headers: such frames do not pass. Its gateway
-// is the host's ::1, and 127.0.0.1 if nobody listens there and the policy allows it.
+// is the host's ::1.
 //
 // There is no multicast, and nothing can be reached from outside.
 //

@@ -56,8 +56,7 @@ func (s *setup) tcpReply6(from netip.AddrPort) header.TCPFlags {
 	return header.TCP(header.IPv6(body).Payload()).Flags()
 }
 
-// The policy decides about IPv6 as about IPv4, and the gateway is the host's ::1, or its
-// 127.0.0.1 if nobody listens there.
+// The policy decides about IPv6 as about IPv4, and the gateway is the host's ::1.
 func TestIPv6Connections(t *testing.T) {
 	at := echoServer(t, "127.0.0.1:0")
 	s := serve(t, policy.Options{Mode: policy.Allowlist, Rules: rules(t, HostName, "[2001:db8::1]:80")}, with6(Options{
@@ -65,8 +64,8 @@ func TestIPv6Connections(t *testing.T) {
 			if address == "[2001:db8::1]:80" {
 				address = at.String()
 			}
-			if host, _, _ := net.SplitHostPort(address); host == "::1" {
-				return nil, net.ErrClosed
+			if host, port, _ := net.SplitHostPort(address); host == "::1" {
+				address = net.JoinHostPort("127.0.0.1", port)
 			}
 			return new(net.Dialer).DialContext(ctx, network, address)
 		},

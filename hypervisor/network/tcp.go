@@ -136,16 +136,6 @@ func (n *Network) dialTCP(ctx context.Context, domain string, to netip.AddrPort)
 			return c, err
 		}
 	}
-	c, err := n.o.Dial(ctx, "tcp", to.String())
-	if err == nil || to.Addr() != netip.IPv6Loopback() {
-		return c, err
-	}
-	// Many a server of the host listens at 127.0.0.1 only, and not each program tries all
-	// addresses of a name.
-	to = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), to.Port())
-	if !n.o.Policy.Peek(policy.Target{Protocol: policy.TCP, Address: to}).Allowed() {
-		return nil, err
-	}
 	return n.o.Dial(ctx, "tcp", to.String())
 }
 

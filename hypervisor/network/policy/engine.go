@@ -169,11 +169,11 @@ func setDefault[T comparable](p *T, value T) {
 // Mode returns the engine's mode.
 func (e *Engine) Mode() Mode { return e.o.Mode }
 
-// NamesIPv6Loopback tells whether a rule names the host's ::1. Only then a guest needs to know an
-// IPv6 address of it.
+// NamesIPv6Loopback tells whether a rule names the host's ::1 as such. Only then a guest is to know
+// an IPv6 address of it: most servers of a host listen at 127.0.0.1.
 func (e *Engine) NamesIPv6Loopback() bool {
 	a := netip.IPv6Loopback()
-	return slices.ContainsFunc(e.o.Rules, func(r Rule) bool { return r.opens(a, netip.PrefixFrom(a, a.BitLen())) })
+	return slices.ContainsFunc(e.o.Rules, func(r Rule) bool { return !r.host && r.opens(a, netip.PrefixFrom(a, a.BitLen())) })
 }
 
 // Close ends open questions with no, refuses everything from now on, and returns
