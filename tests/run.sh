@@ -15,10 +15,10 @@ cd "$(dirname "$0")/.."
 mode=${1:-all}
 
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"; rmdir "$TMPDIR"' EXIT
+trap 'rm -rf "$tmp"; rmdir "$TMPDIR" 2>/dev/null' EXIT
 chmod 755 "$tmp" # the ordinary user's tests look in
 
-# The tests make and remove ten thousands of files. ext4 puts those of one directory into one
+# The tests make and remove tens of thousands of files. ext4 puts those of one directory into one
 # group of inodes; without a journal it does not use the inodes of the last minute again, and
 # looks at all of them for each new file. With T the directory of each test gets its own group.
 # Its name is short, because sockets are made below it, whose paths have about 100 bytes. What
@@ -168,25 +168,26 @@ fi
 say "tests as $who"
 gotests "$who" "$(packages '^$')" -vet=off $race
 
-faults_and_kills() {
+faults() {
     # Of the packages with tests of their own for injected faults only these: the others
     # have run.
     local faulty names
     faulty=$(grep -rlE --include='*_test.go' '^//go:build .*\bfaults\b' fsbridge)
     names=$(grep -hoE '^func Test[A-Za-z0-9_]+' $faulty | sed 's/^func //' | sort -u | paste -sd'|')
     gotests faults "$(printf './%s\n' $faulty | xargs -n1 dirname | sort -u)" -vet=off -tags faults -run "^($names)\$"
-    SANDBOX_CRASH_RUNS=500 gotests crash ./tests/suite/crash/... -vet=off -tags faults
 }
 say "injected faults, killed programs; beside them the tests as an ordinary user"
-faults_and_kills >"$tmp/kills" 2>&1 & # one package, which mostly waits
+faults >"$tmp/faults" 2>&1 & # one package each, which mostly waits
+faulty=$!
+SANDBOX_CRASH_RUNS=500 gotests crash ./tests/suite/crash/... -vet=off -tags faults >"$tmp/kills" 2>&1 &
 kills=$!
 if [ "$(id -u)" = 0 ]; then
     # Without the race detector: what it finds does not depend on the user.
     mine=$(grep -v '^[#-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
     gotests user "$(packages '^$' | grep -xF "$mine")" -vet=off -exec "$tmp/asuser"
 fi
-wait "$kills"
-cat "$tmp/kills"
+wait "$faulty" "$kills"
+cat "$tmp/faults" "$tmp/kills"
 
 if changed_directories >"$tmp/changed"; then
     say "fuzzing what has changed, a moment each"
