@@ -74,6 +74,7 @@ func workloads() map[string]func(w *workload) {
 		"attributesRace": attributesRace,
 		"attributesOpen": attributesOpen,
 		"makeTogether":   makeTogether,
+		"renamesBeside":  renamesBeside,
 		"openTogether":   openTogether,
 		"lostOnProc":     lostOnProc,
 		"keptWriters":    keptWriters,

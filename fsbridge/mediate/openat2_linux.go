@@ -3,7 +3,6 @@ package mediate
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -51,13 +50,11 @@ func (c *call) resolvable(flags int, resolve uint64) bool {
 	defer rawfs.Close(base)
 	c.identity.Workload()
 	defer c.identity.Starter()
-	fd, err := unix.Openat2(base, string(path), &unix.OpenHow{
-		Flags: uint64(flags&(unix.O_NOFOLLOW|unix.O_DIRECTORY)) | unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve,
-	})
-	if err == nil {
+	fd, errno := rawfs.OpenPathAt(base, rawfs.Terminated(c.parts[:], path), flags&(unix.O_NOFOLLOW|unix.O_DIRECTORY), resolve)
+	if errno == 0 {
 		rawfs.Close(fd)
 	}
-	return err == nil || errors.Is(err, syscall.ENOENT)
+	return errno == 0 || errno == syscall.ENOENT
 }
 
 // openInRoot is openat2 with RESOLVE_IN_ROOT.

@@ -43,10 +43,23 @@ func OpenAt(dir int, name Name, flags int) (int, syscall.Errno) {
 
 // OpenDirAt opens a directory, O_PATH, with RESOLVE_* flags.
 func OpenDirAt(dir int, path Name, resolve uint64) (int, syscall.Errno) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolve}
-	fd, _, errno := unix.Syscall6(unix.SYS_OPENAT2, uintptr(dir), uintptr(unsafe.Pointer(unsafe.SliceData(path))),
-		uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
-	return int(fd), errno
+	return OpenPathAt(dir, path, unix.O_DIRECTORY, resolve)
+}
+
+// OpenPathAt is openat2(2) with O_PATH, O_CLOEXEC, the given flags and RESOLVE_* flags. The
+// kernel answers EAGAIN where a path has ".." and something was renamed anywhere in the
+// meantime: then it is asked again, a bounded number of times.
+func OpenPathAt(dir int, path Name, flags int, resolve uint64) (fd int, errno syscall.Errno) {
+	how := unix.OpenHow{Flags: uint64(flags) | unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve}
+	for range 1024 {
+		var r uintptr
+		r, _, errno = unix.Syscall6(unix.SYS_OPENAT2, uintptr(dir), uintptr(unsafe.Pointer(unsafe.SliceData(path))),
+			uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
+		if errno != syscall.EAGAIN && errno != syscall.EINTR {
+			return int(r), errno
+		}
+	}
+	return -1, errno
 }
 
 // Close closes fd unless it is negative.
