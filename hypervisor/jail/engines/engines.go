@@ -23,6 +23,10 @@ keyring = false
 default_sysctls = []
 log_driver = "k8s-file"
 
+# Beside the images: the user's own directory of settings may be read-only here.
+[network]
+network_config_dir = "%s/networks"
+
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "file"
@@ -74,7 +78,7 @@ func runtimeDir(uid int) string { return "/run/user/" + strconv.Itoa(uid) }
 // empty. With alone the jail has just the user's id, so that programs stand in front.
 func Files(uid int, store string, alone bool, find func(name string) string) []File {
 	files := []File{
-		{Path: dir + "/containers.conf", Text: containersConf},
+		{Path: dir + "/containers.conf", Text: fmt.Sprintf(containersConf, store)},
 		{Path: dir + "/storage.conf", Text: fmt.Sprintf(storageConf, runtimeDir(uid)+"/containers", store)},
 	}
 	for name, script := range map[string]string{"podman": podmanScript, "buildah": buildahScript} {
