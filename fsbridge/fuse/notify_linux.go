@@ -22,23 +22,19 @@ const (
 
 // notify tells the kernel, and waits for that as long as nothing held delays
 // it. What is held in one directory does not delay what is to be told of others.
-//
-// A kernel that can (6.16) is told to look up all names again. To forget one name it takes the lock of
-// the directory, which an operation there has until we answer it. If we are killed then, the thread
-// that waits for the lock cannot die, so that our end of the connection stays open: the operation, the
-// mount and the locks of the log would be stuck for good.
-func (s *Server) notify(o vfs.Outdated) (err error) {
+func (s *Server) notify(o vfs.Outdated, epoch bool) (err error) {
 	if o.Empty() {
 		return nil
 	}
 	entries := o.Names
-	if len(entries) > 0 && s.incEpoch() == nil {
+	if epoch && len(entries) > 0 && s.incEpoch() == nil {
 		entries = nil
 	}
 	names := make(map[uint64][]string)
 	for _, e := range entries {
 		names[e.Dir] = append(names[e.Dir], e.Name)
 	}
+	s.leaveOutHeld(names)
 	left := len(o.Nodes) + len(names)
 	notices, finished := make(chan notice, left), make(chan error, left)
 	for id := range o.Nodes {
@@ -73,6 +69,23 @@ func (s *Server) notify(o vfs.Outdated) (err error) {
 		}
 	}
 	return err
+}
+
+// leaveOutHeld takes the directories in which an operation is held out of names. The
+// kernel looks up all names again instead, where it can be told to.
+func (s *Server) leaveOutHeld(names map[uint64][]string) {
+	var held []uint64
+	for dir := range names {
+		if s.tree.HeldIn(dir) {
+			held = append(held, dir)
+		}
+	}
+	if len(held) == 0 || s.incEpoch() != nil {
+		return
+	}
+	for _, dir := range held {
+		delete(names, dir)
+	}
 }
 
 // another runs work on one more goroutine, if not too many others are stuck.

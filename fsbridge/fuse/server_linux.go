@@ -139,7 +139,7 @@ const invalidateWait = 2 * time.Second
 // entry on kernels before 6.16) and a notification for every changed inode
 // that the kernel knows.
 func (s *Server) Invalidate(c fsbridge.Changes) error {
-	return s.notify(s.tree.Invalidate(c))
+	return s.notify(s.tree.Invalidate(c), true)
 }
 
 // Changed tells what the watcher saw: paths relative to the root that may have
@@ -148,7 +148,7 @@ func (s *Server) Changed(paths []string) error { return s.ChangedIn(fsbridge.Dir
 
 // ChangedIn is Changed for names in directories.
 func (s *Server) ChangedIn(dirs []fsbridge.DirChanges) error {
-	return s.notify(s.tree.Edited(dirs, func(node uint64) { s.recheckLater(node, 0) }))
+	return s.notify(s.tree.Edited(dirs, func(node uint64) { s.recheckLater(node, 0) }), false)
 }
 
 // recheckAfter is how long nobody inside must have written to a file before a
@@ -193,7 +193,7 @@ func (s *Server) recheckBusy() {
 			o.Nodes[node] = true
 		}
 	}
-	if err := s.notify(o); err != nil {
+	if err := s.notify(o, false); err != nil {
 		s.log.Warn("caches could not be told of a change", "err", err)
 	}
 }
@@ -202,5 +202,5 @@ func (s *Server) recheckBusy() {
 // kernel knows of them is dropped, and OnList is called before they are used
 // again.
 func (s *Server) Unwatched(dirs []hostfs.ID) error {
-	return s.notify(s.tree.Unwatched(dirs))
+	return s.notify(s.tree.Unwatched(dirs), true)
 }
