@@ -131,6 +131,46 @@ func TestOwnIsNoNews(t *testing.T) {
 	}
 }
 
+// TestOwnRemovalIsNoNews: the kernel is not told of a name that the workload removed. If one is made
+// there again, inside or outside, its removal from outside is told.
+func TestOwnRemovalIsNoNews(t *testing.T) {
+	m := mount(t, watchedAll)
+	p, h := filepath.Join(m.mnt, "f"), filepath.Join(m.host, "f")
+	write := func(path string) { check(t, os.WriteFile(path, nil, 0o644)) }
+	stat := func() {
+		_, err := os.Stat(p)
+		check(t, err)
+	}
+	for _, c := range []struct {
+		name string
+		do   func()
+		told bool
+	}{
+		{"unlink", func() { write(p); check(t, os.Remove(p)) }, false},
+		{"rmdir", func() { check(t, os.Mkdir(p, 0o755)); check(t, os.Remove(p)) }, false},
+		{"rename", func() { write(p); check(t, os.Rename(p, p+"2")) }, false},
+		{"outside", func() { write(p); check(t, os.Remove(h)) }, true},
+		{"made inside", func() { write(p); check(t, os.Remove(p)); write(p); check(t, os.Remove(h)) }, true},
+		{"made outside", func() {
+			write(p)
+			check(t, os.Remove(p))
+			check(t, m.Changed([]string{"f"}))
+			write(h)
+			check(t, m.Changed([]string{"f"}))
+			stat()
+			check(t, os.Remove(h))
+		}, true},
+	} {
+		_, _ = os.ReadDir(m.mnt) // the directory is watched
+		c.do()
+		o := m.tree.Edited([]fsbridge.DirChanges{{Names: []string{"f"}}}, nil)
+		if told := len(o.Names) > 0; told != c.told {
+			t.Errorf("%s: told of %v", c.name, o.Names)
+		}
+		check(t, m.Invalidate(fsbridge.Changes{All: true}))
+	}
+}
+
 // TestChangedBesideOwn: a name that is made from outside is listed, even if the
 // workload changes the attributes of another before the watcher tells of it.
 func TestChangedBesideOwn(t *testing.T) {

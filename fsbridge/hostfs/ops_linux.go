@@ -46,6 +46,31 @@ func retry(f func() error) error {
 
 const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS
 
+// OpenKnown is [OpenVerified] that keeps the stat: the name is the file id, else the error
+// is ESTALE.
+func OpenKnown(dirfd int, name string, id ID, flags int) (int, Stat, error) {
+	fd, err := OpenAt(dirfd, name, flags, 0)
+	if err != nil {
+		return -1, Stat{}, err
+	}
+	fd, st, err := Described(fd)
+	if err == nil && st.ID != id {
+		_ = Close(fd)
+		return -1, st, syscall.ESTALE
+	}
+	return fd, st, err
+}
+
+// Described returns fd with its stat; if there is none, fd is closed.
+func Described(fd int) (int, Stat, error) {
+	st, err := StatFD(fd)
+	if err != nil {
+		_ = Close(fd)
+		return -1, st, err
+	}
+	return fd, st, nil
+}
+
 // OpenAt opens name below dirfd with O_NOFOLLOW and O_CLOEXEC added to flags.
 // A final symlink gives ELOOP unless flags holds O_PATH. The caller closes the
 // descriptor.
@@ -70,19 +95,11 @@ func OpenAt(dirfd int, name string, flags int, mode uint32) (int, error) {
 // OpenVerified opens name below dirfd as [OpenAt] does and checks that it is
 // the inode id; otherwise it returns an error wrapping [ErrChanged] and ESTALE.
 func OpenVerified(dirfd int, name string, id ID, flags int) (int, error) {
-	fd, err := OpenAt(dirfd, name, flags, 0)
-	if err != nil {
-		return -1, err
+	fd, _, err := OpenKnown(dirfd, name, id, flags)
+	if err == syscall.ESTALE {
+		err = pathErr("open", name, errors.Join(ErrChanged, err))
 	}
-	st, err := StatFD(fd)
-	if err == nil && st.ID != id {
-		err = pathErr("open", name, errors.Join(ErrChanged, syscall.ESTALE))
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+	return fd, err
 }
 
 // OpenDirAt opens the directory name below dirfd for use as a dirfd and for

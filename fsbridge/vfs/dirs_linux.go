@@ -58,7 +58,7 @@ func (t *Tree) walk(n *node) (int, error) {
 	if err != nil {
 		return -1, dircache.Stale(err)
 	}
-	fd, st, err := describe(fd)
+	fd, st, err := hostfs.Described(fd)
 	if err == nil && st.ID != n.obj.ID {
 		_ = hostfs.Close(fd)
 		return -1, syscall.ESTALE
@@ -77,7 +77,7 @@ func (t *Tree) openDir(n *node, flags int) (int, hostfs.Stat, error) {
 	if err != nil {
 		return -1, hostfs.Stat{}, err
 	}
-	return describe(fd)
+	return hostfs.Described(fd)
 }
 
 // statDir describes a directory: by its open descriptor, even when it was

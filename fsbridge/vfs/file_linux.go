@@ -82,7 +82,7 @@ func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Dura
 	}
 	err = t.naming(d, name, "", func() error { return m.create(open) })
 	if err == nil {
-		fd, st, err = describe(fd)
+		fd, st, err = hostfs.Described(fd)
 	}
 	if err != nil {
 		m.end(nil, err)
@@ -257,7 +257,7 @@ func (t *Tree) tmpfile(r Request, dir uint64, flags int, mode uint32, made func(
 		return err
 	})
 	if err == nil {
-		fd, st, err = describe(fd)
+		fd, st, err = hostfs.Described(fd)
 	}
 	if err != nil {
 		m.end(nil, err)

@@ -114,7 +114,7 @@ func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error)
 	again := errors.Is(err, syscall.EEXIST) && o.Flags&syscall.O_EXCL == 0
 	var st hostfs.Stat
 	if err == nil {
-		fd, st, err = describe(fd)
+		fd, st, err = hostfs.Described(fd)
 	}
 	if err != nil {
 		m.end(nil, err)
@@ -217,7 +217,7 @@ func (t *Tree) openGranted(n *node, flags int, by func(flags int) int) (fd int, 
 		fd = by(flags&^ours | syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_NOCTTY)
 	}
 	if fd >= 0 {
-		fd, st, err = describe(fd)
+		fd, st, err = hostfs.Described(fd)
 		if instead = err == nil && st.ID == n.obj.ID; !instead && err == nil {
 			_ = hostfs.Close(fd)
 		}
@@ -272,7 +272,7 @@ func (t *Tree) Attach(fd int) (node, handle uint64, err error) {
 		return 0, 0, errors.Join(err, hostfs.Close(fd))
 	}
 	defer t.end()
-	fd, st, err := describe(fd)
+	fd, st, err := hostfs.Described(fd)
 	if err != nil {
 		return 0, 0, err
 	}

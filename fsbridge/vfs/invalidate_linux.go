@@ -1,6 +1,9 @@
 package vfs
 
 import (
+	"errors"
+	"syscall"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
@@ -144,6 +147,8 @@ func (t *Tree) edited(c *fsbridge.DirChanges, o *Outdated, busy func(node uint64
 					continue
 				}
 			}
+		} else if t.removed.Take(dir.id, name) && errors.Is(err, syscall.ENOENT) {
+			continue
 		}
 		o.name(dir.id, name)
 	}

@@ -391,7 +391,7 @@ func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 		t.disown(victim)
 		return
 	}
-	fd, now, err := openVerified(op.NewDirFD, op.NewName, victim.obj.ID, unix.O_PATH)
+	fd, now, err := hostfs.OpenKnown(op.NewDirFD, op.NewName, victim.obj.ID, unix.O_PATH)
 	if err != nil {
 		return
 	}

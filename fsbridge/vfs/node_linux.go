@@ -157,7 +157,7 @@ func (n *node) open(flags int) (int, hostfs.Stat, error) {
 		}
 		var fd int
 		var st hostfs.Stat
-		fd, st, err = openVerified(d.FD, b.Name, n.obj.ID, flags)
+		fd, st, err = hostfs.OpenKnown(d.FD, b.Name, n.obj.ID, flags)
 		t.dirs.Release(d)
 		if err == nil {
 			return fd, st, nil
@@ -169,33 +169,9 @@ func (n *node) open(flags int) (int, hostfs.Stat, error) {
 		if rerr != nil {
 			return -1, hostfs.Stat{}, rerr
 		}
-		return describe(fd)
+		return hostfs.Described(fd)
 	}
 	return -1, hostfs.Stat{}, dircache.Stale(err)
-}
-
-// openVerified is [hostfs.OpenVerified] that keeps the stat.
-func openVerified(dirfd int, name string, id hostfs.ID, flags int) (int, hostfs.Stat, error) {
-	fd, err := hostfs.OpenAt(dirfd, name, flags, 0)
-	if err != nil {
-		return -1, hostfs.Stat{}, err
-	}
-	fd, st, err := describe(fd)
-	if err == nil && st.ID != id {
-		_ = hostfs.Close(fd)
-		return -1, st, syscall.ESTALE
-	}
-	return fd, st, err
-}
-
-// describe stats fd and closes it if that fails.
-func describe(fd int) (int, hostfs.Stat, error) {
-	st, err := hostfs.StatFD(fd)
-	if err != nil {
-		_ = hostfs.Close(fd)
-		return -1, st, err
-	}
-	return fd, st, nil
 }
 
 // stat describes the node now: through a handle, its descriptor, or a verified

@@ -22,12 +22,18 @@ func (t *Tree) checkName(name string) error {
 	return t.opts.Posix.Name(name)
 }
 
-// naming runs do, which makes and removes names in d.
-func (t *Tree) naming(d *dirFD, made, removed string, do func() error) error {
+// naming runs do, which makes and removes names in d. The client is not told of a removal.
+func (t *Tree) naming(d *dirFD, made, removed string, do func() error) (err error) {
+	t.removed.Take(d.Node.id, made)
 	if t.opts.Posix == nil {
-		return do()
+		err = do()
+	} else {
+		err = t.opts.Posix.Names(dircache.Names[*node]{Dir: d, ID: d.Node.obj.ID}, made, removed, do)
 	}
-	return t.opts.Posix.Names(dircache.Names[*node]{Dir: d, ID: d.Node.obj.ID}, made, removed, do)
+	if err == nil && removed != "" && d.Node.flags.Load()&(flagListed|flagUnwatched) == flagListed {
+		t.removed.Add(d.Node.id, removed)
+	}
+	return err
 }
 
 // pathOf is the path of a name in a directory, for Options.Posix.

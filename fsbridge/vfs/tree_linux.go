@@ -20,6 +20,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/heldups"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/numbers"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/removals"
 )
 
 // Tree serves a working folder. It knows nothing of how requests arrive. Methods are
@@ -54,6 +55,7 @@ type Tree struct {
 	epoch   atomic.Uint64      // of the newest mutation
 	fresh   fresh.List[*node]  // see refresh
 	heldUps heldups.List
+	removed removals.Set
 
 	mutations sync.Pool // *mutation
 	buffers   sync.Pool // *[]byte, for listings
@@ -247,6 +249,7 @@ func (t *Tree) lookup(st *hostfs.Stat, parent *node, name string, fresh bool) *n
 	n.lookups++
 	s.mu.Unlock()
 	if parent != nil && !n.isRoot() {
+		t.removed.Take(parent.id, name)
 		n.names.Bind(parent, name, st.Nlink < 2 || n.isDir())
 	}
 	return n
@@ -377,6 +380,7 @@ func (t *Tree) Lookup(dir uint64, name string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
+	t.removed.Take(dir, name)
 	disk, st, err := t.onDisk(d, name)
 	t.dirs.Release(d)
 	if errors.Is(err, syscall.ENOENT) && ttl > 0 {
