@@ -44,12 +44,12 @@ func (s *Server) notify(o vfs.Outdated, epoch bool) (err error) {
 		notices <- notice{dir, n}
 	}
 	close(notices)
-	work := func() {
+	work := func(fd int) {
 		for n := range notices {
-			finished <- s.tell(n)
+			finished <- s.tell(fd, n)
 		}
 	}
-	go work()
+	go s.apart(work)
 	timer, stuck := time.NewTimer(invalidateWait), time.NewTicker(stuckAfter)
 	defer timer.Stop()
 	defer stuck.Stop()
@@ -89,23 +89,23 @@ func (s *Server) leaveOutHeld(names map[uint64][]string) {
 }
 
 // another runs work on one more goroutine, if not too many others are stuck.
-func (s *Server) another(work func()) {
+func (s *Server) another(work func(fd int)) {
 	if s.stuck.Add(1) > maxStuck {
 		s.stuck.Add(-1)
 		return
 	}
 	go func() {
 		defer s.stuck.Add(-1)
-		work()
+		s.apart(work)
 	}()
 }
 
-func (s *Server) tell(n notice) (err error) {
+func (s *Server) tell(fd int, n notice) (err error) {
 	if n.names == nil {
-		return s.notifyInode(n.node)
+		return send(fd, outdatedInode(n.node))
 	}
 	for _, name := range n.names {
-		err = errors.Join(err, s.notifyEntry(n.node, name))
+		err = errors.Join(err, notifyEntry(fd, n.node, name))
 	}
 	return err
 }

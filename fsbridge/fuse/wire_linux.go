@@ -33,16 +33,19 @@ func (s *Server) notifyInode(id uint64) error {
 	if id == 0 {
 		return nil
 	}
+	return s.write(outdatedInode(id))
+}
+
+func outdatedInode(id uint64) []byte {
 	b := notification(notifyInvalInode, 24)
 	b = word(b, id)
 	b = word(b, 0)
-	b = word(b, ^uint64(0)) // length -1: to the end
-	return s.write(b)
+	return word(b, ^uint64(0)) // length -1: to the end
 }
 
 // notifyEntry makes the kernel look a name up again. It waits while an
-// operation in that directory is held.
-func (s *Server) notifyEntry(dir uint64, name string) error {
+// operation in that directory is served: see apart, which gives fd.
+func notifyEntry(fd int, dir uint64, name string) error {
 	if dir == 0 {
 		return nil
 	}
@@ -50,7 +53,7 @@ func (s *Server) notifyEntry(dir uint64, name string) error {
 	b = word(b, dir)
 	b = word(b, uint64(len(name)))
 	b = append(b, name...)
-	return s.write(append(b, 0))
+	return send(fd, append(b, 0))
 }
 
 // incEpoch makes the kernel look up every name again, when it is next used.
@@ -74,13 +77,20 @@ func (s *Server) write(b []byte) error {
 	if err != nil {
 		return err
 	}
-	cerr := conn.Control(func(fd uintptr) {
-		for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
-			_, err = unix.Write(int(fd), b)
-		}
-	})
-	if cerr != nil {
+	if cerr := conn.Control(func(fd uintptr) { err = send(int(fd), b) }); cerr != nil {
 		return cerr
+	}
+	return err
+}
+
+// send is write on a descriptor; a negative one is of a closed server.
+func send(fd int, b []byte) error {
+	if fd < 0 {
+		return nil
+	}
+	var err error = syscall.EINTR
+	for errors.Is(err, syscall.EINTR) {
+		_, err = unix.Write(fd, b)
 	}
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
