@@ -23,6 +23,7 @@ type Log interface {
 	Abort(ctx context.Context) (*undolog.ApplyResult, error)
 
 	Protected(epoch uint64, op *fsbridge.Op) bool
+	Created(epoch uint64, o *fsbridge.Object) bool
 	Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error)
 	Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error)
 

@@ -23,16 +23,16 @@ func (h *Hooks) counts(op *fsbridge.Op, epoch uint64) string {
 	kind := ""
 	switch op.Kind {
 	case fsbridge.OpUnlink, fsbridge.OpRmdir:
-		if s.DeleteThreshold > 0 && !created(op.Node, epoch) {
+		if s.DeleteThreshold > 0 && !h.created(op.Node, epoch) {
 			kind = messages.KindDelete
 		}
 	case fsbridge.OpRename:
 		if s.RenameOver && op.Flags&renameExchange == 0 && op.Victim != nil &&
-			op.Victim.Type != syscall.S_IFDIR && !created(op.Victim, epoch) {
+			op.Victim.Type != syscall.S_IFDIR && !h.created(op.Victim, epoch) {
 			kind = messages.KindRename
 		}
 	case fsbridge.OpWrite, fsbridge.OpTruncate, fsbridge.OpFallocate, fsbridge.OpCopyRange:
-		if s.OverwriteBytes > 0 && !h.allowed(messages.KindOverwrite, epoch) && overwrites(op, epoch, s.OverwriteBytes) {
+		if s.OverwriteBytes > 0 && !h.allowed(messages.KindOverwrite, epoch) && overwrites(op, epoch, s.OverwriteBytes) && !h.created(op.Node, epoch) {
 			kind = messages.KindOverwrite
 		}
 	}
@@ -69,7 +69,14 @@ func (h *Hooks) allow(kind string) {
 	h.yes.Store(epoch<<8 | bits)
 }
 
-func created(o *fsbridge.Object, epoch uint64) bool {
+// created tells whether the step made o.
+func (h *Hooks) created(o *fsbridge.Object, epoch uint64) bool {
+	return marked(o, epoch) || o != nil && h.o.Log.Created(epoch, o)
+}
+
+// marked tells whether the object is known to be made by the step. A bridge that forgot the
+// inode and looked it up again has another object for it, without the mark.
+func marked(o *fsbridge.Object, epoch uint64) bool {
 	return o != nil && o.Protected(epoch)&fsbridge.ProtCreated != 0
 }
 
@@ -80,7 +87,7 @@ const inlineBytes = 64 << 10
 // overwrites reports whether op destroys bytes of a file above the limit, in
 // bytes, that was there before the step.
 func overwrites(op *fsbridge.Op, epoch uint64, limit int64) bool {
-	if op.Node == nil || created(op.Node, epoch) || op.Standing || op.Ahead && op.Append {
+	if op.Node == nil || marked(op.Node, epoch) || op.Standing || op.Ahead && op.Append {
 		return false
 	}
 	whole := op.Node.Protected(epoch)&fsbridge.ProtContent != 0

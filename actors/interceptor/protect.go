@@ -119,13 +119,16 @@ func touched(op *fsbridge.Op) (at [2]spot, n int, puts bool) {
 // folder's own list holds where no rule says anything. Somebody said yes to the allowed entries.
 func (h *Hooks) protected(op *fsbridge.Op, epoch uint64, allowed []string) *protection {
 	protect, writes := h.safe.Load().Protect && h.o.Entry != nil, h.writes.Load()
-	if !protect && writes == nil || op.Standing || op.Name == "" && created(op.Node, epoch) {
+	if !protect && writes == nil || op.Standing || op.Name == "" && marked(op.Node, epoch) {
 		return nil
 	}
 	at, n, puts := touched(op)
 	for i := range n {
 		both := op.Kind == fsbridge.OpRename && op.Flags&renameExchange != 0
 		if p := h.protectedPlace(op, epoch, at[i], puts && (both || i == n-1), protect, writes); p != nil && (p.deny || !slices.Contains(allowed, p.entry)) && !h.passed(p, epoch) {
+			if op.Name == "" && h.created(op.Node, epoch) {
+				return nil
+			}
 			return p
 		}
 	}
@@ -158,13 +161,13 @@ func (h *Hooks) protectedPlace(op *fsbridge.Op, epoch uint64, at spot, puts, pro
 		return nil
 	}
 	if from > 0 && from >= len(h.above) { // below the folder
-		if op.Kind == fsbridge.OpUnlink || op.Kind == fsbridge.OpRmdir || created(at.parents[from-len(h.above)], epoch) {
+		if op.Kind == fsbridge.OpUnlink || op.Kind == fsbridge.OpRmdir || h.created(at.parents[from-len(h.above)], epoch) {
 			return nil
 		}
 	}
 	if names[from] == gitDir && from == 0 && len(h.above) == 0 {
 		// The folder's own repository: it is not moved away, so a new one is where none was.
-		if to > 1 && created(at.parents[1], epoch) {
+		if to > 1 && h.created(at.parents[1], epoch) {
 			return nil
 		}
 		puts = puts || op.Kind == fsbridge.OpRename

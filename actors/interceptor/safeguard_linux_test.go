@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
@@ -189,6 +190,39 @@ func TestDeletesThatDoNotCount(t *testing.T) {
 	ch := r.start(func() error { return r.fs.Unlink("b") })
 	r.answer(r.asked(), true)
 	r.must(actortest.Within(t, "delete", ch))
+}
+
+// The kernel forgets inodes when memory is short. What the step made is known to be its own all the same.
+func TestMadeAndForgotten(t *testing.T) {
+	r := newRig(t, files(1), func(o *Options) {
+		o.Safeguards = Safeguards{DeleteThreshold: 1, OverwriteBytes: 1000, RenameOver: true, Protect: true}
+		o.Entry = approval.Entry
+	})
+	r.assign(1)
+	large := make([]byte, 2000)
+	r.must(r.fs.MkdirAll("sub/.git"))
+	for _, name := range []string{"a", "b", "c", "sub/d", "sub/.git/config"} {
+		r.must(r.fs.WriteFile(name, large))
+	}
+	r.must(r.fs.Rename("f0", "sub/f0", 0)) // it was there before
+	r.must(r.fs.Symlink("a", "link"))
+	for what, do := range map[string]func() error{
+		"overwrite":        func() error { return r.fs.WriteAt("a", large, 0) },
+		"rename over":      func() error { return r.fs.Rename("c", "b", 0) },
+		"delete":           func() error { return r.fs.Unlink("link") },
+		"delete below":     func() error { return r.fs.Unlink("sub/d") },
+		"protected, below": func() error { return r.fs.WriteAt("sub/.git/config", large, 0) },
+	} {
+		r.fs.Forget()
+		if err := actortest.Within(t, what, r.start(do)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	r.safeguard.None()
+	r.fs.Forget()
+	done := r.start(func() error { return r.fs.Unlink("sub/f0") })
+	r.answer(r.asked(), true)
+	r.must(actortest.Within(t, "delete of what was there", done))
 }
 
 // SG-07, DOS-02: the queue of held operations is bounded; what is beyond fails

@@ -77,6 +77,13 @@ func (l *Log) Protected(epoch uint64, op *fsbridge.Op) bool {
 	return s != nil && s.Protected(epoch, op)
 }
 
+// Created tells whether the open step made o, also if the bridge has forgotten the object
+// meanwhile and made another for the inode. The caller holds the guard of the epoch.
+func (l *Log) Created(epoch uint64, o *fsbridge.Object) bool {
+	s := l.cur.Load()
+	return s != nil && s.Created(epoch, o)
+}
+
 // Capture writes what op will destroy into the journal of the open step and
 // then marks op's objects as protected in the given epoch. The caller holds the
 // guard of that epoch, performs op only if Capture returns nil, and calls Done

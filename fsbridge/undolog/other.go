@@ -29,6 +29,7 @@ func (l *Log) Commit(context.Context, StepResult) (*Entry, error) {
 }
 func (l *Log) Abort(context.Context) (*ApplyResult, error) { return nil, errors.ErrUnsupported }
 func (l *Log) Protected(uint64, *fsbridge.Op) bool         { return false }
+func (l *Log) Created(uint64, *fsbridge.Object) bool       { return false }
 func (l *Log) Capture(uint64, *fsbridge.Op) (bool, error)  { return false, errors.ErrUnsupported }
 func (l *Log) Done(uint64, *fsbridge.Op, *fsbridge.Object, error) {
 }

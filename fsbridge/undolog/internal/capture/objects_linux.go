@@ -27,6 +27,41 @@ func (s *Step) lookup(id hostfs.ID) *stepObj {
 	return so
 }
 
+// Created tells whether the step made o. It still knows when a bridge has forgotten the
+// object meanwhile and made another for the inode. Where o's name says nothing (an unlinked
+// file), the answer is false. The caller holds the guard of the epoch. It may be called
+// concurrently, and allocates nothing.
+func (s *Step) Created(epoch uint64, o *fsbridge.Object) bool {
+	if o == nil || isCreated(o, epoch) || s.unprotected.Load() {
+		return isCreated(o, epoch)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.createdBefore(o) {
+		return false
+	}
+	o.Protect(epoch, fsbridge.ProtCreated)
+	return true
+}
+
+func (s *Step) createdBefore(o *fsbridge.Object) bool {
+	if so := s.lookup(o.ID); so != nil {
+		return so.is(objCreated)
+	}
+	parent, name, ok := o.Place.Binding()
+	if !ok {
+		return false
+	}
+	p := s.lookup(parent.ID)
+	if p == nil {
+		return false
+	}
+	if t, touched := p.touched[name]; touched {
+		return t.cur != nil && t.cur.is(objCreated)
+	}
+	return p.is(objCreated)
+}
+
 // object returns the state of o, recording it and its ancestors if it was
 // there at the step's start. st describes it if st.Ino is not 0, and fd is
 // then a descriptor of it, or -1. s.mu is held.
