@@ -234,6 +234,7 @@ func (l *Log) evict(n int) ([]StepID, error) {
 			break
 		}
 		gone = append(gone, e.StepID)
+		l.cutGroup(e.Group)
 	}
 	l.setEntries(steps[len(gone):], l.redoEntries())
 	return gone, errors.Join(err, l.undone(nil))

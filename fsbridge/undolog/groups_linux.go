@@ -5,16 +5,26 @@ import (
 	"slices"
 )
 
-// groups says of an entry that is about to be kept whether it is the first of its group.
-// Groups do not outlive the process that has made them, so what was evicted of the one
-// that goes on is known.
+// groups says of an entry that is about to be kept whether it is the first of its group: no
+// step before it is kept, nor was one pushed out. Groups do not outlive the process that has
+// made them, so what was pushed out of the one that goes on is known.
 func (l *Log) groups(e *Entry) {
 	if e.Group == 0 {
 		return
 	}
-	known := slices.ContainsFunc(l.stepEntries(), func(s *stepEntry) bool { return s.Group == e.Group })
-	e.GroupStart = !known && l.grouped != e.Group
-	l.grouped = e.Group
+	_, cut := l.cut[e.Group]
+	e.GroupStart = !cut && !slices.ContainsFunc(l.stepEntries(), func(s *stepEntry) bool { return s.Group == e.Group })
+}
+
+// cutGroup notes that a step of the group was pushed out.
+func (l *Log) cutGroup(group StepID) {
+	if group == 0 {
+		return
+	}
+	if l.cut == nil {
+		l.cut = make(map[StepID]struct{})
+	}
+	l.cut[group] = struct{}{}
 }
 
 // chosenGroup returns the steps of a group, the next one last, with what was written

@@ -70,6 +70,23 @@ func TestGroupRefusals(t *testing.T) {
 	refused(UndoOptions{Group: NewestGroup}, ErrGroup, "pushed out of the history; 'sandbox undo 4'")
 }
 
+// A run goes on after its first steps were undone one by one: what it does then is all that there is of it.
+func TestGroupBeganAnew(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() { w.ok(w.create("before", "")) })
+	want := w.snapshot()
+	w.grouped(7, func() { w.ok(w.create("a", "")) })
+	w.undo(1)
+	for _, name := range []string{"b", "c"} {
+		w.grouped(7, func() { w.ok(w.create(name, "")) })
+	}
+	if res, err := w.travelGroup(taskUndo, UndoOptions{Group: 7}); err != nil || len(res.Steps) != 2 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	undologtest.Same(t, "undone", want, w.snapshot())
+}
+
 // What a group's undo cannot do it does not begin: an edit from outside at the file of its
 // oldest step stops it before anything is changed.
 func TestGroupBarrier(t *testing.T) {

@@ -49,7 +49,7 @@ type Log struct {
 	host *capture.Host // what open steps share
 
 	written atomic.Pointer[map[hostfs.ID]struct{}]
-	grouped StepID // the newest group that a step was closed in
+	cut     map[StepID]struct{} // groups of which steps were pushed out
 }
 
 // stepEntry is a step directory that the Log knows. Its Entry is read-only
