@@ -51,7 +51,7 @@ func (s *Session) History(_ context.Context, r api.HistoryRequest) ([]undolog.En
 	if err != nil {
 		return nil, err
 	}
-	return w.History(r.Limit)
+	return w.History(r.Limit, r.Undone)
 }
 
 // Show implements [api.Service].

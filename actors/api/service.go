@@ -70,6 +70,9 @@ type HistoryRequest struct {
 	// Directory is an index or a path; empty means the first.
 	Directory string `json:"directory,omitempty"`
 	Limit     int    `json:"limit,omitempty"` // 0 means all
+	// Undone lists before them the steps that a redo would do again, each with Undone set:
+	// they are newer than all others. They do not count for Limit.
+	Undone bool `json:"undone,omitempty"`
 }
 
 // StepRequest names a step.

@@ -40,11 +40,20 @@ func (d *Directory) Stop(ctx context.Context) error {
 	return err
 }
 
-// History returns up to limit steps (0: all), newest first.
-func (d *Directory) History(limit int) ([]undolog.Entry, error) {
-	entries, err := d.Log.History()
-	if limit > 0 && len(entries) > limit {
-		entries = entries[:limit]
+// History returns up to limit entries (0: all), newest first. With undone, those that a
+// redo would do again come before them.
+func (d *Directory) History(limit int, undone bool) ([]undolog.Entry, error) {
+	list := d.Log.History
+	if undone {
+		list = d.Log.Timeline
+	}
+	entries, err := list()
+	first := 0
+	for first < len(entries) && entries[first].Undone {
+		first++
+	}
+	if limit > 0 && len(entries)-first > limit {
+		entries = entries[:first+limit]
 	}
 	return entries, err
 }

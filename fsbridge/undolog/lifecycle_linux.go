@@ -91,10 +91,26 @@ func (l *Log) largestID() uint64 {
 
 // History returns the closed steps and the barriers between them, newest
 // first. It may be called at any time.
-func (l *Log) History() ([]Entry, error) {
-	steps := l.stepEntries()
+func (l *Log) History() ([]Entry, error) { return l.listed(nil, l.stepEntries()), nil }
+
+// Timeline is History with the steps before it that Redo can do again, newest first and
+// with Undone set. It may be called at any time: all of it is of one moment.
+func (l *Log) Timeline() ([]Entry, error) {
+	l.mu.RLock()
+	redo, steps := slices.Clone(l.redo), slices.Clone(l.steps)
+	l.mu.RUnlock()
+	var undone []Entry
+	for _, s := range redo { // the newest first: Redo takes the last one
+		e := s.Entry
+		e.Undone, e.Barriers = true, []Barrier{}
+		undone = append(undone, e)
+	}
+	return l.listed(undone, steps), nil
+}
+
+// listed adds closed steps and the barriers between them to out, newest first.
+func (l *Log) listed(out []Entry, steps []*stepEntry) []Entry {
 	bars := l.barriers()
-	var out []Entry
 	for i := len(steps) - 1; i >= 0; i-- {
 		e := steps[i].Entry
 		e.Barriers = []Barrier{}
@@ -107,7 +123,7 @@ func (l *Log) History() ([]Entry, error) {
 		}
 		out = append(out, e)
 	}
-	return out, nil
+	return out
 }
 
 // Step returns a closed step with all paths it affected, or ErrNoStep.

@@ -34,6 +34,7 @@ func (l *Log) Capture(uint64, *fsbridge.Op) (bool, error)  { return false, error
 func (l *Log) Done(uint64, *fsbridge.Op, *fsbridge.Object, error) {
 }
 func (l *Log) History() ([]Entry, error)                     { return nil, errors.ErrUnsupported }
+func (l *Log) Timeline() ([]Entry, error)                    { return nil, errors.ErrUnsupported }
 func (l *Log) Undone() []StepID                              { return nil }
 func (l *Log) Step(StepID) (*StepDetail, error)              { return nil, errors.ErrUnsupported }
 func (l *Log) Diff(context.Context, StepID, io.Writer) error { return errors.ErrUnsupported }

@@ -268,3 +268,21 @@ func TestManyPages(t *testing.T) {
 		c.Close()
 	}
 }
+
+// What a redo would bring back is listed apart from the history, whether or not a redo is possible
+// at the moment.
+func TestUndoneStepsAreListed(t *testing.T) {
+	f := newFake()
+	f.history = append([]undolog.Entry{{Seq: 5, StepID: 5, Command: "make", Undone: true}, {Seq: 4, StepID: 4, Command: "make", Undone: true}}, f.history...)
+	x := newLab(t, f)
+	for _, query := range []string{"", "?limit=2", "?before=2", "?q=make"} {
+		var list struct{ Entries, Undone []undolog.Entry }
+		a := x.get("/api/folders/" + folderID("/work") + "/history" + query)
+		if a.status != 200 || json.Unmarshal([]byte(a.body), &list) != nil || len(list.Undone) != 2 || list.Undone[0].StepID != 5 {
+			t.Errorf("%s: %d %s", query, a.status, a.body)
+		}
+		if len(list.Entries) == 0 || slices.ContainsFunc(list.Entries, func(e undolog.Entry) bool { return e.Undone }) {
+			t.Errorf("%s: entries: %+v", query, list.Entries)
+		}
+	}
+}

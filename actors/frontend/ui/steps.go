@@ -34,7 +34,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 	}
 	defer s.shut(r, c)
 	text := strings.ToLower(r.URL.Query().Get("q"))
-	ask := api.HistoryRequest{Directory: f.Path}
+	ask := api.HistoryRequest{Directory: f.Path, Undone: true}
 	if text == "" && before == 1<<63 {
 		ask.Limit = int(limit) + 1 // after each step the page asks for the newest
 	}
@@ -46,6 +46,11 @@ func (s *Server) history(r *http.Request) (any, error) {
 	if err != nil {
 		marks = nil // while a command runs nobody can ask
 	}
+	n := 0
+	for n < len(all) && all[n].Undone {
+		n++
+	}
+	undone, all := all[:n], all[n:]
 	entries, more := []undolog.Entry{}, false
 	for i := range all {
 		if all[i].Seq >= before || text != "" && !holds(&all[i], text) {
@@ -56,7 +61,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 		}
 		entries = append(entries, all[i])
 	}
-	answer := map[string]any{"entries": entries, "more": more, "total": len(all), "marks": emptyIfNil(marks), "undone": []undolog.Entry{}, "open": nil}
+	answer := map[string]any{"entries": entries, "more": more, "total": len(all), "marks": emptyIfNil(marks), "undone": emptyIfNil(undone), "open": nil}
 	st, err := c.Status(r.Context())
 	if err != nil {
 		return answer, nil
@@ -69,12 +74,6 @@ func (s *Server) history(r *http.Request) (any, error) {
 			continue
 		}
 		answer["total"] = max(len(all), d.Log.Steps)
-		if d.Log.Redoable == 0 {
-			continue
-		}
-		if res, err := c.Redo(r.Context(), api.UndoRequest{Directory: f.Path, Count: d.Log.Redoable, DryRun: true}); err == nil {
-			answer["undone"] = emptyIfNil(res.Steps)
-		}
 	}
 	return answer, nil
 }

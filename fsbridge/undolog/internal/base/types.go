@@ -146,6 +146,9 @@ type Entry struct {
 	// has GroupStart: a group without it has lost its beginning.
 	Group      StepID `json:"group,omitempty"`
 	GroupStart bool   `json:"group_start,omitempty"`
+	// Undone: the step was undone, and a redo would do it again. It is set only in answers that
+	// list such steps, and never stored.
+	Undone bool `json:"undone,omitempty"`
 }
 
 // Mark is a named place between steps.
