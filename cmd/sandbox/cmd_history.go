@@ -4,43 +4,50 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/graph"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 func (a *app) historyCommand() *cobra.Command {
 	var limit int
+	var picture bool
 	cmd := &cobra.Command{
 		Use:     "history",
 		Aliases: []string{"log"},
 		Short:   "List the steps that can be undone, newest first",
 		Args:    checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if picture && a.flags.json {
+				return exit.Usagef("--graph is a picture for people, --json is data: say one of them")
+			}
 			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
-				return a.history(cmd.Context(), s, d, limit)
+				return a.history(cmd.Context(), s, api.HistoryRequest{Directory: d.Path, Limit: limit, Undone: picture})
 			})
 		},
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "list at most this many entries (0: all)")
+	cmd.Flags().BoolVar(&picture, "graph", false, "draw the history, with a lane for each run of an agent, and with what 'sandbox redo' would bring back")
 	return cmd
 }
 
-func (a *app) history(ctx context.Context, s api.Service, d api.Directory, limit int) error {
-	entries, err := s.History(ctx, api.HistoryRequest{Directory: d.Path, Limit: limit})
+func (a *app) history(ctx context.Context, s api.Service, r api.HistoryRequest) error {
+	entries, err := s.History(ctx, r)
 	if err != nil {
 		return err
 	}
-	marks, err := s.Mark(ctx, api.MarkRequest{Directory: d.Path})
+	marks, err := s.Mark(ctx, api.MarkRequest{Directory: r.Directory})
 	if err != nil {
 		return err
 	}
-	entries = withMarks(entries, marks)
+	entries = format.WithMarks(entries, marks)
 	if a.flags.json {
 		if entries == nil {
 			entries = []undolog.Entry{}
@@ -48,10 +55,13 @@ func (a *app) history(ctx context.Context, s api.Service, d api.Directory, limit
 		return a.out.JSON(entries)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintln(a.stderr, "No steps yet in "+format.Shown(d.Path)+".")
+		fmt.Fprintln(a.stderr, "No steps yet in "+format.Shown(r.Directory)+".")
 		return nil
 	}
 	now := time.Now()
+	if r.Undone {
+		return graph.Draw(a.out, entries, graph.Options{Width: format.Width(a.stdout), ASCII: !format.UTF8(os.Getenv), Paint: a.paint, Now: now})
+	}
 	return a.out.Table(func(w io.Writer) {
 		fmt.Fprintln(w, "STEP\tWHEN\tCHANGED\tSTATUS\tCOMMAND")
 		for _, e := range entries {
@@ -60,48 +70,23 @@ func (a *app) history(ctx context.Context, s api.Service, d api.Directory, limit
 	})
 }
 
-// typeMark is the type of an entry that withMarks adds.
-const typeMark undolog.StepType = "mark"
-
-// withMarks adds the marks that can be reached to entries, the newest first, each above
-// the step after which it was set. What is older than the listed entries comes last.
-func withMarks(entries []undolog.Entry, marks []undolog.Mark) []undolog.Entry {
-	for _, m := range marks {
-		if m.Lost != "" {
-			continue
-		}
-		at := slices.IndexFunc(entries, func(e undolog.Entry) bool {
-			return e.Seq <= m.Seq && e.Type != undolog.TypeBarrier
-		})
-		if at < 0 {
-			at = len(entries)
-		}
-		entries = slices.Insert(entries, at, undolog.Entry{
-			Seq: m.Seq, StepID: m.After, Type: typeMark, Command: m.Name, StartedAt: m.At, EndedAt: m.At, AffectedPaths: []string{}, Barriers: []undolog.Barrier{},
-		})
-	}
-	return entries
-}
-
 func (a *app) historyLine(e undolog.Entry, now time.Time) string {
-	if e.Type == typeMark {
-		return "mark\t" + format.Ago(e.StartedAt, now) + "\t\t\t" + a.paint.Green(format.Shown(e.Command))
-	}
-	if e.Type == undolog.TypeBarrier {
-		return "barrier\t" + format.Ago(e.StartedAt, now) + "\t" + barrierCount(e) + "\t\t" + a.paint.Yellow(format.Barriers(e.Barriers))
-	}
-	what := format.OneLine(e.Command, 80)
-	if e.CommandCount > 1 {
-		what = format.OneLine(e.Command, 60) + a.paint.Dim("  and "+format.Commands(e.CommandCount-1))
-	}
-	if e.Type == undolog.TypeAmbient {
-		what = a.paint.Dim("(written between commands)")
+	kind, what := format.KindOf(e), format.Label(e, 80)
+	switch {
+	case kind == format.KindMark:
+		return "mark\t" + format.Ago(e.StartedAt, now) + "\t\t\t" + a.paint.Kind(kind, what)
+	case kind == format.KindBarrier:
+		return "barrier\t" + format.Ago(e.StartedAt, now) + "\t" + barrierCount(e) + "\t\t" + a.paint.Kind(kind, what)
+	case kind == format.KindAmbient:
+		what = a.paint.Dim(what)
+	case e.CommandCount > 1:
+		what = format.Label(e, 60) + a.paint.Dim("  and "+format.Commands(e.CommandCount-1))
 	}
 	if e.Group != 0 {
 		what += a.paint.Dim(fmt.Sprintf("  [run %d]", e.Group))
 	}
 	if n := len(e.Barriers); n > 0 {
-		what += "  " + a.paint.Yellow(format.Barriers(e.Barriers))
+		what += "  " + a.paint.Kind(format.KindBarrier, format.Barriers(e.Barriers))
 	}
 	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", e.StepID, format.Ago(e.StartedAt, now), format.Paths(e.AffectedCount), format.EntryStatus(e), what)
 }

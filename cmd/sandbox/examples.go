@@ -22,7 +22,7 @@ var examples = map[string]string{
 	"stop":            "sandbox stop; sandbox stop -C ~/src/app",
 	"attach":          "sandbox attach; sandbox attach -- bash -l",
 	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
-	"history":         "sandbox history; sandbox history --json",
+	"history":         "sandbox history; sandbox history --graph; sandbox history --json",
 	"mark":            "sandbox mark before; sandbox undo --to before; sandbox mark; sandbox mark --delete before",
 	"show":            "sandbox show; sandbox show 3",
 	"diff":            "sandbox diff; sandbox diff 3",

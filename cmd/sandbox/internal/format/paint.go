@@ -1,7 +1,9 @@
 package format
 
 import (
+	"cmp"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 )
@@ -13,10 +15,30 @@ type Painter struct{ on bool }
 // NewPainter returns one for what is written to out.
 func NewPainter(out *os.File) Painter { return Painter{on: Colour(out)} }
 
+// PainterIf returns one that paints if on is set, wherever the text goes.
+func PainterIf(on bool) Painter { return Painter{on: on} }
+
 // Colour reports whether out takes colours: it is a terminal, and nobody has
 // forbidden them.
 func Colour(out *os.File) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd()))
+}
+
+// UTF8 reports whether the locale of an environment has more characters than ASCII.
+func UTF8(getenv func(string) string) bool {
+	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
+	_, charset, _ := strings.Cut(strings.ToLower(locale), ".")
+	charset, _, _ = strings.Cut(charset, "@")
+	return charset == "utf-8" || charset == "utf8"
+}
+
+// Width is how many characters a line of out holds, 0 if out is no terminal.
+func Width(out *os.File) int {
+	width, _, err := term.GetSize(int(out.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 func (p Painter) sgr(code, s string) string {

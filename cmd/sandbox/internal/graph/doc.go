@@ -1,0 +1,22 @@
+// Package graph draws the history of a folder for a terminal, newest first, one line for
+// each entry ([Draw]):
+//
+//	      STEP     WHEN        SPAN  PATHS     COMMAND
+//	◌     8        just now    12ms  ▉      1  rm notes
+//	⚑     mark     2 min ago                   before
+//	  ╭●  7        2 min ago  1.21s  █████ 40  npm ci  [run 4]
+//	◆ │   5        3 min ago    1ms  ▉      1  restore src --step 3
+//	  ├○  -1       3 min ago    3ms  ▉      1  (written between commands)
+//	  ╰●  4        4 min ago  130ms  ▉      1  codex
+//	✕┄┄┄  barrier  5 min ago                   changed outside: a.txt
+//	●     3        6 min ago   20ms  ██▏    4  make
+//
+// The first column has the steps that stand alone. Each agent's run has a lane of its own
+// right of it, as long as the run is: a line joins its steps, and passes those of others. A
+// lane that is open below goes on where the list ends, or where the history has lost the
+// run's beginning. A glyph says what the entry is ([format.Kind]); colours only repeat it.
+//
+// What a terminal could take for more than text never gets into the picture, whatever
+// commands and names are. No line is wider than the terminal: columns go when there is no
+// room for them, and what is left is cut. Functions keep no state.
+package graph
