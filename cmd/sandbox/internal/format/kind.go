@@ -79,12 +79,12 @@ func WithMarks(entries []undolog.Entry, marks []undolog.Mark) []undolog.Entry {
 
 // Label is what a list calls e: its command on one line and not too long, or what else it is.
 func Label(e undolog.Entry, most int) string {
-	switch {
-	case e.Type == TypeMark:
+	switch e.Type {
+	case TypeMark:
 		return Shown(e.Command)
-	case e.Type == undolog.TypeBarrier:
+	case undolog.TypeBarrier:
 		return Barriers(e.Barriers)
-	case e.Type == undolog.TypeAmbient:
+	case undolog.TypeAmbient:
 		return "(written between commands)"
 	}
 	return OneLine(e.Command, most)
