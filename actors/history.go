@@ -110,7 +110,7 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 		}
 		wait = step.First // whoever ran it is about to leave
 	}
-	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun}
+	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun, Progress: r.Progress}
 	res, err := s.apply(ctx, applied{r.Directory, wait, r.Wait, r.DryRun, true}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Undo(ctx, o) })
 	res.Steps = append(aborted, res.Steps...)
 	s.logApplied(ctx, "undo", res, err)
@@ -119,7 +119,7 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 
 // Redo implements [api.Service].
 func (s *Session) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
-	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun}
+	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun, Progress: r.Progress}
 	res, err := s.apply(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun, false}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Redo(ctx, o) })
 	s.logApplied(ctx, "redo", res, err)
 	return res, err
@@ -231,7 +231,7 @@ func (s *Session) GC(ctx context.Context, r api.GCRequest) (undolog.GCResult, er
 		}
 		defer s.steps.Leave(lease)
 	}
-	return w.GC(ctx, undolog.GCOptions{CompressAll: r.CompressAll, Discard: r.Discard})
+	return w.GC(ctx, undolog.GCOptions{CompressAll: r.CompressAll, Discard: r.Discard, Progress: r.Progress})
 }
 
 // Pending implements [api.Service].

@@ -108,6 +108,8 @@ type UndoRequest struct {
 	// first served, while a command runs or waits; then, and at once if it is 0,
 	// that is ErrBusy. An undo that has its turn is not cut short.
 	Wait time.Duration `json:"wait_ns,omitempty"`
+	// Progress is told how much is done, if the session is of this process. It may be nil.
+	Progress undolog.Progress `json:"-"`
 }
 
 // MarkRequest sets a mark, or deletes one. Without a name it does neither.
@@ -146,6 +148,8 @@ type GCRequest struct {
 	Directory   string `json:"directory,omitempty"`
 	CompressAll bool   `json:"compress_all,omitempty"`
 	Discard     bool   `json:"discard,omitempty"` // drop the whole history
+	// Progress as in [UndoRequest].
+	Progress undolog.Progress `json:"-"`
 }
 
 // Status describes a session or, offline, its directories.

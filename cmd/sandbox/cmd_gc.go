@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -29,8 +30,14 @@ func (a *app) gcCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r.Directory = d.Path
+			doing := "compressing"
+			if r.Discard {
+				doing = "discarding"
+			}
+			line := progress.On(a.stderr, doing, progress.Bytes)
+			r.Directory, r.Progress = d.Path, line.Report
 			res, err := s.GC(cmd.Context(), r)
+			line.End()
 			if err = errors.Join(err, s.Close(cmd.Context())); err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
 	"github.com/codeagent/sandbox/guest/image"
 )
 
@@ -89,7 +90,9 @@ func (a *app) guestBuild(cmd *cobra.Command, o image.Options, root rootOptions, 
 	out := builtImage{Built: force && root.kind == "" || errors.Is(err, image.ErrNone)}
 	if out.Built {
 		a.note("building the image for " + o.Arch + "; this downloads about 30 MB")
+		line := progress.On(a.stderr, "building", nil)
 		i, err = image.Build(cmd.Context(), o)
+		line.End()
 	}
 	if err != nil {
 		return err
@@ -167,7 +170,9 @@ func (a *app) rootBuild(ctx context.Context, o image.RootFSOptions, force bool) 
 	built := force || errors.Is(err, image.ErrNone)
 	if built {
 		a.note("building Debian for " + o.Arch + "; this downloads the packages and takes a minute or more")
+		line := progress.On(a.stderr, "building", nil)
 		r, err = image.BuildRootFS(ctx, o)
+		line.End()
 	}
 	if err != nil {
 		return nil, err

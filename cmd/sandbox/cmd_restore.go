@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -31,7 +32,9 @@ func (a *app) restoreCommand() *cobra.Command {
 					return err
 				}
 				r.Directory, r.Path = d.Path, path
+				line := progress.On(a.stderr, "restoring", nil)
 				res, err := s.Restore(cmd.Context(), r)
+				line.End()
 				if err != nil {
 					return err
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/inside"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -84,11 +85,14 @@ func (a *app) undoOrRedo(ctx context.Context, word string, o undoOptions, args [
 		return err
 	}
 	return a.launch.WithService(ctx, func(s api.Service, d api.Directory) error {
-		do, done := a.launch.Undo, "undone"
+		do, done, doing := a.launch.Undo, "undone", "undoing"
 		if word == "redo" {
-			do, done = a.launch.Redo, "redone"
+			do, done, doing = a.launch.Redo, "redone", "redoing"
 		}
+		line := progress.On(a.stderr, doing, progress.Paths)
+		r.Progress = line.Report
 		res, err := do(ctx, s, d, r)
+		line.End()
 		if err != nil {
 			return err
 		}

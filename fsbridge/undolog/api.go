@@ -2,6 +2,10 @@ package undolog
 
 import "github.com/codeagent/sandbox/fsbridge"
 
+// Progress is told how much of a long task is done, from one goroutine or several: of an
+// undo or a redo in paths, of a compression in bytes. It must be quick.
+type Progress func(done, total int64)
+
 // UndoOptions say what [Log.Undo] or [Log.Redo] shall do.
 type UndoOptions struct {
 	// Count is the number of steps; below 1 means 1.
@@ -16,6 +20,8 @@ type UndoOptions struct {
 	Force bool
 	// DryRun changes nothing and tells what would change.
 	DryRun bool
+	// Progress may be nil.
+	Progress Progress
 }
 
 // NewestGroup in [UndoOptions] is the group of the newest step.
@@ -49,4 +55,6 @@ type GCOptions struct {
 	CompressAll bool
 	// Discard drops the whole history.
 	Discard bool
+	// Progress may be nil.
+	Progress Progress
 }

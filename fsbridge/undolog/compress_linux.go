@@ -21,8 +21,9 @@ const compressEverything = -2
 
 // compress packs adopted files of the oldest steps until no more than budget
 // bytes are left as they are; a negative budget (no limit) packs nothing. The
-// newest step stays, for an undo at once.
-func (l *Log) compress(ctx context.Context, budget int64) (packed []StepID, err error) {
+// newest step stays, for an undo at once. tell, if it is not nil, is told of the bytes that
+// were read, and of those that there are.
+func (l *Log) compress(ctx context.Context, budget int64, tell Progress) (packed []StepID, err error) {
 	steps := l.stepEntries()
 	var raw int64
 	for _, e := range steps {
@@ -38,6 +39,7 @@ func (l *Log) compress(ctx context.Context, budget int64) (packed []StepID, err 
 	if err != nil {
 		return nil, err
 	}
+	work := packing{tell: tell, total: raw - max(budget, 0)}
 	for i, e := range steps {
 		if !all && (raw <= budget || i == len(steps)-1) {
 			break
@@ -45,16 +47,36 @@ func (l *Log) compress(ctx context.Context, budget int64) (packed []StepID, err 
 		if e.Compressed {
 			continue
 		}
-		done, err := l.compressStep(ctx, e, pinned[e.Seq])
+		done, err := l.compressStep(ctx, e, pinned[e.Seq], work.read)
 		if err != nil {
 			return packed, fmt.Errorf("step %d: %w", e.StepID, err)
 		}
 		raw -= e.StoredBytes
+		work.next(e.StoredBytes)
 		if done {
 			packed = append(packed, e.StepID)
 		}
 	}
 	return packed, nil
+}
+
+// packing tells how far a compression is.
+type packing struct {
+	tell          Progress
+	before, total int64
+}
+
+// read is told how many bytes of a step were read.
+func (p *packing) read(bytes int64) {
+	if p.tell != nil {
+		p.tell(min(p.before+bytes, p.total), p.total)
+	}
+}
+
+// next is called when a step with so many bytes is done.
+func (p *packing) next(bytes int64) {
+	p.before += bytes
+	p.read(0)
 }
 
 // pinnedBlobs finds the adopted inodes that a later step changed (through a
@@ -90,7 +112,7 @@ func (l *Log) pinnedBlobs(steps []*stepEntry) (map[uint64]map[journal.ObjID]bool
 // compressStep packs the adopted inodes of one step and then removes them. It
 // may be killed anywhere: the pack appears complete, and an inode that is still
 // there is as good as the one in the pack.
-func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal.ObjID]bool) (packed bool, err error) {
+func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal.ObjID]bool, read func(int64)) (packed bool, err error) {
 	dir, err := l.openStepEntry(e)
 	if err != nil {
 		return false, err
@@ -105,7 +127,7 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal
 		return false, err
 	}
 	if p == nil && len(blobs) > 0 {
-		if p, err = l.writePack(ctx, dir.FD, blobs, pinned); err != nil {
+		if p, err = l.writePack(ctx, dir.FD, blobs, pinned, read); err != nil {
 			return false, err
 		}
 	}
@@ -120,7 +142,7 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal
 
 // pack.writePack writes the pack under a temporary name and renames it. It returns
 // nil if nothing could be packed.
-func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinned map[journal.ObjID]bool) (*pack.Reader, error) {
+func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinned map[journal.ObjID]bool, read func(int64)) (*pack.Reader, error) {
 	const tmp = "pack.new"
 	fd, err := hostfs.OpenAt(dirfd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
 	if err != nil {
@@ -130,7 +152,7 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinn
 	any := false
 	if err == nil {
 		blobs = withoutShared(blobs, shared)
-		any, err = l.fillPack(ctx, fd, dirfd, blobs, pinned)
+		any, err = l.fillPack(ctx, fd, dirfd, blobs, pinned, read)
 	}
 	if err == nil && l.o.Durability == DurabilityPower {
 		err = hostfs.SyncFD(fd)
@@ -161,12 +183,13 @@ func withoutShared(blobs []store.Blob, made []store.Made) []store.Blob {
 	})
 }
 
-func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []store.Blob, pinned map[journal.ObjID]bool) (any bool, err error) {
+func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []store.Blob, pinned map[journal.ObjID]bool, read func(int64)) (any bool, err error) {
 	w, err := pack.NewWriter(fd)
 	if err != nil {
 		return false, err
 	}
 	defer w.Close()
+	w.Read = read
 	base, err := hostfs.OpenDirPathAt(dirfd, "blobs")
 	if err != nil {
 		return false, err

@@ -68,7 +68,7 @@ func (l *Log) tidy() {
 		if err := l.emptyTrash(ctx); err != nil && ctx.Err() == nil {
 			l.log.Warn("trash not emptied", "err", err)
 		}
-		if _, err := l.compress(ctx, l.rawBudget()); err != nil && ctx.Err() == nil {
+		if _, err := l.compress(ctx, l.rawBudget(), nil); err != nil && ctx.Err() == nil {
 			l.warn(Warning{Code: WarnCompression, Message: "older steps of the undo history could not be compressed: " + err.Error()})
 		}
 	})
@@ -126,7 +126,7 @@ func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
 		}
 		var packed []StepID
 		if err == nil {
-			packed, err = l.compress(ctx, budget)
+			packed, err = l.compress(ctx, budget, o.Progress)
 			res.Compressed = append(res.Compressed, packed...)
 		}
 	}

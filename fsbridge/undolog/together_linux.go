@@ -82,13 +82,13 @@ func (l *Log) travelTogether(ctx context.Context, chosen []*stepEntry, kind task
 	if err := l.writeTogether(t); err != nil {
 		return err
 	}
-	return l.carryTogether(context.WithoutCancel(ctx), t, o.Force, res)
+	return l.carryTogether(context.WithoutCancel(ctx), t, o.Force, travelling(o.Progress, chosen), res)
 }
 
-// carryTogether does what is left of t, or takes back what was done of it. If a
+// carryTogether does what is left of t, which way tells of, or takes back what was done of it. If a
 // transaction was interrupted, t stays for a recovery.
-func (l *Log) carryTogether(ctx context.Context, t together, force bool, res *ApplyResult) error {
-	err := l.applyTogether(ctx, t, force, res)
+func (l *Log) carryTogether(ctx context.Context, t together, force bool, way *journey, res *ApplyResult) error {
+	err := l.applyTogether(ctx, t, force, way, res)
 	if err != nil && l.interrupted() {
 		return err
 	}
@@ -98,7 +98,7 @@ func (l *Log) carryTogether(ctx context.Context, t together, force bool, res *Ap
 		if werr := l.writeTogether(t); werr != nil {
 			return errors.Join(err, werr)
 		}
-		if back := l.applyTogether(ctx, t, true, &ApplyResult{}); back != nil {
+		if back := l.applyTogether(ctx, t, true, &journey{}, &ApplyResult{}); back != nil {
 			err = errors.Join(err, fmt.Errorf("what was done before can not be taken back: %w", back))
 			if l.interrupted() {
 				return err
@@ -110,7 +110,7 @@ func (l *Log) carryTogether(ctx context.Context, t together, force bool, res *Ap
 }
 
 // applyTogether applies those steps of t that are not yet.
-func (l *Log) applyTogether(ctx context.Context, t together, force bool, res *ApplyResult) error {
+func (l *Log) applyTogether(ctx context.Context, t together, force bool, way *journey, res *ApplyResult) error {
 	kind, names := t.Kind, slices.Clone(t.Names)
 	if t.Back {
 		slices.Reverse(names)
@@ -129,7 +129,7 @@ func (l *Log) applyTogether(ctx context.Context, t together, force bool, res *Ap
 			return err
 		}
 		s := from[i]
-		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: force})
+		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: force, progress: way.step(s)})
 		if err != nil {
 			return fmt.Errorf("%s step %d: %w", kind, s.StepID, err)
 		}
@@ -157,7 +157,7 @@ func (l *Log) resumeTogether(ctx context.Context, before *finished) (*finished, 
 	if before != nil {
 		res.add(Entry{StepID: before.Step}, before.outcome)
 	}
-	err = l.carryTogether(ctx, t, true, res)
+	err = l.carryTogether(ctx, t, true, &journey{}, res)
 	f := &finished{task: task{Kind: t.Kind}, together: &t, outcome: &outcome{
 		changes: fsbridge.Changes{All: true}, paths: res.Paths, count: res.PathCount, warnings: res.Warnings,
 	}}

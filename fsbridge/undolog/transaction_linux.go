@@ -136,6 +136,8 @@ func whole(res *ApplyResult, err error) (*ApplyResult, error) {
 // transactOptions say more about a task.
 type transactOptions struct {
 	force bool
+	// progress, if it is not nil, is told how much of the plan is carried out.
+	progress Progress
 	// read is the step directory of the task, if it is being read already. The caller closes both.
 	read *layer.Reading
 	// admit is called when the plan is made and nothing is changed. False ends the task.
@@ -161,6 +163,7 @@ func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome
 		return nil, err
 	}
 	defer e.Close()
+	e.Progress = o.progress
 	if t.Kind != taskRestore { // of which the target is there
 		if err := l.discardNew(); err != nil {
 			return nil, err

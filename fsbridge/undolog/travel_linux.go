@@ -73,11 +73,12 @@ func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKin
 	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
 		return err
 	}
+	way := travelling(o.Progress, chosen)
 	for _, s := range slices.Backward(chosen) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: o.Force, read: first})
+		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: o.Force, read: first, progress: way.step(s)})
 		first = nil
 		if err != nil {
 			return fmt.Errorf("%s step %d: %w", kind, s.StepID, err)

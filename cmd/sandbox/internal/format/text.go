@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +81,24 @@ func Paths(n int) string {
 		return "1 path"
 	}
 	return strconv.Itoa(n) + " paths"
+}
+
+// Bar is a part of a bar of so many columns, which stands for 1. What is not nothing is seen.
+func Bar(part float64, columns int, ascii bool) string {
+	steps := []string{"▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"}
+	if ascii {
+		steps = []string{"#"}
+	}
+	if !(part > 0) {
+		return ""
+	}
+	fine := len(steps)
+	n := min(max(int(math.Round(min(part, 1)*float64(columns*fine))), 1), columns*fine)
+	bar := strings.Repeat(steps[fine-1], n/fine)
+	if n%fine > 0 {
+		bar += steps[n%fine-1]
+	}
+	return bar
 }
 
 // Clip shortens a text to n characters.

@@ -15,9 +15,8 @@ type glyphs struct {
 	// Of a lane: its newest step, one between, its oldest, one alone; and its line beside
 	// the steps of others.
 	first, middle, last, alone, pass string
-	rule                             string   // of a barrier, across the lanes
-	bar                              []string // parts of a column, the smallest first
-	cut                              string   // stands for what there was no room for
+	rule                             string // of a barrier, across the lanes
+	cut                              string // stands for what there was no room for
 }
 
 func unicodeGlyphs() glyphs {
@@ -26,8 +25,7 @@ func unicodeGlyphs() glyphs {
 			format.KindCommand: "●", format.KindAPI: "◆", format.KindAmbient: "○",
 			format.KindBarrier: "✕", format.KindUndone: "◌", format.KindMark: "⚑",
 		},
-		first: "╭", middle: "├", last: "╰", alone: "╶", pass: "│", rule: "┄",
-		bar: []string{"▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"}, cut: "…",
+		first: "╭", middle: "├", last: "╰", alone: "╶", pass: "│", rule: "┄", cut: "…",
 	}
 }
 
@@ -37,8 +35,7 @@ func asciiGlyphs() glyphs {
 			format.KindCommand: "*", format.KindAPI: "+", format.KindAmbient: "o",
 			format.KindBarrier: "x", format.KindUndone: ".", format.KindMark: ">",
 		},
-		first: "/", middle: "|", last: "\\", alone: "-", pass: "|", rule: "-",
-		bar: []string{"#"}, cut: "...",
+		first: "/", middle: "|", last: "\\", alone: "-", pass: "|", rule: "-", cut: "...",
 	}
 }
 

@@ -155,14 +155,7 @@ func (p *picture) barCell(e undolog.Entry) string {
 	if !isStep(e) || e.AffectedCount <= 0 || p.most <= 0 {
 		return ""
 	}
-	parts := len(p.glyphs.bar)
-	n := int(math.Round(float64(barWidth*parts) * math.Log1p(float64(e.AffectedCount)) / math.Log1p(float64(p.most))))
-	n = min(max(n, 1), barWidth*parts)
-	bar := strings.Repeat(p.glyphs.bar[parts-1], n/parts)
-	if n%parts > 0 {
-		bar += p.glyphs.bar[n%parts-1]
-	}
-	return bar
+	return format.Bar(math.Log1p(float64(e.AffectedCount))/math.Log1p(float64(p.most)), barWidth, p.ASCII)
 }
 
 // piece is a part of a line, before it is painted.

@@ -31,6 +31,9 @@ type Env struct {
 	HashContent func(dirfd int, name string, st *hostfs.Stat) uint64
 	// NewContent makes what keeps contents of an object of the inverse, whose directory is dir.
 	NewContent func(w *journal.Writer, dir *store.StepDir, obj journal.ObjID) *store.ContentWriter
+	// Progress, if it is not nil, is told how much of the plan is carried out, in parts of
+	// about the same size.
+	Progress func(done, total int64)
 	// StepBySeq returns where the directory of a closed step is, from the undo directory.
 	StepBySeq func(seq uint64) (path string, ok bool)
 }
@@ -71,6 +74,7 @@ type Engine struct {
 	final     []*layer.Node // directories of the final tree, parents first
 	twice     []*layer.Node // made, and there, but a kill left them their name in the hold
 	fresh     int
+	parts     parts
 	buf       []byte
 }
 
@@ -217,6 +221,7 @@ func (e *Engine) NothingToDo() bool {
 
 // Run carries the plan out.
 func (e *Engine) Run(ctx context.Context) error {
+	e.parts.total = e.countParts()
 	for _, phase := range []struct {
 		name string
 		f    func(context.Context) error
@@ -254,6 +259,7 @@ func (e *Engine) detachFrom(d *layer.Node, b *layer.Bind) error {
 		return err
 	}
 	defer e.done(at)
+	defer e.partDone()
 	return e.detach(d, at.fd, b.Name, b)
 }
 

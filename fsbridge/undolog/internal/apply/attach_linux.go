@@ -68,6 +68,7 @@ func (e *Engine) makeSome(run []*layer.Node) ([]hostfs.ID, error) {
 		if ids[i], err = e.makeOne(n, fd, &inside); err != nil {
 			return nil, err
 		}
+		e.partDone()
 	}
 	var buf []byte
 	for i, n := range run {
@@ -220,6 +221,7 @@ func (e *Engine) attachFrom(f *follower) error {
 }
 
 func (e *Engine) attachOne(d *layer.Node, b *layer.Bind) error {
+	defer e.partDone()
 	if err := e.attach(d, b); err != nil {
 		return fmt.Errorf("put %q back: %w", e.path(d)+"/"+b.Name, err)
 	}

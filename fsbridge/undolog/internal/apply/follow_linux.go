@@ -260,6 +260,7 @@ func (f *follower) link(j *followed, x *linked, from *store.ShardDirs) error {
 		return fmt.Errorf("take a restored file's name in the log away: %w", err)
 	}
 	x.done = true
+	f.e.partDone()
 	return nil
 }
 

@@ -22,6 +22,7 @@ func (e *Engine) contentAll(ctx context.Context) error {
 		if err := e.contentOf(n); err != nil {
 			return fmt.Errorf("restore content of %q: %w", e.path(n), err)
 		}
+		e.partDone()
 	}
 	return nil
 }

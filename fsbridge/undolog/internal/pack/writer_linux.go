@@ -23,6 +23,9 @@ var ErrKeepRaw = errors.New("undolog: not to be packed")
 // Writer writes a pack to a descriptor, one group at a time. What it wrote
 // it decodes again: afterwards the originals are removed.
 type Writer struct {
+	// Read, if it is not nil, is told after each group how many bytes were read so far.
+	Read func(bytes int64)
+
 	fd     int
 	off    int64
 	enc    *zstd.Encoder
@@ -78,6 +81,9 @@ func (w *Writer) endGroup() error {
 	w.groups = append(w.groups, groupRef{off: w.off, size: int64(len(w.packed)), raw: int64(len(w.raw)),
 		sum: wire.Sum(w.packed)})
 	w.raw = w.raw[:0]
+	if w.Read != nil {
+		w.Read(w.total)
+	}
 	return w.write(w.packed)
 }
 
