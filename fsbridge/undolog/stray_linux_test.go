@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
@@ -68,32 +67,72 @@ func TestBarriersOfOpenFile(t *testing.T) {
 }
 
 // TestStepWhileNameIsRemoved: the trash is emptied behind the steps' back. A
-// step that writes to a file and ends just before the log's own name of it is
+// step that writes to a file and ends while the log's own name of it is
 // removed must not be followed by a false barrier.
 func TestStepWhileNameIsRemoved(t *testing.T) {
+	for when, at := range map[string]struct{ removed, before bool }{
+		"before the removal is announced": {before: true},
+		"before the removal":              {},
+		"before it is reported":           {removed: true, before: true},
+	} {
+		t.Run(when, func(t *testing.T) {
+			w := newWorld(t, testDir(t), Options{})
+			defer w.close()
+			w.step(func() { w.ok(w.create("f", "before")) })
+			before := w.snapshot()
+			log := filepath.Join(w.base, "elsewhere")
+			w.ok(os.Mkdir(log, 0o700))
+			w.ok(os.Link(w.base+"/work/f", log+"/blob")) // as in a step that was dropped
+			fd, err := os.Open(log)
+			w.ok(err)
+			defer fd.Close()
+			wrote := false
+			step := func(removed, before bool) {
+				if removed == at.removed && before == at.before {
+					w.step(func() { w.ok(w.write("f", 2, "!!!!!")) })
+					wrote = true
+				}
+			}
+			w.ok(store.RemoveTree(context.Background(), int(fd.Fd()), "blob", func(fd int, removed bool) error {
+				step(removed, true)
+				err := w.log.stamps.Relink(fd, removed)
+				step(removed, false)
+				return err
+			}, w.log.held))
+			if !wrote {
+				t.Fatal("the file had no other name")
+			}
+			w.undo(1)
+			undologtest.Same(t, "undone", before, w.snapshot())
+		})
+	}
+}
+
+// Two names of a file are removed at the same time, by whoever empties the trash and by a step that is dropped.
+func TestTwoNamesRemovedAtOnce(t *testing.T) {
 	w := newWorld(t, testDir(t), Options{})
 	defer w.close()
 	w.step(func() { w.ok(w.create("f", "before")) })
-	before := w.snapshot()
-	path := w.base + "/work/f"
 	log := filepath.Join(w.base, "elsewhere")
 	w.ok(os.Mkdir(log, 0o700))
-	w.ok(os.Link(path, log+"/blob")) // as in a step that was dropped
+	for _, name := range []string{"a", "b"} {
+		w.ok(os.Link(w.base+"/work/f", filepath.Join(log, name)))
+	}
 	fd, err := os.Open(log)
 	w.ok(err)
 	defer fd.Close()
-	wrote := false
-	w.ok(store.RemoveTree(context.Background(), int(fd.Fd()), "blob", func(st *hostfs.Stat, removed bool) error {
-		err := w.log.stamps.Relink(st, removed)
-		if !removed {
-			w.step(func() { w.ok(w.write("f", 2, "!!!!!")) })
-			wrote = true
-		}
-		return err
-	}, w.log.held))
-	if !wrote {
-		t.Fatal("the file had no other name")
+	remove := func(name string, meanwhile func()) {
+		w.ok(store.RemoveTree(context.Background(), int(fd.Fd()), name, func(fd int, removed bool) error {
+			err := w.log.stamps.Relink(fd, removed)
+			if !removed {
+				meanwhile()
+			}
+			return err
+		}, w.log.held))
 	}
-	w.undo(1)
-	undologtest.Same(t, "undone", before, w.snapshot())
+	remove("a", func() {
+		remove("b", func() {})
+		w.step(func() { w.ok(w.chmod("f", 0o600)) })
+	})
+	w.undo(1) // the links before the step were an edit from outside
 }

@@ -26,7 +26,7 @@ type Env struct {
 	Lender *Lender
 	Log    *slog.Logger
 	// Relink is told before and after the log changes the ctime of an inode.
-	Relink func(st *hostfs.Stat, done bool) error
+	Relink func(fd int, done bool) error
 	// HashContent is the hash of a content, if ctimes alone do not tell of edits.
 	HashContent func(dirfd int, name string, st *hostfs.Stat) uint64
 	// NewContent makes what keeps contents of an object of the inverse, whose directory is dir.

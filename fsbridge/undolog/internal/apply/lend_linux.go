@@ -50,7 +50,7 @@ type Lender struct {
 	Sync   bool // the file must survive a power failure
 	Log    *slog.Logger
 	// Relink is told before and after the ctime of a file changes.
-	Relink func(st *hostfs.Stat, done bool) error
+	Relink func(fd int, done bool) error
 }
 
 // lend gives the owner of the inode st behind fd (which may be O_PATH), which
@@ -72,7 +72,7 @@ func (e *Engine) lend(n *layer.Node, fd int, st *hostfs.Stat, bits uint32) error
 		return err
 	}
 	if !st.IsDir() { // its ctime changes, which must not look like an edit
-		if err := e.Relink(st, false); err != nil {
+		if err := e.Relink(fd, false); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (l *Lender) giveBack(fd int, mode uint32) error {
 	if err = errors.Join(err, serr); err != nil || st.IsDir() {
 		return err
 	}
-	return l.Relink(&st, true)
+	return l.Relink(fd, true)
 }
 
 // note appends a line to the file of lent modes.
@@ -193,7 +193,7 @@ func (l *Lender) takeBackOne(m *lentMode) error {
 	case st.Mode&0o7777 == m.Mode && st.IsDir():
 		return nil
 	case st.Mode&0o7777 == m.Mode:
-		return l.Relink(&st, true)
+		return l.Relink(fd, true)
 	}
 	return l.giveBack(fd, m.Mode)
 }

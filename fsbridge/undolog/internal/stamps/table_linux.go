@@ -39,7 +39,7 @@ type Table struct {
 	names  map[nameKey]nameValue
 	inodes map[hostfs.ID]inodeValue
 
-	relinking map[hostfs.ID]bool // inodes that just now lose a name in the log
+	relinking map[hostfs.ID]int // inodes that just now lose names in the log: how many
 
 	barriers []barrier // by id
 	seq      uint64    // of the step that the next entries belong to
@@ -164,7 +164,7 @@ func looseStamp(st *hostfs.Stat) uint64 {
 // stampFor is stampOf, or looseStamp while the log removes a name of the inode.
 // It needs mu.
 func (t *Table) stampFor(st *hostfs.Stat) uint64 {
-	if t.relinking[st.ID] {
+	if t.relinking[st.ID] > 0 {
 		return looseStamp(st)
 	}
 	return stampOf(st)
@@ -390,32 +390,34 @@ func (t *Table) wasteful() bool {
 	return t.size > 1<<20 && t.size > 4*live
 }
 
-// Relink takes in that the log removes a name of its own of an inode. If that is
-// as the steps left it, its stamp is a loose one until that is done, and so is
-// what a step that ends meanwhile leaves: neither a capture nor a kill makes it
-// look like an edit.
-func (t *Table) Relink(st *hostfs.Stat, removed bool) error {
+// Relink takes in that the log removes a name of its own of the inode behind fd, or, with
+// removed, that it has. If that inode is as the steps left it, its stamp is a loose one until
+// that is done, and so is what a step that ends meanwhile leaves: neither a capture nor a kill
+// makes it look like an edit. The inode is looked at here, with the lock held: what somebody saw
+// before may be older than a stamp that a step has left since.
+func (t *Table) Relink(fd int, removed bool) error {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	if removed {
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	t.gen++
+	if t.relinking == nil {
+		t.relinking = map[hostfs.ID]int{}
+	}
+	if !removed {
+		t.relinking[st.ID]++
+	} else if t.relinking[st.ID]--; t.relinking[st.ID] <= 0 {
 		delete(t.relinking, st.ID)
-	} else {
-		if t.relinking == nil {
-			t.relinking = map[hostfs.ID]bool{}
-		}
-		t.relinking[st.ID] = true
 	}
 	v, ok := t.inodes[st.ID]
-	if !ok || !v.fits(st) {
+	if !ok || !v.fits(&st) {
 		return nil
-	}
-	stamp := looseStamp(st)
-	if removed {
-		stamp = stampOf(st)
 	}
 	seq := t.seq
 	t.seqFor(v.seq)
-	t.putInode(st.ID, stamp, v.content)
+	t.putInode(st.ID, t.stampFor(&st), v.content)
 	t.seqFor(seq)
 	if removed { // written with what comes next
 		return nil

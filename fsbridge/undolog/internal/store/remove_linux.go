@@ -12,14 +12,14 @@ import (
 
 // RemoveTree is [hostfs.RemoveAll] for what is the log's. linked (which may be
 // nil) is called before and after one of several names of a file is removed, with
-// what the file is; held then counts one less, unless it is nil: they are no names
+// a descriptor of it; held then counts one less, unless it is nil: they are no names
 // of the log's.
-func RemoveTree(ctx context.Context, dirfd int, name string, linked func(st *hostfs.Stat, removed bool) error, held *Links) error {
+func RemoveTree(ctx context.Context, dirfd int, name string, linked func(fd int, removed bool) error, held *Links) error {
 	return hostfs.RemoveAll(ctx, dirfd, name, remover{linked, held}.unlink)
 }
 
 type remover struct {
-	linked func(st *hostfs.Stat, removed bool) error
+	linked func(fd int, removed bool) error
 	held   *Links
 }
 
@@ -44,16 +44,12 @@ func (r remover) unlink(dirfd int, name string) error {
 		return err
 	}
 	defer hostfs.Close(fd)
-	if err := r.linked(&st, false); err != nil {
+	if err := r.linked(fd, false); err != nil {
 		return err
 	}
 	err = r.held.Change(st.ID, -1, func() error { return hostfs.UnlinkAt(dirfd, name) })
 	if err := fault.Point("trash.unlinked"); err != nil {
 		return err
 	}
-	now, serr := hostfs.StatFD(fd)
-	if serr != nil {
-		return errors.Join(err, serr)
-	}
-	return errors.Join(err, r.linked(&now, true))
+	return errors.Join(err, r.linked(fd, true))
 }
