@@ -7,34 +7,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/landlock"
 )
-
-// landlockABI is the first version that keeps signals in: Linux 6.12.
-const landlockABI = 6
 
 // What Landlock decides about. Listing and executing are left alone: a rule for a directory
 // is one for all that lies below it, so a listing could not be kept from hidden names;
 // and a file that is hidden is no program.
 const (
-	readFile   = unix.LANDLOCK_ACCESS_FS_READ_FILE
-	writeFile  = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	ioctlDev   = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	changeDirs = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
-		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
-		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_REFER
-	handled = readFile | writeFile | ioctlDev | changeDirs | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
-	device  = readFile | writeFile | ioctlDev
-
-	scopes = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	handled = landlock.Read | landlock.Write | landlock.Device | landlock.Names
+	kept    = landlock.Read | landlock.Write | landlock.Names&^landlock.Nodes // in the guest's directory
+	device  = landlock.Read | landlock.Write | landlock.Device
 )
-
-// attrBytes is the part of the structure that version 6 knows.
-const attrBytes = 24
 
 // maxRules bounds what is allowed one by one.
 const maxRules = 1 << 16
@@ -51,66 +38,41 @@ var (
 
 // abi returns why this kernel's Landlock will not do, or nil.
 func abi() error {
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
-		return fmt.Errorf("this kernel has no Landlock (CONFIG_SECURITY_LANDLOCK, lsm=landlock,...), or the container forbids it: %w", errno)
+	version, err := landlock.Version()
+	if err == nil && version < landlock.Scopes {
+		err = fmt.Errorf("it needs Landlock of version %d (Linux 6.12 or newer), there is %d", landlock.Scopes, version)
 	}
-	if version < landlockABI {
-		return fmt.Errorf("it needs Landlock of version %d (Linux 6.12 or newer), there is %d", landlockABI, version)
-	}
-	return nil
+	return err
 }
 
 // ruleset is a set of Landlock rules. The first error stays.
 type ruleset struct {
-	fd     int
+	*landlock.Ruleset
 	n      int
 	access uint64 // what the set decides about
 	err    error
 }
 
-func newRuleset(access, scoped uint64) (*ruleset, error) {
-	attr := unix.LandlockRulesetAttr{Handled_access_fs: access, Scoped: scoped}
-	if scoped != 0 {
-		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+func newRuleset(access uint64) (*ruleset, error) {
+	set, err := landlock.New(landlock.Settings{Files: access, TCP: true, Inside: true})
+	if err != nil {
+		return nil, err
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), attrBytes, 0)
-	if errno != 0 {
-		return nil, os.NewSyscallError("landlock_create_ruleset", errno)
-	}
-	unix.CloseOnExec(int(fd))
-	return &ruleset{fd: int(fd), access: access}, nil
+	return &ruleset{Ruleset: set, access: access}, nil
 }
 
-// allow lets path, and what lies below it, be used. What is gone meanwhile is left out, and
-// so are symlinks: what they lead to counts.
+// allow lets path, and what lies below it, be used.
 func (r *ruleset) allow(path string, access uint64) {
 	if r.err != nil {
 		return
 	}
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return // nobody reaches it then
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK || st.Mode&unix.S_IFMT == unix.S_IFSOCK {
-		return
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		access &= readFile | writeFile | ioctlDev
-	}
-	if access &= r.access; access == 0 {
-		return
-	}
-	if r.n++; r.n > maxRules {
+	if r.n >= maxRules {
 		r.err = fmt.Errorf("more than %d files lie beside hidden ones", maxRules)
 		return
 	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
-	if errno != 0 {
-		r.err = fmt.Errorf("a Landlock rule for %s: %w", path, errno)
+	var ruled bool
+	if ruled, r.err = r.Allow(path, access); ruled {
+		r.n++
 	}
 }
 
@@ -132,14 +94,12 @@ func (r *ruleset) around(dir string, hidden []string) {
 			continue
 		}
 		if !slices.ContainsFunc(hidden, func(h string) bool { return strings.HasPrefix(h, path+"/") }) {
-			r.allow(path, readFile)
+			r.allow(path, landlock.Read)
 		} else if e.IsDir() {
 			r.around(path, hidden)
 		}
 	}
 }
-
-func (r *ruleset) close() { _ = unix.Close(r.fd) }
 
 // domains are the rules of a guest: the shim's, and those that commands have in addition.
 type domains struct{ shim, commands *ruleset }
@@ -147,13 +107,13 @@ type domains struct{ shim, commands *ruleset }
 func (d *domains) close() {
 	for _, r := range []*ruleset{d.shim, d.commands} {
 		if r != nil {
-			r.close()
+			_ = r.Close()
 		}
 	}
 }
 
-// newDomains works out the rules for these folders. own is the guest's directory.
-func newDomains(folders []string, own string, hidden []string) (_ *domains, err error) {
+// newDomains works out the rules for these folders. dir is the guest's directory.
+func newDomains(folders []string, dir string, hidden []string) (_ *domains, err error) {
 	if err := apart(folders, hidden); err != nil {
 		return nil, err
 	}
@@ -169,19 +129,19 @@ func newDomains(folders []string, own string, hidden []string) (_ *domains, err 
 			d.close()
 		}
 	}()
-	if d.shim, err = newRuleset(handled, scopes); err != nil {
+	if d.shim, err = newRuleset(handled); err != nil {
 		return nil, err
 	}
 	d.shim.allowAround(hidden)
 	for _, f := range folders {
-		d.shim.allow(f, readFile)
+		d.shim.allow(f, landlock.Read)
 	}
-	d.shim.allow(own, readFile|writeFile|changeDirs)
+	d.shim.allow(dir, kept)
 	for _, path := range append(slices.Clone(devices), terminals...) {
 		d.shim.allow(path, device)
 	}
 	// A terminal may be this user's own, on which he answers questions.
-	if d.commands, err = newRuleset(readFile|unix.LANDLOCK_ACCESS_FS_WRITE_FILE, scopes); err != nil {
+	if d.commands, err = newRuleset(landlock.Read | unix.LANDLOCK_ACCESS_FS_WRITE_FILE); err != nil {
 		return nil, err
 	}
 	d.commands.everything("/", terminals)

@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/hypervisor/landlock"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
@@ -132,7 +133,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	}
 	defer d.close()
 	if exe, eerr := os.Executable(); r.o.GuestBinary == nil && eerr == nil { // it may lie in /tmp
-		d.shim.allow(exe, readFile)
+		d.shim.allow(exe, landlock.Read)
 		if d.shim.err != nil {
 			return d.shim.err
 		}
@@ -197,8 +198,8 @@ func (r *Runtime) spawn(g *guest, d *domains) (err error) {
 	}
 	defer null.Close()
 	b := &birth{
-		domain: d.shim.fd, filter: seccomp.Confined(g.cfg.Debug), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
-		files:  []uintptr{null.Fd(), null.Fd(), errW.Fd(), ctlIn.Fd(), uintptr(d.commands.fd)},
+		domain: int(d.shim.File().Fd()), filter: seccomp.Confined(g.cfg.Debug), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
+		files:  []uintptr{null.Fd(), null.Fd(), errW.Fd(), ctlIn.Fd(), d.commands.File().Fd()},
 		config: control.ShimConfig{Umask: r.o.Umask, Confined: true, NotifyDir: filepath.Join(g.own.path, noticeDir)},
 		kills:  make(chan struct{}), end: make(chan struct{}),
 	}

@@ -19,7 +19,9 @@ type birth struct {
 	config control.ShimConfig
 	files  unix.Rlimit // how many files a program may open that does not ask for more
 	userID int         // who the process is at first
-	limits []limits.Rlimit
+
+	confined uint64 // what Landlock decides about; 0: nothing
+	limits   []limits.Rlimit
 }
 
 // write writes everything that the process does: it makes the view, gives up its
@@ -29,10 +31,6 @@ func (b *birth) write(w *scriptWriter) error {
 	w.call("entering /", unix.SYS_CHDIR, w.text("/"))
 	w.call("umask", unix.SYS_UMASK, 0o022)
 	v := &viewWriter{scriptWriter: w, plan: b.plan, setup: fdSetup, clones: make(map[string]uintptr)}
-	var rules uintptr
-	if b.plan.mediated {
-		rules = w.landlock()
-	}
 	w.networkUp(b.plan.network)
 	v.view()
 	w.loopbackUp()
@@ -42,12 +40,10 @@ func (b *birth) write(w *scriptWriter) error {
 	for _, l := range b.limits {
 		w.call("limiting "+l.What, unix.SYS_PRLIMIT64, 0, l.Resource, w.words(l.Value, l.Value), 0)
 	}
-	if b.plan.mediated {
-		for _, place := range b.plan.ownPlaces() {
-			w.allowWrites(rules, place, landlockHandled)
-		}
+	if b.confined != 0 {
+		b.confine(w)
 	}
-	b.dropRights(w, rules)
+	b.dropRights(w)
 	env, err := b.config.Environ()
 	if err != nil {
 		return err
@@ -68,9 +64,8 @@ func (w *scriptWriter) loopbackUp() {
 }
 
 // dropRights makes the process the workload's user, without capabilities and
-// without a way to gain any, behind the seccomp filter, and if it is mediated with
-// the Landlock rules.
-func (b *birth) dropRights(w *scriptWriter, rules uintptr) {
+// without a way to gain any, behind the Landlock rules and the seccomp filter.
+func (b *birth) dropRights(w *scriptWriter) {
 	uid, gid := uintptr(b.plan.uid), uintptr(b.plan.gid)
 	prctl := func(what string, option, arg uintptr) *call {
 		return w.call(what, unix.SYS_PRCTL, option, arg, 0, 0, 0)
@@ -100,13 +95,14 @@ func (b *birth) dropRights(w *scriptWriter, rules uintptr) {
 	// the control channel has ended as well.
 	prctl("dying with the supervisor", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1)
+	if b.confined != 0 {
+		w.call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, fdRules, 0)
+	}
 	program := w.program(seccomp.Jail(seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers}))
 	if !b.plan.mediated {
 		w.call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
 		return
 	}
-	w.call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0)
-	w.close(rules)
 	// From here on calls may wait for the supervisor, which answers once it has the
 	// listener. None of the script's do. Nobody inside may keep the listener.
 	listener := w.open("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, program)

@@ -2,12 +2,10 @@ package jail
 
 import (
 	"errors"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/host"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
@@ -15,7 +13,9 @@ import (
 
 // KernelMediates returns why this kernel cannot mediate, or nil. It tries that, which
 // takes milliseconds.
-func KernelMediates() error { return errors.Join(landlocks(), mediates(kernelAtLeast(6, 18))) }
+func KernelMediates() error {
+	return errors.Join(landlocks(kernelLandlock()), mediates(host.KernelAtLeast(6, 18)))
+}
 
 // Hidden returns what must not be visible to a guest with these folders: well-known
 // secrets and what the configuration names, free of symlinks, also at the other paths at
@@ -45,16 +45,4 @@ func Folders(cfg hypervisor.Config) ([]string, error) { return folders(cfg) }
 
 // Doubtful tells, without trying, whether a jail may be refused here: a container's filter,
 // or a setting. It takes microseconds.
-func Doubtful() bool {
-	// The kernel refuses this always, before it looks at rights: another error is a filter's.
-	const never = unix.CLONE_NEWUSER | unix.CLONE_FS
-	if _, _, errno := unix.RawSyscall6(unix.SYS_CLONE, never, 0, 0, 0, 0, 0); errno != unix.EINVAL {
-		return true
-	}
-	if setting("user/max_user_namespaces") == "0" || !kernelAtLeast(5, 12) {
-		return true
-	}
-	return os.Geteuid() != 0 &&
-		(setting("kernel/unprivileged_userns_clone") == "0" || setting("kernel/apparmor_restrict_unprivileged_userns") == "1" || fuseOpens() != nil) ||
-		os.Geteuid() == 0 && fuseOpens() != nil
-}
+func Doubtful() bool { return host.Doubtful() }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/codeagent/sandbox/hypervisor/jail/engines"
+	"github.com/codeagent/sandbox/hypervisor/jail/host"
 )
 
 const cgroupDir = "/sys/fs/cgroup"
@@ -58,7 +59,7 @@ var errNested = errors.New("--containers needs Linux 5.14 or newer: before, a na
 // below a locked mount: Linux 5.14 refuses it (427215d85e8d, "ovl: prevent private clone if bind mount is not
 // allowed").
 func mayNest() error {
-	if !kernelAtLeast(5, 14) {
+	if !host.KernelAtLeast(5, 14) {
 		return errNested
 	}
 	return nil

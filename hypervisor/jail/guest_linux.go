@@ -24,6 +24,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/limits"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/hypervisor/landlock"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
@@ -38,11 +39,13 @@ type guest struct {
 	noOverlay string        // why the plan has no overlays, or empty
 	planned   chan struct{} // closed when the plan is made, or cannot be
 	limits    *limits.Keeper
-	lease     *places.Lease // of overlays, or nil
-	idmap     *os.File      // a user namespace in which root and the workload change places, or nil
-	mediation *mediation    // nil: the folders are served through FUSE
-	rather    string        // why, where that was left open
-	wired     *wiring       // nil: there is no network
+	lease     *places.Lease     // of overlays, or nil
+	idmap     *os.File          // a user namespace in which root and the workload change places, or nil
+	mediation *mediation        // nil: the folders are served through FUSE
+	rather    string            // why, where that was left open
+	wired     *wiring           // nil: there is no network
+	rules     *landlock.Ruleset // until it has started; nil: there are none
+	confined  uint64            // what they decide about
 
 	env      []string
 	warnings []string

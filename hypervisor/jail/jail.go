@@ -22,6 +22,8 @@ type Options struct {
 	// Network is how a guest's network is made, where the configuration's Network
 	// allows one. Policy, GuestMAC and Log are not looked at.
 	Network network.Options
+	// Landlock returns the version of Landlock that guests may use, or 0. Nil: the kernel's.
+	Landlock func() int
 	// Logger may be nil.
 	Logger *slog.Logger
 }

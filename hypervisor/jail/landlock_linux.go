@@ -1,7 +1,7 @@
 package jail
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,74 +10,133 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/landlock"
 )
 
-// A descriptor that the mediated bridge grants is on the host's mount of the folder, which is
-// writable: unlike one of the guest's view, it could be opened again, by its name in
-// /proc, for more than it was granted for, and in a later step. The bridge answers that call,
-// but what it lets the kernel perform is resolved once more, and may be such a name by
-// then. So the kernel has to refuse it: by Landlock, files are opened for writing in
-// places of the guest's own alone. A descriptor that is granted was opened by the supervisor, to which
-// this does not apply.
-const (
-	landlockWrites  = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	landlockHandled = landlockWrites | unix.LANDLOCK_ACCESS_FS_REFER // what is not handled is refused
+// What the view says, Landlock says once more: files are opened for writing, made, removed and
+// renamed in places of the guest's own and in the folders alone. Two ways are open without it:
+//
+//   - A read-only mount does not keep anybody from writing to a FIFO of the host.
+//   - A descriptor that the guest was given can be on the host's mount of what it is open on,
+//     which is writable: a command's standard input, or what the mediated bridge grants. By its
+//     name in /proc it could be opened again for more than it was given for. A directory could be
+//     written to.
+//
+// A descriptor that is given was opened by the supervisor, to which this does not apply.
+const confined = landlock.Write | landlock.Names
 
-	landlockABI = 3 // the first that knows truncation: Linux 6.2
-)
+// landlocks returns why a mediated bridge cannot do with this version of Landlock, or nil.
+func landlocks(version int) error {
+	if version >= landlock.Truncate {
+		return nil
+	}
+	if _, err := landlock.Version(); err != nil {
+		return errors.Join(err, hypervisor.ErrUnavailable)
+	}
+	return fmt.Errorf("it needs Landlock of version %d (Linux 6.2 or newer), there is %d: %w", landlock.Truncate, version, hypervisor.ErrUnavailable)
+}
 
-// landlocks returns why Landlock cannot be used, or nil.
-func landlocks() error {
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
-		return fmt.Errorf("this kernel has no Landlock (CONFIG_SECURITY_LANDLOCK, lsm=landlock,...): %w: %w", errno, hypervisor.ErrUnavailable)
-	}
-	if abi < landlockABI {
-		return fmt.Errorf("it needs Landlock of version %d (Linux 6.2 or newer), there is %d: %w", landlockABI, abi, hypervisor.ErrUnavailable)
-	}
-	return nil
+// kernelLandlock is the version of this kernel's Landlock, or 0.
+func kernelLandlock() int {
+	version, _ := landlock.Version() // doctor says why there is none
+	return version
 }
 
 // hostDevices are patterns of the host's devices that standard input and output may be. All of /dev
 // would be too much: a folder, or a file that the guest was started with, can lie in /dev/shm.
-var hostDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/console", "/dev/tty[0-9]", "/dev/ttyS[0-9]", "/dev/hvc[0-9]"}
+var hostDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/console", "/dev/tty[0-9]", "/dev/ttyS[0-9]", "/dev/hvc[0-9]", "/dev/pts"}
 
-// landlock makes a ruleset, and lets devices of the host be opened: standard output may be a
-// terminal. It returns the ruleset's descriptor.
-func (w *scriptWriter) landlock() uintptr {
-	attr := w.words(landlockHandled)
-	rules := w.open("landlock", unix.SYS_LANDLOCK_CREATE_RULESET, attr, 8, 0)
-	if st, err := os.Stat("/dev/pts"); err == nil && st.IsDir() {
-		w.allowWrites(rules, "/dev/pts", landlockHandled)
+// confine makes the guest's Landlock rules, as far as they are about the host's files: PID 1 adds those
+// about the view. Behind Landlock nobody can mount, so a guest with containers has none; neither has one
+// on a kernel whose Landlock would refuse what programs do.
+func (r *Runtime) confine(g *guest) (err error) {
+	version := r.landlock()
+	if g.cfg.Containers || version < landlock.Renames {
+		return nil
+	}
+	g.confined = landlock.Known(version, confined)
+	if g.rules, err = landlock.New(landlock.Settings{Files: g.confined, Inside: version >= landlock.Scopes}); err != nil {
+		return err
 	}
 	for _, pattern := range hostDevices {
 		found, _ := filepath.Glob(pattern)
 		for _, path := range found {
-			if st, err := os.Lstat(path); err == nil && st.Mode()&os.ModeCharDevice != 0 {
-				w.allowWrites(rules, path, landlockWrites)
+			if st, err := os.Lstat(path); err == nil && (st.IsDir() || st.Mode()&os.ModeCharDevice != 0) {
+				if _, err := g.rules.Allow(path, g.confined); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	return rules
+	return g.allowOutput()
 }
 
-// allowWrites lets path, and what is below it, be opened for writing.
-func (w *scriptWriter) allowWrites(rules uintptr, path string, access uint64) {
-	what := "landlock: " + path
-	dir := w.open(what, unix.SYS_OPENAT, cwd, w.text(path), unix.O_PATH|unix.O_CLOEXEC)
-	rule := binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint64(nil, access), uint32(dir))
-	w.call(what, unix.SYS_LANDLOCK_ADD_RULE, rules, unix.LANDLOCK_RULE_PATH_BENEATH, w.bytes(rule), 0)
-	w.close(dir)
-}
-
-// ownPlaces are the directories of the view that are the guest's own.
-func (p *plan) ownPlaces() []string {
-	places := []string{"/proc", "/dev"}
-	for _, m := range p.mounts {
-		if m.op != opTmpfs && m.op != opOverlay && m.op != opWritable || slices.ContainsFunc(p.mounts, func(f mount) bool { return f.op == opFolder && below(m.path, f.path) }) {
-			continue // what lies in a folder is the host's
+// allowOutput lets files be opened again that this program's own output goes to: a script inside may
+// write to /dev/stderr. Commands with another output can write to it, but not open it.
+func (g *guest) allowOutput() error {
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if err := g.allowOpen(f); err != nil {
+			return err
 		}
-		places = append(places, m.path)
+	}
+	return nil
+}
+
+// allowOpen lets what is open for writing be opened for writing, if it is a file.
+func (g *guest) allowOpen(f *os.File) error {
+	var st, named unix.Stat_t
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE == unix.O_RDONLY || unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil || unix.Lstat(path, &named) != nil || named.Dev != st.Dev || named.Ino != st.Ino {
+		return nil // its name is gone
+	}
+	_, err = g.rules.Allow(path, g.confined&landlock.Write)
+	return err
+}
+
+// confine adds the rules about the view, and restricts the process.
+func (b *birth) confine(w *scriptWriter) {
+	for _, p := range b.plan.ownPlaces() {
+		what := "landlock: " + p.path
+		at := w.open(what, unix.SYS_OPENAT, cwd, w.text(p.path), unix.O_PATH|unix.O_CLOEXEC)
+		rule := landlock.Rule(at, landlock.At(p.dir, p.rights&b.confined))
+		w.call(what, unix.SYS_LANDLOCK_ADD_RULE, fdRules, unix.LANDLOCK_RULE_PATH_BENEATH, w.bytes(rule), 0)
+		w.close(at)
+	}
+}
+
+// ownPlace is a place of the view that the guest may change.
+type ownPlace struct {
+	path   string
+	dir    bool
+	rights uint64
+}
+
+// ownPlaces are the places of the view that the guest may change.
+func (p *plan) ownPlaces() []ownPlace {
+	places := []ownPlace{{"/proc", true, confined}, {"/dev", true, confined}}
+	for _, m := range p.mounts {
+		own := ownPlace{m.path, true, confined}
+		switch m.op {
+		case opShare:
+			if m.readOnly {
+				continue
+			}
+		case opTmpfs, opOverlay:
+		case opWritable:
+			own.dir = isDir(m.source)
+		default:
+			continue
+		}
+		if slices.ContainsFunc(p.mounts, func(f mount) bool { return f.op == opFolder && below(m.path, f.path) }) {
+			own.rights &^= landlock.Write // what lies in a folder is the host's
+		}
+		if landlock.At(own.dir, own.rights) != 0 {
+			places = append(places, own)
+		}
 	}
 	return places
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/host"
 )
 
 // listenerByte comes with the listener over the setup socket, where a folder's number
@@ -28,7 +29,7 @@ func (r *Runtime) chooseBridge(g *guest) error {
 		if len(folders) == 0 {
 			break
 		}
-		if err := fuseOpens(); err != nil {
+		if err := host.FUSE(); err != nil {
 			return fmt.Errorf("opening /dev/fuse: %w", err)
 		}
 	case hypervisor.BridgeAuto:
@@ -55,7 +56,7 @@ func (r *Runtime) chooseBridge(g *guest) error {
 // lose something: what is mounted below a folder can be written through FUSE only, and what is
 // hidden in it stays hidden there when it is replaced outside.
 func (g *guest) reconsider() (again bool) {
-	if g.cfg.Bridge != hypervisor.BridgeAuto || g.mediation == nil || !slices.Contains(g.plan.bare, false) || fuseOpens() != nil {
+	if g.cfg.Bridge != hypervisor.BridgeAuto || g.mediation == nil || !slices.Contains(g.plan.bare, false) || host.FUSE() != nil {
 		return false
 	}
 	_ = g.mediation.close()
@@ -74,21 +75,6 @@ func unavailable(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, hypervisor.ErrUnavailable)
-}
-
-// fuseOpens returns why /dev/fuse cannot be opened, or nil.
-func fuseOpens() error {
-	const device = 10<<8 | 229 // its number: containers bind something else over a device
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	err = unix.Fstat(int(f.Fd()), &st)
-	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != device) {
-		err = unix.ENODEV
-	}
-	return errors.Join(err, f.Close())
 }
 
 // Mediates returns why a guest with these folders cannot have the mediated bridge, or
@@ -129,7 +115,7 @@ func mayServe() error {
 // mediation returns what the mediated bridge needs for a workload and its folders, or why it
 // cannot be had.
 func (r *Runtime) mediation(u account.Account, folders []string) (*mediation, error) {
-	if err := errors.Join(landlocks(), r.mediates()); err != nil {
+	if err := errors.Join(landlocks(r.landlock()), r.mediates()); err != nil {
 		return nil, err
 	}
 	if !u.ByRoot {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/host"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
@@ -31,7 +32,7 @@ func mediates(mended bool) error {
 	p := &listenerProbe{mended: mended}
 	err := helper(0, p.write, p.run)
 	switch {
-	case err == nil, errors.Is(err, errUnsure) && kernelAtLeast(6, 18):
+	case err == nil, errors.Is(err, errUnsure) && host.KernelAtLeast(6, 18):
 		return nil
 	case errors.Is(err, unix.EBUSY):
 		err = errors.New("another program answers system calls of ours already (a container engine, or a sandbox around this one)")

@@ -20,7 +20,8 @@ import (
 const (
 	fdSetup   = 4 // the socket to the supervisor
 	fdProgram = 5 // the shim's program
-	fdsUsed   = 6
+	fdRules   = 6 // the Landlock rules, if there are any
+	fdsUsed   = 7
 )
 
 // Limits of a script. Only what is used of it takes memory.
@@ -47,7 +48,7 @@ type call struct {
 type script struct {
 	clone  [8]uint64        // struct clone_args
 	mask   uint64           // the signals that are blocked in the process
-	fds    [fdsUsed]uintptr // the supervisor's descriptors that become 0 to 5; none is one of those
+	fds    [fdsUsed]uintptr // the supervisor's descriptors that become 0 to 6; none is one of those
 	n      uint32
 	failed uint32  // 1 + the call that failed
 	errno  uint32  // of that

@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
+	"github.com/codeagent/sandbox/hypervisor/jail/host"
 	"github.com/codeagent/sandbox/hypervisor/jail/ids"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/remote"
@@ -32,6 +33,7 @@ type Runtime struct {
 	files   func() unix.Rlimit
 	// mediates returns why this kernel cannot have a mediated bridge, or nil.
 	mediates func() error
+	landlock func() int // the version of Landlock, or 0
 }
 
 var (
@@ -47,7 +49,10 @@ func New(o Options) *Runtime {
 	}
 	r := &Runtime{o: o, log: log.With("component", "control")}
 	r.program, r.files = sync.OnceValues(r.loadProgram), sync.OnceValue(originalFiles)
-	r.mediates = sync.OnceValue(func() error { return mediates(kernelAtLeast(6, 18)) })
+	r.mediates = sync.OnceValue(func() error { return mediates(host.KernelAtLeast(6, 18)) })
+	if r.landlock = o.Landlock; r.landlock == nil {
+		r.landlock = sync.OnceValue(kernelLandlock)
+	}
 	return r
 }
 
@@ -97,7 +102,7 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 	}
 	if err != nil {
 		g.endLimits() // again does no harm
-		return nil, explain(fmt.Errorf("jail: %w", err))
+		return nil, host.Explain(fmt.Errorf("jail: %w", err))
 	}
 	g.plan.notes = append(g.plan.notes, g.limits.Warnings()...)
 	for _, note := range g.plan.notes {
@@ -121,9 +126,9 @@ func (r *Runtime) makePlan(g *guest, w *scriptWriter) error {
 	if err := r.prepare(g); err != nil {
 		return &overlayError{err}
 	}
-	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.cfg.Limits.PIDs}, files: r.files(), userID: os.Geteuid()}
+	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.cfg.Limits.PIDs}, files: r.files(), userID: os.Geteuid(), confined: g.confined}
 	g.plan.memoryBytes = g.cfg.Limits.TmpBytes
-	if b.limits = g.limits.Rlimits(); g.cfg.Limits.PIDs > 0 && !kernelAtLeast(5, 14) {
+	if b.limits = g.limits.Rlimits(); g.cfg.Limits.PIDs > 0 && !host.KernelAtLeast(5, 14) {
 		g.plan.notes = append(g.plan.notes, "processes are counted together with all others of this user: before Linux 5.14")
 	}
 	for _, e := range g.env {
@@ -154,6 +159,12 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 		return err
 	}
 	defer func() { _ = g.mediation.close() }()
+	if err := r.confine(g); err != nil {
+		return err
+	}
+	if g.rules != nil {
+		defer g.rules.Close()
+	}
 	program, err := r.program()
 	if err != nil {
 		return err
@@ -264,7 +275,11 @@ func (g *guest) connect(s *script, program *os.File) (err error) {
 		}
 		defer program.Close()
 	}
-	for to, f := range []*os.File{null, null, errW, ctlIn, setupIn, program} {
+	rules := null
+	if g.rules != nil {
+		rules = g.rules.File()
+	}
+	for to, f := range []*os.File{null, null, errW, ctlIn, setupIn, program, rules} {
 		if err := s.giveFD(to, f); err != nil {
 			return err
 		}

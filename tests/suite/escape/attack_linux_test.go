@@ -43,6 +43,10 @@ var attacks = map[string]func(args []string) error{
 		}
 		return err
 	},
+	"truncate": func(a []string) error { return unix.Truncate(a[0], 0) },
+	"link":     func(a []string) error { return unix.Linkat(unix.AT_FDCWD, a[0], unix.AT_FDCWD, a[1], 0) },
+	// reach connects the socket that is standard input.
+	"reach": func(a []string) error { return unix.Connect(0, &unix.SockaddrUnix{Name: a[0]}) },
 	"dial": func(a []string) error {
 		c, err := net.Dial("tcp", a[0])
 		if err == nil {

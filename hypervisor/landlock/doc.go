@@ -1,0 +1,13 @@
+// Package landlock makes sets of Landlock rules. A thread that is restricted by such a set, and
+// everything that it starts, may do what the set decides about only where a rule allows it. What the
+// set does not decide about, it leaves alone.
+//
+// A rule is about an inode: a directory's holds for all that lies below it, by whatever mount and
+// name it is reached. Descriptors that were opened before keep what they can do.
+//
+// Kernels differ in what they know. [Known] says what a version can decide about; who makes a set
+// asks for no more than that.
+//
+// Landlock does not know modes, owners, times and extended attributes, nor connections to sockets
+// with a path, nor opening a file without reading or writing it.
+package landlock
