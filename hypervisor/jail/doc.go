@@ -44,6 +44,15 @@
 // owner, a file system without such mounts) there is no mediated bridge, and neither is
 // there where a probe finds that the kernel lacks something ([Runtime.Mediates]).
 //
+// # Landlock
+//
+// Where the kernel has Landlock, PID 1 restricts itself and all that it starts, over each bridge: files are opened
+// for writing, made, renamed and removed below the working folders and the guest's own places alone. A read-only
+// mount does not keep anybody from writing to a FIFO, nor from opening a descriptor again that was
+// given from outside. From version 6 on, signals and connections to abstract sockets stay inside, too. A rule is for all that lies
+// below, also for what is mounted there read-only: what lies in such a place is kept by its mount alone. With
+// [hypervisor.Config]'s Containers there is no Landlock, because nobody can mount behind it.
+//
 // # Who is inside
 //
 // Never root. Started as root, the workload gets the uid of the user who called

@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/landlock"
 )
 
 // Explain says how a jail of that configuration would show a path of the host, which need
@@ -51,8 +52,22 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 	}
 	if theirs {
 		(&planner{user: u}).permit(&s, reached)
+		explainPipe(&s, !cfg.Containers && kernelLandlock() >= landlock.Renames)
 	}
 	return s, nil
+}
+
+// explainPipe says of a named pipe of the host what a read-only mount does not: who may write to it.
+func explainPipe(s *hypervisor.Sight, confined bool) {
+	var st unix.Stat_t
+	if s.Write || !s.Read || unix.Stat(s.Path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+		return
+	}
+	if s.Write = !confined; confined {
+		s.Why += "; Landlock keeps this named pipe from being opened for writing"
+		return
+	}
+	s.Why += "; a mount does not keep a named pipe from being written to, and Landlock is not there"
 }
 
 // onTheWay tells whether the first directory above path that is there, below the one that

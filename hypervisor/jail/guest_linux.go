@@ -36,16 +36,17 @@ type guest struct {
 	plan   plan
 	refuse [][]string // by share
 
-	noOverlay string        // why the plan has no overlays, or empty
-	planned   chan struct{} // closed when the plan is made, or cannot be
-	limits    *limits.Keeper
-	lease     *places.Lease     // of overlays, or nil
-	idmap     *os.File          // a user namespace in which root and the workload change places, or nil
-	mediation *mediation        // nil: the folders are served through FUSE
-	rather    string            // why, where that was left open
-	wired     *wiring           // nil: there is no network
-	rules     *landlock.Ruleset // until it has started; nil: there are none
-	confined  uint64            // what they decide about
+	noOverlay  string        // why the plan has no overlays, or empty
+	planned    chan struct{} // closed when the plan is made, or cannot be
+	limits     *limits.Keeper
+	lease      *places.Lease     // of overlays, or nil
+	idmap      *os.File          // a user namespace in which root and the workload change places, or nil
+	mediation  *mediation        // nil: the folders are served through FUSE
+	rather     string            // why, where that was left open
+	wired      *wiring           // nil: there is no network
+	rules      *landlock.Ruleset // until it has started; nil: there are none
+	unconfined string            // why there are none
+	confined   uint64            // what they decide about
 
 	env      []string
 	warnings []string
@@ -225,6 +226,10 @@ func (g *guest) Facts() map[string]string {
 		"debug":      strconv.FormatBool(g.cfg.Debug),
 		"containers": strconv.FormatBool(g.cfg.Containers),
 		"started_at": g.began.Format(time.RFC3339),
+	}
+	f["landlock"] = "off (" + g.unconfined + ")"
+	if g.confined != 0 {
+		f["landlock"] = "on (what the view shows read-only cannot be written by another way)"
 	}
 	if g.rather != "" {
 		f["bridge_reason"] = g.rather

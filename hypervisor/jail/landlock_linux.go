@@ -51,7 +51,12 @@ var hostDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 // on a kernel whose Landlock would refuse what programs do.
 func (r *Runtime) confine(g *guest) (err error) {
 	version := r.landlock()
-	if g.cfg.Containers || version < landlock.Renames {
+	switch {
+	case g.cfg.Containers:
+		g.unconfined = "behind it, engines for containers could not mount"
+		return nil
+	case version < landlock.Renames:
+		g.unconfined = "the kernel has none, or one before Linux 5.19"
 		return nil
 	}
 	g.confined = landlock.Known(version, confined)

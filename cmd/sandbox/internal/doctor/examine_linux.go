@@ -223,10 +223,24 @@ func seccompFinding() Finding {
 func landlockFinding() Finding {
 	const versionFlag = 1
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, versionFlag)
-	if errno != 0 {
-		return Finding{Name: "Landlock", State: "warn", Detail: "not available: " + errno.Error()}
+	return landlockDetail(int(abi), errno)
+}
+
+// landlockDetail says what a jail has of a version of Landlock.
+func landlockDetail(abi int, errno syscall.Errno) Finding {
+	const without = "jails are without this layer: a command can write to named pipes of the host that its user may write to, and to what it is given open for reading"
+	const advice = "a kernel with CONFIG_SECURITY_LANDLOCK, and landlock in lsm= on its command line"
+	switch {
+	case errno != 0:
+		return Finding{Name: "Landlock", State: "warn", Detail: "not available: " + errno.Error() + "; " + without, Advice: advice}
+	case abi < 2:
+		return Finding{Name: "Landlock", State: "warn", Detail: fmt.Sprintf("ABI %d, which refuses renames between directories; %s", abi, without), Advice: "Linux 5.19 or newer"}
+	case abi < 3:
+		return Finding{Name: "Landlock", State: "ok", Detail: fmt.Sprintf("ABI %d: jails write, make and remove files in writable places alone; it does not know truncation (Linux 6.2)", abi)}
+	case abi < 6:
+		return Finding{Name: "Landlock", State: "ok", Detail: fmt.Sprintf("ABI %d: jails write, make and remove files in writable places alone", abi)}
 	}
-	return Finding{Name: "Landlock", State: "ok", Detail: fmt.Sprintf("ABI %d", abi)}
+	return Finding{Name: "Landlock", State: "ok", Detail: fmt.Sprintf("ABI %d: jails write, make and remove files in writable places alone; signals and abstract sockets stay inside", abi)}
 }
 
 // cgroupFinding tells, for each controller, whether a jail's limits can use it.
