@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,6 +138,99 @@ func TestCoalesced(t *testing.T) {
 	}
 	if allowed < MaxQuestions {
 		t.Errorf("%d of %d were allowed", allowed, lookups)
+	}
+}
+
+// TestFlood: of 10,000 lookups of different names at once, as many wait as may, and the others are refused at once: they
+// hold nothing, and may ask again. An answer wakes all who wait for that name, and nobody else.
+func TestFlood(t *testing.T) {
+	const lookups, together = 10_000, 20
+	asked, ask := questions()
+	var tooMany atomic.Int64
+	g := New(Options{Path: "/opt", Ask: ask, Denied: func(_ Question, why error) {
+		if errors.Is(why, ErrTooMany) {
+			tooMany.Add(1)
+		}
+	}})
+	type reply struct {
+		path  string
+		allow bool
+	}
+	got := make(chan reply, lookups+MaxQuestions*together)
+	lookup := func(path string) {
+		allow, err := g.admit(t.Context(), Question{Path: path}, nil)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		got <- reply{path, allow}
+	}
+	before := runtime.NumGoroutine()
+	for i := range lookups {
+		go lookup(fmt.Sprint("/opt/", i))
+	}
+	refused := map[string]bool{}
+	for range lookups - MaxQuestions {
+		r := within(t, "a refusal", got)
+		if r.allow {
+			t.Fatalf("%+v", r)
+		}
+		refused[r.path] = true
+	}
+	if n := tooMany.Load(); n != lookups-MaxQuestions || g.Waiting() != MaxQuestions {
+		t.Errorf("%d were too many, %d wait", n, g.Waiting())
+	}
+	g.mu.Lock()
+	if n := len(g.decided); n != 0 {
+		t.Errorf("%d refusals are kept", n)
+	}
+	g.mu.Unlock()
+	// A question is the goroutine that asks; who waits for it is the file system's.
+	for end := time.Now().Add(patience); runtime.NumGoroutine()-before > 2*MaxQuestions; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines are left for %d questions", runtime.NumGoroutine()-before, MaxQuestions)
+		}
+	}
+
+	var waiting []pending
+	for range MaxQuestions {
+		p := within(t, "a question", asked)
+		waiting = append(waiting, p)
+		for range together - 1 {
+			go lookup(p.Path)
+		}
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		n := 0
+		g.mu.Lock()
+		for _, a := range g.asked {
+			n += a.waiting
+		}
+		g.mu.Unlock()
+		if n == MaxQuestions*together {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d wait", n)
+		}
+	}
+	for i, p := range waiting {
+		p.answer <- i%2 == 0
+		for range together {
+			if r := within(t, "an answer", got); r.path != p.Path || r.allow != (i%2 == 0) {
+				t.Fatalf("%+v, answered was %s", r, p.Path)
+			}
+		}
+	}
+	for path := range refused { // there is room: it is asked now
+		go lookup(path)
+		within(t, "another question", asked).answer <- true
+		if r := within(t, "its answer", got); !r.allow {
+			t.Errorf("%+v", r)
+		}
+		break
+	}
+	if len(asked) != 0 || len(got) != 0 || g.Waiting() != 0 {
+		t.Errorf("left: %d questions, %d answers, %d waiting", len(asked), len(got), g.Waiting())
 	}
 }
 
