@@ -75,13 +75,17 @@ func (w *Writer) Append(object any) error {
 	if _, err := w.file.Write(append(line, '\n')); err != nil {
 		return errors.Join(err, w.file.Truncate(info.Size()))
 	}
-	w.head = Head{Lines: w.head.Lines + 1, Hash: hashOf(line)}
-	return w.writeHead()
+	head := Head{Lines: w.head.Lines + 1, Hash: hashOf(line)}
+	if err := w.writeHead(head); err != nil {
+		return errors.Join(err, w.file.Truncate(info.Size()))
+	}
+	w.head = head
+	return nil
 }
 
 // writeHead replaces the head.
-func (w *Writer) writeHead() error {
-	b, err := json.Marshal(w.head)
+func (w *Writer) writeHead(head Head) error {
+	b, err := json.Marshal(head)
 	if err != nil {
 		return err
 	}
@@ -90,10 +94,14 @@ func (w *Writer) writeHead() error {
 	if err := w.dir.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := w.dir.WriteFile(next, append(b, '\n'), 0o600); err != nil {
-		return err
+	err = w.dir.WriteFile(next, append(b, '\n'), 0o600)
+	if err == nil {
+		err = w.dir.Rename(next, name)
 	}
-	return w.dir.Rename(next, name)
+	if err != nil {
+		_ = w.dir.Remove(next) // the error tells why; the next one removes it, too
+	}
+	return err
 }
 
 // Close closes the files. It may be called again.
