@@ -29,9 +29,9 @@ func node(t *testing.T) string {
 	if out, err := exec.Command(path, "--version").Output(); err != nil {
 		t.Fatal(err)
 	} else if _, err := fmt.Sscanf(string(out), "v%d.", &major); err == nil && major >= 20 {
-		return inside(t, path)
+		return drive.Visible(t, path)
 	}
-	return inside(t, npm.Node(t, npm.Modules(t, drive.Module(t)+"/tests/suite/mcpclients")))
+	return drive.Visible(t, npm.Node(t, npm.Modules(t, drive.Module(t)+"/tests/suite/mcpclients")))
 }
 
 // platform is what npm's packages call this machine's processor.
@@ -42,45 +42,13 @@ func platform() string {
 	return runtime.GOARCH
 }
 
-// inside returns where a program, or the directory of one, is seen in the jail: a
-// checkout may be where each jail has a directory of its own, or where only root may
-// look. It is copied then.
-func inside(t *testing.T, path string) string {
-	t.Helper()
-	hidden := false
-	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
-		st, err := os.Stat(dir)
-		hidden = hidden || err != nil || st.Mode()&0o001 == 0 || slices.Contains([]string{"/tmp", "/var/tmp", "/run", "/dev/shm"}, dir)
-	}
-	if !hidden {
-		return path
-	}
-	dir, err := os.MkdirTemp("/opt", "sandbox-agents-")
-	if err != nil {
-		require.Missing(t, path+" where a jail shows it", "put the checkout into a directory that everybody may search, and not below /tmp")
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	to := filepath.Join(dir, filepath.Base(path))
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("cp", "-r", "--reflink=auto", path, to).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return to
-}
-
 // newSandbox is drive's, with a program that is seen in the jail, too: the agent's hook
 // starts it there.
 func newSandbox(t *testing.T) *drive.Sandbox {
 	t.Helper()
 	require.TUN(t)
 	s := drive.New(t, fill)
-	s.Program = inside(t, s.Program)
+	s.Program = drive.Visible(t, s.Program)
 	// Where the agents' profiles have it.
 	home := filepath.Join(s.State, "home")
 	s.Env = append(s.Env, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"), "XDG_CACHE_HOME="+filepath.Join(home, ".cache"))
@@ -174,7 +142,7 @@ enabled = false
 `)
 	s.Env = append(s.Env, "OPENAI_API_KEY=key")
 	install(t, s, "codex")
-	converse(t, s, m, "--profile", "codex", "--allow-host", "host.sandbox.internal:"+port, "--", inside(t, program), "exec", "--skip-git-repo-check",
+	converse(t, s, m, "--profile", "codex", "--allow-host", "host.sandbox.internal:"+port, "--", drive.Visible(t, program), "exec", "--skip-git-repo-check",
 		"--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust", "do what is to be done")
 }
 
@@ -197,7 +165,7 @@ func TestOpencode(t *testing.T) {
 	// It fetches a package for plugins, and waits for it: not from here.
 	s.Env = append(s.Env, "npm_config_offline=true", "OPENCODE_DISABLE_MODELS_FETCH=1")
 	install(t, s, "opencode")
-	converse(t, s, m, "--profile", "opencode", "--allow-host", "host.sandbox.internal:"+port, "--", inside(t, program), "run", "do what is to be done")
+	converse(t, s, m, "--profile", "opencode", "--allow-host", "host.sandbox.internal:"+port, "--", drive.Visible(t, program), "run", "do what is to be done")
 }
 
 func TestGeminiCLI(t *testing.T) {
@@ -211,7 +179,7 @@ func TestGeminiCLI(t *testing.T) {
 	s.Env = append(s.Env, "GEMINI_API_KEY=key", "GOOGLE_GEMINI_BASE_URL=http://host.sandbox.internal:"+port)
 	install(t, s, "gemini-cli")
 	converse(t, s, m, "--profile", "gemini-cli", "--allow-host", "host.sandbox.internal:"+port, "--", node(t),
-		filepath.Join(inside(t, filepath.Join(dir, "@google", "gemini-cli")), "bundle", "gemini.js"), "--yolo", "--skip-trust", "-m", "gemini-2.5-flash", "-p", "do what is to be done")
+		filepath.Join(drive.Visible(t, filepath.Join(dir, "@google", "gemini-cli")), "bundle", "gemini.js"), "--yolo", "--skip-trust", "-m", "gemini-2.5-flash", "-p", "do what is to be done")
 }
 
 // install puts our hook into the agent's files.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/codeagent/sandbox/tests/kit/browser"
 )
 
 // TestDecisions answers questions by keyboard and by mouse, from two tabs.
@@ -11,9 +13,9 @@ func TestDecisions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, map[string]string{"a/1": "1", "a/2": "2", "a/3": "3", "b/1": "1", "b/2": "2", "b/3": "3", "c/1": "1", "c/2": "2", "c/3": "3"})
 	p.live("--safeguard-deletes", "3", "--safeguard-timeout", "10m")
-	browser := chromium(t)
+	chromium := browser.Start(t)
 	s := p.serve()
-	tab := open(browser, t, s.url)
+	tab := open(chromium, t, s.url)
 	tab.press("nav a", "Decisions")
 	tab.text("main", "Nothing waits")
 
@@ -45,7 +47,7 @@ func TestDecisions(t *testing.T) {
 
 	// Two tabs answer one question: the second is told. Its answer is held back by
 	// asking while it does not hear of events.
-	two := open(browser, t, s.base()+"#/decisions")
+	two := open(chromium, t, s.base()+"#/decisions")
 	two.text("main", "Decided")
 	ended = p.background("run", "--", "rm", "-r", "c")
 	two.text(".question", "rm -r c")
@@ -73,7 +75,7 @@ func TestNotification(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, map[string]string{"a/1": "1", "a/2": "2"})
 	p.live("--safeguard-deletes", "2", "--safeguard-timeout", "10m")
-	tab := open(chromium(t), t, p.serve().url)
+	tab := open(browser.Start(t), t, p.serve().url)
 	tab.text("nav", "Decisions")
 	eval[bool](tab, `(() => {
 		window.raised = [];

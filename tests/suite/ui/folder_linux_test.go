@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/codeagent/sandbox/tests/kit/browser"
 )
 
 // picture is a PNG of one colour, as base64.
@@ -45,7 +47,7 @@ func TestTimeline(t *testing.T) {
 	p := newPlace(t, map[string]string{"notes.txt": "first\n"})
 	p.live()
 	story(t, p)
-	tab := open(chromium(t), t, p.serve().url)
+	tab := open(browser.Start(t), t, p.serve().url)
 	tab.wait(`location.hash === "#/" && !location.href.includes("token")`)
 	tab.text("nav", "work")
 	tab.text("main", "1 session")
@@ -107,9 +109,9 @@ func TestUndo(t *testing.T) {
 	p := newPlace(t, map[string]string{"notes.txt": "first\n"})
 	p.live()
 	story(t, p)
-	browser := chromium(t)
+	chromium := browser.Start(t)
 	s := p.serve()
-	tab := open(browser, t, s.url)
+	tab := open(chromium, t, s.url)
 	tab.press("nav a", "work")
 	tab.press(rows, "#2")
 	tab.text(".step h2", "Step 2")
@@ -153,7 +155,7 @@ func TestUndo(t *testing.T) {
 	}
 
 	// Two tabs: what one has undone, the other does not undo again.
-	two := open(browser, t, s.base()+"#/")
+	two := open(chromium, t, s.base()+"#/")
 	two.press("nav a", "work")
 	two.click("#undo")
 	two.text("dialog h2", "Undo 1 step")
@@ -201,7 +203,7 @@ func TestManyPaths(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	p.step("mkdir a b; seq 1 12000 | sed 's,.*,a/&.txt,' | xargs touch; seq 1 20000 >b/long.txt")
-	tab := open(chromium(t), t, p.serve().url)
+	tab := open(browser.Start(t), t, p.serve().url)
 	tab.press("nav a", "work")
 	tab.press(rows, "#1")
 	tab.text(".pathbox .note", "12,003 paths")

@@ -2,6 +2,8 @@ package ui
 
 import (
 	"testing"
+
+	"github.com/codeagent/sandbox/tests/kit/browser"
 )
 
 // TestHostile has names and outputs that would run in a page that trusted them.
@@ -12,9 +14,9 @@ func TestHostile(t *testing.T) {
 	const img = `<img src=x onerror=alert(1)>`
 	p.step("printf '%s' '<script>document.title=\"pwned\"</script>\n\x1b[31mred\x1b[0m \u202egnp.exe\n" + img + "\n' >'" + img + ".html'; touch 'a\u202eb' \"$(printf 'esc\\033[31m')\" \"$(printf 'new\\nline')\" \"$(printf 'bad\\377')\" 'javascript:alert(1)' ' ' '&lt;b&gt;'; : '\"><svg onload=alert(1)>'")
 	p.sandbox("mark", "<b>mark</b><script>")
-	browser := chromium(t)
+	chromium := browser.Start(t)
 	s := p.serve()
-	tab := open(browser, t, s.url)
+	tab := open(chromium, t, s.url)
 	tab.size(1280, 1800) // all paths are in sight
 	eval[bool](tab, `(window.alert = () => { window.pwned = true }, true)`)
 	tab.press("nav a", "work")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/codeagent/sandbox/tests/kit/browser"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/npm"
 )
@@ -54,7 +55,7 @@ func TestPages(t *testing.T) {
 	p.sandbox("undo")
 	p.write("outside.txt", "mine")
 	ended := p.background("run", "--", "rm", "-r", "d")
-	tab := open(chromium(t), t, p.serve().url)
+	tab := open(browser.Start(t), t, p.serve().url)
 	tab.expect("404|409") // of what this session does not have
 	tab.text("nav .badge", "1")
 	eval[bool](tab, `document.querySelector("nav ul a[href^='#/f/']").click(), true`)
@@ -108,7 +109,7 @@ func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, map[string]string{"notes.txt": "first\n"})
 	story(t, p)
-	tab := open(chromium(t), t, p.serve().url)
+	tab := open(browser.Start(t), t, p.serve().url)
 	tab.text("nav", "work")
 	focus := func(js string) {
 		t.Helper()
@@ -157,15 +158,15 @@ func TestEnds(t *testing.T) {
 	stop := p.live()
 	story(t, p)
 	s := p.serve()
-	browser := chromium(t)
-	stranger := open(browser, t, s.base())
+	chromium := browser.Start(t)
+	stranger := open(chromium, t, s.base())
 	stranger.expect("401")
 	stranger.text("main", "not signed in")
-	wrong := open(browser, t, s.base()+"#token=wrong")
+	wrong := open(chromium, t, s.base()+"#token=wrong")
 	wrong.expect("401|403")
 	wrong.text("main", "not signed in")
 
-	tab := open(browser, t, s.url)
+	tab := open(chromium, t, s.url)
 	tab.press("nav a", "work")
 	tab.text("h1 small", "live")
 	tab.expect("50[03]") // what is asked in the instant in which the session ends

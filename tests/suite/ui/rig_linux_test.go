@@ -20,7 +20,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/codeagent/sandbox/tests/kit/drive"
-	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // patience only ends a test that has failed.
@@ -169,27 +168,6 @@ func (s *server) port() string {
 	return u[strings.LastIndex(u, ":")+1:]
 }
 
-// chromium starts a browser until the test ends.
-func chromium(t *testing.T) context.Context {
-	t.Helper()
-	path := require.Program(t, "chromium", "chromium")
-	home := t.TempDir()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(home),
-		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home), chromedp.WindowSize(1280, 800))
-	options = append(options, chromedp.NoSandbox) // it does not start as root otherwise, nor in many containers
-	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
-	tab, closeTab := chromedp.NewContext(ctx)
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(tab) // waits until it has ended, and so lets its directory be removed
-		closeTab()
-		cancel()
-	})
-	if err := chromedp.Do(tab, chromedp.Navigate("about:blank")); err != nil {
-		t.Fatal(err)
-	}
-	return tab
-}
-
 // tab is one page that is open.
 type tab struct {
 	t   *testing.T
@@ -201,9 +179,9 @@ type tab struct {
 }
 
 // open opens a tab. What the page reports as an error fails the test.
-func open(browser context.Context, t *testing.T, url string) *tab {
+func open(chromium context.Context, t *testing.T, url string) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
+	ctx, cancel := chromedp.NewContext(chromium)
 	p := &tab{t: t, ctx: ctx}
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -1,0 +1,2 @@
+// Package browser starts a headless Chromium for tests.
+package browser
