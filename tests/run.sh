@@ -115,7 +115,7 @@ packages() {
     local all first
     all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -Ev "$1")
     first=$(for p in tests/suite/vm cmd/sandbox tests/suite/posix tests/suite/semantics tests/suite/escape fsbridge/mediate \
-        fsbridge/undolog fsbridge/fuse tests/suite/ui tests/suite/agents tests/suite/mcpclients tests/suite/crash \
+        fsbridge/undolog fsbridge/fuse tests/suite/ui tests/suite/agents tests/suite/devtools tests/suite/mcpclients tests/suite/crash \
         actors/interceptor actors hypervisor/network hypervisor/qemu fsbridge/files; do
         grep -x "$module/$p" <<<"$all"
     done)
@@ -124,12 +124,12 @@ packages() {
 }
 
 if [ "$mode" = quick ]; then
-    slow='/(guest/image|tests/suite/(agents|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
+    slow='/(guest/image|tests/suite/(agents|devtools|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
     say "tests as $who"
     gotests "$who" "$(packages "$slow")"
     say "result"
     echo "left out: the race detector, the ordinary user's pass, injected faults, fuzzing, linters and"
-    echo "other platforms, and the packages guest/image and tests/suite/{agents,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
+    echo "other platforms, and the packages guest/image and tests/suite/{agents,devtools,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
     tally sum
     exit
 fi
