@@ -114,7 +114,7 @@ import.meta.hot.accept('./message.js', (m) => show(m.text))
 				}
 				return err == nil && r.StatusCode == http.StatusOK
 			})
-			p := open(t, chromium, url)
+			p := open(chromium, t, url)
 			p.wait(`document.querySelector('#text').textContent === 'one' && window.connected`)
 			p.eval(`window.mark = 'kept'`)
 			write(t, filepath.Join(s.Dir, "message.js"), "export const text = 'two'\n")
@@ -162,7 +162,7 @@ type page struct {
 	ctx context.Context
 }
 
-func open(t *testing.T, chromium context.Context, url string) page {
+func open(chromium context.Context, t *testing.T, url string) page {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(chromium)
 	t.Cleanup(cancel)
