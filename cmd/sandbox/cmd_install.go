@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,8 @@ import (
 type registration struct {
 	client, scope, name string
 	mcp, shell, both    bool
-	print, force        bool
+	print, force, list  bool
+	expect              string
 }
 
 func (r *registration) flags(cmd *cobra.Command) {
@@ -39,6 +41,7 @@ func (r *registration) flags(cmd *cobra.Command) {
 	f.BoolVar(&r.shell, "shell", false, "the hook through which the client's shell commands go, and the command sandbox-undo")
 	f.BoolVar(&r.both, "both", false, "the server and the hook")
 	f.BoolVar(&r.force, "force", false, "also what is there under that name and is not this program's")
+	f.StringVar(&r.expect, "expect", "", "do just what was previewed: the digest that --print --json said")
 	// These fail only for flags that are not there.
 	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]string{"user", "project"}, cobra.ShellCompDirectiveNoFileComp))
@@ -53,11 +56,14 @@ func (a *app) installCommand() *cobra.Command {
 			"--mcp (the default) puts this program into the client's list of MCP servers. --shell puts a hook into the client's\n" +
 			"settings, by which its shell commands go through 'sandbox run', and a command sandbox-undo. --both does both.\n\n" +
 			"Nothing else in the client's files changes, a copy of each is kept beside it, and a second run does nothing.\n" +
-			"What stands behind -- are more flags of serve, with --shell of run.",
+			"What stands behind -- are more flags of serve, with --shell of run.\n\n" +
+			"--list says which clients this machine has, and what of this program is in their files. --print --json says what would\n" +
+			"become of each file, as a diff.",
 		RunE: func(_ *cobra.Command, args []string) error { return a.install(r, args) },
 	}
 	r.flags(cmd)
-	cmd.Flags().BoolVar(&r.print, "print", false, "only print what would be put where")
+	cmd.Flags().BoolVar(&r.print, "print", false, "only print what would be put where; with --json, as a diff of each file")
+	cmd.Flags().BoolVar(&r.list, "list", false, "list the clients, and what is installed")
 	return cmd
 }
 
@@ -70,6 +76,7 @@ func (a *app) uninstallCommand() *cobra.Command {
 		RunE:  func(*cobra.Command, []string) error { return a.uninstall(r) },
 	}
 	r.flags(cmd)
+	cmd.Flags().BoolVar(&r.print, "print", false, "only print what would be changed, as a diff")
 	return cmd
 }
 
@@ -98,6 +105,9 @@ func (r *registration) where() (c clients.Client, p clients.Places, within strin
 }
 
 func (a *app) install(r registration, extra []string) error {
+	if r.list {
+		return a.listClients(r)
+	}
 	c, places, within, err := r.where()
 	if err != nil {
 		return err
@@ -120,13 +130,12 @@ func (a *app) install(r registration, extra []string) error {
 	if err != nil {
 		return exit.Usage(err)
 	}
-	if r.print {
+	if r.print && !a.flags.json {
 		return a.printParts(c, parts, r, want)
 	}
-	for _, p := range parts { // all of it, or nothing
-		if err := p.Check(within); err != nil {
-			return r.refused(p, clients.Change{File: p.File}, err)
-		}
+	parts, err = a.planned(&r, parts, within, false) // all of it, or nothing
+	if err != nil || r.print {
+		return err
 	}
 	changes := []clients.Change{}
 	for _, p := range parts {
@@ -159,6 +168,11 @@ func (a *app) uninstall(r registration) error {
 		return exit.Usage(err)
 	}
 	slices.Reverse(parts)
+	if r.print || r.expect != "" {
+		if parts, err = a.planned(&r, parts, within, true); err != nil || r.print {
+			return err
+		}
+	}
 	changes := []clients.Change{}
 	for _, p := range parts {
 		change, err := p.Remove(within, time.Now())
@@ -169,6 +183,87 @@ func (a *app) uninstall(r registration) error {
 		a.registered(p, change, "removed from", "is not in")
 	}
 	return a.changes(changes)
+}
+
+// planned finds out what the parts would do. It prints that, or checks that it is what is
+// expected: the parts that it returns do that then, and nothing else.
+func (a *app) planned(r *registration, parts []clients.Part, within string, remove bool) ([]clients.Part, error) {
+	steps, err := clients.Plan(parts, within, remove)
+	if at := (*clients.PartError)(nil); errors.As(err, &at) {
+		return nil, r.refused(at.Part, clients.Change{File: at.Part.File}, at.Err)
+	}
+	if err != nil || !r.print && r.expect == "" {
+		return parts, err
+	}
+	preview, err := clients.PreviewOf(steps)
+	if err != nil {
+		return nil, err
+	}
+	if r.expect != "" && preview.Digest != r.expect {
+		return nil, &exit.Error{Code: exit.Barrier, Err: errors.New("the files were changed since the preview, or something else was previewed; look at it again")}
+	}
+	for i, s := range steps {
+		parts[i] = s.Pinned()
+	}
+	if !r.print {
+		return parts, nil
+	}
+	if a.flags.json {
+		return nil, a.out.JSON(preview)
+	}
+	for _, c := range preview.Changes {
+		if c.Change == "none" {
+			fmt.Fprintf(a.stderr, "%s: nothing to do\n", format.Shown(c.File))
+			continue
+		}
+		fmt.Fprint(a.out, c.Diff)
+		if c.Cut {
+			fmt.Fprintf(a.stderr, "the diff of %s is longer; its rest is not printed\n", format.Shown(c.File))
+		}
+	}
+	return nil, nil
+}
+
+// listClients says which clients there are, and what of ours is in their files.
+func (a *app) listClients(r registration) error {
+	only := r.client
+	r.client = cmp.Or(r.client, clients.Names()[0]) // where checks one
+	_, places, _, err := r.where()
+	if err != nil {
+		return err
+	}
+	program, err := ownPath()
+	if err != nil {
+		return err
+	}
+	list := clients.Look(places, clients.Scope(r.scope), r.name, program)
+	if only != "" {
+		list = slices.DeleteFunc(list, func(f clients.Found) bool { return f.Name != only })
+	}
+	if a.flags.json {
+		return a.out.JSON(list)
+	}
+	return a.out.Table(func(w io.Writer) {
+		fmt.Fprintln(w, "CLIENT\tFOUND\tMCP\tSHELL")
+		for _, f := range list {
+			found := "-"
+			if f.Found {
+				found = format.Shown(cmp.Or(f.Program, f.Folder))
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, found, integrated(f.MCP), integrated(f.Shell))
+		}
+	})
+}
+
+// integrated is a cell of that table.
+func integrated(in clients.Integration) string {
+	switch {
+	case in.Installed:
+		return format.Shown(in.File)
+	case in.Why != "":
+		return "- (" + format.OneLine(in.Why, 60) + ")"
+	}
+	return "-"
 }
 
 // mcpServer is how the client is to start us.
@@ -298,6 +393,9 @@ func (a *app) printParts(c clients.Client, parts []clients.Part, r registration,
 
 // refused says what to do where something is in the way.
 func (r *registration) refused(p clients.Part, c clients.Change, err error) error {
+	if errors.Is(err, clients.ErrStale) {
+		return &exit.Error{Code: exit.Barrier, Err: fmt.Errorf("%s: %w; look at it again", c.File, err)}
+	}
 	if errors.Is(err, clients.ErrForeign) && p.What == r.name {
 		return fmt.Errorf("%s: %q is there and starts something else; choose another --name, or use --force", c.File, r.name)
 	}

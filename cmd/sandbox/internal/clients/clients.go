@@ -32,6 +32,10 @@ type Client struct {
 	// Afterwards is what the user has to do before a hook runs; empty: nothing.
 	Afterwards string
 
+	// programs are the names of its program, settings the folder that it makes.
+	programs []string
+	settings func(Places) string
+
 	dialect jsonc.Dialect
 	servers servers
 	hook    hook
@@ -116,12 +120,14 @@ func All() []Client {
 	return []Client{
 		{
 			Name: "claude-code", Title: "Claude Code",
+			programs: []string{"claude"}, settings: inHome(".claude"),
 			servers: servers{either(inHome(".claude.json"), ".mcp.json"), "mcpServers", typed, []string{"${"}},
 			hook:    hook{either(inHome(".claude", "settings.json"), ".claude", "settings.json"), grouped, "PreToolUse", "Bash"},
 			undo:    undoCommand{either(inHome(".claude", "commands", "sandbox-undo.md"), ".claude", "commands", "sandbox-undo.md"), claudeUndo},
 		},
 		{
 			Name: "claude-desktop", Title: "Claude Desktop", Homeless: true,
+			programs: []string{"claude-desktop"}, settings: inConfig("Claude"),
 			NoShell: "it has no shell tool; use --mcp",
 			servers: servers{func(p Places, s Scope) (string, error) {
 				if s == Project {
@@ -132,6 +138,7 @@ func All() []Client {
 		},
 		{
 			Name: "codex", Title: "Codex",
+			programs: []string{"codex"}, settings: inCodex(),
 			Afterwards: "Codex runs a hook only after you have reviewed it: start codex and enter /hooks",
 			servers:    servers{either(inCodex("config.toml"), ".codex", "config.toml"), "mcp_servers", inTable, nil},
 			hook:       hook{either(inCodex("hooks.json"), ".codex", "hooks.json"), grouped, "PreToolUse", "^Bash$"},
@@ -139,24 +146,28 @@ func All() []Client {
 		},
 		{
 			Name: "gemini-cli", Title: "Gemini CLI", dialect: jsonc.Dialect{Comments: true},
+			programs: []string{"gemini"}, settings: inHome(".gemini"),
 			servers: servers{either(inHome(".gemini", "settings.json"), ".gemini", "settings.json"), "mcpServers", plain, []string{"$"}},
 			hook:    hook{either(inHome(".gemini", "settings.json"), ".gemini", "settings.json"), grouped, "BeforeTool", "^run_shell_command$"},
 			undo:    undoCommand{either(inHome(".gemini", "commands", "sandbox-undo.toml"), ".gemini", "commands", "sandbox-undo.toml"), geminiUndo},
 		},
 		{
 			Name: "opencode", Title: "opencode", dialect: jsonc.Dialect{Comments: true},
+			programs: []string{"opencode"}, settings: inXDG("opencode"),
 			servers: servers{either(inXDG("opencode", "opencode.json"), "opencode.json"), "mcp", listed, []string{"{env:", "{file:"}},
 			hook:    hook{either(inXDG("opencode", "plugins", "sandbox.js"), ".opencode", "plugins", "sandbox.js"), plugin, "", ""},
 			undo:    undoCommand{either(inXDG("opencode", "commands", "sandbox-undo.md"), ".opencode", "commands", "sandbox-undo.md"), markdownUndo},
 		},
 		{
 			Name: "cursor", Title: "Cursor", dialect: jsonc.Dialect{Comments: true}, Workspace: "${workspaceFolder}",
+			programs: []string{"cursor", "cursor-agent"}, settings: inHome(".cursor"),
 			servers: servers{either(inHome(".cursor", "mcp.json"), ".cursor", "mcp.json"), "mcpServers", typed, []string{"${"}},
 			hook:    hook{either(inHome(".cursor", "hooks.json"), ".cursor", "hooks.json"), versioned, "preToolUse", "Shell"},
 			undo:    undoCommand{either(inHome(".cursor", "commands", "sandbox-undo.md"), ".cursor", "commands", "sandbox-undo.md"), plainUndo},
 		},
 		{
 			Name: "vscode", Title: "VS Code", dialect: jsonc.Dialect{Comments: true}, Workspace: "${workspaceFolder}",
+			programs: []string{"code"}, settings: inConfig("Code"),
 			servers: servers{either(inConfig("Code", "User", "mcp.json"), ".vscode", "mcp.json"), "servers", typed, []string{"${"}},
 			hook:    hook{either(inHome(".copilot", "hooks", "sandbox.json"), ".github", "hooks", "sandbox.json"), flat, "PreToolUse", ""},
 			undo:    undoCommand{either(inConfig("Code", "User", "prompts", "sandbox-undo.prompt.md"), ".github", "prompts", "sandbox-undo.prompt.md"), markdownUndo},

@@ -38,6 +38,9 @@ type Part struct {
 	// pristine reports whether a file that is ours from end to end is as we made it;
 	// nil: the file is not ours.
 	pristine func(text []byte) bool
+	// pinned: the file's text has to be the expected one.
+	pinned   bool
+	expected []byte
 }
 
 // Parts are the files that a client reads what is wanted from, in the order in which
@@ -69,62 +72,65 @@ func (c Client) Parts(p Places, s Scope, w Want) ([]Part, error) {
 // Snippet is what Add would put into an empty file.
 func (p Part) Snippet() ([]byte, error) { return p.add(nil) }
 
-// Check finds out, without a change, whether Add would be refused.
-func (p Part) Check(within string) error {
-	real, err := target(p.File, within)
-	if err != nil {
-		return err
-	}
-	text, _, err := read(real)
-	if err != nil {
-		return err
-	}
-	_, err = p.add(text)
-	return described(real, err)
-}
-
 // Add puts what is ours into the file.
 func (p Part) Add(within string, mode fs.FileMode, now time.Time) (Change, error) {
 	if p.mode != 0 && within == "" {
 		mode = p.mode
 	}
-	return Edit(p.File, within, mode, now, p.add)
+	return Edit(p.File, within, mode, now, func(text []byte) ([]byte, error) {
+		if err := p.fresh(text); err != nil {
+			return nil, err
+		}
+		return p.add(text)
+	})
 }
 
 // Remove takes what is ours out of the file. Of what is left it leaves what was there
 // before Add, as far as the copies beside the file say it; a file that Add has made goes.
 func (p Part) Remove(within string, now time.Time) (Change, error) {
 	return Edit(p.File, within, 0, now, func(text []byte) ([]byte, error) {
-		if text == nil {
-			return nil, nil
+		if err := p.fresh(text); err != nil {
+			return nil, err
 		}
-		left, err := p.remove(text)
-		if err != nil || bytes.Equal(left, text) {
-			return left, err
-		}
-		if p.pristine != nil {
-			return nil, gone{keep: !p.pristine(text)}
-		}
-		copies, err := backups(p.File)
-		if err != nil || known(copies, left) {
-			return left, err
-		}
-		if p.prune != nil {
-			steps, err := p.prune(left)
-			if err != nil {
-				return nil, err
-			}
-			for _, left = range steps {
-				if known(copies, left) {
-					return left, nil
-				}
-			}
-		}
-		if empty(left) {
-			return nil, gone{}
-		}
-		return left, nil
+		return p.without(text, nil)
 	})
+}
+
+// without is a text without what is ours, nil or the error gone if no file is to be left.
+// copies are texts beside those of the copies on disk.
+func (p Part) without(text []byte, copies [][]byte) ([]byte, error) {
+	if text == nil {
+		return nil, nil
+	}
+	left, err := p.remove(text)
+	if err != nil || bytes.Equal(left, text) {
+		return left, err
+	}
+	if p.pristine != nil {
+		return nil, gone{keep: !p.pristine(text)}
+	}
+	onDisk, err := backups(p.File)
+	if err != nil {
+		return nil, err
+	}
+	if copies = append(onDisk, copies...); known(copies, left) {
+		return left, nil
+	}
+	if p.prune != nil {
+		steps, err := p.prune(left)
+		if err != nil {
+			return nil, err
+		}
+		for _, left = range steps {
+			if known(copies, left) {
+				return left, nil
+			}
+		}
+	}
+	if empty(left) {
+		return nil, gone{}
+	}
+	return left, nil
 }
 
 // ownFile is a file that is ours from end to end: it has the marker.
