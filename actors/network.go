@@ -28,6 +28,9 @@ type network struct {
 	engine *policy.Engine // nil: there is none
 
 	allowed, denied, lookups atomic.Uint64
+
+	refused refusedFlows
+	owners  owners
 }
 
 // connectable makes the engine that decides about the guest's network.
@@ -65,6 +68,9 @@ func (s *Session) networkEvent(e policy.Event) {
 		s.net.lookups.Add(1)
 	}
 	step := s.board.Load().Step
+	if e.Action == policy.Deny {
+		s.net.refused.note(e, step)
+	}
 	s.auditNetwork(e, step)
 	s.bus.Emit(api.Event{Type: api.EventNetwork, Step: step, Origin: s.origin(step), Network: &e})
 }

@@ -125,6 +125,11 @@ func (c *Client) Inspect(ctx context.Context) (api.Tree, error) {
 	return call[api.Tree](ctx, c, "inspect", none{})
 }
 
+// Network implements [api.Networked].
+func (c *Client) Network(ctx context.Context) (api.NetworkStatus, error) {
+	return call[api.NetworkStatus](ctx, c, "network", none{})
+}
+
 // Subscribe calls f for every event, from one goroutine, until ctx or the
 // session ends, and returns why. It uses a connection of its own.
 func (c *Client) Subscribe(ctx context.Context, f func(api.Event)) error {

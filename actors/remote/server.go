@@ -38,6 +38,7 @@ type Session interface {
 	api.Runner
 	api.Services
 	api.Decisions
+	api.Networked
 }
 
 // Options make a [Server].
@@ -92,6 +93,7 @@ func (s *Server) Handle(ctx context.Context, c *control.Call) (any, error) {
 		"take_back": method(func(ctx context.Context, r api.TakeBackRequest) (none, error) {
 			return none{}, s.Session.TakeBack(ctx, r)
 		}),
+		"network": method(func(ctx context.Context, _ none) (api.NetworkStatus, error) { return s.Session.Network(ctx) }),
 		"inspect": method(func(ctx context.Context, _ none) (api.Tree, error) { return s.Session.Inspect(ctx) }),
 		"diff": method(func(ctx context.Context, r api.StepRequest) (none, error) {
 			return none{}, s.Session.Diff(ctx, r, partWriter(func(part any) error { return c.Emit(part) }))
