@@ -33,6 +33,9 @@ type fake struct {
 	events   chan api.Event
 	heard    int // subscriptions that live
 	sessions []api.SessionInfo
+
+	integrate func(Integration) (Integrated, error)
+	network   func() (api.NetworkStatus, error)
 }
 
 func newFake() *fake {
@@ -57,6 +60,10 @@ func (f *fake) Decisions(api.Directory, int) ([]json.RawMessage, error)  { retur
 func (f *fake) Report(context.Context, string, string) (json.RawMessage, error) {
 	return nil, errors.ErrUnsupported
 }
+func (f *fake) Integrate(_ context.Context, i Integration) (Integrated, error) {
+	return f.integrate(i)
+}
+func (f *fake) Network(context.Context) (api.NetworkStatus, error)                { return f.network() }
 func (f *fake) Close(context.Context) error                                       { return nil }
 func (f *fake) Inspect(context.Context) (api.Tree, error)                         { return api.Tree{Session: "s1"}, nil }
 func (f *fake) GC(context.Context, api.GCRequest) (r undolog.GCResult, err error) { return r, nil }

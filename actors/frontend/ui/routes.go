@@ -36,6 +36,8 @@ func (s *Server) routes() *http.ServeMux {
 		"GET /api/decisions":                          s.decisions,
 		"POST /api/sessions/{session}/decisions/{id}": s.decide,
 		"GET /api/sessions/{session}/tree":            s.tree,
+		"GET /api/sessions/{session}/network":         s.network,
+		"POST /api/clients/{client}":                  s.integrate,
 		"GET /api/folders/{folder}/history":           s.history,
 		"GET /api/folders/{folder}/steps/{step}":      s.step,
 		"GET /api/folders/{folder}/files":             s.files,

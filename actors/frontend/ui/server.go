@@ -59,6 +59,8 @@ type Sources interface {
 	// Report returns what a command of the program says as JSON: "doctor", "config", "clients" or
 	// "machine", for a folder where that matters (else empty).
 	Report(ctx context.Context, what, folder string) (json.RawMessage, error)
+	// Integrate previews or changes a client's files. Its errors are [ErrStale], [Refused] and others.
+	Integrate(ctx context.Context, i Integration) (Integrated, error)
 }
 
 // Options make a [Server].

@@ -7,7 +7,9 @@ import { OverviewView } from "./overview.js";
 import { DecisionsView, question } from "./decisions.js";
 import { ActorsView } from "./actors.js";
 import { StoreView } from "./store.js";
-import { ClientsView, ConfigView, DoctorView, MachineView, NetworkView } from "./tables.js";
+import { ClientsView } from "./clients.js";
+import { NetworkView } from "./network.js";
+import { ConfigView, DoctorView, MachineView } from "./tables.js";
 
 const byId = (id) => document.getElementById(id);
 

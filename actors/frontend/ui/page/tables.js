@@ -1,7 +1,7 @@
-// Pages that show what the server knows as tables: the machine, the network, the
-// configuration, clients and the doctor's findings.
-import { bytes, clock, count, duration, empty, facts, h, oneLine, path, problem, replace, table, when } from "./dom.js";
-import { enc, get } from "./api.js";
+// Pages that show what the server knows as tables: the machine, the configuration and
+// the doctor's findings.
+import { bytes, count, empty, facts, h, oneLine, path, problem, replace, table, when } from "./dom.js";
+import { get } from "./api.js";
 
 const label = (k) => String(k).replaceAll("_", " ").replace(/([a-z])([A-Z])/g, "$1 $2");
 const plain = (v) => v === null || typeof v !== "object";
@@ -23,7 +23,7 @@ export function any(v, k = "") {
   return facts(Object.entries(v).map(([c, x]) => [label(c), any(x, c)]));
 }
 
-class Page {
+export class Page {
   constructor(app, title, source, params = {}) {
     this.app = app;
     this.source = source;
@@ -132,47 +132,5 @@ export class ConfigView extends Page {
 
   filter(text) {
     for (const tr of this.body.querySelectorAll("tbody tr")) tr.hidden = !tr.textContent.toLowerCase().includes(text.toLowerCase());
-  }
-}
-
-export class ClientsView extends Page {
-  constructor(app) {
-    super(app, "Clients", "clients");
-    this.load();
-  }
-
-  refused(err) {
-    if (err.code !== "unsupported") return problem(err);
-    return h("div", { class: "card" }, h("p", null, "Agents are integrated in a terminal. The first command shows what would change:"), h("pre", { class: "command", tabindex: "0", "aria-label": "Commands" }, "sandbox install --client codex --print\nsandbox install --client codex --both\nsandbox uninstall --client codex"));
-  }
-
-  draw(r) {
-    const clients = Array.isArray(r) ? r : r.clients;
-    if (!Array.isArray(clients)) return any(r);
-    if (!clients.length) return empty("No agent is known on this machine.");
-    return [h("p", { class: "dim" }, "Agents that this program can serve. Integrate one in a terminal: ", h("code", null, "sandbox install --client NAME")),
-      h("div", { class: "cards" }, clients.map((c) => h("article", { class: "card" }, h("h2", null, oneLine(c.name ?? c.client ?? "")), any(Object.fromEntries(Object.entries(c).filter(([k]) => k !== "name" && k !== "client"))))))];
-  }
-}
-
-export class NetworkView extends Page {
-  constructor(app, params) {
-    super(app, "Network of " + params.session, "sessions/" + enc(params.session) + "/network");
-    this.load();
-    this.timer = setInterval(() => !document.hidden && this.load(), 2000);
-  }
-
-  refused(err) {
-    return err.status === 404 ? empty("This session tells nothing of a network.") : problem(err);
-  }
-
-  draw(r) {
-    const flows = r.flows ?? [];
-    const get = (f, k) => f[k] ?? f[k[0].toUpperCase() + k.slice(1)];
-    const rest = Object.fromEntries(Object.entries(r).filter(([k]) => k !== "flows"));
-    return [any(rest), h("h2", null, count(flows.length, "flow")), flows.length ? table("Flows", ["When", "To", "Protocol", "Action", "Rule", "Sent", "Received", "Took"], flows.slice(-500).reverse().map((f) => {
-      const ns = get(f, "duration");
-      return [clock(get(f, "time")), path([get(f, "domain"), get(f, "target")].filter(Boolean).join(" ")), get(f, "protocol") ?? "", get(f, "action") ?? "", oneLine(get(f, "rule") ?? ""), bytes(get(f, "sent")), bytes(get(f, "received")), ns ? duration(ns / 1e6) : ""].map((x) => (x && typeof x === "object" && !(x instanceof Node) ? JSON.stringify(x) : x));
-    })) : empty("Nothing has connected.")];
   }
 }

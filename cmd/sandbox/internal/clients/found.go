@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // Found is what of a client is on this machine, and what of ours is in its files.
@@ -98,7 +99,7 @@ func integration(p Part, within string, err error) Integration {
 	case errors.Is(err, ErrForeign):
 		in.Why = "what is there under that name was not made by this program"
 	case err != nil:
-		in.Why = described(real, err).Error()
+		in.Why = strings.TrimSuffix(described(real, err).Error(), "; nothing was changed")
 	default:
 		in.Installed = left == nil || string(left) != string(text)
 	}

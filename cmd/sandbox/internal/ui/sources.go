@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/actors/audit"
 	"github.com/codeagent/sandbox/actors/audit/chain"
 	"github.com/codeagent/sandbox/actors/frontend/ui"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 )
 
@@ -74,8 +75,9 @@ func (s sources) Decisions(d api.Directory, most int) ([]json.RawMessage, error)
 
 // reports are the commands that know what the page shows.
 var reports = map[string][]string{
-	"doctor": {"doctor", "--json"},
-	"config": {"config", "show", "--origin", "--json"},
+	"doctor":  {"doctor", "--json"},
+	"config":  {"config", "show", "--origin", "--json"},
+	"clients": {"install", "--list", "--json"},
 }
 
 func (s sources) Report(ctx context.Context, what, folder string) (json.RawMessage, error) {
@@ -86,17 +88,48 @@ func (s sources) Report(ctx context.Context, what, folder string) (json.RawMessa
 	if folder != "" {
 		args = append(slices.Clone(args), "-C", folder)
 	}
+	out, problems, err := self(ctx, folder, args)
+	// doctor ends with 1 if something is missing; what it says counts.
+	if err != nil && !json.Valid(out) {
+		return nil, fmt.Errorf("sandbox %s: %w: %s", strings.Join(args, " "), err, problems)
+	}
+	return out, nil
+}
+
+// self runs this program in a folder (empty: where this one runs), and returns what it says as data and for people.
+func self(ctx context.Context, folder string, args []string) (out []byte, people string, err error) {
 	program, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var out, problems bytes.Buffer
+	var data, text bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.Stdout, cmd.Stderr = &data, &text
 	cmd.Dir = folder
-	// doctor ends with 1 if something is missing; what it says counts.
-	if err := cmd.Run(); err != nil && !json.Valid(out.Bytes()) {
-		return nil, fmt.Errorf("sandbox %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(problems.String()))
+	err = cmd.Run()
+	return data.Bytes(), strings.TrimSpace(text.String()), err
+}
+
+func (s sources) Integrate(ctx context.Context, i ui.Integration) (done ui.Integrated, err error) {
+	args := []string{"install"}
+	if i.Remove {
+		args[0] = "uninstall"
 	}
-	return out.Bytes(), nil
+	args = append(args, "--client="+i.Client, "--"+i.What, "--json")
+	if i.Expect == "" {
+		args = append(args, "--print")
+	} else {
+		args = append(args, "--expect="+i.Expect)
+	}
+	done.Result, done.Note, err = self(ctx, string(filepath.Separator), args) // no project's configuration counts here
+	var ended *exec.ExitError
+	switch {
+	case errors.As(err, &ended) && ended.ExitCode() == exit.Barrier:
+		return ui.Integrated{}, ui.ErrStale
+	case errors.As(err, &ended) && done.Note != "":
+		return ui.Integrated{}, ui.Refused(strings.TrimPrefix(done.Note, "sandbox: "))
+	case err == nil && !json.Valid(done.Result):
+		err = errors.New("the program's answer cannot be read")
+	}
+	return done, err
 }

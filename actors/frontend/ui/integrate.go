@@ -1,0 +1,86 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+)
+
+// Integration is what shall become of a client's files.
+type Integration struct {
+	Client string
+	Remove bool
+	What   string // "mcp", "shell" or "both"
+	// Expect is the digest of the preview that shall come true; empty: there is only to be a preview.
+	Expect string
+}
+
+// Integrated is what [Sources.Integrate] answers: what the command says as JSON, and for people.
+type Integrated struct {
+	Result json.RawMessage `json:"result"`
+	Note   string          `json:"note,omitempty"`
+}
+
+// ErrStale is returned by [Sources.Integrate] if a file is not any more as the preview found it.
+var ErrStale = errors.New("a file was changed since the preview")
+
+// Refused is an error of [Sources.Integrate] that says why nothing was done, and what to do.
+type Refused string
+
+func (r Refused) Error() string { return string(r) }
+
+var (
+	clientName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+	digest     = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// integrate previews an installation or a removal, or does what a preview has shown.
+func (s *Server) integrate(r *http.Request) (any, error) {
+	var in struct {
+		Action string `json:"action"` // install or uninstall
+		What   string `json:"what"`
+		DryRun bool   `json:"dry_run,omitempty"`
+		Expect string `json:"expect,omitempty"`
+	}
+	if err := decode(r, &in); err != nil {
+		return nil, err
+	}
+	name := r.PathValue("client")
+	invalid := func(field, hint string) error {
+		return &problem{http.StatusBadRequest, "invalid_field", field, hint}
+	}
+	switch {
+	case !clientName.MatchString(name):
+		return nil, &problem{http.StatusNotFound, "not_found", "there is no such client", ""}
+	case in.Action != "install" && in.Action != "uninstall":
+		return nil, invalid("action is neither install nor uninstall", "")
+	case in.What != "mcp" && in.What != "shell" && in.What != "both":
+		return nil, invalid("what is none of mcp, shell, both", "")
+	case in.DryRun && in.Expect != "":
+		return nil, invalid("a dry run expects nothing", "leave expect out")
+	case !in.DryRun && !digest.MatchString(in.Expect):
+		return nil, invalid("expect has to name the preview", "ask with dry_run first, and send its digest")
+	}
+	defer s.turn("clients")() // no folder's id
+	// What has begun is not cut short when the page leaves.
+	ctx := r.Context()
+	if !in.DryRun {
+		ctx = context.WithoutCancel(ctx)
+	}
+	done, err := s.o.Sources.Integrate(ctx, Integration{Client: name, Remove: in.Action == "uninstall", What: in.What, Expect: in.Expect})
+	if !in.DryRun {
+		s.hub.tell(change{What: "clients"})
+	}
+	why := Refused("")
+	switch {
+	case errors.Is(err, ErrStale):
+		return nil, &problem{http.StatusConflict, "changed", err.Error(), "look at what would change now"}
+	case errors.As(err, &why):
+		return nil, &problem{http.StatusConflict, "refused", err.Error(), ""}
+	case err != nil:
+		return nil, err
+	}
+	return done, nil
+}
