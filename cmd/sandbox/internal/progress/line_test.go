@@ -22,7 +22,7 @@ func (w *wall) line(t *testing.T) string {
 }
 
 type lab struct {
-	*wall
+	wall *wall
 	*actortest.FakeClock
 	*Line
 	width int
