@@ -54,6 +54,9 @@ func (a *app) history(ctx context.Context, s api.Service, r api.HistoryRequest) 
 		}
 		return a.out.JSON(entries)
 	}
+	if r.Undone {
+		entries = append(openStep(ctx, s), entries...)
+	}
 	if len(entries) == 0 {
 		fmt.Fprintln(a.stderr, "No steps yet in "+format.Shown(r.Directory)+".")
 		return nil
@@ -68,6 +71,19 @@ func (a *app) history(ctx context.Context, s api.Service, r api.HistoryRequest) 
 			fmt.Fprintln(w, a.historyLine(e, now))
 		}
 	})
+}
+
+// openStep is an entry for the step that is open, if one is.
+func openStep(ctx context.Context, s api.Service) []undolog.Entry {
+	st, err := s.Status(ctx)
+	if err != nil || st.OpenStep == nil {
+		return nil
+	}
+	e := undolog.Entry{StepID: *st.OpenStep, Type: format.TypeOpen, Command: st.OpenCommand, CommandCount: len(st.Running)}
+	if len(st.Running) > 0 {
+		e.Command, e.StartedAt = st.Running[0].Command, st.Running[0].StartedAt
+	}
+	return []undolog.Entry{e}
 }
 
 func (a *app) historyLine(e undolog.Entry, now time.Time) string {

@@ -18,6 +18,7 @@ const (
 	KindBarrier Kind = "Barrier"
 	KindUndone  Kind = "Undone"
 	KindMark    Kind = "Mark"
+	KindRunning Kind = "Running"
 )
 
 // KindOf returns the kind of e.
@@ -25,6 +26,8 @@ func KindOf(e undolog.Entry) Kind {
 	switch {
 	case e.Type == TypeMark:
 		return KindMark
+	case e.Type == TypeOpen:
+		return KindRunning
 	case e.Type == undolog.TypeBarrier:
 		return KindBarrier
 	case e.Undone:
@@ -50,9 +53,15 @@ func (p Painter) Kind(k Kind, s string) string {
 		return p.Dim(s)
 	case KindMark:
 		return p.Yellow(s)
+	case KindRunning:
+		return p.Green(s)
 	}
 	return p.sgr("34", s)
 }
+
+// TypeOpen is the type of an entry for the step that is open: its commands run. Of its fields
+// only those are set that are known already.
+const TypeOpen undolog.StepType = "open"
 
 // TypeMark is the type of an entry that [WithMarks] adds.
 const TypeMark undolog.StepType = "mark"

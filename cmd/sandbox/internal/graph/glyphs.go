@@ -23,7 +23,7 @@ func unicodeGlyphs() glyphs {
 	return glyphs{
 		kinds: map[format.Kind]string{
 			format.KindCommand: "●", format.KindAPI: "◆", format.KindAmbient: "○",
-			format.KindBarrier: "✕", format.KindUndone: "◌", format.KindMark: "⚑",
+			format.KindBarrier: "✕", format.KindUndone: "◌", format.KindMark: "⚑", format.KindRunning: "▸",
 		},
 		first: "╭", middle: "├", last: "╰", alone: "╶", pass: "│", rule: "┄", cut: "…",
 	}
@@ -33,7 +33,7 @@ func asciiGlyphs() glyphs {
 	return glyphs{
 		kinds: map[format.Kind]string{
 			format.KindCommand: "*", format.KindAPI: "+", format.KindAmbient: "o",
-			format.KindBarrier: "x", format.KindUndone: ".", format.KindMark: ">",
+			format.KindBarrier: "x", format.KindUndone: ".", format.KindMark: ">", format.KindRunning: "@",
 		},
 		first: "/", middle: "|", last: "\\", alone: "-", pass: "|", rule: "-", cut: "...",
 	}

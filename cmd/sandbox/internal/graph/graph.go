@@ -129,9 +129,12 @@ func stepCell(e undolog.Entry) string {
 func (p *picture) whenCell(e undolog.Entry) string { return format.Ago(e.StartedAt, p.Now) }
 
 // isStep reports whether e can be undone by itself.
-func isStep(e undolog.Entry) bool { return e.Type != format.TypeMark && e.Type != undolog.TypeBarrier }
+func isStep(e undolog.Entry) bool {
+	return e.Type != format.TypeMark && e.Type != undolog.TypeBarrier && e.Type != format.TypeOpen
+}
 
-// spanCell is how long e took from its first change to its end.
+// spanCell is how long e took from its first change to its end. What runs has none yet: WHEN
+// says since when it does.
 func (p *picture) spanCell(e undolog.Entry) string {
 	if !isStep(e) || e.StartedAt.IsZero() || e.EndedAt.IsZero() {
 		return ""
@@ -242,7 +245,7 @@ func (p *picture) label(i int, e undolog.Entry, kind format.Kind, before []piece
 
 // remarks are what else is to be said of a step, what matters most first.
 func (p *picture) remarks(i int, e undolog.Entry) (list []piece) {
-	if !isStep(e) {
+	if !isStep(e) && e.Type != format.TypeOpen {
 		return nil
 	}
 	switch status := format.EntryStatus(e); {
@@ -283,7 +286,7 @@ func (p *picture) legend(entries []undolog.Entry) string {
 	var lines []string
 	var line []piece
 	used := 0
-	for _, k := range []format.Kind{format.KindCommand, format.KindAPI, format.KindAmbient, format.KindBarrier, format.KindUndone, format.KindMark} {
+	for _, k := range []format.Kind{format.KindRunning, format.KindCommand, format.KindAPI, format.KindAmbient, format.KindBarrier, format.KindUndone, format.KindMark} {
 		if !there[k] {
 			continue
 		}

@@ -116,6 +116,7 @@ func TestPictures(t *testing.T) {
 		{"no_terminal", everything(), Options{}},
 		{"ascii", everything(), Options{Width: 100, ASCII: true}},
 		{"painted", everything(), Options{Width: 100, Paint: format.PainterIf(true)}},
+		{"running", append([]undolog.Entry{{Type: format.TypeOpen, StepID: 13, Command: "make test", StartedAt: now.Add(-time.Minute), CommandCount: 2}}, everything()[:2]...), Options{Width: 100}},
 		{"width_72", everything(), Options{Width: 72}},
 		{"width_40", everything(), Options{Width: 40}},
 		{"width_20", everything(), Options{Width: 20}},
@@ -245,6 +246,7 @@ func FuzzDraw(f *testing.F) {
 	f.Fuzz(func(t *testing.T, command, mark, path string, width uint16, shape uint8, plain bool) {
 		run, n := int(shape%5), int(shape)
 		entries := format.WithMarks([]undolog.Entry{
+			{Type: format.TypeOpen, StepID: undolog.StepID(-n), Command: mark, Group: undolog.StepID(run), CommandCount: n},
 			step(9, command, n, n, n, undone, of(run)),
 			step(8, path, n*1e5, n*1e6, n<<20, of(run+1), func(e *undolog.Entry) { e.Status = mark }),
 			barrier(7, n, path, command),
@@ -256,7 +258,7 @@ func FuzzDraw(f *testing.F) {
 		}, []undolog.Mark{{Name: mark, Seq: uint64(shape % 10)}, {Name: command, Seq: 5}})
 		for _, o := range []Options{{Width: int(width%300) + 1, ASCII: plain}, {ASCII: plain}} {
 			got := draw(t, entries, o)
-			if most := len(entries) + 3 + 6; strings.Count(got, "\n") > most {
+			if most := len(entries) + 3 + 7; strings.Count(got, "\n") > most {
 				t.Errorf("%d lines of %d entries", strings.Count(got, "\n"), len(entries))
 			}
 			for _, r := range strings.ReplaceAll(got, "\n", "") {
