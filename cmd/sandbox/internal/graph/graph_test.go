@@ -221,7 +221,7 @@ func TestKindsAreThePages(t *testing.T) {
 // A long history is drawn in a moment: the time does not grow with the number of runs.
 func TestLongHistory(t *testing.T) {
 	var entries []undolog.Entry
-	for i := 50000; i > 0; i-- {
+	for i := 10000; i > 0; i-- {
 		e := step(i, "make", 1000, 1, i%7, of(i/3+1))
 		e.GroupStart = i%3 == 0
 		entries = append(entries, e)

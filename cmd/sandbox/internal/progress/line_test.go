@@ -100,12 +100,12 @@ func TestWidths(t *testing.T) {
 		x := newLab("compressing", Bytes, true)
 		x.width = width
 		x.Report(3<<20, 7<<20)
-		x.Advance(time.Minute)
+		x.Advance(3 * time.Second)
 		line := x.wall.line(t)
 		if width > 1 && len(line) >= width {
 			t.Errorf("%d columns of %d: %q", len(line), width, line)
 		}
-		if want := "compressing  #########             3 MiB of 7 MiB  1m0s"; width > 60 && line != want {
+		if want := "compressing  #########             3 MiB of 7 MiB  3s"; width > 60 && line != want {
 			t.Errorf("width %d: %q, want %q", width, line, want)
 		}
 		x.End()
