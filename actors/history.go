@@ -127,7 +127,7 @@ func (s *Session) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 
 // Restore implements [api.Service].
 func (s *Session) Restore(ctx context.Context, r api.RestoreRequest) (api.UndoResult, error) {
-	o := undolog.RestoreOptions{Path: r.Path, Step: r.Step, Force: r.Force, DryRun: r.DryRun}
+	o := undolog.RestoreOptions{Path: r.Path, Step: r.Step, Force: r.Force, DryRun: r.DryRun, Progress: r.Progress}
 	res, err := s.apply(ctx, applied{dir: r.Directory, dry: r.DryRun}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Restore(ctx, o) })
 	s.logApplied(ctx, "restore", res, err)
 	if err == nil && !r.DryRun {

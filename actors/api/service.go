@@ -141,6 +141,8 @@ type RestoreRequest struct {
 	Force     bool           `json:"force,omitempty"`
 	DryRun    bool           `json:"dry_run,omitempty"`
 	Origin    Origin         `json:"origin,omitzero"`
+	// Progress as in [UndoRequest].
+	Progress undolog.Progress `json:"-"`
 }
 
 // GCRequest asks for housekeeping.

@@ -32,7 +32,8 @@ func (a *app) restoreCommand() *cobra.Command {
 					return err
 				}
 				r.Directory, r.Path = d.Path, path
-				line := progress.On(a.stderr, "restoring", nil)
+				line := progress.On(a.stderr, "restoring", progress.Paths)
+				r.Progress = line.Report
 				res, err := s.Restore(cmd.Context(), r)
 				line.End()
 				if err != nil {

@@ -3,7 +3,7 @@ package undolog
 import "github.com/codeagent/sandbox/fsbridge"
 
 // Progress is told how much of a long task is done, from one goroutine or several: of an
-// undo or a redo in paths, of a compression in bytes. It must be quick.
+// undo, a redo or a restore in paths, of a compression in bytes. It must be quick.
 type Progress func(done, total int64)
 
 // UndoOptions say what [Log.Undo] or [Log.Redo] shall do.
@@ -35,6 +35,8 @@ type RestoreOptions struct {
 	Step   StepID
 	Force  bool
 	DryRun bool
+	// Progress may be nil.
+	Progress Progress
 }
 
 // ApplyResult says what an undo, a redo or a restore changed.

@@ -28,9 +28,22 @@ func (j *journey) step(s *stepEntry) Progress {
 	}
 	before, paths := j.before, j.paths
 	j.tell(before, j.total)
-	return func(done, total int64) {
-		if total > 0 {
-			j.tell(before+int64(float64(paths)*float64(done)/float64(total)), j.total)
-		}
+	return func(done, total int64) { j.tell(before+share(paths, done, total), j.total) }
+}
+
+// of returns what is to be told of the parts of a task that has so many paths; nil if nobody
+// asks.
+func (p Progress) of(paths *int64) Progress {
+	if p == nil {
+		return nil
 	}
+	return func(done, total int64) { p(share(*paths, done, total), *paths) }
+}
+
+// share is how many paths done of total parts are.
+func share(paths, done, total int64) int64 {
+	if total <= 0 {
+		return 0
+	}
+	return int64(float64(paths) * float64(done) / float64(total))
 }

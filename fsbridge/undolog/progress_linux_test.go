@@ -77,6 +77,29 @@ func TestProgressOfUndo(t *testing.T) {
 	travel("undo to a mark", w.log.Undo, UndoOptions{To: "start"})
 }
 
+// A restore tells of the paths below the one that is named.
+func TestProgressOfRestore(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer func() { w.close() }()
+	w.step(func() {
+		w.ok(w.mkdir("d"))
+		for i := range 20 {
+			w.ok(w.create(fmt.Sprintf("d/f%d", i), "old"))
+		}
+	})
+	e := w.step(func() {
+		for i := range 20 {
+			w.ok(w.unlink(fmt.Sprintf("d/f%d", i)))
+		}
+	})
+	var p told
+	w.NewEpoch()
+	res, err := w.log.Restore(t.Context(), RestoreOptions{Path: "d", Step: e.StepID, Progress: p.tell})
+	w.ok(err)
+	w.Forget()
+	p.check(t, "restore", int64(res.PathCount), 20)
+}
+
 // A compression tells of the bytes that it has read.
 func TestProgressOfCompression(t *testing.T) {
 	w := newWorld(t, testDir(t), Options{})

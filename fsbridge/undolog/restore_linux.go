@@ -120,8 +120,9 @@ func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o R
 	if err := past.WriteTarget(ctx, v, target, step, parts); err != nil {
 		return err
 	}
+	var paths int64 // set before anything is changed
 	out, err := l.transact(ctx, task{Kind: taskRestore, Step: id, Name: store.FormatStepID(id)}, transactOptions{
-		read: layer.Read(target),
+		read: layer.Read(target), progress: o.Progress.of(&paths),
 		admit: func(e *apply.Engine) (bool, error) {
 			if e.NothingToDo() {
 				return false, nil
@@ -133,7 +134,9 @@ func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o R
 			return true, l.dropRedo()
 		},
 		fill: func(e *apply.Engine, fd int) error {
-			return l.summarise(fd, store.EntryOf(&step), "completed", e.AffectedAll())
+			affected := e.AffectedAll()
+			paths = int64(len(affected))
+			return l.summarise(fd, store.EntryOf(&step), "completed", affected)
 		},
 	})
 	if err != nil || out == nil {
