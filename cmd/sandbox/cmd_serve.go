@@ -10,7 +10,11 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/serve"
 )
 
-type serveOptions struct{ protocol string }
+type serveOptions struct {
+	protocol string
+	ui       bool
+	uiPort   int
+}
 
 func (a *app) serveCommand() *cobra.Command {
 	var o serveOptions
@@ -18,11 +22,19 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve --protocol stdio|mcp",
 		Short: "Let another program drive a session over stdin and stdout",
 		Long: "Let another program drive a session over stdin and stdout: by JSON lines (stdio), where session.start starts it,\n" +
-			"or by the Model Context Protocol (mcp), where it starts at once. --mcp-socket serves MCP clients beside that.",
+			"or by the Model Context Protocol (mcp), where it starts at once. --mcp-socket serves MCP clients beside that,\n" +
+			"--ui the page of 'sandbox ui'. The page's address is in a file that only you can read; the log names it.",
 		Args: checkArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("ui-port") && !o.ui {
+				return exit.Usagef("--ui-port says where the page is served: add --ui")
+			}
+			return a.serve(cmd.Context(), o)
+		},
 	}
 	cmd.Flags().StringVar(&o.protocol, "protocol", "stdio", "stdio or mcp")
+	cmd.Flags().BoolVar(&o.ui, "ui", false, "serve the page for this machine's browser, too")
+	cmd.Flags().IntVar(&o.uiPort, "ui-port", 0, "the port of 127.0.0.1 for it; 0: a free one")
 	// It fails only for a flag that is not there.
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions([]string{"stdio", "mcp"}, cobra.ShellCompDirectiveNoFileComp))
 	a.addKeyFlags(cmd, sessionFlags...)
@@ -40,6 +52,6 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	}
 	return serve.Run(ctx, serve.Options{
 		Protocol: o.protocol, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
-		Launcher: a.launch, Base: a.base, Flags: a.keyFlags, ConfigFile: a.flags.configFile, Env: env, Version: version,
+		Launcher: a.launch, Base: a.base, Flags: a.keyFlags, ConfigFile: a.flags.configFile, Env: env, Version: version, UI: o.ui, UIPort: o.uiPort,
 	})
 }

@@ -21,7 +21,7 @@ var examples = map[string]string{
 	"service stop":    "sandbox service stop web",
 	"stop":            "sandbox stop; sandbox stop -C ~/src/app",
 	"attach":          "sandbox attach; sandbox attach -- bash -l",
-	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
+	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve --ui; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
 	"history":         "sandbox history; sandbox history --graph; sandbox history --json",
 	"mark":            "sandbox mark before; sandbox undo --to before; sandbox mark; sandbox mark --delete before",
 	"show":            "sandbox show; sandbox show 3",

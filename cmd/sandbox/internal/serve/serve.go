@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/ui"
 )
 
 // Options are what [Run] serves with.
@@ -30,6 +31,8 @@ type Options struct {
 	ConfigFile            string            // named by the user: then no project's file is read
 	Env                   []string          // of commands
 	Version               string
+	UI                    bool // serve the page, too
+	UIPort                int  // where; 0: at a free port
 }
 
 // closeTimeout bounds the orderly end of a session.
@@ -84,6 +87,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeSocket()) }()
+	closePage, err := s.servePage(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closePage()) }()
 	if o.Protocol == "mcp" {
 		return s.serveMCP(ctx)
 	}
@@ -139,6 +147,23 @@ func (s *server) listen(ctx context.Context, path string) (func() error, error) 
 	var failed error
 	wg.Go(func() { failed = l.Serve(ctx) })
 	return func() error { cancel(); wg.Wait(); return failed }, nil
+}
+
+// servePage serves the page; the result ends that.
+func (s *server) servePage(ctx context.Context) (func() error, error) {
+	if !s.UI {
+		return func() error { return nil }, nil
+	}
+	announce, err := logging.New(s.Stderr, "info", s.conf.Log.Format) // whatever the level
+	if err != nil {
+		return nil, err
+	}
+	page, err := ui.Serve(ctx, ui.Beside{Port: s.UIPort, Launch: s.Launcher, Logger: s.Launcher.Log, Version: s.Version})
+	if err != nil {
+		return nil, err
+	}
+	announce.Info("the page's address is in a file", "component", "ui", "url_file", page.File)
+	return page.Close, nil
 }
 
 // serveMCP starts a session and serves one client.

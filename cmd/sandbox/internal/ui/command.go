@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
-	"os/user"
 	"runtime"
-	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -59,20 +56,13 @@ func (c Commands) Command() *cobra.Command {
 }
 
 func (c Commands) run(ctx context.Context, port int, open bool) error {
-	if port < 0 || port > 65535 {
-		return exit.Usagef("--port %d: it has to be between 0 and 65535", port)
-	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	l, err := listen(port, "--port")
 	if err != nil {
-		return fmt.Errorf("%w; leave out --port to take a free one", err)
+		return err
 	}
-	name := ""
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	s := ui.New(ui.Options{Sources: sources{c.Launch()}, Version: c.Version, User: name, Logger: c.Logger()})
+	s := ui.New(ui.Options{Sources: sources{c.Launch()}, Version: c.Version, User: username(), Logger: c.Logger()})
 	address := s.Address(l)
 	if c.JSON() {
 		err = c.Out.JSON(map[string]string{"url": address})
