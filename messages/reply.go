@@ -104,7 +104,7 @@ var (
 	ErrDecided = errors.New("already decided")
 )
 
-// DecidedError tells who decided a safeguard first.
+// DecidedError tells who decided a safeguard first, or that what had asked has ended since ([ByWithdrawn]).
 type DecidedError struct {
 	ID    string `json:"safeguard_id"`
 	Allow bool   `json:"allow"`
@@ -112,6 +112,9 @@ type DecidedError struct {
 }
 
 func (e *DecidedError) Error() string {
+	if e.By == ByWithdrawn {
+		return "safeguard " + e.ID + " was withdrawn: the program that asked has ended, so nothing was decided or kept"
+	}
 	verb := "denied"
 	if e.Allow {
 		verb = "allowed"
@@ -119,5 +122,7 @@ func (e *DecidedError) Error() string {
 	return "safeguard " + e.ID + " was already " + verb + " by " + e.By
 }
 
-// Is makes errors.Is(err, ErrDecided) true.
-func (e *DecidedError) Is(target error) bool { return target == ErrDecided }
+// Is makes errors.Is(err, ErrDecided) true; and ErrNoSafeguard, if nobody decided.
+func (e *DecidedError) Is(target error) bool {
+	return target == ErrDecided || target == ErrNoSafeguard && e.By == ByWithdrawn
+}

@@ -32,6 +32,8 @@ const (
 	ByTimeout  = "timeout"
 	ByCrash    = "crash"
 	ByShutdown = "shutdown"
+	// ByWithdrawn: nobody: what had asked ended before.
+	ByWithdrawn = "withdrawn"
 	// ByRule: the policy, without a question.
 	ByRule = "rule"
 	// ByKept: a person, in an earlier session or another one.

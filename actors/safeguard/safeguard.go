@@ -71,6 +71,7 @@ type Actor struct {
 	tell    func(any)
 	pending []*question
 	past    []messages.DecidedError
+	gone    []messages.DecidedError // withdrawn: programs inside can cause as many as they like
 }
 
 // New makes a fresh instance.
@@ -142,6 +143,7 @@ func (a *Actor) onAsk(m *messages.Ask) {
 func (a *Actor) onWithdraw(m *messages.Withdraw) {
 	for _, q := range a.pending {
 		if q.Ask.Directory == m.Directory && q.Ask.Token == m.Token {
+			remember(&a.gone, messages.DecidedError{ID: q.ID, By: messages.ByWithdrawn})
 			a.close(q, "withdrawn", "nobody waits any more", "")
 			return
 		}
@@ -158,20 +160,26 @@ func (a *Actor) decide(m *Decide) error {
 			if m.Allow {
 				word = "allow"
 			}
-			a.past = append(a.past, messages.DecidedError{ID: m.ID, Allow: m.Allow, By: m.By})
-			if len(a.past) > remembered {
-				a.past = a.past[1:]
-			}
+			remember(&a.past, messages.DecidedError{ID: m.ID, Allow: m.Allow, By: m.By})
 			a.close(q, word, m.By, m.Scope)
 			q.Ask.Answer(&messages.Answer{Token: q.Ask.Token, ID: m.ID, Allow: m.Allow, By: m.By, Scope: m.Scope, For: m.For})
 			return nil
 		}
 	}
-	if i := slices.IndexFunc(a.past, func(d messages.DecidedError) bool { return d.ID == m.ID }); i >= 0 {
-		first := a.past[i]
-		return &first
+	for _, list := range [][]messages.DecidedError{a.past, a.gone} {
+		if i := slices.IndexFunc(list, func(d messages.DecidedError) bool { return d.ID == m.ID }); i >= 0 {
+			first := list[i]
+			return &first
+		}
 	}
 	return fmt.Errorf("%w: %s", messages.ErrNoSafeguard, m.ID)
+}
+
+// remember notes what became of a question, for who decides it too late.
+func remember(list *[]messages.DecidedError, d messages.DecidedError) {
+	if *list = append(*list, d); len(*list) > remembered {
+		*list = (*list)[1:]
+	}
 }
 
 // close takes the question off the list and records what became of it.

@@ -3,6 +3,7 @@ package safeguard
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,7 +117,7 @@ func TestWithdraw(t *testing.T) {
 	}
 	r.clock.Advance(time.Minute)
 	r.asker.None()
-	if err := r.decide("sg_001", true, "cli"); !errors.Is(err, messages.ErrNoSafeguard) {
+	if err := r.decide("sg_001", true, "cli"); !errors.Is(err, messages.ErrNoSafeguard) || !errors.Is(err, messages.ErrDecided) || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("%v", err)
 	}
 }

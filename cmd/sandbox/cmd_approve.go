@@ -71,7 +71,7 @@ func (a *app) decide(ctx context.Context, r api.DecideRequest) error {
 			return err
 		}
 		err = s.Decide(ctx, r)
-		if errors.Is(err, messages.ErrNoSafeguard) {
+		if errors.Is(err, messages.ErrNoSafeguard) && !errors.Is(err, messages.ErrDecided) {
 			return nil
 		}
 		found = true

@@ -118,7 +118,7 @@ func Codes() []CodeInfo {
 		{EditFailed, 4007, "filesystem", "the text to replace is not there, or is there more than once"},
 		{Conflict, 4008, "filesystem", "somebody else changed the file at the same time"},
 		{UnknownSafeguard, 5001, "safeguard", "nothing of this id waits for a decision"},
-		{AlreadyDecided, 5002, "safeguard", "somebody decided first; `data` says who and how"},
+		{AlreadyDecided, 5002, "safeguard", "somebody decided first; `data` says who and how. `by` is `withdrawn` if nobody did: the program that asked has ended"},
 		{Denied, 5003, "safeguard", "a safeguard was denied and the step rolled back, or a command was not allowed and did not run; `data` is the result"},
 		{Cancelled, 6001, "agent", "the command was cancelled; what it did is kept as a step; `data` is the result"},
 		{Timeout, 6002, "agent", "the command ran longer than `timeout_seconds` and was cancelled; `data` is the result"},
