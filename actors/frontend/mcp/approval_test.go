@@ -99,6 +99,74 @@ func TestElicitationBeforeItsEvent(t *testing.T) {
 	}
 }
 
+// A question that was decided elsewhere is taken from the client's user: its request is cancelled, the call goes on with that
+// decision, and what he answers all the same is nobody's.
+func TestElicitationDecidedElsewhere(t *testing.T) {
+	for _, allow := range []bool{true, false} {
+		f := holding(t)
+		w := dialStdio(t, newServer(t, f, nil))
+		c := &wire{t: t, c: w, r: bufio.NewReader(w)}
+		c.send(strings.Replace(initialize, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
+		c.receive()
+		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_command","arguments":{"command":"echo went on"}}}`)
+		q := c.receive()
+		if q.Method != "elicitation/create" {
+			t.Fatalf("%+v", q)
+		}
+		if err := f.Decide(t.Context(), api.DecideRequest{ID: "sg_001", Allow: allow, By: "cli"}); err != nil {
+			t.Fatal(err)
+		}
+		cancelled, result := "", ""
+		for cancelled == "" || result == "" { // in any order
+			line, err := c.r.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%v; cancelled %q, result %q", err, cancelled, result)
+			}
+			switch {
+			case strings.Contains(line, `"notifications/cancelled"`):
+				cancelled = line
+			case strings.Contains(line, `"id":1,`) || strings.Contains(line, `"id":1}`):
+				result = line
+			}
+		}
+		if !strings.Contains(cancelled, `"requestId":`+string(q.ID)) {
+			t.Errorf("cancelled: %s, asked was %s", cancelled, q.ID)
+		}
+		if want := map[bool]string{true: `"outcome":"completed"`, false: `"outcome":"denied"`}[allow]; !strings.Contains(result, want) {
+			t.Errorf("allowed %v: %s", allow, result)
+		}
+		late := map[bool]string{true: "deny", false: "allow"}[allow]
+		c.send(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":{"action":"accept","content":{"decision":"` + late + `"}}}`)
+		c.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_command","arguments":{"command":"echo again"}}}`)
+		if a := c.receive(); string(a.ID) != "2" || !strings.Contains(string(a.Result), "again") {
+			t.Errorf("the next call: %+v", a)
+		}
+		if len(f.decided) != 1 || f.decided[0].By != "cli" {
+			t.Errorf("decided: %+v", f.decided)
+		}
+	}
+}
+
+// The same where the call's result is the question: the call that comes back with an answer has the result of the decision
+// that was made elsewhere.
+func TestElicitationRepeatedTooLate(t *testing.T) {
+	f := holding(t)
+	o := &sdk.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		if err := f.Decide(ctx, api.DecideRequest{ID: "sg_001", Allow: true, By: "cli"}); err != nil {
+			t.Error(err)
+		}
+		return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"decision": "deny"}}, nil
+	}}
+	res := as[CommandResult](t, call(t, connect(t, newServer(t, f, nil), o), "execute_command", hold))
+	if res.Outcome != "completed" || res.Stdout != "went on\n" {
+		t.Errorf("%+v", res)
+	}
+	if len(f.decided) != 1 || f.decided[0].By != "cli" {
+		t.Errorf("decided: %+v", f.decided)
+	}
+}
+
 // Where nobody can be asked the call returns, and its result is fetched later.
 func TestPendingApproval(t *testing.T) {
 	f := holding(t)
