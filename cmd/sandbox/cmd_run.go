@@ -254,7 +254,7 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 // printStep is the one line at the end, after one about a limit.
 func (a *app) printStep(res api.RunResult) {
 	if res.Status.Limit != "" {
-		fmt.Fprintln(a.stderr, "sandbox: a process was ended: "+res.Status.Limit)
+		fmt.Fprintln(a.stderr, "sandbox: a limit was reached: "+res.Status.Limit)
 	}
 	if res.Others > 0 {
 		fmt.Fprintf(a.stderr, "step %d: still open, %s in it; then: sandbox show %d\n", res.Step, format.Commands(res.Others), res.Step)

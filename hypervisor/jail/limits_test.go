@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/cgroup"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -43,9 +44,50 @@ func TestLimitPIDs(t *testing.T) {
 	if started, _ := strconv.Atoi(n); err != nil || started < 20 || started > 60 || !strings.Contains(out, "temporarily unavailable") {
 		t.Errorf("the bomb: %q, status %d, %v", out, st.Code, err)
 	}
-	j.sh("true")
+	if _, st, err := j.run("true"); err != nil || st.Code != 0 || st.Limit != "" {
+		t.Errorf("the next command: %+v, %v", st, err)
+	}
 	other.sh("for i in 1 2 3 4 5; do sh -c true & done; wait")
 	j.sh("grep -q '^Max processes *60 *124 ' /proc/self/limits")
+}
+
+// TestForkBombIsNamed: the end of a command says that the limit of processes was used up: if that is so at its end, or
+// was for a while.
+func TestForkBombIsNamed(t *testing.T) {
+	const limit = "limit of 60 processes and threads"
+	j := start(t, func(c *hypervisor.Config) { c.Limits.PIDs = 60 })
+	if f := j.Facts()["limit_pids_reached"]; f != "" {
+		t.Errorf("before: %q", f)
+	}
+	_, st, err := j.run("sh", "-c", "sh -c 'while sleep 1000 & do :; done' >/dev/null 2>&1; exit 3")
+	if err != nil || st.Limit != limit {
+		t.Errorf("the bomb that stays: %+v, %v", st, err)
+	}
+	if f := j.Facts()["limit_pids_reached"]; f != "true" {
+		t.Errorf("afterwards: %q", f)
+	}
+	j.sh("kill -9 -1")
+	actortest.Eventually(t, "they have gone", func() bool {
+		n, err := j.Guest.(interface{ Processes() (int, error) }).Processes()
+		return err == nil && n == 0
+	})
+	if _, st, err = j.run("true"); err != nil || st.Code != 0 || st.Limit != "" {
+		t.Errorf("the next command: %+v, %v", st, err)
+	}
+
+	j = start(t, func(c *hypervisor.Config) { c.Limits.PIDs = 60 })
+	ended := make(chan hypervisor.ExitStatus, 1)
+	go func() {
+		_, st, _ := j.run("sh", "-c", "sh -c 'while sleep 1000 & do :; done' >/dev/null 2>&1; while ! [ -e go ]; do :; done; kill -9 -1")
+		ended <- st
+	}()
+	actortest.Eventually(t, "the bomb is noticed while its command runs", func() bool { return j.Facts()["limit_pids_reached"] == "true" })
+	if err := os.WriteFile(filepath.Join(j.dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if st := actortest.Within(t, "its end", ended); st.Limit != limit {
+		t.Errorf("the bomb that has gone: %+v", st)
+	}
 }
 
 const hog = "x = []\nwhile True: x.append(bytearray(1 << 20))"

@@ -180,6 +180,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	}
 	stop := context.AfterFunc(ctx, g.pid1.Kill)
 	defer stop()
+	g.limits.Follow(func() int { return children.Threads(g.pid1.PID) })
 	if err = g.limits.Add(g.pid1.PID); err == nil {
 		err = ids.Map(g.pid1.PID)
 	}

@@ -152,3 +152,26 @@ func numbers(dir string) ([]string, error) {
 	}
 	return out, nil
 }
+
+// Threads returns how many threads a process and those below it have, as far as
+// that can be seen: 0 if the kernel lacks the lists (CONFIG_PROC_CHILDREN).
+func Threads(pid int) int {
+	n := 0
+	for left := []string{strconv.Itoa(pid)}; len(left) > 0; {
+		p := left[len(left)-1]
+		left = left[:len(left)-1]
+		threads, err := numbers("/proc/" + p + "/task")
+		if err != nil {
+			continue // it has ended
+		}
+		n += len(threads)
+		for _, tid := range threads {
+			list, err := os.ReadFile("/proc/" + p + "/task/" + tid + "/children")
+			if errors.Is(err, fs.ErrNotExist) && p == strconv.Itoa(pid) && tid == p {
+				return 0
+			}
+			left = append(left, strings.Fields(string(list))...)
+		}
+	}
+	return n
+}

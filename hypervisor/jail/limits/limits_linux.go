@@ -30,6 +30,8 @@ type Keeper struct {
 	mu      sync.Mutex
 	removed bool
 	last    cgroup.Usage // what was seen last
+
+	pids processes
 }
 
 // New makes what the limits need. folders are working folders: on their disks lies what is read and written.
@@ -122,6 +124,9 @@ func (k *Keeper) Facts() map[string]string {
 	if k.l.MilliCPUs > 0 {
 		f["limit_cpus"] = strconv.FormatFloat(float64(k.l.MilliCPUs)/1000, 'f', -1, 64)
 	}
+	if k.wasFull() > 0 {
+		f["limit_pids_reached"] = "true"
+	}
 	if k.group == nil {
 		return f
 	}
@@ -141,7 +146,11 @@ func (k *Keeper) Facts() map[string]string {
 
 // Close removes the groups. Everything inside is gone.
 func (k *Keeper) Close() error {
-	if k == nil || k.group == nil {
+	if k == nil {
+		return nil
+	}
+	k.pids.close()
+	if k.group == nil {
 		return nil
 	}
 	k.usage()
@@ -153,29 +162,36 @@ func (k *Keeper) Close() error {
 
 // Watch has the end of a command say which limit ended it.
 func (k *Keeper) Watch(p hypervisor.Process) hypervisor.Process {
-	return &watched{Process: p, k: k, before: k.usage()}
+	return &watched{Process: p, k: k, before: k.usage(), full: k.wasFull(), looking: k.look()}
 }
 
 type watched struct {
 	hypervisor.Process
-	k      *Keeper
-	before cgroup.Usage
+	k       *Keeper
+	before  cgroup.Usage
+	full    int
+	looking func()
 }
 
 // Wait implements [hypervisor.Process].
 func (w *watched) Wait(ctx context.Context) (hypervisor.ExitStatus, error) {
 	st, err := w.Process.Wait(ctx)
 	if err == nil || !errors.Is(err, ctx.Err()) {
-		st.Limit = w.k.reached(st, w.before)
+		st.Limit = w.k.reached(st, w.before, w.full)
+		w.looking()
 	}
 	return st, err
 }
 
 // reached says which limits a command has run into, as far as that can be told.
-func (k *Keeper) reached(st hypervisor.ExitStatus, before cgroup.Usage) string {
+func (k *Keeper) reached(st hypervisor.ExitStatus, before cgroup.Usage, full int) string {
 	var out []string
-	if u := k.usage(); u.OOMKills > before.OOMKills {
+	u := k.usage()
+	if u.OOMKills > before.OOMKills {
 		out = append(out, "memory limit of "+bytes(k.l.Memory))
+	}
+	if k.lookedFull() > full {
+		out = append(out, fmt.Sprintf("limit of %d processes and threads", k.l.PIDs))
 	}
 	if k.l.FileBytes > 0 && (st.Signal == int(unix.SIGXFSZ) || st.Code == 128+int(unix.SIGXFSZ)) {
 		out = append(out, "file size limit of "+bytes(k.l.FileBytes))
