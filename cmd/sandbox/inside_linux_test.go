@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -170,6 +171,50 @@ func TestNoStepsThere(t *testing.T) {
 	}
 	if d.exists("made") {
 		t.Error("the command ran")
+	}
+}
+
+// A command inside gets a step of its own where only the user who has started the session may look into the folder, or
+// into what is above it, and its program is that user's alone.
+func TestStepsFromInsidePrivateFolder(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name          string
+		above, folder os.FileMode
+		bridge        string
+	}{{"all", 0o700, 0o700, "auto"}, {"all, FUSE", 0o700, 0o700, "fuse"}, {"above", 0o700, 0o755, "auto"}, {"none", 0o755, 0o755, "fuse"}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			above, err := os.MkdirTemp("/tmp", "sb-private-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := os.RemoveAll(above); err != nil {
+					t.Error(err)
+				}
+			})
+			d.dir = filepath.Join(above, "work")
+			if err := errors.Join(os.Mkdir(d.dir, c.folder), os.Chmod(above, c.above)); err != nil {
+				t.Fatal(err)
+			}
+			d.copyTool(self)
+			if err := os.Chmod(filepath.Join(d.dir, "tool"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			d.must("run", "--isolation", "jail", "--bridge", c.bridge, "--", "./tool", "run", "--", "sh", "-c", "echo 1 >one")
+			if got := d.read("one"); got != "1\n" {
+				t.Errorf("one: %q", got)
+			}
+			d.must("undo")
+			if d.exists("one") {
+				t.Error("one is still there")
+			}
+		})
 	}
 }
 
