@@ -27,6 +27,9 @@ const floorArg = "serve-mcp-without-a-sandbox"
 // port it listens, or a client.
 const networkArg = "one-end-of-a-transfer"
 
+// watchArg makes this program one that waits for edits.
+const watchArg = "wait-for-edits"
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == floorArg {
 		if err := serveFloor(ctx); err != nil {
@@ -37,6 +40,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if len(args) > 1 && args[0] == networkArg {
 		if err := networkEnd(args[1:], stdout); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 1
+		}
+		return 0
+	}
+	if len(args) == 2 && args[0] == watchArg {
+		if err := watchEnd(args[1], stdout); err != nil {
 			fmt.Fprintln(stderr, "bench:", err)
 			return 1
 		}

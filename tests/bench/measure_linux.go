@@ -24,6 +24,7 @@ func groups() []group {
 		{"init", benchInit},
 		{"grep", benchGrep},
 		{"network", benchNetwork},
+		{"watch", benchWatch},
 		{"vm", benchMachine},
 		{"shares", benchShares},
 		{"mcp", benchMCP},

@@ -14,4 +14,6 @@ func measure(context.Context, *report, choice, int) (map[string]string, error) {
 
 func serveFloor(context.Context) error { return errors.ErrUnsupported }
 
+func watchEnd(string, io.Writer) error { return errors.ErrUnsupported }
+
 func networkEnd([]string, io.Writer) error { return errors.ErrUnsupported }
