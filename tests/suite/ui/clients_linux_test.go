@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/codeagent/sandbox/tests/kit/browser"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/npm"
 )
@@ -67,7 +68,7 @@ func TestClients(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(home, ".codex"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	tab := open(chromium(t), t, p.serve().url)
+	tab := open(browser.Start(t), t, p.serve().url)
 	eval[bool](tab, `(window.alert = () => { window.pwned = true }, true)`)
 	tab.press("nav a", "Clients")
 	tab.text(".client", "Gemini CLI")

@@ -5,6 +5,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/codeagent/sandbox/tests/kit/browser"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -29,7 +30,7 @@ func TestNetwork(t *testing.T) {
 	}()
 	p := newPlace(t, nil)
 	stop := p.live("--network", "allowlist", "--allow-host", fmt.Sprintf("127.0.0.1:%d", port), "--deny-host", "evil.test")
-	tab := open(chromium(t), t, p.serve().url)
+	tab := open(browser.Start(t), t, p.serve().url)
 	tab.press("nav a", "work")
 	tab.press("nav a", "Network")
 	tab.text("main", "Nothing is connected")
@@ -79,7 +80,7 @@ func TestNoNetwork(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	p.live()
-	tab := open(chromium(t), t, p.serve().url)
+	tab := open(browser.Start(t), t, p.serve().url)
 	tab.press("nav a", "work")
 	tab.press("nav a", "Network")
 	tab.text("main", "have no network")

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/codeagent/sandbox/tests/kit/browser"
 )
 
 // TestServe: 'serve --ui' serves the page beside the protocol. Its address is in a file of this user's alone, which goes at
@@ -88,7 +90,7 @@ func TestServe(t *testing.T) {
 				send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"write_file","arguments":{"path":"made","content":"made\n"}}}`)
 				until(`"id":2`)
 			}
-			tab := open(chromium(t), t, address)
+			tab := open(browser.Start(t), t, address)
 			tab.text("main", "1 session")
 			tab.press("nav a", "work")
 			tab.text(rows, "#1")
