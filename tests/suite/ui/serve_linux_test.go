@@ -101,7 +101,7 @@ func TestServe(t *testing.T) {
 			if got := p.read("made"); got != "no made" {
 				t.Errorf("after the undo: %q", got)
 			}
-			tab.expect("50[03]|ERR_|Failed to fetch|401|404")
+			tab.expect("409|50[03]|ERR_|Failed to fetch|401|404") // what is asked while the session ends, and its log is held still
 			if err := in.Close(); err != nil {
 				t.Fatal(err)
 			}
