@@ -38,7 +38,7 @@ func (l *lab) audited(id string) (lines []string) {
 		lines = nil
 		log, err := os.ReadFile(filepath.Join(l.dirs[0]+".undo", "decisions.jsonl"))
 		for line := range strings.Lines(string(log)) {
-			if strings.Contains(line, fmt.Sprintf("%q", id)) {
+			if strings.HasSuffix(line, "\n") && strings.Contains(line, fmt.Sprintf("%q", id)) { // else it is being written
 				lines = append(lines, line)
 			}
 		}
