@@ -25,6 +25,28 @@ type Account struct {
 	ByRoot bool
 }
 
+// Lend makes the pipes among a command's files his, so that he can open them by name as natively:
+// >/dev/stderr, </dev/stdin. Other files stay whose they are; nil is left out. An error only keeps
+// that from working.
+func (u Account) Lend(files ...*os.File) {
+	if !u.ByRoot {
+		return
+	}
+	for _, f := range files {
+		if f == nil {
+			continue
+		}
+		if c, err := f.SyscallConn(); err == nil {
+			_ = c.Control(func(fd uintptr) {
+				var fs unix.Statfs_t
+				if unix.Fstatfs(int(fd), &fs) == nil && fs.Type == unix.PIPEFS_MAGIC {
+					_ = unix.Fchown(int(fd), u.UID, -1)
+				}
+			})
+		}
+	}
+}
+
 // Choose works out who commands are: never root. uid and gid are asked for if they are positive; only root
 // can be asked.
 func Choose(uid, gid int) (Account, error) {
