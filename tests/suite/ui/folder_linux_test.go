@@ -179,6 +179,7 @@ func TestUndo(t *testing.T) {
 	tab.text("dialog h2", "Restore notes.txt")
 	tab.press("dialog button", "Restore this path")
 	tab.text("#said", "Restored")
+	tab.text(rows, "restore notes.txt") // undo is about the steps that are shown
 	if got := p.read("notes.txt") + p.read("other.txt"); got != "notes\nnew\n" {
 		t.Errorf("after restore: %q", got)
 	}
