@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,6 +129,9 @@ func limitProcesses(n int) (restore func()) {
 		return func() {}
 	}
 	spawning.Lock()
+	if mayBeFull(n) {
+		idleThreads(8)
+	}
 	var own unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NPROC, &own)
 	if err == nil {
@@ -139,6 +143,33 @@ func limitProcesses(n int) (restore func()) {
 		}
 		spawning.Unlock()
 	}
+}
+
+// mayBeFull tells whether there may be n processes and threads. It asks how many the whole machine has, which costs
+// next to nothing; the kernel gives 16 bits of that.
+func mayBeFull(n int) bool {
+	var info unix.Sysinfo_t
+	return n >= 1<<15 || unix.Sysinfo(&info) != nil || int(info.Procs)+64 >= n
+}
+
+// idleThreads sees to it that the Go runtime has n threads that do nothing. While the limit of processes is the
+// commands', a fork bomb may have used it up, and if the runtime then needs a thread and gets none, it ends this
+// process, and with it all that is inside.
+func idleThreads(n int) {
+	var ready, done sync.WaitGroup
+	release := make(chan struct{})
+	for range n {
+		ready.Add(1)
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			ready.Done()
+			<-release
+		})
+	}
+	ready.Wait()
+	close(release)
+	done.Wait()
 }
 
 func (c *command) makeStreams(sys *syscall.SysProcAttr) error {
