@@ -126,6 +126,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	if closed == nil {
 		l.cur.Store(nil)
 		s.Release()
+		l.sweepOutput()
 		return nil, nil
 	}
 	e := &stepEntry{Entry: *closed, name: store.FormatStepID(closed.StepID)}
@@ -141,6 +142,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	if err := l.enforceLimits(); err != nil {
 		l.log.Error("limits not enforced", "err", err)
 	}
+	l.sweepOutput()
 	return &e.Entry, nil
 }
 

@@ -237,6 +237,7 @@ func (l *Log) evict(n int) ([]StepID, error) {
 		l.cutGroup(e.Group)
 	}
 	l.setEntries(steps[len(gone):], l.redoEntries())
+	l.sweepOutput()
 	return gone, errors.Join(err, l.undone(nil))
 }
 

@@ -204,6 +204,7 @@ func (l *Log) dropRedo() error {
 		}
 	}
 	l.setEntries(l.stepEntries(), nil)
+	l.sweepOutput()
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/outputs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -45,6 +46,8 @@ type Log struct {
 	renumbered *store.Renumbering
 
 	marks marks
+
+	outputs *outputs.Store
 
 	host *capture.Host // what open steps share
 
@@ -154,6 +157,7 @@ func (l *Log) open() (err error) {
 		return err
 	}
 	l.loadMarks()
+	l.openOutput()
 	if l.ids, err = store.OpenIDs(l.dir.FD(), l.largestID); err != nil {
 		return store.Unusable(l.o.Dir, err)
 	}
@@ -172,6 +176,9 @@ func (l *Log) open() (err error) {
 	if err = l.enforceLimits(); err != nil {
 		return err
 	}
+	if !l.unrecovered() { // else a recovery may keep the step that was open
+		l.sweepOutput()
+	}
 	l.tidy()
 	return nil
 }
@@ -179,6 +186,7 @@ func (l *Log) open() (err error) {
 func (l *Log) release() {
 	l.worker.stop(true)
 	l.stamps.Close()
+	l.outputs.Close()
 	if l.held != nil {
 		l.held.Close()
 	}

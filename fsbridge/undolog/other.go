@@ -62,6 +62,8 @@ func (l *Log) GC(context.Context, GCOptions) (*GCResult, error) { return nil, er
 func (l *Log) Mark(string) error                                { return errors.ErrUnsupported }
 func (l *Log) Unmark(string) error                              { return errors.ErrUnsupported }
 func (l *Log) Marks() []Mark                                    { return nil }
+func (l *Log) KeepOutput(StepID, CommandOutput) error           { return errors.ErrUnsupported }
+func (l *Log) Output(StepID) ([]CommandOutput, error)           { return nil, errors.ErrUnsupported }
 func (l *Log) Held(hostfs.ID) int                               { return 0 }
 func (l *Log) Limits() Limits                                   { return Limits{} }
 func (l *Log) SetLimits(Limits)                                 {}

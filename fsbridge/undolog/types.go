@@ -16,6 +16,7 @@ type (
 	StepInfo      = base.StepInfo
 	StepResult    = base.StepResult
 	StepCommand   = base.StepCommand
+	CommandOutput = base.CommandOutput
 	Entry         = base.Entry
 	Affected      = base.Affected
 	Mark          = base.Mark
@@ -60,6 +61,10 @@ const (
 	HistoryPaths = base.HistoryPaths
 	// MaxStepCommands is how many commands a step lists.
 	MaxStepCommands = base.MaxStepCommands
+
+	// How much of a command's output is kept, in bytes: of its beginning and of its end.
+	OutputHead = base.OutputHead
+	OutputTail = base.OutputTail
 )
 
 // Errors of the log. Test with errors.Is / errors.As.

@@ -172,6 +172,26 @@ type StepCommand struct {
 	ExitCode  *int      `json:"exit_code"` // nil: it did not start
 }
 
+// CommandOutput is what a command of a step wrote to stdout and stderr, together, in the order in which it arrived.
+type CommandOutput struct {
+	Command   string    `json:"command"` // at most OutputCommand bytes
+	StartedAt time.Time `json:"started_at"`
+	// Bytes is how many it wrote, LeftOut how many of them are not in Data: they come after
+	// the first Cut bytes of it.
+	Bytes   int64  `json:"bytes"`
+	LeftOut int64  `json:"left_out,omitempty"`
+	Cut     int    `json:"cut,omitempty"`
+	Data    []byte `json:"data"`
+}
+
+// How much of a command's output is kept, in bytes: of its beginning, of its end, and of the
+// command's text.
+const (
+	OutputHead    = 32 << 10
+	OutputTail    = 96 << 10
+	OutputCommand = 4 << 10
+)
+
 // MaxStepCommands is how many commands a step lists.
 const MaxStepCommands = 256
 

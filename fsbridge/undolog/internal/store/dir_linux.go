@@ -215,7 +215,7 @@ func CheckVersion(dir *hostfs.Root) error {
 
 // logNames are the names that a log owns in its directory.
 var logNames = []string{
-	"wal", "steps", "redo", "trash", "remap", "rollback", "together", "marks", "stamps", "ids", "version",
+	"wal", "steps", "redo", "trash", "remap", "rollback", "together", "marks", "output", "stamps", "ids", "version",
 }
 
 // Discard removes the log in dir, whatever its version, and leaves an empty
