@@ -81,6 +81,31 @@ func (s *Session) Content(ctx context.Context, r api.ContentRequest, out io.Writ
 	return w.Log.Content(ctx, r.Step, r.Path, r.After, out)
 }
 
+// Output implements [api.Service].
+func (s *Session) Output(_ context.Context, r api.StepRequest) ([]undolog.CommandOutput, error) {
+	w, err := s.history(r.Directory)
+	if err != nil {
+		return nil, err
+	}
+	return w.Output(r.Step)
+}
+
+// KeepOutput implements [api.OutputKeeper]. Each folder whose history has the step keeps it: one can be looked at, and
+// dropped, without the others.
+func (s *Session) KeepOutput(id undolog.StepID, o undolog.CommandOutput) {
+	if !s.cfg.KeepOutput || o.Bytes == 0 {
+		return
+	}
+	for _, w := range s.dirs {
+		if w.Usable() != nil {
+			continue
+		}
+		if err := w.Log.KeepOutput(id, o); err != nil {
+			s.cfg.Logger.Warn("a command's output was not kept", "component", "session", "directory", w.Config.Path, "step_id", int64(id), "err", err)
+		}
+	}
+}
+
 // Undo implements [api.Service]. With AbortOpen a step that is open is rolled back
 // first; it is one of the Count.
 func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {

@@ -27,6 +27,8 @@ type Config struct {
 	Barriers   undolog.BarrierPolicy
 	Durability undolog.Durability
 	Gitignore  bool
+	// KeepOutput keeps what commands write to stdout and stderr with their steps.
+	KeepOutput bool
 	Safeguards Safeguards
 	// PosixMetadata serves the folders as if their file system were Windows': names
 	// that Windows does not take are refused, and modes, owners and symlinks are kept

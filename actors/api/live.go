@@ -11,6 +11,7 @@ import (
 type Live interface {
 	Service
 	Runner
+	OutputKeeper
 	Services
 	Notifier
 	Files

@@ -78,3 +78,11 @@ type Runner interface {
 	// it did is kept.
 	Run(ctx context.Context, r RunRequest) (RunResult, error)
 }
+
+// OutputKeeper keeps what the commands of steps wrote, in the history.
+type OutputKeeper interface {
+	// KeepOutput is called when a command has ended and all that it wrote has been read. Nothing is kept if the session
+	// is not to ([Config.KeepOutput]), or if the step is in no folder's history. What cannot be kept is logged: it is
+	// no reason for a command to fail.
+	KeepOutput(step undolog.StepID, o undolog.CommandOutput)
+}

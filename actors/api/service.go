@@ -42,6 +42,9 @@ type Historian interface {
 	// Content writes what a file held before or after a step to w. A file that was not there
 	// is fs.ErrNotExist.
 	Content(ctx context.Context, r ContentRequest, w io.Writer) error
+	// Output returns what was kept of what the commands of a step wrote, in the order in which they ended; without a step, of the
+	// newest one's.
+	Output(ctx context.Context, r StepRequest) ([]undolog.CommandOutput, error)
 	GC(ctx context.Context, r GCRequest) (undolog.GCResult, error)
 }
 

@@ -60,22 +60,40 @@ func (d *Directory) History(limit int, undone bool) ([]undolog.Entry, error) {
 
 // Show returns one step; 0 is the newest that is one.
 func (d *Directory) Show(id undolog.StepID) (undolog.StepDetail, error) {
-	if id == 0 {
-		entries, err := d.Log.History()
-		if err != nil {
-			return undolog.StepDetail{}, err
-		}
-		i := slices.IndexFunc(entries, func(e undolog.Entry) bool { return e.Type != undolog.TypeBarrier })
-		if i < 0 {
-			return undolog.StepDetail{}, undolog.ErrNothing
-		}
-		id = entries[i].StepID
+	id, err := d.named(id)
+	if err != nil {
+		return undolog.StepDetail{}, err
 	}
 	s, err := d.Log.Step(id)
 	if err != nil {
 		return undolog.StepDetail{}, err
 	}
 	return *s, nil
+}
+
+// named is the step itself; for 0, the newest that is one.
+func (d *Directory) named(id undolog.StepID) (undolog.StepID, error) {
+	if id != 0 {
+		return id, nil
+	}
+	entries, err := d.Log.History()
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(entries, func(e undolog.Entry) bool { return e.Type != undolog.TypeBarrier })
+	if i < 0 {
+		return 0, undolog.ErrNothing
+	}
+	return entries[i].StepID, nil
+}
+
+// Output is what was kept of the output of a step's commands; 0 is the newest step.
+func (d *Directory) Output(id undolog.StepID) ([]undolog.CommandOutput, error) {
+	id, err := d.named(id)
+	if err != nil {
+		return nil, err
+	}
+	return d.Log.Output(id)
 }
 
 // Diff is the log's.

@@ -23,6 +23,9 @@ func Whole(b []byte) []byte {
 	return b
 }
 
+// ErrEmpty is returned by [ReadNow] when somebody could still write.
+var ErrEmpty = errors.New("frontend: nothing to read now")
+
 var errCut = errors.New("frontend: cut off")
 
 // Cut is an [io.Writer] that keeps the first Max bytes and fails then, so that no

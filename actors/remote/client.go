@@ -51,6 +51,11 @@ func (c *Client) Show(ctx context.Context, r api.StepRequest) (undolog.StepDetai
 	return call[undolog.StepDetail](ctx, c, "show", r)
 }
 
+// Output implements [api.Service].
+func (c *Client) Output(ctx context.Context, r api.StepRequest) ([]undolog.CommandOutput, error) {
+	return call[[]undolog.CommandOutput](ctx, c, "output", r)
+}
+
 // Diff implements [api.Service].
 func (c *Client) Diff(ctx context.Context, r api.StepRequest, w io.Writer) error {
 	return c.stream(ctx, "diff", r, w)

@@ -82,6 +82,7 @@ func (s *Server) Handle(ctx context.Context, c *control.Call) (any, error) {
 		"status":    method(func(ctx context.Context, _ none) (api.Status, error) { return s.Session.Status(ctx) }),
 		"history":   method(s.Session.History),
 		"show":      method(s.Session.Show),
+		"output":    method(s.Session.Output),
 		"undo":      method(s.Session.Undo),
 		"redo":      method(s.Session.Redo),
 		"restore":   method(s.Session.Restore),

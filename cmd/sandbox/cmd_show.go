@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
@@ -15,7 +16,8 @@ import (
 )
 
 func (a *app) showCommand() *cobra.Command {
-	return &cobra.Command{
+	output := false
+	cmd := &cobra.Command{
 		Use:   "show [STEP]",
 		Short: "Show what one step did (default: the newest)",
 		Args:  checkArgs(cobra.MaximumNArgs(1)),
@@ -25,10 +27,38 @@ func (a *app) showCommand() *cobra.Command {
 				return err
 			}
 			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
-				return a.show(cmd.Context(), s, api.StepRequest{Directory: d.Path, Step: step})
+				r := api.StepRequest{Directory: d.Path, Step: step}
+				if output {
+					return a.showOutput(cmd.Context(), s, r)
+				}
+				return a.show(cmd.Context(), s, r)
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&output, "output", false, "print what the step's commands wrote to stdout and stderr, as far as it was kept")
+	return cmd
+}
+
+// showOutput prints what was kept of the output of a step's commands.
+func (a *app) showOutput(ctx context.Context, s api.Service, r api.StepRequest) error {
+	list, err := s.Output(ctx, r)
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.out.JSON(format.OrEmpty(list))
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(a.stderr, "nothing was kept: the step's commands wrote nothing, were not an agent's, or undo.keep_output is off")
+		return nil
+	}
+	for _, o := range list {
+		if len(list) > 1 {
+			fmt.Fprintln(a.out, a.paint.Dim("$ "+format.OneLine(o.Command, 200)))
+		}
+		format.StepOutput(a.out, o, term.IsTerminal(int(a.stdout.Fd())), a.paint)
+	}
+	return nil
 }
 
 func (a *app) show(ctx context.Context, s api.Service, r api.StepRequest) error {

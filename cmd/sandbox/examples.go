@@ -24,7 +24,7 @@ var examples = map[string]string{
 	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve --ui; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
 	"history":         "sandbox history; sandbox history --graph; sandbox history --json",
 	"mark":            "sandbox mark before; sandbox undo --to before; sandbox mark; sandbox mark --delete before",
-	"show":            "sandbox show; sandbox show 3",
+	"show":            "sandbox show; sandbox show 3; sandbox show 3 --output",
 	"diff":            "sandbox diff; sandbox diff 3",
 	"undo":            "sandbox undo; sandbox undo 3 --dry-run; sandbox undo --force; sandbox undo --group; sandbox undo --to before; sandbox undo --abort",
 	"redo":            "sandbox redo; sandbox redo 2; sandbox redo --group",

@@ -137,7 +137,8 @@ func (s *Server) execute(ctx context.Context, live api.Live, r api.RunRequest, i
 		limit = keptOutput
 	}
 	stdout, stderr := newCapture(limit), newCapture(limit)
-	o, e, err := s.ready.take([]io.Writer{stdout, p}, []io.Writer{stderr, p})
+	kept := &frontend.Transcript{}
+	o, e, err := s.ready.take([]io.Writer{stdout, kept, p}, []io.Writer{stderr, kept, p})
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +149,7 @@ func (s *Server) execute(ctx context.Context, live api.Live, r api.RunRequest, i
 	if ferr := s.ready.giveBack(res.Status.Alone, o, e); ferr != nil {
 		s.log.Warn("a command's output", "err", ferr)
 	}
+	kept.Keep(live, res.Step, r.Argv, begin)
 	start := (*hypervisor.StartError)(nil)
 	if err != nil && (res.Step == 0 || errors.As(err, &start) && start.NoDirectory) {
 		return nil, err // it did not even begin

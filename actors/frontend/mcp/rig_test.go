@@ -156,6 +156,8 @@ func (f *fake) held(ctx context.Context, r api.RunRequest, step undolog.StepID) 
 	}
 }
 
+func (f *fake) KeepOutput(undolog.StepID, undolog.CommandOutput) {}
+
 func (f *fake) Run(ctx context.Context, r api.RunRequest) (api.RunResult, error) {
 	f.mu.Lock()
 	f.steps++

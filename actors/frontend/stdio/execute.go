@@ -28,6 +28,7 @@ type run struct {
 	beginOnce, endOnce    sync.Once
 	lostOnce              sync.Once
 	step                  undolog.StepID // set before begun is waited for
+	kept                  frontend.Transcript
 }
 
 func (r *run) begin()  { r.beginOnce.Do(func() { close(r.begun) }) }
@@ -199,6 +200,7 @@ func runCommand(ctx context.Context, rq *request, c command) (ExecuteResult, err
 	res, err := sess.live.Run(ctx, req)
 	pipes.commandEnded()
 	relays.Wait()
+	r.kept.Keep(sess.live, res.Step, c.argv, begin)
 	close(r.drained)
 	if res.Step != 0 {
 		r.awaitEnd()

@@ -143,13 +143,13 @@ func (r *run) relay(p *pipe, stream, event string) {
 	}
 	_ = p.r.SetReadDeadline(time.Time{})
 	for {
-		n, err := readNow(p.r, out.space())
+		n, err := frontend.ReadNow(p.r, out.space())
 		out.add(n, false)
 		if n > 0 {
 			continue
 		}
 		out.flush()
-		if errors.Is(err, errEmpty) {
+		if errors.Is(err, frontend.ErrEmpty) {
 			p.kept = true
 			stop := context.AfterFunc(r.sess.ctx, func() { _ = p.r.Close() })
 			go func() {
@@ -161,9 +161,6 @@ func (r *run) relay(p *pipe, stream, event string) {
 		return
 	}
 }
-
-// errEmpty is returned by readNow when somebody could still write.
-var errEmpty = errors.New("stdio: nothing to read now")
 
 // collector makes events of output.
 type collector struct {
@@ -179,6 +176,7 @@ func (c *collector) space() []byte { return c.buf[c.n:] }
 // add takes n bytes that were read into space, and sends if there is enough or
 // what there is has become old.
 func (c *collector) add(n int, old bool) {
+	_, _ = c.run.kept.Write(c.buf[c.n : c.n+n])
 	c.n += n
 	if c.n >= chunk || old {
 		c.send(len(frontend.Whole(c.buf[:c.n])))

@@ -30,6 +30,7 @@ type fake struct {
 	decided  string
 	diff     func(io.Writer) error
 	content  func(io.Writer) error
+	output   []undolog.CommandOutput
 	events   chan api.Event
 	heard    int // subscriptions that live
 	sessions []api.SessionInfo
@@ -89,6 +90,10 @@ func (f *fake) Show(_ context.Context, r api.StepRequest) (undolog.StepDetail, e
 		}
 	}
 	return undolog.StepDetail{}, undolog.ErrNoStep
+}
+
+func (f *fake) Output(context.Context, api.StepRequest) ([]undolog.CommandOutput, error) {
+	return f.output, nil
 }
 
 func (f *fake) Diff(_ context.Context, _ api.StepRequest, w io.Writer) error { return f.diff(w) }

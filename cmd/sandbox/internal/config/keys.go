@@ -153,6 +153,10 @@ func undoKeys() []Key {
 			Name: "undo.gitignore", Rule: Tighten, Flag: "gitignore", tighter: onlyFalse,
 			Doc: "do not keep what .gitignore ignores: it cannot be undone then",
 		},
+		{
+			Name: "undo.keep_output", Rule: Tighten, tighter: onlyFalse,
+			Doc: "keep what agents' commands write to stdout and stderr with their steps, for 'sandbox show --output'. It can hold secrets",
+		},
 	}
 }
 
@@ -417,7 +421,7 @@ func Default() Config {
 	return Config{
 		Isolation:     "auto",
 		Log:           Log{Level: "warn", Format: "auto"},
-		Undo:          Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process"},
+		Undo:          Undo{MaxBytes: 1 << 30, MaxSteps: 100, MaxStepBytes: 200 << 20, MaxUncompressedBytes: 1 << 30, Symlinks: "read-write", Barriers: "barrier", Durability: "process", KeepOutput: true},
 		Safeguards:    Safeguards{Protect: true, Timeout: Duration(30e9)},
 		Jail:          Jail{Mode: "static"},
 		Places:        Writable{Caches: "overlay", Home: "overlay"},

@@ -48,6 +48,7 @@ type Undo struct {
 	Barriers             string
 	Durability           string
 	Gitignore            bool
+	KeepOutput           bool
 }
 
 // Safeguards is what is held for a decision.

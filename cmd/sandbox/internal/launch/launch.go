@@ -45,6 +45,7 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 		Barriers:   undolog.BarrierPolicy(u.Barriers),
 		Durability: undolog.Durability(u.Durability),
 		Gitignore:  u.Gitignore,
+		KeepOutput: u.KeepOutput,
 		Safeguards: api.Safeguards{
 			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver, Protect: s.Protect,
 			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,

@@ -1,6 +1,6 @@
 //go:build unix
 
-package stdio
+package frontend
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// readNow reads what is in a pipe without waiting: io.EOF when nobody can write
-// any more, errEmpty when somebody can.
-func readNow(f *os.File, b []byte) (n int, err error) {
+// ReadNow reads what is in a pipe without waiting: io.EOF when nobody can write
+// any more, ErrEmpty when somebody can.
+func ReadNow(f *os.File, b []byte) (n int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -29,7 +29,7 @@ func readNow(f *os.File, b []byte) (n int, err error) {
 	case err != nil:
 		return 0, err
 	case errors.Is(readErr, syscall.EAGAIN):
-		return 0, errEmpty
+		return 0, ErrEmpty
 	case readErr != nil:
 		return 0, readErr
 	case n == 0:
