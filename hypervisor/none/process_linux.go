@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -72,19 +73,28 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 	if g.stopped {
 		return nil, fmt.Errorf("the session has stopped: %w", os.ErrClosed)
 	}
-	if err := cmd.Start(); err != nil {
+	begun := make(chan error, 1)
+	go func() {
+		// Pdeathsig is sent when the thread that started the command ends, so it must not before the command
+		// does. Other goroutines end threads: those that were locked to one.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if begun <- err; err != nil {
+			return
+		}
+		p.reap()
+		g.mu.Lock()
+		delete(g.running, p)
+		g.mu.Unlock()
+	}()
+	if err := <-begun; err != nil {
 		if p.terminal != nil {
 			_ = p.terminal.Close()
 		}
 		return nil, startError(c.Argv[0], err)
 	}
 	g.running[p] = struct{}{}
-	go func() {
-		p.reap()
-		g.mu.Lock()
-		delete(g.running, p)
-		g.mu.Unlock()
-	}()
 	return p, nil
 }
 

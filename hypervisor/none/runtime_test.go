@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,6 +87,40 @@ func TestCommandsRunOnTheBridge(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(host, "sub", "made")); err != nil || string(b) != "hi\n" {
 		t.Errorf("made: %q, %v", b, err)
+	}
+}
+
+// Threads of this program end now and then. No command ends with the one that started it.
+func TestCommandOutlivesThreads(t *testing.T) {
+	g, host := start(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	p, err := g.Exec(t.Context(), hypervisor.Command{Argv: []string{"sh", "-c", "read line; exit 7"}, Dir: host, Stdin: r})
+	_ = r.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(chan struct{})
+	var locked, ended sync.WaitGroup
+	for range 64 {
+		locked.Add(1)
+		ended.Go(func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends
+			locked.Done()
+			<-all
+		})
+	}
+	locked.Wait()
+	close(all)
+	ended.Wait()
+	if _, err := w.WriteString("go on\n"); err != nil {
+		t.Error(err)
+	}
+	if st, err := p.Wait(t.Context()); err != nil || st.Code != 7 {
+		t.Errorf("status %+v, %v", st, err)
 	}
 }
 
