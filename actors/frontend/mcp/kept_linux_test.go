@@ -46,15 +46,6 @@ func TestOutputIsKept(t *testing.T) {
 	if newest := output(t, live, 0); len(newest) != 1 || string(newest[0].Data) != string(list[0].Data) {
 		t.Errorf("of the newest step: %+v", newest)
 	}
-	if _, err := live.Undo(t.Context(), api.UndoRequest{Count: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := live.Redo(t.Context(), api.UndoRequest{Count: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if again := output(t, live, r.Step); len(again) != 1 {
-		t.Errorf("after an undo and a redo: %+v", again)
-	}
 	long := as[CommandResult](t, call(t, c, "execute_command", map[string]any{"command": "seq 100000; touch g"}))
 	o := output(t, live, long.Step)[0]
 	want := strings.Builder{}
@@ -68,6 +59,15 @@ func TestOutputIsKept(t *testing.T) {
 	nothing := as[CommandResult](t, call(t, c, "execute_command", map[string]any{"command": "echo nothing"}))
 	if _, err := live.Output(t.Context(), api.StepRequest{Step: undolog.StepID(nothing.Step)}); !errors.Is(err, undolog.ErrNoStep) {
 		t.Errorf("of a command that changed nothing: %v", err)
+	}
+	if _, err := live.Undo(t.Context(), api.UndoRequest{Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := live.Redo(t.Context(), api.UndoRequest{Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if again := output(t, live, r.Step); len(again) != 1 {
+		t.Errorf("after an undo and a redo: %+v", again)
 	}
 }
 
