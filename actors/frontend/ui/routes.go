@@ -32,21 +32,22 @@ func (s *Server) routes() *http.ServeMux {
 		})
 	}
 	for pattern, f := range map[string]func(*http.Request) (any, error){
-		"GET /api/overview":                           s.overview,
-		"GET /api/decisions":                          s.decisions,
-		"POST /api/sessions/{session}/decisions/{id}": s.decide,
-		"GET /api/sessions/{session}/tree":            s.tree,
-		"GET /api/sessions/{session}/network":         s.network,
-		"POST /api/clients/{client}":                  s.integrate,
-		"GET /api/folders/{folder}/history":           s.history,
-		"GET /api/folders/{folder}/steps/{step}":      s.step,
-		"GET /api/folders/{folder}/files":             s.files,
-		"GET /api/folders/{folder}/store":             s.store,
-		"POST /api/folders/{folder}/undo":             s.undo(Sources.Undo),
-		"POST /api/folders/{folder}/redo":             s.undo(Sources.Redo),
-		"POST /api/folders/{folder}/restore":          s.restore,
-		"POST /api/folders/{folder}/mark":             s.mark,
-		"POST /api/folders/{folder}/gc":               s.gc,
+		"GET /api/overview":                             s.overview,
+		"GET /api/decisions":                            s.decisions,
+		"POST /api/sessions/{session}/decisions/{id}":   s.decide,
+		"GET /api/sessions/{session}/tree":              s.tree,
+		"GET /api/sessions/{session}/network":           s.network,
+		"POST /api/clients/{client}":                    s.integrate,
+		"GET /api/folders/{folder}/history":             s.history,
+		"GET /api/folders/{folder}/steps/{step}":        s.step,
+		"GET /api/folders/{folder}/steps/{step}/output": s.output,
+		"GET /api/folders/{folder}/files":               s.files,
+		"GET /api/folders/{folder}/store":               s.store,
+		"POST /api/folders/{folder}/undo":               s.undo(Sources.Undo),
+		"POST /api/folders/{folder}/redo":               s.undo(Sources.Redo),
+		"POST /api/folders/{folder}/restore":            s.restore,
+		"POST /api/folders/{folder}/mark":               s.mark,
+		"POST /api/folders/{folder}/gc":                 s.gc,
 	} {
 		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			v, err := f(r)

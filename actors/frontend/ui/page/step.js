@@ -2,6 +2,7 @@
 import { button, bytes, clock, command, count, duration, empty, facts, h, oneLine, path, problem, replace, table, visible, when } from "./dom.js";
 import { enc, get } from "./api.js";
 import { Diff } from "./diff.js";
+import { outputs } from "./output.js";
 import { Paths, sign } from "./paths.js";
 
 const PICTURES = /\.(png|jpe?g|gif|webp)$/i;
@@ -19,6 +20,7 @@ export class StepPanel {
     this.diff = new Diff();
     this.pictures = h("div", { class: "pictures" });
     this.note = h("p", { class: "note", role: "status" });
+    this.output = h("div");
     this.el = h("section", { class: "step", "aria-label": "Step" }, this.head, h("div", { class: "stepbody" },
       h("div", { class: "pathbox" }, this.note, this.paths.el), h("div", { class: "content" }, this.chosen, this.pictures, this.diff.el)));
   }
@@ -37,6 +39,7 @@ export class StepPanel {
     this.paths.clear();
     this.paths.show();
     replace(this.pictures);
+    replace(this.output);
     replace(this.chosen);
     this.diff.clear();
     if (entry) this.heading(entry, undone);
@@ -46,6 +49,7 @@ export class StepPanel {
       if (abort.signal.aborted) return;
       this.loaded = true;
       this.heading(r.entry, undone);
+      if (r.entry.type === "command") this.written(abort.signal);
       this.paths.push(r.paths ?? []);
       this.paths.spread();
       this.first(r.total, wanted);
@@ -90,7 +94,13 @@ export class StepPanel {
       e.damaged && h("p", { class: "warning" }, "Damaged: " + e.damaged),
       facts([["Started", when(e.started_at)], ["Took", duration(Date.parse(e.ended_at) - Date.parse(e.started_at))], ["Kind", e.type], ["Stored", bytes(e.stored_bytes) + (e.compressed ? ", compressed" : "")],
         e.dir && ["In", path(e.dir)], e.group && ["Run", h("span", null, "#" + e.group)]]),
-      this.commands(e), this.barriers(e), e.output && this.output(e.output));
+      this.commands(e), this.barriers(e), this.output);
+  }
+
+  // written fetches what the step's commands wrote. It is of less worth than the rest: without an answer there is none.
+  async written(signal) {
+    const r = await get(this.base + "/output", {}, signal).catch(() => null);
+    if (!signal.aborted && r) replace(this.output, outputs(r.commands));
   }
 
   commands(e) {
@@ -103,10 +113,6 @@ export class StepPanel {
     if (!e.barriers?.length) return null;
     return h("div", { class: "barrier" }, h("strong", null, "Changed outside the sandbox after this step"),
       e.barriers.map((b) => h("ul", { class: "plain" }, h("li", { class: "dim" }, clock(b.detected_at)), (b.paths ?? []).slice(0, 20).map((p) => h("li", null, this.fileLink(p))))));
-  }
-
-  output(text) {
-    return h("details", { open: true }, h("summary", null, "Output"), h("pre", { class: "output", tabindex: "0" }, text));
   }
 
   fileLink(p) {
