@@ -20,23 +20,22 @@ func (h *Hooks) counts(op *fsbridge.Op, epoch uint64) string {
 	if !s.armed {
 		return ""
 	}
-	kind := ""
+	kind, lost := "", op.Node // what is lost counts if it was there before the step
 	switch op.Kind {
 	case fsbridge.OpUnlink, fsbridge.OpRmdir:
-		if s.DeleteThreshold > 0 && !h.created(op.Node, epoch) {
+		if s.DeleteThreshold > 0 {
 			kind = messages.KindDelete
 		}
 	case fsbridge.OpRename:
-		if s.RenameOver && op.Flags&renameExchange == 0 && op.Victim != nil &&
-			op.Victim.Type != syscall.S_IFDIR && !h.created(op.Victim, epoch) {
-			kind = messages.KindRename
+		if s.RenameOver && op.Flags&renameExchange == 0 && op.Victim != nil && op.Victim.Type != syscall.S_IFDIR {
+			kind, lost = messages.KindRename, op.Victim
 		}
 	case fsbridge.OpWrite, fsbridge.OpTruncate, fsbridge.OpFallocate, fsbridge.OpCopyRange:
-		if s.OverwriteBytes > 0 && !h.allowed(messages.KindOverwrite, epoch) && overwrites(op, epoch, s.OverwriteBytes) && !h.created(op.Node, epoch) {
+		if s.OverwriteBytes > 0 && !h.allowed(messages.KindOverwrite, epoch) && overwrites(op, epoch, s.OverwriteBytes) {
 			kind = messages.KindOverwrite
 		}
 	}
-	if kind != "" && h.allowed(kind, epoch) {
+	if kind == "" || h.allowed(kind, epoch) || h.created(lost, epoch) {
 		return ""
 	}
 	return kind
