@@ -15,14 +15,20 @@ func (s *Server) network(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer s.shut(r, c)
-	older := &problem{http.StatusNotImplemented, "unsupported", "this session tells nothing of its network", "it was started by an older version: start it again"}
+	silent := &problem{http.StatusNotImplemented, "unsupported", "this session tells nothing of its network", "it was started by an older version: start it again"}
 	n, ok := c.(api.Networked)
 	if !ok {
-		return nil, older
+		return nil, silent
 	}
 	st, err := n.Network(r.Context())
-	if e := (*control.Error)(nil); errors.As(err, &e) && e.Code == control.CodeUnknownMethod {
-		return nil, older
+	if older(err) {
+		return nil, silent
 	}
 	return st, err
+}
+
+// older tells whether err is that of a session of an older version, which does not know what it was asked.
+func older(err error) bool {
+	e := (*control.Error)(nil)
+	return errors.As(err, &e) && e.Code == control.CodeUnknownMethod
 }

@@ -1,13 +1,11 @@
 package ui
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
-	"github.com/codeagent/sandbox/actors/frontend/control"
 )
 
 // written is what was kept of a command's output, as text.
@@ -23,20 +21,13 @@ type written struct {
 
 // output is what the commands of a step wrote. The log bounds it.
 func (s *Server) output(r *http.Request) (any, error) {
-	id, err := stepOf(r)
-	if err != nil {
-		return nil, err
-	}
-	f, c, err := s.open(r)
+	id, f, c, err := s.openStep(r)
 	if err != nil {
 		return nil, err
 	}
 	defer s.shut(r, c)
 	kept, err := c.Output(r.Context(), api.StepRequest{Directory: f.Path, Step: id})
-	if e := (*control.Error)(nil); errors.As(err, &e) && e.Code == control.CodeUnknownMethod {
-		err = nil // a session of an older version keeps none
-	}
-	if err != nil {
+	if err != nil && !older(err) { // an older version keeps none
 		return nil, err
 	}
 	out := make([]written, len(kept))

@@ -104,11 +104,7 @@ func (s *Server) step(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := stepOf(r)
-	if err != nil {
-		return nil, err
-	}
-	f, c, err := s.open(r)
+	id, f, c, err := s.openStep(r)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +120,14 @@ func (s *Server) step(r *http.Request) (any, error) {
 	total := len(paths)
 	from := min(int(offset), total)
 	return map[string]any{"entry": d.Entry, "paths": asTexts(paths[from:min(from+int(limit), total)]), "total": total}, nil
+}
+
+// openStep is open for a request that names a step.
+func (s *Server) openStep(r *http.Request) (id undolog.StepID, f folder, c api.Service, err error) {
+	if id, err = stepOf(r); err == nil {
+		f, c, err = s.open(r)
+	}
+	return id, f, c, err
 }
 
 // diff streams what a step changed, or one path of it.
