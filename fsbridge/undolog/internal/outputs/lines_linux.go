@@ -20,20 +20,16 @@ func encode(lead string, o base.CommandOutput) ([]byte, error) {
 	if len(o.Command) > base.OutputCommand {
 		o.Command = o.Command[:base.OutputCommand]
 	}
-	if over := len(o.Data) - base.OutputHead - base.OutputTail; over > 0 {
-		o = Cut(o)
-	}
-	line, err := json.Marshal(o)
+	line, err := json.Marshal(cut(o))
 	if err != nil {
 		return nil, err
 	}
 	return append(append([]byte(lead), line...), '\n'), nil
 }
 
-// Cut leaves out the middle of data that is too long.
-func Cut(o base.CommandOutput) base.CommandOutput {
-	over := len(o.Data) - base.OutputHead - base.OutputTail
-	if over <= 0 {
+// cut leaves out the middle of data that is too long.
+func cut(o base.CommandOutput) base.CommandOutput {
+	if len(o.Data) <= base.OutputHead+base.OutputTail {
 		return o
 	}
 	short := append([]byte(nil), o.Data[:base.OutputHead]...)
