@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Limits of a line diff. Beyond them what differs is shown as replaced as a
@@ -14,21 +15,68 @@ const (
 	context  = 3
 )
 
-// Unified writes a whole unified diff that turns content a of the file path into
-// content b. It writes nothing if they are the same, and one line in words if one
-// of them is binary. It returns the errors of w.
-func Unified(w io.Writer, path string, a, b []byte) error {
+// Unified writes a whole unified diff that turns content a of the file from into content b of the
+// file to. The names have their prefixes, as in "a/path"; an empty one says that there is no such
+// file. It writes nothing if the contents are the same, and one line in words if one of them is
+// binary. It returns the errors of w.
+func Unified(w io.Writer, from, to string, a, b []byte) error {
 	if bytes.Equal(a, b) {
 		return nil
 	}
 	if IsBinary(a) || IsBinary(b) {
-		_, err := fmt.Fprintf(w, "Binary files a/%s and b/%s differ\n", path, path)
+		_, err := fmt.Fprintf(w, "Binary files %s and %s differ\n", Name(from), Name(to))
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "--- a/%s\n+++ b/%s\n", path, path); err != nil {
+	if _, err := fmt.Fprintf(w, "--- %s\n+++ %s\n", headName(from), headName(to)); err != nil {
 		return err
 	}
 	return Hunks(w, a, b)
+}
+
+// Name is [Quote], and /dev/null for no name.
+func Name(name string) string {
+	if name == "" {
+		return "/dev/null"
+	}
+	return Quote(name)
+}
+
+// headName is Name for the lines with --- and +++, in which a name with a space ends with a tab.
+func headName(name string) string {
+	q := Name(name)
+	if q == name && strings.Contains(name, " ") {
+		q += "\t"
+	}
+	return q
+}
+
+// Quote returns a path as git and patch read it in the head of a diff: within quotes if it has
+// quotes, backslashes, control characters or bytes beyond ASCII, else as it is.
+func Quote(path string) string {
+	plain := true
+	for i := range len(path) {
+		c := path[i]
+		plain = plain && c >= 0x20 && c < 0x7f && c != '"' && c != '\\'
+	}
+	if plain {
+		return path
+	}
+	b := []byte{'"'}
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\n':
+			b = append(b, '\\', 'n')
+		case c == '\t':
+			b = append(b, '\\', 't')
+		case c < 0x20 || c >= 0x7f:
+			b = fmt.Appendf(b, "\\%03o", c)
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(append(b, '"'))
 }
 
 // IsBinary tells, by the rule of git, whether a content is not text: there is a

@@ -2,10 +2,11 @@ package ui
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/codeagent/sandbox/fsbridge/textdiff"
 )
 
 // diffWriter passes a unified diff on as it comes: all of it, or one path's part, up to a number of
@@ -62,40 +63,14 @@ func (d *diffWriter) Write(p []byte) (int, error) {
 func (d *diffWriter) begin(line []byte) {
 	text := strings.TrimSuffix(string(line), "\n")
 	if names, ok := strings.CutPrefix(text, header); ok {
-		d.mine = strings.HasPrefix(names, quote("a/"+d.path)+" ") || strings.HasSuffix(names, " "+quote("b/"+d.path))
+		d.mine = strings.HasPrefix(names, textdiff.Quote("a/"+d.path)+" ") || strings.HasSuffix(names, " "+textdiff.Quote("b/"+d.path))
 		return
 	}
 	for _, word := range []string{"New dir ", "Deleted dir "} {
 		if name, ok := strings.CutPrefix(text, word); ok {
-			d.mine = name == quote(d.path)
+			d.mine = name == textdiff.Quote(d.path)
 		}
 	}
-}
-
-// quote writes a name as diffs do.
-func quote(name string) string {
-	if !strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r >= 0x7f || r == '"' || r == '\\' }) {
-		return name
-	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range []byte(name) {
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '\t':
-			b.WriteString(`\t`)
-		case c < 0x20 || c >= 0x7f:
-			fmt.Fprintf(&b, `\%03o`, c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }
 
 // pass writes what is left room for.

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/codeagent/sandbox/fsbridge/textdiff"
@@ -173,19 +172,14 @@ func (c *FilePreview) show(s Step) error {
 	}
 	from, to := "a"+c.File, "b"+c.File
 	if s.Before == nil {
-		from = "/dev/null"
+		from = ""
 	}
 	if s.After == nil {
-		to = "/dev/null"
+		to = ""
 	}
 	var b bytes.Buffer
-	if textdiff.IsBinary(s.Before) || textdiff.IsBinary(s.After) {
-		fmt.Fprintf(&b, "Binary files %q and %q differ\n", from, to)
-	} else {
-		fmt.Fprintf(&b, "--- %s\n+++ %s\n", quoted(from), quoted(to))
-		if err := textdiff.Hunks(&b, s.Before, s.After); err != nil {
-			return err
-		}
+	if err := textdiff.Unified(&b, from, to, s.Before, s.After); err != nil {
+		return err
 	}
 	text := b.Bytes()
 	if len(text) > maxDiffBytes {
@@ -193,12 +187,4 @@ func (c *FilePreview) show(s Step) error {
 	}
 	c.Diff = string(bytes.ToValidUTF8(text, []byte("\ufffd")))
 	return nil
-}
-
-// quoted is a name in the head of a diff.
-func quoted(name string) string {
-	if q := fmt.Sprintf("%q", name); q != `"`+name+`"` {
-		return q
-	}
-	return name
 }

@@ -226,17 +226,17 @@ func (d *differ) inWords(p *diffPair, from, to bool) {
 	switch {
 	case was && is && p.from.t.typ == p.to.t.typ:
 		if p.from.path != p.to.path {
-			fmt.Fprintf(d.w, "Renamed %s %s to %s\n", base.TypeName(p.from.t.typ), gitQuote(p.from.path), gitQuote(p.to.path))
+			fmt.Fprintf(d.w, "Renamed %s %s to %s\n", base.TypeName(p.from.t.typ), textdiff.Quote(p.from.path), textdiff.Quote(p.to.path))
 		}
 		if a, b := p.from.meta.Mode&0o7777, p.to.meta.Mode&0o7777; a != b {
-			fmt.Fprintf(d.w, "Mode of %s %s: %04o to %04o\n", base.TypeName(p.to.t.typ), gitQuote(p.to.path), a, b)
+			fmt.Fprintf(d.w, "Mode of %s %s: %04o to %04o\n", base.TypeName(p.to.t.typ), textdiff.Quote(p.to.path), a, b)
 		}
 		return
 	case was:
-		fmt.Fprintf(d.w, "Removed %s %s\n", base.TypeName(p.from.t.typ), gitQuote(p.from.path))
+		fmt.Fprintf(d.w, "Removed %s %s\n", base.TypeName(p.from.t.typ), textdiff.Quote(p.from.path))
 	}
 	if is {
-		fmt.Fprintf(d.w, "New %s %s\n", base.TypeName(p.to.t.typ), gitQuote(p.to.path))
+		fmt.Fprintf(d.w, "New %s %s\n", base.TypeName(p.to.t.typ), textdiff.Quote(p.to.path))
 	}
 }
 
@@ -270,24 +270,17 @@ func (d *differ) file(p *diffPair) error {
 	if p.to.t == nil {
 		now = ""
 	}
-	switch {
-	case aLarge || bLarge:
+	if aLarge || bLarge {
 		fmt.Fprintf(d.w, "File too large for a diff: %s and %s differ (%d and %d bytes)\n",
-			diffName(old), diffName(now), p.from.meta.Size, p.to.meta.Size)
-		return nil
-	case textdiff.IsBinary(a) || textdiff.IsBinary(b):
-		fmt.Fprintf(d.w, "Binary files %s and %s differ\n", diffName(old), diffName(now))
-		return nil
-	case len(a) == 0 && len(b) == 0:
+			textdiff.Name(old), textdiff.Name(now), p.from.meta.Size, p.to.meta.Size)
 		return nil
 	}
-	fmt.Fprintf(d.w, "--- %s\n+++ %s\n", headName(old), headName(now))
-	return textdiff.Hunks(d.w, a, b)
+	return textdiff.Unified(d.w, old, now, a, b)
 }
 
 func (d *differ) header(p *diffPair, same bool) {
 	left, right := p.from.path, p.to.path
-	fmt.Fprintf(d.w, "diff --git %s %s\n", gitQuote("a/"+left), gitQuote("b/"+right))
+	fmt.Fprintf(d.w, "diff --git %s %s\n", textdiff.Quote("a/"+left), textdiff.Quote("b/"+right))
 	switch {
 	case p.from.t == nil:
 		fmt.Fprintf(d.w, "new file mode %06o\n", p.to.meta.Mode)
@@ -301,7 +294,7 @@ func (d *differ) header(p *diffPair, same bool) {
 		if same {
 			similar = 100
 		}
-		fmt.Fprintf(d.w, "similarity index %d%%\nrename from %s\nrename to %s\n", similar, gitQuote(left), gitQuote(right))
+		fmt.Fprintf(d.w, "similarity index %d%%\nrename from %s\nrename to %s\n", similar, textdiff.Quote(left), textdiff.Quote(right))
 	}
 }
 
@@ -341,49 +334,4 @@ func (s *diffSide) target() (string, error) {
 		return s.meta.Target, nil
 	}
 	return s.t.symlink()
-}
-
-func diffName(name string) string {
-	if name == "" {
-		return "/dev/null"
-	}
-	return gitQuote(name)
-}
-
-// headName is diffName for the lines with --- and +++, in which a name with a
-// space ends with a tab.
-func headName(name string) string {
-	q := diffName(name)
-	if q == name && bytes.ContainsRune([]byte(name), ' ') {
-		q += "\t"
-	}
-	return q
-}
-
-// gitQuote quotes a path as git does, if it must be.
-func gitQuote(path string) string {
-	plain := true
-	for i := range len(path) {
-		c := path[i]
-		plain = plain && c >= 0x20 && c < 0x7f && c != '"' && c != '\\'
-	}
-	if plain {
-		return path
-	}
-	b := []byte{'"'}
-	for i := range len(path) {
-		switch c := path[i]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c == '\n':
-			b = append(b, '\\', 'n')
-		case c == '\t':
-			b = append(b, '\\', 't')
-		case c < 0x20 || c >= 0x7f:
-			b = fmt.Appendf(b, "\\%03o", c)
-		default:
-			b = append(b, c)
-		}
-	}
-	return string(append(b, '"'))
 }
