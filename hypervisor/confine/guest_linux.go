@@ -97,35 +97,17 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 
 // defaultEnv is the environment of commands that bring none.
 func defaultEnv() []string {
-	env := []string{"SHELL=/bin/sh"}
-	for k, v := range map[string]string{
-		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "TERM": "dumb", "USER": "", "LOGNAME": "", "LANG": "", "TZ": "",
-	} {
-		if s := os.Getenv(k); s != "" {
-			v = s
-		}
-		if v != "" {
-			env = append(env, k+"="+v)
-		}
-	}
-	return env
+	return append([]string{"SHELL=/bin/sh"}, remote.Ours(map[string]string{
+		"PATH": remote.Path, "HOME": "/", "TERM": "dumb", "USER": "", "LOGNAME": "", "LANG": "", "TZ": "",
+	})...)
 }
 
 // environment is what a command gets to see.
 func (g *guest) environment(c hypervisor.Command) []string {
-	dropped := []string{"SANDBOX", "TMPDIR", "TMP", "TEMP", "TEMPDIR"}
-	out := make([]string, 0, len(c.Env)+4)
-	for _, e := range c.Env {
-		k, _, _ := strings.Cut(e, "=")
-		if hypervisor.KeptOutside(k) || slices.Contains(dropped, k) || k == "TERM" && c.TTY != nil && c.TTY.Term != "" {
-			continue
-		}
-		out = append(out, e)
-	}
-	if c.TTY != nil && c.TTY.Term != "" {
-		out = append(out, "TERM="+c.TTY.Term)
-	}
-	return append(out, "SANDBOX=1", "TMPDIR="+g.own.path, "TMP="+g.own.path, "TEMP="+g.own.path)
+	temporary := []string{"TMPDIR", "TMP", "TEMP", "TEMPDIR"}
+	return remote.Environ(c.Env, c.TTY, func(k, v string) (string, bool) {
+		return v, !slices.Contains(temporary, k)
+	}, "TMPDIR="+g.own.path, "TMP="+g.own.path, "TEMP="+g.own.path)
 }
 
 // RollbackNotify implements [hypervisor.Guest].

@@ -138,34 +138,23 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	if g.cfg.Containers {
 		containers = engines.Environment(g.user.UID)
 	}
-	out := make([]string, 0, len(env)+2+len(containers))
-	for _, e := range env {
-		k, v, _ := strings.Cut(e, "=")
-		switch {
-		case containers[k] != "":
-			continue
-		case k == "PATH" && containers != nil:
-			e = k + "=" + engines.Programs + ":" + v
-		case hypervisor.KeptOutside(k) || k == "SANDBOX" || k == hypervisor.StepsVariable:
-			continue
-		case g.lacksTemporary(k, v):
-			continue
-		case k == "TERM" && c.TTY != nil && c.TTY.Term != "":
-			continue
-		case g.user.ByRoot && (k == "USER" || k == "LOGNAME"):
-			e = k + "=" + g.user.Name
-		case g.user.ByRoot && k == "HOME" && v == os.Getenv("HOME"):
-			e = "HOME=" + g.user.Home
-		}
-		out = append(out, e)
-	}
-	if c.TTY != nil && c.TTY.Term != "" {
-		out = append(out, "TERM="+c.TTY.Term)
-	}
+	add := []string{hypervisor.StepsVariable + "=" + control.InsideSocket}
 	for k, v := range containers {
-		out = append(out, k+"="+v)
+		add = append(add, k+"="+v)
 	}
-	return append(out, "SANDBOX=1", hypervisor.StepsVariable+"="+control.InsideSocket)
+	return remote.Environ(env, c.TTY, func(k, v string) (string, bool) {
+		switch {
+		case k == hypervisor.StepsVariable || containers[k] != "" || g.lacksTemporary(k, v):
+			return "", false
+		case k == "PATH" && containers != nil:
+			return engines.Programs + ":" + v, true
+		case g.user.ByRoot && (k == "USER" || k == "LOGNAME"):
+			return g.user.Name, true
+		case g.user.ByRoot && k == "HOME" && v == os.Getenv("HOME"):
+			return g.user.Home, true
+		}
+		return v, true
+	}, add...)
 }
 
 // lacksTemporary reports whether a variable that was inherited names a directory for
@@ -191,17 +180,7 @@ func (g *guest) lacksTemporary(k, v string) bool {
 // defaultEnv is the environment of commands that bring none.
 func defaultEnv(u account.Account) []string {
 	env := []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=/bin/sh", "SANDBOX=1", hypervisor.StepsVariable + "=" + control.InsideSocket}
-	for k, v := range map[string]string{
-		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TERM": "dumb", "LANG": "", "TZ": "",
-	} {
-		if s := os.Getenv(k); s != "" {
-			v = s
-		}
-		if v != "" {
-			env = append(env, k+"="+v)
-		}
-	}
-	return env
+	return append(env, remote.Ours(map[string]string{"PATH": remote.Path, "TERM": "dumb", "LANG": "", "TZ": ""})...)
 }
 
 // RollbackNotify implements [hypervisor.Guest].

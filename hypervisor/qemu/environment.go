@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 // The ordinary user inside, as guest/inner makes it.
 const (
 	guestUser = "sandbox"
 	guestHome = "/home/sandbox"
-	guestPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	guestPath = remote.Path
 )
 
 // ofTheHost are variables that name things of the host's. They are replaced, or
@@ -26,12 +27,7 @@ var ofTheHost = map[string]string{
 // defaultEnv is the environment of commands that bring none.
 func defaultEnv() []string {
 	env := []string{"HOME=" + guestHome, "USER=" + guestUser, "LOGNAME=" + guestUser, "SHELL=/bin/sh", "PATH=" + guestPath, "SANDBOX=1"}
-	for _, k := range []string{"TERM", "LANG", "TZ"} {
-		if v := os.Getenv(k); v != "" {
-			env = append(env, k+"="+v)
-		}
-	}
-	return env
+	return append(env, remote.Ours(map[string]string{"TERM": "", "LANG": "", "TZ": ""})...)
 }
 
 // environment is what a command gets to see.
@@ -40,25 +36,14 @@ func environment(c hypervisor.Command) []string {
 	if given == nil {
 		given = defaultEnv()
 	}
-	out := make([]string, 0, len(given)+2)
-	for _, e := range given {
-		k, v, _ := strings.Cut(e, "=")
+	return remote.Environ(given, c.TTY, func(k, v string) (string, bool) {
 		inside, replaced := ofTheHost[k]
 		switch {
-		case hypervisor.KeptOutside(k) || k == "SANDBOX" || strings.HasPrefix(k, "XDG_") && filepath.IsAbs(v):
-			continue
-		case k == "TERM" && c.TTY != nil && c.TTY.Term != "":
-			continue
+		case strings.HasPrefix(k, "XDG_") && filepath.IsAbs(v):
+			return "", false
 		case replaced && v == os.Getenv(k):
-			if inside == "" {
-				continue
-			}
-			e = k + "=" + inside
+			return inside, inside != ""
 		}
-		out = append(out, e)
-	}
-	if c.TTY != nil && c.TTY.Term != "" {
-		out = append(out, "TERM="+c.TTY.Term)
-	}
-	return append(out, "SANDBOX=1")
+		return v, true
+	})
 }
