@@ -166,7 +166,7 @@ func TestBarrierVanishes(t *testing.T) {
 	s.wantBlocked(2, "f", "g")
 	// The newer step is undone with force: g was overwritten, f was not.
 	steps := s.l.stepEntries()
-	s.l.setEntries(steps[:1], nil)
+	s.l.known.change(func(k *lists) { *k = lists{steps: steps[:1]} })
 	if err := s.l.undone(func(p string) bool { return p == "g" }); err != nil {
 		t.Fatal(err)
 	}

@@ -286,11 +286,11 @@ func (l *Log) noteCompressed(e *stepEntry, dirfd int) error {
 			return err
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.steps = slices.Clone(l.steps)
-	if i := slices.Index(l.steps, e); i >= 0 {
-		l.steps[i] = &now
-	}
+	l.known.change(func(k *lists) {
+		if i := slices.Index(k.steps, e); i >= 0 {
+			k.steps = slices.Clone(k.steps)
+			k.steps[i] = &now
+		}
+	})
 	return nil
 }

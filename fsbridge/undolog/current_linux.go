@@ -1,7 +1,6 @@
 package undolog
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +27,7 @@ func (l *Log) Begin(id StepID, info StepInfo) error {
 	if id == 0 {
 		return errors.New("undolog: step id 0")
 	}
-	if l.isClosed() {
+	if l.closed.Load() {
 		return ErrClosed
 	}
 	if l.cur.Load() != nil || l.unrecovered() {
@@ -131,9 +130,10 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	}
 	e := &stepEntry{Entry: *closed, name: store.FormatStepID(closed.StepID)}
 	l.stamps.SetApplying(true) // until the stamps are taken they say nothing
-	steps := append(l.stepEntries(), e)
-	slices.SortStableFunc(steps, func(a, b *stepEntry) int { return cmp.Compare(a.Seq, b.Seq) })
-	l.setEntries(steps, l.redoEntries())
+	l.known.change(func(k *lists) {
+		k.steps = append(k.steps, e)
+		slices.SortStableFunc(k.steps, bySeq)
+	})
 	l.cur.Store(nil)
 	if err := l.committed(e, s.Strays); err != nil {
 		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)

@@ -86,7 +86,7 @@
 // # Locks
 //
 // Those of an open step come first (see internal/capture), then the leaves:
-// capture.Retained.mu, store.StepDir.mu, stamps.Table, outputs.Store.mu, store.Links.mu, Log.mu, store.IDs,
+// capture.Retained.mu, store.StepDir.mu, stamps.Table, outputs.Store.mu, store.Links.mu, store.IDs,
 // journal.Writer.mu.
 // Lifecycle calls are never concurrent with each other (the caller's promise);
 // History, Step, Status and Diff may run at any time.

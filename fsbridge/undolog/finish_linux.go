@@ -149,23 +149,23 @@ func (l *Log) relist(name, parent string) error {
 	}
 	e := &stepEntry{Entry: store.LoadEntry(dir, id), name: name}
 	_ = dir.Close()
-	was := func(e *stepEntry) bool { return e.name == name }
-	steps, redo := slices.DeleteFunc(l.stepEntries(), was), slices.DeleteFunc(l.redoEntries(), was)
-	if parent == "steps" {
-		steps = append(steps, e)
-		slices.SortFunc(steps, bySeq)
-	} else {
-		redo = append(redo, e)
-		slices.SortFunc(redo, func(a, b *stepEntry) int { return bySeq(b, a) })
-	}
-	l.setEntries(steps, redo)
+	l.known.change(func(k *lists) {
+		k.steps, k.redo = without(k.steps, name), without(k.redo, name)
+		if parent == "steps" {
+			k.steps = append(k.steps, e)
+			slices.SortFunc(k.steps, bySeq)
+		} else {
+			k.redo = append(k.redo, e)
+			slices.SortFunc(k.redo, func(a, b *stepEntry) int { return bySeq(b, a) })
+		}
+	})
 	return nil
 }
 
 // crossed drops the barriers that the undo of a step, the directory name of which
 // is below redo/ now, went across. It may be called again.
 func (l *Log) crossed(name string) error {
-	l.setEntries(slices.DeleteFunc(l.stepEntries(), func(e *stepEntry) bool { return e.name == name }), l.redoEntries())
+	l.known.change(func(k *lists) { k.steps = without(k.steps, name) })
 	if len(l.barriers()) == 0 {
 		return nil
 	}

@@ -110,7 +110,7 @@ func (l *Log) rawBudget() int64 {
 // undo awaits its recovery), and frees the space of what was dropped. Like all lifecycle calls it is not to be
 // called concurrently with others; captures may go on.
 func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
-	if l.isClosed() {
+	if l.closed.Load() {
 		return nil, ErrClosed
 	}
 	defer l.still()()
@@ -136,12 +136,6 @@ func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
 	}
 	res.BytesAfter = l.storedBytes()
 	return res, err
-}
-
-func (l *Log) isClosed() bool {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.closed
 }
 
 func (l *Log) storedBytes() (n int64) {
@@ -236,7 +230,7 @@ func (l *Log) evict(n int) ([]StepID, error) {
 		gone = append(gone, e.StepID)
 		l.cutGroup(e.Group)
 	}
-	l.setEntries(steps[len(gone):], l.redoEntries())
+	l.known.change(func(k *lists) { k.steps = k.steps[len(gone):] })
 	l.sweepOutput()
 	return gone, errors.Join(err, l.undone(nil))
 }

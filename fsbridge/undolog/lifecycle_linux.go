@@ -1,7 +1,6 @@
 package undolog
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,7 +23,7 @@ func (l *Log) load() error {
 		return err
 	}
 	slices.Reverse(redo) // the oldest step is the next one to redo
-	l.setEntries(steps, redo)
+	l.known.change(func(k *lists) { *k = lists{steps: steps, redo: redo} })
 	return nil
 }
 
@@ -60,11 +59,6 @@ func (l *Log) loadEntries(parent string) ([]*stepEntry, error) {
 	return out, nil
 }
 
-// bySeq orders steps, the oldest first.
-func bySeq(a, b *stepEntry) int {
-	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.StepID, b.StepID))
-}
-
 // largestID is a number at or above every counter that the step directories
 // show to be used.
 func (l *Log) largestID() uint64 {
@@ -96,16 +90,14 @@ func (l *Log) History() ([]Entry, error) { return l.listed(nil, l.stepEntries())
 // Timeline is History with the steps before it that Redo can do again, newest first and
 // with Undone set. It may be called at any time: all of it is of one moment.
 func (l *Log) Timeline() ([]Entry, error) {
-	l.mu.RLock()
-	redo, steps := slices.Clone(l.redo), slices.Clone(l.steps)
-	l.mu.RUnlock()
+	now := l.known.now()
 	var undone []Entry
-	for _, s := range redo { // the newest first: Redo takes the last one
+	for _, s := range now.redo { // the newest first: Redo takes the last one
 		e := s.Entry
 		e.Undone, e.Barriers = true, []Barrier{}
 		undone = append(undone, e)
 	}
-	return l.listed(undone, steps), nil
+	return l.listed(undone, now.steps), nil
 }
 
 // listed adds closed steps and the barriers between them to out, newest first.
@@ -203,7 +195,7 @@ func (l *Log) dropRedo() error {
 			return err
 		}
 	}
-	l.setEntries(l.stepEntries(), nil)
+	l.known.change(func(k *lists) { k.redo = nil })
 	l.sweepOutput()
 	return nil
 }

@@ -2,14 +2,9 @@ package undolog
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
@@ -37,11 +32,8 @@ type Log struct {
 
 	cur    atomic.Pointer[capture.Step]
 	limits atomic.Pointer[Limits]
-
-	mu     sync.RWMutex
-	steps  []*stepEntry // closed steps, oldest first
-	redo   []*stepEntry // undone steps, the next one to redo last
-	closed bool
+	known  known // which step directories there are
+	closed atomic.Bool
 
 	renumbered *store.Renumbering
 
@@ -53,14 +45,6 @@ type Log struct {
 
 	written atomic.Pointer[map[hostfs.ID]struct{}]
 	cut     map[StepID]struct{} // groups of which steps were pushed out
-}
-
-// stepEntry is a step directory that the Log knows. Its Entry is read-only
-// once it is in a list: replace the stepEntry to change it.
-type stepEntry struct {
-	Entry
-	// name of the directory below steps/ or redo/.
-	name string
 }
 
 // Open opens the log in o.Dir, making it if it is missing, and locks it until
@@ -206,13 +190,9 @@ func (l *Log) release() {
 // back by the next Recover: commit or abort it first. Further calls return
 // ErrClosed.
 func (l *Log) Close() error {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
+	if !l.closed.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
-	l.closed = true
-	l.mu.Unlock()
 	if s := l.cur.Swap(nil); s != nil {
 		s.Release()
 	}
@@ -222,9 +202,7 @@ func (l *Log) Close() error {
 
 // SetOwner rewrites what the lock file says about this process.
 func (l *Log) SetOwner(o Owner) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return ErrClosed
 	}
 	return store.WriteOwner(l.lock, o)
@@ -289,45 +267,4 @@ func (l *Log) warn(w Warning) {
 	if l.o.Warn != nil {
 		l.o.Warn(w)
 	}
-}
-
-// openStepEntry opens the directory of a closed step.
-func (l *Log) openStepEntry(e *stepEntry) (*store.StepDir, error) {
-	return l.at.OpenStep("steps", e.name)
-}
-
-// openListed is openStepEntry for readers, which run beside undos and evictions:
-// a step may be gone although it was listed a moment ago.
-func (l *Log) openListed(e *stepEntry) (*store.StepDir, error) {
-	dir, err := l.openStepEntry(e)
-	if errors.Is(err, unix.ENOENT) {
-		err = fmt.Errorf("%w: %d", ErrNoStep, e.StepID)
-	}
-	return dir, err
-}
-
-// openRedoEntry opens the directory of an undone step.
-func (l *Log) openRedoEntry(e *stepEntry) (*store.StepDir, error) {
-	return l.at.OpenStep("redo", e.name)
-}
-
-// stepEntries returns the closed steps, oldest first.
-func (l *Log) stepEntries() []*stepEntry {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return append([]*stepEntry(nil), l.steps...)
-}
-
-// redoEntries returns the undone steps, the next one to redo last.
-func (l *Log) redoEntries() []*stepEntry {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return append([]*stepEntry(nil), l.redo...)
-}
-
-// setEntries replaces the lists after step directories were renamed.
-func (l *Log) setEntries(steps, redo []*stepEntry) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.steps, l.redo = steps, redo
 }

@@ -28,7 +28,7 @@ func TestNameIsRemovedBeforeStamps(t *testing.T) {
 	w.ok(err)
 	e := &stepEntry{Entry: *closed, name: store.FormatStepID(closed.StepID)}
 	w.log.stamps.SetApplying(true)
-	w.log.setEntries(append(w.log.stepEntries(), e), nil)
+	w.log.known.change(func(k *lists) { *k = lists{steps: append(k.steps, e)} })
 	w.log.cur.Store(nil)
 	w.log.stamps.Mu.Lock()
 	done := make(chan error)

@@ -2,6 +2,7 @@ package undolog
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/outputs"
 )
@@ -19,16 +20,9 @@ func (l *Log) hasStep(id StepID) bool {
 	if cur, open := l.Current(); open && cur == id {
 		return true
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for _, list := range [][]*stepEntry{l.steps, l.redo} {
-		for _, e := range list {
-			if e.StepID == id {
-				return true
-			}
-		}
-	}
-	return false
+	is := func(e *stepEntry) bool { return e.StepID == id }
+	now := l.known.now()
+	return slices.ContainsFunc(now.steps, is) || slices.ContainsFunc(now.redo, is)
 }
 
 // sweepOutput removes the output of steps that the history does not have any more.

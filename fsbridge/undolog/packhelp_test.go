@@ -179,7 +179,7 @@ func (a *adopter) commit() *stepEntry {
 	if err := errors.Join(store.WriteSummary(a.dir.FD, e.Entry), store.WritePaths(a.dir.FD, nil), a.dir.Close()); err != nil {
 		a.t.Fatal(err)
 	}
-	a.l.setEntries(append(a.l.stepEntries(), e), nil)
+	a.l.known.change(func(k *lists) { *k = lists{steps: append(k.steps, e)} })
 	if err := a.l.committed(e, nil); err != nil {
 		a.t.Fatal(err)
 	}

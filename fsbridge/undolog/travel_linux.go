@@ -93,7 +93,7 @@ func (l *Log) idle(trial bool) error {
 	if trial && l.unrecovered() {
 		return errInterrupted
 	}
-	if l.isClosed() {
+	if l.closed.Load() {
 		return ErrClosed
 	}
 	if id, open := l.Current(); open {
