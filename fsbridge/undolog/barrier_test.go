@@ -64,8 +64,7 @@ func (s *session) outside(path, content string) {
 func (s *session) blocked(n int) (paths []string) {
 	s.t.Helper()
 	steps := s.l.stepEntries()
-	slices.Reverse(steps)
-	bars, err := s.l.checkBarriers(context.Background(), steps[:min(n, len(steps))])
+	bars, err := s.l.crossing(context.Background(), steps[max(len(steps)-n, 0):], taskUndo, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

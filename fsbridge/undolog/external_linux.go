@@ -6,6 +6,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -111,58 +112,54 @@ func (l *Log) newestStep() (stamps.StepRef, bool) {
 	return stamps.StepRef{ID: e.StepID, Seq: e.Seq}, true
 }
 
-// checkBarriers looks for edits from outside that undoing steps (newest
-// first, beginning with the newest of all) would destroy, takes them in, and
-// returns every barrier that is in the way, oldest first.
-func (l *Log) checkBarriers(ctx context.Context, steps []*stepEntry) ([]Barrier, error) {
+// crossing looks for edits from outside that undoing steps, which end with the newest of all, or doing undone ones
+// again would destroy. It returns every barrier that is in the way, oldest first. Those of an undo it takes in; what
+// stands in the way of a redo stands in no kept step's way, and is found again the next time. first, if it is not nil, is
+// the last of the steps, which is being read.
+func (l *Log) crossing(ctx context.Context, steps []*stepEntry, kind taskKind, first *layer.Reading) ([]Barrier, error) {
 	if len(steps) == 0 {
 		return nil, nil
 	}
-	t, oldest := stamps.NewTouched(), steps[0].Seq
-	for _, e := range steps {
+	all, oldest := stamps.NewTouched(), steps[0].Seq
+	for i, e := range steps {
 		oldest = min(oldest, e.Seq)
-		if e.Unprotected {
+		if kind == taskUndo && e.Unprotected {
 			continue
 		}
-		if err := l.gather(t, e, l.openStepEntry); err != nil {
+		read := first
+		if i < len(steps)-1 {
+			read = nil
+		}
+		t, err := l.touchedBy(task{Kind: kind, Name: e.name}, read)
+		if err != nil {
 			return nil, err
 		}
+		all.Merge(t, func(id hostfs.ID) hostfs.ID { return l.renumbered.NowID(e.Seq, id) })
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return l.stamps.Check(t, oldest)
+	if kind == taskRedo {
+		return l.stamps.Peek(all)
+	}
+	return l.stamps.Check(all, oldest)
 }
 
-// checkRedo is checkBarriers for doing undone steps again. What was
-// edited stands in no kept step's way, so its barrier is only returned, and
-// found again the next time.
-func (l *Log) checkRedo(ctx context.Context, steps []*stepEntry) ([]Barrier, error) {
-	t := stamps.NewTouched()
-	for _, e := range steps {
-		if err := l.gather(t, e, l.openRedoEntry); err != nil {
+// touchedBy returns what the step of a task touched. read, if it is not nil, is its directory, which is being read.
+func (l *Log) touchedBy(t task, read *layer.Reading) (*stamps.Touched, error) {
+	if read != nil {
+		rec, err := read.Records()
+		if err != nil {
 			return nil, err
 		}
+		return stamps.NewTouched().Add(rec), nil
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return l.stamps.Peek(t)
-}
-
-// gather adds what one step touched.
-func (l *Log) gather(t *stamps.Touched, e *stepEntry, open func(*stepEntry) (*store.StepDir, error)) error {
-	dir, err := open(e)
+	dir, err := l.openTask(t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer dir.Close()
-	more, err := stamps.TouchedBy(dir.FD)
-	if err != nil {
-		return err
-	}
-	t.Merge(more, func(id hostfs.ID) hostfs.ID { return l.renumbered.NowID(e.Seq, id) })
-	return nil
+	return stamps.TouchedBy(dir.FD)
 }
 
 // observer is [capture.Observer] for one step.

@@ -177,13 +177,3 @@ func (l *Log) crossed(name string) error {
 	}
 	return errors.Join(err, l.undone(func(p string) bool { return over[p] }))
 }
-
-// crossing returns the barriers that stand in the way.
-func (l *Log) crossing(ctx context.Context, chosen []*stepEntry, kind taskKind) ([]Barrier, error) {
-	if kind == taskUndo {
-		newest := slices.Clone(chosen)
-		slices.Reverse(newest)
-		return l.checkBarriers(ctx, newest)
-	}
-	return l.checkRedo(ctx, chosen)
-}

@@ -12,7 +12,6 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -115,9 +114,9 @@ func TestEditDuringApply(t *testing.T) {
 
 	s.outside("tree/0/in/changed", "by somebody")
 	s.outside("tree/0/in/new", "by somebody")
-	all := stamps.NewTouched()
 	steps := s.l.stepEntries()
-	if err := s.l.gather(all, steps[0], s.l.openStepEntry); err != nil {
+	all, err := s.l.touchedBy(task{Kind: taskUndo, Name: steps[0].name}, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	all.Seen(map[hostfs.ID]*sight.Look{st.ID: w})

@@ -67,9 +67,7 @@ func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOpt
 	if o.Force {
 		return nil
 	}
-	newest := slices.Clone(steps)
-	slices.Reverse(newest)
-	all, err := l.checkBarriers(ctx, newest)
+	all, err := l.crossing(ctx, steps, taskUndo, nil)
 	if err != nil {
 		return err
 	}

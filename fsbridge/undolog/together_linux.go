@@ -72,7 +72,7 @@ func (l *Log) dropTogether() error {
 
 // travelTogether applies steps, the last one first, all or none.
 func (l *Log) travelTogether(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
-	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
+	if err := l.admit(ctx, chosen, kind, o, res, nil); err != nil {
 		return err
 	}
 	t := together{Kind: kind}

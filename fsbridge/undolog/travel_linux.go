@@ -67,10 +67,10 @@ func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKin
 	var first *layer.Reading
 	if dir, err := l.openTask(task{Kind: kind, Name: chosen[len(chosen)-1].name}); err == nil {
 		defer dir.Close()
-		first = layer.Read(dir) // while it is looked for barriers
+		first = layer.Read(dir)
 		defer first.Close()
 	}
-	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
+	if err := l.admit(ctx, chosen, kind, o, res, first); err != nil {
 		return err
 	}
 	way := travelling(o.Progress, chosen)
@@ -102,8 +102,9 @@ func (l *Log) idle(trial bool) error {
 	return nil
 }
 
-// admit refuses what must not be undone without force.
-func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
+// admit refuses what must not be undone without force. first, if it is not nil, is the last of chosen, which is
+// being read.
+func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult, first *layer.Reading) error {
 	for i := len(chosen) - 1; i >= 0; i-- {
 		e := chosen[i]
 		switch {
@@ -113,7 +114,7 @@ func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o U
 			return fmt.Errorf("step %d: %w: %s", e.StepID, ErrDamaged, e.Damaged)
 		}
 	}
-	barriers, err := l.crossing(ctx, chosen, kind)
+	barriers, err := l.crossing(ctx, chosen, kind, first)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o U
 
 // foretell adds what undoing steps would change.
 func (l *Log) foretell(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
-	if err := l.admit(ctx, chosen, kind, o, res); err != nil {
+	if err := l.admit(ctx, chosen, kind, o, res, nil); err != nil {
 		return err
 	}
 	for _, s := range slices.Backward(chosen) {

@@ -50,8 +50,8 @@ func Read(dir *store.StepDir) *Reading {
 	return r
 }
 
-// records waits for them.
-func (r *Reading) records() (*journal.Set, error) {
+// Records waits for what the journal says. The caller does not change it.
+func (r *Reading) Records() (*journal.Set, error) {
 	<-r.done
 	return r.rec, r.err
 }

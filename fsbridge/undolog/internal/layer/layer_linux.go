@@ -125,7 +125,7 @@ func Load(read *Reading, o Options) (_ *Layer, err error) {
 			read.Close()
 		}
 	}()
-	rec, err := read.records()
+	rec, err := read.Records()
 	if err != nil {
 		return nil, err
 	}
