@@ -5,10 +5,10 @@
 // does ([Connection]).
 //
 // A frontend (stdio, mcp, control) is the form of a conversation: its messages,
-// its limits, its order. What is not form belongs here, because a rule that
-// stands twice becomes two rules. The package knows no protocol and no session.
+// its limits, its order. Everything else belongs here, because a rule that
+// stands in two places becomes two rules. The package knows no protocol and no session.
 //
-// Trust: nothing that a client sends. A line is bounded before it is kept
+// Trust: nothing that a client sends is trusted. A line is bounded before it is kept
 // ([Lines]), its shape is bounded before anything is made of it ([CheckJSON]),
 // and a name that it holds is only compared, never opened.
 //

@@ -5,9 +5,9 @@
 // A [Gate] stands for one directory of the host, in a jail: a read-only file system that [Gate.Serve]
 // answers. Its root is empty at first. A name in it that is there on the host is a
 // question: the lookup, and with it the stat, open or exec that needs it, waits for the answer. Yes
-// opens the name and everything below it for the rest of the session; no is EACCES, now and later. That nobody could answer is
-// EACCES for this time. What is not there on the host is ENOENT without a question, so programs that try many places
-// ask about few.
+// opens the name and everything below it for the rest of the session. No means EACCES, now and later. If nobody could
+// answer, the lookup fails with EACCES, this time only. A name that is not there on the host is ENOENT without a question, so a
+// program that tries many places asks about few.
 //
 // Working folders and other mounts below the directory are passages: the directories on the way
 // to them can be searched without a question, but their other names are questions, as
@@ -17,20 +17,20 @@
 // drop what is mounted below.
 //
 // What the view shows from the start ([Mount].Open) is no question. Below an overlay ([Mount].Lower) a name is not one either: what is in it, or in
-// the file, is held instead, since the kernel locks the whole directory while an overlay looks up a name. There, a name that the host gives to
-// another file stays the same node, which takes that over as soon as nobody has it open: a new one would be stale to the overlay for good.
+// the file, is held instead, since the kernel locks the whole directory while an overlay looks up a name. If the host gives
+// such a name to another file, the node stays the same and stands for the other file as soon as nobody has it open: for the overlay, a new node would be stale for good.
 //
 // # Why it holds
 //
-// It is the object that is guarded, not a path that is checked: what was looked up is an open
-// descriptor (O_PATH), the next lookup is relative to it, without symlinks, and a file is opened
-// through it. No race changes what a name means between question and use. Links are resolved by the
+// A gate guards objects and checks no paths. What was looked up is an open descriptor (O_PATH). The
+// next lookup is relative to it, without symlinks, and a file is opened through it. So no race changes
+// what a name means between question and use. Links are resolved by the
 // workload's kernel in the workload's view, so where they lead is looked up again. What is hidden is refused without a question,
 // whatever name it has (a hard link, too).
 //
 // # Questions
 //
-// Lookups of the same name wait for one question. At most [MaxQuestions] wait at once; what comes then is
+// Lookups of the same name wait for one question. At most [MaxQuestions] wait at once; one more is
 // denied, as if nobody could answer. Each held lookup costs a goroutine and what the kernel needs. If the
 // waiting process is killed, the kernel says so and the lookup ends; with the last that waits the
 // question is withdrawn.

@@ -49,8 +49,8 @@
 // Where the kernel has Landlock, PID 1 restricts itself and all that it starts, over each bridge: files are opened
 // for writing, made, renamed and removed below the working folders and the guest's own places alone. A read-only
 // mount does not keep anybody from writing to a FIFO, nor from opening a descriptor again that was
-// given from outside. From version 6 on, signals and connections to abstract sockets stay inside, too. A rule is for all that lies
-// below, also for what is mounted there read-only: what lies in such a place is kept by its mount alone. With
+// given from outside. From version 6 on, signals and connections to abstract sockets stay inside, too. A rule holds for all that lies
+// below, also for what is mounted there read-only, so only its mount protects that. With
 // [hypervisor.Config]'s Containers there is no Landlock, because nobody can mount behind it.
 //
 // # Who is inside
@@ -77,10 +77,10 @@
 //     sets no_new_privs and loads the seccomp filter,
 //   - executes sandbox-guest, from a memfd, which takes commands (guest/control).
 //
-// No program has to start in between: one in Go takes as long for that as all of
-// the above. When a command ends it says whether that was the last process
-// inside, and is believed: nobody inside can trace it or hold its channel, and a
-// lie would only have a late write booked to another step. PID 1 dies with the
+// No program has to start in between: one in Go would take as long to start as all of
+// the above. When a command ends, PID 1 says whether that was the last process
+// inside. This is believed: nobody inside can trace PID 1 or hold its channel, and if it
+// lied, a late write would only be recorded in another step. PID 1 dies with the
 // supervisor, and everything inside with it.
 // All mounts are in its namespace only: nothing can be left behind.
 package jail

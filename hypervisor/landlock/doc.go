@@ -1,6 +1,6 @@
-// Package landlock makes sets of Landlock rules. A thread that is restricted by such a set, and
-// everything that it starts, may do what the set decides about only where a rule allows it. What the
-// set does not decide about, it leaves alone.
+// Package landlock makes sets of Landlock rules. A set names the kinds of access that it decides about. A
+// thread that is restricted by the set, and everything that it starts, has such access only where a rule
+// allows it. Other kinds of access stay as they were.
 //
 // A rule is about an inode: a directory's holds for all that lies below it, by whatever mount and
 // name it is reached. Descriptors that were opened before keep what they can do.

@@ -21,8 +21,8 @@
 //   - What changes something is a POST of JSON with a header that no form can set.
 //   - The content security policy allows no inline scripts, no other origin, no frames.
 //
-// Whoever can read this user's terminal or the memory of his processes can do what he can:
-// that is no border.
+// Whoever can read this user's terminal, or the memory of the user's processes, can use the page. Nothing
+// here protects against that.
 //
 // # What is hostile
 //

@@ -1,7 +1,7 @@
 // Package dynamic chooses what a jail that asks shows from the start, and what a person has to
 // allow first.
 //
-// There from the start are what belongs to the system (/usr, /etc and their like), tool chains (what PATH
+// From the start it shows what belongs to the system (/usr, /etc and their like), tool chains (what PATH
 // and variables such as JAVA_HOME name, and where version managers keep what they install), and settings of
 // shells, git and editors, as far as they hold no secrets. Everything else of the host lies behind gates (package
 // fsbridge/gate): /home, /opt, /srv, /var, the home directory and each other directory of the root. What a session adds

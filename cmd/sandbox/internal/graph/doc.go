@@ -12,11 +12,11 @@
 //	●     3        6 min ago   20ms  ██▏    4  make
 //
 // The first column has the steps that stand alone. Each agent's run has a lane of its own
-// right of it, as long as the run is: a line joins its steps, and passes those of others. A
-// lane that is open below goes on where the list ends, or where the history has lost the
-// run's beginning. A glyph says what the entry is ([format.Kind]); colours only repeat it.
+// to the right of it, from its newest step to its oldest: a line joins its steps, and passes those of
+// others. A lane is open at its lower end if older steps of the run are not listed, or if the history has
+// lost them. A glyph says what the entry is ([format.Kind]); colours only repeat it.
 //
-// What a terminal could take for more than text never gets into the picture, whatever
-// commands and names are. No line is wider than the terminal: columns go when there is no
+// Whatever the commands and names are, the picture has nothing that a terminal could take for more
+// than text. No line is wider than the terminal: columns go when there is no
 // room for them, and what is left is cut. Functions keep no state.
 package graph

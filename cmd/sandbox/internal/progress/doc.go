@@ -4,6 +4,6 @@
 //
 //	undoing  ███████▌             7512/20000 paths  4s
 //
-// Where there is no terminal nothing is ever written. What else is written to the terminal
-// meanwhile goes over the line, which comes again below it.
+// If there is no terminal, nothing is written. Other output to the terminal replaces the line, which
+// then comes again below that output.
 package progress

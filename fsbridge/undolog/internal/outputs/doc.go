@@ -12,8 +12,8 @@
 //	{"command": ..., "started_at": ..., "bytes": n, "left_out": m, "cut": k, "data": base64}
 //
 // The data is stdout and stderr together, in the order in which they arrived: n bytes, of which m were left out
-// after the first k of those that are there. So there are n-m. Of a step for which no more room is left only the number of
-// bytes is kept: m is n then.
+// after the first k of those that are there. So there are n-m. If a step has no room left, only the number of
+// bytes is kept; then m is n.
 //
 // # Bounds
 //

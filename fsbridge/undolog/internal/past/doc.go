@@ -1,7 +1,7 @@
 // Package past shows the folder as it was before some step, and changes nothing.
 //
 // A [View] is a stack of layers over the actual folder: each layer says what was true
-// before its step, so that the oldest one has the last word. A thing is one file or
+// before its step, so where several say something about a thing, the oldest counts. A thing is one file or
 // directory over all that time. It has one source, where its bytes are now: an inode in
 // the folder or in a blob, a node of a pack, or records alone. What the layers captured is
 // put over that, the newest first.

@@ -1,8 +1,8 @@
-// Package removals remembers the names that the client itself has just removed, so that it
-// need not be told of these removals when the watcher sees them: it knows.
+// Package removals remembers the names that the client itself has just removed. The client knows
+// of these removals, so it need not be told when the watcher sees them.
 //
-// The memory is bounded, and what is not in it is told, which is always right. A name that is made or
-// looked up again is taken out before that is done: from then on the client may know a file there.
+// The memory is bounded. The client is told of a removal that is not in it, which is always right. A name
+// is forgotten before it is made or looked up again: from then on the client may know a file there.
 //
 // # Locks
 //
