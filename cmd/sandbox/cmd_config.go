@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/configure"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/profile"
@@ -24,7 +26,14 @@ func (a *app) configCommand() *cobra.Command {
 		Args:  checkArgs(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.configShowCommand(), a.configCheckCommand(), a.configPathCommand())
+	files := configure.Commands{
+		Stdin: a.stdin, Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Now: time.Now,
+		Files:  func() config.Sources { from := a.places; from.Named = a.flags.configFile; return from },
+		Folder: a.configFolder, Mode: func() fs.FileMode { return 0o666 &^ fs.FileMode(a.umask) },
+	}
+	text, write := files.Text(), files.Write()
+	text.Args, write.Args = checkArgs(cobra.NoArgs), checkArgs(cobra.ExactArgs(1))
+	cmd.AddCommand(a.configShowCommand(), a.configCheckCommand(), a.configPathCommand(), text, write)
 	return cmd
 }
 
@@ -61,13 +70,12 @@ func (a *app) configShowCommand() *cobra.Command {
 
 func (a *app) configCheckCommand() *cobra.Command {
 	var level string
-	levels := map[string]config.Level{"organisation": config.Organisation, "user": config.User, "project": config.Project}
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say what is wrong with a configuration file",
 		Args:  checkArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			at, ok := levels[level]
+			at, ok := configure.Levels[level]
 			if !ok {
 				return exit.Usagef("--level: %q is not one of organisation, user, project", level)
 			}
@@ -116,11 +124,7 @@ func (a *app) configPathCommand() *cobra.Command {
 				list = append(list, place{Level: "named", Path: a.flags.configFile})
 			} else {
 				list = append(list, place{Level: "user", Path: a.places.User})
-				dirs, err := a.launch.Folders(true)
-				if err != nil {
-					return err
-				}
-				dir, err := filepath.Abs(dirs[0].Path)
+				dir, err := a.configFolder()
 				if err != nil {
 					return err
 				}
@@ -145,11 +149,20 @@ func (a *app) configPathCommand() *cobra.Command {
 	}
 }
 
+// configFolder is the folder that has the project's file.
+func (a *app) configFolder() (string, error) {
+	dirs, err := a.launch.Folders(true)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(dirs[0].Path)
+}
+
 // forgiving reports whether a command goes on without the files: those that
 // help to put them right, and those that have no use for them.
 func forgiving(cmd *cobra.Command) bool {
 	switch strings.TrimPrefix(cmd.CommandPath(), "sandbox ") {
-	case "config check", "config path", "help", "manual", "version", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+	case "config check", "config path", "config text", "config write", "help", "manual", "version", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		return true
 	}
 	return cmd.HasParent() && cmd.Parent().Name() == "completion"

@@ -24,7 +24,7 @@ func (a *app) guestCommand() *cobra.Command {
 		Args:  checkArgs(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.guestBuildCommand(), a.guestResetCommand())
+	cmd.AddCommand(a.guestListCommand(), a.guestBuildCommand(), a.guestResetCommand())
 	return cmd
 }
 

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/guest/image"
 )
 
 func (a *app) guestResetCommand() *cobra.Command {
@@ -19,6 +22,37 @@ func (a *app) guestResetCommand() *cobra.Command {
 			"(session.reset), not by this.",
 		Args: checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.guestReset(cmd.Context()) },
+	}
+}
+
+func (a *app) guestListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List the images and root file systems that were built",
+		Args:  checkArgs(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := image.DefaultDir()
+			if err != nil {
+				return err
+			}
+			list := image.List(dir)
+			if a.flags.json {
+				return a.out.JSON(list)
+			}
+			if len(list) == 0 {
+				fmt.Fprintln(a.stderr, "none was built; 'sandbox guest build' does it")
+				return nil
+			}
+			return a.out.Table(func(w io.Writer) {
+				fmt.Fprintln(w, "KIND\tARCH\tVERSION\tSIZE\tBUILT\tIN")
+				for _, b := range list {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", b.Kind, b.Arch, format.Shown(b.Version), format.Bytes(b.Bytes), format.Ago(b.At, time.Now()), format.Shown(b.Dir))
+					if b.Problem != "" {
+						fmt.Fprintf(w, "\t%s\n", format.Shown(b.Problem))
+					}
+				}
+			})
+		},
 	}
 }
 

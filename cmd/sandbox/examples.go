@@ -46,6 +46,8 @@ var examples = map[string]string{
 	"config show":     "sandbox config show; sandbox config show --origin",
 	"config check":    "sandbox config check ~/.config/codeagent/codeagent.toml; sandbox config check codeagent.toml --level project",
 	"config path":     "sandbox config path",
+	"config text":     "sandbox config text; sandbox config text --level project",
+	"config write":    "sandbox config write new.toml --print; sandbox config write new.toml --level project",
 	"profile":         "sandbox profile ls; sandbox run --profile codex -- codex",
 	"profile ls":      "sandbox profile ls; sandbox profile ls --json",
 	"profile show":    "sandbox profile show codex",
@@ -56,6 +58,7 @@ var examples = map[string]string{
 	"mcp":             "sandbox mcp connect /run/user/1000/app.mcp",
 	"mcp connect":     "sandbox mcp connect /run/user/1000/app.mcp",
 	"guest":           "sandbox guest build; sandbox run --isolation vm -- uname -a",
+	"guest ls":        "sandbox guest ls",
 	"guest build":     "sandbox guest build; sandbox guest build --rootfs debian --include nodejs,npm",
 	"guest reset":     "sandbox guest reset",
 	"overlay":         "sandbox overlay ls; sandbox overlay diff ~/.cache",
@@ -84,7 +87,7 @@ var examples = map[string]string{
 
 // takeFiles are the commands whose arguments are files; a shell completes no
 // file names for the others.
-var takeFiles = []string{"run", "step", "attach", "restore", "config check", "mcp connect", "policy import", "policy add", "manual"}
+var takeFiles = []string{"run", "step", "attach", "restore", "config check", "config write", "mcp connect", "policy import", "policy add", "manual"}
 
 // finish completes the commands below parent: their examples, and what a shell
 // completes.

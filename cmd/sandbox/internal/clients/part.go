@@ -133,6 +133,11 @@ func (p Part) without(text []byte, copies [][]byte) ([]byte, error) {
 	return left, nil
 }
 
+// Whole is a file whose text becomes another. It cannot be removed.
+func Whole(what, file string, text []byte) Part {
+	return Part{What: what, File: file, add: func([]byte) ([]byte, error) { return text, nil }}
+}
+
 // ownFile is a file that is ours from end to end: it has the marker.
 func ownFile(what, file, text string, force bool) Part {
 	whole := []byte(text)

@@ -32,7 +32,7 @@ func parse(keys []Key, file string, b []byte) (entries []entry, err error) {
 		var bad *toml.DecodeError
 		if errors.As(err, &bad) {
 			row, col := bad.Position()
-			return nil, fmt.Errorf("%s:%d:%d: %s", file, row, col, strings.TrimPrefix(bad.Error(), "toml: "))
+			return nil, &Mistake{File: file, Line: row, Column: col, Err: errors.New(strings.TrimPrefix(bad.Error(), "toml: "))}
 		}
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

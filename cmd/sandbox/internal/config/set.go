@@ -84,6 +84,9 @@ func New() *Set {
 	return &Set{Config: Default(), keys: Keys(), origins: map[string][]Origin{}, locks: map[string]Origin{}}
 }
 
+// AdviseOn names the user's own file to those whose project's file is refused.
+func (s *Set) AdviseOn(user string) { s.user = user }
+
 // Load reads the organisation's and the user's file. Errors name every mistake.
 func Load(from Sources) (*Set, error) {
 	s := New()
@@ -117,6 +120,14 @@ func (s *Set) AddProject(dir string) error {
 // Check reads one file as if it were of that level, over s.
 func (s *Set) Check(file string, level Level) error { return s.add(file, level) }
 
+// CheckText is Check for a text that is to be that file's.
+func (s *Set) CheckText(file string, text []byte, level Level) error {
+	if len(text) > maxFileBytes {
+		return fmt.Errorf("configuration: %s would have more than %d MiB", file, maxFileBytes>>20)
+	}
+	return s.addText(file, text, level)
+}
+
 // add puts a file over what is there; all of it, or nothing of it.
 func (s *Set) add(file string, level Level) error {
 	b, _, err := regular.Read(file, maxFileBytes, level != Project)
@@ -139,7 +150,7 @@ func (s *Set) addText(file string, b []byte, level Level) error {
 	for _, e := range entries {
 		from := Origin{Level: level, File: file, Line: e.line}
 		if err := next.put(e, from); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", from, err))
+			errs = append(errs, &Mistake{File: file, Line: e.line, Err: err})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -400,6 +411,8 @@ type Value struct {
 	Text   string   `json:"-"` // as codeagent.toml would have it
 	Origin []string `json:"origin"`
 	Locked bool     `json:"locked,omitempty"`
+	Doc    string   `json:"doc,omitempty"`  // what it does, in one line
+	Enum   []string `json:"enum,omitempty"` // the values there are, if they are few
 }
 
 // Values are all keys with their values, in the order of [Keys].
@@ -407,7 +420,7 @@ func (s *Set) Values() []Value {
 	var out []Value
 	for _, k := range s.keys {
 		f := k.field(&s.Config)
-		v := Value{Key: k.Name, Value: data(f), Text: text(f)}
+		v := Value{Key: k.Name, Value: data(f), Text: text(f), Doc: strings.ReplaceAll(k.Doc, "`", ""), Enum: k.Enum}
 		for _, o := range s.Origin(k.Name) {
 			v.Origin = append(v.Origin, o.String())
 		}
