@@ -39,7 +39,11 @@ func (s *Session) StartService(ctx context.Context, r api.ServiceRequest) (api.S
 	if !filepath.IsAbs(r.Dir) || !slices.ContainsFunc(s.dirs, func(w *directory.Directory) bool { return directory.Within(r.Dir, w.Config.Path) }) {
 		return api.ServiceStatus{}, fmt.Errorf("%w: %s is in no working folder of the session", api.ErrOutside, r.Dir)
 	}
-	return s.services.Start(ctx, r)
+	st, err := s.services.Start(ctx, r)
+	if err == nil {
+		s.bus.Emit(api.Event{Type: api.EventServiceStarted, Directory: s.around(st.Dir), Command: st.Command, Service: &st})
+	}
+	return st, err
 }
 
 // Services implements [api.Services].

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -24,6 +25,9 @@ func (s *Session) Status(context.Context) (api.Status, error) {
 		st.State, st.Isolation = string(now.State), s.cfg.Runtime.Name()
 		if g := s.slot.Guest(); g != nil {
 			st.Machine = maps.Clone(g.Facts())
+			if c, ok := g.(hypervisor.Speaker); ok {
+				st.Console = c.Console()
+			}
 		}
 	}
 	for _, w := range s.dirs {

@@ -252,6 +252,13 @@ type Guest interface {
 	Stop(ctx context.Context) error
 }
 
+// Speaker is a [Guest] with a console.
+type Speaker interface {
+	// Console returns the last lines on it, the newest last: few, short, and without control
+	// characters. What they say is up to the guest.
+	Console() []string
+}
+
 // Dialer is a [Guest] whose own loopback can be connected to.
 type Dialer interface {
 	// Dial connects to a TCP port of it, as a program inside would. It is safe for

@@ -23,6 +23,7 @@ const (
 	EventError                EventType = "event.error"
 	EventSessionState         EventType = "event.session_state"
 	EventNetwork              EventType = "event.network"
+	EventServiceStarted       EventType = "event.service_started"
 	EventServiceEnded         EventType = "event.service_ended"
 	// EventTakenBack: an answer does not stand any more; Decision names it.
 	EventTakenBack EventType = "event.answer_taken_back"
@@ -79,7 +80,7 @@ type Event struct {
 	// Network is one line of the network's audit: a flow that began, ended or was
 	// denied, a lookup, a question.
 	Network *policy.Event
-	// Service is a service that has ended, by itself or because somebody stopped it.
+	// Service is a service that was started, or has ended by itself or because somebody stopped it.
 	Service *ServiceStatus
 	// Err is why an [EventError] came, where its kind is known: a sentinel error,
 	// wrapped.

@@ -170,6 +170,9 @@ type Status struct {
 	Running     []RunningCommand  `json:"running,omitempty"` // in the open step
 	Pending     int               `json:"pending_safeguards"`
 	Machine     map[string]string `json:"machine,omitempty"`
+	// Console are the last lines on a virtual machine's console, the newest last. They are the guest's: hostile text,
+	// though without control characters.
+	Console []string `json:"console,omitempty"`
 }
 
 // RunningCommand is a command that runs.
