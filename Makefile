@@ -6,6 +6,7 @@
 # make bench   the figures, each beside what it is compared with
 # make soak    races of names, 40,000 tries each; then one session for MINUTES (30): builds, git, undo, and each time the trees are compared
 # make check   vet, linters, cross-builds
+# make screenshots  the pictures of docs/ui.md anew, from the tests
 # make release  packages, archives, an OCI image and checksums in dist/, of what is checked out; PUBLISH=1 for a tag, to GitHub
 # make newcomer  the README's commands in a Debian made for it (root)
 
@@ -26,7 +27,7 @@ LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GORELEASER_AT := github.com/goreleaser/goreleaser/v2@v2.15.1
 CYCLONEDX_AT  := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
-.PHONY: all build guest guests extras release-tools release demo test test-quick fuzz bench soak check newcomer clean
+.PHONY: all build guest guests extras release-tools release demo test test-quick fuzz bench soak check screenshots newcomer clean
 
 all: build
 
@@ -84,6 +85,9 @@ fuzz:
 
 bench: build
 	$(GO) run ./tests/bench
+
+screenshots: build
+	SANDBOX_UI_DOCUMENTS=$(CURDIR)/docs/ui $(GO) test -count=1 ./tests/suite/ui
 
 MINUTES ?= 30
 soak: build

@@ -52,11 +52,15 @@ func benchUI(ctx context.Context, l *lab, r *report, rounds int) (err error) {
 	if err := fillPage(s); err != nil {
 		return err
 	}
-	url, stop, err := servePage(ctx, bin, env)
+	url, page, stop, err := servePage(ctx, bin, env)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	sides := []watched{{"the page's server", page}, {"the session", serve.Process.Pid}}
+	if err := idle(ctx, r, "no page is open", sides, 0.1); err != nil {
+		return err
+	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.WindowSize(1280, 800))
 	browser, end := chromedp.NewExecAllocator(ctx, options...)
 	defer end()
@@ -65,7 +69,42 @@ func benchUI(ctx context.Context, l *lab, r *report, rounds int) (err error) {
 	if err := chromedp.Do(tab, chromedp.Navigate(url)); err != nil {
 		return err
 	}
-	return lookAtPage(tab, s, r, rounds)
+	if err := lookAtPage(tab, s, r, rounds); err != nil {
+		return err
+	}
+	if err := idle(ctx, r, "one page is open, and idle", sides, 2); err != nil {
+		return err
+	}
+	r.value("ui", "memory of the page's server after all of this", float64(statusKiB(page, "VmRSS"))/1024, "MiB", 30)
+	return nil
+}
+
+// watched is a process whose processor time is measured.
+type watched struct {
+	name string
+	pid  int
+}
+
+// idleFor is how long nothing is done.
+const idleFor = 10 * time.Second
+
+// idle measures what processes use of a processor while nobody does anything. The limit is in percent.
+func idle(ctx context.Context, r *report, when string, sides []watched, limit float64) error {
+	before := make([]time.Duration, len(sides))
+	for i, s := range sides {
+		before[i] = cpuOf(s.pid)
+	}
+	began := time.Now()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(idleFor):
+	}
+	took := time.Since(began)
+	for i, s := range sides {
+		r.value("ui", when+": processor time of "+s.name, 100*float64(cpuOf(s.pid)-before[i])/float64(took), "%", limit)
+	}
+	return nil
 }
 
 // fillPage writes the history, and the long diff as its last step.
@@ -85,16 +124,16 @@ func fillPage(s *mcpSession) error {
 
 var address = regexp.MustCompile(`http://127\.0\.0\.1:\d+/#token=[\w-]+`)
 
-// servePage starts 'sandbox ui', and returns the page's address.
-func servePage(ctx context.Context, bin string, env []string) (url string, stop func(), err error) {
+// servePage starts 'sandbox ui', and returns the page's address and the process.
+func servePage(ctx context.Context, bin string, env []string) (url string, pid int, stop func(), err error) {
 	cmd := exec.CommandContext(ctx, bin, "ui", "--no-open")
 	cmd.Env, cmd.Stderr = env, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return "", nil, err
+		return "", 0, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return "", 0, nil, err
 	}
 	stop = func() {
 		_ = cmd.Process.Signal(os.Interrupt)
@@ -102,11 +141,11 @@ func servePage(ctx context.Context, bin string, env []string) (url string, stop 
 	}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if url = address.FindString(lines.Text()); url != "" {
-			return url, stop, nil
+			return url, cmd.Process.Pid, stop, nil
 		}
 	}
 	stop()
-	return "", nil, errors.New("sandbox ui printed no address")
+	return "", 0, nil, errors.New("sandbox ui printed no address")
 }
 
 // inPage evaluates a promise of a number.

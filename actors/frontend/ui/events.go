@@ -19,7 +19,7 @@ const (
 
 // change says what a page shows that is no longer so. Without a folder and a session it is about all.
 type change struct {
-	What    string `json:"what"` // "sessions", "history", "decisions", "status", "tree" or "clients"
+	What    string `json:"what"` // "sessions", "history", "decisions", "status", "tree", "clients", "config" or "build"
 	Folder  string `json:"folder,omitempty"`
 	Session string `json:"session,omitempty"`
 }
@@ -101,7 +101,7 @@ func (h *hub) tell(changes ...change) {
 		for _, c := range changes {
 			if len(w.news) >= maxNews {
 				clear(w.news)
-				for _, what := range []string{"sessions", "history", "decisions", "status", "tree", "clients"} {
+				for _, what := range []string{"sessions", "history", "decisions", "status", "tree", "clients", "config", "build"} {
 					w.news[change{What: what}] = struct{}{}
 				}
 				break

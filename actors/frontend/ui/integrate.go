@@ -36,6 +36,21 @@ var (
 	digest     = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
+func invalid(field, hint string) error {
+	return &problem{http.StatusBadRequest, "invalid_field", field, hint}
+}
+
+// previewed checks that a request either only looks, or names what was looked at.
+func previewed(dryRun bool, expect string) error {
+	if dryRun && expect != "" {
+		return invalid("a dry run expects nothing", "leave expect out")
+	}
+	if !dryRun && !digest.MatchString(expect) {
+		return invalid("expect has to name the preview", "ask with dry_run first, and send its digest")
+	}
+	return nil
+}
+
 // integrate previews an installation or a removal, or does what a preview has shown.
 func (s *Server) integrate(r *http.Request) (any, error) {
 	var in struct {
@@ -48,9 +63,6 @@ func (s *Server) integrate(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := r.PathValue("client")
-	invalid := func(field, hint string) error {
-		return &problem{http.StatusBadRequest, "invalid_field", field, hint}
-	}
 	switch {
 	case !clientName.MatchString(name):
 		return nil, &problem{http.StatusNotFound, "not_found", "there is no such client", ""}
@@ -58,10 +70,9 @@ func (s *Server) integrate(r *http.Request) (any, error) {
 		return nil, invalid("action is neither install nor uninstall", "")
 	case in.What != "mcp" && in.What != "shell" && in.What != "both":
 		return nil, invalid("what is none of mcp, shell, both", "")
-	case in.DryRun && in.Expect != "":
-		return nil, invalid("a dry run expects nothing", "leave expect out")
-	case !in.DryRun && !digest.MatchString(in.Expect):
-		return nil, invalid("expect has to name the preview", "ask with dry_run first, and send its digest")
+	}
+	if err := previewed(in.DryRun, in.Expect); err != nil {
+		return nil, err
 	}
 	defer s.turn("clients")() // no folder's id
 	// What has begun is not cut short when the page leaves.
@@ -73,14 +84,20 @@ func (s *Server) integrate(r *http.Request) (any, error) {
 	if !in.DryRun {
 		s.hub.tell(change{What: "clients"})
 	}
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return done, nil
+}
+
+// refusal is what the page is told of a file that was not changed.
+func refusal(err error) error {
 	why := Refused("")
 	switch {
 	case errors.Is(err, ErrStale):
-		return nil, &problem{http.StatusConflict, "changed", err.Error(), "look at what would change now"}
+		return &problem{http.StatusConflict, "changed", err.Error(), "look at what would change now"}
 	case errors.As(err, &why):
-		return nil, &problem{http.StatusConflict, "refused", err.Error(), ""}
-	case err != nil:
-		return nil, err
+		return &problem{http.StatusConflict, "refused", err.Error(), ""}
 	}
-	return done, nil
+	return err
 }

@@ -36,6 +36,8 @@ type fake struct {
 	sessions []api.SessionInfo
 
 	integrate func(Integration) (Integrated, error)
+	putText   func(TextChange) (json.RawMessage, error)
+	build     func(context.Context, ImageBuild, func(string)) (json.RawMessage, error)
 	network   func() (api.NetworkStatus, error)
 }
 
@@ -63,6 +65,13 @@ func (f *fake) Report(context.Context, string, string) (json.RawMessage, error) 
 }
 func (f *fake) Integrate(_ context.Context, i Integration) (Integrated, error) {
 	return f.integrate(i)
+}
+func (f *fake) Text(_ context.Context, level, folder string) (json.RawMessage, error) {
+	return json.Marshal(map[string]string{"level": level, "file": folder})
+}
+func (f *fake) PutText(_ context.Context, t TextChange) (json.RawMessage, error) { return f.putText(t) }
+func (f *fake) BuildImage(ctx context.Context, b ImageBuild, said func(string)) (json.RawMessage, error) {
+	return f.build(ctx, b, said)
 }
 func (f *fake) Network(context.Context) (api.NetworkStatus, error)                { return f.network() }
 func (f *fake) Close(context.Context) error                                       { return nil }
@@ -135,6 +144,9 @@ func (f *fake) Decide(_ context.Context, r api.DecideRequest) error {
 	return nil
 }
 
+// endsHere is the message of an event that ends the session that it comes to.
+const endsHere = "ends here"
+
 func (f *fake) Subscribe(ctx context.Context, tell func(api.Event)) error {
 	f.mu.Lock()
 	f.heard++
@@ -147,6 +159,9 @@ func (f *fake) Subscribe(ctx context.Context, tell func(api.Event)) error {
 	for {
 		select {
 		case e := <-f.events:
+			if e.Message == endsHere {
+				return nil
+			}
 			tell(e)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -183,7 +198,12 @@ func newLab(t *testing.T, f *fake) *lab { t.Helper(); return newLabOf(t, f, trav
 
 func newLabOf(t *testing.T, f *fake, from Sources) *lab {
 	t.Helper()
-	s := New(Options{Sources: from, Version: "test"})
+	return newLabWith(t, f, Options{Sources: from, Version: "test"})
+}
+
+func newLabWith(t *testing.T, f *fake, o Options) *lab {
+	t.Helper()
+	s := New(o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

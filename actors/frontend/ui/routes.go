@@ -38,6 +38,11 @@ func (s *Server) routes() *http.ServeMux {
 		"GET /api/sessions/{session}/tree":              s.tree,
 		"GET /api/sessions/{session}/network":           s.network,
 		"POST /api/clients/{client}":                    s.integrate,
+		"GET /api/config/{level}":                       s.text,
+		"POST /api/config/{level}":                      s.putText,
+		"GET /api/machine/build":                        s.buildState,
+		"POST /api/machine/build":                       s.buildImage,
+		"POST /api/machine/build/cancel":                s.cancelBuild,
 		"GET /api/folders/{folder}/history":             s.history,
 		"GET /api/folders/{folder}/steps/{step}":        s.step,
 		"GET /api/folders/{folder}/steps/{step}/output": s.output,
@@ -75,13 +80,9 @@ func noSuch(http.ResponseWriter, *http.Request) error {
 // report passes on what a command says.
 func (s *Server) report(what string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		folder := ""
-		if id := r.URL.Query().Get("folder"); id != "" {
-			f, err := s.folder(id)
-			if err != nil {
-				return err
-			}
-			folder = f.Path
+		folder, err := s.folderPath(r.URL.Query().Get("folder"))
+		if err != nil {
+			return err
 		}
 		b, err := s.o.Sources.Report(r.Context(), what, folder)
 		if err != nil {
@@ -91,6 +92,15 @@ func (s *Server) report(what string) func(http.ResponseWriter, *http.Request) er
 		_, _ = w.Write(b)
 		return nil
 	}
+}
+
+// folderPath is the path of a folder by its id; empty for none.
+func (s *Server) folderPath(id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	f, err := s.folder(id)
+	return f.Path, err
 }
 
 // number reads a number of the query, 0 to most; fallback if it is not there.

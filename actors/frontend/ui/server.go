@@ -61,6 +61,13 @@ type Sources interface {
 	Report(ctx context.Context, what, folder string) (json.RawMessage, error)
 	// Integrate previews or changes a client's files. Its errors are [ErrStale], [Refused] and others.
 	Integrate(ctx context.Context, i Integration) (Integrated, error)
+	// Text returns a level's configuration file as 'sandbox config text' does, and PutText previews or
+	// changes it as 'sandbox config write' does. Their errors are as Integrate's.
+	Text(ctx context.Context, level, folder string) (json.RawMessage, error)
+	PutText(ctx context.Context, t TextChange) (json.RawMessage, error)
+	// BuildImage makes the image that virtual machines boot, and returns what it is. It calls said with each line
+	// that tells of its progress. When ctx ends, what was begun is given up.
+	BuildImage(ctx context.Context, b ImageBuild, said func(line string)) (json.RawMessage, error)
 }
 
 // Options make a [Server].
@@ -79,6 +86,8 @@ type Server struct {
 	cookie string // its value
 	hub    *hub
 	mux    *http.ServeMux
+
+	build builder
 
 	connections atomic.Int64
 
@@ -144,6 +153,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	err := srv.Serve(netutil.LimitListener(l, maxConnections+maxRefused))
+	s.build.end()
 	s.hub.close()
 	if ctx.Err() != nil {
 		return nil

@@ -62,6 +62,9 @@ func (s *Server) history(r *http.Request) (any, error) {
 		entries = append(entries, all[i])
 	}
 	answer := map[string]any{"entries": entries, "more": more, "total": len(all), "marks": emptyIfNil(marks), "undone": emptyIfNil(undone), "open": nil}
+	if ask.Limit > 0 {
+		answer["services"] = services(r.Context(), c)
+	}
 	st, err := c.Status(r.Context())
 	if err != nil {
 		return answer, nil
@@ -76,6 +79,19 @@ func (s *Server) history(r *http.Request) (any, error) {
 		answer["total"] = max(len(all), d.Log.Steps)
 	}
 	return answer, nil
+}
+
+// services are the session's, if there is one that has any.
+func services(ctx context.Context, c api.Service) []api.ServiceStatus {
+	s, ok := c.(api.Services)
+	if !ok {
+		return []api.ServiceStatus{}
+	}
+	list, err := s.Services(ctx)
+	if err != nil {
+		list = nil // it has no machine, or is of an older version
+	}
+	return emptyIfNil(list)
 }
 
 func emptyIfNil[T any](list []T) []T {

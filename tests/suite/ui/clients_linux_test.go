@@ -122,7 +122,7 @@ func TestClients(t *testing.T) {
 	// Both of one client, a note that comes with it, and all of it out again.
 	tab.press("#client-codex-mcp", "")
 	tab.text("dialog .line.add", "mcp_servers")
-	tab.shoot("client")
+	tab.document("client")
 	tab.press("dialog button", "Install")
 	tab.wait(`document.querySelector("#client-codex-mcp")?.textContent === "Remove…"`)
 	tab.press("#client-codex-shell", "")

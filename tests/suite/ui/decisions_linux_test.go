@@ -22,6 +22,7 @@ func TestDecisions(t *testing.T) {
 	ended := p.background("run", "--", "rm", "-r", "a")
 	tab.text(".question", "rm -r a")
 	tab.text("#urgent", "A decision is needed")
+	tab.text(".question .asker", "Asked by rm -r a")
 	tab.wait(`document.title.startsWith("(1)") && document.querySelector("nav .badge").textContent === "1"`)
 	tab.shoot("decision-1280-light")
 	tab.keys("j")

@@ -51,6 +51,8 @@ func TestTimeline(t *testing.T) {
 	tab.wait(`location.hash === "#/" && !location.href.includes("token")`)
 	tab.text("nav", "work")
 	tab.text("main", "1 session")
+	tab.text("main .facts", "Limits")
+	tab.text("main .card", "idle") // the load
 	tab.press("nav a", "work")
 	tab.wait(`document.querySelectorAll("` + rows + `").length === 4`)
 	tab.text(rows, "exit 3")
@@ -190,6 +192,10 @@ func TestUndo(t *testing.T) {
 	if got := p.read("notes.txt"); got != "mine\n" {
 		t.Errorf("an edit from outside was overwritten unasked: %q", got)
 	}
+	// Both contents: what the undo brings back, and what somebody wrote there.
+	tab.press("dialog .barrier summary", "notes.txt")
+	tab.text("dialog .barrier .line.add", "mine")
+	tab.text("dialog .barrier .line.del", "changed")
 	tab.shoot("barrier-1280-light")
 	tab.click("#force")
 	tab.press("dialog button", "Undo 1 step")

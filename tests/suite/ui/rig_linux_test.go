@@ -123,9 +123,13 @@ type server struct {
 var printed = regexp.MustCompile(`http://127\.0\.0\.1:\d+/#token=[\w-]+`)
 
 // serve starts "sandbox ui" until the test ends.
-func (p *place) serve(flags ...string) *server {
+func (p *place) serve(flags ...string) *server { p.t.Helper(); return p.serveWith(nil, flags...) }
+
+// serveWith is serve with more in its environment.
+func (p *place) serveWith(env []string, flags ...string) *server {
 	p.t.Helper()
 	cmd := p.Bare(context.WithoutCancel(p.t.Context()), append([]string{"ui", "--no-open"}, flags...)...)
+	cmd.Env = append(cmd.Env, env...)
 	s := &server{cmd: cmd, errs: &strings.Builder{}}
 	cmd.Stderr = s.errs
 	out, err := cmd.StdoutPipe()
@@ -265,6 +269,14 @@ func (p *tab) theme(dark bool) {
 	}
 }
 
+// moving takes back that the reader wants no motion.
+func (p *tab) moving() {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // eval evaluates JavaScript, and waits for a promise.
 func eval[T any](p *tab, js string) T {
 	p.t.Helper()
@@ -326,8 +338,15 @@ func quote(s string) string {
 }
 
 // shoot keeps a picture if SANDBOX_UI_SHOTS is set.
-func (p *tab) shoot(name string) {
-	dir := os.Getenv("SANDBOX_UI_SHOTS")
+func (p *tab) shoot(name string) { p.keep(os.Getenv("SANDBOX_UI_SHOTS"), name) }
+
+// document keeps a picture of docs/ui.md: 'make screenshots' sets where.
+func (p *tab) document(name string) {
+	p.keep(os.Getenv("SANDBOX_UI_DOCUMENTS"), name)
+	p.shoot("document-" + name)
+}
+
+func (p *tab) keep(dir, name string) {
 	if dir == "" {
 		return
 	}

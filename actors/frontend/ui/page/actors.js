@@ -1,5 +1,5 @@
 // The live tree of a session's actors.
-import { bytes, empty, h, oneLine, problem, replace, reduced } from "./dom.js";
+import { bytes, clock, empty, h, oneLine, problem, replace, reduced } from "./dom.js";
 import { enc, get } from "./api.js";
 
 const EVERY = 2000; // queues change without an event
@@ -26,7 +26,7 @@ export class ActorsView {
       const t = await get("sessions/" + enc(this.session) + "/tree");
       this.gone = false;
       replace(this.problem);
-      replace(this.at, "as of " + new Date(t.at).toLocaleTimeString());
+      replace(this.at, "as of " + clock(t.at));
       const open = document.activeElement?.dataset?.pid;
       replace(this.tree, this.node(t.root, ""));
       if (open) this.tree.querySelector("[data-pid=" + CSS.escape(open) + "]")?.focus();

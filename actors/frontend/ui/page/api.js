@@ -85,6 +85,28 @@ export async function post(path, body) {
   return r.status === 204 ? null : r.json();
 }
 
+// latest makes a function that asks for something run once at a time: who calls it meanwhile has it asked once more, and
+// waits for that. So an answer is never overtaken by an older one.
+export function latest(f) {
+  let running = null;
+  let again = null;
+  const run = async () => {
+    try {
+      return await f();
+    } finally {
+      running = null;
+    }
+  };
+  return () => {
+    if (!running) return (running = run());
+    again ??= running.then(() => {}, () => {}).then(() => {
+      again = null;
+      return (running = run());
+    });
+    return again;
+  };
+}
+
 // login exchanges the token in the address for a cookie, and takes it out of the
 // address and of the history.
 export async function login() {

@@ -1,6 +1,6 @@
 // The frame around the pages: navigation, what is live, and what waits for a person.
 import { button, count, empty, h, oneLine, problem, replace, visible } from "./dom.js";
-import { get, Live, login, onSignedOut } from "./api.js";
+import { get, latest, Live, login, onSignedOut } from "./api.js";
 import { FolderView } from "./folder.js";
 import { FileView } from "./file.js";
 import { OverviewView } from "./overview.js";
@@ -9,7 +9,9 @@ import { ActorsView } from "./actors.js";
 import { StoreView } from "./store.js";
 import { ClientsView } from "./clients.js";
 import { NetworkView } from "./network.js";
-import { ConfigView, DoctorView, MachineView } from "./tables.js";
+import { DoctorView } from "./tables.js";
+import { ConfigView } from "./config.js";
+import { MachineView } from "./machine.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -35,6 +37,8 @@ class App {
     this.pending = [];
     this.view = null;
     this.told = new Set();
+    this.refresh = latest(() => this.askOverview());
+    this.decisions = latest(() => this.askDecisions());
     this.theme(localStorage.getItem("sandbox-theme") ?? "auto");
   }
 
@@ -61,6 +65,7 @@ class App {
     }
     this.out = false;
     this.live?.close();
+    this.lost = undefined;
     this.live = new Live((e) => this.event(e), (s, wait) => this.state(s, wait));
     this.route();
     this.decisions();
@@ -112,7 +117,7 @@ class App {
     this.titled();
   }
 
-  async refresh() {
+  async askOverview() {
     this.overview = await get("overview");
     this.nav();
   }
@@ -167,7 +172,7 @@ class App {
     const el = byId("state");
     const banner = byId("banner");
     if (s === "live") {
-      const was = this.lost;
+      const was = this.lost !== false; // also at first: what happened between the first questions and now was not heard
       this.lost = false;
       replace(el, h("span", { class: "dot on", "aria-hidden": "true" }), " live");
       banner.hidden = true;
@@ -201,7 +206,7 @@ class App {
   }
 
   // decisions fetches what waits, and tells of what is new.
-  async decisions() {
+  async askDecisions() {
     let r;
     try {
       r = await get("decisions");

@@ -1,31 +1,19 @@
 // The agents of this machine, and what of this program is in their files. What would change
 // is shown first, and then done just so.
-import { button, command, count, empty, facts, h, oneLine, path, problem, replace } from "./dom.js";
+import { button, command, empty, facts, h, oneLine, path, problem, replace } from "./dom.js";
 import { enc, post } from "./api.js";
 import { dialog } from "./dialogs.js";
+import { fileDiff } from "./filediff.js";
 import { Page } from "./tables.js";
-
-const MOST_LINES = 3000; // of one diff
-const MOST_WIDTH = 1000; // characters of one line
 
 const PARTS = { mcp: "MCP server", shell: "shell hook" };
 const WILL = { none: ["stays as it is", ""], create: ["is made", "good"], modify: ["is changed", "held"], delete: ["is removed", "bad"] };
-
-// diff shows a unified one, as text.
-function diff(text, name) {
-  const lines = text.replace(/\n$/, "").replace(/^--- .*\n\+\+\+ .*\n/, "").split("\n"); // the name stands above
-  const kind = (l) => (l.startsWith("@@") ? "hunk" : l[0] === "+" ? "add" : l[0] === "-" ? "del" : "same");
-  const short = (l) => (l.length > MOST_WIDTH ? l.slice(0, MOST_WIDTH) + "… " + count(l.length - MOST_WIDTH, "character") + " more" : l);
-  return h("div", { class: "filediff", tabindex: "0", role: "region", "aria-label": "What would change in " + oneLine(name) },
-    lines.slice(0, MOST_LINES).map((l) => h("div", { class: "line " + kind(l) }, h("code", null, oneLine(short(l))))),
-    lines.length > MOST_LINES && h("p", { class: "note" }, count(lines.length - MOST_LINES, "line") + " more"));
-}
 
 function fileChange(c) {
   const [will, cls] = WILL[c.change] ?? [c.change, ""];
   return h("section", { class: "filechange" }, h("h3", null, path(c.file), " ", h("span", { class: "tag " + cls }, will)),
     h("p", { class: "dim" }, (c.what ?? []).map(oneLine).join(", ")),
-    c.diff && diff(c.diff, c.file), c.cut && h("p", { class: "note" }, "The diff is longer; its rest is not shown."));
+    c.diff && fileDiff(c.diff, c.file), c.cut && h("p", { class: "note" }, "The diff is longer; its rest is not shown."));
 }
 
 // change shows what would become of a client's files, and does it. It resolves with what was done.

@@ -11,6 +11,9 @@ export function question(p) {
   return oneLine((KINDS[p.kind] ?? p.kind) + ": " + (p.message || p.command || count(p.count ?? 0, "path")));
 }
 
+// caller is the program that asks. Its name and its command line are its own words.
+const caller = (c) => [command(c.command_line || c.name || "?"), h("span", { class: "dim" }, " (", [c.name, "process " + c.pid, c.program].filter(Boolean).map(oneLine).join(", "), ")")];
+
 const keyOf = (p) => p.session + "/" + p.safeguard_id;
 
 export class DecisionsView {
@@ -66,6 +69,7 @@ export class DecisionsView {
       p.message && h("p", { class: "message" }, p.message),
       p.command && h("pre", { class: "command" }, p.command),
       h("p", { class: "dim" }, "In ", folder ? h("a", { href: "#/f/" + folder.id }, path(folder.label || folder.path)) : path(p.directory || ""), p.step_id ? ", step " + p.step_id : "", ", session ", h("code", null, p.session), ", ", when(p.since)),
+      p.callers?.length > 0 && h("p", { class: "asker" }, h("span", { class: "dim" }, "Asked by "), caller(p.callers[0]), p.callers.length > 1 && h("span", { class: "dim" }, ", started by ", p.callers.slice(1, 6).map((x, i) => [i > 0 && " ← ", oneLine(x.name || "?")]))),
       p.sample_paths?.length > 0 && h("details", { open: true }, h("summary", null, count(Math.max(p.count ?? 0, p.sample_paths.length), "path")), h("ul", { class: "plain samples" }, p.sample_paths.slice(0, 50).map((x) => h("li", null, path(x))))),
       h("div", { class: "actions" }, scope && h("label", { for: id + "s" }, "Holds ", scope), scope && h("label", { for: id + "t" }, "For ", time), h("span", { class: "grow" }),
         button("Deny", () => answer(false), { class: "deny" }), button("Allow", () => answer(true), { class: "primary allow" })), say);

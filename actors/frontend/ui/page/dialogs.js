@@ -1,7 +1,8 @@
 // Asks before anything changes: what an undo, a redo or a restore would do is shown
 // first, with all its steps and paths and with the edits that it would overwrite.
 import { button, command, count, h, oneLine, path, problem, replace } from "./dom.js";
-import { ApiError, enc, post } from "./api.js";
+import { ApiError, enc, get, post, stream } from "./api.js";
+import { fileDiff } from "./filediff.js";
 import { Paths } from "./paths.js";
 
 // dialog opens a modal one, and resolves with what close was called with.
@@ -23,11 +24,36 @@ const real = (steps) => (steps ?? []).filter((e) => e.type !== "barrier");
 
 const entryName = (e) => [h("span", { class: "id" }, e.step_id ? "#" + e.step_id : ""), " ", command(e.command || e.type)];
 
+const MOST = 400; // lines of a diff in a dialog
+
+// both shows what a path had before its newest step, which an undo of that brings back, and what is there now.
+function both(folder, p) {
+  const box = h("div");
+  let asked = false;
+  const look = async () => {
+    if (asked) return;
+    asked = true;
+    replace(box, h("p", { class: "dim" }, "Reading…"));
+    try {
+      const { versions } = await get("folders/" + folder + "/files", { path: p });
+      const id = versions?.[0]?.entry.step_id;
+      if (!id) return void replace(box, h("p", { class: "dim" }, "No step that is kept has changed this path."));
+      const lines = [];
+      const cut = await stream("folders/" + folder + "/steps/" + id + "/diff", { path: p }, (l) => lines.push(l) < MOST);
+      replace(box, h("p", { class: "dim" }, "− before step " + id + ", what undoing it brings back; + what is there now"), lines.length ? fileDiff(lines.join("\n"), p) : h("p", { class: "dim" }, "Both are alike."), cut && h("p", { class: "note" }, "The rest is not shown."),
+        h("p", null, h("a", { href: "#/f/" + folder + "/file?path=" + enc(p) }, "History of the path")));
+    } catch (err) {
+      replace(box, problem(err));
+    }
+  };
+  return h("details", { ontoggle: look }, h("summary", null, path(p)), box);
+}
+
 function barrierBox(paths, folder, force, changed) {
   return h("div", { class: "barrier" },
     h("h3", null, "Changed outside the sandbox"),
     h("p", null, "Somebody else has changed " + count(paths.length, "path") + " since. This would overwrite those edits:"),
-    h("ul", { class: "plain" }, paths.slice(0, 100).map((p) => h("li", null, h("a", { href: "#/f/" + folder + "/file?path=" + enc(p) }, path(p))))),
+    h("ul", { class: "plain" }, paths.slice(0, 100).map((p) => h("li", null, both(folder, p)))),
     paths.length > 100 && h("p", null, count(paths.length - 100, "path") + " more"),
     h("label", null, h("input", { type: "checkbox", id: "force", checked: force, onchange: (e) => changed(e.target.checked) }), " Overwrite these edits"));
 }

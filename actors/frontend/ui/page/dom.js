@@ -78,8 +78,10 @@ export function bytes(n) {
 export function duration(ms) {
   if (!(ms >= 0)) return "";
   if (ms < 1000) return Math.round(ms) + " ms";
-  if (ms < 60e3) return (ms / 1000).toFixed(ms < 10e3 ? 1 : 0) + " s";
-  if (ms < 3600e3) return Math.floor(ms / 60e3) + " min " + Math.round((ms % 60e3) / 1000) + " s";
+  if (ms < 59.5e3) return (ms / 1000).toFixed(ms < 9950 ? 1 : 0) + " s";
+  ms = Math.round(ms / 1000) * 1000; // there is no minute of 60 seconds
+  if (ms < 3600e3) return Math.floor(ms / 60e3) + " min " + (ms % 60e3) / 1000 + " s";
+  ms = Math.round(ms / 60e3) * 60e3;
   if (ms < 86400e3) return Math.floor(ms / 3600e3) + " h " + Math.round((ms % 3600e3) / 60e3) + " min";
   return Math.floor(ms / 86400e3) + " d " + Math.round((ms % 86400e3) / 3600e3) + " h";
 }

@@ -51,7 +51,7 @@ export class FolderView {
     this.split = h("div", { class: "split" }, h("div", { class: "left" }, this.list.el), this.panel.el);
     this.el = h("div", { class: "folder" },
       h("div", { class: "bar head" }, this.title, h("span", { class: "grow" }), this.undoButton, this.redoButton,
-        button("Mark…", () => this.mark(), { id: "mark" }), this.markMenu, h("a", { class: "button", href: "#/f/" + this.id + "/store" }, "Store")),
+        button("Mark…", () => this.mark(), { id: "mark" }), this.markMenu, h("a", { class: "button tostore", href: "#/f/" + this.id + "/store" }, "Store")),
       this.problem, this.timeline.el, this.running, h("div", { class: "bar" }, this.search, filter, this.status), this.split);
     this.named();
   }
@@ -134,7 +134,7 @@ export class FolderView {
     this.list.set(this.rows());
     const shown = (this.found?.entries ?? history.entries).filter((e) => wanted(e, this.filter));
     const hits = this.found || this.filter ? new Set(shown.map((e) => e.step_id)) : null;
-    this.timeline.set(history.entries, history.undone, history.marks, hits);
+    this.timeline.set(history.entries, history.undone, history.marks, hits, history.services);
     replace(this.status, hits ? count(shown.length, "step") + " found" + (this.found?.more ? " at least" : "") : count(history.total || history.entries.length, "step"));
     this.undoButton.disabled = !history.steps.length;
     this.redoButton.disabled = !history.undone.length;
@@ -149,10 +149,11 @@ export class FolderView {
   now() {
     const o = this.history.open;
     clearInterval(this.tick);
-    replace(this.running, o && h("div", { class: "bar" }, h("span", { class: "pulse", "aria-hidden": "true" }), h("strong", null, o.step ? "Step " + o.step + " runs" : "Running"),
+    const services = this.history.services.filter((x) => x.state === "running");
+    replace(this.running, services.length > 0 && h("div", { class: "bar served" }, h("span", { class: "key k-service" }, h("strong", null, services.length === 1 ? "Service" : "Services")), services.slice(0, 5).map((x) => h("span", { class: "one" }, h("b", null, oneLine(x.name)), " ", command(x.command), " ", h("span", { class: "dim elapsed", "data-since": x.started_at }), x.publish?.length > 0 && h("span", { class: "dim" }, " ", x.publish.map(oneLine).join(", "))))), o && h("div", { class: "bar" }, h("span", { class: "pulse", "aria-hidden": "true" }), h("strong", null, o.step ? "Step " + o.step + " runs" : "Running"),
       (o.commands ?? []).slice(0, 3).map((c) => h("span", { class: "one" }, command(c.command), " ", h("span", { class: "dim elapsed", "data-since": c.started_at })))));
     const tell = () => this.running.querySelectorAll("[data-since]").forEach((e) => (e.textContent = duration(Math.max(0, Date.now() - Date.parse(e.dataset.since)))));
-    if (o) {
+    if (o || services.length) {
       tell();
       this.tick = setInterval(tell, 1000);
     }

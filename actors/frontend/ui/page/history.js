@@ -19,6 +19,7 @@ export class History {
     this.entries = [];
     this.marks = [];
     this.undone = [];
+    this.services = [];
     this.open = null;
     this.total = 0;
     this.error = null;
@@ -32,6 +33,7 @@ export class History {
   take(r) {
     this.marks = r.marks ?? [];
     this.undone = (r.undone ?? []).map(slim).sort((a, b) => b.seq - a.seq);
+    this.services = r.services ?? this.services;
     this.open = r.open ?? null;
     this.total = r.total ?? 0;
     this.error = null;

@@ -1,5 +1,5 @@
 // What the log holds, as areas: each step as large as what it stores.
-import { bytes, button, command, count, empty, facts, h, oneLine, problem, replace, s, table } from "./dom.js";
+import { bytes, button, command, count, empty, facts, h, oneLine, path, problem, replace, s, table } from "./dom.js";
 import { get } from "./api.js";
 import * as ask from "./dialogs.js";
 
@@ -34,11 +34,27 @@ export function squarify(values, x, y, w, hgt) {
   return out;
 }
 
-const NAMES = { max_steps: "Steps at most", max_bytes: "Bytes at most", raw_bytes: "Not compressed", redoable: "Can be done again" };
+// LIMITS are the settings that bound a log, and what of it they bound.
+const LIMITS = [["undo.max_bytes", "Stored", "total"], ["undo.max_steps", "Steps", "steps"], ["undo.max_step_bytes", "A step at most"], ["undo.max_age", "Steps are kept for"]];
 
-// limits shows what is known of them, or of the log.
-function limits(l) {
-  return Object.entries(l ?? {}).filter(([k]) => NAMES[k] || /^max|limit/i.test(k)).map(([k, v]) => [NAMES[k] ?? k.replaceAll("_", " "), /bytes|size/i.test(k) && typeof v === "number" ? bytes(v) : String(v)]);
+const none = (v) => v === undefined || v === null || v <= 0 || v === "0s";
+
+// meter shows how much of a limit is used.
+function meter(name, used, most, text) {
+  const part = Math.min(1, used / most);
+  return h("div", { class: "limit" }, h("span", null, name, " ", h("b", null, text(used)), h("span", { class: "dim" }, " of " + text(most))),
+    h("span", { class: "meter" + (part > 0.9 ? " full" : ""), role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": most, "aria-valuenow": Math.min(used, most), "aria-valuetext": text(used) + " of " + text(most) }, h("span", { style: { width: Math.max(part * 100, used > 0 ? 1 : 0) + "%" } })));
+}
+
+// limits shows those of the configuration. A session may have been started with others.
+function limits(settings, held) {
+  const value = (key) => settings.find((x) => x.key === key)?.value;
+  return h("div", { class: "limits" }, LIMITS.map(([key, name, of]) => {
+    const most = value(key);
+    const text = /bytes$/.test(key) ? bytes : (v) => Number(v).toLocaleString("en");
+    if (of) return none(most) ? h("div", { class: "limit" }, h("span", null, name, " ", h("b", null, text(held[of])), h("span", { class: "dim" }, " without a limit"))) : meter(name, held[of], most, text);
+    return none(most) ? null : h("div", { class: "limit" }, h("span", null, name, " ", h("b", null, /bytes$/.test(key) ? bytes(most) : String(most))));
+  }), h("a", { href: "#/config" }, "Change them"));
 }
 
 export class StoreView {
@@ -54,14 +70,14 @@ export class StoreView {
 
   async load() {
     try {
-      const r = await get("folders/" + this.id + "/store");
-      this.draw(r);
+      const [r, settings] = await Promise.all([get("folders/" + this.id + "/store"), get("config", { folder: this.id }).catch(() => [])]);
+      this.draw(r, settings);
     } catch (err) {
       replace(this.body, problem(err));
     }
   }
 
-  draw(r) {
+  draw(r, settings) {
     const steps = (r.steps ?? []).filter((x) => x.stored_bytes > 0).sort((a, b) => b.stored_bytes - a.stored_bytes);
     const rest = steps.slice(AREAS);
     const areas = steps.slice(0, AREAS);
@@ -70,7 +86,8 @@ export class StoreView {
     if (others) areas.push({ stored_bytes: others, command: count(rest.length, "smaller step") });
     areas.sort((a, b) => b.stored_bytes - a.stored_bytes);
     const link = (x) => "#/f/" + this.id + "/s/" + x.step_id;
-    replace(this.body, facts([["Stored", bytes(total)], ["Steps", (r.steps ?? []).length], ...limits(r.limits)]),
+    const log = r.limits ?? {};
+    replace(this.body, limits(settings, { total, steps: (r.steps ?? []).length }), facts([["Not compressed", bytes(log.raw_bytes)], ["Can be done again", log.redoable], ["In", log.dir && path(log.dir)]]),
       areas.length ? this.picture(areas, link) : empty("The log stores nothing."),
       steps.length > 0 && table("Steps by size", ["Step", "Command", "Stored", "Form"], steps.slice(0, 200).map((x) => [h("a", { href: link(x) }, "#" + x.step_id), command(x.command || ""), bytes(x.stored_bytes), x.compressed ? "compressed" : ""])),
       steps.length > 200 && h("p", { class: "note" }, "The largest 200 are listed."));

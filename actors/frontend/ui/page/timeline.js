@@ -14,6 +14,7 @@ export class Timeline {
     this.choose = choose;
     this.bars = [];
     this.marks = [];
+    this.services = [];
     this.view = [0, 1];
     this.canvas = h("canvas", { class: "canvas", tabindex: "0", role: "img", "aria-label": "Timeline", "aria-describedby": "timelinehelp" });
     this.tip = h("div", { class: "tip", "aria-hidden": "true" });
@@ -41,7 +42,7 @@ export class Timeline {
   }
 
   // set takes entries newest first. hits is a set of step ids that are found, or null.
-  set(entries, undone, marks, hits) {
+  set(entries, undone, marks, hits, services = []) {
     const order = entries.concat(undone.map((e) => ({ ...e, undone: true }))).sort((a, b) => a.start - b.start || a.seq - b.seq);
     const bars = [];
     let x = 0, last = 0, most = 1;
@@ -60,12 +61,13 @@ export class Timeline {
     const whole = this.view[0] === 0 && this.view[1] === this.end;
     const following = this.view[1] === this.end;
     const old = this.end;
-    Object.assign(this, { bars, marks, hits, most, end: Math.max(x, 1) });
+    Object.assign(this, { bars, marks, hits, services, most, end: Math.max(x, 1) });
     if (old === undefined || (old === 1 && bars.length)) this.view = [bars[bars.length - FIRST]?.x ?? 0, this.end];
     else if (whole) this.view = [0, this.end];
     else if (following) this.view = [Math.max(0, this.view[0] + this.end - old), this.end];
     if (marks.length) seen.add("mark");
-    replace(this.legend, [...KINDS, "undone", "mark"].filter((k) => seen.has(k)).map((k) => h("span", { class: "key k-" + k }, NAMES[k])));
+    if (services.length) seen.add("service");
+    replace(this.legend, [...KINDS, "service", "undone", "mark"].filter((k) => seen.has(k)).map((k) => h("span", { class: "key k-" + k }, NAMES[k])));
     this.canvas.setAttribute("aria-label", "Timeline of " + count(entries.length, "step") + (undone.length ? ", " + undone.length + " undone" : ""));
     this.draw();
   }
@@ -156,17 +158,51 @@ export class Timeline {
     return best;
   }
 
+  // placeOf is where in the picture a time is.
+  placeOf(t) {
+    const { bars } = this;
+    let at = null, next = null;
+    for (const b of bars) {
+      if (b.e.start > t) {
+        next = b;
+        break;
+      }
+      at = b;
+    }
+    if (!at) return 0;
+    const { start, end } = at.e;
+    if (t <= end && end > start) return at.x + (at.w * (t - start)) / (end - start);
+    const from = at.x + at.w;
+    return next && next.e.start > end ? from + ((next.x - from) * (t - end)) / (next.e.start - end) : from;
+  }
+
+  // spans are where services run, in pixels.
+  spans() {
+    const scale = this.canvas.clientWidth / (this.view[1] - this.view[0]);
+    return this.services.map((s) => {
+      const from = (this.placeOf(Date.parse(s.started_at)) - this.view[0]) * scale;
+      const to = s.ended_at ? (this.placeOf(Date.parse(s.ended_at)) - this.view[0]) * scale : (this.end - this.view[0]) * scale;
+      return { s, from, to: Math.max(to, from + 4) };
+    });
+  }
+
+  tell(e, first, more) {
+    replace(this.tip, h("div", { class: "cmd" }, first), h("div", { class: "dim" }, more));
+    this.tip.className = "tip on";
+    this.tip.style.left = Math.max(0, Math.min(e.offsetX, this.canvas.clientWidth - 280)) + "px";
+  }
+
   show(e) {
+    const served = e.offsetY < 14 && this.spans().find((x) => e.offsetX >= x.from - 3 && e.offsetX <= x.to + 3)?.s;
+    if (served) return this.tell(e, oneLine("service " + served.name + ": " + served.command).slice(0, 200), [clock(served.started_at), served.state, served.ended_at ? duration(Date.parse(served.ended_at) - Date.parse(served.started_at)) : duration(Date.now() - Date.parse(served.started_at))].join(" · "));
     const b = this.at(e.offsetX);
     if (!b) {
       this.tip.className = "tip";
       return;
     }
     const x = b.e;
-    replace(this.tip, h("div", { class: "cmd" }, oneLine((x.step_id ? "#" + x.step_id + " " : "") + (x.command || NAMES[x.type] || x.type)).slice(0, 200)),
-      h("div", { class: "dim" }, [clock(x.start), duration(x.end - x.start), count(x.affected_count || 0, "path"), x.undone && "undone", x.exit_code && "exit " + x.exit_code].filter(Boolean).join(" · ")));
-    this.tip.className = "tip on";
-    this.tip.style.left = Math.max(0, Math.min(e.offsetX, this.canvas.clientWidth - 280)) + "px";
+    this.tell(e, oneLine((x.step_id ? "#" + x.step_id + " " : "") + (x.command || NAMES[x.type] || x.type)).slice(0, 200),
+      [clock(x.start), duration(x.end - x.start), count(x.affected_count || 0, "path"), x.undone && "undone", x.exit_code && "exit " + x.exit_code].filter(Boolean).join(" · "));
   }
 
   style(name) {
@@ -210,6 +246,7 @@ export class Timeline {
       this.bar(c, b, x, bw, base, top);
     }
     this.flags(c, scale, base, w);
+    this.serve(c, w);
     this.axis(c, scale, hgt, w);
     performance.mark("timeline-painted");
   }
@@ -281,8 +318,17 @@ export class Timeline {
       if (x < free) continue;
       const text = oneLine(m.name).slice(0, 24);
       const wide = c.measureText(text).width;
-      c.fillText(text, x + wide + 8 > w ? x - wide - 4 : x + 4, 11);
+      c.fillText(text, x + wide + 8 > w ? x - wide - 4 : x + 4, this.services.length ? 19 : 11); // below the lines of services
       free = x + wide + 12;
+    }
+  }
+
+  // serve draws a line at the top for each time that a service ran.
+  serve(c, w) {
+    c.fillStyle = this.style("k-service");
+    for (const { from, to, s } of this.spans()) {
+      if (to < 0 || from > w) continue;
+      c.fillRect(Math.max(from, 0), 2, Math.min(to, w) - Math.max(from, 0), s.ended_at ? 3 : 5);
     }
   }
 

@@ -78,6 +78,7 @@ var reports = map[string][]string{
 	"doctor":  {"doctor", "--json"},
 	"config":  {"config", "show", "--origin", "--json"},
 	"clients": {"install", "--list", "--json"},
+	"machine": {"guest", "ls", "--json"},
 }
 
 func (s sources) Report(ctx context.Context, what, folder string) (json.RawMessage, error) {
@@ -88,7 +89,14 @@ func (s sources) Report(ctx context.Context, what, folder string) (json.RawMessa
 	if folder != "" {
 		args = append(slices.Clone(args), "-C", folder)
 	}
-	out, problems, err := self(ctx, folder, args)
+	if what == "config" {
+		named, err := s.named()
+		if err != nil {
+			return nil, err
+		}
+		args = append(slices.Clone(args), named...)
+	}
+	out, problems, err := self(ctx, folder, nil, args)
 	// doctor ends with 1 if something is missing; what it says counts.
 	if err != nil && !json.Valid(out) {
 		return nil, fmt.Errorf("sandbox %s: %w: %s", strings.Join(args, " "), err, problems)
@@ -97,7 +105,7 @@ func (s sources) Report(ctx context.Context, what, folder string) (json.RawMessa
 }
 
 // self runs this program in a folder (empty: where this one runs), and returns what it says as data and for people.
-func self(ctx context.Context, folder string, args []string) (out []byte, people string, err error) {
+func self(ctx context.Context, folder string, input []byte, args []string) (out []byte, people string, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, "", err
@@ -106,6 +114,9 @@ func self(ctx context.Context, folder string, args []string) (out []byte, people
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = &data, &text
 	cmd.Dir = folder
+	if input != nil {
+		cmd.Stdin = bytes.NewReader(input)
+	}
 	err = cmd.Run()
 	return data.Bytes(), strings.TrimSpace(text.String()), err
 }
@@ -121,15 +132,23 @@ func (s sources) Integrate(ctx context.Context, i ui.Integration) (done ui.Integ
 	} else {
 		args = append(args, "--expect="+i.Expect)
 	}
-	done.Result, done.Note, err = self(ctx, string(filepath.Separator), args) // no project's configuration counts here
+	done.Result, done.Note, err = self(ctx, string(filepath.Separator), nil, args) // no project's configuration counts here
+	if err = answered(done.Result, done.Note, err); err != nil {
+		return ui.Integrated{}, err
+	}
+	return done, nil
+}
+
+// answered is why a run of this program that changes files has not done what it was to do.
+func answered(out []byte, people string, err error) error {
 	var ended *exec.ExitError
 	switch {
 	case errors.As(err, &ended) && ended.ExitCode() == exit.Barrier:
-		return ui.Integrated{}, ui.ErrStale
-	case errors.As(err, &ended) && done.Note != "":
-		return ui.Integrated{}, ui.Refused(strings.TrimPrefix(done.Note, "sandbox: "))
-	case err == nil && !json.Valid(done.Result):
-		err = errors.New("the program's answer cannot be read")
+		return ui.ErrStale
+	case errors.As(err, &ended) && people != "":
+		return ui.Refused(strings.TrimPrefix(people, "sandbox: "))
+	case err == nil && !json.Valid(out):
+		return errors.New("the program's answer cannot be read")
 	}
-	return done, err
+	return err
 }
