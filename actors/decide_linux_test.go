@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/gate"
@@ -18,11 +19,16 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/fulldisk"
 )
 
+// opening is a gate at /opt.
+func (l *lab) opening() *opening {
+	return &opening{s: l.s, gate: gate.New(gate.Options{Path: "/opt"}), ends: make(map[string]time.Time)}
+}
+
 // reading asks whether a path may be read, as a gate does.
 func (l *lab) reading(ctx context.Context, path string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		allow, err := l.s.askRead(ctx, gate.New(gate.Options{Path: "/opt"}), gate.Question{Path: path})
+		allow, err := l.opening().ask(ctx, gate.Question{Path: path})
 		if err == nil && !allow {
 			err = errors.New("denied")
 		}

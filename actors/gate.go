@@ -19,16 +19,48 @@ import (
 
 // gate makes what holds the names in a directory of the host until a person allows them.
 func (s *Session) gate(dir string) hypervisor.Share {
-	var g *gate.Gate
-	ask := func(ctx context.Context, q gate.Question) (bool, error) { return s.askRead(ctx, g, q) }
-	g = gate.New(gate.Options{Path: dir, Ask: ask, Denied: s.readDenied})
+	g := &opening{s: s, ends: make(map[string]time.Time)}
+	g.gate = gate.New(gate.Options{Path: dir, Ask: g.ask, Stands: g.stands, Denied: s.readDenied, Unpromoted: func(path string, why error) {
+		s.cfg.Logger.Debug("a directory that was opened is read through its gate", "component", "gate", "path", path, "err", why)
+	}})
 	return hypervisor.Share{HostPath: dir, GuestPath: dir, ReadOnly: true, Serve: func(t hypervisor.Transport) error {
 		if t.Kind != hypervisor.TransportFUSE {
 			return fmt.Errorf("gate %s: it needs FUSE, not transport %d", dir, t.Kind)
 		}
-		_, err := g.Serve(t.File, gate.Mount{Hidden: t.Hide, Passages: t.Passages, Open: t.Open, Lower: t.Lower, HostPID: t.HostPID}) // it ends with the mount
+		_, err := g.gate.Serve(t.File, gate.Mount{Hidden: t.Hide, Passages: t.Passages, Open: t.Open, Lower: t.Lower, Promote: t.Promote, HostPID: t.HostPID}) // it ends with the mount
 		return err
 	}}
+}
+
+// opening is a gate of a session. Its methods are safe for concurrent use.
+type opening struct {
+	s    *Session
+	gate *gate.Gate
+
+	mu   sync.Mutex
+	ends map[string]time.Time // of answers and rules that hold for a time, by path
+}
+
+// until notes how long what is decided about a path holds; for good if end is zero.
+func (o *opening) until(path string, end time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if delete(o.ends, path); !end.IsZero() {
+		o.ends[path] = end
+	}
+}
+
+// stands reports whether what was decided holds still: its time is not over, and no rule says otherwise meanwhile.
+func (o *opening) stands(q gate.Question, allow bool) bool {
+	now := o.s.clock.Now()
+	o.mu.Lock()
+	end, bounded := o.ends[q.Path]
+	o.mu.Unlock()
+	if bounded && !now.Before(end) {
+		return false
+	}
+	d := ruledRead(o.s.book, q, now)
+	return d.Action == approval.None || (d.Action == approval.Allow) == allow
 }
 
 // ruledRead is what the policy says of a question, or nothing if a person has to decide: yes to a directory
@@ -100,11 +132,13 @@ func subjectOf(q gate.Question) string {
 	return approval.Exactly(q.Path)
 }
 
-// askRead has a person decide about a path of the host, as about a safeguard, unless a rule of
+// ask has a person decide about a path of the host, as about a safeguard, unless a rule of
 // the policy decides. That nobody decided is an error, so that it is not remembered.
-func (s *Session) askRead(ctx context.Context, g *gate.Gate, q gate.Question) (bool, error) {
+func (o *opening) ask(ctx context.Context, q gate.Question) (bool, error) {
+	s := o.s
 	if d := ruledRead(s.book, q, s.clock.Now()); d.Action != approval.None {
 		s.auditRule(messages.KindGate, q.String(), d)
+		o.until(q.Path, ruleEnd(d))
 		return d.Action == approval.Allow, nil
 	}
 	if s.nobody.there(s.clock.Now()) {
@@ -123,8 +157,17 @@ func (s *Session) askRead(ctx context.Context, g *gate.Gate, q gate.Question) (b
 		return false, fmt.Errorf("%s: %s", a.ID, a.By)
 	}
 	s.remember(messages.KindGate, approval.Read, subjectOf(q), a)
-	s.answers.keep(a.ID, func() error { g.Forget(q.Path); return nil })
+	o.until(q.Path, end(a, s.clock.Now()))
+	s.answers.keep(a.ID, func() error { o.gate.Forget(q.Path); return nil })
 	return a.Allow, nil
+}
+
+// ruleEnd is when the rule that has decided ends, or zero.
+func ruleEnd(d approval.Decision) time.Time {
+	if d.Rule == nil {
+		return time.Time{}
+	}
+	return d.Rule.Until
 }
 
 // absent is how long nobody is thought to be there after a question that nobody has answered in time.

@@ -90,7 +90,7 @@ func TestWithdrawnQuestionAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_, _ = l.s.askRead(ctx, gate.New(gate.Options{Path: "/opt"}), gate.Question{Path: "/opt/sdk"})
+		_, _ = l.opening().ask(ctx, gate.Question{Path: "/opt/sdk"})
 	}()
 	if read := l.event(api.EventSafeguardTriggered).Pending; read.Kind != messages.KindGate {
 		t.Fatalf("%+v", read)

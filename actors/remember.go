@@ -60,9 +60,7 @@ func (s *Session) remember(kind string, op approval.Operation, subject string, a
 	if a.Allow {
 		r.Action = approval.Allow
 	}
-	if a.For > 0 {
-		r.Until = s.clock.Now().Add(a.For).UTC().Truncate(time.Second)
-	}
+	r.Until = end(a, s.clock.Now())
 	r, err = s.book.Remember(r)
 	if err != nil {
 		s.bus.Emit(api.Event{Type: api.EventWarning, Message: fmt.Sprintf("the answer to %s is not kept: %v", a.ID, err)})
@@ -70,4 +68,12 @@ func (s *Session) remember(kind string, op approval.Operation, subject string, a
 	}
 	s.answers.ruled(a.ID, r)
 	s.answers.keep(a.ID, func() error { return s.book.Forget(r) })
+}
+
+// end is when an answer ends that was given for a time, or zero.
+func end(a *messages.Answer, now time.Time) time.Time {
+	if a.For <= 0 {
+		return time.Time{}
+	}
+	return now.Add(a.For).UTC().Truncate(time.Second)
 }

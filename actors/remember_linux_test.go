@@ -65,7 +65,7 @@ func TestReadAnswersAreKept(t *testing.T) {
 	l, other := newLab(t, 1, nil), newLab(t, 1, nil)
 	answered := make(chan bool, 1)
 	ask := func(l *lab, path string, dir bool) {
-		allow, err := l.s.askRead(t.Context(), gate.New(gate.Options{Path: "/opt"}), gate.Question{Path: path, Dir: dir})
+		allow, err := l.opening().ask(t.Context(), gate.Question{Path: path, Dir: dir})
 		if err != nil {
 			t.Error(err)
 		}
@@ -105,7 +105,7 @@ func TestTakeBack(t *testing.T) {
 	l := newLab(t, 1, nil)
 	answered := make(chan bool, 1)
 	ask := func(path string) {
-		allow, err := l.s.askRead(t.Context(), gate.New(gate.Options{Path: "/opt"}), gate.Question{Path: path})
+		allow, err := l.opening().ask(t.Context(), gate.Question{Path: path})
 		if err != nil {
 			t.Error(err)
 		}
@@ -191,4 +191,55 @@ func TestTakeBackOfWhatWasDone(t *testing.T) {
 	if n := len(a.list()); n != mostAnswers || len(a.open) != 0 {
 		t.Errorf("%d are kept, %d open", n, len(a.open))
 	}
+}
+
+// TestReadAnswersEnd: what was decided about a path does not stand when its time is over, nor when a rule says otherwise meanwhile.
+func TestReadAnswersEnd(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	clock := actortest.NewFakeClock()
+	l := newLab(t, 1, func(c *api.Config) { c.Clock = clock })
+	o := l.opening()
+	ask := func(path string, r api.DecideRequest) gate.Question {
+		t.Helper()
+		q := gate.Question{Path: path, Dir: true}
+		done := make(chan error, 1)
+		go func() {
+			allow, err := o.ask(t.Context(), q)
+			if err == nil && allow != r.Allow {
+				err = fmt.Errorf("%s: %v", path, allow)
+			}
+			done <- err
+		}()
+		decideNext(l, r)
+		if err := actortest.Within(t, "answer", done); err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	stands := func(q gate.Question, allow, want bool) {
+		t.Helper()
+		if got := o.stands(q, allow); got != want {
+			t.Errorf("%s: %v", q.Path, got)
+		}
+	}
+	hour := ask("/opt/hour", api.DecideRequest{Allow: true, For: time.Hour})
+	good := ask("/opt/good", api.DecideRequest{Allow: true})
+	not := ask("/opt/not", api.DecideRequest{Scope: "once"})
+	stands(hour, true, true)
+	stands(good, true, true)
+	stands(not, false, true)
+	clock.Advance(2 * time.Hour)
+	stands(hour, true, false)
+	stands(good, true, true)
+	for _, r := range []approval.Rule{
+		{Operation: approval.Read, Action: approval.Deny, Scope: approval.User, Subject: "/opt/good/**"},
+		{Operation: approval.Read, Action: approval.Allow, Scope: approval.User, Subject: "/opt/not/**"},
+	} {
+		if _, err := l.s.book.Remember(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stands(good, true, false)
+	stands(not, false, false)
 }

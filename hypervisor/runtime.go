@@ -88,6 +88,10 @@ type Transport struct {
 	// Lower says that an overlay lies over the folder: it does not bear that a name becomes another
 	// object.
 	Lower bool
+	// Promote has the guest's view show a directory below the folder without the bridge from now on, read-only. dir is
+	// the directory itself, O_PATH, and path its path, absolute and clean. When the bridge tells the kernel that the name is another one, or refuses
+	// it, that ends. Nil: it cannot. It is safe for concurrent use; it waits for the bridge to answer look-ups.
+	Promote func(path string, dir int) error
 	// Drop makes the guest forget what it caches of its folders, and Sync write
 	// back what is dirty; both return when that was done. Nil: the transport
 	// itself can do that. They are safe for concurrent use.

@@ -5,7 +5,7 @@
 // A [Gate] stands for one directory of the host, in a jail: a read-only file system that [Gate.Serve]
 // answers. Its root is empty at first. A name in it that is there on the host is a
 // question: the lookup, and with it the stat, open or exec that needs it, waits for the answer. Yes
-// opens the name and everything below it for the rest of the session. No means EACCES, now and later. If nobody could
+// opens the name and everything below it for the rest of the session, or until it stands no more ([Options].Stands). No means EACCES, now and later. If nobody could
 // answer, the lookup fails with EACCES, this time only. A name that is not there on the host is ENOENT without a question, so a
 // program that tries many places asks about few.
 //
@@ -27,6 +27,13 @@
 // what a name means between question and use. Links are resolved by the
 // workload's kernel in the workload's view, so where they lead is looked up again. What is hidden is refused without a question,
 // whatever name it has (a hard link, too).
+//
+// # Mounts
+//
+// A directory that is allowed is mounted over its name by [Mount].Promote, while the lookup is answered, and its contents are no requests
+// any more. The name still is, a second after the last at most: if it has become another file, or is refused, the kernel is told so, and drops
+// the mount by itself. So nobody has to take a mount away. Not mounted are directories in which something hidden could be seen, and those below an overlay. Whoever
+// mounts looks the name up through the gate from outside of the mount's process namespace, and is answered at once: it is held by nothing.
 //
 // # Questions
 //

@@ -46,6 +46,11 @@ type Options struct {
 	// Ask has somebody decide. An error means that nobody did; the answer is no, and the next
 	// lookup asks again. It returns soon after ctx ends. Several run at once.
 	Ask func(ctx context.Context, q Question) (allow bool, err error)
+	// Stands, if not nil, reports whether what was decided about a question still holds. If not, it is asked again. It is called for each lookup of a name that
+	// was decided, several at once.
+	Stands func(q Question, allow bool) bool
+	// Unpromoted, if not nil, is told why a directory that was opened is served by the gate still.
+	Unpromoted func(path string, why error)
 	// Denied, if not nil, is told of each lookup that was denied. why is nil if somebody said no.
 	Denied func(q Question, why error)
 }
@@ -62,6 +67,8 @@ type Mount struct {
 	// Lower: an overlay lies over the mount. For it, a name stays the object that it was: one that the host has
 	// replaced would be stale for good.
 	Lower bool
+	// Promote, if not nil, mounts a directory that was opened over its name, and returns when that is done. dir is the directory, O_PATH, until then.
+	Promote func(path string, dir int) error
 	// HostPID, if not nil, translates the numbers of threads that requests carry.
 	HostPID func(uint32) (uint32, error)
 }
@@ -128,12 +135,21 @@ func (g *Gate) allowed(path string) bool {
 }
 
 // admit returns whether a name that is no passage may be looked up, and waits for
-// that. It returns an error if ctx ends first. who, if not nil, finds out who asks: for a question only.
-func (g *Gate) admit(ctx context.Context, q Question, who func() []caller.Process) (bool, error) {
+// that. It returns an error if ctx ends first. who, if not nil, finds out who asks: for a question only. Nobody is asked for us, nor do we wait.
+func (g *Gate) admit(ctx context.Context, q Question, who func() []caller.Process, ours bool) (bool, error) {
 	g.mu.Lock()
-	if allow, ok := g.decided[q.Path]; ok {
-		g.mu.Unlock()
+	allow, ok := g.decided[q.Path]
+	g.mu.Unlock()
+	if ok && (g.o.Stands == nil || g.o.Stands(q, allow)) {
 		return g.tell(q, allow, nil), nil
+	}
+	g.mu.Lock()
+	if now, again := g.decided[q.Path]; ok && again && now == allow {
+		delete(g.decided, q.Path)
+	}
+	if ours {
+		g.mu.Unlock()
+		return false, nil
 	}
 	a := g.asked[q.Path]
 	if a == nil {

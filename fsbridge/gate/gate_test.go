@@ -70,7 +70,7 @@ func TestAnswers(t *testing.T) {
 		for round := range 2 {
 			got := make(chan bool)
 			go func() {
-				allow, err := g.admit(t.Context(), Question{Path: c.path}, nil)
+				allow, err := g.admit(t.Context(), Question{Path: c.path}, nil, false)
 				if err != nil {
 					t.Error(err)
 				}
@@ -102,7 +102,7 @@ func TestCoalesced(t *testing.T) {
 	got := make(chan bool, lookups)
 	for i := range lookups {
 		go func() {
-			allow, _ := g.admit(t.Context(), Question{Path: fmt.Sprint("/opt/", i%(2*MaxQuestions))}, nil)
+			allow, _ := g.admit(t.Context(), Question{Path: fmt.Sprint("/opt/", i%(2*MaxQuestions))}, nil, false)
 			got <- allow
 		}()
 	}
@@ -158,7 +158,7 @@ func TestFlood(t *testing.T) {
 	}
 	got := make(chan reply, lookups+MaxQuestions*together)
 	lookup := func(path string) {
-		allow, err := g.admit(t.Context(), Question{Path: path}, nil)
+		allow, err := g.admit(t.Context(), Question{Path: path}, nil, false)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -242,7 +242,7 @@ func TestWithdrawn(t *testing.T) {
 	lookup := func() context.CancelFunc {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			_, err := g.admit(ctx, Question{Path: "/opt/x"}, nil)
+			_, err := g.admit(ctx, Question{Path: "/opt/x"}, nil, false)
 			left <- err
 		}()
 		return cancel
@@ -269,7 +269,7 @@ func TestWithdrawn(t *testing.T) {
 	second()
 	within(t, "the second", left)
 	within(t, "the question's end", p.ctx.Done())
-	go func() { _, _ = g.admit(t.Context(), Question{Path: "/opt/x"}, nil) }()
+	go func() { _, _ = g.admit(t.Context(), Question{Path: "/opt/x"}, nil, false) }()
 	within(t, "a new question", asked).answer <- true
 }
 

@@ -38,7 +38,7 @@ func (g *Gate) Serve(dev *os.File, m Mount) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(&os.PathError{Op: "open", Path: g.o.Path, Err: err}, dev.Close())
 	}
-	v := &view{g: g, m: m, who: caller.New(), hidden: make(map[id]bool), passages: make(map[string]*fs.Inode), nodes: make(map[*node]bool)}
+	v := &view{g: g, m: m, who: caller.New(), hidden: make(map[id]bool), passages: make(map[string]*fs.Inode), nodes: make(map[*node]bool), promoted: make(map[string]id)}
 	for _, h := range m.Hidden {
 		var st unix.Stat_t
 		if unix.Lstat(filepath.Join(g.o.Path, h), &st) == nil {
@@ -82,6 +82,7 @@ type view struct {
 	mu       sync.Mutex
 	passages map[string]*fs.Inode // those that were looked up, by path
 	nodes    map[*node]bool       // those with a descriptor
+	promoted map[string]id        // what was, or is to be, mounted over its name, by path
 }
 
 // node makes a node, which takes over the descriptor.
@@ -143,6 +144,8 @@ type node struct {
 	path string
 	open bool // everything below is allowed, unless it is held
 	held atomic.Bool
+	// fresh: the name was another directory, over which something may be mounted. It is not the node that the name had.
+	fresh bool
 
 	mu      sync.Mutex
 	id      id
@@ -202,7 +205,7 @@ func (n *node) known(ctx context.Context, c *node, name string, kind uint32) *fs
 		n.v.passages[c.path] = p
 		return p
 	}
-	if old := n.GetChild(name); old != nil && old.StableAttr().Mode == kind {
+	if old := n.GetChild(name); old != nil && !c.fresh && old.StableAttr().Mode == kind {
 		// If it is being forgotten just now its descriptor is gone: then it says ESTALE, and the kernel looks it up again.
 		if o, ok := old.Operations().(*node); ok && o.open && o.path == c.path && o.fd.Load() >= 0 && o.is(c) {
 			if c.held.Load() && !n.v.g.allowed(c.path) {
@@ -282,12 +285,19 @@ func (n *node) admitted(ctx context.Context, st *unix.Stat_t) syscall.Errno {
 // ask returns 0 when somebody has allowed the node.
 func (n *node) ask(ctx context.Context, st *unix.Stat_t) syscall.Errno {
 	q := Question{Path: n.path, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}
-	allow, err := n.v.g.admit(ctx, q, n.v.callers(ctx))
+	from, _ := fuse.FromContext(ctx)
+	// A number that the mount's process namespace does not know is that of who promotes, which must not wait.
+	ours := from != nil && from.Pid == 0
+	allow, err := n.v.g.admit(ctx, q, n.v.callers(ctx), ours)
 	switch {
 	case err != nil:
 		return syscall.EINTR
 	case !allow:
+		n.demote()
 		return syscall.EACCES
+	}
+	if !n.held.Load() {
+		n.promote(st)
 	}
 	return 0
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor/jail/limits"
+	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
@@ -26,19 +27,19 @@ type birth struct {
 
 // write writes everything that the process does: it makes the view, gives up its
 // rights and becomes the shim.
-func (b *birth) write(w *scriptWriter) error {
-	w.call("setsid", unix.SYS_SETSID)
-	w.call("entering /", unix.SYS_CHDIR, w.text("/"))
-	w.call("umask", unix.SYS_UMASK, 0o022)
-	v := &viewWriter{scriptWriter: w, plan: b.plan, setup: fdSetup, clones: make(map[string]uintptr)}
-	w.networkUp(b.plan.network)
+func (b *birth) write(w *script.Writer) error {
+	w.Call("setsid", unix.SYS_SETSID)
+	w.Call("entering /", unix.SYS_CHDIR, w.Text("/"))
+	w.Call("umask", unix.SYS_UMASK, 0o022)
+	v := &viewWriter{Writer: w, plan: b.plan, setup: script.Setup, clones: make(map[string]uintptr), bases: make(map[int]uintptr)}
+	networkUp(w, b.plan.network)
 	v.view()
-	w.loopbackUp()
+	loopbackUp(w)
 	name := []byte(b.plan.hostname)
-	w.call("setting the host name", unix.SYS_SETHOSTNAME, w.bytes(name), uintptr(len(name)))
-	w.call("limiting files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, w.words(b.files.Cur, b.files.Max), 0)
+	w.Call("setting the host name", unix.SYS_SETHOSTNAME, w.Bytes(name), uintptr(len(name)))
+	w.Call("limiting files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, w.Words(b.files.Cur, b.files.Max), 0)
 	for _, l := range b.limits {
-		w.call("limiting "+l.What, unix.SYS_PRLIMIT64, 0, l.Resource, w.words(l.Value, l.Value), 0)
+		w.Call("limiting "+l.What, unix.SYS_PRLIMIT64, 0, l.Resource, w.Words(l.Value, l.Value), 0)
 	}
 	if b.confined != 0 {
 		b.confine(w)
@@ -48,45 +49,45 @@ func (b *birth) write(w *scriptWriter) error {
 	if err != nil {
 		return err
 	}
-	w.call("executing the shim", unix.SYS_EXECVEAT, fdProgram, w.text(""), w.texts(control.GuestProgram, control.StageShim),
-		w.texts(env...), unix.AT_EMPTY_PATH)
-	return w.err
+	w.Call("executing the shim", unix.SYS_EXECVEAT, script.Program, w.Text(""), w.Texts(control.GuestProgram, control.StageShim),
+		w.Texts(env...), unix.AT_EMPTY_PATH)
+	return w.Err
 }
 
-func (w *scriptWriter) loopbackUp() {
+func loopbackUp(w *script.Writer) {
 	const what = "bringing lo up"
 	ifr := make([]byte, 40) // struct ifreq
 	copy(ifr, "lo")
 	ifr[unix.IFNAMSIZ] = unix.IFF_UP | unix.IFF_RUNNING // little endian
-	fd := w.open(what, unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	w.call(what, unix.SYS_IOCTL, fd, unix.SIOCSIFFLAGS, w.bytes(ifr))
-	w.close(fd)
+	fd := w.Open(what, unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	w.Call(what, unix.SYS_IOCTL, fd, unix.SIOCSIFFLAGS, w.Bytes(ifr))
+	w.Close(fd)
 }
 
 // dropRights makes the process the workload's user, without capabilities and
 // without a way to gain any, behind the Landlock rules and the seccomp filter.
-func (b *birth) dropRights(w *scriptWriter) {
+func (b *birth) dropRights(w *script.Writer) {
 	uid, gid := uintptr(b.plan.uid), uintptr(b.plan.gid)
-	prctl := func(what string, option, arg uintptr) *call {
-		return w.call(what, unix.SYS_PRCTL, option, arg, 0, 0, 0)
+	prctl := func(what string, option, arg uintptr) *script.Call {
+		return w.Call(what, unix.SYS_PRCTL, option, arg, 0, 0, 0)
 	}
 	if b.userID != b.plan.uid {
-		w.call("setgroups", unix.SYS_SETGROUPS, 0, 0)
+		w.Call("setgroups", unix.SYS_SETGROUPS, 0, 0)
 	}
 	// Capabilities are needed a moment longer.
 	prctl("keeping capabilities", unix.PR_SET_KEEPCAPS, 1)
-	w.call("setresgid", unix.SYS_SETRESGID, gid, gid, gid)
-	w.call("setresuid", unix.SYS_SETRESUID, uid, uid, uid)
+	w.Call("setresgid", unix.SYS_SETRESGID, gid, gid, gid)
+	w.Call("setresuid", unix.SYS_SETRESUID, uid, uid, uid)
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	header := w.bytes(unsafe.Slice((*byte)(unsafe.Pointer(&hdr)), unsafe.Sizeof(hdr)))
+	header := w.Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&hdr)), unsafe.Sizeof(hdr)))
 	capset := func(caps [2]unix.CapUserData) {
-		w.call("capset", unix.SYS_CAPSET, header, w.bytes(unsafe.Slice((*byte)(unsafe.Pointer(&caps)), unsafe.Sizeof(caps))))
+		w.Call("capset", unix.SYS_CAPSET, header, w.Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&caps)), unsafe.Sizeof(caps))))
 	}
 	capset([2]unix.CapUserData{{Permitted: 1 << unix.CAP_SETPCAP, Effective: 1 << unix.CAP_SETPCAP}})
 	for c := uintptr(0); c < capBits; c++ {
 		drop := prctl(fmt.Sprint("dropping capability ", c), unix.PR_CAPBSET_DROP, c)
 		if c > capSurely {
-			drop.may = unix.EINVAL // beyond the last one that this kernel knows
+			drop.May = unix.EINVAL // beyond the last one that this kernel knows
 		}
 	}
 	prctl("securebits", unix.PR_SET_SECUREBITS, noRootPowers)
@@ -96,18 +97,18 @@ func (b *birth) dropRights(w *scriptWriter) {
 	prctl("dying with the supervisor", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1)
 	if b.confined != 0 {
-		w.call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, fdRules, 0)
+		w.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, script.Rules, 0)
 	}
-	program := w.program(seccomp.Jail(seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers}))
+	program := program(w, seccomp.Jail(seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers}))
 	if !b.plan.mediated {
-		w.call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
+		w.Call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
 		return
 	}
 	// From here on calls may wait for the supervisor, which answers once it has the
 	// listener. None of the script's do. Nobody inside may keep the listener.
-	listener := w.open("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, program)
-	w.send("handing the listener over", fdSetup, listenerByte, listener)
-	w.close(listener)
+	listener := w.Open("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, program)
+	w.Send("handing the listener over", script.Setup, listenerByte, listener)
+	w.Close(listener)
 }
 
 // listenerFlags make a listener. A call that it has received is then only
@@ -115,9 +116,9 @@ func (b *birth) dropRights(w *scriptWriter) {
 const listenerFlags = unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 
 // program returns the address of a struct sock_fprog.
-func (w *scriptWriter) program(p []unix.SockFilter) uintptr {
-	code := w.bytes(unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), uintptr(len(p))*unsafe.Sizeof(p[0])))
-	return w.words(uint64(len(p)), uint64(code)) // little endian, so that the rest of the first word is padding
+func program(w *script.Writer, p []unix.SockFilter) uintptr {
+	code := w.Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), uintptr(len(p))*unsafe.Sizeof(p[0])))
+	return w.Words(uint64(len(p)), uint64(code)) // little endian, so that the rest of the first word is padding
 }
 
 const (

@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/dynamic"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/promote"
 )
 
 // addGates adds the gates to the shares: those that were named, and those of a view that asks.
@@ -92,6 +94,25 @@ func (g *guest) transport(i int, dev *os.File) hypervisor.Transport {
 		Kind: hypervisor.TransportFUSE, File: dev, UID: uint32(g.user.UID), GID: uint32(g.user.GID), HostPID: g.hostPID, Hide: g.refuse[i],
 		Passages: g.plan.passages[i], Open: g.plan.open, Lower: slices.ContainsFunc(g.plan.mounts, func(m mount) bool { return m.op == opOverlay && m.gate && m.share == i }),
 	}
+}
+
+// promotes tells whether a mount is a gate in which directories that are opened are mounted. Below an overlay a
+// mount would not be seen, and over it nothing could be written any more.
+func (m *mount) promotes() bool { return m.op == opShare && m.gate }
+
+// promotes lets the server of a gate have what it opens mounted. It takes over the directory that the gate covers.
+func (g *guest) promotes(t *hypervisor.Transport, path string, base *os.File) error {
+	if g.promoted == nil {
+		err := g.pid1.While(func() (err error) {
+			g.promoted, err = promote.New(g.pid1.PID)
+			return err
+		})
+		if err != nil {
+			return errors.Join(err, base.Close())
+		}
+	}
+	t.Promote = g.promoted.Gate(path, base).Mount
+	return nil
 }
 
 // explainGate says what is asked about in a gate.

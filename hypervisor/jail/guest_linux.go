@@ -24,6 +24,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/limits"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/hypervisor/jail/promote"
 	"github.com/codeagent/sandbox/hypervisor/landlock"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
@@ -44,6 +45,7 @@ type guest struct {
 	mediation  *mediation        // nil: the folders are served through FUSE
 	rather     string            // why, where that was left open
 	wired      *wiring           // nil: there is no network
+	promoted   *promote.Jail     // what mounts the directories that gates open; nil: there are no gates
 	rules      *landlock.Ruleset // until it has started; nil: there are none
 	unconfined string            // why there are none
 	confined   uint64            // what they decide about
@@ -77,6 +79,7 @@ func (g *guest) await() {
 	g.children.Close()
 	g.wired.end()
 	<-g.planned
+	_ = g.promoted.Close()
 	g.endPlaces()
 	g.endLimits()
 	g.Ended(func() error {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/landlock"
 )
 
@@ -103,13 +104,13 @@ func (g *guest) allowOpen(f *os.File) error {
 }
 
 // confine adds the rules about the view, and restricts the process.
-func (b *birth) confine(w *scriptWriter) {
+func (b *birth) confine(w *script.Writer) {
 	for _, p := range b.plan.ownPlaces() {
 		what := "landlock: " + p.path
-		at := w.open(what, unix.SYS_OPENAT, cwd, w.text(p.path), unix.O_PATH|unix.O_CLOEXEC)
+		at := w.Open(what, unix.SYS_OPENAT, script.Cwd, w.Text(p.path), unix.O_PATH|unix.O_CLOEXEC)
 		rule := landlock.Rule(at, landlock.At(p.dir, p.rights&b.confined))
-		w.call(what, unix.SYS_LANDLOCK_ADD_RULE, fdRules, unix.LANDLOCK_RULE_PATH_BENEATH, w.bytes(rule), 0)
-		w.close(at)
+		w.Call(what, unix.SYS_LANDLOCK_ADD_RULE, script.Rules, unix.LANDLOCK_RULE_PATH_BENEATH, w.Bytes(rule), 0)
+		w.Close(at)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/host"
+	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
@@ -30,7 +31,7 @@ import (
 // new enough.
 func mediates(mended bool) error {
 	p := &listenerProbe{mended: mended}
-	err := helper(0, p.write, p.run)
+	err := script.Helper(0, nil, p.write, p.run)
 	switch {
 	case err == nil, errors.Is(err, errUnsure) && host.KernelAtLeast(6, 18):
 		return nil
@@ -69,16 +70,16 @@ var errRunsTwice = errors.New("this kernel may perform a system call twice when 
 // errUnsure says that the process ran each time when it should not have.
 var errUnsure = errors.New("whether this kernel may perform a system call twice could not be found out, the machine is too busy")
 
-func (p *listenerProbe) write(w *scriptWriter) {
-	w.call("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+func (p *listenerProbe) write(w *script.Writer) {
+	w.Call("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	code := seccomp.Notify(probeFirst, probeSecond)
-	listener := w.open("a listener for system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, w.program(code))
-	w.send("handing the listener over", fdSetup, listenerByte, listener)
+	listener := w.Open("a listener for system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, program(w, code))
+	w.Send("handing the listener over", script.Setup, listenerByte, listener)
 	for range probeRounds {
-		w.call("the first call", probeFirst).expect(probeAnswer)
-		w.call("the second call", probeSecond).expect(probeAnswer)
+		w.Call("the first call", probeFirst).Expect(probeAnswer)
+		w.Call("the second call", probeSecond).Expect(probeAnswer)
 	}
-	w.call("the end", unix.SYS_EXIT_GROUP, 0)
+	w.Call("the end", unix.SYS_EXIT_GROUP, 0)
 }
 
 // run answers. It has the thread for itself.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/tap"
 	"github.com/codeagent/sandbox/hypervisor/remote"
@@ -66,29 +67,29 @@ func (r *Runtime) wire(g *guest) error {
 }
 
 // networkUp makes the network card, and hands its other end to the supervisor.
-func (w *scriptWriter) networkUp(n *network.Guest) {
+func networkUp(w *script.Writer, n *network.Guest) {
 	if n == nil {
 		return
 	}
 	what := "opening " + tap.Path
-	card := w.open(what, unix.SYS_OPENAT, cwd, w.text(tap.Path), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK)
+	card := w.Open(what, unix.SYS_OPENAT, script.Cwd, w.Text(tap.Path), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK)
 	what = "making a network device"
-	w.call(what, unix.SYS_IOCTL, card, unix.TUNSETIFINDEX, w.words(tap.Index)) // little endian
-	w.call(what, unix.SYS_IOCTL, card, unix.TUNSETIFF, w.bytes(tap.Attach()))
-	socket := w.open(what, unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	w.Call(what, unix.SYS_IOCTL, card, unix.TUNSETIFINDEX, w.Words(tap.Index)) // little endian
+	w.Call(what, unix.SYS_IOCTL, card, unix.TUNSETIFF, w.Bytes(tap.Attach()))
+	socket := w.Open(what, unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	answer := make([]byte, 1024)
 	for _, m := range tap.Messages(*n) {
-		w.call(m.What, unix.SYS_SENDTO, socket, w.bytes(m.Data), uintptr(len(m.Data)), 0, 0, 0).expect(uintptr(len(m.Data)))
+		w.Call(m.What, unix.SYS_SENDTO, socket, w.Bytes(m.Data), uintptr(len(m.Data)), 0, 0, 0).Expect(uintptr(len(m.Data)))
 		// There is an answer, at once, only if it failed.
-		failed := w.call(m.What, unix.SYS_RECVFROM, socket, w.bytes(answer), uintptr(len(answer)), unix.MSG_DONTWAIT, 0, 0)
-		failed.may = unix.EAGAIN
+		failed := w.Call(m.What, unix.SYS_RECVFROM, socket, w.Bytes(answer), uintptr(len(answer)), unix.MSG_DONTWAIT, 0, 0)
+		failed.May = unix.EAGAIN
 		if m.What != "" {
-			failed.expect(0)
+			failed.Expect(0)
 		}
 	}
-	w.close(socket)
-	w.send("handing the network over", fdSetup, cableByte, card)
-	w.close(card)
+	w.Close(socket)
+	w.Send("handing the network over", script.Setup, cableByte, card)
+	w.Close(card)
 }
 
 // serveCable serves the guest's network card until the guest has ended.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
+	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // addPlaces adds what can be written beside the working folders.
@@ -217,6 +218,15 @@ type overlayError struct{ err error }
 func (e *overlayError) Error() string { return e.err.Error() }
 func (e *overlayError) Unwrap() error { return e.err }
 
+// failure returns what went wrong in PID 1, or nil.
+func failure(w *script.Writer) error {
+	err := w.Failure()
+	if failed := (*script.Error)(nil); errors.As(err, &failed) && strings.HasPrefix(failed.What, overlayWhat) {
+		return &overlayError{err}
+	}
+	return err
+}
+
 // prepare makes the layers of the plan's overlays.
 func (r *Runtime) prepare(g *guest) (err error) {
 	for i := range g.plan.mounts {
@@ -297,7 +307,7 @@ func (v *viewWriter) stageMemory() {
 // Each call of umount waits for all processors, so there is one.
 func (v *viewWriter) unstageMemory() {
 	if v.plan.memory != "" {
-		v.call(overlayWhat+" memory", unix.SYS_UMOUNT2, v.text(v.plan.memory), unix.MNT_DETACH)
+		v.Call(overlayWhat+" memory", unix.SYS_UMOUNT2, v.Text(v.plan.memory), unix.MNT_DETACH)
 	}
 }
 
@@ -305,29 +315,29 @@ func (v *viewWriter) unstageMemory() {
 // there. Names are relative, because in the options of a mount a comma cannot stand in a name.
 func (v *viewWriter) stage(m *mount) {
 	what := overlayKey(m)
-	v.call(what, unix.SYS_CHDIR, v.text(m.layers))
+	v.Call(what, unix.SYS_CHDIR, v.Text(m.layers))
 	v.staged++
 	memory := fmt.Sprintf("../%s/%d", places.MemoryDir, v.staged)
-	v.call(what, unix.SYS_MKDIRAT, cwd, v.text(memory), 0o700)
+	v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(memory), 0o700)
 	mask, lower, at := memory+"/mask", memory+"/lower", memory+"/at"
 	upper, work := places.UpperDir, places.WorkDir
 	v.dirLike(what, mask, m.source, m)
 	for _, dir := range []string{lower, at} {
-		v.call(what, unix.SYS_MKDIRAT, cwd, v.text(dir), 0o700)
+		v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(dir), 0o700)
 	}
 	if m.session {
 		upper, work = memory+"/upper", memory+"/work"
 		v.dirLike(what, upper, m.source, m)
-		v.call(what, unix.SYS_MKDIRAT, cwd, v.text(work), 0o700)
+		v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(work), 0o700)
 	}
 	v.mask(what, mask, m)
 	options := fmt.Sprintf("%s,upperdir=%s,workdir=%s,lowerdir=%s", overlayOptions, upper, work, mask)
 	if m.source != "" {
 		options += ":" + lower
 		if m.mapped {
-			fd := v.receive(what, v.setup)
-			v.call(what, unix.SYS_MOVE_MOUNT, fd, v.text(""), cwd, v.text(lower), unix.MOVE_MOUNT_F_EMPTY_PATH)
-			v.close(fd)
+			fd := v.Receive(what, v.setup)
+			v.Call(what, unix.SYS_MOVE_MOUNT, fd, v.Text(""), script.Cwd, v.Text(lower), unix.MOVE_MOUNT_F_EMPTY_PATH)
+			v.Close(fd)
 		} else if m.gate {
 			v.fuseMount(what, lower, m.share, true)
 			v.awaitServed(what)
@@ -336,19 +346,19 @@ func (v *viewWriter) stage(m *mount) {
 		}
 	}
 	v.mount(what, "overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options)
-	v.clones[what] = v.open(what, unix.SYS_OPEN_TREE, cwd, v.text(at), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-	v.call(what, unix.SYS_CHDIR, v.text("/"))
+	v.clones[what] = v.Open(what, unix.SYS_OPEN_TREE, script.Cwd, v.Text(at), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	v.Call(what, unix.SYS_CHDIR, v.Text("/"))
 }
 
 // dirLike makes a directory of a layer as one of the host looks inside.
 func (v *viewWriter) dirLike(what, dir, host string, m *mount) {
 	owner := places.Owner{UID: v.plan.uid, GID: v.plan.gid, Mapped: m.mapped}
 	uid, gid, mode := owner.Like(host)
-	v.call(what, unix.SYS_MKDIRAT, cwd, v.text(dir), 0o700)
+	v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(dir), 0o700)
 	if os.Geteuid() == 0 { // else it is ours, as all that can be
-		v.call(what, unix.SYS_FCHOWNAT, cwd, v.text(dir), uintptr(uid), uintptr(gid), 0)
+		v.Call(what, unix.SYS_FCHOWNAT, script.Cwd, v.Text(dir), uintptr(uid), uintptr(gid), 0)
 	}
-	v.call(what, unix.SYS_FCHMODAT, cwd, v.text(dir), uintptr(mode.Perm()))
+	v.Call(what, unix.SYS_FCHMODAT, script.Cwd, v.Text(dir), uintptr(mode.Perm()))
 }
 
 // mask writes the layer that hides what must not be seen in an overlay: a whiteout for each path,
@@ -369,7 +379,7 @@ func (v *viewWriter) mask(what, layer string, m *mount) {
 			last := i == len(parts)-1
 			made[at] = last
 			if last {
-				v.call(what+": hiding "+hidden, unix.SYS_MKNODAT, cwd, v.text(at), unix.S_IFCHR, 0)
+				v.Call(what+": hiding "+hidden, unix.SYS_MKNODAT, script.Cwd, v.Text(at), unix.S_IFCHR, 0)
 				break
 			}
 			v.dirLike(what, at, host, m)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/host"
 	"github.com/codeagent/sandbox/hypervisor/jail/ids"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
@@ -113,7 +115,7 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 }
 
 // makePlan makes the plan of a guest and writes its first process's script.
-func (r *Runtime) makePlan(g *guest, w *scriptWriter) error {
+func (r *Runtime) makePlan(g *guest, w *script.Writer) error {
 	table, err := readMounts()
 	if err != nil {
 		return err
@@ -169,11 +171,11 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := newScript()
+	s, err := script.New()
 	if err != nil {
 		return err
 	}
-	defer s.free()
+	defer s.Free()
 	w, err := r.spawn(g, s, program)
 	if err != nil {
 		return err
@@ -194,7 +196,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 		g.warnings, err = g.host.Hello(ctx)
 	}
 	if err == nil {
-		if s.noted {
+		if s.Noted {
 			g.warnings = append(g.warnings, noPrivateProc)
 		}
 		if g.plan.warning != "" {
@@ -207,7 +209,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if failed := w.failure(); failed != nil { // what we saw of it first may be its consequence
+	if failed := failure(w); failed != nil { // what we saw of it first may be its consequence
 		return failed
 	}
 	return fmt.Errorf("%w; %w", err, g.Err())
@@ -215,13 +217,13 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 
 // spawn makes PID 1, which then waits, and writes its script while the kernel
 // makes its namespaces. On error nothing is left.
-func (r *Runtime) spawn(g *guest, s *script, program *os.File) (*scriptWriter, error) {
+func (r *Runtime) spawn(g *guest, s *script.Script, program *os.File) (*script.Writer, error) {
 	if err := g.connect(s, program); err != nil {
 		return nil, err
 	}
-	defer s.closeFDs()
+	defer s.CloseFDs()
 	started := make(chan syscall.Errno, 1)
-	w := newWriter(s)
+	w := script.NewWriter(s)
 	go g.first(s, started)
 	err := r.makePlan(g, w)
 	close(g.planned)
@@ -237,11 +239,11 @@ func (r *Runtime) spawn(g *guest, s *script, program *os.File) (*scriptWriter, e
 }
 
 // connect makes what connects us with PID 1. On error nothing is left.
-func (g *guest) connect(s *script, program *os.File) (err error) {
+func (g *guest) connect(s *script.Script, program *os.File) (err error) {
 	var ours []io.Closer // until there is no error
 	defer func() {
 		if err != nil {
-			s.closeFDs()
+			s.CloseFDs()
 			for _, c := range ours {
 				_ = c.Close()
 			}
@@ -281,11 +283,11 @@ func (g *guest) connect(s *script, program *os.File) (err error) {
 		rules = g.rules.File()
 	}
 	for to, f := range []*os.File{null, null, errW, ctlIn, setupIn, program, rules} {
-		if err := s.giveFD(to, f); err != nil {
+		if err := s.GiveFD(to, f); err != nil {
 			return err
 		}
 	}
-	if err := unix.SetNonblock(int(s.fds[fdSetup]), false); err != nil { // the script reads it
+	if err := s.Block(); err != nil { // the script reads it
 		return err
 	}
 	conn, err := control.NewFDConn(ctl)
@@ -310,10 +312,10 @@ const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | u
 
 // first makes PID 1, on a thread that lives as long as it: it is told of the death
 // of the thread that made it, not of the process.
-func (g *guest) first(s *script, started chan<- syscall.Errno) {
+func (g *guest) first(s *script.Script, started chan<- syscall.Errno) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	pid, errno := fork(namespaces, s, clone)
-	g.pid1.PID, g.children = int(pid), children.New(int(pid))
+	pid, errno := script.Fork(namespaces, s)
+	g.pid1.PID, g.children = pid, children.New(pid)
 	started <- errno
 	if errno == 0 {
 		g.await()
@@ -322,7 +324,7 @@ func (g *guest) first(s *script, started chan<- syscall.Errno) {
 
 // follow lets PID 1 begin and serves the folders that it mounts, until it has
 // become the shim.
-func (g *guest) follow(w *scriptWriter) error {
+func (g *guest) follow(w *script.Writer) error {
 	if _, err := g.setup.Write([]byte{0}); err != nil {
 		return err
 	}
@@ -333,7 +335,7 @@ func (g *guest) follow(w *scriptWriter) error {
 	for {
 		n, err := g.setup.Read(share[:])
 		if n == 0 { // the end: it has closed its socket, or has ended
-			if failed := w.failure(); failed != nil {
+			if failed := failure(w); failed != nil {
 				return failed
 			}
 			if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) { // a byte that it did not wait for was left
@@ -349,7 +351,16 @@ func (g *guest) follow(w *scriptWriter) error {
 
 // serve gives a mounted /dev/fuse to the bridge, or the listener to the bridges.
 func (g *guest) serve(i int) error {
+	gate := slices.ContainsFunc(g.plan.mounts, func(m mount) bool { return m.promotes() && m.share == i })
 	files, ok := g.setup.TakeFDs(1)
+	if gate && ok {
+		var base []*os.File
+		if base, ok = g.setup.TakeFDs(1); ok {
+			files = append(files, base...)
+		} else {
+			_ = files[0].Close()
+		}
+	}
 	if ok && i == listenerByte && g.plan.mediated {
 		return g.mediate(files[0])
 	}
@@ -365,7 +376,13 @@ func (g *guest) serve(i int) error {
 	} else {
 		s = g.cfg.Gate(g.plan.paths[i])
 	}
-	if err := s.Serve(g.transport(i, files[0])); err != nil {
+	t := g.transport(i, files[0])
+	if gate {
+		if err := g.promotes(&t, g.plan.paths[i], files[1]); err != nil {
+			return errors.Join(err, files[0].Close())
+		}
+	}
+	if err := s.Serve(t); err != nil {
 		return fmt.Errorf("serving %s: %w", s.HostPath, err)
 	}
 	_, _ = g.setup.Write([]byte{0}) // it need not wait for this, and may be past it

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // devices of the minimal /dev.
@@ -20,15 +22,13 @@ const hiddenDir = "/dev/.sandbox"
 
 const sealed = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
-// cwd is AT_FDCWD as an argument.
-const cwd = ^uintptr(99) // -100
-
 // viewWriter writes how the view is made.
 type viewWriter struct {
-	*scriptWriter
+	*script.Writer
 	plan   *plan
 	setup  uintptr            // the descriptor of the socket to the supervisor
 	fuse   []uintptr          // by share, until mounted
+	bases  map[int]uintptr    // by share: the directory that a gate covers
 	clones map[string]uintptr // detached trees, by their source
 	sent   int                // shares handed over
 	served int                // shares whose service was waited for
@@ -42,42 +42,42 @@ type viewWriter struct {
 // take a cover off.
 func (v *viewWriter) view() {
 	// First of all: what we do must not reach the host.
-	v.call("making the mounts private", unix.SYS_MOUNT, v.text(""), v.text("/"), v.text(""), unix.MS_PRIVATE|unix.MS_REC, 0)
+	v.Call("making the mounts private", unix.SYS_MOUNT, v.Text(""), v.Text("/"), v.Text(""), unix.MS_PRIVATE|unix.MS_REC, 0)
 	v.takeSources()
 	// A /proc of our pid namespace covers the host's while that is still as it was: a new one may not be less restricted.
 	// Inside a container that covers parts of its /proc the kernel refuses it:
 	// outer processes stay out of reach, but can be seen.
 	proc := v.mount("mounting /proc", "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-	proc.may, proc.note = unix.EPERM, true
-	v.setattr("making the host's tree read-only (needs Linux 5.12)", cwd, "/", unix.AT_RECURSIVE, sealed, 0)
+	proc.May, proc.Note = unix.EPERM, true
+	v.setattr("making the host's tree read-only (needs Linux 5.12)", script.Cwd, "/", unix.AT_RECURSIVE, sealed, 0)
 	// Programs write to /proc/self.
-	v.setattr("/proc", cwd, "/proc", 0, 0, unix.MOUNT_ATTR_RDONLY).unless = true
+	v.setattr("/proc", script.Cwd, "/proc", 0, 0, unix.MOUNT_ATTR_RDONLY).Unless = true
 	for i := range v.plan.mounts {
 		v.cover(&v.plan.mounts[i])
 	}
 	for i := range v.files {
-		v.call("tidying up", unix.SYS_UNLINKAT, cwd, v.text(hiddenDir+"/"+strconv.Itoa(i+1)), 0)
+		v.Call("tidying up", unix.SYS_UNLINKAT, script.Cwd, v.Text(hiddenDir+"/"+strconv.Itoa(i+1)), 0)
 	}
-	v.call("tidying up", unix.SYS_UNLINKAT, cwd, v.text(hiddenDir), unix.AT_REMOVEDIR)
-	v.setattr("/dev", cwd, "/dev", 0, unix.MOUNT_ATTR_RDONLY, 0)
+	v.Call("tidying up", unix.SYS_UNLINKAT, script.Cwd, v.Text(hiddenDir), unix.AT_REMOVEDIR)
+	v.setattr("/dev", script.Cwd, "/dev", 0, unix.MOUNT_ATTR_RDONLY, 0)
 }
 
 // noPrivateProc is the warning for what view notes.
 const noPrivateProc = "no private /proc: this machine's /proc is partly covered (are we in a container?); names of outer processes are visible inside"
 
-func (v *viewWriter) mount(what, source, path, kind string, flags uintptr, options string) *call {
-	return v.call(what, unix.SYS_MOUNT, v.text(source), v.text(path), v.text(kind), flags, v.text(options))
+func (v *viewWriter) mount(what, source, path, kind string, flags uintptr, options string) *script.Call {
+	return v.Call(what, unix.SYS_MOUNT, v.Text(source), v.Text(path), v.Text(kind), flags, v.Text(options))
 }
 
-func (v *viewWriter) setattr(what string, dir uintptr, path string, flags uintptr, set, clr uint64) *call {
-	attr := v.words(set, clr, 0, 0) // struct mount_attr
-	return v.call(what, unix.SYS_MOUNT_SETATTR, dir, v.text(path), flags, attr, unix.MOUNT_ATTR_SIZE_VER0)
+func (v *viewWriter) setattr(what string, dir uintptr, path string, flags uintptr, set, clr uint64) *script.Call {
+	attr := v.Words(set, clr, 0, 0) // struct mount_attr
+	return v.Call(what, unix.SYS_MOUNT_SETATTR, dir, v.Text(path), flags, attr, unix.MOUNT_ATTR_SIZE_VER0)
 }
 
 // takeSources opens what will not be reachable any more once the view is made.
 func (v *viewWriter) takeSources() {
 	for range v.fuseShares() {
-		v.fuse = append(v.fuse, v.open("opening /dev/fuse", unix.SYS_OPENAT, cwd, v.text("/dev/fuse"), unix.O_RDWR|unix.O_CLOEXEC))
+		v.fuse = append(v.fuse, v.Open("opening /dev/fuse", unix.SYS_OPENAT, script.Cwd, v.Text("/dev/fuse"), unix.O_RDWR|unix.O_CLOEXEC))
 	}
 	for _, d := range devices {
 		v.take("/dev/"+d, "/dev/"+d)
@@ -86,13 +86,15 @@ func (v *viewWriter) takeSources() {
 	defer v.unstageMemory()
 	for _, m := range v.plan.mounts {
 		switch {
+		case m.promotes():
+			v.bases[m.share] = v.Open(m.path, unix.SYS_OPENAT, script.Cwd, v.Text(m.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 		case m.op == opBind:
 			v.take(m.source, m.source)
 		case m.op == opNoExec:
 			v.take(noExecKey(&m), m.source)
 		case m.op == opFolder && v.plan.mapped:
 			// The supervisor sends them in this order.
-			v.clones[folderKey(&m)] = v.receive(m.path, v.setup)
+			v.clones[folderKey(&m)] = v.Receive(m.path, v.setup)
 		case m.op == opFolder:
 			v.take(folderKey(&m), m.path)
 		case m.op == opOverlay:
@@ -122,7 +124,7 @@ func noExecKey(m *mount) string { return "noexec " + m.path }
 
 // take clones the tree at path.
 func (v *viewWriter) take(key, path string) {
-	v.clones[key] = v.open(path, unix.SYS_OPEN_TREE, cwd, v.text(path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	v.clones[key] = v.Open(path, unix.SYS_OPEN_TREE, script.Cwd, v.Text(path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 }
 
 // cover carries out m.
@@ -142,12 +144,12 @@ func (v *viewWriter) cover(m *mount) {
 	case opDir:
 		v.makeDirs(what, m.path)
 		if m.own {
-			v.call(what, unix.SYS_FCHOWNAT, cwd, v.text(m.path), uintptr(v.plan.uid), uintptr(v.plan.gid), 0)
+			v.Call(what, unix.SYS_FCHOWNAT, script.Cwd, v.Text(m.path), uintptr(v.plan.uid), uintptr(v.plan.gid), 0)
 		}
-		v.call(what, unix.SYS_FCHMODAT, cwd, v.text(m.path), uintptr(m.mode))
+		v.Call(what, unix.SYS_FCHMODAT, script.Cwd, v.Text(m.path), uintptr(m.mode))
 	case opSymlink:
 		v.makeDirs(what, filepath.Dir(m.path))
-		v.call(what, unix.SYS_SYMLINKAT, v.text(m.source), cwd, v.text(m.path))
+		v.Call(what, unix.SYS_SYMLINKAT, v.Text(m.source), script.Cwd, v.Text(m.path))
 	case opShare:
 		v.share(what, m)
 	case opFolder:
@@ -163,21 +165,21 @@ func (v *viewWriter) cover(m *mount) {
 		v.attach(what, noExecKey(m), m.path, isDir(m.source), sealed|unix.MOUNT_ATTR_NOEXEC)
 	case opHideDir:
 		// What was removed since the plan was made needs no cover.
-		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0,size=4k,nr_inodes=1").may = unix.ENOENT
+		v.mount(what, "tmpfs", m.path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0,size=4k,nr_inodes=1").May = unix.ENOENT
 	case opHideFile:
 		v.replace(what, m.path, "", 0, unix.ENOENT)
 	case opFile:
 		if m.make {
 			v.makeDirs(what, filepath.Dir(m.path))
-			v.call(what, unix.SYS_MKNODAT, cwd, v.text(m.path), unix.S_IFREG|0o644, 0).may = unix.EEXIST
+			v.Call(what, unix.SYS_MKNODAT, script.Cwd, v.Text(m.path), unix.S_IFREG|0o644, 0).May = unix.EEXIST
 		}
 		v.replace(what, m.path, m.content, 0o444|uintptr(m.mode), 0)
 	case opDev:
 		v.dev(what)
 	case opCgroup:
-		v.mount(what, "cgroup2", m.path, "cgroup2", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "").may = unix.EPERM
+		v.mount(what, "cgroup2", m.path, "cgroup2", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "").May = unix.EPERM
 	default:
-		v.err = errors.New(what + ": unknown operation")
+		v.Err = errors.New(what + ": unknown operation")
 	}
 }
 
@@ -187,7 +189,7 @@ func (v *viewWriter) makeDirs(what, path string) {
 	at := ""
 	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
 		at += "/" + name
-		v.call(what, unix.SYS_MKDIRAT, cwd, v.text(at), 0o755).may = unix.EEXIST
+		v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(at), 0o755).May = unix.EEXIST
 	}
 }
 
@@ -206,16 +208,22 @@ func (v *viewWriter) fuseMount(what, at string, share int, readOnly bool) {
 	}
 	v.mount(what, "sandbox", at, "fuse.sandbox", flags,
 		fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions,allow_other", fd, os.Geteuid(), os.Getegid()))
-	v.send(what, v.setup, byte(share), fd)
 	v.sent++
-	v.close(fd)
+	base, ok := v.bases[share]
+	if ok {
+		v.Send(what, v.setup, byte(share), fd, base)
+		v.Close(base)
+	} else {
+		v.Send(what, v.setup, byte(share), fd)
+	}
+	v.Close(fd)
 }
 
 // awaitServed waits until the supervisor serves every share it was given: it
 // sends a byte for each.
 func (v *viewWriter) awaitServed(what string) {
 	for ; v.served < v.sent; v.served++ {
-		v.call(what, unix.SYS_READ, v.setup, v.buffer(), 1).expect(1)
+		v.Call(what, unix.SYS_READ, v.setup, v.Buffer(), 1).Expect(1)
 	}
 }
 
@@ -225,12 +233,12 @@ func (v *viewWriter) attach(what, source, path string, dir bool, attr uint64) {
 		v.makeDirs(what, path)
 	} else {
 		v.makeDirs(what, filepath.Dir(path))
-		v.call(what, unix.SYS_MKNODAT, cwd, v.text(path), unix.S_IFREG|0o644, 0).may = unix.EEXIST
+		v.Call(what, unix.SYS_MKNODAT, script.Cwd, v.Text(path), unix.S_IFREG|0o644, 0).May = unix.EEXIST
 	}
 	fd := v.clones[source]
 	v.setattr(what, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attr, 0)
-	v.call(what, unix.SYS_MOVE_MOUNT, fd, v.text(""), cwd, v.text(path), unix.MOVE_MOUNT_F_EMPTY_PATH)
-	v.close(fd)
+	v.Call(what, unix.SYS_MOVE_MOUNT, fd, v.Text(""), script.Cwd, v.Text(path), unix.MOVE_MOUNT_F_EMPTY_PATH)
+	v.Close(fd)
 }
 
 // replace binds a file with the given content over path, and may fail with one
@@ -238,17 +246,17 @@ func (v *viewWriter) attach(what, source, path string, dir bool, attr uint64) {
 func (v *viewWriter) replace(what, path, content string, mode uintptr, may syscall.Errno) {
 	v.files++
 	src := hiddenDir + "/" + strconv.Itoa(v.files)
-	fd := v.open(what, unix.SYS_OPENAT, cwd, v.text(src), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, mode)
+	fd := v.Open(what, unix.SYS_OPENAT, script.Cwd, v.Text(src), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, mode)
 	if content != "" {
-		v.call(what, unix.SYS_WRITE, fd, v.bytes([]byte(content)), uintptr(len(content))).expect(uintptr(len(content)))
+		v.Call(what, unix.SYS_WRITE, fd, v.Bytes([]byte(content)), uintptr(len(content))).Expect(uintptr(len(content)))
 	}
-	v.close(fd)
-	v.call(what, unix.SYS_MOUNT, v.text(src), v.text(path), 0, unix.MS_BIND, 0).may = may
+	v.Close(fd)
+	v.Call(what, unix.SYS_MOUNT, v.Text(src), v.Text(path), 0, unix.MS_BIND, 0).May = may
 	if mode&0o111 != 0 {
-		v.setattr(what, cwd, path, 0, sealed, unix.MOUNT_ATTR_NOEXEC).may = may
+		v.setattr(what, script.Cwd, path, 0, sealed, unix.MOUNT_ATTR_NOEXEC).May = may
 		return
 	}
-	v.setattr(what, cwd, path, 0, sealed|unix.MOUNT_ATTR_NOEXEC, 0).may = may
+	v.setattr(what, script.Cwd, path, 0, sealed|unix.MOUNT_ATTR_NOEXEC, 0).May = may
 }
 
 // devBytes is how much /dev holds: devices, and the files that lie over others.
@@ -270,7 +278,7 @@ func (v *viewWriter) dev(what string) {
 		v.attach(what+"/"+d, "/dev/"+d, "/dev/"+d, false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 	}
 	for _, d := range []string{"/dev/pts", "/dev/shm", hiddenDir} {
-		v.call(what, unix.SYS_MKDIRAT, cwd, v.text(d), 0o755)
+		v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(d), 0o755)
 	}
 	// gid=5 is refused where that group is not mapped.
 	v.mount(what+"/pts", "devpts", "/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=0620")
@@ -278,6 +286,6 @@ func (v *viewWriter) dev(what string) {
 	for _, l := range [][2]string{
 		{"ptmx", "pts/ptmx"}, {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
 	} {
-		v.call(what, unix.SYS_SYMLINKAT, v.text(l[1]), cwd, v.text("/dev/"+l[0]))
+		v.Call(what, unix.SYS_SYMLINKAT, v.Text(l[1]), script.Cwd, v.Text("/dev/"+l[0]))
 	}
 }

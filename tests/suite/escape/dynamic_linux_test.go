@@ -19,8 +19,8 @@ func dynamic(home string, c *api.Config) {
 	c.Safeguards.Timeout = patience
 }
 
-// decide answers the next question, which is about path.
-func (l *lab) decide(path string, allow bool) {
+// decide answers the next question, which is about path, and returns its id.
+func (l *lab) decide(path string, allow bool) (id string) {
 	l.t.Helper()
 	for e := range l.events {
 		if e.Type != api.EventSafeguardTriggered {
@@ -30,8 +30,9 @@ func (l *lab) decide(path string, allow bool) {
 			l.t.Fatalf("asked: %s", e.Pending.Message)
 		}
 		must(l.t, l.Decide(l.t.Context(), api.DecideRequest{ID: e.Pending.ID, Allow: allow, By: "test"}))
-		return
+		return e.Pending.ID
 	}
+	panic("unreachable: the events never end")
 }
 
 // TestDynamicHome: what lies in the home directory is held until somebody allows it, also what is put there later; names

@@ -1,4 +1,4 @@
-package jail
+package script
 
 import (
 	"syscall"
@@ -10,7 +10,7 @@ import (
 // does what [runCalls] does, without a stack.
 //
 //go:noescape
-func cloneVM(s *script) (r uintptr)
+func cloneVM(s *Script) (r uintptr)
 
 // clone makes a process that runs the script. Until it executes the shim it
 // shares our memory, as vfork's child does: to copy the page tables of a program
@@ -31,7 +31,7 @@ func cloneVM(s *script) (r uintptr)
 //
 //go:norace
 //go:nosplit
-func clone(flags uintptr, s *script) (pid uintptr, errno syscall.Errno) {
+func clone(flags uintptr, s *Script) (pid uintptr, errno syscall.Errno) {
 	const exitSignal = 4 // in struct clone_args, as a word
 	s.clone[0] = uint64(flags) | unix.CLONE_VM | unix.CLONE_CLEAR_SIGHAND
 	s.clone[exitSignal] = uint64(unix.SIGCHLD)

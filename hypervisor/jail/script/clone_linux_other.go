@@ -1,6 +1,6 @@
 //go:build linux && !amd64
 
-package jail
+package script
 
 import "syscall"
 
@@ -9,4 +9,4 @@ import "syscall"
 //
 //go:norace
 //go:nosplit
-func clone(flags uintptr, s *script) (pid uintptr, errno syscall.Errno) { return cloneCopy(flags, s) }
+func clone(flags uintptr, s *Script) (pid uintptr, errno syscall.Errno) { return cloneCopy(flags, s) }

@@ -1,4 +1,4 @@
-package jail
+package script
 
 import (
 	"errors"
@@ -24,33 +24,33 @@ func each(t *testing.T, test func(t *testing.T, clone cloner)) {
 
 // run makes a process that runs what write writes, and returns what went wrong in
 // it.
-func run(t *testing.T, clone cloner, write func(w *scriptWriter)) error {
+func run(t *testing.T, clone cloner, write func(w *Writer)) error {
 	t.Helper()
-	s, err := newScript()
+	s, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.free()
+	defer s.Free()
 	ours, theirs, err := control.SocketPair()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ours.Close()
 	defer theirs.Close()
-	for to := range fdsUsed {
-		if err := s.giveFD(to, theirs); err != nil {
+	for to := range Given {
+		if err := s.GiveFD(to, theirs); err != nil {
 			t.Fatal(err)
 		}
 	}
-	defer s.closeFDs()
-	if err := unix.SetNonblock(int(s.fds[fdSetup]), false); err != nil {
+	defer s.CloseFDs()
+	if err := s.Block(); err != nil {
 		t.Fatal(err)
 	}
-	w := newWriter(s)
+	w := NewWriter(s)
 	write(w)
-	w.call("the end", unix.SYS_EXIT_GROUP, 0)
-	if w.err != nil {
-		return w.err
+	w.Call("the end", unix.SYS_EXIT_GROUP, 0)
+	if w.Err != nil {
+		return w.Err
 	}
 	runtime.LockOSThread() // its death would be the process's
 	defer runtime.UnlockOSThread()
@@ -67,7 +67,7 @@ func run(t *testing.T, clone cloner, write func(w *scriptWriter)) error {
 			break
 		}
 	}
-	err = w.failure()
+	err = w.Failure()
 	if status.Signaled() || (status.ExitStatus() == 0) != (err == nil) {
 		t.Errorf("status %#x, %v", status, err)
 	}
@@ -78,14 +78,14 @@ func TestScript(t *testing.T) { each(t, testScript) }
 
 func testScript(t *testing.T, clone cloner) {
 	dir := t.TempDir()
-	if err := run(t, clone, func(w *scriptWriter) {
-		w.call("again", unix.SYS_MKDIRAT, cwd, w.text(dir), 0o755).may = unix.EEXIST
-		fd := w.open("file", unix.SYS_OPENAT, cwd, w.text(dir+"/file"), unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
-		w.call("write", unix.SYS_WRITE, fd, w.bytes([]byte("text")), 4).expect(4)
-		w.close(fd)
-		noted := w.call("again", unix.SYS_MKDIRAT, cwd, w.text(dir), 0o755)
-		noted.may, noted.note = unix.EEXIST, true
-		w.call("left out", unix.SYS_UNLINKAT, cwd, w.text(dir+"/file"), 0).unless = true
+	if err := run(t, clone, func(w *Writer) {
+		w.Call("again", unix.SYS_MKDIRAT, Cwd, w.Text(dir), 0o755).May = unix.EEXIST
+		fd := w.Open("file", unix.SYS_OPENAT, Cwd, w.Text(dir+"/file"), unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
+		w.Call("write", unix.SYS_WRITE, fd, w.Bytes([]byte("text")), 4).Expect(4)
+		w.Close(fd)
+		noted := w.Call("again", unix.SYS_MKDIRAT, Cwd, w.Text(dir), 0o755)
+		noted.May, noted.Note = unix.EEXIST, true
+		w.Call("left out", unix.SYS_UNLINKAT, Cwd, w.Text(dir+"/file"), 0).Unless = true
 	}); err != nil {
 		t.Error(err)
 	}
@@ -99,26 +99,26 @@ func TestScriptFails(t *testing.T) { each(t, testScriptFails) }
 
 func testScriptFails(t *testing.T, clone cloner) {
 	dir := t.TempDir()
-	after := func(w *scriptWriter) { w.call("after it", unix.SYS_MKDIRAT, cwd, w.text(dir+"/new"), 0o755) }
+	after := func(w *Writer) { w.Call("after it", unix.SYS_MKDIRAT, Cwd, w.Text(dir+"/new"), 0o755) }
 	for what, c := range map[string]struct {
 		err   error
-		write func(w *scriptWriter)
+		write func(w *Writer)
 	}{
-		"making a directory": {unix.EEXIST, func(w *scriptWriter) {
-			w.call("making a directory", unix.SYS_MKDIRAT, cwd, w.text(dir), 0o755).may = unix.EPERM
+		"making a directory": {unix.EEXIST, func(w *Writer) {
+			w.Call("making a directory", unix.SYS_MKDIRAT, Cwd, w.Text(dir), 0o755).May = unix.EPERM
 		}},
-		"another descriptor": {unix.EIO, func(w *scriptWriter) {
-			w.call("another descriptor", unix.SYS_OPENAT, cwd, w.text("/"), unix.O_RDONLY).expect(17)
+		"another descriptor": {unix.EIO, func(w *Writer) {
+			w.Call("another descriptor", unix.SYS_OPENAT, Cwd, w.Text("/"), unix.O_RDONLY).Expect(17)
 		}},
-		"a zero byte": {unix.EINVAL, func(w *scriptWriter) { w.text("a\x00b") }},
-		"much data":   {errTooMuch, func(w *scriptWriter) { w.bytes(make([]byte, maxData)) }},
-		"many calls": {errTooMuch, func(w *scriptWriter) {
+		"a zero byte": {unix.EINVAL, func(w *Writer) { w.Text("a\x00b") }},
+		"much data":   {ErrTooMuch, func(w *Writer) { w.Bytes(make([]byte, maxData)) }},
+		"many calls": {ErrTooMuch, func(w *Writer) {
 			for range maxCalls {
-				w.call("getpid", unix.SYS_GETPID)
+				w.Call("getpid", unix.SYS_GETPID)
 			}
 		}},
 	} {
-		err := run(t, clone, func(w *scriptWriter) { c.write(w); after(w) })
+		err := run(t, clone, func(w *Writer) { c.write(w); after(w) })
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -130,23 +130,6 @@ func testScriptFails(t *testing.T, clone cloner) {
 		if exists(dir + "/new") {
 			t.Fatalf("%s: it went on", what)
 		}
-	}
-}
-
-// What was to be hidden and is gone when that is done needs no cover.
-func TestHiddenGone(t *testing.T) { each(t, testHiddenGone) }
-
-func testHiddenGone(t *testing.T, clone cloner) {
-	gone := t.TempDir() + "/gone"
-	if err := run(t, clone, func(w *scriptWriter) {
-		v := &viewWriter{scriptWriter: w, plan: &plan{}}
-		v.cover(&mount{op: opHideDir, path: gone})
-		w.call("going on", unix.SYS_MKDIRAT, cwd, w.text(gone), 0o755)
-	}); err != nil {
-		t.Error(err)
-	}
-	if !exists(gone) {
-		t.Error("it did not go on")
 	}
 }
 
@@ -176,14 +159,14 @@ func testScriptBesideUs(t *testing.T, clone cloner) {
 	defer close(stop)
 	for i := range 2 {
 		name := dir + "/" + strconv.Itoa(i)
-		err := run(t, clone, func(w *scriptWriter) {
-			w.call("a group of its own", unix.SYS_SETSID)
+		err := run(t, clone, func(w *Writer) {
+			w.Call("a group of its own", unix.SYS_SETSID)
 			for range 300 {
-				w.call("making a directory", unix.SYS_MKDIRAT, cwd, w.text(name), 0o755)
+				w.Call("making a directory", unix.SYS_MKDIRAT, Cwd, w.Text(name), 0o755)
 				for _, sig := range []uintptr{uintptr(unix.SIGURG), uintptr(unix.SIGCHLD), uintptr(unix.SIGWINCH)} {
-					w.call("a signal to its group", unix.SYS_KILL, 0, sig)
+					w.Call("a signal to its group", unix.SYS_KILL, 0, sig)
 				}
-				w.call("removing it", unix.SYS_UNLINKAT, cwd, w.text(name), unix.AT_REMOVEDIR)
+				w.Call("removing it", unix.SYS_UNLINKAT, Cwd, w.Text(name), unix.AT_REMOVEDIR)
 			}
 		})
 		if err != nil {
@@ -205,4 +188,9 @@ func depth(n int) int {
 		return int(room[0])
 	}
 	return depth(n-1) + int(room[n%len(room)])
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
