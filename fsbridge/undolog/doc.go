@@ -23,7 +23,7 @@
 // The packages, those below know nothing of those above:
 //
 //	        undolog: facade, transactions, retention
-//	capture     stamps    apply     past     outputs (on store)
+//	capture     stamps    apply     past     outputs, marks (on store)
 //	   |          |          \      /
 //	   |          |           layer
 //	   +------- store --------+--- pack
@@ -43,7 +43,7 @@
 // The format of the undo directory (version 2) is described where it is read and
 // written: the directory, ids and renumbered inodes in package store, records in
 // journal, compressed inodes in pack, how steps left their files in stamps, what commands wrote to
-// stdout and stderr in outputs.
+// stdout and stderr in outputs, named places in marks.
 //
 // # Transactions
 //
@@ -86,7 +86,7 @@
 // # Locks
 //
 // Those of an open step come first (see internal/capture), then the leaves:
-// capture.Retained.mu, store.StepDir.mu, stamps.Table, outputs.Store.mu, store.Links.mu, store.IDs,
+// capture.Retained.mu, store.StepDir.mu, stamps.Table, outputs.Store.mu, marks.Store.mu, store.Links.mu, store.IDs,
 // journal.Writer.mu.
 // Lifecycle calls are never concurrent with each other (the caller's promise);
 // History, Step, Status and Diff may run at any time.

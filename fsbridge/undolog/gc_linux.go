@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/marks"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -158,7 +159,7 @@ func (l *Log) discardHistory() ([]StepID, error) {
 	steps := l.stepEntries()
 	gone, err := l.evict(len(steps))
 	if err == nil {
-		err = l.forgetMarks()
+		err = l.marks.Clear()
 	}
 	if err == nil {
 		seq := l.stamps.Newest()
@@ -219,7 +220,7 @@ func (l *Log) evict(n int) ([]StepID, error) {
 	if n = min(n, len(steps)); n <= 0 {
 		return gone, nil
 	}
-	err := l.loseMarks(markEvicted, func(m Mark) bool { return m.Seq < steps[n-1].Seq })
+	err := l.marks.Lose(marks.Evicted, func(m Mark) bool { return m.Seq < steps[n-1].Seq })
 	if err != nil {
 		return gone, err
 	}

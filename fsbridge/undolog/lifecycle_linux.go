@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/marks"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -187,7 +188,7 @@ func (l *Log) dropRedo() error {
 		return nil
 	}
 	oldest := redo[len(redo)-1].Seq
-	if err := l.loseMarks(markUndone, func(m Mark) bool { return m.Seq >= oldest }); err != nil {
+	if err := l.marks.Lose(marks.Undone, func(m Mark) bool { return m.Seq >= oldest }); err != nil {
 		return err
 	}
 	for _, e := range redo {

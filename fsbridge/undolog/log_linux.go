@@ -10,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/marks"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/outputs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -37,7 +38,7 @@ type Log struct {
 
 	renumbered *store.Renumbering
 
-	marks marks
+	marks *marks.Store
 
 	outputs *outputs.Store
 
@@ -140,7 +141,7 @@ func (l *Log) open() (err error) {
 	if err = l.load(); err != nil {
 		return err
 	}
-	l.loadMarks()
+	l.openMarks()
 	l.openOutput()
 	if l.ids, err = store.OpenIDs(l.dir.FD(), l.largestID); err != nil {
 		return store.Unusable(l.o.Dir, err)
