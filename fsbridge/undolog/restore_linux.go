@@ -85,41 +85,21 @@ func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOpt
 // restoreFrom writes what the view shows at a path as the records of a new
 // step, and applies them; their inverse is the step.
 func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o RestoreOptions, res *ApplyResult) (err error) {
-	if err := l.discardNew(); err != nil {
-		return err
+	step, target, err := l.restoreTarget(ctx, v, parts, o)
+	if target != nil {
+		defer target.Close()
 	}
-	id, err := l.ids.NextStep(TypeAPI)
-	if err != nil {
-		return err
-	}
-	seq, err := l.ids.NextSeq()
-	if err != nil {
-		return err
-	}
-	step := journal.Step{ID: id, Seq: seq, StartedAt: l.now(), Type: TypeAPI,
-		Command: fmt.Sprintf("restore %s --step %d", o.Path, o.Step)}
-	fd, err := hostfs.OpenSubdir(l.at.Wal, rollbackNew, true)
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(fd)
 	done := false
 	defer func() {
 		if !done {
 			_ = l.discardNew()
 		}
 	}()
-	tfd, err := hostfs.OpenSubdir(fd, "target", true)
 	if err != nil {
 		return err
 	}
-	target := store.NewStepDir(tfd)
-	defer target.Close()
-	if err := past.WriteTarget(ctx, v, target, step, parts); err != nil {
-		return err
-	}
 	var paths int64 // set before anything is changed
-	out, err := l.transact(ctx, task{Kind: taskRestore, Step: id, Name: store.FormatStepID(id)}, transactOptions{
+	out, err := l.transact(ctx, task{Kind: taskRestore, Step: step.ID, Name: store.FormatStepID(step.ID)}, transactOptions{
 		read: layer.Read(target), progress: o.Progress.of(&paths),
 		admit: func(e *apply.Engine) (bool, error) {
 			if e.NothingToDo() {
@@ -146,11 +126,37 @@ func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o R
 		l.log.Error("limits not enforced", "err", err)
 	}
 	for _, e := range l.stepEntries() {
-		if e.StepID == id {
+		if e.StepID == step.ID {
 			res.Steps = []Entry{e.Entry}
 		}
 	}
 	return nil
+}
+
+// restoreTarget makes the directory of a new task, and in it the step directory that is to be applied: what the view
+// shows at a path. The caller closes that, also after an error if it is not nil, and discards the task if it does not begin.
+func (l *Log) restoreTarget(ctx context.Context, v *past.View, parts []string, o RestoreOptions) (step journal.Step, target *store.StepDir, err error) {
+	if err := l.discardNew(); err != nil {
+		return step, nil, err
+	}
+	step = journal.Step{StartedAt: l.now(), Type: TypeAPI, Command: fmt.Sprintf("restore %s --step %d", o.Path, o.Step)}
+	if step.ID, err = l.ids.NextStep(TypeAPI); err != nil {
+		return step, nil, err
+	}
+	if step.Seq, err = l.ids.NextSeq(); err != nil {
+		return step, nil, err
+	}
+	fd, err := hostfs.OpenSubdir(l.at.Wal, rollbackNew, true)
+	if err != nil {
+		return step, nil, err
+	}
+	defer hostfs.Close(fd)
+	tfd, err := hostfs.OpenSubdir(fd, "target", true)
+	if err != nil {
+		return step, nil, err
+	}
+	target = store.NewStepDir(tfd)
+	return step, target, past.WriteTarget(ctx, v, target, step, parts)
 }
 
 // summarise writes the files "paths" and "summary.json" of a step that ends now without having

@@ -1,0 +1,172 @@
+package hostfs
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// TruncateFD sets the size of a file open for writing.
+func TruncateFD(fd int, size int64) error {
+	return pathErr("truncate", "", retry(func() error { return unix.Ftruncate(fd, size) }))
+}
+
+// PreadFull reads until buf is full or the file ends and returns the count.
+func PreadFull(fd int, buf []byte, off int64) (int, error) {
+	n := 0
+	for n < len(buf) {
+		m := 0
+		err := retry(func() (err error) { m, err = unix.Pread(fd, buf[n:], off+int64(n)); return err })
+		if err != nil {
+			return n, pathErr("read", "", err)
+		}
+		if m == 0 {
+			break
+		}
+		n += m
+	}
+	return n, nil
+}
+
+// PwriteFull writes all of buf at off.
+func PwriteFull(fd int, buf []byte, off int64) error {
+	for len(buf) > 0 {
+		m := 0
+		err := retry(func() (err error) { m, err = unix.Pwrite(fd, buf, off); return err })
+		if err != nil {
+			return pathErr("write", "", err)
+		}
+		buf, off = buf[m:], off+int64(m)
+	}
+	return nil
+}
+
+// maxIovecs is how many pieces of memory one call takes (IOV_MAX).
+const maxIovecs = 1024
+
+// Preadv fills the pieces of dst from off on, as far as the file goes, with one system
+// call for many. It changes the slice dst.
+func Preadv(fd int, dst [][]byte, off int64) (total int, err error) {
+	for len(dst) > 0 {
+		n, err := unix.Preadv(fd, dst[:min(len(dst), maxIovecs)], off+int64(total))
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || n == 0 {
+			return total, err
+		}
+		total += n
+		for len(dst) > 0 && n >= len(dst[0]) {
+			n -= len(dst[0])
+			dst = dst[1:]
+		}
+		if n > 0 {
+			dst[0] = dst[0][n:]
+		}
+	}
+	return total, nil
+}
+
+// Pwritev writes the pieces of data from off on, one after the other, and returns how
+// many bytes were written.
+func Pwritev(fd int, data [][]byte, off int64) (total int, err error) {
+	for _, b := range data {
+		for len(b) > 0 {
+			n, err := unix.Pwrite(fd, b, off+int64(total))
+			if errors.Is(err, syscall.EINTR) {
+				continue
+			}
+			if err != nil {
+				return total, err
+			}
+			total += n
+			b = b[n:]
+		}
+	}
+	return total, nil
+}
+
+// NextData returns the next range [start, end) at or after off that holds data
+// and not a hole; start == end == size when there is none. File systems that
+// cannot tell report everything as data.
+func NextData(fd int, off, size int64) (start, end int64, err error) {
+	if off >= size {
+		return size, size, nil
+	}
+	start, err = unix.Seek(fd, off, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, syscall.ENXIO):
+		return size, size, nil
+	case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP):
+		return off, size, nil
+	case err != nil:
+		return 0, 0, pathErr("seek data", "", err)
+	}
+	if start >= size {
+		return size, size, nil
+	}
+	end, err = unix.Seek(fd, start, unix.SEEK_HOLE)
+	if err != nil {
+		return 0, 0, pathErr("seek hole", "", err)
+	}
+	return start, min(end, size), nil
+}
+
+// FallocateFD manipulates the file's allocation as fallocate(2) does.
+func FallocateFD(fd int, mode uint32, off, length int64) error {
+	return pathErr("fallocate", "", retry(func() error { return unix.Fallocate(fd, mode, off, length) }))
+}
+
+// CopyRange copies up to length bytes inside the kernel and returns how many
+// it copied. EXDEV, EINVAL or EOPNOTSUPP where the file system cannot.
+func CopyRange(dst int, dstOff int64, src int, srcOff int64, length int) (int, error) {
+	n := 0
+	err := retry(func() (err error) {
+		n, err = unix.CopyFileRange(src, &srcOff, dst, &dstOff, length, 0)
+		return err
+	})
+	return n, pathErr("copy range", "", err)
+}
+
+// PunchHole turns [off, off+length) into a hole without changing the size. It
+// returns EOPNOTSUPP where the file system cannot.
+func PunchHole(fd int, off, length int64) error {
+	return pathErr("punch hole", "", retry(func() error {
+		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, length)
+	}))
+}
+
+// CloneFD makes dst share all of src's extents (FICLONE). It returns
+// EOPNOTSUPP, EXDEV, EINVAL or ENOTTY where the file system cannot.
+func CloneFD(dst, src int) error {
+	return pathErr("clone", "", retry(func() error { return unix.IoctlFileClone(dst, src) }))
+}
+
+// TimesTell tells whether every change of the file behind fd shows in its times, also
+// one through a mapping, unless its page was changed shortly before and not written
+// back since.
+func TimesTell(fd int) bool {
+	f, err := Statfs(fd)
+	if err != nil {
+		return false
+	}
+	switch f.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
+// WriteBack has the file's changed pages on their way to the disk, so that the next
+// change of each through a mapping is noticed.
+func WriteBack(fd int) error {
+	return pathErr("write back", "", retry(func() error {
+		return unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE)
+	}))
+}
+
+// SyncFD makes the file's data durable (fdatasync).
+func SyncFD(fd int) error {
+	return pathErr("sync", "", retry(func() error { return unix.Fdatasync(fd) }))
+}

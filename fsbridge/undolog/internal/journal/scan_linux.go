@@ -1,0 +1,131 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
+)
+
+// TornError is what Scan returns for a tail that is cut off or
+// damaged. offset is where it begins.
+type TornError struct {
+	offset int64
+	reason string
+}
+
+func (e *TornError) Error() string {
+	return fmt.Sprintf("undolog: journal damaged at byte %d: %s", e.offset, e.reason)
+}
+
+// Scan reads the records behind fd in order and calls f with each
+// record's type, payload (valid only during the call) and the payload's
+// offset. A damaged or torn record ends the scan with a *TornError; an error
+// of f ends it with that error.
+func Scan(fd int, f func(t Type, payload []byte, off int64) error) error {
+	st, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	if !st.IsRegular() {
+		return fmt.Errorf("undolog: journal is not a regular file")
+	}
+	s := scanner{fd: fd, size: st.Size, buf: make([]byte, 256<<10)}
+	head, err := s.next(len(Magic))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(head, []byte(Magic)) {
+		return &TornError{0, "not a journal"}
+	}
+	for s.off < s.size {
+		start := s.off
+		head, err := s.next(wire.HeaderSize)
+		if err != nil {
+			return torn(err, start)
+		}
+		n, sum := wire.Header(head)
+		if n == 0 && sum == 0 {
+			return s.zeros(start)
+		}
+		if n == 0 || n > MaxRecord {
+			return &TornError{start, "impossible record length"}
+		}
+		body, err := s.next(int(n))
+		if err != nil {
+			return torn(err, start)
+		}
+		if wire.Sum(body) != sum {
+			return &TornError{start, "wrong checksum"}
+		}
+		if err := f(Type(body[0]), body[1:], start+wire.HeaderSize+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func torn(err error, start int64) error {
+	var t *TornError
+	if errors.As(err, &t) {
+		t.offset = start
+	}
+	return err
+}
+
+// scanner hands out consecutive pieces of a file through one buffer,
+// which grows only as far as the file really goes.
+type scanner struct {
+	fd     int
+	size   int64
+	off    int64 // of the next byte handed out
+	buf    []byte
+	lo, hi int // unread bytes of buf
+}
+
+// zeros makes sure that there is nothing but zeros any more: room that was made
+// for records (see Writer.store). They began at start.
+func (s *scanner) zeros(start int64) error {
+	for s.off < s.size {
+		p, err := s.next(int(min(s.size-s.off, int64(len(s.buf)))))
+		if err != nil {
+			return torn(err, start)
+		}
+		for _, c := range p {
+			if c != 0 {
+				return &TornError{start, "impossible record length"}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *scanner) next(n int) ([]byte, error) {
+	if int64(n) > s.size-s.off {
+		return nil, &TornError{s.off, "file ends inside a record"}
+	}
+	if s.hi-s.lo < n {
+		if n > len(s.buf) {
+			grown := make([]byte, n+n/2)
+			s.hi = copy(grown, s.buf[s.lo:s.hi])
+			s.buf = grown
+		} else {
+			s.hi = copy(s.buf, s.buf[s.lo:s.hi])
+		}
+		s.lo = 0
+		m, err := hostfs.PreadFull(s.fd, s.buf[s.hi:], s.off+int64(s.hi))
+		if err != nil {
+			return nil, err
+		}
+		s.hi += m
+		if s.hi < n {
+			return nil, &TornError{s.off, "file ends inside a record"}
+		}
+	}
+	p := s.buf[s.lo : s.lo+n]
+	s.lo += n
+	s.off += int64(n)
+	return p, nil
+}
