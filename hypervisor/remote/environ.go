@@ -14,8 +14,8 @@ const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Environ returns what a command inside gets to see of env. keep is asked about each variable: what its
 // value is inside, and whether the command gets it at all. No command gets what leads outside
-// ([hypervisor.KeptOutside]). TERM is the type of the command's terminal, if that has one. add comes
-// last, and SANDBOX=1.
+// ([hypervisor.KeptOutside]). TERM is the type of the command's terminal, if that has one. SANDBOX=1
+// and add come last.
 func Environ(env []string, tty *hypervisor.TTY, keep func(name, value string) (string, bool), add ...string) []string {
 	typed := tty != nil && tty.Term != ""
 	out := make([]string, 0, len(env)+len(add)+2)
@@ -31,7 +31,7 @@ func Environ(env []string, tty *hypervisor.TTY, keep func(name, value string) (s
 	if typed {
 		out = append(out, "TERM="+tty.Term)
 	}
-	return append(append(out, add...), "SANDBOX=1")
+	return append(append(out, "SANDBOX=1"), add...)
 }
 
 // Ours returns the variables that values names, sorted, with the values that they have in our own
