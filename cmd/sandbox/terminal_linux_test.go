@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +21,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	d := newDesk(t)
 	session := d.live()
 	d.must("run", "--", "touch", "made")
-	if err := unix.Kill(session.PID, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, session.PID)
 	goOn := func() { _ = unix.Kill(session.PID, unix.SIGCONT) }
 	t.Cleanup(goOn)
 	s := screen.On(t, d.sandbox("undo"))
@@ -38,9 +40,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	if code := s.Wait(); code != 0 || strings.Contains(s.Text(), "\x1b[K") {
 		t.Errorf("exit %d: %q", code, s.Text())
 	}
-	if err := unix.Kill(session.PID, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, session.PID)
 	var stdout, stderr strings.Builder
 	cmd := d.sandbox("gc")
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -53,6 +53,31 @@ func TestProgressOnTerminal(t *testing.T) {
 	on.Expect("\r\x1b[K0 steps dropped")
 	if err := cmd.Wait(); err != nil || stderr.Len() > 0 || !strings.Contains(stdout.String(), "0 steps dropped") {
 		t.Errorf("%v: %q, %q", err, stdout.String(), stderr.String())
+	}
+}
+
+// stop stops a process, and returns when all its threads have stopped: until one has taken the signal, the
+// others can still answer.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	running := func() bool {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(stats) == 0 {
+			t.Fatalf("process %d: %v", pid, err)
+		}
+		return slices.ContainsFunc(stats, func(path string) bool {
+			text, err := os.ReadFile(path)
+			state := strings.LastIndex(string(text), ") ") + 2
+			return err != nil || state < 2 || len(text) <= state || text[state] != 'T'
+		})
+	}
+	for end := time.Now().Add(screen.Patience); running(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("process %d does not stop", pid)
+		}
 	}
 }
 
