@@ -242,6 +242,7 @@ func TestText(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(d.organisation), 0o555); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = os.Chmod(filepath.Dir(d.organisation), 0o755) }) // so that it can be removed
 	if err := d.run("", &out, "text", "--level", "organisation"); err != nil || out.Editable || !strings.Contains(out.Why, "may not write") {
 		t.Errorf("%v, %+v", err, out)
 	}
