@@ -179,8 +179,9 @@ func (c *call) changeGranted(p *place, do func(f *Folder, node uint64) error) (a
 // open, of a file that was granted, has a name and is in the tree. If the tree has lost that name,
 // it says ESTALE, and the call is looked at anew.
 func (c *call) changeOpen(fd int, do func(f *Folder, node uint64) error) (a answer, known bool) {
-	var is, link rawfs.Info
-	if c.again || fd < 0 || !c.whereabouts(fd, &is, &link) || link.Mode&0o600 == 0 || is.Type() != syscall.S_IFREG || is.Nlink == 0 {
+	var is rawfs.Info
+	var unusable bool
+	if c.again || fd < 0 || !c.whereabouts(fd, &is, &unusable) || unusable || is.Type() != syscall.S_IFREG || is.Nlink == 0 {
 		return answer{}, false
 	}
 	f := c.s.grantedOn(&is)
@@ -458,7 +459,7 @@ func (f *Folder) access(is *rawfs.Info, node uint64, mode uint32) error {
 func (c *call) onlyPath(fd int) bool {
 	var link rawfs.Info
 	c.identity.Workload()
-	errno := rawfs.Look(c.th.proc, rawfs.Numbered(c.small[:], "fd/", uint64(fd)), &link)
+	errno := rawfs.Look(c.th.Proc, rawfs.Numbered(c.small[:], "fd/", uint64(fd)), &link)
 	c.identity.Starter()
 	if errno == 0 && link.Mode&0o600 != 0 {
 		return false // the mode of the link in /proc says what it is open for

@@ -8,11 +8,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/callers"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
+
+// pathMax is PATH_MAX: what a path may have with its NUL.
+const pathMax = 4096
 
 const atCwd = unix.AT_FDCWD
 
@@ -24,13 +28,13 @@ type call struct {
 	identity identity.Identity
 
 	n      notify.Notification
-	th     *thread // the caller, pinned, or nil
-	proved bool    // th was found to be the thread that waits
-	again  bool    // what the tree believed was wrong: look everything up
-	onProc bool    // the path that leads nowhere does so on a proc file system
-	umask  uint32  // of the caller, for what is made; 0 otherwise
-	masks  bool    // the thread shares its umask: modes are masked here
-	mask   uint32  // instead of umask
+	th     *callers.Thread // the caller, pinned, or nil
+	proved bool            // th was found to be the thread that waits
+	again  bool            // what the tree believed was wrong: look everything up
+	onProc bool            // the path that leads nowhere does so on a proc file system
+	umask  uint32          // of the caller, for what is made; 0 otherwise
+	masks  bool            // the thread shares its umask: modes are masked here
+	mask   uint32          // instead of umask
 
 	cancel chan struct{} // [vfs.Request.Cancel]
 	asking bool          // waits for the Interceptor; under Server.mu
@@ -105,7 +109,7 @@ func (c *call) perform() (a answer) {
 // release gives back what the call has used.
 func (c *call) release() {
 	if c.th != nil {
-		c.s.threads.put(c.th, false)
+		c.s.threads.Put(c.th, false)
 		c.th = nil
 	}
 	c.proved, c.umask, c.mask = false, 0, 0
@@ -154,14 +158,14 @@ func (c *call) pathArg(buf, i int) ([]byte, syscall.Errno) {
 func (c *call) procFile(name rawfs.Name, flags int) (int, syscall.Errno) {
 	for range tries {
 		if c.th == nil {
-			th, errno := c.s.threads.get(c.n.PID)
+			th, errno := c.s.threads.Get(c.n.PID)
 			if errno != 0 {
 				return -1, errno
 			}
 			c.th = th
 		}
 		c.identity.Workload()
-		fd, errno := rawfs.OpenAt(c.th.proc, name, unix.O_PATH|flags)
+		fd, errno := rawfs.OpenAt(c.th.Proc, name, unix.O_PATH|flags)
 		c.identity.Starter()
 		if errno == 0 {
 			c.proved = true
@@ -170,12 +174,11 @@ func (c *call) procFile(name rawfs.Name, flags int) (int, syscall.Errno) {
 		if c.proved || !rawfs.CanRead(errno) {
 			return -1, errno
 		}
-		var i rawfs.Info
-		if rawfs.Look(c.th.proc, rawfs.Cwd, &i) == 0 {
+		if c.th.Alive() {
 			c.proved = true
 			return -1, errno
 		}
-		c.s.threads.put(c.th, true)
+		c.s.threads.Put(c.th, true)
 		c.th = nil
 	}
 	return -1, syscall.ESRCH
@@ -185,15 +188,14 @@ func (c *call) procFile(name rawfs.Name, flags int) (int, syscall.Errno) {
 func (c *call) masked() error {
 	for range tries {
 		if c.th == nil {
-			th, errno := c.s.threads.get(c.n.PID)
+			th, errno := c.s.threads.Get(c.n.PID)
 			if errno != 0 {
 				return errno
 			}
 			c.th = th
 		}
-		var i rawfs.Info
-		if c.proved = c.proved || rawfs.Look(c.th.proc, rawfs.Cwd, &i) == 0; c.proved {
-			mask, errno := c.s.threads.umaskOf(c.th)
+		if c.proved = c.proved || c.th.Alive(); c.proved {
+			mask, errno := c.s.threads.UmaskOf(c.th)
 			if errno != 0 {
 				return errno
 			}
@@ -204,7 +206,7 @@ func (c *call) masked() error {
 			}
 			return nil
 		}
-		c.s.threads.put(c.th, true)
+		c.s.threads.Put(c.th, true)
 		c.th = nil
 	}
 	return syscall.ESRCH

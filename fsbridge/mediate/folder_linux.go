@@ -28,6 +28,10 @@ type Folder struct {
 	rootID   hostfs.ID
 	readOnly bool
 	bare     bool // see Bare
+	// named is what absolute paths of the guest into a bare folder begin with, with a slash behind, as the kernel says:
+	// a hint. reached: the workload came by there.
+	named   []byte
+	reached atomic.Bool
 
 	// grants, if not nil, is where files are opened for the workload: see [Server.Add].
 	grants     *os.File
@@ -71,6 +75,14 @@ func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {
 	tree.OnHeld(s.hold)
 	f.tree, f.mount, f.host, f.rootID, f.readOnly = tree, i.Mount, root.Mount, i.ID, o.ReadOnly
 	return f, nil
+}
+
+// name finds out by which name the guest knows the folder.
+func (f *Folder) name() {
+	path, ok := rawfs.PathOf(int(f.view.Fd()))
+	if ok && f.bare && !f.readOnly && len(path) > 1 && path[0] == '/' {
+		f.named = []byte(path + "/")
+	}
 }
 
 // grantOn has descriptors granted on a mount: see [Server.Add].

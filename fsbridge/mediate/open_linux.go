@@ -183,7 +183,7 @@ func (c *call) unmake(f *Folder, dir uint64, name string, node uint64) {
 // how many it has (Linux 6.2).
 func (c *call) tableFull() bool {
 	if c.th == nil {
-		th, errno := c.s.threads.get(c.n.PID)
+		th, errno := c.s.threads.Get(c.n.PID)
 		if errno != 0 {
 			return false
 		}
@@ -193,7 +193,7 @@ func (c *call) tableFull() bool {
 	var most unix.Rlimit
 	c.identity.Workload()
 	defer c.identity.Starter()
-	return rawfs.Look(c.th.proc, rawfs.Name("fd\x00"), &open) == 0 && unix.Prlimit(int(c.n.PID), unix.RLIMIT_NOFILE, nil, &most) == nil && open.Size >= most.Cur
+	return rawfs.Look(c.th.Proc, rawfs.Name("fd\x00"), &open) == 0 && unix.Prlimit(int(c.n.PID), unix.RLIMIT_NOFILE, nil, &most) == nil && open.Size >= most.Cur
 }
 
 // reopen opens a granted file once more: it need not have a name. known is false if the tree

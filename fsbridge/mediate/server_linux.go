@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/callers"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/figures"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
@@ -22,7 +23,7 @@ import (
 // Server answers the system calls of one guest. Methods are safe for concurrent use.
 type Server struct {
 	log     *slog.Logger
-	threads *threads
+	threads *callers.Table
 	figures figures.Counter
 
 	folders []*Folder // fixed when Serve is called
@@ -50,7 +51,7 @@ type Server struct {
 
 // New makes a server that answers nobody yet.
 func New(o Options) *Server {
-	s := &Server{log: o.Logger, threads: newThreads(), stop: -1, held: make(map[*worker]bool),
+	s := &Server{log: o.Logger, threads: callers.New(), stop: -1, held: make(map[*worker]bool),
 		done: make(chan struct{}), rouse: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -111,6 +112,9 @@ func (s *Server) prepare(g Guest) (err error) {
 	if errno := rawfs.Look(int(g.Root.Fd()), rawfs.Empty, &s.root); errno != 0 {
 		return fmt.Errorf("mediate: the guest's root: %w", errno)
 	}
+	for _, f := range s.folders {
+		f.name()
+	}
 	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return fmt.Errorf("mediate: eventfd: %w", err)
 	}
@@ -156,7 +160,7 @@ func (s *Server) free() {
 	for _, f := range s.folders {
 		f.free()
 	}
-	s.threads.close()
+	s.threads.Close()
 	if s.serving {
 		_ = s.guest.Listener.Close()
 		_ = s.guest.Root.Close()

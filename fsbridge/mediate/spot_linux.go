@@ -1,6 +1,7 @@
 package mediate
 
 import (
+	"bytes"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,18 +28,24 @@ func (s *spot) text() string { return string(s.name) }
 // and nothing is hidden in it: what is below a directory there is what is below it on the host's mount.
 func (f *Folder) Bare() { f.bare = true }
 
-// spot finds where a relative path leads, in one look: /proc says which directory the
-// caller's working directory, or its descriptor, is, and by which mount it has it. If that is
+// spot finds where a path leads, in one look: which directory the caller's working directory, or its
+// descriptor, is, and by which mount it has it; or what is in its root by the folder's name. If that is
 // the guest's mount of a bare folder, the tree has a descriptor of the same directory, and the
 // host's mount below that is what the caller would see: for the starter the host's mount grants
 // what the view grants the workload. If ok is false, nobody knows anything: resolve finds out.
 func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
-	parent, last, slash := rawfs.SplitPath(path)
-	if c.again || slash || len(last) == 0 || len(last) > nameMax || path[0] == '/' || last[0] == '.' && len(last) <= 2 {
+	var at rawfs.Info
+	if c.again || len(path) == 0 {
 		return false
 	}
-	var at rawfs.Info
-	if !c.whereabouts(dirfd, &at, nil) {
+	if path[0] == '/' {
+		path = c.inFolder(path, &at)
+	}
+	parent, last, slash := rawfs.SplitPath(path)
+	if slash || len(last) == 0 || len(last) > nameMax || last[0] == '.' && len(last) <= 2 {
+		return false
+	}
+	if at.Mode == 0 && !c.whereabouts(dirfd, &at, nil) {
 		return false
 	}
 	f := c.s.folder(-1, &at) // of folders that are no mounts, none is bare
@@ -56,6 +63,31 @@ func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
 	return true
 }
 
+// inFolder returns what follows in path on the name of the folder that it leads through, and describes that. It is
+// nil if there is none: names may be used again, so the folder has to be there now.
+func (c *call) inFolder(path []byte, at *rawfs.Info) (rest []byte) {
+	for _, f := range c.s.folders {
+		rest, ok := bytes.CutPrefix(path, f.named)
+		if !ok || len(f.named) == 0 || len(rest) > 0 && rest[0] == '/' {
+			continue
+		}
+		reached := f.reached.Load()
+		if !reached { // whether the workload may come by there
+			c.identity.Workload()
+		}
+		errno := rawfs.Look(int(c.s.guest.Root.Fd()), rawfs.Terminated(c.parts[:], f.named[1:len(f.named)-1]), at)
+		if !reached {
+			c.identity.Starter()
+		}
+		if errno == 0 && at.Mount == f.mount && at.ID == f.rootID {
+			f.reached.Store(true)
+			return rest
+		}
+	}
+	*at = rawfs.Info{}
+	return nil
+}
+
 // spotArg is spot for the path in argument at, or none if at is negative.
 func (c *call) spotArg(s *spot, dirfd, at int) (ok bool) {
 	if at < 0 {
@@ -65,25 +97,35 @@ func (c *call) spotArg(s *spot, dirfd, at int) (ok bool) {
 	return errno == 0 && c.spot(s, dirfd, path)
 }
 
-// whereabouts describes the caller's working directory, or what its descriptor is, and unless
-// link is nil, the symlink in /proc that stands for it: its mode says what it is open for.
-func (c *call) whereabouts(dirfd int, out, link *rawfs.Info) bool {
+// whereabouts describes the caller's working directory, or what its descriptor is. Unless unusable
+// is nil, it says whether the descriptor can neither be read nor written.
+func (c *call) whereabouts(dirfd int, out *rawfs.Info, unusable *bool) bool {
 	if c.th == nil {
-		th, errno := c.s.threads.get(c.n.PID)
+		th, errno := c.s.threads.Get(c.n.PID)
 		if errno != 0 {
 			return false
 		}
 		c.th = th
 	}
 	errno := syscall.EBADF
+	var flags *int
+	if unusable != nil {
+		flags = new(int)
+	}
 	switch {
 	case dirfd == atCwd:
-		errno = rawfs.Describe(c.th.proc, rawfs.Cwd, 0, out)
+		errno = rawfs.Describe(c.th.Proc, rawfs.Cwd, 0, out)
+	case dirfd >= 0 && c.s.threads.Descriptor(c.th, dirfd, out, flags):
+		if errno = 0; unusable != nil {
+			*unusable = *flags&unix.O_PATH != 0 || *flags&unix.O_ACCMODE == unix.O_ACCMODE
+		}
 	case dirfd >= 0: // the list of descriptors is its owner's
 		c.identity.Owner(true)
 		name := rawfs.Numbered(c.small[:], "fd/", uint64(dirfd))
-		if errno = rawfs.Describe(c.th.proc, name, 0, out); errno == 0 && link != nil {
-			errno = rawfs.Look(c.th.proc, name, link)
+		if errno = rawfs.Describe(c.th.Proc, name, 0, out); errno == 0 && unusable != nil {
+			var link rawfs.Info // the mode of the link says what it is open for
+			errno = rawfs.Look(c.th.Proc, name, &link)
+			*unusable = link.Mode&0o600 == 0
 		}
 		c.identity.Owner(false)
 	}

@@ -90,10 +90,10 @@ func table() *[maxSyscall]handler {
 // setsUmask lets umask(2) be performed, and forgets what umasks were.
 func (c *call) setsUmask() answer {
 	if c.th == nil {
-		c.th, _ = c.s.threads.get(c.n.PID)
+		c.th, _ = c.s.threads.Get(c.n.PID)
 	}
 	if c.th != nil {
-		c.s.threads.settingUmask(c.th)
+		c.s.threads.SettingUmask(c.th)
 	}
 	return native
 }

@@ -1,4 +1,4 @@
-package mediate
+package callers
 
 import (
 	"sync"
@@ -12,22 +12,20 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
-// pathMax is PATH_MAX: what a path may have with its NUL.
-const pathMax = 4096
-
-// thread is what we remember of a thread of the guest. It is known by proc, a
-// descriptor of its directory in /proc: once the thread has gone that leads nowhere,
-// even where another has got its number.
-type thread struct {
+// Thread is what we remember of a thread of the guest.
+type Thread struct {
+	// Proc is a descriptor of its directory in /proc, O_PATH: once the thread has gone that leads
+	// nowhere, even where another has got its number.
+	Proc int
 	tid  uint32
-	proc int
+	pid  pidFD
 
-	pins  int  // under threads.mu
+	pins  int  // under Table.mu
 	gone  bool // no longer in the table; the same
-	newer *thread
-	older *thread
+	newer *Thread
+	older *Thread
 
-	// umask is the thread's umask, and asOf when it was: see threads.umasks. 0: not known.
+	// umask is the thread's umask, and asOf when it was: see Table.umasks. 0: not known.
 	umask atomic.Uint32
 	asOf  atomic.Uint64
 }
@@ -35,30 +33,35 @@ type thread struct {
 // maxThreads bounds the threads that are remembered.
 const maxThreads = 256
 
-// threads are the threads that have called lately.
-type threads struct {
+// Table has the threads that have called lately. Its methods are safe for concurrent use.
+type Table struct {
 	mu    sync.Mutex
-	known map[uint32]*thread
+	known map[uint32]*Thread
 	// ring is the list of the known, newest first, in a circle.
-	ring thread
+	ring Thread
 
 	// umasks counts the calls of umask(2) that we have seen begin.
 	umasks atomic.Uint64
+	// copied and refused are for copying descriptors: see pidfd_linux.go.
+	copied  atomic.Bool
+	refused atomic.Int32
+
 	// setting are threads that were in umask(2) when we heard of them last: until each
 	// is heard of again, or has gone, nobody's umask is remembered.
-	setting map[uint32]*thread
+	setting map[uint32]*Thread
 }
 
-func newThreads() *threads {
-	t := &threads{known: make(map[uint32]*thread), setting: make(map[uint32]*thread)}
+// New makes a table without threads.
+func New() *Table {
+	t := &Table{known: make(map[uint32]*Thread), setting: make(map[uint32]*Thread)}
 	t.ring.newer, t.ring.older = &t.ring, &t.ring
 	t.umasks.Store(1)
 	return t
 }
 
-// get returns the thread with the number tid, pinned; [threads.put] gives it back. It may
+// Get returns the thread with the number tid, pinned; [Table.Put] gives it back. It may
 // be a former one's.
-func (t *threads) get(tid uint32) (*thread, syscall.Errno) {
+func (t *Table) Get(tid uint32) (*Thread, syscall.Errno) {
 	t.mu.Lock()
 	if th := t.known[tid]; th != nil {
 		th.pins++
@@ -73,7 +76,7 @@ func (t *threads) get(tid uint32) (*thread, syscall.Errno) {
 	if errno != 0 {
 		return nil, errno
 	}
-	th := &thread{tid: tid, proc: fd, pins: 1}
+	th := &Thread{tid: tid, Proc: fd, pins: 1}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if old := t.known[tid]; old != nil {
@@ -92,16 +95,16 @@ func (t *threads) get(tid uint32) (*thread, syscall.Errno) {
 }
 
 // link makes th the newest, which is ring.older.
-func (t *threads) link(th *thread) {
+func (t *Table) link(th *Thread) {
 	th.older, th.newer = t.ring.older, &t.ring
 	th.older.newer, t.ring.older = th, th
 }
 
-func (t *threads) unlink(th *thread) {
+func (t *Table) unlink(th *Thread) {
 	th.older.newer, th.newer.older = th.newer, th.older
 }
 
-func (t *threads) drop(th *thread) {
+func (t *Table) drop(th *Thread) {
 	if th.gone {
 		return
 	}
@@ -114,24 +117,25 @@ func (t *threads) drop(th *thread) {
 		delete(t.setting, th.tid)
 	}
 	if th.pins == 0 {
-		rawfs.Close(th.proc)
+		th.close()
 	}
 }
 
-// put gives back what get returned; gone says that it leads nowhere.
-func (t *threads) put(th *thread, gone bool) {
+// Put gives back what Get returned; gone says that it leads nowhere.
+func (t *Table) Put(th *Thread, gone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	th.pins--
 	switch {
 	case th.gone && th.pins == 0:
-		rawfs.Close(th.proc)
+		th.close()
 	case gone:
 		t.drop(th)
 	}
 }
 
-func (t *threads) close() {
+// Close forgets all of them.
+func (t *Table) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, th := range t.known {
@@ -139,8 +143,8 @@ func (t *threads) close() {
 	}
 }
 
-// settingUmask is called before the thread performs umask(2).
-func (t *threads) settingUmask(th *thread) {
+// SettingUmask is called before the thread performs umask(2).
+func (t *Table) SettingUmask(th *Thread) {
 	t.umasks.Add(1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,15 +154,14 @@ func (t *threads) settingUmask(th *thread) {
 }
 
 // settled tells whether no thread but th, which is heard of again, may be in umask(2).
-func (t *threads) settled(th *thread) bool {
+func (t *Table) settled(th *Thread) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.setting[th.tid] == th {
 		delete(t.setting, th.tid)
 	}
 	for tid, other := range t.setting {
-		var i rawfs.Info
-		if rawfs.Look(other.proc, rawfs.Cwd, &i) != 0 || other.waitsElsewhere() {
+		if !other.there() || other.waitsElsewhere() {
 			delete(t.setting, tid)
 		}
 	}
@@ -168,27 +171,27 @@ func (t *threads) settled(th *thread) bool {
 // waitsElsewhere tells whether the thread waits in another call than umask(2): a shell
 // that has set its umask waits for its child. If it runs, nobody knows. An ordinary user may not
 // see the call of a process that cannot be dumped (PID 1), but where in the kernel it sleeps.
-func (th *thread) waitsElsewhere() bool {
+func (th *Thread) waitsElsewhere() bool {
 	var buf [64]byte
-	n, errno := rawfs.ReadFrom(th.proc, rawfs.Name("syscall\x00"), buf[:])
+	n, errno := rawfs.ReadFrom(th.Proc, rawfs.Name("syscall\x00"), buf[:])
 	if errno != 0 {
-		n, errno = rawfs.ReadFrom(th.proc, rawfs.Name("wchan\x00"), buf[:])
+		n, errno = rawfs.ReadFrom(th.Proc, rawfs.Name("wchan\x00"), buf[:])
 		return errno == 0 && notify.SleepsElsewhere(buf[:n])
 	}
 	nr, waits := proctext.Call(buf[:n])
 	return waits && nr != unix.SYS_UMASK
 }
 
-// umaskOf returns the umask of a thread that waits for us. It is part of what threads may
+// UmaskOf returns the umask of a thread that waits for us. It is part of what threads may
 // share: so a umask is remembered only for as long as none is set.
-func (t *threads) umaskOf(th *thread) (uint32, syscall.Errno) {
+func (t *Table) UmaskOf(th *Thread) (uint32, syscall.Errno) {
 	now := t.umasks.Load()
 	if th.asOf.Load() == now {
 		return th.umask.Load(), 0
 	}
 	settled := t.settled(th)
 	var buf [256]byte // it is the second line
-	n, errno := rawfs.ReadFrom(th.proc, rawfs.Name("status\x00"), buf[:])
+	n, errno := rawfs.ReadFrom(th.Proc, rawfs.Name("status\x00"), buf[:])
 	if errno != 0 {
 		return 0, errno
 	}
@@ -201,4 +204,14 @@ func (t *threads) umaskOf(th *thread) (uint32, syscall.Errno) {
 		th.asOf.Store(now)
 	}
 	return mask, 0
+}
+
+// Mistake has the table take th for the thread with the number tid, as it does when the number is used again.
+// Tests need it.
+func (t *Table) Mistake(th *Thread, tid uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, th.tid)
+	th.tid = tid
+	t.known[tid] = th
 }
