@@ -14,6 +14,10 @@ type Place interface {
 	// working folder and for an object without a name (unlinked, O_TMPFILE).
 	Binding() (parent *Object, name string, ok bool)
 
+	// Known is Binding without a question to the host, for a directory: somebody outside may
+	// have moved it meanwhile.
+	Known() (parent *Object, name string, ok bool)
+
 	// Open opens the object itself with the given flags (O_RDONLY, O_PATH,
 	// O_DIRECTORY ...), never following a symlink, and verifies that it is the
 	// same inode; ErrChanged (hostfs) otherwise. It must work for an unlinked

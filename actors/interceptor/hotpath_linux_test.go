@@ -3,6 +3,7 @@ package interceptor
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -18,6 +19,7 @@ type place struct {
 }
 
 func (p *place) Binding() (*fsbridge.Object, string, bool) { return p.root, p.name, p.root != nil }
+func (p *place) Known() (*fsbridge.Object, string, bool)   { return p.Binding() }
 func (p *place) Open(flags int) (int, error) {
 	return syscall.Open(filepath.Join(p.dir, p.name), flags|syscall.O_CLOEXEC, 0)
 }
@@ -83,5 +85,34 @@ func BenchmarkHotPath(b *testing.B) {
 			b.Fatal(err)
 		}
 		r.hooks.End(tk, op, nil, nil)
+	}
+}
+
+// asked counts how often the host would be asked for a name.
+type asked struct {
+	place
+	times *int
+}
+
+func (p *asked) Binding() (*fsbridge.Object, string, bool) {
+	*p.times++
+	return p.place.Binding()
+}
+func (p *asked) Known() (*fsbridge.Object, string, bool) { return p.place.Binding() }
+
+// To find out whether a name is protected, the host is asked for none of the directories above it: it would be for each, at each operation.
+func TestSpotAsksNoDirectory(t *testing.T) {
+	times := 0
+	dir := &fsbridge.Object{Type: syscall.S_IFDIR, Place: &asked{times: &times}}
+	for _, name := range []string{"a", "b", "c"} {
+		dir = &fsbridge.Object{Type: syscall.S_IFDIR, Place: &asked{place{root: dir, name: name}, &times}}
+	}
+	p, ok := spotOf(dir, "f")
+	if got := strings.Join(p.names, "/"); got != "a/b/c/f" || !ok || p.parents[3] != dir || times != 0 {
+		t.Errorf("%q, %v, the host was asked %d times", got, ok, times)
+	}
+	file := &fsbridge.Object{Type: syscall.S_IFREG, Place: &asked{place{root: dir, name: "f"}, &times}}
+	if p, ok := spotOf(file, ""); strings.Join(p.names, "/") != "a/b/c/f" || !ok || times != 1 {
+		t.Errorf("%q, %v, the host was asked %d times: a file may have several names", p.names, ok, times)
 	}
 }

@@ -67,7 +67,8 @@ type spot struct {
 // depthMade is how deep most files are.
 const depthMade = 12
 
-// spotOf is where name is in dir; an empty name is dir itself. ok is false if it has no name.
+// spotOf is where name is in dir; an empty name is dir itself, which may be a file of several names. ok is false if
+// it has no name. Of directories the bridge's word is taken: to ask the host of each takes longer than most operations.
 func spotOf(dir *fsbridge.Object, name string) (p spot, ok bool) {
 	p = spot{make([]string, 0, depthMade), make([]*fsbridge.Object, 0, depthMade)}
 	for depth := 0; dir != nil && depth < 4096; depth++ {
@@ -77,7 +78,12 @@ func spotOf(dir *fsbridge.Object, name string) (p spot, ok bool) {
 		if dir.Place == nil {
 			break
 		}
-		if dir, name, ok = dir.Place.Binding(); !ok {
+		if name == "" {
+			dir, name, ok = dir.Place.Binding()
+		} else {
+			dir, name, ok = dir.Place.Known()
+		}
+		if !ok {
 			break
 		}
 	}

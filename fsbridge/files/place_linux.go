@@ -40,6 +40,9 @@ func (n *node) Binding() (*fsbridge.Object, string, bool) {
 	return &n.parent.obj, n.name, true
 }
 
+// Known implements [fsbridge.Place].
+func (n *node) Known() (*fsbridge.Object, string, bool) { return n.Binding() }
+
 // Open implements [fsbridge.Place].
 func (n *node) Open(flags int) (int, error) {
 	if n.parent == nil {

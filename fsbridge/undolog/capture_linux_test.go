@@ -180,6 +180,7 @@ func BenchmarkUnlink(b *testing.B) {
 type rootPlace struct{}
 
 func (rootPlace) Binding() (*fsbridge.Object, string, bool) { return nil, "", false }
+func (rootPlace) Known() (*fsbridge.Object, string, bool)   { return nil, "", false }
 func (rootPlace) Open(int) (int, error)                     { return -1, unix.ENOENT }
 func (rootPlace) Writers() int                              { return 0 }
 func (rootPlace) Handles() int                              { return 0 }
@@ -191,6 +192,7 @@ type namedPlace struct {
 }
 
 func (p *namedPlace) Binding() (*fsbridge.Object, string, bool) { return p.parent, p.name, true }
+func (p *namedPlace) Known() (*fsbridge.Object, string, bool)   { return p.Binding() }
 func (p *namedPlace) Open(flags int) (int, error)               { return hostfs.OpenAt(p.dir, p.name, flags, 0) }
 func (p *namedPlace) Writers() int                              { return 0 }
 func (p *namedPlace) Handles() int                              { return 0 }

@@ -128,6 +128,14 @@ func (n *node) Binding() (parent *fsbridge.Object, name string, ok bool) {
 	return nil, "", false
 }
 
+// Known implements [fsbridge.Place].
+func (n *node) Known() (parent *fsbridge.Object, name string, ok bool) {
+	if b := n.names.Load(); b != nil {
+		return &b.Parent.obj, b.Name, true
+	}
+	return nil, "", false
+}
+
 // Open implements [fsbridge.Place].
 func (n *node) Open(flags int) (fd int, err error) {
 	fd, _, err = n.open(flags)

@@ -95,6 +95,8 @@ func (n *node) Binding() (*fsbridge.Object, string, bool) {
 	return &n.parent.obj, n.name, true
 }
 
+func (n *node) Known() (*fsbridge.Object, string, bool) { return n.Binding() }
+
 func (n *node) Open(flags int) (int, error) {
 	n.a.mu.Lock()
 	parent, name := n.parent, n.name
