@@ -87,20 +87,21 @@
 // archive (2.2 calls) 17. The floor of a workload is its native time with a bare round trip for each of its calls:
 //
 //	                          calls   native  mediated  ratio  floor  goal  server's us a call
-//	untar                     25,600  340 ms  1,480 ms  4.0    1.6    2.2   42
+//	untar                     25,600  330 ms  1,200 ms  3.6    1.6    2.2   41
 //	checkout of all files     23,000  1,020   1,950     1.9    1.2    1.3   38
 //	rm -rf                    12,800  320     580       1.8    1.2    1.5   43
 //	SQLite, synchronous off   4,000   145     290       2.0    1.2    1.4   38
-//	open, close               10,000  25      420       17     5.2    -     27
+//	open, append, close       10,000  32      390       12     4.3    4     28
+//	open, close               10,000  22      370       17     5.8    -     27
 //
 // (tests/bench, a nested virtual machine with two processors, as root for a workload of another number.) What is between floor and ratio are
 // our own system calls. There, of the calls that the leader makes for an open, a change of credentials (setfsuid, capset) takes 2 to 3 us, a look at
 // what a link of /proc leads to 3 to 4, an open with its close 3 to 4, a look at a name 1, and the others 0.2 to 0.5; right after a switch all of that
 // several times as long. As the same user there are no changes of credentials, and files are opened once and not twice.
 //
-// Counted with strace on the leader, as root: a new file in a directory one name away takes 27 system calls, an unlink 10, utimensat of a descriptor 14.
+// Counted with strace on the leader, as root: a new file in a directory one name away takes 29 system calls, an unlink 10, utimensat of a descriptor 14.
 // Four of them receive, read the path and ask whether the caller still waits; three or four find the directory, or the file, by a copy of
-// the descriptor; in an open four to seven keep the caller and us near (notify.Near) if that pays, and four hand over, close, answer and
+// the descriptor; in an open eight keep the caller and us near (notify.Near) if that pays, and four hand over, close, answer and
 // wait. A new file takes some 5 more calls later, of another thread: the lease that tells whether it is still written to.
 // What is native costs what the kernel tells the watcher: see actors/watcher.
 //

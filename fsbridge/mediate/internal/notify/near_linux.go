@@ -12,7 +12,8 @@ import (
 // Near decides whether whoever gets a descriptor is kept on our processor meanwhile. To install
 // it, the kernel wakes the caller without saying that we are about to sleep. If another processor is
 // idle the caller is woken there, which takes some 30 us; on ours it takes 6, and 3 more for
-// the changes of its affinity. So that is done only as long as it pays. The zero value is ready.
+// the changes of its affinity. We stay there, too: when the caller has installed it we are woken, and would be
+// on the other processor. So that is done only as long as it pays. The zero value is ready.
 type Near struct {
 	left  atomic.Int32 // so many times more it is kept here
 	slow  atomic.Int32 // so many in a row took long
@@ -34,7 +35,10 @@ func (p *Near) Inject(l Listener, n *Notification, src int, flags uint32) (int, 
 		return fd, errno
 	}
 	p.left.Add(-1)
-	var was affinity
+	var was, ours affinity
+	if ours.pin(0) {
+		defer ours.restore(0)
+	}
 	if !was.pin(n.PID) {
 		p.never.Store(true)
 		return l.Inject(n.ID, src, flags)
@@ -61,7 +65,7 @@ type affinity struct {
 	size uintptr
 }
 
-// pin keeps a thread on the processor that we are on, and remembers where it was allowed before.
+// pin keeps a thread, ourselves if it is 0, on the processor that we are on, and remembers where it was allowed before.
 func (a *affinity) pin(tid uint32) bool {
 	var cpu uint32
 	_, _, _ = unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0)

@@ -20,15 +20,17 @@ func TestAffinity(t *testing.T) {
 		return set
 	}
 	before := allowed()
-	var was affinity
-	if !was.pin(uint32(tid)) {
-		t.Fatal("a thread of our own cannot be kept on a processor")
-	}
-	if now := allowed(); now.Count() != 1 {
-		t.Errorf("allowed on %d processors", now.Count())
-	}
-	if !was.restore(uint32(tid)) || allowed() != before {
-		t.Error("it is not allowed where it was before")
+	for _, tid := range []uint32{uint32(tid), 0} { // by its number, and as ourselves
+		var was affinity
+		if !was.pin(tid) {
+			t.Fatal("a thread of our own cannot be kept on a processor")
+		}
+		if now := allowed(); now.Count() != 1 {
+			t.Errorf("allowed on %d processors", now.Count())
+		}
+		if !was.restore(tid) || allowed() != before {
+			t.Error("it is not allowed where it was before")
+		}
 	}
 }
 
