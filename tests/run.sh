@@ -11,17 +11,21 @@
 #
 # With CI=true a skipped test is a failure.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 mode=${1:-all}
 
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"; rmdir "$TMPDIR" 2>/dev/null' EXIT
 chmod 755 "$tmp" # the ordinary user's tests look in
 
 # The directory that the tests work in. Its name is short, because sockets are made below it, whose
 # paths have about 100 bytes. Without a disk of its own, what is left in it at the end stays: a mount
 # may be among it.
 TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/tXXXXXX") && export TMPDIR
+# However this script ends, what it has started ends, too: killed tests would write into the next run.
+trap 'tests/end.sh "$TMPDIR" "$tmp"' EXIT
+trap 'exit 130' INT
+setsid tests/end.sh "$TMPDIR" "$tmp" $$ </dev/null >/dev/null 2>&1 &
+disown
 # own_disk mounts a new ext4 there, in a file that nobody else sees and that is gone with the mount. The
 # tests make and remove tens of thousands of files. An ext4 without a journal, which many machines of
 # clouds start from, does not use the inodes of the last minute again and looks at all of them for
@@ -38,7 +42,7 @@ own_disk() {
     rm -f "$image"
     return $status
 }
-own_disk >"$tmp/disk.log" 2>&1 && trap 'umount -l "$TMPDIR"; rm -rf "$tmp"; rmdir "$TMPDIR" 2>/dev/null' EXIT
+own_disk >"$tmp/disk.log" 2>&1
 chmod 1777 "$TMPDIR"
 # The directory of each test gets its own group of inodes.
 chattr +T "$TMPDIR" 2>/dev/null || true
