@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -127,6 +128,7 @@ func TestHookInside(t *testing.T) {
 // A mark survives the process, is shown, and leads back and forward; the same one twice,
 // and from inside, is refused.
 func TestMarkCommand(t *testing.T) {
+	require.Mount(t)
 	d := newDesk(t)
 	d.must("run", "--isolation", "none", "--", "touch", "one")
 	d.must("mark", "before")
