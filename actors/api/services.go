@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"sync"
 	"time"
 )
 
@@ -40,6 +42,19 @@ type ServiceRequest struct {
 	// runs: [ADDR:]HOST:GUEST, by default on 127.0.0.1, and on an address of the loopback
 	// only. They are taken before the service starts.
 	Publish []string `json:"publish,omitempty"`
+}
+
+var serviceNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
+
+// Validate says what is wrong with a request, whatever the session: an [ErrService].
+func (r ServiceRequest) Validate() error {
+	switch {
+	case !serviceNames().MatchString(r.Name):
+		return fmt.Errorf("%w: %q is no name of a service: 1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit", ErrService, r.Name)
+	case len(r.Argv) == 0 || r.Argv[0] == "":
+		return fmt.Errorf("%w: service %s: no command given", ErrService, r.Name)
+	}
+	return nil
 }
 
 // The states of a service.

@@ -241,7 +241,7 @@ func (a *Actor) onStart(m *Start) {
 		begin := time.Now()
 		guest, err := a.o.Runtime.Start(ctx, a.o.Config)
 		if err != nil {
-			log.Error("runtime not started", "runtime", name, "err", err)
+			log.Info("runtime not started", "runtime", name, "err", err) // who asked is told, and reports it
 		} else {
 			log.Info("runtime started", "runtime", name, "took_us", time.Since(begin).Microseconds())
 		}

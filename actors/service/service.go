@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -27,8 +26,6 @@ const (
 	// hold its pipe.
 	drain = 100 * time.Millisecond
 )
-
-var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
 
 // Options make a [Set].
 type Options struct {
@@ -73,11 +70,8 @@ func New(o Options) *Set { return &Set{o: o} }
 
 // Start starts a service. Its environment and directory are complete.
 func (s *Set) Start(ctx context.Context, r api.ServiceRequest) (api.ServiceStatus, error) {
-	switch {
-	case !names().MatchString(r.Name):
-		return api.ServiceStatus{}, fmt.Errorf("%w: %q is no name of a service: 1 to 64 letters, digits, '.', '_' and '-', not first", api.ErrService, r.Name)
-	case len(r.Argv) == 0 || r.Argv[0] == "":
-		return api.ServiceStatus{}, fmt.Errorf("%w: service %s: no command given", api.ErrService, r.Name)
+	if err := r.Validate(); err != nil {
+		return api.ServiceStatus{}, err
 	}
 	v := &service{req: r, ended: make(chan struct{}), status: api.ServiceStatus{
 		Name: r.Name, Command: api.ShellQuote(r.Argv...), Dir: r.Dir, State: api.ServiceRunning, StartedAt: s.o.Clock.Now(),

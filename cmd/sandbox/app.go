@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
@@ -130,20 +131,15 @@ func (a *app) rootCommand() *cobra.Command {
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.setUp(cmd) },
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return exit.Usagef("unknown command %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:              checkArgs(cobra.NoArgs),
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.Version = thisVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(a.stdin)
 	root.SetOut(a.out)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usage(flagError(err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return exit.Usage(flagError(cmd, err)) })
 
 	f := root.PersistentFlags()
 	f.StringArrayVarP(&a.flags.dirs, "working-dir", "C", nil, "working `folder`, [LABEL=]PATH[:ro], or a label (repeatable; default .)")
@@ -171,8 +167,10 @@ func (a *app) rootCommand() *cobra.Command {
 		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 		manual.Command(),
 	)
+	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	finish(root)
+	group(root)
 	// They fail only for a flag that is not there.
 	_ = root.MarkPersistentFlagDirname("working-dir")
 	_ = root.MarkPersistentFlagFilename("config-file", "toml")
@@ -196,10 +194,28 @@ func (a *app) whyCommand() *cobra.Command {
 	return cmd
 }
 
-// flagError says of a flag with a wrong number what is wrong, not who found out.
-func flagError(err error) error {
-	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
-		return errors.New(strings.ReplaceAll(err.Error(), number.Error(), number.Err.Error()))
+// flagError says of a wrong flag what is wrong with it and what was probably meant, not who found out.
+func flagError(cmd *cobra.Command, err error) error {
+	var (
+		unknown *pflag.NotExistError
+		value   *pflag.InvalidValueError
+		number  *strconv.NumError
+	)
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		if _, e := strconv.Atoi(unknown.GetSpecifiedShortnames()); e == nil {
+			return fmt.Errorf("%w; a number stands without a dash", err)
+		}
+	case errors.As(err, &unknown):
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if meant := config.Closest(unknown.GetSpecifiedName(), names); meant != "" {
+			return fmt.Errorf("%w; do you mean --%s?", err, meant)
+		}
+	case errors.As(err, &value) && value.GetFlag().Value.Type() == "duration":
+		return fmt.Errorf("--%s %q is no time: write 90s, 10m or 2h", value.GetFlag().Name, value.GetValue())
+	case errors.As(err, &value) && errors.As(err, &number):
+		return fmt.Errorf("--%s %q is not a whole number", value.GetFlag().Name, value.GetValue())
 	}
 	return err
 }
@@ -303,12 +319,32 @@ func (a *app) failure(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// exactArgs and its kind turn cobra's complaint into a usage error.
+// checkArgs says of arguments that check refuses what the command takes.
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return exit.Usage(err)
+		err := check(cmd, args)
+		if err == nil || exit.IsUsage(err) {
+			return err
 		}
-		return nil
+		usage := cmd.UseLine()
+		switch {
+		case len(args) == 0:
+			return exit.Usagef("an argument is missing: %s", usage)
+		case cmd.HasSubCommands():
+			var names []string
+			for _, c := range cmd.Commands() {
+				names = append(append(names, c.Name()), c.Aliases...)
+			}
+			if meant := config.Closest(args[0], names); meant != "" {
+				return exit.Usagef("unknown command %q; do you mean '%s %s'?", args[0], cmd.CommandPath(), meant)
+			}
+			return exit.Usagef("unknown command %q", args[0])
+		}
+		for n := len(args) - 1; n >= 0; n-- {
+			if check(cmd, args[:n]) == nil {
+				return exit.Usagef("%q is one argument too many: %s", args[n], usage)
+			}
+		}
+		return exit.Usagef("arguments are missing: %s", usage)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -38,6 +39,9 @@ func (a *app) restoreCommand() *cobra.Command {
 				line.End()
 				if err != nil {
 					return err
+				}
+				if res.PathCount == 0 && len(res.Steps) == 0 && !a.flags.json {
+					fmt.Fprintf(a.stderr, "%s is as it was before step %d; nothing was done\n", format.Shown(args[0]), step)
 				}
 				return a.printUndo("restored", res)
 			})

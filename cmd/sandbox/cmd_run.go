@@ -55,12 +55,7 @@ func (a *app) runCommand() *cobra.Command {
 			"Commands that run at the same time are one step.\n\n" +
 			"The exit status is the command's own; 125 if the sandbox failed, 126 if the command cannot be executed,\n" +
 			"127 if there is no such command, 128+n if signal n ended it.",
-		Args: checkArgs(func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("name a command: sandbox run [flags] -- COMMAND [ARG...]")
-			}
-			return nil
-		}),
+		Args: checkArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.run(cmd.Context(), cmd, args, o)
 		},
@@ -104,6 +99,9 @@ func (a *app) stepCommand() *cobra.Command {
 func (a *app) startService(ctx context.Context, cmd *cobra.Command, o runOptions, place launch.Place, r api.ServiceRequest) error {
 	if o.timeout > 0 {
 		return exit.Usagef("a service has no --timeout")
+	}
+	if err := r.Validate(); err != nil { // before a session is started for it
+		return ours(err)
 	}
 	if o.keep == 0 {
 		o.keep = defaultIdle

@@ -97,9 +97,34 @@ func finish(parent *cobra.Command) {
 		if text := examples[words]; text != "" && cmd.Example == "" {
 			cmd.Example = "  " + strings.ReplaceAll(text, "; ", "\n  ")
 		}
+		if cmd.HasSubCommands() && !cmd.Runnable() {
+			cmd.Args, cmd.RunE = checkArgs(cobra.NoArgs), func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
 		if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && !slices.Contains(takeFiles, words) {
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		finish(cmd)
+	}
+}
+
+// groups are the commands as the program's help lists them. A command that stands in no group is
+// listed at the end.
+var groups = []struct{ title, commands string }{
+	{"Run:", "run start attach service kill stop ps inspect step"},
+	{"See what was done, and undo it:", "history show diff cat undo redo restore mark status gc ui"},
+	{"Decide what may be done:", "pending approve deny approvals answers policy audit why"},
+	{"Agents and other programs:", "install uninstall profile serve mcp hook"},
+	{"This machine:", "doctor config overlay guest completion version help"},
+}
+
+// group puts the program's commands into their groups.
+func group(root *cobra.Command) {
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range root.Commands() {
+			if slices.Contains(strings.Fields(g.commands), cmd.Name()) {
+				cmd.GroupID = g.title
+			}
+		}
 	}
 }

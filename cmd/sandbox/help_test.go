@@ -32,6 +32,11 @@ func TestHelp(t *testing.T) {
 	}
 	root := (&app{}).rootCommand()
 	visit(root)
+	for _, cmd := range root.Commands() {
+		if cmd.GroupID == "" && !cmd.Hidden {
+			t.Errorf("%s stands in no group of the help", cmd.CommandPath())
+		}
+	}
 	for words := range examples {
 		if cmd, _, err := root.Find(strings.Fields(words)); words != "guest" && (err != nil || cmd.CommandPath() != "sandbox "+words) {
 			t.Errorf("an example of %q, which is no command", words)

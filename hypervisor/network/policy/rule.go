@@ -88,6 +88,9 @@ func ParseRule(text string) (Rule, error) {
 func parseRule(text string) (Rule, error) {
 	r := Rule{text: text}
 	rest := text
+	if strings.Contains(text, "://") {
+		return r, errors.New("this is an address of a page: write its host alone, as example.com or example.com:443")
+	}
 	for _, p := range []Protocol{TCP, UDP, ICMP} {
 		if after, ok := strings.CutPrefix(rest, string(p)+"/"); ok {
 			r.protocol, rest = p, after

@@ -528,10 +528,11 @@ func find(keys []Key, name string) *Key {
 
 // suggestion is the key or table that was probably meant, or empty.
 func suggestion(keys []Key, name string) string {
-	best, at := "", len(name)/3+2
-	try := func(candidate, meant string) {
-		if d := distance(name, candidate); d < at {
-			best, at = meant, d
+	meant, candidates := map[string]string{}, []string(nil)
+	try := func(candidate, key string) {
+		candidates = append(candidates, candidate)
+		if _, known := meant[candidate]; !known {
+			meant[candidate] = key
 		}
 	}
 	for _, k := range keys {
@@ -539,6 +540,18 @@ func suggestion(keys []Key, name string) string {
 		if table, last, ok := strings.Cut(k.Name, "."); ok && !strings.Contains(name, ".") {
 			try(table, table)
 			try(last, k.Name)
+		}
+	}
+	return meant[Closest(name, candidates)]
+}
+
+// Closest returns the first of the candidates that name is most like, or "" if it is like none: what
+// somebody meant who wrote the name.
+func Closest(name string, candidates []string) string {
+	best, at := "", len(name)/3+2
+	for _, c := range candidates {
+		if d := distance(name, c); d < at {
+			best, at = c, d
 		}
 	}
 	return best

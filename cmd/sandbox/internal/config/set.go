@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,7 +112,8 @@ func Load(from Sources) (*Set, error) {
 // written by whoever can write there: see [Rule]. After an error s is as before.
 func (s *Set) AddProject(dir string) error {
 	err := s.add(filepath.Join(dir, FileName), Project)
-	if missing(err) {
+	// A folder that cannot be looked into has no file for us; who opens it says so.
+	if look := (*fs.PathError)(nil); missing(err) || errors.As(err, &look) && look.Op == "lstat" && errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
 	return err

@@ -97,7 +97,7 @@ func (l *Launcher) settings() []api.Setting {
 func workingDirectory() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("the current directory is not there any more: change to another one (%w)", err)
 	}
 	return filepath.EvalSymlinks(wd)
 }

@@ -86,7 +86,7 @@ func (c Commands) sub(use, short string, check cobra.PositionalArgs, flags strin
 func args(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if len(given) < least || len(given) > most {
-			return exit.Usagef("%d arguments: the command is 'sandbox policy %s'", len(given), cmd.Use)
+			return exit.Usagef("%d arguments: the command is '%s'", len(given), cmd.UseLine())
 		}
 		return nil
 	}
