@@ -52,7 +52,8 @@ for node in "null 1 3" "zero 1 5" "full 1 7" "random 1 8" "urandom 1 9" "tty 5 0
     set -- $node
     mknod -m 666 "$root/dev/$1" c "$2" "$3"
 done
-mkdir "$root/dev/pts" "$root/dev/shm"
+mkdir "$root/dev/pts" "$root/dev/shm" "$root/dev/net"
+mknod -m 666 "$root/dev/net/tun" c 10 200
 mount -t devpts -o newinstance,ptmxmode=666 pts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
 ln -s /proc/self/fd "$root/dev/fd"

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/tests/kit/drive"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // TestConversations holds every conversation in testdata with the real program.
@@ -20,6 +21,9 @@ func TestConversations(t *testing.T) {
 	for _, tr := range readTranscripts(t) {
 		t.Run(tr.name(), func(t *testing.T) {
 			t.Parallel()
+			if tr.name() == "start" { // its session has a network
+				require.TUN(t)
+			}
 			p := newPlayer(t, tr)
 			for _, b := range tr.blocks() {
 				p.play(b)

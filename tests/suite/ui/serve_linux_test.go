@@ -20,6 +20,7 @@ func TestServe(t *testing.T) {
 	for _, protocol := range []string{"stdio", "mcp"} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
+			chromium := browser.Start(t)
 			p := newPlace(t, map[string]string{"notes.txt": "first\n"})
 			cmd := p.Bare(context.WithoutCancel(t.Context()), "serve", "--protocol", protocol, "--ui", "--log-level", "error", "-C", p.Dir)
 			in, err := cmd.StdinPipe()
@@ -90,7 +91,7 @@ func TestServe(t *testing.T) {
 				send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"write_file","arguments":{"path":"made","content":"made\n"}}}`)
 				until(`"id":2`)
 			}
-			tab := open(browser.Start(t), t, address)
+			tab := open(chromium, t, address)
 			tab.text("main", "1 session")
 			tab.press("nav a", "work")
 			tab.text(rows, "#1")
