@@ -23,6 +23,9 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
+// imageName is where the workflow pushes the image.
+const imageName = "ghcr.io/codeagent/sandbox"
+
 type platform struct {
 	Architecture string `json:"architecture"`
 	OS           string `json:"os"`
@@ -130,7 +133,10 @@ func (m *ociImage) write(file string) error {
 	if err != nil {
 		return err
 	}
-	all.Annotations = map[string]string{"org.opencontainers.image.ref.name": m.version}
+	// The tag, and the name that podman, containerd and Docker give to what they load.
+	all.Annotations = map[string]string{
+		"org.opencontainers.image.ref.name": m.version, "io.containerd.image.name": imageName + ":" + m.version,
+	}
 	index, err := json.Marshal(manifest{SchemaVersion: 2, MediaType: typeIndex, Manifests: []descriptor{all}})
 	if err != nil {
 		return err

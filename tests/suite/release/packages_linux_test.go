@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +21,8 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
-// nfpm is what makes packages within the GoReleaser that the Makefile names.
-const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2"
+// nfpmAt is what makes packages within the GoReleaser that the Makefile names.
+const nfpmAt = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2"
 
 // description is the packages' part of .goreleaser.yaml as nfpm reads it.
 func description(t *testing.T, program string) string {
@@ -88,28 +91,30 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) st
 	return string(out)
 }
 
-// packager returns the path of nfpm. Without a network the module cache may have it.
-func packager(t *testing.T) string {
+// tool builds a program of a Go module, and returns its path. Without a network the module cache may have it.
+func tool(t *testing.T, program string) string {
 	t.Helper()
 	bin := t.TempDir()
 	cache := strings.TrimSpace(run(t, module, nil, "go", "env", "GOMODCACHE"))
 	for _, env := range [][]string{{}, {"GOSUMDB=off", "GOPROXY=file://" + filepath.Join(cache, "cache", "download")}} {
-		cmd := exec.Command("go", "install", nfpm)
+		cmd := exec.Command("go", "install", program)
 		cmd.Dir, cmd.Env = module, append(append(os.Environ(), "GOBIN="+bin, "GOFLAGS="), env...)
 		out, err := cmd.CombinedOutput()
 		if err == nil {
-			return filepath.Join(bin, "nfpm")
+			name, _, _ := strings.Cut(path.Base(program), "@")
+			return filepath.Join(bin, name)
 		}
 		t.Logf("go install: %v\n%s", err, out)
 	}
-	require.Missing(t, "nfpm", "a network, for go install "+nfpm)
+	require.Missing(t, program, "a network, for go install "+program)
 	return ""
 }
 
-// TestPackages makes a package of each kind, and installs and removes the one for Debian.
+// TestPackages makes a package of each kind, and installs and removes those for which Debian has the
+// programs: all but Alpine's.
 func TestPackages(t *testing.T) {
 	require.Root(t)
-	tool, dir := packager(t), stage(t)
+	nfpm, dir := tool(t, nfpmAt), stage(t)
 	small := filepath.Join(dir, "small")
 	if err := os.WriteFile(small, []byte("#!/bin/sh\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -120,13 +125,61 @@ func TestPackages(t *testing.T) {
 		if err := os.WriteFile(config, []byte(description(t, file)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		run(t, dir, nil, tool, "package", "--config", config, "--packager", kind, "--target", filepath.Join(dir, "sandbox."+kind))
+		name := strings.Replace("sandbox."+kind, ".archlinux", ".archlinux.pkg.tar.zst", 1)
+		run(t, dir, nil, nfpm, "package", "--config", config, "--packager", kind, "--target", filepath.Join(dir, name))
 	}
-	inDebian(t, filepath.Join(dir, "sandbox.deb"))
+	root := inDebian(t, filepath.Join(dir, "sandbox.deb"))
+	// pacman runs the scripts by sh, which is bash on Arch.
+	if err := os.Remove(filepath.Join(root, "bin", "sh")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("bash", filepath.Join(root, "bin", "sh")); err != nil {
+		t.Fatal(err)
+	}
+	rpm := []string{require.Program(t, "rpm", "rpm"), "--root", root, "--dbpath", "/var/lib/rpm"}
+	file := filepath.Join(dir, "sandbox.rpm")
+	installs(t, root, rpm, []string{"-i", file}, []string{"-U", "--force", file}, []string{"-V", "sandbox"}, []string{"-e", "sandbox"})
+	pacman := []string{
+		require.Program(t, "pacman", "pacman-package-manager"), "--root", root, "--dbpath", t.TempDir(), "--cachedir", t.TempDir(),
+		"--logfile", os.DevNull, "--noconfirm",
+	}
+	file = filepath.Join(dir, "sandbox.archlinux.pkg.tar.zst")
+	installs(t, root, pacman, []string{"-U", file}, []string{"-U", file}, []string{"-Qkk", "sandbox"}, []string{"-R", "sandbox"})
 }
 
-// inDebian runs the script inside.sh in a Debian of its own, with the package in it.
-func inDebian(t *testing.T, deb string) {
+// installs installs a package into a root, installs it over itself, verifies it and removes it. A profile
+// for AppArmor comes with it and goes with it, and nothing else of its name is left: the directories that
+// it shares with other packages are those of the distribution, which this root is not.
+func installs(t *testing.T, root string, tool, install, again, verify, remove []string) {
+	t.Helper()
+	do := func(args []string) {
+		t.Helper()
+		// pacman says only on its output that a script failed.
+		if out := run(t, ".", nil, tool[0], append(slices.Clone(tool[1:]), args...)...); strings.Contains(out, "error") || strings.Contains(out, "rror:") {
+			t.Errorf("%s %q: %s", tool[0], args, out)
+		}
+	}
+	shared := func(name string, _ bool) bool { return !strings.Contains(name, "sandbox") }
+	before := names(t, root)
+	maps.DeleteFunc(before, shared)
+	do(install)
+	for _, args := range [][]string{again, verify} {
+		do(args)
+		for _, name := range []string{"usr/bin/sandbox", "usr/share/man/man1/sandbox-run.1.gz", "usr/share/zsh/site-functions/_sandbox", "etc/apparmor.d/sandbox"} {
+			if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Size() == 0 {
+				t.Errorf("%s: after %q, %s: %v", tool[0], args, name, err)
+			}
+		}
+	}
+	do(remove)
+	after := names(t, root)
+	maps.DeleteFunc(after, shared)
+	same(t, before, after)
+}
+
+// inDebian runs the script inside.sh in a Debian of its own, with the package in it, and returns
+// where that Debian is.
+func inDebian(t *testing.T, deb string) string {
 	t.Helper()
 	require.FUSE(t)
 	unsquashfs := require.Program(t, "unsquashfs", "squashfs-tools")
@@ -159,15 +212,21 @@ func inDebian(t *testing.T, deb string) {
 	if !strings.HasSuffix(out, "\nall done\n") {
 		t.Error("the script did not come to its end")
 	}
-	after := names(t, root)
+	same(t, before, names(t, root))
+	return root
+}
+
+// same fails the test if a package has left something behind, or taken something.
+func same(t *testing.T, before, after map[string]bool) {
+	t.Helper()
 	for name := range after {
 		if !before[name] {
-			t.Errorf("purge has left %s", name)
+			t.Errorf("the removed package has left %s", name)
 		}
 	}
 	for name := range before {
 		if !after[name] {
-			t.Errorf("purge has taken %s", name)
+			t.Errorf("the removed package has taken %s", name)
 		}
 	}
 }
@@ -178,7 +237,7 @@ func names(t *testing.T, root string) map[string]bool {
 	all := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(path, root)
-		for _, but := range []string{"/var/lib/dpkg/", "/var/log/", "/home/", "/host", "/sandbox.deb", "/etc/apparmor.d"} {
+		for _, but := range []string{"/var/lib/dpkg/", "/var/lib/rpm", "/var/log/", "/home/", "/host", "/sandbox.deb", "/etc/apparmor.d"} {
 			if strings.HasPrefix(name, but) && name != "/etc/apparmor.d/sandbox" {
 				return err
 			}

@@ -1,3 +1,4 @@
+#!/bin/sh
 # Run by TestPackages as root in namespaces of its own: a Debian in which the package is
 # installed, used by an ordinary user and by root, installed over itself and purged.
 set -eu
