@@ -62,6 +62,7 @@ export class FolderView {
     this.base = document.title;
     replace(this.title, f ? [h("bdi", { class: "path" }, oneLine(f.label || f.path))] : "Folder", f && h("small", null, f.session ? "live" : "history only"));
     this.readOnly = f && f.writable === false;
+    this.session = f?.session;
     if (f?.problem) replace(this.problem, h("p", { class: "warning" }, f.problem));
   }
 
@@ -90,8 +91,10 @@ export class FolderView {
   event(e) {
     if (e.folder && e.folder !== this.id) return;
     if (e.what === "history" || e.what === "resume") this.history.refresh();
+    const session = this.session;
     if (e.what === "sessions" || e.what === "resume") this.named();
-    if (e.what === "status" || (e.what === "sessions" && this.history.error)) this.history.refresh();
+    // Who answers for the folder may be another now: a session that was killed says nothing.
+    if (e.what === "status" || (e.what === "sessions" && (this.history.error || session !== this.session))) this.history.refresh();
   }
 
   changed(what) {

@@ -30,8 +30,10 @@ type Thread struct {
 	asOf  atomic.Uint64
 }
 
-// maxThreads bounds the threads that are remembered.
-const maxThreads = 256
+const (
+	maxThreads = 256 // bounds the threads that are remembered
+	looks      = 2   // at how many it is looked when one more comes
+)
 
 // Table has the threads that have called lately. Its methods are safe for concurrent use.
 type Table struct {
@@ -82,16 +84,33 @@ func (t *Table) Get(tid uint32) (*Thread, syscall.Errno) {
 	if old := t.known[tid]; old != nil {
 		t.drop(old)
 	}
+	t.sweep()
 	t.known[tid] = th
 	t.link(th)
-	for old := t.ring.newer; len(t.known) > maxThreads && old != &t.ring; {
+	return th, 0
+}
+
+// sweep looks at a few of the oldest before one more comes: it forgets those that have gone, and has the others be the
+// newest. So those that have gone stay few. If there are too many, it forgets the oldest that nobody uses.
+func (t *Table) sweep() {
+	for range looks {
+		old := t.ring.newer
+		if old == &t.ring {
+			return
+		}
+		t.unlink(old)
+		t.link(old)
+		if old.pins == 0 && !old.there() {
+			t.drop(old)
+		}
+	}
+	for old := t.ring.newer; len(t.known) >= maxThreads && old != &t.ring; {
 		next := old.newer
 		if old.pins == 0 {
 			t.drop(old)
 		}
 		old = next
 	}
-	return th, 0
 }
 
 // link makes th the newest, which is ring.older.

@@ -179,3 +179,41 @@ func TestMBUmaskSettled(t *testing.T) {
 		}
 	}
 }
+
+// TestGoneAreForgotten: of threads that have gone few are remembered, and those that have not stay.
+func TestGoneAreForgotten(t *testing.T) {
+	known := New()
+	defer known.Close()
+	self, errno := known.Get(uint32(unix.Gettid()))
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	known.Put(self, false)
+	for range 20 {
+		cmd := exec.Command("cat")
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		th, errno := known.Get(uint32(cmd.Process.Pid))
+		if errno != 0 {
+			t.Fatal(errno)
+		}
+		known.Put(th, false)
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(known.known); n > 1+looks+1 {
+		t.Errorf("%d threads are remembered", n)
+	}
+	if known.known[self.tid] != self || self.gone {
+		t.Error("a thread that has not gone is forgotten")
+	}
+}
