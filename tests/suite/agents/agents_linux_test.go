@@ -125,7 +125,14 @@ func converse(t *testing.T, s *drive.Sandbox, m *model, args ...string) {
 	s.CheckResidue(t)
 }
 
-func TestCodex(t *testing.T) {
+func TestCodex(t *testing.T) { codex(t) }
+
+// TestCodexDynamic: in a view that asks, nothing has to be asked for a whole conversation.
+func TestCodexDynamic(t *testing.T) {
+	codex(t, "--mode", "dynamic", "--safeguard-timeout", "1s")
+}
+
+func codex(t *testing.T, flags ...string) {
 	t.Parallel()
 	s := newSandbox(t)
 	program := filepath.Join(modules(t), "codex-linux-"+platform(), "vendor", map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]+"-unknown-linux-musl", "bin", "codex")
@@ -142,8 +149,12 @@ enabled = false
 `)
 	s.Env = append(s.Env, "OPENAI_API_KEY=key")
 	install(t, s, "codex")
-	converse(t, s, m, "--profile", "codex", "--allow-host", "host.sandbox.internal:"+port, "--", drive.Visible(t, program), "exec", "--skip-git-repo-check",
-		"--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust", "do what is to be done")
+	program = drive.Visible(t, program)
+	if flags != nil { // the checkout and copies are where a person would be asked
+		flags = append(flags, "--show", filepath.Dir(program), "--show", filepath.Dir(s.Program))
+	}
+	converse(t, s, m, append(flags, "--profile", "codex", "--allow-host", "host.sandbox.internal:"+port, "--", program, "exec", "--skip-git-repo-check",
+		"--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust", "do what is to be done")...)
 }
 
 func TestOpencode(t *testing.T) {

@@ -1,0 +1,55 @@
+package devtools
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/tests/kit/require"
+)
+
+// daily are programs of a day's work, and what they print when they have worked. Each runs in the same folder.
+var daily = []struct{ name, needs, debian, script, want string }{
+	{"gcc", "gcc", "gcc", "gcc -O1 -g -o hello hello.c && ./hello", "hello, C"},
+	{"make", "make", "make", "make -s again", "made"},
+	{"go build", "go", "golang", "cd tool && go build -o tool . && ./tool && go vet .", "hello, Go"},
+	{"npm test", "npm", "npm", "npm test --offline --silent", "tested"},
+	{"python venv", "python3", "python3", "python3 -m venv --without-pip env && env/bin/python -c 'import json, sys; print(\"in\", sys.prefix)'", "/env"},
+	{"git", "git", "git", "git init -q . && git add hello.c && git -c user.name=me -c user.email=me@localhost commit -qm first && git log --oneline && git status --short | head -1", "first"},
+	{"gdb", "gdb", "gdb", "gcc -g -o hello hello.c && gdb -nx -batch -ex 'break main' -ex run -ex bt -ex continue ./hello", "main ()"},
+	{"strace", "strace", "strace", "strace -f -o trace sh -c 'cat hello.c' && grep -c openat trace", "printf"},
+	{"vim", "vim", "vim", "vim -N -u NONE -i NONE -n -es -c 'normal inew line' -c 'wq edited'; cat edited", "new line"},
+	{"a language server", "node", "nodejs", `printf '%s\n' \
+'{"seq":1,"type":"request","command":"open","arguments":{"file":"'$PWD'/main.ts"}}' \
+'{"seq":2,"type":"request","command":"definition","arguments":{"file":"'$PWD'/main.ts","line":2,"offset":13}}' \
+'{"seq":3,"type":"request","command":"semanticDiagnosticsSync","arguments":{"file":"'$PWD'/main.ts"}}' \
+'{"seq":4,"type":"request","command":"exit"}' | node node_modules/typescript/lib/tsserver.js --disableAutomaticTypingAcquisition`, "is not assignable to type"},
+}
+
+// TestDynamicDay: programs of a day's work run in a view that asks, and nobody is asked anything. Where somebody would be, they fail, since nobody answers.
+func TestDynamicDay(t *testing.T) {
+	t.Parallel()
+	s := project(t, map[string]string{
+		"hello.c":      "#include <stdio.h>\nint main(void) { printf(\"hello, C\\n\"); return 0; }\n",
+		"Makefile":     "again:\n\t@echo made\n",
+		"tool/go.mod":  "module example.org/tool\n\ngo 1.21\n",
+		"tool/main.go": "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"hello, Go\") }\n",
+		"package.json": `{"name": "app", "private": true, "scripts": {"test": "node -e 'console.log(\"tes\" + \"ted\")'"}}`,
+		"main.ts":      "const one: string = 'one'\nconst two = one\nconst three: number = one\n",
+	}, "typescript")
+	for _, p := range daily {
+		t.Run(p.name, func(t *testing.T) {
+			require.Program(t, p.needs, p.debian)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			b, err := s.Command(ctx, "run", "--mode", "dynamic", "--debug", "--safeguard-timeout", "1s", "--safeguard-protect=false", "--env", "GOFLAGS=-buildvcs=false", "--", "sh", "-ec", p.script).CombinedOutput()
+			out := string(b)
+			if err != nil || !strings.Contains(out, p.want) {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if strings.Contains(out, "sandbox approve") || strings.Contains(out, "nobody answered") {
+				t.Errorf("somebody was asked:\n%s", out)
+			}
+		})
+	}
+}
