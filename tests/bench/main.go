@@ -30,23 +30,22 @@ const networkArg = "one-end-of-a-transfer"
 // watchArg makes this program one that waits for edits.
 const watchArg = "wait-for-edits"
 
+// insider runs what the first argument makes of this program, if anything.
+func insider(ctx context.Context, args []string, stdout io.Writer) (bool, error) {
+	switch {
+	case len(args) == 1 && args[0] == floorArg:
+		return true, serveFloor(ctx)
+	case len(args) > 1 && args[0] == networkArg:
+		return true, networkEnd(args[1:], stdout)
+	case len(args) == 2 && args[0] == watchArg:
+		return true, watchEnd(args[1], stdout)
+	}
+	return false, nil
+}
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 1 && args[0] == floorArg {
-		if err := serveFloor(ctx); err != nil {
-			fmt.Fprintln(stderr, "bench:", err)
-			return 1
-		}
-		return 0
-	}
-	if len(args) > 1 && args[0] == networkArg {
-		if err := networkEnd(args[1:], stdout); err != nil {
-			fmt.Fprintln(stderr, "bench:", err)
-			return 1
-		}
-		return 0
-	}
-	if len(args) == 2 && args[0] == watchArg {
-		if err := watchEnd(args[1], stdout); err != nil {
+	if inner, err := insider(ctx, args, stdout); inner {
+		if err != nil {
 			fmt.Fprintln(stderr, "bench:", err)
 			return 1
 		}

@@ -9,14 +9,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail"
 )
 
 // mcpSession is bin/sandbox serving MCP, in the jail, to this process. It is
@@ -153,11 +151,7 @@ func (s *mcpSession) execute(command string) error {
 // the kernel makes it a scheduling group of its own. All shells have pipes for
 // their output.
 func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, times int) (err error) {
-	guest, err := filepath.Glob("cmd/sandbox/internal/guestbin/embed/sandbox-guest-*")
-	if err != nil || len(guest) == 0 {
-		return errors.New("no cmd/sandbox/internal/guestbin/embed/sandbox-guest-*: run make build, in the module's root")
-	}
-	j := jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest[0]) }})
+	j := newJail()
 	g, err := j.Start(ctx, hypervisor.Config{SessionID: "bench", UID: -1, GID: -1})
 	if err != nil {
 		return err

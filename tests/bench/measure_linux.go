@@ -25,6 +25,7 @@ func groups() []group {
 		{"grep", benchGrep},
 		{"network", benchNetwork},
 		{"watch", benchWatch},
+		{"asked", benchAsked},
 		{"vm", benchMachine},
 		{"shares", benchShares},
 		{"mcp", benchMCP},

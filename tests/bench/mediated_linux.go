@@ -157,10 +157,6 @@ func (s *bareSide) run(ctx context.Context, script string) (time.Duration, error
 type jailedSide struct{ *live }
 
 func newJailed(ctx context.Context, l *lab, p *project, name string) (side, error) {
-	guest, err := guestProgram()
-	if err != nil {
-		return nil, err
-	}
 	s, err := startLive(ctx, l, name, func(dir string) error {
 		err := p.fill(ctx, dir)
 		if uid, gid := workloadIDs(); err == nil && os.Geteuid() == 0 && uid != jail.AnonymousUID {
@@ -169,7 +165,7 @@ func newJailed(ctx context.Context, l *lab, p *project, name string) (side, erro
 		return err
 	}, func(c *api.Config) {
 		c.Bridge = hypervisor.Bridge(name)
-		c.Runtime = jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest) }})
+		c.Runtime = newJail()
 	})
 	if err != nil {
 		return nil, err
@@ -178,13 +174,15 @@ func newJailed(ctx context.Context, l *lab, p *project, name string) (side, erro
 	return &jailedSide{s}, nil
 }
 
-// guestProgram returns where make build has put the guest's program.
-func guestProgram() (string, error) {
-	found, err := filepath.Glob("cmd/sandbox/internal/guestbin/embed/sandbox-guest-*")
-	if err != nil || len(found) == 0 {
-		return "", errors.New("no cmd/sandbox/internal/guestbin/embed/sandbox-guest-*: run make build, in the module's root")
-	}
-	return found[0], nil
+// newJail is the jail's runtime, with the guest's program that make build has made.
+func newJail() *jail.Runtime {
+	return jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) {
+		found, err := filepath.Glob("cmd/sandbox/internal/guestbin/embed/sandbox-guest-*")
+		if err != nil || len(found) == 0 {
+			return nil, errors.New("no cmd/sandbox/internal/guestbin/embed/sandbox-guest-*: run make build, in the module's root")
+		}
+		return os.ReadFile(found[0])
+	}})
 }
 
 // rest implements [side]: the image need not hold what all the steps have kept.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
@@ -180,10 +179,6 @@ func networkedJail(ctx context.Context, self string, port int) (hypervisor.Guest
 		return nil, nil, err
 	}
 	defer program.Close()
-	guest, err := guestProgram()
-	if err != nil {
-		return nil, nil, err
-	}
 	rules, err := policy.ParseRules([]string{fmt.Sprintf("127.0.0.1:%d", port)})
 	if err != nil {
 		return nil, nil, err
@@ -192,7 +187,7 @@ func networkedJail(ctx context.Context, self string, port int) (hypervisor.Guest
 	if err != nil {
 		return nil, nil, err
 	}
-	j := jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest) }})
+	j := newJail()
 	g, err := j.Start(ctx, hypervisor.Config{SessionID: "bench", UID: -1, GID: -1, Network: engine})
 	if err != nil {
 		engine.Close()

@@ -136,11 +136,7 @@ func statusKiB(pid int, key string) int {
 
 // benchStart compares the jail's start with bubblewrap's, of /bin/true.
 func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
-	guest, err := guestProgram()
-	if err != nil {
-		return err
-	}
-	j := jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest) }})
+	j := newJail()
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
 		r.missing("start", "bubblewrap", errors.New("apt-get install bubblewrap"))

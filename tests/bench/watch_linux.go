@@ -17,7 +17,6 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/jail"
 )
 
 const (
@@ -101,10 +100,6 @@ func noticed(ctx context.Context, l *lab, bridge, how string) (took []time.Durat
 
 // watchedJail is a session with this program in the folder.
 func watchedJail(ctx context.Context, l *lab, bridge, how string) (*live, error) {
-	guest, err := guestProgram()
-	if err != nil {
-		return nil, err
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -114,7 +109,7 @@ func watchedJail(ctx context.Context, l *lab, bridge, how string) (*live, error)
 	}
 	return startLive(ctx, l, "watch-"+bridge+"-"+how, fill, func(c *api.Config) {
 		c.Bridge = hypervisor.Bridge(bridge)
-		c.Runtime = jail.New(jail.Options{Umask: 0o022, GuestBinary: func() ([]byte, error) { return os.ReadFile(guest) }})
+		c.Runtime = newJail()
 	})
 }
 
