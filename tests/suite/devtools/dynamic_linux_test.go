@@ -19,12 +19,23 @@ var daily = []struct{ name, needs, debian, script, want string }{
 	{"gdb", "gdb", "gdb", "gcc -g -o hello hello.c && gdb -nx -batch -ex 'break main' -ex run -ex bt -ex continue ./hello", "main ()"},
 	{"strace", "strace", "strace", "strace -f -o trace sh -c 'cat hello.c' && grep -c openat trace", "printf"},
 	{"vim", "vim", "vim", "vim -N -u NONE -i NONE -n -es -c 'normal inew line' -c 'wq edited'; cat edited", "new line"},
-	{"a language server", "node", "nodejs", `printf '%s\n' \
-'{"seq":1,"type":"request","command":"open","arguments":{"file":"'$PWD'/main.ts"}}' \
-'{"seq":2,"type":"request","command":"definition","arguments":{"file":"'$PWD'/main.ts","line":2,"offset":13}}' \
-'{"seq":3,"type":"request","command":"semanticDiagnosticsSync","arguments":{"file":"'$PWD'/main.ts"}}' \
-'{"seq":4,"type":"request","command":"exit"}' | node node_modules/typescript/lib/tsserver.js --disableAutomaticTypingAcquisition`, "is not assignable to type"},
+	{"a language server", "node", "nodejs", "node ask.js", "is not assignable to type"},
 }
+
+// ask asks the language server of TypeScript where a name is defined and what is wrong, as an editor does.
+const ask = `const { spawn } = require("child_process");
+const server = spawn(process.execPath, ["node_modules/typescript/lib/tsserver.js", "--disableAutomaticTypingAcquisition"], { stdio: ["pipe", "pipe", "inherit"] });
+const file = process.cwd() + "/main.ts";
+[{ command: "open", arguments: { file } }, { command: "definition", arguments: { file, line: 2, offset: 13 } }, { command: "semanticDiagnosticsSync", arguments: { file } }]
+  .forEach((r, i) => server.stdin.write(JSON.stringify({ seq: i + 1, type: "request", ...r }) + "\n"));
+let said = "";
+server.stdout.on("data", (b) => {
+  said += b;
+  if (!said.includes('"request_seq":3')) return;
+  console.log(said);
+  server.stdin.end();
+});
+`
 
 // TestDynamicDay: programs of a day's work run in a view that asks, and nobody is asked anything. Where somebody would be, they fail, since nobody answers.
 func TestDynamicDay(t *testing.T) {
@@ -35,6 +46,7 @@ func TestDynamicDay(t *testing.T) {
 		"tool/go.mod":  "module example.org/tool\n\ngo 1.21\n",
 		"tool/main.go": "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"hello, Go\") }\n",
 		"package.json": `{"name": "app", "private": true, "scripts": {"test": "node -e 'console.log(\"tes\" + \"ted\")'"}}`,
+		"ask.js":       ask,
 		"main.ts":      "const one: string = 'one'\nconst two = one\nconst three: number = one\n",
 	}, "typescript")
 	for _, p := range daily {
