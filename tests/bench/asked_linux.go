@@ -10,10 +10,11 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 // benchAsked measures what a directory behind a gate costs once it was allowed, beside the same without a jail.
-func benchAsked(ctx context.Context, l *lab, r *report, rounds int) (err error) {
+func benchAsked(ctx context.Context, l *lab, r *report.Report, rounds int) (err error) {
 	gate := filepath.Join(l.dir, "gate")
 	native, source := filepath.Join(l.dir, "asked.native"), "#include <stdlib.h>\n#include <string.h>\n"
 	err = errors.Join(os.MkdirAll(gate+"/sdk", 0o755), os.MkdirAll(native, 0o755))
@@ -54,7 +55,7 @@ func benchAsked(ctx context.Context, l *lab, r *report, rounds int) (err error) 
 			}
 			ours, theirs = append(ours, inside), append(theirs, time.Since(start))
 		}
-		r.ratio("asked", c.name, ours[1:], theirs[1:], 1.05)
+		r.Ratio("asked", c.name, ours[1:], theirs[1:], 1.05)
 	}
 	return nil
 }

@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 // native goals: what warm reading through the bridge may cost.
 var nativeGoals = map[string]float64{"find": 1.2, "find+stat": 1.2, "git status": 1.2, "find+cat": 3}
 
 // benchBridge races the bridge against what it is compared with.
-func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
+func benchBridge(ctx context.Context, l *lab, r *report.Report, rounds int) error {
 	sides := map[string]side{}
 	var list []side
 	defer func() {
 		for _, s := range slices.Backward(list) {
 			if err := s.Close(); err != nil {
-				r.missing("bridge", s.name(), err)
+				r.Missing("bridge", s.name(), err)
 			}
 		}
 	}()
@@ -36,7 +38,7 @@ func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
 		}
 		s, err := c.make(ctx, l)
 		if err != nil {
-			r.missing("bridge", "a side", err)
+			r.Missing("bridge", "a side", err)
 			continue
 		}
 		list, sides[s.name()] = append(list, s), s
@@ -67,7 +69,7 @@ func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
 		}
 		for _, w := range work {
 			if w.name != "cleaning up" && sides[c.ours].takes(w) && sides[c.theirs].takes(w) {
-				r.ratio(c.ours+" / "+c.theirs, w.name, t.took(w.name, c.ours), t.took(w.name, c.theirs), c.goal(w))
+				r.Ratio(c.ours+" / "+c.theirs, w.name, t.took(w.name, c.ours), t.took(w.name, c.theirs), c.goal(w))
 			}
 		}
 	}
@@ -77,16 +79,16 @@ func benchBridge(ctx context.Context, l *lab, r *report, rounds int) error {
 
 // cpuTable adds how much processor time each server took: it says more than
 // the clock where the machine does other things, too.
-func cpuTable(r *report, t samples, list []side, work []workload) {
+func cpuTable(r *report.Report, t samples, list []side, work []workload) {
 	for _, w := range work {
 		var figures []string
 		for _, s := range list {
 			if cpu := t.cpu(w.name, s.name()); cpu > 0 {
-				figures = append(figures, fmt.Sprintf("%s %.0f", s.name(), ms(cpu)))
+				figures = append(figures, fmt.Sprintf("%s %.0f", s.name(), report.MS(cpu)))
 			}
 		}
 		if len(figures) > 0 {
-			r.note("processor time of the server, ms", w.name, strings.Join(figures, ", "))
+			r.Note("processor time of the server, ms", w.name, strings.Join(figures, ", "))
 		}
 	}
 }

@@ -10,11 +10,12 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 // benchGrep compares a search of the tree, as frontends do it, with ripgrep's.
 // Both find the same lines.
-func benchGrep(ctx context.Context, l *lab, r *report, rounds int) (err error) {
+func benchGrep(ctx context.Context, l *lab, r *report.Report, rounds int) (err error) {
 	rg, err := exec.LookPath("rg")
 	if err != nil {
 		return errors.New("no rg: apt-get install ripgrep")
@@ -67,7 +68,7 @@ func benchGrep(ctx context.Context, l *lab, r *report, rounds int) (err error) {
 			}
 		}
 		// The first round warms the caches.
-		r.ratio("grep over the tree / ripgrep", c.name, ours[1:], theirs[1:], 3)
+		r.Ratio("grep over the tree / ripgrep", c.name, ours[1:], theirs[1:], 3)
 	}
 	return nil
 }

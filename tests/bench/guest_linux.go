@@ -21,6 +21,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 	"github.com/codeagent/sandbox/tests/kit/direct"
 )
 
@@ -201,16 +202,16 @@ func (g *guestLab) Close() error {
 
 // benchShares races our virtio-fs, with and without interception, and the C
 // virtiofsd, all three in one guest; then 9P in another.
-func benchShares(ctx context.Context, l *lab, r *report, rounds int) error {
+func benchShares(ctx context.Context, l *lab, r *report.Report, rounds int) error {
 	rt, err := benchRuntime(false)
 	if err != nil {
-		r.missing("virtio-fs in a guest", "all of it", err)
+		r.Missing("virtio-fs in a guest", "all of it", err)
 		return nil
 	}
 	chosen := func(kind string) bool { return l.choice.sides.MatchString(kind) }
 	kinds := slices.DeleteFunc([]string{"virtio-fs", "intercepted", "virtiofsd"}, func(kind string) bool { return !chosen(kind) })
 	if _, err := os.Stat(virtiofsdPath); slices.Contains(kinds, "virtiofsd") && (err != nil || os.Geteuid() != 0) {
-		r.missing("virtio-fs in a guest", "virtiofsd", errors.New("QEMU 7.2's "+virtiofsdPath+" and root are needed"))
+		r.Missing("virtio-fs in a guest", "virtiofsd", errors.New("QEMU 7.2's "+virtiofsdPath+" and root are needed"))
 		kinds = kinds[:len(kinds)-1]
 	}
 	if len(kinds) > 0 {
@@ -224,7 +225,7 @@ func benchShares(ctx context.Context, l *lab, r *report, rounds int) error {
 		return nil
 	}
 	if rt, err = benchRuntime(true); err != nil {
-		r.missing("9P in a guest", "all of it", err)
+		r.Missing("9P in a guest", "all of it", err)
 		return nil
 	}
 	t, err := raceShares(ctx, l, r, rt, rounds, "9P")
@@ -235,7 +236,7 @@ func benchShares(ctx context.Context, l *lab, r *report, rounds int) error {
 }
 
 // compareShares adds the ratios of those that raced.
-func compareShares(r *report, t samples, work []workload, kinds []string) {
+func compareShares(r *report.Report, t samples, work []workload, kinds []string) {
 	if !slices.Contains(kinds, "virtio-fs") {
 		return
 	}
@@ -245,19 +246,19 @@ func compareShares(r *report, t samples, work []workload, kinds []string) {
 			if w.name == writing || w.name == reading {
 				goal = 1 / 0.9
 			}
-			r.ratio("virtio-fs in a guest / C virtiofsd", w.name, t.took(w.name, "virtio-fs"), t.took(w.name, "virtiofsd"), goal)
+			r.Ratio("virtio-fs in a guest / C virtiofsd", w.name, t.took(w.name, "virtio-fs"), t.took(w.name, "virtiofsd"), goal)
 		}
 	}
 	if slices.Contains(kinds, "intercepted") {
 		for _, w := range work {
-			r.ratio("interception on / off in a guest", w.name, t.took(w.name, "intercepted"), t.took(w.name, "virtio-fs"), 1.10)
+			r.Ratio("interception on / off in a guest", w.name, t.took(w.name, "intercepted"), t.took(w.name, "virtio-fs"), 1.10)
 		}
 	}
 	throughput(r, t, "virtio-fs")
 }
 
 // raceShares races the shares of one guest.
-func raceShares(ctx context.Context, l *lab, r *report, rt *qemu.Runtime, rounds int, kinds ...string) (samples, error) {
+func raceShares(ctx context.Context, l *lab, r *report.Report, rt *qemu.Runtime, rounds int, kinds ...string) (samples, error) {
 	g, err := startGuestLab(ctx, l, rt, kinds...)
 	if err != nil {
 		return nil, err
@@ -269,11 +270,11 @@ func raceShares(ctx context.Context, l *lab, r *report, rt *qemu.Runtime, rounds
 }
 
 // throughput adds the figures in MB/s; the goal is that of 9P, as time.
-func throughput(r *report, t samples, kind string) {
+func throughput(r *report.Report, t samples, kind string) {
 	for _, name := range []string{reading, writing} {
-		if took := median(t.took(name, kind)); took > 0 {
-			r.note(kind+" in a guest", name, fmt.Sprintf("%.0f MB/s", dataMiB*1.048576/took.Seconds()))
-			r.value(kind+" in a guest", name+", at 60 MB/s 1118 ms", ms(took), "ms", dataMiB*1.048576/60*1000)
+		if took := report.Median(t.took(name, kind)); took > 0 {
+			r.Note(kind+" in a guest", name, fmt.Sprintf("%.0f MB/s", dataMiB*1.048576/took.Seconds()))
+			r.Value(kind+" in a guest", name+", at 60 MB/s 1118 ms", report.MS(took), "ms", dataMiB*1.048576/60*1000)
 		}
 	}
 }

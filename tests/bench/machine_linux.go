@@ -19,6 +19,7 @@ import (
 	"github.com/codeagent/sandbox/guest/image"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/qemu"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 // benchRuntime returns the runtime with the image that was built; the general
@@ -57,14 +58,14 @@ func benchRuntime(ninep bool) (*qemu.Runtime, error) {
 // of its first command, with a folder mounted, and how soon it sees what is edited
 // on the host. The goal of the start is that of emulation;
 // with KVM it is the smaller one.
-func benchMachine(ctx context.Context, l *lab, r *report, rounds int) error {
+func benchMachine(ctx context.Context, l *lab, r *report.Report, rounds int) error {
 	rt, err := benchRuntime(false)
 	if err != nil {
-		r.missing("vm", "boot to first exec", err)
+		r.Missing("vm", "boot to first exec", err)
 		return nil
 	}
 	if err := rt.Probe(ctx); err != nil {
-		r.missing("vm", "boot to first exec", err)
+		r.Missing("vm", "boot to first exec", err)
 		return nil
 	}
 	dir := filepath.Join(l.dir, "vm.d")
@@ -86,11 +87,11 @@ func benchMachine(ctx context.Context, l *lab, r *report, rounds int) error {
 	if accel == "KVM" {
 		goal = 500
 	}
-	r.note("vm", "acceleration", accel)
-	r.value("vm", "boot to hello", ms(median(ready)), "ms", 0)
-	r.value("vm", "boot to first exec ended", ms(median(first)), "ms", goal)
-	r.value("vm", "QEMU's processor time until then", ms(median(emulator)), "ms", 0)
-	r.value("vm", "another exec of true", ms(median(next)), "ms", 0)
+	r.Note("vm", "acceleration", accel)
+	r.Value("vm", "boot to hello", report.MS(report.Median(ready)), "ms", 0)
+	r.Value("vm", "boot to first exec ended", report.MS(report.Median(first)), "ms", goal)
+	r.Value("vm", "QEMU's processor time until then", report.MS(report.Median(emulator)), "ms", 0)
+	r.Value("vm", "another exec of true", report.MS(report.Median(next)), "ms", 0)
 	return benchEdits(ctx, l, r, rt)
 }
 
@@ -146,7 +147,7 @@ const edits = 20
 // benchEdits measures, through a whole session, how long after an edit on the host
 // a guest that has the file in its cache reads the new content. The guest says so
 // by making a file, which is part of the figure.
-func benchEdits(ctx context.Context, l *lab, r *report, rt *qemu.Runtime) error {
+func benchEdits(ctx context.Context, l *lab, r *report.Report, rt *qemu.Runtime) error {
 	dir, err := l.sub("edits")
 	if err != nil {
 		return err
@@ -193,7 +194,7 @@ func benchEdits(ctx context.Context, l *lab, r *report, rt *qemu.Runtime) error 
 	}
 	if err == nil {
 		err = <-ended
-		r.value("vm", "an edit on the host, until the guest reads it", ms(median(took)), "ms", 50)
+		r.Value("vm", "an edit on the host, until the guest reads it", report.MS(report.Median(took)), "ms", 50)
 	}
 	return errors.Join(err, s.Close(ctx))
 }

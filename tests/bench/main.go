@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"runtime/pprof"
 	"syscall"
+
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 func main() {
@@ -82,12 +84,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
 	}
-	r := &report{progress: stderr}
+	r := report.New(stderr)
 	facts, err := measure(ctx, r, c, *rounds)
 	stop()
-	r.table(stdout)
+	r.Table(stdout)
 	if *jsonFile != "" {
-		if werr := r.writeJSON(*jsonFile, facts); werr != nil {
+		if werr := r.WriteJSON(*jsonFile, facts); werr != nil {
 			fmt.Fprintln(stderr, "bench:", werr)
 			return 1
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 // mcpSession is bin/sandbox serving MCP, in the jail, to this process. It is
@@ -113,7 +114,7 @@ func (s *mcpSession) Close() error {
 }
 
 // benchMCP measures what a language model waits for: a command, and a search.
-func benchMCP(ctx context.Context, l *lab, r *report, rounds int) (err error) {
+func benchMCP(ctx context.Context, l *lab, r *report.Report, rounds int) (err error) {
 	bin, err := program()
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func (s *mcpSession) execute(command string) error {
 // the session (setsid) that every command gets, so that all of it can be ended:
 // the kernel makes it a scheduling group of its own. All shells have pipes for
 // their output.
-func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, times int) (err error) {
+func mcpExec(ctx context.Context, l *lab, r *report.Report, s *mcpSession, dir string, times int) (err error) {
 	j := newJail()
 	g, err := j.Start(ctx, hypervisor.Config{SessionID: "bench", UID: -1, GID: -1})
 	if err != nil {
@@ -226,10 +227,10 @@ func mcpExec(ctx context.Context, l *lab, r *report, s *mcpSession, dir string, 
 		}
 	}
 	last := len(sides) - 1
-	r.ratio("sh -c true over MCP / the same without a sandbox", "execute_command", took[0], took[1], 1.3)
-	r.ratio("the server's processor time for a call / the same without a sandbox", "execute_command", cpu[0], cpu[1], 0)
+	r.Ratio("sh -c true over MCP / the same without a sandbox", "execute_command", took[0], took[1], 1.3)
+	r.Ratio("the server's processor time for a call / the same without a sandbox", "execute_command", cpu[0], cpu[1], 0)
 	for i, goal := range []float64{1.3, 0, 0, 0, 0} {
-		r.ratio("sh -c true / os/exec of it", sides[i].name, took[i], took[last], goal)
+		r.Ratio("sh -c true / os/exec of it", sides[i].name, took[i], took[last], goal)
 	}
 	return nil
 }
@@ -260,7 +261,7 @@ func piped(f func(w *os.File) error) error {
 }
 
 // mcpGrep compares grep with ripgrep's over the tree.
-func mcpGrep(ctx context.Context, r *report, s *mcpSession, dir string, times int) error {
+func mcpGrep(ctx context.Context, r *report.Report, s *mcpSession, dir string, times int) error {
 	rg, err := exec.LookPath("rg")
 	if err != nil {
 		return errors.New("no rg: apt-get install ripgrep")
@@ -287,7 +288,7 @@ func mcpGrep(ctx context.Context, r *report, s *mcpSession, dir string, times in
 				return fmt.Errorf("%s: %d files, ripgrep finds %d", pattern, len(res.Files), n)
 			}
 		}
-		r.ratio("grep over MCP / ripgrep", pattern, ours[1:], theirs[1:], 3)
+		r.Ratio("grep over MCP / ripgrep", pattern, ours[1:], theirs[1:], 3)
 	}
 	return nil
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 // group is a part of the table.
 type group struct {
 	name string
-	run  func(ctx context.Context, l *lab, r *report, rounds int) error
+	run  func(ctx context.Context, l *lab, r *report.Report, rounds int) error
 }
 
 func groups() []group {
@@ -31,13 +33,13 @@ func groups() []group {
 		{"mcp", benchMCP},
 		{"stdio", benchStdio},
 		{"ui", benchUI},
-		{"requests", func(ctx context.Context, l *lab, r *report, _ int) error { return requests(ctx, l, r) }},
+		{"requests", func(ctx context.Context, l *lab, r *report.Report, _ int) error { return requests(ctx, l, r) }},
 	}
 }
 
 // measure runs the groups that match. One that fails does not keep the others
 // from running.
-func measure(ctx context.Context, r *report, c choice, rounds int) (map[string]string, error) {
+func measure(ctx context.Context, r *report.Report, c choice, rounds int) (map[string]string, error) {
 	l, err := newLab(ctx)
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func measure(ctx context.Context, r *report, c choice, rounds int) (map[string]s
 	l.choice = c
 	facts := l.facts()
 	for _, key := range []string{"kernel", "file system", "tree", "user"} {
-		fmt.Fprintf(r.progress, "# %s: %s\n", key, facts[key])
+		fmt.Fprintf(r.Progress, "# %s: %s\n", key, facts[key])
 	}
 	var errs []error
 	for _, g := range groups() {
@@ -53,7 +55,7 @@ func measure(ctx context.Context, r *report, c choice, rounds int) (map[string]s
 			continue
 		}
 		if err := g.run(ctx, l, r, rounds); err != nil {
-			r.missing(g.name, "failed", err)
+			r.Missing(g.name, "failed", err)
 			errs = append(errs, fmt.Errorf("%s: %w", g.name, err))
 		}
 	}

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
-func measure(context.Context, *report, choice, int) (map[string]string, error) {
+func measure(context.Context, *report.Report, choice, int) (map[string]string, error) {
 	return nil, errors.ErrUnsupported
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 // What all sides of this group find in their environment: a directory of their own in
@@ -30,12 +31,12 @@ const (
 
 // benchMediated races the folder as it is against the folder in a jail, behind the
 // mediated bridge and behind FUSE: what a command's user feels, all in one.
-func benchMediated(ctx context.Context, l *lab, r *report, rounds int) (err error) {
+func benchMediated(ctx context.Context, l *lab, r *report.Report, rounds int) (err error) {
 	var list []side
 	defer func() {
 		for _, s := range slices.Backward(list) {
 			if cerr := s.Close(); cerr != nil {
-				r.missing("mediated", s.name(), cerr)
+				r.Missing("mediated", s.name(), cerr)
 			}
 		}
 	}()
@@ -52,7 +53,7 @@ func benchMediated(ctx context.Context, l *lab, r *report, rounds int) (err erro
 		}
 		s, err := c.make(ctx, l, p, c.name)
 		if err != nil {
-			r.missing("mediated", "the side "+c.name, err)
+			r.Missing("mediated", "the side "+c.name, err)
 			continue
 		}
 		list = append(list, s)
@@ -75,17 +76,17 @@ func benchMediated(ctx context.Context, l *lab, r *report, rounds int) (err erro
 			if name != "mediated" {
 				goal = 0
 			}
-			r.ratio(name+" / native", w.name, ours, native, goal)
+			r.Ratio(name+" / native", w.name, ours, native, goal)
 		}
 	}
 	for _, w := range work {
 		if ours := t.took(w.name, "mediated"); w.each > 0 && len(ours) > 0 {
-			beyond := median(ours) - median(t.took(w.name, "native"))
-			r.value("mediated", w.name+", each beyond native", float64(beyond.Microseconds())/float64(w.each), "us", w.eachGoal)
+			beyond := report.Median(ours) - report.Median(t.took(w.name, "native"))
+			r.Value("mediated", w.name+", each beyond native", float64(beyond.Microseconds())/float64(w.each), "us", w.eachGoal)
 		}
 	}
 	for _, why := range p.leftOut {
-		r.missing("mediated", "a workload", errors.New(why))
+		r.Missing("mediated", "a workload", errors.New(why))
 	}
 	cpuTable(r, t, list, plainWork(work))
 	return err

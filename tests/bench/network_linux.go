@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 // downloadBytes is how much a client reads in one connection; connections is how
@@ -61,7 +62,7 @@ func networkEnd(args []string, out io.Writer) error {
 		}
 		left -= n
 	}
-	_, err = fmt.Fprintln(out, int64(time.Since(start)), int64(cpuOf(-1)-before), int64(median(each)))
+	_, err = fmt.Fprintln(out, int64(time.Since(start)), int64(cpuOf(-1)-before), int64(report.Median(each)))
 	return err
 }
 
@@ -98,7 +99,7 @@ type transfer struct{ elapsed, processors, connect time.Duration }
 
 // benchNetwork compares downloads and connections through a jail's network with the
 // same over loopback.
-func benchNetwork(ctx context.Context, _ *lab, r *report, rounds int) (err error) {
+func benchNetwork(ctx context.Context, _ *lab, r *report.Report, rounds int) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func benchNetwork(ctx context.Context, _ *lab, r *report, rounds int) (err error
 }
 
 // compareTransfers adds the rows. Half of loopback's throughput is twice its time.
-func compareTransfers(r *report, ours, theirs []transfer) {
+func compareTransfers(r *report.Report, ours, theirs []transfer) {
 	column := func(list []transfer, f func(transfer) time.Duration) []time.Duration {
 		var c []time.Duration
 		for _, t := range list {
@@ -166,9 +167,9 @@ func compareTransfers(r *report, ours, theirs []transfer) {
 	elapsed := func(t transfer) time.Duration { return t.elapsed }
 	processors := func(t transfer) time.Duration { return t.processors }
 	connect := func(t transfer) time.Duration { return t.connect }
-	r.ratio("network", "download through the jail's network / over loopback", column(ours, elapsed), column(theirs, elapsed), 2)
-	r.ratio("network", "the same, processor time of all parties", column(ours, processors), column(theirs, processors), 2)
-	r.value("network", "what the jail's network adds to a connection", ms(median(column(ours, connect))-median(column(theirs, connect))), "ms", 1)
+	r.Ratio("network", "download through the jail's network / over loopback", column(ours, elapsed), column(theirs, elapsed), 2)
+	r.Ratio("network", "the same, processor time of all parties", column(ours, processors), column(theirs, processors), 2)
+	r.Value("network", "what the jail's network adds to a connection", report.MS(report.Median(column(ours, connect))-report.Median(column(theirs, connect))), "ms", 1)
 }
 
 // networkedJail starts a jail that may reach that port of the host, with this program

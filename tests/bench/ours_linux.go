@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 	"github.com/codeagent/sandbox/tests/kit/direct"
 )
 
@@ -60,7 +61,7 @@ func newBare(ctx context.Context, l *lab) (side, error) {
 
 // requests prints how many requests of each kind a workload makes, by file of
 // the tree: each costs a round trip.
-func requests(ctx context.Context, l *lab, r *report) error {
+func requests(ctx context.Context, l *lab, r *report.Report) error {
 	dir, err := l.populated(ctx, "count.d")
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func requests(ctx context.Context, l *lab, r *report) error {
 			}
 		}
 		sort.Strings(kinds)
-		r.value("requests for each file of the tree", w.name+" ("+strings.Join(kinds, ", ")+")", float64(total)/float64(l.files), "requests", 0)
+		r.Value("requests for each file of the tree", w.name+" ("+strings.Join(kinds, ", ")+")", float64(total)/float64(l.files), "requests", 0)
 	}
 	unix.Sync()
 	return nil

@@ -18,12 +18,13 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 	"github.com/codeagent/sandbox/tests/kit/direct"
 )
 
 // emptyStep measures opening and closing a step in which nothing happens, in
 // the log behind a bridge, beside the whole tree.
-func emptyStep(ctx context.Context, l *lab, r *report) error {
+func emptyStep(ctx context.Context, l *lab, r *report.Report) error {
 	dir, err := l.populated(ctx, "empty.d")
 	if err != nil {
 		return err
@@ -48,7 +49,7 @@ func emptyStep(ctx context.Context, l *lab, r *report) error {
 		}
 		took = append(took, time.Since(start))
 	}
-	r.value("step", "opened and closed with nothing changed", ms(median(took)), "ms", 1)
+	r.Value("step", "opened and closed with nothing changed", report.MS(report.Median(took)), "ms", 1)
 	return nil
 }
 
@@ -77,7 +78,7 @@ const removed = 100_000
 
 // benchMemory looks at the supervisor's memory while a command removes many
 // files.
-func benchMemory(ctx context.Context, l *lab, r *report, _ int) error {
+func benchMemory(ctx context.Context, l *lab, r *report.Report, _ int) error {
 	bin, err := program()
 	if err != nil {
 		return err
@@ -110,8 +111,8 @@ func benchMemory(ctx context.Context, l *lab, r *report, _ int) error {
 	for {
 		select {
 		case err := <-ended:
-			r.value("memory", fmt.Sprintf("supervisor's peak during rm -rf of %d files", removed), float64(peak)/1024, "MiB", 150*1e6/(1<<20))
-			r.value("memory", "that took", ms(time.Since(start)), "ms", 0)
+			r.Value("memory", fmt.Sprintf("supervisor's peak during rm -rf of %d files", removed), float64(peak)/1024, "MiB", 150*1e6/(1<<20))
+			r.Value("memory", "that took", report.MS(time.Since(start)), "ms", 0)
 			if err != nil {
 				err = fmt.Errorf("%w: %s", err, lastLine(stderr.Bytes()))
 			}
@@ -135,11 +136,11 @@ func statusKiB(pid int, key string) int {
 }
 
 // benchStart compares the jail's start with bubblewrap's, of /bin/true.
-func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
+func benchStart(ctx context.Context, l *lab, r *report.Report, rounds int) error {
 	j := newJail()
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
-		r.missing("start", "bubblewrap", errors.New("apt-get install bubblewrap"))
+		r.Missing("start", "bubblewrap", errors.New("apt-get install bubblewrap"))
 	}
 	bin, err := program()
 	if err != nil {
@@ -191,10 +192,10 @@ func benchStart(ctx context.Context, l *lab, r *report, rounds int) error {
 		}
 	}
 	if bwrap != "" {
-		r.ratio("start", "jail with /bin/true, to its end / bubblewrap", ours, theirs, 1.2)
-		r.ratio("start", "sandbox run -- /bin/true that joins a session / bubblewrap", joined, theirs, 1.2)
+		r.Ratio("start", "jail with /bin/true, to its end / bubblewrap", ours, theirs, 1.2)
+		r.Ratio("start", "sandbox run -- /bin/true that joins a session / bubblewrap", joined, theirs, 1.2)
 	}
-	r.value("start", "sandbox run -- /bin/true", ms(median(whole)), "ms", 0)
+	r.Value("start", "sandbox run -- /bin/true", report.MS(report.Median(whole)), "ms", 0)
 	return nil
 }
 
@@ -213,7 +214,7 @@ func jailTrue(ctx context.Context, j *jail.Runtime) error {
 
 // benchHotPath runs the Interceptor's own benchmark of an operation on what is
 // captured already.
-func benchHotPath(ctx context.Context, _ *lab, r *report, _ int) error {
+func benchHotPath(ctx context.Context, _ *lab, r *report.Report, _ int) error {
 	out, err := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=HotPath", "-benchmem", "./actors/interceptor").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("go test -bench: %w: %s", err, lastLine(out))
@@ -226,15 +227,15 @@ func benchHotPath(ctx context.Context, _ *lab, r *report, _ int) error {
 	for _, m := range found {
 		ns, _ := strconv.ParseFloat(m[2], 64)
 		allocs, _ := strconv.ParseFloat(m[3], 64)
-		r.value("hot path", m[1], ns, "ns", 200)
-		r.add(row{Group: "hot path", Name: m[1] + ", allocations", Value: allocs, Unit: "allocations", Goal: 0.5})
+		r.Value("hot path", m[1], ns, "ns", 200)
+		r.Add(report.Row{Group: "hot path", Name: m[1] + ", allocations", Value: allocs, Unit: "allocations", Goal: 0.5})
 	}
 	return nil
 }
 
 // benchInit lists the packages whose initialisation takes longest: every start
 // of the program pays for them.
-func benchInit(ctx context.Context, _ *lab, r *report, _ int) error {
+func benchInit(ctx context.Context, _ *lab, r *report.Report, _ int) error {
 	bin, err := program()
 	if err != nil {
 		return err
@@ -264,8 +265,8 @@ func benchInit(ctx context.Context, _ *lab, r *report, _ int) error {
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].ms > list[j].ms })
 	for _, p := range slices.Clip(list)[:min(10, len(list))] {
-		r.value("initialisation (top ten)", p.name, p.ms, "ms", 0)
+		r.Value("initialisation (top ten)", p.name, p.ms, "ms", 0)
 	}
-	r.value("initialisation (top ten)", "all of them", sum, "ms", 0)
+	r.Value("initialisation (top ten)", "all of them", sum, "ms", 0)
 	return cmd.Wait()
 }

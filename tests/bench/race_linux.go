@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 // sample is one measurement: of the whole, and of the server's processor time.
@@ -20,7 +22,7 @@ func (t samples) took(workload, side string) []time.Duration {
 }
 
 func (t samples) cpu(workload, side string) time.Duration {
-	return median(collect(t[workload][side], func(s sample) time.Duration { return s.cpu }))
+	return report.Median(collect(t[workload][side], func(s sample) time.Duration { return s.cpu }))
 }
 
 func collect(list []sample, f func(sample) time.Duration) []time.Duration {

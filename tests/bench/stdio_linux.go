@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 const (
@@ -101,7 +103,7 @@ func (f *frontend) close() error {
 }
 
 // benchStdio measures the STDIO API of the program itself.
-func benchStdio(ctx context.Context, l *lab, r *report, rounds int) error {
+func benchStdio(ctx context.Context, l *lab, r *report.Report, rounds int) error {
 	f, err := newFrontend(ctx, l, "stdio")
 	if err != nil {
 		return err
@@ -114,7 +116,7 @@ func benchStdio(ctx context.Context, l *lab, r *report, rounds int) error {
 
 // statuses measures session.status, beside a cat that is sent as many answers:
 // what the client, two pipes and the machine take of the same.
-func statuses(ctx context.Context, f *frontend, r *report, rounds int) (err error) {
+func statuses(ctx context.Context, f *frontend, r *report.Report, rounds int) (err error) {
 	cat, err := newEcho(ctx)
 	if err != nil {
 		return err
@@ -139,10 +141,10 @@ func statuses(ctx context.Context, f *frontend, r *report, rounds int) (err erro
 			ours, cats = append(ours, took...), append(cats, echoed...)
 		}
 	}
-	r.value("stdio", "session.status, one at a time, median", ms(percentile(alone, 50)), "ms", 0)
-	r.value("stdio", fmt.Sprintf("session.status, %d at once, median", asking), ms(percentile(ours, 50)), "ms", 0)
-	r.value("stdio", fmt.Sprintf("session.status, %d at once, p99", asking), ms(percentile(ours, 99)), "ms", 1)
-	r.note("stdio", "as many lines through cat", fmt.Sprintf("median %.3g ms, p99 %.3g ms", ms(percentile(cats, 50)), ms(percentile(cats, 99))))
+	r.Value("stdio", "session.status, one at a time, median", report.MS(percentile(alone, 50)), "ms", 0)
+	r.Value("stdio", fmt.Sprintf("session.status, %d at once, median", asking), report.MS(percentile(ours, 50)), "ms", 0)
+	r.Value("stdio", fmt.Sprintf("session.status, %d at once, p99", asking), report.MS(percentile(ours, 99)), "ms", 1)
+	r.Note("stdio", "as many lines through cat", fmt.Sprintf("median %.3g ms, p99 %.3g ms", report.MS(percentile(cats, 50)), report.MS(percentile(cats, 99))))
 	return nil
 }
 
@@ -220,7 +222,7 @@ func percentile(d []time.Duration, p int) time.Duration {
 }
 
 // stream lets a command write a lot and looks at the supervisor's memory.
-func stream(f *frontend, r *report) error {
+func stream(f *frontend, r *report.Report) error {
 	command := fmt.Sprintf("yes 'a line of output, as programs write it' | head -c %d", streamed)
 	payload, err := json.Marshal(map[string]string{"command": command})
 	if err != nil {
@@ -247,7 +249,7 @@ func stream(f *frontend, r *report) error {
 		return fmt.Errorf("%d bytes came of %d", total, streamed)
 	}
 	took := time.Since(start)
-	r.value("stdio", "supervisor's memory while 200 MB of output are streamed, highest", float64(statusKiB(f.cmd.Process.Pid, "VmHWM"))/1024, "MiB", 64)
-	r.note("stdio", "that took", fmt.Sprintf("%.0f ms, %.0f MB/s; %.0f MiB resident meanwhile", ms(took), streamed/1e6/took.Seconds(), float64(peak)/1024))
+	r.Value("stdio", "supervisor's memory while 200 MB of output are streamed, highest", float64(statusKiB(f.cmd.Process.Pid, "VmHWM"))/1024, "MiB", 64)
+	r.Note("stdio", "that took", fmt.Sprintf("%.0f ms, %.0f MB/s; %.0f MiB resident meanwhile", report.MS(took), streamed/1e6/took.Seconds(), float64(peak)/1024))
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 const (
@@ -21,13 +23,13 @@ const (
 )
 
 // benchUI looks at the page of 'sandbox ui' in a headless Chromium, over a live session.
-func benchUI(ctx context.Context, l *lab, r *report, rounds int) (err error) {
+func benchUI(ctx context.Context, l *lab, r *report.Report, rounds int) (err error) {
 	bin, err := program()
 	if err != nil {
 		return err
 	}
 	if info, err := os.Stat(bin); err == nil {
-		r.value("ui", "the program, with the page in it", float64(info.Size())/1e6, "MB", 0)
+		r.Value("ui", "the program, with the page in it", float64(info.Size())/1e6, "MB", 0)
 	}
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -75,7 +77,7 @@ func benchUI(ctx context.Context, l *lab, r *report, rounds int) (err error) {
 	if err := idle(ctx, r, "one page is open, and idle", sides, 2); err != nil {
 		return err
 	}
-	r.value("ui", "memory of the page's server after all of this", float64(statusKiB(page, "VmRSS"))/1024, "MiB", 30)
+	r.Value("ui", "memory of the page's server after all of this", float64(statusKiB(page, "VmRSS"))/1024, "MiB", 30)
 	return nil
 }
 
@@ -89,7 +91,7 @@ type watched struct {
 const idleFor = 10 * time.Second
 
 // idle measures what processes use of a processor while nobody does anything. The limit is in percent.
-func idle(ctx context.Context, r *report, when string, sides []watched, limit float64) error {
+func idle(ctx context.Context, r *report.Report, when string, sides []watched, limit float64) error {
 	before := make([]time.Duration, len(sides))
 	for i, s := range sides {
 		before[i] = cpuOf(s.pid)
@@ -102,7 +104,7 @@ func idle(ctx context.Context, r *report, when string, sides []watched, limit fl
 	}
 	took := time.Since(began)
 	for i, s := range sides {
-		r.value("ui", when+": processor time of "+s.name, 100*float64(cpuOf(s.pid)-before[i])/float64(took), "%", limit)
+		r.Value("ui", when+": processor time of "+s.name, 100*float64(cpuOf(s.pid)-before[i])/float64(took), "%", limit)
 	}
 	return nil
 }
@@ -161,7 +163,7 @@ func until(condition, value string) string {
 	return `new Promise((ok) => { const look = () => { let v = false; try { v = (` + condition + `) } catch {} v ? ok(` + value + `) : requestAnimationFrame(look) }; look() })`
 }
 
-func lookAtPage(tab context.Context, s *mcpSession, r *report, rounds int) error {
+func lookAtPage(tab context.Context, s *mcpSession, r *report.Report, rounds int) error {
 	if _, err := inPage(tab, until(`document.querySelector("nav a[href^='#/f/']")`, `(location.hash = document.querySelector("nav a[href^='#/f/']").getAttribute("href"), 1)`)); err != nil {
 		return err
 	}
@@ -194,9 +196,9 @@ func lookAtPage(tab context.Context, s *mcpSession, r *report, rounds int) error
 			painted, shown, told = append(painted, floatMS(first)), append(shown, floatMS(diff)), append(told, floatMS(late))
 		}
 	}
-	r.value("ui", fmt.Sprintf("a history of %d steps: from the reload to the first picture", pageSteps), ms(median(painted)), "ms", 1000)
-	r.value("ui", "from a step's end to its row in the page", ms(median(told)), "ms", 100)
-	r.value("ui", fmt.Sprintf("a diff of %d lines: from the choice to all of it", pageLines), ms(median(shown)), "ms", 500)
+	r.Value("ui", fmt.Sprintf("a history of %d steps: from the reload to the first picture", pageSteps), report.MS(report.Median(painted)), "ms", 1000)
+	r.Value("ui", "from a step's end to its row in the page", report.MS(report.Median(told)), "ms", 100)
+	r.Value("ui", fmt.Sprintf("a diff of %d lines: from the choice to all of it", pageLines), report.MS(report.Median(shown)), "ms", 500)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
@@ -44,7 +45,7 @@ func shadowGit(ctx context.Context, l *lab, rounds int) (took []time.Duration, e
 
 // benchUndo compares the undo of rm -rf with git's checkout, from the newest
 // step as it was kept and from the compressed store.
-func benchUndo(ctx context.Context, l *lab, r *report, rounds int) error {
+func benchUndo(ctx context.Context, l *lab, r *report.Report, rounds int) error {
 	theirs, err := shadowGit(ctx, l, rounds)
 	if err != nil {
 		return err
@@ -72,8 +73,8 @@ func benchUndo(ctx context.Context, l *lab, r *report, rounds int) error {
 			}
 		}
 	}
-	r.ratio("undo of rm -rf / git checkout", "from the newest step", adopted, theirs, 0.3)
-	r.ratio("undo of rm -rf / git checkout", "from the compressed store", packed, theirs, 0.7)
+	r.Ratio("undo of rm -rf / git checkout", "from the newest step", adopted, theirs, 0.3)
+	r.Ratio("undo of rm -rf / git checkout", "from the compressed store", packed, theirs, 0.7)
 	after, err := treesnap.Take(s.dir)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func benchUndo(ctx context.Context, l *lab, r *report, rounds int) error {
 	return nil
 }
 
-func removeAndUndo(ctx context.Context, s *live, r *report, compress, tell bool) (time.Duration, error) {
+func removeAndUndo(ctx context.Context, s *live, r *report.Report, compress, tell bool) (time.Duration, error) {
 	if _, err := s.run(ctx, "rm -rf src"); err != nil {
 		return 0, err
 	}
@@ -102,8 +103,8 @@ func removeAndUndo(ctx context.Context, s *live, r *report, compress, tell bool)
 			return 0, err
 		}
 		if tell {
-			r.value("store", "after rm -rf of the tree and gc --compress-all", float64(kept)/1e6, "MB", 38)
-			r.value("store", "gc --compress-all took", ms(took), "ms", 0)
+			r.Value("store", "after rm -rf of the tree and gc --compress-all", float64(kept)/1e6, "MB", 38)
+			r.Value("store", "gc --compress-all took", report.MS(took), "ms", 0)
 		}
 	}
 	if err := touchMemory(); err != nil {
@@ -115,7 +116,7 @@ func removeAndUndo(ctx context.Context, s *live, r *report, compress, tell bool)
 
 // benchSmall measures what the log does for small things: a byte in a large
 // file, and a step in which nothing changes.
-func benchSmall(ctx context.Context, l *lab, r *report, rounds int) error {
+func benchSmall(ctx context.Context, l *lab, r *report.Report, rounds int) error {
 	s, err := newLive(ctx, l, "small", func(dir string) error {
 		if err := command(ctx, dir, "tar", "-xf", l.archive); err != nil {
 			return err
@@ -137,12 +138,12 @@ func benchSmall(ctx context.Context, l *lab, r *report, rounds int) error {
 	if err != nil {
 		return err
 	}
-	r.value("store", "a one-byte change in a 1 GiB file", float64(kept-empty)/1024, "KiB", 128)
+	r.Value("store", "a one-byte change in a 1 GiB file", float64(kept-empty)/1024, "KiB", 128)
 	undo, err := s.undoOne(ctx)
 	if err != nil {
 		return err
 	}
-	r.value("store", "its undo took", ms(undo), "ms", 0)
+	r.Value("store", "its undo took", report.MS(undo), "ms", 0)
 
 	var whole []time.Duration
 	for range 10 * rounds {
@@ -153,7 +154,7 @@ func benchSmall(ctx context.Context, l *lab, r *report, rounds int) error {
 		}
 		whole = append(whole, time.Since(start)-d)
 	}
-	r.value("step", "around a command that changes nothing (quiescence included)", ms(median(whole)), "ms", 0)
+	r.Value("step", "around a command that changes nothing (quiescence included)", report.MS(report.Median(whole)), "ms", 0)
 	return emptyStep(ctx, l, r)
 }
 

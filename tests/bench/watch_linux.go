@@ -17,6 +17,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/tests/bench/internal/report"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 
 // benchWatch measures how long it takes until a program inside notices an edit on the host: an
 // event of inotify, which FUSE has none of for what happens outside, or other content.
-func benchWatch(ctx context.Context, l *lab, r *report, _ int) error {
+func benchWatch(ctx context.Context, l *lab, r *report.Report, _ int) error {
 	for _, c := range []struct{ bridge, how, name string }{
 		{"mediated", "events", "an edit on the host to inotify inside, mediated"},
 		{"mediated", "content", "an edit on the host to its content inside, mediated"},
@@ -39,8 +40,8 @@ func benchWatch(ctx context.Context, l *lab, r *report, _ int) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		slices.Sort(took)
-		r.value("watch", c.name+", median", ms(took[len(took)/2]), "ms", 0)
-		r.value("watch", c.name+", 99 %", ms(took[len(took)*99/100]), "ms", editsGoal)
+		r.Value("watch", c.name+", median", report.MS(took[len(took)/2]), "ms", 0)
+		r.Value("watch", c.name+", 99 %", report.MS(took[len(took)*99/100]), "ms", editsGoal)
 	}
 	return nil
 }

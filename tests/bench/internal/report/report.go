@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"encoding/json"
@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// row is one line of the table: what it took against something else, or a
+// Row is one line of the table: what it took against something else, or a
 // figure with a limit.
-type row struct {
+type Row struct {
 	Group string `json:"group"`
 	Name  string `json:"name"`
 	// Ours and Theirs are in milliseconds; Value is in Unit, where there is
@@ -33,7 +33,7 @@ type row struct {
 	Missing string `json:"missing,omitempty"`
 }
 
-func (w row) verdict() string {
+func (w Row) verdict() string {
 	v := w.Ratio
 	if w.Unit != "" {
 		v = w.Value
@@ -47,21 +47,25 @@ func (w row) verdict() string {
 	return "MISSED"
 }
 
-// report collects rows and shows them as they come.
-type report struct {
-	progress io.Writer
-	rows     []row
+// Report collects rows, and writes each to progress as it comes. One goroutine uses it at a time.
+type Report struct {
+	Progress io.Writer // where each row is told when it comes
+	rows     []Row
 }
 
-func (r *report) add(w row) {
+// New makes a report that writes to progress.
+func New(progress io.Writer) *Report { return &Report{Progress: progress} }
+
+// Add adds a row.
+func (r *Report) Add(w Row) {
 	r.rows = append(r.rows, w)
-	fmt.Fprintf(r.progress, "# %s: %s: %s\n", w.Group, w.Name, w.figure())
+	fmt.Fprintf(r.Progress, "# %s: %s: %s\n", w.Group, w.Name, w.figure())
 }
 
-// ratio compares what was measured in turns. It is the median of the turns' own
+// Ratio compares what was measured in turns. It is the median of the turns' own
 // ratios: a machine's slow minute then slows both sides of a ratio.
-func (r *report) ratio(group, name string, ours, theirs []time.Duration, goal float64) {
-	w := row{Group: group, Name: name, Ours: ms(median(ours)), Theirs: ms(median(theirs)), Goal: goal}
+func (r *Report) Ratio(group, name string, ours, theirs []time.Duration, goal float64) {
+	w := Row{Group: group, Name: name, Ours: MS(Median(ours)), Theirs: MS(Median(theirs)), Goal: goal}
 	var each []float64
 	for i := range min(len(ours), len(theirs)) {
 		each = append(each, float64(ours[i])/float64(max(theirs[i], 1)))
@@ -71,22 +75,25 @@ func (r *report) ratio(group, name string, ours, theirs []time.Duration, goal fl
 		n := len(each)
 		w.Lower, w.Ratio, w.Upper = each[n/4], each[n/2], each[n*3/4]
 	}
-	r.add(w)
+	r.Add(w)
 }
 
-func (r *report) value(group, name string, value float64, unit string, goal float64) {
-	r.add(row{Group: group, Name: name, Value: value, Unit: unit, Goal: goal})
+// Value adds a figure in a unit, with the largest that is wanted; 0: there is none.
+func (r *Report) Value(group, name string, value float64, unit string, goal float64) {
+	r.Add(Row{Group: group, Name: name, Value: value, Unit: unit, Goal: goal})
 }
 
-func (r *report) note(group, name, text string) {
-	r.add(row{Group: group, Name: name, Note: text})
+// Note adds a line of figures without a goal.
+func (r *Report) Note(group, name, text string) {
+	r.Add(Row{Group: group, Name: name, Note: text})
 }
 
-func (r *report) missing(group, name string, err error) {
-	r.add(row{Group: group, Name: name, Missing: err.Error()})
+// Missing adds why there is no figure.
+func (r *Report) Missing(group, name string, err error) {
+	r.Add(Row{Group: group, Name: name, Missing: err.Error()})
 }
 
-func (w row) figure() string {
+func (w Row) figure() string {
 	switch {
 	case w.Missing != "":
 		return "left out: " + w.Missing
@@ -98,7 +105,8 @@ func (w row) figure() string {
 	return fmt.Sprintf("%.2f (%.2f-%.2f; %.1f ms / %.1f ms)", w.Ratio, w.Lower, w.Upper, w.Ours, w.Theirs)
 }
 
-func (r *report) table(out io.Writer) {
+// Table writes all rows, in groups.
+func (r *Report) Table(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	group := ""
 	for _, w := range r.rows {
@@ -115,7 +123,8 @@ func (r *report) table(out io.Writer) {
 	_ = t.Flush()
 }
 
-func (r *report) writeJSON(file string, facts map[string]string) error {
+// WriteJSON writes all rows and the facts about the machine into a file.
+func (r *Report) WriteJSON(file string, facts map[string]string) error {
 	b, err := json.MarshalIndent(map[string]any{"machine": facts, "rows": r.rows}, "", "  ")
 	if err != nil {
 		return err
@@ -123,9 +132,11 @@ func (r *report) writeJSON(file string, facts map[string]string) error {
 	return os.WriteFile(file, append(b, '\n'), 0o644)
 }
 
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// MS is a duration in milliseconds.
+func MS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func median(d []time.Duration) time.Duration {
+// Median is the median of durations, or 0 of none.
+func Median(d []time.Duration) time.Duration {
 	if len(d) == 0 {
 		return 0
 	}
