@@ -170,6 +170,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	finish(root)
+	checkHelp(root)
 	group(root)
 	// They fail only for a flag that is not there.
 	_ = root.MarkPersistentFlagDirname("working-dir")
@@ -319,6 +320,33 @@ func (a *app) failure(cmd *cobra.Command, err error) error {
 	return err
 }
 
+// checkHelp has 'sandbox help' refuse a command that there is not.
+func checkHelp(root *cobra.Command) {
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		return
+	}
+	help.Args = func(_ *cobra.Command, args []string) error {
+		at, rest, err := root.Find(args)
+		if err == nil && len(rest) > 0 {
+			err = unknownCommand(at, rest[0])
+		}
+		return err
+	}
+}
+
+// unknownCommand says that a command has none below it of that name, and which was probably meant.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(append(names, c.Name()), c.Aliases...)
+	}
+	if meant := config.Closest(name, names); meant != "" {
+		return exit.Usagef("unknown command %q; do you mean '%s %s'?", name, cmd.CommandPath(), meant)
+	}
+	return exit.Usagef("unknown command %q", name)
+}
+
 // checkArgs says of arguments that check refuses what the command takes.
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -331,14 +359,7 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case len(args) == 0:
 			return exit.Usagef("an argument is missing: %s", usage)
 		case cmd.HasSubCommands():
-			var names []string
-			for _, c := range cmd.Commands() {
-				names = append(append(names, c.Name()), c.Aliases...)
-			}
-			if meant := config.Closest(args[0], names); meant != "" {
-				return exit.Usagef("unknown command %q; do you mean '%s %s'?", args[0], cmd.CommandPath(), meant)
-			}
-			return exit.Usagef("unknown command %q", args[0])
+			return unknownCommand(cmd, args[0])
 		}
 		for n := len(args) - 1; n >= 0; n-- {
 			if check(cmd, args[:n]) == nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/messages"
 )
 
 // closeTimeout bounds the orderly end of a session.
@@ -249,8 +250,11 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 	return nil
 }
 
-// printStep is the one line at the end, after one about a limit.
+// printStep is the one line at the end, after one about a limit, and one that says why we ended the command.
 func (a *app) printStep(res api.RunResult) {
+	if res.Outcome == messages.OutcomeCancelled && res.Reason != "" {
+		fmt.Fprintln(a.stderr, "sandbox: the command was ended: "+res.Reason)
+	}
 	if res.Status.Limit != "" {
 		fmt.Fprintln(a.stderr, "sandbox: a limit was reached: "+res.Status.Limit)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -76,6 +77,16 @@ func (l *Launcher) isolation() string {
 	l.Remark("sandbox: no jail can be made here ('sandbox doctor' says why), so --isolation landlock is taken. It is weaker:\n  - " +
 		strings.Join(confine.Weaker(), "\n  - "))
 	return "landlock"
+}
+
+// useless refuses flags that would do nothing with an isolation. What files of configuration say for others may stay there.
+func (l *Launcher) useless(isolation string) error {
+	for _, k := range config.Keys() {
+		if given := l.Conf.Origin(k.Name)[0].Level == config.Flag; given && isolation != "vm" && strings.HasPrefix(k.Name, "vm.") {
+			return exit.Usagef("--%s is about a virtual machine, and here it would be %s: add --isolation vm, or leave it out", k.Flag, isolation)
+		}
+	}
+	return nil
 }
 
 // Weaker says in which ways Landlock is weaker than a jail.
