@@ -23,7 +23,8 @@
 // for. Over any other connection data goes by stdin and
 // output messages with a window: a side may have [Window] bytes of one command
 // and direction unacknowledged, and ack gives bytes back, so that one blocked
-// reader does not stop the other commands.
+// reader does not stop the other commands. An exec with a port is a connection in place of
+// a command, and its bytes travel the same way.
 //
 // # Trust
 //

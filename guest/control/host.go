@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -54,6 +55,8 @@ type Host struct {
 	refused chan string   // why there will be no hello; room for one
 	inside  chan *os.File // room for one, and one comes at most
 	done    chan struct{}
+
+	streams atomic.Int64 // so far
 
 	sending sync.Mutex // keeps exec messages in the order of env
 	env     []string   // of the last one that brought it
@@ -313,24 +316,33 @@ func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := h.launch(ctx, p, func() error { return h.sendExec(m, e.Env, files) }); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// launch sends what starts a command, or a connection, and returns when it runs.
+func (h *Host) launch(ctx context.Context, p *Proc, send func() error) error {
 	h.mu.Lock()
-	if err = h.err; err == nil {
-		if _, dup := h.procs[e.ID]; dup || e.ID == 0 {
-			err = fmt.Errorf("%w: command id %d is in use", ErrSequence, e.ID)
+	err := h.err
+	if err == nil {
+		if _, dup := h.procs[p.id]; dup || p.id == 0 {
+			err = fmt.Errorf("%w: command id %d is in use", ErrSequence, p.id)
 		} else {
-			h.procs[e.ID] = p
+			h.procs[p.id] = p
 		}
 	}
 	h.mu.Unlock()
 	if err == nil {
-		err = h.sendExec(m, e.Env, files)
+		err = send()
 		if errors.Is(err, ErrTooLarge) {
-			h.forget(e.ID)
+			h.forget(p.id)
 		}
 	}
 	if err != nil {
 		p.finish(Status{}, err)
-		return nil, err
+		return err
 	}
 	select {
 	case <-p.started:
@@ -345,15 +357,15 @@ func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 		case <-p.ended:
 		case <-soon.C:
 			p.giveUp()
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
 	select {
 	case <-p.started:
 		p.pump()
-		return p, nil
+		return nil
 	default: // it ended without having run
-		return nil, p.err
+		return p.err
 	}
 }
 

@@ -23,6 +23,9 @@ const (
 	CablePort  = 564 // of the first folder
 )
 
+// CardMAC is the ethernet address of a machine's network card.
+const CardMAC = "52:54:00:12:34:56"
+
 // Serial numbers of a machine's disks, as /sys/block/*/serial has them.
 const (
 	RootFSSerial = "rootfs"
@@ -56,11 +59,32 @@ type MachineNetwork struct {
 	MTU     int     `json:"mtu"`
 	// ResolvConf is its /etc/resolv.conf.
 	ResolvConf string `json:"resolv_conf"`
+	// IPv6 is nil for a machine without.
+	IPv6 *MachineIPv6 `json:"ipv6,omitempty"`
+	// Trust is added to the certificates that the guest's programs trust, as PEM. All
+	// together are in the file [TrustFile], and where the guest has such a file.
+	Trust string `json:"trust,omitempty"`
 }
+
+// MachineIPv6 is what the guest's network card has of IPv6. Nobody answers who asks for the
+// gateway's ethernet address.
+type MachineIPv6 struct {
+	Address    [16]byte `json:"address"`
+	Bits       int      `json:"bits"` // of its subnet
+	Gateway    [16]byte `json:"gateway"`
+	GatewayMAC [6]byte  `json:"gateway_mac"`
+}
+
+// TrustFile is where a machine's programs find the certificates that they are to trust, if
+// [MachineNetwork].Trust adds some.
+const TrustFile = "/run/sandbox-certificates.crt"
 
 func (n *MachineNetwork) check() error {
 	if n == nil {
 		return nil
+	}
+	if v := n.IPv6; v != nil && (v.Bits < 1 || v.Bits > 126 || n.MTU < 1280) {
+		return fmt.Errorf("%w: plan: network %v/%d, MTU %d", ErrMalformed, v.Address, v.Bits, n.MTU)
 	}
 	if n.Bits < 1 || n.Bits > 30 || n.MTU < 576 || n.MTU > 65535 {
 		return fmt.Errorf("%w: plan: network %v/%d, MTU %d", ErrMalformed, n.Address, n.Bits, n.MTU)

@@ -125,7 +125,9 @@ type Message struct {
 	TimeNS int64 `json:"time_ns,omitempty"`
 	// invalidate, sync, dial and their done: a number of the host's. It is never 0.
 	Request int64 `json:"request,omitempty"`
-	// dial: a TCP port of the guest's loopback. Its done brings the descriptor.
+	// dial: a TCP port of the guest's loopback. Its done brings the descriptor. exec: in place
+	// of a command, a connection to such a port. What comes on it is output of stdout, an empty one
+	// is its end; stdin is what is sent on it.
 	Port uint16 `json:"port,omitempty"`
 
 	// step_completed and start_failed
@@ -200,8 +202,8 @@ func (m *Message) check() error {
 			bad = "no request, or no port"
 		}
 	case TypeExec:
-		if m.Command == "" && len(m.Argv) == 0 {
-			bad = "neither command nor argv"
+		if m.Command == "" && len(m.Argv) == 0 && m.Port == 0 {
+			bad = "neither command nor argv nor port"
 		}
 	case TypeOutput:
 		if m.Stream != Stdout && m.Stream != Stderr {

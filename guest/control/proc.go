@@ -24,15 +24,18 @@ type Proc struct {
 	terminal *os.File // set before started is closed
 
 	// Data by messages only.
-	stdin  io.Reader
-	out    map[string]io.Writer
-	drain  chan struct{} // closed when all output is written
-	mu     sync.Mutex
-	cond   *sync.Cond
-	queue  []chunk // bounded by Window
-	window int     // bytes of stdin that may be sent
-	over   bool
-	inner  *os.File // our end of a terminal made of a socket pair
+	stdin io.Reader
+	out   map[string]io.Writer
+	// outEnds is told of the end of output that comes before that of a connection; nil for commands.
+	outEnds func()
+	drain   chan struct{} // closed when all output is written
+	mu      sync.Mutex
+	cond    *sync.Cond
+	queue   []chunk // bounded by Window
+	window  int     // bytes of stdin that may be sent
+	over    bool
+	ending  bool     // the end of output has come
+	inner   *os.File // our end of a terminal made of a socket pair
 }
 
 type chunk struct{ stream, data string }
@@ -109,8 +112,11 @@ func (p *Proc) finish(st Status, err error) {
 func (p *Proc) output(stream, data string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.out == nil || data == "" {
+	switch {
+	case p.out == nil || data == "" && (p.outEnds == nil || p.ending):
 		return
+	case data == "":
+		p.ending = true
 	}
 	p.queue = append(p.queue, chunk{stream, data})
 	p.cond.Broadcast()
@@ -136,6 +142,10 @@ func (p *Proc) writeOutput() {
 		p.queue = p.queue[1:]
 		over := p.over
 		p.mu.Unlock()
+		if c.data == "" {
+			p.outEnds()
+			continue
+		}
 		if w := p.out[c.stream]; w != nil {
 			if _, err := io.WriteString(w, c.data); err != nil {
 				p.out[c.stream] = nil // the reader has gone; swallow the rest
@@ -177,6 +187,9 @@ func (p *Proc) readStdin() {
 			if p.host.send(&Message{Type: TypeStdin, ID: p.id, Data: Text(buf[:n])}) != nil {
 				return
 			}
+		}
+		if errors.Is(err, errReset) {
+			return
 		}
 		if err != nil {
 			_ = p.host.send(&Message{Type: TypeStdinClose, ID: p.id}) // the command may have ended

@@ -22,14 +22,16 @@ func networkUp(n control.MachineNetwork) error {
 	if err != nil {
 		return err
 	}
-	// Nothing answers IPv6, and who has no address of it does not try. An ordinary
-	// user may ping. Kernels without either have no such file.
-	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+card+"/disable_ipv6", []byte("1"), 0)
+	prepareIPv6(card, n.IPv6 != nil)
+	// An ordinary user may ping. Kernels without that have no such file.
 	_ = os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0)
 	if err := configureCard(card, n); err != nil {
 		return fmt.Errorf("%s: %w", card, err)
 	}
 	awaitCarrier(card)
+	if err := addTrust(n.Trust); err != nil {
+		return err
+	}
 	return os.WriteFile("/etc/resolv.conf", []byte(n.ResolvConf), 0o644)
 }
 
@@ -59,7 +61,10 @@ func configureCard(card string, n control.MachineNetwork) error {
 	if err := bringUp(fd, card, n.Address, n.Bits, n.MTU); err != nil {
 		return err
 	}
-	return addDefaultRoute(fd, card, n.Gateway)
+	if err := addDefaultRoute(fd, card, n.Gateway); err != nil || n.IPv6 == nil {
+		return err
+	}
+	return configureIPv6(card, *n.IPv6)
 }
 
 // bringUp gives the card its address and brings it up, by a socket of its network

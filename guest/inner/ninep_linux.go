@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -82,17 +80,13 @@ func cableDevice() (string, error) {
 // moveHere gives this thread a network namespace and the device, with its address,
 // to that.
 func moveHere(device string) error {
-	text, err := os.ReadFile(filepath.Join("/sys/class/net", device, "ifindex"))
+	index, err := deviceIndex(device)
 	if err != nil {
 		return err
 	}
-	index, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	outside, err := routeSocket()
 	if err != nil {
 		return err
-	}
-	outside, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
-	if err != nil {
-		return os.NewSyscallError("netlink", err)
 	}
 	defer unix.Close(outside)
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -120,29 +114,10 @@ func moveHere(device string) error {
 // IFLA_NET_NS_PID), by a socket of the one where it is.
 func moveLink(socket, index, tid int) error {
 	e := binary.NativeEndian
-	m := e.AppendUint32(nil, unix.SizeofNlMsghdr+unix.SizeofIfInfomsg+unix.SizeofRtAttr+4)
-	m = e.AppendUint16(e.AppendUint16(m, unix.RTM_NEWLINK), unix.NLM_F_REQUEST|unix.NLM_F_ACK)
-	m = e.AppendUint32(e.AppendUint32(m, 1), 0) // sequence, port
-	m = append(m, unix.AF_UNSPEC, 0, 0, 0)      // family, type
+	m := []byte{unix.AF_UNSPEC, 0, 0, 0}        // struct ifinfomsg: family, type
 	m = e.AppendUint32(m, uint32(index))        //
 	m = e.AppendUint32(e.AppendUint32(m, 0), 0) // flags, change
-	m = e.AppendUint16(e.AppendUint16(m, unix.SizeofRtAttr+4), unix.IFLA_NET_NS_PID)
-	m = e.AppendUint32(m, uint32(tid))
-	if err := unix.Sendto(socket, m, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return os.NewSyscallError("sendto", err)
-	}
-	answer := make([]byte, os.Getpagesize())
-	n, _, err := unix.Recvfrom(socket, answer, 0)
-	if err != nil {
-		return os.NewSyscallError("recvfrom", err)
-	}
-	if n < unix.SizeofNlMsghdr+4 || e.Uint16(answer[4:]) != unix.NLMSG_ERROR {
-		return errors.New("the kernel's answer makes no sense")
-	}
-	if errno := -int32(e.Uint32(answer[unix.SizeofNlMsghdr:])); errno != 0 {
-		return unix.Errno(errno)
-	}
-	return nil
+	return routeRequest(socket, unix.RTM_NEWLINK, 0, attribute(m, unix.IFLA_NET_NS_PID, e.AppendUint32(nil, uint32(tid))))
 }
 
 // dialCable connects to a port of the host's end.

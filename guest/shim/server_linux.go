@@ -61,6 +61,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	cmds     map[int64]*command
+	conns    map[int64]*connection // [Server.connect]
 	byPID    map[int]*command
 	starting int
 	early    map[int]end // ended before we knew their command
@@ -76,7 +77,7 @@ type Server struct {
 func Serve(c control.Conn, o Options) error {
 	s := &Server{
 		link: control.NewLink(c), o: o,
-		cmds: make(map[int64]*command), byPID: make(map[int]*command), early: make(map[int]end),
+		cmds: make(map[int64]*command), conns: make(map[int64]*connection), byPID: make(map[int]*command), early: make(map[int]end),
 		forked: make(chan struct{}, 1),
 	}
 	defer s.link.Close()
@@ -111,14 +112,15 @@ func (s *Server) report(err error) {
 	_ = s.link.Send(&control.Message{Type: control.TypeError, Error: err.Error()}) // the reader notices a broken channel
 }
 
-func (s *Server) find(id int64) *command {
+// find returns what has a number: one of both, or nothing.
+func (s *Server) find(id int64) (*command, *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cmds[id]
+	return s.cmds[id], s.conns[id]
 }
 
 func (s *Server) handle(m *control.Message, files []*os.File) {
-	if m.Type == control.TypeExec {
+	if m.Type == control.TypeExec && m.Port == 0 {
 		s.exec(m, files)
 		return
 	}
@@ -148,11 +150,25 @@ func (s *Server) handle(m *control.Message, files []*os.File) {
 		go s.dial(m)
 		return
 	}
-	c := s.find(m.ID)
-	if c == nil {
-		return // it has ended meanwhile
+	if m.Type == control.TypeExec {
+		s.connect(m)
+		return
 	}
+	c, conn := s.find(m.ID)
 	var err error
+	switch {
+	case conn != nil:
+		err = conn.handle(m)
+	case c != nil:
+		err = c.handle(m)
+	} // else it has ended meanwhile
+	if err != nil {
+		s.report(fmt.Errorf("command %d: %w", m.ID, err))
+	}
+}
+
+// handle does what the host asks of a command.
+func (c *command) handle(m *control.Message) (err error) {
 	switch m.Type {
 	case control.TypeCancel:
 		c.cancel(time.Duration(m.GraceMS) * time.Millisecond)
@@ -169,9 +185,7 @@ func (s *Server) handle(m *control.Message, files []*os.File) {
 	default:
 		err = fmt.Errorf("unexpected %s", m.Type)
 	}
-	if err != nil {
-		s.report(fmt.Errorf("command %d: %w", m.ID, err))
-	}
+	return err
 }
 
 // do carries out invalidate and sync.
@@ -368,6 +382,9 @@ func (s *Server) killAll() {
 	}
 	for _, c := range s.cmds {
 		c.window.end()
+	}
+	for _, c := range s.conns {
+		c.abort()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type inbox struct {
 	w      *os.File // nil if the command takes no stdin
 	shared bool     // w is a terminal: it is not ours to close
+	ends   func()   // in place of closing w, if it is not nil
 
 	mu     sync.Mutex
 	cond   *sync.Cond
@@ -53,7 +54,10 @@ func (b *inbox) close() {
 // pump writes until close, acknowledging what the command took or will never
 // take.
 func (b *inbox) pump(ack func(int)) {
-	if !b.shared {
+	switch {
+	case b.ends != nil:
+		defer b.ends()
+	case !b.shared:
 		defer b.w.Close()
 	}
 	for {

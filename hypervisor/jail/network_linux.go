@@ -27,8 +27,6 @@ const (
 	// guestMTU is as large as that of a loopback interface: the frames go no further than
 	// to this process.
 	guestMTU = 65520
-	// guestSubnet6 is a unique local range (RFC 4193), which nobody else uses.
-	guestSubnet6 = "fd7a:5bc2:91e4:2::/64"
 )
 
 // wiring is a guest's network; nil for a guest without one.
@@ -55,7 +53,7 @@ func (r *Runtime) wire(g *guest) error {
 		o.MTU = guestMTU
 	}
 	if !o.Subnet6.IsValid() {
-		o.Subnet6 = netip.MustParsePrefix(guestSubnet6)
+		o.Subnet6 = netip.MustParsePrefix(network.UniqueLocal)
 	}
 	n, err := network.New(o)
 	if err != nil {

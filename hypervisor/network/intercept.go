@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -40,10 +41,39 @@ func (n *Network) intercept(guest *guestConn, outside net.Conn, flow *policy.Flo
 		if c := first.take(); c != nil {
 			return c, nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, n.o.Limits.DialTimeout)
-		defer cancel()
-		return n.dialTCP(ctx, name, t.Address)
+		return n.dialMore(ctx, name, t.Address)
 	})
+}
+
+// errTooMany is why an interceptor gets no further connection.
+var errTooMany = errors.New("network: too many connections")
+
+// dialMore makes a further connection to a server for one of the guest's. It counts as one
+// of the guest's own.
+func (n *Network) dialMore(ctx context.Context, name string, to netip.AddrPort) (net.Conn, error) {
+	if !n.tcp.take() {
+		return nil, errTooMany
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.o.Limits.DialTimeout)
+	defer cancel()
+	c, err := n.dialTCP(ctx, name, to)
+	if err != nil {
+		n.tcp.give()
+		return nil, err
+	}
+	return &slotConn{Conn: c, give: sync.OnceFunc(n.tcp.give)}, nil
+}
+
+// slotConn gives its slot back when it is closed.
+type slotConn struct {
+	net.Conn
+	give func()
+}
+
+// Close implements [net.Conn].
+func (c *slotConn) Close() error {
+	defer c.give()
+	return c.Conn.Close()
 }
 
 // greeting reads until the stream has named a server or is known not to; what was read

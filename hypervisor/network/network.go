@@ -24,6 +24,9 @@ import (
 // HostName is the name by which the guest finds the host.
 const HostName = policy.HostName
 
+// UniqueLocal is the IPv6 range of guests (RFC 4193), which nobody else uses.
+const UniqueLocal = "fd7a:5bc2:91e4:2::/64"
+
 // Options of [New]. Only Policy is required.
 type Options struct {
 	// Policy decides and audits. It is shared, and not closed by the network.

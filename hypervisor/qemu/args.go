@@ -144,7 +144,7 @@ func (m machine) args() []string {
 	)
 	if m.network != "" {
 		// It boots from nothing: no boot program is needed.
-		a = append(a, "-netdev", "stream,id=net0,"+m.network, "-device", "virtio-net-pci,netdev=net0,romfile=")
+		a = append(a, "-netdev", "stream,id=net0,"+m.network, "-device", "virtio-net-pci,netdev=net0,mac="+control.CardMAC+",romfile=")
 	}
 	for i, s := range m.shares {
 		id := fmt.Sprintf("share%d", i)

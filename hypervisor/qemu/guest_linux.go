@@ -55,7 +55,10 @@ type guest struct {
 	remote.Life
 }
 
-var _ hypervisor.Guest = (*guest)(nil)
+var (
+	_ hypervisor.Guest  = (*guest)(nil)
+	_ hypervisor.Dialer = (*guest)(nil)
+)
 
 // Times after which something that does not answer is given up.
 const (

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor/network"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 // guestMTU is larger than an ethernet's: the frames go no further than to this
@@ -27,6 +29,12 @@ func (g *guest) plug(m *machine, f *files) (net.Conn, error) {
 		o.MTU = guestMTU
 	}
 	var err error
+	if o.GuestMAC, err = net.ParseMAC(control.CardMAC); err != nil {
+		return nil, err
+	}
+	if !o.Subnet6.IsValid() {
+		o.Subnet6 = netip.MustParsePrefix(network.UniqueLocal)
+	}
 	if g.net, err = network.New(o); err != nil {
 		return nil, err
 	}
@@ -62,9 +70,15 @@ func (g *guest) networkPlan() *control.MachineNetwork {
 		return nil
 	}
 	n := g.net.Guest()
-	return &control.MachineNetwork{
-		Address: n.Address.Addr().As4(), Bits: n.Address.Bits(), Gateway: n.Gateway.As4(), MTU: n.MTU, ResolvConf: n.ResolvConf(),
+	m := &control.MachineNetwork{
+		Address: n.Address.Addr().As4(), Bits: n.Address.Bits(), Gateway: n.Gateway.As4(), MTU: n.MTU, ResolvConf: n.ResolvConf(), Trust: n.Trust,
 	}
+	if n.Gateway6.IsValid() {
+		m.IPv6 = &control.MachineIPv6{
+			Address: n.Address6.Addr().As16(), Bits: n.Address6.Bits(), Gateway: n.Gateway6.As16(), GatewayMAC: [6]byte([]byte(network.GatewayMAC)),
+		}
+	}
+	return m
 }
 
 // networkFacts describe the network for people.
@@ -77,4 +91,13 @@ func (g *guest) networkFacts(f map[string]string) {
 	if s := g.net.Stats(); s != (network.Stats{}) {
 		f["network_dropped"] = strconv.FormatUint(s.Oversize+s.Foreign+s.Flooded+s.Queue, 10)
 	}
+}
+
+// Dial implements [hypervisor.Dialer]: the guest's init connects, and the bytes pass through
+// the control channel. It waits while the machine is paused.
+func (g *guest) Dial(ctx context.Context, port uint16) (net.Conn, error) {
+	if _, err := g.running(ctx); err != nil {
+		return nil, fmt.Errorf("qemu: the machine is paused: %w", err)
+	}
+	return remote.Dial(ctx, g.host, "qemu", port)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -12,9 +14,17 @@ import (
 )
 
 // Dial connects to a port of the guest's own loopback, as [hypervisor.Dialer] describes
-// it, over a channel that passes descriptors. kind names the runtime in errors.
+// it. kind names the runtime in errors. Over a channel that passes descriptors the connection
+// is the guest's; over another its bytes pass through the channel.
 func Dial(ctx context.Context, h *control.Host, kind string, port uint16) (net.Conn, error) {
 	f, err := h.Dial(ctx, port)
+	if errors.Is(err, errors.ErrUnsupported) {
+		s, err := h.Connect(ctx, port)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", kind, err)
+		}
+		return stream{s}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
@@ -38,3 +48,23 @@ func Dial(ctx context.Context, h *control.Host, kind string, port uint16) (net.C
 	}
 	return net.FileConn(f)
 }
+
+// stream is a connection through the control channel.
+type stream struct{ *control.Stream }
+
+var errNoDeadline = fmt.Errorf("a connection through the control channel has no deadline: %w", os.ErrNoDeadline)
+
+// LocalAddr implements [net.Conn]: there is none on this side.
+func (stream) LocalAddr() net.Addr { return &net.TCPAddr{} }
+
+// RemoteAddr implements [net.Conn].
+func (stream) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// SetDeadline implements [net.Conn]: there are none.
+func (stream) SetDeadline(time.Time) error { return errNoDeadline }
+
+// SetReadDeadline implements [net.Conn], as SetDeadline.
+func (stream) SetReadDeadline(time.Time) error { return errNoDeadline }
+
+// SetWriteDeadline implements [net.Conn], as SetDeadline.
+func (stream) SetWriteDeadline(time.Time) error { return errNoDeadline }

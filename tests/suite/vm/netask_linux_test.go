@@ -27,6 +27,9 @@ import (
 type names map[string]string
 
 func (n names) LookupIPv6(_ context.Context, name string) ([]netip.Addr, time.Duration, error) {
+	if a, ok := n["6."+name]; ok {
+		return []netip.Addr{netip.MustParseAddr(a)}, time.Minute, nil
+	}
 	return nil, 0, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 }
 

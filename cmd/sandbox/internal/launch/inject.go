@@ -6,6 +6,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/inject"
+	"github.com/codeagent/sandbox/hypervisor/qemu"
 )
 
 // bundles are where distributions keep the certificates that programs trust.
@@ -33,16 +34,23 @@ func (l *Launcher) injector() (network.Interceptor, error) {
 		}
 		rules = append(rules, r)
 	}
+	if l.Conf.Isolation == "vm" { // which has certificates of its own
+		return injector(rules, qemu.TrustFile, nil)
+	}
 	for _, file := range bundles {
 		trusted, err := os.ReadFile(file)
 		if err != nil {
 			continue
 		}
-		i, err := inject.New(rules, file, trusted)
-		if err != nil {
-			return nil, exit.Usage(err)
-		}
-		return i, nil
+		return injector(rules, file, trusted)
 	}
 	return nil, exit.Usagef("network.inject: this machine has no file of trusted certificates (%s) to which the session's own could be added; install ca-certificates", bundles[0])
+}
+
+func injector(rules []inject.Rule, file string, trusted []byte) (network.Interceptor, error) {
+	i, err := inject.New(rules, file, trusted)
+	if err != nil {
+		return nil, exit.Usage(err)
+	}
+	return i, nil
 }

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"os"
+	"slices"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
@@ -24,12 +25,12 @@ func (l *Launcher) network() (n api.Network, err error) {
 		return n, exit.Usagef("--allow-host: --isolation none leaves commands the host's network; use --isolation jail, or vm, with --network allowlist")
 	case l.Conf.Isolation == "none" && len(c.Deny) > 0:
 		return n, exit.Usagef("network.deny (%s): --isolation none leaves commands the host's network; use --isolation jail, or vm", l.Conf.Origin("network.deny")[0])
-	case l.Conf.Isolation != "jail" && l.Conf.Isolation != "auto" && len(c.Publish) > 0:
-		return n, exit.Usagef("network.publish (%s): with --isolation %s no port can be published; use --isolation jail", l.Conf.Origin("network.publish")[0], l.Conf.Isolation)
+	case !l.hasCard() && len(c.Publish) > 0:
+		return n, exit.Usagef("network.publish (%s): with --isolation %s no port can be published; use --isolation jail, or vm", l.Conf.Origin("network.publish")[0], l.Conf.Isolation)
 	case len(c.Inject) > 0 && n.Mode == policy.Disabled:
 		return n, exit.Usagef("network.inject (%s): there is no network; add --network allowlist and --allow-host HOST", l.Conf.Origin("network.inject")[0])
-	case len(c.Inject) > 0 && l.Conf.Isolation != "jail" && l.Conf.Isolation != "auto":
-		return n, exit.Usagef("network.inject (%s): with --isolation %s no header can be added; use --isolation jail", l.Conf.Origin("network.inject")[0], l.Conf.Isolation)
+	case len(c.Inject) > 0 && !l.hasCard():
+		return n, exit.Usagef("network.inject (%s): with --isolation %s no header can be added; use --isolation jail, or vm", l.Conf.Origin("network.inject")[0], l.Conf.Isolation)
 	case l.Conf.Isolation == "none":
 		return api.Network{}, nil
 	case n.Mode == policy.Disabled && l.AllowHost:
@@ -43,6 +44,11 @@ func (l *Launcher) network() (n api.Network, err error) {
 	}
 	n.Publish, err = policy.ParsePorts(c.Publish)
 	return n, err
+}
+
+// hasCard tells whether commands have a network of their own.
+func (l *Launcher) hasCard() bool {
+	return slices.Contains([]string{"jail", "auto", "vm"}, l.Conf.Isolation)
 }
 
 // outside is how a guest's network connects: through the proxies that our environment names.
