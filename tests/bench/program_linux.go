@@ -124,8 +124,11 @@ func benchMemory(ctx context.Context, l *lab, r *report.Report, _ int) error {
 }
 
 // statusKiB reads a line of /proc/PID/status.
-func statusKiB(pid int, key string) int {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+func statusKiB(pid int, key string) int { return memoryKiB(pid, "status", key) }
+
+// memoryKiB reads a line of one of a process's files in /proc.
+func memoryKiB(pid int, file, key string) int {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	for line := range strings.Lines(string(b)) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == key+":" {
 			n, _ := strconv.Atoi(f[1])

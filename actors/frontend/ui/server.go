@@ -88,6 +88,7 @@ type Server struct {
 	mux    *http.ServeMux
 
 	build builder
+	rest  rest
 
 	connections atomic.Int64
 
@@ -107,7 +108,7 @@ func New(o Options) *Server {
 		o.Clock = supervision.RealClock{}
 	}
 	s := &Server{o: o, token: secret(), cookie: secret(), turns: make(map[string]*sync.Mutex)}
-	s.hub = newHub(o)
+	s.hub, s.rest = newHub(o), rest{o: o, trim: trim}
 	s.mux = s.routes()
 	return s
 }
@@ -183,6 +184,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+	if r.URL.Path != "/api/events" { // which lasts as long as the page is open
+		defer s.rest.begin()()
+	}
 	s.mux.ServeHTTP(w, r)
 }
 
