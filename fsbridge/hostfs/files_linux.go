@@ -110,6 +110,21 @@ func RenameNew(oldDir int, oldName string, newDir int, newName string) error {
 	return err
 }
 
+// Apart tells whether nothing can be renamed or linked between the directories behind a and b:
+// they are in different mounts, or on different file systems. It changes nothing.
+func Apart(a, b int) bool {
+	// The kernel compares the mounts before it refuses to rename a directory to itself.
+	if errors.Is(retry(func() error { return unix.Renameat2(a, ".", b, ".", 0) }), unix.EXDEV) {
+		return true
+	}
+	sa, err := StatFD(a)
+	if err != nil {
+		return false
+	}
+	sb, err := StatFD(b)
+	return err == nil && sa.Dev != sb.Dev
+}
+
 // MakeAt makes the inode name below dirfd and returns a descriptor of it, which
 // the caller closes: O_RDWR for a regular file, else O_PATH. mode has the type. A
 // regular file gets its permission bits; a directory gets 0700, so that it can be

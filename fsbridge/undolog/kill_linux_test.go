@@ -132,7 +132,7 @@ func TestKilledAnywhere(t *testing.T) {
 // folder and the log is a copy.
 func TestKilledAnywhereOtherFileSystem(t *testing.T) {
 	base, undo := twoFileSystems(t)
-	killEverywhere(t, base, undo, []string{"apply.detach", "apply.copied", "apply.noted", "apply.made", "apply.attach"}, "undo", "redo", "abort")
+	killEverywhere(t, base, undo, []string{"apply.copied", "rollback.begin", "apply.detach", "apply.noted", "apply.made", "apply.attach", "apply.brought", "apply.meta"}, "undo", "redo", "packed", "abort")
 }
 
 func killEverywhere(t *testing.T, base, undo string, points []string, modes ...string) {

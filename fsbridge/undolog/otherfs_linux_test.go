@@ -1,6 +1,11 @@
 package undolog
 
 import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -155,4 +160,52 @@ func TestOtherFileSystemNameLost(t *testing.T) {
 	undologtest.Same(t, "undone", states[1], w.snapshot())
 	w.redo(2)
 	undologtest.Same(t, "redone", states[3], w.snapshot())
+}
+
+// TestOtherFileSystemChangedMeanwhile: what somebody outside writes into the folder after an
+// undo has copied it, and before it removes it, is kept in the log as well.
+func TestOtherFileSystemChangedMeanwhile(t *testing.T) {
+	w := otherFileSystem(t)
+	w.step(func() { w.ok(w.create("z", "text")) })
+	w.step(func() {
+		w.ok(w.create("a", "first"))
+		w.ok(w.create("b", "second"))
+		w.ok(w.link("b", "c"))
+		w.ok(w.mkdir("d"))
+		w.ok(w.create("d/f", "third"))
+	})
+	var once sync.Once
+	outside := map[string]string{"b": "mine in b", "d/f": "mine in f", "d/new": "mine alone"}
+	_, err := w.log.Undo(context.Background(), UndoOptions{Progress: func(done, _ int64) {
+		if _, err := os.Lstat(w.base + "/work/a"); err == nil {
+			return // nothing is removed yet
+		}
+		once.Do(func() {
+			for p, text := range outside {
+				w.ok(os.WriteFile(w.base+"/work/"+p, []byte(text), 0o600))
+			}
+		})
+	}})
+	w.ok(err)
+	if got := w.snapshot(); len(got) != 2 {
+		t.Errorf("left: %v", got)
+	}
+	kept := map[string]bool{}
+	w.ok(filepath.WalkDir(w.log.o.Dir+"/redo", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			b, rerr := os.ReadFile(p)
+			kept[string(b)], err = true, rerr
+		}
+		return err
+	}))
+	for _, text := range outside {
+		if !kept[text] {
+			t.Errorf("%q is lost", text)
+		}
+	}
+	for _, text := range []string{"first", "second", "third"} {
+		if !kept[text] {
+			t.Errorf("%q, which the step wrote, is lost", text)
+		}
+	}
 }

@@ -173,6 +173,9 @@ func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome
 	if !e.Begun {
 		e.Ungrant()
 	}
+	if err != nil && !e.Begun {
+		err = errors.Join(err, l.discardNew())
+	}
 	if err != nil || !admitted {
 		return nil, err
 	}
@@ -286,7 +289,9 @@ func (l *Log) newEngine(read *layer.Reading, t task, force bool) (*apply.Engine,
 	if err != nil {
 		return nil, err
 	}
-	return apply.New(l.applyEnv(), target, r.home), nil
+	e := apply.New(l.applyEnv(), target, r.home)
+	e.Forget = t.Kind == taskAbort
+	return e, nil
 }
 
 // prepare makes the directory rollback, complete, by one rename.
@@ -336,6 +341,9 @@ func (l *Log) prepareInverse(e *apply.Engine, dir *store.StepDir, t *task) error
 	step.Tick = t.Tick
 	if err := e.WriteInverse(step, l.o.Durability == DurabilityPower); err != nil {
 		return fmt.Errorf("keep what is replaced: %w", err)
+	}
+	if err := e.Keep(); err != nil {
+		return err
 	}
 	if t.Kind == taskRestore {
 		return nil

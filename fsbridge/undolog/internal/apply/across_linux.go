@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,14 +23,47 @@ import (
 // part of it), nothing can be renamed between them and moving is copying: what
 // leaves the folder and what comes back has another number, and a file with
 // several names is there still when a copy of it is in the log.
+//
+// What leaves the folder is copied before anything is changed ([Engine.Keep]), as a
+// capture would: so an apply that the log has no space for fails as if it had not
+// been asked for. Run only removes what is copied.
 
 // across is what an apply knows of inodes that it copied.
 type across struct {
-	copies   map[hostfs.ID]hostfs.ID // what left the folder, and its copy
+	copies   map[hostfs.ID]hostfs.ID // what leaves the folder, and its copy
 	noted    map[hostfs.ID]bool      // copies that are complete and written down
+	kept     map[hostfs.ID]version   // what they were like that are copied
+	left     map[hostfs.ID]uint64    // how many names they have that are not copied
+	inHold   []keptNode              // copies that an interrupted apply has made
 	searched bool
 	at       map[hostfs.ID]layer.Location // where the copy of an inode is of which more names may come
 }
+
+func newAcross() across {
+	return across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, kept: map[hostfs.ID]version{},
+		left: map[hostfs.ID]uint64{}, at: map[hostfs.ID]layer.Location{}}
+}
+
+// keptNode is an object of which there is a copy in the hold.
+type keptNode struct {
+	n  *layer.Node
+	st hostfs.Stat // of the copy
+}
+
+// oneLess counts a name of st that is copied.
+func (a *across) oneLess(st *hostfs.Stat) {
+	if _, ok := a.left[st.ID]; !ok {
+		a.left[st.ID] = st.Nlink
+	}
+	if a.left[st.ID] > 0 {
+		a.left[st.ID]--
+	}
+}
+
+// version tells whether a file was written to.
+type version struct{ size, mtime int64 }
+
+func versionOf(st *hostfs.Stat) version { return version{st.Size, st.Mtime} }
 
 func parkName(id journal.ObjID) string { return ".undo-" + strconv.FormatUint(uint64(id), 10) }
 
@@ -77,13 +111,108 @@ func (e *Engine) scanParked() {
 	}
 }
 
+// Keep copies into the hold what Run will take out of the folder and cannot rename. It is
+// called after WriteInverse. Nothing is changed yet, so that an error ends the apply.
+func (e *Engine) Keep() error {
+	if !hostfs.Apart(e.Root.FD(), e.hold) {
+		return nil // what is in a mount of its own in the folder is copied when it is met
+	}
+	var all []bound
+	for _, d := range slices.Backward(e.scanned) {
+		for i := range e.t.Binds[d.Obj] {
+			if b := &e.t.Binds[d.Obj][i]; b.Wrong && b.Occ.Ino != 0 {
+				all = append(all, bound{d, b})
+			}
+		}
+	}
+	e.parts.kept = int64(len(all))
+	e.parts.total = e.countParts()
+	var made []store.Made
+	for _, x := range all {
+		some, err := e.keep(x.d, x.b)
+		if err != nil {
+			return fmt.Errorf("copy %q into the log: %w", e.path(x.d)+"/"+x.b.Name, err)
+		}
+		made = append(made, some...)
+		e.partDone()
+	}
+	if err := e.note(made); err != nil || !e.Lender.Sync || len(made) == 0 {
+		return err
+	}
+	return unix.Syncfs(e.Inverse)
+}
+
+// keep copies what is at b in d, unless it stays in the folder, and returns the numbers.
+func (e *Engine) keep(d *layer.Node, b *layer.Bind) ([]store.Made, error) {
+	where, err := e.whereabouts(d)
+	if err != nil || where.inLog {
+		return nil, err
+	}
+	at, err := e.dir(d)
+	if err != nil {
+		return nil, err
+	}
+	defer e.done(at)
+	st, err := e.statAt(d, at.fd, b.Name)
+	if errors.Is(err, syscall.ENOENT) || err == nil && st.ID != b.Occ { // Run will see
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	n, id := e.whose(b, st.ID)
+	if n != nil && (n.Goes || !st.IsDir() && e.elsewhere(n)) {
+		return nil, nil
+	}
+	if _, ok := e.across.copies[st.ID]; ok && !st.IsDir() {
+		e.across.oneLess(&st)
+		return nil, nil
+	}
+	x, err := e.bucket(kindHold, 0, id, true)
+	if err != nil {
+		return nil, err
+	}
+	defer e.done(x)
+	c := newCopier(e, id, x.fd, x.name)
+	c.out, c.early, c.from = true, true, path.Join(string(where.path), b.Name)
+	if err := c.tree(at.fd, b.Name, x.fd, x.name, "", 0); err != nil {
+		return nil, err
+	}
+	if err := fault.Point("apply.copied"); err != nil {
+		return nil, err
+	}
+	e.held[id] = true
+	e.copied(c, x)
+	return c.made, nil
+}
+
+// copied takes in what c has copied to x, where it stays.
+func (e *Engine) copied(c *copier, x entry) {
+	c.remember(e.hold, strconv.FormatUint(x.key.n, 10)+"/"+x.name)
+	top := c.made[len(c.made)-1]
+	e.across.copies[top.Old], e.across.noted[top.New] = top.New, true
+}
+
+// note writes the numbers of copies down.
+func (e *Engine) note(made []store.Made) error {
+	if len(made) == 0 {
+		return nil
+	}
+	var buf []byte
+	for _, m := range made {
+		m.Shared = e.across.left[m.Old] > 0
+		buf = store.AppendMade(buf, m)
+	}
+	return e.writeMade(buf)
+}
+
 // moveByCopy moves the file or tree name below fd, which is the object id, out
-// of the folder to x. Its number and those of all in it are written down when
-// the copy is complete, and only then it is removed: what is killed before is
-// done anew. What has other names in the folder is no edit from outside for having lost
-// some. A spare copy goes to another name and is not told of.
+// of the folder to x, where [Engine.Keep] did not expect that. Its number and those of
+// all in it are written down when the copy is complete, and only then it is removed: what
+// is killed before is done anew. A spare copy goes to another name and is not told of.
 func (e *Engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to string) error {
 	c := newCopier(e, id, x.fd, "t"+to)
+	c.out = true
 	if err := hostfs.RemoveAll(context.Background(), x.fd, c.to, nil); err != nil {
 		return err
 	}
@@ -97,35 +226,81 @@ func (e *Engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to s
 		return err
 	}
 	if to == x.name {
-		c.noteShared()
-		if err := e.writeMade(c.records()); err != nil {
+		if err := e.note(c.made); err != nil {
 			return err
 		}
-		c.remember(e.hold, strconv.FormatUint(x.key.n, 10)+"/"+to)
+		e.copied(c, x)
 		top := c.made[len(c.made)-1]
-		e.across.copies[top.Old], e.across.noted[top.New] = top.New, true
 		if n := e.t.Nodes[id]; n != nil && n.Goes {
 			e.setMade(n, top.New)
-			if top.Shared {
+			if e.across.left[top.Old] > 0 {
 				e.t.Twins[top.New] = top.Old
 			}
 		}
 	}
-	err := fault.Point("apply.noted")
-	if err == nil {
-		err = store.RemoveTree(context.Background(), fd, name, e.Relink, nil)
+	return e.removeKept(fd, name, x.fd)
+}
+
+// removeKept removes the file or tree name below fd, of which there is a copy in the hold.
+// What was written to since, and what is new in it, is copied to another name below holdFD
+// before. What has other names in the folder is no edit from outside for having lost some.
+func (e *Engine) removeKept(fd int, name string, holdFD int) error {
+	if err := fault.Point("apply.noted"); err != nil {
+		return err
 	}
+	unlink := store.Unlinker(e.Relink, nil)
+	err := hostfs.RemoveAll(context.Background(), fd, name, func(fd int, name string) error {
+		if err := e.keepNew(fd, name, holdFD); err != nil {
+			return err
+		}
+		return unlink(fd, name)
+	})
 	e.dirs.dropNodes()
 	return err
 }
 
-// noteLast writes down that the inode st, of which there is a copy, loses its
-// last name.
-func (e *Engine) noteLast(id journal.ObjID, st *hostfs.Stat, to hostfs.ID) error {
-	if st.Nlink > 1 {
+// keepNew copies the file name below fd if the copy in the hold is not as it is, or there is none.
+func (e *Engine) keepNew(fd int, name string, holdFD int) error {
+	st, err := hostfs.StatAt(fd, name)
+	if errors.Is(err, syscall.ENOENT) || err == nil && st.IsDir() {
 		return nil
 	}
-	return e.writeMade(store.AppendMade(nil, store.Made{Obj: id, Copied: true, Old: st.ID, New: to}))
+	if v, ok := e.across.kept[st.ID]; err != nil || ok && v == versionOf(&st) {
+		return err
+	}
+	delete(e.across.at, st.ID)
+	to := e.freshName(holdFD)
+	return newCopier(e, OtherObj, holdFD, to).tree(fd, name, holdFD, to, "", 0)
+}
+
+// forget removes the file or tree name below fd, in d, which is n or nothing known. Nobody needs it.
+func (e *Engine) forget(d *layer.Node, fd int, name string, n *layer.Node) error {
+	err := e.withAccess(d, func() error { return store.RemoveTree(context.Background(), fd, name, e.Relink, nil) })
+	if e.dirs.dropNodes(); err == nil && n != nil {
+		n.Place = layer.Place{}
+	}
+	return err
+}
+
+// reopenKept takes up the copies that an interrupted apply has noted.
+func (e *Engine) reopenKept(made []store.Made) error {
+	olds := map[hostfs.ID]hostfs.ID{}
+	for _, m := range made {
+		if e.across.noted[m.New] = true; m.Copied {
+			e.across.copies[m.Old] = m.New
+			olds[m.New] = m.Old
+		}
+	}
+	if len(olds) == 0 {
+		return nil
+	}
+	return hostfs.Walk(e.hold, maxCopyDepth+1, func(fd int, _ string, d *hostfs.Dirent) error {
+		st, err := hostfs.StatAt(fd, d.Name)
+		if old, ok := olds[st.ID]; err == nil && ok && !st.IsDir() {
+			e.across.kept[old] = versionOf(&st)
+		}
+		return nil
+	})
 }
 
 // attachByCopy puts n, which is at from, into the directory d of the folder.
@@ -148,6 +323,9 @@ func (e *Engine) attachByCopy(n, d *layer.Node, from entry, fd int, name string)
 	c.remember(e.Root.FD(), path.Join(e.path(d), name))
 	e.setMade(n, c.made[len(c.made)-1].New)
 	n.Dirty = !n.Created
+	if err := fault.Point("apply.brought"); err != nil {
+		return err
+	}
 	err = hostfs.RemoveAll(context.Background(), from.fd, from.name, nil)
 	e.dirs.dropNodes()
 	return err
@@ -169,135 +347,4 @@ func (e *Engine) twin(id hostfs.ID) (layer.Location, bool) {
 	}
 	s, ok := a.at[id]
 	return s, ok
-}
-
-// copier copies one object and all that is in it to another file system.
-type copier struct {
-	e     *Engine
-	obj   journal.ObjID
-	toFD  int
-	to    string
-	made  []store.Made // what is inside first, the object itself last
-	names map[hostfs.ID]copiedName
-	left  map[hostfs.ID]uint64 // names that were not seen, of files
-}
-
-type copiedName struct {
-	rel string
-	id  hostfs.ID
-}
-
-func newCopier(e *Engine, obj journal.ObjID, toFD int, to string) *copier {
-	return &copier{e: e, obj: obj, toFD: toFD, to: to, names: map[hostfs.ID]copiedName{}, left: map[hostfs.ID]uint64{}}
-}
-
-// note tells of the copy id of st.
-func (c *copier) note(st *hostfs.Stat, rel string, id hostfs.ID) {
-	obj := OtherObj
-	if rel == "" {
-		obj = c.obj
-	}
-	c.made = append(c.made, store.Made{Obj: obj, Copied: true, Old: st.ID, New: id})
-	if st.IsDir() || st.Nlink < 2 {
-		return
-	}
-	if _, ok := c.names[st.ID]; !ok {
-		c.names[st.ID], c.left[st.ID] = copiedName{rel, id}, st.Nlink
-	}
-	c.left[st.ID]--
-}
-
-// noteShared tells which of the originals have names that are not copied.
-func (c *copier) noteShared() {
-	for i := range c.made {
-		c.made[i].Shared = c.left[c.made[i].Old] > 0
-	}
-}
-
-func (c *copier) records() (buf []byte) {
-	for _, m := range c.made {
-		buf = store.AppendMade(buf, m)
-	}
-	return buf
-}
-
-// remember keeps where the files with several names are, now that the copy has
-// its name.
-func (c *copier) remember(base int, at string) {
-	for id, n := range c.names {
-		c.e.across.at[id] = layer.Location{Base: base, Path: path.Join(at, n.rel), ID: n.id}
-	}
-}
-
-// link makes another name of the copy of st, if there is one already, or of
-// the file that it is a copy of.
-func (c *copier) link(st *hostfs.Stat, toFD int, to string) (id hostfs.ID, ok bool) {
-	if n, ok := c.names[st.ID]; ok {
-		if (layer.Location{Base: c.toFD, Path: path.Join(c.to, n.rel), ID: n.id}).Link(toFD, to) {
-			return n.id, true
-		}
-	}
-	if s, ok := c.e.twin(st.ID); ok && s.Link(toFD, to) {
-		return s.ID, true
-	}
-	return id, false
-}
-
-// maxCopyDepth bounds how deep a copier goes: it holds two descriptors a level.
-const maxCopyDepth = 400
-
-// tree copies name below fd, with everything in it and all metadata, to the
-// new name to below toFD, which is rel in the copy. It follows no symlink.
-func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) error {
-	st, err := hostfs.StatAt(fd, name)
-	if err != nil {
-		return err
-	}
-	switch st.Type() {
-	case unix.S_IFDIR:
-		if depth > maxCopyDepth {
-			return fmt.Errorf("copy %q: directories too deep: %w", name, syscall.ENAMETOOLONG)
-		}
-		err = c.dir(fd, name, toFD, to, rel, &st, depth)
-	default:
-		if id, ok := c.link(&st, toFD, to); ok {
-			c.note(&st, rel, id)
-			return nil
-		}
-		err = copyOne(fd, name, toFD, to, &st)
-	}
-	if err != nil {
-		return err
-	}
-	xattrs, err := hostfs.AllXattrsAt(fd, name)
-	if err != nil {
-		return err
-	}
-	p, err := hostfs.OpenAt(toFD, to, unix.O_PATH, 0)
-	if err != nil {
-		return err
-	}
-	defer hostfs.Close(p)
-	now, err := hostfs.StatFD(p)
-	if err != nil {
-		return err
-	}
-	c.note(&st, rel, now.ID)
-	m := journal.MetaOf(&st, "")
-	return layer.SetMeta(p, &m, xattrs, len(xattrs) > 0)
-}
-
-// copyOne copies what is no directory.
-func copyOne(fd int, name string, toFD int, to string, st *hostfs.Stat) error {
-	switch st.Type() {
-	case unix.S_IFREG:
-		return copyFile(fd, name, toFD, to, st)
-	case unix.S_IFLNK:
-		target, err := hostfs.ReadlinkAt(fd, name)
-		if err == nil {
-			err = hostfs.SymlinkAt(target, toFD, to)
-		}
-		return err
-	}
-	return hostfs.MknodAt(toFD, to, st.Mode)
 }

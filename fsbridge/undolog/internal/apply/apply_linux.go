@@ -46,6 +46,8 @@ type Engine struct {
 	// Begun says that the directory rollback is there: from now on the folder may be changed,
 	// and an interruption is completed by another engine. The caller sets it.
 	Begun bool
+	// Forget says that there will be no inverse: what is replaced is not needed.
+	Forget bool
 	// Inverse is the descriptor of the inverse's directory, -1: there is none yet.
 	Inverse int
 	// Lost are the paths that can be neither found nor made. Decide finds them.
@@ -87,7 +89,7 @@ func New(env Env, target *layer.Layer, home string) *Engine {
 	e := &Engine{
 		Env: env, t: target, home: home, hold: -1, Inverse: -1, made: -1,
 		granted: map[journal.ObjID]uint32{}, held: map[journal.ObjID]bool{}, strangers: map[hostfs.ID]journal.ObjID{},
-		across: across{copies: map[hostfs.ID]hostfs.ID{}, noted: map[hostfs.ID]bool{}, at: map[hostfs.ID]layer.Location{}},
+		across: newAcross(),
 		buf:    make([]byte, 32<<10),
 	}
 	if target.Damage != nil {
@@ -273,16 +275,7 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 	if err != nil {
 		return err
 	}
-	var n *layer.Node
-	id, known := e.strangers[st.ID]
-	if b != nil && b.OccNode != nil && b.Occ == st.ID {
-		n, id, known = b.OccNode, b.OccNode.Obj, true
-	}
-	if !known {
-		id = e.t.Next
-		e.t.Next++
-		e.strangers[st.ID] = id
-	}
+	n, id := e.whose(b, st.ID)
 	if err := fault.Point("apply.detach"); err != nil {
 		return err
 	}
@@ -291,8 +284,7 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 		e.ChangedInode(st.ID)
 	}
 	unlink := func() error { return e.withAccess(d, func() error { return hostfs.UnlinkAt(fd, name) }) }
-	if !dir && n != nil && (n.Stays || n.Place.Kind == layer.InPark || n.Place.Kind == layer.InOwn && n.Wanted ||
-		n.Place == layer.InDir(n.Parent, n.Name) && e.t.Bind(n.Parent, n.Name) == nil) {
+	if !dir && n != nil && e.elsewhere(n) {
 		return unlink()
 	}
 	x, err := e.bucket(kindHold, 0, id, true)
@@ -306,11 +298,11 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 		switch {
 		case err == nil && h.ID == st.ID && !dir:
 			return unlink()
-		case err == nil && !dir && e.across.copies[st.ID] == h.ID:
-			if err := e.noteLast(id, &st, h.ID); err != nil {
-				return err
+		case err == nil && e.across.copies[st.ID] == h.ID:
+			if n != nil {
+				n.Place = layer.Place{Kind: layer.InHold}
 			}
-			return unlink()
+			return e.withAccess(d, func() error { return e.removeKept(fd, name, x.fd) })
 		case err == nil && h.Dev != st.Dev && !e.across.noted[h.ID]: // killed before it was complete
 			if err := hostfs.RemoveAll(context.Background(), x.fd, to, nil); err != nil {
 				return err
@@ -324,6 +316,9 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 		if parked, err := e.park(d, fd, name, n, &st); parked || err != nil {
 			return err
 		}
+		if e.Forget && (n == nil || !n.Goes) {
+			return e.forget(d, fd, name, n)
+		}
 		err = e.moveByCopy(id, fd, name, x, to)
 	}
 	if err != nil {
@@ -336,6 +331,28 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 		n.Place = layer.Place{Kind: layer.InHold}
 	}
 	return nil
+}
+
+// whose returns the object that is at b and has the number id, or, of something unexpected
+// (b may be nil), only an object number.
+func (e *Engine) whose(b *layer.Bind, id hostfs.ID) (*layer.Node, journal.ObjID) {
+	if b != nil && b.OccNode != nil && b.Occ == id {
+		return b.OccNode, b.OccNode.Obj
+	}
+	obj, known := e.strangers[id]
+	if !known {
+		obj = e.t.Next
+		e.t.Next++
+		e.strangers[id] = obj
+	}
+	return nil, obj
+}
+
+// elsewhere tells whether the file n, which is where something else should be, is or will be
+// where it should be by another name.
+func (e *Engine) elsewhere(n *layer.Node) bool {
+	return n.Stays || n.Place.Kind == layer.InPark || n.Place.Kind == layer.InOwn && n.Wanted ||
+		n.Place == layer.InDir(n.Parent, n.Name) && e.t.Bind(n.Parent, n.Name) == nil
 }
 
 func (e *Engine) freshName(fd int) string {

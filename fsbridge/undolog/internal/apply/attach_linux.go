@@ -163,9 +163,9 @@ func (e *Engine) attachAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = hostfs.UnlinkAt(x.fd, madeName(n.Obj))
+		err = hostfs.RemoveAll(ctx, x.fd, madeName(n.Obj), nil)
 		e.done(x)
-		if err != nil && !errors.Is(err, syscall.ENOENT) {
+		if err != nil {
 			return err
 		}
 	}

@@ -1,16 +1,155 @@
 package apply
 
 import (
+	"fmt"
 	"os"
 	"path"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-func copyFile(fd int, name string, toFD int, to string, st *hostfs.Stat) error {
-	in, err := openForce(entry{fd: fd, name: name}, unix.O_RDONLY, st)
+// copier copies one object and all that is in it to another file system.
+type copier struct {
+	e     *Engine
+	obj   journal.ObjID
+	toFD  int
+	to    string
+	made  []store.Made // what is inside first, the object itself last
+	names map[hostfs.ID]copiedName
+	out   bool   // out of the folder
+	early bool   // nothing is changed in the folder yet
+	from  string // then: the path of what is copied, below the folder's root
+}
+
+type copiedName struct {
+	rel string
+	id  hostfs.ID
+}
+
+func newCopier(e *Engine, obj journal.ObjID, toFD int, to string) *copier {
+	return &copier{e: e, obj: obj, toFD: toFD, to: to, names: map[hostfs.ID]copiedName{}}
+}
+
+// note tells of the copy id of st.
+func (c *copier) note(st *hostfs.Stat, rel string, id hostfs.ID) {
+	obj := OtherObj
+	if rel == "" {
+		obj = c.obj
+	}
+	c.made = append(c.made, store.Made{Obj: obj, Copied: true, Old: st.ID, New: id})
+	if st.IsDir() {
+		return
+	}
+	if c.out {
+		c.e.across.kept[st.ID] = versionOf(st)
+		c.e.across.oneLess(st)
+	}
+	if _, ok := c.names[st.ID]; !ok && st.Nlink > 1 {
+		c.names[st.ID] = copiedName{rel, id}
+	}
+}
+
+func (c *copier) records() (buf []byte) {
+	for _, m := range c.made {
+		buf = store.AppendMade(buf, m)
+	}
+	return buf
+}
+
+// remember keeps where the files with several names are, now that the copy has
+// its name.
+func (c *copier) remember(base int, at string) {
+	for id, n := range c.names {
+		c.e.across.at[id] = layer.Location{Base: base, Path: path.Join(at, n.rel), ID: n.id}
+	}
+}
+
+// link makes another name of the copy of st, if there is one already, or of
+// the file that it is a copy of.
+func (c *copier) link(st *hostfs.Stat, toFD int, to string) (id hostfs.ID, ok bool) {
+	if n, ok := c.names[st.ID]; ok {
+		if (layer.Location{Base: c.toFD, Path: path.Join(c.to, n.rel), ID: n.id}).Link(toFD, to) {
+			return n.id, true
+		}
+	}
+	if s, ok := c.e.twin(st.ID); ok && s.Link(toFD, to) {
+		return s.ID, true
+	}
+	return id, false
+}
+
+// maxCopyDepth bounds how deep a copier goes: it holds two descriptors a level.
+const maxCopyDepth = 400
+
+// tree copies name below fd, with everything in it and all metadata, to the
+// new name to below toFD, which is rel in the copy. It follows no symlink.
+func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) error {
+	st, err := hostfs.StatAt(fd, name)
+	if err != nil {
+		return err
+	}
+	switch st.Type() {
+	case unix.S_IFDIR:
+		if depth > maxCopyDepth {
+			return fmt.Errorf("copy %q: directories too deep: %w", name, syscall.ENAMETOOLONG)
+		}
+		err = c.dir(fd, name, toFD, to, rel, &st, depth)
+	default:
+		if id, ok := c.link(&st, toFD, to); ok {
+			c.note(&st, rel, id)
+			return nil
+		}
+		err = c.one(fd, name, toFD, to, rel, &st)
+	}
+	if err != nil {
+		return err
+	}
+	xattrs, err := hostfs.AllXattrsAt(fd, name)
+	if err != nil {
+		return err
+	}
+	p, err := hostfs.OpenAt(toFD, to, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(p)
+	now, err := hostfs.StatFD(p)
+	if err != nil {
+		return err
+	}
+	c.note(&st, rel, now.ID)
+	m := journal.MetaOf(&st, "")
+	return layer.SetMeta(p, &m, xattrs, len(xattrs) > 0)
+}
+
+// one copies what is no directory.
+func (c *copier) one(fd int, name string, toFD int, to, rel string, st *hostfs.Stat) error {
+	switch st.Type() {
+	case unix.S_IFREG:
+		return c.file(fd, name, toFD, to, rel, st)
+	case unix.S_IFLNK:
+		target, err := hostfs.ReadlinkAt(fd, name)
+		if err == nil {
+			err = hostfs.SymlinkAt(target, toFD, to)
+		}
+		return err
+	}
+	return hostfs.MknodAt(toFD, to, st.Mode)
+}
+
+func (c *copier) file(fd int, name string, toFD int, to, rel string, st *hostfs.Stat) error {
+	at := entry{fd: fd, name: name}
+	open := func() (int, error) { return openForce(at, unix.O_RDONLY, st) }
+	if c.early {
+		open = func() (int, error) { return c.e.openLent(c.where(rel), at, st) }
+	}
+	in, err := open()
 	if err != nil {
 		return err
 	}
@@ -27,16 +166,11 @@ func (c *copier) dir(fd int, name string, toFD int, to, rel string, st *hostfs.S
 	if err := hostfs.MkdirAt(toFD, to, 0o700); err != nil {
 		return err
 	}
-	if st.Mode&0o500 != 0o500 && os.Geteuid() != 0 {
-		if err := hostfs.ChmodAt(fd, name, st.Mode|0o700); err != nil {
-			return err
-		}
-	}
-	in, err := hostfs.OpenDirAt(fd, name)
+	in, done, err := c.open(fd, name, rel, st)
 	if err != nil {
 		return err
 	}
-	defer hostfs.Close(in)
+	defer done()
 	out, err := hostfs.OpenDirPathAt(toFD, to)
 	if err != nil {
 		return err
@@ -47,9 +181,60 @@ func (c *copier) dir(fd int, name string, toFD int, to, rel string, st *hostfs.S
 		return err
 	}
 	for _, x := range entries {
+		if c.early && c.e.goesFirst(st, x.Name) {
+			continue
+		}
 		if err := c.tree(in, x.Name, out, x.Name, path.Join(rel, x.Name), depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// open opens a directory that is copied. What is denied to its owner is given to them: until it
+// is copied if nothing is changed yet, or else until it is removed.
+func (c *copier) open(fd int, name, rel string, st *hostfs.Stat) (in int, done func(), err error) {
+	closed := st.Mode&0o500 != 0o500 && os.Geteuid() != 0
+	if closed && !c.early {
+		if err := hostfs.ChmodAt(fd, name, st.Mode|0o700); err != nil {
+			return -1, nil, err
+		}
+	}
+	give := func() {}
+	if closed && c.early {
+		p, err := hostfs.OpenVerified(fd, name, st.ID, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return -1, nil, err
+		}
+		give = func() {
+			if err := c.e.Lender.giveBack(p, st.Mode); err != nil {
+				c.e.Warn("cannot restore the mode of a directory: %v", err)
+			}
+			_ = hostfs.Close(p)
+		}
+		if err := c.e.lendAt(c.where(rel), p, st, 0o700); err != nil {
+			_ = hostfs.Close(p)
+			return -1, nil, err
+		}
+	}
+	if in, err = hostfs.OpenDirAt(fd, name); err != nil {
+		give()
+		return -1, nil, err
+	}
+	return in, func() { give(); _ = hostfs.Close(in) }, nil
+}
+
+func (c *copier) where(rel string) whereabouts {
+	return whereabouts{path: []byte(path.Join(c.from, rel))}
+}
+
+// goesFirst tells whether what is name in the directory dir is taken from it before dir itself
+// is moved away.
+func (e *Engine) goesFirst(dir *hostfs.Stat, name string) bool {
+	d := e.t.ByHost[dir.ID]
+	if d == nil || d.Place.Kind != layer.InTree {
+		return false
+	}
+	b := e.t.Bind(d.Obj, name)
+	return b != nil && b.Wrong
 }

@@ -1,7 +1,7 @@
 // Package apply makes the folder what one layer says, and keeps what it replaces.
 //
 // An [Engine] is used once, in this order: [New]; Decide, which finds every object by the
-// actual state and plans; Create and WriteInverse, which write down how to undo all this
+// actual state and plans; Create, WriteInverse and Keep, which write down how to undo all this
 // (or Reopen, after an interruption); Run; Close. Run has five phases: detach what is in the
 // way, make what is missing, attach, contents, metadata.
 //
@@ -33,11 +33,25 @@
 // blobs. A directory's metadata is put right by a follower when all is in it; or last, the
 // deepest first, if its mode stands in the way of what is below or it has attributes.
 //
-// If the undo directory is on another file system, nothing can be renamed between the two. What only
-// changes its place in the folder is kept in the folder's root as ".undo-<obj>" meanwhile. The
-// rest is copied: to the hold as "t<name>" until it is complete; then it is noted in "made", and
-// the original is removed. What comes back is ".undo-new-<obj>" in its directory until it is complete.
-// A copy of a file that has other names in the folder becomes a name of it again.
+// # Another file system
+//
+// If the undo directory is on another file system than the folder, or in another mount, nothing
+// can be renamed between the two. What only changes its place in the folder is kept in the
+// folder's root as ".undo-<obj>" meanwhile. The rest is copied.
+//
+//   - What leaves the folder is captured before anything is changed: Keep copies it to its
+//     name in the hold and notes the numbers in "made". If that fails, as on a full disk, nothing
+//     has happened. Run removes the originals. What was written to in between, or is new, is
+//     copied once more, to an "x<n>".
+//   - An apply without an inverse (of the open step, which is rolled back) needs no copy: it
+//     sets Forget, and what is in the way is removed.
+//   - What Keep could not know of (a mount inside the folder, a name that was taken just now) is
+//     copied when it is met: as "t<name>" until it is complete. Then it is noted, and the
+//     original is removed.
+//   - What comes back is ".undo-new-<obj>" in its directory until it is complete.
+//
+// A copy of a file that has other names in the folder becomes a name of it again. As long as both a
+// noted copy and its original are there, the original counts.
 //
 // # Followers
 //

@@ -66,7 +66,7 @@ type follower struct {
 	ended sync.WaitGroup
 	// refused: links are not possible, or not for us.
 	refused atomic.Bool
-	left    []leftBind // for attachAll, when all have ended
+	left    []bound // for attachAll, when all have ended
 
 	mu    sync.Mutex
 	looks map[hostfs.ID]*sight.Look
@@ -75,7 +75,8 @@ type follower struct {
 	err   error
 }
 
-type leftBind struct {
+// bound is a binding and its directory.
+type bound struct {
 	d *layer.Node
 	b *layer.Bind
 }
@@ -124,7 +125,7 @@ func (f *follower) wait() error {
 			if x := &j.links[i]; x.done {
 				f.e.attached(j.n, x.b)
 			} else {
-				f.left = append(f.left, leftBind{j.n, x.b})
+				f.left = append(f.left, bound{j.n, x.b})
 			}
 		}
 	}
@@ -143,7 +144,7 @@ func (f *follower) takes(j *followed, b *layer.Bind) bool {
 	case n == nil || d.Obj == journal.RootObj || d.Created:
 		return false
 	case n.Leaving: // wanted twice: the second name is given when it has the first
-		f.left = append(f.left, leftBind{d, b})
+		f.left = append(f.left, bound{d, b})
 		j.only = true
 		return true
 	case n.IsDir() || n.Created || n.Several || n.Shared || n.Meta.Nlink > 1 || f.refused.Load():

@@ -57,8 +57,10 @@ func (e *Engine) Reopen(roll int, recorded bool) (err error) {
 	if _, err := unix.Seek(e.made, 0, unix.SEEK_END); err != nil {
 		return err
 	}
+	if err := e.reopenKept(made); err != nil {
+		return err
+	}
 	for _, m := range made {
-		e.across.noted[m.New] = true
 		if n := e.t.Nodes[m.Obj]; n != nil && !n.Created && !m.Shared {
 			e.setMade(n, m.New)
 		}

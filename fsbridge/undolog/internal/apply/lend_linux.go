@@ -59,11 +59,16 @@ func (e *Engine) lend(n *layer.Node, fd int, st *hostfs.Stat, bits uint32) error
 	if e.Begun { // it is put right when all else is
 		return hostfs.ChmodFD(fd, st.Mode|bits)
 	}
-	m := lentMode{Dev: st.Dev, Ino: st.Ino, Mode: st.Mode & 0o7777}
-	var err error
-	if m.Log, m.Path, err = e.whereabouts(n); err != nil {
+	at, err := e.whereabouts(n)
+	if err != nil {
 		return err
 	}
+	return e.lendAt(at, fd, st, bits)
+}
+
+// lendAt is lend for what is at a place, before the apply has begun.
+func (e *Engine) lendAt(at whereabouts, fd int, st *hostfs.Stat, bits uint32) error {
+	m := lentMode{Dev: st.Dev, Ino: st.Ino, Mode: st.Mode & 0o7777, Log: at.inLog, Path: at.path}
 	line, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -86,6 +91,15 @@ func (e *Engine) lend(n *layer.Node, fd int, st *hostfs.Stat, bits uint32) error
 // openToRead opens the regular file n for reading, even where its mode forbids
 // it, before anything else is changed.
 func (e *Engine) openToRead(n *layer.Node, at entry, st *hostfs.Stat) (int, error) {
+	where, err := e.whereabouts(n)
+	if err != nil {
+		return -1, err
+	}
+	return e.openLent(where, at, st)
+}
+
+// openLent is openToRead for what is at a place.
+func (e *Engine) openLent(where whereabouts, at entry, st *hostfs.Stat) (int, error) {
 	fd, err := hostfs.OpenVerified(at.fd, at.name, st.ID, unix.O_RDONLY|unix.O_NONBLOCK)
 	if !errors.Is(err, unix.EACCES) {
 		return fd, err
@@ -95,7 +109,7 @@ func (e *Engine) openToRead(n *layer.Node, at entry, st *hostfs.Stat) (int, erro
 		return -1, err
 	}
 	defer hostfs.Close(path)
-	if err := e.lend(n, path, st, 0o400); err != nil {
+	if err := e.lendAt(where, path, st, 0o400); err != nil {
 		return -1, err
 	}
 	fd, err = hostfs.ReopenFD(path, unix.O_RDONLY|unix.O_NONBLOCK)
@@ -198,24 +212,29 @@ func (l *Lender) takeBackOne(m *lentMode) error {
 	return l.giveBack(fd, m.Mode)
 }
 
-// whereabouts tells by which path a located object can be found, and whether
-// that begins at the undo directory.
-func (e *Engine) whereabouts(n *layer.Node) (inLog bool, path []byte, err error) {
+// whereabouts is the path by which something is found.
+type whereabouts struct {
+	inLog bool // it begins at the undo directory, not at the folder's root
+	path  []byte
+}
+
+// whereabouts tells where a located object is.
+func (e *Engine) whereabouts(n *layer.Node) (w whereabouts, err error) {
 	blob := func(step string, id journal.ObjID, name string) {
-		path = []byte(step + "/blobs/" + store.ShardName(id) + "/" + name)
+		w.path = []byte(step + "/blobs/" + store.ShardName(id) + "/" + name)
 	}
 	up := n
 	tail := ""
 	for i := 0; up.Obj != journal.RootObj && up.Place.Kind == layer.InTree; i++ {
 		if i > len(e.t.Nodes) {
-			return false, nil, base.ErrDamaged
+			return w, base.ErrDamaged
 		}
 		tail = "/" + up.Place.Name + tail
 		up = e.t.Nodes[up.Place.Dir]
 	}
 	switch {
 	case up.Obj == journal.RootObj:
-		return false, []byte(trimSlash(tail)), nil
+		return whereabouts{path: []byte(trimSlash(tail))}, nil
 	case up.Place.Kind == layer.InOwn:
 		blob(e.home, up.Obj, store.BlobName(up.Obj))
 	case up.Place.Kind == layer.InOlder:
@@ -227,10 +246,10 @@ func (e *Engine) whereabouts(n *layer.Node) (inLog bool, path []byte, err error)
 			blob(dir, up.RetainedObj, name)
 		}
 	}
-	if path == nil {
-		return false, nil, unix.EACCES
+	if w.path == nil {
+		return w, unix.EACCES
 	}
-	return true, append(path, tail...), nil
+	return whereabouts{true, append(w.path, tail...)}, nil
 }
 
 func trimSlash(s string) string {

@@ -42,6 +42,26 @@ func (e *Engine) locate() error {
 			e.locateOlder(n)
 		}
 	}
+	if err := e.scanQueue(); err != nil {
+		return err
+	}
+	for _, c := range e.across.inHold {
+		if c.n.Place.Kind == layer.Nowhere {
+			c.n.Compare(&c.st)
+			e.found(c.n, layer.Place{Kind: layer.InHold}, c.st.Mode)
+		}
+	}
+	if err := e.scanQueue(); err != nil {
+		return err
+	}
+	for _, n := range t.Order {
+		n.Seen = false
+	}
+	return e.search()
+}
+
+// scanQueue looks into the directories that were found.
+func (e *Engine) scanQueue() error {
 	for len(e.queue) > 0 {
 		d := e.queue[0]
 		e.queue = e.queue[1:]
@@ -54,10 +74,7 @@ func (e *Engine) locate() error {
 			return fmt.Errorf("look into %q: %w", e.path(d), err)
 		}
 	}
-	for _, n := range t.Order {
-		n.Seen = false
-	}
-	return e.search()
+	return nil
 }
 
 // search looks through the whole folder for objects of which the capture knew
@@ -180,6 +197,10 @@ func (e *Engine) findInHold(id journal.ObjID, made bool, st *hostfs.Stat) error 
 	}
 	if n.Type != 0 && st.Type() != n.Type {
 		return fmt.Errorf("%w: blob of object %d has the wrong type", base.ErrDamaged, id)
+	}
+	if e.across.noted[st.ID] && !made { // the original may be there still: that counts
+		e.across.inHold = append(e.across.inHold, keptNode{n, *st})
+		return nil
 	}
 	n.Compare(st)
 	e.found(n, where, st.Mode)

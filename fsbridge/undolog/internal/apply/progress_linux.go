@@ -11,15 +11,17 @@ import (
 // parts count what an engine does, for [Env.Progress] only.
 type parts struct {
 	total int64
+	kept  int64 // of them, by Keep
 	done  atomic.Int64
 }
 
-// countParts is how many parts the plan has: what is moved away, made, given its name, and
-// files that get their content back. What turns up while it is carried out is not counted.
+// countParts is how many parts the plan has: what is copied before, moved away, made, given its
+// name, and files that get their content back. What turns up while it is carried out is not counted.
 func (e *Engine) countParts() (n int64) {
 	if e.Progress == nil {
 		return 0
 	}
+	n = e.parts.kept
 	for _, d := range e.t.Order {
 		if d.Wanted && d.Place.Kind == layer.Nowhere && e.t.Makeable(d) {
 			n++

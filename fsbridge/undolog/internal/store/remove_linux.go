@@ -15,7 +15,12 @@ import (
 // a descriptor of it; held then counts one less, unless it is nil: they are no names
 // of the log's.
 func RemoveTree(ctx context.Context, dirfd int, name string, linked func(fd int, removed bool) error, held *Links) error {
-	return hostfs.RemoveAll(ctx, dirfd, name, remover{linked, held}.unlink)
+	return hostfs.RemoveAll(ctx, dirfd, name, Unlinker(linked, held))
+}
+
+// Unlinker returns what [RemoveTree] removes a name with that is no directory.
+func Unlinker(linked func(fd int, removed bool) error, held *Links) func(dirfd int, name string) error {
+	return remover{linked, held}.unlink
 }
 
 type remover struct {
