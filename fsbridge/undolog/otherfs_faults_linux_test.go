@@ -81,7 +81,6 @@ func TestOtherFileSystemFull(t *testing.T) {
 		if now := w.log.Status(); now.Steps != was.Steps || now.Redoable != was.Redoable || rollbackLeft(w) {
 			t.Errorf("was %+v, is %+v, rollback left: %v", was, now, rollbackLeft(w))
 		}
-		w.ok(w.log.emptyTrash(ctx))
 	}
 	t.Run("undo", func(t *testing.T) {
 		w := smallLog(t, "8m")
@@ -113,6 +112,14 @@ func TestOtherFileSystemFull(t *testing.T) {
 			_, err := w.log.Restore(ctx, RestoreOptions{Path: "d", Step: 2})
 			return err
 		})
+	})
+	t.Run("together", func(t *testing.T) { // what was undone of them is done again
+		w := smallLog(t, "8m")
+		w.step(func() { w.ok(w.create("a", "text")) })
+		w.ok(w.log.Mark("mark"))
+		w.step(func() { w.ok(w.mkdir("d")); large(w, "d/big", 16<<20) })
+		w.step(func() { w.ok(w.write("a", 0, "TEXT")); large(w, "c", 1<<20) })
+		refused(t, w, func() error { _, err := w.log.Undo(ctx, UndoOptions{To: "mark"}); return err })
 	})
 	for where, world := range map[string]func(*testing.T) *world{"each copy": otherFileSystem, "each copy to another mount": otherMount} {
 		t.Run(where, func(t *testing.T) {

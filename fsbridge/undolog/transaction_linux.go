@@ -174,7 +174,7 @@ func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome
 		e.Ungrant()
 	}
 	if err != nil && !e.Begun {
-		err = errors.Join(err, l.discardNew())
+		err = errors.Join(err, l.discardFailed(ctx, err))
 	}
 	if err != nil || !admitted {
 		return nil, err
@@ -334,6 +334,18 @@ func (l *Log) prepare(e *apply.Engine, o transactOptions, t *task) error {
 
 // discardNew throws away what a task left that never began.
 func (l *Log) discardNew() error { return l.discardDir(l.at.Wal, rollbackNew) }
+
+// discardFailed is discardNew for a task that err ended before it began. Where err says that the log
+// has no space, what the task had written goes at once: whatever is next needs the space.
+func (l *Log) discardFailed(ctx context.Context, err error) error {
+	if derr := l.discardNew(); derr != nil {
+		return derr
+	}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return l.emptyTrash(context.WithoutCancel(ctx))
+	}
+	return nil
+}
 
 // prepareInverse fills the inverse's directory.
 func (l *Log) prepareInverse(e *apply.Engine, dir *store.StepDir, t *task) error {
