@@ -4,9 +4,10 @@
 //
 // Threads. One goroutine reads lines, checks and decodes them in order and
 // starts a goroutine for each request; one writes. Everything that is sent
-// passes the [queue], first in first out, in a class:
+// passes the queue of package outbox, so that a client that stops reading stops what it
+// pays for and nothing else:
 //
-//   - responses: never refused. There is at most one for each request in
+//   - responses: there is at most one for each request in
 //     flight, whose number is bounded ([MaxInFlight]); a request is in flight
 //     until its response has been written, not just queued.
 //   - refusals by the reader (not JSON, too many requests): the reader waits for
@@ -16,9 +17,7 @@
 //   - output of commands: the goroutine that reads the command's pipe waits for
 //     room, so the command blocks in its write.
 //
-// No class waits for another, and none holds a lock while it waits: a client
-// that stops reading stops what it pays for and nothing else. In particular a
-// safeguard's deadline is the session's own and denies meanwhile. Answers of
+// In particular a safeguard's deadline is the session's own and denies meanwhile. Answers of
 // unbounded size (files, listings, diffs) are made a few at a time.
 //
 // The conversation has an actor in the session that it has started

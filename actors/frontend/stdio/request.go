@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/codeagent/sandbox/actors/frontend/stdio/outbox"
 	"github.com/codeagent/sandbox/messages/logctx"
 )
 
@@ -197,20 +198,20 @@ func (rq *request) perform() (payload json.RawMessage, err error) {
 // end is the end of the response, unless that is an error.
 func (rq *request) answer(end []byte, err error) {
 	s := rq.s
-	it := item{class: classResponse, tail: end, written: rq.leave}
+	it := outbox.Item{Class: outbox.Response, Tail: end, Written: rq.leave}
 	if err != nil {
 		bad := toError(err)
 		rq.logs(max(rq.op.level(), slog.LevelInfo), "response sent", "op", rq.op.name, "code", bad.Code, "err", err)
-		it.head, it.tail = refusal(&rq.id, bad), nil
+		it.Head, it.Tail = refusal(&rq.id, bad), nil
 	} else {
 		rq.logs(rq.op.level(), "response sent", "op", rq.op.name)
-		it.head = success(rq.id)
+		it.Head = success(rq.id)
 	}
 	s.mu.Lock()
 	delete(s.inflight, rq.id)
 	s.mu.Unlock()
 	rq.cancel(nil)
-	_ = s.out.putItem(s.ctx, it)
+	_ = s.out.Put(s.ctx, it)
 }
 
 // leave gives the request's places back.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend"
+	"github.com/codeagent/sandbox/actors/frontend/stdio/outbox"
 	"github.com/codeagent/sandbox/messages/logctx"
 	"github.com/codeagent/sandbox/supervision"
 )
@@ -76,7 +77,7 @@ type Server struct {
 	clock api.Clock
 	ops   map[string]*operation
 	lines *frontend.Lines
-	out   *queue
+	out   *outbox.Queue
 	heavy chan struct{}
 	batch statusBatch
 
@@ -107,7 +108,7 @@ type Server struct {
 // New makes a Server. Call Serve once.
 func New(o Options) *Server {
 	s := &Server{
-		o: o, log: o.Logger, clock: o.Clock, lines: frontend.NewLines(o.In, MaxLine), out: newQueue(), heavy: make(chan struct{}, maxHeavy),
+		o: o, log: o.Logger, clock: o.Clock, lines: frontend.NewLines(o.In, MaxLine), out: outbox.New(), heavy: make(chan struct{}, maxHeavy),
 		inflight: map[string]*request{}, turn: make(chan struct{}), gone: make(chan error, 3),
 	}
 	close(s.turn)
@@ -137,7 +138,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		if err := s.out.run(s.o.Out); err != nil {
+		if err := s.out.Run(s.o.Out); err != nil {
 			gone <- err
 		}
 	}()
@@ -153,7 +154,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	s.log.Info("client disconnected", "err", why)
 	patient := s.leave()
-	s.out.close()
+	s.out.Close()
 	if !s.flush(written, patient) {
 		s.log.Warn("the client did not read everything")
 	}
@@ -164,14 +165,14 @@ func (s *Server) Serve(ctx context.Context) error {
 // nothing for a while, or at once if that is known.
 func (s *Server) flush(written <-chan struct{}, patient bool) bool {
 	for patient {
-		before, expired := s.out.progress(), make(chan struct{})
+		before, expired := s.out.Progress(), make(chan struct{})
 		stop := s.clock.AfterFunc(goodbye, func() { close(expired) })
 		select {
 		case <-written:
 			stop()
 			return true
 		case <-expired:
-			patient = s.out.progress() != before
+			patient = s.out.Progress() != before
 		}
 	}
 	select {
@@ -186,9 +187,9 @@ func (s *Server) flush(written <-chan struct{}, patient bool) bool {
 // returns false if the client has read nothing all that time, although it could.
 func (s *Server) leave() (patient bool) {
 	var deaf atomic.Bool
-	before := s.out.progress()
+	before := s.out.Progress()
 	stop := s.clock.AfterFunc(goodbye, func() {
-		deaf.Store(s.out.stuck(before))
+		deaf.Store(s.out.Stuck(before))
 		s.cancel(errClientGone)
 	})
 	defer stop()
@@ -311,18 +312,18 @@ func (s *Server) refuse(e envelope, bad *Error) error {
 	}
 	bad = toError(bad)
 	s.log.Warn("request refused", "request_id", e.RequestID, "op", frontend.Short([]byte(e.Type)), "code", bad.Code, "field", bad.Field)
-	return s.out.put(s.ctx, classRefusal, refusal(id, bad), nil)
+	return s.out.Put(s.ctx, outbox.Item{Class: outbox.Refusal, Head: refusal(id, bad)})
 }
 
 // emit queues an event.
-func (s *Server) emit(ctx context.Context, c class, name string, payload any) error {
+func (s *Server) emit(ctx context.Context, c outbox.Class, name string, payload any) error {
 	p, err := marshal(payload)
 	if err != nil {
 		return err
 	}
 	b := make([]byte, 0, len(p)+len(name)+32)
 	b = append(append(append(b, `{"type":"`...), name...), `","payload":`...)
-	return s.out.put(ctx, c, append(append(b, p...), '}', '\n'), nil)
+	return s.out.Put(ctx, outbox.Item{Class: c, Head: append(append(b, p...), '}', '\n')})
 }
 
 func (s *Server) current() *session {

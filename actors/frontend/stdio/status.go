@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend/stdio/outbox"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -47,7 +48,7 @@ type statusBatch struct {
 	waiting []*request
 	spare   []*request // empty: the next to become waiting
 	busy    bool
-	items   []item // empty; run's own
+	items   []outbox.Item // empty; run's own
 }
 
 func (b *statusBatch) add(rq *request) {
@@ -106,12 +107,12 @@ func (b *statusBatch) answer(batch []*request, end []byte) {
 		delete(s.inflight, rq.id)
 		start := len(heads)
 		heads = appendSuccess(heads, rq.id)
-		items = append(items, item{class: classResponse, head: heads[start:len(heads):len(heads)], tail: end})
+		items = append(items, outbox.Item{Class: outbox.Response, Head: heads[start:len(heads):len(heads)], Tail: end})
 	}
 	s.mu.Unlock()
 	kind, n := batch[0].op.kind(), len(batch)
-	items[n-1].written = func() { s.vacate(kind, n) }
-	s.out.putResponses(items)
+	items[n-1].Written = func() { s.vacate(kind, n) }
+	s.out.PutResponses(items)
 	clear(items)
 	b.items = items
 }

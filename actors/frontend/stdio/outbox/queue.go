@@ -1,4 +1,4 @@
-package stdio
+package outbox
 
 import (
 	"context"
@@ -7,26 +7,27 @@ import (
 	"sync"
 )
 
-// class is a kind of message with a share of the queue of its own.
-type class int
+// Class is a kind of message with a share of the queue of its own.
+type Class int
 
+// The classes.
 const (
-	classResponse class = iota
-	classRefusal
-	classEvent
-	classOutput
+	Response Class = iota // answers a request that is in flight
+	Refusal               // answers what is no request, or one too many
+	Event
+	Output // of a command
 	classes
 )
 
 // room is how many bytes of a class may be queued. Responses are bounded by the
 // number of requests in flight.
-func (c class) room() int {
+func (c Class) room() int {
 	switch c {
-	case classRefusal:
+	case Refusal:
 		return 64 << 10
-	case classEvent:
+	case Event:
 		return 1 << 20
-	case classOutput:
+	case Output:
 		return 256 << 10
 	}
 	return 1 << 62
@@ -35,14 +36,15 @@ func (c class) room() int {
 // maxWrite is how many bytes are written at once where messages are small.
 const maxWrite = 64 << 10
 
-var errQueueClosed = errors.New("stdio: the client is gone")
+// ErrClosed is returned for a message that comes after [Queue.Close], or when the client is gone.
+var ErrClosed = errors.New("stdio: the client is gone")
 
-// queue is the way of all messages to the client. Methods are safe for
+// Queue is the way of all messages to the client. Methods are safe for
 // concurrent use.
-type queue struct {
+type Queue struct {
 	mu     sync.Mutex // everything below; never held while something waits
-	items  []item
-	spare  []item // empty: the next to become items
+	items  []Item
+	spare  []Item // empty: the next to become items
 	used   [classes]int
 	closed bool
 	busy   bool          // a write is under way
@@ -52,28 +54,27 @@ type queue struct {
 	wake   chan struct{} // has one when there may be items
 }
 
-// item is a message in two parts, of which several may share the second.
-type item struct {
-	class      class
-	head, tail []byte
-	written    func() // may be nil
+// Item is a message, which ends with a newline, in two parts, of which several may share the
+// second. Neither is changed once the item is in the queue.
+type Item struct {
+	Class      Class
+	Head, Tail []byte
+	// Written, which may be nil, is called when the message has been given to the client, or
+	// when that will never be.
+	Written func()
 }
 
-func (it *item) size() int { return len(it.head) + len(it.tail) }
+func (it *Item) size() int { return len(it.Head) + len(it.Tail) }
 
-func newQueue() *queue {
-	return &queue{freed: make(chan struct{}), wake: make(chan struct{}, 1)}
+// New makes an empty queue.
+func New() *Queue {
+	return &Queue{freed: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
-// put queues a message, which ends with a newline, once its class has room.
-// written is called when it has been given to the client, or when that will
-// never be; also if put fails.
-func (q *queue) put(ctx context.Context, c class, message []byte, written func()) error {
-	return q.putItem(ctx, item{class: c, head: message, written: written})
-}
-
-func (q *queue) putItem(ctx context.Context, it item) error {
-	c, size, written := it.class, it.size(), it.written
+// Put queues a message once its class has room. If it fails, because ctx ended or the queue is
+// closed, Written has been called.
+func (q *Queue) Put(ctx context.Context, it Item) error {
+	c, size, written := it.Class, it.size(), it.Written
 	for {
 		q.mu.Lock()
 		if q.closed {
@@ -81,7 +82,7 @@ func (q *queue) putItem(ctx context.Context, it item) error {
 			if written != nil {
 				written()
 			}
-			return errQueueClosed
+			return ErrClosed
 		}
 		if q.used[c] == 0 || q.used[c]+size <= c.room() {
 			q.used[c] += size
@@ -103,21 +104,21 @@ func (q *queue) putItem(ctx context.Context, it item) error {
 	}
 }
 
-// putResponses queues responses, for which there always is room.
-func (q *queue) putResponses(items []item) {
+// PutResponses queues responses, for which there always is room.
+func (q *Queue) PutResponses(items []Item) {
 	q.mu.Lock()
 	closed := q.closed
 	if !closed {
 		for i := range items {
-			q.used[items[i].class] += items[i].size()
+			q.used[items[i].Class] += items[i].size()
 		}
 		q.items = append(q.items, items...)
 	}
 	q.mu.Unlock()
 	if closed {
 		for _, it := range items {
-			if it.written != nil {
-				it.written()
+			if it.Written != nil {
+				it.Written()
 			}
 		}
 		return
@@ -126,16 +127,16 @@ func (q *queue) putResponses(items []item) {
 }
 
 // signal wakes the writer.
-func (q *queue) signal() {
+func (q *Queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// close refuses what comes from now on. The writer ends when it has written
+// Close refuses what comes from now on. The writer ends when it has written
 // what is queued.
-func (q *queue) close() {
+func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed = true
 	close(q.freed)
@@ -145,7 +146,7 @@ func (q *queue) close() {
 }
 
 // take waits for items. ok is false when the queue is closed and empty.
-func (q *queue) take() (batch []item, ok bool) {
+func (q *Queue) take() (batch []Item, ok bool) {
 	for {
 		q.mu.Lock()
 		batch = q.items
@@ -162,10 +163,10 @@ func (q *queue) take() (batch []item, ok bool) {
 }
 
 // done gives the room of written (or lost) items back.
-func (q *queue) done(batch []item) {
+func (q *Queue) done(batch []Item) {
 	q.mu.Lock()
 	for _, it := range batch {
-		q.used[it.class] -= it.size()
+		q.used[it.Class] -= it.size()
 	}
 	if !q.closed {
 		close(q.freed)
@@ -173,15 +174,15 @@ func (q *queue) done(batch []item) {
 	}
 	q.mu.Unlock()
 	for _, it := range batch {
-		if it.written != nil {
-			it.written()
+		if it.Written != nil {
+			it.Written()
 		}
 	}
 }
 
-// run writes until the queue is closed and empty, or w fails; then it drops
+// Run writes to w until the queue is closed and empty, or w fails; then it drops
 // what is left and everything that comes.
-func (q *queue) run(w io.Writer) error {
+func (q *Queue) Run(w io.Writer) error {
 	var failed error
 	buf := make([]byte, 0, maxWrite)
 	for {
@@ -193,14 +194,14 @@ func (q *queue) run(w io.Writer) error {
 			n := 0
 			buf = buf[:0]
 			for n < len(batch) && (n == 0 || len(buf)+batch[n].size() <= maxWrite) {
-				buf = append(append(buf, batch[n].head...), batch[n].tail...)
+				buf = append(append(buf, batch[n].Head...), batch[n].Tail...)
 				n++
 			}
 			if failed == nil {
 				q.begin()
 				var wrote int
 				if wrote, failed = w.Write(buf); failed != nil {
-					q.close()
+					q.Close()
 				}
 				q.end(wrote)
 			}
@@ -220,7 +221,7 @@ const maxSpare = 1024
 
 // recycle takes a list back whose items are done, so that not each becomes
 // garbage: collecting that is what the slowest answers wait for.
-func (q *queue) recycle(list []item) {
+func (q *Queue) recycle(list []Item) {
 	if cap(list) > maxSpare {
 		return
 	}
@@ -230,13 +231,13 @@ func (q *queue) recycle(list []item) {
 	q.spare = list[:0]
 }
 
-func (q *queue) begin() {
+func (q *Queue) begin() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy = true
 }
 
-func (q *queue) end(n int) {
+func (q *Queue) end(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy = false
@@ -244,22 +245,22 @@ func (q *queue) end(n int) {
 	q.bytes += int64(n)
 }
 
-// sent counts bytes that were written.
-func (q *queue) sent() int64 {
+// Sent is how many bytes were written.
+func (q *Queue) Sent() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.bytes
 }
 
-// progress counts writes that have ended.
-func (q *queue) progress() uint64 {
+// Progress is how many writes have ended.
+func (q *Queue) Progress() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.writes
 }
 
-// stuck reports whether a write is under way and none has ended since before.
-func (q *queue) stuck(before uint64) bool {
+// Stuck tells whether a write is under way and none has ended since Progress was before.
+func (q *Queue) Stuck(before uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.busy && q.writes == before
