@@ -36,6 +36,8 @@ type Sandbox struct {
 	Dir, Undo, State string
 	// Env is added to the environment of every command.
 	Env []string
+	// Vars are, too; they stay where a test sets Env again.
+	Vars []string
 	// Flags are given to every command.
 	Flags  []string
 	base   string
@@ -157,7 +159,7 @@ func (s *Sandbox) environ() []string {
 			env = append(env, key+"="+v)
 		}
 	}
-	return append(env, s.Env...)
+	return append(append(env, s.Vars...), s.Env...)
 }
 
 // Command prepares "sandbox args..." with the flags of this Sandbox: args[0] is

@@ -85,7 +85,7 @@ func TestKillAtFaultPoints(t *testing.T) {
 	t.Logf("SANDBOX_CRASH_SEED=%d", s)
 	require.Program(t, "setfattr", "attr")
 	budget := runs(t)
-	list := actions()
+	list := append(actions(), groupActions()...)
 	for i, a := range list {
 		t.Run(a.name, func(t *testing.T) {
 			c := &campaign{t: t, bridge: "fuse", s: drive.NewFaulty(t, tree), r: rand.New(rand.NewPCG(s, uint64(i)))}

@@ -66,6 +66,9 @@ type campaign struct {
 	runTakes, undoTakes time.Duration
 
 	kills, committed, undosDone int
+
+	inside string // the program as it is seen inside; see visible
+	group  *group // of "undo of a group"
 }
 
 // moment is a random one in something that takes d.
