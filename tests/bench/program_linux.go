@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -197,8 +198,62 @@ func benchStart(ctx context.Context, l *lab, r *report.Report, rounds int) error
 	if bwrap != "" {
 		r.Ratio("start", "jail with /bin/true, to its end / bubblewrap", ours, theirs, 1.2)
 		r.Ratio("start", "sandbox run -- /bin/true that joins a session / bubblewrap", joined, theirs, 1.2)
+		r.Ratio("start", "sandbox run -- /bin/true without a session / bubblewrap", whole, theirs, 2)
 	}
 	r.Value("start", "sandbox run -- /bin/true", report.MS(report.Median(whole)), "ms", 0)
+	return startPhases(ctx, l, r, 5*rounds)
+}
+
+// phases are where the time of a start goes: each ends with a line of the program's log.
+var phases = []struct{ message, name string }{
+	{"actor system started", "the program's start, configuration"},
+	{"session state", "logs, actors, control socket"},
+	{"backend started", "the jail's namespaces, mounts and view"},
+	{"runtime started", "the bridge, the first process"},
+	{"step completed", "the command and its step"},
+	{"runtime stopped", "the jail's end"},
+	{"", "logs closed, the program's end"},
+}
+
+// startPhases says where the time of "sandbox run" goes that starts a session.
+func startPhases(ctx context.Context, l *lab, r *report.Report, times int) error {
+	bin, err := program()
+	if err != nil {
+		return err
+	}
+	dir, err := l.sub("phases")
+	if err != nil {
+		return err
+	}
+	took := make([][]time.Duration, len(phases))
+	for range times {
+		cmd := sandboxRun(ctx, l, bin, dir, "/bin/true")
+		cmd.Args = slices.Insert(cmd.Args, 2, "--log-level", "debug", "--log-format", "json")
+		var log bytes.Buffer
+		cmd.Stderr = &log
+		last, phase := time.Now(), 0
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%w: %s", err, lastLine(log.Bytes()))
+		}
+		end := time.Now()
+		for line := range bytes.Lines(log.Bytes()) {
+			var e struct {
+				At      time.Time `json:"timestamp"`
+				Message string    `json:"message"`
+			}
+			if json.Unmarshal(line, &e) == nil && e.Message == phases[phase].message {
+				took[phase] = append(took[phase], e.At.Sub(last))
+				last, phase = e.At, phase+1
+			}
+		}
+		if phase != len(phases)-1 {
+			return fmt.Errorf("the log of a start has no line %q", phases[phase].message)
+		}
+		took[phase] = append(took[phase], end.Sub(last))
+	}
+	for i, p := range phases {
+		r.Value("start", "of that: "+p.name, report.MS(report.Median(took[i])), "ms", 0)
+	}
 	return nil
 }
 
