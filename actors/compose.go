@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -104,6 +105,12 @@ func (s *Session) spawn(ctx context.Context) error {
 		}),
 	)
 	if s.cfg.Runtime != nil {
+		s.tree.Node(s.path("machine")).SetLive(func(n *supervision.Snapshot) {
+			if n.Facts == nil {
+				n.Facts = map[string]string{}
+			}
+			maps.Copy(n.Facts, s.machineFacts())
+		})
 		children = append(children, child("machine", func(n *supervision.Node) actor.Actor {
 			return machine.New(machine.Options{
 				Runtime: s.cfg.Runtime, Config: s.guestConfig(), Logger: s.cfg.Logger, Node: n, Slot: s.slot, Down: s.machineDown,

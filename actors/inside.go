@@ -116,7 +116,7 @@ func (n *insider) part() (shared string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if most := n.most(); n.made >= most {
-		return fmt.Sprintf("commands inside have made %d steps, and may not push more of the history out", most)
+		return fmt.Sprintf("commands inside have made %d steps, half of undo.max_steps, and may not push more of the history out", most)
 	}
 	n.active++
 	if len(n.outers) != 1 || n.outers[0].lease == nil {

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +52,7 @@ type fakeGuest struct {
 	err      error
 	mu       sync.Mutex
 	notified []int64
+	asked    atomic.Int64 // how often for its facts
 }
 
 func (g *fakeGuest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Process, error) {
@@ -78,11 +81,13 @@ func (g *fakeGuest) RollbackNotify(id int64) error {
 }
 func (g *fakeGuest) Pause(context.Context) error  { return errors.ErrUnsupported }
 func (g *fakeGuest) Resume(context.Context) error { return errors.ErrUnsupported }
-func (g *fakeGuest) Facts() map[string]string     { return map[string]string{"kind": "fake"} }
-func (g *fakeGuest) Done() <-chan struct{}        { return g.done }
-func (g *fakeGuest) Err() error                   { return g.err }
-func (g *fakeGuest) Stop(context.Context) error   { g.die(nil); return nil }
-func (g *fakeGuest) die(err error)                { g.once.Do(func() { g.err = err; close(g.done) }) }
+func (g *fakeGuest) Facts() map[string]string {
+	return map[string]string{"kind": "fake", "asked": strconv.FormatInt(g.asked.Add(1), 10)}
+}
+func (g *fakeGuest) Done() <-chan struct{}      { return g.done }
+func (g *fakeGuest) Err() error                 { return g.err }
+func (g *fakeGuest) Stop(context.Context) error { g.die(nil); return nil }
+func (g *fakeGuest) die(err error)              { g.once.Do(func() { g.err = err; close(g.done) }) }
 
 type fakeProcess struct {
 	g         *fakeGuest
@@ -486,6 +491,10 @@ func TestControlSocket(t *testing.T) {
 	if err != nil || tree.Root.State != "active" || !hasNode(tree.Root, "interceptor") || !hasNode(tree.Root, "machine") {
 		t.Errorf("inspect: %+v, %v", tree, err)
 	}
+	again, err := c.Inspect(ctx)
+	if before, now := nodeOf(tree.Root, "machine").Facts["asked"], nodeOf(again.Root, "machine").Facts["asked"]; err != nil || before == "" || now == before {
+		t.Errorf("inspect shows what the machine said %s, and later %s, %v", before, now, err)
+	}
 	put(t, filepath.Join(l.dirs[0], "f0"), "by hand")
 	var barrier *undolog.BarrierError
 	if _, err := c.Undo(ctx, api.UndoRequest{}); !errors.As(err, &barrier) || len(barrier.Barriers) == 0 {
@@ -506,8 +515,19 @@ func TestControlSocket(t *testing.T) {
 	}
 }
 
-func hasNode(n api.TreeNode, name string) bool {
-	return n.Name == name || slices.ContainsFunc(n.Children, func(c api.TreeNode) bool { return hasNode(c, name) })
+func hasNode(n api.TreeNode, name string) bool { return nodeOf(n, name).Name == name }
+
+// nodeOf returns the node of that name in a tree, or an empty one.
+func nodeOf(n api.TreeNode, name string) api.TreeNode {
+	if n.Name == name {
+		return n
+	}
+	for _, c := range n.Children {
+		if found := nodeOf(c, name); found.Name == name {
+			return found
+		}
+	}
+	return api.TreeNode{}
 }
 
 // A command that cannot be started leaves no step, and one that is cancelled

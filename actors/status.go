@@ -23,11 +23,9 @@ func (s *Session) Status(context.Context) (api.Status, error) {
 	}
 	if s.cfg.Runtime != nil {
 		st.State, st.Isolation = string(now.State), s.cfg.Runtime.Name()
-		if g := s.slot.Guest(); g != nil {
-			st.Machine = maps.Clone(g.Facts())
-			if c, ok := g.(hypervisor.Speaker); ok {
-				st.Console = c.Console()
-			}
+		st.Machine = s.machineFacts()
+		if c, ok := s.slot.Guest().(hypervisor.Speaker); ok {
+			st.Console = c.Console()
 		}
 	}
 	for _, w := range s.dirs {
@@ -41,4 +39,13 @@ func (s *Session) Status(context.Context) (api.Status, error) {
 		st.Running = slices.Clone(now.Running)
 	}
 	return st, nil
+}
+
+// machineFacts describe the running guest and what it takes now; nil if there is none.
+func (s *Session) machineFacts() map[string]string {
+	g := s.slot.Guest()
+	if g == nil {
+		return nil
+	}
+	return maps.Clone(g.Facts())
 }
