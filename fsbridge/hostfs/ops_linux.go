@@ -138,6 +138,20 @@ func OpenSelf(dirfd, flags int) (int, error) {
 	return fd, nil
 }
 
+// SyncFS writes to the disk what is in the file system of the directory behind dirfd, which may be
+// O_PATH. Where we may not read the directory, it does so with every file system.
+func SyncFS(dirfd int) error {
+	fd, err := OpenSelf(dirfd, unix.O_RDONLY)
+	if errors.Is(err, unix.EACCES) {
+		unix.Sync()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(fd), Close(fd))
+}
+
 // ReopenFD opens the inode behind fd once more with other flags, through
 // /proc/self/fd. It works for an unlinked file.
 func ReopenFD(fd, flags int) (int, error) {

@@ -7,7 +7,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -179,6 +181,56 @@ func TestOtherFileSystemAbort(t *testing.T) {
 		}
 		undologtest.Same(t, "rolled back", before, w.snapshot())
 	})
+}
+
+// TestOtherFileSystemPower: in a log that survives power failures, what an apply copies is on the disk
+// before what it is a copy of goes: where that cannot be made sure, both are there.
+func TestOtherFileSystemPower(t *testing.T) {
+	ctx := context.Background()
+	w := otherFileSystem(t)
+	k := modelKill{Base: w.base, Undo: w.log.o.Dir}
+	w.close()
+	o := k.options()
+	o.Durability = DurabilityPower
+	w = newWorld(t, k.Base, o)
+	w.step(func() { w.ok(w.create("a", "text")) })
+	w.step(func() { w.ok(w.unlink("a")); w.ok(w.create("b", "more")) })
+	after := w.snapshot()
+	w.undo(1)
+	before := w.snapshot()
+	blobs := func() (n int) {
+		w.ok(filepath.WalkDir(o.Dir+"/redo", func(p string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && strings.Contains(p, "/blobs/") {
+				n++
+			}
+			return err
+		}))
+		return n
+	}
+	had := blobs()
+	for n := 1; n <= 3; n++ {
+		w.ok(fault.Arm(fmt.Sprintf("err:apply.durable:%d:EIO", n)))
+		_, err := w.log.Redo(ctx, UndoOptions{})
+		w.ok(fault.Arm(""))
+		if !errors.Is(err, unix.EIO) || rollbackLeft(w) != (n > 1) {
+			t.Fatalf("where sync %d fails: %v, begun: %v", n, err, rollbackLeft(w))
+		}
+		switch n {
+		case 1:
+			undologtest.Same(t, "refused", before, w.snapshot())
+			continue
+		case 2:
+			if had == 0 || blobs() != had {
+				t.Errorf("what was brought is not on the disk; of %d in the log there are %d", had, blobs())
+			}
+		}
+		_, err = w.log.Recover(ctx)
+		w.ok(err)
+		undologtest.Same(t, "recovered", after, w.snapshot())
+		w.undo(1)
+		undologtest.Same(t, "undone", before, w.snapshot())
+	}
+	w.close()
 }
 
 // TestOtherFileSystemLent: an ordinary user's undo that is killed while it copies what denies

@@ -136,10 +136,22 @@ func (e *Engine) Keep() error {
 		made = append(made, some...)
 		e.partDone()
 	}
-	if err := e.note(made); err != nil || !e.Lender.Sync || len(made) == 0 {
+	if err := e.note(made); err != nil || len(made) == 0 {
 		return err
 	}
-	return unix.Syncfs(e.Inverse)
+	return e.durable(e.hold)
+}
+
+// durable makes what was written to the file system of a directory survive a power failure, if
+// the log promises that.
+func (e *Engine) durable(dirfd int) error {
+	if !e.Lender.Sync {
+		return nil
+	}
+	if err := fault.Point("apply.durable"); err != nil {
+		return err
+	}
+	return hostfs.SyncFS(dirfd)
 }
 
 // keep copies what is at b in d, unless it stays in the folder, and returns the numbers.
@@ -238,6 +250,9 @@ func (e *Engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to s
 			}
 		}
 	}
+	if err := e.durable(x.fd); err != nil {
+		return err
+	}
 	return e.removeKept(fd, name, x.fd)
 }
 
@@ -270,7 +285,10 @@ func (e *Engine) keepNew(fd int, name string, holdFD int) error {
 	}
 	delete(e.across.at, st.ID)
 	to := e.freshName(holdFD)
-	return newCopier(e, OtherObj, holdFD, to).tree(fd, name, holdFD, to, "", 0)
+	if err := newCopier(e, OtherObj, holdFD, to).tree(fd, name, holdFD, to, "", 0); err != nil {
+		return err
+	}
+	return e.durable(holdFD)
 }
 
 // forget removes the file or tree name below fd, in d, which is n or nothing known. Nobody needs it.
@@ -324,6 +342,9 @@ func (e *Engine) attachByCopy(n, d *layer.Node, from entry, fd int, name string)
 	e.setMade(n, c.made[len(c.made)-1].New)
 	n.Dirty = !n.Created
 	if err := fault.Point("apply.brought"); err != nil {
+		return err
+	}
+	if err := e.durable(fd); err != nil {
 		return err
 	}
 	err = hostfs.RemoveAll(context.Background(), from.fd, from.name, nil)

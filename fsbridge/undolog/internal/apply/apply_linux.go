@@ -235,7 +235,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", phase.name, err)
 		}
 	}
-	return nil
+	return e.durable(e.Root.FD()) // what it was made of goes
 }
 
 // detachAll empties directories before it moves them.

@@ -13,6 +13,8 @@
 //   - Whatever Run does, it can do again: it starts from what there is. So a kill at any
 //     instant is finished by a new engine that reopens the same inverse.
 //   - A new inode number is in the file "made" before the inode is seen under its name.
+//   - If the log survives power failures, nothing goes from the folder or the log before what
+//     takes its place is on the disk.
 //
 // # Modes that are lent
 //
