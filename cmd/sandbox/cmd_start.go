@@ -128,6 +128,9 @@ func (a *app) background(ctx context.Context, idle time.Duration) error {
 }
 
 func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Duration) (api.Live, func(), error) {
+	if err := a.launch.Useless(); err != nil {
+		return nil, nil, err
+	}
 	cfg, err := a.launch.SessionConfig()
 	if err != nil {
 		return nil, nil, err

@@ -35,6 +35,9 @@ type running struct {
 
 // start runs the command in a session of its own, which ends with it.
 func (r *running) start(ctx context.Context) error {
+	if err := r.a.launch.Useless(); err != nil {
+		return err
+	}
 	cfg, err := r.a.launch.SessionConfig()
 	if err != nil {
 		return err

@@ -78,9 +78,6 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	}
 	cfg := l.Config(dirs)
 	isolation := l.isolation()
-	if err := l.useless(isolation); err != nil {
-		return cfg, err
-	}
 	if isolation == "landlock" {
 		if err := l.withoutJail(); err != nil {
 			return cfg, err

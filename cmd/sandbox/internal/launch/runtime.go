@@ -79,10 +79,14 @@ func (l *Launcher) isolation() string {
 	return "landlock"
 }
 
-// useless refuses flags that would do nothing with an isolation. What files of configuration say for others may stay there.
-func (l *Launcher) useless(isolation string) error {
+// Useless refuses flags that would do nothing for the session of one command. What files of configuration say for other
+// sessions may stay there.
+func (l *Launcher) Useless() error {
 	for _, k := range config.Keys() {
-		if given := l.Conf.Origin(k.Name)[0].Level == config.Flag; given && isolation != "vm" && strings.HasPrefix(k.Name, "vm.") {
+		if !strings.HasPrefix(k.Name, "vm.") || l.Conf.Origin(k.Name)[0].Level != config.Flag {
+			continue
+		}
+		if isolation := l.isolation(); isolation != "vm" {
 			return exit.Usagef("--%s is about a virtual machine, and here it would be %s: add --isolation vm, or leave it out", k.Flag, isolation)
 		}
 	}
