@@ -96,6 +96,10 @@ type Transport struct {
 	// back what is dirty; both return when that was done. Nil: the transport
 	// itself can do that. They are safe for concurrent use.
 	Drop, Sync func(ctx context.Context) error
+	// Wake has the guest set the modification times of files, by their paths relative to the folder, to
+	// mtime, nanoseconds since 1970, so that who watches them inside hears of an edit from outside: the
+	// bridge sets nothing then. Nil: nobody does, or nobody needs to. It is safe for concurrent use.
+	Wake func(ctx context.Context, mtime int64, paths []string) error
 }
 
 // Bridge says how a guest of the jail reaches its folders: the word of --bridge.

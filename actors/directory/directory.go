@@ -302,7 +302,7 @@ func (d *Directory) serveOn(t hypervisor.Transport, o vfs.Options) (fsbridge.Bri
 	case hypervisor.TransportMediated:
 		return d.env.Mediation.add(t, o)
 	case hypervisor.TransportFUSE:
-		b, err := fuse.ServeFile(t.File, o)
+		b, err := fuse.ServeFile(t.File, o, t.Wake)
 		if err != nil {
 			return nil, err
 		}
@@ -318,7 +318,7 @@ func (d *Directory) serveOn(t hypervisor.Transport, o vfs.Options) (fsbridge.Bri
 		}
 		return b, nil
 	case hypervisor.TransportVhost:
-		v := virtiofs.Options{Tree: o, Sync: t.Sync}
+		v := virtiofs.Options{Tree: o, Sync: t.Sync, Wake: t.Wake}
 		if t.Drop != nil {
 			v.Drop = func(virtiofs.Stale) error { return t.Drop(context.Background()) }
 		}

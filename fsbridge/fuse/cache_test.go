@@ -195,7 +195,7 @@ func TestChangedWhileWriting(t *testing.T) {
 	check(t, err)
 	defer f.Close()
 	told := func() (pages, later bool) {
-		o := m.tree.Edited([]fsbridge.DirChanges{{Names: []string{"busy"}}}, func(uint64) { later = true })
+		o := m.tree.Edited([]fsbridge.DirChanges{{Names: []string{"busy"}}}, func(uint64, string) { later = true })
 		st, err := hostfs.StatAt(m.root.FD(), "busy")
 		check(t, err)
 		return o.Nodes[m.tree.NodeID(st.ID)], later

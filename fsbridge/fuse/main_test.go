@@ -74,7 +74,7 @@ func (m *mounted) remount(t *testing.T, configure func(*vfs.Options)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := ServeFile(dev, o)
+	s, err := ServeFile(dev, o, nil)
 	if err != nil {
 		none.Unmount(m.mnt)
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 var errUnsupported = fmt.Errorf("fuse: %w on %s", errors.ErrUnsupported, runtime.GOOS)
@@ -21,7 +22,9 @@ type Server struct{}
 var _ fsbridge.Bridge = (*Server)(nil)
 
 // ServeFile fails with [errors.ErrUnsupported].
-func ServeFile(dev *os.File, o vfs.Options) (*Server, error) { return nil, errUnsupported }
+func ServeFile(dev *os.File, o vfs.Options, touch wake.Touch) (*Server, error) {
+	return nil, errUnsupported
+}
 
 // Fence, Invalidate, Changed, InFlight, Done and Close are never reached.
 func (s *Server) Fence(ctx context.Context) error     { return errUnsupported }

@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 // Server serves a [vfs.Tree] to the kernel through one /dev/fuse connection. It
@@ -30,18 +31,30 @@ type Server struct {
 	err     error
 	noEpoch atomic.Bool // the kernel is older than 6.16
 	stuck   atomic.Int32
+	waker   *wake.Waker // nil: nobody is woken
 
 	busyMu  sync.Mutex
-	busy    map[uint64]int // files that perhaps only the workload writes to, and how often they were
-	recheck *time.Timer    // nil while there are none
+	busy    map[uint64]busyFile // files that perhaps only the workload writes to
+	recheck *time.Timer         // nil while there are none
+}
+
+// busyFile is how often a file was found busy, and where it is.
+type busyFile struct {
+	times int
+	path  string
 }
 
 var _ fsbridge.Bridge = (*Server)(nil)
 
 // ServeFile serves an already mounted /dev/fuse descriptor,
 // which it takes over, also on error. It returns once the kernel's first
-// request was answered.
-func ServeFile(dev *os.File, o vfs.Options) (*Server, error) {
+// request was answered. touch, which may be nil, has somebody inside told of edits
+// from outside, for which the kernel makes no events.
+func ServeFile(dev *os.File, o vfs.Options, touch wake.Touch) (*Server, error) {
+	waker := wake.New(touch)
+	if waker != nil {
+		o.Touch = waker.Time()
+	}
 	tree, err := vfs.NewTree(o)
 	if err != nil {
 		dev.Close()
@@ -53,7 +66,7 @@ func ServeFile(dev *os.File, o vfs.Options) (*Server, error) {
 		dev.Close()
 		return nil, fmt.Errorf("fuse: duplicate /dev/fuse: %w", err)
 	}
-	s := &Server{tree: tree, log: o.Logger, dev: dev, done: make(chan struct{})}
+	s := &Server{tree: tree, log: o.Logger, dev: dev, waker: waker, done: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -88,6 +101,7 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // operations wait for the Interceptor's answer.
 func (s *Server) Close() error {
 	s.closing.Do(func() {
+		s.waker.Close()
 		s.busyMu.Lock()
 		if s.recheck != nil {
 			s.recheck.Stop()
@@ -148,7 +162,10 @@ func (s *Server) Changed(paths []string) error { return s.ChangedIn(fsbridge.Dir
 
 // ChangedIn is Changed for names in directories.
 func (s *Server) ChangedIn(dirs []fsbridge.DirChanges) error {
-	return s.notify(s.tree.Edited(dirs, func(node uint64) { s.recheckLater(node, 0) }), false)
+	o := s.tree.Edited(dirs, func(node uint64, path string) { s.recheckLater(node, busyFile{path: path}) })
+	err := s.notify(o, false)
+	s.waker.Wake(o.Paths)
+	return err
 }
 
 // recheckAfter is how long nobody inside must have written to a file before a
@@ -162,13 +179,14 @@ const rechecks = 10
 // recheckLater has a file looked at again when the workload does not write to it any
 // more: dropping its pages a few times a second would cost a writer more than
 // all the rest.
-func (s *Server) recheckLater(node uint64, times int) {
+func (s *Server) recheckLater(node uint64, f busyFile) {
 	s.busyMu.Lock()
 	defer s.busyMu.Unlock()
 	if s.busy == nil {
-		s.busy = make(map[uint64]int)
+		s.busy = make(map[uint64]busyFile)
 	}
-	s.busy[node] = max(s.busy[node], times)
+	f.times = max(s.busy[node].times, f.times)
+	s.busy[node] = f
 	if s.recheck == nil {
 		s.recheck = time.AfterFunc(recheckAfter, s.recheckBusy)
 	}
@@ -185,17 +203,19 @@ func (s *Server) recheckBusy() {
 		return
 	}
 	o := vfs.Outdated{Nodes: make(map[uint64]bool)}
-	for node, times := range files {
+	for node, f := range files {
 		switch busy, outdated := s.tree.Recheck(node); {
-		case busy && times < rechecks:
-			s.recheckLater(node, times+1)
+		case busy && f.times < rechecks:
+			s.recheckLater(node, busyFile{f.times + 1, f.path})
 		case outdated:
 			o.Nodes[node] = true
+			o.Paths = append(o.Paths, f.path)
 		}
 	}
 	if err := s.notify(o, false); err != nil {
 		s.log.Warn("caches could not be told of a change", "err", err)
 	}
+	s.waker.Wake(o.Paths)
 }
 
 // Unwatched says that nobody watches these directories any more. What the

@@ -125,8 +125,8 @@ func (f *FileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.At
 func (f *FileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	s := vfs.SetAttr{
 		Mode: in.Mode, UID: in.Uid, GID: in.Gid, Size: in.Size, KillPriv: in.Valid&fuse.FATTR_KILL_SUIDGID != 0,
-		AtimeNano: vfs.SetTime(in.Valid&fuse.FATTR_ATIME_NOW != 0, in.Atime, in.Atimensec),
-		MtimeNano: vfs.SetTime(in.Valid&fuse.FATTR_MTIME_NOW != 0, in.Mtime, in.Mtimensec),
+		AtimeNano: hostfs.TimeOf(in.Valid&fuse.FATTR_ATIME_NOW != 0, in.Atime, in.Atimensec),
+		MtimeNano: hostfs.TimeOf(in.Valid&fuse.FATTR_MTIME_NOW != 0, in.Mtime, in.Mtimensec),
 	}
 	for _, b := range [...]struct{ valid, set uint32 }{
 		{fuse.FATTR_MODE, vfs.SetMode}, {fuse.FATTR_UID, vfs.SetUID}, {fuse.FATTR_GID, vfs.SetGID},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 // Caches reaches the caches of a guest that is served by something other
@@ -16,6 +17,8 @@ type Caches struct {
 	Name string // of the bridge, for errors
 	Drop func(Stale) error
 	Sync func(ctx context.Context) error
+	// Waker is told what somebody outside changed when it was dropped; nil: nobody is.
+	Waker *wake.Waker
 }
 
 // Fence has the guest write back, if a file of its tree is open for writing (a
@@ -47,13 +50,13 @@ func (g Caches) Invalidate(trees []*vfs.Tree, c fsbridge.Changes) error {
 
 // Changed tells the guest what the watcher saw: paths relative to the root that
 // may have been changed from outside. What the guest knows as it is, because it
-// did it itself, is left alone.
-func (g Caches) Changed(trees []*vfs.Tree, paths []string) error {
+// did it itself, is left alone. The others are returned, with their directories.
+func (g Caches) Changed(trees []*vfs.Tree, paths []string) ([]string, error) {
 	var stale Stale
 	for _, t := range trees {
 		stale.Paths = append(stale.Paths, t.Foreign(paths)...)
 	}
-	return g.drop(stale)
+	return stale.Paths, g.drop(stale)
 }
 
 func (g Caches) drop(stale Stale) error {

@@ -79,6 +79,7 @@ func (s *Sessions[S]) retire() {
 
 // Close ends the session that is served. There will be no other.
 func (s *Sessions[S]) Close() {
+	s.caches.Waker.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -134,4 +135,8 @@ func (s *Sessions[S]) Fence(ctx context.Context) error { return s.caches.Fence(c
 func (s *Sessions[S]) Invalidate(c fsbridge.Changes) error { return s.caches.Invalidate(s.trees(), c) }
 
 // Changed tells what the watcher saw ([Caches.Changed]).
-func (s *Sessions[S]) Changed(paths []string) error { return s.caches.Changed(s.trees(), paths) }
+func (s *Sessions[S]) Changed(paths []string) error {
+	changed, err := s.caches.Changed(s.trees(), paths)
+	s.caches.Waker.Wake(changed)
+	return err
+}

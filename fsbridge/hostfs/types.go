@@ -3,6 +3,7 @@ package hostfs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 	"time"
@@ -101,3 +102,14 @@ const (
 	TimeOmit int64 = -1 << 63
 	TimeNow  int64 = -1<<63 + 1
 )
+
+// TimeOf returns what [UtimesFD] sets a time to: now, or seconds and nanoseconds
+// since 1970. What does not fit into nanoseconds is moved to where it does.
+func TimeOf(now bool, sec uint64, nsec uint32) int64 {
+	if now {
+		return TimeNow
+	}
+	const limit = math.MaxInt64/int64(time.Second) - 1
+	s := min(max(int64(sec), -limit), limit)
+	return s*1e9 + int64(min(nsec, 999_999_999))
+}

@@ -328,7 +328,7 @@ func (c *call) tooLarge(p *place, size int64) bool {
 // times reads two times, each of two words, the second of which is in units of unit
 // nanoseconds.
 func (c *call) times(at int, unit int64, in *vfs.SetAttr) (errno syscall.Errno) {
-	in.Set, in.AtimeNano, in.MtimeNano = vfs.SetAtime|vfs.SetMtime, vfs.SetTime(true, 0, 0), vfs.SetTime(true, 0, 0)
+	in.Set, in.AtimeNano, in.MtimeNano = vfs.SetAtime|vfs.SetMtime, hostfs.TimeOf(true, 0, 0), hostfs.TimeOf(true, 0, 0)
 	if c.arg(at) == 0 {
 		return 0
 	}
@@ -349,7 +349,7 @@ func (c *call) times(at int, unit int64, in *vfs.SetAttr) (errno syscall.Errno) 
 		case frac < 0 || frac >= 1e9/unit:
 			errno = syscall.EINVAL
 		default:
-			*t.nano = vfs.SetTime(false, sec, uint32(frac*unit))
+			*t.nano = hostfs.TimeOf(false, sec, uint32(frac*unit))
 		}
 	}
 	return errno
@@ -397,14 +397,14 @@ func (c *call) utimes(dirfd, at, times int) answer {
 }
 
 func (c *call) utime() answer {
-	in := vfs.SetAttr{Set: vfs.SetAtime | vfs.SetMtime, AtimeNano: vfs.SetTime(true, 0, 0), MtimeNano: vfs.SetTime(true, 0, 0)}
+	in := vfs.SetAttr{Set: vfs.SetAtime | vfs.SetMtime, AtimeNano: hostfs.TimeOf(true, 0, 0), MtimeNano: hostfs.TimeOf(true, 0, 0)}
 	if c.arg(1) != 0 {
 		var raw [16]byte
 		if errno := c.memory(1, raw[:]); errno != 0 {
 			return failed(errno)
 		}
-		in.AtimeNano = vfs.SetTime(false, binary.NativeEndian.Uint64(raw[:]), 0)
-		in.MtimeNano = vfs.SetTime(false, binary.NativeEndian.Uint64(raw[8:]), 0)
+		in.AtimeNano = hostfs.TimeOf(false, binary.NativeEndian.Uint64(raw[:]), 0)
+		in.MtimeNano = hostfs.TimeOf(false, binary.NativeEndian.Uint64(raw[8:]), 0)
 	}
 	return c.setAttr(atCwd, 0, follow, &in)
 }

@@ -66,8 +66,8 @@ func (m *tsetattr) serve(q *request) (message, error) {
 	}
 	in := vfs.SetAttr{
 		Mode: m.mode, UID: m.uid, GID: m.gid, Size: m.size, KillPriv: true,
-		AtimeNano: vfs.SetTime(m.valid&setAtimeSet == 0, m.atime, uint32(m.atimeNS)),
-		MtimeNano: vfs.SetTime(m.valid&setMtimeSet == 0, m.mtime, uint32(m.mtimeNS)),
+		AtimeNano: hostfs.TimeOf(m.valid&setAtimeSet == 0, m.atime, uint32(m.atimeNS)),
+		MtimeNano: hostfs.TimeOf(m.valid&setMtimeSet == 0, m.mtime, uint32(m.mtimeNS)),
 	}
 	for _, b := range [...]struct{ valid, set uint32 }{
 		{setMode, vfs.SetMode}, {setUID, vfs.SetUID}, {setGID, vfs.SetGID},

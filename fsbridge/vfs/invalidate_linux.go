@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"path"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,7 @@ import (
 type Outdated struct {
 	Nodes map[uint64]bool // content and attributes
 	Names []Name
+	Paths []string // of [Tree.Edited], relative to the root: what somebody outside changed
 }
 
 // Name is an entry of a directory.
@@ -62,9 +64,9 @@ func (t *Tree) Invalidate(c fsbridge.Changes) (o Outdated) {
 
 // Edited returns what the client must forget because of names that somebody outside
 // may have changed. What the client knows as it is, because it did it itself, is not
-// in it. A file that the client writes to is told to busy instead: see
+// in it. A file that the client writes to is told to busy instead, with its path: see
 // [Tree.Recheck]. Errors are ignored: what cannot be looked at is gone again.
-func (t *Tree) Edited(dirs []fsbridge.DirChanges, busy func(node uint64)) (o Outdated) {
+func (t *Tree) Edited(dirs []fsbridge.DirChanges, busy func(node uint64, path string)) (o Outdated) {
 	for i := range dirs {
 		t.edited(&dirs[i], &o, busy)
 	}
@@ -116,7 +118,7 @@ func (t *Tree) Unwatched(dirs []hostfs.ID) (o Outdated) {
 
 // edited adds what the client must forget of some names in a directory. busy may be
 // nil.
-func (t *Tree) edited(c *fsbridge.DirChanges, o *Outdated, busy func(node uint64)) {
+func (t *Tree) edited(c *fsbridge.DirChanges, o *Outdated, busy func(node uint64, path string)) {
 	dir, fd, done := t.editedDir(c)
 	if dir == nil {
 		return
@@ -130,28 +132,36 @@ func (t *Tree) edited(c *fsbridge.DirChanges, o *Outdated, busy func(node uint64
 		o.node(dir.id)
 	}
 	for _, name := range c.Names {
-		if name == "" {
-			continue
+		was, at := len(o.Nodes)+len(o.Names), path.Join(c.Path, name)
+		if t.editedName(dir, fd, name, at, o, busy); len(o.Nodes)+len(o.Names) > was {
+			o.Paths = append(o.Paths, at)
 		}
-		st, err := hostfs.StatAt(fd, name)
-		if err == nil {
-			if n := t.find(st.ID); n != nil { // also by another name
-				switch {
-				case n.noted(&st):
-				case busy != nil && n.flags.And(^flagWrote)&flagWrote != 0:
-					busy(n.id)
-				default:
-					o.node(n.id)
-				}
-				if n.names.Has(dir, name) {
-					continue
-				}
-			}
-		} else if t.removed.Take(dir.id, name) && errors.Is(err, syscall.ENOENT) {
-			continue
-		}
-		o.name(dir.id, name)
 	}
+}
+
+func (t *Tree) editedName(dir *node, fd int, name, at string, o *Outdated, busy func(node uint64, path string)) {
+	if name == "" {
+		return
+	}
+	st, err := hostfs.StatAt(fd, name)
+	if err != nil && t.removed.Take(dir.id, name) && errors.Is(err, syscall.ENOENT) {
+		return
+	}
+	if err == nil {
+		if n := t.find(st.ID); n != nil { // also by another name
+			switch {
+			case n.noted(&st):
+			case busy != nil && n.flags.And(^flagWrote)&flagWrote != 0:
+				busy(n.id, at)
+			default:
+				o.node(n.id)
+			}
+			if n.names.Has(dir, name) {
+				return
+			}
+		}
+	}
+	o.name(dir.id, name)
 }
 
 // editedDir opens a directory that the client knows, by its number or else by its

@@ -3,7 +3,6 @@ package vfs
 import (
 	"math"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,10 +29,10 @@ func (t *Tree) SetAttr(r Request, node uint64, in *SetAttr) (Attr, error) {
 	}
 	var st hostfs.Stat
 	var err error
-	if in.Set&^SetSize != 0 {
-		st, err = t.setOther(r, n, in)
-	} else {
+	if in.Set&^SetSize == 0 || in.Set == SetMtime && in.MtimeNano == t.opts.Touch && t.opts.Touch != 0 {
 		st, err = n.stat()
+	} else {
+		st, err = t.setOther(r, n, in)
 	}
 	if err != nil {
 		return Attr{}, err
@@ -192,17 +191,6 @@ func (t *Tree) applyAttrs(fd int, in *SetAttr) error {
 		mtime = in.MtimeNano
 	}
 	return hostfs.UtimesFD(fd, atime, mtime)
-}
-
-// SetTime returns what a [SetAttr] sets a time to: now, or seconds and nanoseconds
-// since 1970. What does not fit into nanoseconds is moved to where it does.
-func SetTime(now bool, sec uint64, nsec uint32) int64 {
-	if now {
-		return hostfs.TimeNow
-	}
-	const limit = math.MaxInt64/int64(time.Second) - 1
-	s := min(max(int64(sec), -limit), limit)
-	return s*1e9 + int64(min(nsec, 999_999_999))
 }
 
 // pinNode pins the directory through which n will be opened, so that it is

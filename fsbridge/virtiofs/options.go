@@ -6,6 +6,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/guestcache"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 // Defaults of [Options].
@@ -51,6 +52,10 @@ type Options struct {
 	// by the shim) and returns when that was done. [Server.Fence] calls it while
 	// files are open for writing.
 	Sync func(ctx context.Context) error
+
+	// Wake, if not nil, has the guest tell who watches files there that somebody outside
+	// changed them.
+	Wake wake.Touch
 }
 
 // Stale is what a guest's caches must forget.

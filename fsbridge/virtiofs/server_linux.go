@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuseproto"
 	"github.com/codeagent/sandbox/fsbridge/guestcache"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/fsbridge/wake"
 )
 
 // Server serves a working folder to the guests that connect, one at a time. It
@@ -129,11 +130,13 @@ func newServer(o Options) (*Server, error) {
 	for i := range s.large {
 		s.large[i].free, s.large[i].all = o.MaxBytes, o.MaxBytes
 	}
+	waker := wake.New(o.Wake)
+	o.Tree.Touch = waker.Time()
 	tree, err := vfs.NewTree(o.Tree)
 	if err != nil {
 		return nil, err
 	}
-	s.sessions = guestcache.NewSessions[*session](guestcache.Caches{Name: "virtiofs", Drop: o.Drop, Sync: o.Sync}, tree)
+	s.sessions = guestcache.NewSessions[*session](guestcache.Caches{Name: "virtiofs", Drop: o.Drop, Sync: o.Sync, Waker: waker}, tree)
 	return s, nil
 }
 

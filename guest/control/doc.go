@@ -5,9 +5,9 @@
 // # Messages
 //
 // To the guest: exec, cancel, signal, resize, stdin, stdin_close, ack,
-// rollback_notify, clock, invalidate, sync, dial, shutdown. From the guest: hello (first,
+// rollback_notify, clock, invalidate, sync, dial, wake, shutdown. From the guest: hello (first,
 // once), step_started, start_failed, output, step_completed, ack, done (to
-// invalidate, sync and dial), inside (a descriptor: the listener for programs inside),
+// invalidate, sync, dial and wake), inside (a descriptor: the listener for programs inside),
 // error. [Message] lists the fields. A virtual machine is
 // sent a [MachinePlan] before all of that.
 // Unknown fields are ignored, an unknown type is an error that does not break

@@ -41,6 +41,7 @@ const (
 	TypeInvalidate     Type = "invalidate"
 	TypeSync           Type = "sync"
 	TypeDial           Type = "dial"
+	TypeWake           Type = "wake"
 	TypeDone           Type = "done"
 	TypeStepStarted    Type = "step_started"
 	TypeStartFailed    Type = "start_failed"
@@ -121,9 +122,10 @@ type Message struct {
 	Bytes int `json:"bytes,omitempty"`
 	// rollback_notify
 	StepID int64 `json:"step_id,omitempty"`
-	// clock: nanoseconds since 1970, by the host's clock
+	// clock: nanoseconds since 1970, by the host's clock. wake: the modification time that files (Argv, below Cwd) are
+	// set to, which their bridge knows
 	TimeNS int64 `json:"time_ns,omitempty"`
-	// invalidate, sync, dial and their done: a number of the host's. It is never 0.
+	// invalidate, sync, dial, wake and their done: a number of the host's. It is never 0.
 	Request int64 `json:"request,omitempty"`
 	// dial: a TCP port of the guest's loopback. Its done brings the descriptor. exec: in place
 	// of a command, a connection to such a port. What comes on it is output of stdout, an empty one
@@ -190,6 +192,11 @@ func (m *Message) check() error {
 		needID = false
 		if m.TimeNS <= 0 {
 			bad = "no time"
+		}
+	case TypeWake:
+		needID = false
+		if m.Request == 0 || m.TimeNS <= 0 {
+			bad = "no request or no time"
 		}
 	case TypeInvalidate, TypeSync, TypeDone:
 		needID = false

@@ -11,28 +11,35 @@ import (
 // Sync write back what is dirty. Both return when the guest says that it is
 // done. The error wraps ErrClosed or is the context's, or the guest's own.
 func (h *Host) Invalidate(ctx context.Context) error {
-	_, err := h.request(ctx, &Message{Type: TypeInvalidate})
-	return err
+	return h.request(ctx, &Message{Type: TypeInvalidate}).err
 }
 
 // Sync is described at Invalidate.
 func (h *Host) Sync(ctx context.Context) error {
-	_, err := h.request(ctx, &Message{Type: TypeSync})
-	return err
+	return h.request(ctx, &Message{Type: TypeSync}).err
 }
 
 // Dial has the guest connect to a TCP port of its own loopback, and returns what it says
 // is the connection: any descriptor at all. The error wraps ErrClosed, is the
-// context's, or the guest's own. It takes a channel that passes descriptors.
+// context's, or the guest's own. It takes a channel that passes descriptors; [Host.Connect]
+// is for the others.
 func (h *Host) Dial(ctx context.Context, port uint16) (*os.File, error) {
 	if !h.link.PassesFDs() {
 		return nil, errors.ErrUnsupported
 	}
-	f, err := h.request(ctx, &Message{Type: TypeDial, Port: port})
-	if err == nil && f == nil {
-		err = fmt.Errorf("%w: no descriptor with the answer to dial", ErrSequence)
+	a := h.request(ctx, &Message{Type: TypeDial, Port: port})
+	if a.err == nil && a.file == nil {
+		a.err = fmt.Errorf("%w: no descriptor with the answer to dial", ErrSequence)
 	}
-	return f, err
+	return a.file, a.err
+}
+
+// Wake has the guest touch files below a directory, so that who watches them inside hears of
+// it: their modification times are set to mtime, nanoseconds since 1970, by which their bridge knows
+// that nothing is to be set. The error wraps ErrClosed, is the context's, or the guest's own; one file
+// that cannot be touched is none.
+func (h *Host) Wake(ctx context.Context, dir string, mtime int64, paths []string) error {
+	return h.request(ctx, &Message{Type: TypeWake, Cwd: Text(dir), TimeNS: mtime, Argv: texts(paths)}).err
 }
 
 // request is one whose answer is awaited.
@@ -46,7 +53,7 @@ type answer struct {
 	err  error
 }
 
-func (h *Host) request(ctx context.Context, m *Message) (*os.File, error) {
+func (h *Host) request(ctx context.Context, m *Message) answer {
 	r := &request{file: m.Type == TypeDial, answer: make(chan answer, 1)}
 	h.mu.Lock()
 	h.next++
@@ -64,15 +71,15 @@ func (h *Host) request(ctx context.Context, m *Message) (*os.File, error) {
 		}
 	}()
 	if err := h.send(m); err != nil {
-		return nil, err
+		return answer{err: err}
 	}
 	select {
 	case a := <-r.answer:
-		return a.file, a.err
+		return a
 	case <-h.done:
-		return nil, h.Err()
+		return answer{err: h.Err()}
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return answer{err: ctx.Err()}
 	}
 }
 

@@ -16,7 +16,7 @@ type State struct {
 	hello  bool
 	inside bool // the guest has sent its listener
 	cmds   map[int64]*cmdState
-	asked  map[int64]bool // invalidate, sync and dial without an answer
+	asked  map[int64]bool // invalidate, sync, dial and wake without an answer
 }
 
 type cmdState struct {
@@ -50,7 +50,7 @@ func (s *State) Sent(m *Message) error {
 		return nil
 	case TypeShutdown, TypeRollbackNotify, TypeClock:
 		return nil
-	case TypeInvalidate, TypeSync, TypeDial:
+	case TypeInvalidate, TypeSync, TypeDial, TypeWake:
 		s.asked[m.Request] = true
 		return nil
 	}

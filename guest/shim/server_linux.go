@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -65,6 +66,8 @@ type Server struct {
 	byPID    map[int]*command
 	starting int
 	early    map[int]end // ended before we knew their command
+
+	waking atomic.Int32 // requests to wake that are under way
 
 	forked chan struct{} // room for one: there is a child to wait for
 
@@ -152,6 +155,10 @@ func (s *Server) handle(m *control.Message, files []*os.File) {
 	}
 	if m.Type == control.TypeExec {
 		s.connect(m)
+		return
+	}
+	if m.Type == control.TypeWake {
+		s.wake(m)
 		return
 	}
 	c, conn := s.find(m.ID)

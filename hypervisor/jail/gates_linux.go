@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/dynamic"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/jail/promote"
+	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
 // addGates adds the gates to the shares: those that were named, and those of a view that asks.
@@ -92,6 +94,7 @@ func (p *planner) passages(share int) (paths []string) {
 func (g *guest) transport(i int, dev *os.File) hypervisor.Transport {
 	return hypervisor.Transport{
 		Kind: hypervisor.TransportFUSE, File: dev, UID: uint32(g.user.UID), GID: uint32(g.user.GID), HostPID: g.hostPID, Hide: g.refuse[i],
+		Wake:     remote.Wake(func() *control.Host { return g.host }, g.plan.paths[i]),
 		Passages: g.plan.passages[i], Open: g.plan.open, Lower: slices.ContainsFunc(g.plan.mounts, func(m mount) bool { return m.op == opOverlay && m.gate && m.share == i }),
 	}
 }

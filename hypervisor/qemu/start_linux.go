@@ -236,7 +236,7 @@ func (g *guest) serve(folders []*os.File) error {
 	for i, s := range g.cfg.Shares {
 		t := hypervisor.Transport{
 			Kind: hypervisor.TransportVhost, UID: uint32(g.user.uid), GID: uint32(g.user.gid), Hide: g.refuse[i],
-			Drop: g.dropCaches, Sync: g.sync,
+			Drop: g.dropCaches, Sync: g.sync, Wake: remote.Wake(g.theHost, s.GuestPath),
 		}
 		if over != nil {
 			t.Kind, t.Stream = hypervisor.TransportP9, over.Stream(i)

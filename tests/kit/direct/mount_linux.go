@@ -26,7 +26,7 @@ func Mount(point string, o vfs.Options) (*Mounted, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := fuse.ServeFile(dev, o)
+	s, err := fuse.ServeFile(dev, o, nil)
 	if err != nil {
 		none.Unmount(point)
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +25,9 @@ import (
 // patience only ends a test that has failed.
 const patience = 3 * time.Minute
 
-// bridges are the flags of each bridge, and what watchers inside need there: with FUSE
-// the kernel has no event for what is edited outside, so they poll.
+// bridges are the flags of each bridge, and what watchers inside need there: with FUSE the kernel has
+// no event for what is edited outside. Who watches is woken (TestInotify), but who watches a single file
+// does not hear that another one has taken its name: these poll.
 var bridges = map[string]struct{ flags, vite, tsc []string }{
 	"mediated": {flags: []string{"--bridge", "mediated"}},
 	"fuse": {flags: []string{"--bridge", "fuse"}, vite: []string{"--env", "CHOKIDAR_USEPOLLING=1"},
@@ -208,7 +210,7 @@ func TestTSCWatch(t *testing.T) {
 				"src/a.ts":      "export const a: number = 1\n",
 				"src/b.ts":      "import { a } from './a'\nexport const b: number = a\n",
 			}, "typescript")
-			args := append(append([]string{}, b.flags...), "--", "node", "node_modules/typescript/bin/tsc", "--watch", "--preserveWatchOutput")
+			args := append(slices.Clone(b.flags), "--", "node", "node_modules/typescript/bin/tsc", "--watch", "--preserveWatchOutput")
 			service(t, s, "tsc", append(args, b.tsc...)...)
 			at := func(name string) string { return filepath.Join(s.Dir, name) }
 			w := watched{t: t, s: s}

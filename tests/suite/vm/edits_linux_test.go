@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -153,5 +154,42 @@ func neverStale(t *testing.T, l *live) {
 		if got := l.sh(look); got != was {
 			t.Errorf("round %d, after the undo of %q: %q, want %q", i, change, got, was)
 		}
+	}
+}
+
+// TestWatchers: inotify in the guest reports what is edited on the host, as a modification; of the
+// directory where something was removed.
+func TestWatchers(t *testing.T) {
+	l := startLive(t)
+	buildInside(t, filepath.Join(l.dir, "inside"))
+	l.sh("ls -lR >/dev/null; WATCH=.:sub ./inside -test.run '^TestWatch$' >/tmp/said 2>&1 </dev/null & until grep -qs ready /tmp/said; do sleep 0.1; done")
+	at := func(name string) string { return filepath.Join(l.dir, name) }
+	said := func(name string) { // that it was modified
+		t.Helper()
+		if out := l.sh("for i in $(seq 600); do grep -qx 'modify " + name + "' /tmp/said && break; sleep 0.1; done; cat /tmp/said"); !strings.Contains(out, "modify "+name+"\n") {
+			t.Errorf("%s: inotify said %q", name, out)
+		}
+	}
+	check(t, os.WriteFile(at("a"), []byte("edited"), 0o644))
+	said("a")
+	check(t, os.WriteFile(at("new"), []byte("new"), 0o644))
+	said("new")
+	check(t, os.WriteFile(at("sub/new"), []byte("new"), 0o644))
+	said("sub/new")
+	l.sh(": >/tmp/said")
+	check(t, os.Remove(at("sub/c")))
+	said("sub")
+	if steps, err := l.s.History(t.Context(), api.HistoryRequest{}); err != nil || len(steps) > 0 {
+		t.Errorf("%+v, %v", steps, err)
+	}
+}
+
+// buildInside builds the program that tests in a guest run.
+func buildInside(t *testing.T, to string) {
+	t.Helper()
+	program := exec.Command("go", "test", "-c", "-trimpath", "-tags", "inguest", "-o", to, "github.com/codeagent/sandbox/tests/suite/vm/inside")
+	program.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := program.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", program.Args, err, text)
 	}
 }

@@ -2,7 +2,6 @@ package vm
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,11 +27,7 @@ func TestInside(t *testing.T) {
 		check(t, os.Mkdir(dir, 0o755))
 		check(t, os.WriteFile(filepath.Join(dir, "a"), []byte(content), 0o644))
 	}
-	program := exec.Command("go", "test", "-c", "-trimpath", "-tags", "inguest", "-o", filepath.Join(host, "inside"), "github.com/codeagent/sandbox/tests/suite/vm/inside")
-	program.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := program.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", program.Args, err, text)
-	}
+	buildInside(t, filepath.Join(host, "inside"))
 	var m *machine
 	s, err := direct.Open(t.Context(), direct.Options{Dir: host, Undo: filepath.Join(base, "undo"), Socket: filepath.Join(base, "s0")})
 	check(t, err)

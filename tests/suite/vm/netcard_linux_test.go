@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -160,11 +159,7 @@ func cardIPv6(t *testing.T, l *cardLab) {
 // cardInject: the key is added outside, and is nowhere inside. A program of the guest's trusts the
 // session's authority; busybox's programs verify nobody.
 func cardInject(t *testing.T, l *cardLab) {
-	program := exec.Command("go", "test", "-c", "-trimpath", "-tags", "inguest", "-o", filepath.Join(l.dir, "inside"), "github.com/codeagent/sandbox/tests/suite/vm/inside")
-	program.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := program.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", program.Args, err, text)
-	}
+	buildInside(t, filepath.Join(l.dir, "inside"))
 	out := l.sh("URL=https://example.com/ ./inside -test.v -test.run '^TestFetch$' 2>&1")
 	if !strings.Contains(out, "answer: known true by example.com") {
 		t.Errorf("%s", out)
