@@ -254,6 +254,9 @@ func (d *Directory) serve(t hypervisor.Transport) error {
 		go d.Watch.WatchAll(t.Hide) // no look into a directory reaches us
 	default:
 		o.OnList, o.OnBusy = d.Watch.Watch, d.Watch.Busy
+		if t.Wake != nil && t.Kind != hypervisor.TransportP9 {
+			d.Watch.Prompt()
+		}
 	}
 	b, err := d.serveOn(t, o)
 	if err != nil {

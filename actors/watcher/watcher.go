@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -22,6 +23,8 @@ import (
 const (
 	// debounce is how long changes are collected.
 	debounce = 100 * time.Millisecond
+	// soon is how long they are collected where somebody inside waits for them, and apart how far batches are then.
+	soon, apart = 20 * time.Millisecond, debounce / 2
 	// MaxBatch is how many paths of one batch are looked at singly.
 	MaxBatch = 16384
 	// rest is how long reading pauses after each run of events.
@@ -95,7 +98,8 @@ type Watcher struct {
 	src  Source
 	stop chan struct{}
 
-	muted muted
+	muted  muted
+	prompt atomic.Bool // see Prompt
 
 	mu      sync.Mutex
 	seen    map[Event]struct{}
@@ -113,6 +117,10 @@ type Watcher struct {
 }
 
 type stirred struct{}
+
+// Prompt has changes told sooner from now on, in smaller batches: somebody inside waits for them. It is
+// safe for concurrent use.
+func (w *Watcher) Prompt() { w.prompt.Store(true) }
 type settled struct{}
 
 // New makes a watcher and starts to collect. Close it.
@@ -275,6 +283,7 @@ type Actor struct {
 	timer   *supervision.Timer
 	working bool
 	again   bool
+	looked  time.Time // when the last batch was taken
 }
 
 // NewActor makes a fresh instance.
@@ -299,7 +308,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 		a.timer.Stop()
 	case *actor.Stopped:
 	case *stirred:
-		a.timer.Reset(debounce)
+		a.timer.Reset(a.wait())
 	case *supervision.Tick:
 		if a.timer.Fresh(m) {
 			a.look()
@@ -315,6 +324,14 @@ func (a *Actor) Receive(ctx actor.Context) {
 	}
 }
 
+// wait returns how long changes are collected from now on.
+func (a *Actor) wait() time.Duration {
+	if !a.w.prompt.Load() {
+		return debounce
+	}
+	return max(soon, apart-a.w.o.Clock.Now().Sub(a.looked))
+}
+
 // look handles a batch on another goroutine, one at a time.
 func (a *Actor) look() {
 	if a.working {
@@ -325,7 +342,7 @@ func (a *Actor) look() {
 	if len(b.dirs) == 0 && len(b.gone) == 0 && !b.dropped && !b.lost {
 		return
 	}
-	a.working = true
+	a.working, a.looked = true, a.w.o.Clock.Now()
 	go a.w.handle(b, func() { a.tell(&settled{}) })
 }
 

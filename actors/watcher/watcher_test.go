@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
@@ -66,5 +67,25 @@ func TestBurstIsReadInRuns(t *testing.T) {
 	}
 	if got := w.take().paths; len(got) < batches || got[0] != "sub/f0" {
 		t.Errorf("%d of %d events were seen", len(got), batches)
+	}
+}
+
+// Where somebody inside waits for changes they are told sooner, but not in more than two batches in the time of one.
+func TestPrompt(t *testing.T) {
+	clock := actortest.NewFakeClock()
+	w, err := New(Options{Root: "/work/dir", Source: &source{batches: make(chan Batch), closed: make(chan struct{})}, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	a := NewActor(w)
+	if got := a.wait(); got != debounce {
+		t.Errorf("nobody waits: %v", got)
+	}
+	w.Prompt()
+	for _, c := range []struct{ since, want time.Duration }{{0, apart}, {apart - soon - 1, soon + 1}, {apart, soon}, {time.Hour, soon}} {
+		if a.looked = clock.Now().Add(-c.since); a.wait() != c.want {
+			t.Errorf("%v after the last batch: %v, want %v", c.since, a.wait(), c.want)
+		}
 	}
 }
