@@ -121,6 +121,7 @@ type stirred struct{}
 // Prompt has changes told sooner from now on, in smaller batches: somebody inside waits for them. It is
 // safe for concurrent use.
 func (w *Watcher) Prompt() { w.prompt.Store(true) }
+
 type settled struct{}
 
 // New makes a watcher and starts to collect. Close it.
