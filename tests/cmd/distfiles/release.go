@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,7 +83,30 @@ func writeRelease(dist string) error {
 			return err
 		}
 	}
-	return image.write(filepath.Join(dist, "sandbox_"+meta.Version+"_oci.tar"))
+	name := "sandbox_" + meta.Version + "_oci.tar"
+	if err := image.write(filepath.Join(dist, name)); err != nil {
+		return err
+	}
+	return addSums(dist, "flake.nix", "sandbox.rb", name)
+}
+
+// addSums adds files to checksums.txt that GoReleaser has not made.
+func addSums(dist string, names ...string) (err error) {
+	list, err := os.OpenFile(filepath.Join(dist, "checksums.txt"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, list.Close()) }()
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(dist, name))
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(list, "%x  %s\n", sha256.Sum256(b), name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // documents are the files that the licences want to be beside the program.

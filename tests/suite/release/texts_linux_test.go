@@ -172,6 +172,9 @@ func installed(t *testing.T, prefix string, names ...string) {
 // TestRelease makes the texts and the image of a release and does with each what its users do.
 func TestRelease(t *testing.T) {
 	r := newRelease(t)
+	if out := run(t, r.dist, nil, "sha256sum", "--check", "checksums.txt"); strings.Count(out, ": OK\n") != 5 { // two archives, the image, two texts
+		t.Errorf("checksums: %s", out)
+	}
 	url := "https://github.com/codeagent/sandbox/releases/download/v" + version + "/" + r.archive
 	t.Run("formula", func(t *testing.T) { r.formula(t, url) })
 	t.Run("flake", func(t *testing.T) { r.flake(t, url) })
