@@ -128,12 +128,12 @@ packages() {
 }
 
 if [ "$mode" = quick ]; then
-    slow='/(guest/image|tests/suite/(agents|container|devtools|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
+    slow='/(guest/image|hypervisor/qemu|tests/suite/(agents|container|devtools|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
     say "tests as $who"
     gotests "$who" "$(packages "$slow")"
     say "result"
     echo "left out: the race detector, the ordinary user's pass, injected faults, fuzzing, linters and"
-    echo "other platforms, and the packages guest/image and tests/suite/{agents,container,devtools,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
+    echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{agents,container,devtools,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
     tally sum
     exit
 fi
