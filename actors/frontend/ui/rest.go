@@ -5,6 +5,8 @@ import (
 	"runtime/metrics"
 	"sync"
 	"time"
+
+	"github.com/codeagent/sandbox/supervision"
 )
 
 const (
@@ -17,8 +19,8 @@ const (
 // rest gives memory back to the system when nobody has asked for anything for a while: a long history or diff
 // takes tens of megabytes for a moment, and the runtime keeps them for minutes.
 type rest struct {
-	o    Options
-	trim func()
+	clock supervision.Clock
+	trim  func()
 
 	mu     sync.Mutex
 	active int
@@ -38,7 +40,7 @@ func (m *rest) begin() (end func()) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.active--; m.active == 0 {
-			m.stop = m.o.Clock.AfterFunc(restAfter, func() { go m.look() })
+			m.stop = m.clock.AfterFunc(restAfter, func() { go m.look() })
 		}
 	}
 }

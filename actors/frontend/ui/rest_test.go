@@ -10,7 +10,7 @@ import (
 func TestRest(t *testing.T) {
 	clock := actortest.NewFakeClock()
 	trimmed := make(chan struct{}, 8)
-	m := rest{o: Options{Clock: clock}, trim: func() { trimmed <- struct{}{} }}
+	m := rest{clock: clock, trim: func() { trimmed <- struct{}{} }}
 	first, second := m.begin(), m.begin()
 	first()
 	clock.Advance(10 * restAfter)

@@ -108,7 +108,7 @@ func New(o Options) *Server {
 		o.Clock = supervision.RealClock{}
 	}
 	s := &Server{o: o, token: secret(), cookie: secret(), turns: make(map[string]*sync.Mutex)}
-	s.hub, s.rest = newHub(o), rest{o: o, trim: trim}
+	s.hub, s.rest = newHub(o), rest{clock: o.Clock, trim: trim}
 	s.mux = s.routes()
 	return s
 }
