@@ -130,37 +130,33 @@ func (s *Server) handle(m *control.Message, files []*os.File) {
 	for _, f := range files {
 		_ = f.Close()
 	}
-	if m.Type == control.TypeRollbackNotify {
+	switch m.Type {
+	case control.TypeRollbackNotify:
 		if err := s.notify(m.StepID); err != nil {
 			s.report(err)
 		}
-		return
-	}
-	if m.Type == control.TypeClock {
+	case control.TypeClock:
 		if s.o.SetClock == nil {
 			return
 		}
 		if err := s.o.SetClock(time.Unix(0, m.TimeNS)); err != nil {
 			s.report(err)
 		}
-		return
-	}
-	if m.Type == control.TypeInvalidate || m.Type == control.TypeSync {
+	case control.TypeInvalidate, control.TypeSync:
 		go s.do(m) // it may wait for a bridge
-		return
-	}
-	if m.Type == control.TypeDial {
+	case control.TypeDial:
 		go s.dial(m)
-		return
-	}
-	if m.Type == control.TypeExec {
+	case control.TypeExec:
 		s.connect(m)
-		return
-	}
-	if m.Type == control.TypeWake {
+	case control.TypeWake:
 		s.wake(m)
-		return
+	default:
+		s.pass(m)
 	}
+}
+
+// pass passes a message on to the command or connection that it is for.
+func (s *Server) pass(m *control.Message) {
 	c, conn := s.find(m.ID)
 	var err error
 	switch {
