@@ -79,6 +79,16 @@ type MachineIPv6 struct {
 // [MachineNetwork].Trust adds some.
 const TrustFile = "/run/sandbox-certificates.crt"
 
+// TrustBundles are where distributions keep the certificates that programs trust; a machine has one of them, or none.
+func TrustBundles() []string {
+	return []string{
+		"/etc/ssl/certs/ca-certificates.crt", // Debian, Arch, Alpine, Nix
+		"/etc/pki/tls/certs/ca-bundle.crt",   // Fedora, RHEL
+		"/etc/ssl/ca-bundle.pem",             // openSUSE
+		"/etc/ssl/cert.pem",                  // others
+	}
+}
+
 func (n *MachineNetwork) check() error {
 	if n == nil {
 		return nil

@@ -11,11 +11,6 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 )
 
-// bundles are the files of certificates that programs trust, by distribution.
-var bundles = []string{
-	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
-}
-
 // addTrust has programs trust more certificates beside those that they trust already. What is on a
 // disk stays as it is: a file in memory lies over it.
 func addTrust(certificates string) error {
@@ -24,7 +19,7 @@ func addTrust(certificates string) error {
 	}
 	var have []byte
 	over := ""
-	for _, f := range bundles {
+	for _, f := range control.TrustBundles() {
 		if text, err := os.ReadFile(f); err == nil {
 			have, over = text, f
 			break

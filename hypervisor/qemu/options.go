@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
@@ -27,10 +26,6 @@ const (
 	DefaultBootTimeout = 60 * time.Second
 	MaxCPUs            = 64
 )
-
-// TrustFile is where programs inside find the certificates that they are to trust, if
-// [network.Options].Intercept adds some. What Trust returns is added to the guest's own.
-const TrustFile = control.TrustFile
 
 // Image is what a machine boots. The files are the caller's until Start closes
 // them.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/inject"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
@@ -57,7 +58,7 @@ func startCardLab(t *testing.T) *cardLab {
 	check(t, err)
 	rule, err = rule.Resolve(os.Getenv)
 	check(t, err)
-	injector, err := inject.New([]inject.Rule{rule}, qemu.TrustFile, nil)
+	injector, err := inject.New([]inject.Rule{rule}, control.TrustFile, nil)
 	check(t, err)
 	injector.Roots = x509.NewCertPool()
 	injector.Roots.AddCert(secure.Certificate())

@@ -4,18 +4,10 @@ import (
 	"os"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor/network"
 	"github.com/codeagent/sandbox/hypervisor/network/inject"
-	"github.com/codeagent/sandbox/hypervisor/qemu"
 )
-
-// bundles are where distributions keep the certificates that programs trust.
-var bundles = []string{
-	"/etc/ssl/certs/ca-certificates.crt", // Debian, Arch, Alpine, Nix
-	"/etc/pki/tls/certs/ca-bundle.crt",   // Fedora, RHEL
-	"/etc/ssl/ca-bundle.pem",             // openSUSE
-	"/etc/ssl/cert.pem",                  // others
-}
 
 // injector adds the headers of network.inject; nil if there are none.
 func (l *Launcher) injector() (network.Interceptor, error) {
@@ -35,8 +27,9 @@ func (l *Launcher) injector() (network.Interceptor, error) {
 		rules = append(rules, r)
 	}
 	if l.Conf.Isolation == "vm" { // which has certificates of its own
-		return injector(rules, qemu.TrustFile, nil)
+		return injector(rules, control.TrustFile, nil)
 	}
+	bundles := control.TrustBundles()
 	for _, file := range bundles {
 		trusted, err := os.ReadFile(file)
 		if err != nil {
