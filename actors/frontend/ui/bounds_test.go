@@ -3,6 +3,7 @@ package ui
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/messages"
 )
 
 // Two tabs that press undo at once undo what they have shown once.
@@ -283,6 +285,21 @@ func TestUndoneStepsAreListed(t *testing.T) {
 		}
 		if len(list.Entries) == 0 || slices.ContainsFunc(list.Entries, func(e undolog.Entry) bool { return e.Undone }) {
 			t.Errorf("%s: entries: %+v", query, list.Entries)
+		}
+	}
+}
+
+// What is asked while the server or the session ends is refused as something to try again, and not as a conflict.
+func TestAskedAtTheEnd(t *testing.T) {
+	f := newFake()
+	x := newLab(t, f)
+	for want, err := range map[string]error{
+		"cancelled":     fmt.Errorf("history: %w", context.Canceled),
+		"session_ended": messages.ErrEnding,
+	} {
+		f.diff = func(io.Writer) error { return err }
+		if a := x.get("/api/folders/" + folderID("/work") + "/steps/1/diff"); a.status != http.StatusServiceUnavailable || a.code() != want {
+			t.Errorf("%v: %d %s", err, a.status, a.body)
 		}
 	}
 }

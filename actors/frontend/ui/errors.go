@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -56,6 +57,8 @@ func describe(err error) (int, wireError) {
 		return http.StatusConflict, wireError{Code: "already_decided", Message: err.Error()}
 	case errors.Is(err, control.ErrDisconnected) || errors.Is(err, syscall.ECONNREFUSED):
 		return http.StatusServiceUnavailable, wireError{Code: "session_ended", Message: "the session has ended meanwhile", Hint: "its history stays; try again"}
+	case errors.Is(err, context.Canceled): // a request that its own caller gave up has nobody who reads this
+		return http.StatusServiceUnavailable, wireError{Code: "cancelled", Message: "this server or the session is ending", Hint: "try again"}
 	}
 	f, ok := frontend.FailureOf(err)
 	if !ok {

@@ -63,6 +63,28 @@ func TestBuild(t *testing.T) {
 	if eval[bool](tab, `document.querySelector("main img, [onerror]") !== null`) {
 		t.Error("what a program said became more than text")
 	}
+
+	// What a build says is shown without a new button in place of the one that somebody is about to press.
+	if shown := eval[string](tab, `(async () => {
+		const { MachineView } = await import("./machine.js");
+		const real = window.fetch;
+		const lines = ["one"];
+		window.fetch = async (url) => new Response(JSON.stringify(String(url).includes("machine/build") ? { state: "running", started_at: "2026-11-25T02:43:58Z", lines } : []), { headers: { "Content-Type": "application/json" } });
+		const view = new MachineView({ overview: { sessions: [] }, say() {} });
+		try {
+			await view.load();
+			const buttons = () => [...view.el.querySelectorAll("button")];
+			const before = buttons();
+			lines.push("two");
+			await view.load();
+			return JSON.stringify([before.length, buttons().map((b, i) => b === before[i]), view.el.querySelector("pre").textContent]);
+		} finally {
+			view.close();
+			window.fetch = real;
+		}
+	})()`); shown != `[2,[true,true],"one\ntwo"]` {
+		t.Errorf("before and after a line of a build: %s", shown)
+	}
 }
 
 // TestConsole shows a virtual machine: its state, its facts, and the end of its console as text. The machine is the page's

@@ -315,8 +315,17 @@ func (p *tab) text(selector, text string) {
 // click waits for a button or link that can be pressed, and presses it.
 func (p *tab) click(selector string) {
 	p.t.Helper()
-	p.wait(fmt.Sprintf(`(() => { const e = document.querySelector(%s); return e && !e.disabled && e.getClientRects().length > 0 })()`, quote(selector)))
-	p.do(chromedp.Click(chromedp.CSS(selector)))
+	// The page draws itself anew when something changes: the mouse needs a place, not a node that may be gone.
+	p.wait(fmt.Sprintf(`(() => {
+		const e = document.querySelector(%s);
+		if (!e || e.disabled || e.getClientRects().length === 0) return false;
+		e.scrollIntoViewIfNeeded();
+		const r = e.getClientRects()[0];
+		window.placeToClick = [r.x + r.width / 2, r.y + r.height / 2];
+		return true;
+	})()`, quote(selector)))
+	at := eval[[]float64](p, `window.placeToClick`)
+	p.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 
 // press presses the first thing that matches the selector and has the text.

@@ -52,8 +52,14 @@ export class MachineView extends Page {
     const [images, build] = await Promise.allSettled([get("machine"), get("machine/build")]);
     if (this.closed) return;
     this.drawBuild(build);
-    if (images.status === "rejected") return replace(this.images, problem(images.reason));
+    if (images.status === "rejected") {
+      this.listed = undefined;
+      return replace(this.images, problem(images.reason));
+    }
     this.list = images.value;
+    const text = JSON.stringify([images.value, this.running]);
+    if (text === this.listed) return; // what somebody is about to press stays where it is
+    this.listed = text;
     const held = document.activeElement?.id === "build";
     replace(this.images, images.value.length
       ? table("Images", ["Image", "For", "Version", "Size", "Built", "In"], images.value.map((i) => [KINDS[i.kind] ?? oneLine(i.kind), i.arch, [oneLine(i.version ?? ""), i.packages ? h("span", { class: "dim" }, " " + count(i.packages, "package")) : null], bytes(i.bytes), when(i.built_at), [path(i.dir), i.problem && h("p", { class: "warning" }, i.problem)]]), { class: "wide" })
@@ -64,27 +70,44 @@ export class MachineView extends Page {
 
   // drawBuild shows how the building goes, or how the last one ended.
   drawBuild(r) {
-    if (r.status === "rejected") return replace(this.building, problem(r.reason));
+    if (r.status === "rejected") return this.stopped(r.reason);
     const b = r.value;
     const was = this.running;
     this.running = b.state === "running";
+    if (this.running && this.output?.of === b.started_at) return this.say(b.lines); // the button that cancels it stays where it is
     clearInterval(this.tick);
+    this.output = null;
     if (b.state === "none") return replace(this.building);
     const [text, cls] = STATES[b.state] ?? [b.state, ""];
     const took = h("span", { class: "dim" });
     const tell = () => replace(took, duration(Math.max(0, (b.ended_at ? Date.parse(b.ended_at) : Date.now()) - Date.parse(b.started_at))));
-    const out = b.lines.length > 0 && h("pre", { class: "output", tabindex: "0", "aria-label": "What the build says" }, b.lines.map(oneLine).join("\n"));
     const held = this.building.contains(document.activeElement);
+    this.output = { of: b.started_at, place: h("div") };
     replace(this.building, h("section", { class: "card build", "aria-label": "Building an image" },
       h("div", { class: "bar" }, this.running && h("span", { class: "pulse", "aria-hidden": "true" }), h("h3", null, b.rootfs ? "An image with Debian" : "An image"), h("span", { class: "tag " + cls }, text), took, h("span", { class: "grow" }),
         this.running && button("Cancel", (e) => this.cancel(e.target), { id: "cancelbuild" })),
       this.running && h("div", { class: "progress", role: "progressbar", "aria-label": "Building" }, h("span")),
-      b.problem && problem({ message: b.problem }), b.result && this.result(b.result), out));
+      b.problem && problem({ message: b.problem }), b.result && this.result(b.result), this.output.place));
+    this.say(b.lines);
     tell();
     if (this.running) this.tick = setInterval(tell, 1000);
-    if (out) out.scrollTop = out.scrollHeight;
     if (held) (document.getElementById("cancelbuild") ?? document.getElementById("build"))?.focus({ preventScroll: true });
     if (was && !this.running) this.app.say("The image: " + text);
+  }
+
+  // say shows what the build says, at its end.
+  say(lines) {
+    const { place } = this.output;
+    if (!place.firstChild && lines.length) replace(place, h("pre", { class: "output", tabindex: "0", "aria-label": "What the build says" }));
+    const out = place.firstChild;
+    if (!out) return;
+    out.textContent = lines.map(oneLine).join("\n");
+    out.scrollTop = out.scrollHeight;
+  }
+
+  stopped(reason) {
+    this.output = null;
+    replace(this.building, problem(reason));
   }
 
   result(r) {
@@ -102,7 +125,7 @@ export class MachineView extends Page {
     try {
       await post("machine/build/cancel", {});
     } catch (err) {
-      if (err.code !== "not_running") replace(this.building, problem(err));
+      if (err.code !== "not_running") this.stopped(err);
     }
     this.load();
   }
