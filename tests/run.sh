@@ -113,13 +113,14 @@ export RAPID_SEED=${RAPID_SEED:-20261121}
 
 who=$(id -un)
 module=$(go list -m)
-# packages PATTERN: those with tests, the ones that take or wait longest first, so that
+tested=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+# packages PATTERN: those with tests that do not match, the ones that take or wait longest first, so that
 # the others run beside them.
 packages() {
     local all first
-    all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -Ev "$1")
+    all=$(grep -Ev "$1" <<<"$tested")
     first=$(for p in tests/suite/vm cmd/sandbox tests/suite/posix tests/suite/semantics tests/suite/escape fsbridge/mediate \
-        fsbridge/undolog fsbridge/fuse tests/suite/ui tests/suite/agents tests/suite/devtools tests/suite/mcpclients tests/suite/crash \
+        fsbridge/undolog fsbridge/fuse tests/suite/ui tests/suite/release tests/suite/agents tests/suite/devtools tests/suite/mcpclients \
         actors/interceptor actors hypervisor/network hypervisor/qemu fsbridge/files; do
         grep -x "$module/$p" <<<"$all"
     done)
@@ -140,38 +141,6 @@ fi
 
 tally check "build with fault injection" go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
 
-# The static checks need the processor, the images that virtual machines boot the network.
-static_checks() {
-    tally check "go vet" go vet -tags faults ./...
-    if command -v golangci-lint >/dev/null || [ "${CI:-}" = true ]; then
-        tally check "golangci-lint" golangci-lint run --allow-parallel-runners ./...
-    else
-        echo "no golangci-lint here: .ci/run installs it"
-    fi
-    for platform in darwin/arm64 windows/amd64 linux/arm64; do
-        tally check "build for $platform" env GOOS=${platform%/*} GOARCH=${platform#*/} CGO_ENABLED=0 go build ./...
-    done
-    tally check "vet for darwin" env GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
-}
-say "static checks and images"
-static_checks >"$tmp/static" 2>&1 &
-static=$!
-if command -v apt-get >/dev/null; then
-    tally check "sandbox guest build" bin/sandbox guest build --arch amd64 --image-dir "$tmp/image"
-    chmod -R a+rX "$tmp/image" && export GUEST_TEST_IMAGE=$tmp/image
-    # Where the tests look for it (tests/kit/guestimage): the race detector would make it four times slower.
-    tally check "sandbox guest build --generic" bin/sandbox guest build --arch amd64 --generic \
-        --image-dir "${XDG_CACHE_HOME:-$HOME/.cache}/sandbox-tests-generic/sandbox/guest"
-fi
-if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null && command -v sqfstar >/dev/null; then
-    cp -r "$tmp/image" "$tmp/debian" # the same kernel, with a small Debian beside it
-    tally check "sandbox guest build --rootfs debian" bin/sandbox guest build --arch amd64 --image-dir "$tmp/debian" \
-        --rootfs debian --minimal --include gcc,libc6-dev,git,make,python3-minimal
-    chmod -R a+rX "$tmp/debian" && export GUEST_TEST_DEBIAN=$tmp/debian
-fi
-wait "$static" # tests that measure time are not run beside a linter
-cat "$tmp/static"
-
 # As the program sets it for itself.
 export GOGC=${GOGC:-200}
 
@@ -185,30 +154,101 @@ if ! command -v gcc >/dev/null; then
     [ "${CI:-}" != true ] || tally check "race detector" false
 fi
 
-# go vet has run above.
-say "tests as $who"
-gotests "$who" "$(packages '^$')" -vet=off $race
+static_checks() {
+    tally check "go vet" go vet -tags faults ./...
+    if command -v golangci-lint >/dev/null || [ "${CI:-}" = true ]; then
+        tally check "golangci-lint" golangci-lint run --allow-parallel-runners ./...
+    else
+        echo "no golangci-lint here: .ci/run installs it"
+    fi
+    for platform in darwin/arm64 windows/amd64 linux/arm64; do
+        tally check "build for $platform" env GOOS=${platform%/*} GOARCH=${platform#*/} CGO_ENABLED=0 go build ./...
+    done
+    tally check "vet for darwin" env GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
+}
 
+# What virtual machines boot. It needs the network more than the processor.
+images() {
+    if command -v apt-get >/dev/null; then
+        tally check "sandbox guest build" bin/sandbox guest build --arch amd64 --image-dir "$tmp/image"
+        chmod -R a+rX "$tmp/image" && export GUEST_TEST_IMAGE=$tmp/image
+        # Where the tests look for it (tests/kit/guestimage): the race detector would make it four times slower.
+        tally check "sandbox guest build --generic" bin/sandbox guest build --arch amd64 --generic \
+            --image-dir "${XDG_CACHE_HOME:-$HOME/.cache}/sandbox-tests-generic/sandbox/guest"
+    fi
+    if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null && command -v sqfstar >/dev/null; then
+        cp -r "$tmp/image" "$tmp/debian" # the same kernel, with a small Debian beside it
+        tally check "sandbox guest build --rootfs debian" bin/sandbox guest build --arch amd64 --image-dir "$tmp/debian" \
+            --rootfs debian --minimal --include gcc,libc6-dev,git,make,python3-minimal
+        chmod -R a+rX "$tmp/debian" && export GUEST_TEST_DEBIAN=$tmp/debian
+    fi
+}
+
+# Suites that only start bin/sandbox, which has no race detector: it would slow down nothing but the test itself.
+driving='/tests/suite/(agents|container|devtools|mcpclients|observe|release|semantics|ui)$'
+booting='/(tests/suite/(vm|release)|guest/image)$' # they need the images
+
+half=$((($(nproc) + 1) / 2))
+# root_tests PACKAGES: as whoever runs this, with the race detector. go vet has run.
+root_tests() { gotests "$who" "$1" -vet=off $race -p "$half"; }
+# user_tests GREP-ARGUMENT...: of the packages that run a second time those that it leaves. Without the race detector: what it
+# finds does not depend on the user.
+user_tests() {
+    local mine
+    [ "$(id -u)" = 0 ] || return 0
+    mine=$(grep -v '^[#-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
+    gotests user "$(packages '^$' | grep -xF "$mine" | grep "$@")" -vet=off -p "$half" -exec "$tmp/asuser"
+}
+
+# The tests are these jobs, the longest first; "lanes" of them run at a time. Each waits a part of its time, for programs and
+# machines that start: together they keep the processors busy.
+jobs_of_all='machines commands programs others kills faults user_commands user_files user_others'
+lanes=$(($(nproc) + 2))
+machines() {
+    images
+    gotests "$who" "$(packages '^$' | grep -E "$booting" | grep -E "$driving")" -vet=off -p 1
+    root_tests "$(packages "$driving" | grep -E "$booting")"
+    user_tests '/tests/suite/vm$'
+}
+commands() { root_tests "$(packages '^$' | grep -E '/cmd/sandbox$')"; }
+programs() { gotests "$who" "$(packages "$booting" | grep -E "$driving")" -vet=off -p "$half"; }
+# The kills have a job of their own, which has all of them.
+others() { root_tests "$(packages "$driving|$booting|/cmd/sandbox\$|/tests/suite/crash\$")"; }
+# Each campaign has a folder of its own, and waits as much as it works.
+kills() { SANDBOX_CRASH_RUNS=500 gotests crash ./tests/suite/crash/... -vet=off -tags faults -parallel "$at_once"; }
+# Of the packages with tests of their own for injected faults only these: the others have run.
 faults() {
-    # Of the packages with tests of their own for injected faults only these: the others
-    # have run.
     local faulty names
     faulty=$(grep -rlE --include='*_test.go' '^//go:build .*\bfaults\b' fsbridge)
     names=$(grep -hoE '^func Test[A-Za-z0-9_]+' $faulty | sed 's/^func //' | sort -u | paste -sd'|')
     gotests faults "$(printf './%s\n' $faulty | xargs -n1 dirname | sort -u)" -vet=off -tags faults -run "^($names)\$"
 }
-say "injected faults, killed programs; beside them the tests as an ordinary user"
-faults >"$tmp/faults" 2>&1 & # one package each, which mostly waits
-faulty=$!
-SANDBOX_CRASH_RUNS=500 gotests crash ./tests/suite/crash/... -vet=off -tags faults >"$tmp/kills" 2>&1 &
-kills=$!
-if [ "$(id -u)" = 0 ]; then
-    # Without the race detector: what it finds does not depend on the user.
-    mine=$(grep -v '^[#-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
-    gotests user "$(packages '^$' | grep -xF "$mine")" -vet=off -exec "$tmp/asuser"
-fi
-wait "$faulty" "$kills"
-cat "$tmp/faults" "$tmp/kills"
+user_commands() { user_tests '/cmd/sandbox$'; }
+user_files() { user_tests -E '/tests/suite/(escape|posix|semantics)$'; }
+user_others() { user_tests -vE '/(cmd/sandbox|tests/suite/(escape|posix|semantics|vm))$'; }
+
+# each JOB...: runs them, and shows what each has said at its end.
+each() {
+    local job begun=0
+    for job; do
+        [ $((begun += 1)) -le "$lanes" ] || wait -n
+        {
+            "$job" >"$tmp/$job" 2>&1 </dev/null
+            [ ! -s "$tmp/$job" ] || flock "$tmp/screen" cat - "$tmp/$job" <<<$'\n'"-- $job ($((SECONDS - start)) s)"
+        } &
+    done
+    wait
+}
+say "tests as $who and as an ordinary user, kills, injected faults; static checks"
+# In a session of its own, to which the scheduler gives what the tests leave over.
+export tmp
+export -f tally static_checks
+setsid nice -n 19 bash -c 'echo 19 2>/dev/null >/proc/self/autogroup; static_checks' >"$tmp/static" 2>&1 &
+static=$!
+# shellcheck disable=SC2086
+(each $jobs_of_all)
+wait "$static"
+cat "$tmp/static"
 
 if changed_directories >"$tmp/changed"; then
     say "fuzzing what has changed, a moment each"

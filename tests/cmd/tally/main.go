@@ -98,9 +98,23 @@ func load(dir string) (*state, error) {
 		all.Passed += st.Passed
 		all.Skipped += st.Skipped
 		all.Failed = append(all.Failed, st.Failed...)
-		all.Slow = append(all.Slow, st.Slow...)
+		for _, slow := range st.Slow {
+			all.slow(slow)
+		}
 	}
 	return all, nil
+}
+
+// slow adds what took longest in a part of a pass.
+func (st *state) slow(s slowest) {
+	i := slices.IndexFunc(st.Slow, func(have slowest) bool { return have.Pass == s.Pass })
+	if i < 0 {
+		st.Slow = append(st.Slow, s)
+		return
+	}
+	have := &st.Slow[i]
+	have.Packages = longest(append(have.Packages, s.Packages...))
+	have.Tests = longest(append(have.Tests, s.Tests...))
 }
 
 // save adds what this call has counted, in a file of its own: several calls may
