@@ -265,7 +265,8 @@ func (s *Session) holdsMachine(kind string) bool {
 
 func (s *Session) guestConfig() hypervisor.Config {
 	c := hypervisor.Config{SessionID: s.id, Hide: slices.Clone(s.cfg.Hide), Show: s.cfg.Show, NoExec: s.cfg.NoExec, UID: -1, GID: -1, Debug: s.cfg.Debug, Containers: s.cfg.Containers, Network: s.net.engine, Bridge: s.cfg.Bridge, Places: s.cfg.Places, Limits: s.cfg.Resources, Inside: s.inside.serve}
-	if !s.cfg.PosixMetadata { // which is kept apart from the files: only a bridge's own file system shows it
+	// POSIX metadata is kept apart from the files, and a limit counts each write: only a bridge's own file system does that.
+	if !s.cfg.PosixMetadata && s.cfg.FolderBytes == 0 {
 		c.Mediate = s.mediation.Serve
 	}
 	if s.cfg.RuntimeDir != "" {
@@ -281,7 +282,7 @@ func (s *Session) guestConfig() hypervisor.Config {
 		}
 	}
 	if c.Gates, c.Dynamic, c.Gate = s.cfg.Gate, s.cfg.Dynamic, s.gate; len(c.Gates) > 0 || c.Dynamic {
-		c.Mediate, c.Opened = nil, s.opened()
+		c.Opened = s.opened()
 	}
 	return c
 }
@@ -311,6 +312,7 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 		}
 	}
 	s.published.close()
+	s.allowance.Close()
 	if s.root != nil {
 		note(s.move(ctx, session.Stopping, "close"))
 		if s.net.engine != nil {
@@ -323,6 +325,9 @@ func (s *Session) shutdown(ctx context.Context, server *control.Server) error {
 			}
 		}
 		for _, w := range s.dirs {
+			if w.Watch != nil { // not before: until here something inside may write
+				w.Watch.Stop() // and close it once the kernel is through with that
+			}
 			note(w.Stop(ctx))
 		}
 		// Actors stop beside each other: what was decided must be written before.

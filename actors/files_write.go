@@ -70,7 +70,7 @@ func (s *Session) write(ctx context.Context, c apiCall,
 		c.tool = c.from.Tool
 	}
 	c.info = undolog.StepInfo{Type: undolog.TypeAPI, Command: c.tool + " " + api.ShellQuote(rel), Dir: c.w.Config.Path}
-	did, err := f(ctx, &files.Writer{Folder: folder, Hooks: c.w.Hooks, Umask: s.cfg.Umask}, rel, func() error { return c.admit(ctx) })
+	did, err := f(ctx, &files.Writer{Folder: folder, Hooks: c.w.Guarded(), Umask: s.cfg.Umask}, rel, func() error { return c.admit(ctx) })
 	if len(did.Touched) > 0 {
 		c.w.Changed(did.Touched)
 	}

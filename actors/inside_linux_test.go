@@ -3,11 +3,16 @@ package actors
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
 // What a program inside says first must be a command; all else is answered with an
@@ -45,6 +50,92 @@ func TestInsideGarbage(t *testing.T) {
 			<-done
 		})
 	}
+}
+
+// A program inside asks for 100,000 steps, several at a time, and has each of them change
+// something. It gets half of what the history keeps; all others are told that they share their caller's step, and the
+// history of before is there, as is the way back.
+func TestInsideFlood(t *testing.T) {
+	const asked, atOnce = 100_000, 8
+	l := newLab(t, 1, nil)
+	enough := make(chan struct{})
+	defer close(enough)
+	go func() { // nobody waits for events
+		for {
+			select {
+			case <-l.events:
+			case <-enough:
+				return
+			}
+		}
+	}()
+	l.mustRun(func() error { return l.fs[0].Unlink("f3") })
+	old := l.steps(l.dirs[0])
+	kept, first, before := len(old), old[len(old)-1].StepID, l.snap(0)
+	most := l.s.inside.most()
+	var own, shared atomic.Int64
+	ask := func(i int64) error {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		go func() { defer ours.Close(); l.s.inside.talk(ours) }()
+		a, err := insideSay(theirs, api.InsideRequest{Command: "flood"})
+		switch {
+		case err != nil || a.Error != "":
+			return fmt.Errorf("request %d: %w %s", i, err, a.Error)
+		case a.Shared != "":
+			shared.Add(1)
+			return nil
+		}
+		own.Add(1)
+		if err := l.fs[0].WriteFile(fmt.Sprint("flood", i), []byte("x")); err != nil {
+			return err
+		}
+		_, err = insideSay(theirs, api.InsideRequest{Ended: true})
+		return err
+	}
+	l.mustRun(func() error {
+		var next atomic.Int64
+		failed := make(chan error, atOnce)
+		for range atOnce {
+			go func() {
+				var err error
+				for i := next.Add(1); i <= asked && err == nil; i = next.Add(1) {
+					err = ask(i)
+				}
+				failed <- err
+			}()
+		}
+		var err error
+		for range atOnce {
+			err = errors.Join(err, <-failed)
+		}
+		return err
+	})
+	// Those that were under way when the limit was reached count beyond it.
+	steps := l.steps(l.dirs[0])
+	if more := len(steps) - kept; more > most+atOnce || own.Load()+shared.Load() != asked || shared.Load() < asked/2 {
+		t.Fatalf("%d more entries in the history, %d requests with a step, %d without", more, own.Load(), shared.Load())
+	}
+	if oldest := steps[len(steps)-1].StepID; oldest != first {
+		t.Errorf("the oldest step is %d, and was %d: it was pushed out", oldest, first)
+	}
+	if _, err := l.s.Undo(t.Context(), api.UndoRequest{Group: steps[0].Group}); err != nil {
+		t.Fatal(err)
+	}
+	l.fs[0].Forget()
+	treesnap.AssertEqual(t, before, l.snap(0))
+}
+
+// insideSay sends what a program inside says, and returns the answer.
+func insideSay(c net.Conn, r api.InsideRequest) (a api.InsideAnswer, err error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return a, err
+	}
+	if _, err := c.Write(append(text, '\n')); err != nil {
+		return a, err
+	}
+	return a, json.NewDecoder(c).Decode(&a)
 }
 
 // FuzzInside feeds lines of programs inside to the decoder: it must not panic, and keeps

@@ -71,7 +71,9 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 		}
 	}
 	out := s.inside.enter(want, lease)
+	reached := s.allowance.Reached()
 	status, how, runErr := s.execute(ctx, out, dir, r)
+	status.Limit = s.limitReached(status.Limit, reached)
 	res, err := s.leaveOuter(ctx, out, status, how)
 	if res.Others > 0 && r.Last {
 		s.stay(ctx, r, &res)

@@ -23,6 +23,7 @@ import (
 	"github.com/codeagent/sandbox/actors/service"
 	"github.com/codeagent/sandbox/actors/session"
 	"github.com/codeagent/sandbox/actors/step"
+	"github.com/codeagent/sandbox/fsbridge/allowance"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -60,9 +61,10 @@ type Session struct {
 	unconverted error      // of older answers
 	published   *publisher // nil: nothing is
 	mediation   *directory.Mediation
-	count       atomic.Uint64 // of connections
-	commands    atomic.Int64  // numbers them, for the guest
-	questions   atomic.Uint64 // numbers the session's own
+	allowance   *allowance.Allowance // of the folders; nil: there is no limit
+	count       atomic.Uint64        // of connections
+	commands    atomic.Int64         // numbers them, for the guest
+	questions   atomic.Uint64        // numbers the session's own
 	nobody      absence
 
 	mu       sync.Mutex // server, closing
@@ -125,6 +127,7 @@ func newSession(cfg api.Config) (*Session, error) {
 	s.cfg.Logger = s.correlated(cfg.Logger)
 	s.mediation = directory.NewMediation(s.cfg.Logger)
 	s.services = s.newServices()
+	s.allowance = s.newAllowance()
 	s.inside = &insider{s: s}
 	guards, err := session.CheckSafeguards(cfg.Safeguards)
 	if err != nil {
@@ -168,7 +171,7 @@ func (s *Session) env(index int) directory.Env {
 		Config: s.cfg, Session: s.id, Clock: s.clock, Logger: s.cfg.Logger, Emit: s.bus.Emit, Safeguards: s.safeguards,
 		Node:        func(actor string) *supervision.Node { return s.tree.Node(s.path(folder(index, actor))) },
 		Interceptor: messages.Ref{Tell: s.to(folder(index, "interceptor")), Stopped: s.stopped},
-		Safeguard:   s.to("safeguard"), Steps: s.to("steps"), Mediation: s.mediation, Protection: s.protection(),
+		Safeguard:   s.to("safeguard"), Steps: s.to("steps"), Mediation: s.mediation, Allowance: s.allowance, Protection: s.protection(),
 	}
 }
 
@@ -267,7 +270,7 @@ func (s *Session) listen() error {
 }
 
 func (s *Session) registration() remote.Registration {
-	r := remote.Registration{PID: os.Getpid(), Session: s.id, Socket: s.socket()}
+	r := remote.Registration{PID: os.Getpid(), Session: s.id, Socket: s.socket(), ConfigFiles: s.cfg.ConfigFiles}
 	for _, w := range s.dirs {
 		r.Directories, r.Labels = append(r.Directories, w.Config.Path), append(r.Labels, w.Config.Label)
 	}
@@ -337,6 +340,12 @@ func Dial(ctx context.Context, socketPath string) (api.Service, error) {
 func Join(ctx context.Context, socketPath string) (api.Joined, error) {
 	return remote.DialJoined(ctx, socketPath)
 }
+
+// Asked is a command that a session was asked to run before there was a client.
+type Asked = remote.Asked
+
+// Adopt is [Join] of a session that was asked to run a command already: see [remote.Adopt].
+func Adopt(a Asked) (api.Joined, error) { return remote.Adopt(a) }
 
 // Registered lists the sessions that are registered in runtimeDir, without asking
 // whether they answer.

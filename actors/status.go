@@ -47,5 +47,10 @@ func (s *Session) machineFacts() map[string]string {
 	if g == nil {
 		return nil
 	}
-	return maps.Clone(g.Facts())
+	f := maps.Clone(g.Facts())
+	if f == nil {
+		f = map[string]string{}
+	}
+	maps.Copy(f, s.allowanceFacts())
+	return f
 }

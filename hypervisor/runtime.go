@@ -3,6 +3,7 @@ package hypervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -130,6 +131,9 @@ type Mediation struct {
 	// Own is, with Unmounted, the one directory in which the guest may change
 	// everything, free of symlinks.
 	Own string
+	// Ways are directories inside, O_PATH, to which the way leads through gates (see [Config.Gate]): the kernel lets nobody from outside
+	// through. Their names are their paths inside.
+	Ways []*os.File
 }
 
 // Share is one working folder of the guest.
@@ -179,6 +183,19 @@ type Limits struct {
 	TmpBytes int64
 }
 
+// Bytes writes a limit for people.
+func Bytes(n int64) string {
+	for _, u := range []struct {
+		suffix string
+		factor int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.factor && n%u.factor == 0 {
+			return fmt.Sprintf("%d %s", n/u.factor, u.suffix)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
 // Config is what a guest is made of.
 type Config struct {
 	SessionID string
@@ -189,8 +206,8 @@ type Config struct {
 	// list of secrets; Show exempts paths from that list.
 	Hide, Show []string
 	// Gates are directories of the host whose names somebody has to allow before commands see them. With Dynamic,
-	// all of the host that programs do not need is behind such gates, too. Only a jail with
-	// [BridgeFUSE] has them.
+	// all of the host that programs do not need is behind such gates, too. Only a jail
+	// has them.
 	Gates   []string
 	Dynamic bool
 	// Opened are directories in the gates that nobody needs to be asked about.

@@ -3,7 +3,6 @@ package hypervisor
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // HomeSecrets are paths below a home directory that no guest may read: keys,
@@ -45,31 +44,3 @@ var homeSecrets = append(slices.Clone(agentSecrets),
 	".cache/BraveSoftware", ".cache/microsoft-edge", ".cache/vivaldi", ".cache/opera", ".librewolf", "snap/firefox", "snap/chromium", "snap/thunderbird",
 	".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", ".var/app/org.chromium.Chromium",
 )
-
-// KeptOutside reports whether a variable of the environment leads to agents and
-// daemons outside, so that no guest gets it, whatever the caller says.
-func KeptOutside(name string) bool { return slices.Contains(outsideEnv, strings.ToUpper(name)) }
-
-// SecretVariable reports whether a command gets a variable only if the caller names
-// it: what is kept outside, and credentials.
-func SecretVariable(name string) bool {
-	name = strings.ToUpper(name)
-	return KeptOutside(name) || slices.Contains(credentialEnv, name) ||
-		slices.ContainsFunc(credentialParts, func(part string) bool { return strings.Contains(name, part) }) ||
-		strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "AZURE_")
-}
-
-var (
-	credentialParts = []string{
-		"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY",
-		"OTLP_HEADERS",
-	}
-	credentialEnv = []string{"KUBECONFIG", "XDG_RUNTIME_DIR"}
-)
-
-var outsideEnv = []string{
-	"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "GNOME_KEYRING_CONTROL", "DBUS_SESSION_BUS_ADDRESS",
-	"DBUS_SYSTEM_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST", "XAUTHORITY", "DISPLAY",
-	"WAYLAND_DISPLAY", "SUDO_COMMAND", "SUDO_USER", "SUDO_UID", "SUDO_GID",
-	"SUDO_HOME",
-}

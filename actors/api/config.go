@@ -18,6 +18,9 @@ type Config struct {
 	Directories []Directory
 	// Runtime runs the commands; nil means none: history and undo only.
 	Runtime hypervisor.Runtime
+	// ConfigFiles are registered with the session: what configuration it was started with, for callers who join
+	// (cmd/sandbox/internal/shortcut). The session does not look at them.
+	ConfigFiles []string
 	// RuntimeDir holds the control socket; it is made with mode 0700. Empty
 	// means no control socket.
 	RuntimeDir string
@@ -53,6 +56,8 @@ type Config struct {
 	Places hypervisor.Places
 	// Resources are what everything in a jail may take together.
 	Resources hypervisor.Limits
+	// FolderBytes is how much larger all folders together may become while the session lives, in bytes; 0: there is no limit.
+	FolderBytes int64
 	// Network is what commands may reach, in a jail or a virtual machine.
 	Network Network
 	// Umask is taken from the modes of files that frontends write. It is the

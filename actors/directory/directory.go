@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/actors/interceptor"
 	"github.com/codeagent/sandbox/actors/watcher"
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/allowance"
 	"github.com/codeagent/sandbox/fsbridge/files"
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -46,6 +47,8 @@ type Env struct {
 	Protection Protection
 	// Mediation serves the folder if the runtime shows it to its guest by itself.
 	Mediation *Mediation
+	// Allowance is what the session's folders may take more; nil: whatever is there.
+	Allowance *allowance.Allowance
 }
 
 // Directory is one working folder of a session. What is exported is set by [Open],
@@ -62,9 +65,10 @@ type Directory struct {
 	Watch    *watcher.Watcher
 	Mismatch *undolog.VersionError
 
-	env  Env
-	dirs fsbridge.DirLocks // of all that changes names in the folder
-	meta *posixLog         // Log with the metadata that the file system cannot hold; or nil
+	env     Env
+	counted *allowance.Folder // nil: there is no limit
+	dirs    fsbridge.DirLocks // of all that changes names in the folder
+	meta    *posixLog         // Log with the metadata that the file system cannot hold; or nil
 
 	mu       sync.Mutex        // what follows
 	bridge   fsbridge.Bridge   // nil until a transport is there
@@ -105,6 +109,9 @@ func (d *Directory) Open(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if cfg.Runtime != nil {
+		d.counted = d.env.Allowance.Add(d.Root, d.Config.Path, d.Config.UndoDir)
 	}
 	return d.openPosix()
 }
@@ -206,6 +213,9 @@ func (d *Directory) watchFor() (err error) {
 	return err
 }
 
+// Guarded is who is asked before anything in the folder is changed: the hooks, within what the folder may take.
+func (d *Directory) Guarded() fsbridge.Interceptor { return d.counted.Guard(d.Hooks) }
+
 // lastOurs is when something inside may last have changed the folder.
 func (d *Directory) lastOurs() time.Time {
 	if d.Hooks == nil {
@@ -237,7 +247,7 @@ func (d *Directory) serve(t hypervisor.Transport) error {
 		SymlinksReadOnly: d.env.Config.Symlinks == undolog.SymlinkReadOnly,
 	}
 	if d.Hooks != nil {
-		o.Hooks = d.Hooks
+		o.Hooks = d.Guarded()
 	}
 	if int(t.UID) != os.Geteuid() {
 		o.Owner = &vfs.Owner{UID: t.UID, GID: t.GID}

@@ -52,7 +52,7 @@ func (m *Mediation) Serve(g hypervisor.Mediation) error {
 	if m.server == nil {
 		m.server = mediate.New(mediate.Options{Logger: m.log}) // a guest without folders
 	}
-	return m.server.Serve(mediate.Guest{Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID, Unmounted: g.Unmounted, Own: g.Own})
+	return m.server.Serve(mediate.Guest{Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID, Unmounted: g.Unmounted, Own: g.Own, Ways: g.Ways})
 }
 
 // End ends the service for a guest that has ended, or has not started. It returns when

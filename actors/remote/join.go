@@ -24,6 +24,28 @@ func DialJoined(ctx context.Context, socketPath string) (api.Joined, error) {
 	if err != nil {
 		return nil, fmt.Errorf("session does not answer at %s: %w", socketPath, err)
 	}
+	return joinedAt(socketPath, c)
+}
+
+// Asked is a command that a session was asked to run, by a request such as [Client.Join] sends.
+type Asked struct {
+	Socket string   // the session's control socket
+	Conn   *os.File // the connection to it
+	ID     uint64   // of the request, the connection's only one
+	Answer []byte   // what was read of the answer
+}
+
+// Adopt is [DialJoined] for a session that was asked already: the first Join, which comes before anything else,
+// waits for the answer and sends nothing. Conn is the client's.
+func Adopt(a Asked) (api.Joined, error) {
+	c, err := control.Adopt(a.Conn, a.ID, a.Answer)
+	if err != nil {
+		return nil, err
+	}
+	return joinedAt(a.Socket, c)
+}
+
+func joinedAt(socketPath string, c *control.Client) (api.Joined, error) {
 	uid, pid, err := c.Peer()
 	if err == nil && uid != os.Geteuid() {
 		err = fmt.Errorf("the session at %s is that of user %d", socketPath, uid)

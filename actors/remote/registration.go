@@ -26,6 +26,8 @@ type Registration struct {
 	Socket      string   `json:"socket"`
 	Directories []string `json:"directories"`
 	Labels      []string `json:"labels,omitempty"` // one for each directory, or none at all
+	// ConfigFiles are those of the session, for who joins it: see [api.Config].
+	ConfigFiles []string `json:"config_files,omitempty"`
 }
 
 const (

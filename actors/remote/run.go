@@ -61,11 +61,32 @@ type runResult struct {
 	Signal   int            `json:"signal,omitempty"`
 	Duration time.Duration  `json:"duration_ns"`
 	Outcome  string         `json:"outcome"`
-	Reason   string         `json:"reason,omitempty"`
-	Limit    string         `json:"limit,omitempty"`
-	Entries  []runEntry     `json:"entries,omitempty"`
+	// Only comes where there is nothing else to tell than what it says. cmd/sandbox/internal/shortcut reads as far as this.
+	Only    *onlyChange `json:"only,omitempty"`
+	Reason  string      `json:"reason,omitempty"`
+	Limit   string      `json:"limit,omitempty"`
+	Entries []runEntry  `json:"entries,omitempty"`
 	// Others is how many commands run on in the step, which is still open.
 	Others int `json:"others_running,omitempty"`
+}
+
+// onlyChange is a completed step that changed something in one folder and can be undone.
+type onlyChange struct {
+	Step      undolog.StepID `json:"step_id"`
+	Affected  int            `json:"affected_count"`
+	Directory string         `json:"directory"`
+}
+
+// only returns what [runResult.Only] says of a result, or nil.
+func (r runResult) only() *onlyChange {
+	if r.Outcome != messages.OutcomeCompleted || r.Reason != "" || r.Limit != "" || r.Others > 0 || len(r.Entries) != 1 {
+		return nil
+	}
+	e := r.Entries[0]
+	if e.Entry.Unprotected || e.Entry.AffectedCount == 0 || e.Entry.StepID < 0 {
+		return nil
+	}
+	return &onlyChange{e.Entry.StepID, e.Entry.AffectedCount, e.Directory}
 }
 
 type runEntry struct {
@@ -131,6 +152,7 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	for _, e := range r.Entries {
 		res.Entries = append(res.Entries, runEntry(e))
 	}
+	res.Only = res.only()
 	return res, nil
 }
 

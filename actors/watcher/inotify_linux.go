@@ -29,12 +29,12 @@ const (
 // and reported.
 type inotify struct {
 	root string
-	fd   int // while mu is held and closed is not set
+	fd   int // while mu is held and closed is not set; -1: given back
 	wait *alarm
 	buf  []byte
 
 	mu     sync.Mutex
-	closed bool
+	closed bool // nothing is watched or read any more
 	top    *watched
 	byWD   map[int32]*watched
 	moving map[uint32]*watched // by the cookie of the rename
@@ -66,14 +66,28 @@ func newSource(root string) (Source, error) {
 	return s, nil
 }
 
-func (s *inotify) Close() error {
+func (s *inotify) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return os.ErrClosed
+		return
 	}
 	s.closed = true
-	return errors.Join(s.wait.close(), unix.Close(s.fd))
+	for wd := range s.byWD {
+		_, _ = unix.InotifyRmWatch(s.fd, uint32(wd))
+	}
+}
+
+func (s *inotify) Close() error {
+	s.forget()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fd < 0 {
+		return os.ErrClosed
+	}
+	fd := s.fd
+	s.fd = -1
+	return errors.Join(s.wait.close(), unix.Close(fd))
 }
 
 // ID implements [Dir].
@@ -221,6 +235,9 @@ func (s *inotify) Read() (b Batch, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed { // fd may be another's
+		return b, os.ErrClosed
+	}
 	if b.Lost { // of renames, too
 		for _, d := range s.byWD {
 			s.verify(d, &b.Gone)

@@ -20,8 +20,9 @@ const (
 	muteAgain = time.Second
 
 	// busyFor is how long a name has to be heard of all the time until its directory is
-	// busy, and busyGap how long it may be silent meanwhile.
-	busyFor = 3 * rest
+	// busy, and busyGap how long it may be silent meanwhile. Until then each small write takes twice as long as it
+	// does natively; to mute a directory that is not busy after all costs two looks at each of its names.
+	busyFor = rest
 	busyGap = 3 * rest
 	// maxHeard is how many names are remembered for that. Whoever changes more does not change
 	// each all the time.

@@ -98,6 +98,8 @@ type Watcher struct {
 	src  Source
 	stop chan struct{}
 
+	stopping sync.Once
+
 	muted  muted
 	prompt atomic.Bool // see Prompt
 
@@ -158,9 +160,24 @@ func (w *Watcher) Watch(dir string, id hostfs.ID) bool {
 	return true
 }
 
-// Close stops collecting.
+// Stop stops collecting, and leaves to Close what the kernel is not through with: what watched an inode
+// is freed in a grace period of its own, and a descriptor that is closed meanwhile waits up to 15 ms for
+// the one after that (fsnotify_wait_marks_destroyed). It is safe for concurrent use.
+func (w *Watcher) Stop() {
+	w.stopping.Do(func() {
+		close(w.stop)
+		if f, ok := w.src.(forgetter); ok {
+			f.forget()
+		}
+	})
+}
+
+// forgetter is a source that can give its watches up before it is closed. It reads nothing any more.
+type forgetter interface{ forget() }
+
+// Close stops collecting, and closes the source. It is called once.
 func (w *Watcher) Close() error {
-	close(w.stop)
+	w.Stop()
 	w.muted.close()
 	return w.src.Close()
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/manual"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/policies"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/shortcut"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/ui"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/why"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
@@ -38,9 +39,11 @@ type app struct {
 	stdin, stdout, stderr *os.File
 	out                   *format.Output // into stdout: what a command of ours prints
 	flags                 globalFlags
-	keyFlags              config.FlagValues // those that set a key of the configuration
-	places                config.Sources    // of configuration files
-	umask                 int               // what it was; ours is zero
+	keyFlags              config.FlagValues   // those that set a key of the configuration
+	places                config.Sources      // of configuration files
+	umask                 int                 // what it was; ours is zero
+	asked                 *shortcut.Run       // what was begun before main, if anything was
+	ahead                 *launch.Preparation // of a session that will be started; nil: that is not known
 	// Set before a command's code runs.
 	log    *slog.Logger
 	conf   *config.Set
@@ -49,6 +52,8 @@ type app struct {
 	paint  format.Painter
 	// serving: stderr is the log's alone.
 	serving bool
+	// runs: the command line is one of 'sandbox run'.
+	runs bool
 }
 
 type globalFlags struct {
@@ -61,11 +66,16 @@ type globalFlags struct {
 // run is the program: it returns the exit status. The files stay open.
 func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
 	// The supervisor allocates little that lives; a small heap with a late
-	// collection keeps both its memory and its pauses low.
+	// collection keeps both its memory and its pauses low. The limit leaves out the
+	// program's own file, of which about 25 MiB are resident: 150 MB are for both.
 	debug.SetGCPercent(200)
-	debug.SetMemoryLimit(120 << 20)
+	debug.SetMemoryLimit(110 << 20)
 
-	a := &app{out: format.NewOutput(stdout), stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places()}
+	a := &app{out: format.NewOutput(stdout), stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places(), asked: shortcut.Taken()}
+	if shortcut.Alone() {
+		a.ahead = launch.Prepare()
+	}
+	a.runs = len(args) > 0 && args[0] == "run"
 	root := a.rootCommand()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -81,7 +91,7 @@ func (a *app) exitStatus(cmd *cobra.Command, err error) int {
 		return 0
 	}
 	code := exitCode(err)
-	if status := (*exit.Error)(nil); errors.As(err, &status) && status.Err == nil {
+	if silent(err) {
 		return code
 	}
 	a.remark("sandbox: " + err.Error())
@@ -152,7 +162,25 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	a.addKeyFlags(root, "undo-dir", "log-level", "log-format")
 
-	root.AddCommand(
+	root.AddCommand(a.commands()...)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	finish(root)
+	checkHelp(root)
+	group(root)
+	// They fail only for a flag that is not there.
+	_ = root.MarkPersistentFlagDirname("working-dir")
+	_ = root.MarkPersistentFlagFilename("config-file", "toml")
+	return root
+}
+
+// commands are those of the program. 'sandbox run', which has the most flags and is run the most often, does without the
+// others.
+func (a *app) commands() []*cobra.Command {
+	if a.runs {
+		return []*cobra.Command{a.runCommand()}
+	}
+	return []*cobra.Command{
 		a.runCommand(), a.stepCommand(), a.startCommand(), a.stopCommand(), a.attachCommand(), a.serveCommand(), a.historyCommand(), a.markCommand(), a.showCommand(), a.diffCommand(),
 		a.undoCommand(), a.redoCommand(), a.restoreCommand(), a.catCommand(),
 		a.approveCommand(), a.denyCommand(), a.pendingCommand(),
@@ -166,16 +194,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.policies().Command(), a.policies().Answers(),
 		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 		manual.Command(),
-	)
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	finish(root)
-	checkHelp(root)
-	group(root)
-	// They fail only for a flag that is not there.
-	_ = root.MarkPersistentFlagDirname("working-dir")
-	_ = root.MarkPersistentFlagFilename("config-file", "toml")
-	return root
+	}
 }
 
 func (a *app) policies() policies.Commands {
@@ -251,7 +270,7 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	a.conf = conf
 	a.launch = &launch.Launcher{
 		Conf: conf, Dirs: a.flags.dirs, ConfigFile: a.flags.configFile, AllowHost: len(a.keyFlags["allow-host"].Values) > 0,
-		Umask: a.umask, Stderr: a.stderr, Remark: a.remark,
+		Umask: a.umask, Ahead: a.ahead, Stderr: a.stderr, Remark: a.remark,
 	}
 	// Where the log is decides which folder is meant; the rest comes after that
 	// folder's own file.

@@ -12,15 +12,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/inside"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/shortcut"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/stepline"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/variables"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -39,7 +43,7 @@ type runOptions struct {
 var sessionFlags = []string{
 	"profile", "isolation", "safeguard-deletes", "safeguard-overwrite", "safeguard-rename-over", "safeguard-protect", "safeguard-timeout", "safeguard-exempt",
 	"barriers", "symlinks", "durability", "gitignore", "bridge", "cache", "posix-metadata", "hide", "show", "mode", "gate", "debug", "containers", "caches", "home", "overlay", "rw",
-	"limit-pids", "limit-memory", "limit-memory-high", "limit-cpus", "limit-io", "limit-file", "limit-tmp",
+	"limit-pids", "limit-memory", "limit-memory-high", "limit-cpus", "limit-io", "limit-file", "limit-tmp", "limit-folders",
 	"network", "allow-host", "deny-host", "publish", "inject", "memory", "cpus", "fs-backend", "kernel-path", "initrd-path", "rootfs-path", "vm-mode",
 }
 
@@ -131,7 +135,7 @@ func (a *app) startService(ctx context.Context, cmd *cobra.Command, o runOptions
 	})
 }
 
-func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runOptions) error {
+func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runOptions) (err error) {
 	if o.timeout < 0 || o.keep < 0 {
 		return exit.Usagef("--timeout and --keep must not be negative")
 	}
@@ -139,9 +143,9 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	if err != nil {
 		return err
 	}
-	env, err := environment(os.Environ(), append(named, o.env...))
-	if err != nil {
-		return err
+	env, err := variables.OfCommand(os.Environ(), append(named, o.env...))
+	if bad := (*variables.BadError)(nil); errors.As(err, &bad) {
+		return exit.Usagef("--env %q: write K=V, or K to pass the variable on", bad.Addition)
 	}
 	if path := inside.Socket(); path != "" && !o.attach {
 		return a.runInside(cmd, path, argv, env)
@@ -156,8 +160,20 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	if cmd.Flags().Changed("service") {
 		return ours(a.startService(ctx, cmd, o, place, api.ServiceRequest{Name: o.service, Argv: argv, Env: env, Dir: place.Dir}))
 	}
-	j := job.New(a.stdin, a.stdout, a.stderr, a.log)
-	defer j.Close()
+	attempt := launch.Attempt{}
+	var signals chan os.Signal
+	if t := a.asked; t != nil {
+		signals = t.Signals
+		if attempt.First, err = actors.Adopt(actors.Asked{Socket: t.Socket, Conn: t.Conn, ID: shortcut.Request, Answer: t.Answer}); err != nil {
+			return ours(err)
+		}
+	}
+	j := job.New(a.stdin, a.stdout, a.stderr, a.log, signals)
+	defer func() {
+		if !silent(err) { // else the program ends at once, and to give each signal its effect back takes longer than that
+			j.Close()
+		}
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go j.HandleSignals(cancel)
@@ -168,7 +184,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, TTY: j.TTY(), Started: j.Started,
 		Origin: api.Origin{Frontend: "cli", Tool: "run"},
 	}}
-	attempt := launch.Attempt{Join: func(s api.Joined) error { return r.join(ctx, s) }}
+	attempt.Join = func(s api.Joined) error { return r.join(ctx, s) }
 	switch {
 	case o.attach:
 		attempt.Start = func() error {
@@ -183,6 +199,12 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 		return ours(err)
 	}
 	return r.status
+}
+
+// silent reports whether nothing is printed about how a command of ours ended.
+func silent(err error) bool {
+	status := (*exit.Error)(nil)
+	return err == nil || errors.As(err, &status) && status.Err == nil
 }
 
 // runInside runs a command in the sandbox that this program is in.
@@ -273,11 +295,11 @@ func (a *app) printStep(res api.RunResult) {
 		if len(res.Entries) > 1 {
 			where = " in " + format.Shown(e.Directory)
 		}
-		how := "undo with: " + a.undoHint(e.Directory, several)
+		how := a.undoHint(e.Directory, several)
 		if e.Entry.Unprotected {
 			how = "too much to keep: this step cannot be undone"
 		}
-		fmt.Fprintf(a.stderr, "step %d: %s changed%s, %s\n", e.Entry.StepID, format.Paths(e.Entry.AffectedCount), where, how)
+		fmt.Fprint(a.stderr, stepline.Changed(int64(e.Entry.StepID), e.Entry.AffectedCount, where, how))
 	}
 	if !changed && a.flags.verbose {
 		fmt.Fprintf(a.stderr, "step %d: nothing changed\n", res.Step)
@@ -321,18 +343,15 @@ func (a *app) printStepJSON(res api.RunResult) {
 	_ = json.NewEncoder(a.stderr).Encode(r) // a lost stderr is no failure of the command
 }
 
-// undoHint is the command that undoes the step just run, with the flags that
+// undoHint names the command that undoes the step just run, with the flags that
 // were needed here.
 func (a *app) undoHint(dir string, several bool) string {
-	words := []string{"sandbox", "undo"}
-	if several || len(a.flags.dirs) > 0 {
-		words = append(words, "--working-dir", dir)
+	if !several && len(a.flags.dirs) == 0 {
+		dir = ""
 	}
+	undoDir := ""
 	if v := a.keyFlags["undo-dir"].Values; len(v) > 0 {
-		words = append(words, "--undo-dir", v[len(v)-1])
+		undoDir = v[len(v)-1]
 	}
-	if a.flags.configFile != "" {
-		words = append(words, "--config-file", a.flags.configFile)
-	}
-	return api.ShellQuote(words...)
+	return stepline.Undo(dir, undoDir, a.flags.configFile)
 }

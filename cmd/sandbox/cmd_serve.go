@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/serve"
+	"github.com/codeagent/sandbox/hypervisor/variables"
 )
 
 type serveOptions struct {
@@ -46,7 +47,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	if o.protocol != "stdio" && o.protocol != "mcp" {
 		return exit.Usagef("--protocol: %q is not one of stdio, mcp", o.protocol)
 	}
-	env, err := environment(os.Environ(), nil)
+	env, err := variables.OfCommand(os.Environ(), nil)
 	if err != nil {
 		return err
 	}

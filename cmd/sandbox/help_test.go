@@ -83,3 +83,20 @@ func TestFilesAreCompletedWhereTheyAreTaken(t *testing.T) {
 		}
 	}
 }
+
+// TestRunAloneIsTheSame: the tree of commands that 'sandbox run' makes for itself describes it as the whole one does.
+func TestRunAloneIsTheSame(t *testing.T) {
+	texts := map[bool]string{}
+	for _, alone := range []bool{false, true} {
+		root := (&app{runs: alone}).rootCommand()
+		cmd, _, err := root.Find([]string{"run"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.InitDefaultHelpFlag()
+		texts[alone] = cmd.CommandPath() + "\n" + cmd.Long + "\n" + cmd.UsageString()
+	}
+	if texts[true] != texts[false] || len(texts[true]) < 1000 {
+		t.Errorf("alone:\n%s\namong all:\n%s", texts[true], texts[false])
+	}
+}

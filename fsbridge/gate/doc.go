@@ -35,6 +35,13 @@
 // the mount by itself. So nobody has to take a mount away. Not mounted are directories in which something hidden could be seen, and those below an overlay. Whoever
 // mounts looks the name up through the gate from outside of the mount's process namespace, and is answered at once: it is held by nothing.
 //
+// # Beside a mediated bridge
+//
+// Who answers the system calls of a mediated bridge is outside, in another user namespace than the mount's. The kernel lets it through
+// no gate: it is refused (EACCES) before a request is made, so none is held, and no name is told. Below an overlay the kernel looks up in
+// the overlay's name; such a request has no process number here, and is answered at once or refused (with ENOMEM below an
+// overlay: any other error would make the kernel drop the name, for the overlay, too).
+//
 // # Questions
 //
 // Lookups of the same name wait for one question. At most [MaxQuestions] wait at once; one more is

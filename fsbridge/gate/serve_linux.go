@@ -292,6 +292,8 @@ func (n *node) ask(ctx context.Context, st *unix.Stat_t) syscall.Errno {
 	switch {
 	case err != nil:
 		return syscall.EINTR
+	case !allow && ours && n.held.Load():
+		return syscall.ENOMEM // the kernel does not take this for the end of what has the name
 	case !allow:
 		n.demote()
 		return syscall.EACCES

@@ -335,6 +335,9 @@ func ChmodFD(fd int, mode uint32) error {
 func chmodFD(fd int, mode uint32) error {
 	err := unix.Fchmod(fd, mode&07777)
 	if errors.Is(err, syscall.EBADF) { // an O_PATH descriptor
+		if unix.Fchmodat(fd, "", mode&07777, unix.AT_EMPTY_PATH) == nil { // fchmodat2, Linux 6.6
+			return nil
+		}
 		st, serr := StatFD(fd)
 		if serr == nil && st.IsSymlink() {
 			return syscall.EOPNOTSUPP

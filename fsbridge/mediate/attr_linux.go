@@ -66,30 +66,38 @@ func (p *place) missing() syscall.Errno {
 // setOutside is setAttribute for what is in no folder that can be changed. The caller's
 // mounts, and its rights, are ours.
 func (c *call) setOutside(p *place, set func(fd int) error) answer {
+	if !c.s.ways.Enter() {
+		return failed(syscall.EACCES)
+	}
+	defer c.s.ways.Leave()
+	return failed(c.plain(vfs.Errno(c.changeOutside(p, set))))
+}
+
+func (c *call) changeOutside(p *place, set func(fd int) error) error {
 	c.identity.Workload()
 	defer c.identity.Starter()
 	fd := p.obj
 	if fd < 0 {
 		var errno syscall.Errno
 		if fd, errno = rawfs.OpenAt(p.dir, p.cName(), unix.O_PATH|unix.O_NOFOLLOW); errno != 0 {
-			return failed(errno)
+			return errno
 		}
 		defer rawfs.Close(fd)
 	}
 	var i rawfs.Info
 	switch errno := rawfs.Look(fd, rawfs.Empty, &i); {
 	case errno != 0:
-		return failed(errno)
+		return errno
 	case i.ID != p.is.ID || i.Mount != p.is.Mount:
-		return failed(syscall.ESTALE)
+		return syscall.ESTALE
 	case c.s.guest.Unmounted && !c.s.own(fd):
-		return failed(syscall.EROFS)
+		return syscall.EROFS
 	case !c.s.guest.Unmounted && c.s.onHost(i.Mount):
-		return failed(syscall.EPERM)
+		return syscall.EPERM
 	case !c.valid():
-		return failed(syscall.EINTR)
+		return syscall.EINTR
 	}
-	return outcome(set(fd))
+	return set(fd)
 }
 
 // find is resolve for the path in argument at, or for the descriptor dirfd if at is

@@ -26,10 +26,12 @@ type call struct {
 	worker   *worker
 	index    uint64 // of the worker, from 1 on: [vfs.Request.ID]
 	identity identity.Identity
+	stay     notify.Stay
 
 	n      notify.Notification
 	th     *callers.Thread // the caller, pinned, or nil
 	proved bool            // th was found to be the thread that waits
+	tight  bool            // so many wait (see package ways) that this one must not: set by resolve
 	again  bool            // what the tree believed was wrong: look everything up
 	onProc bool            // the path that leads nowhere does so on a proc file system
 	umask  uint32          // of the caller, for what is made; 0 otherwise

@@ -63,13 +63,22 @@
 // What was read by the caller's number is believed only if the caller still waits
 // afterwards: then the number has not been used again.
 //
+// # Behind gates
+//
+// A gate (fsbridge/gate) is a file system in the guest's view that holds names until somebody has decided. The kernel lets only the guest's own processes
+// through it, and refuses us (EACCES). So what the guest may change behind gates, folders and overlays, we get as descriptors ([Guest].Ways):
+// an absolute path that begins with such a directory's is resolved from there, and what the kernel refuses us is walked by hand, where ".."
+// of such a directory is known by its path. All else behind gates is refused, so it is the kernel's, which holds the caller; calls that set attributes
+// fail. Over a gate can lie an overlay, whose locks a held process keeps: how many of us wait for those is bounded (internal/ways), and whoever comes then is answered
+// only if its path stays within a folder.
+//
 // # Threads
 //
 // One worker, the leader, waits for notifications: each of two would be woken by every
 // notification. It answers by itself what it receives, because to wake another thread
-// takes longer than most answers. It hands the lead over when somebody else waits
-// already, when the Interceptor says that an operation is held, and when the overseer finds it
-// busy for two milliseconds. Workers are threads of their own: no signal interrupts them, their umask
+// takes longer than most answers. It hands the lead over when the Interceptor says that an operation is
+// held, when the overseer finds it busy for two milliseconds, and when somebody else waits already, but only as
+// long as a worker that is woken comes soon (internal/notify, Relay). Workers are threads of their own: no signal interrupts them, their umask
 // is the caller's while something is made and 0 while the Interceptor works, and they
 // have no capability that would let them do more than the workload may.
 //
@@ -77,39 +86,20 @@
 // owners. So its view is walked as the workload, and the host's mount changed as the
 // starter; granted descriptors are on a mount with the view's owners ([Server.Add]).
 //
-// Locks: Server.mu, then Folder.mu or that of internal/callers; none is held while the tree or the
+// Locks: Server.mu, then that of internal/kept or internal/callers; none is held while the tree or the
 // Interceptor is called.
 //
 // # What it costs
 //
-// A bare round trip (a program in C that answers CONTINUE) takes 3 us of the server's processor and 2.5 of the caller's; with
-// a descriptor handed over 5.5 and 5: to wake and to switch. So an open is never less than 11 us beyond native, a file of an
-// archive (2.2 calls) 17. The floor of a workload is its native time with a bare round trip for each of its calls:
-//
-//	                          calls   native  mediated  ratio  floor  goal  server's us a call
-//	untar                     25,600  330 ms  1,200 ms  3.6    1.6    2.2   41
-//	checkout of all files     23,000  1,020   1,950     1.9    1.2    1.3   38
-//	rm -rf                    12,800  320     580       1.8    1.2    1.5   43
-//	SQLite, synchronous off   4,000   145     290       2.0    1.2    1.4   38
-//	open, append, close       10,000  32      390       12     4.3    4     28
-//	open, close               10,000  22      370       17     5.8    -     27
-//
-// (tests/bench, a nested virtual machine with two processors, as root for a workload of another number.) What is between floor and ratio are
-// our own system calls. There, of the calls that the leader makes for an open, a change of credentials (setfsuid, capset) takes 2 to 3 us, a look at
-// what a link of /proc leads to 3 to 4, an open with its close 3 to 4, a look at a name 1, and the others 0.2 to 0.5; right after a switch all of that
-// several times as long. As the same user there are no changes of credentials, and files are opened once and not twice.
-//
-// Counted with strace on the leader, as root: a new file in a directory one name away takes 29 system calls, an unlink 10, utimensat of a descriptor 14.
-// Four of them receive, read the path and ask whether the caller still waits; three or four find the directory, or the file, by a copy of
-// the descriptor; in an open eight keep the caller and us near (notify.Near) if that pays, and four hand over, close, answer and
-// wait. A new file takes some 5 more calls later, of another thread: the lease that tells whether it is still written to.
-// What is native costs what the kernel tells the watcher: see actors/watcher.
+// See internal/figures: what a call costs, by profile, and the floor of each workload.
 //
 // # Large files
 //
 // A large file is cloned where the file system can (reflink), else copied whole before it is handed over. A descriptor of a FUSE mount
 // of it would keep only what is overwritten, but that has a page cache of its own: mappings through both would not see each other's
-// writes. Nor is it faster: 1,000 places of 256 MiB take 3 times as long as natively, and 8 times through FUSE.
+// writes. Nor is it faster: 1,000 places of 256 MiB take 3 times as long as natively, and 8 times through FUSE. That is with the
+// file's pages in memory. If they are not, the copy has to read them, and who writes whole pages natively has not: then it is 160 to 370 ms
+// instead of 11. (A machine that pages out what is idle, as DAMON can, made a benchmark's only round of 19 times so.)
 //
 // # Known differences
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/above"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/kept"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/opendirs"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
@@ -32,6 +33,7 @@ type Folder struct {
 	// a hint. reached: the workload came by there.
 	named   []byte
 	reached atomic.Bool
+	behind  bool // it is one of [Guest].Ways: we cannot look at it by its name
 
 	// grants, if not nil, is where files are opened for the workload: see [Server.Add].
 	grants     *os.File
@@ -43,19 +45,13 @@ type Folder struct {
 	granted    atomic.Int64  // files with a living writer when it was last looked
 	recaptured atomic.Uint64 // files, since the start
 
-	// kept are the nodes, mostly of directories, to which the tree has a reference of
-	// ours, so that it finds them by their inodes.
-	mu   sync.Mutex
-	kept map[uint64]struct{}
+	kept kept.Set // nodes, mostly of directories
 }
-
-// maxKept bounds Folder.kept.
-const maxKept = 1 << 16
 
 var _ fsbridge.Granter = (*Folder)(nil)
 
 func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {
-	f := &Folder{s: s, view: view, kept: make(map[uint64]struct{})}
+	f := &Folder{s: s, view: view}
 	var i rawfs.Info
 	if errno := rawfs.Look(int(view.Fd()), rawfs.Empty, &i); errno != 0 {
 		return nil, fmt.Errorf("mediate: the guest's view of %s: %w", view.Name(), errno)
@@ -73,6 +69,7 @@ func newFolder(s *Server, view *os.File, o vfs.Options) (*Folder, error) {
 		return nil, err
 	}
 	tree.OnHeld(s.hold)
+	f.kept.Forget = func(node uint64) { tree.Forget(node, 1) }
 	f.tree, f.mount, f.host, f.rootID, f.readOnly = tree, i.Mount, root.Mount, i.ID, o.ReadOnly
 	return f, nil
 }
@@ -169,38 +166,8 @@ func (f *Folder) Close() error {
 
 // keep takes over one reference to a node, so that the tree finds it by its inode.
 func (f *Folder) keep(node uint64) {
-	if node == vfs.RootID || node == 0 {
-		return
-	}
-	f.mu.Lock()
-	_, had := f.kept[node]
-	spare := uint64(0)
-	if !had {
-		if len(f.kept) >= maxKept {
-			for spare = range f.kept {
-				break
-			}
-			delete(f.kept, spare)
-		}
-		f.kept[node] = struct{}{}
-	}
-	f.mu.Unlock()
-	if had {
-		spare = node
-	}
-	if spare != 0 {
-		f.tree.Forget(spare, 1)
-	}
-}
-
-// drop gives back the reference to a node that is kept.
-func (f *Folder) drop(node uint64) {
-	f.mu.Lock()
-	_, had := f.kept[node]
-	delete(f.kept, node)
-	f.mu.Unlock()
-	if had {
-		f.tree.Forget(node, 1)
+	if node != vfs.RootID && node != 0 {
+		f.kept.Keep(node)
 	}
 }
 

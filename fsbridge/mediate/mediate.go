@@ -1,6 +1,7 @@
 package mediate
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 )
@@ -25,4 +26,16 @@ type Guest struct {
 	// Own is, with Unmounted, the one directory in which the workload may change
 	// everything, free of symlinks.
 	Own string
+	// Ways are directories inside, O_PATH, to which the way leads through file systems that let only the workload through. Their
+	// names are their paths inside, free of symlinks; nobody inside can change what those lead to.
+	Ways []*os.File
+}
+
+// close closes the guest's files.
+func (g *Guest) close() error {
+	errs := []error{g.Listener.Close(), g.Root.Close()}
+	for _, w := range g.Ways {
+		errs = append(errs, w.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -125,8 +125,8 @@ func (c *call) link(oldDir, oldAt, newDir, newAt, flags int) answer {
 	}
 	to, errno := c.pathArg(1, newAt)
 	if from, fromErrno := c.pathArg(0, oldAt); flags == 0 && errno == 0 && fromErrno == 0 {
-		if s, t := &c.at[0], &c.at[1]; c.spot(s, oldDir, from) && c.spot(t, newDir, to) {
-			if a, known := s.link(c, t); known {
+		if c.spots(oldDir, from, newDir, to) {
+			if a, known := c.at[0].link(c, &c.at[1]); known {
 				return a
 			}
 		}
@@ -264,7 +264,7 @@ func (c *call) rmdirIn(f *Folder, dir uint64, name string, id hostfs.ID) answer 
 	err := f.tree.Rmdir(c.request(), dir, name)
 	if err == nil {
 		f.dirs.Forget(id)
-		f.drop(node)
+		f.kept.Drop(node)
 	}
 	return outcome(err)
 }
@@ -285,7 +285,7 @@ func (c *call) rename(oldDir, oldAt, newDir, newAt int, flags uint32) answer {
 		return native
 	}
 	to, toErrno := c.pathArg(1, newAt)
-	if s, t := &c.at[0], &c.at[1]; toErrno == 0 && c.spot(s, oldDir, from) && c.spot(t, newDir, to) && s.folder == t.folder {
+	if s, t := &c.at[0], &c.at[1]; toErrno == 0 && c.spots(oldDir, from, newDir, to) && s.folder == t.folder {
 		if !c.valid() {
 			return failed(syscall.EINTR)
 		}

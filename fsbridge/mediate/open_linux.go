@@ -275,7 +275,7 @@ func (c *call) readOnly(p *place, id hostfs.ID, flags int) (int, syscall.Errno) 
 
 // inject hands fd, which it closes, over.
 func (c *call) inject(fd, flags int) answer {
-	n, errno := c.s.near.Inject(c.s.listener, &c.n, fd, uint32(flags&unix.O_CLOEXEC))
+	n, errno := c.s.near.Inject(c.s.listener, &c.n, &c.stay, fd, uint32(flags&unix.O_CLOEXEC))
 	rawfs.Close(fd) // before the caller goes on: see notify.Listener.Inject
 	if errno != 0 {
 		return failed(errno)

@@ -101,13 +101,25 @@ func (c *call) resolve(p *place, dirfd int, path []byte, how int) (ok bool) {
 	if len(path) == 0 {
 		return how&empty != 0 && c.object(p, dirfd, how)
 	}
+	if c.tight = !c.s.ways.Enter(); !c.tight {
+		defer c.s.ways.Leave()
+	}
 	base, links := -1, 0
 	for path != nil {
 		next, more := c.step(p, base, dirfd, path, how, &links)
 		rawfs.Close(base)
 		base, path = next, more
 	}
+	p.errno = c.plain(p.errno)
 	return p.accept(how)
+}
+
+// plain is errno for the caller: ENOMEM is how a gate that asks nobody for us refuses.
+func (c *call) plain(errno syscall.Errno) syscall.Errno {
+	if errno == syscall.ENOMEM && !c.s.ways.None() {
+		return syscall.EACCES
+	}
+	return errno
 }
 
 // lost is the answer where a path was not resolved. If a name is missing we say so: by the time
@@ -152,7 +164,18 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 		return -1, nil
 	}
 	dir, errno := c.openDir(base, dirfd, parent, links)
-	if p.errno = errno; errno != 0 {
+	if errno == 0 {
+		if errno = rawfs.Look(dir, rawfs.Empty, &p.in); errno != 0 {
+			rawfs.Close(dir)
+		}
+	}
+	if p.errno = errno; errno == syscall.EACCES && how&whole != 0 && !c.s.ways.None() { // the directory is a gate, but what is in it may be a way
+		if obj, err := c.openDir(base, dirfd, path, links); err == 0 {
+			p.adopt(c, obj)
+			return -1, nil
+		}
+	}
+	if errno != 0 {
 		return -1, nil
 	}
 	if len(last) > nameMax {
@@ -160,11 +183,12 @@ func (c *call) step(p *place, base, dirfd int, path []byte, how int, links *int)
 		p.errno = syscall.ENAMETOOLONG
 		return -1, nil
 	}
-	if p.errno = rawfs.Look(dir, rawfs.Empty, &p.in); p.errno != 0 {
+	p.name, p.folder = append(p.cname[:0], last...), c.s.folder(dir, &p.in)
+	if c.tight && p.folder == nil {
 		rawfs.Close(dir)
+		p.errno = syscall.EACCES
 		return -1, nil
 	}
-	p.name, p.folder = append(p.cname[:0], last...), c.s.folder(dir, &p.in)
 	if how&whole == 0 {
 		p.dir = dir
 		return -1, nil
@@ -265,6 +289,12 @@ func (c *call) base(dirfd int) (int, syscall.Errno) {
 // something else to us than to the caller.
 func (c *call) openDir(base, dirfd int, path []byte, links *int) (int, syscall.Errno) {
 	if len(path) > 0 && path[0] == '/' {
+		if dir, rest := c.s.ways.Of(path); dir >= 0 {
+			if len(rest) == 0 {
+				return rawfs.Dup(dir)
+			}
+			return c.openBelow(dir, rest, unix.RESOLVE_NO_SYMLINKS, links)
+		}
 		return c.openBelow(int(c.s.guest.Root.Fd()), path, unix.RESOLVE_IN_ROOT, links)
 	}
 	if base >= 0 {
@@ -285,9 +315,16 @@ func (c *call) openDir(base, dirfd int, path []byte, links *int) (int, syscall.E
 func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int, syscall.Errno) {
 	c.identity.Workload()
 	defer c.identity.Starter()
+	if c.tight {
+		return c.openWithin(dir, path)
+	}
 	fd, errno := rawfs.OpenDirAt(dir, rawfs.Terminated(c.parts[:], path), resolve)
 	switch errno {
 	case syscall.ELOOP, syscall.EXDEV, syscall.EAGAIN:
+	case syscall.EACCES:
+		if c.s.ways.None() {
+			return fd, errno
+		}
 	case syscall.ENOENT:
 		if resolve != unix.RESOLVE_IN_ROOT {
 			c.onProc = c.onProc || rawfs.OnProc(dir)
@@ -297,6 +334,19 @@ func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int,
 		return fd, errno
 	}
 	return c.walk(dir, path, links)
+}
+
+// openWithin is openBelow for a path that nobody waits on: one within a folder, without symlinks.
+func (c *call) openWithin(dir int, path []byte) (int, syscall.Errno) {
+	var i rawfs.Info
+	if rawfs.Look(dir, rawfs.Empty, &i) != 0 || c.s.folder(dir, &i) == nil {
+		return -1, syscall.EACCES
+	}
+	fd, errno := rawfs.OpenDirAt(dir, rawfs.Terminated(c.parts[:], path), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
+	if errno == syscall.ELOOP || errno == syscall.EXDEV {
+		errno = syscall.EACCES
+	}
+	return fd, errno
 }
 
 // look describes the place's name now, as the workload sees it.

@@ -17,6 +17,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/identity"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/notify"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/ways"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -31,8 +32,10 @@ type Server struct {
 	guest    Guest
 	listener notify.Listener
 	near     notify.Near
+	relay    notify.Relay
 	root     rawfs.Info // of Guest.Root
-	stop     int        // an eventfd: readable once the server is closed
+	ways     ways.List
+	stop     int // an eventfd: readable once the server is closed
 
 	mu      sync.Mutex // of what follows
 	serving bool
@@ -93,11 +96,10 @@ func (s *Server) Serve(g Guest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.serving || s.closed {
-		return errors.Join(errors.New("mediate: the server serves already"), g.Listener.Close(), g.Root.Close())
+		return errors.Join(errors.New("mediate: the server serves already"), g.close())
 	}
-	err := s.prepare(g)
-	if err != nil {
-		return errors.Join(err, g.Listener.Close(), g.Root.Close())
+	if err := s.prepare(g); err != nil {
+		return errors.Join(err, g.close())
 	}
 	s.serving, s.guest = true, g
 	s.leader = s.hire()
@@ -114,6 +116,12 @@ func (s *Server) prepare(g Guest) (err error) {
 	}
 	for _, f := range s.folders {
 		f.name()
+	}
+	if err := s.ways.Take(g.Ways); err != nil {
+		return fmt.Errorf("mediate: %w", err)
+	}
+	for _, f := range s.folders {
+		_, f.behind = s.ways.At(&rawfs.Info{ID: f.rootID, Mount: f.mount})
 	}
 	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return fmt.Errorf("mediate: eventfd: %w", err)
@@ -162,8 +170,7 @@ func (s *Server) free() {
 	}
 	s.threads.Close()
 	if s.serving {
-		_ = s.guest.Listener.Close()
-		_ = s.guest.Root.Close()
+		_ = s.guest.close()
 		rawfs.Close(s.stop)
 	}
 }
@@ -232,8 +239,9 @@ func (s *Server) hire() *worker {
 
 // worker is one thread that answers.
 type worker struct {
-	s    *Server
-	turn chan struct{} // it leads now, or has to end
+	s     *Server
+	turn  chan struct{} // it leads now, or has to end
+	woken time.Time     // when it was told so; read after turn
 
 	// busy is odd while a notification is answered, and grows with each.
 	busy atomic.Uint64
@@ -286,7 +294,9 @@ func (s *Server) lead(w *worker) bool {
 	}
 	s.idle = append(s.idle, w)
 	s.mu.Unlock()
+	w.call.stay.Leave()
 	<-w.turn
+	s.relay.Woken(time.Since(w.woken))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.closed
@@ -302,6 +312,7 @@ func (s *Server) handOver(w *worker) {
 	if last := len(s.idle) - 1; last >= 0 {
 		s.leader = s.idle[last]
 		s.idle = s.idle[:last]
+		s.leader.woken = time.Now()
 		s.leader.turn <- struct{}{}
 		return
 	}
@@ -340,11 +351,12 @@ func (s *Server) await(w *worker) bool {
 		return true // it was killed meanwhile
 	}
 	start := time.Now()
+	c.stay.Received(c.n.PID, start)
 	w.busy.Add(1)
 	if s.resting.Load() {
 		s.wakeOverseer()
 	}
-	if w.alone < lonely || w.busy.Load()%16 == 1 {
+	if s.relay.Due() && (w.alone < lonely || w.busy.Load()%16 == 1) {
 		w.alone++
 		fds[0].Revents = 0
 		if n, _ := unix.Poll(fds[:1], 0); n > 0 { // somebody else waits already
@@ -360,36 +372,41 @@ func (s *Server) await(w *worker) bool {
 
 // How often the overseer looks.
 const (
-	overseeEvery = 2 * time.Millisecond
-	aliveEvery   = 20 * time.Millisecond
-	restAfter    = 100 // looks at which nothing was to be seen
-	lonely       = 16  // see worker.alone
+	overseeEvery  = 2 * time.Millisecond  // when a worker was busy for long, and at first
+	overseeSeldom = 16 * time.Millisecond // when none was: each look wakes Go's scheduler, which takes the guest's processor
+	aliveEvery    = 20 * time.Millisecond
+	restAfter     = 12 // looks at which nothing was to be seen
+	lonely        = 16 // see worker.alone
 )
 
 // oversee takes the lead from a worker that is busy for long, and finds out whether
 // the callers of held operations are still alive.
 func (s *Server) oversee() {
-	tick := time.NewTicker(overseeEvery)
+	wait := overseeEvery
+	tick := time.NewTimer(wait)
 	defer tick.Stop()
 	var last uint64
 	var lastLeader *worker
-	quiet, looks := 0, 0
+	var checked time.Time
+	quiet := 0
 	for {
+		var now time.Time
 		select {
 		case <-s.done:
 			return
-		case <-tick.C:
+		case now = <-tick.C:
 		}
-		looks++
 		s.mu.Lock()
 		leader, held := s.leader, len(s.held)
 		s.mu.Unlock()
 		busy := leader.busy.Load()
-		if busy%2 == 1 && busy == last && leader == lastLeader {
+		if wait = min(2*wait, overseeSeldom); busy%2 == 1 && busy == last && leader == lastLeader {
 			s.handOver(leader)
+			wait = overseeEvery
 		}
-		if held > 0 && looks%int(aliveEvery/overseeEvery) == 0 {
+		if held > 0 && now.Sub(checked) >= aliveEvery {
 			s.checkHeld()
+			checked = now
 		}
 		if busy == last && busy%2 == 0 && held == 0 {
 			quiet++
@@ -397,18 +414,16 @@ func (s *Server) oversee() {
 			quiet = 0
 		}
 		last, lastLeader = busy, leader
-		if quiet < restAfter {
-			continue
+		if quiet >= restAfter {
+			quiet, wait = 0, overseeEvery
+			s.resting.Store(true)
+			select {
+			case <-s.done:
+				return
+			case <-s.rouse:
+			}
 		}
-		quiet = 0
-		tick.Stop()
-		s.resting.Store(true)
-		select {
-		case <-s.done:
-			return
-		case <-s.rouse:
-		}
-		tick.Reset(overseeEvery)
+		tick.Reset(wait)
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
 		path = c.inFolder(path, &at)
 	}
 	parent, last, slash := rawfs.SplitPath(path)
-	if slash || len(last) == 0 || len(last) > nameMax || last[0] == '.' && len(last) <= 2 {
+	if slash || !plain(last) {
 		return false
 	}
 	if at.Mode == 0 && !c.whereabouts(dirfd, &at, nil) {
@@ -63,6 +63,26 @@ func (c *call) spot(s *spot, dirfd int, path []byte) (ok bool) {
 	return true
 }
 
+// plain tells whether a name is one that something can be given.
+func plain(name []byte) bool {
+	return len(name) > 0 && len(name) <= nameMax && (name[0] != '.' || len(name) > 2 || name[len(name)-1] != '.')
+}
+
+// spots is spot for both paths of a call, which are often names in one directory: that is looked for once.
+func (c *call) spots(oldDir int, from []byte, newDir int, to []byte) (ok bool) {
+	s, t := &c.at[0], &c.at[1]
+	if !c.spot(s, oldDir, from) {
+		return false
+	}
+	parent, _, _ := rawfs.SplitPath(from)
+	other, last, slash := rawfs.SplitPath(to)
+	if oldDir != newDir || slash || !plain(last) || !bytes.Equal(parent, other) {
+		return c.spot(t, newDir, to)
+	}
+	t.folder, t.dir, t.id, t.name = s.folder, s.dir, s.id, append(t.cname[:0], last...)
+	return true
+}
+
 // inFolder returns what follows in path on the name of the folder that it leads through, and describes that. It is
 // nil if there is none: names may be used again, so the folder has to be there now.
 func (c *call) inFolder(path []byte, at *rawfs.Info) (rest []byte) {
@@ -70,6 +90,12 @@ func (c *call) inFolder(path []byte, at *rawfs.Info) (rest []byte) {
 		rest, ok := bytes.CutPrefix(path, f.named)
 		if !ok || len(f.named) == 0 || len(rest) > 0 && rest[0] == '/' {
 			continue
+		}
+		if f.behind {
+			if rawfs.Look(int(f.view.Fd()), rawfs.Empty, at) == 0 {
+				return rest
+			}
+			break
 		}
 		reached := f.reached.Load()
 		if !reached { // whether the workload may come by there

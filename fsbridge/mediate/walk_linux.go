@@ -2,6 +2,7 @@ package mediate
 
 import (
 	"bytes"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -15,16 +16,20 @@ func (c *call) walk(dir int, path []byte, links *int) (int, syscall.Errno) {
 	w := walker{c: c, at: -1, links: links}
 	defer func() { rawfs.Close(w.at) }()
 	w.rest = append(make([]byte, 0, pathMax), path...)
+	errno := syscall.Errno(0)
 	if path[0] == '/' {
-		dir = int(c.s.guest.Root.Fd())
+		errno = w.begin()
+	} else {
+		errno = w.set(rawfs.Dup(dir))
 	}
-	if errno := w.set(rawfs.Dup(dir)); errno != 0 {
+	for errno == 0 && len(w.rest) > 0 {
+		errno = w.next()
+	}
+	if errno == 0 {
+		errno = w.arrive()
+	}
+	if errno != 0 {
 		return -1, errno
-	}
-	for len(w.rest) > 0 {
-		if errno := w.next(); errno != 0 {
-			return -1, errno
-		}
 	}
 	fd := w.at
 	w.at = -1
@@ -43,6 +48,8 @@ type walker struct {
 	rest  []byte // where it has to go
 	links *int
 	name  [nameMax + 1]byte
+	// before, if not empty, is the path of the directory where the walker is, and at says nothing: it comes before a way.
+	before string
 }
 
 func (w *walker) set(fd int, errno syscall.Errno) syscall.Errno {
@@ -65,6 +72,14 @@ func (w *walker) next() syscall.Errno {
 	case len(name) == 2 && name[0] == '.' && name[1] == '.':
 		w.rest = rest
 		return w.up()
+	case w.before != "":
+		if passed, errno := w.pass(string(name)); passed || errno != 0 {
+			w.rest = rest
+			return errno
+		}
+		if errno := w.arrive(); errno != 0 {
+			return errno
+		}
 	}
 	cname := rawfs.Terminated(w.name[:], name)
 	fd, errno := rawfs.OpenAt(w.at, cname, unix.O_PATH|unix.O_NOFOLLOW)
@@ -91,6 +106,10 @@ func (w *walker) next() syscall.Errno {
 
 // up goes to the directory above, but not above the guest's root.
 func (w *walker) up() syscall.Errno {
+	if w.before != "" {
+		w.before = filepath.Dir(w.before)
+		return 0
+	}
 	var i rawfs.Info
 	if errno := rawfs.Look(w.at, rawfs.Empty, &i); errno != 0 {
 		return errno
@@ -98,7 +117,47 @@ func (w *walker) up() syscall.Errno {
 	if root := &w.c.s.root; i.ID == root.ID && i.Mount == root.Mount {
 		return 0
 	}
+	if path, ok := w.c.s.ways.At(&i); ok {
+		w.before = filepath.Dir(path)
+		return 0
+	}
 	return w.set(rawfs.OpenAt(w.at, rawfs.DotDot, unix.O_PATH|unix.O_DIRECTORY))
+}
+
+// begin goes to the guest's root.
+func (w *walker) begin() syscall.Errno {
+	if w.before = ""; !w.c.s.ways.None() {
+		w.before = "/"
+		return 0
+	}
+	return w.set(rawfs.Dup(int(w.c.s.guest.Root.Fd())))
+}
+
+// pass goes to a name in the directory that comes before a way, if that is the way or comes before it, too.
+func (w *walker) pass(name string) (passed bool, errno syscall.Errno) {
+	path := filepath.Join(w.before, name)
+	dir, leads := w.c.s.ways.Leads(path)
+	switch {
+	case dir >= 0:
+		w.before = ""
+		return true, w.set(rawfs.Dup(dir))
+	case leads:
+		w.before = path
+	}
+	return leads, 0
+}
+
+// arrive opens the directory where the walker is, if it has not: those that come before a way the kernel may refuse.
+func (w *walker) arrive() syscall.Errno {
+	if w.before == "" {
+		return 0
+	}
+	dir, rest := w.c.s.ways.Of([]byte(w.before))
+	if dir < 0 {
+		dir, rest = int(w.c.s.guest.Root.Fd()), []byte(w.before[1:])
+	}
+	w.before = ""
+	return w.set(rawfs.OpenDirAt(dir, rawfs.Terminated(nil, append([]byte("./"), rest...)), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS))
 }
 
 // follow follows the symlink link, found as name where the walker is.
@@ -129,7 +188,7 @@ func (w *walker) follow(link int, name rawfs.Name, rest []byte) syscall.Errno {
 	joined = append(append(append(joined, target...), '/'), rest...)
 	w.rest = joined
 	if target[0] == '/' {
-		return w.set(rawfs.Dup(int(w.c.s.guest.Root.Fd())))
+		return w.begin()
 	}
 	return 0
 }

@@ -97,8 +97,7 @@ func (t *Tree) grant(r Request, parent *node, o *OpenFile) (Granted, error) {
 	case !errors.Is(err, syscall.ENOENT) || o.Flags&syscall.O_CREAT == 0:
 		return noGrant, err
 	}
-	err = errors.Join(t.writable(), policy.ModeAllowed(syscall.S_IFREG, o.Mode&07777, 0), t.room(d.FD), t.grantRoom())
-	if err != nil {
+	if err = errors.Join(t.writable(), policy.ModeAllowed(syscall.S_IFREG, o.Mode&07777, 0), t.room(d.FD), t.grantRoom()); err != nil {
 		return noGrant, err
 	}
 	return t.grantNew(m, parent, o)

@@ -324,8 +324,7 @@ func (t *Tree) rename(m *mutation, oldDir *node, oldName string, newDir *node, n
 	if err != nil {
 		return err
 	}
-	err = errors.Join(policy.Renamable(st.Type(), vst.Type(), flags), t.checkName(newName), t.symlinkAllowed(st.Type()), t.symlinkAllowed(vst.Type()))
-	if err != nil {
+	if err = errors.Join(policy.Renamable(st.Type(), vst.Type(), flags), t.checkName(newName), t.symlinkAllowed(st.Type()), t.symlinkAllowed(vst.Type())); err != nil {
 		return err
 	}
 	if exists && st.ID == vst.ID {

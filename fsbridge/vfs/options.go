@@ -31,7 +31,7 @@ type Owner struct {
 
 // Defaults of [Options].
 const (
-	DefaultMaxDirFDs  = 256
+	DefaultMaxDirFDs  = 320
 	DefaultTTL        = time.Hour
 	DefaultWatchAfter = time.Second
 )

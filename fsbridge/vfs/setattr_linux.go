@@ -85,16 +85,18 @@ func (t *Tree) setOther(r Request, n *node, in *SetAttr) (hostfs.Stat, error) {
 	if err := m.begin(); err != nil {
 		return hostfs.Stat{}, err
 	}
-	err = n.withFD(func(fd int) error {
-		if err := t.keepAttrs(n, fd, in); err != nil {
+	if in.Set&^(SetUID|SetGID) != 0 || t.opts.Owner == nil || t.opts.Posix != nil { // else it has its owner, which st tells
+		err = n.withFD(func(fd int) error {
+			if err := t.keepAttrs(n, fd, in); err != nil {
+				return err
+			}
+			if err := t.applyAttrs(fd, in); err != nil {
+				return err
+			}
+			st, err = hostfs.StatFD(fd)
 			return err
-		}
-		if err := t.applyAttrs(fd, in); err != nil {
-			return err
-		}
-		st, err = hostfs.StatFD(fd)
-		return err
-	})
+		})
+	}
 	m.end(nil, err)
 	return st, err
 }

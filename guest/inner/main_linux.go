@@ -5,6 +5,7 @@ package inner
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -76,7 +77,10 @@ func serve() error {
 		o.InsideSocket = control.InsideSocket
 	}
 	if cfg.Confined {
-		unix.CloseOnExec(control.FDDomain)
+		// And what the supervisor has inherited: no command gets it. A jail's first process has closed it before.
+		if err := unix.CloseRange(control.FDDomain, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+			return os.NewSyscallError("close_range", err)
+		}
 		if o.Confined, err = shim.Confine(control.FDDomain); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@
 // A thread of the supervisor takes on the domain, the filter and the loss of rights, and
 // starts sandbox-guest, which so has them from its first instruction. That reaps orphans as
 // PID 1 would (a child subreaper), and starts commands in a domain below its own, so that
-// they can neither signal nor trace it. When the channel to the supervisor ends it kills
+// they can neither signal nor trace it. What the supervisor has inherited open they do not get. When the channel to the supervisor ends it kills
 // all of them by one kill(-1), which Landlock keeps inside the domain. The supervisor's thread
 // lives as long as the guest, and can do the same: nothing inside can outlive a Stop.
 //

@@ -2,14 +2,14 @@ package jail
 
 import (
 	"fmt"
-	"runtime"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
+	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/jail/limits"
+	"github.com/codeagent/sandbox/hypervisor/jail/nofile"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
@@ -18,8 +18,7 @@ import (
 type birth struct {
 	plan   *plan
 	config control.ShimConfig
-	files  unix.Rlimit // how many files a program may open that does not ask for more
-	userID int         // who the process is at first
+	userID int // who the process is at first
 
 	confined uint64 // what Landlock decides about; 0: nothing
 	limits   []limits.Rlimit
@@ -37,7 +36,7 @@ func (b *birth) write(w *script.Writer) error {
 	loopbackUp(w)
 	name := []byte(b.plan.hostname)
 	w.Call("setting the host name", unix.SYS_SETHOSTNAME, w.Bytes(name), uintptr(len(name)))
-	w.Call("limiting files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, w.Words(b.files.Cur, b.files.Max), 0)
+	w.Call("limiting files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, w.Words(nofile.Started()), 0)
 	for _, l := range b.limits {
 		w.Call("limiting "+l.What, unix.SYS_PRLIMIT64, 0, l.Resource, w.Words(l.Value, l.Value), 0)
 	}
@@ -99,26 +98,16 @@ func (b *birth) dropRights(w *script.Writer) {
 	if b.confined != 0 {
 		w.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, script.Rules, 0)
 	}
-	program := program(w, seccomp.Jail(seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers}))
+	program := w.Filter(seccomp.Jail(seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers}))
 	if !b.plan.mediated {
 		w.Call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
 		return
 	}
 	// From here on calls may wait for the supervisor, which answers once it has the
 	// listener. None of the script's do. Nobody inside may keep the listener.
-	listener := w.Open("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, program)
+	listener := w.Open("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, ahead.ListenerFlags, program)
 	w.Send("handing the listener over", script.Setup, listenerByte, listener)
 	w.Close(listener)
-}
-
-// listenerFlags make a listener. A call that it has received is then only
-// interrupted by what kills the caller: nothing is performed twice.
-const listenerFlags = unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-
-// program returns the address of a struct sock_fprog.
-func program(w *script.Writer, p []unix.SockFilter) uintptr {
-	code := w.Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), uintptr(len(p))*unsafe.Sizeof(p[0])))
-	return w.Words(uint64(len(p)), uint64(code)) // little endian, so that the rest of the first word is padding
 }
 
 const (
@@ -129,30 +118,3 @@ const (
 	// NO_CAP_AMBIENT_RAISE, locked, and KEEP_CAPS locked off.
 	noRootPowers = 1 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
 )
-
-// originalFiles returns the limit of open files that this program was started
-// with, which a command gets: Go raises its own, and lowers it again only in what
-// it executes itself. So such a process is made, and asked before it runs.
-func originalFiles() (limit unix.Rlimit) {
-	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // cannot fail
-	runtime.LockOSThread()                         // a process is traced by a thread
-	defer runtime.UnlockOSThread()
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{control.GuestProgram}, &syscall.ProcAttr{
-		Sys: &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL},
-	})
-	if err != nil {
-		return limit // tracing may be forbidden: the limit is more than it was
-	}
-	wait := func() {
-		for {
-			if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
-				return
-			}
-		}
-	}
-	wait() // until it stands still, executed
-	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
-	_ = unix.Kill(pid, unix.SIGKILL)
-	wait()
-	return limit
-}

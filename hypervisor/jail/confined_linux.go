@@ -5,6 +5,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/jail/host"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
@@ -14,7 +15,7 @@ import (
 // KernelMediates returns why this kernel cannot mediate, or nil. It tries that, which
 // takes milliseconds.
 func KernelMediates() error {
-	return errors.Join(landlocks(kernelLandlock()), mediates(host.KernelAtLeast(6, 18)))
+	return errors.Join(landlocks(kernelLandlock()), ahead.Mediates())
 }
 
 // Hidden returns what must not be visible to a guest with these folders: well-known

@@ -83,4 +83,27 @@
 // lied, a late write would only be recorded in another step. PID 1 dies with the
 // supervisor, and everything inside with it.
 // All mounts are in its namespace only: nothing can be left behind.
+//
+// # What it costs
+//
+// Measured in a nested virtual machine with two processors, beside the same natively and in bubblewrap with the same namespaces, which costs
+// nothing; in microseconds of the caller's processor. Static and dynamic mode are the same: what was promoted is a mount like any other.
+//
+//	                                native  jail
+//	a call that does nothing        0.10    0.13
+//	read of a small file            0.28    0.34
+//	open that finds nothing         0.93    1.00
+//	open and close                  1.6     2.9
+//	the same below 7 directories    1.65    3.1
+//
+// An open costs 1.3 more. 0.9 to 1.1 are Landlock's: by itself, without a jail, a set of rules that decides about [landlock.Write] takes
+// that for each file that is opened, also for reading, since the kernel finds out then whether the file may be truncated. With the right to write alone it is 0.15. But
+// without the other one, truncate(2) and an open with O_TRUNC for reading would get at files by descriptors that are on the host's mount. The rest is the filter, which
+// looks at flags of open; for calls that are allowed whatever their arguments the kernel does not run it.
+//
+// So the floor of 10,000 files that cat opens and reads, 151 ms, is 1.09 of native for the opens, and 1.11 with its other calls: it takes 1.14. gcc with 500 headers, 15.4 ms, opens 590 files and fails to open 680, which
+// makes 1.05; with what six calls that a mediated bridge answers for it take, 1.07. It takes 1.10 of native in processor time, and 1.14 by the clock.
+//
+// A start in dynamic mode takes 3 ms more than the 29 in static mode: 1 to mount the gates (0.1 each), 1.2 for eleven places that are open in them
+// (to mount over a name in a gate is a lookup that the supervisor answers), the rest to serve them and to take them down.
 package jail

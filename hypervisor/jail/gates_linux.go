@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
@@ -69,12 +71,30 @@ func (p *planner) mountGates() {
 			p.cover(dir, 0o755, false)
 		}
 	}
-	slices.SortStableFunc(p.out, func(a, b mount) int { return len(a.path) - len(b.path) })
+	p.sortOuter()
 	for _, dir := range p.view.Open {
 		if in := p.innermost(dir); in != nil && in.gate {
 			p.add(mount{op: opBind, path: dir, source: dir})
 		}
 	}
+}
+
+// sortOuter sorts the mounts so that each comes after those around it, and first of all the gates with none around: while the
+// rest is mounted they begin to be served.
+func (p *planner) sortOuter() {
+	outer := make(map[string]bool)
+	for _, m := range p.out {
+		outer[m.path] = m.gate && !slices.ContainsFunc(p.out, func(o mount) bool { return o.path != m.path && below(m.path, o.path) })
+	}
+	slices.SortStableFunc(p.out, func(a, b mount) int {
+		switch {
+		case outer[a.path] == outer[b.path]:
+			return len(a.path) - len(b.path)
+		case outer[a.path]:
+			return -1
+		}
+		return 1
+	})
 }
 
 // closed are the shares in which nothing is opened up: folders, and gates that were named.
@@ -88,6 +108,61 @@ func (p *planner) passages(share int) (paths []string) {
 		}
 	}
 	return append(paths, p.view.Ways...)
+}
+
+// wayByte comes with a directory of [plan].ways, in their order. Fewer shares than that can be told apart.
+const wayByte = 0xfd
+
+// findWays finds the directories to which the way leads through a gate, and in which the calls of a mediated bridge can
+// change something: who answers those is outside, and the kernel lets nobody from outside through a gate.
+func (p *planner) findWays() (ways []string) {
+	gates := p.shares[len(p.cfg.Shares):]
+	for _, m := range p.out {
+		switch m.op {
+		case opWritable:
+			if !isDir(m.source) {
+				continue
+			}
+		case opFolder, opOverlay, opTmpfs:
+		default:
+			continue
+		}
+		if slices.ContainsFunc(gates, func(g string) bool { return m.path != g && below(m.path, g) }) && !slices.Contains(ways, m.path) {
+			ways = append(ways, m.path)
+		}
+	}
+	return ways
+}
+
+// takeWay takes over the next directory of [plan].ways.
+func (g *guest) takeWay(dir *os.File) error {
+	defer dir.Close()
+	n := len(g.ways)
+	if n == len(g.plan.ways) {
+		return errors.New("PID 1 sent a directory that nobody asked for")
+	}
+	fd, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		g.ways = append(g.ways, os.NewFile(uintptr(fd), g.plan.ways[n]))
+	}
+	return err
+}
+
+// dropWays closes those that nobody has taken over.
+func (g *guest) dropWays() {
+	for _, w := range g.ways {
+		_ = w.Close()
+	}
+	g.ways = nil
+}
+
+// wayTo returns another descriptor of one of these directories, or -1 if it is none.
+func (g *guest) wayTo(path string) (fd int, err error) {
+	i := slices.IndexFunc(g.ways, func(w *os.File) bool { return w.Name() == path })
+	if i < 0 {
+		return -1, nil
+	}
+	return unix.FcntlInt(g.ways[i].Fd(), unix.F_DUPFD_CLOEXEC, 0)
 }
 
 // transport is what the server of a share needs to know of the view.

@@ -45,6 +45,7 @@ type guest struct {
 	mediation  *mediation        // nil: the folders are served through FUSE
 	rather     string            // why, where that was left open
 	wired      *wiring           // nil: there is no network
+	ways       []*os.File        // see [plan].ways
 	promoted   *promote.Jail     // what mounts the directories that gates open; nil: there are no gates
 	rules      *landlock.Ruleset // until it has started; nil: there are none
 	unconfined string            // why there are none
@@ -67,9 +68,6 @@ var (
 	_ hypervisor.Guest  = (*guest)(nil)
 	_ hypervisor.Dialer = (*guest)(nil)
 )
-
-// stopGrace is how long the guest may take to end by itself.
-const stopGrace = 2 * time.Second
 
 // await returns when PID 1, and with it everything inside, is gone.
 func (g *guest) await() {
@@ -247,7 +245,6 @@ func (g *guest) bridge() hypervisor.Bridge {
 	return hypervisor.BridgeFUSE
 }
 
-// Stop implements [hypervisor.Guest].
-func (g *guest) Stop(ctx context.Context) error {
-	return g.Life.Stop(ctx, stopGrace, func() { _ = g.host.Shutdown() }, g.pid1.Kill)
-}
+// Stop implements [hypervisor.Guest]. PID 1 would kill all that is inside when it is asked to end. The kernel does that,
+// too, when PID 1 is killed, and sooner.
+func (g *guest) Stop(ctx context.Context) error { return g.Life.Stop(ctx, 0, nil, g.pid1.Kill) }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
@@ -17,6 +18,8 @@ type Options struct {
 	// contains it, calls inner.Main first thing if inner.Invoked, and is started
 	// again from /proc/self/exe.
 	GuestBinary func() ([]byte, error)
+	// Ahead has begun to make what guests need, from the same GuestBinary. Nil: nothing is begun.
+	Ahead *ahead.Preparation
 	// Umask is what commands start with; this process's own may be another.
 	Umask int
 	// Network is how a guest's network is made, where the configuration's Network

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -43,9 +43,12 @@ func kernelLandlock() int {
 	return version
 }
 
-// hostDevices are patterns of the host's devices that standard input and output may be. All of /dev
+// hostDevices are devices of the host that standard input and output may be; those of the second list have numbers. All of /dev
 // would be too much: a folder, or a file that the guest was started with, can lie in /dev/shm.
-var hostDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/console", "/dev/tty[0-9]", "/dev/ttyS[0-9]", "/dev/hvc[0-9]", "/dev/pts"}
+var (
+	hostDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/console", "/dev/pts"}
+	hostConsole = []string{"/dev/tty", "/dev/ttyS", "/dev/hvc"}
+)
 
 // confine makes the guest's Landlock rules, as far as they are about the host's files: PID 1 adds those
 // about the view. Behind Landlock nobody can mount, so a guest with containers has none; neither has one
@@ -64,14 +67,15 @@ func (r *Runtime) confine(g *guest) (err error) {
 	if g.rules, err = landlock.New(landlock.Settings{Files: g.confined, Inside: version >= landlock.Scopes}); err != nil {
 		return err
 	}
-	for _, pattern := range hostDevices {
-		found, _ := filepath.Glob(pattern)
-		for _, path := range found {
-			if st, err := os.Lstat(path); err == nil && (st.IsDir() || st.Mode()&os.ModeCharDevice != 0) {
-				if _, err := g.rules.Allow(path, g.confined); err != nil {
-					return err
-				}
-			}
+	devices := slices.Clone(hostDevices)
+	for _, prefix := range hostConsole {
+		for n := range 10 {
+			devices = append(devices, prefix+strconv.Itoa(n))
+		}
+	}
+	for _, path := range devices {
+		if _, err := g.rules.AllowDevice(path, g.confined); err != nil {
+			return err
 		}
 	}
 	return g.allowOutput()

@@ -24,14 +24,10 @@ func (r *Runtime) chooseBridge(g *guest) error {
 	if err != nil {
 		return err
 	}
+	fuse := g.cfg.Dynamic || len(g.cfg.Gates) > 0
 	switch g.cfg.Bridge {
 	case "", hypervisor.BridgeFUSE:
-		if len(folders) == 0 {
-			break
-		}
-		if err := host.FUSE(); err != nil {
-			return fmt.Errorf("opening /dev/fuse: %w", err)
-		}
+		fuse = fuse || len(folders) > 0
 	case hypervisor.BridgeAuto:
 		if g.cfg.Mediate == nil {
 			break
@@ -49,6 +45,12 @@ func (r *Runtime) chooseBridge(g *guest) error {
 	default:
 		return fmt.Errorf("there is no bridge %q", g.cfg.Bridge)
 	}
+	if !fuse {
+		return nil
+	}
+	if err := host.FUSE(); err != nil {
+		return errors.Join(fmt.Errorf("opening /dev/fuse: %w", err), g.mediation.close())
+	}
 	return nil
 }
 
@@ -56,7 +58,7 @@ func (r *Runtime) chooseBridge(g *guest) error {
 // lose something: what is mounted below a folder can be written through FUSE only, and what is
 // hidden in it stays hidden there when it is replaced outside.
 func (g *guest) reconsider() (again bool) {
-	if g.cfg.Bridge != hypervisor.BridgeAuto || g.mediation == nil || !slices.Contains(g.plan.bare, false) || host.FUSE() != nil {
+	if g.cfg.Bridge != hypervisor.BridgeAuto || g.mediation == nil || !slices.Contains(g.plan.bare[:g.plan.folders], false) || host.FUSE() != nil {
 		return false
 	}
 	_ = g.mediation.close()
@@ -115,7 +117,7 @@ func mayServe() error {
 // mediation returns what the mediated bridge needs for a workload and its folders, or why it
 // cannot be had.
 func (r *Runtime) mediation(u account.Account, folders []string) (*mediation, error) {
-	if err := errors.Join(landlocks(r.landlock()), r.mediates()); err != nil {
+	if err := errors.Join(landlocks(r.landlock()), r.ahead.Mediates()); err != nil {
 		return nil, err
 	}
 	if !u.ByRoot {
@@ -133,7 +135,7 @@ func (r *Runtime) mediation(u account.Account, folders []string) (*mediation, er
 			return nil, fmt.Errorf("%s belongs to user %d, and sandbox was started as root: start it as that user: %w", f, st.Uid, hypervisor.ErrUnavailable)
 		}
 	}
-	idmap, err := r.swapped(u)
+	idmap, err := r.ahead.Swapped(u.UID, u.GID)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +216,7 @@ func (g *guest) sendMount(fd int, path string) error {
 // mediate gives the folders, as the guest sees them, to their bridges, and then the
 // listener to who answers on it.
 func (g *guest) mediate(listener *os.File) error {
-	m := hypervisor.Mediation{Listener: listener, UID: uint32(g.user.UID), GID: uint32(g.user.GID)}
+	m := hypervisor.Mediation{Listener: listener, UID: uint32(g.user.UID), GID: uint32(g.user.GID), Ways: g.ways}
 	var err error
 	if m.Root, err = g.openRoot(); err != nil {
 		return errors.Join(err, listener.Close())
@@ -226,6 +228,7 @@ func (g *guest) mediate(listener *os.File) error {
 	if err != nil {
 		return errors.Join(err, listener.Close(), m.Root.Close())
 	}
+	g.ways = nil // they are given away
 	if err := g.cfg.Mediate(m); err != nil {
 		return fmt.Errorf("answering system calls: %w", err)
 	}
@@ -244,9 +247,12 @@ func (g *guest) openRoot() (root *os.File, err error) {
 // serveView gives folder i below root to its bridge.
 func (g *guest) serveView(i int, root *os.File, folder string) error {
 	s := g.cfg.Shares[i]
-	fd, err := unix.Openat2(int(root.Fd()), strings.TrimPrefix(folder, "/"), &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := g.wayTo(folder)
+	if err == nil && fd < 0 {
+		fd, err = unix.Openat2(int(root.Fd()), strings.TrimPrefix(folder, "/"), &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("opening the view of %s: %w", folder, err)
 	}

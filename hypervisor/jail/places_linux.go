@@ -169,10 +169,12 @@ func (p *planner) addHome() {
 }
 
 // innermost returns the mount on which a path lies that is not one itself, or nil if that is the host's own.
-func (p *planner) innermost(path string) *mount {
+func (p *planner) innermost(path string) *mount { return innermost(p.out, path) }
+
+func innermost(mounts []mount, path string) *mount {
 	var best *mount
-	for i := range p.out {
-		switch m := &p.out[i]; m.op {
+	for i := range mounts {
+		switch m := &mounts[i]; m.op {
 		case opOverlay, opWritable, opBind, opNoExec, opShare, opFolder, opTmpfs:
 			if path != m.path && below(path, m.path) && (best == nil || len(m.path) >= len(best.path)) {
 				best = m
@@ -241,7 +243,7 @@ func (r *Runtime) prepare(g *guest) (err error) {
 			g.plan.memory = g.lease.Memory()
 		}
 		if m.mapped && g.idmap == nil {
-			if g.idmap, err = r.swapped(g.user); err != nil {
+			if g.idmap, err = r.ahead.Swapped(g.user.UID, g.user.GID); err != nil {
 				return err
 			}
 		}

@@ -26,6 +26,8 @@ type plan struct {
 	debug      bool // allow ptrace
 	containers bool // allow namespaces of the workload's own
 	shares     int
+	folders    int            // how many of them are working folders
+	ways       []string       // see findWays
 	mediated   bool           // the folders are the host's own, see [mediation]
 	mapped     bool           // the supervisor makes their mounts, because ids change places in them
 	network    *network.Guest // the network card to make, or nil
@@ -119,7 +121,9 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	if p.shares, err = folders(cfg); err != nil {
 		return plan{}, nil, err
 	}
-	p.addGates()
+	if p.addGates(); len(p.shares) > wayByte {
+		return plan{}, nil, fmt.Errorf("jail: at most %d working folders and gates can be served, and here are %d", wayByte, len(p.shares))
+	}
 	if err := p.overlapping(); err != nil {
 		return plan{}, nil, err
 	}
@@ -157,6 +161,9 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	for i, s := range p.shares {
 		made.bare = append(made.bare, p.isBare(s))
 		made.passages = append(made.passages, p.passages(i))
+	}
+	if made.folders = len(p.cfg.Shares); mediated {
+		made.ways = p.findWays()
 	}
 	for i := range made.mounts {
 		m := &made.mounts[i]
@@ -316,12 +323,14 @@ func (p *planner) mountShares() {
 // hideList returns what must not be visible, resolved, aliases included.
 func (p *planner) hideList() []string {
 	var list []string
-	for _, home := range []string{p.user.Home, os.Getenv("HOME")} {
+	secrets := hypervisor.HomeSecrets()
+	for _, home := range slices.Compact([]string{p.user.Home, os.Getenv("HOME")}) {
 		if !filepath.IsAbs(home) {
 			continue
 		}
-		for _, s := range hypervisor.HomeSecrets() {
-			list = append(list, filepath.Join(mounts.Resolve(home), s))
+		home = mounts.Resolve(home)
+		for _, s := range secrets {
+			list = append(list, filepath.Join(home, s))
 		}
 	}
 	list = append(list, systemSecrets...)

@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
 	"github.com/codeagent/sandbox/hypervisor/jail/host"
 	"github.com/codeagent/sandbox/hypervisor/jail/ids"
@@ -29,12 +30,9 @@ import (
 
 // Runtime starts jails. It is safe for concurrent use.
 type Runtime struct {
-	o       Options
-	log     *slog.Logger
-	program func() (*os.File, error) // the memfd, or nil for /proc/self/exe
-	files   func() unix.Rlimit
-	// mediates returns why this kernel cannot have a mediated bridge, or nil.
-	mediates func() error
+	o        Options
+	log      *slog.Logger
+	ahead    *ahead.Preparation
 	landlock func() int // the version of Landlock, or 0
 }
 
@@ -49,9 +47,10 @@ func New(o Options) *Runtime {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	r := &Runtime{o: o, log: log.With("component", "control")}
-	r.program, r.files = sync.OnceValues(r.loadProgram), sync.OnceValue(originalFiles)
-	r.mediates = sync.OnceValue(func() error { return mediates(host.KernelAtLeast(6, 18)) })
+	r := &Runtime{o: o, log: log.With("component", "control"), ahead: o.Ahead}
+	if r.ahead == nil {
+		r.ahead = ahead.New(o.GuestBinary)
+	}
 	if r.landlock = o.Landlock; r.landlock == nil {
 		r.landlock = sync.OnceValue(kernelLandlock)
 	}
@@ -64,16 +63,8 @@ func (r *Runtime) Name() string { return "jail" }
 // Prepare implements [hypervisor.Preparer].
 func (r *Runtime) Prepare() {
 	if seccomp.Supported {
-		go func() { _, _ = r.program() }() // Start says why it failed
+		r.ahead.Begin()
 	}
-}
-
-// loadProgram writes sandbox-guest to a sealed memfd.
-func (r *Runtime) loadProgram() (*os.File, error) {
-	if r.o.GuestBinary == nil {
-		return nil, nil
-	}
-	return control.SealedProgram(r.o.GuestBinary)
 }
 
 // Start implements [hypervisor.Runtime].
@@ -128,7 +119,7 @@ func (r *Runtime) makePlan(g *guest, w *script.Writer) error {
 	if err := r.prepare(g); err != nil {
 		return &overlayError{err}
 	}
-	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.cfg.Limits.PIDs}, files: r.files(), userID: os.Geteuid(), confined: g.confined}
+	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.cfg.Limits.PIDs}, userID: os.Geteuid(), confined: g.confined}
 	g.plan.memoryBytes = g.cfg.Limits.TmpBytes
 	if b.limits = g.limits.Rlimits(); g.cfg.Limits.PIDs > 0 && !host.KernelAtLeast(5, 14) {
 		g.plan.notes = append(g.plan.notes, "processes are counted together with all others of this user: before Linux 5.14")
@@ -161,13 +152,14 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 		return err
 	}
 	defer func() { _ = g.mediation.close() }()
+	defer g.dropWays()
 	if err := r.confine(g); err != nil {
 		return err
 	}
 	if g.rules != nil {
 		defer g.rules.Close()
 	}
-	program, err := r.program()
+	program, err := r.ahead.Program()
 	if err != nil {
 		return err
 	}
@@ -363,6 +355,9 @@ func (g *guest) serve(i int) error {
 	}
 	if ok && i == listenerByte && g.plan.mediated {
 		return g.mediate(files[0])
+	}
+	if ok && i == wayByte {
+		return g.takeWay(files[0])
 	}
 	if ok && i == cableByte && g.wired != nil {
 		return g.serveCable(files[0])

@@ -34,6 +34,7 @@ type viewWriter struct {
 	served int                // shares whose service was waited for
 	files  int                // names used below hiddenDir
 	staged int                // overlays
+	made   []mount            // those of the plan, so far
 }
 
 // view turns this namespace's copy of the host's tree into the jail's view,
@@ -53,6 +54,7 @@ func (v *viewWriter) view() {
 	// Programs write to /proc/self.
 	v.setattr("/proc", script.Cwd, "/proc", 0, 0, unix.MOUNT_ATTR_RDONLY).Unless = true
 	for i := range v.plan.mounts {
+		v.made = v.plan.mounts[:i]
 		v.cover(&v.plan.mounts[i])
 	}
 	for i := range v.files {
@@ -60,6 +62,12 @@ func (v *viewWriter) view() {
 	}
 	v.Call("tidying up", unix.SYS_UNLINKAT, script.Cwd, v.Text(hiddenDir), unix.AT_REMOVEDIR)
 	v.setattr("/dev", script.Cwd, "/dev", 0, unix.MOUNT_ATTR_RDONLY, 0)
+	for _, way := range v.plan.ways {
+		v.awaitServed(way)
+		fd := v.Open(way, unix.SYS_OPENAT, script.Cwd, v.Text(way), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+		v.Send(way, v.setup, wayByte, fd)
+		v.Close(fd)
+	}
 }
 
 // noPrivateProc is the warning for what view notes.
@@ -76,8 +84,11 @@ func (v *viewWriter) setattr(what string, dir uintptr, path string, flags uintpt
 
 // takeSources opens what will not be reachable any more once the view is made.
 func (v *viewWriter) takeSources() {
-	for range v.fuseShares() {
-		v.fuse = append(v.fuse, v.Open("opening /dev/fuse", unix.SYS_OPENAT, script.Cwd, v.Text("/dev/fuse"), unix.O_RDWR|unix.O_CLOEXEC))
+	v.fuse = make([]uintptr, v.plan.shares)
+	for i := range v.fuse {
+		if !v.plan.mediated || i >= v.plan.folders {
+			v.fuse[i] = v.Open("opening /dev/fuse", unix.SYS_OPENAT, script.Cwd, v.Text("/dev/fuse"), unix.O_RDWR|unix.O_CLOEXEC)
+		}
 	}
 	for _, d := range devices {
 		v.take("/dev/"+d, "/dev/"+d)
@@ -97,20 +108,17 @@ func (v *viewWriter) takeSources() {
 			v.clones[folderKey(&m)] = v.Receive(m.path, v.setup)
 		case m.op == opFolder:
 			v.take(folderKey(&m), m.path)
-		case m.op == opOverlay:
+		case m.op == opOverlay && !m.gate:
 			v.stage(&m)
 		case m.op == opWritable:
 			v.take(writableKey(&m), m.path)
 		}
 	}
-}
-
-// fuseShares is how many folders a file system of ours serves.
-func (v *viewWriter) fuseShares() int {
-	if v.plan.mediated {
-		return 0
+	for _, m := range v.plan.mounts {
+		if m.op == opOverlay && m.gate { // it waits for a byte, before which nothing else may be there
+			v.stage(&m)
+		}
 	}
-	return v.plan.shares
 }
 
 // folderKey is the key of a folder's detached tree: the same path may be bound, too.
@@ -184,11 +192,14 @@ func (v *viewWriter) cover(m *mount) {
 }
 
 // makeDirs makes path and what is missing on the way. On a read-only file system
-// the kernel says, too, of what is there that it exists.
+// the kernel says, too, of what is there that it exists. In a gate nothing can be made, and the kernel would ask the gate each time.
 func (v *viewWriter) makeDirs(what, path string) {
 	at := ""
 	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
 		at += "/" + name
+		if in := innermost(v.made, at); in != nil && in.gate && in.readOnly {
+			continue
+		}
 		v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(at), 0o755).May = unix.EEXIST
 	}
 }

@@ -94,13 +94,22 @@ func (r *Ruleset) Close() error { return r.f.Close() }
 // Allow lets path, and what lies below it, be used, and tells whether there is a rule for it now:
 // what is gone is left out, and so are sockets, and symlinks, because what they lead to counts.
 func (r *Ruleset) Allow(path string, rights uint64) (ruled bool, err error) {
+	return r.allow(path, rights, func(kind uint32) bool { return kind != unix.S_IFLNK && kind != unix.S_IFSOCK })
+}
+
+// AllowDevice is Allow for a character device, or a directory with what lies below it. What is something else is left out.
+func (r *Ruleset) AllowDevice(path string, rights uint64) (ruled bool, err error) {
+	return r.allow(path, rights, func(kind uint32) bool { return kind == unix.S_IFCHR || kind == unix.S_IFDIR })
+}
+
+func (r *Ruleset) allow(path string, rights uint64, fits func(kind uint32) bool) (ruled bool, err error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return false, nil // nobody reaches it then
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK || st.Mode&unix.S_IFMT == unix.S_IFSOCK {
+	if err := unix.Fstat(fd, &st); err != nil || !fits(st.Mode&unix.S_IFMT) {
 		return false, nil
 	}
 	if rights = At(st.Mode&unix.S_IFMT == unix.S_IFDIR, rights&r.files); rights == 0 {

@@ -46,6 +46,11 @@ func TestAllow(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, ruled, err)
 		}
 	}
+	for path, want := range map[string]bool{"/dev/null": true, dir: true, file: false, link: false, file + ".gone": false} {
+		if ruled, err := r.AllowDevice(path, Write); ruled != want || err != nil {
+			t.Errorf("device %s: %v, %v", path, ruled, err)
+		}
+	}
 	if ruled, err := r.Allow(file, Names); ruled || err != nil {
 		t.Errorf("names in a file: %v, %v", ruled, err)
 	}

@@ -10,6 +10,8 @@
 // no longer than the MTU and 14 bytes. A cable to a device of this machine's kernel
 // ([LocalCable]) carries no TCP and UDP checksums; on others all are made and checked.
 // (A UDP datagram over IPv6 may not have zero: package tap writes some number.)
+// Flows that stream on it have large buffers: frames are as large as they can be, so that
+// what remains to be saved is one end's waiting for the other.
 //
 // # What the guest sees
 //
@@ -42,7 +44,8 @@
 // Frames come from a hostile guest. Those that have not its own source address,
 // are longer than the MTU allows, or are neither ARP nor IP are dropped before
 // the stack sees them. Flows, undecided flows, lookups, pings, new flows per
-// second and the buffers of each are bounded ([Limits]); beyond, they are refused
+// second and the buffers of each are bounded ([Limits]), and so is how many flows at a
+// time have the larger buffers that streams on a [LocalCable] get; beyond, they are refused
 // or dropped. What the guest does not take off its cable is dropped, as a switch
 // would.
 package network

@@ -93,8 +93,19 @@ type setup struct {
 	served  chan error // Serve's result
 }
 
-// serve starts a network for a test.
+// localStream is a [stream] whose ends spare each other the checksums.
+type localStream struct{ *stream }
+
+// Local implements [LocalCable].
+func (localStream) Local() {}
+
+// serve starts a network for a test, on QEMU's stream.
 func serve(t testing.TB, po policy.Options, o Options) *setup {
+	t.Helper()
+	return serveCable(t, po, o, func(c net.Conn) Cable { return newStream(c) })
+}
+
+func serveCable(t testing.TB, po policy.Options, o Options, as func(net.Conn) Cable) *setup {
 	t.Helper()
 	s := &setup{t: t, events: newEvents(), served: make(chan error, 1)}
 	po.OnEvent = s.events.add
@@ -108,7 +119,7 @@ func serve(t testing.TB, po policy.Options, o Options) *setup {
 	}
 	ours, theirs := cable(t)
 	s.cable = theirs
-	go func() { s.served <- s.network.Serve(context.Background(), ours) }()
+	go func() { s.served <- s.network.ServeCable(context.Background(), as(ours)) }()
 	t.Cleanup(func() { s.end(nil) })
 	return s
 }
@@ -159,13 +170,27 @@ type guest struct {
 // boot serves a network and attaches a guest with a static address.
 func boot(t testing.TB, po policy.Options, o Options) *guest {
 	t.Helper()
-	g := &guest{t: t, setup: serve(t, po, o)}
+	return attach(t, serve(t, po, o), 0)
+}
+
+// bootLocal is boot with a [LocalCable].
+func bootLocal(t testing.TB, po policy.Options, o Options) *guest {
+	t.Helper()
+	return attach(t, serveCable(t, po, o, func(c net.Conn) Cable { return localStream{newStream(c)} }),
+		stack.CapabilityTXChecksumOffload|stack.CapabilityRXChecksumOffload)
+}
+
+// attach puts a guest's stack on the other end of the cable.
+func attach(t testing.TB, s *setup, can stack.LinkEndpointCapabilities) *guest {
+	t.Helper()
+	g := &guest{t: t, setup: s}
 	conf := g.network.Guest()
 	g.stack = stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{arp.NewProtocol, ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},
 	})
 	link := channel.New(4096, uint32(conf.MTU+ethernetSize), guestMAC)
+	link.LinkEPCapabilities |= can
 	must := func(err tcpip.Error) {
 		if err != nil {
 			t.Fatal(err)
@@ -258,7 +283,7 @@ func (g *guest) dial(ctx context.Context, to netip.AddrPort) (*guestConn, error)
 		ep.Close()
 		return nil, stackError("connect", terr)
 	}
-	return &guestConn{TCPConn: gonet.NewTCPConn(wq, ep), ep: ep}, nil
+	return &guestConn{TCPConn: gonet.NewTCPConn(wq, ep), ep: ep, wq: wq}, nil
 }
 
 // mustDial connects or fails the test.

@@ -54,11 +54,9 @@ func newLink(o Options) *link {
 	return &link{Endpoint: channel.New(queueFrames, uint32(o.MTU+ethernetSize), gatewayMAC)}
 }
 
-// use prepares for a cable, before the stack begins.
-func (l *link) use(c Cable) {
-	if _, ok := c.(LocalCable); ok {
-		l.LinkEPCapabilities |= stack.CapabilityTXChecksumOffload | stack.CapabilityRXChecksumOffload
-	}
+// local prepares for a [LocalCable], before the stack begins.
+func (l *link) local() {
+	l.LinkEPCapabilities |= stack.CapabilityTXChecksumOffload | stack.CapabilityRXChecksumOffload
 }
 
 // WritePackets queues frames; those for which there is no room are lost, which

@@ -92,6 +92,11 @@ type Limits struct {
 	NewFlows int // new flows, lookups and pings per second (1000), twice that at once
 	Buffer   int // bytes buffered per TCP connection and direction (256 KiB)
 
+	// On a [LocalCable], connections that stream have larger buffers, so that a jail's
+	// download is not much slower than the loopback.
+	Streams      int // of them at a time, in each direction (8)
+	StreamBuffer int // bytes buffered for such a direction (4 MiB)
+
 	DialTimeout time.Duration // for a connection to be made (30 s)
 	UDPIdle     time.Duration // after which a UDP flow ends (60 s)
 }
@@ -100,7 +105,7 @@ func (l *Limits) setDefaults() {
 	for _, d := range []struct {
 		value *int
 		to    int
-	}{{&l.TCP, 512}, {&l.Opening, 128}, {&l.UDP, 512}, {&l.Lookups, 64}, {&l.Pings, 64}, {&l.NewFlows, 1000}, {&l.Buffer, 256 << 10}} {
+	}{{&l.TCP, 512}, {&l.Opening, 128}, {&l.UDP, 512}, {&l.Lookups, 64}, {&l.Pings, 64}, {&l.NewFlows, 1000}, {&l.Buffer, 256 << 10}, {&l.Streams, 8}, {&l.StreamBuffer, 4 << 20}} {
 		if *d.value <= 0 {
 			*d.value = d.to
 		}
@@ -158,7 +163,8 @@ type Network struct {
 	pings   slots
 
 	oversize, foreign, flooded atomic.Uint64
-	link                       *link // while serving
+	link                       *link   // while serving
+	streams                    streams // set before serving
 
 	mu     sync.Mutex      // work is added under it, and not once ctx has ended
 	ctx    context.Context // of the flows; ends when serving does
@@ -275,7 +281,10 @@ func (n *Network) ServeCable(ctx context.Context, cable Cable) error {
 	if n.served.Swap(true) {
 		return errors.New("network: served already")
 	}
-	n.link.use(cable)
+	if _, ok := cable.(LocalCable); ok {
+		n.link.local()
+		n.streams.ordinary, n.streams.large, n.streams.places = int64(n.o.Limits.Buffer), int64(n.o.Limits.StreamBuffer), n.o.Limits.Streams
+	}
 	s, err := n.newStack()
 	if err != nil {
 		return err

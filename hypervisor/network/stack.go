@@ -104,7 +104,7 @@ func (n *Network) setTCPOptions(s *stack.Stack) error {
 	most := n.o.Limits.Buffer
 	sack := tcpip.TCPSACKEnabled(true)
 	moderate := tcpip.TCPModerateReceiveBufferOption(true)
-	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: most, Max: most}
+	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: most, Max: max(most, int(n.streams.large))}
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: 4 << 10, Default: most, Max: most}
 	for _, o := range []tcpip.SettableTransportProtocolOption{&sack, &moderate, &receive, &send} {
 		if err := s.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {

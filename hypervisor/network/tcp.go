@@ -23,11 +23,15 @@ import (
 // frame at its end.
 const copyBytes = 2 * (65520 - 80)
 
+// largeBytes is that of flows that have large buffers.
+const largeBytes = 8 * copyBytes
+
 // guestConn is the guest's end of a TCP flow.
 type guestConn struct {
 	*gonet.TCPConn
 	ep   tcpip.Endpoint
-	head []byte // was read already, and comes again
+	wq   *waiter.Queue // of ep
+	head []byte        // was read already, and comes again
 }
 
 // Read implements [net.Conn].
@@ -122,10 +126,27 @@ func (n *Network) copyTCP(guest *guestConn, outside net.Conn, flow *policy.Flow,
 				return err
 			}
 		}
+		large := false
+		defer func() {
+			if large {
+				n.streams.leaveUp()
+			}
+		}()
 		// The network's end is not the end of the guest's stream.
-		return cmp.Or(copyCounted(outside, guest, flow.Sent), n.ctx.Err())
+		return cmp.Or(copyCounted(outside, guest, flow.Sent, func() bool {
+			large = large || n.streams.takeUp(guest)
+			return large
+		}), n.ctx.Err())
 	}
-	down := func() error { return cmp.Or(copyCounted(guest, outside, flow.Received), n.ctx.Err()) }
+	down := func() error {
+		err := cmp.Or(copyCounted(guest, outside, flow.Received, func() bool { return n.streams.takeDown(guest) }), n.ctx.Err())
+		if err == nil {
+			n.streams.ending(guest)
+			guest.drain()
+		}
+		n.streams.leaveDown(guest)
+		return err
+	}
 	return splice(guest, outside, up, down)
 }
 
@@ -154,7 +175,8 @@ func (n *Network) complete(r *tcp.ForwarderRequest) (*guestConn, error) {
 	if err := ep.SetSockOpt(&idle); err != nil {
 		n.log.Debug("keepalive", "error", err.String())
 	}
-	return &guestConn{TCPConn: gonet.NewTCPConn(wq, ep), ep: ep}, nil
+	n.streams.begin(ep)
+	return &guestConn{TCPConn: gonet.NewTCPConn(wq, ep), ep: ep, wq: wq}, nil
 }
 
 // splice runs both directions. One that ends in order closes its half; one that
@@ -200,15 +222,26 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-var buffers = sync.Pool{New: func() any { return new([copyBytes]byte) }}
+var (
+	buffers      = sync.Pool{New: func() any { return new([copyBytes]byte) }}
+	largeBuffers = sync.Pool{New: func() any { return new([largeBytes]byte) }}
+)
 
 // copyCounted copies until the end of from (nil) or an error, and counts what was
-// written.
-func copyCounted(to io.Writer, from io.Reader, count func(int)) error {
-	buf := buffers.Get().(*[copyBytes]byte)
-	defer buffers.Put(buf)
+// written. After a read that was at least half of what fits into an ordinary buffer it
+// asks whether it may have a large one for the next.
+func copyCounted(to io.Writer, from io.Reader, count func(int), mayBeLarge func() bool) error {
+	small := buffers.Get().(*[copyBytes]byte)
+	defer buffers.Put(small)
+	var large *[largeBytes]byte
+	defer func() {
+		if large != nil {
+			largeBuffers.Put(large)
+		}
+	}()
+	buf := small[:]
 	for {
-		got, rerr := from.Read(buf[:])
+		got, rerr := from.Read(buf)
 		if got > 0 {
 			put, err := to.Write(buf[:got])
 			count(put)
@@ -221,6 +254,14 @@ func copyCounted(to io.Writer, from io.Reader, count func(int)) error {
 			return nil
 		case rerr != nil:
 			return rerr
+		}
+		switch more := got >= copyBytes/2 && mayBeLarge(); {
+		case more && large == nil:
+			large = largeBuffers.Get().(*[largeBytes]byte)
+			buf = large[:]
+		case !more && large != nil:
+			largeBuffers.Put(large)
+			large, buf = nil, small[:]
 		}
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
@@ -225,5 +228,42 @@ func TestTCPLimit(t *testing.T) {
 			c.abort()
 			return
 		}
+	}
+}
+
+// A flow whose server has said everything and hung up counts until the guest has taken it:
+// else a guest that reads nothing could have us keep any number of buffers.
+func TestTCPEndsWhenTheGuestHasTakenIt(t *testing.T) {
+	const window, size = 64 << 10, 200 << 10 // more than the guest's window takes, less than our buffer
+	l, at := listen(t, "127.0.0.1:0")
+	hungUp := make(chan struct{})
+	var once sync.Once
+	onAccept(t, l, func(c *net.TCPConn) {
+		_, _ = c.Write(make([]byte, size))
+		_ = c.CloseWrite()
+		_, _ = io.Copy(io.Discard, c)
+		once.Do(func() { close(hungUp) })
+	})
+	g := boot(t, loopback(t), Options{Limits: Limits{TCP: 1}})
+	buffer := tcpip.TCPReceiveBufferSizeRangeOption{Min: window, Default: window, Max: window}
+	if err := g.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &buffer); err != nil {
+		t.Fatal(err)
+	}
+	c := g.mustDial(g.host(at.Port()))
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	<-hungUp
+	for range 50 {
+		if other, err := g.dial(within(t), g.host(at.Port())); err == nil {
+			other.abort()
+			t.Fatal("the flow has ended, and its buffer is full")
+		}
+	}
+	if n, err := io.Copy(io.Discard, c); n != size || err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	if end := g.events.kind(t, policy.EventEnd, policy.TCP); end.Received != size || end.Error != "" {
+		t.Errorf("end: %+v", end)
 	}
 }

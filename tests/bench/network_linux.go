@@ -10,92 +10,27 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"time"
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/tests/bench/internal/ends"
 	"github.com/codeagent/sandbox/tests/bench/internal/report"
-)
-
-// downloadBytes is how much a client reads in one connection; connections is how
-// often it connects.
-const (
-	downloadBytes = 512 << 20
-	connections   = 100
 )
 
 // gateway is the host's loopback as a jail sees it.
 const gateway = "10.0.2.2"
 
-// networkEnd is the server ("serve"), or a client ("fetch ADDRESS"), which prints the
-// nanoseconds that the download took, the processor time of it, and the median time
-// of a connection.
+// networkEnd makes this program one end of a transfer.
 func networkEnd(args []string, out io.Writer) error {
-	if args[0] == "serve" {
-		return serveBytes(out)
-	}
-	var each []time.Duration
-	for range connections {
-		start := time.Now()
-		c, err := net.Dial("tcp", args[1])
-		if err != nil {
-			return err
-		}
-		each = append(each, time.Since(start))
-		c.Close()
-	}
-	c, err := net.Dial("tcp", args[1])
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	buf := make([]byte, 1<<20)
-	before, start := cpuOf(-1), time.Now()
-	if _, err := c.Write([]byte{1}); err != nil {
-		return err
-	}
-	for left := downloadBytes; left > 0; {
-		n, err := c.Read(buf)
-		if err != nil {
-			return fmt.Errorf("%d bytes before the end: %w", left, err)
-		}
-		left -= n
-	}
-	_, err = fmt.Fprintln(out, int64(time.Since(start)), int64(cpuOf(-1)-before), int64(report.Median(each)))
-	return err
-}
-
-// serveBytes sends zeros to each client that says a byte.
-func serveBytes(out io.Writer) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(out, l.Addr().(*net.TCPAddr).Port); err != nil {
-		return err
-	}
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return err
-		}
-		go func() {
-			defer c.Close()
-			buf := make([]byte, 1<<20)
-			if _, err := c.Read(buf[:1]); err != nil {
-				return
-			}
-			for err == nil {
-				_, err = c.Write(buf)
-			}
-		}()
-	}
+	return ends.Run(args, out, func() time.Duration { return cpuOf(-1) })
 }
 
 // transfer is what a client has printed; processors is the processor time of the client,
 // of the server, and of the network between them.
-type transfer struct{ elapsed, processors, connect time.Duration }
+type transfer struct{ elapsed, processors, connect, upload time.Duration }
 
 // benchNetwork compares downloads and connections through a jail's network with the
 // same over loopback.
@@ -138,20 +73,53 @@ func benchNetwork(ctx context.Context, _ *lab, r *report.Report, rounds int) (er
 			host string
 			run  func(args ...string) ([]byte, error)
 		}{{&ours, gateway, inside}, {&theirs, "127.0.0.1", outside}} {
-			before := cpuOf(server.Process.Pid) + cpuOf(-1)
-			out, err := s.run(networkArg, "fetch", net.JoinHostPort(s.host, strconv.Itoa(port)))
+			t, err := transferBy(s.run, server.Process.Pid, net.JoinHostPort(s.host, strconv.Itoa(port)))
 			if err != nil {
-				return fmt.Errorf("%s: %w: %s", s.host, err, lastLine(out))
+				return fmt.Errorf("%s: %w", s.host, err)
 			}
-			var t transfer
-			if _, err := fmt.Sscan(string(out), &t.elapsed, &t.processors, &t.connect); err != nil {
-				return fmt.Errorf("%q: %w", out, err)
-			}
-			t.processors += cpuOf(server.Process.Pid) + cpuOf(-1) - before
 			*s.list = append(*s.list, t)
 		}
 	}
 	compareTransfers(r, ours, theirs)
+	return manyTransfers(r, func() ([]byte, error) {
+		return inside(networkArg, "many", net.JoinHostPort(gateway, strconv.Itoa(port)))
+	})
+}
+
+// transferBy runs a client in both directions, one after the other.
+func transferBy(run func(args ...string) ([]byte, error), server int, address string) (t transfer, err error) {
+	before := cpuOf(server) + cpuOf(-1)
+	out, err := run(networkArg, "fetch", address)
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &t.elapsed, &t.processors, &t.connect)
+	}
+	if err != nil {
+		return t, fmt.Errorf("%w: %s", err, lastLine(out))
+	}
+	t.processors += cpuOf(server) + cpuOf(-1) - before
+	out, err = run(networkArg, "send", address)
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &t.upload)
+	}
+	if err != nil {
+		return t, fmt.Errorf("%w: %s", err, lastLine(out))
+	}
+	return t, nil
+}
+
+// manyTransfers adds what this process, which is the supervisor here, needs at its most for
+// each of many connections that download at a time.
+func manyTransfers(r *report.Report, run func() ([]byte, error)) error {
+	runtime.GC()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak begins anew
+		return err
+	}
+	before := statusKiB(os.Getpid(), "VmHWM")
+	if out, err := run(); err != nil {
+		return fmt.Errorf("%d connections: %w: %s", ends.Many, err, lastLine(out))
+	}
+	grown := statusKiB(os.Getpid(), "VmHWM") - before
+	r.Value("network", fmt.Sprintf("supervisor's memory for each of %d downloads at a time", ends.Many), float64(grown)/ends.Many, "KiB", 1024)
 	return nil
 }
 
@@ -167,8 +135,10 @@ func compareTransfers(r *report.Report, ours, theirs []transfer) {
 	elapsed := func(t transfer) time.Duration { return t.elapsed }
 	processors := func(t transfer) time.Duration { return t.processors }
 	connect := func(t transfer) time.Duration { return t.connect }
+	up := func(t transfer) time.Duration { return t.upload }
 	r.Ratio("network", "download through the jail's network / over loopback", column(ours, elapsed), column(theirs, elapsed), 2)
 	r.Ratio("network", "the same, processor time of all parties", column(ours, processors), column(theirs, processors), 2)
+	r.Ratio("network", "upload through the jail's network / over loopback", column(ours, up), column(theirs, up), 2)
 	r.Value("network", "what the jail's network adds to a connection", report.MS(report.Median(column(ours, connect))-report.Median(column(theirs, connect))), "ms", 1)
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +18,8 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/tests/bench/internal/atonce"
+	"github.com/codeagent/sandbox/tests/bench/internal/phases"
 	"github.com/codeagent/sandbox/tests/bench/internal/report"
 	"github.com/codeagent/sandbox/tests/kit/direct"
 )
@@ -154,20 +155,17 @@ func benchStart(ctx context.Context, l *lab, r *report.Report, rounds int) error
 	if err != nil {
 		return err
 	}
-	lives, err := l.sub("joined")
+	lives, end, err := liveSession(ctx, l, bin, "joined", "")
 	if err != nil {
 		return err
 	}
-	live := func(word string) *exec.Cmd {
-		cmd := sandboxRun(ctx, l, bin, lives)
-		cmd.Args = []string{bin, word, "--undo-dir", lives + ".undo"}
-		return cmd
+	defer end()
+	configured, end, err := liveSession(ctx, l, bin, "configured", "[limits]\npids = 1000\n")
+	if err != nil {
+		return err
 	}
-	if out, err := live("start").CombinedOutput(); err != nil {
-		return fmt.Errorf("sandbox start: %w: %s", err, lastLine(out))
-	}
-	defer func() { _ = live("stop").Run() }() // the figures are there
-	var ours, theirs, whole, joined []time.Duration
+	defer end()
+	var ours, theirs, whole, joined, changing, ruled []time.Duration
 	measure := func(list *[]time.Duration, f func() error) error {
 		start := time.Now()
 		err := f()
@@ -184,7 +182,9 @@ func benchStart(ctx context.Context, l *lab, r *report.Report, rounds int) error
 				}
 				return err
 			}),
-			measure(&joined, func() error { return sandboxRun(ctx, l, bin, lives, "/bin/true").Run() }))
+			measure(&joined, func() error { return sandboxRun(ctx, l, bin, lives, "/bin/true").Run() }),
+			measure(&changing, func() error { return sandboxRun(ctx, l, bin, lives, "/bin/touch", "changed").Run() }),
+			measure(&ruled, func() error { return sandboxRun(ctx, l, bin, configured, "/bin/true").Run() }))
 		if err == nil && bwrap != "" {
 			err = measure(&theirs, func() error {
 				return exec.CommandContext(ctx, bwrap, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/",
@@ -195,25 +195,48 @@ func benchStart(ctx context.Context, l *lab, r *report.Report, rounds int) error
 			return err
 		}
 	}
+	inside, outside, err := atonce.Compare(rounds, func() *exec.Cmd { return sandboxRun(ctx, l, bin, lives, atonce.Work...) },
+		func() *exec.Cmd { return exec.CommandContext(ctx, atonce.Work[0], atonce.Work[1:]...) })
+	if err != nil {
+		return err
+	}
+	r.Ratio("start", fmt.Sprintf("%d commands at once that join a session / natively", atonce.Commands), inside, outside, 1.3)
 	if bwrap != "" {
 		r.Ratio("start", "jail with /bin/true, to its end / bubblewrap", ours, theirs, 1.2)
 		r.Ratio("start", "sandbox run -- /bin/true that joins a session / bubblewrap", joined, theirs, 1.2)
+		r.Ratio("start", "the same in a project with a codeagent.toml / bubblewrap", ruled, theirs, 0)
+		r.Ratio("start", "sandbox run -- /bin/touch that joins a session and changes a file / bubblewrap", changing, theirs, 0)
 		r.Ratio("start", "sandbox run -- /bin/true without a session / bubblewrap", whole, theirs, 2)
 	}
 	r.Value("start", "sandbox run -- /bin/true", report.MS(report.Median(whole)), "ms", 0)
 	return startPhases(ctx, l, r, 5*rounds)
 }
 
-// phases are where the time of a start goes: each ends with a line of the program's log.
-var phases = []struct{ message, name string }{
-	{"actor system started", "the program's start, configuration"},
-	{"session state", "logs, actors, control socket"},
-	{"backend started", "the jail's namespaces, mounts and view"},
-	{"runtime started", "the bridge, the first process"},
-	{"step completed", "the command and its step"},
-	{"runtime stopped", "the jail's end"},
-	{"", "logs closed, the program's end"},
+// liveSession starts a session in the background, in a folder with this configuration if it is not empty. End stops it.
+func liveSession(ctx context.Context, l *lab, bin, name, config string) (dir string, end func(), err error) {
+	if dir, err = l.sub(name); err != nil {
+		return "", nil, err
+	}
+	if config != "" {
+		file := filepath.Join(dir, "codeagent.toml")
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			return "", nil, err
+		}
+		time.Sleep(stampSettles)
+	}
+	live := func(word string) *exec.Cmd {
+		cmd := sandboxRun(ctx, l, bin, dir)
+		cmd.Args = []string{bin, word, "--undo-dir", dir + ".undo"}
+		return cmd
+	}
+	if out, err := live("start").CombinedOutput(); err != nil {
+		return "", nil, fmt.Errorf("sandbox start: %w: %s", err, lastLine(out))
+	}
+	return dir, func() { _ = live("stop").Run() }, nil // the figures are there
 }
+
+// stampSettles is how long a file of configuration is too new for a caller to take its stamp for its content.
+const stampSettles = 200 * time.Millisecond
 
 // startPhases says where the time of "sandbox run" goes that starts a session.
 func startPhases(ctx context.Context, l *lab, r *report.Report, times int) error {
@@ -225,36 +248,15 @@ func startPhases(ctx context.Context, l *lab, r *report.Report, times int) error
 	if err != nil {
 		return err
 	}
-	took := make([][]time.Duration, len(phases))
-	for range times {
+	list, err := phases.Measure(times, func() *exec.Cmd {
 		cmd := sandboxRun(ctx, l, bin, dir, "/bin/true")
 		cmd.Args = slices.Insert(cmd.Args, 2, "--log-level", "debug", "--log-format", "json")
-		var log bytes.Buffer
-		cmd.Stderr = &log
-		last, phase := time.Now(), 0
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%w: %s", err, lastLine(log.Bytes()))
-		}
-		end := time.Now()
-		for line := range bytes.Lines(log.Bytes()) {
-			var e struct {
-				At      time.Time `json:"timestamp"`
-				Message string    `json:"message"`
-			}
-			if json.Unmarshal(line, &e) == nil && e.Message == phases[phase].message {
-				took[phase] = append(took[phase], e.At.Sub(last))
-				last, phase = e.At, phase+1
-			}
-		}
-		if phase != len(phases)-1 {
-			return fmt.Errorf("the log of a start has no line %q", phases[phase].message)
-		}
-		took[phase] = append(took[phase], end.Sub(last))
+		return cmd
+	})
+	for _, p := range list {
+		r.Value("start", "of that: "+p.Name, report.MS(report.Median(p.Took)), "ms", 0)
 	}
-	for i, p := range phases {
-		r.Value("start", "of that: "+p.name, report.MS(report.Median(took[i])), "ms", 0)
-	}
-	return nil
+	return err
 }
 
 // jailTrue starts a jail, runs /bin/true in it and stops it.

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -26,6 +28,11 @@ type Client struct {
 	calls map[uint64]*call
 	next  uint64
 	write sync.Mutex // one line at a time; never taken with mu
+
+	// asked is the number of a request that was sent before this client had the connection, or 0.
+	// Nothing is read until somebody waits for its answer.
+	asked uint64
+	begun func() // starts to read, once
 }
 
 type call struct {
@@ -40,12 +47,35 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	c, err := newClient(conn, nil)
+	if err == nil {
+		c.begun()
+	}
+	return c, err
+}
+
+// Adopt is a client on a connection on which somebody has sent a request already, with the number asked,
+// and has read answer: that which is there of its answer. The first [Client.Do] stands for that request and sends nothing; it
+// is called before any other. Conn is closed; the client has a descriptor of its own.
+func Adopt(conn *os.File, asked uint64, answer []byte) (*Client, error) {
+	stream, err := net.FileConn(conn)
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return nil, err
+	}
+	c, err := newClient(stream, answer)
+	if err == nil {
+		c.asked, c.next = asked, asked-1
+	}
+	return c, err
+}
+
+func newClient(conn net.Conn, before []byte) (*Client, error) {
 	stream, ok := conn.(*net.UnixConn)
 	if !ok {
 		return nil, errors.Join(errors.ErrUnsupported, conn.Close())
 	}
 	c := &Client{conn: stream, done: make(chan struct{}), calls: map[uint64]*call{}}
-	go c.read()
+	c.begun = sync.OnceFunc(func() { go c.read(before) })
 	return c, nil
 }
 
@@ -59,6 +89,7 @@ func (c *Client) Peer() (uid, pid int, err error) { return socket.Credentials(c.
 // other side was first.
 func (c *Client) Close() error {
 	err := c.conn.Close()
+	c.begun()
 	<-c.done
 	if errors.Is(err, net.ErrClosed) {
 		return nil
@@ -66,11 +97,12 @@ func (c *Client) Close() error {
 	return err
 }
 
-func (c *Client) read() {
+// read takes answers; before is what was read of them.
+func (c *Client) read(before []byte) {
 	defer close(c.done)
 	in := newFileReader(c.conn)
 	defer in.close()
-	lines := frontend.NewLines(in, MaxResponse)
+	lines := frontend.NewLines(io.MultiReader(bytes.NewReader(before), in), MaxResponse)
 	for {
 		line, err := lines.Next()
 		if err != nil {
@@ -147,7 +179,9 @@ func (c *Client) Do(ctx context.Context, a Ask, result any) error {
 		delete(c.calls, id)
 		c.mu.Unlock()
 	}()
-	if err := c.send(id, a); err != nil {
+	if id == c.asked {
+		c.begun()
+	} else if err := c.send(id, a); err != nil {
 		return err
 	}
 	over := ctx.Done()

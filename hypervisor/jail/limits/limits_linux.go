@@ -188,25 +188,13 @@ func (k *Keeper) reached(st hypervisor.ExitStatus, before cgroup.Usage, full int
 	var out []string
 	u := k.usage()
 	if u.OOMKills > before.OOMKills {
-		out = append(out, "memory limit of "+bytes(k.l.Memory))
+		out = append(out, "memory limit of "+hypervisor.Bytes(k.l.Memory))
 	}
 	if k.lookedFull() > full {
 		out = append(out, fmt.Sprintf("limit of %d processes and threads", k.l.PIDs))
 	}
 	if k.l.FileBytes > 0 && (st.Signal == int(unix.SIGXFSZ) || st.Code == 128+int(unix.SIGXFSZ)) {
-		out = append(out, "file size limit of "+bytes(k.l.FileBytes))
+		out = append(out, "file size limit of "+hypervisor.Bytes(k.l.FileBytes))
 	}
 	return strings.Join(out, ", ")
-}
-
-func bytes(n int64) string {
-	for _, u := range []struct {
-		suffix string
-		factor int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if n >= u.factor && n%u.factor == 0 {
-			return fmt.Sprintf("%d %s", n/u.factor, u.suffix)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -135,9 +136,11 @@ func started(pid int) string {
 
 // Close gives the slot back. The jail's processes are gone by then.
 func (l *Lease) Close() error {
-	for _, dir := range l.prepared {
-		removeTree(filepath.Join(dir, WorkDir))
+	var all sync.WaitGroup
+	for _, dir := range l.prepared { // a file system may wait for the disk with each directory
+		all.Go(func() { removeTree(filepath.Join(dir, WorkDir)) })
 	}
+	all.Wait()
 	err := os.Remove(filepath.Join(l.dir, holderFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil

@@ -124,9 +124,12 @@ func (p Policy) othersHome(path string) error {
 			continue
 		}
 		uid, err := strconv.Atoi(f[2])
-		home := mounts.Resolve(f[5])
 		const first, nobody = 1000, 65534 // of people, as distributions number them
-		if err != nil || uid != 0 && (uid < first || uid == nobody) || uid == p.UID || slices.Contains(own, home) {
+		if err != nil || uid != 0 && (uid < first || uid == nobody) || uid == p.UID {
+			continue
+		}
+		home := mounts.Resolve(f[5])
+		if slices.Contains(own, home) {
 			continue
 		}
 		if mounts.Below(path, home) || mounts.Below(home, path) {

@@ -233,6 +233,12 @@ func (w *Writer) Texts(list ...string) uintptr {
 	return w.Words(append(ws, 0)...)
 }
 
+// Filter returns the address of a struct sock_fprog.
+func (w *Writer) Filter(p []unix.SockFilter) uintptr {
+	code := w.Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), uintptr(len(p))*unsafe.Sizeof(p[0])))
+	return w.Words(uint64(len(p)), uint64(code)) // little endian, so that the rest of the first word is padding
+}
+
 // Buffer returns the address of eight bytes to read into.
 func (w *Writer) Buffer() uintptr { return uintptr(unsafe.Pointer(&w.s.buf)) }
 

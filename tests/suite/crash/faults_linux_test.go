@@ -81,6 +81,7 @@ func actions() []action {
 // something on the disk, each at its first, second and last passage and at some
 // between.
 func TestKillAtFaultPoints(t *testing.T) {
+	t.Parallel()
 	s := seed(t)
 	t.Logf("SANDBOX_CRASH_SEED=%d", s)
 	require.Program(t, "setfattr", "attr")
@@ -88,6 +89,7 @@ func TestKillAtFaultPoints(t *testing.T) {
 	list := append(actions(), groupActions()...)
 	for i, a := range list {
 		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
 			c := &campaign{t: t, bridge: "fuse", s: drive.NewFaulty(t, tree), r: rand.New(rand.NewPCG(s, uint64(i)))}
 			c.tree = c.s.Snapshot(t)
 			passages := c.trace(a)

@@ -2,17 +2,20 @@ package crash
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
 
-// groupActions are actions on runs of agents, whose commands are steps from inside.
+// groupActions are actions on several steps at once: runs of agents, whose commands are steps from inside, and what came after a mark.
 func groupActions() []action {
 	return []action{
 		{"run with steps from inside", (*campaign).visible, []string{"run", "--bridge", "mediated", "--", "sh", "-ec", agent}, (*campaign).verifyAgent},
 		{"undo of a group", (*campaign).aGroup, []string{"undo", "--group"}, (*campaign).verifyGroup},
 		{"redo of a group", (*campaign).anUndoneGroup, []string{"redo", "--group"}, (*campaign).verifyGroup},
+		{"mark", (*campaign).unmarked, []string{"mark", "here"}, (*campaign).verifyMark},
+		{"undo to a mark", (*campaign).sinceAMark, []string{"undo", "--to", "here"}, (*campaign).verifyGroup},
 	}
 }
 
@@ -103,4 +106,39 @@ func (c *campaign) verifyGroup(what string) {
 	default:
 		c.t.Errorf("%d steps in the history, want %d or %d, after %s", steps, g.had, g.had+g.made, what)
 	}
+}
+
+func (c *campaign) unmarked() { c.s.Do(c.t, "mark", "--delete", "here") }
+
+// verifyMark: the mark stands or it does not, and can be set, found and taken away.
+func (c *campaign) verifyMark(what string) {
+	c.t.Helper()
+	if marked := c.s.Do(c.t, "mark", "--delete", "here"); marked.Code != 0 && !strings.Contains(marked.Stderr, "none has the name") {
+		c.t.Errorf("a mark is neither there nor not after %s: %s", what, marked.Stderr)
+	}
+	if had, n := len(c.states), c.steps(what); n != had {
+		c.t.Errorf("%d steps in the history, had %d, after %s", n, had, what)
+	}
+	c.s.Must(c.t, "mark", "here")
+	c.s.Must(c.t, "run", "--", "sh", "-c", "echo marked >> small.txt")
+	c.s.Must(c.t, "undo", "--to", "here")
+	c.equal(what, c.tree, c.s.Snapshot(c.t))
+}
+
+// sinceAMark makes sure that there are steps after the mark.
+func (c *campaign) sinceAMark() {
+	c.t.Helper()
+	g := c.group
+	switch {
+	case g == nil:
+		g = &group{before: c.s.Snapshot(c.t), had: c.steps("before the mark")}
+		c.s.Must(c.t, "mark", "here")
+		c.s.Must(c.t, "run", "--", "sh", "-ec", everything)
+		c.s.Must(c.t, "run", "--", "sh", "-ec", "rm -rf source; echo later >> small.txt")
+		g.after, g.made = c.s.Snapshot(c.t), c.steps("after the mark")-g.had
+		c.group = g
+	case !g.done:
+		c.s.Must(c.t, "redo", fmt.Sprint(g.made))
+	}
+	g.done = true
 }

@@ -26,6 +26,7 @@ var parties = []string{"supervisor", "first process", "client inside", "joined c
 // TestKillEachParty kills, at random moments, one of those who take part in a joined command whose own commands are steps
 // from inside: afterwards everything since a mark can be undone, redone, and the next command runs.
 func TestKillEachParty(t *testing.T) {
+	t.Parallel()
 	total := (runs(t) + 7) / 8
 	s := seed(t)
 	t.Logf("SANDBOX_CRASH_SEED=%d", s)

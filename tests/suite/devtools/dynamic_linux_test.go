@@ -5,11 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
-// daily are programs of a day's work, and what they print when they have worked. Each runs in the same folder.
-var daily = []struct{ name, needs, debian, script, want string }{
+// dailyProgram is a program of a day's work: what it needs, and where Debian has that; how it is run; and what it prints when it has worked.
+type dailyProgram struct{ name, needs, debian, script, want string }
+
+// daily are programs of a day's work. Each runs in the same folder.
+var daily = []dailyProgram{
 	{"gcc", "gcc", "gcc", "gcc -O1 -g -o hello hello.c && ./hello", "hello, C"},
 	{"make", "make", "make", "make -s again", "made"},
 	{"go build", "go", "golang", "cd tool && go build -o tool . && ./tool && go vet .", "hello, Go"},
@@ -40,6 +44,12 @@ server.stdout.on("data", (b) => {
 // TestDynamicDay: programs of a day's work run in a view that asks, and nobody is asked anything. Where somebody would be, they fail, since nobody answers.
 func TestDynamicDay(t *testing.T) {
 	t.Parallel()
+	for _, bridge := range []string{"mediated", "fuse"} {
+		t.Run(bridge, func(t *testing.T) { dynamicDay(t, bridge) })
+	}
+}
+
+func dynamicDay(t *testing.T, bridge string) {
 	s := project(t, map[string]string{
 		"hello.c":      "#include <stdio.h>\nint main(void) { printf(\"hello, C\\n\"); return 0; }\n",
 		"Makefile":     "again:\n\t@echo made\n",
@@ -50,18 +60,22 @@ func TestDynamicDay(t *testing.T) {
 		"main.ts":      "const one: string = 'one'\nconst two = one\nconst three: number = one\n",
 	}, "typescript")
 	for _, p := range daily {
-		t.Run(p.name, func(t *testing.T) {
-			require.Program(t, p.needs, p.debian)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			b, err := s.Command(ctx, "run", "--mode", "dynamic", "--debug", "--safeguard-timeout", "1s", "--safeguard-protect=false", "--env", "GOFLAGS=-buildvcs=false", "--", "sh", "-ec", p.script).CombinedOutput()
-			out := string(b)
-			if err != nil || !strings.Contains(out, p.want) {
-				t.Errorf("%v\n%s", err, out)
-			}
-			if strings.Contains(out, "sandbox approve") || strings.Contains(out, "nobody answered") {
-				t.Errorf("somebody was asked:\n%s", out)
-			}
-		})
+		t.Run(p.name, func(t *testing.T) { p.run(t, s, bridge) })
+	}
+}
+
+// run runs it in a view that asks.
+func (p dailyProgram) run(t *testing.T, s *drive.Sandbox, bridge string) {
+	t.Helper()
+	require.Program(t, p.needs, p.debian)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	b, err := s.Command(ctx, "run", "--mode", "dynamic", "--bridge", bridge, "--debug", "--safeguard-timeout", "1s", "--safeguard-protect=false", "--env", "GOFLAGS=-buildvcs=false", "--", "sh", "-ec", p.script).CombinedOutput()
+	out := string(b)
+	if err != nil || !strings.Contains(out, p.want) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if strings.Contains(out, "sandbox approve") || strings.Contains(out, "nobody answered") {
+		t.Errorf("somebody was asked:\n%s", out)
 	}
 }

@@ -31,11 +31,23 @@ func attack(name string, args []string) int {
 }
 
 var attacks = map[string]func(args []string) error{
-	"unlink":    unlinkOnThread,
-	"swap":      swap,
-	"reopen":    reopen,
-	"together":  together,
-	"protected": writeProtected,
+	"unlink":     unlinkOnThread,
+	"swap":       swap,
+	"reopen":     reopen,
+	"crowd":      crowd,
+	"attributes": setAttributes,
+	"together":   together,
+	"protected":  writeProtected,
+	"shmget":     object(unix.SYS_SHMGET, 0, 0),
+	"shmat":      attachSegment,
+	"shmctl":     controlSegment,
+	"msgget":     object(unix.SYS_MSGGET, 0),
+	"msgsnd":     sendMessage,
+	"msgrcv":     receiveMessage,
+	"semget":     object(unix.SYS_SEMGET, 0, 0),
+	"semop":      raiseSemaphore,
+	"mqopen":     openPOSIXQueue,
+	"pread":      readDescriptor,
 	"connect": func(a []string) error {
 		c, err := net.Dial("unix", a[0])
 		if err == nil {

@@ -50,6 +50,7 @@ type lab struct {
 	events     chan api.Event
 	clock      *countingClock
 	share      bool // commands run at the same time
+	bridge     hypervisor.Bridge
 }
 
 // countingClock counts alarms of the length by which held operations look
@@ -101,6 +102,7 @@ func newLab(t testing.TB, change func(*lab, *api.Config)) *lab {
 	if change != nil {
 		change(l, &cfg)
 	}
+	l.bridge = cfg.Bridge
 	exe, err := os.ReadFile("/proc/self/exe")
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(cfg.Directories[0].Path, program), exe, 0o755))

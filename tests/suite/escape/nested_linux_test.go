@@ -38,11 +38,15 @@ var nested = []attempt{
 // host, neither before nor as root there.
 func TestNestedEscape(t *testing.T) {
 	require.Program(t, "unshare", "util-linux")
+	o := newObjects(t)
 	p := newPrey(t, func(c *api.Config) { c.Containers = true })
+	o.real(t, p.pid)
 	p.works("unshare -Urm sh -c 'mount -t tmpfs x /mnt && test $(id -u) = 0'") // there is something to test
 	inherited := slices.DeleteFunc(slices.Clone(attempts), func(a attempt) bool { return a.own })
 	t.Run("beside", func(t *testing.T) { p.attempt(t, inherited, "") })
 	t.Run("inside", func(t *testing.T) { p.attempt(t, inherited, "unshare -Urm") })
 	t.Run("mounts", func(t *testing.T) { p.attempt(t, nested, "unshare -Urm") })
+	t.Run("unnamed", func(t *testing.T) { p.attempt(t, o.attempts(), "unshare -Urm") })
+	o.unharmed(t)
 	p.unharmed(t)
 }

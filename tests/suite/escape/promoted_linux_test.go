@@ -11,7 +11,7 @@ import (
 )
 
 // gated makes a session that holds what is in a directory, which it returns.
-func gated(t *testing.T, put func(dir string, c *api.Config)) (l *lab, dir string) {
+func gated(t *testing.T, b hypervisor.Bridge, put func(dir string, c *api.Config)) (l *lab, dir string) {
 	t.Helper()
 	l = newLab(t, func(l *lab, c *api.Config) {
 		var err error
@@ -19,7 +19,7 @@ func gated(t *testing.T, put func(dir string, c *api.Config)) (l *lab, dir strin
 		must(t, err)
 		t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 		must(t, os.Chmod(dir, 0o755))
-		l.share, c.Gate, c.Bridge, c.Safeguards.Timeout = true, []string{dir}, hypervisor.BridgeFUSE, patience
+		l.share, c.Gate, c.Bridge, c.Safeguards.Timeout = true, []string{dir}, b, patience
 		put(dir, c)
 	})
 	return l, dir
@@ -49,8 +49,10 @@ func (l *lab) mountedAt(path string, is bool) string {
 
 // TestPromoted: a directory that was allowed is mounted as it is, and nobody can write to it; what is hidden stays so; and the
 // mount goes when the host puts another directory there, or the answer is taken back.
-func TestPromoted(t *testing.T) {
-	l, dir := gated(t, func(dir string, c *api.Config) {
+func TestPromoted(t *testing.T) { overBridges(t, promoted) }
+
+func promoted(t *testing.T, b hypervisor.Bridge) {
+	l, dir := gated(t, b, func(dir string, c *api.Config) {
 		put(t, dir+"/sdk/x", "first")
 		put(t, dir+"/sdk/bin/run", "#!/bin/sh\necho ran\n")
 		must(t, os.Chmod(dir+"/sdk/bin/run", 0o755))
@@ -101,8 +103,10 @@ func TestPromoted(t *testing.T) {
 }
 
 // TestPromotedIsWhatWasAsked: if a name becomes a link to something else while a person is asked, the link is not what is mounted.
-func TestPromotedIsWhatWasAsked(t *testing.T) {
-	l, dir := gated(t, func(dir string, _ *api.Config) {
+func TestPromotedIsWhatWasAsked(t *testing.T) { overBridges(t, promotedIsWhatWasAsked) }
+
+func promotedIsWhatWasAsked(t *testing.T, b hypervisor.Bridge) {
+	l, dir := gated(t, b, func(dir string, _ *api.Config) {
 		put(t, dir+"/asked/x", "harmless")
 		put(t, dir+"/keys/x", treasure)
 		put(t, dir+"/later/x", "later")

@@ -20,9 +20,16 @@ import (
 // bridges are those that a jail's folder can be reached by.
 var bridges = []hypervisor.Bridge{hypervisor.BridgeFUSE, hypervisor.BridgeMediated}
 
-// everywhere runs a test in a jail over each bridge, and behind Landlock; change makes a session be so.
+// everywhere runs a test in a jail over each bridge, where the mediated one lies behind a gate, too, and behind Landlock; change
+// makes a session be so.
 func everywhere(t *testing.T, f func(t *testing.T, change func(*api.Config))) {
 	overBridges(t, func(t *testing.T, b hypervisor.Bridge) { f(t, func(c *api.Config) { c.Bridge = b }) })
+	t.Run("gate", func(t *testing.T) {
+		f(t, func(c *api.Config) {
+			c.Dynamic, c.Bridge, c.Gate = true, hypervisor.BridgeMediated, []string{filepath.Dir(c.Directories[0].Path)}
+			c.Safeguards.Timeout = patience
+		})
+	})
 	t.Run("landlock", func(t *testing.T) {
 		f(t, func(c *api.Config) {
 			c.Bridge = hypervisor.BridgeMediated
@@ -47,9 +54,10 @@ const swaps = 3000
 func TestMBSwapped(t *testing.T) {
 	tries := strconv.Itoa(require.Tries(t, swaps))
 	everywhere(t, func(t *testing.T, change func(*api.Config)) {
-		outside := ""
+		outside, gated := "", false
 		l := newLab(t, func(l *lab, c *api.Config) {
 			change(c)
+			gated = len(c.Gate) > 0
 			outside = filepath.Join(l.home, "beside")
 			for _, dir := range []string{filepath.Join(l.work, "d"), outside} {
 				for _, name := range []string{"f", "g"} {
@@ -59,8 +67,14 @@ func TestMBSwapped(t *testing.T) {
 				must(t, os.Chmod(dir, 0o777))
 			}
 		})
+		if gated { // a question takes longer than a call: who looks there is refused from now on
+			c := l.start("cat", outside)
+			l.decide(outside, false)
+			c.expect("denied", patience)
+			c.wait()
+		}
 		before, witness := treesnap.MustTake(t, l.work), treesnap.MustTake(t, outside)
-		for _, what := range []string{"open", "create", "unlink", "rename", "link", "mkdir"} {
+		for _, what := range []string{"open", "create", "unlink", "rename", "link", "mkdir", "attributes"} {
 			t.Log(l.works(program + " attack swap " + what + " " + outside + " " + tries))
 			treesnap.AssertEqual(t, witness, treesnap.MustTake(t, outside))
 		}
@@ -136,6 +150,16 @@ func swapped(what string, i int) error {
 			return unix.Rename("d/f", "d/h")
 		}
 		return unix.Rename("d/h", "d/f")
+	case "attributes":
+		switch i % 4 {
+		case 0:
+			return unix.Chmod("d/g", uint32(0o600+i%7))
+		case 1:
+			return unix.Utimes("d/g", nil)
+		case 2:
+			return unix.Setxattr("d/g", "user.a", []byte{byte(i)}, 0)
+		}
+		return unix.Truncate("d/g", int64(i))
 	case "link":
 		if i%2 == 0 {
 			return unix.Link("d/g", "d/l")

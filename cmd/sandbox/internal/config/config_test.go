@@ -256,7 +256,7 @@ timeout = "30s"
 		`classifier.destructive = ["make clean"]`, `classifier.auto_approve = "read-only"`, `mcp.timeout = "1m"`, `isolation = "vm"`, `vm.mode = "ephemeral"`,
 		`places.caches = "read-only"`, `places.home = "read-only"`,
 		`network.policy = "allowlist"`, `network.policy = "disabled"`, `network.deny = ["evil.test"]`, `commands.at_once = 8`, `commands.at_once = 1`,
-		`limits.pids = 100`, `limits.memory = "1GiB"`, `limits.memory_high = "1GiB"`, `limits.cpus = "1.5"`, `limits.io = "1MiB"`, `limits.file = "1MiB"`, `limits.tmp = "1MiB"`,
+		`limits.pids = 100`, `limits.memory = "1GiB"`, `limits.memory_high = "1GiB"`, `limits.cpus = "1.5"`, `limits.io = "1MiB"`, `limits.file = "1MiB"`, `limits.tmp = "1MiB"`, `limits.folders = "1MiB"`,
 	}
 	refused := []string{
 		`isolation = "none"`, `locked = ["undo"]`, `directory = [{path = "/etc"}]`, `undo.dir = "/tmp/x"`, `undo.max_bytes = 1`, `undo.max_bytes = -1`,

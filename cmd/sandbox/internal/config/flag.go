@@ -10,17 +10,44 @@ import (
 type FlagValue struct {
 	key    Key
 	Values []string // in the order given
+
+	usage, kind, byDefault string // for the help
 }
 
 // Flags returns a value for each key that has a flag, in the order of [Keys].
 func Flags() []*FlagValue {
 	var out []*FlagValue
+	c := Default()
 	for _, k := range Keys() {
 		if k.Flag != "" {
-			out = append(out, &FlagValue{key: k})
+			f := &FlagValue{key: k, usage: k.Doc}
+			f.describe(k.field(&c))
+			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// describe sets what the help says, by the field of the key in the defaults.
+func (f *FlagValue) describe(field any) {
+	f.kind = "string"
+	if slices.Contains(f.key.Enum, "none") {
+		f.kind = "mode"
+	}
+	switch field := field.(type) {
+	case *string:
+		f.byDefault = *field
+	case *[]string:
+		f.usage += " (repeatable)"
+	case *bool:
+		f.kind, f.byDefault = "bool", "false"
+	case *int:
+		f.kind = "number"
+	case *Size:
+		f.kind, f.byDefault = "size", field.String()
+	case *Duration:
+		f.kind, f.byDefault = "duration", field.String()
+	}
 }
 
 // FlagValues are flags by their names.
@@ -43,18 +70,10 @@ func (f FlagValues) Apply(s *Set, which func(name string) bool) error {
 func (f *FlagValue) Name() string { return f.key.Flag }
 
 // Usage is its help.
-func (f *FlagValue) Usage() string {
-	if _, ok := f.key.field(&Config{}).(*[]string); ok {
-		return f.key.Doc + " (repeatable)"
-	}
-	return f.key.Doc
-}
+func (f *FlagValue) Usage() string { return f.usage }
 
 // Bool reports whether the flag may stand without a value.
-func (f *FlagValue) Bool() bool {
-	_, ok := f.key.field(&Config{}).(*bool)
-	return ok
-}
+func (f *FlagValue) Bool() bool { return f.kind == "bool" }
 
 // Enum lists the values there are, if they are few.
 func (f *FlagValue) Enum() []string { return f.key.Enum }
@@ -79,35 +98,7 @@ func (f *FlagValue) Set(s string) error {
 }
 
 // String is the default, which the help prints.
-func (f *FlagValue) String() string {
-	c := Default()
-	switch field := f.key.field(&c).(type) {
-	case *string:
-		return *field
-	case *Duration:
-		return field.String()
-	case *bool:
-		return "false"
-	case *Size:
-		return field.String()
-	}
-	return ""
-}
+func (f *FlagValue) String() string { return f.byDefault }
 
 // Type names the value in the help where the usage does not.
-func (f *FlagValue) Type() string {
-	switch f.key.field(&Config{}).(type) {
-	case *bool:
-		return "bool"
-	case *int:
-		return "number"
-	case *Size:
-		return "size"
-	case *Duration:
-		return "duration"
-	}
-	if slices.Contains(f.key.Enum, "none") {
-		return "mode"
-	}
-	return "string"
-}
+func (f *FlagValue) Type() string { return f.kind }

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/stamp"
 	"github.com/codeagent/sandbox/fsbridge/regular"
 )
 
@@ -59,6 +61,9 @@ type Set struct {
 	origins map[string][]Origin
 	locks   map[string]Origin
 	user    string // where the user's own file is: for advice
+
+	stamps  []string // of the files; see [Set.Stamps]
+	callers bool     // a file is about who joins a session, or may be changing
 }
 
 // Sources are the files outside of the working folder.
@@ -132,14 +137,38 @@ func (s *Set) CheckText(file string, text []byte, level Level) error {
 
 // add puts a file over what is there; all of it, or nothing of it.
 func (s *Set) add(file string, level Level) error {
-	b, _, err := regular.Read(file, maxFileBytes, level != Project)
+	b, info, err := regular.Read(file, maxFileBytes, level != Project)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	if err := s.addText(file, b, level); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	s.stamp(file, info, level)
 	return nil
+}
+
+// stamp notes what was read.
+func (s *Set) stamp(file string, info fs.FileInfo, level Level) {
+	if level == Project { // who joins looks for it by its real path
+		dir, err := filepath.Abs(filepath.Dir(file))
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
+		s.callers = s.callers || err != nil
+		file = filepath.Join(dir, filepath.Base(file))
+	}
+	s.callers = s.callers || !stamp.Settled(info, time.Now())
+	s.stamps = append(slices.Clone(s.stamps), stamp.Of(info)+" "+file)
+}
+
+// Stamps says of each file that was read what it was ([stamp.Of]), a space and its path, if none of them is about
+// the commands of callers who join a session: then to read the files again, with nothing else, changes nothing for such a caller.
+func (s *Set) Stamps() []string {
+	if s.callers {
+		return nil
+	}
+	return s.stamps
 }
 
 func (s *Set) addText(file string, b []byte, level Level) error {
@@ -264,6 +293,7 @@ func (s *Set) set(k *Key, next Config, from Origin) error {
 			"a project's own file may only tighten this, and %s is weaker than %s (%s)", text(want), text(have), s.originText(k.Name))))
 	}
 	s.Config, s.origins[k.Name] = next, origins
+	s.callers = s.callers || from.File != "" && slices.Contains(ofCallers[:], k.Name)
 	if k.Name == "locked" {
 		return s.lock(s.Locked, from)
 	}

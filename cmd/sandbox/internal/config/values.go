@@ -84,6 +84,7 @@ type Limits struct {
 	Memory, MemoryHigh Size
 	CPUs               string // a number, perhaps with a fraction
 	IO, File, Tmp      Size
+	Folders            Size
 }
 
 // MilliCPUs is CPUs in thousandths; 0 if there is no limit.

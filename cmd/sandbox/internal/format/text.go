@@ -3,10 +3,10 @@ package format
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/stepline"
 	"github.com/codeagent/sandbox/fsbridge/printable"
 )
 
@@ -76,12 +76,7 @@ func Commands(n int) string {
 }
 
 // Paths is "1 path" or "12 paths".
-func Paths(n int) string {
-	if n == 1 {
-		return "1 path"
-	}
-	return strconv.Itoa(n) + " paths"
-}
+func Paths(n int) string { return stepline.Paths(n) }
 
 // Bar is a part of a bar of so many columns, which stands for 1. What is not nothing is seen.
 func Bar(part float64, columns int, ascii bool) string {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge/printable"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -32,7 +33,7 @@ func StepOutput(w io.Writer, o undolog.CommandOutput, terminal bool, p Painter) 
 }
 
 // sgr is a sequence that only changes colours and the like.
-var sgr = regexp.MustCompile("^\x1b\\[[0-9;:]{0,64}m")
+var sgr = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^\x1b\\[[0-9;:]{0,64}m") }) // each start of the program would pay for it
 
 // Tame is a command's output as a terminal may show it: lines, tabs and, if colours is set, colours. Returns within a line become new lines.
 // All else that is not a printable character is written as its number, as <001B>. Colours end with the text.
@@ -49,7 +50,7 @@ func Tame(s string, colours bool) string {
 		if s = s[n:]; s == "" {
 			break
 		}
-		seq := sgr.FindString(s)
+		seq := sgr().FindString(s)
 		switch {
 		case seq != "":
 			if colours {

@@ -42,11 +42,14 @@ type Job struct {
 }
 
 // New returns a job on the user's files, and begins to catch signals. Close it.
-// The logger must not be nil.
-func New(stdin, stdout, stderr *os.File, log *slog.Logger) *Job {
+// The logger must not be nil. Signals, if it is not nil, has room for some, and has those that were caught before.
+func New(stdin, stdout, stderr *os.File, log *slog.Logger, signals chan os.Signal) *Job {
+	if signals == nil {
+		signals = make(chan os.Signal, 16)
+	}
 	j := &Job{
 		stderr: stderr, log: log,
-		signals: make(chan os.Signal, 16),
+		signals: signals,
 		asks:    make(chan api.Pending, 64),
 		decided: map[string]chan struct{}{}, refusal: map[string]bool{},
 		term: terminal.NewRelay(stdin, stdout, stderr),

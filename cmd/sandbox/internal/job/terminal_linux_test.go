@@ -57,7 +57,7 @@ func (d decisions) Decide(_ context.Context, r api.DecideRequest) error {
 // terminalHelper is what 'sandbox run' does with the terminal, around a local
 // process.
 func terminalHelper(argv []string) int {
-	j := New(os.Stdin, os.Stdout, os.Stderr, slog.New(slog.DiscardHandler))
+	j := New(os.Stdin, os.Stdout, os.Stderr, slog.New(slog.DiscardHandler), nil)
 	defer j.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

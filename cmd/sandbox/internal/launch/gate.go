@@ -25,8 +25,7 @@ func (l *Launcher) containers(cfg *api.Config) error {
 	return nil
 }
 
-// gate sets the directories whose names a person has to allow. They are served as the folders are,
-// so the folders' bridge is FUSE, too.
+// gate sets the directories whose names a person has to allow.
 func (l *Launcher) gate(cfg *api.Config) error {
 	flag := "--gate"
 	switch cfg.Dynamic = l.Conf.Jail.Mode == "dynamic"; {
@@ -35,13 +34,9 @@ func (l *Launcher) gate(cfg *api.Config) error {
 	case len(l.Conf.Jail.Gate) == 0:
 		return nil
 	}
-	switch {
-	case cfg.Runtime.Name() != "jail":
+	if cfg.Runtime.Name() != "jail" {
 		return exit.Usagef("%s needs --isolation jail, and here it would be %s", flag, cfg.Runtime.Name())
-	case cfg.Bridge == hypervisor.BridgeMediated:
-		return exit.Usagef("%s needs --bridge fuse: leave out --bridge mediated", flag)
 	}
-	cfg.Bridge = hypervisor.BridgeFUSE
 	for _, named := range l.Conf.Jail.Gate {
 		path, err := filepath.Abs(named)
 		if err == nil {

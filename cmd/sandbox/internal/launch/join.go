@@ -145,6 +145,9 @@ func (p Place) Session(ctx context.Context) (api.Joined, error) {
 // Attempt is how somebody takes part in a place's session, or has it. Each function
 // may return messages.ErrEnding: then the place is looked at again.
 type Attempt struct {
+	// First, if it is not nil, is the session that is joined first: it was asked before
+	// the place was known.
+	First api.Joined
 	// Join is called with the session that is there. It closes it.
 	Join func(api.Joined) error
 	// Start is called if there is none. *undolog.LockedError says that somebody was
@@ -156,7 +159,10 @@ type Attempt struct {
 // starts it.
 func (p Place) Attempt(ctx context.Context, a Attempt) error {
 	for deadline := time.Now().Add(joinPatience); ; {
-		s, err := p.Session(ctx)
+		s, err := a.First, error(nil)
+		if a.First = nil; s == nil {
+			s, err = p.Session(ctx)
+		}
 		switch {
 		case err != nil:
 			return err

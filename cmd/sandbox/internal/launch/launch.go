@@ -27,9 +27,11 @@ type Launcher struct {
 	ConfigFile string
 	AllowHost  bool // --allow-host was given
 	Umask      int  // the user's: the program's own is zero
-	Log        *slog.Logger
-	Stderr     io.Writer         // hears what opening a log has repaired
-	Remark     func(text string) // tells the user something
+	// Ahead is what [Prepare] has begun, or nil.
+	Ahead  *Preparation
+	Log    *slog.Logger
+	Stderr io.Writer         // hears what opening a log has repaired
+	Remark func(text string) // tells the user something
 }
 
 // Config is what the flags and the configuration say about a session.
@@ -50,7 +52,7 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 			DeleteThreshold: s.Deletes, OverwriteBytes: int64(s.OverwriteBytes), RenameOver: s.RenameOver, Protect: s.Protect,
 			Timeout: time.Duration(s.Timeout), Exempt: s.Exempt,
 		},
-		Commands:  l.Conf.Commands.AtOnce,
+		Commands: l.Conf.Commands.AtOnce, FolderBytes: max(int64(l.Conf.Limits.Folders), 0),
 		Bridge:    hypervisor.Bridge(l.Conf.Bridge.Kind),
 		CacheNone: l.Conf.Bridge.Cache == "none", PosixMetadata: l.Conf.Bridge.PosixMetadata,
 		Hide:   l.Conf.Jail.Hide,
@@ -82,10 +84,13 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 		if err := l.withoutJail(); err != nil {
 			return cfg, err
 		}
-	} else if cfg.Bridge == hypervisor.BridgeAuto && (cfg.PosixMetadata || cfg.CacheNone) {
+	} else if cfg.Bridge == hypervisor.BridgeAuto && (cfg.PosixMetadata || cfg.CacheNone || cfg.FolderBytes > 0) {
 		cfg.Bridge = hypervisor.BridgeFUSE // only it does that
 	}
 	cfg.Settings = settled(l.settings(), isolation)
+	if l.ConfigFile == "" {
+		cfg.ConfigFiles = l.Conf.Stamps()
+	}
 	if cfg.RuntimeDir, err = l.RuntimeDir(); err != nil {
 		return cfg, err
 	}
@@ -96,6 +101,9 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	}
 	if l.Conf.Bridge.Kind == string(hypervisor.BridgeMediated) && l.Conf.Bridge.PosixMetadata {
 		return cfg, exit.Usagef("the mediated bridge shows a folder's own metadata: leave out --posix-metadata, or take --bridge fuse")
+	}
+	if l.Conf.Bridge.Kind == string(hypervisor.BridgeMediated) && cfg.FolderBytes > 0 {
+		return cfg, exit.Usagef("with the mediated bridge programs write by themselves, and limits.folders counts each write: leave out --limit-folders, or take --bridge fuse")
 	}
 	if cfg.Places, err = l.places(); err != nil {
 		return cfg, err

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/confine"
 	"github.com/codeagent/sandbox/hypervisor/jail"
+	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/hypervisor/none"
 )
@@ -38,13 +39,23 @@ func (l *Launcher) Runtime(name string, dirs ...api.Directory) (hypervisor.Runti
 		if err != nil {
 			return nil, err
 		}
-		return jail.New(jail.Options{GuestBinary: guestBinary(), Umask: l.Umask, Logger: l.Log, Network: outside}), nil
+		return jail.New(jail.Options{GuestBinary: guestBinary(), Ahead: l.Ahead, Umask: l.Umask, Logger: l.Log, Network: outside}), nil
 	}
 }
 
 // jail is a runtime to find out what works.
 func (l *Launcher) jail() *jail.Runtime {
 	return jail.New(jail.Options{GuestBinary: guestBinary(), Umask: l.Umask, Logger: l.Log})
+}
+
+// Preparation is what a session in a jail needs whatever the configuration says.
+type Preparation = ahead.Preparation
+
+// Prepare begins to make it, beside what the caller does next.
+func Prepare() *Preparation {
+	p := ahead.New(guestBinary())
+	p.Begin()
+	return p
 }
 
 // guestBinary returns the embedded sandbox-guest, or nil for this program.
@@ -102,6 +113,8 @@ func (l *Launcher) withoutJail() error {
 	switch {
 	case c.Bridge.PosixMetadata:
 		return exit.Usagef("--isolation landlock shows a folder's own metadata: leave out --posix-metadata")
+	case c.Limits.Folders > 0:
+		return exit.Usagef("behind Landlock programs write to the folders by themselves, and limits.folders counts each write: leave out --limit-folders, or use --isolation jail, or vm")
 	case c.Bridge.Kind == string(hypervisor.BridgeFUSE):
 		return exit.Usagef("--isolation landlock cannot mount a bridge: leave out --bridge fuse")
 	case policy.Mode(c.Network.Policy) != policy.Disabled:

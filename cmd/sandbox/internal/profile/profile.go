@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/regular"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
+	"github.com/codeagent/sandbox/hypervisor/variables"
 )
 
 // Profile is what an agent needs. Paths are absolute, or begin with ~/.
@@ -224,7 +225,7 @@ func checkVariable(name string) error {
 	if name == "" || name[0] >= '0' && name[0] <= '9' || strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(plain, r) }) {
 		return fmt.Errorf("env: %q is no variable's name", name)
 	}
-	if hypervisor.KeptOutside(name) {
+	if variables.KeptOutside(name) {
 		return fmt.Errorf("env: %s leads to programs outside, and no command gets it", name)
 	}
 	return nil

@@ -26,19 +26,18 @@ const (
 	stayNear   = 128                   // injections, until it is tried without again
 )
 
-// Inject is [Listener.Inject] for the caller of n, with the caller kept here if that pays.
-func (p *Near) Inject(l Listener, n *Notification, src int, flags uint32) (int, syscall.Errno) {
+// Inject is [Listener.Inject] for the caller of n, with the caller kept here if that pays, and us (stay).
+func (p *Near) Inject(l Listener, n *Notification, stay *Stay, src int, flags uint32) (int, syscall.Errno) {
 	if p.left.Load() <= 0 || p.never.Load() {
+		stay.Leave()
 		start := time.Now()
 		fd, errno := l.Inject(n.ID, src, flags)
 		p.took(time.Since(start))
 		return fd, errno
 	}
 	p.left.Add(-1)
-	var was, ours affinity
-	if ours.pin(0) {
-		defer ours.restore(0)
-	}
+	stay.here(n.PID)
+	var was affinity
 	if !was.pin(n.PID) {
 		p.never.Store(true)
 		return l.Inject(n.ID, src, flags)
@@ -56,6 +55,42 @@ func (p *Near) took(d time.Duration) {
 	case p.slow.Add(1) >= slowInRow:
 		p.slow.Store(0)
 		p.left.Store(stayNear)
+	}
+}
+
+// Stay keeps a thread of ours on a processor while one caller gets descriptors in a row: to stay for each of them anew takes as
+// long as the rest of an injection. The zero value is ready. It belongs to the thread, which calls all methods.
+type Stay struct {
+	stays  bool
+	caller uint32
+	since  time.Time // of the last injection
+	was    affinity
+}
+
+// mayStay is how long it stays when no other descriptor is handed over: whoever calls then may be on another processor.
+const mayStay = 200 * time.Microsecond
+
+// here has the thread stay for a caller.
+func (s *Stay) here(caller uint32) {
+	s.caller, s.since = caller, time.Now()
+	if !s.stays {
+		s.stays = s.was.pin(0)
+	}
+}
+
+// Received is called with the caller of each notification, when that has come. If it is another one, or the last injection
+// was some time ago, the thread may go where it is woken again.
+func (s *Stay) Received(caller uint32, now time.Time) {
+	if s.stays && (caller != s.caller || now.Sub(s.since) > mayStay) {
+		s.Leave()
+	}
+}
+
+// Leave ends that at once.
+func (s *Stay) Leave() {
+	if s.stays {
+		s.stays = false
+		s.was.restore(0)
 	}
 }
 

@@ -3,6 +3,7 @@ package notify
 import (
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,4 +52,41 @@ func TestNearWhileItPays(t *testing.T) {
 	if n := p.left.Load(); n != stayNear {
 		t.Errorf("kept %d times, want %d", n, stayNear)
 	}
+}
+
+// A thread of ours stays for one caller, and leaves when another calls, or when the last injection was some time ago.
+func TestStay(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	var s Stay
+	check := func(stays bool) {
+		t.Helper()
+		var now unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &now); err != nil {
+			t.Fatal(err)
+		}
+		if s.stays != stays || stays && now.Count() != 1 || !stays && now != before {
+			t.Errorf("stays: %v, on %d processors of %d; want %v", s.stays, now.Count(), before.Count(), stays)
+		}
+	}
+	s.Received(1, time.Now())
+	s.Leave()
+	check(false)
+	s.here(1)
+	check(true)
+	s.Received(1, s.since.Add(mayStay))
+	s.here(1)
+	check(true)
+	s.Received(2, s.since)
+	check(false)
+	s.here(2)
+	s.Received(2, s.since.Add(mayStay+1))
+	check(false)
+	s.here(2)
+	s.Leave()
+	check(false)
 }

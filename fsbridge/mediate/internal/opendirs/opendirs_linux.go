@@ -8,8 +8,8 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// most bounds the directories that are open.
-const most = 64
+// most bounds the directories that are open: git alone makes its objects in 256 of them, in no order.
+const most = 320
 
 // Cache has open directories, O_PATH, by their inodes. The zero value is empty.
 type Cache struct {

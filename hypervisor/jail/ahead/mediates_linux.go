@@ -1,4 +1,4 @@
-package jail
+package ahead
 
 import (
 	"bytes"
@@ -52,6 +52,10 @@ type listenerProbe struct {
 	raced    int // rounds in which it surely did not run too early
 }
 
+// ListenerFlags make a listener. A call that it has received is then only
+// interrupted by what kills the caller: nothing is performed twice.
+const ListenerFlags = unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+
 // The calls, and the answers.
 const (
 	probeFirst, probeSecond = unix.SYS_GETPPID, unix.SYS_GETSID
@@ -73,8 +77,8 @@ var errUnsure = errors.New("whether this kernel may perform a system call twice 
 func (p *listenerProbe) write(w *script.Writer) {
 	w.Call("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	code := seccomp.Notify(probeFirst, probeSecond)
-	listener := w.Open("a listener for system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, program(w, code))
-	w.Send("handing the listener over", script.Setup, listenerByte, listener)
+	listener := w.Open("a listener for system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, ListenerFlags, w.Filter(code))
+	w.Send("handing the listener over", script.Setup, 0, listener)
 	for range probeRounds {
 		w.Call("the first call", probeFirst).Expect(probeAnswer)
 		w.Call("the second call", probeSecond).Expect(probeAnswer)

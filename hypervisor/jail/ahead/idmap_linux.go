@@ -1,4 +1,4 @@
-package jail
+package ahead
 
 import (
 	"fmt"
@@ -7,19 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/guest/control"
-	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/ids"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
 // swapped makes a user namespace in which root and the workload change places, for
 // the folders' mounts.
-func (r *Runtime) swapped(u account.Account) (_ *os.File, err error) {
-	uids, err := swapOwn("uid_map", u.UID)
+func swapped(uid, gid int) (_ *os.File, err error) {
+	uids, err := swapOwn("uid_map", uid)
 	if err != nil {
 		return nil, err
 	}
-	gids, err := swapOwn("gid_map", u.GID)
+	gids, err := swapOwn("gid_map", gid)
 	if err != nil {
 		return nil, err
 	}

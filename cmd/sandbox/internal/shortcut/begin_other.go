@@ -1,0 +1,5 @@
+//go:build !linux
+
+package shortcut
+
+func begin() (*Run, bool) { return nil, false }

@@ -1,0 +1,120 @@
+package variables
+
+import "os"
+
+// KeptOutside reports whether a variable of the environment leads to agents and
+// daemons outside, so that no guest gets it, whatever the caller says.
+func KeptOutside(name string) bool { return oneOf(outside, upper(name)) }
+
+// Secret reports whether a command gets a variable only if the caller names it:
+// what is kept outside, and credentials.
+func Secret(name string) bool {
+	name = upper(name)
+	for _, part := range credentialParts {
+		for at := range len(name) {
+			if begins(name[at:], part) {
+				return true
+			}
+		}
+	}
+	return oneOf(outside, name) || oneOf(credentials, name) || begins(name, "AWS_") || begins(name, "AZURE_")
+}
+
+var (
+	credentialParts = [...]string{
+		"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY",
+		"OTLP_HEADERS",
+	}
+	credentials = []string{"KUBECONFIG", "XDG_RUNTIME_DIR"}
+)
+
+var outside = []string{
+	"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "GNOME_KEYRING_CONTROL", "DBUS_SESSION_BUS_ADDRESS",
+	"DBUS_SYSTEM_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST", "XAUTHORITY", "DISPLAY",
+	"WAYLAND_DISPLAY", "SUDO_COMMAND", "SUDO_USER", "SUDO_UID", "SUDO_GID",
+	"SUDO_HOME",
+}
+
+// BadError is an addition that is none.
+type BadError struct{ Addition string }
+
+func (e *BadError) Error() string {
+	return "--env '" + e.Addition + "': write K=V, or K to pass the variable on"
+}
+
+// OfCommand is the environment of a command: ours without secrets, then the additions
+// ("K=V", or "K" to pass our own value on). The error is a *[BadError].
+func OfCommand(ours, add []string) ([]string, error) {
+	values := map[string]int{}
+	var env []string
+	set := func(kv string) {
+		name, _ := named(kv)
+		if i, ok := values[name]; ok {
+			env[i] = kv
+			return
+		}
+		values[name] = len(env)
+		env = append(env, kv)
+	}
+	for _, kv := range ours {
+		if name, _ := named(kv); !Secret(name) {
+			set(kv)
+		}
+	}
+	for _, kv := range add {
+		name, hasValue := named(kv)
+		if name == "" || hasZero(kv) {
+			return nil, &BadError{kv}
+		}
+		if !hasValue {
+			v, ok := os.LookupEnv(name)
+			if !ok {
+				continue
+			}
+			kv = name + "=" + v
+		}
+		set(kv)
+	}
+	return env, nil
+}
+
+// named is the name of a variable; hasValue is false if nothing but the name is there.
+func named(kv string) (name string, hasValue bool) {
+	for i := range len(kv) {
+		if kv[i] == '=' {
+			return kv[:i], true
+		}
+	}
+	return kv, false
+}
+
+func hasZero(s string) bool {
+	for i := range len(s) {
+		if s[i] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func oneOf(list []string, s string) bool {
+	for _, one := range list {
+		if one == s {
+			return true
+		}
+	}
+	return false
+}
+
+func begins(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
+
+// upper is s with the small letters of ASCII as capitals.
+func upper(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'a' && c <= 'z' {
+			b[i] = c - 'a' + 'A'
+		}
+	}
+	return string(b)
+}
