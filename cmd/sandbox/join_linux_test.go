@@ -264,11 +264,13 @@ func TestJoinedClientKilled(t *testing.T) {
 		time.AfterFunc(time.Duration(r.Int64N(int64(60*time.Millisecond))), func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait() // it was killed
 		d.rests()
-		if out, err := d.sandbox("undo").CombinedOutput(); err != nil && !strings.Contains(string(out), "nothing") {
+		out, err := d.sandbox("undo").CombinedOutput()
+		if err != nil && !strings.Contains(string(out), undolog.ErrNothing.Error()) {
 			t.Fatalf("kill %d: undo: %v\n%s", i, err, out)
 		}
 		if diff := treesnap.Diff(before, treesnap.MustTake(t, d.dir), treesnap.Options{}); len(diff) > 0 {
-			t.Fatalf("kill %d: the tree differs:\n%s", i, strings.Join(diff, "\n"))
+			history, _ := d.sandbox("history").CombinedOutput()
+			t.Fatalf("kill %d: the tree differs:\n%s\nundo: %v\n%s\nhistory:\n%s", i, strings.Join(diff, "\n"), err, out, history)
 		}
 	}
 	d.rests()
