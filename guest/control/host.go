@@ -369,30 +369,16 @@ func (h *Host) launch(ctx context.Context, p *Proc, send func() error) error {
 	}
 }
 
-// cancelledStart is how long a start may go on that was cancelled; cancelledEnd is
-// how long the end of a command is waited for that was killed then.
-const (
-	cancelledStart = 100 * time.Millisecond
-	cancelledEnd   = 2 * time.Second
-)
+// cancelledStart is how long a start may go on that was cancelled.
+const cancelledStart = 100 * time.Millisecond
 
 // giveUp kills a command that nobody will look at. It may run for a moment, and what
-// it writes belongs to its caller: so the end is waited for, though not for ever.
+// it writes belongs to its caller: so the end is waited for, however long the start takes.
 func (p *Proc) giveUp() {
 	_ = p.Cancel(0)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		<-p.ended
-		if p.terminal != nil {
-			_ = p.terminal.Close()
-		}
-	}()
-	wait := time.NewTimer(cancelledEnd)
-	defer wait.Stop()
-	select {
-	case <-gone:
-	case <-wait.C:
+	<-p.ended
+	if p.terminal != nil {
+		_ = p.terminal.Close()
 	}
 }
 

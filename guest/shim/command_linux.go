@@ -25,7 +25,7 @@ type command struct {
 	m     *control.Message
 	files []*os.File // the command's own stdin, stdout, stderr until it has started
 
-	pid     int
+	pid     int // 0 until it runs; the Server's mu guards it until then
 	begin   time.Time
 	exited  chan end // room for one
 	quick   bool     // nothing but its end is waited for, and reap completes it
@@ -67,8 +67,8 @@ func (c *command) closeFiles() {
 	c.files = nil
 }
 
-// start makes the streams and the process. On error nothing is left.
-func (c *command) start() (err error) {
+// start makes the streams and the process, whose number it returns. On error nothing is left.
+func (c *command) start() (pid int, err error) {
 	defer c.closeFiles()
 	defer func() {
 		if err != nil {
@@ -91,32 +91,39 @@ func (c *command) start() (err error) {
 	}
 	for _, s := range append(append([]string(nil), argv...), env...) {
 		if strings.IndexByte(s, 0) >= 0 {
-			return errors.New("an argument or variable holds a NUL byte")
+			return 0, errors.New("an argument or variable holds a NUL byte")
 		}
 	}
 	dir := string(c.m.Cwd)
 	if dir == "" {
 		dir = "/"
 	}
-	path, err := lookup(argv[0], dir, env)
+	over := func() bool {
+		_, is := c.cancelled()
+		return is
+	}
+	path, err := newSearch(dir, env, over).program(argv[0])
 	if err != nil {
-		return err
+		return 0, err
 	}
 	sys := &syscall.SysProcAttr{Setsid: true, Credential: c.s.o.Credential}
 	if err := c.makeStreams(sys); err != nil {
-		return err
+		return 0, err
+	}
+	if over() {
+		return 0, errors.New("it was cancelled before it had started")
 	}
 	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: []uintptr{c.files[0].Fd(), c.files[1].Fd(), c.files[2].Fd()}}
 	c.begin = time.Now()
 	defer limitProcesses(c.s.o.Processes)()
-	c.pid, err = c.s.o.Confined.forkExec(path, argv, attr)
+	pid, err = c.s.o.Confined.forkExec(path, argv, attr)
 	if err == syscall.ENOEXEC { // a script without an interpreter line, as shells take it
-		c.pid, err = c.s.o.Confined.forkExec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)
+		pid, err = c.s.o.Confined.forkExec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", argv[0], err)
+		return 0, fmt.Errorf("%s: %w", argv[0], err)
 	}
-	return nil
+	return pid, nil
 }
 
 // spawning guards our own limit of processes.

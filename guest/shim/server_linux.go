@@ -232,12 +232,13 @@ func (s *Server) exec(m *control.Message, files []*os.File) {
 }
 
 func (s *Server) run(c *command) {
-	err := c.start()
+	pid, err := c.start()
 	s.mu.Lock()
 	s.starting--
 	if err != nil {
 		delete(s.cmds, c.id)
 	} else {
+		c.pid = pid
 		s.byPID[c.pid] = c
 		select {
 		case s.forked <- struct{}{}:

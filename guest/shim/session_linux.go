@@ -39,7 +39,7 @@ func (c *command) resize(rows, cols uint16) error {
 }
 
 // cancel ends the command's session: TERM, and KILL after grace. A command that
-// has not started yet is killed once it has.
+// has not started yet does not, or is killed once it has; what its start waits for is interrupted.
 func (c *command) cancel(grace time.Duration) {
 	at := time.Now().Add(grace)
 	c.mu.Lock()
@@ -53,6 +53,40 @@ func (c *command) cancel(grace time.Duration) {
 		c.killSession(unix.SIGCONT) // a stopped process does not see TERM
 	}
 	time.AfterFunc(grace, func() { c.killSession(unix.SIGKILL) })
+	if c.starting() {
+		go c.hurry()
+	}
+}
+
+// starting tells whether the command does not run yet, and may still.
+func (c *command) starting() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.s.cmds[c.id] == c && c.pid == 0
+}
+
+// hurry interrupts what the start of a cancelled command waits for. It does so more than once, since the start may be just
+// about to wait.
+func (c *command) hurry() {
+	for c.starting() {
+		interrupt()
+		time.Sleep(sweepEvery)
+	}
+}
+
+// interrupt interrupts system calls of this process that can be: a lookup that waits for a decision is one. Those of other
+// starts begin again. The signal is the Go runtime's own for threads that it wants to look up, and is for nobody else.
+func interrupt() {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return
+	}
+	self := os.Getpid()
+	for _, t := range tasks {
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			_ = unix.Tgkill(self, tid, unix.SIGURG) // it may have ended
+		}
+	}
 }
 
 func (c *command) killSession(sig syscall.Signal) {
