@@ -58,7 +58,7 @@ gotests() { # PASS PACKAGES ARGUMENT...
     local pass=$1 packages=$2
     shift 2
     # shellcheck disable=SC2086
-    go test -json -count=1 -timeout=15m -ldflags=-w -p "$at_once" "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
+    go test -json -count=1 -timeout=30m -ldflags=-w -p "$at_once" "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
 }
 # go-fuse's posixtest skips by itself what the disk's file system lacks, and fstat
 # of a removed directory, which no FUSE server without directory handles can answer.
@@ -153,6 +153,12 @@ if ! command -v gcc >/dev/null; then
     race=
     [ "${CI:-}" != true ] || tally check "race detector" false
 fi
+
+# Where nothing has been compiled before, this takes minutes, and tests that ran beside it would wait for longer than they do.
+for flags in "" "$race" "-tags faults"; do
+    # shellcheck disable=SC2016
+    tally check "compile the tests${flags:+ $flags}" sh -c 'go list -export -deps -test $1 ./... >/dev/null' sh "$flags"
+done
 
 static_checks() {
     tally check "go vet" go vet -tags faults ./...
