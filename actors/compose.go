@@ -238,7 +238,7 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 			}
 			pub := publicPending(p)
 			s.answers.asked(pub)
-			s.bus.Emit(api.Event{Type: api.EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(p.Ask.From, pub.Step), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
+			s.bus.Emit(api.Event{Type: api.EventSafeguardTriggered, Directory: pub.Directory, Step: pub.Step, Origin: s.asker(p.Ask.From, pub.Step), Caller: api.Origin(p.Ask.From), Message: pub.Message, Paths: pub.SamplePaths, Pending: &pub})
 		},
 		Decided: func(d messages.Decision) {
 			s.nobody.heard(d.By, s.clock.Now())
@@ -250,7 +250,7 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 			record(&audit.Record{Decision: d})
 			s.answers.decided(d)
 			s.bus.Emit(api.Event{
-				Type: api.EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: from, Message: d.Decision + " by " + d.By,
+				Type: api.EventSafeguardDecided, Directory: d.Directory, Step: stepID(d.Step), Origin: from, Caller: api.Origin(d.From), Message: d.Decision + " by " + d.By,
 				Decision: &api.DecideRequest{ID: d.ID, Allow: d.Decision == "allow", By: d.By, Scope: d.Scope},
 			})
 		},

@@ -53,6 +53,7 @@ type outer struct {
 	open   step.Open
 	lease  *step.Lease // nil while commands inside it have steps of their own
 	cancel func()
+	pid    int           // of its first process, as programs inside see it; 0: it has not started, or that is not known
 	res    api.RunResult // of its newest step that ended
 }
 
@@ -91,11 +92,32 @@ func (n *insider) reached(id undolog.StepID) {
 	n.whole.at = id
 }
 
-// attach says how the command is ended.
-func (n *insider) attach(o *outer, cancel func()) {
+// of returns the one of several commands to which those who ask belong: the last of them is its first process. While a command
+// starts, the guest itself looks its program up. It is nil where one command or none runs, or where it is not known.
+func (n *insider) of(callers []messages.Process) *outer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	o.cancel = cancel
+	if len(n.outers) < 2 || len(callers) == 0 {
+		return nil
+	}
+	pid := callers[len(callers)-1].Inside
+	if pid == 0 {
+		return nil
+	}
+	const first = 1 // the guest's first process
+	is := func(o *outer) bool { return o.pid == pid || pid == first && o.pid == 0 }
+	i := slices.IndexFunc(n.outers, is)
+	if i < 0 || slices.ContainsFunc(n.outers[i+1:], is) {
+		return nil
+	}
+	return n.outers[i]
+}
+
+// attach says how the command is ended, and which process it is.
+func (n *insider) attach(o *outer, pid int, cancel func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o.pid, o.cancel = pid, cancel
 	if o.lease != nil {
 		n.s.steps.Tell(&step.Attach{Lease: o.lease, Cancel: cancel})
 	}

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"github.com/codeagent/sandbox/messages"
+
 	"bufio"
 	"bytes"
 	"encoding/json"
@@ -150,4 +152,32 @@ func FuzzInside(f *testing.F) {
 			t.Errorf("%d bytes", len(r.Command)+len(r.Dir))
 		}
 	})
+}
+
+// Of several commands that run, a question belongs to the one whose first process is the last of those who ask, or to the only
+// one that starts, if the guest's first process asks. All else is nobody's.
+func TestAttribution(t *testing.T) {
+	chain := func(inside int) []messages.Process { return []messages.Process{{PID: 100}, {PID: 101, Inside: inside}} }
+	one, two, starting := &outer{pid: 7}, &outer{pid: 8}, &outer{}
+	for _, c := range []struct {
+		what   string
+		outers []*outer
+		asks   []messages.Process
+		want   *outer
+	}{
+		{"one command", []*outer{one}, chain(7), nil},
+		{"the first", []*outer{one, two}, chain(7), one},
+		{"the second", []*outer{one, two}, chain(8), two},
+		{"an orphan", []*outer{one, two}, chain(9), nil},
+		{"a chain that is cut", []*outer{one, two, starting}, chain(0), nil},
+		{"nobody", []*outer{one, two}, nil, nil},
+		{"the guest, for the one that starts", []*outer{one, starting}, chain(1), starting},
+		{"the guest, for one of two that start", []*outer{starting, {}}, chain(1), nil},
+		{"the guest, while none starts", []*outer{one, two}, chain(1), nil},
+	} {
+		n := &insider{outers: c.outers}
+		if got := n.of(c.asks); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+		}
+	}
 }

@@ -15,6 +15,7 @@ const sessionToken = 1 << 63
 // It sets the token and where the answer goes, and may be called concurrently.
 func (s *Session) decided(ctx context.Context, question *messages.Ask) (*messages.Answer, error) {
 	answered := make(chan *messages.Answer, 1)
+	s.attribute(question)
 	question.Token = sessionToken | s.questions.Add(1)
 	question.Answer = func(m any) {
 		if a, ok := m.(*messages.Answer); ok {
@@ -33,10 +34,31 @@ func (s *Session) decided(ctx context.Context, question *messages.Ask) (*message
 	}
 }
 
+// attribute notes the command whose process asks, if several run and it can be found out.
+func (s *Session) attribute(question *messages.Ask) {
+	if question.From != (messages.Asker{}) {
+		return
+	}
+	if o := s.inside.of(question.Callers); o != nil {
+		question.From, question.Command = messages.Asker(o.open.From), o.open.Info.Command
+	}
+}
+
 // openCommand is the command of the step that is open; empty if none is.
 func (s *Session) openCommand() string {
 	if now := s.board.Load(); now.Step != 0 && now.Newest.Step == now.Step {
 		return now.Newest.Command
 	}
 	return ""
+}
+
+// asks is where the folders' questions go.
+func (s *Session) asks() messages.Tell {
+	safeguard := s.to("safeguard")
+	return func(m any) {
+		if question, ok := m.(*messages.Ask); ok {
+			s.attribute(question)
+		}
+		safeguard(m)
+	}
 }

@@ -181,7 +181,7 @@ func (s *Session) execute(ctx context.Context, out *outer, dir string, r api.Run
 		}
 		return st, ending{outcome: messages.OutcomeFailed, quiet: true}, err
 	}
-	s.inside.attach(out, func() { _ = p.Cancel(failGrace) })
+	s.inside.attach(out, p.PID(), func() { _ = p.Cancel(failGrace) })
 	if r.Started != nil {
 		r.Started(first, p)
 	}

@@ -171,7 +171,7 @@ func (s *Session) env(index int) directory.Env {
 		Config: s.cfg, Session: s.id, Clock: s.clock, Logger: s.cfg.Logger, Emit: s.bus.Emit, Safeguards: s.safeguards,
 		Node:        func(actor string) *supervision.Node { return s.tree.Node(s.path(folder(index, actor))) },
 		Interceptor: messages.Ref{Tell: s.to(folder(index, "interceptor")), Stopped: s.stopped},
-		Safeguard:   s.to("safeguard"), Steps: s.to("steps"), Mediation: s.mediation, Allowance: s.allowance, Protection: s.protection(),
+		Safeguard:   s.asks(), Steps: s.to("steps"), Mediation: s.mediation, Allowance: s.allowance, Protection: s.protection(),
 	}
 }
 

@@ -97,6 +97,8 @@ type fakeProcess struct {
 	code      int
 }
 
+func (p *fakeProcess) PID() int { return 0 }
+
 func (p *fakeProcess) Terminal() *os.File          { return nil }
 func (p *fakeProcess) Signal(int) error            { return nil }
 func (p *fakeProcess) Resize(uint16, uint16) error { return nil }

@@ -363,6 +363,9 @@ type ExitStatus struct {
 
 // Process is a running command. Methods are safe for concurrent use.
 type Process interface {
+	// PID is the number of its first process, as programs inside see it; 0 if that is not known.
+	PID() int
+
 	// Terminal is the host's end of the pseudo-terminal, or nil. The Process
 	// owns it and closes it after Wait has returned.
 	Terminal() *os.File

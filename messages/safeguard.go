@@ -67,6 +67,8 @@ type Ask struct {
 type Process struct {
 	PID                        int
 	Name, Program, CommandLine string
+	// Inside is its number inside, if it is the guest's first process or a child of that; else 0.
+	Inside int
 }
 
 // Asker is who asked a session for something: a frontend, its id of the request

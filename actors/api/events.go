@@ -53,7 +53,10 @@ type Event struct {
 	Step      undolog.StepID
 	// Origin is that of the request that the step belongs to; zero for what
 	// nobody asked for.
-	Origin  Origin
+	Origin Origin
+	// Caller is the origin of the command whose process a question is about, where that is known. Then
+	// it is about no other command of the step.
+	Caller  Origin
 	Message string
 	// Lost is how many events a slow subscriber has missed before this warning.
 	Lost int
@@ -85,4 +88,13 @@ type Event struct {
 	// Err is why an [EventError] came, where its kind is known: a sentinel error,
 	// wrapped.
 	Err error
+}
+
+// Concerns tells whether what has happened is about the command of a request, which runs in step (0: not yet): about itself,
+// about its step, or about nobody's.
+func (e Event) Concerns(from Origin, step undolog.StepID) bool {
+	if e.Caller != (Origin{}) {
+		return e.Caller == from
+	}
+	return e.Origin == from || step != 0 && (e.Step == step || e.Origin == Origin{})
 }

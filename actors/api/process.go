@@ -10,6 +10,8 @@ type Process struct {
 	// Program is the file that it executes; empty if that could not be found out.
 	Program     string `json:"program,omitempty"`
 	CommandLine string `json:"command_line,omitempty"`
+	// Inside is its number inside, if it is the guest's first process or a child of that; else 0.
+	Inside int `json:"-"`
 }
 
 // String is the process on one line.

@@ -194,6 +194,10 @@ func (p *process) tell(method string, params any) error {
 
 func (p *process) Terminal() *os.File   { return p.terminal }
 func (p *process) Signal(sig int) error { return p.tell("signal", signalParams{p.which, sig}) }
+
+// PID implements [hypervisor.Process]: only the session knows it.
+func (p *process) PID() int { return 0 }
+
 func (p *process) Resize(rows, cols uint16) error {
 	return p.tell("resize", resizeParams{p.which, rows, cols})
 }

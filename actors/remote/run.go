@@ -357,8 +357,7 @@ func (j *joined) failure(err error) error {
 // event passes on what is about the client's command, about its step, or about
 // nobody's.
 func (j *joined) event(e api.Event) {
-	id := j.running()
-	if e.Origin != j.origin && (id == 0 || e.Step != id && e.Origin != api.Origin{}) {
+	if !e.Concerns(j.origin, j.running()) {
 		return
 	}
 	e.Err = nil // an interface does not cross; the message says it

@@ -27,6 +27,8 @@ type fake struct {
 	code  int
 }
 
+func (p *fake) PID() int { return 0 }
+
 func (p *fake) Terminal() *os.File          { return nil }
 func (p *fake) Signal(int) error            { return nil }
 func (p *fake) Resize(uint16, uint16) error { return nil }

@@ -54,8 +54,8 @@ func (r *running) start(ctx context.Context) error {
 	deciding, decided := context.WithCancel(ctx)
 	var own atomic.Int64 // the step
 	unsubscribe := session.Subscribe(func(e api.Event) {
-		// Not those of commands that have joined, unless they run in the same step.
-		if e.Origin == r.req.Origin || e.Origin == (api.Origin{}) || e.Step != 0 && int64(e.Step) == own.Load() {
+		// Not those of commands that have joined.
+		if e.Concerns(r.req.Origin, undolog.StepID(own.Load())) || own.Load() == 0 && e.Origin == (api.Origin{}) {
 			r.job.Event(e)
 		}
 	})

@@ -21,6 +21,9 @@ type Process struct {
 	Name        string
 	Program     string // the file that it executes; empty if that cannot be read
 	CommandLine string // empty if that cannot be read
+	// Inside is the number by which its own pid namespace knows it, if it is the guest's first process or a child of that;
+	// else 0. So it is told of the last one only.
+	Inside int
 }
 
 // Reader finds out who asks. Make it with [New].

@@ -25,8 +25,11 @@ func (r *Reader) Of(thread int) []Process {
 	}
 	var list []Process
 	until := time.Now().Add(patience)
+	inside := 0 // of the newest in the list
 	for self := os.Getpid(); len(list) < maxDepth; {
-		if s.parent == self && len(list) > 0 {
+		first := s.parent == self // the guest's first process
+		if first && len(list) > 0 {
+			list[len(list)-1].Inside = inside
 			break
 		}
 		program, err := os.Readlink(proc(s.group, "exe"))
@@ -36,6 +39,11 @@ func (r *Reader) Of(thread int) []Process {
 		list = append(list, Process{
 			PID: s.group, Name: name(s.name, program), Program: printable.Name(program), CommandLine: commandLine(r.arguments(s.group, until)),
 		})
+		if first {
+			list[0].Inside = s.inside
+			break
+		}
+		inside = s.inside
 		up, ok := readStatus(s.parent)
 		// If the child has another parent now, that one's number may have gone to somebody else.
 		if again, still := readStatus(s.group); !ok || !still || again.parent != s.parent || s.parent <= 1 || s.group == self {
@@ -51,6 +59,7 @@ func proc(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "
 // status is what the kernel says of a process.
 type status struct {
 	group, parent int
+	inside        int // its number in its own pid namespace
 	name          string
 }
 
@@ -61,7 +70,7 @@ func readStatus(pid int) (s status, ok bool) {
 	}
 	defer f.Close()
 	found := 0
-	for lines := bufio.NewScanner(f); found < 3 && lines.Scan(); {
+	for lines := bufio.NewScanner(f); found < 4 && lines.Scan(); {
 		key, value, _ := strings.Cut(lines.Text(), ":")
 		value = strings.TrimSpace(value)
 		switch key {
@@ -71,6 +80,12 @@ func readStatus(pid int) (s status, ok bool) {
 			s.group, err = strconv.Atoi(value)
 		case "PPid":
 			s.parent, err = strconv.Atoi(value)
+		case "NStgid":
+			numbers := strings.Fields(value)
+			if len(numbers) == 0 {
+				return s, false
+			}
+			s.inside, err = strconv.Atoi(numbers[len(numbers)-1])
 		default:
 			continue
 		}
@@ -78,7 +93,7 @@ func readStatus(pid int) (s status, ok bool) {
 			return s, false
 		}
 	}
-	return s, found == 3
+	return s, found == 4
 }
 
 // arguments reads the arguments of a process, or nothing if that takes too long.

@@ -63,6 +63,9 @@ func TestOf(t *testing.T) {
 	if p := list[1]; !strings.Contains(p.Name, "evil") || !strings.Contains(p.CommandLine, "'a b<001B>]0;x<0007>'") || !strings.Contains(p.CommandLine, "bytes …]") {
 		t.Errorf("%+v", p)
 	}
+	if list[0].Inside != 0 || list[1].Inside != list[1].PID { // there is no other pid namespace
+		t.Errorf("inside: %d and %d, which is %d", list[0].Inside, list[1].Inside, list[1].PID)
+	}
 	for _, p := range list {
 		for _, s := range []string{p.Name, p.Program, p.CommandLine} {
 			for _, r := range s {

@@ -40,6 +40,7 @@ func (m *Message) appendTo(b []byte) []byte {
 	b = appendInt(b, `,"time_ns":`, m.TimeNS)
 	b = appendInt(b, `,"request":`, m.Request)
 	b = appendInt(b, `,"port":`, int64(m.Port))
+	b = appendInt(b, `,"pid":`, int64(m.PID))
 	if m.ExitCode != nil {
 		b = strconv.AppendInt(append(b, `,"exit_code":`...), int64(*m.ExitCode), 10)
 	}
@@ -187,6 +188,9 @@ func (s *scanner) member(m *Message) uint32 {
 	case "alone":
 		m.Alone = s.true()
 		return 1 << 10
+	case "pid":
+		m.PID = s.int()
+		return 1 << 11
 	}
 	s.ok = false
 	return 0

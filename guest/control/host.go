@@ -243,6 +243,7 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 		if terminal != nil {
 			p.terminal = terminal
 		}
+		p.pid = m.PID
 		close(p.started)
 	case TypeStartFailed:
 		p.finish(Status{}, &StartError{ExitCode: *m.ExitCode, Reason: m.Error})

@@ -132,6 +132,8 @@ type Message struct {
 	// is its end; stdin is what is sent on it.
 	Port uint16 `json:"port,omitempty"`
 
+	// step_started: the number of the command's first process, as the guest numbers it.
+	PID int `json:"pid,omitempty"`
 	// step_completed and start_failed
 	ExitCode   *int  `json:"exit_code,omitempty"`
 	DurationNS int64 `json:"duration_ns,omitempty"`

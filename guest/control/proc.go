@@ -22,6 +22,7 @@ type Proc struct {
 	status   Status
 	err      error
 	terminal *os.File // set before started is closed
+	pid      int      // so is this
 
 	// Data by messages only.
 	stdin io.Reader
@@ -88,6 +89,9 @@ func (p *Proc) prepare(e Exec) (files []*os.File, err error) {
 	go p.writeOutput()
 	return nil, nil
 }
+
+// PID is the number of its first process, as the guest numbers it and says; 0 if it does not.
+func (p *Proc) PID() int { return p.pid }
 
 // pump starts forwarding stdin, once the command runs.
 func (p *Proc) pump() {

@@ -253,7 +253,7 @@ func (c *command) closeOwn() {
 
 // announce tells the host that the command runs, and begins to pass its data.
 func (c *command) announce() {
-	started := &control.Message{Type: control.TypeStepStarted, ID: c.id}
+	started := &control.Message{Type: control.TypeStepStarted, ID: c.id, PID: c.pid}
 	if c.give != nil {
 		_ = c.s.link.Send(started, c.give) // the reader notices a broken channel
 		_ = c.give.Close()

@@ -144,6 +144,9 @@ func (p *process) Signal(sig int) error {
 	return err
 }
 
+// PID implements [hypervisor.Process].
+func (p *process) PID() int { return p.cmd.Process.Pid }
+
 func (p *process) Resize(rows, cols uint16) error {
 	if p.terminal == nil {
 		return nil

@@ -49,6 +49,7 @@ type process struct {
 
 var _ hypervisor.Process = process{}
 
+func (p process) PID() int                         { return p.p.PID() }
 func (p process) Terminal() *os.File               { return p.p.Terminal() }
 func (p process) Signal(sig int) error             { return p.p.Signal(sig) }
 func (p process) Resize(rows, cols uint16) error   { return p.p.Resize(rows, cols) }

@@ -93,6 +93,8 @@ type plainProcess struct {
 	ended chan struct{}
 }
 
+func (p *plainProcess) PID() int { return 0 }
+
 func (p *plainProcess) Terminal() *os.File          { return nil }
 func (p *plainProcess) Resize(uint16, uint16) error { return nil }
 func (p *plainProcess) Signal(sig int) error {

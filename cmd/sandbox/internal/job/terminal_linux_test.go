@@ -30,6 +30,8 @@ func (p *localProcess) Terminal() *os.File { return p.master }
 func (p *localProcess) Signal(sig int) error {
 	return unix.Kill(-p.cmd.Process.Pid, unix.Signal(sig))
 }
+func (p *localProcess) PID() int { return 0 }
+
 func (p *localProcess) Resize(rows, cols uint16) error {
 	return screen.SetSize(p.master, rows, cols)
 }
