@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/codeagent/sandbox/actors/remote"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -87,7 +89,12 @@ func scriptEnvironment(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	env.Defer(func() { os.RemoveAll(run) })
+	env.Defer(func() {
+		for _, r := range remote.Registrations(filepath.Join(run, "sandbox")) { // of a script that has failed
+			_ = syscall.Kill(r.PID, syscall.SIGKILL)
+		}
+		os.RemoveAll(run)
+	})
 	env.Setenv("XDG_RUNTIME_DIR", run)
 	for name, dir := range map[string]string{
 		"HOME": ".home", "XDG_STATE_HOME": ".state", "XDG_CONFIG_HOME": ".config", "W": "work",

@@ -24,6 +24,7 @@ const atCwd = unix.AT_FDCWD
 type call struct {
 	s        *Server
 	worker   *worker
+	waits    func() // another worker is to answer others meanwhile; a field, because the handlers lead to it and it leads to them
 	index    uint64 // of the worker, from 1 on: [vfs.Request.ID]
 	identity identity.Identity
 	stay     notify.Stay

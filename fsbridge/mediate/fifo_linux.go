@@ -1,27 +1,35 @@
 package mediate
 
 import (
+	"fmt"
+	"os"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
 )
 
-// How often it is looked whether somebody reads a FIFO: at first, and later.
+// How often it is looked whether somebody reads a FIFO: each time that the wait has grown by an eighth, but not more, and not less often
+// than so.
 const (
 	fifoSoon  = time.Millisecond
-	fifoLater = 20 * time.Millisecond
+	fifoLater = 40 * time.Millisecond
 )
+
+// errRestart is ERESTARTSYS of linux/errno.h: the kernel makes the call again after the signal that the caller has to
+// handle, or has it fail with EINTR, as the handler wants. A caller that has none to handle would see the number.
+const errRestart = syscall.Errno(512)
 
 // openFIFO opens a FIFO of the folder for writing: the guest itself may open nothing for
 // writing there. It is opened in the guest's view, where nothing but a FIFO can be. The
-// caller may have to wait for a reader, and may be killed meanwhile. The overseer lets
-// others be answered then.
+// caller may have to wait for a reader, and signals may come meanwhile.
 func (c *call) openFIFO(p *place, flags int) answer {
 	how := flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_TRUNC) | unix.O_NONBLOCK
-	for wait := fifoSoon; ; wait = min(2*wait, fifoLater) {
+	begin := time.Now()
+	for {
 		fd, errno := c.openView(p, how)
 		if errno != syscall.ENXIO || flags&unix.O_NONBLOCK != 0 {
 			if errno != 0 {
@@ -29,11 +37,27 @@ func (c *call) openFIFO(p *place, flags int) answer {
 			}
 			return c.injectFIFO(p, fd, flags)
 		}
-		time.Sleep(wait)
-		if !c.valid() {
+		c.waits()
+		time.Sleep(min(max(time.Since(begin)/8, fifoSoon), fifoLater))
+		interrupted := c.interrupted()
+		switch {
+		case !c.valid():
 			return failed(syscall.EINTR)
+		case interrupted:
+			return failed(errRestart)
 		}
 	}
+}
+
+// interrupted tells whether the caller has a signal to handle.
+func (c *call) interrupted() bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.n.PID))
+	if err != nil {
+		return false
+	}
+	pid, _ := proctext.Process(data)
+	s, ok := proctext.Pending(data)
+	return ok && s.Interrupt(pid == int(c.n.PID))
 }
 
 // openView opens the place in the guest's view, as the workload.

@@ -61,9 +61,9 @@ func (s *Server) start(call context.Context, live api.Live, tool string, f func(
 }
 
 // hear notes safeguards that hold this job: those of its own step, and, for a
-// write that joined the step of a command, of whatever step is open.
+// write that joined the step of a command, of whatever step is open, but not those of other commands.
 func (j *job) hear(e api.Event, from api.Origin) {
-	mine := e.Origin == from || j.tool != "execute_command"
+	mine := e.Origin == from || j.tool != "execute_command" && e.Caller == (api.Origin{})
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {

@@ -13,6 +13,34 @@ func Process(status []byte) (pid int, ok bool) {
 	return pid, found && whole && err == nil
 }
 
+// Signals are what a thread's status file says of signals that have come and are not handled yet.
+type Signals struct {
+	thread, process uint64 // to the thread alone, to its process
+	blocked         uint64
+	threads         int
+}
+
+// Pending finds them.
+func Pending(status []byte) (s Signals, ok bool) {
+	number := func(name string, base int) uint64 {
+		_, after, found := bytes.Cut(status, []byte("\n"+name+":\t"))
+		line, _, whole := bytes.Cut(after, []byte("\n"))
+		n, err := strconv.ParseUint(string(line), base, 64)
+		ok = ok && found && whole && err == nil
+		return n
+	}
+	ok = true
+	s.threads = int(number("Threads", 10))
+	s.thread, s.process, s.blocked = number("SigPnd", 16), number("ShdPnd", 16), number("SigBlk", 16)
+	return s, ok
+}
+
+// Interrupt tells whether the thread surely handles one of them before it goes on. One to the process may be another
+// thread's; the kernel (complete_signal) prefers the process's first.
+func (s Signals) Interrupt(first bool) bool {
+	return s.thread&^s.blocked != 0 || (first || s.threads == 1) && s.process&^s.blocked != 0
+}
+
 // Call finds, in the beginning of a syscall file, the call that the thread waits in. ok is
 // false if it runs.
 func Call(text []byte) (nr int, ok bool) {

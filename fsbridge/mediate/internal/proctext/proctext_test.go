@@ -15,6 +15,32 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+func TestPending(t *testing.T) {
+	status := func(threads, thread, process, blocked string) []byte {
+		return []byte("Name:\tsh\nThreads:\t" + threads + "\nSigQ:\t0/1\nSigPnd:\t" + thread + "\nShdPnd:\t" + process + "\nSigBlk:\t" + blocked + "\nSigIgn:\t0\n")
+	}
+	for _, c := range []struct {
+		threads, thread, process, blocked string
+		other, first                      bool
+	}{
+		{"1", "0000000000000000", "0000000000000000", "0000000000000000", false, false},
+		{"2", "0000000000000002", "0000000000000000", "0000000000000000", true, true},
+		{"2", "0000000000000002", "0000000000000000", "0000000000000002", false, false},
+		{"2", "0000000000000000", "0000000000000002", "0000000000000000", false, true},
+		{"1", "0000000000000000", "0000000000000006", "0000000000000002", true, true},
+	} {
+		s, ok := Pending(status(c.threads, c.thread, c.process, c.blocked))
+		if !ok || s.Interrupt(false) != c.other || s.Interrupt(true) != c.first {
+			t.Errorf("%+v: %+v, %v", c, s, ok)
+		}
+	}
+	for _, text := range []string{"", "\nThreads:\t1\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0", "\nThreads:\tx\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\n"} {
+		if _, ok := Pending([]byte(text)); ok {
+			t.Errorf("%q says something", text)
+		}
+	}
+}
+
 // TestCutOff: what is cut off or something else says nothing.
 func TestCutOff(t *testing.T) {
 	for _, text := range []string{"", "Name:\tsh\nUmask:\t00", "\nUmask:\t9\n", "\nTgid:\t47", "running\n", "-1 0x0", "flags:\t01"} {
