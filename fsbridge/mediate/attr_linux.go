@@ -295,23 +295,32 @@ func (c *call) chown(dirfd, at, how int, uid, gid uint32) answer {
 	return c.setAttr(dirfd, at, how, &in)
 }
 
+// truncate answers truncate(2). As with attributes, the kernel never performs it: nothing but we keeps a granted file
+// from being emptied by its name in /proc.
 func (c *call) truncate() answer {
 	size := int64(c.arg(1))
 	p := &c.a
 	if size < 0 {
-		return native // EINVAL
+		return failed(syscall.EINVAL)
 	}
-	if errno := c.find(p, atCwd, 0, whole|follow); errno != 0 {
-		return c.lost(errno)
+	if errno := c.find(p, atCwd, 0, whole|follow|anywhere); errno != 0 {
+		return failed(errno)
 	}
 	defer p.close()
-	if p.is != nil && p.is.Type() != syscall.S_IFREG {
-		return native // EISDIR, EINVAL
+	if errno := p.missing(); errno != 0 {
+		return failed(errno)
+	}
+	switch p.is.Type() {
+	case syscall.S_IFREG:
+	case syscall.S_IFDIR:
+		return failed(syscall.EISDIR)
+	default:
+		return failed(syscall.EINVAL)
 	}
 	if c.tooLarge(p, size) {
 		return failed(syscall.EFBIG)
 	}
-	return c.changePlace(p, attribute{
+	a := attribute{
 		func(f *Folder, node uint64) error {
 			_, err := f.tree.SetAttr(c.request(), node, &vfs.SetAttr{Set: vfs.SetSize, Size: uint64(size), KillPriv: true})
 			return err
@@ -323,7 +332,11 @@ func (c *call) truncate() answer {
 			}
 			return errors.Join(hostfs.TruncateFD(w, size), hostfs.Close(w))
 		},
-	})
+	}
+	if p.folder == nil || p.folder.readOnly {
+		return c.setOutside(p, a.outside)
+	}
+	return c.changePlace(p, a)
 }
 
 // tooLarge tells whether a file would grow beyond what the caller may make (RLIMIT_FSIZE).

@@ -35,7 +35,8 @@
 // that leads to the host's mount is the folder's, so the Interceptor is asked. And what we let the kernel
 // perform (the path may have become such a name meanwhile) it refuses, by Landlock: inside, files are
 // opened for writing in places of the guest's own only, which the folders are not. So we open the
-// folders' FIFOs, too. Landlock does not know attributes. So a call that sets mode, times,
+// folders' FIFOs, too. That a file is cut off, Landlock does not decide (it would cost each open 1 us, also for reading). A descriptor for reading is enough for that: so truncate(2),
+// and O_TRUNC in an open that is not for writing, never get CONTINUE, and there is no openat2(2), whose flags are in memory. Landlock does not know attributes. So a call that sets mode, times,
 // owner or extended attributes never gets CONTINUE: we perform it ourselves, outside of the folders, too, on
 // the object that we have looked at, as the workload and on its mount. What lies on the host's mount and is in no
 // folder (an adopted file, a descriptor that the supervisor was started with) is refused.
@@ -111,9 +112,8 @@
 // (behind Landlock), what is sent through a FIFO changes the FIFO's times, and an undo leaves them so. A signal handler without SA_RESTART can make a call fail with EINTR before we have received
 // it. O_NOFOLLOW is among the flags of a granted descriptor, and
 // of one that was opened for reading with O_CREAT. A missing name is ENOENT also for a caller that can have no more
-// descriptors. A file that is there is opened without O_CREAT: so fs.protected_regular and fs.protected_fifos, which keep
-// O_CREAT from others' files in sticky directories, do not hold in a folder. If the directory of a path with
-// RESOLVE_IN_ROOT is missing, the kernel says so; if another thread makes it in that moment, the error is EROFS.
+// descriptors. There is no openat2 (ENOSYS): programs take openat then. Nothing outside of the folders is emptied by an open that is not for writing. A file that is there is opened without O_CREAT: so fs.protected_regular and fs.protected_fifos, which keep
+// O_CREAT from others' files in sticky directories, do not hold in a folder.
 //
 // # Notified calls
 //
@@ -123,7 +123,6 @@
 //
 //	amd64 and arm64                                        test
 //	openat                                                 argument 2 & W
-//	openat2 (its flags are in memory)                      -
 //	truncate                                               -
 //	mkdirat mknodat symlinkat linkat unlinkat              -
 //	renameat renameat2                                     -

@@ -74,7 +74,6 @@ func workloads() map[string]func(w *workload) {
 		"attributesRace": attributesRace,
 		"attributesOpen": attributesOpen,
 		"makeTogether":   makeTogether,
-		"renamesBeside":  renamesBeside,
 		"openTogether":   openTogether,
 		"lostOnProc":     lostOnProc,
 		"keptWriters":    keptWriters,
@@ -263,7 +262,7 @@ type notifiedCall struct {
 func notifiedCalls() []notifiedCall {
 	calls := []notifiedCall{{unix.SYS_OPENAT, 2, mutating}, {unix.SYS_FACCESSAT, 2, unix.W_OK}, {unix.SYS_FACCESSAT2, 2, unix.W_OK}}
 	for _, nr := range []uint32{
-		unix.SYS_OPENAT2, unix.SYS_TRUNCATE, unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_SYMLINKAT, unix.SYS_LINKAT,
+		unix.SYS_TRUNCATE, unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_SYMLINKAT, unix.SYS_LINKAT,
 		unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2,
 		unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR,
 		sysSetxattrat, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, sysRemovexattrat,

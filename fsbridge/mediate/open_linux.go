@@ -15,8 +15,43 @@ import (
 // other.
 const mutating = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 
-// open answers openat(2) for the path in argument at.
+// open answers openat(2) for the path in argument at. What empties a file without being opened for writing, it never leaves
+// to the kernel: Landlock decides about what is opened for writing, and the path may have become the name of a granted
+// descriptor by then.
 func (c *call) open(dirfd, at, flags int, mode uint32) answer {
+	a := c.opened(dirfd, at, flags, mode)
+	access := flags & unix.O_ACCMODE
+	if a.native && flags&(unix.O_TRUNC|unix.O_PATH) == unix.O_TRUNC && access != unix.O_WRONLY && access != unix.O_RDWR {
+		return c.uncut(dirfd, at, flags)
+	}
+	return a
+}
+
+// uncut refuses an open that would empty a file outside of the folders, with the kernel's error if there is none to be emptied.
+func (c *call) uncut(dirfd, at, flags int) answer {
+	how := whole | anywhere
+	if flags&unix.O_NOFOLLOW == 0 {
+		how |= follow
+	}
+	p := &c.a
+	if errno := c.find(p, dirfd, at, how); errno != 0 {
+		return failed(errno)
+	}
+	defer p.close()
+	errno := p.missing()
+	switch {
+	case errno != 0:
+	case p.is.Type() == syscall.S_IFDIR:
+		errno = syscall.EISDIR
+	case p.is.Type() == syscall.S_IFLNK:
+		errno = syscall.ELOOP
+	default:
+		errno = syscall.EACCES
+	}
+	return failed(errno)
+}
+
+func (c *call) opened(dirfd, at, flags int, mode uint32) answer {
 	if flags&unix.O_PATH != 0 || flags&mutating == 0 || flags&unix.O_ACCMODE == unix.O_ACCMODE {
 		return native
 	}

@@ -118,7 +118,6 @@ func put(path, content string) { _ = os.WriteFile(path, []byte(content), 0o644) 
 func semantics(w *workload) {
 	unix.Umask(0o022)
 	w.opens()
-	w.openat2s()
 	w.names()
 	w.renames()
 	w.links()
@@ -182,27 +181,6 @@ func (w *workload) opens() {
 	_ = unix.Close(at)
 	_ = unix.Close(dir)
 	_ = unix.Close(file)
-}
-
-func (w *workload) openat2s() {
-	for _, resolve := range []uint64{0, unix.RESOLVE_BENEATH, unix.RESOLVE_NO_SYMLINKS, unix.RESOLVE_NO_MAGICLINKS, unix.RESOLVE_NO_XDEV,
-		unix.RESOLVE_IN_ROOT, unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS, unix.RESOLVE_IN_ROOT | unix.RESOLVE_BENEATH} {
-		for _, p := range []string{"f", "l", "../folder/f", "dl/x", "d/x2", "d/../d/x3", "dangling", "dl", "/f", "/../f", "/dl/../f2", "/dev/null", "/proc/self/fd/0"} {
-			if resolve&unix.RESOLVE_IN_ROOT == 0 && p[0] == '/' && strings.Contains(p, "f") && !strings.HasPrefix(p, "/proc") {
-				continue // that is outside
-			}
-			how := unix.OpenHow{Flags: unix.O_RDWR | unix.O_CREAT | unix.O_CLOEXEC, Mode: 0o640, Resolve: resolve}
-			fd, err := unix.Openat2(unix.AT_FDCWD, p, &how)
-			w.result(fmt.Sprintf("openat2 %s %#x", p, resolve), err)
-			if err == nil {
-				_ = unix.Close(fd)
-			}
-		}
-	}
-	for _, how := range []unix.OpenHow{{Flags: 1 << 40}, {Flags: unix.O_RDWR, Mode: 0o600}, {Flags: unix.O_RDWR | unix.O_CREAT, Mode: 1 << 20}, {Flags: unix.O_RDWR, Resolve: 1 << 30}} {
-		_, err := unix.Openat2(unix.AT_FDCWD, "f", &how)
-		w.result(fmt.Sprintf("openat2 %+v", how), err)
-	}
 }
 
 func (w *workload) names() {

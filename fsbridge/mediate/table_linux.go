@@ -9,8 +9,6 @@ const (
 	sysSetxattrat    = 463
 	sysRemovexattrat = 466
 
-	resolveCached = 0x20 // RESOLVE_CACHED
-
 	maxSyscall = 512
 )
 
@@ -23,7 +21,6 @@ var handlers = table()
 func table() *[maxSyscall]handler {
 	t := [maxSyscall]handler{
 		unix.SYS_OPENAT:    func(c *call) answer { return c.open(c.fd(0), 1, c.flag(2), c.word(3)) },
-		unix.SYS_OPENAT2:   (*call).openat2,
 		unix.SYS_TRUNCATE:  (*call).truncate,
 		unix.SYS_MKDIRAT:   func(c *call) answer { return c.mkdir(c.fd(0), 1, c.word(2)) },
 		unix.SYS_MKNODAT:   func(c *call) answer { return c.mknod(c.fd(0), 1, c.word(2)) },

@@ -3,7 +3,6 @@
 package mediate
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,60 +71,6 @@ func TestMBOpenTogether(t *testing.T) {
 			in.ok()
 		})
 	}
-}
-
-// While something is renamed on the machine, the kernel gives up on a path with ".." that may not
-// leave its root (openat2(2)): a caller is never told for that that the mount is read-only.
-func TestMBRenamesBeside(t *testing.T) {
-	j := newJail(t)
-	var done atomic.Bool
-	var all sync.WaitGroup
-	dir := t.TempDir()
-	for i := range 2 {
-		one, two := filepath.Join(dir, fmt.Sprint(i)), filepath.Join(dir, fmt.Sprint(i, "too"))
-		if err := os.WriteFile(one, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		all.Go(func() {
-			for !done.Load() {
-				if err := errors.Join(os.Rename(one, two), os.Rename(two, one)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	in := j.start("renamesBeside", j.folder)
-	if said := in.hear(); said != "<nil>" {
-		t.Error(said)
-	}
-	in.ok()
-	done.Store(true)
-	all.Wait()
-}
-
-func renamesBeside(w *workload) {
-	dir := filepath.Join(w.args[0], "d")
-	if err := unix.Mkdir(dir, 0o755); err != nil {
-		w.say("%v", err)
-		return
-	}
-	fd, err := unix.Open(w.args[0], unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err != nil {
-		w.say("%v", err)
-		return
-	}
-	for i := 0; i < 2000 && err == nil; i++ {
-		how := unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CREAT, Mode: 0o644, Resolve: unix.RESOLVE_BENEATH}
-		if i%2 == 0 {
-			how.Resolve = unix.RESOLVE_IN_ROOT
-		}
-		var file int
-		if file, err = unix.Openat2(fd, "d/../d/../d/../d/../f", &how); err == nil {
-			_ = unix.Close(file)
-		}
-	}
-	w.say("%v", err)
 }
 
 // What is missing on a proc file system is left to the kernel: there the caller may see more than we do,

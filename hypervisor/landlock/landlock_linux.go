@@ -12,7 +12,8 @@ import (
 // Rights.
 const (
 	Read   = unix.LANDLOCK_ACCESS_FS_READ_FILE
-	Write  = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	Write  = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | Cut
+	Cut    = unix.LANDLOCK_ACCESS_FS_TRUNCATE  // also what is not open for writing
 	Device = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV // requests to devices
 	// Names are to make, remove, rename and link what a directory holds.
 	Names = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |

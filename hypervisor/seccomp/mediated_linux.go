@@ -5,7 +5,6 @@ import "golang.org/x/sys/unix"
 // mediatedCalls go to the listener whatever their arguments: fsbridge/mediate lists
 // them, and what it does with each.
 var mediatedCalls = []uint32{
-	unix.SYS_OPENAT2, // its flags are in memory
 	unix.SYS_TRUNCATE,
 	unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_SYMLINKAT, unix.SYS_LINKAT, unix.SYS_UNLINKAT,
 	unix.SYS_RENAMEAT2,
@@ -46,6 +45,7 @@ func mediatedRules(m map[uint32]rule) {
 	for nr, off := range archOpen {
 		m[nr] = anyBit(off, changingFlags, retNotify)
 	}
+	m[unix.SYS_OPENAT2] = rule{ret: retNosys} // its flags are in memory, and may be others when the kernel looks
 	m[unix.SYS_OPENAT] = anyBit(offArg2, changingFlags, retNotify)
 	for nr, off := range archAccess {
 		m[nr] = anyBit(off, unix.W_OK, retNotify)

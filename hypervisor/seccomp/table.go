@@ -96,7 +96,7 @@ var families = []Family{
 	family("queues, semaphores and shared memory without a path", Conditional, "not with --isolation landlock, where no namespace keeps them apart",
 		"shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink"),
 	family("watching file systems", Conditional, "not with --isolation landlock", "fanotify_init"),
-	family("changes of files", Conditional, "with the mediated bridge, and --isolation landlock, the supervisor answers them if they would change something",
+	family("changes of files", Conditional, "with the mediated bridge, and --isolation landlock, the supervisor answers them if they would change something, and there is no openat2",
 		"open creat openat openat2 truncate mkdir mkdirat mknod mknodat symlink symlinkat link linkat unlink unlinkat rmdir rename renameat renameat2 "+
 			"chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat "+
 			"setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat access faccessat faccessat2 statfs fstatfs bind umask"),

@@ -2,6 +2,7 @@ package escape
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -56,6 +58,10 @@ var attacks = map[string]func(args []string) error{
 		return err
 	},
 	"truncate": func(a []string) error { return unix.Truncate(a[0], 0) },
+	"cut":      cut(unix.O_RDONLY),
+	"cut3":     cut(unix.O_ACCMODE),
+	"cut2":     func(a []string) error { return cut2(a[0]) },
+	"cutrace":  cutWhileSwapped,
 	"link":     func(a []string) error { return unix.Linkat(unix.AT_FDCWD, a[0], unix.AT_FDCWD, a[1], 0) },
 	// reach connects the socket that is standard input.
 	"reach": func(a []string) error { return unix.Connect(0, &unix.SockaddrUnix{Name: a[0]}) },
@@ -201,4 +207,59 @@ func unlinkOnThread(args []string) error {
 		}
 	}()
 	return <-done
+}
+
+// cut empties a file by opening it, but not for writing.
+func cut(access int) func([]string) error {
+	return func(a []string) error {
+		fd, err := unix.Open(a[0], access|unix.O_TRUNC, 0)
+		if err == nil {
+			err = unix.Close(fd)
+		}
+		return err
+	}
+}
+
+func cut2(path string) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_TRUNC})
+	if err == nil {
+		err = unix.Close(fd)
+	}
+	return err
+}
+
+// cutWhileSwapped tries to cut off the file that is standard input, and that a[0] names, by a name that is by turns a file of our own's:
+// until it is cut, or 3,000 times.
+func cutWhileSwapped(a []string) error {
+	dir, err := os.MkdirTemp("/tmp", "swapped")
+	if err != nil {
+		return err
+	}
+	own, way := dir+"/own", dir+"/way"
+	if err := os.WriteFile(own, []byte("own"), 0o600); err != nil {
+		return err
+	}
+	if err := os.Symlink(own, way); err != nil {
+		return err
+	}
+	var done atomic.Bool
+	defer done.Store(true)
+	go func() {
+		for i := 0; !done.Load(); i++ {
+			to := []string{own, a[0]}[i%2]
+			if os.Symlink(to, dir+"/next") == nil {
+				_ = os.Rename(dir+"/next", way)
+			}
+		}
+	}()
+	for range 3000 {
+		_ = cut(unix.O_RDONLY)([]string{way})
+		_ = cut2(way)
+		_ = unix.Truncate(way, 0)
+		var st unix.Stat_t
+		if err := unix.Fstat(0, &st); err != nil || st.Size == 0 {
+			return err
+		}
+	}
+	return errors.New("it was never cut")
 }

@@ -50,6 +50,9 @@ var mediated = []difference{
 	{"open-getfl", "i-rdonly=0100000 j-rdonly-create=0100000",
 		"i-rdonly=0500000 j-rdonly-create=0500000", openFlag},
 	{"limit-descriptors", "h-none:EMFILE", "h-none:ENOENT", missingFirst},
+	{"openat2-resolve", "", "", noOpenat2},
+	{"openat2-arguments", "", "", noOpenat2},
+	{"openat2-create", "", "", noOpenat2},
 	{"open-path-reopen", "unlinked=ok",
 		"unlinked=ENOENT", noName},
 	{"removed-directory", "fchmod=ok futimens=ok fstat=dir,0700",
@@ -113,6 +116,7 @@ const (
 	pathDescriptor = "setxattrat does not find out that a descriptor is O_PATH"
 	noFlags        = "flags of inodes are not in the log"
 	noLeases       = "a lease would hold up whoever opens the file outside"
+	noOpenat2      = "the flags of openat2 are in memory, where they may change until the kernel looks"
 	detached       = "the mount that shows the right owners is nowhere in the view, so paths on it begin at the folder"
 	twice          = "the bridge makes the file, hands over a second opening of it and closes the first"
 	truncates      = "the bridge opens the file, cuts it off and closes it"
