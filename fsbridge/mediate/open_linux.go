@@ -21,7 +21,7 @@ const mutating = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 func (c *call) open(dirfd, at, flags int, mode uint32) answer {
 	a := c.opened(dirfd, at, flags, mode)
 	access := flags & unix.O_ACCMODE
-	if a.native && flags&(unix.O_TRUNC|unix.O_PATH) == unix.O_TRUNC && access != unix.O_WRONLY && access != unix.O_RDWR {
+	if a.native && flags&(unix.O_TRUNC|unix.O_PATH|unix.O_DIRECTORY) == unix.O_TRUNC && access != unix.O_WRONLY && access != unix.O_RDWR {
 		return c.uncut(dirfd, at, flags)
 	}
 	return a
@@ -103,7 +103,7 @@ func (c *call) openPlace(p *place, flags int, mode uint32, how int) answer {
 	case syscall.S_IFLNK:
 		return failed(syscall.ELOOP)
 	case syscall.S_IFIFO:
-		if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		if flags&(unix.O_ACCMODE|unix.O_TRUNC) == unix.O_RDONLY {
 			return native
 		}
 		return c.openFIFO(p, flags)
