@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -300,6 +301,36 @@ func TestAskedAtTheEnd(t *testing.T) {
 		f.diff = func(io.Writer) error { return err }
 		if a := x.get("/api/folders/" + folderID("/work") + "/steps/1/diff"); a.status != http.StatusServiceUnavailable || a.code() != want {
 			t.Errorf("%v: %d %s", err, a.status, a.body)
+		}
+	}
+}
+
+// What a page asks of a folder without a session waits for the log, which one request at a time has, however long that takes.
+func TestLogOfOneAtATime(t *testing.T) {
+	f := newFake()
+	f.sessions, f.kept = nil, []api.Directory{{Path: "/work"}}
+	asked, begun, end := make(chan bool, 10), make(chan bool), make(chan bool)
+	f.asked = func() { asked <- true }
+	f.diff = func(io.Writer) error {
+		begun <- true
+		<-end
+		return nil
+	}
+	x := newLab(t, f)
+	step := "/api/folders/" + folderID("/work") + "/steps/1"
+	answers := make(chan int, 2)
+	go func() { answers <- x.get(step + "/diff").status }()
+	<-begun
+	<-asked
+	go func() { answers <- x.get(step).status }()
+	<-asked // it looks for the log now
+	for range 100 {
+		runtime.Gosched()
+	}
+	close(end)
+	for range 2 {
+		if status := <-answers; status != http.StatusOK {
+			t.Errorf("status %d", status)
 		}
 	}
 }

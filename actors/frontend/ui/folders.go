@@ -155,8 +155,35 @@ func (s *Server) open(r *http.Request) (folder, api.Service, error) {
 			return f, c, nil
 		} // it has ended just now
 	}
+	release, err := s.alone(r.Context(), f.ID)
+	if err != nil {
+		return f, nil, err
+	}
 	c, err := s.o.Sources.Open(r.Context(), f.dir)
-	return f, c, err
+	if err != nil {
+		release()
+		return f, nil, err
+	}
+	s.opened.Store(r, release)
+	return f, c, nil
+}
+
+// alone waits until no other request has the folder's log, which only one can have, and keeps it until release is called. A page
+// asks for several things at once, of which some take long.
+func (s *Server) alone(ctx context.Context, id string) (release func(), err error) {
+	s.mu.Lock()
+	slot := s.slots[id]
+	if slot == nil {
+		slot = make(chan struct{}, 1)
+		s.slots[id] = slot
+	}
+	s.mu.Unlock()
+	select {
+	case slot <- struct{}{}:
+		return func() { <-slot }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // turn keeps apart what changes a folder.

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,9 @@ type fake struct {
 	events   chan api.Event
 	heard    int // subscriptions that live
 	sessions []api.SessionInfo
+	kept     []api.Directory // that have a history
+	open     atomic.Int32    // services that [Sources.Open] has given away
+	asked    func()          // who has a history
 
 	integrate func(Integration) (Integrated, error)
 	putText   func(TextChange) (json.RawMessage, error)
@@ -56,10 +60,30 @@ func (f *fake) Sessions() ([]api.SessionInfo, error) {
 	return f.sessions, nil
 }
 
-func (f *fake) Histories() ([]api.Directory, error)                      { return nil, nil }
-func (f *fake) Dial(context.Context, api.SessionInfo) (Session, error)   { return f, nil }
-func (f *fake) Open(context.Context, api.Directory) (api.Service, error) { return f, nil }
-func (f *fake) Decisions(api.Directory, int) ([]json.RawMessage, error)  { return nil, nil }
+func (f *fake) Histories() ([]api.Directory, error) {
+	if f.asked != nil {
+		f.asked()
+	}
+	return f.kept, nil
+}
+func (f *fake) Dial(context.Context, api.SessionInfo) (Session, error) { return f, nil }
+
+// Open gives a log to one at a time, as the real ones do.
+func (f *fake) Open(_ context.Context, d api.Directory) (api.Service, error) {
+	if !f.open.CompareAndSwap(0, 1) {
+		return nil, &undolog.LockedError{Dir: d.Path}
+	}
+	return alone{f}, nil
+}
+
+type alone struct{ *fake }
+
+func (a alone) Close(context.Context) error {
+	a.open.Store(0)
+	return nil
+}
+
+func (f *fake) Decisions(api.Directory, int) ([]json.RawMessage, error) { return nil, nil }
 func (f *fake) Report(context.Context, string, string) (json.RawMessage, error) {
 	return nil, errors.ErrUnsupported
 }

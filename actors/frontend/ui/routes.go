@@ -131,4 +131,7 @@ func (s *Server) shut(r *http.Request, c api.Service) {
 	if err := c.Close(r.Context()); err != nil {
 		s.o.Logger.Debug("closing a service", "component", "ui", "err", err)
 	}
+	if release, ok := s.opened.LoadAndDelete(r); ok {
+		release.(func())()
+	}
 }

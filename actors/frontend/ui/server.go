@@ -96,7 +96,10 @@ type Server struct {
 	hosts  []string // what a Host header may be
 	name   string   // of the cookie: ports share cookies
 	origin []string
-	turns  map[string]*sync.Mutex // by folder
+	turns  map[string]*sync.Mutex   // by folder
+	slots  map[string]chan struct{} // of logs that this server opens itself, by folder
+
+	opened sync.Map // release, by the *http.Request that has one
 }
 
 // New makes a server. Serve it with [Server.Serve].
@@ -107,7 +110,7 @@ func New(o Options) *Server {
 	if o.Clock == nil {
 		o.Clock = supervision.RealClock{}
 	}
-	s := &Server{o: o, token: secret(), cookie: secret(), turns: make(map[string]*sync.Mutex)}
+	s := &Server{o: o, token: secret(), cookie: secret(), turns: make(map[string]*sync.Mutex), slots: make(map[string]chan struct{})}
 	s.hub, s.rest = newHub(o), rest{clock: o.Clock, trim: trim}
 	s.mux = s.routes()
 	return s
