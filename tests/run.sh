@@ -58,7 +58,7 @@ gotests() { # PASS PACKAGES ARGUMENT...
     local pass=$1 packages=$2
     shift 2
     # shellcheck disable=SC2086
-    go test -json -count=1 -timeout=30m -ldflags=-w -p "$at_once" "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
+    go test -json -count=1 -timeout=75m -ldflags=-w -p "$at_once" "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
 }
 # go-fuse's posixtest skips by itself what the disk's file system lacks, and fstat
 # of a removed directory, which no FUSE server without directory handles can answer.
@@ -195,8 +195,8 @@ driving='/tests/suite/(agents|container|devtools|mcpclients|observe|release|sema
 booting='/(tests/suite/(vm|release)|guest/image)$' # they need the images
 
 half=$((($(nproc) + 1) / 2))
-# root_tests PACKAGES: as whoever runs this, with the race detector. go vet has run.
-root_tests() { gotests "$who" "$1" -vet=off $race -p "$half"; }
+# root_tests PACKAGES ARGUMENT...: as whoever runs this, with the race detector. go vet has run.
+root_tests() { gotests "$who" "$1" -vet=off $race -p "$half" "${@:2}"; }
 # user_tests GREP-ARGUMENT...: of the packages that run a second time those that it leaves. Without the race detector: what it
 # finds does not depend on the user.
 user_tests() {
@@ -216,7 +216,13 @@ machines() {
     root_tests "$(packages "$driving" | grep -E "$booting")"
     user_tests '/tests/suite/vm$'
 }
-commands() { root_tests "$(packages '^$' | grep -E '/cmd/sandbox$')"; }
+# The scripts start the program a thousand times, one after the other: with the race detector each start takes ten times as long.
+commands() {
+    local program
+    program=$(packages '^$' | grep -E '/cmd/sandbox$')
+    gotests scripts "$program" -vet=off -run '^TestScripts$'
+    root_tests "$program" -skip '^TestScripts$'
+}
 programs() { gotests "$who" "$(packages "$booting" | grep -E "$driving")" -vet=off -p "$half"; }
 # The kills have a job of their own, which has all of them.
 others() { root_tests "$(packages "$driving|$booting|/cmd/sandbox\$|/tests/suite/crash\$")"; }
