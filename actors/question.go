@@ -15,14 +15,13 @@ const sessionToken = 1 << 63
 // It sets the token and where the answer goes, and may be called concurrently.
 func (s *Session) decided(ctx context.Context, question *messages.Ask) (*messages.Answer, error) {
 	answered := make(chan *messages.Answer, 1)
-	s.attribute(question)
 	question.Token = sessionToken | s.questions.Add(1)
 	question.Answer = func(m any) {
 		if a, ok := m.(*messages.Answer); ok {
 			answered <- a
 		}
 	}
-	s.to("safeguard")(question)
+	s.asks()(question)
 	select {
 	case a := <-answered:
 		return a, nil
@@ -52,7 +51,7 @@ func (s *Session) openCommand() string {
 	return ""
 }
 
-// asks is where the folders' questions go.
+// asks is where questions go.
 func (s *Session) asks() messages.Tell {
 	safeguard := s.to("safeguard")
 	return func(m any) {

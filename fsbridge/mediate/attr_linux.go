@@ -46,6 +46,11 @@ func (c *call) setAttribute(dirfd, at, how int, a attribute) answer {
 	if errno := p.missing(); errno != 0 {
 		return failed(errno)
 	}
+	return c.changeFound(p, a)
+}
+
+// changeFound changes what was found, wherever it is.
+func (c *call) changeFound(p *place, a attribute) answer {
 	if p.folder == nil || p.folder.readOnly {
 		return c.setOutside(p, a.outside)
 	}
@@ -320,7 +325,7 @@ func (c *call) truncate() answer {
 	if c.tooLarge(p, size) {
 		return failed(syscall.EFBIG)
 	}
-	a := attribute{
+	return c.changeFound(p, attribute{
 		func(f *Folder, node uint64) error {
 			_, err := f.tree.SetAttr(c.request(), node, &vfs.SetAttr{Set: vfs.SetSize, Size: uint64(size), KillPriv: true})
 			return err
@@ -332,11 +337,7 @@ func (c *call) truncate() answer {
 			}
 			return errors.Join(hostfs.TruncateFD(w, size), hostfs.Close(w))
 		},
-	}
-	if p.folder == nil || p.folder.readOnly {
-		return c.setOutside(p, a.outside)
-	}
-	return c.changePlace(p, a)
+	})
 }
 
 // tooLarge tells whether a file would grow beyond what the caller may make (RLIMIT_FSIZE).

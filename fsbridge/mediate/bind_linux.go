@@ -88,7 +88,7 @@ func (c *call) descriptor(fd int) (int, error) {
 
 // process returns the number of the process that the calling thread belongs to.
 func (c *call) process() (int, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.n.PID))
+	data, err := c.status()
 	if err != nil {
 		return 0, err
 	}
@@ -98,3 +98,6 @@ func (c *call) process() (int, error) {
 	}
 	return pid, nil
 }
+
+// status is what the kernel says of the calling thread.
+func (c *call) status() ([]byte, error) { return os.ReadFile(fmt.Sprintf("/proc/%d/status", c.n.PID)) }

@@ -78,7 +78,7 @@
 // One worker, the leader, waits for notifications: each of two would be woken by every
 // notification. It answers by itself what it receives, because to wake another thread
 // takes longer than most answers. It hands the lead over when the Interceptor says that an operation is
-// held, when the overseer finds it busy for two milliseconds, and when somebody else waits already, but only as
+// held, when it waits for the reader of a FIFO, when the overseer finds it busy for two milliseconds, and when somebody else waits already, but only as
 // long as a worker that is woken comes soon (internal/notify, Relay). Workers are threads of their own: no signal interrupts them, their umask
 // is the caller's while something is made and 0 while the Interceptor works, and they
 // have no capability that would let them do more than the workload may.

@@ -1,8 +1,6 @@
 package mediate
 
 import (
-	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -24,7 +22,7 @@ const (
 const errRestart = syscall.Errno(512)
 
 // openFIFO opens a FIFO of the folder for writing: the guest itself may open nothing for
-// writing there. It is opened in the guest's view, where nothing but a FIFO can be. The
+// writing there. (For reading, with O_TRUNC: see [call.open]. That waits for nobody.) It is opened in the guest's view, where nothing but a FIFO can be. The
 // caller may have to wait for a reader, and signals may come meanwhile.
 func (c *call) openFIFO(p *place, flags int) answer {
 	how := flags&^(unix.O_CREAT|unix.O_EXCL|unix.O_TRUNC) | unix.O_NONBLOCK
@@ -51,7 +49,7 @@ func (c *call) openFIFO(p *place, flags int) answer {
 
 // interrupted tells whether the caller has a signal to handle.
 func (c *call) interrupted() bool {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.n.PID))
+	data, err := c.status()
 	if err != nil {
 		return false
 	}

@@ -171,13 +171,7 @@ func (s *Server) open(r *http.Request) (folder, api.Service, error) {
 // alone waits until no other request has the folder's log, which only one can have, and keeps it until release is called. A page
 // asks for several things at once, of which some take long.
 func (s *Server) alone(ctx context.Context, id string) (release func(), err error) {
-	s.mu.Lock()
-	slot := s.slots[id]
-	if slot == nil {
-		slot = make(chan struct{}, 1)
-		s.slots[id] = slot
-	}
-	s.mu.Unlock()
+	slot := s.slot("log of " + id)
 	select {
 	case slot <- struct{}{}:
 		return func() { <-slot }, nil
@@ -188,15 +182,21 @@ func (s *Server) alone(ctx context.Context, id string) (release func(), err erro
 
 // turn keeps apart what changes a folder.
 func (s *Server) turn(id string) func() {
+	slot := s.slot("turn of " + id)
+	slot <- struct{}{}
+	return func() { <-slot }
+}
+
+// slot is what one request at a time puts something into, and takes it out again: for each name.
+func (s *Server) slot(name string) chan struct{} {
 	s.mu.Lock()
-	m := s.turns[id]
-	if m == nil {
-		m = new(sync.Mutex)
-		s.turns[id] = m
+	defer s.mu.Unlock()
+	slot := s.slots[name]
+	if slot == nil {
+		slot = make(chan struct{}, 1)
+		s.slots[name] = slot
 	}
-	s.mu.Unlock()
-	m.Lock()
-	return m.Unlock
+	return slot
 }
 
 // session connects to a live session. Close it.

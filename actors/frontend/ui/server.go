@@ -96,8 +96,7 @@ type Server struct {
 	hosts  []string // what a Host header may be
 	name   string   // of the cookie: ports share cookies
 	origin []string
-	turns  map[string]*sync.Mutex   // by folder
-	slots  map[string]chan struct{} // of logs that this server opens itself, by folder
+	slots  map[string]chan struct{} // see [Server.slot]
 
 	opened sync.Map // release, by the *http.Request that has one
 }
@@ -110,7 +109,7 @@ func New(o Options) *Server {
 	if o.Clock == nil {
 		o.Clock = supervision.RealClock{}
 	}
-	s := &Server{o: o, token: secret(), cookie: secret(), turns: make(map[string]*sync.Mutex), slots: make(map[string]chan struct{})}
+	s := &Server{o: o, token: secret(), cookie: secret(), slots: make(map[string]chan struct{})}
 	s.hub, s.rest = newHub(o), rest{clock: o.Clock, trim: trim}
 	s.mux = s.routes()
 	return s

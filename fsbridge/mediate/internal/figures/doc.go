@@ -23,10 +23,11 @@
 //
 // # What is native costs, too
 //
-// Reading makes no calls (git status 3), and yet find over 11,500 files in 1,324 directories takes 1.2 to 1.3 times as long as
-// natively, git status 1.2, find with cat 1.1 to 1.15. Sampled with perf on both sides, and measured without each in turn:
+// Reading makes no calls (git status 3), and yet find over 11,500 files in 1,324 directories took 1.2 to 1.3 times as long as
+// natively, git status 1.2, find with cat 1.1 to 1.15; without the first of these causes find takes 1.19 (49.5 and 61.6 ms), find with cat 1.01, git status
+// 1.12 to 1.26 on a noisy machine. Sampled with perf on both sides, and measured without each in turn:
 //
-//   - Landlock, nothing any more. It took 2 us for each open, which takes 2.2 natively with its close; 0.13 of find, 0.1 of git status:
+//   - Landlock, 0.15 us for each open (hypervisor/jail). It took 2 us for each open, which takes 2.2 natively with its close; 0.13 of find, 0.1 of git status:
 //     the right to cut a file off is decided at each open, also for reading, so the kernel goes up from the file to the root. Now the
 //     bridge alone keeps files from being cut off (package mediate, Granted descriptors). Behind Landlock, without a jail, that right stays.
 //   - inotify: each directory has a mark of the watcher (actors/watcher), and each open, read and close in one looks at it: 0.06 of find.

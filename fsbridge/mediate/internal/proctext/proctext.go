@@ -7,10 +7,16 @@ import (
 
 // Process finds, in a thread's status file, the process that it belongs to.
 func Process(status []byte) (pid int, ok bool) {
-	_, after, found := bytes.Cut(status, []byte("\nTgid:\t"))
+	text, found := value(status, "\nTgid:\t")
+	pid, err := strconv.Atoi(text)
+	return pid, found && err == nil
+}
+
+// value finds what follows on a key, up to the end of its line.
+func value(text []byte, key string) (_ string, ok bool) {
+	_, after, found := bytes.Cut(text, []byte(key))
 	line, _, whole := bytes.Cut(after, []byte("\n"))
-	pid, err := strconv.Atoi(string(line))
-	return pid, found && whole && err == nil
+	return string(line), found && whole
 }
 
 // Signals are what a thread's status file says of signals that have come and are not handled yet.
@@ -23,10 +29,9 @@ type Signals struct {
 // Pending finds them.
 func Pending(status []byte) (s Signals, ok bool) {
 	number := func(name string, base int) uint64 {
-		_, after, found := bytes.Cut(status, []byte("\n"+name+":\t"))
-		line, _, whole := bytes.Cut(after, []byte("\n"))
-		n, err := strconv.ParseUint(string(line), base, 64)
-		ok = ok && found && whole && err == nil
+		text, found := value(status, "\n"+name+":\t")
+		n, err := strconv.ParseUint(text, base, 64)
+		ok = ok && found && err == nil
 		return n
 	}
 	ok = true
@@ -51,8 +56,7 @@ func Call(text []byte) (nr int, ok bool) {
 
 // Flags finds, in a fdinfo file, the flags of a descriptor.
 func Flags(fdinfo []byte) (flags uint64, ok bool) {
-	_, after, found := bytes.Cut(fdinfo, []byte("flags:\t"))
-	line, _, whole := bytes.Cut(after, []byte("\n"))
-	flags, err := strconv.ParseUint(string(line), 8, 32)
-	return flags, found && whole && err == nil
+	text, found := value(fdinfo, "flags:\t")
+	flags, err := strconv.ParseUint(text, 8, 32)
+	return flags, found && err == nil
 }
