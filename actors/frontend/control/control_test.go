@@ -85,6 +85,38 @@ func TestCall(t *testing.T) {
 	}
 }
 
+// A connection too many is told so; when one of the others has ended, the next is served.
+func TestTooMany(t *testing.T) {
+	path := serve(t, echo)
+	ctx := t.Context()
+	dial := func() *Client {
+		c, err := Dial(ctx, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	var first *Client
+	for i := range maxConnections {
+		c := dial()
+		if i == 0 {
+			first = c
+		}
+		if err := c.Call(ctx, "echo", i, nil, nil); err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+	}
+	for range 3 {
+		var e *Error
+		if err := dial().Call(ctx, "echo", 1, nil, nil); !errors.As(err, &e) || e.Code != CodeOverloaded || !strings.Contains(e.Message, "512 programs") {
+			t.Errorf("%v", err)
+		}
+	}
+	_ = first.Close()
+	actortest.Eventually(t, "the next one is served", func() bool { return dial().Call(ctx, "echo", 1, nil, nil) == nil })
+}
+
 // A client that goes away ends the context of what it asked for; Close of the
 // server ends calls under way.
 func TestHangUp(t *testing.T) {

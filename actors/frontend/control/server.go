@@ -59,6 +59,7 @@ type Server struct {
 	last     time.Duration // how long answers may take then
 	wg       sync.WaitGroup
 	slots    chan struct{}
+	refusals chan struct{}
 }
 
 // Listen makes the socket, with mode 0600, in place of a dead one, and serves
@@ -74,7 +75,7 @@ func Listen(path string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	s := &Server{o: o, path: path, listener: l, slots: make(chan struct{}, maxConnections), last: lastWords}
+	s := &Server{o: o, path: path, listener: l, slots: make(chan struct{}, maxConnections), refusals: make(chan struct{}, maxRefusals), last: lastWords}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.ending, s.end = context.WithCancel(s.ctx)
 	s.wg.Add(1)
@@ -116,19 +117,38 @@ func (s *Server) accept() {
 			_ = conn.Close()
 			continue
 		}
+		serve, slots := s.serve, s.slots
 		select {
-		case s.slots <- struct{}{}:
+		case slots <- struct{}{}:
 		default:
-			_ = conn.Close()
-			continue
+			serve, slots = s.refuse, s.refusals
+			slots <- struct{}{} // within refusalTime
 		}
-		s.wg.Add(1)
-		go func() {
-			defer s.wg.Done()
-			defer func() { <-s.slots }()
-			s.serve(conn)
-		}()
+		s.wg.Go(func() {
+			defer func() { <-slots }()
+			serve(conn)
+		})
 	}
+}
+
+// refuse answers the first request of a connection too many.
+func (s *Server) refuse(conn *net.UnixConn) {
+	stop := context.AfterFunc(s.ending, func() { _ = conn.Close() })
+	defer func() {
+		stop()
+		_ = conn.Close()
+	}()
+	_ = conn.SetReadDeadline(time.Now().Add(refusalTime))
+	c := &connection{s: s, conn: conn}
+	in := newFileReader(conn)
+	defer in.close()
+	req, files, ok := c.next(frontend.NewLines(in, MaxRequest), in)
+	closeFiles(files)
+	if !ok || req.Method == "" {
+		return
+	}
+	_ = c.send(&Response{ID: req.ID, Error: &Error{Code: CodeOverloaded,
+		Message: fmt.Sprintf("%d programs are connected to this session, more than at most may be; try again when one of them has ended", maxConnections)}})
 }
 
 // connection is one client.

@@ -14,13 +14,17 @@ import (
 const (
 	MaxRequest     = 1 << 20
 	MaxResponse    = 256 << 20
-	maxConnections = 64
-	maxConcurrent  = 16 // requests of one connection
-	maxFiles       = 16 // descriptors of one connection that no line has claimed yet
+	maxConnections = 512 // a command that waits for its turn has one
+	maxRefusals    = 64  // connections beyond these that are being told so
+	maxConcurrent  = 16  // requests of one connection
+	maxFiles       = 16  // descriptors of one connection that no line has claimed yet
 )
 
 // lastWords is how long a server that is closed waits for answers under way.
 const lastWords = time.Second
+
+// refusalTime is how long a connection too many has for its request, which is answered with [CodeOverloaded].
+const refusalTime = 5 * time.Second
 
 // MethodCancel is the one method that the server itself answers: it cancels a
 // request of the same connection that has no answer yet.
