@@ -51,6 +51,7 @@ type Exec struct {
 type Host struct {
 	link    *Link
 	problem func(error)
+	silence time.Duration // see maxSilence
 	hello   chan *Message
 	refused chan string   // why there will be no hello; room for one
 	inside  chan *os.File // room for one, and one comes at most
@@ -80,6 +81,7 @@ func NewHost(c Conn, problem func(error)) *Host {
 	h := &Host{
 		link:    NewLink(c),
 		problem: problem,
+		silence: maxSilence,
 		hello:   make(chan *Message, 1),
 		refused: make(chan string, 1),
 		inside:  make(chan *os.File, 1),
@@ -306,7 +308,7 @@ func (h *Host) finish(err error) {
 // is or wraps *StartError, ErrTooLarge (arguments and environment exceed what a
 // message holds), ErrSequence (the id is in use), ErrClosed or the context's;
 // in the last case the command is killed, and its end waited for, though not for
-// ever.
+// ever if the guest is silent.
 func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	p := newProc(h, e)
 	m := &Message{
@@ -373,13 +375,25 @@ func (h *Host) launch(ctx context.Context, p *Proc, send func() error) error {
 // cancelledStart is how long a start may go on that was cancelled.
 const cancelledStart = 100 * time.Millisecond
 
+// maxSilence is how long the end of a start that was cancelled is waited for. On a machine with many times more to do than
+// it can, a guest answers within some seconds.
+const maxSilence = 15 * time.Second
+
 // giveUp kills a command that nobody will look at. It may run for a moment, and what
-// it writes belongs to its caller: so the end is waited for, however long the start takes.
+// it writes belongs to its caller: so the end is waited for, however long the start takes, unless
+// the guest says nothing at all. Such a guest is stopped, broken or hostile, and its caller has to be able to leave.
 func (p *Proc) giveUp() {
 	_ = p.Cancel(0)
-	<-p.ended
-	if p.terminal != nil {
-		_ = p.terminal.Close()
+	silent := time.NewTimer(p.host.silence)
+	defer silent.Stop()
+	select {
+	case <-p.ended:
+	case <-silent.C:
+	}
+	select {
+	case <-p.started:
+		_ = p.terminal.Close() // of a nil file is an error only
+	default:
 	}
 }
 

@@ -170,6 +170,29 @@ func TestStartAbandoned(t *testing.T) {
 	}
 }
 
+// TestStartUnanswered: a guest that says nothing, or no more than that the command runs, does not hold up who gives up.
+func TestStartUnanswered(t *testing.T) {
+	for _, runs := range []bool{false, true} {
+		h, shim, _ := pair(t)
+		h.silence = 100 * time.Millisecond
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() {
+			_, err := h.Start(ctx, Exec{ID: 1, Argv: []string{"x"}})
+			over <- err
+		}()
+		shim.next(TypeExec)
+		cancel()
+		shim.next(TypeCancel)
+		if runs {
+			shim.send(&Message{Type: TypeStepStarted, ID: 1})
+		}
+		if err := <-over; !errors.Is(err, context.Canceled) {
+			t.Errorf("runs: %v: %v", runs, err)
+		}
+	}
+}
+
 func TestGuestGone(t *testing.T) {
 	h, shim, _ := pair(t)
 	go func() {

@@ -167,6 +167,7 @@ func TestBreaks(t *testing.T) {
 // Half a message holds nothing up: a command can be given up, and the guest
 // stopped.
 func TestHalfAMessage(t *testing.T) {
+	t.Parallel() // it waits for longer than the others take
 	g, err := boot(t, fakeOptions(t, "half"))
 	if err != nil {
 		t.Fatal(err)

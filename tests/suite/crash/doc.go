@@ -5,6 +5,7 @@
 // marks, for runs of agents with steps from inside, and for each party of a joined command. No process,
 // mount or file may be left by what was killed.
 //
-// SANDBOX_CRASH_RUNS sets how many kills (default 40, 10 with -short; an eighth of them over the mediated bridge); CI does
-// 500. SANDBOX_CRASH_SEED repeats a campaign that failed: it prints its seed.
+// SANDBOX_CRASH_RUNS sets how many kills (default 40, 10 with -short; an eighth of them over the mediated bridge),
+// and SANDBOX_CRASH_TIME for how long each campaign goes on at most: CI does 500, or what five minutes allow.
+// SANDBOX_CRASH_SEED repeats a campaign that failed: it prints its seed.
 package crash

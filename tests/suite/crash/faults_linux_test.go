@@ -85,7 +85,7 @@ func TestKillAtFaultPoints(t *testing.T) {
 	s := seed(t)
 	t.Logf("SANDBOX_CRASH_SEED=%d", s)
 	require.Program(t, "setfattr", "attr")
-	budget := runs(t)
+	budget, late := runs(t), late(t)
 	list := append(actions(), groupActions()...)
 	for i, a := range list {
 		t.Run(a.name, func(t *testing.T) {
@@ -95,6 +95,9 @@ func TestKillAtFaultPoints(t *testing.T) {
 			passages := c.trace(a)
 			chosen := choose(c.r, passages, budget/len(list))
 			for _, p := range chosen {
+				if c.kills > 0 && late() { // each action once at least
+					break
+				}
 				a.prepare(c)
 				c.killAt(p, a)
 				if t.Failed() {
@@ -105,7 +108,7 @@ func TestKillAtFaultPoints(t *testing.T) {
 			c.s.WaitGone(t)   // a session that is still dying is not swept
 			c.s.Must(t, "ps") // sweeps the sockets of killed sessions
 			c.s.CheckResidue(t)
-			t.Logf("killed at %d of %d passages: %s", c.kills, total(passages), strings.Join(chosen, " "))
+			t.Logf("killed at %d of %d passages, chosen: %s", c.kills, total(passages), strings.Join(chosen, " "))
 		})
 	}
 }
@@ -160,6 +163,7 @@ func choose(r *rand.Rand, passages map[string]int, n int) []string {
 	if len(list) < n {
 		list = append(list, rest[:min(len(rest), n-len(list))]...)
 	}
+	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) // there may not be time for all
 	return list
 }
 

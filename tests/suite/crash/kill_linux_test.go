@@ -39,6 +39,26 @@ func runs(t testing.TB) int {
 	return 40
 }
 
+// late tells whether the time for kills is over, which begins now: SANDBOX_CRASH_TIME, or never. A campaign looks before each kill.
+func late(t testing.TB) func() bool {
+	v := os.Getenv("SANDBOX_CRASH_TIME")
+	if v == "" {
+		return func() bool { return false }
+	}
+	most, err := time.ParseDuration(v)
+	if err != nil {
+		t.Fatalf("SANDBOX_CRASH_TIME: %v", err)
+	}
+	began := time.Now()
+	return func() bool {
+		over := time.Since(began) > most
+		if over {
+			t.Logf("stopped after SANDBOX_CRASH_TIME=%v", most)
+		}
+		return over
+	}
+}
+
 func seed(t testing.TB) uint64 {
 	if v := os.Getenv("SANDBOX_CRASH_SEED"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
@@ -88,8 +108,9 @@ func killAtRandom(t *testing.T, bridge string, total int) {
 	t.Logf("SANDBOX_CRASH_SEED=%d", s)
 	c := &campaign{t: t, bridge: bridge, s: drive.New(t, tree), r: rand.New(rand.NewPCG(s, 1)), undoTakes: 100 * time.Millisecond}
 	c.tree = c.s.Snapshot(t)
+	late := late(t)
 	c.finishRun()
-	for c.kills < total && !t.Failed() {
+	for c.kills < total && !t.Failed() && !late() {
 		switch n := c.r.IntN(10); {
 		case len(c.states) >= 15 || len(c.tree.Entries) > 900:
 			c.undoAll()

@@ -34,7 +34,11 @@ func TestKillEachParty(t *testing.T) {
 		r: rand.New(rand.NewPCG(s, 3))}
 	c.visible()
 	takes := 300 * time.Millisecond
+	late := late(t)
 	for i := range total {
+		if late() {
+			break
+		}
 		party := parties[i%len(parties)]
 		bridge := []string{"fuse", "mediated"}[i/len(parties)%2]
 		takes = c.killParty(party, bridge, takes)
