@@ -87,7 +87,7 @@ func (a *app) undoOrRedo(ctx context.Context, word string, o undoOptions, args [
 	return a.launch.WithService(ctx, func(s api.Service, d api.Directory) error {
 		do, done, doing := a.launch.Undo, "undone", "undoing"
 		if word == "redo" {
-			do, done, doing = a.launch.Redo, "redone", "redoing"
+			do, done, doing = a.launch.Redo, redone, "redoing"
 		}
 		line := progress.On(a.stderr, doing, progress.Paths)
 		r.Progress = line.Report
@@ -145,6 +145,9 @@ func (a *app) markCommand() *cobra.Command {
 	return cmd
 }
 
+// redone is what a step is after a redo.
+const redone = "redone"
+
 // printUndo reports an undo, a redo or a restore.
 func (a *app) printUndo(done string, res api.UndoResult) error {
 	if a.flags.json {
@@ -182,7 +185,12 @@ func (a *app) printUndone(done string, res api.UndoResult, also bool) {
 		format.Changes(a.out, a.paint, res.Paths, most)
 	}
 	verb := "put back"
-	if res.DryRun {
+	switch {
+	case done == redone && res.DryRun:
+		verb = "to change again"
+	case done == redone:
+		verb = "changed again"
+	case res.DryRun:
 		verb = "to put back"
 	}
 	if res.PathCount > 0 {
