@@ -58,7 +58,7 @@ hurry() {
     while true; do
         for process in /proc/[0-9]*; do
             case "$(readlink "$process/exe" 2>/dev/null)" in
-            "$TMPDIR"/go-build*.test) kill -QUIT "${process#/proc/}" 2>/dev/null ;;
+            "$TMPDIR"/*.test | "$TMPDIR"/*".test (deleted)") kill -QUIT "${process#/proc/}" 2>/dev/null ;;
             esac
         done
         sleep 5
