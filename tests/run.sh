@@ -9,7 +9,7 @@
 # All of it fuzzes what has changed since FUZZ_BASE: the commit where this branch left
 # main, or on main the tenth last.
 #
-# With CI=true a skipped test is a failure.
+# What is under way after TEST_LIMIT seconds (4500) ends with its stacks. With CI=true a skipped test is a failure.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 mode=${1:-all}
