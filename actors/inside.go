@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/step"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -204,7 +205,9 @@ func (n *insider) serve(l net.Listener) {
 	room := make(chan struct{}, insideConnections)
 	for {
 		room <- struct{}{}
-		c, err := l.Accept()
+		c, err := frontend.Accept(context.Background(), l.Accept, func(err error) {
+			n.s.cfg.Logger.Warn("no step from inside can be taken at the moment", "component", "session", "err", err)
+		})
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}

@@ -8,18 +8,15 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
 // maxPublished bounds the connections to published ports at a time; more wait.
 const maxPublished = 256
-
-// acceptPause is how long nothing is accepted after a failure, as too many open files.
-const acceptPause = 100 * time.Millisecond
 
 type dialFunc func(ctx context.Context, port uint16) (net.Conn, error)
 
@@ -105,18 +102,14 @@ func (p *publisher) accept(l net.Listener, port policy.Port) {
 		case <-p.ctx.Done():
 			return
 		}
-		c, err := l.Accept()
+		failed := func(err error) { p.log.Warn("a published port", "port", port.String(), "err", err) }
+		c, err := frontend.Accept(p.ctx, l.Accept, failed)
 		if err != nil {
 			<-p.slots
-			if p.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return
+			if p.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				failed(err)
 			}
-			p.log.Warn("a published port", "port", port.String(), "err", err)
-			select {
-			case <-time.After(acceptPause):
-			case <-p.ctx.Done():
-			}
-			continue
+			return
 		}
 		p.work.Go(func() {
 			defer func() { <-p.slots }()

@@ -105,7 +105,9 @@ func (s *Server) Connections() int { return len(s.slots) }
 func (s *Server) accept() {
 	defer s.wg.Done()
 	for {
-		conn, err := s.listener.AcceptUnix()
+		conn, err := frontend.Accept(s.ending, s.listener.AcceptUnix, func(err error) {
+			s.o.Logger.Warn("no connection can be taken at the moment", "component", "control", "err", err)
+		})
 		if err != nil {
 			if s.ending.Err() == nil {
 				s.o.Logger.Error("control socket", "component", "control", "err", err)

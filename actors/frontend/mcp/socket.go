@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/frontend/socket"
 )
 
@@ -132,7 +133,9 @@ func (l *Socket) Serve(ctx context.Context) error {
 	}()
 	slots := make(chan struct{}, maxClients)
 	for {
-		c, err := l.listener.AcceptUnix()
+		c, err := frontend.Accept(ctx, l.listener.AcceptUnix, func(err error) {
+			l.server.log.Warn("no MCP client can be taken at the moment", "err", err)
+		})
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
