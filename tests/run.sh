@@ -9,7 +9,7 @@
 # All of it fuzzes what has changed since FUZZ_BASE: the commit where this branch left
 # main, or on main the tenth last.
 #
-# What is under way after TEST_LIMIT seconds (4500) ends with its stacks. With CI=true a skipped test is a failure.
+# Of all of it, what is under way after TEST_LIMIT seconds (4500) ends with its stacks. With CI=true a skipped test is a failure.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 mode=${1:-all}
@@ -64,7 +64,7 @@ hurry() {
         sleep 5
     done
 }
-hurry </dev/null >/dev/null 2>&1 &
+[ "$mode" != all ] || hurry </dev/null >/dev/null 2>&1 &
 say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - start)); }
 tally() { "$tmp/tally" -state "$tmp/state" "$@"; }
 # Tests wait a third of their time, for programs and machines that start: one package
@@ -245,7 +245,7 @@ commands() {
     root_tests "$program" -skip '^TestScripts$'
 }
 programs() { gotests "$who" "$(packages "$booting" | grep -E "$driving")" -vet=off -p "$half"; }
-# What these suites race against each other is other programs; what the supervisor does meanwhile the bridges' own tests do with the race detector.
+# These suites race other programs. The supervisor's own code runs with the race detector in the tests of the bridges.
 racing='/tests/suite/(escape|posix)$'
 bridging='/(fsbridge/(fuse|mediate|undolog)|actors/interceptor)$'
 bridges() {

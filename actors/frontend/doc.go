@@ -1,8 +1,8 @@
 // Package frontend holds what every frontend does alike, once: how lines of
 // somebody who is not trusted are read and checked, how a working folder is
 // found by the name that a client gave, what a command's directory and
-// environment are, what an error is called, and what the actor of a connection
-// does ([Connection]).
+// environment are, what an error is called, how a listener goes on when it has no
+// descriptor left ([Accept]), and what the actor of a connection does ([Connection]).
 //
 // A frontend (stdio, mcp, control) is the form of a conversation: its messages,
 // its limits, its order. Everything else belongs here, because a rule that

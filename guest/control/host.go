@@ -308,7 +308,7 @@ func (h *Host) finish(err error) {
 // is or wraps *StartError, ErrTooLarge (arguments and environment exceed what a
 // message holds), ErrSequence (the id is in use), ErrClosed or the context's;
 // in the last case the command is killed, and its end waited for, though not for
-// ever if the guest is silent.
+// ever: see maxSilence.
 func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	p := newProc(h, e)
 	m := &Message{
@@ -375,13 +375,13 @@ func (h *Host) launch(ctx context.Context, p *Proc, send func() error) error {
 // cancelledStart is how long a start may go on that was cancelled.
 const cancelledStart = 100 * time.Millisecond
 
-// maxSilence is how long the end of a start that was cancelled is waited for. On a machine with many times more to do than
-// it can, a guest answers within some seconds.
+// maxSilence is how long the end of a start that was cancelled is waited for. Under heavy load a guest answers within
+// some seconds.
 const maxSilence = 15 * time.Second
 
 // giveUp kills a command that nobody will look at. It may run for a moment, and what
-// it writes belongs to its caller: so the end is waited for, however long the start takes, unless
-// the guest says nothing at all. Such a guest is stopped, broken or hostile, and its caller has to be able to leave.
+// it writes belongs to its caller: so the end is waited for, up to maxSilence. A guest that has not told of it then is
+// stopped, broken or hostile, and the caller must be able to leave.
 func (p *Proc) giveUp() {
 	_ = p.Cancel(0)
 	silent := time.NewTimer(p.host.silence)

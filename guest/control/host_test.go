@@ -143,12 +143,11 @@ func TestCC07HostCancel(t *testing.T) {
 	}
 }
 
-// TestStartAbandoned: a context that ends while the guest is silent. What the command does in the moment in which it runs
-// all the same belongs to its caller, who hears of the end of the start only then.
-func TestStartAbandoned(t *testing.T) {
-	h, shim, _ := pair(t)
+// abandon starts command 1 and cancels the start, to which the shim has said nothing. over gets what the start returns.
+func abandon(t *testing.T, h *Host, shim *fakeShim) (over chan error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan error, 1)
+	over = make(chan error, 1)
 	go func() {
 		_, err := h.Start(ctx, Exec{ID: 1, Argv: []string{"x"}})
 		over <- err
@@ -156,6 +155,14 @@ func TestStartAbandoned(t *testing.T) {
 	shim.next(TypeExec)
 	cancel()
 	shim.next(TypeCancel)
+	return over
+}
+
+// TestStartAbandoned: a context that ends while the guest is silent. What the command does in the moment in which it runs
+// all the same belongs to its caller, who hears of the end of the start only then.
+func TestStartAbandoned(t *testing.T) {
+	h, shim, _ := pair(t)
+	over := abandon(t, h, shim)
 	shim.send(&Message{Type: TypeStepStarted, ID: 1})
 	shim.send(&Message{Type: TypeOutput, ID: 1, Stream: Stdout, Data: "x"})
 	shim.next(TypeAck) // so much it has heard
@@ -175,15 +182,7 @@ func TestStartUnanswered(t *testing.T) {
 	for _, runs := range []bool{false, true} {
 		h, shim, _ := pair(t)
 		h.silence = 100 * time.Millisecond
-		ctx, cancel := context.WithCancel(t.Context())
-		over := make(chan error, 1)
-		go func() {
-			_, err := h.Start(ctx, Exec{ID: 1, Argv: []string{"x"}})
-			over <- err
-		}()
-		shim.next(TypeExec)
-		cancel()
-		shim.next(TypeCancel)
+		over := abandon(t, h, shim)
 		if runs {
 			shim.send(&Message{Type: TypeStepStarted, ID: 1})
 		}

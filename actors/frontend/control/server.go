@@ -150,7 +150,7 @@ func (s *Server) refuse(conn *net.UnixConn) {
 		return
 	}
 	_ = c.send(&Response{ID: req.ID, Error: &Error{Code: CodeOverloaded,
-		Message: fmt.Sprintf("%d programs are connected to this session, more than at most may be; try again when one of them has ended", maxConnections)}})
+		Message: fmt.Sprintf("%d programs are connected to this session, and no more may be; try again when one of them has ended", maxConnections)}})
 }
 
 // connection is one client.
