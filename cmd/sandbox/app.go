@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
@@ -126,6 +127,9 @@ func (a *app) remark(text string) {
 	if a.serving {
 		a.log.Warn(strings.TrimPrefix(text, "sandbox: "), "component", "session")
 		return
+	}
+	if term.IsTerminal(int(a.stderr.Fd())) {
+		text = format.Tame(text, false)
 	}
 	fmt.Fprintln(a.stderr, text)
 }

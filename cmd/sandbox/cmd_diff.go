@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ func (a *app) diffCommand() *cobra.Command {
 			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
 				r := api.StepRequest{Directory: d.Path, Step: step}
 				if !a.flags.json {
-					return s.Diff(cmd.Context(), r, a.out)
+					return a.out.Contents(func(w io.Writer) error { return s.Diff(cmd.Context(), r, w) })
 				}
 				var text strings.Builder
 				if err := s.Diff(cmd.Context(), r, &text); err != nil {

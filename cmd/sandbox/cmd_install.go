@@ -216,7 +216,9 @@ func (a *app) planned(r *registration, parts []clients.Part, within string, remo
 			fmt.Fprintf(a.stderr, "%s: nothing to do\n", format.Shown(c.File))
 			continue
 		}
-		fmt.Fprint(a.out, c.Diff)
+		if err := a.out.Contents(func(w io.Writer) error { _, err := io.WriteString(w, c.Diff); return err }); err != nil {
+			return nil, err
+		}
 		if c.Cut {
 			fmt.Fprintf(a.stderr, "the diff of %s is longer; its rest is not printed\n", format.Shown(c.File))
 		}

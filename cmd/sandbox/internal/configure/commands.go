@@ -123,7 +123,7 @@ func (c Commands) text(level string) error {
 		if !there {
 			fmt.Fprintf(c.Stderr, "%s is not there\n", format.Shown(p.file()))
 		}
-		_, err = c.Out.Write(text)
+		err = c.Out.Contents(func(w io.Writer) error { _, err := w.Write(text); return err })
 		return err
 	}
 	out := Text{Level: p.level.String(), File: p.file(), There: there, Text: string(text), Digest: digest(text), Mistakes: []Mistake{}}
@@ -247,7 +247,7 @@ func (c Commands) say(out Written, preview bool) error {
 		return c.Out.JSON(out)
 	}
 	if preview {
-		if _, err := io.WriteString(c.Out, out.Diff); err != nil {
+		if err := c.Out.Contents(func(w io.Writer) error { _, err := io.WriteString(w, out.Diff); return err }); err != nil {
 			return err
 		}
 	}

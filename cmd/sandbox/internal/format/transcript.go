@@ -38,9 +38,16 @@ var sgr = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^\x1
 // Tame is a command's output as a terminal may show it: lines, tabs and, if colours is set, colours. Returns within a line become new lines.
 // All else that is not a printable character is written as its number, as <001B>. Colours end with the text.
 func Tame(s string, colours bool) string {
+	text, painted := tame(strings.ReplaceAll(s, "\r\n", "\n"), colours, "\n")
+	if painted {
+		text += "\x1b[0m"
+	}
+	return text
+}
+
+// tame is [Tame] with another text for a return within a line, and says whether there are colours in it.
+func tame(s string, colours bool, back string) (text string, painted bool) {
 	var b strings.Builder
-	s = strings.ReplaceAll(s, "\r\n", "\n")
-	painted := false
 	for len(s) > 0 {
 		n := strings.IndexAny(s, "\x1b\r\n\t")
 		if n < 0 {
@@ -59,8 +66,10 @@ func Tame(s string, colours bool) string {
 			}
 			s = s[len(seq):]
 			continue
+		case strings.HasPrefix(s, "\r\n"):
+			b.WriteByte('\r')
 		case s[0] == '\r':
-			b.WriteByte('\n')
+			b.WriteString(back)
 		case s[0] == '\x1b':
 			b.WriteString(printable.Inert(s[:1]))
 		default:
@@ -68,8 +77,5 @@ func Tame(s string, colours bool) string {
 		}
 		s = s[1:]
 	}
-	if painted {
-		b.WriteString("\x1b[0m")
-	}
-	return b.String()
+	return b.String(), painted
 }
