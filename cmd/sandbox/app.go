@@ -325,7 +325,7 @@ func (a *app) addProject(cmd *cobra.Command) error {
 	}
 	err = a.conf.AddProject(dirs[0].Path)
 	if err != nil && !startsSession(cmd) {
-		fmt.Fprintln(a.stderr, "sandbox: ignoring the project's file: "+err.Error())
+		a.remark("sandbox: ignoring the project's file: " + config.Brief(err))
 		return nil
 	}
 	return err

@@ -9,6 +9,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/codeagent/sandbox/fsbridge/regular"
 )
 
 // table is a server in a TOML file: [section.name] with command and args. All that is
@@ -101,6 +103,9 @@ func (t table) text() string {
 
 // decode reads the whole document, and of it the server; nil if it is not there.
 func (t table) decode(text []byte) (doc, have map[string]any, err error) {
+	if err := regular.Agents().Check(text); err != nil {
+		return nil, nil, fmt.Errorf("%w; nothing was changed", err)
+	}
 	if err := toml.Unmarshal(text, &doc); err != nil {
 		var bad *toml.DecodeError
 		if errors.As(err, &bad) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/codeagent/sandbox/fsbridge/regular"
 )
 
 func write(t *testing.T, dir, text string) string {
@@ -316,8 +318,8 @@ func TestProjectFileIsNotFollowed(t *testing.T) {
 		t.Errorf("a symlink: %v", err)
 	}
 	big := t.TempDir()
-	write(t, big, strings.Repeat("#", maxFileBytes+1))
-	if err := s.AddProject(big); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+	write(t, big, strings.Repeat("#", regular.Settings().Bytes+1))
+	if err := s.AddProject(big); err == nil || !strings.Contains(err.Error(), "larger than 100 KiB") {
 		t.Errorf("a large file: %v", err)
 	}
 	if err := s.AddProject(t.TempDir()); err != nil {

@@ -43,3 +43,12 @@ func Mistakes(err error) []*Mistake {
 	}
 	return []*Mistake{{Err: err}}
 }
+
+// Brief is an error of this package on one line: the first mistake, and how many more there are.
+func Brief(err error) string {
+	list := Mistakes(err)
+	if len(list) < 2 {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s (and %d more: 'sandbox config check' lists them)", list[0], len(list)-1)
+}

@@ -3,7 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/regular"
 )
 
 // TestMistakes: every mistake of a text is told with its line, in the order of the lines.
@@ -27,7 +30,33 @@ func TestMistakes(t *testing.T) {
 	if m := Mistakes(nil); m != nil {
 		t.Errorf("%+v", m)
 	}
-	if err := New().CheckText("f.toml", make([]byte, maxFileBytes+1), User); err == nil {
+	if err := New().CheckText("f.toml", make([]byte, regular.Settings().Bytes+1), User); err == nil {
 		t.Error("a text that could not be read again is taken")
 	}
+}
+
+// TestW5Bounds: what a parser would need long for is refused before it, and that is said on one line, as are many mistakes.
+func TestW5Bounds(t *testing.T) {
+	for says, text := range map[string]string{
+		"f.toml:2: more than 16 tables": "#\na" + strings.Repeat(".a", 49_000) + " = 1\n",
+		"f.toml:1001: it has more than": strings.Repeat("[x]\n", 1001),
+		"it has more than 100 KiB":      strings.Repeat("#", 100<<10+1),
+		"(and 499 more: 'sandbox":       lines(500),
+	} {
+		for _, level := range []Level{Organisation, User, Project} {
+			err := New().CheckText("f.toml", []byte(text), level)
+			if err == nil || !strings.Contains(Brief(err), says) || strings.Contains(Brief(err), "\n") {
+				t.Errorf("%q: %.200v", says, err)
+			}
+		}
+	}
+}
+
+// lines are n keys that are none of ours.
+func lines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "k%d = 1\n", i)
+	}
+	return b.String()
 }

@@ -11,10 +11,9 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
-)
 
-// maxFileBytes bounds a configuration file.
-const maxFileBytes = 1 << 20
+	"github.com/codeagent/sandbox/fsbridge/regular"
+)
 
 // entry is one key of a file with the value that the TOML decoder gave it.
 type entry struct {
@@ -27,6 +26,12 @@ type entry struct {
 // none of ours, or stands in a key's place, is one entry, with its lines left
 // out.
 func parse(keys []Key, file string, b []byte) (entries []entry, err error) {
+	var over *regular.OverBoundsError
+	if err := regular.Settings().Check(b); errors.As(err, &over) && over.Line > 0 {
+		return nil, &Mistake{File: file, Line: over.Line, Err: fmt.Errorf("%w: it is not read", err)}
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w: it is not read", file, err)
+	}
 	var values map[string]any
 	if err := toml.Unmarshal(b, &values); err != nil {
 		var bad *toml.DecodeError
@@ -65,14 +70,18 @@ func parse(keys []Key, file string, b []byte) (entries []entry, err error) {
 // there several times has its first line.
 func positions(b []byte) (map[string]int, error) {
 	lines := map[string]int{}
+	line, at := 1, 0 // keys come in the order of the text
 	var p unstable.Parser
 	p.Reset(b)
 	note := func(prefix string, n *unstable.Node) string {
 		full, it := prefix, n.Key()
 		for it.Next() {
 			full += string(it.Node().Data)
+			if next := int(it.Node().Raw.Offset); next > at {
+				line, at = line+bytes.Count(b[at:next], []byte("\n")), next
+			}
 			if _, seen := lines[full]; !seen {
-				lines[full] = bytes.Count(b[:it.Node().Raw.Offset], []byte("\n")) + 1
+				lines[full] = line
 			}
 			full += "."
 		}

@@ -129,15 +129,12 @@ func (s *Set) Check(file string, level Level) error { return s.add(file, level) 
 
 // CheckText is Check for a text that is to be that file's.
 func (s *Set) CheckText(file string, text []byte, level Level) error {
-	if len(text) > maxFileBytes {
-		return fmt.Errorf("configuration: %s would have more than %d MiB", file, maxFileBytes>>20)
-	}
 	return s.addText(file, text, level)
 }
 
 // add puts a file over what is there; all of it, or nothing of it.
 func (s *Set) add(file string, level Level) error {
-	b, info, err := regular.Read(file, maxFileBytes, level != Project)
+	b, info, err := regular.Read(file, int64(regular.Settings().Bytes), level != Project)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}

@@ -130,6 +130,12 @@ func (s Source) Names() (names []string, err error) {
 
 // Parse reads a profile and checks it. A key that is not known is an error.
 func (s Source) Parse(text []byte) (p Profile, err error) {
+	var over *regular.OverBoundsError
+	if err := regular.Settings().Check(text); errors.As(err, &over) && over.Line > 0 {
+		return p, fmt.Errorf("line %d: %w", over.Line, err)
+	} else if err != nil {
+		return p, err
+	}
 	d := toml.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {
