@@ -191,7 +191,7 @@ func replace(fd int, data []byte) error {
 		err = killPriv(fd, &st)
 	}
 	if err != nil {
-		back := errors.Join(hostfs.PwriteFull(fd, old, 0), hostfs.TruncateFD(fd, st.Size), hostfs.UtimesFD(fd, hostfs.TimeOmit, st.Mtime))
+		back := errors.Join(hostfs.PwriteFull(fd, old, 0), hostfs.TruncateFD(fd, st.Size), hostfs.UtimesFD(fd, st.Atime, st.Mtime))
 		if back != nil {
 			return fmt.Errorf("%w; the old content could not be put back: %w", err, back)
 		}

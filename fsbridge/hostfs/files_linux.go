@@ -96,20 +96,6 @@ func WriteFull(fd int, buf []byte) error {
 	return nil
 }
 
-// RenameNew renames and never replaces anything (EEXIST). Where the file system
-// does not know RENAME_NOREPLACE it looks first, so that another process can
-// still come in between.
-func RenameNew(oldDir int, oldName string, newDir int, newName string) error {
-	err := RenameAt(oldDir, oldName, newDir, newName, unix.RENAME_NOREPLACE)
-	if errors.Is(err, syscall.EINVAL) {
-		if _, serr := StatAt(newDir, newName); serr == nil {
-			return linkErr("rename", oldName, newName, syscall.EEXIST)
-		}
-		err = RenameAt(oldDir, oldName, newDir, newName, 0)
-	}
-	return err
-}
-
 // Apart tells whether nothing can be renamed or linked between the directories behind a and b:
 // they are in different mounts, or on different file systems. It changes nothing.
 func Apart(a, b int) bool {

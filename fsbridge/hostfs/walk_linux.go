@@ -138,7 +138,7 @@ func (r *remover) moveUp(dirfd int, name string) error {
 	for {
 		r.n++
 		to := fmt.Sprintf("deep.%d", r.n)
-		err := RenameAt(dirfd, name, r.top, to, unix.RENAME_NOREPLACE)
+		err := RenameNew(dirfd, name, r.top, to)
 		if errors.Is(err, syscall.EEXIST) {
 			continue
 		}

@@ -109,7 +109,7 @@ func (l *Log) finish(roll int, t task) error {
 		return err
 	}
 	if r.to != "" {
-		err := hostfs.RenameAt(roll, "inverse", l.at.Named(r.to), t.Name, unix.RENAME_NOREPLACE)
+		err := hostfs.RenameNew(roll, "inverse", l.at.Named(r.to), t.Name)
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}

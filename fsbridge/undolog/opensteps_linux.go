@@ -85,7 +85,7 @@ func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e
 	if err := fault.Point("commit.rename"); err != nil {
 		return err
 	}
-	if err := hostfs.RenameAt(wal, name, steps, store.FormatStepID(e.StepID), unix.RENAME_NOREPLACE); err != nil {
+	if err := hostfs.RenameNew(wal, name, steps, store.FormatStepID(e.StepID)); err != nil {
 		return err
 	}
 	if w.Durable() {

@@ -29,7 +29,7 @@ func (l *Log) keepOpen(rec *journal.Set) error {
 	if err := l.summarise(dir.FD, e, "failed", recordedPaths(rec)); err != nil {
 		return err
 	}
-	if err := hostfs.RenameAt(l.at.Wal, store.OpenName, l.at.Steps, store.FormatStepID(rec.Step.ID), unix.RENAME_NOREPLACE); err != nil {
+	if err := hostfs.RenameNew(l.at.Wal, store.OpenName, l.at.Steps, store.FormatStepID(rec.Step.ID)); err != nil {
 		return err
 	}
 	if err := l.relist(store.FormatStepID(rec.Step.ID), "steps"); err != nil {

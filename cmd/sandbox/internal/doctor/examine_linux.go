@@ -14,12 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/cgroup"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
-// Examine looks at everything that matters, without changing anything.
+// Examine looks at everything that matters. It changes nothing, except that what the folder's file
+// system can do is tried in a directory that is gone afterwards.
 func Examine(ctx context.Context, h Host) []Finding {
 	fuse := fuseFinding()
 	bridge := h.bridgeFinding(&fuse)
@@ -327,12 +329,40 @@ func (h Host) folderFinding() Finding {
 	if err := unix.Stat(folder, &at); err != nil {
 		return Finding{Name: f.Name, State: "warn", Detail: err.Error()}
 	}
-	if err := unix.Stat(existingParent(undoDir), &store); err == nil && store.Dev != at.Dev {
+	above := existingParent(undoDir)
+	apart := unix.Stat(above, &store) == nil && store.Dev != at.Dev
+	cannot, err := tried(above)
+	if apart || err != nil {
+		cannot, err = tried(folder)
+	}
+	switch {
+	case err != nil:
+		f.State = "warn"
+		f.Detail += "; its file system cannot be tried: " + hostfs.Describe(err)
+	case len(cannot) > 0:
+		f.Detail += "; its file system has no " + strings.Join(cannot, ", no ") + " (docs/filesystems.md says what that means)"
+	}
+	if apart {
 		f.State = "warn"
 		f.Detail += ", on another file system"
 		f.Advice = "removed files are copied instead of renamed; choose an --undo-dir on the folder's own file system"
 	}
 	return f
+}
+
+// tried says what the file system of dir cannot do.
+func tried(dir string) ([]string, error) {
+	root, err := hostfs.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	cannot, err := hostfs.Try(root.FD())
+	out := make([]string, len(cannot))
+	for i, c := range cannot {
+		out[i] = string(c)
+	}
+	return out, err
 }
 
 func existingParent(path string) string {

@@ -125,7 +125,7 @@ func (s *Step) moveIn(dirfd int, name string, so *stepObj, check int) error {
 		if err := fault.Point("retain.before"); err != nil {
 			return err
 		}
-		if err := hostfs.RenameAt(dirfd, name, blobs, blob, unix.RENAME_NOREPLACE); err != nil {
+		if err := hostfs.RenameNew(dirfd, name, blobs, blob); err != nil {
 			return err
 		}
 		err := fault.Point("retain.after")
@@ -139,7 +139,7 @@ func (s *Step) moveIn(dirfd int, name string, so *stepObj, check int) error {
 			}
 		}
 		if err != nil {
-			return errors.Join(err, hostfs.RenameAt(blobs, blob, dirfd, name, unix.RENAME_NOREPLACE))
+			return errors.Join(err, hostfs.RenameNew(blobs, blob, dirfd, name))
 		}
 		return nil
 	})

@@ -43,8 +43,8 @@ func SetMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr
 			return err
 		}
 	}
-	if st.Mtime != m.Mtime || hasXattrs {
-		return hostfs.UtimesFD(fd, hostfs.TimeOmit, m.Mtime)
+	if st.Mtime != m.Mtime || hasXattrs { // some servers in user space take "omit" for "now"
+		return hostfs.UtimesFD(fd, st.Atime, m.Mtime)
 	}
 	return nil
 }

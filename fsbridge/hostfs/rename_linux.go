@@ -1,0 +1,56 @@
+package hostfs
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// RenameNew renames and never replaces anything (EEXIST). Every rename of ours to a
+// name that must be free goes through it: many file systems (NFS, 9p, ntfs-3g, most
+// others in user space) do not know RENAME_NOREPLACE.
+//
+// There a file gets its new name as a link, which replaces nothing either, before it
+// loses the old one. A directory, and what cannot be linked, is renamed after a look
+// at the new name: somebody else can come in between, but a rename replaces no
+// directory that has something in it.
+func RenameNew(oldDir int, oldName string, newDir int, newName string) error {
+	err := RenameAt(oldDir, oldName, newDir, newName, unix.RENAME_NOREPLACE)
+	if !unknownFlag(err) {
+		return err
+	}
+	return renameSlowly(oldDir, oldName, newDir, newName)
+}
+
+// unknownFlag tells whether renameat2 may have failed since the file system does
+// not know the flag. EINVAL has another meaning, too, but a second try says it again.
+func unknownFlag(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)
+}
+
+// renameSlowly is RenameNew where renameat2 has no flags.
+func renameSlowly(oldDir int, oldName string, newDir int, newName string) error {
+	st, err := StatAt(oldDir, oldName)
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() {
+		switch err := LinkAt(oldDir, oldName, newDir, newName); {
+		case err == nil:
+			if err = UnlinkAt(oldDir, oldName); err != nil {
+				return errors.Join(err, UnlinkAt(newDir, newName))
+			}
+			return nil
+		case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EXDEV):
+			return err
+		}
+	}
+	switch _, err := StatAt(newDir, newName); {
+	case err == nil:
+		return linkErr("rename", oldName, newName, syscall.EEXIST)
+	case !errors.Is(err, unix.ENOENT):
+		return err
+	}
+	return RenameAt(oldDir, oldName, newDir, newName, 0)
+}
