@@ -63,7 +63,7 @@ var _ workers.Source = (*reader)(nil)
 // which is INIT. It takes fd over unless it fails.
 func newDevice(fd int, tree *vfs.Tree, log *slog.Logger) (*device, error) {
 	d := &device{
-		fd: fd, log: log, handler: fuseproto.NewHandler(tree, log),
+		fd: fd, log: log, handler: fuseproto.NewLockingHandler(tree, log),
 		workers: workers.New(workers.Options{MaxSpin: maxSpin, StallAfter: stallAfter}),
 	}
 	tree.OnHeld(d.workers.HeldUp)

@@ -15,7 +15,7 @@
 // watcher saw. Notifications are sent without any lock and never by a goroutine that a
 // reply depends on. A held operation has its directory locked in the kernel, so one
 // about a name there waits: it holds up no other, and is not sent at all where the
-// kernel can be told to look up every name again. [Server.Fence] has the kernel write
+// kernel can be told to look up every name again. Who gets a lock sees the file as it is now on the host. [Server.Fence] has the kernel write
 // back the pages of files that are open for writing.
 //
 // # Trust

@@ -71,6 +71,13 @@ func ServeFile(dev *os.File, o vfs.Options, touch wake.Touch) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	tree.OnDrop(func(node uint64) { go func() { _ = s.notifyInode(node) }() })
+	tree.OnLock(func(nodes []uint64) {
+		o := vfs.Outdated{Nodes: make(map[uint64]bool, len(nodes))}
+		for _, node := range nodes {
+			o.Nodes[node] = true
+		}
+		_ = s.notify(o, false) // an error means that there is no mount any more
+	})
 	s.device, err = newDevice(fd, tree, s.log)
 	if err != nil {
 		_ = unix.Close(fd)

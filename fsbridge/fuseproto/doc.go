@@ -7,9 +7,16 @@
 // of the tree, and back. It decides nothing: what a request may do stands in vfs.
 // There is one [Handler] for each life of a kernel's mount, from FUSE_INIT on.
 //
-// What the protocol lets a server answer once and for all is answered so: opendir,
-// flush and access are "not implemented", and cost no request after the first. Open
-// is never: writers must be known. Locks are the kernel's own affair.
+// What the protocol lets a server answer once and for all is answered so: opendir
+// and access are "not implemented", and cost no request after the first. Open
+// is never: writers must be known.
+//
+// # Locks
+//
+// A kernel mount asks here for the locks of its processes ([NewLockingHandler]), and for each
+// close of a file that was open for writing, since that gives up locks. In a
+// virtual machine locks are its kernel's own affair, and flush is "not
+// implemented", too: a lock that waits would take one of the few places for requests.
 //
 // # Why small writes are not gathered
 //

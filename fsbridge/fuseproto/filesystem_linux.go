@@ -15,7 +15,8 @@ import (
 type FileSystem struct {
 	fuse.RawFileSystem // answers ENOSYS to what is not implemented below
 
-	tree *vfs.Tree
+	tree  *vfs.Tree
+	locks bool // the client asks for the locks of its processes
 }
 
 var _ fuse.RawFileSystem = (*FileSystem)(nil)
@@ -212,6 +213,11 @@ func (f *FileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	o, err := f.tree.Open(request(cancel, &in.InHeader), in.NodeId, in.Flags, in.Mode&fuse.OPEN_KILL_SUIDGID != 0)
 	if err == nil {
 		fillOpen(o, out)
+		if in.Flags&syscall.O_ACCMODE == syscall.O_RDONLY {
+			// Its locks go with the last descriptor: a request for each close would
+			// make reading slower by a third.
+			out.OpenFlags |= fuse.FOPEN_NOFLUSH
+		}
 	}
 	return status(err)
 }
@@ -252,11 +258,16 @@ func (f *FileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 	return f.Writev(cancel, in, [][]byte{data})
 }
 
-// Flush answers FLUSH with "never ask again": nothing waits for close here,
+// Flush answers FLUSH: a process that closes a file gives up its locks of it. Without
+// locks the answer is "never ask again": nothing else waits for close here,
 // and the kernel has written mapped pages back before it asks.
-func (f *FileSystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status {
-	f.tree.Count(vfs.OpFlush)
-	return fuse.ENOSYS
+func (f *FileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	if !f.locks {
+		f.tree.Count(vfs.OpFlush)
+		return fuse.ENOSYS
+	}
+	f.tree.Flush(in.NodeId, in.LockOwner)
+	return fuse.OK
 }
 
 // Access answers ACCESS with "never ask again": default_permissions.

@@ -24,9 +24,18 @@ type Handler struct {
 }
 
 // NewHandler serves t, which has served nobody yet. logger gets what panics.
-func NewHandler(t *vfs.Tree, logger *slog.Logger) *Handler {
+func NewHandler(t *vfs.Tree, logger *slog.Logger) *Handler { return newHandler(t, logger, false) }
+
+// NewLockingHandler is NewHandler for a kernel that asks for the locks of its processes
+// here, so that they meet those of processes outside. A lock that waits takes
+// a request's place until it is interrupted.
+func NewLockingHandler(t *vfs.Tree, logger *slog.Logger) *Handler { return newHandler(t, logger, true) }
+
+func newHandler(t *vfs.Tree, logger *slog.Logger, locks bool) *Handler {
 	t.Timely()
-	return &Handler{tree: t, server: fuse.NewProtocolServer(NewFileSystem(t), options(logger)), log: logger}
+	fs, o := NewFileSystem(t), options(logger)
+	fs.locks, o.EnableLocks = locks, locks
+	return &Handler{tree: t, server: fuse.NewProtocolServer(fs, o), log: logger}
 }
 
 // MaxWriteBytes is the largest READ and WRITE that a kernel is asked for.

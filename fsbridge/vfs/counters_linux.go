@@ -39,6 +39,9 @@ const (
 	OpFallocate
 	OpLseek
 	OpCopyFileRange
+	OpGetlk
+	OpSetlk
+	OpSetlkw
 	opCount
 )
 
@@ -46,7 +49,7 @@ var operationNames = [opCount]string{
 	"LOOKUP", "FORGET", "GETATTR", "SETATTR", "READLINK", "SYMLINK", "MKNOD", "MKDIR", "UNLINK", "RMDIR",
 	"RENAME", "LINK", "OPEN", "READ", "WRITE", "STATFS", "RELEASE", "FSYNC", "SETXATTR", "GETXATTR",
 	"LISTXATTR", "REMOVEXATTR", "FLUSH", "OPENDIR", "READDIR", "READDIRPLUS", "FSYNCDIR", "ACCESS", "CREATE",
-	"TMPFILE", "IOCTL", "FALLOCATE", "LSEEK", "COPY_FILE_RANGE",
+	"TMPFILE", "IOCTL", "FALLOCATE", "LSEEK", "COPY_FILE_RANGE", "GETLK", "SETLK", "SETLKW",
 }
 
 // String returns FUSE's name of the request.

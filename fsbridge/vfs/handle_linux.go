@@ -69,6 +69,7 @@ func (t *Tree) closeHandle(fh uint64) {
 	}
 	n.handles.Gone(h)
 	h.Release()
+	t.locks.Released(n.id, fh)
 }
 
 // anyHandle returns an open handle of the node with a reference, a writable

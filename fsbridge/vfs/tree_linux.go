@@ -15,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/dircache"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/filelocks"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/fresh"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/heldups"
@@ -68,6 +69,9 @@ type Tree struct {
 	closed   atomic.Bool
 	inFlight atomic.Int64
 	counts   [opCount]atomic.Uint64
+
+	locks  filelocks.Table
+	onLock func(nodes []uint64) // see OnLock
 
 	drop   func(node uint64)    // see OnDrop
 	heldUp func(request uint64) // for [fsbridge.Op.Held]; see OnHeld
@@ -153,6 +157,11 @@ func (t *Tree) OnHeld(f func(request uint64)) {
 // OnDrop has f called with the number of a node whose pages and attributes the client
 // must drop. f must not wait. It is set before the first request.
 func (t *Tree) OnDrop(f func(node uint64)) { t.drop = f }
+
+// OnLock has f called with the numbers of nodes whose pages and attributes the client
+// must have dropped when f returns: somebody inside has just got a lock, and must see what
+// somebody outside wrote under his. It is set before the first request.
+func (t *Tree) OnLock(f func(nodes []uint64)) { t.onLock = f }
 
 // Timely says that the client forgets what it was told when its time is over, and
 // that [Tree.Answered] is called after each answer. It is called before the first
@@ -351,6 +360,7 @@ func (t *Tree) HeldIn(dir uint64) bool {
 // Close closes what is open. It is called after the last request.
 func (t *Tree) Close() {
 	t.handles.All(func(h *handle) bool { t.closeHandle(h.ID); return true })
+	t.locks.Close()
 	t.dirs.Close()
 	t.later.Close()
 	t.fresh.Close()

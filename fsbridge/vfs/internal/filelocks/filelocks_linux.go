@@ -1,0 +1,342 @@
+package filelocks
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
+
+// Lock is a record lock as fcntl(2) describes it.
+type Lock struct {
+	Type       int16  // F_RDLCK, F_WRLCK or F_UNLCK
+	Start, End uint64 // bytes; the last one belongs to it
+	PID        uint32 // of the process that has it, as the client numbers it; 0 for one outside
+}
+
+// endless is the End of a lock that grows with the file: OFFSET_MAX in the kernel's fs.h.
+const endless = 1<<63 - 1
+
+// Key says whose locks of which file are meant. Both numbers are the client's.
+type Key struct{ Node, Owner uint64 }
+
+// File is how the table reaches a file of the host.
+type File struct {
+	// Open opens the file anew, with the access modes of open(2) that it has.
+	Open func(flags int) (fd int, err error)
+	// Access is the access mode of the descriptor that the lock was asked for with.
+	Access int
+	// Apart keeps our owners' locks apart from everybody else's: see the package.
+	Apart bool
+}
+
+// Table has the locks of one client. The zero Table is empty. Its methods are safe for
+// concurrent use and do not wait.
+type Table struct {
+	used  atomic.Bool // a lock was ever set
+	mu    sync.Mutex
+	files map[uint64]*file
+	freed chan struct{} // closed when a lock may have been given up; nil while nobody waits
+}
+
+// file is a file on which an owner may have locks.
+type file struct {
+	owners map[uint64]*owner
+	guard  int // apart: the lock that stands for all owners; else -1
+	own    int // apart: where the owners' locks are; else -1
+}
+
+// owner is an owner of locks on one file.
+type owner struct {
+	fd      int                 // whose locks they are
+	pid     uint32              // of the last request
+	handles map[uint64]struct{} // open files through which locks were asked for
+}
+
+// Freed returns a channel that is closed when one of our locks may have been given up.
+func (t *Table) Freed() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.freed == nil {
+		t.freed = make(chan struct{})
+	}
+	return t.freed
+}
+
+// Wake has those look again who wait for [Table.Freed].
+func (t *Table) Wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wake()
+}
+
+func (t *Table) wake() {
+	if t.freed != nil {
+		close(t.freed)
+		t.freed = nil
+	}
+}
+
+// Set sets or gives up a lock that was asked for through the open file handle. It fails
+// with EAGAIN where another lock is in the way. guarded tells that f was set apart by
+// this call: somebody outside may have used it until now.
+func (t *Table) Set(k Key, handle uint64, l Lock, f File) (guarded bool, err error) {
+	if l.Type == unix.F_UNLCK {
+		return false, t.unlock(k, l)
+	}
+	t.used.Store(true)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	held, guarded, err := t.file(k.Node, f)
+	if err != nil {
+		return false, err
+	}
+	o, err := held.owner(k.Owner, f)
+	if err == nil {
+		o.pid = l.PID
+		o.handles[handle] = struct{}{}
+		err = record(o.fd, unix.F_OFD_SETLK, l)
+	}
+	if err != nil {
+		t.tidy(k.Node, held)
+	}
+	return guarded, err
+}
+
+func (t *Table) unlock(k Key, l Lock) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	held := t.files[k.Node]
+	if held == nil || held.owners[k.Owner] == nil {
+		return nil
+	}
+	t.wake()
+	return record(held.owners[k.Owner].fd, unix.F_OFD_SETLK, l)
+}
+
+// Test returns a lock that is in the way of l, or l with F_UNLCK.
+func (t *Table) Test(k Key, l Lock, f File) (Lock, error) {
+	fd, err := open(f)
+	if err != nil {
+		return Lock{}, err
+	}
+	defer closing(fd)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	held := t.files[k.Node]
+	if held != nil && held.own >= 0 { // nobody outside has any
+		own, err := hostfs.ReopenFD(held.own, unix.O_RDWR)
+		if err != nil {
+			return Lock{}, err
+		}
+		defer closing(own)
+		fd = own
+	}
+	// Another description of the file would find the owner's own locks.
+	if held != nil && held.owners[k.Owner] != nil {
+		fd = held.owners[k.Owner].fd
+	}
+	found, err := conflict(fd, l)
+	if err == nil && found.Type != unix.F_UNLCK && held != nil {
+		found.PID = held.other(k.Owner, found.PID)
+	}
+	return found, err
+}
+
+// Drop gives up all locks of an owner: a descriptor of the file was closed.
+func (t *Table) Drop(k Key) {
+	if !t.used.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	held := t.files[k.Node]
+	if held == nil || held.owners[k.Owner] == nil {
+		return
+	}
+	held.drop(k.Owner)
+	t.tidy(k.Node, held)
+	t.wake()
+}
+
+// Released says that an open file is gone. An owner that has none of a file any more has
+// no locks of it.
+func (t *Table) Released(node, handle uint64) {
+	if !t.used.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wake() // flock's locks are the open file's own
+	held := t.files[node]
+	if held == nil {
+		return
+	}
+	for id, o := range held.owners {
+		delete(o.handles, handle)
+		if len(o.handles) == 0 {
+			held.drop(id)
+		}
+	}
+	t.tidy(node, held)
+}
+
+// Used says that a lock which is not in the table was set: who waits wants to hear when
+// an open file is gone.
+func (t *Table) Used() { t.used.Store(true) }
+
+// Close gives up all locks.
+func (t *Table) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for node, held := range t.files {
+		for id := range held.owners {
+			held.drop(id)
+		}
+		t.tidy(node, held)
+	}
+	t.wake()
+}
+
+// file returns the entry of a node, which it makes if there is none.
+func (t *Table) file(node uint64, f File) (held *file, guarded bool, err error) {
+	if held = t.files[node]; held != nil {
+		return held, false, nil
+	}
+	held = &file{owners: make(map[uint64]*owner), guard: -1, own: -1}
+	if f.Apart {
+		if err := held.setApart(f); err != nil {
+			held.close()
+			return nil, false, err
+		}
+	}
+	if t.files == nil {
+		t.files = make(map[uint64]*file)
+	}
+	t.files[node] = held
+	return held, f.Apart, nil
+}
+
+// tidy forgets a file on which nobody has locks.
+func (t *Table) tidy(node uint64, held *file) {
+	if len(held.owners) == 0 {
+		held.close()
+		delete(t.files, node)
+	}
+}
+
+// setApart takes the lock that stands for all owners.
+func (held *file) setApart(f File) (err error) {
+	if held.guard, err = f.Open(unix.O_RDWR); err != nil {
+		return err
+	}
+	if err = record(held.guard, unix.F_OFD_SETLK, Lock{Type: unix.F_WRLCK, End: endless}); err != nil {
+		return err
+	}
+	held.own, err = unix.MemfdCreate("locks", unix.MFD_CLOEXEC)
+	return err
+}
+
+func (held *file) close() {
+	for _, fd := range []int{held.guard, held.own} {
+		if fd >= 0 {
+			closing(fd)
+		}
+	}
+}
+
+// owner returns an owner of the file, with a description of its own.
+func (held *file) owner(id uint64, f File) (o *owner, err error) {
+	if o = held.owners[id]; o != nil {
+		return o, nil
+	}
+	fd := -1
+	if held.own >= 0 {
+		fd, err = hostfs.ReopenFD(held.own, unix.O_RDWR)
+	} else {
+		fd, err = open(f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o = &owner{fd: fd, handles: make(map[uint64]struct{})}
+	held.owners[id] = o
+	return o, nil
+}
+
+func (held *file) drop(id uint64) {
+	closing(held.owners[id].fd)
+	delete(held.owners, id)
+}
+
+// other returns the process of another owner that may have the lock which was found. The
+// host names none for a lock of ours (-1), and one that the client does not know for others.
+func (held *file) other(id uint64, found uint32) uint32 {
+	if found != ^uint32(0) {
+		return 0
+	}
+	for other, o := range held.owners {
+		if other != id {
+			return o.pid
+		}
+	}
+	return 0
+}
+
+// closing closes a descriptor and gives up its locks.
+func closing(fd int) { _ = hostfs.Close(fd) }
+
+// open opens the file for all kinds of locks, or for those that the asking descriptor
+// may set.
+func open(f File) (int, error) {
+	fd, err := f.Open(unix.O_RDWR)
+	if err != nil && f.Access != unix.O_RDWR {
+		fd, err = f.Open(f.Access)
+	}
+	return fd, err
+}
+
+func (l Lock) flock() unix.Flock_t {
+	k := unix.Flock_t{Type: l.Type, Whence: io.SeekStart, Start: int64(min(l.Start, endless))}
+	if l.End < endless {
+		k.Len = int64(l.End-l.Start) + 1
+	}
+	return k
+}
+
+// record sets a lock of the description fd.
+func record(fd, command int, l Lock) error {
+	if l.End < l.Start || l.Start > endless {
+		return syscall.EINVAL
+	}
+	k := l.flock()
+	err := unix.FcntlFlock(uintptr(fd), command, &k)
+	if errors.Is(err, unix.EACCES) {
+		return syscall.EAGAIN
+	}
+	return err
+}
+
+// conflict returns a lock that is in the way of l on the description fd.
+func conflict(fd int, l Lock) (Lock, error) {
+	if l.End < l.Start || l.Start > endless {
+		return Lock{}, syscall.EINVAL
+	}
+	k := l.flock()
+	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &k); err != nil {
+		return Lock{}, err
+	}
+	found := Lock{Type: k.Type, Start: uint64(k.Start), End: endless, PID: uint32(k.Pid)}
+	switch {
+	case k.Type == unix.F_UNLCK:
+		return Lock{Type: unix.F_UNLCK, Start: l.Start, End: l.End}, nil
+	case k.Len > 0:
+		found.End = uint64(k.Start + k.Len - 1)
+	}
+	return found, nil
+}

@@ -1,0 +1,193 @@
+package vfs
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/vfs/internal/filelocks"
+)
+
+// FileLock is a record lock as fcntl(2) describes it.
+type FileLock = filelocks.Lock
+
+const (
+	// Who waits for a lock looks again after lockPause, and then ever more rarely, up to
+	// maxLockPause: the host does not say when somebody outside gives up a lock.
+	lockPause    = time.Millisecond
+	maxLockPause = 20 * time.Millisecond
+
+	// recently is how long a file that was just changed may be changed again without new
+	// times: one tick of a kernel before 6.13 at 100 Hz, twice.
+	recently = 20 * time.Millisecond
+
+	// walIndex ends the name of the file through which SQLite shares the index of a
+	// write-ahead log, in a mapping (sqlite.org/walformat.html).
+	walIndex = "-shm"
+	wal      = "-wal"
+)
+
+// SetLock sets or gives up a record lock of owner, through an open file. If wait, it
+// waits for others that have it, until r.Cancel.
+func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool) error {
+	return t.lock(r, OpSetlk, node, fh, wait, func(h *handle) error {
+		n := h.Node
+		guarded, err := t.locks.Set(filelocks.Key{Node: n.id, Owner: owner}, fh, l, n.lockable(h))
+		if err == nil && l.Type != unix.F_UNLCK {
+			t.lookForNews(n, guarded)
+		}
+		return err
+	})
+}
+
+// Flock does what flock(2) does with an open file.
+func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
+	return t.lock(r, OpSetlk, node, fh, wait, func(h *handle) error {
+		t.locks.Used()
+		err := unix.Flock(h.FD, how|unix.LOCK_NB)
+		switch {
+		case err != nil:
+		case how == unix.LOCK_UN:
+			t.locks.Wake()
+		default:
+			t.lookForNews(h.Node, false)
+		}
+		return err
+	})
+}
+
+// TestLock returns a lock that would be in the way of l, or l with F_UNLCK.
+func (t *Tree) TestLock(node, fh, owner uint64, l FileLock) (found FileLock, err error) {
+	err = t.lock(Request{}, OpGetlk, node, fh, false, func(h *handle) error {
+		found, err = t.locks.Test(filelocks.Key{Node: h.Node.id, Owner: owner}, l, h.Node.lockable(h))
+		return err
+	})
+	return found, err
+}
+
+// Flush gives up the record locks of owner, who has closed a descriptor of the file.
+func (t *Tree) Flush(node, owner uint64) {
+	t.counts[OpFlush].Add(1)
+	t.locks.Drop(filelocks.Key{Node: node, Owner: owner})
+}
+
+// lock calls try with an open file, again and again if wait, as long as it fails with EAGAIN.
+func (t *Tree) lock(r Request, op Operation, node, fh uint64, wait bool, try func(h *handle) error) error {
+	if wait {
+		op = OpSetlkw
+	}
+	if err := t.begin(op); err != nil {
+		return err
+	}
+	defer t.end()
+	h := t.handle(fh, node)
+	if h == nil {
+		return syscall.EBADF
+	}
+	defer h.Release()
+	for pause := lockPause; ; pause = min(2*pause, maxLockPause) {
+		var freed <-chan struct{}
+		if wait {
+			freed = t.locks.Freed()
+		}
+		err := try(h)
+		if !wait || !errors.Is(err, unix.EAGAIN) {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-freed:
+		case <-timer.C:
+		case <-r.Cancel:
+			err = syscall.EINTR
+		}
+		timer.Stop()
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			return err
+		case t.closed.Load():
+			return syscall.ENOTCONN
+		}
+	}
+}
+
+// lockable tells the table of locks how to reach the file.
+func (n *node) lockable(h *handle) filelocks.File {
+	f := filelocks.File{Access: unix.O_RDONLY, Apart: n.isWalIndex()}
+	if h.Writer {
+		f.Access = unix.O_WRONLY
+	}
+	f.Open = func(flags int) (int, error) {
+		fd, _, err := n.open(flags)
+		if err == nil && fd >= n.tree.maxFD {
+			_ = hostfs.Close(fd)
+			return -1, syscall.ENOLCK
+		}
+		return fd, err
+	}
+	return f
+}
+
+func (n *node) isWalIndex() bool {
+	b := n.names.Load()
+	return b != nil && strings.HasSuffix(b.Name, walIndex)
+}
+
+// lookForNews has the client drop what it knows of a file on which somebody inside has
+// just got a lock, if somebody else may have changed it under his. guarded says that it
+// is the index of a write-ahead log that others may have used until now: then their
+// database and log are looked at, too.
+func (t *Tree) lookForNews(n *node, guarded bool) {
+	if t.onLock == nil {
+		return
+	}
+	var news []uint64
+	if n.hasNews() || guarded {
+		news = append(news, n.id)
+	}
+	if guarded {
+		news = append(news, t.besideIndex(n)...)
+	}
+	if len(news) > 0 {
+		t.onLock(news)
+	}
+}
+
+// hasNews tells whether the file may be another than the client was last told, and notes
+// that the client asks again.
+func (n *node) hasNews() bool {
+	st, err := n.stat()
+	if err != nil {
+		return true
+	}
+	news := !n.noted(&st) || time.Since(time.Unix(0, max(st.Mtime, st.Ctime))) < recently
+	n.note(&st)
+	return news
+}
+
+// besideIndex returns the database and the log that the index of a write-ahead log is
+// of, if the client knows them.
+func (t *Tree) besideIndex(index *node) (nodes []uint64) {
+	b := index.names.Load()
+	if b == nil {
+		return nil
+	}
+	d, err := t.dirs.acquire(b.Parent)
+	if err != nil {
+		return nil
+	}
+	defer t.dirs.Release(d)
+	name := strings.TrimSuffix(b.Name, walIndex)
+	for _, name := range []string{name, name + wal} {
+		if st, err := hostfs.StatAt(d.FD, name); err == nil {
+			if n := t.find(st.ID); n != nil {
+				nodes = append(nodes, n.id)
+			}
+		}
+	}
+	return nodes
+}
