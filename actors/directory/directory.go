@@ -102,6 +102,7 @@ func (d *Directory) Open(ctx context.Context) (err error) {
 		Durability: cfg.Durability, Gitignore: cfg.Gitignore, Now: d.env.Clock.Now, Logger: d.component("undo").With("directory", d.Config.Path),
 		Owner: undolog.Owner{PID: os.Getpid(), Session: d.env.Session, WorkDir: d.Config.Path},
 		Warn:  d.Warn,
+		Looks: cfg.Runtime == nil,
 	})
 	if errors.As(err, &d.Mismatch) && cfg.Runtime == nil {
 		d.env.Emit(api.Event{Type: api.EventVersionMismatch, Directory: d.Config.Path, Message: err.Error()})
@@ -141,7 +142,7 @@ func (d *Directory) Intercept() {
 		log = d.meta
 	}
 	d.Hooks = interceptor.New(interceptor.Options{
-		Directory: path, Log: log, Clock: d.env.Clock, Logger: d.env.Logger,
+		Directory: path, Log: log, Looks: cfg.Runtime == nil, Clock: d.env.Clock, Logger: d.env.Logger,
 		Safeguards:  interceptor.Safeguards(d.env.Safeguards()),
 		AmbientIdle: cfg.Timing.AmbientIdle, ReplyDeadline: cfg.Timing.ReplyDeadline,
 		Node: d.env.Node("interceptor"), Safeguard: d.env.Safeguard, Owner: d.env.Steps,
@@ -175,6 +176,10 @@ func recoveryText(r *undolog.Recovery) string {
 		return fmt.Sprintf("an interrupted rollback was finished: %d paths restored", r.Restored)
 	case r.Unprotected:
 		return fmt.Sprintf("step %d was interrupted; it had outgrown its limit and was kept as it is", r.StepID)
+	case r.Kept && len(r.Edited) > 0:
+		return fmt.Sprintf("step %d was interrupted and is in the history as it is, because %d path(s) of it were changed since; an undo takes it back", r.StepID, len(r.Edited))
+	case r.Kept:
+		return fmt.Sprintf("step %d was interrupted and is in the history as it is; an undo takes it back", r.StepID)
 	}
 	return fmt.Sprintf("step %d was interrupted and has been rolled back: %d paths restored", r.StepID, r.Restored)
 }

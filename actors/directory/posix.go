@@ -104,12 +104,18 @@ func (l *posixLog) Abort(ctx context.Context) (*undolog.ApplyResult, error) {
 // Undo implements [interceptor.Log].
 func (l *posixLog) Undo(ctx context.Context, o undolog.UndoOptions) (*undolog.ApplyResult, error) {
 	r, err := l.Log.Undo(ctx, o)
+	if o.DryRun {
+		return r, err
+	}
 	return r, errors.Join(err, l.settle())
 }
 
 // Redo implements [interceptor.Log].
 func (l *posixLog) Redo(ctx context.Context, o undolog.UndoOptions) (*undolog.ApplyResult, error) {
 	r, err := l.Log.Redo(ctx, o)
+	if o.DryRun {
+		return r, err
+	}
 	return r, errors.Join(err, l.settle())
 }
 

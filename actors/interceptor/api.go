@@ -73,10 +73,13 @@ type Options struct {
 	ReplyDeadline time.Duration
 	MaxHeldOps    int   // 0: supervision.MaxHeldOps
 	MaxHeldBytes  int64 // 0: supervision.MaxHeldBytes
-	Clock         supervision.Clock
-	Logger        *slog.Logger
-	Node          *supervision.Node
-	Events        Events
+	// Looks says that the folder is only looked at until something is asked that changes it: what a
+	// kill has interrupted is taken up then, and not before.
+	Looks  bool
+	Clock  supervision.Clock
+	Logger *slog.Logger
+	Node   *supervision.Node
+	Events Events
 
 	// Ask and Withdraw reach the safeguard actor, Owner the step actor.
 	Safeguard messages.Tell

@@ -1,6 +1,7 @@
 package interceptor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -57,10 +58,28 @@ func (h *Hooks) openStep(as *assignment) (id undolog.StepID, err error) {
 		return 0, errNoID
 	}
 	h.guard.Drain(func() bool {
-		err = h.o.Log.Begin(id, info)
+		if err = h.takeUp(); err == nil {
+			err = h.o.Log.Begin(id, info)
+		}
 		return err == nil
 	})
 	return id, err
+}
+
+// takeUp ends looking: what was interrupted is taken up before the first change.
+func (h *Hooks) takeUp() error {
+	if !h.looks.Load() {
+		return nil
+	}
+	rec, err := h.o.Log.Recover(context.Background())
+	if err != nil {
+		return err
+	}
+	h.looks.Store(false)
+	if rec != nil && h.o.Events.Recovered != nil {
+		h.o.Events.Recovered(rec)
+	}
+	return nil
 }
 
 func (a *Actor) onBegun(m *begun) {

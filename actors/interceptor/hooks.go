@@ -63,6 +63,7 @@ type Hooks struct {
 	hostPID  atomic.Pointer[func(uint32) (uint32, error)]
 	assigned atomic.Pointer[assignment]
 	started  atomic.Bool
+	looks    atomic.Bool // see Options.Looks
 
 	mu      sync.Mutex
 	problem string
@@ -94,6 +95,7 @@ func New(o Options) *Hooks {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &Hooks{o: o, who: caller.New(), log: o.Logger.With("component", "undo", "directory", o.Directory), above: aboveOf(o.Directory)}
+	h.looks.Store(o.Looks)
 	h.takeWrites()
 	h.debug, h.trace = h.log.Enabled(context.Background(), slog.LevelDebug), h.log.Enabled(context.Background(), levelTrace)
 	h.SetSafeguards(o.Safeguards)

@@ -211,7 +211,9 @@ func (h *Hooks) recoverLog(a *Actor, restarted bool) {
 	if crash := h.protect(func() {
 		h.guard.Drain(func() bool {
 			h.noteGranted()
-			m.rec, m.err = h.o.Log.Recover(context.Background())
+			if !h.looks.Load() {
+				m.rec, m.err = h.o.Log.Recover(context.Background())
+			}
 			return true
 		})
 	}); crash != nil {

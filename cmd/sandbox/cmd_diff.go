@@ -19,7 +19,7 @@ func (a *app) diffCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			return a.launch.Looking(cmd.Context(), func(s api.Service, d api.Directory) error {
 				r := api.StepRequest{Directory: d.Path, Step: step}
 				if !a.flags.json {
 					return a.out.Contents(func(w io.Writer) error { return s.Diff(cmd.Context(), r, w) })

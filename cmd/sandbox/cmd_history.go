@@ -28,7 +28,7 @@ func (a *app) historyCommand() *cobra.Command {
 			if picture && a.flags.json {
 				return exit.Usagef("--graph is a picture for people, --json is data: say one of them")
 			}
-			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			return a.launch.Looking(cmd.Context(), func(s api.Service, d api.Directory) error {
 				return a.history(cmd.Context(), s, api.HistoryRequest{Directory: d.Path, Limit: limit, Undone: picture})
 			})
 		},

@@ -28,7 +28,11 @@ func (a *app) restoreCommand() *cobra.Command {
 				return exit.Usagef("--step is missing: 'sandbox history' lists the steps")
 			}
 			r.Step = undolog.StepID(step)
-			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			with := a.launch.WithService
+			if r.DryRun {
+				with = a.launch.Looking
+			}
+			return with(cmd.Context(), func(s api.Service, d api.Directory) error {
 				path, err := relativePath(d.Path, args[0])
 				if err != nil {
 					return err
@@ -66,7 +70,7 @@ func (a *app) catCommand() *cobra.Command {
 				return exit.Usagef("--step is missing: 'sandbox history' lists the steps")
 			}
 			r.Step = undolog.StepID(step)
-			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			return a.launch.Looking(cmd.Context(), func(s api.Service, d api.Directory) error {
 				path, err := relativePath(d.Path, args[0])
 				if err != nil {
 					return err

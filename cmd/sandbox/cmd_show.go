@@ -26,7 +26,7 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			return a.launch.Looking(cmd.Context(), func(s api.Service, d api.Directory) error {
 				r := api.StepRequest{Directory: d.Path, Step: step}
 				if output {
 					return a.showOutput(cmd.Context(), s, r)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,6 +107,9 @@ func (a *app) printStatus(st api.Status, session bool) {
 		line("undo log", "%s", format.Shown(d.UndoDir))
 		if d.State != "ok" {
 			line("state", "%s %s", d.State, d.Problem)
+		}
+		if i := d.Log.Interrupted; i != nil {
+			line("attention", "%s", strings.TrimPrefix(format.Interruption(*i), "sandbox: "))
 		}
 		line("steps", "%d to undo, %d to redo", d.Log.Steps, d.Log.Redoable)
 		line("kept", "%s, of it %s not compressed", format.Bytes(d.Log.StoredBytes), format.Bytes(d.Log.RawBytes))

@@ -84,7 +84,11 @@ func (a *app) undoOrRedo(ctx context.Context, word string, o undoOptions, args [
 	if err != nil {
 		return err
 	}
-	return a.launch.WithService(ctx, func(s api.Service, d api.Directory) error {
+	with := a.launch.WithService
+	if r.DryRun {
+		with = a.launch.Looking
+	}
+	return with(ctx, func(s api.Service, d api.Directory) error {
 		do, done, doing := a.launch.Undo, "undone", "undoing"
 		if word == "redo" {
 			do, done, doing = a.launch.Redo, redone, "redoing"
@@ -121,7 +125,7 @@ func (a *app) markCommand() *cobra.Command {
 					return exit.Usagef("a mark needs a name")
 				}
 			}
-			return a.launch.WithService(cmd.Context(), func(s api.Service, d api.Directory) error {
+			return a.launch.Looking(cmd.Context(), func(s api.Service, d api.Directory) error {
 				r.Directory = d.Path
 				list, err := a.launch.Mark(cmd.Context(), s, d, r)
 				switch {

@@ -17,7 +17,7 @@ import (
 var errNoOpenStep = fmt.Errorf("%w: no step is open", fsbridge.ErrFailed)
 
 // errInterrupted is returned by what does not finish an interrupted undo itself.
-var errInterrupted = fmt.Errorf("%w: an interrupted rollback awaits recovery", ErrBusy)
+var errInterrupted = fmt.Errorf("%w: the folder is half undone, because an undo, a redo or a restore was interrupted; 'sandbox undo' or 'sandbox redo' completes it", ErrBusy)
 
 // Begin opens a step with an id from NextID (or from another log's, where one
 // command runs in several folders). The first change in it drops the redo
@@ -32,6 +32,9 @@ func (l *Log) Begin(id StepID, info StepInfo) error {
 	}
 	if l.cur.Load() != nil || l.unrecovered() {
 		return ErrBusy
+	}
+	if err := l.wake(); err != nil {
+		return err
 	}
 	if err := l.ids.Reserve(id); err != nil {
 		return err
@@ -73,7 +76,19 @@ func (l *Log) has(name string) bool {
 // ask Capture.
 func (l *Log) Protected(epoch uint64, op *fsbridge.Op) bool {
 	s := l.cur.Load()
-	return s != nil && s.Protected(epoch, op)
+	if s == nil || !s.Protected(epoch, op) {
+		return false
+	}
+	l.live(op)
+	return true
+}
+
+// live renews the sign of life of the open step: op is about to be performed.
+func (l *Log) live(op *fsbridge.Op) {
+	sign := l.sign.Load()
+	if sign.Mark(); op.Ahead {
+		sign.Unasked()
+	}
 }
 
 // Created tells whether the open step made o, also if the bridge has forgotten the object
@@ -96,7 +111,10 @@ func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error)
 	if s == nil {
 		return false, errNoOpenStep
 	}
-	return s.Capture(epoch, op)
+	l.live(op)
+	performed, err = s.Capture(epoch, op)
+	l.live(op)
+	return performed, err
 }
 
 // Done reports that op, which Capture or Protected let through, was performed
@@ -105,6 +123,7 @@ func (l *Log) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error)
 func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opErr error) {
 	if s := l.cur.Load(); s != nil {
 		s.Done(epoch, op, created, opErr)
+		l.sign.Load().Mark()
 	} else if opErr == nil && created != nil && op.Kind.Makes() {
 		created.Protect(epoch, fsbridge.ProtCreated)
 	}
@@ -123,8 +142,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 		return nil, fmt.Errorf("undolog: commit step %d: %w", s.ID(), err)
 	}
 	if closed == nil {
-		l.cur.Store(nil)
-		s.Release()
+		l.takeOpen()
 		l.sweepOutput()
 		return nil, nil
 	}
@@ -139,6 +157,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
 	}
 	s.Release()
+	l.sign.Swap(nil).Close()
 	if err := l.enforceLimits(); err != nil {
 		l.log.Error("limits not enforced", "err", err)
 	}
@@ -152,4 +171,5 @@ func (l *Log) takeOpen() {
 	if s := l.cur.Swap(nil); s != nil {
 		s.Release()
 	}
+	l.sign.Swap(nil).Close()
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
 // Diff writes what step id changed as a unified diff in git's style; id 0
@@ -18,7 +17,7 @@ import (
 // returns ErrNoStep or, where contents are lost, an error wrapping ErrDamaged.
 // It may be called at any time, save during an undo; then it may fail.
 func (l *Log) Diff(ctx context.Context, id StepID, w io.Writer) error {
-	steps := l.stepEntries()
+	steps := l.seenEntries()
 	from, to := 0, len(steps)
 	if id != 0 {
 		from = slices.IndexFunc(steps, func(e *stepEntry) bool { return e.StepID == id })
@@ -48,7 +47,7 @@ func (l *Log) Diff(ctx context.Context, id StepID, w io.Writer) error {
 // Content writes what a file held before a step, or after it, to w. Path is relative to the folder. It fails with ErrNoStep,
 // fs.ErrNotExist, or says why it cannot be written.
 func (l *Log) Content(_ context.Context, id StepID, path string, after bool, w io.Writer) error {
-	steps := l.stepEntries()
+	steps := l.seenEntries()
 	from := slices.IndexFunc(steps, func(e *stepEntry) bool { return e.StepID == id })
 	if from < 0 {
 		return fmt.Errorf("%w: %d", ErrNoStep, id)
@@ -84,7 +83,7 @@ func (l *Log) pushPast(v *past.View, s *stepEntry, force bool) error {
 	if err != nil {
 		return err
 	}
-	of, err := l.loadLayer(layer.Read(dir), false, force)
+	of, err := l.loadLayer(layer.Read(dir), s.open, force)
 	if err == nil {
 		if of.Damage != nil {
 			l.log.Warn(of.Damage.Error(), "step_id", s.StepID)
@@ -106,7 +105,7 @@ func (l *Log) affectedPaths(steps []*stepEntry) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = store.ReadPaths(dir.FD, func(a Affected) error { out = append(out, a.Path); return nil })
+		err = readPaths(e, dir, func(a Affected) error { out = append(out, a.Path); return nil })
 		_ = dir.Close()
 		if err != nil {
 			return nil, err

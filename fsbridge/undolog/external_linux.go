@@ -120,7 +120,49 @@ func (l *Log) crossing(ctx context.Context, steps []*stepEntry, kind taskKind, f
 	if len(steps) == 0 {
 		return nil, nil
 	}
-	all, oldest := stamps.NewTouched(), steps[0].Seq
+	all, oldest, err := l.touchedByAll(ctx, steps, kind, first)
+	if err != nil {
+		return nil, err
+	}
+	if kind == taskRedo {
+		return l.stamps.Peek(all)
+	}
+	return l.stamps.Check(all, oldest)
+}
+
+// foreseen is crossing without taking anything in. Of the interrupted step, and those that are undone with
+// it, there are no stamps: what was changed since it was interrupted, and what was found before, counts.
+func (l *Log) foreseen(ctx context.Context, steps []*stepEntry, kind taskKind) ([]Barrier, error) {
+	if len(steps) == 0 {
+		return nil, nil
+	}
+	if newest := steps[len(steps)-1]; newest.open {
+		all := l.stamps.Barriers(steps[0].Seq)
+		c, err := l.lookAtCut()
+		if c == nil || err != nil {
+			return all, err
+		}
+		defer c.dir.Close()
+		edited, err := l.editedSince(c)
+		if len(edited) > 0 {
+			all = append(all, Barrier{After: newest.StepID, At: l.now(), Paths: edited})
+		}
+		return all, err
+	}
+	all, oldest, err := l.touchedByAll(ctx, steps, kind, nil)
+	if err != nil {
+		return nil, err
+	}
+	found, err := l.stamps.Peek(all)
+	if kind == taskUndo {
+		found = append(l.stamps.Barriers(oldest), found...)
+	}
+	return found, err
+}
+
+// touchedByAll returns what steps touched, and the lowest of their seqs.
+func (l *Log) touchedByAll(ctx context.Context, steps []*stepEntry, kind taskKind, first *layer.Reading) (all *stamps.Touched, oldest uint64, err error) {
+	all, oldest = stamps.NewTouched(), steps[0].Seq
 	for i, e := range steps {
 		oldest = min(oldest, e.Seq)
 		if kind == taskUndo && e.Unprotected {
@@ -130,23 +172,17 @@ func (l *Log) crossing(ctx context.Context, steps []*stepEntry, kind taskKind, f
 		if i < len(steps)-1 {
 			read = nil
 		}
-		t, err := l.touchedBy(task{Kind: kind, Name: e.name}, read)
+		t, err := l.touchedBy(kind, e, read)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		all.Merge(t, func(id hostfs.ID) hostfs.ID { return l.renumbered.NowID(e.Seq, id) })
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if kind == taskRedo {
-		return l.stamps.Peek(all)
-	}
-	return l.stamps.Check(all, oldest)
+	return all, oldest, ctx.Err()
 }
 
-// touchedBy returns what the step of a task touched. read, if it is not nil, is its directory, which is being read.
-func (l *Log) touchedBy(t task, read *layer.Reading) (*stamps.Touched, error) {
+// touchedBy returns what a step touched. read, if it is not nil, is its directory, which is being read.
+func (l *Log) touchedBy(kind taskKind, e *stepEntry, read *layer.Reading) (*stamps.Touched, error) {
 	if read != nil {
 		rec, err := read.Records()
 		if err != nil {
@@ -154,7 +190,7 @@ func (l *Log) touchedBy(t task, read *layer.Reading) (*stamps.Touched, error) {
 		}
 		return stamps.NewTouched().Add(rec), nil
 	}
-	dir, err := l.openTask(t)
+	dir, err := l.openEntry(kind, e)
 	if err != nil {
 		return nil, err
 	}

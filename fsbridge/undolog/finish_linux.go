@@ -33,8 +33,7 @@ func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir,
 	}
 	if t.Kind == taskUndo || t.Kind == taskRedo {
 		var list ApplyResult
-		entry := store.LoadEntry(dir, t.Step)
-		if err := list.addPaths(dir.FD, entry.AffectedCount); err != nil {
+		if err := list.addPaths(&stepEntry{Entry: store.LoadEntry(dir, t.Step)}, dir); err != nil {
 			e.Warn("paths of step %d: %v", t.Step, err)
 		}
 		out.paths, out.count = list.Paths, list.PathCount
@@ -151,6 +150,9 @@ func (l *Log) relist(name, parent string) error {
 	_ = dir.Close()
 	l.known.change(func(k *lists) {
 		k.steps, k.redo = without(k.steps, name), without(k.redo, name)
+		if k.cut != nil && k.cut.name == name {
+			k.cut = nil
+		}
 		if parent == "steps" {
 			k.steps = append(k.steps, e)
 			slices.SortFunc(k.steps, bySeq)

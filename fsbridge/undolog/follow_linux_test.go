@@ -115,7 +115,7 @@ func TestEditDuringApply(t *testing.T) {
 	s.outside("tree/0/in/changed", "by somebody")
 	s.outside("tree/0/in/new", "by somebody")
 	steps := s.l.stepEntries()
-	all, err := s.l.touchedBy(task{Kind: taskUndo, Name: steps[0].name}, nil)
+	all, err := s.l.touchedBy(taskUndo, &stepEntry{name: steps[0].name}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,9 @@ func (w *worker) stop(forGood bool) {
 
 // tidy starts the background work. Commit, undo and Open end with it.
 func (l *Log) tidy() {
+	if l.looks.Load() {
+		return
+	}
 	l.worker.start(func(ctx context.Context) {
 		if err := l.emptyTrash(ctx); err != nil && ctx.Err() == nil {
 			l.log.Warn("trash not emptied", "err", err)
@@ -152,6 +155,9 @@ func (l *Log) discardHistory() ([]StepID, error) {
 	}
 	if l.rollingBack() {
 		return []StepID{}, errInterrupted
+	}
+	if _, err := l.keepCut(); err != nil { // then it goes with the others
+		return []StepID{}, err
 	}
 	if err := l.dropRedo(); err != nil {
 		return []StepID{}, err

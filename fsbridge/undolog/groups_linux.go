@@ -62,7 +62,7 @@ func (l *Log) chosen(kind taskKind, o UndoOptions, count int) ([]*stepEntry, err
 	if o.To != "" {
 		return l.chosenTo(o.To, kind)
 	}
-	from, none := l.stepEntries(), ErrNothing
+	from, none := l.seenEntries(), ErrNothing
 	if kind == taskRedo {
 		from, none = l.redoEntries(), ErrNoRedo
 	}

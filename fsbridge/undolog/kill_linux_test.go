@@ -78,7 +78,7 @@ func TestKillHelper(t *testing.T) {
 	s := killSnaps{Before: w.snapshot()}
 	w.begin(w.log.NextID(TypeCommand))
 	eventful(w)
-	if mode != "abort" {
+	if mode != "abort" && mode != "recover" && mode != "take up" {
 		w.commit()
 	}
 	s.After = w.snapshot()
@@ -106,6 +106,11 @@ func TestKillHelper(t *testing.T) {
 		_, err = w.log.Abort(ctx)
 	case "redo":
 		_, err = w.log.Redo(ctx, UndoOptions{})
+	case "recover":
+		_, err = w.log.Recover(ctx)
+	case "take up":
+		w.log.takeOpen()
+		_, err = w.log.Undo(ctx, UndoOptions{})
 	default:
 		_, err = w.log.Undo(ctx, UndoOptions{})
 	}
@@ -115,8 +120,8 @@ func TestKillHelper(t *testing.T) {
 	}
 }
 
-// TestKilledAnywhere kills an undo, a redo, an undo from the compressed store
-// and the rollback of an open step at every fault point, each time it is
+// TestKilledAnywhere kills an undo, a redo, an undo from the compressed store,
+// the rollback of an open step, and of an interrupted one, at every fault point, each time it is
 // passed; recovery must leave the tree as before or as after, the history must
 // agree, and nothing may look like an edit from outside.
 func TestKilledAnywhere(t *testing.T) {
@@ -125,14 +130,14 @@ func TestKilledAnywhere(t *testing.T) {
 		"apply.attach", "apply.linked", "apply.content", "apply.meta", "file.applied", "rollback.finish", "rollback.moved", "rollback.end",
 		"trash.unlinked",
 	}
-	killEverywhere(t, testDir(t), "", points, "undo", "redo", "packed", "abort")
+	killEverywhere(t, testDir(t), "", points, "undo", "redo", "packed", "abort", "recover", "take up")
 }
 
 // TestKilledAnywhereOtherFileSystem does the same where every move between the
 // folder and the log is a copy.
 func TestKilledAnywhereOtherFileSystem(t *testing.T) {
 	base, undo := twoFileSystems(t)
-	killEverywhere(t, base, undo, []string{"apply.copied", "rollback.begin", "apply.detach", "apply.noted", "apply.made", "apply.attach", "apply.brought", "apply.meta"}, "undo", "redo", "packed", "abort")
+	killEverywhere(t, base, undo, []string{"apply.copied", "rollback.begin", "apply.detach", "apply.noted", "apply.made", "apply.attach", "apply.brought", "apply.meta"}, "undo", "redo", "packed", "abort", "recover")
 }
 
 func killEverywhere(t *testing.T, base, undo string, points []string, modes ...string) {
@@ -194,11 +199,13 @@ func killOnce(t *testing.T, base, undo, mode, fault string) (killed bool) {
 	}
 	st := w.log.Status()
 	if mode == "abort" {
-		if st.Steps != 1 || st.Redoable != 0 {
+		if st.Steps != 1 || st.Redoable > 1 {
 			t.Fatalf("%s: %+v", what, st)
 		}
 		undologtest.Same(t, what, s.Before, w.snapshot())
-		return killed
+		if st.Redoable == 0 { // the abort, which keeps nothing, had begun
+			return killed
+		}
 	}
 	if st.Steps+st.Redoable != 2 || st.Steps < 1 {
 		t.Fatalf("%s: %+v", what, st)

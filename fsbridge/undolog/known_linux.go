@@ -18,6 +18,10 @@ type stepEntry struct {
 	Entry
 	// name of the directory below steps/ or redo/.
 	name string
+	// open: it is the step that was open when its session was killed, and in wal/ still.
+	open bool
+	// listed are the paths of an open one, which has no list of its own.
+	listed []Affected
 }
 
 // bySeq orders steps, the oldest first.
@@ -30,6 +34,7 @@ func bySeq(a, b *stepEntry) int {
 type lists struct {
 	steps []*stepEntry // closed steps, oldest first
 	redo  []*stepEntry // undone steps, the next one to redo last
+	cut   *stepEntry   // the step that was open when its session was killed; nil: none
 }
 
 // known is the lists as they are now. Readers wait for nobody. Lifecycle calls, the
@@ -73,9 +78,44 @@ func (l *Log) stepEntries() []*stepEntry { return l.known.now().steps }
 // redoEntries returns the undone steps, the next one to redo last. The caller does not change them.
 func (l *Log) redoEntries() []*stepEntry { return l.known.now().redo }
 
-// openStepEntry opens the directory of a closed step.
+// seenEntries returns what the history shows: the closed steps, oldest first, and one that was
+// interrupted and was not taken up. The caller does not change them.
+func (l *Log) seenEntries() []*stepEntry { return l.known.now().seen() }
+
+func (k lists) seen() []*stepEntry {
+	if k.cut == nil {
+		return k.steps
+	}
+	return append(k.steps[:len(k.steps):len(k.steps)], k.cut)
+}
+
+// openStepEntry opens the directory of a closed step, or of the interrupted one.
 func (l *Log) openStepEntry(e *stepEntry) (*store.StepDir, error) {
+	if e.open {
+		return store.OpenStepDir(l.at.Wal, store.OpenName)
+	}
 	return l.at.OpenStep("steps", e.name)
+}
+
+// openEntry opens the directory of a step that an undo or a redo would apply.
+func (l *Log) openEntry(kind taskKind, e *stepEntry) (*store.StepDir, error) {
+	if kind == taskRedo {
+		return l.openRedoEntry(e)
+	}
+	return l.openStepEntry(e)
+}
+
+// readPaths calls f for each path of a step, the directory of which is open.
+func readPaths(e *stepEntry, dir *store.StepDir, f func(Affected) error) error {
+	if !e.open {
+		return store.ReadPaths(dir.FD, f)
+	}
+	for _, a := range e.listed {
+		if err := f(a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openListed is openStepEntry for readers, which run beside undos and evictions:

@@ -24,7 +24,8 @@ func (l *Log) load() error {
 		return err
 	}
 	slices.Reverse(redo) // the oldest step is the next one to redo
-	l.known.change(func(k *lists) { *k = lists{steps: steps, redo: redo} })
+	cut := l.findCut()
+	l.known.change(func(k *lists) { *k = lists{steps: steps, redo: redo, cut: cut} })
 	return nil
 }
 
@@ -86,7 +87,7 @@ func (l *Log) largestID() uint64 {
 
 // History returns the closed steps and the barriers between them, newest
 // first. It may be called at any time.
-func (l *Log) History() ([]Entry, error) { return l.listed(nil, l.stepEntries()), nil }
+func (l *Log) History() ([]Entry, error) { return l.listed(nil, l.seenEntries()), nil }
 
 // Timeline is History with the steps before it that Redo can do again, newest first and
 // with Undone set. It may be called at any time: all of it is of one moment.
@@ -98,7 +99,7 @@ func (l *Log) Timeline() ([]Entry, error) {
 		e.Undone, e.Barriers = true, []Barrier{}
 		undone = append(undone, e)
 	}
-	return l.listed(undone, now.steps), nil
+	return l.listed(undone, now.seen()), nil
 }
 
 // listed adds closed steps and the barriers between them to out, newest first.
@@ -132,7 +133,7 @@ func (l *Log) Step(id StepID) (*StepDetail, error) {
 // readStep is Step at this moment. The step is gone if an undo or an eviction
 // took its directory away while it was read.
 func (l *Log) readStep(id StepID) (d *StepDetail, gone bool, err error) {
-	for _, e := range l.stepEntries() {
+	for _, e := range l.seenEntries() {
 		if e.StepID != id {
 			continue
 		}
@@ -148,7 +149,7 @@ func (l *Log) readStep(id StepID) (d *StepDetail, gone bool, err error) {
 				d.Barriers = append(d.Barriers, b)
 			}
 		}
-		err = store.ReadPaths(dir.FD, func(a Affected) error { d.Paths = append(d.Paths, a); return nil })
+		err = readPaths(e, dir, func(a Affected) error { d.Paths = append(d.Paths, a); return nil })
 		return d, err != nil && !l.sameDir(e, dir), err
 	}
 	return nil, false, fmt.Errorf("%w: %d", ErrNoStep, id)
@@ -178,6 +179,7 @@ func (l *Log) Status() LogStatus {
 	}
 	s.Redoable = len(l.redoEntries())
 	s.OpenStep, _ = l.Current()
+	s.Interrupted = l.interruption()
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
@@ -32,6 +33,7 @@ type Log struct {
 	held   *store.Links
 
 	cur    atomic.Pointer[capture.Step]
+	sign   atomic.Pointer[alive.Sign] // of the open step
 	limits atomic.Pointer[Limits]
 	known  known // which step directories there are
 	closed atomic.Bool
@@ -46,6 +48,7 @@ type Log struct {
 
 	written atomic.Pointer[map[hostfs.ID]struct{}]
 	cut     map[StepID]struct{} // groups of which steps were pushed out
+	looks   atomic.Bool         // nothing was changed yet, see Options.Looks
 }
 
 // Open opens the log in o.Dir, making it if it is missing, and locks it until
@@ -62,6 +65,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	o = withDefaults(o)
 	l := &Log{o: o, root: o.Root, log: o.Logger, now: o.Now, lock: -1}
 	l.limits.Store(&o.Limits)
+	l.looks.Store(true)
 	if err := l.open(); err != nil {
 		l.release()
 		return nil, err
@@ -152,13 +156,25 @@ func (l *Log) open() (err error) {
 	if err = l.openStamps(); err != nil {
 		return err
 	}
-	if err = l.lender().TakeBack(); err != nil {
+	if l.o.Looks {
+		return nil
+	}
+	return l.wake()
+}
+
+// wake ends looking: what was left by whoever had the log before is put right. Whatever changes
+// the folder or the log calls it first.
+func (l *Log) wake() error {
+	if !l.looks.CompareAndSwap(true, false) {
+		return nil
+	}
+	if err := l.lender().TakeBack(); err != nil {
 		l.log.Warn("modes not given back", "err", err)
 	}
-	if err = l.catchUp(context.Background()); err != nil {
+	if err := l.catchUp(context.Background()); err != nil {
 		l.log.Warn("stamps of the newest step not taken", "err", err)
 	}
-	if err = l.enforceLimits(); err != nil {
+	if err := l.enforceLimits(); err != nil {
 		return err
 	}
 	if !l.unrecovered() { // else a recovery may keep the step that was open
@@ -194,9 +210,7 @@ func (l *Log) Close() error {
 	if !l.closed.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
-	if s := l.cur.Swap(nil); s != nil {
-		s.Release()
-	}
+	l.takeOpen()
 	l.release()
 	return nil
 }

@@ -21,8 +21,12 @@ func (l *Log) openMarks() {
 // 256 marks. It may be called at any time, but what an open step did before is not before the mark.
 func (l *Log) Mark(name string) error {
 	return l.marks.Set(name, l.now(), func() (StepID, uint64) {
-		newest, _ := l.newestStep()
-		return newest.ID, newest.Seq
+		steps := l.seenEntries()
+		if len(steps) == 0 {
+			return 0, 0
+		}
+		newest := steps[len(steps)-1]
+		return newest.StepID, newest.Seq
 	})
 }
 
@@ -38,7 +42,7 @@ func (l *Log) chosenTo(name string, kind taskKind) ([]*stepEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, redo := l.stepEntries(), l.redoEntries()
+	steps, redo := l.seenEntries(), l.redoEntries()
 	behind := slices.IndexFunc(steps, func(e *stepEntry) bool { return e.Seq > m.Seq }) // steps that came after it
 	ahead := slices.IndexFunc(redo, func(e *stepEntry) bool { return e.Seq <= m.Seq })  // undone ones that came before it
 	switch {

@@ -28,6 +28,8 @@ type modelKill struct {
 	Step                          StepID
 	Count                         int
 	Inline                        int64
+
+	cut map[string]string // the folder as the killed step left it
 }
 
 func (k *modelKill) options() Options {
@@ -133,8 +135,9 @@ func testModelKilled(t *testing.T, base, undo string) {
 			if k.Kind == "recover" {
 				w.begin(w.log.NextID(TypeCommand))
 				randomOps(t, w)
+				k.cut = nil
 				if w.log.cur.Load().Seq() != 0 { // the first capture dropped what was undone
-					snaps = snaps[:at+1]
+					snaps, k.cut = snaps[:at+1], w.snapshot()
 				}
 				w.log.takeOpen()
 			}
@@ -215,6 +218,12 @@ func (k *modelKill) landed(t *rapid.T, w *world, at int, snaps []map[string]stri
 		snaps = snaps[:at+1+st.Redoable] // it may have dropped what was undone
 	case "undo", "redo":
 		at = st.Steps
+	case "recover":
+		if st.Redoable > 0 && k.cut != nil { // a redo brings it back
+			snaps = append(snaps[:at+1], k.cut)
+		} else if k.cut != nil {
+			undologtest.Same(t, "a killed step that changed nothing", snaps[at], k.cut)
+		}
 	}
 	if st.Steps != at || st.Redoable != len(snaps)-1-at {
 		t.Fatalf("%+v after %s; want %d of %d", st, k.Kind, at, len(snaps)-1)

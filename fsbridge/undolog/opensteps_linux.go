@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/capture"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
@@ -56,6 +57,11 @@ func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _
 		return nil, nil, err
 	}
 	w.AllowRoom()
+	sign, err := alive.Create(dir.FD)
+	if err != nil {
+		s.l.log.Warn("no sign of life of the open step", "err", err)
+	}
+	s.l.sign.Swap(sign).Close()
 	return dir, w, nil
 }
 
@@ -81,6 +87,7 @@ func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e
 			return err
 		}
 	}
+	_ = hostfs.UnlinkAt(dir.FD, alive.Name)
 	wal, steps := s.l.at.Wal, s.l.at.Steps
 	if err := fault.Point("commit.rename"); err != nil {
 		return err

@@ -22,14 +22,14 @@ func (l *Log) hasStep(id StepID) bool {
 	}
 	is := func(e *stepEntry) bool { return e.StepID == id }
 	now := l.known.now()
-	return slices.ContainsFunc(now.steps, is) || slices.ContainsFunc(now.redo, is)
+	return now.cut != nil && is(now.cut) || slices.ContainsFunc(now.steps, is) || slices.ContainsFunc(now.redo, is)
 }
 
 // sweepOutput removes the output of steps that the history does not have any more.
 func (l *Log) sweepOutput() {
 	err := l.outputs.Sweep(func() map[StepID]struct{} {
 		known := map[StepID]struct{}{}
-		for _, e := range append(l.stepEntries(), l.redoEntries()...) {
+		for _, e := range append(l.seenEntries(), l.redoEntries()...) {
 			known[e.StepID] = struct{}{}
 		}
 		if cur, open := l.Current(); open {

@@ -1,41 +1,190 @@
 package undolog
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-// keepOpen makes the interrupted open step, which is unprotected, a closed
-// one: it cannot be rolled back, but it happened.
-func (l *Log) keepOpen(rec *journal.Set) error {
+// statusInterrupted is how a step ended whose session was killed.
+const statusInterrupted = "interrupted"
+
+// cut is the step that was open when its session was killed.
+type cut struct {
+	dir *store.StepDir
+	rec *journal.Set
+}
+
+// readCut reads the interrupted step; nil says that there is none, or that nothing can be read of it
+// and it was put aside. The caller closes its directory.
+func (l *Log) readCut() (*cut, *Recovery, error) {
+	c, err := l.lookAtCut()
+	var unreadable *unreadableError
+	if errors.As(err, &unreadable) {
+		r, err := l.recoverUnreadable(err)
+		return nil, r, err
+	}
+	return c, nil, err
+}
+
+// unreadableError says that a step has no journal that can be read.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
+
+// lookAtCut is readCut that changes nothing.
+func (l *Log) lookAtCut() (*cut, error) {
 	dir, err := store.OpenStepDir(l.at.Wal, store.OpenName)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec, err := journal.Read(dir.FD)
+	if err != nil {
+		_ = dir.Close()
+		return nil, &unreadableError{err}
+	}
+	return &cut{dir, rec}, nil
+}
+
+func (c *cut) recovery() *Recovery {
+	r := &Recovery{StepID: c.rec.Step.ID, Command: c.rec.Step.Command, Unprotected: c.rec.Unprotected}
+	if c.rec.Torn != nil {
+		r.Problems = append(r.Problems, c.rec.Torn.Error())
+	}
+	return r
+}
+
+// empty tells whether the step had changed nothing.
+func (c *cut) empty() bool {
+	return len(c.rec.Bindings)+len(c.rec.Contents)+len(c.rec.Xattrs) == 0 && !c.rec.Unprotected
+}
+
+func (l *Log) discardCut() error {
+	l.known.change(func(k *lists) { k.cut = nil })
+	return l.discardDir(l.at.Wal, store.OpenName)
+}
+
+// entry is what the history says of the step.
+func (c *cut) entry() Entry {
+	e := store.EntryOf(&c.rec.Step)
+	e.Status, e.Unprotected = statusInterrupted, c.rec.Unprotected
+	return e
+}
+
+// findCut lists an interrupted step, without changing anything; nil: there is none.
+func (l *Log) findCut() *stepEntry {
+	c, err := l.lookAtCut()
+	if c == nil || err != nil {
+		return nil
+	}
+	defer c.dir.Close()
+	if c.empty() {
+		return nil
+	}
+	e := &stepEntry{Entry: c.entry(), name: store.FormatStepID(c.rec.Step.ID), open: true, listed: recordedPaths(c.rec)}
+	e.EndedAt, _ = alive.Last(c.dir.FD)
+	e.Affect(e.listed)
+	e.StoredBytes, _ = store.DiskUsage(c.dir.FD)
+	return e
+}
+
+// interruption is what a kill has cut, or nil.
+func (l *Log) interruption() *Interruption {
+	if roll, err := hostfs.OpenDirAt(l.dir.FD(), rollbackName); err == nil {
+		defer hostfs.Close(roll)
+		t, err := readPlan(roll)
+		i := &Interruption{Kind: string(t.Kind), StepID: t.Step}
+		switch {
+		case err != nil:
+			i.Kind = string(taskUndo)
+		case t.Kind == taskAbort || t.Kind == taskRecover:
+			i.Kind = "rollback"
+		}
+		for _, e := range append(l.stepEntries(), l.redoEntries()...) {
+			if e.StepID == t.Step {
+				i.Command = e.Command
+			}
+		}
+		return i
+	}
+	if e := l.known.now().cut; e != nil {
+		return &Interruption{Kind: "step", StepID: e.StepID, Command: e.Command}
+	}
+	return nil
+}
+
+// editedSince tells which paths of the interrupted step somebody changed after it, as far as that can be
+// told: in doubt they did.
+func (l *Log) editedSince(c *cut) ([]string, error) {
+	last, err := alive.Last(c.dir.FD)
+	if err != nil {
+		return nil, err
+	}
+	t := stamps.NewTouched().Add(c.rec)
+	return l.stamps.Since(t, c.rec, last)
+}
+
+// keepOpen makes the interrupted step a closed one, as it is: nothing is changed in the folder. What
+// somebody has changed in it since becomes a barrier.
+func (l *Log) keepOpen(c *cut) error {
+	edited, err := l.editedSince(c)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	if err := cutJournal(dir.FD, rec.Size); err != nil {
+	if err := cutJournal(c.dir.FD, c.rec.Size); err != nil {
 		return err
 	}
-	e := store.EntryOf(&rec.Step)
-	e.Unprotected = true
+	e := c.entry()
 	l.groups(&e)
-	if err := l.summarise(dir.FD, e, "failed", recordedPaths(rec)); err != nil {
+	if err := l.summarise(c.dir.FD, e, statusInterrupted, recordedPaths(c.rec)); err != nil {
 		return err
 	}
-	if err := hostfs.RenameNew(l.at.Wal, store.OpenName, l.at.Steps, store.FormatStepID(rec.Step.ID)); err != nil {
+	ref := stamps.StepRef{ID: e.StepID, Seq: e.Seq}
+	if !c.rec.Unprotected { // before it is closed, or a kill would make the edits the step's own
+		if err := l.stamps.Edited(ref, edited); err != nil {
+			return err
+		}
+	}
+	name := store.FormatStepID(e.StepID)
+	if err := hostfs.RenameNew(l.at.Wal, store.OpenName, l.at.Steps, name); err != nil {
 		return err
 	}
-	if err := l.relist(store.FormatStepID(rec.Step.ID), "steps"); err != nil {
+	if err := l.relist(name, "steps"); err != nil {
 		return err
 	}
-	return l.stamps.Forget(rec.Step.Seq)
+	if c.rec.Unprotected {
+		return l.stamps.Forget(e.Seq)
+	}
+	return l.settle(e.Seq, stamps.NewTouched().Add(c.rec))
+}
+
+// keepCut is keepOpen for what undoes, does again or restores steps: the interrupted one is the newest of
+// them. It returns nil if there is none.
+func (l *Log) keepCut() (*Recovery, error) {
+	if _, open := l.Current(); open {
+		return nil, nil
+	}
+	c, r, err := l.readCut()
+	if c == nil || err != nil {
+		return r, err
+	}
+	defer c.dir.Close()
+	if c.empty() {
+		return nil, l.discardCut()
+	}
+	return c.recovery(), l.keepOpen(c)
 }
 
 // cutJournal takes off what comes after the last record: a torn one, or room for

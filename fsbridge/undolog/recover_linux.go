@@ -8,19 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-// Recover finishes what a crash interrupted: an undo, redo or restore under
-// way is completed, and a step that was open is rolled back, unless it is
-// unprotected: that one is kept as a closed step. It returns nil, nil when
-// there is nothing to do. Call it after Open, before anything else, and when
+// Recover takes up what a kill interrupted: an undo, redo or restore under
+// way is completed, and a step that was open is rolled back as an undo does it, so that a redo brings
+// it back. A step that is unprotected, or paths of which somebody has changed since, is kept
+// as a closed step. It returns nil, nil when
+// there is nothing to do. Call it when commands are about to run, and when
 // the owner of the Log was restarted.
 func (l *Log) Recover(ctx context.Context) (*Recovery, error) {
 	l.takeOpen()
 	defer l.still()()
+	if err := l.wake(); err != nil {
+		return nil, err
+	}
 	var r *Recovery
 	_, err := l.completeFirst(ctx, func(before *finished, _ *ApplyResult) (err error) {
 		if before == nil {
@@ -28,7 +32,7 @@ func (l *Log) Recover(ctx context.Context) (*Recovery, error) {
 			return err
 		}
 		r = &Recovery{CompletedRollback: true, Restored: before.count, Problems: before.warnings}
-		if before.Kind == taskAbort {
+		if before.Kind == taskAbort || before.Kind == taskRecover {
 			r.StepID, r.Command = before.step.ID, before.step.Command
 		}
 		return nil
@@ -64,34 +68,53 @@ func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
 	return l.transact(ctx, task{Kind: taskAbort, Name: store.OpenName}, transactOptions{force: true, read: layer.Read(dir)})
 }
 
+// recoverOpen rolls the interrupted step back, or keeps it.
 func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {
-	dir, err := store.OpenStepDir(l.at.Wal, store.OpenName)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
+	c, r, err := l.readCut()
+	if c == nil || err != nil {
+		return r, err
 	}
-	if err != nil {
+	defer c.dir.Close()
+	r = c.recovery()
+	if r.Unprotected {
+		return r, l.keepOpen(c)
+	}
+	if r.Edited, err = l.editedSince(c); err != nil {
 		return nil, err
 	}
-	rec, err := journal.Read(dir.FD)
-	_ = dir.Close()
-	if err != nil {
-		return l.recoverUnreadable(err)
+	if len(r.Edited) == 0 {
+		out, err := l.rollBackCut(ctx, c)
+		if err == nil || l.interrupted() {
+			r.gotBack(out)
+			return r, err
+		}
+		r.Problems = append(r.Problems, "not rolled back: "+err.Error())
 	}
-	r := &Recovery{StepID: rec.Step.ID, Command: rec.Step.Command}
-	if rec.Torn != nil {
-		r.Problems = append(r.Problems, rec.Torn.Error())
+	r.Kept = true
+	return r, l.keepOpen(c)
+}
+
+// gotBack notes what a rollback did, of which there is nothing to tell if it ended in the middle.
+func (r *Recovery) gotBack(out *outcome) {
+	if out != nil {
+		r.Restored = out.count
+		r.Problems = append(r.Problems, out.warnings...)
 	}
-	if rec.Unprotected {
-		r.Unprotected = true
-		return r, l.keepOpen(rec)
+}
+
+// rollBackCut rolls the interrupted step back, and keeps what that replaces for a redo. A step that changed
+// nothing goes.
+func (l *Log) rollBackCut(ctx context.Context, c *cut) (*outcome, error) {
+	t := task{Kind: taskRecover, Step: c.rec.Step.ID, Name: store.FormatStepID(c.rec.Step.ID)}
+	e := store.EntryOf(&c.rec.Step)
+	l.groups(&e)
+	if c.empty() {
+		return nil, l.discardCut()
 	}
-	out, err := l.rollBackOpen(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.Restored = out.count
-	r.Problems = append(r.Problems, out.warnings...)
-	return r, nil
+	return l.transact(ctx, t, transactOptions{
+		force: true, read: layer.Read(c.dir),
+		fill: func(a *apply.Engine, fd int) error { return l.summarise(fd, e, statusInterrupted, a.AffectedAll()) },
+	})
 }
 
 // recoverUnreadable puts a journal aside of which nothing can be read: a step

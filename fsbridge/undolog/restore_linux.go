@@ -28,15 +28,27 @@ func (l *Log) Restore(ctx context.Context, o RestoreOptions) (*ApplyResult, erro
 		return nil, err
 	}
 	defer l.still()()
-	if err := l.idle(o.DryRun); err != nil {
+	if err := l.idle(); err != nil {
 		return nil, err
 	}
-	return whole(l.completeFirst(ctx, func(_ *finished, res *ApplyResult) error { return l.restore(ctx, parts, o, res) }))
+	if o.DryRun {
+		if l.rollingBack() || l.lender().Lent() {
+			return nil, errInterrupted
+		}
+		res := &ApplyResult{}
+		return whole(res, l.restore(ctx, parts, o, res))
+	}
+	return whole(l.completeFirst(ctx, func(_ *finished, res *ApplyResult) error {
+		if _, err := l.takeUp(res, taskRestore, 1); err != nil {
+			return err
+		}
+		return l.restore(ctx, parts, o, res)
+	}))
 }
 
 // restore is Restore in a log that is idle.
 func (l *Log) restore(ctx context.Context, parts []string, o RestoreOptions, res *ApplyResult) error {
-	steps := l.stepEntries()
+	steps := l.seenEntries()
 	from := slices.IndexFunc(steps, func(e *stepEntry) bool { return e.StepID == o.Step })
 	if from < 0 {
 		return fmt.Errorf("%w: %d", ErrNoStep, o.Step)
@@ -67,7 +79,13 @@ func (l *Log) admitRestore(ctx context.Context, steps []*stepEntry, o RestoreOpt
 	if o.Force {
 		return nil
 	}
-	all, err := l.crossing(ctx, steps, taskUndo, nil)
+	look := l.foreseen
+	if !o.DryRun {
+		look = func(ctx context.Context, steps []*stepEntry, kind taskKind) ([]Barrier, error) {
+			return l.crossing(ctx, steps, kind, nil)
+		}
+	}
+	all, err := look(ctx, steps, taskUndo)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ const (
 	taskUndo    taskKind = "undo"
 	taskRedo    taskKind = "redo"
 	taskAbort   taskKind = "abort"   // of the open step; it leaves no inverse
+	taskRecover taskKind = "recover" // of the open step, which was interrupted; the inverse can be redone
 	taskRestore taskKind = "restore" // rollback/target, the inverse becomes step New
 )
 
@@ -70,6 +71,8 @@ func (t *task) route() (route, error) {
 		return route{"steps", t.Name, "steps/" + t.Name, "redo"}, nil
 	case taskRedo:
 		return route{"redo", t.Name, "redo/" + t.Name, "steps"}, nil
+	case taskRecover:
+		return route{"wal", store.OpenName, "wal/" + store.OpenName, "redo"}, nil
 	case taskRestore:
 		return route{rollbackName, "target", "wal/" + rollbackNew + "/target", "steps"}, nil
 	}
@@ -112,6 +115,9 @@ type finished struct {
 // ended in the middle.
 func (l *Log) completeFirst(ctx context.Context, f func(before *finished, res *ApplyResult) error) (*ApplyResult, error) {
 	res := &ApplyResult{}
+	if err := l.wake(); err != nil {
+		return res, err
+	}
 	before, err := l.resume(ctx)
 	if err == nil {
 		before, err = l.resumeTogether(ctx, before)
@@ -214,12 +220,8 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 	defer hostfs.Close(roll)
 	all := fsbridge.Changes{All: true}
 	f := &finished{outcome: &outcome{changes: all}}
-	b, err := hostfs.ReadSmall(roll, "plan", 1<<20)
-	if err == nil {
-		err = json.Unmarshal(b, &f.task)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: rollback plan: %w", ErrDamaged, err)
+	if f.task, err = readPlan(roll); err != nil {
+		return nil, err
 	}
 	if _, err := hostfs.StatAt(roll, "applied"); err == nil {
 		return f, l.finish(roll, f.task)
@@ -245,6 +247,18 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 		f.changes = all
 	}
 	return f, err
+}
+
+// readPlan reads what the transaction in the directory behind roll is.
+func readPlan(roll int) (t task, err error) {
+	b, err := hostfs.ReadSmall(roll, "plan", 1<<20)
+	if err == nil {
+		err = json.Unmarshal(b, &t)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: rollback plan: %w", ErrDamaged, err)
+	}
+	return t, err
 }
 
 // loadLayer reads a step directory back. With force, and always if the step is open, it
@@ -285,7 +299,7 @@ func (l *Log) newEngine(read *layer.Reading, t task, force bool) (*apply.Engine,
 		read.Close()
 		return nil, err
 	}
-	target, err := l.loadLayer(read, t.Kind == taskAbort, force)
+	target, err := l.loadLayer(read, t.Kind == taskAbort || t.Kind == taskRecover, force)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +371,7 @@ func (l *Log) prepareInverse(e *apply.Engine, dir *store.StepDir, t *task) error
 	if err := e.Keep(); err != nil {
 		return err
 	}
-	if t.Kind == taskRestore {
+	if t.Kind == taskRestore || t.Kind == taskRecover { // which have lists of their own
 		return nil
 	}
 	for _, name := range []string{"summary.json", "paths"} {

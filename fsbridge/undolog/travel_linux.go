@@ -39,27 +39,45 @@ func (l *Log) Redo(ctx context.Context, o UndoOptions) (*ApplyResult, error) {
 }
 
 func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyResult, error) {
+	if o.DryRun {
+		return l.foretell(ctx, kind, o)
+	}
 	defer l.still()()
-	if err := l.idle(o.DryRun); err != nil {
+	if err := l.idle(); err != nil {
 		return nil, err
 	}
 	return whole(l.completeFirst(ctx, func(before *finished, res *ApplyResult) error {
 		count := res.completed(before, kind, max(o.Count, 1)) // asked for before, and finished only now
-		if count == 0 {
-			return nil
+		count, err := l.takeUp(res, kind, count)
+		if count == 0 || err != nil {
+			return err
 		}
 		chosen, err := l.chosen(kind, o, count)
 		if err != nil {
 			return err
-		}
-		if o.DryRun {
-			return l.foretell(ctx, chosen, kind, o, res)
 		}
 		if o.Group != 0 || o.To != "" {
 			return l.travelTogether(ctx, chosen, kind, o, res)
 		}
 		return l.travelSteps(ctx, chosen, kind, o, res)
 	}))
+}
+
+// takeUp makes an interrupted step a closed one, the newest, and so counts for a redo as done again. It
+// returns how many of count are left.
+func (l *Log) takeUp(res *ApplyResult, kind taskKind, count int) (int, error) {
+	r, err := l.keepCut()
+	if r == nil || err != nil {
+		return count, err
+	}
+	res.Warnings = append(res.Warnings, r.Problems...)
+	if newest, ok := l.newestStep(); ok && newest.ID == r.StepID && kind == taskRedo {
+		steps := l.stepEntries()
+		res.Steps = append(res.Steps, steps[len(steps)-1].Entry)
+		res.Warnings = append(res.Warnings, fmt.Sprintf("step %d was interrupted and not rolled back: it stays as it is", r.StepID))
+		count--
+	}
+	return count, nil
 }
 
 // travelSteps applies steps, the last one first.
@@ -88,11 +106,8 @@ func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKin
 	return nil
 }
 
-// idle makes sure that no step is open and, for a trial, that nothing was interrupted.
-func (l *Log) idle(trial bool) error {
-	if trial && l.unrecovered() {
-		return errInterrupted
-	}
+// idle makes sure that no step is open.
+func (l *Log) idle() error {
 	if l.closed.Load() {
 		return ErrClosed
 	}
@@ -105,23 +120,35 @@ func (l *Log) idle(trial bool) error {
 // admit refuses what must not be undone without force. first, if it is not nil, is the last of chosen, which is
 // being read.
 func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult, first *layer.Reading) error {
-	for i := len(chosen) - 1; i >= 0; i-- {
-		e := chosen[i]
-		switch {
-		case e.Unprotected && !o.Force:
-			return fmt.Errorf("step %d: %w", e.StepID, ErrUnprotected)
-		case e.Damaged != "" && !o.Force:
-			return fmt.Errorf("step %d: %w: %s", e.StepID, ErrDamaged, e.Damaged)
-		}
+	if err := intact(chosen); err != nil && !o.Force {
+		return err
 	}
 	barriers, err := l.crossing(ctx, chosen, kind, first)
 	if err != nil {
 		return err
 	}
+	return cross(barriers, o.Force, res)
+}
+
+// intact refuses steps of which the log does not have all.
+func intact(chosen []*stepEntry) error {
+	for _, e := range slices.Backward(chosen) {
+		switch {
+		case e.Unprotected:
+			return fmt.Errorf("step %d: %w", e.StepID, ErrUnprotected)
+		case e.Damaged != "":
+			return fmt.Errorf("step %d: %w: %s", e.StepID, ErrDamaged, e.Damaged)
+		}
+	}
+	return nil
+}
+
+// cross refuses to cross barriers, or with force tells of it.
+func cross(barriers []Barrier, force bool, res *ApplyResult) error {
 	if len(barriers) == 0 {
 		return nil
 	}
-	if !o.Force {
+	if !force {
 		return &BarrierError{Barriers: barriers}
 	}
 	n := 0
@@ -132,31 +159,50 @@ func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o U
 	return nil
 }
 
-// foretell adds what undoing steps would change.
-func (l *Log) foretell(ctx context.Context, chosen []*stepEntry, kind taskKind, o UndoOptions, res *ApplyResult) error {
-	if err := l.admit(ctx, chosen, kind, o, res, nil); err != nil {
-		return err
+// foretell tells what undoing steps, or doing them again, would change. It changes nothing, in the log
+// neither.
+func (l *Log) foretell(ctx context.Context, kind taskKind, o UndoOptions) (*ApplyResult, error) {
+	if l.rollingBack() {
+		return nil, errInterrupted
+	}
+	if err := l.idle(); err != nil {
+		return nil, err
+	}
+	chosen, err := l.chosen(kind, o, max(o.Count, 1))
+	if err != nil {
+		return nil, err
+	}
+	if err := intact(chosen); err != nil && !o.Force {
+		return nil, err
+	}
+	barriers, err := l.foreseen(ctx, chosen, kind)
+	if err != nil {
+		return nil, err
+	}
+	res := &ApplyResult{}
+	if err := cross(barriers, o.Force, res); err != nil {
+		return nil, err
 	}
 	for _, s := range slices.Backward(chosen) {
-		dir, err := l.openTask(task{Kind: kind, Name: s.name})
+		dir, err := l.openEntry(kind, s)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		res.Steps = append(res.Steps, s.Entry)
-		err = res.addPaths(dir.FD, s.AffectedCount)
+		err = res.addPaths(s, dir)
 		_ = dir.Close()
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return res, nil
 }
 
-// addPaths adds the first paths of a step that has count of them.
-func (r *ApplyResult) addPaths(dirfd, count int) error {
+// addPaths adds the first paths of a step, the directory of which is open.
+func (r *ApplyResult) addPaths(e *stepEntry, dir *store.StepDir) error {
 	enough := errors.New("enough")
-	r.PathCount += count
-	err := store.ReadPaths(dirfd, func(a Affected) error {
+	r.PathCount += e.AffectedCount
+	err := readPaths(e, dir, func(a Affected) error {
 		if len(r.Paths) >= HistoryPaths {
 			return enough
 		}

@@ -99,6 +99,10 @@ type Options struct {
 	// capture. What is ignored cannot be undone.
 	Gitignore bool
 
+	// Looks says that the log is opened to be looked at: until a call that changes something,
+	// nothing is taken up, put right or tidied, neither in the folder nor in the log.
+	Looks bool
+
 	// Owner is written into the lock file for others to read.
 	Owner Owner
 
@@ -119,10 +123,24 @@ type Recovery struct {
 	Restored int // paths put back
 	// CompletedRollback says that an interrupted undo or redo was finished.
 	CompletedRollback bool
+	// Kept: the open step was not rolled back. It is in the history as it is, and an undo takes it
+	// back. Edited are the paths that somebody changed since it was interrupted, if that is why.
+	Kept   bool
+	Edited []string
 	// Unprotected: the open step had outgrown its limit; it was kept and not
 	// rolled back.
 	Unprotected bool
 	Problems    []string
+}
+
+// Interruption is a step, an undo, a redo or a restore that was cut by a kill or a failure and
+// waits to be taken up.
+type Interruption struct {
+	// Kind is "step", and of the others, which leave the folder half changed, "undo", "redo",
+	// "restore" or "rollback".
+	Kind    string `json:"kind"`
+	StepID  StepID `json:"step_id"`
+	Command string `json:"command,omitempty"` // of that step
 }
 
 // StepDetail is a step with all its paths.
@@ -139,7 +157,9 @@ type LogStatus struct {
 	StoredBytes int64  `json:"stored_bytes"`
 	RawBytes    int64  `json:"raw_bytes"` // of these, adopted and not compressed
 	OpenStep    StepID `json:"open_step,omitempty"`
-	Version     int    `json:"version"`
+	// Interrupted is what a kill has cut, until it is taken up; or nil.
+	Interrupted *Interruption `json:"interrupted,omitempty"`
+	Version     int           `json:"version"`
 }
 
 // GCResult says what housekeeping did.

@@ -95,6 +95,7 @@ func (sess *session) announce(e api.Event) {
 		if e.Recovery != nil {
 			r.Command, r.RestoredPaths, r.Problems = e.Recovery.Command, e.Recovery.Restored, e.Recovery.Problems
 			r.CompletedRollback, r.Unprotected = e.Recovery.CompletedRollback, e.Recovery.Unprotected
+			r.Kept, r.EditedPaths, r.EditedCount = e.Recovery.Kept, e.Recovery.Edited[:min(len(e.Recovery.Edited), undolog.HistoryPaths)], len(e.Recovery.Edited)
 		}
 		sess.send(EventRecovery, r)
 	case api.EventVersionMismatch:

@@ -136,6 +136,9 @@ type RecoveryEvent struct {
 	RestoredPaths     int       `json:"restored_paths"`
 	CompletedRollback bool      `json:"completed_rollback,omitempty" jsonschema:"an interrupted undo was finished"`
 	Unprotected       bool      `json:"unprotected,omitempty" jsonschema:"the step was kept: it had outgrown its limit"`
+	Kept              bool      `json:"kept,omitempty" jsonschema:"the step was not rolled back: it is in the history as it is, and can be undone"`
+	EditedPaths       []string  `json:"edited_paths,omitempty" jsonschema:"why it was kept: changed since it was interrupted; at most 100"`
+	EditedCount       int       `json:"edited_count,omitempty" jsonschema:"of these paths, all of them"`
 	Problems          []string  `json:"problems,omitempty" jsonschema:"what could not be put back"`
 	Message           string    `json:"message"`
 	At                time.Time `json:"at"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
@@ -100,6 +101,44 @@ func Recovery(r undolog.Recovery) string {
 		return "sandbox: an undo that had been interrupted was completed"
 	case r.Unprotected:
 		return fmt.Sprintf("sandbox: step %d (%s) was interrupted; it had outgrown the limit and could not be rolled back", r.StepID, OneLine(r.Command, 60))
+	case r.Kept && len(r.Edited) > 0:
+		return fmt.Sprintf("sandbox: step %d (%s) was interrupted; it stays as it is, because %s of it changed since: %s. 'sandbox undo' takes it back, and with --force what was changed since, too",
+			r.StepID, OneLine(r.Command, 60), Paths(len(r.Edited)), someOf(r.Edited))
+	case r.Kept:
+		return fmt.Sprintf("sandbox: step %d (%s) was interrupted; it stays as it is: 'sandbox undo' takes it back", r.StepID, OneLine(r.Command, 60))
+	case r.StepID == 0:
+		return "sandbox: an interrupted step was put aside: " + strings.Join(r.Problems, "; ")
 	}
-	return fmt.Sprintf("sandbox: step %d (%s) was interrupted; %s put back as before it", r.StepID, OneLine(r.Command, 60), Paths(r.Restored))
+	return fmt.Sprintf("sandbox: step %d (%s) was interrupted; %s put back as before it ('sandbox redo' brings it back)", r.StepID, OneLine(r.Command, 60), Paths(r.Restored))
+}
+
+// someOf names the first of paths.
+func someOf(paths []string) string {
+	const most = 3
+	var b strings.Builder
+	for i, p := range paths[:min(len(paths), most)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(Shown(p))
+	}
+	if n := len(paths) - most; n > 0 {
+		fmt.Fprintf(&b, " and %d more", n)
+	}
+	return b.String()
+}
+
+// Interruption says what a kill has cut, and which commands take it up.
+func Interruption(i undolog.Interruption) string {
+	what := fmt.Sprintf("step %d", i.StepID)
+	if i.Command != "" {
+		what += " (" + OneLine(i.Command, 60) + ")"
+	}
+	switch i.Kind {
+	case "step":
+		return "sandbox: " + what + " was interrupted, and the folder is as it left it: 'sandbox undo' takes it back, 'sandbox redo' lets it be; the next 'sandbox run' takes it back, too"
+	case "redo":
+		return "sandbox: the folder is half redone, because the redo of " + what + " was interrupted: 'sandbox redo' completes it, as does the next 'sandbox run'"
+	}
+	return "sandbox: the folder is half undone, because the " + i.Kind + " of " + what + " was interrupted: 'sandbox undo' completes it, as does the next 'sandbox run'"
 }

@@ -94,6 +94,21 @@ func (l *Launcher) WithService(ctx context.Context, f func(api.Service, api.Dire
 	return errors.Join(err, s.Close(ctx))
 }
 
+// Looking is WithService for what changes nothing: it says first if something was interrupted and not
+// taken up, because the folder is not as the history says then.
+func (l *Launcher) Looking(ctx context.Context, f func(api.Service, api.Directory) error) error {
+	return l.WithService(ctx, func(s api.Service, d api.Directory) error {
+		if st, err := s.Status(ctx); err == nil {
+			for _, w := range st.Directories {
+				if w.Path == d.Path && w.Log.Interrupted != nil {
+					fmt.Fprintln(l.Stderr, format.Interruption(*w.Log.Interrupted))
+				}
+			}
+		}
+		return f(s, d)
+	})
+}
+
 // Sessions lists the running sessions of this user.
 func (l *Launcher) Sessions() ([]api.SessionInfo, error) {
 	dir, err := l.RuntimeDir()

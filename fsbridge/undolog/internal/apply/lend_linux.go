@@ -154,6 +154,17 @@ func (l *Lender) note(line []byte) error {
 	return errors.Join(hostfs.SyncFD(fd), unix.Fsync(dir))
 }
 
+// Lent tells whether there is something for [Lender.TakeBack] to give back.
+func (l *Lender) Lent() bool {
+	dir, err := hostfs.OpenDirAt(l.Wal, l.Before)
+	if err != nil {
+		return false
+	}
+	defer hostfs.Close(dir)
+	_, err = hostfs.StatAt(dir, lentName)
+	return err == nil
+}
+
 // TakeBack gives back what an apply had lent that was killed, or failed, before
 // its directory rollback was there.
 func (l *Lender) TakeBack() error {

@@ -16,7 +16,15 @@ import (
 // lock is held.
 func (t *Table) edited(paths []string) (*base.Barrier, *base.Warning, error) {
 	after, ok := t.cfg.Newest()
-	if !ok || len(paths) == 0 {
+	if !ok {
+		return nil, nil, t.flush()
+	}
+	return t.editedAfter(after, paths)
+}
+
+// editedAfter is edited after a step. It needs mu.
+func (t *Table) editedAfter(after StepRef, paths []string) (*base.Barrier, *base.Warning, error) {
+	if len(paths) == 0 {
 		return nil, nil, t.flush()
 	}
 	slices.Sort(paths)

@@ -1,0 +1,9 @@
+// Package alive keeps a sign of life: when something was last changed by whoever may be killed at
+// any moment. After a kill it tells what they wrote themselves from what somebody wrote later.
+//
+// # Format
+//
+// The file "alive" has 16 bytes: the time of the last change in nanoseconds since 1970, int64 LE,
+// and, int64 LE too, 1 if there were writers that do not ask, else 0. It is mapped, so that to
+// note a change costs no system call and survives the death of the process.
+package alive
