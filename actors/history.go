@@ -13,6 +13,7 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend"
 	"github.com/codeagent/sandbox/actors/safeguard"
 	"github.com/codeagent/sandbox/actors/step"
+	"github.com/codeagent/sandbox/actors/together"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 	"github.com/codeagent/sandbox/supervision"
@@ -135,8 +136,10 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 		}
 		wait = step.First // whoever ran it is about to leave
 	}
-	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun, Progress: r.Progress}
-	res, err := s.apply(ctx, applied{r.Directory, wait, r.Wait, r.DryRun, true}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Undo(ctx, o) })
+	res, err := s.travel(ctx, applied{r.Directory, wait, r.Wait, r.DryRun}, r, together.Undo)
+	if !r.DryRun {
+		s.tellUndone(res)
+	}
 	res.Steps = append(aborted, res.Steps...)
 	s.logApplied(ctx, "undo", res, err)
 	return res, err
@@ -144,8 +147,7 @@ func (s *Session) Undo(ctx context.Context, r api.UndoRequest) (api.UndoResult, 
 
 // Redo implements [api.Service].
 func (s *Session) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, error) {
-	o := undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun, Progress: r.Progress}
-	res, err := s.apply(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun, false}, func(w *directory.Directory) (*undolog.ApplyResult, error) { return w.Redo(ctx, o) })
+	res, err := s.travel(ctx, applied{r.Directory, step.Refuse, r.Wait, r.DryRun}, r, together.Redo)
 	s.logApplied(ctx, "redo", res, err)
 	return res, err
 }
@@ -161,27 +163,6 @@ func (s *Session) Restore(ctx context.Context, r api.RestoreRequest) (api.UndoRe
 	return res, err
 }
 
-// Mark implements [api.Service].
-func (s *Session) Mark(ctx context.Context, r api.MarkRequest) ([]undolog.Mark, error) {
-	w, err := s.history(r.Directory)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case r.Name == "":
-	case r.Delete:
-		err = w.Log.Unmark(r.Name)
-	default:
-		var lease *step.Lease
-		if lease, err = s.lease(ctx, applied{}); err != nil {
-			return nil, err
-		}
-		defer s.steps.Leave(lease)
-		err = w.Mark(ctx, r.Name)
-	}
-	return w.Log.Marks(), err
-}
-
 // restored announces the step that a restore has made, if there was something to
 // restore. Its line in the events is that of any other API step.
 func (s *Session) restored(u api.UndoResult, from api.Origin) {
@@ -195,14 +176,13 @@ func (s *Session) restored(u api.UndoResult, from api.Origin) {
 
 // applied says how an undo, redo or restore is done.
 type applied struct {
-	dir      string
-	wait     step.Wait
-	most     time.Duration // that it waits for a command
-	dry      bool
-	notifies bool
+	dir  string
+	wait step.Wait
+	most time.Duration // that it waits for a command
+	dry  bool
 }
 
-// apply runs a rollback in one folder. It is not cut short when ctx ends: only
+// apply runs a restore in one folder. It is not cut short when ctx ends: only
 // the wait is.
 func (s *Session) apply(ctx context.Context, how applied, do func(*directory.Directory) (*undolog.ApplyResult, error)) (api.UndoResult, error) {
 	w, err := s.history(how.dir)
@@ -214,18 +194,7 @@ func (s *Session) apply(ctx context.Context, how applied, do func(*directory.Dir
 		return api.UndoResult{}, err
 	}
 	defer s.steps.Leave(lease)
-	begin := s.clock.Now()
-	res, err := do(w)
-	u := api.UndoResult{Directory: w.Config.Path, DryRun: how.dry, Took: s.clock.Now().Sub(begin)}
-	if res != nil {
-		u.Steps, u.Paths, u.PathCount, u.Warnings = res.Steps, res.Paths, res.PathCount, res.Warnings
-		if how.notifies && !how.dry {
-			for _, e := range res.Steps {
-				s.notifyGuest(e.StepID)
-			}
-		}
-	}
-	return u, err
+	return s.timed(w, how.dry, func() (*undolog.ApplyResult, error) { return do(w) })
 }
 
 // lease waits for the turn of something that opens no step.

@@ -93,6 +93,9 @@ type Directory struct {
 	ReadOnly bool
 	// UndoDir; empty means the default of actors.DefaultUndoDir.
 	UndoDir string
+	// Repository, if it is not empty, is the git directory that the folder is, or of which it is a worktree or submodule.
+	// Folders with the same one belong together: a step is undone in all of them, or in none.
+	Repository string
 }
 
 // Safeguards says what is held for a decision. A zero threshold switches that

@@ -104,6 +104,11 @@ type UndoRequest struct {
 	To     string `json:"to,omitempty"`
 	Force  bool   `json:"force,omitempty"`
 	DryRun bool   `json:"dry_run,omitempty"`
+	// OnlyFolder leaves alone what the same steps changed in folders that belong together with this one (see
+	// [Directory]). Without it a step is taken as a whole: in all of them, or in none.
+	OnlyFolder bool `json:"only_folder,omitempty"`
+	// Exact is for who has looked at the histories: the next Count steps of this folder, and nothing else.
+	Exact bool `json:"exact,omitempty"`
 	// AbortOpen lets an undo fail and roll back a step that is open; without it
 	// that is ErrBusy.
 	AbortOpen bool `json:"abort_open,omitempty"`
@@ -115,11 +120,14 @@ type UndoRequest struct {
 	Progress undolog.Progress `json:"-"`
 }
 
-// MarkRequest sets a mark, or deletes one. Without a name it does neither.
+// MarkRequest sets a mark, or deletes one: in all folders that belong together, as an undo to it takes steps as a
+// whole. Without a name it does neither.
 type MarkRequest struct {
 	Directory string `json:"directory,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Delete    bool   `json:"delete,omitempty"`
+	// OnlyFolder as in [UndoRequest].
+	OnlyFolder bool `json:"only_folder,omitempty"`
 }
 
 // UndoResult says what an undo, redo or restore did, or would do (dry run).

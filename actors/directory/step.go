@@ -28,8 +28,19 @@ func (d Step) LastMutation() time.Time {
 	return d.Hooks.LastMutation()
 }
 
+// Together tells whether two folders belong together: whoever undoes a step in one means both.
+func Together(a, b *Directory) bool {
+	return a != b && a.Config.Repository != "" && a.Config.Repository == b.Config.Repository
+}
+
 // Assign implements step.Directory: gives the folder its step.
 func (d Step) Assign(id undolog.StepID, info undolog.StepInfo, done func(error)) {
+	info.Folders = nil
+	for _, o := range d.env.Config.Directories {
+		if o.Repository != "" && o.Repository == d.Config.Repository && o.Path != d.Config.Path {
+			info.Folders = append(info.Folders, o.Path)
+		}
+	}
 	d.env.Interceptor.Tell(&interceptor.Assign{ID: id, Info: info, Reply: messages.OnReply(func(_ struct{}, err error) {
 		if d.givenUp(err) { // other folders' commands are not stopped by this
 			err = nil

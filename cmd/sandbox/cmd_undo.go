@@ -51,6 +51,7 @@ func (o *undoOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.Force, "force", false, "overwrite edits made outside the sandbox")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only print what would change")
 	cmd.Flags().BoolVar(&o.group, "group", false, "all steps of an agent's run, or none: the newest run, or that with this ID")
+	cmd.Flags().BoolVar(&o.OnlyFolder, "only-folder", false, "leave alone what the same steps changed in other folders")
 	cmd.Flags().StringVar(&o.To, "to", "", "all steps up to this `mark`, or none")
 }
 

@@ -21,6 +21,7 @@ type undoInput struct {
 	To     string `json:"to,omitempty" jsonschema:"instead of count: all steps between here and this mark"`
 	Force  bool   `json:"force,omitempty" jsonschema:"overwrite what somebody changed outside the sandbox since; only if the user agrees"`
 	DryRun bool   `json:"dry_run,omitempty" jsonschema:"only tell what would be done"`
+	Only   bool   `json:"only_folder,omitempty" jsonschema:"leave alone what the same steps changed in the worktree's git directory"`
 }
 
 // request is what the session is asked. A count that is not sent is 1.
@@ -35,7 +36,7 @@ func (in undoInput) request() (api.UndoRequest, error) {
 		return api.UndoRequest{}, errors.New("give one of count, group (positive, or -1) and to")
 	}
 	return api.UndoRequest{
-		Directory: in.Directory, Count: in.Count, Group: undolog.StepID(in.Group), To: in.To, Force: in.Force, DryRun: in.DryRun, Wait: undoWait,
+		Directory: in.Directory, Count: in.Count, Group: undolog.StepID(in.Group), To: in.To, Force: in.Force, DryRun: in.DryRun, OnlyFolder: in.Only, Wait: undoWait,
 	}, nil
 }
 
@@ -79,6 +80,14 @@ type UndoResult struct {
 	PathCount int           `json:"path_count" jsonschema:"how many paths changed"`
 	Warnings  []string      `json:"warnings,omitempty"`
 	DryRun    bool          `json:"dry_run"`
+	Also      []UndoPart    `json:"also,omitempty" jsonschema:"what was done together with it in folders that belong together with this one, as a worktree's git directory"`
+}
+
+// UndoPart is what an undo did in another folder.
+type UndoPart struct {
+	Directory string       `json:"directory"`
+	Paths     []PathChange `json:"paths" jsonschema:"some of the paths that changed"`
+	PathCount int          `json:"path_count" jsonschema:"how many paths changed"`
 }
 
 // StepSummary is a step in a list.
@@ -173,13 +182,13 @@ func apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(
 		res.Steps = append(res.Steps, summary(e))
 		fmt.Fprintf(&b, "%s step %d (%s)\n", verb.step, e.StepID, oneLine(e.Command))
 	}
-	for _, a := range r.Paths[:min(len(r.Paths), maxUndoPaths)] {
-		res.Paths = append(res.Paths, PathChange{Path: frontend.Valid(a.Path), Change: a.Change})
-		if len(res.Paths) <= stepPaths {
-			fmt.Fprintf(&b, "  %s: %s %s\n", verb.change, a.Change, frontend.Valid(a.Path))
-		}
+	res.Paths = changes(&b, r.Paths, verb.change)
+	for _, o := range r.Also {
+		fmt.Fprintf(&b, "and in %s, which belongs together with it:\n", frontend.Valid(o.Directory))
+		res.Also = append(res.Also, UndoPart{frontend.Valid(o.Directory), changes(&b, o.Paths, verb.change), o.PathCount})
+		res.Warnings = append(res.Warnings, o.Warnings...)
 	}
-	for _, w := range r.Warnings {
+	for _, w := range res.Warnings {
 		fmt.Fprintf(&b, "[warning: %s]\n", w)
 	}
 	fmt.Fprintf(&b, "[%s changed", count(r.PathCount, "path"))
@@ -187,6 +196,18 @@ func apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(
 		b.WriteString("; dry run: nothing was done")
 	}
 	return res, b.String() + "]", nil
+}
+
+// changes lists some paths, and writes the first of them to b.
+func changes(b *strings.Builder, paths []undolog.Affected, change string) []PathChange {
+	list := []PathChange{}
+	for _, a := range paths[:min(len(paths), maxUndoPaths)] {
+		list = append(list, PathChange{Path: frontend.Valid(a.Path), Change: a.Change})
+		if len(list) <= stepPaths {
+			fmt.Fprintf(b, "  %s: %s %s\n", change, a.Change, frontend.Valid(a.Path))
+		}
+	}
+	return list
 }
 
 func summary(e undolog.Entry) StepSummary {

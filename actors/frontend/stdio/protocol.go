@@ -167,6 +167,7 @@ type UndoRequest struct {
 	To        string    `json:"to,omitempty" jsonschema:"instead, all steps between here and this mark, all or none"`
 	Force     bool      `json:"force,omitempty" jsonschema:"cross barriers: edits from outside are lost"`
 	DryRun    bool      `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
+	Only      bool      `json:"only_folder,omitempty" jsonschema:"leave alone what the same steps changed in the git directory of the worktree, or in the worktree of the git directory"`
 	AbortOpen bool      `json:"abort_open,omitempty" jsonschema:"end a command that runs and roll it back; it counts as a step"`
 }
 
@@ -179,6 +180,15 @@ type UndoResult struct {
 	Warnings  []string      `json:"warnings,omitempty" jsonschema:"for people"`
 	DryRun    bool          `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
 	TookMS    int64         `json:"took_ms"`
+	Also      []UndoPart    `json:"also,omitempty" jsonschema:"what was done together with it in folders that belong together with this one: all or nothing"`
+}
+
+// UndoPart is what an undo did in another folder.
+type UndoPart struct {
+	Directory string        `json:"directory" jsonschema:"path of the working directory"`
+	Steps     []HistoryStep `json:"steps"`
+	Paths     []PathChange  `json:"paths" jsonschema:"at most 100"`
+	PathCount int           `json:"path_count" jsonschema:"all of them"`
 }
 
 // PathChange is one path that an undo changed.

@@ -25,7 +25,7 @@ func (p *UndoRequest) request() (api.UndoRequest, error) {
 		return api.UndoRequest{}, fieldError(InvalidField, "to", "must be without count, group and abort_open")
 	}
 	return api.UndoRequest{
-		Directory: string(p.Directory), Count: count, Group: undolog.StepID(p.Group), To: p.To, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen,
+		Directory: string(p.Directory), Count: count, Group: undolog.StepID(p.Group), To: p.To, Force: p.Force, DryRun: p.DryRun, AbortOpen: p.AbortOpen, OnlyFolder: p.Only,
 	}, nil
 }
 
@@ -71,13 +71,22 @@ func undone(u api.UndoResult, err error) (UndoResult, error) {
 		return UndoResult{}, err
 	}
 	out := UndoResult{
-		Directory: u.Directory, Steps: historySteps(u.Steps), Paths: []PathChange{}, PathCount: u.PathCount,
+		Directory: u.Directory, Steps: historySteps(u.Steps), Paths: pathChanges(u.Paths), PathCount: u.PathCount,
 		Warnings: u.Warnings, DryRun: u.DryRun, TookMS: u.Took.Milliseconds(),
 	}
-	for _, p := range u.Paths {
-		out.Paths = append(out.Paths, PathChange{p.Path, p.Change, p.Type})
+	for _, o := range u.Also {
+		out.Also = append(out.Also, UndoPart{o.Directory, historySteps(o.Steps), pathChanges(o.Paths), o.PathCount})
+		out.Warnings = append(out.Warnings, o.Warnings...)
 	}
 	return out, nil
+}
+
+func pathChanges(list []undolog.Affected) []PathChange {
+	out := make([]PathChange, 0, len(list))
+	for _, p := range list {
+		out = append(out, PathChange{p.Path, p.Change, p.Type})
+	}
+	return out
 }
 
 func historySteps(entries []undolog.Entry) []HistoryStep {

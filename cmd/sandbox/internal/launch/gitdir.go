@@ -38,7 +38,19 @@ func (l *Launcher) withGitDirectories(dirs []api.Directory) []api.Directory {
 		}
 		l.Remark(fmt.Sprintf("sandbox: %s, the git directory of %s, is a working folder, too", format.Shown(path), format.Shown(d.Path)))
 	}
-	return all
+	return withRepositories(all)
+}
+
+// withRepositories says which folders belong together.
+func withRepositories(dirs []api.Directory) []api.Directory {
+	for i, d := range dirs {
+		path, err := worktree.GitDirectory(d.Path)
+		at := slices.IndexFunc(dirs, func(o api.Directory) bool { return o.Path == path })
+		if path != "" && err == nil && at >= 0 {
+			dirs[i].Repository, dirs[at].Repository = path, path
+		}
+	}
+	return dirs
 }
 
 // joinGitDirectory adds one, if no session has it.
@@ -69,19 +81,4 @@ func (l *Launcher) joinGitDirectory(all *[]api.Directory, path string) error {
 	}
 	*all = append(*all, d)
 	return nil
-}
-
-// Partner is the folder whose history goes with that of dir, because it is the git
-// directory of dir's worktree; false if there is none, or if the user has chosen one
-// history by a flag.
-func (l *Launcher) Partner(dir api.Directory) (api.Directory, bool) {
-	if len(l.Dirs) > 0 || l.Conf.Undo.Dir != "" {
-		return api.Directory{}, false
-	}
-	path, err := worktree.GitDirectory(dir.Path)
-	if err != nil || path == "" {
-		return api.Directory{}, false
-	}
-	d, err := actors.ValidateDirectory(api.Directory{Path: path}, "")
-	return d, err == nil
 }

@@ -118,12 +118,15 @@ type Affected struct {
 
 // Entry is one line of the history: a step, or a barrier.
 type Entry struct {
-	Seq           uint64    `json:"seq"`
-	StepID        StepID    `json:"step_id"`
-	Type          StepType  `json:"type"`
-	Command       string    `json:"command"`
-	Argv          []string  `json:"argv,omitempty"`
-	Dir           string    `json:"dir,omitempty"`
+	Seq     uint64   `json:"seq"`
+	StepID  StepID   `json:"step_id"`
+	Type    StepType `json:"type"`
+	Command string   `json:"command"`
+	Argv    []string `json:"argv,omitempty"`
+	Dir     string   `json:"dir,omitempty"`
+	// Folders are the other working folders in the histories of which parts of the step may be: it is
+	// undone as a whole.
+	Folders       []string  `json:"folders,omitempty"`
 	Status        string    `json:"status"`
 	StartedAt     time.Time `json:"started_at"`
 	EndedAt       time.Time `json:"ended_at"`
@@ -271,6 +274,8 @@ type StepInfo struct {
 	// Argv and Dir are kept for show.
 	Argv []string `json:",omitempty"`
 	Dir  string   `json:",omitempty"`
+	// Folders as in [Entry].
+	Folders []string `json:",omitempty"`
 	// Group as in [Entry], if it is known already.
 	Group StepID `json:",omitempty"`
 }

@@ -118,7 +118,7 @@ func (s *Step) materialise() (err error) {
 		return err
 	}
 	s.rec = journal.Step{ID: s.id, Seq: seq, StartedAt: s.at, Type: s.info.Type,
-		Command: s.info.Command, Argv: s.info.Argv, Dir: s.info.Dir, Group: s.info.Group}
+		Command: s.info.Command, Argv: s.info.Argv, Dir: s.info.Dir, Folders: s.info.Folders, Group: s.info.Group}
 	dir, w, err := s.h.Store.Create(s.name, &s.rec)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
 	}
 	list := s.affected()
 	e := &base.Entry{Seq: s.rec.Seq, StepID: s.rec.ID, Type: s.rec.Type, Command: s.rec.Command,
-		Argv: s.rec.Argv, Dir: s.rec.Dir, StartedAt: s.rec.StartedAt, EndedAt: s.h.Now(),
+		Argv: s.rec.Argv, Dir: s.rec.Dir, Folders: s.rec.Folders, StartedAt: s.rec.StartedAt, EndedAt: s.h.Now(),
 		ExitCode: res.ExitCode, Status: res.Status, Unprotected: s.unprotected.Load(),
 		StoredBytes: s.w.Size() + s.adopted.Load(), Commands: res.Commands, CommandCount: res.CommandCount,
 		Group: cmp.Or(s.rec.Group, res.Group)}

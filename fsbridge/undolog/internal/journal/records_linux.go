@@ -67,6 +67,7 @@ type Step struct {
 	Command   string        `json:"command,omitempty"`
 	Argv      []string      `json:"argv,omitempty"`
 	Dir       string        `json:"dir,omitempty"`
+	Folders   []string      `json:"folders,omitempty"`
 	// Tick is the moment (a seq) to which the inode numbers of an inverse
 	// belong; 0 means Seq.
 	Tick uint64 `json:"tick,omitempty"`

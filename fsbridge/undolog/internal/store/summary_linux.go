@@ -69,7 +69,7 @@ func decodeSummary(b []byte) (base.Entry, error) {
 // EntryOf is the history entry of a step of which only the first record is known.
 func EntryOf(rec *journal.Step) base.Entry {
 	return base.Entry{Seq: rec.Seq, StepID: rec.ID, Type: rec.Type, Command: rec.Command,
-		Argv: rec.Argv, Dir: rec.Dir, StartedAt: rec.StartedAt, Group: rec.Group}
+		Argv: rec.Argv, Dir: rec.Dir, Folders: rec.Folders, StartedAt: rec.StartedAt, Group: rec.Group}
 }
 
 // affectedLine is one line of the file "paths".
