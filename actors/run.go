@@ -105,7 +105,7 @@ func (s *Session) leaveOuter(ctx context.Context, out *outer, st hypervisor.Exit
 // one: its end ends the session. The result is then that of the step.
 func (s *Session) stay(ctx context.Context, r api.RunRequest, res *api.RunResult) {
 	if r.Stays != nil {
-		r.Stays(res.Step, res.Others)
+		r.Stays(*res)
 	}
 	f, err := s.steps.Ended(ctx, res.Step)
 	if err != nil { // it is not to wait any more

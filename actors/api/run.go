@@ -42,7 +42,7 @@ type RunRequest struct {
 	Queued func(Waits)
 	// Stays is told that the command, which is the Last, has ended while others run on
 	// in its step: Run returns when they have ended, too, or ctx does. It may be nil.
-	Stays func(step undolog.StepID, others int)
+	Stays func(RunResult)
 	// Last: the session ends with this command. Commands that wait in the queue at
 	// its end, and all that come later, get messages.ErrEnding.
 	Last bool

@@ -82,13 +82,20 @@ func (r *running) start(ctx context.Context) error {
 }
 
 // stays tells the user why the program does not end with the command: others have
-// joined its session.
-func (r *running) stays(step undolog.StepID, others int) {
+// joined its session. Whoever waits for the end of its pipes waits for the command: it may be one of
+// those that this program waits for.
+func (r *running) stays(res api.RunResult) {
 	r.job.Ended()
 	r.job.LeaveTerminal()
 	r.job.Remarks()
 	fmt.Fprintf(r.a.stderr, "sandbox: the command has ended; the session stays for %s that joined step %d; Ctrl-C ends that, too (--keep does not wait)\n",
-		format.Commands(others), step)
+		format.Commands(res.Others), res.Step)
+	if job.IsPipe(r.a.stderr) {
+		_ = r.a.runStatus(res, nil, nil) // nothing more can be told later
+	}
+	if err := job.GiveUpPipes(r.a.stdin, r.a.stdout, r.a.stderr); err != nil {
+		r.a.log.Warn("pipes are kept open until the session ends", "component", "cli", "err", err)
+	}
 }
 
 // waitNote is how long a command waits for another before its user is told.
