@@ -66,6 +66,12 @@ type globalFlags struct {
 
 // run is the program: it returns the exit status. The files stay open.
 func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
+	code, _ := execute(ctx, args, stdin, stdout, stderr)
+	return code
+}
+
+// execute is run. It also returns the signal that ended the command, if there was one, or 0.
+func execute(ctx context.Context, args []string, stdin, stdout, stderr *os.File) (code, signal int) {
 	// The supervisor allocates little that lives; a small heap with a late
 	// collection keeps both its memory and its pauses low. The limit leaves out the
 	// program's own file, of which about 25 MiB are resident: 150 MB are for both.
@@ -80,7 +86,10 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	root := a.rootCommand()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
-	return a.exitStatus(cmd, err)
+	if status := (*exit.Error)(nil); errors.As(err, &status) {
+		signal = status.Signal
+	}
+	return a.exitStatus(cmd, err), signal
 }
 
 // exitStatus prints a command's error and turns it into a status.

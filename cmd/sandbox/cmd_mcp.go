@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 )
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -39,7 +40,7 @@ func (a *app) mcpConnectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, stop := signal.NotifyContext(cmd.Context(), job.Heeded(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)...)
 			defer stop()
 			return mcp.Connect(ctx, path, "", a.stdin, a.stdout)
 		},

@@ -266,10 +266,14 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 		}
 		return &exit.Error{Code: code, Err: fmt.Errorf("step %d was denied and rolled back: %s", res.Step, res.Reason)}
 	}
-	if code != 0 {
-		return &exit.Error{Code: code}
+	if code == 0 {
+		return nil
 	}
-	return nil
+	ended := &exit.Error{Code: code}
+	if res.Outcome == messages.OutcomeCompleted { // else we ended it
+		ended.Signal = res.Status.Signal
+	}
+	return ended
 }
 
 // printStep is the one line at the end, after one about a limit, and one that says why we ended the command.

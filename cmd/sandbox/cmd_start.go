@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/service"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
@@ -106,7 +107,7 @@ func (a *app) startBackground(cmd *cobra.Command, idle time.Duration) error {
 
 // background is the session, in a process of its own.
 func (a *app) background(ctx context.Context, idle time.Duration) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, job.Heeded(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)...)
 	defer stop()
 	session, farewell, err := a.backgroundSession(ctx, stop, idle)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	cmap "github.com/orcaman/concurrent-map"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/shortcut"
 	"github.com/codeagent/sandbox/guest/inner"
 )
 
@@ -17,5 +18,12 @@ func main() {
 	// the 32 that are the default, making the 32,768 maps is a tenth of what a cold
 	// `sandbox run -- true` costs. It is set before the first map is made.
 	cmap.SHARD_COUNT = 1
-	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	program()
+}
+
+// program runs and ends the program, by a signal if one has ended its command.
+func program() {
+	code, signal := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	shortcut.Die(signal)
+	os.Exit(code)
 }

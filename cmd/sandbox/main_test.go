@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"testing"
 
@@ -15,7 +14,7 @@ func TestMain(m *testing.M) {
 	if inner.Invoked(os.Args) {
 		os.Exit(inner.Main(os.Args))
 	}
-	sandbox := func() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+	sandbox := program
 	if os.Getenv(screen.HelperVariable) == "sandbox" {
 		sandbox()
 	}

@@ -146,6 +146,23 @@ func TestRunJobControlAndInterrupt(t *testing.T) {
 	jobControl(t, s)
 }
 
+// TestD4InterruptEndsALoop: a Ctrl-C that ends a command ends the shell's loop around 'sandbox run', as natively.
+func TestD4InterruptEndsALoop(t *testing.T) {
+	d := newDesk(t)
+	run := d.sandbox("run", "--", "sh", "-c", "echo ready; read y")
+	loop := exec.Command("bash", append([]string{"-c", `for i in 1 2; do "$@"; echo "again $?"; done; echo finished`, "loop"}, run.Args...)...)
+	loop.Dir, loop.Env = run.Dir, run.Env
+	s := screen.On(t, loop)
+	s.Expect("ready")
+	s.Send("\x03")
+	if code := s.Wait(); code != 130 {
+		t.Errorf("exit %d, want 130", code)
+	}
+	if text := s.Text(); strings.Contains(text, "again") || strings.Contains(text, "finished") {
+		t.Errorf("the loop went on: %q", text)
+	}
+}
+
 func TestRunInterruptedByTheKeyboard(t *testing.T) {
 	d := newDesk(t)
 	s := screen.On(t, d.sandbox("run", "--", "sh", "-c", "echo x >made; echo ready; read y"))

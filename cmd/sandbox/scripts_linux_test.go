@@ -177,7 +177,11 @@ func exits(args []string) int {
 		os.Stderr.WriteString("exits: " + err.Error() + "\n")
 		return 1
 	}
-	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != args[1] {
+	code := cmd.ProcessState.ExitCode()
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() { // as a shell says it
+		code = 128 + int(ws.Signal())
+	}
+	if got := strconv.Itoa(code); got != args[1] {
 		os.Stderr.WriteString("exits: exit status " + got + ", want " + args[1] + "\n")
 		return 1
 	}

@@ -17,6 +17,8 @@ const (
 type Error struct {
 	Code int
 	Err  error
+	// Signal, if it is not 0, has ended a command: the program ends by it, too, where it can. Code is 128+Signal.
+	Signal int
 }
 
 // Error implements error.

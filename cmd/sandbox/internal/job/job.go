@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,8 +55,13 @@ func New(stdin, stdout, stderr *os.File, log *slog.Logger, signals chan os.Signa
 		decided: map[string]chan struct{}{}, refusal: map[string]bool{},
 		term: terminal.NewRelay(stdin, stdout, stderr),
 	}
-	signal.Notify(j.signals, handled...)
+	signal.Notify(j.signals, Heeded(handled...)...)
 	return j
+}
+
+// Heeded are the signals of a list that whoever started this process has not had ignored, as nohup has HUP.
+func Heeded(list ...os.Signal) []os.Signal {
+	return slices.DeleteFunc(slices.Clone(list), signal.Ignored)
 }
 
 // Close ends HandleSignals: signals do again what they do by default.

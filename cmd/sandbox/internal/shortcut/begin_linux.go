@@ -44,8 +44,9 @@ func begin() (_ *Run, alone bool) {
 	r := &Run{Signals: make(chan os.Signal, 16), Socket: socket}
 	wake, caught := make(chan os.Signal, 1), make(chan struct{})
 	go func() {
-		signal.Notify(r.Signals, append([]os.Signal{syscall.SIGPIPE}, urgent...)...)
-		signal.Notify(wake, urgent...)
+		heard := heeded(urgent)
+		signal.Notify(r.Signals, append([]os.Signal{syscall.SIGPIPE}, heard...)...)
+		signal.Notify(wake, heard...)
 		close(caught)
 	}()
 	defer signal.Stop(wake)
@@ -64,6 +65,7 @@ func begin() (_ *Run, alone bool) {
 	}
 	if end, over := r.follow(wake); over {
 		_, _ = os.Stderr.WriteString(l.tell(end)) // a lost stderr is no failure of the command
+		Die(end.signal)
 		os.Exit(end.status)
 	}
 	return r, false

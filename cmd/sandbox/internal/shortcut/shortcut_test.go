@@ -108,7 +108,7 @@ func TestRead(t *testing.T) {
 		{answer: begun},
 		{answer: strings.TrimSuffix(end(`"exit_code":0,"duration_ns":1,"outcome":"completed"`), "\n")},
 		{answer: end(`"exit_code":3,"duration_ns":12345,"outcome":"completed"`), end: ended{status: 3}, over: true},
-		{answer: end(`"exit_code":143,"signal":15,"duration_ns":1,"outcome":"completed"`), end: ended{status: 143}, over: true},
+		{answer: end(`"exit_code":143,"signal":15,"duration_ns":1,"outcome":"completed"`), end: ended{status: 143, signal: 15}, over: true},
 		{answer: end(`"exit_code":0,"duration_ns":1,"outcome":"cancelled"`), strange: true},
 		{answer: end(`"exit_code":0,"duration_ns":1,"outcome":"completed","entries":[]`), strange: true},
 		{answer: end(`"exit_code":0,"duration_ns":1,"outcome":"completed","limit":"memory"`), strange: true},

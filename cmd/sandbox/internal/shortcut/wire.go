@@ -87,6 +87,7 @@ const (
 // ended is how a command ended, and what is to be told about that.
 type ended struct {
 	status int
+	signal int // that ended it, or 0
 	step   int64
 	paths  int    // that the step changed; 0: there is nothing to tell
 	folder string // in which
@@ -126,7 +127,7 @@ func readEnd(s string) (end ended, ok bool) {
 		return end, false
 	}
 	if begins(s, `,"signal":`) {
-		if field(`,"signal":`); !ok {
+		if end.signal = field(`,"signal":`); !ok {
 			return end, false
 		}
 	}
