@@ -53,10 +53,7 @@ func fillAttr(a *vfs.Attr, out *fuse.Attr) {
 }
 
 func seconds(nano int64) (uint64, uint32) {
-	s, n := nano/1e9, nano%1e9
-	if n < 0 {
-		s, n = s-1, n+1e9
-	}
+	s, n := hostfs.Seconds(nano)
 	return uint64(s), uint32(n)
 }
 

@@ -186,7 +186,7 @@ func fromUnix(u *unix.Stat_t) Stat {
 		ID:   ID{Dev: u.Dev, Ino: u.Ino},
 		Mode: u.Mode, Nlink: uint64(u.Nlink), UID: u.Uid, GID: u.Gid, Rdev: u.Rdev,
 		Size: u.Size, Blocks: u.Blocks, Blksize: int64(u.Blksize),
-		Atime: u.Atim.Nano(), Mtime: u.Mtim.Nano(), Ctime: u.Ctim.Nano(),
+		Atime: Nanoseconds(u.Atim.Unix()), Mtime: Nanoseconds(u.Mtim.Unix()), Ctime: Nanoseconds(u.Ctim.Unix()),
 	}
 }
 
@@ -379,10 +379,7 @@ func timespec(ns int64) unix.Timespec {
 	case TimeNow:
 		return unix.Timespec{Nsec: unix.UTIME_NOW}
 	}
-	sec, nsec := ns/1e9, ns%1e9
-	if nsec < 0 {
-		sec, nsec = sec-1, nsec+1e9
-	}
+	sec, nsec := Seconds(ns)
 	return unix.Timespec{Sec: sec, Nsec: nsec}
 }
 

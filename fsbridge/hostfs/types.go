@@ -70,7 +70,7 @@ type ID struct {
 }
 
 // Stat is what the host knows of an inode. Times are nanoseconds since the
-// Unix epoch; Size is bytes; Blocks is in units of 512 bytes.
+// Unix epoch, in the form of [Nanoseconds]; Size is bytes; Blocks is in units of 512 bytes.
 type Stat struct {
 	ID
 	Mode    uint32 // S_IFMT and all twelve permission bits
@@ -95,7 +95,7 @@ func (s *Stat) IsRegular() bool { return s.Type() == syscall.S_IFREG }
 func (s *Stat) IsSymlink() bool { return s.Type() == syscall.S_IFLNK }
 
 // ModTime returns Mtime as a [time.Time].
-func (s *Stat) ModTime() time.Time { return time.Unix(0, s.Mtime) }
+func (s *Stat) ModTime() time.Time { return time.Unix(Seconds(s.Mtime)) }
 
 // TimeOmit and TimeNow are special values for [Utimes].
 const (
@@ -109,7 +109,26 @@ func TimeOf(now bool, sec uint64, nsec uint32) int64 {
 	if now {
 		return TimeNow
 	}
-	const limit = math.MaxInt64/int64(time.Second) - 1
-	s := min(max(int64(sec), -limit), limit)
-	return s*1e9 + int64(min(nsec, 999_999_999))
+	return Nanoseconds(int64(sec), int64(min(nsec, 999_999_999)))
+}
+
+// The moments that a time has room for are those of ext4 and xfs, from 1901 to 2486.
+const (
+	firstSecond = -1 << 31
+	lastSecond  = firstSecond + math.MaxUint64/1_000_000_000 - 1
+)
+
+// Nanoseconds joins seconds and nanoseconds since 1970 to one number. Until 2262 that is what it
+// seems; later moments take the negative numbers of those before December 1901, so that each time an ext4
+// or xfs can hold is one number and no other's. What is out of reach becomes the nearest second.
+func Nanoseconds(sec, nsec int64) int64 {
+	sec = min(max(sec, firstSecond), lastSecond)
+	return int64(uint64(sec)*1_000_000_000 + uint64(nsec))
+}
+
+// Seconds takes apart what [Nanoseconds] joined.
+func Seconds(ns int64) (sec, nsec int64) {
+	const start = firstSecond * 1_000_000_000
+	since := uint64(ns) - uint64(start&math.MaxUint64)
+	return firstSecond + int64(since/1_000_000_000), int64(since % 1_000_000_000)
 }

@@ -2,7 +2,6 @@ package ninep
 
 import (
 	"syscall"
-	"time"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
@@ -52,8 +51,8 @@ func (m *tgetattr) serve(q *request) (message, error) {
 }
 
 func seconds(nano int64) (uint64, uint64) {
-	t := time.Unix(0, nano)
-	return uint64(t.Unix()), uint64(t.Nanosecond())
+	s, n := hostfs.Seconds(nano)
+	return uint64(s), uint64(n)
 }
 
 func (m *tsetattr) serve(q *request) (message, error) {

@@ -2,6 +2,7 @@ package undolog
 
 import (
 	"context"
+	"slices"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
@@ -39,15 +40,34 @@ func (l *Log) catchUp(ctx context.Context) error {
 	if err := l.undone(nil); err != nil {
 		return err
 	}
-	for _, e := range l.stepEntries() {
-		if e.Seq <= l.stamps.Newest() || e.Damaged != "" {
-			continue
+	left := slices.DeleteFunc(slices.Clone(l.stepEntries()), func(e *stepEntry) bool { return e.Seq <= l.stamps.Newest() || e.Damaged != "" })
+	lost := len(l.redoEntries()) > 0 && (len(left) > 0 || l.stamps.Empty())
+	for i, e := range left {
+		var err error
+		switch {
+		case e.Unprotected || i == len(left)-1:
+			err = l.committed(e, nil)
+		default: // a crash leaves only the newest without
+			lost = true
 		}
-		if err := l.committed(e, nil); err != nil {
+		if err != nil {
 			return err
 		}
 	}
+	if newest, _ := l.newestStep(); lost {
+		return l.stamps.Doubt(newest.Seq)
+	}
 	return nil
+}
+
+// closedAt is when the step behind dirfd was over, by the clock of the log's file system: its list of paths was
+// written last. Where that is gone, long ago.
+func closedAt(dirfd int) int64 {
+	st, err := hostfs.StatAt(dirfd, "paths")
+	if err != nil {
+		return 1
+	}
+	return st.Mtime
 }
 
 // committed is called by Commit when step e has its final name. The folder is
@@ -70,6 +90,8 @@ func (l *Log) committed(e *stepEntry, strays func() ([]hostfs.Stat, error)) erro
 	}
 	if strays != nil {
 		t.Describe(strays)
+	} else {
+		t.ClosedAt(closedAt(dir.FD))
 	}
 	t.Describe(func() ([]hostfs.Stat, error) { return retainedLinks(dir) })
 	return l.settle(e.Seq, t)

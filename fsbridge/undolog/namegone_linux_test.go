@@ -32,7 +32,7 @@ func TestNameIsRemovedBeforeStamps(t *testing.T) {
 	w.log.cur.Store(nil)
 	w.log.stamps.Mu.Lock()
 	done := make(chan error)
-	go func() { done <- w.log.committed(e, nil) }()
+	go func() { done <- w.log.committed(e, s.Strays) }()
 	time.Sleep(50 * time.Millisecond)
 	err = os.Remove(blob)
 	w.log.stamps.Mu.Unlock()

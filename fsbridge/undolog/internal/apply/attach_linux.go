@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
@@ -93,17 +95,22 @@ func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hos
 	}
 	name := madeName(n.Obj)
 	first := len(*inside)
-	fd, err := e.makeInode(n, dirfd, name, inside)
+	fd, err := e.makeInode(n, dirfd, name, xattrs, inside)
 	if errors.Is(err, syscall.EEXIST) { // half made before we were killed
 		*inside = (*inside)[:first]
 		if err = hostfs.RemoveAll(context.Background(), dirfd, name, nil); err == nil {
-			fd, err = e.makeInode(n, dirfd, name, inside)
+			fd, err = e.makeInode(n, dirfd, name, xattrs, inside)
 		}
 	}
 	if err != nil {
 		return id, fmt.Errorf("make %q again: %w", n.Name, err)
 	}
 	defer hostfs.Close(fd)
+	if n.Type == unix.S_IFIFO || n.Type == unix.S_IFSOCK {
+		if err := layer.Bare(fd, n.Type, xattrs); err != nil {
+			return id, err
+		}
+	}
 	st, err := hostfs.StatFD(fd)
 	switch {
 	case err != nil:
@@ -116,8 +123,11 @@ func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hos
 }
 
 // makeInode makes n with its content and returns a descriptor of it.
-func (e *Engine) makeInode(n *layer.Node, dirfd int, name string, inside *[]store.Made) (fd int, err error) {
+func (e *Engine) makeInode(n *layer.Node, dirfd int, name string, xattrs []hostfs.Xattr, inside *[]store.Made) (fd int, err error) {
 	return hostfs.MakeAt(dirfd, name, n.Type|n.Meta.Mode&0o777, n.Meta.Target, func(fd int) error {
+		if err := layer.Bare(fd, n.Type, xattrs); err != nil {
+			return err
+		}
 		if n.IsDir() {
 			if e.t.InPack(n.Obj) {
 				return e.unpackInside(e.t.Pack.Root(n.Obj), fd, inside)

@@ -32,6 +32,9 @@ func (e *Engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
 	}
 	n := &layer.Node{Object: &journal.Object{Name: p.Name, ID: p.ID, Meta: p.Meta}, Type: p.Meta.Mode & unix.S_IFMT}
 	fd, err := hostfs.MakeAt(dirfd, p.Name, n.Type|0o600, p.Meta.Target, func(fd int) error {
+		if err := layer.Bare(fd, n.Type, p.Xattrs); err != nil {
+			return err
+		}
 		if n.IsDir() {
 			return e.unpackInside(k, fd, made)
 		}

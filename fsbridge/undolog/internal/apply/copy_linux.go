@@ -94,23 +94,23 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 	if err != nil {
 		return err
 	}
+	xattrs, err := hostfs.AllXattrsAt(fd, name)
+	if err != nil {
+		return err
+	}
 	switch st.Type() {
 	case unix.S_IFDIR:
 		if depth > maxCopyDepth {
 			return fmt.Errorf("copy %q: directories too deep: %w", name, syscall.ENAMETOOLONG)
 		}
-		err = c.dir(fd, name, toFD, to, rel, &st, depth)
+		err = c.dir(fd, name, toFD, to, rel, &st, xattrs, depth)
 	default:
 		if id, ok := c.link(&st, toFD, to); ok {
 			c.note(&st, rel, id)
 			return nil
 		}
-		err = c.one(fd, name, toFD, to, rel, &st)
+		err = c.one(fd, name, toFD, to, rel, &st, xattrs)
 	}
-	if err != nil {
-		return err
-	}
-	xattrs, err := hostfs.AllXattrsAt(fd, name)
 	if err != nil {
 		return err
 	}
@@ -129,10 +129,10 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 }
 
 // one copies what is no directory.
-func (c *copier) one(fd int, name string, toFD int, to, rel string, st *hostfs.Stat) error {
+func (c *copier) one(fd int, name string, toFD int, to, rel string, st *hostfs.Stat, xattrs []hostfs.Xattr) error {
 	switch st.Type() {
 	case unix.S_IFREG:
-		return c.file(fd, name, toFD, to, rel, st)
+		return c.file(fd, name, toFD, to, rel, st, xattrs)
 	case unix.S_IFLNK:
 		target, err := hostfs.ReadlinkAt(fd, name)
 		if err == nil {
@@ -140,10 +140,18 @@ func (c *copier) one(fd int, name string, toFD int, to, rel string, st *hostfs.S
 		}
 		return err
 	}
-	return hostfs.MknodAt(toFD, to, st.Mode)
+	if err := hostfs.MknodAt(toFD, to, st.Mode); err != nil {
+		return err
+	}
+	p, err := hostfs.OpenAt(toFD, to, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(p)
+	return layer.Bare(p, st.Type(), xattrs)
 }
 
-func (c *copier) file(fd int, name string, toFD int, to, rel string, st *hostfs.Stat) error {
+func (c *copier) file(fd int, name string, toFD int, to, rel string, st *hostfs.Stat, xattrs []hostfs.Xattr) error {
 	at := entry{fd: fd, name: name}
 	open := func() (int, error) { return openForce(at, unix.O_RDONLY, st) }
 	if c.early {
@@ -159,10 +167,13 @@ func (c *copier) file(fd int, name string, toFD int, to, rel string, st *hostfs.
 		return err
 	}
 	defer hostfs.Close(out)
+	if err := layer.Bare(out, st.Type(), hostfs.WithFlags(xattrs, in)); err != nil {
+		return err
+	}
 	return hostfs.CopyData(out, in, st.Size)
 }
 
-func (c *copier) dir(fd int, name string, toFD int, to, rel string, st *hostfs.Stat, depth int) error {
+func (c *copier) dir(fd int, name string, toFD int, to, rel string, st *hostfs.Stat, xattrs []hostfs.Xattr, depth int) error {
 	if err := hostfs.MkdirAt(toFD, to, 0o700); err != nil {
 		return err
 	}
@@ -176,6 +187,9 @@ func (c *copier) dir(fd int, name string, toFD int, to, rel string, st *hostfs.S
 		return err
 	}
 	defer hostfs.Close(out)
+	if err := layer.Bare(out, st.Type(), hostfs.WithFlags(xattrs, in)); err != nil {
+		return err
+	}
 	entries, err := hostfs.ReadDir(in)
 	if err != nil {
 		return err

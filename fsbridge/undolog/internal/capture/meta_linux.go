@@ -88,6 +88,23 @@ func (s *Step) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 	return nil
 }
 
+// addAll is addXattrs for an inode that will be no more: with its flags.
+func (s *Step) addAll(so *stepObj, o *fsbridge.Object) error {
+	if so.is(objMeta) || so.typ != unix.S_IFREG && so.typ != unix.S_IFDIR {
+		return s.addXattrs(so, o, -1)
+	}
+	fd, err := s.openObject(so, o, unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	xs, err := s.xattrsOf(fd, so.typ)
+	if err == nil {
+		s.batch.records.Xattrs(so.id, hostfs.WithFlags(xs, fd))
+	}
+	return err
+}
+
 func (s *Step) xattrsOf(fd int, typ uint32) ([]hostfs.Xattr, error) {
 	if typ == unix.S_IFLNK { // none that we could set back
 		return nil, nil

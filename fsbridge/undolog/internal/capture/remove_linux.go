@@ -181,7 +181,7 @@ func verifyBlob(blobs int, blob string, so *stepObj) error {
 // free captures all of so, which cannot be retained, and journals that its
 // inode may go. s.mu is held; it is given up while content is copied.
 func (s *Step) free(so *stepObj, o *fsbridge.Object) error {
-	if err := s.addXattrs(so, o, -1); err != nil {
+	if err := s.addAll(so, o); err != nil {
 		s.cancel()
 		return err
 	}

@@ -49,6 +49,32 @@ func SetMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr
 	return nil
 }
 
+// Bare takes from the new and empty inode behind fd (O_PATH) what its directory gave it, an ACL and flags, and
+// gives it the flags that are among its attributes: some can only be set while it is empty. It is the
+// first thing that is done with whatever an apply makes anew.
+func Bare(fd int, typ uint32, xattrs []hostfs.Xattr) error {
+	if typ == unix.S_IFLNK {
+		return nil
+	}
+	names, err := hostfs.XattrNamesFD(fd)
+	if err != nil && !errors.Is(err, syscall.EOPNOTSUPP) {
+		return err
+	}
+	for _, name := range bytes.Split(names, []byte{0}) {
+		if !bytes.HasPrefix(name, []byte("system.posix_acl_")) {
+			continue
+		}
+		err := hostfs.RemoveXattrFD(fd, string(name))
+		if err != nil && !errors.Is(err, syscall.ENODATA) && !errors.Is(err, syscall.EOPNOTSUPP) {
+			return err
+		}
+	}
+	if typ == unix.S_IFREG || typ == unix.S_IFDIR {
+		hostfs.SetFlagsFD(fd, xattrs)
+	}
+	return nil
+}
+
 // SetXattrs makes the attributes those and no others. Attributes that we may
 // not change are left.
 func SetXattrs(fd int, want []hostfs.Xattr) error {
@@ -82,6 +108,9 @@ func SetXattrs(fd int, want []hostfs.Xattr) error {
 		}
 	}
 	for _, x := range want {
+		if x.Name == hostfs.FlagsName { // of a new inode, see Bare
+			continue
+		}
 		if h := find(have, x.Name); h == nil || !bytes.Equal(h.Value, x.Value) {
 			if err := try(func() error { return hostfs.SetXattrFD(fd, x.Name, x.Value, 0) }); err != nil {
 				return err

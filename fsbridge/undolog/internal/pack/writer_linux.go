@@ -224,6 +224,9 @@ func (w *Writer) add(ctx context.Context, n Node, dirfd int, name string) error 
 	if n.Xattrs, err = hostfs.AllXattrsAt(dirfd, name); err != nil {
 		return err
 	}
+	if st.IsDir() || st.IsRegular() {
+		n.Xattrs = withFlags(n.Xattrs, dirfd, name, &st)
+	}
 	n.Start = w.total
 	switch st.Type() {
 	case unix.S_IFREG:
@@ -245,6 +248,16 @@ func (w *Writer) add(ctx context.Context, n Node, dirfd int, name string) error 
 	return eachEntry(dirfd, name, func(fd int, entry string) error {
 		return w.add(ctx, Node{Parent: at, Name: entry, Link: -1}, fd, entry)
 	})
+}
+
+// withFlags is [hostfs.WithFlags] by name.
+func withFlags(list []hostfs.Xattr, dirfd int, name string, st *hostfs.Stat) []hostfs.Xattr {
+	fd, err := hostfs.OpenVerified(dirfd, name, st.ID, unix.O_PATH)
+	if err != nil {
+		return list
+	}
+	defer hostfs.Close(fd)
+	return hostfs.WithFlags(list, fd)
 }
 
 // addContent copies a file's data into groups. A file that changes meanwhile

@@ -109,6 +109,10 @@ func (t *Table) replayOp(op byte, d *decoder) {
 		if id := d.uint(); d.use() {
 			t.dropBarrier(id)
 		}
+	case opDoubt:
+		if seq := d.uint(); d.use() {
+			t.setDoubt(seq)
+		}
 	default:
 		d.check(false)
 	}

@@ -5,7 +5,8 @@
 // each of these inodes a hash of its attributes, the stamp. Keys are inode numbers
 // and names, never paths: when a directory above is renamed, or a file is written by
 // another hard link, that must not look like an edit. What is not in the table is
-// unknown, and the unknown makes no barrier.
+// unknown, and the unknown makes no barrier. But where a part of the table was lost, what an undo
+// would overwrite and is unknown is in doubt: it makes one, since nobody can tell.
 //
 // [Touched] says what a step, an undo or a redo changed, as its journal names it.
 // When it is over, [Table.Settle] stamps all of that as it is now. Before it is
@@ -34,6 +35,7 @@
 //	7  barrier   uint id, int step id, uint seq of that step, int time (ns)
 //	8  path      uint barrier id, string path
 //	9  crossed   uint barrier id: it is no more
+//	10 doubt     uint seq: of steps up to this one not all is in the table
 //
 // A dev of 0 is the working folder's. Hashes are the first 8 bytes of a
 // SHA-256: of the name; of mode, uid, gid (uint32 LE) and, save for

@@ -131,6 +131,24 @@ func (t *Table) Forget(seq uint64) error {
 	return t.flush()
 }
 
+// Doubt says that how the steps up to seq left their files is not known completely: whoever undoes
+// one of them is asked.
+func (t *Table) Doubt(seq uint64) error {
+	t.cfg.Warn(base.Warning{Code: base.WarnDamaged, Message: "a part of the record of how the steps left their files is lost: " +
+		"what an undo would overwrite may have been changed outside the sandbox since, and counts as if it were"})
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	t.setDoubt(max(seq, 1))
+	return t.flush()
+}
+
+// Empty tells whether nothing was ever written into the table.
+func (t *Table) Empty() bool {
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	return t.size == 0
+}
+
 // Flush writes what is not written yet.
 func (t *Table) Flush() error {
 	t.Mu.Lock()

@@ -66,7 +66,7 @@ type Config struct {
 }
 
 // Open loads the table of the undo directory. A torn or damaged tail is
-// cut; what is lost with it is unknown then, or stale and makes a barrier too many.
+// cut; what is lost with it is in doubt then, or stale and makes a barrier too many.
 func Open(c Config) (*Table, error) {
 	fd, err := hostfs.OpenAt(c.Dir, "stamps", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -81,8 +81,12 @@ func Open(c Config) (*Table, error) {
 		t.size = f.size
 	}
 	if err != nil {
-		c.Warn(base.Warning{Code: base.WarnDamaged, Message: "the record of how the steps left their files is damaged; edits from outside may be seen where there were none: " + err.Error()})
-		if err = hostfs.TruncateFD(fd, f.size); err != nil {
+		c.Log.Warn("stamps are damaged", "err", err)
+		err = hostfs.TruncateFD(fd, f.size)
+		if newest, _ := c.Newest(); err == nil {
+			err = t.Doubt(newest.Seq)
+		}
+		if err != nil {
 			_ = hostfs.Close(fd)
 			return nil, err
 		}

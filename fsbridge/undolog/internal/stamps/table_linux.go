@@ -43,6 +43,7 @@ type Table struct {
 
 	barriers []barrier // by id
 	seq      uint64    // of the step that the next entries belong to
+	doubt    uint64    // of steps up to this seq a part was lost; 0: nothing was
 
 	applying bool // an apply, or the end of a step: what is in the folder is in motion
 
@@ -103,15 +104,16 @@ const (
 
 // Operations of the stamps file.
 const (
-	opSeq     = 1 // uvarint seq
-	opDir     = 2 // uvarint number, dev, ino; byte full
-	opName    = 3 // uvarint directory; 8 bytes hash; uvarint ino
-	opInode   = 4 // uvarint dev, ino; 8 bytes stamp; uvarint content
-	opGone    = 5 // uvarint dev, ino
-	opForget  = 6 // drop names, inodes and directories
-	opBarrier = 7 // uvarint id; varint after; uvarint seq; varint unix ns
-	opPath    = 8 // uvarint barrier id; uvarint length; path
-	opCrossed = 9 // uvarint barrier id: it is no more
+	opSeq     = 1  // uvarint seq
+	opDir     = 2  // uvarint number, dev, ino; byte full
+	opName    = 3  // uvarint directory; 8 bytes hash; uvarint ino
+	opInode   = 4  // uvarint dev, ino; 8 bytes stamp; uvarint content
+	opGone    = 5  // uvarint dev, ino
+	opForget  = 6  // drop names, inodes and directories
+	opBarrier = 7  // uvarint id; varint after; uvarint seq; varint unix ns
+	opPath    = 8  // uvarint barrier id; uvarint length; path
+	opCrossed = 9  // uvarint barrier id: it is no more
+	opDoubt   = 10 // uvarint seq
 )
 
 var errDamaged = errors.New("undolog: damaged stamps file")
@@ -239,7 +241,14 @@ func (t *Table) setSeq(seq uint64) {
 // forget drops every stamp: after writes that nobody saw, nothing is known.
 func (t *Table) forget() {
 	t.clear()
+	t.doubt = 0
 	t.buf = append(t.buf, opForget)
+}
+
+// setDoubt says that of steps up to seq not all is known.
+func (t *Table) setDoubt(seq uint64) {
+	t.doubt = seq
+	t.buf = binary.AppendUvarint(append(t.buf, opDoubt), seq)
 }
 
 // remap gives directories the numbers that they have now, old to new: all at
@@ -359,7 +368,11 @@ func (t *Table) snapshot(oldest uint64) []byte {
 	for _, b := range t.barriers {
 		s.putBarrier(b)
 	}
+	if t.doubt != 0 && t.doubt >= oldest {
+		s.setDoubt(t.doubt)
+	}
 	s.seqFor(t.seq)
+	t.doubt = s.doubt
 	t.dirs, t.homes, t.names, t.inodes = s.dirs, s.homes, s.names, s.inodes
 	return frames([]byte(magic), s.buf)
 }

@@ -31,6 +31,8 @@ type Touched struct {
 	strays map[hostfs.ID]struct{}
 	// remap holds directories that were made anew: old to new.
 	remap map[hostfs.ID]hostfs.ID
+	// closed, if it is not 0, is when the step was over. What has a later ctime was changed since.
+	closed int64
 	// looks is what was seen already, by directory.
 	looks map[hostfs.ID]*sight.Look
 }
@@ -123,6 +125,16 @@ func (t *Touched) Merge(more *Touched, now func(hostfs.ID) hostfs.ID) {
 // is called with the table locked.
 func (t *Touched) Describe(f func() ([]hostfs.Stat, error)) { t.extra = append(t.extra, f) }
 
+// ClosedAt says when the step was over (ns, by the clock of the file system), if that was a while
+// ago: what was changed since is an edit from outside.
+func (t *Touched) ClosedAt(ctime int64) { t.closed = ctime }
+
+// changedSince tells whether what is at n now is not what the step left. Of a name that is free nobody
+// can tell, but nothing is there to be overwritten.
+func (t *Touched) changedSince(n *Seen) bool {
+	return t.closed != 0 && n.Stat != nil && !n.Stat.IsDir() && n.Stat.Ctime > t.closed
+}
+
 // Seen adds what was looked at already.
 func (t *Touched) Seen(looks map[hostfs.ID]*sight.Look) { t.looks = looks }
 
@@ -175,12 +187,29 @@ func gone(err error) error {
 // Settle stamps everything that t names, as the step seq left it.
 func (s *Table) Settle(root *hostfs.Root, seq uint64, t *Touched) error {
 	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	since, err := s.settle(root, seq, t)
+	var warning *base.Warning
+	if len(since) > 0 {
+		var eerr error
+		_, warning, eerr = s.edited(since)
+		err = errors.Join(err, eerr)
+	}
+	err = errors.Join(err, s.flush())
+	s.Mu.Unlock()
+	s.tell(warning)
+	return err
+}
+
+// settle returns what was changed since the step was over. It needs mu.
+func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []string, err error) {
 	s.setSeq(seq)
 	s.remap(t.remap)
 	found := make(map[hostfs.ID]struct{})
-	err := t.visit(root, func(n *Seen) error {
+	err = t.visit(root, func(n *Seen) error {
 		dir := s.dirNumber(n.Dir)
+		if t.changedSince(n) && !s.cfg.Unseen(n.full(), n.Stat) {
+			since = append(since, n.full())
+		}
 		if n.Inside && !s.homes[dir].full {
 			s.putDir(dir, n.Dir, true)
 		}
@@ -214,7 +243,7 @@ func (s *Table) Settle(root *hostfs.Root, seq uint64, t *Touched) error {
 			s.dropInode(id)
 		}
 	}
-	return errors.Join(err, s.flush())
+	return since, err
 }
 
 // putSeen stamps a name that binds something.
@@ -273,7 +302,7 @@ func (s *Table) compare(root *hostfs.Root, t *Touched, accept bool, skip func(pa
 		if n.Stat != nil {
 			delete(strays, n.Stat.ID)
 		}
-		if s.differs(n) && !skip(n.full(), n.Stat) {
+		if (s.differs(n) || s.doubtful(n)) && !skip(n.full(), n.Stat) {
 			edited = append(edited, n.full())
 			if accept {
 				s.accept(n)
@@ -354,6 +383,21 @@ func (s *Table) differs(n *Seen) bool {
 		return true
 	}
 	return v.content != 0 && n.FD > 0 && v.content != s.ContentOf(n)
+}
+
+// doubtful says that nobody can tell whether what is at n is as the steps left it. It needs mu.
+func (s *Table) doubtful(n *Seen) bool {
+	if s.doubt == 0 || n.Stat == nil {
+		return false
+	}
+	dir, ok := s.dirs[n.Dir]
+	if ok {
+		_, ok = s.names[nameKey{nameHash(n.Name), dir}]
+	}
+	if ok && !n.Stat.IsDir() {
+		_, ok = s.inodes[n.Stat.ID]
+	}
+	return !ok
 }
 
 // bound says that the steps left something under a name. It needs mu.

@@ -1,0 +1,76 @@
+package hostfs
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
+
+// FlagsName is what a file's flags (chattr) are called where they are kept among its attributes. No file
+// system has an attribute of that name.
+const FlagsName = "sandbox.flags"
+
+// keptFlags are the flags that a user sets, save immutable and append-only: those of a file
+// that has them cannot be lost, since it can be neither removed nor replaced.
+const keptFlags = 0x1 | 0x2 | 0x4 | // secure deletion, undeletable, compressed
+	0x8 | 0x40 | 0x80 | // synchronous, no dump, no access times
+	0x4000 | 0x8000 | 0x10000 | 0x20000 | // journalled data, no tail merging, synchronous directory, top directory
+	flagNoCow | 0x20000000 // the project is inherited
+
+const flagNoCow = 0x800000
+
+// WithFlags adds the flags of the regular file or directory behind fd, which may be O_PATH, to its attributes,
+// if it has any that a user can set and they can be read.
+func WithFlags(list []Xattr, fd int) []Xattr {
+	flags := uint32(0)
+	_ = readable(fd, func(fd int) (err error) {
+		flags, err = unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+		return err
+	})
+	if flags &= keptFlags; flags == 0 {
+		return list
+	}
+	return append(list, Xattr{Name: FlagsName, Value: binary.LittleEndian.AppendUint32(nil, flags)})
+}
+
+// SetFlagsFD gives the regular file or directory behind fd, which may be O_PATH, the flags among the
+// attributes list, and no others that a user can set. What the file system does not take is left.
+func SetFlagsFD(fd int, list []Xattr) {
+	want := uint32(0)
+	for _, x := range list {
+		if x.Name == FlagsName && len(x.Value) == 4 {
+			want = binary.LittleEndian.Uint32(x.Value) & keptFlags
+		}
+	}
+	_ = readable(fd, func(fd int) error {
+		have, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+		if err != nil || have&keptFlags == want {
+			return err
+		}
+		err = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(have&^keptFlags|want))
+		if err != nil && want&flagNoCow != 0 { // only an empty file can get that one
+			err = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(have&^(keptFlags&^flagNoCow)|want&^flagNoCow))
+		}
+		return err
+	})
+}
+
+// readable calls f with fd, or with a descriptor for reading if fd is O_PATH.
+func readable(fd int, f func(fd int) error) error {
+	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return err
+	}
+	if mode&unix.O_PATH == 0 {
+		return f(fd)
+	}
+	n, err := ReopenFD(fd, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOATIME)
+	if err != nil {
+		n, err = ReopenFD(fd, unix.O_RDONLY|unix.O_NONBLOCK)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = Close(n) }()
+	return f(n)
+}
