@@ -27,6 +27,7 @@ const (
 	CanTmpfile   Ability = "files without a name"
 	CanAllocate  Ability = "allocation ahead"
 	CanHole      Ability = "holes"
+	CanSeekHole  Ability = "way to find holes"
 	CanNanotimes Ability = "times in nanoseconds"
 	CanKeepInode Ability = "inode numbers that stay"
 )
@@ -95,6 +96,7 @@ func attemptsOf() []attempt {
 		}},
 		{CanAllocate, func(fd int) error { return withFile(fd, func(f int) error { return FallocateFD(f, 0, 0, 1<<16) }) }},
 		{CanHole, tryHole},
+		{CanSeekHole, trySeek},
 		{CanNanotimes, tryTimes},
 		{CanKeepInode, tryInode},
 	}
@@ -155,6 +157,17 @@ func tryHole(fd int) error {
 		}
 		st, err := StatFD(f)
 		return errors.Join(err, expect(st.Blocks*512 < 1<<20))
+	})
+}
+
+// trySeek expects that a file of nothing but a hole is said to have no data.
+func trySeek(fd int) error {
+	return withFile(fd, func(f int) error {
+		if err := errors.Join(TruncateFD(f, 0), TruncateFD(f, 4<<20)); err != nil {
+			return err
+		}
+		start, _, err := NextData(f, 0, 4<<20)
+		return errors.Join(err, expect(start == 4<<20))
 	})
 }
 

@@ -22,7 +22,7 @@ const (
 	Btrfs          Kind = "btrfs"
 	Tmpfs          Kind = "tmpfs"
 	Overlay        Kind = "overlayfs"
-	OverlayIndexed Kind = "overlayfs, index on"
+	OverlayIndexed Kind = "overlayfs with index"
 	Bindfs         Kind = "bindfs"
 	NTFS           Kind = "ntfs-3g"
 )
