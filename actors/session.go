@@ -365,6 +365,18 @@ func ValidateDirectory(d api.Directory, runtimeDir string) (api.Directory, error
 // else is asked for.
 func DefaultUndoDir(workdir string) (string, error) { return directory.DefaultUndoDir(workdir) }
 
+// LogIn returns where the log of a working folder is in dir, which holds one for each folder;
+// see [directory.LogIn].
+func LogIn(dir, workdir string) (string, error) { return directory.LogIn(dir, workdir) }
+
+// HasHistory reports whether a folder whose log belongs into undoDir has one.
+func HasHistory(path, undoDir string) bool { return directory.HasHistory(path, undoDir) }
+
+// NewHistory puts another folder's log aside that lies where d's belongs; see [directory.NewHistory].
+func NewHistory(ctx context.Context, d api.Directory) (aside string, err error) {
+	return directory.NewHistory(ctx, d)
+}
+
 // StateDir is where this program keeps what outlives it.
 func StateDir() (string, error) { return directory.StateDir() }
 

@@ -38,3 +38,6 @@ var (
 
 // WarnWatch: edits from outside may not be announced; an undo still finds them.
 const WarnWatch undolog.WarningCode = "external_modification_unwatched"
+
+// WarnMoved: the folder was moved, and its history has come along.
+const WarnMoved undolog.WarningCode = "folder_moved"

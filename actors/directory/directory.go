@@ -97,6 +97,9 @@ func (d *Directory) Open(ctx context.Context) (err error) {
 		return nil
 	}
 	cfg := d.env.Config
+	if err := d.takeAlong(ctx); err != nil {
+		return err
+	}
 	d.Log, err = undolog.Open(ctx, undolog.Options{
 		Dir: d.Config.UndoDir, Root: d.Root, Limits: cfg.Limits, Symlinks: cfg.Symlinks, Barriers: cfg.Barriers,
 		Durability: cfg.Durability, Gitignore: cfg.Gitignore, Now: d.env.Clock.Now, Logger: d.component("undo").With("directory", d.Config.Path),
@@ -110,6 +113,9 @@ func (d *Directory) Open(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if err := noteLog(undolog.FolderKey(d.Config.Path), d.Config.UndoDir); err != nil {
+		d.component("undo").Warn("place of the log not noted; it is not found again when the folder is moved", "directory", d.Config.Path, "err", err)
 	}
 	if cfg.Runtime != nil {
 		d.counted = d.env.Allowance.Add(d.Root, d.Config.Path, d.Config.UndoDir)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 // DefaultUndoDir returns where the undo log of a working folder lives when
@@ -36,6 +37,30 @@ func DefaultUndoDir(workdir string) (string, error) {
 	return filepath.Join(filepath.Dir(path), "."+name+".sandbox-undo"), nil
 }
 
+// LogIn returns where the log of a working folder is in dir, which holds one for each
+// folder. An older version made a log right in such a directory: that stays where it is,
+// and the log itself says whose it is. dir is refused where others can write to it.
+func LogIn(dir, workdir string) (string, error) {
+	path, err := resolve(workdir)
+	if err != nil {
+		return "", err
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("%w: undo directory: %w", api.ErrDirectory, err)
+	}
+	if err := undolog.CheckDir(abs); err != nil {
+		return "", fmt.Errorf("%w: %w", api.ErrDirectory, err)
+	}
+	if abs, err = resolveMissing(abs); err != nil {
+		return "", fmt.Errorf("%w: undo directory: %w", api.ErrDirectory, err)
+	}
+	if isUndoDir(abs) {
+		return abs, nil
+	}
+	return filepath.Join(abs, keyed(path)), nil
+}
+
 // MachineDir returns where the persistent machine of a session is kept whose
 // first working folder is workdir. Nothing is created.
 func MachineDir(workdir string) (string, error) {
@@ -53,8 +78,13 @@ func MachineDir(workdir string) (string, error) {
 // keyed is a name for what belongs to a folder, which people recognise.
 func keyed(path string) string {
 	sum := sha256.Sum256([]byte(path))
-	return filepath.Base(path) + "-" + hex.EncodeToString(sum[:8])
+	base := filepath.Base(path)
+	return base[:min(len(base), maxBase)] + "-" + hex.EncodeToString(sum[:8])
 }
+
+// maxBase is how much of a folder's name is in names that are made of it, in bytes: what
+// comes with it, and a mark of a log that is put aside, must fit into a name, too.
+const maxBase = 180
 
 // StateDir is where this program keeps what outlives it.
 func StateDir() (string, error) {

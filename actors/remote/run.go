@@ -268,7 +268,8 @@ func (s *Server) hasFolders(st api.Status, want []api.Directory) error {
 		if have := st.Directories[i]; have.Access != access {
 			return fmt.Errorf("%w: --working-dir %s as %s: session %s has it as %s%s", api.ErrNotGiven, d.Path, access, st.Session, have.Access, advice("it"))
 		}
-		if have := st.Directories[i]; d.UndoDir != "" && d.UndoDir != have.UndoDir {
+		// A client may name the log or the directory of logs that it is in.
+		if have := st.Directories[i]; d.UndoDir != "" && d.UndoDir != have.UndoDir && d.UndoDir != filepath.Dir(have.UndoDir) {
 			return fmt.Errorf("%w: --undo-dir %s: session %s keeps the log in %s%s", api.ErrNotGiven, d.UndoDir, st.Session, have.UndoDir, advice("it"))
 		}
 	}

@@ -33,9 +33,30 @@ func (a *app) historyCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.AddCommand(a.historyNewCommand())
 	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "list at most this many entries (0: all)")
 	cmd.Flags().BoolVar(&picture, "graph", false, "draw the history, with a lane for each run of an agent, and with what 'sandbox redo' would bring back")
 	return cmd
+}
+
+func (a *app) historyNewCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "new",
+		Short: "Begin a new history where there is that of another folder, which is kept aside",
+		Args:  checkArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := a.launch.FolderWithHistory()
+			if err != nil {
+				return err
+			}
+			aside, err := a.launch.NewHistory(cmd.Context(), dir)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stderr, "The next step begins a new history of "+format.Shown(dir.Path)+". The other one is in "+format.Shown(aside)+" now, where its folder finds it.")
+			return nil
+		},
+	}
 }
 
 func (a *app) history(ctx context.Context, s api.Service, r api.HistoryRequest) error {

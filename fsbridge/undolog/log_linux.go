@@ -3,6 +3,7 @@ package undolog
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +56,8 @@ type Log struct {
 // Close. It does not recover an open step: call Recover.
 //
 // It returns a *LockedError if another process holds it, a *VersionError if it
-// was written by another version of the format (nothing is changed then), and
+// was written by another version of the format and a *ForeignError if it is
+// another folder's (nothing is changed then), and
 // an error wrapping ErrUndoDir if the directory cannot be used: not a
 // directory, not writable, inside the working folder or around it, damaged.
 func Open(ctx context.Context, o Options) (*Log, error) {
@@ -133,10 +135,7 @@ func (l *Log) open() (err error) {
 		return err
 	}
 	l.held, l.renumbered = store.NewLinks(l.dir), store.NewRenumbering(l.dir.FD(), l.log)
-	if l.lock, err = store.LockDir(l.dir, l.o.Owner); err != nil {
-		return err
-	}
-	if err = store.CheckVersion(l.dir); err != nil {
+	if err = l.claim(); err != nil {
 		return err
 	}
 	if l.at, err = store.OpenDirs(l.dir.FD()); err != nil {
@@ -181,6 +180,29 @@ func (l *Log) wake() error {
 		l.sweepOutput()
 	}
 	l.tidy()
+	return nil
+}
+
+// claim locks the directory, and makes sure that the log in it is of this format and of
+// this folder before anything in it is changed.
+func (l *Log) claim() (err error) {
+	var was Owner
+	if l.lock, was, err = store.TakeLock(l.dir); err != nil {
+		return err
+	}
+	if err = store.CheckVersion(l.dir); err != nil {
+		return err
+	}
+	path, err := filepath.Abs(l.root.Path())
+	if err != nil {
+		return store.Unusable(l.o.Dir, err)
+	}
+	if _, err = store.Prove(l.dir, l.root, path, was.WorkDir); err != nil {
+		return err
+	}
+	if err = store.WriteOwner(l.lock, l.o.Owner); err != nil {
+		return store.Unusable(l.o.Dir, err)
+	}
 	return nil
 }
 

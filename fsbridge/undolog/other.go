@@ -18,6 +18,14 @@ type Log struct{}
 func Open(context.Context, Options) (*Log, error) { return nil, errors.ErrUnsupported }
 func Discard(context.Context, string) error       { return errors.ErrUnsupported }
 
+// FolderKey returns nothing.
+func FolderKey(string) string { return "" }
+
+func Whose(string) (key, folder string, err error)     { return "", "", errors.ErrUnsupported }
+func CheckDir(string) error                            { return nil }
+func Rename(context.Context, string, string) error     { return errors.ErrUnsupported }
+func PutAside(context.Context, string) (string, error) { return "", errors.ErrUnsupported }
+
 func (l *Log) Recover(context.Context) (*Recovery, error) { return nil, errors.ErrUnsupported }
 func (l *Log) Close() error                               { return errors.ErrUnsupported }
 func (l *Log) SetOwner(Owner) error                       { return errors.ErrUnsupported }

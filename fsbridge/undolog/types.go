@@ -31,6 +31,7 @@ type (
 	LockedError   = base.LockedError
 	VersionError  = base.VersionError
 	BarrierError  = base.BarrierError
+	ForeignError  = base.ForeignError
 )
 
 // The values of these types.
@@ -80,6 +81,9 @@ var (
 	ErrClosed      = base.ErrClosed
 	ErrUndoDir     = base.ErrUndoDir
 )
+
+// AsideMark is in the name of a directory with a log that [PutAside] put aside.
+const AsideMark = ".aside-"
 
 // DefaultLimits are the limits that hold where [Options] say nothing.
 func DefaultLimits() Limits { return base.DefaultLimits() }

@@ -152,12 +152,12 @@ func (l *Launcher) Named() (func(folders []string) bool, error) {
 // Validate checks folders and completes them: where their logs are, what they are
 // called.
 func (l *Launcher) Validate(given []config.Directory) ([]api.Directory, error) {
-	undoDir := l.Conf.Undo.Dir
-	if undoDir != "" && len(given) > 1 {
-		return nil, exit.Usagef("--undo-dir goes with one working folder; several folders keep their logs in the default places")
-	}
 	var dirs []api.Directory
 	for _, g := range given {
+		undoDir, err := l.undoDir(g.Path)
+		if err != nil {
+			return nil, err
+		}
 		d, err := actors.ValidateDirectory(api.Directory{Path: g.Path, Label: g.Label, ReadOnly: g.ReadOnly, UndoDir: undoDir}, "")
 		if err != nil {
 			return nil, err
@@ -168,6 +168,14 @@ func (l *Launcher) Validate(given []config.Directory) ([]api.Directory, error) {
 		dirs = append(dirs, d)
 	}
 	return dirs, nil
+}
+
+// undoDir is where the log of a folder is if the configuration says; else empty.
+func (l *Launcher) undoDir(folder string) (string, error) {
+	if l.Conf.Undo.Dir == "" {
+		return "", nil
+	}
+	return actors.LogIn(l.Conf.Undo.Dir, folder)
 }
 
 // FolderWithHistory is the first working folder: the one that is asked for, or the nearest
@@ -184,15 +192,18 @@ func (l *Launcher) FolderWithHistory() (api.Directory, error) {
 // does; empty if there is none.
 func (l *Launcher) nearestWithHistory() string {
 	wd, err := os.Getwd()
-	if err != nil || l.Conf.Undo.Dir != "" {
+	if err != nil {
 		return ""
 	}
 	for dir := wd; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
-		undo, err := actors.DefaultUndoDir(dir)
-		if err != nil {
+		undo, err := l.undoDir(dir)
+		if err == nil && undo == "" {
+			undo, err = actors.DefaultUndoDir(dir)
+		}
+		if err != nil || l.Conf.Undo.Dir != "" && SameFolder(undo, l.Conf.Undo.Dir) { // one log for all: it says nothing
 			return ""
 		}
-		if _, err := os.Stat(filepath.Join(undo, "version")); err == nil {
+		if actors.HasHistory(dir, undo) {
 			return dir
 		}
 	}

@@ -97,7 +97,7 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	// Nothing inside may reach the control socket or read the logs.
 	cfg.Hide = append(cfg.Hide, cfg.RuntimeDir)
 	for _, d := range dirs {
-		cfg.Hide = append(cfg.Hide, undoDirs(d)...)
+		cfg.Hide = append(cfg.Hide, undoDirs(d, l.Conf.Undo.Dir)...)
 	}
 	if l.Conf.Bridge.Kind == string(hypervisor.BridgeMediated) && l.Conf.Bridge.PosixMetadata {
 		return cfg, exit.Usagef("the mediated bridge shows a folder's own metadata: leave out --posix-metadata, or take --bridge fuse")
@@ -129,12 +129,16 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	return cfg, l.gate(&cfg)
 }
 
-// undoDirs are the folder's log and, where it is by default, those of all other
-// folders beside it.
-func undoDirs(d api.Directory) []string {
+// undoDirs are the folder's log and, where it is by default or in the configured directory
+// of logs, those of all other folders beside it.
+func undoDirs(d api.Directory, logs string) []string {
 	var dirs []string
 	if d.UndoDir != "" {
 		dirs = append(dirs, d.UndoDir)
+	}
+	all := filepath.Dir(d.UndoDir)
+	if rel, err := filepath.Rel(all, d.Path); logs != "" && !SameFolder(d.UndoDir, logs) && err == nil && !filepath.IsLocal(rel) {
+		dirs = append(dirs, all) // without the folder in it
 	}
 	if own, err := actors.DefaultUndoDir(d.Path); err == nil {
 		if all := filepath.Dir(own); filepath.Base(all) == "undo" && filepath.Base(filepath.Dir(all)) == "sandbox" {

@@ -65,6 +65,24 @@ func (l *Launcher) ServiceOf(ctx context.Context, dir api.Directory) (api.Servic
 	}
 }
 
+// NewHistory puts the log aside that lies where d's belongs and is not d's own, or of another
+// format, and says where it is now.
+func (l *Launcher) NewHistory(ctx context.Context, d api.Directory) (aside string, err error) {
+	s, err := actors.Offline(ctx, l.Config([]api.Directory{d}))
+	if err == nil {
+		st, serr := s.Status(ctx)
+		if err := errors.Join(serr, s.Close(ctx)); err != nil {
+			return "", err
+		}
+		if st.Directories[0].State == "ok" {
+			return "", fmt.Errorf("the history in %s is that of %s itself; 'sandbox gc --discard' throws it away", d.UndoDir, d.Path)
+		}
+	} else if foreign := new(undolog.ForeignError); !errors.As(err, &foreign) {
+		return "", err
+	}
+	return actors.NewHistory(ctx, d)
+}
+
 // tellRecoveries says what opening the log has repaired, before anything else is
 // printed; and later, before Close returns, what there is to say then.
 func (l *Launcher) tellRecoveries(r api.Notifier) {
@@ -73,6 +91,9 @@ func (l *Launcher) tellRecoveries(r api.Notifier) {
 	r.Subscribe(func(e api.Event) {
 		if e.Type == api.EventRecovery && e.Recovery != nil {
 			fmt.Fprintln(l.Stderr, format.Recovery(*e.Recovery))
+		}
+		if e.Warning != nil && e.Warning.Code == api.WarnMoved {
+			l.Remark("sandbox: " + e.Message)
 		}
 		if e.Type == api.EventSessionState && e.Message == "active" {
 			once.Do(func() { close(opened) })

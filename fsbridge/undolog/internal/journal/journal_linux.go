@@ -95,6 +95,28 @@ func ReadStep(dirfd int) (*Step, error) {
 	return &rec, nil
 }
 
+// ReadRoot returns the inode that the journal of the step directory behind dirfd knows
+// the working folder by, if it names it.
+func ReadRoot(dirfd int) (id hostfs.ID, ok bool) {
+	fd, err := hostfs.OpenRegular(dirfd, "journal")
+	if err != nil {
+		return id, false
+	}
+	defer hostfs.Close(fd)
+	found := errors.New("found")
+	err = Scan(fd, func(t Type, p []byte, _ int64) error {
+		if t != TypeObject {
+			return nil
+		}
+		o, err := DecodeObject(p)
+		if err == nil && o.Obj == RootObj {
+			id, err = o.ID, found
+		}
+		return err
+	})
+	return id, errors.Is(err, found)
+}
+
 // ReadFD is Read for an open journal.
 func ReadFD(fd int) (*Set, error) {
 	r := newSet()

@@ -51,8 +51,15 @@ func OpenDir(path string, root *hostfs.Root, create bool) (*hostfs.Root, error) 
 			return nil, Unusable(path, err)
 		}
 	}
+	if st, err := os.Lstat(abs); err == nil && st.Mode()&os.ModeSymlink != 0 {
+		return nil, Unusable(path, errors.New("it is a symlink, which may lead elsewhere tomorrow; name the directory itself"))
+	}
 	dir, err := hostfs.OpenRoot(abs)
 	if err != nil {
+		return nil, Unusable(path, err)
+	}
+	if err := checkOwn(dir); err != nil {
+		_ = dir.Close()
 		return nil, Unusable(path, err)
 	}
 	return dir, nil
@@ -127,19 +134,30 @@ func looksLikeLog(fd int) bool {
 	return true
 }
 
-// LockDir takes the lock of the directory and writes owner into the lock file.
-func LockDir(dir *hostfs.Root, owner base.Owner) (int, error) {
+// TakeLock takes the lock of the directory and returns who had it before.
+func TakeLock(dir *hostfs.Root) (int, base.Owner, error) {
+	var was base.Owner
 	fd, err := hostfs.OpenAt(dir.FD(), "lock", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
 	if err != nil {
-		return -1, Unusable(dir.Path(), err)
+		return -1, was, Unusable(dir.Path(), err)
 	}
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = hostfs.Close(fd)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			o, _ := ReadOwner(dir.Path())
-			return -1, &base.LockedError{Dir: dir.Path(), Owner: o}
-		}
-		return -1, Unusable(dir.Path(), err)
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	was, _ = readOwner(dir)
+	if err == nil {
+		return fd, was, nil
+	}
+	_ = hostfs.Close(fd)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return -1, was, &base.LockedError{Dir: dir.Path(), Owner: was}
+	}
+	return -1, was, Unusable(dir.Path(), err)
+}
+
+// LockDir takes the lock of the directory and writes owner into the lock file.
+func LockDir(dir *hostfs.Root, owner base.Owner) (int, error) {
+	fd, _, err := TakeLock(dir)
+	if err != nil {
+		return -1, err
 	}
 	if err := WriteOwner(fd, owner); err != nil {
 		_ = hostfs.Close(fd)
@@ -169,13 +187,16 @@ func ReadOwner(dir string) (base.Owner, error) {
 		return base.Owner{}, err
 	}
 	defer r.Close()
-	b, err := hostfs.ReadSmall(r.FD(), "lock", 64<<10)
+	return readOwner(r)
+}
+
+func readOwner(dir *hostfs.Root) (o base.Owner, err error) {
+	b, err := hostfs.ReadSmall(dir.FD(), "lock", 64<<10)
 	if err != nil {
-		return base.Owner{}, err
+		return o, err
 	}
-	var o base.Owner
 	if err := json.Unmarshal(b, &o); err != nil {
-		return base.Owner{}, fmt.Errorf("undolog: lock file of %s: %w", dir, err)
+		return base.Owner{}, fmt.Errorf("undolog: lock file of %s: %w", dir.Path(), err)
 	}
 	return o, nil
 }
@@ -215,7 +236,7 @@ func CheckVersion(dir *hostfs.Root) error {
 
 // logNames are the names that a log owns in its directory.
 var logNames = []string{
-	"wal", "steps", "redo", "trash", "remap", "rollback", "together", "marks", "output", "stamps", "ids", "version",
+	"wal", "steps", "redo", "trash", "remap", "rollback", "together", "marks", "output", "stamps", "ids", identityName, "version",
 }
 
 // Discard removes the log in dir, whatever its version, and leaves an empty

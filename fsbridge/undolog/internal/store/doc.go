@@ -19,6 +19,7 @@
 //
 //	version                 "2\n"
 //	lock                    JSON of [Owner], held with flock(LOCK_EX)
+//	identity                JSON of [Identity]: which log this is, and whose
 //	ids                     the counters, 48 bytes (below)
 //	wal/in_progress/        the open step; absent while nothing is captured
 //	wal/rollback.new/       an undo or redo that has not begun

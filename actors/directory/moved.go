@@ -1,0 +1,128 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/fsbridge/regular"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// Where a log lies follows from its folder's path. For a folder that was moved, there is a
+// note in the state directory for each folder, named by what the folder keeps when it is
+// moved: it says where the log is. A note is a hint; the log itself says whose it is.
+
+// maxNote bounds what is read of a note, in bytes.
+const maxNote = 16 << 10
+
+// notePath is where the note for the folder with that key is.
+func notePath(key string) (string, error) {
+	state, err := StateDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(state, "folders", key), nil
+}
+
+// noteLog notes where the log of the folder with that key is. Without a key, or a place for
+// notes, nothing is.
+func noteLog(key, dir string) error {
+	if key == "" {
+		return nil
+	}
+	path, err := notePath(key)
+	if err != nil {
+		return nil //nolint:nilerr // there is no place
+	}
+	if b, _, err := regular.Read(path, maxNote, false); err == nil && string(b) == dir {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.WriteString(dir)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// movedLog finds the log of the folder at path from when that had another path, or was put
+// aside, and says where the folder was. Where it can still be reached by the other path, it
+// was not moved: then each of the two has a history.
+func movedLog(path string) (dir, was string, ok bool) {
+	key := undolog.FolderKey(path)
+	if key == "" {
+		return "", "", false
+	}
+	note, err := notePath(key)
+	if err != nil {
+		return "", "", false
+	}
+	b, _, err := regular.Read(note, maxNote, false)
+	if err != nil || !filepath.IsAbs(string(b)) || !isUndoDir(string(b)) {
+		return "", "", false
+	}
+	dir = string(b)
+	whose, was, err := undolog.Whose(dir)
+	if err != nil || whose != key {
+		return "", "", false
+	}
+	aside := strings.Contains(filepath.Base(dir), undolog.AsideMark)
+	return dir, was, aside || undolog.FolderKey(was) != key
+}
+
+// HasHistory reports whether there is a log in undoDir, or one that the folder at path
+// has had elsewhere.
+func HasHistory(path, undoDir string) bool {
+	if isUndoDir(undoDir) {
+		return true
+	}
+	_, _, ok := movedLog(path)
+	return ok
+}
+
+// takeAlong brings the log of a folder that was moved to where it belongs now.
+func (d *Directory) takeAlong(ctx context.Context) error {
+	if isUndoDir(d.Config.UndoDir) {
+		return nil
+	}
+	from, was, ok := movedLog(d.Config.Path)
+	if !ok {
+		return nil
+	}
+	if err := undolog.Rename(ctx, from, d.Config.UndoDir); err != nil {
+		return fmt.Errorf("the history of this folder, which was at %s, is in %s and cannot be taken along: %w", was, from, err)
+	}
+	if was != d.Config.Path {
+		d.Warn(undolog.Warning{Code: api.WarnMoved, Message: fmt.Sprintf("this folder was at %s; its history has come along", was)})
+	}
+	return nil
+}
+
+// NewHistory puts the log aside that lies where the log of the folder d belongs, but is
+// another folder's or of another format, and says where it is now. The folder that it is of finds it again.
+func NewHistory(ctx context.Context, d api.Directory) (aside string, err error) {
+	key, _, err := undolog.Whose(d.UndoDir)
+	if err != nil {
+		return "", err
+	}
+	if aside, err = undolog.PutAside(ctx, d.UndoDir); err != nil {
+		return "", err
+	}
+	return aside, noteLog(key, aside)
+}
