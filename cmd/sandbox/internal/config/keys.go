@@ -117,7 +117,7 @@ func undoKeys() []Key {
 	return []Key{
 		{
 			Name: "undo.dir", Flag: "undo-dir",
-			Doc: "`folder` of the undo log; empty: chosen by the working folder",
+			Doc: "`directory` with an undo log for each working folder; empty: chosen by the working folder",
 		},
 		{
 			Name: "undo.max_bytes",
