@@ -23,6 +23,7 @@ var examples = map[string]string{
 	"attach":          "sandbox attach; sandbox attach -- bash -l",
 	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve --ui; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
 	"history":         "sandbox history; sandbox history --graph; sandbox history --json",
+	"history new":     "sandbox history new",
 	"mark":            "sandbox mark before; sandbox undo --to before; sandbox mark; sandbox mark --delete before",
 	"show":            "sandbox show; sandbox show 3; sandbox show 3 --output",
 	"diff":            "sandbox diff; sandbox diff 3",

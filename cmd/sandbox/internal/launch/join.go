@@ -58,10 +58,17 @@ func (l *Launcher) Place(flags config.FlagValues) (p Place, err error) {
 		return p, err
 	}
 	p.Dir = StartDir(p.Named[0].Path)
-	if !undoDir {
-		for i := range p.Named {
-			p.Named[i].UndoDir = ""
+	logs := ""
+	if undoDir { // the session knows which log in it is whose
+		if logs, err = filepath.EvalSymlinks(l.Conf.Undo.Dir); err == nil {
+			logs, err = filepath.Abs(logs)
 		}
+		if err != nil { // no session has a log in it
+			return p, nil //nolint:nilerr // Directories has said where the logs would be
+		}
+	}
+	for i := range p.Named {
+		p.Named[i].UndoDir = logs
 	}
 	return p, nil
 }
