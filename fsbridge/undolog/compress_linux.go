@@ -122,7 +122,7 @@ func (l *Log) compressStep(ctx context.Context, e *stepEntry, pinned map[journal
 	if err != nil {
 		return false, err
 	}
-	p, err := pack.Open(dir.FD)
+	p, err := l.openPack(dir.FD)
 	if err != nil {
 		return false, err
 	}
@@ -148,7 +148,7 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinn
 	if err != nil {
 		return nil, err
 	}
-	shared, err := store.ReadMade(dirfd)
+	shared, err := store.ReadMade(dirfd, l.volumes)
 	any := false
 	if err == nil {
 		blobs = withoutShared(blobs, shared)
@@ -166,7 +166,16 @@ func (l *Log) writePack(ctx context.Context, dirfd int, blobs []store.Blob, pinn
 		_ = hostfs.UnlinkAt(dirfd, tmp)
 		return nil, err
 	}
-	return pack.Open(dirfd)
+	return l.openPack(dirfd)
+}
+
+// openPack opens the pack of a step directory; nil if it has none.
+func (l *Log) openPack(dirfd int) (*pack.Reader, error) {
+	p, err := pack.Open(dirfd)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	return p.Live(l.volumes), nil
 }
 
 // withoutShared leaves out the copies of files that have other names in the folder:
@@ -189,7 +198,7 @@ func (l *Log) fillPack(ctx context.Context, fd, dirfd int, blobs []store.Blob, p
 		return false, err
 	}
 	defer w.Close()
-	w.Read = read
+	w.Read, w.Volumes = read, l.volumes
 	base, err := hostfs.OpenDirPathAt(dirfd, "blobs")
 	if err != nil {
 		return false, err

@@ -40,7 +40,10 @@
 // write outside the two roots. The content of the working folder is hostile,
 // too; nothing is looked up there by a joined path.
 //
-// The format of the undo directory (version 2) is described where it is read and
+// Inodes are named by their numbers, and file systems by numbers of the log's own (file volumes):
+// no device number is in it, since those change when a file system is mounted again.
+//
+// The format of the undo directory (version 3) is described where it is read and
 // written: the directory, ids and renumbered inodes in package store, records in
 // journal, compressed inodes in pack, how steps left their files in stamps, what commands wrote to
 // stdout and stderr in outputs, named places in marks.

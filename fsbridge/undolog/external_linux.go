@@ -15,7 +15,7 @@ import (
 // openStamps loads the stamp table.
 func (l *Log) openStamps() (err error) {
 	l.stamps, err = stamps.Open(stamps.Config{
-		Dir: l.dir.FD(), Root: l.root, WarnOnly: l.o.Barriers == PolicyWarn,
+		Dir: l.dir.FD(), Root: l.root, Volumes: l.volumes, WarnOnly: l.o.Barriers == PolicyWarn,
 		Unseen: func(_ string, st *hostfs.Stat) bool {
 			return st != nil && (l.o.Symlinks == SymlinkIgnore && st.IsSymlink() || l.isWritten(st.ID))
 		},
@@ -84,7 +84,7 @@ func (l *Log) committed(e *stepEntry, strays func() ([]hostfs.Stat, error)) erro
 		return err
 	}
 	defer dir.Close()
-	t, err := stamps.TouchedBy(dir.FD)
+	t, err := stamps.TouchedBy(dir.FD, l.volumes)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (l *Log) touchedBy(kind taskKind, e *stepEntry, read *layer.Reading) (*stam
 		return nil, err
 	}
 	defer dir.Close()
-	return stamps.TouchedBy(dir.FD)
+	return stamps.TouchedBy(dir.FD, l.volumes)
 }
 
 // observer is [capture.Observer] for one step.

@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -19,7 +20,7 @@ import (
 // carryOut changes the working folder and finishes the task.
 func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir, t task) (*outcome, error) {
 	l.stamps.SetApplying(true)
-	replaced := readInverse(e.Inverse, t)
+	replaced := readInverse(e.Inverse, l.volumes, t)
 	err := e.Run(context.WithoutCancel(ctx))
 	inverse, ierr := replaced()
 	if err != nil {
@@ -41,7 +42,7 @@ func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir,
 		out.paths, out.count = e.Affected()
 	}
 	out.warnings = e.Warnings
-	made, err := store.ReadMade(e.Inverse)
+	made, err := store.ReadMade(e.Inverse, l.volumes)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir,
 
 // readInverse reads what the complete inverse behind fd names while the folder is being
 // changed. The function that it returns waits for that; an abort gives nil.
-func readInverse(fd int, t task) (wait func() (*stamps.Touched, error)) {
+func readInverse(fd int, v *journal.Volumes, t task) (wait func() (*stamps.Touched, error)) {
 	if t.Kind == taskAbort {
 		return func() (*stamps.Touched, error) { return nil, nil }
 	}
@@ -76,7 +77,7 @@ func readInverse(fd int, t task) (wait func() (*stamps.Touched, error)) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		read, err = stamps.TouchedBy(fd)
+		read, err = stamps.TouchedBy(fd, v)
 	}()
 	return func() (*stamps.Touched, error) { <-done; return read, err }
 }

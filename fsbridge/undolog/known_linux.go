@@ -92,7 +92,7 @@ func (k lists) seen() []*stepEntry {
 // openStepEntry opens the directory of a closed step, or of the interrupted one.
 func (l *Log) openStepEntry(e *stepEntry) (*store.StepDir, error) {
 	if e.open {
-		return store.OpenStepDir(l.at.Wal, store.OpenName)
+		return l.at.OpenStep("wal", store.OpenName)
 	}
 	return l.at.OpenStep("steps", e.name)
 }

@@ -75,7 +75,7 @@ func (l *Log) largestID() uint64 {
 	for _, e := range append(l.stepEntries(), l.redoEntries()...) {
 		use(&e.Entry)
 	}
-	if d, err := store.OpenStepDir(l.at.Wal, store.OpenName); err == nil {
+	if d, err := l.at.OpenStep("wal", store.OpenName); err == nil {
 		if rec, err := journal.ReadStep(d.FD); err == nil {
 			e := store.EntryOf(rec)
 			use(&e)

@@ -39,6 +39,7 @@ type Log struct {
 	known  known // which step directories there are
 	closed atomic.Bool
 
+	volumes    *journal.Volumes
 	renumbered *store.Renumbering
 
 	marks *marks.Store
@@ -134,11 +135,12 @@ func (l *Log) open() (err error) {
 	if l.dir, err = store.OpenDir(l.o.Dir, l.root, true); err != nil {
 		return err
 	}
-	l.held, l.renumbered = store.NewLinks(l.dir), store.NewRenumbering(l.dir.FD(), l.log)
+	l.held = store.NewLinks(l.dir)
 	if err = l.claim(); err != nil {
 		return err
 	}
-	if l.at, err = store.OpenDirs(l.dir.FD()); err != nil {
+	l.renumbered = store.NewRenumbering(l.dir.FD(), l.volumes, l.log)
+	if l.at, err = store.OpenDirs(l.dir.FD(), l.volumes); err != nil {
 		return store.Unusable(l.o.Dir, err)
 	}
 	if err = l.load(); err != nil {
@@ -198,6 +200,12 @@ func (l *Log) claim() (err error) {
 		return store.Unusable(l.o.Dir, err)
 	}
 	if _, err = store.Prove(l.dir, l.root, path, was.WorkDir); err != nil {
+		return err
+	}
+	if err = store.Upgrade(l.dir); err != nil {
+		return err
+	}
+	if l.volumes, err = store.OpenVolumes(l.dir, l.root, l.log); err != nil {
 		return err
 	}
 	if err = store.WriteOwner(l.lock, l.o.Owner); err != nil {

@@ -47,7 +47,7 @@ func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _
 	if err := fault.Point("begin.mkdir"); err != nil {
 		return nil, nil, err
 	}
-	dir, err := store.OpenStepDir(wal, name)
+	dir, err := s.l.at.OpenStep("wal", name)
 	if err != nil {
 		return nil, nil, err
 	}

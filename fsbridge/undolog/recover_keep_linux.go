@@ -43,7 +43,7 @@ func (e *unreadableError) Unwrap() error { return e.error }
 
 // lookAtCut is readCut that changes nothing.
 func (l *Log) lookAtCut() (*cut, error) {
-	dir, err := store.OpenStepDir(l.at.Wal, store.OpenName)
+	dir, err := l.at.OpenStep("wal", store.OpenName)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
@@ -55,7 +55,7 @@ func (l *Log) lookAtCut() (*cut, error) {
 		_ = dir.Close()
 		return nil, &unreadableError{err}
 	}
-	return &cut{dir, rec}, nil
+	return &cut{dir, rec.Live(l.volumes)}, nil
 }
 
 func (c *cut) recovery() *Recovery {

@@ -57,7 +57,7 @@ func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
 
 // rollBackOpen rolls wal/in_progress back; nil says that there is none.
 func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
-	dir, err := store.OpenStepDir(l.at.Wal, store.OpenName)
+	dir, err := l.at.OpenStep("wal", store.OpenName)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
@@ -122,7 +122,7 @@ func (l *Log) rollBackCut(ctx context.Context, c *cut) (*outcome, error) {
 func (l *Log) recoverUnreadable(cause error) (*Recovery, error) {
 	wal := l.at.Wal
 	st, serr := hostfs.Stat{}, error(nil)
-	if dir, err := store.OpenStepDir(wal, store.OpenName); err == nil {
+	if dir, err := l.at.OpenStep("wal", store.OpenName); err == nil {
 		st, serr = hostfs.StatAt(dir.FD, "journal")
 		_, berr := hostfs.StatAt(dir.FD, "blobs")
 		_ = dir.Close()

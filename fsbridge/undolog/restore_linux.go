@@ -173,7 +173,7 @@ func (l *Log) restoreTarget(ctx context.Context, v *past.View, parts []string, o
 	if err != nil {
 		return step, nil, err
 	}
-	target = store.NewStepDir(tfd)
+	target = store.NewStepDir(tfd).With(l.volumes)
 	return step, target, past.WriteTarget(ctx, v, target, step, parts)
 }
 

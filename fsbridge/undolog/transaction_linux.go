@@ -268,12 +268,12 @@ func (l *Log) loadLayer(read *layer.Reading, open, force bool) (*layer.Layer, er
 }
 
 func (l *Log) lender() *apply.Lender {
-	return &apply.Lender{Root: l.root, Dir: l.dir, Wal: l.at.Wal, Before: rollbackNew, Sync: l.o.Durability == DurabilityPower, Log: l.log, Relink: l.stamps.Relink}
+	return &apply.Lender{Root: l.root, Dir: l.dir, Volumes: l.volumes, Wal: l.at.Wal, Before: rollbackNew, Sync: l.o.Durability == DurabilityPower, Log: l.log, Relink: l.stamps.Relink}
 }
 
 func (l *Log) applyEnv() apply.Env {
 	return apply.Env{
-		Root: l.root, Lender: l.lender(), Log: l.log,
+		Root: l.root, Lender: l.lender(), Volumes: l.volumes, Log: l.log,
 		Relink: l.stamps.Relink,
 		HashContent: func(dirfd int, name string, st *hostfs.Stat) uint64 {
 			return l.stamps.ContentOf(&stamps.Seen{FD: dirfd, Name: name, Stat: st})

@@ -152,7 +152,7 @@ func TestUL04_VersionMismatch(t *testing.T) {
 		e.must(os.WriteFile(filepath.Join(e.undo, "version"), []byte(c.content), 0o600))
 		_, err := undolog.Open(context.Background(), e.opts)
 		var v *undolog.VersionError
-		if !errors.As(err, &v) || v.Found != c.found || v.Want != 2 {
+		if !errors.As(err, &v) || v.Found != c.found || v.Want != 3 {
 			t.Errorf("version %q: %v", c.content, err)
 		}
 		if _, err := os.Stat(filepath.Join(e.undo, "steps/1/journal")); err != nil {

@@ -213,7 +213,7 @@ func (e *Engine) note(made []store.Made) error {
 	var buf []byte
 	for _, m := range made {
 		m.Shared = e.across.left[m.Old] > 0
-		buf = store.AppendMade(buf, m)
+		buf = store.AppendMade(buf, m, e.Volumes)
 	}
 	return e.writeMade(buf)
 }

@@ -24,7 +24,9 @@ import (
 type Env struct {
 	Root   *hostfs.Root // the working folder
 	Lender *Lender
-	Log    *slog.Logger
+	// Volumes translates between inodes as the kernel names them and as they stand in the log.
+	Volumes *journal.Volumes
+	Log     *slog.Logger
 	// Relink is told before and after the log changes the ctime of an inode.
 	Relink func(fd int, done bool) error
 	// HashContent is the hash of a content, if ctimes alone do not tell of edits.

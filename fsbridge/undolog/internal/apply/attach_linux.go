@@ -74,10 +74,10 @@ func (e *Engine) makeSome(run []*layer.Node) ([]hostfs.ID, error) {
 	}
 	var buf []byte
 	for i, n := range run {
-		buf = store.AppendMade(buf, store.Made{Obj: n.Obj, Old: n.ID, New: ids[i]})
+		buf = store.AppendMade(buf, store.Made{Obj: n.Obj, Old: n.ID, New: ids[i]}, e.Volumes)
 	}
 	for _, r := range inside {
-		buf = store.AppendMade(buf, r)
+		buf = store.AppendMade(buf, r, e.Volumes)
 	}
 	return ids, e.writeMade(buf)
 }

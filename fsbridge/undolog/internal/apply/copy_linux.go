@@ -57,7 +57,7 @@ func (c *copier) note(st *hostfs.Stat, rel string, id hostfs.ID) {
 
 func (c *copier) records() (buf []byte) {
 	for _, m := range c.made {
-		buf = store.AppendMade(buf, m)
+		buf = store.AppendMade(buf, m, c.e.Volumes)
 	}
 	return buf
 }

@@ -43,7 +43,7 @@ func (e *Engine) Reopen(roll int, recorded bool) (err error) {
 	if e.hold, err = hostfs.OpenDirPathAt(e.Inverse, "blobs"); err != nil {
 		return err
 	}
-	made, err := store.ReadMade(e.Inverse)
+	made, err := store.ReadMade(e.Inverse, e.Volumes)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (e *Engine) Reopen(roll int, recorded bool) (err error) {
 	if err != nil {
 		return err
 	}
-	for id, o := range rec.Objects {
+	for id, o := range rec.Live(e.Volumes).Objects {
 		if e.t.Nodes[id] == nil {
 			e.strangers[o.ID] = id
 		}
@@ -158,7 +158,7 @@ func (v *inverse) created(n *layer.Node, id hostfs.ID) error {
 		return nil
 	}
 	n.Inverse = true
-	r := journal.Object{Obj: n.Obj, ID: id, Created: true}
+	r := journal.Object{Obj: n.Obj, ID: v.e.Volumes.Disk(id), Created: true}
 	v.records.Object(&r)
 	return v.flush(128 << 10)
 }
@@ -190,7 +190,7 @@ func (v *inverse) one(n *layer.Node) error {
 	e := v.e
 	n.Inverse = true
 	if n.Place.Kind == layer.InOwn && n.IsDir() {
-		r := journal.Object{Obj: n.Obj, ID: n.ID, Created: true}
+		r := journal.Object{Obj: n.Obj, ID: e.Volumes.Disk(n.ID), Created: true}
 		v.records.Object(&r)
 		return v.flush(128 << 10)
 	}
@@ -216,7 +216,7 @@ func (v *inverse) one(n *layer.Node) error {
 // record writes the object record of n with its attributes and contents as
 // far as they will change.
 func (v *inverse) record(n *layer.Node, at entry, st *hostfs.Stat) error {
-	r := journal.Object{Obj: n.Obj, ID: st.ID, Meta: journal.MetaOf(st, "")}
+	r := journal.Object{Obj: n.Obj, ID: v.e.Volumes.Disk(st.ID), Meta: journal.MetaOf(st, "")}
 	switch n.Place.Kind {
 	case layer.InTree:
 		if n.Obj != journal.RootObj {

@@ -44,6 +44,8 @@ type lentMode struct {
 type Lender struct {
 	Root *hostfs.Root // the working folder
 	Dir  *hostfs.Root // the undo directory
+	// Volumes translates between inodes as the kernel names them and as they stand in the log.
+	Volumes *journal.Volumes
 	Wal  int          // descriptor of its directory wal
 	// Before is the name below wal/ of what becomes the directory rollback.
 	Before string
@@ -68,7 +70,8 @@ func (e *Engine) lend(n *layer.Node, fd int, st *hostfs.Stat, bits uint32) error
 
 // lendAt is lend for what is at a place, before the apply has begun.
 func (e *Engine) lendAt(at whereabouts, fd int, st *hostfs.Stat, bits uint32) error {
-	m := lentMode{Dev: st.Dev, Ino: st.Ino, Mode: st.Mode & 0o7777, Log: at.inLog, Path: at.path}
+	id := e.Volumes.Disk(st.ID)
+	m := lentMode{Dev: id.Dev, Ino: id.Ino, Mode: st.Mode & 0o7777, Log: at.inLog, Path: at.path}
 	line, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -213,7 +216,7 @@ func (l *Lender) takeBackOne(m *lentMode) error {
 	switch {
 	case err != nil:
 		return err
-	case st.ID != hostfs.ID{Dev: m.Dev, Ino: m.Ino}:
+	case st.ID != l.Volumes.Live(hostfs.ID{Dev: m.Dev, Ino: m.Ino}):
 		return hostfs.ErrChanged
 	case st.Mode&0o7777 == m.Mode && st.IsDir():
 		return nil

@@ -206,7 +206,7 @@ func (s *Step) recordCreated(dir *stepObj) {
 		s.batch.records.Binding(up.id, dir.atName, journal.NoObj)
 	}
 	dir.id = s.newID()
-	r := journal.Object{Obj: dir.id, ID: dir.host, Created: true, Parent: up.id, Name: dir.atName}
+	r := journal.Object{Obj: dir.id, ID: s.dir.Volumes.Disk(dir.host), Created: true, Parent: up.id, Name: dir.atName}
 	s.batch.records.Object(&r)
 	s.batch.created = append(s.batch.created, dir)
 }

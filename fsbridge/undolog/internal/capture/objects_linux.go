@@ -120,9 +120,10 @@ func (s *Step) record(r *journal.Object, parent *stepObj) (*stepObj, error) {
 	if so.typ == unix.S_IFREG && r.Meta.Size > 0 {
 		so.content = &contentState{size: r.Meta.Size}
 	}
+	s.objs[r.ID] = so
+	r.ID = s.dir.Volumes.Disk(r.ID)
 	s.batch.records.Object(r)
 	s.batch.objs = append(s.batch.objs, so)
-	s.objs[r.ID] = so
 	return so, nil
 }
 

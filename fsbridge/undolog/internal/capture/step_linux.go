@@ -126,7 +126,7 @@ func (s *Step) materialise() (err error) {
 	st, err := s.h.Root.Stat()
 	if err == nil {
 		s.root = &stepObj{id: journal.RootObj, typ: unix.S_IFDIR, host: st.ID}
-		rec := journal.Object{Obj: journal.RootObj, ID: st.ID, Meta: journal.MetaOf(&st, "")}
+		rec := journal.Object{Obj: journal.RootObj, ID: dir.Volumes.Disk(st.ID), Meta: journal.MetaOf(&st, "")}
 		err = w.Append(new(journal.Batch).Object(&rec))
 	}
 	if err != nil {

@@ -40,12 +40,16 @@ func Read(dir *store.StepDir) *Reading {
 	go func() {
 		defer close(r.done)
 		if r.err = err; err == nil || errors.Is(err, unix.ENOENT) {
-			r.rec, r.err = journal.Read(dir.FD)
+			if r.rec, r.err = journal.Read(dir.FD); r.err == nil {
+				r.rec.Live(dir.Volumes)
+			}
 		}
 	}()
 	go func() {
 		defer close(r.packDone)
-		r.packed, r.packErr = pack.OpenSound(dir.FD)
+		if r.packed, r.packErr = pack.OpenSound(dir.FD); r.packed != nil {
+			r.packed.Live(dir.Volumes)
+		}
 	}()
 	return r
 }

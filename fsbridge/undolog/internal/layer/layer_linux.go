@@ -134,7 +134,7 @@ func Load(read *Reading, o Options) (_ *Layer, err error) {
 	}
 	l := newLayer(dir, rec)
 	l.read, l.Own = read, read.blobs
-	made, err := store.ReadMade(dir.FD)
+	made, err := store.ReadMade(dir.FD, dir.Volumes)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ type groupRef struct {
 }
 
 // encodeIndex renders groups (consecutive from the magic on) and nodes.
-func encodeIndex(groups []groupRef, nodes []Node) []byte {
+func encodeIndex(groups []groupRef, nodes []Node, v *journal.Volumes) []byte {
 	b := binary.AppendUvarint(nil, uint64(len(groups)))
 	for _, g := range groups {
 		b = binary.AppendUvarint(b, uint64(g.size))
@@ -76,12 +76,12 @@ func encodeIndex(groups []groupRef, nodes []Node) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(len(nodes)))
 	for i := range nodes {
-		b = nodes[i].append(b)
+		b = nodes[i].append(b, v)
 	}
 	return b
 }
 
-func (n *Node) append(b []byte) []byte {
+func (n *Node) append(b []byte, v *journal.Volumes) []byte {
 	b = binary.AppendUvarint(b, uint64(n.Obj))
 	b = binary.AppendUvarint(b, uint64(n.Parent+1))
 	b = wire.AppendString(b, n.Name)
@@ -89,8 +89,9 @@ func (n *Node) append(b []byte) []byte {
 	if n.Link >= 0 {
 		return b
 	}
-	b = binary.AppendUvarint(b, n.ID.Dev)
-	b = binary.AppendUvarint(b, n.ID.Ino)
+	id := v.Disk(n.ID)
+	b = binary.AppendUvarint(b, id.Dev)
+	b = binary.AppendUvarint(b, id.Ino)
 	m := &n.Meta
 	b = binary.AppendUvarint(b, uint64(m.Mode))
 	b = binary.AppendUvarint(b, uint64(m.UID))
@@ -187,6 +188,14 @@ func newReader(r io.ReaderAt, size int64) (*Reader, error) {
 		return nil, fmt.Errorf("%w: index: %w", errDamaged, err)
 	}
 	return p, nil
+}
+
+// Live makes the pack's inodes those of now.
+func (p *Reader) Live(v *journal.Volumes) *Reader {
+	for i := range p.nodes {
+		p.nodes[i].ID = v.Live(p.nodes[i].ID)
+	}
+	return p
 }
 
 // Close frees what the reader holds.

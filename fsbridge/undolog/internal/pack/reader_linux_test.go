@@ -137,20 +137,20 @@ func FuzzPack(f *testing.F) {
 
 // FuzzPackIndex reaches the index decoder behind the checksums.
 func FuzzPackIndex(f *testing.F) {
-	f.Add(encodeIndex(nil, nil))
+	f.Add(encodeIndex(nil, nil, nil))
 	f.Add(encodeIndex([]groupRef{{off: 8, size: 20, raw: 30}}, []Node{
 		{Obj: 2, Parent: -1, Link: -1, Meta: journal.Meta{Mode: modeDir | 0o755}},
 		{Parent: 0, Name: "f", Link: -1, Meta: journal.Meta{Mode: modeRegular | 0o644, Size: 40},
 			Xattrs: []hostfs.Xattr{{Name: "user.x", Value: []byte("v")}}, Segments: []Segment{{0, 10}, {20, 20}}},
 		{Parent: 0, Name: "g", Link: 1},
-	}))
+	}, nil))
 	f.Fuzz(func(t *testing.T, index []byte) {
 		p := &Reader{roots: map[journal.ObjID]int{}, kids: map[int][]int{}}
 		if err := p.decodeIndex(index, 1<<20); err != nil {
 			return
 		}
 		again := &Reader{roots: map[journal.ObjID]int{}, kids: map[int][]int{}}
-		if err := again.decodeIndex(encodeIndex(p.groups, p.nodes), 1<<20); err != nil {
+		if err := again.decodeIndex(encodeIndex(p.groups, p.nodes, nil), 1<<20); err != nil {
 			t.Fatalf("what was decoded does not encode: %v", err)
 		}
 	})

@@ -25,6 +25,8 @@ var ErrKeepRaw = errors.New("undolog: not to be packed")
 type Writer struct {
 	// Read, if it is not nil, is told after each group how many bytes were read so far.
 	Read func(bytes int64)
+	// Volumes translates the inodes; nil: they stay as the kernel names them.
+	Volumes *journal.Volumes
 
 	fd     int
 	off    int64
@@ -92,7 +94,7 @@ func (w *Writer) Finish() error {
 	if err := w.endGroup(); err != nil {
 		return err
 	}
-	index := encodeIndex(w.groups, w.nodes)
+	index := encodeIndex(w.groups, w.nodes, w.Volumes)
 	packed := w.enc.EncodeAll(index, nil)
 	off := w.off
 	if err := w.write(packed); err != nil {

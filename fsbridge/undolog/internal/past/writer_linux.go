@@ -146,7 +146,7 @@ func (w *targetWriter) inside(ctx context.Context, d *thing, id journal.ObjID) e
 func (w *targetWriter) keep(t *thing, parent journal.ObjID, name string, past bool) (journal.ObjID, error) {
 	id := w.next
 	w.next++
-	r := journal.Object{Obj: id, ID: t.id, Parent: parent, Name: name}
+	r := journal.Object{Obj: id, ID: w.dir.Volumes.Disk(t.id), Parent: parent, Name: name}
 	var xattrs []hostfs.Xattr
 	has := false
 	if past {
@@ -243,7 +243,7 @@ func (w *targetWriter) copy(ctx context.Context, t *thing, depth int) (journal.O
 	if err != nil {
 		return journal.NoObj, err
 	}
-	r := journal.Object{Obj: id, ID: st.ID, Meta: m}
+	r := journal.Object{Obj: id, ID: w.dir.Volumes.Disk(st.ID), Meta: m}
 	records := new(journal.Batch).Object(&r)
 	if has {
 		records.Xattrs(id, xattrs)

@@ -119,10 +119,7 @@ func (t *Table) replayOp(op byte, d *decoder) {
 }
 
 func (t *Table) fromFile(id hostfs.ID) hostfs.ID {
-	if id.Dev == 0 {
-		id.Dev = t.root.Dev
-	}
-	return id
+	return t.volumes.Live(id)
 }
 
 // decoder reads operations; with skim it only measures them.

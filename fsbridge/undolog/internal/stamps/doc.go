@@ -37,7 +37,7 @@
 //	9  crossed   uint barrier id: it is no more
 //	10 doubt     uint seq: of steps up to this one not all is in the table
 //
-// A dev of 0 is the working folder's. Hashes are the first 8 bytes of a
+// A dev is a number of the log's own (package store). Hashes are the first 8 bytes of a
 // SHA-256: of the name; of mode, uid, gid (uint32 LE) and, save for
 // directories, size, mtime, ctime, rdev (uint64 LE); of the content. The ctime is
 // 0 while the log removes a name of its own of that inode.

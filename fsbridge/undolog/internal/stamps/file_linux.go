@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -52,6 +53,8 @@ func (f *file) Replace(content []byte) error {
 type Config struct {
 	Dir  int          // the undo directory
 	Root *hostfs.Root // the working folder
+	// Volumes translates between inodes as the kernel names them and as they stand in the log.
+	Volumes *journal.Volumes
 	// WarnOnly makes a warning of an edit, in place of a barrier.
 	WarnOnly bool
 	// Unseen tells what is not captured, so that its changes say nothing.
@@ -73,7 +76,7 @@ func Open(c Config) (*Table, error) {
 		return nil, err
 	}
 	f := &file{dir: c.Dir, fd: fd}
-	t := newTable(c.Root.ID(), f)
+	t := newTable(c.Root.ID(), c.Volumes, f)
 	t.cfg, t.coarse = c, coarseCtime(c.Root.FD())
 	content, err := hostfs.ReadSmall(c.Dir, "stamps", maxFile)
 	if err == nil {

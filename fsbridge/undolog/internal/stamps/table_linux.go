@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/wire"
 )
 
@@ -30,9 +31,10 @@ import (
 type Table struct {
 	cfg Config
 
-	Mu     sync.Mutex
-	root   hostfs.ID
-	coarse bool // ctime is tick-grained: small contents are hashed, too
+	Mu      sync.Mutex
+	root    hostfs.ID
+	volumes *journal.Volumes
+	coarse  bool // ctime is tick-grained: small contents are hashed, too
 
 	dirs   map[hostfs.ID]uint32
 	homes  []home // by directory number
@@ -118,8 +120,8 @@ const (
 
 var errDamaged = errors.New("undolog: damaged stamps file")
 
-func newTable(root hostfs.ID, sink Sink) *Table {
-	t := &Table{root: root, file: sink}
+func newTable(root hostfs.ID, v *journal.Volumes, sink Sink) *Table {
+	t := &Table{root: root, volumes: v, file: sink}
 	t.clear()
 	return t
 }
@@ -268,14 +270,10 @@ func (t *Table) remap(made map[hostfs.ID]hostfs.ID) {
 	}
 }
 
-// appendID writes a device number as 0 where it is the working folder's: it
-// may change when the machine is started again.
+// appendID writes the inode as the log names it.
 func (t *Table) appendID(b []byte, id hostfs.ID) []byte {
-	dev := id.Dev
-	if dev == t.root.Dev {
-		dev = 0
-	}
-	return binary.AppendUvarint(binary.AppendUvarint(b, dev), id.Ino)
+	id = t.volumes.Disk(id)
+	return binary.AppendUvarint(binary.AppendUvarint(b, id.Dev), id.Ino)
 }
 
 func boolByte(v bool) byte {
@@ -332,7 +330,7 @@ func frames(out, ops []byte) []byte {
 // snapshot encodes the whole table, without what only steps older than oldest
 // touched: a directory that loses a name by that is not full any more. It needs mu.
 func (t *Table) snapshot(oldest uint64) []byte {
-	s := newTable(t.root, nil)
+	s := newTable(t.root, t.volumes, nil)
 	used, cut := make([]bool, len(t.homes)), make([]bool, len(t.homes))
 	for k, v := range t.names {
 		switch {

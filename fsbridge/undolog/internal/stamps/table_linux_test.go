@@ -13,6 +13,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
 // memSink keeps a stamps file in memory.
@@ -21,11 +22,15 @@ type memSink struct{ b []byte }
 func (m *memSink) Append(b []byte) error  { m.b = append(m.b, b...); return nil }
 func (m *memSink) Replace(b []byte) error { m.b = bytes.Clone(b); return nil }
 
+func newTestTable(root hostfs.ID, sink Sink) *Table {
+	return newTable(root, journal.NewVolumes(root.Dev, map[uint64]uint64{journal.OtherVolume + 6: 6}, func(dev uint64) uint64 { return journal.OtherVolume + dev }), sink)
+}
+
 // someStamps is a table with one of everything.
 func someStamps(t testing.TB) (*Table, *memSink) {
 	t.Helper()
 	sink := &memSink{}
-	s := newTable(hostfs.ID{Dev: 5, Ino: 2}, sink)
+	s := newTestTable(hostfs.ID{Dev: 5, Ino: 2}, sink)
 	for seq := uint64(1); seq <= 3; seq++ {
 		s.setSeq(seq)
 		for i := range uint64(20) {
@@ -58,14 +63,14 @@ func sameStamps(a, b *Table) bool {
 
 func TestStampsRoundTrip(t *testing.T) {
 	s, sink := someStamps(t)
-	r := newTable(s.root, nil)
+	r := newTestTable(s.root, nil)
 	if n, err := r.load(sink.b); err != nil || n != int64(len(sink.b)) || !sameStamps(s, r) {
 		t.Fatalf("loaded %d of %d bytes, %v", n, len(sink.b), err)
 	}
 	if err := s.compact(0); err != nil {
 		t.Fatal(err)
 	}
-	c := newTable(s.root, nil)
+	c := newTestTable(s.root, nil)
 	if _, err := c.load(sink.b); err != nil || !sameStamps(s, c) {
 		t.Fatalf("after compaction: %v", err)
 	}
@@ -76,7 +81,7 @@ func TestStampsRoundTrip(t *testing.T) {
 		t.Errorf("compaction kept %d names, %d inodes, %d directories", len(s.names), len(s.inodes), len(s.dirs))
 	}
 	// A device number that changed over a restart of the machine.
-	moved := newTable(hostfs.ID{Dev: 77, Ino: 2}, nil)
+	moved := newTestTable(hostfs.ID{Dev: 77, Ino: 2}, nil)
 	if _, err := moved.load(sink.b); err != nil || moved.dirs[hostfs.ID{Dev: 77, Ino: 2}] != 0 {
 		t.Errorf("with another device number: %v", err)
 	}
@@ -87,14 +92,14 @@ func TestStampsRoundTrip(t *testing.T) {
 func TestStampsDamaged(t *testing.T) {
 	s, sink := someStamps(t)
 	for n := range len(sink.b) {
-		r := newTable(s.root, nil)
+		r := newTestTable(s.root, nil)
 		good, err := r.load(sink.b[:n])
 		if good > int64(n) || (err == nil && good != int64(n)) {
 			t.Fatalf("cut at %d: %d bytes are good, %v", n, good, err)
 		}
 		b := bytes.Clone(sink.b)
 		b[n] ^= 0x41
-		r = newTable(s.root, nil)
+		r = newTestTable(s.root, nil)
 		if good, err := r.load(b); err == nil || good > int64(n) {
 			t.Fatalf("byte %d flipped: %d bytes are good, %v", n, good, err)
 		}
@@ -107,7 +112,7 @@ func FuzzStamps(f *testing.F) {
 	f.Add(sink.b[:len(sink.b)/2])
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r := newTable(hostfs.ID{Dev: 5, Ino: 2}, &memSink{})
+		r := newTestTable(hostfs.ID{Dev: 5, Ino: 2}, &memSink{})
 		if good, _ := r.load(b); good > int64(len(b)) {
 			t.Fatal("more is good than there is")
 		}
@@ -125,14 +130,14 @@ func FuzzStampsReplay(f *testing.F) {
 			return
 		}
 		out := &memSink{}
-		r := newTable(hostfs.ID{Dev: 5, Ino: 2}, out)
+		r := newTestTable(hostfs.ID{Dev: 5, Ino: 2}, out)
 		if err := r.replay(ops); err != nil {
 			return
 		}
 		if err := r.compact(0); err != nil {
 			t.Fatal(err)
 		}
-		again := newTable(r.root, nil)
+		again := newTestTable(r.root, nil)
 		if _, err := again.load(out.b); err != nil {
 			t.Fatalf("after compaction: %v", err)
 		}
@@ -154,7 +159,7 @@ func BenchmarkStamps(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer root.Close()
-	table := newTable(root.ID(), &memSink{})
+	table := newTestTable(root.ID(), &memSink{})
 	t := NewTouched()
 	t.known[root.ID()] = struct{}{}
 	for i := range files / 20 {

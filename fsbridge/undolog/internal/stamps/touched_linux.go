@@ -75,7 +75,7 @@ func (t *Touched) addObject(o *journal.Object, parent hostfs.ID) {
 
 // TouchedBy reads from the journal of the step directory behind dirfd what the
 // step touched, in one pass and without keeping the records.
-func TouchedBy(dirfd int) (*Touched, error) {
+func TouchedBy(dirfd int, v *journal.Volumes) (*Touched, error) {
 	fd, err := hostfs.OpenRegular(dirfd, "journal")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
@@ -89,6 +89,7 @@ func TouchedBy(dirfd int) (*Touched, error) {
 			if err != nil {
 				return err
 			}
+			o.ID = v.Live(o.ID)
 			ids[o.Obj] = o.ID
 			t.addObject(&o, ids[o.Parent])
 		case journal.TypeBinding:

@@ -20,7 +20,10 @@ import (
 )
 
 // FormatVersion is the version of the directory format.
-const FormatVersion = 2
+const FormatVersion = 3
+
+// oldVersion is that of logs which become logs of this version when they are opened.
+const oldVersion = 2
 
 // FormatStepID is the name of a step's directory below steps/ and redo/.
 func FormatStepID(id base.StepID) string { return strconv.FormatInt(int64(id), 10) }
@@ -216,7 +219,7 @@ func CheckVersion(dir *hostfs.Root) error {
 				return &base.VersionError{Dir: dir.Path(), Found: 0, Want: FormatVersion}
 			}
 		}
-		if err := WriteFile(dir.FD(), "version", []byte(strconv.Itoa(FormatVersion)+"\n")); err != nil {
+		if err := writeVersion(dir); err != nil {
 			return Unusable(dir.Path(), err)
 		}
 		return nil
@@ -228,15 +231,31 @@ func CheckVersion(dir *hostfs.Root) error {
 	if err != nil || v < 1 {
 		return &base.VersionError{Dir: dir.Path(), Found: 0, Want: FormatVersion}
 	}
-	if v != FormatVersion {
+	if v != FormatVersion && v != oldVersion {
 		return &base.VersionError{Dir: dir.Path(), Found: v, Want: FormatVersion}
+	}
+	return nil
+}
+
+func writeVersion(dir *hostfs.Root) error {
+	return WriteFile(dir.FD(), "version", []byte(strconv.Itoa(FormatVersion)+"\n"))
+}
+
+// Upgrade makes a log of the version before, which is the caller's folder's, one of this version.
+func Upgrade(dir *hostfs.Root) error {
+	b, err := hostfs.ReadSmall(dir.FD(), "version", 64)
+	if err == nil && string(b) == strconv.Itoa(oldVersion)+"\n" {
+		err = upgrade(dir)
+	}
+	if err != nil {
+		return Unusable(dir.Path(), err)
 	}
 	return nil
 }
 
 // logNames are the names that a log owns in its directory.
 var logNames = []string{
-	"wal", "steps", "redo", "trash", "remap", "rollback", "together", "marks", "output", "stamps", "ids", identityName, "version",
+	"wal", "steps", "redo", "trash", "remap", "rollback", "together", "marks", "output", "stamps", "ids", volumesName, identityName, "version",
 }
 
 // Discard removes the log in dir, whatever its version, and leaves an empty
@@ -272,7 +291,7 @@ type IDs struct {
 
 const (
 	countersWords = 5
-	countersMagic = 0x44494253 | FormatVersion<<32 // "SBID" and the version
+	countersMagic = 0x44494253 | 2<<32 // "SBID" and the version that made it so
 )
 
 // OpenIDs reads the file "ids". If it is new or damaged, the counters

@@ -1,18 +1,23 @@
 package store
 
-import "github.com/codeagent/sandbox/fsbridge/hostfs"
+import (
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+)
 
 // Dirs are descriptors of the directories below an undo directory, which a log keeps
 // open: of the open steps, the closed ones, the undone ones, and of what is to be deleted.
 type Dirs struct {
 	Root                    int // the undo directory's; not closed
 	Wal, Steps, Redo, Trash int
+
+	volumes *journal.Volumes
 }
 
 // OpenDirs opens them below the undo directory root and makes those that are missing.
 // Close them, also after an error.
-func OpenDirs(root int) (*Dirs, error) {
-	d := &Dirs{root, -1, -1, -1, -1}
+func OpenDirs(root int, v *journal.Volumes) (*Dirs, error) {
+	d := &Dirs{root, -1, -1, -1, -1, v}
 	for name, fd := range d.byName() {
 		var err error
 		if *fd, err = hostfs.OpenSubdir(root, name, true); err != nil {
@@ -30,14 +35,22 @@ func (d *Dirs) byName() map[string]*int {
 // that name in the undo directory.
 func (d *Dirs) OpenStep(parent, name string) (*StepDir, error) {
 	if fd, ok := d.byName()[parent]; ok {
-		return OpenStepDir(*fd, name)
+		return d.open(*fd, name)
 	}
 	fd, err := hostfs.OpenDirPathAt(d.Root, parent)
 	if err != nil {
 		return nil, err
 	}
 	defer hostfs.Close(fd)
-	return OpenStepDir(fd, name)
+	return d.open(fd, name)
+}
+
+func (d *Dirs) open(fd int, name string) (*StepDir, error) {
+	s, err := openStepDir(fd, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.With(d.volumes), nil
 }
 
 // Named returns the descriptor of "wal", "steps", "redo" or "trash".

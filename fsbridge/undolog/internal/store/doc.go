@@ -15,11 +15,12 @@
 // Everything is reached by directory descriptors and single path components, never
 // through a symlink, and is taken to be hostile when it is read.
 //
-// # Directory layout (version 2)
+// # Directory layout (version 3)
 //
-//	version                 "2\n"
+//	version                 "3\n"
 //	lock                    JSON of [Owner], held with flock(LOCK_EX)
 //	identity                JSON of [Identity]: which log this is, and whose
+//	volumes                 JSON: the log's numbers for file systems (below)
 //	ids                     the counters, 48 bytes (below)
 //	wal/in_progress/        the open step; absent while nothing is captured
 //	wal/rollback.new/       an undo or redo that has not begun
@@ -57,6 +58,16 @@
 // negated), next seq, next barrier id. It is rewritten in place by one pwrite. If it is
 // damaged, the counters restart 1,000,000 above the largest number found in
 // any step directory.
+//
+// # volumes
+//
+// Wherever a dev stands in a record, it is a number of the log's own: 0 is the working
+// folder's file system, 1 the log's, if that is another one, 2^32 and above what is mounted
+// in the folder, by the file {"old_roots","others"}. others says of each number which file system it is
+// (by its own id), and its device number with the mount and the boot in which it has that; a
+// number of which nothing is there names no inode. Version 2 had device numbers; when a log of that
+// version is opened, it becomes one of version 3, and old_roots lists those that its steps
+// knew the folder by.
 //
 // # made and remap
 //

@@ -110,9 +110,9 @@ func adoptOld(dir *hostfs.Root, now *hostfs.Lasting, path, was string) (*Identit
 	if err != nil {
 		return nil, Unusable(dir.Path(), err)
 	}
-	for _, ino := range steps {
-		if ino != now.Ino {
-			return nil, &base.ForeignError{Dir: dir.Path(), Folder: path, Owner: was, Why: fmt.Sprintf("an older version made it, with a step in the directory with inode number %d, and here is %d", ino, now.Ino)}
+	for _, id := range steps {
+		if id.Ino != now.Ino {
+			return nil, &base.ForeignError{Dir: dir.Path(), Folder: path, Owner: was, Why: fmt.Sprintf("an older version made it, with a step in the directory with inode number %d, and here is %d", id.Ino, now.Ino)}
 		}
 	}
 	if len(steps) > 0 && was != "" && was != path && isStill(was, now.Ino) {
@@ -139,11 +139,11 @@ func isStill(path string, ino uint64) bool {
 	return r.ID().Ino == ino
 }
 
-// rootsOf returns the inode numbers that the steps of the log behind dirfd know their
-// folders by. A step that cannot be read has none.
-func rootsOf(dirfd int) (list []uint64, err error) {
-	for _, parent := range []string{"steps", "redo", "wal"} {
-		fd, err := hostfs.OpenDirAt(dirfd, parent)
+// rootsOf returns the inodes that the steps of the log behind dirfd know their folders by. A
+// step that cannot be read has none.
+func rootsOf(dirfd int) (list []hostfs.ID, err error) {
+	for _, parent := range []string{"steps", "redo", "wal", "rollback", "wal/rollback.new"} {
+		fd, err := hostfs.OpenBeneath(dirfd, parent, unix.O_RDONLY|unix.O_DIRECTORY)
 		if errors.Is(err, unix.ENOENT) {
 			continue
 		}
@@ -152,12 +152,12 @@ func rootsOf(dirfd int) (list []uint64, err error) {
 		}
 		entries, err := hostfs.ReadDir(fd)
 		for i := 0; err == nil && i < len(entries); i++ {
-			step, oerr := OpenStepDir(fd, entries[i].Name)
+			step, oerr := openStepDir(fd, entries[i].Name)
 			if oerr != nil {
 				continue
 			}
 			if id, ok := journal.ReadRoot(step.FD); ok {
-				list = append(list, id.Ino)
+				list = append(list, id)
 			}
 			_ = step.Close()
 		}
@@ -169,6 +169,20 @@ func rootsOf(dirfd int) (list []uint64, err error) {
 	return list, nil
 }
 
+// keepsModes tells whether the file system of the directory behind fd keeps modes: where it
+// does not, they say nothing.
+func keepsModes(fd int, st *hostfs.Stat) bool {
+	if err := unix.Fchmod(fd, st.Mode&0o7755); err != nil {
+		return true
+	}
+	now, err := hostfs.StatFD(fd)
+	if err != nil || now.Mode != st.Mode {
+		_ = unix.Fchmod(fd, st.Mode&0o7777)
+		return true
+	}
+	return false
+}
+
 // checkOwn refuses a directory in which somebody else could have written, or can.
 func checkOwn(dir *hostfs.Root) error {
 	st, err := dir.Stat()
@@ -178,7 +192,7 @@ func checkOwn(dir *hostfs.Root) error {
 	switch {
 	case int(st.UID) != os.Geteuid():
 		return fmt.Errorf("it belongs to user %d, who could have put anything into it; this program runs as user %d", st.UID, os.Geteuid())
-	case st.Mode&0o022 != 0:
+	case st.Mode&0o022 != 0 && keepsModes(dir.FD(), &st):
 		return fmt.Errorf("its mode is %#o: others may write into it; take that right away (chmod go-w) if you know what is in it", st.Mode&0o7777)
 	}
 	return nil

@@ -42,8 +42,9 @@ const (
 	madeShared = 1 << 62
 )
 
-// AppendMade appends r as it stands in the file remap to b.
-func AppendMade(b []byte, r Made) []byte {
+// AppendMade appends r as it stands in the file made to b.
+func AppendMade(b []byte, r Made, v *journal.Volumes) []byte {
+	r.Old, r.New = v.Disk(r.Old), v.Disk(r.New)
 	obj := uint64(r.Obj)
 	if r.Copied {
 		obj |= madeCopied
@@ -56,7 +57,7 @@ func AppendMade(b []byte, r Made) []byte {
 
 // ReadMade reads the file "made" of a step directory; what is torn or damaged
 // ends it. A missing file is empty.
-func ReadMade(dirfd int) ([]Made, error) {
+func ReadMade(dirfd int, v *journal.Volumes) ([]Made, error) {
 	records, _, err := readWords(dirfd, "made", madeWords)
 	var out []Made
 	for _, w := range records {
@@ -66,7 +67,7 @@ func ReadMade(dirfd int) ([]Made, error) {
 		}
 		out = append(out, Made{
 			Obj: journal.ObjID(obj), Copied: w[0]&madeCopied != 0, Shared: w[0]&madeShared != 0,
-			Old: hostfs.ID{Dev: w[1], Ino: w[2]}, New: hostfs.ID{Dev: w[3], Ino: w[4]},
+			Old: v.Live(hostfs.ID{Dev: w[1], Ino: w[2]}), New: v.Live(hostfs.ID{Dev: w[3], Ino: w[4]}),
 		})
 	}
 	return out, err
@@ -97,15 +98,17 @@ type remapRecord struct {
 	old, new  hostfs.ID
 }
 
-func (r *remapRecord) append(b []byte) []byte {
-	return wire.AppendWords(b, r.birth, r.at, r.old.Dev, r.old.Ino, r.new.Dev, r.new.Ino)
+func (r *remapRecord) append(b []byte, v *journal.Volumes) []byte {
+	from, to := v.Disk(r.old), v.Disk(r.new)
+	return wire.AppendWords(b, r.birth, r.at, from.Dev, from.Ino, to.Dev, to.Ino)
 }
 
 // Renumbering is the file "remap" of an undo directory. It may be used
 // concurrently.
 type Renumbering struct {
-	dirfd int
-	log   *slog.Logger
+	dirfd   int
+	volumes *journal.Volumes
+	log     *slog.Logger
 
 	mu    sync.Mutex
 	birth uint64
@@ -113,8 +116,8 @@ type Renumbering struct {
 }
 
 // NewRenumbering uses the file in the undo directory behind dirfd.
-func NewRenumbering(dirfd int, log *slog.Logger) *Renumbering {
-	return &Renumbering{dirfd: dirfd, log: log}
+func NewRenumbering(dirfd int, v *journal.Volumes, log *slog.Logger) *Renumbering {
+	return &Renumbering{dirfd: dirfd, volumes: v, log: log}
 }
 
 // read reads the file; a damaged record ends it.
@@ -125,7 +128,7 @@ func (x *Renumbering) read() ([]remapRecord, error) {
 	}
 	var out []remapRecord
 	for _, w := range records {
-		out = append(out, remapRecord{w[0], w[1], hostfs.ID{Dev: w[2], Ino: w[3]}, hostfs.ID{Dev: w[4], Ino: w[5]}})
+		out = append(out, remapRecord{w[0], w[1], x.volumes.Live(hostfs.ID{Dev: w[2], Ino: w[3]}), x.volumes.Live(hostfs.ID{Dev: w[4], Ino: w[5]})})
 	}
 	return out, err
 }
@@ -151,7 +154,7 @@ func (x *Renumbering) Add(birth, at uint64, made []Made) error {
 		if m.Copied {
 			r.birth = at
 		}
-		buf = r.append(buf)
+		buf = r.append(buf, x.volumes)
 	}
 	if err := hostfs.PwriteFull(fd, buf, st.Size-st.Size%int64(wire.WordsSize(remapWords))); err != nil {
 		return fmt.Errorf("note new inode numbers: %w", err)

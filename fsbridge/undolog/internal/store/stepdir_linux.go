@@ -24,6 +24,8 @@ const maxDepth = 400
 // the redo stack. Methods are safe for concurrent use.
 type StepDir struct {
 	FD int
+	// Volumes translates the inodes in it; nil: they are as the kernel names them.
+	Volumes *journal.Volumes
 
 	mu     sync.Mutex
 	blobs  int   // descriptor of blobs/, -1 until needed
@@ -34,8 +36,15 @@ type StepDir struct {
 // NewStepDir takes over fd.
 func NewStepDir(fd int) *StepDir { return &StepDir{FD: fd, blobs: -1, shard: shard{fd: -1}} }
 
-// OpenStepDir opens the step directory name below dirfd.
-func OpenStepDir(dirfd int, name string) (*StepDir, error) {
+// With has the inodes in the directory translated.
+func (d *StepDir) With(v *journal.Volumes) *StepDir {
+	d.Volumes = v
+	return d
+}
+
+// openStepDir opens the step directory name below dirfd. Others open it through [Dirs], so that
+// no inode of a log is taken for the kernel's.
+func openStepDir(dirfd int, name string) (*StepDir, error) {
 	fd, err := hostfs.OpenDirAt(dirfd, name)
 	if err != nil {
 		return nil, err
