@@ -46,7 +46,7 @@ type Lender struct {
 	Dir  *hostfs.Root // the undo directory
 	// Volumes translates between inodes as the kernel names them and as they stand in the log.
 	Volumes *journal.Volumes
-	Wal  int          // descriptor of its directory wal
+	Wal     int // descriptor of its directory wal
 	// Before is the name below wal/ of what becomes the directory rollback.
 	Before string
 	Sync   bool // the file must survive a power failure
