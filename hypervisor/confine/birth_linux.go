@@ -18,6 +18,7 @@ import (
 // and everything inside shall have.
 type birth struct {
 	domain int // Landlock rules
+	tried  promises
 	filter []unix.SockFilter
 	path   string // of the program
 	files  []uintptr
@@ -97,6 +98,9 @@ func (b *birth) restrict() error {
 	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(b.domain), 0, 0); errno != 0 {
 		return os.NewSyscallError("landlock_restrict_self", errno)
+	}
+	if err := b.tried.try(); err != nil {
+		return err
 	}
 	prog := unix.SockFprog{Len: uint16(len(b.filter)), Filter: &b.filter[0]}
 	const flags = unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV

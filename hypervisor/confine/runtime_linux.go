@@ -138,7 +138,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 			return d.shim.err
 		}
 	}
-	if err := r.spawn(g, d); err != nil {
+	if err := r.spawn(g, d, newPromises(g.folders, hidden, g.own.path)); err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, g.birth.kill)
@@ -172,7 +172,7 @@ func ownFolders(folders []string) error {
 }
 
 // spawn starts the shim. On error nothing is left but the guest's directory.
-func (r *Runtime) spawn(g *guest, d *domains) (err error) {
+func (r *Runtime) spawn(g *guest, d *domains, tried promises) (err error) {
 	program, err := r.program()
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (r *Runtime) spawn(g *guest, d *domains) (err error) {
 	}
 	defer null.Close()
 	b := &birth{
-		domain: int(d.shim.File().Fd()), filter: seccomp.Confined(g.cfg.Debug), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
+		domain: int(d.shim.File().Fd()), tried: tried, filter: seccomp.Confined(g.cfg.Debug), path: "/proc/self/fd/" + strconv.Itoa(int(program.Fd())),
 		files:  []uintptr{null.Fd(), null.Fd(), errW.Fd(), ctlIn.Fd(), d.commands.File().Fd()},
 		config: control.ShimConfig{Umask: r.o.Umask, Confined: true, NotifyDir: filepath.Join(g.own.path, noticeDir)},
 		kills:  make(chan struct{}), end: make(chan struct{}),

@@ -43,7 +43,7 @@ func (b *birth) write(w *script.Writer) error {
 	if b.confined != 0 {
 		b.confine(w)
 	}
-	b.dropRights(w)
+	b.dropRights(w, v)
 	env, err := b.config.Environ()
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func loopbackUp(w *script.Writer) {
 
 // dropRights makes the process the workload's user, without capabilities and
 // without a way to gain any, behind the Landlock rules and the seccomp filter.
-func (b *birth) dropRights(w *script.Writer) {
+func (b *birth) dropRights(w *script.Writer, v *viewWriter) {
 	uid, gid := uintptr(b.plan.uid), uintptr(b.plan.gid)
 	prctl := func(what string, option, arg uintptr) *script.Call {
 		return w.Call(what, unix.SYS_PRCTL, option, arg, 0, 0, 0)
@@ -95,6 +95,7 @@ func (b *birth) dropRights(w *script.Writer) {
 	// the control channel has ended as well.
 	prctl("dying with the supervisor", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1)
+	v.prove()
 	if b.confined != 0 {
 		w.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, script.Rules, 0)
 	}

@@ -14,6 +14,9 @@
 // ([hypervisor.Transport]): a mount there would go when the bridge makes the
 // kernel forget the name below.
 //
+// Covers come last, over everything that the view has made there before. Before PID 1 becomes the shim it tries what must fail
+// then ([promise]): it opens what is hidden and what is read-only with the rights of a command. What does not fail ends the start.
+//
 // Elsewhere a cover lies on the file that was there at the start. What somebody
 // outside makes or replaces while the jail runs (a login that writes a new
 // ~/.netrc, a service that binds its socket again) can be read, or connected to,

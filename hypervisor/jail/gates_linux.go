@@ -73,7 +73,7 @@ func (p *planner) mountGates() {
 	}
 	p.sortOuter()
 	for _, dir := range p.view.Open {
-		if in := p.innermost(dir); in != nil && in.gate {
+		if in := p.innermost(dir); in != nil && in.gate && !p.concealed(dir) {
 			p.add(mount{op: opBind, path: dir, source: dir})
 		}
 	}

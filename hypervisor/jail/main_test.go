@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,7 +68,7 @@ func share(dir string, seen *hypervisor.Transport) hypervisor.Share {
 		if seen != nil {
 			*seen = tr
 		}
-		root, err := fs.NewLoopbackRoot(dir)
+		root, err := hiding(dir, tr.Hide)
 		if err != nil {
 			return err
 		}
@@ -85,6 +87,48 @@ func share(dir string, seen *hypervisor.Transport) hypervisor.Share {
 		go srv.Serve()
 		return nil
 	}}
+}
+
+// hider is a file or directory of a bridge that refuses to open what is hidden.
+type hider struct {
+	fs.LoopbackNode
+	hide []string
+}
+
+func hiding(dir string, hide []string) (fs.InodeEmbedder, error) {
+	plain, err := fs.NewLoopbackRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	root := plain.(*fs.LoopbackNode).RootData
+	root.NewNode = func(data *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
+		return &hider{fs.LoopbackNode{RootData: data}, hide}
+	}
+	root.RootNode = root.NewNode(root, nil, "", nil)
+	return root.RootNode, nil
+}
+
+func (n *hider) refuses() bool { return slices.Contains(n.hide, n.Path(n.Root())) }
+
+func (n *hider) Opendir(ctx context.Context) syscall.Errno {
+	if n.refuses() {
+		return syscall.EACCES
+	}
+	return 0
+}
+
+func (n *hider) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	if n.refuses() {
+		return nil, 0, syscall.EACCES
+	}
+	return n.LoopbackNode.OpendirHandle(ctx, flags)
+}
+
+func (n *hider) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	if n.refuses() {
+		return nil, 0, syscall.EACCES
+	}
+	return n.LoopbackNode.Open(ctx, flags)
 }
 
 // need skips, or fails in CI, where a jail cannot be started.

@@ -140,7 +140,7 @@ func (p *planner) addHome() {
 	home := p.user.Home
 	var st unix.Stat_t
 	closed := func(dir string) bool { return below(home, dir) }
-	if !p.cfg.Places.Home || p.cfg.Places.Store == "" || p.noOverlay != "" || home == "/tmp" || p.isCovered(home) || unix.Stat(home, &st) != nil ||
+	if !p.cfg.Places.Home || p.cfg.Places.Store == "" || p.noOverlay != "" || home == "/tmp" || p.isCovered(home) || p.concealed(home) || unix.Stat(home, &st) != nil ||
 		int(st.Uid) != p.user.UID || slices.ContainsFunc(p.closed(), closed) {
 		return
 	}
@@ -160,8 +160,7 @@ func (p *planner) addHome() {
 	p.home = home
 	p.add(mount{op: opOverlay, path: home, source: home, session: true})
 	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			dir := filepath.Join(home, e.Name())
+		if dir := filepath.Join(home, e.Name()); e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !p.concealed(dir) {
 			p.kept = append(p.kept, dir)
 			p.add(mount{op: opBind, path: dir, source: dir})
 		}
@@ -251,6 +250,7 @@ func (r *Runtime) prepare(g *guest) (err error) {
 		if m.layers, err = g.lease.Prepare(places.Place{Path: m.path, Session: m.session, Hidden: m.masked}, m.source, owner); err != nil {
 			return err
 		}
+		g.plan.forged(m)
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ type plan struct {
 
 	memoryBytes int64 // what each place in memory may hold, or 0
 
+	promises []promise // what PID 1 tries before it starts anything
+
 	memory string // where what overlays need in memory is mounted for a moment; empty: there are none
 	bare   []bool // by share: nothing is mounted below it
 
@@ -101,6 +103,7 @@ type planner struct {
 
 	out     []mount
 	covered []string // directories that are replaced by an empty one
+	secret  []string // what must not be visible: see [planner.hideList]
 	hidden  []string
 	show    []string   // resolved Config.Show
 	refuse  [][]string // by share: what its bridge must refuse, relative
@@ -121,6 +124,9 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	if p.shares, err = folders(cfg); err != nil {
 		return plan{}, nil, err
 	}
+	if err := notItself(cfg, p.shares, mounts.Resolve); err != nil {
+		return plan{}, nil, err
+	}
 	if p.addGates(); len(p.shares) > wayByte {
 		return plan{}, nil, fmt.Errorf("jail: at most %d working folders and gates can be served, and here are %d", wayByte, len(p.shares))
 	}
@@ -133,17 +139,17 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	}
 	p.add(mount{op: opDev, path: "/dev"})
 	p.covered = append(p.covered, "/dev", "/proc") // an undo dir in /dev/shm is hidden already
-	hide := p.hideList()
+	p.secret = p.hideList()
 	p.coverTemporary()
-	p.coverHomes(hide)
+	p.coverHomes()
 	p.mountGates()
 	p.bindShown()
-	if err := p.addPlaces(hide); err != nil {
+	if err := p.addPlaces(p.secret); err != nil {
 		return plan{}, nil, err
 	}
 	p.mountShares()
 	p.forbidExec()
-	for _, h := range hide {
+	for _, h := range p.secret { // last, over everything
 		p.hide(h)
 	}
 	if err := p.addIdentity(); err != nil {
@@ -157,6 +163,7 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	made := plan{
 		hostname: cfg.Hostname, uid: u.UID, gid: u.GID, debug: cfg.Debug, containers: cfg.Containers, shares: len(p.shares), mounts: p.out,
 		mediated: mediated, paths: p.shares, open: p.view.Allowed, mapped: mediated && u.ByRoot, network: card, warning: warning, notes: p.remarks(),
+		promises: p.promises(),
 	}
 	for i, s := range p.shares {
 		made.bare = append(made.bare, p.isBare(s))
@@ -275,14 +282,14 @@ func (p *planner) coverTemporary() {
 // coverHomes replaces directories that the workload may not search although its
 // home or a working folder lies there, and hidden ones that hold a working
 // folder.
-func (p *planner) coverHomes(hide []string) {
+func (p *planner) coverHomes() {
 	if d, ok := p.user.BlockedAt(p.user.Home); ok && !p.isCovered(d) && !slices.Contains(p.shares, d) {
 		p.cover(d, 0o755, false)
 		p.add(mount{op: opDir, path: p.user.Home, mode: 0o700, own: true})
 	}
 	p.addHome()
 	for _, s := range p.shares {
-		for _, h := range hide {
+		for _, h := range p.secret {
 			if s != h && below(s, h) && !p.isCovered(h) {
 				p.cover(h, 0o755, false)
 			}
@@ -379,23 +386,35 @@ func (p *planner) hostSockets() []string {
 	return out
 }
 
+// concealed returns whether a path is hidden, or lies in what is.
+func (p *planner) concealed(path string) bool {
+	return slices.ContainsFunc(p.secret, func(h string) bool { return below(path, h) })
+}
+
+// uncovered returns whether a mount at this very path shows something of the host.
+func (p *planner) uncovered(path string) bool {
+	return slices.ContainsFunc(p.out, func(m mount) bool {
+		return m.path == path && (m.op == opBind || m.op == opNoExec || m.op == opWritable || m.op == opOverlay || m.op == opShare)
+	})
+}
+
 // hide covers a file or directory, unless it cannot be seen anyway.
 func (p *planner) hide(path string) {
 	if slices.Contains(p.shares[:len(p.cfg.Shares)], path) {
 		return
 	}
-	in := p.innermost(path)
+	in, uncovered := p.innermost(path), p.uncovered(path)
 	if i := p.shareOf(path); i >= 0 {
 		p.refuse[i] = append(p.refuse[i], strings.TrimPrefix(path, p.shares[i]+"/"))
-		if in != nil && in.op == opShare {
+		if in != nil && in.op == opShare && !uncovered {
 			return // a mount would go when the bridge tells the kernel to forget the name below
 		}
 	}
-	if in != nil && in.op == opOverlay {
+	if in != nil && in.op == opOverlay && !uncovered {
 		in.masked = append(in.masked, path)
 		return
 	}
-	gone := p.isCovered(path) && (in == nil || in.op == opTmpfs)
+	gone := p.isCovered(path) && !uncovered && (in == nil || in.op == opTmpfs)
 	for _, h := range p.hidden {
 		gone = gone || below(path, h)
 	}

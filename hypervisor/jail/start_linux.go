@@ -93,6 +93,11 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 		g = newGuest(overlay.Error())
 		err = r.launch(ctx, g)
 	}
+	if err != nil && broken(err) != nil && ctx.Err() == nil { // a file that somebody replaced in that moment is covered the next time
+		g.endLimits()
+		g = newGuest(g.noOverlay)
+		err = r.launch(ctx, g)
+	}
 	if err != nil {
 		g.endLimits() // again does no harm
 		return nil, host.Explain(fmt.Errorf("jail: %w", err))

@@ -40,13 +40,20 @@ do:
 	SYSCALL
 	CMPQ	AX, $-4095
 	JCC	failed
+	CMPB	Call_Fails(R13), $0
+	JNE	unfailed
 	CMPB	Call_checked(R13), $0
 	JEQ	done
 	CMPQ	AX, Call_want(R13)
 	JEQ	done
 	MOVL	$5, AX // EIO
 	JMP	stop
+unfailed:
+	XORL	AX, AX
+	JMP	stop
 failed:
+	CMPB	Call_Fails(R13), $0
+	JNE	done
 	NEGQ	AX
 	CMPQ	AX, Call_May(R13)
 	JNE	stop

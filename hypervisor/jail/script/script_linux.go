@@ -41,6 +41,7 @@ type Call struct {
 	Unless  bool          // left out if a call before it noted a failure
 	May     syscall.Errno // fails with this: go on,
 	Note    bool          // and note it
+	Fails   bool          // must fail, with any error
 }
 
 // Script is what a jail's first process does between its birth and the shim: system
@@ -242,13 +243,18 @@ func (w *Writer) Filter(p []unix.SockFilter) uintptr {
 // Buffer returns the address of eight bytes to read into.
 func (w *Writer) Buffer() uintptr { return uintptr(unsafe.Pointer(&w.s.buf)) }
 
-// Error says which call of a script failed.
+// Error says which call of a script failed, or did not fail although it must.
 type Error struct {
-	What string // what was being done
-	Err  syscall.Errno
+	What string        // what was being done
+	Err  syscall.Errno // 0: it did not fail
 }
 
-func (e *Error) Error() string { return e.What + ": " + e.Err.Error() }
+func (e *Error) Error() string {
+	if e.Err == 0 {
+		return e.What
+	}
+	return e.What + ": " + e.Err.Error()
+}
 
 // Unwrap returns the error of the call.
 func (e *Error) Unwrap() error { return e.Err }
@@ -367,6 +373,12 @@ func runCalls(s *Script) {
 			continue
 		}
 		r, _, errno := syscall.RawSyscall6(c.nr, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
+		if c.Fails {
+			if errno == 0 {
+				fail(s, i, 0)
+			}
+			continue
+		}
 		if errno != 0 && errno == c.May {
 			if c.Note {
 				s.Noted = true

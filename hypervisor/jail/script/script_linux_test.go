@@ -133,6 +133,24 @@ func testScriptFails(t *testing.T, clone cloner) {
 	}
 }
 
+// What must fail and does ends nothing; what does not fail ends the process, and has no error of the kernel's.
+func TestW1ScriptMustFail(t *testing.T) { each(t, testMustFail) }
+
+func testMustFail(t *testing.T, clone cloner) {
+	dir := t.TempDir()
+	open := func(w *Writer, path string) {
+		w.Call("opening "+path, unix.SYS_OPENAT, Cwd, w.Text(path), unix.O_RDONLY|unix.O_CLOEXEC).Fails = true
+	}
+	after := func(w *Writer) { w.Call("after it", unix.SYS_MKDIRAT, Cwd, w.Text(dir+"/new"), 0o755) }
+	err := run(t, clone, func(w *Writer) { open(w, dir); after(w) })
+	if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Err != 0 || err.Error() != "opening "+dir || exists(dir+"/new") {
+		t.Errorf("it did not fail: %v", err)
+	}
+	if err := run(t, clone, func(w *Writer) { open(w, dir+"/none"); open(w, dir+"/none/x"); after(w) }); err != nil || !exists(dir+"/new") {
+		t.Errorf("it failed: %v", err)
+	}
+}
+
 // While it runs its script the process may share our memory: neither what our
 // runtime does meanwhile nor a signal that we handle may reach it.
 func TestScriptBesideUs(t *testing.T) { each(t, testScriptBesideUs) }

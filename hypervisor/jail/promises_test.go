@@ -1,0 +1,98 @@
+//go:build linux
+
+package jail_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail"
+)
+
+// hides are what is hidden in a home directory, and what cannot be read then.
+var hides = []struct{ hide, unread string }{
+	{"Documents", "Documents/x"},                 // shown as the host has it, beside the overlay
+	{"Documents/private", "Documents/private/x"}, // a part of that
+	{"Documents/x", "Documents/x"},               // a file in it
+	{"notes", "notes"},                           // a file of the overlay
+	{".tool/state", ".tool/state/x"},             // a directory of the overlay
+	{".cache/tool", ".cache/tool/x"},             // in an overlay in the overlay
+	{"cached", "cached/x"},                       // an overlay of its own would lie there
+	{"gone/../Documents", "Documents/x"},         // by another name
+	{"link", "Documents/x"},                      // through a link
+	{"", "Documents/x"},                          // all of it
+	{"", "notes"},
+}
+
+// TestW1HiddenIsHidden: what is hidden cannot be read, and why says so, whatever else is made of the place where it lies: an
+// overlay, a directory that is kept as the host has it, a gate; over each bridge; with a working folder in it, too.
+func TestW1HiddenIsHidden(t *testing.T) {
+	for _, mediated := range []bool{false, true} {
+		for _, view := range []string{"overlay", "read-only", "dynamic", "folder within"} {
+			t.Run(fmt.Sprintf("mediated %v/%s", mediated, view), func(t *testing.T) {
+				for _, c := range hides {
+					hiddenIsHidden(t, mediated, view, c.hide, c.unread)
+				}
+			})
+		}
+	}
+}
+
+func hiddenIsHidden(t *testing.T, mediated bool, view, hide, unread string) {
+	t.Run(strings.ReplaceAll(hide+" "+unread, "/", ":"), func(t *testing.T) {
+		home := ownHome(t)
+		t.Setenv("XDG_CACHE_HOME", filepath.Join(home, ".cache"))
+		for _, name := range []string{"Documents/x", "Documents/private/x", "notes", ".tool/state/x", ".cache/tool/x", "cached/x", "gone/x", "beside/x", "work/x"} {
+			put(t, home, name, "SECRET")
+		}
+		must(t, os.Symlink(filepath.Join(home, "Documents"), filepath.Join(home, "link")))
+		p := hypervisor.Places{Store: filepath.Join(t.TempDir(), "store"), Home: view != "read-only", Caches: true}
+		var config hypervisor.Config
+		var a answering
+		j := start(t, func(c *hypervisor.Config) {
+			c.Places, c.Hide = p, []string{filepath.Join(home, hide)}
+			if view == "folder within" {
+				must(t, os.Lchown(filepath.Join(home, "work"), os.Getuid(), -1))
+				c.Shares = append(c.Shares, share(filepath.Join(home, "work"), nil))
+			}
+			if mediated {
+				a.mediated(t)(c)
+			}
+			if c.Dynamic = view == "dynamic"; c.Dynamic {
+				c.Gate, c.Opened = func(dir string) hypervisor.Share { return share(dir, nil) }, []string{filepath.Join(home, "Documents")}
+			}
+			config = *c
+		})
+		path := filepath.Join(home, unread)
+		if out, st, err := j.run("cat", path); err != nil || st.Code == 0 || strings.Contains(out, "SECRET") {
+			t.Errorf("%s can be read: %s (%d, %v)", path, out, st.Code, err)
+		}
+		if s, err := jail.Explain(config, path); err != nil || s.Read {
+			t.Errorf("why says of it: %+v, %v", s, err)
+		}
+		if beside := filepath.Join(home, "beside/x"); hide != "" && view != "dynamic" {
+			j.sh("cat " + beside)
+		}
+		if view == "folder within" {
+			j.sh("cat " + filepath.Join(home, "work/x"))
+		}
+	})
+}
+
+// TestW1FolderIsNotHidden: a folder that is to be hidden and worked in is refused.
+func TestW1FolderIsNotHidden(t *testing.T) {
+	need(t)
+	dir := t.TempDir()
+	refusedStart(t, hypervisor.Config{UID: -1, GID: -1, Shares: []hypervisor.Share{share(dir, nil)}, Hide: []string{dir}}, "is a working folder")
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
