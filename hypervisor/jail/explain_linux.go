@@ -50,6 +50,12 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 			}
 		}
 	}
+	for _, hidden := range p.secret { // also where it could not be seen anyway
+		if below(s.Path, hidden) && !s.Read {
+			(&mount{op: opHideFile, path: hidden}).explain(&s)
+			theirs = false
+		}
+	}
 	if theirs {
 		(&planner{user: u}).permit(&s, reached)
 		explainPipe(&s, !cfg.Containers && kernelLandlock() >= landlock.Renames)

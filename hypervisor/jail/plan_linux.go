@@ -37,6 +37,7 @@ type plan struct {
 
 	memoryBytes int64 // what each place in memory may hold, or 0
 
+	secret   []string  // what must not be visible
 	promises []promise // what PID 1 tries before it starts anything
 
 	memory string // where what overlays need in memory is mounted for a moment; empty: there are none
@@ -163,7 +164,7 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	made := plan{
 		hostname: cfg.Hostname, uid: u.UID, gid: u.GID, debug: cfg.Debug, containers: cfg.Containers, shares: len(p.shares), mounts: p.out,
 		mediated: mediated, paths: p.shares, open: p.view.Allowed, mapped: mediated && u.ByRoot, network: card, warning: warning, notes: p.remarks(),
-		promises: p.promises(),
+		secret: p.secret, promises: p.promises(),
 	}
 	for i, s := range p.shares {
 		made.bare = append(made.bare, p.isBare(s))
