@@ -311,7 +311,7 @@ type Command struct {
 
 	// Stdin, Stdout and Stderr are given to the command as they are where the
 	// runtime can (jail), else copied. A nil Stdin reads as empty. They stay
-	// owned by the caller. Ignored with TTY.
+	// owned by the caller. What would lead a command out of a view is refused (directories, devices, terminals).
 	Stdin, Stdout, Stderr *os.File
 
 	// TTY asks for a pseudo-terminal of this size, which becomes the command's
@@ -324,7 +324,24 @@ type TTY struct {
 	Rows, Cols uint16
 	// Term is the value of TERM.
 	Term string
+	// Of says which of stdin, stdout and stderr the pseudo-terminal is. The others are the command's files, as without one; the zero value is all
+	// three. A runtime that copies the files takes these instead of a pseudo-terminal that is not all of them.
+	Of [3]bool
 }
+
+// Streams says of stdin, stdout and stderr which are a pseudo-terminal. Nil: none.
+func (t *TTY) Streams() [3]bool {
+	switch {
+	case t == nil:
+		return [3]bool{}
+	case t.Of == [3]bool{}:
+		return [3]bool{true, true, true}
+	}
+	return t.Of
+}
+
+// Partial reports whether some of them are and others are not. Nil is not.
+func (t *TTY) Partial() bool { s := t.Streams(); return t != nil && !(s[0] && s[1] && s[2]) }
 
 // StartError says why a command did not start.
 type StartError struct {

@@ -89,8 +89,22 @@ func (c *Client) Join(ctx context.Context, r api.JoinRequest) (api.RunResult, er
 	ask := control.Ask{Method: "run", Finish: true}
 	if t := r.Run.TTY; t != nil {
 		p.Terminal = &terminal{Rows: t.Rows, Cols: t.Cols, Term: t.Term}
-	} else {
+		if t.Partial() {
+			p.Terminal.Of = &t.Of
+		}
+	}
+	if p.Terminal.files() > 0 {
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			return api.RunResult{}, err
+		}
+		defer null.Close()
 		ask.Files = []*os.File{r.Run.Stdin, r.Run.Stdout, r.Run.Stderr}
+		for i, is := range r.Run.TTY.Streams() {
+			if is { // the terminal itself stays here
+				ask.Files[i] = null
+			}
+		}
 	}
 	ask.Params = p
 	h := &hearing{c: c, r: r}

@@ -34,6 +34,16 @@ type terminal struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
 	Term string `json:"term,omitempty"`
+	// Of as in [hypervisor.TTY]: with it the other streams come as descriptors, too.
+	Of *[3]bool `json:"of,omitempty"`
+}
+
+// files are how many descriptors come with a command.
+func (t *terminal) files() int {
+	if t == nil || t.Of != nil {
+		return 3
+	}
+	return 0
 }
 
 // runPart is a part of the answer to "run": one field is set.
@@ -131,8 +141,11 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 		Started: func(id undolog.StepID, proc hypervisor.Process) { j.started(ctx, id, proc) },
 	}
 	if t := p.Terminal; t != nil {
-		req.TTY = &hypervisor.TTY{Rows: t.Rows, Cols: t.Cols, Term: t.Term}
-	} else {
+		if req.TTY = (&hypervisor.TTY{Rows: t.Rows, Cols: t.Cols, Term: t.Term}); t.Of != nil {
+			req.TTY.Of = *t.Of
+		}
+	}
+	if p.Terminal.files() > 0 {
 		req.Stdin, req.Stdout, req.Stderr = c.Files[0], c.Files[1], c.Files[2]
 	}
 	unsubscribe := s.Session.Subscribe(j.event, told[:]...)
@@ -211,11 +224,11 @@ func (s *Server) check(ctx context.Context, p runParams, files int) error {
 		return bad("timeout_ns must not be negative")
 	case p.Terminal == nil && files != 3:
 		return bad(fmt.Sprintf("stdin, stdout and stderr must come as descriptors, and %d came", files))
-	case p.Terminal != nil && files != 0:
-		return bad("with a terminal no descriptors are taken")
+	case files != p.Terminal.files():
+		return bad("with a terminal that is all of the streams no descriptors are taken")
 	case !slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return within(p.Dir, d.Path) }):
 		return fmt.Errorf("%w: %s is in no working folder of the session", api.ErrOutside, p.Dir)
-	case p.Terminal == nil && st.Isolation == "vm":
+	case p.Terminal.files() > 0 && st.Isolation == "vm":
 		return fmt.Errorf("%w: the session's virtual machine takes commands of other processes on a terminal only; end the session with 'sandbox stop'", api.ErrNotGiven)
 	}
 	return s.has(st, p.Wants)

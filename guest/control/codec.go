@@ -23,7 +23,8 @@ func (m *Message) appendTo(b []byte) []byte {
 	b = appendText(b, `,"cwd":`, m.Cwd)
 	if m.TTY != nil {
 		b = strconv.AppendUint(append(b, `,"tty":{"rows":`...), uint64(m.TTY.Rows), 10)
-		b = append(strconv.AppendUint(append(b, `,"cols":`...), uint64(m.TTY.Cols), 10), '}')
+		b = strconv.AppendUint(append(b, `,"cols":`...), uint64(m.TTY.Cols), 10)
+		b = append(appendInt(b, `,"of":`, int64(m.TTY.Of)), '}')
 	}
 	b = appendTrue(b, `,"stdin":true`, m.Stdin)
 	b = appendInt(b, `,"fds":`, int64(m.FDs))

@@ -55,12 +55,12 @@ func newProc(h *Host, e Exec) *Proc {
 func (p *Proc) prepare(e Exec) (files []*os.File, err error) {
 	if p.host.link.PassesFDs() {
 		close(p.drain) // no output comes by messages
-		if e.TTY != nil {
+		if e.TTY != nil && !e.TTY.Partial() {
 			return nil, nil
 		}
 		files = []*os.File{e.Stdin, e.Stdout, e.Stderr}
 		for i, f := range files {
-			if f != nil {
+			if f != nil && (e.TTY == nil || e.TTY.Of&(1<<i) == 0) {
 				continue
 			}
 			if files[i], err = p.host.devNull(); err != nil {

@@ -181,6 +181,8 @@ func idleThreads(n int) {
 
 func (c *command) makeStreams(sys *syscall.SysProcAttr) error {
 	switch {
+	case c.m.TTY.Partial() && len(c.files) == 3:
+		return c.makePartial(sys)
 	case c.m.TTY != nil:
 		c.closeFiles()
 		return c.makeTerminal(sys)
@@ -208,6 +210,36 @@ func (c *command) makeStreams(sys *syscall.SysProcAttr) error {
 		}
 		c.files = append(c.files, w)
 		c.outputs = append(c.outputs, &output{stream, r})
+	}
+	return nil
+}
+
+// makePartial makes a terminal that is some of the streams; the others have come. What is done with line ends is up to the terminal outside,
+// where others may write, too.
+func (c *command) makePartial(sys *syscall.SysProcAttr) error {
+	given := c.files
+	if err := c.makeTerminal(sys); err != nil {
+		c.files = given
+		return err
+	}
+	f := c.files[0]
+	modes, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	if err == nil {
+		modes.Oflag &^= unix.OPOST
+		err = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, modes)
+	}
+	for i := range given {
+		if c.m.TTY.Of&(1<<i) != 0 {
+			_ = given[i].Close()
+			given[i] = f
+		}
+	}
+	c.files = given
+	if c.m.TTY.Of&1 == 0 { // nobody types into it
+		sys.Setctty = false
+	}
+	if err != nil {
+		return fmt.Errorf("no terminal: %w", err)
 	}
 	return nil
 }

@@ -92,6 +92,9 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 		c.Env = defaultEnv()
 	}
 	c.Env = g.environment(c)
+	if err := remote.Admit(c, c.TTY.Streams()); err != nil {
+		return nil, err
+	}
 	return remote.Exec(ctx, g.host, "landlock", true, c)
 }
 

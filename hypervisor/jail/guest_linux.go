@@ -102,6 +102,9 @@ func (g *guest) Processes() (int, error) { return g.children.Inside() }
 // Exec implements [hypervisor.Guest].
 func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
 	c.Env = g.environment(c)
+	if err := remote.Admit(c, c.TTY.Streams()); err != nil {
+		return nil, err
+	}
 	g.user.Lend(c.Stdin, c.Stdout, c.Stderr)
 	p, err := remote.Exec(ctx, g.host, "jail", true, c)
 	if err != nil {

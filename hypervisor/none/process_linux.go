@@ -56,7 +56,7 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 
 	p := &process{cmd: cmd, started: time.Now(), ended: make(chan struct{})}
 	var slave *os.File
-	if c.TTY != nil {
+	if c.TTY != nil && !c.TTY.Partial() {
 		if p.terminal, slave, err = openPTY(*c.TTY); err != nil {
 			return nil, fmt.Errorf("open a terminal: %w", err)
 		}

@@ -221,6 +221,9 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 	if _, err := g.running(ctx); err != nil {
 		return nil, fmt.Errorf("qemu: the machine is paused: %w", err)
 	}
+	if c.TTY.Partial() {
+		c.TTY = nil
+	}
 	c.Env = environment(c)
 	if g.net != nil {
 		c.Env = g.net.Environment(c.Env)

@@ -24,6 +24,11 @@ func Exec(ctx context.Context, h *control.Host, kind string, believed bool, c hy
 	e := control.Exec{ID: c.ID, Argv: c.Argv, Env: c.Env, Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}
 	if c.TTY != nil {
 		e.TTY = &control.TTY{Rows: c.TTY.Rows, Cols: c.TTY.Cols}
+		for i, is := range c.TTY.Of {
+			if is && c.TTY.Partial() {
+				e.TTY.Of |= 1 << i
+			}
+		}
 	}
 	p, err := h.Start(ctx, e)
 	var se *control.StartError

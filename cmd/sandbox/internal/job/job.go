@@ -70,15 +70,18 @@ func (j *Job) Close() {
 	close(j.signals)
 }
 
-// TTY is the pseudo-terminal to ask for, if all three of the user's files are
-// terminals; else nil.
+// TTY is the pseudo-terminal to ask for, in the place of those of the user's files that are terminals: no command gets
+// one of the user's. Nil if none is.
 func (j *Job) TTY() *hypervisor.TTY {
 	if j.term == nil {
 		return nil
 	}
 	rows, cols := j.term.Size()
-	return &hypervisor.TTY{Rows: rows, Cols: cols, Term: os.Getenv("TERM")}
+	return &hypervisor.TTY{Rows: rows, Cols: cols, Term: os.Getenv("TERM"), Of: j.term.Of()}
 }
+
+// whole reports whether the command has the user's terminal for itself: keys are not signals for us then, and what we print waits.
+func (j *Job) whole() bool { return j.term != nil && !j.term.Partial() }
 
 // Started tells that the command runs, as the step. It moves the terminal's bytes
 // from then on.
@@ -130,7 +133,7 @@ func (j *Job) LeaveTerminal() {
 func (j *Job) Note(line string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.term == nil {
+	if !j.whole() {
 		fmt.Fprintln(j.stderr, line)
 		return
 	}
@@ -259,8 +262,11 @@ func (j *Job) ask(ctx context.Context, p api.Pending) (a terminal.Answer, answer
 	q := terminal.Question{Text: safeguardText(p), Lasting: messages.Lasting(p.Kind), Deadline: p.Deadline}
 	gone, stop := merged(ctx, j.decisionOf(p.ID))
 	defer stop()
-	if j.term != nil && j.term.Foreground() {
+	if j.whole() && j.term.Foreground() {
 		return j.term.Ask(q, gone)
+	}
+	if j.term != nil {
+		defer j.term.Hold()()
 	}
 	tty, err := terminal.OpenPrompt()
 	if err != nil {

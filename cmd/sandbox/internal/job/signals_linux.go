@@ -40,14 +40,15 @@ func (j *Job) HandleSignals(cancel context.CancelFunc) {
 		case unix.SIGCONT:
 			if j.term != nil {
 				j.term.Enter()
-			} else if p != nil {
+			}
+			if !j.whole() && p != nil {
 				j.forward(int(sig))
 			}
 		case unix.SIGHUP:
 			cancel()
 		case unix.SIGTERM:
 			j.terms++
-			if j.term != nil || j.terms > 1 {
+			if j.whole() || j.terms > 1 {
 				cancel()
 				continue
 			}
@@ -96,7 +97,8 @@ func (j *Job) pass(sig int, cancel context.CancelFunc) {
 func (j *Job) suspend() {
 	if j.term != nil {
 		j.term.Leave()
-	} else if j.running() != nil {
+	}
+	if !j.whole() && j.running() != nil {
 		j.forward(int(unix.SIGSTOP))
 	}
 	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // cannot fail for ourselves

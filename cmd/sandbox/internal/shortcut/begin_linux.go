@@ -32,7 +32,7 @@ func begin() (_ *Run, alone bool) {
 	if socket == "" {
 		return nil, true
 	}
-	if l.logs || isTerminal(2) || configured(l, dir, stamps) {
+	if l.logs || isTerminal(0) || isTerminal(1) || isTerminal(2) || configured(l, dir, stamps) {
 		return nil, false
 	}
 	env, bad := variables.OfCommand(os.Environ(), l.env)
@@ -75,7 +75,7 @@ func begin() (_ *Run, alone bool) {
 func inside() bool { return os.Getenv("SANDBOX") != "" || os.Getenv("SANDBOX_STEPS") != "" }
 
 // isTerminal reports whether a descriptor is a terminal. Who sits there is told what is waited for, and the command has a terminal of
-// its own.
+// its own instead of it.
 func isTerminal(fd uintptr) bool {
 	var t syscall.Termios
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TCGETS, uintptr(unsafe.Pointer(&t)))

@@ -25,12 +25,14 @@ const (
 // One goroutine moves the bytes of both directions; it also runs the prompts,
 // so that while one is on the screen nothing else reads or writes the terminal.
 type Relay struct {
-	in, out *os.File
+	in, out *os.File // in is nil if the user's stdin is no terminal
+	of      [3]bool  // which of the user's files are terminals
 
 	mu      sync.Mutex // guards what follows
 	saved   *term.State
 	proc    hypervisor.Process
 	started bool
+	held    bool // a question is on the terminal
 	away    bool // in the background: a shell does not tell when that ends
 
 	master int    // our own descriptor of the pseudo-terminal
@@ -44,17 +46,29 @@ type Relay struct {
 	inClosed  bool
 	hungUp    bool // nobody has the other end of the pseudo-terminal open
 	ending    time.Time
+	modes     modes // of a partial one
 }
 
-// NewRelay returns nil unless all files are terminals: a pseudo-terminal
-// would swallow a stderr that goes elsewhere.
+// NewRelay returns nil if none of the files is a terminal. If all are, the command has the user's terminal for itself; else what goes elsewhere
+// stays as it is, and see [Relay.Partial].
 func NewRelay(in, out, stderr *os.File) *Relay {
-	for _, f := range []*os.File{in, out, stderr} {
-		if !term.IsTerminal(int(f.Fd())) {
-			return nil
-		}
+	var of [3]bool
+	for i, f := range []*os.File{in, out, stderr} {
+		of[i] = term.IsTerminal(int(f.Fd()))
 	}
-	t := &Relay{in: in, out: out, tasks: make(chan func(), 8), done: make(chan struct{})}
+	switch {
+	case of == [3]bool{}:
+		return nil
+	case of[1]:
+	case of[2]:
+		out = stderr
+	default:
+		out = in
+	}
+	if !of[0] {
+		in = nil
+	}
+	t := &Relay{in: in, out: out, of: of, tasks: make(chan func(), 8), done: make(chan struct{})}
 	if err := unix.Pipe2(t.wake[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil
 	}
@@ -72,7 +86,7 @@ func (t *Relay) Size() (rows, cols uint16) {
 
 // Foreground reports whether we may read and change the terminal without being
 // stopped for it.
-func (t *Relay) Foreground() bool { return inForeground(int(t.in.Fd())) }
+func (t *Relay) Foreground() bool { return inForeground(int(t.out.Fd())) }
 
 func inForeground(fd int) bool {
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
@@ -82,6 +96,9 @@ func inForeground(fd int) bool {
 // Start begins to move bytes. The process keeps its own descriptor.
 func (t *Relay) Start(p hypervisor.Process) error {
 	file := p.Terminal()
+	if file == nil && t.Partial() {
+		return nil // a runtime that copies the files
+	}
 	if file == nil {
 		return errors.New("the command has no pseudo-terminal")
 	}
@@ -116,7 +133,7 @@ func (t *Relay) Enter() {
 	t.mu.Lock()
 	if t.started && t.saved == nil {
 		t.away = !t.Foreground()
-		if !t.away {
+		if !t.away && !t.Partial() {
 			if saved, err := term.MakeRaw(int(t.in.Fd())); err == nil {
 				t.saved = saved
 			}
@@ -136,6 +153,7 @@ func (t *Relay) look() {
 func (t *Relay) Leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.modes.restore(t.in)
 	if t.saved != nil {
 		_ = term.Restore(int(t.in.Fd()), t.saved) // gone if the terminal is
 		t.saved = nil
@@ -220,7 +238,7 @@ func (t *Relay) loop() {
 		switch {
 		case !t.ending.IsZero():
 			wait = drainQuiet
-		case t.isAway():
+		case t.isAway(), t.Partial() && t.in != nil:
 			wait = awayTick
 		}
 		n, err := unix.Poll(fds, pollTimeout(wait))
@@ -230,9 +248,10 @@ func (t *Relay) loop() {
 		if n == 0 && wait == drainQuiet {
 			return // silent since the command's end
 		}
-		if wait == awayTick && t.Foreground() {
+		if wait == awayTick && t.isAway() && t.Foreground() {
 			t.Enter()
 		}
+		t.follow()
 		if n <= 0 {
 			continue
 		}
@@ -275,7 +294,10 @@ func (t *Relay) wanted() []unix.PollFd {
 	fds := []unix.PollFd{
 		{Fd: int32(t.wake[0]), Events: unix.POLLIN},
 		{Fd: int32(t.master), Events: unix.POLLIN},
-		{Fd: int32(t.in.Fd()), Events: unix.POLLIN},
+		{Fd: -1, Events: unix.POLLIN},
+	}
+	if t.in != nil {
+		fds[2].Fd = int32(t.in.Fd())
 	}
 	if t.hungUp {
 		fds[1].Fd = -1
@@ -284,7 +306,7 @@ func (t *Relay) wanted() []unix.PollFd {
 		fds[1].Events |= unix.POLLOUT
 	}
 	// In the background a read would stop us.
-	if t.inClosed || len(t.toCommand) > 0 || !t.ending.IsZero() || !t.Foreground() {
+	if t.inClosed || len(t.toCommand) > 0 || !t.ending.IsZero() || !t.Foreground() || !t.mayRead() {
 		fds[2].Fd = -1
 	}
 	return fds
@@ -306,7 +328,7 @@ func (t *Relay) runTasks() {
 func (t *Relay) fromCommand(buf []byte) {
 	n, err := unix.Read(t.master, buf)
 	if n > 0 {
-		_, _ = t.out.Write(buf[:n]) // a lost terminal comes as HUP
+		_, _ = t.out.Write(t.modes.unechoed(buf[:n])) // a lost terminal comes as HUP
 		return
 	}
 	if err != nil && (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) {
@@ -317,6 +339,10 @@ func (t *Relay) fromCommand(buf []byte) {
 
 func (t *Relay) fromUser(buf []byte) {
 	n, err := unix.Read(int(t.in.Fd()), buf)
+	if t.Partial() {
+		t.fromLine(buf, n, err)
+		return
+	}
 	if n > 0 {
 		t.toCommand = append(t.toCommand, buf[:n]...)
 		t.send()

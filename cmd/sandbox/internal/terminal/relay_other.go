@@ -19,6 +19,9 @@ func NewRelay(_, _, _ *os.File) *Relay { return nil }
 // Size, and what follows, is never called: there is no relay.
 func (*Relay) Size() (rows, cols uint16)      { return 24, 80 }
 func (*Relay) Foreground() bool               { return false }
+func (*Relay) Of() [3]bool                    { return [3]bool{} }
+func (*Relay) Partial() bool                  { return false }
+func (*Relay) Hold() (release func())         { return func() {} }
 func (*Relay) Start(hypervisor.Process) error { return errors.ErrUnsupported }
 func (*Relay) Stop()                          {}
 func (*Relay) Ask(Question, <-chan struct{}) (a Answer, answered bool) {
