@@ -53,7 +53,7 @@ func TestW2TypedLater(t *testing.T) {
 
 // TestW2Streams: each stream that is a terminal is another one inside, and the others are what they are; joined, and as a session of its own.
 func TestW2Streams(t *testing.T) {
-	const kinds = `sh -c 'for i in 0 1 2; do if test -t $i; then echo $i terminal $(stat -L -c %d:%i /proc/self/fd/$i); else echo $i other; fi; done >kinds'`
+	const kinds = `sh -c 'exec 3>kinds; for i in 0 1 2; do if test -t $i; then echo $i terminal $(stat -L -c %d:%i /proc/$$/fd/$i) >&3; else echo $i other >&3; fi; done'`
 	for _, c := range []struct{ line, want string }{
 		{`"$SB" run -- ` + kinds + ` | cat`, "terminal other terminal"},
 		{`"$SB" run -- ` + kinds + ` 2>../errors`, "terminal terminal other"},
@@ -132,7 +132,7 @@ func TestW2Partial(t *testing.T) {
 		s.Wait()
 	})
 	t.Run("another program's keys", func(t *testing.T) {
-		s := d.pipe(`"$SB" run -- sh -c 'echo up; cat >/dev/null' | sh -c 'read x; stty -icanon -echo; echo ready; k=$(dd bs=1 count=3 2>/dev/null </dev/tty); stty sane; echo "[$k]"'`)
+		s := d.pipe(`"$SB" run -- sh -c 'echo up; cat >/dev/null' | sh -c 'read x; stty -icanon -echo </dev/tty; echo ready; k=$(dd bs=1 count=3 2>/dev/null </dev/tty); stty sane </dev/tty; echo "[$k]"'`)
 		s.Expect("ready")
 		s.Send("abc")
 		s.Expect("[abc]")
