@@ -241,8 +241,6 @@ func TestEvents(t *testing.T) {
 // More pages than there is room for are told so; their number says nothing about the others' memory.
 func TestManyPages(t *testing.T) {
 	x := newLab(t, newFake())
-	x.page.Transport = &http.Transport{MaxConnsPerHost: 0}
-	t.Cleanup(x.page.CloseIdleConnections)
 	var open []io.Closer
 	for range maxPages {
 		res, err := x.page.Do(x.request("GET", "/api/events", nil))

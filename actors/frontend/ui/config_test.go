@@ -47,7 +47,7 @@ func TestConfigText(t *testing.T) {
 		t.Errorf("from another page: %+v", r)
 	}
 	if r := x.do(http.DefaultClient, x.request("POST", "/api/config/user", map[string]any{})); r.status != http.StatusUnauthorized {
-		t.Errorf("without the cookie: %+v", r)
+		t.Errorf("without the token: %+v", r)
 	}
 	if len(asked) != 0 {
 		t.Fatalf("asked for %+v", asked)

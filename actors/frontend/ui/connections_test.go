@@ -18,6 +18,9 @@ import (
 // Of 1,000 connections those beyond the limit are told so, the page that was there goes on, and later there is room again.
 func TestThousandConnections(t *testing.T) {
 	x := newLab(t, newFake())
+	if a := x.get("/api/overview"); a.status != 200 { // its connection stays
+		t.Fatalf("the page: %d %s", a.status, a.body)
+	}
 	host := strings.TrimPrefix(x.base, "http://")
 	counts := map[int]int{}
 	var open []net.Conn

@@ -13,9 +13,9 @@
 // The server listens on a loopback address. Any program and any web page of this machine can send it
 // requests, so:
 //
-//   - Every request needs a cookie. The page gets it for a token that stands in the fragment of
-//     the address which 'sandbox ui' prints; a browser sends fragments to nobody. The cookie is HttpOnly and
-//     SameSite=Strict, and lives as long as the server.
+//   - Every request but those for the page's own files needs the server's token in its Authorization header. The token stands in the fragment of
+//     the address which 'sandbox ui' prints; a browser sends fragments to nobody. The page keeps it in localStorage, which a page of another
+//     port cannot read. There is no cookie: browsers send a cookie to each port of a host, so that another user's server would get it.
 //   - The Host header must be the server's own address, so that a name that is made to
 //     lead here (DNS rebinding) gets nothing. An Origin header must be the server's own, too.
 //   - What changes something is a POST of JSON with a header that no form can set.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"sync"
@@ -245,13 +244,22 @@ func newLabWith(t *testing.T, f *fake, o Options) *lab {
 			t.Error(err)
 		}
 	})
-	jar, _ := cookiejar.New(nil)
-	x := &lab{t: t, f: f, s: s, base: "http://" + address.Host, page: &http.Client{Jar: jar, Timeout: wait}}
-	t.Cleanup(x.page.CloseIdleConnections)
-	if r := x.post("/api/login", map[string]string{"token": strings.TrimPrefix(address.Fragment, "token=")}); r.status != http.StatusNoContent {
-		t.Fatalf("%+v", r)
-	}
+	with := signed{http.DefaultTransport.(*http.Transport).Clone(), strings.TrimPrefix(address.Fragment, "token=")}
+	x := &lab{t: t, f: f, s: s, base: "http://" + address.Host, page: &http.Client{Transport: with, Timeout: wait}}
+	t.Cleanup(with.CloseIdleConnections)
 	return x
+}
+
+// signed shows a token with each request, as the page does.
+type signed struct {
+	*http.Transport
+	token string
+}
+
+func (s signed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	return s.Transport.RoundTrip(r)
 }
 
 type answer struct {

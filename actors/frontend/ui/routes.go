@@ -8,12 +8,15 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 )
 
-// routes are the requests of docs/ui.md.
-func (s *Server) routes() *http.ServeMux {
+// routes takes the requests of docs/ui.md.
+func (s *Server) routes() {
 	m := http.NewServeMux()
+	handle := func(pattern string, f http.HandlerFunc) {
+		s.patterns = append(s.patterns, pattern)
+		m.HandleFunc(pattern, f)
+	}
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET /":            s.static,
-		"POST /api/login":  s.login,
+		static:             s.file,
 		"GET /api/events":  s.events,
 		"GET /api/":        noSuch,
 		"POST /api/":       noSuch,
@@ -25,7 +28,7 @@ func (s *Server) routes() *http.ServeMux {
 		"GET /api/folders/{folder}/steps/{step}/diff":    s.diff,
 		"GET /api/folders/{folder}/steps/{step}/content": s.content,
 	} {
-		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		handle(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := f(w, r); err != nil {
 				fail(w, err)
 			}
@@ -54,7 +57,7 @@ func (s *Server) routes() *http.ServeMux {
 		"POST /api/folders/{folder}/mark":               s.mark,
 		"POST /api/folders/{folder}/gc":                 s.gc,
 	} {
-		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		handle(pattern, func(w http.ResponseWriter, r *http.Request) {
 			v, err := f(r)
 			if err != nil {
 				fail(w, err)
@@ -70,7 +73,7 @@ func (s *Server) routes() *http.ServeMux {
 			}
 		})
 	}
-	return m
+	s.mux = m
 }
 
 func noSuch(http.ResponseWriter, *http.Request) error {

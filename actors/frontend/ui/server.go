@@ -81,11 +81,11 @@ type Options struct {
 
 // Server is the page's server.
 type Server struct {
-	o      Options
-	token  string
-	cookie string // its value
-	hub    *hub
-	mux    *http.ServeMux
+	o        Options
+	token    string
+	hub      *hub
+	mux      *http.ServeMux
+	patterns []string // of mux
 
 	build builder
 	rest  rest
@@ -94,7 +94,6 @@ type Server struct {
 
 	mu     sync.Mutex
 	hosts  []string // what a Host header may be
-	name   string   // of the cookie: ports share cookies
 	origin []string
 	slots  map[string]chan struct{} // see [Server.slot]
 
@@ -109,9 +108,9 @@ func New(o Options) *Server {
 	if o.Clock == nil {
 		o.Clock = supervision.RealClock{}
 	}
-	s := &Server{o: o, token: secret(), cookie: secret(), slots: make(map[string]chan struct{})}
+	s := &Server{o: o, token: secret(), slots: make(map[string]chan struct{})}
 	s.hub, s.rest = newHub(o), rest{clock: o.Clock, trim: trim}
-	s.mux = s.routes()
+	s.routes()
 	return s
 }
 
@@ -138,7 +137,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.mu.Lock()
 	s.hosts = []string{tcp.String(), net.JoinHostPort("localhost", port)}
 	s.origin = []string{"http://" + tcp.String(), "http://" + net.JoinHostPort("localhost", port)}
-	s.name = "sandbox_ui_" + port
 	s.mu.Unlock()
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
@@ -195,7 +193,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // allowed refuses what does not come from the page.
 func (s *Server) allowed(r *http.Request) error {
 	s.mu.Lock()
-	hosts, origins, name := s.hosts, s.origin, s.name
+	hosts, origins := s.hosts, s.origin
 	s.mu.Unlock()
 	if !contains(hosts, r.Host) {
 		return &problem{http.StatusForbidden, "wrong_host", "this server answers at its own address only", "open the address that 'sandbox ui' prints"}
@@ -212,11 +210,11 @@ func (s *Server) allowed(r *http.Request) error {
 			return &problem{http.StatusForbidden, "wrong_request", "a request that changes something is JSON with the header X-Sandbox-UI", ""}
 		}
 	}
-	if !strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/api/login" {
+	if _, pattern := s.mux.Handler(r); pattern == static {
 		return nil
 	}
-	c, err := r.Cookie(name)
-	if err != nil || !same(c.Value, s.cookie) {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || !same(token, s.token) {
 		return &problem{http.StatusUnauthorized, "signed_out", "this page is not signed in", "open the address that 'sandbox ui' prints, with its token"}
 	}
 	return nil
@@ -233,32 +231,16 @@ func contains(list []string, s string) bool {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// login exchanges the token for the cookie.
-func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Token string `json:"token"`
-	}
-	if err := decode(r, &in); err != nil {
-		return err
-	}
-	if !same(in.Token, s.token) {
-		return &problem{http.StatusUnauthorized, "wrong_token", "the token is not this server's", "open the address that 'sandbox ui' has printed last"}
-	}
-	s.mu.Lock()
-	name := s.name
-	s.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: name, Value: s.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
 // kinds are the media types of the page's files.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
 }
 
-// static serves the page's files.
-func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
+// static is the pattern of the page's files, which are no secret.
+const static = "GET /"
+
+// file serves the page's files.
+func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if name == "" {
 		name = "index.html"

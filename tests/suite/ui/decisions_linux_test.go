@@ -56,8 +56,9 @@ func TestDecisions(t *testing.T) {
 	two.expect("409|404")
 	tab.expect("409|404")
 	answers := eval[[]int](two, `(async () => {
-		const { pending } = await (await fetch("/api/decisions")).json();
-		const send = (allow) => fetch("/api/sessions/" + pending[0].session + "/decisions/" + pending[0].safeguard_id, { method: "POST", headers: { "Content-Type": "application/json", "X-Sandbox-UI": "1" }, body: JSON.stringify({ allow }) }).then((r) => r.status);
+		const Authorization = "Bearer " + localStorage.getItem("sandbox-token");
+		const { pending } = await (await fetch("/api/decisions", { headers: { Authorization } })).json();
+		const send = (allow) => fetch("/api/sessions/" + pending[0].session + "/decisions/" + pending[0].safeguard_id, { method: "POST", headers: { "Content-Type": "application/json", "X-Sandbox-UI": "1", Authorization }, body: JSON.stringify({ allow }) }).then((r) => r.status);
 		return [await send(true), await send(false)];
 	})()`)
 	if answers[0] != 204 || answers[1] < 400 {

@@ -1,4 +1,4 @@
-// Talks to the server: requests, the login, and the stream of events.
+// Talks to the server: requests, the token, and the stream of events.
 
 export class ApiError extends Error {
   constructor(status, e) {
@@ -17,6 +17,11 @@ export function onSignedOut(f) {
   signedOut = f;
 }
 
+// The token that each request shows is kept where all tabs of this address find it, and no page of another port: a cookie would be sent to each of them.
+const TOKEN = "sandbox-token";
+let given = null; // in this tab's address
+const token = () => given ?? localStorage.getItem(TOKEN) ?? "";
+
 async function failure(r) {
   let body = null;
   try {
@@ -31,7 +36,7 @@ async function failure(r) {
 async function send(url, options) {
   let r;
   try {
-    r = await fetch(url, { credentials: "same-origin", cache: "no-store", redirect: "error", ...options });
+    r = await fetch(url, { credentials: "omit", cache: "no-store", redirect: "error", ...options, headers: { ...options.headers, Authorization: "Bearer " + token() } });
   } catch (err) {
     if (err.name === "AbortError") throw err;
     throw new ApiError(0, { code: "unreachable", message: "sandbox ui does not answer", hint: "Is it still running? Start it again with: sandbox ui" });
@@ -107,14 +112,22 @@ export function latest(f) {
   };
 }
 
-// login exchanges the token in the address for a cookie, and takes it out of the
-// address and of the history.
-export async function login() {
+// login takes the token out of the address and of the history.
+export function login() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (!token) return false;
+  if (!token) return;
   history.replaceState(null, "", location.pathname + "#/");
-  await post("login", { token });
-  return true;
+  given = token;
+}
+
+// remember keeps a token that the server has taken, for other tabs.
+export function remember() {
+  if (given) localStorage.setItem(TOKEN, given);
+}
+
+// picture is the address of a picture within the page. Who shows it gives it up.
+export async function picture(path, params, signal) {
+  return URL.createObjectURL(await (await send("/api/" + path + query(params), { signal })).blob());
 }
 
 // Live is the stream of events: state is "live" or "lost".
@@ -126,41 +139,52 @@ export class Live {
     this.open();
   }
 
-  open() {
-    this.source = new EventSource("/api/events");
-    this.source.addEventListener("hello", () => {
+  // open hears events until the server or close ends that.
+  async open() {
+    const abort = (this.abort = new AbortController());
+    let event = "";
+    try {
+      await stream("events", {}, (line) => {
+        if (line.startsWith("event: ")) event = line.slice(7);
+        else if (line.startsWith("data: ")) this.heard(event, line.slice(6));
+      }, abort.signal);
+    } catch (err) {
+      if (err.status === 401) return;
+    }
+    if (abort.signal.aborted) return;
+    this.tries++;
+    const wait = Math.min(10e3, 250 * 2 ** Math.min(this.tries, 6));
+    this.state("lost", wait);
+    this.timer = setTimeout(() => this.again(), wait);
+  }
+
+  heard(event, data) {
+    if (event === "hello") {
       this.tries = 0;
       this.state("live");
-    });
-    this.source.addEventListener("changed", (e) => {
+    } else if (event === "changed") {
       try {
-        this.changed(JSON.parse(e.data));
+        this.changed(JSON.parse(data));
       } catch (err) {
         console.error("an event that cannot be read", err);
       }
-    });
-    this.source.addEventListener("error", () => {
-      this.source.close();
-      this.tries++;
-      const wait = Math.min(10e3, 250 * 2 ** Math.min(this.tries, 6));
-      this.state("lost", wait);
-      this.timer = setTimeout(() => this.again(), wait);
-    });
+    }
   }
 
   // again asks first, so that a lost sign-in is seen.
   async again() {
     clearTimeout(this.timer);
+    const before = this.abort;
     try {
       await get("overview");
     } catch (err) {
       if (err.status === 401) return;
     }
-    this.open();
+    if (this.abort === before && !before.signal.aborted) this.open();
   }
 
   close() {
     clearTimeout(this.timer);
-    this.source.close();
+    this.abort.abort();
   }
 }

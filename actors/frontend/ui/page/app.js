@@ -1,6 +1,6 @@
 // The frame around the pages: navigation, what is live, and what waits for a person.
 import { button, count, empty, h, oneLine, problem, replace, visible } from "./dom.js";
-import { get, latest, Live, login, onSignedOut } from "./api.js";
+import { get, latest, Live, login, onSignedOut, remember } from "./api.js";
 import { FolderView } from "./folder.js";
 import { FileView } from "./file.js";
 import { OverviewView } from "./overview.js";
@@ -56,8 +56,9 @@ class App {
 
   async enter() {
     try {
-      await login();
+      login();
       await this.refresh();
+      remember();
     } catch (err) {
       if (err.status === 401) return this.signedOut();
       replace(byId("main"), problem(err), button("Try again", () => this.enter(), { class: "primary" }));

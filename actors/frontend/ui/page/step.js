@@ -1,6 +1,6 @@
 // The panel of one step: what ran, what it changed, and the way back.
 import { button, bytes, clock, command, count, duration, empty, facts, h, oneLine, path, problem, replace, table, visible, when } from "./dom.js";
-import { enc, get } from "./api.js";
+import { enc, get, picture } from "./api.js";
 import { Diff } from "./diff.js";
 import { outputs } from "./output.js";
 import { Paths, sign } from "./paths.js";
@@ -141,8 +141,15 @@ export class StepPanel {
 
   picture(a) {
     const one = (side, there) => h("figure", null, h("figcaption", null, side === "before" ? "Before" : "After"),
-      there ? h("img", { alt: oneLine(a.path) + " " + side, src: "/api/" + this.base + "/content?side=" + side + "&path=" + enc(a.path), onerror: (e) => e.target.replaceWith(empty("no preview")) }) : empty("not there"));
+      there ? this.image(side, a) : empty("not there"));
     replace(this.pictures, one("before", a.existed_before), one("after", a.exists_after));
+  }
+
+  // image is a picture that comes when the server has sent it.
+  image(side, a) {
+    const img = h("img", { alt: oneLine(a.path) + " " + side, onload: () => URL.revokeObjectURL(img.src), onerror: () => img.replaceWith(empty("no preview")) });
+    picture(this.base + "/content", { side, path: a.path }).then((url) => (img.src = url), () => img.replaceWith(empty("no preview")));
+    return img;
   }
 
   close() {
