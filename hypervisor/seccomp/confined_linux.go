@@ -35,40 +35,10 @@ func confinedRules(m map[uint32]rule) {
 	m[unix.SYS_PRLIMIT64] = onlyIf(offArg0, retPerm, 0)
 	// The supervisor has to be able to read the caller's memory. It is not told.
 	m[unix.SYS_PRCTL] = oneOf(offArg0, retDone, unix.PR_SET_DUMPABLE)
-	m[unix.SYS_IOCTL] = harmlessIoctls(m[unix.SYS_IOCTL])
 }
 
 // retDone makes the call succeed without being performed.
 const retDone = unix.SECCOMP_RET_ERRNO
-
-// Types of requests of ioctl: what a terminal or any descriptor (0x54), and what a socket,
-// understands.
-const (
-	ioctlType                 = 0xff00
-	terminalIoctl, sockIoctls = 0x5400, 0x8900
-)
-
-// readingIoctls ask a file system, or share blocks with a file that was opened for
-// writing.
-var readingIoctls = []uint32{
-	unix.FS_IOC_GETFLAGS, 0x80046601 /* of 32 bits */, 0x801c581f /* FS_IOC_FSGETXATTR */, 0x80087601, /* FS_IOC_GETVERSION */
-	0xc020660b /* FS_IOC_FIEMAP */, 2, /* FIGETBSZ */
-	unix.FICLONE, unix.FICLONERANGE, unix.FIDEDUPERANGE,
-}
-
-// harmlessIoctls allows what is known. File systems have requests of their own that change
-// a file or a directory, for its owner, through any descriptor: there is no read-only
-// mount to refuse them.
-func harmlessIoctls(denied rule) rule {
-	r := rule{off: denied.off, ret: denied.ret, tests: denied.tests, rest: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOTTY)}
-	for _, n := range readingIoctls {
-		r.tests = append(r.tests, ruleTest{code: bpfJeq, k: n, ret: retAllow})
-	}
-	for _, t := range []uint32{terminalIoctl, sockIoctls} {
-		r.tests = append(r.tests, ruleTest{code: bpfJeq, k: t, mask: ioctlType, ret: retAllow})
-	}
-	return r
-}
 
 // onlyIf makes a rule for calls whose argument has to be one of these.
 func onlyIf(off, ret uint32, values ...uint32) rule {

@@ -22,8 +22,7 @@ var nesting = []uint32{
 const (
 	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
-	newTime   = 0x80 // CLONE_NEWTIME; in clone these bits are the exit signal
-	tioclinux = 0x541c
+	newTime = 0x80 // CLONE_NEWTIME; in clone these bits are the exit signal
 
 	// Arguments of personality: none but to ask, and ADDR_NO_RANDOMIZE.
 	samePersonality, noRandomAddresses = 0xffffffff, 0x0040000
@@ -138,17 +137,11 @@ func rules(s Settings) map[uint32]rule {
 		m[unix.SYS_CLONE] = anyBit(offArg0, newNamespaces, retPerm)
 		m[unix.SYS_UNSHARE] = anyBit(offArg0, newNamespaces|newTime, retPerm)
 	}
-	// The kernel looks at the low word only, so we do.
-	ioctls := []uint32{unix.TIOCSTI, tioclinux}
-	mediated := s.Mediated || s.Confined
-	if mediated {
-		ioctls = append(ioctls, changingIoctls...)
-	}
-	m[unix.SYS_IOCTL] = oneOf(offArg1, retPerm, ioctls...)
+	m[unix.SYS_IOCTL] = ioctlRule(s.Containers)
 	// A virtual machine's hypervisor is not in our network namespace.
 	m[unix.SYS_SOCKET] = oneOf(offArg0, retNoFam, unix.AF_VSOCK)
 	m[unix.SYS_PERSONALITY] = onlyIf(offArg0, retPerm, 0, samePersonality, noRandomAddresses)
-	if mediated {
+	if s.Mediated || s.Confined {
 		mediatedRules(m)
 	}
 	if s.Confined {

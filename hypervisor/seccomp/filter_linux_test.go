@@ -150,9 +150,65 @@ func TestConfinedKeepsDenied(t *testing.T) {
 			t.Errorf("call %d: %v, was %v", nr, got, r)
 		}
 		for _, test := range r.tests {
+			if test.returns(r) == retAllow {
+				continue
+			}
 			p := map[uint32]uint32{offArch: auditArch, offNr: nr, r.off: test.k}
 			if interpret(t, compile(m), p) == retAllow {
 				t.Errorf("call %d with argument %#x is allowed", nr, test.k)
+			}
+		}
+	}
+}
+
+// TestW4Ioctls: whatever the settings are, a request that is not in the list fails, whatever its high bits are, and no row of the list changes a file system, types into a
+// terminal or reaches a machine's hardware.
+func TestW4Ioctls(t *testing.T) {
+	listed := map[uint32]Request{}
+	for q := range Requests() {
+		if _, twice := listed[q.Number]; twice || q.Name == "" || q.Why == "" {
+			t.Errorf("%+v is there twice, or says nothing", q)
+		}
+		listed[q.Number] = q
+	}
+	for _, q := range refusedRequests {
+		if _, both := listed[q.Number]; both || q.Name == "" || q.Why == "" {
+			t.Errorf("%+v is allowed, too, or says nothing", q)
+		}
+	}
+	others := []uint32{ // of what a descriptor inside may know
+		0, 1, 0x4b33, 0x5423, 0x5437, 0x5457, 0x6609, 0x6610, 0x00000301, 0x127d, 0x1277, 0x4c00, 0x4c82, 0x5000940e, 0x50009403, 0x5000940f, 0x40047211, 0xc0045877, 0xc0045878,
+		0xae00, 0xae01, 0x2000ae80, 0x400454ca, 0x400454cb, 0xc0106400, 0xc0045519, 0x2400, 0xaa3f, 0xc018aa3f, 0x00007001, 0x40086610, 0x40305828, 0x4030582a, 0xf501, 0xf512, 0x5822, 0x8914 | 1<<31,
+		0xc1105868, 0xc0c89420, 0x894d, 0x89a0, 0x89f0, 0x8b1b, 0x89b0,
+	}
+	for _, s := range []Settings{{}, {Mediated: true}, {Confined: true}, {Containers: true}, {Debug: true}} {
+		p := compile(rules(s))
+		returns := func(request uint32) uint32 {
+			return interpret(t, p, map[uint32]uint32{offArch: auditArch, offNr: unix.SYS_IOCTL, offArg1: request, offArg1 + 4: 0x7fffffff})
+		}
+		for n, q := range listed {
+			want := uint32(retAllow)
+			if q.Containers && !s.Containers {
+				want = retNotty
+			}
+			if got := returns(n); got != want {
+				t.Errorf("%+v: %s: %#x, want %#x", s, q.Name, got, want)
+			}
+			// A bit more or less is another request.
+			for bit := range 32 {
+				if m := n ^ 1<<bit; listed[m].Name == "" && returns(m) == retAllow {
+					t.Errorf("%+v: %#x is allowed", s, m)
+				}
+			}
+		}
+		for _, q := range refusedRequests {
+			if got := returns(q.Number); got != retPerm {
+				t.Errorf("%+v: %s: %#x", s, q.Name, got)
+			}
+		}
+		for _, n := range others {
+			if got := returns(n); got != retNotty {
+				t.Errorf("%+v: request %#x: %#x", s, n, got)
 			}
 		}
 	}

@@ -18,22 +18,6 @@ var mediatedCalls = []uint32{
 // changingFlags of an open need the listener's answer.
 const changingFlags = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 
-// Requests of ioctl, of those that x/sys has no names for.
-const (
-	fsIocSetflags32 = 0x40046602
-	fsIocFssetxattr = 0x401c5820
-	fsIocSetversion = 0x40087602
-	ext4SetVersion  = 0x40086604
-	ext4MoveExtent  = 0xc028660f
-)
-
-// changingIoctls would change a file through a descriptor that was granted for
-// writing in a way that nobody has captured, and some for good.
-var changingIoctls = []uint32{
-	unix.FS_IOC_SETFLAGS, fsIocSetflags32, fsIocFssetxattr, fsIocSetversion, ext4SetVersion,
-	unix.FS_IOC_ENABLE_VERITY, unix.FS_IOC_SET_ENCRYPTION_POLICY, ext4MoveExtent,
-}
-
 // mediatedRules adds what the mediated bridge asks for.
 func mediatedRules(m map[uint32]rule) {
 	for _, nr := range mediatedCalls {

@@ -124,6 +124,22 @@ func TestSecurityDocumentation(t *testing.T) {
 			fmt.Fprintf(&table, "- %s (%s): `%s`\n", f.Name, f.Why, strings.Join(f.Calls, " "))
 		}
 	}
+	table.WriteString("\nRequests of `ioctl` that are allowed; all others fail with ENOTTY:\n\n")
+	why := ""
+	for q := range Requests() {
+		if q.Why != why {
+			only := map[bool]string{true: "only with --containers: "}[q.Containers]
+			fmt.Fprintf(&table, "%s- %s%s: `%s`", map[bool]string{true: "\n"}[why != ""], only, q.Why, q.Name)
+		} else {
+			fmt.Fprintf(&table, " `%s`", q.Name)
+		}
+		why = q.Why
+	}
+	table.WriteString("\n\nThese fail with EPERM, so that who asks knows that they were refused:")
+	for i, q := range refusedRequests {
+		fmt.Fprintf(&table, "%s `%s` (%s)", map[bool]string{true: ","}[i > 0], q.Name, q.Why)
+	}
+	table.WriteString(".\n")
 	current(t, file, before+begin+table.String()+end+after)
 }
 

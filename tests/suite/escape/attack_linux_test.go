@@ -127,6 +127,21 @@ var attacks = map[string]func(args []string) error{
 		}
 		return nil // it got past the filter
 	},
+	"ioctl": func(a []string) error { // makes requests to a file; succeeds if one gets past the filter
+		fd, err := unix.Open(a[0], unix.O_RDONLY|unix.O_NOCTTY, 0)
+		if err != nil {
+			return err
+		}
+		block := make([]byte, 4096)
+		for _, request := range a[1:] {
+			_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(number(request)), uintptr(unsafe.Pointer(&block[0])))
+			if errno != unix.EPERM && errno != unix.ENOTTY {
+				fmt.Printf("%s: %v\n", request, errno)
+				return nil
+			}
+		}
+		return errors.New("refused")
+	},
 	"iouring":   func([]string) error { return call(unix.SYS_IO_URING_SETUP, 1, 0, 0) },
 	"bpf":       func([]string) error { return call(unix.SYS_BPF, 0, 0, 0) },
 	"setresuid": func([]string) error { return unix.Setresuid(0, 0, 0) },

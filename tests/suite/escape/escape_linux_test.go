@@ -127,6 +127,9 @@ var attempts = []attempt{
 	{name: "a user namespace", script: "unshare -Ur true || unshare -U true || ATTACK unshare 0x10000000 || ATTACK unshare 0x20000", own: true},
 	{name: "key rings", script: "keyctl show || ATTACK keyctl"},
 	{name: "terminal input", script: "ATTACK tiocsti"},
+	// Those of file systems with keys (fscrypt), of btrfs, FAT, ext4 and XFS, KVM, TUN, loop devices and graphics, on a directory of the host and on one's own; TIOCSETD, TIOCCONS.
+	{name: "requests to file systems and devices", script: "for at in / . /dev/null; do if ATTACK ioctl $at 0xc0506617 0xc0406618 0xc0406619 0x800c6613 0x40806685 0x40086602 0x401c5820 0x5000940e 0x50009403 0x40047211 0x6609 0xc0045877 0x4030582a " +
+		"0xae00 0xae01 0x400454ca 0x4c00 0x4c82 0xc0106400 0x5423 0x541d 0x5412 0x541c; then exit 0; fi; done; exit 1"},
 	{name: "io_uring", script: "ATTACK iouring"},
 	{name: "bpf", script: "ATTACK bpf"},
 	{name: "becoming root", script: "ATTACK setresuid || su -c true </dev/null || sudo -n true", own: true},
