@@ -39,6 +39,9 @@ func Fixed(rules []Rule, now time.Time) (f Holds) {
 	return f
 }
 
+// Path is the path that the rule's subject names, alone or with all that is below it; false: it is another pattern, or a destination.
+func (r Rule) Path() (string, bool) { return r.parsed.path() }
+
 // path is the path that the pattern names, alone or with all that is below it.
 func (s subject) path() (string, bool) {
 	text := ""

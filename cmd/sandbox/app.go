@@ -204,20 +204,36 @@ func (a *app) commands() []*cobra.Command {
 		decisions.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Folder: func() (api.Directory, error) { return a.launch.FolderWithHistory() }, Now: time.Now}.Command(),
 		a.whyCommand(),
 		ui.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Launch: func() *launch.Launcher { return a.launch }, Logger: func() *slog.Logger { return a.log }, Version: version}.Command(),
-		a.policies().Command(), a.policies().Answers(),
+		a.policyCommand(), a.policies().Answers(),
 		overlay.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Dir: launch.OverlayDir}.Command(),
 		manual.Command(),
 	}
 }
 
 func (a *app) policies() policies.Commands {
-	return policies.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Places: a.policyPlaces, Now: time.Now}
+	return policies.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Places: a.policyPlaces, Effect: a.effect, Now: time.Now}
 }
 
 // policyPlaces are where the rules for the working folder are.
 func (a *app) policyPlaces() (approval.Places, error) {
-	dir, err := a.launch.FolderWithHistory()
-	return launch.PolicyPlaces(dir.Path), err
+	folder, err := a.launch.PolicyFolder()
+	return launch.PolicyPlaces(folder), err
+}
+
+// effect says what a rule would decide in the sessions that are started here.
+func (a *app) effect(r approval.Rule) (string, error) {
+	cfg, err := a.launch.SessionConfig()
+	if err != nil {
+		return "", nil //nolint:nilerr // a session does not start, and says why; the rule may be what mends it
+	}
+	return why.Effect(cfg, r)
+}
+
+// policyCommand takes the flags that decide whether a rule has an effect.
+func (a *app) policyCommand() *cobra.Command {
+	cmd := a.policies().Command()
+	a.addKeyFlags(cmd, "isolation", "mode", "gate")
+	return cmd
 }
 
 // whyCommand takes the flags that decide what it explains.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -193,6 +194,20 @@ func (g *guest) promotes(t *hypervisor.Transport, path string, base *os.File) er
 	return nil
 }
 
+// asked is what a gate asks about before a path in it can be reached: a file that lies directly in the gate, or a directory there with everything in it.
+func asked(gate, path string) string {
+	rel, err := filepath.Rel(gate, path)
+	if err != nil {
+		return path
+	}
+	first, _, deeper := strings.Cut(rel, "/")
+	at := filepath.Join(gate, first)
+	if st, err := os.Stat(at); deeper || err == nil && st.IsDir() {
+		return "'" + at + "/**'"
+	}
+	return at
+}
+
 // explainGate says what is asked about in a gate.
 func (p *plan) explainGate(s *hypervisor.Sight, gate string) {
 	s.Read, s.Exec = true, executable(s.Path)
@@ -207,6 +222,6 @@ func (p *plan) explainGate(s *hypervisor.Sight, gate string) {
 		s.Why = "programs need it: it is there from the start" + readOnly
 	default:
 		s.Why = "a person is asked first: it lies in the gate " + gate
-		s.Remedy = "sandbox approve ID, when it is asked; or sandbox policy add allow read " + filepath.Join(s.Path)
+		s.Remedy = "sandbox approve ID, when it is asked; or sandbox policy add allow read " + asked(gate, s.Path)
 	}
 }

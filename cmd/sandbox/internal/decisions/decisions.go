@@ -84,14 +84,21 @@ func (c Commands) run(r request) error {
 		return c.verify(path, strings.ToLower(r.hash))
 	}
 	var lines []json.RawMessage
+	known := r.session == ""
 	report, err := chain.File(path, "", func(l chain.Line) error {
-		if e := parse(l.Raw); e != nil && strings.HasPrefix(e.Session, r.session) && !e.At.Before(since) {
-			lines = append(lines, append(json.RawMessage(nil), l.Raw...))
+		if e := parse(l.Raw); e != nil && strings.HasPrefix(e.Session, r.session) {
+			known = true
+			if !e.At.Before(since) {
+				lines = append(lines, append(json.RawMessage(nil), l.Raw...))
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	if !known {
+		return fmt.Errorf("no session of %s has an id that begins with %q; 'sandbox audit' lists all", format.Shown(d.Path), r.session)
 	}
 	if err := c.show(lines, d.Path); err != nil {
 		return err

@@ -22,6 +22,30 @@ func PolicyPlaces(folder string) approval.Places {
 	return approval.Standard(state, folder)
 }
 
+// PolicyFolder is the folder whose rules a 'sandbox run' here would have: the first one of the session that it would join, or of the one that it would start.
+func (l *Launcher) PolicyFolder() (string, error) {
+	if len(l.Dirs) == 0 && len(l.Conf.Directory) == 0 {
+		here, err := workingDirectory()
+		if err != nil {
+			return "", err
+		}
+		dir, err := l.RuntimeDir()
+		if err != nil {
+			return "", err
+		}
+		for _, info := range actors.Sessions(dir) {
+			if slices.ContainsFunc(info.Directories, func(d string) bool { return within(here, d) }) {
+				return info.Directories[0], nil
+			}
+		}
+	}
+	dirs, err := l.Directories(false)
+	if err != nil {
+		return "", err
+	}
+	return dirs[0].Path, nil
+}
+
 // Policy decides by the rules for a working folder.
 func Policy(folder string) *approval.Book { return approval.NewBook(PolicyPlaces(folder), time.Now) }
 

@@ -28,6 +28,8 @@ type Commands struct {
 	JSON func() bool
 	// Places are where the rules for the working folder are.
 	Places func() (approval.Places, error)
+	// Effect returns an error for a rule that would decide nothing, or under which condition it does.
+	Effect func(r approval.Rule) (note string, err error)
 	Now    func() time.Time
 }
 
@@ -257,7 +259,17 @@ func (c Commands) add(o options, words []string) error {
 	if r, err = r.Checked(f.Home); err != nil {
 		return exit.Usage(err)
 	}
-	return c.change(f, o.dryRun, []approval.Rule{r})
+	note, err := c.Effect(r)
+	if err != nil {
+		return err
+	}
+	if err := c.change(f, o.dryRun, []approval.Rule{r}); err != nil {
+		return err
+	}
+	if note != "" {
+		fmt.Fprintln(c.Stderr, "sandbox: "+note)
+	}
+	return nil
 }
 
 // until is when a rule ends that holds for so long; the zero time is never.
@@ -292,6 +304,14 @@ func (c Commands) load(o options, words []string) error {
 	end, err := until(c.Now(), o.since)
 	if err != nil {
 		return err
+	}
+	for _, r := range rules {
+		if _, lerr := c.Effect(r); lerr != nil {
+			err = errors.Join(err, lerr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w; take it out of the file", format.Shown(words[0]), err)
 	}
 	for i, r := range rules {
 		if o.since > 0 && (r.Until.IsZero() || r.Until.After(end)) {

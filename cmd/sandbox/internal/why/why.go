@@ -100,11 +100,7 @@ func (c Commands) path(cfg api.Config, r request) error {
 	if err != nil {
 		return err
 	}
-	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, NoExec: cfg.NoExec, UID: -1, GID: -1, Places: cfg.Places, Gates: cfg.Gate, Dynamic: cfg.Dynamic}
-	for _, d := range cfg.Directories {
-		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: d.Path, ReadOnly: d.ReadOnly})
-	}
-	s, err := jail.Explain(view, path)
+	s, err := jail.Explain(viewOf(cfg), path)
 	if err != nil {
 		return err
 	}
@@ -123,6 +119,15 @@ func (c Commands) path(cfg api.Config, r request) error {
 		return &exit.Error{Code: exit.Failed}
 	}
 	return nil
+}
+
+// viewOf is what of a session's configuration makes its view.
+func viewOf(cfg api.Config) hypervisor.Config {
+	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, NoExec: cfg.NoExec, UID: -1, GID: -1, Places: cfg.Places, Gates: cfg.Gate, Dynamic: cfg.Dynamic}
+	for _, d := range cfg.Directories {
+		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: d.Path, ReadOnly: d.ReadOnly})
+	}
+	return view
 }
 
 // below reports whether path is dir or lies in it; both are clean and absolute.
