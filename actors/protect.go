@@ -18,7 +18,7 @@ import (
 func (s *Session) protection() directory.Protection {
 	told := &refusals{}
 	return directory.Protection{
-		Entry: approval.Entry,
+		Entry: approval.Entry, Carries: approval.Carries, Targets: approval.Targets,
 		Writes: func(folder string) interceptor.Writes {
 			if w := s.book.Writes(folder); w != nil {
 				return writeRules{w}

@@ -9,15 +9,18 @@ const gitDir = ".git"
 // being asked for: when somebody enters the folder, opens it in an editor, or starts an agent there.
 var entries = []string{
 	// shells, and what runs when a shell enters a directory
-	".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".cshrc", ".envrc", ".inputrc", ".kshrc", ".login", ".mise.toml",
-	".profile", ".tcshrc", ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc",
+	".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".cshrc", ".envrc", ".inputrc", ".kshrc", ".login", ".mise", ".mise.local.toml", ".mise.toml",
+	".profile", ".tcshrc", ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc", "mise.local.toml", "mise.toml",
 	// editors
-	".devcontainer", ".dir-locals.el", ".emacs", ".exrc", ".fleet", ".gvimrc", ".helix", ".idea", ".nvim.lua", ".nvimrc", ".vim",
+	".devcontainer", ".dir-locals.el", ".emacs", ".exrc", ".fleet", ".gvimrc", ".helix", ".idea", ".lvimrc", ".nvim.lua", ".nvimrc", ".vim",
 	".vimrc", ".vscode", ".zed",
 	// agents
-	".aider.conf.yml", ".amazonq", ".claude", ".codex", ".continue", ".cursor", ".gemini", ".kiro", ".mcp.json", ".opencode", ".roo",
-	".windsurf", "opencode.json", "opencode.jsonc",
+	".aider.conf.yml", ".amazonq", ".augment", ".claude", ".codex", ".continue", ".crush.json", ".cursor", ".factory", ".gemini", ".kiro", ".mcp.json", ".opencode", ".qwen", ".roo",
+	".windsurf", "crush.json", "opencode.json", "opencode.jsonc",
 }
+
+// deeper are such names of two parts: hooks of agents, in directories that hold other things, too.
+var deeper = [][2]string{{".clinerules", "hooks"}, {".github", "hooks"}}
 
 // ofGit are names in a git directory that make git run programs.
 var ofGit = []string{"commondir", "config", "config.worktree", "hooks"}
@@ -29,6 +32,9 @@ var ofGit = []string{"commondir", "config", "config.worktree", "hooks"}
 func Entry(names []string) (from, to int, ok bool) {
 	if len(names) > 0 && slices.Contains(entries, names[0]) {
 		return 0, 1, true
+	}
+	if len(names) > 1 && slices.Contains(deeper, [2]string{names[0], names[1]}) {
+		return 0, 2, true
 	}
 	for i, name := range names {
 		switch name {
@@ -48,23 +54,33 @@ func git(names []string) (n int, ok bool) {
 		return 0, true // the directory itself may not be another one
 	}
 	at := 0
-	if names[0] == "modules" { // of submodules, whose names may have slashes
-		for at = 1; at < len(names); at++ {
-			if slices.Contains([]string{"logs", "objects", "refs"}, names[at]) {
-				return 0, false
-			}
-			if slices.Contains(ofGit, names[at]) {
-				break
-			}
+	switch names[0] {
+	case "modules": // of submodules, whose names may have slashes, and be "refs" or "logs": so a submodule's branch that is called "hooks" is protected, too
+		for at = 1; at < len(names) && !slices.Contains(ofGit, names[at]); at++ {
 		}
+	case "worktrees":
+		at = 2
 	}
-	if at == len(names) || !slices.Contains(ofGit, names[at]) {
+	if at >= len(names) || !slices.Contains(ofGit, names[at]) {
 		return 0, false
 	}
 	if names[at] == "hooks" && at+2 == len(names) && len(names[at+1]) > len(sample) && names[at+1][len(names[at+1])-len(sample):] == sample {
 		return 0, false
 	}
 	return at + 1, true
+}
+
+// Carries reports whether protected entries lie, or would lie, in a directory of that name, which is not one itself: another directory is not put in its place, and it is not moved
+// away, without a decision. from is as in [Entry].
+func Carries(names []string) (from int, ok bool) {
+	if len(names) == 1 && slices.ContainsFunc(deeper, func(d [2]string) bool { return d[0] == names[0] }) {
+		return 0, true
+	}
+	i := slices.Index(names, gitDir)
+	if i < 0 || len(names) == i+1 {
+		return 0, false
+	}
+	return i, names[i+1] == "modules" || names[i+1] == "worktrees" && len(names) <= i+3
 }
 
 const sample = ".sample"

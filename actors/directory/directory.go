@@ -152,7 +152,7 @@ func (d *Directory) Intercept() {
 		Safeguards:  interceptor.Safeguards(d.env.Safeguards()),
 		AmbientIdle: cfg.Timing.AmbientIdle, ReplyDeadline: cfg.Timing.ReplyDeadline,
 		Node: d.env.Node("interceptor"), Safeguard: d.env.Safeguard, Owner: d.env.Steps,
-		Entry: d.env.Protection.Entry, Writes: d.writes, Remember: d.remember,
+		Entry: d.env.Protection.Entry, Carries: d.env.Protection.Carries, Targets: d.env.Protection.Targets, Writes: d.writes, Remember: d.remember,
 		Events: interceptor.Events{
 			Refused: d.refused,
 			Recovered: func(r *undolog.Recovery) {

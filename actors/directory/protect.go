@@ -9,6 +9,9 @@ import (
 type Protection struct {
 	// Entry is [interceptor.Options.Entry].
 	Entry func(names []string) (from, to int, ok bool)
+	// Carries and Targets are [interceptor.Options.Carries] and [interceptor.Options.Targets].
+	Carries func(names []string) (from int, ok bool)
+	Targets func(folder string) [][]string
 	// Writes returns the rules for the folder, or nil.
 	Writes func(folder string) interceptor.Writes
 	// Remember keeps a person's answer about a path, or about what is below it.

@@ -88,7 +88,11 @@ type Options struct {
 	// Entry finds what is protected in a folder, see [approval.Entry]; nil: nothing. Writes
 	// returns the rules about writing that hold now, or nil; it is called when a step
 	// begins. Remember is told a person's answer about an entry, before it holds.
-	Entry    func(names []string) (from, to int, ok bool)
+	Entry func(names []string) (from, to int, ok bool)
+	// Carries finds directories that such things lie in, see [approval.Carries], and Targets the files and directories that git is told to run from
+	// a folder, see [approval.Targets]; it is called when a step begins. Nil: none.
+	Carries  func(names []string) (from int, ok bool)
+	Targets  func(folder string) [][]string
 	Writes   func() Writes
 	Remember func(entry string, below bool, a *messages.Answer)
 

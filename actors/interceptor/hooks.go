@@ -46,6 +46,7 @@ type Hooks struct {
 	guard   fsbridge.Guard
 	gate    atomic.Uint32
 	writes  atomic.Pointer[Writes]
+	targets atomic.Pointer[[][]string] // what git is told to run
 	passes  atomic.Pointer[passes]
 	above   []string
 	last    atomic.Int64 // unix nanoseconds of the newest mutation

@@ -162,24 +162,16 @@ func (h *Hooks) protectedPlace(op *fsbridge.Op, epoch uint64, at spot, puts, pro
 	if len(h.above) > 0 {
 		names = slices.Concat(h.above, names)
 	}
-	from, to, ok := h.o.Entry(names)
-	if !ok {
+	from, to, ok := h.entry(op, names)
+	if !ok || h.isNew(op, epoch, at, names, from, to, puts) {
 		return nil
 	}
-	if from > 0 && from >= len(h.above) { // below the folder
-		if op.Kind == fsbridge.OpUnlink || op.Kind == fsbridge.OpRmdir || h.created(at.parents[from-len(h.above)], epoch) {
-			return nil
+	if to == from+1 && names[from] == gitDir {
+		own := from == 0 && len(h.above) == 0 && op.Kind == fsbridge.OpRename // the folder's own repository is not moved away: so a new one is one where none was
+		pointer := op.Name == "" && op.Node != nil && op.Node.Type == syscall.S_IFREG
+		if !puts && !own && !pointer {
+			return nil // it is not replaced, and no file that names another directory
 		}
-	}
-	if names[from] == gitDir && from == 0 && len(h.above) == 0 {
-		// The folder's own repository: it is not moved away, so a new one is where none was.
-		if to > 1 && h.created(at.parents[1], epoch) {
-			return nil
-		}
-		puts = puts || op.Kind == fsbridge.OpRename
-	}
-	if to == from+1 && names[from] == gitDir && (!puts || to < len(names)) {
-		return nil // it is not replaced
 	}
 	path := strings.Join(at.names, "/")
 	if exempt(h.safe.Load().Exempt, path) {
@@ -191,6 +183,65 @@ func (h *Hooks) protectedPlace(op *fsbridge.Op, epoch uint64, at spot, puts, pro
 		p.in = strings.Join(h.above, "/") + "/"
 	}
 	return p
+}
+
+// entry finds what is protected of the place: by its names, by what git's configuration says that it runs, or, of a directory that is renamed, because such things lie in it.
+func (h *Hooks) entry(op *fsbridge.Op, names []string) (from, to int, ok bool) {
+	if from, to, ok = h.o.Entry(names); ok {
+		return from, to, ok
+	}
+	moved := op.Kind == fsbridge.OpRename && (op.Node == nil || op.Node.Type == syscall.S_IFDIR || op.Flags&renameExchange != 0)
+	if moved && h.o.Carries != nil {
+		if from, ok = h.o.Carries(names); ok {
+			return from, len(names), true
+		}
+	}
+	targets := h.targets.Load()
+	if targets == nil || len(h.above) > 0 {
+		return 0, 0, false
+	}
+	for _, t := range *targets {
+		switch n := min(len(t), len(names)); {
+		case !slices.Equal(t[:n], names[:n]):
+		case n == len(t):
+			return 0, n, true
+		case moved:
+			return 0, n, true
+		}
+	}
+	return 0, 0, false
+}
+
+// isNew reports whether what is written to is the step's own: a clone, an unpacked package, what git init or git worktree makes. Below the folder, removals are let through, too.
+// A repository is new only if its git directory is, too, and one that is moved only if the step has made it.
+func (h *Hooks) isNew(op *fsbridge.Op, epoch uint64, at spot, names []string, from, to int, puts bool) bool {
+	made := func(i int) bool { // the directory that the name is in
+		i -= len(h.above)
+		return i >= 0 && i < len(at.parents) && h.created(at.parents[i], epoch)
+	}
+	git := names[from] == gitDir
+	if git && to == from+4 && names[from+1] == "worktrees" && made(to-1) {
+		return true
+	}
+	if from == 0 && len(h.above) == 0 { // the folder's own
+		return git && to > 1 && made(1)
+	}
+	if from < len(h.above) {
+		return false
+	}
+	if op.Kind == fsbridge.OpUnlink || op.Kind == fsbridge.OpRmdir {
+		return true
+	}
+	if !made(from) {
+		return false
+	}
+	switch {
+	case git && to > from+1:
+		return made(from + 1)
+	case git && puts && (op.Kind == fsbridge.OpRename || op.Kind == fsbridge.OpLink):
+		return op.Flags&renameExchange == 0 && h.created(op.Node, epoch)
+	}
+	return true
 }
 
 // gitDir may be made, but not be put there: what is in it would not have been asked about.
@@ -247,9 +298,13 @@ func (h *Hooks) forget(entry string) {
 	})
 }
 
-// takeWrites reads the rules anew. That is done when a step begins: what is decided in it is decided by the same
+// takeWrites reads the rules anew, and what git is told to run from the folder. That is done when a step begins: what is decided in it is decided by the same
 // rules.
 func (h *Hooks) takeWrites() {
+	if safe := h.safe.Load(); h.o.Targets != nil && (safe == nil || safe.Protect) {
+		t := h.o.Targets(h.o.Directory)
+		h.targets.Store(&t)
+	}
 	if h.o.Writes == nil {
 		return
 	}

@@ -17,12 +17,16 @@ import (
 func repository() map[string]string {
 	return map[string]string{
 		"main.go": "package main", ".git/HEAD": "ref: x", ".git/config": "[core]", ".git/hooks/pre-commit": "#!/bin/sh", ".git/hooks/a.sample": "#",
-		".git/modules/lib/config": "[core]", ".git/refs/heads/config": "1", ".vscode/settings.json": "{}", ".envrc": "x",
-		"sub/.git/config": "[core]", "sub/.git/hooks/x": "#", "sub/.envrc": "y", "sub/.vscode/settings.json": "{}", "evil/hooks/post-checkout": "#!", "evil/f": "x",
+		".git/modules/lib/config": "[core]", ".git/modules/logs/config": "[core]", ".git/worktrees/wt/commondir": "../..", ".git/worktrees/wt/HEAD": "ref: x", "module/.git": "gitdir: ../.git/modules/lib", ".git/refs/heads/config": "1", ".vscode/settings.json": "{}", ".envrc": "x",
+		"sub/.git/config": "[core]", "sub/.git/hooks/x": "#", "sub/.envrc": "y", "sub/.vscode/settings.json": "{}", "evil/hooks/post-checkout": "#!", "evil/f": "x", "sub/code": "x",
+		".github/hooks/x.json": "{}", ".github/workflows/x.yml": "", "shared.cfg": "", "tools/hooks/post-checkout": "#!",
 	}
 }
 
-func protecting(o *Options) { o.Safeguards.Protect, o.Entry = true, approval.Entry }
+func protecting(o *Options) {
+	o.Safeguards.Protect, o.Entry, o.Carries = true, approval.Entry, approval.Carries
+	o.Targets = func(string) [][]string { return [][]string{{"tools", "hooks"}, {"shared.cfg"}} }
+}
 
 // What programs run from is not changed before somebody has decided, whatever the way.
 func TestProtectedEntries(t *testing.T) {
@@ -47,6 +51,19 @@ func TestProtectedEntries(t *testing.T) {
 		"link to it":            {func(r *rig) error { return r.fs.Link(".git/config", "c") }, ".git/config"},
 		"link as it":            {func(r *rig) error { return r.fs.Link("main.go", ".claude") }, ".claude"},
 		"of a submodule":        {func(r *rig) error { return r.fs.WriteAt(".git/modules/lib/config", []byte("x"), 0) }, ".git/modules/lib/config"},
+		"one with a name":       {func(r *rig) error { return r.fs.WriteAt(".git/modules/logs/config", []byte("x"), 0) }, ".git/modules/logs/config"},
+		"its directory away":    {func(r *rig) error { return r.fs.Rename(".git/modules/lib", "lib", 0) }, ".git/modules/lib"},
+		"its directory over it": {func(r *rig) error { return r.fs.Rename("sub", ".git/modules/lib", renameExchange) }, ""},
+		"all of them":           {func(r *rig) error { return r.fs.Rename(".git/modules", "m", 0) }, ".git/modules"},
+		"which one it is":       {func(r *rig) error { return r.fs.WriteAt("module/.git", []byte("gitdir: /x"), 0) }, "module/.git"},
+		"a worktree's":          {func(r *rig) error { return r.fs.WriteFile(".git/worktrees/wt/config.worktree", nil) }, ".git/worktrees/wt/config.worktree"},
+		"where its config is":   {func(r *rig) error { return r.fs.WriteAt(".git/worktrees/wt/commondir", []byte("/x"), 0) }, ".git/worktrees/wt/commondir"},
+		"the worktree away":     {func(r *rig) error { return r.fs.Rename(".git/worktrees/wt", "wt", 0) }, ".git/worktrees/wt"},
+		"hooks of git's":        {func(r *rig) error { return r.fs.WriteAt("tools/hooks/post-checkout", []byte("x"), 0) }, "tools/hooks"},
+		"their directory":       {func(r *rig) error { return r.fs.Rename("tools", "good", 0) }, "tools"},
+		"what git includes":     {func(r *rig) error { return r.fs.WriteAt("shared.cfg", []byte("x"), 0) }, "shared.cfg"},
+		"an agent's hooks":      {func(r *rig) error { return r.fs.WriteAt(".github/hooks/x.json", []byte("x"), 0) }, ".github/hooks"},
+		"what they lie in":      {func(r *rig) error { return r.fs.Rename("sub", ".github", renameExchange) }, ""},
 		"of a repository below": {func(r *rig) error { return r.fs.WriteAt("sub/.git/config", []byte("x"), 0) }, "sub/.git/config"},
 		"direnv below":          {func(r *rig) error { return r.fs.WriteAt("sub/.envrc", []byte("x"), 0) }, "sub/.envrc"},
 	} {
@@ -101,6 +118,9 @@ func TestNotProtected(t *testing.T) {
 		"rm below":               r.fs.Unlink("sub/.git/hooks/x"),
 		"an empty directory":     r.fs.Mkdir(".idea", 0o755),
 		"clone":                  errors.Join(r.fs.Mkdir("new", 0o755), r.fs.Mkdir("new/.git", 0o755), r.fs.WriteFile("new/.git/config", nil), r.fs.WriteFile("new/.envrc", nil)),
+		"a workflow":             r.fs.WriteAt(".github/workflows/x.yml", []byte("x"), 0),
+		"a worktree's HEAD":      r.fs.WriteAt(".git/worktrees/wt/HEAD", []byte("ref: y"), 0),
+		"a new worktree":         errors.Join(r.fs.Mkdir(".git/worktrees/n", 0o755), r.fs.WriteFile(".git/worktrees/n/commondir", nil), r.fs.Mkdir("n", 0o755), r.fs.WriteFile("n/.git", []byte("gitdir: x"))),
 		"its file":               r.fs.Rename(".git/index.lock", ".git/index", 0),
 	} {
 		if err != nil {
@@ -124,6 +144,56 @@ func TestNotProtected(t *testing.T) {
 	r.must(r.fs.WriteFile(".git/hooks/y", nil)) // the answer was for the directory
 	if st, err := os.Stat(filepath.Join(r.dir, ".git/hooks/y")); err != nil || st.Mode().Type() != 0 {
 		t.Error(err)
+	}
+}
+
+// A repository that was there before does not become the step's own by being moved into a directory that is, whatever the way; nor does another become the repository.
+func TestW8MovedRepository(t *testing.T) {
+	for name, c := range map[string]struct {
+		free, held func(r *rig) error
+	}{
+		"a repository into a new directory of its name": {
+			func(r *rig) error { return errors.Join(r.fs.Rename("sub", "old", 0), r.fs.Mkdir("sub", 0o755)) },
+			func(r *rig) error { return r.fs.Rename("old/.git", "sub/.git", 0) },
+		},
+		"under another name": {
+			func(r *rig) error {
+				return errors.Join(r.fs.Rename("sub/.git", "g", 0), r.fs.WriteFile("g/hooks/pre-commit", nil))
+			},
+			func(r *rig) error { return r.fs.Rename("g", "sub/.git", 0) },
+		},
+		"a new one in its place": {
+			func(r *rig) error {
+				return errors.Join(r.fs.Mkdir("g", 0o755), r.fs.WriteFile("g/config", nil), r.fs.Rename("sub/.git", "old", 0))
+			},
+			func(r *rig) error { return r.fs.Rename("g", "sub/.git", 0) },
+		},
+		"one that is made anew": {
+			func(r *rig) error {
+				return errors.Join(r.fs.Rename("sub/.git", "old", 0), r.fs.Mkdir("sub/.git", 0o755))
+			},
+			func(r *rig) error { return r.fs.WriteFile("sub/.git/config", nil) },
+		},
+		"hooks of one that was moved": {
+			func(r *rig) error { return errors.Join(r.fs.Mkdir("n", 0o755), r.fs.Rename("sub", "n/sub", 0)) },
+			func(r *rig) error { return r.fs.WriteFile("n/sub/.git/hooks/pre-commit", nil) },
+		},
+		"a file that names another": {
+			func(r *rig) error { return errors.Join(r.fs.Mkdir("n", 0o755)) },
+			func(r *rig) error { return r.fs.Link("main.go", "n/.git") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, repository(), protecting)
+			r.assign(1)
+			r.must(c.free(r))
+			r.safeguard.None()
+			done := r.start(func() error { return c.held(r) })
+			r.answer(r.asked(), false)
+			if err := actortest.Within(t, "refused operation", done); !errors.Is(err, fsbridge.ErrDenied) {
+				t.Errorf("refused: %v", err)
+			}
+		})
 	}
 }
 

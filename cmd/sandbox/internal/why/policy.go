@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -98,6 +99,11 @@ func (c Commands) writes(cfg api.Config, folder string, s *hypervisor.Sight) {
 		}
 		names := strings.Split(rel, "/")
 		from, to, ok := approval.Entry(names)
+		for _, t := range approval.Targets(folder) { // what git is told to run
+			if !ok && len(t) <= len(names) && slices.Equal(t, names[:len(t)]) {
+				to, ok = len(t), true
+			}
+		}
 		if !ok || to == from+1 && names[from] == ".git" {
 			return
 		}
