@@ -71,9 +71,32 @@ func (w way) steps(history []undolog.Entry) []undolog.Entry {
 	return steps
 }
 
-// one takes the next step of the first folder, wherever its command has changed something.
+// one takes the next step of the first folder, wherever its command has changed something, and with it those that only
+// looked: an undo takes those that came after it, and a redo brings them back with it.
 func (w way) one(courses []*course) (bool, error) {
-	var next *undolog.Entry
+	for {
+		step := w.first(courses)
+		if step == nil {
+			return false, nil
+		}
+		looked := looksOnly(courses, step)
+		if err := w.takeAll(courses, step); err != nil {
+			return false, err
+		}
+		if !looked || !w.undo || !slices.ContainsFunc(courses, (*course).changes) {
+			break
+		}
+	}
+	for step := w.first(courses); !w.undo && step != nil && looksOnly(courses, step); step = w.first(courses) {
+		if err := w.takeAll(courses, step); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// first is the step of the first folder that comes next, or nil.
+func (w way) first(courses []*course) (next *undolog.Entry) {
 	for i, c := range courses {
 		left := c.left()
 		if i > 0 {
@@ -86,19 +109,36 @@ func (w way) one(courses []*course) (bool, error) {
 			next = &left[0]
 		}
 	}
-	if next == nil {
-		return false, nil
+	return next
+}
+
+// changes tells whether a step is left that did more than to look.
+func (c *course) changes() bool {
+	return slices.ContainsFunc(c.left(), func(e undolog.Entry) bool { return !e.LooksOnly })
+}
+
+// looksOnly tells whether a step only looked, in all folders.
+func looksOnly(courses []*course, step *undolog.Entry) bool {
+	for _, c := range courses {
+		if slices.ContainsFunc(c.left(), func(e undolog.Entry) bool { return same(&e, step) && !e.LooksOnly }) {
+			return false
+		}
 	}
+	return true
+}
+
+// takeAll has each folder take its part of a step.
+func (w way) takeAll(courses []*course, step *undolog.Entry) error {
 	for i, c := range courses {
-		found, err := w.take(c, next)
+		found, err := w.take(c, step)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if found && i > 0 && !w.undo { // as an undo takes them
 			c.taken += written(c.left())
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // take has a folder take its part of a step, if it has one.

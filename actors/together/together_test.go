@@ -93,6 +93,11 @@ func ambient(id undolog.StepID, n int) undolog.Entry {
 	return e
 }
 
+func look(e undolog.Entry) undolog.Entry {
+	e.LooksOnly = true
+	return e
+}
+
 const tree, git = "/work/tree", "/work/main/.git"
 
 func pair(treeSteps, gitSteps []undolog.Entry) (*book, *book, []Folder) {
@@ -127,6 +132,11 @@ func TestU16NextSteps(t *testing.T) {
 		{name: "below that of another worktree", tree: []undolog.Entry{both}, git: []undolog.Entry{at(3, 30, "/work/other"), part(both)}, treeAt: "1", gitAt: "3 1", refused: undolog.ErrGroup},
 		{name: "below what was left behind", tree: []undolog.Entry{both}, git: []undolog.Entry{ambient(-2, 12), ambient(-1, 11), part(both)}},
 		{name: "the same number by chance", tree: []undolog.Entry{at(1, 40, tree)}, git: []undolog.Entry{at(1, 10, tree)}, gitAt: "1"},
+		{name: "looks after it", tree: []undolog.Entry{look(at(3, 30, tree)), look(more), both}, git: []undolog.Entry{look(part(at(3, 30, tree))), part(both)}},
+		{name: "looks before it", tree: []undolog.Entry{more, look(both)}, treeAt: "1"},
+		{name: "looks in one folder and more in the other", tree: []undolog.Entry{look(more), both}, git: []undolog.Entry{part(more)}, treeAt: "1"},
+		{name: "nothing but looks", tree: []undolog.Entry{look(more), look(both)}, treeAt: "1"},
+		{name: "two with looks between them", count: 2, tree: []undolog.Entry{at(3, 30, tree), look(more), both}},
 		{name: "more than there are", count: 3, tree: []undolog.Entry{both}, git: []undolog.Entry{part(both)}, treeAt: "1", gitAt: "1", refused: undolog.ErrNothing},
 	} {
 		t.Run(c.name, func(t *testing.T) {

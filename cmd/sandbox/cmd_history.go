@@ -122,6 +122,9 @@ func (a *app) historyLine(e undolog.Entry, now time.Time) string {
 	if e.Group != 0 {
 		what += a.paint.Dim(fmt.Sprintf("  [run %d]", e.Group))
 	}
+	if e.LooksOnly {
+		what += a.paint.Dim("  [looks only]")
+	}
 	if n := len(e.Barriers); n > 0 {
 		what += "  " + a.paint.Kind(format.KindBarrier, format.Barriers(e.Barriers))
 	}

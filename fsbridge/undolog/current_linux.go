@@ -147,6 +147,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 		return nil, nil
 	}
 	e := &stepEntry{Entry: *closed, name: store.FormatStepID(closed.StepID)}
+	l.markLooks(e)
 	l.stamps.SetApplying(true) // until the stamps are taken they say nothing
 	l.known.change(func(k *lists) {
 		k.steps = append(k.steps, e)

@@ -134,10 +134,13 @@ type Entry struct {
 	AffectedPaths []string  `json:"affected_paths"` // at most [HistoryPaths]; lossy for non-UTF-8
 	AffectedCount int       `json:"affected_count"`
 	Unprotected   bool      `json:"unprotected,omitempty"`
-	Damaged       string    `json:"damaged,omitempty"` // why the step cannot be undone
-	StoredBytes   int64     `json:"stored_bytes"`
-	Compressed    bool      `json:"compressed,omitempty"`
-	Barriers      []Barrier `json:"barriers"`
+	// LooksOnly: it changed nothing but what git keeps about its looks ('git status'). Whoever undoes the last
+	// step means the one before.
+	LooksOnly   bool      `json:"looks_only,omitempty"`
+	Damaged     string    `json:"damaged,omitempty"` // why the step cannot be undone
+	StoredBytes int64     `json:"stored_bytes"`
+	Compressed  bool      `json:"compressed,omitempty"`
+	Barriers    []Barrier `json:"barriers"`
 	// Commands are the first [MaxStepCommands] of the CommandCount commands that ran in
 	// the step, in the order in which they began; none and 0 if there was one, which
 	// the fields above describe. Of several, those describe the first, and ExitCode is

@@ -14,12 +14,27 @@ func (t *Table) putBarrier(b barrier) {
 	p = binary.AppendVarint(p, int64(b.after))
 	p = binary.AppendUvarint(p, b.seq)
 	t.buf = binary.AppendVarint(p, b.at.UnixNano())
-	paths := b.paths
-	b.paths = nil
+	paths, was := b.paths, b.was
+	b.paths, b.was = nil, nil
 	t.barriers = append(t.barriers, b)
 	for _, p := range paths {
 		t.addBarrierPath(b.id, p)
+		t.setWas(b.id, p, was[p])
 	}
+}
+
+// setWas notes what the steps had left at a path of a barrier, if that is known.
+func (t *Table) setWas(id uint64, path string, was uint64) {
+	i := t.findBarrier(id)
+	if i < 0 || was == 0 {
+		return
+	}
+	b := &t.barriers[i]
+	if b.was == nil {
+		b.was = map[string]uint64{}
+	}
+	b.was[path] = was
+	t.buf = binary.LittleEndian.AppendUint64(wire.AppendString(binary.AppendUvarint(append(t.buf, opWas), id), path), was)
 }
 
 // addBarrierPath appends a path, unless it was the last one.

@@ -82,6 +82,11 @@ func (t *Table) replayOp(op byte, d *decoder) {
 		if d.use() && d.check(n < uint64(len(t.homes))) {
 			t.putNameHash(nameKey{hash: hash, dir: uint32(n)}, ino)
 		}
+	case opSame:
+		n, hash, same := d.uint(), d.Uint64(), d.Uint64()
+		if d.use() && d.check(n < uint64(len(t.homes))) {
+			t.putSame(nameKey{hash: hash, dir: uint32(n)}, same)
+		}
 	case opInode:
 		id, stamp, content := d.id(), d.Uint64(), d.uint()
 		if d.use() {
@@ -104,6 +109,11 @@ func (t *Table) replayOp(op byte, d *decoder) {
 		id, path := d.uint(), d.Bytes()
 		if d.use() {
 			t.addBarrierPath(id, string(path))
+		}
+	case opWas:
+		id, path, was := d.uint(), d.Bytes(), d.Uint64()
+		if d.use() {
+			t.setWas(id, string(path), was)
 		}
 	case opCrossed:
 		if id := d.uint(); d.use() {

@@ -17,6 +17,7 @@ import (
 func (t *Table) edited(paths []string) (*base.Barrier, *base.Warning, error) {
 	after, ok := t.cfg.Newest()
 	if !ok {
+		t.was = nil
 		return nil, nil, t.flush()
 	}
 	return t.editedAfter(after, paths)
@@ -24,6 +25,8 @@ func (t *Table) edited(paths []string) (*base.Barrier, *base.Warning, error) {
 
 // editedAfter is edited after a step. It needs mu.
 func (t *Table) editedAfter(after StepRef, paths []string) (*base.Barrier, *base.Warning, error) {
+	was := t.was
+	t.was = nil
 	if len(paths) == 0 {
 		return nil, nil, t.flush()
 	}
@@ -36,7 +39,7 @@ func (t *Table) editedAfter(after StepRef, paths []string) (*base.Barrier, *base
 	if err != nil {
 		return nil, nil, err
 	}
-	b := barrier{id: id, after: after.ID, seq: after.Seq, at: t.cfg.Now(), paths: paths}
+	b := barrier{id: id, after: after.ID, seq: after.Seq, at: t.cfg.Now(), paths: paths, was: was}
 	t.putBarrier(b)
 	pub := b.public()
 	return &pub, nil, t.flush()
@@ -61,7 +64,9 @@ func (t *Table) Check(x *Touched, oldest uint64) ([]base.Barrier, error) {
 	t.Mu.Lock()
 	edited, err := t.compare(t.cfg.Root, x, true, t.cfg.Unseen)
 	_, warning, eerr := t.edited(edited)
+	t.lift(oldest)
 	barriers := t.since(oldest)
+	eerr = errors.Join(eerr, t.flush())
 	t.Mu.Unlock()
 	t.tell(warning)
 	if err = errors.Join(err, eerr); err != nil {
@@ -198,7 +203,7 @@ func (e *Edits) Observe(dir Directory, name string, st *hostfs.Stat) {
 			st = &now
 		}
 	}
-	if !t.takeIn(id, name, st) || st != nil && t.cfg.Unseen("", st) {
+	if !t.takeIn(id, dir.Path(), name, st) || st != nil && t.cfg.Unseen("", st) {
 		return
 	}
 	if err := e.observed(stepPath(dir.StartPath(), name)); err != nil {

@@ -47,6 +47,9 @@ type Table struct {
 	seq      uint64    // of the step that the next entries belong to
 	doubt    uint64    // of steps up to this seq a part was lost; 0: nothing was
 
+	budget left              // of hashes of what files hold, for the step that ends
+	was    map[string]uint64 // of what was accepted: by path, what it had been
+
 	applying bool // an apply, or the end of a step: what is in the folder is in motion
 
 	gen  uint64 // counts changes of stamps, for external
@@ -73,6 +76,8 @@ type nameKey struct {
 type nameValue struct {
 	ino uint64 // 0: absent
 	seq uint64 // newest step that touched it
+	// same is a hash of what the steps left under it, or 0. What is accepted as an edit does not change it.
+	same uint64
 }
 
 type inodeValue struct {
@@ -88,6 +93,8 @@ type barrier struct {
 	seq   uint64
 	at    time.Time
 	paths []string
+	// was has, by path, a hash of what the steps had left there, or absent: where that is again, nothing would be lost.
+	was map[string]uint64
 }
 
 // Sink is where the table writes. Append is all or nothing as far as the
@@ -116,6 +123,8 @@ const (
 	opPath    = 8  // uvarint barrier id; uvarint length; path
 	opCrossed = 9  // uvarint barrier id: it is no more
 	opDoubt   = 10 // uvarint seq
+	opSame    = 11 // uvarint directory; 8 bytes hash of a name that is known; 8 bytes hash of what it holds
+	opWas     = 12 // uvarint barrier id; uvarint length; path; 8 bytes hash of what the steps left there, or absent
 )
 
 var errDamaged = errors.New("undolog: damaged stamps file")
@@ -355,7 +364,9 @@ func (t *Table) snapshot(oldest uint64) []byte {
 			continue
 		}
 		s.seqFor(v.seq)
-		s.putNameHash(nameKey{hash: k.hash, dir: renumber[k.dir]}, v.ino)
+		to := nameKey{hash: k.hash, dir: renumber[k.dir]}
+		s.putNameHash(to, v.ino)
+		s.putSame(to, v.same)
 	}
 	for id, v := range t.inodes {
 		if v.seq >= oldest {

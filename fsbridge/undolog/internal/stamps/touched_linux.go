@@ -204,6 +204,7 @@ func (s *Table) Settle(root *hostfs.Root, seq uint64, t *Touched) error {
 // settle returns what was changed since the step was over. It needs mu.
 func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []string, err error) {
 	s.setSeq(seq)
+	s.budget = left{sameFiles, sameBytes}
 	s.remap(t.remap)
 	found := make(map[hostfs.ID]struct{})
 	err = t.visit(root, func(n *Seen) error {
@@ -225,6 +226,7 @@ func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []strin
 		}
 		found[n.Stat.ID] = struct{}{}
 		s.putSeen(dir, n)
+		s.putSame(nameKey{nameHash(n.Name), dir}, s.sameOf(n, &s.budget))
 		return s.flushIfLarge()
 	})
 	for _, describe := range t.extra {
@@ -342,8 +344,8 @@ func (s *Table) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struct{}, 
 
 // takeIn tells whether st (nil: nothing), which name in the directory dir was
 // found to be before a step touched it, is not how the steps before left it. It needs mu.
-func (s *Table) takeIn(dir hostfs.ID, name string, st *hostfs.Stat) bool {
-	n := Seen{Dir: dir, Name: name, Stat: st, Inside: true}
+func (s *Table) takeIn(dir hostfs.ID, path, name string, st *hostfs.Stat) bool {
+	n := Seen{Dir: dir, Path: path, Name: name, Stat: st, Inside: true}
 	if dir == (hostfs.ID{}) && st != nil { // no name that we know
 		v, ok := s.inodes[st.ID]
 		return ok && !v.fits(st)
@@ -367,21 +369,22 @@ func (s *Table) differs(n *Seen) bool {
 	if !ok {
 		return false
 	}
-	want, ok := s.names[nameKey{nameHash(n.Name), dir}]
+	key := nameKey{nameHash(n.Name), dir}
+	want, ok := s.names[key]
 	switch {
 	case !ok: // a stranger in a directory that the sandbox made
 		return n.Inside && s.homes[dir].full && n.Stat != nil
 	case n.Stat == nil:
 		return want.ino != 0
 	case n.Stat.Ino != want.ino:
-		return true
+		return !s.holdsTheSame(key, want, n)
 	}
 	v, ok := s.inodes[n.Stat.ID]
 	if !ok {
 		return false
 	}
 	if !v.fits(n.Stat) {
-		return true
+		return !s.holdsTheSame(key, want, n)
 	}
 	return v.content != 0 && n.FD > 0 && v.content != s.ContentOf(n)
 }
@@ -410,11 +413,23 @@ func (s *Table) bound(id hostfs.ID, name string) bool {
 // accept takes a name as it is.
 func (s *Table) accept(n *Seen) {
 	dir := s.dirNumber(n.Dir)
+	key := nameKey{nameHash(n.Name), dir}
+	want := s.names[key]
+	if want.ino == 0 && want.same == 0 {
+		want.same = absent
+	}
+	if want.same != 0 {
+		if s.was == nil {
+			s.was = map[string]uint64{}
+		}
+		s.was[n.full()] = want.same
+	}
 	if n.Stat == nil {
 		s.putName(dir, n.Name, 0)
-		return
+	} else {
+		s.putSeen(dir, n)
 	}
-	s.putSeen(dir, n)
+	s.putSame(key, want.same)
 }
 
 // coarseCtime tells whether two changes of a file within one timer tick can

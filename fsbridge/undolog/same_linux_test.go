@@ -1,0 +1,103 @@
+package undolog
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+)
+
+// An edit from outside that leaves a path as the step left it, by what a person sees: it is none. Those that change
+// something, be it little, are.
+var contentEdits = []struct {
+	name   string
+	harms  bool
+	change func(path string) error
+}{
+	{"touched", false, func(p string) error { return os.Chtimes(p, time.Unix(5, 0), time.Unix(6, 0)) }},
+	{"written again", false, func(p string) error { return os.WriteFile(p, []byte("left"), 0o600) }},
+	{"saved by rename", false, func(p string) error {
+		return errors.Join(os.WriteFile(p+".new", []byte("left"), 0o644), os.Rename(p+".new", p))
+	}},
+	{"mode there and back", false, func(p string) error { return errors.Join(os.Chmod(p, 0o600), os.Chmod(p, 0o644)) }},
+	{"one byte", true, func(p string) error { return os.WriteFile(p, []byte("lift"), 0o600) }},
+	{"mode", true, func(p string) error { return os.Chmod(p, 0o600) }},
+	{"saved by rename with another mode", true, func(p string) error {
+		return errors.Join(os.WriteFile(p+".new", []byte("left"), 0o600), os.Rename(p+".new", p))
+	}},
+	{"a second name", true, func(p string) error { return os.Link(p, p+".link") }},
+	{"an attribute", true, func(p string) error { return unix.Setxattr(p, "user.note", []byte("x"), 0) }},
+	{"a symlink in its place", true, func(p string) error { return errors.Join(os.Remove(p), os.Symlink("left", p)) }},
+	{"a directory in its place", true, func(p string) error { return errors.Join(os.Remove(p), os.Mkdir(p, 0o755)) }},
+	{"removed", true, os.Remove},
+}
+
+// TestU15SameContentIsNoBarrier: whoever sees it, the undo itself or the watcher; also after the log was opened again.
+func TestU15SameContentIsNoBarrier(t *testing.T) {
+	for _, e := range contentEdits {
+		for _, seen := range []string{"at undo", "at once"} {
+			t.Run(e.name+" "+seen, func(t *testing.T) {
+				s := newSession(t, nil)
+				s.outside("f", "old")
+				s.step(func(a *undologtest.Applier) error {
+					return errors.Join(a.Truncate("f", 0), a.WriteAt("f", []byte("left"), 0))
+				})
+				if err := e.change(filepath.Join(s.work, "f")); err != nil {
+					t.Fatal(err)
+				}
+				if seen == "at once" {
+					bars, err := s.l.External(t.Context(), []string{"f"})
+					if err != nil || (len(bars) > 0) != e.harms {
+						t.Errorf("told of %+v, %v", bars, err)
+					}
+				}
+				var barrier *BarrierError
+				_, err := s.l.Undo(t.Context(), UndoOptions{})
+				if e.harms != errors.As(err, &barrier) || !e.harms && err != nil {
+					t.Fatalf("undo: %v", err)
+				}
+				if b, err := os.ReadFile(filepath.Join(s.work, "f")); !e.harms && (err != nil || string(b) != "old") {
+					t.Errorf("undone: %q, %v", b, err)
+				}
+			})
+		}
+	}
+}
+
+// TestU15TakenBackLiftsBarrier: an edit that is taken back is no barrier any more; unless a step has touched the path
+// since, which found the edit and would bring it back.
+func TestU15TakenBackLiftsBarrier(t *testing.T) {
+	s := newSession(t, nil)
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "left") })
+	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "left") })
+	s.step(func(a *undologtest.Applier) error { return a.Unlink("g") })
+	told := func(path string) {
+		t.Helper()
+		if bars, err := s.l.External(t.Context(), []string{path}); err != nil || len(bars) != 1 {
+			t.Fatalf("told of %+v, %v", bars, err)
+		}
+	}
+	s.outside("f", "mine")
+	told("f")
+	s.wantBlocked(3, "f")
+	s.outside("f", "left")
+	s.wantBlocked(3)
+	s.outside("g", "a stranger where the step had removed something")
+	told("g")
+	s.wantBlocked(1, "g")
+	if err := os.Remove(filepath.Join(s.work, "g")); err != nil {
+		t.Fatal(err)
+	}
+	s.wantBlocked(1)
+
+	s.outside("f", "mine")
+	told("f")
+	s.step(func(a *undologtest.Applier) error { return a.WriteAt("f", []byte("left"), 0) })
+	s.wantBlocked(1)
+	s.wantBlocked(4, "f") // undoing the newest brings the edit back, the next would destroy it
+}
