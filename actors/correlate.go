@@ -82,7 +82,7 @@ func (s *Session) logStepEnd(e api.Event) {
 // logApplied says what an undo, redo or restore did.
 func (s *Session) logApplied(ctx context.Context, what string, u api.UndoResult, err error) {
 	log := s.component("undo")
-	attrs := []any{"path", u.Directory, "steps", len(u.Steps), "paths", u.PathCount, "took_us", u.Took.Microseconds(), "dry_run", u.DryRun}
+	attrs := []any{"path", u.Directory, "steps", len(u.Steps), "paths", u.PathCount, "took_us", u.Took.Microseconds(), "dry_run", u.DryRun, "left", u.LeftCount}
 	if err != nil {
 		log.InfoContext(ctx, what+" refused or failed", append(attrs, "err", err)...)
 		return

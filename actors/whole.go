@@ -73,6 +73,7 @@ func (s *Session) timed(w *directory.Directory, dry bool, do func() (*undolog.Ap
 	u := api.UndoResult{Directory: w.Config.Path, DryRun: dry, Took: s.clock.Now().Sub(begin)}
 	if res != nil {
 		u.Steps, u.Paths, u.PathCount, u.Warnings = res.Steps, res.Paths, res.PathCount, res.Warnings
+		u.Left, u.LeftCount = res.Left, res.LeftCount
 	}
 	return u, err
 }

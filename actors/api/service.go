@@ -137,8 +137,11 @@ type UndoResult struct {
 	Paths     []undolog.Affected `json:"paths,omitempty"`
 	PathCount int                `json:"path_count"`
 	Warnings  []string           `json:"warnings,omitempty"`
-	DryRun    bool               `json:"dry_run,omitempty"`
-	Took      time.Duration      `json:"took_ns"`
+	// Left are the first [undolog.MaxLeft] of LeftCount things that could not be put back, and why.
+	Left      []undolog.Left `json:"left,omitempty"`
+	LeftCount int            `json:"left_count,omitempty"`
+	DryRun    bool           `json:"dry_run,omitempty"`
+	Took      time.Duration  `json:"took_ns"`
 	// Also is what was done in other folders together with it.
 	Also []UndoResult `json:"also,omitempty"`
 }

@@ -91,6 +91,9 @@ func (a *app) show(ctx context.Context, s api.Service, r api.StepRequest) error 
 	if len(st.Barriers) > 0 {
 		line("barrier", format.Barriers(st.Barriers))
 	}
+	for _, x := range st.Left {
+		line("left", fmt.Sprintf("%s (%s): %s", format.Shown(x.Path), x.What, x.Reason))
+	}
 	line("changed", format.Paths(st.AffectedCount))
 	format.Changes(a.out, a.paint, st.Paths, 0)
 	return nil

@@ -160,10 +160,47 @@ func (a *app) printUndo(done string, res api.UndoResult) error {
 		for i := range res.Steps {
 			res.Steps[i].Barriers = format.OrEmpty(res.Steps[i].Barriers)
 		}
-		return a.out.JSON(res)
+		if err := a.out.JSON(res); err != nil {
+			return err
+		}
+		return leftStatus(res)
 	}
 	a.printUndone(done, res, len(res.Also) > 0)
+	return leftStatus(res)
+}
+
+// leftStatus is the exit status of an undo that had to leave something. The times of somebody else's files, which
+// nobody but them can set, do not count.
+func leftStatus(res api.UndoResult) error {
+	for _, x := range res.Left {
+		if x.What != "times" && !res.DryRun {
+			return &exit.Error{Code: exit.Left}
+		}
+	}
+	for _, other := range res.Also {
+		if err := leftStatus(other); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// printLeft names what was left, and says how to get it back.
+func (a *app) printLeft(res api.UndoResult) {
+	how, later := "left as it is", false
+	if res.DryRun {
+		how = "would be left as it is"
+	}
+	for _, x := range res.Left {
+		fmt.Fprintf(a.stderr, "%s: %s (%s): %s\n", how, format.Shown(x.Path), x.What, x.Reason)
+		later = later || x.What != "times" && x.What != "owner"
+	}
+	if n := res.LeftCount - len(res.Left); n > 0 {
+		fmt.Fprintf(a.stderr, "and %d more\n", n)
+	}
+	if later && !res.DryRun {
+		fmt.Fprintln(a.stderr, "When nothing hinders that any more, 'sandbox undo' puts it back; 'sandbox history' lists it. 'sandbox undo --force' goes past it.")
+	}
 }
 
 // printUndone prints what was done in one folder; also: there are others.
@@ -205,6 +242,7 @@ func (a *app) printUndone(done string, res api.UndoResult, also bool) {
 		}
 		fmt.Fprintf(a.out, "%s %s%s in %s\n", format.Paths(res.PathCount), verb, where, format.Took(res.Took))
 	}
+	a.printLeft(res)
 	for _, other := range res.Also {
 		a.printUndone(done, other, true)
 	}

@@ -49,6 +49,10 @@ type ApplyResult struct {
 	// Changes are for [fsbridge.Bridge.Invalidate], also if there is an error.
 	Changes  fsbridge.Changes `json:"-"`
 	Warnings []string         `json:"warnings,omitempty"`
+	// Left are the first [MaxLeft] of the LeftCount paths, and parts of them, that could not be put back. What can be
+	// later is the newest step then ([Entry].RestOf).
+	Left      []Left `json:"left,omitempty"`
+	LeftCount int    `json:"left_count,omitempty"`
 }
 
 // GCOptions say what [Log.GC] shall do.

@@ -59,11 +59,14 @@
 //	rollback/inverse/       what is replaced, a step directory; of an abort only
 //	                        blobs/ and made
 //	rollback/target/        of a restore: what is applied, a step directory
+//	rollback/left           JSON {"id","rest","left","size","entry"}: what could not be done, and the step that
+//	                        the directory that was applied becomes
 //	rollback/applied        empty: the folder is done, only renames are left
 //
 // Until that rename nothing is changed in the folder, except for modes that are lent. At the
 // end inverse/ becomes redo/<id> (undo) or steps/<id> (redo, restore), and rollback goes
-// to trash/, with the directory that was applied. Whoever finds the directory rollback
+// to trash/, with the directory that was applied; if something could not be put back, that directory becomes steps/<id> or
+// (redo) redo/<id> of a new step, with the number of the one that was applied and a file "rest". Whoever finds the directory rollback
 // completes the transaction before anything else.
 //
 // Steps of a group are undone, or done again, all or none: by a transaction for each, between

@@ -32,11 +32,20 @@ type env struct {
 func newEnv(t testing.TB, fill func(work string), change ...func(*undolog.Options)) *env {
 	t.Helper()
 	base := t.TempDir()
-	e := &env{t: t, work: filepath.Join(base, "work"), undo: filepath.Join(base, "undo")}
-	e.must(os.Mkdir(e.work, 0o755))
-	if fill != nil {
-		fill(e.work)
+	work := filepath.Join(base, "work")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		t.Fatal(err)
 	}
+	if fill != nil {
+		fill(work)
+	}
+	return openEnv(t, work, filepath.Join(base, "undo"), change...)
+}
+
+// openEnv is newEnv of a folder that is there.
+func openEnv(t testing.TB, work, undo string, change ...func(*undolog.Options)) *env {
+	t.Helper()
+	e := &env{t: t, work: work, undo: undo}
 	root, err := hostfs.OpenRoot(e.work)
 	e.must(err)
 	e.root = root

@@ -16,8 +16,8 @@ import (
 func (l *Log) openStamps() (err error) {
 	l.stamps, err = stamps.Open(stamps.Config{
 		Dir: l.dir.FD(), Root: l.root, Volumes: l.volumes, WarnOnly: l.o.Barriers == PolicyWarn,
-		Unseen: func(_ string, st *hostfs.Stat) bool {
-			return st != nil && (l.o.Symlinks == SymlinkIgnore && st.IsSymlink() || l.isWritten(st.ID))
+		Unseen: func(path string, st *hostfs.Stat) bool {
+			return l.isLeft(path, st) || st != nil && (l.o.Symlinks == SymlinkIgnore && st.IsSymlink() || l.isWritten(st.ID))
 		},
 		Newest: l.newestStep, NextBarrier: l.ids.NextBarrier, Now: l.now, Warn: l.warn, Log: l.log,
 	})
@@ -217,6 +217,16 @@ func (l *Log) touchedBy(kind taskKind, e *stepEntry, read *layer.Reading) (*stam
 		return nil, err
 	}
 	defer dir.Close()
+	if rest, err := store.ReadRest(dir.FD); err != nil || rest != nil {
+		if err != nil {
+			return nil, err
+		}
+		rec, err := store.ReadRecords(dir)
+		if err != nil {
+			return nil, err
+		}
+		return stamps.NewTouched().Add(rec), nil
+	}
 	return stamps.TouchedBy(dir.FD, l.volumes)
 }
 

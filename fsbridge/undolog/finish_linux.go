@@ -42,6 +42,7 @@ func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir,
 		out.paths, out.count = e.Affected()
 	}
 	out.warnings = e.Warnings
+	out.leave(e.Left())
 	made, err := store.ReadMade(e.Inverse, l.volumes)
 	if err != nil {
 		return nil, err
@@ -57,6 +58,9 @@ func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir,
 		return nil, err
 	}
 	defer hostfs.Close(roll)
+	if err := l.writeLeft(roll, e, dir, t); err != nil {
+		return nil, err
+	}
 	if err := store.WriteFile(roll, "applied", nil); err != nil {
 		return nil, err
 	}
@@ -118,7 +122,7 @@ func (l *Log) finish(roll int, t task) error {
 		return err
 	}
 	if r.parent != rollbackName { // that goes as a whole
-		if err := l.discardDir(l.at.Named(r.parent), r.name); err != nil {
+		if err := l.endTarget(roll, t, r); err != nil {
 			return err
 		}
 	}

@@ -72,6 +72,13 @@ func (l *Log) chosen(kind taskKind, o UndoOptions, count int) ([]*stepEntry, err
 	if o.Group != 0 {
 		return chosenGroup(from, o.Group, kind, none)
 	}
+	if o.Force { // what an earlier undo had to leave is tried as well, but stands in nobody's way
+		for i := len(from) - 1; i >= 0 && i >= len(from)-count; i-- {
+			if from[i].RestOf != 0 && count < len(from) {
+				count++
+			}
+		}
+	}
 	if count > len(from) {
 		return nil, fmt.Errorf("%w: %d step(s) are kept, %d asked for", none, len(from), count)
 	}

@@ -24,9 +24,10 @@ type stepEntry struct {
 	listed []Affected
 }
 
-// bySeq orders steps, the oldest first.
+// bySeq orders steps, the oldest first. What an undo has left of a step has that step's number, and lies below
+// what was done again of it.
 func bySeq(a, b *stepEntry) int {
-	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.StepID, b.StepID))
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(b.StepID, a.StepID))
 }
 
 // lists is which step directories there are at one moment. Nobody changes a slice that is

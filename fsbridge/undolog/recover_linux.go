@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +32,7 @@ func (l *Log) Recover(ctx context.Context) (*Recovery, error) {
 			r, err = l.recoverOpen(ctx)
 			return err
 		}
-		r = &Recovery{CompletedRollback: true, Restored: before.count, Problems: before.warnings}
+		r = &Recovery{CompletedRollback: true, Restored: before.count, Problems: append(before.warnings, leftTexts(before.left)...)}
 		if before.Kind == taskAbort || before.Kind == taskRecover {
 			r.StepID, r.Command = before.step.ID, before.step.Command
 		}
@@ -50,6 +51,10 @@ func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
 		out, err := l.rollBackOpen(ctx)
 		if out != nil {
 			*res = *out.result()
+			if len(out.left) > 0 {
+				l.warn(Warning{Code: WarnLeft, Steps: []StepID{out.step.ID}, Message: fmt.Sprintf("step %d was rolled back, but for what could not be put back: %s",
+					out.step.ID, strings.Join(leftTexts(out.left), "; "))})
+			}
 		}
 		return err
 	})
@@ -99,6 +104,7 @@ func (r *Recovery) gotBack(out *outcome) {
 	if out != nil {
 		r.Restored = out.count
 		r.Problems = append(r.Problems, out.warnings...)
+		r.Problems = append(r.Problems, leftTexts(out.left)...)
 	}
 }
 

@@ -138,6 +138,10 @@ func (l *Log) restoreFrom(ctx context.Context, v *past.View, parts []string, o R
 	if err != nil || out == nil {
 		return err
 	}
+	if out.nothing {
+		res.addLeft(out.left)
+		return nil
+	}
 	done = true
 	*res = *out.result()
 	if err := l.enforceLimits(); err != nil {

@@ -130,6 +130,9 @@ func (l *Log) applyTogether(ctx context.Context, t together, force bool, way *jo
 		}
 		s := from[i]
 		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: force, progress: way.step(s)})
+		if err == nil && out.nothing {
+			err = notDone(out.left)
+		}
 		if err != nil {
 			return fmt.Errorf("%s step %d: %w", kind, s.StepID, err)
 		}

@@ -95,10 +95,14 @@ type outcome struct {
 	paths    []Affected
 	count    int
 	warnings []string
+	left     []Left // what could not be done
+	nothing  bool   // nor anything else, so that nothing has begun
 }
 
 func (o *outcome) result() *ApplyResult {
-	return &ApplyResult{Paths: o.paths, PathCount: o.count, Changes: o.changes, Warnings: o.warnings}
+	r := &ApplyResult{Paths: o.paths, PathCount: o.count, Changes: o.changes, Warnings: o.warnings}
+	r.addLeft(o.left)
+	return r
 }
 
 // finished is a task that was interrupted and is complete now. Nobody was told what it
@@ -176,6 +180,10 @@ func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome
 		}
 	}
 	admitted, err := l.begin(e, &t, o)
+	if err == nil && !e.Begun && !admitted && hopeless(e, t, o.force) {
+		e.Ungrant()
+		return l.nothingDone(e, t), nil
+	}
 	if !e.Begun {
 		e.Ungrant()
 	}
@@ -195,6 +203,9 @@ func (l *Log) begin(e *apply.Engine, t *task, o transactOptions) (bool, error) {
 	}
 	if len(e.Lost) > 0 && !o.force {
 		return false, fmt.Errorf("%w: %s", ErrDamaged, e.WhatIsLost())
+	}
+	if hopeless(e, *t, o.force) {
+		return false, nil
 	}
 	if o.admit != nil {
 		if ok, err := o.admit(e); !ok || err != nil {

@@ -101,6 +101,14 @@ func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKin
 		if err != nil {
 			return fmt.Errorf("%s step %d: %w", kind, s.StepID, err)
 		}
+		if out.nothing {
+			res.addLeft(out.left)
+			res.Warnings = append(res.Warnings, out.warnings...)
+			if !o.Force { // what is older stays out of reach until somebody says so
+				return nil
+			}
+			continue
+		}
 		res.add(s.Entry, out)
 	}
 	return nil
@@ -183,10 +191,13 @@ func (l *Log) foretell(ctx context.Context, kind taskKind, o UndoOptions) (*Appl
 	if err := cross(barriers, o.Force, res); err != nil {
 		return nil, err
 	}
-	for _, s := range slices.Backward(chosen) {
+	for i, s := range slices.Backward(chosen) {
 		dir, err := l.openEntry(kind, s)
 		if err != nil {
 			return nil, err
+		}
+		if i == len(chosen)-1 { // of the others nobody knows what will be there
+			l.foretellLeft(dir, task{Kind: kind, Step: s.StepID, Name: s.name}, o.Force, res)
 		}
 		res.Steps = append(res.Steps, s.Entry)
 		err = res.addPaths(s, dir)
@@ -220,6 +231,7 @@ func (r *ApplyResult) add(e Entry, out *outcome) {
 	r.PathCount += out.count
 	r.Paths = append(r.Paths, out.paths[:min(len(out.paths), HistoryPaths-len(r.Paths))]...)
 	r.Warnings = append(r.Warnings, out.warnings...)
+	r.addLeft(out.left)
 	r.Changes.List = append(r.Changes.List, out.changes.List...)
 	if out.changes.All || len(r.Changes.List) > apply.MaxChanges {
 		r.Changes = fsbridge.Changes{All: true}

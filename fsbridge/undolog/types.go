@@ -19,6 +19,7 @@ type (
 	CommandOutput = base.CommandOutput
 	Entry         = base.Entry
 	Affected      = base.Affected
+	Left          = base.Left
 	Mark          = base.Mark
 	Barrier       = base.Barrier
 	SymlinkPolicy = base.SymlinkPolicy
@@ -54,12 +55,15 @@ const (
 
 	WarnEvicted     = base.WarnEvicted
 	WarnUnprotected = base.WarnUnprotected
+	WarnLeft        = base.WarnLeft
 	WarnDamaged     = base.WarnDamaged
 	WarnCompression = base.WarnCompression
 	WarnExternal    = base.WarnExternal
 
 	// HistoryPaths is how many affected paths a history entry lists.
 	HistoryPaths = base.HistoryPaths
+	// MaxLeft is how many paths that were left an answer, or an entry, lists.
+	MaxLeft = base.MaxLeft
 	// MaxStepCommands is how many commands a step lists.
 	MaxStepCommands = base.MaxStepCommands
 

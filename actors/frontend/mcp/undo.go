@@ -78,6 +78,8 @@ type UndoResult struct {
 	Steps     []StepSummary `json:"steps" jsonschema:"the steps that were undone or redone"`
 	Paths     []PathChange  `json:"paths" jsonschema:"some of the paths that changed"`
 	PathCount int           `json:"path_count" jsonschema:"how many paths changed"`
+	Left      []LeftPath    `json:"left,omitempty" jsonschema:"what could not be put back, and why: tell the user; what can be later is the newest step then"`
+	LeftCount int           `json:"left_count,omitempty"`
 	Warnings  []string      `json:"warnings,omitempty"`
 	DryRun    bool          `json:"dry_run"`
 	Also      []UndoPart    `json:"also,omitempty" jsonschema:"what was done together with it in folders that belong together with this one, as a worktree's git directory"`
@@ -88,6 +90,13 @@ type UndoPart struct {
 	Directory string       `json:"directory"`
 	Paths     []PathChange `json:"paths" jsonschema:"some of the paths that changed"`
 	PathCount int          `json:"path_count" jsonschema:"how many paths changed"`
+}
+
+// LeftPath is a part of a path that could not be put back.
+type LeftPath struct {
+	Path   string `json:"path"`
+	What   string `json:"what" jsonschema:"path, content, owner, mode, attributes or times"`
+	Reason string `json:"reason"`
 }
 
 // StepSummary is a step in a list.
@@ -188,10 +197,22 @@ func apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(
 		res.Also = append(res.Also, UndoPart{frontend.Valid(o.Directory), changes(&b, o.Paths, verb.change), o.PathCount})
 		res.Warnings = append(res.Warnings, o.Warnings...)
 	}
+	for _, part := range append([]api.UndoResult{r}, r.Also...) {
+		res.LeftCount += part.LeftCount
+		for _, x := range part.Left {
+			res.Left = append(res.Left, LeftPath{frontend.Valid(x.Path), x.What, x.Reason})
+			if len(res.Left) <= stepPaths {
+				fmt.Fprintf(&b, "  NOT put back: %s (%s): %s\n", frontend.Valid(x.Path), x.What, x.Reason)
+			}
+		}
+	}
 	for _, w := range res.Warnings {
 		fmt.Fprintf(&b, "[warning: %s]\n", w)
 	}
 	fmt.Fprintf(&b, "[%s changed", count(r.PathCount, "path"))
+	if res.LeftCount > 0 {
+		fmt.Fprintf(&b, "; %d left as they are", res.LeftCount)
+	}
 	if r.DryRun {
 		b.WriteString("; dry run: nothing was done")
 	}

@@ -177,6 +177,8 @@ type UndoResult struct {
 	Steps     []HistoryStep `json:"steps"`
 	Paths     []PathChange  `json:"paths" jsonschema:"at most 100"`
 	PathCount int           `json:"path_count" jsonschema:"all of them"`
+	Left      []LeftPath    `json:"left,omitempty" jsonschema:"what could not be put back, at most 100; what can be later is the newest step then"`
+	LeftCount int           `json:"left_count,omitempty" jsonschema:"all of it"`
 	Warnings  []string      `json:"warnings,omitempty" jsonschema:"for people"`
 	DryRun    bool          `json:"dry_run,omitempty" jsonschema:"only tell what would change"`
 	TookMS    int64         `json:"took_ms"`
@@ -189,6 +191,14 @@ type UndoPart struct {
 	Steps     []HistoryStep `json:"steps"`
 	Paths     []PathChange  `json:"paths" jsonschema:"at most 100"`
 	PathCount int           `json:"path_count" jsonschema:"all of them"`
+	Left      []LeftPath    `json:"left,omitempty" jsonschema:"what could not be put back, at most 100"`
+}
+
+// LeftPath is a part of a path that an undo could not put back.
+type LeftPath struct {
+	Path   string `json:"path"`
+	What   string `json:"what" jsonschema:"path, content, owner, mode, attributes or times"`
+	Reason string `json:"reason" jsonschema:"for people"`
 }
 
 // PathChange is one path that an undo changed.
@@ -229,6 +239,8 @@ type HistoryStep struct {
 	Commands      []StepCommand `json:"commands,omitempty" jsonschema:"if several ran in the step: the first 256, in the order in which they began; command is then the first, exit_code the first that is not 0"`
 	CommandCount  int           `json:"command_count,omitempty" jsonschema:"of commands, all of them; left out if there was one"`
 	Group         int64         `json:"group,omitempty" jsonschema:"the run of an agent that the step is a part of, by its first step; left out if there is none"`
+	RestOf        int64         `json:"rest_of,omitempty" jsonschema:"it is what the undo of this step could not put back"`
+	Left          []LeftPath    `json:"left,omitempty" jsonschema:"what could not be put back when an undo of the step was tried last, and why, at most 100"`
 }
 
 // StepCommand is one of several commands of a step.

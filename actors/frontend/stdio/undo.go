@@ -72,10 +72,11 @@ func undone(u api.UndoResult, err error) (UndoResult, error) {
 	}
 	out := UndoResult{
 		Directory: u.Directory, Steps: historySteps(u.Steps), Paths: pathChanges(u.Paths), PathCount: u.PathCount,
+		Left: leftPaths(u.Left), LeftCount: u.LeftCount,
 		Warnings: u.Warnings, DryRun: u.DryRun, TookMS: u.Took.Milliseconds(),
 	}
 	for _, o := range u.Also {
-		out.Also = append(out.Also, UndoPart{o.Directory, historySteps(o.Steps), pathChanges(o.Paths), o.PathCount})
+		out.Also = append(out.Also, UndoPart{o.Directory, historySteps(o.Steps), pathChanges(o.Paths), o.PathCount, leftPaths(o.Left)})
 		out.Warnings = append(out.Warnings, o.Warnings...)
 	}
 	return out, nil
@@ -89,6 +90,13 @@ func pathChanges(list []undolog.Affected) []PathChange {
 	return out
 }
 
+func leftPaths(list []undolog.Left) (out []LeftPath) {
+	for _, x := range list[:min(len(list), undolog.MaxLeft)] {
+		out = append(out, LeftPath{x.Path, x.What, x.Reason})
+	}
+	return out
+}
+
 func historySteps(entries []undolog.Entry) []HistoryStep {
 	out := make([]HistoryStep, len(entries))
 	for i, e := range entries {
@@ -97,6 +105,7 @@ func historySteps(entries []undolog.Entry) []HistoryStep {
 			StartedAt: e.StartedAt, EndedAt: e.EndedAt, ExitCode: e.ExitCode,
 			AffectedPaths: notNil(e.AffectedPaths), AffectedCount: e.AffectedCount, Unprotected: e.Unprotected,
 			Damaged: e.Damaged, StoredBytes: e.StoredBytes, Barriers: barrierInfos(e.Barriers), CommandCount: e.CommandCount, Group: int64(e.Group),
+			RestOf: int64(e.RestOf), Left: leftPaths(e.Left),
 		}
 		for _, c := range e.Commands {
 			out[i].Commands = append(out[i].Commands, StepCommand{c.Command, c.Status, c.StartedAt, c.EndedAt, c.ExitCode})

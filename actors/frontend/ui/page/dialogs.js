@@ -58,6 +58,23 @@ function barrierBox(paths, folder, force, changed) {
     h("label", null, h("input", { type: "checkbox", id: "force", checked: force, onchange: (e) => changed(e.target.checked) }), " Overwrite these edits"));
 }
 
+function leftList(r) {
+  return [r, ...(r.also ?? [])].flatMap((x) => x.left ?? []);
+}
+
+// leftPaths names what cannot be put back, and why.
+function leftPaths(r) {
+  const list = leftList(r);
+  return list.length > 0 && h("div", { class: "warning" }, h("p", null, "Left as it is, because it cannot be put back:"),
+    h("ul", null, list.slice(0, 100).map((x) => h("li", null, oneLine(x.path) + " (" + x.what + "): " + x.reason))));
+}
+
+// leftText is a sentence about what was left, or nothing.
+export function leftText(r) {
+  const list = leftList(r);
+  return list.length === 0 ? "" : " Left as it is: " + list.slice(0, 3).map((x) => oneLine(x.path) + " (" + x.what + "): " + x.reason).join("; ") + (list.length > 3 ? " and " + (list.length - 3) + " more" : "") + ".";
+}
+
 function resultPaths(r) {
   const all = [r, ...(r.also ?? [])].flatMap((x) => x.paths ?? []);
   const total = [r, ...(r.also ?? [])].reduce((n, x) => n + (x.path_count ?? 0), 0);
@@ -94,7 +111,7 @@ function preview(folder, action, request, words, barriers) {
         const r = await post("folders/" + folder + "/" + action, { ...request, force, dry_run: true });
         sent = r;
         replace(content, real(r.steps).length > 0 && stepList(words.heading, real(r.steps)), force && barriers.length > 0 && barrierBox(barriers, folder, force, turn),
-          (r.warnings ?? []).map((w) => h("p", { class: "warning" }, w)), resultPaths(r));
+          (r.warnings ?? []).map((w) => h("p", { class: "warning" }, w)), leftPaths(r), resultPaths(r));
         replace(say);
         yes.textContent = words.verb(r);
         if (request.expect && String(real(r.steps).map((e) => e.step_id)) !== String(request.expect)) throw new ApiError(409, { code: "changed" });

@@ -195,7 +195,7 @@ export class FolderView {
   async done(what, r) {
     if (!r) return;
     const n = r.done.steps?.filter((e) => e.type !== "barrier").length;
-    this.app.say(what + (n ? " " + count(n, "step") : "") + ": " + count(r.done.path_count ?? 0, "path") + " changed." + (r.done.warnings?.length ? " " + r.done.warnings[0] : ""));
+    this.app.say(what + (n ? " " + count(n, "step") : "") + ": " + count(r.done.path_count ?? 0, "path") + " changed." + ask.leftText(r.done) + (r.done.warnings?.length ? " " + r.done.warnings[0] : ""));
     await this.history.refresh();
   }
 

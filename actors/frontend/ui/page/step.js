@@ -87,6 +87,7 @@ export class StepPanel {
       h("div", { class: "bar" }, h("h2", null, undone ? "Undone step " : "Step ", String(e.step_id)),
         exit !== null && h("span", { class: "tag " + (exit ? "bad" : "good") }, "exit " + exit),
         e.status !== "completed" && h("span", { class: "tag bad" }, e.status), undone && h("span", { class: "tag" }, "undone"),
+        e.rest_of && h("span", { class: "tag bad", title: (e.left ?? []).map((x) => oneLine(x.path) + " (" + x.what + "): " + x.reason).join("\n") }, "left of step " + e.rest_of),
         e.unprotected && h("span", { class: "tag bad" }, "cannot be undone"), h("span", { class: "grow" }),
         undone ? button("Redo…", () => this.actions.redo(e.step_id), { class: "primary" }) : button("Undo to here…", () => this.actions.undo(e.step_id), { class: "primary", title: "Undo this step and all newer ones" }),
         button("Close", this.actions.close, { class: "small", "aria-label": "Close the step" })),

@@ -10,6 +10,7 @@ const (
 	Failed  = 1   // anything else
 	Misuse  = 2   // wrong flags or arguments
 	Barrier = 3   // an undo would overwrite edits from outside
+	Left    = 4   // an undo was done, but for paths that it has named
 	Ours    = 125 // run: the sandbox failed, not the command
 )
 

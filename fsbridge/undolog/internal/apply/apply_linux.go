@@ -48,6 +48,8 @@ type Engine struct {
 	// Begun says that the directory rollback is there: from now on the folder may be changed,
 	// and an interruption is completed by another engine. The caller sets it.
 	Begun bool
+	// Looking says that nothing will be done, and so no mode is lent.
+	Looking bool
 	// Forget says that there will be no inverse: what is replaced is not needed.
 	Forget bool
 	// Inverse is the descriptor of the inverse's directory, -1: there is none yet.
@@ -72,6 +74,7 @@ type Engine struct {
 	held      map[journal.ObjID]bool // is in the hold under its number
 	strangers map[hostfs.ID]journal.ObjID
 	across    across
+	left      left
 	queue     []*layer.Node
 	scanned   []*layer.Node // directories as they lie now, parents first
 	missing   []*layer.Node
@@ -91,8 +94,8 @@ func New(env Env, target *layer.Layer, home string) *Engine {
 	e := &Engine{
 		Env: env, t: target, home: home, hold: -1, Inverse: -1, made: -1,
 		granted: map[journal.ObjID]uint32{}, held: map[journal.ObjID]bool{}, strangers: map[hostfs.ID]journal.ObjID{},
-		across: newAcross(),
-		buf:    make([]byte, 32<<10),
+		across: newAcross(), left: newLeft(),
+		buf: make([]byte, 32<<10),
 	}
 	if target.Damage != nil {
 		e.Warn("%v", target.Damage)
@@ -130,6 +133,7 @@ func (e *Engine) Decide() error {
 		return err
 	}
 	e.plan()
+	e.ask()
 	return nil
 }
 
@@ -173,7 +177,7 @@ func (e *Engine) plan() {
 			if b.Wrong && b.Want != nil {
 				b.Want.Goes = true
 			}
-			if w := b.Want; w != nil && b.OccNode != w && (!here || w.Place.Kind == layer.Nowhere && !t.Makeable(w)) {
+			if w := b.Want; w != nil && b.OccNode != w && e.left.closed[d] == nil && (!here || w.Place.Kind == layer.Nowhere && !t.Makeable(w)) {
 				e.Lost = append(e.Lost, e.path(d)+"/"+b.Name)
 			}
 			if b.Wrong && b.OccNode != nil {
@@ -249,12 +253,16 @@ func (e *Engine) detachAll(ctx context.Context) error {
 			if !b.Wrong || b.Occ.Ino == 0 {
 				continue
 			}
-			if err := e.detachFrom(d, b); err != nil {
+			err := e.detachFrom(d, b)
+			if err != nil && interrupts(err) {
 				return fmt.Errorf("move %q away: %w", e.path(d)+"/"+b.Name, err)
+			}
+			if err != nil {
+				e.leaveBind(d, b, e.reasonAt(d, b.Name, err))
 			}
 		}
 	}
-	return nil
+	return e.putBack()
 }
 
 func (e *Engine) detachFrom(d *layer.Node, b *layer.Bind) error {
@@ -316,6 +324,7 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 	err = e.move(d, fd, name, x.fd, to, &st)
 	if errors.Is(err, syscall.EXDEV) {
 		if parked, err := e.park(d, fd, name, n, &st); parked || err != nil {
+			e.tookAway(d, b, n, movedTo{name: parkName(id), parked: true}, err)
 			return err
 		}
 		if e.Forget && (n == nil || !n.Goes) {
@@ -332,7 +341,20 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 	if n != nil && to == x.name {
 		n.Place = layer.Place{Kind: layer.InHold}
 	}
+	e.tookAway(d, b, n, movedTo{obj: id, name: to}, nil)
 	return nil
+}
+
+// tookAway notes where what was at b of d is now, unless err says that it is not.
+func (e *Engine) tookAway(d *layer.Node, b *layer.Bind, n *layer.Node, to movedTo, err error) {
+	if b == nil || err != nil {
+		return
+	}
+	to.d, to.n = d, n
+	e.left.moved[b] = to
+	if n != nil {
+		e.left.origin[n] = bound{d, b}
+	}
 }
 
 // whose returns the object that is at b and has the number id, or, of something unexpected

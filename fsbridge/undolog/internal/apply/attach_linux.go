@@ -47,6 +47,9 @@ func (e *Engine) makeAll(ctx context.Context) error {
 	}
 	for i, run := range runs {
 		for k, n := range run {
+			if ids[i][k].Ino == 0 { // left
+				continue
+			}
 			e.setMade(n, ids[i][k])
 			n.Fresh = true
 			n.Place = layer.Place{Kind: layer.InMade}
@@ -67,13 +70,21 @@ func (e *Engine) makeSome(run []*layer.Node) ([]hostfs.ID, error) {
 	ids := make([]hostfs.ID, len(run))
 	var inside []store.Made
 	for i, n := range run {
+		first := len(inside)
 		if ids[i], err = e.makeOne(n, fd, &inside); err != nil {
-			return nil, err
+			if interrupts(err) {
+				return nil, err
+			}
+			ids[i], inside = hostfs.ID{}, inside[:first]
+			e.unmake(n, errors.Join(err, hostfs.RemoveAll(context.Background(), fd, madeName(n.Obj), nil)))
 		}
 		e.partDone()
 	}
 	var buf []byte
 	for i, n := range run {
+		if ids[i].Ino == 0 {
+			continue
+		}
 		buf = store.AppendMade(buf, store.Made{Obj: n.Obj, Old: n.ID, New: ids[i]}, e.Volumes)
 	}
 	for _, r := range inside {
@@ -116,6 +127,10 @@ func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hos
 	case err != nil:
 	case !n.IsDir():
 		err = layer.SetMetaFrom(fd, &st, &n.Meta, xattrs, has)
+		if refused := (*layer.RefusedError)(nil); errors.As(err, &refused) { // it is there, but for that
+			e.leaveMeta(n, entry{fd: -1}, err)
+			err = nil
+		}
 	case has: // the rest comes when everything is inside
 		err = layer.SetXattrs(fd, xattrs)
 	}
@@ -232,10 +247,18 @@ func (e *Engine) attachFrom(f *follower) error {
 
 func (e *Engine) attachOne(d *layer.Node, b *layer.Bind) error {
 	defer e.partDone()
-	if err := e.attach(d, b); err != nil {
+	if _, left := e.left.binds[b]; left {
+		return nil
+	}
+	err := e.attach(d, b)
+	if err == nil {
+		return nil
+	}
+	if interrupts(err) {
 		return fmt.Errorf("put %q back: %w", e.path(d)+"/"+b.Name, err)
 	}
-	return nil
+	e.leaveBind(d, b, e.reasonAt(d, "", err))
+	return e.putBack()
 }
 
 func (e *Engine) attach(d *layer.Node, b *layer.Bind) error {
@@ -246,8 +269,11 @@ func (e *Engine) attach(d *layer.Node, b *layer.Bind) error {
 	}
 	defer e.done(at)
 	e.changed(d, b)
-	if n == nil || n.Place.Kind == layer.Nowhere {
+	if n == nil {
 		return nil
+	}
+	if n.Place.Kind == layer.Nowhere {
+		return e.left.unmade[n.Obj]
 	}
 	from, err := e.at(n)
 	if err != nil {

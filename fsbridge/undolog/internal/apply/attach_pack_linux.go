@@ -48,7 +48,7 @@ func (e *Engine) unpackNode(k int, dirfd int, made *[]store.Made) error {
 	if err != nil {
 		return err
 	}
-	if err := layer.SetMetaFrom(fd, &st, &n.Meta, p.Xattrs, len(p.Xattrs) > 0); err != nil {
+	if err := layer.OwnerAside(layer.SetMetaFrom(fd, &st, &n.Meta, p.Xattrs, len(p.Xattrs) > 0)); err != nil {
 		return err
 	}
 	*made = append(*made, store.Made{Obj: OtherObj, Old: p.ID, New: st.ID})

@@ -125,7 +125,7 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 	}
 	c.note(&st, rel, now.ID)
 	m := journal.MetaOf(&st, "")
-	return layer.SetMeta(p, &m, xattrs, len(xattrs) > 0)
+	return layer.OwnerAside(layer.SetMeta(p, &m, xattrs, len(xattrs) > 0)) // what comes back is compared later
 }
 
 // one copies what is no directory.

@@ -325,8 +325,11 @@ func (e *Engine) grant(n *layer.Node) error {
 func (e *Engine) withAccess(d *layer.Node, f func() error) error {
 	err := f()
 	if errors.Is(err, syscall.EACCES) {
-		if e.grant(d) == nil {
+		switch gerr := e.grant(d); {
+		case gerr == nil:
 			err = f()
+		case interrupts(gerr):
+			err = gerr
 		}
 	}
 	return err

@@ -9,6 +9,9 @@
 //   - Before Begun is set nothing is changed in the folder, except that an ordinary user
 //     lends themselves rights on what is closed to them. Each such mode is first written down:
 //     see below.
+//   - What the folder refuses is left as it is, by name, and the rest is done: [Engine.Left]. An error of Run says that
+//     it was interrupted, and not that some path could not be put back. A binding that is left leaves what hangs on it: the
+//     object that it lacks stays where it is, and what is in its place keeps its name.
 //   - Nothing is removed. What occupies a name goes into the hold, the blobs of the inverse.
 //   - Whatever Run does, it can do again: it starts from what there is. So a kill at any
 //     instant is finished by a new engine that reopens the same inverse.

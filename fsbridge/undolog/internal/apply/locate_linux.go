@@ -71,7 +71,10 @@ func (e *Engine) scanQueue() error {
 		d.Seen = true
 		e.scanned = append(e.scanned, d)
 		if err := e.scanDir(d); err != nil {
-			return fmt.Errorf("look into %q: %w", e.path(d), err)
+			if interrupts(err) || errors.Is(err, base.ErrDamaged) {
+				return fmt.Errorf("look into %q: %w", e.path(d), err)
+			}
+			e.left.closed[d] = err
 		}
 	}
 	return nil

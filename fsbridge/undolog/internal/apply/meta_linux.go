@@ -20,7 +20,10 @@ func (e *Engine) contentAll(ctx context.Context) error {
 			continue
 		}
 		if err := e.contentOf(n); err != nil {
-			return fmt.Errorf("restore content of %q: %w", e.path(n), err)
+			if interrupts(err) {
+				return fmt.Errorf("restore content of %q: %w", e.path(n), err)
+			}
+			e.leaveContent(n, err)
 		}
 		e.partDone()
 	}
@@ -45,6 +48,9 @@ func (e *Engine) contentOf(n *layer.Node) error {
 	}
 	fd, err := openForce(at, unix.O_RDWR, &st)
 	if err != nil {
+		if e.holdsContent(n, at, &st) {
+			return nil
+		}
 		return err
 	}
 	defer hostfs.Close(fd)
@@ -109,10 +115,27 @@ func (e *Engine) metaAll(ctx context.Context) error {
 	return nil
 }
 
+// metaOf sets the metadata of n, and leaves what is refused. An error is an interruption.
 func (e *Engine) metaOf(n *layer.Node) error {
 	if err := fault.Point("apply.meta"); err != nil {
 		return err
 	}
+	err := e.setMeta(n)
+	if err == nil || interrupts(err) {
+		return err
+	}
+	at, name, _, aerr := e.lookAt(n)
+	if aerr != nil {
+		e.leaveMeta(n, entry{fd: -1}, err)
+		return nil
+	}
+	defer e.done(at)
+	at.name = name
+	e.leaveMeta(n, at, err)
+	return nil
+}
+
+func (e *Engine) setMeta(n *layer.Node) error {
 	xattrs := e.t.Rec.Xattrs[n.Obj]
 	if n.IsDir() {
 		d, err := e.dir(n)

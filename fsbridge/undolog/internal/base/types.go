@@ -91,6 +91,7 @@ type WarningCode string
 const (
 	WarnEvicted     WarningCode = "steps_evicted"
 	WarnUnprotected WarningCode = "step_unprotected"
+	WarnLeft        WarningCode = "paths_left"
 	WarnDamaged     WarningCode = "log_damaged"
 	WarnCompression WarningCode = "compression_failed"
 	WarnExternal    WarningCode = "external_modification"
@@ -115,6 +116,22 @@ type Affected struct {
 	// Type is "file", "dir", "symlink", "fifo" or "socket".
 	Type string `json:"type"`
 }
+
+// Left is a path that an undo, a redo or a rollback could not put back, and why.
+type Left struct {
+	Path string `json:"path"`
+	// What was left: "path" (what is there, or that nothing is), "content", "owner", "mode", "attributes"
+	// or "times".
+	What   string `json:"what"`
+	Reason string `json:"reason"`
+	// Size and Mtime (in nanoseconds) are of what is there, in a history's entry: whoever lifts what hinders
+	// changes neither.
+	Size  int64 `json:"size,omitempty"`
+	Mtime int64 `json:"mtime_ns,omitempty"`
+}
+
+// MaxLeft is how many paths that were left an answer, or an entry, lists.
+const MaxLeft = 100
 
 // Entry is one line of the history: a step, or a barrier.
 type Entry struct {
@@ -152,6 +169,10 @@ type Entry struct {
 	// has GroupStart: a group without it has lost its beginning.
 	Group      StepID `json:"group,omitempty"`
 	GroupStart bool   `json:"group_start,omitempty"`
+	// RestOf: the entry is what the undo of that step had to leave. Undo puts it back when nothing hinders it any more.
+	RestOf StepID `json:"rest_of,omitempty"`
+	// Left are the first [MaxLeft] things that could not be put back when it was tried last.
+	Left []Left `json:"left,omitempty"`
 	// Undone: the step was undone, and a redo would do it again. It is set only in answers that
 	// list such steps, and never stored.
 	Undone bool `json:"undone,omitempty"`

@@ -8,5 +8,8 @@ const WorkAhead = true
 // Check does nothing without the build tag "faults".
 func Check() error { return nil }
 
+// Injected is false without the build tag "faults".
+func Injected(error) bool { return false }
+
 // Point does nothing without the build tag "faults".
 func Point(string) error { return nil }

@@ -3,6 +3,7 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -99,5 +100,18 @@ func Point(name string) error {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}
-	return a.errno
+	return injected{a.errno}
+}
+
+// injected is an error of a point.
+type injected struct{ errno syscall.Errno }
+
+func (i injected) Error() string { return i.errno.Error() }
+func (i injected) Unwrap() error { return i.errno }
+
+// Injected tells whether err is of a [Point]: it stands for an interruption of the whole, not for what the
+// file system says of one path.
+func Injected(err error) bool {
+	var i injected
+	return errors.As(err, &i)
 }

@@ -40,9 +40,7 @@ func Read(dir *store.StepDir) *Reading {
 	go func() {
 		defer close(r.done)
 		if r.err = err; err == nil || errors.Is(err, unix.ENOENT) {
-			if r.rec, r.err = journal.Read(dir.FD); r.err == nil {
-				r.rec.Live(dir.Volumes)
-			}
+			r.rec, r.err = store.ReadRecords(dir)
 		}
 	}()
 	go func() {

@@ -391,3 +391,15 @@ func (l *Layer) PutContent(n *Node, fd int) error {
 	}
 	return nil
 }
+
+// HasContent tells whether the file behind fd, of which only the size is known to be right, has the bytes that
+// were captured of n.
+func (l *Layer) HasContent(n *Node, fd int) (bool, error) {
+	for i := range l.Rec.Contents[n.Obj] {
+		same, err := l.Dir.SameContent(&l.Rec.Contents[n.Obj][i], fd)
+		if !same || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

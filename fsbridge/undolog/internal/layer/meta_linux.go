@@ -3,6 +3,8 @@ package layer
 import (
 	"bytes"
 	"errors"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -11,8 +13,51 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-// SetMeta gives the inode behind fd (O_PATH) the recorded metadata m. An
-// inode of another type is [hostfs.ErrChanged].
+// RefusedError names the parts of an inode's metadata that could not be set. The others are as they
+// should be.
+type RefusedError struct{ Parts []RefusedPart }
+
+// RefusedPart is one of them: "owner", "attributes", "mode" or "times".
+type RefusedPart struct {
+	What string
+	Err  error
+}
+
+func (r *RefusedError) Error() string {
+	parts := make([]string, len(r.Parts))
+	for i, p := range r.Parts {
+		parts[i] = p.What + ": " + p.Err.Error()
+	}
+	return "metadata: " + strings.Join(parts, "; ")
+}
+
+// Unwrap returns the errors of the parts.
+func (r *RefusedError) Unwrap() []error {
+	errs := make([]error, len(r.Parts))
+	for i, p := range r.Parts {
+		errs[i] = p.Err
+	}
+	return errs
+}
+
+// OwnerAside is err without what it says of owners: those that an ordinary user may not give.
+func OwnerAside(err error) error {
+	var r *RefusedError
+	if !errors.As(err, &r) {
+		return err
+	}
+	rest := &RefusedError{Parts: slices.DeleteFunc(slices.Clone(r.Parts), func(p RefusedPart) bool {
+		return p.What == "owner" && errors.Is(p.Err, syscall.EPERM)
+	})}
+	if len(rest.Parts) == 0 {
+		return nil
+	}
+	return rest
+}
+
+// SetMeta gives the inode behind fd (O_PATH) the recorded metadata m. What is right already is not
+// touched. An inode of another type is [hostfs.ErrChanged]; of what is refused a [*RefusedError] tells,
+// when the rest is done.
 func SetMeta(fd int, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
@@ -23,28 +68,36 @@ func SetMeta(fd int, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) err
 
 // SetMetaFrom is [SetMeta] for an inode that is as st says.
 func SetMetaFrom(fd int, st *hostfs.Stat, m *journal.Meta, xattrs []hostfs.Xattr, hasXattrs bool) error {
-	unsure := hasXattrs // of the mode: an ACL changes it, and chown may clear bits
 	if st.Type() != m.Mode&unix.S_IFMT {
 		return hostfs.ErrChanged
 	}
-	if st.UID != m.UID || st.GID != m.GID {
-		if err := hostfs.ChownFD(fd, int(m.UID), int(m.GID)); err != nil && !errors.Is(err, syscall.EPERM) {
-			return err
+	var r RefusedError
+	now, unsure := *st, false // unsure of the mode: an ACL changes it, and chown may clear bits
+	part := func(what string, err error) {
+		if unsure = true; err != nil {
+			r.Parts = append(r.Parts, RefusedPart{what, err})
 		}
-		unsure = true
+	}
+	if st.UID != m.UID || st.GID != m.GID {
+		part("owner", hostfs.ChownFD(fd, int(m.UID), int(m.GID)))
 	}
 	if hasXattrs {
-		if err := SetXattrs(fd, xattrs); err != nil {
+		part("attributes", SetXattrs(fd, xattrs))
+	}
+	if unsure {
+		var err error
+		if now, err = hostfs.StatFD(fd); err != nil {
 			return err
 		}
 	}
-	if !st.IsSymlink() && (unsure || st.Mode&0o7777 != m.Mode&0o7777) {
-		if err := hostfs.ChmodFD(fd, m.Mode&0o7777); err != nil {
-			return err
-		}
+	if !st.IsSymlink() && now.Mode&0o7777 != m.Mode&0o7777 {
+		part("mode", hostfs.ChmodFD(fd, m.Mode&0o7777))
 	}
-	if st.Mtime != m.Mtime || hasXattrs { // some servers in user space take "omit" for "now"
-		return hostfs.UtimesFD(fd, st.Atime, m.Mtime)
+	if now.Mtime != m.Mtime {
+		part("times", hostfs.UtimesFD(fd, st.Atime, m.Mtime)) // some servers in user space take "omit" for "now"
+	}
+	if len(r.Parts) > 0 {
+		return &r
 	}
 	return nil
 }
@@ -75,7 +128,7 @@ func Bare(fd int, typ uint32, xattrs []hostfs.Xattr) error {
 	return nil
 }
 
-// SetXattrs makes the attributes those and no others. Attributes that we may
+// SetXattrs makes the attributes those and no others. Of the system's own, those that we may
 // not change are left.
 func SetXattrs(fd int, want []hostfs.Xattr) error {
 	have, err := hostfs.AllXattrsFD(fd)
@@ -93,16 +146,23 @@ func SetXattrs(fd int, want []hostfs.Xattr) error {
 		}
 		return nil
 	}
-	try := func(f func() error) error {
+	var refused error
+	try := func(name string, f func() error) error {
 		_, _, err := hostfs.AllowFD(fd, 0o600, f) // user.* needs a writable file
-		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EOPNOTSUPP) {
+		switch {
+		case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENODATA):
+			return nil
+		case errors.Is(err, syscall.EPERM):
+			if strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.") {
+				refused = err
+			}
 			return nil
 		}
 		return err
 	}
 	for _, x := range have {
 		if find(want, x.Name) == nil {
-			if err := try(func() error { return hostfs.RemoveXattrFD(fd, x.Name) }); err != nil && !errors.Is(err, syscall.ENODATA) {
+			if err := try(x.Name, func() error { return hostfs.RemoveXattrFD(fd, x.Name) }); err != nil {
 				return err
 			}
 		}
@@ -112,10 +172,10 @@ func SetXattrs(fd int, want []hostfs.Xattr) error {
 			continue
 		}
 		if h := find(have, x.Name); h == nil || !bytes.Equal(h.Value, x.Value) {
-			if err := try(func() error { return hostfs.SetXattrFD(fd, x.Name, x.Value, 0) }); err != nil {
+			if err := try(x.Name, func() error { return hostfs.SetXattrFD(fd, x.Name, x.Value, 0) }); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return refused
 }

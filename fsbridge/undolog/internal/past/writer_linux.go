@@ -286,7 +286,7 @@ func (w *targetWriter) copyOne(t *thing, m *journal.Meta, dir int, name string, 
 	}
 	defer hostfs.Close(fd)
 	if t.typ != unix.S_IFDIR {
-		err = layer.SetMeta(fd, m, xattrs, has)
+		err = layer.OwnerAside(layer.SetMeta(fd, m, xattrs, has))
 	}
 	if err != nil {
 		return st, err

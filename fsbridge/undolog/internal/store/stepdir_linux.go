@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -205,6 +206,27 @@ func (d *StepDir) WriteContent(c *journal.Content, fd int) error {
 		}
 	}
 	return nil
+}
+
+// SameContent tells whether the file behind fd has the bytes of c at their place.
+func (d *StepDir) SameContent(c *journal.Content, fd int) (bool, error) {
+	r, err := d.ReadContent(c)
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	want, have := make([]byte, min(c.Len, 256<<10)), make([]byte, min(c.Len, 256<<10))
+	for off := c.Off; off < c.Off+c.Len; {
+		n := int(min(int64(len(want)), c.Off+c.Len-off))
+		if _, err := io.ReadFull(r, want[:n]); err != nil {
+			return false, err
+		}
+		if m, err := hostfs.PreadFull(fd, have[:n], off); err != nil || m < n || !bytes.Equal(want[:n], have[:n]) {
+			return false, err
+		}
+		off += int64(n)
+	}
+	return true, nil
 }
 
 // FindBlob looks for the retained inode id and returns its object, or journal.NoObj.

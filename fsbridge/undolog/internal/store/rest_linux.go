@@ -1,0 +1,108 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
+)
+
+const (
+	// RestName is the file in a step directory that says which of its records still count.
+	RestName = "rest"
+	// maxRest bounds it, in bytes.
+	maxRest = 64 << 20
+)
+
+// Rest says which records of a step an apply has left undone. A step directory with a rest is a step
+// that changed only that.
+type Rest struct {
+	// Of is the step that was undone, but for this.
+	Of base.StepID `json:"of"`
+	// Binds are touched bindings, Objects are those whose content and metadata count.
+	Binds   []RestBind      `json:"binds,omitempty"`
+	Objects []journal.ObjID `json:"objects,omitempty"`
+}
+
+// RestBind is one touched binding.
+type RestBind struct {
+	Dir  journal.ObjID `json:"dir"`
+	Name []byte        `json:"name"` // base64: any bytes survive
+}
+
+// WriteRest writes a rest to the file name in the directory behind dirfd.
+func WriteRest(dirfd int, name string, r *Rest) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return WriteFile(dirfd, name, b)
+}
+
+// ReadRest reads the rest of the step directory behind dirfd; nil: all of its records count.
+func ReadRest(dirfd int) (*Rest, error) {
+	b, err := hostfs.ReadSmall(dirfd, RestName, maxRest)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	r := &Rest{}
+	if err == nil {
+		err = json.Unmarshal(b, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: rest: %w", base.ErrDamaged, err)
+	}
+	return r, nil
+}
+
+// ReadRecords reads the records of a step directory that count, with the inodes as the kernel names them now.
+func ReadRecords(dir *StepDir) (*journal.Set, error) {
+	rec, err := journal.Read(dir.FD)
+	if err != nil {
+		return nil, err
+	}
+	rec.Live(dir.Volumes)
+	r, err := ReadRest(dir.FD)
+	if err == nil && r != nil {
+		r.only(rec)
+	}
+	return rec, err
+}
+
+// only takes out of rec what does not count. The other objects are only there to find things by: they are
+// as the step's creations, of which nothing is recorded but where they are.
+func (r *Rest) only(rec *journal.Set) {
+	binds := make(map[journal.Key]bool, len(r.Binds))
+	objects := make(map[journal.ObjID]bool, len(r.Objects))
+	for _, b := range r.Binds {
+		binds[journal.Key{Dir: b.Dir, Name: string(b.Name)}] = true
+	}
+	for _, id := range r.Objects {
+		objects[id] = true
+	}
+	for k, old := range rec.Bindings {
+		if !binds[k] {
+			delete(rec.Bindings, k)
+		} else if old != journal.NoObj {
+			objects[old] = true
+		}
+	}
+	for id, o := range rec.Objects {
+		if objects[id] || id == journal.RootObj {
+			continue
+		}
+		other := *o
+		other.Created = true
+		rec.Objects[id] = &other
+		delete(rec.Xattrs, id)
+		delete(rec.Contents, id)
+	}
+	if !objects[journal.RootObj] {
+		delete(rec.Xattrs, journal.RootObj)
+	}
+}

@@ -1,0 +1,251 @@
+package undolog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
+)
+
+// What an apply has left of a step (package apply says when) stays in the history, as a step of its own that
+// changed only that: the step's directory, with a file that says which of its records still count. So an
+// undo is always over, and nothing is dropped that may be wanted.
+
+const (
+	leftName = "left" // in the directory rollback
+	maxLeft  = 256 << 20
+)
+
+// leftOver is the file "left" in the directory rollback: what becomes of the directory that was applied.
+type leftOver struct {
+	ID    StepID     `json:"id"` // the step that it becomes
+	Rest  store.Rest `json:"rest"`
+	Left  []Left     `json:"left"`
+	Size  int64      `json:"size"` // of the journal, which a rollback leaves with room at its end
+	Entry Entry      `json:"entry"`
+}
+
+// ofOpen tells whether the task is a rollback of the step that was open.
+func (t *task) ofOpen() bool { return t.Kind == taskAbort || t.Kind == taskRecover }
+
+// writeLeft notes what is left of a task, so that finish keeps it. It may be called again.
+func (l *Log) writeLeft(roll int, e *apply.Engine, dir *store.StepDir, t task) error {
+	rest := e.Rest()
+	if rest == nil || t.Kind == taskRestore { // a restore can be asked for again
+		err := hostfs.UnlinkAt(roll, leftName)
+		if errors.Is(err, unix.ENOENT) {
+			err = nil
+		}
+		return err
+	}
+	id, err := l.ids.NextStep(TypeAPI)
+	if err != nil {
+		return err
+	}
+	was := store.EntryOf(&e.Layer().Rec.Step)
+	if !t.ofOpen() {
+		was = store.LoadEntry(dir, t.Step)
+	}
+	rest.Of = was.StepID
+	if was.RestOf != 0 {
+		rest.Of = was.RestOf
+	} else {
+		was.Command = fmt.Sprintf("left of step %d: %s", rest.Of, was.Command)
+	}
+	o := leftOver{ID: id, Rest: *rest, Left: e.Left(), Size: e.Layer().Rec.Size, Entry: Entry{
+		Seq: was.Seq, StepID: id, Type: TypeAPI, Command: was.Command, Argv: was.Argv, Dir: was.Dir,
+		Status: "left", StartedAt: l.now(), EndedAt: l.now(), RestOf: rest.Of, Left: l.fewLeft(e.Left()),
+	}}
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(roll, leftName, b)
+}
+
+// fewLeft is the beginning of a list, with what is there now.
+func (l *Log) fewLeft(list []Left) []Left {
+	list = slices.Clone(list[:min(len(list), MaxLeft)])
+	for i := range list {
+		fd, err := l.root.OpenPath(list[i].Path, unix.O_PATH|unix.O_NOFOLLOW)
+		if err != nil {
+			continue
+		}
+		if st, err := hostfs.StatFD(fd); err == nil {
+			list[i].Size, list[i].Mtime = st.Size, st.Mtime
+		}
+		_ = hostfs.Close(fd)
+	}
+	return list
+}
+
+// isLeft tells whether what is at path, which is as st says, is as an undo has left it. That its attributes or
+// its owner are others now is no edit: they stood in the way.
+func (l *Log) isLeft(path string, st *hostfs.Stat) bool {
+	for _, e := range l.stepEntries() {
+		if st == nil {
+			continue
+		}
+		if slices.ContainsFunc(e.Left, func(x Left) bool { return x.Path == path && x.Size == st.Size && x.Mtime == st.Mtime }) {
+			return true
+		}
+	}
+	return false
+}
+
+// endTarget moves the directory that a task has applied to where it belongs now: what is left of it stays a
+// step. It may be called again.
+func (l *Log) endTarget(roll int, t task, r route) error {
+	b, err := hostfs.ReadSmall(roll, leftName, maxLeft)
+	if errors.Is(err, unix.ENOENT) {
+		return l.discardDir(l.at.Named(r.parent), r.name)
+	}
+	var o leftOver
+	if err == nil {
+		err = json.Unmarshal(b, &o)
+	}
+	if err == nil && o.ID <= 0 {
+		err = fmt.Errorf("step %d", o.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: what an undo has left: %w", ErrDamaged, err)
+	}
+	to, name := "steps", store.FormatStepID(o.ID)
+	if t.Kind == taskRedo {
+		to = "redo"
+	}
+	dir, err := l.at.OpenStep(r.parent, r.name)
+	if errors.Is(err, unix.ENOENT) { // done before
+		return l.relist(name, to)
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if t.ofOpen() {
+		if err := cutJournal(dir.FD, o.Size); err != nil {
+			return err
+		}
+	}
+	if err := l.describeLeft(dir.FD, &o); err != nil {
+		return err
+	}
+	if err := hostfs.RenameAt(l.at.Named(r.parent), r.name, l.at.Named(to), name, unix.RENAME_NOREPLACE); err != nil {
+		return err
+	}
+	return l.relist(name, to)
+}
+
+// describeLeft makes a step directory that of a step which only changed what is left.
+func (l *Log) describeLeft(dirfd int, o *leftOver) (err error) {
+	var paths []Affected
+	for _, x := range o.Left {
+		a := Affected{Path: x.Path, ExistedBefore: true, ExistsAfter: true, Change: "metadata", Type: "file"}
+		switch x.What {
+		case "path":
+			a.Change = "replaced"
+		case "content":
+			a.Change = "modified"
+		}
+		if n := len(paths); n == 0 || paths[n-1].Path != a.Path {
+			paths = append(paths, a)
+		}
+	}
+	o.Entry.Affect(paths)
+	if o.Entry.StoredBytes, err = store.DiskUsage(dirfd); err != nil {
+		return err
+	}
+	return errors.Join(store.WriteRest(dirfd, store.RestName, &o.Rest), store.WritePaths(dirfd, paths), store.WriteSummary(dirfd, o.Entry))
+}
+
+// nothingDone is the outcome of a task of which nothing can be done. A step remembers what was in the way, so that
+// to lift it is no edit.
+func (l *Log) nothingDone(e *apply.Engine, t task) *outcome {
+	if t.Kind == taskUndo {
+		if err := l.remember(e, t); err != nil {
+			l.log.Warn("what an undo has left is not noted", "step_id", t.Step, "err", err)
+		}
+	}
+	return &outcome{step: e.Layer().Rec.Step, left: e.Left(), nothing: true, warnings: e.Warnings}
+}
+
+func (l *Log) remember(e *apply.Engine, t task) error {
+	dir := e.Layer().Dir
+	entry := store.LoadEntry(dir, t.Step)
+	if entry.Damaged != "" {
+		return nil
+	}
+	entry.Left = l.fewLeft(e.Left())
+	if err := store.WriteSummary(dir.FD, entry); err != nil {
+		return err
+	}
+	return l.relist(t.Name, "steps")
+}
+
+// hopeless tells whether the plan of e is empty because everything that there is to do is left. With force, what
+// has not been tried before ends all the same, so that what is older can be reached.
+func hopeless(e *apply.Engine, t task, force bool) bool {
+	if t.ofOpen() || !e.NothingToDo() || e.Rest() == nil {
+		return false
+	}
+	rest, err := store.ReadRest(e.Layer().Dir.FD)
+	return !force || err == nil && rest != nil
+}
+
+// leave takes what was left out of the paths that were put back.
+func (o *outcome) leave(list []Left) {
+	o.left = list
+	not := map[string]bool{}
+	for _, x := range list {
+		if x.What == "path" || x.What == "content" {
+			not[x.Path] = true
+		}
+	}
+	o.count = max(0, o.count-len(not))
+	o.paths = slices.DeleteFunc(o.paths, func(a Affected) bool { return not[a.Path] })
+}
+
+// addLeft adds what was left to a result.
+func (r *ApplyResult) addLeft(list []Left) {
+	r.LeftCount += len(list)
+	r.Left = append(r.Left, list[:min(len(list), max(0, MaxLeft-len(r.Left)))]...)
+}
+
+// foretellLeft adds what a task would have to leave, as far as that can be seen.
+func (l *Log) foretellLeft(dir *store.StepDir, t task, force bool, res *ApplyResult) {
+	e, err := l.newEngine(layer.Read(dir), t, force)
+	if err != nil {
+		return // the undo itself will say so
+	}
+	defer e.Close()
+	e.Looking = true
+	if e.Decide() == nil {
+		res.addLeft(e.Left())
+	}
+}
+
+// leftTexts says what was left, for people.
+func leftTexts(list []Left) (out []string) {
+	for _, x := range list[:min(len(list), 10)] {
+		out = append(out, fmt.Sprintf("left as it is: %q (%s): %s", x.Path, x.What, x.Reason))
+	}
+	if n := len(list) - len(out); n > 0 {
+		out = append(out, fmt.Sprintf("and %d more", n))
+	}
+	return out
+}
+
+// notDone is the error of steps that are undone all or none, where nothing of one can be.
+func notDone(left []Left) error {
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nothing of it can be put back; the first path is %q: %s", left[0].Path, left[0].Reason)
+}
