@@ -174,6 +174,9 @@ func (s *Session) execute(ctx context.Context, out *outer, dir string, r api.Run
 		ID: s.commands.Add(1), Step: int64(first), Argv: r.Argv, Env: r.Env, Dir: dir,
 		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY,
 	}
+	if r.TTY == nil {
+		defer s.outputs.Add(r.Stdout, r.Stderr)()
+	}
 	p, err := s.startCommand(ctx, cmd)
 	if err != nil {
 		if ctx.Err() != nil { // it may have run for a moment

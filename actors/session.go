@@ -61,6 +61,7 @@ type Session struct {
 	unconverted error      // of older answers
 	published   *publisher // nil: nothing is
 	mediation   *directory.Mediation
+	outputs     *directory.Outputs
 	allowance   *allowance.Allowance // of the folders; nil: there is no limit
 	count       atomic.Uint64        // of connections
 	commands    atomic.Int64         // numbers them, for the guest
@@ -126,6 +127,7 @@ func newSession(cfg api.Config) (*Session, error) {
 	}
 	s.cfg.Logger = s.correlated(cfg.Logger)
 	s.mediation = directory.NewMediation(s.cfg.Logger)
+	s.outputs = directory.NewOutputs(s.clock)
 	s.services = s.newServices()
 	s.allowance = s.newAllowance()
 	s.inside = &insider{s: s}
@@ -171,7 +173,7 @@ func (s *Session) env(index int) directory.Env {
 		Config: s.cfg, Session: s.id, Clock: s.clock, Logger: s.cfg.Logger, Emit: s.bus.Emit, Safeguards: s.safeguards,
 		Node:        func(actor string) *supervision.Node { return s.tree.Node(s.path(folder(index, actor))) },
 		Interceptor: messages.Ref{Tell: s.to(folder(index, "interceptor")), Stopped: s.stopped},
-		Safeguard:   s.asks(), Steps: s.to("steps"), Mediation: s.mediation, Allowance: s.allowance, Protection: s.protection(),
+		Safeguard:   s.asks(), Steps: s.to("steps"), Mediation: s.mediation, Outputs: s.outputs, Allowance: s.allowance, Protection: s.protection(),
 	}
 }
 

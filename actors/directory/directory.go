@@ -47,6 +47,8 @@ type Env struct {
 	Protection Protection
 	// Mediation serves the folder if the runtime shows it to its guest by itself.
 	Mediation *Mediation
+	// Outputs are the files that the commands' output goes to.
+	Outputs *Outputs
 	// Allowance is what the session's folders may take more; nil: whatever is there.
 	Allowance *allowance.Allowance
 }
@@ -213,6 +215,9 @@ func (d *Directory) watchFor() (err error) {
 		Bridge: d.theBridge,
 		Ours:   d.lastOurs,
 		External: func(paths []string, barriers []undolog.Barrier) {
+			if paths = d.env.Outputs.Others(d.Config.Path, paths); len(paths) == 0 {
+				return
+			}
 			msg := fmt.Sprintf("%d path(s) changed outside the sandbox", len(paths))
 			if len(barriers) > 0 {
 				msg += "; an undo will not overwrite them unless it is forced"

@@ -39,6 +39,7 @@ type Job struct {
 	notes   []string                 // printed at the end, so as not to disturb a full-screen program
 	terms   int                      // TERM signals so far
 	early   int                      // a signal for the command that came before it
+	edits   bool                     // from outside were told of
 	over    bool                     // the command has ended: signals are for us
 }
 
@@ -173,11 +174,24 @@ func (j *Job) Event(e api.Event) {
 		if e.Network != nil && e.Network.Action == policy.Deny {
 			j.refused(*e.Network)
 		}
-	case api.EventWarning, api.EventError, api.EventExternalModification:
+	case api.EventExternalModification:
+		if j.first() {
+			j.Note("sandbox: " + e.Message)
+		}
+	case api.EventWarning, api.EventError:
 		if e.Message != "" {
 			j.Note("sandbox: " + e.Message)
 		}
 	}
+}
+
+// first tells whether the user has not been told of edits from outside yet: where there is one, there are more.
+func (j *Job) first() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	first := !j.edits
+	j.edits = true
+	return first
 }
 
 // refusals is how many different ones of the network's are told of.

@@ -1,0 +1,110 @@
+package directory
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/codeagent/sandbox/supervision"
+)
+
+// linger is how long what a command wrote to its output may still be heard of after its end.
+const linger = 2 * time.Second
+
+// rescan is how long is believed who reads the pipes of commands.
+const rescan = time.Second
+
+// Outputs are the files outside of the bridges that the output of a session's commands goes to: those that the caller gave
+// as stdout and stderr ('make >build.log'), and those that whoever reads a pipe of the command writes ('| tee build.log'). That
+// they change is no edit from outside. It is safe for concurrent use.
+type Outputs struct {
+	clock supervision.Clock
+
+	mu    sync.Mutex
+	given map[*given]struct{}
+	read  []os.FileInfo // files of readers of pipes
+	at    time.Time     // when these were looked up
+}
+
+// given is one file that a command was given.
+type given struct {
+	info os.FileInfo
+	pipe bool
+}
+
+// NewOutputs makes an empty set.
+func NewOutputs(c supervision.Clock) *Outputs {
+	return &Outputs{clock: c, given: map[*given]struct{}{}}
+}
+
+// Add takes in what a command is given as its output. Done is called when the command has ended.
+func (o *Outputs) Add(files ...*os.File) (done func()) {
+	var list []*given
+	for _, f := range files {
+		if f == nil {
+			continue
+		}
+		if info, err := f.Stat(); err == nil {
+			list = append(list, &given{info, info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0})
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, g := range list {
+		o.given[g] = struct{}{}
+	}
+	return func() {
+		o.clock.AfterFunc(linger, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			for _, g := range list {
+				delete(o.given, g)
+			}
+		})
+	}
+}
+
+// Others returns the paths, relative to a folder, that are none of these files.
+func (o *Outputs) Others(folder string, paths []string) (others []string) {
+	if o == nil {
+		return paths
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.given) == 0 {
+		return paths
+	}
+	for _, p := range paths {
+		info, err := os.Lstat(filepath.Join(folder, p))
+		if err != nil || !info.Mode().IsRegular() || !o.has(info) {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
+// has needs mu.
+func (o *Outputs) has(info os.FileInfo) bool {
+	var pipes []os.FileInfo
+	for g := range o.given {
+		switch {
+		case os.SameFile(g.info, info):
+			return true
+		case g.pipe:
+			pipes = append(pipes, g.info)
+		}
+	}
+	if len(pipes) == 0 {
+		return false
+	}
+	if now := o.clock.Now(); now.Sub(o.at) >= rescan {
+		o.read, o.at = filesOfReaders(pipes), now
+	}
+	for _, f := range o.read {
+		if os.SameFile(f, info) {
+			return true
+		}
+	}
+	return false
+}
