@@ -92,6 +92,9 @@ func (a *app) catCommand() *cobra.Command {
 // directory) relative to the working folder. Its last element is not resolved:
 // it may be a symlink, or gone.
 func relativePath(workdir, path string) (string, error) {
+	if path == "" { // an unset variable in a script; "." is all of the folder
+		return "", exit.Usagef("the path is empty")
+	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", err

@@ -106,7 +106,7 @@ func (l *Log) restamp(e *apply.Engine, inverse *stamps.Touched, remap map[hostfs
 	t.Describe(e.Strays)
 	t.Seen(e.Looks)
 	t.Replaced(inverse, remap)
-	seq := l.stamps.Newest()
+	seq := max(l.stamps.Newest(), e.Layer().Rec.Step.Seq) // also of the step that a restore makes
 	if newest, ok := l.newestStep(); ok {
 		seq = max(seq, newest.Seq)
 	}

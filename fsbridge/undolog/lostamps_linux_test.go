@@ -95,3 +95,18 @@ func expectBarrier(t *testing.T, err error) {
 		t.Fatalf("not asked: %v", err)
 	}
 }
+
+// TestU14RestoredIsStamped: what a restore left is known when the log is opened again.
+func TestU14RestoredIsStamped(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	t.Cleanup(w.close)
+	w.step(func() { w.ok(w.create("a", "1")); w.ok(w.create("b", "1")) })
+	w.step(func() { w.ok(w.write("a", 0, "2")); w.ok(w.unlink("b")) })
+	before := w.snapshot()
+	w.restore("a", 1)
+	w.restore("b", 1)
+	w.ok(w.log.Close())
+	w.openLog()
+	w.undo(2)
+	undologtest.Same(t, "undone", before, w.snapshot())
+}

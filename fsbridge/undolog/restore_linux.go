@@ -19,7 +19,7 @@ import (
 // step o.Step began, by a step of its own (type api) that can be undone. A
 // path that did not exist then is removed. It returns ErrNoStep, ErrBusy while
 // a step is open, ErrUnprotected or ErrDamaged if a step in between cannot be
-// looked through, and a *BarrierError if somebody outside has changed the path
+// looked through, ENOENT for a path that was not there then and is not now, and a *BarrierError if somebody outside has changed the path
 // since; o.Force overrides the last. An empty result says that the path is as
 // it was.
 func (l *Log) Restore(ctx context.Context, o RestoreOptions) (*ApplyResult, error) {

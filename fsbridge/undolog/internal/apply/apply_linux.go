@@ -178,13 +178,30 @@ func (e *Engine) plan() {
 				b.Want.Goes = true
 			}
 			if w := b.Want; w != nil && b.OccNode != w && e.left.closed[d] == nil && (!here || w.Place.Kind == layer.Nowhere && !t.Makeable(w)) {
-				e.Lost = append(e.Lost, e.path(d)+"/"+b.Name)
+				e.Lost = append(e.Lost, e.pathAtStart(d, b.Name))
 			}
 			if b.Wrong && b.OccNode != nil {
 				b.OccNode.Occupies = true
 			}
 		}
 	}
+	for id := range t.Bad {
+		if n := t.Nodes[id]; n != nil && n.Place.Kind != layer.Nowhere {
+			e.Lost = append(e.Lost, e.pathAtStart(t.Nodes[n.Parent], n.Name))
+		}
+	}
+}
+
+// pathAtStart is the path that name in the directory d had when the step began, as far as it is recorded.
+func (e *Engine) pathAtStart(d *layer.Node, name string) string {
+	for range 10_000 {
+		if d == nil || d.Obj == journal.RootObj || d.Name == "" {
+			break
+		}
+		name = d.Name + "/" + name
+		d = e.t.Nodes[d.Parent]
+	}
+	return name
 }
 
 // planMissing wants an object back that somebody outside took away.

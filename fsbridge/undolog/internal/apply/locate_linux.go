@@ -24,6 +24,7 @@ func (e *Engine) locate() error {
 		return nil
 	}
 	root.Place = layer.Place{Kind: layer.InTree}
+	t.Exact = true
 	if err := t.FindOwn(); err != nil {
 		return err
 	}

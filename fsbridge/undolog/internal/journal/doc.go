@@ -39,7 +39,7 @@
 //	2 object     uint obj, uint flags, uint dev, uint ino, uint parent, string name,
 //	             [flags&retained: uint seq, uint obj of the older step's blob]
 //	             [not flags&created: uint mode, uint uid, uint gid, uint rdev, int size,
-//	             int mtime (ns), uint nlink, string symlink target]
+//	             int mtime (ns, as hostfs.Nanoseconds says), uint nlink, string symlink target]
 //	             flags: 1 created, 2 retained
 //	3 xattrs     uint obj, uint count, count times (string name, string value)
 //	4 binding    uint dir, string name, uint old

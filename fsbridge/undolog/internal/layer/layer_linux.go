@@ -1,6 +1,7 @@
 package layer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -103,6 +104,11 @@ type Layer struct {
 	Twins map[hostfs.ID]hostfs.ID
 	// Damage says what is wrong with the contents of a layer that was loaded all the same.
 	Damage error
+	// Bad are the objects the captured contents of which are damaged: they are not put back.
+	Bad map[journal.ObjID]bool
+	// Exact says that only this step is put back, all later ones being undone: a blob that is not as
+	// it was retained is damaged then, and as if it were not there.
+	Exact bool
 
 	read *Reading
 }
@@ -151,7 +157,10 @@ func Load(read *Reading, o Options) (_ *Layer, err error) {
 		}
 	}
 	if l.Pack, l.Damage = read.pack(); l.Damage == nil && !o.Open {
-		l.Damage = dir.VerifyContents(rec)
+		l.Bad, l.Damage = dir.VerifyContents(rec)
+	}
+	if rec.Torn != nil && !o.Open { // what it lacks is not known: whoever forces it is told
+		l.Damage = errors.Join(l.Damage, fmt.Errorf("%w: what changed after this is not put back: %w", base.ErrDamaged, rec.Torn))
 	}
 	if l.Damage != nil && !o.Force {
 		l.Close()
@@ -275,7 +284,7 @@ func (l *Layer) Makeable(n *Node) bool {
 	case unix.S_IFLNK:
 		return n.Meta.Target != ""
 	case unix.S_IFREG:
-		return l.InPack(n.Obj) || l.Rec.Complete(n.Obj)
+		return !l.Bad[n.Obj] && (l.InPack(n.Obj) || l.Rec.Complete(n.Obj))
 	}
 	return false
 }
@@ -323,6 +332,9 @@ func (l *Layer) findInOwn(n *Node, st *hostfs.Stat) error {
 	if n.Created || !l.Rec.Retained[n.Obj] {
 		return nil
 	}
+	if l.Exact && l.spoilt(n, st) {
+		return nil
+	}
 	if st.ID != n.ID { // retaining meant copying
 		l.SetID(n, st.ID)
 	}
@@ -331,6 +343,17 @@ func (l *Layer) findInOwn(n *Node, st *hostfs.Stat) error {
 	n.Compare(st)
 	n.Place = Place{Kind: InOwn}
 	return nil
+}
+
+// coarsest is how much of a time a file system may leave out, in nanoseconds: exFAT's two seconds.
+const coarsest = 2_000_000_000
+
+// spoilt tells whether somebody else wrote to the blob of n, which is as st says. What a step retains without
+// having changed it is still of the size and time that it was found with: whoever writes to it by a handle or another name
+// does so in a later step, which is undone first, or is outside.
+func (l *Layer) spoilt(n *Node, st *hostfs.Stat) bool {
+	return n.Type == unix.S_IFREG && st.ID == n.ID && st.Nlink == 1 && !n.Content && !n.Xattrs &&
+		(st.Size != n.Meta.Size || st.Mtime > n.Meta.Mtime || st.Mtime < n.Meta.Mtime-coarsest)
 }
 
 // Compare notes whether the metadata of n, which is as st says, must be put right.
@@ -368,6 +391,9 @@ func (l *Layer) UnpackFile(n *pack.Node, fd int) error {
 
 // PutContent writes what was captured of n, and its size.
 func (l *Layer) PutContent(n *Node, fd int) error {
+	if l.Bad[n.Obj] {
+		return nil
+	}
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
 		return err

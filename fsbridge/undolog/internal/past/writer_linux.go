@@ -76,6 +76,9 @@ func (w *targetWriter) write(ctx context.Context, step journal.Step, parts []str
 	if now, err = w.v.present(now, name); err != nil {
 		return err
 	}
+	if was == nil && now == nil {
+		return fmt.Errorf("%w: it is not there now, and was not then", unix.ENOENT)
+	}
 	return w.name(ctx, dir, name, was, now)
 }
 
@@ -276,6 +279,9 @@ func (w *targetWriter) copy(ctx context.Context, t *thing, depth int) (journal.O
 
 func (w *targetWriter) copyOne(t *thing, m *journal.Meta, dir int, name string, xattrs []hostfs.Xattr, has bool) (st hostfs.Stat, err error) {
 	fd, err := hostfs.MakeAt(dir, name, t.typ|0o600, m.Target, func(fd int) error {
+		if err := layer.Bare(fd, t.typ, xattrs); err != nil {
+			return err
+		}
 		if t.typ == unix.S_IFDIR {
 			return nil
 		}

@@ -74,18 +74,28 @@ func ParseShard(name string) (n uint64, ok bool) {
 // VerifyContents looks at the content blobs that the records name: what is
 // missing shall be known before an undo changes anything. What is inline has
 // the sums of the journal.
-func (d *StepDir) VerifyContents(rec *journal.Set) error {
+//
+// Nobody writes to a content blob once its record is in the journal, so that one that is newer than the
+// journal was changed by somebody else.
+// bad are the objects with damaged contents; err says what is wrong with one.
+func (d *StepDir) VerifyContents(rec *journal.Set) (bad map[journal.ObjID]bool, err error) {
+	written, err := hostfs.StatAt(d.FD, "journal")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", base.ErrDamaged, err)
+	}
+	bad = map[journal.ObjID]bool{}
 	for _, list := range rec.Contents {
 		for i := range list {
-			if err := d.verifyContent(&list[i]); err != nil {
-				return fmt.Errorf("%w: content of object %d: %w", base.ErrDamaged, list[i].Obj, err)
+			if verr := d.verifyContent(&list[i], written.Mtime); verr != nil {
+				bad[list[i].Obj] = true
+				err = fmt.Errorf("%w: content of object %d: %w", base.ErrDamaged, list[i].Obj, verr)
 			}
 		}
 	}
-	return nil
+	return bad, err
 }
 
-func (d *StepDir) verifyContent(c *journal.Content) error {
+func (d *StepDir) verifyContent(c *journal.Content, written int64) error {
 	if c.Enc != journal.EncClone {
 		return nil
 	}
@@ -97,6 +107,9 @@ func (d *StepDir) verifyContent(c *journal.Content) error {
 	st, err := hostfs.StatFD(fd)
 	if err == nil && st.Size < c.Off+c.Len {
 		err = io.ErrUnexpectedEOF
+	}
+	if err == nil && st.Mtime > written {
+		err = errors.New("it was written to since")
 	}
 	return err
 }

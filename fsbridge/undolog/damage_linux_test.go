@@ -1,0 +1,194 @@
+package undolog
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+)
+
+// damagedLog is a folder with two steps, closed, and what it was like before and after the second.
+type damagedLog struct {
+	*world
+	before, after undologtest.Tree
+}
+
+func newDamagedLog(t *testing.T, packed bool) *damagedLog {
+	w := &damagedLog{world: newWorld(t, testDir(t), Options{})}
+	big := strings.Repeat("0123456789", 30_000)
+	w.step(func() {
+		w.ok(w.mkdir("d"))
+		w.ok(w.mkdir("d/e"))
+		w.ok(w.create("d/1", "one"))
+		w.ok(w.create("d/e/2", strings.Repeat("two", 2000)))
+		w.ok(w.create("f", "as it was"))
+		w.ok(w.create("big", big))
+		w.ok(w.create("gone", "gone"))
+		w.ok(w.symlink("f", "s"))
+	})
+	w.before = w.snapshot()
+	w.step(func() {
+		w.ok(w.RemoveAll("d"))
+		w.ok(w.unlink("gone"))
+		w.ok(w.unlink("s"))
+		w.ok(w.write("f", 3, "!!"))
+		w.ok(w.write("big", 150_000, "x"))
+		w.ok(w.create("new", "new"))
+		w.ok(w.rename("big", "moved", 0))
+	})
+	w.after = w.snapshot()
+	if packed {
+		_, err := w.log.GC(t.Context(), GCOptions{CompressAll: true})
+		w.ok(err)
+	}
+	w.ok(w.log.Close())
+	return w
+}
+
+// files are the regular files of the log, but its lock.
+func (w *damagedLog) files() (list []string) {
+	undo := filepath.Join(w.base, "undo")
+	w.ok(filepath.WalkDir(undo, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && d.Name() != "lock" {
+			list = append(list, strings.TrimPrefix(p, undo+"/"))
+		}
+		return err
+	}))
+	slices.Sort(list)
+	return list
+}
+
+// ways are the damages that are done to a file of some size: it is cut, at a place that is not its end, or
+// a byte in it is another; -1 says that it is gone.
+func ways(r *rand.Rand, size int) (cuts, flips []int) {
+	cuts = []int{-1, 0, size / 2, size - 1}
+	if size > 1 {
+		flips = []int{0, size / 2, size - 1}
+	}
+	for range min(4, size/8) {
+		flips = append(flips, r.IntN(size))
+		cuts = append(cuts, r.IntN(size))
+	}
+	return cuts, flips
+}
+
+// TestU14DamagedLog cuts, flips and removes every file of a log. What follows is exact, or refused with
+// nothing changed; with force, a part of it with a list of the rest. Nothing damaged is put back,
+// and an edit is never overwritten without force.
+func TestU14DamagedLog(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		r := rand.New(rand.NewPCG(14, 7))
+		model := newDamagedLog(t, packed)
+		for _, file := range model.files() {
+			content, err := os.ReadFile(filepath.Join(model.base, "undo", file))
+			model.ok(err)
+			cuts, flips := ways(r, len(content))
+			for _, at := range cuts {
+				if at < len(content) {
+					tryDamage(t, packed, file, func(p string) error {
+						if at < 0 {
+							return os.Remove(p)
+						}
+						return os.Truncate(p, int64(at))
+					}, at)
+				}
+			}
+			for _, at := range flips {
+				tryDamage(t, packed, file, func(p string) error {
+					b, err := os.ReadFile(p)
+					if err == nil && at < len(b) {
+						b[at] ^= 0x55
+						err = os.WriteFile(p, b, 0o600)
+					}
+					return err
+				}, at)
+			}
+		}
+	}
+}
+
+func tryDamage(t *testing.T, packed bool, file string, damage func(p string) error, at int) {
+	for _, edit := range []bool{false, true} {
+		w := newDamagedLog(t, packed)
+		p := filepath.Join(w.base, "undo", file)
+		if _, err := os.Stat(p); err != nil {
+			continue // of a number that another run gave
+		}
+		w.ok(damage(p))
+		if edit {
+			w.ok(os.WriteFile(filepath.Join(w.base, "work", "f"), []byte("mine"), 0o644))
+			w.after = undologtest.Snapshot(t, w.base+"/work")
+		}
+		if why := w.outcome(edit); why != "" {
+			t.Errorf("packed %v, %s at %d, edit %v: %s", packed, file, at, edit, why)
+		}
+		if w.log != nil {
+			_ = w.log.Close()
+		}
+		_ = w.root.Close()
+		removeForTest(w.base)
+	}
+}
+
+// outcome undoes the newest step and says what is wrong with what follows.
+func (w *damagedLog) outcome(edit bool) string {
+	log, err := Open(w.t.(*testing.T).Context(), w.opts)
+	w.log = log
+	if err == nil {
+		_, err = log.Recover(w.t.(*testing.T).Context())
+	}
+	if err == nil {
+		_, err = log.Undo(w.t.(*testing.T).Context(), UndoOptions{Count: 1})
+	}
+	now := undologtest.Snapshot(w.t, w.base+"/work")
+	if err != nil {
+		if diff := undologtest.Differences(w.after, now); len(diff) > 0 {
+			return "refused (" + err.Error() + "), but changed " + strings.Join(diff, "; ")
+		}
+		return w.forced(err, edit)
+	}
+	if edit && !errors.Is(err, ErrDamaged) && now["./f"] != w.after["./f"] {
+		return "the edit was overwritten"
+	}
+	if diff := undologtest.Differences(w.before, now); len(diff) > 0 {
+		return "not exact: " + strings.Join(diff, "; ")
+	}
+	return ""
+}
+
+// forced undoes what was refused for a reason with force.
+func (w *damagedLog) forced(refused error, edit bool) string {
+	if w.log == nil {
+		return ""
+	}
+	res, err := w.log.Undo(w.t.(*testing.T).Context(), UndoOptions{Count: 1, Force: true})
+	if err != nil {
+		if w.log.rollingBack() {
+			return "stuck: " + err.Error()
+		}
+		return ""
+	}
+	now := undologtest.Snapshot(w.t, w.base+"/work")
+	if diff := undologtest.Differences(w.before, now); len(diff) > 0 && len(res.Warnings) == 0 {
+		return "by force, not exact, and not said: " + strings.Join(diff, "; ")
+	}
+	for path, is := range now {
+		if sum := sumOf(is); sum != "" && sum != sumOf(w.before[path]) && sum != sumOf(w.after[path]) {
+			return "by force, damaged content was put back: " + path + " " + is
+		}
+	}
+	return ""
+}
+
+// sumOf is the part of a line of a snapshot that tells the content.
+func sumOf(line string) string {
+	_, sum, _ := strings.Cut(line, " sum ")
+	sum, _, _ = strings.Cut(sum, " ")
+	return sum
+}
