@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,6 +142,20 @@ func (a *app) remark(text string) {
 		text = format.Tame(text, false)
 	}
 	fmt.Fprintln(a.stderr, text)
+}
+
+// once makes a remark that says each thing once.
+func (a *app) once() func(text string) {
+	var mu sync.Mutex
+	told := map[string]bool{}
+	return func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !told[text] {
+			told[text] = true
+			a.remark(text)
+		}
+	}
 }
 
 func (a *app) rootCommand() *cobra.Command {
@@ -299,7 +314,7 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	a.conf = conf
 	a.launch = &launch.Launcher{
 		Conf: conf, Dirs: a.flags.dirs, ConfigFile: a.flags.configFile, AllowHost: len(a.keyFlags["allow-host"].Values) > 0,
-		Umask: a.umask, Ahead: a.ahead, Stderr: a.stderr, Remark: a.remark,
+		Umask: a.umask, Ahead: a.ahead, Stderr: a.stderr, Remark: a.remark, RemarkOnce: a.once(),
 	}
 	// Where the log is decides which folder is meant; the rest comes after that
 	// folder's own file.

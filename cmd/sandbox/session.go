@@ -13,9 +13,11 @@ import (
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
@@ -37,6 +39,9 @@ type running struct {
 func (r *running) start(ctx context.Context) error {
 	if err := r.a.launch.Useless(); err != nil {
 		return err
+	}
+	if r.a.conf.Origin("log.level")[0].Level == config.FromDefault {
+		r.a.launch.Log = logging.Untold(r.a.launch.Log)
 	}
 	cfg, err := r.a.launch.SessionConfig()
 	if err != nil {

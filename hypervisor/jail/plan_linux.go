@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -156,13 +157,17 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	if err := p.addIdentity(); err != nil {
 		return plan{}, nil, err
 	}
+	hostname := cmp.Or(cfg.Hostname, "sandbox")
+	if err := p.addName(hostname); err != nil {
+		return plan{}, nil, err
+	}
 	p.addContainers()
 	warning := p.addResolver(card)
 	if err := p.addTrust(card); err != nil {
 		return plan{}, nil, err
 	}
 	made := plan{
-		hostname: cfg.Hostname, uid: u.UID, gid: u.GID, debug: cfg.Debug, containers: cfg.Containers, shares: len(p.shares), mounts: p.out,
+		hostname: hostname, uid: u.UID, gid: u.GID, debug: cfg.Debug, containers: cfg.Containers, shares: len(p.shares), mounts: p.out,
 		mediated: mediated, paths: p.shares, open: p.view.Allowed, mapped: mediated && u.ByRoot, network: card, warning: warning, notes: p.remarks(),
 		secret: p.secret, promises: p.promises(),
 	}
@@ -176,9 +181,6 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	for i := range made.mounts {
 		m := &made.mounts[i]
 		m.served = p.inShare(m.path)
-	}
-	if made.hostname == "" {
-		made.hostname = "sandbox"
 	}
 	return made, p.refuse, nil
 }
@@ -440,12 +442,27 @@ func (p *planner) addIdentity() error {
 	if p.user.Known {
 		return nil
 	}
-	for _, f := range []struct{ path, line string }{
+	return p.addLines([]line{
 		{"/etc/passwd", fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh\n", p.user.Name, p.user.UID, p.user.GID, p.user.Home)},
 		{"/etc/group", fmt.Sprintf("%s:x:%d:\n", p.user.Name, p.user.GID)},
-	} {
-		data, err := os.ReadFile(f.path)
-		if errors.Is(err, os.ErrNotExist) || p.inShare(f.path) {
+	})
+}
+
+// addName has programs find the address of the machine that they are on: Java and Python programs ask for it when they start.
+func (p *planner) addName(hostname string) error {
+	if p.isCovered("/etc/hosts") {
+		return nil
+	}
+	return p.addLines([]line{{"/etc/hosts", "127.0.0.1 " + hostname + "\n"}})
+}
+
+// line is one that a file has inside beside those of the host's.
+type line struct{ path, text string }
+
+func (p *planner) addLines(lines []line) error {
+	for _, l := range lines {
+		data, err := os.ReadFile(l.path)
+		if errors.Is(err, os.ErrNotExist) || p.inShare(l.path) {
 			continue
 		}
 		if err != nil {
@@ -454,7 +471,7 @@ func (p *planner) addIdentity() error {
 		if n := len(data); n > 0 && data[n-1] != '\n' {
 			data = append(data, '\n')
 		}
-		p.add(mount{op: opFile, path: mounts.Resolve(f.path), content: string(data) + f.line})
+		p.add(mount{op: opFile, path: mounts.Resolve(l.path), content: string(data) + l.text})
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 )
@@ -32,6 +33,8 @@ type Launcher struct {
 	Log    *slog.Logger
 	Stderr io.Writer         // hears what opening a log has repaired
 	Remark func(text string) // tells the user something
+	// RemarkOnce is Remark for what several parts of a command find out; nil: it is not told.
+	RemarkOnce func(text string)
 }
 
 // Config is what the flags and the configuration say about a session.
@@ -148,18 +151,38 @@ func undoDirs(d api.Directory, logs string) []string {
 	return dirs
 }
 
+// unusable says why a directory cannot have this user's sockets, as after su, or where no session has made it; empty: it can.
+func unusable(dir string) string {
+	st, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such directory"
+	case err != nil:
+		return "it cannot be looked at"
+	case !st.IsDir():
+		return "it is no directory"
+	case !ours(st):
+		return "it belongs to another user"
+	}
+	return ""
+}
+
 // RuntimeDir is where running sessions register and have their sockets. It is
 // private to the user; if its mode is not, that is put back, with a warning.
 func (l *Launcher) RuntimeDir() (string, error) {
-	base := os.Getenv("XDG_RUNTIME_DIR")
-	uid := os.Getuid()
-	switch {
-	case filepath.IsAbs(base):
-		base = filepath.Join(base, "sandbox")
-	case uid == 0:
-		base = "/run/sandbox"
-	default:
-		base = filepath.Join(os.TempDir(), fmt.Sprintf("sandbox-%d", uid))
+	named := os.Getenv("XDG_RUNTIME_DIR")
+	base, uid := filepath.Join(named, "sandbox"), os.Getuid()
+	unfit := "no absolute path"
+	if filepath.IsAbs(named) {
+		unfit = unusable(named)
+	}
+	if unfit != "" {
+		if base = filepath.Join(os.TempDir(), fmt.Sprintf("sandbox-%d", uid)); uid == 0 {
+			base = "/run/sandbox"
+		}
+		if named != "" && l.RemarkOnce != nil {
+			l.RemarkOnce(fmt.Sprintf("sandbox: XDG_RUNTIME_DIR is %s: %s; %s is used instead", format.Shown(named), unfit, base))
+		}
 	}
 	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("no place for the control socket: %w; set XDG_RUNTIME_DIR", err)
