@@ -95,6 +95,9 @@ func Start(ctx context.Context, cfg api.Config) (*Session, error) {
 	if err := s.start(ctx); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
+		for _, w := range s.dirs {
+			w.Refuse()
+		}
 		return nil, errors.Join(err, s.Close(closing))
 	}
 	return s, nil
@@ -366,6 +369,20 @@ func ValidateDirectory(d api.Directory, runtimeDir string) (api.Directory, error
 // DefaultUndoDir returns where the undo log of a working folder lives when nothing
 // else is asked for.
 func DefaultUndoDir(workdir string) (string, error) { return directory.DefaultUndoDir(workdir) }
+
+// WhyThere says why a folder's log is where it is by default, or would be, and what speaks
+// against better places.
+func WhyThere(workdir string) (why string, passed []string) {
+	p, err := directory.DefaultPlace(workdir)
+	if err != nil {
+		return "", nil
+	}
+	return p.Why, p.Passed
+}
+
+// LogsIn returns the directory with the logs of this user's folders that a log lies in; empty
+// if others' files are there, too.
+func LogsIn(log string) string { return directory.LogsIn(log) }
 
 // LogIn returns where the log of a working folder is in dir, which holds one for each folder;
 // see [directory.LogIn].

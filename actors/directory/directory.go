@@ -73,6 +73,7 @@ type Directory struct {
 	meta    *posixLog         // Log with the metadata that the file system cannot hold; or nil
 
 	mu       sync.Mutex        // what follows
+	aborted  bool              // the session has not started
 	bridge   fsbridge.Bridge   // nil until a transport is there
 	files    *files.Folder     // nil until it is known what to hide
 	warnings []undolog.Warning // newest last
@@ -372,7 +373,7 @@ func (d *Directory) Close() error {
 		errs = append(errs, d.Watch.Close())
 	}
 	if d.Log != nil {
-		errs = append(errs, d.Log.Close())
+		errs = append(errs, d.closeLog())
 	}
 	if d.meta != nil {
 		errs = append(errs, d.meta.store.Close())

@@ -114,6 +114,33 @@ func (d *Directory) takeAlong(ctx context.Context) error {
 	return nil
 }
 
+// Refuse says that the session has not started: what was made for the folder goes again.
+func (d *Directory) Refuse() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.aborted = true
+}
+
+// closeLog closes the log; that of a session which has not started leaves nothing behind.
+func (d *Directory) closeLog() error {
+	d.mu.Lock()
+	aborted := d.aborted
+	d.mu.Unlock()
+	if !aborted {
+		return d.Log.Close()
+	}
+	err := d.Log.Withdraw()
+	if isUndoDir(d.Config.UndoDir) {
+		return err
+	}
+	if note, nerr := notePath(undolog.FolderKey(d.Config.Path)); nerr == nil {
+		if b, _, rerr := regular.Read(note, maxNote, false); rerr == nil && string(b) == d.Config.UndoDir {
+			_ = os.Remove(note)
+		}
+	}
+	return err
+}
+
 // NewHistory puts the log aside that lies where the log of the folder d belongs, but is
 // another folder's or of another format, and says where it is now. The folder that it is of finds it again.
 func NewHistory(ctx context.Context, d api.Directory) (aside string, err error) {

@@ -14,29 +14,6 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
-// DefaultUndoDir returns where the undo log of a working folder lives when
-// nothing else is asked for: in the user's state directory
-// ($XDG_STATE_HOME/sandbox/undo) when that shares the file system with the
-// folder, so that removed files can be kept by a rename, else in a hidden
-// sibling of the folder. It is never inside the folder. Nothing is created.
-func DefaultUndoDir(workdir string) (string, error) {
-	path, err := resolve(workdir)
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Base(path)
-	if state, err := StateDir(); err == nil {
-		dir := filepath.Join(state, "undo", keyed(path))
-		if !Within(dir, path) && sameFileSystem(existing(dir), path) {
-			return dir, nil
-		}
-	}
-	if path == string(filepath.Separator) {
-		return "", fmt.Errorf("%w: %s has no place for an undo directory beside it; name one with --undo-dir", api.ErrDirectory, path)
-	}
-	return filepath.Join(filepath.Dir(path), "."+name+".sandbox-undo"), nil
-}
-
 // LogIn returns where the log of a working folder is in dir, which holds one for each
 // folder. An older version made a log right in such a directory: that stays where it is,
 // and the log itself says whose it is. dir is refused where others can write to it.
@@ -76,15 +53,14 @@ func MachineDir(workdir string) (string, error) {
 }
 
 // keyed is a name for what belongs to a folder, which people recognise.
-func keyed(path string) string {
-	sum := sha256.Sum256([]byte(path))
-	base := filepath.Base(path)
-	return base[:min(len(base), maxBase)] + "-" + hex.EncodeToString(sum[:8])
-}
+func keyed(path string) string { return keyedIn(path, nameMax) }
 
-// maxBase is how much of a folder's name is in names that are made of it, in bytes: what
-// comes with it, and a mark of a log that is put aside, must fit into a name, too.
-const maxBase = 180
+// keyedIn is keyed in at most so many bytes.
+func keyedIn(path string, size int) string {
+	sum := sha256.Sum256([]byte(path))
+	end := "-" + hex.EncodeToString(sum[:8])
+	return shortened(filepath.Base(path), size-len(end)) + end
+}
 
 // StateDir is where this program keeps what outlives it.
 func StateDir() (string, error) {

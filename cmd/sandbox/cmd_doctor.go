@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/doctor"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
@@ -94,6 +95,13 @@ func (a *app) host() doctor.Host {
 		Landlock: func() (hypervisor.Runtime, error) { return a.launch.Runtime("landlock") },
 		Weaker:   launch.Weaker(),
 		Machine:  func() (doctor.Machine, error) { return a.launch.Machine() },
+		Place: func() (why string, passed []string) {
+			dirs, err := a.launch.Directories(false)
+			if err != nil || a.conf.Undo.Dir != "" {
+				return "", nil
+			}
+			return actors.WhyThere(dirs[0].Path)
+		},
 		Folder: func() (folder, undoDir string, err error) {
 			dirs, err := a.launch.Directories(false)
 			if err != nil {

@@ -27,7 +27,8 @@ type Log struct {
 	at     *store.Dirs  // and those in it
 	log    *slog.Logger
 	now    func() time.Time
-	lock   int // descriptor of the lock file
+	lock   int    // descriptor of the lock file
+	made   string // what was made for the directory, its topmost; empty: it was there
 	ids    *store.IDs
 	stamps *stamps.Table // edits from outside
 	worker worker
@@ -70,6 +71,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	l.limits.Store(&o.Limits)
 	l.looks.Store(true)
 	if err := l.open(); err != nil {
+		l.unmake()
 		l.release()
 		return nil, err
 	}
@@ -132,6 +134,7 @@ func (l *Log) open() (err error) {
 	if err = fault.Check(); err != nil {
 		return err
 	}
+	l.made = firstMissing(l.o.Dir)
 	if l.dir, err = store.OpenDir(l.o.Dir, l.root, true); err != nil {
 		return err
 	}

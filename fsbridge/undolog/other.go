@@ -27,6 +27,7 @@ func Rename(context.Context, string, string) error     { return errors.ErrUnsupp
 func PutAside(context.Context, string) (string, error) { return "", errors.ErrUnsupported }
 
 func (l *Log) Recover(context.Context) (*Recovery, error) { return nil, errors.ErrUnsupported }
+func (l *Log) Withdraw() error                            { return errors.ErrUnsupported }
 func (l *Log) Close() error                               { return errors.ErrUnsupported }
 func (l *Log) SetOwner(Owner) error                       { return errors.ErrUnsupported }
 func (l *Log) NextID(StepType) StepID                     { return 0 }

@@ -29,6 +29,8 @@ type Host struct {
 	Bridge hypervisor.Bridge
 	// Folder is the working folder and where its undo log is or would be.
 	Folder func() (folder, undoDir string, err error)
+	// Place says why that log is there, and which better places it cannot have. It may be nil.
+	Place func() (why string, passed []string)
 }
 
 // Machine is the runtime of virtual machines. Acceleration is how it runs them,

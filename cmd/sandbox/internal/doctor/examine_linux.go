@@ -317,6 +317,18 @@ func (h Host) jailFinding(ctx context.Context) Finding {
 	return f
 }
 
+// whyThere says why the log is where it is, or would be.
+func (h Host) whyThere() string {
+	why, passed := h.Place()
+	if why == "" {
+		return ""
+	}
+	for _, p := range passed {
+		why += "; not in " + format.Shown(p)
+	}
+	return " (" + why + ")"
+}
+
 // folderFinding says where this folder's log would be.
 func (h Host) folderFinding() Finding {
 	f := Finding{Name: "this folder", State: "ok"}
@@ -325,6 +337,9 @@ func (h Host) folderFinding() Finding {
 		return Finding{Name: f.Name, State: "warn", Detail: err.Error()}
 	}
 	f.Detail = "undo log in " + format.Shown(undoDir)
+	if h.Place != nil {
+		f.Detail += h.whyThere()
+	}
 	var at, store unix.Stat_t
 	if err := unix.Stat(folder, &at); err != nil {
 		return Finding{Name: f.Name, State: "warn", Detail: err.Error()}

@@ -144,7 +144,7 @@ func undoDirs(d api.Directory, logs string) []string {
 		dirs = append(dirs, all) // without the folder in it
 	}
 	if own, err := actors.DefaultUndoDir(d.Path); err == nil {
-		if all := filepath.Dir(own); filepath.Base(all) == "undo" && filepath.Base(filepath.Dir(all)) == "sandbox" {
+		if all := actors.LogsIn(own); all != "" {
 			dirs = append(dirs, all)
 		}
 	}

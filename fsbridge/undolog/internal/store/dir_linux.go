@@ -147,7 +147,11 @@ func TakeLock(dir *hostfs.Root) (int, base.Owner, error) {
 	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 	was, _ = readOwner(dir)
 	if err == nil {
-		return fd, was, nil
+		st, serr := hostfs.StatFD(fd)
+		if serr == nil && st.Nlink > 0 {
+			return fd, was, nil
+		}
+		err = errors.Join(serr, unix.EWOULDBLOCK) // whoever had it has removed the log: there will be another
 	}
 	_ = hostfs.Close(fd)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -1,0 +1,44 @@
+package undolog
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// firstMissing is the topmost directory that is to be made for path; empty if there is none.
+func firstMissing(path string) (missing string) {
+	abs, err := filepath.Abs(path)
+	for ; err == nil; abs = filepath.Dir(abs) {
+		if _, lerr := os.Lstat(abs); !errors.Is(lerr, os.ErrNotExist) {
+			return missing
+		}
+		missing = abs
+	}
+	return ""
+}
+
+// unmake removes the directory and those above it if [Open] has made them.
+func (l *Log) unmake() {
+	dir, err := filepath.Abs(l.o.Dir)
+	if err != nil || l.made == "" {
+		return
+	}
+	err = os.RemoveAll(dir)
+	for dir != l.made && err == nil {
+		dir = filepath.Dir(dir)
+		err = os.Remove(dir) // unless something else is in it
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.log.Debug("not removed again", "path", dir, "err", err)
+	}
+}
+
+// Withdraw is Close of a log that was opened for nothing: if [Open] has made its directory, and no
+// step is in it, all of that is removed again.
+func (l *Log) Withdraw() error {
+	if !l.closed.Load() && len(l.stepEntries())+len(l.redoEntries()) == 0 && !l.unrecovered() && l.cur.Load() == nil {
+		l.unmake()
+	}
+	return l.Close()
+}

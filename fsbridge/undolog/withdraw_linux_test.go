@@ -1,0 +1,55 @@
+package undolog_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog"
+)
+
+// What was opened for nothing leaves nothing behind, and takes nothing away.
+func TestU17Withdraw(t *testing.T) {
+	e := newEnv(t, small(t))
+	base := filepath.Dir(e.undo)
+	e.do(func(a *applier) error { return a.Unlink("b.txt") })
+	e.must(e.log.Withdraw())
+	e.open()
+	if h := e.history(); len(h) != 1 {
+		t.Fatalf("a history was withdrawn: %+v", h)
+	}
+	fresh := func(dir string) *undolog.Log {
+		t.Helper()
+		l, err := undolog.Open(t.Context(), undolog.Options{Dir: dir, Root: e.root})
+		e.must(err)
+		return l
+	}
+	gone := func(dir string, want bool) {
+		t.Helper()
+		if _, err := os.Lstat(dir); os.IsNotExist(err) != want {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	e.must(fresh(filepath.Join(base, "a/b/c")).Withdraw())
+	gone(filepath.Join(base, "a"), true)
+	e.must(os.MkdirAll(filepath.Join(base, "a/b"), 0o700))
+	l := fresh(filepath.Join(base, "a/b/c/d"))
+	other := filepath.Join(base, "a/b/c/others")
+	e.must(os.Mkdir(other, 0o700))
+	e.must(l.Withdraw())
+	gone(filepath.Join(base, "a/b/c/d"), true)
+	gone(other, false)
+	l = fresh(filepath.Join(base, "a/b")) // was there
+	e.must(l.Withdraw())
+	gone(filepath.Join(base, "a/b/version"), false)
+
+	// A directory that is refused stays empty.
+	e.must(os.Mkdir(filepath.Join(base, "x"), 0o777))
+	e.must(os.Chmod(filepath.Join(base, "x"), 0o777))
+	if _, err := undolog.Open(t.Context(), undolog.Options{Dir: filepath.Join(base, "x"), Root: e.root}); err == nil {
+		t.Error("a directory that others may write to was taken")
+	}
+	if _, err := os.Lstat(filepath.Join(base, "x/lock")); err == nil {
+		t.Error("something was made in it")
+	}
+}
