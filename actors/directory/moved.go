@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -105,7 +106,11 @@ func (d *Directory) takeAlong(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	if err := undolog.Rename(ctx, from, d.Config.UndoDir); err != nil {
+	err := undolog.Rename(ctx, from, d.Config.UndoDir)
+	if locked := new(undolog.LockedError); errors.As(err, &locked) {
+		return fmt.Errorf("this folder was at %s, and session %s has it open by that name: 'sandbox stop %s' ends the session, and then the history comes along: %w", was, locked.Owner.Session, locked.Owner.Session, err)
+	}
+	if err != nil {
 		return fmt.Errorf("the history of this folder, which was at %s, is in %s and cannot be taken along: %w", was, from, err)
 	}
 	if was != d.Config.Path {

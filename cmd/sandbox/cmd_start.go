@@ -150,17 +150,13 @@ func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Dura
 
 func (a *app) stopCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "stop",
-		Short: "End the session that has the folder",
-		Long:  "End the session that has the folder: its commands are cancelled, and their steps are closed. They can be undone.",
-		Args:  checkArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "stop [ID]",
+		Short: "End the session that has the folder, or that with the id",
+		Long:  "End the session that has the folder, or that with the id, as 'sandbox ps' lists it: its commands are cancelled, and their steps are closed. They can be undone.",
+		Args:  checkArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			place, err := a.launch.Place(a.keyFlags)
-			if err != nil {
-				return err
-			}
-			s, err := place.Running(ctx)
+			s, err := a.sessionToStop(ctx, args)
 			if err != nil {
 				return err
 			}
@@ -170,6 +166,18 @@ func (a *app) stopCommand() *cobra.Command {
 			return s.Stop(ctx)
 		},
 	}
+}
+
+// sessionToStop is the session with the id, or without one that of the folder.
+func (a *app) sessionToStop(ctx context.Context, args []string) (api.Joined, error) {
+	if len(args) > 0 {
+		return a.launch.SessionByID(ctx, args[0])
+	}
+	place, err := a.launch.Place(a.keyFlags)
+	if err != nil {
+		return nil, err
+	}
+	return place.Running(ctx)
 }
 
 // services are the commands that look after what runs in a session.

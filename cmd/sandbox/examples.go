@@ -19,7 +19,7 @@ var examples = map[string]string{
 	"service ls":      "sandbox service ls; sandbox service ls --json",
 	"service output":  "sandbox service output web; sandbox service output web -n 2000",
 	"service stop":    "sandbox service stop web",
-	"stop":            "sandbox stop; sandbox stop -C ~/src/app",
+	"stop":            "sandbox stop; sandbox stop -C ~/src/app; sandbox stop 0f3a2b1c4d5e",
 	"attach":          "sandbox attach; sandbox attach -- bash -l",
 	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve --ui; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
 	"history":         "sandbox history; sandbox history --graph; sandbox history --json",

@@ -47,6 +47,9 @@ func (l *Launcher) ServiceOf(ctx context.Context, dir api.Directory) (api.Servic
 		if !errors.As(err, &locked) {
 			return nil, err
 		}
+		if was := locked.Owner.WorkDir; was != "" && !SameFolder(was, dir.Path) { // it would not know this folder
+			return nil, err
+		}
 		if locked.Owner.Socket != "" {
 			s, dialErr := actors.Dial(ctx, locked.Owner.Socket)
 			if dialErr == nil {
@@ -137,6 +140,20 @@ func (l *Launcher) Sessions() ([]api.SessionInfo, error) {
 		return nil, err
 	}
 	return actors.Sessions(dir), nil
+}
+
+// SessionByID joins the running session with that id, which 'sandbox ps' lists.
+func (l *Launcher) SessionByID(ctx context.Context, id string) (api.Joined, error) {
+	list, err := l.Sessions()
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range list {
+		if info.Session == id {
+			return actors.Join(ctx, info.Socket)
+		}
+	}
+	return nil, fmt.Errorf("no session with the id %q runs; 'sandbox ps' lists what runs", id)
 }
 
 // EachSession calls f with a client of every running session of this user. A
