@@ -287,6 +287,7 @@ func flagError(cmd *cobra.Command, err error) error {
 // addKeyFlags gives a command, and those below it, flags that set keys of the
 // configuration.
 func (a *app) addKeyFlags(cmd *cobra.Command, names ...string) {
+	a.addAliases(cmd, names)
 	for _, name := range names {
 		v := a.keyFlags[name]
 		f := cmd.PersistentFlags().VarPF(v, name, "", v.Usage())

@@ -248,6 +248,9 @@ func TestDocumentedFlags(t *testing.T) {
 			})
 		}
 	}
+	for _, o := range aliases() { // help does not list them
+		has["--"+o.name] = true
+	}
 	named := map[string]bool{}
 	for _, path := range documents(t) {
 		b, err := os.ReadFile(path)
