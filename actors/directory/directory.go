@@ -133,7 +133,7 @@ func (d *Directory) Warn(u undolog.Warning) {
 	if u.Code == undolog.WarnExternal {
 		t = api.EventExternalModification
 	}
-	d.env.Emit(api.Event{Type: t, Directory: d.Config.Path, Message: u.Message, Warning: &u})
+	d.env.Emit(api.Event{Type: t, Directory: d.Config.Path, Message: u.Message, Paths: u.Paths, Warning: &u})
 }
 
 // theBridge returns the bridge, or nil.

@@ -45,7 +45,7 @@ func (s *inotify) Mute(dir string, id hostfs.ID) (arm func() Batch, err error) {
 		defer hostfs.Close(fd)
 		b, ok := s.arm(d, fd)
 		if ok {
-			b.Events = changes(d, fd, before)
+			b.Events, b.Unsure = changes(d, fd, before)
 		}
 		return b
 	}, nil
@@ -123,14 +123,14 @@ func standing(fd, limit int) (map[string]hostfs.Stat, error) {
 	return names, nil
 }
 
-// unsure is how coarse the times of a file system may be.
-const unsure = 2 * time.Second
+// coarsest is how coarse the times of a file system may be.
+const coarsest = 2 * time.Second
 
 // changes returns events of d, which is behind fd, for what is not as it was
-// before, and for what was changed so shortly before that another change need
+// before, and apart for what was changed so shortly before that another change need
 // not show. What counts as short is seen in the newest change: the file system's
 // clock may not be ours.
-func changes(d *watched, fd int, before map[string]hostfs.Stat) (events []Event) {
+func changes(d *watched, fd int, before map[string]hostfs.Stat) (events, unsure []Event) {
 	after, err := standing(fd, math.MaxInt)
 	if err != nil {
 		after = nil // removed, or out of order: tell of all there was
@@ -142,7 +142,10 @@ func changes(d *watched, fd int, before map[string]hostfs.Stat) (events []Event)
 	for name, was := range before {
 		now, ok := after[name]
 		now.Atime = was.Atime
-		if ok && now == was && was.Ctime < newest-int64(unsure) {
+		if ok && now == was {
+			if was.Ctime >= newest-int64(coarsest) {
+				unsure = append(unsure, Event{d, name})
+			}
 			continue
 		}
 		events = append(events, Event{d, name})
@@ -152,5 +155,5 @@ func changes(d *watched, fd int, before map[string]hostfs.Stat) (events []Event)
 			events = append(events, Event{d, name})
 		}
 	}
-	return events
+	return events, unsure
 }

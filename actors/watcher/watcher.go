@@ -43,6 +43,7 @@ type Source interface {
 // Batch is what a [Source] read at once.
 type Batch struct {
 	Events []Event
+	Unsure []Event     // what may have changed: caches forget it, but nobody is told of an edit
 	Made   []Event     // those of Events that are of a directory that was made, or moved here
 	Lost   bool        // some events were not kept
 	Gone   []hostfs.ID // directories that are not watched any more
@@ -104,7 +105,7 @@ type Watcher struct {
 	prompt atomic.Bool // see Prompt
 
 	mu      sync.Mutex
-	seen    map[Event]struct{}
+	seen    map[Event]bool // true: it has surely changed
 	gone    []hostfs.ID
 	first   time.Time       // of the batch
 	heard   map[Event]heard // what may be busy: see busy
@@ -131,7 +132,7 @@ func New(o Options) (*Watcher, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Watcher{o: o, src: o.Source, stop: make(chan struct{}), seen: map[Event]struct{}{}, heard: map[Event]heard{}}
+	w := &Watcher{o: o, src: o.Source, stop: make(chan struct{}), seen: map[Event]bool{}, heard: map[Event]heard{}}
 	if w.src == nil {
 		var err error
 		if w.src, err = newSource(o.Root); err != nil {
@@ -236,12 +237,12 @@ func (w *Watcher) report(b Batch) (busy []Event) {
 	if w.all && !w.dropped {
 		w.made = append(w.made, b.Made...)
 	}
-	for _, e := range b.Events {
+	for i, e := range slices.Concat(b.Events, b.Unsure) {
 		if len(w.seen) >= MaxBatch {
 			w.dropped = true
 			break
 		}
-		w.seen[e] = struct{}{}
+		w.seen[e] = w.seen[e] || i < len(b.Events)
 	}
 	if fresh && !w.idle() && w.tell != nil {
 		w.tell(&stirred{})
@@ -268,10 +269,10 @@ func (w *Watcher) take() batch {
 	w.mu.Lock()
 	b := batch{first: w.first, dropped: w.dropped, lost: w.lost, gone: w.gone, made: w.made}
 	seen := w.seen
-	w.seen, w.gone, w.made, w.dropped, w.lost = map[Event]struct{}{}, nil, nil, false, false
+	w.seen, w.gone, w.made, w.dropped, w.lost = map[Event]bool{}, nil, nil, false, false
 	w.mu.Unlock()
 	at := map[Dir]int{}
-	for e := range seen {
+	for e, sure := range seen {
 		i, ok := at[e.Dir]
 		if !ok {
 			path, known := e.Dir.Path()
@@ -283,7 +284,11 @@ func (w *Watcher) take() batch {
 			b.dirs = append(b.dirs, fsbridge.DirChanges{ID: e.Dir.ID(), Path: path})
 		}
 		d := &b.dirs[i]
-		if d.Names = append(d.Names, e.Name); e.Name != "" {
+		d.Names = append(d.Names, e.Name)
+		if !sure {
+			continue
+		}
+		if e.Name != "" {
 			b.paths = append(b.paths, filepath.Join(d.Path, e.Name))
 		} else if d.Path != "" {
 			b.paths = append(b.paths, d.Path)

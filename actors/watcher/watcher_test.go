@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -87,5 +88,22 @@ func TestPrompt(t *testing.T) {
 		if a.looked = clock.Now().Add(-c.since); a.wait() != c.want {
 			t.Errorf("%v after the last batch: %v, want %v", c.since, a.wait(), c.want)
 		}
+	}
+}
+
+// TestU19UnsureIsForCachesOnly: what may have changed is forgotten by caches, and nobody is told that somebody edited it;
+// unless it has changed, too.
+func TestU19UnsureIsForCachesOnly(t *testing.T) {
+	w, _, _ := mutableWatcher(t, nil)
+	defer w.Close()
+	at := func(name string) Event { return Event{fixedDir("d"), name} }
+	w.Report(Batch{Unsure: []Event{at("both"), at("doubt"), at("")}})
+	w.Report(Batch{Events: []Event{at("edited"), at("both")}, Unsure: []Event{at("edited")}})
+	b := w.take()
+	if len(b.dirs) != 1 || len(b.dirs[0].Names) != 4 {
+		t.Errorf("caches are told of %+v", b.dirs)
+	}
+	if want := []string{"d/both", "d/edited"}; !slices.Equal(b.paths, want) {
+		t.Errorf("edits: %q, want %q", b.paths, want)
 	}
 }

@@ -200,6 +200,8 @@ func TestEB08PolicyWarn(t *testing.T) {
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "g", "2") })
 	if len(warned) != 2 || warned[1].Code != WarnExternal || len(s.l.barriers()) != 0 {
 		t.Errorf("warnings: %+v, barriers %+v", warned, s.l.barriers())
+	} else if len(warned[0].Paths) == 0 { // U19
+		t.Errorf("a warning of no paths: %+v", warned[0])
 	}
 }
 

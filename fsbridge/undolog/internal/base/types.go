@@ -102,6 +102,8 @@ type Warning struct {
 	Code    WarningCode
 	Steps   []StepID
 	Message string
+	// Paths are the first [HistoryPaths] of those that it is about, if it is about paths.
+	Paths []string `json:",omitempty"`
 }
 
 // Affected is one path that a step touched. Path is relative to the working

@@ -46,7 +46,7 @@ func (t *Table) editedAfter(after StepRef, paths []string) (*base.Barrier, *base
 }
 
 func externalWarning(paths []string) *base.Warning {
-	return &base.Warning{Code: base.WarnExternal,
+	return &base.Warning{Code: base.WarnExternal, Paths: slices.Clone(paths[:min(len(paths), base.HistoryPaths)]),
 		Message: fmt.Sprintf("%d path(s) changed outside the sandbox (first: %q); an undo may overwrite them", len(paths), paths[0])}
 }
 
