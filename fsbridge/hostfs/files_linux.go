@@ -19,6 +19,22 @@ func OpenSubdir(dirfd int, name string, create bool) (int, error) {
 	return OpenDirAt(dirfd, name)
 }
 
+// OpenKept opens the file name below dirfd for reading and writing, and makes it with mode 0600 if it is missing. On a
+// read-only file system it is opened for reading.
+func OpenKept(dirfd int, name string) (int, error) {
+	fd, err := OpenAt(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	if errors.Is(err, unix.EROFS) {
+		return OpenAt(dirfd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	}
+	return fd, err
+}
+
+// ReadOnly tells whether nothing can be written to the file system behind fd.
+func ReadOnly(fd int) bool {
+	s, err := Statfs(fd)
+	return err == nil && s.Flags&unix.ST_RDONLY != 0
+}
+
 // OpenRegular opens a regular file for reading. It refuses anything else, and
 // does not wait for the other end of a FIFO.
 func OpenRegular(dirfd int, name string) (int, error) {

@@ -2,10 +2,13 @@ package undolog
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
@@ -169,6 +172,9 @@ func (l *Log) open() (err error) {
 // wake ends looking: what was left by whoever had the log before is put right. Whatever changes
 // the folder or the log calls it first.
 func (l *Log) wake() error {
+	if hostfs.ReadOnly(l.dir.FD()) {
+		return store.Unusable(l.o.Dir, unix.EROFS)
+	}
 	if !l.looks.CompareAndSwap(true, false) {
 		return nil
 	}
@@ -211,7 +217,8 @@ func (l *Log) claim() (err error) {
 	if l.volumes, err = store.OpenVolumes(l.dir, l.root, l.log); err != nil {
 		return err
 	}
-	if err = store.WriteOwner(l.lock, l.o.Owner); err != nil {
+	// On a read-only disk one can still look, and nobody else can do more.
+	if err = store.WriteOwner(l.lock, l.o.Owner); err != nil && !(l.o.Looks && errors.Is(err, unix.EROFS)) {
 		return store.Unusable(l.o.Dir, err)
 	}
 	return nil

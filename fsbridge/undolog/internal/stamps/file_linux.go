@@ -71,7 +71,7 @@ type Config struct {
 // Open loads the table of the undo directory. A torn or damaged tail is
 // cut; what is lost with it is in doubt then, or stale and makes a barrier too many.
 func Open(c Config) (*Table, error) {
-	fd, err := hostfs.OpenAt(c.Dir, "stamps", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenKept(c.Dir, "stamps")
 	if err != nil {
 		return nil, err
 	}

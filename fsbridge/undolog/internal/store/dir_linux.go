@@ -140,7 +140,7 @@ func looksLikeLog(fd int) bool {
 // TakeLock takes the lock of the directory and returns who had it before.
 func TakeLock(dir *hostfs.Root) (int, base.Owner, error) {
 	var was base.Owner
-	fd, err := hostfs.OpenAt(dir.FD(), "lock", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenKept(dir.FD(), "lock")
 	if err != nil {
 		return -1, was, Unusable(dir.Path(), err)
 	}
@@ -180,6 +180,9 @@ func WriteOwner(fd int, o base.Owner) error {
 		return err
 	}
 	b = append(b, '\n')
+	if hostfs.ReadOnly(fd) {
+		return unix.EROFS
+	}
 	if err := hostfs.PwriteFull(fd, b, 0); err != nil {
 		return err
 	}
@@ -301,7 +304,7 @@ const (
 // OpenIDs reads the file "ids". If it is new or damaged, the counters
 // start above floor().
 func OpenIDs(dirfd int, floor func() uint64) (*IDs, error) {
-	fd, err := hostfs.OpenAt(dirfd, "ids", unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	fd, err := hostfs.OpenKept(dirfd, "ids")
 	if err != nil {
 		return nil, err
 	}
