@@ -85,10 +85,10 @@ func (g *gitConfig) read(file string) {
 		return
 	}
 	for _, s := range gitSettings(string(text)) {
-		switch {
-		case s.key == "core.hookspath":
+		switch s.key {
+		case "core.hookspath":
 			g.add(g.from(g.folder, s.value))
-		case s.key == "include.path", s.key == "includeif.path":
+		case "include.path", "includeif.path":
 			included := g.from(filepath.Dir(file), s.value)
 			g.add(included)
 			g.read(included)
