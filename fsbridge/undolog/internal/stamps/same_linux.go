@@ -69,7 +69,11 @@ func (t *Table) sameOf(n *Seen, budget *left) uint64 {
 		return 0
 	}
 	index := gitindex.Is(n.Name) && n.Stat.IsRegular()
-	if n.Stat.Size > sameFile && !(index && n.Stat.Size <= gitindex.MaxBytes) || !budget.take(n.Stat.Size) {
+	most := int64(sameFile)
+	if index {
+		most = gitindex.MaxBytes
+	}
+	if n.Stat.Size > most || !budget.take(n.Stat.Size) {
 		return 0
 	}
 	dir := n.FD
