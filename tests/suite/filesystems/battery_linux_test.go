@@ -112,7 +112,7 @@ func onKind(t *testing.T, kind filesystems.Kind, v variant) {
 	}
 	undo := filepath.Join(base, "undo")
 	if v.apart {
-		undo = t.TempDir()
+		undo = filepath.Join(t.TempDir(), "undo") // which the log makes, for its owner only
 	}
 	b := &battery{t: t, work: filepath.Join(base, "work"), mount: t.TempDir(), v: v}
 	b.open(undo)
