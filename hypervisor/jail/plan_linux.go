@@ -343,6 +343,8 @@ func (p *planner) hideList() []string {
 			list = append(list, filepath.Join(home, s))
 		}
 	}
+	list = append(list, hypervisor.MovedSecrets(os.Getenv)...)
+	list = append(list, p.logsBeside()...)
 	list = append(list, systemSecrets...)
 	if s := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(s) {
 		list = append(list, filepath.Clean(s))

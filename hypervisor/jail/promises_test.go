@@ -96,3 +96,35 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestW9LogsBeside: undo logs that lie beside their folders are hidden: in a working folder's parents, in the home directory, in a working folder; and
+// the logs of the user that root acts for.
+func TestW9LogsBeside(t *testing.T) {
+	home := ownHome(t)
+	for _, name := range []string{"deep/.other.sandbox-undo/x", "deep/in/work/f", "deep/in/.work2.sandbox-undo/x", ".a.sandbox-undo/x", "deep/in/work/.sub.sandbox-undo/x", ".local/state/sandbox/undo/x"} {
+		put(t, home, name, "SECRET")
+	}
+	for _, mediated := range []bool{false, true} {
+		var a answering
+		j := start(t, func(c *hypervisor.Config) {
+			work := filepath.Join(home, "deep/in/work")
+			must(t, os.Lchown(work, os.Getuid(), -1))
+			c.Shares = append(c.Shares, share(work, nil))
+			c.Places = hypervisor.Places{Store: filepath.Join(t.TempDir(), "store"), Home: true}
+			if mediated {
+				a.mediated(t)(c)
+			}
+		})
+		if out := j.sh("grep -rs SECRET " + home + "; true"); strings.Contains(out, "sandbox-undo") || strings.Contains(out, "state/sandbox") || !strings.Contains(out, "work/f") {
+			t.Errorf("mediated %v: %s", mediated, out)
+		}
+	}
+}
+
+// TestW13FirstProcess: a command cannot change the limits of the first process.
+func TestW13FirstProcess(t *testing.T) {
+	j := start(t, nil)
+	python := systemPython(t)
+	j.refused(python+` -c 'import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (1, 1))'`, "PermissionError")
+	j.sh(python + ` -c 'import os, resource; resource.prlimit(0, resource.RLIMIT_NOFILE, (99, 99)); resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE, (98, 98))'`)
+}

@@ -53,6 +53,7 @@ func refused(cfg hypervisor.Config, homes ...string) [][]string {
 			hide = append(hide, filepath.Join(home, s))
 		}
 	}
+	hide = append(hide, hypervisor.MovedSecrets(os.Getenv)...)
 	hide = append(hide, cfg.Hide...)
 	var show []string
 	for _, s := range cfg.Show {

@@ -138,6 +138,8 @@ func rules(s Settings) map[uint32]rule {
 		m[unix.SYS_UNSHARE] = anyBit(offArg0, newNamespaces|newTime, retPerm)
 	}
 	m[unix.SYS_IOCTL] = ioctlRule(s.Containers)
+	// The first process inside: without descriptors, or memory, it would end, and with it all that is inside.
+	m[unix.SYS_PRLIMIT64] = oneOf(offArg0, retPerm, 1)
 	// A virtual machine's hypervisor is not in our network namespace.
 	m[unix.SYS_SOCKET] = oneOf(offArg0, retNoFam, unix.AF_VSOCK)
 	m[unix.SYS_PERSONALITY] = onlyIf(offArg0, retPerm, 0, samePersonality, noRandomAddresses)

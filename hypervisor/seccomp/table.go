@@ -92,7 +92,7 @@ var families = []Family{
 	family("attributes of files by structure", Conditional, "not with the mediated bridge, nor with --isolation landlock: they change flags that no undo restores", "file_setattr").
 		remedied("--bridge fuse allows it"),
 	family("process settings", Conditional, "with --isolation landlock, PR_SET_DUMPABLE does nothing: the supervisor has to be able to read the caller's memory", "prctl"),
-	family("limits of processes", Conditional, "with --isolation landlock, only the caller's own", "prlimit64"),
+	family("limits of processes", Conditional, "not those of process 1; with --isolation landlock, only the caller's own", "prlimit64"),
 	family("queues, semaphores and shared memory without a path", Conditional, "not with --isolation landlock, where no namespace keeps them apart",
 		"shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink"),
 	family("watching file systems", Conditional, "not with --isolation landlock", "fanotify_init"),

@@ -47,6 +47,9 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := socket.Trusted(conn.(*net.UnixConn)); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), conn.Close())
+	}
 	c, err := newClient(conn, nil)
 	if err == nil {
 		c.begun()

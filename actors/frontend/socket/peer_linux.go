@@ -1,7 +1,11 @@
 package socket
 
 import (
+	"errors"
+	"fmt"
 	"net"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,4 +28,29 @@ func Credentials(conn *net.UnixConn) (uid, pid int, err error) {
 		return -1, 0, credErr
 	}
 	return int(cred.Uid), int(cred.Pid), nil
+}
+
+// ErrStranger says that somebody answers at a socket who is not to be believed.
+var ErrStranger = errors.New("who answers there is no session of this user's")
+
+// Trusted returns an error if who listens is another user, or is in a sandbox of ours: the kernel says who. A name of a socket is found in files,
+// which others may have written.
+func Trusted(conn *net.UnixConn) error {
+	uid, pid, err := Credentials(conn)
+	if err != nil {
+		return err
+	}
+	if uid != os.Geteuid() {
+		return fmt.Errorf("%w: it is of user %d", ErrStranger, uid)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil // it has ended, and nobody answers
+	}
+	for line := range strings.Lines(string(status)) {
+		if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok && len(strings.Fields(numbers)) > 1 {
+			return fmt.Errorf("%w: process %d is in a sandbox, or in a container", ErrStranger, pid)
+		}
+	}
+	return nil
 }
