@@ -49,7 +49,9 @@ func TestW16Moved(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	if slices.ContainsFunc(got, func(p string) bool { return !filepath.IsAbs(p) || p == "/c" || p == "/hf" || strings.Contains(p, "relative") }) {
+	if slices.ContainsFunc(got, func(p string) bool {
+		return !filepath.IsAbs(p) || p == "/c" || p == "/hf" || strings.Contains(p, "relative")
+	}) {
 		t.Errorf("%q", got)
 	}
 	if got := MovedSecrets(func(string) string { return "" }); len(got) != 0 {
