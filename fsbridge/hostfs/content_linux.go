@@ -87,32 +87,6 @@ func Pwritev(fd int, data [][]byte, off int64) (total int, err error) {
 	return total, nil
 }
 
-// NextData returns the next range [start, end) at or after off that holds data
-// and not a hole; start == end == size when there is none. File systems that
-// cannot tell report everything as data.
-func NextData(fd int, off, size int64) (start, end int64, err error) {
-	if off >= size {
-		return size, size, nil
-	}
-	start, err = unix.Seek(fd, off, unix.SEEK_DATA)
-	switch {
-	case errors.Is(err, syscall.ENXIO):
-		return size, size, nil
-	case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP):
-		return off, size, nil
-	case err != nil:
-		return 0, 0, pathErr("seek data", "", err)
-	}
-	if start >= size {
-		return size, size, nil
-	}
-	end, err = unix.Seek(fd, start, unix.SEEK_HOLE)
-	if err != nil {
-		return 0, 0, pathErr("seek hole", "", err)
-	}
-	return start, min(end, size), nil
-}
-
 // FallocateFD manipulates the file's allocation as fallocate(2) does.
 func FallocateFD(fd int, mode uint32, off, length int64) error {
 	return pathErr("fallocate", "", retry(func() error { return unix.Fallocate(fd, mode, off, length) }))
@@ -127,14 +101,6 @@ func CopyRange(dst int, dstOff int64, src int, srcOff int64, length int) (int, e
 		return err
 	})
 	return n, pathErr("copy range", "", err)
-}
-
-// PunchHole turns [off, off+length) into a hole without changing the size. It
-// returns EOPNOTSUPP where the file system cannot.
-func PunchHole(fd int, off, length int64) error {
-	return pathErr("punch hole", "", retry(func() error {
-		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, length)
-	}))
 }
 
 // CloneFD makes dst share all of src's extents (FICLONE). It returns

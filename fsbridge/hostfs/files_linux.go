@@ -181,26 +181,5 @@ func CopyData(dst, src int, size int64) error {
 	if err := TruncateFD(dst, size); err != nil {
 		return err
 	}
-	buf := make([]byte, min(max(size, 1), 256<<10))
-	for off := int64(0); off < size; {
-		start, end, err := NextData(src, off, size)
-		if err != nil {
-			return err
-		}
-		for off = start; off < end; {
-			n, err := PreadFull(src, buf[:min(int64(len(buf)), end-off)], off)
-			if err != nil {
-				return err
-			}
-			if n == 0 { // it shrank meanwhile
-				return nil
-			}
-			if err := PwriteFull(dst, buf[:n], off); err != nil {
-				return err
-			}
-			off += int64(n)
-		}
-		off = end
-	}
-	return nil
+	return copyData(dst, src, 0, size, func(int64, int64) error { return nil })
 }

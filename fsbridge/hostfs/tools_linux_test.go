@@ -1,6 +1,7 @@
 package hostfs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -174,6 +175,51 @@ func TestCopyData(t *testing.T) {
 	}
 	if CannotClone(pathErr("clone", "", syscall.EIO)) || !CannotClone(pathErr("clone", "", syscall.EXDEV)) {
 		t.Error("CannotClone")
+	}
+}
+
+// TestCopyContent copies a range over what is there already: data over holes and data, holes over
+// both, and nothing but the range. Where files can share extents, too.
+func TestCopyContent(t *testing.T) {
+	for name, dir := range map[string]string{"temporary directory": t.TempDir(), "memory": "/dev/shm"} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp(dir, "copy")
+			check(t, err)
+			defer os.RemoveAll(dir)
+			src, err := os.Create(filepath.Join(dir, "src"))
+			check(t, err)
+			defer src.Close()
+			const block = 64 << 10
+			pattern := func(f *os.File, c byte, blocks ...int64) []byte {
+				all := make([]byte, 8*block)
+				check(t, f.Truncate(int64(len(all))))
+				for _, b := range blocks {
+					copy(all[b*block:(b+1)*block], bytes.Repeat([]byte{c}, block))
+					_, err := f.WriteAt(all[b*block:(b+1)*block], b*block)
+					check(t, err)
+				}
+				return all
+			}
+			from := pattern(src, 's', 1, 2, 5)
+			for _, r := range [][2]int64{{0, 8 * block}, {block / 2, 6*block + 100}, {3 * block, 4 * block}, {0, 0}, {5*block + 1, 8 * block}} {
+				dst, err := os.Create(filepath.Join(dir, "dst"))
+				check(t, err)
+				want := pattern(dst, 'd', 0, 2, 3, 6, 7)
+				copy(want[r[0]:r[1]], from[r[0]:r[1]])
+				check(t, CopyContent(int(dst.Fd()), int(src.Fd()), r[0], r[1]))
+				got, err := os.ReadFile(dst.Name())
+				check(t, err)
+				if !bytes.Equal(got, want) {
+					t.Errorf("%v: not what it should be", r)
+				}
+				n, err := DataBytes(int(dst.Fd()), 0, 8*block)
+				check(t, err)
+				if m := int64(len(want) - bytes.Count(want, []byte{0})); n < m || n > m+8<<10 {
+					t.Errorf("%v: %d bytes of data, want %d", r, n, m)
+				}
+				check(t, dst.Close())
+			}
+		})
 	}
 }
 

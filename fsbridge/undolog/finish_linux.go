@@ -113,6 +113,9 @@ func (l *Log) finish(roll int, t task) error {
 		return err
 	}
 	if r.to != "" {
+		if err := l.measure(roll, t); err != nil {
+			l.log.Error("what an undone step keeps is not known", "step_id", t.Step, "err", err)
+		}
 		err := hostfs.RenameNew(roll, "inverse", l.at.Named(r.to), t.Name)
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
@@ -138,6 +141,32 @@ func (l *Log) finish(roll int, t task) error {
 		return err
 	}
 	return l.relist(t.Name, r.to)
+}
+
+// measure writes into the inverse's summary what it occupies, now that it has what was
+// replaced. What the step itself occupied stood there.
+func (l *Log) measure(roll int, t task) error {
+	id, err := store.ParseStepID(t.Name)
+	if err != nil {
+		return err
+	}
+	dir, err := store.OpenStepDir(roll, "inverse")
+	if errors.Is(err, unix.ENOENT) { // it has its place already
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	e := store.LoadEntry(dir, id)
+	if e.Damaged != "" {
+		return nil
+	}
+	e.Compressed = false
+	if e.StoredBytes, err = store.DiskUsage(dir.FD); err != nil {
+		return err
+	}
+	return store.WriteSummary(dir.FD, e)
 }
 
 // relist lists a step directory where it is now, below "steps" or "redo", and no longer

@@ -123,7 +123,12 @@ func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
 	if o.Discard {
 		res.Evicted, err = l.discardHistory()
 	} else {
-		res.Evicted, err = l.evict(l.overLimits())
+		var undone []StepID
+		undone, err = l.dropUndone(l.redoOverLimit(true))
+		if err == nil {
+			res.Evicted, err = l.evict(l.overLimits())
+		}
+		res.Evicted = append(res.Evicted, undone...)
 		budget := l.rawBudget()
 		if o.CompressAll {
 			budget = compressEverything
@@ -176,6 +181,14 @@ func (l *Log) discardHistory() ([]StepID, error) {
 
 // enforceLimits evicts what exceeds the limits. Open and Commit call it.
 func (l *Log) enforceLimits() error {
+	undone, err := l.dropUndone(l.redoOverLimit(false))
+	if len(undone) > 0 {
+		l.warn(Warning{Code: WarnEvicted, Steps: undone,
+			Message: fmt.Sprintf("the undo history is full: %d undone step(s) can no longer be done again", len(undone))})
+	}
+	if err != nil {
+		return err
+	}
 	n := l.overLimits()
 	if n == 0 {
 		return nil
@@ -187,6 +200,28 @@ func (l *Log) enforceLimits() error {
 			Message: fmt.Sprintf("the undo history is full: %d old step(s) can no longer be undone", len(gone))})
 	}
 	return err
+}
+
+// redoOverLimit is how many undone steps, those that come last when they are done again, must go
+// so that the whole log is within its size. Steps that can be undone never go for
+// them. Unless all may go, the next one stays, with its group: somebody may just have undone it.
+// A group goes as a whole.
+func (l *Log) redoOverLimit(all bool) (n int) {
+	limit := l.Limits().LogBytes
+	if limit <= 0 || l.rollingBack() {
+		return 0
+	}
+	redo, total := l.redoEntries(), l.storedBytes()
+	together := func(i int) bool { return i > 0 && redo[i].Group != 0 && redo[i].Group == redo[i-1].Group }
+	most := len(redo)
+	if !all && most > 0 {
+		for most--; together(most); most-- {
+		}
+	}
+	for ; n < most && (total > limit || together(n)); n++ {
+		total -= redo[n].StoredBytes
+	}
+	return n
 }
 
 // overLimits is how many of the oldest steps exceed the limits of age, number

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -320,4 +321,108 @@ func TestEvictionOfLinkedBlob(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantBlocked(1)
+}
+
+// TestU8LimitsCountBlocks: what a step keeps is what it occupies on the disk, to within a tenth:
+// for many small files, directories, a long list of paths, what is copied, and what was undone.
+func TestU8LimitsCountBlocks(t *testing.T) {
+	const files = 2000
+	s := newSession(t, nil)
+	for i := range files {
+		s.outside(fmt.Sprintf("d%d/f%d", i%100, i), "x")
+	}
+	s.outside("large", strings.Repeat("0123456789abcdef", 256<<10))
+	check := func(when string, parent string, id StepID, stored int64) {
+		t.Helper()
+		out, err := exec.Command("du", "-sk", filepath.Join(s.l.o.Dir, parent, fmt.Sprint(id))).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kib int64
+		if _, err := fmt.Sscan(string(out), &kib); err != nil {
+			t.Fatal(err)
+		}
+		if stored < kib<<10*9/10 || stored > kib<<10*11/10+16<<10 {
+			t.Errorf("%s: %d bytes, of which the disk has %d", when, stored, kib<<10)
+		}
+	}
+	removed := s.step(func(a *undologtest.Applier) error {
+		for i := range 100 {
+			if err := a.RemoveAll(fmt.Sprint("d", i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	check("removed", "steps", removed.StepID, removed.StoredBytes)
+	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	check("removed and undone", "redo", removed.StepID, s.l.redoEntries()[0].StoredBytes)
+	s.a.Forget()
+	changed := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "large", "short") })
+	check("replaced", "steps", changed.StepID, changed.StoredBytes)
+	made := s.step(func(a *undologtest.Applier) error {
+		for i := range files {
+			if err := writeFileVia(a, fmt.Sprint("new", i), "x"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	check("made", "steps", made.StepID, made.StoredBytes)
+	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	undone := s.l.redoEntries()[0]
+	check("made and undone", "redo", undone.StepID, undone.StoredBytes)
+	if got := s.l.Status().StoredBytes; got < undone.StoredBytes+changed.StoredBytes {
+		t.Errorf("kept: %d bytes", got)
+	}
+	if _, err := s.l.Redo(context.Background(), UndoOptions{Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	again := s.l.stepEntries()[1]
+	check("done again", "steps", again.StepID, again.StoredBytes)
+}
+
+// TestU8RedoIsWithinLimits: undone steps count. The one that is next stays until somebody asks to
+// tidy up; steps that can be undone never go for them.
+func TestU8RedoIsWithinLimits(t *testing.T) {
+	var warned []Warning
+	set := func(o *Options) {
+		o.Limits.LogBytes, o.Limits.AdoptedRaw = 400<<10, -1
+		o.Warn = func(w Warning) { warned = append(warned, w) }
+	}
+	s := newSession(t, set)
+	first := s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
+	var ids []StepID
+	for i := range 3 {
+		ids = append(ids, s.step(func(a *undologtest.Applier) error {
+			return writeFileVia(a, fmt.Sprint("large", i), strings.Repeat("x", 500<<10))
+		}).StepID)
+	}
+	if _, err := s.l.Undo(context.Background(), UndoOptions{Count: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l := reopenLog(t, filepath.Dir(s.work), set)
+	if got := l.Undone(); !slices.Equal(got, ids[:1]) {
+		t.Errorf("can be done again: %v, want %v", got, ids[:1])
+	}
+	if len(warned) != 1 || warned[0].Code != WarnEvicted || !slices.Equal(warned[0].Steps, []StepID{ids[2], ids[1]}) {
+		t.Errorf("warnings: %+v", warned)
+	}
+	res, err := l.GC(context.Background(), GCOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(res.Evicted, ids[:1]) || len(l.Undone()) != 0 || res.BytesAfter > 400<<10 {
+		t.Errorf("%+v", res)
+	}
+	if got := keptSteps(l); !slices.Equal(got, []StepID{first.StepID}) {
+		t.Errorf("kept: %v", got)
+	}
 }

@@ -170,14 +170,14 @@ func (l *Log) sameDir(e *stepEntry, dir *store.StepDir) bool {
 // Status describes the log. It may be called at any time.
 func (l *Log) Status() LogStatus {
 	s := LogStatus{Dir: l.o.Dir, Version: store.FormatVersion}
-	for _, e := range l.stepEntries() {
-		s.Steps++
+	now := l.known.now()
+	s.Steps, s.Redoable = len(now.steps), len(now.redo)
+	for _, e := range slices.Concat(now.steps, now.redo) {
 		s.StoredBytes += e.StoredBytes
 		if !e.Compressed {
 			s.RawBytes += e.StoredBytes
 		}
 	}
-	s.Redoable = len(l.redoEntries())
 	s.OpenStep, _ = l.Current()
 	s.Interrupted = l.interruption()
 	return s
@@ -185,22 +185,29 @@ func (l *Log) Status() LogStatus {
 
 // dropRedo forgets the undone steps.
 func (l *Log) dropRedo() error {
-	redo := l.redoEntries()
-	if len(redo) == 0 {
-		return nil
+	_, err := l.dropUndone(len(l.redoEntries()))
+	return err
+}
+
+// dropUndone forgets the n undone steps that come last when they are done again.
+func (l *Log) dropUndone(n int) (gone []StepID, err error) {
+	if n <= 0 {
+		return nil, nil
 	}
-	oldest := redo[len(redo)-1].Seq
+	redo := l.redoEntries()[:n]
+	oldest := redo[n-1].Seq
 	if err := l.marks.Lose(marks.Undone, func(m Mark) bool { return m.Seq >= oldest }); err != nil {
-		return err
+		return nil, err
 	}
 	for _, e := range redo {
-		if err := l.discardDir(l.at.Redo, e.name); err != nil {
-			return err
+		if err = l.discardDir(l.at.Redo, e.name); err != nil {
+			break
 		}
+		gone = append(gone, e.StepID)
 	}
-	l.known.change(func(k *lists) { k.redo = nil })
+	l.known.change(func(k *lists) { k.redo = k.redo[len(gone):] })
 	l.sweepOutput()
-	return nil
+	return gone, err
 }
 
 // findRetained looks for the inode id among the retained ones of the closed

@@ -76,10 +76,11 @@ func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e
 	if err := store.WritePaths(dir.FD, list); err != nil {
 		return err
 	}
-	if err := store.WriteSummary(dir.FD, *e); err != nil {
+	if err := w.Trim(); err != nil {
 		return err
 	}
-	if err := w.Trim(); err != nil {
+	e.StoredBytes = dir.Usage()
+	if err := store.WriteSummary(dir.FD, *e); err != nil {
 		return err
 	}
 	if w.Durable() {

@@ -276,6 +276,9 @@ func (v *inverse) contents(n *layer.Node, at entry, st *hostfs.Stat) error {
 	w := v.e.NewContent(v.w, v.dir, n.Obj)
 	for i := range v.e.t.Rec.Contents[n.Obj] {
 		c := &v.e.t.Rec.Contents[n.Obj][i]
+		if c.Off == 0 && c.Len >= st.Size { // what all of it replaces may share its extents
+			return w.Whole(fd, st.Size)
+		}
 		if end := min(c.Off+c.Len, st.Size); c.Off < end {
 			if err := w.Data(fd, c.Off, end); err != nil {
 				return err

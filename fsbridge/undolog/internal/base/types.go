@@ -59,7 +59,7 @@ const (
 // Limits bound the log. Zero fields take the defaults of [DefaultLimits];
 // negative ones mean no limit.
 type Limits struct {
-	LogBytes    int64         // all steps together; oldest are evicted
+	LogBytes    int64         // all steps together, undone ones too, on the disk; oldest are evicted
 	StepCount   int           // steps kept; oldest are evicted
 	StepBytes   int64         // one step; above it the step becomes unprotected
 	Age         time.Duration // steps older than this are evicted at open and commit

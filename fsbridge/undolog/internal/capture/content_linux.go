@@ -89,13 +89,11 @@ func (s *Step) captureRange(epoch uint64, so *stepObj, o *fsbridge.Object, off, 
 	defer done()
 	all := off <= 0 && length >= c.size
 	if c.extents == nil && (all || c.size <= s.h.Limits().InlineBytes || c.size > maxExtentFile) {
-		var copied int64
 		if ahead {
-			copied, err = r.w.WholeFast(r.fd, c.size)
+			err = r.w.WholeFast(r.fd, c.size)
 		} else {
 			err = r.w.Whole(r.fd, c.size)
 		}
-		s.adopted.Add(copied)
 		c.whole = err == nil
 	} else {
 		if c.extents == nil {
@@ -132,8 +130,8 @@ func (s *Step) reader(so *stepObj, o *fsbridge.Object) (r *openReader, done func
 		return nil, nil, err
 	}
 	r = &openReader{so, fd, s.h.Contents.Writer(s.w, s.dir, so.id, s.spend)}
-	if st, err := hostfs.StatFD(fd); err == nil {
-		r.w.Dense = st.Blocks*512 >= st.Size
+	if start, end, err := hostfs.NextData(fd, 0, so.content.size); err == nil {
+		r.w.Dense = start == 0 && end == so.content.size
 	}
 	return r, func() {
 		if so.content.extents == nil { // all of it is captured
@@ -167,7 +165,7 @@ func (s *Step) captureMissing(w *store.ContentWriter, fd int, e *fsbridge.Extent
 		return nil
 	}
 	err := e.Missing(off, length, func(start, end int64) error {
-		if start != to || to-from >= store.ChunkBytes {
+		if start != to {
 			if err := take(); err != nil {
 				return err
 			}

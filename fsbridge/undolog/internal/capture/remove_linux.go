@@ -59,9 +59,6 @@ func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) 
 	switch {
 	case err == nil:
 		so.state |= objRetained
-		if so.typ == unix.S_IFREG {
-			s.adopted.Add(retainedBytes(so, st))
-		}
 		s.h.Retained.NoteHandles(obj)
 		return op.Kind != fsbridge.OpRename, nil
 	case errors.Is(err, unix.EXDEV):
@@ -73,16 +70,6 @@ func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) 
 		return false, err
 	}
 	return false, s.free(so, obj)
-}
-
-func retainedBytes(so *stepObj, st *hostfs.Stat) int64 {
-	switch {
-	case st.Ino != 0:
-		return min(st.Size, st.Blocks*512)
-	case so.content != nil:
-		return so.content.size
-	}
-	return 0
 }
 
 // openEmpty opens the directory name below dirfd for reading and returns
@@ -130,7 +117,7 @@ func (s *Step) moveIn(dirfd int, name string, so *stepObj, check int) error {
 		}
 		err := fault.Point("retain.after")
 		if err == nil {
-			err = verifyBlob(blobs, blob, so)
+			err = s.verifyBlob(blobs, blob, so)
 		}
 		if err == nil && check >= 0 {
 			var empty bool
@@ -157,7 +144,7 @@ func (s *Step) linkIn(dirfd int, name string, so *stepObj) error {
 		}
 		err := fault.Point("retain.after")
 		if err == nil {
-			err = verifyBlob(blobs, blob, so)
+			err = s.verifyBlob(blobs, blob, so)
 		}
 		if err != nil {
 			return errors.Join(err, hostfs.UnlinkAt(blobs, blob))
@@ -166,8 +153,8 @@ func (s *Step) linkIn(dirfd int, name string, so *stepObj) error {
 	})
 }
 
-// verifyBlob checks that what was moved is what should have been.
-func verifyBlob(blobs int, blob string, so *stepObj) error {
+// verifyBlob checks that what was moved is what should have been, and counts what it occupies.
+func (s *Step) verifyBlob(blobs int, blob string, so *stepObj) error {
 	st, err := hostfs.StatAt(blobs, blob)
 	if err != nil {
 		return err
@@ -175,6 +162,7 @@ func verifyBlob(blobs int, blob string, so *stepObj) error {
 	if st.ID != so.host {
 		return fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
 	}
+	s.dir.Keep(&st)
 	return nil
 }
 

@@ -27,7 +27,6 @@ type Step struct {
 
 	unprotected atomic.Bool
 	copied      atomic.Int64 // raw bytes of captured content
-	adopted     atomic.Int64 // bytes of retained files
 
 	last atomic.Pointer[openReader]
 
@@ -209,7 +208,7 @@ func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
 	e := &base.Entry{Seq: s.rec.Seq, StepID: s.rec.ID, Type: s.rec.Type, Command: s.rec.Command,
 		Argv: s.rec.Argv, Dir: s.rec.Dir, Folders: s.rec.Folders, StartedAt: s.rec.StartedAt, EndedAt: s.h.Now(),
 		ExitCode: res.ExitCode, Status: res.Status, Unprotected: s.unprotected.Load(),
-		StoredBytes: s.w.Size() + s.adopted.Load(), Commands: res.Commands, CommandCount: res.CommandCount,
+		Commands: res.Commands, CommandCount: res.CommandCount,
 		Group: cmp.Or(s.rec.Group, res.Group)}
 	e.Affect(list)
 	if err := s.h.Store.Promote(s.name, s.dir, s.w, e, list); err != nil {

@@ -274,7 +274,7 @@ func (w *Writer) addContent(n *Node, dirfd int, name string, st *hostfs.Stat) er
 	}
 	defer hostfs.Close(fd)
 	for off := int64(0); off < st.Size; {
-		start, end, err := w.nextData(fd, off, st)
+		start, end, err := hostfs.NextData(fd, off, st.Size)
 		if err != nil {
 			return err
 		}
@@ -295,13 +295,6 @@ func (w *Writer) addContent(n *Node, dirfd int, name string, st *hostfs.Stat) er
 		return fmt.Errorf("undolog: adopted file %s changed while it was read", name)
 	}
 	return nil
-}
-
-func (w *Writer) nextData(fd int, off int64, st *hostfs.Stat) (start, end int64, err error) {
-	if st.Blocks*512 >= st.Size { // no holes
-		return off, st.Size, nil
-	}
-	return hostfs.NextData(fd, off, st.Size)
 }
 
 func (w *Writer) copyData(n *Node, fd int, off, end int64) error {

@@ -99,19 +99,33 @@ func (d *StepDir) verifyContent(c *journal.Content, written int64) error {
 	if c.Enc != journal.EncClone {
 		return nil
 	}
-	fd, err := d.OpenContentBlob(c.Obj, c.Blob)
+	fd, err := d.openContent(c)
 	if err != nil {
 		return err
 	}
 	defer hostfs.Close(fd)
 	st, err := hostfs.StatFD(fd)
-	if err == nil && st.Size < c.Off+c.Len {
-		err = io.ErrUnexpectedEOF
-	}
 	if err == nil && st.Mtime > written {
 		err = errors.New("it was written to since")
 	}
 	return err
+}
+
+// openContent opens the content blob that c is in, if it is long enough.
+func (d *StepDir) openContent(c *journal.Content) (int, error) {
+	fd, err := d.OpenContentBlob(c.Obj, c.Blob)
+	if err != nil {
+		return -1, err
+	}
+	st, err := hostfs.StatFD(fd)
+	if err == nil && st.Size < c.Off+c.Len {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		_ = hostfs.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // EachRetainedOrigin calls f for each object that was in the blob of an older step.
@@ -136,16 +150,4 @@ func (d *StepDir) EachRetainedOrigin(f func(seq uint64, obj journal.ObjID)) erro
 		return nil
 	}
 	return err
-}
-
-// DiskUsage sums what the files below dirfd occupy, in bytes. What an adopted
-// directory denies us is left out.
-func DiskUsage(dirfd int) (total int64, err error) {
-	err = hostfs.Walk(dirfd, maxDepth, func(fd int, _ string, d *hostfs.Dirent) error {
-		if st, err := hostfs.StatAt(fd, d.Name); err == nil {
-			total += st.Blocks * 512
-		}
-		return nil
-	})
-	return total, err
 }

@@ -51,7 +51,7 @@ type ContentWriter struct {
 	dir   *StepDir
 	obj   journal.ObjID
 	spend func(n int64) error
-	Dense bool // the file has no holes worth looking for
+	Dense bool // the file has no holes
 	raw   []byte
 	batch journal.Batch
 	// packed is raw, compressed.
@@ -78,29 +78,34 @@ func (c *ContentWriter) Whole(fd int, size int64) error {
 }
 
 // WholeFast is Whole for a caller to whom time matters more than space: a large file that
-// cannot be cloned is copied as it is. It returns how many bytes that takes.
-func (c *ContentWriter) WholeFast(fd int, size int64) (copied int64, err error) {
+// cannot be cloned is copied as it is.
+func (c *ContentWriter) WholeFast(fd int, size int64) error {
 	if size < fastBytes {
-		return 0, c.Whole(fd, size)
+		return c.Whole(fd, size)
 	}
 	if !c.noClone.Load() {
 		err := c.reflink(fd, size)
 		if err == nil || !hostfs.CannotClone(err) {
-			return 0, err
+			return err
 		}
 		c.noClone.Store(true)
 	}
-	st, err := hostfs.StatFD(fd)
-	if err != nil {
-		return 0, err
-	}
-	copied = min(size, st.Blocks*512)
 	if c.spend != nil {
-		if err := c.spend(copied); err != nil {
-			return 0, err
+		n, err := hostfs.DataBytes(fd, 0, size)
+		if err == nil {
+			err = c.spend(n)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return copied, c.blob(size, func(out int) error { return hostfs.CopyData(out, fd, size) })
+	return c.blob(size, func(out int) error {
+		err := hostfs.CopyData(out, fd, size)
+		if err == nil {
+			c.dir.keepFD(out)
+		}
+		return err
+	})
 }
 
 func (c *ContentWriter) reflink(fd int, size int64) error {
@@ -153,12 +158,11 @@ func atLeast(fd int, size int64) error {
 func (c *ContentWriter) Data(fd int, from, to int64) error {
 	if c.spend != nil {
 		n := to - from
-		if n > ChunkBytes {
-			st, err := hostfs.StatFD(fd)
-			if err != nil {
+		if !c.Dense {
+			var err error
+			if n, err = hostfs.DataBytes(fd, from, to); err != nil {
 				return err
 			}
-			n = min(n, st.Blocks*512)
 		}
 		if err := c.spend(n); err != nil {
 			return err

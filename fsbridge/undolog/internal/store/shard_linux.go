@@ -56,6 +56,10 @@ func (d *StepDir) WithBlobDir(obj journal.ObjID, create bool, f func(fd int) err
 			_ = hostfs.Close(d.shard.fd)
 		}
 		d.shard = shard{n, fd}
+		if create && n >= d.shards {
+			d.shards = n + 1
+			d.keepFD(fd)
+		}
 	}
 	if create && obj%blobFanOut >= blobFanOut/2 {
 		d.prepare(d.shard.n + 1)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
@@ -28,9 +29,12 @@ type StepDir struct {
 	// Volumes translates the inodes in it; nil: they are as the kernel names them.
 	Volumes *journal.Volumes
 
+	kept atomic.Int64 // bytes on the disk, see Keep
+
 	mu     sync.Mutex
-	blobs  int   // descriptor of blobs/, -1 until needed
-	shard  shard // blobs/<n>, the one that was needed last
+	blobs  int    // descriptor of blobs/, -1 until needed
+	shard  shard  // blobs/<n>, the one that was needed last
+	shards uint64 // one more than the highest that was made
 	coming *comingShard
 }
 
@@ -181,8 +185,11 @@ func (zeros) Read(p []byte) (int, error) {
 // WriteContent puts the bytes of c at their place in the file behind fd, which
 // is open for writing. Holes become holes where the file system can.
 func (d *StepDir) WriteContent(c *journal.Content, fd int) error {
-	if c.Enc == journal.EncHole && hostfs.PunchHole(fd, c.Off, c.Len) == nil {
-		return nil
+	switch c.Enc {
+	case journal.EncHole:
+		return hostfs.Zero(fd, c.Off, c.Off+c.Len)
+	case journal.EncClone:
+		return d.writeClone(c, fd)
 	}
 	r, err := d.ReadContent(c)
 	if err != nil {
@@ -227,6 +234,16 @@ func (d *StepDir) SameContent(c *journal.Content, fd int) (bool, error) {
 		off += int64(n)
 	}
 	return true, nil
+}
+
+// writeClone is WriteContent for what has a blob.
+func (d *StepDir) writeClone(c *journal.Content, fd int) error {
+	blob, err := d.openContent(c)
+	if err != nil {
+		return fmt.Errorf("%w: content of object %d: %w", base.ErrDamaged, c.Obj, err)
+	}
+	defer hostfs.Close(blob)
+	return hostfs.CopyContent(fd, blob, c.Off, c.Off+c.Len)
 }
 
 // FindBlob looks for the retained inode id and returns its object, or journal.NoObj.
