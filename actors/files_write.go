@@ -112,17 +112,19 @@ func (c *apiCall) end(did files.WriteResult, failed error) error {
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	res := api.RunResult{Outcome: f.Outcome, Reason: f.Reason}
+	res := api.RunResult{Outcome: f.Outcome, Reason: f.Reason, Left: f.Left}
 	for _, e := range f.Entries {
 		res.Entries = append(res.Entries, api.RunEntry{Directory: e.Directory, Entry: *e.Entry})
 	}
 	if len(did.Touched) > 0 || len(f.Entries) > 0 || f.Outcome == messages.OutcomeDenied {
 		c.s.stepEnded(api.Event{Type: api.EventStepCompleted, Step: c.lease.Step, Origin: c.from, Command: c.info.Command}, res)
 	}
-	switch f.Outcome {
-	case messages.OutcomeDenied:
+	switch {
+	case f.Left:
+		return fmt.Errorf("%s: %w: %s", c.info.Command, messages.ErrNotRolledBack, f.Reason)
+	case f.Outcome == messages.OutcomeDenied:
 		return fmt.Errorf("%w: %s", messages.ErrDenied, f.Reason)
-	case messages.OutcomeFailed:
+	case f.Outcome == messages.OutcomeFailed:
 		if failed == nil {
 			failed = fmt.Errorf("%s was rolled back: %s", c.info.Command, f.Reason)
 		}

@@ -266,7 +266,7 @@ func (n *insider) run(c net.Conn, in *bufio.Reader, first api.InsideRequest) (a 
 	}
 	how.group = n.group()
 	res, err = n.s.finish(lease, first.Command, open.From, st, how)
-	a = api.InsideAnswer{Step: int64(lease.Step), Outcome: res.Outcome, Reason: res.Reason, Others: res.Others}
+	a = api.InsideAnswer{Step: int64(lease.Step), Outcome: res.Outcome, Reason: res.Reason, Left: res.Left, Others: res.Others}
 	if err != nil {
 		a.Error = err.Error()
 	}

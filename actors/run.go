@@ -113,7 +113,7 @@ func (s *Session) stay(ctx context.Context, r api.RunRequest, res *api.RunResult
 	}
 	res.Others = 0
 	if f.Outcome != "" {
-		res.Outcome, res.Reason = f.Outcome, f.Reason
+		res.Outcome, res.Reason, res.Left = f.Outcome, f.Reason, f.Left
 	}
 	res.Entries = s.entries(f)
 }
@@ -252,7 +252,7 @@ func (s *Session) finish(lease *step.Lease, command string, from api.Origin, st 
 	if err != nil {
 		res.Outcome, res.Reason = messages.OutcomeFailed, err.Error()
 	} else {
-		res.Outcome, res.Reason, res.Others = f.Outcome, f.Reason, f.Others
+		res.Outcome, res.Reason, res.Left, res.Others = f.Outcome, f.Reason, f.Left, f.Others
 		done.Others = f.Others
 		if f.Outcome == messages.OutcomeCancelled {
 			res.Reason = how.why

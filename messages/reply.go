@@ -90,6 +90,8 @@ var (
 	ErrNoDirectory = errors.New("no such directory in this session")
 	// ErrReadOnlyDirectory: the folder takes no changes and has no history.
 	ErrReadOnlyDirectory = errors.New("directory is read-only in this session")
+	// ErrNotRolledBack: a step failed, and part of what it did is still in the folder.
+	ErrNotRolledBack = errors.New("it could not be rolled back")
 	// ErrDenied: a safeguard stopped it, and somebody, or the deadline, said no.
 	ErrDenied = errors.New("denied")
 	// ErrKilled: somebody asked for the end of all commands.

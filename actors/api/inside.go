@@ -24,6 +24,7 @@ type InsideAnswer struct {
 	// commands run on in it.
 	Outcome string `json:"outcome,omitempty"`
 	Reason  string `json:"reason,omitempty"`
+	Left    bool   `json:"not_rolled_back,omitempty"` // as RunResult has it
 	Others  int    `json:"others_running,omitempty"`
 	Changed int    `json:"affected_count,omitempty"`
 	// Shared says why the command gets no step of its own, but runs in that of the command

@@ -53,9 +53,10 @@ type RunResult struct {
 	Step   undolog.StepID
 	Status hypervisor.ExitStatus
 	// Outcome is "completed", "cancelled", "denied" or "failed". After "denied"
-	// and "failed" the step has been rolled back.
+	// and "failed" the step has been rolled back, unless Left says that this failed, too.
 	Outcome string
 	Reason  string // for people; empty when completed
+	Left    bool
 	// Entries are the closed steps, one for each directory that changed.
 	Entries []RunEntry
 	// Others is how many other commands run on in the step. Then it is still open, and

@@ -132,6 +132,7 @@ func (h *Hooks) commit(ctx context.Context, res undolog.StepResult) (e *undolog.
 	if _, still := h.o.Log.Current(); still {
 		if _, abort := h.o.Log.Abort(ctx); abort != nil {
 			h.readOnly(fmt.Sprintf("step %d can neither be closed (%v) nor rolled back (%v)", id, err, abort))
+			return nil, id < 0, fmt.Errorf("close step %d: %w; %w: %w", id, err, messages.ErrNotRolledBack, abort)
 		}
 	}
 	return nil, id < 0, fmt.Errorf("close step %d: %w", id, err)

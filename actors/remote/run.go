@@ -74,6 +74,7 @@ type runResult struct {
 	// Only comes where there is nothing else to tell than what it says. cmd/sandbox/internal/shortcut reads as far as this.
 	Only    *onlyChange `json:"only,omitempty"`
 	Reason  string      `json:"reason,omitempty"`
+	Left    bool        `json:"not_rolled_back,omitempty"`
 	Limit   string      `json:"limit,omitempty"`
 	Entries []runEntry  `json:"entries,omitempty"`
 	// Others is how many commands run on in the step, which is still open.
@@ -160,7 +161,7 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	}
 	res = runResult{
 		Step: r.Step, ExitCode: r.Status.Code, Signal: r.Status.Signal, Duration: r.Status.Duration, Outcome: r.Outcome, Reason: r.Reason, Limit: r.Status.Limit,
-		Others: r.Others,
+		Others: r.Others, Left: r.Left,
 	}
 	for _, e := range r.Entries {
 		res.Entries = append(res.Entries, runEntry(e))

@@ -29,6 +29,8 @@ type Finish struct {
 type Finished struct {
 	Outcome string
 	Reason  string
+	// Left says that the step failed and could not be rolled back.
+	Left    bool
 	Entries []Entry
 	// Others is how many commands of the step run on, so that the step is still open:
 	// what it leaves is not known yet.

@@ -94,6 +94,7 @@ type current struct {
 	since    time.Time // when the last command ended
 	outcome  string    // "" while all is well
 	reason   string
+	left     bool // it could not be rolled back
 	rolled   []*messages.Reply[int64]
 	watchers []*messages.Reply[Finished] // that wait for the end
 	awaiting int
@@ -360,7 +361,8 @@ func (a *Actor) onClosed(m *closed) {
 	case a.outcome != "":
 		a.abort()
 	case len(a.errs) > 0:
-		a.outcome, a.reason = messages.OutcomeFailed, errors.Join(a.errs...).Error()
+		err := errors.Join(a.errs...)
+		a.outcome, a.reason, a.left = messages.OutcomeFailed, err.Error(), errors.Is(err, messages.ErrNotRolledBack)
 		a.errs = nil
 		a.abort()
 	default:
@@ -411,6 +413,7 @@ func (a *Actor) onAborted(m *aborted) {
 		return
 	}
 	if m.err != nil {
+		a.left = true
 		a.reason += fmt.Sprintf("; roll back of %s: %v", m.dir, m.err)
 	}
 	if a.awaiting--; a.awaiting == 0 {
@@ -422,7 +425,7 @@ func (a *Actor) onAborted(m *aborted) {
 func (a *Actor) done() {
 	a.ended()
 	for _, m := range a.finishes {
-		f := Finished{Outcome: a.outcome, Reason: a.reason, Entries: a.entries}
+		f := Finished{Outcome: a.outcome, Reason: a.reason, Left: a.left, Entries: a.entries}
 		if f.Outcome == "" {
 			f.Outcome = m.Result.Status
 		}
@@ -432,7 +435,7 @@ func (a *Actor) done() {
 		r.Send(int64(a.id), nil)
 	}
 	for _, r := range a.watchers {
-		r.Send(Finished{Outcome: a.outcome, Reason: a.reason, Entries: a.entries}, nil)
+		r.Send(Finished{Outcome: a.outcome, Reason: a.reason, Left: a.left, Entries: a.entries}, nil)
 	}
 	a.o.Node.SetFact("step", "")
 	a.current = current{phase: idle}

@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -341,6 +342,21 @@ func TestCloseFails(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	r.dirs[0].expect("abort", id)
+}
+
+// U9: a step that could neither be closed nor rolled back is not said to be.
+func TestU9CloseAndRollbackFail(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		left bool
+	}{{errors.New("disk full"), false}, {fmt.Errorf("disk full; %w", messages.ErrNotRolledBack), true}} {
+		r := newRig(t, 1)
+		id, _ := r.open()
+		r.dirs[0].closeErr = c.err
+		if f := actortest.Within(t, "finish", r.finish(id, nil)); f.Value.Left != c.left || f.Value.Outcome != messages.OutcomeFailed {
+			t.Errorf("%v: %+v", c.err, f)
+		}
+	}
 }
 
 // Nothing is open: there is nothing to fail.

@@ -259,12 +259,12 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 	code := res.Status.Code
 	switch res.Outcome {
 	case "failed":
-		return &exit.Error{Code: exit.Ours, Err: fmt.Errorf("step %d failed and was rolled back: %s", res.Step, res.Reason)}
+		return &exit.Error{Code: exit.Ours, Err: fmt.Errorf("step %d failed and %s: %s", res.Step, rolledBack(res, "was rolled back"), res.Reason)}
 	case "denied":
 		if code == 0 {
 			code = exit.Failed
 		}
-		return &exit.Error{Code: code, Err: fmt.Errorf("step %d was denied and rolled back: %s", res.Step, res.Reason)}
+		return &exit.Error{Code: code, Err: fmt.Errorf("step %d was denied and %s: %s", res.Step, rolledBack(res, "rolled back"), res.Reason)}
 	}
 	if code == 0 {
 		return nil
@@ -274,6 +274,14 @@ func (a *app) runStatus(res api.RunResult, err, closeErr error) error {
 		ended.Signal = res.Status.Signal
 	}
 	return ended
+}
+
+// rolledBack says what became of what a failed step did: as a rule, what usual says.
+func rolledBack(res api.RunResult, usual string) string {
+	if res.Left {
+		return "could not be rolled back"
+	}
+	return usual
 }
 
 // printStep is the one line at the end, after one about a limit, and one that says why we ended the command.

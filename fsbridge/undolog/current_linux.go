@@ -137,7 +137,8 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 	if s == nil {
 		return nil, errNoOpenStep
 	}
-	closed, err := s.Close(res)
+	var closed *Entry
+	err := l.little(ctx, func() (err error) { closed, err = s.Close(res); return err })
 	if err != nil {
 		return nil, fmt.Errorf("undolog: commit step %d: %w", s.ID(), err)
 	}
@@ -154,7 +155,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 		slices.SortStableFunc(k.steps, bySeq)
 	})
 	l.cur.Store(nil)
-	if err := l.committed(e, s.Strays); err != nil {
+	if err := l.little(ctx, func() error { return l.committed(e, s.Strays) }); err != nil {
 		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
 	}
 	s.Release()

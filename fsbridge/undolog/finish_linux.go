@@ -113,7 +113,7 @@ func (l *Log) finish(roll int, t task) error {
 		return err
 	}
 	if r.to != "" {
-		if err := l.measure(roll, t); err != nil {
+		if err := l.measure(t); err != nil {
 			l.log.Error("what an undone step keeps is not known", "step_id", t.Step, "err", err)
 		}
 		err := hostfs.RenameNew(roll, "inverse", l.at.Named(r.to), t.Name)
@@ -145,12 +145,12 @@ func (l *Log) finish(roll int, t task) error {
 
 // measure writes into the inverse's summary what it occupies, now that it has what was
 // replaced. What the step itself occupied stood there.
-func (l *Log) measure(roll int, t task) error {
+func (l *Log) measure(t task) error {
 	id, err := store.ParseStepID(t.Name)
 	if err != nil {
 		return err
 	}
-	dir, err := store.OpenStepDir(roll, "inverse")
+	dir, err := l.at.OpenStep(rollbackName, "inverse")
 	if errors.Is(err, unix.ENOENT) { // it has its place already
 		return nil
 	}
@@ -166,7 +166,11 @@ func (l *Log) measure(roll int, t task) error {
 	if e.StoredBytes, err = store.DiskUsage(dir.FD); err != nil {
 		return err
 	}
-	return store.WriteSummary(dir.FD, e)
+	was, err := hostfs.StatAt(dir.FD, "summary.json") // a name of the step's own
+	if err != nil || was.Nlink < 2 {
+		return errors.Join(err, store.WriteSummary(dir.FD, e))
+	}
+	return l.held.Change(was.ID, -1, func() error { return store.WriteSummary(dir.FD, e) })
 }
 
 // relist lists a step directory where it is now, below "steps" or "redo", and no longer

@@ -72,6 +72,7 @@ func (l *Log) tidy() {
 		if err := l.emptyTrash(ctx); err != nil && ctx.Err() == nil {
 			l.log.Warn("trash not emptied", "err", err)
 		}
+		l.keepReserve()
 		if _, err := l.compress(ctx, l.rawBudget(), nil); err != nil && ctx.Err() == nil {
 			l.warn(Warning{Code: WarnCompression, Message: "older steps of the undo history could not be compressed: " + err.Error()})
 		}
@@ -121,7 +122,9 @@ func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
 	res := &GCResult{BytesBefore: l.storedBytes(), Evicted: []StepID{}, Compressed: []StepID{}}
 	var err error
 	if o.Discard {
-		res.Evicted, err = l.discardHistory()
+		if res.Evicted, err = l.discardHistory(); err == nil {
+			l.reserve.Release()
+		}
 	} else {
 		var undone []StepID
 		undone, err = l.dropUndone(l.redoOverLimit(true))

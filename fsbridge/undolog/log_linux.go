@@ -24,18 +24,19 @@ import (
 // Log is the undo log of one working folder. See the package documentation for
 // which methods may run concurrently.
 type Log struct {
-	o      Options
-	root   *hostfs.Root // the working folder
-	dir    *hostfs.Root // the undo directory
-	at     *store.Dirs  // and those in it
-	log    *slog.Logger
-	now    func() time.Time
-	lock   int    // descriptor of the lock file
-	made   string // what was made for the directory, its topmost; empty: it was there
-	ids    *store.IDs
-	stamps *stamps.Table // edits from outside
-	worker worker
-	held   *store.Links
+	o       Options
+	root    *hostfs.Root // the working folder
+	dir     *hostfs.Root // the undo directory
+	at      *store.Dirs  // and those in it
+	log     *slog.Logger
+	now     func() time.Time
+	lock    int    // descriptor of the lock file
+	made    string // what was made for the directory, its topmost; empty: it was there
+	ids     *store.IDs
+	stamps  *stamps.Table // edits from outside
+	worker  worker
+	reserve *store.Reserve
+	held    *store.Links
 
 	cur    atomic.Pointer[capture.Step]
 	sign   atomic.Pointer[alive.Sign] // of the open step
@@ -141,6 +142,7 @@ func (l *Log) open() (err error) {
 	if l.dir, err = store.OpenDir(l.o.Dir, l.root, true); err != nil {
 		return err
 	}
+	l.reserve = store.NewReserve(l.dir.FD())
 	l.held = store.NewLinks(l.dir)
 	if err = l.claim(); err != nil {
 		return err

@@ -28,10 +28,29 @@ func (l *Log) newHost() (*capture.Host, error) {
 // [capture.Store].
 type openSteps struct{ l *Log }
 
-func (s openSteps) DropRedo() error          { return s.l.dropRedo() }
 func (s openSteps) NextSeq() (uint64, error) { return s.l.ids.NextSeq() }
+
+// DropRedo implements [capture.Store]. What is forgotten may be what has filled the disk: then it is
+// deleted before the change that it makes room for.
+func (s openSteps) DropRedo() error {
+	some := len(s.l.redoEntries()) > 0
+	err := s.l.dropRedo()
+	if err == nil && some && s.l.reserve.Scarce() {
+		s.l.quiet()
+		err = s.l.emptyTrash(context.Background())
+	}
+	return err
+}
+
 func (s openSteps) FindRetained(id hostfs.ID) (uint64, journal.ObjID, error) {
 	return s.l.findRetained(id)
+}
+
+// Names implements [capture.Store].
+func (s openSteps) Names(made, since int) {
+	if err := s.l.reserve.Grow(made, since); err != nil {
+		s.l.log.Warn("no space is kept back for a full disk", "err", err)
+	}
 }
 
 func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _ *journal.Writer, err error) {
@@ -62,6 +81,9 @@ func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _
 		s.l.log.Warn("no sign of life of the open step", "err", err)
 	}
 	s.l.sign.Swap(sign).Close()
+	if err := s.l.reserve.Make(); err != nil {
+		s.l.log.Warn("no space is kept back for a full disk", "err", err)
+	}
 	return dir, w, nil
 }
 
@@ -73,10 +95,10 @@ func (s openSteps) Discard(name string, dir *store.StepDir) error {
 func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e *Entry, list []Affected) error {
 	dir.Settle()
 	s.l.groups(e)
-	if err := store.WritePaths(dir.FD, list); err != nil {
+	if err := w.Trim(); err != nil { // first: the disk may be full
 		return err
 	}
-	if err := w.Trim(); err != nil {
+	if err := store.WritePaths(dir.FD, list); err != nil {
 		return err
 	}
 	e.StoredBytes = dir.Usage()

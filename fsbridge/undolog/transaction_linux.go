@@ -159,7 +159,31 @@ type transactOptions struct {
 // transact carries a task out. When it fails before the first change nothing has
 // happened; later, the directory rollback is left and resume goes on. Without an error it
 // returns nil only if admit ended the task.
-func (l *Log) transact(ctx context.Context, t task, o transactOptions) (*outcome, error) {
+func (l *Log) transact(ctx context.Context, t task, o transactOptions) (out *outcome, err error) {
+	first := true
+	err = l.within(ctx, func() error {
+		again := !first
+		first = false
+		switch {
+		case again && l.interrupted():
+			f, err := l.resume(ctx)
+			if f != nil {
+				out = f.outcome
+			}
+			return err
+		case again && t.Kind == taskRestore: // the target is gone
+			return unix.ENOSPC
+		case again:
+			o.read = nil
+		}
+		out, err = l.transactOnce(ctx, t, o)
+		return err
+	})
+	return out, err
+}
+
+// transactOnce is transact for a disk that has room.
+func (l *Log) transactOnce(ctx context.Context, t task, o transactOptions) (*outcome, error) {
 	if o.read == nil {
 		dir, err := l.openTask(t)
 		if err != nil {
@@ -218,6 +242,9 @@ func (l *Log) begin(e *apply.Engine, t *task, o transactOptions) (bool, error) {
 
 // resume finishes a task that was interrupted. It returns nil if there is none.
 func (l *Log) resume(ctx context.Context) (*finished, error) {
+	if l.interrupted() && l.reserve.Scarce() {
+		l.makeRoom(ctx)
+	}
 	if err := l.lender().TakeBack(); err != nil {
 		return nil, err
 	}
@@ -366,7 +393,7 @@ func (l *Log) discardFailed(ctx context.Context, err error) error {
 	if derr := l.discardNew(); derr != nil {
 		return derr
 	}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if store.NoSpace(err) {
 		return l.emptyTrash(context.WithoutCancel(ctx))
 	}
 	return nil

@@ -91,6 +91,8 @@ func (c Command) Run() error {
 		return status(code, startErr)
 	case err != nil:
 		return ours(err)
+	case a.Left:
+		return &exit.Error{Code: exit.Ours, Err: fmt.Errorf("step %d: %s, and could not be rolled back: %s", a.Step, a.Outcome, a.Reason)}
 	case a.Outcome == "failed" || a.Outcome == "denied":
 		return &exit.Error{Code: exit.Ours, Err: fmt.Errorf("step %d: %s, and was rolled back: %s", a.Step, a.Outcome, a.Reason)}
 	}

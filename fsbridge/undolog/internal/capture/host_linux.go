@@ -48,6 +48,9 @@ type Store interface {
 	// Create makes the directory name below wal/, and the journal in it with its
 	// first record. After an error there is nothing.
 	Create(name string, first *journal.Step) (*store.StepDir, *journal.Writer, error)
+	// Names says that a step has made so many names, and how many since it said so before: to
+	// put it back takes room.
+	Names(made, since int)
 	// Discard removes the directory name below wal/, which is open as dir.
 	Discard(name string, dir *store.StepDir) error
 	// Promote completes the directory and gives it the final name that follows

@@ -176,6 +176,9 @@ func (s *Step) touch(dir *stepObj, name string, old *stepObj) {
 			was = old.id
 		} else {
 			s.seen.Observe(dir, name, nil)
+			if s.fresh++; s.fresh%freshNames == 0 {
+				s.h.Store.Names(s.fresh, freshNames)
+			}
 		}
 		s.batch.records.Binding(dir.id, name, was)
 	}

@@ -39,6 +39,7 @@ type Step struct {
 	shared map[uint32]*stepObj
 	objs   map[hostfs.ID]*stepObj
 	next   journal.ObjID
+	fresh  int // names that were made in directories that were there
 	// dirs are the directories with touched bindings, modified the objects
 	// whose content or attributes are captured.
 	dirs, modified []*stepObj
@@ -84,6 +85,9 @@ type touch struct {
 }
 
 func (o *stepObj) is(bits uint8) bool { return o.state&bits != 0 }
+
+// freshNames is after how many names that a step made its store is told of them.
+const freshNames = 1024
 
 // maxCommand bounds the command text that a step keeps, in bytes.
 const maxCommand = 64 << 10

@@ -262,7 +262,7 @@ func Upgrade(dir *hostfs.Root) error {
 
 // logNames are the names that a log owns in its directory.
 var logNames = []string{
-	"wal", "steps", "redo", "trash", "remap", "rollback", "together", "marks", "output", "stamps", "ids", volumesName, identityName, "version",
+	"wal", "steps", "redo", "trash", "remap", "rollback", "together", "marks", "output", "stamps", "ids", "reserve", volumesName, identityName, "version",
 }
 
 // Discard removes the log in dir, whatever its version, and leaves an empty

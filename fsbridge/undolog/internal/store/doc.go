@@ -31,6 +31,7 @@
 //	rollback                marker of an undo or redo under way
 //	together                steps that are being undone or done again, all or none
 //	marks                   JSON: named places between steps, a list of [Mark]
+//	reserve/                space and inodes for when the disk is full (Reserve)
 //	stamps                  how the steps left their files, and barriers
 //
 // and in each step directory
