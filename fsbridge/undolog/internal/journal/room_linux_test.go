@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -118,5 +120,54 @@ func TestJournalZeros(t *testing.T) {
 	bad[len(bad)-1] = 1
 	if r, err = ReadFD(memJournal(t, bad)); err != nil || r.Torn == nil || r.Size != int64(len(good)) {
 		t.Errorf("%d of %d bytes, torn %v: %v", r.Size, len(good), r.Torn, err)
+	}
+}
+
+// bytesRead is how many bytes this process has read so far.
+func bytesRead(t *testing.T) (n int64) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(string(b), "rchar: %d", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestW18HugeJournal: a journal that claims 64 GiB, of which there is nothing, is not read through;
+// nor are zeros that are there, beyond what room there can be.
+func TestW18HugeJournal(t *testing.T) {
+	dir, w := roomyJournal(t)
+	if err := w.Trim(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir.Path(), "journal")
+	for _, c := range []struct {
+		zeros int64 // that are written, before the hole
+		torn  bool
+	}{{0, false}, {1 << 20, false}, {16 << 20, true}} {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(make([]byte, c.zeros), w.Size()); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(64 << 30); err != nil {
+			t.Fatal(err)
+		}
+		before := bytesRead(t)
+		r, err := Read(dir.FD())
+		if err != nil || r.Size != w.Size() || (r.Torn != nil) != c.torn {
+			t.Errorf("%+v: %+v, %v", c, r, err)
+		}
+		if n := bytesRead(t) - before; n > 8<<20 {
+			t.Errorf("%+v: %d bytes were read", c, n)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
