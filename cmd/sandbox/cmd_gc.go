@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/progress"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
@@ -20,15 +22,8 @@ func (a *app) gcCommand() *cobra.Command {
 		Args:  checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, d, err := a.launch.Service(cmd.Context())
-			var version *undolog.VersionError
-			if r.Discard && errors.As(err, &version) { // nothing else can be done with it
-				if err := undolog.Discard(cmd.Context(), version.Dir); err != nil {
-					return err
-				}
-				return a.printGC(undolog.GCResult{})
-			}
 			if err != nil {
-				return err
+				return a.discardUnopened(cmd.Context(), r.Discard, d.UndoDir, err)
 			}
 			doing := "compressing"
 			if r.Discard {
@@ -39,7 +34,7 @@ func (a *app) gcCommand() *cobra.Command {
 			res, err := s.GC(cmd.Context(), r)
 			line.End()
 			if err = errors.Join(err, s.Close(cmd.Context())); err != nil {
-				return err
+				return a.discardUnopened(cmd.Context(), r.Discard, d.UndoDir, err)
 			}
 			return a.printGC(res)
 		},
@@ -47,6 +42,33 @@ func (a *app) gcCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&r.CompressAll, "compress-all", false, "compress every step, the newest too")
 	cmd.Flags().BoolVar(&r.Discard, "discard", false, "drop the whole history")
 	return cmd
+}
+
+// discardUnopened drops the log in dir, which cannot be used because of cause: of another version, damaged, in the
+// middle of an undo. It says what it drops, and leaves the folder as it is.
+func (a *app) discardUnopened(ctx context.Context, discard bool, dir string, cause error) error {
+	var version *undolog.VersionError
+	if errors.As(cause, &version) {
+		dir = version.Dir
+	}
+	if !discard || dir == "" || exit.IsUsage(cause) || errors.As(cause, new(*undolog.LockedError)) {
+		return cause
+	}
+	was, err := undolog.Inspect(dir)
+	if err == nil {
+		err = undolog.Discard(ctx, dir)
+	}
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	fmt.Fprintln(a.stderr, "sandbox: the history could not be used: "+cause.Error())
+	if was.Half != "" {
+		fmt.Fprintf(a.stderr, "sandbox: an interrupted %s was dropped, too; the folder stays as it is, perhaps half done\n", was.Half)
+	}
+	if was.Open != 0 {
+		fmt.Fprintln(a.stderr, "sandbox: the interrupted step was dropped, too; the folder stays as it is: "+format.OneLine(was.Command, 60))
+	}
+	return a.printGC(undolog.GCResult{Evicted: make([]undolog.StepID, was.Steps), Compressed: []undolog.StepID{}})
 }
 
 func (a *app) printGC(res undolog.GCResult) error {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -242,10 +244,109 @@ func leftTexts(list []Left) (out []string) {
 	return out
 }
 
+// unrecorded is what the undo of an unprotected step leaves, besides what it names.
+var unrecorded = []Left{{Path: ".", What: "path", Reason: "the step was not protected from some moment on: what it changed after that was not recorded, and is left"}}
+
 // notDone is the error of steps that are undone all or none, where nothing of one can be.
 func notDone(left []Left) error {
 	if len(left) == 0 {
 		return nil
 	}
 	return fmt.Errorf("nothing of it can be put back; the first path is %q: %s", left[0].Path, left[0].Reason)
+}
+
+// Inspect looks at the undo directory dir. It changes nothing, waits for nobody, and gets along with whatever it
+// finds: what cannot be read counts as damaged.
+func Inspect(dir string) (s State, err error) {
+	r, err := hostfs.OpenRoot(dir)
+	if errors.Is(err, unix.ENOENT) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	defer r.Close()
+	if _, err := hostfs.StatAt(r.FD(), "version"); err != nil {
+		return s, nil
+	}
+	s.Exists, s.InUse = true, inUse(r.FD())
+	s.inspectSteps(r.FD())
+	s.inspectWal(r.FD())
+	if roll, err := hostfs.OpenDirAt(r.FD(), rollbackName); err == nil {
+		s.Half = "undo"
+		if t, err := readPlan(roll); err == nil {
+			s.Half, s.HalfStep = string(t.Kind), t.Step
+		}
+		_ = hostfs.Close(roll)
+	} else if _, err := hostfs.StatAt(r.FD(), togetherName); err == nil {
+		s.Half = "undo"
+	}
+	return s, nil
+}
+
+// inUse tells whether a process has the log open.
+func inUse(dirfd int) bool {
+	fd, err := hostfs.OpenAt(dirfd, "lock", unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer hostfs.Close(fd)
+	return errors.Is(unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+func (s *State) inspectSteps(dirfd int) {
+	for _, parent := range []string{"steps", "redo"} {
+		fd, err := hostfs.OpenDirAt(dirfd, parent)
+		if err != nil {
+			continue
+		}
+		names, _ := hostfs.ReadDirAt(fd)
+		for _, x := range names {
+			id, err := store.ParseStepID(x.Name)
+			if err != nil {
+				continue
+			}
+			if parent == "redo" {
+				s.Redo++
+				continue
+			}
+			s.Steps++
+			e := Entry{Damaged: "cannot be opened"}
+			if d, err := hostfs.OpenDirAt(fd, x.Name); err == nil {
+				dir := store.NewStepDir(d)
+				e = store.LoadEntry(dir, id)
+				_ = dir.Close()
+			}
+			switch {
+			case e.Damaged != "":
+				s.Damaged = append(s.Damaged, id)
+			case e.RestOf != 0:
+				s.Left = append(s.Left, id)
+			}
+		}
+		_ = hostfs.Close(fd)
+	}
+}
+
+func (s *State) inspectWal(dirfd int) {
+	wal, err := hostfs.OpenDirAt(dirfd, "wal")
+	if err != nil {
+		return
+	}
+	defer hostfs.Close(wal)
+	names, _ := hostfs.ReadDirAt(wal)
+	for _, x := range names {
+		if strings.HasPrefix(x.Name, "damaged.") {
+			s.Aside++
+		}
+	}
+	d, err := hostfs.OpenDirAt(wal, store.OpenName)
+	if err != nil {
+		return
+	}
+	defer hostfs.Close(d)
+	s.Open, s.Command = -1, ""
+	if rec, err := journal.ReadStep(d); err == nil {
+		s.Open, s.Command = rec.ID, rec.Command
+	}
 }

@@ -507,3 +507,44 @@ func somebodyElses(t *testing.T, work, undo string) {
 	e.do(func(a *applier) error { return a.WriteFile("mine", []byte("mine")) })
 	e.undoN(1)
 }
+
+// TestU5DiscardAlwaysWorks: whatever state a log is in, it can be dropped, and the folder is used again; what somebody
+// has nailed down in it is set aside.
+func TestU5DiscardAlwaysWorks(t *testing.T) {
+	require.Root(t)
+	ctx := context.Background()
+	for name, hurt := range map[string]func(t *testing.T, undo string){
+		"half undone": func(t *testing.T, undo string) {
+			write(t, undo, "rollback/plan", `{"kind":"undo","step":1,"name":"1","tick":9}`)
+		},
+		"plan damaged":    func(t *testing.T, undo string) { write(t, undo, "rollback/plan", "garbage") },
+		"journal damaged": func(t *testing.T, undo string) { write(t, undo, "steps/1/journal", "garbage") },
+		"step open":       func(t *testing.T, undo string) { write(t, undo, "wal/in_progress/journal", "garbage") },
+		"nailed down": func(t *testing.T, undo string) {
+			setFlags(t, filepath.Join(undo, "steps/1/journal"), flagImmutable)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, everyChangeFolder(t))
+			e.do(everyChange)
+			after := e.snap()
+			e.must(e.log.Close())
+			hurt(t, e.undo)
+			s, err := undolog.Inspect(e.undo)
+			e.must(err)
+			if !s.Exists || s.InUse || s.Steps != 1 || (s.Half != "") != strings.HasPrefix(name, "half") && name != "plan damaged" || (s.Open != 0) != (name == "step open") {
+				t.Errorf("inspected: %+v", s)
+			}
+			e.must(undolog.Discard(ctx, e.undo))
+			e.open()
+			if s, err := undolog.Inspect(e.undo); err != nil || !s.InUse || s.Steps != 0 || s.Half != "" {
+				t.Errorf("inspected afterwards: %+v, %v", s, err)
+			}
+			if d := differing(after, e.snap()); len(d) > 0 {
+				t.Errorf("the folder was changed: %q", d)
+			}
+			e.do(func(a *applier) error { return a.WriteFile("next", []byte("next")) })
+			e.undoN(1)
+		})
+	}
+}

@@ -18,6 +18,9 @@ type Log struct{}
 func Open(context.Context, Options) (*Log, error) { return nil, errors.ErrUnsupported }
 func Discard(context.Context, string) error       { return errors.ErrUnsupported }
 
+// Inspect looks at an undo directory; on this system there is none.
+func Inspect(string) (State, error) { return State{}, errors.ErrUnsupported }
+
 // FolderKey returns nothing.
 func FolderKey(string) string { return "" }
 

@@ -110,6 +110,9 @@ func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKin
 			continue
 		}
 		res.add(s.Entry, out)
+		if s.Unprotected && kind == taskUndo {
+			res.addLeft(unrecorded)
+		}
 	}
 	return nil
 }

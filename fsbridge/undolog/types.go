@@ -170,6 +170,24 @@ type LogStatus struct {
 	Version     int           `json:"version"`
 }
 
+// State is what an undo directory looks like from outside, without opening it.
+type State struct {
+	Exists bool
+	InUse  bool // by a process that runs
+	Steps  int
+	Redo   int // undone steps
+	// Damaged are steps that cannot be undone, Left those that an undo has left.
+	Damaged, Left []StepID
+	// Open is the step that is open, or was when its session was killed; 0: none.
+	Open    StepID
+	Command string
+	// Half is the kind of the undo that was interrupted, and HalfStep its step; "": none.
+	Half     string
+	HalfStep StepID
+	// Aside is how many steps were put aside because they were damaged.
+	Aside int
+}
+
 // GCResult says what housekeeping did.
 type GCResult struct {
 	Evicted     []StepID `json:"evicted"`

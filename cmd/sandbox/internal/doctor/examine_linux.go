@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/cgroup"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
@@ -329,6 +330,39 @@ func (h Host) whyThere() string {
 	return " (" + why + ")"
 }
 
+// logState looks at the log itself, adds what it is like to detail, and says which ways out there are.
+func logState(dir string, detail *string) (state, advice string) {
+	const discard = "'sandbox gc --discard' drops the history and leaves the folder as it is"
+	s, err := undolog.Inspect(dir)
+	switch {
+	case err != nil:
+		*detail += "; it cannot be looked at: " + hostfs.Describe(err)
+		return "warn", discard
+	case !s.Exists:
+		return "ok", ""
+	}
+	*detail += fmt.Sprintf("; %d steps", s.Steps)
+	switch {
+	case s.InUse:
+		*detail += ", in use by a session"
+	case s.Half != "" && s.HalfStep == 0:
+		*detail += "; an undo was interrupted: the folder may be half done"
+		return "warn", "the next 'sandbox undo' completes it, or says why it cannot; " + discard
+	case s.Half != "":
+		*detail += fmt.Sprintf("; the %s of step %d was interrupted: the folder is half done", s.Half, s.HalfStep)
+		return "warn", "the next 'sandbox undo', 'redo' or 'run' completes it; " + discard
+	case s.Open != 0:
+		*detail += "; a step was interrupted: " + format.OneLine(s.Command, 60)
+		return "warn", "'sandbox undo' puts back what it changed, the next 'sandbox run' takes it up; " + discard
+	case len(s.Damaged) > 0 || s.Aside > 0:
+		*detail += fmt.Sprintf("; %d of them damaged, %d put aside", len(s.Damaged), s.Aside)
+		return "warn", "'sandbox undo --force' goes past a damaged step; " + discard
+	case len(s.Left) > 0:
+		*detail += fmt.Sprintf(", %d of them what an undo had to leave ('sandbox show %d')", len(s.Left), s.Left[0])
+	}
+	return "ok", ""
+}
+
 // folderFinding says where this folder's log would be.
 func (h Host) folderFinding() Finding {
 	f := Finding{Name: "this folder", State: "ok"}
@@ -339,6 +373,9 @@ func (h Host) folderFinding() Finding {
 	f.Detail = "undo log in " + format.Shown(undoDir)
 	if h.Place != nil {
 		f.Detail += h.whyThere()
+	}
+	if f.State, f.Advice = logState(undoDir, &f.Detail); f.State != "ok" {
+		return f
 	}
 	var at, store unix.Stat_t
 	if err := unix.Stat(folder, &at); err != nil {

@@ -281,11 +281,26 @@ func Discard(ctx context.Context, dir string) error {
 	}
 	defer hostfs.Close(lock)
 	for _, name := range logNames { // version last: until then it is a mismatch
-		if err := hostfs.RemoveAll(ctx, r.FD(), name, nil); err != nil {
-			return Unusable(dir, err)
+		err := hostfs.RemoveAll(ctx, r.FD(), name, nil)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		// What somebody else owns in it, say, stands in nobody's way under another name.
+		if rerr := setAside(r.FD(), name); rerr != nil {
+			return Unusable(dir, errors.Join(err, rerr))
 		}
 	}
-	return nil
+	return ctx.Err()
+}
+
+// setAside renames name below dirfd to a free name.
+func setAside(dirfd int, name string) error {
+	for n := 1; ; n++ {
+		err := hostfs.RenameNew(dirfd, name, dirfd, fmt.Sprintf("%s.discarded.%d", name, n))
+		if !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
 }
 
 // IDs are the persisted numbers that are never given twice.
