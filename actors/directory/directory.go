@@ -181,6 +181,8 @@ func (d *Directory) Intercept() {
 
 func recoveryText(r *undolog.Recovery) string {
 	switch {
+	case r.CompletedRollback && len(r.Edited) > 0:
+		return fmt.Sprintf("an interrupted rollback was finished: %d paths restored; %d that were changed since stay as they are", r.Restored, len(r.Edited))
 	case r.CompletedRollback:
 		return fmt.Sprintf("an interrupted rollback was finished: %d paths restored", r.Restored)
 	case r.Unprotected:

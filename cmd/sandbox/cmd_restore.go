@@ -40,7 +40,11 @@ func (a *app) restoreCommand() *cobra.Command {
 				r.Directory, r.Path = d.Path, path
 				line := progress.On(a.stderr, "restoring", progress.Paths)
 				r.Progress = line.Report
-				res, err := s.Restore(cmd.Context(), r)
+				var res api.UndoResult
+				err = uncut(a.stderr, "the restore", func() (err error) {
+					res, err = s.Restore(cmd.Context(), r)
+					return err
+				})
 				line.End()
 				if err != nil {
 					return err

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strconv"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,7 +100,11 @@ func (a *app) undoOrRedo(ctx context.Context, word string, o undoOptions, args [
 		}
 		line := progress.On(a.stderr, doing, progress.Paths)
 		r.Progress = line.Report
-		res, err := do(ctx, s, d, r)
+		var res api.UndoResult
+		err := uncut(a.stderr, "the "+word, func() (err error) {
+			res, err = do(ctx, s, d, r)
+			return err
+		})
 		line.End()
 		if err != nil {
 			return err
@@ -246,4 +254,30 @@ func (a *app) printUndone(done string, res api.UndoResult, also bool) {
 	for _, other := range res.Also {
 		a.printUndone(done, other, true)
 	}
+}
+
+// uncut runs f, which no signal ends in the middle: half an undo is worse than a late one. The first signal
+// is answered by a line on out.
+func uncut(out io.Writer, what string, f func() error) error {
+	signals, done := make(chan os.Signal, 8), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for told := false; ; {
+			select {
+			case <-signals:
+				if !told {
+					fmt.Fprintf(out, "sandbox: %s goes on to its end: half of it would leave the folder in between\n", what)
+				}
+				told = true
+			case <-done:
+				return
+			}
+		}
+	})
+	err := f()
+	signal.Stop(signals)
+	close(done)
+	ended.Wait()
+	return err
 }

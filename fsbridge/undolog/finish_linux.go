@@ -25,7 +25,7 @@ func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir,
 	inverse, ierr := replaced()
 	if err != nil {
 		l.held.Forget()
-		return nil, fmt.Errorf("interrupted, and will be completed by a recovery: %w", err)
+		return nil, fmt.Errorf("the folder is half undone; 'sandbox undo', 'sandbox redo' or the next 'sandbox run' completes it: %w", err)
 	}
 	l.held.Recount(e.ChangedInode)
 	out := &outcome{step: e.Layer().Rec.Step}

@@ -74,7 +74,7 @@ func (l *Log) chosen(kind taskKind, o UndoOptions, count int) ([]*stepEntry, err
 	}
 	if o.Force { // what an earlier undo had to leave is tried as well, but stands in nobody's way
 		for i := len(from) - 1; i >= 0 && i >= len(from)-count; i-- {
-			if from[i].RestOf != 0 && count < len(from) {
+			if from[i].RestOf != 0 && !slices.ContainsFunc(from[i].Left, isChanged) && count < len(from) {
 				count++
 			}
 		}

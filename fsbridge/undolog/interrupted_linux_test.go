@@ -49,8 +49,9 @@ func (w *world) later() {
 	dir, err := hostfs.OpenDirAt(w.log.at.Wal, "in_progress")
 	w.ok(err)
 	defer hostfs.Close(dir)
-	last, err := alive.Last(dir)
+	death, err := alive.Read(dir)
 	w.ok(err)
+	last := death.Step()
 	probe := w.base + "/probe"
 	for end := time.Now().Add(20 * time.Second); ; {
 		w.ok(os.WriteFile(probe, nil, 0o600))

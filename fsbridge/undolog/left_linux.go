@@ -10,9 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/stamps"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
@@ -76,6 +78,10 @@ func (l *Log) writeLeft(roll int, e *apply.Engine, dir *store.StepDir, t task) e
 func (l *Log) fewLeft(list []Left) []Left {
 	list = slices.Clone(list[:min(len(list), MaxLeft)])
 	for i := range list {
+		if isChanged(list[i]) { // a barrier guards it
+			list[i].Size = -1
+			continue
+		}
 		fd, err := l.root.OpenPath(list[i].Path, unix.O_PATH|unix.O_NOFOLLOW)
 		if err != nil {
 			continue
@@ -138,6 +144,11 @@ func (l *Log) endTarget(roll int, t task, r route) error {
 	}
 	if err := l.describeLeft(dir.FD, &o); err != nil {
 		return err
+	}
+	if to == "steps" { // before the step is there, so that no kill makes an edit look like the step's own
+		if err := l.stamps.Edited(stamps.StepRef{ID: o.ID, Seq: o.Entry.Seq}, changedMeanwhile(o.Left)); err != nil {
+			return err
+		}
 	}
 	if err := hostfs.RenameAt(l.at.Named(r.parent), r.name, l.at.Named(to), name, unix.RENAME_NOREPLACE); err != nil {
 		return err
@@ -349,4 +360,78 @@ func (s *State) inspectWal(dirfd int) {
 	if rec, err := journal.ReadStep(d); err == nil {
 		s.Open, s.Command = rec.ID, rec.Command
 	}
+}
+
+// What somebody changed while a task was interrupted is left as it is when the task goes on: its sign of life tells
+// what that is, and the file "foreign" in the directory rollback remembers it, as the next run renews the sign.
+
+const (
+	foreignName = "foreign"
+	maxForeign  = 64 << 20
+)
+
+// decideAgain plans the rest of the task in the directory behind roll, which was interrupted.
+func (l *Log) decideAgain(e *apply.Engine, roll int) error {
+	death, err := alive.Read(roll)
+	if err != nil {
+		return err
+	}
+	known, err := readForeign(roll)
+	if err != nil {
+		return err
+	}
+	before := map[hostfs.ID]bool{}
+	for _, id := range known {
+		before[id] = true
+	}
+	e.Foreign = func(st *hostfs.Stat) bool { return before[st.ID] || death.Foreign(st) }
+	if err := e.Decide(); err != nil {
+		return err
+	}
+	for _, id := range e.ForeignIDs {
+		if !before[id] {
+			known = append(known, id)
+		}
+	}
+	if len(known) > len(before) {
+		b, err := json.Marshal(known)
+		if err == nil {
+			err = store.WriteFile(roll, foreignName, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if e.Sign, err = alive.Create(roll); err != nil {
+		l.log.Warn("no sign of life of an undo", "err", err)
+	}
+	return nil
+}
+
+func readForeign(roll int) (ids []hostfs.ID, err error) {
+	b, err := hostfs.ReadSmall(roll, foreignName, maxForeign)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &ids)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: what was changed meanwhile: %w", ErrDamaged, err)
+	}
+	return ids, nil
+}
+
+// isChanged tells whether somebody's change is why something was left, there or in another place.
+func isChanged(x Left) bool { return strings.HasSuffix(x.Reason, apply.Changed) }
+
+// changedMeanwhile are the paths that were left because somebody changed them while the task was interrupted.
+func changedMeanwhile(list []Left) (paths []string) {
+	for _, x := range list {
+		if isChanged(x) {
+			paths = append(paths, x.Path)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }

@@ -94,7 +94,9 @@ func (l *Log) findCut() *stepEntry {
 		return nil
 	}
 	e := &stepEntry{Entry: c.entry(), name: store.FormatStepID(c.rec.Step.ID), open: true, listed: recordedPaths(c.rec)}
-	e.EndedAt, _ = alive.Last(c.dir.FD)
+	if death, err := alive.Read(c.dir.FD); err == nil {
+		e.EndedAt = death.Step()
+	}
 	e.Affect(e.listed)
 	e.StoredBytes, _ = store.DiskUsage(c.dir.FD)
 	return e
@@ -109,7 +111,7 @@ func (l *Log) interruption() *Interruption {
 		switch {
 		case err != nil:
 			i.Kind = string(taskUndo)
-		case t.Kind == taskAbort || t.Kind == taskRecover:
+		case t.ofOpen():
 			i.Kind = "rollback"
 		}
 		for _, e := range append(l.stepEntries(), l.redoEntries()...) {
@@ -128,12 +130,12 @@ func (l *Log) interruption() *Interruption {
 // editedSince tells which paths of the interrupted step somebody changed after it, as far as that can be
 // told: in doubt they did.
 func (l *Log) editedSince(c *cut) ([]string, error) {
-	last, err := alive.Last(c.dir.FD)
+	death, err := alive.Read(c.dir.FD)
 	if err != nil {
 		return nil, err
 	}
 	t := stamps.NewTouched().Add(c.rec)
-	return l.stamps.Since(t, c.rec, last)
+	return l.stamps.Since(t, c.rec, death.Step())
 }
 
 // keepOpen makes the interrupted step a closed one, as it is: nothing is changed in the folder. What

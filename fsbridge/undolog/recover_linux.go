@@ -32,8 +32,8 @@ func (l *Log) Recover(ctx context.Context) (*Recovery, error) {
 			r, err = l.recoverOpen(ctx)
 			return err
 		}
-		r = &Recovery{CompletedRollback: true, Restored: before.count, Problems: append(before.warnings, leftTexts(before.left)...)}
-		if before.Kind == taskAbort || before.Kind == taskRecover {
+		r = &Recovery{CompletedRollback: true, Restored: before.count, Problems: append(before.warnings, leftTexts(before.left)...), Edited: changedMeanwhile(before.left)}
+		if before.ofOpen() {
 			r.StepID, r.Command = before.step.ID, before.step.Command
 		}
 		return nil
@@ -93,7 +93,7 @@ func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {
 			r.gotBack(out)
 			return r, err
 		}
-		r.Problems = append(r.Problems, "not rolled back: "+err.Error())
+		r.Problems = append(r.Problems, fmt.Sprintf("not rolled back: %v", err))
 	}
 	r.Kept = true
 	return r, l.keepOpen(c)

@@ -162,7 +162,7 @@ func (l *Log) resumeTogether(ctx context.Context, before *finished) (*finished, 
 	}
 	err = l.carryTogether(ctx, t, true, &journey{}, res)
 	f := &finished{task: task{Kind: t.Kind}, together: &t, outcome: &outcome{
-		changes: fsbridge.Changes{All: true}, paths: res.Paths, count: res.PathCount, warnings: res.Warnings,
+		changes: fsbridge.Changes{All: true}, paths: res.Paths, count: res.PathCount, warnings: res.Warnings, left: res.Left,
 	}}
 	return f, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
@@ -277,7 +278,7 @@ func (l *Log) resume(ctx context.Context) (*finished, error) {
 	if err := e.Reopen(roll, f.Kind != taskAbort); err != nil {
 		return nil, err
 	}
-	if err := e.Decide(); err != nil {
+	if err := l.decideAgain(e, roll); err != nil {
 		return nil, err
 	}
 	e.WarnLost()
@@ -337,7 +338,7 @@ func (l *Log) newEngine(read *layer.Reading, t task, force bool) (*apply.Engine,
 		read.Close()
 		return nil, err
 	}
-	target, err := l.loadLayer(read, t.Kind == taskAbort || t.Kind == taskRecover, force)
+	target, err := l.loadLayer(read, t.ofOpen(), force)
 	if err != nil {
 		return nil, err
 	}
@@ -358,6 +359,9 @@ func (l *Log) prepare(e *apply.Engine, o transactOptions, t *task) error {
 	}
 	if err := e.Create(fd); err != nil {
 		return err
+	}
+	if e.Sign, err = alive.Create(fd); err != nil {
+		l.log.Warn("no sign of life of an undo", "err", err)
 	}
 	if t.Kind != taskAbort {
 		if err := l.prepareInverse(e, o.read.Dir, t); err != nil {

@@ -137,7 +137,7 @@ type RecoveryEvent struct {
 	CompletedRollback bool      `json:"completed_rollback,omitempty" jsonschema:"an interrupted undo was finished"`
 	Unprotected       bool      `json:"unprotected,omitempty" jsonschema:"the step was kept: it had outgrown its limit"`
 	Kept              bool      `json:"kept,omitempty" jsonschema:"the step was not rolled back: it is in the history as it is, and can be undone"`
-	EditedPaths       []string  `json:"edited_paths,omitempty" jsonschema:"why it was kept: changed since it was interrupted; at most 100"`
+	EditedPaths       []string  `json:"edited_paths,omitempty" jsonschema:"why it was kept, or what a finished undo has left: changed since it was interrupted; at most 100"`
 	EditedCount       int       `json:"edited_count,omitempty" jsonschema:"of these paths, all of them"`
 	Problems          []string  `json:"problems,omitempty" jsonschema:"what could not be put back"`
 	Message           string    `json:"message"`

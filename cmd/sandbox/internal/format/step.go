@@ -97,6 +97,8 @@ func Changes(w io.Writer, paint Painter, list []undolog.Affected, most int) {
 // Recovery is what opening a log has repaired.
 func Recovery(r undolog.Recovery) string {
 	switch {
+	case r.CompletedRollback && len(r.Edited) > 0:
+		return fmt.Sprintf("sandbox: an undo that had been interrupted was completed; %s that changed since stay as they are: %s. 'sandbox undo --force' puts them back, too", Paths(len(r.Edited)), someOf(r.Edited))
 	case r.CompletedRollback:
 		return "sandbox: an undo that had been interrupted was completed"
 	case r.Unprotected:

@@ -16,7 +16,7 @@ import (
 const (
 	// Name is the file's name.
 	Name = "alive"
-	size = 16
+	size = 24
 	// pulse is how often the sign is renewed while there are writers that do not ask.
 	pulse = 20 * time.Millisecond
 
@@ -24,6 +24,8 @@ const (
 	// ask dies a little after the supervisor, and was last seen a pulse before.
 	slack        = 100 * time.Millisecond
 	slackUnasked = 250 * time.Millisecond
+	// slackApply is that of an undo, which does one short thing at a time, save for what it says.
+	slackApply = 10 * time.Millisecond
 
 	// skew is from which difference on the file system's clock is another than ours.
 	skew = time.Second
@@ -36,9 +38,10 @@ type Sign struct {
 	unasked atomic.Bool
 	stop    chan struct{}
 
-	mu   sync.Mutex
-	mem  []byte // nil: closed
-	last int64
+	mu    sync.Mutex
+	mem   []byte // nil: closed
+	last  int64
+	beats bool // it is renewed by itself
 }
 
 // Create makes the file in the directory behind dirfd, or goes on with the one that is there.
@@ -94,7 +97,28 @@ func (s *Sign) Unasked() {
 		return
 	}
 	put(s.mem[8:], 1)
-	go s.beat()
+	if !s.beats {
+		s.beats = true
+		go s.beat()
+	}
+}
+
+// Doing says that the inode of that number is being changed, which may take long; 0: none is any more.
+// Until the sign is closed it is renewed by itself then.
+func (s *Sign) Doing(ino uint64) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mem == nil {
+		return
+	}
+	put(s.mem[16:], int64(ino))
+	if !s.beats {
+		s.beats = true
+		go s.beat()
+	}
 }
 
 func (s *Sign) beat() {
@@ -132,26 +156,52 @@ func put(b []byte, v int64) {
 	binary.LittleEndian.PutUint64(b, uint64(v))
 }
 
-// Last is the moment after which a change is somebody else's, by the sign in the directory behind
-// dirfd and the last write to its journal. Zero: nothing tells.
-func Last(dirfd int) (time.Time, error) {
-	var last time.Time
+// Death is what the sign of life in a directory tells of the end of whoever gave it.
+type Death struct {
+	at      time.Time // of the last change; zero: nothing tells
+	unasked bool
+	doing   uint64
+}
+
+// Read reads the sign in the directory behind dirfd, and when its journal was written to last.
+func Read(dirfd int) (d Death, err error) {
 	if st, err := hostfs.StatAt(dirfd, "journal"); err == nil {
-		last = time.Unix(0, st.Mtime).Add(slack)
+		d.at = time.Unix(0, st.Mtime)
 	}
 	b, err := hostfs.ReadSmall(dirfd, Name, size)
 	if errors.Is(err, unix.ENOENT) || err == nil && len(b) < size {
-		return last, nil
+		return d, nil
 	}
 	if err != nil {
-		return last, err
+		return d, err
 	}
-	more := slack
-	if b[8] != 0 {
+	if at := time.Unix(0, int64(binary.LittleEndian.Uint64(b))); at.After(d.at) {
+		d.at = at
+	}
+	d.unasked, d.doing = b[8] != 0, binary.LittleEndian.Uint64(b[16:])
+	return d, nil
+}
+
+// Step is the moment after which a change in the folder of a step that was killed is somebody else's.
+func (d Death) Step() time.Time {
+	switch {
+	case d.at.IsZero():
+		return d.at
+	case d.unasked:
+		return d.at.Add(slackUnasked)
+	}
+	return d.at.Add(slack)
+}
+
+// Foreign tells whether what is as st says was changed by somebody else after an apply was killed. In doubt it
+// was.
+func (d Death) Foreign(st *hostfs.Stat) bool {
+	if d.at.IsZero() || d.at.UnixNano() <= 0 { // there is no sign
+		return false
+	}
+	more := slackApply
+	if d.doing != 0 && st.Ino == d.doing {
 		more = slackUnasked
 	}
-	if at := time.Unix(0, int64(binary.LittleEndian.Uint64(b))).Add(more); at.After(last) {
-		last = at
-	}
-	return last, nil
+	return st.Ctime > d.at.Add(more).UnixNano()
 }

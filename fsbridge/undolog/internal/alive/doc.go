@@ -3,7 +3,7 @@
 //
 // # Format
 //
-// The file "alive" has 16 bytes: the time of the last change in nanoseconds since 1970, int64 LE,
-// and, int64 LE too, 1 if there were writers that do not ask, else 0. It is mapped, so that to
+// The file "alive" has 24 bytes, three int64 LE: the time of the last change in nanoseconds since 1970;
+// 1 if there were writers that do not ask, else 0; the number of the inode that an undo is changing, or 0. It is mapped, so that to
 // note a change costs no system call and survives the death of the process.
 package alive

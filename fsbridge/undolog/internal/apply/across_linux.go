@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -148,7 +147,7 @@ func (e *Engine) durable(dirfd int) error {
 	if !e.Lender.Sync {
 		return nil
 	}
-	if err := fault.Point("apply.durable"); err != nil {
+	if err := e.point("apply.durable"); err != nil {
 		return err
 	}
 	return hostfs.SyncFS(dirfd)
@@ -190,7 +189,7 @@ func (e *Engine) keep(d *layer.Node, b *layer.Bind) ([]store.Made, error) {
 	if err := c.tree(at.fd, b.Name, x.fd, x.name, "", 0); err != nil {
 		return nil, err
 	}
-	if err := fault.Point("apply.copied"); err != nil {
+	if err := e.point("apply.copied"); err != nil {
 		return nil, err
 	}
 	e.held[id] = true
@@ -234,7 +233,7 @@ func (e *Engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to s
 	if err := hostfs.RenameNew(x.fd, c.to, x.fd, to); err != nil {
 		return err
 	}
-	if err := fault.Point("apply.copied"); err != nil {
+	if err := e.point("apply.copied"); err != nil {
 		return err
 	}
 	if to == x.name {
@@ -260,7 +259,7 @@ func (e *Engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to s
 // What was written to since, and what is new in it, is copied to another name below holdFD
 // before. What has other names in the folder is no edit from outside for having lost some.
 func (e *Engine) removeKept(fd int, name string, holdFD int) error {
-	if err := fault.Point("apply.noted"); err != nil {
+	if err := e.point("apply.noted"); err != nil {
 		return err
 	}
 	unlink := store.Unlinker(e.Relink, nil)
@@ -341,7 +340,7 @@ func (e *Engine) attachByCopy(n, d *layer.Node, from entry, fd int, name string)
 	c.remember(e.Root.FD(), path.Join(e.path(d), name))
 	e.setMade(n, c.made[len(c.made)-1].New)
 	n.Dirty = !n.Created
-	if err := fault.Point("apply.brought"); err != nil {
+	if err := e.point("apply.brought"); err != nil {
 		return err
 	}
 	if err := e.durable(fd); err != nil {

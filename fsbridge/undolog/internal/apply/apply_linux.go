@@ -12,7 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/alive"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
@@ -54,6 +54,13 @@ type Engine struct {
 	Forget bool
 	// Inverse is the descriptor of the inverse's directory, -1: there is none yet.
 	Inverse int
+	// Sign is the sign of life of this apply, or nil.
+	Sign *alive.Sign
+	// Foreign tells, of an apply that goes on after an interruption, whether what is as the stat says was
+	// changed by somebody else since; nil: nothing was.
+	Foreign func(st *hostfs.Stat) bool
+	// ForeignIDs are the inodes of which it said so. Decide finds them.
+	ForeignIDs []hostfs.ID
 	// Lost are the paths that can be neither found nor made. Decide finds them.
 	Lost []string
 	// Looks is what was seen in directories that are done, Changes what bridges must forget
@@ -116,6 +123,7 @@ func (e *Engine) Warn(format string, args ...any) {
 
 // Close closes the layer and all descriptors.
 func (e *Engine) Close() {
+	e.Sign.Close()
 	e.dirs.closeAll()
 	e.t.Close()
 	for _, fd := range []*int{&e.hold, &e.Inverse, &e.made} {
@@ -133,6 +141,9 @@ func (e *Engine) Decide() error {
 		return err
 	}
 	e.plan()
+	if err := e.leaveForeign(); err != nil {
+		return err
+	}
 	e.ask()
 	return nil
 }
@@ -303,7 +314,7 @@ func (e *Engine) detach(d *layer.Node, fd int, name string, b *layer.Bind) error
 		return err
 	}
 	n, id := e.whose(b, st.ID)
-	if err := fault.Point("apply.detach"); err != nil {
+	if err := e.point("apply.detach"); err != nil {
 		return err
 	}
 	dir := st.IsDir()

@@ -19,7 +19,6 @@ func (e *Engine) ask() {
 	for _, path := range e.Lost {
 		e.say(trimSlash("/"+path), "path", "it was not kept")
 	}
-	before := len(e.left.binds)
 	for _, d := range e.t.Order {
 		e.askDir(d)
 	}
@@ -28,7 +27,7 @@ func (e *Engine) ask() {
 			e.askObject(n)
 		}
 	}
-	if len(e.left.binds) > before {
+	if len(e.left.binds) > 0 {
 		e.replan()
 	}
 }

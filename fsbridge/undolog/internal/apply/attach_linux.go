@@ -11,7 +11,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
@@ -96,7 +95,7 @@ func (e *Engine) makeSome(run []*layer.Node) ([]hostfs.ID, error) {
 // makeOne makes n under its temporary name and returns its number; inside takes
 // in what is in it.
 func (e *Engine) makeOne(n *layer.Node, dirfd int, inside *[]store.Made) (id hostfs.ID, err error) {
-	if err := fault.Point("apply.make"); err != nil {
+	if err := e.point("apply.make"); err != nil {
 		return id, err
 	}
 	xattrs, has := e.t.Rec.Xattrs[n.Obj]
@@ -163,7 +162,7 @@ func (e *Engine) makeInode(n *layer.Node, dirfd int, name string, xattrs []hostf
 
 // writeMade appends to the file "made". It may run on any goroutine.
 func (e *Engine) writeMade(buf []byte) error {
-	if err := fault.Point("apply.made"); err != nil {
+	if err := e.point("apply.made"); err != nil {
 		return err
 	}
 	e.madeMu.Lock()
@@ -281,7 +280,7 @@ func (e *Engine) attach(d *layer.Node, b *layer.Bind) error {
 	}
 	defer e.done(from)
 	put := func() error { return e.put(n, d, from, at.fd, b.Name) }
-	if err := fault.Point("apply.attach"); err != nil {
+	if err := e.point("apply.attach"); err != nil {
 		return err
 	}
 	err = e.withAccess(d, put)

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/sight"
@@ -219,7 +218,7 @@ func (f *follower) finish(j *followed, own, hold *store.ShardDirs) error {
 	}
 	right := false
 	if j.meta {
-		if err := fault.Point("apply.meta"); err != nil {
+		if err := f.e.point("apply.meta"); err != nil {
 			return err
 		}
 		right = layer.SetMeta(j.fd, &j.self.Meta, nil, false) == nil // or else metaAll says what is wrong
@@ -241,7 +240,7 @@ func (f *follower) link(j *followed, x *linked, from *store.ShardDirs) error {
 	if f.refused.Load() {
 		return nil
 	}
-	if err := fault.Point("apply.attach"); err != nil {
+	if err := f.e.point("apply.attach"); err != nil {
 		return err
 	}
 	fd, err := from.Of(x.obj)
@@ -254,7 +253,7 @@ func (f *follower) link(j *followed, x *linked, from *store.ShardDirs) error {
 		}
 		return nil
 	}
-	if err := fault.Point("apply.linked"); err != nil {
+	if err := f.e.point("apply.linked"); err != nil {
 		return err
 	}
 	if err := hostfs.UnlinkAt(fd, x.from); err != nil && !errors.Is(err, unix.ENOENT) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
@@ -43,7 +42,7 @@ func (e *Engine) contentOf(n *layer.Node) error {
 	if !n.Content && st.Size == n.Meta.Size {
 		return nil
 	}
-	if err := fault.Point("apply.content"); err != nil {
+	if err := e.point("apply.content"); err != nil {
 		return err
 	}
 	fd, err := openForce(at, unix.O_RDWR, &st)
@@ -55,7 +54,7 @@ func (e *Engine) contentOf(n *layer.Node) error {
 	}
 	defer hostfs.Close(fd)
 	e.ChangedInode(n.ID)
-	return e.t.PutContent(n, fd)
+	return e.doing(st.Ino, func() error { return e.t.PutContent(n, fd) })
 }
 
 // openForce opens a regular file of ours even where its mode forbids it. The
@@ -117,7 +116,7 @@ func (e *Engine) metaAll(ctx context.Context) error {
 
 // metaOf sets the metadata of n, and leaves what is refused. An error is an interruption.
 func (e *Engine) metaOf(n *layer.Node) error {
-	if err := fault.Point("apply.meta"); err != nil {
+	if err := e.point("apply.meta"); err != nil {
 		return err
 	}
 	err := e.setMeta(n)

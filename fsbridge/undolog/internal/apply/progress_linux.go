@@ -44,6 +44,7 @@ func (e *Engine) countParts() (n int64) {
 
 // partDone tells of one more part. It may be called from any goroutine.
 func (e *Engine) partDone() {
+	e.Sign.Mark()
 	if e.Progress != nil && e.parts.total > 0 {
 		e.Progress(min(e.parts.done.Add(1), e.parts.total), e.parts.total)
 	}
