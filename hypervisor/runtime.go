@@ -341,7 +341,7 @@ func (t *TTY) Streams() [3]bool {
 }
 
 // Partial reports whether some of them are and others are not. Nil is not.
-func (t *TTY) Partial() bool { s := t.Streams(); return t != nil && !(s[0] && s[1] && s[2]) }
+func (t *TTY) Partial() bool { s := t.Streams(); return t != nil && (!s[0] || !s[1] || !s[2]) }
 
 // StartError says why a command did not start.
 type StartError struct {

@@ -65,13 +65,8 @@ type globalFlags struct {
 	configFile string
 }
 
-// run is the program: it returns the exit status. The files stay open.
-func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
-	code, _ := execute(ctx, args, stdin, stdout, stderr)
-	return code
-}
-
-// execute is run. It also returns the signal that ended the command, if there was one, or 0.
+// execute is the program. It returns the exit status, and the signal that ended the command, if there was
+// one, or 0. The files stay open.
 func execute(ctx context.Context, args []string, stdin, stdout, stderr *os.File) (code, signal int) {
 	// The supervisor allocates little that lives; a small heap with a late
 	// collection keeps both its memory and its pauses low. The limit leaves out the

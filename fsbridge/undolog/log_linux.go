@@ -220,7 +220,7 @@ func (l *Log) claim() (err error) {
 		return err
 	}
 	// On a read-only disk one can still look, and nobody else can do more.
-	if err = store.WriteOwner(l.lock, l.o.Owner); err != nil && !(l.o.Looks && errors.Is(err, unix.EROFS)) {
+	if err = store.WriteOwner(l.lock, l.o.Owner); err != nil && (!l.o.Looks || !errors.Is(err, unix.EROFS)) {
 		return store.Unusable(l.o.Dir, err)
 	}
 	return nil

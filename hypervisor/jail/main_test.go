@@ -101,11 +101,13 @@ func hiding(dir string, hide []string) (fs.InodeEmbedder, error) {
 		return nil, err
 	}
 	root := plain.(*fs.LoopbackNode).RootData
-	root.NewNode = func(data *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-		return &hider{fs.LoopbackNode{RootData: data}, hide}
-	}
-	root.RootNode = root.NewNode(root, nil, "", nil)
+	root.RootNode = &hider{fs.LoopbackNode{RootData: root}, hide}
 	return root.RootNode, nil
+}
+
+// WrapChild makes each node below hide, too.
+func (n *hider) WrapChild(context.Context, fs.InodeEmbedder) fs.InodeEmbedder {
+	return &hider{fs.LoopbackNode{RootData: n.RootData}, n.hide}
 }
 
 func (n *hider) refuses() bool { return slices.Contains(n.hide, n.Path(n.Root())) }

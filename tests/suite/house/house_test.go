@@ -13,7 +13,7 @@ var root = filepath.Join("..", "..", "..")
 
 // What a package may have without its tests.
 const (
-	mostLines = 5000
+	mostLines = 5500
 	mostFiles = 28
 )
 

@@ -255,7 +255,7 @@ func (held *file) owner(id uint64, f File) (o *owner, err error) {
 	if o = held.owners[id]; o != nil {
 		return o, nil
 	}
-	fd := -1
+	var fd int
 	if held.own >= 0 {
 		fd, err = hostfs.ReopenFD(held.own, unix.O_RDWR)
 	} else {
