@@ -103,13 +103,14 @@ var attempts = []attempt{
 	{name: "a device", script: "mknod WORK/d b 8 0 || mknod /tmp/d c 1 1 || cat /dev/mem || cat /dev/kmsg || ls /dev/fuse /dev/kvm"},
 	{name: "a block device", script: "for d in /dev/[svxn][dv]*; do head -c 1 $d >/dev/null && exit 0; done; exit 1"},
 	// the host's processes
-	{name: "a signal to the host", script: "kill -9 PID || kill -0 PID || kill -0 SELF"},
+	// A process inside may have the number of one outside ("processes outside" finds it if that one is seen).
+	{name: "a signal to the host", script: "if [ ! -e /proc/PID ]; then kill -9 PID || kill -0 PID && exit 0; fi; [ ! -e /proc/SELF ] && kill -0 SELF"},
 	{name: "a signal to PID 1", script: "kill -9 1; kill -STOP 1; kill -SEGV 1; test ! -e /proc/1"},
 	{name: "tracing PID 1", script: "ATTACK ptrace 1"},
 	{name: "tracing a child", script: "sleep 5 & ATTACK ptrace $!; status=$?; kill $!; exit $status"},
 	{name: "processes outside", script: "ls -d /proc/PID /proc/SELF && grep -l escape /proc/SELF/cmdline"},
-	{name: "priorities outside", script: "renice 5 PID"},
-	{name: "limits outside", script: "prlimit --pid PID --nofile=1:1"},
+	{name: "priorities outside", script: "[ ! -e /proc/PID ] && renice 5 PID"},
+	{name: "limits outside", script: "[ ! -e /proc/PID ] && prlimit --pid PID --nofile=1:1"},
 	{name: "the namespaces of PID 1", script: "nsenter -t 1 -a true || nsenter -t 1 -m true || ATTACK setns /proc/1/ns/mnt || ATTACK setns /proc/1/ns/user"},
 	// sockets and buses
 	{name: "an abstract socket", script: "ATTACK connect NAME"},

@@ -35,15 +35,19 @@ var layered = []struct {
 	{"cutting it by an opening for neither", "file", "ATTACK cut3 /proc/self/fd/0", landlock.Truncate},
 	{"cutting it by openat2", "file", "ATTACK cut2 /proc/self/fd/0", landlock.Truncate},
 	{"cutting it while a name is changed", "file", "ATTACK cutrace /proc/self/fd/0", landlock.Truncate},
-	{"a file in the directory of standard input", "dir", "echo x >/proc/self/fd/0/kept", landlock.Renames},
-	{"a new file in it", "dir", "echo x >/proc/self/fd/0/new", landlock.Renames},
-	{"a new directory in it", "dir", "mkdir /proc/self/fd/0/new", landlock.Renames},
-	{"a symlink in it", "dir", "ln -s / /proc/self/fd/0/new", landlock.Renames},
-	{"a FIFO in it", "dir", "mkfifo /proc/self/fd/0/new", landlock.Renames},
-	{"another name in it", "dir", "mv /proc/self/fd/0/kept /proc/self/fd/0/new", landlock.Renames},
-	{"a second name in it", "dir", "ATTACK link /proc/self/fd/0/kept /proc/self/fd/0/new", landlock.Renames},
-	{"removing what is in it", "dir", "rm /proc/self/fd/0/kept", landlock.Renames},
-	{"an abstract socket of the host, by a socket of its network", "socket", "ATTACK reach NAME", landlock.Scopes},
+}
+
+// unfed are attempts on what a command is not given at all: a directory, and a socket that can be connected.
+var unfed = []struct{ name, input, script string }{
+	{"a file in the directory of standard input", "dir", "echo x >/proc/self/fd/0/kept"},
+	{"a new file in it", "dir", "echo x >/proc/self/fd/0/new"},
+	{"a new directory in it", "dir", "mkdir /proc/self/fd/0/new"},
+	{"a symlink in it", "dir", "ln -s / /proc/self/fd/0/new"},
+	{"a FIFO in it", "dir", "mkfifo /proc/self/fd/0/new"},
+	{"another name in it", "dir", "mv /proc/self/fd/0/kept /proc/self/fd/0/new"},
+	{"a second name in it", "dir", "ATTACK link /proc/self/fd/0/kept /proc/self/fd/0/new"},
+	{"removing what is in it", "dir", "rm /proc/self/fd/0/kept"},
+	{"an abstract socket of the host, by a socket of its network", "socket", "ATTACK reach NAME"},
 }
 
 // den is what the workload is given, or sees, of the host.
@@ -138,6 +142,9 @@ func TestLayer(t *testing.T) {
 			for _, a := range layered {
 				t.Run(a.name, func(t *testing.T) { d.try(t, a.input, a.script, version >= a.version) })
 			}
+			for _, a := range unfed {
+				t.Run(a.name, func(t *testing.T) { d.refused(t, a.input, a.script) })
+			}
 			d.unharmed(t)
 		})
 	}
@@ -151,11 +158,24 @@ func TestLayer(t *testing.T) {
 	}
 }
 
-// try runs one attempt.
-func (d *den) try(t *testing.T, input, script string, withstood bool) {
+// give runs a script with an input.
+func (d *den) give(t *testing.T, input, script string) result {
 	d.furnish(t)
 	vars := strings.NewReplacer("FIFO", d.fifo, "WORK", d.work, "NAME", d.name, "ATTACK", filepath.Join(d.work, program)+" attack")
-	r := d.fed(vars.Replace(script), d.input(t, input))
+	return d.fed(vars.Replace(script), d.input(t, input))
+}
+
+// refused checks that a command does not start with such an input.
+func (d *den) refused(t *testing.T, input, script string) {
+	r := d.give(t, input, script)
+	if changed := d.changed(t); r.err == nil || !strings.Contains(r.err.Error(), "standard input") || changed != "" {
+		t.Errorf("%s: %+v (%v); changed: %s", script, r, r.err, changed)
+	}
+}
+
+// try runs one attempt.
+func (d *den) try(t *testing.T, input, script string, withstood bool) {
+	r := d.give(t, input, script)
 	changed := d.changed(t)
 	t.Log(r.out, changed)
 	if r.err != nil || withstood != (r.Status.Code != 0) || withstood && changed != "" {
