@@ -204,7 +204,7 @@ func TestKilledSupervisor(t *testing.T) {
 		}
 		break
 	}
-	s.Must(t, "history") // opens the log, which rolls the step back
+	s.Must(t, "undo") // takes the interrupted step back
 	treesnap.AssertEqual(t, before, s.Snapshot(t))
 }
 
