@@ -309,7 +309,7 @@ func (a *app) printStep(res api.RunResult) {
 		}
 		how := a.undoHint(e.Directory, several)
 		if e.Entry.Unprotected {
-			how = "too much to keep: this step cannot be undone"
+			how = "not all of it could be recorded: this step cannot be undone"
 		}
 		fmt.Fprint(a.stderr, stepline.Changed(int64(e.Entry.StepID), e.Entry.AffectedCount, where, how))
 	}

@@ -94,6 +94,12 @@ func (a *app) show(ctx context.Context, s api.Service, r api.StepRequest) error 
 	for _, x := range st.Left {
 		line("left", fmt.Sprintf("%s (%s): %s", format.Shown(x.Path), x.What, x.Reason))
 	}
+	for _, path := range st.NotKept {
+		line("not kept", format.Shown(path)+": an undo leaves it as it is")
+	}
+	if n := st.NotKeptCount - len(st.NotKept); n > 0 {
+		line("not kept", fmt.Sprintf("%d more", n))
+	}
 	line("changed", format.Paths(st.AffectedCount))
 	format.Changes(a.out, a.paint, st.Paths, 0)
 	return nil

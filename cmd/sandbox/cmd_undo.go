@@ -201,7 +201,7 @@ func (a *app) printLeft(res api.UndoResult) {
 	}
 	for _, x := range res.Left {
 		fmt.Fprintf(a.stderr, "%s: %s (%s): %s\n", how, format.Shown(x.Path), x.What, x.Reason)
-		later = later || x.What != "times" && x.What != "owner"
+		later = later || x.What != "times" && x.What != "owner" && !x.NotKept
 	}
 	if n := res.LeftCount - len(res.Left); n > 0 {
 		fmt.Fprintf(a.stderr, "and %d more\n", n)

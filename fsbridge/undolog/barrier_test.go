@@ -318,16 +318,16 @@ func TestExternalDuringStep(t *testing.T) {
 	})
 }
 
-// TestUnprotectedForgets: after a step that nobody saw, no stamp is true.
-func TestUnprotectedForgets(t *testing.T) {
+// TestNotKeptIsNoEdit: what a step changed without keeping it is its own change.
+func TestNotKeptIsNoEdit(t *testing.T) {
 	s := newSession(t, func(o *Options) { o.Limits.StepBytes = 10 << 10 })
 	s.outside("big", strings.Repeat("x", 200<<10))
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "1") })
 	e := s.step(func(a *undologtest.Applier) error {
 		return errors.Join(a.WriteAt("big", []byte("y"), 0), a.Truncate("big", 0), writeFileVia(a, "f", "2"))
 	})
-	if e == nil || !e.Unprotected {
-		t.Fatalf("the step is protected: %+v", e)
+	if e == nil || e.NotKeptCount != 1 {
+		t.Fatalf("all of the step was kept: %+v", e)
 	}
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "f", "3") })
 	if bars := s.l.barriers(); len(bars) != 0 {

@@ -240,7 +240,11 @@ func (l *Log) foretellLeft(dir *store.StepDir, t task, force bool, res *ApplyRes
 	defer e.Close()
 	e.Looking = true
 	if e.Decide() == nil {
+		entry := store.LoadEntry(dir, t.Step)
 		res.addLeft(e.Left())
+		if t.Kind == taskUndo {
+			res.addLeft(entry.StillNotKept(e.Left()))
+		}
 	}
 }
 

@@ -79,7 +79,13 @@ func (l *Log) discardCut() error {
 // entry is what the history says of the step.
 func (c *cut) entry() Entry {
 	e := store.EntryOf(&c.rec.Step)
-	e.Status, e.Unprotected = statusInterrupted, c.rec.Unprotected
+	e.Status, e.Unprotected, e.NotKeptCount = statusInterrupted, c.rec.Unprotected, len(c.rec.Lost)
+	for id := range c.rec.Lost {
+		if e.NotKept = append(e.NotKept, c.rec.Path(id)); len(e.NotKept) == base.HistoryPaths {
+			break
+		}
+	}
+	slices.Sort(e.NotKept)
 	return e
 }
 

@@ -110,8 +110,11 @@ func (l *Log) travelSteps(ctx context.Context, chosen []*stepEntry, kind taskKin
 			continue
 		}
 		res.add(s.Entry, out)
-		if s.Unprotected && kind == taskUndo {
-			res.addLeft(unrecorded)
+		if kind == taskUndo {
+			res.addLeft(s.StillNotKept(out.left))
+			if s.Unprotected {
+				res.addLeft(unrecorded)
+			}
 		}
 	}
 	return nil

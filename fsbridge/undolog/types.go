@@ -55,6 +55,7 @@ const (
 
 	WarnEvicted     = base.WarnEvicted
 	WarnUnprotected = base.WarnUnprotected
+	WarnNotKept     = base.WarnNotKept
 	WarnLeft        = base.WarnLeft
 	WarnDamaged     = base.WarnDamaged
 	WarnCompression = base.WarnCompression

@@ -339,22 +339,89 @@ func TestUI16_WriteThroughHandleOfAnOlderStep(t *testing.T) {
 	e.equal(s0)
 }
 
-func TestUI17_Unprotected(t *testing.T) {
-	e := newEnv(t, small(t), func(o *undolog.Options) { o.Limits.StepBytes = 100 << 10 })
-	e.do(func(a *applier) error { return a.Unlink("a.txt") })
-	entry := e.do(func(a *applier) error {
-		return run(func() error { return a.WriteAt("big", make([]byte, 900_000), 0) }, func() error { return a.WriteAt("b.txt", []byte("x"), 0) })
-	})
-	if entry == nil || !entry.Unprotected || !e.warned(undolog.WarnUnprotected) {
-		t.Fatalf("entry %+v, warnings %+v", entry, e.warnings)
+// TestUI17_NotKept: a file that would take more than a step may keep is left by its undo, by name. All else of
+// the step comes back: what was changed before it, after it, and removed.
+func TestUI17_NotKept(t *testing.T) {
+	much := make([]byte, 900_000)
+	for name, change := range map[string]func(a *applier) error{
+		"written":   func(a *applier) error { return a.WriteAt("big", much, 0) },
+		"truncated": func(a *applier) error { return a.Truncate("big", 0) },
+		"written and renamed": func(a *applier) error {
+			return run(func() error { return a.WriteAt("big", much, 0) }, func() error { return a.Rename("big", "dir/large", 0) })
+		},
+		"written and removed": func(a *applier) error {
+			return run(func() error { return a.WriteAt("big", much, 0) }, func() error { return a.Unlink("big") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, small(t), func(o *undolog.Options) { o.Limits.StepBytes = 100 << 10 })
+			before := undologtest.Snapshot(t, e.work)
+			entry := e.do(func(a *applier) error {
+				return run(func() error { return a.WriteAt("b.txt", []byte("x"), 0) },
+					func() error { return change(a) },
+					func() error { return a.WriteAt("dir/f", []byte("y"), 0) },
+					func() error { return a.Unlink("a.txt") })
+			})
+			if entry == nil || entry.Unprotected || entry.NotKeptCount != 1 || !slices.Equal(entry.NotKept, []string{"big"}) || !e.warned(undolog.WarnNotKept) {
+				t.Fatalf("entry %+v, warnings %+v", entry, e.warnings)
+			}
+			changed := undologtest.Snapshot(t, e.work)
+			var diff bytes.Buffer
+			e.must(e.log.Diff(context.Background(), entry.StepID, &diff))
+			if err := e.log.Content(context.Background(), entry.StepID, "big", false, &diff); !errors.Is(err, undolog.ErrDamaged) {
+				t.Errorf("what big was: %v", err)
+			}
+			res, err := e.log.Undo(context.Background(), undolog.UndoOptions{})
+			e.must(err)
+			if res.LeftCount != 1 || res.Left[0].Path != "big" || res.Left[0].What != "content" {
+				t.Fatalf("left: %+v", res.Left)
+			}
+			after := undologtest.Snapshot(t, e.work)
+			for path, was := range before {
+				if path != "./big" && after[path] != was {
+					t.Errorf("%s is %s, was %s", path, after[path], was)
+				}
+			}
+			if after["./big"] == "" || len(after) != len(before) {
+				t.Errorf("after the undo: %v", after)
+			}
+			if _, err := e.log.Redo(context.Background(), undolog.UndoOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			undologtest.Same(t, "redone", changed, undologtest.Snapshot(t, e.work))
+			res, err = e.log.Undo(context.Background(), undolog.UndoOptions{})
+			if err != nil || res.LeftCount != 1 || !res.Left[0].NotKept {
+				t.Fatalf("undone again: %+v, %v", res, err)
+			}
+		})
 	}
-	if _, err := e.log.Undo(context.Background(), undolog.UndoOptions{}); !errors.Is(err, undolog.ErrUnprotected) {
-		t.Fatalf("undo of an unprotected step: %v", err)
+}
+
+// TestUI17_NotKeptElsewhere: the same where a removed file has to be copied, because the log is on another file
+// system: its name cannot come back, all others do.
+func TestUI17_NotKeptElsewhere(t *testing.T) {
+	other, err := os.MkdirTemp("/dev/shm", "undo")
+	var here, there unix.Stat_t
+	if err != nil || unix.Stat(other, &there) != nil || unix.Stat(t.TempDir(), &here) != nil || here.Dev == there.Dev {
+		require.Missing(t, "/dev/shm and the temporary directory on two file systems", "mount -t tmpfs shm /dev/shm, and set TMPDIR to a directory on a disk")
 	}
-	e.do(func(a *applier) error { return a.Unlink("dir/f") })
-	e.undoN(1)
-	if d, err := os.ReadFile(filepath.Join(e.work, "dir/f")); err != nil || string(d) != "in dir\n" {
-		t.Fatalf("a later step is not undone: %q, %v", d, err)
+	t.Cleanup(func() { os.RemoveAll(other) })
+	e := newEnv(t, small(t), func(o *undolog.Options) { o.Limits.StepBytes, o.Dir = 100<<10, filepath.Join(other, "log") })
+	before := undologtest.Snapshot(t, e.work)
+	entry := e.do(func(a *applier) error { return a.RemoveAll(".") })
+	if entry == nil || entry.Unprotected || !slices.Equal(entry.NotKept, []string{"big"}) {
+		t.Fatalf("%+v", entry)
+	}
+	res, err := e.log.Undo(context.Background(), undolog.UndoOptions{})
+	e.must(err)
+	if res.LeftCount != 1 || res.Left[0].Path != "big" {
+		t.Fatalf("left: %+v", res.Left)
+	}
+	after := undologtest.Snapshot(t, e.work)
+	for path, was := range before {
+		if path != "./big" && path != "." && after[path] != was {
+			t.Errorf("%s is %s, was %s", path, after[path], was)
+		}
 	}
 }
 

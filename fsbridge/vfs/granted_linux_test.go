@@ -380,12 +380,12 @@ func TestMBGrantLarge(t *testing.T) {
 	f.unwind([]undologtest.Tree{before})
 }
 
-// TestMBGrantOutgrown: a file that is larger than a step may be makes the step unprotected.
+// TestMBGrantOutgrown: the content of a file that is larger than a step may be is not kept.
 func TestMBGrantOutgrown(t *testing.T) {
 	f := newFolderIn(t, t.TempDir(), undolog.Limits{StepBytes: 100_000})
 	f.write("f", strings.Repeat("0123456789", 20_000)) // too small for a reflink
 	e := f.step(func() { put(t, f.must("f", os.O_RDWR), 0, "x") })
-	if e == nil || !e.Unprotected {
+	if e == nil || e.Unprotected || e.NotKeptCount != 1 {
 		t.Errorf("%+v", e)
 	}
 }

@@ -105,7 +105,7 @@ func Codes() []CodeInfo {
 		{NothingToRedo, 3002, "undo", "nothing was undone that could be done again"},
 		{NoSuchStep, 3003, "undo", "the history has no such step"},
 		{Barrier, 3004, "undo", "edits from outside would be lost; `data` lists them; repeat with `force` to overwrite them"},
-		{Unprotected, 3005, "undo", "the step outgrew the size limit and cannot be undone"},
+		{Unprotected, 3005, "undo", "not all of the step could be recorded, and it cannot be undone"},
 		{Damaged, 3006, "undo", "the step's record is damaged and it cannot be undone"},
 		{UndoVersionMismatch, 3007, "undo", "the undo log has another format; undo.discard gives it up"},
 		{UndoUnavailable, 3008, "undo", "the undo directory cannot be used"},

@@ -170,6 +170,7 @@ func stepCompleted(e api.Event) StepCompleted {
 	if e.Entry != nil {
 		out.Type, out.Command, out.AffectedCount = string(e.Entry.Type), e.Entry.Command, e.Entry.AffectedCount
 		out.AffectedPaths, out.Unprotected = notNil(e.Entry.AffectedPaths), e.Entry.Unprotected
+		out.NotKept, out.NotKeptCount = e.Entry.NotKept, e.Entry.NotKeptCount
 	}
 	return out
 }

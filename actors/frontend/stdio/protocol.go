@@ -232,7 +232,9 @@ type HistoryStep struct {
 	ExitCode      *int          `json:"exit_code" jsonschema:"null where there is none"`
 	AffectedPaths []string      `json:"affected_paths" jsonschema:"at most 100"`
 	AffectedCount int           `json:"affected_count" jsonschema:"of paths, all of them"`
-	Unprotected   bool          `json:"unprotected,omitempty" jsonschema:"it outgrew the size limit and cannot be undone"`
+	Unprotected   bool          `json:"unprotected,omitempty" jsonschema:"not all of it could be recorded, and it cannot be undone"`
+	NotKept       []string      `json:"not_kept,omitempty" jsonschema:"files whose content was too much to keep, at most 100: an undo leaves them as they are and puts back all else"`
+	NotKeptCount  int           `json:"not_kept_count,omitempty" jsonschema:"of them, all"`
 	Damaged       string        `json:"damaged,omitempty" jsonschema:"why it cannot be undone"`
 	StoredBytes   int64         `json:"stored_bytes"`
 	Barriers      []BarrierInfo `json:"barriers,omitempty" jsonschema:"edits from outside that block the undo of this step"`
@@ -264,7 +266,7 @@ type BarrierInfo struct {
 type UndoLimits struct {
 	MaxLogSizeBytes        *int64 `json:"max_log_size_bytes,omitempty" jsonschema:"oldest steps are evicted above it"`
 	MaxStepCount           *int   `json:"max_step_count,omitempty" jsonschema:"steps kept"`
-	MaxSingleStepSizeBytes *int64 `json:"max_single_step_size_bytes,omitempty" jsonschema:"above it a step becomes unprotected"`
+	MaxSingleStepSizeBytes *int64 `json:"max_single_step_size_bytes,omitempty" jsonschema:"a file that would need more is not kept: an undo leaves it as it is"`
 	MaxAgeSeconds          *int64 `json:"max_age_seconds,omitempty" jsonschema:"steps older than this go"`
 }
 
@@ -273,7 +275,7 @@ type UndoConfigure struct {
 	Directory              Directory `json:"directory,omitempty" jsonschema:"all, if left out"`
 	MaxLogSizeBytes        *int64    `json:"max_log_size_bytes,omitempty" jsonschema:"oldest steps are evicted above it; -1: no limit"`
 	MaxStepCount           *int      `json:"max_step_count,omitempty" jsonschema:"steps kept"`
-	MaxSingleStepSizeBytes *int64    `json:"max_single_step_size_bytes,omitempty" jsonschema:"above it a step becomes unprotected"`
+	MaxSingleStepSizeBytes *int64    `json:"max_single_step_size_bytes,omitempty" jsonschema:"a file that would need more is not kept: an undo leaves it as it is"`
 	MaxAgeSeconds          *int64    `json:"max_age_seconds,omitempty" jsonschema:"steps older than this go"`
 }
 

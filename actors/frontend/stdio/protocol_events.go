@@ -41,7 +41,9 @@ type StepCompleted struct {
 	Type          string    `json:"type,omitempty" jsonschema:"command, api or ambient"`
 	Command       string    `json:"command,omitempty" jsonschema:"as it is shown in the history"`
 	Outcome       string    `json:"outcome" jsonschema:"completed, cancelled, denied or failed"`
-	Unprotected   bool      `json:"unprotected,omitempty" jsonschema:"it outgrew the size limit and cannot be undone"`
+	Unprotected   bool      `json:"unprotected,omitempty" jsonschema:"not all of it could be recorded, and it cannot be undone"`
+	NotKept       []string  `json:"not_kept,omitempty" jsonschema:"files whose content was too much to keep, at most 100: an undo leaves them as they are and puts back all else"`
+	NotKeptCount  int       `json:"not_kept_count,omitempty" jsonschema:"of them, all"`
 	Last          bool      `json:"last" jsonschema:"no further event.step_completed follows for this command"`
 	OthersRunning int       `json:"others_running,omitempty" jsonschema:"the command has ended, but the step is open: so many commands of it run on"`
 	At            time.Time `json:"at"`
@@ -135,7 +137,7 @@ type RecoveryEvent struct {
 	Command           string    `json:"command,omitempty" jsonschema:"as it is shown in the history"`
 	RestoredPaths     int       `json:"restored_paths"`
 	CompletedRollback bool      `json:"completed_rollback,omitempty" jsonschema:"an interrupted undo was finished"`
-	Unprotected       bool      `json:"unprotected,omitempty" jsonschema:"the step was kept: it had outgrown its limit"`
+	Unprotected       bool      `json:"unprotected,omitempty" jsonschema:"the step was kept: not all of it could be recorded"`
 	Kept              bool      `json:"kept,omitempty" jsonschema:"the step was not rolled back: it is in the history as it is, and can be undone"`
 	EditedPaths       []string  `json:"edited_paths,omitempty" jsonschema:"why it was kept, or what a finished undo has left: changed since it was interrupted; at most 100"`
 	EditedCount       int       `json:"edited_count,omitempty" jsonschema:"of these paths, all of them"`

@@ -625,7 +625,7 @@ func TestErrorsOfTheSession(t *testing.T) {
 		{&messages.DecidedError{ID: "sg", Allow: true, By: "cli"}, "already_decided", `"by":"cli"`, ""},
 		{&undolog.VersionError{Dir: "/u", Found: 9, Want: 1}, "undo_version_mismatch", `"found_version":9`, "undo directory /u has format 9, this program writes 1: its history cannot be used; undo.discard throws it away, or start the program with another --undo-dir"},
 		{undolog.ErrNothing, "nothing_to_undo", "", "nothing to undo"},
-		{undolog.ErrUnprotected, "unprotected", "", "step is unprotected: it outgrew the size limit and cannot be undone"},
+		{undolog.ErrUnprotected, "unprotected", "", "step is unprotected: not all of it could be recorded, and it cannot be undone"},
 		{messages.ErrBusy, "busy", "", "busy: a command is running; wait for its end, or end it: agent.cancel, or undo.rollback with abort_open"},
 		{fmt.Errorf("x: %w", messages.ErrStopped), "session_ended", "", ""},
 		{fmt.Errorf("surprise"), "internal", "", ""},

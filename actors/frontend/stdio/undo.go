@@ -103,7 +103,7 @@ func historySteps(entries []undolog.Entry) []HistoryStep {
 		out[i] = HistoryStep{
 			StepID: int64(e.StepID), Type: string(e.Type), Command: e.Command, Status: e.Status,
 			StartedAt: e.StartedAt, EndedAt: e.EndedAt, ExitCode: e.ExitCode,
-			AffectedPaths: notNil(e.AffectedPaths), AffectedCount: e.AffectedCount, Unprotected: e.Unprotected,
+			AffectedPaths: notNil(e.AffectedPaths), AffectedCount: e.AffectedCount, Unprotected: e.Unprotected, NotKept: e.NotKept, NotKeptCount: e.NotKeptCount,
 			Damaged: e.Damaged, StoredBytes: e.StoredBytes, Barriers: barrierInfos(e.Barriers), CommandCount: e.CommandCount, Group: int64(e.Group),
 			RestOf: int64(e.RestOf), Left: leftPaths(e.Left),
 		}

@@ -129,7 +129,7 @@ func undoKeys() []Key {
 		},
 		{
 			Name: "undo.max_step_bytes",
-			Doc:  "a step that needs more becomes unprotected: it goes on, but cannot be undone",
+			Doc:  "the content of a file for which a step would need more is not kept: the step goes on, and its undo names the file and leaves it as it is",
 		},
 		{
 			Name: "undo.max_age",

@@ -18,6 +18,8 @@ func EntryStatus(e undolog.Entry) string {
 		return "unprotected"
 	case e.Status != "completed" && e.Status != "":
 		return e.Status
+	case e.NotKeptCount > 0:
+		return "partly kept"
 	case e.ExitCode != nil && *e.ExitCode != 0:
 		return "exit " + strconv.Itoa(*e.ExitCode)
 	}

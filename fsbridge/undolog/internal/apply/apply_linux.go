@@ -62,7 +62,8 @@ type Engine struct {
 	// ForeignIDs are the inodes of which it said so. Decide finds them.
 	ForeignIDs []hostfs.ID
 	// Lost are the paths that can be neither found nor made. Decide finds them.
-	Lost []string
+	Lost    []string
+	notKept []string // paths of which the step did not keep the content
 	// Looks is what was seen in directories that are done, Changes what bridges must forget
 	// (everything, if there are more than [MaxChanges]), and Warnings what people should hear. Run
 	// fills them.
@@ -189,7 +190,7 @@ func (e *Engine) plan() {
 				b.Want.Goes = true
 			}
 			if w := b.Want; w != nil && b.OccNode != w && e.left.closed[d] == nil && (!here || w.Place.Kind == layer.Nowhere && !t.Makeable(w)) {
-				e.Lost = append(e.Lost, e.pathAtStart(d, b.Name))
+				e.lose(w, e.pathAtStart(d, b.Name))
 			}
 			if b.Wrong && b.OccNode != nil {
 				b.OccNode.Occupies = true
@@ -198,8 +199,17 @@ func (e *Engine) plan() {
 	}
 	for id := range t.Bad {
 		if n := t.Nodes[id]; n != nil && n.Place.Kind != layer.Nowhere {
-			e.Lost = append(e.Lost, e.pathAtStart(t.Nodes[n.Parent], n.Name))
+			e.lose(n, e.pathAtStart(t.Nodes[n.Parent], n.Name))
 		}
+	}
+}
+
+// lose notes a path that cannot be put back: the log has lost what was there, or the step did not keep it.
+func (e *Engine) lose(n *layer.Node, path string) {
+	if n.Lost {
+		e.notKept = append(e.notKept, path)
+	} else {
+		e.Lost = append(e.Lost, path)
 	}
 }
 

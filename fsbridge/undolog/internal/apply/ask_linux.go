@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
@@ -18,6 +19,9 @@ import (
 func (e *Engine) ask() {
 	for _, path := range e.Lost {
 		e.say(trimSlash("/"+path), "path", "it was not kept")
+	}
+	for _, path := range e.notKept {
+		e.sayLeft(base.NotKept(trimSlash("/" + path)))
 	}
 	for _, d := range e.t.Order {
 		e.askDir(d)

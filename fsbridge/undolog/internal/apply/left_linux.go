@@ -102,16 +102,20 @@ func (e *Engine) Rest() *store.Rest {
 
 // say lists a part of a path as left.
 func (e *Engine) say(path, what, reason string) {
+	e.sayLeft(base.Left{Path: path, What: what, Reason: reason})
+}
+
+func (e *Engine) sayLeft(x base.Left) {
 	e.left.mu.Lock()
 	defer e.left.mu.Unlock()
-	if path == "" {
-		path = "."
+	if x.Path == "" {
+		x.Path = "."
 	}
-	if key := path + "\x00" + what; !e.left.said[key] {
+	if key := x.Path + "\x00" + x.What; !e.left.said[key] {
 		e.left.said[key] = true
-		e.left.list = append(e.left.list, base.Left{Path: path, What: what, Reason: reason})
+		e.left.list = append(e.left.list, x)
 		if e.Log != nil {
-			e.Log.Debug("a path cannot be put back", "path", path, "what", what, "reason", reason)
+			e.Log.Debug("a path cannot be put back", "path", x.Path, "what", x.What, "reason", x.Reason)
 		}
 	}
 }

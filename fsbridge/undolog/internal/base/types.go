@@ -61,7 +61,7 @@ const (
 type Limits struct {
 	LogBytes    int64         // all steps together, undone ones too, on the disk; oldest are evicted
 	StepCount   int           // steps kept; oldest are evicted
-	StepBytes   int64         // one step; above it the step becomes unprotected
+	StepBytes   int64         // one step; the content of a file that would need more is not kept
 	Age         time.Duration // steps older than this are evicted at open and commit
 	AdoptedRaw  int64         // bytes of adopted blobs kept uncompressed
 	InlineBytes int64         // contents up to this size go into the journal
@@ -91,6 +91,7 @@ type WarningCode string
 const (
 	WarnEvicted     WarningCode = "steps_evicted"
 	WarnUnprotected WarningCode = "step_unprotected"
+	WarnNotKept     WarningCode = "content_not_kept"
 	WarnLeft        WarningCode = "paths_left"
 	WarnDamaged     WarningCode = "log_damaged"
 	WarnCompression WarningCode = "compression_failed"
@@ -126,6 +127,8 @@ type Left struct {
 	// or "times".
 	What   string `json:"what"`
 	Reason string `json:"reason"`
+	// NotKept: the step did not keep it, so no later undo can put it back.
+	NotKept bool `json:"not_kept,omitempty"`
 	// Size and Mtime (in nanoseconds) are of what is there, in a history's entry: whoever lifts what hinders
 	// changes neither.
 	Size  int64 `json:"size,omitempty"`
@@ -153,6 +156,10 @@ type Entry struct {
 	AffectedPaths []string  `json:"affected_paths"` // at most [HistoryPaths]; lossy for non-UTF-8
 	AffectedCount int       `json:"affected_count"`
 	Unprotected   bool      `json:"unprotected,omitempty"`
+	// NotKept are the first [HistoryPaths] of the NotKeptCount files whose content was too much to keep: undo leaves
+	// them as they are, and puts back all else.
+	NotKept      []string `json:"not_kept,omitempty"`
+	NotKeptCount int      `json:"not_kept_count,omitempty"`
 	// LooksOnly: it changed nothing but what git keeps about its looks ('git status'). Whoever undoes the last
 	// step means the one before.
 	LooksOnly   bool      `json:"looks_only,omitempty"`
@@ -243,7 +250,7 @@ var (
 	ErrNoStep      = errors.New("no such step")
 	ErrNothing     = errors.New("nothing to undo")
 	ErrNoRedo      = errors.New("nothing to redo")
-	ErrUnprotected = errors.New("step is unprotected: it outgrew the size limit and cannot be undone")
+	ErrUnprotected = errors.New("step is unprotected: not all of it could be recorded, and it cannot be undone")
 	ErrGroup       = errors.New("this run cannot be taken as a whole")
 	ErrMark        = errors.New("marks")
 	ErrDamaged     = errors.New("step is damaged")

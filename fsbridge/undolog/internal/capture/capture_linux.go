@@ -103,7 +103,7 @@ func (s *Step) Capture(epoch uint64, op *fsbridge.Op) (performed bool, err error
 	default:
 		performed, err = s.captureNames(epoch, op)
 	}
-	if errors.Is(err, errOutgrown) || op.Standing && err != nil && !errors.Is(err, unix.ESTALE) && s.begun() {
+	if op.Standing && err != nil && !errors.Is(err, unix.ESTALE) && s.begun() {
 		performed, err = false, s.giveUp(err)
 	}
 	return performed, captureError(err)
@@ -153,13 +153,14 @@ var errOutgrown = errors.New("undolog: step outgrew its limit")
 func (s *Step) spend(n int64) error {
 	limit := s.h.Limits().StepBytes
 	if s.copied.Add(n) > limit && limit >= 0 {
+		s.copied.Add(-n) // what is smaller may have room
 		return errOutgrown
 	}
 	return nil
 }
 
-// giveUp makes the step unprotected, and warns of the cause. What is captured stays in
-// the log.
+// giveUp makes the step unprotected, and warns of the cause: a file that can be changed without asking could
+// not be captured. What is captured stays in the log.
 func (s *Step) giveUp(cause error) error {
 	if s.unprotected.Load() {
 		return nil
@@ -171,12 +172,8 @@ func (s *Step) giveUp(cause error) error {
 		return err
 	}
 	if !s.unprotected.Swap(true) {
-		why := fmt.Sprintf("step %d changes more than %d bytes", s.id, s.h.Limits().StepBytes)
-		if !errors.Is(cause, errOutgrown) {
-			why = fmt.Sprintf("step %d may change a file that cannot be kept (%v)", s.id, cause)
-		}
 		s.h.Warn(base.Warning{Code: base.WarnUnprotected, Steps: []base.StepID{s.id},
-			Message: why + ": it is not protected any more and cannot be undone"})
+			Message: fmt.Sprintf("step %d may change a file that cannot be kept (%v): it is not protected any more and cannot be undone", s.id, cause)})
 	}
 	return nil
 }

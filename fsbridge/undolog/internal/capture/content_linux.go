@@ -62,7 +62,7 @@ func (s *Step) captureObject(epoch uint64, so *stepObj, o *fsbridge.Object, off,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.whole {
-		if err := s.captureRange(epoch, so, o, off, length, ahead); err != nil {
+		if err := s.orLose(so, o, s.captureRange(epoch, so, o, off, length, ahead)); err != nil {
 			return err
 		}
 	}

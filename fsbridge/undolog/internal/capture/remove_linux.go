@@ -182,7 +182,7 @@ func (s *Step) free(so *stepObj, o *fsbridge.Object) error {
 		c.mu.Lock()
 		var err error
 		if !c.whole {
-			err = s.captureRest(so, o)
+			err = s.orLose(so, o, s.captureRest(so, o))
 		}
 		c.mu.Unlock()
 		s.mu.Lock()

@@ -27,6 +27,7 @@ type Step struct {
 
 	unprotected atomic.Bool
 	copied      atomic.Int64 // raw bytes of captured content
+	lost        notKept
 
 	last atomic.Pointer[openReader]
 
@@ -212,6 +213,7 @@ func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
 	e := &base.Entry{Seq: s.rec.Seq, StepID: s.rec.ID, Type: s.rec.Type, Command: s.rec.Command,
 		Argv: s.rec.Argv, Dir: s.rec.Dir, Folders: s.rec.Folders, StartedAt: s.rec.StartedAt, EndedAt: s.h.Now(),
 		ExitCode: res.ExitCode, Status: res.Status, Unprotected: s.unprotected.Load(),
+		NotKept: s.lost.paths, NotKeptCount: s.lost.count,
 		Commands: res.Commands, CommandCount: res.CommandCount,
 		Group: cmp.Or(s.rec.Group, res.Group)}
 	e.Affect(list)

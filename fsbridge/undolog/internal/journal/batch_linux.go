@@ -47,6 +47,9 @@ func (b *Batch) Gone(obj ObjID) *Batch { return b.with(frameObj(b.buf, TypeGone,
 // Unprotected says that no more is captured.
 func (b *Batch) Unprotected() *Batch { return b.with(frame(b.buf, TypeUnprotected, nil)) }
 
+// Lost says that the content of the object is not kept.
+func (b *Batch) Lost(obj ObjID) *Batch { return b.with(frameObj(b.buf, TypeLost, obj)) }
+
 func (b *Batch) with(buf []byte) *Batch {
 	b.buf = buf
 	return b

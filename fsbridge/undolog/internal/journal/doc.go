@@ -52,6 +52,7 @@
 //	8 freed      uint obj
 //	9 gone       uint obj
 //	10 unprotected  nothing
+//	11 lost      uint obj
 //
 // All records are "set to": they say what was there when the step began. For
 // each key (object; object's xattrs; dir and name; byte of an object) the first
@@ -86,7 +87,9 @@
 //     this journal; the inode may be gone. For a directory: it was empty.
 //   - gone: an object that was freed does not exist any more, and another inode
 //     has its number.
-//   - unprotected: the step outgrew its limit; captures end here.
+//   - unprotected: a file that can be changed without asking could not be captured; captures end here.
+//   - lost: the content of the object would be more than the step may keep. It is not put back; what was
+//     captured of it before does not count.
 //
 // # Concurrency
 //

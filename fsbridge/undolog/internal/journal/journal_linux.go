@@ -37,6 +37,7 @@ type Set struct {
 	Retained     map[ObjID]bool
 	Freed        map[ObjID]bool
 	Gone         map[ObjID]bool
+	Lost         map[ObjID]bool
 	Unprotected  bool
 
 	// Torn is not nil if the journal's tail is cut off or damaged. For the open
@@ -55,6 +56,7 @@ func newSet() *Set {
 		Retained: map[ObjID]bool{},
 		Freed:    map[ObjID]bool{},
 		Gone:     map[ObjID]bool{},
+		Lost:     map[ObjID]bool{},
 	}
 }
 
@@ -181,7 +183,7 @@ func (r *Set) add(t Type, p []byte, off int64) error {
 		}
 		r.Contents[c.Obj] = append(r.Contents[c.Obj], c)
 		return r.known(c.Obj)
-	case TypeRetain, TypeFreed, TypeGone:
+	case TypeRetain, TypeFreed, TypeGone, TypeLost:
 		o, err := decodeObj(p)
 		if err != nil {
 			return err
@@ -201,6 +203,8 @@ func (r *Set) mark(t Type) map[ObjID]bool {
 		return r.Retained
 	case TypeFreed:
 		return r.Freed
+	case TypeLost:
+		return r.Lost
 	}
 	return r.Gone
 }
@@ -275,6 +279,22 @@ func (r *Set) Keys() []Key {
 		}
 	}
 	return out
+}
+
+// Path is where obj was when the step began, as far as that is recorded.
+func (r *Set) Path(obj ObjID) string {
+	var path string
+	for range MaxObjects {
+		o := r.Objects[obj]
+		if o == nil || o.Obj == RootObj || o.Name == "" {
+			break
+		}
+		if path != "" {
+			path = "/" + path
+		}
+		path, obj = o.Name+path, o.Parent
+	}
+	return path
 }
 
 // Complete tells whether the records hold all of obj's content. A capture that

@@ -45,6 +45,7 @@ const (
 	TypeFreed
 	TypeGone
 	TypeUnprotected
+	TypeLost
 )
 
 // Encoding says how a content record keeps its bytes.

@@ -48,6 +48,7 @@ type Node struct {
 	// Type is the S_IFMT bits; 0 for a created object that was not found.
 	Type    uint32
 	Content bool // the step has content records
+	Lost    bool // the step did not keep its content
 	Xattrs  bool // the step has its attributes
 	Dirty   bool // its metadata is not as recorded
 	Several bool // a file that has or had more than one name
@@ -159,6 +160,12 @@ func Load(read *Reading, o Options) (_ *Layer, err error) {
 	if l.Pack, l.Damage = read.pack(); l.Damage == nil && !o.Open {
 		l.Bad, l.Damage = dir.VerifyContents(rec)
 	}
+	for id := range rec.Lost {
+		if l.Bad == nil {
+			l.Bad = map[journal.ObjID]bool{}
+		}
+		l.Bad[id] = true
+	}
 	if rec.Torn != nil && !o.Open { // what it lacks is not known: whoever forces it is told
 		l.Damage = errors.Join(l.Damage, fmt.Errorf("%w: what changed after this is not put back: %w", base.ErrDamaged, rec.Torn))
 	}
@@ -197,7 +204,8 @@ func newLayer(dir *store.StepDir, rec *journal.Set) *Layer {
 		if !n.Created {
 			n.Type = n.Meta.Mode & unix.S_IFMT
 		}
-		n.Content = len(rec.Contents[id]) > 0
+		n.Lost = rec.Lost[id]
+		n.Content = len(rec.Contents[id]) > 0 && !n.Lost
 		_, n.Xattrs = rec.Xattrs[id]
 		l.Nodes[id] = n
 		l.Order = append(l.Order, n)
@@ -358,6 +366,11 @@ func (l *Layer) spoilt(n *Node, st *hostfs.Stat) bool {
 
 // Compare notes whether the metadata of n, which is as st says, must be put right.
 func (n *Node) Compare(st *hostfs.Stat) {
+	if n.Lost { // its content stays, and so does what tells of it
+		r := *n.Object
+		r.Meta.Size, r.Meta.Mtime = st.Size, st.Mtime
+		n.Object = &r
+	}
 	m := &n.Meta
 	n.Several = !st.IsDir() && (st.Nlink > 1 || !n.Created && m.Nlink > 1)
 	n.Dirty = !n.Created && (n.Content || n.Xattrs || st.Mode&0o7777 != m.Mode&0o7777 ||

@@ -318,6 +318,9 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 	}
 	defer hostfs.Close(fd)
 	if err := s.v.write(s.t, fd); err != nil {
+		if errors.Is(err, errNotKept) {
+			return nil, true, nil
+		}
 		return nil, false, err
 	}
 	st, err := hostfs.StatFD(fd)

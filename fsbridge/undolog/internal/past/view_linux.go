@@ -1,14 +1,19 @@
 package past
 
 import (
+	"fmt"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
+
+// errNotKept: a step changed the file, and what it was would have been too much to keep.
+var errNotKept = fmt.Errorf("%w: the content of the file was too much to be kept", base.ErrDamaged)
 
 // thing is one file or directory, now or at some time before: what all the
 // layers of a [View] agree to be the same object.
@@ -323,6 +328,9 @@ func (v *View) write(t *thing, out int) error {
 func (v *View) writePast(t *thing, out int) error {
 	for _, l := range v.layers {
 		if n := t.as[l]; n != nil && !n.Created {
+			if n.Lost {
+				return fmt.Errorf("%w: %q", errNotKept, n.Name)
+			}
 			if err := l.PutContent(n, out); err != nil {
 				return err
 			}

@@ -101,6 +101,7 @@ func (r *Rest) only(rec *journal.Set) {
 		rec.Objects[id] = &other
 		delete(rec.Xattrs, id)
 		delete(rec.Contents, id)
+		delete(rec.Lost, id)
 	}
 	if !objects[journal.RootObj] {
 		delete(rec.Xattrs, journal.RootObj)
