@@ -27,6 +27,7 @@ var known = map[string]struct {
 	"messages.ErrCrashed":           {messages.ErrCrashed, "internal"},
 	"messages.ErrNoDirectory":       {messages.ErrNoDirectory, "unknown_directory"},
 	"messages.ErrReadOnlyDirectory": {messages.ErrReadOnlyDirectory, "read_only_directory"},
+	"messages.ErrNotRolledBack":     {messages.ErrNotRolledBack, "internal"},
 	"messages.ErrDenied":            {messages.ErrDenied, "denied"},
 	"messages.ErrReset":             {messages.ErrReset, "session_reset"},
 	"messages.ErrKilled":            {messages.ErrKilled, "cancelled"},
