@@ -70,6 +70,10 @@ tally() { "$tmp/tally" -state "$tmp/state" "$@"; }
 # Tests wait a third of their time, for programs and machines that start: one package
 # more than there are processors keeps these busy.
 at_once=$(($(nproc) + 1))
+# A shell starts what runs in the background with INT and QUIT ignored, and nohup starts all with HUP ignored. A command that
+# is sandboxed inherits that, so the tests begin with the default.
+default_signals="env --default-signal=HUP,INT,QUIT"
+$default_signals true 2>/dev/null || default_signals=
 # No DWARF, which nothing reads: a stack's lines are told without it, and linking is cheaper.
 gotests() { # PASS PACKAGES ARGUMENT...
     local pass=$1 packages=$2
@@ -79,7 +83,7 @@ gotests() { # PASS PACKAGES ARGUMENT...
         return
     fi
     # shellcheck disable=SC2086
-    go test -json -count=1 -timeout=40m -ldflags=-w -p "$at_once" "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
+    $default_signals go test -json -count=1 -timeout=40m -ldflags=-w -p "$at_once" "$@" $packages 2>&1 | tally -pass "$pass" -allow-skip "$allow_skip" tests
 }
 # go-fuse's posixtest skips by itself what the disk's file system lacks, and fstat
 # of a removed directory, which no FUSE server without directory handles can answer.

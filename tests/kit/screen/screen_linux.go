@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,6 +80,11 @@ func On(t testing.TB, cmd *exec.Cmd) *Screen {
 	s.more = sync.NewCond(&s.mu)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	// A program on a terminal begins with the default signals, also if this one was started with some ignored (nohup):
+	// what is heard is the default after an exec.
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP, syscall.SIGINT)
+	defer signal.Stop(heard)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
