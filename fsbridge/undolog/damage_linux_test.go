@@ -2,6 +2,7 @@ package undolog
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -143,8 +144,9 @@ func (w *damagedLog) outcome(edit bool) string {
 	if err == nil {
 		_, err = log.Recover(w.t.(*testing.T).Context())
 	}
+	var res *ApplyResult
 	if err == nil {
-		_, err = log.Undo(w.t.(*testing.T).Context(), UndoOptions{Count: 1})
+		res, err = log.Undo(w.t.(*testing.T).Context(), UndoOptions{Count: 1})
 	}
 	now := undologtest.Snapshot(w.t, w.base+"/work")
 	if err != nil {
@@ -157,7 +159,7 @@ func (w *damagedLog) outcome(edit bool) string {
 		return "the edit was overwritten"
 	}
 	if diff := undologtest.Differences(w.before, now); len(diff) > 0 {
-		return "not exact: " + strings.Join(diff, "; ")
+		return fmt.Sprintf("not exact: %s; steps %+v, left %+v, warnings %q", strings.Join(diff, "; "), res.Steps, res.Left, res.Warnings)
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func TestFullMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := direct.Open(t.Context(), direct.Options{Dir: dir, Undo: t.TempDir(), Mount: mnt, Posix: full{}})
+	s, err := direct.Open(t.Context(), direct.Options{Dir: dir, Undo: filepath.Join(t.TempDir(), "undo"), Mount: mnt, Posix: full{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -245,7 +245,7 @@ func TestWN05Killed(t *testing.T) {
 	before, tree := l.state(), l.s.Snapshot(t)
 	for _, script := range []string{change, "chmod 777 tool", "ln -s b c; rm -r d tool old; mkdir tool; chmod 711 tool"} {
 		l.kill(script)
-		l.s.Must(t, "history")
+		l.s.Must(t, "undo")
 		treesnap.AssertEqual(t, tree, l.s.Snapshot(t))
 		if got := l.state(); got != before {
 			t.Errorf("%s: killed:\n%s\nwant:\n%s", script, got, before)
