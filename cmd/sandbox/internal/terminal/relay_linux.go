@@ -265,7 +265,7 @@ func (t *Relay) loop() {
 		if fds[1].Revents&unix.POLLOUT != 0 {
 			t.send()
 		}
-		if fds[2].Revents != 0 {
+		if fds[2].Revents != 0 && t.mayRead() { // another program may have taken to single keys while we waited
 			t.fromUser(buf)
 		}
 	}
