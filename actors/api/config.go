@@ -95,7 +95,7 @@ type Directory struct {
 	UndoDir string
 	// Repository, if it is not empty, is the git directory that the folder is, or of which it is a worktree or submodule.
 	// Folders with the same one belong together: a step is undone in all of them, or in none.
-	Repository string
+	Repository string `json:",omitempty"`
 }
 
 // Safeguards says what is held for a decision. A zero threshold switches that

@@ -18,13 +18,18 @@ func firstMissing(path string) (missing string) {
 	return ""
 }
 
-// unmake removes the directory and those above it if [Open] has made them.
+// unmake removes the directory and those above it if [Open] has made them. Somebody else may have made and filled it at the
+// same time: only what this process has locked, and what has no step in it, is removed with what is in it.
 func (l *Log) unmake() {
 	dir, err := filepath.Abs(l.o.Dir)
 	if err != nil || l.made == "" {
 		return
 	}
-	err = os.RemoveAll(dir)
+	if l.lock >= 0 && withoutSteps(dir) {
+		err = os.RemoveAll(dir)
+	} else {
+		err = os.Remove(dir)
+	}
 	for dir != l.made && err == nil {
 		dir = filepath.Dir(dir)
 		err = os.Remove(dir) // unless something else is in it
@@ -32,6 +37,17 @@ func (l *Log) unmake() {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.log.Debug("not removed again", "path", dir, "err", err)
 	}
+}
+
+// withoutSteps tells whether the log in dir has no step, neither closed nor undone nor open.
+func withoutSteps(dir string) bool {
+	for _, name := range []string{"steps", "redo", "wal"} {
+		list, err := os.ReadDir(filepath.Join(dir, name))
+		if len(list) > 0 || err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }
 
 // Withdraw is Close of a log that was opened for nothing: if [Open] has made its directory, and no

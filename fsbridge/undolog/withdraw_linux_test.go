@@ -1,10 +1,14 @@
 package undolog_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
@@ -51,5 +55,50 @@ func TestU17Withdraw(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(base, "x/lock")); err == nil {
 		t.Error("something was made in it")
+	}
+}
+
+// TestU17ManyAtOnce: of many that open a log which is not there yet, one has it and the others are told so; none
+// of them takes it away.
+func TestU17ManyAtOnce(t *testing.T) {
+	for range 30 {
+		base := t.TempDir()
+		dir, work := filepath.Join(base, "a", "undo"), filepath.Join(base, "work")
+		if err := os.Mkdir(work, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		const many = 8
+		logs, errs := make([]*undolog.Log, many), make([]error, many)
+		var all sync.WaitGroup
+		for i := range many {
+			all.Go(func() {
+				root, err := hostfs.OpenRoot(work)
+				if err == nil {
+					t.Cleanup(func() { root.Close() })
+					logs[i], err = undolog.Open(context.Background(), undolog.Options{Dir: dir, Root: root})
+				}
+				errs[i] = err
+			})
+		}
+		all.Wait()
+		opened := 0
+		for i, l := range logs {
+			var locked *undolog.LockedError
+			switch {
+			case l != nil:
+				opened++
+				if err := l.Begin(l.NextID(undolog.TypeCommand), undolog.StepInfo{}); err != nil {
+					t.Errorf("the log is gone: %v", err)
+				}
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+			case !errors.As(errs[i], &locked):
+				t.Errorf("%v", errs[i])
+			}
+		}
+		if _, err := os.Stat(filepath.Join(dir, "steps")); opened != 1 || err != nil {
+			t.Fatalf("%d have opened it; %v", opened, err)
+		}
 	}
 }
