@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // open2 opens the same file inside and outside.
@@ -144,7 +146,7 @@ func TestD2LockGone(t *testing.T) {
 	}
 
 	for _, mode := range []string{"r+", "r"} {
-		cmd := exec.Command("python3", "-c", `
+		cmd := exec.Command(require.Program(t, "python3", "python3"), "-c", `
 import fcntl, os, sys, time
 f = open(sys.argv[1], sys.argv[2])
 fcntl.lockf(f, fcntl.LOCK_EX if sys.argv[2] == "r+" else fcntl.LOCK_SH)
@@ -154,7 +156,7 @@ print("locked", flush=True); time.sleep(600)`, filepath.Join(m.mnt, "f"), mode)
 			t.Fatal(err)
 		}
 		if err := cmd.Start(); err != nil {
-			t.Skip("python3 is needed: apt-get install python3: ", err)
+			t.Fatal(err)
 		}
 		if _, err := io.ReadFull(out, make([]byte, 6)); err != nil {
 			t.Fatal(err)
@@ -241,10 +243,10 @@ func TestD2LockWaits(t *testing.T) {
 	if err := unix.Flock(int(outside.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("flock", filepath.Join(m.mnt, "f"), "true")
+	cmd := exec.Command(require.Program(t, "flock", "util-linux"), filepath.Join(m.mnt, "f"), "true")
 	before := m.Counts()["SETLKW"]
 	if err := cmd.Start(); err != nil {
-		t.Skip("flock is needed: apt-get install util-linux: ", err)
+		t.Fatal(err)
 	}
 	for m.Counts()["SETLKW"] == before {
 		runtime.Gosched()
