@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // Place is where a folder's log lies or would lie, and why there.
@@ -101,14 +102,14 @@ func LogsIn(dir string) string {
 }
 
 // aboveName is the directory of logs in a directory of the user's.
-const aboveName = ".sandbox-undo"
+const aboveName = hypervisor.LogSuffix
 
 // tmpName is this user's directory of logs where everybody may have one.
 func tmpName() string { return fmt.Sprintf("sandbox-undo-%d", os.Getuid()) }
 
 // sibling is the name of a log beside its folder.
 func sibling(path string) string {
-	const before, after = ".", ".sandbox-undo"
+	const before, after = ".", hypervisor.LogSuffix
 	if name := before + filepath.Base(path) + after; len(name) <= nameMax {
 		return name
 	}
