@@ -263,7 +263,7 @@ func (f *FileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 		f.tree.Count(vfs.OpFlush)
 		return fuse.ENOSYS
 	}
-	f.tree.Flush(in.NodeId, in.LockOwner)
+	f.tree.Flush(in.NodeId, in.Fh, in.LockOwner)
 	return fuse.OK
 }
 

@@ -21,6 +21,12 @@ const (
 	lockPause    = time.Millisecond
 	maxLockPause = 20 * time.Millisecond
 
+	// leaving is how long who does not wait for a lock (LOCK_NB) waits if the open file that
+	// has it was closed by somebody: the kernel says only later, and asks nobody to wait for
+	// it, whether that was the last descriptor. It is much longer than a busy host needs to
+	// perform a RELEASE that a worker has already taken.
+	leaving = 100 * time.Millisecond
+
 	// recently is how long a file that was just changed may be changed again without new
 	// times: one tick of a kernel before 6.13 at 100 Hz, twice.
 	recently = 20 * time.Millisecond
@@ -34,7 +40,11 @@ const (
 // SetLock sets or gives up a record lock of owner, through an open file. If wait, it
 // waits for others that have it, until r.Cancel.
 func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool) error {
-	return t.lock(r, OpSetlk, node, fh, wait, func(h *handle) error {
+	op := OpSetlk
+	if wait {
+		op = OpSetlkw
+	}
+	return t.lock(r, op, node, fh, wait, func(h *handle) error {
 		n := h.Node
 		guarded, err := t.locks.Set(filelocks.Key{Node: n.id, Owner: owner}, fh, l, n.lockable(h))
 		if err == nil && l.Type != unix.F_UNLCK {
@@ -46,18 +56,34 @@ func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool)
 
 // Flock does what flock(2) does with an open file.
 func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
-	return t.lock(r, OpSetlk, node, fh, wait, func(h *handle) error {
-		t.locks.Used()
+	op := OpSetlk
+	if wait {
+		op = OpSetlkw
+	}
+	try := func(h *handle) error {
 		err := unix.Flock(h.FD, how|unix.LOCK_NB)
-		switch {
-		case err != nil:
-		case how == unix.LOCK_UN:
-			t.locks.Wake()
-		default:
-			t.lookForNews(h.Node, false)
+		if err == nil {
+			t.locks.Flocked(node, fh, how != unix.LOCK_UN)
+			if how != unix.LOCK_UN {
+				t.lookForNews(h.Node, false)
+			}
 		}
 		return err
-	})
+	}
+	err := t.lock(r, op, node, fh, wait, try)
+	if wait || !errors.Is(err, unix.EAGAIN) || !t.locks.Leaving(node) {
+		return err
+	}
+	soon := r
+	over := make(chan struct{})
+	timer := time.AfterFunc(leaving, func() { close(over) })
+	defer timer.Stop()
+	soon.Cancel = over
+	if err = t.lock(soon, op, node, fh, true, try); errors.Is(err, syscall.EINTR) {
+		t.locks.Stay(node)
+		err = unix.EAGAIN
+	}
+	return err
 }
 
 // TestLock returns a lock that would be in the way of l, or l with F_UNLCK.
@@ -69,17 +95,15 @@ func (t *Tree) TestLock(node, fh, owner uint64, l FileLock) (found FileLock, err
 	return found, err
 }
 
-// Flush gives up the record locks of owner, who has closed a descriptor of the file.
-func (t *Tree) Flush(node, owner uint64) {
+// Flush gives up the record locks of owner, who has closed a descriptor of the open file fh.
+func (t *Tree) Flush(node, fh, owner uint64) {
 	t.counts[OpFlush].Add(1)
+	t.locks.Closed(node, fh)
 	t.locks.Drop(filelocks.Key{Node: node, Owner: owner})
 }
 
 // lock calls try with an open file, again and again if wait, as long as it fails with EAGAIN.
 func (t *Tree) lock(r Request, op Operation, node, fh uint64, wait bool, try func(h *handle) error) error {
-	if wait {
-		op = OpSetlkw
-	}
 	if err := t.begin(op); err != nil {
 		return err
 	}

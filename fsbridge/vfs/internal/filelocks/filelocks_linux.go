@@ -42,6 +42,9 @@ type Table struct {
 	mu    sync.Mutex
 	files map[uint64]*file
 	freed chan struct{} // closed when a lock may have been given up; nil while nobody waits
+	// flocks are the open files, by their node, that have a lock of flock(2), and whether
+	// a descriptor of it was closed since: that may have been the last one.
+	flocks map[uint64]map[uint64]bool
 }
 
 // file is a file on which an owner may have locks.
@@ -68,13 +71,7 @@ func (t *Table) Freed() <-chan struct{} {
 	return t.freed
 }
 
-// Wake has those look again who wait for [Table.Freed].
-func (t *Table) Wake() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.wake()
-}
-
+// wake has those look again who wait for [Table.Freed]. t.mu is held.
 func (t *Table) wake() {
 	if t.freed != nil {
 		close(t.freed)
@@ -172,7 +169,8 @@ func (t *Table) Released(node, handle uint64) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.wake() // flock's locks are the open file's own
+	t.wake()
+	t.unflock(node, handle)
 	held := t.files[node]
 	if held == nil {
 		return
@@ -186,9 +184,66 @@ func (t *Table) Released(node, handle uint64) {
 	t.tidy(node, held)
 }
 
-// Used says that a lock which is not in the table was set: who waits wants to hear when
-// an open file is gone.
-func (t *Table) Used() { t.used.Store(true) }
+// Flocked says that an open file got a lock of flock(2), or gave it up. The lock itself is
+// the open file's own, on the host.
+func (t *Table) Flocked(node, handle uint64, has bool) {
+	t.used.Store(true)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !has {
+		t.unflock(node, handle)
+		t.wake()
+		return
+	}
+	if t.flocks == nil {
+		t.flocks = make(map[uint64]map[uint64]bool)
+	}
+	if t.flocks[node] == nil {
+		t.flocks[node] = make(map[uint64]bool)
+	}
+	t.flocks[node][handle] = false
+}
+
+func (t *Table) unflock(node, handle uint64) {
+	delete(t.flocks[node], handle)
+	if len(t.flocks[node]) == 0 {
+		delete(t.flocks, node)
+	}
+}
+
+// Closed says that a descriptor of an open file was closed.
+func (t *Table) Closed(node, handle uint64) {
+	if !t.used.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.flocks[node][handle]; ok {
+		t.flocks[node][handle] = true
+	}
+}
+
+// Leaving tells whether an open file of the node that has a lock of flock(2) may be about
+// to go: a descriptor of it was closed.
+func (t *Table) Leaving(node uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, closed := range t.flocks[node] {
+		if closed {
+			return true
+		}
+	}
+	return false
+}
+
+// Stay says that the open files which were about to go have other descriptors.
+func (t *Table) Stay(node uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for handle := range t.flocks[node] {
+		t.flocks[node][handle] = false
+	}
+}
 
 // Close gives up all locks.
 func (t *Table) Close() {
