@@ -21,11 +21,11 @@ const (
 	lockPause    = time.Millisecond
 	maxLockPause = 20 * time.Millisecond
 
-	// leaving is how long who does not wait for a lock (LOCK_NB) waits if the open file that
+	// leavingAfter is how long who does not wait for a lock (LOCK_NB) waits if the open file that
 	// has it was closed by somebody: the kernel says only later, and asks nobody to wait for
 	// it, whether that was the last descriptor. It is much longer than a busy host needs to
 	// perform a RELEASE that a worker has already taken.
-	leaving = 100 * time.Millisecond
+	leavingAfter = 100 * time.Millisecond
 
 	// recently is how long a file that was just changed may be changed again without new
 	// times: one tick of a kernel before 6.13 at 100 Hz, twice.
@@ -76,10 +76,10 @@ func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
 	}
 	soon := r
 	over := make(chan struct{})
-	timer := time.AfterFunc(leaving, func() { close(over) })
+	timer := time.AfterFunc(t.leaving, func() { close(over) })
 	defer timer.Stop()
 	soon.Cancel = over
-	if err = t.lock(soon, op, node, fh, true, try); errors.Is(err, syscall.EINTR) {
+	if err = t.lock(soon, OpSetlkw, node, fh, true, try); errors.Is(err, syscall.EINTR) {
 		t.locks.Stay(node)
 		err = unix.EAGAIN
 	}

@@ -70,8 +70,9 @@ type Tree struct {
 	inFlight atomic.Int64
 	counts   [opCount]atomic.Uint64
 
-	locks  filelocks.Table
-	onLock func(nodes []uint64) // see OnLock
+	locks   filelocks.Table
+	leaving time.Duration        // leavingAfter
+	onLock  func(nodes []uint64) // see OnLock
 
 	drop   func(node uint64)    // see OnDrop
 	heldUp func(request uint64) // for [fsbridge.Op.Held]; see OnHeld
@@ -107,6 +108,8 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 		maxFD:  o.MaxFD,
 		euid:   uint32(os.Geteuid()),
 		egid:   uint32(os.Getegid()),
+
+		leaving: leavingAfter,
 	}
 	if t.maxFD <= 0 {
 		t.maxFD = openfiles.Most()

@@ -245,6 +245,13 @@ func (t *Table) Stay(node uint64) {
 	}
 }
 
+// Empty tells whether there are no locks.
+func (t *Table) Empty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.files) == 0 && len(t.flocks) == 0
+}
+
 // Close gives up all locks.
 func (t *Table) Close() {
 	t.mu.Lock()
