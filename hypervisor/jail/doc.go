@@ -8,7 +8,7 @@
 // the bridges, read-write; /proc, /dev, /tmp, /var/tmp and /run of its own; a
 // loopback interface of its own; nothing of the host's processes. Well-known
 // secrets are covered (secrets.go), as are sockets that somebody outside listens on
-// when the jail starts, and what [hypervisor.Config] names, also
+// when the jail starts (found by their inodes: sockets_linux.go), and what [hypervisor.Config] names, also
 // under other paths by which the same directory can be reached (other mounts of
 // one file system). Inside a working folder its bridge refuses them
 // ([hypervisor.Transport]): a mount there would go when the bridge makes the
@@ -20,7 +20,7 @@
 // Elsewhere a cover lies on the file that was there at the start. What somebody
 // outside makes or replaces while the jail runs (a login that writes a new
 // ~/.netrc, a service that binds its socket again) can be read, or connected to,
-// from inside.
+// from inside. From Linux 7.1 on, Landlock refuses the connection.
 //
 // # With a network
 //

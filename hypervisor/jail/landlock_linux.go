@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/landlock"
 )
@@ -28,7 +29,10 @@ import (
 // Whether a file may be cut off the kernel would find out for each that is opened, also for reading, which takes as long as half of the open. Beside the mediated
 // bridge nobody cuts a file off without that bridge but by a descriptor for writing: it answers truncate(2) and O_TRUNC, and
 // the filter has no openat2(2), whose flags could change until the kernel looks.
-const confined = landlock.Write | landlock.Names
+//
+// From version 9 on a socket with a path can be reached only if it was made inside, or is shown: whatever name leads to it, and whenever it
+// was bound (Linux 7.1). On older kernels those that are bound when the view is made are covered (hostSockets).
+const confined = landlock.Write | landlock.Names | landlock.Connect
 
 // landlocks returns why a mediated bridge cannot do with this version of Landlock, or nil.
 func landlocks(version int) error {
@@ -85,6 +89,11 @@ func (r *Runtime) confine(g *guest) (err error) {
 			return err
 		}
 	}
+	for _, path := range g.cfg.Show {
+		if _, err := g.rules.AllowConnect(mounts.Resolve(path)); err != nil {
+			return err
+		}
+	}
 	return g.allowOutput()
 }
 
@@ -134,9 +143,10 @@ type ownPlace struct {
 
 // ownPlaces are the places of the view that the guest may change.
 func (p *plan) ownPlaces() []ownPlace {
-	places := []ownPlace{{"/proc", true, confined}, {"/dev", true, confined}}
+	const changed = confined &^ landlock.Connect
+	places := []ownPlace{{"/proc", true, changed}, {"/dev", true, changed}}
 	for _, m := range p.mounts {
-		own := ownPlace{m.path, true, confined}
+		own := ownPlace{m.path, true, changed}
 		switch m.op {
 		case opShare:
 			if m.readOnly {

@@ -367,30 +367,6 @@ func (p *planner) hideList() []string {
 	return slices.Compact(out)
 }
 
-// hostSockets returns the sockets that programs outside have bound to a path: a
-// read-only mount keeps nobody from connecting. In a working folder a socket
-// behind a bridge leads nowhere, and the temporary places are replaced as a whole.
-func (p *planner) hostSockets() []string {
-	data, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for line := range strings.Lines(string(data)) {
-		i := strings.IndexByte(line, '/')
-		if i < 0 {
-			continue
-		}
-		path := filepath.Clean(strings.TrimSuffix(line[i:], "\n"))
-		named := slices.ContainsFunc(slices.Concat(p.cfg.Places.Overlay, p.cfg.Places.Writable), func(dir string) bool { return below(path, mounts.Resolve(dir)) })
-		if !named && (below(path, "/run") || below(path, "/var/run") || below(path, "/tmp")) || !p.mediated && p.inFolder(mounts.Resolve(path)) {
-			continue
-		}
-		out = append(out, path)
-	}
-	return out
-}
-
 // concealed returns whether a path is hidden, or lies in what is.
 func (p *planner) concealed(path string) bool {
 	return slices.ContainsFunc(p.secret, func(h string) bool { return below(path, h) })

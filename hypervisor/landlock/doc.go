@@ -8,6 +8,6 @@
 // Kernels differ in what they know. [Known] says what a version can decide about; who makes a set
 // asks for no more than that.
 //
-// Landlock does not know modes, owners, times and extended attributes, nor connections to sockets
+// Landlock does not know modes, owners, times and extended attributes, nor, before version 9, connections to sockets
 // with a path, nor opening a file without reading or writing it.
 package landlock

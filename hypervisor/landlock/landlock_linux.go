@@ -15,6 +15,8 @@ const (
 	Write  = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | Cut
 	Cut    = unix.LANDLOCK_ACCESS_FS_TRUNCATE  // also what is not open for writing
 	Device = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV // requests to devices
+	// Connect is to reach a socket with a path that somebody outside has made. Sockets of those who are restricted by the set can be reached without.
+	Connect = unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 	// Names are to make, remove, rename and link what a directory holds.
 	Names = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
@@ -22,7 +24,7 @@ const (
 	// Nodes are to make devices.
 	Nodes = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
 
-	ofFiles = Read | Write | Device // what a rule for anything but a directory can allow
+	ofFiles = Read | Write | Device | Connect // what a rule for anything but a directory can allow
 )
 
 // Versions of Landlock, by what they are the first to know.
@@ -30,6 +32,7 @@ const (
 	Renames  = 2 // Linux 5.19: renames and links between directories, which a set of version 1 refuses
 	Truncate = 3 // Linux 6.2
 	Scopes   = 6 // Linux 6.12: signals and abstract sockets
+	Sockets  = 9 // Linux 7.1: sockets with a path
 )
 
 // Version returns the version of Landlock that this kernel has. 0 is none; why says the reason.
@@ -51,6 +54,9 @@ func Known(version int, rights uint64) uint64 {
 	}
 	if version < 5 {
 		rights &^= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	if version < Sockets {
+		rights &^= Connect
 	}
 	return rights
 }
@@ -101,6 +107,11 @@ func (r *Ruleset) Allow(path string, rights uint64) (ruled bool, err error) {
 // AllowDevice is Allow for a character device, or a directory with what lies below it. What is something else is left out.
 func (r *Ruleset) AllowDevice(path string, rights uint64) (ruled bool, err error) {
 	return r.allow(path, rights, func(kind uint32) bool { return kind == unix.S_IFCHR || kind == unix.S_IFDIR })
+}
+
+// AllowConnect lets a socket be connected to, or those in a directory. What is something else is left out.
+func (r *Ruleset) AllowConnect(path string) (ruled bool, err error) {
+	return r.allow(path, Connect, func(kind uint32) bool { return kind == unix.S_IFSOCK || kind == unix.S_IFDIR })
 }
 
 func (r *Ruleset) allow(path string, rights uint64, fits func(kind uint32) bool) (ruled bool, err error) {

@@ -1,6 +1,7 @@
 package landlock
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,9 +13,11 @@ import (
 
 // TestKnown: a version is asked for what it knows alone, and for all of that.
 func TestKnown(t *testing.T) {
-	all := uint64(Read | Write | Device | Names)
+	all := uint64(Read | Write | Device | Names | Connect)
 	const refer, truncate, ioctl = unix.LANDLOCK_ACCESS_FS_REFER, unix.LANDLOCK_ACCESS_FS_TRUNCATE, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	for version, lacks := range map[int]uint64{1: refer | truncate | ioctl, 2: truncate | ioctl, 3: ioctl, 4: ioctl, 5: 0, 7: 0, 100: 0} {
+	for version, lacks := range map[int]uint64{
+		1: refer | truncate | ioctl | Connect, 2: truncate | ioctl | Connect, 3: ioctl | Connect, 4: ioctl | Connect, 5: Connect, 7: Connect, 8: Connect, 9: 0, 100: 0,
+	} {
 		if got := Known(version, all); got != all&^lacks {
 			t.Errorf("version %d: %#x", version, got)
 		}
@@ -53,5 +56,21 @@ func TestAllow(t *testing.T) {
 	}
 	if ruled, err := r.Allow(file, Names); ruled || err != nil {
 		t.Errorf("names in a file: %v, %v", ruled, err)
+	}
+	listener, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	knows := version >= Sockets
+	r, err = New(Settings{Files: Known(version, Read|Connect)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for path, want := range map[string]bool{dir: knows, dir + "/socket": knows, file: false, link: false, file + ".gone": false} {
+		if ruled, err := r.AllowConnect(path); ruled != want || err != nil {
+			t.Errorf("connecting to %s: %v, %v", path, ruled, err)
+		}
 	}
 }

@@ -57,16 +57,29 @@ func Below(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
+// Device returns the device number of the file system that p is on, or "". p is as for [Aliases].
+func Device(mounts []Entry, p string) string {
+	if m := innermost(mounts, p); m != nil {
+		return m.Dev
+	}
+	return ""
+}
+
+// innermost returns the mount that p is on, or nil.
+func innermost(mounts []Entry, p string) (in *Entry) {
+	for i := range mounts {
+		m := &mounts[i]
+		if Below(p, m.Point) && (in == nil || len(m.Point) >= len(in.Point)) {
+			in = m
+		}
+	}
+	return in
+}
+
 // Aliases returns every other path at which the same file or directory, or a
 // part of it, is mounted. p is clean, absolute and free of symlinks.
 func Aliases(mounts []Entry, p string) []string {
-	var home *Entry
-	for i := range mounts {
-		m := &mounts[i]
-		if Below(p, m.Point) && (home == nil || len(m.Point) >= len(home.Point)) {
-			home = m
-		}
-	}
+	home := innermost(mounts, p)
 	if home == nil {
 		return nil
 	}

@@ -1,0 +1,105 @@
+//go:build linux
+
+package jail_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor"
+)
+
+// tellsInodes: the kernel says which file a socket is bound to.
+func tellsInodes() bool {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	ask := append([]byte{40, 0, 0, 0, 20, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, unix.AF_UNIX, 0, 0, 0, 255, 255, 255, 255}, make([]byte, 16)...)
+	ask[28] = 3
+	if unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) != nil {
+		return false
+	}
+	buf := make([]byte, 64<<10)
+	n, _, err := unix.Recvfrom(fd, buf, 0)
+	return err == nil && n > 6 && buf[4] != unix.NLMSG_ERROR
+}
+
+// TestW7BoundSockets: sockets that somebody outside listens on when the jail starts cannot be reached, by whatever name they were bound
+// and whatever name they have now; over each bridge. One that is shown can.
+func TestW7BoundSockets(t *testing.T) {
+	python := systemPython(t)
+	for _, mediated := range []bool{false, true} {
+		t.Run(fmt.Sprint("mediated ", mediated), func(t *testing.T) {
+			home := ownHome(t)
+			hosts := boundOutside(t, home)
+			if !tellsInodes() {
+				t.Log("the kernel has no CONFIG_UNIX_DIAG: sockets are known by their names alone")
+				hosts = map[string]bool{"there/plain": true, "there/shown": false}
+			}
+			var a answering
+			j := start(t, func(c *hypervisor.Config) {
+				c.Places = hypervisor.Places{Store: filepath.Join(t.TempDir(), "store"), Home: true}
+				c.Show = []string{filepath.Join(home, "there/shown")}
+				if mediated {
+					a.mediated(t)(c)
+				}
+			})
+			for name, covered := range hosts {
+				out, st, err := j.run(python, "-c", "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])", filepath.Join(home, name))
+				if err != nil || (st.Code == 0) == covered {
+					t.Errorf("%s: connecting returned %d, %v: %s", name, st.Code, err, out)
+				}
+			}
+			inside := "import socket; s = socket.socket(socket.AF_UNIX); s.bind('/tmp/own'); s.listen(); socket.socket(socket.AF_UNIX).connect('/tmp/own'); print('met')"
+			if out, _, err := j.run(python, "-c", inside); err != nil || strings.TrimSpace(out) != "met" {
+				t.Errorf("a socket inside: %q, %v", out, err)
+			}
+		})
+	}
+}
+
+// boundOutside listens on sockets below home, and returns whether each must be covered.
+func boundOutside(t *testing.T, home string) map[string]bool {
+	t.Helper()
+	listen := func(path string) {
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.(*net.UnixListener).SetUnlinkOnClose(false)
+		t.Cleanup(func() { l.Close() })
+		must(t, os.Chmod(path, 0o777))
+	}
+	in := func(name string) string { return filepath.Join(home, name) }
+	for _, dir := range []string{"there", "elsewhere/deep/down"} {
+		must(t, os.MkdirAll(in(dir), 0o755))
+	}
+	listen(in("there/plain"))
+	listen(in("there/shown"))
+	listen(in("there/before"))
+	must(t, os.Rename(in("there/before"), in("there/renamed")))
+	listen(in("there/moved"))
+	must(t, os.Rename(in("there/moved"), in("elsewhere/deep/moved")))
+	listen(in("there/linked.1"))
+	must(t, os.Link(in("there/linked.1"), in("there/linked")))
+	must(t, os.Remove(in("there/linked.1")))
+	listen(in("there/one"))
+	must(t, os.Link(in("there/one"), in("elsewhere/two")))
+	was, err := os.Getwd()
+	must(t, err)
+	must(t, os.Chdir(in("elsewhere/deep/down")))
+	listen("relative")
+	must(t, os.Chdir(was))
+	return map[string]bool{
+		"there/plain": true, "there/shown": false, "there/renamed": true, "elsewhere/deep/moved": true, "there/linked": true,
+		"there/one": true, "elsewhere/two": true, "elsewhere/deep/down/relative": true,
+	}
+}
