@@ -249,9 +249,10 @@ func symlinkEscapes(t *testing.T, k *talk) {
 	}
 }
 
-// outgrown (DOS-01): a step that makes many files, which costs nothing, and one
-// that changes more than a step may keep. That one goes on without protection;
-// the program answers all the while, and the next step is protected again.
+// outgrown (DOS-01): a step that makes many files, which costs nothing, and one that
+// changes more than a step may keep. It goes on, the files that were too much are named
+// and left by its undo, all else of it comes back; the program answers all the while, and
+// the next step is whole again.
 func outgrown(t *testing.T, k *talk) {
 	const files = 60
 	inside := k.execute(look)
@@ -259,8 +260,8 @@ func outgrown(t *testing.T, k *talk) {
 	k.c.Must("undo.configure", map[string]any{"max_single_step_size_bytes": files << 9}, nil)
 	k.execute(fmt.Sprintf("mkdir u; k=$(head -c 1024 /dev/zero | tr '\\0' x); i=0; while [ $i -lt %d ]; do echo $k >u/$i; i=$((i+1)); done", files))
 	id := k.c.Send("agent.execute", map[string]any{"command": "for f in u/*; do echo $f >$f; done"})
-	unprotected := k.c.Take("the warning", func(m jsonl.Message) bool {
-		return m.Type == stdio.EventWarning && strings.Contains(m.Line, "not protected any more")
+	lost := k.c.Take("the warning", func(m jsonl.Message) bool {
+		return m.Type == stdio.EventWarning && strings.Contains(m.Line, "undo.max_step_bytes")
 	})
 	var st stdio.StatusResult
 	if k.c.Must("session.status", nil, &st); st.State != "running" && st.State != "idle" {
@@ -271,17 +272,20 @@ func outgrown(t *testing.T, k *talk) {
 	if m.Into(t, &r); !m.OK() || r.Outcome != "completed" || *r.ExitCode != 0 {
 		t.Errorf("%s", m.Line)
 	}
-	if !strings.Contains(unprotected.Line, strconv.FormatInt(r.StepID, 10)) {
-		t.Errorf("the warning is about another step: %s", unprotected.Line)
-	}
-	if m := k.c.Call("undo.rollback", nil); m.Code() != string(stdio.Unprotected) {
-		t.Errorf("undone: %s", m.Line)
+	if !strings.Contains(lost.Line, strconv.FormatInt(r.StepID, 10)) {
+		t.Errorf("the warning is about another step: %s", lost.Line)
 	}
 	var h stdio.HistoryResult
 	k.c.Must("undo.history", nil, &h)
-	if len(h.Steps) != 2 || !h.Steps[0].Unprotected || h.Steps[1].Unprotected {
-		t.Errorf("%+v", h.Steps)
+	if len(h.Steps) != 2 || h.Steps[0].Unprotected || h.Steps[0].NotKeptCount == 0 || h.Steps[0].NotKeptCount >= files || h.Steps[1].NotKeptCount != 0 {
+		t.Fatalf("%+v", h.Steps)
 	}
+	var undone stdio.UndoResult
+	k.c.Must("undo.rollback", map[string]any{"count": 1}, &undone)
+	if undone.LeftCount != h.Steps[0].NotKeptCount {
+		t.Errorf("%+v", undone)
+	}
+	k.leftOf(files, undone.LeftCount)
 	after := k.s.Snapshot(t)
 	k.execute("rm -r u a; echo x >b") // nothing of this is copied, but for a few bytes
 	k.undo(1)
@@ -290,6 +294,28 @@ func outgrown(t *testing.T, k *talk) {
 	check(t, os.RemoveAll(filepath.Join(k.s.Dir, "u")))
 	until(t, "the guest sees that", func() bool { return k.execute(look) == inside })
 	treesnap.AssertEqual(t, before, k.s.Snapshot(t), treesnap.Options{IgnoreMtime: true})
+}
+
+// leftOf fails unless so many of the files below u are as the step left them, and all
+// others as they were before it.
+func (k *talk) leftOf(files, want int) {
+	k.t.Helper()
+	left := 0
+	for i := range files {
+		name := "u/" + strconv.Itoa(i)
+		b, err := os.ReadFile(filepath.Join(k.s.Dir, name))
+		check(k.t, err)
+		switch string(b) {
+		case name + "\n":
+			left++
+		case strings.Repeat("x", 1024) + "\n":
+		default:
+			k.t.Errorf("%s: %.40q", name, b)
+		}
+	}
+	if left != want {
+		k.t.Errorf("%d files were left, want %d", left, want)
+	}
 }
 
 // machine is QEMU's process.
