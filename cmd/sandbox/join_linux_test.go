@@ -124,8 +124,9 @@ func TestJoinedTerminal(t *testing.T) {
 	d := newDesk(t)
 	d.live()
 	d.write("editor", `stty -icanon -icrnl -isig -echo min 1
-trap 'stty size | tr "\n" " "' WINCH
+trap 'new=1; stty size | tr "\n" " "' WINCH
 printf 'size '; stty size | tr "\n" " "; printf 'ready '
+until [ $new ]; do sleep 0.02; done # a signal that comes just before a read does not end it
 while :; do read k && break; done
 echo "$k" >key
 stty sane

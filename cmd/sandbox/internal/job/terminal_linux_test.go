@@ -149,7 +149,7 @@ func TestCtrlCGoesToTheCommand(t *testing.T) {
 
 func TestResizeReachesTheCommand(t *testing.T) {
 	s := screen.On(t, screen.Helper(t, "terminal", "sh", "-c",
-		"stty size; trap 'stty size' WINCH; echo ready; while :; do read x && exit; done"))
+		"stty size; trap 'new=1; stty size' WINCH; echo ready; until [ $new ]; do sleep 0.02; done; while :; do read x && exit; done"))
 	s.Expect("24 80")
 	s.Expect("ready")
 	s.Resize(33, 111)
