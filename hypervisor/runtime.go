@@ -317,6 +317,23 @@ type Command struct {
 	// TTY asks for a pseudo-terminal of this size, which becomes the command's
 	// controlling terminal; [Process.Terminal] is its other end.
 	TTY *TTY
+
+	// Limits are those of who asks for the command, where they are others than this process's; nil: as the runtime's first process has them. Runtimes with a
+	// kernel of their own ignore them.
+	Limits *ProcessLimits
+}
+
+// ProcessLimits are what a process may use of the machine.
+type ProcessLimits struct {
+	// Nice is how nice the process is, if that is more than 0.
+	Nice int
+	List []ProcessLimit
+}
+
+// ProcessLimit is one limit, as of setrlimit.
+type ProcessLimit struct {
+	Resource   int
+	Soft, Hard uint64
 }
 
 // TTY describes a pseudo-terminal.

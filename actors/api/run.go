@@ -14,9 +14,10 @@ type RunRequest struct {
 	Argv []string
 	Env  []string
 	Dir  string // host path; empty means the first working folder
-	// Stdin, Stdout, Stderr and TTY as in [hypervisor.Command].
+	// Stdin, Stdout, Stderr, TTY and Limits as in [hypervisor.Command].
 	Stdin, Stdout, Stderr *os.File
 	TTY                   *hypervisor.TTY
+	Limits                *hypervisor.ProcessLimits
 	// Started is called once the command runs; it may be nil. It gets the
 	// process, to signal, resize and talk to its terminal.
 	Started func(undolog.StepID, hypervisor.Process)

@@ -137,7 +137,7 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	j := &joined{s: s, c: c, number: s.number()}
 	j.origin = api.Origin{Frontend: "cli", Tool: "run", RequestID: "join-" + strconv.FormatUint(j.number, 10)}
 	req := api.RunRequest{
-		Argv: p.Argv, Env: p.Env, Dir: p.Dir, Timeout: p.Timeout, Wait: true, Share: true, Origin: j.origin,
+		Argv: p.Argv, Env: p.Env, Dir: p.Dir, Timeout: p.Timeout, Wait: true, Share: true, Origin: j.origin, Limits: limitsOf(c.PID),
 		Queued:  func(w api.Waits) { _ = c.Emit(runPart{Waits: &w}) }, // the reader notices a broken connection
 		Started: func(id undolog.StepID, proc hypervisor.Process) { j.started(ctx, id, proc) },
 	}

@@ -26,6 +26,10 @@ func (m *Message) appendTo(b []byte) []byte {
 		b = strconv.AppendUint(append(b, `,"cols":`...), uint64(m.TTY.Cols), 10)
 		b = append(appendInt(b, `,"of":`, int64(m.TTY.Of)), '}')
 	}
+	if m.Limits != nil {
+		p, _ := json.Marshal(m.Limits) // numbers alone
+		b = append(append(b, `,"limits":`...), p...)
+	}
 	b = appendTrue(b, `,"stdin":true`, m.Stdin)
 	b = appendInt(b, `,"fds":`, int64(m.FDs))
 	b = appendInt(b, `,"grace_ms":`, m.GraceMS)

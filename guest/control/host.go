@@ -42,6 +42,7 @@ type Exec struct {
 	Env     []string
 	Dir     string
 	TTY     *TTY
+	Limits  *Limits
 	// Nil files read as empty and swallow what is written. Ignored with TTY.
 	Stdin, Stdout, Stderr *os.File
 }
@@ -313,7 +314,7 @@ func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	p := newProc(h, e)
 	m := &Message{
 		Type: TypeExec, ID: e.ID, Command: Text(e.Command), Argv: texts(e.Argv),
-		Cwd: Text(e.Dir), TTY: e.TTY, Stdin: e.TTY != nil || e.Stdin != nil,
+		Cwd: Text(e.Dir), TTY: e.TTY, Limits: e.Limits, Stdin: e.TTY != nil || e.Stdin != nil,
 	}
 	files, err := p.prepare(e)
 	if err != nil {

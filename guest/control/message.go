@@ -96,6 +96,19 @@ type TTY struct {
 // Partial reports whether descriptors come for some of the streams.
 func (t *TTY) Partial() bool { return t != nil && t.Of != 0 }
 
+// Limits are what a process may use of the machine.
+type Limits struct {
+	// Nice is how nice the process is, if that is more than 0.
+	Nice int     `json:"nice,omitempty"`
+	List []Limit `json:"list,omitempty"`
+}
+
+// Limit is one limit, as of setrlimit.
+type Limit struct {
+	Resource   int
+	Soft, Hard uint64
+}
+
 // Message is any message; the fields that its Type does not use are empty.
 type Message struct {
 	Type Type `json:"type"`
@@ -111,8 +124,10 @@ type Message struct {
 	EnvAgain bool   `json:"env_again,omitempty"`
 	Cwd      Text   `json:"cwd,omitempty"`
 	TTY      *TTY   `json:"tty,omitempty"`
-	Stdin    bool   `json:"stdin,omitempty"`
-	FDs      int    `json:"fds,omitempty"`
+	// Limits of the command's process; without, it has those of the guest's first process.
+	Limits *Limits `json:"limits,omitempty"`
+	Stdin  bool    `json:"stdin,omitempty"`
+	FDs    int     `json:"fds,omitempty"`
 
 	// cancel: milliseconds between TERM and KILL.
 	GraceMS int64 `json:"grace_ms,omitempty"`

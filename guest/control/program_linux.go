@@ -9,7 +9,7 @@ import (
 )
 
 // SealedProgram writes sandbox-guest, which load returns, to a memfd that nobody can change
-// any more. The caller closes it.
+// any more. The caller closes it. If no file may become that large (ulimit -f), it is the running program, which contains guest/inner, too.
 func SealedProgram(load func() ([]byte, error)) (*os.File, error) {
 	data, err := load()
 	if err != nil {
@@ -23,7 +23,10 @@ func SealedProgram(load func() ([]byte, error)) (*os.File, error) {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
 	f := os.NewFile(uintptr(fd), GuestProgram)
-	if _, err := f.Write(data); err != nil {
+	if _, err := f.Write(data); errors.Is(err, unix.EFBIG) {
+		_ = f.Close()
+		return os.Open("/proc/self/exe")
+	} else if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE

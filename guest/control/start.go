@@ -8,10 +8,12 @@ import (
 
 // GuestProgram is argv[0], and StageShim argv[1], with which a jail's first
 // process is executed. A program that contains guest/inner recognises itself by
-// them.
+// them. A command that has limits of its own begins as StageLimits, with the limits (as JSON), the path of its program and its arguments: that
+// limits itself and becomes the program.
 const (
 	GuestProgram = "sandbox-guest"
 	StageShim    = "shim"
+	StageLimits  = "limits"
 )
 
 // FDControl is the descriptor of the control channel in a jail's first process.

@@ -22,7 +22,7 @@ const notifyDir = "/run/sandbox"
 
 // Invoked reports whether a program was started as one of the stages.
 func Invoked(args []string) bool {
-	return len(args) == 2 && filepath.Base(args[0]) == control.GuestProgram
+	return filepath.Base(args[0]) == control.GuestProgram && (len(args) == 2 || isLimited(args))
 }
 
 // Main runs the stage that args (os.Args) name and returns the exit status. It
@@ -35,6 +35,8 @@ func Main(args []string) int {
 		err = machine()
 	case len(args) == 2 && args[1] == control.StageShim:
 		err = serve()
+	case isLimited(args):
+		return limited(args[2:])
 	default:
 		err = fmt.Errorf("this program is started by sandbox, inside a guest")
 	}

@@ -116,6 +116,12 @@ func (c *command) start() (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: []uintptr{c.files[0].Fd(), c.files[1].Fd(), c.files[2].Fd()}}
 	c.begin = time.Now()
 	defer limitProcesses(c.s.o.Processes)()
+	if c.m.Limits != nil {
+		if argv, err = limitedArgs(c.m.Limits, path, argv); err != nil {
+			return 0, err
+		}
+		path = "/proc/self/exe"
+	}
 	pid, err = c.s.o.Confined.forkExec(path, argv, attr)
 	if err == syscall.ENOEXEC { // a script without an interpreter line, as shells take it
 		pid, err = c.s.o.Confined.forkExec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)

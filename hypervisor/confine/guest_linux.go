@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail"
 	"github.com/codeagent/sandbox/hypervisor/remote"
 )
 
@@ -95,6 +96,7 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 	if err := remote.Admit(c, c.TTY.Streams()); err != nil {
 		return nil, err
 	}
+	c.Limits = jail.AsStarted(c.Limits)
 	return remote.Exec(ctx, g.host, "landlock", true, c)
 }
 

@@ -105,6 +105,7 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 	if err := remote.Admit(c, c.TTY.Streams()); err != nil {
 		return nil, err
 	}
+	c.Limits = AsStarted(c.Limits)
 	g.user.Lend(c.Stdin, c.Stdout, c.Stderr)
 	p, err := remote.Exec(ctx, g.host, "jail", true, c)
 	if err != nil {

@@ -124,7 +124,7 @@ func (r *Runtime) makePlan(g *guest, w *script.Writer) error {
 	if err := r.prepare(g); err != nil {
 		return &overlayError{err}
 	}
-	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.cfg.Limits.PIDs}, userID: os.Geteuid(), confined: g.confined}
+	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.limits.Processes()}, userID: os.Geteuid(), confined: g.confined}
 	g.plan.memoryBytes = g.cfg.Limits.TmpBytes
 	if b.limits = g.limits.Rlimits(); g.cfg.Limits.PIDs > 0 && !host.KernelAtLeast(5, 14) {
 		g.plan.notes = append(g.plan.notes, "processes are counted together with all others of this user: before Linux 5.14")

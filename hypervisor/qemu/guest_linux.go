@@ -224,7 +224,7 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 	if c.TTY.Partial() {
 		c.TTY = nil
 	}
-	c.Env = environment(c)
+	c.Env, c.Limits = environment(c), nil
 	if g.net != nil {
 		c.Env = g.net.Environment(c.Env)
 	}

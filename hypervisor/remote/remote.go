@@ -30,6 +30,12 @@ func Exec(ctx context.Context, h *control.Host, kind string, believed bool, c hy
 			}
 		}
 	}
+	if c.Limits != nil {
+		e.Limits = &control.Limits{Nice: c.Limits.Nice}
+		for _, l := range c.Limits.List {
+			e.Limits.List = append(e.Limits.List, control.Limit(l))
+		}
+	}
 	p, err := h.Start(ctx, e)
 	var se *control.StartError
 	switch {

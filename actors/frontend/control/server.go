@@ -25,6 +25,8 @@ type Call struct {
 	Params json.RawMessage
 	// Files came with the request; they are closed when it is answered.
 	Files []*os.File
+	// PID is the process that asks, or 0.
+	PID int
 	// Emit sends a part, and files with it, before the result.
 	Emit func(part any, files ...*os.File) error
 }
@@ -157,6 +159,7 @@ func (s *Server) refuse(conn *net.UnixConn) {
 type connection struct {
 	s       *Server
 	conn    *net.UnixConn
+	pid     int // of its process, or 0
 	figures figures
 	mu      sync.Mutex // one line at a time
 }
@@ -164,6 +167,9 @@ type connection struct {
 func (s *Server) serve(conn *net.UnixConn) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	c := &connection{s: s, conn: conn}
+	if _, pid, err := socket.Credentials(conn); err == nil {
+		c.pid = pid
+	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	deafen := context.AfterFunc(s.ending, func() { _ = conn.CloseRead() })
 	var running sync.WaitGroup
@@ -249,7 +255,7 @@ func (c *connection) handle(ctx context.Context, req Request, files []*os.File) 
 		}
 		return c.send(&Response{ID: req.ID, Part: b, FDs: len(files)}, files...)
 	}
-	result, err := c.s.o.Handler(ctx, &Call{Method: req.Method, Params: req.Params, Files: files, Emit: emit})
+	result, err := c.s.o.Handler(ctx, &Call{Method: req.Method, Params: req.Params, Files: files, PID: c.pid, Emit: emit})
 	closeFiles(files) // before the answer: a reader of the caller's pipe must see its end
 	c.answer(req.ID, result, err)
 }

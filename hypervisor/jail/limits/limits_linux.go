@@ -37,6 +37,10 @@ type Keeper struct {
 // New makes what the limits need. folders are working folders: on their disks lies what is read and written.
 func New(l hypervisor.Limits, folders []string) (*Keeper, error) {
 	k := &Keeper{l: l}
+	var own unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err == nil && l.PIDs > 0 {
+		k.l.PIDs = int(min(uint64(l.PIDs), max(own.Cur, 1))) // who starts the jail may have no more
+	}
 	if l.Memory <= 0 && l.MemoryHigh <= 0 && l.MilliCPUs <= 0 && l.IO <= 0 {
 		return k, nil
 	}
@@ -46,6 +50,9 @@ func New(l hypervisor.Limits, folders []string) (*Keeper, error) {
 	})
 	return k, err
 }
+
+// Processes is how many processes and threads commands may start; 0 or less: no limit.
+func (k *Keeper) Processes() int { return k.l.PIDs }
 
 // Add puts the jail's first process under the limits, before it starts anything.
 func (k *Keeper) Add(pid int) error {
