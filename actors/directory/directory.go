@@ -208,9 +208,9 @@ func (d *Directory) WatchFor() {
 func (d *Directory) watchFor() (err error) {
 	d.Watch, err = watcher.New(watcher.Options{
 		Root: d.Config.Path, Clock: d.env.Clock, Logger: d.env.Logger, Node: d.env.Node("watcher"),
-		Check: func(paths []string, done func([]undolog.Barrier, error)) {
-			if d.Log == nil {
-				done(nil, nil)
+		Check: func(paths []string, done func(undolog.Outside, error)) {
+			if d.Log == nil { // nobody inside can write
+				done(undolog.Outside{Others: paths}, nil)
 				return
 			}
 			d.env.Interceptor.Tell(&interceptor.External{Paths: paths, Reply: messages.OnReply(done)})
@@ -280,9 +280,10 @@ func (d *Directory) serve(t hypervisor.Transport) error {
 	switch {
 	case d.Watch == nil:
 	case t.Kind == hypervisor.TransportMediated:
-		go d.Watch.WatchAll(t.Hide) // no look into a directory reaches us
+		go d.Watch.WatchAll(t.Hide, 0) // no look into a directory reaches us
 	default:
 		o.OnList, o.OnBusy = d.Watch.Watch, d.Watch.Busy
+		go d.Watch.WatchAll(t.Hide, watcher.Share())
 		if t.Wake != nil && t.Kind != hypervisor.TransportP9 {
 			d.Watch.Prompt()
 		}

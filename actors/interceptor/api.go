@@ -33,7 +33,7 @@ type Log interface {
 	Undo(ctx context.Context, o undolog.UndoOptions) (*undolog.ApplyResult, error)
 	Redo(ctx context.Context, o undolog.UndoOptions) (*undolog.ApplyResult, error)
 	Restore(ctx context.Context, o undolog.RestoreOptions) (*undolog.ApplyResult, error)
-	External(ctx context.Context, paths []string) ([]undolog.Barrier, error)
+	External(ctx context.Context, paths []string) (undolog.Outside, error)
 	GC(ctx context.Context, o undolog.GCOptions) (*undolog.GCResult, error)
 	Status() undolog.LogStatus
 	Written(ids []hostfs.ID)
@@ -150,10 +150,10 @@ type (
 )
 
 // External asks which of the paths, relative to the working folder, were
-// changed by somebody else since a step left them; see undolog.Log.External.
+// changed by somebody else; see undolog.Log.External.
 type External struct {
 	Paths []string
-	Reply *messages.Reply[[]undolog.Barrier]
+	Reply *messages.Reply[undolog.Outside]
 }
 
 // Flush closes an ambient step, if one is open, without waiting for its idle

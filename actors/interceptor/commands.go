@@ -392,17 +392,17 @@ func (a *Actor) onStop(m *Stop) {
 // onExternal asks the log which paths were changed by somebody else.
 func (a *Actor) onExternal(m *External) {
 	if a.broken() != nil {
-		m.Reply.Send(nil, nil)
+		m.Reply.Send(undolog.Outside{Unsure: m.Paths}, nil)
 		return
 	}
 	var (
-		barriers []undolog.Barrier
-		err      error
+		found undolog.Outside
+		err   error
 	)
 	a.enqueue(&job{
 		name:       "external",
 		background: true,
-		run:        func(ctx context.Context) { barriers, err = a.h.o.Log.External(ctx, m.Paths) },
-		reply:      func(crash error) { m.Reply.Send(barriers, errors.Join(crash, err)) },
+		run:        func(ctx context.Context) { found, err = a.h.o.Log.External(ctx, m.Paths) },
+		reply:      func(crash error) { m.Reply.Send(found, errors.Join(crash, err)) },
 	})
 }

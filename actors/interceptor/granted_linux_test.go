@@ -67,7 +67,7 @@ func (r *rig) stands(last undolog.StepID) (id undolog.StepID) {
 		id, open = r.log.Current()
 		return open && id < 0 && id != last
 	})
-	_, err := ask(r, func(p *messages.Reply[[]undolog.Barrier]) any { return &External{nil, p} }) // waits for the captures
+	_, err := ask(r, func(p *messages.Reply[undolog.Outside]) any { return &External{nil, p} }) // waits for the captures
 	r.must(err)
 	return id
 }

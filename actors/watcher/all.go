@@ -11,15 +11,15 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
-// WatchAll watches every directory of the folder, and from now on those that are made:
-// for a bridge that no look into a directory reaches. It leaves out these directories,
-// relative to the folder, and what is on another file system. It returns when it has
-// been everywhere.
-func (w *Watcher) WatchAll(leaveOut []string) {
+// WatchAll watches every directory of the folder, and from now on those that are made: nobody
+// inside need have looked into one for an edit in it to be told. It leaves out these directories,
+// relative to the folder, and what is on another file system. most bounds how many are watched that
+// nobody has looked into; 0: nothing does. It returns when it has been everywhere.
+func (w *Watcher) WatchAll(leaveOut []string, most int) {
 	w.mu.Lock()
 	already := w.all
 	if !already {
-		w.all, w.leaveOut = true, slices.Clone(leaveOut)
+		w.all, w.leaveOut, w.most = true, slices.Clone(leaveOut), most
 	}
 	w.mu.Unlock()
 	if !already {
@@ -58,7 +58,7 @@ func (w *Watcher) watchBelow(dir string) {
 		if id.Dev != root.Dev || slices.Contains(w.leaveOut, filepath.ToSlash(rel)) {
 			return fs.SkipDir
 		}
-		if !w.Watch(rel, id) {
+		if w.full() || !w.Watch(rel, id) {
 			failed++
 		}
 		return nil
@@ -71,6 +71,13 @@ func (w *Watcher) watchBelow(dir string) {
 	if failed > 0 && w.o.Overflow != nil {
 		w.o.Overflow("some directories in " + w.o.Root + " cannot be watched: edits from outside there are not announced; undo checks for them")
 	}
+}
+
+// full tells whether no more directories are to be watched than are.
+func (w *Watcher) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.most > 0 && w.watches >= w.most
 }
 
 // identify returns the number of the file at a path.

@@ -2,14 +2,16 @@
 // them and keeps caches coherent; it decides nothing: barriers are found when
 // an undo is asked for, by comparing stamps.
 //
-// Directories are watched lazily: the bridge calls [Watcher.Watch] before it
-// first lists or looks into one, and caches nothing there when that fails. A
+// The bridge calls [Watcher.Watch] before it first lists or looks into a directory, and
+// caches nothing there when that fails. The others are watched meanwhile ([Watcher.WatchAll]),
+// so that edits in them are told, too. A
 // watched directory is an inode: on Linux it is followed when it, or one above
 // it, is renamed. One that goes where nobody watches is given up, and the
 // bridge forgets what is in it and asks again before its next use.
-// What is seen is collected for a moment, then the log is asked which of it was
-// not ours, the bridge is told to forget what changed, and frontends hear of
-// it. When the kernel's queue overflows, or more is seen at once than is worth
+// What is seen is collected for a moment, then the log is asked who did it, the bridge is told
+// to forget what changed, and frontends hear of what somebody outside did. The log knows all that
+// runs inside has touched, so this depends on no time, save where it is not sure. When the
+// kernel's queue overflows, or more is seen at once than is worth
 // looking at singly (our own rm -rf does that), every cache is dropped instead
 // and the stamps have the last word.
 //

@@ -37,7 +37,7 @@ func TestWatchAll(t *testing.T) {
 	w, err := New(Options{
 		Root: root, Clock: supervision.RealClock{},
 		Bridge: func() fsbridge.Bridge { return nil },
-		Check:  func(_ []string, done func([]undolog.Barrier, error)) { done(nil, nil) },
+		Check:  func(paths []string, done func(undolog.Outside, error)) { done(undolog.Outside{Unsure: paths}, nil) },
 		External: func(paths []string, _ []undolog.Barrier) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -60,7 +60,7 @@ func TestWatchAll(t *testing.T) {
 		t.Helper()
 		actortest.Eventually(t, path+" is announced", func() bool { return told(path) })
 	}
-	w.WatchAll([]string{"out"})
+	w.WatchAll([]string{"out"}, 0)
 	write("a/b/c/f", "text")
 	tells("a/b/c/f")
 	must(os.MkdirAll(filepath.Join(root, "new/deep"), 0o755))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -49,6 +50,20 @@ type watched struct {
 	name   string
 	kids   map[string]*watched
 	placed bool // a rename of it was followed, which is about to be told of again
+}
+
+// Share is how many directories that nobody has looked into may be watched where caches need watches, too: a half of what
+// the user may have. 0: there is no limit.
+func Share() int {
+	b, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
+	if err != nil {
+		return 0
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return 0
+	}
+	return max(most/2, 1)
 }
 
 func newSource(root string) (Source, error) {

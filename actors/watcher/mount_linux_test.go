@@ -67,8 +67,10 @@ func newWatchedMount(t *testing.T) *watchedMount {
 	w, err := New(Options{
 		Root: m.host, Clock: supervision.RealClock{}, Source: countMutes{src.(*inotify), &m.mutes},
 		Bridge: func() fsbridge.Bridge { return server },
-		Check:  func(paths []string, done func([]undolog.Barrier, error)) { done(m.differ(paths), nil) },
-		Ours:   m.ours,
+		Check: func(paths []string, done func(undolog.Outside, error)) {
+			done(undolog.Outside{Barriers: m.differ(paths), Unsure: paths}, nil)
+		},
+		Ours: m.ours,
 		External: func(paths []string, _ []undolog.Barrier) {
 			m.mu.Lock()
 			defer m.mu.Unlock()

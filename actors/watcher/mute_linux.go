@@ -126,10 +126,10 @@ func standing(fd, limit int) (map[string]hostfs.Stat, error) {
 // coarsest is how coarse the times of a file system may be.
 const coarsest = 2 * time.Second
 
-// changes returns events of d, which is behind fd, for what is not as it was
-// before, and apart for what was changed so shortly before that another change need
-// not show. What counts as short is seen in the newest change: the file system's
-// clock may not be ours.
+// changes returns events of d, which is behind fd, for what was changed since it was as before says, and apart for what
+// may have been: what was changed so shortly before that another change need
+// not show, names that came and went, which are heard of as ever, and directories in which there were such names. What
+// counts as short is seen in the newest change: the file system's clock may not be ours.
 func changes(d *watched, fd int, before map[string]hostfs.Stat) (events, unsure []Event) {
 	after, err := standing(fd, math.MaxInt)
 	if err != nil {
@@ -142,18 +142,26 @@ func changes(d *watched, fd int, before map[string]hostfs.Stat) (events, unsure 
 	for name, was := range before {
 		now, ok := after[name]
 		now.Atime = was.Atime
-		if ok && now == was {
-			if was.Ctime >= newest-int64(coarsest) {
-				unsure = append(unsure, Event{d, name})
-			}
-			continue
+		switch {
+		case after == nil || ok && now.ID == was.ID && edited(was, now):
+			events = append(events, Event{d, name})
+		case !ok, now != was, was.Ctime >= newest-int64(coarsest):
+			unsure = append(unsure, Event{d, name})
 		}
-		events = append(events, Event{d, name})
 	}
 	for name := range after {
 		if _, ok := before[name]; !ok {
-			events = append(events, Event{d, name})
+			unsure = append(unsure, Event{d, name})
 		}
 	}
 	return events, unsure
+}
+
+// edited tells whether an inode itself was changed between two looks at it. What is done to the names in a directory
+// changes its times, size and links, and is an event of the names.
+func edited(was, now hostfs.Stat) bool {
+	if !was.IsDir() || now.Mtime == was.Mtime {
+		return now != was
+	}
+	return now.Mode != was.Mode || now.UID != was.UID || now.GID != was.GID
 }

@@ -78,13 +78,12 @@ type Options struct {
 	Logger *slog.Logger
 	Node   *supervision.Node
 
-	// Check asks the undo log which paths were changed by somebody else since a
-	// step left them. done is called once, from any goroutine.
-	Check func(paths []string, done func([]undolog.Barrier, error))
+	// Check asks the undo log who changed the paths. done is called once, from any goroutine.
+	Check func(paths []string, done func(undolog.Outside, error))
 	// Bridge returns the bridge, or nil while there is none.
 	Bridge func() fsbridge.Bridge
 	// Ours is when we last changed something ourselves. What is seen well after
-	// that is announced even where no step ever touched it.
+	// that is announced even where the log is not sure who did it.
 	Ours func() time.Time
 	// External is told what was changed, with the barriers that came of it.
 	External func(paths []string, barriers []undolog.Barrier)
@@ -116,6 +115,7 @@ type Watcher struct {
 
 	all      bool     // every directory is watched, also new ones
 	leaveOut []string // but for these; fixed once all is set
+	most     int      // how many of those; 0: all
 	made     []Event  // directories of this batch
 }
 
@@ -385,15 +385,18 @@ func (w *Watcher) handle(b batch, done func()) {
 		done()
 		return
 	}
-	w.o.Check(b.paths, func(barriers []undolog.Barrier, err error) {
+	w.o.Check(b.paths, func(found undolog.Outside, err error) {
 		defer done()
 		if err != nil && !errors.Is(err, messages.ErrStopped) { // an undo looks for itself
 			w.o.Logger.Warn("changes not checked", "component", "file_watcher", "err", err)
 		}
-		paths := foreign(b, barriers, w.o.Ours())
+		if err != nil {
+			found.Unsure = b.paths
+		}
+		paths := foreign(b, found, w.o.Ours())
 		if len(paths) > 0 && w.o.External != nil {
 			w.o.Logger.Info("external modification", "component", "file_watcher", "paths", len(paths))
-			w.o.External(paths, barriers)
+			w.o.External(paths, found.Barriers)
 		}
 	})
 }
@@ -433,14 +436,14 @@ func (w *Watcher) tellBridge(b batch) {
 	}
 }
 
-// foreign returns the paths that somebody else changed: those of barriers, and
-// everything in a batch that began long after our last change.
-func foreign(b batch, barriers []undolog.Barrier, ours time.Time) []string {
+// foreign returns the paths that somebody else changed: those of which the log is sure, and
+// of a batch that began long after our last change, those of which it is not.
+func foreign(b batch, found undolog.Outside, ours time.Time) []string {
+	paths := slices.Clone(found.Others)
 	if b.first.Sub(ours) > 10*debounce {
-		return b.paths
+		paths = append(paths, found.Unsure...)
 	}
-	var paths []string
-	for _, br := range barriers {
+	for _, br := range found.Barriers {
 		paths = append(paths, br.Paths...)
 	}
 	slices.Sort(paths)

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -105,5 +106,39 @@ func TestU19UnsureIsForCachesOnly(t *testing.T) {
 	}
 	if want := []string{"d/both", "d/edited"}; !slices.Equal(b.paths, want) {
 		t.Errorf("edits: %q, want %q", b.paths, want)
+	}
+}
+
+// TestU19ShareOfWatches: where caches need watches, too, directories that nobody has looked into get a share of them only,
+// and it is said that edits elsewhere are not told.
+func TestU19ShareOfWatches(t *testing.T) {
+	if Share() < 0 {
+		t.Errorf("a share of %d", Share())
+	}
+	for most, want := range map[int]int{0: 4, 2: 2, 4: 4} {
+		root := t.TempDir()
+		for _, d := range []string{"a/b", "c"} {
+			if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lacks := 0
+		w, err := New(Options{
+			Root: root, Source: &source{batches: make(chan Batch), closed: make(chan struct{})},
+			Clock: actortest.NewFakeClock(), Overflow: func(string) { lacks++ },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.WatchAll(nil, most)
+		if w.watches != want || (lacks == 0) != (want == 4) {
+			t.Errorf("of at most %d: %d are watched, and that some are not is said %d times", most, w.watches, lacks)
+		}
+		if !w.Watch("c", hostfs.ID{}) {
+			t.Error("what somebody looks into is not watched")
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -260,12 +260,12 @@ func TestEditsSeen(t *testing.T) {
 				}
 				if via == "external" {
 					paths := []string{"new", "old", "old/removed", "old/written", "old/beside", "untouched", "made/deep/x", "moved", "link", "x"}
-					bars, err := s.l.External(context.Background(), paths)
+					found, err := s.l.External(context.Background(), paths)
 					if err != nil {
 						t.Fatal(err)
 					}
 					var got []string
-					for _, b := range bars {
+					for _, b := range found.Barriers {
 						got = append(got, b.Paths...)
 					}
 					if !slices.Equal(got, c.want) {
@@ -310,9 +310,9 @@ func TestExternalDuringStep(t *testing.T) {
 			return err
 		}
 		s.outside("d/g", "mine")
-		bars, err := s.l.External(context.Background(), []string{"f", "d/g"})
-		if len(bars) != 1 || !slices.Equal(bars[0].Paths, []string{"d/g"}) {
-			t.Errorf("barriers: %+v", bars)
+		found, err := s.l.External(context.Background(), []string{"f", "d/g"})
+		if bars := found.Barriers; len(bars) != 1 || !slices.Equal(bars[0].Paths, []string{"d/g"}) {
+			t.Errorf("found: %+v", found)
 		}
 		return err
 	})
@@ -493,8 +493,8 @@ func TestForgottenIsNotForeign(t *testing.T) {
 	}
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "d/b", "2") })
 	s.wantBlocked(2)
-	if bars, err := s.l.External(ctx, []string{"d/c"}); err != nil || len(bars) != 0 {
-		t.Errorf("%+v, %v", bars, err)
+	if found, err := s.l.External(ctx, []string{"d/c"}); err != nil || len(found.Barriers)+len(found.Others) != 0 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 

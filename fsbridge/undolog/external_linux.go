@@ -265,13 +265,29 @@ func (l *Log) undone(overwrote func(path string) bool) error {
 	return l.stamps.Crossed(kept, overwrote)
 }
 
-// External checks relative paths that the watcher saw changing: those that the
+// External says of relative paths that the watcher saw changing who changed them. Those that the
 // kept steps touched and that are not as the steps left them become one
-// barrier, which is returned, or a warning. Paths that the open step touches
-// are in motion and left to the check at undo. It may be called at any time.
-func (l *Log) External(ctx context.Context, paths []string) ([]Barrier, error) {
-	return l.stamps.External(ctx, paths, func(id hostfs.ID) bool {
-		s := l.cur.Load()
-		return s != nil && s.Knows(id) || l.isWritten(id)
-	})
+// barrier, which is returned, or a warning. What the open step touches
+// is in motion and left to the check at undo. It may be called at any time.
+func (l *Log) External(ctx context.Context, paths []string) (Outside, error) {
+	return l.stamps.External(ctx, paths, inMotion{l})
+}
+
+// inMotion is the open step, and who can write without asking, as [stamps.InMotion].
+type inMotion struct{ l *Log }
+
+// Name implements [stamps.InMotion].
+func (m inMotion) Name(dir hostfs.ID, name string) (touched, unsure bool) {
+	s := m.l.cur.Load()
+	if s == nil {
+		return false, m.l.o.Gitignore // what is left out was perhaps written inside
+	}
+	touched, unsure = s.TouchedName(dir, name)
+	return touched, unsure || m.l.o.Gitignore
+}
+
+// Inode implements [stamps.InMotion].
+func (m inMotion) Inode(id hostfs.ID) bool {
+	s := m.l.cur.Load()
+	return s != nil && s.TouchedInode(id) || m.l.isWritten(id)
 }

@@ -58,8 +58,8 @@ func (l *Log) Content(context.Context, StepID, string, bool, io.Writer) error {
 // Written does nothing.
 func (l *Log) Written([]hostfs.ID) {}
 
-func (l *Log) External(context.Context, []string) ([]Barrier, error) {
-	return nil, errors.ErrUnsupported
+func (l *Log) External(context.Context, []string) (Outside, error) {
+	return Outside{}, errors.ErrUnsupported
 }
 func (l *Log) Undo(context.Context, UndoOptions) (*ApplyResult, error) {
 	return nil, errors.ErrUnsupported

@@ -51,9 +51,9 @@ func TestU15SameContentIsNoBarrier(t *testing.T) {
 					t.Fatal(err)
 				}
 				if seen == "at once" {
-					bars, err := s.l.External(t.Context(), []string{"f"})
-					if err != nil || (len(bars) > 0) != e.harms {
-						t.Errorf("told of %+v, %v", bars, err)
+					found, err := s.l.External(t.Context(), []string{"f"})
+					if err != nil || (len(found.Barriers) > 0) != e.harms {
+						t.Errorf("told of %+v, %v", found, err)
 					}
 				}
 				var barrier *BarrierError
@@ -78,8 +78,8 @@ func TestU15TakenBackLiftsBarrier(t *testing.T) {
 	s.step(func(a *undologtest.Applier) error { return a.Unlink("g") })
 	told := func(path string) {
 		t.Helper()
-		if bars, err := s.l.External(t.Context(), []string{path}); err != nil || len(bars) != 1 {
-			t.Fatalf("told of %+v, %v", bars, err)
+		if found, err := s.l.External(t.Context(), []string{path}); err != nil || len(found.Barriers) != 1 {
+			t.Fatalf("told of %+v, %v", found, err)
 		}
 	}
 	s.outside("f", "mine")

@@ -22,6 +22,7 @@ type (
 	Left          = base.Left
 	Mark          = base.Mark
 	Barrier       = base.Barrier
+	Outside       = base.Outside
 	SymlinkPolicy = base.SymlinkPolicy
 	BarrierPolicy = base.BarrierPolicy
 	Durability    = base.Durability

@@ -244,6 +244,14 @@ type Barrier struct {
 	Paths []string  `json:"paths"`
 }
 
+// Outside says of paths that were seen changing who changed them. Those that it does not name were changed by what
+// runs inside, or are as the steps left them.
+type Outside struct {
+	Barriers []Barrier // of those that are not as the steps left them
+	Others   []string  // nobody inside has touched them, so somebody outside changed them
+	Unsure   []string  // nobody can tell
+}
+
 // Errors of the log. Test with errors.Is / errors.As.
 var (
 	ErrBusy        = errors.New("a step is open")

@@ -157,12 +157,30 @@ func (s *Step) Seq() uint64 { return s.rec.Seq }
 // that nobody captures meanwhile.
 func (s *Step) Journal() *journal.Writer { return s.w }
 
-// Knows tells whether the step has touched the inode id. It may be called at any
-// time.
-func (s *Step) Knows(id hostfs.ID) bool {
+// TouchedName tells whether the step has touched what name binds in the directory dir. It is unsure where the
+// step keeps nothing, and in a directory that it made: what is made there is known when that is done. It may be called at
+// any time.
+func (s *Step) TouchedName(dir hostfs.ID, name string) (touched, unsure bool) {
+	if s.unprotected.Load() {
+		return false, true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.objs[id] != nil
+	d := s.objs[dir]
+	if d == nil {
+		return false, false
+	}
+	_, touched = d.touched[name]
+	return touched, d.is(objCreated)
+}
+
+// TouchedInode tells whether the step has touched the inode id: a file by any of its names, a directory only if the
+// directory itself was, not when a name in it was. It may be called at any time.
+func (s *Step) TouchedInode(id hostfs.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.objs[id]
+	return o != nil && (o.typ != unix.S_IFDIR || o.is(objMeta|objListed|objCreated))
 }
 
 // Release gives up the step's descriptors and tells the Observer that it is over.

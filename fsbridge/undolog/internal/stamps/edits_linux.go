@@ -124,6 +124,7 @@ func (t *Table) Trim(oldest uint64, always bool) error {
 	if !always && !t.wasteful() {
 		return nil
 	}
+	t.forgot = t.cfg.Now()
 	return t.compact(oldest)
 }
 
@@ -133,6 +134,7 @@ func (t *Table) Forget(seq uint64) error {
 	defer t.Mu.Unlock()
 	t.setSeq(seq)
 	t.forget()
+	t.forgot = t.cfg.Now()
 	return t.flush()
 }
 

@@ -3,7 +3,9 @@ package stamps
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -11,15 +13,22 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 )
 
-// External checks relative paths that were seen changing: those that the
-// kept steps touched and that are not as the steps left them become one
-// barrier, which is returned, or a warning. What moving tells of (it is called
-// without a lock) the open step has touched: that is left to the check at undo.
-func (t *Table) External(ctx context.Context, paths []string, moving func(hostfs.ID) bool) ([]base.Barrier, error) {
-	x := externalCheck{t, moving}
-	var out []base.Barrier
-	var edited []string
-	var err error
+// InMotion is what [Table.External] asks about what was touched since the stamps were taken. Its methods are called
+// without a lock.
+type InMotion interface {
+	// Name tells whether what name binds in dir was touched, or may have been.
+	Name(dir hostfs.ID, name string) (touched, unsure bool)
+	// Inode tells whether the inode itself was touched, or may just now be.
+	Inode(id hostfs.ID) bool
+}
+
+// External says of relative paths that were seen changing who changed them. Who runs inside touches nothing that is not
+// known: the open step tells (moving), or the stamps do. So what neither knows was changed by somebody else, however short
+// the time since the last change inside. What the
+// kept steps touched and is not as they left it becomes one
+// barrier, which is returned, or a warning. What the open step has touched is left to the check at undo.
+func (t *Table) External(ctx context.Context, paths []string, moving InMotion) (out base.Outside, err error) {
+	x := externalCheck{t: t, moving: moving}
 	dirs := make(map[string][]string) // a batch has many names of few directories
 	for _, p := range paths {
 		dir, name := "", p
@@ -29,38 +38,52 @@ func (t *Table) External(ctx context.Context, paths []string, moving func(hostfs
 		dirs[dir] = append(dirs[dir], name)
 	}
 	for dir, names := range dirs {
-		if err = ctx.Err(); err != nil {
-			break
-		}
-		var found []string
-		found, err = x.dir(dir, names)
-		edited = append(edited, found...)
-		if err != nil {
+		if err = errors.Join(ctx.Err(), x.dir(dir, names)); err != nil {
 			break
 		}
 	}
 	t.Mu.Lock()
-	b, w, eerr := t.edited(edited)
+	b, w, eerr := t.edited(x.found[edited])
 	t.Mu.Unlock()
 	t.tell(w)
 	if b != nil {
-		out = append(out, *b)
+		out.Barriers = append(out.Barriers, *b)
 	}
+	out.Others, out.Unsure = sorted(x.found[other]), sorted(x.found[unsure])
 	return out, errors.Join(err, eerr)
 }
 
-// externalCheck is one call of external.
+func sorted(paths []string) []string {
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// verdict says who changed what was seen changing.
+type verdict int
+
+const (
+	ours   verdict = iota // who runs inside; or it is as the steps left it
+	edited                // somebody outside, after a kept step
+	other                 // somebody outside, and no kept step has touched it
+	unsure                // nobody can tell
+)
+
+// blind is how long nobody can tell who changed what the table does not know, after it was made to forget.
+const blind = time.Second
+
+// externalCheck is one call of External.
 type externalCheck struct {
 	t      *Table
-	moving func(hostfs.ID) bool
+	moving InMotion
+	found  [unsure + 1][]string
 }
 
 // dir checks some names in one directory, or the nearest directory
-// above it that there is, and returns the paths that were changed.
-func (x externalCheck) dir(dir string, names []string) (edited []string, err error) {
+// above it that there is.
+func (x *externalCheck) dir(dir string, names []string) error {
 	parts, err := hostfs.SplitPath(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for n := len(parts); ; n-- {
 		fd, err := hostfs.OpenBeneath(x.t.cfg.Root.FD(), strings.Join(parts[:n], "/"), unix.O_PATH|unix.O_DIRECTORY)
@@ -69,64 +92,80 @@ func (x externalCheck) dir(dir string, names []string) (edited []string, err err
 				names = parts[n-1 : n] // it may be the directory that was removed
 				continue
 			}
-			return nil, gone(err)
+			return gone(err)
 		}
-		edited, err = x.names(fd, strings.Join(parts[:n], "/"), names)
+		err = x.names(fd, strings.Join(parts[:n], "/"), names)
 		_ = hostfs.Close(fd)
-		return edited, err
+		return err
 	}
 }
 
 // names checks names in the directory behind fd.
-func (x externalCheck) names(fd int, dir string, names []string) (edited []string, err error) {
+func (x *externalCheck) names(fd int, dir string, names []string) error {
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range names {
-		if x.touches(st.ID) { // as is all that a step does: no look at its files
-			return edited, nil
-		}
 		n := Seen{Dir: st.ID, Path: dir, FD: fd, Name: name, Inside: true}
-		found, err := x.name(&n)
+		v, err := x.name(&n)
 		if err != nil {
-			return edited, err
+			return err
 		}
-		if found != "" {
-			edited = append(edited, found)
+		if v != ours {
+			x.found[v] = append(x.found[v], n.full())
 		}
 	}
-	return edited, nil
+	return nil
 }
 
-func (x externalCheck) name(n *Seen) (string, error) {
+func (x *externalCheck) name(n *Seen) (verdict, error) {
 	for range 8 {
+		touched, perhaps := x.moving.Name(n.Dir, n.Name)
+		if touched { // no look at its files
+			return ours, nil
+		}
 		gen := x.t.generation()
 		st, err := hostfs.StatAt(n.FD, n.Name)
 		n.Stat = &st
 		if errors.Is(err, unix.ENOENT) {
 			n.Stat = nil
 		} else if err != nil {
-			return "", gone(err)
+			return ours, gone(err)
 		}
-		if x.inMotion(n) || x.t.cfg.Unseen(n.full(), n.Stat) {
-			return "", nil
+		if n.Stat != nil && x.moving.Inode(n.Stat.ID) {
+			return ours, nil
 		}
-		x.t.Mu.Lock()
-		same := gen == x.t.gen
-		edited := same && x.t.differs(n)
-		if edited {
-			x.t.accept(n)
+		if x.t.cfg.Unseen(n.full(), n.Stat) {
+			return unsure, nil
 		}
-		x.t.Mu.Unlock()
-		if edited {
-			return n.full(), nil
-		}
-		if same {
-			return "", nil
+		switch v, same := x.judge(n, gen); {
+		case !same:
+		case v == other && perhaps && n.Stat == nil: // made and removed again
+			return ours, nil
+		case v == other && perhaps:
+			return unsure, nil
+		default:
+			return v, nil
 		}
 	}
-	return "", nil // steps end all the time: the check at undo will see it
+	return ours, nil // steps end all the time: the check at undo will see it
+}
+
+// judge compares a name with the stamps, if they are the same as at gen.
+func (x *externalCheck) judge(n *Seen, gen uint64) (v verdict, same bool) {
+	x.t.Mu.Lock()
+	defer x.t.Mu.Unlock()
+	if x.t.applying {
+		return ours, true
+	}
+	if gen != x.t.gen {
+		return ours, false
+	}
+	if v = x.t.judge(n); v == edited {
+		x.t.accept(n)
+	}
+	return v, true
 }
 
 func (t *Table) generation() uint64 {
@@ -135,16 +174,30 @@ func (t *Table) generation() uint64 {
 	return t.gen
 }
 
-// inMotion says that the open step has touched a name, its directory's
-// entries or its inode, so that stamps say nothing about it.
-func (x externalCheck) inMotion(n *Seen) bool {
-	return x.touches(n.Dir) || n.Stat != nil && x.touches(n.Stat.ID)
-}
-
-// touches is inMotion for one inode.
-func (x externalCheck) touches(id hostfs.ID) bool {
-	x.t.Mu.Lock()
-	applying := x.t.applying
-	x.t.Mu.Unlock()
-	return applying || x.moving(id)
+// judge says who changed a name that no open step has touched. It needs mu.
+func (t *Table) judge(n *Seen) verdict {
+	if t.differs(n) {
+		return edited
+	}
+	var inode inodeValue
+	known := false
+	if n.Stat != nil {
+		inode, known = t.inodes[n.Stat.ID]
+	}
+	if dir, ok := t.dirs[n.Dir]; ok {
+		_, named := t.names[nameKey{nameHash(n.Name), dir}]
+		switch {
+		case named && n.Stat != nil && !known:
+			return unsure
+		case named, n.Stat == nil && t.homes[dir].full: // made and removed again
+			return ours
+		}
+	}
+	switch {
+	case known && inode.fits(n.Stat): // it was touched under another name
+		return ours
+	case t.doubt != 0 || t.cfg.Now().Sub(t.forgot) < blind:
+		return unsure
+	}
+	return other
 }
