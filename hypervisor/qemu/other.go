@@ -32,6 +32,9 @@ func (r *Runtime) Acceleration(ctx context.Context) (accel string, why, err erro
 	return "", nil, r.Probe(ctx)
 }
 
+// KVM is Linux'.
+func (r *Runtime) KVM() error { return r.Probe(context.Background()) }
+
 // Start implements [hypervisor.Runtime].
 func (r *Runtime) Start(ctx context.Context, _ hypervisor.Config) (hypervisor.Guest, error) {
 	return nil, r.Probe(ctx)

@@ -162,9 +162,14 @@ func (r *Runtime) find() (string, error) {
 	return "", fmt.Errorf("qemu: %w: %w", err, hypervisor.ErrUnavailable)
 }
 
-// tryKVM returns nil if a machine really starts with KVM: that the device can be
-// opened tells little, in a virtual machine above all.
-func tryKVM(ctx context.Context, program, arch string, seccomp *bool) error {
+// trialTime is how long a machine may take to run some thousand instructions. It takes some milliseconds.
+const trialTime = time.Second
+
+// KVM returns why machines cannot run on KVM here, as far as can be told without QEMU, or nil. That the device can be opened tells little, in a virtual
+// machine above all: some make machines that never boot. So a small one is run.
+func (r *Runtime) KVM() error { return kvm() }
+
+func kvm() error {
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -174,11 +179,25 @@ func tryKVM(ctx context.Context, program, arch string, seccomp *bool) error {
 	case err != nil:
 		return fmt.Errorf("no KVM: %w", err)
 	}
+	defer f.Close()
 	var st unix.Stat_t
-	err = unix.Fstat(int(f.Fd()), &st)
-	_ = f.Close()
-	if err == nil && os.Geteuid() == 0 && st.Mode&0o006 != 0o006 && (st.Mode&0o060 != 0o060 || st.Gid == 0) {
+	if err := unix.Fstat(int(f.Fd()), &st); err == nil && os.Geteuid() == 0 && st.Mode&0o006 != 0o006 && (st.Mode&0o060 != 0o060 || st.Gid == 0) {
 		return errors.New("no KVM: only root may open /dev/kvm, and QEMU does not run as root; give it to the group kvm: chgrp kvm /dev/kvm; chmod 0660 /dev/kvm")
+	}
+	if err = runsCode(f, trialTime); err != nil {
+		err = runsCode(f, trialTime) // this machine may have been busy
+	}
+	if err != nil {
+		return fmt.Errorf("no KVM: /dev/kvm is there, but %w", err)
+	}
+	return nil
+}
+
+// tryKVM returns nil if a machine really gets on with KVM, and QEMU starts one.
+func tryKVM(ctx context.Context, program, arch string, seccomp *bool) error {
+	err := kvm()
+	if err != nil {
+		return err
 	}
 	board := machine{arch: arch}.board()
 	args := []string{"-no-user-config", "-nodefaults", "-display", "none", "-machine", board + ",accel=kvm", "-cpu", "host", "-m", "64M", "-S", "-monitor", "stdio"}

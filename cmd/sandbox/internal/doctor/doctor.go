@@ -34,8 +34,9 @@ type Host struct {
 }
 
 // Machine is the runtime of virtual machines. Acceleration is how it runs them,
-// and why not faster.
+// and why not faster. KVM says why they cannot run on KVM, as far as that can be told without QEMU.
 type Machine interface {
 	hypervisor.Runtime
 	Acceleration(ctx context.Context) (name string, why, err error)
+	KVM() error
 }

@@ -267,8 +267,8 @@ func cgroupFinding() Finding {
 	return f
 }
 
-// kvmFinding tells whether machines are accelerated: QEMU has to start one, to
-// be sure. Without QEMU only the device can be looked at.
+// kvmFinding tells whether machines are accelerated: some code is run on KVM, and QEMU has to start a machine, to
+// be sure. Without QEMU there is the code alone.
 func (h Host) kvmFinding(ctx context.Context) Finding {
 	accel, why, err := "", error(nil), error(nil)
 	rt, err := h.Machine()
@@ -277,12 +277,12 @@ func (h Host) kvmFinding(ctx context.Context) Finding {
 	}
 	switch {
 	case err != nil:
-		fd, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return Finding{Name: "KVM", State: "warn", Detail: err.Error() + " (the jail does not need it)"}
+		if rt == nil {
+			return Finding{Name: "KVM", State: "warn", Detail: "not tried: " + err.Error() + " (the jail does not need it)"}
 		}
-		unix.Close(fd)
-		return Finding{Name: "KVM", State: "ok", Detail: "can be opened (the jail does not need it)"}
+		if why = rt.KVM(); why == nil {
+			return Finding{Name: "KVM", State: "ok", Detail: "runs code; virtual machines need QEMU, too (the jail needs neither)"}
+		}
 	case accel == "kvm":
 		return Finding{Name: "KVM", State: "ok", Detail: "works: virtual machines are accelerated"}
 	case why == nil:
