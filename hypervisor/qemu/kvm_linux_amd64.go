@@ -189,18 +189,19 @@ func (t *kvmTrial) prepare() error {
 
 // run has the program run to its end, or until the time is over.
 func (t *kvmTrial) run(limit time.Duration) error {
-	thread, ended := make(chan int, 1), make(chan error, 1)
+	thread, ended := make(chan int, 1), make(chan struct{})
+	var failed error // once ended is closed
 	var over atomic.Bool
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		thread <- unix.Gettid()
 		for {
-			_, err := request(t.cpu, "KVM_RUN", kvmRun, 0)
-			if (errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN)) && !over.Load() {
+			_, failed = request(t.cpu, "KVM_RUN", kvmRun, 0)
+			if (errors.Is(failed, unix.EINTR) || errors.Is(failed, unix.EAGAIN)) && !over.Load() {
 				continue
 			}
-			ended <- err
+			close(ended)
 			return
 		}
 	}()
@@ -208,9 +209,9 @@ func (t *kvmTrial) run(limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case err := <-ended:
-		if err != nil {
-			return err
+	case <-ended:
+		if failed != nil {
+			return failed
 		}
 		return t.result()
 	case <-timer.C:
