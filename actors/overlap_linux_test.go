@@ -212,8 +212,9 @@ func (m *overlaps) back(undo bool) {
 	}
 }
 
-// abort rolls the open step back.
+// abort rolls the open step back, which a redo can do again.
 func (m *overlaps) abort() {
+	after := m.tree()
 	_, err := m.l.s.Undo(context.Background(), api.UndoRequest{Count: 1, AbortOpen: true})
 	m.l.fs[0].Forget()
 	if err != nil {
@@ -230,7 +231,7 @@ func (m *overlaps) abort() {
 		m.t.Fatalf("after the rollback the folder is\n%sand was\n%s", got, m.before)
 	}
 	if m.changed {
-		m.redos = nil
+		m.redos = []past{{m.before, after}}
 	}
 }
 

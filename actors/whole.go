@@ -63,7 +63,7 @@ func (a alone) Redo(ctx context.Context, r api.UndoRequest) (api.UndoResult, err
 }
 
 func optionsOf(r api.UndoRequest) undolog.UndoOptions {
-	return undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun, Progress: r.Progress}
+	return undolog.UndoOptions{Count: r.Count, Group: r.Group, To: r.To, Force: r.Force, DryRun: r.DryRun, Careful: r.Careful, Progress: r.Progress}
 }
 
 // timed makes a result of what is done to a folder.

@@ -94,6 +94,8 @@ type Op struct {
 	// step ends. Standing says that he can already, by a right that he got before the
 	// epoch, so that nobody can be refused. Append says that he wants to append only.
 	Ahead, Standing, Append bool
+	// Lends: from End on, somebody can write to Node, or to what is made, without asking.
+	Lends bool
 
 	// Request is the bridge's own number of the request. Held, if not nil, is
 	// called with it when the operation begins to wait for somebody's decision,

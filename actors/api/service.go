@@ -104,6 +104,8 @@ type UndoRequest struct {
 	To     string `json:"to,omitempty"`
 	Force  bool   `json:"force,omitempty"`
 	DryRun bool   `json:"dry_run,omitempty"`
+	// Careful refuses to do steps again that were rolled back, as [undolog.UndoOptions] says: who asks is not the user.
+	Careful bool `json:"careful,omitempty"`
 	// OnlyFolder leaves alone what the same steps changed in folders that belong together with this one (see
 	// [Directory]). Without it a step is taken as a whole: in all of them, or in none.
 	OnlyFolder bool `json:"only_folder,omitempty"`

@@ -46,7 +46,7 @@ func (a *Actor) question(r *request, count int, paths []string) {
 	a.h.moveGate(gateHold)
 	done := &paused{token: a.token}
 	go func() {
-		a.h.guard.Drain(func() bool { return false })
+		a.h.guard.Drain(func() bool { a.h.noteGranted(); return false }) // what was written until now is the step's own
 		done.callers = a.h.callers(r.pid)
 		a.tell(done)
 	}()

@@ -20,6 +20,8 @@ type UndoOptions struct {
 	Force bool
 	// DryRun changes nothing and tells what would change.
 	DryRun bool
+	// Careful refuses to do a step again that was rolled back while it was open: somebody may have denied it.
+	Careful bool
 	// Progress may be nil.
 	Progress Progress
 }

@@ -89,6 +89,24 @@ func (l *Log) live(op *fsbridge.Op) {
 	if sign.Mark(); op.Ahead {
 		sign.Unasked()
 	}
+	if op.Lends && op.Node != nil {
+		l.own.Load().Lent(op.Node.ID)
+	}
+}
+
+// changed notes what op, which is over, may have changed.
+func (l *Log) changed(op *fsbridge.Op, created *fsbridge.Object) {
+	own := l.own.Load()
+	lends := op.Lends || op.Kind == fsbridge.OpTmpfile
+	for _, o := range [...]*fsbridge.Object{op.Node, op.Victim, created} {
+		switch {
+		case o == nil:
+		case lends:
+			own.Lent(o.ID)
+		default:
+			own.Changed(o.ID)
+		}
+	}
 }
 
 // Created tells whether the open step made o, also if the bridge has forgotten the object
@@ -124,6 +142,7 @@ func (l *Log) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opEr
 	if s := l.cur.Load(); s != nil {
 		s.Done(epoch, op, created, opErr)
 		l.sign.Load().Mark()
+		l.changed(op, created)
 	} else if opErr == nil && created != nil && op.Kind.Makes() {
 		created.Protect(epoch, fsbridge.ProtCreated)
 	}
@@ -155,6 +174,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 		slices.SortStableFunc(k.steps, bySeq)
 	})
 	l.cur.Store(nil)
+	l.own.Store(nil)
 	if err := l.little(ctx, func() error { return l.committed(e, s.Strays) }); err != nil {
 		l.log.Error("barriers will be missed", "step_id", e.StepID, "err", err)
 	}
@@ -173,5 +193,18 @@ func (l *Log) takeOpen() {
 	if s := l.cur.Swap(nil); s != nil {
 		s.Release()
 	}
+	l.own.Store(nil)
 	l.sign.Swap(nil).Close()
+}
+
+// relink is told before and after the log itself changes the ctime of the inode behind fd.
+func (l *Log) relink(fd int, done bool) error {
+	if own := l.own.Load(); done && own != nil {
+		st, err := hostfs.StatFD(fd)
+		if err != nil {
+			return err
+		}
+		own.Changed(st.ID)
+	}
+	return l.stamps.Relink(fd, done)
 }

@@ -55,7 +55,8 @@
 // is prepared in wal/rollback.new and begins when that is renamed to
 //
 //	rollback/plan           JSON {"kind","step","name","tick"}; kind is undo, redo,
-//	                        abort (of the open step) or restore
+//	                        recover (of the open step), abort (the same without an
+//	                        inverse) or restore
 //	rollback/inverse/       what is replaced, a step directory; of an abort only
 //	                        blobs/ and made
 //	rollback/target/        of a restore: what is applied, a step directory

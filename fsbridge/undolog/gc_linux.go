@@ -287,7 +287,7 @@ func (l *Log) emptyTrash(ctx context.Context) error {
 		return err
 	}
 	for _, d := range names {
-		if err = store.RemoveTree(ctx, l.at.Trash, d.Name, l.stamps.Relink, l.held); err != nil {
+		if err = store.RemoveTree(ctx, l.at.Trash, d.Name, l.relink, l.held); err != nil {
 			break
 		}
 	}

@@ -398,11 +398,7 @@ func (l *Log) decideAgain(e *apply.Engine, roll int) error {
 		}
 	}
 	if len(known) > len(before) {
-		b, err := json.Marshal(known)
-		if err == nil {
-			err = store.WriteFile(roll, foreignName, b)
-		}
-		if err != nil {
+		if err := writeForeign(roll, known); err != nil {
 			return err
 		}
 	}
@@ -410,6 +406,18 @@ func (l *Log) decideAgain(e *apply.Engine, roll int) error {
 		l.log.Warn("no sign of life of an undo", "err", err)
 	}
 	return nil
+}
+
+// writeForeign notes inodes that somebody else has changed.
+func writeForeign(dirfd int, ids []hostfs.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(dirfd, foreignName, b)
 }
 
 func readForeign(roll int) (ids []hostfs.ID, err error) {
@@ -427,7 +435,9 @@ func readForeign(roll int) (ids []hostfs.ID, err error) {
 }
 
 // isChanged tells whether somebody's change is why something was left, there or in another place.
-func isChanged(x Left) bool { return strings.HasSuffix(x.Reason, apply.Changed) }
+func isChanged(x Left) bool {
+	return strings.HasSuffix(x.Reason, apply.Changed) || strings.HasSuffix(x.Reason, apply.ChangedOpen)
+}
 
 // changedMeanwhile are the paths that were left because somebody changed them while the task was interrupted.
 func changedMeanwhile(list []Left) (paths []string) {

@@ -40,6 +40,7 @@ type Log struct {
 
 	cur    atomic.Pointer[capture.Step]
 	sign   atomic.Pointer[alive.Sign] // of the open step
+	own    atomic.Pointer[alive.Own]  // of the open step
 	limits atomic.Pointer[Limits]
 	known  known // which step directories there are
 	closed atomic.Bool
@@ -298,6 +299,7 @@ func (l *Log) Current() (StepID, bool) {
 // moment. It is called before Commit, and before an undo. Until the next call, whatever
 // becomes of their content is no edit from outside.
 func (l *Log) Written(ids []hostfs.ID) {
+	l.own.Load().OnlyLent(ids)
 	if len(ids) == 0 {
 		l.written.Store(nil)
 		return

@@ -81,6 +81,7 @@ func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _
 		s.l.log.Warn("no sign of life of the open step", "err", err)
 	}
 	s.l.sign.Swap(sign).Close()
+	s.l.own.Store(alive.NewOwn(s.l.root.FD()))
 	if err := s.l.reserve.Make(); err != nil {
 		s.l.log.Warn("no space is kept back for a full disk", "err", err)
 	}
@@ -89,7 +90,7 @@ func (s openSteps) Create(name string, first *journal.Step) (_ *store.StepDir, _
 
 func (s openSteps) Discard(name string, dir *store.StepDir) error {
 	dir.Settle()
-	return store.RemoveTree(context.Background(), s.l.at.Wal, name, s.l.stamps.Relink, s.l.held)
+	return store.RemoveTree(context.Background(), s.l.at.Wal, name, s.l.relink, s.l.held)
 }
 
 func (s openSteps) Promote(name string, dir *store.StepDir, w *journal.Writer, e *Entry, list []Affected) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
@@ -41,14 +42,25 @@ func (l *Log) Recover(ctx context.Context) (*Recovery, error) {
 	return r, err
 }
 
-// Abort rolls the open step back. It leaves no history entry and nothing to
-// redo. Without an open step it does nothing. After an error the step is still
-// there, for Recover.
+// StatusRolledBack is how a step ended that was rolled back while it was open: somebody denied it, or it failed.
+const StatusRolledBack = "rolled back"
+
+// Abort rolls the open step back as an undo does it: what somebody else has changed since the step did is left, by
+// name, and what is replaced is kept, so that a redo brings the step back. It leaves no other entry in the history.
+// Without an open step it does nothing. After an error the step is still there, for Recover.
 func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
+	keep, own := true, l.own.Load()
+	if s := l.cur.Load(); s != nil {
+		changed, err := s.Changed()
+		if err != nil {
+			l.log.Warn("what can be redone is not forgotten", "step_id", s.ID(), "err", err)
+		}
+		keep = changed && err == nil
+	}
 	l.takeOpen()
 	defer l.still()()
 	return l.completeFirst(ctx, func(_ *finished, res *ApplyResult) error {
-		out, err := l.rollBackOpen(ctx)
+		out, err := l.rollBackOpen(ctx, keep, own.Foreign)
 		if out != nil {
 			*res = *out.result()
 			if len(out.left) > 0 {
@@ -60,17 +72,23 @@ func (l *Log) Abort(ctx context.Context) (*ApplyResult, error) {
 	})
 }
 
-// rollBackOpen rolls wal/in_progress back; nil says that there is none.
-func (l *Log) rollBackOpen(ctx context.Context) (*outcome, error) {
-	dir, err := l.at.OpenStep("wal", store.OpenName)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
-	}
-	if err != nil {
+// rollBackOpen rolls wal/in_progress back; nil says that there is none. keep: what it replaces is kept, if there is
+// room for it.
+func (l *Log) rollBackOpen(ctx context.Context, keep bool, foreign func(*hostfs.Stat) bool) (*outcome, error) {
+	c, err := l.lookAtCut()
+	if c == nil || err != nil {
 		return nil, err
 	}
-	defer dir.Close()
-	return l.transact(ctx, task{Kind: taskAbort, Name: store.OpenName}, transactOptions{force: true, read: layer.Read(dir)})
+	defer c.dir.Close()
+	if keep {
+		out, err := l.rollBackCut(ctx, c, StatusRolledBack, foreign)
+		if err == nil || l.interrupted() || fault.Injected(err) && !store.NoSpace(err) {
+			return out, err
+		}
+		l.warn(Warning{Code: WarnNotKept, Steps: []StepID{c.rec.Step.ID}, Message: fmt.Sprintf(
+			"step %d is rolled back for good: what it had made could not be kept for a redo: %v", c.rec.Step.ID, err)})
+	}
+	return l.transact(ctx, task{Kind: taskAbort, Name: store.OpenName}, transactOptions{force: true, foreign: foreign})
 }
 
 // recoverOpen rolls the interrupted step back, or keeps it.
@@ -88,7 +106,7 @@ func (l *Log) recoverOpen(ctx context.Context) (*Recovery, error) {
 		return nil, err
 	}
 	if len(r.Edited) == 0 {
-		out, err := l.rollBackCut(ctx, c)
+		out, err := l.rollBackCut(ctx, c, statusInterrupted, nil)
 		if err == nil || l.interrupted() {
 			r.gotBack(out)
 			return r, err
@@ -108,18 +126,18 @@ func (r *Recovery) gotBack(out *outcome) {
 	}
 }
 
-// rollBackCut rolls the interrupted step back, and keeps what that replaces for a redo. A step that changed
+// rollBackCut rolls the step of wal/in_progress back, and keeps what that replaces for a redo. A step that changed
 // nothing goes.
-func (l *Log) rollBackCut(ctx context.Context, c *cut) (*outcome, error) {
+func (l *Log) rollBackCut(ctx context.Context, c *cut, status string, foreign func(*hostfs.Stat) bool) (*outcome, error) {
 	t := task{Kind: taskRecover, Step: c.rec.Step.ID, Name: store.FormatStepID(c.rec.Step.ID)}
-	e := store.EntryOf(&c.rec.Step)
+	e := c.entry()
 	l.groups(&e)
 	if c.empty() {
 		return nil, l.discardCut()
 	}
 	return l.transact(ctx, t, transactOptions{
-		force: true, read: layer.Read(c.dir),
-		fill: func(a *apply.Engine, fd int) error { return l.summarise(fd, e, statusInterrupted, a.AffectedAll()) },
+		force: true, read: layer.Read(c.dir), foreign: foreign,
+		fill: func(a *apply.Engine, fd int) error { return l.summarise(fd, e, status, a.AffectedAll()) },
 	})
 }
 

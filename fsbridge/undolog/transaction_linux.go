@@ -30,7 +30,7 @@ const (
 	taskUndo    taskKind = "undo"
 	taskRedo    taskKind = "redo"
 	taskAbort   taskKind = "abort"   // of the open step; it leaves no inverse
-	taskRecover taskKind = "recover" // of the open step, which was interrupted; the inverse can be redone
+	taskRecover taskKind = "recover" // of the open step; the inverse can be redone
 	taskRestore taskKind = "restore" // rollback/target, the inverse becomes step New
 )
 
@@ -147,6 +147,8 @@ func whole(res *ApplyResult, err error) (*ApplyResult, error) {
 // transactOptions say more about a task.
 type transactOptions struct {
 	force bool
+	// foreign tells what somebody else has changed while the step was open that is rolled back; nil: nothing.
+	foreign func(st *hostfs.Stat) bool
 	// progress, if it is not nil, is told how much of the plan is carried out.
 	progress Progress
 	// read is the step directory of the task, if it is being read already. The caller closes both.
@@ -199,6 +201,7 @@ func (l *Log) transactOnce(ctx context.Context, t task, o transactOptions) (*out
 	}
 	defer e.Close()
 	e.Progress = o.progress
+	e.Foreign, e.OfOpen = o.foreign, o.foreign != nil
 	if t.Kind != taskRestore { // of which the target is there
 		if err := l.discardNew(); err != nil {
 			return nil, err
@@ -307,13 +310,13 @@ func (l *Log) loadLayer(read *layer.Reading, open, force bool) (*layer.Layer, er
 }
 
 func (l *Log) lender() *apply.Lender {
-	return &apply.Lender{Root: l.root, Dir: l.dir, Volumes: l.volumes, Wal: l.at.Wal, Before: rollbackNew, Sync: l.o.Durability == DurabilityPower, Log: l.log, Relink: l.stamps.Relink}
+	return &apply.Lender{Root: l.root, Dir: l.dir, Volumes: l.volumes, Wal: l.at.Wal, Before: rollbackNew, Sync: l.o.Durability == DurabilityPower, Log: l.log, Relink: l.relink}
 }
 
 func (l *Log) applyEnv() apply.Env {
 	return apply.Env{
 		Root: l.root, Lender: l.lender(), Volumes: l.volumes, Log: l.log,
-		Relink: l.stamps.Relink,
+		Relink: l.relink,
 		HashContent: func(dirfd int, name string, st *hostfs.Stat) uint64 {
 			return l.stamps.ContentOf(&stamps.Seen{FD: dirfd, Name: name, Stat: st})
 		},
@@ -372,6 +375,9 @@ func (l *Log) prepare(e *apply.Engine, o transactOptions, t *task) error {
 		if err := o.fill(e, e.Inverse); err != nil {
 			return err
 		}
+	}
+	if err := writeForeign(fd, e.ForeignIDs); err != nil {
+		return err
 	}
 	b, err := json.Marshal(t)
 	if err != nil {

@@ -56,6 +56,9 @@ func (l *Log) travel(ctx context.Context, o UndoOptions, kind taskKind) (*ApplyR
 		if err != nil {
 			return err
 		}
+		if err := careful(chosen, kind, o); err != nil {
+			return err
+		}
 		if o.Group != 0 || o.To != "" {
 			return l.travelTogether(ctx, chosen, kind, o, res)
 		}
@@ -144,6 +147,16 @@ func (l *Log) admit(ctx context.Context, chosen []*stepEntry, kind taskKind, o U
 	return cross(barriers, o.Force, res)
 }
 
+// careful refuses to do steps again that were rolled back, if who asks is not the user.
+func careful(chosen []*stepEntry, kind taskKind, o UndoOptions) error {
+	i := slices.IndexFunc(chosen, func(e *stepEntry) bool { return e.Status == StatusRolledBack })
+	if i < 0 || kind != taskRedo || !o.Careful {
+		return nil
+	}
+	return fmt.Errorf("%w: step %d was rolled back while it ran, perhaps because it was denied; the user can do it again with 'sandbox redo'",
+		ErrNoRedo, chosen[i].StepID)
+}
+
 // intact refuses steps of which the log does not have all.
 func intact(chosen []*stepEntry) error {
 	for _, e := range slices.Backward(chosen) {
@@ -184,6 +197,9 @@ func (l *Log) foretell(ctx context.Context, kind taskKind, o UndoOptions) (*Appl
 	}
 	chosen, err := l.chosen(kind, o, max(o.Count, 1))
 	if err != nil {
+		return nil, err
+	}
+	if err := careful(chosen, kind, o); err != nil {
 		return nil, err
 	}
 	if err := intact(chosen); err != nil && !o.Force {

@@ -105,6 +105,7 @@ func (t *Tree) grant(r Request, parent *node, o *OpenFile) (Granted, error) {
 
 // grantNew makes the file o, which was not there, in m's directory.
 func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error) {
+	m.op.Lends = o.Flags&syscall.O_ACCMODE != syscall.O_RDONLY
 	if err := m.begin(); err != nil {
 		return noGrant, err
 	}
@@ -170,7 +171,7 @@ func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat, by func
 	m := t.mutate(fsbridge.OpWrite, r)
 	defer m.done()
 	m.op.Node, m.op.NodeStat, m.op.Len, m.op.Ahead = &n.obj, *st, math.MaxInt64, true
-	m.op.Append = flags&syscall.O_APPEND != 0
+	m.op.Append, m.op.Lends = flags&syscall.O_APPEND != 0, flags&syscall.O_ACCMODE != syscall.O_RDONLY
 	if flags&syscall.O_TRUNC != 0 {
 		m.op.Kind, m.op.Len, m.op.Ahead = fsbridge.OpTruncate, 0, false
 	}

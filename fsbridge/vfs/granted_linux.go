@@ -103,7 +103,7 @@ func (t *Tree) Recapture(ctx context.Context) (files int, err error) {
 func (t *Tree) recapture(ctx context.Context, n *node) error {
 	m := t.mutate(fsbridge.OpWrite, Request{Cancel: ctx.Done()})
 	defer m.done()
-	m.op.Node, m.op.Len, m.op.Ours, m.op.Ahead, m.op.Standing = &n.obj, math.MaxInt64, true, true, true
+	m.op.Node, m.op.Len, m.op.Ours, m.op.Ahead, m.op.Standing, m.op.Lends = &n.obj, math.MaxInt64, true, true, true, true
 	if err := m.begin(); err != nil {
 		return err
 	}

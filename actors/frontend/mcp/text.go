@@ -31,7 +31,7 @@ const (
 
 	descUndo = `Put the working folder back as it was before the newest step, or the newest count steps: contents, deletions, creations, renames and permissions. It undoes commands and writes alike. Blocked if somebody edited the same files outside the sandbox since; force overwrites those edits, so ask the user first. dry_run tells what would happen. redo takes it back.`
 
-	descRedo = `Do again what undo took back, newest undo first; possible until the next step is made. dry_run tells what would happen.`
+	descRedo = `Do again what undo took back, newest undo first; possible until the next step is made. Not for a step that was rolled back while it ran: only the user can do that again. dry_run tells what would happen.`
 
 	descMark = `Name the place after the newest step, so that undo with "to" leads back to it: set one before a risky series of commands. Without a name it lists the marks.`
 

@@ -181,6 +181,7 @@ func apply(ctx context.Context, live api.Live, in undoInput, verb verbs, f func(
 	if err != nil {
 		return nil, "", err
 	}
+	rq.Careful = true
 	r, err := f(ctx, rq)
 	if err != nil {
 		return nil, "", err

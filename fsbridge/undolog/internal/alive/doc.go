@@ -1,5 +1,6 @@
 // Package alive keeps a sign of life: when something was last changed by whoever may be killed at
-// any moment. After a kill it tells what they wrote themselves from what somebody wrote later.
+// any moment. After a kill it tells what they wrote themselves from what somebody wrote later. [Own] tells the same of a
+// step that is open, inode by inode; it is in memory only.
 //
 // # Format
 //

@@ -56,8 +56,10 @@ type Engine struct {
 	Inverse int
 	// Sign is the sign of life of this apply, or nil.
 	Sign *alive.Sign
-	// Foreign tells, of an apply that goes on after an interruption, whether what is as the stat says was
-	// changed by somebody else since; nil: nothing was.
+	// OfOpen says that it is a rollback of the step that is open, and nobody was killed.
+	OfOpen bool
+	// Foreign tells, of such a rollback and of an apply that goes on after an interruption, whether what is as the
+	// stat says was changed by somebody else since; nil: nothing was.
 	Foreign func(st *hostfs.Stat) bool
 	// ForeignIDs are the inodes of which it said so. Decide finds them.
 	ForeignIDs []hostfs.ID

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"slices"
@@ -144,6 +145,10 @@ func (e *Engine) askObject(n *layer.Node) {
 	if err != nil || st.IsSymlink() {
 		return
 	}
+	if n.Type == unix.S_IFREG && e.t.Rec.Torn != nil && !e.fills(n, st.Size) {
+		e.leaveContent(n, errors.New("the log has lost its content"))
+		return
+	}
 	err = mayWrite(at.fd, name, unix.W_OK, uid)
 	fixed := errors.Is(err, unix.EROFS) || attrs&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0
 	if n.Type == unix.S_IFREG && (n.Content || st.Size != n.Meta.Size) {
@@ -162,6 +167,18 @@ func (e *Engine) askObject(n *layer.Node) {
 		at.name = name
 		e.askMeta(n, at, &st)
 	}
+}
+
+// fills tells whether what is recorded of n's content has all that a file of some size lacks.
+func (e *Engine) fills(n *layer.Node, size int64) bool {
+	contents := slices.Clone(e.t.Rec.Contents[n.Obj])
+	slices.SortFunc(contents, func(a, b journal.Content) int { return cmp.Compare(a.Off, b.Off) })
+	for _, c := range contents {
+		if c.Off <= size {
+			size = max(size, c.Off+c.Len)
+		}
+	}
+	return size >= n.Meta.Size
 }
 
 // lookAt tells where n is and what it is like. name is for those who want one, also of the root.

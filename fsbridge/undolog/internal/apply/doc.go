@@ -48,7 +48,7 @@
 //     name in the hold and notes the numbers in "made". If that fails, as on a full disk, nothing
 //     has happened. Run removes the originals. What was written to in between, or is new, is
 //     copied once more, to an "x<n>".
-//   - An apply without an inverse (of the open step, which is rolled back) needs no copy: it
+//   - An apply without an inverse (of the open step, if there is no room) needs no copy: it
 //     sets Forget, and what is in the way is removed.
 //   - What Keep could not know of (a mount inside the folder, a name that was taken just now) is
 //     copied when it is met: as "t<name>" until it is complete. Then it is noted, and the

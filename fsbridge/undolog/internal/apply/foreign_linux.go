@@ -13,6 +13,9 @@ import (
 // Changed is the reason why a path is left that somebody changed while the apply was interrupted.
 const Changed = "it was changed after this was interrupted"
 
+// ChangedOpen is the reason why a rollback leaves a path that somebody changed while the step was open.
+const ChangedOpen = "it was changed outside the sandbox since the step changed it"
+
 // leaveForeign leaves what somebody changed since the apply was interrupted: names that would be taken away, with
 // all that is below them, and contents. What is right already is no matter.
 func (e *Engine) leaveForeign() error {
@@ -30,7 +33,7 @@ func (e *Engine) leaveForeign() error {
 				return err
 			}
 			if foreign {
-				e.leaveBind(d, b, Changed)
+				e.leaveBind(d, b, e.foreignReason())
 			}
 		}
 	}
@@ -44,11 +47,18 @@ func (e *Engine) leaveForeign() error {
 		}
 		e.done(at)
 		if e.foreign(&st) {
-			e.leavePart(n, "content", Changed)
+			e.leavePart(n, "content", e.foreignReason())
 			n.Content, n.Dirty = false, false
 		}
 	}
 	return nil
+}
+
+func (e *Engine) foreignReason() string {
+	if e.OfOpen {
+		return ChangedOpen
+	}
+	return Changed
 }
 
 // foreign asks Foreign and takes down what it is told.
@@ -97,6 +107,9 @@ func (e *Engine) foreignBelow(fd int, name string) (foreign bool, err error) {
 	for _, x := range entries {
 		st, err := hostfs.StatAt(dir, x.Name)
 		if err != nil {
+			continue
+		}
+		if n := e.t.Find(st.ID, st.Mode, nil); n != nil && n.Goes { // to another place, as it is
 			continue
 		}
 		if !st.IsDir() {

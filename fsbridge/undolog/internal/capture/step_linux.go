@@ -241,6 +241,20 @@ func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
 	return e, nil
 }
 
+// Changed tells whether the step has changed anything, and forgets the undone steps if so: what was only foreseen has not.
+// Nobody captures into the step any more.
+func (s *Step) Changed() (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir == nil {
+		return false, nil
+	}
+	if s.settle(); !s.changed() {
+		return false, nil
+	}
+	return true, s.otherFuture()
+}
+
 // changed tells whether anything was captured that an undo would put back.
 func (s *Step) changed() bool {
 	touched := slices.ContainsFunc(s.dirs, func(d *stepObj) bool { return len(d.touched) > 0 })

@@ -20,6 +20,13 @@ func (e *TornError) Error() string {
 	return fmt.Sprintf("undolog: journal damaged at byte %d: %s", e.offset, e.reason)
 }
 
+// EndsAt says that the journal had size bytes when it was complete: if it has fewer now, it is torn.
+func (s *Set) EndsAt(size int64) {
+	if s.Torn == nil && s.Size < size {
+		s.Torn = &TornError{s.Size, fmt.Sprintf("it ends there, and had %d bytes", size)}
+	}
+}
+
 // Scan reads the records behind fd in order and calls f with each
 // record's type, payload (valid only during the call) and the payload's
 // offset. A damaged or torn record ends the scan with a *TornError; an error

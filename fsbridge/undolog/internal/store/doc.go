@@ -42,7 +42,10 @@
 //	pack                    the adopted files of an older step, compressed (package pack)
 //	summary.json            JSON of [Entry], without barriers; "commands" and
 //	                        "command_count" only if several ran in the step,
-//	                        "group" and "group_start" only if it is part of a run
+//	                        "group" and "group_start" only if it is part of a run;
+//	                        "journal" {"bytes","tick"}: how long the complete journal
+//	                        is of which the first record has that tick. Logs of
+//	                        older programs lack it
 //	paths                   zstd stream of JSON lines, one [Affected] each
 //
 // The version rises when a program of the version before could misread a log, or harm it.

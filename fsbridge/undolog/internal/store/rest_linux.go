@@ -66,6 +66,9 @@ func ReadRecords(dir *StepDir) (*journal.Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if end := notedEnd(dir.FD); end != nil && end.Tick == rec.Step.Tick {
+		rec.EndsAt(end.Bytes)
+	}
 	rec.Live(dir.Volumes)
 	r, err := ReadRest(dir.FD)
 	if err == nil && r != nil {

@@ -149,10 +149,54 @@ func (e eofReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteSummary writes summary.json of a step directory.
+// summary is summary.json.
+type summary struct {
+	base.Entry
+	Journal *journalEnd `json:"journal,omitempty"`
+}
+
+// journalEnd says how long the journal beside a summary is, so that one that was cut between two records is
+// recognised. A summary may lie beside another journal, too, for a while: that of an undo of the step.
+type journalEnd struct {
+	Bytes int64  `json:"bytes"`
+	Tick  uint64 `json:"tick,omitempty"` // of the journal's first record
+}
+
+// endOf is the end of the journal in the step directory behind dirfd, or nil. What was noted there before
+// of the same journal counts: it may have been cut since.
+func endOf(dirfd int) *journalEnd {
+	rec, err := journal.ReadStep(dirfd)
+	if err != nil {
+		return nil
+	}
+	st, err := hostfs.StatAt(dirfd, "journal")
+	if err != nil {
+		return nil
+	}
+	end := &journalEnd{Bytes: st.Size, Tick: rec.Tick}
+	if was := notedEnd(dirfd); was != nil && was.Tick == end.Tick {
+		end.Bytes = max(end.Bytes, was.Bytes)
+	}
+	return end
+}
+
+// notedEnd is what the summary in the step directory behind dirfd says of a journal. Those of older programs
+// say nothing.
+func notedEnd(dirfd int) *journalEnd {
+	b, err := hostfs.ReadSmall(dirfd, "summary.json", maxSummary)
+	var s struct {
+		Journal *journalEnd `json:"journal"`
+	}
+	if err != nil || json.Unmarshal(b, &s) != nil {
+		return nil
+	}
+	return s.Journal
+}
+
+// WriteSummary writes summary.json of a step directory, the journal of which is complete.
 func WriteSummary(dirfd int, e base.Entry) error {
 	e.Barriers = nil
-	b, err := json.Marshal(e)
+	b, err := json.Marshal(summary{e, endOf(dirfd)})
 	if err != nil {
 		return err
 	}
