@@ -172,7 +172,7 @@ func (s *Session) execute(ctx context.Context, out *outer, dir string, r api.Run
 	first := out.lease.Step
 	cmd := hypervisor.Command{
 		ID: s.commands.Add(1), Step: int64(first), Argv: r.Argv, Env: r.Env, Dir: dir,
-		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY, Limits: r.Limits,
+		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY, Further: r.Further, Ignored: r.Ignored, Limits: r.Limits,
 	}
 	if r.TTY == nil {
 		defer s.outputs.Add(r.Stdout, r.Stderr)()

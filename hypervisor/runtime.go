@@ -314,6 +314,13 @@ type Command struct {
 	// owned by the caller. What would lead a command out of a view is refused (directories, devices, terminals).
 	Stdin, Stdout, Stderr *os.File
 
+	// Further are given to the command besides, where the runtime passes descriptors. They stay owned by the caller, and what would
+	// lead out of a view is refused, as above, and files that are hidden.
+	Further []Descriptor
+
+	// Ignored are the signals that are ignored when the command starts, of SIGHUP and SIGINT.
+	Ignored []int
+
 	// TTY asks for a pseudo-terminal of this size, which becomes the command's
 	// controlling terminal; [Process.Terminal] is its other end.
 	TTY *TTY
@@ -334,6 +341,28 @@ type ProcessLimits struct {
 type ProcessLimit struct {
 	Resource   int
 	Soft, Hard uint64
+}
+
+// Descriptor is an open file, and the number that it has for a command: 3 or more.
+type Descriptor struct {
+	Number int
+	File   *os.File
+}
+
+// Numbers are those of descriptors, and Files what they are of.
+func Numbers(list []Descriptor) (numbers []int) {
+	for _, d := range list {
+		numbers = append(numbers, d.Number)
+	}
+	return numbers
+}
+
+// Files are the open files of descriptors.
+func Files(list []Descriptor) (files []*os.File) {
+	for _, d := range list {
+		files = append(files, d.File)
+	}
+	return files
 }
 
 // TTY describes a pseudo-terminal.

@@ -14,8 +14,10 @@ type RunRequest struct {
 	Argv []string
 	Env  []string
 	Dir  string // host path; empty means the first working folder
-	// Stdin, Stdout, Stderr, TTY and Limits as in [hypervisor.Command].
+	// Stdin, Stdout, Stderr, Further, Ignored, TTY and Limits as in [hypervisor.Command].
 	Stdin, Stdout, Stderr *os.File
+	Further               []hypervisor.Descriptor
+	Ignored               []int
 	TTY                   *hypervisor.TTY
 	Limits                *hypervisor.ProcessLimits
 	// Started is called once the command runs; it may be nil. It gets the

@@ -16,16 +16,19 @@ import (
 	"github.com/codeagent/sandbox/actors/frontend/control"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/descriptors"
 	"github.com/codeagent/sandbox/messages"
 )
 
 // runParams are those of "run". Without a terminal its stdin, stdout and stderr
-// come with it as descriptors.
+// come with it as descriptors; after them those that Further numbers.
 type runParams struct {
 	Argv     []string      `json:"argv"`
 	Env      []string      `json:"env"`
 	Dir      string        `json:"dir"`
 	Terminal *terminal     `json:"terminal,omitempty"`
+	Further  []int         `json:"further,omitempty"`
+	Ignored  []int         `json:"ignored,omitempty"`
 	Timeout  time.Duration `json:"timeout_ns,omitempty"`
 	Wants    api.Wants     `json:"wants"`
 }
@@ -44,6 +47,32 @@ func (t *terminal) files() int {
 		return 3
 	}
 	return 0
+}
+
+// further are a command's descriptors beyond the standard three, of those that came.
+func (p runParams) further(files []*os.File) (list []hypervisor.Descriptor) {
+	for i, n := range p.Further {
+		list = append(list, hypervisor.Descriptor{Number: n, File: files[p.Terminal.files()+i]})
+	}
+	return list
+}
+
+// numbered is what is wrong with the numbers of the descriptors and the signals; empty if nothing is.
+func (p runParams) numbered() string {
+	if len(p.Further) > descriptors.Most {
+		return fmt.Sprintf("more than %d descriptors beyond the standard three", descriptors.Most)
+	}
+	for i, n := range p.Further {
+		if n < 3 || n > descriptors.Highest || slices.Contains(p.Further[:i], n) {
+			return fmt.Sprintf("a descriptor cannot be number %d", n)
+		}
+	}
+	for _, n := range p.Ignored {
+		if n != int(syscall.SIGHUP) && n != int(syscall.SIGINT) {
+			return fmt.Sprintf("signal %d cannot be ignored from the start", n)
+		}
+	}
+	return ""
 }
 
 // runPart is a part of the answer to "run": one field is set.
@@ -138,6 +167,7 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	j.origin = api.Origin{Frontend: "cli", Tool: "run", RequestID: "join-" + strconv.FormatUint(j.number, 10)}
 	req := api.RunRequest{
 		Argv: p.Argv, Env: p.Env, Dir: p.Dir, Timeout: p.Timeout, Wait: true, Share: true, Origin: j.origin, Limits: limitsOf(c.PID),
+		Further: p.further(c.Files), Ignored: p.Ignored,
 		Queued:  func(w api.Waits) { _ = c.Emit(runPart{Waits: &w}) }, // the reader notices a broken connection
 		Started: func(id undolog.StepID, proc hypervisor.Process) { j.started(ctx, id, proc) },
 	}
@@ -223,10 +253,12 @@ func (s *Server) check(ctx context.Context, p runParams, files int) error {
 		return bad("no command given")
 	case p.Timeout < 0:
 		return bad("timeout_ns must not be negative")
-	case p.Terminal == nil && files != 3:
-		return bad(fmt.Sprintf("stdin, stdout and stderr must come as descriptors, and %d came", files))
-	case files != p.Terminal.files():
-		return bad("with a terminal that is all of the streams no descriptors are taken")
+	case p.numbered() != "":
+		return bad(p.numbered())
+	case p.Terminal == nil && files != 3+len(p.Further):
+		return bad(fmt.Sprintf("stdin, stdout and stderr must come as descriptors, and those that are numbered; %d came", files))
+	case files != p.Terminal.files()+len(p.Further):
+		return bad("with a terminal that is all of the streams no descriptors are taken but those that are numbered")
 	case !slices.ContainsFunc(st.Directories, func(d api.DirectoryStatus) bool { return within(p.Dir, d.Path) }):
 		return fmt.Errorf("%w: %s is in no working folder of the session", api.ErrOutside, p.Dir)
 	case p.Terminal.files() > 0 && st.Isolation == "vm":

@@ -139,7 +139,7 @@ func TestManyAtOnce(t *testing.T) {
 	session := d.live()
 	d.must("run", "--", "true")
 	d.rests()
-	fds := descriptors(t, session.PID)
+	fds := openFiles(t, session.PID)
 	before := treesnap.MustTake(t, d.dir)
 	const many = 200
 	holder := d.begin("holds", "release")

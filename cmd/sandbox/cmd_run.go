@@ -37,6 +37,7 @@ type runOptions struct {
 	keep    time.Duration
 	attach  bool // only to a session that is there
 	service string
+	noFDs   bool
 }
 
 // sessionFlags set keys of the configuration for a session that is started.
@@ -70,6 +71,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.DurationVar(&o.timeout, "timeout", 0, "end the command after this `time`")
 	f.DurationVar(&o.keep, "keep", 0, "leave the session up for this `time` without commands")
 	f.StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`, or pass one on that is held back, K (repeatable)")
+	f.BoolVar(&o.noFDs, "no-fds", false, "pass no open files to the command but standard input, output and error")
 	f.StringVar(&o.service, "service", "", "start the command as a service of this `name`, and do not wait for it")
 	a.addKeyFlags(cmd, sessionFlags...)
 	return cmd
@@ -158,6 +160,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 		return ours(err)
 	}
 	if cmd.Flags().Changed("service") {
+		job.Passed(a.stderr, true)
 		return ours(a.startService(ctx, cmd, o, place, api.ServiceRequest{Name: o.service, Argv: argv, Env: env, Dir: place.Dir}))
 	}
 	attempt := launch.Attempt{}
@@ -168,6 +171,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 			return ours(err)
 		}
 	}
+	further := job.Passed(a.stderr, o.noFDs)
 	j := job.New(a.stdin, a.stdout, a.stderr, a.log, signals)
 	defer func() {
 		if !silent(err) { // else the program ends at once, and to give each signal its effect back takes longer than that
@@ -181,7 +185,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 
 	r := &running{a: a, job: j, cancel: cancel, place: place, keep: o.keep, req: api.RunRequest{
 		Argv: argv, Env: env, Dir: place.Dir, Timeout: o.timeout,
-		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, TTY: j.TTY(), Started: j.Started,
+		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, TTY: j.TTY(), Further: further, Ignored: job.Ignored(), Started: j.Started,
 		Origin: api.Origin{Frontend: "cli", Tool: "run"},
 	}}
 	attempt.Join = func(s api.Joined) error { return r.join(ctx, s) }

@@ -94,6 +94,7 @@ func (a *app) startBackground(cmd *cobra.Command, idle time.Duration) error {
 			args = append(args, "--"+name+"="+value)
 		}
 	}
+	job.Passed(a.stderr, true) // it would hold them for as long as it lives
 	b, err := launch.StartBackground(args)
 	switch {
 	case err != nil:

@@ -64,9 +64,9 @@ func exitOf(t *testing.T, err error) int {
 	return ended.ExitCode()
 }
 
-// descriptors are those of a process that are not files or directories: these are
+// openFiles are those of a process that are not files or directories: these are
 // the folder's and the log's, which are kept for a while.
-func descriptors(t *testing.T, pid int) (open []string) {
+func openFiles(t *testing.T, pid int) (open []string) {
 	t.Helper()
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	list, err := os.ReadDir(dir)
@@ -103,7 +103,7 @@ func keeps(t *testing.T, pid int, before []string) {
 		}
 	}()
 	actortest.Eventually(t, fmt.Sprintf("no more descriptors than before: %q", before), func() bool {
-		now = descriptors(t, pid)
+		now = openFiles(t, pid)
 		p, o := count(now)
 		return p <= pidfds+called && o <= others
 	})
@@ -253,7 +253,7 @@ func TestJoinedClientKilled(t *testing.T) {
 	d.write("base", "as it was")
 	d.must("run", "--", "true")
 	d.rests()
-	fds := descriptors(t, session.PID)
+	fds := openFiles(t, session.PID)
 	before := treesnap.MustTake(t, d.dir)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range joinKills {
@@ -347,7 +347,7 @@ func TestManyJoined(t *testing.T) {
 	session := d.live()
 	d.must("run", "--", "true")
 	d.rests()
-	fds := descriptors(t, session.PID)
+	fds := openFiles(t, session.PID)
 	trees := []*treesnap.Snapshot{treesnap.MustTake(t, d.dir)}
 	const inTurn, atOnce = 200, 20
 	for i := range inTurn {
@@ -407,7 +407,7 @@ func TestBadJoiners(t *testing.T) {
 	session := d.live()
 	d.must("run", "--", "true")
 	d.rests()
-	fds := descriptors(t, session.PID)
+	fds := openFiles(t, session.PID)
 	run := `{"id":1,"method":"run","fds":%d,"params":{"argv":["touch","bad"],"env":["PATH=/bin:/usr/bin"],"dir":%q,"wants":{}}}` + "\n"
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -70,7 +70,7 @@ func (r *running) start(ctx context.Context) error {
 	req.Dir, req.Wait, req.Share, req.Last = launch.StartDir(cfg.Directories[0].Path), true, true, true
 	req.Started = func(id undolog.StepID, p hypervisor.Process) {
 		own.Store(int64(id))
-		r.job.Started(id, p)
+		r.started(id, p)
 	}
 	req.Stays = r.stays
 	res, err := session.Run(ctx, req)
@@ -84,6 +84,14 @@ func (r *running) start(ctx context.Context) error {
 	r.job.Remarks()
 	r.status = r.a.runStatus(res, err, closeErr)
 	return nil
+}
+
+// started tells the job that the command runs. It has its files: what waits for the end of one waits for the command alone from then on.
+func (r *running) started(id undolog.StepID, p hypervisor.Process) {
+	for _, d := range r.req.Further {
+		_ = d.File.Close()
+	}
+	r.job.Started(id, p)
 }
 
 // stays tells the user why the program does not end with the command: others have
@@ -119,7 +127,7 @@ func (r *running) join(ctx context.Context, s api.Joined) error {
 	}
 	req.Run.Started = func(id undolog.StepID, p hypervisor.Process) {
 		w.over()
-		r.job.Started(id, p)
+		r.started(id, p)
 	}
 	res, err := s.Join(ctx, req)
 	if errors.Is(err, messages.ErrEnding) {

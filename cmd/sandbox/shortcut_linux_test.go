@@ -71,7 +71,14 @@ func newPretender(t *testing.T) *pretender {
 // program starts the program in a directory. Its trace says which packages it initialised.
 func (p *pretender) program(dir string, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
 	p.t.Helper()
+	return p.given(nil, dir, args...)
+}
+
+// given is program with descriptors from 3 on.
+func (p *pretender) given(files []*os.File, dir string, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+	p.t.Helper()
 	cmd = screen.Helper(p.t, "sandbox", args...)
+	cmd.ExtraFiles = files
 	cmd.Dir = dir
 	cmd.Env = append(p.env, screen.HelperVariable+"=sandbox", "GODEBUG=inittrace=1", "GORACE=atexit_sleep_ms=10")
 	stderr = &bytes.Buffer{}
@@ -416,4 +423,49 @@ func TestShortcutHandsOver(t *testing.T) {
 			t.Errorf("status %d: %s", cmd.ProcessState.ExitCode(), text)
 		}
 	})
+}
+
+// TestD5ShortcutAsksTheSame: the short way passes on the descriptors that the long way does, and leaves it to that to say which are refused.
+func TestD5ShortcutAsksTheSame(t *testing.T) {
+	p := newPretender(t)
+	open := func(path string) *os.File {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	file, dir := open(os.DevNull), open(p.dir)
+	for _, c := range []struct {
+		files []*os.File
+		flags []string
+		fds   float64
+		short bool
+		text  string
+	}{
+		{files: []*os.File{file, nil, file}, fds: 5, short: true},
+		{files: []*os.File{file, dir}, flags: []string{"--no-fds"}, fds: 3, short: true},
+		{files: []*os.File{file, dir}, fds: 4, text: "sandbox: the command does not get all descriptors: 4 is a directory (--no-fds passes none, and says nothing)\n"},
+	} {
+		var asked []map[string]any
+		for _, long := range []bool{false, true} {
+			args := append(append([]string{"run"}, c.flags...), "true")
+			if long {
+				args = append([]string{"run", "--log-level", "warn"}, args[1:]...)
+			}
+			cmd, stderr := p.given(c.files, p.dir, args...)
+			s := p.accept()
+			asked = append(asked, s.hears())
+			s.says(saysAccepted, saysStarted, saysEnded)
+			_ = cmd.Wait()
+			text, whole := said(stderr)
+			if code := cmd.ProcessState.ExitCode(); code != 5 || text != c.text || whole != (long || !c.short) {
+				t.Errorf("%q: status %d, initialised as a whole: %v: %s", args, code, whole, text)
+			}
+		}
+		if !reflect.DeepEqual(asked[0], asked[1]) || asked[0]["fds"] != c.fds {
+			t.Errorf("asks\n%v\nwant\n%v and %v descriptors", asked[0], asked[1], c.fds)
+		}
+	}
 }

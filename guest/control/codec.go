@@ -32,6 +32,8 @@ func (m *Message) appendTo(b []byte) []byte {
 	}
 	b = appendTrue(b, `,"stdin":true`, m.Stdin)
 	b = appendInt(b, `,"fds":`, int64(m.FDs))
+	b = appendInts(b, `,"further":`, m.Further)
+	b = appendInts(b, `,"ignored":`, m.Ignored)
 	b = appendInt(b, `,"grace_ms":`, m.GraceMS)
 	b = appendInt(b, `,"signal":`, int64(m.Signal))
 	b = appendInt(b, `,"rows":`, int64(m.Rows))
@@ -69,6 +71,16 @@ func appendInt(b []byte, key string, n int64) []byte {
 		return b
 	}
 	return strconv.AppendInt(append(b, key...), n, 10)
+}
+
+func appendInts(b []byte, key string, list []int) []byte {
+	for i, n := range list {
+		b = strconv.AppendInt(append(b, listStart(i, key)...), int64(n), 10)
+	}
+	if len(list) > 0 {
+		b = append(b, ']')
+	}
+	return b
 }
 
 func appendTrue(b []byte, member string, yes bool) []byte {
@@ -196,6 +208,12 @@ func (s *scanner) member(m *Message) uint32 {
 	case "pid":
 		m.PID = s.int()
 		return 1 << 11
+	case "further":
+		m.Further = s.ints()
+		return 1 << 12
+	case "ignored":
+		m.Ignored = s.ints()
+		return 1 << 13
 	}
 	s.ok = false
 	return 0
@@ -242,6 +260,18 @@ func (s *scanner) texts() (list []Text) {
 	s.take('[')
 	for s.ok {
 		list = append(list, Text(s.raw()))
+		if s.skip(']') {
+			return list
+		}
+		s.take(',')
+	}
+	return nil
+}
+
+func (s *scanner) ints() (list []int) {
+	s.take('[')
+	for s.ok {
+		list = append(list, s.int())
 		if s.skip(']') {
 			return list
 		}

@@ -39,6 +39,10 @@ func drawMessage(t *rapid.T) *Message {
 		n := rapid.Int().Draw(t, "code")
 		m.ExitCode = &n
 	}
+	for range rapid.IntRange(0, 3).Draw(t, "numbers") {
+		m.Further = append(m.Further, rapid.Int().Draw(t, "further"))
+		m.Ignored = append(m.Ignored, rapid.Int().Draw(t, "ignored"))
+	}
 	for _, w := range texts("warnings") {
 		m.Warnings = append(m.Warnings, string(w))
 	}
@@ -63,6 +67,7 @@ func TestScansWhatCommandsNeed(t *testing.T) {
 	zero := 0
 	for _, m := range []*Message{
 		{Type: TypeExec, ID: 7, Argv: []Text{"sh", "-c", "go test ./..."}, EnvAgain: true, Cwd: "/home/user/a project", FDs: 3},
+		{Type: TypeExec, ID: 7, Argv: []Text{"make"}, EnvAgain: true, Cwd: "/", FDs: 5, Further: []int{3, 63}, Ignored: []int{1, 2}},
 		{Type: TypeExec, ID: 8, Argv: []Text{"true"}, Env: []Text{"PATH=/bin", "EMPTY="}, Cwd: "/"},
 		{Type: TypeStepStarted, ID: -7},
 		{Type: TypeStepCompleted, ID: 7, ExitCode: &zero, DurationNS: 123456789, Alone: true},
@@ -84,6 +89,7 @@ func FuzzScan(f *testing.F) {
 		`{"type":"step_completed","id":-12,"exit_code":0,"duration_ns":999999999999999999,"alone":true}`,
 		`{"type":"step_completed","id":1,"exit_code":01}`, `{"type":"step_completed","id":1,"signal":-0}`,
 		`{"type":"step_started","id":1,"id":2}`, `{"type":"step_started","ID":1}`, `{"type":"step_started","id":9999999999999999999}`,
+		`{"type":"exec","id":1,"argv":["x"],"fds":5,"further":[3,4],"ignored":[1]}`, `{"type":"exec","further":[]}`, `{"type":"exec","further":[-1,]}`,
 		`{"type":"exec","argv":[]}`, `{"type":"exec","argv":["a",]}`, `{"cwd":"\xff"}`, `{}`, `{,}`, `{"alone":false}`, `{"alone":tru}`, `null`,
 	} {
 		f.Add([]byte(s))

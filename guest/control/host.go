@@ -45,6 +45,11 @@ type Exec struct {
 	Limits  *Limits
 	// Nil files read as empty and swallow what is written. Ignored with TTY.
 	Stdin, Stdout, Stderr *os.File
+	// Further are files that the command has besides, as the numbers in Numbers, and Ignored the signals that it ignores at its start.
+	// Without a channel that passes descriptors there are none of these files.
+	Further []*os.File
+	Numbers []int
+	Ignored []int
 }
 
 // Host is the host's end of a control channel. Methods are safe for concurrent
@@ -315,6 +320,10 @@ func (h *Host) Start(ctx context.Context, e Exec) (*Proc, error) {
 	m := &Message{
 		Type: TypeExec, ID: e.ID, Command: Text(e.Command), Argv: texts(e.Argv),
 		Cwd: Text(e.Dir), TTY: e.TTY, Limits: e.Limits, Stdin: e.TTY != nil || e.Stdin != nil,
+		Ignored: e.Ignored,
+	}
+	if h.link.PassesFDs() {
+		m.Further = e.Numbers
 	}
 	files, err := p.prepare(e)
 	if err != nil {

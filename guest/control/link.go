@@ -11,7 +11,10 @@ import (
 )
 
 // maxFDs is how many descriptors may come with one message.
-const maxFDs = 3
+const maxFDs = 32
+
+// firstFurther is the first number of a command's descriptors that is not one of the standard three, and lastFurther the last.
+const firstFurther, lastFurther = 3, 1023
 
 // Conn is a byte stream between host and guest.
 type Conn interface {

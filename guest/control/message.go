@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -128,6 +129,10 @@ type Message struct {
 	Limits *Limits `json:"limits,omitempty"`
 	Stdin  bool    `json:"stdin,omitempty"`
 	FDs    int     `json:"fds,omitempty"`
+	// Further are the numbers, in the command, of the last of these descriptors: those beyond the standard three. Ignored are the signals
+	// that the command starts with ignored.
+	Further []int `json:"further,omitempty"`
+	Ignored []int `json:"ignored,omitempty"`
 
 	// cancel: milliseconds between TERM and KILL.
 	GraceMS int64 `json:"grace_ms,omitempty"`
@@ -232,9 +237,7 @@ func (m *Message) check() error {
 			bad = "no request, or no port"
 		}
 	case TypeExec:
-		if m.Command == "" && len(m.Argv) == 0 && m.Port == 0 {
-			bad = "neither command nor argv nor port"
-		}
+		bad = m.checkExec()
 	case TypeOutput:
 		if m.Stream != Stdout && m.Stream != Stderr {
 			bad = "stream is neither stdout nor stderr"
@@ -272,4 +275,25 @@ func (m *Message) check() error {
 		return fmt.Errorf("%w: %s: %s", ErrMalformed, m.Type, bad)
 	}
 	return nil
+}
+
+// checkExec says what is wrong with a request to start a command.
+func (m *Message) checkExec() string {
+	if m.Command == "" && len(m.Argv) == 0 && m.Port == 0 {
+		return "neither command nor argv nor port"
+	}
+	if len(m.Further) > m.FDs {
+		return "more numbers of descriptors than descriptors"
+	}
+	for i, n := range m.Further {
+		if n < firstFurther || n > lastFurther || slices.Contains(m.Further[:i], n) {
+			return "impossible numbers of descriptors"
+		}
+	}
+	for _, s := range m.Ignored {
+		if s < 1 || s > 64 {
+			return "ignores what is no signal"
+		}
+	}
+	return ""
 }

@@ -56,7 +56,7 @@ func (p *Proc) prepare(e Exec) (files []*os.File, err error) {
 	if p.host.link.PassesFDs() {
 		close(p.drain) // no output comes by messages
 		if e.TTY != nil && !e.TTY.Partial() {
-			return nil, nil
+			return e.Further, nil
 		}
 		files = []*os.File{e.Stdin, e.Stdout, e.Stderr}
 		for i, f := range files {
@@ -67,7 +67,7 @@ func (p *Proc) prepare(e Exec) (files []*os.File, err error) {
 				return nil, err
 			}
 		}
-		return files, nil
+		return append(files, e.Further...), nil
 	}
 	if e.TTY != nil {
 		if p.terminal, p.inner, err = terminalPair(); err != nil {

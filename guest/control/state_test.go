@@ -48,7 +48,9 @@ func TestCC01ValidSequence(t *testing.T) {
 // TestCC02Malformed, CC-03 and CC-04 give lines that must be refused, and show
 // that the state is as usable as before.
 func TestCC02Malformed(t *testing.T) {
-	refuse(t, ErrMalformed, `{`, `null`, `[]`, `"x"`, `{"type":7}`, `{"type":"step_started"}`, `{"type":"step_started","id":"a"}`,
+	refuse(t, ErrMalformed, `{"type":"exec","id":1,"argv":["x"],"fds":1,"further":[3,4]}`, `{"type":"exec","id":1,"argv":["x"],"fds":5,"further":[2,4]}`,
+		`{"type":"exec","id":1,"argv":["x"],"fds":5,"further":[4,4]}`, `{"type":"exec","id":1,"argv":["x"],"fds":5,"further":[4,1024]}`,
+		`{"type":"exec","id":1,"argv":["x"],"ignored":[0]}`, `{"type":"exec","id":1,"argv":["x"],"fds":33}`, `{`, `null`, `[]`, `"x"`, `{"type":7}`, `{"type":"step_started"}`, `{"type":"step_started","id":"a"}`,
 		`{"type":"step_completed","id":1}`, `{"type":"step_completed","id":1,"exit_code":256}`, `{"type":"step_completed","id":1,"exit_code":-1}`,
 		`{"type":"output","id":1,"stream":"both","data":""}`, `{"type":"hello"}`, `{"type":"clock"}`, `{"type":"clock","time_ns":-1}`, `{"type":"output","id":1,"stream":"stdout","data":{"base64":"%"}}`,
 		`{"type":"step_started","id":99999999999999999999}`, `{"type":"step_started","id":1,"fds":1000000}`, "\x00\xff")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +25,8 @@ type command struct {
 	id    int64
 	m     *control.Message
 	files []*os.File // the command's own stdin, stdout, stderr until it has started
+	// further are its other files, by the numbers in m.Further; until it has started, too.
+	further []*os.File
 
 	pid     int // 0 until it runs; the Server's mu guards it until then
 	begin   time.Time
@@ -54,8 +57,9 @@ type output struct {
 }
 
 func newCommand(s *Server, m *control.Message, files []*os.File) *command {
+	streams := len(files) - len(m.Further) // not negative: see [control.Parse]
 	return &command{
-		s: s, id: m.ID, m: m, files: files,
+		s: s, id: m.ID, m: m, files: files[:streams:streams], further: files[streams:],
 		exited: make(chan end, 1), stdin: newInbox(), window: newWindow(),
 	}
 }
@@ -67,9 +71,33 @@ func (c *command) closeFiles() {
 	c.files = nil
 }
 
+// closeAll is closeFiles with the further ones.
+func (c *command) closeAll() {
+	c.closeFiles()
+	for _, f := range c.further {
+		_ = f.Close()
+	}
+	c.further = nil
+}
+
+// descriptors are the command's, by number.
+func (c *command) descriptors() []uintptr {
+	list := make([]uintptr, max(len(c.files), slices.Max(append(c.m.Further, 0))+1))
+	for i := range list {
+		list[i] = ^uintptr(0)
+	}
+	for i, f := range c.files {
+		list[i] = f.Fd()
+	}
+	for i, f := range c.further {
+		list[c.m.Further[i]] = f.Fd()
+	}
+	return list
+}
+
 // start makes the streams and the process, whose number it returns. On error nothing is left.
 func (c *command) start() (pid int, err error) {
-	defer c.closeFiles()
+	defer c.closeAll()
 	defer func() {
 		if err != nil {
 			c.closeOwn()
@@ -113,7 +141,7 @@ func (c *command) start() (pid int, err error) {
 	if over() {
 		return 0, errors.New("it was cancelled before it had started")
 	}
-	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: []uintptr{c.files[0].Fd(), c.files[1].Fd(), c.files[2].Fd()}}
+	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: c.descriptors()}
 	c.begin = time.Now()
 	defer limitProcesses(c.s.o.Processes)()
 	if c.m.Limits != nil {
@@ -122,6 +150,7 @@ func (c *command) start() (pid int, err error) {
 		}
 		path = "/proc/self/exe"
 	}
+	defer ignoring(c.m.Ignored)()
 	pid, err = c.s.o.Confined.forkExec(path, argv, attr)
 	if err == syscall.ENOEXEC { // a script without an interpreter line, as shells take it
 		pid, err = c.s.o.Confined.forkExec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -86,7 +85,7 @@ func Serve(c control.Conn, o Options) error {
 	defer s.link.Close()
 	if o.Init {
 		// Signals that the workload sends us must not have their default effect.
-		go signal.Notify(make(chan os.Signal, 1), deadly...) // each takes 40 us: not before hello
+		go catch() // each signal takes 40 us: not before hello
 		go s.reap()
 	}
 	if err := s.link.Send(&control.Message{Type: control.TypeHello, Version: control.Version, Warnings: o.Warnings}); err != nil {
@@ -224,7 +223,7 @@ func (s *Server) exec(m *control.Message, files []*os.File) {
 	}
 	s.mu.Unlock()
 	if dup {
-		c.closeFiles()
+		c.closeAll()
 		s.report(fmt.Errorf("command %d is running already", m.ID))
 		return
 	}

@@ -497,3 +497,39 @@ func TestRollbackNotice(t *testing.T) {
 		t.Errorf("%q, %v", data, err)
 	}
 }
+
+// TestD5Further: a command has the files that come with it as the numbers that are said, and ignores from its start what its caller does; the
+// next one does not.
+func TestD5Further(t *testing.T) {
+	each(t, func(t *testing.T, h *control.Host) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		// Without descriptors only the signals are passed.
+		_, out, _ := run(t, h, control.Exec{
+			ID: 1, Argv: []string{"sh", "-c", "ls /proc/self/fd | grep -x 63; sed -n 's/^SigIgn://p' /proc/self/status"},
+			Further: []*os.File{w, r}, Numbers: []int{63, 4}, Ignored: []int{int(unix.SIGHUP), int(unix.SIGINT)},
+		})
+		w.Close()
+		_, then, _ := run(t, h, control.Exec{ID: 2, Argv: []string{"sh", "-c", "ls /proc/self/fd | grep -x 63; sed -n 's/^SigIgn://p' /proc/self/status"}})
+		number, ignored, _ := strings.Cut(out, "\n")
+		if strings.Contains(t.Name(), "messages") {
+			number, ignored = "63", out
+		}
+		bits := func(s string) uint64 {
+			n, err := strconv.ParseUint(strings.TrimSpace(s), 16, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			return n & 3
+		}
+		if number != "63" || bits(ignored) != 3 || bits(then) != 0 {
+			t.Errorf("%q, then %q", out, then)
+		}
+		if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF { // nobody has kept the other end
+			t.Errorf("the pipe: %d, %v", n, err)
+		}
+	})
+}

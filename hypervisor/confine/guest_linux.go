@@ -25,7 +25,7 @@ type guest struct {
 	cfg      hypervisor.Config
 	folders  []string
 	own      *own
-	hidden   int
+	hidden   []string
 	warnings []string
 	began    time.Time
 
@@ -93,7 +93,7 @@ func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Proc
 		c.Env = defaultEnv()
 	}
 	c.Env = g.environment(c)
-	if err := remote.Admit(c, c.TTY.Streams()); err != nil {
+	if err := remote.Admit(c, c.TTY.Streams(), g.hidden); err != nil {
 		return nil, err
 	}
 	c.Limits = jail.AsStarted(c.Limits)
@@ -135,7 +135,7 @@ func (g *guest) Facts() map[string]string {
 		"bridge":     string(hypervisor.BridgeMediated),
 		"namespaces": "none",
 		"tmpdir":     g.own.path,
-		"hidden":     strconv.Itoa(g.hidden),
+		"hidden":     strconv.Itoa(len(g.hidden)),
 		"weaker":     strings.Join(Weaker(), "; "),
 		"debug":      strconv.FormatBool(g.cfg.Debug),
 		"started_at": g.began.Format(time.RFC3339),

@@ -118,7 +118,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err != nil {
 		return err
 	}
-	g.hidden = len(hidden)
+	g.hidden = hidden
 	if g.own, err = makeOwn(); err != nil {
 		return err
 	}

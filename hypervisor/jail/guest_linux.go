@@ -102,11 +102,11 @@ func (g *guest) Processes() (int, error) { return g.children.Inside() }
 // Exec implements [hypervisor.Guest].
 func (g *guest) Exec(ctx context.Context, c hypervisor.Command) (hypervisor.Process, error) {
 	c.Env = g.environment(c)
-	if err := remote.Admit(c, c.TTY.Streams()); err != nil {
+	if err := remote.Admit(c, c.TTY.Streams(), g.plan.secret); err != nil {
 		return nil, err
 	}
 	c.Limits = AsStarted(c.Limits)
-	g.user.Lend(c.Stdin, c.Stdout, c.Stderr)
+	g.user.Lend(append(hypervisor.Files(c.Further), c.Stdin, c.Stdout, c.Stderr)...)
 	p, err := remote.Exec(ctx, g.host, "jail", true, c)
 	if err != nil {
 		return nil, err

@@ -53,6 +53,13 @@ func (g *guest) Exec(_ context.Context, c hypervisor.Command) (hypervisor.Proces
 	cmd.Args = append([]string{"sh", "-c", script, "sh", g.translate(c.Dir), path}, c.Argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = orNil(c.Stdin), orNil(c.Stdout), orNil(c.Stderr)
+	for _, d := range c.Further {
+		const first = 3
+		for len(cmd.ExtraFiles) <= d.Number-first {
+			cmd.ExtraFiles = append(cmd.ExtraFiles, nil)
+		}
+		cmd.ExtraFiles[d.Number-first] = d.File
+	}
 
 	p := &process{cmd: cmd, started: time.Now(), ended: make(chan struct{})}
 	var slave *os.File

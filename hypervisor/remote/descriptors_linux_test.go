@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/descriptors"
 )
 
 // TestW6Descriptors: what a caller may pass is a list.
@@ -70,23 +71,69 @@ func TestW6Descriptors(t *testing.T) {
 		"a pair":                     {pair(unix.AF_UNIX, unix.SOCK_STREAM), nil},
 		"a pair of packets":          {pair(unix.AF_UNIX, unix.SOCK_SEQPACKET), nil},
 		"null":                       {open("/dev/null", unix.O_RDWR), nil},
-		"a directory":                {open(dir, unix.O_RDONLY), errDirectory},
-		"a directory's path":         {open(dir, unix.O_PATH), errPath},
-		"a terminal":                 {open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY), errTerminal},
-		"a named socket's client":    {client, errSocket},
-		"a socket without a peer":    {listening, errSocket},
-		"a socket of the network":    {tcp, errSocket},
-		"a pair that connects again": {pair(unix.AF_UNIX, unix.SOCK_DGRAM), errSocket},
-		"an epoll":                   {epoll, errUnknown},
+		"a directory":                {open(dir, unix.O_RDONLY), descriptors.Directory},
+		"a directory's path":         {open(dir, unix.O_PATH), descriptors.Path},
+		"a terminal":                 {open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY), descriptors.Terminal},
+		"a named socket's client":    {client, descriptors.Socket},
+		"a socket without a peer":    {listening, descriptors.Socket},
+		"a socket of the network":    {tcp, descriptors.Socket},
+		"a pair that connects again": {pair(unix.AF_UNIX, unix.SOCK_DGRAM), descriptors.Socket},
+		"an epoll":                   {epoll, descriptors.Unknown},
 	} {
 		f := os.NewFile(uintptr(c.fd), what)
-		err := Admit(hypervisor.Command{Stdout: f}, [3]bool{})
+		err := Admit(hypervisor.Command{Stdout: f}, [3]bool{}, nil)
 		if c.want == nil && err != nil || c.want != nil && (!errors.Is(err, c.want) || !strings.Contains(err.Error(), "standard output")) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
-		if err := Admit(hypervisor.Command{Stdin: f}, [3]bool{true}); err != nil {
+		if err := Admit(hypervisor.Command{Stdin: f}, [3]bool{true}, nil); err != nil {
 			t.Errorf("%s, with a terminal instead: %v", what, err)
 		}
 		_ = f.Close()
+	}
+}
+
+// TestD5Descriptors: what a command gets beyond the standard three is a shorter list, and what is hidden is not on it.
+func TestD5Descriptors(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	err := os.Mkdir(secret, 0o700)
+	for _, name := range []string{"key", "gone"} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(secret, name), nil, 0o600))
+	}
+	err = errors.Join(err, os.WriteFile(secret+"2", nil, 0o600), os.Link(filepath.Join(secret, "key"), filepath.Join(dir, "link")))
+	gone, err2 := os.Open(filepath.Join(secret, "gone"))
+	memory, err3 := unix.MemfdCreate("x", unix.MFD_CLOEXEC)
+	if err := errors.Join(err, err2, err3, os.Remove(filepath.Join(secret, "gone"))); err != nil {
+		t.Fatal(err)
+	}
+	defer gone.Close()
+	for what, c := range map[string]struct {
+		path string
+		file *os.File
+		want string
+	}{
+		"a file":                {path: secret + "2"},
+		"a name of a secret's":  {path: filepath.Join(dir, "link")},
+		"null":                  {path: "/dev/null"},
+		"a secret":              {path: filepath.Join(secret, "key"), want: "is hidden"},
+		"a secret that is gone": {file: gone, want: "is hidden"},
+		"a directory":           {path: dir, want: descriptors.Directory.Error()},
+		"a file of the kernel":  {path: "/proc/self/status", want: descriptors.Kernel.Error()},
+		"a namespace":           {path: "/proc/self/ns/mnt", want: descriptors.Kernel.Error()},
+		"memory":                {file: os.NewFile(uintptr(memory), "memory"), want: descriptors.Memory.Error()},
+	} {
+		if c.file == nil {
+			if c.file, err = os.Open(c.path); err != nil {
+				t.Fatal(err)
+			}
+			defer c.file.Close()
+		}
+		err := Admit(hypervisor.Command{Further: []hypervisor.Descriptor{{Number: 9, File: c.file}}}, [3]bool{}, []string{secret})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "descriptor 9")) {
+			t.Errorf("%s: %v, want %q", what, err, c.want)
+		}
+		if err := Admit(hypervisor.Command{Stdin: c.file}, [3]bool{}, []string{secret}); what != "a directory" && err != nil {
+			t.Errorf("%s as standard input: %v", what, err)
+		}
 	}
 }

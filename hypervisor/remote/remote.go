@@ -21,7 +21,10 @@ func Exec(ctx context.Context, h *control.Host, kind string, believed bool, c hy
 	if len(c.Argv) == 0 {
 		return nil, fmt.Errorf("%s: no command", kind)
 	}
-	e := control.Exec{ID: c.ID, Argv: c.Argv, Env: c.Env, Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}
+	e := control.Exec{
+		ID: c.ID, Argv: c.Argv, Env: c.Env, Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
+		Further: hypervisor.Files(c.Further), Numbers: hypervisor.Numbers(c.Further), Ignored: c.Ignored,
+	}
 	if c.TTY != nil {
 		e.TTY = &control.TTY{Rows: c.TTY.Rows, Cols: c.TTY.Cols}
 		for i, is := range c.TTY.Of {

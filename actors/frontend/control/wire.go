@@ -17,7 +17,7 @@ const (
 	maxConnections = 512 // a command that waits for its turn has one
 	maxRefusals    = 64  // connections beyond these that are being told so
 	maxConcurrent  = 16  // requests of one connection
-	maxFiles       = 16  // descriptors of one connection that no line has claimed yet
+	maxFiles       = 32  // descriptors of one connection that no line has claimed yet
 )
 
 // lastWords is how long a server that is closed waits for answers under way.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/stamp"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/stepline"
+	"github.com/codeagent/sandbox/hypervisor/descriptors"
 	"github.com/codeagent/sandbox/hypervisor/variables"
 )
 
@@ -36,7 +37,7 @@ func begin() (_ *Run, alone bool) {
 		return nil, false
 	}
 	env, bad := variables.OfCommand(os.Environ(), l.env)
-	if bad != nil {
+	if bad != nil || !l.passed() {
 		return nil, false
 	}
 	// Both hear from before the request is sent: the command may run, and be signalled, before it is followed. To catch signals takes as long as
@@ -57,7 +58,7 @@ func begin() (_ *Run, alone bool) {
 	}
 	<-caught
 	if ok {
-		r.Conn = send(conn, socket, request)
+		r.Conn = send(conn, socket, request, l.further)
 	}
 	if r.Conn == nil {
 		signal.Stop(r.Signals)
@@ -248,10 +249,29 @@ func connect(socket string) (fd int, ok bool) {
 	return 0, false
 }
 
-// send gives the request, with this process's three files, to the session. It returns nil if not all
+// passed completes what the command inherits. It returns false if main has to say that some of it is not passed.
+func (l *line) passed() bool {
+	for _, s := range [...]syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			l.ignored = append(l.ignored, int(s))
+		}
+	}
+	if l.alone {
+		return true
+	}
+	l.further = descriptors.Passed()
+	for _, fd := range l.further {
+		if descriptors.Check(fd, descriptors.Further) != nil {
+			return false
+		}
+	}
+	return len(l.further) <= descriptors.Most
+}
+
+// send gives the request, with this process's three files and those that were passed to it, to the session. It returns nil if not all
 // of it was sent: then nothing is run.
-func send(fd int, socket string, request []byte) *os.File {
-	n, err := syscall.SendmsgN(fd, request, syscall.UnixRights(0, 1, 2), nil, syscall.MSG_NOSIGNAL)
+func send(fd int, socket string, request []byte, further []int) *os.File {
+	n, err := syscall.SendmsgN(fd, request, syscall.UnixRights(append([]int{0, 1, 2}, further...)...), nil, syscall.MSG_NOSIGNAL)
 	for err == nil && n < len(request) {
 		var more int
 		more, err = syscall.SendmsgN(fd, request[n:], nil, nil, syscall.MSG_NOSIGNAL)

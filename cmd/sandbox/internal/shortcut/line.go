@@ -8,6 +8,9 @@ type line struct {
 	env          []string // --env
 	keep, limit  time.Duration
 	argv         []string
+	alone        bool // --no-fds
+
+	further, ignored []int // the descriptors that were passed to us, and the signals that we were started with ignored
 
 	logs     bool   // there is a flag about the log, which is main's
 	named    bool   // --working-dir was given
@@ -31,6 +34,10 @@ func parse(args []string) (l line, ok bool) {
 		}
 		if !begins(word, "--") && word != "-C" {
 			return l, false
+		}
+		if word == "--no-fds" {
+			l.alone, args = true, args[1:]
+			continue
 		}
 		name, value, joined := cut(word, "=")
 		args = args[1:]

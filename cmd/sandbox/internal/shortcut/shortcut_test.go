@@ -45,6 +45,8 @@ func TestAsk(t *testing.T) {
 		Argv    []string      `json:"argv"`
 		Env     []string      `json:"env"`
 		Dir     string        `json:"dir"`
+		Further []int         `json:"further"`
+		Ignored []int         `json:"ignored"`
 		Timeout time.Duration `json:"timeout_ns"`
 		Wants   struct {
 			Directories []struct {
@@ -68,6 +70,7 @@ func TestAsk(t *testing.T) {
 		{argv: []string{"true"}},
 		{argv: []string{every, ""}, folder: "/" + every, undo: "/u", keep: time.Hour, limit: time.Nanosecond},
 		{argv: []string{"x"}, keep: 3},
+		{argv: []string{"x"}, further: []int{3, 63}, ignored: []int{1}},
 	} {
 		b, ok := ask(l, []string{"A=" + every}, "/d")
 		var got request
@@ -76,7 +79,7 @@ func TestAsk(t *testing.T) {
 		if err := d.Decode(&got); err != nil || !ok || !strings.HasSuffix(string(b), "\n") || strings.Count(string(b), "\n") != 1 {
 			t.Fatalf("%v, %v: %s", err, ok, b)
 		}
-		want := request{ID: 1, Method: "run", FDs: 3, Params: params{Argv: l.argv, Env: []string{"A=" + every}, Dir: "/d", Timeout: l.limit}}
+		want := request{ID: 1, Method: "run", FDs: 3 + len(l.further), Params: params{Further: l.further, Ignored: l.ignored, Argv: l.argv, Env: []string{"A=" + every}, Dir: "/d", Timeout: l.limit}}
 		want.Params.Wants.Keep = l.keep
 		if l.folder != "" {
 			want.Params.Wants.Directories = append(want.Params.Wants.Directories, struct {

@@ -19,6 +19,8 @@ func ask(l line, env []string, dir string) (request []byte, ok bool) {
 	w.list(env)
 	w.raw(`,"dir":`)
 	w.text(dir)
+	w.numbers(`,"further":[`, l.further)
+	w.numbers(`,"ignored":[`, l.ignored)
 	w.duration(`,"timeout_ns":`, l.limit)
 	w.raw(`,"wants":{`)
 	if l.folder != "" {
@@ -31,7 +33,7 @@ func ask(l line, env []string, dir string) (request []byte, ok bool) {
 	} else {
 		w.duration(`"keep_ns":`, l.keep)
 	}
-	w.raw("}},\"fds\":3}\n")
+	w.raw(`}},"fds":` + stepline.Decimal(int64(3+len(l.further))) + "}\n")
 	return w.b, w.valid && len(w.b) <= maxRequest
 }
 
@@ -46,6 +48,16 @@ func (w *writer) raw(s string) { w.b = append(w.b, s...) }
 func (w *writer) duration(key string, d time.Duration) {
 	if d != 0 {
 		w.raw(key + stepline.Decimal(int64(d)))
+	}
+}
+
+func (w *writer) numbers(start string, all []int) {
+	for _, n := range all {
+		w.raw(start + stepline.Decimal(int64(n)))
+		start = ","
+	}
+	if len(all) > 0 {
+		w.raw("]")
 	}
 }
 

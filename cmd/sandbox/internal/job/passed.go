@@ -1,0 +1,50 @@
+package job
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/descriptors"
+)
+
+// Passed are the descriptors beyond the standard three that the command gets: those that whoever started this program has passed on, as far as
+// they lead nowhere else. It says which do not, unless none is wanted. From then on no other program that this one starts inherits them.
+func Passed(stderr io.Writer, none bool) (list []hypervisor.Descriptor) {
+	numbers := descriptors.Passed()
+	descriptors.Keep(numbers)
+	if none {
+		return nil
+	}
+	var refused []string
+	for _, n := range numbers {
+		err := descriptors.Check(n, descriptors.Further)
+		switch {
+		case err != nil:
+			refused = append(refused, strconv.Itoa(n)+" "+err.Error())
+		case len(list) == descriptors.Most:
+			refused = append(refused, fmt.Sprintf("%d is one of more than %d", n, descriptors.Most))
+		default:
+			list = append(list, hypervisor.Descriptor{Number: n, File: os.NewFile(uintptr(n), "descriptor "+strconv.Itoa(n))})
+		}
+	}
+	if len(refused) > 0 {
+		fmt.Fprintf(stderr, "sandbox: the command does not get all descriptors: %s (--no-fds passes none, and says nothing)\n", strings.Join(refused, ", "))
+	}
+	return list
+}
+
+// Ignored are the signals that whoever started this program has had ignored, as nohup does with HUP: those of them that a program of Go's can tell.
+func Ignored() (numbers []int) {
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			numbers = append(numbers, int(s))
+		}
+	}
+	return numbers
+}
