@@ -27,7 +27,7 @@ LINT_AT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GORELEASER_AT := github.com/goreleaser/goreleaser/v2@v2.15.1
 CYCLONEDX_AT  := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
-.PHONY: all build guest guests extras release-tools release demo test test-quick fuzz bench soak check screenshots newcomer clean
+.PHONY: all build guest guests extras release-tools release demo test test-quick fuzz bench soak promises check screenshots newcomer clean
 
 all: build
 
@@ -93,6 +93,9 @@ MINUTES ?= 30
 soak: build
 	SANDBOX_RACES=40000 $(GO) test -count=1 -run 'TestMBSwapped|TestMBReopened' -timeout 60m ./tests/suite/escape ./fsbridge/mediate
 	$(GO) run ./tests/soak -minutes $(MINUTES)
+
+promises: build
+	SANDBOX_PROMISES=all $(GO) test -count=1 -timeout 60m ./tests/suite/promises
 
 check:
 	$(GO) vet ./...

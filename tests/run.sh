@@ -162,12 +162,12 @@ packages() {
 }
 
 if [ "$mode" = quick ]; then
-    slow='/(guest/image|hypervisor/qemu|tests/suite/(agents|container|devtools|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
+    slow='/(guest/image|hypervisor/qemu|tests/suite/(agents|container|devtools|promises|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
     say "tests as $who"
     gotests "$who" "$(packages "$slow")"
     say "result"
     echo "left out: the race detector, the ordinary user's pass, injected faults, fuzzing, linters and"
-    echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{agents,container,devtools,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
+    echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{agents,container,devtools,promises,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
     tally sum
     exit
 fi
@@ -224,8 +224,8 @@ images() {
 }
 
 # Suites that only start bin/sandbox, which has no race detector: it would slow down nothing but the test itself.
-driving='/tests/suite/(agents|container|devtools|mcpclients|observe|release|semantics|ui)$'
-booting='/(tests/suite/(vm|release)|guest/image)$' # they need the images
+driving='/tests/suite/(agents|container|devtools|mcpclients|observe|promises|release|semantics|ui)$'
+booting='/(tests/suite/(vm|promises|release)|guest/image)$' # they need the images
 
 half=$((($(nproc) + 1) / 2))
 # root_tests PACKAGES ARGUMENT...: as whoever runs this, with the race detector. go vet has run.

@@ -161,9 +161,13 @@ func boundSockets() []bound {
 	if err != nil {
 		return nil
 	}
-	var out []bound
-	for line := range strings.Lines(string(data)) {
-		if i := strings.IndexByte(line, '/'); i >= 0 {
+	return listedSockets(string(data))
+}
+
+// listedSockets reads /proc/net/unix. The name of an abstract socket begins with @, and may be the path of anything.
+func listedSockets(table string) (out []bound) {
+	for line := range strings.Lines(table) {
+		if i := strings.IndexByte(line, '/'); i > 0 && line[i-1] == ' ' {
 			out = append(out, bound{name: strings.TrimSuffix(line[i:], "\n")})
 		}
 	}

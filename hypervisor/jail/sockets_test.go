@@ -10,27 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
-
-// tellsInodes: the kernel says which file a socket is bound to.
-func tellsInodes() bool {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	ask := append([]byte{40, 0, 0, 0, 20, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, unix.AF_UNIX, 0, 0, 0, 255, 255, 255, 255}, make([]byte, 16)...)
-	ask[28] = 3
-	if unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) != nil {
-		return false
-	}
-	buf := make([]byte, 64<<10)
-	n, _, err := unix.Recvfrom(fd, buf, 0)
-	return err == nil && n > 6 && buf[4] != unix.NLMSG_ERROR
-}
 
 // TestW7BoundSockets: sockets that somebody outside listens on when the jail starts cannot be reached, by whatever name they were bound
 // and whatever name they have now; over each bridge. One that is shown can.
@@ -40,7 +22,7 @@ func TestW7BoundSockets(t *testing.T) {
 		t.Run(fmt.Sprint("mediated ", mediated), func(t *testing.T) {
 			home := ownHome(t)
 			hosts := boundOutside(t, home)
-			if !tellsInodes() {
+			if !require.SocketInodes() {
 				t.Log("the kernel has no CONFIG_UNIX_DIAG: sockets are known by their names alone")
 				hosts = map[string]bool{"there/plain": true, "there/shown": false}
 			}

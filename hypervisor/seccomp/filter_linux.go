@@ -36,6 +36,7 @@ const (
 	retAllow  = unix.SECCOMP_RET_ALLOW
 	retPerm   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	retNosys  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	retNotSup = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
 	retNoFam  = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
 	retNotify = unix.SECCOMP_RET_USER_NOTIF
 )

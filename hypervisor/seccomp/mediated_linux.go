@@ -37,6 +37,8 @@ func mediatedRules(m map[uint32]rule) {
 	m[unix.SYS_FACCESSAT] = anyBit(offArg2, unix.W_OK, retNotify)
 	m[unix.SYS_FACCESSAT2] = anyBit(offArg2, unix.W_OK, retNotify)
 	m[unix.SYS_FILE_SETATTR] = rule{ret: retPerm}
+	// Who restricts himself by Landlock restricts the calls that the kernel performs for him, not those that the listener does: he would write all the same.
+	m[unix.SYS_LANDLOCK_CREATE_RULESET] = rule{ret: retNotSup}
 	// A lease on a granted file would hold up whoever opens it outside, us too.
 	m[unix.SYS_FCNTL] = oneOf(offArg1, retPerm, unix.F_SETLEASE)
 }

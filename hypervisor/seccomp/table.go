@@ -89,6 +89,9 @@ var families = []Family{
 	family("personality", Conditional, "only to ask (0xffffffff), the ordinary one (0), and that without random addresses (ADDR_NO_RANDOMIZE), which debuggers and sanitizers take: others change what is executable, "+
 		"or imitate other systems with kernel code that nobody else uses", "personality"),
 	family("leases and descriptors' flags", Conditional, "with the mediated bridge, not F_SETLEASE: a lease would hold up who opens the file outside", "fcntl"),
+	family("a process's own Landlock rules", Conditional, "not with the mediated bridge, nor with --isolation landlock: the supervisor changes files in the caller's name, where they would not hold; "+
+		"it fails with EOPNOTSUPP, as where Landlock is switched off", "landlock_create_ruleset").
+		remedied("--bridge fuse allows it"),
 	family("attributes of files by structure", Conditional, "not with the mediated bridge, nor with --isolation landlock: they change flags that no undo restores", "file_setattr").
 		remedied("--bridge fuse allows it"),
 	family("process settings", Conditional, "with --isolation landlock, PR_SET_DUMPABLE does nothing: the supervisor has to be able to read the caller's memory", "prctl"),
@@ -132,5 +135,5 @@ var families = []Family{
 		"connect accept accept4 sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown listen getsockname getpeername setsockopt getsockopt"),
 	family("queues that are open", Allowed, "who opened one may use it", "mq_timedsend mq_timedreceive mq_notify mq_getsetattr"),
 	family("a process's own filters", Allowed, "a process may restrict itself further; ours comes first",
-		"seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self"),
+		"seccomp landlock_add_rule landlock_restrict_self"),
 }

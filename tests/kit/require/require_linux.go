@@ -129,3 +129,20 @@ func Image(t testing.TB, kind string, size int64) string {
 	})
 	return mount
 }
+
+// SocketInodes reports whether the kernel says which file a socket is bound to (CONFIG_UNIX_DIAG).
+func SocketInodes() bool {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	ask := append([]byte{40, 0, 0, 0, 20, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, unix.AF_UNIX, 0, 0, 0, 255, 255, 255, 255}, make([]byte, 16)...)
+	ask[28] = 3
+	if unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) != nil {
+		return false
+	}
+	buf := make([]byte, 64<<10)
+	n, _, err := unix.Recvfrom(fd, buf, 0)
+	return err == nil && n > 6 && buf[4] != unix.NLMSG_ERROR
+}
