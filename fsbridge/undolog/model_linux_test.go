@@ -45,10 +45,14 @@ func pathsBelow(dir string) (paths []string) {
 
 // randomOp does one random operation; that it is impossible is fine.
 func randomOp(t *rapid.T, w *world) {
-	data := func() string {
-		return fmt.Sprintf("%d-%s", rapid.IntRange(0, 9).Draw(t, "data"), string(make([]byte, rapid.SampledFrom([]int{0, 5, 300, 70000}).Draw(t, "len"))))
+	lengths, offsets, sizes := []int{0, 5, 300, 70000}, []int64{0, 3, 100, 65536, 200000}, []int64{0, 1, 5, 66000, 300000}
+	if w.small {
+		lengths, offsets, sizes = []int{0, 5, 300}, []int64{0, 3, 100}, []int64{0, 1, 5, 700}
 	}
-	off := func() int64 { return rapid.SampledFrom([]int64{0, 3, 100, 65536, 200000}).Draw(t, "off") }
+	data := func() string {
+		return fmt.Sprintf("%d-%s", rapid.IntRange(0, 9).Draw(t, "data"), string(make([]byte, rapid.SampledFrom(lengths).Draw(t, "len"))))
+	}
+	off := func() int64 { return rapid.SampledFrom(offsets).Draw(t, "off") }
 	p := genPath(t, w)
 	var err error
 	renameTo := ""
@@ -62,7 +66,7 @@ func randomOp(t *rapid.T, w *world) {
 	case "write":
 		err = w.write(p, off(), data())
 	case "truncate":
-		err = w.truncate(p, rapid.SampledFrom([]int64{0, 1, 5, 66000, 300000}).Draw(t, "size"))
+		err = w.truncate(p, rapid.SampledFrom(sizes).Draw(t, "size"))
 	case "chmod":
 		err = w.chmod(p, rapid.SampledFrom([]uint32{0o755, 0o644, 0o4755, 0o2700, 0o1777, 0, 0o400}).Draw(t, "mode"))
 	case "rename":

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -24,10 +25,11 @@ import (
 const modelKillVar = "UNDOLOG_MODEL_KILL"
 
 type modelKill struct {
-	Base, Undo, Kind, Path, Fault string
-	Step                          StepID
-	Count                         int
-	Inline                        int64
+	Base, Undo, Kind, Path, To, Fault string
+	Step                              StepID
+	Count                             int
+	Inline                            int64
+	Edited                            bool // it may be refused
 
 	cut map[string]string // the folder as the killed step left it
 }
@@ -50,27 +52,39 @@ func TestModelKillHelper(t *testing.T) {
 	w.log.quiet()
 	w.ok(fault.Arm(k.Fault))
 	ctx := context.Background()
-	var err error
-	switch k.Kind {
-	case "undo":
-		_, err = w.log.Undo(ctx, UndoOptions{Count: k.Count})
-	case "redo":
-		_, err = w.log.Redo(ctx, UndoOptions{Count: k.Count})
-	case "restore":
-		_, err = w.log.Restore(ctx, RestoreOptions{Path: k.Path, Step: k.Step})
-	case "recover":
-		_, err = w.log.Recover(ctx)
-	case "pack":
-		_, err = w.log.GC(ctx, GCOptions{CompressAll: true})
-	}
-	var errno unix.Errno
-	if k.Kind == "restore" && errors.As(err, &errno) && (errno == unix.ENOENT || errno == unix.EACCES) {
-		err = nil // refused, as in restoreModel
-	}
+	err := k.do(ctx, w.log)
 	w.log.quiet()
 	if err = errors.Join(err, w.log.emptyTrash(ctx)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// do does k with the log l. That it is refused is fine where that may be.
+func (k *modelKill) do(ctx context.Context, l *Log) (err error) {
+	switch k.Kind {
+	case "undo":
+		_, err = l.Undo(ctx, UndoOptions{Count: k.Count, To: k.To})
+	case "redo":
+		_, err = l.Redo(ctx, UndoOptions{Count: k.Count})
+	case "restore":
+		_, err = l.Restore(ctx, RestoreOptions{Path: k.Path, Step: k.Step})
+	case "recover":
+		_, err = l.Recover(ctx)
+	case "pack":
+		_, err = l.GC(ctx, GCOptions{CompressAll: true})
+	}
+	var errno unix.Errno
+	if k.Kind == "restore" && errors.As(err, &errno) && (errno == unix.ENOENT || errno == unix.EACCES) || k.Edited && refused(err) {
+		err = nil // refused, as in restoreModel
+	}
+	return err
+}
+
+// refused tells whether err says that nothing was done, because of what there is.
+func refused(err error) bool {
+	var barrier *BarrierError
+	return errors.As(err, &barrier) || errors.Is(err, ErrNothing) || errors.Is(err, ErrNoRedo) || errors.Is(err, ErrNoStep) || errors.Is(err, ErrDamaged) ||
+		errors.Is(err, ErrMark) || err != nil && strings.Contains(err.Error(), "nothing of it can be put back")
 }
 
 // run does k in a process of its own and tells whether that was killed.

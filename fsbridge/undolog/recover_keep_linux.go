@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -141,7 +142,26 @@ func (l *Log) editedSince(c *cut) ([]string, error) {
 		return nil, err
 	}
 	t := stamps.NewTouched().Add(c.rec)
-	return l.stamps.Since(t, c.rec, death.Step())
+	edited, err := l.stamps.Since(t, c.rec, death.Step())
+	if err != nil {
+		return nil, err
+	}
+	removed, err := editedRemoved(c, death.Step())
+	edited = append(edited, removed...)
+	slices.Sort(edited)
+	return slices.Compact(edited), err
+}
+
+// editedRemoved is editedSince for files of which the step has removed a name: somebody can write to them by another name,
+// or a handle.
+func editedRemoved(c *cut, after time.Time) (paths []string, err error) {
+	blobs, _, err := store.AdoptedBlobs(c.dir.FD)
+	for _, b := range blobs {
+		if !b.Stat.IsDir() && b.Stat.Ctime > after.UnixNano() && c.rec.Objects[b.Obj] != nil {
+			paths = append(paths, c.rec.Path(b.Obj))
+		}
+	}
+	return paths, err
 }
 
 // keepOpen makes the interrupted step a closed one, as it is: nothing is changed in the folder. What
@@ -149,6 +169,9 @@ func (l *Log) editedSince(c *cut) ([]string, error) {
 func (l *Log) keepOpen(c *cut) error {
 	edited, err := l.editedSince(c)
 	if err != nil {
+		return err
+	}
+	if err := alive.Settle(c.dir.FD); err != nil { // or a kill after the next line would make the edits the step's own
 		return err
 	}
 	if err := cutJournal(c.dir.FD, c.rec.Size); err != nil {

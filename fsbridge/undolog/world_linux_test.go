@@ -28,6 +28,7 @@ type world struct {
 	opts  Options
 	ahead uint64 // added to the epoch
 	held  []*undologtest.Handle
+	small bool // what random operations write is small
 }
 
 // worldLog is the log that the world has at the moment.

@@ -178,8 +178,31 @@ func Read(dirfd int) (d Death, err error) {
 	if at := time.Unix(0, int64(binary.LittleEndian.Uint64(b))); at.After(d.at) {
 		d.at = at
 	}
+	if b[9] != 0 {
+		d.at = time.Unix(0, int64(binary.LittleEndian.Uint64(b)))
+	}
 	d.unasked, d.doing = b[8] != 0, binary.LittleEndian.Uint64(b[16:])
 	return d, nil
+}
+
+// Settle has what Read tells now of the directory behind dirfd stay, whoever writes to the journal from now on.
+func Settle(dirfd int) error {
+	d, err := Read(dirfd)
+	if err != nil {
+		return err
+	}
+	fd, err := hostfs.OpenAt(dirfd, Name, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	defer hostfs.Close(fd)
+	b := make([]byte, size)
+	binary.LittleEndian.PutUint64(b, uint64(max(d.at.UnixNano(), 0)))
+	binary.LittleEndian.PutUint64(b[16:], d.doing)
+	if b[9] = 1; d.unasked {
+		b[8] = 1
+	}
+	return hostfs.PwriteFull(fd, b, 0)
 }
 
 // Step is the moment after which a change in the folder of a step that was killed is somebody else's.

@@ -5,6 +5,7 @@
 // # Format
 //
 // The file "alive" has 24 bytes, three int64 LE: the time of the last change in nanoseconds since 1970;
-// 1 if there were writers that do not ask, else 0; the number of the inode that an undo is changing, or 0. It is mapped, so that to
+// 1 if there were writers that do not ask, else 0, and 256 more if that time counts alone, and not that of the journal (who takes
+// up a killed step writes to it); the number of the inode that an undo is changing, or 0. It is mapped, so that to
 // note a change costs no system call and survives the death of the process.
 package alive

@@ -66,6 +66,7 @@ type Engine struct {
 	// Lost are the paths that can be neither found nor made. Decide finds them.
 	Lost    []string
 	notKept []string // paths of which the step did not keep the content
+	spoilt  []bound  // what somebody wrote to in the log: it stays there
 	// Looks is what was seen in directories that are done, Changes what bridges must forget
 	// (everything, if there are more than [MaxChanges]), and Warnings what people should hear. Run
 	// fills them.
@@ -193,6 +194,9 @@ func (e *Engine) plan() {
 			}
 			if w := b.Want; w != nil && b.OccNode != w && e.left.closed[d] == nil && (!here || w.Place.Kind == layer.Nowhere && !t.Makeable(w)) {
 				e.lose(w, e.pathAtStart(d, b.Name))
+				if t.Spoilt[w.Obj] {
+					e.spoilt = append(e.spoilt, bound{d, b})
+				}
 			}
 			if b.Wrong && b.OccNode != nil {
 				b.OccNode.Occupies = true
@@ -227,12 +231,16 @@ func (e *Engine) pathAtStart(d *layer.Node, name string) string {
 	return name
 }
 
-// planMissing wants an object back that somebody outside took away.
+// planMissing wants an object back that somebody outside took away, and of a directory what the step changed below it.
 func (e *Engine) planMissing(n *layer.Node) {
 	t := e.t
 	d := t.Nodes[n.Parent]
-	if n.Created || n.Place.Kind != layer.Nowhere {
+	if n.Created || n.Place.Kind != layer.Nowhere || n.Missing {
 		return
+	}
+	n.Missing = true
+	for _, c := range t.Children[n.Obj] {
+		e.planMissing(c)
 	}
 	if !t.Makeable(n) {
 		e.Warn("%q is gone and was not kept", strings.TrimPrefix(e.path(d)+"/"+n.Name, "/"))

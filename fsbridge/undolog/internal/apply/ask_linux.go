@@ -18,6 +18,9 @@ import (
 
 // ask finds out what of the plan the folder would refuse, and leaves that. It changes nothing.
 func (e *Engine) ask() {
+	for _, x := range e.spoilt {
+		e.leaveBind(x.d, x.b, "somebody wrote to it after the step had removed it: the step that is left of this puts it back as it is now")
+	}
 	for _, path := range e.Lost {
 		e.say(trimSlash("/"+path), "path", "it was not kept")
 	}

@@ -49,6 +49,7 @@ type Node struct {
 	Type    uint32
 	Content bool // the step has content records
 	Lost    bool // the step did not keep its content
+	Missing bool // it was taken away from outside, and is wanted back
 	Xattrs  bool // the step has its attributes
 	Dirty   bool // its metadata is not as recorded
 	Several bool // a file that has or had more than one name
@@ -108,9 +109,11 @@ type Layer struct {
 	// Bad are the objects the captured contents of which are damaged: they are not put back.
 	Bad map[journal.ObjID]bool
 	// Exact says that only this step is put back, all later ones being undone: a blob that is not as
-	// it was retained is damaged then, and as if it were not there.
-	Exact bool
+	// it was retained is damaged then, and as if it were not there. Those are Spoilt. What is left of a step has none.
+	Exact  bool
+	Spoilt map[journal.ObjID]bool
 
+	rest bool // it is what an apply has left
 	read *Reading
 }
 
@@ -141,6 +144,11 @@ func Load(read *Reading, o Options) (_ *Layer, err error) {
 	}
 	l := newLayer(dir, rec)
 	l.read, l.Own = read, read.blobs
+	rest, err := store.ReadRest(dir.FD)
+	if err != nil {
+		return nil, err
+	}
+	l.rest = rest != nil
 	made, err := store.ReadMade(dir.FD, dir.Volumes)
 	if err != nil {
 		return nil, err
@@ -340,8 +348,15 @@ func (l *Layer) findInOwn(n *Node, st *hostfs.Stat) error {
 	if n.Created || !l.Rec.Retained[n.Obj] {
 		return nil
 	}
-	if l.Exact && l.spoilt(n, st) {
-		return nil
+	if (l.Exact || l.rest) && l.changed(n, st) {
+		if st.Ctime <= st.Mtime && !l.rest { // of what is left, people were told
+			if l.Spoilt == nil {
+				l.Spoilt = map[journal.ObjID]bool{}
+			}
+			l.Spoilt[n.Obj] = true
+			return nil
+		}
+		n.stay(st)
 	}
 	if st.ID != n.ID { // retaining meant copying
 		l.SetID(n, st.ID)
@@ -356,20 +371,26 @@ func (l *Layer) findInOwn(n *Node, st *hostfs.Stat) error {
 // coarsest is how much of a time a file system may leave out, in nanoseconds: exFAT's two seconds.
 const coarsest = 2_000_000_000
 
-// spoilt tells whether somebody else wrote to the blob of n, which is as st says. What a step retains without
+// changed tells whether somebody else wrote to the blob of n, which is as st says. What a step retains without
 // having changed it is still of the size and time that it was found with: whoever writes to it by a handle or another name
-// does so in a later step, which is undone first, or is outside.
-func (l *Layer) spoilt(n *Node, st *hostfs.Stat) bool {
+// does so in a later step, which is undone first, or is outside. If its last change is a write, that was done in the log;
+// else it was written to before it was retained, and so in the folder.
+func (l *Layer) changed(n *Node, st *hostfs.Stat) bool {
 	return n.Type == unix.S_IFREG && st.ID == n.ID && st.Nlink == 1 && !n.Content && !n.Xattrs &&
 		(st.Size != n.Meta.Size || st.Mtime > n.Meta.Mtime || st.Mtime < n.Meta.Mtime-coarsest)
 }
 
+// stay has the content of n, which is as st says, stay as it is, and so what tells of it.
+func (n *Node) stay(st *hostfs.Stat) {
+	r := *n.Object
+	r.Meta.Size, r.Meta.Mtime = st.Size, st.Mtime
+	n.Object = &r
+}
+
 // Compare notes whether the metadata of n, which is as st says, must be put right.
 func (n *Node) Compare(st *hostfs.Stat) {
-	if n.Lost { // its content stays, and so does what tells of it
-		r := *n.Object
-		r.Meta.Size, r.Meta.Mtime = st.Size, st.Mtime
-		n.Object = &r
+	if n.Lost {
+		n.stay(st)
 	}
 	m := &n.Meta
 	n.Several = !st.IsDir() && (st.Nlink > 1 || !n.Created && m.Nlink > 1)
