@@ -331,6 +331,10 @@ func (p *place) run() (found report, stderr string, err error) {
 	if p.Cell.Isolation != "none" {
 		cmd.Stdin, in = p.slave, p.master
 	}
+	above, err := os.Open(p.base) // what the caller has open is not given to commands, unless it can lead nowhere
+	must(p.t, err)
+	defer above.Close()
+	cmd.ExtraFiles = []*os.File{p.slave, above}
 	out, err := cmd.StdoutPipe()
 	must(p.t, err)
 	must(p.t, cmd.Start())

@@ -55,7 +55,7 @@ func promises() []promise {
 			not: map[string]string{"none": "has none", "landlock": "has none", "vm": "has none"}},
 		{id: "sockets", sentence: "Sockets that programs outside listen on when the session starts cannot be connected to", inside: reachSockets, not: nothing()},
 		{id: "terminal", sentence: "The user's terminal never goes inside: it is relayed", inside: holdTerminal, not: nothing()},
-		{id: "input", sentence: "A command does not start with a directory as a standard stream", outside: refusesDirectory, not: but("vm", relayed)},
+		{id: "input", sentence: "A command does not start with a directory as a standard stream, and gets no other descriptor that leads to a directory of the host", inside: openDirectories, outside: refusesDirectory, not: but("vm", relayed)},
 		{id: "requests", sentence: "Requests that lock encrypted files, change a file system or type into a terminal are refused on any descriptor", inside: makeRequests, not: nothing()},
 		{id: "protected", sentence: "What git, shells, editors and agents run from the folder is not changed without a person's yes: hooks, configuration, also those of repositories in it, when these are moved, and what git's configuration leads to",
 			inside: plantHooks, outside: nothingPlanted},
