@@ -139,13 +139,57 @@ func TestW2Partial(t *testing.T) {
 		s.Send("\x04")
 		s.Wait()
 	})
-	t.Run("size and no control", func(t *testing.T) {
-		s := d.pipe(`stty rows 31 cols 97; echo x | "$SB" run -- sh -c 'stty size <&1; cat </dev/tty; echo end'`)
+	t.Run("size", func(t *testing.T) {
+		s := d.pipe(`stty rows 31 cols 97; echo x | "$SB" run -- sh -c 'stty size <&1; echo end'`)
 		s.Expect("31 97")
-		s.Expect("/dev/tty")
 		s.Expect("end")
 		s.Wait()
 	})
+}
+
+// TestD3DevTTY: a command whose stdin is no terminal asks on /dev/tty: for keys, for what is not echoed, for a line. What is typed and nobody asks for
+// is the shell's.
+func TestD3DevTTY(t *testing.T) {
+	for _, with := range isolations(t) {
+		d := newDesk(t)
+		d.live(with...)
+		t.Run("keys "+strings.Join(with, " "), func(t *testing.T) {
+			s := d.pipe(`x=$(echo one | "$SB" run -- sh -c 'stty raw -echo </dev/tty; printf key: >/dev/tty; k=$(dd bs=1 count=1 2>/dev/null </dev/tty); stty sane </dev/tty; cat; echo "$k"'); echo "[$x]"; stty -a | grep -o '[-]*icanon'`)
+			s.Expect("key:")
+			without(t, s, unix.ICANON)
+			s.Send("q")
+			s.Expect("[one\r\nq]\r\n")
+			s.Expect("icanon")
+			if strings.Contains(s.Text(), "-icanon") {
+				t.Error("the terminal was left raw")
+			}
+			s.Wait()
+		})
+		t.Run("no echo "+strings.Join(with, " "), func(t *testing.T) {
+			s := d.pipe(`echo one | "$SB" run -- sh -c 'stty -echo </dev/tty; printf pass >/dev/tty; read p </dev/tty; stty echo </dev/tty; read x; echo "[$p $x]"'`)
+			s.Expect("pass")
+			without(t, s, unix.ECHO)
+			s.Send("hush\r")
+			s.Expect("[hush one]\r\n")
+			s.Wait()
+		})
+		t.Run("a line "+strings.Join(with, " "), func(t *testing.T) {
+			s := d.pipe(`echo one | "$SB" run -- sh -c 'printf "name: " >/dev/tty; read p </dev/tty; read x; echo "[$p $x]"'`)
+			s.Expect("name: ")
+			s.Send("me\r")
+			s.Expect("me\r\n[me one]\r\n")
+			s.Wait()
+		})
+		t.Run("typed ahead "+strings.Join(with, " "), func(t *testing.T) {
+			s := d.pipe(`"$SB" run -- sh -c 'printf "50 %%"; until [ -e go ]; do sleep 0.01; done; echo; rm go' </dev/null; read x; echo "shell got $x"`)
+			s.Expect("50 %")
+			s.Send("mine\r")
+			s.Expect("mine\r\n")
+			d.write("go", "")
+			s.Expect("shell got mine\r\n")
+			s.Wait()
+		})
+	}
 }
 
 // without waits until the user's terminal does not do something.

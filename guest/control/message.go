@@ -90,7 +90,7 @@ type TTY struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
 	// Of has bit i if stream i (stdin, stdout, stderr) is the terminal, where descriptors are passed: the others come with the message. 0 is all.
-	// If it is not stdin, it is no controlling terminal. Such a terminal leaves to the other end what is done with line ends.
+	// Such a terminal leaves to the other end what is done with line ends.
 	Of uint8 `json:"of,omitempty"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"runtime"
 	"slices"
@@ -270,9 +271,7 @@ func (c *command) makePartial(sys *syscall.SysProcAttr) error {
 		}
 	}
 	c.files = given
-	if c.m.TTY.Of&1 == 0 { // nobody types into it
-		sys.Setctty = false
-	}
+	sys.Ctty = bits.TrailingZeros8(c.m.TTY.Of) // what is typed comes by /dev/tty alone if that is not stdin
 	if err != nil {
 		return fmt.Errorf("no terminal: %w", err)
 	}

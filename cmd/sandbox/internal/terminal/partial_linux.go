@@ -99,8 +99,11 @@ func (t *Relay) mayRead() bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held || t.modes.raw {
+	if t.held || t.modes.raw || t.aside && t.modes.quiet {
 		return !t.held
+	}
+	if t.aside && !t.asked() {
+		return false
 	}
 	now, err := unix.IoctlGetTermios(int(t.in.Fd()), unix.TCGETS)
 	return err == nil && now.Lflag&unix.ICANON != 0

@@ -25,7 +25,8 @@ const (
 // One goroutine moves the bytes of both directions; it also runs the prompts,
 // so that while one is on the screen nothing else reads or writes the terminal.
 type Relay struct {
-	in, out *os.File // in is nil if the user's stdin is no terminal
+	in, out *os.File // in is nil if the user's stdin is no terminal, and no other of his files is one that can be read
+	aside   bool     // in is not his stdin: the command reads it as /dev/tty, if at all
 	of      [3]bool  // which of the user's files are terminals
 
 	mu      sync.Mutex // guards what follows
@@ -47,6 +48,7 @@ type Relay struct {
 	hungUp    bool // nobody has the other end of the pseudo-terminal open
 	ending    time.Time
 	modes     modes // of a partial one
+	question  bool  // what the command wrote last ends as a question does
 }
 
 // NewRelay returns nil if none of the files is a terminal. If all are, the command has the user's terminal for itself; else what goes elsewhere
@@ -66,9 +68,9 @@ func NewRelay(in, out, stderr *os.File) *Relay {
 		out = in
 	}
 	if !of[0] {
-		in = nil
+		in = readable(out)
 	}
-	t := &Relay{in: in, out: out, of: of, tasks: make(chan func(), 8), done: make(chan struct{})}
+	t := &Relay{in: in, out: out, of: of, aside: !of[0], tasks: make(chan func(), 8), done: make(chan struct{})}
 	if err := unix.Pipe2(t.wake[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil
 	}
@@ -329,6 +331,7 @@ func (t *Relay) fromCommand(buf []byte) {
 	n, err := unix.Read(t.master, buf)
 	if n > 0 {
 		_, _ = t.out.Write(t.modes.unechoed(buf[:n])) // a lost terminal comes as HUP
+		t.question = isQuestion(buf[:n])
 		return
 	}
 	if err != nil && (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) {
