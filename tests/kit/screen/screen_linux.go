@@ -175,7 +175,32 @@ func (s *Screen) Modes() unix.Termios {
 	return *m
 }
 
-// Wait returns the program's exit status, or 128+n.
+// mark goes the way of what programs write.
+const mark = "\x00what was written before is on the screen\x00"
+
+// settle waits until what was written until now is on the screen: a program's end is heard of sooner than its last words.
+func (s *Screen) settle() {
+	s.t.Helper()
+	if _, err := s.slave.WriteString(mark); err != nil {
+		return // hung up
+	}
+	timer := time.AfterFunc(Patience, s.more.Broadcast)
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for began := time.Now(); !s.eof; s.more.Wait() {
+		if before, after, is := strings.Cut(s.seen.String(), mark); is {
+			s.seen.Reset()
+			s.seen.WriteString(before + after)
+			return
+		}
+		if time.Since(began) >= Patience {
+			s.t.Fatal("what a program has written does not come")
+		}
+	}
+}
+
+// Wait returns the program's exit status, or 128+n. All that it has written is on the screen then.
 func (s *Screen) Wait() int {
 	s.t.Helper()
 	done := make(chan struct{})
@@ -188,6 +213,7 @@ func (s *Screen) Wait() int {
 	case <-time.After(Patience):
 		s.t.Fatalf("the program does not end; on the screen:\n%q", s.Text())
 	}
+	s.settle()
 	status, ok := s.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {
 		return 128 + int(status.Signal())
