@@ -185,6 +185,13 @@ type applied struct {
 // apply runs a restore in one folder. It is not cut short when ctx ends: only
 // the wait is.
 func (s *Session) apply(ctx context.Context, how applied, do func(*directory.Directory) (*undolog.ApplyResult, error)) (api.UndoResult, error) {
+	return s.inTurn(ctx, how, func(w *directory.Directory) (api.UndoResult, error) {
+		return s.timed(w, how.dry, func() (*undolog.ApplyResult, error) { return do(w) })
+	})
+}
+
+// inTurn has a folder's history changed when it is the turn of that.
+func (s *Session) inTurn(ctx context.Context, how applied, do func(*directory.Directory) (api.UndoResult, error)) (api.UndoResult, error) {
 	w, err := s.history(how.dir)
 	if err != nil {
 		return api.UndoResult{}, err
@@ -194,7 +201,7 @@ func (s *Session) apply(ctx context.Context, how applied, do func(*directory.Dir
 		return api.UndoResult{}, err
 	}
 	defer s.steps.Leave(lease)
-	return s.timed(w, how.dry, func() (*undolog.ApplyResult, error) { return do(w) })
+	return do(w)
 }
 
 // lease waits for the turn of something that opens no step.

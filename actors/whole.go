@@ -25,20 +25,13 @@ func (s *Session) others(w *directory.Directory, only bool) (list []*directory.D
 // comes between.
 func (s *Session) travel(ctx context.Context, how applied, r api.UndoRequest,
 	do func(context.Context, []together.Folder, api.UndoRequest) (api.UndoResult, error)) (api.UndoResult, error) {
-	w, err := s.history(how.dir)
-	if err != nil {
-		return api.UndoResult{}, err
-	}
-	lease, err := s.lease(ctx, how)
-	if err != nil {
-		return api.UndoResult{}, err
-	}
-	defer s.steps.Leave(lease)
-	folders := []together.Folder{{Path: w.Config.Path, History: alone{s, w}}}
-	for _, o := range s.others(w, r.OnlyFolder || r.Exact) {
-		folders = append(folders, together.Folder{Path: o.Config.Path, History: alone{s, o}})
-	}
-	return do(ctx, folders, r)
+	return s.inTurn(ctx, how, func(w *directory.Directory) (api.UndoResult, error) {
+		folders := []together.Folder{{Path: w.Config.Path, History: alone{s, w}}}
+		for _, o := range s.others(w, r.OnlyFolder || r.Exact) {
+			folders = append(folders, together.Folder{Path: o.Config.Path, History: alone{s, o}})
+		}
+		return do(ctx, folders, r)
+	})
 }
 
 // alone is the history of one folder, for who has a lease.

@@ -33,6 +33,7 @@ type Failure struct {
 var failures = []Failure{
 	{messages.ErrNotRolledBack, "internal", "not_rolled_back", "a part of what it did is still in the folder: get_undo_history shows it; tell the user"},
 	{messages.ErrBusy, "busy", "busy", "wait for the end of the command that runs and try again (get_session_status shows the open step)"},
+	{undolog.ErrInterrupted, "busy", "interrupted", "undo or redo completes what was interrupted; ask the user which"},
 	{undolog.ErrBusy, "busy", "step_open", "wait for the end of the command that runs and try again (get_session_status shows the open step)"},
 	{messages.ErrStopped, "session_ended", "stopped", "the session has ended: tell the user"},
 	{messages.ErrEnding, "session_ended", "ending", "the session has ended: tell the user"},

@@ -141,18 +141,26 @@ func in(f Folder, err error) error {
 	return fmt.Errorf("%s: %w", f.Path, err)
 }
 
-// all carries the tasks out, or none of them.
+// all carries the tasks out, or none of them. What was interrupted in a folder is completed first.
 func (w way) all(ctx context.Context, tasks []task) (res api.UndoResult, err error) {
 	if len(tasks) == 1 {
 		return w.do(ctx, tasks[0].Folder, tasks[0].ask)
 	}
+	var halves, rest []task
 	for _, t := range tasks { // what one of them refuses, none does
 		trial := t.ask
 		trial.DryRun, trial.Progress = true, nil
 		found, err := w.do(ctx, t.Folder, trial)
-		if err != nil {
+		switch {
+		case errors.Is(err, undolog.ErrInterrupted) && t.ask.DryRun:
+			return api.UndoResult{}, in(t.Folder, err)
+		case errors.Is(err, undolog.ErrInterrupted):
+			halves = append(halves, t)
+			continue
+		case err != nil:
 			return api.UndoResult{}, refused(tasks, t, err)
 		}
+		rest = append(rest, t)
 		if !t.asExpected(found.Steps) {
 			return api.UndoResult{}, errMoved
 		}
@@ -161,14 +169,21 @@ func (w way) all(ctx context.Context, tasks []task) (res api.UndoResult, err err
 	if tasks[0].ask.DryRun {
 		return res, nil
 	}
-	res = api.UndoResult{}
-	ctx = context.WithoutCancel(ctx) // half of it is worse than too late
+	return w.carryOut(context.WithoutCancel(ctx), append(halves, rest...), len(halves)) // half of it is worse than too late
+}
+
+// carryOut does what no folder refused. Of the first folders, so many, an undo was interrupted: the next one completes it, and
+// counts it if it is the same. If it was another, all is looked at again.
+func (w way) carryOut(ctx context.Context, tasks []task, halves int) (res api.UndoResult, err error) {
 	var counts []int
-	for _, t := range tasks {
+	for i, t := range tasks {
 		one, err := w.do(ctx, t.Folder, t.ask)
 		counts = append(counts, len(one.Steps))
 		if err != nil {
 			return api.UndoResult{}, errors.Join(in(t.Folder, err), w.takeBack(ctx, tasks, counts))
+		}
+		if i < halves && !t.asExpected(one.Steps) {
+			return api.UndoResult{}, errMoved
 		}
 		res = merged(res, one)
 	}

@@ -19,8 +19,10 @@ type book struct {
 	undone []undolog.Entry // the next redo first
 	// refuses is what a trial returns, breaks what the deed does.
 	refuses, breaks error
-	late            *undolog.Entry // a step that nobody has seen until something is asked for
-	asked           []string
+	// half is an undo that was interrupted, of the newest step.
+	half  bool
+	late  *undolog.Entry // a step that nobody has seen until something is asked for
+	asked []string
 }
 
 func (b *book) History(_ context.Context, r api.HistoryRequest) (list []undolog.Entry, err error) {
@@ -50,6 +52,17 @@ func (b *book) move(word string, r api.UndoRequest, from, to *[]undolog.Entry) (
 		return api.UndoResult{}, errors.New("not exact: it would be asked for everywhere again")
 	}
 	res := api.UndoResult{Directory: b.path, DryRun: r.DryRun}
+	if b.half && r.DryRun {
+		return res, undolog.ErrInterrupted
+	}
+	if b.half {
+		b.half = false
+		b.undone, b.steps = append([]undolog.Entry{b.steps[0]}, b.undone...), b.steps[1:]
+		if b.asked = append(b.asked, "completed"); word == "undo" && r.Count == 1 {
+			res.Steps = b.undone[:1]
+			return res, nil
+		}
+	}
 	switch {
 	case b.refuses != nil && !r.Force:
 		return res, b.refuses
@@ -211,5 +224,35 @@ func TestU16HistoryMoves(t *testing.T) {
 	b.late = &late
 	if _, err := Undo(t.Context(), folders, api.UndoRequest{}); err != nil || ids(a.steps) != "" || ids(b.steps) != "" {
 		t.Errorf("%v; %q and %q", err, ids(a.steps), ids(b.steps))
+	}
+}
+
+// An undo that was interrupted in one folder is completed by the next one, which does the rest in the other.
+func TestU16Interrupted(t *testing.T) {
+	fresh := func(done bool) (*book, *book, []Folder) {
+		older, both := at(1, 10, tree), at(2, 11, tree)
+		a, b, folders := pair([]undolog.Entry{both, older}, []undolog.Entry{part(both), part(older)})
+		if b.half = true; done {
+			a.undone, a.steps = a.steps[:1], a.steps[1:]
+		}
+		return a, b, folders
+	}
+	for _, done := range []bool{false, true} { // in the other folder
+		a, b, folders := fresh(done)
+		if _, err := Undo(t.Context(), folders, api.UndoRequest{}); err != nil || ids(a.steps) != "1" || ids(b.steps) != "1" || ids(a.undone) != "2" || ids(b.undone) != "2" {
+			t.Errorf("done %v: %v; %q and %q", done, err, ids(a.steps), ids(b.steps))
+		}
+		a, b, folders = fresh(done)
+		if _, err := Redo(t.Context(), folders, api.UndoRequest{}); done && (err != nil || ids(a.steps) != "2 1" || ids(b.steps) != "2 1") {
+			t.Errorf("redo: %v; %q and %q", err, ids(a.steps), ids(b.steps))
+		}
+	}
+	a, b, folders := fresh(false)
+	if _, err := Undo(t.Context(), folders, api.UndoRequest{DryRun: true}); !errors.Is(err, undolog.ErrInterrupted) || !strings.Contains(err.Error(), git) || len(a.asked)+len(b.asked) > 0 {
+		t.Errorf("a trial: %v", err)
+	}
+	a.refuses = &undolog.BarrierError{Barriers: []undolog.Barrier{{Paths: []string{"x"}}}}
+	if _, err := Undo(t.Context(), folders, api.UndoRequest{}); err == nil || len(a.asked)+len(b.asked) > 0 {
+		t.Errorf("the other refuses: %v", err)
 	}
 }

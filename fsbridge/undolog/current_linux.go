@@ -16,9 +16,6 @@ import (
 // errNoOpenStep is returned by Capture and Commit.
 var errNoOpenStep = fmt.Errorf("%w: no step is open", fsbridge.ErrFailed)
 
-// errInterrupted is returned by what does not finish an interrupted undo itself.
-var errInterrupted = fmt.Errorf("%w: the folder is half undone, because an undo, a redo or a restore was interrupted; 'sandbox undo' or 'sandbox redo' completes it", ErrBusy)
-
 // Begin opens a step with an id from NextID (or from another log's, where one
 // command runs in several folders). The first change in it drops the redo
 // stack. It returns ErrBusy if a step is open or an interrupted one awaits

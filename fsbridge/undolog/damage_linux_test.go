@@ -140,6 +140,59 @@ func TestU14CutBetweenRecords(t *testing.T) {
 	undologtest.Same(t, "refused", w.after, w.snapshot())
 }
 
+// TestU14DamagedPast changes what the log has of files, and then wants to see the past or to have it back: what is
+// damaged is refused, and nothing is written.
+func TestU14DamagedPast(t *testing.T) {
+	blob := func(w *damagedLog) string { // of what was removed
+		found, err := filepath.Glob(filepath.Join(w.base, "undo/steps/2/blobs/*/*"))
+		w.ok(err)
+		for _, p := range found {
+			if b, err := os.ReadFile(p); err == nil && string(b) == "gone" {
+				return p
+			}
+		}
+		w.t.Fatalf("no blob among %q", found)
+		return ""
+	}
+	journal := func(w *damagedLog) string { return filepath.Join(w.base, "undo/steps/2/journal") }
+	flip := func(p string) error {
+		b, err := os.ReadFile(p)
+		if err == nil {
+			b[len(b)/2] ^= 0x55
+			err = os.WriteFile(p, b, 0o600)
+		}
+		return err
+	}
+	for name, c := range map[string]struct {
+		file   func(w *damagedLog) string
+		damage func(p string) error
+		path   string
+	}{
+		"other byte in a removed file": {blob, flip, "gone"},
+		"cut removed file":             {blob, func(p string) error { return os.Truncate(p, 2) }, "gone"},
+		"other byte in the journal":    {journal, flip, "f"},
+		"cut journal":                  {journal, func(p string) error { return os.Truncate(p, 700) }, "f"},
+	} {
+		w := newDamagedLog(t, false)
+		w.ok(c.damage(c.file(w)))
+		w.openLog()
+		var out strings.Builder
+		if err := w.log.Content(t.Context(), 2, c.path, false, &out); !errors.Is(err, ErrDamaged) || out.Len() > 0 {
+			t.Errorf("%s: the content is %q, %v", name, out.String(), err)
+		}
+		if err := w.log.Diff(t.Context(), 2, &out); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: the diff is %q, %v", name, out.String(), err)
+		}
+		for _, force := range []bool{false, true} {
+			if _, err := w.log.Restore(t.Context(), RestoreOptions{Path: c.path, Step: 2, Force: force}); !errors.Is(err, ErrDamaged) {
+				t.Errorf("%s: restore, force %v: %v", name, force, err)
+			}
+			undologtest.Same(t, name, w.after, w.snapshot())
+		}
+		w.close()
+	}
+}
+
 func tryDamage(t *testing.T, packed bool, file string, damage func(p string) error, at int) {
 	for _, edit := range []bool{false, true} {
 		w := newDamagedLog(t, packed)

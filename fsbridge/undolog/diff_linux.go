@@ -88,7 +88,9 @@ func (l *Log) pushPast(v *past.View, s *stepEntry, force bool) error {
 		if of.Damage != nil {
 			l.log.Warn(of.Damage.Error(), "step_id", s.StepID)
 		}
-		if err = v.Push(of); err == nil {
+		if of.Rec.Torn != nil && !s.open { // which of the contents are missing is not known
+			err = of.Damage
+		} else if err = v.Push(of); err == nil {
 			return nil
 		}
 		of.Close()

@@ -147,7 +147,8 @@ func (l *Log) crossing(ctx context.Context, steps []*stepEntry, kind taskKind, f
 		return nil, err
 	}
 	if kind == taskRedo {
-		return l.stamps.Peek(all)
+		found, err := l.stamps.Peek(all)
+		return append(leftEdits(steps), found...), err
 	}
 	return l.stamps.Check(all, oldest)
 }
@@ -177,8 +178,9 @@ func (l *Log) foreseen(ctx context.Context, steps []*stepEntry, kind taskKind) (
 	}
 	found, err := l.stamps.Peek(all)
 	if kind == taskUndo {
-		found = append(l.stamps.Barriers(oldest), found...)
+		return append(l.stamps.Barriers(oldest), found...), err
 	}
+	found = append(leftEdits(steps), found...)
 	return found, err
 }
 

@@ -162,7 +162,7 @@ func (l *Log) discardHistory() ([]StepID, error) {
 		return []StepID{}, ErrBusy
 	}
 	if l.rollingBack() {
-		return []StepID{}, errInterrupted
+		return []StepID{}, ErrInterrupted
 	}
 	if _, err := l.keepCut(); err != nil { // then it goes with the others
 		return []StepID{}, err

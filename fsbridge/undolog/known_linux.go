@@ -25,9 +25,15 @@ type stepEntry struct {
 }
 
 // bySeq orders steps, the oldest first. What an undo has left of a step has that step's number, and lies below
-// what was done again of it.
+// what was done again of it. What a redo has left of a step lies above it: it is done after the step.
 func bySeq(a, b *stepEntry) int {
-	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(b.StepID, a.StepID))
+	above := func(e *stepEntry) int {
+		if e.Status == statusNotRedone {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(above(a), above(b)), cmp.Compare(b.StepID, a.StepID))
 }
 
 // lists is which step directories there are at one moment. Nobody changes a slice that is

@@ -25,6 +25,10 @@ import (
 const (
 	leftName = "left" // in the directory rollback
 	maxLeft  = 256 << 20
+
+	// Of the steps that are left of others: by an undo or a rollback, and by a redo.
+	statusLeft      = "left"
+	statusNotRedone = "left of a redo"
 )
 
 // leftOver is the file "left" in the directory rollback: what becomes of the directory that was applied.
@@ -63,9 +67,13 @@ func (l *Log) writeLeft(roll int, e *apply.Engine, dir *store.StepDir, t task) e
 	} else {
 		was.Command = fmt.Sprintf("left of step %d: %s", rest.Of, was.Command)
 	}
+	status := statusLeft
+	if t.Kind == taskRedo || was.Status == statusNotRedone {
+		status = statusNotRedone
+	}
 	o := leftOver{ID: id, Rest: *rest, Left: e.Left(), Size: e.Layer().Rec.Size, Entry: Entry{
 		Seq: was.Seq, StepID: id, Type: TypeAPI, Command: was.Command, Argv: was.Argv, Dir: was.Dir,
-		Status: "left", StartedAt: l.now(), EndedAt: l.now(), RestOf: rest.Of, Left: l.fewLeft(e.Left()),
+		Status: status, StartedAt: l.now(), EndedAt: l.now(), RestOf: rest.Of, Left: l.fewLeft(e.Left()),
 	}}
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -432,6 +440,16 @@ func readForeign(roll int) (ids []hostfs.ID, err error) {
 		return nil, fmt.Errorf("%w: what was changed meanwhile: %w", ErrDamaged, err)
 	}
 	return ids, nil
+}
+
+// leftEdits are what a redo of steps has left before because somebody had changed it. Who does the rest is asked.
+func leftEdits(chosen []*stepEntry) (out []Barrier) {
+	for _, e := range chosen {
+		if paths := changedMeanwhile(e.Left); e.Status == statusNotRedone && len(paths) > 0 {
+			out = append(out, Barrier{After: e.StepID, At: e.EndedAt, Paths: paths})
+		}
+	}
+	return out
 }
 
 // isChanged tells whether somebody's change is why something was left, there or in another place.

@@ -33,7 +33,7 @@ func (l *Log) Restore(ctx context.Context, o RestoreOptions) (*ApplyResult, erro
 	}
 	if o.DryRun {
 		if l.rollingBack() || l.lender().Lent() {
-			return nil, errInterrupted
+			return nil, ErrInterrupted
 		}
 		res := &ApplyResult{}
 		return whole(res, l.restore(ctx, parts, o, res))

@@ -190,7 +190,7 @@ func cross(barriers []Barrier, force bool, res *ApplyResult) error {
 // neither.
 func (l *Log) foretell(ctx context.Context, kind taskKind, o UndoOptions) (*ApplyResult, error) {
 	if l.rollingBack() {
-		return nil, errInterrupted
+		return nil, ErrInterrupted
 	}
 	if err := l.idle(); err != nil {
 		return nil, err

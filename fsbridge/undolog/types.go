@@ -77,6 +77,7 @@ const (
 // Errors of the log. Test with errors.Is / errors.As.
 var (
 	ErrBusy        = base.ErrBusy
+	ErrInterrupted = base.ErrInterrupted
 	ErrNoStep      = base.ErrNoStep
 	ErrNothing     = base.ErrNothing
 	ErrNoRedo      = base.ErrNoRedo

@@ -264,7 +264,17 @@ var (
 	ErrDamaged     = errors.New("step is damaged")
 	ErrClosed      = errors.New("the undo log is closed")
 	ErrUndoDir     = errors.New("unusable undo directory")
+	// ErrInterrupted is an ErrBusy, returned by what does not complete an interrupted undo itself.
+	ErrInterrupted error = interruptedError{}
 )
+
+type interruptedError struct{}
+
+func (interruptedError) Error() string {
+	return "the folder is half undone, because an undo, a redo or a restore was interrupted; 'sandbox undo' or 'sandbox redo' completes it"
+}
+
+func (interruptedError) Is(target error) bool { return target == ErrBusy }
 
 // LockedError: another process holds the log.
 type LockedError struct {

@@ -349,7 +349,7 @@ func (l *Layer) findInOwn(n *Node, st *hostfs.Stat) error {
 		return nil
 	}
 	if (l.Exact || l.rest) && l.changed(n, st) {
-		if st.Ctime <= st.Mtime && !l.rest { // of what is left, people were told
+		if l.ChangedHere(n, st) && !l.rest { // of what is left, people were told
 			if l.Spoilt == nil {
 				l.Spoilt = map[journal.ObjID]bool{}
 			}
@@ -378,6 +378,11 @@ const coarsest = 2_000_000_000
 func (l *Layer) changed(n *Node, st *hostfs.Stat) bool {
 	return n.Type == unix.S_IFREG && st.ID == n.ID && st.Nlink == 1 && !n.Content && !n.Xattrs &&
 		(st.Size != n.Meta.Size || st.Mtime > n.Meta.Mtime || st.Mtime < n.Meta.Mtime-coarsest)
+}
+
+// ChangedHere tells whether somebody wrote to the blob of n, which is as st says, since it is in the log.
+func (l *Layer) ChangedHere(n *Node, st *hostfs.Stat) bool {
+	return l.changed(n, st) && st.Ctime <= st.Mtime
 }
 
 // stay has the content of n, which is as st says, stay as it is, and so what tells of it.

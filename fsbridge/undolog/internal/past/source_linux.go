@@ -142,8 +142,24 @@ func (s *inode) content(out int) error {
 		if err != nil {
 			return err
 		}
+		if s.node != nil && !s.changedLater() && s.layer.ChangedHere(s.node, &st) {
+			return damaged(s.node)
+		}
 		return hostfs.CopyData(out, in, st.Size)
 	})
+}
+
+// changedLater tells whether a step after that of the layer knows the blob, too: then it may have changed it.
+func (s *inode) changedLater() bool {
+	for _, l := range s.v.layers {
+		if l == s.layer {
+			break
+		}
+		if s.self.as[l] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *inode) names() ([]string, error) {

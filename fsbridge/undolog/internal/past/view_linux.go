@@ -316,6 +316,11 @@ func (v *View) pushDir(l *viewLayer, d *layer.Node, th *thing) (found []*layer.N
 	return found, nil
 }
 
+// damaged is the error of who wants the content of n, which somebody has changed in the log.
+func damaged(n *layer.Node) error {
+	return fmt.Errorf("%w: what the log has of %q is not what it kept", base.ErrDamaged, n.Name)
+}
+
 // write writes the content that t had before the oldest layer to the new file out.
 func (v *View) write(t *thing, out int) error {
 	if err := t.content(out); err != nil {
@@ -330,6 +335,9 @@ func (v *View) writePast(t *thing, out int) error {
 		if n := t.as[l]; n != nil && !n.Created {
 			if n.Lost {
 				return fmt.Errorf("%w: %q", errNotKept, n.Name)
+			}
+			if l.Bad[n.Obj] {
+				return damaged(n)
 			}
 			if err := l.PutContent(n, out); err != nil {
 				return err

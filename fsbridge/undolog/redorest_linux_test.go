@@ -1,0 +1,91 @@
+//go:build linux && faults
+
+package undolog
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+)
+
+// TestU2RestOfRedo interrupts a redo, and somebody writes to a file before it is completed: the rest of it comes after the
+// step, also when that was undone again, and is not done without force.
+func TestU2RestOfRedo(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, testDir(t), Options{})
+	defer func() { w.close() }()
+	w.step(func() {
+		w.ok(w.create("f", "one"))
+		w.ok(w.create("g", "one"))
+	})
+	before := w.snapshot()
+	w.step(func() {
+		w.ok(w.write("f", 0, "two"))
+		w.ok(w.write("g", 0, "two"))
+		w.ok(w.create("n", "n"))
+	})
+	after := w.snapshot()
+	w.undo(1)
+	w.ok(fault.Arm("err:apply.content:1:EIO"))
+	if _, err := w.log.Redo(ctx, UndoOptions{}); err == nil {
+		t.Fatal("not interrupted")
+	}
+	w.ok(fault.Arm(""))
+	w.afterKill()
+	w.outside("g", "mine")
+	w.ok(w.log.Close())
+	w.openLog()
+	if r, err := w.log.Recover(ctx); err != nil || r == nil || !slices.Contains(r.Edited, "g") {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	w.Forget()
+	mine := func(when string) {
+		t.Helper()
+		if b, err := os.ReadFile(filepath.Join(w.base, "work", "g")); err != nil || string(b) != "mine" {
+			t.Fatalf("%s: g is %q, %v", when, b, err)
+		}
+	}
+	mine("completed")
+	rest := w.log.Undone()
+	if len(rest) != 1 || rest[0] == 2 {
+		t.Fatalf("to be redone: %v", rest)
+	}
+	for _, dry := range []bool{true, false} {
+		var barrier *BarrierError
+		if _, err := w.log.Redo(ctx, UndoOptions{DryRun: dry}); !errors.As(err, &barrier) || !slices.Contains(barrier.Barriers[0].Paths, "g") {
+			t.Fatalf("redo of the rest: %v", err)
+		}
+	}
+	mine("refused")
+	if _, err := w.log.Undo(ctx, UndoOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.Forget()
+	if now := w.log.Undone(); len(now) != 2 || now[0] != 2 || now[1] != rest[0] {
+		t.Fatalf("to be redone: %v, want the step and then its rest, %v", now, rest)
+	}
+	w.ok(w.log.Close())
+	w.openLog()
+	if now := w.log.Undone(); len(now) != 2 || now[0] != 2 || now[1] != rest[0] {
+		t.Fatalf("opened again, to be redone: %v", now)
+	}
+	if _, err := w.log.Redo(ctx, UndoOptions{Count: 2, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.Forget()
+	undologtest.Same(t, "all redone", after, w.snapshot())
+	if h, err := w.log.History(); err != nil || len(h) < 3 || h[len(h)-2].StepID != 2 {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	if _, err := w.log.Undo(ctx, UndoOptions{Count: 2, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.Forget()
+	undologtest.Same(t, "all undone", before, w.snapshot())
+}
