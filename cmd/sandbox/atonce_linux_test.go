@@ -36,8 +36,8 @@ func (d *desk) begin(mark, gate string) *exec.Cmd {
 // are one step, also with what a third one does that is killed with its client.
 func TestTwoTerminals(t *testing.T) {
 	d := newDesk(t)
+	d.write("source", "text") // before the session, which tells of edits from outside
 	d.live()
-	d.write("source", "text")
 	before := treesnap.MustTake(t, d.dir)
 	sleeper := d.begin("sleeps", "wake")
 	make := d.sandbox("run", "--json", "--", "sh", "-c", "mkdir out; cp source out/object; rm source; exit 4")
