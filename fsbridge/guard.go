@@ -39,6 +39,17 @@ func (g *Guard) Exit(t Ticket) {
 	}
 }
 
+// Idle tells whether no operation holds the guard. It waits for nobody.
+func (g *Guard) Idle() bool {
+	for i := range g.shards {
+		if !g.shards[i].TryLock() {
+			return false
+		}
+		g.shards[i].Unlock()
+	}
+	return true
+}
+
 // Drain waits until no operation holds the guard, runs f while none can enter,
 // and starts a new epoch if f returns true. f must not call into the bridge's
 // mount. Drains exclude each other.

@@ -33,7 +33,7 @@ type Log interface {
 	Undo(ctx context.Context, o undolog.UndoOptions) (*undolog.ApplyResult, error)
 	Redo(ctx context.Context, o undolog.UndoOptions) (*undolog.ApplyResult, error)
 	Restore(ctx context.Context, o undolog.RestoreOptions) (*undolog.ApplyResult, error)
-	External(ctx context.Context, paths []string) (undolog.Outside, error)
+	External(ctx context.Context, paths []string, inside undolog.Inside) (undolog.Outside, error)
 	GC(ctx context.Context, o undolog.GCOptions) (*undolog.GCResult, error)
 	Status() undolog.LogStatus
 	Written(ids []hostfs.ID)

@@ -402,7 +402,7 @@ func (a *Actor) onExternal(m *External) {
 	a.enqueue(&job{
 		name:       "external",
 		background: true,
-		run:        func(ctx context.Context) { found, err = a.h.o.Log.External(ctx, m.Paths) },
+		run:        func(ctx context.Context) { found, err = a.h.o.Log.External(ctx, m.Paths, a.h.inside()) },
 		reply:      func(crash error) { m.Reply.Send(found, errors.Join(crash, err)) },
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/undolog"
 )
 
 // While somebody inside can write to a file without asking ([fsbridge.Granter]), a step
@@ -93,4 +94,14 @@ func (a *Actor) onRecaptured(m *recaptured) {
 	if m.files == 0 {
 		a.h.granted.Store(0)
 	}
+}
+
+// inside is what goes on in the folder now.
+func (h *Hooks) inside() undolog.Inside {
+	in := undolog.Inside{Last: h.changes.Load(), Newest: h.changes.Load}
+	if g, ok := h.theBridge().(fsbridge.Granter); ok {
+		in.Writing = g.Granted()
+	}
+	in.Idle = h.guard.Idle()
+	return in
 }

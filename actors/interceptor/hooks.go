@@ -50,6 +50,7 @@ type Hooks struct {
 	passes  atomic.Pointer[passes]
 	above   []string
 	last    atomic.Int64 // unix nanoseconds of the newest mutation
+	changes atomic.Int64 // mutations, and what counts as one
 	count   atomic.Int64 // captures
 	granted atomic.Int64 // see Granted
 	safe    atomic.Pointer[armed]
@@ -155,7 +156,10 @@ func (h *Hooks) InFlight() int {
 // restore or rollback ended: the watcher must not take those for somebody else's.
 func (h *Hooks) LastMutation() time.Time { return time.Unix(0, h.last.Load()) }
 
-func (h *Hooks) mutated() { h.last.Store(h.o.Clock.Now().UnixNano()) }
+func (h *Hooks) mutated() {
+	h.last.Store(h.o.Clock.Now().UnixNano())
+	h.changes.Add(1)
+}
 
 // Captures returns how many preimages were captured.
 func (h *Hooks) Captures() int64 { return h.count.Load() }

@@ -260,7 +260,7 @@ func TestEditsSeen(t *testing.T) {
 				}
 				if via == "external" {
 					paths := []string{"new", "old", "old/removed", "old/written", "old/beside", "untouched", "made/deep/x", "moved", "link", "x"}
-					found, err := s.l.External(context.Background(), paths)
+					found, err := s.l.External(context.Background(), paths, Inside{})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -310,7 +310,7 @@ func TestExternalDuringStep(t *testing.T) {
 			return err
 		}
 		s.outside("d/g", "mine")
-		found, err := s.l.External(context.Background(), []string{"f", "d/g"})
+		found, err := s.l.External(context.Background(), []string{"f", "d/g"}, Inside{})
 		if bars := found.Barriers; len(bars) != 1 || !slices.Equal(bars[0].Paths, []string{"d/g"}) {
 			t.Errorf("found: %+v", found)
 		}
@@ -493,7 +493,7 @@ func TestForgottenIsNotForeign(t *testing.T) {
 	}
 	s.step(func(a *undologtest.Applier) error { return writeFileVia(a, "d/b", "2") })
 	s.wantBlocked(2)
-	if found, err := s.l.External(ctx, []string{"d/c"}); err != nil || len(found.Barriers)+len(found.Others) != 0 {
+	if found, err := s.l.External(ctx, []string{"d/c"}, Inside{}); err != nil || len(found.Barriers)+len(found.Others) != 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }

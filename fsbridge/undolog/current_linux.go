@@ -189,6 +189,7 @@ func (l *Log) Commit(ctx context.Context, res StepResult) (*Entry, error) {
 func (l *Log) takeOpen() {
 	if s := l.cur.Swap(nil); s != nil {
 		s.Release()
+		l.stamps.NotOvertaken()
 	}
 	l.own.Store(nil)
 	l.sign.Swap(nil).Close()

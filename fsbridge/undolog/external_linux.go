@@ -3,6 +3,10 @@ package undolog
 import (
 	"context"
 	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/apply"
@@ -14,6 +18,7 @@ import (
 
 // openStamps loads the stamp table.
 func (l *Log) openStamps() (err error) {
+	l.rest.theirs = !timesOfOurs(l.root.FD())
 	l.stamps, err = stamps.Open(stamps.Config{
 		Dir: l.dir.FD(), Root: l.root, Volumes: l.volumes, WarnOnly: l.o.Barriers == PolicyWarn,
 		Unseen: func(path string, st *hostfs.Stat) bool {
@@ -76,6 +81,7 @@ func closedAt(dirfd int) int64 {
 func (l *Log) committed(e *stepEntry, strays func() ([]hostfs.Stat, error)) error {
 	defer l.stamps.SetApplying(false)
 	defer l.tidy()
+	defer l.stamps.NotOvertaken()
 	if e.Unprotected {
 		return l.stamps.Forget(e.Seq)
 	}
@@ -94,7 +100,10 @@ func (l *Log) committed(e *stepEntry, strays func() ([]hostfs.Stat, error)) erro
 		t.ClosedAt(closedAt(dir.FD))
 	}
 	t.Describe(func() ([]hostfs.Stat, error) { return retainedLinks(dir) })
-	return l.settle(e.Seq, t)
+	if err := l.settle(e.Seq, t); err != nil {
+		return err
+	}
+	return l.stamps.Overtaken(stamps.StepRef{ID: e.StepID, Seq: e.Seq})
 }
 
 // restamp is called after an undo, a redo or a rollback: what the target and
@@ -270,13 +279,61 @@ func (l *Log) undone(overwrote func(path string) bool) error {
 // External says of relative paths that the watcher saw changing who changed them. Those that the
 // kept steps touched and that are not as the steps left them become one
 // barrier, which is returned, or a warning. What the open step touches
-// is in motion and left to the check at undo. It may be called at any time.
-func (l *Log) External(ctx context.Context, paths []string) (Outside, error) {
-	return l.stamps.External(ctx, paths, inMotion{l})
+// is in motion: it is told if it was changed after inside (which is as of a moment ago) came to rest, and makes a
+// barrier when the step ends; else it is left to the check at undo. It may be called at any time.
+func (l *Log) External(ctx context.Context, paths []string, inside Inside) (Outside, error) {
+	return l.stamps.External(ctx, paths, inMotion{l, inside, l.rest.since(inside)})
+}
+
+// atRest is the moment since which nothing inside has been changed but what can be changed without asking.
+type atRest struct {
+	last    int64 // the newest change
+	at      int64 // a moment after it was over
+	writing []hostfs.ID
+}
+
+// rest remembers one.
+type rest struct {
+	mu  sync.Mutex
+	was *atRest
+	// theirs: the folder is on a file system whose times are not of this machine's clock.
+	theirs bool
+}
+
+// since takes in what is going on inside, and returns what had come to rest before, or nil.
+func (r *rest) since(inside Inside) *atRest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.theirs || !inside.Idle || inside.Newest() != inside.Last:
+		r.was = nil
+	case r.was != nil && r.was.last == inside.Last:
+		return r.was
+	default:
+		r.was = &atRest{inside.Last, time.Now().UnixNano(), inside.Writing}
+	}
+	return nil
+}
+
+// timesOfOurs tells whether the file system behind fd takes its times from this machine's clock.
+func timesOfOurs(fd int) bool {
+	fs, err := hostfs.Statfs(fd)
+	if err != nil {
+		return false
+	}
+	switch fs.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC:
+		return true
+	}
+	return false
 }
 
 // inMotion is the open step, and who can write without asking, as [stamps.InMotion].
-type inMotion struct{ l *Log }
+type inMotion struct {
+	l      *Log
+	inside Inside
+	rest   *atRest
+}
 
 // Name implements [stamps.InMotion].
 func (m inMotion) Name(dir hostfs.ID, name string) (touched, unsure bool) {
@@ -292,4 +349,13 @@ func (m inMotion) Name(dir hostfs.ID, name string) (touched, unsure bool) {
 func (m inMotion) Inode(id hostfs.ID) bool {
 	s := m.l.cur.Load()
 	return s != nil && s.TouchedInode(id) || m.l.isWritten(id)
+}
+
+// Rests implements [stamps.InMotion].
+func (m inMotion) Rests() bool { return m.rest != nil }
+
+// Since implements [stamps.InMotion].
+func (m inMotion) Since(st *hostfs.Stat) bool {
+	r := m.rest
+	return r != nil && st.Ctime > r.at && !slices.Contains(r.writing, st.ID) && m.inside.Newest() == r.last
 }

@@ -331,7 +331,7 @@ func TestU5LiftedHindranceIsNoEdit(t *testing.T) {
 		if edit {
 			write(t, e.work, "log", "mine\n")
 		}
-		_, err = e.log.External(ctx, []string{"log"}) // the watcher has seen it
+		_, err = e.log.External(ctx, []string{"log"}, undolog.Inside{}) // the watcher has seen it
 		e.must(err)
 		_, err = e.log.Undo(ctx, undolog.UndoOptions{})
 		var barrier *undolog.BarrierError

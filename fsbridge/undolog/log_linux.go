@@ -57,6 +57,7 @@ type Log struct {
 	written atomic.Pointer[map[hostfs.ID]struct{}]
 	cut     map[StepID]struct{} // groups of which steps were pushed out
 	looks   atomic.Bool         // nothing was changed yet, see Options.Looks
+	rest    rest
 }
 
 // Open opens the log in o.Dir, making it if it is missing, and locks it until

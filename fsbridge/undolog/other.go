@@ -58,7 +58,7 @@ func (l *Log) Content(context.Context, StepID, string, bool, io.Writer) error {
 // Written does nothing.
 func (l *Log) Written([]hostfs.ID) {}
 
-func (l *Log) External(context.Context, []string) (Outside, error) {
+func (l *Log) External(context.Context, []string, Inside) (Outside, error) {
 	return Outside{}, errors.ErrUnsupported
 }
 func (l *Log) Undo(context.Context, UndoOptions) (*ApplyResult, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
@@ -102,12 +103,12 @@ func TestU19WhoChangedIt(t *testing.T) {
 			s := newSession(t, nil)
 			s.prepare()
 			c.run(s, func() {
-				found, err := s.l.External(t.Context(), heardInside)
+				found, err := s.l.External(t.Context(), heardInside, Inside{})
 				if err != nil || len(found.Barriers)+len(found.Others)+len(found.Unsure) > 0 {
 					t.Errorf("of what was changed inside: %+v, %v", found, err)
 				}
 				want := s.editUntouched()
-				found, err = s.l.External(t.Context(), slices.Concat(heardInside, want))
+				found, err = s.l.External(t.Context(), slices.Concat(heardInside, want), Inside{})
 				if err != nil || len(found.Barriers)+len(found.Unsure) > 0 || !slices.Equal(found.Others, want) {
 					t.Errorf("of what was edited outside: %+v, %v; want %q", found, err, want)
 				}
@@ -126,7 +127,7 @@ func TestU19NobodyCanTell(t *testing.T) {
 	})
 	wantUnsure := func(when string, unsure bool) {
 		t.Helper()
-		found, err := s.l.External(t.Context(), []string{"untouched"})
+		found, err := s.l.External(t.Context(), []string{"untouched"}, Inside{})
 		if err != nil || len(found.Barriers) > 0 || unsure != slices.Equal(found.Unsure, []string{"untouched"}) || unsure == (len(found.Others) > 0) {
 			t.Errorf("%s: %+v, %v", when, found, err)
 		}
@@ -141,10 +142,89 @@ func TestU19NobodyCanTell(t *testing.T) {
 	s.step(func(a *undologtest.Applier) error {
 		err := a.Mkdir("fresh", 0o755)
 		s.outside("fresh/mine", "outside")
-		found, eerr := s.l.External(t.Context(), []string{"fresh/mine", "fresh/none"})
+		found, eerr := s.l.External(t.Context(), []string{"fresh/mine", "fresh/none"}, Inside{})
 		if eerr != nil || len(found.Barriers)+len(found.Others) > 0 || !slices.Equal(found.Unsure, []string{"fresh/mine"}) {
 			t.Errorf("in a directory that the open step has made: %+v, %v", found, eerr)
 		}
 		return err
 	})
+}
+
+// TestU19ChangedSinceTheStep: what the open step has touched, and somebody outside has changed after all inside came to
+// rest, is told, and stands in the way of the step's undo. It is neither where somebody inside may have done it.
+func TestU19ChangedSinceTheStep(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		tell bool
+		// between is told of rest, and changes what goes on inside after it.
+		between func(s *session, in *Inside)
+	}{
+		{"at rest", true, func(*session, *Inside) {}},
+		{"at work", false, func(_ *session, in *Inside) { in.Idle = false }},
+		{"a newer change inside", false, func(_ *session, in *Inside) { in.Last++ }},
+		{"a change inside that begins just now", false, func(_ *session, in *Inside) { in.Newest = func() int64 { return 8 } }},
+		{"times of another clock", false, func(s *session, _ *Inside) { s.l.rest.theirs = true }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSession(t, nil)
+			s.l.rest.theirs = false // whatever file system the test runs on
+			s.outside("old", "before")
+			files := []string{"new", "old"}
+			s.step(func(a *undologtest.Applier) error {
+				err := errors.Join(writeFileVia(a, "new", "in"), a.WriteAt("old", []byte("in"), 0))
+				in := Inside{Last: 7, Newest: func() int64 { return 7 }, Idle: true}
+				look := func() Outside {
+					found, lerr := s.l.External(t.Context(), files, in)
+					err = errors.Join(err, lerr)
+					return found
+				}
+				if found := look(); len(found.Others)+len(found.Barriers)+len(found.Unsure) > 0 {
+					t.Errorf("of what the step did: %+v", found)
+				}
+				c.between(s, &in)
+				var found Outside
+				for i := range 100000 { // until the file system's clock has moved
+					s.outside("new", "mine")
+					s.outside("old", "mine")
+					if found = look(); len(found.Others) == len(files) || !c.tell && i > 20 {
+						break
+					}
+				}
+				if told := slices.Equal(found.Others, files); told != c.tell || len(found.Barriers) > 0 {
+					t.Errorf("of what was edited: %+v", found)
+				}
+				return err
+			})
+			if c.tell {
+				s.wantBlocked(1, files...)
+			} else {
+				s.wantBlocked(1)
+			}
+		})
+	}
+}
+
+// TestU19WrittenWithoutAsking: what somebody inside could write without asking when all came to rest is not told as
+// changed from outside.
+func TestU19WrittenWithoutAsking(t *testing.T) {
+	s := newSession(t, nil)
+	s.step(func(a *undologtest.Applier) error {
+		if err := writeFileVia(a, "open", "in"); err != nil {
+			return err
+		}
+		o, err := a.Object("open")
+		if err != nil {
+			return err
+		}
+		in := Inside{Newest: func() int64 { return 0 }, Idle: true, Writing: []hostfs.ID{o.ID}}
+		for range 20 {
+			found, err := s.l.External(t.Context(), []string{"open"}, in)
+			if err != nil || len(found.Others)+len(found.Barriers)+len(found.Unsure) > 0 {
+				t.Fatalf("%+v, %v", found, err)
+			}
+			s.outside("open", "perhaps inside")
+		}
+		return nil
+	})
+	s.wantBlocked(1)
 }

@@ -51,7 +51,7 @@ func TestU15SameContentIsNoBarrier(t *testing.T) {
 					t.Fatal(err)
 				}
 				if seen == "at once" {
-					found, err := s.l.External(t.Context(), []string{"f"})
+					found, err := s.l.External(t.Context(), []string{"f"}, Inside{})
 					if err != nil || (len(found.Barriers) > 0) != e.harms {
 						t.Errorf("told of %+v, %v", found, err)
 					}
@@ -78,7 +78,7 @@ func TestU15TakenBackLiftsBarrier(t *testing.T) {
 	s.step(func(a *undologtest.Applier) error { return a.Unlink("g") })
 	told := func(path string) {
 		t.Helper()
-		if found, err := s.l.External(t.Context(), []string{path}); err != nil || len(found.Barriers) != 1 {
+		if found, err := s.l.External(t.Context(), []string{path}, Inside{}); err != nil || len(found.Barriers) != 1 {
 			t.Fatalf("told of %+v, %v", found, err)
 		}
 	}

@@ -198,3 +198,11 @@ type GCResult struct {
 	BytesBefore int64    `json:"bytes_before"`
 	BytesAfter  int64    `json:"bytes_after"`
 }
+
+// Inside is what goes on inside a folder, at one moment.
+type Inside struct {
+	Last    int64        // the number of the newest change that was asked for
+	Newest  func() int64 // that number now
+	Idle    bool         // none is being made
+	Writing []hostfs.ID  // the files that can be changed without asking
+}

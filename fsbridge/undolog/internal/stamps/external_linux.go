@@ -20,6 +20,11 @@ type InMotion interface {
 	Name(dir hostfs.ID, name string) (touched, unsure bool)
 	// Inode tells whether the inode itself was touched, or may just now be.
 	Inode(id hostfs.ID) bool
+	// Rests tells whether Since may say yes of anything.
+	Rests() bool
+	// Since tells whether an inode that was touched was changed after all that runs inside had come to rest: by somebody
+	// else. st is what it is like now.
+	Since(st *hostfs.Stat) bool
 }
 
 // External says of relative paths that were seen changing who changed them. Who runs inside touches nothing that is not
@@ -43,13 +48,14 @@ func (t *Table) External(ctx context.Context, paths []string, moving InMotion) (
 		}
 	}
 	t.Mu.Lock()
+	t.overtaken = append(t.overtaken, x.found[overtaken]...)
 	b, w, eerr := t.edited(x.found[edited])
 	t.Mu.Unlock()
 	t.tell(w)
 	if b != nil {
 		out.Barriers = append(out.Barriers, *b)
 	}
-	out.Others, out.Unsure = sorted(x.found[other]), sorted(x.found[unsure])
+	out.Others, out.Unsure = sorted(slices.Concat(x.found[other], x.found[overtaken])), sorted(x.found[unsure])
 	return out, errors.Join(err, eerr)
 }
 
@@ -62,10 +68,11 @@ func sorted(paths []string) []string {
 type verdict int
 
 const (
-	ours   verdict = iota // who runs inside; or it is as the steps left it
-	edited                // somebody outside, after a kept step
-	other                 // somebody outside, and no kept step has touched it
-	unsure                // nobody can tell
+	ours      verdict = iota // who runs inside; or it is as the steps left it
+	edited                   // somebody outside, after a kept step
+	other                    // somebody outside, and no kept step has touched it
+	unsure                   // nobody can tell
+	overtaken                // somebody outside, after the open step
 )
 
 // blind is how long nobody can tell who changed what the table does not know, after it was made to forget.
@@ -75,7 +82,7 @@ const blind = time.Second
 type externalCheck struct {
 	t      *Table
 	moving InMotion
-	found  [unsure + 1][]string
+	found  [overtaken + 1][]string
 }
 
 // dir checks some names in one directory, or the nearest directory
@@ -122,7 +129,7 @@ func (x *externalCheck) names(fd int, dir string, names []string) error {
 func (x *externalCheck) name(n *Seen) (verdict, error) {
 	for range 8 {
 		touched, perhaps := x.moving.Name(n.Dir, n.Name)
-		if touched { // no look at its files
+		if touched && !x.moving.Rests() { // no look at its files
 			return ours, nil
 		}
 		gen := x.t.generation()
@@ -133,8 +140,8 @@ func (x *externalCheck) name(n *Seen) (verdict, error) {
 		} else if err != nil {
 			return ours, gone(err)
 		}
-		if n.Stat != nil && x.moving.Inode(n.Stat.ID) {
-			return ours, nil
+		if touched || n.Stat != nil && x.moving.Inode(n.Stat.ID) {
+			return x.sinceTouched(n), nil
 		}
 		if x.t.cfg.Unseen(n.full(), n.Stat) {
 			return unsure, nil
@@ -150,6 +157,33 @@ func (x *externalCheck) name(n *Seen) (verdict, error) {
 		}
 	}
 	return ours, nil // steps end all the time: the check at undo will see it
+}
+
+// sinceTouched says who changed last what the open step has touched.
+func (x *externalCheck) sinceTouched(n *Seen) verdict {
+	if n.Stat == nil || n.Stat.IsDir() || !x.moving.Since(n.Stat) || x.t.cfg.Unseen(n.full(), n.Stat) {
+		return ours
+	}
+	return overtaken
+}
+
+// Overtaken makes a barrier of what was changed from outside while the step ref was open, after the step had touched it.
+func (t *Table) Overtaken(ref StepRef) error {
+	t.Mu.Lock()
+	paths := t.overtaken
+	t.overtaken = nil
+	t.Mu.Unlock()
+	if len(paths) == 0 {
+		return nil
+	}
+	return t.Edited(ref, paths)
+}
+
+// NotOvertaken says that there is no step that [Table.Overtaken] will be called for.
+func (t *Table) NotOvertaken() {
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	t.overtaken = nil
 }
 
 // judge compares a name with the stamps, if they are the same as at gen.

@@ -54,9 +54,11 @@ type Table struct {
 
 	gen    uint64    // counts changes of stamps, for external
 	forgot time.Time // when the table was last made to forget something
-	buf    []byte    // operations not yet written
-	file   Sink
-	size   int64 // bytes in the file
+
+	overtaken []string // see Overtaken
+	buf       []byte   // operations not yet written
+	file      Sink
+	size      int64 // bytes in the file
 	// lacks: something could not be written. What comes next may build on it, so
 	// the file is written as a whole.
 	lacks bool
