@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -146,21 +145,40 @@ func (l *Log) editedSince(c *cut) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	removed, err := editedRemoved(c, death.Step())
+	removed, err := l.editedRemoved(c, death.Step().UnixNano())
 	edited = append(edited, removed...)
 	slices.Sort(edited)
 	return slices.Compact(edited), err
 }
 
 // editedRemoved is editedSince for files of which the step has removed a name: somebody can write to them by another name,
-// or a handle.
-func editedRemoved(c *cut, after time.Time) (paths []string, err error) {
+// or a handle. That the ctime is later says nothing, as the log itself removes names.
+func (l *Log) editedRemoved(c *cut, limit int64) (paths []string, err error) {
+	written := func(st *hostfs.Stat) bool { return st.IsRegular() && st.Ctime > limit && st.Mtime > limit }
 	blobs, _, err := store.AdoptedBlobs(c.dir.FD)
+	if err != nil {
+		return nil, err
+	}
 	for _, b := range blobs {
-		if !b.Stat.IsDir() && b.Stat.Ctime > after.UnixNano() && c.rec.Objects[b.Obj] != nil {
+		if written(&b.Stat) && c.rec.Objects[b.Obj] != nil {
 			paths = append(paths, c.rec.Path(b.Obj))
 		}
 	}
+	linked := map[hostfs.ID]bool{} // where they are copied, they stay in the folder by other names
+	for id, o := range c.rec.Objects {
+		if !o.Created && o.Meta.Nlink > 1 && !c.rec.Retained[id] && len(c.rec.Contents[id]) > 0 {
+			linked[o.ID] = true
+		}
+	}
+	if len(linked) == 0 {
+		return paths, nil
+	}
+	err = l.root.Walk(func(dir []string, name string, st *hostfs.Stat) bool {
+		if linked[st.ID] && written(st) {
+			paths = append(paths, strings.Join(append(slices.Clone(dir), name), "/"))
+		}
+		return true
+	})
 	return paths, err
 }
 
