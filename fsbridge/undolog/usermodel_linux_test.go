@@ -45,15 +45,9 @@ func (a *tally) enough(t *rapid.T) bool {
 // TestU1ModelWithUser has random commands, undos, redos and restores, and kills of them, while a user writes into the
 // folder at any moment. What comes of each is exact, or refused with nothing changed, or done but for what is named; and
 // nothing that the user wrote is lost.
-func TestU1ModelWithUser(t *testing.T) { testUserModel(t, testDir(t), "") }
+func TestU1ModelWithUser(t *testing.T) { testUserModel(t, testDir(t)) }
 
-// TestU1ModelWithUserOtherFileSystem does so where every move between folder and log is a copy.
-func TestU1ModelWithUserOtherFileSystem(t *testing.T) {
-	base, undo := twoFileSystems(t)
-	testUserModel(t, base, undo)
-}
-
-func testUserModel(t *testing.T, base, undo string) {
+func testUserModel(t *testing.T, base string) {
 	var a tally
 	rapid.Check(t, func(t *rapid.T) {
 		if a.enough(t) {
@@ -61,11 +55,7 @@ func testUserModel(t *testing.T, base, undo string) {
 		}
 		a.begun++
 		m := &userModel{trees: map[StepID][2]undologtest.Tree{}, tally: &a}
-		m.k = modelKill{Base: fmt.Sprintf("%s/%d", base, a.begun), Undo: undo, Edited: true}
-		if undo != "" {
-			m.k.Undo = fmt.Sprintf("%s/%d", undo, a.begun)
-			defer removeForTest(m.k.Undo)
-		}
+		m.k = modelKill{Base: fmt.Sprintf("%s/%d", base, a.begun), Edited: true}
 		m.k.Inline = rapid.SampledFrom([]int64{64, 64 << 10}).Draw(t, "inline")
 		defer removeForTest(m.k.Base)
 		m.user = &user{t: t, w: newWorld(t, m.k.Base, m.k.options()), need: map[string]bool{}, loose: map[string]bool{}, during: map[string]bool{}}
