@@ -63,9 +63,9 @@ func (w *worker) stop(forGood bool) {
 	}
 }
 
-// tidy starts the background work. Commit, undo and Open end with it.
+// tidy starts the background work, unless something awaits its recovery. Commit, undo and Open end with it.
 func (l *Log) tidy() {
-	if l.looks.Load() {
+	if l.looks.Load() || l.awaitsRecovery() {
 		return
 	}
 	l.worker.start(func(ctx context.Context) {
@@ -78,6 +78,11 @@ func (l *Log) tidy() {
 		}
 	})
 }
+
+// awaitsRecovery tells whether a step, an undo or a redo was interrupted. A recovery goes by the times of inodes to see
+// what somebody has edited since, and an inode that the log takes a name from has a new one: so the log keeps its names
+// until then.
+func (l *Log) awaitsRecovery() bool { return l.cur.Load() == nil && l.unrecovered() }
 
 // still keeps the background work from running until done is called: also when
 // a reader that began earlier ends, and starts it again.
@@ -112,7 +117,7 @@ func (l *Log) rawBudget() int64 {
 
 // GC compresses every step (CompressAll) or what exceeds the raw budget, or
 // drops the whole history (Discard; ErrBusy while a step is open or an interrupted
-// undo awaits its recovery), and frees the space of what was dropped. Like all lifecycle calls it is not to be
+// undo awaits its recovery), and frees the space of what was dropped, but for what a recovery has to come before. Like all lifecycle calls it is not to be
 // called concurrently with others; captures may go on.
 func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
 	if l.closed.Load() {
@@ -137,12 +142,14 @@ func (l *Log) GC(ctx context.Context, o GCOptions) (*GCResult, error) {
 			budget = compressEverything
 		}
 		var packed []StepID
-		if err == nil {
+		if err == nil && !l.awaitsRecovery() {
 			packed, err = l.compress(ctx, budget, o.Progress)
 			res.Compressed = append(res.Compressed, packed...)
 		}
 	}
-	err = errors.Join(err, l.emptyTrash(ctx))
+	if !l.awaitsRecovery() {
+		err = errors.Join(err, l.emptyTrash(ctx))
+	}
 	if terr := l.trimStamps(true); err == nil {
 		err = terr
 	}

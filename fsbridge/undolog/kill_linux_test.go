@@ -205,7 +205,8 @@ func killOnce(t *testing.T, base, undo, mode, fault string) (killed bool) {
 		undologtest.Same(t, what, s.Before, w.snapshot())
 	}
 	if st.Steps+st.Redoable != 2 || st.Steps < 1 {
-		t.Fatalf("%s: %+v", what, st)
+		h, err := w.log.History()
+		t.Fatalf("%s: %+v: %+v %v", what, st, h, err)
 	}
 	if st.Steps == 2 {
 		undologtest.Same(t, what+": as after the step", s.After, w.snapshot())
