@@ -89,3 +89,50 @@ func TestU2RestOfRedo(t *testing.T) {
 	w.Forget()
 	undologtest.Same(t, "all undone", before, w.snapshot())
 }
+
+// TestU2TrashIsNoEdit: an inode of which the log removes a name gets a new time. As long as an interrupted redo awaits
+// its completion the log keeps its names, or what is theirs would look edited.
+func TestU2TrashIsNoEdit(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, testDir(t), Options{})
+	defer func() { w.close() }()
+	w.step(func() {
+		w.ok(w.create("f", "one"))
+		w.ok(w.link("f", "g"))
+	})
+	w.step(func() {
+		w.ok(w.unlink("g"))
+		w.ok(w.create("n", "n"))
+	})
+	after := w.snapshot()
+	w.undo(1)
+	w.log.worker.wait()
+	old := filepath.Join(w.log.o.Dir, "trash", "old")
+	w.ok(os.Mkdir(old, 0o700))
+	w.ok(os.Link(filepath.Join(w.base, "work", "f"), filepath.Join(old, "1")))
+	w.log.quiet()
+	w.ok(fault.Arm("err:apply.detach:1:EIO"))
+	if _, err := w.log.Redo(ctx, UndoOptions{}); err == nil {
+		t.Fatal("not interrupted")
+	}
+	w.ok(fault.Arm(""))
+	w.afterKill()
+	w.ok(w.log.Close())
+	w.openLog()
+	_, err := w.log.GC(ctx, GCOptions{CompressAll: true})
+	w.ok(err)
+	w.log.worker.wait()
+	if _, err := os.Lstat(filepath.Join(old, "1")); err != nil {
+		t.Errorf("before the recovery: %v", err)
+	}
+	if r, err := w.log.Recover(ctx); err != nil || r == nil || len(r.Edited) > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	w.Forget()
+	undologtest.Same(t, "completed", after, w.snapshot())
+	w.log.worker.wait()
+	if _, err := os.Lstat(old); !os.IsNotExist(err) {
+		t.Errorf("after the recovery: %v", err)
+	}
+	w.undo(1)
+}
