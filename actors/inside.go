@@ -94,7 +94,8 @@ func (n *insider) reached(id undolog.StepID) {
 }
 
 // of returns the one of several commands to which those who ask belong: the last of them is its first process. While a command
-// starts, the guest itself looks its program up. It is nil where one command or none runs, or where it is not known.
+// starts, the guest itself looks its program up, and then it may ask before we hear which process it is. It is nil where one
+// command or none runs, or where it is not known.
 func (n *insider) of(callers []messages.Process) *outer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,13 +106,19 @@ func (n *insider) of(callers []messages.Process) *outer {
 	if pid == 0 {
 		return nil
 	}
-	const first = 1 // the guest's first process
-	is := func(o *outer) bool { return o.pid == pid || pid == first && o.pid == 0 }
-	i := slices.IndexFunc(n.outers, is)
-	if i < 0 || slices.ContainsFunc(n.outers[i+1:], is) {
-		return nil
+	for _, is := range []func(o *outer) bool{
+		func(o *outer) bool { return o.pid == pid },
+		func(o *outer) bool { return o.pid == 0 }, // it is just starting, or the guest's first process starts it
+	} {
+		switch i := slices.IndexFunc(n.outers, is); {
+		case i < 0:
+		case slices.ContainsFunc(n.outers[i+1:], is):
+			return nil
+		default:
+			return n.outers[i]
+		}
 	}
-	return n.outers[i]
+	return nil
 }
 
 // attach says how the command is ended, and which process it is.

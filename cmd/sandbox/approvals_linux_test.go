@@ -4,8 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/require"
@@ -87,18 +89,29 @@ func (p *panes) sees(name string, texts ...string) (seen string) {
 	return seen
 }
 
-// answers presses a key until it is taken: it is not while the list has just changed.
+// answers presses a key until it is taken: it is not while the list has just changed, and the note that says so may be gone
+// before it is seen. done names the question, which is on the screen as long as it was not answered.
 func (p *panes) answers(name, key, done string) {
 	p.d.t.Helper()
-	for {
-		p.do("send-keys", "-t", name, key)
-		if p.sees(name, done, "has just changed") == done {
-			return
+	asked := question.FindString(done)
+	again := time.Now()
+	actortest.Eventually(p.d.t, done, func() bool {
+		s := p.screen(name)
+		switch {
+		case strings.Contains(s, done):
+			return true
+		case strings.Contains(s, "has just changed"):
+			p.do("send-keys", "-t", name, "k") // the note goes
+			again = time.Now()
+		case strings.Contains(s, asked) && !time.Now().Before(again):
+			p.do("send-keys", "-t", name, key)
+			again = time.Now().Add(2 * time.Second)
 		}
-		p.do("send-keys", "-t", name, "k") // the note goes
-		actortest.Eventually(p.d.t, "the note to go", func() bool { return !strings.Contains(p.screen(name), "has just changed") })
-	}
+		return false
+	})
 }
+
+var question = regexp.MustCompile(`sg_\d+`)
 
 // modes are equal before and after.
 func (p *panes) restored(name string) {

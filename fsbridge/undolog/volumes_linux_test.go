@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,8 +29,15 @@ func device(t *testing.T, path string) uint64 {
 // mount mounts until the test ends.
 func mount(t *testing.T, at string, args ...string) {
 	t.Helper()
-	if out, err := exec.Command("mount", append(args, at)...).CombinedOutput(); err != nil {
-		t.Fatalf("mount %v: %v\n%s", args, err, out)
+	// As long as another test's mount namespace has a copy of what was unmounted just now, an overlay's directories are in use.
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		out, err := exec.Command("mount", append(args, at)...).CombinedOutput()
+		if err == nil {
+			break
+		}
+		if !strings.Contains(string(out), "busy") || time.Now().After(end) {
+			t.Fatalf("mount %v: %v\n%s", args, err, out)
+		}
 	}
 	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
 }

@@ -244,7 +244,8 @@ func cut2(path string) error {
 }
 
 // cutWhileSwapped tries to cut off the file that is standard input, and that a[0] names, by a name that is by turns a file of our own's:
-// until it is cut, or 3,000 times.
+// until it is cut, or 3,000 times, and 50 times after the name was changed once more (a busy machine runs one of the two for a while,
+// and then the other).
 func cutWhileSwapped(a []string) error {
 	dir, err := os.MkdirTemp("/tmp", "swapped")
 	if err != nil {
@@ -258,6 +259,7 @@ func cutWhileSwapped(a []string) error {
 		return err
 	}
 	var done atomic.Bool
+	var swaps atomic.Int64
 	defer done.Store(true)
 	go func() {
 		for i := 0; !done.Load(); i++ {
@@ -265,9 +267,14 @@ func cutWhileSwapped(a []string) error {
 			if os.Symlink(to, dir+"/next") == nil {
 				_ = os.Rename(dir+"/next", way)
 			}
+			swaps.Add(1)
 		}
 	}()
-	for range 3000 {
+	last, swapped := int64(0), 0
+	for tries := 0; tries < 3000 || swapped < 50; tries++ {
+		if now := swaps.Load(); now != last {
+			last, swapped = now, swapped+1
+		}
 		_ = cut(unix.O_RDONLY)([]string{way})
 		_ = cut2(way)
 		_ = unix.Truncate(way, 0)

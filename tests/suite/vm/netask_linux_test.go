@@ -3,8 +3,6 @@ package vm
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -283,17 +281,31 @@ func netAudit(t *testing.T, l *netLab) {
 			}
 		}
 	}
-	f, err := os.Open(filepath.Join(filepath.Dir(l.dir), "undo", "decisions.jsonl"))
-	check(t, err)
-	defer f.Close()
-	decisions := map[string]string{}
-	for lines := json.NewDecoder(f); ; {
-		var d messages.Decision
-		if err := lines.Decode(&d); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
+	var decisions map[string]string
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) { // no decision waits for its line
+		decisions = netDecisions(t, l)
+		right := decisions["connect to tcp 198.51.100.1:80"] == "allow by test" && decisions["connect to tcp 198.51.100.2:80"] == "deny by test"
+		if right {
+			return
 		}
+		if time.Now().After(end) {
+			t.Fatalf("%v", decisions)
+		}
+	}
+}
+
+// netDecisions is what the decisions' file has now.
+func netDecisions(t *testing.T, l *netLab) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(l.dir), "undo", "decisions.jsonl"))
+	check(t, err)
+	decisions := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // it is being written
+		}
+		var d messages.Decision
+		check(t, json.Unmarshal([]byte(line), &d))
 		if d.Kind == "session" {
 			continue
 		}
@@ -302,9 +314,7 @@ func netAudit(t *testing.T, l *netLab) {
 		}
 		decisions[d.Message] = d.Decision + " by " + d.By
 	}
-	if decisions["connect to tcp 198.51.100.1:80"] != "allow by test" || decisions["connect to tcp 198.51.100.2:80"] != "deny by test" {
-		t.Errorf("%v", decisions)
-	}
+	return decisions
 }
 
 func netInspect(t *testing.T, l *netLab) {
