@@ -215,30 +215,35 @@ func (d *Dir[N]) Read(buf []byte, off int64) (entries []hostfs.Dirent, err error
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pos != off {
-		if err := hostfs.SeekDir(d.FD, off); err != nil {
-			return nil, unlistable(err)
-		}
+		err = hostfs.SeekDir(d.FD, off)
 	}
 	d.pos = -1
-	entries, err = read(d.FD, buf)
+	if err == nil {
+		entries, err = read(d.FD, buf)
+	}
 	switch {
 	case len(entries) > 0:
 		d.pos = entries[len(entries)-1].Off
-	case err == nil && off == 0:
-		return d.readAnew(buf)
+	case err == nil && off == 0, errors.Is(err, syscall.EBADF):
+		entries, err = d.readAnew(buf, off)
 	}
-	return entries, err
+	return entries, unlistable(err)
 }
 
-// readAnew reads the beginning of the directory by another descriptor. A directory lists
-// at least itself, and yet ext4 was seen to list nothing from the start of one whose
+// readAnew reads the directory by another descriptor. It may be listed by now, which it could not be when it was opened. And
+// a directory lists at least itself, and yet ext4 was seen to list nothing from the start of one whose
 // descriptor had listed it all before; the next try was right (Linux 6.18).
-func (d *Dir[N]) readAnew(buf []byte) ([]hostfs.Dirent, error) {
+func (d *Dir[N]) readAnew(buf []byte, off int64) ([]hostfs.Dirent, error) {
 	fd, err := hostfs.OpenSelf(d.FD, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = hostfs.Close(fd) }()
+	if off != 0 {
+		if err := hostfs.SeekDir(fd, off); err != nil {
+			return nil, err
+		}
+	}
 	return read(fd, buf)
 }
 
@@ -248,7 +253,7 @@ func read(fd int, buf []byte) (entries []hostfs.Dirent, err error) {
 		return true
 	})
 	if err != nil {
-		return nil, unlistable(err)
+		return nil, err
 	}
 	return entries, nil
 }
