@@ -68,7 +68,7 @@ func (p runParams) numbered() string {
 		}
 	}
 	for _, n := range p.Ignored {
-		if n != int(syscall.SIGHUP) && n != int(syscall.SIGINT) {
+		if !descriptors.Ignorable(n) {
 			return fmt.Sprintf("signal %d cannot be ignored from the start", n)
 		}
 	}

@@ -16,30 +16,12 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
-// openStep is a folder in which the second step is open: see killedStep.
+// openStep is [halfStep] whose second step is open, and has moved a directory, too.
 func openStep(t *testing.T) (w *world, before undologtest.Tree) {
-	w = newWorld(t, testDir(t), Options{})
-	t.Cleanup(w.close)
-	w.step(func() {
-		w.ok(w.create("f", "one"))
-		w.ok(w.create("keep", "one"))
-		w.ok(w.create("g", "one"))
-		w.ok(w.create("old", "old"))
-		w.ok(w.mkdir("a"))
-		w.ok(w.create("a/notes", "notes"))
+	return halfStep(t, func(w *world) {
 		w.ok(w.mkdir("d"))
 		w.ok(w.create("d/in", "in"))
-	})
-	before = w.snapshot()
-	w.begin(w.log.NextID(TypeCommand))
-	w.ok(w.write("f", 0, "two, and longer"))
-	w.ok(w.write("keep", 0, "two"))
-	w.ok(w.unlink("a/notes"))
-	w.ok(w.mkdir("n"))
-	w.ok(w.create("n/n", "n"))
-	w.ok(w.rename("d", "n/d", 0))
-	w.ok(w.rename("old", "new", 0))
-	return w, before
+	}, func(w *world) { w.ok(w.rename("d", "n/d", 0)) })
 }
 
 // past waits until what is changed now is surely later than what the step has changed.

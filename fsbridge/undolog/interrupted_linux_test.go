@@ -17,9 +17,9 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
 )
 
-// killedStep is a folder whose second step was killed in the middle. It wrote to f and keep, removed
-// a/notes, made n/n, renamed old to new; it left g alone.
-func killedStep(t *testing.T, looks bool) (w *world, before undologtest.Tree) {
+// halfStep is a folder with a second step under way. It has written to f and keep, removed a/notes, made n/n, renamed old
+// to new; it has left g alone. first and second do more in the two steps.
+func halfStep(t *testing.T, first, second func(w *world)) (w *world, before undologtest.Tree) {
 	w = newWorld(t, testDir(t), Options{})
 	t.Cleanup(w.close)
 	w.step(func() {
@@ -29,6 +29,7 @@ func killedStep(t *testing.T, looks bool) (w *world, before undologtest.Tree) {
 		w.ok(w.create("old", "old"))
 		w.ok(w.mkdir("a"))
 		w.ok(w.create("a/notes", "notes"))
+		first(w)
 	})
 	before = w.snapshot()
 	w.begin(w.log.NextID(TypeCommand))
@@ -37,7 +38,14 @@ func killedStep(t *testing.T, looks bool) (w *world, before undologtest.Tree) {
 	w.ok(w.unlink("a/notes"))
 	w.ok(w.mkdir("n"))
 	w.ok(w.create("n/n", "n"))
+	second(w)
 	w.ok(w.rename("old", "new", 0))
+	return w, before
+}
+
+// killedStep is [halfStep] whose second step was killed in the middle.
+func killedStep(t *testing.T, looks bool) (w *world, before undologtest.Tree) {
+	w, before = halfStep(t, func(*world) {}, func(*world) {})
 	w.opts.Looks = looks
 	crashed(w)
 	return w, before

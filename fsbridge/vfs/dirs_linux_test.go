@@ -9,6 +9,22 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
+// treeOf is the tree of a directory.
+func treeOf(t *testing.T, host string) *Tree {
+	t.Helper()
+	root, err := hostfs.OpenRoot(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	tree, err := NewTree(Options{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tree.Close)
+	return tree
+}
+
 // TestListedLater: a directory that could be entered but not listed when it was first used can be listed as soon as its mode
 // allows it, whoever has it open.
 func TestListedLater(t *testing.T) {
@@ -25,12 +41,7 @@ func TestListedLater(t *testing.T) {
 	dir := filepath.Join(host, "d")
 	check(os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
 	check(os.Chmod(dir, 0o300))
-	root, err := hostfs.OpenRoot(host)
-	check(err)
-	defer root.Close()
-	tree, err := NewTree(Options{Root: root})
-	check(err)
-	defer tree.Close()
+	tree := treeOf(t, host)
 	e, err := tree.Lookup(RootID, "d")
 	check(err)
 	_, err = tree.Lookup(e.Node, "sub")

@@ -40,11 +40,7 @@ const (
 // SetLock sets or gives up a record lock of owner, through an open file. If wait, it
 // waits for others that have it, until r.Cancel.
 func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool) error {
-	op := OpSetlk
-	if wait {
-		op = OpSetlkw
-	}
-	return t.lock(r, op, node, fh, wait, func(h *handle) error {
+	return t.lock(r, OpSetlk, node, fh, wait, func(h *handle) error {
 		n := h.Node
 		guarded, err := t.locks.Set(filelocks.Key{Node: n.id, Owner: owner}, fh, l, n.lockable(h))
 		if err == nil && l.Type != unix.F_UNLCK {
@@ -56,10 +52,6 @@ func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool)
 
 // Flock does what flock(2) does with an open file.
 func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
-	op := OpSetlk
-	if wait {
-		op = OpSetlkw
-	}
 	try := func(h *handle) error {
 		err := unix.Flock(h.FD, how|unix.LOCK_NB)
 		if err == nil {
@@ -70,16 +62,16 @@ func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
 		}
 		return err
 	}
-	err := t.lock(r, op, node, fh, wait, try)
+	err := t.lock(r, OpSetlk, node, fh, wait, try)
 	if wait || !errors.Is(err, unix.EAGAIN) || !t.locks.Leaving(node) {
 		return err
 	}
-	soon := r
 	over := make(chan struct{})
 	timer := time.AfterFunc(t.leaving, func() { close(over) })
 	defer timer.Stop()
+	soon := r
 	soon.Cancel = over
-	if err = t.lock(soon, OpSetlkw, node, fh, true, try); errors.Is(err, syscall.EINTR) {
+	if err = t.lock(soon, OpSetlk, node, fh, true, try); errors.Is(err, syscall.EINTR) {
 		t.locks.Stay(node)
 		err = unix.EAGAIN
 	}
@@ -104,6 +96,9 @@ func (t *Tree) Flush(node, fh, owner uint64) {
 
 // lock calls try with an open file, again and again if wait, as long as it fails with EAGAIN.
 func (t *Tree) lock(r Request, op Operation, node, fh uint64, wait bool, try func(h *handle) error) error {
+	if wait {
+		op = OpSetlkw
+	}
 	if err := t.begin(op); err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/codeagent/sandbox/fsbridge/hostfs"
 )
 
 // TestD2FlockOfAClosedFile: who asks for a lock with LOCK_NB after its holder has closed
@@ -24,12 +22,7 @@ func TestD2FlockOfAClosedFile(t *testing.T) {
 		}
 	}
 	check(os.WriteFile(filepath.Join(host, "f"), nil, 0o644))
-	root, err := hostfs.OpenRoot(host)
-	check(err)
-	defer root.Close()
-	tree, err := NewTree(Options{Root: root})
-	check(err)
-	defer tree.Close()
+	tree := treeOf(t, host)
 	e, err := tree.Lookup(RootID, "f")
 	check(err)
 	open := func() uint64 {

@@ -8,7 +8,9 @@
 // accident. A shell's own are closed when it executes a program. So the rule for these is narrower: no file of the
 // kernel's (/proc, a namespace), and none in memory that has no name.
 //
-// cmd/sandbox/internal/shortcut uses it before most packages are initialised, so it imports syscall only: errors and os are
+// A command also starts with signals ignored that its caller has had ignored: [Ignored].
+//
+// cmd/sandbox/internal/shortcut uses it before most packages are initialised, so it imports syscall and os/signal only: errors is
 // not needed, strings and slices are initialised late.
 package descriptors
 

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/descriptors"
@@ -39,12 +37,5 @@ func Passed(stderr io.Writer, none bool) (list []hypervisor.Descriptor) {
 	return list
 }
 
-// Ignored are the signals that whoever started this program has had ignored, as nohup does with HUP: those of them that a program of Go's can tell.
-func Ignored() (numbers []int) {
-	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
-		if signal.Ignored(s) {
-			numbers = append(numbers, int(s))
-		}
-	}
-	return numbers
-}
+// Ignored are the signals that the command ignores at its start: see [descriptors.Ignored].
+func Ignored() []int { return descriptors.Ignored() }

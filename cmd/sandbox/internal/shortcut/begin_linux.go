@@ -251,11 +251,7 @@ func connect(socket string) (fd int, ok bool) {
 
 // passed completes what the command inherits. It returns false if main has to say that some of it is not passed.
 func (l *line) passed() bool {
-	for _, s := range [...]syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
-		if signal.Ignored(s) {
-			l.ignored = append(l.ignored, int(s))
-		}
-	}
+	l.ignored = descriptors.Ignored()
 	if l.alone {
 		return true
 	}
