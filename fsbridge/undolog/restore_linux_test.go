@@ -83,6 +83,49 @@ func TestRestoreOneOfTwoLinks(t *testing.T) {
 	}
 }
 
+// TestRestoreLinks: the names of one file are that again, whether one of them stayed or none. U13
+func TestRestoreLinks(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"its directory went":  func(w *world) { w.ok(w.unlink("d/x")); w.ok(w.unlink("d/y")); w.ok(w.rmdir("d")) },
+		"one name went":       func(w *world) { w.ok(w.unlink("d/x")) },
+		"the other name went": func(w *world) { w.ok(w.unlink("e/z")) },
+		"all names went": func(w *world) {
+			w.ok(w.unlink("d/x"))
+			w.ok(w.unlink("d/y"))
+			w.ok(w.unlink("e/z"))
+		},
+		"another file took a name": func(w *world) { w.ok(w.create("new", "new")); w.ok(w.rename("new", "d/y", 0)) },
+		"it was changed, and lost a name": func(w *world) {
+			w.ok(w.write("e/z", 1, "!"))
+			w.ok(w.unlink("d/y"))
+		},
+		"it was changed":       func(w *world) { w.ok(w.write("e/z", 1, "!")); w.ok(w.chmod("d/x", 0o600)) },
+		"a directory moved":    func(w *world) { w.ok(w.rename("d", "e/d", 0)); w.ok(w.unlink("e/d/x")) },
+		"a name was exchanged": func(w *world) { w.ok(w.create("f", "f")); w.ok(w.rename("f", "d/x", unix.RENAME_EXCHANGE)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothPlaces(t, func(t *testing.T, w *world) {
+				w.step(func() {
+					w.ok(w.mkdir("d"))
+					w.ok(w.mkdir("e"))
+					w.ok(w.create("d/x", "hello"))
+					w.ok(w.link("d/x", "d/y"))
+					w.ok(w.link("d/x", "e/z"))
+				})
+				before := w.snapshot()
+				w.step(func() { change(w) })
+				after := w.snapshot()
+				w.restore("", 1)
+				undologtest.Same(t, "restored", before, w.snapshot())
+				w.undo(1)
+				undologtest.Same(t, "undone", after, w.snapshot())
+				w.redo(1)
+				undologtest.Same(t, "redone", before, w.snapshot())
+			})
+		})
+	}
+}
+
 // TestRestoreOpenFile: a file that is written to by a handle, of which the
 // bridge knows no name at the time.
 func TestRestoreOpenFile(t *testing.T) {

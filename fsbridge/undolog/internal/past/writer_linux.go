@@ -23,8 +23,16 @@ type targetWriter struct {
 	v    *View
 	dir  *store.StepDir
 	w    *journal.Writer
-	objs map[*thing]journal.ObjID // of what is copied
+	objs map[*thing]journal.ObjID // of what is copied, and of the files that stay
 	next journal.ObjID
+	back []binding // which get what they had, when all that stays is known
+}
+
+// binding is a name in a directory that is in the folder, and what it was.
+type binding struct {
+	dir  journal.ObjID
+	name string
+	was  *thing
 }
 
 // WriteTarget writes what the view shows at a path, as the records and blobs of a new step
@@ -49,7 +57,10 @@ func (w *targetWriter) write(ctx context.Context, step journal.Step, parts []str
 		return err
 	}
 	if len(parts) == 0 {
-		return w.inside(ctx, w.v.top, top)
+		if err := w.inside(ctx, w.v.top, top); err != nil {
+			return err
+		}
+		return w.bringBack(ctx)
 	}
 	was, now, dir := w.v.top, w.v.top, top
 	for _, name := range parts[:len(parts)-1] {
@@ -79,10 +90,13 @@ func (w *targetWriter) write(ctx context.Context, step journal.Step, parts []str
 	if was == nil && now == nil {
 		return fmt.Errorf("%w: it is not there now, and was not then", unix.ENOENT)
 	}
-	return w.name(ctx, dir, name, was, now)
+	if err := w.name(ctx, dir, name, was, now); err != nil {
+		return err
+	}
+	return w.bringBack(ctx)
 }
 
-// name makes name in dir (an object that is in the folder) what it was.
+// name keeps what is name in dir (an object that is in the folder) if it was that then, or notes what it was.
 func (w *targetWriter) name(ctx context.Context, dir journal.ObjID, name string, was, now *thing) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -94,20 +108,38 @@ func (w *targetWriter) name(ctx context.Context, dir journal.ObjID, name string,
 		if touched, err := w.v.touched(was); err != nil || !touched {
 			return err
 		}
+		if w.objs[was] != journal.NoObj { // by another name
+			return nil
+		}
 		id, err := w.keep(now, dir, name, true)
-		if err != nil || was.typ != unix.S_IFDIR {
+		if err != nil {
 			return err
+		}
+		if was.typ != unix.S_IFDIR {
+			w.objs[was] = id
+			return nil
 		}
 		return w.inside(ctx, was, id)
 	}
-	old := journal.NoObj
-	if was != nil {
-		var err error
-		if old, err = w.copy(ctx, was, 0); err != nil {
+	w.back = append(w.back, binding{dir, name, was})
+	return nil
+}
+
+// bringBack gives the noted names what they had: a file that stays by another name, or a copy.
+func (w *targetWriter) bringBack(ctx context.Context) error {
+	for _, b := range w.back {
+		old := journal.NoObj
+		if b.was != nil {
+			var err error
+			if old, err = w.copy(ctx, b.was, 0); err != nil {
+				return fmt.Errorf("%s: %w", b.name, err)
+			}
+		}
+		if err := w.w.Append(new(journal.Batch).Binding(b.dir, b.name, old)); err != nil {
 			return err
 		}
 	}
-	return w.w.Append(new(journal.Batch).Binding(dir, name, old))
+	return nil
 }
 
 // inside goes through a directory that is in the folder now as it was then.
