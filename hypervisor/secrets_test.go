@@ -38,28 +38,46 @@ func TestW16Secrets(t *testing.T) {
 	}
 }
 
-// TestW16Moved: what a variable moves is hidden where it is.
+// TestW16Moved: what a variable moves is hidden where it is, for each variable of the table; a place that holds the home directory is not.
 func TestW16Moved(t *testing.T) {
-	env := map[string]string{
-		"KUBECONFIG": "/k/one:/k/two", "GNUPGHOME": "/g/", "XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "relative", "HISTFILE": "/h/hist", "HF_HOME": "/hf",
+	home := filepath.FromSlash("/home/u")
+	moved := func(env map[string]string) (out []string) {
+		for _, s := range Secrets(func(name string) string { return env[name] }, home, "relative") {
+			if filepath.Dir(s.Path) == "." || !filepath.IsAbs(s.Path) || s.What == "" || s.Source == "" {
+				t.Errorf("%+v", s)
+			}
+			if strings.Contains(s.Source, "; moved by ") {
+				out = append(out, s.Path)
+			}
+		}
+		return out
 	}
-	got := MovedSecrets(func(name string) string { return env[name] })
-	for _, want := range []string{"/k/one", "/k/two", "/g", "/c/gh", "/c/stripe", "/c/Code/User/globalStorage", "/h/hist", "/hf/token"} {
+	got := moved(map[string]string{
+		"KUBECONFIG": "/k/one:/k/two", "GNUPGHOME": "/g/", "XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "relative", "HISTFILE": "/h/hist", "HF_HOME": "/hf",
+		"CLAUDE_CONFIG_DIR": "/claude", "CODEX_HOME": "/codex",
+	})
+	for _, want := range []string{"/k/one", "/k/two", "/g", "/c/gh", "/c/stripe", "/c/Code/User/globalStorage", "/c/goose/secrets.yaml", "/h/hist", "/hf/token", "/claude/.credentials.json", "/codex/auth.json"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing", want)
 		}
 	}
 	if slices.ContainsFunc(got, func(p string) bool {
-		return !filepath.IsAbs(p) || p == "/c" || p == "/hf" || strings.Contains(p, "relative")
+		return p == "/c" || p == "/hf" || p == "/claude" || strings.Contains(p, "relative")
 	}) {
 		t.Errorf("%q", got)
 	}
-	if got := MovedSecrets(func(string) string { return "" }); len(got) != 0 {
+	if got := moved(nil); len(got) != 0 {
 		t.Errorf("without variables: %q", got)
 	}
 	for _, m := range moves {
-		if !slices.ContainsFunc(listed(), func(s string) bool { return s == m.from || strings.HasPrefix(s, m.from+"/") }) {
-			t.Errorf("%s moves nothing", m.variable)
+		one := moved(map[string]string{m.variable: "/elsewhere"})
+		if len(one) == 0 || slices.ContainsFunc(one, func(p string) bool { return !holds("/elsewhere", p) }) {
+			t.Errorf("%s moves %q", m.variable, one)
+		}
+		for _, wide := range []string{"/", "/home", home} {
+			if slices.ContainsFunc(moved(map[string]string{m.variable: wide}), func(p string) bool { return holds(p, home) }) {
+				t.Errorf("%s=%s hides the home directory", m.variable, wide)
+			}
 		}
 	}
 }

@@ -114,11 +114,13 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 	if err := ownFolders(g.folders); err != nil {
 		return err
 	}
-	hidden, err := jail.Hidden(g.cfg)
+	secrets, notes, err := jail.Hidden(g.cfg)
 	if err != nil {
 		return err
 	}
-	g.hidden = hidden
+	for _, s := range secrets {
+		g.hidden = append(g.hidden, s.Path)
+	}
 	if g.own, err = makeOwn(); err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 			err = errors.Join(err, g.own.remove())
 		}
 	}()
-	d, err := newDomains(g.folders, g.own.path, hidden)
+	d, err := newDomains(g.folders, g.own.path, g.hidden)
 	if err != nil {
 		return err
 	}
@@ -138,13 +140,17 @@ func (r *Runtime) launch(ctx context.Context, g *guest) (err error) {
 			return d.shim.err
 		}
 	}
-	if err := r.spawn(g, d, newPromises(g.folders, hidden, g.own.path)); err != nil {
+	if err := r.spawn(g, d, newPromises(g.folders, g.hidden, g.own.path)); err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, g.birth.kill)
 	defer stop()
 	if err = g.serve(); err == nil {
 		if g.warnings, err = g.host.Hello(ctx); err == nil {
+			for _, note := range notes {
+				g.log.Warn(note)
+			}
+			g.warnings = append(g.warnings, notes...)
 			return nil
 		}
 	}

@@ -21,24 +21,25 @@ func KernelMediates() error {
 // Hidden returns what must not be visible to a guest with these folders: well-known
 // secrets and what the configuration names, free of symlinks, also at the other paths at
 // which it is mounted. Only what exists is in the list, and a directory comes before what
-// is in it.
-func Hidden(cfg hypervisor.Config) ([]string, error) {
+// is in it. notes is what the user should know of it.
+func Hidden(cfg hypervisor.Config) (hidden []hypervisor.Secret, notes []string, err error) {
 	u, err := account.Choose(-1, -1)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	table, err := readMounts()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := &planner{cfg: cfg, user: u, mounts: table}
 	if p.shares, err = folders(cfg); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, s := range cfg.Show {
 		p.show = append(p.show, mounts.Resolve(s))
 	}
-	return p.hideList(), nil
+	hidden = p.hideList()
+	return hidden, p.notes, nil
 }
 
 // Folders returns the working folders, free of symlinks.

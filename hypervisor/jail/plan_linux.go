@@ -141,7 +141,9 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	}
 	p.add(mount{op: opDev, path: "/dev"})
 	p.covered = append(p.covered, "/dev", "/proc") // an undo dir in /dev/shm is hidden already
-	p.secret = p.hideList()
+	for _, h := range p.hideList() {
+		p.secret = append(p.secret, h.Path)
+	}
 	p.coverTemporary()
 	p.coverHomes()
 	p.mountGates()
@@ -328,43 +330,6 @@ func (p *planner) mountShares() {
 			op: opShare, path: p.shares[i], share: i, readOnly: p.cfg.Shares[i].ReadOnly,
 		})
 	}
-}
-
-// hideList returns what must not be visible, resolved, aliases included.
-func (p *planner) hideList() []string {
-	var list []string
-	secrets := hypervisor.HomeSecrets()
-	for _, home := range slices.Compact([]string{p.user.Home, os.Getenv("HOME")}) {
-		if !filepath.IsAbs(home) {
-			continue
-		}
-		home = mounts.Resolve(home)
-		for _, s := range secrets {
-			list = append(list, filepath.Join(home, s))
-		}
-	}
-	list = append(list, hypervisor.MovedSecrets(os.Getenv)...)
-	list = append(list, p.logsBeside()...)
-	list = append(list, systemSecrets...)
-	if s := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(s) {
-		list = append(list, filepath.Clean(s))
-	}
-	list = append(list, p.hostSockets()...)
-	list = append(list, p.cfg.Hide...)
-	var out []string
-	for _, h := range list {
-		if !exists(h) {
-			continue
-		}
-		h = mounts.Resolve(h)
-		if slices.Contains(p.show, h) {
-			continue
-		}
-		out = append(out, h)
-		out = append(out, mounts.Aliases(p.mounts, h)...)
-	}
-	slices.Sort(out) // a directory comes before what is in it
-	return slices.Compact(out)
 }
 
 // concealed returns whether a path is hidden, or lies in what is.

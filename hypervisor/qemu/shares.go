@@ -45,15 +45,9 @@ func below(path, dir string) bool {
 // followed first, as far as they lead.
 func refused(cfg hypervisor.Config, homes ...string) [][]string {
 	var hide []string
-	for _, home := range homes {
-		if !filepath.IsAbs(home) {
-			continue
-		}
-		for _, s := range hypervisor.HomeSecrets() {
-			hide = append(hide, filepath.Join(home, s))
-		}
+	for _, s := range hypervisor.Secrets(os.Getenv, homes...) {
+		hide = append(hide, s.Path)
 	}
-	hide = append(hide, hypervisor.MovedSecrets(os.Getenv)...)
 	hide = append(hide, cfg.Hide...)
 	var show []string
 	for _, s := range cfg.Show {

@@ -122,6 +122,8 @@ func (p *place) fill() {
 			p.secret(filepath.Join(home, s))
 		}
 		put(p.t, home+"/notes/n", "a note")
+		must(p.t, os.Link(home+"/.netrc", home+"/notes/linked"))
+		p.Secrets = append(p.Secrets, home+"/notes/linked")
 	}
 	for _, m := range []string{"KUBECONFIG=" + p.base + "/moved/k1:" + p.base + "/moved/k2", "GNUPGHOME=" + p.base + "/moved/gpg", "AWS_SHARED_CREDENTIALS_FILE=" + p.base + "/moved/aws", "DOCKER_CONFIG=" + p.base + "/moved/docker"} {
 		_, paths, _ := strings.Cut(m, "=")

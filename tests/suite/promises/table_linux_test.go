@@ -46,7 +46,7 @@ func promises() []promise {
 		{id: "unseen", sentence: "It cannot see processes outside", inside: seeProcesses, not: but("landlock", visible)},
 		{id: "processes", sentence: "It can neither signal nor trace processes outside, nor read or limit what is theirs", inside: touchProcesses, outside: alive, not: nothing()},
 		{id: "network", sentence: "It reaches no network, and no abstract socket, unless a [policy](network.md) allows it", inside: reachNetwork, not: nothing()},
-		{id: "secrets", sentence: "Known secrets cannot be read ([the list](../hypervisor/secrets.txt)): in the home directory of the command and of who started the session, under sudo too, and where variables move them", inside: readSecrets, not: nothing()},
+		{id: "secrets", sentence: "Known secrets cannot be read ([the list](../hypervisor/secrets.txt)): in the home directory of the command and of who started the session, under sudo too, where variables move them, and by another name (hard link) beside them, in the working folder or in the home directory", inside: readSecrets, not: nothing()},
 		{id: "hidden", sentence: "What `--hide` names cannot be read", inside: readHidden, not: nothing()},
 		{id: "environment", sentence: "The environment has no credentials", inside: readEnvironment},
 		{id: "logs", sentence: "The undo logs of this user, of this folder and of others, can neither be read nor changed", inside: reachLogs, not: nothing()},

@@ -252,8 +252,8 @@ func secrets() ([]string, error) {
 		home = real
 	}
 	var out []string
-	for _, s := range hypervisor.HomeSecrets() {
-		out = append(out, filepath.Join(home, s))
+	for _, s := range hypervisor.Secrets(os.Getenv, home) {
+		out = append(out, s.Path)
 	}
 	return out, nil
 }

@@ -266,6 +266,9 @@ func (s Source) Places(p Profile, folders []string) (write, show []string, err e
 			return nil, nil, err
 		}
 		show = append(show, at)
+		if moved := hypervisor.MovedAgentSecret(os.Getenv, s.Home, at); moved != "" {
+			show = append(show, moved)
+		}
 	}
 	return write, show, nil
 }
