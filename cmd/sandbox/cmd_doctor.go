@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,20 +12,29 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/doctor"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/why"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var fix, yes bool
+	var fix, yes, secrets bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine can do, and what to install",
 		Long: "Say what this machine can do, and what to install. The exit status is 1 if 'sandbox run' cannot work here.\n\n" +
 			"--fix prints the commands that mend what this machine's settings refuse: a setting of the kernel, or an AppArmor profile\n" +
 			"that lets this program make user namespaces. With --yes it carries them out, which only root can. What a container\n" +
-			"refuses is set where the container is started.",
+			"refuses is set where the container is started.\n\n" +
+			"--secrets lists what is hidden from commands here, and what looks like a secret and can be read: by its name and place, in the\n" +
+			"home directory and the working folder. Of what is in the files nothing is printed.",
 		Args: checkArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if secrets && (fix || yes) {
+				return exit.Usagef("--secrets looks, and mends nothing: use it without --fix")
+			}
+			if secrets {
+				return a.secrets(cmd.Context())
+			}
 			findings := doctor.Examine(cmd.Context(), a.host())
 			if fix || yes {
 				return a.fix(cmd.Context(), findings, yes)
@@ -49,7 +60,41 @@ func (a *app) doctorCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&fix, "fix", false, "print the commands that mend what can be mended here")
 	cmd.Flags().BoolVar(&yes, "yes", false, "with --fix: carry them out")
+	cmd.Flags().BoolVar(&secrets, "secrets", false, "list what is hidden from commands, and what looks like a secret and is not")
+	a.addKeyFlags(cmd, "isolation", "hide", "show", "profile")
 	return cmd
+}
+
+// longestSearch bounds the search for what looks like a secret.
+const longestSearch = 20 * time.Second
+
+// secrets says what is hidden here, and what looks as if it should be.
+func (a *app) secrets(ctx context.Context) (err error) {
+	cfg, err := a.launch.SessionConfig()
+	if err != nil {
+		return err
+	}
+	s := doctor.Secrets{Isolation: cfg.Runtime.Name(), Hidden: []hypervisor.Secret{}, Notes: []string{}, Visible: []doctor.Likely{}}
+	var dirs []string
+	for _, d := range cfg.Directories {
+		dirs = append(dirs, d.Path)
+	}
+	if s.Isolation != "none" {
+		if s.Hidden, s.Notes, err = why.Hidden(cfg); err != nil {
+			return err
+		}
+	}
+	if home, err := os.UserHomeDir(); err == nil && s.Isolation != "vm" {
+		dirs = append(dirs, home)
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestSearch)
+	defer cancel()
+	s.Search(ctx, dirs...)
+	if a.flags.json {
+		return a.out.JSON(s)
+	}
+	fmt.Fprint(a.out, s.Text())
+	return nil
 }
 
 // fix mends what the findings say, or prints how.

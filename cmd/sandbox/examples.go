@@ -75,7 +75,7 @@ var examples = map[string]string{
 	"policy remove":   "sandbox policy remove r-0a1b2c3d4e",
 	"policy export":   "sandbox policy export --scope user >policy.json",
 	"policy import":   "sandbox policy import policy.json --dry-run; sandbox policy import policy.json --scope project",
-	"doctor":          "sandbox doctor; sandbox doctor --json",
+	"doctor":          "sandbox doctor; sandbox doctor --json; sandbox doctor --secrets",
 	"version":         "sandbox version",
 	"manual":          "sandbox manual build/manual --date 2026-11-23",
 	"completion":      "source <(sandbox completion bash); sandbox completion fish >~/.config/fish/completions/sandbox.fish",

@@ -130,6 +130,20 @@ func viewOf(cfg api.Config) hypervisor.Config {
 	return view
 }
 
+// Hidden is what a session of that configuration hides of this machine, and what the user should know of it.
+func Hidden(cfg api.Config) ([]hypervisor.Secret, []string, error) {
+	hidden, notes, err := jail.Hidden(viewOf(cfg))
+	if err != nil {
+		return nil, nil, err
+	}
+	if cfg.Runtime.Name() == "vm" { // of the host it has the folders alone
+		hidden = slices.DeleteFunc(hidden, func(h hypervisor.Secret) bool {
+			return !slices.ContainsFunc(cfg.Directories, func(d api.Directory) bool { return below(h.Path, d.Path) })
+		})
+	}
+	return hidden, notes, nil
+}
+
 // below reports whether path is dir or lies in it; both are clean and absolute.
 func below(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
