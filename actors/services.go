@@ -2,13 +2,17 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/directory"
 	"github.com/codeagent/sandbox/actors/service"
+	"github.com/codeagent/sandbox/fsbridge/caller"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
 )
 
@@ -59,6 +63,23 @@ func (s *Session) ServiceOutput(_ context.Context, r api.ServiceOutputRequest) (
 // StopService implements [api.Services].
 func (s *Session) StopService(ctx context.Context, name string) (api.ServiceStatus, error) {
 	return s.services.Stop(ctx, name)
+}
+
+// Processes implements [api.Services].
+func (s *Session) Processes(context.Context) ([]api.Running, error) {
+	list := []api.Running{}
+	switch g := s.slot.Guest().(type) {
+	case nil:
+		return nil, messages.ErrNoMachine
+	case hypervisor.Housed:
+		for _, p := range caller.New().Below(g.First(), time.Now()) {
+			list = append(list, api.Running{
+				PID: p.Inside, Parent: p.Parent, HostPID: p.PID, Name: p.Name, CommandLine: p.CommandLine, State: p.State, CPU: p.CPU, StartedAt: p.Started,
+			})
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("a virtual machine lists its processes itself, by the command ps in it: %w", errors.ErrUnsupported)
 }
 
 // Kill implements [api.Services].

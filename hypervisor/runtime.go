@@ -298,6 +298,12 @@ type Owner interface {
 	SocketOwner(protocol string, source netip.AddrPort) (pid int, ok bool)
 }
 
+// Housed is a [Guest] whose processes are processes of this host.
+type Housed interface {
+	// First is the process, as the host numbers it, below which all of them are.
+	First() int
+}
+
 // Command is one program to run.
 type Command struct {
 	// ID is unique in the guest's life. Step is the step that the command runs in, for

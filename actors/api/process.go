@@ -1,6 +1,22 @@
 package api
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
+
+// Running is a process inside. It chooses its name and its command line itself; both are printable and bounded.
+type Running struct {
+	PID         int    `json:"pid"`              // as it is numbered inside
+	Parent      int    `json:"parent,omitempty"` // inside; missing: what starts the commands
+	HostPID     int    `json:"host_pid"`
+	Name        string `json:"name"`
+	CommandLine string `json:"command_line,omitempty"`
+	// State is the kernel's letter: R runs, S and D wait, T is stopped, Z has ended and is not collected.
+	State     string        `json:"state"`
+	CPU       time.Duration `json:"cpu_ns"`
+	StartedAt time.Time     `json:"started_at"`
+}
 
 // Process is a program inside that asked for something, as it was when it asked. It chooses its
 // name and its command line itself; all texts are printable and bounded.

@@ -28,6 +28,9 @@ type Services interface {
 	ServiceOutput(ctx context.Context, r ServiceOutputRequest) (ServiceOutput, error)
 	// StopService ends a service (TERM, KILL after 2 s), and returns when it has ended.
 	StopService(ctx context.Context, name string) (ServiceStatus, error)
+	// Processes lists what runs inside, the oldest first. It fails with [errors.ErrUnsupported] where the
+	// host has no such list: a virtual machine has a kernel of its own.
+	Processes(ctx context.Context) ([]Running, error)
 	// Kill cancels the commands that run, services not included, and says how many.
 	Kill(ctx context.Context) (int, error)
 }

@@ -116,7 +116,8 @@ func (s *Server) Handle(ctx context.Context, c *control.Call) (any, error) {
 		"service_stop": method(func(ctx context.Context, r serviceName) (api.ServiceStatus, error) {
 			return s.Session.StopService(ctx, r.Name)
 		}),
-		"kill": method(func(ctx context.Context, _ none) (int, error) { return s.Session.Kill(ctx) }),
+		"processes": method(func(ctx context.Context, _ none) ([]api.Running, error) { return s.Session.Processes(ctx) }),
+		"kill":      method(func(ctx context.Context, _ none) (int, error) { return s.Session.Kill(ctx) }),
 	}
 	f := methods[c.Method]
 	if f == nil {

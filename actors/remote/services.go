@@ -44,5 +44,10 @@ func (c *Client) StopService(ctx context.Context, name string) (api.ServiceStatu
 	return call[api.ServiceStatus](ctx, c, "service_stop", serviceName{name})
 }
 
+// Processes implements [api.Services].
+func (c *Client) Processes(ctx context.Context) ([]api.Running, error) {
+	return call[[]api.Running](ctx, c, "processes", none{})
+}
+
 // Kill implements [api.Services].
 func (c *Client) Kill(ctx context.Context) (int, error) { return call[int](ctx, c, "kill", none{}) }

@@ -13,11 +13,16 @@ import (
 
 func (a *app) psCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "ps",
+		Use:     "ps [ID]",
 		Aliases: []string{"ls"},
-		Short:   "List the running sessions of this user",
-		Args:    checkArgs(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
+		Short:   "List the running sessions of this user, or what runs in the one with the id",
+		Args:    checkArgs(cobra.MaximumNArgs(1)),
+
+		ValidArgsFunction: a.sessionIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return a.services().Processes(cmd, args)
+			}
 			list, err := a.launch.Sessions()
 			if err != nil {
 				return err

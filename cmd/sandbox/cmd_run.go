@@ -35,7 +35,8 @@ type runOptions struct {
 	timeout time.Duration
 	env     []string
 	keep    time.Duration
-	attach  bool // only to a session that is there
+	attach  bool   // only to a session that is there
+	session string // the id of the one to attach to; empty: the folder's
 	service string
 	noFDs   bool
 }
@@ -155,7 +156,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	if err := inside.Check(); err != nil {
 		return err
 	}
-	place, err := a.launch.Place(a.keyFlags)
+	place, attempt, err := a.place(ctx, o)
 	if err != nil {
 		return ours(err)
 	}
@@ -163,7 +164,6 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 		job.Passed(a.stderr, true)
 		return ours(a.startService(ctx, cmd, o, place, api.ServiceRequest{Name: o.service, Argv: argv, Env: env, Dir: place.Dir}))
 	}
-	attempt := launch.Attempt{}
 	var signals chan os.Signal
 	if t := a.asked; t != nil {
 		signals = t.Signals
@@ -192,6 +192,9 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	switch {
 	case o.attach:
 		attempt.Start = func() error {
+			if o.session != "" {
+				return ours(fmt.Errorf("the session %s has ended", format.Shown(o.session)))
+			}
 			return ours(fmt.Errorf("no session has %s; 'sandbox start' starts one", format.Shown(place.Dir)))
 		}
 	case o.keep > 0:
@@ -203,6 +206,27 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 		return ours(err)
 	}
 	return r.status
+}
+
+// place says where a command shall run, and which session is known to be there.
+func (a *app) place(ctx context.Context, o runOptions) (place launch.Place, attempt launch.Attempt, err error) {
+	if o.session == "" {
+		place, err = a.launch.Place(a.keyFlags)
+		return place, attempt, err
+	}
+	if attempt.First, err = a.session(ctx, o.session); err != nil {
+		return place, attempt, err
+	}
+	st, err := attempt.First.Status(ctx)
+	if err != nil {
+		return place, attempt, errors.Join(err, attempt.First.Close(ctx))
+	}
+	var folders []string
+	for _, d := range st.Directories {
+		folders = append(folders, d.Path)
+	}
+	place.Dir = launch.StartDir(folders[0], folders[1:]...)
+	return place, attempt, nil
 }
 
 // silent reports whether nothing is printed about how a command of ours ended.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/service"
@@ -155,9 +158,11 @@ func (a *app) stopCommand() *cobra.Command {
 		Short: "End the session that has the folder, or that with the id",
 		Long:  "End the session that has the folder, or that with the id, as 'sandbox ps' lists it: its commands are cancelled, and their steps are closed. They can be undone.",
 		Args:  checkArgs(cobra.MaximumNArgs(1)),
+
+		ValidArgsFunction: a.sessionIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			s, err := a.sessionToStop(ctx, args)
+			s, err := a.session(ctx, strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -169,10 +174,13 @@ func (a *app) stopCommand() *cobra.Command {
 	}
 }
 
-// sessionToStop is the session with the id, or without one that of the folder.
-func (a *app) sessionToStop(ctx context.Context, args []string) (api.Joined, error) {
-	if len(args) > 0 {
-		return a.launch.SessionByID(ctx, args[0])
+// session is the session with the id, or without one that of the folder.
+func (a *app) session(ctx context.Context, id string) (api.Joined, error) {
+	if id != "" {
+		if len(a.flags.dirs) > 0 {
+			return nil, exit.Usagef("the id names the session: leave -C out")
+		}
+		return a.launch.SessionByID(ctx, id)
 	}
 	place, err := a.launch.Place(a.keyFlags)
 	if err != nil {
@@ -181,38 +189,49 @@ func (a *app) sessionToStop(ctx context.Context, args []string) (api.Joined, err
 	return place.Running(ctx)
 }
 
+// sessionIDs completes the id of a session, once.
+func (a *app) sessionIDs(_ *cobra.Command, args []string, _ string) (ids []cobra.Completion, _ cobra.ShellCompDirective) {
+	list, err := (&launch.Launcher{Remark: func(string) {}}).Sessions() // nothing else of it is set up where a shell asks
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, s := range list {
+		ids = append(ids, cobra.CompletionWithDesc(s.Session, format.Shown(strings.Join(s.Directories, ", "))))
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
 // services are the commands that look after what runs in a session.
 func (a *app) services() service.Commands {
-	return service.Commands{
-		Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json },
-		Session: func(ctx context.Context) (api.Joined, error) {
-			place, err := a.launch.Place(a.keyFlags)
-			if err != nil {
-				return nil, err
-			}
-			return place.Running(ctx)
-		},
-	}
+	return service.Commands{Out: a.out, Stderr: a.stderr, JSON: func() bool { return a.flags.json }, Session: a.session, IDs: a.sessionIDs}
 }
 
 func (a *app) attachCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "attach [-- SHELL [ARG...]]",
-		Short: "Run a shell in the session that has the folder",
+		Use:   "attach [ID] [-- COMMAND [ARG...]]",
+		Short: "Run a shell, or another command, in the session that has the folder, or in that with the id",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if n := cmd.ArgsLenAtDash(); n >= 0 && n < len(args) { // what completes words adds a dash at their end
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return a.sessionIDs(cmd, args, start)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.attach = true
-			if len(args) == 0 {
-				args = []string{"/bin/sh"}
-				if shell := os.Getenv("SHELL"); shell != "" {
-					args[0] = shell
+			ids, argv := args, []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh")}
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				ids = args[:n]
+				if n < len(args) {
+					argv = args[n:]
 				}
 			}
-			return a.run(cmd.Context(), cmd, args, o)
+			if len(ids) > 1 {
+				return exit.Usagef("write -- before the command: sandbox attach %s -- %s", api.ShellQuote(ids[0]), api.ShellQuote(ids[1:]...))
+			}
+			o.attach, o.session = true, strings.Join(ids, "")
+			return a.run(cmd.Context(), cmd, argv, o)
 		},
 	}
-	f := cmd.Flags()
-	f.SetInterspersed(false)
-	f.StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`, or pass one on that is held back, K (repeatable)")
+	cmd.Flags().StringArrayVar(&o.env, "env", nil, "set a variable, `K=V`, or pass one on that is held back, K (repeatable)")
 	return cmd
 }

@@ -14,13 +14,13 @@ var examples = map[string]string{
 	"step":            "sandbox step -- make",
 	"ui":              "sandbox ui; sandbox ui --port 7777 --no-open",
 	"start":           "sandbox start; sandbox start --idle 2h -C ~/src/app",
-	"kill":            "sandbox kill",
+	"kill":            "sandbox kill; sandbox kill 0f3a2b1c4d5e",
 	"service":         "sandbox run --service web -- npm run dev; sandbox service ls; sandbox service output web; sandbox service stop web",
 	"service ls":      "sandbox service ls; sandbox service ls --json",
 	"service output":  "sandbox service output web; sandbox service output web -n 2000",
 	"service stop":    "sandbox service stop web",
 	"stop":            "sandbox stop; sandbox stop -C ~/src/app; sandbox stop 0f3a2b1c4d5e",
-	"attach":          "sandbox attach; sandbox attach -- bash -l",
+	"attach":          "sandbox attach; sandbox attach -- bash -l; sandbox attach 0f3a2b1c4d5e -- make test",
 	"serve":           "sandbox serve; sandbox serve --protocol mcp -C ~/src/app; sandbox serve --ui; sandbox serve -C ~/src/app --mcp-socket /run/user/1000/app.mcp",
 	"history":         "sandbox history; sandbox history --graph; sandbox history --json",
 	"history new":     "sandbox history new",
@@ -42,7 +42,7 @@ var examples = map[string]string{
 	"status":          "sandbox status; sandbox status -C ~/src/app -C ~/src/lib",
 	"gc":              "sandbox gc; sandbox gc --compress-all",
 	"inspect":         "sandbox inspect; sandbox inspect --watch; sandbox inspect --json",
-	"ps":              "sandbox ps; sandbox ps --json",
+	"ps":              "sandbox ps; sandbox ps --json; sandbox ps 0f3a2b1c4d5e",
 	"config":          "sandbox config show --origin; sandbox config check codeagent.toml --level project",
 	"config show":     "sandbox config show; sandbox config show --origin",
 	"config check":    "sandbox config check ~/.config/codeagent/codeagent.toml; sandbox config check codeagent.toml --level project",
@@ -88,7 +88,7 @@ var examples = map[string]string{
 
 // takeFiles are the commands whose arguments are files; a shell completes no
 // file names for the others.
-var takeFiles = []string{"run", "step", "attach", "restore", "config check", "config write", "mcp connect", "policy import", "policy add", "manual"}
+var takeFiles = []string{"run", "step", "restore", "config check", "config write", "mcp connect", "policy import", "policy add", "manual"}
 
 // finish completes the commands below parent: their examples, and what a shell
 // completes.

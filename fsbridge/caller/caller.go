@@ -26,6 +26,18 @@ type Process struct {
 	Inside int
 }
 
+// Running is a process that runs below another.
+type Running struct {
+	PID         int // the host's number
+	Inside      int // its number in the pid namespace of the other
+	Parent      int // the parent's number there; 0: the other one itself
+	Name        string
+	CommandLine string // empty if that cannot be read, or if it has none
+	State       string // the kernel's letter: R runs, S waits, T is stopped, Z has ended
+	CPU         time.Duration
+	Started     time.Time
+}
+
 // Reader finds out who asks. Make it with [New].
 type Reader struct{ slots chan struct{} }
 

@@ -2,6 +2,7 @@ package caller
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -59,7 +60,8 @@ func proc(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "
 // status is what the kernel says of a process.
 type status struct {
 	group, parent int
-	inside        int // its number in its own pid namespace
+	inside        int   // its number in its own pid namespace
+	numbers       []int // its number in each, from ours inwards
 	name          string
 }
 
@@ -81,11 +83,14 @@ func readStatus(pid int) (s status, ok bool) {
 		case "PPid":
 			s.parent, err = strconv.Atoi(value)
 		case "NStgid":
-			numbers := strings.Fields(value)
-			if len(numbers) == 0 {
+			for _, f := range strings.Fields(value) {
+				n, e := strconv.Atoi(f)
+				s.numbers, err = append(s.numbers, n), errors.Join(err, e)
+			}
+			if len(s.numbers) == 0 {
 				return s, false
 			}
-			s.inside, err = strconv.Atoi(numbers[len(numbers)-1])
+			s.inside = s.numbers[len(s.numbers)-1]
 		default:
 			continue
 		}

@@ -2,6 +2,7 @@ package caller
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -115,4 +116,51 @@ func FuzzCommandLine(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What runs below a process is listed, its children and theirs, and nothing else.
+func TestBelow(t *testing.T) {
+	shell := exec.Command("sh", "-c", `sh -c 'echo $$ $PPID; read x; exit 0' "a$(printf '\033')b"; exit 0`)
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := shell.StdinPipe() // its end ends both
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = in.Close()
+		_ = shell.Wait()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inner, outer int
+	if _, err := fmt.Sscan(line, &inner, &outer); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	list := New().Below(os.Getpid(), now)
+	if len(list) != 2 || list[0].PID != outer || list[1].PID != inner {
+		t.Fatalf("%+v, want %d and %d", list, outer, inner)
+	}
+	if p := list[0]; p.Parent != 0 || p.Inside != outer || p.Name != "sh" || p.State == "" {
+		t.Errorf("%+v", p)
+	}
+	if p := list[1]; p.Parent != outer || p.Inside != inner || !strings.Contains(p.CommandLine, "a<001B>b") || p.CPU < 0 {
+		t.Errorf("%+v", p)
+	}
+	for _, p := range list { // a minute is enough for any machine, and less than what a wrong unit makes of it
+		if age := now.Sub(p.Started); age < -time.Minute || age > 10*time.Minute {
+			t.Errorf("%s began %v ago", p.Name, age)
+		}
+	}
+	if list := New().Below(inner, now); len(list) != 0 {
+		t.Errorf("below one without children: %+v", list)
+	}
 }

@@ -1,5 +1,5 @@
 // Package caller says which program asks for something: the process, what it executes, its command line, and its
-// parents up to the command.
+// parents up to the command. It also lists what runs below a process.
 //
 // All of it is the workload's to choose, but for the numbers and the executed file: a process gives itself any name and
 // rewrites its arguments. So it is for people, never for a decision; each text is bounded and printable (fsbridge/printable).

@@ -115,6 +115,9 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	}, "TMPDIR="+g.own.path, "TMP="+g.own.path, "TEMP="+g.own.path)
 }
 
+// First implements [hypervisor.Housed].
+func (g *guest) First() int { return g.birth.shim.PID }
+
 // RollbackNotify implements [hypervisor.Guest].
 func (g *guest) RollbackNotify(stepID int64) error { return g.host.RollbackNotify(stepID) }
 

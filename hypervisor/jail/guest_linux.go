@@ -89,6 +89,9 @@ func (g *guest) await() {
 // pid namespace that mounted, ours.
 func (g *guest) hostPID(pid uint32) (uint32, error) { return children.HostPID(g.pid1.PID, pid) }
 
+// First implements [hypervisor.Housed].
+func (g *guest) First() int { return g.pid1.PID }
+
 // SocketOwner implements [hypervisor.Owner].
 func (g *guest) SocketOwner(protocol string, source netip.AddrPort) (int, bool) {
 	return children.SocketOwner(g.pid1.PID, protocol, source)

@@ -181,6 +181,9 @@ func (g *guest) Facts() map[string]string {
 	return f
 }
 
+// First implements [hypervisor.Housed]. A process whose parent has ended is not below it any more: nothing isolates it.
+func (g *guest) First() int { return os.Getpid() }
+
 func (g *guest) RollbackNotify(int64) error   { return nil }
 func (g *guest) Pause(context.Context) error  { return errors.ErrUnsupported }
 func (g *guest) Resume(context.Context) error { return errors.ErrUnsupported }

@@ -109,11 +109,11 @@ func workingDirectory() (string, error) {
 	return filepath.EvalSymlinks(wd)
 }
 
-// StartDir is the current directory if it is in the working folder, else that.
-func StartDir(folder string) string {
+// StartDir is the current directory if it is in a working folder, else the first of these.
+func StartDir(first string, others ...string) string {
 	wd, err := workingDirectory()
-	if err != nil || !within(wd, folder) {
-		return folder
+	if err != nil || !slices.ContainsFunc(append(others, first), func(folder string) bool { return within(wd, folder) }) {
+		return first
 	}
 	return wd
 }

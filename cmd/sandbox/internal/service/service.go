@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,9 +18,11 @@ import (
 type Commands struct {
 	Out    *format.Output
 	Stderr io.Writer
-	// JSON tells whether --json was given, Session finds the session that has the folder.
+	// JSON tells whether --json was given, Session finds the session with the id, or, if that is empty, the one that has
+	// the folder. IDs completes ids.
 	JSON    func() bool
-	Session func(ctx context.Context) (api.Joined, error)
+	Session func(ctx context.Context, id string) (api.Joined, error)
+	IDs     cobra.CompletionFunc
 }
 
 // Service is 'sandbox service'.
@@ -36,10 +39,10 @@ func (c Commands) Service() *cobra.Command {
 	return cmd
 }
 
-// with asks the session.
-func (c Commands) with(cmd *cobra.Command, ask func(context.Context, api.Joined) error) error {
+// with asks the session that has the folder, or that with the id which the arguments hold.
+func (c Commands) with(cmd *cobra.Command, args []string, ask func(context.Context, api.Joined) error) error {
 	ctx := cmd.Context()
-	s, err := c.Session(ctx)
+	s, err := c.Session(ctx, strings.Join(args, ""))
 	if err != nil {
 		return err
 	}
@@ -51,7 +54,7 @@ func (c Commands) list() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List the services of the session that has the folder", Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd, func(ctx context.Context, s api.Joined) error {
+			return c.with(cmd, nil, func(ctx context.Context, s api.Joined) error {
 				list, err := s.Services(ctx)
 				if err != nil {
 					return err
@@ -94,7 +97,7 @@ func (c Commands) output() *cobra.Command {
 			if limit < 0 {
 				return exit.Usagef("--bytes must not be negative")
 			}
-			return c.with(cmd, func(ctx context.Context, s api.Joined) error {
+			return c.with(cmd, nil, func(ctx context.Context, s api.Joined) error {
 				out, err := s.ServiceOutput(ctx, api.ServiceOutputRequest{Name: args[0], Limit: limit})
 				if err != nil {
 					return err
@@ -118,7 +121,7 @@ func (c Commands) stop() *cobra.Command {
 	return &cobra.Command{
 		Use: "stop NAME", Short: "End a service: TERM, and KILL after 2 seconds", Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd, func(ctx context.Context, s api.Joined) error {
+			return c.with(cmd, nil, func(ctx context.Context, s api.Joined) error {
 				v, err := s.StopService(ctx, args[0])
 				if err != nil {
 					return err
@@ -136,13 +139,13 @@ func (c Commands) stop() *cobra.Command {
 // Kill is 'sandbox kill'.
 func (c Commands) Kill() *cobra.Command {
 	return &cobra.Command{
-		Use:   "kill",
-		Short: "End the commands that run in the session that has the folder",
-		Long: "End the commands that run in the session that has the folder: TERM, and KILL after 2 seconds. Their step is closed,\n" +
-			"and can be undone. Services and the session go on.",
-		Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd, func(ctx context.Context, s api.Joined) error {
+		Use:   "kill [ID]",
+		Short: "End the commands that run in the session that has the folder, or in that with the id",
+		Long: "End the commands that run in the session that has the folder, or in that with the id: TERM, and KILL after 2 seconds.\n" +
+			"Their step is closed, and can be undone. Services and the session go on.",
+		Args: usage(cobra.MaximumNArgs(1)), ValidArgsFunction: c.IDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd, args, func(ctx context.Context, s api.Joined) error {
 				n, err := s.Kill(ctx)
 				if err != nil {
 					return err
@@ -155,6 +158,34 @@ func (c Commands) Kill() *cobra.Command {
 			})
 		},
 	}
+}
+
+// Processes prints what runs in the session with the id.
+func (c Commands) Processes(cmd *cobra.Command, args []string) error {
+	return c.with(cmd, args, func(ctx context.Context, s api.Joined) error {
+		list, err := s.Processes(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON() {
+			return c.Out.JSON(format.OrEmpty(list))
+		}
+		if len(list) == 0 {
+			fmt.Fprintln(c.Stderr, "Nothing runs in the session.")
+			return nil
+		}
+		now := time.Now()
+		return c.Out.Table(func(w io.Writer) {
+			fmt.Fprintln(w, "PID\tPARENT\tSTATE\tCPU\tAGE\tCOMMAND")
+			for _, p := range list {
+				line := p.CommandLine
+				if line == "" { // as ps shows what has none
+					line = "[" + p.Name + "]"
+				}
+				fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", p.PID, p.Parent, format.Shown(p.State), format.Took(p.CPU), format.Took(now.Sub(p.StartedAt)), format.OneLine(line, 100))
+			}
+		})
+	})
 }
 
 // usage makes a mistake in the arguments one of usage.
