@@ -258,9 +258,9 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 }
 
 // holdsMachine tells whether the guest is paused for a question of that kind:
-// one about what it does, not about what it shall begin. A read holds only who reads.
+// one about what it does, not about what it shall begin. A read holds only who reads, and the use of a key only who asks for it.
 func (s *Session) holdsMachine(kind string) bool {
-	return s.cfg.Runtime != nil && kind != messages.KindCommand && kind != messages.KindGate
+	return s.cfg.Runtime != nil && kind != messages.KindCommand && kind != messages.KindGate && kind != messages.KindUse
 }
 
 func (s *Session) guestConfig() hypervisor.Config {
@@ -281,6 +281,7 @@ func (s *Session) guestConfig() hypervisor.Config {
 			c.Hide = append(c.Hide, w.Config.UndoDir)
 		}
 	}
+	c.Agents = s.relays()
 	if c.Gates, c.Dynamic, c.Gate = s.cfg.Gate, s.cfg.Dynamic, s.gate; len(c.Gates) > 0 || c.Dynamic {
 		c.Opened = s.opened()
 	}

@@ -218,13 +218,18 @@ func (a *absence) first(path string) bool {
 
 // unanswered says once of a path what would allow it.
 func (s *Session) unanswered(q gate.Question) {
-	if !s.nobody.first(q.Path) {
+	s.tellRefused(q.Path, q.String(), string(approval.Read), subjectOf(q))
+}
+
+// tellRefused says once, for each key, that nobody has answered a question, and which rule would allow it.
+func (s *Session) tellRefused(key, question, operation, subject string) {
+	if !s.nobody.first(key) {
 		return
 	}
 	step := s.board.Load().Step
 	s.bus.Emit(api.Event{
 		Type: api.EventWarning, Step: step, Origin: s.origin(step),
-		Message: q.String() + " was refused, since nobody answered; to allow it: " + api.ShellQuote("sandbox", "policy", "add", "allow", "read", subjectOf(q)),
+		Message: question + " was refused, since nobody answered; to allow it: " + api.ShellQuote("sandbox", "policy", "add", "allow", operation, subject),
 	})
 }
 

@@ -241,6 +241,9 @@ type Config struct {
 	// returns when the listener is closed, which the runtime does when the guest ends.
 	// Nil: they cannot ask. Only a jail has one.
 	Inside func(l net.Listener)
+	// Agents are called as Inside is, each with the listener at which programs inside find the agent of that name. Only a jail has
+	// them.
+	Agents map[string]func(l net.Listener)
 	// Network decides what the guest may reach; nil: nothing, it has a loopback
 	// interface alone. Runtimes that cannot see to that return [ErrNetwork]. It stays
 	// the caller's.
@@ -249,6 +252,9 @@ type Config struct {
 
 // StepsVariable names, inside, the socket of [Config].Inside.
 const StepsVariable = "SANDBOX_STEPS"
+
+// AgentVariable names, inside, the socket of the agent of that name.
+func AgentVariable(agent string) string { return map[string]string{"ssh": "SSH_AUTH_SOCK"}[agent] }
 
 // Guest is a running isolated place. Methods are safe for concurrent use.
 type Guest interface {

@@ -18,13 +18,15 @@ const (
 	KindNetwork = "network"
 	// KindGate: a file or directory of the host that a program wants to see.
 	KindGate = "gate"
+	// KindUse: a key of an agent outside that a program wants to use.
+	KindUse = "use"
 )
 
 // Lasting reports whether an answer to a question of that kind can be kept as a rule, for
 // longer than what has asked: it is about a subject that is the same the next time. An answer
 // to a safeguard is about what one step does.
 func Lasting(kind string) bool {
-	return kind == KindNetwork || kind == KindGate || kind == KindProtected
+	return kind == KindNetwork || kind == KindGate || kind == KindProtected || kind == KindUse
 }
 
 // Who decides where nobody did.

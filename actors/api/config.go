@@ -52,6 +52,10 @@ type Config struct {
 	Debug   bool
 	// Containers allows namespaces of the commands' own in a jail; see [hypervisor.Config].
 	Containers bool
+	// Agents are sockets of agents that keep keys, by name ("ssh"): programs inside may ask for the use of a key, which a person decides. AllowUse are patterns of
+	// uses that nobody is asked about, as rules of the policy have them. Only a jail has agents.
+	Agents   map[string]string
+	AllowUse []string
 	// Places are what can be written in a jail beside the folders.
 	Places hypervisor.Places
 	// Resources are what everything in a jail may take together.

@@ -17,12 +17,17 @@ type Query struct {
 	// Host is the destination as a rule would name it: "tcp/example.com:443", or without
 	// a protocol or a port for any of them.
 	Host string
+	// Key is the use of a key, as a rule would name it.
+	Key string
 }
 
 // Subject is what a rule about just this is about.
 func (q Query) Subject() string {
-	if q.Operation == Connect {
+	switch q.Operation {
+	case Connect:
 		return q.Host
+	case Use:
+		return q.Key
 	}
 	return Exactly(q.Path)
 }
@@ -46,7 +51,7 @@ type Decision struct {
 func Decide(rules []Rule, q Query, now time.Time) (Decision, error) {
 	asked := subject{}
 	var err error
-	if q.Operation != Connect && !whole(q.Path) {
+	if q.Operation.OfPaths() && !whole(q.Path) {
 		err = fmt.Errorf("path %q: a question needs one that is absolute and resolved", q.Path)
 	} else {
 		asked, err = parseSubject(q.Operation, q.Subject())

@@ -62,6 +62,13 @@ func TestDecide(t *testing.T) {
 		{"user: allow connect *.example\nuser: deny connect x.a.example", "connect x.a.example", Deny, User},
 		{"user: deny connect *.example\nuser: allow connect a.example:443", "connect tcp/a.example:443", Allow, User},
 		{"user: allow connect 10.0.0.0/8\nproject: deny connect 10.1.0.0/16", "connect tcp/10.1.2.3:22", Deny, Project},
+		{"user: allow use ssh:**:sign:git", "use ssh:SHA256:a/b+c:sign:git", Allow, User},
+		{"user: allow use ssh:**:sign:git", "use ssh:SHA256:a:sign:file", None, ""},
+		{"user: allow use ssh:**:sign:git", `use ssh:SHA256:a:login:sign\x3agit`, None, ""},
+		{"user: allow use ssh:*:*:login:git:**", "use ssh:SHA256:a:login:git", Allow, User},
+		{"user: allow use ssh:*:*:login:git", "use ssh:SHA256:a:login:git:SHA256:h", None, ""},
+		{"user: allow use ssh:**\nproject: deny use ssh:**:sign:file", "use ssh:SHA256:a:sign:file", Deny, Project},
+		{"organisation: deny use ssh:**\nproject: allow use ssh:**:sign:git", "use ssh:SHA256:a:sign:git", Deny, Organisation},
 	} {
 		var rules []Rule
 		for line := range strings.Lines(c.rules) {
@@ -77,8 +84,11 @@ func TestDecide(t *testing.T) {
 }
 
 func query(op Operation, subject string) Query {
-	if op == Connect {
+	switch op {
+	case Connect:
 		return Query{Operation: op, Host: subject}
+	case Use:
+		return Query{Operation: op, Key: subject}
 	}
 	return Query{Operation: op, Path: subject}
 }
@@ -88,6 +98,17 @@ func TestQuestionsThatAreDenied(t *testing.T) {
 	for _, p := range []string{"", "a", "/a/../b", "/a/", "//a", "/a\x00"} {
 		if d, err := Decide(rules, Query{Operation: Read, Path: p}, noon); err == nil || d.Action != Deny {
 			t.Errorf("%q: %+v, %v", p, d, err)
+		}
+	}
+}
+
+func TestUsesThatAreNone(t *testing.T) {
+	for _, subject := range []string{"", "ssh", "ssh:", "ssh::sign", "gpg:**", "*:**", "ssh:a**", `ssh:\q`, "/ssh:a", "~/ssh:a"} {
+		if _, err := (Rule{Operation: Use, Subject: subject, Action: Allow, Scope: User}).Checked("/home/u"); err == nil {
+			t.Errorf("%q is a subject", subject)
+		}
+		if d, err := Decide(nil, Query{Operation: Use, Key: subject}, noon); err == nil || d.Action != Deny {
+			t.Errorf("%q: %+v, %v", subject, d, err)
 		}
 	}
 }

@@ -13,16 +13,20 @@ import (
 // Operation is what a rule is about.
 type Operation string
 
-// The operations. Connect has a destination as its subject, the others a path.
+// The operations. Connect has a destination as its subject, Use a key of an agent and what it is used for, the others a path.
 const (
 	Read    Operation = "read"
 	Write   Operation = "write"
 	Exec    Operation = "exec"
 	Connect Operation = "connect"
+	Use     Operation = "use"
 )
 
 // Operations are all of them.
-func Operations() []Operation { return []Operation{Read, Write, Exec, Connect} }
+func Operations() []Operation { return []Operation{Read, Write, Exec, Connect, Use} }
+
+// OfPaths reports whether the operation's subjects are paths.
+func (o Operation) OfPaths() bool { return o != Connect && o != Use }
 
 // Action is what a rule says.
 type Action string
@@ -99,7 +103,7 @@ const (
 func (r Rule) Checked(home string) (Rule, error) {
 	switch {
 	case !slices.Contains(Operations(), r.Operation):
-		return r, fmt.Errorf("operation %q: use read, write, exec or connect", r.Operation)
+		return r, fmt.Errorf("operation %q: use read, write, exec, connect or use", r.Operation)
 	case r.Action != Allow && r.Action != Deny && r.Action != Ask:
 		return r, fmt.Errorf("action %q: use allow, deny or ask", r.Action)
 	case !slices.Contains(Scopes(), r.Scope):
@@ -111,7 +115,7 @@ func (r Rule) Checked(home string) (Rule, error) {
 	case !utf8.ValidString(r.Subject) || !utf8.ValidString(r.By) || !utf8.ValidString(r.Answer) || !utf8.ValidString(r.Why):
 		return r, fmt.Errorf("subject %q, or a note, is no UTF-8: write such a byte as \\xNN", r.Subject)
 	}
-	if rest, ok := strings.CutPrefix(r.Subject, "~/"); ok && r.Operation != Connect {
+	if rest, ok := strings.CutPrefix(r.Subject, "~/"); ok && r.Operation.OfPaths() {
 		if home == "" {
 			return r, fmt.Errorf("subject %q: there is no home directory here", r.Subject)
 		}

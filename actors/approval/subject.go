@@ -11,9 +11,9 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 )
 
-// subject is a parsed pattern of paths, or a rule of the network's.
+// subject is a parsed pattern of paths or of uses of keys, or a rule of the network's.
 type subject struct {
-	names   [][]token // of a path; one that is just anything stands for any number of names
+	names   [][]token // of a path, or the parts of a use; one that is just anything stands for any number of them
 	host    policy.Rule
 	network bool
 }
@@ -30,6 +30,9 @@ func parseSubject(op Operation, text string) (subject, error) {
 	if op == Connect {
 		host, err := policy.ParseRule(text)
 		return subject{host: host, network: true}, err
+	}
+	if op == Use {
+		return parseUse(text)
 	}
 	bad := func(what string) error { return fmt.Errorf("path %q: %s", text, what) }
 	if !strings.HasPrefix(text, "/") {
@@ -50,6 +53,30 @@ func parseSubject(op Operation, text string) (subject, error) {
 		tokens, err := parseName(name)
 		if err != nil {
 			return s, bad(err.Error())
+		}
+		s.names = append(s.names, tokens)
+	}
+	return s, nil
+}
+
+// parseUse parses the use of a key: ssh:SHA256:KEY:sign:NAMESPACE, ssh:SHA256:KEY:login:USER[:SHA256:SERVER], or a pattern of such. A part is as the name in a
+// path, which a colon ends; "**" stands for any number of parts.
+func parseUse(text string) (s subject, err error) {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || parts[0] != "ssh" {
+		return s, fmt.Errorf("use %q: write ssh:SHA256:KEY:sign:NAMESPACE, ssh:SHA256:KEY:login:USER, or a pattern such as 'ssh:**:sign:git'", text)
+	}
+	for _, part := range parts {
+		if part == "" {
+			return s, fmt.Errorf("use %q: an empty part", text)
+		}
+		if part == "**" {
+			s.names = append(s.names, []token{anyNames})
+			continue
+		}
+		tokens, err := parseName(part)
+		if err != nil {
+			return s, fmt.Errorf("use %q: %w", text, err)
 		}
 		s.names = append(s.names, tokens)
 	}

@@ -198,7 +198,7 @@ func (a *Actor) close(q *question, word, by, scope string) {
 			Command: q.Ask.Command, Count: q.Ask.Count, Decision: word, By: by, From: q.Ask.From, Scope: scope,
 		}
 		switch {
-		case d.Kind == messages.KindNetwork || d.Kind == messages.KindGate:
+		case d.Kind == messages.KindNetwork || d.Kind == messages.KindGate || d.Kind == messages.KindUse:
 			d.Message = q.Ask.Message
 		case d.Kind == messages.KindProtected && len(q.Ask.Paths) > 0:
 			d.Message = "write " + q.Ask.Directory + "/" + q.Ask.Paths[0]

@@ -34,6 +34,9 @@ func (m *Message) appendTo(b []byte) []byte {
 	b = appendInt(b, `,"fds":`, int64(m.FDs))
 	b = appendInts(b, `,"further":`, m.Further)
 	b = appendInts(b, `,"ignored":`, m.Ignored)
+	if m.Agent != "" {
+		b = appendString(append(b, `,"agent":`...), m.Agent)
+	}
 	b = appendInt(b, `,"grace_ms":`, m.GraceMS)
 	b = appendInt(b, `,"signal":`, int64(m.Signal))
 	b = appendInt(b, `,"rows":`, int64(m.Rows))

@@ -29,7 +29,7 @@ func drawMessage(t *rapid.T) *Message {
 		FDs: rapid.Int().Draw(t, "fds"), GraceMS: rapid.Int64().Draw(t, "grace"), Signal: rapid.Int().Draw(t, "signal"),
 		Rows: rapid.Uint16().Draw(t, "rows"), Cols: rapid.Uint16().Draw(t, "cols"), Stream: string(text("stream")), Data: text("data"),
 		Bytes: rapid.Int().Draw(t, "bytes"), StepID: rapid.Int64().Draw(t, "step"), TimeNS: rapid.Int64().Draw(t, "time"),
-		Request: rapid.Int64().Draw(t, "request"), Port: rapid.Uint16().Draw(t, "port"), DurationNS: rapid.Int64().Draw(t, "duration"), Alone: rapid.Bool().Draw(t, "alone"),
+		Request: rapid.Int64().Draw(t, "request"), Port: rapid.Uint16().Draw(t, "port"), DurationNS: rapid.Int64().Draw(t, "duration"), Alone: rapid.Bool().Draw(t, "alone"), Agent: string(text("agent")),
 		Error: string(text("error")), Version: rapid.Int().Draw(t, "version"),
 	}
 	if rapid.Bool().Draw(t, "tty") {

@@ -60,7 +60,7 @@ type Host struct {
 	silence time.Duration // see maxSilence
 	hello   chan *Message
 	refused chan string   // why there will be no hello; room for one
-	inside  chan *os.File // room for one, and one comes at most
+	inside  chan Listener // room for all that may come
 	done    chan struct{}
 
 	streams atomic.Int64 // so far
@@ -90,7 +90,7 @@ func NewHost(c Conn, problem func(error)) *Host {
 		silence: maxSilence,
 		hello:   make(chan *Message, 1),
 		refused: make(chan string, 1),
-		inside:  make(chan *os.File, 1),
+		inside:  make(chan Listener, 1+len(Agents())),
 		done:    make(chan struct{}),
 		state:   NewState(),
 		procs:   make(map[int64]*Proc),
@@ -144,9 +144,14 @@ func (h *Host) Err() error {
 // Close ends the channel; running commands are lost.
 func (h *Host) Close() error { return h.link.Close() }
 
-// Inside gives the descriptor that the guest says is a listener for programs inside, if
-// it sends one. Whoever takes it closes it.
-func (h *Host) Inside() <-chan *os.File { return h.inside }
+// Listener is a descriptor that the guest says is a listener for programs inside.
+type Listener struct {
+	Agent string // which agent they find there; empty: they ask for steps
+	File  *os.File
+}
+
+// Inside gives the listeners that the guest sends. Whoever takes one closes its file.
+func (h *Host) Inside() <-chan Listener { return h.inside }
 
 // Shutdown asks the guest to end.
 func (h *Host) Shutdown() error { return h.send(&Message{Type: TypeShutdown}) }
@@ -260,7 +265,7 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 	case TypeAck:
 		p.credit(m.Bytes)
 	case TypeInside:
-		h.inside <- connection // State lets one pass
+		h.inside <- Listener{m.Agent, connection} // State lets one of each pass
 	case TypeDone:
 		h.answer(m, connection)
 	case TypeStepCompleted:

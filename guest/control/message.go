@@ -134,6 +134,9 @@ type Message struct {
 	Further []int `json:"further,omitempty"`
 	Ignored []int `json:"ignored,omitempty"`
 
+	// inside: what the listener is for; empty: steps.
+	Agent string `json:"agent,omitempty"`
+
 	// cancel: milliseconds between TERM and KILL.
 	GraceMS int64 `json:"grace_ms,omitempty"`
 	// signal, and the signal that ended a command in step_completed.
@@ -215,6 +218,9 @@ func (m *Message) check() error {
 		needID = false
 		if m.FDs != 1 {
 			bad = "not one descriptor"
+		}
+		if m.Agent != "" && !slices.Contains(Agents(), m.Agent) {
+			bad = "no such agent"
 		}
 	case TypeClock:
 		needID = false

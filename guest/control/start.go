@@ -27,6 +27,12 @@ const FDDomain = 4
 // steps of their own.
 const InsideSocket = "/run/sandbox/steps.sock"
 
+// Agents are the names of what programs inside may find an agent's socket for, at [AgentSocket].
+func Agents() []string { return []string{"ssh"} }
+
+// AgentSocket is where programs inside a jail find the socket of an agent outside, if they may use one.
+func AgentSocket(name string) string { return "/run/sandbox/" + name + "-agent.sock" }
+
 // ShimVariable is the variable of the environment in which a jail's first process
 // gets its [ShimConfig], as JSON.
 const ShimVariable = "SANDBOX_SHIM"
@@ -41,6 +47,8 @@ type ShimConfig struct {
 	// Confined says that there are no namespaces: the shim is no PID 1, and [FDDomain] is
 	// open.
 	Confined bool `json:"confined,omitempty"`
+	// Agents are the [Agents] for which the shim makes a socket.
+	Agents []string `json:"agents,omitempty"`
 	// NotifyDir is where the shim leaves rollback notices; empty: its usual place.
 	NotifyDir string `json:"notify_dir,omitempty"`
 }

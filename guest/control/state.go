@@ -14,7 +14,7 @@ const (
 // It is not safe for concurrent use.
 type State struct {
 	hello  bool
-	inside bool // the guest has sent its listener
+	inside map[string]bool // the listeners that the guest has sent
 	cmds   map[int64]*cmdState
 	asked  map[int64]bool // invalidate, sync, dial and wake without an answer
 }
@@ -26,7 +26,9 @@ type cmdState struct {
 }
 
 // NewState returns the state before hello.
-func NewState() *State { return &State{cmds: make(map[int64]*cmdState), asked: make(map[int64]bool)} }
+func NewState() *State {
+	return &State{inside: make(map[string]bool), cmds: make(map[int64]*cmdState), asked: make(map[int64]bool)}
+}
 
 // Commands returns how many commands are pending or running.
 func (s *State) Commands() int { return len(s.cmds) }
@@ -83,10 +85,10 @@ func (s *State) Received(m *Message) error {
 		s.hello = true
 		return nil
 	case TypeInside:
-		if s.inside {
+		if s.inside[m.Agent] {
 			return fmt.Errorf("%w: a second listener", ErrSequence)
 		}
-		s.inside = true
+		s.inside[m.Agent] = true
 		return nil
 	case TypeError:
 		return nil

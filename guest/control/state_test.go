@@ -79,6 +79,19 @@ func refuse(t *testing.T, want error, lines ...string) {
 	}
 }
 
+// TestListeners: of each kind the guest sends one listener, and none that nobody knows.
+func TestListeners(t *testing.T) {
+	s := NewState()
+	for line, ok := range map[string]bool{`{"type":"inside","fds":1}`: true, `{"type":"inside","fds":1,"agent":"ssh"}`: true, `{"type":"inside","fds":1,"agent":"other"}`: false, `{"type":"inside","agent":"ssh"}`: false} {
+		if err := feed(s, line); (err == nil) != ok {
+			t.Errorf("%s: %v", line, err)
+		}
+		if err := feed(s, line); err == nil {
+			t.Errorf("%s passes twice", line)
+		}
+	}
+}
+
 func TestCC05CompletedWithoutStarted(t *testing.T) {
 	s := NewState()
 	sequenceError(t, s, `{"type":"step_completed","id":7,"exit_code":0}`)

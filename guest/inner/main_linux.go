@@ -76,7 +76,7 @@ func serve() error {
 		o.NotifyDir = cfg.NotifyDir
 	}
 	if !cfg.Confined {
-		o.InsideSocket = control.InsideSocket
+		o.InsideSocket, o.Agents = control.InsideSocket, cfg.Agents
 	}
 	if cfg.Confined {
 		// And what the supervisor has inherited: no command gets it. A jail's first process has closed it before.

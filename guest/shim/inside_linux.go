@@ -12,19 +12,26 @@ import (
 // insideBacklog is how many programs inside may wait for the host to accept them.
 const insideBacklog = 64
 
-// offerInside makes the socket for programs inside and hands it to the host. Without it
-// they have no steps of their own, which is no reason not to start.
+// offerInside makes the sockets for programs inside and hands them to the host. Without them
+// they have no steps of their own, and no agent, which is no reason not to start.
 func (s *Server) offerInside() {
 	if s.o.InsideSocket == "" || !s.link.PassesFDs() {
 		return
 	}
-	fd, err := listen(s.o.InsideSocket)
+	s.offer("", s.o.InsideSocket)
+	for _, name := range s.o.Agents {
+		s.offer(name, control.AgentSocket(name))
+	}
+}
+
+func (s *Server) offer(agent, path string) {
+	fd, err := listen(path)
 	if err != nil {
-		s.report(fmt.Errorf("the socket for steps from inside: %w", err))
+		s.report(fmt.Errorf("the socket %s for programs inside: %w", path, err))
 		return
 	}
 	f := os.NewFile(uintptr(fd), "inside")
-	_ = s.link.Send(&control.Message{Type: control.TypeInside, FDs: 1}, f) // the reader notices a broken channel
+	_ = s.link.Send(&control.Message{Type: control.TypeInside, FDs: 1, Agent: agent}, f) // the reader notices a broken channel
 	_ = f.Close()
 }
 

@@ -37,6 +37,8 @@ type Options struct {
 	// InsideSocket, if not empty, is where programs inside ask for steps of their own. We
 	// only make the socket: the host accepts there.
 	InsideSocket string
+	// Agents are what programs inside find the socket of an agent outside for, see [control.AgentSocket]. The host accepts there, too.
+	Agents []string
 	// Processes, if it is not 0, is how many processes and threads commands may start, all
 	// together. We ourselves may start more.
 	Processes int

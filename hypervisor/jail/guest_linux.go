@@ -150,6 +150,9 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	for k, v := range containers {
 		add = append(add, k+"="+v)
 	}
+	for _, name := range slices.Sorted(maps.Keys(g.cfg.Agents)) {
+		add = append(add, hypervisor.AgentVariable(name)+"="+control.AgentSocket(name))
+	}
 	return remote.Environ(env, c.TTY, func(k, v string) (string, bool) {
 		switch {
 		case k == hypervisor.StepsVariable || containers[k] != "" || g.lacksTemporary(k, v):

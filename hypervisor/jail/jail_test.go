@@ -211,13 +211,16 @@ func TestJailSecrets(t *testing.T) {
 		}
 	}
 	for _, p := range []string{".ssh/id_ed25519", ".gnupg/key", ".aws/credentials", ".config/gcloud/x", ".netrc", ".npmrc", ".docker/config.json",
-		".mozilla/firefox/logins.json", "undo/wal/journal", "open/file", ".config/gh/hosts.yml", ".kube/config"} {
+		".mozilla/firefox/logins.json", "undo/wal/journal", "open/file", ".config/gh/hosts.yml", ".kube/config", ".oci/shown", ".oci/key"} {
 		write(filepath.Join(home, p))
 	}
 	j := start(t, func(c *hypervisor.Config) {
 		c.Hide = []string{filepath.Join(home, "undo"), filepath.Join(home, "missing")}
-		c.Show = []string{filepath.Join(home, ".kube")}
+		c.Show = []string{filepath.Join(home, ".kube"), filepath.Join(home, ".oci/shown")}
 	})
+	if out := j.sh("cd " + home + "/.oci && ls -A; cat shown"); out != "shown\nsecret" {
+		t.Errorf("of a hidden directory one file is shown: %q", out)
+	}
 	out := j.sh("cd " + home + " && ls -A; cat open/file .kube/config; find . -type f -readable; grep -r secret . 2>/dev/null; true")
 	for _, p := range []string{"id_ed25519", "credentials", "logins", "journal", "gcloud/x", "hosts.yml", ".npmrc\nsecret"} {
 		if strings.Contains(out, p) {

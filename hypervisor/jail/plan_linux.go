@@ -293,12 +293,14 @@ func (p *planner) coverHomes() {
 		p.add(mount{op: opDir, path: p.user.Home, mode: 0o700, own: true})
 	}
 	p.addHome()
-	for _, s := range p.shares {
+	for _, s := range slices.Concat(p.shares, p.show) { // what is shown in a hidden directory is so without the rest of it
 		for _, h := range p.secret {
-			if s != h && below(s, h) && !p.isCovered(h) {
+			if s != h && below(s, h) && !p.isCovered(h) && exists(s) && !(slices.Contains(p.show, s) && p.inFolder(h)) {
 				p.cover(h, 0o755, false)
 			}
 		}
+	}
+	for _, s := range p.shares {
 		if d, ok := p.user.BlockedAt(filepath.Dir(s)); ok && !p.isCovered(d) && !p.inFolder(d) && !slices.Contains(p.shares, d) {
 			p.cover(d, 0o755, false)
 		}

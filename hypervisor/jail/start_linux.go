@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"net"
 	"os"
 	"runtime"
 	"slices"
@@ -124,7 +126,7 @@ func (r *Runtime) makePlan(g *guest, w *script.Writer) error {
 	if err := r.prepare(g); err != nil {
 		return &overlayError{err}
 	}
-	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.limits.Processes()}, userID: os.Geteuid(), confined: g.confined}
+	b := birth{plan: &g.plan, config: control.ShimConfig{Umask: r.o.Umask, Processes: g.limits.Processes(), Agents: slices.Sorted(maps.Keys(g.cfg.Agents))}, userID: os.Geteuid(), confined: g.confined}
 	g.plan.memoryBytes = g.cfg.Limits.TmpBytes
 	if b.limits = g.limits.Rlimits(); g.cfg.Limits.PIDs > 0 && !host.KernelAtLeast(5, 14) {
 		g.plan.notes = append(g.plan.notes, "processes are counted together with all others of this user: before Linux 5.14")
@@ -295,7 +297,9 @@ func (g *guest) connect(s *script.Script, program *os.File) (err error) {
 		return err
 	}
 	g.host = control.NewHost(conn, func(err error) { g.log.Warn("message from the guest", "err", err) })
-	go remote.Inside(g.host, g.cfg.Inside, func(err error) { g.log.Warn("steps from inside", "err", err) })
+	serve := map[string]func(net.Listener){"": g.cfg.Inside}
+	maps.Copy(serve, g.cfg.Agents)
+	go remote.Inside(g.host, serve, func(err error) { g.log.Warn("a socket for programs inside", "err", err) })
 	go func() {
 		defer errR.Close()
 		_, _ = io.Copy(&g.stderr, errR)

@@ -160,6 +160,9 @@ func questionParams(p api.Pending) *sdk.ElicitParams {
 	if p.Kind == messages.KindGate {
 		deny = "refuse this read; the command goes on"
 	}
+	if p.Kind == messages.KindUse {
+		deny = "refuse this use of the key; the command goes on"
+	}
 	return &sdk.ElicitParams{
 		Mode: "form", Message: text,
 		RequestedSchema: map[string]any{

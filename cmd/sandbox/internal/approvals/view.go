@@ -309,6 +309,8 @@ func reason(kind string) string {
 		return "no rule of the network decides about it ('sandbox why --host')"
 	case messages.KindGate:
 		return "it lies behind a gate, and no rule decides about it ('sandbox why --op read')"
+	case messages.KindUse:
+		return "a key outside would be used (--agent), and no rule decides about it ('sandbox policy show')"
 	}
 	return printable.Line(kind)
 }

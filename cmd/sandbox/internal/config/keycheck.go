@@ -38,6 +38,16 @@ func atOnce(c *Config) error {
 	return nil
 }
 
+// knownAgents refuses an agent that nobody relays.
+func knownAgents(c *Config) error {
+	for _, name := range c.Jail.Agents {
+		if name != "ssh" {
+			return fmt.Errorf("there is no agent %q; there is ssh", name)
+		}
+	}
+	return nil
+}
+
 func noMore(from, to any) bool { return *to.(*int) <= *from.(*int) }
 
 func onlyTrue(from, to any) bool  { return !*from.(*bool) || *to.(*bool) }

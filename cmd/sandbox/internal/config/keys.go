@@ -226,6 +226,14 @@ func insideKeys() []Key {
 			Doc: "allow containers inside (podman, buildah): namespaces of the commands' own, which reach more of the kernel",
 		},
 		{
+			Name: "jail.agents", Flag: "agent", valid: knownAgents,
+			Doc: "let commands in a jail ask an agent outside for the use of its keys; each use is held until a person or a rule allows it. The `name` of the agent: ssh",
+		},
+		{
+			Name: "jail.allow_use", Flag: "allow-use",
+			Doc: "allow a use of a key without asking, in this session: a `pattern` such as 'ssh:**:sign:git'",
+		},
+		{
 			Name: "places.caches", Enum: []string{"overlay", "read-only"}, Rule: Tighten, Flag: "caches",
 			Doc: "the caches of compilers and package managers in a jail: overlay (can be written; what is written is kept beside the host's, which stays as it is) or read-only",
 		},

@@ -69,6 +69,7 @@ type Jail struct {
 	Mode             string // static or dynamic
 	Hide, Show, Gate []string
 	Debug            bool
+	Agents, AllowUse []string
 	Containers       bool
 }
 

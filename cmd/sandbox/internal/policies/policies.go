@@ -46,7 +46,7 @@ type options struct {
 func (c Commands) Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Show, check and change the rules of what commands may read, write, execute and connect to",
+		Short: "Show, check and change the rules of what commands may read, write, execute, connect to and use keys for",
 		Long: "A rule allows, denies or asks; it is the organisation's (" + approval.OrganisationFile + "), the user's, or the project's.\n" +
 			"The more specific rule wins, deny wins among equals, and what the organisation denies nobody allows. 'sandbox why' says\n" +
 			"which rule decides; docs/policy.md is a tutorial.",
@@ -56,7 +56,7 @@ func (c Commands) Command() *cobra.Command {
 	cmd.AddCommand(
 		c.sub("show", "List the rules, the organisation's first", args(0, 0), "scope answers", c.show),
 		c.sub("check", "Say whether the files of the policy can be trusted, and what in them contradicts itself", args(0, 0), "", c.check),
-		c.sub("add allow|deny|ask read|write|exec|connect SUBJECT", "Add a rule, or put it in the place of one about the same", args(3, 3), "scope dry-run for why", c.add),
+		c.sub("add allow|deny|ask read|write|exec|connect|use SUBJECT", "Add a rule, or put it in the place of one about the same", args(3, 3), "scope dry-run for why", c.add),
 		c.sub("remove ID...", "Remove rules of the user's or the project's", args(1, 1000), "dry-run", c.remove),
 		c.sub("export", "Write rules to the standard output, as 'import' reads them", args(0, 0), "scope", c.export),
 		c.trust(),
@@ -251,7 +251,7 @@ func (c Commands) add(o options, words []string) error {
 	if r.Until, err = until(now, o.since); err != nil {
 		return err
 	}
-	if r.Operation != approval.Connect && !strings.HasPrefix(r.Subject, "~/") {
+	if r.Operation.OfPaths() && !strings.HasPrefix(r.Subject, "~/") {
 		if r.Subject, err = filepath.Abs(r.Subject); err != nil {
 			return err
 		}
