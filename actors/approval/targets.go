@@ -162,11 +162,10 @@ func gitSection(text string) (name, rest string) {
 	return "", ""
 }
 
-// gitValue is a value, and what stands on the lines below it.
+// gitValue is a value, and what stands on the lines below it. A backslash at the end of the file is one at the end of a line.
 func gitValue(text string) (value, rest string) {
 	var b strings.Builder
-	kept, quoted := 0, false // blanks at the end do not count, unless they are in quotes
-	text = strings.TrimLeft(text, " \t")
+	kept, quoted := 0, false // blanks at both ends do not count, unless they are in quotes or before a backslash
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {
@@ -179,16 +178,19 @@ func gitValue(text string) (value, rest string) {
 			quoted = !quoted
 			kept = b.Len()
 			continue
-		case c == '\\' && i+1 < len(text):
-			i++
-			if e := text[i]; e != '\n' {
-				b.WriteByte(map[byte]byte{'n': '\n', 't': '\t', 'b': '\b', '"': '"', '\\': '\\'}[e])
-				kept = b.Len()
+		case c == '\\':
+			if i++; i < len(text) && text[i] != '\n' {
+				b.WriteByte(map[byte]byte{'n': '\n', 't': '\t', 'b': '\b', '"': '"', '\\': '\\'}[text[i]])
 			}
+			kept = b.Len()
+			continue
+		}
+		blank := !quoted && (c == ' ' || c == '\t')
+		if blank && b.Len() == 0 {
 			continue
 		}
 		b.WriteByte(c)
-		if quoted || c != ' ' && c != '\t' {
+		if !blank {
 			kept = b.Len()
 		}
 	}

@@ -72,6 +72,7 @@ func FuzzGitSettings(f *testing.F) {
 	}
 	for _, s := range []string{
 		"[core]\n\thooksPath = .husky # x\n", "[include]\npath = \"a b\" c ; d\n", "[includeIf \"x \\\"]y\"]\npath = a\\\n  b\n", "[core]hooksPath=a\t b  \n[a.b]\nc = \"\\t\\\\\"\n", "; x\n[core]\nbare\nhooksPath = \"#\"\"\\n\"",
+		"[core]\nhooksPath = a\\", "[core]\nhooksPath = a  \\", "[core]\nhooksPath = \\", "[core]\nhooksPath = a \\\n  \n[core]\nhooksPath = \\\n  b", "[core]\nhooksPath = \"\" a \\\n",
 	} {
 		f.Add(s)
 	}
