@@ -80,11 +80,22 @@ func (t *Tree) openDir(n *node, flags int) (int, hostfs.Stat, error) {
 	return hostfs.Described(fd)
 }
 
+// bury notes what a directory was, before it loses its name for good: a process may have it open.
+func (n *node) bury(st *hostfs.Stat) {
+	if n.isDir() {
+		last := *st
+		n.gone.Store(&last)
+	}
+}
+
 // statDir describes a directory: by its open descriptor, even when it was
-// removed, else by its name.
+// removed, else by its name, or as it was when it was removed.
 func (t *Tree) statDir(n *node) (hostfs.Stat, error) {
 	d := t.dirs.Cached(n)
 	if d == nil {
+		if last := n.gone.Load(); last != nil && !n.linked() {
+			return *last, nil
+		}
 		if b := n.names.Load(); b != nil {
 			return t.statBound(n, b)
 		}

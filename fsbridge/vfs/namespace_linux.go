@@ -228,6 +228,7 @@ func (t *Tree) remove(kind fsbridge.Kind, r Request, dir uint64, name string) er
 	err = t.naming(d, "", name, func() error { return t.performRemove(m, n, &st) })
 	var noted error
 	if err == nil {
+		n.bury(&st)
 		n.names.Unbind(parent, name)
 		noted = t.forgetName(parent, name)
 		if st.Nlink > 1 && !st.IsDir() {
@@ -374,6 +375,7 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) (note
 	case exchange:
 		victim.names.Move(newDir, op.NewName, oldDir, op.Name)
 	case victim != nil:
+		victim.bury(&op.VictimStat)
 		victim.names.Unbind(newDir, op.NewName)
 	}
 	noted = t.followMove(oldDir, op.Name, newDir, op.NewName, exchange)

@@ -31,6 +31,8 @@ type node struct {
 	granted grants.Slot[*node]
 	// spare holds a file that was replaced; see Tree.keep.
 	spare atomic.Pointer[handle]
+	// gone is what a directory was when it was removed: no descriptor keeps it, and the kernel may ask until it forgets it.
+	gone atomic.Pointer[hostfs.Stat]
 
 	flags  atomic.Uint32
 	writes atomic.Uint32 // counted for OnBusy
