@@ -40,6 +40,7 @@ type call struct {
 	mask   uint32          // instead of umask
 
 	cancel chan struct{} // [vfs.Request.Cancel]
+	alive  func() bool   // [vfs.Request.Waits]
 	asking bool          // waits for the Interceptor; under Server.mu
 	gone   bool          // cancel is closed; the same
 
@@ -134,7 +135,7 @@ func (c *call) request() vfs.Request {
 	if c.cancel == nil {
 		c.cancel = make(chan struct{})
 	}
-	return vfs.Request{PID: c.n.PID, ID: c.index, Cancel: c.cancel}
+	return vfs.Request{PID: c.n.PID, ID: c.index, Cancel: c.cancel, Waits: c.alive}
 }
 
 // valid tells whether what was read of the caller is the caller's.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
 // holder is a gate that holds the operations on names that begin with "held".
@@ -113,6 +114,38 @@ func killsWork(w *workload) {
 		_, _ = p.Wait()
 		w.say("killed %v", time.Since(start) < time.Minute)
 		_ = i
+	}
+}
+
+// What was asked for is not performed once who asked has ended, however late the Interceptor lets it in: by then the step of a
+// command that was denied may have been rolled back.
+func TestMBEndedBeforeItsTurn(t *testing.T) {
+	j := newJail(t)
+	held, release := make(chan struct{}), make(chan struct{})
+	j.hooks.gate = func(op *fsbridge.Op) error {
+		if op.Name == "held" {
+			op.Held(op.Request)
+			op.Dirs.Pause()
+			held <- struct{}{}
+			<-release
+			return op.Dirs.Resume(nil)
+		}
+		return nil
+	}
+	in := j.start("kills")
+	for range 3 {
+		in.hear()
+		actortest.Within(t, "the operation", held)
+		in.say("kill it")
+		if got := in.hear(); got != "killed true" {
+			t.Error(got)
+		}
+		release <- struct{}{}
+	}
+	in.ok()
+	actortest.Eventually(t, "all answers", func() bool { return j.f.InFlight() == 0 })
+	if _, err := os.Lstat(filepath.Join(j.folder, "held")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the operation of a process that had ended was performed: %v", err)
 	}
 }
 

@@ -230,7 +230,7 @@ const maxWorkers = 512
 func (s *Server) hire() *worker {
 	w := &worker{s: s, turn: make(chan struct{}, 1)}
 	w.call.s, w.call.worker, w.call.index = s, w, uint64(s.hired+1)
-	w.call.waits = func() { s.handOver(w) }
+	w.call.waits, w.call.alive = func() { s.handOver(w) }, w.call.valid
 	s.workers[s.hired].Store(w)
 	s.hired++
 	s.live++

@@ -84,8 +84,16 @@ func (m *mutation) lockAndLook(d *dirFD, name string, dirs ...*node) (disk strin
 	return disk, st, err
 }
 
-// validate implements [fsbridge.Op.Validate].
+// validate implements [fsbridge.Op.Validate]. Who has ended was told to: its step may be rolled back already, and nothing of it comes later.
 func (m *mutation) validate(epoch uint64) error {
+	if m.who.Waits != nil && !m.who.Waits() {
+		return syscall.EINTR
+	}
+	return m.inPlace(epoch)
+}
+
+// inPlace tells whether the directories are still where their names say.
+func (m *mutation) inPlace(epoch uint64) error {
 	for _, d := range m.dirs {
 		if d == nil {
 			continue
@@ -120,7 +128,7 @@ func (m *mutation) begin() error {
 		}
 	}
 	// Again, for an Interceptor that did not; usually one comparison.
-	err := m.validate(m.ticket.Epoch)
+	err := m.inPlace(m.ticket.Epoch)
 	if err != nil {
 		m.end(nil, err)
 	}

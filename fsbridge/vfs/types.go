@@ -22,6 +22,9 @@ type Request struct {
 	// Cancel, if not nil, is closed when the client gives the request up:
 	// [fsbridge.Op.Cancel].
 	Cancel <-chan struct{}
+	// Waits, if not nil, tells whether the client still waits for the answer: nothing is performed for who has ended. Nil: the
+	// client ends nobody whose request is being served.
+	Waits func() bool
 	// UID and GID are to whom belongs what it makes, if Known. That counts only where
 	// root serves the folder without Options.Owner: elsewhere it belongs to us.
 	UID, GID uint32
