@@ -6,14 +6,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/tests/kit/filesystems"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
@@ -29,15 +28,8 @@ func device(t *testing.T, path string) uint64 {
 // mount mounts until the test ends.
 func mount(t *testing.T, at string, args ...string) {
 	t.Helper()
-	// As long as another test's mount namespace has a copy of what was unmounted just now, an overlay's directories are in use.
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		out, err := exec.Command("mount", append(args, at)...).CombinedOutput()
-		if err == nil {
-			break
-		}
-		if !strings.Contains(string(out), "busy") || time.Now().After(end) {
-			t.Fatalf("mount %v: %v\n%s", args, err, out)
-		}
+	if out, err := exec.Command("mount", append(args, at)...).CombinedOutput(); err != nil {
+		t.Fatalf("mount %v: %v\n%s", args, err, out)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
 }
@@ -182,7 +174,7 @@ func TestU4OverlayMountedAgain(t *testing.T) {
 				}
 				write(t, lower, "low", "from below\n")
 				overlay := func(upper, work, at string) {
-					mount(t, at, "-t", "overlay", "none", "-o", "index="+index+",lowerdir="+filepath.Join(disk, "lower")+",upperdir="+filepath.Join(disk, upper)+",workdir="+filepath.Join(disk, work))
+					filesystems.MountOverlay(t, at, "index="+index+",lowerdir="+filepath.Join(disk, "lower")+",upperdir="+filepath.Join(disk, upper)+",workdir="+filepath.Join(disk, work))
 				}
 				overlay("upper", "over", at)
 				undo := filepath.Join(t.TempDir(), "undo")

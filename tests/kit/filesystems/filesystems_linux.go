@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -96,8 +97,19 @@ func overlay(t testing.TB, base string, kind Kind) {
 	if kind == OverlayIndexed {
 		index = "on"
 	}
-	check(t, unix.Mount("overlay", filepath.Join(base, "m"), "overlay", 0,
-		fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work,index=%[2]s", layers, index)))
+	MountOverlay(t, filepath.Join(base, "m"), fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work,index=%[2]s", layers, index))
+}
+
+// MountOverlay mounts an overlay until the test ends. As long as another test's mount namespace has a copy of one that was
+// unmounted just now, its directories are in use: it waits for that.
+func MountOverlay(t testing.TB, at, options string) {
+	t.Helper()
+	err := unix.Mount("overlay", at, "overlay", 0, options)
+	for end := time.Now().Add(time.Minute); err == unix.EBUSY && time.Now().Before(end); err = unix.Mount("overlay", at, "overlay", 0, options) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	check(t, err)
+	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
 }
 
 // disk makes a file system in the file base/disk.

@@ -144,7 +144,9 @@ func inotify(c *record.Seen) {
 		n, err := unix.Read(in, b)
 		for at := 0; err == nil && at < n; {
 			mask, length := binary.NativeEndian.Uint32(b[at+4:]), int(binary.NativeEndian.Uint32(b[at+12:]))
-			events = append(events, fmt.Sprintf("%#x:%s", mask, strings.TrimRight(string(b[at+16:at+16+length]), "\x00")))
+			if mask != unix.IN_MODIFY|unix.IN_ISDIR { // natively there is none; over FUSE there may be one, of a directory that was just made
+				events = append(events, fmt.Sprintf("%#x:%s", mask, strings.TrimRight(string(b[at+16:at+16+length]), "\x00")))
+			}
 			at += 16 + length
 		}
 		c.See(label, events)
