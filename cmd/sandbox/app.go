@@ -327,13 +327,23 @@ func (a *app) setUp(cmd *cobra.Command) error {
 	if cmd.Name() == "serve" && conf.Origin("log.level")[0].Level == config.FromDefault {
 		conf.Log.Level = "info" // nothing of a command's is on its stderr
 	}
-	if a.log, err = logging.New(a.stderr, conf.Log.Level, conf.Log.Format); err != nil {
+	asked := conf.Origin("log.level")[0].Level != config.FromDefault
+	if a.log, err = logging.New(a.stderr, conf.Log.Level, logForm(cmd.Name(), conf.Log.Format, asked)); err != nil {
 		return exit.Usage(err)
 	}
 	a.launch.Log = a.log
 	a.serving = cmd.Name() == "serve"
 	a.paint = format.NewPainter(a.stdout)
 	return nil
+}
+
+// logForm is the form of a command's log. Who asked for none reads what stands on stderr: there a warning has the form of all else. What
+// runs in the background, or serves a program, has a log of its own there.
+func logForm(command, form string, asked bool) string {
+	if form == "auto" && !asked && command != "serve" && command != "start" {
+		return "text"
+	}
+	return form
 }
 
 // startsSession reports whether a command lets something run: these do not go

@@ -259,7 +259,7 @@ func TestTelemetryReceiverHangs(t *testing.T) {
 	t.Cleanup(func() { close(release); hang.Close() })
 	s := drive.New(t, nil)
 	s.Env = append(s.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+hang.URL, "OTEL_EXPORTER_OTLP_TIMEOUT=3600000", "OTEL_BSP_SCHEDULE_DELAY=5", "OTEL_BSP_MAX_QUEUE_SIZE=4", "OTEL_METRIC_EXPORT_INTERVAL=5")
-	res := s.Must(t, "run", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do echo $i > f$i; sleep 0.02; done; echo done")
+	res := s.Must(t, "run", "--log-format", "json", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do echo $i > f$i; sleep 0.02; done; echo done")
 	if res.Stdout != "done\n" || res.Took > 5*time.Minute { // an hour, if it is waited for
 		t.Errorf("took %v, stdout %q", res.Took, res.Stdout)
 	}

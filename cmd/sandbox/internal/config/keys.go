@@ -108,7 +108,7 @@ func general() []Key {
 		},
 		{
 			Name: "log.format", Enum: []string{"auto", "json", "text"}, Rule: Any, Flag: "log-format",
-			Doc: "`form` of the log on stderr: json, text, or auto (text if stderr is a terminal)",
+			Doc: "`form` of the log on stderr: json, text, or auto (JSON of servers, and where a level was asked for, unless stderr is a terminal; else text)",
 		},
 	}
 }
