@@ -6,12 +6,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/filesystems"
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
@@ -28,9 +30,7 @@ func device(t *testing.T, path string) uint64 {
 // mount mounts until the test ends.
 func mount(t *testing.T, at string, args ...string) {
 	t.Helper()
-	if out, err := exec.Command("mount", append(args, at)...).CombinedOutput(); err != nil {
-		t.Fatalf("mount %v: %v\n%s", args, err, out)
-	}
+	tool(t, "mount", append(args, at)...)
 	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
 }
 
@@ -124,6 +124,28 @@ func (e *env) roundTrip(t *testing.T, mountAgain func()) {
 	e.equal(start)
 }
 
+// attach makes a further loop device of an image: as long as it is mounted by another, with another number.
+func attach(t *testing.T, image string) (device string) {
+	t.Helper()
+	return strings.TrimSpace(tool(t, "losetup", "--find", "--show", image))
+}
+
+// alone returns when the image has one loop device: it is not mounted any more, neither here nor in a copy of this mount namespace.
+func alone(t *testing.T, image string) {
+	t.Helper()
+	actortest.Eventually(t, "one loop device", func() bool { return strings.Count(tool(t, "losetup", "-j", image), "\n") == 1 })
+}
+
+// tool returns what a program prints.
+func tool(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
 // No device number is in a log: an undo after the file system got another is as one before.
 func TestU4LoopMountedAgain(t *testing.T) {
 	require.Mount(t)
@@ -142,15 +164,18 @@ func TestU4LoopMountedAgain(t *testing.T) {
 				other := require.Image(t, kind, 512<<20)
 				pair := []string{at, other}
 				placed(t, base, undo).roundTrip(t, func() {
+					devices := map[string]string{}
+					for _, m := range pair {
+						devices[m] = attach(t, filepath.Join(filepath.Dir(m), "image"))
+					}
 					if err := errors.Join(unix.Unmount(at, 0), unix.Unmount(other, 0)); err != nil {
 						t.Fatal(err)
 					}
-					slices.Reverse(pair) // whoever is mounted first takes the number that is free
+					slices.Reverse(pair) // whoever of btrfs is mounted first takes the number that is free
 					for _, m := range pair {
-						out, err := exec.Command("mount", "-t", kind, "-o", "loop", filepath.Join(filepath.Dir(m), "image"), m).CombinedOutput()
-						if err != nil {
-							t.Fatalf("%v\n%s", err, out)
-						}
+						alone(t, filepath.Join(filepath.Dir(m), "image"))
+						tool(t, "mount", "-t", kind, devices[m], m)
+						tool(t, "losetup", "-d", devices[m]) // when it is unmounted
 					}
 				})
 			})
