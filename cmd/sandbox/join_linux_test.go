@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -70,6 +71,9 @@ func openFiles(t *testing.T, pid int) (open []string) {
 	t.Helper()
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	list, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrPermission) && os.Getuid() != 0 {
+		return nil // the supervisor shows them to root alone, who counts them in the other pass
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/host"
+	"github.com/codeagent/sandbox/hypervisor/restrain"
 )
 
 // listenerByte comes with the listener over the setup socket, where a folder's number
@@ -238,7 +239,7 @@ func (g *guest) mediate(listener *os.File) error {
 // openRoot opens the root directory of everything inside.
 func (g *guest) openRoot() (root *os.File, err error) {
 	err = g.pid1.While(func() (err error) {
-		root, err = os.OpenFile(fmt.Sprintf("/proc/%d/root", g.pid1.PID), unix.O_PATH|unix.O_DIRECTORY, 0)
+		root, err = restrain.Open(fmt.Sprintf("/proc/%d/root", g.pid1.PID), unix.O_PATH|unix.O_DIRECTORY)
 		return err
 	})
 	return root, err

@@ -9,6 +9,7 @@ import (
 	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor/jail/ids"
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
+	"github.com/codeagent/sandbox/hypervisor/restrain"
 )
 
 // swapped makes a user namespace in which root and the workload change places, for
@@ -27,7 +28,7 @@ func swapped(uid, gid int) (_ *os.File, err error) {
 		if err := ids.WriteMaps(pid, uids, gids); err != nil {
 			return err
 		}
-		ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+		ns, err = restrain.Open(fmt.Sprintf("/proc/%d/ns/user", pid), os.O_RDONLY)
 		return err
 	})
 	if err != nil {

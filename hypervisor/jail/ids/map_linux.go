@@ -3,6 +3,8 @@ package ids
 import (
 	"fmt"
 	"os"
+
+	"github.com/codeagent/sandbox/hypervisor/restrain"
 )
 
 // Map writes the ids of a process's user namespace. They are mapped to
@@ -36,7 +38,7 @@ func WriteMaps(pid int, uids, gids string) error {
 }
 
 func writeProc(pid int, name, text string) error {
-	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s", pid, name), os.O_WRONLY, 0)
+	f, err := restrain.Open(fmt.Sprintf("/proc/%d/%s", pid, name), os.O_WRONLY)
 	if err != nil {
 		return err
 	}
