@@ -216,6 +216,11 @@ func (r *Runtime) spawn(g *guest, d *domains, tried promises) (err error) {
 		return errors.Join(err, g.host.Close(), errR.Close())
 	}
 	g.birth = b
+	for _, l := range jail.Shared() {
+		if err := unix.Prlimit(b.shim.PID, int(l.Resource), &unix.Rlimit{Cur: l.Value, Max: l.Value}, nil); err != nil {
+			g.log.Warn("a limit is not kept", "of", l.What, "err", err)
+		}
+	}
 	go func() {
 		defer errR.Close()
 		_, _ = io.Copy(&g.stderr, errR)

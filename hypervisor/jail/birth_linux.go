@@ -30,6 +30,7 @@ func (b *birth) write(w *script.Writer) error {
 	w.Call("setsid", unix.SYS_SETSID)
 	w.Call("entering /", unix.SYS_CHDIR, w.Text("/"))
 	w.Call("umask", unix.SYS_UMASK, 0o022)
+	takeShares(w, limits.Shares())
 	v := &viewWriter{Writer: w, plan: b.plan, setup: script.Setup, clones: make(map[string]uintptr), bases: make(map[int]uintptr)}
 	networkUp(w, b.plan.network)
 	v.view()
@@ -51,6 +52,18 @@ func (b *birth) write(w *script.Writer) error {
 	w.Call("executing the shim", unix.SYS_EXECVEAT, script.Program, w.Text(""), w.Texts(control.GuestProgram, control.StageShim),
 		w.Texts(env...), unix.AT_EMPTY_PATH)
 	return w.Err
+}
+
+// takeShares bounds what of the user's resources everything inside can use up. The user namespace's bounds are set through the host's
+// /proc, which is still in the view; later nobody inside has the right to. A container's security module may refuse it.
+func takeShares(w *script.Writer, shares []limits.Share) {
+	for _, s := range shares {
+		what := "bounding " + s.File
+		fd := w.Free()
+		w.Call(what, unix.SYS_OPENAT, script.Cwd, w.Text(s.File), unix.O_WRONLY|unix.O_CLOEXEC).May = unix.EACCES
+		w.Call(what, unix.SYS_WRITE, fd, w.Text(s.Value), uintptr(len(s.Value))).May = unix.EBADF
+		w.Call(what, unix.SYS_CLOSE, fd).May = unix.EBADF
+	}
 }
 
 func loopbackUp(w *script.Writer) {

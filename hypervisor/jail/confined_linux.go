@@ -7,6 +7,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/jail/host"
+	"github.com/codeagent/sandbox/hypervisor/jail/limits"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
 
@@ -17,6 +18,9 @@ import (
 func KernelMediates() error {
 	return errors.Join(landlocks(kernelLandlock()), ahead.Mediates())
 }
+
+// Shared are limits of everything inside that leave the user's processes outside something.
+func Shared() []limits.Rlimit { return limits.Shared() }
 
 // Hidden returns what must not be visible to a guest with these folders: well-known
 // secrets and what the configuration names, free of symlinks, also at the other paths at

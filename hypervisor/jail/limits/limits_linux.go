@@ -88,7 +88,7 @@ func (k *Keeper) Rlimits() []Rlimit {
 	if _, missing := k.missing[cgroup.Memory]; missing && k.l.Memory > 0 {
 		add("memory", unix.RLIMIT_DATA, uint64(k.l.Memory))
 	}
-	return out
+	return append(out, Shared()...)
 }
 
 // Warnings say which limits are not kept, or not as they should be.

@@ -155,6 +155,13 @@ func (w *Writer) Open(what string, nr uintptr, args ...uintptr) uintptr {
 	return fd
 }
 
+// Free is the number that the next descriptor gets. For one that may not be opened, so that its number stays free.
+func (w *Writer) Free() uintptr {
+	fd := w.lowest()
+	w.fds[fd] = false
+	return fd
+}
+
 // lowest is the number that the next descriptor gets, and takes it.
 func (w *Writer) lowest() uintptr {
 	fd := slices.Index(w.fds, false)

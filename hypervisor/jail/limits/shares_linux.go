@@ -1,0 +1,64 @@
+package limits
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// share is how much a session may take of what all processes of its user share: three quarters, so that the rest stays for those outside.
+func share(all uint64) uint64 { return all - all/4 }
+
+// Share is a bound that the kernel has for each user namespace. Who is root in one sets it by writing to a file.
+type Share struct{ File, Value string }
+
+// settings is where these files are. A process finds those of its own user namespace.
+const settings = "/proc/sys/user/"
+
+// counted are the bounds of things of which each user has a number, and the bound of the whole machine if that has a file of its own.
+var counted = []struct{ name, machine string }{
+	{"max_inotify_instances", "/proc/sys/fs/inotify/max_user_instances"}, {"max_inotify_watches", "/proc/sys/fs/inotify/max_user_watches"},
+	{"max_fanotify_groups", "/proc/sys/fs/fanotify/max_user_groups"}, {"max_fanotify_marks", "/proc/sys/fs/fanotify/max_user_marks"},
+}
+
+// Shares are the bounds of a session. There are none where the kernel has no such files, or a container keeps them from being written.
+func Shares() (out []Share) {
+	var fs unix.Statfs_t
+	if unix.Statfs(settings, &fs) != nil || fs.Flags&unix.ST_RDONLY != 0 {
+		return nil
+	}
+	for _, c := range counted {
+		own, ok := number(settings + c.name)
+		if !ok {
+			continue
+		}
+		if machine, ok := number(c.machine); ok {
+			own = min(own, machine)
+		}
+		out = append(out, Share{settings + c.name, strconv.FormatUint(share(own), 10)})
+	}
+	return out
+}
+
+func number(file string) (uint64, bool) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
+	return n, err == nil
+}
+
+// Shared are limits that the kernel compares with what all processes of the user have, those outside too.
+func Shared() (out []Rlimit) {
+	for _, l := range []Rlimit{{"signals that wait", unix.RLIMIT_SIGPENDING, 0}, {"message queues", unix.RLIMIT_MSGQUEUE, 0}} {
+		var have unix.Rlimit
+		if unix.Getrlimit(int(l.Resource), &have) == nil && have.Max != unix.RLIM_INFINITY {
+			l.Value = min(have.Cur, share(have.Max))
+			out = append(out, l)
+		}
+	}
+	return out
+}
