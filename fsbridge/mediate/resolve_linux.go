@@ -320,6 +320,11 @@ func (c *call) openBelow(dir int, path []byte, resolve uint64, links *int) (int,
 	}
 	fd, errno := rawfs.OpenDirAt(dir, rawfs.Terminated(c.parts[:], path), resolve)
 	switch errno {
+	case 0:
+		if resolve != unix.RESOLVE_IN_ROOT || !rawfs.OnProc(fd) {
+			return fd, 0
+		}
+		rawfs.Close(fd) // where we have a number there, "self" was us
 	case syscall.ELOOP, syscall.EXDEV, syscall.EAGAIN:
 	case syscall.EACCES:
 		if c.s.ways.None() {
