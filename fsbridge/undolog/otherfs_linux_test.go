@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -207,5 +208,67 @@ func TestOtherFileSystemChangedMeanwhile(t *testing.T) {
 		if !kept[text] {
 			t.Errorf("%q, which the step wrote, is lost", text)
 		}
+	}
+}
+
+// TestU5OtherFileSystemDeep: a step may make directories as deep as it likes. An undo copies all of
+// them to the log, or leaves them by name and puts the rest back.
+func TestU5OtherFileSystemDeep(t *testing.T) {
+	const levels = 130
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		open uint64
+		left []string
+	}{
+		"as deep as it copies": {open: 3 * (levels + 1)},
+		"deeper":               {open: 3 * (levels - 1), left: []string{"deep"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(c.open, old.Max), Max: old.Max}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &old) })
+			w := otherFileSystem(t)
+			w.step(func() { w.ok(w.create("a", "text")); w.ok(w.mkdir("kept")) })
+			before := w.snapshot()
+			w.step(func() {
+				w.ok(w.write("a", 0, "TEXT"))
+				w.ok(w.mkdir("deep"))
+				w.ok(w.create("deep/one", "one"))
+				w.ok(w.link("deep/one", "kept/other"))
+				path := "deep"
+				for range levels {
+					path += "/d"
+					w.ok(w.mkdir(path))
+				}
+				w.ok(w.create("z", "more"))
+			})
+			after := w.snapshot()
+			res, err := w.log.Undo(context.Background(), UndoOptions{})
+			w.ok(err)
+			var left []string
+			for _, x := range res.Left {
+				left = append(left, x.Path)
+			}
+			if !slices.Equal(left, c.left) {
+				t.Fatalf("left %+v, want %q", res.Left, c.left)
+			}
+			if c.left != nil {
+				got, err := os.ReadFile(filepath.Join(w.base, "work", "a"))
+				names, nerr := filepath.Glob(filepath.Join(w.base, "work", "*"))
+				if err != nil || nerr != nil || string(got) != "text" || len(names) != 3 {
+					t.Fatalf("the rest is not put back: %q %v, %q", got, err, names)
+				}
+				return
+			}
+			undologtest.Same(t, "undone", before, w.snapshot())
+			w.redo(1)
+			undologtest.Same(t, "done again", after, w.snapshot())
+			w.undo(1)
+			undologtest.Same(t, "undone again", before, w.snapshot())
+		})
 	}
 }

@@ -129,7 +129,9 @@ func (e *Engine) Keep() error {
 	var made []store.Made
 	for _, x := range all {
 		some, err := e.keep(x.d, x.b)
-		if err != nil {
+		if errors.Is(err, errTooDeep) {
+			e.leaveBind(x.d, x.b, errTooDeep.Error())
+		} else if err != nil {
 			return fmt.Errorf("copy %q into the log: %w", e.path(x.d)+"/"+x.b.Name, err)
 		}
 		made = append(made, some...)
@@ -187,8 +189,12 @@ func (e *Engine) keep(d *layer.Node, b *layer.Bind) ([]store.Made, error) {
 	c := newCopier(e, id, x.fd, x.name)
 	c.out, c.early, c.from = true, true, path.Join(string(where.path), b.Name)
 	if err := c.tree(at.fd, b.Name, x.fd, x.name, "", 0); err != nil {
+		if errors.Is(err, errTooDeep) {
+			err = errors.Join(err, hostfs.RemoveAll(context.Background(), x.fd, x.name, nil))
+		}
 		return nil, err
 	}
+	c.settle()
 	if err := e.point("apply.copied"); err != nil {
 		return nil, err
 	}
@@ -230,6 +236,7 @@ func (e *Engine) moveByCopy(id journal.ObjID, fd int, name string, x entry, to s
 	if err := c.tree(fd, name, x.fd, c.to, "", 0); err != nil {
 		return err
 	}
+	c.settle()
 	if err := hostfs.RenameNew(x.fd, c.to, x.fd, to); err != nil {
 		return err
 	}
@@ -311,7 +318,7 @@ func (e *Engine) reopenKept(made []store.Made) error {
 	if len(olds) == 0 {
 		return nil
 	}
-	return hostfs.Walk(e.hold, maxCopyDepth+1, func(fd int, _ string, d *hostfs.Dirent) error {
+	return hostfs.Walk(e.hold, copyDepth()+1, func(fd int, _ string, d *hostfs.Dirent) error {
 		st, err := hostfs.StatAt(fd, d.Name)
 		if old, ok := olds[st.ID]; err == nil && ok && !st.IsDir() {
 			e.across.kept[old] = versionOf(&st)

@@ -1,10 +1,9 @@
 package apply
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"path"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -22,9 +21,12 @@ type copier struct {
 	to    string
 	made  []store.Made // what is inside first, the object itself last
 	names map[hostfs.ID]copiedName
-	out   bool   // out of the folder
-	early bool   // nothing is changed in the folder yet
-	from  string // then: the path of what is copied, below the folder's root
+	gone  []hostfs.Stat // with out: the files that it has copied
+	// deepest is how many levels it copies.
+	deepest int
+	out     bool   // out of the folder
+	early   bool   // nothing is changed in the folder yet
+	from    string // then: the path of what is copied, below the folder's root
 }
 
 type copiedName struct {
@@ -33,7 +35,7 @@ type copiedName struct {
 }
 
 func newCopier(e *Engine, obj journal.ObjID, toFD int, to string) *copier {
-	return &copier{e: e, obj: obj, toFD: toFD, to: to, names: map[hostfs.ID]copiedName{}}
+	return &copier{e: e, obj: obj, toFD: toFD, to: to, names: map[hostfs.ID]copiedName{}, deepest: copyDepth()}
 }
 
 // note tells of the copy id of st.
@@ -47,12 +49,20 @@ func (c *copier) note(st *hostfs.Stat, rel string, id hostfs.ID) {
 		return
 	}
 	if c.out {
-		c.e.across.kept[st.ID] = versionOf(st)
-		c.e.across.oneLess(st)
+		c.gone = append(c.gone, *st)
 	}
 	if _, ok := c.names[st.ID]; !ok && st.Nlink > 1 {
 		c.names[st.ID] = copiedName{rel, id}
 	}
+}
+
+// settle counts the names that are copied, when all is.
+func (c *copier) settle() {
+	for i := range c.gone {
+		c.e.across.kept[c.gone[i].ID] = versionOf(&c.gone[i])
+		c.e.across.oneLess(&c.gone[i])
+	}
+	c.gone = nil
 }
 
 func (c *copier) records() (buf []byte) {
@@ -84,8 +94,19 @@ func (c *copier) link(st *hostfs.Stat, toFD int, to string) (id hostfs.ID, ok bo
 	return id, false
 }
 
-// maxCopyDepth bounds how deep a copier goes: it holds two descriptors a level.
-const maxCopyDepth = 400
+// errTooDeep is that of a tree that is deeper than a copier goes.
+var errTooDeep = errors.New("directories in it lie too deep to be copied to the log's file system: allow more open files (ulimit -n), or remove it by hand")
+
+// copyDepth is how deep a copier goes. It holds two descriptors a level, and takes at most two
+// thirds of those that the process may have.
+func copyDepth() int {
+	const least, most = 100, 16_000 // levels
+	var open unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &open) != nil {
+		return least
+	}
+	return int(min(max(open.Cur/3, least), most))
+}
 
 // tree copies name below fd, with everything in it and all metadata, to the
 // new name to below toFD, which is rel in the copy. It follows no symlink.
@@ -100,8 +121,8 @@ func (c *copier) tree(fd int, name string, toFD int, to, rel string, depth int) 
 	}
 	switch st.Type() {
 	case unix.S_IFDIR:
-		if depth > maxCopyDepth {
-			return fmt.Errorf("copy %q: directories too deep: %w", name, syscall.ENAMETOOLONG)
+		if depth > c.deepest {
+			return errTooDeep
 		}
 		err = c.dir(fd, name, toFD, to, rel, &st, xattrs, depth)
 	default:
