@@ -295,7 +295,7 @@ func (p *planner) coverHomes() {
 	p.addHome()
 	for _, s := range slices.Concat(p.shares, p.show) { // what is shown in a hidden directory is so without the rest of it
 		for _, h := range p.secret {
-			if s != h && below(s, h) && !p.isCovered(h) && exists(s) && !(slices.Contains(p.show, s) && p.inFolder(h)) {
+			if s != h && below(s, h) && !p.isCovered(h) && exists(s) && (!slices.Contains(p.show, s) || !p.inFolder(h)) {
 				p.cover(h, 0o755, false)
 			}
 		}
