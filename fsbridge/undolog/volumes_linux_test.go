@@ -27,13 +27,6 @@ func device(t *testing.T, path string) uint64 {
 	return st.Dev
 }
 
-// mount mounts until the test ends.
-func mount(t *testing.T, at string, args ...string) {
-	t.Helper()
-	tool(t, "mount", append(args, at)...)
-	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
-}
-
 // remount has f mount the file system of the folder again, with another device number.
 func (e *env) remount(t *testing.T, f func()) {
 	t.Helper()
