@@ -133,6 +133,7 @@ func (a *app) background(ctx context.Context, idle time.Duration) error {
 }
 
 func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Duration) (api.Live, func(), error) {
+	launch.Restrain(a.launch.Log)
 	if err := a.launch.Useless(); err != nil {
 		return nil, nil, err
 	}
@@ -142,11 +143,13 @@ func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Dura
 	}
 	cfg.Idle, cfg.Stop = idle, stop
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
+	launch.FilterCalls(cfg, false, a.launch.Log)
 	started, err := actors.Start(ctx, cfg)
 	if err != nil {
 		farewell()
 		return nil, nil, err
 	}
+	launch.FilterCalls(cfg, true, a.launch.Log)
 	a.launch.Notify(started, cfg)
 	_ = os.Chdir("/") // hold no directory of the user's
 	return exporter.Live(started), farewell, nil

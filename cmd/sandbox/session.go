@@ -37,6 +37,7 @@ type running struct {
 
 // start runs the command in a session of its own, which ends with it.
 func (r *running) start(ctx context.Context) error {
+	launch.Restrain(r.a.launch.Log)
 	if err := r.a.launch.Useless(); err != nil {
 		return err
 	}
@@ -50,10 +51,12 @@ func (r *running) start(ctx context.Context) error {
 	cfg.Stop = r.cancel
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: r.a.stderr, Version: version, Logger: r.a.log})
 	defer farewell()
+	launch.FilterCalls(cfg, false, r.a.launch.Log)
 	started, err := actors.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
+	launch.FilterCalls(cfg, true, r.a.launch.Log)
 	session := exporter.Live(started)
 	r.a.launch.Notify(session, cfg)
 	deciding, decided := context.WithCancel(ctx)

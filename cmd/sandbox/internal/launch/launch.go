@@ -17,7 +17,6 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/restrain"
 )
 
 // Launcher knows what the flags and the configuration ask for. It is not changed
@@ -78,7 +77,6 @@ func (l *Launcher) SessionConfig() (api.Config, error) {
 
 // SessionConfigFor is SessionConfig for other folders than the flags name.
 func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err error) {
-	restrain.Untraced() // as soon as it is clear that there is to be a session
 	dirs = l.withGitDirectories(dirs)
 	if l, err = l.withProfile(dirs); err != nil {
 		return api.Config{}, err

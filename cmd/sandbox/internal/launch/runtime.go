@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ type Preparation = ahead.Preparation
 
 // Prepare begins to make it, beside what the caller does next.
 func Prepare() *Preparation {
+	Restrain(slog.New(slog.DiscardHandler)) // who starts the session does it again, and says what fails
 	p := ahead.New(guestBinary())
 	p.Begin()
 	return p

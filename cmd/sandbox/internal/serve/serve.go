@@ -69,6 +69,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	signal.Notify(broken, syscall.SIGPIPE) // a client that is gone is an error of a write
 	defer signal.Stop(broken)
 
+	launch.Restrain(o.Launcher.Log)
 	var farewell func()
 	s.tell, farewell = telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: o.Stderr, Version: o.Version, Logger: o.Launcher.Log})
 	defer farewell() // when every session has ended

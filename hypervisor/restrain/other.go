@@ -1,6 +1,0 @@
-//go:build !linux
-
-package restrain
-
-// Untraced has no meaning here.
-func Untraced() bool { return false }
