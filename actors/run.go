@@ -71,10 +71,15 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 		}
 	}
 	out := s.inside.enter(want, lease)
-	reached := s.allowance.Reached()
+	reached, refused := s.allowance.Reached(), s.walled()
 	status, how, runErr := s.execute(ctx, out, dir, r)
 	status.Limit = s.limitReached(status.Limit, reached)
+	refusals := []string(nil)
+	if status.Code != 0 {
+		refusals = s.walled().since(refused, s.cfg.Runtime.Name())
+	}
 	res, err := s.leaveOuter(ctx, out, status, how)
+	res.Refused = refusals
 	if res.Others > 0 && r.Last {
 		s.stay(ctx, r, &res)
 	}

@@ -304,6 +304,12 @@ type Owner interface {
 	SocketOwner(protocol string, source netip.AddrPort) (pid int, ok bool)
 }
 
+// Unwired is a [Guest] that may have no network, and knows who wanted one all the same.
+type Unwired interface {
+	// Unreached is how many connections and lookups there were so far for which there was no network; 0 if there is one.
+	Unreached() uint64
+}
+
 // Housed is a [Guest] whose processes are processes of this host.
 type Housed interface {
 	// First is the process, as the host numbers it, below which all of them are.

@@ -60,6 +60,9 @@ type RunResult struct {
 	Outcome string
 	Reason  string // for people; empty when completed
 	Left    bool
+	// Refused says, if the command has failed, what the walls have refused while it ran, and what would allow it: a line for
+	// each cause.
+	Refused []string
 	// Entries are the closed steps, one for each directory that changed.
 	Entries []RunEntry
 	// Others is how many other commands run on in the step. Then it is still open, and

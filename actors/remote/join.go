@@ -118,7 +118,7 @@ func (c *Client) Join(ctx context.Context, r api.JoinRequest) (api.RunResult, er
 		return api.RunResult{}, h.failure(err)
 	}
 	out := api.RunResult{
-		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, Left: res.Left, Others: res.Others,
+		Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, Left: res.Left, Others: res.Others, Refused: res.Refused,
 		Status: hypervisor.ExitStatus{Code: res.ExitCode, Signal: res.Signal, Duration: res.Duration, Limit: res.Limit},
 	}
 	for _, e := range res.Entries {

@@ -105,6 +105,7 @@ type runResult struct {
 	Reason  string      `json:"reason,omitempty"`
 	Left    bool        `json:"not_rolled_back,omitempty"`
 	Limit   string      `json:"limit,omitempty"`
+	Refused []string    `json:"refused,omitempty"`
 	Entries []runEntry  `json:"entries,omitempty"`
 	// Others is how many commands run on in the step, which is still open.
 	Others int `json:"others_running,omitempty"`
@@ -119,7 +120,7 @@ type onlyChange struct {
 
 // only returns what [runResult.Only] says of a result, or nil.
 func (r runResult) only() *onlyChange {
-	if r.Outcome != messages.OutcomeCompleted || r.Reason != "" || r.Limit != "" || r.Others > 0 || len(r.Entries) != 1 {
+	if r.Outcome != messages.OutcomeCompleted || r.Reason != "" || r.Limit != "" || len(r.Refused) > 0 || r.Others > 0 || len(r.Entries) != 1 {
 		return nil
 	}
 	e := r.Entries[0]
@@ -191,7 +192,7 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	}
 	res = runResult{
 		Step: r.Step, ExitCode: r.Status.Code, Signal: r.Status.Signal, Duration: r.Status.Duration, Outcome: r.Outcome, Reason: r.Reason, Limit: r.Status.Limit,
-		Others: r.Others, Left: r.Left,
+		Others: r.Others, Left: r.Left, Refused: r.Refused,
 	}
 	for _, e := range r.Entries {
 		res.Entries = append(res.Entries, runEntry(e))

@@ -183,7 +183,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	go j.HandleSignals(cancel)
 	defer j.LeaveTerminal() // also when something below panics
 
-	r := &running{a: a, job: j, cancel: cancel, place: place, keep: o.keep, req: api.RunRequest{
+	r := &running{a: a, job: j, cancel: cancel, place: place, keep: o.keep, leads: variables.LeadsOut(o.env), req: api.RunRequest{
 		Argv: argv, Env: env, Dir: place.Dir, Timeout: o.timeout,
 		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, TTY: j.TTY(), Further: further, Ignored: job.Ignored(), Started: j.Started,
 		Origin: api.Origin{Frontend: "cli", Tool: "run"},
@@ -221,11 +221,7 @@ func (a *app) place(ctx context.Context, o runOptions) (place launch.Place, atte
 	if err != nil {
 		return place, attempt, errors.Join(err, attempt.First.Close(ctx))
 	}
-	var folders []string
-	for _, d := range st.Directories {
-		folders = append(folders, d.Path)
-	}
-	place.Dir = launch.StartDir(folders[0], folders[1:]...)
+	place.Dir = launch.StartDir(st.Directories[0].Path, folders(ctx, attempt.First)...)
 	return place, attempt, nil
 }
 
@@ -320,6 +316,9 @@ func (a *app) printStep(res api.RunResult) {
 	if res.Status.Limit != "" {
 		fmt.Fprintln(a.stderr, "sandbox: a limit was reached: "+res.Status.Limit)
 	}
+	for _, line := range res.Refused {
+		fmt.Fprintln(a.stderr, "sandbox: "+line)
+	}
 	if res.Others > 0 {
 		fmt.Fprintf(a.stderr, "step %d: still open, %s in it; then: sandbox show %d\n", res.Step, format.Commands(res.Others), res.Step)
 		return
@@ -364,6 +363,7 @@ type stepReport struct {
 	Reason      string         `json:"reason,omitempty"`
 	ExitCode    int            `json:"exit_code"`
 	Limit       string         `json:"limit,omitempty"`
+	Refused     []string       `json:"refused,omitempty"`
 	Directories []stepFolder   `json:"directories"`
 	// Others run on in the step: it is still open, and what it changes is not known.
 	Others int `json:"others_running,omitempty"`
@@ -376,7 +376,7 @@ type stepFolder struct {
 }
 
 func (a *app) printStepJSON(res api.RunResult) {
-	r := stepReport{Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, ExitCode: res.Status.Code, Limit: res.Status.Limit, Directories: []stepFolder{}, Others: res.Others}
+	r := stepReport{Step: res.Step, Outcome: res.Outcome, Reason: res.Reason, ExitCode: res.Status.Code, Limit: res.Status.Limit, Refused: res.Refused, Directories: []stepFolder{}, Others: res.Others}
 	for _, e := range res.Entries {
 		r.Directories = append(r.Directories, stepFolder{e.Directory, e.Entry.AffectedCount, e.Entry.Unprotected})
 	}

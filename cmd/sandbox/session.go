@@ -32,7 +32,8 @@ type running struct {
 	place  launch.Place
 	keep   time.Duration
 	req    api.RunRequest
-	status error // of the command that ran
+	leads  []string // variables that were passed on and lead outside
+	status error    // of the command that ran
 }
 
 // start runs the command in a session of its own, which ends with it.
@@ -85,8 +86,27 @@ func (r *running) start(ctx context.Context) error {
 	defer done()
 	closeErr := session.Close(closing)
 	r.job.Remarks()
-	r.status = r.a.runStatus(res, err, closeErr)
+	r.status = r.a.runStatus(r.explained(res, func() []string { return []string{cfg.Directories[0].Path} }), err, closeErr)
 	return nil
+}
+
+// gitFails is the status with which git says that it cannot go on.
+const gitFails = 128
+
+// explained adds to what was refused, if the command has failed, what only its caller knows. folders are the session's.
+func (r *running) explained(res api.RunResult, folders func() []string) api.RunResult {
+	if res.Status.Code == 0 {
+		return res
+	}
+	if res.Status.Code == gitFails && len(res.Refused) == 0 && r.a.conf.Isolation != "none" {
+		if top := launch.RepositoryAbove(r.req.Dir, folders()); top != "" {
+			res.Refused = append(res.Refused, fmt.Sprintf("the repository is that of %s, which is not in the working folder, and read-only; -C %s takes it as the folder", format.Shown(top), api.ShellQuote(top)))
+		}
+	}
+	for _, name := range r.leads {
+		res.Refused = append(res.Refused, name+" is set, but what it leads to cannot be reached inside")
+	}
+	return res
 }
 
 // started tells the job that the command runs. It has its files: what waits for the end of one waits for the command alone from then on.
@@ -138,8 +158,17 @@ func (r *running) join(ctx context.Context, s api.Joined) error {
 	}
 	r.job.LeaveTerminal()
 	r.job.Remarks()
-	r.status = r.a.runStatus(res, err, nil)
+	r.status = r.a.runStatus(r.explained(res, func() []string { return folders(ctx, s) }), err, nil)
 	return nil
+}
+
+// folders are the working folders of a session; none if it does not answer any more.
+func folders(ctx context.Context, s api.Joined) (paths []string) {
+	st, _ := s.Status(ctx)
+	for _, d := range st.Directories {
+		paths = append(paths, d.Path)
+	}
+	return paths
 }
 
 // waiting tells the user on a terminal, after a moment, what is waited for.

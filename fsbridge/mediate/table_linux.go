@@ -79,9 +79,24 @@ func table() *[maxSyscall]handler {
 
 		unix.SYS_BIND:  (*call).bind,
 		unix.SYS_UMASK: (*call).setsUmask,
+
+		unix.SYS_PTRACE: (*call).refuseTracing,
+		unix.SYS_SOCKET: (*call).refuseSocket,
 	}
 	addOld(&t)
 	return &t
+}
+
+// refuseTracing refuses ptrace(2), which comes here only where it is not allowed, so that it can be told.
+func (c *call) refuseTracing() answer {
+	c.s.figures.Traced()
+	return failed(unix.EPERM)
+}
+
+// refuseSocket refuses socket(2), which comes here only for a network that there is not: that can be told, too.
+func (c *call) refuseSocket() answer {
+	c.s.figures.Unwired()
+	return failed(unix.EAFNOSUPPORT)
 }
 
 // setsUmask lets umask(2) be performed, and forgets what umasks were.

@@ -45,6 +45,7 @@ type guest struct {
 	mediation  *mediation        // nil: the folders are served through FUSE
 	rather     string            // why, where that was left open
 	wired      *wiring           // nil: there is no network
+	unreached  unreached         // who wants one then
 	ways       []*os.File        // see [plan].ways
 	promoted   *promote.Jail     // what mounts the directories that gates open; nil: there are no gates
 	rules      *landlock.Ruleset // until it has started; nil: there are none
@@ -65,8 +66,10 @@ type guest struct {
 }
 
 var (
-	_ hypervisor.Guest  = (*guest)(nil)
-	_ hypervisor.Dialer = (*guest)(nil)
+	_ hypervisor.Guest   = (*guest)(nil)
+	_ hypervisor.Dialer  = (*guest)(nil)
+	_ hypervisor.Housed  = (*guest)(nil)
+	_ hypervisor.Unwired = (*guest)(nil)
 )
 
 // await returns when PID 1, and with it everything inside, is gone.
@@ -76,6 +79,7 @@ func (g *guest) await() {
 	_ = g.host.Close()
 	g.children.Close()
 	g.wired.end()
+	g.unreached.close()
 	<-g.planned
 	_ = g.promoted.Close()
 	g.endPlaces()
@@ -150,12 +154,14 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	for k, v := range containers {
 		add = append(add, k+"="+v)
 	}
+	agents := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(g.cfg.Agents)) {
+		agents[hypervisor.AgentVariable(name)] = true
 		add = append(add, hypervisor.AgentVariable(name)+"="+control.AgentSocket(name))
 	}
 	return remote.Environ(env, c.TTY, func(k, v string) (string, bool) {
 		switch {
-		case k == hypervisor.StepsVariable || containers[k] != "" || g.lacksTemporary(k, v):
+		case k == hypervisor.StepsVariable || containers[k] != "" || agents[k] || g.lacksTemporary(k, v):
 			return "", false
 		case k == "PATH" && containers != nil:
 			return engines.Programs + ":" + v, true

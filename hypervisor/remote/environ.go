@@ -7,22 +7,21 @@ import (
 	"strings"
 
 	"github.com/codeagent/sandbox/hypervisor"
-	"github.com/codeagent/sandbox/hypervisor/variables"
 )
 
 // Path is where commands are looked for if nobody says it.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Environ returns what a command inside gets to see of env. keep is asked about each variable: what its
-// value is inside, and whether the command gets it at all. No command gets what leads outside
-// ([variables.KeptOutside]). TERM is the type of the command's terminal, if that has one. SANDBOX=1
+// value is inside, and whether the command gets it at all. What leads outside has been left out before,
+// unless the caller has named it ([variables.OfCommand]). TERM is the type of the command's terminal, if that has one. SANDBOX=1
 // and add come last.
 func Environ(env []string, tty *hypervisor.TTY, keep func(name, value string) (string, bool), add ...string) []string {
 	typed := tty != nil && tty.Term != ""
 	out := make([]string, 0, len(env)+len(add)+2)
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
-		if variables.KeptOutside(name) || name == "SANDBOX" || name == "TERM" && typed {
+		if name == "SANDBOX" || name == "TERM" && typed {
 			continue
 		}
 		if value, ok := keep(name, value); ok {

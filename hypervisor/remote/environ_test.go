@@ -20,9 +20,9 @@ func TestEnviron(t *testing.T) {
 		tty  *hypervisor.TTY
 		want []string
 	}{
-		{nil, []string{"A=b=c", "TERM=old", "HOME=/inside", "EMPTY=", "SANDBOX=1", "X=1"}},
-		{&hypervisor.TTY{}, []string{"A=b=c", "TERM=old", "HOME=/inside", "EMPTY=", "SANDBOX=1", "X=1"}},
-		{&hypervisor.TTY{Term: "xterm"}, []string{"A=b=c", "HOME=/inside", "EMPTY=", "TERM=xterm", "SANDBOX=1", "X=1"}},
+		{nil, []string{"A=b=c", "SSH_AUTH_SOCK=/s", "TERM=old", "HOME=/inside", "EMPTY=", "SANDBOX=1", "X=1"}},
+		{&hypervisor.TTY{}, []string{"A=b=c", "SSH_AUTH_SOCK=/s", "TERM=old", "HOME=/inside", "EMPTY=", "SANDBOX=1", "X=1"}},
+		{&hypervisor.TTY{Term: "xterm"}, []string{"A=b=c", "SSH_AUTH_SOCK=/s", "HOME=/inside", "EMPTY=", "TERM=xterm", "SANDBOX=1", "X=1"}},
 	} {
 		if got := remote.Environ(env, c.tty, keep, "X=1"); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q, want %q", c.tty, got, c.want)

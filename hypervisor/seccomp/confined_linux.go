@@ -22,7 +22,12 @@ func confinedRules(m map[uint32]rule) {
 	m[unix.SYS_FANOTIFY_INIT] = rule{ret: retPerm}
 	// No network: it would be the host's. And no unix sockets: whoever listens on one
 	// outside, as this user, does what he is asked. Netlink tells what interfaces there are.
-	m[unix.SYS_SOCKET] = onlyIf(offArg0, retNoFam, unix.AF_NETLINK)
+	// Who wants the network is told.
+	sockets := onlyIf(offArg0, retNoFam, unix.AF_NETLINK)
+	for _, family := range []uint32{unix.AF_INET, unix.AF_INET6} {
+		sockets.tests = append(sockets.tests, ruleTest{code: bpfJeq, k: family, ret: retNotify | uint32(unix.EAFNOSUPPORT)})
+	}
+	m[unix.SYS_SOCKET] = sockets
 	// One of a pair of datagram sockets could be connected to another's name.
 	var pairs []uint32
 	for _, kind := range []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET} {

@@ -89,7 +89,7 @@ func (r rule) verdict(stated Verdict) (v Verdict, errno string) {
 
 // errnoOf is the error that a filter's value makes a call fail with, or 0.
 func errnoOf(ret uint32) unix.Errno {
-	if ret&unix.SECCOMP_RET_ACTION_FULL != unix.SECCOMP_RET_ERRNO {
+	if action := ret & unix.SECCOMP_RET_ACTION_FULL; action != unix.SECCOMP_RET_ERRNO && action != retNotify {
 		return 0
 	}
 	return unix.Errno(ret & unix.SECCOMP_RET_DATA)

@@ -145,7 +145,7 @@ func rules(s Settings) map[uint32]rule {
 	m[unix.SYS_SOCKET] = oneOf(offArg0, retNoFam, unix.AF_VSOCK)
 	m[unix.SYS_PERSONALITY] = onlyIf(offArg0, retPerm, 0, samePersonality, noRandomAddresses)
 	if s.Mediated || s.Confined {
-		mediatedRules(m)
+		mediatedRules(m, s.Debug)
 	}
 	if s.Confined {
 		confinedRules(m)

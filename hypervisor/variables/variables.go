@@ -3,18 +3,19 @@ package variables
 import "os"
 
 // KeptOutside reports whether a variable of the environment leads to agents and
-// daemons outside, so that no guest gets it, whatever the caller says.
+// daemons outside, so that no guest gets it unless the caller names it: what it leads to cannot be reached inside.
 func KeptOutside(name string) bool { return oneOf(outside, upper(name)) }
 
 // Secret reports whether a command gets a variable only if the caller names it:
 // what is kept outside, and credentials.
 func Secret(name string) bool {
 	name = upper(name)
+	if harmless(name) {
+		return false
+	}
 	for _, part := range credentialParts {
-		for at := range len(name) {
-			if begins(name[at:], part) {
-				return true
-			}
+		if hasPart(name, part) {
+			return true
 		}
 	}
 	return oneOf(outside, name) || oneOf(credentials, name) || begins(name, "AWS_") || begins(name, "AZURE_")
@@ -27,6 +28,26 @@ var (
 	}
 	credentials = []string{"KUBECONFIG", "XDG_RUNTIME_DIR"}
 )
+
+// known are harmless variables whose names look like those of credentials.
+var known = []string{
+	"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_DEFAULT_OUTPUT", "AWS_PAGER", "AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", "AWS_SDK_LOAD_CONFIG", "AWS_EC2_METADATA_DISABLED",
+	"AZURE_DEFAULTS_LOCATION", "AZURE_CORE_OUTPUT", "TOKENIZERS_PARALLELISM",
+}
+
+// harmless reports whether a variable is one of these, or says how many tokens of text a model may take: MAX_THINKING_TOKENS.
+func harmless(name string) bool {
+	return oneOf(known, name) || hasPart(name, "MAX_") && begins(name[max(0, len(name)-len("_TOKENS")):], "_TOKENS")
+}
+
+func hasPart(s, part string) bool {
+	for at := range len(s) {
+		if begins(s[at:], part) {
+			return true
+		}
+	}
+	return false
+}
 
 var outside = []string{
 	"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "GNOME_KEYRING_CONTROL", "DBUS_SESSION_BUS_ADDRESS",
@@ -76,6 +97,16 @@ func OfCommand(ours, add []string) ([]string, error) {
 		set(kv)
 	}
 	return env, nil
+}
+
+// LeadsOut returns the names of those additions by which a caller passes on what leads outside.
+func LeadsOut(add []string) (names []string) {
+	for _, kv := range add {
+		if name, hasValue := named(kv); !hasValue && KeptOutside(name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // named is the name of a variable; hasValue is false if nothing but the name is there.

@@ -13,12 +13,12 @@ func TestSecretVariables(t *testing.T) {
 			t.Errorf("%s: kept outside %v, secret %v", name, KeptOutside(name), Secret(name))
 		}
 	}
-	for _, name := range []string{"GITHUB_TOKEN", "db_password", "AWS_PROFILE", "KUBECONFIG", "XDG_RUNTIME_DIR"} {
+	for _, name := range []string{"GITHUB_TOKEN", "db_password", "AWS_PROFILE", "KUBECONFIG", "XDG_RUNTIME_DIR", "AWS_REGION_TOKEN", "MAX_TOKENS_SECRET", "MAX_TOKEN"} {
 		if KeptOutside(name) || !Secret(name) {
 			t.Errorf("%s: kept outside %v, secret %v", name, KeptOutside(name), Secret(name))
 		}
 	}
-	for _, name := range []string{"PATH", "HOME", "LANG", "XDG_CONFIG_HOME", "EDITOR"} {
+	for _, name := range []string{"PATH", "HOME", "LANG", "XDG_CONFIG_HOME", "EDITOR", "AWS_REGION", "aws_default_region", "TOKENIZERS_PARALLELISM", "CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS"} {
 		if Secret(name) {
 			t.Errorf("%s is secret", name)
 		}

@@ -2,6 +2,8 @@ package launch
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/codeagent/sandbox/actors"
@@ -81,4 +83,20 @@ func (l *Launcher) joinGitDirectory(all *[]api.Directory, path string) error {
 	}
 	*all = append(*all, d)
 	return nil
+}
+
+// RepositoryAbove is the directory above all of the folders whose repository a program in dir finds; empty if there is none, or if it
+// finds one in a folder.
+func RepositoryAbove(dir string, folders []string) string {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			if len(folders) == 0 || slices.ContainsFunc(folders, func(folder string) bool { return within(at, folder) }) {
+				return ""
+			}
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
 }

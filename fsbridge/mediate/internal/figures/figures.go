@@ -7,7 +7,7 @@ import (
 
 // Counter counts. Its zero value is ready.
 type Counter struct {
-	notifications, nanos, granted atomic.Uint64
+	notifications, nanos, granted, traced, unwired atomic.Uint64
 }
 
 // Answered counts a notification and how long it took.
@@ -19,6 +19,12 @@ func (c *Counter) Answered(d time.Duration) {
 // Granted counts a descriptor that was handed over.
 func (c *Counter) Granted() { c.granted.Add(1) }
 
+// Traced counts a call that would trace another process, and was refused.
+func (c *Counter) Traced() { c.traced.Add(1) }
+
+// Unwired counts a socket of a network that there is not.
+func (c *Counter) Unwired() { c.unwired.Add(1) }
+
 // Figures are what was counted.
 type Figures struct {
 	// Notifications are the system calls that were answered, Mean how long each took,
@@ -27,11 +33,15 @@ type Figures struct {
 	Mean          time.Duration
 	// Granted are the descriptors that were handed over.
 	Granted uint64
+	// Traced are the calls to trace another process that were refused.
+	Traced uint64
+	// Unwired are the sockets that were refused because there is no network.
+	Unwired uint64
 }
 
 // Figures returns what was counted.
 func (c *Counter) Figures() Figures {
-	f := Figures{Notifications: c.notifications.Load(), Granted: c.granted.Load()}
+	f := Figures{Notifications: c.notifications.Load(), Granted: c.granted.Load(), Traced: c.traced.Load(), Unwired: c.unwired.Load()}
 	if f.Notifications > 0 {
 		f.Mean = time.Duration(c.nanos.Load() / f.Notifications)
 	}
