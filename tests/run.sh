@@ -224,7 +224,7 @@ images() {
 }
 
 # Suites that only start bin/sandbox, which has no race detector: it would slow down nothing but the test itself.
-driving='/tests/suite/(agents|container|devtools|mcpclients|observe|promises|release|semantics|ui)$'
+driving='/tests/suite/(agents|container|day|devtools|mcpclients|observe|promises|release|semantics|ui)$'
 booting='/(tests/suite/(vm|promises|release)|guest/image)$' # they need the images
 
 half=$((($(nproc) + 1) / 2))

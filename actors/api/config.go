@@ -78,7 +78,7 @@ type Config struct {
 	// control socket. Then it calls Stop.
 	Idle time.Duration
 
-	// Commands is how many commands run at once at most; 0 means 64.
+	// Commands is how many commands run at once at most; 0 means 256.
 	Commands int
 
 	Timing Timing

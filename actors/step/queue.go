@@ -17,7 +17,7 @@ const MaxQueue = 256
 
 // DefaultCommands is how many commands run at once at most, unless something else is
 // asked for.
-const DefaultCommands = 64
+const DefaultCommands = 256
 
 // Kind says what a lease is for.
 type Kind uint8

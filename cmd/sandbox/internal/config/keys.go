@@ -439,7 +439,7 @@ func Default() Config {
 		Safeguards:    Safeguards{Protect: true, Timeout: Duration(30e9)},
 		Jail:          Jail{Mode: "static"},
 		Places:        Writable{Caches: "overlay", Home: "overlay"},
-		Commands:      Commands{AtOnce: 64},
+		Commands:      Commands{AtOnce: 256},
 		Limits:        Limits{PIDs: 4096},
 		Bridge:        Bridge{Kind: "auto", Cache: "auto"},
 		MCP:           MCP{Timeout: Duration(120e9)},
