@@ -99,20 +99,19 @@ func (l *Log) pushPast(v *past.View, s *stepEntry, force bool) error {
 	return err
 }
 
-// affectedPaths lists what the steps changed, sorted, each path once.
-func (l *Log) affectedPaths(steps []*stepEntry) ([]string, error) {
-	var out []string
+// affectedPaths is what the steps changed.
+func (l *Log) affectedPaths(steps []*stepEntry) (*past.Paths, error) {
+	out := new(past.Paths)
 	for _, e := range steps {
 		dir, err := l.openListed(e)
 		if err != nil {
 			return nil, err
 		}
-		err = readPaths(e, dir, func(a Affected) error { out = append(out, a.Path); return nil })
+		err = readPaths(e, dir, func(a Affected) error { return out.Add(a.Path) })
 		_ = dir.Close()
 		if err != nil {
 			return nil, err
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
+	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,6 +65,55 @@ func TestDiffOfStep(t *testing.T) {
 	gitApply(t, mirror, w.Bytes())
 	if diff := diffContents(t, s.work, mirror); len(diff) > 0 {
 		t.Errorf("git apply gives another tree: %q\n%s", diff, w.String())
+	}
+}
+
+// TestDiffOfManyDirectories: more directories, and deeper ones, than a look at the past keeps open, in the folder, in
+// blobs and in a pack.
+func TestDiffOfManyDirectories(t *testing.T) {
+	s := newSession(t, nil)
+	var deep []string
+	for i := range 100 {
+		deep = append(deep, fmt.Sprint("d", i%7))
+		s.outside(path.Join(append(deep, "z")...), fmt.Sprint("deep ", i, "\n"))
+		for _, kind := range []string{"gone", "kept"} {
+			s.outside(fmt.Sprintf("%s/%d/f", kind, i), fmt.Sprint(kind, i, "\n"))
+			s.outside(fmt.Sprintf("%s/%d/g", kind, i), fmt.Sprint(kind, i, "\n"))
+		}
+	}
+	mirror := t.TempDir()
+	if o, err := exec.Command("cp", "-a", s.work+"/.", mirror).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, o)
+	}
+	s.step(func(a *undologtest.Applier) error {
+		var errs []error
+		for i := range 100 {
+			errs = append(errs, a.WriteAt(fmt.Sprintf("kept/%d/g", i), []byte("KEPT"), 0),
+				a.Unlink(fmt.Sprintf("gone/%d/f", i)), a.Unlink(fmt.Sprintf("gone/%d/g", i)), a.Rmdir(fmt.Sprint("gone/", i)))
+		}
+		for i := len(deep); i > 0; i-- {
+			errs = append(errs, a.Unlink(path.Join(append(deep[:i:i], "z")...)), a.Rmdir(path.Join(deep[:i]...)))
+		}
+		return errors.Join(errs...)
+	})
+	for _, packed := range []bool{false, true} {
+		if packed {
+			if _, err := s.l.GC(context.Background(), GCOptions{CompressAll: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var w bytes.Buffer
+		if err := s.l.Diff(context.Background(), 0, &w); err != nil {
+			t.Fatal(err)
+		}
+		got := t.TempDir()
+		if o, err := exec.Command("cp", "-a", mirror+"/.", got).CombinedOutput(); err != nil {
+			t.Fatalf("%v %s", err, o)
+		}
+		gitApply(t, got, w.Bytes())
+		if diff := diffContents(t, s.work, got); len(diff) > 0 {
+			t.Errorf("packed: %v: git apply gives another tree: %q", packed, diff)
+		}
 	}
 }
 

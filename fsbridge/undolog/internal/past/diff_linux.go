@@ -3,13 +3,10 @@ package past
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"path"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -26,10 +23,10 @@ const (
 	diffRenamed = 10_000
 )
 
-// Diff writes how the folder differs between two times at paths, which are sorted, as a unified
-// diff in git's style.
-func Diff(ctx context.Context, w io.Writer, before, after *View, paths []string) error {
-	d := &differ{w: bufio.NewWriter(w), before: before, after: after, done: map[string]bool{}}
+// Diff writes how the folder differs between two times at paths as a unified
+// diff in git's style. It can use the paths once.
+func Diff(ctx context.Context, w io.Writer, before, after *View, paths *Paths) error {
+	d := &differ{w: bufio.NewWriterSize(w, 64<<10), before: before, after: after}
 	if err := d.run(ctx, paths); err != nil {
 		return err
 	}
@@ -40,12 +37,14 @@ func Diff(ctx context.Context, w io.Writer, before, after *View, paths []string)
 type differ struct {
 	w             *bufio.Writer
 	before, after *View
-	done          map[string]bool // paths that a rename told of
+	found         []*entry // those with a pair
+	moved         int      // pairs of renames
 }
 
 // diffSide is a path at one of the two times.
 type diffSide struct {
-	path string
+	at   *entry
+	path string // of at, while it is written about
 	v    *View
 	t    *thing // nil: nothing is there
 	meta journal.Meta
@@ -54,58 +53,88 @@ type diffSide struct {
 // diffPair is what is compared with what.
 type diffPair struct{ from, to diffSide }
 
-func (d *differ) run(ctx context.Context, paths []string) error {
-	var pairs []diffPair
-	for _, p := range paths {
-		from, err := side(d.before, p)
-		if err != nil {
-			return err
-		}
-		to, err := side(d.after, p)
-		if err != nil {
-			return err
-		}
-		pairs = append(pairs, diffPair{from, to})
-	}
-	pairs, err := d.joinRenames(pairs)
-	if err != nil {
+func (d *differ) run(ctx context.Context, paths *Paths) error {
+	if err := d.find(ctx, &paths.top, d.before.top, d.after.top); err != nil {
 		return err
 	}
-	slices.SortStableFunc(pairs, func(a, b diffPair) int { return cmp.Compare(a.name(), b.name()) })
-	for _, p := range pairs {
-		if err := ctx.Err(); err != nil {
+	if err := d.joinRenames(); err != nil {
+		return err
+	}
+	return d.tell(ctx, &paths.top)
+}
+
+// find makes the pairs at and below e, where something was and something is.
+func (d *differ) find(ctx context.Context, e *entry, was, is *thing) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if e.added {
+		from, ferr := (diffSide{at: e, v: d.before}).of(was)
+		to, terr := (diffSide{at: e, v: d.after}).of(is)
+		if err := errors.Join(ferr, terr); err != nil {
 			return err
 		}
-		if err := d.pair(&p); err != nil {
+		e.pair = &diffPair{from, to}
+		d.found = append(d.found, e)
+	}
+	for _, c := range e.children() {
+		from, ferr := d.before.look(was, c.name)
+		to, terr := d.after.look(is, c.name)
+		if err := errors.Join(ferr, terr); err != nil {
+			return err
+		}
+		if err := d.find(ctx, c, from, to); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *diffPair) name() string {
-	if p.to.t != nil {
-		return p.to.path
+// tell writes what differs at and below e.
+func (d *differ) tell(ctx context.Context, e *entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return p.from.path
+	for i := range e.moved {
+		if err := d.pair(&e.moved[i]); err != nil {
+			return err
+		}
+	}
+	if p := e.pair; p != nil && (p.from.t == nil || !e.went) && (p.to.t == nil || !e.came) {
+		if err := d.pair(p); err != nil {
+			return err
+		}
+	}
+	for _, c := range e.children() {
+		if err := d.tell(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look is lookup where dir may be no directory, and may not be looked into.
+func (v *View) look(dir *thing, name string) (*thing, error) {
+	if dir == nil || dir.typ != unix.S_IFDIR {
+		return nil, nil
+	}
+	t, err := v.lookup(dir, name)
+	if hostfs.CannotLook(err) {
+		return nil, nil
+	}
+	return t, err
 }
 
 // side looks a path up.
 func side(v *View, path string) (diffSide, error) {
-	s := diffSide{path: path, v: v}
+	s := diffSide{v: v}
 	parts, err := hostfs.SplitPath(path)
 	if err != nil {
 		return s, err
 	}
 	t := v.top
 	for _, name := range parts {
-		if t.typ != unix.S_IFDIR {
-			return s, nil
-		}
-		if t, err = v.lookup(t, name); hostfs.CannotLook(err) {
-			t, err = nil, nil
-		}
-		if err != nil || t == nil {
+		if t, err = v.look(t, name); err != nil || t == nil {
 			return s, err
 		}
 	}
@@ -113,6 +142,9 @@ func side(v *View, path string) (diffSide, error) {
 }
 
 func (s diffSide) of(t *thing) (diffSide, error) {
+	if t == nil {
+		return s, nil
+	}
 	var err error
 	s.t = t
 	s.meta, _, _, err = s.v.meta(t, false)
@@ -122,15 +154,15 @@ func (s diffSide) of(t *thing) (diffSide, error) {
 
 // joinRenames makes one pair of a path that went and one that came with the
 // same inode. Of a renamed directory it makes pairs of the files inside.
-func (d *differ) joinRenames(pairs []diffPair) ([]diffPair, error) {
+func (d *differ) joinRenames() error {
 	came := map[hostfs.ID]diffSide{}
-	for _, p := range pairs {
-		if p.from.t == nil && p.to.t != nil && p.to.t.id.Ino != 0 {
+	for _, e := range d.found {
+		if p := e.pair; p.from.t == nil && p.to.t != nil && p.to.t.id.Ino != 0 {
 			came[p.to.t.id] = p.to
 		}
 	}
-	var out []diffPair
-	for _, p := range pairs {
+	for _, e := range d.found {
+		p := e.pair
 		if p.to.t != nil || p.from.t == nil {
 			continue
 		}
@@ -139,27 +171,22 @@ func (d *differ) joinRenames(pairs []diffPair) ([]diffPair, error) {
 			continue
 		}
 		delete(came, p.from.t.id)
-		if err := d.renamed(&out, diffPair{p.from, to}); err != nil {
-			return nil, err
+		if err := d.renamed(diffPair{p.from, to}); err != nil {
+			return err
 		}
 	}
-	for _, p := range pairs {
-		if (p.from.t != nil && d.done["-"+p.from.path]) || (p.to.t != nil && d.done["+"+p.to.path]) {
-			continue
-		}
-		out = append(out, p)
-	}
-	return out, nil
+	return nil
 }
 
 // renamed adds a pair of different paths and, for directories, what is inside
 // both.
-func (d *differ) renamed(out *[]diffPair, p diffPair) error {
-	if len(*out) >= diffRenamed {
+func (d *differ) renamed(p diffPair) error {
+	if d.moved >= diffRenamed {
 		return nil
 	}
-	*out = append(*out, p)
-	d.done["-"+p.from.path], d.done["+"+p.to.path] = true, true
+	d.moved++
+	p.to.at.moved = append(p.to.at.moved, p)
+	p.from.at.went, p.to.at.came = true, true
 	if p.from.t.typ != unix.S_IFDIR {
 		return nil
 	}
@@ -179,12 +206,12 @@ func (d *differ) renamed(out *[]diffPair, p diffPair) error {
 		if is == nil || is.id != in.id || is.typ != in.typ {
 			continue
 		}
-		from, ferr := diffSide{path: path.Join(p.from.path, name), v: d.before}.of(in)
-		to, terr := diffSide{path: path.Join(p.to.path, name), v: d.after}.of(is)
+		from, ferr := (diffSide{at: p.from.at.child(name), v: d.before}).of(in)
+		to, terr := (diffSide{at: p.to.at.child(name), v: d.after}).of(is)
 		if err := errors.Join(ferr, terr); err != nil {
 			return err
 		}
-		if err := d.renamed(out, diffPair{from, to}); err != nil {
+		if err := d.renamed(diffPair{from, to}); err != nil {
 			return err
 		}
 	}
@@ -198,6 +225,12 @@ func gitKeeps(s *diffSide) bool {
 
 // pair writes one difference.
 func (d *differ) pair(p *diffPair) error {
+	p.from.path = p.from.at.path()
+	p.to.path = p.from.path
+	if p.to.at != p.from.at {
+		p.to.path = p.to.at.path()
+	}
+	defer func() { p.from.path, p.to.path = "", "" }()
 	from, to := gitKeeps(&p.from), gitKeeps(&p.to)
 	if from && to && p.from.t.typ != p.to.t.typ {
 		gone, came := *p, *p
@@ -309,8 +342,12 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 	case s.meta.Size > MaxDiffFile:
 		return nil, true, nil
 	}
-	if now, err := s.t.stat(); err != nil || now.Size > 4*MaxDiffFile {
+	now, err := s.t.stat()
+	if err != nil || now.Size > 4*MaxDiffFile {
 		return nil, true, err // what it was is put over what it is now
+	}
+	if in, ok := s.t.source.(*inode); ok && s.v.unwritten(s.t, now.Size) {
+		return in.read(now.Size)
 	}
 	fd, err := unix.MemfdCreate("diff", unix.MFD_CLOEXEC)
 	if err != nil {

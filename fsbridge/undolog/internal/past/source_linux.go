@@ -41,15 +41,12 @@ type inode struct {
 }
 
 // open opens it, if it is still what it was.
-func (s *inode) open(flags int) (fd int, err error) {
-	if s.layer == nil {
-		fd, err = s.v.root.OpenPath(s.v.path(s.self), flags)
-	} else {
-		err = s.at(func(dir int, name string) (err error) {
-			fd, err = hostfs.OpenAt(dir, name, flags, 0)
-			return err
-		})
+func (s *inode) open(flags int) (int, error) {
+	base, path, err := s.from()
+	if err != nil {
+		return -1, err
 	}
+	fd, err := hostfs.OpenBeneath(base, path, flags)
 	if err != nil {
 		return -1, err
 	}
@@ -73,16 +70,15 @@ func (s *inode) at(f func(dir int, name string) error) error {
 	switch {
 	case s.node != nil:
 		name = store.BlobName(s.node.Obj)
-		fd, err = s.layer.OpenOwn(s.node)
+		fd, err = s.v.blobs(s)
 	case s.dir != nil:
-		fd, err = s.dir.open(unix.O_PATH | unix.O_DIRECTORY)
+		fd, err = s.v.dir(s.dir)
 	default:
-		fd, err = s.open(unix.O_PATH | unix.O_DIRECTORY)
+		fd = s.v.root.FD()
 	}
 	if err != nil {
 		return err
 	}
-	defer hostfs.Close(fd)
 	return f(fd, name)
 }
 
@@ -132,6 +128,25 @@ func (s *inode) xattrs() (list []hostfs.Xattr, err error) {
 }
 
 func (s *inode) content(out int) error {
+	return s.regular(func(in int, size int64) error { return hostfs.CopyData(out, in, size) })
+}
+
+// read returns the content, if it is not larger than most.
+func (s *inode) read(most int64) (b []byte, large bool, err error) {
+	err = s.regular(func(in int, size int64) error {
+		if large = size > most; large {
+			return nil
+		}
+		b = make([]byte, size)
+		n, err := hostfs.PreadFull(in, b, 0)
+		b = b[:n]
+		return err
+	})
+	return b, large, err
+}
+
+// regular calls f with the file, opened, and its size, unless the log's blob of it was changed.
+func (s *inode) regular(f func(in int, size int64) error) error {
 	return s.at(func(dir int, name string) error {
 		in, err := hostfs.OpenRegular(dir, name)
 		if err != nil {
@@ -145,7 +160,7 @@ func (s *inode) content(out int) error {
 		if s.node != nil && !s.changedLater() && s.layer.ChangedHere(s.node, &st) {
 			return damaged(s.node)
 		}
-		return hostfs.CopyData(out, in, st.Size)
+		return f(in, st.Size)
 	})
 }
 
@@ -177,11 +192,10 @@ func (s *inode) names() ([]string, error) {
 }
 
 func (s *inode) child(name string) (*thing, error) {
-	fd, err := s.open(unix.O_PATH | unix.O_DIRECTORY)
+	fd, err := s.v.dir(s.self)
 	if err != nil {
 		return nil, err
 	}
-	defer hostfs.Close(fd)
 	st, err := hostfs.StatAt(fd, name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
@@ -228,27 +242,34 @@ func (s *packed) names() ([]string, error) {
 
 func (s *packed) child(name string) (*thing, error) {
 	p := s.layer.Pack
-	for _, i := range p.Inside(s.i) {
-		n := p.At(i)
-		if n.Name != name {
-			continue
+	of := packed{s.v, s.layer, s.i}
+	names := s.v.packed[of]
+	if names == nil {
+		names = map[string]int{}
+		for _, i := range p.Inside(s.i) {
+			names[p.At(i).Name] = i
 		}
-		if n.Link >= 0 {
-			i, n = n.Link, p.At(n.Link)
-		}
-		at := packed{s.v, s.layer, i}
-		t := s.v.unpack[at]
-		if t == nil {
-			typ := n.Meta.Mode & unix.S_IFMT
-			if t = s.v.missed(n.ID, typ); t == nil {
-				t = newThing(typ, n.ID)
-			}
-			t.source = &at
-			s.v.unpack[at] = t
-		}
-		return t, nil
+		s.v.packed[of] = names
 	}
-	return nil, nil
+	i, ok := names[name]
+	if !ok {
+		return nil, nil
+	}
+	n := p.At(i)
+	if n.Link >= 0 {
+		i, n = n.Link, p.At(n.Link)
+	}
+	at := packed{s.v, s.layer, i}
+	t := s.v.unpack[at]
+	if t == nil {
+		typ := n.Meta.Mode & unix.S_IFMT
+		if t = s.v.missed(n.ID, typ); t == nil {
+			t = newThing(typ, n.ID)
+		}
+		t.source = &at
+		s.v.unpack[at] = t
+	}
+	return t, nil
 }
 
 func (s *packed) adopted() *viewLayer {

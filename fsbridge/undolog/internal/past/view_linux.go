@@ -66,6 +66,8 @@ type View struct {
 	// actual are the inodes that were seen, in the folder or in blobs.
 	actual map[hostfs.ID]*thing
 	unpack map[packed]*thing
+	packed map[packed]map[string]int // what is in directories of packs
+	open   openDirs
 	// lost are inodes that a layer knows only by their number.
 	lost map[hostfs.ID]*thing
 	// linked are directories with other names of what a layer knows; nil: not
@@ -76,28 +78,20 @@ type View struct {
 // New makes a view of the folder as it is now: push layers to go back. The root stays the
 // caller's.
 func New(root *hostfs.Root) *View {
-	v := &View{root: root, unpack: map[packed]*thing{}, lost: map[hostfs.ID]*thing{}}
+	v := &View{root: root, unpack: map[packed]*thing{}, packed: map[packed]map[string]int{}, lost: map[hostfs.ID]*thing{}}
 	v.top = newThing(unix.S_IFDIR, root.ID())
 	v.top.source = &inode{v: v, self: v.top}
 	v.actual = map[hostfs.ID]*thing{root.ID(): v.top}
 	return v
 }
 
-// Close closes the layers and their step directories.
+// Close closes the layers and their step directories, and what the view has open.
 func (v *View) Close() {
+	v.open.close()
 	for _, l := range v.layers {
 		l.Close()
 		_ = l.Dir.Close()
 	}
-}
-
-// path is where t is in the folder.
-func (v *View) path(t *thing) string {
-	var parts []string
-	for s := t.folder(); s != nil && s.dir != nil; s = s.dir.folder() {
-		parts = append([]string{s.name}, parts...)
-	}
-	return strings.Join(parts, "/")
 }
 
 // present returns what is at name in the directory d now, or nil.
@@ -345,6 +339,16 @@ func (v *View) writePast(t *thing, out int) error {
 		}
 	}
 	return nil
+}
+
+// unwritten tells whether no layer has anything to put over the content of t, which is of a size now.
+func (v *View) unwritten(t *thing, size int64) bool {
+	for _, l := range v.layers {
+		if n := t.as[l]; n != nil && !n.Created && (n.Content || n.Lost || l.Bad[n.Obj] || n.Meta.Size != size) {
+			return false
+		}
+	}
+	return true
 }
 
 // meta returns the metadata of t before the oldest layer; xattrs counts if has.
