@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/mediate/internal/figures"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -35,6 +36,9 @@ func (*Server) Add(view, grants *os.File, _ vfs.Options) (*Folder, error) {
 func (*Server) Serve(g Guest) error {
 	return errors.Join(errors.ErrUnsupported, g.close())
 }
+
+// Figures are none.
+func (*Server) Figures() figures.Figures { return figures.Figures{} }
 
 // Done is closed: nothing was ever served.
 func (*Server) Done() <-chan struct{} {
