@@ -37,8 +37,8 @@ func parts() []part {
 		// A write separates the names of a lower file without index; ntfs-3g has a cache for each name.
 		{name: "linkwrite", needs: []hostfs.Ability{hostfs.CanLink}, not: []filesystems.Kind{filesystems.Overlay, filesystems.NTFS},
 			fill: "mkdir -p a/b; echo x >a/f; ln a/f a/b/g; ln a/f h", change: "rm a/f; echo y >h; mv a/b/g k"},
-		// overlayfs sometimes gives the directory that the tree was in the time of the undo: see docs/filesystems.md.
-		{name: "linktree", needs: []hostfs.Ability{hostfs.CanLink}, not: []filesystems.Kind{filesystems.Overlay}, fill: "mkdir -p a/b; echo x >a/f; ln a/f a/b/g; echo y >o; ln o a/o", change: "rm -r a"},
+		{name: "linktree", needs: []hostfs.Ability{hostfs.CanLink}, fill: "mkdir -p a/b; echo x >a/f; ln a/f a/b/g; echo y >o; ln o a/o", change: "rm -r a"},
+		{name: "linkover", needs: []hostfs.Ability{hostfs.CanLink}, fill: "echo x >a; ln a b; ln -s gone s; ln s t; seq 2 >c; seq 3 >d; : >e; : >f", change: "mv c a; mv d b; mv e s; mv f t"},
 		{name: "mode", needs: []hostfs.Ability{hostfs.CanMode}, fill: "echo 1 >a; echo 2 >b; mkdir d; chmod 640 a; chmod 2750 d", change: "chmod 600 a b; chmod 4755 b 2>/dev/null || :; chmod 700 d; chmod 1777 d"},
 		{name: "xattr", needs: []hostfs.Ability{hostfs.CanXattr}, fill: "echo 1 >a; mkdir d; setfattr -n user.k -v v a; setfattr -n user.big -v $(printf %0300d 7) d",
 			change: "setfattr -n user.k -v w a; setfattr -n user.n -v 1 a; rmdir d"},

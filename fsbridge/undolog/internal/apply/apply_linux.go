@@ -90,10 +90,13 @@ type Engine struct {
 	scanned   []*layer.Node // directories as they lie now, parents first
 	missing   []*layer.Node
 	final     []*layer.Node // directories of the final tree, parents first
-	twice     []*layer.Node // made, and there, but a kill left them their name in the hold
-	fresh     int
-	parts     parts
-	buf       []byte
+	// sources are directories with a file that got a further name. overlayfs copies it up for that, and then gives the directory the
+	// times that it had before: what a follower has set meanwhile is lost.
+	sources []*layer.Node
+	twice   []*layer.Node // made, and there, but a kill left them their name in the hold
+	fresh   int
+	parts   parts
+	buf     []byte
 }
 
 // Layer is what is applied.

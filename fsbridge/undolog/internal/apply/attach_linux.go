@@ -195,6 +195,9 @@ func (e *Engine) attachAll(ctx context.Context) error {
 	}
 	f := e.follow()
 	err := errors.Join(e.attachFrom(f), f.wait())
+	for _, d := range e.sources {
+		d.Right = false
+	}
 	for i := 0; i < len(f.left) && err == nil; i++ {
 		err = e.attachOne(f.left[i].d, f.left[i].b)
 	}
@@ -307,6 +310,9 @@ func (e *Engine) put(n, d *layer.Node, from entry, fd int, name string) error {
 	if n.Place.Kind == layer.InTree || n.Place.Kind == layer.InOlder {
 		if n.IsDir() {
 			return fmt.Errorf("%w: directory object %d has two places", base.ErrDamaged, n.Obj)
+		}
+		if dir := e.t.Nodes[n.Place.Dir]; n.Place.Kind == layer.InTree && dir != nil {
+			e.sources = append(e.sources, dir)
 		}
 		return hostfs.LinkAt(from.fd, from.name, fd, name)
 	}

@@ -89,15 +89,17 @@ func (s *Step) addXattrs(so *stepObj, o *fsbridge.Object, fd int) error {
 }
 
 // addAll is addXattrs for an inode that will be no more: with its flags.
-func (s *Step) addAll(so *stepObj, o *fsbridge.Object) error {
+func (s *Step) addAll(so *stepObj, o *fsbridge.Object, fd int) error {
 	if so.is(objMeta) || so.typ != unix.S_IFREG && so.typ != unix.S_IFDIR {
-		return s.addXattrs(so, o, -1)
+		return s.addXattrs(so, o, fd)
 	}
-	fd, err := s.openObject(so, o, unix.O_PATH)
-	if err != nil {
-		return err
+	if fd < 0 {
+		var err error
+		if fd, err = s.openObject(so, o, unix.O_PATH); err != nil {
+			return err
+		}
+		defer hostfs.Close(fd)
 	}
-	defer hostfs.Close(fd)
 	xs, err := s.xattrsOf(fd, so.typ)
 	if err == nil {
 		s.batch.records.Xattrs(so.id, hostfs.WithFlags(xs, fd))

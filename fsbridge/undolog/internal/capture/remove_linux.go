@@ -16,6 +16,9 @@ import (
 // is not in the log yet: it is renamed into blobs/, or linked there if it is
 // the victim of a rename. Where that cannot be it is captured completely and
 // left for the bridge to remove. s.mu is held.
+//
+// overlayfs without index gives a file of a lower layer with several names another number with each of them that is renamed or linked. Such a
+// file is captured, too: who looked for it by its number would not know it in blobs/.
 func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) {
 	dirfd, name, obj, st := op.DirFD, op.Name, op.Node, &op.NodeStat
 	if op.Kind == fsbridge.OpRename {
@@ -35,7 +38,15 @@ func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) 
 		}
 	}
 	if free {
-		return false, s.free(so, obj)
+		return false, s.free(so, obj, -1)
+	}
+	via := -1 // the inode that the name binds, when it may have several
+	if !isDir && (st.Ino == 0 || st.Nlink > 1) {
+		if via, err = hostfs.OpenVerified(dirfd, name, so.host, unix.O_PATH); err != nil {
+			s.cancel()
+			return false, err
+		}
+		defer hostfs.Close(via)
 	}
 	s.batch.records.Retain(so.id)
 	if err := s.flush(); err != nil {
@@ -50,11 +61,11 @@ func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) 
 		}
 	}
 	if op.Kind == fsbridge.OpRename {
-		err = s.h.Links.Change(so.host, 1, func() error { return s.linkIn(dirfd, name, so) })
+		err = s.h.Links.Change(so.host, 1, func() error { return s.linkIn(dirfd, name, so, via) })
 	} else if isDir || st.Ino != 0 && st.Nlink < 2 {
-		err = s.moveIn(dirfd, name, so, check)
+		err = s.moveIn(dirfd, name, so, via, check)
 	} else {
-		err = s.h.Links.Change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, check) })
+		err = s.h.Links.Change(so.host, 1, func() error { return s.moveIn(dirfd, name, so, via, check) })
 	}
 	switch {
 	case err == nil:
@@ -64,13 +75,18 @@ func (s *Step) remove(op *fsbridge.Op, so *stepObj) (performed bool, err error) 
 	case errors.Is(err, unix.EXDEV):
 		s.h.noAdopt.add(so.host.Dev)
 	case errors.Is(err, unix.EMLINK):
+	case errors.Is(err, errRenumbered):
+		return false, s.free(so, obj, via)
 	case isDir && errors.Is(err, unix.EACCES), isDir && errors.Is(err, unix.EPERM): // ".." cannot be rewritten
 	case op.Kind == fsbridge.OpRename && errors.Is(err, unix.EPERM): // fs.protected_hardlinks
 	default:
 		return false, err
 	}
-	return false, s.free(so, obj)
+	return false, s.free(so, obj, -1)
 }
+
+// errRenumbered says that a rename or link has given an inode another number.
+var errRenumbered = errors.New("the file system has given the file another number")
 
 // openEmpty opens the directory name below dirfd for reading and returns
 // ENOTEMPTY unless it is the inode id and empty.
@@ -105,8 +121,8 @@ func checkEmpty(fd int) error {
 }
 
 // moveIn renames name below dirfd into blobs/. check is a descriptor of a
-// directory whose emptiness must still hold afterwards, or -1.
-func (s *Step) moveIn(dirfd int, name string, so *stepObj, check int) error {
+// directory whose emptiness must still hold afterwards, or -1, and via see verifyBlob.
+func (s *Step) moveIn(dirfd int, name string, so *stepObj, via, check int) error {
 	return s.dir.WithBlobDir(so.id, true, func(blobs int) error {
 		blob := store.BlobName(so.id)
 		if err := fault.Point("retain.before"); err != nil {
@@ -117,7 +133,7 @@ func (s *Step) moveIn(dirfd int, name string, so *stepObj, check int) error {
 		}
 		err := fault.Point("retain.after")
 		if err == nil {
-			err = s.verifyBlob(blobs, blob, so)
+			err = s.verifyBlob(blobs, blob, so, via)
 		}
 		if err == nil && check >= 0 {
 			var empty bool
@@ -133,7 +149,7 @@ func (s *Step) moveIn(dirfd int, name string, so *stepObj, check int) error {
 }
 
 // linkIn links name below dirfd into blobs/, before the bridge replaces it.
-func (s *Step) linkIn(dirfd int, name string, so *stepObj) error {
+func (s *Step) linkIn(dirfd int, name string, so *stepObj, via int) error {
 	return s.dir.WithBlobDir(so.id, true, func(blobs int) error {
 		blob := store.BlobName(so.id)
 		if err := fault.Point("retain.before"); err != nil {
@@ -144,7 +160,7 @@ func (s *Step) linkIn(dirfd int, name string, so *stepObj) error {
 		}
 		err := fault.Point("retain.after")
 		if err == nil {
-			err = s.verifyBlob(blobs, blob, so)
+			err = s.verifyBlob(blobs, blob, so, via)
 		}
 		if err != nil {
 			return errors.Join(err, hostfs.UnlinkAt(blobs, blob))
@@ -153,13 +169,16 @@ func (s *Step) linkIn(dirfd int, name string, so *stepObj) error {
 	})
 }
 
-// verifyBlob checks that what was moved is what should have been, and counts what it occupies.
-func (s *Step) verifyBlob(blobs int, blob string, so *stepObj) error {
+// verifyBlob checks that what was moved is what should have been, and counts what it occupies. via is a descriptor of what should have been, or -1.
+func (s *Step) verifyBlob(blobs int, blob string, so *stepObj, via int) error {
 	st, err := hostfs.StatAt(blobs, blob)
 	if err != nil {
 		return err
 	}
 	if st.ID != so.host {
+		if now, err := hostfs.StatFD(via); via >= 0 && err == nil && now.ID == st.ID {
+			return errRenumbered
+		}
 		return fmt.Errorf("%w: %w", hostfs.ErrChanged, unix.ESTALE)
 	}
 	s.dir.Keep(&st)
@@ -167,9 +186,9 @@ func (s *Step) verifyBlob(blobs int, blob string, so *stepObj) error {
 }
 
 // free captures all of so, which cannot be retained, and journals that its
-// inode may go. s.mu is held; it is given up while content is copied.
-func (s *Step) free(so *stepObj, o *fsbridge.Object) error {
-	if err := s.addAll(so, o); err != nil {
+// inode may go. via is a descriptor of it, with O_PATH, or -1. s.mu is held; it is given up while content is copied.
+func (s *Step) free(so *stepObj, o *fsbridge.Object, via int) error {
+	if err := s.addAll(so, o, via); err != nil {
 		s.cancel()
 		return err
 	}
@@ -182,7 +201,7 @@ func (s *Step) free(so *stepObj, o *fsbridge.Object) error {
 		c.mu.Lock()
 		var err error
 		if !c.whole {
-			err = s.orLose(so, o, s.captureRest(so, o))
+			err = s.orLose(so, o, s.captureRest(so, o, via))
 		}
 		c.mu.Unlock()
 		s.mu.Lock()
@@ -205,11 +224,16 @@ func (s *Step) free(so *stepObj, o *fsbridge.Object) error {
 	return fault.Point("freed")
 }
 
-// captureRest journals all content of so that is missing. so.content.mu is held.
-func (s *Step) captureRest(so *stepObj, o *fsbridge.Object) error {
+// captureRest journals all content of so that is missing. via is as for free. so.content.mu is held.
+func (s *Step) captureRest(so *stepObj, o *fsbridge.Object, via int) error {
 	c := so.content
 	if c.extents == nil {
-		fd, err := s.openReadable(so, o)
+		fd, err := via, error(nil)
+		if via >= 0 {
+			fd, err = hostfs.ReopenLent(via, unix.O_RDONLY, s.w.Sync)
+		} else {
+			fd, err = s.openReadable(so, o)
+		}
 		if err != nil {
 			return err
 		}
