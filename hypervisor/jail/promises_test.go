@@ -121,10 +121,16 @@ func TestW9LogsBeside(t *testing.T) {
 	}
 }
 
-// TestW13FirstProcess: a command cannot change the limits of the first process.
+// TestW13FirstProcess: a command cannot change the limits of the first process, nor its priority or processors, which later commands inherit.
 func TestW13FirstProcess(t *testing.T) {
 	j := start(t, nil)
 	python := systemPython(t)
 	j.refused(python+` -c 'import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (1, 1))'`, "PermissionError")
+	for _, call := range []string{"setpriority(os.PRIO_PROCESS, 1, 19)", "setpriority(os.PRIO_PGRP, 1, 19)", "sched_setaffinity(1, os.sched_getaffinity(0))",
+		"sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))", "sched_setparam(1, os.sched_param(0))"} {
+		j.refused(python+` -c 'import os; os.`+call+`'`, "PermissionError")
+		j.sh(python + ` -c 'import os; os.` + strings.Replace(call, "1,", "0,", 1) + `'`)
+	}
+	j.refused(python+` -c 'import os; os.setpriority(os.PRIO_USER, 0, 19)'`, "PermissionError")
 	j.sh(python + ` -c 'import os, resource; resource.prlimit(0, resource.RLIMIT_NOFILE, (99, 99)); resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE, (98, 98))'`)
 }

@@ -41,6 +41,9 @@ const (
 	retNotify = unix.SECCOMP_RET_USER_NOTIF
 )
 
+// ioprioUser is IOPRIO_WHO_USER (ioprio_set(2)), which golang.org/x/sys has not.
+const ioprioUser = 3
+
 // Instructions of a filter.
 const (
 	bpfLoad = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
@@ -63,10 +66,19 @@ type rule struct {
 
 // ruleTest is a test of an argument's low word.
 type ruleTest struct {
+	off  uint32 // of the argument, if it is not the rule's
 	code uint16 // bpfJeq or bpfJset
 	k    uint32
 	mask uint32 // what of the word is compared; 0: all
 	ret  uint32 // if not 0, what is returned instead of the rule's
+}
+
+// argument is where the word is that the test, one of r, is of.
+func (t ruleTest) argument(r rule) uint32 {
+	if t.off != 0 {
+		return t.off
+	}
+	return r.off
 }
 
 // returns is what a filter returns if the test, one of r, matches.
@@ -105,11 +117,14 @@ func (r rule) program() []unix.SockFilter {
 	}
 	p := []unix.SockFilter{{Code: bpfLoad, K: r.off}}
 	for _, t := range r.tests {
+		if t.off != 0 {
+			p = append(p, unix.SockFilter{Code: bpfLoad, K: t.off})
+		}
 		if t.mask != 0 {
 			p = append(p, unix.SockFilter{Code: bpfAnd, K: t.mask})
 		}
 		p = append(p, unix.SockFilter{Code: t.code, K: t.k, Jf: 1}, unix.SockFilter{Code: bpfRet, K: t.returns(r)})
-		if t.mask != 0 {
+		if t.off != 0 || t.mask != 0 {
 			p = append(p, unix.SockFilter{Code: bpfLoad, K: r.off})
 		}
 	}
@@ -141,6 +156,15 @@ func rules(s Settings) map[uint32]rule {
 	m[unix.SYS_IOCTL] = ioctlRule(s.Containers)
 	// The first process inside: without descriptors, or memory, it would end, and with it all that is inside.
 	m[unix.SYS_PRLIMIT64] = oneOf(offArg0, retPerm, 1)
+	// What it starts has its priority and processors. The number may also be that of its group, and all processes of a user are others', too.
+	for _, nr := range []uint32{unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETATTR} {
+		m[nr] = oneOf(offArg0, retPerm, 1)
+	}
+	for nr, user := range map[uint32]uint32{unix.SYS_SETPRIORITY: unix.PRIO_USER, unix.SYS_IOPRIO_SET: ioprioUser} {
+		r := oneOf(offArg1, retPerm, 1)
+		r.tests = append(r.tests, ruleTest{off: offArg0, code: bpfJeq, k: user})
+		m[nr] = r
+	}
 	// A virtual machine's hypervisor is not in our network namespace.
 	m[unix.SYS_SOCKET] = oneOf(offArg0, retNoFam, unix.AF_VSOCK)
 	m[unix.SYS_PERSONALITY] = onlyIf(offArg0, retPerm, 0, samePersonality, noRandomAddresses)

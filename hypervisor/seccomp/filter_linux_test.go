@@ -64,7 +64,7 @@ func TestFilter(t *testing.T) {
 				t.Errorf("call %d with zeros: %#x, want %#x", nr, got, want)
 			}
 			for _, test := range r.tests {
-				data[r.off] = test.k
+				data := map[uint32]uint32{offArch: auditArch, offNr: nr, test.argument(r): test.k}
 				if got := interpret(t, p, data); got != test.returns(r) {
 					t.Errorf("call %d with argument %#x: %#x, want %#x", nr, test.k, got, test.returns(r))
 				}
@@ -101,6 +101,32 @@ func TestDeniedStaysDenied(t *testing.T) {
 	}
 	if got := rules(Settings{Mediated: true, Debug: true})[unix.SYS_PTRACE]; got.ret != retAllow {
 		t.Errorf("ptrace where it is allowed: %v", got)
+	}
+}
+
+// TestW13Priorities: the first process keeps its priority and its processors, whether it is named by its number, its group or its user.
+func TestW13Priorities(t *testing.T) {
+	p := Jail(Settings{})
+	const ioprioProcess = 1
+	for _, c := range []struct{ nr, which, who, want uint32 }{
+		{unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, retAllow},
+		{unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 7, retAllow},
+		{unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 1, retPerm},
+		{unix.SYS_SETPRIORITY, unix.PRIO_PGRP, 0, retAllow},
+		{unix.SYS_SETPRIORITY, unix.PRIO_PGRP, 1, retPerm},
+		{unix.SYS_SETPRIORITY, unix.PRIO_USER, 0, retPerm},
+		{unix.SYS_SETPRIORITY, unix.PRIO_USER, 1000, retPerm},
+		{unix.SYS_IOPRIO_SET, ioprioProcess, 0, retAllow},
+		{unix.SYS_IOPRIO_SET, ioprioProcess, 1, retPerm},
+		{unix.SYS_IOPRIO_SET, ioprioUser, 1000, retPerm},
+		{unix.SYS_SCHED_SETAFFINITY, 0, 8, retAllow},
+		{unix.SYS_SCHED_SETAFFINITY, 9, 1, retAllow},
+		{unix.SYS_SCHED_SETAFFINITY, 1, 8, retPerm},
+		{unix.SYS_SCHED_SETATTR, 1, 8, retPerm},
+	} {
+		if got := interpret(t, p, map[uint32]uint32{offArch: auditArch, offNr: c.nr, offArg0: c.which, offArg1: c.who}); got != c.want {
+			t.Errorf("call %d of %d %d: %#x, want %#x", c.nr, c.which, c.who, got, c.want)
+		}
 	}
 }
 
@@ -158,7 +184,7 @@ func TestConfinedKeepsDenied(t *testing.T) {
 			if test.returns(r) == retAllow {
 				continue
 			}
-			p := map[uint32]uint32{offArch: auditArch, offNr: nr, r.off: test.k}
+			p := map[uint32]uint32{offArch: auditArch, offNr: nr, test.argument(r): test.k}
 			if interpret(t, compile(m), p) == retAllow {
 				t.Errorf("call %d with argument %#x is allowed", nr, test.k)
 			}

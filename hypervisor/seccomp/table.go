@@ -96,6 +96,8 @@ var families = []Family{
 		remedied("--bridge fuse allows it"),
 	family("process settings", Conditional, "with --isolation landlock, PR_SET_DUMPABLE does nothing: the supervisor has to be able to read the caller's memory", "prctl"),
 	family("limits of processes", Conditional, "not those of process 1; with --isolation landlock, only the caller's own", "prlimit64"),
+	family("priorities of processes", Conditional, "not that of process 1, which later commands inherit, nor of all processes of a user",
+		"sched_setparam sched_setscheduler sched_setaffinity sched_setattr setpriority ioprio_set"),
 	family("queues, semaphores and shared memory without a path", Conditional, "not with --isolation landlock, where no namespace keeps them apart",
 		"shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink"),
 	family("watching file systems", Conditional, "not with --isolation landlock", "fanotify_init"),
@@ -128,8 +130,8 @@ var families = []Family{
 		"time gettimeofday clock_gettime clock_getres clock_nanosleep nanosleep alarm getitimer setitimer times adjtimex clock_adjtime "+
 			"timer_create timer_settime timer_gettime timer_getoverrun timer_delete timerfd_create timerfd_settime timerfd_gettime"),
 	family("scheduling and resources", Allowed, "limits can only be lowered",
-		"sched_yield sched_setparam sched_getparam sched_setscheduler sched_getscheduler sched_get_priority_max sched_get_priority_min sched_rr_get_interval "+
-			"sched_setaffinity sched_getaffinity sched_setattr sched_getattr getpriority setpriority ioprio_set ioprio_get getrlimit setrlimit getrusage "+
+		"sched_yield sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min sched_rr_get_interval "+
+			"sched_getaffinity sched_getattr getpriority ioprio_get getrlimit setrlimit getrusage "+
 			"getcpu sysinfo uname getrandom"),
 	family("connections", Allowed, "the network's policy decides where they lead",
 		"connect accept accept4 sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown listen getsockname getpeername setsockopt getsockopt"),
