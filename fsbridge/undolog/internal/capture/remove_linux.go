@@ -228,7 +228,8 @@ func (s *Step) free(so *stepObj, o *fsbridge.Object, via int) error {
 func (s *Step) captureRest(so *stepObj, o *fsbridge.Object, via int) error {
 	c := so.content
 	if c.extents == nil {
-		fd, err := via, error(nil)
+		var fd int
+		var err error
 		if via >= 0 {
 			fd, err = hostfs.ReopenLent(via, unix.O_RDONLY, s.w.Sync)
 		} else {
