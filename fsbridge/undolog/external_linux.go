@@ -157,7 +157,7 @@ func (l *Log) crossing(ctx context.Context, steps []*stepEntry, kind taskKind, f
 	}
 	if kind == taskRedo {
 		found, err := l.stamps.Peek(all)
-		return append(leftEdits(steps), found...), err
+		return append(l.leftEdits(steps), found...), err
 	}
 	return l.stamps.Check(all, oldest)
 }
@@ -189,7 +189,7 @@ func (l *Log) foreseen(ctx context.Context, steps []*stepEntry, kind taskKind) (
 	if kind == taskUndo {
 		return append(l.stamps.Barriers(oldest), found...), err
 	}
-	found = append(leftEdits(steps), found...)
+	found = append(l.leftEdits(steps), found...)
 	return found, err
 }
 

@@ -53,6 +53,11 @@ func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir,
 	if err := errors.Join(ierr, l.settled(e, inverse, made)); err != nil {
 		l.log.Error("barriers will be missed", "step_id", t.Step, "err", err)
 	}
+	if t.Kind == taskRestore { // of which no rest is kept that would guard what was left for an edit
+		if err := l.stamps.Edited(stamps.StepRef{ID: t.Step, Seq: out.step.Seq}, changedMeanwhile(e.Left())); err != nil {
+			return nil, err
+		}
+	}
 	roll, err := hostfs.OpenDirPathAt(l.dir.FD(), rollbackName)
 	if err != nil {
 		return nil, err

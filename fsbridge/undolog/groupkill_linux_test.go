@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,6 +113,125 @@ func groupKilled(t *testing.T, base string, kind taskKind, fault string) bool {
 		t.Fatalf("in part: %s", what)
 	}
 	return killed
+}
+
+// TestU1KillsWithEditsBetween kills the undo and the redo of a group at the places between and inside its transactions, and somebody writes to the
+// folder before that is completed. All that they wrote is there afterwards, also after an undo and a redo that are not forced.
+func TestU1KillsWithEditsBetween(t *testing.T) {
+	base := testDir(t)
+	kills, stopped := 0, 0
+	for _, kind := range []taskKind{taskUndo, taskRedo} {
+		for _, point := range []string{"file.together", "together.next", "rollback.begin", "apply.detach", "apply.attach", "apply.content", "rollback.moved", "rollback.end", "together.end"} {
+			for n := 1; ; n++ {
+				dir := fmt.Sprintf("%s/%s.%s.%d", base, kind, point, n)
+				killed, stop := groupKilledAndEdited(t, dir, kind, fmt.Sprintf("kill:%s:%d", point, n))
+				removeForTest(dir)
+				if !killed {
+					break
+				}
+				kills++
+				if stop {
+					stopped++
+				}
+			}
+		}
+	}
+	if kills < 20 || stopped == 0 {
+		t.Errorf("%d kills, %d groups that were left for an edit", kills, stopped)
+	}
+	t.Logf("%d kills, %d groups that were left for an edit", kills, stopped)
+}
+
+func groupKilledAndEdited(t *testing.T, base string, kind taskKind, spec string) (killed, stopped bool) {
+	t.Helper()
+	if !killedAt(t, spec, "^TestGroupKillHelper$", groupKillVar+"="+base+"|"+string(kind)+"|"+spec) {
+		return false, false
+	}
+	var warned []Warning
+	w := newWorld(t, base, Options{Warn: func(x Warning) { warned = append(warned, x) }})
+	defer w.close()
+	if w.log.interrupted() {
+		w.afterKill()
+	}
+	mine := meanwhile(w)
+	_, err := w.log.Recover(context.Background())
+	w.ok(err)
+	what := string(kind) + " " + spec
+	w.stillThere(what+": recovery", mine)
+	for _, way := range []taskKind{taskUndo, taskRedo, taskUndo} {
+		w.Forget()
+		_, err := w.travelGroup(way, UndoOptions{Group: NewestGroup})
+		if barrier := (*BarrierError)(nil); err != nil && !errors.As(err, &barrier) && !errors.Is(err, ErrNoRedo) && !errors.Is(err, ErrNothing) {
+			t.Errorf("%s: %s: %v", what, way, err)
+		}
+		w.stillThere(what+": "+string(way), mine)
+	}
+	return true, slices.ContainsFunc(warned, func(x Warning) bool { return x.Code == WarnExternal && strings.Contains(x.Message, "is not completed") })
+}
+
+// killedAt runs a helper, which is given something in its environment, and tells whether it was killed.
+func killedAt(t *testing.T, spec, helper, env string) bool {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run="+helper, "-test.count=1")
+	cmd.Env = append(os.Environ(), env)
+	out, err := cmd.CombinedOutput()
+	if err != nil && !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("%s: %v\n%s", spec, err, out)
+	}
+	return err != nil
+}
+
+// stillThere finds in the folder each content that somebody wrote, at whichever path.
+func (w *world) stillThere(what string, mine map[string]string) {
+	w.t.Helper()
+	now := map[string]bool{}
+	w.ok(filepath.WalkDir(filepath.Join(w.base, "work"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var b []byte
+			b, err = os.ReadFile(path)
+			now[string(b)] = true
+		}
+		return err
+	}))
+	for path, data := range mine {
+		if !now[data] {
+			w.t.Fatalf("%s: %q of %s is gone", what, data, path)
+		}
+	}
+}
+
+// TestU1KilledRestoreEdited is the same for a restore: what was left of it for an edit is not the restore's own, for the undo that follows.
+func TestU1KilledRestoreEdited(t *testing.T) {
+	base := testDir(t)
+	kills := 0
+	for _, point := range []string{"rollback.begin", "apply.detach", "apply.attach", "apply.content", "apply.meta", "file.applied", "rollback.moved", "rollback.end"} {
+		for n := 1; n < 30; n += 3 {
+			dir, spec := fmt.Sprintf("%s/%s.%d", base, point, n), fmt.Sprintf("kill:%s:%d", point, n)
+			if !killedAt(t, spec, "^TestKillHelper$", killVar+"="+dir+"||restore|"+spec) {
+				removeForTest(dir)
+				break
+			}
+			kills++
+			w := newWorld(t, dir, Options{})
+			if w.log.interrupted() {
+				w.afterKill()
+			}
+			mine := meanwhile(w)
+			_, err := w.log.Recover(context.Background())
+			w.ok(err)
+			w.stillThere(spec+": recovery", mine)
+			w.Forget()
+			if _, err := w.log.Undo(context.Background(), UndoOptions{}); err != nil && !errors.As(err, new(*BarrierError)) && !errors.Is(err, ErrDamaged) { // an inode that the undo needs was destroyed
+				t.Errorf("%s: undo: %v", spec, err)
+			}
+			w.stillThere(spec+": undo", mine)
+			w.close()
+			removeForTest(dir)
+		}
+	}
+	if kills < 10 {
+		t.Errorf("only %d kills", kills)
+	}
 }
 
 // TestGroupTakenBack makes a transaction in the middle of a group fail, before it has

@@ -108,6 +108,8 @@ func TestKillHelper(t *testing.T) {
 		_, err = w.log.Redo(ctx, UndoOptions{})
 	case "recover":
 		_, err = w.log.Recover(ctx)
+	case "restore":
+		_, err = w.log.Restore(ctx, RestoreOptions{Step: 2})
 	case "take up":
 		w.log.takeOpen()
 		_, err = w.log.Undo(ctx, UndoOptions{})

@@ -153,10 +153,13 @@ func (l *Log) endTarget(roll int, t task, r route) error {
 	if err := l.describeLeft(dir.FD, &o); err != nil {
 		return err
 	}
-	if to == "steps" { // before the step is there, so that no kill makes an edit look like the step's own
-		if err := l.stamps.Edited(stamps.StepRef{ID: o.ID, Seq: o.Entry.Seq}, changedMeanwhile(o.Left)); err != nil {
-			return err
-		}
+	ref := stamps.StepRef{ID: o.ID, Seq: o.Entry.Seq}
+	if t.Kind == taskRedo { // what is done again, but for this, is there already: an undo of it would overwrite the edit
+		ref.ID = t.Step
+	}
+	// Before the step is there, so that no kill makes an edit look like the step's own.
+	if err := l.stamps.Edited(ref, changedMeanwhile(o.Left)); err != nil {
+		return err
 	}
 	if err := hostfs.RenameAt(l.at.Named(r.parent), r.name, l.at.Named(to), name, unix.RENAME_NOREPLACE); err != nil {
 		return err
@@ -442,11 +445,21 @@ func readForeign(roll int) (ids []hostfs.ID, err error) {
 	return ids, nil
 }
 
-// leftEdits are what a redo of steps has left before because somebody had changed it. Who does the rest is asked.
-func leftEdits(chosen []*stepEntry) (out []Barrier) {
-	for _, e := range chosen {
-		if paths := changedMeanwhile(e.Left); e.Status == statusNotRedone && len(paths) > 0 {
+// leftEdits are what an undo or a redo of steps has left before because somebody had changed it. Who does them again, or the rest, is asked.
+func (l *Log) leftEdits(chosen []*stepEntry) (out []Barrier) {
+	add := func(e *stepEntry) {
+		if paths := changedMeanwhile(e.Left); len(paths) > 0 {
 			out = append(out, Barrier{After: e.StepID, At: e.EndedAt, Paths: paths})
+		}
+	}
+	for _, e := range chosen {
+		if e.Status == statusNotRedone {
+			add(e)
+		}
+	}
+	for _, e := range l.stepEntries() {
+		if e.RestOf != 0 && slices.ContainsFunc(chosen, func(c *stepEntry) bool { return c.StepID == e.RestOf }) {
+			add(e)
 		}
 	}
 	return out

@@ -109,26 +109,39 @@ func (l *Log) carryTogether(ctx context.Context, t together, force bool, way *jo
 	return errors.Join(err, l.dropTogether())
 }
 
-// applyTogether applies those steps of t that are not yet.
-func (l *Log) applyTogether(ctx context.Context, t together, force bool, way *journey, res *ApplyResult) error {
-	kind, names := t.Kind, slices.Clone(t.Names)
+// direction is what is done with steps of t now, and with which, in this order.
+func (t together) direction() (kind taskKind, names []string) {
+	kind, names = t.Kind, slices.Clone(t.Names)
 	if t.Back {
 		slices.Reverse(names)
 		kind = map[taskKind]taskKind{taskUndo: taskRedo, taskRedo: taskUndo}[kind]
 	}
+	return kind, names
+}
+
+// waiting returns the step of that name if it can be undone, or done again; else nil.
+func (l *Log) waiting(kind taskKind, name string) *stepEntry {
+	from := l.stepEntries()
+	if kind == taskRedo {
+		from = l.redoEntries()
+	}
+	if i := slices.IndexFunc(from, func(e *stepEntry) bool { return e.name == name }); i >= 0 {
+		return from[i]
+	}
+	return nil
+}
+
+// applyTogether applies those steps of t that are not yet.
+func (l *Log) applyTogether(ctx context.Context, t together, force bool, way *journey, res *ApplyResult) error {
+	kind, names := t.direction()
 	for _, name := range names {
-		from := l.stepEntries()
-		if kind == taskRedo {
-			from = l.redoEntries()
-		}
-		i := slices.IndexFunc(from, func(e *stepEntry) bool { return e.name == name })
-		if i < 0 {
+		s := l.waiting(kind, name)
+		if s == nil {
 			continue
 		}
 		if err := fault.Point("together.next"); err != nil {
 			return err
 		}
-		s := from[i]
 		out, err := l.transact(ctx, task{Kind: kind, Step: s.StepID, Name: s.name}, transactOptions{force: force, progress: way.step(s)})
 		if err == nil && out.nothing {
 			err = notDone(out.left)
@@ -141,8 +154,29 @@ func (l *Log) applyTogether(ctx context.Context, t together, force bool, way *jo
 	return nil
 }
 
+// editedBetween returns the steps of t that are still to be done, and what somebody has changed of them, or of before, since t was interrupted.
+func (l *Log) editedBetween(ctx context.Context, t together, before *finished) (left []StepID, paths []string, err error) {
+	kind, names := t.direction()
+	var rest []*stepEntry
+	for _, name := range slices.Backward(names) {
+		if s := l.waiting(kind, name); s != nil {
+			rest, left = append(rest, s), append(left, s.StepID)
+		}
+	}
+	barriers, err := l.crossing(ctx, rest, kind, nil)
+	for _, b := range barriers {
+		paths = append(paths, b.Paths...)
+	}
+	if before != nil {
+		paths = append(paths, changedMeanwhile(before.left)...)
+	}
+	slices.Sort(paths)
+	return left, slices.Compact(paths), err
+}
+
 // resumeTogether completes what was to be done together. before is the transaction that was
-// completed first, or nil. The result says what was done, or is before.
+// completed first, or nil. The result says what was done, or is before. If somebody has changed what the rest is about,
+// each of these steps is left to whoever asks for it.
 func (l *Log) resumeTogether(ctx context.Context, before *finished) (*finished, error) {
 	b, err := hostfs.ReadSmall(l.dir.FD(), togetherName, maxTogether)
 	if errors.Is(err, unix.ENOENT) {
@@ -154,6 +188,15 @@ func (l *Log) resumeTogether(ctx context.Context, before *finished) (*finished, 
 	}
 	if err != nil { // each transaction is whole
 		l.warn(Warning{Code: WarnDamaged, Message: "steps that belong together may be undone in part: " + err.Error()})
+		return before, l.dropTogether()
+	}
+	left, edited, err := l.editedBetween(ctx, t, before)
+	if err != nil {
+		return before, err
+	}
+	if len(left) > 0 && len(edited) > 0 {
+		l.warn(Warning{Code: WarnExternal, Steps: left, Paths: edited[:min(len(edited), HistoryPaths)], Message: fmt.Sprintf(
+			"an interrupted %s of several steps is not completed: %q was changed from outside since; steps that are left: %v. 'sandbox undo' or 'sandbox redo' goes on, and asks first", t.Kind, edited[0], left)})
 		return before, l.dropTogether()
 	}
 	res := &ApplyResult{}
