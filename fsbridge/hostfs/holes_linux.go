@@ -30,6 +30,9 @@ func NextData(fd int, off, size int64) (start, end int64, err error) {
 		return size, size, nil
 	}
 	end, err = unix.Seek(fd, start, unix.SEEK_HOLE)
+	if errors.Is(err, syscall.ENXIO) { // somebody has shortened the file in between
+		return size, size, nil
+	}
 	if err != nil {
 		return 0, 0, pathErr("seek hole", "", err)
 	}

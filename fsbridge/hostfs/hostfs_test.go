@@ -313,3 +313,34 @@ func FuzzPath(f *testing.F) {
 		}
 	})
 }
+
+// TestNextDataShortened looks for data in a file that is shortened at any moment: what is not there any more is no data, and no error.
+func TestNextDataShortened(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	check(t, err)
+	defer f.Close()
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			_, err := f.WriteAt([]byte("data"), 0)
+			if err = errors.Join(err, f.Truncate(0)); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	for range 50000 {
+		if _, _, err := NextData(int(f.Fd()), 0, 4); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(stop)
+	check(t, <-stopped)
+}

@@ -79,6 +79,7 @@ func (p *listenerProbe) write(w *script.Writer) {
 	code := seccomp.Notify(probeFirst, probeSecond)
 	listener := w.Open("a listener for system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, ListenerFlags, w.Filter(code))
 	w.Send("handing the listener over", script.Setup, 0, listener)
+	w.Close(listener) // or it would wait for itself when the supervisor is killed
 	for range probeRounds {
 		w.Call("the first call", probeFirst).Expect(probeAnswer)
 		w.Call("the second call", probeSecond).Expect(probeAnswer)

@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/guest/control"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/jail/script"
 	"github.com/codeagent/sandbox/hypervisor/seccomp"
 )
 
@@ -67,4 +69,35 @@ func TestMediatesBeneath(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "--- PASS: TestMediatesBeneath") {
 		t.Errorf("%v: %s", err, out.String())
 	}
+}
+
+// TestProbeOutlived: the process of a probe ends when nobody can answer it any more, as when the supervisor was killed meanwhile.
+func TestProbeOutlived(t *testing.T) {
+	p := &listenerProbe{}
+	err := script.Helper(0, nil, p.write, func(pid int, setup control.FDConn) error {
+		if _, err := setup.Write([]byte{0}); err != nil {
+			return err
+		}
+		if _, err := setup.Read(make([]byte, 1)); err != nil {
+			return err
+		}
+		process, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(process)
+		files, ok := setup.TakeFDs(1)
+		if !ok {
+			return errors.New("no listener came")
+		}
+		if err := files[0].Close(); err != nil {
+			return err
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, 60_000)
+		if err == nil && n == 0 {
+			t.Error("it waits for an answer from nobody")
+		}
+		return err
+	})
+	t.Logf("%v", err)
 }
