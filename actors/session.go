@@ -115,9 +115,8 @@ func newSession(cfg api.Config) (*Session, error) {
 	if n := len(cfg.Directories); n < 1 || n > maxDirectories {
 		return nil, fmt.Errorf("%w: a session has 1 to %d working folders, not %d", api.ErrDirectory, maxDirectories, n)
 	}
-	if cfg.Barriers == undolog.PolicyLock {
-		return nil, fmt.Errorf("barrier policy %q: this system offers no way to keep other processes from writing to a folder that could be undone after a crash; use %q or %q: %w",
-			undolog.PolicyLock, undolog.PolicyBarrier, undolog.PolicyWarn, errors.ErrUnsupported)
+	if err := lockable(cfg); err != nil {
+		return nil, err
 	}
 	setDefault(&cfg.Timing.QuiescenceIdle, 100*time.Millisecond)
 	setDefault(&cfg.Timing.QuiescenceMax, 2*time.Second)
@@ -180,6 +179,15 @@ func (s *Session) env(index int) directory.Env {
 	}
 }
 
+// lockable reports a runtime that does not go with the policy [undolog.PolicyLock].
+func lockable(cfg api.Config) error {
+	if cfg.Barriers != undolog.PolicyLock || cfg.Runtime == nil || cfg.Runtime.Name() != "landlock" {
+		return nil
+	}
+	return fmt.Errorf("barrier policy %q: with --isolation landlock, commands see the folder where everybody else sees it, so that it would be read-only for them, too; use another isolation, or %q or %q: %w",
+		undolog.PolicyLock, undolog.PolicyBarrier, undolog.PolicyWarn, errors.ErrUnsupported)
+}
+
 func setDefault(d *time.Duration, v time.Duration) {
 	if *d == 0 {
 		*d = v
@@ -211,6 +219,9 @@ func (s *Session) start(ctx context.Context) error {
 	}
 	for _, w := range s.dirs {
 		if err := w.OpenFiles(); err != nil { // nobody to hide anything from, if there is no bridge
+			return err
+		}
+		if err := w.Lock(); err != nil { // after the guest has its own mount of the folder
 			return err
 		}
 	}

@@ -354,11 +354,23 @@ func TestEB08PolicyWarn(t *testing.T) {
 	treesnap.AssertEqual(t, before, l.snap(0))
 }
 
-// EB-09: the policy lock cannot be had here, and says so instead of pretending.
+// besideOthers is a runtime that is never started.
+type besideOthers struct{ *fakeRuntime }
+
+func (besideOthers) Name() string { return "landlock" }
+
+// EB-09: the policy lock is refused, with the reason, where commands would be locked out, too; and it does not keep anybody from looking at the history. (TestScripts/barriers_lock has what it does.)
 func TestEB09PolicyLock(t *testing.T) {
-	dir := t.TempDir()
-	_, err := Start(t.Context(), api.Config{Directories: []api.Directory{{Path: dir}}, Barriers: undolog.PolicyLock})
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "lock") {
+	cfg := api.Config{Directories: []api.Directory{{Path: t.TempDir()}}, Barriers: undolog.PolicyLock}
+	s, err := Offline(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	cfg.Runtime = besideOthers{}
+	if _, err = Start(t.Context(), cfg); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "landlock") {
 		t.Errorf("%v", err)
 	}
 }

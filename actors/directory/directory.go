@@ -20,6 +20,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/fuse"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/ninep"
+	"github.com/codeagent/sandbox/fsbridge/readonly"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 	"github.com/codeagent/sandbox/fsbridge/virtiofs"
@@ -71,6 +72,7 @@ type Directory struct {
 	counted *allowance.Folder // nil: there is no limit
 	dirs    fsbridge.DirLocks // of all that changes names in the folder
 	meta    *posixLog         // Log with the metadata that the file system cannot hold; or nil
+	lock    *readonly.Mount   // over the folder, by the policy "lock"; or nil
 
 	mu       sync.Mutex        // what follows
 	aborted  bool              // the session has not started
@@ -93,6 +95,9 @@ func (d *Directory) component(name string) *slog.Logger {
 // Open opens the folder and its log. Without a runtime, a log of another format is no
 // error but a Mismatch.
 func (d *Directory) Open(ctx context.Context) (err error) {
+	if _, err := readonly.Uncover(readonly.Dir, d.Config.Path); err != nil {
+		return fmt.Errorf("%w: %w", api.ErrDirectory, err)
+	}
 	if d.Root, err = hostfs.OpenRoot(d.Config.Path); err != nil {
 		return fmt.Errorf("%w: %s: %w", api.ErrDirectory, d.Config.Path, err)
 	}
@@ -124,6 +129,17 @@ func (d *Directory) Open(ctx context.Context) (err error) {
 		d.counted = d.env.Allowance.Add(d.Root, d.Config.Path, d.Config.UndoDir)
 	}
 	return d.openPosix()
+}
+
+// Lock keeps everybody outside from writing to the folder by its path, if the policy says so, until [Directory.Close]. It is called when the guest has its own mount of the folder.
+func (d *Directory) Lock() (err error) {
+	if d.env.Config.Barriers != undolog.PolicyLock || d.env.Config.Runtime == nil || d.Config.ReadOnly {
+		return nil
+	}
+	if d.lock, err = readonly.Cover(readonly.Dir, d.Config.Path); err != nil {
+		return fmt.Errorf("barrier policy %q: %w; use %q or %q", undolog.PolicyLock, err, undolog.PolicyBarrier, undolog.PolicyWarn)
+	}
+	return nil
 }
 
 // Warn remembers and announces a warning.
@@ -366,7 +382,7 @@ func (d *Directory) serveOn(t hypervisor.Transport, o vfs.Options) (fsbridge.Bri
 
 // Close gives everything back. The guest has ended.
 func (d *Directory) Close() error {
-	var errs []error
+	errs := []error{d.lock.TakeOff()}
 	d.closeFiles()
 	if b := d.theBridge(); b != nil {
 		errs = append(errs, b.Close())

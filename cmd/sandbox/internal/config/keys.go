@@ -145,7 +145,7 @@ func undoKeys() []Key {
 		},
 		{
 			Name: "undo.barriers", Enum: []string{"warn", "barrier", "lock"}, Rule: Tighten, Flag: "barriers",
-			Doc: "what an edit from outside does: barrier (blocks an undo), warn or lock",
+			Doc: "what an edit from outside does: barrier (blocks an undo) or warn; lock: nobody else can write to the folder by its path (root only)",
 		},
 		{
 			Name: "undo.durability", Enum: []string{"process", "power"}, Rule: Tighten, Flag: "durability",
