@@ -219,10 +219,13 @@ func (g *guest) Facts() map[string]string {
 		"user":       g.user.Name,
 		"home":       g.user.Home,
 		"bridge":     string(g.bridge()),
-		"namespaces": "user pid mount net uts ipc cgroup",
+		"namespaces": "user pid mount net uts ipc",
 		"debug":      strconv.FormatBool(g.cfg.Debug),
 		"containers": strconv.FormatBool(g.cfg.Containers),
 		"started_at": g.began.Format(time.RFC3339),
+	}
+	if g.cfg.Containers {
+		f["namespaces"] += " cgroup"
 	}
 	f["landlock"] = "off (" + g.unconfined + ")"
 	if g.confined != 0 {

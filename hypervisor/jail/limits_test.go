@@ -144,3 +144,56 @@ func TestLimitDisk(t *testing.T) {
 		t.Errorf("what goes to the folder: %+v, %v (%v, %v)", st, err, info, serr)
 	}
 }
+
+// TestLimitsAreFound: programs that look for their limits as Java and Go do (the table of mounts, their own groups, and of the two the directory) find the group they are in,
+// wherever they do outside, and in it the session's limit of memory.
+func TestLimitsAreFound(t *testing.T) {
+	const limit = 256 << 20
+	j := start(t, func(c *hypervisor.Config) { c.Limits.Memory = limit })
+	read := func(path string) string {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	outside := groupDirs(read("/proc/self/mountinfo"), read("/proc/self/cgroup"))
+	inside := groupDirs(j.sh("cat /proc/self/mountinfo"), j.sh("cat /proc/self/cgroup"))
+	for name := range outside {
+		if dir := inside[name]; dir == "" {
+			t.Errorf("inside, the group of %q is in none of the mounts", name)
+		} else {
+			j.sh("[ -e '" + dir + "/cgroup.procs' ]")
+		}
+	}
+	switch cgroup.Detect()[cgroup.Memory].Version {
+	case 1:
+		j.sh("grep -qx " + strconv.Itoa(limit) + " '" + inside["memory"] + "/memory.limit_in_bytes'")
+	case 2:
+		j.sh("grep -qx " + strconv.Itoa(limit) + " '" + inside[""] + "/memory.max'")
+	}
+}
+
+// groupDirs are the directories of a process's groups by their controllers' names (of version 2: ""), from its table of mounts and its groups. A mount that does not hold the
+// group is left out, and so is one of a controller that has one.
+func groupDirs(mountinfo, groups string) map[string]string {
+	dirs := map[string]string{}
+	for line := range strings.Lines(mountinfo) {
+		f, kind, _ := strings.Cut(line, " - ")
+		mount, super := strings.Fields(f), strings.Fields(kind)
+		if super[0] != "cgroup" && super[0] != "cgroup2" {
+			continue
+		}
+		for group := range strings.Lines(groups) {
+			g := strings.SplitN(strings.TrimSpace(group), ":", 3)
+			if g[1] != "" && super[0] == "cgroup2" || g[1] == "" && super[0] == "cgroup" || g[1] != "" && !strings.HasSuffix(super[2], g[1]) {
+				continue
+			}
+			rest, ok := strings.CutPrefix(g[2], strings.TrimSuffix(mount[3], "/"))
+			if _, found := dirs[g[1]]; ok && !found {
+				dirs[g[1]] = filepath.Join(mount[4], rest)
+			}
+		}
+	}
+	return dirs
+}

@@ -307,15 +307,22 @@ func (g *guest) connect(s *script.Script, program *os.File) (err error) {
 	return nil
 }
 
-// namespaces of a jail.
-const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
-	unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
+// namespaces are those of a jail. The control groups are not among them but with containers, which mount their own: the host's mounts of them stay
+// in the view, and a namespace would have the table of mounts name them from within ("/../..") while their directories begin where the host's do. Java and others
+// put the two together to find their limits.
+func namespaces(containers bool) uintptr {
+	const all = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+	if containers {
+		return all | unix.CLONE_NEWCGROUP
+	}
+	return all
+}
 
 // first makes PID 1, on a thread that lives as long as it: it is told of the death
 // of the thread that made it, not of the process.
 func (g *guest) first(s *script.Script, started chan<- syscall.Errno) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	pid, errno := script.Fork(namespaces, s)
+	pid, errno := script.Fork(namespaces(g.cfg.Containers), s)
 	g.pid1.PID, g.children = pid, children.New(pid)
 	started <- errno
 	if errno == 0 {
