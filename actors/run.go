@@ -40,6 +40,7 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 	if err != nil {
 		return api.RunResult{}, err
 	}
+	defer s.outputs.Add(r)() // before it waits for anything: the caller may have made or emptied them just now
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	want := step.Open{
@@ -178,9 +179,6 @@ func (s *Session) execute(ctx context.Context, out *outer, dir string, r api.Run
 	cmd := hypervisor.Command{
 		ID: s.commands.Add(1), Step: int64(first), Argv: r.Argv, Env: r.Env, Dir: dir,
 		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, TTY: r.TTY, Further: r.Further, Ignored: r.Ignored, Limits: r.Limits,
-	}
-	if r.TTY == nil {
-		defer s.outputs.Add(r.Stdout, r.Stderr)()
 	}
 	p, err := s.startCommand(ctx, cmd)
 	if err != nil {

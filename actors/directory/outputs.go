@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/supervision"
 )
 
@@ -15,9 +17,9 @@ const linger = 2 * time.Second
 // rescan is how long is believed who reads the pipes of commands.
 const rescan = time.Second
 
-// Outputs are the files outside of the bridges that the output of a session's commands goes to: those that the caller gave
-// as stdout and stderr ('make >build.log'), and those that whoever reads a pipe of the command writes ('| tee build.log'). That
-// they change is no edit from outside. It is safe for concurrent use.
+// Outputs are the files outside of the bridges that the output of a session's commands goes to: those that the caller has opened
+// for writing and gives to the command, as any of its descriptors ('make >build.log', 'exec 9>log'), and those that whoever reads the
+// pipe which is its stdout or stderr writes ('| tee build.log'). That they change is no edit from outside. It is safe for concurrent use.
 type Outputs struct {
 	clock supervision.Clock
 
@@ -38,16 +40,28 @@ func NewOutputs(c supervision.Clock) *Outputs {
 	return &Outputs{clock: c, given: map[*given]struct{}{}}
 }
 
-// Add takes in what a command is given as its output. Done is called when the command has ended.
-func (o *Outputs) Add(files ...*os.File) (done func()) {
+// Add takes in what a command can write to without a bridge. The files stay owned by the caller, and may be closed after that. Done is called
+// when the command has ended.
+func (o *Outputs) Add(r api.RunRequest) (done func()) {
 	var list []*given
-	for _, f := range files {
-		if f == nil {
-			continue
+	add := func(f *os.File, pipes bool) {
+		if f == nil || !writable(f) {
+			return
 		}
-		if info, err := f.Stat(); err == nil {
-			list = append(list, &given{info, info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0})
+		info, err := f.Stat()
+		if err != nil {
+			return
 		}
+		pipe := pipes && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
+		if pipe || info.Mode().IsRegular() {
+			list = append(list, &given{info, pipe})
+		}
+	}
+	add(r.Stdout, true)
+	add(r.Stderr, true)
+	add(r.Stdin, false)
+	for _, f := range hypervisor.Files(r.Further) {
+		add(f, false) // many have the pipe of make's job server, whose files are not the command's output
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

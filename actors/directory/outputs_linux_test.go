@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
 )
 
@@ -49,7 +51,7 @@ func TestU20OutputsAreNoEdits(t *testing.T) {
 	if got := o.Others(dir, all); !slices.Equal(got, all) {
 		t.Errorf("without commands: %q", got)
 	}
-	one, two := o.Add(log, log), o.Add(w, nil)
+	one, two := o.Add(api.RunRequest{Stdout: log, Stderr: log}), o.Add(api.RunRequest{Stdout: w})
 	if got, want := o.Others(dir, all), []string{"edit", "gone"}; !slices.Equal(got, want) {
 		t.Errorf("while they run: %q, not %q", got, want)
 	}
@@ -61,5 +63,32 @@ func TestU20OutputsAreNoEdits(t *testing.T) {
 	clock.Advance(linger)
 	if got := o.Others(dir, all); !slices.Equal(got, all) {
 		t.Errorf("later: %q", got)
+	}
+}
+
+// TestInheritedFilesAreOutputs: what the caller has opened for writing is the command's output, whichever descriptor it is, with a terminal
+// besides, too, and when the caller has closed it. What is open for reading alone can be edited by others only.
+func TestInheritedFilesAreOutputs(t *testing.T) {
+	dir := t.TempDir()
+	open := func(name string, mode int) *os.File {
+		f, err := os.OpenFile(filepath.Join(dir, name), mode|os.O_CREATE, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	further := []hypervisor.Descriptor{
+		{Number: 8, File: open("read", os.O_RDONLY)}, {Number: 9, File: open("written", os.O_WRONLY)}, {Number: 12, File: open("both", os.O_RDWR)},
+	}
+	o := NewOutputs(actortest.NewFakeClock())
+	defer o.Add(api.RunRequest{
+		Stdin: open("input", os.O_RDONLY), Stdout: open("log", os.O_WRONLY|os.O_APPEND), TTY: &hypervisor.TTY{Of: [3]bool{false, false, true}}, Further: further,
+	})()
+	for _, f := range hypervisor.Files(further) {
+		_ = f.Close()
+	}
+	if got, want := o.Others(dir, []string{"both", "input", "log", "read", "written"}), []string{"input", "read"}; !slices.Equal(got, want) {
+		t.Errorf("edits from outside: %q, not %q", got, want)
 	}
 }

@@ -5,7 +5,24 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
+
+// writable reports whether the file is open for writing.
+func writable(f *os.File) bool {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	mode := unix.O_RDONLY
+	err = conn.Control(func(fd uintptr) {
+		if have, err := unix.FcntlInt(fd, unix.F_GETFL, 0); err == nil {
+			mode = have & unix.O_ACCMODE
+		}
+	})
+	return err == nil && mode != unix.O_RDONLY
+}
 
 // filesOfReaders lists the regular files that other processes of this user have open which have one of the pipes open, too.
 func filesOfReaders(pipes []os.FileInfo) (files []os.FileInfo) {
