@@ -19,8 +19,7 @@ func (s *Session) relays() map[string]func(net.Listener) {
 		return nil
 	}
 	for _, pattern := range s.cfg.AllowUse {
-		r := approval.Rule{Operation: approval.Use, Subject: pattern, Action: approval.Allow, Scope: approval.Session, By: "--allow-use"}
-		if _, err := s.book.Remember(r); err != nil {
+		if _, err := s.book.Remember(approval.AllowedUse(pattern)); err != nil {
 			s.bus.Emit(api.Event{Type: api.EventWarning, Message: fmt.Sprintf("%s is not allowed: %v", pattern, err)})
 		}
 	}

@@ -25,6 +25,11 @@ const (
 // Operations are all of them.
 func Operations() []Operation { return []Operation{Read, Write, Exec, Connect, Use} }
 
+// AllowedUse is the rule that --allow-use makes of a pattern, for a session.
+func AllowedUse(pattern string) Rule {
+	return Rule{Operation: Use, Subject: pattern, Action: Allow, Scope: Session, By: "--allow-use"}
+}
+
 // OfPaths reports whether the operation's subjects are paths.
 func (o Operation) OfPaths() bool { return o != Connect && o != Use }
 

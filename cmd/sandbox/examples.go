@@ -36,7 +36,7 @@ var examples = map[string]string{
 	"answers":         "sandbox answers",
 	"answers rm":      "sandbox answers rm r-09af47b2c8; sandbox answers rm --all",
 	"audit":           "sandbox audit; sandbox audit --since 2h --json; sandbox audit --verify",
-	"why":             "sandbox why --path ~/.ssh/config; sandbox why --path /usr/lib --op write; sandbox why --host example.com:443 --network allowlist; sandbox why --syscall io_uring_setup",
+	"why":             "sandbox why --path ~/.ssh/config; sandbox why --path /usr/lib --op write; sandbox why --host example.com:443 --network allowlist; sandbox why --syscall io_uring_setup; sandbox why --agent ssh --use ssh:SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU:sign:git",
 	"deny":            "sandbox pending; sandbox deny sg_001",
 	"pending":         "sandbox pending",
 	"status":          "sandbox status; sandbox status -C ~/src/app -C ~/src/lib",

@@ -316,6 +316,9 @@ func FuzzMessages(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if u, err := parseSign(body); err == nil {
+			if same, err := ParseUse(u.Subject()); err != nil || same != u {
+				t.Errorf("%q is read as %+v, %v", u.Subject(), same, err)
+			}
 			if s := u.Subject(); len(s) > 5*maxText || strings.ContainsFunc(s+u.String(), func(r rune) bool { return r < ' ' || r > '~' }) || strings.ContainsAny(s, " *") {
 				t.Errorf("%q", s)
 			}
@@ -324,6 +327,31 @@ func FuzzMessages(f *testing.F) {
 		_ = checkSignature(body)
 		if names, err := parseKeys(body); err == nil && len(names) > maxKeys {
 			t.Error(len(names))
+		}
+	})
+}
+
+// FuzzParseUse: what is taken is one use, whose subject is the text.
+func FuzzParseUse(f *testing.F) {
+	key := fingerprint([]byte("key"))
+	for _, ok := range []string{"ssh:" + key + ":sign:git", `ssh:` + key + `:sign:a\x3ab`, "ssh:" + key + ":login:me", "ssh:" + key + ":login:me:" + fingerprint([]byte("server"))} {
+		if _, err := ParseUse(ok); err != nil {
+			f.Error(err)
+		}
+		f.Add(ok)
+	}
+	for _, bad := range []string{
+		"", "git", "ssh:**:sign:git", "ssh:" + key + ":sign:*", "ssh:" + key + ":sign:", "ssh:" + key + ":sing:git", "ssh:" + key + ":sign:git:" + key, "gpg:" + key + ":sign:git",
+		"ssh:" + key + `:sign:\x61`, "ssh:" + key + `:sign:a\x3`, "ssh:SHA256:AAAA:sign:git", "ssh:" + key + ":login:me:SHA256:", "ssh:" + key + ":login:a b",
+	} {
+		if u, err := ParseUse(bad); err == nil {
+			f.Errorf("%q passes as %s", bad, u)
+		}
+		f.Add(bad)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if u, err := ParseUse(text); err == nil && (u.Subject() != text || strings.ContainsAny(text, " *\x1b")) {
+			t.Errorf("%q: %+v", text, u)
 		}
 	})
 }

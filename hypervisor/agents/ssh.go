@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -70,6 +71,41 @@ func (u Use) Subject() string {
 	return text
 }
 
+// ParseUse is the use whose [Use.Subject] is text. A pattern of several is an error, as is what no agent is asked for.
+func ParseUse(text string) (Use, error) {
+	bad := fmt.Errorf("use %q: name one use, ssh:SHA256:KEY:sign:NAMESPACE or ssh:SHA256:KEY:login:USER[:SHA256:SERVER]; ssh-keygen -l says SHA256:KEY", text)
+	parts := strings.Split(text, ":")
+	if len(parts) != 5 && len(parts) != 7 {
+		return Use{}, bad
+	}
+	u := Use{Key: parts[1] + ":" + parts[2], Kind: Kind(parts[3])}
+	what, ok := unplain(parts[4])
+	switch {
+	case !ok || what == "" || len(what) > maxText:
+		return Use{}, bad
+	case u.Kind == Sign:
+		u.Namespace = what
+	case u.Kind == Login:
+		u.User = what
+	default:
+		return Use{}, bad
+	}
+	if len(parts) == 7 {
+		u.Server = parts[5] + ":" + parts[6]
+	}
+	if u.Subject() != text || !isFingerprint(u.Key) || u.Server != "" && !isFingerprint(u.Server) {
+		return Use{}, bad
+	}
+	return u, nil
+}
+
+// isFingerprint reports whether text is as fingerprint makes it.
+func isFingerprint(text string) bool {
+	sum, ok := strings.CutPrefix(text, fingerprintPrefix)
+	b, err := base64.RawStdEncoding.Strict().DecodeString(sum)
+	return ok && err == nil && len(b) == sha256.Size
+}
+
 // String says it for people. What a program or the agent chose is written out.
 func (u Use) String() string {
 	key := u.Key
@@ -97,6 +133,27 @@ func plain(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// unplain is the text that plain has made part of. It is not ok where part is cut; what plain would write otherwise is not noticed.
+func unplain(part string) (text string, ok bool) {
+	var b strings.Builder
+	for i := 0; i < len(part); i++ {
+		c := part[i]
+		if c == '\\' {
+			if i+4 > len(part) || part[i+1] != 'x' {
+				return "", false
+			}
+			n, err := strconv.ParseUint(part[i+2:i+4], 16, 8)
+			if err != nil {
+				return "", false
+			}
+			c = byte(n)
+			i += 3
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), true
 }
 
 // reader takes a message apart. After an error everything is empty.

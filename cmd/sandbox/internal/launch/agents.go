@@ -15,8 +15,7 @@ import (
 // the user knows.
 func (l *Launcher) agents(cfg *api.Config) error {
 	for _, pattern := range l.Conf.Jail.AllowUse {
-		r := approval.Rule{Operation: approval.Use, Action: approval.Allow, Scope: approval.Session, Subject: pattern}
-		if _, err := r.Checked(""); err != nil {
+		if _, err := approval.AllowedUse(pattern).Checked(""); err != nil {
 			return exit.Usage(err)
 		}
 		if len(l.Conf.Jail.Agents) == 0 {

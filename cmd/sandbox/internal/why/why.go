@@ -35,7 +35,7 @@ type Commands struct {
 }
 
 // request is what was asked for.
-type request struct{ path, op, host, syscall string }
+type request struct{ path, op, host, syscall, use string }
 
 // ops are the values of --op.
 var ops = []string{"read", "write", "exec"}
@@ -44,14 +44,14 @@ var ops = []string{"read", "write", "exec"}
 func (c Commands) Command() *cobra.Command {
 	r := request{}
 	cmd := &cobra.Command{
-		Use:   "why (--path PATH [--op read|write|exec] | --host HOST[:PORT] | --syscall NAME|NUMBER)",
-		Short: "Explain what commands could do with a path, a host or a system call, by which rule, and what would change it",
+		Use:   "why (--path PATH [--op read|write|exec] | --host HOST[:PORT] | --syscall NAME|NUMBER | --use USE)",
+		Short: "Explain what commands could do with a path, a host, a system call or a key, by which rule, and what would change it",
 		Long: "The answer is that of a session which 'sandbox run' would start here with the same flags. Of a name, it is what holds\n" +
 			"for an ordinary address; the port is 443 unless another is named. With --op, the exit status is 0 if it is allowed, else 1;\n" +
-			"of a host, 0 if it is allowed, or a person would be asked; of a system call, 0 if it is not refused, or depends on its arguments.",
+			"of a host or a use of a key, 0 if it is allowed, or a person would be asked; of a system call, 0 if it is not refused, or depends on its arguments.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.Usagef("unexpected argument %q: name a path with --path, a host with --host, a system call with --syscall", args[0])
+				return exit.Usagef("unexpected argument %q: name a path with --path, a host with --host, a system call with --syscall, a use of a key with --use", args[0])
 			}
 			return nil
 		},
@@ -61,19 +61,20 @@ func (c Commands) Command() *cobra.Command {
 	cmd.Flags().StringVar(&r.op, "op", "", "what would be done with it: read, write or exec")
 	cmd.Flags().StringVar(&r.host, "host", "", "where a connection would lead to, `HOST[:PORT]`")
 	cmd.Flags().StringVar(&r.syscall, "syscall", "", "a system call that a command makes, `NAME|NUMBER`")
+	cmd.Flags().StringVar(&r.use, "use", "", "a `USE` of a key of an agent (--agent): ssh:SHA256:KEY:sign:NAMESPACE or ssh:SHA256:KEY:login:USER[:SHA256:SERVER]")
 	return cmd
 }
 
 func (c Commands) run(ctx context.Context, r request) error {
 	named := 0
-	for _, what := range []string{r.path, r.host, r.syscall} {
+	for _, what := range []string{r.path, r.host, r.syscall, r.use} {
 		if what != "" {
 			named++
 		}
 	}
 	switch {
 	case named != 1:
-		return exit.Usagef("name one of them: --path PATH, --host HOST[:PORT] or --syscall NAME|NUMBER")
+		return exit.Usagef("name one of them: --path PATH, --host HOST[:PORT], --syscall NAME|NUMBER or --use USE")
 	case r.op != "" && !slices.Contains(ops, r.op):
 		return exit.Usagef("--op %q: one of %s", r.op, strings.Join(ops, ", "))
 	case r.op != "" && r.path == "":
@@ -85,6 +86,9 @@ func (c Commands) run(ctx context.Context, r request) error {
 	}
 	if r.syscall != "" {
 		return c.syscall(cfg, r.syscall)
+	}
+	if r.use != "" {
+		return c.use(cfg, r.use)
 	}
 	if r.host != "" {
 		return c.host(ctx, cfg, r.host)
@@ -174,13 +178,37 @@ func (c Commands) tellPath(s hypervisor.Sight, op string, allowed bool) {
 	}
 }
 
-// answer is what is said of a host.
-type answer struct {
-	Host   string `json:"host"`
-	Port   uint16 `json:"port"`
+// verdictOf is what is said of a host, or of a use of a key.
+type verdictOf struct {
 	Action string `json:"action"` // allow, deny or ask
 	Why    string `json:"why"`
 	Remedy string `json:"remedy,omitempty"`
+}
+
+// answer is what is said of a host.
+type answer struct {
+	Host string `json:"host"`
+	Port uint16 `json:"port"`
+	verdictOf
+}
+
+// tell prints what decides about what, which is all as JSON. It fails if that is denied.
+func (c Commands) tell(all any, what string, v verdictOf) error {
+	if c.JSON() {
+		if err := c.Out.JSON(all); err != nil {
+			return err
+		}
+	} else {
+		words := map[string]string{"allow": "allowed", "deny": "denied", "ask": "a person is asked"}
+		fmt.Fprintf(c.Out, "%s: %s\nbecause: %s\n", format.Shown(what), words[v.Action], format.Shown(v.Why))
+		if v.Remedy != "" {
+			fmt.Fprintln(c.Out, "to change it: "+format.Shown(v.Remedy))
+		}
+	}
+	if v.Action == "deny" {
+		return &exit.Error{Code: exit.Failed}
+	}
+	return nil
 }
 
 // httpsPort is where most connections go.
@@ -197,21 +225,7 @@ func (c Commands) host(ctx context.Context, cfg api.Config, text string) error {
 	if a.Action == "ask" {
 		c.hostByRules(cfg, &a)
 	}
-	if c.JSON() {
-		if err := c.Out.JSON(a); err != nil {
-			return err
-		}
-	} else {
-		words := map[string]string{"allow": "allowed", "deny": "denied", "ask": "a person is asked"}
-		fmt.Fprintf(c.Out, "%s port %d: %s\nbecause: %s\n", format.Shown(a.Host), a.Port, words[a.Action], format.Shown(a.Why))
-		if a.Remedy != "" {
-			fmt.Fprintln(c.Out, "to change it: "+format.Shown(a.Remedy))
-		}
-	}
-	if a.Action == "deny" {
-		return &exit.Error{Code: exit.Failed}
-	}
-	return nil
+	return c.tell(a, fmt.Sprintf("%s port %d", a.Host, a.Port), a.verdictOf)
 }
 
 func explainHost(ctx context.Context, n api.Network, text string) (answer, error) {

@@ -1,0 +1,48 @@
+package why
+
+import (
+	"fmt"
+
+	"github.com/codeagent/sandbox/actors/api"
+	"github.com/codeagent/sandbox/actors/approval"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
+	"github.com/codeagent/sandbox/hypervisor/agents"
+)
+
+// used is what is said of a use of a key.
+type used struct {
+	Use string `json:"use"`
+	verdictOf
+}
+
+// use explains who decides about the use of a key of an agent.
+func (c Commands) use(cfg api.Config, text string) error {
+	u, err := agents.ParseUse(text)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	v, err := c.explainUse(cfg, text)
+	if err != nil {
+		return err
+	}
+	return c.tell(used{text, v}, u.String(), v)
+}
+
+// explainUse decides as a session would, whose agents are those of the configuration.
+func (c Commands) explainUse(cfg api.Config, text string) (v verdictOf, err error) {
+	if len(cfg.Agents) == 0 {
+		return verdictOf{Action: "deny", Why: "there is no agent", Remedy: "--agent ssh"}, nil
+	}
+	book := c.Policy(cfg.Directories[0].Path)
+	for _, pattern := range cfg.AllowUse {
+		if _, err := book.Remember(approval.AllowedUse(pattern)); err != nil {
+			return v, fmt.Errorf("--allow-use %s: %w", pattern, err)
+		}
+	}
+	d := book.Decide(approval.Query{Operation: approval.Use, Key: text})
+	v = verdictOf{Action: string(d.Action), Why: d.Why, Remedy: d.Remedy}
+	if d.Action == approval.None {
+		v = verdictOf{Action: "ask", Why: "no rule names it", Remedy: "--allow-use " + api.ShellQuote(text) + " allows it unasked"}
+	}
+	return v, nil
+}
