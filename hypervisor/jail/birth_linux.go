@@ -30,7 +30,7 @@ func (b *birth) write(w *script.Writer) error {
 	w.Call("setsid", unix.SYS_SETSID)
 	w.Call("entering /", unix.SYS_CHDIR, w.Text("/"))
 	w.Call("umask", unix.SYS_UMASK, 0o022)
-	takeShares(w, limits.Shares())
+	takeShares(w, append(limits.Shares(), limits.Pings(b.plan.gid)...))
 	v := &viewWriter{Writer: w, plan: b.plan, setup: script.Setup, clones: make(map[string]uintptr), bases: make(map[int]uintptr)}
 	networkUp(w, b.plan.network)
 	v.view()
@@ -54,7 +54,7 @@ func (b *birth) write(w *script.Writer) error {
 	return w.Err
 }
 
-// takeShares bounds what of the user's resources everything inside can use up. The user namespace's bounds are set through the host's
+// takeShares bounds what of the user's resources everything inside can use up, and what of its network it may use. The namespaces' settings are made through the host's
 // /proc, which is still in the view; later nobody inside has the right to. A container's security module may refuse it.
 func takeShares(w *script.Writer, shares []limits.Share) {
 	for _, s := range shares {

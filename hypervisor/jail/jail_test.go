@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -160,6 +161,54 @@ func TestJailNetwork(t *testing.T) {
 	j.sh(fmt.Sprintf(`%s -c 'import socket; s=socket.create_server(("127.0.0.1", %d)); c=socket.create_connection(("127.0.0.1", %d)); s.accept()'`, python, port, port))
 	j.refused(python+` -c 'import socket; socket.create_connection(("1.1.1.1", 53), 5)'`, "unreachable")
 	j.refused(python+` -c 'import socket; socket.socket(40, socket.SOCK_STREAM)'`, "not supported")
+}
+
+// TestJailPings: a command pings by datagram sockets, as it can outside of most machines, and nobody but its own network.
+func TestJailPings(t *testing.T) {
+	python := systemPython(t)
+	j := start(t, nil)
+	ping := python + ` -c 'import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)
+s.settimeout(60)
+s.sendto(bytes([8, 0, 0, 0, 0, 0, 0, 0]), (sys.argv[1], 0))
+print(s.recv(99)[0])' `
+	if out := j.sh(ping + "127.0.0.1"); out != "0" { // an answer
+		t.Errorf("the answer: %s", out)
+	}
+	j.refused(ping+"1.1.1.1", "unreachable")
+	j.refused("echo 0 4000000000 >/proc/sys/net/ipv4/ping_group_range", "enied")
+}
+
+// TestJailQueues: POSIX message queues work, are shown in /dev/mqueue, and are not those outside.
+func TestJailQueues(t *testing.T) {
+	python := systemPython(t)
+	name := "/sandbox-test-" + strconv.Itoa(os.Getpid())
+	path, err := unix.BytePtrFromString(name[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(path)), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o666, 0, 0, 0)
+	if errno != 0 {
+		t.Fatalf("a queue outside: %v", errno)
+	}
+	defer unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(path)), 0, 0)
+	defer unix.Close(int(fd))
+	j := start(t, nil)
+	queue := python + ` -c 'import ctypes, os, sys
+rt = ctypes.CDLL("librt.so.1", use_errno=True)
+def mq_open(name, flags):
+    q = rt.mq_open(name.encode(), flags, 0o600, None)
+    if q < 0: sys.exit(name + ": " + os.strerror(ctypes.get_errno()))
+    return q
+if len(sys.argv) > 2: mq_open(sys.argv[2], os.O_RDWR)
+q = mq_open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+rt.mq_send(q, b"message", 7, 0)
+b = ctypes.create_string_buffer(8192)
+print(rt.mq_receive(q, b, 8192, None), *os.listdir("/dev/mqueue"), flush=True)
+os.remove("/dev/mqueue" + sys.argv[1])
+mq_open(sys.argv[1], os.O_RDWR)' `
+	j.refused(queue+"/own", "7 own\n/own: No such file")
+	j.refused(queue+"/own "+name, name+": No such file")
 }
 
 // systemPython is one that does not lie in a home directory.

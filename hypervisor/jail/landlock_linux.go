@@ -144,7 +144,8 @@ type ownPlace struct {
 // ownPlaces are the places of the view that the guest may change.
 func (p *plan) ownPlaces() []ownPlace {
 	const changed = confined &^ landlock.Connect
-	places := []ownPlace{{"/proc", true, changed}, {"/dev", true, changed}}
+	// A queue is opened in a mount of the kernel's own, from which no way leads to /dev: the rule is about the directory that both mounts show.
+	places := []ownPlace{{"/proc", true, changed}, {"/dev", true, changed}, {queuesDir, true, changed}}
 	for _, m := range p.mounts {
 		own := ownPlace{m.path, true, changed}
 		switch m.op {

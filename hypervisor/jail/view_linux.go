@@ -20,6 +20,9 @@ var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 // hiddenDir holds, while the view is made, what is bound over hidden files.
 const hiddenDir = "/dev/.sandbox"
 
+// queuesDir shows the message queues of the jail's ipc namespace.
+const queuesDir = "/dev/mqueue"
+
 const sealed = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
 // viewWriter writes how the view is made.
@@ -288,12 +291,14 @@ func (v *viewWriter) dev(what string) {
 	for _, d := range devices {
 		v.attach(what+"/"+d, "/dev/"+d, "/dev/"+d, false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 	}
-	for _, d := range []string{"/dev/pts", "/dev/shm", hiddenDir} {
+	for _, d := range []string{"/dev/pts", "/dev/shm", queuesDir, hiddenDir} {
 		v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(d), 0o755)
 	}
 	// gid=5 is refused where that group is not mapped.
 	v.mount(what+"/pts", "devpts", "/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=0620")
 	v.mount(what+"/shm", "tmpfs", "/dev/shm", "tmpfs", flags|unix.MS_NODEV, v.sized("mode=1777"))
+	// What mq_open(3) makes, as files. A kernel may have none.
+	v.mount(what+"/mqueue", "mqueue", queuesDir, "mqueue", flags|unix.MS_NODEV, "").May = unix.ENODEV
 	for _, l := range [][2]string{
 		{"ptmx", "pts/ptmx"}, {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
 	} {

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 
@@ -11,7 +12,7 @@ import (
 // share is how much a session may take of what all processes of its user share: three quarters, so that the rest stays for those outside.
 func share(all uint64) uint64 { return all - all/4 }
 
-// Share is a bound that the kernel has for each user namespace. Who is root in one sets it by writing to a file.
+// Share is a setting that the kernel has for each namespace. Who is root in one sets it by writing to a file.
 type Share struct{ File, Value string }
 
 // settings is where these files are. A process finds those of its own user namespace.
@@ -25,8 +26,7 @@ var counted = []struct{ name, machine string }{
 
 // Shares are the bounds of a session. There are none where the kernel has no such files, or a container keeps them from being written.
 func Shares() (out []Share) {
-	var fs unix.Statfs_t
-	if unix.Statfs(settings, &fs) != nil || fs.Flags&unix.ST_RDONLY != 0 {
+	if !writable(settings) {
 		return nil
 	}
 	for _, c := range counted {
@@ -40,6 +40,24 @@ func Shares() (out []Share) {
 		out = append(out, Share{settings + c.name, strconv.FormatUint(share(own), 10)})
 	}
 	return out
+}
+
+// pings says who may send pings by datagram sockets in a network namespace: the groups from one to another, which is nobody in a new one.
+const pings = "/proc/sys/net/ipv4/ping_group_range"
+
+// Pings lets a group send pings, as systemd lets all: setuid programs and capabilities, with which others do it, have no effect in a jail. A process finds
+// the setting of its own network namespace. There is none where a container keeps it from being written.
+func Pings(gid int) []Share {
+	if !writable(pings) {
+		return nil
+	}
+	return []Share{{pings, fmt.Sprintf("%d %d", gid, gid)}}
+}
+
+// writable tells whether a file or directory is there, on a mount that is writable.
+func writable(path string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(path, &fs) == nil && fs.Flags&unix.ST_RDONLY == 0
 }
 
 func number(file string) (uint64, bool) {
