@@ -55,15 +55,15 @@ func (m *Mediation) Serve(g hypervisor.Mediation) error {
 	return m.server.Serve(mediate.Guest{Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID, Unmounted: g.Unmounted, Own: g.Own, Ways: g.Ways})
 }
 
-// Refused is how often the guest has tried to trace a process, and to have a socket of a network, and may not.
-func (m *Mediation) Refused() (traced, unwired uint64) {
+// Refused is how often the guest has tried to trace a process, to have a socket of a network, and a filter with a listener, and may not.
+func (m *Mediation) Refused() (traced, unwired, listening uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.server == nil {
-		return 0, 0
+		return 0, 0, 0
 	}
 	f := m.server.Figures()
-	return f.Traced, f.Unwired
+	return f.Traced, f.Unwired, f.Listening
 }
 
 // End ends the service for a guest that has ended, or has not started. It returns when

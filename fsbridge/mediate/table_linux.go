@@ -80,8 +80,9 @@ func table() *[maxSyscall]handler {
 		unix.SYS_BIND:  (*call).bind,
 		unix.SYS_UMASK: (*call).setsUmask,
 
-		unix.SYS_PTRACE: (*call).refuseTracing,
-		unix.SYS_SOCKET: (*call).refuseSocket,
+		unix.SYS_PTRACE:  (*call).refuseTracing,
+		unix.SYS_SOCKET:  (*call).refuseSocket,
+		unix.SYS_SECCOMP: (*call).refuseListener,
 	}
 	addOld(&t)
 	return &t
@@ -97,6 +98,12 @@ func (c *call) refuseTracing() answer {
 func (c *call) refuseSocket() answer {
 	c.s.figures.Unwired()
 	return failed(unix.EAFNOSUPPORT)
+}
+
+// refuseListener refuses seccomp(2) for a filter with a listener, as the kernel would: it allows one, ours. That can be told, too.
+func (c *call) refuseListener() answer {
+	c.s.figures.Listening()
+	return failed(unix.EBUSY)
 }
 
 // setsUmask lets umask(2) be performed, and forgets what umasks were.

@@ -211,6 +211,32 @@ mq_open(sys.argv[1], os.O_RDWR)' `
 	j.refused(queue+"/own "+name, name+": No such file")
 }
 
+// TestJailReadsMemory: processes of a session read one another's memory in one call, as programs of MPI do, where the kernel lets them read /proc/PID/mem, and not that of process 1.
+func TestJailReadsMemory(t *testing.T) {
+	python := systemPython(t)
+	j := start(t, nil)
+	out := j.sh(python + ` -c 'import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+class Vec(ctypes.Structure): _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
+theirs, mine = ctypes.create_string_buffer(b"before"), ctypes.create_string_buffer(6)
+r, w = os.pipe()
+r2, w2 = os.pipe()
+pid = os.fork()
+if pid == 0:
+    theirs.value = b"inside"
+    os.write(w2, b"x")
+    os.read(r, 1)
+    os._exit(0)
+os.read(r2, 1)
+for p in pid, 1:
+    n = libc.process_vm_readv(p, ctypes.byref(Vec(ctypes.addressof(mine), 6)), 1, ctypes.byref(Vec(ctypes.addressof(theirs), 6)), 1, 0)
+    print(n, errno.errorcode[ctypes.get_errno()] if n < 0 else mine.value.decode())
+os.write(w, b"x")'`)
+	if out != "6 inside\n-1 EPERM" {
+		t.Errorf("what was read: %s", out)
+	}
+}
+
 // systemPython is one that does not lie in a home directory.
 func systemPython(t testing.TB) string {
 	const path = "/usr/bin/python3"
@@ -367,7 +393,7 @@ func TestJailSyscalls(t *testing.T) {
 		{"perf_event_open", fmt.Sprintf("%d, 0, 0, 0, 0, 0", unix.SYS_PERF_EVENT_OPEN), unix.EPERM},
 		{"open_by_handle_at", fmt.Sprintf("%d, 0, 0, 0", unix.SYS_OPEN_BY_HANDLE_AT), unix.EPERM},
 		{"ptrace", fmt.Sprintf("%d, 0, 0, 0, 0", unix.SYS_PTRACE), unix.EPERM},
-		{"process_vm_readv", fmt.Sprintf("%d, 1, 0, 0, 0, 0, 0", unix.SYS_PROCESS_VM_READV), unix.EPERM},
+		{"process_vm_writev", fmt.Sprintf("%d, 1, 0, 0, 0, 0, 0", unix.SYS_PROCESS_VM_WRITEV), unix.EPERM},
 		{"unshare(NEWUSER)", fmt.Sprintf("%d, 0x10000000", unix.SYS_UNSHARE), unix.EPERM},
 		{"unshare(NEWTIME)", fmt.Sprintf("%d, 0x80", unix.SYS_UNSHARE), unix.EPERM},
 		{"clone(NEWUSER)", fmt.Sprintf("%d, 0x10000011, 0, 0, 0, 0", unix.SYS_CLONE), unix.EPERM},

@@ -27,6 +27,7 @@ func mediatedRules(m map[uint32]rule, debug bool) {
 	if !debug {
 		m[unix.SYS_PTRACE] = rule{ret: retTold}
 	}
+	m[unix.SYS_SECCOMP] = anyBit(offArg1, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, retNotify|uint32(unix.EBUSY)) // told as well
 	for _, nr := range mediatedCalls {
 		m[nr] = rule{ret: retNotify}
 	}

@@ -76,7 +76,7 @@ var families = []Family{
 			"epoll_ctl_old epoll_wait_old lookup_dcookie set_thread_area get_thread_area"),
 
 	family("tracing", Conditional, "only with --debug, and only processes inside: a debugger reads and changes other processes",
-		"ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp").remedied("--debug allows it"),
+		"ptrace process_vm_writev process_madvise pidfd_getfd kcmp").remedied("--debug allows it"),
 	family("new namespaces", Conditional, "only with --containers with flags for new namespaces (CLONE_NEW*): in a user namespace of its own a process has capabilities, and so reaches more of the kernel",
 		"clone unshare").remedied(containersRemedy),
 	family("other namespaces", Conditional, "only with --containers: who joins another namespace leaves the jail's; the kernel lets nobody inside join one that is not below the jail's", "setns").remedied(containersRemedy),
@@ -92,6 +92,8 @@ var families = []Family{
 	family("a process's own Landlock rules", Conditional, "not with the mediated bridge, nor with --isolation landlock: the supervisor changes files in the caller's name, where they would not hold; "+
 		"it fails with EOPNOTSUPP, as where Landlock is switched off", "landlock_create_ruleset").
 		remedied("--bridge fuse allows it"),
+	family("a process's own filters", Conditional, "not with a listener (SECCOMP_FILTER_FLAG_NEW_LISTENER) beside the mediated bridge, nor with --isolation landlock: the kernel allows one, which is the bridge's; it fails with EBUSY. "+
+		"Otherwise a process may restrict itself further; ours comes first", "seccomp").remedied("--bridge fuse allows it"),
 	family("attributes of files by structure", Conditional, "not with the mediated bridge, nor with --isolation landlock: they change flags that no undo restores", "file_setattr").
 		remedied("--bridge fuse allows it"),
 	family("process settings", Conditional, "with --isolation landlock, PR_SET_DUMPABLE does nothing: the supervisor has to be able to read the caller's memory", "prctl"),
@@ -122,6 +124,7 @@ var families = []Family{
 		"fork vfork execve execveat exit exit_group wait4 waitid kill tkill tgkill pidfd_open pidfd_send_signal process_mrelease getpid getppid gettid "+
 			"setpgid getpgid getpgrp setsid getsid set_tid_address set_robust_list get_robust_list futex futex_waitv futex_wake futex_wait futex_requeue "+
 			"rseq rseq_slice_yield restart_syscall arch_prctl uprobe uretprobe"),
+	family("memory of other processes", Allowed, "read alone, and only where /proc/PID/mem can be: by the kernel's rule, of the session's own processes but not of process 1", "process_vm_readv"),
 	family("signals", Allowed, "inside",
 		"rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend sigaltstack pause"),
 	family("identity", Allowed, "no_new_privs and an empty bounding set leave nothing to gain",
@@ -136,6 +139,5 @@ var families = []Family{
 	family("connections", Allowed, "the network's policy decides where they lead",
 		"connect accept accept4 sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown listen getsockname getpeername setsockopt getsockopt"),
 	family("queues that are open", Allowed, "who opened one may use it", "mq_timedsend mq_timedreceive mq_notify mq_getsetattr"),
-	family("a process's own filters", Allowed, "a process may restrict itself further; ours comes first",
-		"seccomp landlock_add_rule landlock_restrict_self"),
+	family("a process's own rules", Allowed, "a process may restrict itself further; ours come first", "landlock_add_rule landlock_restrict_self"),
 }

@@ -7,7 +7,7 @@ import (
 
 // Counter counts. Its zero value is ready.
 type Counter struct {
-	notifications, nanos, granted, traced, unwired atomic.Uint64
+	notifications, nanos, granted, traced, unwired, listening atomic.Uint64
 }
 
 // Answered counts a notification and how long it took.
@@ -25,6 +25,9 @@ func (c *Counter) Traced() { c.traced.Add(1) }
 // Unwired counts a socket of a network that there is not.
 func (c *Counter) Unwired() { c.unwired.Add(1) }
 
+// Listening counts a filter with a listener of its own, which there cannot be beside ours.
+func (c *Counter) Listening() { c.listening.Add(1) }
+
 // Figures are what was counted.
 type Figures struct {
 	// Notifications are the system calls that were answered, Mean how long each took,
@@ -37,11 +40,16 @@ type Figures struct {
 	Traced uint64
 	// Unwired are the sockets that were refused because there is no network.
 	Unwired uint64
+	// Listening are the filters that were refused because the kernel allows one listener.
+	Listening uint64
 }
 
 // Figures returns what was counted.
 func (c *Counter) Figures() Figures {
-	f := Figures{Notifications: c.notifications.Load(), Granted: c.granted.Load(), Traced: c.traced.Load(), Unwired: c.unwired.Load()}
+	f := Figures{
+		Notifications: c.notifications.Load(), Granted: c.granted.Load(),
+		Traced: c.traced.Load(), Unwired: c.unwired.Load(), Listening: c.listening.Load(),
+	}
 	if f.Notifications > 0 {
 		f.Mean = time.Duration(c.nanos.Load() / f.Notifications)
 	}
