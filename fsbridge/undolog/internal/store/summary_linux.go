@@ -21,8 +21,9 @@ const (
 	OpenName = "in_progress"
 	// maxSummary bounds summary.json, in bytes.
 	maxSummary = 16 << 20
-	// maxPathLine bounds one line of the file "paths", in bytes.
-	maxPathLine = 1 << 20
+	// maxPathLine bounds one line of the file "paths", in bytes: a path of 16,000 levels with names of 255 bytes, in base64. Deeper trees are
+	// not removed as a whole either.
+	maxPathLine = 8 << 20
 )
 
 // LoadEntry reads a summary; if it is damaged, what the journal's first record

@@ -68,6 +68,26 @@ func TestGoldenPaths(t *testing.T) {
 	}
 }
 
+// TestPathsOfDeepTrees: a path as long as trees may be deep is read back.
+func TestPathsOfDeepTrees(t *testing.T) {
+	want := base.Affected{Path: strings.Repeat(strings.Repeat("d", 255)+"/", 15_999) + "f", ExistsAfter: true, Change: "created", Type: "file"}
+	dir, err := hostfs.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := WritePaths(dir.FD(), []base.Affected{want}); err != nil {
+		t.Fatal(err)
+	}
+	var got []base.Affected
+	if err := ReadPaths(dir.FD(), func(a base.Affected) error { got = append(got, a); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []base.Affected{want}) {
+		t.Errorf("%d paths were read", len(got))
+	}
+}
+
 // TestSummaryFormat holds what is on disk: a summary of a step with one command is as
 // it was before steps could have several, and both are read and written as they are.
 func TestSummaryFormat(t *testing.T) {
