@@ -39,7 +39,7 @@ func (s *Session) mayUse(ctx context.Context, u agents.Use, client net.Conn) boo
 	if allow, ok := s.remembered(messages.KindUse, approval.Query{Operation: approval.Use, Key: u.Subject()}, u.String()); ok {
 		return allow
 	}
-	if s.nobody.there(s.clock.Now()) {
+	if !s.attended() || s.nobody.there(s.clock.Now()) {
 		s.unused(u)
 		return false
 	}

@@ -230,7 +230,7 @@ func (s *Session) auditOpening() audit.Session {
 func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 	record := s.to("audit")
 	return safeguard.Options{
-		Timeout: func() time.Duration { return s.safeguards().Timeout }, Clock: s.clock, Logger: s.cfg.Logger, Node: n, IDs: &s.sgIDs,
+		Timeout: func() time.Duration { return s.safeguards().Timeout }, Attended: s.attended, Clock: s.clock, Logger: s.cfg.Logger, Node: n, IDs: &s.sgIDs,
 		Count: s.board.SetPending,
 		Triggered: func(p safeguard.Pending) {
 			if s.holdsMachine(p.Ask.Kind) {
@@ -242,6 +242,9 @@ func (s *Session) safeguardOptions(n *supervision.Node) safeguard.Options {
 		},
 		Decided: func(d messages.Decision) {
 			s.nobody.heard(d.By, s.clock.Now())
+			if path, ok := strings.CutPrefix(d.Message, "write "); ok && d.By == messages.ByNobody { // nothing else says so
+				s.tellRefused(d.Message, d.Message, "write", path)
+			}
 			if s.holdsMachine(d.Kind) {
 				s.to("machine")(&machine.Release{ID: d.ID})
 			}

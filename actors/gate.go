@@ -141,7 +141,7 @@ func (o *opening) ask(ctx context.Context, q gate.Question) (bool, error) {
 		o.until(q.Path, ruleEnd(d))
 		return d.Action == approval.Allow, nil
 	}
-	if s.nobody.there(s.clock.Now()) {
+	if !s.attended() || s.nobody.there(s.clock.Now()) {
 		s.unanswered(q)
 		return false, errNobody
 	}
@@ -154,7 +154,7 @@ func (o *opening) ask(ctx context.Context, q gate.Question) (bool, error) {
 		return false, err
 	case !a.Allow && messages.Unattended(a.By):
 		s.unanswered(q)
-		return false, fmt.Errorf("%s: %s", a.ID, a.By)
+		return false, messages.Undecided(a.ID, a.By)
 	}
 	s.remember(messages.KindGate, approval.Read, subjectOf(q), a)
 	o.until(q.Path, end(a, s.clock.Now()))
@@ -226,10 +226,13 @@ func (s *Session) tellRefused(key, question, operation, subject string) {
 	if !s.nobody.first(key) {
 		return
 	}
-	step := s.board.Load().Step
+	step, why := s.board.Load().Step, "nobody answered"
+	if !s.attended() {
+		why = messages.Undecided("", messages.ByNobody).Error()
+	}
 	s.bus.Emit(api.Event{
 		Type: api.EventWarning, Step: step, Origin: s.origin(step),
-		Message: question + " was refused, since nobody answered; to allow it: " + api.ShellQuote("sandbox", "policy", "add", "allow", operation, subject),
+		Message: question + " was refused, since " + why + "; to allow it: " + api.ShellQuote("sandbox", "policy", "add", "allow", operation, subject),
 	})
 }
 

@@ -105,7 +105,7 @@ func (s *Session) askNetwork(ctx context.Context, q policy.Question) (policy.Ans
 	case err != nil:
 		return policy.Answer{}, err
 	case !a.Allow && messages.Unattended(a.By):
-		return policy.Answer{}, fmt.Errorf("%s: %s", a.ID, a.By)
+		return policy.Answer{}, messages.Undecided(a.ID, a.By)
 	}
 	s.remember(messages.KindNetwork, approval.Connect, destination(q), a)
 	once := a.Scope == string(approval.Once)

@@ -37,5 +37,10 @@ func (s *Session) AttachDecider(name string) (detach func()) {
 // Deciders implements [api.Manager].
 func (s *Session) Deciders() []string { return s.board.Load().Deciders() }
 
+// attended reports whether somebody can answer a question that is asked now.
+func (s *Session) attended() bool {
+	return s.cfg.Attended == nil || s.askers.Load() > 0 || len(s.Deciders()) > 0 || s.cfg.Attended()
+}
+
 // Done implements [api.Live].
 func (s *Session) Done() <-chan struct{} { return s.closed }

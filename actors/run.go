@@ -43,6 +43,10 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 	defer s.outputs.Add(r)() // before it waits for anything: the caller may have made or emptied them just now
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if r.Asks {
+		s.askers.Add(1)
+		defer s.askers.Add(-1)
+	}
 	want := step.Open{
 		Kind: step.Command, Share: r.Share, Cancel: cancel, Later: r.Question != "" && !r.Share, Last: r.Last, From: r.Origin,
 		Info: undolog.StepInfo{Type: undolog.TypeCommand, Command: api.ShellQuote(r.Argv...), Argv: r.Argv, Dir: dir},

@@ -67,6 +67,7 @@ type Session struct {
 	commands    atomic.Int64         // numbers them, for the guest
 	questions   atomic.Uint64        // numbers the session's own
 	nobody      absence
+	askers      atomic.Int32 // commands whose user is asked: see [api.RunRequest].Asks
 
 	mu       sync.Mutex // server, closing
 	server   *control.Server
@@ -362,6 +363,12 @@ type Asked = remote.Asked
 
 // Adopt is [Join] of a session that was asked to run a command already: see [remote.Adopt].
 func Adopt(a Asked) (api.Joined, error) { return remote.Adopt(a) }
+
+// Attend says that this process shows a person what sessions ask, until leave is called: see [api.Config.Attended].
+func Attend(runtimeDir string) (leave func(), err error) { return remote.Attend(runtimeDir) }
+
+// Attended reports whether another process does what [Attend] says.
+func Attended(runtimeDir string) bool { return remote.Attended(runtimeDir) }
 
 // Registered lists the sessions that are registered in runtimeDir, without asking
 // whether they answer.

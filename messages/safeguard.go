@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -34,6 +36,8 @@ const (
 	ByTimeout  = "timeout"
 	ByCrash    = "crash"
 	ByShutdown = "shutdown"
+	// ByNobody: at once, since nobody was there who could have decided.
+	ByNobody = "nobody"
 	// ByWithdrawn: nobody: what had asked ended before.
 	ByWithdrawn = "withdrawn"
 	// ByRule: the policy, without a question.
@@ -43,7 +47,29 @@ const (
 )
 
 // Unattended reports whether that is what decided, and no person.
-func Unattended(by string) bool { return by == ByTimeout || by == ByCrash || by == ByShutdown }
+func Unattended(by string) bool {
+	return by == ByTimeout || by == ByCrash || by == ByShutdown || by == ByNobody
+}
+
+// Refusal says why a step ends that a safeguard of a kind has denied; by is who decided.
+func Refusal(id, kind, by string) string {
+	if by != ByNobody {
+		return fmt.Sprintf("safeguard %s (%s) denied by %s", id, kind, by)
+	}
+	allows := map[string]string{
+		KindDelete: "--safeguard-deletes says from which file on it is asked (0: never)", KindOverwrite: "--safeguard-overwrite says above which size it is asked (0: never)",
+		KindRename: "--safeguard-rename-over=false does not ask",
+	}[kind]
+	return fmt.Sprintf("safeguard %s (%s): nobody can answer here; %s; 'sandbox approvals' in a terminal answers, and with --safeguard-timeout it waits for 'sandbox approve'", id, kind, allows)
+}
+
+// Undecided is the error of a question that nobody has decided; by says why.
+func Undecided(id, by string) error {
+	if by == ByNobody {
+		return errors.New("nobody can answer here")
+	}
+	return fmt.Errorf("%s: %s", id, by)
+}
 
 // Ask is sent by an Interceptor that holds its directory until somebody
 // decides. Answer is told one [*Answer] with the same Token, unless the Ask is

@@ -78,6 +78,10 @@ type Config struct {
 	// control socket. Then it calls Stop.
 	Idle time.Duration
 
+	// Attended reports whether a person can be asked now, beside the frontends of [Audience]. Where nobody can, what would be held is refused at once. Nil: somebody can, always. It is called
+	// for each question, by several goroutines at once, and must not block.
+	Attended func() bool
+
 	// Commands is how many commands run at once at most; 0 means 256.
 	Commands int
 

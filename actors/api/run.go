@@ -20,6 +20,8 @@ type RunRequest struct {
 	Ignored               []int
 	TTY                   *hypervisor.TTY
 	Limits                *hypervisor.ProcessLimits
+	// Asks says that whoever wants the command shows its user what is asked, as long as it runs: see [Config.Attended].
+	Asks bool
 	// Started is called once the command runs; it may be nil. It gets the
 	// process, to signal, resize and talk to its terminal.
 	Started func(undolog.StepID, hypervisor.Process)

@@ -77,7 +77,7 @@ func (a *Actor) onAnswer(m *messages.Answer) {
 		a.readmit()
 		return
 	}
-	reason := fmt.Sprintf("safeguard %s (%s) denied by %s", m.ID, kind, m.By)
+	reason := messages.Refusal(m.ID, kind, m.By)
 	a.fail()
 	if as := a.h.assigned.Load(); as != nil {
 		as.failing = true

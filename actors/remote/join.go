@@ -84,7 +84,7 @@ func (c *Client) Offers(ctx context.Context, w api.Wants) error {
 func (c *Client) Join(ctx context.Context, r api.JoinRequest) (api.RunResult, error) {
 	p := runParams{
 		Argv: r.Run.Argv, Env: r.Run.Env, Dir: r.Run.Dir, Timeout: r.Run.Timeout,
-		Wants: r.Wants, Further: hypervisor.Numbers(r.Run.Further), Ignored: r.Run.Ignored,
+		Wants: r.Wants, Further: hypervisor.Numbers(r.Run.Further), Ignored: r.Run.Ignored, Asks: r.Run.Asks,
 	}
 	ask := control.Ask{Method: "run", Finish: true}
 	if t := r.Run.TTY; t != nil {

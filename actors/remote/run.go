@@ -29,6 +29,7 @@ type runParams struct {
 	Terminal *terminal     `json:"terminal,omitempty"`
 	Further  []int         `json:"further,omitempty"`
 	Ignored  []int         `json:"ignored,omitempty"`
+	Asks     bool          `json:"asks,omitempty"`
 	Timeout  time.Duration `json:"timeout_ns,omitempty"`
 	Wants    api.Wants     `json:"wants"`
 }
@@ -168,7 +169,7 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	j.origin = api.Origin{Frontend: "cli", Tool: "run", RequestID: "join-" + strconv.FormatUint(j.number, 10)}
 	req := api.RunRequest{
 		Argv: p.Argv, Env: p.Env, Dir: p.Dir, Timeout: p.Timeout, Wait: true, Share: true, Origin: j.origin, Limits: limitsOf(c.PID),
-		Further: p.further(c.Files), Ignored: p.Ignored,
+		Further: p.further(c.Files), Ignored: p.Ignored, Asks: p.Asks,
 		Queued:  func(w api.Waits) { _ = c.Emit(runPart{Waits: &w}) }, // the reader notices a broken connection
 		Started: func(id undolog.StepID, proc hypervisor.Process) { j.started(ctx, id, proc) },
 	}

@@ -27,6 +27,7 @@ type Pending struct {
 // Options make an [Actor]. The functions must not block; they may be nil.
 type Options struct {
 	Timeout   func() time.Duration // for the next question
+	Attended  func() bool          // whether somebody can answer it; nil: yes
 	Clock     supervision.Clock
 	Logger    *slog.Logger
 	Node      *supervision.Node
@@ -131,9 +132,13 @@ func (a *Actor) onAsk(m *messages.Ask) {
 		Pending: Pending{ID: fmt.Sprintf("sg_%03d", *a.o.IDs), Ask: m, Since: now, Deadline: now.Add(timeout)},
 		timer:   supervision.NewTimer(a.o.Clock, a.tell),
 	}
-	q.timer.Reset(timeout)
 	a.pending = append(a.pending, q)
 	a.count()
+	if a.o.Attended != nil && !a.o.Attended() {
+		_ = a.decide(&Decide{ID: q.ID, By: messages.ByNobody})
+		return
+	}
+	q.timer.Reset(timeout)
 	a.log().Info("safeguard triggered", "safeguard_id", q.ID, "step_id", m.Step, "kind", m.Kind, "count", m.Count, "directory", m.Directory)
 	if a.o.Triggered != nil {
 		a.o.Triggered(q.Pending)
@@ -188,8 +193,11 @@ func (a *Actor) close(q *question, word, by, scope string) {
 	a.pending = slices.DeleteFunc(a.pending, func(o *question) bool { return o == q })
 	a.count()
 	level, text := slog.LevelInfo, "safeguard decided"
-	if by == messages.ByTimeout {
+	switch by {
+	case messages.ByTimeout:
 		level, text = slog.LevelWarn, "safeguard timed out and was denied"
+	case messages.ByNobody:
+		level, text = slog.LevelWarn, "safeguard denied: nobody can decide"
 	}
 	a.log().Log(context.Background(), level, text, "safeguard_id", q.ID, "step_id", q.Ask.Step, "decision", word, "by", by)
 	if a.o.Decided != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type rig struct {
 	tell   func(any)
 	asker  *actortest.Probe
 	events *actortest.Probe
+	absent atomic.Bool // nobody can answer
 }
 
 func newRig(t *testing.T) *rig {
@@ -31,7 +33,7 @@ func newRig(t *testing.T) *rig {
 	strategy := supervision.NewStrategy(r.clock, supervision.Backoff{}, nil, nil)
 	pid, err := system.Root.Copy().WithGuardian(strategy).SpawnNamed(supervision.Props(supervision.Spec{New: func() actor.Actor {
 		return New(Options{
-			Timeout: func() time.Duration { return 30 * time.Second }, Clock: r.clock, IDs: &ids,
+			Timeout: func() time.Duration { return 30 * time.Second }, Attended: func() bool { return !r.absent.Load() }, Clock: r.clock, IDs: &ids,
 			Triggered: func(p Pending) { r.events.Tell(p) }, Decided: func(d messages.Decision) { r.events.Tell(d) },
 		})
 	}}, messages.ErrCrashed), "safeguard")
@@ -61,6 +63,23 @@ func (r *rig) decide(id string, allow bool, by string) error {
 	p := messages.NewReply[struct{}]()
 	r.tell(&Decide{ID: id, Allow: allow, By: by, Reply: p})
 	return actortest.Within(r.t, "decision", p.C()).Err
+}
+
+// TestUnattended: what nobody can answer is denied at once, without being announced; what came before waits on.
+func TestUnattended(t *testing.T) {
+	r := newRig(t)
+	first := r.ask(1)
+	r.absent.Store(true)
+	r.tell(&messages.Ask{Token: 2, Directory: "/d", Kind: messages.KindDelete, Count: 3, Answer: r.asker.Tell})
+	if a := actortest.Expect[*messages.Answer](r.asker); a.Allow || a.Token != 2 || a.By != messages.ByNobody {
+		t.Errorf("%+v", a)
+	}
+	if d := actortest.Expect[messages.Decision](r.events); d.Decision != "deny" || d.By != messages.ByNobody {
+		t.Errorf("%+v", d)
+	}
+	if err := r.decide(first.ID, true, "cli"); err != nil {
+		t.Error(err)
+	}
 }
 
 // The first decision wins; a second is told who was first.

@@ -185,7 +185,7 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 
 	r := &running{a: a, job: j, cancel: cancel, place: place, keep: o.keep, leads: variables.LeadsOut(o.env), req: api.RunRequest{
 		Argv: argv, Env: env, Dir: place.Dir, Timeout: o.timeout,
-		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, TTY: j.TTY(), Further: further, Ignored: job.Ignored(), Started: j.Started,
+		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, TTY: j.TTY(), Further: further, Ignored: job.Ignored(), Asks: job.Asks(), Started: j.Started,
 		Origin: api.Origin{Frontend: "cli", Tool: "run"},
 	}}
 	attempt.Join = func(s api.Joined) error { return r.join(ctx, s) }

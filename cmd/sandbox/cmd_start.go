@@ -142,6 +142,7 @@ func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Dura
 		return nil, nil, err
 	}
 	cfg.Idle, cfg.Stop = idle, stop
+	a.launch.Attended(&cfg)
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
 	launch.FilterCalls(cfg, false, a.launch.Log)
 	started, err := actors.Start(ctx, cfg)

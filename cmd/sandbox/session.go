@@ -50,6 +50,7 @@ func (r *running) start(ctx context.Context) error {
 		return err
 	}
 	cfg.Stop = r.cancel
+	r.a.launch.Attended(&cfg)
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: r.a.stderr, Version: version, Logger: r.a.log})
 	defer farewell()
 	launch.FilterCalls(cfg, false, r.a.launch.Log)

@@ -140,7 +140,7 @@ func TestMBKilledWhileManyWait(t *testing.T) {
 	t.Parallel()
 	s := drive.New(t, func(t testing.TB, root string) { fixture.Flat(t, root+"/src", 50, 100) })
 	before := s.Snapshot(t)
-	cmd := s.Command(t.Context(), "run", "--bridge", "mediated", "--safeguard-deletes", "1", "--", "sh", "-c",
+	cmd := s.Command(t.Context(), "run", "--bridge", "mediated", "--safeguard-deletes", "1", "--safeguard-timeout", "10m", "--", "sh", "-c",
 		"echo x >new; for f in $(find src -type f); do rm $f & done; wait")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

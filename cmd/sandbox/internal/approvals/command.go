@@ -67,6 +67,7 @@ func (c Commands) run(ctx context.Context) error {
 		},
 		Dial: dial,
 	}}
+	defer c.Launch().Attend()()
 	return show(ctx, f, c.Stdin, c.Stdout)
 }
 

@@ -182,7 +182,7 @@ func safeguardKeys() []Key {
 		},
 		{
 			Name: "safeguards.timeout", Rule: Tighten, Flag: "safeguard-timeout", tighter: sooner,
-			Doc: "deny after this `time` without a decision",
+			Doc: "deny after this `time` without a decision. If it is not set, 30 s, and at once where nobody can decide",
 		},
 		{
 			Name: "safeguards.exempt", Flag: "safeguard-exempt",

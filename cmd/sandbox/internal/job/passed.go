@@ -39,3 +39,6 @@ func Passed(stderr io.Writer, none bool) (list []hypervisor.Descriptor) {
 
 // Ignored are the signals that the command ignores at its start: see [descriptors.Ignored].
 func Ignored() []int { return descriptors.Ignored() }
+
+// Asks reports whether this process has a terminal that its user can be asked on.
+func Asks() bool { return descriptors.HasTerminal() }

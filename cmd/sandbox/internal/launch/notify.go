@@ -8,10 +8,12 @@ import (
 )
 
 // Notify tells the desktop of the session's questions, if the configuration wants that.
-func (l *Launcher) Notify(s api.Live, cfg api.Config) {
+func (l *Launcher) Notify(s api.Live, cfg api.Config) { notify.Watch(s, l.notifications(cfg)) }
+
+func (l *Launcher) notifications(cfg api.Config) notify.Options {
 	writable := append(append([]string{}, cfg.Places.Writable...), cfg.Places.Overlay...)
 	for _, d := range cfg.Directories {
 		writable = append(writable, d.Path)
 	}
-	notify.Watch(s, notify.Options{Mode: l.Conf.Notifications.Desktop, Getenv: os.Getenv, Writable: writable, Logger: l.Log})
+	return notify.Options{Mode: l.Conf.Notifications.Desktop, Getenv: os.Getenv, Writable: writable, Logger: l.Log}
 }

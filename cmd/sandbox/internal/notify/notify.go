@@ -37,9 +37,6 @@ type Session interface {
 
 // Watch tells of the session's questions until it ends, if there is a desktop and a notify-send.
 func Watch(s Session, o Options) {
-	if o.Mode == "off" || o.Getenv("DBUS_SESSION_BUS_ADDRESS") == "" && o.Getenv("DISPLAY") == "" && o.Getenv("WAYLAND_DISPLAY") == "" {
-		return
-	}
 	path, ok := find(o)
 	if !ok {
 		return
@@ -74,8 +71,17 @@ func Watch(s Session, o Options) {
 	}()
 }
 
-// find looks for the program, and leaves out what a program inside could have put there.
+// Possible reports whether there is a desktop, and a notify-send to tell it something with.
+func Possible(o Options) bool {
+	_, ok := find(o)
+	return ok
+}
+
+// find looks for the program where there is a desktop, and leaves out what a program inside could have put there.
 func find(o Options) (path string, ok bool) {
+	if o.Mode == "off" || o.Getenv("DBUS_SESSION_BUS_ADDRESS") == "" && o.Getenv("DISPLAY") == "" && o.Getenv("WAYLAND_DISPLAY") == "" {
+		return "", false
+	}
 	path, err := exec.LookPath(program)
 	if err != nil || !filepath.IsAbs(path) {
 		return "", false

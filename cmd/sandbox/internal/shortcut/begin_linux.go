@@ -251,7 +251,7 @@ func connect(socket string) (fd int, ok bool) {
 
 // passed completes what the command inherits. It returns false if main has to say that some of it is not passed.
 func (l *line) passed() bool {
-	l.ignored = descriptors.Ignored()
+	l.ignored, l.asks = descriptors.Ignored(), descriptors.HasTerminal()
 	if l.alone {
 		return true
 	}

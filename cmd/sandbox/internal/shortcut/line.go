@@ -10,6 +10,7 @@ type line struct {
 	argv         []string
 	alone        bool // --no-fds
 
+	asks             bool  // its user can be asked
 	further, ignored []int // the descriptors that were passed to us, and the signals that we were started with ignored
 
 	logs     bool   // there is a flag about the log, which is main's

@@ -21,6 +21,9 @@ func ask(l line, env []string, dir string) (request []byte, ok bool) {
 	w.text(dir)
 	w.numbers(`,"further":[`, l.further)
 	w.numbers(`,"ignored":[`, l.ignored)
+	if l.asks {
+		w.raw(`,"asks":true`)
+	}
 	w.duration(`,"timeout_ns":`, l.limit)
 	w.raw(`,"wants":{`)
 	if l.folder != "" {

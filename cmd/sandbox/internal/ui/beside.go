@@ -65,6 +65,7 @@ func Serve(ctx context.Context, o Beside) (*Page, error) {
 	ctx, p.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(p.done)
+		defer o.Launch.Attend()()
 		p.err = s.Serve(ctx, l)
 	}()
 	return p, nil

@@ -77,6 +77,7 @@ func (c Commands) run(ctx context.Context, port int, open bool) error {
 			fmt.Fprintln(c.Stderr, "No browser was opened ("+err.Error()+"): open the address yourself.")
 		}
 	}
+	defer c.Launch().Attend()()
 	return s.Serve(ctx, l)
 }
 
