@@ -19,6 +19,7 @@ func groups() []group {
 		{"bridge", benchBridge},
 		{"mediated", benchMediated},
 		{"undo", benchUndo},
+		{"large", benchLarge},
 		{"small", benchSmall},
 		{"memory", benchMemory},
 		{"start", benchStart},
