@@ -9,12 +9,13 @@ import (
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/actors/frontend/socket"
 	"github.com/codeagent/sandbox/fsbridge/caller"
+	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/agents"
 	"github.com/codeagent/sandbox/messages"
 )
 
 // relays serve the agents that programs inside may ask for the use of keys.
-func (s *Session) relays() map[string]func(net.Listener) {
+func (s *Session) relays() map[string]hypervisor.Agent {
 	if len(s.cfg.Agents) == 0 {
 		return nil
 	}
@@ -23,14 +24,21 @@ func (s *Session) relays() map[string]func(net.Listener) {
 			s.bus.Emit(api.Event{Type: api.EventWarning, Message: fmt.Sprintf("%s is not allowed: %v", pattern, err)})
 		}
 	}
-	serve := make(map[string]func(net.Listener))
-	for name, path := range s.cfg.Agents {
-		serve[name] = agents.New(agents.Options{
-			Dial: func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) },
-			Use:  s.mayUse, Logger: s.cfg.Logger.With("component", "agent", "agent", name),
-		}).Serve
+	served := make(map[string]hypervisor.Agent)
+	for name, a := range s.cfg.Agents {
+		o := agents.Options{
+			Dial: func(ctx context.Context) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", a.Socket)
+			},
+			Use: s.mayUse, Names: a.Names, Logger: s.cfg.Logger.With("component", "agent", "agent", name),
+		}
+		relay := agents.New
+		if name == "gpg" {
+			relay = agents.NewGPG
+		}
+		served[name] = hypervisor.Agent{Serve: relay(o).Serve, Files: a.Files}
 	}
-	return serve
+	return served
 }
 
 // mayUse has a person decide about the use of a key, as about a safeguard, unless a rule of the policy decides. Where nobody answers, it is refused

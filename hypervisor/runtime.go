@@ -241,9 +241,8 @@ type Config struct {
 	// returns when the listener is closed, which the runtime does when the guest ends.
 	// Nil: they cannot ask. Only a jail has one.
 	Inside func(l net.Listener)
-	// Agents are called as Inside is, each with the listener at which programs inside find the agent of that name. Only a jail has
-	// them.
-	Agents map[string]func(l net.Listener)
+	// Agents are those that programs inside find, by name. Only a jail has them.
+	Agents map[string]Agent
 	// Network decides what the guest may reach; nil: nothing, it has a loopback
 	// interface alone. Runtimes that cannot see to that return [ErrNetwork]. It stays
 	// the caller's.
@@ -253,8 +252,18 @@ type Config struct {
 // StepsVariable names, inside, the socket of [Config].Inside.
 const StepsVariable = "SANDBOX_STEPS"
 
-// AgentVariable names, inside, the socket of the agent of that name.
-func AgentVariable(agent string) string { return map[string]string{"ssh": "SSH_AUTH_SOCK"}[agent] }
+// AgentVariable names, inside, where programs find the agent of that name.
+func AgentVariable(agent string) string {
+	return map[string]string{"ssh": "SSH_AUTH_SOCK", "gpg": "GNUPGHOME"}[agent]
+}
+
+// Agent keeps keys outside.
+type Agent struct {
+	// Serve is called as [Config].Inside is, with the listener at which programs inside find it.
+	Serve func(l net.Listener)
+	// Files are what programs inside read beside it, by name, in the directory that [AgentVariable] names: public keys. Only gpg has one.
+	Files map[string]string
+}
 
 // Guest is a running isolated place. Methods are safe for concurrent use.
 type Guest interface {

@@ -52,9 +52,9 @@ type Config struct {
 	Debug   bool
 	// Containers allows namespaces of the commands' own in a jail; see [hypervisor.Config].
 	Containers bool
-	// Agents are sockets of agents that keep keys, by name ("ssh"): programs inside may ask for the use of a key, which a person decides. AllowUse are patterns of
+	// Agents keep keys, by name ("ssh", "gpg"): programs inside may ask for the use of a key, which a person decides. AllowUse are patterns of
 	// uses that nobody is asked about, as rules of the policy have them. Only a jail has agents.
-	Agents   map[string]string
+	Agents   map[string]Agent
 	AllowUse []string
 	// Places are what can be written in a jail beside the folders.
 	Places hypervisor.Places
@@ -149,4 +149,14 @@ type Clock interface {
 	// AfterFunc calls f in its own goroutine after d. stop reports whether it
 	// prevented the call.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
+}
+
+// Agent is an agent outside that keeps keys.
+type Agent struct {
+	// Socket is its own.
+	Socket string
+	// Names are of the keys of a gpg-agent, by their grips in capital letters.
+	Names map[string]string
+	// Files are public keys that programs inside read, see [hypervisor.Agent].
+	Files map[string]string
 }

@@ -103,7 +103,7 @@ func TestQuestionsThatAreDenied(t *testing.T) {
 }
 
 func TestUsesThatAreNone(t *testing.T) {
-	for _, subject := range []string{"", "ssh", "ssh:", "ssh::sign", "gpg:**", "*:**", "ssh:a**", `ssh:\q`, "/ssh:a", "~/ssh:a"} {
+	for _, subject := range []string{"", "ssh", "ssh:", "ssh::sign", "pgp:**", "*:**", "ssh:a**", `ssh:\q`, "/ssh:a", "~/ssh:a"} {
 		if _, err := (Rule{Operation: Use, Subject: subject, Action: Allow, Scope: User}).Checked("/home/u"); err == nil {
 			t.Errorf("%q is a subject", subject)
 		}

@@ -59,12 +59,12 @@ func parseSubject(op Operation, text string) (subject, error) {
 	return s, nil
 }
 
-// parseUse parses the use of a key: ssh:SHA256:KEY:sign:NAMESPACE, ssh:SHA256:KEY:login:USER[:SHA256:SERVER], or a pattern of such. A part is as the name in a
+// parseUse parses the use of a key: ssh:SHA256:KEY:sign:NAMESPACE, ssh:SHA256:KEY:login:USER[:SHA256:SERVER], gpg:GRIP:sign, or a pattern of such. A part is as the name in a
 // path, which a colon ends; "**" stands for any number of parts.
 func parseUse(text string) (s subject, err error) {
 	parts := strings.Split(text, ":")
-	if len(parts) < 2 || parts[0] != "ssh" {
-		return s, fmt.Errorf("use %q: write ssh:SHA256:KEY:sign:NAMESPACE, ssh:SHA256:KEY:login:USER, or a pattern such as 'ssh:**:sign:git'", text)
+	if len(parts) < 2 || parts[0] != "ssh" && parts[0] != "gpg" {
+		return s, fmt.Errorf("use %q: write ssh:SHA256:KEY:sign:NAMESPACE, ssh:SHA256:KEY:login:USER, gpg:GRIP:sign, or a pattern such as 'ssh:**:sign:git'", text)
 	}
 	for _, part := range parts {
 		if part == "" {

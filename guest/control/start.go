@@ -28,10 +28,13 @@ const FDDomain = 4
 const InsideSocket = "/run/sandbox/steps.sock"
 
 // Agents are the names of what programs inside may find an agent's socket for, at [AgentSocket].
-func Agents() []string { return []string{"ssh"} }
+func Agents() []string { return []string{"ssh", "gpg"} }
 
 // AgentSocket is where programs inside a jail find the socket of an agent outside, if they may use one.
 func AgentSocket(name string) string { return "/run/sandbox/" + name + "-agent.sock" }
+
+// GPGHome is the home directory of gpg inside a jail that has an agent for it. Its socket there leads to [AgentSocket].
+const GPGHome = "/run/sandbox/gnupg"
 
 // ShimVariable is the variable of the environment in which a jail's first process
 // gets its [ShimConfig], as JSON.

@@ -27,24 +27,42 @@ type Options struct {
 	Dial func(ctx context.Context) (net.Conn, error)
 	// Use decides about one use of a key; it waits until somebody has decided. client is the connection of the program that asks. The context ends with it.
 	Use func(ctx context.Context, u Use, client net.Conn) bool
+	// Names are of the keys of a gpg-agent, by their grips in capital letters. An ssh-agent says them itself.
+	Names map[string]string
 	// Logger hears what did not pass. Nil: nobody does.
 	Logger *slog.Logger
 }
 
 // Relay passes on what may be passed on. It is safe for concurrent use.
 type Relay struct {
-	o Options
+	o     Options
+	speak func(r *Relay, client, agent net.Conn) speech
 
 	mu    sync.Mutex
 	names map[string]string // of keys, by fingerprint: the last list of the agent
 }
 
-// New makes a relay.
-func New(o Options) *Relay {
+// speech is the conversation with one program, in an agent's protocol. Only receive is called while another method is.
+type speech interface {
+	// greet is what the program hears first.
+	greet() []byte
+	// receive reads what the program sends.
+	receive() (message, error)
+	// answer is what the program gets for it. The context ends when the program does.
+	answer(ctx context.Context, m message) []byte
+}
+
+// New makes a relay to an ssh-agent.
+func New(o Options) *Relay { return newRelay(o, newServed) }
+
+// NewGPG makes a relay to a gpg-agent.
+func NewGPG(o Options) *Relay { return newRelay(o, newAssuan) }
+
+func newRelay(o Options, speak func(r *Relay, client, agent net.Conn) speech) *Relay {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Relay{o: o}
+	return &Relay{o: o, speak: speak}
 }
 
 // Serve accepts programs inside until the listener is closed, and returns when all connections have ended.
@@ -85,24 +103,20 @@ func (r *Relay) connection(ctx context.Context, client net.Conn) {
 		defer agent.Close()
 		defer context.AfterFunc(ctx, func() { _ = agent.Close() })()
 	}
-	s := &served{r: r, client: client, agent: agent, messages: make(chan message)}
+	s, messages := r.speak(r, client, agent), make(chan message)
+	if write(client, s.greet()) != nil {
+		return
+	}
 	go func() {
 		defer cancel() // whoever has gone does not wait for a decision
-		s.read(ctx)
+		r.read(ctx, s, messages)
 	}()
-	for m := range s.messages {
+	for m := range messages {
 		answer := s.answer(ctx, m)
-		if ctx.Err() != nil || send(client, answer) != nil {
+		if ctx.Err() != nil || write(client, answer) != nil {
 			return
 		}
 	}
-}
-
-// served is a connection.
-type served struct {
-	r             *Relay
-	client, agent net.Conn // agent is nil if there is none, or it has lied
-	messages      chan message
 }
 
 // message is one of the protocol: its type, and the rest.
@@ -112,26 +126,41 @@ type message struct {
 }
 
 // read reads what the program sends, one message ahead, so that its end is noticed while somebody decides.
-func (s *served) read(ctx context.Context) {
-	defer close(s.messages)
+func (r *Relay) read(ctx context.Context, s speech, messages chan<- message) {
+	defer close(messages)
 	for {
-		m, err := receive(s.client, mostIdle)
+		m, err := s.receive()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
-				s.r.o.Logger.Warn("a program inside does not speak to its agent as it should", "err", err)
+				r.o.Logger.Warn("a program inside does not speak to its agent as it should", "err", err)
 			}
 			return
 		}
 		select {
-		case s.messages <- m:
+		case messages <- m:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// answer is what the program gets.
-func (s *served) answer(ctx context.Context, m message) message {
+// served speaks ssh-agent's protocol with one program.
+type served struct {
+	r             *Relay
+	client, agent net.Conn // agent is nil if there is none, or it has lied
+}
+
+func newServed(r *Relay, client, agent net.Conn) speech {
+	return &served{r: r, client: client, agent: agent}
+}
+
+func (s *served) greet() []byte { return nil }
+
+func (s *served) receive() (message, error) { return receive(s.client, mostIdle) }
+
+func (s *served) answer(ctx context.Context, m message) []byte { return framed(s.respond(ctx, m)) }
+
+func (s *served) respond(ctx context.Context, m message) message {
 	refused := message{kind: failure}
 	if s.agent == nil {
 		return refused
@@ -233,9 +262,18 @@ func whole(err error) error {
 	return err
 }
 
-func send(c net.Conn, m message) error {
-	_ = c.SetWriteDeadline(time.Now().Add(patience))
+func send(c net.Conn, m message) error { return write(c, framed(m)) }
+
+func framed(m message) []byte {
 	frame := binary.BigEndian.AppendUint32(nil, uint32(len(m.body)+1))
-	_, err := c.Write(append(append(frame, m.kind), m.body...))
+	return append(append(frame, m.kind), m.body...)
+}
+
+func write(c net.Conn, text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(patience))
+	_, err := c.Write(text)
 	return err
 }

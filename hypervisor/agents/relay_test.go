@@ -334,14 +334,14 @@ func FuzzMessages(f *testing.F) {
 // FuzzParseUse: what is taken is one use, whose subject is the text.
 func FuzzParseUse(f *testing.F) {
 	key := fingerprint([]byte("key"))
-	for _, ok := range []string{"ssh:" + key + ":sign:git", `ssh:` + key + `:sign:a\x3ab`, "ssh:" + key + ":login:me", "ssh:" + key + ":login:me:" + fingerprint([]byte("server"))} {
+	for _, ok := range []string{"ssh:" + key + ":sign:git", `ssh:` + key + `:sign:a\x3ab`, "ssh:" + key + ":login:me", "gpg:" + grip + ":sign", "ssh:" + key + ":login:me:" + fingerprint([]byte("server"))} {
 		if _, err := ParseUse(ok); err != nil {
 			f.Error(err)
 		}
 		f.Add(ok)
 	}
 	for _, bad := range []string{
-		"", "git", "ssh:**:sign:git", "ssh:" + key + ":sign:*", "ssh:" + key + ":sign:", "ssh:" + key + ":sing:git", "ssh:" + key + ":sign:git:" + key, "gpg:" + key + ":sign:git",
+		"", "git", "gpg:" + grip + ":login", "gpg:**:sign", "gpg:x" + grip[1:] + ":sign", "ssh:**:sign:git", "ssh:" + key + ":sign:*", "ssh:" + key + ":sign:", "ssh:" + key + ":sing:git", "ssh:" + key + ":sign:git:" + key, "gpg:" + key + ":sign:git",
 		"ssh:" + key + `:sign:\x61`, "ssh:" + key + `:sign:a\x3`, "ssh:SHA256:AAAA:sign:git", "ssh:" + key + ":login:me:SHA256:", "ssh:" + key + ":login:a b",
 	} {
 		if u, err := ParseUse(bad); err == nil {

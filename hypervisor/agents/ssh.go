@@ -49,7 +49,7 @@ const (
 
 // Use is one use of a key: what a person is asked about.
 type Use struct {
-	// Key is the fingerprint of the key, SHA256:...; Comment is what the agent calls it, and empty if it has not said so.
+	// Key is the fingerprint of the key, SHA256:..., or with [OpenPGP] its grip; Comment is what the agent calls it, or its user's name, and empty if nobody has said so.
 	Key, Comment string
 	Kind         Kind
 	// Namespace is what a [Sign] is for: "git", "file".
@@ -59,8 +59,11 @@ type Use struct {
 	User, Server string
 }
 
-// Subject is what a rule about just this names: ssh:SHA256:KEY:sign:NAMESPACE or ssh:SHA256:KEY:login:USER[:SHA256:SERVER].
+// Subject is what a rule about just this names: ssh:SHA256:KEY:sign:NAMESPACE, ssh:SHA256:KEY:login:USER[:SHA256:SERVER] or gpg:GRIP:sign.
 func (u Use) Subject() string {
+	if u.Kind == OpenPGP {
+		return "gpg:" + u.Key + ":sign"
+	}
 	text := "ssh:" + u.Key + ":" + string(u.Kind) + ":"
 	if u.Kind == Sign {
 		return text + plain(u.Namespace)
@@ -73,8 +76,15 @@ func (u Use) Subject() string {
 
 // ParseUse is the use whose [Use.Subject] is text. A pattern of several is an error, as is what no agent is asked for.
 func ParseUse(text string) (Use, error) {
-	bad := fmt.Errorf("use %q: name one use, ssh:SHA256:KEY:sign:NAMESPACE or ssh:SHA256:KEY:login:USER[:SHA256:SERVER]; ssh-keygen -l says SHA256:KEY", text)
+	bad := fmt.Errorf("use %q: name one use, ssh:SHA256:KEY:sign:NAMESPACE, ssh:SHA256:KEY:login:USER[:SHA256:SERVER] or gpg:GRIP:sign; ssh-keygen -l says SHA256:KEY, and gpg -K --with-keygrip GRIP", text)
 	parts := strings.Split(text, ":")
+	if len(parts) == 3 {
+		u := Use{Key: parts[1], Kind: OpenPGP}
+		if u.Subject() != text || !isGrip(u.Key) || u.Key != strings.ToUpper(u.Key) {
+			return Use{}, bad
+		}
+		return u, nil
+	}
 	if len(parts) != 5 && len(parts) != 7 {
 		return Use{}, bad
 	}
@@ -108,6 +118,12 @@ func isFingerprint(text string) bool {
 
 // String says it for people. What a program or the agent chose is written out.
 func (u Use) String() string {
+	if u.Kind == OpenPGP {
+		if u.Comment == "" {
+			return "use the gpg key " + u.Key + " to sign"
+		}
+		return fmt.Sprintf("use the gpg key %q (%s) to sign", u.Comment, u.Key)
+	}
 	key := u.Key
 	if u.Comment != "" {
 		key = plain(u.Comment) + " (" + u.Key + ")"

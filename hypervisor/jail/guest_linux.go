@@ -157,7 +157,7 @@ func (g *guest) environment(c hypervisor.Command) []string {
 	agents := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(g.cfg.Agents)) {
 		agents[hypervisor.AgentVariable(name)] = true
-		add = append(add, hypervisor.AgentVariable(name)+"="+control.AgentSocket(name))
+		add = append(add, hypervisor.AgentVariable(name)+"="+agentPlace(name))
 	}
 	return remote.Environ(env, c.TTY, func(k, v string) (string, bool) {
 		switch {

@@ -276,6 +276,7 @@ func (p *planner) coverTemporary() {
 	uid := strconv.Itoa(p.user.UID)
 	p.add(mount{op: opDir, path: "/run/sandbox", mode: 0o755, own: true})
 	p.add(mount{op: opDir, path: "/run/user/" + uid, mode: 0o700, own: true})
+	p.addAgents(uid)
 	p.add(mount{op: opDir, path: "/run/lock", mode: 0o1777})
 	for _, l := range []string{"/run/current-system", "/run/booted-system", "/run/opengl-driver"} { // NixOS: PATH leads there
 		if target, err := os.Readlink(l); err == nil {

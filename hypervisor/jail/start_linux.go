@@ -298,7 +298,9 @@ func (g *guest) connect(s *script.Script, program *os.File) (err error) {
 	}
 	g.host = control.NewHost(conn, func(err error) { g.log.Warn("message from the guest", "err", err) })
 	serve := map[string]func(net.Listener){"": g.cfg.Inside}
-	maps.Copy(serve, g.cfg.Agents)
+	for name, a := range g.cfg.Agents {
+		serve[name] = a.Serve
+	}
 	go remote.Inside(g.host, serve, func(err error) { g.log.Warn("a socket for programs inside", "err", err) })
 	go func() {
 		defer errR.Close()

@@ -41,8 +41,8 @@ func atOnce(c *Config) error {
 // knownAgents refuses an agent that nobody relays.
 func knownAgents(c *Config) error {
 	for _, name := range c.Jail.Agents {
-		if name != "ssh" {
-			return fmt.Errorf("there is no agent %q; there is ssh", name)
+		if name != "ssh" && name != "gpg" {
+			return fmt.Errorf("there is no agent %q; there are ssh and gpg", name)
 		}
 	}
 	return nil

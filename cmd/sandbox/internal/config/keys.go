@@ -227,11 +227,11 @@ func insideKeys() []Key {
 		},
 		{
 			Name: "jail.agents", Flag: "agent", valid: knownAgents,
-			Doc: "let commands in a jail ask an agent outside for the use of its keys; each use is held until a person or a rule allows it. The `name` of the agent: ssh",
+			Doc: "let commands in a jail ask an agent outside for the use of its keys; each use is held until a person or a rule allows it. The `name` of the agent: ssh, gpg",
 		},
 		{
 			Name: "jail.allow_use", Flag: "allow-use",
-			Doc: "allow a use of a key without asking, in this session: a `pattern` such as 'ssh:**:sign:git'",
+			Doc: "allow a use of a key without asking, in this session: a `pattern` such as 'ssh:**:sign:git' or 'gpg:**'",
 		},
 		{
 			Name: "places.caches", Enum: []string{"overlay", "read-only"}, Rule: Tighten, Flag: "caches",

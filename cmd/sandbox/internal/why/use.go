@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
@@ -30,8 +31,9 @@ func (c Commands) use(cfg api.Config, text string) error {
 
 // explainUse decides as a session would, whose agents are those of the configuration.
 func (c Commands) explainUse(cfg api.Config, text string) (v verdictOf, err error) {
-	if len(cfg.Agents) == 0 {
-		return verdictOf{Action: "deny", Why: "there is no agent", Remedy: "--agent ssh"}, nil
+	agent, _, _ := strings.Cut(text, ":")
+	if _, ok := cfg.Agents[agent]; !ok {
+		return verdictOf{Action: "deny", Why: "there is no agent", Remedy: "--agent " + agent}, nil
 	}
 	book := c.Policy(cfg.Directories[0].Path)
 	for _, pattern := range cfg.AllowUse {
