@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor/programs"
 )
 
 // lockPatience is how long the machine of a supervisor that was killed may take to
@@ -139,11 +141,9 @@ func (d Disk) create(ctx context.Context) error {
 // makeFileSystem writes an empty ext4, of which the guest's kernel fills in what
 // is large.
 func makeFileSystem(ctx context.Context, file string) error {
-	program, err := exec.LookPath("mke2fs")
+	program, err := programs.Find("mke2fs", guestPath+":/run/current-system/sw/bin", nil) // not in everybody's PATH, which may lead to a project's programs
 	if err != nil {
-		if program, err = exec.LookPath("/usr/sbin/mke2fs"); err != nil { // not in everybody's PATH
-			return errors.New("qemu: a persistent disk is made with mke2fs, which is not here: sudo apt install e2fsprogs (or your distribution's package)")
-		}
+		return errors.New("qemu: a persistent disk is made with mke2fs, which is not here: sudo apt install e2fsprogs (or your distribution's package)")
 	}
 	cmd := exec.CommandContext(ctx, program, "-q", "-F", "-t", "ext4", "-m", "0", "-L", "sandbox",
 		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0", file)

@@ -44,6 +44,8 @@ type Options struct {
 	Image func(ctx context.Context) (Image, error)
 	// Program is QEMU's, by path; empty: looked for in PATH.
 	Program string
+	// Writable are the directories in which programs inside can write: no program in them is started.
+	Writable []string
 	// Arch is Go's name of the guest's architecture; empty: this program's.
 	Arch string
 	// Accel is auto (KVM where it works), kvm or tcg (emulation).

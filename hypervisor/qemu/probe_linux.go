@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/programs"
 )
 
 // host is what this machine offers.
@@ -145,7 +146,7 @@ func (r *Runtime) find() (string, error) {
 	if name == "" {
 		name = programName(r.o.Arch)
 	}
-	path, err := exec.LookPath(name)
+	path, err := programs.Find(name, os.Getenv("PATH"), r.o.Writable)
 	if err == nil {
 		return path, nil
 	}
@@ -157,7 +158,7 @@ func (r *Runtime) find() (string, error) {
 		if r.o.Arch == "arm64" {
 			pkg = "qemu-system-arm"
 		}
-		return "", fmt.Errorf("qemu: there is no %s here; sudo apt install %s (or your distribution's package): %w", name, pkg, hypervisor.ErrUnavailable)
+		return "", fmt.Errorf("qemu: there is no %s here; sudo apt install %s (or your distribution's package): %w: %w", name, pkg, err, hypervisor.ErrUnavailable)
 	}
 	return "", fmt.Errorf("qemu: %w: %w", err, hypervisor.ErrUnavailable)
 }

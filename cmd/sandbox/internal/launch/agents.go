@@ -18,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/programs"
 )
 
 func sshAgent() (api.Agent, error) {
@@ -52,7 +53,7 @@ func (l *Launcher) agents(cfg *api.Config) error {
 		}
 		find := sshAgent
 		if name == "gpg" {
-			find = gpgAgent
+			find = func() (api.Agent, error) { return gpgAgent(writable(*cfg)) }
 		}
 		agent, err := find()
 		if err != nil {
@@ -80,16 +81,22 @@ const (
 )
 
 // gpgAgent finds the user's gpg-agent, which gpg starts if it does not run, and public keys for gpg inside: no other file of gpg's home directory is read inside.
-func gpgAgent() (api.Agent, error) {
+// Nothing in writable is started for that.
+func gpgAgent(writable []string) (api.Agent, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), gpgPatience)
 	defer cancel()
-	if _, err := exec.LookPath("gpg"); err != nil {
-		return api.Agent{}, errors.New("there is no gpg on this machine: install it (Debian: gnupg)")
+	gpg, err := programs.Find("gpg", os.Getenv("PATH"), writable)
+	if err != nil {
+		return api.Agent{}, fmt.Errorf("there is no gpg to ask: install it (Debian: gnupg): %w", err)
 	}
-	if _, err := output(ctx, "gpgconf", "--launch", "gpg-agent"); err != nil {
+	gpgconf, err := programs.Find("gpgconf", os.Getenv("PATH"), writable)
+	if err != nil {
 		return api.Agent{}, err
 	}
-	text, err := output(ctx, "gpgconf", "--list-dirs")
+	if _, err := output(ctx, gpgconf, "--launch", "gpg-agent"); err != nil {
+		return api.Agent{}, err
+	}
+	text, err := output(ctx, gpgconf, "--list-dirs")
 	if err != nil {
 		return api.Agent{}, err
 	}
@@ -101,11 +108,11 @@ func gpgAgent() (api.Agent, error) {
 	if !isSocket(a.Socket) {
 		return api.Agent{}, errors.New("gpg-agent has no socket that gpgconf knows: start it with 'gpgconf --launch gpg-agent'")
 	}
-	list, err := output(ctx, "gpg", "--batch", "--no-tty", "--with-colons", "--with-keygrip", "--list-keys")
+	list, err := output(ctx, gpg, "--batch", "--no-tty", "--with-colons", "--with-keygrip", "--list-keys")
 	if err != nil {
 		return api.Agent{}, err
 	}
-	public, err := output(ctx, "gpg", "--batch", "--no-tty", "--export-options", "export-minimal", "--export")
+	public, err := output(ctx, gpg, "--batch", "--no-tty", "--export-options", "export-minimal", "--export")
 	if err != nil {
 		return api.Agent{}, err
 	}

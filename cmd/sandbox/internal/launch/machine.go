@@ -31,7 +31,7 @@ func (l *Launcher) Machine(dirs ...api.Directory) (*qemu.Runtime, error) {
 	return qemu.New(qemu.Options{
 		Image: l.openImage, Program: vm.QEMU, Accel: vm.Acceleration, MemoryBytes: int64(vm.Memory), CPUs: vm.CPUs,
 		BootTimeout: time.Duration(vm.BootTimeout), NineP: vm.FSBackend == "9p", Umask: l.Umask, Logger: l.Log,
-		Disk: disk, Network: outside,
+		Disk: disk, Network: outside, Writable: writable(api.Config{Directories: dirs}),
 	}), nil
 }
 

@@ -11,9 +11,14 @@ import (
 func (l *Launcher) Notify(s api.Live, cfg api.Config) { notify.Watch(s, l.notifications(cfg)) }
 
 func (l *Launcher) notifications(cfg api.Config) notify.Options {
-	writable := append(append([]string{}, cfg.Places.Writable...), cfg.Places.Overlay...)
+	return notify.Options{Mode: l.Conf.Notifications.Desktop, Getenv: os.Getenv, Writable: writable(cfg), Logger: l.Log}
+}
+
+// writable are the directories in which programs inside can write: nothing in them is started outside.
+func writable(cfg api.Config) []string {
+	dirs := append(append([]string{}, cfg.Places.Writable...), cfg.Places.Overlay...)
 	for _, d := range cfg.Directories {
-		writable = append(writable, d.Path)
+		dirs = append(dirs, d.Path)
 	}
-	return notify.Options{Mode: l.Conf.Notifications.Desktop, Getenv: os.Getenv, Writable: writable, Logger: l.Log}
+	return dirs
 }

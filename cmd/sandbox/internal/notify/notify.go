@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/printable"
+	"github.com/codeagent/sandbox/hypervisor/programs"
 )
 
 const (
@@ -82,31 +82,11 @@ func find(o Options) (path string, ok bool) {
 	if o.Mode == "off" || o.Getenv("DBUS_SESSION_BUS_ADDRESS") == "" && o.Getenv("DISPLAY") == "" && o.Getenv("WAYLAND_DISPLAY") == "" {
 		return "", false
 	}
-	path, err := exec.LookPath(program)
-	if err != nil || !filepath.IsAbs(path) {
-		return "", false
+	path, err := programs.Find(program, o.Getenv("PATH"), o.Writable)
+	if err != nil {
+		o.Logger.Debug("the desktop is not told of questions", "component", "notify", "err", err)
 	}
-	for _, p := range []string{path, resolved(path)} {
-		for _, w := range o.Writable {
-			if within(p, w) || within(p, resolved(w)) {
-				o.Logger.Warn("notify-send lies where programs inside can write: it is not used", "component", "notify", "path", p)
-				return "", false
-			}
-		}
-	}
-	return path, true
-}
-
-func resolved(path string) string {
-	if p, err := filepath.EvalSymlinks(path); err == nil {
-		return p
-	}
-	return filepath.Clean(path)
-}
-
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+	return path, err == nil
 }
 
 // burst are questions that wait together.

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -42,7 +43,7 @@ func desktop(t *testing.T, script string) (dir, out string) {
 
 func watched(t *testing.T, mode string, env map[string]string, writable ...string) *session {
 	s := &session{done: make(chan struct{}), gone: make(chan struct{})}
-	Watch(s, Options{Mode: mode, Getenv: func(k string) string { return env[k] }, Writable: writable, Logger: slog.New(slog.DiscardHandler)})
+	Watch(s, Options{Mode: mode, Getenv: func(k string) string { return cmp.Or(env[k], map[string]string{"PATH": os.Getenv("PATH")}[k]) }, Writable: writable, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		close(s.done)
 		if s.hear != nil {
@@ -111,6 +112,7 @@ func TestHangingProgram(t *testing.T) {
 // Without a desktop, if it is off, or if the program is where programs inside can write, nothing is executed.
 func TestNoNotification(t *testing.T) {
 	dir, out := desktop(t, "echo ran >>$OUT")
+	t.Setenv("PATH", dir) // another one may be installed
 	for name, s := range map[string]*session{
 		"no desktop": watched(t, "auto", nil),
 		"off":        watched(t, "off", map[string]string{"DISPLAY": ":0"}),

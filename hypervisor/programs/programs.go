@@ -1,0 +1,66 @@
+package programs
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Find looks for a program in the directories of path, which is written as PATH is, or, if name has a slash, takes it as a path. It leaves out relative directories and what lies in
+// a directory of writable, or leads there. The error wraps [exec.ErrNotFound]; it says where one lies that was left out.
+func Find(name, path string, writable []string) (string, error) {
+	var candidates []string
+	if strings.ContainsRune(name, filepath.Separator) {
+		abs, err := filepath.Abs(name)
+		if err != nil {
+			return "", err
+		}
+		candidates = []string{abs}
+	} else {
+		for _, dir := range filepath.SplitList(path) {
+			candidates = append(candidates, filepath.Join(dir, name))
+		}
+	}
+	leftOut := ""
+	for _, c := range candidates {
+		if !filepath.IsAbs(c) {
+			continue
+		}
+		if _, err := exec.LookPath(c); err != nil {
+			continue
+		}
+		if !reached(c, writable) {
+			return c, nil
+		}
+		leftOut = c
+	}
+	if leftOut != "" {
+		return "", fmt.Errorf("%s lies where programs inside can write, and is not started outside: %w elsewhere", leftOut, exec.ErrNotFound)
+	}
+	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+}
+
+// reached tells whether a path lies in one of some directories, or leads there.
+func reached(path string, dirs []string) bool {
+	for _, p := range []string{path, resolved(path), filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path))} {
+		for _, d := range dirs {
+			if within(p, d) || within(p, resolved(d)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func resolved(path string) string {
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		return p
+	}
+	return filepath.Clean(path)
+}
+
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
