@@ -8,7 +8,7 @@ import (
 )
 
 // Find looks for a program in the directories of path, which is written as PATH is, or, if name has a slash, takes it as a path. It leaves out relative directories and what lies in
-// a directory of writable, or leads there. The error wraps [exec.ErrNotFound]; it says where one lies that was left out.
+// a directory of writable, or leads there. The error wraps [exec.ErrNotFound]. Of a path it says what the file system says, and it says where one lies that was left out.
 func Find(name, path string, writable []string) (string, error) {
 	var candidates []string
 	if strings.ContainsRune(name, filepath.Separator) {
@@ -23,11 +23,13 @@ func Find(name, path string, writable []string) (string, error) {
 		}
 	}
 	leftOut := ""
+	var why error
 	for _, c := range candidates {
 		if !filepath.IsAbs(c) {
 			continue
 		}
 		if _, err := exec.LookPath(c); err != nil {
+			why = err
 			continue
 		}
 		if !reached(c, writable) {
@@ -38,8 +40,17 @@ func Find(name, path string, writable []string) (string, error) {
 	if leftOut != "" {
 		return "", fmt.Errorf("%s lies where programs inside can write, and is not started outside: %w elsewhere", leftOut, exec.ErrNotFound)
 	}
+	if why != nil && strings.ContainsRune(name, filepath.Separator) {
+		return "", missing{why}
+	}
 	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
 }
+
+// missing is the error for a path at which there is no program: it says why, and not that none was found in PATH.
+type missing struct{ error }
+
+func (m missing) Unwrap() error      { return m.error }
+func (missing) Is(target error) bool { return target == exec.ErrNotFound }
 
 // reached tells whether a path lies in one of some directories, or leads there.
 func reached(path string, dirs []string) bool {

@@ -4,6 +4,7 @@ package programs
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,9 @@ func TestFind(t *testing.T) {
 		if c.want != "" && (got != at(c.want) || err != nil) || c.want == "" && (got != "" || !errors.Is(err, exec.ErrNotFound)) {
 			t.Errorf("%s in %s: %q, %v", c.name, c.path, got, err)
 		}
+	}
+	if _, err := Find(at("system/none"), "", nil); !errors.Is(err, exec.ErrNotFound) || !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "PATH") {
+		t.Errorf("%v", err)
 	}
 	if _, err := Find("tool", at("project/bin"), writable); err == nil || !strings.Contains(err.Error(), "programs inside can write") {
 		t.Errorf("%v", err)
