@@ -134,6 +134,9 @@ type Mediation struct {
 	// Ways are directories inside, O_PATH, to which the way leads through gates (see [Config.Gate]): the kernel lets nobody from outside
 	// through. Their names are their paths inside.
 	Ways []*os.File
+	// Overlays are the paths inside, free of symlinks, of overlays that do not lie over gates. The guest may change everything in them, but the kernel renames
+	// no directory there that the host has.
+	Overlays []string
 }
 
 // Share is one working folder of the guest.

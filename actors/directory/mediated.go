@@ -52,7 +52,9 @@ func (m *Mediation) Serve(g hypervisor.Mediation) error {
 	if m.server == nil {
 		m.server = mediate.New(mediate.Options{Logger: m.log}) // a guest without folders
 	}
-	return m.server.Serve(mediate.Guest{Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID, Unmounted: g.Unmounted, Own: g.Own, Ways: g.Ways})
+	return m.server.Serve(mediate.Guest{
+		Listener: g.Listener, Root: g.Root, UID: g.UID, GID: g.GID, Unmounted: g.Unmounted, Own: g.Own, Ways: g.Ways, Overlays: g.Overlays,
+	})
 }
 
 // Refused is how often the guest has tried to trace a process, to have a socket of a network, and a filter with a listener, and may not.

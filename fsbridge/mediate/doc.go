@@ -73,6 +73,12 @@
 // fail. Over a gate can lie an overlay, whose locks a held process keeps: how many of us wait for those is bounded (internal/ways), and whoever comes then is answered
 // only if its path stays within a folder.
 //
+// # Overlays
+//
+// The kernel does not rename a directory that the host has in an overlay of the guest's. We do (internal/relocate), as the workload and in
+// these overlays alone ([Guest].Overlays), of which all may be changed inside. For a thread outside of the caller's mount name space
+// what something is mounted on is as any other name, and to remove it takes the mount away: so that is left to the kernel.
+//
 // # Threads
 //
 // One worker, the leader, waits for notifications: each of two would be woken by every

@@ -29,6 +29,9 @@ type Guest struct {
 	// Ways are directories inside, O_PATH, to which the way leads through file systems that let only the workload through. Their
 	// names are their paths inside, free of symlinks; nobody inside can change what those lead to.
 	Ways []*os.File
+	// Overlays are paths inside of overlays, free of symlinks, whose lower layers the kernel does not rename directories of. The workload
+	// may change everything in them. None lies over what holds anybody up until a person has decided.
+	Overlays []string
 }
 
 // close closes the guest's files.

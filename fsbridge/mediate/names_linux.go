@@ -292,14 +292,20 @@ func (c *call) rename(oldDir, oldAt, newDir, newAt int, flags uint32) answer {
 		return outcome(s.folder.tree.Rename(c.request(), s.dir, s.text(), t.dir, t.text(), flags))
 	}
 	p, q := &c.a, &c.b
-	if !c.resolve(p, oldDir, from, 0) {
+	if !c.resolve(p, oldDir, from, anywhere) {
 		return c.refused(p, from)
 	}
 	defer p.close()
-	if toErrno != 0 || !c.resolve(q, newDir, to, 0) {
+	if !c.renamable(p) {
+		return c.refused(p, from)
+	}
+	if toErrno != 0 || !c.resolve(q, newDir, to, p.beyond()) {
 		return c.refused(q, to)
 	}
 	defer q.close()
+	if p.folder == nil {
+		return c.renameOverlaid(p, q, flags)
+	}
 	if p.folder != q.folder {
 		return native // EXDEV
 	}

@@ -35,7 +35,10 @@ type Server struct {
 	relay    notify.Relay
 	root     rawfs.Info // of Guest.Root
 	ways     ways.List
-	stop     int // an eventfd: readable once the server is closed
+	overlays []uint64 // mounts of the guest's overlays
+	stop     int      // an eventfd: readable once the server is closed
+
+	relocating sync.Mutex // see renameOverlaid
 
 	mu      sync.Mutex // of what follows
 	serving bool
@@ -119,6 +122,9 @@ func (s *Server) prepare(g Guest) (err error) {
 	}
 	if err := s.ways.Take(g.Ways); err != nil {
 		return fmt.Errorf("mediate: %w", err)
+	}
+	if err := s.findOverlays(&g); err != nil {
+		return err
 	}
 	for _, f := range s.folders {
 		_, f.behind = s.ways.At(&rawfs.Info{ID: f.rootID, Mount: f.mount})

@@ -217,7 +217,7 @@ func (g *guest) sendMount(fd int, path string) error {
 // mediate gives the folders, as the guest sees them, to their bridges, and then the
 // listener to who answers on it.
 func (g *guest) mediate(listener *os.File) error {
-	m := hypervisor.Mediation{Listener: listener, UID: uint32(g.user.UID), GID: uint32(g.user.GID), Ways: g.ways}
+	m := hypervisor.Mediation{Listener: listener, UID: uint32(g.user.UID), GID: uint32(g.user.GID), Ways: g.ways, Overlays: g.plan.overlays()}
 	var err error
 	if m.Root, err = g.openRoot(); err != nil {
 		return errors.Join(err, listener.Close())

@@ -289,6 +289,16 @@ const overlayWhat = "overlay"
 // by default in most kernels.
 const overlayOptions = "userxattr,index=off,xino=off,metacopy=off,volatile"
 
+// overlays are the paths of the overlays that do not lie over gates.
+func (p *plan) overlays() (paths []string) {
+	for i := range p.mounts {
+		if m := &p.mounts[i]; m.op == opOverlay && !m.gate {
+			paths = append(paths, m.path)
+		}
+	}
+	return paths
+}
+
 // sized adds the limit of a place in memory to its options.
 func (v *viewWriter) sized(options string) string {
 	if n := v.plan.memoryBytes; n > 0 {
