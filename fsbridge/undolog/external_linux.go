@@ -96,10 +96,10 @@ func (l *Log) committed(e *stepEntry, strays func() ([]hostfs.Stat, error)) erro
 	}
 	if strays != nil {
 		t.Describe(strays)
+		t.Describe(func() ([]hostfs.Stat, error) { return retainedLinks(dir.FD) })
 	} else {
-		t.ClosedAt(closedAt(dir.FD))
+		t.ClosedAt(closedAt(dir.FD)) // what has other names is looked for by these: it may have been edited since
 	}
-	t.Describe(func() ([]hostfs.Stat, error) { return retainedLinks(dir) })
 	if err := l.settle(e.Seq, t); err != nil {
 		return err
 	}
@@ -113,6 +113,7 @@ func (l *Log) restamp(e *apply.Engine, inverse *stamps.Touched, remap map[hostfs
 	defer l.stamps.SetApplying(false)
 	t := stamps.NewTouched().Add(e.Layer().Rec)
 	t.Describe(e.Strays)
+	t.Describe(func() ([]hostfs.Stat, error) { return retainedLinks(e.Inverse) })
 	t.Seen(e.Looks)
 	t.Replaced(inverse, remap)
 	seq := max(l.stamps.Newest(), e.Layer().Rec.Step.Seq) // also of the step that a restore makes
@@ -123,8 +124,8 @@ func (l *Log) restamp(e *apply.Engine, inverse *stamps.Touched, remap map[hostfs
 }
 
 // retainedLinks describes the retained inodes that have other names.
-func retainedLinks(dir *store.StepDir) (out []hostfs.Stat, err error) {
-	blobs, _, err := store.AdoptedBlobs(dir.FD)
+func retainedLinks(dirfd int) (out []hostfs.Stat, err error) {
+	blobs, _, err := store.AdoptedBlobs(dirfd)
 	for _, b := range blobs {
 		if b.Stat.Nlink > 1 && !b.Stat.IsDir() {
 			out = append(out, b.Stat)
@@ -156,7 +157,7 @@ func (l *Log) crossing(ctx context.Context, steps []*stepEntry, kind taskKind, f
 		return nil, err
 	}
 	if kind == taskRedo {
-		found, err := l.stamps.Peek(all)
+		found, err := l.stamps.Peek(all, true)
 		return append(l.leftEdits(steps), found...), err
 	}
 	return l.stamps.Check(all, oldest)
@@ -185,7 +186,7 @@ func (l *Log) foreseen(ctx context.Context, steps []*stepEntry, kind taskKind) (
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.stamps.Peek(all)
+	found, err := l.stamps.Peek(all, kind == taskRedo)
 	if kind == taskUndo {
 		return append(l.stamps.Barriers(oldest), found...), err
 	}

@@ -44,7 +44,7 @@ func Directory(from, to Entry, noReplace bool, limits Limits, wanted func() bool
 		return err
 	}
 	for _, e := range []Entry{from, to} {
-		if _, err := m.look(e.Dir, e.Name); err != nil && !(e == to && errors.Is(err, syscall.ENOENT)) {
+		if _, err := m.look(e.Dir, e.Name); err != nil && (e != to || !errors.Is(err, syscall.ENOENT)) {
 			return err
 		}
 	}

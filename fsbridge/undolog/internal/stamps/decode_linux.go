@@ -92,6 +92,15 @@ func (t *Table) replayOp(op byte, d *decoder) {
 		if d.use() {
 			t.putInode(t.fromFile(id), stamp, content)
 		}
+	case opNameEd:
+		n, hash := d.uint(), d.Uint64()
+		if d.use() && d.check(n < uint64(len(t.homes))) {
+			t.editedName(nameKey{hash: hash, dir: uint32(n)})
+		}
+	case opInodeEd:
+		if id := d.id(); d.use() {
+			t.editedInode(t.fromFile(id))
+		}
 	case opGone:
 		if id := d.id(); d.use() {
 			t.dropInode(t.fromFile(id))

@@ -13,7 +13,8 @@
 // undone, [Table.Check] compares; while a step is open, [Edits] compares at
 // each first touch; [Table.External] compares what a watcher heard of. What differs
 // becomes a barrier, or a warning, and the table takes the present state in: each
-// edit is reported once.
+// edit is reported once. What was taken in is marked: a redo, for which a barrier says nothing, asks
+// for it again ([Table.Peek]).
 //
 // The log itself removes names of files that have others in the folder, which
 // changes their ctime: [Table.Relink] brackets that.
@@ -36,6 +37,12 @@
 //	8  path      uint barrier id, string path
 //	9  crossed   uint barrier id: it is no more
 //	10 doubt     uint seq: of steps up to this one not all is in the table
+//	11 same      uint dir, 8 bytes hash of a name, 8 bytes hash of what it holds
+//	12 was       uint barrier id, string path, 8 bytes hash of what the steps
+//	             left there (2: nothing)
+//	13 name edited   uint dir, 8 bytes hash: what is there was taken in as an edit,
+//	                 until a name (3) says that it is left anew
+//	14 inode edited  uint dev, uint ino: the same of an inode
 //
 // A dev is a number of the log's own (package store). Hashes are the first 8 bytes of a
 // SHA-256: of the name; of mode, uid, gid (uint32 LE) and, save for

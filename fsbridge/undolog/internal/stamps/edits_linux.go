@@ -62,7 +62,7 @@ func (t *Table) tell(w *base.Warning) {
 // cross, oldest first.
 func (t *Table) Check(x *Touched, oldest uint64) ([]base.Barrier, error) {
 	t.Mu.Lock()
-	edited, err := t.compare(t.cfg.Root, x, true, t.cfg.Unseen)
+	edited, err := t.compare(t.cfg.Root, x, taking, t.cfg.Unseen)
 	_, warning, eerr := t.edited(edited)
 	t.lift(oldest)
 	barriers := t.since(oldest)
@@ -76,10 +76,15 @@ func (t *Table) Check(x *Touched, oldest uint64) ([]base.Barrier, error) {
 }
 
 // Peek is check for what no kept step left: the barrier of what differs is only
-// returned, and found again the next time.
-func (t *Table) Peek(x *Touched) ([]base.Barrier, error) {
+// returned, and found again the next time. With undone, x is of steps that are undone: what was taken in as an edit
+// after that is found, too.
+func (t *Table) Peek(x *Touched, undone bool) ([]base.Barrier, error) {
 	t.Mu.Lock()
-	edited, err := t.compare(t.cfg.Root, x, false, t.cfg.Unseen)
+	how := looking
+	if undone {
+		how = again
+	}
+	edited, err := t.compare(t.cfg.Root, x, how, t.cfg.Unseen)
 	t.Mu.Unlock()
 	if err != nil || len(edited) == 0 {
 		return nil, err

@@ -197,7 +197,7 @@ func (x *externalCheck) judge(n *Seen, gen uint64) (v verdict, same bool) {
 		return ours, false
 	}
 	if v = x.t.judge(n); v == edited {
-		x.t.accept(n)
+		x.t.takeEdit(n)
 	}
 	return v, true
 }

@@ -56,7 +56,14 @@ func (t *Table) putSame(k nameKey, same uint64) {
 // holdsTheSame says that a name holds what the steps left under it, although its stamp is another; it is taken in
 // then. It needs mu.
 func (t *Table) holdsTheSame(k nameKey, want nameValue, n *Seen) bool {
-	if want.same == 0 || want.same != t.sameOf(n, &left{1, gitindex.MaxBytes}) {
+	switch {
+	case want.same == 0:
+		return false
+	case n.Stat == nil:
+		if want.same != absent {
+			return false
+		}
+	case want.same != t.sameOf(n, &left{1, gitindex.MaxBytes}):
 		return false
 	}
 	t.accept(n)

@@ -81,12 +81,15 @@ type nameValue struct {
 	seq uint64 // newest step that touched it
 	// same is a hash of what the steps left under it, or 0. What is accepted as an edit does not change it.
 	same uint64
+	// edited: what is there was taken in as an edit from outside, after the steps.
+	edited bool
 }
 
 type inodeValue struct {
 	stamp   uint64
 	content uint64 // hash of a small content where ctime is coarse, or 0
 	seq     uint64
+	edited  bool // as of a name
 }
 
 // barrier is a [base.Barrier] with the order of its step.
@@ -128,6 +131,8 @@ const (
 	opDoubt   = 10 // uvarint seq
 	opSame    = 11 // uvarint directory; 8 bytes hash of a name that is known; 8 bytes hash of what it holds
 	opWas     = 12 // uvarint barrier id; uvarint length; path; 8 bytes hash of what the steps left there, or absent
+	opNameEd  = 13 // uvarint directory; 8 bytes hash of a name that is known: it was edited
+	opInodeEd = 14 // uvarint dev, ino, that are known: it was edited
 )
 
 var errDamaged = errors.New("undolog: damaged stamps file")
@@ -236,6 +241,24 @@ func (t *Table) putInode(id hostfs.ID, stamp, content uint64) {
 	b := t.appendID(append(t.buf, opInode), id)
 	b = binary.LittleEndian.AppendUint64(b, stamp)
 	t.buf = binary.AppendUvarint(b, content)
+}
+
+// editedName notes that what a name binds was edited from outside, until a step, an undo or a redo leaves it anew.
+func (t *Table) editedName(k nameKey) {
+	if v, ok := t.names[k]; ok {
+		v.edited = true
+		t.names[k] = v
+		t.buf = binary.LittleEndian.AppendUint64(binary.AppendUvarint(append(t.buf, opNameEd), uint64(k.dir)), k.hash)
+	}
+}
+
+// editedInode is editedName for an inode.
+func (t *Table) editedInode(id hostfs.ID) {
+	if v, ok := t.inodes[id]; ok {
+		v.edited = true
+		t.inodes[id] = v
+		t.buf = t.appendID(append(t.buf, opInodeEd), id)
+	}
 }
 
 func (t *Table) dropInode(id hostfs.ID) {
@@ -370,11 +393,17 @@ func (t *Table) snapshot(oldest uint64) []byte {
 		to := nameKey{hash: k.hash, dir: renumber[k.dir]}
 		s.putNameHash(to, v.ino)
 		s.putSame(to, v.same)
+		if v.edited {
+			s.editedName(to)
+		}
 	}
 	for id, v := range t.inodes {
 		if v.seq >= oldest {
 			s.seqFor(v.seq)
 			s.putInode(id, v.stamp, v.content)
+			if v.edited {
+				s.editedInode(id)
+			}
 		}
 	}
 	for _, b := range t.barriers {
@@ -443,6 +472,9 @@ func (t *Table) Relink(fd int, removed bool) error {
 	seq := t.seq
 	t.seqFor(v.seq)
 	t.putInode(st.ID, t.stampFor(&st), v.content)
+	if v.edited {
+		t.editedInode(st.ID)
+	}
 	t.seqFor(seq)
 	if removed { // written with what comes next
 		return nil

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -26,9 +25,8 @@ type Touched struct {
 	// retained file with other hard links, or one written to by a handle. They are
 	// described with the table locked: the log may be removing a name of one.
 	extra []func() ([]hostfs.Stat, error)
-	// strays are inodes of which the records tell no name, though they may have
-	// one.
-	strays map[hostfs.ID]struct{}
+	// linked are those of known that had several names, of which the records may not tell all.
+	linked map[hostfs.ID]struct{}
 	// remap holds directories that were made anew: old to new.
 	remap map[hostfs.ID]hostfs.ID
 	// closed, if it is not 0, is when the step was over. What has a later ctime was changed since.
@@ -39,7 +37,7 @@ type Touched struct {
 
 // NewTouched makes an empty Touched.
 func NewTouched() *Touched {
-	return &Touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}, strays: map[hostfs.ID]struct{}{}}
+	return &Touched{names: map[hostfs.ID][]string{}, known: map[hostfs.ID]struct{}{}, linked: map[hostfs.ID]struct{}{}}
 }
 
 // Add takes in what the journal of a step names: touched bindings, and the
@@ -60,16 +58,15 @@ func (t *Touched) Add(r *journal.Set) *Touched {
 }
 
 func (t *Touched) addObject(o *journal.Object, parent hostfs.ID) {
-	switch {
-	case o.Created:
-	case o.Obj == journal.RootObj:
-		t.known[o.ID] = struct{}{}
-	case o.Parent != journal.NoObj:
-		t.known[o.ID] = struct{}{}
+	if o.Created {
+		return
+	}
+	t.known[o.ID] = struct{}{}
+	if o.Obj != journal.RootObj && o.Parent != journal.NoObj { // else it is somewhere in the folder, or in a blob and perhaps in the folder, too
 		t.names[parent] = append(t.names[parent], o.Name)
-	default: // somewhere in the folder, or in a blob and perhaps in the folder, too
-		t.known[o.ID] = struct{}{}
-		t.strays[o.ID] = struct{}{}
+	}
+	if o.Meta.Nlink > 1 && o.Meta.Mode&unix.S_IFMT != unix.S_IFDIR {
+		t.linked[o.ID] = struct{}{}
 	}
 }
 
@@ -117,8 +114,8 @@ func (t *Touched) Merge(more *Touched, now func(hostfs.ID) hostfs.ID) {
 	for id := range more.known {
 		t.known[now(id)] = struct{}{}
 	}
-	for id := range more.strays {
-		t.strays[now(id)] = struct{}{}
+	for id := range more.linked {
+		t.linked[now(id)] = struct{}{}
 	}
 }
 
@@ -130,10 +127,10 @@ func (t *Touched) Describe(f func() ([]hostfs.Stat, error)) { t.extra = append(t
 // ago: what was changed since is an edit from outside.
 func (t *Touched) ClosedAt(ctime int64) { t.closed = ctime }
 
-// changedSince tells whether what is at n now is not what the step left. Of a name that is free nobody
+// changedSince tells whether st, which is what is at a name now, is not what the step left. Of a name that is free nobody
 // can tell, but nothing is there to be overwritten.
-func (t *Touched) changedSince(n *Seen) bool {
-	return t.closed != 0 && n.Stat != nil && !n.Stat.IsDir() && n.Stat.Ctime > t.closed
+func (t *Touched) changedSince(st *hostfs.Stat) bool {
+	return t.closed != 0 && st != nil && !st.IsDir() && st.Ctime > t.closed
 }
 
 // Seen adds what was looked at already.
@@ -146,7 +143,7 @@ func (t *Touched) Replaced(inverse *Touched, remap map[hostfs.ID]hostfs.ID) {
 		for dir, names := range inverse.names {
 			t.names[dir] = append(t.names[dir], names...)
 		}
-		t.known = inverse.known
+		t.known, t.linked = inverse.known, inverse.linked
 	}
 	t.remap = remap
 	for _, id := range remap { // the number was another's, if it is known
@@ -209,7 +206,8 @@ func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []strin
 	found := make(map[hostfs.ID]struct{})
 	err = t.visit(root, func(n *Seen) error {
 		dir := s.dirNumber(n.Dir)
-		if t.changedSince(n) && !s.cfg.Unseen(n.full(), n.Stat) {
+		later := t.changedSince(n.Stat) && !s.cfg.Unseen(n.full(), n.Stat)
+		if later {
 			since = append(since, n.full())
 		}
 		if n.Inside && !s.homes[dir].full {
@@ -226,7 +224,11 @@ func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []strin
 		}
 		found[n.Stat.ID] = struct{}{}
 		s.putSeen(dir, n)
-		s.putSame(nameKey{nameHash(n.Name), dir}, s.sameOf(n, &s.budget))
+		if later {
+			s.editedInode(n.Stat.ID)
+		} else {
+			s.putSame(nameKey{nameHash(n.Name), dir}, s.sameOf(n, &s.budget))
+		}
 		return s.flushIfLarge()
 	})
 	for _, describe := range t.extra {
@@ -239,6 +241,8 @@ func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []strin
 			}
 		}
 	}
+	more, lerr := s.settleLinked(root, t, found)
+	since, err = append(since, more...), errors.Join(err, lerr)
 	// What was touched and has no name any more is not known any more: its
 	// number may be given to a stranger.
 	for id := range t.known {
@@ -291,13 +295,21 @@ func (s *Table) ContentOf(n *Seen) uint64 {
 	return binary.LittleEndian.Uint64(h[:]) | 1
 }
 
-// compare finds, among what t names, what is not as the table has it. With
-// accept it takes the present state into the table, so that each edit is
-// reported once. skip leaves out what the log does not capture. It needs mu.
-func (s *Table) compare(root *hostfs.Root, t *Touched, accept bool, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
+// how says for what compare compares.
+type how int
+
+const (
+	looking how = iota // nothing is taken in
+	taking             // the present state is taken into the table, so that each edit is reported once
+	again              // looking, before undone steps are done again: what was taken in before is an edit, too
+)
+
+// compare finds, among what t names, what is not as the table has it. skip leaves out what the log does not capture. It needs mu.
+func (s *Table) compare(root *hostfs.Root, t *Touched, how how, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
 	strays := map[hostfs.ID]struct{}{}
-	for id := range t.strays {
-		if _, ok := s.inodes[id]; ok {
+	for id := range t.known { // whatever becomes of the names: a file may have others
+		_, ok := s.inodes[id]
+		if _, linked := t.linked[id]; ok || linked && s.doubt != 0 {
 			strays[id] = struct{}{}
 		}
 	}
@@ -305,41 +317,27 @@ func (s *Table) compare(root *hostfs.Root, t *Touched, accept bool, skip func(pa
 		if n.Stat != nil {
 			delete(strays, n.Stat.ID)
 		}
-		if (s.differs(n) || s.doubtful(n)) && !skip(n.full(), n.Stat) {
+		if (s.differs(n) || s.doubtful(n) || how == again && s.wasEdited(n)) && !skip(n.full(), n.Stat) {
 			edited = append(edited, n.full())
-			if accept {
-				s.accept(n)
+			if how == taking {
+				s.takeEdit(n)
 			}
 		}
 		return nil
 	})
-	if err == nil && len(strays) > 0 {
-		var more []string
-		more, err = s.compareStrays(root, strays, accept, skip)
-		edited = append(edited, more...)
+	if err == nil {
+		err = walkFor(root, strays, func(full string, st *hostfs.Stat) {
+			if v, ok := s.inodes[st.ID]; (!ok || !v.fits(st) || how == again && v.edited) && !skip(full, st) {
+				edited = append(edited, full)
+				if how == taking {
+					s.putInode(st.ID, s.stampFor(st), 0)
+					s.editedInode(st.ID)
+				}
+			}
+		})
 	}
 	slices.Sort(edited)
 	return slices.Compact(edited), err
-}
-
-// compareStrays looks through the whole folder for the inodes strays, which no
-// touched name binds.
-func (s *Table) compareStrays(root *hostfs.Root, strays map[hostfs.ID]struct{}, accept bool, skip func(path string, st *hostfs.Stat) bool) (edited []string, err error) {
-	err = root.Walk(func(dir []string, name string, st *hostfs.Stat) bool {
-		if _, ok := strays[st.ID]; !ok {
-			return true
-		}
-		delete(strays, st.ID)
-		full := path.Join(append(dir[:len(dir):len(dir)], name)...)
-		if v := s.inodes[st.ID]; !v.fits(st) && !skip(full, st) {
-			edited = append(edited, full)
-			if accept {
-				s.putInode(st.ID, s.stampFor(st), 0)
-			}
-		}
-		return len(strays) > 0
-	})
-	return edited, err
 }
 
 // takeIn tells whether st (nil: nothing), which name in the directory dir was
@@ -353,7 +351,7 @@ func (s *Table) takeIn(dir hostfs.ID, path, name string, st *hostfs.Stat) bool {
 	if !s.differs(&n) {
 		return false
 	}
-	s.accept(&n)
+	s.takeEdit(&n)
 	return true
 }
 
@@ -375,7 +373,7 @@ func (s *Table) differs(n *Seen) bool {
 	case !ok: // a stranger in a directory that the sandbox made
 		return n.Inside && s.homes[dir].full && n.Stat != nil
 	case n.Stat == nil:
-		return want.ino != 0
+		return want.ino != 0 && !s.holdsTheSame(key, want, n)
 	case n.Stat.Ino != want.ino:
 		return !s.holdsTheSame(key, want, n)
 	}
@@ -408,6 +406,26 @@ func (s *Table) doubtful(n *Seen) bool {
 func (s *Table) bound(id hostfs.ID, name string) bool {
 	dir, ok := s.dirs[id]
 	return ok && s.names[nameKey{nameHash(name), dir}].ino != 0
+}
+
+// wasEdited says that what is at n was taken in as an edit, and is not what the steps left. It needs mu.
+func (s *Table) wasEdited(n *Seen) bool {
+	dir, ok := s.dirs[n.Dir]
+	if !ok {
+		return false
+	}
+	key := nameKey{nameHash(n.Name), dir}
+	want := s.names[key]
+	return (want.edited || n.Stat != nil && s.inodes[n.Stat.ID].edited) && !s.holdsTheSame(key, want, n)
+}
+
+// takeEdit takes a name as it is, which is an edit.
+func (s *Table) takeEdit(n *Seen) {
+	s.accept(n)
+	s.editedName(nameKey{nameHash(n.Name), s.dirNumber(n.Dir)})
+	if n.Stat != nil {
+		s.editedInode(n.Stat.ID)
+	}
 }
 
 // accept takes a name as it is.
