@@ -48,6 +48,7 @@ var known = map[string]struct {
 	"base.ErrGroup":                 {undolog.ErrGroup, "conflict"},
 	"base.ErrUnprotected":           {undolog.ErrUnprotected, "unprotected"},
 	"base.ErrDamaged":               {undolog.ErrDamaged, "damaged"},
+	"base.ErrEdited":                {undolog.ErrEdited, "conflict"},
 	"base.ErrClosed":                {undolog.ErrClosed, "session_ended"},
 	"base.ErrUndoDir":               {undolog.ErrUndoDir, "undo_unavailable"},
 	"files.ErrTooLarge":             {files.ErrTooLarge, "too_large"},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/past"
 )
@@ -37,6 +38,8 @@ func (l *Log) Diff(ctx context.Context, id StepID, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	before.Edited = l.editedByOthers()
+	after.Edited = before.Edited
 	paths, err := l.affectedPaths(steps[from:to])
 	if err != nil {
 		return err
@@ -61,7 +64,23 @@ func (l *Log) Content(_ context.Context, id StepID, path string, after bool, w i
 	if err != nil {
 		return err
 	}
+	v.Edited = l.editedByOthers()
 	return past.Content(v, path, w)
+}
+
+// editedByOthers tells what somebody else has changed since the steps; nil: nobody can tell, as a step was interrupted of which there are no stamps.
+func (l *Log) editedByOthers() func(dir hostfs.ID, name string, st *hostfs.Stat) bool {
+	if l.known.now().cut != nil || l.rollingBack() {
+		return nil
+	}
+	return func(dir hostfs.ID, name string, st *hostfs.Stat) bool {
+		if s := l.cur.Load(); s != nil {
+			if touched, _ := s.TouchedName(dir, name); touched || s.TouchedInode(st.ID) {
+				return false // of that there are no stamps, either
+			}
+		}
+		return l.stamps.EditedAt(dir, name, st)
+	}
 }
 
 // pastOf shows the folder as it was before the first of steps, which are the

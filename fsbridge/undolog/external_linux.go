@@ -2,6 +2,7 @@ package undolog
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -120,7 +121,7 @@ func (l *Log) restamp(e *apply.Engine, inverse *stamps.Touched, remap map[hostfs
 	if newest, ok := l.newestStep(); ok {
 		seq = max(seq, newest.Seq)
 	}
-	return l.settle(seq, t)
+	return errors.Join(l.settle(seq, t), l.stamps.StillEdited(e.EditedIDs))
 }
 
 // retainedLinks describes the retained inodes that have other names.

@@ -250,6 +250,7 @@ func (l *Log) foretellLeft(dir *store.StepDir, t task, force bool, res *ApplyRes
 	}
 	defer e.Close()
 	e.Looking = true
+	l.mindEdits(e, t, force)
 	if e.Decide() == nil {
 		entry := store.LoadEntry(dir, t.Step)
 		res.addLeft(e.Left())

@@ -39,11 +39,13 @@ func TestU1RedoAfterNoticedEdit(t *testing.T) {
 		path      string
 		do, takes func(path string) error // takes takes the edit back
 	}{
-		"written":  {"f", write("by somebody"), write("one")},
-		"replaced": {"f", func(p string) error { return errors.Join(os.WriteFile(p+".new", []byte("by somebody"), 0o644), os.Rename(p+".new", p)) }, write("one")},
-		"mode":     {"f", func(p string) error { return os.Chmod(p, 0o600) }, func(p string) error { return os.Chmod(p, 0o644) }},
-		"removed":  {"f", os.Remove, write("one")},
-		"made":     {"made", write("by somebody"), os.Remove},
+		"written": {"f", write("by somebody"), write("one")},
+		"replaced": {"f", func(p string) error {
+			return errors.Join(os.WriteFile(p+".new", []byte("by somebody"), 0o644), os.Rename(p+".new", p))
+		}, write("one")},
+		"mode":    {"f", func(p string) error { return os.Chmod(p, 0o600) }, func(p string) error { return os.Chmod(p, 0o644) }},
+		"removed": {"f", os.Remove, write("one")},
+		"made":    {"made", write("by somebody"), os.Remove},
 	} {
 		for how, notices := range notice {
 			if how == lost && name == "removed" {

@@ -62,6 +62,7 @@ func (l *Log) restore(ctx context.Context, parts []string, o RestoreOptions, res
 	if err != nil {
 		return err
 	}
+	v.Edited = l.editedByOthers()
 	return l.restoreFrom(ctx, v, parts, o, res)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -202,6 +203,7 @@ func (l *Log) transactOnce(ctx context.Context, t task, o transactOptions) (*out
 	defer e.Close()
 	e.Progress = o.progress
 	e.Foreign, e.OfOpen = o.foreign, o.foreign != nil
+	l.mindEdits(e, t, o.force)
 	if t.Kind != taskRestore { // of which the target is there
 		if err := l.discardNew(); err != nil {
 			return nil, err
@@ -350,6 +352,13 @@ func (l *Log) newEngine(read *layer.Reading, t task, force bool) (*apply.Engine,
 	return e, nil
 }
 
+// mindEdits has an engine that overwrites edits by force know them.
+func (l *Log) mindEdits(e *apply.Engine, t task, force bool) {
+	if force && (t.Kind == taskUndo || t.Kind == taskRedo) {
+		e.Edits = l.stamps
+	}
+}
+
 // prepare makes the directory rollback, complete, by one rename.
 func (l *Log) prepare(e *apply.Engine, o transactOptions, t *task) error {
 	fd, err := hostfs.OpenSubdir(l.at.Wal, rollbackNew, true)
@@ -376,7 +385,7 @@ func (l *Log) prepare(e *apply.Engine, o transactOptions, t *task) error {
 			return err
 		}
 	}
-	if err := writeForeign(fd, e.ForeignIDs); err != nil {
+	if err := writeForeign(fd, slices.Concat(e.ForeignIDs, e.EditedIDs)); err != nil {
 		return err
 	}
 	b, err := json.Marshal(t)

@@ -85,6 +85,7 @@ var (
 	ErrGroup       = base.ErrGroup
 	ErrMark        = base.ErrMark
 	ErrDamaged     = base.ErrDamaged
+	ErrEdited      = base.ErrEdited
 	ErrClosed      = base.ErrClosed
 	ErrUndoDir     = base.ErrUndoDir
 )

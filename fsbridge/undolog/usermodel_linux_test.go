@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,52 @@ type userModel struct {
 	*user
 	k     modelKill
 	trees map[StepID][2]undologtest.Tree // before and after a step in which the user edited nothing
+	sums  map[string]bool                // of contents that files have had
+	taken map[string]bool                // contents of the user that a step has overwritten or removed: a redo may do so, too
+	mixed bool                           // the user has edited while a command ran, so that they may have made contents together
 	*tally
+}
+
+var sumOfLine = regexp.MustCompile(` sum [0-9a-f]+`)
+
+// noteTaken remembers what the log has now.
+func (m *userModel) noteTaken() {
+	now := m.scan()
+	for c := range m.need {
+		m.taken[c] = m.taken[c] || now.log[c] || now.redo[c]
+	}
+}
+
+// note remembers what files hold now, and what the log has.
+func (m *userModel) note() {
+	m.noteTaken()
+	for _, line := range m.w.snapshot() {
+		m.sums[sumOfLine.FindString(line)] = true
+	}
+}
+
+// whole makes sure that no file holds what no file has ever held, as it would if what it was and an edit were mixed.
+func (m *userModel) whole(what string) {
+	m.t.Helper()
+	if m.mixed {
+		return
+	}
+	for path, line := range m.w.snapshot() {
+		if !m.sums[sumOfLine.FindString(line)] {
+			m.t.Fatalf("%s made a content that was never there: %s %s", what, path, line)
+		}
+	}
+}
+
+// kept makes sure that what the user has written and the log does not know is still in the folder, after what nobody has forced.
+func (m *userModel) kept(what string, before places) {
+	m.t.Helper()
+	now := m.scan()
+	for c := range m.need {
+		if before.folder[c] && !m.taken[c] && !m.loose[c] && !now.folder[c] {
+			m.t.Fatalf("%s overwrote %s, and did not ask", what, c)
+		}
+	}
 }
 
 // tally is what happened in all runs.
@@ -54,7 +100,7 @@ func testUserModel(t *testing.T, base string) {
 			return
 		}
 		a.begun++
-		m := &userModel{trees: map[StepID][2]undologtest.Tree{}, tally: &a}
+		m := &userModel{trees: map[StepID][2]undologtest.Tree{}, sums: map[string]bool{}, taken: map[string]bool{}, tally: &a}
 		m.k = modelKill{Base: fmt.Sprintf("%s/%d", base, a.begun), Edited: true}
 		m.k.Inline = rapid.SampledFrom([]int64{64, 64 << 10}).Draw(t, "inline")
 		defer removeForTest(m.k.Base)
@@ -74,7 +120,9 @@ func (m *userModel) round() {
 	if m.w.log.rollingBack() || m.w.log.unrecovered() {
 		m.afterKill()
 	}
-	switch rapid.SampledFrom([]string{"step", "step", "step", "mark", "edit", "edit", "travel", "travel", "restore", "kill", "kill"}).Draw(m.t, "round") {
+	m.note()
+	defer m.note()
+	switch rapid.SampledFrom([]string{"step", "step", "step", "mark", "edit", "edit", "noticed", "travel", "travel", "restore", "kill", "kill"}).Draw(m.t, "round") {
 	case "step":
 		m.step()
 	case "edit":
@@ -82,6 +130,9 @@ func (m *userModel) round() {
 			m.patient()
 		}
 		m.edit(false)
+	case "noticed":
+		out, err := m.w.log.External(context.Background(), []string{genPath(m.t, m.w), genPath(m.t, m.w), genPath(m.t, m.w)}, Inside{})
+		m.t.Logf("DID notice %v, %v", out, err)
 	case "travel":
 		m.travel(false)
 	case "restore":
@@ -103,7 +154,9 @@ func (m *userModel) afterKill() {
 		m.patient()
 	}
 	for range rapid.SampledFrom([]int{0, 1, 1, 2, 4}).Draw(m.t, "edits after a kill") {
+		m.mixed = m.mixed || running
 		m.edit(running)
+		m.note()
 	}
 	if rapid.Bool().Draw(m.t, "look") {
 		before := m.w.snapshot()
@@ -142,6 +195,7 @@ func (m *userModel) step() {
 	for range rapid.IntRange(1, 8).Draw(m.t, "ops") {
 		if rapid.IntRange(0, 7).Draw(m.t, "meanwhile") == 0 {
 			m.lost("a step", where, false, true)
+			m.mixed = true
 			m.edit(true)
 			where, clean = m.scan(), false
 		}
@@ -173,6 +227,7 @@ func (m *userModel) reopen() {
 	}
 	m.w.held = nil
 	m.w.log.takeOpen()
+	m.noteTaken()
 	m.w.ok(m.w.log.Close())
 	m.w.opts.Looks = rapid.Bool().Draw(m.t, "looks")
 	m.w.openLog()
@@ -204,6 +259,10 @@ func (m *userModel) travel(force bool) {
 	m.w.Forget()
 	m.t.Logf("DID %s %+v: %s, %v", kind, o, resultText(res), err)
 	m.lost(kind, before, o.Force, false)
+	m.whole(kind)
+	if err == nil && !o.Force && !pending {
+		m.kept(kind, before)
+	}
 	m.judge(kind, res, err, tree, pending, o)
 }
 
@@ -303,6 +362,10 @@ func (m *userModel) restore() {
 	m.w.Forget()
 	m.t.Logf("DID restore %+v: %s, %v", o, resultText(res), err)
 	m.lost("restore", before, false, true)
+	m.whole("restore")
+	if err == nil && !pending {
+		m.kept("restore", before)
+	}
 	m.judge("restore", res, err, tree, pending, UndoOptions{Force: true})
 }
 
@@ -353,6 +416,7 @@ func (m *userModel) end() {
 		before := m.scan()
 		_, err := m.w.log.Undo(ctx, UndoOptions{Force: true})
 		m.lost("the last undos", before, true, false)
+		m.whole("the last undos")
 		if errors.Is(err, ErrNothing) {
 			break
 		}
@@ -364,6 +428,7 @@ func (m *userModel) end() {
 		before := m.scan()
 		_, err := m.w.log.Redo(ctx, UndoOptions{Force: true})
 		m.lost("the last redos", before, true, false)
+		m.whole("the last redos")
 		if errors.Is(err, ErrNoRedo) {
 			break
 		}

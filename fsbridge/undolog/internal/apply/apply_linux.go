@@ -63,6 +63,10 @@ type Engine struct {
 	Foreign func(st *hostfs.Stat) bool
 	// ForeignIDs are the inodes of which it said so. Decide finds them.
 	ForeignIDs []hostfs.ID
+	// Edits, if it is not nil, tells what would be overwritten by force.
+	Edits Edits
+	// EditedIDs are the inodes of which the content is left for that. Decide finds them.
+	EditedIDs []hostfs.ID
 	// Lost are the paths that can be neither found nor made. Decide finds them.
 	Lost    []string
 	notKept []string // paths of which the step did not keep the content
@@ -147,10 +151,12 @@ func (e *Engine) Decide() error {
 	if err := e.locate(); err != nil {
 		return err
 	}
+	e.succeed()
 	e.plan()
 	if err := e.leaveForeign(); err != nil {
 		return err
 	}
+	e.leaveEdited()
 	e.ask()
 	return nil
 }

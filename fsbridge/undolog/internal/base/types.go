@@ -262,6 +262,7 @@ var (
 	ErrGroup       = errors.New("this run cannot be taken as a whole")
 	ErrMark        = errors.New("marks")
 	ErrDamaged     = errors.New("step is damaged")
+	ErrEdited      = errors.New("it was changed outside the sandbox since, and the log does not have all that it held")
 	ErrClosed      = errors.New("the undo log is closed")
 	ErrUndoDir     = errors.New("unusable undo directory")
 	// ErrInterrupted is an ErrBusy, returned by what does not complete an interrupted undo itself.

@@ -392,6 +392,12 @@ func (n *Node) stay(st *hostfs.Stat) {
 	n.Object = &r
 }
 
+// KeepContent has the content of n, which is as st says, stay as it is, whatever was captured.
+func (l *Layer) KeepContent(n *Node, st *hostfs.Stat) {
+	n.Lost, n.Content = true, false
+	n.Compare(st)
+}
+
 // Compare notes whether the metadata of n, which is as st says, must be put right.
 func (n *Node) Compare(st *hostfs.Stat) {
 	if n.Lost {

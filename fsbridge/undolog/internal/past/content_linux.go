@@ -47,7 +47,7 @@ func Content(v *View, path string, w io.Writer) error {
 	f := os.NewFile(uintptr(fd), "content")
 	defer f.Close()
 	if err := s.v.write(s.t, fd); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	st, err := hostfs.StatFD(fd)
 	if err != nil {

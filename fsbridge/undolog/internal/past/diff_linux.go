@@ -277,11 +277,15 @@ func (d *differ) inWords(p *diffPair, from, to bool) {
 // missing.
 func (d *differ) file(p *diffPair) error {
 	a, aLarge, err := p.from.content()
-	if err != nil {
-		return err
+	b, bLarge, berr := p.to.content()
+	for side, err := range map[*diffSide]error{&p.from: err, &p.to: berr} {
+		if errors.Is(err, base.ErrEdited) {
+			d.header(p, false)
+			fmt.Fprintf(d.w, "What %s held is not shown: %v\n", textdiff.Quote(side.path), base.ErrEdited)
+			return nil
+		}
 	}
-	b, bLarge, err := p.to.content()
-	if err != nil {
+	if err := errors.Join(err, berr); err != nil {
 		return err
 	}
 	same := !aLarge && !bLarge && bytes.Equal(a, b)

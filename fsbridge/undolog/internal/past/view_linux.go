@@ -60,6 +60,10 @@ type viewLayer struct {
 // changing anything: each layer overlays the newer ones, and the newest the
 // actual state.
 type View struct {
+	// Edited, if it is not nil, tells whether what name in the directory dir is now, or with the zero dir the inode itself, was changed by somebody
+	// else since the steps.
+	Edited func(dir hostfs.ID, name string, st *hostfs.Stat) bool
+
 	root   *hostfs.Root
 	top    *thing
 	layers []*viewLayer // newest first
@@ -315,6 +319,37 @@ func damaged(n *layer.Node) error {
 	return fmt.Errorf("%w: what the log has of %q is not what it kept", base.ErrDamaged, n.Name)
 }
 
+// unknown returns an error if what t held is not known: somebody has changed it since, and no layer has all of it.
+func (v *View) unknown(t *thing) error {
+	s, ok := t.source.(*inode)
+	if !ok || v.Edited == nil || t.typ != unix.S_IFREG {
+		return nil
+	}
+	known := false
+	for _, l := range v.layers {
+		if n := t.as[l]; n != nil && !n.Created {
+			if known = true; n.Content && l.Rec.Complete(n.Obj) {
+				return nil
+			}
+		}
+	}
+	if !known {
+		return nil // it is what it is now
+	}
+	st, err := t.stat()
+	if err != nil {
+		return err
+	}
+	dir, name := hostfs.ID{}, ""
+	if s.layer == nil && s.dir != nil {
+		dir, name = s.dir.id, s.name
+	}
+	if !v.Edited(dir, name, &st) {
+		return nil
+	}
+	return base.ErrEdited
+}
+
 // write writes the content that t had before the oldest layer to the new file out.
 func (v *View) write(t *thing, out int) error {
 	if err := t.content(out); err != nil {
@@ -325,6 +360,9 @@ func (v *View) write(t *thing, out int) error {
 
 // writePast puts over out what the layers captured of t, newest first.
 func (v *View) writePast(t *thing, out int) error {
+	if err := v.unknown(t); err != nil {
+		return err
+	}
 	for _, l := range v.layers {
 		if n := t.as[l]; n != nil && !n.Created {
 			if n.Lost {
@@ -348,7 +386,7 @@ func (v *View) unwritten(t *thing, size int64) bool {
 			return false
 		}
 	}
-	return true
+	return v.unknown(t) == nil
 }
 
 // meta returns the metadata of t before the oldest layer; xattrs counts if has.

@@ -93,9 +93,9 @@ func (t *Table) replayOp(op byte, d *decoder) {
 			t.putInode(t.fromFile(id), stamp, content)
 		}
 	case opNameEd:
-		n, hash := d.uint(), d.Uint64()
+		n, hash, left := d.uint(), d.Uint64(), d.uint()
 		if d.use() && d.check(n < uint64(len(t.homes))) {
-			t.editedName(nameKey{hash: hash, dir: uint32(n)})
+			t.editedName(nameKey{hash: hash, dir: uint32(n)}, left)
 		}
 	case opInodeEd:
 		if id := d.id(); d.use() {

@@ -40,8 +40,9 @@
 //	11 same      uint dir, 8 bytes hash of a name, 8 bytes hash of what it holds
 //	12 was       uint barrier id, string path, 8 bytes hash of what the steps
 //	             left there (2: nothing)
-//	13 name edited   uint dir, 8 bytes hash: what is there was taken in as an edit,
-//	                 until a name (3) says that it is left anew
+//	13 name edited   uint dir, 8 bytes hash, uint ino that was left there (0: none):
+//	                 what is there was taken in as an edit, until a name (3) says
+//	                 that it is left anew
 //	14 inode edited  uint dev, uint ino: the same of an inode
 //
 // A dev is a number of the log's own (package store). Hashes are the first 8 bytes of a

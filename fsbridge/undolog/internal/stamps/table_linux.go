@@ -83,6 +83,7 @@ type nameValue struct {
 	same uint64
 	// edited: what is there was taken in as an edit from outside, after the steps.
 	edited bool
+	left   uint64 // if it is edited: the inode that the steps had left, or 0
 }
 
 type inodeValue struct {
@@ -131,7 +132,7 @@ const (
 	opDoubt   = 10 // uvarint seq
 	opSame    = 11 // uvarint directory; 8 bytes hash of a name that is known; 8 bytes hash of what it holds
 	opWas     = 12 // uvarint barrier id; uvarint length; path; 8 bytes hash of what the steps left there, or absent
-	opNameEd  = 13 // uvarint directory; 8 bytes hash of a name that is known: it was edited
+	opNameEd  = 13 // uvarint directory; 8 bytes hash of a name that is known: it was edited; uvarint ino that the steps had left
 	opInodeEd = 14 // uvarint dev, ino, that are known: it was edited
 )
 
@@ -243,12 +244,14 @@ func (t *Table) putInode(id hostfs.ID, stamp, content uint64) {
 	t.buf = binary.AppendUvarint(b, content)
 }
 
-// editedName notes that what a name binds was edited from outside, until a step, an undo or a redo leaves it anew.
-func (t *Table) editedName(k nameKey) {
+// editedName notes that what a name binds was edited from outside, until a step, an undo or a redo leaves it anew. left is the
+// inode that these had left there, or 0.
+func (t *Table) editedName(k nameKey, left uint64) {
 	if v, ok := t.names[k]; ok {
-		v.edited = true
+		v.edited, v.left = true, left
 		t.names[k] = v
-		t.buf = binary.LittleEndian.AppendUint64(binary.AppendUvarint(append(t.buf, opNameEd), uint64(k.dir)), k.hash)
+		b := binary.LittleEndian.AppendUint64(binary.AppendUvarint(append(t.buf, opNameEd), uint64(k.dir)), k.hash)
+		t.buf = binary.AppendUvarint(b, left)
 	}
 }
 
@@ -394,7 +397,7 @@ func (t *Table) snapshot(oldest uint64) []byte {
 		s.putNameHash(to, v.ino)
 		s.putSame(to, v.same)
 		if v.edited {
-			s.editedName(to)
+			s.editedName(to, v.left)
 		}
 	}
 	for id, v := range t.inodes {

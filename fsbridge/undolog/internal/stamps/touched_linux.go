@@ -408,26 +408,6 @@ func (s *Table) bound(id hostfs.ID, name string) bool {
 	return ok && s.names[nameKey{nameHash(name), dir}].ino != 0
 }
 
-// wasEdited says that what is at n was taken in as an edit, and is not what the steps left. It needs mu.
-func (s *Table) wasEdited(n *Seen) bool {
-	dir, ok := s.dirs[n.Dir]
-	if !ok {
-		return false
-	}
-	key := nameKey{nameHash(n.Name), dir}
-	want := s.names[key]
-	return (want.edited || n.Stat != nil && s.inodes[n.Stat.ID].edited) && !s.holdsTheSame(key, want, n)
-}
-
-// takeEdit takes a name as it is, which is an edit.
-func (s *Table) takeEdit(n *Seen) {
-	s.accept(n)
-	s.editedName(nameKey{nameHash(n.Name), s.dirNumber(n.Dir)})
-	if n.Stat != nil {
-		s.editedInode(n.Stat.ID)
-	}
-}
-
 // accept takes a name as it is.
 func (s *Table) accept(n *Seen) {
 	dir := s.dirNumber(n.Dir)

@@ -1,0 +1,81 @@
+package undolog
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+)
+
+// An undo or a redo by force meets a file that somebody has edited. It leaves what was there before the step, or the edit, which it names then; never
+// a mixture. What it does can be taken back.
+func TestU1ForcedOverEdit(t *testing.T) {
+	const edit = "by somebody"
+	before := strings.Repeat("0123456789", 40_000)
+	const otherName = "other name removed"
+	edits := map[string]func(path string) error{
+		"written": write(edit),
+		"shorter": write("?"),
+		"saved as editors do": func(p string) error {
+			return errors.Join(os.WriteFile(p+"~", []byte(edit), 0o644), os.Rename(p+"~", p))
+		},
+	}
+	for name, c := range map[string]struct {
+		do   func(w *world)
+		at   string // where the step left the file
+		kept bool   // the log has all that was there, on whatever file system
+	}{
+		"mode":      {func(w *world) { w.ok(w.chmod("f", 0o600)) }, "f", false},
+		"append":    {func(w *world) { w.ok(w.write("f", 400_000, "more")) }, "f", false},
+		"part":      {func(w *world) { w.ok(w.write("f", 2, "xy")) }, "f", false},
+		"all of it": {func(w *world) { w.ok(w.write("f", 0, strings.Repeat("abcdefghij", 40_000))) }, "f", true},
+		"renamed":   {func(w *world) { w.ok(w.rename("f", "g", 0)) }, "g", false},
+		"renamed and changed": {func(w *world) {
+			w.ok(w.rename("f", "g", 0))
+			w.ok(w.chmod("g", 0o600))
+		}, "g", false},
+		"renamed to another directory": {func(w *world) { w.ok(w.rename("f", "d/f", 0)) }, "d/f", false},
+		otherName:                      {func(w *world) { w.ok(w.unlink("l")) }, "f", false},
+	} {
+		for how, do := range edits {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				bothPlaces(t, func(t *testing.T, w *world) {
+					w.step(func() { w.ok(w.mkdir("d")); w.ok(w.create("f", before)) })
+					if name == otherName {
+						w.step(func() { w.ok(w.link("f", "l")) })
+					}
+					w.step(func() { c.do(w) })
+					w.ok(do(w.base + "/work/" + c.at))
+					edited := w.snapshot()
+					_, err := w.log.Undo(t.Context(), UndoOptions{})
+					if barrier := new(BarrierError); !errors.As(err, &barrier) {
+						t.Fatalf("undo: %v, want a barrier", err)
+					}
+					theirs, err := os.ReadFile(w.base + "/work/" + c.at)
+					w.ok(err)
+					res, err := w.log.Undo(t.Context(), UndoOptions{Force: true})
+					w.ok(err)
+					named := slices.ContainsFunc(res.Left, func(x Left) bool { return x.What == "content" })
+					got, err := os.ReadFile(w.base + "/work/f")
+					w.ok(err)
+					switch {
+					case string(got) == before && !named:
+					case string(got) == string(theirs) && named && !c.kept:
+					case string(got) == string(theirs) && name == otherName: // it is left alone
+					default:
+						t.Errorf("after an undo by force: %d bytes: %.20q, left: %v", len(got), got, res.Left)
+					}
+					undone := w.snapshot()
+					w.redo(1)
+					undologtest.Same(t, "redone", edited, w.snapshot())
+					_, err = w.log.Undo(t.Context(), UndoOptions{Force: true})
+					w.ok(err)
+					undologtest.Same(t, "undone again", undone, w.snapshot())
+				})
+			})
+		}
+	}
+}
