@@ -34,7 +34,18 @@ func TestU1PastOfEditedFile(t *testing.T) {
 		}, "g", "f", ""},
 		"linked":       {file, func(w *world) { w.ok(w.write("f", 5, "xx")); w.ok(w.link("f", "g")) }, "g", "f", ""},
 		"name removed": {func(w *world) { file(w); w.ok(w.link("f", "g")) }, func(w *world) { w.ok(w.unlink("f")) }, "g", "f", ""},
-		"moved out":    {inDir, func(w *world) { w.ok(w.rename("d/f", "g", 0)) }, "g", "d/f", "d"},
+		"all, and name removed": {func(w *world) { file(w); w.ok(w.link("f", "g")) }, func(w *world) {
+			w.ok(w.write("f", 0, strings.Repeat("x", len(was))))
+			w.ok(w.unlink("f"))
+		}, "g", "f", ""},
+		"all, and moved": {file, func(w *world) {
+			w.ok(w.write("f", 0, strings.Repeat("x", len(was))))
+			w.ok(w.rename("f", "g", 0))
+		}, "g", "f", ""},
+		"all, of two names": {func(w *world) { file(w); w.ok(w.link("f", "g")) }, func(w *world) {
+			w.ok(w.write("f", 0, strings.Repeat("x", len(was))))
+		}, "g", "f", ""},
+		"moved out": {inDir, func(w *world) { w.ok(w.rename("d/f", "g", 0)) }, "g", "d/f", "d"},
 		"directory moved": {inDir, func(w *world) {
 			w.ok(w.chmod("d/f", 0o600))
 			w.ok(w.rename("d", "e", 0))

@@ -99,13 +99,30 @@ func (l *Log) findCut() *stepEntry {
 	if c.empty() {
 		return nil
 	}
-	e := &stepEntry{Entry: c.entry(), name: store.FormatStepID(c.rec.Step.ID), open: true, listed: recordedPaths(c.rec)}
+	e := &stepEntry{Entry: c.entry(), name: store.FormatStepID(c.rec.Step.ID), open: true, listed: l.touchedPaths(c.rec)}
 	if death, err := alive.Read(c.dir.FD); err == nil {
 		e.EndedAt = death.Step()
 	}
 	e.Affect(e.listed)
 	e.StoredBytes, _ = store.DiskUsage(c.dir.FD)
 	return e
+}
+
+// touchedPaths are the paths that an interrupted step touched, and what became of them.
+func (l *Log) touchedPaths(rec *journal.Set) []Affected {
+	list := recordedPaths(rec)
+	for i := range list {
+		a := &list[i]
+		fd, err := l.root.OpenPath(a.Path, unix.O_PATH)
+		if err == nil {
+			_ = hostfs.Close(fd)
+		}
+		gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+		if a.ExistsAfter = !gone; gone && a.ExistedBefore {
+			a.Change = "deleted"
+		}
+	}
+	return list
 }
 
 // interruption is what a kill has cut, or nil.
@@ -197,7 +214,7 @@ func (l *Log) keepOpen(c *cut) error {
 	}
 	e := c.entry()
 	l.groups(&e)
-	if err := l.summarise(c.dir.FD, e, statusInterrupted, recordedPaths(c.rec)); err != nil {
+	if err := l.summarise(c.dir.FD, e, statusInterrupted, l.touchedPaths(c.rec)); err != nil {
 		return err
 	}
 	ref := stamps.StepRef{ID: e.StepID, Seq: e.Seq}
