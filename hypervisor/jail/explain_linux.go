@@ -37,7 +37,7 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 			if m.explain(&s); m.gate {
 				p.explainGate(&s, m.path)
 			}
-			theirs, reached = m.op == opWritable || m.op == opBind || m.op == opNoExec, m.op == opNoExec
+			theirs, reached = m.op == opWritable || m.op == opBind || m.op == opNoExec || m.op == opOverlay && m.readOnly, m.op == opNoExec
 			if m.op == opTmpfs || m.op == opDir {
 				s.Write = s.Write && (!u.ByRoot || !p.onTheWay(s.Path, m.path))
 			}
@@ -157,7 +157,10 @@ func (m *mount) explain(s *hypervisor.Sight) {
 	case opOverlay:
 		s.Read, s.Write, s.Exec = true, true, true
 		s.Why = "an overlay over " + m.path + ": what is written is kept beside the host's directory"
-		if m.session {
+		if m.readOnly {
+			s.Write, s.Why = false, "the host's file system, read-only"
+			s.Remedy = "--overlay " + s.Path + " lets commands write to a copy"
+		} else if m.session {
 			s.Why = "an overlay over " + m.path + ": what is written goes with the session"
 		}
 		for _, hidden := range m.masked {

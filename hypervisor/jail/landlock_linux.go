@@ -153,7 +153,11 @@ func (p *plan) ownPlaces() []ownPlace {
 			if m.readOnly {
 				continue
 			}
-		case opTmpfs, opOverlay:
+		case opOverlay:
+			if m.readOnly {
+				continue
+			}
+		case opTmpfs:
 		case opWritable:
 			own.dir = isDir(m.source)
 		default:

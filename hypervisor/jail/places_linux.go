@@ -32,9 +32,7 @@ func (p *planner) addPlaces(hide []string) error {
 			}
 		}
 	}
-	if p.cfg.Places.Caches {
-		p.addCaches(hide)
-	}
+	p.addCaches(hide)
 	for i := range p.places {
 		if m := &p.places[i]; m.op == opOverlay && p.noOverlay != "" {
 			p.withoutOverlay(m)
@@ -42,8 +40,48 @@ func (p *planner) addPlaces(hide []string) error {
 	}
 	p.places = slices.DeleteFunc(p.places, func(m mount) bool { return m.op == "" })
 	slices.SortStableFunc(p.places, func(a, b mount) int { return len(a.path) - len(b.path) })
-	p.out = append(p.out, p.places...)
+	for _, m := range p.places {
+		p.addParents(m.path)
+		p.add(m)
+	}
 	return nil
+}
+
+// addParents adds the directories of the home directory on the way to a place that are not there: they are the
+// workload's, as they would be if its programs had made them.
+func (p *planner) addParents(path string) {
+	if !below(path, p.user.Home) {
+		return
+	}
+	for dir := filepath.Dir(path); dir != p.user.Home && below(dir, p.user.Home); dir = filepath.Dir(dir) {
+		in := p.innermost(dir)
+		made := in != nil && (in.op == opTmpfs || in.op == opOverlay && in.session && !exists(dir))
+		if made && !slices.ContainsFunc(p.out, func(m mount) bool { return m.path == dir }) {
+			p.add(mount{op: opDir, path: dir, mode: 0o755, own: true})
+		}
+	}
+}
+
+// caches are the caches of the workload's user.
+func (p *planner) caches() []places.Cache {
+	if p.cacheList == nil && p.cfg.Places.Caches && p.cfg.Places.Store != "" {
+		home := p.user.Home
+		if home == "/tmp" { // there is none
+			home = ""
+		}
+		p.cacheList = places.Caches(home)
+	}
+	return p.cacheList
+}
+
+// missing are the caches in the home directory that are not there. Nothing is made on the host to mount them on.
+func (p *planner) missing() (paths []string) {
+	for _, c := range p.caches() {
+		if c.Path != p.user.Home && below(c.Path, p.user.Home) && !exists(c.Path) && p.mayOpen(c.Path, p.secret) == nil {
+			paths = append(paths, c.Path)
+		}
+	}
+	return paths
 }
 
 // addPlace adds what was asked for by name.
@@ -82,14 +120,7 @@ func (p *planner) mapsOwner(st *unix.Stat_t) bool {
 
 // addCaches adds the overlays of caches that are there, or whose program is.
 func (p *planner) addCaches(hide []string) {
-	if p.cfg.Places.Store == "" {
-		return
-	}
-	home := p.user.Home
-	if home == "/tmp" { // there is none
-		home = ""
-	}
-	for _, c := range places.Caches(home) {
+	for _, c := range p.caches() {
 		path := c.Path
 		m := mount{op: opOverlay, path: path, stock: c.Stock}
 		var st unix.Stat_t
@@ -133,37 +164,55 @@ func (p *planner) mayOpen(path string, hide []string) error {
 	return policy.Allows(path)
 }
 
-// addHome makes the home directory writable: what is written there goes with the session.
-// Directories without a leading dot stay as the host has them, so that what is changed in them outside
-// is seen inside.
+// addHome makes the home directory writable: what is written there goes with the session. If it is to be read-only, and
+// caches in it are missing, it has an overlay, too: what they are mounted on is made there.
 func (p *planner) addHome() {
 	home := p.user.Home
 	var st unix.Stat_t
 	closed := func(dir string) bool { return below(home, dir) }
-	if !p.cfg.Places.Home || p.cfg.Places.Store == "" || p.noOverlay != "" || home == "/tmp" || p.isCovered(home) || p.concealed(home) || unix.Stat(home, &st) != nil ||
+	missing, readOnly := p.missing(), !p.cfg.Places.Home
+	if readOnly && len(missing) == 0 || p.cfg.Places.Store == "" || p.noOverlay != "" || home == "/tmp" || p.isCovered(home) || p.concealed(home) || unix.Stat(home, &st) != nil ||
 		int(st.Uid) != p.user.UID || slices.ContainsFunc(p.closed(), closed) {
 		return
 	}
 	if inner := p.mountedIn(home); inner != "" {
+		if readOnly {
+			return
+		}
 		p.notes = append(p.notes, fmt.Sprintf("the home directory is read-only inside: %s is mounted in it, and the kernel makes no overlay over mounts", inner))
 		return
 	}
 	if i := slices.Index(p.shares, home); i >= 0 {
+		if readOnly {
+			return
+		}
 		p.home = home
 		p.add(mount{op: opOverlay, path: home, source: home, session: true, gate: true, share: i})
 		return
 	}
-	entries, err := os.ReadDir(home)
-	if err != nil {
-		return
-	}
 	p.home = home
-	p.add(mount{op: opOverlay, path: home, source: home, session: true})
+	p.add(mount{op: opOverlay, path: home, source: home, session: true, readOnly: readOnly})
+	p.keep(home, missing)
+}
+
+// keep shows the directories in dir that have no leading dot as the host has them, so that what is changed in them outside is
+// seen inside. Of one in which a cache is missing, it shows the directories.
+func (p *planner) keep(dir string, missing []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // nobody sees them
+	}
 	for _, e := range entries {
-		if dir := filepath.Join(home, e.Name()); e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !p.concealed(dir) {
-			p.kept = append(p.kept, dir)
-			p.add(mount{op: opBind, path: dir, source: dir})
+		path := filepath.Join(dir, e.Name())
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || p.concealed(path) {
+			continue
 		}
+		if slices.ContainsFunc(missing, func(m string) bool { return below(m, path) }) {
+			p.keep(path, missing)
+			continue
+		}
+		p.kept = append(p.kept, path)
+		p.add(mount{op: opBind, path: path, source: path})
 	}
 }
 

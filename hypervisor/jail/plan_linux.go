@@ -16,6 +16,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/dynamic"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
+	"github.com/codeagent/sandbox/hypervisor/jail/places"
 	"github.com/codeagent/sandbox/hypervisor/network"
 )
 
@@ -81,7 +82,7 @@ type mount struct {
 	mode     uint32
 	own      bool
 	share    int
-	readOnly bool
+	readOnly bool // of an overlay: in the end, when all is made in it
 	served   bool // path lies below a share: wait until it is served
 	make     bool // of a file: it lies below a tmpfs, and is made first
 
@@ -114,6 +115,7 @@ type planner struct {
 	places    []mount  // what can be written, see addPlaces
 	home      string   // the home directory, if it has an overlay
 	kept      []string // directories in it that are as the host has them
+	cacheList []places.Cache
 	notes     []string // what the user should know
 	empty     []string // places that would have overlays, and are empty,
 	readOnly  []string // or read-only

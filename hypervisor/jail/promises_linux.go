@@ -103,7 +103,7 @@ func (p *planner) sealedPlaces() (out []promise) {
 	}
 	for i, m := range p.out {
 		over := func(later mount) bool { return below(m.path, later.path) }
-		if m.op == opBind || m.op == opNoExec || m.op == opFolder {
+		if m.op == opBind || m.op == opNoExec || m.op == opFolder || m.op == opOverlay && m.readOnly {
 			if !slices.ContainsFunc(p.out[i+1:], over) {
 				add(m.path)
 			}

@@ -60,6 +60,11 @@ func (v *viewWriter) view() {
 		v.made = v.plan.mounts[:i]
 		v.cover(&v.plan.mounts[i])
 	}
+	for _, m := range v.plan.mounts {
+		if m.op == opOverlay && m.readOnly {
+			v.setattr(overlayKey(&m), script.Cwd, m.path, 0, sealed, 0)
+		}
+	}
 	for i := range v.files {
 		v.Call("tidying up", unix.SYS_UNLINKAT, script.Cwd, v.Text(hiddenDir+"/"+strconv.Itoa(i+1)), 0)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,62 +11,6 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 )
-
-// Cache is a directory of a compiler's or package manager's own.
-type Cache struct {
-	Path string
-	// Stock: without an overlay it stays as the host has it. An empty one would be worse.
-	Stock bool
-}
-
-var caches = []struct {
-	variable string // of the environment, which names it
-	below    string // in what the variable names
-	home     string // where it is otherwise, in the home directory; empty: in another cache
-	tool     string // a program that makes it; empty: none does
-	stock    bool
-}{
-	{variable: "XDG_CACHE_HOME", home: ".cache"},
-	{variable: "GOCACHE"},
-	{variable: "GOPATH", below: "pkg", home: "go/pkg", tool: "go", stock: true},
-	{variable: "GOMODCACHE", stock: true},
-	{variable: "CARGO_HOME", home: ".cargo", tool: "cargo", stock: true},
-	{variable: "npm_config_cache", home: ".npm", tool: "npm"},
-	{variable: "PNPM_HOME", home: ".local/share/pnpm", tool: "pnpm", stock: true},
-	{variable: "YARN_CACHE_FOLDER", home: ".yarn", tool: "yarn"},
-	{variable: "PIP_CACHE_DIR"},
-	{variable: "UV_CACHE_DIR"},
-	{home: ".m2/repository", tool: "mvn", stock: true},
-	{variable: "GRADLE_USER_HOME", home: ".gradle", tool: "gradle", stock: true},
-	{variable: "CCACHE_DIR", home: ".ccache"},
-}
-
-// Caches are the caches of a user: those that the environment names, those that are there, and
-// those of programs that are there. home may be empty.
-func Caches(home string) []Cache {
-	var out []Cache
-	for _, c := range caches {
-		path := ""
-		if v := os.Getenv(c.variable); c.variable != "" && v != "" {
-			v, _, _ = strings.Cut(v, string(filepath.ListSeparator)) // GOPATH is a list
-			path = filepath.Join(v, c.below)
-		} else if c.home != "" && home != "" {
-			path = filepath.Join(home, c.home)
-			if _, err := os.Stat(path); err != nil && c.home != ".cache" && !installed(c.tool) {
-				continue
-			}
-		}
-		if filepath.IsAbs(path) {
-			out = append(out, Cache{Path: mounts.Resolve(path), Stock: c.stock})
-		}
-	}
-	return out
-}
-
-func installed(tool string) bool {
-	_, err := exec.LookPath(tool)
-	return tool != "" && err == nil
-}
 
 // Policy says what may be opened up.
 type Policy struct {

@@ -235,7 +235,7 @@ func insideKeys() []Key {
 		},
 		{
 			Name: "places.caches", Enum: []string{"overlay", "read-only"}, Rule: Tighten, Flag: "caches",
-			Doc: "the caches of compilers and package managers in a jail: overlay (can be written; what is written is kept beside the host's, which stays as it is) or read-only",
+			Doc: "the caches of compilers and package managers in a jail, and where they install programs for a user: overlay (can be written; what is written is kept beside the host's, which stays as it is) or read-only",
 		},
 		{
 			Name: "places.home", Enum: []string{"overlay", "read-only"}, Rule: Tighten, Flag: "home",

@@ -33,7 +33,7 @@ func (c Commands) Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "overlay",
 		Short: "Show what was written to caches inside, put it into the host's, or throw it away",
-		Long: "In a jail, the caches of compilers and package managers are overlays: what is written there is kept beside the\n" +
+		Long: "In a jail, the caches of compilers and package managers, and where they install programs for a user, are overlays: what is written there is kept beside the\n" +
 			"host's own directories, which stay as they are. So are the directories that --overlay names.\n\n" +
 			"A session that runs beside another one has overlays of its own, in another slot. A PATH names an overlay by the host's\n" +
 			"directory; without one, all are meant.",
