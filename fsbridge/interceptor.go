@@ -94,6 +94,8 @@ type Op struct {
 	// step ends. Standing says that he can already, by a right that he got before the
 	// epoch, so that nobody can be refused. Append says that he wants to append only.
 	Ahead, Standing, Append bool
+	// LeftOut: setuid and setgid were asked for, too, and are not set.
+	LeftOut bool
 	// Lends: from End on, somebody can write to Node, or to what is made, without asking.
 	Lends bool
 

@@ -121,8 +121,13 @@ func TestCreatorPrivileges(t *testing.T) {
 	m := mount(t, nil)
 	enter(t, m)
 	check(t, unix.Chmod(m.host, 0o777))
+	check(t, as(12345, m.mnt, ": > f; chmod 4755 f; : > g; chmod 2755 g"))
+	for _, name := range []string{"f", "g"} {
+		if mode := hostMode(t, m, name); mode != 0o755 {
+			t.Errorf("%s has mode %o", name, mode)
+		}
+	}
 	for name, script := range map[string]string{
-		"setuid": ": > f; chmod 4755 f", "setgid": ": > g; chmod 2755 g",
 		"device": "mknod n c 1 3", "given away": ": > h; chown 0 h",
 	} {
 		if err := as(12345, m.mnt, script); err == nil {

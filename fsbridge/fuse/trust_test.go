@@ -18,6 +18,14 @@ import (
 	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
+// hostMode is the mode that a name has on the host.
+func hostMode(t *testing.T, m *mounted, name string) uint32 {
+	t.Helper()
+	var st unix.Stat_t
+	check(t, unix.Lstat(filepath.Join(m.host, name), &st))
+	return st.Mode & 0o7777
+}
+
 // TestPrivileges: nothing from inside can make a program that runs with the
 // starter's rights, nor a device, nor touch labels.
 func TestPrivileges(t *testing.T) {
@@ -25,20 +33,16 @@ func TestPrivileges(t *testing.T) {
 	p := func(n string) string { return filepath.Join(m.mnt, n) }
 	check(t, os.WriteFile(p("f"), nil, 0o755))
 	check(t, os.Mkdir(p("d"), 0o755))
-	create := func(mode uint32) error {
-		fd, err := unix.Open(p("n"), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, mode)
-		if err == nil {
-			unix.Close(fd)
+	fd, err := unix.Open(p("n"), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o6755)
+	check(t, errors.Join(err, unix.Close(fd), unix.Chmod(p("f"), 0o6755), unix.Mknod(p("r"), unix.S_IFREG|0o4755, 0)))
+	for _, name := range []string{"n", "f", "r"} {
+		if mode := hostMode(t, m, name); mode&0o7700 != 0o700 {
+			t.Errorf("%s has mode %o", name, mode)
 		}
-		return err
 	}
 	for name, err := range map[string]error{
-		"chmod u+s":       unix.Chmod(p("f"), 0o4755),
-		"chmod g+s":       unix.Chmod(p("f"), 0o2755),
-		"create u+s":      create(0o4755),
-		"mknod u+s":       unix.Mknod(p("n"), unix.S_IFREG|0o4755, 0),
-		"device":          unix.Mknod(p("n"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))),
-		"block device":    unix.Mknod(p("n"), unix.S_IFBLK|0o666, int(unix.Mkdev(7, 0))),
+		"device":          unix.Mknod(p("c"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))),
+		"block device":    unix.Mknod(p("b"), unix.S_IFBLK|0o666, int(unix.Mkdev(7, 0))),
 		"security label":  unix.Setxattr(p("f"), "security.label", []byte("x"), 0),
 		"trusted":         unix.Setxattr(p("f"), "trusted.x", []byte("x"), 0),
 		"remove security": unix.Removexattr(p("f"), "security.label"),
@@ -47,7 +51,10 @@ func TestPrivileges(t *testing.T) {
 			t.Errorf("%s: %v, want EPERM", name, err)
 		}
 	}
-	check(t, unix.Chmod(p("d"), 0o2775))
+	check(t, unix.Chmod(p("d"), 0o6775))
+	if mode := hostMode(t, m, "d"); mode != 0o6775 {
+		t.Errorf("the directory has mode %o", mode)
+	}
 	check(t, unix.Chmod(p("f"), 0o1644))
 	var fs unix.Statfs_t
 	check(t, unix.Statfs(m.mnt, &fs))
@@ -57,7 +64,7 @@ func TestPrivileges(t *testing.T) {
 }
 
 // TestKillPriv: a write takes setuid away, as on any file system, also when
-// the server may keep it.
+// the server may keep it. Who opens the file to write could do so by a mapping, of which the server does not hear.
 func TestKillPriv(t *testing.T) {
 	require.Root(t) // for an ordinary user it is the kernel's work alone
 	m := mount(t, func(o *vfs.Options) { o.Owner = &vfs.Owner{UID: 12345, GID: 12345} })
@@ -65,6 +72,8 @@ func TestKillPriv(t *testing.T) {
 	for name, do := range map[string]string{
 		"write":    "echo x >> f",
 		"truncate": ": > f",
+		"open":     ": >> f",
+		"mode":     "chmod 6755 f; chmod 6711 f",
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := filepath.Join(m.host, "f")

@@ -14,6 +14,7 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/proctext"
 	"github.com/codeagent/sandbox/fsbridge/mediate/internal/rawfs"
+	"github.com/codeagent/sandbox/fsbridge/policy"
 	"github.com/codeagent/sandbox/fsbridge/vfs"
 )
 
@@ -226,10 +227,11 @@ func (c *call) setAttr(dirfd, at, how int, in *vfs.SetAttr) answer {
 // give; they are the same ones here.
 func (c *call) setAttrOutside(fd int, in *vfs.SetAttr) error {
 	if in.Set&vfs.SetMode != 0 {
-		if in.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0 && c.s.onHost(c.a.is.Mount) {
-			return syscall.EPERM
+		mode := in.Mode
+		if c.s.onHost(c.a.is.Mount) {
+			mode, _ = policy.Mode(c.a.is.Type(), mode)
 		}
-		return hostfs.ChmodFD(fd, in.Mode)
+		return hostfs.ChmodFD(fd, mode)
 	}
 	if in.Set&(vfs.SetAtime|vfs.SetMtime) == 0 {
 		uid, gid := -1, -1

@@ -359,7 +359,7 @@ func TestMBUmask(t *testing.T) {
 	}
 }
 
-// specialWork tries to make setuid files.
+// specialWork tries to make setuid files, and to write into those that there are. It has everything that should be refused.
 func specialWork(w *workload) {
 	put("f", "")
 	fd, _ := unix.Open("f", unix.O_RDWR, 0)
@@ -369,30 +369,52 @@ func specialWork(w *workload) {
 		at := unix.AT_FDCWD
 		w.say("%v %v %v %v %v", unix.Chmod("f", mode), unix.Fchmod(fd, mode), unix.Fchmod(ro, mode), unix.Chmod(path, mode), unix.Fchmodat(at, path, mode, 0))
 		n, err := unix.Open(fmt.Sprintf("new%o", mode), unix.O_RDWR|unix.O_CREAT, mode)
-		w.say("%d %v %v", n, err, unix.Mknod(fmt.Sprintf("node%o", mode), unix.S_IFREG|mode, 0))
+		w.say("%v %v %v", err, unix.Fchmod(n, mode), unix.Mknod(fmt.Sprintf("node%o", mode), unix.S_IFREG|mode, 0))
+		t, err := unix.Open(".", unix.O_RDWR|unix.O_TMPFILE, mode)
+		w.say("%v %v %v", err, unix.Fchmod(t, mode), unix.Linkat(at, fmt.Sprintf("/proc/self/fd/%d", t), at, fmt.Sprintf("tmp%o", mode), unix.AT_SYMLINK_FOLLOW))
 	}
 	put("gone", "")
 	gone, _ := unix.Open("gone", unix.O_RDWR, 0)
 	_ = unix.Unlink("gone")
-	w.say("%v %v", unix.Fchmod(gone, 0o4755), unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", gone), 0o2755))
+	_, _ = unix.Fchmod(gone, 0o4755), unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", gone), 0o2755)
+	var st unix.Stat_t
+	if unix.Fstat(gone, &st) == nil && st.Mode&0o6000 != 0 {
+		w.say("what is gone has %o", st.Mode)
+	}
 	_ = os.Mkdir("d", 0o755)
 	_ = os.Mkdir("../out/d", 0o755)
 	put("../out/f", "")
-	w.say("%v %v %v", unix.Chmod("d", 0o2755), unix.Chmod("../out/d", 0o2755), unix.Chmod("../out/f", 0o4755))
+	w.say("%v %v %v", unix.Chmod("d", 0o6755), unix.Chmod("../out/d", 0o2755), unix.Chmod("../out/f", 0o4755))
+	w.say("%v %v", unix.Chmod("same", 0o6755), unix.Stat("same", &st))
+	w.say("same %o", st.Mode&0o7777)
+	w.say("%v %v", unix.Chmod("wider", 0o4711), unix.Stat("wider", &st))
+	w.say("wider %o", st.Mode&0o7777)
+	if fd, err := unix.Open("mapped", unix.O_RDWR, 0); err == nil {
+		if b, err := unix.Mmap(fd, 0, 4, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err == nil {
+			copy(b, "code")
+			w.say("%v", unix.Msync(b, unix.MS_SYNC))
+		}
+		w.say("%v", unix.Chmod("mapped", 0o6755))
+	}
 	_ = filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o6000 != 0 {
+		if unix.Lstat(path, &st) == nil && st.Mode&0o6000 != 0 {
 			w.say("%s has %o", path, st.Mode)
 		}
 		return nil
 	})
 }
 
+// TestMBSpecialModes: there is no program with its owner's rights afterwards but the one that there was, as it was.
 func TestMBSpecialModes(t *testing.T) {
 	j := newJail(t)
-	no := strings.Repeat("operation not permitted ", 5)
-	no = no[:len(no)-1] + "\n-1 operation not permitted operation not permitted\n"
-	if out := j.start("special").ok(); out != no+no+"operation not permitted operation not permitted\n<nil> <nil> <nil>\n" {
-		t.Error(out)
+	for name, mode := range map[string]uint32{"same": 0o6755, "wider": 0o4700, "mapped": 0o6755} {
+		path := filepath.Join(j.folder, name)
+		check(t, os.WriteFile(path, []byte("text"), 0o755))
+		check(t, unix.Chmod(path, mode))
+	}
+	yes := strings.Repeat("<nil> ", 4) + "<nil>\n" + strings.Repeat("<nil> <nil> <nil>\n", 2)
+	want := yes + yes + "<nil> <nil> <nil>\n<nil> <nil>\nsame 6755\n<nil> <nil>\nwider 711\n<nil>\n<nil>\nd has 46755\nsame has 106755\n"
+	if out := j.start("special").ok(); out != want {
+		t.Errorf("got:\n%swant:\n%s", out, want)
 	}
 }

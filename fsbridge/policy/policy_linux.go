@@ -6,18 +6,25 @@ import (
 	"syscall"
 )
 
-// ModeAllowed refuses setuid and setgid bits that the inode has not already:
-// what the workload creates belongs on the host to whoever started the
-// program. Setgid on a directory only hands down a group.
-func ModeAllowed(typ, mode, had uint32) error {
-	special := mode & (syscall.S_ISUID | syscall.S_ISGID) &^ had
-	if typ == syscall.S_IFDIR {
-		special &^= syscall.S_ISGID
+// Privileged are the bits of a mode with which a program runs as somebody else.
+const Privileged = syscall.S_ISUID | syscall.S_ISGID
+
+// Mode is what the workload may make of something of type typ by asking for a mode; less
+// says that bits were left out. A regular file gets neither setuid nor setgid: what the
+// workload writes belongs on the host to whoever started the program, and with them anybody who may
+// execute it would run it with the starter's rights. chmod may ignore them (POSIX). On whatever else there
+// is they give no rights: setgid on a directory only hands down a group.
+func Mode(typ, mode uint32) (kept uint32, less bool) {
+	if typ != syscall.S_IFREG || mode&Privileged == 0 {
+		return mode, false
 	}
-	if special != 0 {
-		return syscall.EPERM
-	}
-	return nil
+	return mode &^ Privileged, true
+}
+
+// Gives tells whether a file of this mode gives rights to whoever executes it. Nobody but its owner may decide then what is
+// in it, and who executes it.
+func Gives(mode uint32) bool {
+	return mode&syscall.S_IFMT == syscall.S_IFREG && mode&Privileged != 0
 }
 
 // Renamable refuses what the host would refuse, before anything is captured: a rename of

@@ -323,7 +323,11 @@ func (l *Log) isWritten(id hostfs.ID) bool {
 
 // warn passes w to Options.Warn.
 func (l *Log) warn(w Warning) {
-	l.log.Warn(w.Message, "code", w.Code, "steps", w.Steps)
+	level := slog.LevelWarn
+	if w.Code == WarnLeftOut {
+		level = slog.LevelInfo // the log is in order
+	}
+	l.log.Log(context.Background(), level, w.Message, "code", w.Code, "steps", w.Steps)
 	if l.o.Warn != nil {
 		l.o.Warn(w)
 	}

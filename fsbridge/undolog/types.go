@@ -58,6 +58,7 @@ const (
 	WarnUnprotected = base.WarnUnprotected
 	WarnNotKept     = base.WarnNotKept
 	WarnLeft        = base.WarnLeft
+	WarnLeftOut     = base.WarnLeftOut
 	WarnDamaged     = base.WarnDamaged
 	WarnCompression = base.WarnCompression
 	WarnExternal    = base.WarnExternal

@@ -49,8 +49,8 @@
 // Requests may come from a hostile client and the folder may be changed by hostile
 // processes at any time. Numbers are looked up in tables and never used as pointers,
 // names are single components, offsets and sizes are checked, handles are counted. The
-// workload can set neither setuid nor setgid bits nor attributes of the security and
-// trusted name spaces, make no device, reach no hidden path (Options.Hidden), and with
+// workload can give no file setuid or setgid bits, nor write to one that has them (they are left out, and
+// taken away), set no attributes of the security and trusted name spaces, make no device, reach no hidden path (Options.Hidden), and with
 // Options.Owner own nothing but what the starter owns. Who of the workload may do what is
 // for the client's kernel to check; without Options.Owner it says as whom (Request.UID).
 //

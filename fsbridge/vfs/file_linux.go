@@ -10,7 +10,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/policy"
 )
 
 // access returns the host's open flags for a request's: the access mode only.
@@ -61,7 +60,7 @@ func (t *Tree) create(r Request, parent *node, c *CreateFile, ttl time.Duration)
 	case !errors.Is(err, syscall.ENOENT):
 		return e, o, err
 	}
-	if err := errors.Join(policy.ModeAllowed(syscall.S_IFREG, c.Mode&07777, 0), t.room(d.FD)); err != nil {
+	if err := t.room(d.FD); err != nil {
 		return e, o, err
 	}
 	return t.createNew(m, parent, c, ttl)
@@ -72,7 +71,7 @@ func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Dura
 	if err := m.begin(); err != nil {
 		return e, o, err
 	}
-	d, name, mode := m.dirs[0], c.Name, c.Mode&07777
+	d, name, mode := m.dirs[0], c.Name, m.mode(syscall.S_IFREG, c.Mode&07777)
 	var st hostfs.Stat
 	fd, tried := -1, false
 	open := func() (err error) {
@@ -169,7 +168,10 @@ func (t *Tree) open(r Request, n *node, flags uint32, kill bool) (Opened, hostfs
 		_ = hostfs.Close(fd)
 		return Opened{}, st, syscall.ENFILE
 	}
-	if truncate {
+	if host != syscall.O_RDONLY && st.IsRegular() {
+		err = t.disarmFirst(r, n, &st)
+	}
+	if err == nil && truncate {
 		if err = t.truncate(r, n, fd, 0, kill); err == nil {
 			st, err = hostfs.StatFD(fd)
 		}
@@ -233,13 +235,13 @@ func (t *Tree) tmpfile(r Request, dir uint64, flags int, mode uint32, made func(
 	if t.opts.Posix != nil { // programs do without
 		return syscall.EOPNOTSUPP
 	}
-	mode &= 07777
 	parent, err := t.dir(dir)
-	if err = errors.Join(err, t.writable(), policy.ModeAllowed(syscall.S_IFREG, mode, 0)); err != nil {
+	if err = errors.Join(err, t.writable()); err != nil {
 		return err
 	}
 	m := t.mutate(fsbridge.OpTmpfile, r)
 	defer m.done()
+	mode = m.mode(syscall.S_IFREG, mode&07777)
 	d, err := m.pin(parent, "")
 	if err == nil {
 		err = t.room(d.FD)

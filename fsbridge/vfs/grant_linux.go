@@ -10,7 +10,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/policy"
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/grants"
 )
 
@@ -97,7 +96,7 @@ func (t *Tree) grant(r Request, parent *node, o *OpenFile) (Granted, error) {
 	case !errors.Is(err, syscall.ENOENT) || o.Flags&syscall.O_CREAT == 0:
 		return noGrant, err
 	}
-	if err = errors.Join(t.writable(), policy.ModeAllowed(syscall.S_IFREG, o.Mode&07777, 0), t.room(d.FD), t.grantRoom()); err != nil {
+	if err = errors.Join(t.writable(), t.room(d.FD), t.grantRoom()); err != nil {
 		return noGrant, err
 	}
 	return t.grantNew(m, parent, o)
@@ -110,7 +109,7 @@ func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error)
 		return noGrant, err
 	}
 	flags := o.Flags&^ours | syscall.O_CREAT | syscall.O_EXCL
-	fd, err := hostfs.OpenAt(m.dirs[0].FD, o.Name, flags, o.Mode&07777)
+	fd, err := hostfs.OpenAt(m.dirs[0].FD, o.Name, flags, m.mode(syscall.S_IFREG, o.Mode&07777))
 	again := errors.Is(err, syscall.EEXIST) && o.Flags&syscall.O_EXCL == 0
 	var st hostfs.Stat
 	if err == nil {
@@ -167,6 +166,9 @@ func (t *Tree) grantExisting(r Request, parent *node, d *dirFD, o *OpenFile, st 
 func (t *Tree) grantOpen(r Request, n *node, flags int, st *hostfs.Stat, by func(flags int) int) (fd int, instead bool, err error) {
 	if !grants.Writes(flags) {
 		return t.openGranted(n, flags, nil)
+	}
+	if err := t.disarmFirst(r, n, st); err != nil {
+		return -1, false, err
 	}
 	m := t.mutate(fsbridge.OpWrite, r)
 	defer m.done()
@@ -234,6 +236,9 @@ func (t *Tree) openGranted(n *node, flags int, by func(flags int) int) (fd int, 
 	case fd >= t.maxFD:
 		t.lastFD.Store(int64(fd))
 		err = syscall.ENFILE
+	}
+	if err == nil && grants.Writes(flags) {
+		err = disarm(fd, &st)
 	}
 	if err == nil && flags&syscall.O_TRUNC != 0 {
 		err = grants.Truncate(fd, flags)

@@ -229,13 +229,3 @@ func (t *Tree) symlinkAllowed(typ uint32) error {
 	}
 	return nil
 }
-
-// killPriv clears setuid, and setgid where it means execution, as the kernel
-// does after a write by somebody without CAP_FSETID. When we have no such
-// capability ourselves the host did it already.
-func (t *Tree) killPriv(fd int) error {
-	if t.euid != 0 {
-		return nil
-	}
-	return hostfs.KillPriv(fd)
-}

@@ -26,12 +26,13 @@ func (t *Tree) Mknod(r Request, dir uint64, name string, mode uint32) (Entry, er
 	default:
 		return Entry{}, syscall.EPERM
 	}
+	kept, _ := policy.Mode(mode&syscall.S_IFMT, mode)
 	return t.make(making{OpMknod, fsbridge.OpMknod, name, mode, ""}, r, dir,
 		func(dirfd int) error {
 			if t.opts.Posix != nil {
-				return hostfs.WriteNewAt(dirfd, name, "", t.plainMode(false, mode))
+				return hostfs.WriteNewAt(dirfd, name, "", t.plainMode(false, kept))
 			}
-			return hostfs.MknodAt(dirfd, name, mode)
+			return hostfs.MknodAt(dirfd, name, kept)
 		})
 }
 
@@ -71,7 +72,7 @@ func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) err
 	}
 	defer t.end()
 	name, typ := w.name, w.mode&syscall.S_IFMT
-	if err := errors.Join(policy.ModeAllowed(typ, w.mode, 0), t.symlinkAllowed(typ), t.checkName(name)); err != nil {
+	if err := errors.Join(t.symlinkAllowed(typ), t.checkName(name)); err != nil {
 		return Entry{}, err
 	}
 	parent, err := t.dir(dir)
@@ -81,6 +82,7 @@ func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) err
 	ttl := t.announce(parent)
 	m := t.mutate(w.kind, r)
 	defer m.done()
+	w.mode = m.mode(typ, w.mode)
 	d, err := m.pin(parent, name)
 	if err != nil {
 		return Entry{}, err

@@ -8,7 +8,6 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
-	"github.com/codeagent/sandbox/fsbridge/policy"
 )
 
 // SetAttr sets attributes, the size as one mutation and the rest as another, and
@@ -66,9 +65,16 @@ func (t *Tree) setSize(r Request, n *node, in *SetAttr) error {
 
 // setOther sets mode, owner and times, and returns the attributes afterwards.
 func (t *Tree) setOther(r Request, n *node, in *SetAttr) (hostfs.Stat, error) {
+	kept, now, ok, err := t.keptMode(n, in)
+	if err != nil || ok && kept.Set == 0 {
+		return now, err
+	}
 	m := t.mutate(fsbridge.OpSetattr, r)
 	defer m.done()
-	m.op.Node = &n.obj
+	m.op.Node, in = &n.obj, &kept
+	if in.Set&SetMode != 0 {
+		in.Mode = m.mode(n.obj.Type, in.Mode)
+	}
 	if err := m.pinNode(n); err != nil {
 		return hostfs.Stat{}, err
 	}
@@ -104,21 +110,14 @@ func (t *Tree) setOther(r Request, n *node, in *SetAttr) (hostfs.Stat, error) {
 // checkSetattr refuses what the workload may not set, before anything is
 // captured.
 func (t *Tree) checkSetattr(n *node, in *SetAttr) (hostfs.Stat, error) {
-	special := in.Set&SetMode != 0 && in.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0
-	chown := in.Set&(SetUID|SetGID) != 0
-	if !special && !chown {
+	if in.Set&(SetUID|SetGID) == 0 {
 		return hostfs.Stat{}, nil
 	}
 	st, err := n.stat()
 	if err != nil {
 		return st, err
 	}
-	if special {
-		if err := policy.ModeAllowed(n.obj.Type, in.Mode&07777, st.Mode); err != nil {
-			return st, err
-		}
-	}
-	if chown && t.opts.Owner != nil && t.opts.Posix == nil {
+	if t.opts.Owner != nil && t.opts.Posix == nil {
 		shown := t.owner(&st)
 		if in.Set&SetUID != 0 && in.UID != shown.UID || in.Set&SetGID != 0 && in.GID != shown.GID {
 			return st, syscall.EPERM

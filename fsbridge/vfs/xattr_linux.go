@@ -98,6 +98,12 @@ func (t *Tree) changeXattr(kind fsbridge.Kind, r Request, node uint64, attr stri
 	if t.opts.Posix != nil && !strings.HasPrefix(attr, "user.") {
 		return syscall.EOPNOTSUPP // modes are not the host's
 	}
+	if attr == "system.posix_acl_access" && n.isRegular() {
+		st, err := n.stat()
+		if err = errors.Join(err, t.disarmFirst(r, n, &st)); err != nil {
+			return err
+		}
+	}
 	m := t.mutate(kind, r)
 	defer m.done()
 	m.op.Node, m.op.Attr = &n.obj, attr

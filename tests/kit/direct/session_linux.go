@@ -41,6 +41,7 @@ type Options struct {
 	Owner      *vfs.Owner
 	Posix      fsbridge.Posix
 	Limits     undolog.Limits
+	Warn       func(undolog.Warning) // nil: nobody hears of it
 	// Serve, if not nil, makes the bridge, and neither Mount nor Socket is used.
 	Serve func(vfs.Options) (fsbridge.Bridge, error)
 }
@@ -53,7 +54,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 		return nil, err
 	}
 	s.Log, err = undolog.Open(ctx, undolog.Options{
-		Dir: o.Undo, Root: s.root, Limits: o.Limits, Owner: undolog.Owner{PID: os.Getpid(), WorkDir: o.Dir},
+		Dir: o.Undo, Root: s.root, Limits: o.Limits, Owner: undolog.Owner{PID: os.Getpid(), WorkDir: o.Dir}, Warn: o.Warn,
 	})
 	if err == nil {
 		s.hooks = &interceptor{log: s.Log}

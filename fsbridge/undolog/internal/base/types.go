@@ -93,6 +93,7 @@ const (
 	WarnUnprotected WarningCode = "step_unprotected"
 	WarnNotKept     WarningCode = "content_not_kept"
 	WarnLeft        WarningCode = "paths_left"
+	WarnLeftOut     WarningCode = "mode_bits_left_out"
 	WarnDamaged     WarningCode = "log_damaged"
 	WarnCompression WarningCode = "compression_failed"
 	WarnExternal    WarningCode = "external_modification"

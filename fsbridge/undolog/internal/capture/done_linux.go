@@ -16,6 +16,9 @@ func (s *Step) Done(epoch uint64, op *fsbridge.Op, created *fsbridge.Object, opE
 	if opErr == nil && created != nil && op.Kind.Makes() {
 		created.Protect(epoch, fsbridge.ProtCreated)
 	}
+	if opErr == nil && op.LeftOut {
+		s.left.note(op, created)
+	}
 	if op.Dir == nil || s.unprotected.Load() {
 		return
 	}

@@ -28,6 +28,7 @@ type Step struct {
 	unprotected atomic.Bool
 	copied      atomic.Int64 // raw bytes of captured content
 	lost        notKept
+	left        leftOut
 
 	last atomic.Pointer[openReader]
 
@@ -212,6 +213,7 @@ func (s *Step) release() {
 // or nil if the step changed nothing and leaves nothing. Nobody captures into the
 // step any more. After an error it is still open. [Step.Release] it in any case.
 func (s *Step) Close(res base.StepResult) (*base.Entry, error) {
+	s.warnLeftOut()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dir == nil {
