@@ -27,7 +27,7 @@ type bound struct {
 // behind a FUSE bridge leads nowhere, and the temporary places are replaced as a whole.
 func (p *planner) hostSockets() []string {
 	var out []string
-	s := socketSearch{wanted: make(map[uint32]bool), seen: make(map[string]bool)}
+	s := socketSearch{wanted: make(map[uint32]bool), whole: make(map[uint32]bool), seen: make(map[string]bool)}
 	for _, b := range boundSockets() {
 		if filepath.IsAbs(b.name) {
 			path := filepath.Clean(b.name)
@@ -61,6 +61,7 @@ func (p *planner) unreached(path string) bool {
 // socketSearch looks for sockets whose names are not, or no longer, those by which they were bound.
 type socketSearch struct {
 	wanted  map[uint32]bool // inodes
+	whole   map[uint32]bool // those that were found, and have no further name
 	devices []string        // of their file systems
 	names   []string        // by which they were bound
 	found   []string
@@ -91,6 +92,9 @@ func (s *socketSearch) look(p *planner) {
 			s.directory(filepath.Join(dir, filepath.Dir(name)))
 		}
 	}
+	if len(s.wanted) == len(s.names) && !s.open() { // each has an inode of its own, and no other name
+		return
+	}
 	roots := append(slices.Clone(p.shares), p.user.Home)
 	for _, share := range p.shares {
 		roots = append(roots, filepath.Dir(share))
@@ -102,6 +106,16 @@ func (s *socketSearch) look(p *planner) {
 		dir := queue[0]
 		queue = append(queue[1:], s.directory(dir)...)
 	}
+}
+
+// open tells whether one of the inodes that are looked for was not found, or has a further name.
+func (s *socketSearch) open() bool {
+	for ino := range s.wanted {
+		if !s.whole[ino] {
+			return true
+		}
+	}
+	return false
 }
 
 // directory notes the sockets in a directory and returns the directories in it.
@@ -134,7 +148,11 @@ func (s *socketSearch) is(path string) bool {
 	if unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		return false
 	}
-	return s.wanted[uint32(st.Ino)]
+	wanted := s.wanted[uint32(st.Ino)]
+	if wanted && st.Nlink == 1 {
+		s.whole[uint32(st.Ino)] = true
+	}
+	return wanted
 }
 
 // workingDirectories are those of the processes that we may look at.
