@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor/userdirs"
 )
 
 // own is a guest's own directory. It is locked as long as the supervisor lives: what is not locked was
@@ -25,7 +27,8 @@ const (
 
 // makeOwn makes a directory, and removes those that were left.
 func makeOwn() (*own, error) {
-	in, err := filepath.EvalSymlinks(os.TempDir())
+	in, _ := userdirs.Temporary() // who starts us has said what is wrong with another
+	in, err := filepath.EvalSymlinks(in)
 	if err != nil {
 		return nil, err
 	}

@@ -341,7 +341,7 @@ const overlayOptions = "userxattr,index=off,xino=off,metacopy=off,volatile"
 // overlays are the paths of the overlays that do not lie over gates.
 func (p *plan) overlays() (paths []string) {
 	for i := range p.mounts {
-		if m := &p.mounts[i]; m.op == opOverlay && !m.gate {
+		if m := &p.mounts[i]; m.op == opOverlay && !m.gate && !m.readOnly {
 			paths = append(paths, m.path)
 		}
 	}

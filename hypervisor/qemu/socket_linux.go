@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/digitalocean/go-qemu/qmp"
+
+	"github.com/codeagent/sandbox/hypervisor/userdirs"
 )
 
 // monitorSocket is where the monitor listens until we have connected: the library
@@ -22,7 +24,8 @@ type monitorSocket struct {
 
 func newMonitorSocket() (s *monitorSocket, err error) {
 	s = &monitorSocket{}
-	if s.dir, err = os.MkdirTemp("", "sandbox-qmp-"); err != nil { // 0700
+	temporary, _ := userdirs.Temporary()                                  // who starts us has said what is wrong with another
+	if s.dir, err = os.MkdirTemp(temporary, "sandbox-qmp-"); err != nil { // 0700
 		return nil, err
 	}
 	if s.at, err = os.Open(s.dir); err != nil {

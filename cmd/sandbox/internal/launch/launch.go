@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/codeagent/sandbox/actors"
@@ -17,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/hypervisor/userdirs"
 )
 
 // Launcher knows what the flags and the configuration ask for. It is not changed
@@ -154,39 +156,27 @@ func undoDirs(d api.Directory, logs string) []string {
 	return dirs
 }
 
-// unusable says why a directory cannot have this user's sockets, as after su, or where no session has made it; empty: it can.
-func unusable(dir string) string {
-	st, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "there is no such directory"
-	case err != nil:
-		return "it cannot be looked at"
-	case !st.IsDir():
-		return "it is no directory"
-	case !ours(st):
-		return "it belongs to another user"
+// unfit says which variables name no directory of use, and what is used instead.
+func (l *Launcher) unfit(instead string, variables []userdirs.Unfit) {
+	if len(variables) == 0 || l.RemarkOnce == nil {
+		return
 	}
-	return ""
+	var each []string
+	for _, v := range variables {
+		each = append(each, fmt.Sprintf("%s is %s: %s", v.Name, format.Shown(v.Value), v.Why))
+	}
+	l.RemarkOnce(fmt.Sprintf("sandbox: %s; %s is used instead", strings.Join(each, ", and "), instead))
 }
 
 // RuntimeDir is where running sessions register and have their sockets. It is
 // private to the user; if its mode is not, that is put back, with a warning.
 func (l *Launcher) RuntimeDir() (string, error) {
-	named := os.Getenv("XDG_RUNTIME_DIR")
-	base, uid := filepath.Join(named, "sandbox"), os.Getuid()
-	unfit := "no absolute path"
-	if filepath.IsAbs(named) {
-		unfit = unusable(named)
+	base, unfit := userdirs.Sockets()
+	instead := base
+	if len(unfit) == 1 && unfit[0].Name == "TMPDIR" {
+		instead = filepath.Dir(base) // as is said of other temporary files
 	}
-	if unfit != "" {
-		if base = filepath.Join(os.TempDir(), fmt.Sprintf("sandbox-%d", uid)); uid == 0 {
-			base = "/run/sandbox"
-		}
-		if named != "" && l.RemarkOnce != nil {
-			l.RemarkOnce(fmt.Sprintf("sandbox: XDG_RUNTIME_DIR is %s: %s; %s is used instead", format.Shown(named), unfit, base))
-		}
-	}
+	l.unfit(instead, unfit)
 	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("no place for the control socket: %w; set XDG_RUNTIME_DIR", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,12 +37,6 @@ func private(dir string) (opened fs.FileMode, err error) {
 		}
 	}
 	return opened, allOurs(f)
-}
-
-// ours reports whether a file is this user's.
-func ours(st fs.FileInfo) bool {
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	return ok && int(sys.Uid) == os.Getuid()
 }
 
 func notPrivate(dir string) error {

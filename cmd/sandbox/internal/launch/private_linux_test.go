@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,5 +110,51 @@ func TestRuntimeDirOfOthers(t *testing.T) {
 	check(t, os.Remove(name))
 	if _, told, err := runtimeDir(t, base); err != nil || told != "" {
 		t.Errorf("%v, told %q", err, told)
+	}
+}
+
+// TestUnfitDirs: a variable that names no directory of use fails nothing. Another directory is taken, and one line says so.
+func TestUnfitDirs(t *testing.T) {
+	base := t.TempDir()
+	at := func(name string, mode os.FileMode) string {
+		dir := filepath.Join(base, name)
+		check(t, os.Mkdir(dir, 0o700))
+		check(t, os.Chmod(dir, mode))
+		return dir
+	}
+	file := filepath.Join(base, "file")
+	check(t, os.WriteFile(file, nil, 0o600))
+	fit, open := at("fit", 0o755), at("open", 0o777)
+	missing := filepath.Join(base, "missing")
+	sockets, last := filepath.Join(fit, fmt.Sprintf("sandbox-%d", os.Getuid())), fmt.Sprintf("/tmp/sandbox-%d", os.Getuid())
+	if os.Getuid() == 0 {
+		sockets, last = "/run/sandbox", "/run/sandbox"
+	}
+	theirs := ""
+	if os.Getuid() != 0 {
+		theirs = at("closed", 0o500)
+	}
+	for _, c := range []struct{ runtime, temporary, want string }{
+		{fit, missing, filepath.Join(fit, "sandbox")}, {"", fit, sockets}, {"", "", last},
+		{missing, fit, sockets}, {"relative", fit, sockets}, {file, fit, sockets}, {open, fit, sockets}, {theirs, fit, sockets},
+		{missing, missing, last}, {"", "relative", last}, {"", file, last}, {"", open, last}, {"", theirs, last},
+	} {
+		t.Setenv("XDG_RUNTIME_DIR", c.runtime)
+		t.Setenv("TMPDIR", c.temporary)
+		told := ""
+		l := &Launcher{Remark: func(string) {}, RemarkOnce: func(text string) { told += text }}
+		dir, err := l.RuntimeDir()
+		if err != nil || dir != c.want {
+			t.Errorf("%+v: %q, %v", c, dir, err)
+		}
+		for variable, value := range map[string]string{"XDG_RUNTIME_DIR": c.runtime, "TMPDIR": c.temporary} {
+			looked := variable == "XDG_RUNTIME_DIR" || os.Getuid() != 0 && c.runtime != fit
+			if wrong := looked && value != "" && value != fit; wrong != strings.Contains(told, variable+" is "+value+": ") {
+				t.Errorf("%+v: told %q", c, told)
+			}
+		}
+		if strings.Contains(told, "\n") || told != "" && !strings.HasSuffix(told, c.want+" is used instead") && !strings.HasSuffix(told, "; /tmp is used instead") {
+			t.Errorf("%+v: told %q", c, told)
+		}
 	}
 }

@@ -18,11 +18,15 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/network/policy"
 	"github.com/codeagent/sandbox/hypervisor/none"
+	"github.com/codeagent/sandbox/hypervisor/userdirs"
 )
 
 // Runtime returns the runtime for a value of --isolation and the working
 // folders: [Launcher.isolation] says what auto is. "none" must be asked for.
 func (l *Launcher) Runtime(name string, dirs ...api.Directory) (hypervisor.Runtime, error) {
+	if name == "vm" || name == "landlock" { // they have temporary files of their own outside
+		l.unfit(userdirs.Temporary())
+	}
 	switch name {
 	case "none":
 		dir, err := l.RuntimeDir()

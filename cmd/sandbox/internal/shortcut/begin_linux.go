@@ -10,6 +10,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/stamp"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/stepline"
 	"github.com/codeagent/sandbox/hypervisor/descriptors"
+	"github.com/codeagent/sandbox/hypervisor/userdirs"
 	"github.com/codeagent/sandbox/hypervisor/variables"
 )
 
@@ -175,7 +176,10 @@ func has(list []string, is func(string) bool) bool {
 // session is the socket of the session that has the folder, or of which dir is in a folder, and the stamps of its configuration; empty if that is
 // not sure.
 func session(folder, dir string) (socket string, stamps []string) {
-	base := runtimeDir()
+	base, unfit := userdirs.Sockets()
+	if len(unfit) > 0 { // main says so
+		return "", nil
+	}
 	place, err := os.Open(base)
 	if err != nil {
 		return "", nil
@@ -213,19 +217,6 @@ func session(folder, dir string) (socket string, stamps []string) {
 		}
 	}
 	return socket, stamps
-}
-
-// runtimeDir is where sessions register.
-func runtimeDir() string {
-	base := os.Getenv("XDG_RUNTIME_DIR")
-	switch uid := os.Getuid(); {
-	case begins(base, "/"):
-		return base + "/sandbox"
-	case uid == 0:
-		return "/run/sandbox"
-	default:
-		return os.TempDir() + "/sandbox-" + stepline.Decimal(int64(uid))
-	}
 }
 
 // private reports whether a file is this user's.
