@@ -403,6 +403,10 @@ type TTY struct {
 	// Of says which of stdin, stdout and stderr the pseudo-terminal is. The others are the command's files, as without one; the zero value is all
 	// three. A runtime that copies the files takes these instead of a pseudo-terminal that is not all of them.
 	Of [3]bool
+	// Stopped is called with the signal when the command has been stopped (Ctrl-Z); whoever gives it continues the command with the signal CONT. It must
+	// not block, and may be called before Exec has returned. If it is nil, the keys of the terminal stop nothing. A runtime without a process of
+	// its own inside ignores it.
+	Stopped func(signal int)
 }
 
 // Streams says of stdin, stdout and stderr which are a pseudo-terminal. Nil: none.

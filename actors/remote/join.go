@@ -88,7 +88,7 @@ func (c *Client) Join(ctx context.Context, r api.JoinRequest) (api.RunResult, er
 	}
 	ask := control.Ask{Method: "run", Finish: true}
 	if t := r.Run.TTY; t != nil {
-		p.Terminal = &terminal{Rows: t.Rows, Cols: t.Cols, Term: t.Term}
+		p.Terminal = &terminal{Rows: t.Rows, Cols: t.Cols, Term: t.Term, Stops: t.Stopped != nil}
 		if t.Partial() {
 			p.Terminal.Of = &t.Of
 		}
@@ -159,6 +159,8 @@ func (h *hearing) part(b json.RawMessage, files []*os.File) error {
 		h.started.Go(func() {
 			h.r.Run.Started(p.Started.Step, &process{h.c.c, which{p.Started.Step, p.Started.Command}, h.terminal})
 		})
+	case p.Stopped != 0 && h.r.Run.TTY != nil && h.r.Run.TTY.Stopped != nil:
+		h.r.Run.TTY.Stopped(p.Stopped)
 	case p.Event != nil && h.r.Event != nil:
 		h.r.Event(*p.Event)
 	}

@@ -40,6 +40,8 @@ type terminal struct {
 	Term string `json:"term,omitempty"`
 	// Of as in [hypervisor.TTY]: with it the other streams come as descriptors, too.
 	Of *[3]bool `json:"of,omitempty"`
+	// Stops says that the client wants to hear when the command is stopped, and continues it.
+	Stops bool `json:"stops,omitempty"`
 }
 
 // files are how many descriptors come with a command.
@@ -83,7 +85,9 @@ type runPart struct {
 	Accepted bool         `json:"accepted,omitempty"`
 	Waits    *api.Waits   `json:"waits,omitempty"`
 	Started  *startedPart `json:"started,omitempty"`
-	Event    *api.Event   `json:"event,omitempty"`
+	// Stopped is the signal that has stopped the command.
+	Stopped int        `json:"stopped,omitempty"`
+	Event   *api.Event `json:"event,omitempty"`
 }
 
 // startedPart says that the command runs. With a terminal, a descriptor of the
@@ -176,6 +180,9 @@ func (s *Server) run(ctx context.Context, p runParams, c *control.Call) (res run
 	if t := p.Terminal; t != nil {
 		if req.TTY = (&hypervisor.TTY{Rows: t.Rows, Cols: t.Cols, Term: t.Term}); t.Of != nil {
 			req.TTY.Of = *t.Of
+		}
+		if t.Stops {
+			req.TTY.Stopped = func(signal int) { go func() { _ = c.Emit(runPart{Stopped: signal}) }() }
 		}
 	}
 	if p.Terminal.files() > 0 {

@@ -6,6 +6,7 @@ import (
 
 	cmap "github.com/orcaman/concurrent-map"
 
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/shortcut"
 	"github.com/codeagent/sandbox/guest/inner"
 )
@@ -13,6 +14,9 @@ import (
 func main() {
 	if inner.Invoked(os.Args) { // as the program inside a jail, where none is embedded
 		os.Exit(inner.Main(os.Args))
+	}
+	if job.IsWatch(os.Args) {
+		os.Exit(job.Watch(os.Args))
 	}
 	// The actor library keeps its processes in 1,024 maps of that many shards each. With
 	// the 32 that are the default, making the 32,768 maps is a tenth of what a cold

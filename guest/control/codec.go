@@ -24,7 +24,7 @@ func (m *Message) appendTo(b []byte) []byte {
 	if m.TTY != nil {
 		b = strconv.AppendUint(append(b, `,"tty":{"rows":`...), uint64(m.TTY.Rows), 10)
 		b = strconv.AppendUint(append(b, `,"cols":`...), uint64(m.TTY.Cols), 10)
-		b = append(appendInt(b, `,"of":`, int64(m.TTY.Of)), '}')
+		b = append(appendTrue(appendInt(b, `,"of":`, int64(m.TTY.Of)), `,"stops":true`, m.TTY.Stops), '}')
 	}
 	if m.Limits != nil {
 		p, _ := json.Marshal(m.Limits) // numbers alone

@@ -23,7 +23,7 @@ func drawMessage(t *rapid.T) *Message {
 		return list
 	}
 	m := &Message{
-		Type: rapid.SampledFrom([]Type{TypeExec, TypeStepStarted, TypeStepCompleted, TypeOutput, TypeHello, "", "new"}).Draw(t, "type"),
+		Type: rapid.SampledFrom([]Type{TypeExec, TypeStepStarted, TypeStopped, TypeStepCompleted, TypeOutput, TypeHello, "", "new"}).Draw(t, "type"),
 		ID:   rapid.Int64().Draw(t, "id"), Command: text("command"), Argv: texts("argv"), Env: texts("env"),
 		EnvAgain: rapid.Bool().Draw(t, "again"), Cwd: text("cwd"), Stdin: rapid.Bool().Draw(t, "stdin"),
 		FDs: rapid.Int().Draw(t, "fds"), GraceMS: rapid.Int64().Draw(t, "grace"), Signal: rapid.Int().Draw(t, "signal"),
@@ -33,7 +33,7 @@ func drawMessage(t *rapid.T) *Message {
 		Error: string(text("error")), Version: rapid.Int().Draw(t, "version"),
 	}
 	if rapid.Bool().Draw(t, "tty") {
-		m.TTY = &TTY{Rows: rapid.Uint16().Draw(t, "rows"), Cols: rapid.Uint16().Draw(t, "cols")}
+		m.TTY = &TTY{Rows: rapid.Uint16().Draw(t, "rows"), Cols: rapid.Uint16().Draw(t, "cols"), Of: rapid.Uint8().Draw(t, "of"), Stops: rapid.Bool().Draw(t, "stops")}
 	}
 	if rapid.Bool().Draw(t, "ended") {
 		n := rapid.Int().Draw(t, "code")
@@ -90,6 +90,7 @@ func FuzzScan(f *testing.F) {
 		`{"type":"step_completed","id":1,"exit_code":01}`, `{"type":"step_completed","id":1,"signal":-0}`,
 		`{"type":"step_started","id":1,"id":2}`, `{"type":"step_started","ID":1}`, `{"type":"step_started","id":9999999999999999999}`,
 		`{"type":"exec","id":1,"argv":["x"],"fds":5,"further":[3,4],"ignored":[1]}`, `{"type":"exec","further":[]}`, `{"type":"exec","further":[-1,]}`,
+		`{"type":"exec","id":1,"argv":["x"],"tty":{"rows":24,"cols":80,"stops":true}}`, `{"type":"stopped","id":1,"signal":20}`,
 		`{"type":"exec","argv":[]}`, `{"type":"exec","argv":["a",]}`, `{"cwd":"\xff"}`, `{}`, `{,}`, `{"alone":false}`, `{"alone":tru}`, `null`,
 	} {
 		f.Add([]byte(s))

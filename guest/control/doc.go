@@ -6,7 +6,7 @@
 //
 // To the guest: exec, cancel, signal, resize, stdin, stdin_close, ack,
 // rollback_notify, clock, invalidate, sync, dial, wake, shutdown. From the guest: hello (first,
-// once), step_started, start_failed, output, step_completed, ack, done (to
+// once), step_started, start_failed, output, stopped, step_completed, ack, done (to
 // invalidate, sync, dial and wake), inside (a descriptor: the listener for programs inside),
 // error. [Message] lists the fields. A virtual machine is
 // sent a [MachinePlan] before all of that.
@@ -25,6 +25,11 @@
 // and direction unacknowledged, and ack gives bytes back, so that one blocked
 // reader does not stop the other commands. An exec with a port is a connection in place of
 // a command, and its bytes travel the same way.
+//
+// # Job control
+//
+// A command whose terminal has "stops" is a job of its own: the keys of the terminal stop it, and the guest says so each time (stopped, with
+// the signal). The host continues it with the signal CONT. Otherwise nothing that its terminal does stops it.
 //
 // # Trust
 //

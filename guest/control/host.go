@@ -43,6 +43,8 @@ type Exec struct {
 	Dir     string
 	TTY     *TTY
 	Limits  *Limits
+	// Stopped, if the TTY asks for that, is called with the signal when the command has been stopped. It must not block.
+	Stopped func(signal int)
 	// Nil files read as empty and swallow what is written. Ignored with TTY.
 	Stdin, Stdout, Stderr *os.File
 	// Further are files that the command has besides, as the numbers in Numbers, and Ignored the signals that it ignores at its start.
@@ -262,6 +264,10 @@ func (h *Host) receive(m *Message, files []*os.File) error {
 		p.finish(Status{}, &StartError{ExitCode: *m.ExitCode, Reason: m.Error})
 	case TypeOutput:
 		p.output(m.Stream, string(m.Data))
+	case TypeStopped:
+		if p.stopped != nil {
+			p.stopped(m.Signal)
+		}
 	case TypeAck:
 		p.credit(m.Bytes)
 	case TypeInside:

@@ -97,6 +97,7 @@ func FuzzControlJSONL(f *testing.F) {
 		`{"type":"start_failed","id":2,"exit_code":127,"error":"not found"}`,
 		`{"type":"output","id":1,"stream":"stderr","data":{"base64":"//4="}}`,
 		`{"type":"ack","id":1,"bytes":262144}`,
+		"{\"type\":\"step_started\",\"id\":1}\n{\"type\":\"stopped\",\"id\":1,\"signal\":20}\n{\"type\":\"stopped\",\"id\":2,\"signal\":99}",
 		`{"type":"step_started","id":-1,"fds":3}`,
 		"{\"type\":\"error\",\"error\":\"x\"}\n\n\r\nnull\n[]\n{",
 		`{"type":"step_completed","id":1,"exit_code":300,"signal":99}`,

@@ -48,6 +48,7 @@ const (
 	TypeStartFailed    Type = "start_failed"
 	TypeOutput         Type = "output"
 	TypeStepCompleted  Type = "step_completed"
+	TypeStopped        Type = "stopped"
 	TypeInside         Type = "inside"
 	TypeError          Type = "error"
 )
@@ -92,6 +93,8 @@ type TTY struct {
 	// Of has bit i if stream i (stdin, stdout, stderr) is the terminal, where descriptors are passed: the others come with the message. 0 is all.
 	// Such a terminal leaves to the other end what is done with line ends.
 	Of uint8 `json:"of,omitempty"`
+	// Stops asks for stopped messages. Without, nobody would continue a command that its terminal stops, so that it does not.
+	Stops bool `json:"stops,omitempty"`
 }
 
 // Partial reports whether descriptors come for some of the streams.
@@ -139,7 +142,7 @@ type Message struct {
 
 	// cancel: milliseconds between TERM and KILL.
 	GraceMS int64 `json:"grace_ms,omitempty"`
-	// signal, and the signal that ended a command in step_completed.
+	// signal, and the signal that ended a command in step_completed, or stopped one in stopped.
 	Signal int `json:"signal,omitempty"`
 	// resize
 	Rows uint16 `json:"rows,omitempty"`
@@ -255,7 +258,7 @@ func (m *Message) check() error {
 		if m.Signal < 0 || m.Signal > 127 {
 			bad = "impossible signal"
 		}
-	case TypeSignal:
+	case TypeSignal, TypeStopped:
 		if m.Signal <= 0 || m.Signal > 64 {
 			bad = "no signal from 1 to 64"
 		}

@@ -15,6 +15,7 @@ type Proc struct {
 	host          *Host
 	id            int64
 	wantsTerminal bool
+	stopped       func(signal int) // nil: nobody asked
 
 	once     sync.Once     // finish
 	started  chan struct{} // closed when it runs
@@ -43,7 +44,7 @@ type chunk struct{ stream, data string }
 
 func newProc(h *Host, e Exec) *Proc {
 	p := &Proc{
-		host: h, id: e.ID, wantsTerminal: e.TTY != nil,
+		host: h, id: e.ID, wantsTerminal: e.TTY != nil, stopped: e.Stopped,
 		started: make(chan struct{}), ended: make(chan struct{}), drain: make(chan struct{}),
 		window: Window,
 	}

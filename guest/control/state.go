@@ -131,6 +131,7 @@ func (s *State) Received(m *Message) error {
 			return bad("more acknowledged than sent")
 		}
 		c.owed -= m.Bytes
+	case TypeStopped:
 	case TypeStepCompleted:
 		delete(s.cmds, m.ID)
 	default:

@@ -22,8 +22,11 @@ const notifyDir = "/run/sandbox"
 
 // Invoked reports whether a program was started as one of the stages.
 func Invoked(args []string) bool {
-	return filepath.Base(args[0]) == control.GuestProgram && (len(args) == 2 || isLimited(args))
+	return filepath.Base(args[0]) == control.GuestProgram && (len(args) == 2 || isLimited(args) || isLeader(args))
 }
+
+// isLeader tells whether a program is started as [control.StageLead].
+func isLeader(args []string) bool { return len(args) == 3 && args[1] == control.StageLead }
 
 // Main runs the stage that args (os.Args) name and returns the exit status. It
 // belongs at the very start of main: it takes over the process.
@@ -37,6 +40,8 @@ func Main(args []string) int {
 		err = serve()
 	case isLimited(args):
 		return limited(args[2:])
+	case isLeader(args):
+		return shim.Lead(args[2:])
 	default:
 		err = fmt.Errorf("this program is started by sandbox, inside a guest")
 	}

@@ -29,7 +29,9 @@ type command struct {
 	// further are its other files, by the numbers in m.Further; until it has started, too.
 	further []*os.File
 
-	pid     int // 0 until it runs; the Server's mu guards it until then
+	pid     int     // of its first process, which leads its session; 0 until it runs; the Server's mu guards it until then
+	leader  *leader // that process, if it is not the command's program
+	group   int     // the program's process, then
 	begin   time.Time
 	exited  chan end // room for one
 	quick   bool     // nothing but its end is waited for, and reap completes it
@@ -151,15 +153,25 @@ func (c *command) start() (pid int, err error) {
 		}
 		path = "/proc/self/exe"
 	}
-	defer ignoring(c.m.Ignored)()
-	pid, err = c.s.o.Confined.forkExec(path, argv, attr)
-	if err == syscall.ENOEXEC { // a script without an interpreter line, as shells take it
-		pid, err = c.s.o.Confined.forkExec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)
+	if c.m.TTY != nil && c.m.TTY.Stops {
+		pid, err = c.lead(path, argv, attr)
+	} else {
+		defer ignoring(c.m.Ignored)()
+		pid, err = startProgram(c.s.o.Confined.forkExec, path, argv, attr)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", argv[0], err)
 	}
 	return pid, nil
+}
+
+// startProgram starts a program by fork, which is or is like [syscall.ForkExec].
+func startProgram(fork func(string, []string, *syscall.ProcAttr) (int, error), path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	pid, err = fork(path, argv, attr)
+	if err == syscall.ENOEXEC { // a script without an interpreter line, as shells take it
+		pid, err = fork("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), attr)
+	}
+	return pid, err
 }
 
 // spawning guards our own limit of processes.
@@ -317,14 +329,27 @@ func (c *command) closeOwn() {
 	}
 }
 
+// first is the process of the command's program.
+func (c *command) first() int {
+	if c.leader != nil {
+		return c.group
+	}
+	return c.pid
+}
+
 // announce tells the host that the command runs, and begins to pass its data.
 func (c *command) announce() {
-	started := &control.Message{Type: control.TypeStepStarted, ID: c.id, PID: c.pid}
+	started := &control.Message{Type: control.TypeStepStarted, ID: c.id, PID: c.first()}
 	if c.give != nil {
 		_ = c.s.link.Send(started, c.give) // the reader notices a broken channel
 		_ = c.give.Close()
 	} else {
 		_ = c.s.link.Send(started)
+	}
+	if c.leader != nil {
+		go c.leader.hear(func(signal int) {
+			_ = c.s.link.Send(&control.Message{Type: control.TypeStopped, ID: c.id, Signal: signal})
+		})
 	}
 	if c.stdin.w != nil {
 		go c.stdin.pump(func(n int) {
@@ -340,6 +365,7 @@ func (c *command) announce() {
 // rest returns when the command has ended and its output is sent.
 func (c *command) rest() {
 	c.result = <-c.exited
+	c.led()
 	c.sweep()
 	c.stdin.close()
 	for _, o := range c.outputs {

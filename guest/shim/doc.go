@@ -3,7 +3,8 @@
 // starts processes, passes their data and says how they ended.
 //
 // Each command is the leader of a session of its own, and of its terminal if it
-// has one. When it ends, what it left running goes on; what those processes
+// has one; but one whose host wants to hear when it is stopped is a job below a
+// leader that does nothing else ([Lead]). When it ends, what it left running goes on; what those processes
 // still write to the command's streams is thrown away. Cancel ends every
 // process of the session.
 //

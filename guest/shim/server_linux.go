@@ -290,7 +290,7 @@ func (s *Server) finish(c *command) {
 func (s *Server) leave(c *command) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.quick = s.o.Init && c.stdin.w == nil && len(c.outputs) == 0 && s.byPID[c.pid] == c
+	c.quick = s.o.Init && c.stdin.w == nil && len(c.outputs) == 0 && c.leader == nil && s.byPID[c.pid] == c
 	return c.quick
 }
 

@@ -18,7 +18,10 @@ func (c *command) signal(sig syscall.Signal) error {
 	if c.s.byPID[c.pid] != c {
 		return nil
 	}
-	return unix.Kill(-c.pid, sig)
+	if c.leader != nil && sig == unix.SIGCONT { // which gives the terminal back before
+		return unix.Kill(c.pid, sig)
+	}
+	return unix.Kill(-c.first(), sig)
 }
 
 func (c *command) resize(rows, cols uint16) error {

@@ -26,7 +26,8 @@ func Exec(ctx context.Context, h *control.Host, kind string, believed bool, c hy
 		Further: hypervisor.Files(c.Further), Numbers: hypervisor.Numbers(c.Further), Ignored: c.Ignored,
 	}
 	if c.TTY != nil {
-		e.TTY = &control.TTY{Rows: c.TTY.Rows, Cols: c.TTY.Cols}
+		e.TTY = &control.TTY{Rows: c.TTY.Rows, Cols: c.TTY.Cols, Stops: c.TTY.Stopped != nil && !c.TTY.Partial()}
+		e.Stopped = c.TTY.Stopped
 		for i, is := range c.TTY.Of {
 			if is && c.TTY.Partial() {
 				e.TTY.Of |= 1 << i

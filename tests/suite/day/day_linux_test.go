@@ -161,6 +161,59 @@ func TestInterruptEndsALoop(t *testing.T) {
 	})
 }
 
+// TestD3Jobs: Ctrl-Z gives the shell back and fg goes on, also with a command that has joined a session, and in a shell that runs inside. What else is done in the
+// session meanwhile is not stopped.
+func TestD3Jobs(t *testing.T) {
+	each(t, func(t *testing.T, d *day) {
+		s := d.screen(t, append(bare("bash"), "-i")...)
+		s.Send("PS1='> '\r")
+		ask := `box sh -c 'echo be""gun; read x; echo "go"t $x; exit 7'` + "\r"
+		stop := func(shell string) {
+			t.Helper()
+			s.Send(ask)
+			s.Expect("begun\r\n")
+			s.Send("\x1a")
+			s.Expect(shell)
+		}
+		goOn := func() {
+			t.Helper()
+			s.Send("fg\r")
+			s.Expect("exit 7'\r\n") // the shell names the job
+			s.Send("text\r")
+			s.Expect("got text\r\n")
+			s.Expect("> ")
+			s.Send("echo status $?\r")
+			s.Expect("status 7\r\n")
+			s.Expect("> ")
+		}
+		for range 2 {
+			stop("Stopped")
+			s.Send("stty -a | grep -o ' icanon'; jobs | grep -c 'box\\|sandbox'\r")
+			s.Expect(" icanon\r\n")
+			s.Expect("1\r\n")
+			s.Send(`box sh -c 'echo >made; echo o""ther'` + "\r")
+			s.Expect("other\r\n")
+			s.Expect("> ") // what is typed before is the command's
+			goOn()
+			s.Send("eval \"$START\"; echo star\"\"ted\r") // the second time, in this session
+			s.Expect("started\r\n")
+		}
+		s.Send("box bash --norc --noprofile -i\r")
+		s.Send("PS1=in\"\"'side> '; sh -c 'echo be\"\"gun; read x; echo \"go\"t $x; exit 7'\r")
+		s.Expect("begun\r\n")
+		s.Send("\x1a")
+		s.Expect("Stopped")
+		s.Expect("inside> ")
+		goOn()
+		s.Send("exit 5\r")
+		s.Expect("> ")
+		s.Send("eval \"$STOP\"; exit $?\r")
+		if code := s.Wait(); code != 0 {
+			t.Errorf("exit status %d; on the screen:\n%q", code, s.Text())
+		}
+	})
+}
+
 // A program whose input is a pipe and whose output is captured asks on the terminal.
 func TestFzf(t *testing.T) {
 	require.Program(t, "fzf", "fzf")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -244,10 +245,17 @@ func guestCancel(t *testing.T, b *box) {
 }
 
 func guestTerminal(t *testing.T, b *box) {
+	stopped := make(chan int, 1)
 	p, _ := b.start(hypervisor.Command{
-		Argv: []string{"sh", "-c", "stty size; trap 'stty size; exit 5' WINCH; echo ready; while :; do sleep 0.05; done"},
-		TTY:  &hypervisor.TTY{Rows: 33, Cols: 77, Term: "xterm"},
+		Argv: []string{"sh", "-c", "kill -TSTP $$; stty size; trap 'stty size; exit 5' WINCH; echo ready; while :; do sleep 0.05; done"},
+		TTY:  &hypervisor.TTY{Rows: 33, Cols: 77, Term: "xterm", Stopped: func(signal int) { stopped <- signal }},
 	})
+	select {
+	case <-stopped:
+		check(t, p.Signal(int(syscall.SIGCONT)))
+	case <-time.After(patience):
+		t.Fatal("it does not stop")
+	}
 	term := p.Terminal()
 	await := func(want string) {
 		t.Helper()

@@ -8,4 +8,9 @@
 //
 // What has to be said while the command runs is kept for the end if the command
 // has the terminal, so that it disturbs no full-screen program.
+//
+// When the command has stopped (Ctrl-Z), so does the program, with its group of
+// processes, and goes on with it. A program that has a session serves others
+// meanwhile: a [Watch] continues it alone for them. So main calls Watch if
+// [IsWatch] says so.
 package job

@@ -30,6 +30,7 @@ type Job struct {
 	log     *slog.Logger
 	signals chan os.Signal
 	asks    chan api.Pending
+	stops   chan struct{} // the command has stopped; room for one
 
 	mu      sync.Mutex
 	process hypervisor.Process       // nil before the command runs
@@ -41,6 +42,9 @@ type Job struct {
 	early   int                      // a signal for the command that came before it
 	edits   bool                     // from outside were told of
 	over    bool                     // the command has ended: signals are for us
+	halted  bool                     // the command has stopped before we heard that it runs
+	stopped bool                     // the command has, and we were
+	passing bool                     // the next CONT is from our own watch, and not the user's
 }
 
 // New returns a job on the user's files, and begins to catch signals. Close it.
@@ -53,6 +57,7 @@ func New(stdin, stdout, stderr *os.File, log *slog.Logger, signals chan os.Signa
 		stderr: stderr, log: log,
 		signals: signals,
 		asks:    make(chan api.Pending, 64),
+		stops:   make(chan struct{}, 1),
 		decided: map[string]chan struct{}{}, refusal: map[string]bool{},
 		term: terminal.NewRelay(stdin, stdout, stderr),
 	}
@@ -78,7 +83,23 @@ func (j *Job) TTY() *hypervisor.TTY {
 		return nil
 	}
 	rows, cols := j.term.Size()
-	return &hypervisor.TTY{Rows: rows, Cols: cols, Term: os.Getenv("TERM"), Of: j.term.Of()}
+	tty := &hypervisor.TTY{Rows: rows, Cols: cols, Term: os.Getenv("TERM"), Of: j.term.Of()}
+	if j.whole() { // else its keys are signals for us, too
+		j.term.Returned = j.goOn
+		tty.Stopped = func(int) { j.commandStopped() }
+	}
+	return tty
+}
+
+// commandStopped has HandleSignals do what a job does that was stopped.
+func (j *Job) commandStopped() {
+	j.mu.Lock()
+	j.halted = j.process == nil
+	j.mu.Unlock()
+	select {
+	case j.stops <- struct{}{}:
+	default: // it does that already
+	}
 }
 
 // whole reports whether the command has the user's terminal for itself: keys are not signals for us then, and what we print waits.
@@ -89,7 +110,7 @@ func (j *Job) whole() bool { return j.term != nil && !j.term.Partial() }
 func (j *Job) Started(_ undolog.StepID, p hypervisor.Process) {
 	j.mu.Lock()
 	j.process = p
-	early := j.early
+	early, stopped := j.early, j.halted
 	j.mu.Unlock()
 	if early != 0 {
 		j.forward(early)
@@ -97,10 +118,34 @@ func (j *Job) Started(_ undolog.StepID, p hypervisor.Process) {
 	if j.term == nil {
 		return
 	}
+	if stopped {
+		defer j.commandStopped()
+	}
 	if err := j.term.Start(p); err != nil {
 		j.Note("sandbox: terminal: " + err.Error())
 	}
 }
+
+// isStopped tells whether the command has stopped, and waits for the user.
+func (j *Job) isStopped() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stopped
+}
+
+// goOn continues the command if it has stopped.
+func (j *Job) goOn() {
+	j.mu.Lock()
+	was := j.stopped
+	j.stopped = false
+	j.mu.Unlock()
+	if was {
+		go j.forward(cont) // in another process's session that takes its time
+	}
+}
+
+// cont is the signal CONT, which only Linux sends here.
+const cont = 18
 
 // Ended tells that the command has ended and that something else is waited for: a
 // signal cancels that.

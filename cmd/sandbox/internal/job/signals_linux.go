@@ -24,38 +24,45 @@ var handled = []os.Signal{
 //   - TERM without a terminal: the command gets it; a second one cancels.
 //   - INT, QUIT, USR1, USR2: the command gets them. (From the keyboard INT
 //     arrives here only without a pseudo-terminal; with one it is a byte.)
-//   - TSTP: the command is stopped, then we; CONT undoes both.
+//   - TSTP: the command is stopped, then we; CONT undoes both. With a
+//     pseudo-terminal it is the command that has stopped first.
 func (j *Job) HandleSignals(cancel context.CancelFunc) {
-	for s := range j.signals {
-		p := j.running()
-		sig, _ := s.(syscall.Signal)
-		switch sig {
-		case unix.SIGPIPE:
-		case unix.SIGWINCH:
-			if j.term != nil {
-				j.term.Resize()
+	for {
+		select {
+		case <-j.stops:
+			j.follow()
+		case s, open := <-j.signals:
+			if !open {
+				return
 			}
-		case unix.SIGTSTP:
-			j.suspend()
-		case unix.SIGCONT:
-			if j.term != nil {
-				j.term.Enter()
-			}
-			if !j.whole() && p != nil {
-				j.forward(int(sig))
-			}
-		case unix.SIGHUP:
-			cancel()
-		case unix.SIGTERM:
-			j.terms++
-			if j.whole() || j.terms > 1 {
-				cancel()
-				continue
-			}
-			j.pass(int(sig), cancel)
-		default:
-			j.pass(int(sig), cancel)
+			sig, _ := s.(syscall.Signal)
+			j.handle(sig, cancel)
 		}
+	}
+}
+
+func (j *Job) handle(sig syscall.Signal, cancel context.CancelFunc) {
+	switch sig {
+	case unix.SIGPIPE:
+	case unix.SIGWINCH:
+		if j.term != nil {
+			j.term.Resize()
+		}
+	case unix.SIGTSTP:
+		j.suspend()
+	case unix.SIGCONT:
+		j.continued()
+	case unix.SIGHUP:
+		cancel()
+	case unix.SIGTERM:
+		j.terms++
+		if j.whole() || j.terms > 1 {
+			cancel()
+			return
+		}
+		j.pass(int(sig), cancel)
+	default:
+		j.pass(int(sig), cancel)
 	}
 }
 

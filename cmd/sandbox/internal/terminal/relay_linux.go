@@ -28,6 +28,8 @@ type Relay struct {
 	in, out *os.File // in is nil if the user's stdin is no terminal, and no other of his files is one that can be read
 	aside   bool     // in is not his stdin: the command reads it as /dev/tty, if at all
 	of      [3]bool  // which of the user's files are terminals
+	// Returned, if it is set before Start, is called when a job that was in the background has come to the front. It must not block.
+	Returned func()
 
 	mu      sync.Mutex // guards what follows
 	saved   *term.State
@@ -162,6 +164,30 @@ func (t *Relay) Leave() {
 	}
 }
 
+// Rest shows what the command, which has stopped, wrote last, and gives the terminal back as it was until [Relay.Enter].
+func (t *Relay) Rest() {
+	shown := make(chan struct{})
+	t.do(func() {
+		defer close(shown)
+		buf := make([]byte, 32<<10)
+		for end := time.Now().Add(drainMost); !t.hungUp && time.Now().Before(end); {
+			fds := []unix.PollFd{{Fd: int32(t.master), Events: unix.POLLIN}}
+			n, err := unix.Poll(fds, pollTimeout(drainQuiet))
+			if n == 0 || err != nil && !errors.Is(err, unix.EINTR) {
+				return
+			}
+			if n > 0 {
+				t.fromCommand(buf)
+			}
+		}
+	})
+	select {
+	case <-shown:
+	case <-t.done: // the command has ended
+	}
+	t.Leave()
+}
+
 // Resize tells the command the terminal's size.
 func (t *Relay) Resize() {
 	t.mu.Lock()
@@ -252,6 +278,9 @@ func (t *Relay) loop() {
 		}
 		if wait == awayTick && t.isAway() && t.Foreground() {
 			t.Enter()
+			if t.Returned != nil {
+				t.Returned()
+			}
 		}
 		t.follow()
 		if n <= 0 {

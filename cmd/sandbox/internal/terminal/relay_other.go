@@ -11,7 +11,10 @@ import (
 
 // Relay has nothing to connect: no runtime exists here yet that would start a
 // command.
-type Relay struct{}
+type Relay struct {
+	// Returned is never called.
+	Returned func()
+}
 
 // NewRelay returns nil.
 func NewRelay(_, _, _ *os.File) *Relay { return nil }
