@@ -159,14 +159,28 @@ func hindrances() map[string]hinderCase {
 		"append-only dir":      {at("d", appendOnly), []string{"d/new"}, "append-only"},
 		"read-only mount":      {at("d", bindReadOnly), inMount, "read-only"},
 		"a program that runs":  {at("program", executes), []string{"program"}, "runs"},
+		"a program's writer":   {at("armed", writes), []string{"armed"}, "open for writing"},
 		"immutable root":       {at(".", immutable), []string{"gone", "moved", "new", "d/moved", "renamed", "renamed2", "created"}, "immutable"},
 		"nothing in the way":   {func(*testing.T, string) func() { return func() {} }, nil, ""},
 		"immutable, untouched": {at("still", immutable), nil, ""},
 	}
 }
 
+// writes has a file open for writing, which is a setuid program when the step is undone.
+func writes(t *testing.T, path string) func() {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = f.Close() }
+}
+
 func everyChangeFolder(t testing.TB) func(work string) {
 	return func(work string) {
+		write(t, work, "armed", "armed as it was")
+		if err := unix.Chmod(filepath.Join(work, "armed"), 0o6755); err != nil {
+			t.Fatal(err)
+		}
 		for _, p := range []string{"edited", "mode", "gone", "renamed", "still", "d/edited", "d/mode", "d/gone", "d/moved"} {
 			write(t, work, p, p+" as it was")
 		}
@@ -193,6 +207,7 @@ func everyChange(a *undologtest.Applier) error {
 		func() error { return a.WriteAt("d/edited", []byte("EDITED"), 0) },
 		func() error { return a.WriteAt("program", []byte("x"), 1<<20) },
 		func() error { return a.Chmod("mode", 0o600) },
+		func() error { return a.Chmod("armed", 0o755) },
 		func() error { return a.Chmod("d/mode", 0o600) },
 		func() error { return a.Unlink("gone") },
 		func() error { return a.Unlink("d/gone") },

@@ -221,7 +221,7 @@ func (f *follower) finish(j *followed, own, hold *store.ShardDirs) error {
 		if err := f.e.point("apply.meta"); err != nil {
 			return err
 		}
-		right = layer.SetMeta(j.fd, &j.self.Meta, nil, false) == nil // or else metaAll says what is wrong
+		right = f.e.setMetaInPlace(j.fd, &j.self.Meta, nil, false) == nil // or else metaAll says what is wrong
 	}
 	w := f.e.Look(j.fd, j.expect, j.list)
 	f.mu.Lock()

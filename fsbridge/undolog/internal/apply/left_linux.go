@@ -261,6 +261,8 @@ func (e *Engine) why(at entry, err error) string {
 		return "there is no space left on its file system"
 	case errors.Is(err, unix.EDQUOT):
 		return "the quota of its owner is used up"
+	case errors.Is(err, errOpenForWriting):
+		return errOpenForWriting.Error()
 	case errors.Is(err, unix.ETXTBSY):
 		return "it is a program that runs"
 	}

@@ -154,7 +154,7 @@ func (e *Engine) setMeta(n *layer.Node) error {
 		return err
 	}
 	defer hostfs.Close(fd)
-	return layer.SetMeta(fd, &n.Meta, xattrs, n.Xattrs)
+	return e.setMetaInPlace(fd, &n.Meta, xattrs, n.Xattrs)
 }
 
 // MaxChanges bounds the list of changes; above it everything has changed.
