@@ -153,7 +153,7 @@ func (c *command) start() (pid int, err error) {
 		}
 		path = "/proc/self/exe"
 	}
-	if c.m.TTY != nil && c.m.TTY.Stops {
+	if c.wantsLeader() {
 		pid, err = c.lead(path, argv, attr)
 	} else {
 		defer ignoring(c.m.Ignored)()

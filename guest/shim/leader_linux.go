@@ -44,6 +44,14 @@ type leader struct {
 	status *unix.WaitStatus
 }
 
+// roomForLeader is the least limit of processes and threads with which a command gets a leader, which has some threads itself.
+const roomForLeader = 32
+
+// wantsLeader tells whether the command is a job of its own.
+func (c *command) wantsLeader() bool {
+	return c.m.TTY != nil && c.m.TTY.Stops && (c.s.o.Processes <= 0 || c.s.o.Processes >= roomForLeader)
+}
+
 // leaderEnv is a leader's own environment: what the command's says to a Go program is not for it.
 func leaderEnv() []string {
 	env := []string{"GOMAXPROCS=1", "GOGC=off"}
