@@ -246,6 +246,9 @@ type Config struct {
 	Inside func(l net.Listener)
 	// Agents are those that programs inside find, by name. Only a jail has them.
 	Agents map[string]Agent
+	// Devices are devices of the host that commands may use: paths below /dev, or names there. One by which they would reach past the guest has to be
+	// there twice. Only a jail has them.
+	Devices []string
 	// Network decides what the guest may reach; nil: nothing, it has a loopback
 	// interface alone. Runtimes that cannot see to that return [ErrNetwork]. It stays
 	// the caller's.

@@ -56,6 +56,8 @@ type Config struct {
 	// uses that nobody is asked about, as rules of the policy have them. Only a jail has agents.
 	Agents   map[string]Agent
 	AllowUse []string
+	// Devices are devices of the host that a jail's commands may use; see [hypervisor.Config].
+	Devices []string
 	// Places are what can be written in a jail beside the folders.
 	Places hypervisor.Places
 	// Resources are what everything in a jail may take together.

@@ -249,7 +249,7 @@ func (a *app) policyCommand() *cobra.Command {
 // whyCommand takes the flags that decide what it explains.
 func (a *app) whyCommand() *cobra.Command {
 	cmd := why.Commands{Out: a.out, JSON: func() bool { return a.flags.json }, Config: func() (api.Config, error) { return a.launch.SessionConfig() }, Policy: launch.Policy}.Command()
-	a.addKeyFlags(cmd, "isolation", "bridge", "debug", "containers", "safeguard-protect", "hide", "show", "mode", "gate", "rw", "overlay", "caches", "home", "network", "allow-host", "deny-host", "profile", "agent", "allow-use")
+	a.addKeyFlags(cmd, "isolation", "bridge", "debug", "containers", "safeguard-protect", "hide", "show", "mode", "gate", "rw", "overlay", "caches", "home", "network", "allow-host", "deny-host", "profile", "agent", "allow-use", "device")
 	return cmd
 }
 

@@ -112,7 +112,7 @@ func (b *birth) dropRights(w *script.Writer, v *viewWriter) {
 	if b.confined != 0 {
 		w.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, script.Rules, 0)
 	}
-	program := w.Filter(seccomp.Jail(seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers}))
+	program := w.Filter(seccomp.Jail(seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers, Drivers: b.plan.drivers()}))
 	if !b.plan.mediated {
 		w.Call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
 		return

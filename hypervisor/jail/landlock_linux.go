@@ -84,6 +84,9 @@ func (r *Runtime) confine(g *guest) (err error) {
 			devices = append(devices, prefix+strconv.Itoa(n))
 		}
 	}
+	for _, d := range g.plan.devices {
+		devices = append(devices, d.Path)
+	}
 	for _, path := range devices {
 		if _, err := g.rules.AllowDevice(path, g.confined); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
+	"github.com/codeagent/sandbox/hypervisor/jail/devices"
 	"github.com/codeagent/sandbox/hypervisor/jail/dynamic"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
@@ -36,6 +37,8 @@ type plan struct {
 	mounts     []mount
 	warning    string   // what is not as it should be, or empty
 	notes      []string // what the user should know of it
+
+	devices []devices.Device // of the host, in /dev
 
 	memoryBytes int64 // what each place in memory may hold, or 0
 
@@ -143,6 +146,10 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	}
 	p.add(mount{op: opDev, path: "/dev"})
 	p.covered = append(p.covered, "/dev", "/proc") // an undo dir in /dev/shm is hidden already
+	given, err := devices.Find(cfg.Devices, p.mayUse)
+	if err != nil {
+		return plan{}, nil, err
+	}
 	for _, h := range p.hideList() {
 		p.secret = append(p.secret, h.Path)
 	}
@@ -173,7 +180,7 @@ func makePlan(cfg hypervisor.Config, u account.Account, table []mounts.Entry, me
 	made := plan{
 		hostname: hostname, uid: u.UID, gid: u.GID, debug: cfg.Debug, containers: cfg.Containers, shares: len(p.shares), mounts: p.out,
 		mediated: mediated, paths: p.shares, open: p.view.Allowed, mapped: mediated && u.ByRoot, network: card, warning: warning, notes: p.remarks(),
-		secret: p.secret, promises: p.promises(),
+		devices: given, secret: p.secret, promises: p.promises(),
 	}
 	for i, s := range p.shares {
 		made.bare = append(made.bare, p.isBare(s))

@@ -13,9 +13,9 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/places"
 )
 
-// TestPlacesPrograms: where installers put programs for a user can be written, also where the host has no such directory. What is
+// TestD8Programs: where installers put programs for a user can be written, also where the host has no such directory. What is
 // there inside is there for the next session, and the host gets nothing of it. All else is as the home directory is.
-func TestPlacesPrograms(t *testing.T) {
+func TestD8Programs(t *testing.T) {
 	for _, overlay := range []bool{true, false} {
 		home := ownHome(t)
 		moved := filepath.Join(home, "moved")

@@ -22,6 +22,7 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/hypervisor/jail/ahead"
 	"github.com/codeagent/sandbox/hypervisor/jail/children"
+	"github.com/codeagent/sandbox/hypervisor/jail/devices"
 	"github.com/codeagent/sandbox/hypervisor/jail/host"
 	"github.com/codeagent/sandbox/hypervisor/jail/ids"
 	"github.com/codeagent/sandbox/hypervisor/jail/mounts"
@@ -101,7 +102,10 @@ func (r *Runtime) Start(ctx context.Context, cfg hypervisor.Config) (hypervisor.
 		err = r.launch(ctx, g)
 	}
 	if err != nil {
-		g.endLimits() // again does no harm
+		g.endLimits()                                                   // again does no harm
+		if refused := (*devices.Error)(nil); errors.As(err, &refused) { // whatever this machine can
+			return nil, fmt.Errorf("jail: %w", err)
+		}
 		return nil, host.Explain(fmt.Errorf("jail: %w", err))
 	}
 	g.plan.notes = append(g.plan.notes, g.limits.Warnings()...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,8 +15,17 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/script"
 )
 
-// devices of the minimal /dev.
-var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+// minimal are the devices of each jail.
+var minimal = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+
+// inDev are the devices of the jail's /dev: those of each jail, and those that it was given.
+func (p *plan) inDev() []string {
+	paths := slices.Clone(minimal)
+	for _, d := range p.devices {
+		paths = append(paths, d.Path)
+	}
+	return paths
+}
 
 // hiddenDir holds, while the view is made, what is bound over hidden files.
 const hiddenDir = "/dev/.sandbox"
@@ -98,8 +108,8 @@ func (v *viewWriter) takeSources() {
 			v.fuse[i] = v.Open("opening /dev/fuse", unix.SYS_OPENAT, script.Cwd, v.Text("/dev/fuse"), unix.O_RDWR|unix.O_CLOEXEC)
 		}
 	}
-	for _, d := range devices {
-		v.take("/dev/"+d, "/dev/"+d)
+	for _, d := range v.plan.inDev() {
+		v.take(d, d)
 	}
 	v.stageMemory()
 	defer v.unstageMemory()
@@ -293,8 +303,8 @@ func (v *viewWriter) devBytes() int {
 func (v *viewWriter) dev(what string) {
 	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
 	v.mount(what, "tmpfs", "/dev", "tmpfs", flags|unix.MS_NODEV, "mode=0755,size="+strconv.Itoa(v.devBytes()))
-	for _, d := range devices {
-		v.attach(what+"/"+d, "/dev/"+d, "/dev/"+d, false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	for _, d := range v.plan.inDev() {
+		v.attach(d, d, d, false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 	}
 	for _, d := range []string{"/dev/pts", "/dev/shm", queuesDir, hiddenDir} {
 		v.Call(what, unix.SYS_MKDIRAT, script.Cwd, v.Text(d), 0o755)

@@ -23,6 +23,8 @@ type Settings struct {
 	// Containers allows namespaces of the workload's own, and mounts in them. It goes neither
 	// with Mediated nor with Confined: behind Landlock nobody can mount.
 	Containers bool
+	// Drivers are those for whose devices ioctl may make more requests, see [Drivers]. Others have no effect.
+	Drivers []string
 }
 
 // Call is what a filter does with a system call.

@@ -153,7 +153,7 @@ func rules(s Settings) map[uint32]rule {
 		m[unix.SYS_CLONE] = anyBit(offArg0, newNamespaces, retPerm)
 		m[unix.SYS_UNSHARE] = anyBit(offArg0, newNamespaces|newTime, retPerm)
 	}
-	m[unix.SYS_IOCTL] = ioctlRule(s.Containers)
+	m[unix.SYS_IOCTL] = ioctlRule(s)
 	// The first process inside: without descriptors, or memory, it would end, and with it all that is inside.
 	m[unix.SYS_PRLIMIT64] = oneOf(offArg0, retPerm, 1)
 	// What it starts has its priority and processors. The number may also be that of its group, and all processes of a user are others', too.

@@ -130,6 +130,32 @@ func TestW13Priorities(t *testing.T) {
 	}
 }
 
+// TestD13Drivers: a device's requests are allowed where its driver is named, and nowhere else. What is refused stays so, whoever is named, and so do a terminal's line disciplines.
+func TestD13Drivers(t *testing.T) {
+	ask := func(drivers []string, request uint32) uint32 {
+		return interpret(t, Jail(Settings{Drivers: drivers}), map[uint32]uint32{offArch: auditArch, offNr: unix.SYS_IOCTL, offArg1: request})
+	}
+	for driver, request := range map[string]uint32{
+		"drm": 0xc0406400, "nvidia": 0xc020462a, "nvidia-uvm": 0x30000001, "kvm": 0xae00, "tun": unix.TUNSETIFF, "fuse": 0x8004e500, "usb_device": 0x80045510,
+	} {
+		for names, want := range map[string]uint32{driver: retAllow, "another": retNotty} {
+			if got := ask([]string{names}, request); got != want {
+				t.Errorf("%#x of %s, where %s is named: %#x, want %#x", request, driver, names, got, want)
+			}
+		}
+	}
+	all := Drivers()
+	for _, q := range refusedRequests {
+		if got := ask(all, q.Number); got != retPerm {
+			t.Errorf("%s, where all drivers are named: %#x", q.Name, got)
+		}
+	}
+	const lineDiscipline = 0x5423
+	if got := ask(all, lineDiscipline); got != retNotty {
+		t.Errorf("TIOCSETD, where all drivers are named: %#x", got)
+	}
+}
+
 // TestConfinedFilter: without namespaces, requests of ioctl, sockets and limits are those that
 // are known to be harmless.
 func TestConfinedFilter(t *testing.T) {

@@ -83,7 +83,7 @@ var families = []Family{
 	family("the mount view", Conditional, "only with --containers: the view is what keeps the host's files apart; in a user namespace of its own a process can mount, but what the jail has mounted stays locked",
 		"mount umount2 pivot_root chroot fsopen fsconfig fsmount fspick open_tree open_tree_attr move_mount mount_setattr").remedied(containersRemedy),
 	family("names of the machine", Conditional, "only with --containers, and there in a namespace of the process's own", "sethostname setdomainname").remedied(containersRemedy),
-	family("requests to devices", Conditional, "only those of a list (docs/security.md): to terminals, sockets and descriptors, and those that ask a file system or a disk; others fail as if the file did not know them. Devices and file systems have "+
+	family("requests to devices", Conditional, "only those of a list (docs/security.md): to terminals, sockets and descriptors, and those that ask a file system or a disk; others fail as if the file did not know them, but for those of drivers of which --device names a device. Devices and file systems have "+
 		"thousands, and some change or lock the user's files through any descriptor", "ioctl"),
 	family("sockets", Conditional, "not AF_VSOCK, which leads to a virtual machine's host; with --isolation landlock, only netlink and pairs of streams", "socket socketpair"),
 	family("personality", Conditional, "only to ask (0xffffffff), the ordinary one (0), and that without random addresses (ADDR_NO_RANDOMIZE), which debuggers and sanitizers take: others change what is executable, "+

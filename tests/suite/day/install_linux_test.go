@@ -10,7 +10,7 @@ import (
 )
 
 // What `go install` puts into the home directory is there for later commands, and for the host when it is applied.
-func TestInstall(t *testing.T) {
+func TestD8Install(t *testing.T) {
 	require.Program(t, "go", "golang")
 	for _, bridge := range []string{"mediated", "fuse"} {
 		t.Run(bridge, func(t *testing.T) {

@@ -265,7 +265,7 @@ timeout = "30s"
 		`undo.max_steps = 1`, `undo.max_step_bytes = 1`, `undo.max_age = "1s"`, `undo.max_uncompressed_bytes = 1`, `undo.symlinks = "ignore"`,
 		`undo.barriers = "warn"`, `undo.gitignore = true`, `safeguards.deletes = 0`, `safeguards.deletes = 101`, `safeguards.overwrite_bytes = 0`,
 		`safeguards.overwrite_bytes = -1`, `safeguards.overwrite_bytes = 1001`, `safeguards.timeout = "31s"`, `safeguards.exempt = ["**"]`, `safeguards.exempt = []`, `safeguards.protect = false`,
-		`notifications.desktop = "off"`, `jail.show = ["/root/.ssh"]`, `jail.debug = true`, `jail.containers = true`, `jail.agents = ["ssh"]`, `jail.allow_use = ["ssh:**"]`, `bridge.kind = "mediated"`, `bridge.posix_metadata = true`,
+		`notifications.desktop = "off"`, `jail.show = ["/root/.ssh"]`, `jail.debug = true`, `jail.containers = true`, `jail.agents = ["ssh"]`, `jail.allow_use = ["ssh:**"]`, `jail.devices = ["kvm"]`, `bridge.kind = "mediated"`, `bridge.posix_metadata = true`,
 		`agent.command = ["x"]`, `mcp.socket = "/tmp/x"`, `mcp.timeout = "3m"`, `stdio.timeout = "1s"`, `classifier.max_bytes = 1`, `classifier.read_only = ["rm"]`, `classifier.write = ["rm"]`,
 		`profile = "codex"`, `places.overlay = ["/opt"]`, `places.rw = ["/opt"]`,
 		`network.policy = "open"`, `network.allow = ["*"]`, `network.publish = ["80:80"]`, `network.inject = ["a.test: A: $B"]`, `commands.at_once = 9`, `commands.at_once = -1`, `commands.at_once = 1001`,

@@ -43,6 +43,8 @@ type Key struct {
 	valid func(c *Config) error
 	// paths: the items are paths, which are kept absolute.
 	paths bool
+	// twice: an item that a level has twice means more than one that it has once.
+	twice bool
 	// only is the one level that may set it; 0: all.
 	only Level
 }
@@ -232,6 +234,10 @@ func insideKeys() []Key {
 		{
 			Name: "jail.allow_use", Flag: "allow-use",
 			Doc: "allow a use of a key without asking, in this session: a `pattern` such as 'ssh:**:sign:git' or 'gpg:**'",
+		},
+		{
+			Name: "jail.devices", Flag: "device", twice: true,
+			Doc: "let commands in a jail use this device of the host, or all in this directory: a `path` below /dev, or a name there (kvm, dri, nvidia). One that reaches past the jail, as a disk, has to be named twice",
 		},
 		{
 			Name: "places.caches", Enum: []string{"overlay", "read-only"}, Rule: Tighten, Flag: "caches",

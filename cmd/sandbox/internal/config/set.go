@@ -279,7 +279,12 @@ func (s *Set) set(k *Key, next Config, from Origin) error {
 	}
 	origins := []Origin{from}
 	if w, ok := want.(*[]string); ok && (from.Level == Project || from.Level == Flag) {
-		*w = union(*have.(*[]string), *w)
+		if k.twice {
+			before := slices.DeleteFunc(slices.Clone(*have.(*[]string)), func(s string) bool { return slices.Contains(*w, s) })
+			*w = append(before, *w...)
+		} else {
+			*w = union(*have.(*[]string), *w)
+		}
 		origins = append(slices.Clone(s.origins[k.Name]), from)
 	}
 	if lock, ok := s.lockOf(k.Name); ok && from.Level != Organisation && text(have) != text(want) {

@@ -70,6 +70,7 @@ type Jail struct {
 	Hide, Show, Gate []string
 	Debug            bool
 	Agents, AllowUse []string
+	Devices          []string
 	Containers       bool
 }
 

@@ -62,3 +62,11 @@ func (l *Launcher) gate(cfg *api.Config) error {
 	}
 	return nil
 }
+
+// devices gives commands devices of the host.
+func (l *Launcher) devices(cfg *api.Config) error {
+	if cfg.Devices = l.Conf.Jail.Devices; len(cfg.Devices) > 0 && cfg.Runtime.Name() != "jail" {
+		return exit.Usagef("--device needs --isolation jail, and here it would be %s", cfg.Runtime.Name())
+	}
+	return nil
+}

@@ -131,6 +131,9 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if err = l.agents(&cfg); err != nil {
 		return cfg, err
 	}
+	if err = l.devices(&cfg); err != nil {
+		return cfg, err
+	}
 	if name := cfg.Runtime.Name(); len(cfg.NoExec) > 0 && name != "jail" {
 		l.Remark("sandbox: the policy's rules about executing do not hold with --isolation " + name + ": only the jail's view sees to them")
 	}
