@@ -43,6 +43,8 @@ func TestModeBitsLeftOut(t *testing.T) {
 		e, err := f.tree.Mknod(vfs.Request{}, vfs.RootID, "node", syscall.S_IFREG|0o2755)
 		check(t, err)
 		f.tree.Forget(e.Node, 1)
+		f.setMode("node", 0o2711) // of which the client has let go meanwhile
+		f.setMode("node", 0o2755)
 		e, err = f.tree.Mkdir(vfs.Request{}, vfs.RootID, "dir", 0o755)
 		check(t, err)
 		f.tree.Forget(e.Node, 1)

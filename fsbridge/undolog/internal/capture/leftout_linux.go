@@ -6,13 +6,14 @@ import (
 	"sync"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/base"
 )
 
 // leftOut are the files that got less of a mode than was asked for ([fsbridge.Op.LeftOut]). mu is a leaf.
 type leftOut struct {
 	mu    sync.Mutex
-	files map[*fsbridge.Object]string // where each was, the first [base.HistoryPaths]
+	files map[hostfs.ID]string // where each was, the first [base.HistoryPaths]; a bridge may have several objects for one
 	order []*fsbridge.Object
 	more  bool
 }
@@ -29,15 +30,15 @@ func (l *leftOut) note(op *fsbridge.Op, created *fsbridge.Object) {
 	path := knownPath(o)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch _, known := l.files[o]; {
+	switch _, known := l.files[o.ID]; {
 	case known:
 	case len(l.order) == base.HistoryPaths:
 		l.more = true
 	default:
 		if l.files == nil {
-			l.files = make(map[*fsbridge.Object]string)
+			l.files = make(map[hostfs.ID]string)
 		}
-		l.files[o], l.order = path, append(l.order, o)
+		l.files[o.ID], l.order = path, append(l.order, o)
 	}
 }
 
@@ -48,7 +49,7 @@ func (l *leftOut) paths() (paths []string, more bool) {
 	for _, o := range l.order {
 		path := knownPath(o)
 		if path == "" {
-			path = l.files[o]
+			path = l.files[o.ID]
 		}
 		paths = append(paths, path)
 	}
