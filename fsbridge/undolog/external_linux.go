@@ -121,7 +121,7 @@ func (l *Log) restamp(e *apply.Engine, inverse *stamps.Touched, remap map[hostfs
 	if newest, ok := l.newestStep(); ok {
 		seq = max(seq, newest.Seq)
 	}
-	return errors.Join(l.settle(seq, t), l.stamps.StillEdited(e.EditedIDs))
+	return errors.Join(l.settle(seq, t), l.stamps.Stayed(e.EditedIDs))
 }
 
 // retainedLinks describes the retained inodes that have other names.

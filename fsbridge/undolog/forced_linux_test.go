@@ -79,3 +79,47 @@ func TestU1ForcedOverEdit(t *testing.T) {
 		}
 	}
 }
+
+// Where edits only make warnings, an undo mixes nothing, either.
+func TestU1WarnedOverEdit(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{Barriers: PolicyWarn})
+	defer w.close()
+	w.step(func() { w.ok(w.create("f", "0123456789")) })
+	w.step(func() { w.ok(w.chmod("f", 0o600)) })
+	w.ok(os.WriteFile(w.base+"/work/f", []byte("by somebody, longer"), 0o600))
+	res, err := w.log.Undo(t.Context(), UndoOptions{})
+	w.ok(err)
+	got, err := os.ReadFile(w.base + "/work/f")
+	w.ok(err)
+	if string(got) != "by somebody, longer" || len(res.Left) != 1 || res.Left[0].What != "content" {
+		t.Errorf("%q, left: %v", got, res.Left)
+	}
+	if st, err := os.Stat(w.base + "/work/f"); err != nil || st.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}
+
+// What an undo by force has left for an edit is asked about again by the next undo, also if commands have changed it between.
+func TestU1EditStaysAsked(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		w := newWorld(t, testDir(t), Options{})
+		defer w.close()
+		w.step(func() { w.ok(w.create("f", strings.Repeat("0123456789", 40_000))) })
+		w.step(func() { w.ok(w.write("f", 2, "xy")) })
+		w.step(func() { w.ok(w.chmod("f", 0o600)) })
+		w.ok(os.WriteFile(w.base+"/work/f", []byte("by somebody"), 0o600))
+		res, err := w.log.Undo(t.Context(), UndoOptions{Force: true})
+		w.ok(err)
+		if len(res.Left) != 1 {
+			t.Errorf("left: %v", res.Left)
+		}
+		if between {
+			w.step(func() { w.ok(w.chmod("f", 0o640)) })
+			w.undo(1)
+		}
+		before := w.snapshot()
+		_, err = w.log.Undo(t.Context(), UndoOptions{})
+		expectBarrier(t, err)
+		undologtest.Same(t, "refused", before, w.snapshot())
+	}
+}

@@ -352,9 +352,9 @@ func (l *Log) newEngine(read *layer.Reading, t task, force bool) (*apply.Engine,
 	return e, nil
 }
 
-// mindEdits has an engine that overwrites edits by force know them.
+// mindEdits has an engine that may overwrite edits know them.
 func (l *Log) mindEdits(e *apply.Engine, t task, force bool) {
-	if force && (t.Kind == taskUndo || t.Kind == taskRedo) {
+	if (force || l.o.Barriers == PolicyWarn) && (t.Kind == taskUndo || t.Kind == taskRedo) {
 		e.Edits = l.stamps
 	}
 }

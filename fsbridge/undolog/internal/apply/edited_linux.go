@@ -16,8 +16,8 @@ type Edits interface {
 	LeftUnder(dir hostfs.ID, name string) uint64
 }
 
-// editedContent is the reason why a content is left that somebody edited.
-const editedContent = "it was changed outside the sandbox, and the log does not have all that it held"
+// EditedContent is the reason why a content is left that somebody edited.
+const EditedContent = "it was changed outside the sandbox, and the log does not have all that it held"
 
 // succeed finds files that an editor has saved by replacing them: a name under which the steps had left an object that is
 // gone, and of which the log has no copy, stands for that object.
@@ -80,7 +80,7 @@ func (e *Engine) leaveEdited() {
 		if !e.Edits.EditedAt(dir, name, &st) {
 			continue
 		}
-		e.sayLeft(base.Left{Path: e.wanted(n), What: "content", Reason: editedContent, NotKept: true})
+		e.sayLeft(base.Left{Path: e.wanted(n), What: "content", Reason: EditedContent, NotKept: true})
 		e.EditedIDs = append(e.EditedIDs, st.ID)
 		e.t.KeepContent(n, &st)
 	}

@@ -98,8 +98,9 @@ func (t *Table) replayOp(op byte, d *decoder) {
 			t.editedName(nameKey{hash: hash, dir: uint32(n)}, left)
 		}
 	case opInodeEd:
-		if id := d.id(); d.use() {
-			t.editedInode(t.fromFile(id))
+		id, e := d.id(), edit(d.Byte())
+		if d.use() && d.check(e == taken || e == stayed) {
+			t.editedInode(t.fromFile(id), e)
 		}
 	case opGone:
 		if id := d.id(); d.use() {

@@ -43,7 +43,8 @@
 //	13 name edited   uint dir, 8 bytes hash, uint ino that was left there (0: none):
 //	                 what is there was taken in as an edit, until a name (3) says
 //	                 that it is left anew
-//	14 inode edited  uint dev, uint ino: the same of an inode
+//	14 inode edited  uint dev, uint ino, byte: the same of an inode (1), or that it
+//	                 stayed so when an undo or a redo was forced (2)
 //
 // A dev is a number of the log's own (package store). Hashes are the first 8 bytes of a
 // SHA-256: of the name; of mode, uid, gid (uint32 LE) and, save for

@@ -21,7 +21,7 @@ func (s *Table) settleLinked(root *hostfs.Root, t *Touched, found map[hostfs.ID]
 		s.putInode(st.ID, s.stampFor(st), 0)
 		if t.changedSince(st) && !s.cfg.Unseen(full, st) {
 			since = append(since, full)
-			s.editedInode(st.ID)
+			s.editedInode(st.ID, taken)
 		}
 	})
 	return since, err

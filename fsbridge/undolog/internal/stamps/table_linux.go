@@ -90,8 +90,17 @@ type inodeValue struct {
 	stamp   uint64
 	content uint64 // hash of a small content where ctime is coarse, or 0
 	seq     uint64
-	edited  bool // as of a name
+	edit    edit
 }
+
+// edit says whether what an inode holds is somebody else's.
+type edit byte
+
+const (
+	none   edit = iota
+	taken       // it was taken in as an edit: a redo asks before it overwrites it
+	stayed      // it was left when an undo or a redo was forced: that was asked for, and the steps' records do not fit it
+)
 
 // barrier is a [base.Barrier] with the order of its step.
 type barrier struct {
@@ -133,7 +142,7 @@ const (
 	opSame    = 11 // uvarint directory; 8 bytes hash of a name that is known; 8 bytes hash of what it holds
 	opWas     = 12 // uvarint barrier id; uvarint length; path; 8 bytes hash of what the steps left there, or absent
 	opNameEd  = 13 // uvarint directory; 8 bytes hash of a name that is known: it was edited; uvarint ino that the steps had left
-	opInodeEd = 14 // uvarint dev, ino, that are known: it was edited
+	opInodeEd = 14 // uvarint dev, ino, that are known; byte: 1: it was edited, 2: that stayed
 )
 
 var errDamaged = errors.New("undolog: damaged stamps file")
@@ -256,11 +265,11 @@ func (t *Table) editedName(k nameKey, left uint64) {
 }
 
 // editedInode is editedName for an inode.
-func (t *Table) editedInode(id hostfs.ID) {
-	if v, ok := t.inodes[id]; ok {
-		v.edited = true
+func (t *Table) editedInode(id hostfs.ID, e edit) {
+	if v, ok := t.inodes[id]; ok && e != none {
+		v.edit = e
 		t.inodes[id] = v
-		t.buf = t.appendID(append(t.buf, opInodeEd), id)
+		t.buf = append(t.appendID(append(t.buf, opInodeEd), id), byte(e))
 	}
 }
 
@@ -404,9 +413,7 @@ func (t *Table) snapshot(oldest uint64) []byte {
 		if v.seq >= oldest {
 			s.seqFor(v.seq)
 			s.putInode(id, v.stamp, v.content)
-			if v.edited {
-				s.editedInode(id)
-			}
+			s.editedInode(id, v.edit)
 		}
 	}
 	for _, b := range t.barriers {
@@ -475,9 +482,7 @@ func (t *Table) Relink(fd int, removed bool) error {
 	seq := t.seq
 	t.seqFor(v.seq)
 	t.putInode(st.ID, t.stampFor(&st), v.content)
-	if v.edited {
-		t.editedInode(st.ID)
-	}
+	t.editedInode(st.ID, v.edit)
 	t.seqFor(seq)
 	if removed { // written with what comes next
 		return nil

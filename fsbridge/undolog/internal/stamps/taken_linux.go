@@ -9,7 +9,7 @@ func (s *Table) takeEdit(n *Seen) {
 	s.accept(n)
 	s.editedName(key, left)
 	if n.Stat != nil {
-		s.editedInode(n.Stat.ID)
+		s.editedInode(n.Stat.ID, taken)
 	}
 }
 
@@ -29,7 +29,7 @@ func (s *Table) wasEdited(n *Seen) bool {
 	}
 	key := nameKey{nameHash(n.Name), dir}
 	want := s.names[key]
-	return (want.edited || n.Stat != nil && s.inodes[n.Stat.ID].edited) && !s.holdsTheSame(key, want, n)
+	return (want.edited || n.Stat != nil && s.inodes[n.Stat.ID].edit == taken) && !s.holdsTheSame(key, want, n)
 }
 
 // EditedAt tells whether what name in the directory dir is, as st says, was changed by somebody else since the steps, taken in or not. With the zero
@@ -37,7 +37,7 @@ func (s *Table) wasEdited(n *Seen) bool {
 func (s *Table) EditedAt(dir hostfs.ID, name string, st *hostfs.Stat) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	if v, ok := s.inodes[st.ID]; ok && (v.edited || !v.fits(st)) {
+	if v, ok := s.inodes[st.ID]; ok && (v.edit != none || !v.fits(st)) {
 		return true
 	}
 	number, ok := s.dirs[dir]
@@ -59,15 +59,15 @@ func (s *Table) LeftUnder(dir hostfs.ID, name string) uint64 {
 	return s.names[nameKey{nameHash(name), number}].leftIno()
 }
 
-// StillEdited says that inodes which somebody had edited are so still, although an undo or a redo touched them.
-func (s *Table) StillEdited(ids []hostfs.ID) error {
+// Stayed says that inodes hold what somebody else has written still, although an undo or a redo by force touched them.
+func (s *Table) Stayed(ids []hostfs.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for _, id := range ids {
-		s.editedInode(id)
+		s.editedInode(id, stayed)
 	}
 	return s.flush()
 }

@@ -225,7 +225,7 @@ func (s *Table) settle(root *hostfs.Root, seq uint64, t *Touched) (since []strin
 		found[n.Stat.ID] = struct{}{}
 		s.putSeen(dir, n)
 		if later {
-			s.editedInode(n.Stat.ID)
+			s.editedInode(n.Stat.ID, taken)
 		} else {
 			s.putSame(nameKey{nameHash(n.Name), dir}, s.sameOf(n, &s.budget))
 		}
@@ -327,11 +327,11 @@ func (s *Table) compare(root *hostfs.Root, t *Touched, how how, skip func(path s
 	})
 	if err == nil {
 		err = walkFor(root, strays, func(full string, st *hostfs.Stat) {
-			if v, ok := s.inodes[st.ID]; (!ok || !v.fits(st) || how == again && v.edited) && !skip(full, st) {
+			if v, ok := s.inodes[st.ID]; (!ok || !v.fits(st) || how == again && v.edit == taken) && !skip(full, st) {
 				edited = append(edited, full)
 				if how == taking {
 					s.putInode(st.ID, s.stampFor(st), 0)
-					s.editedInode(st.ID)
+					s.editedInode(st.ID, taken)
 				}
 			}
 		})
