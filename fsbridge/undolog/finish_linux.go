@@ -72,22 +72,13 @@ func (l *Log) carryOut(ctx context.Context, e *apply.Engine, dir *store.StepDir,
 	if err := l.finish(roll, t); err != nil {
 		return nil, err
 	}
-	if t.Kind == taskUndo {
-		err = l.stillEdited(e.Left())
-	}
-	return out, err
+	return out, l.stillEdited(t, e.EditedPaths())
 }
 
 // stillEdited has what an undo by force has left, since somebody edited it, stand in the way of the next one, too: the barrier went with the step.
-func (l *Log) stillEdited(left []Left) error {
-	var paths []string
-	for _, x := range left {
-		if x.Reason == apply.EditedContent {
-			paths = append(paths, x.Path)
-		}
-	}
+func (l *Log) stillEdited(t task, paths []string) error {
 	newest, ok := l.newestStep()
-	if !ok || len(paths) == 0 {
+	if t.Kind != taskUndo || !ok || len(paths) == 0 {
 		return nil
 	}
 	return l.stamps.Edited(newest, paths)

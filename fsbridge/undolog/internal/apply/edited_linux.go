@@ -16,8 +16,8 @@ type Edits interface {
 	LeftUnder(dir hostfs.ID, name string) uint64
 }
 
-// EditedContent is the reason why a content is left that somebody edited.
-const EditedContent = "it was changed outside the sandbox, and the log does not have all that it held"
+// editedContent is the reason why a content is left that somebody edited.
+const editedContent = "it was changed outside the sandbox, and the log does not have all that it held"
 
 // succeed finds files that an editor has saved by replacing them: a name under which the steps had left an object that is
 // gone, and of which the log has no copy, stands for that object.
@@ -80,8 +80,18 @@ func (e *Engine) leaveEdited() {
 		if !e.Edits.EditedAt(dir, name, &st) {
 			continue
 		}
-		e.sayLeft(base.Left{Path: e.wanted(n), What: "content", Reason: EditedContent, NotKept: true})
+		e.sayLeft(base.Left{Path: e.wanted(n), What: "content", Reason: editedContent, NotKept: true})
 		e.EditedIDs = append(e.EditedIDs, st.ID)
 		e.t.KeepContent(n, &st)
 	}
+}
+
+// EditedPaths are the paths of which the content is left since somebody edited it.
+func (e *Engine) EditedPaths() (paths []string) {
+	for _, x := range e.Left() {
+		if x.Reason == editedContent {
+			paths = append(paths, x.Path)
+		}
+	}
+	return paths
 }
