@@ -281,16 +281,6 @@ func (s *Server) own(fd int) bool {
 	return ok && below && s.guest.Own != "" && (rest == "" || rest[0] == '/')
 }
 
-// onHost tells whether a mount is the host's of a folder.
-func (s *Server) onHost(mount uint64) bool {
-	for _, f := range s.folders {
-		if f.host == mount || f.grants != nil && f.grantMount == mount {
-			return true
-		}
-	}
-	return false
-}
-
 func (c *call) chown(dirfd, at, how int, uid, gid uint32) answer {
 	in := vfs.SetAttr{UID: uid, GID: gid}
 	if uid != math.MaxUint32 {

@@ -234,3 +234,13 @@ func (f *Folder) holds(fd int, i *rawfs.Info) bool {
 	_, below := f.pathOf(fd)
 	return below
 }
+
+// onHost tells whether a mount is the host's of a folder.
+func (s *Server) onHost(mount uint64) bool {
+	for _, f := range s.folders {
+		if f.host == mount || f.grants != nil && f.grantMount == mount {
+			return true
+		}
+	}
+	return false
+}

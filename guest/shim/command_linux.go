@@ -106,19 +106,13 @@ func (c *command) start() (pid int, err error) {
 			c.closeOwn()
 		}
 	}()
-	argv := make([]string, len(c.m.Argv))
-	for i, a := range c.m.Argv {
-		argv[i] = string(a)
-	}
+	argv := asStrings(c.m.Argv)
 	if len(argv) == 0 {
 		argv = []string{"/bin/sh", "-c", string(c.m.Command)}
 	}
 	env := c.s.o.Env
 	if c.m.Env != nil {
-		env = make([]string, len(c.m.Env))
-		for i, e := range c.m.Env {
-			env[i] = string(e)
-		}
+		env = asStrings(c.m.Env)
 	}
 	for _, s := range append(append([]string(nil), argv...), env...) {
 		if strings.IndexByte(s, 0) >= 0 {

@@ -152,11 +152,7 @@ func (p *plan) ownPlaces() []ownPlace {
 	for _, m := range p.mounts {
 		own := ownPlace{m.path, true, changed}
 		switch m.op {
-		case opShare:
-			if m.readOnly {
-				continue
-			}
-		case opOverlay:
+		case opShare, opOverlay:
 			if m.readOnly {
 				continue
 			}

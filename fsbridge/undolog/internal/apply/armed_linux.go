@@ -9,12 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/policy"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/layer"
 )
-
-// privileged are the bits of a mode with which a program runs as its owner or group.
-const privileged = unix.S_ISUID | unix.S_ISGID
 
 // setMetaInPlace is [layer.SetMeta] for the inode behind fd (O_PATH), which is in the folder. A regular file that somebody can write
 // to does not get setuid or setgid back: a process inside that has it open, or mapped, would put its own code into a program that
@@ -24,11 +22,11 @@ func (e *Engine) setMetaInPlace(fd int, m *journal.Meta, xattrs []hostfs.Xattr, 
 	if err != nil {
 		return err
 	}
-	if m.Mode&unix.S_IFMT != unix.S_IFREG || m.Mode&privileged&^st.Mode == 0 {
+	if !policy.Gives(m.Mode &^ (st.Mode & policy.Privileged)) {
 		return layer.SetMeta(fd, m, xattrs, has)
 	}
 	less := *m
-	less.Mode &^= privileged
+	less.Mode &^= policy.Privileged
 	if err := layer.SetMeta(fd, &less, xattrs, has); err != nil {
 		return err
 	}

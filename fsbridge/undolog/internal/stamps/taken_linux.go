@@ -13,6 +13,17 @@ func (s *Table) takeEdit(n *Seen) {
 	}
 }
 
+// nameIn is what the steps left under a name; ok is false if nothing is known of it. It needs mu.
+func (s *Table) nameIn(dir hostfs.ID, name string) (key nameKey, v nameValue, ok bool) {
+	number, ok := s.dirs[dir]
+	if !ok {
+		return key, v, false
+	}
+	key = nameKey{nameHash(name), number}
+	v, ok = s.names[key]
+	return key, v, ok
+}
+
 // leftIno is the inode that the steps had left.
 func (v nameValue) leftIno() uint64 {
 	if v.edited {
@@ -23,13 +34,8 @@ func (v nameValue) leftIno() uint64 {
 
 // wasEdited says that what is at n was taken in as an edit, and is not what the steps left. It needs mu.
 func (s *Table) wasEdited(n *Seen) bool {
-	dir, ok := s.dirs[n.Dir]
-	if !ok {
-		return false
-	}
-	key := nameKey{nameHash(n.Name), dir}
-	want := s.names[key]
-	return (want.edited || n.Stat != nil && s.inodes[n.Stat.ID].edit == taken) && !s.holdsTheSame(key, want, n)
+	key, want, ok := s.nameIn(n.Dir, n.Name)
+	return ok && (want.edited || n.Stat != nil && s.inodes[n.Stat.ID].edit == taken) && !s.holdsTheSame(key, want, n)
 }
 
 // EditedAt tells whether what name in the directory dir is, as st says, was changed by somebody else since the steps, taken in or not. With the zero
@@ -40,11 +46,7 @@ func (s *Table) EditedAt(dir hostfs.ID, name string, st *hostfs.Stat) bool {
 	if v, ok := s.inodes[st.ID]; ok && (v.edit != none || !v.fits(st)) {
 		return true
 	}
-	number, ok := s.dirs[dir]
-	if !ok {
-		return false
-	}
-	v, ok := s.names[nameKey{nameHash(name), number}]
+	_, v, ok := s.nameIn(dir, name)
 	return ok && v.leftIno() != st.Ino
 }
 
@@ -52,11 +54,8 @@ func (s *Table) EditedAt(dir hostfs.ID, name string, st *hostfs.Stat) bool {
 func (s *Table) LeftUnder(dir hostfs.ID, name string) uint64 {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	number, ok := s.dirs[dir]
-	if !ok {
-		return 0
-	}
-	return s.names[nameKey{nameHash(name), number}].leftIno()
+	_, v, _ := s.nameIn(dir, name)
+	return v.leftIno()
 }
 
 // Stayed says that inodes hold what somebody else has written still, although an undo or a redo by force touched them.

@@ -392,10 +392,7 @@ func (s *Table) doubtful(n *Seen) bool {
 	if s.doubt == 0 || n.Stat == nil {
 		return false
 	}
-	dir, ok := s.dirs[n.Dir]
-	if ok {
-		_, ok = s.names[nameKey{nameHash(n.Name), dir}]
-	}
+	_, _, ok := s.nameIn(n.Dir, n.Name)
 	if ok && !n.Stat.IsDir() {
 		_, ok = s.inodes[n.Stat.ID]
 	}
@@ -404,8 +401,8 @@ func (s *Table) doubtful(n *Seen) bool {
 
 // bound says that the steps left something under a name. It needs mu.
 func (s *Table) bound(id hostfs.ID, name string) bool {
-	dir, ok := s.dirs[id]
-	return ok && s.names[nameKey{nameHash(name), dir}].ino != 0
+	_, v, _ := s.nameIn(id, name)
+	return v.ino != 0
 }
 
 // accept takes a name as it is.
