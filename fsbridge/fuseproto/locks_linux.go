@@ -14,11 +14,11 @@ func lockOf(l *fuse.FileLock) vfs.FileLock {
 }
 
 // GetLk answers GETLK.
-func (f *FileSystem) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+func (f *FileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
 	if !f.locks {
 		return fuse.ENOSYS
 	}
-	found, err := f.tree.TestLock(in.NodeId, in.Fh, in.Owner, lockOf(&in.Lk))
+	found, err := f.tree.TestLock(request(cancel, &in.InHeader), in.NodeId, in.Fh, in.Owner, lockOf(&in.Lk))
 	out.Lk = fuse.FileLock{Typ: uint32(found.Type), Start: found.Start, End: found.End, Pid: found.PID}
 	return status(err)
 }

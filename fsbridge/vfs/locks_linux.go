@@ -21,10 +21,10 @@ const (
 	lockPause    = time.Millisecond
 	maxLockPause = 20 * time.Millisecond
 
-	// leavingAfter is how long who does not wait for a lock (LOCK_NB) waits if the open file that
-	// has it was closed by somebody: the kernel says only later, and asks nobody to wait for
-	// it, whether that was the last descriptor. It is much longer than a busy host needs to
-	// perform a RELEASE that a worker has already taken.
+	// leavingAfter is how long who does not wait for a lock (LOCK_NB, F_SETLK) waits if the open
+	// file that may have it was closed by somebody: the kernel says only later, and asks nobody to
+	// wait for it, whether that was the last descriptor. It is much longer than a busy host
+	// needs to perform a RELEASE that a worker has already taken.
 	leavingAfter = 100 * time.Millisecond
 
 	// recently is how long a file that was just changed may be changed again without new
@@ -40,7 +40,7 @@ const (
 // SetLock sets or gives up a record lock of owner, through an open file. If wait, it
 // waits for others that have it, until r.Cancel.
 func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool) error {
-	return t.lock(r, OpSetlk, node, fh, wait, func(h *handle) error {
+	return t.lockSoon(r, OpSetlk, node, fh, wait, func(h *handle) error {
 		n := h.Node
 		guarded, err := t.locks.Set(filelocks.Key{Node: n.id, Owner: owner}, fh, l, n.lockable(h))
 		if err == nil && l.Type != unix.F_UNLCK {
@@ -52,7 +52,7 @@ func (t *Tree) SetLock(r Request, node, fh, owner uint64, l FileLock, wait bool)
 
 // Flock does what flock(2) does with an open file.
 func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
-	try := func(h *handle) error {
+	return t.lockSoon(r, OpSetlk, node, fh, wait, func(h *handle) error {
 		err := unix.Flock(h.FD, how|unix.LOCK_NB)
 		if err == nil {
 			t.locks.Flocked(node, fh, how != unix.LOCK_UN)
@@ -61,8 +61,34 @@ func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
 			}
 		}
 		return err
+	})
+}
+
+// TestLock returns a lock that would be in the way of l, or l with F_UNLCK.
+func (t *Tree) TestLock(r Request, node, fh, owner uint64, l FileLock) (found FileLock, err error) {
+	err = t.lockSoon(r, OpGetlk, node, fh, false, func(h *handle) error {
+		found, err = t.locks.Test(filelocks.Key{Node: h.Node.id, Owner: owner}, l, h.Node.lockable(h))
+		if err == nil && found.Type != unix.F_UNLCK {
+			err = unix.EAGAIN
+		}
+		return err
+	})
+	if errors.Is(err, unix.EAGAIN) {
+		err = nil
 	}
-	err := t.lock(r, OpSetlk, node, fh, wait, try)
+	return found, err
+}
+
+// Flush gives up the record locks of owner, who has closed a descriptor of the open file fh.
+func (t *Tree) Flush(node, fh, owner uint64) {
+	t.counts[OpFlush].Add(1)
+	t.locks.Closed(filelocks.Key{Node: node, Owner: owner}, fh)
+}
+
+// lockSoon is lock, but who does not wait does for a moment, if the open file that may have
+// the lock may be about to go.
+func (t *Tree) lockSoon(r Request, op Operation, node, fh uint64, wait bool, try func(h *handle) error) error {
+	err := t.lock(r, op, node, fh, wait, try)
 	if wait || !errors.Is(err, unix.EAGAIN) || !t.locks.Leaving(node) {
 		return err
 	}
@@ -71,32 +97,16 @@ func (t *Tree) Flock(r Request, node, fh uint64, how int, wait bool) error {
 	defer timer.Stop()
 	soon := r
 	soon.Cancel = over
-	if err = t.lock(soon, OpSetlk, node, fh, true, try); errors.Is(err, syscall.EINTR) {
+	if err = t.lock(soon, op, node, fh, true, try); errors.Is(err, syscall.EINTR) {
 		t.locks.Stay(node)
 		err = unix.EAGAIN
 	}
 	return err
 }
 
-// TestLock returns a lock that would be in the way of l, or l with F_UNLCK.
-func (t *Tree) TestLock(node, fh, owner uint64, l FileLock) (found FileLock, err error) {
-	err = t.lock(Request{}, OpGetlk, node, fh, false, func(h *handle) error {
-		found, err = t.locks.Test(filelocks.Key{Node: h.Node.id, Owner: owner}, l, h.Node.lockable(h))
-		return err
-	})
-	return found, err
-}
-
-// Flush gives up the record locks of owner, who has closed a descriptor of the open file fh.
-func (t *Tree) Flush(node, fh, owner uint64) {
-	t.counts[OpFlush].Add(1)
-	t.locks.Closed(node, fh)
-	t.locks.Drop(filelocks.Key{Node: node, Owner: owner})
-}
-
 // lock calls try with an open file, again and again if wait, as long as it fails with EAGAIN.
 func (t *Tree) lock(r Request, op Operation, node, fh uint64, wait bool, try func(h *handle) error) error {
-	if wait {
+	if wait && op == OpSetlk {
 		op = OpSetlkw
 	}
 	if err := t.begin(op); err != nil {

@@ -42,9 +42,12 @@ type Table struct {
 	mu    sync.Mutex
 	files map[uint64]*file
 	freed chan struct{} // closed when a lock may have been given up; nil while nobody waits
-	// flocks are the open files, by their node, that have a lock of flock(2), and whether
-	// a descriptor of it was closed since: that may have been the last one.
-	flocks map[uint64]map[uint64]bool
+	// flocks are the open files, by their node, that have a lock of flock(2).
+	flocks map[uint64]map[uint64]struct{}
+	// leaving are the open files, by their node, of which a descriptor was closed while they
+	// had a lock of their own (of flock(2), or a record lock of the description): that may
+	// have been the last one.
+	leaving map[uint64]map[uint64]struct{}
 }
 
 // file is a file on which an owner may have locks.
@@ -145,20 +148,31 @@ func (t *Table) Test(k Key, l Lock, f File) (Lock, error) {
 	return found, err
 }
 
-// Drop gives up all locks of an owner: a descriptor of the file was closed.
-func (t *Table) Drop(k Key) {
+// Closed says that k.Owner has closed a descriptor of an open file: all the locks that he
+// has as a process are given up.
+func (t *Table) Closed(k Key, handle uint64) {
 	if !t.used.Load() {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	held := t.files[k.Node]
-	if held == nil || held.owners[k.Owner] == nil {
-		return
+	if held != nil && held.owners[k.Owner] != nil {
+		held.drop(k.Owner)
+		t.tidy(k.Node, held)
+		t.wake()
 	}
-	held.drop(k.Owner)
-	t.tidy(k.Node, held)
-	t.wake()
+	_, locked := t.flocks[k.Node][handle]
+	// The client does not tell whether an owner is a process or an open file: who else has asked
+	// through this one may be it.
+	for _, o := range held.all() {
+		if _, asked := o.handles[handle]; asked {
+			locked = true
+		}
+	}
+	if locked {
+		put(&t.leaving, k.Node, handle)
+	}
 }
 
 // Released says that an open file is gone. An owner that has none of a file any more has
@@ -170,7 +184,8 @@ func (t *Table) Released(node, handle uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.wake()
-	t.unflock(node, handle)
+	remove(t.flocks, node, handle)
+	remove(t.leaving, node, handle)
 	held := t.files[node]
 	if held == nil {
 		return
@@ -191,57 +206,45 @@ func (t *Table) Flocked(node, handle uint64, has bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !has {
-		t.unflock(node, handle)
+		remove(t.flocks, node, handle)
 		t.wake()
 		return
 	}
-	if t.flocks == nil {
-		t.flocks = make(map[uint64]map[uint64]bool)
-	}
-	if t.flocks[node] == nil {
-		t.flocks[node] = make(map[uint64]bool)
-	}
-	t.flocks[node][handle] = false
+	put(&t.flocks, node, handle)
+	remove(t.leaving, node, handle)
 }
 
-func (t *Table) unflock(node, handle uint64) {
-	delete(t.flocks[node], handle)
-	if len(t.flocks[node]) == 0 {
-		delete(t.flocks, node)
-	}
-}
-
-// Closed says that a descriptor of an open file was closed.
-func (t *Table) Closed(node, handle uint64) {
-	if !t.used.Load() {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.flocks[node][handle]; ok {
-		t.flocks[node][handle] = true
-	}
-}
-
-// Leaving tells whether an open file of the node that has a lock of flock(2) may be about
-// to go: a descriptor of it was closed.
+// Leaving tells whether an open file of the node that has a lock of its own may be about to
+// go: a descriptor of it was closed.
 func (t *Table) Leaving(node uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, closed := range t.flocks[node] {
-		if closed {
-			return true
-		}
-	}
-	return false
+	return len(t.leaving[node]) > 0
 }
 
 // Stay says that the open files which were about to go have other descriptors.
 func (t *Table) Stay(node uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for handle := range t.flocks[node] {
-		t.flocks[node][handle] = false
+	delete(t.leaving, node)
+}
+
+// put notes an open file of a node.
+func put(of *map[uint64]map[uint64]struct{}, node, handle uint64) {
+	if *of == nil {
+		*of = make(map[uint64]map[uint64]struct{})
+	}
+	if (*of)[node] == nil {
+		(*of)[node] = make(map[uint64]struct{})
+	}
+	(*of)[node][handle] = struct{}{}
+}
+
+// remove forgets an open file of a node.
+func remove(of map[uint64]map[uint64]struct{}, node, handle uint64) {
+	delete(of[node], handle)
+	if len(of[node]) == 0 {
+		delete(of, node)
 	}
 }
 
@@ -329,6 +332,14 @@ func (held *file) owner(id uint64, f File) (o *owner, err error) {
 	o = &owner{fd: fd, handles: make(map[uint64]struct{})}
 	held.owners[id] = o
 	return o, nil
+}
+
+// all returns the owners of a file; of none there are none.
+func (held *file) all() map[uint64]*owner {
+	if held == nil {
+		return nil
+	}
+	return held.owners
 }
 
 func (held *file) drop(id uint64) {
