@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
@@ -21,6 +20,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/service"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/messages"
 )
@@ -133,7 +133,7 @@ func (a *app) background(ctx context.Context, idle time.Duration) error {
 }
 
 func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Duration) (api.Live, func(), error) {
-	launch.Restrain(a.launch.Log)
+	walls.Restrain(a.launch.Log)
 	if err := a.launch.Useless(); err != nil {
 		return nil, nil, err
 	}
@@ -144,13 +144,11 @@ func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Dura
 	cfg.Idle, cfg.Stop = idle, stop
 	a.launch.Attended(&cfg)
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
-	launch.FilterCalls(cfg, false, a.launch.Log)
-	started, err := actors.Start(ctx, cfg)
+	started, err := new(walls.Walls).Start(ctx, cfg, a.launch.Log)
 	if err != nil {
 		farewell()
 		return nil, nil, err
 	}
-	launch.FilterCalls(cfg, true, a.launch.Log)
 	a.launch.Notify(started, cfg)
 	_ = os.Chdir("/") // hold no directory of the user's
 	return exporter.Live(started), farewell, nil

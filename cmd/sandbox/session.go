@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
@@ -19,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -38,7 +38,7 @@ type running struct {
 
 // start runs the command in a session of its own, which ends with it.
 func (r *running) start(ctx context.Context) error {
-	launch.Restrain(r.a.launch.Log)
+	walls.Restrain(r.a.launch.Log)
 	if err := r.a.launch.Useless(); err != nil {
 		return err
 	}
@@ -53,12 +53,10 @@ func (r *running) start(ctx context.Context) error {
 	r.a.launch.Attended(&cfg)
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: r.a.stderr, Version: version, Logger: r.a.log})
 	defer farewell()
-	launch.FilterCalls(cfg, false, r.a.launch.Log)
-	started, err := actors.Start(ctx, cfg)
+	started, err := new(walls.Walls).Start(ctx, cfg, r.a.launch.Log)
 	if err != nil {
 		return err
 	}
-	launch.FilterCalls(cfg, true, r.a.launch.Log)
 	session := exporter.Live(started)
 	r.a.launch.Notify(session, cfg)
 	deciding, decided := context.WithCancel(ctx)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // cleanUpTime is what mmdebstrap gets to unmount and remove its directory when
@@ -30,7 +32,7 @@ rm -rf "$1"/var/log/* "$1/var/cache/ldconfig/aux-cache"`
 // debian lets mmdebstrap install the packages into a directory that it removes
 // again, and writes what it made of it, a tar archive, as a squashfs.
 func debian(ctx context.Context, o RootFSOptions, out string) (map[string]string, error) {
-	if err := tools(); err != nil {
+	if err := tools(os.Geteuid()); err != nil {
 		return nil, err
 	}
 	install := ended(ctx, "mmdebstrap", mmdebstrapArgs(o))
@@ -92,10 +94,16 @@ func asRoot() *syscall.SysProcAttr {
 	}
 }
 
-// tools says what is missing.
-func tools() error {
+// errNoGain is where newuidmap, which is setuid, has no effect: inside of a sandbox, and in what a program that serves a session starts.
+var errNoGain = errors.New("image: a Debian root file system is built with newuidmap, which needs its setuid bit, and this process cannot gain rights (no_new_privs): build it from a shell, 'sandbox guest build --rootfs debian', or name a file system of your own: --rootfs-path")
+
+// tools says what uid is missing.
+func tools(uid int) error {
 	needed := [][2]string{{"mmdebstrap", "mmdebstrap"}, {"sqfstar", "squashfs-tools"}}
-	if os.Geteuid() != 0 {
+	if uid != 0 {
+		if set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err == nil && set == 1 {
+			return errNoGain
+		}
 		needed = append(needed, [2]string{"newuidmap", "uidmap"})
 	}
 	var missing []string

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/codeagent/sandbox/hypervisor/restrain"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
+	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
 
 // TestW15Supervisor: a session's supervisor has no capability that no session needs, and is beneath a filter that denies what no supervisor calls, in each of its threads. Commands are undone all the
@@ -43,21 +46,13 @@ func TestW15Supervisor(t *testing.T) {
 			if err := json.Unmarshal([]byte(s.Must(t, "ps", "--json").Stdout), &list); err != nil || len(list) != 1 {
 				t.Fatalf("sessions: %+v, %v", list, err)
 			}
-			threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", list[0].PID))
-			if err != nil || len(threads) == 0 {
-				t.Fatalf("threads: %v, %v", threads, err)
-			}
-			for _, thread := range threads {
-				text, err := os.ReadFile(thread)
-				if err != nil {
-					continue // it has ended
-				}
+			for thread, text := range threads(t, list[0].PID) {
 				if has := capabilities(t, text); has&unneeded != 0 {
 					t.Errorf("%s: %#x", thread, has&unneeded)
 				}
-				if filtered := strings.Contains(string(text), "\nSeccomp:\t2\n"); filtered != (flags[1] != "none") {
-					t.Errorf("%s: beneath a filter: %v", thread, filtered)
-				}
+			}
+			if got := filtered(t, list[0].PID); got != (flags[1] != "none") {
+				t.Errorf("beneath a filter: %v", got)
 			}
 			if flags[1] == "none" {
 				own, err := os.ReadFile("/proc/self/status")
@@ -74,6 +69,79 @@ func TestW15Supervisor(t *testing.T) {
 			s.Must(t, "stop")
 		})
 	}
+}
+
+// TestW15Served: who serves a session over STDIO or MCP is beneath the same filter from when the session runs. A later session of the same program starts if the filter lets through what its commands may
+// do, and is refused if it does not: without isolation.
+func TestW15Served(t *testing.T) {
+	t.Run("stdio", func(t *testing.T) {
+		s := drive.New(t, nil)
+		cmd := s.Command(t.Context(), "serve", "--protocol", "stdio")
+		c := jsonl.Start(t, cmd)
+		session := func(isolation string, beneath bool) {
+			c.Must("session.start", map[string]any{"isolation": isolation}, nil)
+			if got := filtered(t, cmd.Process.Pid); got != beneath {
+				t.Errorf("with %s, beneath a filter: %v", isolation, got)
+			}
+			c.Must("agent.execute", map[string]any{"command": "echo x >f"}, nil)
+			c.Must("undo.rollback", nil, nil)
+			c.Must("session.stop", nil, nil)
+		}
+		session("none", false)
+		session("jail", true)
+		session("jail", true)
+		if m := c.Call("session.start", map[string]any{"isolation": "none"}); m.Code() != "unavailable" || !strings.Contains(m.Line, "start another one") {
+			t.Errorf("without isolation: %s", m.Line)
+		}
+		session("jail", true)
+		c.Close()
+		c.WaitEnd()
+	})
+	t.Run("mcp", func(t *testing.T) {
+		s := drive.New(t, nil)
+		cmd := s.Command(t.Context(), "serve", "--protocol", "mcp")
+		client, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !filtered(t, cmd.Process.Pid) {
+			t.Error("not beneath a filter")
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// threads are what the kernel says of the threads of a process.
+func threads(t *testing.T, pid int) map[string][]byte {
+	t.Helper()
+	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("threads: %v, %v", names, err)
+	}
+	said := make(map[string][]byte)
+	for _, name := range names {
+		if text, err := os.ReadFile(name); err == nil { // or it has ended
+			said[name] = text
+		}
+	}
+	return said
+}
+
+// filtered reports whether a process is beneath a filter, in each thread.
+func filtered(t *testing.T, pid int) bool {
+	t.Helper()
+	all, with := threads(t, pid), 0
+	for _, text := range all {
+		if strings.Contains(string(text), "\nSeccomp:\t2\n") {
+			with++
+		}
+	}
+	if with != 0 && with != len(all) {
+		t.Errorf("%d of %d threads are beneath a filter", with, len(all))
+	}
+	return with > 0
 }
 
 // capabilities are those permitted that a status says.

@@ -12,6 +12,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/guestbin"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/confine"
 	"github.com/codeagent/sandbox/hypervisor/jail"
@@ -58,7 +59,7 @@ type Preparation = ahead.Preparation
 
 // Prepare begins to make it, beside what the caller does next.
 func Prepare() *Preparation {
-	Restrain(slog.New(slog.DiscardHandler)) // who starts the session does it again, and says what fails
+	walls.Restrain(slog.New(slog.DiscardHandler)) // who starts the session does it again, and says what fails
 	p := ahead.New(guestBinary())
 	p.Begin()
 	return p

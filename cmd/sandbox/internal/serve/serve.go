@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/frontend/mcp"
 	"github.com/codeagent/sandbox/actors/frontend/stdio"
@@ -19,6 +18,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/telemetry"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/ui"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
 )
 
 // Options are what [Run] serves with.
@@ -44,6 +44,7 @@ type server struct {
 	conf    *config.Set // the launcher's
 	in, out *os.File
 	hide    []string // the socket and its token: nothing inside may reach them
+	walls   walls.Walls
 	live    atomic.Pointer[api.Live]
 	mcp     *mcp.Server
 	tell    *telemetry.Telemetry // may be nil
@@ -69,7 +70,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	signal.Notify(broken, syscall.SIGPIPE) // a client that is gone is an error of a write
 	defer signal.Stop(broken)
 
-	launch.Restrain(o.Launcher.Log)
+	walls.Restrain(o.Launcher.Log)
 	var farewell func()
 	s.tell, farewell = telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: o.Stderr, Version: o.Version, Logger: o.Launcher.Log})
 	defer farewell() // when every session has ended
@@ -192,7 +193,7 @@ func (s *server) run(ctx context.Context, cfg api.Config, conf *config.Set) (api
 		return nil, err
 	}
 	cfg.Hide = append(cfg.Hide, s.hide...)
-	live, err := actors.Start(ctx, cfg)
+	live, err := s.walls.Start(ctx, cfg, s.Launcher.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,30 @@
+package walls
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/codeagent/sandbox/actors"
+	"github.com/codeagent/sandbox/actors/api"
+)
+
+// Walls are what this process has put around itself for its sessions. Nothing takes them off again. The zero value is a process that has served none. It is not safe for
+// concurrent use.
+type Walls struct {
+	calls filtered
+}
+
+// Start starts a session, and puts around this process what its guest makes necessary. What an earlier session has put there may be in the way of this one: then the error says so, and wraps
+// [hypervisor.ErrUnavailable].
+func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*actors.Session, error) {
+	if err := w.calls.lets(cfg); err != nil {
+		return nil, err
+	}
+	w.calls.load(cfg, false, log)
+	s, err := actors.Start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.calls.load(cfg, true, log)
+	return s, nil
+}
