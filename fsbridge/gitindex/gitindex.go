@@ -11,9 +11,12 @@ import (
 // MaxBytes is how large an index may be to be read.
 const MaxBytes = 16 << 20
 
+// Name is what the index is called in a git directory.
+const Name = "index"
+
 // Is tells whether a path, relative to a folder, may be an index of git: of a repository, a worktree, a submodule, or of
 // the folder if that is a git directory.
-func Is(name string) bool { return path.Base(name) == "index" }
+func Is(name string) bool { return path.Base(name) == Name }
 
 const (
 	header   = 12

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"path"
 
 	"golang.org/x/sys/unix"
 
@@ -13,7 +14,8 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/store"
 )
 
-// mostLooks is how many indexes a step of looks changes: a repository's, and those of its submodules.
+// mostLooks is how many paths a step of looks changes: a repository's index, and those of its submodules. If git leaves an
+// index as it was, the times of the directory in which it has locked it are all that has changed.
 const mostLooks = 16
 
 // markLooks notes of a step that has just been closed, and is not listed yet, that it changed nothing but what git keeps
@@ -27,12 +29,16 @@ func (l *Log) markLooks(e *stepEntry) {
 		return
 	}
 	defer dir.Close()
-	var paths []string
+	var paths, dirs []string
 	err = store.ReadPaths(dir.FD, func(a Affected) error {
-		if !gitindex.Is(a.Path) || !a.ExistedBefore || !a.ExistsAfter {
+		switch {
+		case a.ExistedBefore && a.ExistsAfter && a.Type == "dir" && a.Change == "metadata":
+			dirs = append(dirs, a.Path)
+		case a.ExistedBefore && a.ExistsAfter && gitindex.Is(a.Path):
+			paths = append(paths, a.Path)
+		default:
 			return errNotLooks
 		}
-		paths = append(paths, a.Path)
 		return nil
 	})
 	if err != nil {
@@ -46,6 +52,11 @@ func (l *Log) markLooks(e *stepEntry) {
 	for _, p := range paths {
 		before := &bounded{}
 		if past.Content(view, p, before) != nil || !sameIndex(before.Bytes(), l.indexNow(p)) {
+			return
+		}
+	}
+	for _, d := range dirs {
+		if _, is := gitindex.Digest(l.indexNow(path.Join(d, gitindex.Name))); !is || !past.OnlyTimes(view, d) {
 			return
 		}
 	}

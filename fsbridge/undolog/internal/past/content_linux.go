@@ -56,3 +56,18 @@ func Content(v *View, path string, w io.Writer) error {
 	_, err = io.Copy(w, io.NewSectionReader(f, 0, st.Size))
 	return err
 }
+
+// OnlyTimes tells whether path is a directory that has the mode and the owner which it had, and of which no attribute was
+// set since: of what is kept about itself, at most its times can be others.
+func OnlyTimes(v *View, path string) bool {
+	s, err := side(v, path)
+	if err != nil || s.t == nil || s.t.typ != unix.S_IFDIR {
+		return false
+	}
+	was, _, set, err := v.meta(s.t, false)
+	if err != nil || set {
+		return false
+	}
+	now, err := s.t.stat()
+	return err == nil && now.Mode == was.Mode && now.UID == was.UID && now.GID == was.GID
+}
