@@ -7,7 +7,7 @@
 // "tests" reads what go test -json writes, prints a line for each package and
 // the output of what failed, and adds its counts to DIR. "check" runs a
 // command that is one test by itself (a linter, a build) and prints its output
-// if it fails. "sum" prints the ten slowest packages and tests of each pass, what
+// if it fails. "sum" prints the twenty slowest packages and tests of each pass, what
 // failed once more, and as its last line the counts: "N passed, N failed". tests
 // and check exit with 0 whatever failed, so that the rest is run too; sum exits
 // with 1 if anything did, or nothing passed.

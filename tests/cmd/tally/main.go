@@ -36,7 +36,7 @@ type timing struct {
 }
 
 // mostSlow is how many packages, and how many tests, sum names for each pass.
-const mostSlow = 10
+const mostSlow = 20
 
 // longest returns the mostSlow longest of them, the longest first.
 func longest(all []timing) []timing {
