@@ -116,7 +116,7 @@ type runResult struct {
 	Others int `json:"others_running,omitempty"`
 }
 
-// onlyChange is a completed step that changed something in one folder and can be undone.
+// onlyChange is a completed step that changed something in one folder, by more than a look, and can be undone.
 type onlyChange struct {
 	Step      undolog.StepID `json:"step_id"`
 	Affected  int            `json:"affected_count"`
@@ -129,7 +129,7 @@ func (r runResult) only() *onlyChange {
 		return nil
 	}
 	e := r.Entries[0]
-	if e.Entry.Unprotected || e.Entry.AffectedCount == 0 || e.Entry.StepID < 0 {
+	if e.Entry.Unprotected || e.Entry.AffectedCount == 0 || e.Entry.LooksOnly || e.Entry.StepID < 0 {
 		return nil
 	}
 	return &onlyChange{e.Entry.StepID, e.Entry.AffectedCount, e.Directory}

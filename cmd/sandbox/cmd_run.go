@@ -326,7 +326,7 @@ func (a *app) printStep(res api.RunResult) {
 	changed := false
 	several := len(res.Entries) > 1 && !a.oneHistory(res)
 	for _, e := range res.Entries {
-		if e.Entry.AffectedCount == 0 {
+		if e.Entry.AffectedCount == 0 || e.Entry.LooksOnly { // an undo does not stop at a look
 			continue
 		}
 		changed = true
