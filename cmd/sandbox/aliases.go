@@ -9,7 +9,11 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/config"
 )
 
-// alias is a flag under a name that people know from other programs.
+// nixDaemon is where nix-daemon listens, if nothing else was asked for when Nix was built:
+// nix.dev/manual/nix, "nix daemon".
+const nixDaemon = "/nix/var/nix/daemon-socket/socket"
+
+// alias is a flag under a name that people know from other programs, or for one value that many need.
 type alias struct {
 	name string
 	flag string // of a key
@@ -19,7 +23,10 @@ type alias struct {
 
 // aliases are all of them. Help does not list them, docs/cli.md does.
 func aliases() []alias {
-	return []alias{{"static", "mode", "static"}, {"no-debug", "debug", "false"}, {"allow-network", "network", "open"}, {"blacklist", "hide", ""}}
+	return []alias{
+		{"static", "mode", "static"}, {"no-debug", "debug", "false"}, {"allow-network", "network", "open"}, {"blacklist", "hide", ""},
+		{"allow-kvm", "device", "kvm"}, {"nix", "show", nixDaemon},
+	}
 }
 
 // addAliases gives a command the aliases of those flags that it has.
