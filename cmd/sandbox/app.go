@@ -26,6 +26,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/manual"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/memory"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/overlay"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/policies"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/shortcut"
@@ -70,9 +71,10 @@ type globalFlags struct {
 func execute(ctx context.Context, args []string, stdin, stdout, stderr *os.File) (code, signal int) {
 	// The supervisor allocates little that lives; a small heap with a late
 	// collection keeps both its memory and its pauses low. The limit leaves out the
-	// program's own file, of which about 25 MiB are resident: 150 MB are for both.
+	// program's own file, of which about 25 MiB are resident: 150 MB are for both. A step with
+	// very many files needs more at once.
 	debug.SetGCPercent(200)
-	debug.SetMemoryLimit(110 << 20)
+	memory.Limit(110 << 20)
 
 	a := &app{out: format.NewOutput(stdout), stdin: stdin, stdout: stdout, stderr: stderr, umask: hostfs.ClearUmask(), places: config.Places(), asked: shortcut.Taken()}
 	if shortcut.Alone() {
