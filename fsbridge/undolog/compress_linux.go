@@ -39,7 +39,7 @@ func (l *Log) compress(ctx context.Context, budget int64, tell Progress) (packed
 	if err != nil {
 		return nil, err
 	}
-	work := packing{tell: tell, total: raw - max(budget, 0)}
+	work := pack.Work{Tell: tell, Total: raw - max(budget, 0)}
 	for i, e := range steps {
 		if !all && (raw <= budget || i == len(steps)-1) {
 			break
@@ -47,36 +47,17 @@ func (l *Log) compress(ctx context.Context, budget int64, tell Progress) (packed
 		if e.Compressed {
 			continue
 		}
-		done, err := l.compressStep(ctx, e, pinned[e.Seq], work.read)
+		done, err := l.compressStep(ctx, e, pinned[e.Seq], work.Read)
 		if err != nil {
 			return packed, fmt.Errorf("step %d: %w", e.StepID, err)
 		}
 		raw -= e.StoredBytes
-		work.next(e.StoredBytes)
+		work.Next(e.StoredBytes)
 		if done {
 			packed = append(packed, e.StepID)
 		}
 	}
 	return packed, nil
-}
-
-// packing tells how far a compression is.
-type packing struct {
-	tell          Progress
-	before, total int64
-}
-
-// read is told how many bytes of a step were read.
-func (p *packing) read(bytes int64) {
-	if p.tell != nil {
-		p.tell(min(p.before+bytes, p.total), p.total)
-	}
-}
-
-// next is called when a step with so many bytes is done.
-func (p *packing) next(bytes int64) {
-	p.before += bytes
-	p.read(0)
 }
 
 // pinnedBlobs finds the adopted inodes that a later step changed (through a
