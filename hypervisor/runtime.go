@@ -76,6 +76,8 @@ type Transport struct {
 	// UID and GID are the host-side ids that the workload's requests carry, so
 	// that the bridge can show it the files as its own.
 	UID, GID uint32
+	// Alone says that the guest's kernel has no other ids for the folder's mount than these.
+	Alone bool
 	// HostPID translates the number of a thread, as requests carry it, to the
 	// host's. The error wraps [os.ErrProcessDone] if there is no such thread any
 	// more. Nil: they are the same. It is safe for concurrent use and slow.

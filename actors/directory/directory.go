@@ -284,8 +284,8 @@ func (d *Directory) serve(t hypervisor.Transport) error {
 	if d.Hooks != nil {
 		o.Hooks = d.Guarded()
 	}
-	if int(t.UID) != os.Geteuid() {
-		o.Owner = &vfs.Owner{UID: t.UID, GID: t.GID}
+	if int(t.UID) != os.Geteuid() || t.Alone {
+		o.Owner = &vfs.Owner{UID: t.UID, GID: t.GID, Alone: t.Alone}
 	}
 	if d.env.Config.PosixMetadata && d.meta != nil {
 		o.Posix = d.meta.overlay

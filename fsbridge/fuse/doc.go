@@ -21,7 +21,7 @@
 // # Trust
 //
 // The kernel is trusted. The mount has default_permissions, nosuid and nodev: the
-// kernel checks who of the workload may do what.
+// kernel checks who of the workload may do what, also by access lists, which it asks for.
 //
 // # Locks
 //

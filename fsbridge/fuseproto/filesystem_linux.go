@@ -36,6 +36,13 @@ func request(cancel <-chan struct{}, h *fuse.InHeader) vfs.Request {
 	}
 }
 
+// making is request for what makes something. Kernels without CAP_DONT_MASK have applied the umask; it changes nothing then.
+func making(cancel <-chan struct{}, h *fuse.InHeader, umask uint32) vfs.Request {
+	r := request(cancel, h)
+	r.Umask = umask
+	return r
+}
+
 // String names the file system in mount tables.
 func (f *FileSystem) String() string { return "sandbox" }
 
@@ -143,13 +150,13 @@ func (f *FileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 
 // Mkdir answers MKDIR.
 func (f *FileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	e, err := f.tree.Mkdir(request(cancel, &in.InHeader), in.NodeId, name, in.Mode)
+	e, err := f.tree.Mkdir(making(cancel, &in.InHeader, in.Umask), in.NodeId, name, in.Mode)
 	return entry(e, err, out)
 }
 
 // Mknod answers MKNOD.
 func (f *FileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
-	e, err := f.tree.Mknod(request(cancel, &in.InHeader), in.NodeId, name, in.Mode)
+	e, err := f.tree.Mknod(making(cancel, &in.InHeader, in.Umask), in.NodeId, name, in.Mode)
 	return entry(e, err, out)
 }
 
@@ -189,7 +196,7 @@ func (f *FileSystem) Readlink(_ <-chan struct{}, h *fuse.InHeader) ([]byte, fuse
 // Create answers CREATE.
 func (f *FileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	c := vfs.CreateFile{Name: name, Flags: in.Flags, Mode: in.Mode, KillPriv: in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0}
-	e, o, err := f.tree.Create(request(cancel, &in.InHeader), in.NodeId, c)
+	e, o, err := f.tree.Create(making(cancel, &in.InHeader, in.Umask), in.NodeId, c)
 	if err == nil {
 		fillOpen(o, &out.OpenOut)
 	}
@@ -198,7 +205,7 @@ func (f *FileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 
 // Tmpfile answers TMPFILE (O_TMPFILE).
 func (f *FileSystem) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
-	e, o, err := f.tree.Tmpfile(request(cancel, &in.InHeader), in.NodeId, in.Flags, in.Mode)
+	e, o, err := f.tree.Tmpfile(making(cancel, &in.InHeader, in.Umask), in.NodeId, in.Flags, in.Mode)
 	if err == nil {
 		fillOpen(o, &out.OpenOut)
 	}

@@ -26,15 +26,14 @@ type Handler struct {
 // NewHandler serves t, which has served nobody yet. logger gets what panics.
 func NewHandler(t *vfs.Tree, logger *slog.Logger) *Handler { return newHandler(t, logger, false) }
 
-// NewLockingHandler is NewHandler for a kernel that asks for the locks of its processes
-// here, so that they meet those of processes outside. A lock that waits takes
-// a request's place until it is interrupted.
+// NewLockingHandler is NewHandler for this machine's kernel, whose processes share locks and users with those outside:
+// it asks for the locks here, and keeps to access lists. A lock that waits takes a request's place until it is interrupted.
 func NewLockingHandler(t *vfs.Tree, logger *slog.Logger) *Handler { return newHandler(t, logger, true) }
 
 func newHandler(t *vfs.Tree, logger *slog.Logger, locks bool) *Handler {
 	t.Timely()
 	fs, o := NewFileSystem(t), options(logger)
-	fs.locks, o.EnableLocks = locks, locks
+	fs.locks, o.EnableLocks, o.EnableAcl = locks, locks, locks
 	return &Handler{tree: t, server: fuse.NewProtocolServer(fs, o), log: logger}
 }
 
@@ -54,7 +53,7 @@ func options(logger *slog.Logger) *fuse.MountOptions {
 		MaxBackground:        maxBackground,
 		EnableSymlinkCaching: true,
 		ExtraCapabilities: fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ATOMIC_O_TRUNC |
-			fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_NO_OPENDIR_SUPPORT,
+			fuse.CAP_READDIRPLUS_AUTO | fuse.CAP_NO_OPENDIR_SUPPORT | fuse.CAP_DONT_MASK,
 		DisabledCapabilities: fuse.CAP_NO_OPEN_SUPPORT | fuse.CAP_PASSTHROUGH | fuse.CAP_WRITEBACK_CACHE,
 		Logger:               log.New(logWriter{logger}, "", 0),
 		PanicHandler: func(v any) fuse.Status {

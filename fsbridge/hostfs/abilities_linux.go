@@ -86,7 +86,7 @@ func attemptsOf() []attempt {
 		{CanFifo, func(fd int) error { return MknodAt(fd, "g", unix.S_IFIFO|0o600) }},
 		{CanMode, tryMode},
 		{CanXattr, func(fd int) error { return SetXattrAt(fd, "f", "user.sandbox", []byte("1"), 0) }},
-		{CanACL, func(fd int) error { return SetXattrAt(fd, "f", "system.posix_acl_access", smallACL(), 0) }},
+		{CanACL, func(fd int) error { return SetXattrAt(fd, "f", AccessACL, smallACL(), 0) }},
 		{CanTmpfile, func(fd int) error {
 			f, err := OpenTmpfile(fd, unix.O_RDWR, 0o600)
 			if err == nil {
@@ -195,7 +195,7 @@ func tryInode(fd int) error {
 	return errors.Join(err, berr, expect(a.ID == b.ID))
 }
 
-// smallACL is an access ACL with an entry for one user (in the form of system.posix_acl_access).
+// smallACL is an access ACL with an entry for one user (in the form of [AccessACL]).
 func smallACL() []byte {
 	acl := []byte{2, 0, 0, 0}
 	for _, e := range []struct {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -113,6 +114,30 @@ func RemoveXattrFD(fd int, attr string) error {
 		}
 		return err
 	}))
+}
+
+// The attributes with which Linux shows access lists (acl(5)).
+const (
+	AccessACL  = "system.posix_acl_access"
+	DefaultACL = "system.posix_acl_default"
+)
+
+// HasDefaultACL tells whether the directory dirfd has a default access list, which says what is made in it
+// instead of umasks. It allocates nothing.
+func HasDefaultACL(dirfd int) bool {
+	const name = DefaultACL + "\x00"
+	text := unsafe.StringData(name)
+	for {
+		_, _, errno := unix.Syscall6(unix.SYS_FGETXATTR, uintptr(dirfd), uintptr(unsafe.Pointer(text)), 0, 0, 0, 0)
+		switch errno {
+		case syscall.EINTR:
+		case syscall.EBADF: // O_PATH
+			_, err := unix.Getxattr(procPath(dirfd), DefaultACL, nil)
+			return err == nil
+		default:
+			return errno == 0
+		}
+	}
 }
 
 // Xattr is one extended attribute.

@@ -3,7 +3,6 @@ package mediate
 import (
 	"log/slog"
 	"runtime/debug"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -135,7 +134,7 @@ func (c *call) request() vfs.Request {
 	if c.cancel == nil {
 		c.cancel = make(chan struct{})
 	}
-	return vfs.Request{PID: c.n.PID, ID: c.index, Cancel: c.cancel, Waits: c.alive}
+	return vfs.Request{PID: c.n.PID, ID: c.index, Cancel: c.cancel, Waits: c.alive, Umask: c.mask}
 }
 
 // valid tells whether what was read of the caller is the caller's.
@@ -214,19 +213,4 @@ func (c *call) masked() error {
 		c.th = nil
 	}
 	return syscall.ESRCH
-}
-
-// mode is the mode of something that is made in dir, after masked: where the thread has no
-// umask of its own, without what the caller's takes away, unless the directory has a
-// default access list, which counts instead.
-func (c *call) mode(dir int, mode uint32) uint32 {
-	if c.mask == 0 {
-		return mode
-	}
-	if dir >= 0 {
-		if _, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(dir), "system.posix_acl_default", nil); err == nil {
-			return mode
-		}
-	}
-	return mode &^ c.mask
 }

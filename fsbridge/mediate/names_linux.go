@@ -83,7 +83,7 @@ func (c *call) free(p *place, directory bool) (errno syscall.Errno, free bool) {
 
 func (c *call) mkdir(dirfd, at int, mode uint32) answer {
 	return c.make(dirfd, at, true, func(t *vfs.Tree, dir uint64, name string) (vfs.Entry, error) {
-		return t.Mkdir(c.request(), dir, name, c.mode(c.b.dir, mode&01777)) // as the kernel does
+		return t.Mkdir(c.request(), dir, name, mode&01777) // as the kernel does
 	})
 }
 
@@ -97,7 +97,7 @@ func (c *call) mknod(dirfd, at int, mode uint32) answer {
 	}
 	mode &= syscall.S_IFMT | 07777
 	return c.make(dirfd, at, false, func(t *vfs.Tree, dir uint64, name string) (vfs.Entry, error) {
-		return t.Mknod(c.request(), dir, name, c.mode(c.b.dir, mode))
+		return t.Mknod(c.request(), dir, name, mode)
 	})
 }
 

@@ -155,7 +155,7 @@ func (c *call) grant(p *place, flags int, mode uint32, follows bool) answer {
 	if !c.valid() {
 		return failed(syscall.EINTR)
 	}
-	o := vfs.OpenFile{Name: name, Flags: flags, Mode: c.mode(p.dir, mode&07777)}
+	o := vfs.OpenFile{Name: name, Flags: flags, Mode: mode & 07777}
 	if p.dir >= 0 {
 		o.Instead = c.instead(f, dir, p.in.ID, name, flags)
 	}
@@ -351,7 +351,7 @@ func (c *call) tmpfile(dirfd int, path []byte, flags int, mode uint32) answer {
 	if !c.valid() {
 		return failed(syscall.EINTR)
 	}
-	g, err := f.tree.GrantTmpfile(c.request(), dir, vfs.OpenFile{Flags: flags, Mode: c.mode(p.obj, mode&07777)})
+	g, err := f.tree.GrantTmpfile(c.request(), dir, vfs.OpenFile{Flags: flags, Mode: mode & 07777})
 	if err != nil {
 		return outcome(err)
 	}

@@ -78,12 +78,12 @@ func (t *Tree) nlink(n *node, st *hostfs.Stat) uint32 {
 
 // owner shows the starter's files as the workload's own.
 func (t *Tree) owner(st *hostfs.Stat) Owner {
-	o := Owner{st.UID, st.GID}
+	o := Owner{UID: st.UID, GID: st.GID}
 	if w := t.opts.Owner; w != nil {
-		if t.euid == 0 || o.UID == t.euid {
+		if t.euid == 0 || w.Alone || o.UID == t.euid {
 			o.UID = w.UID
 		}
-		if t.euid == 0 || o.GID == t.egid {
+		if t.euid == 0 || w.Alone || o.GID == t.egid {
 			o.GID = w.GID
 		}
 	}

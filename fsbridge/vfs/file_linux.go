@@ -71,7 +71,8 @@ func (t *Tree) createNew(m *mutation, parent *node, c *CreateFile, ttl time.Dura
 	if err := m.begin(); err != nil {
 		return e, o, err
 	}
-	d, name, mode := m.dirs[0], c.Name, m.mode(syscall.S_IFREG, c.Mode&07777)
+	d, name := m.dirs[0], c.Name
+	mode := m.masked(d.FD, m.mode(syscall.S_IFREG, c.Mode&07777))
 	var st hostfs.Stat
 	fd, tried := -1, false
 	open := func() (err error) {
@@ -252,6 +253,7 @@ func (t *Tree) tmpfile(r Request, dir uint64, flags int, mode uint32, made func(
 	if err != nil {
 		return err
 	}
+	mode = m.masked(d.FD, mode)
 	var st hostfs.Stat
 	fd := -1
 	err = m.create(func() (err error) {

@@ -17,7 +17,7 @@ import (
 type OpenFile struct {
 	Name  string
 	Flags int    // with the access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND ...
-	Mode  uint32 // before the thread's umask
+	Mode  uint32 // before umasks: the thread's, and the request's
 	// Instead, unless nil, opens a file that is there for writing where the client is to see it, or returns -1.
 	Instead func(flags int) int
 }
@@ -109,7 +109,8 @@ func (t *Tree) grantNew(m *mutation, parent *node, o *OpenFile) (Granted, error)
 		return noGrant, err
 	}
 	flags := o.Flags&^ours | syscall.O_CREAT | syscall.O_EXCL
-	fd, err := hostfs.OpenAt(m.dirs[0].FD, o.Name, flags, m.mode(syscall.S_IFREG, o.Mode&07777))
+	d := m.dirs[0]
+	fd, err := hostfs.OpenAt(d.FD, o.Name, flags, m.masked(d.FD, m.mode(syscall.S_IFREG, o.Mode&07777)))
 	again := errors.Is(err, syscall.EEXIST) && o.Flags&syscall.O_EXCL == 0
 	var st hostfs.Stat
 	if err == nil {

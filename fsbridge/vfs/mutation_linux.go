@@ -161,6 +161,14 @@ func (m *mutation) create(make func() error) error {
 	return hostfs.CreateAs(m.who.UID, m.who.GID, make)
 }
 
+// masked is a mode, which may have a type, of what m makes in the directory dirfd, after the umask.
+func (m *mutation) masked(dirfd int, mode uint32) uint32 {
+	if m.who.Umask&mode == 0 || m.tree.opts.Posix == nil && hostfs.HasDefaultACL(dirfd) {
+		return mode
+	}
+	return mode &^ (m.who.Umask & 0o777)
+}
+
 // foreign tells whether what m makes belongs to somebody else than us.
 func (m *mutation) foreign() bool {
 	return m.who.Known && m.tree.euid == 0 && m.tree.opts.Owner == nil && (m.who.UID != 0 || m.who.GID != m.tree.egid)

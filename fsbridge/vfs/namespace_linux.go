@@ -12,11 +12,11 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/vfs/internal/openfiles"
 )
 
-// Mkdir makes a directory. The client has applied the umask.
+// Mkdir makes a directory.
 func (t *Tree) Mkdir(r Request, dir uint64, name string, mode uint32) (Entry, error) {
 	mode &= 07777
 	return t.make(making{OpMkdir, fsbridge.OpMkdir, name, syscall.S_IFDIR | mode, ""}, r, dir,
-		func(dirfd int) error { return hostfs.MkdirAt(dirfd, name, t.plainMode(true, mode)) })
+		func(dirfd int, mode uint32) error { return hostfs.MkdirAt(dirfd, name, t.plainMode(true, mode&07777)) })
 }
 
 // Mknod makes a regular file, a FIFO or a socket, never a device.
@@ -26,19 +26,19 @@ func (t *Tree) Mknod(r Request, dir uint64, name string, mode uint32) (Entry, er
 	default:
 		return Entry{}, syscall.EPERM
 	}
-	kept, _ := policy.Mode(mode&syscall.S_IFMT, mode)
 	return t.make(making{OpMknod, fsbridge.OpMknod, name, mode, ""}, r, dir,
-		func(dirfd int) error {
+		func(dirfd int, mode uint32) error {
 			if t.opts.Posix != nil {
-				return hostfs.WriteNewAt(dirfd, name, "", t.plainMode(false, kept))
+				return hostfs.WriteNewAt(dirfd, name, "", t.plainMode(false, mode))
 			}
-			return hostfs.MknodAt(dirfd, name, kept)
+			return hostfs.MknodAt(dirfd, name, mode)
 		})
 }
 
 // Bind is Mknod for a socket, which bind binds to the name in the directory dirfd.
 func (t *Tree) Bind(r Request, dir uint64, name string, bind func(dirfd int) error) (Entry, error) {
-	return t.make(making{OpMknod, fsbridge.OpMknod, name, syscall.S_IFSOCK | 0o777, ""}, r, dir, bind)
+	return t.make(making{OpMknod, fsbridge.OpMknod, name, syscall.S_IFSOCK | 0o777, ""}, r, dir,
+		func(dirfd int, _ uint32) error { return bind(dirfd) })
 }
 
 // Symlink makes a symlink. The target is only text to us.
@@ -48,7 +48,7 @@ func (t *Tree) Symlink(r Request, dir uint64, name, target string) (Entry, error
 		kind = fsbridge.OpCreate // that is what the host sees
 	}
 	return t.make(making{OpSymlink, kind, name, syscall.S_IFLNK, target}, r, dir,
-		func(dirfd int) error {
+		func(dirfd int, _ uint32) error {
 			if t.opts.Posix != nil { // as Git for Windows has them
 				return hostfs.WriteNewAt(dirfd, name, target, t.plainMode(false, 0o644))
 			}
@@ -65,8 +65,8 @@ type making struct {
 	target string
 }
 
-// make is what the three have in common.
-func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) error) (Entry, error) {
+// make is what the three have in common. perform gets the mode, with the type, that it shall have.
+func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int, mode uint32) error) (Entry, error) {
 	if err := t.begin(w.op); err != nil {
 		return Entry{}, err
 	}
@@ -90,8 +90,9 @@ func (t *Tree) make(w making, r Request, dir uint64, perform func(dirfd int) err
 	if err := m.begin(); err != nil {
 		return Entry{}, err
 	}
+	w.mode = m.masked(d.FD, w.mode)
 	var st hostfs.Stat
-	err = t.naming(d, name, "", func() error { return m.create(func() error { return perform(d.FD) }) })
+	err = t.naming(d, name, "", func() error { return m.create(func() error { return perform(d.FD, w.mode) }) })
 	if err == nil {
 		st, err = hostfs.StatAt(d.FD, name)
 	}

@@ -29,6 +29,9 @@ type Request struct {
 	// root serves the folder without Options.Owner: elsewhere it belongs to us.
 	UID, GID uint32
 	Known    bool
+	// Umask is what the mode of what it makes does without, unless the directory has a default access list,
+	// which counts instead. It is 0 where the host applies the umask, or the client has done it.
+	Umask uint32
 }
 
 // Attr describes a node as the workload sees it. Times are nanoseconds since 1970.

@@ -25,15 +25,17 @@ func (t *Tree) GetXattr(node uint64, attr string, dest []byte) (int, error) {
 		return 0, syscall.ESTALE
 	case !policy.Readable(attr):
 		return 0, syscall.ENODATA
+	case isACL(attr) && t.opts.Posix != nil:
+		return 0, syscall.ENODATA // it is about the host's modes
+	case isACL(attr) && t.opts.Owner != nil:
+		list, err := t.shownACL(n, attr)
+		if err == nil && len(dest) > 0 && len(dest) < len(list) {
+			err = syscall.ERANGE
+		}
+		copy(dest, list)
+		return len(list), err
 	}
-	size := 0
-	err := n.xattr(
-		func(dirfd int, name string) (err error) {
-			size, err = hostfs.GetXattrAt(dirfd, name, attr, dest)
-			return err
-		},
-		func(fd int) (err error) { size, err = hostfs.GetXattrFD(fd, attr, dest); return err })
-	return size, err
+	return n.getXattr(attr, dest)
 }
 
 // ListXattr returns how long the list of the attributes is that the workload may see,
@@ -70,6 +72,12 @@ func (t *Tree) SetXattr(r Request, node uint64, attr string, data []byte, flags 
 	if len(data) > hostfs.XattrMax || flags&^(unix.XATTR_CREATE|unix.XATTR_REPLACE) != 0 {
 		return syscall.EINVAL
 	}
+	if isACL(attr) && t.opts.Owner != nil {
+		var err error
+		if data, err = t.storedACL(node, attr, data); err != nil {
+			return err
+		}
+	}
 	return t.changeXattr(fsbridge.OpSetXattr, r, node, attr,
 		func(dirfd int, name string) error { return hostfs.SetXattrAt(dirfd, name, attr, data, int(flags)) },
 		func(fd int) error { return hostfs.SetXattrFD(fd, attr, data, int(flags)) })
@@ -98,7 +106,7 @@ func (t *Tree) changeXattr(kind fsbridge.Kind, r Request, node uint64, attr stri
 	if t.opts.Posix != nil && !strings.HasPrefix(attr, "user.") {
 		return syscall.EOPNOTSUPP // modes are not the host's
 	}
-	if attr == "system.posix_acl_access" && n.isRegular() {
+	if attr == hostfs.AccessACL && n.isRegular() {
 		st, err := n.stat()
 		if err = errors.Join(err, t.disarmFirst(r, n, &st)); err != nil {
 			return err
@@ -120,6 +128,17 @@ func (t *Tree) changeXattr(kind fsbridge.Kind, r Request, node uint64, attr stri
 	}
 	m.end(nil, err)
 	return err
+}
+
+// getXattr is [Tree.GetXattr] as the host has it.
+func (n *node) getXattr(attr string, dest []byte) (size int, err error) {
+	err = n.xattr(
+		func(dirfd int, name string) (err error) {
+			size, err = hostfs.GetXattrAt(dirfd, name, attr, dest)
+			return err
+		},
+		func(fd int) (err error) { size, err = hostfs.GetXattrFD(fd, attr, dest); return err })
+	return size, err
 }
 
 // xattr runs byFD on a descriptor of the node, or byName for a symlink, which

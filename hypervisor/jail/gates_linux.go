@@ -169,7 +169,7 @@ func (g *guest) wayTo(path string) (fd int, err error) {
 // transport is what the server of a share needs to know of the view.
 func (g *guest) transport(i int, dev *os.File) hypervisor.Transport {
 	return hypervisor.Transport{
-		Kind: hypervisor.TransportFUSE, File: dev, UID: uint32(g.user.UID), GID: uint32(g.user.GID), HostPID: g.hostPID, Hide: g.refuse[i],
+		Kind: hypervisor.TransportFUSE, File: dev, UID: uint32(g.user.UID), GID: uint32(g.user.GID), Alone: os.Geteuid() != 0, HostPID: g.hostPID, Hide: g.refuse[i],
 		Wake:     remote.Wake(func() *control.Host { return g.host }, g.plan.paths[i]),
 		Passages: g.plan.passages[i], Open: g.plan.open, Lower: slices.ContainsFunc(g.plan.mounts, func(m mount) bool { return m.op == opOverlay && m.gate && m.share == i }),
 	}

@@ -20,8 +20,6 @@ var fuse = []difference{
 	{"removed-directory", "fchmod=ok futimens=ok fsync=ok up=ok fstat=dir,0700", "fchmod=ENOENT futimens=ENOENT fsync=ENOENT up=ok fstat=dir,0755", noDirectoryHandles},
 	{"cwd-removed", "chmod=ok tmpfile=EPERM", "chmod=ENOENT tmpfile=ENOENT", noDirectoryHandles},
 	{"seek", "seek6=EINVAL", "seek6=ok", "the client takes any file to be as large as can be"},
-	{"acl", "access=ok", "access=ENOTSUP", noACL},
-	{"acl", "default=ok inherited=file,0644,1,1 remove=ok", "default=ENOTSUP inherited=file,0600,1,1 remove=ENOTSUP", noACL},
 	{"fallocate-shift", "collapse=ok collapsed=file,0644,1,4097 insert=ok", "collapse=ENOTSUP collapsed=file,0644,1,8193 insert=ENOTSUP", "the client does not pass them on"},
 	{"descriptor-poll", "epoll=EPERM", "epoll=ok", "the client has a poll for every file"},
 	{"exec-text-busy-trunc", "kept=true", "kept=false", "the client has the server cut the file off before it looks whether it runs"},
@@ -124,6 +122,5 @@ const (
 const (
 	noSetuid           = "what runs inside must not make a program that runs as its owner outside, so files are made without these bits"
 	noDevices          = "what runs inside makes no devices, and a whiteout is one"
-	noACL              = "the mount was made without access control lists"
 	noDirectoryHandles = "the server keeps no descriptor of a removed directory"
 )

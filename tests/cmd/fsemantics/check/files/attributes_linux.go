@@ -19,7 +19,7 @@ func attributeChecks() []record.Named {
 		{Name: "chown-self", Do: chownSelf}, {Name: "chown-others", Do: chownOthers}, {Name: "utimens", Do: utimens}, {Name: "utimens-omit", Do: utimensOmit},
 		{Name: "utimens-descriptors", Do: utimensDescriptors}, {Name: "utimens-arguments", Do: utimensArguments}, {Name: "times-changed", Do: timesChanged},
 		{Name: "xattr", Do: xattr}, {Name: "xattr-list", Do: xattrList}, {Name: "xattr-namespaces", Do: xattrNamespaces}, {Name: "xattr-descriptors", Do: xattrDescriptors},
-		{Name: "xattr-sizes", Do: xattrSizes}, {Name: "xattr-new-calls", Do: xattrNewCalls}, {Name: "acl", Do: acl}, {Name: "inode-flags", Do: inodeFlags},
+		{Name: "xattr-sizes", Do: xattrSizes}, {Name: "xattr-new-calls", Do: xattrNewCalls}, {Name: "acl", Do: acl}, {Name: "acl-named", Do: aclNamed}, {Name: "acl-inherited", Do: aclInherited}, {Name: "inode-flags", Do: inodeFlags},
 		{Name: "statfs", Do: statfs}, {Name: "statx", Do: statx}, {Name: "legacy-calls", Do: legacyCalls},
 	}
 }
@@ -319,20 +319,6 @@ func xattrNewCalls(c *record.Seen) {
 	call("opath", c.Get("f", unix.O_PATH), "", unix.AT_EMPTY_PATH)
 	call("missing", unix.AT_FDCWD, "no", 0)
 	call("flags", unix.AT_FDCWD, "f", 0x8000)
-}
-
-// acl sets a POSIX access control list: owner rw, group r, other r.
-func acl(c *record.Seen) {
-	list := []byte{2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 4, 0, 4, 0, 255, 255, 255, 255, 32, 0, 4, 0, 255, 255, 255, 255}
-	c.Put("f", "x")
-	c.Mkdir("d")
-	c.Err("access", unix.Setxattr("f", "system.posix_acl_access", list, 0))
-	c.Stat("stat", "f")
-	c.Err("default", unix.Setxattr("d", "system.posix_acl_default", list, 0))
-	unix.Umask(0o077)
-	c.Put("d/new", "x")
-	c.Stat("inherited", "d/new")
-	c.Err("remove", unix.Removexattr("d", "system.posix_acl_default"))
 }
 
 // inodeFlags reads and sets what chattr does.
