@@ -169,7 +169,10 @@ func (t *Tree) open(r Request, n *node, flags uint32, kill bool) (Opened, hostfs
 		_ = hostfs.Close(fd)
 		return Opened{}, st, syscall.ENFILE
 	}
-	if host != syscall.O_RDONLY && st.IsRegular() {
+	switch {
+	case flags&executes != 0 && noExec(fd):
+		err = syscall.EACCES
+	case host != syscall.O_RDONLY && st.IsRegular():
 		err = t.disarmFirst(r, n, &st)
 	}
 	if err == nil && truncate {
@@ -185,6 +188,15 @@ func (t *Tree) open(r Request, n *node, flags uint32, kill bool) (Opened, hostfs
 		return Opened{}, st, err
 	}
 	return t.opened(n, fd, uint32(host)|flags&syscall.O_TRUNC, &st), st, nil
+}
+
+// executes is in the flags of an open by which Linux' FUSE client executes a file (__FMODE_EXEC).
+const executes = 0x20
+
+// noExec tells whether nothing is executed where the open file fd is. Below the folder there may be other mounts than its own.
+func noExec(fd int) bool {
+	fs, err := hostfs.Statfs(fd)
+	return err == nil && fs.Flags&unix.ST_NOEXEC != 0
 }
 
 // opened makes the handle. Pages that the client has stay if the file is as it

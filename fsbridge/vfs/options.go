@@ -27,9 +27,10 @@ const (
 // change no owner.
 type Owner struct {
 	UID, GID uint32
-	// Alone says that the client has no other ids. Then everybody's files are shown as the workload's: its kernel
-	// lets nobody change a file, nor what is in a directory, whose owner or group has no number there. What may be done with them the host decides. Access
-	// lists are shown without the entries for others, and can be changed only where there are none.
+	// Alone says that the client has no other ids. Then everybody's files are shown as the workload's: its
+	// kernel lets nobody change a file, nor what is in a directory, whose owner or group has no number there.
+	// What may be done with them the host decides. Access lists are shown without the entries for others, and
+	// can be changed only where there are none.
 	Alone bool
 }
 

@@ -2,6 +2,7 @@ package jail
 
 import (
 	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -112,7 +113,11 @@ func (b *birth) dropRights(w *script.Writer, v *viewWriter) {
 	if b.confined != 0 {
 		w.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, script.Rules, 0)
 	}
-	program := w.Filter(seccomp.Jail(seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers, Drivers: b.plan.drivers()}))
+	filter := seccomp.Settings{Debug: b.plan.debug, Mediated: b.plan.mediated, Containers: b.plan.containers, Drivers: b.plan.drivers()}
+	if os.Geteuid() != 0 { // see ids.Map
+		filter.Alone = &seccomp.IDs{UID: uint32(b.plan.uid), GID: uint32(b.plan.gid)}
+	}
+	program := w.Filter(seccomp.Jail(filter))
 	if !b.plan.mediated {
 		w.Call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, program)
 		return

@@ -64,7 +64,7 @@ func (p *planner) mountGates() {
 	for i := len(p.cfg.Shares); i < len(p.shares); i++ {
 		dir := p.shares[i]
 		if named := i < len(p.cfg.Shares)+len(p.cfg.Gates); named || !p.isCovered(dir) && dir != p.home {
-			p.add(mount{op: opShare, path: dir, share: i, readOnly: true, gate: true})
+			p.add(mount{op: opShare, path: dir, share: i, readOnly: true, gate: true, noExec: mounts.NoExec(p.mounts, dir)})
 		}
 	}
 	for _, dir := range p.view.Empty {

@@ -400,7 +400,7 @@ func (v *viewWriter) stage(m *mount) {
 			v.Call(what, unix.SYS_MOVE_MOUNT, fd, v.Text(""), script.Cwd, v.Text(lower), unix.MOVE_MOUNT_F_EMPTY_PATH)
 			v.Close(fd)
 		} else if m.gate {
-			v.fuseMount(what, lower, m.share, true)
+			v.fuseMount(what, lower, m.share, unix.MS_RDONLY)
 			v.awaitServed(what)
 		} else {
 			v.mount(what, m.source, lower, "", unix.MS_BIND, "")

@@ -86,6 +86,7 @@ type mount struct {
 	own      bool
 	share    int
 	readOnly bool // of an overlay: in the end, when all is made in it
+	noExec   bool // of a share: nothing is executed from it on the host
 	served   bool // path lies below a share: wait until it is served
 	make     bool // of a file: it lies below a tmpfs, and is made first
 
@@ -339,7 +340,7 @@ func (p *planner) mountShares() {
 			continue
 		}
 		p.add(mount{
-			op: opShare, path: p.shares[i], share: i, readOnly: p.cfg.Shares[i].ReadOnly,
+			op: opShare, path: p.shares[i], share: i, readOnly: p.cfg.Shares[i].ReadOnly, noExec: mounts.NoExec(p.mounts, p.shares[i]),
 		})
 	}
 }

@@ -226,16 +226,19 @@ func (v *viewWriter) makeDirs(what, path string) {
 // that says whose it is.
 func (v *viewWriter) share(what string, m *mount) {
 	v.makeDirs(what, m.path)
-	v.fuseMount(what, m.path, m.share, m.readOnly)
-}
-
-func (v *viewWriter) fuseMount(what, at string, share int, readOnly bool) {
-	fd := v.fuse[share]
-	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
-	if readOnly {
+	flags := uintptr(0)
+	if m.readOnly {
 		flags |= unix.MS_RDONLY
 	}
-	v.mount(what, "sandbox", at, "fuse.sandbox", flags,
+	if m.noExec {
+		flags |= unix.MS_NOEXEC
+	}
+	v.fuseMount(what, m.path, m.share, flags)
+}
+
+func (v *viewWriter) fuseMount(what, at string, share int, flags uintptr) {
+	fd := v.fuse[share]
+	v.mount(what, "sandbox", at, "fuse.sandbox", flags|unix.MS_NOSUID|unix.MS_NODEV,
 		fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,default_permissions,allow_other", fd, os.Geteuid(), os.Getegid()))
 	v.sent++
 	base, ok := v.bases[share]

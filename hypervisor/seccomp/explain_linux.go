@@ -23,9 +23,14 @@ type Settings struct {
 	// Containers allows namespaces of the workload's own, and mounts in them. It goes neither
 	// with Mediated nor with Confined: behind Landlock nobody can mount.
 	Containers bool
+	// Alone, if not nil, is the only user who has a number inside. The bridge is FUSE: it does not hear of calls that name others.
+	Alone *IDs
 	// Drivers are those for whose devices ioctl may make more requests, see [Drivers]. Others have no effect.
 	Drivers []string
 }
+
+// IDs are a user's.
+type IDs struct{ UID, GID uint32 }
 
 // Call is what a filter does with a system call.
 type Call struct {

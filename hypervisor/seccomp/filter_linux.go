@@ -28,7 +28,7 @@ const (
 	samePersonality, noRandomAddresses = 0xffffffff, 0x0040000
 
 	// Offsets in struct seccomp_data, of the low words (little endian).
-	offNr, offArch, offArg0, offArg1, offArg2 = 0, 4, 16, 24, 32
+	offNr, offArch, offArg0, offArg1, offArg2, offArg3 = 0, 4, 16, 24, 32, 40
 )
 
 // What a filter returns.
@@ -62,6 +62,7 @@ type rule struct {
 	ret   uint32
 	rest  uint32
 	tests []ruleTest
+	then  *rule // unless nil, says what becomes of a call that this one allows
 }
 
 // ruleTest is a test of an argument's low word.
@@ -128,7 +129,16 @@ func (r rule) program() []unix.SockFilter {
 			p = append(p, unix.SockFilter{Code: bpfLoad, K: r.off})
 		}
 	}
-	return append(p, unix.SockFilter{Code: bpfRet, K: r.otherwise()})
+	p = append(p, unix.SockFilter{Code: bpfRet, K: r.otherwise()})
+	if r.then == nil {
+		return p
+	}
+	for i, in := range p {
+		if in.Code == bpfRet && in.K == retAllow {
+			p[i] = unix.SockFilter{Code: bpfJump, K: uint32(len(p) - i - 1)}
+		}
+	}
+	return append(p, r.then.program()...)
 }
 
 // rules says what happens to each system call of the table.
@@ -168,8 +178,11 @@ func rules(s Settings) map[uint32]rule {
 	// A virtual machine's hypervisor is not in our network namespace.
 	m[unix.SYS_SOCKET] = oneOf(offArg0, retNoFam, unix.AF_VSOCK)
 	m[unix.SYS_PERSONALITY] = onlyIf(offArg0, retPerm, 0, samePersonality, noRandomAddresses)
-	if s.Mediated || s.Confined {
+	switch {
+	case s.Mediated || s.Confined:
 		mediatedRules(m, s.Debug)
+	case s.Alone != nil && !s.Containers: // in a namespace of their own they have other numbers
+		aloneRules(m, *s.Alone)
 	}
 	if s.Confined {
 		confinedRules(m)

@@ -105,8 +105,10 @@ var families = []Family{
 	family("watching file systems", Conditional, "not with --isolation landlock", "fanotify_init"),
 	family("changes of files", Conditional, "with the mediated bridge, and --isolation landlock, the supervisor answers them if they would change something, and there is no openat2",
 		"open creat openat openat2 truncate mkdir mkdirat mknod mknodat symlink symlinkat link linkat unlink unlinkat rmdir rename renameat renameat2 "+
-			"chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat "+
+			"chmod fchmod fchmodat fchmodat2 utime utimes futimesat utimensat "+
 			"setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat access faccessat faccessat2 statfs fstatfs bind umask"),
+
+	family("owners of files", Conditional, "as changes of files; with FUSE, if an ordinary user starts the session, whoever gives a file to somebody else gets EPERM, as outside: nobody else has a number inside, and the kernel would say EINVAL", "chown fchown lchown fchownat"),
 
 	family("reading and writing", Allowed, "on descriptors that the process has",
 		"read write close close_range lseek pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 sendfile splice tee vmsplice copy_file_range "+

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,6 +16,8 @@ type Entry struct {
 	Dev   string // "major:minor"
 	Root  string // what of the file system is mounted
 	Point string // where
+	// NoExec says that nothing there is executed.
+	NoExec bool
 }
 
 // Parse reads mountinfo. Lines are in mount order: a later one covers
@@ -28,7 +31,7 @@ func Parse(r io.Reader) ([]Entry, error) {
 		if len(f) < 6 {
 			return nil, fmt.Errorf("mountinfo: unexpected line %q", sc.Text())
 		}
-		out = append(out, Entry{Dev: f[2], Root: unescape(f[3]), Point: unescape(f[4])})
+		out = append(out, Entry{Dev: f[2], Root: unescape(f[3]), Point: unescape(f[4]), NoExec: slices.Contains(strings.Split(f[5], ","), "noexec")})
 	}
 	return out, sc.Err()
 }
@@ -63,6 +66,12 @@ func Device(mounts []Entry, p string) string {
 		return m.Dev
 	}
 	return ""
+}
+
+// NoExec reports whether nothing is executed where p is. p is as for [Aliases].
+func NoExec(mounts []Entry, p string) bool {
+	m := innermost(mounts, p)
+	return m != nil && m.NoExec
 }
 
 // innermost returns the mount that p is on, or nil.

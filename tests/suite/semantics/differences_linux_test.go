@@ -88,16 +88,10 @@ var mediatedRoot = []difference{
 	{"inotify", "created=[0x100:f]", "created=[0x100:f_0x8:f]", twice},
 }
 
-// jailedUser and fuseUser are what differs, too, if an ordinary user started it.
-var (
-	jailedUser = []difference{
-		{"chown-others", "a-next-group=EPERM a-next-writer=EPERM a-next=EPERM b-large-group=EPERM b-large-writer=EPERM b-large=EPERM",
-			"a-next-group=EINVAL a-next-writer=EINVAL a-next=EINVAL b-large-group=EINVAL b-large-writer=EINVAL b-large=EINVAL", "nobody else has a number in a user's jail"},
-	}
-	fuseUser = []difference{
-		{"exec-mode", "unreadable=ok", "unreadable=EACCES", "the server is the user, who must not read the file"},
-	}
-)
+// fuseUser is what differs, too, if an ordinary user started it.
+var fuseUser = []difference{
+	{"exec-mode", "unreadable=ok", "unreadable=EACCES", "the server is the user, who must not read the file"},
+}
 
 // Why the mediated bridge differs. That noName changes what a program can do
 // is known; the others are errors of another name, or what a program is told of itself.

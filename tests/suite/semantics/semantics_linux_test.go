@@ -71,7 +71,7 @@ var bridges = map[string]struct {
 	user      []difference // as an ordinary user, too
 	root      []difference // as root, too
 }{
-	"fuse":     {[]string{"--bridge", "fuse"}, slices.Concat(jailed, fuse), slices.Concat(jailedUser, fuseUser), nil},
+	"fuse":     {[]string{"--bridge", "fuse"}, slices.Concat(jailed, fuse), fuseUser, nil},
 	"mediated": {[]string{"--bridge", "mediated"}, slices.Concat(jailed, mediated), nil, mediatedRoot},
 }
 

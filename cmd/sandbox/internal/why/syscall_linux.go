@@ -3,6 +3,7 @@ package why
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
@@ -14,6 +15,9 @@ import (
 // syscall explains what the filter does with a system call, by name or number.
 func (c Commands) syscall(cfg api.Config, call string) error {
 	s := seccomp.Settings{Debug: cfg.Debug, Mediated: cfg.Bridge != hypervisor.BridgeFUSE, Containers: cfg.Containers}
+	if uid := os.Geteuid(); uid != 0 {
+		s.Alone = &seccomp.IDs{UID: uint32(uid), GID: uint32(os.Getegid())}
+	}
 	switch name := cfg.Runtime.Name(); name {
 	case "jail":
 	case "landlock":
