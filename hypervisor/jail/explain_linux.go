@@ -149,10 +149,13 @@ func (m *mount) explain(s *hypervisor.Sight) {
 		s.Read, s.Exec = true, m.op == opSymlink
 		s.Why = m.path + " is made for the jail"
 	case opShare, opFolder:
-		s.Read, s.Write, s.Exec, s.Undo = true, !m.readOnly, executable(s.Path), !m.readOnly
+		s.Read, s.Write, s.Exec, s.Undo = true, !m.readOnly, executable(s.Path) && !m.noExec, !m.readOnly
 		s.Why = "the working folder " + m.path
 		if m.readOnly {
 			s.Why += ", which is read-only"
+		}
+		if m.noExec {
+			s.Why += ", on a mount from which nothing is executed (noexec)"
 		}
 	case opOverlay:
 		s.Read, s.Write, s.Exec = true, true, true

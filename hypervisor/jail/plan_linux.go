@@ -86,7 +86,7 @@ type mount struct {
 	own      bool
 	share    int
 	readOnly bool // of an overlay: in the end, when all is made in it
-	noExec   bool // of a share: nothing is executed from it on the host
+	noExec   bool // of a share or folder: nothing is executed from it on the host
 	served   bool // path lies below a share: wait until it is served
 	make     bool // of a file: it lies below a tmpfs, and is made first
 
@@ -335,13 +335,11 @@ func (p *planner) mountShares() {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(p.shares[a]) - len(p.shares[b]) })
 	for _, i := range order {
-		if p.mediated {
-			p.add(mount{op: opFolder, path: p.shares[i], share: i})
-			continue
+		m := mount{op: opFolder, path: p.shares[i], share: i, noExec: mounts.NoExec(p.mounts, p.shares[i])}
+		if !p.mediated {
+			m.op, m.readOnly = opShare, p.cfg.Shares[i].ReadOnly
 		}
-		p.add(mount{
-			op: opShare, path: p.shares[i], share: i, readOnly: p.cfg.Shares[i].ReadOnly, noExec: mounts.NoExec(p.mounts, p.shares[i]),
-		})
+		p.add(m)
 	}
 }
 

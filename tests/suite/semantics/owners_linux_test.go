@@ -97,6 +97,9 @@ func TestD10NoExec(t *testing.T) {
 			if !strings.HasSuffix(out, "Permission denied\n126\n1\n") {
 				t.Error(out)
 			}
+			if why := s.Do(t, append(append([]string{"why"}, b.flags...), "--path", "f")...).Stdout; !strings.Contains(why, "noexec") {
+				t.Error(why)
+			}
 		})
 	}
 	t.Run("below", func(t *testing.T) { // a folder with mounts is FUSE's
