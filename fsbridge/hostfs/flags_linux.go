@@ -2,6 +2,8 @@ package hostfs
 
 import (
 	"encoding/binary"
+	"errors"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,12 +59,8 @@ func SetFlagsFD(fd int, list []Xattr) {
 
 // readable calls f with fd, or with a descriptor for reading if fd is O_PATH.
 func readable(fd int, f func(fd int) error) error {
-	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	if err != nil {
+	if err := f(fd); !errors.Is(err, syscall.EBADF) {
 		return err
-	}
-	if mode&unix.O_PATH == 0 {
-		return f(fd)
 	}
 	n, err := ReopenFD(fd, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOATIME)
 	if err != nil {

@@ -145,7 +145,8 @@ func (w *Writer) AddRoot(ctx context.Context, obj journal.ObjID, dirfd int, name
 		return ErrKeepRaw
 	}
 	c := blobCheck{inUse: inUse, links: map[hostfs.ID]uint64{}}
-	if err := packable(dirfd, name, &c, 0); err != nil {
+	st, err := packable(dirfd, name, &c, 0)
+	if err != nil {
 		return err
 	}
 	if !c.closed() {
@@ -153,7 +154,7 @@ func (w *Writer) AddRoot(ctx context.Context, obj journal.ObjID, dirfd int, name
 	}
 	clear(w.links)
 	first := len(w.nodes)
-	err := w.add(ctx, Node{Obj: obj, Parent: -1, Link: -1}, dirfd, name)
+	err = w.add(ctx, Node{Obj: obj, Parent: -1, Link: -1}, dirfd, name, &st)
 	if err != nil {
 		w.nodes = w.nodes[:first]
 		if errors.Is(err, unix.EACCES) {
@@ -167,22 +168,25 @@ func (w *Writer) AddRoot(ctx context.Context, obj journal.ObjID, dirfd int, name
 // descriptor while it is read. What is deeper stays as it is.
 const maxDepth = 100
 
-// packable checks a whole tree before anything of it is written.
-func packable(dirfd int, name string, c *blobCheck, depth int) error {
+// packable checks a whole tree before anything of it is written. It returns the stat of its top.
+func packable(dirfd int, name string, c *blobCheck, depth int) (hostfs.Stat, error) {
 	st, err := hostfs.StatAt(dirfd, name)
 	if errors.Is(err, unix.EACCES) { // inside a directory that may not be searched
-		return ErrKeepRaw
+		return st, ErrKeepRaw
 	}
 	if err != nil {
-		return err
+		return st, err
 	}
 	if !c.allows(&st) || depth > maxDepth {
-		return ErrKeepRaw
+		return st, ErrKeepRaw
 	}
 	if !st.IsDir() {
-		return nil
+		return st, nil
 	}
-	return eachEntry(dirfd, name, func(fd int, entry string) error { return packable(fd, entry, c, depth+1) })
+	return st, eachEntry(dirfd, name, func(fd int, entry string) error {
+		_, err := packable(fd, entry, c, depth+1)
+		return err
+	})
 }
 
 func eachEntry(dirfd int, name string, f func(fd int, entry string) error) error {
@@ -207,13 +211,9 @@ func eachEntry(dirfd int, name string, f func(fd int, entry string) error) error
 	return nil
 }
 
-// add writes one inode and, for a directory, all that is inside.
-func (w *Writer) add(ctx context.Context, n Node, dirfd int, name string) error {
+// add writes one inode, which looks like st, and, for a directory, all that is inside.
+func (w *Writer) add(ctx context.Context, n Node, dirfd int, name string, st *hostfs.Stat) error {
 	if err := ctx.Err(); err != nil {
-		return err
-	}
-	st, err := hostfs.StatAt(dirfd, name)
-	if err != nil {
 		return err
 	}
 	if at, ok := w.links[st.ID]; ok && n.Obj == journal.NoObj {
@@ -223,18 +223,12 @@ func (w *Writer) add(ctx context.Context, n Node, dirfd int, name string) error 
 	}
 	n.ID = st.ID
 	n.Meta = journal.Meta{Mode: st.Mode, UID: st.UID, GID: st.GID, Rdev: st.Rdev, Size: st.Size, Mtime: st.Mtime, Nlink: st.Nlink}
-	if n.Xattrs, err = hostfs.AllXattrsAt(dirfd, name); err != nil {
-		return err
-	}
-	if st.IsDir() || st.IsRegular() {
-		n.Xattrs = withFlags(n.Xattrs, dirfd, name, &st)
-	}
 	n.Start = w.total
-	switch st.Type() {
-	case unix.S_IFREG:
-		err = w.addContent(&n, dirfd, name, &st)
-	case unix.S_IFLNK:
-		n.Meta.Target, err = hostfs.ReadlinkAt(dirfd, name)
+	var err error
+	if st.IsRegular() {
+		err = w.addFile(&n, dirfd, name, st)
+	} else {
+		err = addOther(&n, dirfd, name, st)
 	}
 	if err != nil {
 		return err
@@ -248,8 +242,26 @@ func (w *Writer) add(ctx context.Context, n Node, dirfd int, name string) error 
 		return nil
 	}
 	return eachEntry(dirfd, name, func(fd int, entry string) error {
-		return w.add(ctx, Node{Parent: at, Name: entry, Link: -1}, fd, entry)
+		st, err := hostfs.StatAt(fd, entry)
+		if err != nil {
+			return err
+		}
+		return w.add(ctx, Node{Parent: at, Name: entry, Link: -1}, fd, entry, &st)
 	})
+}
+
+// addOther adds to n what there is of an inode that is not opened.
+func addOther(n *Node, dirfd int, name string, st *hostfs.Stat) (err error) {
+	if n.Xattrs, err = hostfs.AllXattrsAt(dirfd, name); err != nil {
+		return err
+	}
+	switch st.Type() {
+	case unix.S_IFREG, unix.S_IFDIR:
+		n.Xattrs = withFlags(n.Xattrs, dirfd, name, st)
+	case unix.S_IFLNK:
+		n.Meta.Target, err = hostfs.ReadlinkAt(dirfd, name)
+	}
+	return err
 }
 
 // withFlags is [hostfs.WithFlags] by name.
@@ -262,21 +274,43 @@ func withFlags(list []hostfs.Xattr, dirfd int, name string, st *hostfs.Stat) []h
 	return hostfs.WithFlags(list, fd)
 }
 
-// addContent copies a file's data into groups. A file that changes meanwhile
-// is an error: nobody may write to it.
-func (w *Writer) addContent(n *Node, dirfd int, name string, st *hostfs.Stat) error {
-	if st.Size == 0 {
-		return nil
+// addFile adds to n the attributes of a regular file, and copies its data into groups. A file
+// that changes meanwhile is an error: nobody may write to it.
+func (w *Writer) addFile(n *Node, dirfd int, name string, st *hostfs.Stat) error {
+	fd, err := hostfs.OpenAt(dirfd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.EACCES) && st.Size == 0 {
+		return addOther(n, dirfd, name, st) // there is nothing to be read
 	}
-	fd, err := hostfs.OpenVerified(dirfd, name, st.ID, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return err
 	}
 	defer hostfs.Close(fd)
+	if n.Xattrs, err = hostfs.AllXattrsFD(fd); err != nil {
+		return err
+	}
+	n.Xattrs = hostfs.WithFlags(n.Xattrs, fd)
+	if err := w.addContent(n, fd, st); err != nil {
+		return err
+	}
+	now, err := hostfs.StatFD(fd)
+	if err != nil {
+		return err
+	}
+	if now.ID != st.ID || now.Size != st.Size || now.Mtime != st.Mtime || now.Ctime != st.Ctime {
+		return fmt.Errorf("undolog: adopted file %s changed while it was read", name)
+	}
+	return nil
+}
+
+// addContent copies the data of the file behind fd, which looks like st, into groups.
+func (w *Writer) addContent(n *Node, fd int, st *hostfs.Stat) error {
 	for off := int64(0); off < st.Size; {
-		start, end, err := hostfs.NextData(fd, off, st.Size)
-		if err != nil {
-			return err
+		start, end := off, st.Size
+		if !oneBlock(n, st) {
+			var err error
+			if start, end, err = hostfs.NextData(fd, off, st.Size); err != nil {
+				return err
+			}
 		}
 		if start >= end {
 			break
@@ -287,14 +321,12 @@ func (w *Writer) addContent(n *Node, dirfd int, name string, st *hostfs.Stat) er
 		}
 		off = end
 	}
-	now, err := hostfs.StatFD(fd)
-	if err != nil {
-		return err
-	}
-	if now.Size != st.Size || now.Mtime != st.Mtime || now.Ctime != st.Ctime {
-		return fmt.Errorf("undolog: adopted file %s changed while it was read", name)
-	}
 	return nil
+}
+
+// oneBlock tells whether a file is one block of data, and no hole: what is allocated is not of an attribute, either.
+func oneBlock(n *Node, st *hostfs.Stat) bool {
+	return st.Size <= 4096 && st.Blocks*512 >= st.Size && len(n.Xattrs) == 0
 }
 
 func (w *Writer) copyData(n *Node, fd int, off, end int64) error {
