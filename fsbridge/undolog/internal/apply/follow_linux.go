@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -203,6 +204,8 @@ func (f *follower) pass(j *followed) {
 
 // finish does what there is to do in one directory.
 func (f *follower) finish(j *followed, own, hold *store.ShardDirs) error {
+	// Those of one directory of the log's follow each other.
+	slices.SortFunc(j.links, func(a, b linked) int { return cmp.Compare(a.obj, b.obj) })
 	for i := range j.links {
 		x, from := &j.links[i], own
 		if x.made {
