@@ -38,19 +38,22 @@ func ReadOnly(fd int) bool {
 // OpenRegular opens a regular file for reading. It refuses anything else, and
 // does not wait for the other end of a FIFO.
 func OpenRegular(dirfd int, name string) (int, error) {
+	fd, _, err := OpenRegularStat(dirfd, name)
+	return fd, err
+}
+
+// OpenRegularStat is [OpenRegular] that keeps the stat.
+func OpenRegularStat(dirfd int, name string) (int, Stat, error) {
 	fd, err := OpenAt(dirfd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return -1, err
+		return -1, Stat{}, err
 	}
-	st, err := StatFD(fd)
+	fd, st, err := Described(fd)
 	if err == nil && !st.IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
-	}
-	if err != nil {
 		_ = Close(fd)
-		return -1, err
+		return -1, st, fmt.Errorf("%s is not a regular file", name)
 	}
-	return fd, nil
+	return fd, st, err
 }
 
 // ReadSmall reads a regular file of at most limit bytes. A larger one is an

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -121,32 +122,15 @@ func writeHunk(w io.Writer, la, lb [][]byte, edits []edit) error {
 	lead := min(context, first.a)
 	tail := min(context, len(la)-last.aEnd)
 	a, b := first.a-lead, first.b-lead
-	if _, err := fmt.Fprintf(w, "@@ -%s +%s @@\n", hunkRange(a, last.aEnd+tail-a), hunkRange(b, last.bEnd+tail-b)); err != nil {
-		return err
-	}
+	out := fmt.Appendf(nil, "@@ -%s +%s @@\n", hunkRange(a, last.aEnd+tail-a), hunkRange(b, last.bEnd+tail-b))
 	for _, e := range edits {
-		for ; a < e.a; a++ {
-			if err := writeLine(w, ' ', la[a]); err != nil {
-				return err
-			}
-		}
-		for ; a < e.aEnd; a++ {
-			if err := writeLine(w, '-', la[a]); err != nil {
-				return err
-			}
-		}
-		for b = e.b; b < e.bEnd; b++ {
-			if err := writeLine(w, '+', lb[b]); err != nil {
-				return err
-			}
-		}
+		out = appendLines(out, ' ', la[a:e.a])
+		out = appendLines(out, '-', la[e.a:e.aEnd])
+		out = appendLines(out, '+', lb[e.b:e.bEnd])
+		a = e.aEnd
 	}
-	for ; a < last.aEnd+tail; a++ {
-		if err := writeLine(w, ' ', la[a]); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := w.Write(appendLines(out, ' ', la[a:last.aEnd+tail]))
+	return err
 }
 
 func hunkRange(start, n int) string {
@@ -159,18 +143,31 @@ func hunkRange(start, n int) string {
 	return fmt.Sprintf("%d,%d", start+1, n)
 }
 
-func writeLine(w io.Writer, sign byte, line []byte) error {
-	buf := append([]byte{sign}, line...)
-	if len(line) == 0 || line[len(line)-1] != '\n' {
-		buf = append(buf, "\n\\ No newline at end of file\n"...)
+// appendLines adds lines to out, each after the sign.
+func appendLines(out []byte, sign byte, lines [][]byte) []byte {
+	n := 0
+	for _, line := range lines {
+		n += 1 + len(line)
 	}
-	_, err := w.Write(buf)
-	return err
+	out = slices.Grow(out, n)
+	for _, line := range lines {
+		out = append(append(out, sign), line...)
+		if len(line) == 0 || line[len(line)-1] != '\n' {
+			out = append(out, "\n\\ No newline at end of file\n"...)
+		}
+	}
+	return out
 }
 
 // diffLines finds a shortest list of edits (Myers) between two files, unless
 // that takes too long.
 func diffLines(la, lb [][]byte) []edit {
+	switch {
+	case len(la) == 0 && len(lb) == 0:
+		return nil
+	case len(la) == 0 || len(lb) == 0: // a file that is new, or gone
+		return []edit{{0, len(la), 0, len(lb)}}
+	}
 	ids := map[string]int{}
 	number := func(lines [][]byte) []int {
 		out := make([]int, len(lines))

@@ -278,12 +278,14 @@ func (d *differ) inWords(p *diffPair, from, to bool) {
 func (d *differ) file(p *diffPair) error {
 	a, aLarge, err := p.from.content()
 	b, bLarge, berr := p.to.content()
-	for side, err := range map[*diffSide]error{&p.from: err, &p.to: berr} {
-		if errors.Is(err, base.ErrEdited) {
-			d.header(p, false)
-			fmt.Fprintf(d.w, "What %s held is not shown: %v\n", textdiff.Quote(side.path), base.ErrEdited)
-			return nil
+	if edited := errors.Is(err, base.ErrEdited); edited || errors.Is(berr, base.ErrEdited) {
+		path := p.to.path
+		if edited {
+			path = p.from.path
 		}
+		d.header(p, false)
+		fmt.Fprintf(d.w, "What %s held is not shown: %v\n", textdiff.Quote(path), base.ErrEdited)
+		return nil
 	}
 	if err := errors.Join(err, berr); err != nil {
 		return err
@@ -291,7 +293,7 @@ func (d *differ) file(p *diffPair) error {
 	same := !aLarge && !bLarge && bytes.Equal(a, b)
 	both := p.from.t != nil && p.to.t != nil
 	if aLarge && bLarge {
-		same = p.from.t.now() && p.to.t.now() && p.from.t.id == p.to.t.id && len(p.from.t.as) == 0
+		same = p.from.t.now() && p.to.t.now() && p.from.t.id == p.to.t.id && !p.from.t.inSome()
 	}
 	if both && same && p.from.meta.Mode == p.to.meta.Mode && p.from.path == p.to.path {
 		return nil
@@ -346,12 +348,15 @@ func (s *diffSide) content() (b []byte, large bool, err error) {
 	case s.meta.Size > MaxDiffFile:
 		return nil, true, nil
 	}
+	if in, ok := s.t.source.(*inode); ok {
+		wanted := func(st *hostfs.Stat) bool { return st.Size <= 4*MaxDiffFile && s.v.unwritten(s.t, st) }
+		if b, read, err := in.read(wanted); err == nil && read {
+			return b, false, nil
+		}
+	}
 	now, err := s.t.stat()
 	if err != nil || now.Size > 4*MaxDiffFile {
 		return nil, true, err // what it was is put over what it is now
-	}
-	if in, ok := s.t.source.(*inode); ok && s.v.unwritten(s.t, now.Size) {
-		return in.read(now.Size)
 	}
 	fd, err := unix.MemfdCreate("diff", unix.MFD_CLOEXEC)
 	if err != nil {

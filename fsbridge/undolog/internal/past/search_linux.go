@@ -10,8 +10,8 @@ import (
 // touched tells whether a layer knows t, or something inside t by another name:
 // else it is as it was.
 func (v *View) touched(t *thing) (bool, error) {
-	if len(t.as) > 0 || t.typ != unix.S_IFDIR {
-		return len(t.as) > 0, nil
+	if t.inSome() || t.typ != unix.S_IFDIR {
+		return t.inSome(), nil
 	}
 	if v.linked == nil {
 		if err := v.markLinked(); err != nil {
@@ -91,14 +91,24 @@ func (v *View) search(l *viewLayer) error {
 // layer or an inode that was seen tells.
 func (v *View) numbered(id hostfs.ID) *thing {
 	for i := len(v.layers) - 1; i >= 0; i-- {
-		l := v.layers[i]
-		for _, n := range l.Order {
-			if n.ID == id && !n.Created && l.things[n.Obj] != nil {
-				return l.things[n.Obj]
-			}
+		if t := v.layers[i].hadNumber(id); t != nil {
+			return t
 		}
 	}
 	return v.actual[id]
+}
+
+// hadNumber returns the thing of the layer that had the number id before its step, or nil.
+func (l *viewLayer) hadNumber(id hostfs.ID) *thing {
+	if l.numbered == nil {
+		l.numbered = make(map[hostfs.ID]*thing, len(l.Order))
+		for _, n := range l.Order {
+			if t := l.things[n.Obj]; t != nil && !n.Created && l.numbered[n.ID] == nil {
+				l.numbered[n.ID] = t
+			}
+		}
+	}
+	return l.numbered[id]
 }
 
 func (v *View) searchFolder(l *viewLayer, wanted map[hostfs.ID]*layer.Node) error {

@@ -38,6 +38,8 @@ type inode struct {
 	node  *layer.Node // whose blob it is; nil: it is name in dir
 	dir   *thing      // nil, and no node: the root of the folder
 	name  string
+	// inside are the names in a directory that the log has; nil: not read. What a step removed from it, most often all, is asked for by name.
+	inside map[string]bool
 }
 
 // open opens it, if it is still what it was.
@@ -128,39 +130,35 @@ func (s *inode) xattrs() (list []hostfs.Xattr, err error) {
 }
 
 func (s *inode) content(out int) error {
-	return s.regular(func(in int, size int64) error { return hostfs.CopyData(out, in, size) })
+	return s.regular(func(in int, st *hostfs.Stat) error { return hostfs.CopyData(out, in, st.Size) })
 }
 
-// read returns the content, if it is not larger than most.
-func (s *inode) read(most int64) (b []byte, large bool, err error) {
-	err = s.regular(func(in int, size int64) error {
-		if large = size > most; large {
+// read returns the content, if wanted says so of how the file looks.
+func (s *inode) read(wanted func(st *hostfs.Stat) bool) (b []byte, read bool, err error) {
+	err = s.regular(func(in int, st *hostfs.Stat) error {
+		if read = wanted(st); !read {
 			return nil
 		}
-		b = make([]byte, size)
+		b = make([]byte, st.Size)
 		n, err := hostfs.PreadFull(in, b, 0)
 		b = b[:n]
 		return err
 	})
-	return b, large, err
+	return b, read, err
 }
 
-// regular calls f with the file, opened, and its size, unless the log's blob of it was changed.
-func (s *inode) regular(f func(in int, size int64) error) error {
+// regular calls f with the file, opened, and how it looks, unless the log's blob of it was changed.
+func (s *inode) regular(f func(in int, st *hostfs.Stat) error) error {
 	return s.at(func(dir int, name string) error {
-		in, err := hostfs.OpenRegular(dir, name)
+		in, st, err := hostfs.OpenRegularStat(dir, name)
 		if err != nil {
 			return err
 		}
 		defer hostfs.Close(in)
-		st, err := hostfs.StatFD(in)
-		if err != nil {
-			return err
-		}
 		if s.node != nil && !s.changedLater() && s.layer.ChangedHere(s.node, &st) {
 			return damaged(s.node)
 		}
-		return f(in, st.Size)
+		return f(in, &st)
 	})
 }
 
@@ -170,7 +168,7 @@ func (s *inode) changedLater() bool {
 		if l == s.layer {
 			break
 		}
-		if s.self.as[l] != nil {
+		if s.self.as(l) != nil {
 			return true
 		}
 	}
@@ -192,6 +190,9 @@ func (s *inode) names() ([]string, error) {
 }
 
 func (s *inode) child(name string) (*thing, error) {
+	if s.node != nil && !s.holds(name) {
+		return nil, nil
+	}
 	fd, err := s.v.dir(s.self)
 	if err != nil {
 		return nil, err
@@ -204,6 +205,21 @@ func (s *inode) child(name string) (*thing, error) {
 		return nil, err
 	}
 	return s.v.intern(s, name, &st), nil
+}
+
+// holds tells whether name can be in a directory that the log has.
+func (s *inode) holds(name string) bool {
+	if s.inside == nil {
+		list, err := s.names()
+		if err != nil {
+			return true // it can be searched, perhaps
+		}
+		s.inside = make(map[string]bool, len(list))
+		for _, n := range list {
+			s.inside[n] = true
+		}
+	}
+	return s.inside[name]
 }
 
 func (s *inode) adopted() *viewLayer {

@@ -21,12 +21,40 @@ type thing struct {
 	typ uint32
 	id  hostfs.ID
 	source
-	// as is its object in each layer that knows it.
-	as map[*viewLayer]*layer.Node
+	// What it is in the layer that knew it first, and in others: few things are in several.
+	first known
+	more  map[*viewLayer]*layer.Node
 }
 
-func newThing(typ uint32, id hostfs.ID) *thing {
-	return &thing{typ: typ, id: id, as: map[*viewLayer]*layer.Node{}}
+// known is an object in a layer.
+type known struct {
+	layer *viewLayer // nil: none
+	node  *layer.Node
+}
+
+func newThing(typ uint32, id hostfs.ID) *thing { return &thing{typ: typ, id: id} }
+
+// as is the object that t is in the layer l, or nil.
+func (t *thing) as(l *viewLayer) *layer.Node {
+	if t.first.layer == l {
+		return t.first.node
+	}
+	return t.more[l]
+}
+
+// inSome tells whether a layer knows t.
+func (t *thing) inSome() bool { return t.first.layer != nil }
+
+// isIn notes that t is the object n in the layer l.
+func (t *thing) isIn(l *viewLayer, n *layer.Node) {
+	switch {
+	case t.first.layer == nil || t.first.layer == l:
+		t.first = known{l, n}
+	case t.more == nil:
+		t.more = map[*viewLayer]*layer.Node{l: n}
+	default:
+		t.more[l] = n
+	}
 }
 
 // folder is where t is in the folder, or nil.
@@ -53,7 +81,9 @@ func (t *thing) open(flags int) (int, error) {
 type viewLayer struct {
 	*layer.Layer
 	things map[journal.ObjID]*thing
-	twinAt map[hostfs.ID]layer.Location // nil: not looked for yet
+	// What has a number now, and what had it before the step; nil: not asked for yet. The layer is complete then.
+	numbers, numbered map[hostfs.ID]*thing
+	twinAt            map[hostfs.ID]layer.Location // nil: not looked for yet
 }
 
 // View shows the folder as it was before its oldest layer, without
@@ -110,10 +140,8 @@ func (v *View) present(d *thing, name string) (*thing, error) {
 // there is one in the folder or in a newer layer.
 func (v *View) withID(l *viewLayer, copied, id hostfs.ID) *thing {
 	for _, newer := range v.layers {
-		for _, t := range newer.things {
-			if t.id == id {
-				return t
-			}
+		if t := newer.withNumber(id); t != nil {
+			return t
 		}
 	}
 	if t := v.actual[id]; t != nil {
@@ -134,6 +162,17 @@ func (v *View) withID(l *viewLayer, copied, id hostfs.ID) *thing {
 		}
 	}
 	return t
+}
+
+// withNumber returns the thing of the layer that has the number id, or nil.
+func (l *viewLayer) withNumber(id hostfs.ID) *thing {
+	if l.numbers == nil {
+		l.numbers = make(map[hostfs.ID]*thing, len(l.things))
+		for _, t := range l.things {
+			l.numbers[t.id] = t
+		}
+	}
+	return l.numbers[id]
 }
 
 // intern returns the thing that is at name in the directory d. In the folder it can
@@ -177,7 +216,7 @@ func (v *View) own(l *viewLayer, n *layer.Node) *thing {
 func (v *View) lookup(d *thing, name string) (*thing, error) {
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		l := v.layers[i]
-		if n := d.as[l]; n != nil {
+		if n := d.as(l); n != nil {
 			if b := l.Bind(n.Obj, name); b != nil {
 				if b.Want == nil {
 					return nil, nil
@@ -200,7 +239,7 @@ func (v *View) names(d *thing) (map[string]bool, error) {
 		out[name] = true
 	}
 	for _, l := range v.layers { // newest first: the oldest has the last word
-		n := d.as[l]
+		n := d.as(l)
 		if n == nil {
 			continue
 		}
@@ -279,7 +318,7 @@ func (v *View) missed(id hostfs.ID, typ uint32) *thing {
 func (l *viewLayer) know(n *layer.Node, t *thing) {
 	if l.things[n.Obj] == nil {
 		l.things[n.Obj] = t
-		t.as[l] = n
+		t.isIn(l, n)
 		if n.Type == 0 {
 			n.Type = t.typ
 		}
@@ -320,14 +359,15 @@ func damaged(n *layer.Node) error {
 }
 
 // unknown returns an error if what t held is not known: somebody has changed it since, and no layer has all of it.
-func (v *View) unknown(t *thing) error {
+// now is how t looks; nil: it is looked at.
+func (v *View) unknown(t *thing, now *hostfs.Stat) error {
 	s, ok := t.source.(*inode)
 	if !ok || v.Edited == nil || t.typ != unix.S_IFREG {
 		return nil
 	}
 	known := false
 	for _, l := range v.layers {
-		if n := t.as[l]; n != nil && !n.Created {
+		if n := t.as(l); n != nil && !n.Created {
 			if known = true; n.Content && l.Rec.Complete(n.Obj) {
 				return nil
 			}
@@ -336,15 +376,18 @@ func (v *View) unknown(t *thing) error {
 	if !known {
 		return nil // it is what it is now
 	}
-	st, err := t.stat()
-	if err != nil {
-		return err
+	if now == nil {
+		st, err := t.stat()
+		if err != nil {
+			return err
+		}
+		now = &st
 	}
 	dir, name := hostfs.ID{}, ""
 	if s.layer == nil && s.dir != nil {
 		dir, name = s.dir.id, s.name
 	}
-	if !v.Edited(dir, name, &st) {
+	if !v.Edited(dir, name, now) {
 		return nil
 	}
 	return base.ErrEdited
@@ -360,11 +403,11 @@ func (v *View) write(t *thing, out int) error {
 
 // writePast puts over out what the layers captured of t, newest first.
 func (v *View) writePast(t *thing, out int) error {
-	if err := v.unknown(t); err != nil {
+	if err := v.unknown(t, nil); err != nil {
 		return err
 	}
 	for _, l := range v.layers {
-		if n := t.as[l]; n != nil && !n.Created {
+		if n := t.as(l); n != nil && !n.Created {
 			if n.Lost {
 				return fmt.Errorf("%w: %q", errNotKept, n.Name)
 			}
@@ -379,14 +422,14 @@ func (v *View) writePast(t *thing, out int) error {
 	return nil
 }
 
-// unwritten tells whether no layer has anything to put over the content of t, which is of a size now.
-func (v *View) unwritten(t *thing, size int64) bool {
+// unwritten tells whether no layer has anything to put over the content of t, which looks like now.
+func (v *View) unwritten(t *thing, now *hostfs.Stat) bool {
 	for _, l := range v.layers {
-		if n := t.as[l]; n != nil && !n.Created && (n.Content || n.Lost || l.Bad[n.Obj] || n.Meta.Size != size) {
+		if n := t.as(l); n != nil && !n.Created && (n.Content || n.Lost || l.Bad[n.Obj] || n.Meta.Size != now.Size) {
 			return false
 		}
 	}
-	return v.unknown(t) == nil
+	return v.unknown(t, now) == nil
 }
 
 // meta returns the metadata of t before the oldest layer; xattrs counts if has.
@@ -395,7 +438,7 @@ func (v *View) meta(t *thing, forCopy bool) (m journal.Meta, xattrs []hostfs.Xat
 	known := false
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		l := v.layers[i]
-		n := t.as[l]
+		n := t.as(l)
 		if n == nil || n.Created {
 			continue
 		}

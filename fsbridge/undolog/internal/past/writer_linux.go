@@ -214,7 +214,7 @@ func (w *targetWriter) ranges(t *thing, id journal.ObjID, size int64) error {
 	type span struct{ off, end int64 }
 	var spans []span
 	for _, l := range w.v.layers {
-		if n := t.as[l]; n != nil && !n.Created {
+		if n := t.as(l); n != nil && !n.Created {
 			for _, c := range l.Rec.Contents[n.Obj] {
 				spans = append(spans, span{c.Off, min(c.Off+c.Len, size)})
 			}
