@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,7 +19,7 @@ import (
 func (s *Session) protection() directory.Protection {
 	told := &refusals{}
 	return directory.Protection{
-		Entry: approval.Entry, Carries: approval.Carries, Targets: approval.Targets,
+		Entry: approval.Entry, Carries: approval.Carries, Targets: lasting(approval.Targets),
 		Writes: func(folder string) interceptor.Writes {
 			if w := s.book.Writes(folder); w != nil {
 				return writeRules{w}
@@ -87,4 +88,25 @@ func (r *refusals) first(step undolog.StepID, path string) bool {
 	}
 	r.told[path] = true
 	return true
+}
+
+// maxTargets bounds what is remembered of a folder's targets.
+const maxTargets = 256
+
+// lasting adds to what is found of a folder what was found before: the file that said so may have been replaced by one that cannot be read any more.
+func lasting(find func(folder string) [][]string) func(folder string) [][]string {
+	var mu sync.Mutex
+	found := map[string][][]string{}
+	return func(folder string) [][]string {
+		now := find(folder)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, target := range found[folder] {
+			if len(now) < maxTargets && !slices.ContainsFunc(now, func(t []string) bool { return slices.Equal(t, target) }) {
+				now = append(now, target)
+			}
+		}
+		found[folder] = now
+		return slices.Clone(now)
+	}
 }

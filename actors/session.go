@@ -130,7 +130,7 @@ func newSession(cfg api.Config) (*Session, error) {
 	}
 	s.cfg.Logger = s.correlated(cfg.Logger)
 	s.mediation = directory.NewMediation(s.cfg.Logger)
-	s.outputs = directory.NewOutputs(s.clock)
+	s.outputs = directory.NewOutputs(s.clock, cfg.Readers)
 	s.services = s.newServices()
 	s.allowance = s.newAllowance()
 	s.inside = &insider{s: s}
@@ -413,6 +413,9 @@ func HasHistory(path, undoDir string) bool { return directory.HasHistory(path, u
 func NewHistory(ctx context.Context, d api.Directory) (aside string, err error) {
 	return directory.NewHistory(ctx, d)
 }
+
+// FilesOfReaders lists the regular files that other processes of this user have open which have one of the pipes open, too: what [api.Config.Readers] has to find. A process behind Landlock finds none.
+func FilesOfReaders(pipes []api.FileID) []api.FileID { return directory.FilesOfReaders(pipes) }
 
 // StateDir is where this program keeps what outlives it.
 func StateDir() (string, error) { return directory.StateDir() }

@@ -172,7 +172,7 @@ if [ "$mode" = quick ]; then
     exit
 fi
 
-tally check "build with fault injection" go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
+tally check "build with fault injection" env CGO_ENABLED=0 go build -tags faults,embedguest -o bin/sandbox-faults ./cmd/sandbox
 
 # As the program sets it for itself.
 export GOGC=${GOGC:-200}

@@ -84,6 +84,9 @@ type Config struct {
 	// for each question, by several goroutines at once, and must not block.
 	Attended func() bool
 
+	// Readers finds the regular files that whoever reads one of the pipes has open; nil: the session's process looks for itself, which it cannot do behind Landlock. It may be called by several goroutines at once.
+	Readers func(pipes []FileID) []FileID
+
 	// Commands is how many commands run at once at most; 0 means 256.
 	Commands int
 
@@ -162,3 +165,6 @@ type Agent struct {
 	// Files are public keys that programs inside read, see [hypervisor.Agent].
 	Files map[string]string
 }
+
+// FileID is a file of this machine, as long as it is there.
+type FileID struct{ Device, Inode uint64 }

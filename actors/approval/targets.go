@@ -17,17 +17,21 @@ const (
 
 // Targets are the files and directories of a working folder, as names from the folder down, that git's configuration sends git to: the directory of hooks (core.hooksPath), and
 // files that are included (include.path, includeIf), which can name programs. It reads the repository's configuration and the user's, as git does. What cannot be read has none.
-func Targets(folder string) [][]string {
-	real, err := filepath.EvalSymlinks(folder)
-	if err != nil {
-		return nil
+func Targets(folder string) [][]string { return readGit(folder).targets }
+
+// GitFiles are the files that [Targets] reads, also those that are not there. For a worktree or a submodule, those that lead to its repository's are among them.
+func GitFiles(folder string) []string { return readGit(folder).seen }
+
+func readGit(folder string) (g gitConfig) {
+	var err error
+	if g.folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return gitConfig{}
 	}
-	home, _ := os.UserHomeDir()
-	g := gitConfig{folder: real, home: home}
+	g.home, _ = os.UserHomeDir()
 	for _, file := range g.roots() {
 		g.read(file)
 	}
-	return g.targets
+	return g
 }
 
 // gitConfig is what is known of git's configuration.

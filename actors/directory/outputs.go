@@ -3,6 +3,7 @@ package directory
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,12 +22,13 @@ const rescan = time.Second
 // for writing and gives to the command, as any of its descriptors ('make >build.log', 'exec 9>log'), and those that whoever reads the
 // pipe which is its stdout or stderr writes ('| tee build.log'). That they change is no edit from outside. It is safe for concurrent use.
 type Outputs struct {
-	clock supervision.Clock
+	clock   supervision.Clock
+	readers func(pipes []api.FileID) (files []api.FileID)
 
 	mu    sync.Mutex
 	given map[*given]struct{}
-	read  []os.FileInfo // files of readers of pipes
-	at    time.Time     // when these were looked up
+	read  []api.FileID // files of readers of pipes
+	at    time.Time    // when these were looked up
 }
 
 // given is one file that a command was given.
@@ -35,9 +37,12 @@ type given struct {
 	pipe bool
 }
 
-// NewOutputs makes an empty set.
-func NewOutputs(c supervision.Clock) *Outputs {
-	return &Outputs{clock: c, given: map[*given]struct{}{}}
+// NewOutputs makes an empty set. readers finds what [FilesOfReaders] does; nil is that.
+func NewOutputs(c supervision.Clock, readers func([]api.FileID) []api.FileID) *Outputs {
+	if readers == nil {
+		readers = FilesOfReaders
+	}
+	return &Outputs{clock: c, readers: readers, given: map[*given]struct{}{}}
 }
 
 // Add takes in what a command can write to without a bridge. The files stay owned by the caller, and may be closed after that. Done is called
@@ -100,25 +105,20 @@ func (o *Outputs) Others(folder string, paths []string) (others []string) {
 
 // has needs mu.
 func (o *Outputs) has(info os.FileInfo) bool {
-	var pipes []os.FileInfo
+	var pipes []api.FileID
 	for g := range o.given {
 		switch {
 		case os.SameFile(g.info, info):
 			return true
 		case g.pipe:
-			pipes = append(pipes, g.info)
+			pipes = append(pipes, fileID(g.info))
 		}
 	}
 	if len(pipes) == 0 {
 		return false
 	}
 	if now := o.clock.Now(); now.Sub(o.at) >= rescan {
-		o.read, o.at = filesOfReaders(pipes), now
+		o.read, o.at = o.readers(pipes), now
 	}
-	for _, f := range o.read {
-		if os.SameFile(f, info) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(o.read, fileID(info))
 }

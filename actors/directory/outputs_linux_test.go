@@ -47,7 +47,7 @@ func TestU20OutputsAreNoEdits(t *testing.T) {
 	_ = r.Close()
 	all := []string{"build.log", "edit", "gone", "tee.log"}
 	clock := actortest.NewFakeClock()
-	o := NewOutputs(clock)
+	o := NewOutputs(clock, nil)
 	if got := o.Others(dir, all); !slices.Equal(got, all) {
 		t.Errorf("without commands: %q", got)
 	}
@@ -81,7 +81,7 @@ func TestInheritedFilesAreOutputs(t *testing.T) {
 	further := []hypervisor.Descriptor{
 		{Number: 8, File: open("read", os.O_RDONLY)}, {Number: 9, File: open("written", os.O_WRONLY)}, {Number: 12, File: open("both", os.O_RDWR)},
 	}
-	o := NewOutputs(actortest.NewFakeClock())
+	o := NewOutputs(actortest.NewFakeClock(), nil)
 	defer o.Add(api.RunRequest{
 		Stdin: open("input", os.O_RDONLY), Stdout: open("log", os.O_WRONLY|os.O_APPEND), TTY: &hypervisor.TTY{Of: [3]bool{false, false, true}}, Further: further,
 	})()

@@ -5,8 +5,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/actors/api"
 )
 
 // writable reports whether the file is open for writing.
@@ -24,8 +27,8 @@ func writable(f *os.File) bool {
 	return err == nil && mode != unix.O_RDONLY
 }
 
-// filesOfReaders lists the regular files that other processes of this user have open which have one of the pipes open, too.
-func filesOfReaders(pipes []os.FileInfo) (files []os.FileInfo) {
+// FilesOfReaders lists the regular files that other processes of this user have open which have one of the pipes open, too.
+func FilesOfReaders(pipes []api.FileID) (files []api.FileID) {
 	tasks, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -39,16 +42,16 @@ func filesOfReaders(pipes []os.FileInfo) (files []os.FileInfo) {
 		if err != nil {
 			continue // it is another user's, or gone
 		}
-		var own []os.FileInfo
+		var own []api.FileID
 		reads := false
 		for _, fd := range fds {
 			info, err := os.Stat(filepath.Join(dir, fd.Name()))
 			switch {
 			case err != nil:
 			case info.Mode().IsRegular():
-				own = append(own, info)
+				own = append(own, fileID(info))
 			case info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0:
-				reads = reads || slices.ContainsFunc(pipes, func(p os.FileInfo) bool { return os.SameFile(p, info) })
+				reads = reads || slices.Contains(pipes, fileID(info))
 			}
 		}
 		if reads {
@@ -56,4 +59,11 @@ func filesOfReaders(pipes []os.FileInfo) (files []os.FileInfo) {
 		}
 	}
 	return files
+}
+
+func fileID(info os.FileInfo) (id api.FileID) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		id = api.FileID{Device: st.Dev, Inode: st.Ino}
+	}
+	return id
 }

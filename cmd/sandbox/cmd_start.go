@@ -144,7 +144,7 @@ func (a *app) backgroundSession(ctx context.Context, stop func(), idle time.Dura
 	cfg.Idle, cfg.Stop = idle, stop
 	a.launch.Attended(&cfg)
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: a.stderr, Version: version, Logger: a.log})
-	started, err := new(walls.Walls).Start(ctx, cfg, a.launch.Log)
+	started, err := (&walls.Walls{Alone: true}).Start(ctx, cfg, a.launch.Log)
 	if err != nil {
 		farewell()
 		return nil, nil, err

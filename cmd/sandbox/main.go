@@ -8,6 +8,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/shortcut"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/walls"
 	"github.com/codeagent/sandbox/guest/inner"
 )
 
@@ -17,6 +18,9 @@ func main() {
 	}
 	if job.IsWatch(os.Args) {
 		os.Exit(job.Watch(os.Args))
+	}
+	if walls.IsScout(os.Args) {
+		os.Exit(walls.Scout(os.Stdin, os.Stdout))
 	}
 	// The actor library keeps its processes in 1,024 maps of that many shards each. With
 	// the 32 that are the default, making the 32,768 maps is a tenth of what a cold

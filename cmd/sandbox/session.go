@@ -53,7 +53,7 @@ func (r *running) start(ctx context.Context) error {
 	r.a.launch.Attended(&cfg)
 	exporter, farewell := telemetry.Begin(ctx, telemetry.Options{Getenv: os.Getenv, Console: r.a.stderr, Version: version, Logger: r.a.log})
 	defer farewell()
-	started, err := new(walls.Walls).Start(ctx, cfg, r.a.launch.Log)
+	started, err := (&walls.Walls{Alone: true}).Start(ctx, cfg, r.a.launch.Log)
 	if err != nil {
 		return err
 	}

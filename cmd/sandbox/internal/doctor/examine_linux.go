@@ -231,7 +231,7 @@ func landlockFinding() Finding {
 
 // landlockDetail says what a jail has of a version of Landlock.
 func landlockDetail(abi int, errno syscall.Errno) Finding {
-	const without = "jails are without this layer: a command can write to named pipes of the host that its user may write to, and to what it is given open for reading"
+	const without = "jails are without this layer: a command can write to named pipes of the host that its user may write to, and to what it is given open for reading; a machine's supervisor has no second wall"
 	const advice = "a kernel with CONFIG_SECURITY_LANDLOCK, and landlock in lsm= on its command line"
 	switch {
 	case errno != 0:

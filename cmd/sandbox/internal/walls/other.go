@@ -3,8 +3,10 @@
 package walls
 
 import (
+	"context"
 	"log/slog"
 
+	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
 )
 
@@ -16,3 +18,11 @@ type filtered struct{}
 
 func (*filtered) lets(api.Config) error               { return nil }
 func (*filtered) load(api.Config, bool, *slog.Logger) {}
+
+// confined has nothing to do here.
+type confined struct{}
+
+func (*confined) before(*api.Config, *slog.Logger)                              {}
+func (*confined) up(context.Context, *actors.Session, api.Config, *slog.Logger) {}
+
+func closeRest() {}

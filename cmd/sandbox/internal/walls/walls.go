@@ -11,6 +11,9 @@ import (
 // Walls are what this process has put around itself for its sessions. Nothing takes them off again. The zero value is a process that has served none. It is not safe for
 // concurrent use.
 type Walls struct {
+	// Alone says that this process serves one session, and nothing else: it is kept from the files that this one does not need.
+	Alone bool
+
 	calls filtered
 }
 
@@ -20,11 +23,18 @@ func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*a
 	if err := w.calls.lets(cfg); err != nil {
 		return nil, err
 	}
+	var files confined
+	if w.Alone {
+		files.before(&cfg, log)
+	}
 	w.calls.load(cfg, false, log)
 	s, err := actors.Start(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	w.calls.load(cfg, true, log)
+	if w.Alone {
+		files.up(ctx, s, cfg, log)
+	}
 	return s, nil
 }
