@@ -2,6 +2,7 @@ package undolog
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -41,43 +42,58 @@ func TestU1ForcedOverEdit(t *testing.T) {
 		otherName:                      {func(w *world) { w.ok(w.unlink("l")) }, "f", false},
 	} {
 		for how, do := range edits {
-			t.Run(name+"/"+how, func(t *testing.T) {
-				bothPlaces(t, func(t *testing.T, w *world) {
-					w.step(func() { w.ok(w.mkdir("d")); w.ok(w.create("f", before)) })
-					if name == otherName {
-						w.step(func() { w.ok(w.link("f", "l")) })
-					}
-					w.step(func() { c.do(w) })
-					w.ok(do(w.base + "/work/" + c.at))
-					edited := w.snapshot()
-					_, err := w.log.Undo(t.Context(), UndoOptions{})
-					if barrier := new(BarrierError); !errors.As(err, &barrier) {
-						t.Fatalf("undo: %v, want a barrier", err)
-					}
-					theirs, err := os.ReadFile(w.base + "/work/" + c.at)
-					w.ok(err)
-					res, err := w.log.Undo(t.Context(), UndoOptions{Force: true})
-					w.ok(err)
-					named := slices.ContainsFunc(res.Left, func(x Left) bool { return x.What == "content" })
-					got, err := os.ReadFile(w.base + "/work/f")
-					w.ok(err)
-					switch {
-					case string(got) == before && !named:
-					case string(got) == string(theirs) && named && !c.kept:
-					case string(got) == string(theirs) && name == otherName: // it is left alone
-					default:
-						t.Errorf("after an undo by force: %d bytes: %.20q, left: %v", len(got), got, res.Left)
-					}
-					undone := w.snapshot()
-					w.redo(1)
-					undologtest.Same(t, "redone", edited, w.snapshot())
-					_, err = w.log.Undo(t.Context(), UndoOptions{Force: true})
-					w.ok(err)
-					undologtest.Same(t, "undone again", undone, w.snapshot())
+			for _, end := range []string{"ended", "killed"} {
+				t.Run(name+"/"+how+"/"+end, func(t *testing.T) {
+					bothPlaces(t, func(t *testing.T, w *world) {
+						w.step(func() { w.ok(w.mkdir("d")); w.ok(w.create("f", before)) })
+						if name == otherName {
+							w.step(func() { w.ok(w.link("f", "l")) })
+						}
+						if end == "killed" {
+							w.begin(w.log.NextID(TypeCommand))
+							c.do(w)
+							crashed(w)
+							w.later()
+						} else {
+							w.step(func() { c.do(w) })
+						}
+						w.ok(do(w.base + "/work/" + c.at))
+						overEdit(t, w, c.at, func(got, theirs string, named bool) bool {
+							return got == before && !named || got == theirs && (named && !c.kept || name == otherName) // that file is left alone
+						})
+					})
 				})
-			})
+			}
 		}
 	}
+}
+
+// overEdit undoes a step by force although the file at the path at was edited since. right tells whether f may hold
+// what it got then, beside the edit, and whether it is named as left.
+func overEdit(t *testing.T, w *world, at string, right func(got, theirs string, named bool) bool) {
+	edited := w.snapshot()
+	_, err := w.log.Undo(t.Context(), UndoOptions{})
+	if barrier := new(BarrierError); !errors.As(err, &barrier) {
+		t.Fatalf("undo: %v, want a barrier", err)
+	}
+	theirs, err := os.ReadFile(w.base + "/work/" + at)
+	w.ok(err)
+	res, err := w.log.Undo(t.Context(), UndoOptions{Force: true})
+	w.ok(err)
+	got, err := os.ReadFile(w.base + "/work/f")
+	if errors.Is(err, fs.ErrNotExist) { // that what was saved is this file is known only of a step that has ended
+		if !slices.ContainsFunc(res.Left, func(x Left) bool { return x.Path == "f" && x.What == "path" }) {
+			t.Errorf("after an undo by force: no file, left: %v", res.Left)
+		}
+	} else if w.ok(err); !right(string(got), string(theirs), slices.ContainsFunc(res.Left, func(x Left) bool { return x.What == "content" })) {
+		t.Errorf("after an undo by force: %d bytes: %.20q, left: %v", len(got), got, res.Left)
+	}
+	undone := w.snapshot()
+	w.redo(1)
+	undologtest.Same(t, "redone", edited, w.snapshot())
+	_, err = w.log.Undo(t.Context(), UndoOptions{Force: true})
+	w.ok(err)
+	undologtest.Same(t, "undone again", undone, w.snapshot())
 }
 
 // Where edits only make warnings, an undo mixes nothing, either.

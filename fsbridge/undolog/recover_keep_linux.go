@@ -233,7 +233,7 @@ func (l *Log) keepOpen(c *cut) error {
 	if c.rec.Unprotected {
 		return l.stamps.Forget(e.Seq)
 	}
-	return l.settle(e.Seq, stamps.NewTouched().Add(c.rec))
+	return errors.Join(l.settle(e.Seq, stamps.NewTouched().Add(c.rec)), l.stamps.StayedAt(edited)) // what is there now is not what the step left
 }
 
 // keepCut is keepOpen for what undoes, does again or restores steps: the interrupted one is the newest of

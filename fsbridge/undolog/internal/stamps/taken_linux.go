@@ -1,6 +1,10 @@
 package stamps
 
-import "github.com/codeagent/sandbox/fsbridge/hostfs"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/fsbridge/hostfs"
+)
 
 // takeEdit takes a name as it is, which is an edit.
 func (s *Table) takeEdit(n *Seen) {
@@ -69,4 +73,20 @@ func (s *Table) Stayed(ids []hostfs.ID) error {
 		s.editedInode(id, stayed)
 	}
 	return s.flush()
+}
+
+// StayedAt is [Table.Stayed] for the inodes at paths. What cannot be looked at is left out.
+func (s *Table) StayedAt(paths []string) error {
+	var ids []hostfs.ID
+	for _, p := range paths {
+		fd, err := s.cfg.Root.OpenPath(p, unix.O_PATH)
+		if err != nil {
+			continue
+		}
+		if st, err := hostfs.StatFD(fd); err == nil {
+			ids = append(ids, st.ID)
+		}
+		_ = hostfs.Close(fd)
+	}
+	return s.Stayed(ids)
 }
