@@ -69,7 +69,12 @@ func TestBuild(t *testing.T) {
 		const { MachineView } = await import("./machine.js");
 		const real = window.fetch;
 		const lines = ["one"];
-		window.fetch = async (url) => new Response(JSON.stringify(String(url).includes("machine/build") ? { state: "running", started_at: "2026-11-25T02:43:58Z", lines } : []), { headers: { "Content-Type": "application/json" } });
+		let late = null;
+		window.fetch = async (url) => {
+			const text = JSON.stringify(String(url).includes("machine/build") ? { state: "running", started_at: "2026-11-25T02:43:58Z", lines } : []);
+			await late;
+			return new Response(text, { headers: { "Content-Type": "application/json" } });
+		};
 		const view = new MachineView({ overview: { sessions: [] }, say() {} });
 		try {
 			await view.load();
@@ -77,12 +82,21 @@ func TestBuild(t *testing.T) {
 			const before = buttons();
 			lines.push("two");
 			await view.load();
+			let come;
+			late = new Promise((ok) => { come = ok; });
+			const slow = view.load(); // its answer comes after that of the next one, which knows more
+			late = null;
+			lines.push("three");
+			const next = view.load();
+			await Promise.race([next, new Promise((ok) => setTimeout(ok, 100))]);
+			come();
+			await Promise.all([slow, next]);
 			return JSON.stringify([before.length, buttons().map((b, i) => b === before[i]), view.el.querySelector("pre").textContent]);
 		} finally {
 			view.close();
 			window.fetch = real;
 		}
-	})()`); shown != `[2,[true,true],"one\ntwo"]` {
+	})()`); shown != `[2,[true,true],"one\ntwo\nthree"]` {
 		t.Errorf("before and after a line of a build: %s", shown)
 	}
 }

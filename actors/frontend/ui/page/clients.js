@@ -73,9 +73,9 @@ export class ClientsView extends Page {
     this.load();
   }
 
-  // load keeps the focus where it was.
-  async load() {
-    await super.load();
+  // read keeps the focus where it was.
+  async read() {
+    await super.read();
     if (this.held?.startsWith("client-") && !this.closed) document.getElementById(this.held)?.focus({ preventScroll: true });
     this.held = "";
   }

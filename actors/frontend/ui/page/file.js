@@ -1,6 +1,6 @@
 // Every version of one path.
 import { bytes, button, command, count, empty, h, oneLine, path, problem, replace, when } from "./dom.js";
-import { get } from "./api.js";
+import { get, latest } from "./api.js";
 import { Diff } from "./diff.js";
 import { List } from "./list.js";
 import { sign } from "./paths.js";
@@ -18,10 +18,11 @@ export class FileView {
     this.head = h("h1", null, path(this.path));
     this.el = h("div", { class: "folder file" }, h("div", { class: "bar head" }, h("a", { class: "button small", href: "#/f/" + this.folder }, "Timeline"), this.head), this.problem,
       h("div", { class: "split open" }, h("div", { class: "left" }, this.list.el), h("section", { class: "step", "aria-label": "Version" }, this.chosen, this.diff.el)));
+    this.load = latest(() => this.read());
     this.load();
   }
 
-  async load() {
+  async read() {
     try {
       const r = await get("folders/" + this.folder + "/files", { path: this.path });
       document.title = oneLine(this.path) + " – sandbox";

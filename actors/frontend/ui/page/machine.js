@@ -48,7 +48,7 @@ export class MachineView extends Page {
     this.load();
   }
 
-  async load() {
+  async read() {
     const [images, build] = await Promise.allSettled([get("machine"), get("machine/build")]);
     if (this.closed) return;
     this.drawBuild(build);

@@ -34,15 +34,13 @@ export class NetworkView extends Page {
     this.timer = setInterval(() => !document.hidden && !this.gone && this.load(), EVERY);
   }
 
-  // load leaves scrolled tables and the focus where they are, and the page alone while text of it is selected.
-  async load() {
+  // read leaves scrolled tables and the focus where they are, and the page alone while text of it is selected.
+  async read() {
     const chosen = getSelection();
-    if (this.loading || (!chosen.isCollapsed && this.body.contains(chosen.anchorNode))) return;
-    this.loading = true;
+    if (!chosen.isCollapsed && this.body.contains(chosen.anchorNode)) return;
     this.held = null;
     this.left = new Map();
-    await super.load();
-    this.loading = false;
+    await super.read();
     const named = [...this.body.querySelectorAll("[aria-label]")];
     for (const e of named) e.scrollLeft = this.left.get(e.getAttribute("aria-label")) ?? 0;
     if (this.held && !this.closed) named.find((e) => e.getAttribute("aria-label") === this.held)?.focus({ preventScroll: true });

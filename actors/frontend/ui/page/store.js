@@ -1,6 +1,6 @@
 // What the log holds, as areas: each step as large as what it stores.
 import { bytes, button, command, count, empty, facts, h, oneLine, path, problem, replace, s, table } from "./dom.js";
-import { get } from "./api.js";
+import { get, latest } from "./api.js";
 import * as ask from "./dialogs.js";
 
 const AREAS = 150; // the largest; the others are one area
@@ -65,10 +65,11 @@ export class StoreView {
     const f = app.folder(this.id);
     document.title = "Store – sandbox";
     this.el = h("div", { class: "page" }, h("div", { class: "bar head" }, h("h1", null, "Store of ", h("bdi", { class: "path" }, oneLine(f?.label || f?.path || this.id))), h("span", { class: "grow" }), button("Housekeeping…", () => this.gc(), { id: "gc" })), this.body);
+    this.load = latest(() => this.read());
     this.load();
   }
 
-  async load() {
+  async read() {
     try {
       const [r, settings] = await Promise.all([get("folders/" + this.id + "/store"), get("config", { folder: this.id }).catch(() => [])]);
       this.draw(r, settings);

@@ -1,7 +1,7 @@
 // Pages that show what the server knows as tables: what is alike in them, and the doctor's
 // findings.
 import { bytes, count, facts, h, oneLine, problem, replace, table, when } from "./dom.js";
-import { get } from "./api.js";
+import { get, latest } from "./api.js";
 
 export const label = (k) => String(k).replaceAll("_", " ").replace(/([a-z])([A-Z])/g, "$1 $2");
 const plain = (v) => v === null || typeof v !== "object";
@@ -32,9 +32,11 @@ export class Page {
     this.bar = h("div", { class: "bar head" }, h("h1", null, title));
     this.el = h("div", { class: "page" }, this.bar, this.body);
     document.title = title + " – sandbox";
+    this.load = latest(() => this.read());
   }
 
-  async load() {
+  // read asks the server, and shows what it says: by load, so that an older answer never comes after a newer one.
+  async read() {
     try {
       const r = await get(this.source, this.params);
       if (!this.closed) replace(this.body, this.draw(r));
