@@ -20,7 +20,7 @@ func main() {
 		os.Exit(job.Watch(os.Args))
 	}
 	if walls.IsScout(os.Args) {
-		os.Exit(walls.Scout(os.Stdin, os.Stdout))
+		os.Exit(walls.Scout(os.Args, os.Stdin, os.Stdout))
 	}
 	// The actor library keeps its processes in 1,024 maps of that many shards each. With
 	// the 32 that are the default, making the 32,768 maps is a tenth of what a cold

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,8 @@ type Options struct {
 	Clock api.Clock
 	// Logger may be nil.
 	Logger *slog.Logger
+	// Remove removes a file of a socket that is not served any more: its name, or its token. nil means [os.Remove], which is not for a process that is kept from their directory.
+	Remove func(path string) error
 }
 
 // Classification is advice about a command.
@@ -79,6 +82,9 @@ func New(o Options) *Server {
 	}
 	if o.DefaultTimeout == 0 {
 		o.DefaultTimeout = DefaultTimeout
+	}
+	if o.Remove == nil {
+		o.Remove = os.Remove
 	}
 	s := &Server{o: o, log: slog.New(logctx.New(o.Logger.Handler(), logctx.Options{Component: "mcp"})), clock: supervision.RealClock{}, jobs: map[string]*job{}, news: map[*sdk.ServerSession][]string{}}
 	if o.Clock != nil {

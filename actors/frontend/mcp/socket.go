@@ -110,7 +110,7 @@ func (l *Socket) claim() (err error) {
 }
 
 func (l *Socket) release() {
-	_ = os.Remove(TokenFile(l.path))
+	_ = l.server.o.Remove(TokenFile(l.path))
 	_ = l.lock.Close()
 }
 
@@ -127,7 +127,7 @@ func (l *Socket) Serve(ctx context.Context) error {
 		cancel()
 		stop()
 		_ = l.listener.Close()
-		_ = os.Remove(l.path)
+		_ = l.server.o.Remove(l.path)
 		l.release()
 		clients.Wait()
 	}()

@@ -1,12 +1,15 @@
 package vm
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/codeagent/sandbox/hypervisor/landlock"
 	"github.com/codeagent/sandbox/tests/kit/drive"
@@ -22,14 +25,7 @@ func TestSupervisorsWall(t *testing.T) {
 		t.Logf("not on this machine: %v", err)
 		return
 	}
-	require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
-	images := guestimage.Dir(t)
-	s := drive.NewFaulty(t, fill)
-	cache := filepath.Join(s.State, "home", "cache", "sandbox")
-	check(t, os.MkdirAll(cache, 0o755))
-	check(t, os.Symlink(images, filepath.Join(cache, "guest")))
-	outside, inside := filepath.Join(filepath.Dir(s.Dir), "outside"), filepath.Join(s.Dir, "a")
-	check(t, os.WriteFile(outside, []byte("x"), 0o600))
+	s, probe, probed := walled(t)
 	log := filepath.Join(s.Dir, "log")
 	stamp := time.Unix(1700000000, 0)
 	check(t, os.WriteFile(log, nil, 0o644))
@@ -37,7 +33,7 @@ func TestSupervisorsWall(t *testing.T) {
 	before := s.Snapshot(t)
 
 	cmd := s.Command(t.Context(), inMachine("--log-level", "warn", "--", "sh", "-c", "rm a; mkdir d; mv b d; cat sub/c")...)
-	cmd.Env = append(cmd.Env, "SANDBOX_PROBE="+outside+":"+inside)
+	cmd.Env = append(cmd.Env, probe)
 	var said strings.Builder
 	cmd.Stderr = &said
 	tee := exec.Command("tee", log)
@@ -52,11 +48,7 @@ func TestSupervisorsWall(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &said)
 	}
 	check(t, tee.Wait())
-	for path, may := range map[string]string{outside: "false", inside: "true"} {
-		if n := strings.Count(said.String(), `"path":"`+path+`","read":`+may+`,"write":`+may+`}`); n != 4 {
-			t.Errorf("%s: %d of 4 threads are as they have to be (%s):\n%s", path, n, may, &said)
-		}
-	}
+	probed(said.String())
 	s.Must(t, "undo")
 	if written, err := os.ReadFile(log); err != nil || string(written) != "third\n" {
 		t.Errorf("the log has %q, %v", written, err)
@@ -65,4 +57,71 @@ func TestSupervisorsWall(t *testing.T) {
 	check(t, os.Chtimes(log, stamp, stamp))
 	treesnap.AssertEqual(t, before, s.Snapshot(t))
 	s.CheckResidue(t)
+}
+
+// TestServedWall: who serves MCP for a machine is behind the same wall. Its tools do what they do elsewhere, and the files of its socket, which lie where it cannot remove anything, are gone in the end.
+func TestServedWall(t *testing.T) {
+	if version, err := landlock.Version(); version < landlock.Renames {
+		t.Logf("not on this machine: %v", err)
+		return
+	}
+	s, probe, probed := walled(t)
+	socket := filepath.Join(filepath.Dir(s.Dir), "sockets", "mcp")
+	check(t, os.Mkdir(filepath.Dir(socket), 0o700))
+	before := s.Snapshot(t)
+	cmd := s.Command(t.Context(), "serve", "--protocol", "mcp", "--isolation", "vm", "--log-level", "warn", "--mcp-socket", socket)
+	cmd.Env = append(cmd.Env, probe)
+	var said strings.Builder
+	cmd.Stderr = &said
+	client, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	for _, call := range []struct {
+		tool, want string
+		arguments  map[string]any
+	}{
+		{"execute_command", "third", map[string]any{"command": "rm a; mkdir d; mv b d; cat sub/c"}},
+		{"write_file", "", map[string]any{"path": "d/new", "content": "text"}},
+		{"read_file", "text", map[string]any{"path": "d/new"}},
+		{"undo", "", map[string]any{"count": 2}},
+	} {
+		got, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: call.tool, Arguments: call.arguments})
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", call.tool, err, &said)
+		}
+		text, err := json.Marshal(got)
+		check(t, err)
+		if got.IsError || !strings.Contains(string(text), call.want) {
+			t.Errorf("%s: %s", call.tool, text)
+		}
+	}
+	treesnap.AssertEqual(t, before, s.Snapshot(t))
+	check(t, client.Close())
+	probed(said.String())
+	if left, err := os.ReadDir(filepath.Dir(socket)); err != nil || len(left) != 0 {
+		t.Errorf("beside the socket: %v, %v", left, err)
+	}
+	s.CheckResidue(t)
+}
+
+// walled is a place to run machines in, with a variable that lets their supervisor probe its wall, and what checks what it has said of that: that no thread can open a file outside, and all one of the folder.
+func walled(t *testing.T) (s *drive.Sandbox, probe string, probed func(said string)) {
+	t.Helper()
+	require.Program(t, "qemu-system-x86_64", "qemu-system-x86")
+	images := guestimage.Dir(t)
+	s = drive.NewFaulty(t, fill)
+	cache := filepath.Join(s.State, "home", "cache", "sandbox")
+	check(t, os.MkdirAll(cache, 0o755))
+	check(t, os.Symlink(images, filepath.Join(cache, "guest")))
+	outside, inside := filepath.Join(filepath.Dir(s.Dir), "outside"), filepath.Join(s.Dir, "a")
+	check(t, os.WriteFile(outside, []byte("x"), 0o600))
+	return s, "SANDBOX_PROBE=" + outside + ":" + inside, func(said string) {
+		t.Helper()
+		for path, may := range map[string]string{outside: "false", inside: "true"} {
+			if n := strings.Count(said, `"path":"`+path+`","read":`+may+`,"write":`+may+`}`); n != 4 {
+				t.Errorf("%s: %d of 4 threads are as they have to be (%s):\n%s", path, n, may, said)
+			}
+		}
+	}
 }

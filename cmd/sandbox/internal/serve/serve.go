@@ -55,6 +55,7 @@ type server struct {
 // and HUP end it too.
 func Run(ctx context.Context, o Options) (err error) {
 	s := &server{Options: o, conf: o.Launcher.Conf}
+	s.walls.Alone = o.Protocol == "mcp" && !o.UI // over STDIO the client may start further sessions, of other folders
 	if s.in, err = takeStdin(o.Stdin, o.Stderr); err != nil {
 		return err
 	}
@@ -82,6 +83,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	s.advice.Store(k)
 	s.mcp = mcp.New(mcp.Options{
 		Session: s.session, Env: o.Env, Classify: s.classifyForMCP, Version: o.Version, Logger: o.Launcher.Log, DefaultTimeout: time.Duration(s.conf.MCP.Timeout),
+		Remove: s.walls.Remove,
 	})
 	defer s.mcp.Close()
 	closeSocket, err := s.listen(ctx, s.conf.MCP.Socket)
@@ -139,6 +141,7 @@ func (s *server) listen(ctx context.Context, path string) (func() error, error) 
 	}
 	token := mcp.TokenFile(l.Path())
 	s.hide = []string{l.Path(), token}
+	s.walls.Removes = s.hide
 	announce, err := logging.New(s.Stderr, "info", s.conf.Log.Format) // whatever the level
 	if err != nil {
 		return nil, err

@@ -40,18 +40,20 @@ var (
 
 // confined is whether this process is behind rules for files.
 type confined struct {
+	scout   *asker // nil: there is none
 	rules   *landlock.Ruleset
 	err     error    // the first of a rule
 	emptied []string // directories in which directories were missing that a log is in now
 }
 
-// before prepares for the rules, before a session starts.
-func (c *confined) before(cfg *api.Config, log *slog.Logger) {
+// before prepares for the rules, before a session starts. removes are the files that the scout may be asked to remove.
+func (c *confined) before(cfg *api.Config, removes []string, log *slog.Logger) {
 	if !wanted(*cfg) {
 		return
 	}
-	if scout, err := startScout(); err == nil {
-		cfg.Readers = scout.readers
+	var err error
+	if c.scout, err = startScout(removes); err == nil {
+		cfg.Readers = c.scout.readers
 	} else {
 		log.Warn("what a reader of a command's output writes counts as an edit from outside", "component", "control", "err", err)
 	}

@@ -20,9 +20,9 @@ func (*filtered) lets(api.Config) error               { return nil }
 func (*filtered) load(api.Config, bool, *slog.Logger) {}
 
 // confined has nothing to do here.
-type confined struct{}
+type confined struct{ scout *asker }
 
-func (*confined) before(*api.Config, *slog.Logger)                              {}
+func (*confined) before(*api.Config, []string, *slog.Logger)                    {}
 func (*confined) up(context.Context, *actors.Session, api.Config, *slog.Logger) {}
 
 func closeRest() {}

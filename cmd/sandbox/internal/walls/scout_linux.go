@@ -2,20 +2,25 @@ package walls
 
 import (
 	"encoding/json"
-	"math"
 	"os/exec"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/codeagent/sandbox/hypervisor/descriptors"
 )
 
-// closeRest closes what is no standard stream, before anything is open.
-func closeRest() { _ = unix.CloseRange(3, math.MaxUint32, 0) } // Linux 5.9, and Landlock is younger
+// closeRest closes what this process was started with and is no standard stream. Go's runtime has descriptors of its own by now, without which it ends the program.
+func closeRest() {
+	for _, fd := range descriptors.Passed() {
+		_ = unix.Close(fd)
+	}
+}
 
-// startScout starts a scout, which ends when this process does.
-func startScout() (*asker, error) {
+// startScout starts a scout, which ends when this process does, and which may be asked to remove some files.
+func startScout(removes []string) (*asker, error) {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args, cmd.Dir, cmd.Env = []string{scoutProgram}, "/", []string{"GOMAXPROCS=1"}
+	cmd.Args, cmd.Dir, cmd.Env = append([]string{scoutProgram}, removes...), "/", []string{"GOMAXPROCS=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C at the terminal is not for it
 	ask, err := cmd.StdinPipe()
 	if err != nil {

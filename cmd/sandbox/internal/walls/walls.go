@@ -3,6 +3,7 @@ package walls
 import (
 	"context"
 	"log/slog"
+	"os"
 
 	"github.com/codeagent/sandbox/actors"
 	"github.com/codeagent/sandbox/actors/api"
@@ -13,8 +14,11 @@ import (
 type Walls struct {
 	// Alone says that this process serves one session, and nothing else: it is kept from the files that this one does not need.
 	Alone bool
+	// Removes names the files that [Walls.Remove] may be asked to remove. It is set before [Walls.Start].
+	Removes []string
 
 	calls filtered
+	files confined
 }
 
 // Start starts a session, and puts around this process what its guest makes necessary. What an earlier session has put there may be in the way of this one: then the error says so, and wraps
@@ -23,9 +27,8 @@ func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*a
 	if err := w.calls.lets(cfg); err != nil {
 		return nil, err
 	}
-	var files confined
 	if w.Alone {
-		files.before(&cfg, log)
+		w.files.before(&cfg, w.Removes, log)
 	}
 	w.calls.load(cfg, false, log)
 	s, err := actors.Start(ctx, cfg)
@@ -34,7 +37,15 @@ func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*a
 	}
 	w.calls.load(cfg, true, log)
 	if w.Alone {
-		files.up(ctx, s, cfg, log)
+		w.files.up(ctx, s, cfg, log)
 	}
 	return s, nil
+}
+
+// Remove removes a file, also if the walls keep this process from its directory; then it is one of Removes. It is safe for concurrent use once Start has returned.
+func (w *Walls) Remove(path string) error {
+	if w.files.scout != nil {
+		return w.files.scout.remove(path)
+	}
+	return os.Remove(path)
 }
