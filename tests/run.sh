@@ -9,6 +9,8 @@
 # All of it fuzzes what has changed since FUZZ_BASE: the commit where this branch left
 # main, or on main the tenth last.
 #
+# All of it tries a part of the tables of many cases of one kind, which depends on the commit; TEST_SAMPLE=all tries all cases.
+#
 # Of all of it, what is under way after TEST_LIMIT seconds (4500) ends with its stacks. With CI=true a skipped test is a failure.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -144,6 +146,12 @@ cp cmd/sandbox/internal/guestbin/embed/sandbox-guest-"$(go env GOARCH)" "$tmp/sa
 # it changes. RAPID_SEED=0 draws others.
 export RAPID_SEED=${RAPID_SEED:-20261121}
 
+# Of tables of hundreds of cases of one kind each commit tries a part, another one than the commit before. TEST_SAMPLE=all tries
+# all of them, as "go test" without this script does.
+# A copy without its history tries the first part.
+sample=$(git rev-parse HEAD 2>/dev/null | cut -c1-6)
+export TEST_SAMPLE=${TEST_SAMPLE:-$((16#${sample:-0}))}
+
 who=$(id -un)
 module=$(go list -m)
 tested=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
@@ -187,11 +195,6 @@ if ! command -v gcc >/dev/null; then
     [ "${CI:-}" != true ] || tally check "race detector" false
 fi
 
-# Where nothing has been compiled before, this takes minutes, and tests that ran beside it would wait for longer than they do.
-for flags in "" "$race" "-tags faults"; do
-    # shellcheck disable=SC2016
-    tally check "compile the tests${flags:+ $flags}" sh -c 'go list -export -deps -test $1 ./... >/dev/null' sh "$flags"
-done
 
 static_checks() {
     tally check "go vet" go vet -tags faults ./...
@@ -227,16 +230,33 @@ images() {
 driving='/tests/suite/(agents|container|day|devtools|mcpclients|observe|promises|release|semantics|ui)$'
 booting='/(tests/suite/(vm|promises|release)|guest/image)$' # they need the images
 
+# These suites race other programs. The supervisor's own code runs with the race detector in the tests of the bridges.
+racing='/tests/suite/(escape|posix)$'
+bridging='/(fsbridge/(fuse|mediate|undolog)|actors/interceptor)$'
+# Of the packages with tests of their own for injected faults only these: the others have run.
+faulty=$(grep -rlE --include='*_test.go' '^//go:build .*\bfaults\b' fsbridge)
+faulty_packages=$(printf './%s\n' $faulty | xargs -n1 dirname | sort -u)
+
+# Where nothing has been compiled before, this takes minutes, and tests that ran beside it would wait for longer than they do.
+compile() { # PACKAGES ARGUMENT...
+    # shellcheck disable=SC2016
+    tally check "compile the tests${2:+ ${*:2}}" sh -c 'go list -export -deps -test "$@" >/dev/null' sh "${@:2}" $1
+}
+compile ./...
+[ -z "$race" ] || compile "$(packages "$driving|$racing")" "$race"
+compile "$faulty_packages ./tests/suite/crash/..." -tags faults
+
 half=$((($(nproc) + 1) / 2))
 # root_tests PACKAGES ARGUMENT...: as whoever runs this, with the race detector. go vet has run.
 root_tests() { gotests "$who" "$1" -vet=off $race -p "$half" "${@:2}"; }
-# user_tests GREP-ARGUMENT...: of the packages that run a second time those that it leaves. Without the race detector: what it
-# finds does not depend on the user.
+# user_tests GREP-ARGUMENT...: of the packages that run a second time those that it leaves, without the tests for which root's pass
+# is enough. Without the race detector: what it finds does not depend on the user.
 user_tests() {
-    local mine
+    local mine not
     [ "$(id -u)" = 0 ] || return 0
-    mine=$(grep -v '^[#-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
-    gotests user "$(packages '^$' | grep -xF "$mine" | grep "$@")" -vet=off -p "$half" -exec "$tmp/asuser"
+    mine=$(grep -v '^[#~-]' tests/user-pass.txt | awk -v module="$module" '{print module "/" $1}')
+    not=$(awk '/^~/ {sub("/", "$/^", $2); print "^" $2 "$"}' tests/user-pass.txt | paste -sd'|')
+    gotests user "$(packages '^$' | grep -xF "$mine" | grep "$@")" -vet=off -p "$half" -exec "$tmp/asuser" -skip "$not"
 }
 
 # The tests are these jobs, the longest first; "lanes" of them run at a time. Each waits a part of its time, for programs and
@@ -249,17 +269,21 @@ machines() {
     root_tests "$(packages "$driving" | grep -E "$booting")"
     user_tests '/tests/suite/vm$'
 }
-# The scripts start the program a thousand times, one after the other: with the race detector each start takes ten times as long.
+# These tests of the program start it a thousand times: with the race detector each start takes ten times as long. So it is there
+# only where several programs are at work in one session at the same time, fewer ones ("scale" in the tests). As root all of
+# them run there alone, because the ordinary user's pass has them without it, and whole.
+at_the_same_time='^Test(TwoTerminals|OwnerStays|ManyAtOnce|MC08.*|Joined.*|Racing.*|ManyJoined|BadJoiners|Approvals.*|Serve.*|MCPConnect.*|StepsFromInside)$'
 commands() {
     local program
     program=$(packages '^$' | grep -E '/cmd/sandbox$')
-    gotests scripts "$program" -vet=off -run '^TestScripts$'
-    root_tests "$program" -skip '^TestScripts$'
+    if [ "$(id -u)" = 0 ] && [ -n "$race" ]; then
+        gotests "$who" "$program" -vet=off -skip "$at_the_same_time"
+    else
+        gotests "$who" "$program" -vet=off
+    fi
+    [ -z "$race" ] || gotests race "$program" -vet=off "$race" -run "$at_the_same_time"
 }
 programs() { gotests "$who" "$(packages "$booting" | grep -E "$driving")" -vet=off -p "$half"; }
-# These suites race other programs. The supervisor's own code runs with the race detector in the tests of the bridges.
-racing='/tests/suite/(escape|posix)$'
-bridging='/(fsbridge/(fuse|mediate|undolog)|actors/interceptor)$'
 bridges() {
     gotests "$who" "$(packages '^$' | grep -E "$racing")" -vet=off -p "$half"
     root_tests "$(packages '^$' | grep -E "$bridging")"
@@ -268,13 +292,11 @@ bridges() {
 others() { root_tests "$(packages "$driving|$booting|$racing|$bridging|/cmd/sandbox\$|/tests/suite/crash\$")"; }
 # Each campaign has a folder of its own, and waits as much as it works. On a slow machine there is not time for all the kills, which
 # are random ones: the tests have to end before CI ends them.
-kills() { SANDBOX_CRASH_RUNS=500 SANDBOX_CRASH_TIME=5m gotests crash ./tests/suite/crash/... -vet=off -tags faults -parallel "$at_once"; }
-# Of the packages with tests of their own for injected faults only these: the others have run.
+kills() { SANDBOX_CRASH_RUNS=500 SANDBOX_CRASH_TIME=2m gotests crash ./tests/suite/crash/... -vet=off -tags faults -parallel "$at_once"; }
 faults() {
-    local faulty names
-    faulty=$(grep -rlE --include='*_test.go' '^//go:build .*\bfaults\b' fsbridge)
+    local names
     names=$(grep -hoE '^func Test[A-Za-z0-9_]+' $faulty | sed 's/^func //' | sort -u | paste -sd'|')
-    gotests faults "$(printf './%s\n' $faulty | xargs -n1 dirname | sort -u)" -vet=off -tags faults -run "^($names)\$"
+    gotests faults "$faulty_packages" -vet=off -tags faults -run "^($names)\$"
 }
 user_commands() { user_tests '/cmd/sandbox$'; }
 user_files() { user_tests -E '/tests/suite/(escape|posix|semantics)$'; }

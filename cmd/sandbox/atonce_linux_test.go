@@ -141,7 +141,7 @@ func TestManyAtOnce(t *testing.T) {
 	d.rests()
 	fds := openFiles(t, session.PID)
 	before := treesnap.MustTake(t, d.dir)
-	const many = 200
+	many := scale(200)
 	holder := d.begin("holds", "release")
 	var all sync.WaitGroup
 	for i := range many {

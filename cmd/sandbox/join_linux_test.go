@@ -246,8 +246,13 @@ func TestJoinedSignals(t *testing.T) {
 	}
 }
 
-// joinKills is how often a joining client is killed.
-const joinKills = 100
+// scale is how many of many there are: a quarter with the race detector.
+func scale(many int) int {
+	if withRaceDetector {
+		return many / 4
+	}
+	return many
+}
 
 // A joining client that is killed at any moment leaves nothing: no step open, no
 // process, no descriptor; what its command did is one step, whose undo is exact.
@@ -260,7 +265,7 @@ func TestJoinedClientKilled(t *testing.T) {
 	fds := openFiles(t, session.PID)
 	before := treesnap.MustTake(t, d.dir)
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range joinKills {
+	for i := range scale(100) {
 		cmd := d.sandbox("run", "--", "sh", "-c", "trap '' HUP; echo x >>base; mkdir -p a/b; echo "+strconv.Itoa(i)+" >a/b/c; while :; do echo y >>a/more; done")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -286,13 +291,11 @@ func TestJoinedClientKilled(t *testing.T) {
 	}
 }
 
-// races is how often two race to start a session.
-const races = 50
-
 // Two that race to start in one folder both run: one has the session, the other
 // joins it, or has the next one.
 func TestRacingStarters(t *testing.T) {
 	d := newDesk(t)
+	races := scale(50)
 	for i := range races {
 		var both sync.WaitGroup
 		for _, name := range []string{"one", "two"} {
@@ -353,7 +356,8 @@ func TestManyJoined(t *testing.T) {
 	d.rests()
 	fds := openFiles(t, session.PID)
 	trees := []*treesnap.Snapshot{treesnap.MustTake(t, d.dir)}
-	const inTurn, atOnce = 200, 20
+	const atOnce = 20
+	inTurn := scale(200)
 	for i := range inTurn {
 		name := "f" + strconv.Itoa(i%7)
 		cmd := d.sandbox("run", "--", "sh", "-c", fmt.Sprintf("echo %d >>%s; mkdir -p d%d; mv %s d%d/; exit %d", i, name, i%5, name, i%5, i%100))

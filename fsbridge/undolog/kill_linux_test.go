@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/fault"
 	"github.com/codeagent/sandbox/fsbridge/undolog/undologtest"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 const killVar = "UNDOLOG_KILL_TEST" // base|undo directory, if it is not there|mode|fault
@@ -145,22 +147,30 @@ func TestKilledAnywhereOtherFileSystem(t *testing.T) {
 func killEverywhere(t *testing.T, base, undo string, points []string, modes ...string) {
 	t.Helper()
 	kills := map[string]int{}
+	tried := require.OneIn(t, 3)
 	for _, mode := range modes {
+		once := func(name, fault string) bool {
+			name = "/" + mode + "." + name
+			log := undo
+			if undo != "" {
+				log += name
+			}
+			defer removeForTest(base + name)
+			return killOnce(t, base+name, log, mode, fault)
+		}
+		passed := passages(t, filepath.Join(base, "trace-"+mode), once)
 		for _, point := range points {
-			for n := 1; ; n++ {
-				if n > 6 { // the many passages of one kind: every fifth
-					n += 4
+			for n := 1; n <= passed[point]; n++ {
+				if n > 6 && n%5 != 1 { // the many passages of one kind: every fifth
+					continue
 				}
-				name := fmt.Sprintf("/%s.%s.%d", mode, point, n)
-				log := undo
-				if undo != "" {
-					log += name
+				if n > 1 && !tried() {
+					continue
 				}
-				if !killOnce(t, base+name, log, mode, fmt.Sprintf("kill:%s:%d", point, n)) {
-					break
+				if !once(fmt.Sprintf("%s.%d", point, n), fmt.Sprintf("kill:%s:%d", point, n)) {
+					t.Errorf("%s: passed %s less than %d times", mode, point, n)
 				}
 				kills[point]++
-				removeForTest(base + name)
 			}
 		}
 	}
@@ -170,6 +180,23 @@ func killEverywhere(t *testing.T, base, undo string, points []string, modes ...s
 		}
 	}
 	t.Logf("killed at %v", kills)
+}
+
+// passages is how often each point is passed by what once does.
+func passages(t *testing.T, file string, once func(name, fault string) bool) map[string]int {
+	t.Helper()
+	if once("trace", "trace:"+file) {
+		t.Fatal("killed without a fault")
+	}
+	trace, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := map[string]int{}
+	for point := range strings.Lines(string(trace)) {
+		passed[strings.TrimSpace(point)]++
+	}
+	return passed
 }
 
 func killOnce(t *testing.T, base, undo, mode, fault string) (killed bool) {

@@ -77,8 +77,9 @@ func TestU3LogOfOneFolder(t *testing.T) {
 		if !errors.As(err, &foreign) || !errors.Is(err, undolog.ErrUndoDir) || !strings.Contains(err.Error(), "sandbox history new") {
 			t.Errorf("%s: %v", why, err)
 		}
+		now := files(t, e.undo)
 		for p, was := range before {
-			if now := files(t, e.undo)[p]; now != was {
+			if now[p] != was {
 				t.Errorf("%s: %s was changed", why, p)
 			}
 		}

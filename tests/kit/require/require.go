@@ -37,6 +37,26 @@ func Tries(t testing.TB, few int) int {
 	return n
 }
 
+// OneIn returns a function that says of one case after the other whether it is tried: of n of a kind one, and all of them
+// without TEST_SAMPLE. tests/run.sh sets that to a number that comes from the commit, so that each commit tries others, and one
+// commit always the same.
+func OneIn(t testing.TB, n int) func() bool {
+	t.Helper()
+	text := os.Getenv("TEST_SAMPLE")
+	if text == "" || text == "all" {
+		return func() bool { return true }
+	}
+	next, err := strconv.Atoi(text)
+	if err != nil || next < 0 {
+		t.Fatalf("TEST_SAMPLE=%q: want a number, or all", text)
+	}
+	t.Logf("one case in %d is tried: TEST_SAMPLE=%d", n, next)
+	return func() bool {
+		next++
+		return next%n == 0
+	}
+}
+
 // Missing ends the test because what is missing, and says how to get it.
 func Missing(t testing.TB, what, how string) {
 	t.Helper()

@@ -6,6 +6,6 @@
 // mount or file may be left by what was killed.
 //
 // SANDBOX_CRASH_RUNS sets how many kills (default 40, 10 with -short; an eighth of them over the mediated bridge),
-// and SANDBOX_CRASH_TIME for how long each campaign goes on at most: CI does 500, or what five minutes allow.
+// and SANDBOX_CRASH_TIME for how long each campaign goes on at most: CI does 500, or what two minutes allow.
 // SANDBOX_CRASH_SEED repeats a campaign that failed: it prints its seed.
 package crash

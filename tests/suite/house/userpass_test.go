@@ -21,8 +21,13 @@ func TestUserPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := map[string]bool{}
+	var without [][]string
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if leaves, ok := strings.CutPrefix(line, "~"); ok {
+			without = append(without, strings.Fields(leaves))
 			continue
 		}
 		pkg, why, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -30,6 +35,11 @@ func TestUserPass(t *testing.T) {
 			t.Errorf("%q: no reason", pkg)
 		}
 		listed[pkg] = true
+	}
+	for _, leaves := range without {
+		if why := mustStay(leaves, listed); why != "" {
+			t.Errorf("tests/user-pass.txt: ~%s: %s", strings.Join(leaves, " "), why)
+		}
 	}
 	packages, err := readPackages(root)
 	if err != nil {
@@ -58,5 +68,80 @@ func TestUserPass(t *testing.T) {
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(listed)) {
 		t.Errorf("tests/user-pass.txt: there is no package %s", pkg)
+	}
+}
+
+// theScripts is the test of whose parts some are left out: the scripts.
+const theScripts = "TestScripts/"
+
+// mustStay tells why a test must not be left out of the ordinary user's pass, or "". leaves are the words of a line: a package, a test,
+// and the reason.
+func mustStay(leaves []string, listed map[string]bool) string {
+	if len(leaves) < 3 {
+		return "want a package, a test and a reason"
+	}
+	pkg, name := leaves[0], leaves[1]
+	if !listed[pkg] {
+		return "its package has no such pass"
+	}
+	if script, ok := strings.CutPrefix(name, theScripts); ok {
+		text, err := os.ReadFile(filepath.Join(root, "tests", "suite", "scripts", script+".txtar"))
+		if err != nil {
+			return "there is no such script"
+		}
+		if strings.Contains(string(text), "[root]") || strings.Contains(string(text), "[!root]") || strings.Contains(string(text), "id -u") {
+			return "the script asks who runs it"
+		}
+		return ""
+	}
+	for other := range listed {
+		body, err := testNamed(other, name)
+		if err != nil {
+			return err.Error()
+		}
+		if asks := asksWho.FindString(body); asks != "" {
+			return "the test asks who runs it: " + asks
+		}
+		if (body != "") != (other == pkg) { // go test takes one pattern for all packages
+			return "there is no such test, or another package has one of that name: " + other
+		}
+	}
+	return ""
+}
+
+// testNamed is the text of a test of a package, or "".
+func testNamed(pkg, name string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*_test.go"))
+	if err != nil {
+		return "", err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		if _, body, found := strings.Cut(string(text), "\nfunc "+name+"("); found {
+			body, _, _ = strings.Cut(body, "\n}\n")
+			return body, nil
+		}
+	}
+	return "", nil
+}
+
+// TestMustStay is what mustStay refuses.
+func TestMustStay(t *testing.T) {
+	listed := map[string]bool{"tests/kit/require": true, "cmd/sandbox": true, "tests/suite/semantics": true}
+	for line, want := range map[string]string{
+		"cmd/sandbox TestHelp":                               "want a package",
+		"fsbridge/nobody TestHelp a text":                    "no such pass",
+		"cmd/sandbox TestNobody a text":                      "no such test",
+		"cmd/sandbox TestScripts/nobody a text":              "no such script",
+		"cmd/sandbox TestScripts/isolation_none_root a text": "asks who",
+		"tests/suite/semantics TestD10Others rights":         "asks who",
+		"cmd/sandbox TestHelp a text":                        "",
+	} {
+		if got := mustStay(strings.Fields(line), listed); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
 	}
 }
