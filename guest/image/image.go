@@ -33,6 +33,9 @@ type Options struct {
 	// Generic takes the distribution's general kernel instead of the one for
 	// clouds: larger, but it speaks 9P too.
 	Generic bool
+	// Modules are others of the kernel that are to be in the initramfs, too. Nothing in it
+	// loads them; the file OthersFile lists them, with those that they need before them.
+	Modules []string
 	// KernelPackage and BusyboxPackage are .deb files to take instead of the
 	// distribution's.
 	KernelPackage, BusyboxPackage string
@@ -65,6 +68,9 @@ type Sum struct {
 	SHA256 string `json:"sha256"`
 	CRC32C uint32 `json:"crc32c"`
 }
+
+// OthersFile lists Options.Modules in the initramfs: one path a line, in the order in which they can be loaded.
+const OthersFile = "lib/modules/list-others"
 
 // The files of an image.
 const (
@@ -271,7 +277,7 @@ func (b *build) takeKernel(ctx context.Context, name string) (loads, error) {
 	if err := b.write(kernelFile, image); err != nil {
 		return nil, err
 	}
-	return loadOrder(all, parseBuiltin(builtin))
+	return loadOrder(listsWith(b.o.Modules), all, parseBuiltin(builtin))
 }
 
 func (b *build) takeBusybox(ctx context.Context) ([]byte, error) {

@@ -301,28 +301,39 @@ func TestLoadOrder(t *testing.T) {
 	add("virtiofs", "fuse", "?gone")
 	add("ext4", "jbd2")
 	add("jbd2", "?ext4")
-	order, err := loadOrder(all, parseBuiltin([]byte("kernel/fs/fuse/fuse.ko\n")))
+	add("nfs", "sunrpc", "virtio")
+	add("sunrpc")
+	order, err := loadOrder(listsWith([]string{"nfs", "fuse"}), all, parseBuiltin([]byte("kernel/fs/fuse/fuse.ko\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"virtio virtio_ring virtio_pci virtio_console virtiofs", "failover virtio_net", "9p", "failover virtio_blk jbd2 ext4"} {
+	for i, want := range []string{"virtio virtio_ring virtio_pci virtio_console virtiofs", "failover virtio_net", "9p", "failover virtio_blk jbd2 ext4", "sunrpc nfs"} {
 		var names []string
-		for _, m := range order[i] {
+		for _, m := range order[i].modules {
 			names = append(names, m.name)
 		}
 		if got := strings.Join(names, " "); got != want {
-			t.Errorf("%s: %s, expected %s", lists[i].file, got, want)
+			t.Errorf("%s: %s, expected %s", order[i].file, got, want)
 		}
 	}
-	if n := len(order.all()); n != 11 {
+	if file := order[len(lists)].file; file != OthersFile {
+		t.Errorf("the others are in %s", file)
+	}
+	if n := len(order.all()); n != 13 {
 		t.Errorf("%d modules, expected each once", n)
 	}
+	if order, err = loadOrder(listsWith(nil), all, parseBuiltin([]byte("kernel/fs/fuse/fuse.ko\n"))); err != nil || len(order) != len(lists) {
+		t.Errorf("without others: %d lists, %v", len(order), err)
+	}
+	if _, err := loadOrder(listsWith([]string{"gone"}), all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
+		t.Errorf("another module is missing: %v", err)
+	}
 	delete(all, "virtio_ring")
-	if _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
+	if _, err := loadOrder(lists, all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
 		t.Errorf("a module is missing: %v", err)
 	}
 	add("virtio_ring", "virtio_pci")
-	if _, err := loadOrder(all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
+	if _, err := loadOrder(lists, all, parseBuiltin(nil)); !errors.Is(err, ErrPackage) {
 		t.Errorf("a circle: %v", err)
 	}
 }

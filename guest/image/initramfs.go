@@ -32,9 +32,9 @@ func baseRecords(busybox []byte, applets []string, modules loads) []cpio.Record 
 	for _, m := range modules.all() {
 		rs = append(rs, cpio.StaticFile(m.file(), string(m.content), 0o644))
 	}
-	for i, l := range lists {
+	for _, l := range modules {
 		var text strings.Builder // one path a line, in order
-		for _, m := range modules[i] {
+		for _, m := range l.modules {
 			fmt.Fprintln(&text, "/"+m.file())
 		}
 		rs = append(rs, cpio.StaticFile(l.file, text.String(), 0o644))

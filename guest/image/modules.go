@@ -16,14 +16,25 @@ import (
 // kernel has built in are skipped; one that it has not at all is an error only if
 // it is needed. Every machine loads those of the first list, and of the others
 // those for what it has: an emulated machine takes up to 20 ms for one.
-var lists = []struct {
-	file           string // in the initramfs
-	needed, useful []string
-}{
+var lists = []moduleList{
 	{file: "lib/modules/list", needed: []string{"virtio_pci", "virtio_console", "fuse", "virtiofs"}},
 	{file: "lib/modules/list-network", needed: []string{"virtio_net"}, useful: []string{"af_packet"}},
 	{file: "lib/modules/list-9p", useful: []string{"9p", "9pnet_fd"}},
 	{file: "lib/modules/list-disks", useful: []string{"virtio_blk", "overlay", "squashfs", "erofs", "ext4"}},
+}
+
+// moduleList is a list of modules in the initramfs.
+type moduleList struct {
+	file           string // in the initramfs
+	needed, useful []string
+}
+
+// listsWith are lists, and one of others that somebody wants.
+func listsWith(others []string) []moduleList {
+	if len(others) == 0 {
+		return lists
+	}
+	return append(slices.Clip(lists), moduleList{file: OthersFile, needed: others})
 }
 
 // module is one file of lib/modules/VERSION/kernel.
@@ -118,14 +129,21 @@ func unsigned(content []byte) []byte {
 	return rest[:signed]
 }
 
-// loads are the modules of each of lists.
-type loads [][]*module
+// loads are the modules of each list, by the list's file.
+type loads []load
+
+type load struct {
+	file    string
+	modules []*module
+}
 
 // all returns each module once.
 func (l loads) all() (ms []*module) {
-	for _, m := range slices.Concat(l...) {
-		if !slices.Contains(ms, m) {
-			ms = append(ms, m)
+	for _, one := range l {
+		for _, m := range one.modules {
+			if !slices.Contains(ms, m) {
+				ms = append(ms, m)
+			}
 		}
 	}
 	return ms
@@ -133,7 +151,7 @@ func (l loads) all() (ms []*module) {
 
 // loadOrder returns the modules to load, each after those that it needs and that
 // the first list has not. builtin reports modules that the kernel contains.
-func loadOrder(all map[string]*module, builtin func(string) bool) (l loads, err error) {
+func loadOrder(lists []moduleList, all map[string]*module, builtin func(string) bool) (l loads, err error) {
 	var always map[string]int // state, after the first list
 	for i, list := range lists {
 		state := map[string]int{}
@@ -144,7 +162,7 @@ func loadOrder(all map[string]*module, builtin func(string) bool) (l loads, err 
 		}
 		order, lerr := walk(all, builtin, state, names)
 		err = errors.Join(err, lerr)
-		l = append(l, order)
+		l = append(l, load{list.file, order})
 		if i == 0 {
 			always = state
 		}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +68,32 @@ func Cache(t testing.TB) string {
 		require.Missing(t, "a kernel for guests that speaks 9P ("+err.Error()+")", "Debian, and its mirror")
 	}
 	return cache
+}
+
+// WithModules opens the general kernel, and an initramfs with init and these modules of the kernel, which are listed in
+// image.OthersFile. The image is kept in the user's cache by the name. It ends the test where none can be had.
+func WithModules(t testing.TB, name string, init []byte, modules ...string) image.Files {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	dir := filepath.Join(cache, name)
+	built, err := image.Open(dir, "amd64")
+	if err != nil || slices.ContainsFunc(modules, func(m string) bool { return !slices.Contains(built.Manifest.Modules, m) }) {
+		ctx, cancel := context.WithTimeout(t.Context(), buildPatience)
+		defer cancel()
+		_, err = image.Build(ctx, image.Options{Dir: dir, Arch: "amd64", Generic: true, Modules: modules})
+	}
+	if err != nil {
+		require.Missing(t, "a kernel for guests with the modules "+strings.Join(modules, " ")+" ("+err.Error()+")", "Debian, and its mirror")
+	}
+	f, err := image.Source{Dir: dir, Arch: "amd64", Guest: init}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
 }
 
 // Debian returns a directory of images in which there is a Debian with gcc, git,
