@@ -39,7 +39,9 @@ type Sign struct {
 	stop    chan struct{}
 
 	mu    sync.Mutex
-	mem   []byte // nil: closed
+	open  bool
+	mem   []byte // the file; nil: it cannot be mapped
+	fd    int    // where it cannot be
 	last  int64
 	beats bool // it is renewed by itself
 }
@@ -47,16 +49,26 @@ type Sign struct {
 // Create makes the file in the directory behind dirfd, or goes on with the one that is there.
 // The caller closes the Sign.
 func Create(dirfd int) (*Sign, error) {
+	return create(dirfd, func(fd int) ([]byte, error) {
+		return unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	})
+}
+
+func create(dirfd int, mapped func(fd int) ([]byte, error)) (_ *Sign, err error) {
 	fd, err := hostfs.OpenAt(dirfd, Name, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	defer hostfs.Close(fd)
+	s := &Sign{stop: make(chan struct{}), open: true, fd: -1}
+	defer func() {
+		if s.fd < 0 {
+			_ = hostfs.Close(fd)
+		}
+	}()
 	// What is written cannot run out of space later.
 	if err := hostfs.PwriteFull(fd, make([]byte, size), 0); err != nil {
 		return nil, err
 	}
-	s := &Sign{stop: make(chan struct{})}
 	st, err := hostfs.StatFD(fd)
 	if err != nil {
 		return nil, err
@@ -64,7 +76,10 @@ func Create(dirfd int) (*Sign, error) {
 	if d := time.Duration(st.Ctime - time.Now().UnixNano()); d > skew || d < -skew {
 		s.offset = d
 	}
-	if s.mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	switch s.mem, err = mapped(fd); {
+	case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV):
+		s.fd = fd // 9P without a cache maps nothing that is shared: each sign is a write
+	case err != nil:
 		return nil, err
 	}
 	s.Mark()
@@ -79,11 +94,11 @@ func (s *Sign) Mark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now().Add(s.offset).UnixNano()
-	if s.mem == nil || now <= s.last {
+	if !s.open || now <= s.last {
 		return
 	}
 	s.last = now
-	put(s.mem[:8], now)
+	s.put(0, now)
 }
 
 // Unasked says that from now on somebody may write without asking.
@@ -93,10 +108,10 @@ func (s *Sign) Unasked() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mem == nil {
+	if !s.open {
 		return
 	}
-	put(s.mem[8:], 1)
+	s.put(8, 1)
 	if !s.beats {
 		s.beats = true
 		go s.beat()
@@ -111,10 +126,10 @@ func (s *Sign) Doing(ino uint64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mem == nil {
+	if !s.open {
 		return
 	}
-	put(s.mem[16:], int64(ino))
+	s.put(16, int64(ino))
 	if !s.beats {
 		s.beats = true
 		go s.beat()
@@ -141,19 +156,28 @@ func (s *Sign) Close() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mem == nil {
+	if !s.open {
 		return
 	}
 	close(s.stop)
-	_ = unix.Munmap(s.mem)
-	s.mem = nil
+	s.open = false
+	if s.mem != nil {
+		_ = unix.Munmap(s.mem)
+		return
+	}
+	_ = hostfs.Close(s.fd)
 }
 
-// put stores v. A page that cannot be had (the disk failed) is not the end of the process.
-func put(b []byte, v int64) {
+// put stores v at a place of the file. A page that cannot be had, or a write that fails (the disk failed), is not the end
+// of the process. mu is held.
+func (s *Sign) put(at int, v int64) {
+	if s.mem == nil {
+		_ = hostfs.PwriteFull(s.fd, binary.LittleEndian.AppendUint64(nil, uint64(v)), int64(at))
+		return
+	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { _ = recover() }()
-	binary.LittleEndian.PutUint64(b, uint64(v))
+	binary.LittleEndian.PutUint64(s.mem[at:], uint64(v))
 }
 
 // Death is what the sign of life in a directory tells of the end of whoever gave it.
