@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -285,7 +286,7 @@ func (w *Watcher) take() batch {
 		}
 		d := &b.dirs[i]
 		d.Names = append(d.Names, e.Name)
-		if !sure {
+		if !sure || keptOpen(e.Name) {
 			continue
 		}
 		if e.Name != "" {
@@ -297,6 +298,13 @@ func (w *Watcher) take() batch {
 	slices.Sort(b.paths)
 	b.paths = slices.Compact(b.paths)
 	return b
+}
+
+// keptOpen tells whether a name is one that an NFS client gives to a file that was removed while somebody has it open, until
+// nobody has any more ("silly rename": .nfs, and 24 digits). Nobody has edited it.
+func keptOpen(name string) bool {
+	digits, ok := strings.CutPrefix(name, ".nfs")
+	return ok && len(digits) == 24 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // Actor is the watcher's actor.

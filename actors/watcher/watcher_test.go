@@ -109,6 +109,24 @@ func TestU19UnsureIsForCachesOnly(t *testing.T) {
 	}
 }
 
+// TestKeptOpen: a removed file that an NFS client keeps by another name, since it is open, is no edit. Caches are told of it.
+func TestKeptOpen(t *testing.T) {
+	w, _, _ := mutableWatcher(t, nil)
+	defer w.Close()
+	var events []Event
+	for _, name := range []string{".nfs000000000000800300000001", ".nfs00000000000080030000000g", ".nfs0000", "nfs000000000000800300000001"} {
+		events = append(events, Event{fixedDir("d"), name})
+	}
+	w.Report(Batch{Events: events})
+	b := w.take()
+	if len(b.dirs) != 1 || len(b.dirs[0].Names) != len(events) {
+		t.Errorf("caches are told of %+v", b.dirs)
+	}
+	if want := []string{"d/.nfs0000", "d/.nfs00000000000080030000000g", "d/nfs000000000000800300000001"}; !slices.Equal(b.paths, want) {
+		t.Errorf("edits: %q, want %q", b.paths, want)
+	}
+}
+
 // TestU19ShareOfWatches: where caches need watches, too, directories that nobody has looked into get a share of them only,
 // and it is said that edits elsewhere are not told.
 func TestU19ShareOfWatches(t *testing.T) {
