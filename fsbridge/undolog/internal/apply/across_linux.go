@@ -346,7 +346,7 @@ func (e *Engine) attachByCopy(n, d *layer.Node, from entry, fd int, name string)
 	}
 	c.remember(e.Root.FD(), path.Join(e.path(d), name))
 	e.setMade(n, c.made[len(c.made)-1].New)
-	n.Dirty = !n.Created
+	n.Dirty, n.Brought = !n.Created, true
 	if err := e.point("apply.brought"); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type inverse struct {
 	w       *journal.Writer
 	dir     *store.StepDir
 	records journal.Batch
+	apart   bool // what leaves the folder is copied to another file system
 }
 
 // Create makes the directory of the inverse below dirfd.
@@ -92,7 +93,7 @@ func (e *Engine) WriteInverse(step journal.Step, power bool) (err error) {
 	if err != nil {
 		return err
 	}
-	v := &inverse{e: e, w: w, dir: dir}
+	v := &inverse{e: e, w: w, dir: dir, apart: hostfs.Apart(e.Root.FD(), e.hold)}
 	defer func() {
 		if cerr := w.Close(); err == nil {
 			err = cerr
@@ -236,12 +237,8 @@ func (v *inverse) record(n *layer.Node, at entry, st *hostfs.Stat) error {
 		r.Meta.Target = target
 	}
 	v.records.Object(&r)
-	if n.Xattrs {
-		have, err := v.attributes(n, at)
-		if err != nil {
-			return err
-		}
-		v.records.Xattrs(n.Obj, have)
+	if err := v.recordAttributes(n, at); err != nil {
+		return err
 	}
 	if st.IsRegular() && !n.Created && (n.Content || st.Size != n.Meta.Size) {
 		if err := v.contents(n, at, st); err != nil {
@@ -249,6 +246,23 @@ func (v *inverse) record(n *layer.Node, at entry, st *hostfs.Stat) error {
 		}
 	}
 	return v.flush(128 << 10)
+}
+
+// recordAttributes writes the attributes of n down, if they will change, or if n may be copied to the log's file system, which may
+// not hold them.
+func (v *inverse) recordAttributes(n *layer.Node, at entry) error {
+	leaves := n.Place.Kind == layer.InTree && n.Obj != journal.RootObj && v.apart
+	if !n.Xattrs && !leaves {
+		return nil
+	}
+	have, err := v.attributes(n, at)
+	if err != nil {
+		return err
+	}
+	if n.Xattrs || len(have) > 0 {
+		v.records.Xattrs(n.Obj, have)
+	}
+	return nil
 }
 
 func (v *inverse) attributes(n *layer.Node, at entry) ([]hostfs.Xattr, error) {

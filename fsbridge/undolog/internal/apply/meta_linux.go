@@ -86,7 +86,7 @@ func (e *Engine) metaAll(ctx context.Context) error {
 		if n.Several && n.Place.Kind != layer.Nowhere { // their number may be another
 			e.ChangedInode(n.ID)
 		}
-		if n.IsDir() || n.Created || n.Fresh || !n.Dirty || n.Place.Kind == layer.Nowhere {
+		if n.IsDir() || n.Created || n.Fresh && !n.Brought || !n.Dirty || n.Place.Kind == layer.Nowhere {
 			continue
 		}
 		if err := e.metaOf(n); err != nil {

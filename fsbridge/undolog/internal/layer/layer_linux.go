@@ -62,6 +62,7 @@ type Node struct {
 type Marks struct {
 	Made     bool // made anew by this apply: it has a new number
 	Fresh    bool // made in this run: content and metadata are right
+	Brought  bool // copied in this run from the log's file system, which may hold less metadata
 	Inverse  bool // the inverse has a full record of it
 	Seen     bool // visited by a walk
 	Wanted   bool // some binding lacks it

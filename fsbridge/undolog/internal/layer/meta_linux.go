@@ -114,7 +114,7 @@ func Bare(fd int, typ uint32, xattrs []hostfs.Xattr) error {
 		return err
 	}
 	for _, name := range bytes.Split(names, []byte{0}) {
-		if !bytes.HasPrefix(name, []byte("system.posix_acl_")) {
+		if !bytes.HasPrefix(name, []byte(posixACL)) {
 			continue
 		}
 		err := hostfs.RemoveXattrFD(fd, string(name))
@@ -127,6 +127,15 @@ func Bare(fd int, typ uint32, xattrs []hostfs.Xattr) error {
 	}
 	return nil
 }
+
+// derived tells whether an attribute is one that its file system makes of other metadata, so that it cannot be removed
+// (system.nfs4_acl, which each file on NFS has).
+func derived(name string) bool {
+	return strings.HasPrefix(name, "system.") && !strings.HasPrefix(name, posixACL)
+}
+
+// posixACL begins the names of ACLs.
+const posixACL = "system.posix_acl_"
 
 // SetXattrs makes the attributes those and no others. Of the system's own, those that we may
 // not change are left.
@@ -150,7 +159,7 @@ func SetXattrs(fd int, want []hostfs.Xattr) error {
 	try := func(name string, f func() error) error {
 		_, _, err := hostfs.AllowFD(fd, 0o600, f) // user.* needs a writable file
 		switch {
-		case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENODATA):
+		case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENODATA), errors.Is(err, syscall.EINVAL) && derived(name):
 			return nil
 		case errors.Is(err, syscall.EPERM):
 			if strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.") {
