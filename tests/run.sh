@@ -161,7 +161,7 @@ packages() {
     local all first
     all=$(grep -Ev "$1" <<<"$tested")
     first=$(for p in tests/suite/vm cmd/sandbox tests/suite/posix tests/suite/semantics tests/suite/escape fsbridge/mediate \
-        fsbridge/undolog fsbridge/fuse tests/suite/ui tests/suite/release tests/suite/agents tests/suite/devtools tests/suite/mcpclients \
+        fsbridge/undolog fsbridge/fuse tests/suite/filesystems/guest tests/suite/ui tests/suite/release tests/suite/agents tests/suite/devtools tests/suite/mcpclients \
         actors/interceptor actors hypervisor/network hypervisor/qemu fsbridge/files; do
         grep -x "$module/$p" <<<"$all"
     done)
@@ -170,12 +170,12 @@ packages() {
 }
 
 if [ "$mode" = quick ]; then
-    slow='/(guest/image|hypervisor/qemu|tests/suite/(agents|container|devtools|promises|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
+    slow='/(guest/image|hypervisor/qemu|tests/suite/(agents|container|devtools|filesystems/guest|promises|release|ui|vm|mcpclients|posix|posixmeta|crash))$' # they need minutes, or a mirror
     say "tests as $who"
     gotests "$who" "$(packages "$slow")"
     say "result"
     echo "left out: the race detector, the ordinary user's pass, injected faults, fuzzing, linters and"
-    echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{agents,container,devtools,promises,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
+    echo "other platforms, and the packages guest/image, hypervisor/qemu and tests/suite/{agents,container,devtools,filesystems/guest,promises,release,ui,vm,mcpclients,posix,posixmeta,crash}: make test"
     tally sum
     exit
 fi
@@ -226,8 +226,8 @@ images() {
     fi
 }
 
-# Suites that only start bin/sandbox, which has no race detector: it would slow down nothing but the test itself.
-driving='/tests/suite/(agents|container|day|devtools|mcpclients|observe|promises|release|semantics|ui)$'
+# Suites that only start a program, which has no race detector: it would slow down nothing but the test itself.
+driving='/tests/suite/(agents|container|day|devtools|filesystems/guest|mcpclients|observe|promises|release|semantics|ui)$'
 booting='/(tests/suite/(vm|promises|release)|guest/image)$' # they need the images
 
 # These suites race other programs. The supervisor's own code runs with the race detector in the tests of the bridges.

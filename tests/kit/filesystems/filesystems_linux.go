@@ -26,10 +26,20 @@ const (
 	OverlayIndexed Kind = "overlayfs with index"
 	Bindfs         Kind = "bindfs"
 	NTFS           Kind = "ntfs-3g"
+	// Few kernels have these: tests/suite/filesystems/guest boots one that has.
+	NineP Kind = "9p"
+	NFS   Kind = "NFS"
 )
 
-// All are all kinds.
+// GuestEnv is set inside of a guest that has file systems of the kinds that few kernels have: a directory with a mounted one
+// by the name of each kind.
+const GuestEnv = "SANDBOX_TEST_FILESYSTEMS"
+
+// All are all kinds that a test can work on here.
 func All() []Kind {
+	if os.Getenv(GuestEnv) != "" {
+		return []Kind{NineP, NFS}
+	}
 	return []Kind{Ext4, XFS, Btrfs, Tmpfs, Overlay, OverlayIndexed, Bindfs, NTFS}
 }
 
@@ -39,6 +49,9 @@ func All() []Kind {
 func Mount(t testing.TB, kind Kind, fill func(dir string)) string {
 	t.Helper()
 	require.Root(t)
+	if kind == NineP || kind == NFS {
+		return mounted(t, kind, fill)
+	}
 	base := t.TempDir()
 	dir := filepath.Join(base, "m")
 	for _, name := range []string{"m", "lower", "upper", "work"} {
@@ -77,6 +90,18 @@ func Mount(t testing.TB, kind Kind, fill func(dir string)) string {
 	}
 	if filled != dir {
 		overlay(t, base, kind)
+	}
+	return dir
+}
+
+// mounted is a new directory of a file system that is mounted already.
+func mounted(t testing.TB, kind Kind, fill func(dir string)) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(filepath.Join(os.Getenv(GuestEnv), string(kind)), "")
+	check(t, err)
+	check(t, os.Chmod(dir, 0o755))
+	if fill != nil {
+		fill(dir)
 	}
 	return dir
 }
