@@ -288,6 +288,11 @@ func resultText(r *ApplyResult) string {
 // judge compares the folder with what an undo or a redo has to make of it.
 func (m *userModel) judge(what string, res *ApplyResult, err error, tree undologtest.Tree, pending bool, o UndoOptions) {
 	m.t.Helper()
+	if o.Force && res != nil { // what was taken by force comes back, and not what the step had made
+		for _, s := range res.Steps {
+			delete(m.trees, s.StepID)
+		}
+	}
 	if err != nil {
 		known := refused(err) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || what == "restore" && errors.Is(err, ErrEdited)
 		if !known {
