@@ -53,6 +53,7 @@ var failures = []Failure{
 	{undolog.ErrMark, "conflict", "mark", "get_undo_history lists the steps"},
 	{undolog.ErrUnprotected, "unprotected", "unprotected", "this step is too large to be undone; tell the user"},
 	{undolog.ErrEdited, "conflict", "edited", "the user has changed the file since, and what it was then is not known: ask the user"},
+	{undolog.ErrElsewhere, "conflict", "elsewhere", "restore the path that it had then, too, and this one after that; or ask the user"},
 	{undolog.ErrDamaged, "damaged", "damaged", "its record on disk is damaged; tell the user"},
 	{undolog.ErrClosed, "session_ended", "closed", "the session has ended: tell the user"},
 	{undolog.ErrUndoDir, "undo_unavailable", "undo_dir", "nothing can be undone here; tell the user"},

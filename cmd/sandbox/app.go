@@ -121,7 +121,7 @@ func exitCode(err error) int {
 		return status.Code
 	case exit.IsUsage(err):
 		return exit.Misuse
-	case errors.As(err, &barrier):
+	case errors.As(err, &barrier), errors.Is(err, undolog.ErrElsewhere):
 		return exit.Barrier
 	case errors.As(err, &start):
 		return start.ExitCode

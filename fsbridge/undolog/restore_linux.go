@@ -20,8 +20,8 @@ import (
 // path that did not exist then is removed. It returns ErrNoStep, ErrBusy while
 // a step is open, ErrUnprotected or ErrDamaged if a step in between cannot be
 // looked through, ENOENT for a path that was not there then and is not now, and a *BarrierError if somebody outside has changed the path
-// since; o.Force overrides the last. An empty result says that the path is as
-// it was.
+// since, or ErrElsewhere if a step moved something there that would be nowhere then; o.Force overrides these two. An empty result
+// says that the path is as it was.
 func (l *Log) Restore(ctx context.Context, o RestoreOptions) (*ApplyResult, error) {
 	parts, err := hostfs.SplitPath(o.Path)
 	if err != nil {
@@ -179,7 +179,7 @@ func (l *Log) restoreTarget(ctx context.Context, v *past.View, parts []string, o
 		return step, nil, err
 	}
 	target = store.NewStepDir(tfd).With(l.volumes)
-	return step, target, past.WriteTarget(ctx, v, target, step, parts)
+	return step, target, past.WriteTarget(ctx, v, target, step, parts, o.Force)
 }
 
 // summarise writes the files "paths" and "summary.json" of a step that ends now without having

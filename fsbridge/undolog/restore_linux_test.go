@@ -2,6 +2,7 @@ package undolog
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -222,4 +223,58 @@ func TestRestoreOtherName(t *testing.T) {
 	w.step(func() { w.ok(w.write("out", 2, "!!!!!")) })
 	w.restore("d", 1)
 	undologtest.Same(t, "restored", before, w.snapshot())
+}
+
+// TestU1RestoreTakesNothingElsewhere: what a step moved is not taken away by a restore of the path that it has now, as long as it is
+// nowhere else. What the step made is, and what comes back or stays by another name.
+func TestU1RestoreTakesNothingElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(w *world)
+		path    string
+		refused bool
+	}{
+		"file":                {func(w *world) { w.ok(w.rename("f", "g", 0)) }, "g", true},
+		"directory":           {func(w *world) { w.ok(w.rename("d", "b", 0)) }, "b", true},
+		"into a new one":      {func(w *world) { w.ok(w.mkdir("n")); w.ok(w.rename("f", "n/f", 0)) }, "n", true},
+		"into an old one":     {func(w *world) { w.ok(w.rename("f", "d/f", 0)) }, "d", true},
+		"over another":        {func(w *world) { w.ok(w.rename("f", "d/x", 0)) }, "d/x", true},
+		"exchanged":           {func(w *world) { w.ok(w.rename("f", "d/x", unix.RENAME_EXCHANGE)) }, "f", true},
+		"both names":          {func(w *world) { w.ok(w.mkdir("n")); w.ok(w.rename("f", "n/f", 0)); w.ok(w.link("n/f", "n/g")) }, "n", true},
+		"another name":        {func(w *world) { w.ok(w.link("f", "g")) }, "g", false},
+		"a name moved":        {func(w *world) { w.ok(w.link("f", "h")); w.ok(w.rename("f", "g", 0)) }, "g", false},
+		"both come back":      {func(w *world) { w.ok(w.rename("f", "d/x", unix.RENAME_EXCHANGE)) }, "", false},
+		"within":              {func(w *world) { w.ok(w.rename("d/x", "d/y", 0)) }, "d", false},
+		"made":                {func(w *world) { w.ok(w.create("n", "n")) }, "n", false},
+		"made and moved":      {func(w *world) { w.ok(w.mkdir("n")); w.ok(w.create("n/x", "n")); w.ok(w.rename("n", "m", 0)) }, "m", false},
+		"made in a moved one": {func(w *world) { w.ok(w.rename("d", "b", 0)); w.ok(w.create("b/n", "n")) }, "b/n", true}, // its directory did not exist
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothPlaces(t, func(t *testing.T, w *world) {
+				w.step(func() { w.ok(w.create("f", "f")); w.ok(w.mkdir("d")); w.ok(w.create("d/x", "x")) })
+				before := w.snapshot()
+				w.step(func() { c.change(w) })
+				after := w.snapshot()
+				o := RestoreOptions{Path: c.path, Step: w.log.stepEntries()[1].StepID}
+				w.NewEpoch()
+				_, err := w.log.Restore(t.Context(), o)
+				if (err != nil) != c.refused {
+					t.Fatalf("restore: %v", err)
+				}
+				if c.refused {
+					undologtest.Same(t, "refused", after, w.snapshot())
+				}
+				if !errors.Is(err, ErrElsewhere) {
+					return
+				}
+				o.Force = true
+				if _, err := w.log.Restore(t.Context(), o); err != nil {
+					t.Fatal("forced:", err)
+				}
+				w.NewEpoch()
+				w.Forget()
+				w.undo(2)
+				undologtest.Same(t, "undone", before, w.snapshot())
+			})
+		})
+	}
 }

@@ -87,6 +87,7 @@ var (
 	ErrMark        = base.ErrMark
 	ErrDamaged     = base.ErrDamaged
 	ErrEdited      = base.ErrEdited
+	ErrElsewhere   = base.ErrElsewhere
 	ErrClosed      = base.ErrClosed
 	ErrUndoDir     = base.ErrUndoDir
 )

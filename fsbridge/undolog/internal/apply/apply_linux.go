@@ -202,7 +202,7 @@ func (e *Engine) plan() {
 				b.Want.Goes = true
 			}
 			if w := b.Want; w != nil && b.OccNode != w && e.left.closed[d] == nil && (!here || w.Place.Kind == layer.Nowhere && !t.Makeable(w)) {
-				e.lose(w, e.pathAtStart(d, b.Name))
+				e.lose(w, e.t.PathAtStart(d, b.Name))
 				if t.Spoilt[w.Obj] {
 					e.spoilt = append(e.spoilt, bound{d, b})
 				}
@@ -214,7 +214,7 @@ func (e *Engine) plan() {
 	}
 	for id := range t.Bad {
 		if n := t.Nodes[id]; n != nil && n.Place.Kind != layer.Nowhere {
-			e.lose(n, e.pathAtStart(t.Nodes[n.Parent], n.Name))
+			e.lose(n, e.t.PathAtStart(t.Nodes[n.Parent], n.Name))
 		}
 	}
 }
@@ -226,18 +226,6 @@ func (e *Engine) lose(n *layer.Node, path string) {
 	} else {
 		e.Lost = append(e.Lost, path)
 	}
-}
-
-// pathAtStart is the path that name in the directory d had when the step began, as far as it is recorded.
-func (e *Engine) pathAtStart(d *layer.Node, name string) string {
-	for range 10_000 {
-		if d == nil || d.Obj == journal.RootObj || d.Name == "" {
-			break
-		}
-		name = d.Name + "/" + name
-		d = e.t.Nodes[d.Parent]
-	}
-	return name
 }
 
 // planMissing wants an object back that somebody outside took away, and of a directory what the step changed below it.

@@ -264,6 +264,7 @@ var (
 	ErrMark        = errors.New("marks")
 	ErrDamaged     = errors.New("step is damaged")
 	ErrEdited      = errors.New("it was changed outside the sandbox since, and the log does not have all that it held")
+	ErrElsewhere   = errors.New("this would take away what was somewhere else then")
 	ErrClosed      = errors.New("the undo log is closed")
 	ErrUndoDir     = errors.New("unusable undo directory")
 	// ErrInterrupted is an ErrBusy, returned by what does not complete an interrupted undo itself.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 
@@ -24,13 +25,13 @@ const (
 )
 
 // Diff writes how the folder differs between two times at paths as a unified
-// diff in git's style. It can use the paths once.
+// diff in git's style. It can use the paths once. If contents are lost, the rest is written, and it fails with the first one's ErrDamaged.
 func Diff(ctx context.Context, w io.Writer, before, after *View, paths *Paths) error {
 	d := &differ{w: bufio.NewWriterSize(w, 64<<10), before: before, after: after}
 	if err := d.run(ctx, paths); err != nil {
 		return err
 	}
-	return d.w.Flush()
+	return errors.Join(d.w.Flush(), d.damage)
 }
 
 // differ compares two times.
@@ -39,6 +40,7 @@ type differ struct {
 	before, after *View
 	found         []*entry // those with a pair
 	moved         int      // pairs of renames
+	damage        error    // of the first content that is lost; the others are compared
 }
 
 // diffSide is a path at one of the two times.
@@ -80,7 +82,12 @@ func (d *differ) find(ctx context.Context, e *entry, was, is *thing) error {
 	for _, c := range e.children() {
 		from, ferr := d.before.look(was, c.name)
 		to, terr := d.after.look(is, c.name)
-		if err := errors.Join(ferr, terr); err != nil {
+		err := errors.Join(ferr, terr)
+		if errors.Is(err, fs.ErrPermission) {
+			e.closed = true
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		if err := d.find(ctx, c, from, to); err != nil {
@@ -105,6 +112,9 @@ func (d *differ) tell(ctx context.Context, e *entry) error {
 			return err
 		}
 	}
+	if e.closed {
+		fmt.Fprintf(d.w, "What is in %s is not shown: %v\n", textdiff.Quote(e.path()), fs.ErrPermission)
+	}
 	for _, c := range e.children() {
 		if err := d.tell(ctx, c); err != nil {
 			return err
@@ -113,13 +123,13 @@ func (d *differ) tell(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// look is lookup where dir may be no directory, and may not be looked into.
+// look is lookup where dir may be no directory. It fails with EACCES where dir is closed to us.
 func (v *View) look(dir *thing, name string) (*thing, error) {
 	if dir == nil || dir.typ != unix.S_IFDIR {
 		return nil, nil
 	}
 	t, err := v.lookup(dir, name)
-	if hostfs.CannotLook(err) {
+	if hostfs.CannotLook(err) && !errors.Is(err, fs.ErrPermission) {
 		return nil, nil
 	}
 	return t, err
@@ -191,17 +201,26 @@ func (d *differ) renamed(p diffPair) error {
 		return nil
 	}
 	names, err := d.before.names(p.from.t)
+	if errors.Is(err, fs.ErrPermission) {
+		p.to.at.closed = true
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	for name := range names {
-		in, err := d.before.lookup(p.from.t, name)
-		if err != nil || in == nil {
-			return err
+		in, ferr := d.before.look(p.from.t, name)
+		is, terr := d.after.look(p.to.t, name)
+		err := errors.Join(ferr, terr)
+		if errors.Is(err, fs.ErrPermission) {
+			p.to.at.closed = true
+			continue
 		}
-		is, err := d.after.lookup(p.to.t, name)
 		if err != nil {
 			return err
+		}
+		if in == nil {
+			return nil
 		}
 		if is == nil || is.id != in.id || is.typ != in.typ {
 			continue
@@ -278,13 +297,21 @@ func (d *differ) inWords(p *diffPair, from, to bool) {
 func (d *differ) file(p *diffPair) error {
 	a, aLarge, err := p.from.content()
 	b, bLarge, berr := p.to.content()
-	if edited := errors.Is(err, base.ErrEdited); edited || errors.Is(berr, base.ErrEdited) {
+	if why := notShown(err, berr); why != nil {
 		path := p.to.path
-		if edited {
+		if notShown(err) != nil {
 			path = p.from.path
 		}
+		if errors.Is(why, base.ErrDamaged) {
+			if why = err; why == nil {
+				why = berr
+			}
+			if d.damage == nil {
+				d.damage = why
+			}
+		}
 		d.header(p, false)
-		fmt.Fprintf(d.w, "What %s held is not shown: %v\n", textdiff.Quote(path), base.ErrEdited)
+		fmt.Fprintf(d.w, "What %s held is not shown: %v\n", textdiff.Quote(path), why)
 		return nil
 	}
 	if err := errors.Join(err, berr); err != nil {
@@ -315,6 +342,18 @@ func (d *differ) file(p *diffPair) error {
 		return nil
 	}
 	return textdiff.Unified(d.w, old, now, a, b)
+}
+
+// notShown is why a content is left out of a diff that goes on, or nil: somebody has edited it since, or it denies its owner, who
+// is asked for nothing by a look, or it is lost.
+func notShown(errs ...error) error {
+	err := errors.Join(errs...)
+	for _, why := range []error{base.ErrEdited, fs.ErrPermission, base.ErrDamaged} {
+		if errors.Is(err, why) {
+			return why
+		}
+	}
+	return nil
 }
 
 func (d *differ) header(p *diffPair, same bool) {

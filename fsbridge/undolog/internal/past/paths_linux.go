@@ -21,6 +21,8 @@ type entry struct {
 	inside map[string]*entry
 	// added tells whether it is one of the paths, and not only above one.
 	added bool
+	// closed tells whether something in it could not be looked at, at one of the two times.
+	closed bool
 	// What [Diff] finds there, and what a rename tells of what was there and what is.
 	pair       *diffPair
 	moved      []diffPair

@@ -1,7 +1,9 @@
 package past
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -328,7 +330,7 @@ func (l *viewLayer) know(n *layer.Node, t *thing) {
 func (v *View) pushDir(l *viewLayer, d *layer.Node, th *thing) (found []*layer.Node, err error) {
 	binds := l.Binds[d.Obj]
 	for i := range binds {
-		x, err := v.lookup(th, binds[i].Name)
+		x, err := v.found(th, binds[i].Name)
 		if err != nil {
 			return nil, err
 		}
@@ -341,7 +343,7 @@ func (v *View) pushDir(l *viewLayer, d *layer.Node, th *thing) (found []*layer.N
 		}
 	}
 	for _, c := range l.Children[d.Obj] {
-		x, err := v.lookup(th, c.Name)
+		x, err := v.found(th, c.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -351,6 +353,15 @@ func (v *View) pushDir(l *viewLayer, d *layer.Node, th *thing) (found []*layer.N
 		}
 	}
 	return found, nil
+}
+
+// found is lookup for what looks through a layer: what is in a directory that is closed to us is not found.
+func (v *View) found(d *thing, name string) (*thing, error) {
+	t, err := v.lookup(d, name)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	return t, err
 }
 
 // damaged is the error of who wants the content of n, which somebody has changed in the log.

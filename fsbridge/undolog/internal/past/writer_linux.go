@@ -26,6 +26,14 @@ type targetWriter struct {
 	objs map[*thing]journal.ObjID // of what is copied, and of the files that stay
 	next journal.ObjID
 	back []binding // which get what they had, when all that stays is known
+	gone []place   // of these names, what is there now
+}
+
+// place is a name in a directory of the folder, and what is there.
+type place struct {
+	dir  *thing
+	name string
+	now  *thing
 }
 
 // binding is a name in a directory that is in the folder, and what it was.
@@ -36,10 +44,14 @@ type binding struct {
 }
 
 // WriteTarget writes what the view shows at a path, as the records and blobs of a new step
-// directory: applied, it brings the path back.
-func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step journal.Step, path []string) error {
+// directory: applied, it brings the path back. Without force it fails with [base.ErrElsewhere] if what had another
+// path then would be nowhere after that.
+func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step journal.Step, path []string, force bool) error {
 	w := &targetWriter{v: v, dir: dir, objs: map[*thing]journal.ObjID{}}
-	return w.write(ctx, step, path)
+	if err := w.write(ctx, step, path); err != nil || force {
+		return err
+	}
+	return w.elsewhere()
 }
 
 func (w *targetWriter) write(ctx context.Context, step journal.Step, parts []string) (err error) {
@@ -81,23 +93,24 @@ func (w *targetWriter) write(ctx context.Context, step journal.Step, parts []str
 		}
 	}
 	name := parts[len(parts)-1]
+	in := now
 	if was, err = w.v.lookup(was, name); err != nil {
 		return err
 	}
-	if now, err = w.v.present(now, name); err != nil {
+	if now, err = w.v.present(in, name); err != nil {
 		return err
 	}
 	if was == nil && now == nil {
 		return fmt.Errorf("%w: it is not there now, and was not then", unix.ENOENT)
 	}
-	if err := w.name(ctx, dir, name, was, now); err != nil {
+	if err := w.name(ctx, in, dir, name, was, now); err != nil {
 		return err
 	}
 	return w.bringBack(ctx)
 }
 
-// name keeps what is name in dir (an object that is in the folder) if it was that then, or notes what it was.
-func (w *targetWriter) name(ctx context.Context, dir journal.ObjID, name string, was, now *thing) error {
+// name keeps what is name in the directory in, the object dir, if it was that then, or notes what it was.
+func (w *targetWriter) name(ctx context.Context, in *thing, dir journal.ObjID, name string, was, now *thing) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -122,6 +135,9 @@ func (w *targetWriter) name(ctx context.Context, dir journal.ObjID, name string,
 		return w.inside(ctx, was, id)
 	}
 	w.back = append(w.back, binding{dir, name, was})
+	if now != nil {
+		w.gone = append(w.gone, place{in, name, now})
+	}
 	return nil
 }
 
@@ -169,7 +185,7 @@ func (w *targetWriter) inside(ctx context.Context, d *thing, id journal.ObjID) e
 		if err != nil {
 			return err
 		}
-		if err := w.name(ctx, id, n, was, now); err != nil {
+		if err := w.name(ctx, d, id, n, was, now); err != nil {
 			return fmt.Errorf("%s: %w", n, err)
 		}
 	}
