@@ -49,6 +49,7 @@ var known = map[string]struct {
 	"base.ErrUnprotected":           {undolog.ErrUnprotected, "unprotected"},
 	"base.ErrDamaged":               {undolog.ErrDamaged, "damaged"},
 	"base.ErrEdited":                {undolog.ErrEdited, "conflict"},
+	"base.ErrElsewhere":             {undolog.ErrElsewhere, "conflict"},
 	"base.ErrClosed":                {undolog.ErrClosed, "session_ended"},
 	"base.ErrUndoDir":               {undolog.ErrUndoDir, "undo_unavailable"},
 	"files.ErrTooLarge":             {files.ErrTooLarge, "too_large"},

@@ -152,7 +152,13 @@ func restoreModel(t *rapid.T, w *world, p string, k int, snaps []map[string]stri
 	before := w.snapshot()
 	w.NewEpoch()
 	t.Logf("DID restore %s to %d", p, k)
-	res, err := w.log.Restore(context.Background(), RestoreOptions{Path: p, Step: steps[k].StepID})
+	o := RestoreOptions{Path: p, Step: steps[k].StepID}
+	res, err := w.log.Restore(context.Background(), o)
+	if errors.Is(err, ErrElsewhere) {
+		undologtest.Same(t, "refused restore", before, w.snapshot())
+		o.Force = true
+		res, err = w.log.Restore(context.Background(), o)
+	}
 	w.Forget()
 	var errno unix.Errno
 	if errors.As(err, &errno) && (errno == unix.ENOENT || errno == unix.EACCES) {

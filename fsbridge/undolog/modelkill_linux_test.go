@@ -68,6 +68,9 @@ func (k *modelKill) do(ctx context.Context, l *Log) (err error) {
 		_, err = l.Redo(ctx, UndoOptions{Count: k.Count})
 	case "restore":
 		_, err = l.Restore(ctx, RestoreOptions{Path: k.Path, Step: k.Step})
+		if errors.Is(err, ErrElsewhere) && !k.Edited {
+			_, err = l.Restore(ctx, RestoreOptions{Path: k.Path, Step: k.Step, Force: true})
+		}
 	case "recover":
 		_, err = l.Recover(ctx)
 	case "pack":
@@ -84,7 +87,7 @@ func (k *modelKill) do(ctx context.Context, l *Log) (err error) {
 func refused(err error) bool {
 	var barrier *BarrierError
 	return errors.As(err, &barrier) || errors.Is(err, ErrNothing) || errors.Is(err, ErrNoRedo) || errors.Is(err, ErrNoStep) || errors.Is(err, ErrDamaged) ||
-		errors.Is(err, ErrMark) || err != nil && strings.Contains(err.Error(), "nothing of it can be put back")
+		errors.Is(err, ErrMark) || errors.Is(err, ErrElsewhere) || err != nil && strings.Contains(err.Error(), "nothing of it can be put back")
 }
 
 // run does k in a process of its own and tells whether that was killed.

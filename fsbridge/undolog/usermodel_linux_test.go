@@ -294,7 +294,7 @@ func (m *userModel) judge(what string, res *ApplyResult, err error, tree undolog
 		}
 	}
 	if err != nil {
-		known := refused(err) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || what == "restore" && (errors.Is(err, ErrEdited) || errors.Is(err, ErrElsewhere))
+		known := refused(err) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || what == "restore" && errors.Is(err, ErrEdited)
 		if !known {
 			m.t.Fatalf("%s: %v", what, err)
 		}
