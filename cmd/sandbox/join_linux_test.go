@@ -24,6 +24,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/tests/kit/actortest"
+	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
 )
@@ -246,10 +247,13 @@ func TestJoinedSignals(t *testing.T) {
 	}
 }
 
-// scale is how many of many there are: a quarter with the race detector.
+// scale is how many of many there are: a quarter with the race detector, and half of them where the other passes add to them.
 func scale(many int) int {
-	if withRaceDetector {
+	switch {
+	case withRaceDetector:
 		return many / 4
+	case require.Sampled():
+		return many / 2
 	}
 	return many
 }

@@ -37,15 +37,21 @@ func Tries(t testing.TB, few int) int {
 	return n
 }
 
+// Sampled tells whether only a part of many cases of one kind is tried: see [OneIn].
+func Sampled() bool {
+	text := os.Getenv("TEST_SAMPLE")
+	return text != "" && text != "all"
+}
+
 // OneIn returns a function that says of one case after the other whether it is tried: of n of a kind one, and all of them
 // without TEST_SAMPLE. tests/run.sh sets that to a number that comes from the commit, so that each commit tries others, and one
 // commit always the same.
 func OneIn(t testing.TB, n int) func() bool {
 	t.Helper()
-	text := os.Getenv("TEST_SAMPLE")
-	if text == "" || text == "all" {
+	if !Sampled() {
 		return func() bool { return true }
 	}
+	text := os.Getenv("TEST_SAMPLE")
 	next, err := strconv.Atoi(text)
 	if err != nil || next < 0 {
 		t.Fatalf("TEST_SAMPLE=%q: want a number, or all", text)

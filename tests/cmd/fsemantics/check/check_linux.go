@@ -23,7 +23,7 @@ const Word = record.Word
 
 func all() []record.Named { return slices.Concat(names.Checks(), files.Checks()) }
 
-// Main runs "all DIRECTORY", or what that starts: "one NAME", "child ROLE ARGUMENT...".
+// Main runs "all DIRECTORY", or "some NAME,NAME... DIRECTORY", or what these start: "one NAME", "child ROLE ARGUMENT...".
 func Main(args []string, out io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(out, "too few arguments")
@@ -31,7 +31,13 @@ func Main(args []string, out io.Writer) int {
 	}
 	switch args[0] {
 	case "all":
-		return runAll(args[1], out)
+		return run(all(), args[1], out)
+	case "some":
+		names := strings.Split(args[1], ",")
+		chosen := slices.DeleteFunc(all(), func(n record.Named) bool { return !slices.Contains(names, n.Name) })
+		if len(args) == 3 && len(chosen) == len(names) {
+			return run(chosen, args[2], out)
+		}
 	case "one":
 		for _, n := range all() {
 			if n.Name == args[1] {
@@ -54,9 +60,9 @@ func Main(args []string, out io.Writer) int {
 // exit ends the process now: os.Exit lets the race detector linger for a second.
 func exit(status int) { _, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(status), 0, 0) }
 
-func runAll(dir string, out io.Writer) int {
+func run(checks []record.Named, dir string, out io.Writer) int {
 	status := 0
-	for _, n := range all() {
+	for _, n := range checks {
 		work := filepath.Join(dir, n.Name)
 		line, err := runOne(work, n.Name)
 		if err != nil {
