@@ -86,7 +86,7 @@ func attemptsOf() []attempt {
 		{CanFifo, func(fd int) error { return MknodAt(fd, "g", unix.S_IFIFO|0o600) }},
 		{CanMode, tryMode},
 		{CanXattr, func(fd int) error { return SetXattrAt(fd, "f", "user.sandbox", []byte("1"), 0) }},
-		{CanACL, func(fd int) error { return SetXattrAt(fd, "f", AccessACL, smallACL(), 0) }},
+		{CanACL, tryACL},
 		{CanTmpfile, func(fd int) error {
 			f, err := OpenTmpfile(fd, unix.O_RDWR, 0o600)
 			if err == nil {
@@ -147,6 +147,15 @@ func tryMode(fd int) error {
 		}
 	}
 	return nil
+}
+
+// tryACL expects an ACL that is set to be read, which 9P without ACLs refuses.
+func tryACL(fd int) error {
+	if err := SetXattrAt(fd, "f", AccessACL, smallACL(), 0); err != nil {
+		return err
+	}
+	_, err := GetXattrAt(fd, "f", AccessACL, make([]byte, 256))
+	return err
 }
 
 // tryHole expects a file that was made long to take no space.

@@ -67,7 +67,7 @@ func cannot(kind filesystems.Kind) []hostfs.Ability {
 		return []hostfs.Ability{hostfs.CanRenameNew, hostfs.CanExchange, hostfs.CanMode, hostfs.CanTmpfile, hostfs.CanAllocate,
 			hostfs.CanSeekHole, hostfs.CanNanotimes}
 	case filesystems.NineP: // FIFOs are what QEMU of some versions has, and of others not
-		return []hostfs.Ability{hostfs.CanRenameNew, hostfs.CanExchange, hostfs.CanTmpfile, hostfs.CanAllocate, hostfs.CanSeekHole,
+		return []hostfs.Ability{hostfs.CanRenameNew, hostfs.CanExchange, hostfs.CanACL, hostfs.CanTmpfile, hostfs.CanAllocate, hostfs.CanSeekHole,
 			hostfs.CanNanotimes}
 	case filesystems.NFS:
 		return []hostfs.Ability{hostfs.CanRenameNew, hostfs.CanExchange, hostfs.CanACL, hostfs.CanTmpfile}
