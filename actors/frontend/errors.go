@@ -9,6 +9,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/files"
+	"github.com/codeagent/sandbox/fsbridge/printable"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/messages"
@@ -105,6 +106,13 @@ func FailureNamed(name string) (Failure, bool) {
 	}
 	return Failure{}, false
 }
+
+// maxError is how long the text of an error is that a client gets, in bytes; what is left out of a longer one has a mark. A path fits.
+const maxError = 6 << 10
+
+// Told is the text of an error as a client gets it, whatever names the text has in it: these may be of the client itself, which a model drives, or of files. It is not much longer than any of ours
+// is, and nothing in it acts on a terminal.
+func Told(text string) string { return printable.Message(text, maxError) }
 
 // BlockedBy lists the paths that were changed from outside, each once, sorted.
 func BlockedBy(e *undolog.BarrierError) []string {

@@ -52,7 +52,7 @@ func marked(marks int, r rune) int {
 
 // Name is a name, or a text with names in it: as it is if all of it is clean, else quoted as in Go.
 func Name(s string) string {
-	head, cut, tail := halves(s)
+	head, cut, tail := halves(s, Most)
 	if cut == 0 && isClean(s) {
 		return s
 	}
@@ -64,7 +64,7 @@ func Name(s string) string {
 
 // Quoted is a name in quotes, as in Go.
 func Quoted(s string) string {
-	head, cut, tail := halves(s)
+	head, cut, tail := halves(s, Most)
 	if cut == 0 {
 		return quote(s)
 	}
@@ -74,12 +74,12 @@ func Quoted(s string) string {
 // mark stands for the bytes that are left out. No clean name can be mistaken for it: a name with it is a longer one.
 func mark(cut int) string { return "[… " + strconv.Itoa(cut) + " bytes …]" }
 
-// halves are the beginning and the end of a long text, and how many bytes are left out between them.
-func halves(s string) (head string, cut int, tail string) {
-	if len(s) <= Most {
+// halves are the beginning and the end of a text of more than most bytes, and how many bytes are left out between them.
+func halves(s string, most int) (head string, cut int, tail string) {
+	if len(s) <= most {
 		return s, 0, ""
 	}
-	head, tail = s[:Most/2], s[len(s)-Most/2:]
+	head, tail = s[:most/2], s[len(s)-most/2:]
 	for i := 0; i < utf8.UTFMax && len(head) > 0; i++ { // a character that is cut through goes
 		if r, n := utf8.DecodeLastRuneInString(head); r != utf8.RuneError || n != 1 {
 			break
@@ -121,7 +121,7 @@ func quote(s string) string {
 // Line is a text for people, on one line: what is not clean is written as its number, <202E>. White space between words
 // becomes one space.
 func Line(s string) string {
-	head, cut, tail := halves(s)
+	head, cut, tail := halves(s, Most)
 	if cut > 0 {
 		return line(head) + mark(cut) + line(tail)
 	}
@@ -138,6 +138,33 @@ func Lines(s string) []string {
 		out = append(out, strings.Repeat(" ", min(indent, 8))+Line(l))
 	}
 	return out
+}
+
+// Message is a text of several lines in which what is not clean is written as its number, but for line breaks and tabs. Of more than most bytes the middle is left out.
+func Message(s string, most int) string {
+	head, cut, tail := halves(s, most)
+	if cut > 0 {
+		return message(head) + mark(cut) + message(tail)
+	}
+	return message(s)
+}
+
+func message(s string) string {
+	if isClean(s) {
+		return s
+	}
+	var b strings.Builder
+	for {
+		at := strings.IndexAny(s, "\n\t")
+		if at < 0 {
+			break
+		}
+		b.WriteString(Inert(s[:at]))
+		b.WriteByte(s[at])
+		s = s[at+1:]
+	}
+	b.WriteString(Inert(s))
+	return b.String()
 }
 
 // Inert is a text of any length in which what is not clean is written as its number.

@@ -62,6 +62,19 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// TestMessage: lines and tabs stay, nothing else acts, and of a long text the beginning and the end are there.
+func TestMessage(t *testing.T) {
+	for in, want := range map[string]string{
+		"a: no\n\tb: no":                      "a: no\n\tb: no",
+		"a\x1b[2J\r\n\u202eb\xff":             "a<001B>[2J<000D>\n<202E>b<FF>",
+		strings.Repeat("a", 50) + "\x1b\nend": strings.Repeat("a", 10) + "[… 35 bytes …]aaaaa<001B>\nend",
+	} {
+		if got := printable.Message(in, 20); got != want {
+			t.Errorf("Message(%+q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 // FuzzPrintable says what always holds, whatever a program has chosen.
 func FuzzPrintable(f *testing.F) {
 	for _, s := range []string{"", "a", "\x1b[31m", "\u202e", "\xff", "a\u0300\u0300\u0300\u0300\u0300\u0300", strings.Repeat("é", 600), strings.Repeat("\xc3", 4096), "\"\\", "\ufffd", " \u2800"} {
@@ -70,6 +83,7 @@ func FuzzPrintable(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for what, got := range map[string]string{
 			"Name": printable.Name(s), "Quoted": printable.Quoted(s), "Line": printable.Line(s), "Inert": printable.Inert(s), "Lines": strings.Join(printable.Lines(s), ""),
+			"Message": strings.NewReplacer("\n", "", "\t", "").Replace(printable.Message(s, printable.Most)),
 		} {
 			if !utf8.ValidString(got) {
 				t.Errorf("%s(%q) is no UTF-8: %q", what, s, got)

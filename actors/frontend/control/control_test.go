@@ -52,7 +52,7 @@ func echo(_ context.Context, c *Call) (any, error) {
 		}
 		return "done", nil
 	}
-	return nil, &Error{Code: CodeUnknownMethod, Message: "unknown", Data: json.RawMessage(`[1]`)}
+	return nil, &Error{Code: CodeUnknownMethod, Message: "unknown " + c.Method, Data: json.RawMessage(`[1]`)}
 }
 
 func TestCall(t *testing.T) {
@@ -76,6 +76,9 @@ func TestCall(t *testing.T) {
 	var e *Error
 	if err := c.Call(ctx, "nothing", nil, nil, nil); !errors.As(err, &e) || e.Code != CodeUnknownMethod || string(e.Data) != "[1]" {
 		t.Errorf("%v", err)
+	}
+	if err := c.Call(ctx, "\x1b[2J"+strings.Repeat("x", 1<<16), nil, nil, nil); !errors.As(err, &e) || e.Code != CodeUnknownMethod || len(e.Message) > 1<<13 || !strings.HasPrefix(e.Message, "unknown <001B>[2Jxx") {
+		t.Errorf("of a long name: %d bytes", len(err.Error()))
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)

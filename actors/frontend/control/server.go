@@ -275,6 +275,9 @@ func (c *connection) answer(id uint64, result any, err error) {
 }
 
 func (c *connection) send(r *Response, files ...*os.File) error {
+	if r.Error != nil {
+		r.Error = &Error{Code: r.Error.Code, Message: frontend.Told(r.Error.Message), Data: r.Error.Data}
+	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err

@@ -241,7 +241,7 @@ func (c *conn) refuse(id json.RawMessage, code int64, text string) error {
 		id = json.RawMessage("null")
 	}
 	b, err := json.Marshal(map[string]any{
-		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": text},
+		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": frontend.Told(text)},
 	})
 	if err != nil {
 		return err
@@ -249,13 +249,31 @@ func (c *conn) refuse(id json.RawMessage, code int64, text string) error {
 	return c.send(b)
 }
 
+// told is an error with the text that a client gets: the SDK's repeat whatever name was wrong.
+func told(err error) error {
+	text := frontend.Told(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	out := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text}
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		out.Code, out.Data = wire.Code, wire.Data
+	}
+	return out
+}
+
 // Write implements [sdk.Connection].
 func (c *conn) Write(_ context.Context, msg jsonrpc.Message) error {
+	r, answers := msg.(*jsonrpc.Response)
+	if answers && r.Error != nil {
+		msg = &jsonrpc.Response{ID: r.ID, Error: told(r.Error), Extra: r.Extra}
+	}
 	b, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return err
 	}
-	if r, ok := msg.(*jsonrpc.Response); ok {
+	if answers {
 		c.mu.Lock()
 		call := c.calls[r.ID]
 		c.bytes -= call.bytes

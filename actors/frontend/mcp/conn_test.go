@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -278,4 +279,29 @@ func serveFuzz(t *testing.T, s *Server, data []byte) {
 	_ = send.Close()
 	_ = within(t, "the end", served) // an error is a client's that is gone
 	_ = receive.Close()
+}
+
+// TestErrorsAreBounded: what a client has named comes back in an error of each kind, but not all of it, and not as it acts on a terminal.
+func TestErrorsAreBounded(t *testing.T) {
+	w := dialWire(t, newServer(t, newFake(t), nil))
+	long := `\u001b[2J` + strings.Repeat("x", 1<<16)
+	for name, c := range map[string]struct{ line, begins string }{
+		"method":    {`{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`, "[2Jxx"},
+		"tool":      {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + long + `"}}`, "[2Jxx"},
+		"arguments": {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"undo","arguments":{"` + long + `":1}}}`, "[2Jxx"},
+	} {
+		w.send(c.line)
+		a := w.receive()
+		text := string(a.Result)
+		if a.Error != nil {
+			text = a.Error.Message
+		}
+		if len(text) > 1<<14 || strings.ContainsRune(text, '\x1b') || !strings.Contains(text, c.begins) || !strings.Contains(text, " bytes …]") {
+			t.Errorf("%s: %d bytes: %.300s", name, len(text), text)
+		}
+	}
+	var wire *jsonrpc.Error
+	if err := explain(api.ErrOutside, "/d", strings.Repeat("x", 1<<16)); !errors.As(err, &wire) || len(wire.Data) > 1<<13 {
+		t.Errorf("a path outside: %d bytes", len(wire.Data))
+	}
 }

@@ -25,7 +25,7 @@ func explain(err error, directory, path string) error {
 		return err
 	}
 	if errors.Is(err, api.ErrOutside) {
-		data, _ := json.Marshal(map[string]string{"path": path, "directory": directory})
+		data, _ := json.Marshal(map[string]string{"path": frontend.Told(path), "directory": frontend.Told(directory)})
 		return &jsonrpc.Error{
 			Code:    jsonrpc.CodeInvalidParams,
 			Message: fmt.Sprintf("path is outside the working folder: %s (nothing was done; use a path inside the folder, relative to it)", path),

@@ -205,7 +205,7 @@ func failed(err error) (*sdk.CallToolResult, error) {
 		return nil, wire
 	}
 	var r sdk.CallToolResult
-	r.SetError(err)
+	r.SetError(errors.New(frontend.Told(err.Error())))
 	return &r, nil
 }
 

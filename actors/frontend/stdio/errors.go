@@ -211,13 +211,14 @@ func versionText(e *undolog.VersionError) string {
 	return fmt.Sprintf("undo directory %s has format %d, this program writes %d: its history cannot be used; undo.discard throws it away, or start the program with another --undo-dir", e.Dir, e.Found, e.Want)
 }
 
-// encodeError cannot fail: data that cannot be encoded is left out.
+// encodeError cannot fail: data that cannot be encoded is left out. The text is as [frontend.Told] has it.
 func encodeError(e *Error) json.RawMessage {
-	b, err := marshal(e)
+	told := *e
+	told.Message = frontend.Told(e.Message)
+	b, err := marshal(&told)
 	if err != nil {
-		plain := *e
-		plain.Data = nil
-		b, _ = marshal(&plain)
+		told.Data = nil
+		b, _ = marshal(&told)
 	}
 	return b
 }

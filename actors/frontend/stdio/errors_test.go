@@ -1,9 +1,11 @@
 package stdio
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"github.com/codeagent/sandbox/actors/frontend"
@@ -38,5 +40,17 @@ func TestCodesAreSound(t *testing.T) {
 		if e := toError(fmt.Errorf("about something: %w", err)); e.Code != code || e.Number == 0 || e.Category == "" {
 			t.Errorf("%T: %+v, want %s", err, e, code)
 		}
+	}
+}
+
+// TestErrorsAreBounded: what a client has named comes back in an error, but not all of it, and not as it acts on a terminal. A line break stays.
+func TestErrorsAreBounded(t *testing.T) {
+	var got Error
+	sent := &Error{Code: NotFound, Message: "no service \x1b[2J" + strings.Repeat("x", 1<<16) + "\nend"}
+	if err := json.Unmarshal(encodeError(sent), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Message) > 1<<13 || !strings.HasPrefix(got.Message, "no service <001B>[2Jxx") || !strings.HasSuffix(got.Message, "xx\nend") {
+		t.Errorf("%d bytes: %.100q", len(got.Message), got.Message)
 	}
 }
