@@ -94,8 +94,11 @@ soak: build
 	SANDBOX_RACES=40000 $(GO) test -count=1 -run 'TestMBSwapped|TestMBReopened' -timeout 60m ./tests/suite/escape ./fsbridge/mediate
 	$(GO) run ./tests/soak -minutes $(MINUTES)
 
+# Root's sessions and those of root by sudo; if root runs it, those of an ordinary user after them.
 promises: build
 	SANDBOX_PROMISES=all $(GO) test -count=1 -timeout 60m ./tests/suite/promises
+	if [ $$(id -u) = 0 ]; then dir=$$(mktemp -d) && chmod 755 $$dir && trap "rm -r $$dir" EXIT && \
+		$(GO) build -o $$dir/asuser ./tests/cmd/asuser && SANDBOX_PROMISES=all $(GO) test -count=1 -timeout 60m -exec $$dir/asuser ./tests/suite/promises; fi
 
 check:
 	$(GO) vet ./...

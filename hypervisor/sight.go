@@ -9,6 +9,8 @@ type Sight struct {
 	Write bool `json:"write"`
 	Exec  bool `json:"exec"`
 	Undo  bool `json:"undo"`
+	// Asked tells that a person is asked first.
+	Asked bool `json:"asked,omitempty"`
 	// Why names the deciding rule, for people.
 	Why string `json:"why"`
 	// Remedy says what would change it; empty: nothing does, or nothing need be.

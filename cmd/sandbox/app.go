@@ -23,6 +23,7 @@ import (
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/decisions"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/exit"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
+	"github.com/codeagent/sandbox/cmd/sandbox/internal/job"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/launch"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/logging"
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/manual"
@@ -250,8 +251,14 @@ func (a *app) policyCommand() *cobra.Command {
 
 // whyCommand takes the flags that decide what it explains.
 func (a *app) whyCommand() *cobra.Command {
-	cmd := why.Commands{Out: a.out, JSON: func() bool { return a.flags.json }, Config: func() (api.Config, error) { return a.launch.SessionConfig() }, Policy: launch.Policy}.Command()
-	a.addKeyFlags(cmd, "isolation", "bridge", "debug", "containers", "safeguard-protect", "hide", "show", "mode", "gate", "rw", "overlay", "caches", "home", "network", "allow-host", "deny-host", "profile", "agent", "allow-use", "device")
+	cmd := why.Commands{
+		Out: a.out, JSON: func() bool { return a.flags.json }, Config: func() (api.Config, error) { return a.launch.SessionConfig() }, Policy: launch.Policy,
+		Attended: func(cfg api.Config) bool {
+			a.launch.Attended(&cfg)
+			return cfg.Attended == nil || job.Asks() || cfg.Attended()
+		},
+	}.Command()
+	a.addKeyFlags(cmd, "isolation", "bridge", "debug", "containers", "safeguard-protect", "safeguard-timeout", "hide", "show", "mode", "gate", "rw", "overlay", "caches", "home", "network", "allow-host", "deny-host", "profile", "agent", "allow-use", "device")
 	return cmd
 }
 

@@ -37,6 +37,9 @@ func Explain(cfg hypervisor.Config, path string) (hypervisor.Sight, error) {
 			if m.explain(&s); m.gate {
 				p.explainGate(&s, m.path)
 			}
+			if m.op == opDev {
+				(&planner{user: u}).explainDevice(&s, p.devices)
+			}
 			theirs, reached = m.op == opWritable || m.op == opBind || m.op == opNoExec || m.op == opOverlay && m.readOnly, m.op == opNoExec
 			if m.op == opTmpfs || m.op == opDir {
 				s.Write = s.Write && (!u.ByRoot || !p.onTheWay(s.Path, m.path))

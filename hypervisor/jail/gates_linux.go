@@ -221,7 +221,7 @@ func (p *plan) explainGate(s *hypervisor.Sight, gate string) {
 	case slices.ContainsFunc(p.open, func(o string) bool { return below(s.Path, o) }):
 		s.Why = "programs need it: it is there from the start" + readOnly
 	default:
-		s.Why = "a person is asked first: it lies in the gate " + gate
+		s.Asked, s.Why = true, "a person is asked first: it lies in the gate "+gate
 		s.Remedy = "sandbox approve ID, when it is asked; or sandbox policy add allow read " + asked(gate, s.Path)
 	}
 }

@@ -102,6 +102,16 @@ func find(name string, twice bool, may func(string, *unix.Stat_t) bool) (out []D
 	return out, nil
 }
 
+// Own reports whether a path lies in what each jail has itself in /dev, and returns the name of that.
+func Own(path string) (name string, ok bool) {
+	rel, err := filepath.Rel("/dev", path)
+	if err != nil {
+		return "", false
+	}
+	name, _, _ = strings.Cut(rel, "/")
+	return name, slices.Contains(own, name)
+}
+
 // nodesOf are the devices at path, or in it.
 func nodesOf(path string) (nodes []string, err error) {
 	if !filepath.IsAbs(path) {
@@ -115,7 +125,7 @@ func nodesOf(path string) (nodes []string, err error) {
 	if err != nil || !filepath.IsLocal(rel) || rel == "." {
 		return nil, errors.New("name a device below /dev, or a directory there with devices")
 	}
-	if first, _, _ := strings.Cut(rel, "/"); slices.Contains(own, first) {
+	if first, ok := Own(path); ok {
 		return nil, fmt.Errorf("a jail has a /dev/%s of its own", first)
 	}
 	err = filepath.WalkDir(path, func(at string, e fs.DirEntry, err error) error {

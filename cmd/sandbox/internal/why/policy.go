@@ -90,7 +90,7 @@ func (c Commands) writes(cfg api.Config, folder string, s *hypervisor.Sight) {
 	case d.Action == approval.Deny:
 		s.Write, s.Undo, s.Why, s.Remedy = false, false, d.Why, d.Remedy
 	case d.Action == approval.Ask:
-		s.Write, s.Undo, s.Why, s.Remedy = false, false, "a person is asked first, by "+d.Why, d.Remedy
+		c.asked(cfg, s, "a person is asked first, by "+d.Why, d.Remedy)
 	case d.Action == approval.Allow && !general || !cfg.Safeguards.Protect:
 	default:
 		rel, err := filepath.Rel(folder, s.Path)
@@ -112,10 +112,15 @@ func (c Commands) writes(cfg api.Config, folder string, s *hypervisor.Sight) {
 		if to < len(names) {
 			subject = approval.Below(entry)
 		}
-		s.Write, s.Undo = false, false
-		s.Why = "a person is asked first: " + entry + " is protected, because programs may run from it outside of the sandbox"
-		s.Remedy = "sandbox policy add allow write " + api.ShellQuote(subject) + "; --safeguard-protect=false protects nothing"
+		c.asked(cfg, s, "a person is asked first: "+entry+" is protected, because programs may run from it outside of the sandbox",
+			"sandbox policy add allow write "+api.ShellQuote(subject)+"; --safeguard-protect=false protects nothing")
 	}
+}
+
+// asked says of a write that a person is asked about it.
+func (c Commands) asked(cfg api.Config, s *hypervisor.Sight, why, remedy string) {
+	s.Write, s.Undo, s.Why, s.Remedy = false, false, why, remedy
+	s.Asked = !c.refused(cfg, &s.Why, &s.Remedy)
 }
 
 func (c Commands) tellRules(s hypervisor.Sight, found []said) {

@@ -26,6 +26,7 @@ func (c Commands) use(cfg api.Config, text string) error {
 	if err != nil {
 		return err
 	}
+	c.unasked(cfg, &v)
 	return c.tell(used{text, v}, u.String(), v)
 }
 

@@ -32,6 +32,8 @@ type Commands struct {
 	Config func() (api.Config, error)
 	// Policy decides by the rules of the policy, for a folder.
 	Policy func(folder string) *approval.Book
+	// Attended reports whether a person can be asked in a session of that configuration, if it is started here and now.
+	Attended func(api.Config) bool
 }
 
 // request is what was asked for.
@@ -48,7 +50,7 @@ func (c Commands) Command() *cobra.Command {
 		Short: "Explain what commands could do with a path, a host, a system call or a key, by which rule, and what would change it",
 		Long: "The answer is that of a session which 'sandbox run' would start here with the same flags. Of a name, it is what holds\n" +
 			"for an ordinary address; the port is 443 unless another is named. With --op, the exit status is 0 if it is allowed, else 1;\n" +
-			"of a host or a use of a key, 0 if it is allowed, or a person would be asked; of a system call, 0 if it is not refused, or depends on its arguments.",
+			"of a host or a use of a key, 0 if it is allowed, or a person would be asked, and 1 if nobody could be (no terminal, and none of the programs that show questions); of a system call, 0 if it is not refused, or depends on its arguments.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return exit.Usagef("unexpected argument %q: name a path with --path, a host with --host, a system call with --syscall, a use of a key with --use", args[0])
@@ -109,6 +111,9 @@ func (c Commands) path(cfg api.Config, r request) error {
 		return err
 	}
 	found := c.rules(cfg, s.Path, r.op)
+	if s.Asked && !slices.ContainsFunc(found, allowsReading) && c.refused(cfg, &s.Why, &s.Remedy) {
+		s.Read, s.Write, s.Exec, s.Undo, s.Asked = false, false, false, false, false
+	}
 	c.decided(cfg, &s, found, r.op)
 	allowed := map[string]bool{"read": s.Read, "write": s.Write, "exec": s.Exec, "": true}[r.op]
 	if c.JSON() {
@@ -125,9 +130,25 @@ func (c Commands) path(cfg api.Config, r request) error {
 	return nil
 }
 
+func allowsReading(v said) bool { return v.Operation == approval.Read && v.Action == approval.Allow }
+
+// refused reports whether what a person is asked about is refused at once, since nobody can be, and says so.
+func (c Commands) refused(cfg api.Config, why, remedy *string) bool {
+	if c.Attended(cfg) {
+		return false
+	}
+	*why += "; here nobody can be asked, so it is refused at once"
+	const attend = "from a terminal, or beside 'sandbox approvals' or 'sandbox ui', a person is asked"
+	if *remedy != "" {
+		*remedy += "; "
+	}
+	*remedy += attend
+	return true
+}
+
 // viewOf is what of a session's configuration makes its view.
 func viewOf(cfg api.Config) hypervisor.Config {
-	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, NoExec: cfg.NoExec, UID: -1, GID: -1, Places: cfg.Places, Gates: cfg.Gate, Dynamic: cfg.Dynamic}
+	view := hypervisor.Config{Hide: cfg.Hide, Show: cfg.Show, NoExec: cfg.NoExec, UID: -1, GID: -1, Devices: cfg.Devices, Places: cfg.Places, Gates: cfg.Gate, Dynamic: cfg.Dynamic}
 	for _, d := range cfg.Directories {
 		view.Shares = append(view.Shares, hypervisor.Share{HostPath: d.Path, GuestPath: d.Path, ReadOnly: d.ReadOnly})
 	}
@@ -211,6 +232,13 @@ func (c Commands) tell(all any, what string, v verdictOf) error {
 	return nil
 }
 
+// unasked makes a denial of what a person would be asked about, if nobody can be.
+func (c Commands) unasked(cfg api.Config, v *verdictOf) {
+	if v.Action == "ask" && c.refused(cfg, &v.Why, &v.Remedy) {
+		v.Action = "deny"
+	}
+}
+
 // httpsPort is where most connections go.
 const httpsPort = 443
 
@@ -225,6 +253,7 @@ func (c Commands) host(ctx context.Context, cfg api.Config, text string) error {
 	if a.Action == "ask" {
 		c.hostByRules(cfg, &a)
 	}
+	c.unasked(cfg, &a.verdictOf)
 	return c.tell(a, fmt.Sprintf("%s port %d", a.Host, a.Port), a.verdictOf)
 }
 
