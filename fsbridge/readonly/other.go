@@ -18,5 +18,8 @@ func Cover(_, folder string) (*Mount, error) {
 // Uncover does nothing: there is no [Cover].
 func Uncover(string, string) (bool, error) { return false, nil }
 
+// Left finds nothing: there is no [Cover].
+func Left(string, string) (bool, error) { return false, nil }
+
 // TakeOff does nothing.
 func (m *Mount) TakeOff() error { return nil }

@@ -148,15 +148,34 @@ func Uncover(dir, folder string) (bool, error) {
 	return takeOff(f, folder)
 }
 
+// Left tells whether there is a mount that [Uncover] would take off, and changes nothing.
+func Left(dir, folder string) (bool, error) {
+	if os.Geteuid() != 0 {
+		return false, nil
+	}
+	f, err := lockedRecord(dir, folder, false)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errHeld):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	defer f.Close()
+	r, err := recordIn(f, folder)
+	if err != nil || r == nil {
+		return false, err
+	}
+	return r.stands()
+}
+
 // takeOff removes what a locked record tells, and the record, which it closes.
 func takeOff(f *os.File, folder string) (found bool, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxRecord))
+	r, err := recordIn(f, folder)
 	if err != nil {
 		return false, err
 	}
-	var r record
-	if json.Unmarshal(b, &r) == nil && r.Boot == boot() && r.Folder == folder {
+	if r != nil {
 		if found, err = r.unmount(); err != nil {
 			return false, err // the record stays, for the next try
 		}
@@ -164,8 +183,21 @@ func takeOff(f *os.File, folder string) (found bool, err error) {
 	return found, os.Remove(f.Name())
 }
 
-// unmount takes off the mount that a record names, if it is the uppermost at its place and still read-only.
-func (r record) unmount() (bool, error) {
+// recordIn reads the record of a folder; nil: it is damaged, of another folder, or from before the machine has started.
+func recordIn(f *os.File, folder string) (*record, error) {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxRecord))
+	if err != nil {
+		return nil, err
+	}
+	var r record
+	if json.Unmarshal(b, &r) != nil || r.Boot != boot() || r.Folder != folder {
+		return nil, nil
+	}
+	return &r, nil
+}
+
+// stands tells whether the mount that a record names is the uppermost at its place and still read-only.
+func (r *record) stands() (bool, error) {
 	number, err := mountOf(unix.AT_FDCWD, r.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -174,7 +206,15 @@ func (r record) unmount() (bool, error) {
 		return false, err
 	}
 	var st unix.Statfs_t
-	if err := unix.Statfs(r.Folder, &st); err != nil || st.Flags&unix.ST_RDONLY == 0 {
+	if err := unix.Statfs(r.Folder, &st); err != nil {
+		return false, err
+	}
+	return st.Flags&unix.ST_RDONLY != 0, nil
+}
+
+// unmount takes off the mount that a record names, if it stands.
+func (r *record) unmount() (bool, error) {
+	if stands, err := r.stands(); err != nil || !stands {
 		return false, err
 	}
 	if err := unix.Unmount(r.Folder, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {

@@ -94,6 +94,9 @@ func TestUncover(t *testing.T) {
 	if found, err := Uncover(dir, folder); found || err != nil {
 		t.Errorf("over another mount: %v, %v", found, err)
 	}
+	if found, err := Left(dir, folder); found || err != nil {
+		t.Errorf("left over another mount: %v, %v", found, err)
+	}
 	if err := errors.Join(unix.Unmount(folder, 0), unix.Unmount(folder, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +105,20 @@ func TestUncover(t *testing.T) {
 	if m, err = Cover(dir, folder); err != nil {
 		t.Fatal(err)
 	}
+	if found, err := Left(dir, folder); found || err != nil {
+		t.Errorf("left by a process that lives: %v, %v", found, err)
+	}
 	die()
+	for range 2 { // a look takes nothing off
+		if found, err := Left(dir, folder); !found || err != nil {
+			t.Errorf("left: %v, %v", found, err)
+		}
+	}
 	if found, err := Uncover(dir, folder); !found || err != nil {
 		t.Errorf("%v, %v", found, err)
+	}
+	if found, err := Left(dir, folder); found || err != nil {
+		t.Errorf("left after it: %v, %v", found, err)
 	}
 	if err := write(folder); err != nil {
 		t.Error(err)

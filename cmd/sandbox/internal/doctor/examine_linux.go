@@ -15,6 +15,7 @@ import (
 
 	"github.com/codeagent/sandbox/cmd/sandbox/internal/format"
 	"github.com/codeagent/sandbox/fsbridge/hostfs"
+	"github.com/codeagent/sandbox/fsbridge/readonly"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
 	"github.com/codeagent/sandbox/hypervisor"
 	"github.com/codeagent/sandbox/hypervisor/cgroup"
@@ -370,6 +371,9 @@ func (h Host) folderFinding() Finding {
 	if err != nil {
 		return Finding{Name: f.Name, State: "warn", Detail: err.Error()}
 	}
+	if f, left := leftLocked(readonly.Dir, folder); left {
+		return f
+	}
 	f.Detail = "undo log in " + format.Shown(undoDir)
 	if h.Place != nil {
 		f.Detail += h.whyThere()
@@ -400,6 +404,20 @@ func (h Host) folderFinding() Finding {
 		f.Advice = "removed files are copied instead of renamed; choose an --undo-dir on the folder's own file system"
 	}
 	return f
+}
+
+// leftLocked says that a session with the barrier policy "lock" was killed, so that nobody can write to the folder. records are those of the
+// mounts that do that.
+func leftLocked(records, folder string) (f Finding, left bool) {
+	left, err := readonly.Left(records, folder)
+	if err != nil || !left {
+		return f, false // what cannot be read is told to who opens the folder
+	}
+	return Finding{
+		Name: "this folder", State: "warn",
+		Detail: "is read-only: a session that had locked it for others (barriers = \"lock\") was killed, and its mount is left over it",
+		Advice: "'sandbox history' here takes the mount off, and so does: umount -l " + format.Shown(folder),
+	}, true
 }
 
 // tried says what the file system of dir cannot do.
