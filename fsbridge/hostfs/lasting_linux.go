@@ -65,6 +65,20 @@ func LastingOf(fd int) (Lasting, error) {
 	return l, nil
 }
 
+// RenamesRemoved tells whether the file system of fd gives a file that is removed or replaced while somebody on this machine has it open, be it O_PATH, a
+// name of its own until it is closed, as the clients of NFS and AFS do ("silly rename"): its directory cannot be removed so long.
+func RenamesRemoved(fd int) bool {
+	fs, err := Statfs(fd)
+	if err != nil {
+		return false
+	}
+	switch uint32(fs.Type) {
+	case unix.NFS_SUPER_MAGIC, unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC:
+		return true
+	}
+	return false
+}
+
 // xfsUUID asks XFS for its UUID; empty if it does not say.
 func xfsUUID(fd int) string {
 	const geometryV1 = 0x80705864 // XFS_IOC_FSGEOMETRY_V1

@@ -274,10 +274,10 @@ func (t *Tree) performRemove(m *mutation, n *node, st *hostfs.Stat) error {
 }
 
 // holdRemoved returns a descriptor of the file that a name is about to be removed of,
-// to be closed later, or -1 if that would not make it last or nobody says when to. It need
+// to be closed later, or -1 if that would not make it last, nobody says when to, or the file would get another name. It need
 // not be that file: nothing is done with it.
 func (t *Tree) holdRemoved(dirfd int, name string, n *node, st *hostfs.Stat) int {
-	if !t.timely || n.handles.Len() > 0 || !st.IsRegular() || st.Nlink > 1 || st.Size == 0 {
+	if !t.timely || t.renamesRemoved || n.handles.Len() > 0 || !st.IsRegular() || st.Nlink > 1 || st.Size == 0 {
 		return -1
 	}
 	fd, err := hostfs.OpenAt(dirfd, name, unix.O_PATH, 0)
@@ -389,7 +389,8 @@ func (t *Tree) performRename(m *mutation, n, victim, oldDir, newDir *node) (note
 // replace prepares victim for losing the name that a rename takes. An open that is on
 // its way must still succeed, as it does on any file system where a file is
 // replaced: so the victim is held by a descriptor until the kernel forgets it. One
-// that is open, too: its RELEASE may come before that open.
+// that is open, too: its RELEASE may come before that open. Where the file would get another name for that
+// ([hostfs.RenamesRemoved]), natively such an open fails, too.
 func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 	if victim.isDir() {
 		t.disown(victim)
@@ -402,7 +403,7 @@ func (t *Tree) replace(victim *node, op *fsbridge.Op) {
 	if now.Nlink <= 1 {
 		t.disown(victim)
 	}
-	if victim.id == 0 || !victim.isRegular() {
+	if victim.id == 0 || !victim.isRegular() || t.renamesRemoved {
 		_ = hostfs.Close(fd)
 		return
 	}

@@ -28,16 +28,17 @@ import (
 // safe for concurrent use; their arguments are not trusted. [Errno] says what the
 // client is told of their errors.
 type Tree struct {
-	opts   Options
-	hidden *hidden // nil for nothing
-	held   fsbridge.LinkHolder
-	lent   bool // hidden belongs to the Tree that Renew made
-	timely bool // see Timely; set before the first request
-	log    *slog.Logger
-	root   *node
-	ttl    time.Duration
-	euid   uint32
-	egid   uint32
+	opts           Options
+	hidden         *hidden // nil for nothing
+	held           fsbridge.LinkHolder
+	lent           bool // hidden belongs to the Tree that Renew made
+	timely         bool // see Timely; set before the first request
+	renamesRemoved bool // see [hostfs.RenamesRemoved]: nothing that goes is held there
+	log            *slog.Logger
+	root           *node
+	ttl            time.Duration
+	euid           uint32
+	egid           uint32
 
 	nodes   numbers.Table[node]
 	handles numbers.Table[handle]
@@ -109,7 +110,8 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 		euid:   uint32(os.Geteuid()),
 		egid:   uint32(os.Getegid()),
 
-		leaving: leavingAfter,
+		leaving:        leavingAfter,
+		renamesRemoved: hostfs.RenamesRemoved(o.Root.FD()),
 	}
 	if t.maxFD <= 0 {
 		t.maxFD = openfiles.Most()

@@ -52,7 +52,7 @@ func parts() []part {
 		{name: "symlinks", needs: []hostfs.Ability{hostfs.CanSymlink}, fill: "ln -s nowhere a; ln -s . b; ln -s /etc c", change: "rm a; ln -sfn elsewhere b; mv c d; ln -s new e"},
 		{name: "fifos", rare: true, needs: []hostfs.Ability{hostfs.CanFifo}, fill: "mkfifo a b; chmod 640 b", change: "rm a; mv b c; mkfifo d"},
 		{name: "sparse", held: true, needs: []hostfs.Ability{hostfs.CanHole, hostfs.CanSeekHole}, fill: "truncate -s 3M s; printf x | dd of=s bs=1 seek=1M conv=notrunc status=none; truncate -s 2M t", change: "rm s; printf y >>t"},
-		{name: "replace", fill: "echo 1 >f; mkdir -p d/e; echo 2 >d/e/x; echo 3 >g; echo 4 >h", change: "rm f; mkdir f; echo 5 >f/y; rm -r d; echo 6 >d; echo 7 >n; mv n g; mv h f/"},
+		{name: "replace", fill: "echo 1 >f; mkdir -p d/e k; echo 2 >d/e/x; echo 3 >g; echo 4 >h; echo 8 >k/o", change: "rm f; mkdir f; echo 5 >f/y; rm -r d; echo 6 >d; echo 7 >n; mv n g; mv h f/; echo 9 >k/n; mv k/n k/o; rm -r k"},
 		{name: "write", fill: "seq 100000 >a; echo 1 >b; : >c; seq 5000 >d", change: "printf XXX | dd of=a bs=1 seek=200000 conv=notrunc status=none; truncate -s 10 a; echo 2 >b; seq 9999 >c; seq 3 >>d"},
 		{name: "flags", rare: true, held: true, fill: "head -c 100000 /dev/zero >n; mkdir D; echo 1 >D/1; chattr +d n 2>/dev/null && chattr +A +d D || :", change: "rm -r n D"},
 	}
