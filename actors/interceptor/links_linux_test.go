@@ -103,7 +103,7 @@ func TestLinksMounted(t *testing.T) {
 	history := m.history()
 	for _, p := range []string{"a", "b", "d", "e", "x"} {
 		_, err := ask(m.rig, func(r *messages.Reply[*undolog.ApplyResult]) any {
-			return &Restore{undolog.RestoreOptions{Path: p, Step: history[len(history)-2].StepID}, r}
+			return &Restore{undolog.RestoreOptions{Path: p, Step: history[len(history)-2].StepID, Force: true}, r} // b is what x was
 		})
 		if err != nil {
 			t.Fatalf("restore %s: %v", p, err)

@@ -123,10 +123,25 @@ func attach(t *testing.T, image string) (device string) {
 	return strings.TrimSpace(tool(t, "losetup", "--find", "--show", image))
 }
 
-// alone returns when the image has one loop device: it is not mounted any more, neither here nor in a copy of this mount namespace.
-func alone(t *testing.T, image string) {
+// alone returns when nothing is mounted by other loop devices of an image than device, neither here nor in a copy of this mount namespace: who
+// mounts a device has it for itself. The device may stay for a while, as long as somebody looks at it.
+func alone(t *testing.T, image, device string) {
 	t.Helper()
-	actortest.Eventually(t, "one loop device", func() bool { return strings.Count(tool(t, "losetup", "-j", image), "\n") == 1 })
+	actortest.Eventually(t, "one loop device in use", func() bool {
+		for other := range strings.FieldsSeq(tool(t, "losetup", "-n", "-O", "NAME", "-j", image)) {
+			if other == device {
+				continue
+			}
+			fd, err := unix.Open(other, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+			if errors.Is(err, unix.EBUSY) {
+				return false
+			}
+			if err == nil {
+				_ = unix.Close(fd)
+			}
+		}
+		return true
+	})
 }
 
 // tool returns what a program prints.
@@ -166,7 +181,7 @@ func TestU4LoopMountedAgain(t *testing.T) {
 					}
 					slices.Reverse(pair) // whoever of btrfs is mounted first takes the number that is free
 					for _, m := range pair {
-						alone(t, filepath.Join(filepath.Dir(m), "image"))
+						alone(t, filepath.Join(filepath.Dir(m), "image"), devices[m])
 						tool(t, "mount", "-t", kind, devices[m], m)
 						tool(t, "losetup", "-d", devices[m]) // when it is unmounted
 					}
