@@ -168,9 +168,14 @@ func (m *mountModel) restore(t *rapid.T) {
 	path := m.path(t)
 	t.Logf("DID restore %s to %d", path, k)
 	step := history[m.at-1-k].StepID // the newest is first
-	res, err := ask(m.rig, func(p *messages.Reply[*undolog.ApplyResult]) any {
-		return &Restore{undolog.RestoreOptions{Path: path, Step: step}, p}
-	})
+	o := undolog.RestoreOptions{Path: path, Step: step}
+	restore := func(p *messages.Reply[*undolog.ApplyResult]) any { return &Restore{o, p} }
+	res, err := ask(m.rig, restore)
+	if errors.Is(err, undolog.ErrElsewhere) {
+		m.compare(t, "refused restore", m.snaps[m.at], nil)
+		o.Force = true
+		res, err = ask(m.rig, restore)
+	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
 		m.compare(t, "refused restore", m.snaps[m.at], nil)
 		return
