@@ -64,7 +64,7 @@ func cannot(kind filesystems.Kind) []hostfs.Ability {
 	case filesystems.Bindfs:
 		return []hostfs.Ability{hostfs.CanRenameNew, hostfs.CanExchange, hostfs.CanTmpfile, hostfs.CanAllocate, hostfs.CanSeekHole}
 	case filesystems.NTFS:
-		return []hostfs.Ability{hostfs.CanRenameNew, hostfs.CanExchange, hostfs.CanMode, hostfs.CanTmpfile, hostfs.CanAllocate,
+		return []hostfs.Ability{hostfs.CanRenameNew, hostfs.CanExchange, hostfs.CanMode, hostfs.CanACL, hostfs.CanTmpfile, hostfs.CanAllocate,
 			hostfs.CanSeekHole, hostfs.CanNanotimes}
 	case filesystems.NineP: // FIFOs are what QEMU of some versions has, and of others not
 		return []hostfs.Ability{hostfs.CanRenameNew, hostfs.CanExchange, hostfs.CanACL, hostfs.CanTmpfile, hostfs.CanAllocate, hostfs.CanSeekHole,
