@@ -477,13 +477,13 @@ func (l *Layer) HasContent(n *Node, fd int) (bool, error) {
 }
 
 // PathAtStart is the path that name in the directory d had when the step began, as far as it is recorded.
-func (t *Layer) PathAtStart(d *Node, name string) string {
+func (l *Layer) PathAtStart(d *Node, name string) string {
 	for range 10_000 {
 		if d == nil || d.Obj == journal.RootObj || d.Name == "" {
 			break
 		}
 		name = d.Name + "/" + name
-		d = t.Nodes[d.Parent]
+		d = l.Nodes[d.Parent]
 	}
 	return name
 }
