@@ -135,29 +135,17 @@ func (m *Mount) TakeOff() error {
 
 // Uncover takes off the mount over a folder that a killed process has left, and tells whether there was one. It leaves a mount alone whose process lives.
 func Uncover(dir, folder string) (bool, error) {
-	if os.Geteuid() != 0 {
-		return false, nil
-	}
-	f, err := lockedRecord(dir, folder, false)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errHeld):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("the read-only mount over %s: %w", folder, err)
+	f, err := leftRecord(dir, folder)
+	if f == nil {
+		return false, err
 	}
 	return takeOff(f, folder)
 }
 
 // Left tells whether there is a mount that [Uncover] would take off, and changes nothing.
 func Left(dir, folder string) (bool, error) {
-	if os.Geteuid() != 0 {
-		return false, nil
-	}
-	f, err := lockedRecord(dir, folder, false)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errHeld):
-		return false, nil
-	case err != nil:
+	f, err := leftRecord(dir, folder)
+	if f == nil {
 		return false, err
 	}
 	defer f.Close()
@@ -166,6 +154,21 @@ func Left(dir, folder string) (bool, error) {
 		return false, err
 	}
 	return r.stands()
+}
+
+// leftRecord opens and locks the record of a mount whose process is gone; nil: there is none, or nobody but root has any.
+func leftRecord(dir, folder string) (*os.File, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	f, err := lockedRecord(dir, folder, false)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errHeld):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("the read-only mount over %s: %w", folder, err)
+	}
+	return f, nil
 }
 
 // takeOff removes what a locked record tells, and the record, which it closes.

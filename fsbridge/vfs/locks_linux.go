@@ -23,8 +23,9 @@ const (
 
 	// leavingAfter is how long who does not wait for a lock (LOCK_NB, F_SETLK) waits if the open
 	// file that may have it was closed by somebody: the kernel says only later, and asks nobody to
-	// wait for it, whether that was the last descriptor. Under a load of 20 on two processors it took more than 100 ms. Who has waited in vain does not wait again. It is much longer than a busy host
-	// needs to perform a RELEASE that a worker has already taken.
+	// wait for it, whether that was the last descriptor. A busy host needs much less to perform a
+	// RELEASE that a worker has already taken; on two processors with a load of 20, 100 ms were
+	// not enough once. Who has waited in vain does not wait for the same close again.
 	leavingAfter = 500 * time.Millisecond
 
 	// recently is how long a file that was just changed may be changed again without new

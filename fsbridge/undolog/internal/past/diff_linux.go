@@ -297,18 +297,13 @@ func (d *differ) inWords(p *diffPair, from, to bool) {
 func (d *differ) file(p *diffPair) error {
 	a, aLarge, err := p.from.content()
 	b, bLarge, berr := p.to.content()
-	if why := notShown(err, berr); why != nil {
-		path := p.to.path
-		if notShown(err) != nil {
-			path = p.from.path
-		}
-		if errors.Is(why, base.ErrDamaged) {
-			if why = err; why == nil {
-				why = berr
-			}
-			if d.damage == nil {
-				d.damage = why
-			}
+	path, why := p.from.path, notShown(err)
+	if why == nil {
+		path, why = p.to.path, notShown(berr)
+	}
+	if why != nil {
+		if d.damage == nil && errors.Is(why, base.ErrDamaged) {
+			d.damage = why
 		}
 		d.header(p, false)
 		fmt.Fprintf(d.w, "What %s held is not shown: %v\n", textdiff.Quote(path), why)
@@ -344,14 +339,16 @@ func (d *differ) file(p *diffPair) error {
 	return textdiff.Unified(d.w, old, now, a, b)
 }
 
-// notShown is why a content is left out of a diff that goes on, or nil: somebody has edited it since, or it denies its owner, who
-// is asked for nothing by a look, or it is lost.
-func notShown(errs ...error) error {
-	err := errors.Join(errs...)
-	for _, why := range []error{base.ErrEdited, fs.ErrPermission, base.ErrDamaged} {
-		if errors.Is(err, why) {
-			return why
-		}
+// notShown is why the diff goes on without a content, as people read it. It is nil if err is another error, or none. A look asks
+// for no rights, so a file that denies its owner reading is not shown.
+func notShown(err error) error {
+	switch {
+	case errors.Is(err, base.ErrEdited):
+		return base.ErrEdited
+	case errors.Is(err, fs.ErrPermission):
+		return fs.ErrPermission
+	case errors.Is(err, base.ErrDamaged):
+		return err
 	}
 	return nil
 }

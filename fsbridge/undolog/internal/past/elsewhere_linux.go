@@ -12,8 +12,8 @@ import (
 	"github.com/codeagent/sandbox/fsbridge/undolog/internal/journal"
 )
 
-// elsewhere fails with [base.ErrElsewhere] if what is at a name that is put back, or below it, was not made since: a step moved it
-// there, and where it was it does not come back now. Nobody asked for that, since only the one path is to be as it was.
+// elsewhere fails with [base.ErrElsewhere] if something goes that had another path then, and that neither comes back there nor keeps
+// another name: a step moved it to a name that is put back, or below one. Who restores one path does not ask for that.
 func (w *targetWriter) elsewhere() error {
 	if len(w.gone) == 0 {
 		return nil
@@ -32,13 +32,13 @@ func (w *targetWriter) elsewhere() error {
 			if w.v.isAgain(t, then) {
 				continue
 			}
-			if stays, err := w.stays(t); err != nil || stays {
-				if err != nil {
-					return err
-				}
-				continue
+			stays, err := w.stays(t)
+			if err != nil {
+				return err
 			}
-			return fmt.Errorf("%w: %q is what was %q; restore that first, or use --force", base.ErrElsewhere, t.folder().path(), then)
+			if !stays {
+				return fmt.Errorf("%w: %q is what was %q; restore that first, or use --force", base.ErrElsewhere, t.folder().path(), then)
+			}
 		}
 	}
 	return nil
