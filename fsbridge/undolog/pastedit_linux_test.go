@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -95,4 +96,38 @@ func TestU1PastOfEditedFile(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDiffGoesOn: a content that is lost, or that denies its owner reading, is told in its place, and the rest is compared.
+func TestDiffGoesOn(t *testing.T) {
+	w := newWorld(t, testDir(t), Options{})
+	defer w.close()
+	w.step(func() {
+		w.ok(w.create("f", "lost"))
+		w.ok(w.create("k", "before\n"))
+		w.ok(w.create("m", "closed"))
+		w.ok(w.mkdir("z"))
+	})
+	w.step(func() {
+		w.ok(w.rename("f", "g", 0))
+		w.ok(w.write("k", 0, "after!\n"))
+		w.ok(w.chmod("m", 0))
+		w.ok(w.create("z/q", "new"))
+		w.ok(w.chmod("z", 0))
+	})
+	w.ok(os.Remove(filepath.Join(w.base, "work", "g")))
+	var out strings.Builder
+	if err := w.log.Diff(t.Context(), 2, &out); !errors.Is(err, ErrDamaged) {
+		t.Errorf("diff: %v", err)
+	}
+	want := []string{"What f held is not shown", "-before\n+after!\n"}
+	if os.Geteuid() != 0 { // root is never denied
+		want = append(want, "What m held is not shown: permission denied", "What is in z is not shown: permission denied")
+	}
+	for _, s := range want {
+		if !strings.Contains(out.String(), s) {
+			t.Errorf("%q is missing in\n%s", s, out.String())
+		}
+	}
+	w.ok(os.Chmod(filepath.Join(w.base, "work", "z"), 0o755)) // so that the directory of the test can be removed
 }
