@@ -42,18 +42,36 @@ func (t *Tree) In(dir uint64, f func(fd int) error) error {
 	return f(d.FD)
 }
 
-// walk opens the directory n by its names, from the root, and verifies that it is n.
-func (t *Tree) walk(n *node) (int, error) {
-	// No rename of ours may come between reading the names and using them.
+// places says where the directories of a tree are: see [dircache.Tree].
+type places struct{ *Tree }
+
+// Hold implements [dircache.Tree].
+func (t places) Hold() (release func()) {
 	t.renames.RLock()
-	defer t.renames.RUnlock()
-	path, ok := n.path()
-	if !ok {
-		return -1, syscall.ESTALE
+	return t.renames.RUnlock
+}
+
+// Up implements [dircache.Tree].
+func (t places) Up(n *node) (parent *node, name string, ok bool) {
+	if n.isRoot() {
+		return n, "", true
 	}
-	fd, err := t.opts.Root.OpenPath(path, unix.O_RDONLY|unix.O_DIRECTORY)
+	b := n.names.Load()
+	if b == nil {
+		return nil, "", false
+	}
+	return b.Parent, b.Name, true
+}
+
+// Open implements [dircache.Tree].
+func (t places) Open(from *dirFD, path string, n *node) (int, error) {
+	at := t.opts.Root.FD()
+	if from != nil {
+		at = from.FD
+	}
+	fd, err := hostfs.OpenBeneath(at, path, unix.O_RDONLY|unix.O_DIRECTORY)
 	if errors.Is(err, syscall.EACCES) {
-		fd, err = t.opts.Root.OpenPath(path, unix.O_PATH|unix.O_DIRECTORY)
+		fd, err = hostfs.OpenBeneath(at, path, unix.O_PATH|unix.O_DIRECTORY)
 	}
 	if err != nil {
 		return -1, dircache.Stale(err)

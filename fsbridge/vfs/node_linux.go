@@ -94,7 +94,7 @@ func (n *node) path() (path string, ok bool) {
 	var parts []string
 	for c := n; !c.isRoot(); {
 		b := c.names.Load()
-		if b == nil || len(parts) > maxDepth {
+		if b == nil || len(parts) > dircache.MaxDepth {
 			return "", false
 		}
 		parts = append(parts, b.Name)
@@ -108,10 +108,6 @@ func (n *node) path() (path string, ok bool) {
 	}
 	return strings.Join(parts, "/"), true
 }
-
-// maxDepth bounds walks along parents: two renames from outside could make
-// what we believe a loop.
-const maxDepth = 1 << 16
 
 // Binding implements [fsbridge.Place]. It asks the host: a rollback or
 // somebody outside may have taken the name away without telling us yet.

@@ -137,7 +137,7 @@ func newTree(o Options, h *hidden, root *hostfs.Stat) *Tree {
 	if maxDirs <= 0 {
 		maxDirs = DefaultMaxDirFDs
 	}
-	t.dirs = dirCache{dircache.New(maxDirs, t.walk)}
+	t.dirs = dirCache{dircache.New[*node](maxDirs, places{t})}
 	t.mutations.New = func() any {
 		m := &mutation{tree: t}
 		m.op.Validate, m.asked.Count = m.validate, m.countHeld

@@ -22,6 +22,7 @@ type Dir[N comparable] struct {
 	// Guarded by the cache's mutex.
 	pins int
 	elem *list.Element // nil: no longer cached, closed at the last unpin
+	rank
 
 	// checked is the (epoch, generation) in which the directory was last seen
 	// to be where its names say.
@@ -33,15 +34,15 @@ type Dir[N comparable] struct {
 
 type checkpoint struct{ epoch, generation uint64 }
 
-// Cache keeps directory descriptors, the least recently used are closed first.
-// Methods are safe for concurrent use.
+// Cache keeps directory descriptors. The least recently used are closed first, but those that are far from any other
+// above them are kept longer. Methods are safe for concurrent use.
 type Cache[N comparable] struct {
-	walk func(N) (fd int, err error)
+	tree Tree[N]
 
 	mu   sync.Mutex
 	max  int
 	open map[N]*Dir[N]
-	lru  list.List // of *Dir[N], most recent first
+	kept ranks[N] // those in open
 
 	// generation grows when somebody behind our back may have moved
 	// directories.
@@ -51,10 +52,9 @@ type Cache[N comparable] struct {
 // noEpoch marks a directory that is not checked in any epoch.
 const noEpoch = ^uint64(0)
 
-// New makes a cache of at most max descriptors. walk opens a directory by its names
-// and verifies that it is that one.
-func New[N comparable](max int, walk func(N) (fd int, err error)) *Cache[N] {
-	return &Cache[N]{walk: walk, max: max, open: make(map[N]*Dir[N])}
+// New makes a cache of at most max descriptors of directories of tree.
+func New[N comparable](max int, tree Tree[N]) *Cache[N] {
+	return &Cache[N]{tree: tree, max: max, open: make(map[N]*Dir[N])}
 }
 
 // Moved says that somebody behind our back may have moved directories: each is
@@ -69,7 +69,7 @@ func (c *Cache[N]) Cached(n N) *Dir[N] {
 	d := c.open[n]
 	if d != nil {
 		d.pins++
-		c.lru.MoveToFront(d.elem)
+		c.kept.used(d)
 	}
 	return d
 }
@@ -84,39 +84,41 @@ func (c *Cache[N]) Acquire(n N) (*Dir[N], error) {
 		}
 		return d, nil
 	}
-	generation := c.generation.Load()
-	fd, err := c.reopen(n)
+	at := &checkpoint{epoch: noEpoch, generation: c.generation.Load()}
+	fd, err := c.reopen(n, at)
 	if err != nil {
 		return nil, err
 	}
-	fresh := &Dir[N]{Node: n, FD: fd, pins: 1, pos: -1}
-	fresh.checked.Store(&checkpoint{epoch: noEpoch, generation: generation})
-	return c.insert(fresh), nil
+	return c.insert(n, fd, near, at), nil
 }
 
-// insert adds fresh unless another goroutine was faster, and makes room.
-func (c *Cache[N]) insert(fresh *Dir[N]) *Dir[N] {
+// insert adds the descriptor fd of n, which was seen at its place at that point, so many names below another, unless there is
+// one, and makes room. What it returns is pinned.
+func (c *Cache[N]) insert(n N, fd, names int, at *checkpoint) *Dir[N] {
+	fresh := &Dir[N]{Node: n, FD: fd, pins: 1, pos: -1}
+	fresh.checked.Store(at)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d := c.open[fresh.Node]; d != nil {
-		_ = hostfs.Close(fresh.FD)
+	if d := c.open[n]; d != nil {
+		_ = hostfs.Close(fd)
+		d.checked.Store(at)
 		d.pins++
 		return d
 	}
-	fresh.elem = c.lru.PushFront(fresh)
-	c.open[fresh.Node] = fresh
+	c.kept.add(fresh, names)
+	c.open[n] = fresh
 	c.shrink(c.max)
 	return fresh
 }
 
 // shrink drops unpinned descriptors until at most keep are cached.
 func (c *Cache[N]) shrink(keep int) {
-	for e := c.lru.Back(); e != nil && c.lru.Len() > keep; {
-		d := e.Value.(*Dir[N])
-		e = e.Prev()
-		if d.pins == 0 {
-			c.drop(d)
+	for len(c.open) > keep {
+		d := c.kept.cheapest()
+		if d == nil {
+			return
 		}
+		c.drop(d)
 	}
 }
 
@@ -125,8 +127,7 @@ func (c *Cache[N]) drop(d *Dir[N]) {
 	if d.elem == nil {
 		return
 	}
-	c.lru.Remove(d.elem)
-	d.elem = nil
+	c.kept.remove(d)
 	delete(c.open, d.Node)
 	if d.pins == 0 {
 		_ = hostfs.Close(d.FD)
@@ -146,7 +147,7 @@ func (c *Cache[N]) Release(d *Dir[N]) {
 	}
 	if d.elem == nil {
 		_ = hostfs.Close(d.FD)
-	} else if c.lru.Len() > c.max {
+	} else if len(c.open) > c.max {
 		c.drop(d)
 	}
 }
@@ -180,12 +181,11 @@ func (c *Cache[N]) Close() {
 // Check makes sure that d is where its names say, once per generation and
 // (unless noEpoch) per epoch, and drops it otherwise.
 func (c *Cache[N]) Check(d *Dir[N], epoch uint64) error {
-	generation := c.generation.Load()
-	seen := d.checked.Load()
-	if seen.generation == generation && (epoch == noEpoch || seen.epoch == epoch) {
+	at := &checkpoint{epoch: epoch, generation: c.generation.Load()}
+	if d.seen(at) {
 		return nil
 	}
-	fd, err := c.reopen(d.Node)
+	fd, err := c.reopen(d.Node, at)
 	if err != nil {
 		c.mu.Lock()
 		c.drop(d)
@@ -193,18 +193,24 @@ func (c *Cache[N]) Check(d *Dir[N], epoch uint64) error {
 		return err
 	}
 	_ = hostfs.Close(fd)
-	d.checked.Store(&checkpoint{epoch: epoch, generation: generation})
+	d.checked.Store(at)
 	return nil
 }
 
+// seen tells whether d was seen at its place since at.
+func (d *Dir[N]) seen(at *checkpoint) bool {
+	seen := d.checked.Load()
+	return seen.generation == at.generation && (at.epoch == noEpoch || seen.epoch == at.epoch)
+}
+
 // reopen walks, and makes room if there are no more descriptors.
-func (c *Cache[N]) reopen(n N) (int, error) {
-	fd, err := c.walk(n)
+func (c *Cache[N]) reopen(n N, at *checkpoint) (int, error) {
+	fd, err := c.walk(n, at)
 	if errors.Is(err, syscall.EMFILE) {
 		c.mu.Lock()
 		c.shrink(0)
 		c.mu.Unlock()
-		fd, err = c.walk(n)
+		fd, err = c.walk(n, at)
 	}
 	return fd, err
 }

@@ -3,7 +3,10 @@
 // directory is still where its names say is checked again once in each epoch, and
 // whenever somebody behind our back may have moved directories.
 //
-// It trusts the walk that it is given to open what it says, or to fail.
+// A directory is opened from the nearest one above it that is open and was checked. On a long way some are kept, and kept
+// longer than others, so that the work in a chain of directories does not grow with the square of its depth.
+//
+// It trusts its [Tree] to open what it says, or to fail.
 //
 // # Locks
 //
