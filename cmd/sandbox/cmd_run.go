@@ -202,10 +202,13 @@ func (a *app) run(ctx context.Context, cmd *cobra.Command, argv []string, o runO
 	default:
 		attempt.Start = func() error { return r.start(ctx) }
 	}
-	if err := place.Attempt(ctx, attempt); err != nil {
-		return ours(err)
+	if err = ours(place.Attempt(ctx, attempt)); err == nil {
+		err = r.status
 	}
-	return r.status
+	if sig := j.Unbegun(); sig != 0 && err != nil { // as the command would have ended
+		return &exit.Error{Code: 128 + sig, Signal: sig}
+	}
+	return err
 }
 
 // place says where a command shall run, and which session is known to be there.

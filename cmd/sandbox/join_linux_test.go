@@ -182,7 +182,7 @@ func TestJoinedHangUp(t *testing.T) {
 }
 
 // Who waits because no more commands may run is told so, on a terminal; and gives up
-// with Ctrl-C, which leaves nothing in the queue.
+// with Ctrl-C, of which it dies, and which leaves nothing in the queue.
 func TestJoinedWaits(t *testing.T) {
 	d := newDesk(t)
 	d.write("codeagent.toml", "[commands]\nat_once = 1\n")
@@ -194,16 +194,23 @@ func TestJoinedWaits(t *testing.T) {
 	actortest.Eventually(t, "the first command", func() bool { return d.exists("ready") })
 	s := screen.On(t, d.sandbox("run", "--", "echo", "my turn"))
 	s.Expect("waiting: as many commands run as may (1; step 1: sh -c '>ready;")
-	gaveUp := d.sandbox("run", "--", "touch", "never")
-	if err := gaveUp.Start(); err != nil {
-		t.Fatal(err)
-	}
-	actortest.Eventually(t, "two in the queue", func() bool { return strings.Contains(d.must("inspect", "--json"), `"queue": "2"`) })
-	if err := gaveUp.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	if code := exitOf(t, gaveUp.Wait()); code != 125 {
-		t.Errorf("who gave up: exit %d, want 125", code)
+	for _, c := range []struct {
+		sig, dies syscall.Signal // of which it dies, as its command would have
+		code      int            // else
+	}{{syscall.SIGINT, syscall.SIGINT, -1}, {syscall.SIGTERM, syscall.SIGTERM, -1}, {syscall.SIGHUP, -1, 129}} {
+		gaveUp := d.sandbox("run", "--", "touch", "never")
+		if err := gaveUp.Start(); err != nil {
+			t.Fatal(err)
+		}
+		actortest.Eventually(t, "two in the queue", func() bool { return strings.Contains(d.must("inspect", "--json"), `"queue": "2"`) })
+		if err := gaveUp.Process.Signal(c.sig); err != nil {
+			t.Fatal(err)
+		}
+		code := exitOf(t, gaveUp.Wait())
+		if died := gaveUp.ProcessState.Sys().(syscall.WaitStatus).Signal(); code != c.code || died != c.dies {
+			t.Errorf("who gave up by %v: exit %d, want %d; died of %v, want %v", c.sig, code, c.code, died, c.dies)
+		}
+		actortest.Eventually(t, "one in the queue", func() bool { return strings.Contains(d.must("inspect", "--json"), `"queue": "1"`) })
 	}
 	d.write("go", "")
 	s.Expect("my turn")

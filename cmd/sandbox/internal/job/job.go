@@ -40,6 +40,7 @@ type Job struct {
 	notes   []string                 // printed at the end, so as not to disturb a full-screen program
 	terms   int                      // TERM signals so far
 	early   int                      // a signal for the command that came before it
+	ending  int                      // the signal that has cancelled the run before the command began
 	edits   bool                     // from outside were told of
 	over    bool                     // the command has ended: signals are for us
 	halted  bool                     // the command has stopped before we heard that it runs
@@ -153,6 +154,16 @@ func (j *Job) Ended() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.over = true
+}
+
+// Unbegun is the signal that has ended the run before its command began; 0 if none has.
+func (j *Job) Unbegun() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.process != nil {
+		return 0
+	}
+	return j.ending
 }
 
 func (j *Job) forward(sig int) {

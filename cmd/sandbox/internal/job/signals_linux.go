@@ -53,11 +53,11 @@ func (j *Job) handle(sig syscall.Signal, cancel context.CancelFunc) {
 	case unix.SIGCONT:
 		j.continued()
 	case unix.SIGHUP:
-		cancel()
+		j.end(int(sig), cancel)
 	case unix.SIGTERM:
 		j.terms++
 		if j.whole() || j.terms > 1 {
-			cancel()
+			j.end(int(sig), cancel)
 			return
 		}
 		j.pass(int(sig), cancel)
@@ -85,17 +85,27 @@ func (j *Job) pass(sig int, cancel context.CancelFunc) {
 		j.mu.Unlock()
 		time.AfterFunc(earlyWait, func() {
 			if j.running() == nil {
-				cancel()
+				j.end(sig, cancel)
 			}
 		})
 		return
 	}
 	j.mu.Unlock()
 	if p == nil {
-		cancel()
+		j.end(sig, cancel)
 		return
 	}
 	j.forward(sig)
+}
+
+// end cancels the run because of a signal.
+func (j *Job) end(sig int, cancel context.CancelFunc) {
+	j.mu.Lock()
+	if j.process == nil && j.ending == 0 {
+		j.ending = sig
+	}
+	j.mu.Unlock()
+	cancel()
 }
 
 // suspend stops the command and this process, as the shell expects it after
