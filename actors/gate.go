@@ -230,8 +230,8 @@ func (s *Session) tellRefused(key, question, operation, subject string) {
 	if !s.attended() {
 		why = messages.Undecided("", messages.ByNobody).Error()
 	}
-	s.bus.Emit(api.Event{
-		Type: api.EventWarning, Step: step, Origin: s.origin(step),
+	s.warn(api.Event{
+		Step:    step,
 		Message: question + " was refused, since " + why + "; to allow it: " + api.ShellQuote("sandbox", "policy", "add", "allow", operation, subject),
 	})
 }

@@ -40,10 +40,7 @@ func (s *Session) protection() directory.Protection {
 				return
 			}
 			s.auditRule(messages.KindProtected, "write "+folder+"/"+path, approval.Decision{Action: approval.Deny, Why: rule})
-			s.bus.Emit(api.Event{
-				Type: api.EventWarning, Directory: folder, Step: step, Origin: s.origin(step),
-				Message: fmt.Sprintf("writing to %q was refused by %s", path, rule),
-			})
+			s.warn(api.Event{Directory: folder, Step: step, Message: fmt.Sprintf("writing to %q was refused by %s", path, rule)})
 		},
 	}
 }

@@ -84,7 +84,7 @@ func (s *Session) Run(ctx context.Context, r api.RunRequest) (api.RunResult, err
 		refusals = s.walled().since(refused, s.cfg.Runtime.Name())
 	}
 	res, err := s.leaveOuter(ctx, out, status, how)
-	res.Refused = refusals
+	res.Refused, res.Warnings = refusals, s.warned(res.Step)
 	if res.Others > 0 && r.Last {
 		s.stay(ctx, r, &res)
 	}

@@ -67,6 +67,7 @@ type Session struct {
 	commands    atomic.Int64         // numbers them, for the guest
 	questions   atomic.Uint64        // numbers the session's own
 	nobody      absence
+	warnings    stepWarnings
 	askers      atomic.Int32 // commands whose user is asked: see [api.RunRequest].Asks
 
 	mu       sync.Mutex // server, closing

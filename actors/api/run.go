@@ -65,6 +65,8 @@ type RunResult struct {
 	// Refused says, if the command has failed, what the walls have refused while it ran, and what would allow it: a line for
 	// each cause.
 	Refused []string
+	// Warnings are what the session has warned of in the command's step, for who hears no events: the newest, a line each.
+	Warnings []string
 	// Entries are the closed steps, one for each directory that changed.
 	Entries []RunEntry
 	// Others is how many other commands run on in the step. Then it is still open, and

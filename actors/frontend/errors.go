@@ -114,6 +114,14 @@ const maxError = 6 << 10
 // is, and nothing in it acts on a terminal.
 func Told(text string) string { return printable.Message(text, maxError) }
 
+// AllTold is [Told] of each text; nil of none.
+func AllTold(texts []string) (told []string) {
+	for _, t := range texts {
+		told = append(told, Told(t))
+	}
+	return told
+}
+
 // BlockedBy lists the paths that were changed from outside, each once, sorted.
 func BlockedBy(e *undolog.BarrierError) []string {
 	var paths []string

@@ -164,6 +164,46 @@ func TestServeMCP(t *testing.T) {
 	s.end(t)
 }
 
+// TestD13ServeTellsWhatWasRefused: an agent is told, in the result of a command that has failed, which wall was the reason, as the terminal is; over MCP, which has no events for a model, also what
+// the session warned of in the step.
+func TestD13ServeTellsWhatWasRefused(t *testing.T) {
+	const fails = "getent hosts example.org; touch f; chmod 4755 f; exit 3"
+	s := serveProgram(t, "--protocol", "stdio", "--mcp-socket", filepath.Join(t.TempDir(), "m"), "--working-dir", "main=.")
+	s.send(t, `{"type":"session.start","request_id":"1"}`)
+	s.send(t, `{"type":"agent.execute","request_id":"2","payload":{"command":"`+fails+`"}}`)
+	if got := s.until(t, `"duration_ms"`); !strings.Contains(got, `"refused":["there is no network`) {
+		t.Errorf("agent.execute: %s", got)
+	}
+	s.send(t, `{"type":"agent.execute","request_id":"3","payload":{"command":"exit 3"}}`)
+	if got := s.until(t, `"duration_ms"`); strings.Contains(got, "refused") {
+		t.Errorf("of a command of which nothing was refused: %s", got)
+	}
+	if err := s.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.end(t)
+
+	s = serveProgram(t, "--protocol", "mcp")
+	s.send(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	s.until(t, `"id":1`)
+	s.send(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	s.send(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_command","arguments":{"command":"`+fails+`"}}}`)
+	got := s.until(t, `"id":2`)
+	for _, want := range []string{`[refused by the sandbox: there is no network`, `"refused":["there is no network`, `[warning: step 1: the setuid or setgid bit of 1 file was left out`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("execute_command without %q: %s", want, got)
+		}
+	}
+	s.send(t, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"execute_command","arguments":{"command":"exit 3"}}}`)
+	if got := s.until(t, `"id":3`); strings.Contains(got, "refused") || strings.Contains(got, "warning") {
+		t.Errorf("of a command of which nothing was refused: %s", got)
+	}
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.end(t)
+}
+
 // TestSessionStartExample sends the specification's own example: what the jail
 // cannot offer is no error but a warning, one for each such field.
 func TestSessionStartExample(t *testing.T) {

@@ -48,8 +48,9 @@ type CommandResult struct {
 	OthersRunning   int       `json:"others_running,omitempty" jsonschema:"other commands run on in the step: it is still open, and what changed is not listed yet"`
 	Reason          string    `json:"reason,omitempty" jsonschema:"why it was cancelled, denied or failed"`
 	DurationSeconds float64   `json:"duration_seconds"`
+	Refused         []string  `json:"refused,omitempty" jsonschema:"if it failed: what the sandbox refused while it ran, and the flag that the user could start it with; you cannot change that"`
 	Class           string    `json:"classification,omitempty" jsonschema:"what the command seems to do: read_only, write or destructive; advice only"`
-	Warnings        []string  `json:"warnings,omitempty"`
+	Warnings        []string  `json:"warnings,omitempty" jsonschema:"what looks suspicious about the command's text, and what the session warned of in the step"`
 	Approval        *Approval `json:"approval,omitempty" jsonschema:"set if outcome is pending_approval"`
 }
 
@@ -175,6 +176,8 @@ func (s *Server) execute(ctx context.Context, live api.Live, r api.RunRequest, i
 		c := s.o.Classify(in.Command)
 		out.Class, out.Warnings = c.Class, c.Warnings
 	}
+	out.Refused = frontend.AllTold(res.Refused)
+	out.Warnings = append(out.Warnings, frontend.AllTold(res.Warnings)...)
 	return out, nil
 }
 
@@ -219,6 +222,9 @@ func (o *CommandResult) text() string {
 		part(o.Stderr)
 	}
 	b.WriteString("[" + o.summary() + "]")
+	for _, r := range o.Refused {
+		b.WriteString("\n[refused by the sandbox: " + r + "]")
+	}
 	for _, w := range o.Warnings {
 		b.WriteString("\n[warning: " + w + "]")
 	}

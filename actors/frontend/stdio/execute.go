@@ -264,6 +264,7 @@ func executeResult(res api.RunResult, took time.Duration) ExecuteResult {
 	out := ExecuteResult{
 		StepID: int64(res.Step), Signal: res.Status.Signal,
 		Outcome: res.Outcome, Reason: res.Reason, OthersRunning: res.Others, DurationMS: int64(math.Round(float64(took) / 1e6)),
+		Refused: frontend.AllTold(res.Refused),
 	}
 	lost := res.Outcome == messages.OutcomeFailed && res.Status == hypervisor.ExitStatus{}
 	if res.Step != 0 && !lost {

@@ -369,6 +369,7 @@ type ExecuteResult struct {
 	AffectedCount int          `json:"affected_count" jsonschema:"of paths, all of them"`
 	Directories   []StepChange `json:"directories,omitempty" jsonschema:"what changed where"`
 	OthersRunning int          `json:"others_running,omitempty" jsonschema:"other commands that run on in the step: it is still open, and what changed is not known yet"`
+	Refused       []string     `json:"refused,omitempty" jsonschema:"for people, if the command failed: what the sandbox refused while it ran, and what would allow it, one for each cause"`
 	Class         string       `json:"classification,omitempty" jsonschema:"what the command seems to do: read_only, write or destructive; advice only"`
 	Warnings      []Suspicion  `json:"warnings,omitempty" jsonschema:"what looks suspicious about the command's text"`
 }
