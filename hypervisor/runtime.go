@@ -327,6 +327,12 @@ type Unwired interface {
 	Unreached() uint64
 }
 
+// Concealing is a [Guest] in which programs miss what is hidden from them, and can make it anew.
+type Concealing interface {
+	// Remade are the hidden paths at which there is something inside all the same: programs have made it. It is safe for concurrent use.
+	Remade() []string
+}
+
 // Housed is a [Guest] whose processes are processes of this host.
 type Housed interface {
 	// First is the process, as the host numbers it, below which all of them are.

@@ -46,6 +46,7 @@ type guest struct {
 	rather     string            // why, where that was left open
 	wired      *wiring           // nil: there is no network
 	unreached  unreached         // who wants one then
+	remade     remade            // what is hidden, and was made anew inside
 	ways       []*os.File        // see [plan].ways
 	promoted   *promote.Jail     // what mounts the directories that gates open; nil: there are no gates
 	rules      *landlock.Ruleset // until it has started; nil: there are none
@@ -66,10 +67,11 @@ type guest struct {
 }
 
 var (
-	_ hypervisor.Guest   = (*guest)(nil)
-	_ hypervisor.Dialer  = (*guest)(nil)
-	_ hypervisor.Housed  = (*guest)(nil)
-	_ hypervisor.Unwired = (*guest)(nil)
+	_ hypervisor.Guest      = (*guest)(nil)
+	_ hypervisor.Dialer     = (*guest)(nil)
+	_ hypervisor.Housed     = (*guest)(nil)
+	_ hypervisor.Unwired    = (*guest)(nil)
+	_ hypervisor.Concealing = (*guest)(nil)
 )
 
 // await returns when PID 1, and with it everything inside, is gone.
@@ -80,6 +82,7 @@ func (g *guest) await() {
 	g.children.Close()
 	g.wired.end()
 	g.unreached.close()
+	g.remade.close()
 	<-g.planned
 	_ = g.promoted.Close()
 	g.endPlaces()
