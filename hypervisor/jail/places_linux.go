@@ -164,15 +164,20 @@ func (p *planner) mayOpen(path string, hide []string) error {
 	return policy.Allows(path)
 }
 
+// canLayerHome tells whether there can be an overlay over the home directory, but for what is mounted in it.
+func (p *planner) canLayerHome() bool {
+	home := p.user.Home
+	var st unix.Stat_t
+	return p.cfg.Places.Store != "" && p.noOverlay == "" && home != "/tmp" && unix.Stat(home, &st) == nil && int(st.Uid) == p.user.UID &&
+		!slices.ContainsFunc(p.closed(), func(dir string) bool { return below(home, dir) })
+}
+
 // addHome makes the home directory writable: what is written there goes with the session. If it is to be read-only, and
 // caches in it are missing, it has an overlay, too: what they are mounted on is made there.
 func (p *planner) addHome() {
 	home := p.user.Home
-	var st unix.Stat_t
-	closed := func(dir string) bool { return below(home, dir) }
 	missing, readOnly := p.missing(), !p.cfg.Places.Home
-	if readOnly && len(missing) == 0 || p.cfg.Places.Store == "" || p.noOverlay != "" || home == "/tmp" || p.isCovered(home) || p.concealed(home) || unix.Stat(home, &st) != nil ||
-		int(st.Uid) != p.user.UID || slices.ContainsFunc(p.closed(), closed) {
+	if readOnly && len(missing) == 0 || !p.canLayerHome() || p.isCovered(home) || p.concealed(home) {
 		return
 	}
 	if inner := p.mountedIn(home); inner != "" {
@@ -198,13 +203,8 @@ func (p *planner) addHome() {
 // keep shows the directories in dir that have no leading dot as the host has them, so that what is changed in them outside is
 // seen inside. Of one in which a cache is missing, it shows the directories.
 func (p *planner) keep(dir string, missing []string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return // nobody sees them
-	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || p.concealed(path) {
+	for _, path := range plainDirectories(dir) {
+		if p.concealed(path) {
 			continue
 		}
 		if slices.ContainsFunc(missing, func(m string) bool { return below(m, path) }) {
@@ -214,6 +214,17 @@ func (p *planner) keep(dir string, missing []string) {
 		p.kept = append(p.kept, path)
 		p.add(mount{op: opBind, path: path, source: path})
 	}
+}
+
+// plainDirectories are those in dir that have no leading dot, as far as they can be listed.
+func plainDirectories(dir string) (paths []string) {
+	entries, _ := os.ReadDir(dir) // nobody sees those that we do not
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
 }
 
 // innermost returns the mount on which a path lies that is not one itself, or nil if that is the host's own.

@@ -27,7 +27,7 @@ type bound struct {
 // behind a FUSE bridge leads nowhere, and the temporary places are replaced as a whole.
 func (p *planner) hostSockets() []string {
 	var out []string
-	s := socketSearch{wanted: make(map[uint32]bool), whole: make(map[uint32]bool), seen: make(map[string]bool)}
+	s := socketSearch{wanted: make(map[uint32]bool), whole: make(map[uint32]bool), seen: make(map[string][]string)}
 	for _, b := range boundSockets() {
 		if filepath.IsAbs(b.name) {
 			path := filepath.Clean(b.name)
@@ -65,10 +65,12 @@ type socketSearch struct {
 	devices []string        // of their file systems
 	names   []string        // by which they were bound
 	found   []string
-	seen    map[string]bool
+	seen    map[string][]string // the directories in those that were searched
+	listed  int                 // names
 }
 
-// mostSearched bounds the directories that are searched: that takes some milliseconds of each start, and only while such a socket is bound.
+// mostSearched bounds the directories that are searched, as mostNames bounds the names in them: that takes some milliseconds of each start, and only while such a socket is bound. A socket that was
+// removed is still bound, and is looked for until the end.
 const mostSearched = 1000
 
 func (s *socketSearch) want(b bound) {
@@ -95,17 +97,39 @@ func (s *socketSearch) look(p *planner) {
 	if len(s.wanted) == len(s.names) && !s.open() { // each has an inode of its own, and no other name
 		return
 	}
-	roots := append(slices.Clone(p.shares), p.user.Home)
-	for _, share := range p.shares {
-		roots = append(roots, filepath.Dir(share))
-	}
-	queue := slices.DeleteFunc(roots, func(dir string) bool {
+	queue := slices.DeleteFunc(p.socketRoots(), func(dir string) bool {
 		return dir == "/" || p.unreached(dir) || !slices.Contains(s.devices, mounts.Device(p.mounts, dir))
 	})
-	for searched := 0; len(queue) > 0 && searched < mostSearched; searched++ {
+	queued := make(map[string]bool)
+	for searched := 0; len(queue) > 0 && searched < mostSearched && s.listed < mostNames; searched++ {
 		dir := queue[0]
-		queue = append(queue[1:], s.directory(dir)...)
+		if queue = queue[1:]; !queued[dir] {
+			queued[dir] = true
+			queue = append(queue, s.directory(dir)...)
+		}
 	}
+}
+
+// socketRoots are where sockets are looked for with all that is below: the folders, what is beside them, the home directory, and what is shown or written as the host has it. Where an overlay
+// lies over the home directory, a socket in it leads nowhere (the kernel connects to the overlay's inode, to which nothing is bound), so only what is shown as the host has it counts.
+func (p *planner) socketRoots() (roots []string) {
+	layered := p.cfg.Places.Home && p.canLayerHome() && p.mountedIn(p.user.Home) == ""
+	add := func(dir string) {
+		if dir != p.user.Home || !layered {
+			roots = append(roots, dir)
+			return
+		}
+		roots = append(roots, plainDirectories(dir)...)
+	}
+	for _, share := range p.shares {
+		add(share)
+		add(filepath.Dir(share))
+	}
+	add(p.user.Home)
+	for _, dir := range slices.Concat(p.cfg.Places.Writable, p.show) {
+		add(mounts.Resolve(dir))
+	}
+	return roots
 }
 
 // open tells whether one of the inodes that are looked for was not found, or has a further name.
@@ -118,18 +142,19 @@ func (s *socketSearch) open() bool {
 	return false
 }
 
-// directory notes the sockets in a directory and returns the directories in it.
+// directory notes the sockets in a directory, among its first names, and returns the directories in it.
 func (s *socketSearch) directory(dir string) (below []string) {
-	if s.seen[dir] {
-		return nil
+	if below, ok := s.seen[dir]; ok {
+		return below
 	}
-	s.seen[dir] = true
+	defer func() { s.seen[dir] = below }()
 	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	list, _ := f.ReadDir(-1) // what there is of it
+	list, _ := f.ReadDir(mostNames) // what there is of it
+	s.listed += len(list)
 	for _, e := range list {
 		path := filepath.Join(dir, e.Name())
 		switch {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestW7BoundSockets: sockets that somebody outside listens on when the jail starts cannot be reached, by whatever name they were bound
-// and whatever name they have now; over each bridge. One that is shown can.
+// and whatever name they have now, in directories that are shown as the host has them, written, or below an overlay; over each bridge. One that is shown can.
 func TestW7BoundSockets(t *testing.T) {
 	python := systemPython(t)
 	for _, mediated := range []bool{false, true} {
@@ -28,7 +28,7 @@ func TestW7BoundSockets(t *testing.T) {
 			}
 			var a answering
 			j := start(t, func(c *hypervisor.Config) {
-				c.Places = hypervisor.Places{Store: filepath.Join(t.TempDir(), "store"), Home: true}
+				c.Places = hypervisor.Places{Store: filepath.Join(t.TempDir(), "store"), Home: true, Writable: []string{filepath.Join(home, ".written")}}
 				c.Show = []string{filepath.Join(home, "there/shown")}
 				if mediated {
 					a.mediated(t)(c)
@@ -61,7 +61,7 @@ func boundOutside(t *testing.T, home string) map[string]bool {
 		must(t, os.Chmod(path, 0o777))
 	}
 	in := func(name string) string { return filepath.Join(home, name) }
-	for _, dir := range []string{"there", "elsewhere/deep/down"} {
+	for _, dir := range []string{"there", "elsewhere/deep/down", ".layered/deep", ".written/deep"} {
 		must(t, os.MkdirAll(in(dir), 0o755))
 	}
 	listen(in("there/plain"))
@@ -70,6 +70,11 @@ func boundOutside(t *testing.T, home string) map[string]bool {
 	must(t, os.Rename(in("there/before"), in("there/renamed")))
 	listen(in("there/moved"))
 	must(t, os.Rename(in("there/moved"), in("elsewhere/deep/moved")))
+	must(t, os.Chmod(in(".written"), 0o777))
+	for _, dot := range []string{".layered", ".written"} {
+		listen(in(dot + "/first"))
+		must(t, os.Rename(in(dot+"/first"), in(dot+"/deep/moved")))
+	}
 	listen(in("there/linked.1"))
 	must(t, os.Link(in("there/linked.1"), in("there/linked")))
 	must(t, os.Remove(in("there/linked.1")))
@@ -82,6 +87,6 @@ func boundOutside(t *testing.T, home string) map[string]bool {
 	must(t, os.Chdir(was))
 	return map[string]bool{
 		"there/plain": true, "there/shown": false, "there/renamed": true, "elsewhere/deep/moved": true, "there/linked": true,
-		"there/one": true, "elsewhere/two": true, "elsewhere/deep/down/relative": true,
+		".layered/deep/moved": true, ".written/deep/moved": true, "there/one": true, "elsewhere/two": true, "elsewhere/deep/down/relative": true,
 	}
 }
