@@ -21,6 +21,8 @@ type Config struct {
 	// ConfigFiles are registered with the session: what configuration it was started with, for callers who join
 	// (cmd/sandbox/internal/shortcut). The session does not look at them.
 	ConfigFiles []string
+	// MachineFiles are what the runtime reads when it starts a machine again ([Manager.Reset]). The session does not look at them.
+	MachineFiles []string
 	// RuntimeDir holds the control socket; it is made with mode 0700. Empty
 	// means no control socket.
 	RuntimeDir string

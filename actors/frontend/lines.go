@@ -76,6 +76,22 @@ func (l *Lines) Skip(field string) []byte {
 	}
 }
 
+// Pass writes the line that was too long to w, with its end, and keeps nothing of it. The error is of w; one of the reader's comes again with the next line.
+func (l *Lines) Pass(w io.Writer) error {
+	piece := l.long
+	l.long = nil
+	for {
+		if _, err := w.Write(piece); err != nil {
+			return err
+		}
+		if len(piece) == 0 || piece[len(piece)-1] == '\n' {
+			return nil
+		}
+		piece, _ = l.r.ReadSlice('\n')
+		l.read.Add(int64(len(piece)))
+	}
+}
+
 // Read returns how many bytes were read. It may be called from any goroutine.
 func (l *Lines) Read() int64 { return l.read.Load() }
 

@@ -15,6 +15,7 @@ type serveOptions struct {
 	protocol string
 	ui       bool
 	uiPort   int
+	part     bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -36,6 +37,8 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.protocol, "protocol", "stdio", "stdio or mcp")
 	cmd.Flags().BoolVar(&o.ui, "ui", false, "serve the page for this machine's browser, too")
 	cmd.Flags().IntVar(&o.uiPort, "ui-port", 0, "the port of 127.0.0.1 for it; 0: a free one")
+	cmd.Flags().BoolVar(&o.part, "part", false, "")
+	_ = cmd.Flags().MarkHidden("part") // as the next, it fails only for a flag that is not there
 	// It fails only for a flag that is not there.
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions([]string{"stdio", "mcp"}, cobra.ShellCompDirectiveNoFileComp))
 	a.addKeyFlags(cmd, sessionFlags...)
@@ -54,5 +57,6 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	return serve.Run(ctx, serve.Options{
 		Protocol: o.protocol, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		Launcher: a.launch, Base: a.base, Flags: a.keyFlags, ConfigFile: a.flags.configFile, Env: env, Version: version, UI: o.ui, UIPort: o.uiPort,
+		Again: a.again("serve", "--part"), Part: o.part,
 	})
 }

@@ -85,7 +85,20 @@ func (a *app) start(ctx context.Context, cmd *cobra.Command, idle time.Duration)
 // command. Where a command is to be run it returns messages.ErrEnding then, so that
 // the session is looked for.
 func (a *app) startBackground(cmd *cobra.Command, idle time.Duration) error {
-	args := []string{"start", "--foreground", "--idle", idle.String()}
+	job.Passed(a.stderr, true) // it would hold them for as long as it lives
+	b, err := launch.StartBackground(a.again("start", "--foreground", "--idle", idle.String()))
+	switch {
+	case err != nil:
+		return err
+	case cmd.Name() == "start":
+		fmt.Fprintf(a.stderr, "session %s started (process %d)\n", b.Session, b.PID)
+		return nil
+	}
+	return messages.ErrEnding
+}
+
+// again are arguments for this program with the flags for sessions that it was started with.
+func (a *app) again(args ...string) []string {
 	for _, d := range a.flags.dirs {
 		args = append(args, "--working-dir", d)
 	}
@@ -97,16 +110,7 @@ func (a *app) startBackground(cmd *cobra.Command, idle time.Duration) error {
 			args = append(args, "--"+name+"="+value)
 		}
 	}
-	job.Passed(a.stderr, true) // it would hold them for as long as it lives
-	b, err := launch.StartBackground(args)
-	switch {
-	case err != nil:
-		return err
-	case cmd.Name() == "start":
-		fmt.Fprintf(a.stderr, "session %s started (process %d)\n", b.Session, b.PID)
-		return nil
-	}
-	return messages.ErrEnding
+	return args
 }
 
 // background is the session, in a process of its own.

@@ -63,6 +63,9 @@ type Options struct {
 	// Disk keeps what the guest writes outside of the folders; without one that is
 	// in memory and gone with the machine.
 	Disk Disk
+	// Sockets is a directory of this user's own, for a socket that is there until QEMU runs; empty: the temporary one. Who is kept from that later
+	// names one that it can write, if machines are to start again.
+	Sockets string
 	// Umask is what commands start with.
 	Umask int
 	// Network is how the guest's network is made, where the configuration's

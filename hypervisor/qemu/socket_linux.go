@@ -22,10 +22,13 @@ type monitorSocket struct {
 	listener *os.File
 }
 
-func newMonitorSocket() (s *monitorSocket, err error) {
+// newMonitorSocket makes it in a directory of its own, in dir or where temporary files are.
+func newMonitorSocket(dir string) (s *monitorSocket, err error) {
 	s = &monitorSocket{}
-	temporary, _ := userdirs.Temporary()                                  // who starts us has said what is wrong with another
-	if s.dir, err = os.MkdirTemp(temporary, "sandbox-qmp-"); err != nil { // 0700
+	if dir == "" {
+		dir, _ = userdirs.Temporary() // who starts us has said what is wrong with another
+	}
+	if s.dir, err = os.MkdirTemp(dir, "sandbox-qmp-"); err != nil { // 0700
 		return nil, err
 	}
 	if s.at, err = os.Open(s.dir); err != nil {

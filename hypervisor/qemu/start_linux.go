@@ -133,7 +133,7 @@ func (g *guest) launch(ctx context.Context, host host) (err error) {
 	if err != nil {
 		return err
 	}
-	socket, err := newMonitorSocket()
+	socket, err := newMonitorSocket(g.o.Sockets)
 	if err != nil {
 		return err
 	}

@@ -124,6 +124,7 @@ type lab struct {
 type labOptions struct {
 	dirs   int
 	server func(*stdio.Options)
+	piped  func(*stdio.Options) // server, when the pipes are there
 	config func(*api.Config)
 	// wrap changes the session that the server gets.
 	wrap func(api.Live) api.Live
@@ -144,6 +145,9 @@ func newLab(t *testing.T, o labOptions) *lab {
 	outR, outW := io.Pipe()
 	opts := l.options(t, o)
 	opts.In, opts.Out = inR, outW
+	if o.piped != nil {
+		o.piped(&opts)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	go func() {
 		err := stdio.New(opts).Serve(ctx)

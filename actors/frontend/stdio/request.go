@@ -86,7 +86,7 @@ func inSession[P, R any](name string, flags flag, f func(ctx context.Context, se
 func operations() []*operation {
 	return []*operation{
 		newOp("hello", control|reads, hello),
-		newOp("session.start", lifecycle|cancels, startSession),
+		newOp(startOp, lifecycle|cancels, startSession),
 		newOp("session.stop", lifecycle, stopSession),
 		inSession("session.reset", lifecycle, resetSession),
 		newOp[None, StatusResult]("session.status", control|reads|batched, nil),

@@ -44,6 +44,12 @@ type Options struct {
 	// It may return an *[Error] to choose the code. note tells the client, once
 	// the session has started, of what it asked for and does not get.
 	Start func(ctx context.Context, r StartRequest, note func(Notice)) (api.Live, error)
+	// Elsewhere, which may be nil, is asked about each session.start that is in order while there is no session. It may return a process that has the session
+	// in our place; with nil the session is ours.
+	Elsewhere func(r StartRequest) Other
+	// Takes, which may be nil, is asked about each session.start before it is carried out, and told whether there is a session. If it returns false, the
+	// conversation is over, and the request is not answered: we are the [Other] of a program that takes it.
+	Takes func(exists bool) bool
 	// DefaultDirectories says that Start has working directories of its own for
 	// a request that names none.
 	DefaultDirectories bool
@@ -85,17 +91,20 @@ type Server struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // handlers
 
-	mu       sync.Mutex          // inflight, places, session, starting, mismatch
+	mu       sync.Mutex          // inflight, places, session, starting, mismatch, other
 	inflight map[string]*request // until the response is queued
 	places   [2]int              // taken until the response is written; of control requests the second
 	session  *session
 	starting bool
 	// mismatch is the undo directory for which the last start failed.
 	mismatch string
+	other    Other // has the session, or had the last one; nil: there was none
 
 	// turn is closed when the lifecycle requests read so far have been carried
 	// out. The reader's own.
 	turn chan struct{}
+	// again is a line that came back from another process. The reader's own.
+	again []byte
 	// newest is the command that was sent last. The reader's own.
 	newest *request
 	// gone gets why the conversation ends: the reader's, the writer's and the
@@ -200,6 +209,7 @@ func (s *Server) leave() (patient bool) {
 		}
 	}
 	s.mu.Unlock()
+	s.leaveOther()
 	s.wg.Wait()
 	if sess := s.current(); sess != nil {
 		if err := s.closeSession(context.WithoutCancel(s.ctx), sess); err != nil {
@@ -212,7 +222,10 @@ func (s *Server) leave() (patient bool) {
 // read takes lines until the client is gone.
 func (s *Server) read() error {
 	for {
-		line, err := s.lines.Next()
+		line, err := s.again, error(nil)
+		if s.again = nil; line == nil {
+			line, err = s.lines.Next()
+		}
 		if errors.Is(err, frontend.ErrLineTooLong) {
 			err = s.refuse(skipped(s.lines.Skip("request_id")), &Error{
 				Code: MessageTooLarge, Message: "the line is longer than 1048576 bytes and was skipped",
@@ -242,6 +255,11 @@ func (s *Server) take(line []byte) error {
 	if bad != nil {
 		return s.refuse(e, bad)
 	}
+	if e.Type == startOp && s.o.Takes != nil {
+		if err := s.takes(); err != nil {
+			return err
+		}
+	}
 	op := s.ops[e.Type]
 	if op == nil {
 		return s.refuse(e, &Error{Code: UnknownOperation, Field: "type", Message: "unknown operation " + frontend.Short([]byte(e.Type))})
@@ -252,6 +270,11 @@ func (s *Server) take(line []byte) error {
 			bad.Message = op.name + ": " + bad.Message
 		}
 		return s.refuse(e, bad)
+	}
+	if p, ok := payload.(*StartRequest); ok && s.o.Elsewhere != nil {
+		if moved, err := s.elsewhere(line, e, p); moved {
+			return err
+		}
 	}
 	rq := &request{s: s, id: e.RequestID, op: op, payload: payload}
 	if bad := s.admit(rq); bad != nil {

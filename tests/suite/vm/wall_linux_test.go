@@ -11,11 +11,13 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/codeagent/sandbox/actors/frontend/stdio"
 	"github.com/codeagent/sandbox/hypervisor/landlock"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/guestimage"
 	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
+	"github.com/codeagent/sandbox/tests/suite/jsonl"
 )
 
 // TestSupervisorsWall: when the guest runs, no thread of its supervisor can open a file that the session does not need, and all of the folder. The step is undone all the same, and what 'tee' makes of the
@@ -124,4 +126,51 @@ func walled(t *testing.T) (s *drive.Sandbox, probe string, probed func(said stri
 			}
 		}
 	}
+}
+
+// TestStdioWall: over STDIO a machine's session has a process of its own behind the wall, and its client can have another session after it that the wall would not allow.
+func TestStdioWall(t *testing.T) {
+	if version, err := landlock.Version(); version < landlock.Renames {
+		t.Logf("not on this machine: %v", err)
+		return
+	}
+	require.UserNamespaces(t) // for the jail
+	s, probe, probed := walled(t)
+	before := s.Snapshot(t)
+	cmd := s.Command(t.Context(), "serve", "--protocol", "stdio", "--log-level", "warn")
+	cmd.Env = append(cmd.Env, probe)
+	var said strings.Builder
+	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
+	check(t, err)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	c := jsonl.New(t, in, out)
+	start := func(isolation string) {
+		var info stdio.SessionInfo
+		if m := c.Must("session.start", map[string]any{"isolation": isolation}, &info); info.Isolation != isolation {
+			t.Fatalf("%s: %s", isolation, m.Line)
+		}
+		if m := c.Call("session.start", map[string]any{"isolation": isolation}); m.Code() != string(stdio.SessionExists) {
+			t.Errorf("a second one: %s", m.Line)
+		}
+	}
+	execute := func(command string) { c.Must("agent.execute", map[string]any{"command": command}, nil) }
+	start("vm")
+	execute("rm a; mkdir d; mv b d")
+	c.Must("session.stop", nil, nil)
+	start("jail")
+	execute("rm -r d")
+	for range 2 {
+		c.Must("undo.rollback", nil, nil)
+	}
+	c.Close()
+	c.WaitEnd()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	probed(said.String())
+	treesnap.AssertEqual(t, before, s.Snapshot(t))
+	s.CheckResidue(t)
 }

@@ -145,6 +145,26 @@ func (q *Queue) Close() {
 	q.signal()
 }
 
+// Drained returns when everything that was put before is written or lost. The error is ctx's, or [ErrClosed].
+func (q *Queue) Drained(ctx context.Context) error {
+	for {
+		q.mu.Lock()
+		used, freed, closed := q.used, q.freed, q.closed
+		q.mu.Unlock()
+		switch {
+		case closed:
+			return ErrClosed
+		case used == [classes]int{}:
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // take waits for items. ok is false when the queue is closed and empty.
 func (q *Queue) take() (batch []Item, ok bool) {
 	for {

@@ -99,6 +99,7 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 	if cfg.RuntimeDir, err = l.RuntimeDir(); err != nil {
 		return cfg, err
 	}
+	cfg.MachineFiles = l.machineFiles()
 	// Nothing inside may reach the control socket or read the logs.
 	cfg.Hide = append(cfg.Hide, cfg.RuntimeDir)
 	for _, d := range dirs {

@@ -28,10 +28,14 @@ func (l *Launcher) Machine(dirs ...api.Directory) (*qemu.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	sockets, err := l.RuntimeDir()
+	if err != nil {
+		return nil, err
+	}
 	return qemu.New(qemu.Options{
 		Image: l.openImage, Program: vm.QEMU, Accel: vm.Acceleration, MemoryBytes: int64(vm.Memory), CPUs: vm.CPUs,
 		BootTimeout: time.Duration(vm.BootTimeout), NineP: vm.FSBackend == "9p", Umask: l.Umask, Logger: l.Log,
-		Disk: disk, Network: outside, Writable: writable(api.Config{Directories: dirs}),
+		Disk: disk, Sockets: sockets, Network: outside, Writable: writable(api.Config{Directories: dirs}),
 	}), nil
 }
 
@@ -39,6 +43,19 @@ func (l *Launcher) Machine(dirs ...api.Directory) (*qemu.Runtime, error) {
 func (l *Launcher) Disk(folder string) (qemu.Disk, error) {
 	dir, err := actors.MachineDir(folder)
 	return qemu.Disk{Path: filepath.Join(dir, "disk.raw"), Bytes: int64(l.Conf.VM.DiskSize)}, err
+}
+
+// machineFiles are those that openImage opens.
+func (l *Launcher) machineFiles() (paths []string) {
+	if dir, err := image.DefaultDir(); err == nil { // else there is no image that could be opened
+		paths = append(paths, dir)
+	}
+	for _, path := range []string{l.Conf.VM.Kernel, l.Conf.VM.Initrd, l.Conf.VM.RootFS} {
+		if filepath.IsAbs(path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // openImage opens what a machine boots: the user's own files, and for what he

@@ -33,6 +33,10 @@ type Options struct {
 	Version               string
 	UI                    bool // serve the page, too
 	UIPort                int  // where; 0: at a free port
+	// Again are the arguments with which this program has one session over STDIO in our place, see [stdio.Other].
+	Again []string
+	// Part says that we are the program that does so.
+	Part bool
 }
 
 // closeTimeout bounds the orderly end of a session.
@@ -46,6 +50,8 @@ type server struct {
 	hide    []string // the socket and its token: nothing inside may reach them
 	walls   walls.Walls
 	live    atomic.Pointer[api.Live]
+	served  atomic.Bool // a session has run
+	next    *asked      // what the session.start asks for that comes next; it belongs to whoever carries that out
 	mcp     *mcp.Server
 	tell    *telemetry.Telemetry // may be nil
 	advice  atomic.Pointer[advice]
@@ -55,7 +61,7 @@ type server struct {
 // and HUP end it too.
 func Run(ctx context.Context, o Options) (err error) {
 	s := &server{Options: o, conf: o.Launcher.Conf}
-	s.walls.Alone = o.Protocol == "mcp" && !o.UI // over STDIO the client may start further sessions, of other folders
+	s.walls.Alone = (o.Protocol == "mcp" || o.Part) && !o.UI // over STDIO the client may start further sessions, of other folders
 	if s.in, err = takeStdin(o.Stdin, o.Stderr); err != nil {
 		return err
 	}
@@ -104,7 +110,17 @@ func Run(ctx context.Context, o Options) (err error) {
 
 // serveStdio serves one client, which starts the sessions.
 func (s *server) serveStdio(ctx context.Context) error {
+	var takes func(bool) bool
+	elsewhere := s.elsewhere
+	if s.Part {
+		var err error
+		if takes, err = s.part(); err != nil {
+			return err
+		}
+		elsewhere = nil
+	}
 	err := stdio.New(stdio.Options{
+		Elsewhere: elsewhere, Takes: takes,
 		In: s.in, Out: s.out, Start: s.start, DefaultDirectories: len(s.Launcher.Dirs)+len(s.conf.Directory) > 0,
 		OnSession: s.setSession, Environ: s.Env, AgentCommand: s.conf.Agent.Command,
 		Classify: s.classifyForStdio, DefaultTimeout: time.Duration(s.conf.Stdio.Timeout), Version: s.Version, Logger: s.Launcher.Log,
@@ -200,6 +216,7 @@ func (s *server) run(ctx context.Context, cfg api.Config, conf *config.Set) (api
 	if err != nil {
 		return nil, err
 	}
+	s.served.Store(true)
 	s.advice.Store(k)
 	s.Launcher.Notify(live, cfg)
 	return guarded{Live: s.tell.Live(live), locked: s.Base.LockOf, ask: k.question}, nil

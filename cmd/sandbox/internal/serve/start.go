@@ -19,58 +19,80 @@ import (
 // organisation has locked stays, and when folders were named on the command
 // line a request chooses among those.
 func (s *server) start(ctx context.Context, r stdio.StartRequest, note func(stdio.Notice)) (api.Live, error) {
+	c := s.next
+	if s.next = nil; c == nil {
+		now := s.configure(r)
+		c = &now
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	for _, n := range c.notes {
+		note(n)
+	}
+	return s.run(ctx, c.cfg, c.conf)
+}
+
+// asked is what a session.start asks for, with remarks about what it does not get, or why there can be no such session.
+type asked struct {
+	cfg   api.Config
+	conf  *config.Set
+	notes []stdio.Notice
+	err   error
+}
+
+func (s *server) configure(r stdio.StartRequest) (a asked) {
+	a.err = a.fill(s, r)
+	return a
+}
+
+func (a *asked) fill(s *server, r stdio.StartRequest) error {
 	b := *s.Launcher
 	b.Conf = s.Base.Clone()
 	folders, err := s.Launcher.Folders(false)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(r.WorkingDirectories) > 0 {
 		if folders, err = s.requested(folders, r.WorkingDirectories); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	refuse := func(err error) error { return &stdio.Error{Code: stdio.InvalidField, Message: err.Error()} }
 	if s.ConfigFile == "" {
 		if err := b.Conf.AddProject(folders[0].Path); err != nil {
-			return nil, refuse(err)
+			return refuse(err)
 		}
 	}
 	if err := s.Flags.Apply(b.Conf, func(string) bool { return true }); err != nil {
-		return nil, refuse(err)
+		return refuse(err)
 	}
 	if err := runtimeKnown(r.Isolation); err != nil {
-		return nil, err
+		return err
 	}
 	for _, set := range settings(r) {
 		if err := b.Conf.SetRequest(set.key, set.value); err != nil {
-			return nil, refuse(err)
+			return refuse(err)
 		}
 	}
 	if b.Conf.Isolation != "none" { // which leaves the host's: see unfulfilled
 		if err := requestNetwork(b.Conf, r); err != nil {
-			return nil, refuse(err)
+			return refuse(err)
 		}
 	}
-	var cfg api.Config
 	dirs, err := b.Validate(folders)
 	if err == nil {
-		cfg, err = b.SessionConfigFor(dirs)
+		a.cfg, err = b.SessionConfigFor(dirs)
 	}
 	if exit.IsUsage(err) {
-		return nil, refuse(err)
+		return refuse(err)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	notes, err := unfulfilled(r, cfg.Runtime.Name())
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range notes {
-		note(n)
-	}
-	return s.run(ctx, cfg, b.Conf)
+	a.conf = b.Conf
+	a.notes, err = unfulfilled(r, a.cfg.Runtime.Name())
+	return err
 }
 
 // requested are the folders of a request.

@@ -35,7 +35,7 @@ var (
 	}
 	// resolvers keep what /etc/resolv.conf leads to.
 	resolvers = []string{"/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf", "/run/connman", "/run/dnsmasq"}
-	devices   = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+	devices   = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/kvm"}
 )
 
 // confined is whether this process is behind rules for files.
@@ -82,6 +82,12 @@ func existing(path string) string {
 // views, mounts, and reads of their processes, all of which Landlock refuses. Who locks the folder takes a mount off in the end.
 func wanted(cfg api.Config) bool {
 	return cfg.Runtime.Name() == "vm" && (cfg.Barriers != undolog.PolicyLock || os.Geteuid() != 0)
+}
+
+// confines tells whether a session has the rules, and the kernel can keep them.
+func confines(cfg api.Config) bool {
+	version, _ := landlock.Version()
+	return wanted(cfg) && version >= landlock.Renames
 }
 
 // up puts this process behind the rules, when a session runs.
@@ -135,6 +141,7 @@ func (c *confined) fill(ctx context.Context, s *actors.Session, cfg api.Config) 
 		c.write(dir)
 	}
 	c.read(cfg.ConfigFiles...)
+	c.read(cfg.MachineFiles...)
 	c.read(programs...)
 	c.read(resolvers...)
 	c.etc(cfg)

@@ -25,4 +25,6 @@ type confined struct{ scout *asker }
 func (*confined) before(*api.Config, []string, *slog.Logger)                    {}
 func (*confined) up(context.Context, *actors.Session, api.Config, *slog.Logger) {}
 
+func confines(api.Config) bool { return false }
+
 func closeRest() {}

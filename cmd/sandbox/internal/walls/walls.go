@@ -21,6 +21,9 @@ type Walls struct {
 	files confined
 }
 
+// Wanted tells whether a process that serves such a session, and nothing else, is kept from the files that the session does not need.
+func Wanted(cfg api.Config) bool { return confines(cfg) }
+
 // Start starts a session, and puts around this process what its guest makes necessary. What an earlier session has put there may be in the way of this one: then the error says so, and wraps
 // [hypervisor.ErrUnavailable].
 func (w *Walls) Start(ctx context.Context, cfg api.Config, log *slog.Logger) (*actors.Session, error) {
