@@ -18,7 +18,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: fileload append|reopen|open FILE COUNT, or fileload scatter|scatter-sync FILE COUNT BYTES")
+var errUsage = errors.New("usage: fileload append|reopen|open|look|connect FILE COUNT, or fileload scatter|scatter-sync FILE COUNT BYTES")
 
 func run(args []string) error {
 	if len(args) < 3 {
@@ -35,6 +35,10 @@ func run(args []string) error {
 		return repeat(count, func() error { return appendTo(file, 1) })
 	case what == "open" && len(args) == 3:
 		return repeat(count, func() error { return with(file, 0, func(int) error { return nil }) })
+	case what == "look" && len(args) == 3:
+		return repeat(count, func() error { return look(file) })
+	case what == "connect" && len(args) == 3:
+		return connect(file, count)
 	case (what == "scatter" || what == "scatter-sync") && len(args) == 4:
 		size, err := strconv.ParseInt(args[3], 10, 64)
 		if err != nil || size < pageBytes {
@@ -62,6 +66,44 @@ func with(file string, flags int, f func(fd int) error) error {
 		return &os.PathError{Op: "open", Path: file, Err: err}
 	}
 	return errors.Join(f(fd), syscall.Close(fd))
+}
+
+func look(file string) error {
+	fd, err := syscall.Open(file, syscall.O_RDONLY, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: file, Err: err}
+	}
+	return syscall.Close(fd)
+}
+
+// connect meets its own socket; who accepts is the same thread.
+func connect(file string, count int) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	address := &syscall.SockaddrUnix{Name: file}
+	server, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer syscall.Close(server)
+	if err := errors.Join(syscall.Bind(server, address), syscall.Listen(server, 1)); err != nil {
+		return err
+	}
+	return repeat(count, func() error {
+		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+		if err != nil {
+			return os.NewSyscallError("socket", err)
+		}
+		if err := syscall.Connect(fd, address); err != nil {
+			return errors.Join(os.NewSyscallError("connect", err), syscall.Close(fd))
+		}
+		met, _, err := syscall.Accept(server)
+		if err != nil {
+			return errors.Join(os.NewSyscallError("accept", err), syscall.Close(fd))
+		}
+		return errors.Join(syscall.Close(met), syscall.Close(fd))
+	})
 }
 
 func appendTo(file string, count int) error {
