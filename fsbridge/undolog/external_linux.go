@@ -126,12 +126,11 @@ func (l *Log) restamp(e *apply.Engine, inverse *stamps.Touched, remap map[hostfs
 
 // retainedLinks describes the retained inodes that have other names.
 func retainedLinks(dirfd int) (out []hostfs.Stat, err error) {
-	blobs, _, err := store.AdoptedBlobs(dirfd)
-	for _, b := range blobs {
+	_, err = store.EachAdopted(dirfd, func(b *store.Blob) {
 		if b.Stat.Nlink > 1 && !b.Stat.IsDir() {
 			out = append(out, b.Stat)
 		}
-	}
+	})
 	return out, err
 }
 

@@ -172,14 +172,13 @@ func (l *Log) editedSince(c *cut) ([]string, error) {
 // or a handle. That the ctime is later says nothing, as the log itself removes names.
 func (l *Log) editedRemoved(c *cut, limit int64) (paths []string, err error) {
 	written := func(st *hostfs.Stat) bool { return st.IsRegular() && st.Ctime > limit && st.Mtime > limit }
-	blobs, _, err := store.AdoptedBlobs(c.dir.FD)
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range blobs {
+	_, err = store.EachAdopted(c.dir.FD, func(b *store.Blob) {
 		if written(&b.Stat) && c.rec.Objects[b.Obj] != nil {
 			paths = append(paths, c.rec.Path(b.Obj))
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	linked := map[hostfs.ID]bool{} // where they are copied, they stay in the folder by other names
 	for id, o := range c.rec.Objects {

@@ -25,7 +25,34 @@ type work struct {
 	ours         string // arguments of sandbox
 	before       string // is not timed
 	theirs       string // a script beside the folder "large", with the same tree in "copy"
-	mine, others []time.Duration
+	mine, others spent
+}
+
+// spent is what something took in each round, by the clock and in processor time of all processes that were waited for.
+type spent struct{ clock, processor []time.Duration }
+
+// add runs f and notes what that takes.
+func (s *spent) add(f func() (time.Duration, error)) error {
+	before, err := children()
+	if err != nil {
+		return err
+	}
+	took, err := f()
+	if err != nil {
+		return err
+	}
+	after, err := children()
+	s.clock, s.processor = append(s.clock, took), append(s.processor, after-before)
+	return err
+}
+
+// children is the processor time of all processes that this one has waited for, and those that they have.
+func children() (time.Duration, error) {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &u); err != nil {
+		return 0, fmt.Errorf("getrusage: %w", err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
 // largeWork is in the order in which it is done: each leaves the folder as the next one needs it.
@@ -65,19 +92,19 @@ func benchLarge(ctx context.Context, l *lab, r *report.Report, rounds int) error
 			if err := command(ctx, l.dir, "sh", "-ec", "[ -e copy ] || cp -a template copy; "+w.before); err != nil {
 				return err
 			}
-			took, err := timed(ctx, l.dir, w.theirs+" >/dev/null")
-			if err != nil {
+			theirs := func() (time.Duration, error) { return timed(ctx, l.dir, w.theirs+" >/dev/null") }
+			if err := w.others.add(theirs); err != nil {
 				return err
 			}
-			w.others = append(w.others, took)
-			if took, err = timedProgram(ctx, l, bin, dir, strings.Fields(w.ours)); err != nil {
+			ours := func() (time.Duration, error) { return timedProgram(ctx, l, bin, dir, strings.Fields(w.ours)) }
+			if err := w.mine.add(ours); err != nil {
 				return fmt.Errorf("%s: %w", w.ours, err)
 			}
-			w.mine = append(w.mine, took)
 		}
 	}
 	for _, w := range list {
-		r.Ratio("large", w.name, w.mine, w.others, 3)
+		r.Ratio("large", w.name, w.mine.clock, w.others.clock, 3)
+		r.Ratio("large", w.name+" (processor time)", w.mine.processor, w.others.processor, 3)
 	}
 	return command(ctx, l.dir, "rm", "-rf", "large", "large.undo", "template", "copy", "packed")
 }

@@ -44,21 +44,30 @@ type openDir struct {
 	fd   int
 	pins int
 	used uint64
+	// cost is about how many directories must be opened to have this one again, and worth the cache's level when it was last
+	// used, and that.
+	cost, worth uint64
 }
 
-// dirCache keeps the directories open that were used last. Descriptors that
+func (d *openDir) use(c *dirCache) {
+	c.tick++
+	d.used, d.worth = c.tick, c.level+d.cost
+}
+
+// dirCache keeps directories open: the one that is worth least is closed first, and the level rises to that ("greedy dual"). Of those that
+// cost the same, it is the one that was not used for longest. Descriptors that
 // somebody uses are pinned. A descriptor stays right when its directory moves.
 type dirCache struct {
-	dirs []openDir
-	tick uint64
+	dirs        []openDir
+	tick, level uint64
 }
 
 // get returns the pinned descriptor of k, or -1.
 func (c *dirCache) get(k dirKey) int {
 	for i := range c.dirs {
 		if d := &c.dirs[i]; d.key == k {
-			c.tick++
-			d.used, d.pins = c.tick, d.pins+1
+			d.use(c)
+			d.pins++
 			return d.fd
 		}
 	}
@@ -66,23 +75,56 @@ func (c *dirCache) get(k dirKey) int {
 }
 
 // add takes fd over and pins it.
-func (c *dirCache) add(k dirKey, fd int) {
-	c.tick++
-	e := openDir{key: k, fd: fd, pins: 1, used: c.tick}
+func (c *dirCache) add(k dirKey, fd int) { c.keep(k, fd, 1) }
+
+// keep is add for a directory that costs that much.
+func (c *dirCache) keep(k dirKey, fd int, cost uint64) {
+	e := openDir{key: k, fd: fd, pins: 1, cost: cost}
+	e.use(c)
 	if len(c.dirs) >= maxOpenDirs {
-		oldest := -1
-		for i := range c.dirs {
-			if c.dirs[i].pins == 0 && (oldest < 0 || c.dirs[i].used < c.dirs[oldest].used) {
-				oldest = i
-			}
-		}
-		if oldest >= 0 {
-			_ = hostfs.Close(c.dirs[oldest].fd)
-			c.dirs[oldest] = e
+		if least := c.least(); least != nil {
+			c.level = max(c.level, least.worth)
+			_ = hostfs.Close(least.fd)
+			*least = e
 			return
 		}
 	}
 	c.dirs = append(c.dirs, e)
+}
+
+// least is what is worth least of the directories that nobody uses, or nil.
+func (c *dirCache) least() (least *openDir) {
+	for i := range c.dirs {
+		d := &c.dirs[i]
+		if d.pins > 0 {
+			continue
+		}
+		if least == nil || d.worth < least.worth || d.worth == least.worth && d.used < least.used {
+			least = d
+		}
+	}
+	return least
+}
+
+// openChain opens directories each of which is in the next one, the last of them first, and returns the descriptor of the
+// first, pinned. Those at a half, three quarters, seven eighths... of the way are kept longest: so whoever goes up a chain of
+// directories opens n log n for n directories, and not the square.
+func (c *dirCache) openChain(chain []dirKey, open func(i int) (fd int, err error)) (fd int, err error) {
+	half := len(chain) / 2
+	for i := len(chain) - 1; i >= 0; i-- {
+		if fd, err = open(i); err != nil {
+			return -1, err
+		}
+		cost := uint64(1)
+		if i == half && i > 0 {
+			cost, half = uint64(half), half/2
+		}
+		c.keep(chain[i], fd, cost)
+		if i > 0 {
+			c.put(chain[i])
+		}
+	}
+	return fd, nil
 }
 
 func (c *dirCache) put(k dirKey) {
@@ -137,14 +179,14 @@ func (e *Engine) dir(n *layer.Node) (entry, error) {
 		return entry{fd: fd, key: key}, nil
 	}
 	var chain []*layer.Node
+	var keys []dirKey
 	for cur := n; cur.Obj != journal.RootObj; {
-		if cur != n {
-			if k := (dirKey{kind: kindNode, n: uint64(cur.Obj)}); e.dirs.get(k) >= 0 {
-				e.dirs.put(k)
-				break
-			}
+		k := dirKey{kind: kindNode, n: uint64(cur.Obj)}
+		if cur != n && e.dirs.get(k) >= 0 {
+			e.dirs.put(k)
+			break
 		}
-		chain = append(chain, cur)
+		chain, keys = append(chain, cur), append(keys, k)
 		if cur.Place.Kind != layer.InTree {
 			break
 		}
@@ -153,28 +195,11 @@ func (e *Engine) dir(n *layer.Node) (entry, error) {
 		}
 		cur = e.t.Nodes[cur.Place.Dir]
 	}
-	for i := len(chain) - 1; i >= 0; i-- {
-		c := chain[i]
-		fd, err := e.openNode(c)
-		if err != nil {
-			return entry{}, err
-		}
-		k := dirKey{kind: kindNode, n: uint64(c.Obj)}
-		e.dirs.add(k, fd)
-		if i > 0 {
-			e.dirs.put(k)
-		}
+	fd, err := e.dirs.openChain(keys, func(i int) (int, error) { return e.openNode(chain[i]) })
+	if err != nil {
+		return entry{}, err
 	}
-	return entry{fd: e.dirs.dirs[e.dirs.index(key)].fd, key: key}, nil
-}
-
-func (c *dirCache) index(k dirKey) int {
-	for i := range c.dirs {
-		if c.dirs[i].key == k {
-			return i
-		}
-	}
-	return -1
+	return entry{fd: fd, key: key}, nil
 }
 
 // openNode opens a directory whose parent, if it is in the tree, is the root

@@ -25,12 +25,20 @@ type Blob struct {
 // AdoptedBlobs lists the adopted inodes of a step directory by number. Names
 // that are not ours are left out, content blobs as well: others counts them.
 func AdoptedBlobs(dirfd int) (blobs []Blob, others int, err error) {
+	others, err = EachAdopted(dirfd, func(b *Blob) { blobs = append(blobs, *b) })
+	slices.SortFunc(blobs, func(a, b Blob) int { return int(a.Obj) - int(b.Obj) })
+	return blobs, others, err
+}
+
+// EachAdopted is [AdoptedBlobs] for whoever need not have them all at once: it calls f with each, in no order. f keeps nothing of
+// what it is given.
+func EachAdopted(dirfd int, f func(b *Blob)) (others int, err error) {
 	top, err := hostfs.OpenDirPathAt(dirfd, "blobs")
 	if errors.Is(err, unix.ENOENT) {
-		return nil, 0, nil
+		return 0, nil
 	}
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	defer hostfs.Close(top)
 	err = hostfs.Walk(top, 1, func(fd int, path string, d *hostfs.Dirent) error {
@@ -50,12 +58,11 @@ func AdoptedBlobs(dirfd int) (blobs []Blob, others int, err error) {
 		}
 		st, err := hostfs.StatAt(fd, name)
 		if err == nil {
-			blobs = append(blobs, Blob{obj, st})
+			f(&Blob{obj, st})
 		}
 		return err
 	})
-	slices.SortFunc(blobs, func(a, b Blob) int { return int(a.Obj) - int(b.Obj) })
-	return blobs, others, err
+	return others, err
 }
 
 // ParseBlob is the inverse of BlobName and refuses everything else.
