@@ -63,7 +63,10 @@ func files(t testing.TB, root string) {
 		"lines": lines,
 		"Makefile": "all:\n\t+@box $(MAKE) --no-print-directory one two\n" +
 			"one two:\n\t@echo $@\n",
-		"pool.py": "from multiprocessing import Pool\nif __name__ == '__main__':\n    with Pool(2) as p: print(sum(p.map(abs, range(10))))\n",
+		"build.mk": "prog: main.o one.o\n\tgcc -o $@ $^\n%.o: %.c\n\tgcc -c -o $@ $<\n",
+		"main.c":   "int one(void);\nint main(void) { return one() - 1; }\n",
+		"one.c":    "int one(void) { return 1; }\n",
+		"pool.py":  "from multiprocessing import Pool\nif __name__ == '__main__':\n    with Pool(2) as p: print(sum(p.map(abs, range(10))))\n",
 		"sign.sh": "git init -q r && ssh-keygen -q -t ed25519 -N '' -f key && cd r && git config user.name a && git config user.email a@example.com &&\n" +
 			"git -c gpg.format=ssh -c user.signingkey=../key commit -q -S --allow-empty -m x && git cat-file commit HEAD | grep -c 'BEGIN SSH SIGNATURE'\n",
 		"pipe.sh": "$START\nline='seq 3'; for i in $(seq 70); do line=\"$line | box cat\"; done; eval \"$line\"\n$STOP\n", // in a session that is there: so many would take their time to agree who starts it
@@ -108,6 +111,10 @@ func TestLines(t *testing.T) {
 		{"status of a pipeline", `box sh -c 'exit 3' | box cat; echo ${PIPESTATUS[*]}`, []string{"bash"}, "", "3 0\n", 0},
 		{"python's processes", `box python3 pool.py`, []string{"dash"}, "python3:python3", "45\n", 0},
 		{"python's environments", `box python3 -m venv --without-pip v && box v/bin/python -c 'import sys; print(sys.prefix != sys.base_prefix)'`, []string{"dash"}, "python3:python3", "True\n", 0},
+		{"a build with several jobs", `box make -s -j2 -f build.mk && ./prog && box ./prog && echo built`, []string{"dash"}, "make:make gcc:gcc", "built\n", 0},
+		{"a named pipe of one's own", `box sh -c 'mkfifo p; (echo text >p &); cat p'`, posix, "", "text\n", 0},
+		{"memory that processes share", `box python3 -c 'from multiprocessing import shared_memory as s; m = s.SharedMemory(create=True, size=9); m.buf[0] = 3; print(m.buf[0]); m.close(); m.unlink()'`, []string{"dash"}, "python3:python3", "3\n", 0},
+		{"files that are watched", `box node -e 'require("fs").watch(".", () => { console.log("seen"); process.exit(0) }); setInterval(() => require("fs").writeFileSync("seen", "x"), 50)'`, []string{"dash"}, "node:nodejs", "seen\n", 0},
 		{"node", `box node -e 'console.log(6 * 7)'`, []string{"dash"}, "node:nodejs", "42\n", 0},
 		{"a signature with a key", `box sh sign.sh`, []string{"dash"}, "git:git ssh-keygen:openssh-client", "1\n", 0},
 		{"rows of a database from both sides", `sh rows.sh`, []string{"dash"}, "sqlite3:sqlite3", "8\n", 0},
