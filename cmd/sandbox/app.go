@@ -83,7 +83,7 @@ func execute(ctx context.Context, args []string, stdin, stdout, stderr *os.File)
 	}
 	a.runs = len(args) > 0 && args[0] == "run"
 	root := a.rootCommand()
-	root.SetArgs(args)
+	root.SetArgs(negativeSteps(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	if status := (*exit.Error)(nil); errors.As(err, &status) {
 		signal = status.Signal

@@ -11,9 +11,10 @@ import (
 
 func (a *app) diffCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "diff [STEP]",
-		Short: "Print what a step changed (default: everything that can be undone) as a unified diff",
-		Args:  checkArgs(cobra.MaximumNArgs(1)),
+		Use:         "diff [STEP]",
+		Annotations: takesStep(),
+		Short:       "Print what a step changed (default: everything that can be undone) as a unified diff",
+		Args:        checkArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			step, err := stepArg(args)
 			if err != nil {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -18,9 +20,10 @@ import (
 func (a *app) showCommand() *cobra.Command {
 	output := false
 	cmd := &cobra.Command{
-		Use:   "show [STEP]",
-		Short: "Show what one step did (default: the newest)",
-		Args:  checkArgs(cobra.MaximumNArgs(1)),
+		Use:         "show [STEP]",
+		Annotations: takesStep(),
+		Short:       "Show what one step did (default: the newest)",
+		Args:        checkArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			step, err := stepArg(args)
 			if err != nil {
@@ -103,6 +106,49 @@ func (a *app) show(ctx context.Context, s api.Service, r api.StepRequest) error 
 	line("changed", format.Paths(st.AffectedCount))
 	format.Changes(a.out, a.paint, st.Paths, 0)
 	return nil
+}
+
+// takesStep marks commands whose argument is a step: one between commands has a negative id.
+func takesStep() map[string]string { return map[string]string{"argument": "step"} }
+
+// negativeSteps puts ids of steps that begin with a dash behind a "--", as 'sandbox history' prints them: they are no flags.
+func negativeSteps(root *cobra.Command, args []string) []string {
+	cmd, _, err := root.Find(args)
+	if err != nil || cmd.Annotations["argument"] != "step" {
+		return args
+	}
+	var flags, steps []string
+	for i, arg := range args {
+		if arg == "--" {
+			steps = append(steps, args[i+1:]...)
+			break
+		}
+		if n, err := strconv.ParseInt(arg, 10, 64); err == nil && n < 0 && !isValue(cmd, args[:i]) {
+			steps = append(steps, arg)
+			continue
+		}
+		flags = append(flags, arg)
+	}
+	if len(steps) == 0 {
+		return args
+	}
+	return append(append(flags, "--"), steps...)
+}
+
+// isValue tells whether what follows is the value of a flag.
+func isValue(cmd *cobra.Command, before []string) bool {
+	if len(before) == 0 {
+		return false
+	}
+	last := before[len(before)-1]
+	var f *pflag.Flag
+	switch name, long := strings.CutPrefix(last, "--"); {
+	case long:
+		f = cmd.Flag(name)
+	case len(last) == 2 && last[0] == '-':
+		f = cmd.InheritedFlags().ShorthandLookup(last[1:])
+	}
+	return f != nil && f.NoOptDefVal == ""
 }
 
 // stepArg parses an optional step id; 0 if there is none.
