@@ -67,8 +67,8 @@ type Session struct {
 	commands    atomic.Int64         // numbers them, for the guest
 	questions   atomic.Uint64        // numbers the session's own
 	nobody      absence
-	warnings    stepWarnings
-	askers      atomic.Int32 // commands whose user is asked: see [api.RunRequest].Asks
+	warnings    directory.Recent[api.Event] // of its steps: see warn
+	askers      atomic.Int32                // commands whose user is asked: see [api.RunRequest].Asks
 
 	mu       sync.Mutex // server, closing
 	server   *control.Server

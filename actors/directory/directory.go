@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -74,12 +73,13 @@ type Directory struct {
 	meta    *posixLog         // Log with the metadata that the file system cannot hold; or nil
 	lock    *readonly.Mount   // over the folder, by the policy "lock"; or nil
 
-	mu       sync.Mutex        // what follows
-	aborted  bool              // the session has not started
-	bridge   fsbridge.Bridge   // nil until a transport is there
-	files    *files.Folder     // nil until it is known what to hide
-	warnings []undolog.Warning // newest last
-	wrote    time.Time         // when somebody inside was last seen that need not ask to write
+	warnings Recent[undolog.Warning]
+
+	mu      sync.Mutex      // what follows
+	aborted bool            // the session has not started
+	bridge  fsbridge.Bridge // nil until a transport is there
+	files   *files.Folder   // nil until it is known what to hide
+	wrote   time.Time       // when somebody inside was last seen that need not ask to write
 }
 
 // New makes a folder that is not open. d is complete ([Validate]).
@@ -144,7 +144,7 @@ func (d *Directory) Lock() (err error) {
 
 // Warn remembers and announces a warning.
 func (d *Directory) Warn(u undolog.Warning) {
-	d.keep(u)
+	d.warnings.Keep(u)
 	t := api.EventWarning
 	if u.Code == undolog.WarnExternal {
 		t = api.EventExternalModification
@@ -433,25 +433,8 @@ func (d *Directory) lost(err error) error {
 	return fmt.Errorf("%w: %s", messages.ErrReadOnlyDirectory, problem)
 }
 
-// keptWarnings is how many warnings of a folder are remembered.
-const keptWarnings = 256
-
-// keep remembers a warning.
-func (d *Directory) keep(u undolog.Warning) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.warnings) == keptWarnings {
-		d.warnings = slices.Delete(d.warnings, 0, 1)
-	}
-	d.warnings = append(d.warnings, u)
-}
-
 // Warnings are those that are remembered, newest last.
-func (d *Directory) Warnings() []undolog.Warning {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.warnings)
-}
+func (d *Directory) Warnings() []undolog.Warning { return d.warnings.All() }
 
 // Unserve closes the step that nobody can write to any more, since the guest has
 // ended, and then the bridge.

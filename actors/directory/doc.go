@@ -16,7 +16,7 @@
 //
 // # Locking
 //
-// Directory.mu guards which bridge and which files there are, and the warnings. It is a
+// Directory.mu guards which bridge and which files there are. It is a
 // leaf: nothing is called while it is held.
 //
 // # Trust
