@@ -89,8 +89,10 @@ func (t *Tree) Flush(node, fh, owner uint64) {
 // lockSoon is lock, but who does not wait does for a moment, if the open file that may have
 // the lock may be about to go.
 func (t *Tree) lockSoon(r Request, op Operation, node, fh uint64, wait bool, try func(h *handle) error) error {
+	// Asked before: between the try and the question it may be gone, and its lock be free.
+	leaving := !wait && t.locks.Leaving(node)
 	err := t.lock(r, op, node, fh, wait, try)
-	if wait || !errors.Is(err, unix.EAGAIN) || !t.locks.Leaving(node) {
+	if !leaving || !errors.Is(err, unix.EAGAIN) {
 		return err
 	}
 	over := make(chan struct{})

@@ -87,3 +87,38 @@ func TestD2LockOfAClosedFile(t *testing.T) {
 		})
 	}
 }
+
+// TestD2LockFreedWhileItIsAskedFor: the open file that has a lock goes just after somebody was
+// refused for it. Who asked gets it all the same: the descriptor was closed before.
+func TestD2LockFreedWhileItIsAskedFor(t *testing.T) {
+	host := t.TempDir()
+	if err := os.WriteFile(filepath.Join(host, "f"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tree := treeOf(t, host)
+	tree.leaving = time.Hour
+	e, err := tree.Lookup(RootID, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() uint64 {
+		o, err := tree.Open(Request{}, e.Node, unix.O_RDWR, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Handle
+	}
+	held, asked := open(), open()
+	if err := tree.Flock(Request{}, e.Node, held, unix.LOCK_EX, false); err != nil {
+		t.Fatal(err)
+	}
+	tree.Flush(e.Node, held, 3)
+	err = tree.lockSoon(Request{}, OpSetlk, e.Node, asked, false, func(h *handle) error {
+		err := unix.Flock(h.FD, unix.LOCK_EX|unix.LOCK_NB)
+		tree.Release(held) // at the first try; again it does nothing
+		return err
+	})
+	if err != nil {
+		t.Fatalf("the lock that was given up while it was asked for: %v", err)
+	}
+}
