@@ -45,7 +45,9 @@ func (b *birth) write(w *script.Writer) error {
 	if b.confined != 0 {
 		b.confine(w)
 	}
-	b.dropRights(w, v)
+	b.dropRights(w)
+	v.prove()
+	b.enclose(w)
 	env, err := b.config.Environ()
 	if err != nil {
 		return err
@@ -78,8 +80,8 @@ func loopbackUp(w *script.Writer) {
 }
 
 // dropRights makes the process the workload's user, without capabilities and
-// without a way to gain any, behind the Landlock rules and the seccomp filter.
-func (b *birth) dropRights(w *script.Writer, v *viewWriter) {
+// without a way to gain any.
+func (b *birth) dropRights(w *script.Writer) {
 	uid, gid := uintptr(b.plan.uid), uintptr(b.plan.gid)
 	prctl := func(what string, option, arg uintptr) *script.Call {
 		return w.Call(what, unix.SYS_PRCTL, option, arg, 0, 0, 0)
@@ -109,7 +111,10 @@ func (b *birth) dropRights(w *script.Writer, v *viewWriter) {
 	// the control channel has ended as well.
 	prctl("dying with the supervisor", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1)
-	v.prove()
+}
+
+// enclose puts the process behind the Landlock rules and the seccomp filter.
+func (b *birth) enclose(w *script.Writer) {
 	if b.confined != 0 {
 		w.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, script.Rules, 0)
 	}
