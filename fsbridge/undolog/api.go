@@ -55,6 +55,8 @@ type ApplyResult struct {
 	// later is the newest step then ([Entry].RestOf).
 	Left      []Left `json:"left,omitempty"`
 	LeftCount int    `json:"left_count,omitempty"`
+	// crossed are the paths that were changed outside and that force overwrites, until [ApplyResult.tellCrossed].
+	crossed []string
 }
 
 // GCOptions say what [Log.GC] shall do.

@@ -240,6 +240,23 @@ func (o *outcome) leave(list []Left) {
 func (r *ApplyResult) addLeft(list []Left) {
 	r.LeftCount += len(list)
 	r.Left = append(r.Left, list[:min(len(list), max(0, MaxLeft-len(r.Left)))]...)
+	if len(r.crossed) == 0 {
+		return
+	}
+	stays := make(map[string]bool, len(list))
+	for _, x := range list {
+		stays[x.Path] = stays[x.Path] || x.What == "path" || x.What == "content"
+	}
+	r.crossed = slices.DeleteFunc(r.crossed, func(path string) bool { return stays[path] })
+}
+
+// tellCrossed warns of what force has overwritten, which is not what was left.
+func (r *ApplyResult) tellCrossed() {
+	slices.Sort(r.crossed)
+	if n := len(slices.Compact(r.crossed)); n > 0 {
+		r.Warnings = slices.Insert(r.Warnings, 0, fmt.Sprintf("%d path(s) that were changed outside the sandbox were overwritten", n))
+	}
+	r.crossed = nil
 }
 
 // foretellLeft adds what a task would have to leave, as far as that can be seen.

@@ -299,6 +299,31 @@ func leaves(t *testing.T, c hinderCase, packed bool) {
 
 // TestU5ForcePassesWhatIsLeft: what is left of a step stands in the way of older ones only as long as nobody
 // says otherwise, and stays.
+// TestU5ForceCountsWhatItOverwrote: of two files that were edited outside one cannot be put back. Force says that it has
+// overwritten the other one alone, also where it only says what it would do.
+func TestU5ForceCountsWhatItOverwrote(t *testing.T) {
+	require.Root(t)
+	ctx := context.Background()
+	e := newEnv(t, everyChangeFolder(t))
+	e.do(func(a *applier) error {
+		return errors.Join(a.WriteFile("still", []byte("changed")), a.WriteAt("edited", []byte("EDITED"), 0))
+	})
+	for _, name := range []string{"still", "edited"} {
+		e.must(os.WriteFile(filepath.Join(e.work, name), []byte("by hand, "+name), 0o644))
+	}
+	setFlags(t, filepath.Join(e.work, "edited"), flagImmutable)
+	for _, dry := range []bool{true, false} {
+		res, err := e.log.Undo(ctx, undolog.UndoOptions{Force: true, DryRun: dry})
+		e.must(err)
+		if got := leftPaths(res.Left); !slices.Equal(got, []string{"edited"}) {
+			t.Errorf("dry %v: left %q", dry, got)
+		}
+		if len(res.Warnings) != 1 || !strings.HasPrefix(res.Warnings[0], "1 path(s)") {
+			t.Errorf("dry %v: %q", dry, res.Warnings)
+		}
+	}
+}
+
 func TestU5ForcePassesWhatIsLeft(t *testing.T) {
 	require.Root(t)
 	ctx := context.Background()

@@ -139,6 +139,7 @@ func (l *Log) completeFirst(ctx context.Context, f func(before *finished, res *A
 
 // whole makes nothing of the result of a call that failed and has nothing to tell.
 func whole(res *ApplyResult, err error) (*ApplyResult, error) {
+	res.tellCrossed()
 	if err != nil && len(res.Steps) == 0 && !res.Changes.All {
 		return nil, err
 	}

@@ -170,7 +170,7 @@ func intact(chosen []*stepEntry) error {
 	return nil
 }
 
-// cross refuses to cross barriers, or with force tells of it.
+// cross refuses to cross barriers, or with force notes them for [ApplyResult.tellCrossed].
 func cross(barriers []Barrier, force bool, res *ApplyResult) error {
 	if len(barriers) == 0 {
 		return nil
@@ -178,11 +178,9 @@ func cross(barriers []Barrier, force bool, res *ApplyResult) error {
 	if !force {
 		return &BarrierError{Barriers: barriers}
 	}
-	n := 0
 	for _, b := range barriers {
-		n += len(b.Paths)
+		res.crossed = append(res.crossed, b.Paths...)
 	}
-	res.Warnings = append(res.Warnings, fmt.Sprintf("%d path(s) that were changed outside the sandbox were overwritten", n))
 	return nil
 }
 
@@ -228,6 +226,7 @@ func (l *Log) foretell(ctx context.Context, kind taskKind, o UndoOptions) (*Appl
 			return nil, err
 		}
 	}
+	res.tellCrossed()
 	return res, nil
 }
 
