@@ -127,6 +127,55 @@ func TestRestoreLinks(t *testing.T) {
 	}
 }
 
+// TestU13RestoreOneName: a name that is restored alone is one of the same file again, if the file is there by another name as it was
+// and both were names of it then. Else it is a copy, and what has the other name stays as it is.
+func TestU13RestoreOneName(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world)
+		path   string
+		other  string // the name that stays
+		linked bool
+	}{
+		"a name":                    {func(w *world) { w.ok(w.unlink("d/x")) }, "d/x", "z", true},
+		"the other name":            {func(w *world) { w.ok(w.unlink("z")) }, "z", "d/x", true},
+		"its directory":             {func(w *world) { w.ok(w.unlink("d/x")); w.ok(w.rmdir("d")) }, "d", "z", true},
+		"another file has the name": {func(w *world) { w.ok(w.create("n", "new")); w.ok(w.rename("n", "d/x", 0)) }, "d/x", "z", true},
+		"its name was moved":        {func(w *world) { w.ok(w.rename("d/x", "d/y", 0)) }, "d/x", "z", true},
+		"the other is written":      {func(w *world) { w.ok(w.unlink("d/x")); w.ok(w.write("z", 1, "!")) }, "d/x", "z", false},
+		"the other's mode is set":   {func(w *world) { w.ok(w.unlink("d/x")); w.ok(w.chmod("z", 0o600)) }, "d/x", "z", false},
+		"it has an attribute":       {func(w *world) { w.ok(w.unlink("d/x")); w.ok(w.setxattr("z", "user.a", "1")) }, "d/x", "z", false},
+		"the other was moved": {func(w *world) {
+			w.ok(w.unlink("d/x"))
+			w.ok(w.mkdir("n"))
+			w.ok(w.rename("z", "n/z", 0))
+		}, "d/x", "n/z", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothPlaces(t, func(t *testing.T, w *world) {
+				w.step(func() { w.ok(w.mkdir("d")); w.ok(w.create("d/x", "hello")); w.ok(w.link("d/x", "z")) })
+				before := w.snapshot()
+				w.step(func() { c.change(w) })
+				after := w.snapshot()
+				w.restore(c.path, 1)
+				restored := w.snapshot()
+				again, other := "d/x", c.other
+				if c.path == "z" {
+					again = "z"
+				}
+				if got := w.regular(again).ID == w.regular(other).ID; got != c.linked {
+					t.Errorf("one file: %v, want %v", got, c.linked)
+				}
+				w.undo(1)
+				undologtest.Same(t, "undone", after, w.snapshot())
+				w.redo(1)
+				undologtest.Same(t, "redone", restored, w.snapshot())
+				w.undo(2)
+				undologtest.Same(t, "both undone", before, w.snapshot())
+			})
+		})
+	}
+}
+
 // TestRestoreOpenFile: a file that is written to by a handle, of which the
 // bridge knows no name at the time.
 func TestRestoreOpenFile(t *testing.T) {

@@ -24,9 +24,12 @@ type targetWriter struct {
 	dir  *store.StepDir
 	w    *journal.Writer
 	objs map[*thing]journal.ObjID // of what is copied, and of the files that stay
+	dirs map[*thing]journal.ObjID // of the directories that stay
 	next journal.ObjID
 	back []binding // which get what they had, when all that stays is known
 	gone []place   // of these names, what is there now
+	// linked are the names in the folder of files that have several; nil: not looked for yet.
+	linked map[hostfs.ID][]foundName
 }
 
 // place is a name in a directory of the folder, and what is there.
@@ -47,7 +50,7 @@ type binding struct {
 // directory: applied, it brings the path back. Without force it fails with [base.ErrElsewhere] if what had another
 // path then would be nowhere after that.
 func WriteTarget(ctx context.Context, v *View, dir *store.StepDir, step journal.Step, path []string, force bool) error {
-	w := &targetWriter{v: v, dir: dir, objs: map[*thing]journal.ObjID{}}
+	w := &targetWriter{v: v, dir: dir, objs: map[*thing]journal.ObjID{}, dirs: map[*thing]journal.ObjID{}}
 	if err := w.write(ctx, step, path); err != nil || force {
 		return err
 	}
@@ -197,6 +200,9 @@ func (w *targetWriter) inside(ctx context.Context, d *thing, id journal.ObjID) e
 func (w *targetWriter) keep(t *thing, parent journal.ObjID, name string, past bool) (journal.ObjID, error) {
 	id := w.next
 	w.next++
+	if t.typ == unix.S_IFDIR {
+		w.dirs[t] = id
+	}
 	r := journal.Object{Obj: id, ID: w.dir.Volumes.Disk(t.id), Parent: parent, Name: name}
 	var xattrs []hostfs.Xattr
 	has := false
@@ -271,6 +277,9 @@ func (w *targetWriter) ranges(t *thing, id journal.ObjID, size int64) error {
 func (w *targetWriter) copy(ctx context.Context, t *thing, depth int) (journal.ObjID, error) {
 	if id := w.objs[t]; id != journal.NoObj {
 		return id, nil
+	}
+	if id, err := w.otherName(t); id != journal.NoObj || err != nil {
+		return id, err
 	}
 	if err := ctx.Err(); err != nil {
 		return journal.NoObj, err
