@@ -5,7 +5,7 @@
 //     nothing that no file imports.
 //   - Every import points to a row below. So there is no circle, not between
 //     groups of packages either.
-//   - A package has at most 5,500 lines and 28 files without its tests.
+//   - A file that is not a test has at most 500 lines.
 //   - A package that is not of the tests has a doc.go with its documentation.
 //
 // What counts is the imports of Linux (with injected faults too), macOS and

@@ -17,10 +17,10 @@ const module = "github.com/codeagent/sandbox"
 
 // pack is a package as it stands in the tree.
 type pack struct {
-	path         string   // below the module
-	imports      []string // of ours, on any platform, without tests
-	lines, files int      // for all platforms, without tests
-	documented   bool     // in doc.go
+	path       string         // below the module
+	imports    []string       // of ours, on any platform, without tests
+	lines      map[string]int // of each file, without tests
+	documented bool           // in doc.go
 }
 
 // platforms are those whose imports count.
@@ -59,7 +59,7 @@ func readPackage(root, dir string) (*pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pack{path: filepath.ToSlash(name)}
+	p := &pack{path: filepath.ToSlash(name), lines: map[string]int{}}
 	for _, file := range sources {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
@@ -68,8 +68,7 @@ func readPackage(root, dir string) (*pack, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.files++
-		p.lines += bytes.Count(text, []byte("\n"))
+		p.lines[filepath.Base(file)] = bytes.Count(text, []byte("\n"))
 	}
 	for _, c := range platforms {
 		c.Compiler = "gc"
