@@ -10,12 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/codeagent/sandbox/tests/kit/actortest"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 	"github.com/codeagent/sandbox/tests/kit/treesnap"
@@ -40,15 +42,23 @@ func (p *place) do(args ...string) (string, error) {
 	return string(out), err
 }
 
-// undone takes the session's steps back.
-func undone(e *ended) error {
-	text, err := e.do("history", "--json")
-	var steps []drive.Step
+// steps are those of the folder's history.
+func (p *place) steps() (steps []drive.Step, err error) {
+	text, err := p.do("history", "--json")
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &steps)
 	}
-	if err != nil || len(steps) == 0 {
-		return errors.Join(err, errors.New("no steps"))
+	if err == nil && len(steps) == 0 {
+		err = errors.New("no steps")
+	}
+	return steps, err
+}
+
+// undone takes the session's steps back.
+func undone(e *ended) error {
+	steps, err := e.steps()
+	if err != nil {
+		return err
 	}
 	if _, err := e.do("undo", strconv.Itoa(len(steps))); err != nil {
 		return err
@@ -108,13 +118,41 @@ func refusesDirectory(e *ended) error {
 		return err
 	}
 	defer dir.Close()
-	cmd := e.bare(append(append([]string{"run"}, e.flags()...), "--", "echo", "started")...)
+	run := append([]string{"run"}, e.flags()...)
+	if e.Cell.Command != "first" {
+		if out, err := e.bare(append([]string{"start"}, e.flags()...)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		defer func() { _ = e.bare("stop").Run() }()
+		run = run[:1]
+	}
+	if e.Cell.Command == "service" { // which has no standard input: it does not get this one
+		run = append(run, "--service", "reader")
+	}
+	cmd := e.bare(append(run, "--", "sh", "-c", "cat /dev/stdin/hidden /dev/stdin/file; ls -l /dev/stdin/; echo started")...)
 	cmd.Stdin = dir
 	out, err := cmd.CombinedOutput()
+	if e.Cell.Command == "service" {
+		return errors.Join(err, e.knowsNothing())
+	}
 	if err == nil || strings.Contains(string(out), "started\n") || !strings.Contains(string(out), "standard input") {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
+}
+
+// knowsNothing looks at what a service could read of the directory that its caller had as standard input.
+func (p *place) knowsNothing() error {
+	var out []byte
+	var err error
+	actortest.Eventually(p.t, "the service to say what it has read", func() bool {
+		out, err = p.bare("service", "output", "reader").Output()
+		return err != nil || strings.Contains(string(out), "started\n")
+	})
+	if err == nil && (strings.Contains(string(out), "host file") || strings.Contains(string(out), "victim") || strings.Contains(string(out), treasure)) {
+		err = fmt.Errorf("a service has read: %s", out)
+	}
+	return err
 }
 
 // nothingPlanted looks at what git, shells and editors would run.
@@ -136,10 +174,31 @@ func nothingPlanted(e *ended) error {
 	return errors.Join(append(all, err)...)
 }
 
+// stepOf are the newest steps that have changed two paths. Those of a service lie between commands, and may be several.
+func (p *place) stepOf(one, other string) (id, otherID string, err error) {
+	steps, err := p.steps()
+	for _, s := range slices.Backward(steps) { // the newest is the first one
+		if slices.Contains(s.AffectedPaths, one) {
+			id = strconv.FormatInt(s.StepID, 10)
+		}
+		if slices.Contains(s.AffectedPaths, other) {
+			otherID = strconv.FormatInt(s.StepID, 10)
+		}
+	}
+	if err == nil && (id == "" || otherID == "") {
+		err = fmt.Errorf("no step has %q, or none %q: %+v", one, other, steps)
+	}
+	return id, otherID, err
+}
+
 // escaped looks at what the program shows on a terminal.
 func escaped(e *ended) error {
+	name, mapped, err := e.stepOf("n"+escapes, "mapped")
+	if err != nil {
+		return err
+	}
 	var all []error
-	for _, args := range [][]string{{"history"}, {"show", "1"}, {"diff", "1"}, {"cat", e.Work + "/mapped", "--step", "1", "--after"}} {
+	for _, args := range [][]string{{"history"}, {"show", name}, {"diff", mapped}, {"cat", e.Work + "/mapped", "--step", mapped, "--after"}} {
 		s := screen.On(e.t, e.command(args...))
 		if args[0] != "history" {
 			s.Expect("evil")

@@ -1,19 +1,15 @@
 package promises
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +18,6 @@ import (
 	"github.com/codeagent/sandbox/hypervisor/jail/account"
 	"github.com/codeagent/sandbox/tests/kit/drive"
 	"github.com/codeagent/sandbox/tests/kit/guestimage"
-	"github.com/codeagent/sandbox/tests/kit/require"
 	"github.com/codeagent/sandbox/tests/kit/screen"
 )
 
@@ -45,7 +40,7 @@ type prey struct {
 	Hidden  []string // files that --hide names, or in directories that it names
 	Logs    []string // undo logs, of this folder and of others
 	Runtime string   // the directory of control sockets
-	Sockets []string // of programs outside
+	Sockets []string // of programs outside, by the names that they have, had, or will have when a command tries
 	Queue   string   // an abstract socket
 	TCP     [4]byte
 	Port    int
@@ -96,7 +91,7 @@ func newPlace(t *testing.T, c cell) *place {
 		p.Homes = append(p.Homes, base+"/roots")
 		p.passwd = base + "/passwd"
 	}
-	for _, dir := range append([]string{p.Work, base + "/second", p.Outside, p.Outside + "/dir", p.Runtime}, p.Homes...) {
+	for _, dir := range append([]string{p.Work, base + "/second", base + "/daemons", p.Outside, p.Outside + "/dir", p.Runtime}, p.Homes...) {
 		must(t, os.Mkdir(dir, 0o755))
 	}
 	must(t, os.Chmod(p.Runtime, 0o700))
@@ -181,44 +176,6 @@ func (p *place) logs() {
 	}
 }
 
-// listen binds sockets in several ways, as daemons do.
-func (p *place) listen() {
-	dir := p.Outside + "/dir"
-	for _, s := range []string{dir + "/absolute", "@" + p.base} {
-		l, err := net.Listen("unix", s)
-		must(p.t, err)
-		p.t.Cleanup(func() { l.Close() })
-	}
-	p.Sockets, p.Queue = []string{dir + "/absolute"}, "@"+p.base
-	if require.SocketInodes() { // or they are known by their names alone
-		p.relative(dir)
-		p.Sockets = append(p.Sockets, dir+"/relative", dir+"/renamed", dir+"/linked")
-	}
-	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(p.t, err)
-	p.t.Cleanup(func() { tcp.Close() })
-	p.TCP, p.Port = [4]byte{127, 0, 0, 1}, tcp.Addr().(*net.TCPAddr).Port
-}
-
-// relative binds sockets by names that do not say where they are, or that they do not have any more.
-func (p *place) relative(dir string) {
-	bind := func(name string) {
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		must(p.t, err)
-		p.t.Cleanup(func() { _ = unix.Close(fd) })
-		must(p.t, errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: name}), unix.Listen(fd, 5)))
-	}
-	was, err := os.Getwd()
-	must(p.t, err)
-	p.t.Chdir(dir)
-	bind("relative")
-	bind(dir + "/first")
-	must(p.t, os.Rename(dir+"/first", dir+"/renamed"))
-	bind(dir + "/second") // as OpenSSH does
-	must(p.t, errors.Join(os.Link(dir+"/second", dir+"/linked"), os.Remove(dir+"/second")))
-	p.t.Chdir(was)
-}
-
 func (p *place) terminal() {
 	var err error
 	p.master, p.slave, err = screen.OpenPTY()
@@ -261,9 +218,6 @@ func (p *place) open() {
 		}
 		return os.Chmod(path, 0o666)
 	}))
-	for _, s := range p.Sockets {
-		must(p.t, os.Chmod(s, 0o777))
-	}
 }
 
 // command prepares the program with what a session of this place is started with.
@@ -315,54 +269,6 @@ func (p *place) flags() []string {
 		}
 		out = append(out, "--hide", h)
 	}
-	return out
-}
-
-// report is what the program inside has found out: for each promise, how it was broken, or nothing.
-type report map[string]string
-
-// run runs the program inside.
-func (p *place) run() (found report, stderr string, err error) {
-	cmd := p.command(append(append([]string{"run"}, p.flags()...), "--", p.Work+"/prober", "inside")...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: p.Cell.Isolation != "none"} // or nobody reads the terminal
-	var said strings.Builder
-	own, in, err := os.Pipe()
-	must(p.t, err)
-	defer in.Close()
-	cmd.Stdin, cmd.Stderr = own, &said
-	if p.Cell.Isolation != "none" {
-		cmd.Stdin, in = p.slave, p.master
-	}
-	above, err := os.Open(p.base) // what the caller has open is not given to commands, unless it can lead nowhere
-	must(p.t, err)
-	defer above.Close()
-	cmd.ExtraFiles = []*os.File{p.slave, above}
-	out, err := cmd.StdoutPipe()
-	must(p.t, err)
-	must(p.t, cmd.Start())
-	lines := bufio.NewReader(out)
-	if line, err := lines.ReadString('\n'); err != nil {
-		err = errors.Join(err, cmd.Wait(), errors.New(line))
-		return nil, said.String(), err
-	}
-	_, err = in.WriteString(strings.Join(sockets(p.Runtime), " ") + "\n")
-	must(p.t, errors.Join(err, own.Close()))
-	rest, err := io.ReadAll(lines)
-	must(p.t, err)
-	if err := cmd.Wait(); err != nil {
-		return nil, said.String() + string(rest), err
-	}
-	return found, said.String(), json.Unmarshal(rest, &found)
-}
-
-// sockets are those in a directory.
-func sockets(dir string) (out []string) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type() == fs.ModeSocket {
-			out = append(out, path)
-		}
-		return nil
-	})
 	return out
 }
 

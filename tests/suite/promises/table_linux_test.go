@@ -53,7 +53,7 @@ func promises() []promise {
 		{id: "control", sentence: "The control socket cannot be reached: nothing inside approves its own safeguards", inside: reachControl, not: nothing()},
 		{id: "steps", sentence: "At the socket for steps from inside, a program can only begin a step and end its own", inside: abuseSteps,
 			not: map[string]string{"none": "has none", "landlock": "has none", "vm": "has none"}},
-		{id: "sockets", sentence: "Sockets that programs outside listen on when the session starts cannot be connected to", inside: reachSockets, not: nothing()},
+		{id: "sockets", sentence: "Sockets that programs outside listen on when the session starts cannot be connected to, whatever names they had before, and by none that they get later outside of the working folders", inside: reachSockets, not: nothing()},
 		{id: "terminal", sentence: "The user's terminal never goes inside: it is relayed", inside: holdTerminal, not: nothing()},
 		{id: "input", sentence: "A command does not start with a directory as a standard stream, and gets no other descriptor that leads to a directory of the host", inside: openDirectories, outside: refusesDirectory, not: but("vm", relayed)},
 		{id: "requests", sentence: "Requests that lock encrypted files, change a file system or type into a terminal are refused on any descriptor", inside: makeRequests, not: nothing()},
