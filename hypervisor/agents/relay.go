@@ -44,7 +44,8 @@ type Relay struct {
 
 // speech is the conversation with one program, in an agent's protocol. Only receive is called while another method is.
 type speech interface {
-	// greet is what the program hears first.
+	// greet is what the program hears first. It returns when the agent has answered: until then the connection waits in the queue of the agent's socket, also after it was closed, and a program that
+	// connects again and again would fill that queue, which is for others of the user, too.
 	greet() []byte
 	// receive reads what the program sends.
 	receive() (message, error)
@@ -154,7 +155,23 @@ func newServed(r *Relay, client, agent net.Conn) speech {
 	return &served{r: r, client: client, agent: agent}
 }
 
-func (s *served) greet() []byte { return nil }
+// greet asks for the list of keys, which names them in questions, too.
+func (s *served) greet() []byte {
+	if s.agent == nil {
+		return nil
+	}
+	if _, err := s.ask(message{kind: listKeys}); err != nil {
+		s.lost(listKeys, err)
+	}
+	return nil
+}
+
+// lost gives an agent up that is not there any more, or lies.
+func (s *served) lost(kind byte, err error) {
+	s.r.o.Logger.Warn("the agent does not answer as it should", "type", kind, "err", err)
+	_ = s.agent.Close()
+	s.agent = nil
+}
 
 func (s *served) receive() (message, error) { return receive(s.client, mostIdle) }
 
@@ -190,9 +207,7 @@ func (s *served) respond(ctx context.Context, m message) message {
 	}
 	answer, err := s.ask(m)
 	if err != nil {
-		s.r.o.Logger.Warn("the agent does not answer as it should", "type", m.kind, "err", err)
-		_ = s.agent.Close()
-		s.agent = nil
+		s.lost(m.kind, err)
 		return refused
 	}
 	return answer

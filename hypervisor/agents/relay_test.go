@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -79,7 +80,10 @@ func TestParseSign(t *testing.T) {
 	}
 }
 
-// pair is a relay between a program and an agent that answers with what it is given, in turn.
+// greeting answers what each connection asks first: there is no key.
+var greeting = frame(keys, 0, 0, 0, 0)
+
+// pair is a relay between a program and an agent that answers with what it is given, in turn, after its greeting.
 type pair struct {
 	client net.Conn
 	mu     sync.Mutex
@@ -89,6 +93,12 @@ type pair struct {
 }
 
 func newPair(t *testing.T, answers ...[]byte) *pair {
+	t.Helper()
+	return newGreeted(t, append([][]byte{greeting}, answers...)...)
+}
+
+// newGreeted is newPair with an agent whose first answer is a greeting, or a lie.
+func newGreeted(t *testing.T, answers ...[]byte) *pair {
 	t.Helper()
 	p := &pair{allow: true}
 	var ends sync.WaitGroup
@@ -176,7 +186,7 @@ func TestWhatPasses(t *testing.T) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.got) != 3 || len(p.uses) != 2 || p.uses[0].Comment != "me@here" {
+	if len(p.got) != 4 || len(p.uses) != 2 || p.uses[0].Comment != "me@here" {
 		t.Errorf("the agent was asked %d times, %+v", len(p.got), p.uses)
 	}
 }
@@ -202,9 +212,57 @@ func TestALyingAgent(t *testing.T) {
 			}
 		})
 	}
-	p := newPair(t, frame(keys, 0xff, 0xff, 0xff, 0xff))
-	if m := p.ask(t, listKeys, nil); m.kind != failure {
-		t.Errorf("%+v", m)
+	for _, p := range []*pair{newPair(t, frame(keys, 0xff, 0xff, 0xff, 0xff)), newGreeted(t, frame(keys, 0xff, 0xff, 0xff, 0xff)), newGreeted(t, nil), newGreeted(t, frame(success))} {
+		if m := p.ask(t, listKeys, nil); m.kind != failure {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+// TestW10Queue: a program that connects again and again has no more connections in the queue of the agent's socket than it may have at once, also if it closes them at once: the user's own programs would find it full.
+func TestW10Queue(t *testing.T) {
+	var dialled, answered, most atomic.Int64
+	queue := make(chan net.Conn, 1000) // of the agent's socket
+	r := New(Options{Dial: func(context.Context) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		waiting := dialled.Add(1) - answered.Load()
+		for m := most.Load(); m < waiting && !most.CompareAndSwap(m, waiting); m = most.Load() {
+		}
+		queue <- theirs
+		return ours, nil
+	}})
+	dir := t.TempDir()
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() { defer close(over); r.Serve(l) }()
+	connect := func() {
+		c, err := net.Dial("unix", filepath.Join(dir, "s"))
+		if err == nil {
+			err = c.Close()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for range mostConnections + 50 {
+		connect()
+	}
+	for range mostConnections + 50 { // the agent has time now
+		c := <-queue
+		_, err := receive(c, patience)
+		answered.Add(1)
+		if err == nil {
+			_, _ = c.Write(greeting)
+		}
+		_ = c.Close()
+	}
+	_ = l.Close()
+	<-over
+	if n := most.Load(); n > mostConnections {
+		t.Errorf("%d connections waited at once", n)
 	}
 }
 
@@ -212,7 +270,15 @@ func TestALyingAgent(t *testing.T) {
 func TestWhoGoesIsNotWaitedFor(t *testing.T) {
 	asked, over := make(chan bool), make(chan bool)
 	r := New(Options{
-		Dial: func(context.Context) (net.Conn, error) { ours, _ := net.Pipe(); return ours, nil },
+		Dial: func(context.Context) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				if _, err := receive(theirs, patience); err == nil {
+					_, _ = theirs.Write(greeting)
+				}
+			}()
+			return ours, nil
+		},
 		Use: func(ctx context.Context, _ Use, _ net.Conn) bool {
 			close(asked)
 			<-ctx.Done()

@@ -37,9 +37,9 @@ func New(out *os.File, level, form string) (*slog.Logger, error) {
 }
 
 // correlated makes lines tell the request and the step of their context, and
-// one component at least.
+// one component at least. There is no end of lines for a program inside to have written.
 func correlated(h slog.Handler) *slog.Logger {
-	return slog.New(logctx.New(h, logctx.Options{Component: "cli"}))
+	return slog.New(newFlooded(logctx.New(h, logctx.Options{Component: "cli"})))
 }
 
 // harmless keeps names and texts from elsewhere from acting on the terminal:
