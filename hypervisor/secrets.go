@@ -119,6 +119,3 @@ func MovedAgentSecret(getenv func(string) string, home, path string) string {
 	}
 	return ""
 }
-
-// LogSuffix ends the name of an undo log that lies beside its folder. It begins with a dot.
-const LogSuffix = ".sandbox-undo"

@@ -123,7 +123,7 @@ func (d *Directory) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if err := noteLog(undolog.FolderKey(d.Config.Path), d.Config.UndoDir); err != nil {
-		d.component("undo").Warn("place of the log not noted; it is not found again when the folder is moved", "directory", d.Config.Path, "err", err)
+		d.component("undo").Warn("place of the log not noted; it is not found again when the folder is moved, and not hidden in other folders' sessions", "directory", d.Config.Path, "err", err)
 	}
 	if cfg.Runtime != nil {
 		d.counted = d.env.Allowance.Add(d.Root, d.Config.Path, d.Config.UndoDir)

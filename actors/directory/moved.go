@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,35 +12,55 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/regular"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // Where a log lies follows from its folder's path. For a folder that was moved, there is a
 // note in the state directory for each folder, named by what the folder keeps when it is
 // moved: it says where the log is. A note is a hint; the log itself says whose it is.
+// Logs outside of the state directory have a note of their own, so that sessions hide them from what runs inside.
 
 // maxNote bounds what is read of a note, in bytes.
 const maxNote = 16 << 10
 
-// notePath is where the note for the folder with that key is.
-func notePath(key string) (string, error) {
-	state, err := StateDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(state, "folders", key), nil
-}
-
-// noteLog notes where the log of the folder with that key is. Without a key, or a place for
-// notes, nothing is.
+// noteLog notes where the log of the folder with that key is, if it has one, and that there is one outside of the state directory, where no guest may read it.
+// Where there is no place for notes, nothing is noted.
 func noteLog(key, dir string) error {
-	if key == "" {
-		return nil
-	}
-	path, err := notePath(key)
+	state, err := StateDir()
 	if err != nil {
 		return nil //nolint:nilerr // there is no place
 	}
-	if b, _, err := regular.Read(path, maxNote, false); err == nil && string(b) == dir {
+	if key != "" {
+		err = note(filepath.Join(state, "folders", key), dir)
+	}
+	if Within(dir, state) {
+		return err
+	}
+	return errors.Join(err, noteElsewhere(state, dir))
+}
+
+// noteElsewhere notes a log outside of the state directory. The first time it does so for those of all notes by folder, too, which are older.
+func noteElsewhere(state, dir string) error {
+	all := []string{dir}
+	notes := filepath.Join(state, hypervisor.LogNotes)
+	if _, err := os.Lstat(notes); errors.Is(err, fs.ErrNotExist) {
+		old, _ := os.ReadDir(filepath.Join(state, "folders"))
+		for _, e := range old {
+			if b, _, err := regular.Read(filepath.Join(state, "folders", e.Name()), maxNote, false); err == nil && filepath.IsAbs(string(b)) && !Within(string(b), state) {
+				all = append(all, string(b))
+			}
+		}
+	}
+	var err error
+	for _, at := range all {
+		err = errors.Join(err, note(filepath.Join(notes, keyed(at)), at))
+	}
+	return err
+}
+
+// note makes a note, if it is not there.
+func note(path, text string) error {
+	if b, _, err := regular.Read(path, maxNote, false); err == nil && string(b) == text {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -49,7 +70,7 @@ func noteLog(key, dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = tmp.WriteString(dir)
+	_, err = tmp.WriteString(text)
 	if cerr := tmp.Close(); err == nil {
 		err = cerr
 	}
@@ -70,12 +91,12 @@ func movedLog(path string) (dir, was string, ok bool) {
 	if key == "" {
 		return "", "", false
 	}
-	note, err := notePath(key)
+	state, err := StateDir()
 	if err != nil {
 		return "", "", false
 	}
-	b, _, err := regular.Read(note, maxNote, false)
-	if err != nil || !filepath.IsAbs(string(b)) || !isUndoDir(string(b)) {
+	b, _, err := regular.Read(filepath.Join(state, "folders", key), maxNote, false)
+	if err != nil || !filepath.IsAbs(string(b)) || !hypervisor.IsLog(string(b)) {
 		return "", "", false
 	}
 	dir = string(b)
@@ -90,7 +111,7 @@ func movedLog(path string) (dir, was string, ok bool) {
 // HasHistory reports whether there is a log in undoDir, or one that the folder at path
 // has had elsewhere.
 func HasHistory(path, undoDir string) bool {
-	if isUndoDir(undoDir) {
+	if hypervisor.IsLog(undoDir) {
 		return true
 	}
 	_, _, ok := movedLog(path)
@@ -99,7 +120,7 @@ func HasHistory(path, undoDir string) bool {
 
 // takeAlong brings the log of a folder that was moved to where it belongs now.
 func (d *Directory) takeAlong(ctx context.Context) error {
-	if isUndoDir(d.Config.UndoDir) {
+	if hypervisor.IsLog(d.Config.UndoDir) {
 		return nil
 	}
 	from, was, ok := movedLog(d.Config.Path)
@@ -135,10 +156,14 @@ func (d *Directory) closeLog() error {
 		return d.Log.Close()
 	}
 	err := d.Log.Withdraw()
-	if isUndoDir(d.Config.UndoDir) {
+	if hypervisor.IsLog(d.Config.UndoDir) {
 		return err
 	}
-	if note, nerr := notePath(undolog.FolderKey(d.Config.Path)); nerr == nil {
+	state, serr := StateDir()
+	if serr != nil {
+		return err
+	}
+	for _, note := range []string{filepath.Join(state, "folders", undolog.FolderKey(d.Config.Path)), filepath.Join(state, hypervisor.LogNotes, keyed(d.Config.UndoDir))} {
 		if b, _, rerr := regular.Read(note, maxNote, false); rerr == nil && string(b) == d.Config.UndoDir {
 			_ = os.Remove(note)
 		}

@@ -49,7 +49,7 @@ func DefaultPlace(workdir string) (Place, error) {
 	}
 	all := candidates(path)
 	for _, c := range all {
-		if isUndoDir(c.dir) && private(c.dir) == nil {
+		if hypervisor.IsLog(c.dir) && private(c.dir) == nil {
 			return Place{Dir: c.dir, Why: "it is there"}, nil
 		}
 	}

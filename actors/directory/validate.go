@@ -12,6 +12,7 @@ import (
 
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/fsbridge/undolog"
+	"github.com/codeagent/sandbox/hypervisor"
 )
 
 // LogIn returns where the log of a working folder is in dir, which holds one for each
@@ -32,7 +33,7 @@ func LogIn(dir, workdir string) (string, error) {
 	if abs, err = resolveMissing(abs); err != nil {
 		return "", fmt.Errorf("%w: undo directory: %w", api.ErrDirectory, err)
 	}
-	if isUndoDir(abs) {
+	if hypervisor.IsLog(abs) {
 		return abs, nil
 	}
 	return filepath.Join(abs, keyed(path)), nil
@@ -185,22 +186,13 @@ func firstOf(a, b string) string {
 // enclosingUndoDir returns the undo directory that path is or lies in.
 func enclosingUndoDir(path string) string {
 	for dir := path; ; dir = filepath.Dir(dir) {
-		if isUndoDir(dir) {
+		if hypervisor.IsLog(dir) {
 			return dir
 		}
 		if filepath.Dir(dir) == dir {
 			return ""
 		}
 	}
-}
-
-func isUndoDir(dir string) bool {
-	for _, name := range []string{"version", "lock", "steps", "wal"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // clashes reports a running session whose folder encloses path or lies in it.

@@ -98,11 +98,17 @@ func must(t *testing.T, err error) {
 }
 
 // TestW9LogsBeside: undo logs that lie beside their folders are hidden: in a working folder's parents, in the home directory, in a working folder; and
-// the logs of the user that root acts for.
+// the logs of the user that root acts for, also those that lie elsewhere, of which the state directory has notes.
 func TestW9LogsBeside(t *testing.T) {
 	home := ownHome(t)
 	for _, name := range []string{"deep/.other.sandbox-undo/x", "deep/in/work/f", "deep/in/.work2.sandbox-undo/x", ".a.sandbox-undo/x", "deep/in/work/.sub.sandbox-undo/x", ".local/state/sandbox/undo/x"} {
 		put(t, home, name, "SECRET")
+	}
+	for _, log := range []string{"else/sandbox-undo", "deep/in/work/far/down/sandbox-undo"} {
+		for _, name := range []string{"version", "lock", "wal", "steps"} {
+			put(t, home, filepath.Join(log, name), "SECRET")
+		}
+		put(t, home, ".local/state/sandbox/"+hypervisor.LogNotes+"/"+filepath.Base(filepath.Dir(log)), filepath.Join(home, log))
 	}
 	for _, mediated := range []bool{false, true} {
 		var a answering

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -64,40 +63,12 @@ func (p *planner) candidates() (list []hypervisor.Secret) {
 			list = append(list, hypervisor.Secret{Path: path, What: what, Source: source})
 		}
 	}
-	add("an undo log", "docs/undo-log.md", p.logsBeside()...)
+	list = append(list, hypervisor.Logs(os.Getenv, p.shares, homes...)...)
 	add("a daemon's socket", "docs/security.md", systemSecrets...)
 	if s := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(s) {
 		add("an agent's socket", "ssh-agent(1), SSH_AUTH_SOCK", filepath.Clean(s))
 	}
 	add("a socket that a program listens on", "unix(7)", p.hostSockets()...)
 	add("named by the configuration, or this program's own", "--hide, jail.hide, a rule of the policy; docs/undo-log.md", p.cfg.Hide...)
-	return list
-}
-
-// logsBeside are undo logs that lie beside their folders: in the working folders, in all directories above them, and in the home directory. What else was
-// done on this machine is in them.
-func (p *planner) logsBeside() (out []string) {
-	looked := map[string]bool{}
-	for _, dir := range append(slices.Clone(p.shares), p.user.Home) {
-		for ; !looked[dir] && filepath.IsAbs(dir); dir = filepath.Dir(dir) {
-			looked[dir] = true
-			for _, name := range names(dir) {
-				if strings.HasPrefix(name, ".") && strings.HasSuffix(name, hypervisor.LogSuffix) {
-					out = append(out, filepath.Join(dir, name))
-				}
-			}
-		}
-	}
-	return out
-}
-
-// names are those in a directory, as far as they can be listed.
-func names(dir string) []string {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	list, _ := f.Readdirnames(-1)
 	return list
 }

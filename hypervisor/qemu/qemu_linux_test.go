@@ -341,13 +341,23 @@ func TestRefused(t *testing.T) {
 	if err := os.Symlink(filepath.Join(other, "keys"), filepath.Join(home, ".gnupg")); err != nil {
 		t.Fatal(err)
 	}
+	log := filepath.Join(home, "a/b/log")
+	for _, name := range []string{log + "/version", log + "/lock", log + "/wal", log + "/steps", filepath.Join(home, ".work"+hypervisor.LogSuffix, "x")} {
+		if err := os.MkdirAll(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	notes := filepath.Join(home, ".local/state/sandbox", hypervisor.LogNotes)
+	if err := errors.Join(os.MkdirAll(notes, 0o700), os.WriteFile(filepath.Join(notes, "1"), []byte(log), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	cfg := hypervisor.Config{
 		Shares: []hypervisor.Share{{HostPath: home}, {HostPath: "/srv"}},
 		Hide:   []string{filepath.Join(home, "mine"), "/srv/x", "/elsewhere"},
 		Show:   []string{filepath.Join(home, ".aws")},
 	}
 	got := refused(cfg, home)
-	for _, want := range []string{".ssh", "other/keys", "mine"} {
+	for _, want := range []string{".ssh", "other/keys", "mine", "a/b/log", ".work" + hypervisor.LogSuffix} {
 		if !slices.Contains(got[0], want) {
 			t.Errorf("%s is not refused: %q", want, got[0])
 		}

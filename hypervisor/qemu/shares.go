@@ -41,11 +41,14 @@ func below(path, dir string) bool {
 }
 
 // refused are, for each share, the paths in it that its bridge must refuse: a
-// home directory's secrets, and what the configuration hides. Symlinks are
+// home directory's secrets, undo logs, and what the configuration hides. Symlinks are
 // followed first, as far as they lead.
 func refused(cfg hypervisor.Config, homes ...string) [][]string {
-	var hide []string
-	for _, s := range hypervisor.Secrets(os.Getenv, homes...) {
+	var hide, folders []string
+	for _, s := range cfg.Shares {
+		folders = append(folders, s.HostPath)
+	}
+	for _, s := range slices.Concat(hypervisor.Secrets(os.Getenv, homes...), hypervisor.Logs(os.Getenv, folders, homes...)) {
 		hide = append(hide, s.Path)
 	}
 	hide = append(hide, cfg.Hide...)

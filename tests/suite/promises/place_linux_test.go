@@ -174,6 +174,12 @@ func (p *place) logs() {
 		put(p.t, other+"/steps/1/journal", treasure)
 		p.Logs = append(p.Logs, other)
 	}
+	elsewhere := p.Outside + "/log" // --undo-dir of another folder
+	for _, name := range []string{"version", "lock", "wal", "steps/1/journal"} {
+		put(p.t, filepath.Join(elsewhere, name), treasure)
+	}
+	put(p.t, filepath.Join(p.home, ".local/state/sandbox", hypervisor.LogNotes, "log-1"), elsewhere)
+	p.Logs = append(p.Logs, elsewhere)
 }
 
 func (p *place) terminal() {
