@@ -91,7 +91,7 @@ screenshots: build
 
 MINUTES ?= 30
 soak: build
-	SANDBOX_RACES=40000 $(GO) test -count=1 -run 'TestMBSwapped|TestMBReopened' -timeout 60m ./tests/suite/escape ./fsbridge/mediate
+	SANDBOX_RACES=40000 $(GO) test -count=1 -run 'Swapped|SwapRace|TestMBReopened|Race$$|Racing|TestRenamesInside|TestProtectedWrites|TestLayer' -timeout 60m ./tests/suite/escape ./fsbridge/...
 	$(GO) run ./tests/soak -minutes $(MINUTES)
 
 # Root's sessions and those of root by sudo; if root runs it, those of an ordinary user after them.

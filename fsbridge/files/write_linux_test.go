@@ -375,7 +375,7 @@ func TestWriteSwapRace(t *testing.T) {
 		}
 	})
 	d.step(func() {
-		for i := range 400 {
+		for i := range require.Tries(t, 400) {
 			_, _ = d.write("dir/file", fmt.Sprint(i))
 			_, _ = d.write(fmt.Sprintf("dir/new%d/file", i), "x")
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge/vfs"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // TestSC01RacingSymlinks (SC-01, SC-03): while a hostile process on the host
@@ -57,7 +58,8 @@ func TestSC01RacingSymlinks(t *testing.T) {
 	// The reader follows no symlink by itself: what it reaches the server did.
 	walk := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	inside := 0
-	for range 3000 {
+	tries := require.Tries(t, 3000)
+	for range tries {
 		d, err := unix.Openat2(root, "d", walk)
 		if err != nil {
 			continue
@@ -80,7 +82,7 @@ func TestSC01RacingSymlinks(t *testing.T) {
 	}
 	stop.Store(true)
 	wg.Wait()
-	t.Logf("%d of 3000 opens met the file", inside)
+	t.Logf("%d of %d opens met the file", inside, tries)
 	if inside == 0 {
 		t.Error("the test never opened anything")
 	}
@@ -119,7 +121,7 @@ func TestRenamesInside(t *testing.T) {
 		}
 	}()
 	// y is held by a descriptor: its own directory is always there.
-	for range 1000 {
+	for range require.Tries(t, 1000) {
 		fd, err := unix.Openat(y, "f", unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o644)
 		if err != nil {
 			t.Errorf("create: %v", err)

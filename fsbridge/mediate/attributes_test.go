@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/codeagent/sandbox/fsbridge"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // A thread sets attributes by a path, or by a descriptor, that another switches all the time
@@ -24,7 +26,7 @@ func TestMBAttributesRace(t *testing.T) {
 	j := newJail(t)
 	name := filepath.Join(j.folder, "f")
 	check(t, os.WriteFile(name, []byte("content"), 0o644))
-	in := j.start("attributesRace", j.out)
+	in := j.start("attributesRace", j.out, strconv.Itoa(require.Tries(t, 2000)))
 	if said := in.hear(); said != "<nil>" {
 		t.Fatal(said)
 	}
@@ -140,7 +142,7 @@ func attributesRace(w *workload) {
 	for range attributeCalls {
 		how := w.hear()
 		set, refused := 0, 0
-		for i := range 2000 {
+		for i := range atoi(w.args[1]) {
 			// Natively the attribute is not there: ENODATA says that it was the kernel's turn.
 			if err := setAttribute(how, path, switched, i); err == nil || err == unix.ENODATA {
 				set++

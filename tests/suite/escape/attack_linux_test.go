@@ -244,7 +244,7 @@ func cut2(path string) error {
 }
 
 // cutWhileSwapped tries to cut off the file that is standard input, and that a[0] names, by a name that is by turns a file of our own's:
-// until it is cut, or 3,000 times, and 50 times after the name was changed once more (a busy machine runs one of the two for a while,
+// until it is cut, or a[1] times, and 50 times after the name was changed once more (a busy machine runs one of the two for a while,
 // and then the other).
 func cutWhileSwapped(a []string) error {
 	dir, err := os.MkdirTemp("/tmp", "swapped")
@@ -271,7 +271,7 @@ func cutWhileSwapped(a []string) error {
 		}
 	}()
 	last, swapped := int64(0), 0
-	for tries := 0; tries < 3000 || swapped < 50; tries++ {
+	for tries := 0; tries < number(a[1]) || swapped < 50; tries++ {
 		if now := swaps.Load(); now != last {
 			last, swapped = now, swapped+1
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ var layered = []struct {
 	{"cutting it by an opening for reading", "file", "ATTACK cut /proc/self/fd/0", landlock.Truncate},
 	{"cutting it by an opening for neither", "file", "ATTACK cut3 /proc/self/fd/0", landlock.Truncate},
 	{"cutting it by openat2", "file", "ATTACK cut2 /proc/self/fd/0", landlock.Truncate},
-	{"cutting it while a name is changed", "file", "ATTACK cutrace /proc/self/fd/0", landlock.Truncate},
+	{"cutting it while a name is changed", "file", "ATTACK cutrace /proc/self/fd/0 TRIES", landlock.Truncate},
 }
 
 // unfed are attempts on what a command is not given at all: a directory, and a socket that can be connected.
@@ -161,7 +162,7 @@ func TestLayer(t *testing.T) {
 // give runs a script with an input.
 func (d *den) give(t *testing.T, input, script string) result {
 	d.furnish(t)
-	vars := strings.NewReplacer("FIFO", d.fifo, "WORK", d.work, "NAME", d.name, "ATTACK", filepath.Join(d.work, program)+" attack")
+	vars := strings.NewReplacer("FIFO", d.fifo, "WORK", d.work, "NAME", d.name, "ATTACK", filepath.Join(d.work, program)+" attack", "TRIES", strconv.Itoa(require.Tries(t, 3000)))
 	return d.fed(vars.Replace(script), d.input(t, input))
 }
 

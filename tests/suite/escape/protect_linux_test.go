@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/actors/approval"
 	"github.com/codeagent/sandbox/hypervisor"
+	"github.com/codeagent/sandbox/tests/kit/require"
 )
 
 // TestProtectedWrites: nobody allows it, so no name, link, exchange, open file or race puts
@@ -29,8 +31,9 @@ func protectedWrites(t *testing.T, b hypervisor.Bridge) {
 			put(t, l.work+"/"+name, "good")
 		}
 	})
+	rounds := require.Tries(t, 150)
 	for step := range 3 {
-		if r := l.start(program, "attack", "protected").wait(); r.err != nil || r.Outcome != "completed" || r.Status.Code != 0 {
+		if r := l.start(program, "attack", "protected", strconv.Itoa(rounds)).wait(); r.err != nil || r.Outcome != "completed" || r.Status.Code != 0 {
 			t.Fatalf("step %d: %+v", step, r)
 		}
 	}
@@ -66,8 +69,8 @@ func splitPath(rel string) (names []string) {
 }
 
 // writeProtected tries to change what is protected, in several ways at once.
-func writeProtected([]string) error {
-	const rounds = 150
+func writeProtected(args []string) error {
+	rounds := number(args[0])
 	write := func(path string) {
 		if fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o755); err == nil {
 			_, _ = unix.Write(fd, []byte("evil"))
