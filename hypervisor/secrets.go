@@ -67,7 +67,7 @@ var moves = []struct{ variable, from string }{
 	{"GH_CONFIG_DIR", ".config/gh"}, {"GLAB_CONFIG_DIR", ".config/glab-cli"}, {"HUB_CONFIG", ".config/hub"}, {"REGISTRY_AUTH_FILE", ".config/containers/auth.json"}, {"NETRC", ".netrc"},
 	{"NPM_CONFIG_USERCONFIG", ".npmrc"}, {"npm_config_userconfig", ".npmrc"}, {"CARGO_HOME", ".cargo"}, {"GRADLE_USER_HOME", ".gradle"}, {"COMPOSER_HOME", ".composer"},
 	{"PGPASSFILE", ".pgpass"}, {"MYSQL_TEST_LOGIN_FILE", ".mylogin.cnf"}, {"RCLONE_CONFIG", ".config/rclone"}, {"SOPS_AGE_KEY_FILE", ".config/sops"},
-	{"PASSWORD_STORE_DIR", ".password-store"}, {"LPASS_HOME", ".lastpass"}, {"BITWARDENCLI_APPDATA_DIR", ".config/Bitwarden CLI"}, {"OP_CONFIG_DIR", ".config/op"},
+	{"PIP_CONFIG_FILE", ".config/pip/pip.conf"}, {"XAUTHORITY", ".Xauthority"}, {"PASSWORD_STORE_DIR", ".password-store"}, {"LPASS_HOME", ".lastpass"}, {"BITWARDENCLI_APPDATA_DIR", ".config/Bitwarden CLI"}, {"OP_CONFIG_DIR", ".config/op"},
 	{"HF_HOME", ".cache/huggingface"}, {"HF_TOKEN_PATH", ".cache/huggingface/token"}, {"KAGGLE_CONFIG_DIR", ".kaggle"},
 	{"DATABRICKS_CONFIG_FILE", ".databrickscfg"}, {"PULUMI_HOME", ".pulumi"}, {"TF_CLI_CONFIG_FILE", ".terraformrc"}, {"STEPPATH", ".step"}, {"TELEPORT_HOME", ".tsh"},
 	{"HCLOUD_CONFIG", ".config/hcloud"}, {"SCW_CONFIG_PATH", ".config/scw"}, {"FLY_CONFIG_DIR", ".fly"}, {"VAGRANT_HOME", ".vagrant.d"}, {"MINIKUBE_HOME", ".minikube"},
@@ -83,10 +83,7 @@ var moves = []struct{ variable, from string }{
 // more there than secrets, and hiding it would hide the user's work.
 func moved(getenv func(string) string, list []Secret, homes []string) (out []Secret) {
 	for _, m := range moves {
-		for _, to := range filepath.SplitList(getenv(m.variable)) {
-			if !filepath.IsAbs(to) {
-				continue
-			}
+		for _, to := range places(m.variable, getenv(m.variable), homes) {
 			for _, s := range list {
 				rest, within := strings.CutPrefix(s.Path, m.from+"/")
 				if s.Path == m.from {
@@ -97,6 +94,29 @@ func moved(getenv func(string) string, list []Secret, homes []string) (out []Sec
 					out = append(out, Secret{path, s.What, s.Source + "; moved by " + m.variable})
 				}
 			}
+		}
+	}
+	return out
+}
+
+// places are what the value of a variable names, as the programs that read it take it: KUBECONFIG is a list, what is relative is so to the working directory, but for
+// XDG's variables, which are ignored then, and some programs know ~.
+func places(variable, value string, homes []string) (out []string) {
+	values := []string{value}
+	if variable == "KUBECONFIG" {
+		values = filepath.SplitList(value)
+	}
+	for _, v := range values {
+		if rest, tilde := strings.CutPrefix(v, "~/"); tilde {
+			for _, home := range homes {
+				out = append(out, filepath.Join(home, rest))
+			}
+		}
+		if v == "" || !filepath.IsAbs(v) && strings.HasPrefix(variable, "XDG_") {
+			continue
+		}
+		if at, err := filepath.Abs(v); err == nil {
+			out = append(out, at)
 		}
 	}
 	return out

@@ -66,6 +66,21 @@ func TestW16Moved(t *testing.T) {
 	}) {
 		t.Errorf("%q", got)
 	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ variable, value, want string }{ // as the programs that read them do
+		{"KUBECONFIG", "kube.yaml:../up:", filepath.Join(here, "kube.yaml") + " " + filepath.Join(here, "../up")},
+		{"KUBECONFIG", "/k:~/mine", "/k " + home + "/mine " + here + "/~/mine"},
+		{"NETRC", "/with:colon", "/with:colon"},
+		{"PIP_CONFIG_FILE", "pip.conf", here + "/pip.conf"},
+		{"PIP_CONFIG_FILE", "", ""},
+	} {
+		if got := strings.Join(moved(map[string]string{c.variable: c.value}), " "); got != c.want {
+			t.Errorf("%s=%s: %q, want %q", c.variable, c.value, got, c.want)
+		}
+	}
 	if got := moved(nil); len(got) != 0 {
 		t.Errorf("without variables: %q", got)
 	}
