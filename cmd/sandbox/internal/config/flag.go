@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 )
@@ -91,6 +93,11 @@ func (f *FlagValue) Set(s string) error {
 		var err error
 		if s, err = filepath.Abs(s); err != nil {
 			return err
+		}
+	}
+	if f.key.there {
+		if _, err := os.Lstat(s); err != nil {
+			return fmt.Errorf("it would have no effect: %w", err)
 		}
 	}
 	f.Values = append(f.Values, s)

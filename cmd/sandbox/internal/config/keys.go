@@ -43,6 +43,8 @@ type Key struct {
 	valid func(c *Config) error
 	// paths: the items are paths, which are kept absolute.
 	paths bool
+	// there: what a flag names has to exist, or it would have no effect.
+	there bool
 	// twice: an item that a level has twice means more than one that it has once.
 	twice bool
 	// only is the one level that may set it; 0: all.
@@ -204,12 +206,12 @@ func insideKeys() []Key {
 			Doc: "how many commands run at once in a session, 1 to 1000; who comes then waits",
 		},
 		{
-			Name: "jail.hide", Rule: Tighten, Flag: "hide",
-			Doc: "make this host `path` invisible inside, beyond the built-in list of secrets",
+			Name: "jail.hide", Rule: Tighten, Flag: "hide", paths: true, there: true,
+			Doc: "make this host `path` invisible inside, beyond the built-in list of secrets (in a file absolute or ~/...)",
 		},
 		{
-			Name: "jail.show", Flag: "show",
-			Doc: "show this host `path` inside although it is one of the known secrets",
+			Name: "jail.show", Flag: "show", paths: true,
+			Doc: "show this host `path` inside although it is one of the known secrets (in a file absolute or ~/...)",
 		},
 		{
 			Name: "jail.mode", Enum: []string{"static", "dynamic"}, Rule: Tighten, Flag: "mode",

@@ -68,6 +68,23 @@ func (l *Launcher) Config(dirs []api.Directory) api.Config {
 	}
 }
 
+// remarkAbsent says of what the configuration hides if it is not there: nothing hides it when it is made later. A flag that names such a path is refused.
+func (l *Launcher) remarkAbsent() {
+	var absent []string
+	for _, h := range l.Conf.Jail.Hide {
+		if _, err := os.Lstat(h); errors.Is(err, fs.ErrNotExist) {
+			absent = append(absent, format.Shown(h))
+		}
+	}
+	const few = 3
+	if len(absent) > few {
+		absent = append(absent[:few], fmt.Sprintf("and %d more", len(absent)-few))
+	}
+	if len(absent) > 0 && l.RemarkOnce != nil {
+		l.RemarkOnce("sandbox: jail.hide names what is not there, and what is made there later can be read: " + strings.Join(absent, ", "))
+	}
+}
+
 // SessionConfig is what the configuration and, above it, the flags ask for.
 func (l *Launcher) SessionConfig() (api.Config, error) {
 	dirs, err := l.Directories(false)
@@ -84,6 +101,7 @@ func (l *Launcher) SessionConfigFor(dirs []api.Directory) (_ api.Config, err err
 		return api.Config{}, err
 	}
 	cfg := l.Config(dirs)
+	l.remarkAbsent()
 	isolation := l.isolation()
 	if isolation == "landlock" {
 		if err := l.withoutJail(); err != nil {
