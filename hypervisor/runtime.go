@@ -352,7 +352,7 @@ type Command struct {
 
 	// Stdin, Stdout and Stderr are given to the command as they are where the
 	// runtime can (jail), else copied. A nil Stdin reads as empty. They stay
-	// owned by the caller. What would lead a command out of a view is refused (directories, devices, terminals).
+	// owned by the caller, who keeps them open until the command has ended: what copies reads and writes them as long. What would lead a command out of a view is refused (directories, devices, terminals).
 	Stdin, Stdout, Stderr *os.File
 
 	// Further are given to the command besides, where the runtime passes descriptors. They stay owned by the caller, and what would

@@ -142,14 +142,12 @@ func (s *Set) run(ctx context.Context, v *service, unpublish func()) error {
 	if err != nil {
 		return err
 	}
-	defer w.Close()
 	if err := block(w); err != nil {
-		_ = r.Close()
-		return err
+		return errors.Join(err, r.Close(), w.Close())
 	}
 	p, err := s.o.Exec(ctx, hypervisor.Command{ID: s.o.Number(), Argv: v.req.Argv, Env: v.req.Env, Dir: v.req.Dir, Stdout: w, Stderr: w})
 	if err != nil {
-		_ = r.Close()
+		_, _ = r.Close(), w.Close()
 		return err
 	}
 	v.mu.Lock()
@@ -165,6 +163,7 @@ func (s *Set) run(ctx context.Context, v *service, unpublish func()) error {
 		defer s.running.Done()
 		defer idle()
 		st, err := p.Wait(context.Background()) // a service ends, or its guest does
+		_ = w.Close()                           // not before: a machine's output is copied to it
 		_ = r.SetReadDeadline(time.Now().Add(drain))
 		<-read
 		_ = r.Close()

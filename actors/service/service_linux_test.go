@@ -22,6 +22,7 @@ func TestMain(m *testing.M) { actortest.Main(m) }
 // fake is a process that writes to its stdout what the test gives it.
 type fake struct {
 	out   *os.File
+	lent  bool // out is the caller's, who closes it
 	once  sync.Once
 	ended chan struct{}
 	code  int
@@ -36,7 +37,9 @@ func (p *fake) Cancel(time.Duration) error  { p.exit(143); return nil }
 func (p *fake) exit(code int) {
 	p.once.Do(func() {
 		p.code = code
-		_ = p.out.Close()
+		if !p.lent {
+			_ = p.out.Close()
+		}
 		close(p.ended)
 	})
 }
@@ -55,6 +58,7 @@ type rig struct {
 	busy  int                 // and 100 for each set of ports
 	over  []api.ServiceStatus // in the order in which they ended
 	fail  error
+	lent  bool // no process has its output itself: it is copied, as a machine's is
 }
 
 func newRig(t *testing.T) *rig {
@@ -83,7 +87,10 @@ func newRig(t *testing.T) *rig {
 			if r.fail != nil {
 				return nil, r.fail
 			}
-			p := &fake{out: dup(t, c.Stdout), ended: make(chan struct{})}
+			p := &fake{out: c.Stdout, lent: r.lent, ended: make(chan struct{})}
+			if !r.lent {
+				p.out = dup(t, c.Stdout)
+			}
 			r.procs, r.ids[c.ID] = append(r.procs, p), true
 			return p, nil
 		},
@@ -112,6 +119,26 @@ func (r *rig) start(name string) *fake {
 		r.t.Fatal(err)
 	}
 	return r.procs[len(r.procs)-1]
+}
+
+// TestServiceCopied: where the output is copied, as that of a virtual machine is, all of it is there that was written until the end.
+func TestServiceCopied(t *testing.T) {
+	r := newRig(t)
+	r.lent = true
+	p := r.start("web")
+	for _, text := range []string{"first\n", "last\n"} {
+		if _, err := p.out.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.exit(3)
+	actortest.Eventually(t, "its end", func() bool { return r.List()[0].State == api.ServiceEnded })
+	if out, err := r.Output(api.ServiceOutputRequest{Name: "web"}); err != nil || string(out.Data) != "first\nlast\n" {
+		t.Errorf("%q, %v", out.Data, err)
+	}
+	if _, err := p.out.WriteString("x"); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("its pipe is still open: %v", err)
+	}
 }
 
 // A service runs until it is stopped; its name is taken as long, and its output is kept
