@@ -31,7 +31,7 @@ func protectedWrites(t *testing.T, b hypervisor.Bridge) {
 			put(t, l.work+"/"+name, "good")
 		}
 	})
-	rounds := require.Tries(t, 150)
+	rounds := require.Tries(t, 450) / 3 // in each of three steps
 	for step := range 3 {
 		if r := l.start(program, "attack", "protected", strconv.Itoa(rounds)).wait(); r.err != nil || r.Outcome != "completed" || r.Status.Code != 0 {
 			t.Fatalf("step %d: %+v", step, r)

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Bounds of how often one message is written. What a program inside does can be the reason for a warning, and it can do it again without end: the log lies where no limit of the session counts.
+// Bounds of how often one message is written. What a program inside does can be the reason for a line, and it can do it again without end: the log lies where no limit of the session counts.
 const (
-	mostAlike   = 50 // lines with one message
+	mostAlike   = 50  // warnings, or errors, with one message
+	mostTold    = 300 // lines of the level info with one message, which serve writes unless it is told another level
 	alikeWithin = time.Minute
 	mostTexts   = 1000 // messages that are told apart
 )
 
-// flooded leaves out warnings and errors whose message was written often within a minute. The last one says so, and the next one how many were left out.
+// flooded leaves out lines whose message was written often within a minute. The last one says so, and the next one how many were left out.
 type flooded struct {
 	slog.Handler
 	seen *seen
@@ -39,10 +40,14 @@ func newFlooded(h slog.Handler) slog.Handler {
 
 // Handle implements [slog.Handler].
 func (f flooded) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn { // somebody has asked for all of it
+	most := mostAlike
+	switch {
+	case r.Level < slog.LevelInfo: // somebody has asked for all of it
 		return f.Handler.Handle(ctx, r)
+	case r.Level < slog.LevelWarn:
+		most = mostTold
 	}
-	before, last, write := f.seen.count(r.Message, r.Time)
+	before, last, write := f.seen.count(r.Message, most, r.Time)
 	if !write {
 		return nil
 	}
@@ -56,8 +61,8 @@ func (f flooded) Handle(ctx context.Context, r slog.Record) error {
 	return f.Handler.Handle(ctx, r)
 }
 
-// count counts a message. write: it is to be written, before is how many were left out until it, and last says that those that follow soon are left out.
-func (s *seen) count(text string, at time.Time) (before int, last, write bool) {
+// count counts a message, which is written most times within a minute. write: it is to be written, before is how many were left out until it, and last says that those that follow soon are left out.
+func (s *seen) count(text string, most int, at time.Time) (before int, last, write bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.texts[text] == nil && len(s.texts) >= mostTexts {
@@ -72,11 +77,11 @@ func (s *seen) count(text string, at time.Time) (before int, last, write bool) {
 		before = a.leftOut
 		*a = alike{since: at}
 	}
-	if a.written++; a.written > mostAlike {
+	if a.written++; a.written > most {
 		a.leftOut++
 		return 0, false, false
 	}
-	return before, a.written == mostAlike, true
+	return before, a.written == most, true
 }
 
 // WithAttrs implements [slog.Handler].
