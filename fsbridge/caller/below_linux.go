@@ -16,8 +16,8 @@ const (
 	tick     = time.Second / 100 // USER_HZ, the unit of times in /proc on every platform that we run on
 )
 
-// Below returns what runs below a process of this host, the oldest first; that process is not one of them. Numbers inside
-// are those of its pid namespace.
+// Below returns what runs below the guest's first process, the oldest first; that process is not one of them, nor what it has to start
+// commands. Numbers inside are those of its pid namespace.
 func (r *Reader) Below(first int, now time.Time) []Running {
 	top, ok := readStatus(first)
 	if !ok {
@@ -28,14 +28,14 @@ func (r *Reader) Below(first int, now time.Time) []Running {
 	var list []Running
 	until := time.Now().Add(patience)
 	for pid, s := range known {
-		if !below(known, pid, first) || len(list) == maxBelow {
+		if !below(known, pid, first) || len(list) == maxBelow || s.parent == first && s.ours() {
 			continue
 		}
 		v := Running{PID: pid, Inside: numbered(s, top), Parent: numbered(known[s.parent], top), Name: name(s.name, "")}
 		if v.Inside == 0 || !v.times(booted) {
 			continue // it has ended
 		}
-		if s.parent == first {
+		if up := known[s.parent]; s.parent == first || up.parent == first && up.ours() {
 			v.Parent = 0
 		}
 		v.CommandLine = commandLine(r.arguments(pid, until))

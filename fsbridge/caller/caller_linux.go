@@ -26,10 +26,16 @@ func (r *Reader) Of(thread int) []Process {
 	}
 	var list []Process
 	until := time.Now().Add(patience)
-	inside := 0 // of the newest in the list
+	var above status // the newest in the list
+	inside := 0      // of that, or of the one before if that is ours
 	for self := os.Getpid(); len(list) < maxDepth; {
 		first := s.parent == self // the guest's first process
 		if first && len(list) > 0 {
+			if len(list) > 1 && above.ours() {
+				list = list[:len(list)-1]
+			} else {
+				inside = above.inside
+			}
 			list[len(list)-1].Inside = inside
 			break
 		}
@@ -44,7 +50,7 @@ func (r *Reader) Of(thread int) []Process {
 			list[0].Inside = s.inside
 			break
 		}
-		inside = s.inside
+		inside, above = above.inside, s
 		up, ok := readStatus(s.parent)
 		// If the child has another parent now, that one's number may have gone to somebody else.
 		if again, still := readStatus(s.group); !ok || !still || again.parent != s.parent || s.parent <= 1 || s.group == self {
@@ -54,6 +60,9 @@ func (r *Reader) Of(thread int) []Process {
 	}
 	return list
 }
+
+// ours tells whether a child of the guest's first process is the guest's, too: what starts a command and waits for it.
+func (s status) ours() bool { return s.name == "sandbox-guest" }
 
 func proc(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
 

@@ -76,7 +76,7 @@ func serve() error {
 	for i, e := range cfg.Env {
 		env[i] = string(e)
 	}
-	o := shim.Options{Init: true, Env: env, NotifyDir: notifyDir, Processes: cfg.Processes}
+	o := shim.Options{Init: true, Parents: !cfg.Confined, Env: env, NotifyDir: notifyDir, Processes: cfg.Processes}
 	if cfg.NotifyDir != "" {
 		o.NotifyDir = cfg.NotifyDir
 	}

@@ -29,9 +29,9 @@ type command struct {
 	// further are its other files, by the numbers in m.Further; until it has started, too.
 	further []*os.File
 
-	pid     int     // of its first process, which leads its session; 0 until it runs; the Server's mu guards it until then
-	leader  *leader // that process, if it is not the command's program
-	group   int     // the program's process, then
+	pid     int     // of the process that is waited for; 0 until it runs; the Server's mu guards it until then
+	leader  *leader // that process, if it leads the command's session and is not its program
+	group   int     // the program's process, if that is another: a leader or a parent is above it
 	begin   time.Time
 	exited  chan end // room for one
 	quick   bool     // nothing but its end is waited for, and reap completes it
@@ -141,6 +141,20 @@ func (c *command) start() (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: dir, Env: env, Sys: sys, Files: c.descriptors()}
 	c.begin = time.Now()
 	defer limitProcesses(c.s.o.Processes)()
+	if c.wantsParent() {
+		defer ignoring(c.m.Ignored)()
+		pid, err = c.startBelow(path, argv, attr)
+	} else {
+		pid, err = c.startItself(path, argv, attr)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", argv[0], err)
+	}
+	return pid, nil
+}
+
+// startItself starts the command as a child of ours, or of a leader.
+func (c *command) startItself(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	if c.m.Limits != nil {
 		if argv, err = limitedArgs(c.m.Limits, path, argv); err != nil {
 			return 0, err
@@ -148,15 +162,10 @@ func (c *command) start() (pid int, err error) {
 		path = "/proc/self/exe"
 	}
 	if c.wantsLeader() {
-		pid, err = c.lead(path, argv, attr)
-	} else {
-		defer ignoring(c.m.Ignored)()
-		pid, err = startProgram(c.s.o.Confined.forkExec, path, argv, attr)
+		return c.lead(path, argv, attr)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", argv[0], err)
-	}
-	return pid, nil
+	defer ignoring(c.m.Ignored)()
+	return startProgram(c.s.o.Confined.forkExec, path, argv, attr)
 }
 
 // startProgram starts a program by fork, which is or is like [syscall.ForkExec].
@@ -325,10 +334,18 @@ func (c *command) closeOwn() {
 
 // first is the process of the command's program.
 func (c *command) first() int {
-	if c.leader != nil {
+	if c.group != 0 {
 		return c.group
 	}
 	return c.pid
+}
+
+// session is the number of the command's session.
+func (c *command) session() int {
+	if c.leader != nil {
+		return c.pid
+	}
+	return c.first()
 }
 
 // announce tells the host that the command runs, and begins to pass its data.

@@ -178,6 +178,7 @@ func Lead(args []string) int {
 	}
 	unix.CloseOnExec(fd)
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	_ = os.WriteFile("/proc/self/comm", []byte(control.GuestProgram), 0) // else its name is "exe"
 	conn := os.NewFile(uintptr(fd), "shim")
 	var o order
 	if err := json.NewDecoder(conn).Decode(&o); err != nil {

@@ -22,6 +22,8 @@ type Options struct {
 	// Init says that this process is PID 1: it reaps orphans and ignores
 	// signals.
 	Init bool
+	// Parents says that as PID 1 we are no command's parent, but a program of ours is.
+	Parents bool
 	// Env is the environment of commands that bring none.
 	Env []string
 	// Credential, if set, is what commands run as; else as we do.
@@ -240,16 +242,11 @@ func (s *Server) run(c *command) {
 		delete(s.cmds, c.id)
 	} else {
 		c.pid = pid
-		s.byPID[c.pid] = c
 		select {
 		case s.forked <- struct{}{}:
 		default:
 		}
-		if st, ok := s.early[c.pid]; ok {
-			delete(s.byPID, c.pid)
-			st.alone = s.alone()
-			c.exited <- st
-		}
+		s.register(c)
 	}
 	if s.starting == 0 {
 		clear(s.early)
@@ -275,6 +272,11 @@ func (s *Server) run(c *command) {
 	}
 }
 
+// runs tells whether a command's end is still waited for, so that its numbers are its own; the caller holds the lock.
+func (s *Server) runs(c *command) bool {
+	return s.byPID[c.pid] == c || c.group != 0 && s.byPID[c.group] == c
+}
+
 // finish waits for a command's end and all that it means.
 func (s *Server) finish(c *command) {
 	c.rest()
@@ -290,7 +292,7 @@ func (s *Server) finish(c *command) {
 func (s *Server) leave(c *command) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.quick = s.o.Init && c.stdin.w == nil && len(c.outputs) == 0 && c.leader == nil && s.byPID[c.pid] == c
+	c.quick = s.o.Init && c.stdin.w == nil && len(c.outputs) == 0 && c.leader == nil && s.runs(c)
 	return c.quick
 }
 
@@ -352,7 +354,9 @@ func (s *Server) collect(pid int) *command {
 		}
 		return nil
 	}
-	delete(s.byPID, pid)
+	if !s.over(c, pid, st.WaitStatus) {
+		return nil
+	}
 	st.alone = s.alone()
 	_, cancelled := c.cancelled()
 	if c.quick && !cancelled {
@@ -382,8 +386,8 @@ func ended() (int, error) {
 func (s *Server) killAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for pid := range s.byPID {
-		killSession(pid, unix.SIGKILL)
+	for _, c := range s.byPID {
+		killSession(c.session(), unix.SIGKILL)
 	}
 	for _, c := range s.cmds {
 		c.window.end()

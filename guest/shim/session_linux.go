@@ -15,7 +15,7 @@ import (
 func (c *command) signal(sig syscall.Signal) error {
 	c.s.mu.Lock() // while byPID has it, the number is not another's
 	defer c.s.mu.Unlock()
-	if c.s.byPID[c.pid] != c {
+	if !c.s.runs(c) {
 		return nil
 	}
 	if c.leader != nil && sig == unix.SIGCONT { // which gives the terminal back before
@@ -95,8 +95,8 @@ func interrupt() {
 func (c *command) killSession(sig syscall.Signal) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	if c.s.byPID[c.pid] == c {
-		killSession(c.pid, sig)
+	if c.s.runs(c) {
+		killSession(c.session(), sig)
 	}
 }
 
@@ -122,7 +122,7 @@ func (c *command) sweep() {
 		if !time.Now().Before(kill) {
 			sig = unix.SIGKILL
 		}
-		if !killSession(c.pid, sig) {
+		if !killSession(c.session(), sig) {
 			return
 		}
 		time.Sleep(sweepEvery)
