@@ -1,11 +1,13 @@
 package directory
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/codeagent/sandbox/actors/api"
 	"github.com/codeagent/sandbox/hypervisor"
 )
 
@@ -53,6 +55,36 @@ func TestW9LogsNoted(t *testing.T) {
 		}
 		if got := noted(); !slices.Equal(got, c.want) {
 			t.Errorf("after %s: %q, want %q", c.log, got, c.want)
+		}
+	}
+}
+
+// TestW9AmongLogs: no working folder is a directory of logs, or lies in one: this user's state directory, or another one by its names.
+func TestW9AmongLogs(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", filepath.Join(base, "state"))
+	logs := []string{"state/sandbox/undo/a-1", "other/.local/state/sandbox/undo/b-1", "p/.sandbox-undo/c-1", "named/d-1"}
+	for _, log := range logs {
+		for _, name := range []string{"steps", "version", "lock", "wal"} {
+			if err := os.MkdirAll(filepath.Join(base, log, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for path, ok := range map[string]bool{
+		"state/sandbox": false, "state/sandbox/undo": false, "state/sandbox/places": false, "state": true, "state/other": true,
+		"other/.local/state/sandbox": false, "other/.local/state/sandbox/undo": false, "other/.local/state/sandbox/undo/mine": false, "other/.local/state": true,
+		"p/.sandbox-undo": false, "p": true, "src/sandbox/undo": true, "src/sandbox": true, "named/beside": true, "named/d-1/steps": false,
+	} {
+		if err := os.MkdirAll(filepath.Join(base, path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Validate(api.Directory{Path: filepath.Join(base, path), UndoDir: filepath.Join(base, "log")}, nil)
+		if ok != (err == nil) || !ok && !errors.Is(err, api.ErrDirectory) {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

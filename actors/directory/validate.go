@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/codeagent/sandbox/actors/api"
@@ -158,6 +159,9 @@ func Validate(d api.Directory, running []api.SessionInfo) (api.Directory, error)
 	case filepath.Dir(path) == path:
 		return d, fmt.Errorf("%w: %s is the root of the file system; choose a folder below it", api.ErrDirectory, path)
 	}
+	if logs := amongLogs(path); logs != "" {
+		return d, fmt.Errorf("%w: %s is in %s, where this program keeps undo logs; choose another folder", api.ErrDirectory, path, logs)
+	}
 	d.Path = path
 	if d.UndoDir == "" {
 		if d.UndoDir, err = DefaultUndoDir(path); err != nil {
@@ -193,6 +197,37 @@ func enclosingUndoDir(path string) string {
 			return ""
 		}
 	}
+}
+
+// amongLogs returns the directory that path is or lies in, and in which this program keeps logs: the state directory, or one that by its name and by what is in it
+// is a directory of logs, of whatever user. What holds one further below hides it, and this cannot.
+func amongLogs(path string) string {
+	if state, err := StateDir(); err == nil {
+		if state, err = resolveMissing(state); err == nil && Within(path, state) {
+			return state
+		}
+	}
+	for dir := path; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
+		if filepath.Base(dir) == "sandbox" && holdsLogs(filepath.Join(dir, "undo")) || holdsLogs(dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// holdsLogs reports whether a directory is one of logs.
+func holdsLogs(dir string) bool {
+	if LogsIn(filepath.Join(dir, "x")) == "" {
+		return false
+	}
+	const looked = 64
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(looked)
+	return slices.ContainsFunc(names, func(name string) bool { return hypervisor.IsLog(filepath.Join(dir, name)) })
 }
 
 // clashes reports a running session whose folder encloses path or lies in it.
