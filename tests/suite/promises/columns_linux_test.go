@@ -20,7 +20,7 @@ type column struct {
 func columns() []column {
 	return []column{
 		{"isolation", []string{"jail", "landlock", "vm", "none"}, func(c *cell) *string { return &c.Isolation }},
-		{"bridge", []string{"mediated", "fuse", "virtiofs"}, func(c *cell) *string { return &c.Bridge }},
+		{"bridge", []string{"mediated", "fuse", "virtiofs", "9p"}, func(c *cell) *string { return &c.Bridge }},
 		{"user", []string{"root", "sudo", "user"}, func(c *cell) *string { return &c.User }},
 		{"mode", []string{"static", "dynamic"}, func(c *cell) *string { return &c.Mode }},
 		{"home", []string{"overlay", "read-only"}, func(c *cell) *string { return &c.Home }},
@@ -38,21 +38,21 @@ func (c cell) possible() bool {
 	plain := c.Mode == "static" && c.Home == "read-only"
 	switch c.Isolation {
 	case "jail":
-		return c.Bridge != "virtiofs"
+		return c.Bridge == "mediated" || c.Bridge == "fuse"
 	case "landlock":
 		return c.Bridge == "mediated" && plain
 	case "vm":
 		// A machine of an ordinary user: tests/suite/vm. A command that joins one needs a terminal, on which the report cannot be told from what else is there.
-		return c.Bridge == "virtiofs" && plain && c.User != "user" && c.Command != "joined"
+		return (c.Bridge == "virtiofs" || c.Bridge == "9p") && plain && c.User != "user" && c.Command != "joined"
 	}
 	return c.Bridge == "fuse" && plain
 }
 
 // pairs are what a session tries at once, two values each. A machine takes so long to start where it is emulated
-// that what tries it there has one try.
+// that each bridge and what tries it there has one try.
 func (c cell) pairs() (out []string) {
 	if c.Isolation == "vm" {
-		return []string{"isolation=vm command=" + c.Command}
+		return []string{"isolation=vm command=" + c.Command, "isolation=vm bridge=" + c.Bridge}
 	}
 	all := columns()
 	for i, a := range all {
@@ -131,7 +131,7 @@ func TestPairwise(t *testing.T) {
 			}
 		}
 	}
-	if n := len(cells("root", "sudo", "user")); n != 3*3*24+3*3*3+2*2*3+3*3*3 {
+	if n := len(cells("root", "sudo", "user")); n != 3*3*24+3*3*3+2*2*2*3+3*3*3 {
 		t.Errorf("%d sessions can be", n)
 	}
 	machines := slices.DeleteFunc(pairwise(cells("root", "sudo")), func(c cell) bool { return c.Isolation != "vm" })

@@ -263,8 +263,13 @@ func (p *place) flags() []string {
 	case "jail":
 		out = append(out, "--bridge", p.Cell.Bridge, "--mode", p.Cell.Mode, "--home", p.Cell.Home)
 	case "vm":
+		out = append(out, "--fs-backend", p.Cell.Bridge)
+		image := guestimage.Dir
+		if p.Cell.Bridge == "9p" { // which the kernel for clouds does not speak
+			image = func(t testing.TB) string { return filepath.Join(guestimage.Cache(t), "sandbox", "guest") }
+		}
 		cache := filepath.Join(p.Homes[len(p.Homes)-1], ".cache/sandbox")
-		must(p.t, errors.Join(os.MkdirAll(cache, 0o755), os.Symlink(guestimage.Dir(p.t), cache+"/guest")))
+		must(p.t, errors.Join(os.MkdirAll(cache, 0o755), os.Symlink(image(p.t), cache+"/guest")))
 	}
 	if p.Cell.Isolation == "none" {
 		return out
