@@ -211,28 +211,34 @@ mq_open(sys.argv[1], os.O_RDWR)' `
 	j.refused(queue+"/own "+name, name+": No such file")
 }
 
-// TestJailReadsMemory: processes of a session read one another's memory in one call, as programs of MPI do, where the kernel lets them read /proc/PID/mem, and not that of process 1.
+// TestJailReadsMemory: processes of a session read one another's memory in one call and copy one another's descriptors, as programs of MPI do, where the kernel lets
+// them read /proc/PID/mem. They do neither of process 1, nor of the program of ours that is a command's parent.
 func TestJailReadsMemory(t *testing.T) {
 	python := systemPython(t)
 	j := start(t, nil)
-	out := j.sh(python + ` -c 'import ctypes, errno, os
+	out := j.sh(python + ` -c 'import ctypes, errno, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 class Vec(ctypes.Structure): _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
 theirs, mine = ctypes.create_string_buffer(b"before"), ctypes.create_string_buffer(6)
+mine_fd = os.memfd_create("mine")
 r, w = os.pipe()
 r2, w2 = os.pipe()
 pid = os.fork()
 if pid == 0:
     theirs.value = b"inside"
+    os.dup2(os.memfd_create("theirs"), mine_fd)
+    os.write(mine_fd, b"copied")
     os.write(w2, b"x")
     os.read(r, 1)
     os._exit(0)
 os.read(r2, 1)
-for p in pid, 1:
+for p in pid, 1, int(sys.argv[1]):
     n = libc.process_vm_readv(p, ctypes.byref(Vec(ctypes.addressof(mine), 6)), 1, ctypes.byref(Vec(ctypes.addressof(theirs), 6)), 1, 0)
-    print(n, errno.errorcode[ctypes.get_errno()] if n < 0 else mine.value.decode())
-os.write(w, b"x")'`)
-	if out != "6 inside\n-1 EPERM" {
+    print(n, errno.errorcode[ctypes.get_errno()] if n < 0 else mine.value.decode(), end=" ")
+    fd = libc.syscall(438, os.pidfd_open(p), mine_fd if p == pid else 0, 0)
+    print(errno.errorcode[ctypes.get_errno()] if fd < 0 else os.pread(fd, 6, 0).decode())
+os.write(w, b"x")' $PPID`)
+	if out != "6 inside copied\n-1 EPERM EPERM\n-1 EPERM EPERM" {
 		t.Errorf("what was read: %s", out)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // tracing is denied unless debugging is allowed.
 var tracing = []uint32{
-	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE,
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE,
 }
 
 // nesting is denied unless containers are allowed.

@@ -76,7 +76,7 @@ var families = []Family{
 			"epoll_ctl_old epoll_wait_old lookup_dcookie set_thread_area get_thread_area"),
 
 	family("tracing", Conditional, "only with --debug, and only processes inside: a debugger reads and changes other processes",
-		"ptrace process_vm_writev process_madvise pidfd_getfd kcmp").remedied("--debug allows it"),
+		"ptrace process_vm_writev process_madvise kcmp").remedied("--debug allows it"),
 	family("new namespaces", Conditional, "only with --containers with flags for new namespaces (CLONE_NEW*): in a user namespace of its own a process has capabilities, and so reaches more of the kernel",
 		"clone unshare").remedied(containersRemedy),
 	family("other namespaces", Conditional, "only with --containers: who joins another namespace leaves the jail's; the kernel lets nobody inside join one that is not below the jail's", "setns").remedied(containersRemedy),
@@ -126,7 +126,7 @@ var families = []Family{
 		"fork vfork execve execveat exit exit_group wait4 waitid kill tkill tgkill pidfd_open pidfd_send_signal process_mrelease getpid getppid gettid "+
 			"setpgid getpgid getpgrp setsid getsid set_tid_address set_robust_list get_robust_list futex futex_waitv futex_wake futex_wait futex_requeue "+
 			"rseq rseq_slice_yield restart_syscall arch_prctl uprobe uretprobe"),
-	family("memory of other processes", Allowed, "read alone, and only where /proc/PID/mem can be: by the kernel's rule, of the session's own processes but not of process 1", "process_vm_readv"),
+	family("memory and descriptors of other processes", Allowed, "read and copied alone, and only where /proc/PID/mem can be read: by the kernel's rule, of the session's own processes, which could pass their descriptors on, but not of process 1", "process_vm_readv pidfd_getfd"),
 	family("signals", Allowed, "inside",
 		"rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend sigaltstack pause"),
 	family("identity", Allowed, "no_new_privs and an empty bounding set leave nothing to gain",

@@ -91,6 +91,14 @@ var attacks = map[string]func(args []string) error{
 		_, err := unix.ProcessVMReadv(number(a[0]), []unix.Iovec{{Base: &b[0], Len: 8}}, []unix.RemoteIovec{{Base: 0x400000, Len: 8}}, 0)
 		return err
 	},
+	"getfd": func(a []string) error {
+		fd, err := unix.PidfdOpen(number(a[0]), 0)
+		if err != nil {
+			return err
+		}
+		_, err = unix.PidfdGetfd(fd, 0, 0)
+		return err
+	},
 	"handle": func(a []string) error {
 		h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, a[0], 0)
 		if err != nil {

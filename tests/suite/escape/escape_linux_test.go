@@ -86,6 +86,8 @@ var attempts = []attempt{
 	{name: "PID 1's descriptors", script: "ls /proc/1/fd/ | grep . || ls -l /proc/1/map_files/ | grep ."},
 	{name: "PID 1's memory", script: "head -c 1 /proc/1/mem || cat /proc/1/environ || cat /proc/1/maps | grep ."},
 	{name: "PID 1's memory by process_vm_readv", script: "ATTACK vmread 1"},
+	{name: "PID 1's descriptors by pidfd_getfd", script: "ATTACK getfd 1"},
+	{name: "the supervisor's descriptors by pidfd_getfd", script: "[ ! -e /proc/SELF ] && ATTACK getfd SELF"},
 	{name: "our descriptors", script: `for f in /proc/self/fd/*; do case $(readlink $f) in pipe:*|/dev/null|/proc/*|"") ;; *) readlink $f; exit 0; esac; done; exit 1`},
 	{name: "writing beside the folder", script: "echo x >HOME/beside/file || echo x >HOME/beside/new || rm HOME/beside/file"},
 	{name: "writing beside through PID 1's root", script: "echo x >/proc/1/rootHOME/beside/file"},
